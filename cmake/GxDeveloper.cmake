@@ -1,0 +1,10 @@
+# gx_developer: warnings, and sanitizers by preset, for our own programs; nobody who links gx gets them.
+set(GX_SANITIZE "" CACHE STRING "Sanitizers for our own programs, as in address,undefined")
+add_library(gx_developer INTERFACE)
+target_compile_options(gx_developer INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+                       -Wno-sign-conversion -Werror)
+if(GX_SANITIZE)
+  target_compile_options(gx_developer INTERFACE -fsanitize=${GX_SANITIZE} -fno-omit-frame-pointer
+                         -fno-sanitize-recover=all)
+  target_link_options(gx_developer INTERFACE -fsanitize=${GX_SANITIZE})
+endif()

@@ -1,0 +1,45 @@
+// Exchange: what one rank does in one step of a collective; a value that a pure function answers.
+#pragma once
+
+#include <concepts>  // same_as
+#include <cstdint>   // int64_t
+
+namespace gx {
+
+enum class Combine : unsigned char {
+    add,  ///< mine = mine + received, rounded to the wire's element
+    copy  ///< mine = received
+};
+
+/// To whom which chunk, from whom which chunk, and what is done with it. -1: nobody.
+struct Exchange {
+    int to = -1;
+    int send_chunk = -1;
+    int from = -1;
+    int receive_chunk = -1;
+    Combine combine = Combine::copy;
+    constexpr bool operator==(const Exchange&) const = default;
+};
+
+/// Chunk c of n, over `count` elements: sizes differ by at most one, larger chunks first.
+struct ChunkRange {
+    std::int64_t begin = 0, end = 0;
+    [[nodiscard]] constexpr std::int64_t size() const { return end - begin; }
+};
+[[nodiscard]] constexpr ChunkRange chunk_range(std::int64_t count, int chunks, int chunk) {
+    const std::int64_t base = count / chunks, larger = count % chunks;
+    const auto begin_of = [&](std::int64_t c) { return c * base + (c < larger ? c : larger); };
+    return {begin_of(chunk), begin_of(chunk + 1)};
+}
+
+/// A collective is three pure constexpr functions and nothing else: generated step by step,
+/// never stored. In every step a rank sends its chunk as it was before the step.
+template <class C>
+concept Collective = requires(const C& c) {
+    { c.ranks() } -> std::same_as<int>;
+    { c.chunks() } -> std::same_as<int>;
+    { c.steps() } -> std::same_as<int>;
+    { c.exchange(int{}, int{}) } -> std::same_as<Exchange>;  // (rank, step)
+};
+
+}  // namespace gx

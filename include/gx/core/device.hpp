@@ -1,0 +1,122 @@
+// Device: runs a graph forward and backward, and hands out its parameters to be updated.
+#pragma once
+
+#include <concepts>     // same_as
+#include <cstdint>      // int32_t
+#include <memory>       // unique_ptr
+#include <optional>     // optional
+#include <span>         // views of flat memory
+#include <string>       // names of layers
+
+#include <gx/core/function_ref.hpp>  // FunctionRef
+
+namespace gx {
+
+enum class Mode : unsigned char { train, evaluate };
+
+/// Images of one rank and step. Shapes: images (count, C, H, W) row-major; labels (count).
+struct Batch {
+    std::span<const float> images{};
+    std::span<const std::int32_t> labels{};
+    int count = 0;           ///< at most the device's batch; fewer in an epoch's tail, even 0
+    std::uint64_t draw = 0;  ///< numbers this batch among all of its rank: dropout draws with it
+};
+
+/// Sums over the images of a batch, so that ranks with unequal counts add up rightly.
+struct ForwardReport {
+    double loss_sum = 0;        ///< nats
+    std::int64_t correct = 0;   ///< images whose largest logit is at the label
+    bool finite = true;         ///< the loss is a number
+};
+
+/// What a device is built for.
+struct DeviceOptions {
+    int batch = 0;           ///< most images in one batch
+    std::uint64_t seed = 0;  ///< of dropout
+    int rank = 0;            ///< dropout differs between ranks
+};
+
+/// Where a parameter lies in the device's flat vector. Blocked layouts may pad, with zeros.
+struct ParameterSlice {
+    std::size_t offset = 0;  ///< elements
+    std::size_t count = 0;   ///< elements, padding included
+    int parameter = 0;       ///< index in Graph::parameters
+};
+
+/// Called during backward: all gradients from element `watermark` to the end are final.
+using GradientsReady = FunctionRef<void(std::size_t watermark)>;
+
+namespace detail::device {
+template <class D>
+concept RunsABatch = requires(D& d, const Batch& batch, std::span<float> gradients, GradientsReady ready) {
+    { d.forward(batch, Mode::train) } -> std::same_as<ForwardReport>;
+    { d.backward(float{}, gradients, ready) } -> std::same_as<void>;
+};
+template <class D>
+concept HandsOutParameters = requires(D& d, const D& c, FunctionRef<void(std::span<float>)> change,
+                                      std::span<const float> from, std::span<float> to) {
+    { c.parameters() } -> std::same_as<std::span<const float>>;
+    { c.slices() } -> std::same_as<std::span<const ParameterSlice>>;
+    { d.update(change) } -> std::same_as<void>;
+    { d.statistics() } -> std::same_as<std::span<float>>;
+    { c.to_canonical(from, to) } -> std::same_as<void>;
+    { c.from_canonical(from, to) } -> std::same_as<void>;
+};
+template <class D>
+concept NamesTheFirstBadLayer = requires(const D& c) {
+    { c.first_non_finite() } -> std::same_as<std::optional<std::string>>;
+};
+}  // namespace detail::device
+
+/// Runs one graph for one rank; built as Device(graph, DeviceOptions).
+///
+///     forward(batch, mode)              losses and hits; keeps what backward needs
+///     backward(scale, gradients, ready) gradients = scale * d(sum of losses)/d(parameters), in the
+///                                       device's own flat layout; calls ready from the end down
+///     parameters(), slices()            the flat parameters, and where each one lies
+///     update(change)                    change(parameters) edits them in place; then the device
+///                                       refreshes what it derives from them
+///     statistics()                      running means and variances, as Graph::statistics lists them
+///     to_canonical(mine, canonical)     from the device's flat layout to the graph's, and
+///     from_canonical(canonical, mine)   back; for parameters, gradients and optimizer state alike
+///     first_non_finite()                the first operation whose output is not a number, after a
+///                                       forward whose report was not finite
+///
+/// Order: equal inputs give equal bits, whatever ran before.
+/// Cost:  a step allocates nothing once a batch of each count has been seen.
+template <class D>
+concept Device = detail::device::RunsABatch<D> && detail::device::HandsOutParameters<D> &&
+                 detail::device::NamesTheFirstBadLayer<D>;
+
+template <class D>
+consteval bool explain_device() {
+    static_assert(detail::device::RunsABatch<D>,
+                  "gx: not a Device: no 'ForwardReport forward(const Batch&, Mode)' or "
+                  "'void backward(float scale, span<float> gradients, GradientsReady)'. "
+                  "A device runs the graph it was built for. Fix: add both.");
+    static_assert(detail::device::HandsOutParameters<D>,
+                  "gx: not a Device: one of parameters(), slices(), update(change), statistics(), "
+                  "to_canonical(), from_canonical() is missing. Optimizers and checkpoints use "
+                  "them. Fix: add it as gx/core/device.hpp spells it.");
+    static_assert(detail::device::NamesTheFirstBadLayer<D>,
+                  "gx: not a Device: no 'optional<string> first_non_finite() const'. A loss that "
+                  "is not a number is traced to a layer. Fix: add it.");
+    return true;
+}
+
+namespace archetype {
+struct Device {
+    ForwardReport forward(const Batch&, Mode);
+    void backward(float scale, std::span<float> gradients, GradientsReady);
+    std::span<const float> parameters() const;
+    std::span<const ParameterSlice> slices() const;
+    void update(FunctionRef<void(std::span<float>)> change);
+    std::span<float> statistics();
+    void to_canonical(std::span<const float> mine, std::span<float> canonical) const;
+    void from_canonical(std::span<const float> canonical, std::span<float> mine) const;
+    std::optional<std::string> first_non_finite() const;
+};
+}  // namespace archetype
+static_assert(explain_device<archetype::Device>());
+
+}  // namespace gx

@@ -1,0 +1,97 @@
+// Transport: point-to-point messages between ranks, posted and waited for.
+#pragma once
+
+#include <cstddef>      // byte
+#include <concepts>     // same_as
+#include <cstdint>      // uint32_t
+#include <span>         // messages, requests
+
+#include <gx/core/error.hpp>  // Delivery
+
+namespace gx {
+
+/// Where ranks live: rank r is GPU r % ranks_per_machine of machine r / ranks_per_machine.
+struct Placement {
+    int machines = 1;
+    int ranks_per_machine = 1;
+    [[nodiscard]] constexpr int ranks() const { return machines * ranks_per_machine; }
+    constexpr bool operator==(const Placement&) const = default;
+};
+
+/// A message that was posted and not yet waited for.
+struct Request {
+    std::uint32_t id = 0;
+};
+
+/// What `wait_any` answers: which of the requests, and what became of it.
+struct [[nodiscard]] Arrival {
+    std::size_t index = 0;
+    Delivery delivery;
+};
+
+namespace detail::transport {
+template <class T>
+concept KnowsItsRank = requires(const T& t) {
+    { t.rank() } -> std::same_as<int>;
+    { t.ranks() } -> std::same_as<int>;
+    { t.placement() } -> std::same_as<Placement>;
+};
+template <class T>
+concept PostsMessages = requires(T& t, std::span<const std::byte> out, std::span<std::byte> in) {
+    { t.send(int{}, int{}, out) } -> std::same_as<Request>;
+    { t.receive(int{}, int{}, in) } -> std::same_as<Request>;
+};
+template <class T>
+concept WaitsForMessages = requires(T& t, Request r, std::span<const Request> some) {
+    { t.wait(r) } -> std::same_as<Delivery>;
+    { t.wait_any(some) } -> std::same_as<Arrival>;
+};
+}  // namespace detail::transport
+
+/// One rank's end of the network.
+///
+///     send(to, channel, message)       posts; `message` stays untouched until the wait
+///     receive(from, channel, message)  posts; `message` is filled when the wait returns
+///     wait(request)                    returns when that request is done, or at the deadline
+///     wait_any(requests)               returns when one of them is done; that one is then spent
+///
+/// Order:  messages between two ranks on one channel arrive in the order of their posting; a
+///         receive and its send have equal lengths. Channels are independent of each other.
+/// Threads: one endpoint may be used from several threads as long as their channels differ.
+/// Errors: a wait that meets its deadline answers `timed_out` and names the peer.
+template <class T>
+concept Transport = detail::transport::KnowsItsRank<T> && detail::transport::PostsMessages<T> &&
+                    detail::transport::WaitsForMessages<T>;
+
+template <class T>
+consteval bool explain_transport() {
+    static_assert(detail::transport::KnowsItsRank<T>,
+                  "gx: not a Transport: no 'int rank() const', 'int ranks() const' or "
+                  "'gx::Placement placement() const'. A reducer asks where it runs. "
+                  "Fix: add the three to the type.");
+    static_assert(detail::transport::PostsMessages<T>,
+                  "gx: not a Transport: no 'Request send(int to, int channel, span<const byte>)' or "
+                  "'Request receive(int from, int channel, span<byte>)'. "
+                  "Fix: add both; they post and do not wait.");
+    static_assert(detail::transport::WaitsForMessages<T>,
+                  "gx: not a Transport: no 'Delivery wait(Request)' or "
+                  "'Arrival wait_any(span<const Request>)'. "
+                  "Fix: add both; a deadline is an answer, not an exception.");
+    return true;
+}
+
+namespace archetype {
+/// The least type that models Transport.
+struct Transport {
+    int rank() const;
+    int ranks() const;
+    Placement placement() const;
+    Request send(int to, int channel, std::span<const std::byte> message);
+    Request receive(int from, int channel, std::span<std::byte> message);
+    Delivery wait(Request);
+    Arrival wait_any(std::span<const Request>);
+};
+}  // namespace archetype
+static_assert(explain_transport<archetype::Transport>());
+
+}  // namespace gx

@@ -1,0 +1,74 @@
+// Strong units: bytes, seconds, rates, dollars. GB is 10^9 bytes and Gb/s is 10^9 bits per second.
+#pragma once
+
+#include <chrono>    // nanoseconds: the unit of every clock, wall or virtual
+#include <compare>   // <=>
+#include <cstdint>   // int64_t
+
+namespace gx {
+
+/// A number with a unit: adds to its own kind, scales by plain numbers, divides to a plain ratio.
+template <class Unit, class Number>
+struct Quantity {
+    using number = Number;
+    Number count{};
+
+    [[nodiscard]] constexpr auto operator<=>(const Quantity&) const = default;
+    constexpr Quantity& operator+=(Quantity o) { count += o.count; return *this; }
+    constexpr Quantity& operator-=(Quantity o) { count -= o.count; return *this; }
+    [[nodiscard]] friend constexpr Quantity operator+(Quantity a, Quantity b) { return {a.count + b.count}; }
+    [[nodiscard]] friend constexpr Quantity operator-(Quantity a, Quantity b) { return {a.count - b.count}; }
+    [[nodiscard]] friend constexpr Quantity operator*(Quantity a, Number b) { return {a.count * b}; }
+    [[nodiscard]] friend constexpr Quantity operator*(Number a, Quantity b) { return {a * b.count}; }
+    [[nodiscard]] friend constexpr Quantity operator/(Quantity a, Number b) { return {a.count / b}; }
+    [[nodiscard]] friend constexpr double operator/(Quantity a, Quantity b) {
+        return static_cast<double>(a.count) / static_cast<double>(b.count);
+    }
+};
+
+using Bytes = Quantity<struct BytesUnit, std::int64_t>;
+using BytesPerSecond = Quantity<struct BytesPerSecondUnit, double>;
+using Flops = Quantity<struct FlopsUnit, double>;                    ///< floating-point operations
+using FlopsPerSecond = Quantity<struct FlopsPerSecondUnit, double>;
+using Dollars = Quantity<struct DollarsUnit, double>;
+using DollarsPerHour = Quantity<struct DollarsPerHourUnit, double>;
+
+/// Time on every clock: integer nanoseconds, so that sums do not depend on their order.
+using Nanoseconds = std::chrono::nanoseconds;
+using Seconds = std::chrono::duration<double>;
+
+[[nodiscard]] constexpr double seconds(Nanoseconds t) { return Seconds(t).count(); }
+
+/// Nearest whole nanosecond to `s` seconds (s at least 0 and below 292 years).
+[[nodiscard]] constexpr Nanoseconds nanoseconds(double s) {
+    return Nanoseconds(static_cast<std::int64_t>(s * 1e9 + 0.5));
+}
+[[nodiscard]] constexpr Nanoseconds operator/(Bytes b, BytesPerSecond r) {
+    return nanoseconds(static_cast<double>(b.count) / r.count);
+}
+[[nodiscard]] constexpr Nanoseconds operator/(Flops f, FlopsPerSecond r) {
+    return nanoseconds(f.count / r.count);
+}
+[[nodiscard]] constexpr Dollars operator*(DollarsPerHour rate, Nanoseconds t) {
+    return {rate.count * seconds(t) / 3600.0};
+}
+
+namespace literals {
+
+// clang-format off
+[[nodiscard]] constexpr Bytes operator""_B(unsigned long long n) { return {static_cast<std::int64_t>(n)}; }
+[[nodiscard]] constexpr Bytes operator""_KiB(unsigned long long n) { return {static_cast<std::int64_t>(n) << 10}; }
+[[nodiscard]] constexpr Bytes operator""_MiB(unsigned long long n) { return {static_cast<std::int64_t>(n) << 20}; }
+[[nodiscard]] constexpr Bytes operator""_GiB(unsigned long long n) { return {static_cast<std::int64_t>(n) << 30}; }
+[[nodiscard]] constexpr Bytes operator""_MB(unsigned long long n) { return {static_cast<std::int64_t>(n) * 1'000'000}; }
+[[nodiscard]] constexpr Bytes operator""_GB(unsigned long long n) { return {static_cast<std::int64_t>(n) * 1'000'000'000}; }
+[[nodiscard]] constexpr BytesPerSecond operator""_Gbps(long double n) { return {static_cast<double>(n) * 1e9 / 8}; }
+[[nodiscard]] constexpr BytesPerSecond operator""_Gbps(unsigned long long n) { return {static_cast<double>(n) * 1e9 / 8}; }
+[[nodiscard]] constexpr BytesPerSecond operator""_GBps(long double n) { return {static_cast<double>(n) * 1e9}; }
+[[nodiscard]] constexpr BytesPerSecond operator""_GBps(unsigned long long n) { return {static_cast<double>(n) * 1e9}; }
+[[nodiscard]] constexpr FlopsPerSecond operator""_TFLOPS(long double n) { return {static_cast<double>(n) * 1e12}; }
+[[nodiscard]] constexpr Nanoseconds operator""_us(unsigned long long n) { return Nanoseconds(static_cast<std::int64_t>(n) * 1000); }
+// clang-format on
+
+}  // namespace literals
+}  // namespace gx
