@@ -1,8 +1,9 @@
 # gx_developer: warnings, and sanitizers by preset, for our own programs; nobody who links gx gets them.
 set(GX_SANITIZE "" CACHE STRING "Sanitizers for our own programs, as in address,undefined")
+option(GX_WARNINGS_ARE_ERRORS "Stop at the first warning in our own programs" ON)
 add_library(gx_developer INTERFACE)
 target_compile_options(gx_developer INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-                       -Wno-sign-conversion -Werror)
+                       -Wno-sign-conversion $<$<BOOL:${GX_WARNINGS_ARE_ERRORS}>:-Werror>)
 if(GX_SANITIZE)
   target_compile_options(gx_developer INTERFACE -fsanitize=${GX_SANITIZE} -fno-omit-frame-pointer
                          -fno-sanitize-recover=all)

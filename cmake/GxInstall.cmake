@@ -1,0 +1,17 @@
+# Install and export: `find_package(gx COMPONENTS sim onednn)` gives gx::gx, gx::sim, gx::onednn.
+# Each component has an export file of its own, so nobody needs the libraries of one he leaves out.
+include(CMakePackageConfigHelpers)
+set(gx_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gx)
+get_property(gx_targets GLOBAL PROPERTY GX_TARGETS)
+foreach(target IN LISTS gx_targets)
+  string(REPLACE "_" "-" export ${target})
+  install(TARGETS ${target} EXPORT ${export}-targets FILE_SET HEADERS)
+  install(EXPORT ${export}-targets NAMESPACE gx:: DESTINATION ${gx_package_dir})
+endforeach()
+configure_package_config_file(
+  ${CMAKE_CURRENT_LIST_DIR}/gxConfig.cmake.in ${PROJECT_BINARY_DIR}/gxConfig.cmake
+  INSTALL_DESTINATION ${gx_package_dir} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/gxConfigVersion.cmake
+                                 COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+install(FILES ${PROJECT_BINARY_DIR}/gxConfig.cmake ${PROJECT_BINARY_DIR}/gxConfigVersion.cmake
+        DESTINATION ${gx_package_dir})
