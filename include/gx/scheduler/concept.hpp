@@ -1,0 +1,102 @@
+// Scheduler: answers the learning rate of a step; a pure function of its options.
+#pragma once
+
+#include <concepts>     // same_as, constructible_from
+#include <cstdint>      // int64_t
+#include <string_view>  // sentences
+#include <type_traits>  // is_aggregate
+
+#include <gx/core/contract.hpp>  // GX_EXPECT
+
+namespace gx {
+
+/// Optimiser steps, counted from 0.
+using Step = std::int64_t;
+
+/// What a trainer knows of a run before it starts. Options left at 0 are filled from it.
+struct Plan {
+    Step total_steps = 0;
+    Step steps_per_epoch = 0;
+    int ranks = 1;
+    int global_batch = 0;  ///< images of one step over all ranks
+    constexpr bool operator==(const Plan&) const = default;
+};
+
+namespace detail::scheduler {
+template <class S>
+concept HasOptions = std::is_aggregate_v<typename S::Options> &&
+                     std::default_initializable<typename S::Options>;
+template <class S>
+concept IsBuiltFromOptions = HasOptions<S> && std::constructible_from<S, typename S::Options>;
+template <class S>
+concept AnswersARate = requires(const S& s, Step t) {
+    { s.rate(t) } -> std::same_as<float>;
+};
+template <class S>
+concept CompletesOptions = requires(typename S::Options o, const Plan& plan) {
+    { S::complete(o, plan) } -> std::same_as<typename S::Options>;
+};
+/// Takes one sentence for each problem; what `check` of a policy is given.
+struct Stop {
+    constexpr void operator()(std::string_view sentence) const {
+        GX_EXPECT(sentence.empty(), sentence);
+    }
+};
+}  // namespace detail::scheduler
+
+/// A learning-rate policy.
+///
+///     Options           an aggregate; what a run may change
+///     S(Options)        from complete options
+///     rate(t) -> float  the factor on the averaged gradient at optimiser step t
+///
+/// Optional:
+///
+///     static Options complete(Options, const Plan&)  fills the fields that are 0 from the plan
+///     static void check(const Options&, say)         calls say(sentence) for every problem
+///
+/// Order: rate() depends on its options and t only, so a resumed run sees an unbroken one's rates.
+template <class S>
+concept Scheduler = detail::scheduler::HasOptions<S> && detail::scheduler::IsBuiltFromOptions<S> &&
+                    detail::scheduler::AnswersARate<S>;
+
+template <class S>
+consteval bool explain_scheduler() {
+    static_assert(detail::scheduler::HasOptions<S>,
+                  "gx: not a Scheduler: no aggregate 'Options' with a default for every field. "
+                  "What a run may change is read from it. "
+                  "Fix: name a policy, such as gx::Poly<2>, or add 'struct Options {...};' to yours.");
+    static_assert(detail::scheduler::IsBuiltFromOptions<S>,
+                  "gx: not a Scheduler: no constructor from its 'Options'. "
+                  "Fix: add 'constexpr explicit S(Options)'.");
+    static_assert(detail::scheduler::AnswersARate<S>,
+                  "gx: not a Scheduler: no 'float rate(gx::Step) const'. "
+                  "The optimiser asks for it at every step. Fix: add it.");
+    return true;
+}
+
+/// `options` with every field that is 0 filled from the plan, in the policy's own way.
+template <class S>
+[[nodiscard]] constexpr typename S::Options complete_options(typename S::Options options,
+                                                             const Plan& plan) {
+    if constexpr (detail::scheduler::CompletesOptions<S>) return S::complete(options, plan);
+    else return options;
+}
+
+/// Calls `say(sentence)` for every problem of `options`; a policy without `check` has none.
+template <class S, class Say>
+constexpr void check_options(const typename S::Options& options, const Say& say) {
+    if constexpr (requires { S::check(options, say); }) S::check(options, say);
+}
+
+namespace archetype {
+/// The least type that models Scheduler.
+struct Scheduler {
+    struct Options {};
+    explicit Scheduler(Options);
+    float rate(Step) const;
+};
+}  // namespace archetype
+static_assert(explain_scheduler<archetype::Scheduler>());
+
+}  // namespace gx

@@ -1,0 +1,61 @@
+// Warmup<Next>: climb to the peak learning rate in a straight line, then follow Next.
+#pragma once
+
+#include <algorithm>  // clamp, min, max
+
+#include <gx/scheduler/concept.hpp>  // explain_scheduler, Step, Plan
+
+namespace gx {
+
+/// Straight-line climb over the first `climb_steps` steps, then `Next`, restarted at 0.
+///
+///     rate(t) = next.rate(0) * (t + 1) / climb_steps    while t < climb_steps
+///     rate(t) = next.rate(t - climb_steps)              afterwards
+///
+/// Units:  t in optimiser steps; rate is the factor on the averaged gradient.
+/// Errors: climb_steps == 0 breaks the contract in the constructor; rate() cannot fail.
+/// Cost:   O(1) and stateless, so a resumed run sees the rates of an unbroken one.
+/// Source: Goyal et al. 2017, arXiv:1706.02677, section 2.2; there the climb starts at the rate
+///         of one rank, here it starts at one part in climb_steps.
+template <class Next>
+class Warmup {
+    static_assert(explain_scheduler<Next>());
+
+public:
+    struct Options {
+        Step climb_steps = 0;  ///< 0: five epochs, but at most a twentieth of the plan's steps
+        typename Next::Options next{};
+    };
+
+    constexpr explicit Warmup(Options o) : climb_steps_(o.climb_steps), next_(o.next) {
+        GX_EXPECT(climb_steps_ > 0, "a warmup of 0 steps: use Next on its own");
+    }
+
+    /// Next is planned over the steps that the climb leaves.
+    static constexpr Options complete(Options o, const Plan& plan) {
+        if (o.climb_steps == 0)
+            o.climb_steps = std::max<Step>(
+                1, std::min(5 * plan.steps_per_epoch, plan.total_steps / 20));
+        Plan rest = plan;
+        rest.total_steps = std::max<Step>(1, plan.total_steps - o.climb_steps);
+        o.next = complete_options<Next>(o.next, rest);
+        return o;
+    }
+
+    template <class Say>
+    static constexpr void check(const Options& o, const Say& say) {
+        if (o.climb_steps <= 0) say("Warmup: climb_steps must be above 0, or use Next on its own");
+        check_options<Next>(o.next, say);
+    }
+
+    [[nodiscard]] constexpr float rate(Step t) const {
+        if (t >= climb_steps_) return next_.rate(t - climb_steps_);
+        return next_.rate(0) * static_cast<float>(t + 1) / static_cast<float>(climb_steps_);
+    }
+
+private:
+    Step climb_steps_;
+    Next next_;
+};
+
+}  // namespace gx
