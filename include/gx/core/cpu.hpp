@@ -1,0 +1,38 @@
+// Simd: which vector instructions this processor has, asked at run time.
+#pragma once
+
+#include <string_view>  // names
+
+namespace gx {
+
+/// Vector instructions a loop may be written for; each level includes those before it.
+enum class Simd : unsigned char {
+    portable,  ///< what the compiler makes of plain C++
+    avx2,      ///< AVX2 and F16C: x86 processors since 2013
+    avx512     ///< AVX-512 Foundation
+};
+
+[[nodiscard]] constexpr std::string_view to_string(Simd simd) {
+    constexpr std::string_view names[] = {"portable", "avx2+f16c", "avx512"};
+    return names[static_cast<unsigned>(simd)];
+}
+
+/// Whether this processor, under this operating system, runs them.
+[[nodiscard]] inline bool supported(Simd simd) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+    if (simd == Simd::avx2) return avx2;
+    if (simd == Simd::avx512) return avx2 && __builtin_cpu_supports("avx512f");
+#endif
+    return simd == Simd::portable;
+}
+
+/// The highest supported level; asked of the processor once.
+[[nodiscard]] inline Simd best_simd() {
+    static const Simd best = supported(Simd::avx512) ? Simd::avx512
+                             : supported(Simd::avx2) ? Simd::avx2
+                                                     : Simd::portable;
+    return best;
+}
+
+}  // namespace gx
