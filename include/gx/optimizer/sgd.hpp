@@ -45,7 +45,8 @@ public:
 
     template <class Say>
     static constexpr void check(const Options& o, const Say& say) {
-        if (!(o.momentum >= 0 && o.momentum < 1)) say("Sgd: momentum must be at least 0 and below 1");
+        if (!(o.momentum >= 0 && o.momentum < 1))
+            say("Sgd: momentum must be at least 0 and below 1");
         if (!(o.weight_decay >= 0 && o.weight_decay < 1))
             say("Sgd: weight_decay must be at least 0 and below 1");
         if (o.nesterov && !(o.momentum > 0)) say("Sgd: nesterov needs a momentum above 0");
@@ -55,9 +56,10 @@ public:
         velocity_.assign(elements, 0.0f);
         runs_.clear();
         for (const ParameterSlice& slice : slices) {
-            GX_EXPECT(slice.offset + slice.count <= elements, "a parameter lies outside the vector");
-            const float decay = decay_of(graph.parameters.at(std::size_t(slice.parameter)).role);
-            runs_.push_back({slice.offset, slice.count, decay});
+            GX_EXPECT(slice.offset + slice.count <= elements,
+                      "a parameter lies outside of the flat vector");
+            const auto index = static_cast<std::size_t>(slice.parameter);
+            runs_.push_back({slice.offset, slice.count, decay_of(graph.parameters.at(index).role)});
         }
     }
 
@@ -109,7 +111,8 @@ private:
 
     template <bool nesterov>
     [[gnu::always_inline]] static inline void run(float* __restrict w, const float* __restrict g,
-                                                  float* __restrict v, std::size_t count, Factors f) {
+                                                  float* __restrict v, std::size_t count,
+                                                  Factors f) {
         for (std::size_t i = 0; i < count; ++i) {
             const float gradient = g[i] * f.unscale + f.decay * w[i];
             v[i] = f.momentum * v[i] + gradient;

@@ -63,9 +63,9 @@ concept Scheduler = detail::scheduler::HasOptions<S> && detail::scheduler::IsBui
 template <class S>
 consteval bool explain_scheduler() {
     static_assert(detail::scheduler::HasOptions<S>,
-                  "gx: not a Scheduler: no aggregate 'Options' with a default for every field. "
+                  "gx: not a Scheduler: no aggregate 'Options' with defaults. "
                   "What a run may change is read from it. "
-                  "Fix: name a policy, such as gx::Poly<2>, or add 'struct Options {...};' to yours.");
+                  "Fix: name a policy, such as gx::Poly<2>, or add 'struct Options' to yours.");
     static_assert(detail::scheduler::IsBuiltFromOptions<S>,
                   "gx: not a Scheduler: no constructor from its 'Options'. "
                   "Fix: add 'constexpr explicit S(Options)'.");

@@ -1,0 +1,156 @@
+// InMemory<Augmentations...>: batches from a data set in memory, augmented and normalised.
+#pragma once
+
+#include <algorithm>  // fill, clamp, all_of
+#include <array>      // one stream an augmentation
+#include <vector>     // buffers
+
+#include <gx/core/rng.hpp>        // Rng
+#include <gx/loader/augment.hpp>  // View
+#include <gx/loader/concept.hpp>  // explain_loader, LoaderOptions
+#include <gx/loader/dataset.hpp>  // Dataset
+#include <gx/loader/order.hpp>    // EpochOrder
+
+namespace gx {
+
+namespace detail::loader {
+
+/// Channel by channel, what each of the 256 pixel values becomes: a table rounds the same way
+/// on every target.
+[[nodiscard]] inline std::vector<float> normalised_values(const Dataset& data) {
+    std::vector<float> table;
+    for (std::size_t c = 0; c < data.mean.size(); ++c)
+        for (int pixel = 0; pixel < 256; ++pixel)
+            table.push_back(static_cast<float>((pixel / 255.0 - double{data.mean[c]}) /
+                                               double{data.deviation[c]}));
+    return table;
+}
+
+/// One row: out[x] = value of from[x + right], black outside; mirrored: written from the right.
+template <bool mirrored>
+inline void decode_row(const std::uint8_t* from, float* out, int width, int right,
+                       const float* value) {
+    const int first = std::clamp(-right, 0, width), last = std::clamp(width - right, 0, width);
+    const auto at = [&](int x) -> float& { return out[mirrored ? width - 1 - x : x]; };
+    for (int x = 0; x < first; ++x) at(x) = value[0];
+    for (int x = first; x < last; ++x) at(x) = value[from[x + right]];
+    for (int x = last; x < width; ++x) at(x) = value[0];
+}
+
+/// One image through a view. Shapes: from and out (C, H, W); table (C, 256).
+inline void decode(const std::uint8_t* from, float* out, ImageShape s, View view,
+                   const float* table) {
+    const std::ptrdiff_t width = s.width;
+    for (int c = 0; c < s.channels; ++c, table += 256) {
+        const std::uint8_t* plane = from + c * width * s.height;
+        for (int y = 0; y < s.height; ++y, out += s.width) {
+            const int row = y + view.down;
+            if (row < 0 || row >= s.height) std::fill_n(out, s.width, table[0]);
+            else if (view.mirrored)
+                decode_row<true>(plane + row * width, out, s.width, view.right, table);
+            else
+                decode_row<false>(plane + row * width, out, s.width, view.right, table);
+        }
+    }
+}
+
+}  // namespace detail::loader
+
+/// Batches of a data set that lies in memory and outlives the loader.
+///
+///     InMemory<PadCrop<4>, Flip> train(data.train, {.batch = 128, .ranks = 8, .rank = r});
+///     InMemory<> test(data.test, {.batch = 250, .ranks = 8, .rank = r, .shuffle = false});
+///
+/// Errors: gx::Error as EpochOrder says.
+/// Order:  samples as EpochOrder says; augmentation as augment.hpp says.
+/// Cost:   one pass over the pixels; allocates when built and in keep() only.
+template <class... Augmentations>
+class InMemory {
+    static_assert((explain_augmentation<Augmentations>() && ...));
+
+public:
+    InMemory(const Dataset& data, const LoaderOptions& o)
+        : data_(&data),
+          options_(o),
+          order_(data.count(), o),
+          table_(detail::loader::normalised_values(data)),
+          streams_{Rng(o.seed, Augmentations::stream)...},
+          epoch_streams_{streams_} {
+        GX_EXPECT(std::ssize(data.pixels) == data.count() * data.shape.elements(),
+                  "a data set has one image for each label");
+        GX_EXPECT(std::ranges::all_of(data.labels, [&](int label) { return label < data.classes; }),
+                  "labels are below the number of classes");
+        GX_EXPECT(std::ssize(table_) == 256 * data.shape.channels &&
+                      data.deviation.size() == data.mean.size(),
+                  "a data set has a mean and a deviation for each channel: see normalise_as");
+        keep(2);
+    }
+
+    [[nodiscard]] ImageShape shape() const { return data_->shape; }
+    [[nodiscard]] int classes() const { return data_->classes; }
+    [[nodiscard]] std::int64_t images_per_epoch() const { return order_.samples(); }
+    [[nodiscard]] std::int64_t steps_per_epoch() const { return order_.steps(); }
+
+    void keep(int batches) {
+        GX_EXPECT(batches >= 1, "at least one batch is kept");
+        const auto images = static_cast<std::size_t>(options_.batch);
+        const auto elements = static_cast<std::size_t>(shape().elements());
+        slots_.resize(static_cast<std::size_t>(batches));
+        for (Slot& slot : slots_) {
+            slot.images.resize(images * elements);
+            slot.labels.resize(images);
+        }
+    }
+
+    void begin_epoch(int epoch) {
+        order_.begin_epoch(epoch);
+        const auto index = static_cast<std::uint64_t>(epoch);
+        for (std::size_t i = 0; i < streams_.size(); ++i) epoch_streams_[i] = streams_[i].at(index);
+        first_draw_ = index * static_cast<std::uint64_t>(steps_per_epoch());
+        step_ = 0;
+    }
+
+    [[nodiscard]] RankBatch next() {
+        GX_EXPECT(step_ >= 0, "begin_epoch() comes before next()");
+        const auto samples = order_.share(step_);
+        const auto elements = static_cast<std::size_t>(shape().elements());
+        const std::uint64_t draw = first_draw_ + static_cast<std::uint64_t>(step_);
+        Slot& slot = slots_[static_cast<std::size_t>(draw % slots_.size())];
+        for (std::size_t i = 0; i < samples.size(); ++i) {
+            const std::size_t sample = samples[i];
+            detail::loader::decode(&data_->pixels[sample * elements], &slot.images[i * elements],
+                                   shape(), view(sample), table_.data());
+            slot.labels[i] = data_->labels[sample];
+        }
+        const std::int64_t global_count = std::ssize(order_.step(step_++));
+        return {{std::span(slot.images).first(samples.size() * elements),
+                 std::span(slot.labels).first(samples.size()),
+                 static_cast<int>(samples.size()), draw},
+                global_count};
+    }
+
+private:
+    struct Slot {
+        std::vector<float> images;
+        std::vector<std::int32_t> labels;
+    };
+
+    [[nodiscard]] View view([[maybe_unused]] std::uint64_t sample) const {
+        View v;
+        [[maybe_unused]] std::size_t stream = 0;
+        (Augmentations::move(v, epoch_streams_[stream++].bits(sample)), ...);
+        return v;
+    }
+
+    const Dataset* data_;
+    LoaderOptions options_;
+    EpochOrder order_;
+    std::vector<float> table_;  // (C, 256)
+    std::array<Rng, sizeof...(Augmentations)> streams_, epoch_streams_;
+    std::vector<Slot> slots_;
+    std::uint64_t first_draw_ = 0;
+    std::int64_t step_ = -1;
+};
+static_assert(explain_loader<InMemory<>>());
+
+}  // namespace gx
