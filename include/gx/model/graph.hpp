@@ -104,27 +104,67 @@ struct Graph {
     }
 };
 
+/// What can be wrong with a network at an image size.
+enum class GraphFault : std::uint8_t {
+    none, empty_image, too_few_classes, image_too_small, bad_window, uneven_pool, bad_groups,
+    input_not_flat, shapes_differ, bad_rate, logits_not_classes
+};
+[[nodiscard]] constexpr std::string_view to_string(GraphFault fault) {
+    constexpr std::array<std::string_view, 11> sentences{
+        "nothing is wrong",
+        "an image needs at least one channel, row and column",
+        "a classifier needs at least two classes",
+        "the image is smaller than the network's stride: use a larger image or a network with "
+        "fewer stages",
+        "a layer needs at least one output, a window and a stride of at least 1, and a pooling "
+        "pads by half its window at most",
+        "the image does not divide into the pooled grid: use an image size that does",
+        "convolution groups must divide the channels going in and coming out",
+        "a linear layer takes a flat input: flatten first",
+        "a residual add needs two tensors of one shape",
+        "a share that is dropped, or smoothed away, is at least 0 and below 1",
+        "the network must end in one logit for each class"};
+    return sentences[static_cast<std::size_t>(fault)];
+}
+
+/// The first fault, and the operation where it lies.
+struct GraphTrouble {
+    GraphFault fault = GraphFault::none;
+    Label at{};
+};
+
 /// Appends operations; what layers are written with. Every call answers its output tensor.
-/// Errors: a window larger than its padded input breaks the contract, so an image smaller than
-///         the network's stride does not compile where the graph is a constant.
+/// Errors: with Checks::strict a fault breaks the contract, so an image smaller than the network's
+///         stride does not compile where the graph is a constant. With Checks::trial the first
+///         fault is noted for trouble() and the shapes go on as well as they can.
 class GraphBuilder {
 public:
-    constexpr GraphBuilder(Label name, ImageShape input, int classes) {
-        GX_EXPECT(input.channels > 0 && input.height > 0 && input.width > 0,
-                  "an image needs at least one channel, row and column");
-        GX_EXPECT(classes > 1, "a classifier needs at least two classes");
+    enum class Checks : std::uint8_t { strict, trial };
+
+    constexpr GraphBuilder(Label name, ImageShape input, int classes,
+                           Checks checks = Checks::strict)
+        : checks_(checks) {
+        require(input.channels > 0 && input.height > 0 && input.width > 0,
+                GraphFault::empty_image, "input");
+        require(classes > 1, GraphFault::too_few_classes, "input");
         graph_.name = name;
         graph_.input = input;
         graph_.classes = classes;
-        Op op{.kind = OpKind::input, .name = "input"};
-        op.output = tensor(input);
-        graph_.ops.push_back(op);
+        append({.kind = OpKind::input, .name = "input"}, input);
     }
 
     [[nodiscard]] constexpr int input() const { return 0; }
     [[nodiscard]] constexpr int classes() const { return graph_.classes; }
     [[nodiscard]] constexpr ImageShape shape(int tensor) const {
         return graph_.tensors[static_cast<std::size_t>(tensor)];
+    }
+    [[nodiscard]] constexpr const GraphTrouble& trouble() const { return trouble_; }
+
+    /// A promise about the network: `fault` at operation `name` where it does not hold.
+    constexpr bool require(bool holds, GraphFault fault, const Label& name) {
+        if (checks_ == Checks::strict) GX_EXPECT(holds, to_string(fault));
+        if (!holds && trouble_.fault == GraphFault::none) trouble_ = {fault, name};
+        return holds;
     }
 
     struct Conv {
@@ -133,18 +173,21 @@ public:
         int groups = 1;
         bool bias = false;
     };
-    constexpr int conv2d(int x, Conv c, Label name) {
+    constexpr int conv2d(int x, Conv c, const Label& name) {
         const ImageShape in = shape(x);
-        GX_EXPECT(c.groups > 0 && in.channels % c.groups == 0 && c.channels % c.groups == 0,
-                  "convolution groups must divide the channels going in and coming out");
-        const ImageShape out = windowed(in, c.window, c.channels);
+        if (!require(c.groups > 0 && c.channels > 0 && in.channels % c.groups == 0 &&
+                         c.channels % c.groups == 0,
+                     GraphFault::bad_groups, name))
+            c.groups = 1;
+        const ImageShape out = windowed(in, c.window, c.channels, name);
         const int per_group = in.channels / c.groups;
         const int fan_in = per_group * c.window.height * c.window.width;
-        Op op{.kind = OpKind::conv2d, .inputs = {x, -1}, .window = c.window, .groups = c.groups, .name = name};
+        Op op{.kind = OpKind::conv2d, .inputs = {x, -1}, .window = c.window, .groups = c.groups};
+        op.name = name;
         op.macs = out.elements() * fan_in;
-        add_parameter(op, ParameterRole::weight,
-                      {c.channels, per_group, c.window.height, c.window.width}, fan_in, name + ".weight");
-        if (c.bias) add_parameter(op, ParameterRole::bias, {c.channels, 1, 1, 1}, fan_in, name + ".bias");
+        const std::array<int, 4> kernel{c.channels, per_group, c.window.height, c.window.width};
+        add_parameter(op, {.shape = kernel, .fan_in = fan_in}, ".weight");
+        if (c.bias) add_bias(op, c.channels, fan_in);
         return append(op, out);
     }
 
@@ -153,88 +196,113 @@ public:
         double epsilon = 1e-5;
         double momentum = 0.1;
     };
-    constexpr int batch_norm(int x, BatchNorm b, Label name) {
+    constexpr int batch_norm(int x, BatchNorm b, const Label& name) {
         const int c = shape(x).channels;
-        Op op{.kind = OpKind::batch_norm, .inputs = {x, -1}, .rate = b.epsilon, .momentum = b.momentum, .name = name};
-        add_parameter(op, ParameterRole::gamma, {c, 1, 1, 1}, c, name + ".weight", b.zero_gamma);
-        add_parameter(op, ParameterRole::beta, {c, 1, 1, 1}, c, name + ".bias");
+        Op op{.kind = OpKind::batch_norm, .inputs = {x, -1}, .rate = b.epsilon};
+        op.momentum = b.momentum;
+        op.name = name;
+        Parameter gamma{.role = ParameterRole::gamma, .shape = {c, 1, 1, 1}, .fan_in = c};
+        gamma.zero = b.zero_gamma;
+        add_parameter(op, gamma, ".weight");
+        add_parameter(op, {.role = ParameterRole::beta, .shape = {c, 1, 1, 1}, .fan_in = c},
+                      ".bias");
         op.first_statistic = static_cast<int>(graph_.statistics.size());
-        graph_.statistics.push_back({graph_.statistic_elements(), c, 0.0f, name + ".running_mean"});
-        graph_.statistics.push_back({graph_.statistic_elements(), c, 1.0f, name + ".running_var"});
+        add_statistic(c, 0.0f, name + ".running_mean");
+        add_statistic(c, 1.0f, name + ".running_var");
         return append(op, shape(x));
     }
-    constexpr int relu(int x, Label name) {
+    constexpr int relu(int x, const Label& name) {
         return append({.kind = OpKind::relu, .inputs = {x, -1}, .name = name}, shape(x));
     }
-    constexpr int max_pool(int x, Window w, Label name) { return pool(OpKind::max_pool, x, w, name); }
+    constexpr int max_pool(int x, Window w, const Label& name) {
+        return pool(OpKind::max_pool, x, w, name);
+    }
     /// Mean over the part of the window that lies inside the image (padding is not counted).
-    constexpr int avg_pool(int x, Window w, Label name) { return pool(OpKind::avg_pool, x, w, name); }
-    constexpr int global_avg_pool(int x, Label name) {
+    constexpr int avg_pool(int x, Window w, const Label& name) {
+        return pool(OpKind::avg_pool, x, w, name);
+    }
+    constexpr int global_avg_pool(int x, const Label& name) {
         const ImageShape in = shape(x);
         return pool(OpKind::avg_pool, x, Window{in.height, in.width, 1, 0, 0}, name);
     }
-    constexpr int linear(int x, int outputs, bool bias, Label name) {
+    constexpr int linear(int x, int outputs, bool bias, const Label& name) {
         const ImageShape in = shape(x);
-        GX_EXPECT(in.height == 1 && in.width == 1, "a linear layer takes a flat input: flatten first");
+        require(in.height == 1 && in.width == 1, GraphFault::input_not_flat, name);
+        require(outputs > 0, GraphFault::bad_window, name);
         Op op{.kind = OpKind::linear, .inputs = {x, -1}, .name = name};
         op.macs = std::int64_t{in.channels} * outputs;
-        add_parameter(op, ParameterRole::weight, {outputs, in.channels, 1, 1}, in.channels, name + ".weight");
-        if (bias) add_parameter(op, ParameterRole::bias, {outputs, 1, 1, 1}, in.channels, name + ".bias");
+        const std::array<int, 4> matrix{outputs, in.channels, 1, 1};
+        add_parameter(op, {.shape = matrix, .fan_in = in.channels}, ".weight");
+        if (bias) add_bias(op, outputs, in.channels);
         return append(op, {outputs, 1, 1});
     }
-    constexpr int add(int a, int b, Label name) {
-        GX_EXPECT(shape(a) == shape(b), "a residual add needs two tensors of one shape");
+    constexpr int add(int a, int b, const Label& name) {
+        require(shape(a) == shape(b), GraphFault::shapes_differ, name);
         return append({.kind = OpKind::add, .inputs = {a, b}, .name = name}, shape(a));
     }
-    constexpr int flatten(int x, Label name) {
-        const auto n = shape(x).elements();
-        return append({.kind = OpKind::flatten, .inputs = {x, -1}, .name = name}, {static_cast<int>(n), 1, 1});
+    constexpr int flatten(int x, const Label& name) {
+        const auto n = static_cast<int>(shape(x).elements());
+        return append({.kind = OpKind::flatten, .inputs = {x, -1}, .name = name}, {n, 1, 1});
     }
-    constexpr int dropout(int x, double rate, Label name) {
-        GX_EXPECT(rate >= 0 && rate < 1, "dropout drops a share of at least 0 and below 1");
-        return append({.kind = OpKind::dropout, .inputs = {x, -1}, .rate = rate, .name = name}, shape(x));
+    constexpr int dropout(int x, double rate, const Label& name) {
+        require(rate >= 0 && rate < 1, GraphFault::bad_rate, name);
+        Op op{.kind = OpKind::dropout, .inputs = {x, -1}, .rate = rate, .name = name};
+        return append(op, shape(x));
     }
     /// The loss: mean over the batch, against labels softened by `smoothing`. Ends the graph.
-    constexpr int softmax_cross_entropy(int logits, double smoothing, Label name) {
-        GX_EXPECT(shape(logits).elements() == graph_.classes, "one logit for each class");
-        GX_EXPECT(smoothing >= 0 && smoothing < 1, "label smoothing is at least 0 and below 1");
-        return append({.kind = OpKind::softmax_cross_entropy, .inputs = {logits, -1}, .rate = smoothing, .name = name}, {1, 1, 1});
+    constexpr int softmax_cross_entropy(int logits, double smoothing, const Label& name) {
+        require(shape(logits) == ImageShape{graph_.classes, 1, 1}, GraphFault::logits_not_classes,
+                name);
+        require(smoothing >= 0 && smoothing < 1, GraphFault::bad_rate, name);
+        Op op{.kind = OpKind::softmax_cross_entropy, .inputs = {logits, -1}, .rate = smoothing};
+        op.name = name;
+        return append(op, {1, 1, 1});
     }
 
+    [[nodiscard]] constexpr const Graph& peek() const { return graph_; }
     [[nodiscard]] constexpr Graph finish() && { return static_cast<Graph&&>(graph_); }
 
 private:
-    constexpr int tensor(ImageShape s) {
-        graph_.tensors.push_back(s);
-        return static_cast<int>(graph_.tensors.size()) - 1;
-    }
-    constexpr int append(Op op, ImageShape out) {
-        op.output = tensor(out);
+    constexpr int append(const Op& op, ImageShape out) {
+        graph_.tensors.push_back(out);
         graph_.ops.push_back(op);
-        return op.output;
+        return graph_.ops.back().output = static_cast<int>(graph_.tensors.size()) - 1;
     }
-    constexpr void add_parameter(Op& op, ParameterRole role, std::array<int, 4> shape, int fan_in,
-                                 Label name, bool zero = false) {
-        Parameter p{.role = role, .shape = shape, .fan_in = fan_in, .zero = zero, .name = name};
+    constexpr void add_parameter(Op& op, Parameter p, std::string_view suffix) {
         p.offset = graph_.parameter_elements();
-        p.count = std::int64_t{shape[0]} * shape[1] * shape[2] * shape[3];
-        if (op.parameter_count++ == 0) op.first_parameter = static_cast<int>(graph_.parameters.size());
+        p.count = std::int64_t{p.shape[0]} * p.shape[1] * p.shape[2] * p.shape[3];
+        p.name = op.name + suffix;
+        if (op.parameter_count++ == 0)
+            op.first_parameter = static_cast<int>(graph_.parameters.size());
         graph_.parameters.push_back(p);
     }
-    constexpr int pool(OpKind kind, int x, Window w, Label name) {
-        return append({.kind = kind, .inputs = {x, -1}, .window = w, .name = name},
-                      windowed(shape(x), w, shape(x).channels));
+    constexpr void add_bias(Op& op, int outputs, int fan_in) {
+        const std::array<int, 4> shape{outputs, 1, 1, 1};
+        add_parameter(op, {.role = ParameterRole::bias, .shape = shape, .fan_in = fan_in}, ".bias");
     }
-    static constexpr ImageShape windowed(ImageShape in, Window w, int channels) {
-        GX_EXPECT(w.height > 0 && w.width > 0 && w.stride > 0, "a window and its stride are at least 1");
-        GX_EXPECT(in.height + 2 * w.pad_height >= w.height && in.width + 2 * w.pad_width >= w.width,
-                  "the image is smaller than the network's stride: use a larger image or a "
-                  "network with fewer stages");
-        return {channels, (in.height + 2 * w.pad_height - w.height) / w.stride + 1,
-                (in.width + 2 * w.pad_width - w.width) / w.stride + 1};
+    constexpr void add_statistic(int channels, float initial, const Label& name) {
+        graph_.statistics.push_back({graph_.statistic_elements(), channels, initial, name});
+    }
+    constexpr int pool(OpKind kind, int x, Window w, const Label& name) {
+        require(2 * w.pad_height <= w.height && 2 * w.pad_width <= w.width,
+                GraphFault::bad_window, name);
+        const ImageShape out = windowed(shape(x), w, shape(x).channels, name);
+        return append({.kind = kind, .inputs = {x, -1}, .window = w, .name = name}, out);
+    }
+    constexpr ImageShape windowed(ImageShape in, Window w, int channels, const Label& name) {
+        const bool sound = require(w.height > 0 && w.width > 0 && w.stride > 0 &&
+                                       w.pad_height >= 0 && w.pad_width >= 0,
+                                   GraphFault::bad_window, name);
+        const int rows = in.height + 2 * w.pad_height - w.height;
+        const int columns = in.width + 2 * w.pad_width - w.width;
+        if (!require(rows >= 0 && columns >= 0, GraphFault::image_too_small, name) || !sound)
+            return {channels, 1, 1};
+        return {channels, rows / w.stride + 1, columns / w.stride + 1};
     }
 
     Graph graph_{};
+    GraphTrouble trouble_{};
+    Checks checks_;
 };
 
 }  // namespace gx
