@@ -1,0 +1,248 @@
+// Pipeline<R>: gradients on their way: cut into buckets, reduced on a stream, given back s steps late.
+#pragma once
+
+#include <algorithm>  // copy, max, min
+#include <cstdint>    // int64_t
+#include <exception>  // uncaught_exceptions
+#include <optional>   // no gradient yet
+#include <span>       // gradients
+#include <utility>    // move
+#include <vector>     // slots
+
+#include <gx/core/aligned_buffer.hpp>  // AlignedBuffer
+#include <gx/core/contract.hpp>        // GX_EXPECT
+#include <gx/core/stream.hpp>          // Stream, Task, Event
+#include <gx/reducer/concept.hpp>      // Reducer, ReduceReport
+
+namespace gx {
+
+/// An averaged gradient, and what its reduction did. Where the report is incomplete the values are
+/// not to be used: `report.delivery.peer` is missing, since `failed_bucket` of gradient `index`.
+struct Reduced {
+    std::uint64_t index = 0;  ///< which gradient, counted from 0
+    std::span<float> values{};
+    ReduceReport report{};    ///< bytes and steps summed over the buckets
+    int buckets = 0;          ///< in a whole gradient
+    int failed_bucket = -1;   ///< counted from the end of the flat vector, in order of reduction
+};
+
+/// A gradient that is reduced and not yet collected: what a checkpoint keeps.
+struct PendingGradient {
+    std::uint64_t index = 0;
+    std::span<float> values{};
+    bool complete = true;
+};
+
+/// Holds the gradients in flight: staleness + 1 flat vectors, and a reducer working on them.
+///
+///     for step = 0, 1, ... in order:
+///         gradients = begin(step)              write them, from the end of the vector down, while
+///         ready(stream, link, watermark)       telling how far they are final; lastly with 0
+///         collect(step)                        the averaged gradient to apply now, or none yet
+///     while (auto late = drain()) ...          the last `staleness` gradients, in order
+///
+/// With staleness s, collect(t) answers gradient t - s, and nothing while t < s. No gradient is lost
+/// or repeated: N steps give N gradients, the last s of them from drain().
+///
+/// Buckets hold `bucket_elements` elements counted from the end of the vector; the last bucket, at
+/// the front, holds the rest. Bucket b is queued when the watermark has passed its begin.
+///
+/// Order:   buckets are reduced in one order on every rank, so timing never changes the bits.
+/// Threads: one rank's code calls it; reductions run on the stream. A reducer that is not
+///          asynchronous has finished each bucket before ready() returns.
+/// Errors:  a call out of turn breaks the contract. After a bucket that failed, later ones are not
+///          sent. Its destructor waits for work in flight; when an exception unwinds it, the stream's
+///          cancel(), where there is one, tells the world to stop first.
+/// Cost:    a step allocates nothing.
+template <class R>
+class Pipeline {
+    static_assert(explain_reducer<R>());
+
+public:
+    static constexpr int staleness = R::staleness;
+
+    struct Options {
+        Placement placement{};
+        std::int64_t elements = 0;         ///< of the flat vector
+        std::int64_t bucket_elements = 0;  ///< 0: what R asks for, else the whole vector
+    };
+
+    explicit Pipeline(Options options, R reducer = R{})
+        : elements_(options.elements),
+          bucket_elements_(bucket_size(options)),
+          buckets_(static_cast<int>((elements_ + bucket_elements_ - 1) / bucket_elements_)),
+          reducer_(std::move(reducer)) {
+        for (int i = 0; i <= staleness; ++i) slots_.emplace_back(elements_);
+        pending_.reserve(slots_.size());
+        reducer_.reserve(options.placement, std::min(elements_, bucket_elements_));
+    }
+    Pipeline(const Pipeline&) = delete;
+    Pipeline& operator=(const Pipeline&) = delete;
+    ~Pipeline() {
+        bool in_flight = false;
+        for (std::uint64_t g = collected_; g < begun_; ++g) in_flight |= slot(g).event.sequence > 0;
+        if (!in_flight) return;
+        if (std::uncaught_exceptions() > exceptions_) cancel_(stream_);
+        for (std::uint64_t g = collected_; g < begun_; ++g) wait_(stream_, slot(g).event);
+    }
+
+    [[nodiscard]] std::int64_t elements() const { return elements_; }
+    [[nodiscard]] std::int64_t bucket_elements() const { return bucket_elements_; }
+    [[nodiscard]] int buckets() const { return buckets_; }
+    [[nodiscard]] R& reducer() { return reducer_; }
+
+    /// The vector to write gradient `step` into; it holds what an earlier one left there.
+    [[nodiscard]] std::span<float> begin(std::uint64_t step) {
+        GX_EXPECT(step == begun_, "gradients begin in order, each once");
+        GX_EXPECT(begun_ - collected_ < slots_.size(), "collect the gradient of the step before");
+        GX_EXPECT(begun_ == 0 || queued_ == buckets_, "tell ready(stream, link, 0) before the next step");
+        ++begun_;
+        queued_ = 0;
+        Slot& s = slot(step);
+        s.report = {};
+        s.failed_bucket = -1;
+        s.event = {};
+        return s.values.span();
+    }
+
+    /// All elements from `watermark` up are final: queues every bucket that is now whole.
+    template <Stream S, Transport T>
+    void ready(S& stream, T& link, std::size_t watermark) {
+        GX_EXPECT(begun_ > 0, "begin a gradient before it is ready");
+        bind(stream, link);
+        while (queued_ < buckets_ && bucket(queued_).begin >= static_cast<std::int64_t>(watermark)) {
+            const std::uint64_t work = (begun_ - 1) * static_cast<std::uint64_t>(buckets_) +
+                                       static_cast<std::uint64_t>(queued_);
+            ++queued_;
+            slot(begun_ - 1).event = stream.enqueue({&Pipeline::reduce<T>, this, work});
+            if constexpr (!R::asynchronous) stream.wait(slot(begun_ - 1).event);
+        }
+    }
+
+    /// The averaged gradient that step `step` applies; valid until the next begin().
+    [[nodiscard]] std::optional<Reduced> collect(std::uint64_t step) {
+        GX_EXPECT(step + 1 == begun_ && queued_ == buckets_, "collect(step) follows ready(..., 0)");
+        if (step < static_cast<std::uint64_t>(staleness)) return std::nullopt;
+        return take();
+    }
+
+    /// After the last step: the next gradient not yet collected, or none.
+    [[nodiscard]] std::optional<Reduced> drain() {
+        if (collected_ == begun_) return std::nullopt;
+        GX_EXPECT(queued_ == buckets_, "drain() follows ready(..., 0)");
+        return take();
+    }
+
+    /// Waits until they are reduced: the gradients not yet collected, oldest first. They stay.
+    [[nodiscard]] std::span<const PendingGradient> pending() {
+        GX_EXPECT(begun_ == collected_ || queued_ == buckets_, "pending() follows ready(..., 0)");
+        pending_.clear();
+        for (std::uint64_t g = collected_; g < begun_; ++g) {
+            settle(slot(g));
+            pending_.push_back({g, slot(g).values.span(), slot(g).report.complete()});
+        }
+        return pending_;
+    }
+
+    /// Makes it as it was when `pending()` answered `kept`, before step `next_step`.
+    void restore(std::uint64_t next_step, std::span<const PendingGradient> kept) {
+        GX_EXPECT(begun_ == 0, "restore before the first step");
+        GX_EXPECT(kept.size() == std::min(next_step, static_cast<std::uint64_t>(staleness)),
+                  "a checkpoint keeps as many gradients as the reducer is late");
+        begun_ = next_step;
+        collected_ = next_step - kept.size();
+        queued_ = buckets_;
+        for (const PendingGradient& p : kept) {
+            Slot& s = slot(p.index);
+            GX_EXPECT(p.index >= collected_ && p.index < begun_, "a kept gradient of another step");
+            GX_EXPECT(p.values.size() == s.values.size(), "a kept gradient of another network");
+            std::copy(p.values.begin(), p.values.end(), s.values.span().begin());
+        }
+    }
+
+private:
+    struct Slot {
+        explicit Slot(std::int64_t elements) : values(elements) {}
+        AlignedBuffer<float> values;
+        Event event{};  ///< of its last bucket; 0 when nothing is in flight
+        ReduceReport report{};
+        int failed_bucket = -1;
+    };
+    struct Range {
+        std::int64_t begin = 0, end = 0;
+    };
+
+    static std::int64_t bucket_size(const Options& o) {
+        GX_EXPECT(o.elements > 0, "a gradient has at least one element");
+        GX_EXPECT(o.bucket_elements >= 0, "a bucket has at least one element, or 0 for the default");
+        if (o.bucket_elements > 0) return o.bucket_elements;
+        if constexpr (requires { R::bucket_elements; }) return R::bucket_elements;
+        return o.elements;
+    }
+    [[nodiscard]] Range bucket(int b) const {
+        const std::int64_t end = elements_ - b * bucket_elements_;
+        return {std::max<std::int64_t>(0, end - bucket_elements_), end};
+    }
+    [[nodiscard]] Slot& slot(std::uint64_t gradient) { return slots_[gradient % slots_.size()]; }
+
+    template <class S, class T>
+    void bind(S& stream, T& link) {
+        stream_ = &stream;
+        link_ = &link;
+        wait_ = [](void* s, Event e) { static_cast<S*>(s)->wait(e); };
+        cancel_ = []([[maybe_unused]] void* s) {
+            if constexpr (requires(S& it) { it.cancel(); }) static_cast<S*>(s)->cancel();
+        };
+    }
+
+    template <class T>
+    static void reduce(void* self, std::uint64_t work) {  // on the stream
+        auto& p = *static_cast<Pipeline*>(self);
+        const auto buckets = static_cast<std::uint64_t>(p.buckets_);
+        Slot& s = p.slot(work / buckets);
+        const int b = static_cast<int>(work % buckets);
+        if (!p.broken_.complete()) {
+            s.report.delivery = p.broken_;
+            if (s.failed_bucket < 0) s.failed_bucket = b;
+            return;
+        }
+        const auto [begin, end] = p.bucket(b);
+        const ReduceReport done = p.reducer_.all_reduce(
+            *static_cast<T*>(p.link_), s.values.span().subspan(static_cast<std::size_t>(begin),
+                                                               static_cast<std::size_t>(end - begin)));
+        s.report.bytes_sent += done.bytes_sent;
+        s.report.steps += done.steps;
+        if (done.complete()) return;
+        s.report.delivery = p.broken_ = done.delivery;
+        s.failed_bucket = b;
+    }
+
+    void settle(Slot& s) {
+        if (s.event.sequence > 0) wait_(stream_, s.event);
+        s.event = {};
+    }
+    Reduced take() {
+        const std::uint64_t g = collected_++;
+        Slot& s = slot(g);
+        settle(s);
+        return {g, s.values.span(), s.report, buckets_, s.failed_bucket};
+    }
+
+    std::int64_t elements_;
+    std::int64_t bucket_elements_;
+    int buckets_;
+    R reducer_;
+    std::vector<Slot> slots_;
+    std::vector<PendingGradient> pending_;
+    std::uint64_t begun_ = 0;      ///< gradients begun
+    std::uint64_t collected_ = 0;  ///< gradients given back
+    int queued_ = 0;               ///< buckets of the newest gradient that were queued
+    Delivery broken_{};            ///< the first reduction that failed; touched on the stream only
+    int exceptions_ = std::uncaught_exceptions();
+    void* stream_ = nullptr;
+    void* link_ = nullptr;
+    void (*wait_)(void*, Event) = nullptr;
+    void (*cancel_)(void*) = nullptr;
+};
+
+}  // namespace gx
