@@ -1,0 +1,72 @@
+// Convolution: the seven plain loops, and the same loops again for its gradients.
+#pragma once
+
+#include <gx/reference/maps.hpp>  // ReadMaps, WriteMaps
+
+namespace gx::reference {
+
+/// The weights of one convolution. Shapes: weight (out, in / groups, height, width);
+/// bias (out), or nullptr for none.
+struct Kernel {
+    const double* weight = nullptr;
+    const double* bias = nullptr;
+    Window window{};
+    int groups = 1;
+};
+
+/// Calls visit(n, o, y, x, c, row, column, k) for every multiply-add of a convolution: output
+/// element (n, o, y, x) takes input element (n, c, row, column) times weight k.
+/// Order: n, o, y, x of the output; then c, y, x of the window; padding is not visited.
+template <class Visit>
+void for_each_tap(const Kernel& kernel, ReadMaps x, int images, ImageShape out, Visit visit) {
+    const Window w = kernel.window;
+    const int in_group = x.shape.channels / kernel.groups;
+    const int out_group = out.channels / kernel.groups;
+    for (int n = 0; n < images; ++n)
+        for (int o = 0; o < out.channels; ++o)
+            for (int i = 0; i < out.height; ++i)
+                for (int j = 0; j < out.width; ++j)
+                    for (int g = 0; g < in_group; ++g)
+                        for (int u = 0; u < w.height; ++u)
+                            for (int v = 0; v < w.width; ++v) {
+                                const int row = i * w.stride - w.pad_height + u;
+                                const int column = j * w.stride - w.pad_width + v;
+                                if (!x.contains(row, column)) continue;
+                                const int c = o / out_group * in_group + g;
+                                const int k = ((o * in_group + g) * w.height + u) * w.width + v;
+                                visit(n, o, i, j, c, row, column, k);
+                            }
+}
+
+/// y[n, o, i, j] = bias[o] + sum over c, u, v of weight[o, c, u, v] * x[n, c, i*s - p + u, j*s - p + v]
+/// with x = 0 outside the image, and c only within the group of o.
+/// Order: the bias first, then c, u, v in the order of for_each_tap.
+inline void convolve(const Kernel& kernel, ReadMaps x, WriteMaps y) {
+    for (int n = 0; n < y.images; ++n)
+        for (int o = 0; o < y.shape.channels; ++o)
+            for (int i = 0; i < y.shape.height; ++i)
+                for (int j = 0; j < y.shape.width; ++j)
+                    y(n, o, i, j) = kernel.bias ? kernel.bias[o] : 0.0;
+    for_each_tap(kernel, x, y.images, y.shape,
+                 [&](int n, int o, int i, int j, int c, int row, int column, int k) {
+                     y(n, o, i, j) += kernel.weight[k] * x(n, c, row, column);
+                 });
+}
+
+/// Adds to dx, dweight and dbias (nullptr for none) what dy contributes.
+/// Order: that of for_each_tap; the bias sums over n, then i, then j.
+inline void convolve_backward(const Kernel& kernel, ReadMaps x, ReadMaps dy, WriteMaps dx,
+                              double* dweight, double* dbias) {
+    for_each_tap(kernel, x, dy.images, dy.shape,
+                 [&](int n, int o, int i, int j, int c, int row, int column, int k) {
+                     dx(n, c, row, column) += kernel.weight[k] * dy(n, o, i, j);
+                     dweight[k] += x(n, c, row, column) * dy(n, o, i, j);
+                 });
+    if (dbias == nullptr) return;
+    for (int n = 0; n < dy.images; ++n)
+        for (int o = 0; o < dy.shape.channels; ++o)
+            for (int i = 0; i < dy.shape.height; ++i)
+                for (int j = 0; j < dy.shape.width; ++j) dbias[o] += dy(n, o, i, j);
+}
+
+}  // namespace gx::reference

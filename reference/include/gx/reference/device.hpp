@@ -1,0 +1,272 @@
+// reference::Device: runs a graph by serial loops in double; what fast devices are compared with.
+#pragma once
+
+#include <algorithm>    // fill, copy, any_of
+#include <cmath>        // isfinite
+#include <cstdint>      // int32_t
+#include <optional>     // optional
+#include <span>         // views
+#include <string>       // sentences
+#include <string_view>  // sentences
+#include <vector>       // memory
+
+#include <gx/core/contract.hpp>          // GX_EXPECT
+#include <gx/core/device.hpp>            // Device, Batch
+#include <gx/model/graph.hpp>            // Graph, Op
+#include <gx/reference/batch_norm.hpp>   // normalise
+#include <gx/reference/convolution.hpp>  // convolve
+#include <gx/reference/elementwise.hpp>  // relu, dropout
+#include <gx/reference/linear.hpp>       // multiply
+#include <gx/reference/loss.hpp>         // cross_entropy
+#include <gx/reference/pooling.hpp>      // max_pool, avg_pool
+
+namespace gx::reference {
+
+/// Models gx::Device. Parameters, gradients and running statistics are float at the interface, in
+/// the canonical layout; activations, their gradients and all sums are double inside. Parameters
+/// start at 0 and statistics at their initial values.
+///
+/// Errors: a batch that does not fit, a label outside the classes, or a backward that follows no
+///         forward in Mode::train breaks the contract.
+/// Order:  operations as listed; within one, as its header says; a tensor that several operations
+///         read gets its gradient from the last of them first. Gradients sum over the whole batch
+///         in double, are multiplied by scale, and are rounded to float once.
+/// Cost:   allocates in the constructor only; a few ns per multiply-add, on one core.
+class Device {
+public:
+    Device(const Graph& graph, DeviceOptions options) : graph_(graph), options_(options) {
+        GX_EXPECT(options.batch > 0, "a device is built for a batch of at least one image");
+        GX_EXPECT(!graph.ops.empty() && graph.ops.back().kind == OpKind::softmax_cross_entropy,
+                  "a graph ends with its loss: call softmax_cross_entropy last");
+        for (const ImageShape& shape : graph.tensors) {
+            const auto elements = std::size_t(options.batch) * std::size_t(shape.elements());
+            activations_.emplace_back(elements);
+            activation_gradients_.emplace_back(elements);
+        }
+        const auto count = static_cast<std::size_t>(graph.parameter_elements());
+        parameters_.resize(count);
+        weights_.resize(count);
+        weight_gradients_.resize(count);
+        for (int p = 0; const Parameter& parameter : graph.parameters)
+            slices_.push_back({std::size_t(parameter.offset), std::size_t(parameter.count), p++});
+        for (const Statistic& s : graph.statistics)
+            statistics_.insert(statistics_.end(), std::size_t(s.count), s.initial);
+        labels_.resize(std::size_t(options.batch));
+    }
+
+    /// Statistics move towards the batch's in Mode::train; a batch of no images leaves them.
+    ForwardReport forward(const Batch& batch, Mode mode) {
+        accept(batch, mode);
+        ForwardReport report;
+        for (const Op& op : graph_.ops) run(op, report);
+        report.finite = std::isfinite(report.loss_sum);
+        return report;
+    }
+
+    void backward(float scale, std::span<float> gradients, GradientsReady ready) {
+        GX_EXPECT(mode_ == Mode::train, "backward follows a forward in Mode::train");
+        GX_EXPECT(gradients.size() == parameters_.size(), "one gradient for each parameter");
+        for (auto& gradient : activation_gradients_) std::ranges::fill(gradient, 0.0);
+        std::ranges::fill(weight_gradients_, 0.0);
+        for (std::size_t i = graph_.ops.size(); i-- > 0;) {
+            const Op& op = graph_.ops[i];
+            run_backward(op);
+            if (op.parameter_count == 0) continue;
+            const ParameterSlice& first = slices_[std::size_t(op.first_parameter)];
+            const ParameterSlice& last = slices_[first_index(op) + op.parameter_count - 1];
+            for (std::size_t k = first.offset; k < last.offset + last.count; ++k)
+                gradients[k] = static_cast<float>(double{scale} * weight_gradients_[k]);
+            ready(first.offset);
+        }
+        if (slices_.empty()) ready(0);
+    }
+
+    [[nodiscard]] std::span<const float> parameters() const { return parameters_; }
+    [[nodiscard]] std::span<const ParameterSlice> slices() const { return slices_; }
+
+    void update(FunctionRef<void(std::span<float>)> change) {
+        change(parameters_);
+        std::ranges::copy(parameters_, weights_.begin());
+    }
+
+    [[nodiscard]] std::span<float> statistics() { return statistics_; }
+
+    /// The layout is the canonical one: both copy.
+    void to_canonical(std::span<const float> mine, std::span<float> canonical) const {
+        copy_all(mine, canonical);
+    }
+    void from_canonical(std::span<const float> canonical, std::span<float> mine) const {
+        copy_all(canonical, mine);
+    }
+
+    /// As in "conv2d 'stem'".
+    [[nodiscard]] std::optional<std::string> first_non_finite() const {
+        for (const Op& op : graph_.ops)
+            if (std::ranges::any_of(activation(op.output), [](double v) { return !std::isfinite(v); }))
+                return std::string(to_string(op.kind)) + " '" + std::string(op.name.view()) + "'";
+        return std::nullopt;
+    }
+
+    /// What the last forward left in a tensor. Shapes: (count, channels, height, width), row-major;
+    /// the loss is (count), in nats.
+    [[nodiscard]] std::span<const double> activation(int tensor) const {
+        return {activations_.at(std::size_t(tensor)).data(), elements(tensor)};
+    }
+    /// d(sum of losses)/d(tensor) of the last backward, without its scale; of tensor 0, the images.
+    [[nodiscard]] std::span<const double> activation_gradient(int tensor) const {
+        return {activation_gradients_.at(std::size_t(tensor)).data(), elements(tensor)};
+    }
+    /// d(sum of losses)/d(parameters) of the last backward, without its scale, before rounding.
+    [[nodiscard]] std::span<const double> parameter_gradient() const { return weight_gradients_; }
+
+private:
+    void accept(const Batch& batch, Mode mode) {
+        GX_EXPECT(batch.count >= 0 && batch.count <= options_.batch,
+                  "a batch of " + std::to_string(batch.count) + " images: expected 0 to " +
+                      std::to_string(options_.batch) + ", which the device was built for");
+        const auto count = static_cast<std::size_t>(batch.count);
+        GX_EXPECT(batch.images.size() == count * std::size_t(graph_.input.elements()),
+                  "a batch holds count images of the graph's input shape");
+        GX_EXPECT(batch.labels.size() == count, "a batch holds one label for each image");
+        for (std::size_t n = 0; n < count; ++n)
+            GX_EXPECT(batch.labels[n] >= 0 && batch.labels[n] < graph_.classes,
+                      "label " + std::to_string(batch.labels[n]) + " of image " +
+                          std::to_string(n) + ": expected 0 to " +
+                          std::to_string(graph_.classes - 1));
+        std::ranges::copy(batch.images, activations_[0].begin());
+        std::ranges::copy(batch.labels, labels_.begin());
+        count_ = batch.count;
+        draw_ = batch.draw;
+        mode_ = mode;
+    }
+
+    void run(const Op& op, ForwardReport& report) {
+        const WriteMaps y = maps(activations_, op.output);
+        if (op.kind == OpKind::input) return;
+        const ReadMaps x = read(activations_, op.inputs[0]);
+        switch (op.kind) {
+            case OpKind::input: break;
+            case OpKind::conv2d: return convolve(kernel(op), x, y);
+            case OpKind::batch_norm: return run_batch_norm(op, x, y);
+            case OpKind::relu: return relu(x, y);
+            case OpKind::max_pool: return max_pool(op.window, x, y);
+            case OpKind::avg_pool: return avg_pool(op.window, x, y);
+            case OpKind::linear: return multiply(weight(op, 0), weight(op, 1), x, y);
+            case OpKind::add: return add(x, read(activations_, op.inputs[1]), y);
+            case OpKind::flatten: return copy(x, y);
+            case OpKind::dropout:
+                return mode_ == Mode::train ? dropout(stream(op), op.rate, x, y) : copy(x, y);
+            case OpKind::softmax_cross_entropy: return run_loss(op, x, y, report);
+        }
+    }
+
+    void run_batch_norm(const Op& op, ReadMaps x, WriteMaps y) {
+        float* means = statistic(op, 0);
+        float* variances = statistic(op, 1);
+        for (int c = 0; c < x.shape.channels; ++c) {
+            Moments moments{.mean = means[c], .variance = variances[c]};
+            if (mode_ == Mode::train) {
+                moments = channel_moments(x, c);
+                if (count_ > 0) update_running(moments, op.momentum, means[c], variances[c]);
+            }
+            normalise(x, c, moments, op.rate, weight(op, 0)[c], weight(op, 1)[c], y);
+        }
+    }
+
+    void run_loss(const Op& op, ReadMaps logits, WriteMaps losses, ForwardReport& report) {
+        for (int n = 0; n < count_; ++n) {
+            const int label = labels_[std::size_t(n)];
+            const double loss = cross_entropy(logits, n, label, op.rate);
+            losses(n, 0, 0, 0) = loss;
+            report.loss_sum += loss;
+            report.correct += predicted(logits, n) == label ? 1 : 0;
+        }
+    }
+
+    void run_backward(const Op& op) {
+        if (op.kind == OpKind::input) return;
+        const ReadMaps x = read(activations_, op.inputs[0]);
+        const ReadMaps dy = read(activation_gradients_, op.output);
+        const WriteMaps dx = maps(activation_gradients_, op.inputs[0]);
+        switch (op.kind) {
+            case OpKind::input: break;
+            case OpKind::conv2d:
+                return convolve_backward(kernel(op), x, dy, dx, gradient(op, 0), gradient(op, 1));
+            case OpKind::batch_norm:
+                for (int c = 0; c < x.shape.channels; ++c)
+                    normalise_backward(x, c, op.rate, weight(op, 0)[c], dy, dx, gradient(op, 0)[c],
+                                       gradient(op, 1)[c]);
+                return;
+            case OpKind::relu: return relu_backward(x, dy, dx);
+            case OpKind::max_pool: return max_pool_backward(op.window, x, dy, dx);
+            case OpKind::avg_pool: return avg_pool_backward(op.window, x, dy, dx);
+            case OpKind::linear:
+                return multiply_backward(weight(op, 0), x, dy, dx, gradient(op, 0),
+                                         gradient(op, 1));
+            case OpKind::add:
+                pass_back(dy, dx);
+                return pass_back(dy, maps(activation_gradients_, op.inputs[1]));
+            case OpKind::flatten: return pass_back(dy, dx);
+            case OpKind::dropout: return dropout_backward(stream(op), op.rate, dy, dx);
+            case OpKind::softmax_cross_entropy:
+                for (int n = 0; n < count_; ++n)
+                    cross_entropy_backward(x, n, labels_[std::size_t(n)], op.rate, dx);
+                return;
+        }
+    }
+
+    using Tensors = std::vector<std::vector<double>>;
+    [[nodiscard]] WriteMaps maps(Tensors& of, int tensor) const {
+        const auto t = static_cast<std::size_t>(tensor);
+        return {of[t].data(), count_, graph_.tensors[t]};
+    }
+    [[nodiscard]] ReadMaps read(const Tensors& of, int tensor) const {
+        const auto t = static_cast<std::size_t>(tensor);
+        return {of[t].data(), count_, graph_.tensors[t]};
+    }
+    [[nodiscard]] std::size_t elements(int tensor) const {
+        return std::size_t(count_) * std::size_t(graph_.tensors[std::size_t(tensor)].elements());
+    }
+
+    [[nodiscard]] static std::size_t first_index(const Op& op) {
+        return static_cast<std::size_t>(op.first_parameter);
+    }
+    /// Parameter k of an operation, or its gradient: weight then bias, gamma then beta.
+    [[nodiscard]] const double* weight(const Op& op, int k) const {
+        return k < op.parameter_count ? &weights_[slices_[first_index(op) + k].offset] : nullptr;
+    }
+    [[nodiscard]] double* gradient(const Op& op, int k) {
+        return k < op.parameter_count ? &weight_gradients_[slices_[first_index(op) + k].offset]
+                                      : nullptr;
+    }
+    [[nodiscard]] float* statistic(const Op& op, int k) {
+        const auto index = static_cast<std::size_t>(op.first_statistic + k);
+        return &statistics_[std::size_t(graph_.statistics[index].offset)];
+    }
+    [[nodiscard]] Kernel kernel(const Op& op) const {
+        return {weight(op, 0), weight(op, 1), op.window, op.groups};
+    }
+    [[nodiscard]] Rng stream(const Op& op) const {
+        return dropout_stream(options_.seed, op.name, options_.rank, draw_);
+    }
+    static void copy_all(std::span<const float> from, std::span<float> to) {
+        GX_EXPECT(from.size() == to.size(), "both layouts hold as many elements");
+        std::ranges::copy(from, to.begin());
+    }
+
+    Graph graph_;
+    DeviceOptions options_;
+    Tensors activations_, activation_gradients_;
+    std::vector<float> parameters_, statistics_;
+    std::vector<double> weights_, weight_gradients_;  ///< parameters_ in double; their gradients
+    std::vector<ParameterSlice> slices_;
+    std::vector<std::int32_t> labels_;
+    int count_ = 0;
+    std::uint64_t draw_ = 0;
+    Mode mode_ = Mode::evaluate;
+};
+
+static_assert(explain_device<Device>());
+static_assert(gx::Device<Device>);
+
+}  // namespace gx::reference
