@@ -41,7 +41,8 @@ consteval bool explain_augmentation() {
 template <int P>
 struct PadCrop {
     static_assert(P >= 1,
-                  "gx: PadCrop<P> needs at least one pixel. Fix: write PadCrop<4>, or leave it out.");
+                  "gx: PadCrop<P> needs at least one pixel. "
+                  "Fix: write PadCrop<4>, or leave it out.");
     static constexpr std::string_view stream = "augment.pad_crop";
     static constexpr void move(View& view, const RandomWords& words) {
         constexpr std::uint64_t offsets = 2 * P + 1;  // the bias of x * n >> 32 is below n / 2^32

@@ -59,7 +59,7 @@ consteval bool explain_optimizer() {
                   "span<const float> gradients, float rate, float unscale)'. Fix: add it.");
     static_assert(detail::optimizer::SavesItsState<O>,
                   "gx: not an Optimizer: no 'span<float> state()'. A checkpoint keeps it, so that "
-                  "resuming equals not having stopped. Fix: return an empty span if there is none.");
+                  "resuming equals not having stopped. Fix: answer an empty span if it has none.");
     return true;
 }
 

@@ -1,11 +1,11 @@
 // Sgd: stochastic gradient descent with momentum, plain or Nesterov's, and weight decay.
 #pragma once
 
-#include <algorithm>    // min
-#include <string_view>  // sentences
-#include <vector>       // momentum
+#include <algorithm>  // min
+#include <vector>     // momentum
 
 #include <gx/core/contract.hpp>      // GX_EXPECT
+#include <gx/core/findings.hpp>      // Findings
 #include <gx/optimizer/concept.hpp>  // ParameterSlice, Graph
 #include <gx/optimizer/finite.hpp>   // all_finite, block
 
@@ -40,16 +40,16 @@ public:
     };
 
     explicit Sgd(Options o) : options_(o) {
-        check(o, [](std::string_view sentence) { GX_EXPECT(false, sentence); });
+        GX_EXPECT(check(o).empty(), check(o).first());
     }
 
-    template <class Say>
-    static constexpr void check(const Options& o, const Say& say) {
-        if (!(o.momentum >= 0 && o.momentum < 1))
-            say("Sgd: momentum must be at least 0 and below 1");
-        if (!(o.weight_decay >= 0 && o.weight_decay < 1))
-            say("Sgd: weight_decay must be at least 0 and below 1");
-        if (o.nesterov && !(o.momentum > 0)) say("Sgd: nesterov needs a momentum above 0");
+    static constexpr Findings check(const Options& o) {
+        return Findings{}
+            .expect(o.momentum >= 0 && o.momentum < 1,
+                    "Sgd: momentum must be at least 0 and below 1")
+            .expect(o.weight_decay >= 0 && o.weight_decay < 1,
+                    "Sgd: weight_decay must be at least 0 and below 1")
+            .expect(!o.nesterov || o.momentum > 0, "Sgd: nesterov needs a momentum above 0");
     }
 
     void reserve(std::size_t elements, std::span<const ParameterSlice> slices, const Graph& graph) {

@@ -3,10 +3,10 @@
 
 #include <concepts>     // same_as, constructible_from
 #include <cstdint>      // int64_t
-#include <string_view>  // sentences
 #include <type_traits>  // is_aggregate
 
 #include <gx/core/contract.hpp>  // GX_EXPECT
+#include <gx/core/findings.hpp>  // Findings
 
 namespace gx {
 
@@ -36,12 +36,6 @@ template <class S>
 concept CompletesOptions = requires(typename S::Options o, const Plan& plan) {
     { S::complete(o, plan) } -> std::same_as<typename S::Options>;
 };
-/// Takes one sentence for each problem; what `check` of a policy is given.
-struct Stop {
-    constexpr void operator()(std::string_view sentence) const {
-        GX_EXPECT(sentence.empty(), sentence);
-    }
-};
 }  // namespace detail::scheduler
 
 /// A learning-rate policy.
@@ -53,7 +47,7 @@ struct Stop {
 /// Optional:
 ///
 ///     static Options complete(Options, const Plan&)  fills the fields that are 0 from the plan
-///     static void check(const Options&, say)         calls say(sentence) for every problem
+///     static Findings check(const Options&)          what is wrong with complete options
 ///
 /// Order: rate() depends on its options and t only, so a resumed run sees an unbroken one's rates.
 template <class S>
@@ -83,10 +77,11 @@ template <class S>
     else return options;
 }
 
-/// Calls `say(sentence)` for every problem of `options`; a policy without `check` has none.
-template <class S, class Say>
-constexpr void check_options(const typename S::Options& options, const Say& say) {
-    if constexpr (requires { S::check(options, say); }) S::check(options, say);
+/// What is wrong with complete `options`; for a policy without `check`, nothing.
+template <class S>
+[[nodiscard]] constexpr Findings check_options(const typename S::Options& options) {
+    if constexpr (requires { S::check(options); }) return S::check(options);
+    else return {};
 }
 
 namespace archetype {

@@ -1,8 +1,6 @@
 // Constant: the same learning rate at every step.
 #pragma once
 
-#include <string_view>  // sentences
-
 #include <gx/scheduler/concept.hpp>  // Step, Plan
 
 namespace gx {
@@ -14,11 +12,12 @@ public:
         float peak_rate = 0.1f;
     };
 
-    constexpr explicit Constant(Options o) : options_(o) { check(o, detail::scheduler::Stop{}); }
+    constexpr explicit Constant(Options o) : options_(o) {
+        GX_EXPECT(check(o).empty(), check(o).first());
+    }
 
-    template <class Say>
-    static constexpr void check(const Options& o, const Say& say) {
-        if (!(o.peak_rate > 0)) say("Constant: peak_rate must be above 0");
+    static constexpr Findings check(const Options& o) {
+        return Findings{}.expect(o.peak_rate > 0, "Constant: peak_rate must be above 0");
     }
 
     [[nodiscard]] constexpr float rate(Step) const { return options_.peak_rate; }

@@ -24,17 +24,19 @@ public:
         Step total_steps = 0;  ///< 0: the plan's
     };
 
-    constexpr explicit Poly(Options o) : options_(o) { check(o, detail::scheduler::Stop{}); }
+    constexpr explicit Poly(Options o) : options_(o) {
+        GX_EXPECT(check(o).empty(), check(o).first());
+    }
 
     static constexpr Options complete(Options o, const Plan& plan) {
         if (o.total_steps == 0) o.total_steps = plan.total_steps;
         return o;
     }
 
-    template <class Say>
-    static constexpr void check(const Options& o, const Say& say) {
-        if (!(o.peak_rate > 0)) say("Poly: peak_rate must be above 0");
-        if (o.total_steps <= 0) say("Poly: total_steps must be above 0, where the rate ends");
+    static constexpr Findings check(const Options& o) {
+        return Findings{}
+            .expect(o.peak_rate > 0, "Poly: peak_rate must be above 0")
+            .expect(o.total_steps > 0, "Poly: total_steps must be above 0, where the rate ends");
     }
 
     [[nodiscard]] constexpr float rate(Step t) const {

@@ -42,10 +42,11 @@ public:
         return o;
     }
 
-    template <class Say>
-    static constexpr void check(const Options& o, const Say& say) {
-        if (o.climb_steps <= 0) say("Warmup: climb_steps must be above 0, or use Next on its own");
-        check_options<Next>(o.next, say);
+    static constexpr Findings check(const Options& o) {
+        return Findings{}
+            .expect(o.climb_steps > 0,
+                    "Warmup: climb_steps must be above 0; without a climb, use Next on its own")
+            .append(check_options<Next>(o.next));
     }
 
     [[nodiscard]] constexpr float rate(Step t) const {
