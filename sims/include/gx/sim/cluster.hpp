@@ -1,0 +1,173 @@
+// sim::Cluster: ranks as fibers in one thread, on a simulated network, in virtual time.
+#pragma once
+
+#include <cstdint>   // uint64_t
+#include <memory>    // unique_ptr
+#include <optional>  // the timed graph
+#include <vector>    // ranks
+
+#include <gx/core/function_ref.hpp>  // FunctionRef
+#include <gx/core/units.hpp>         // Nanoseconds
+#include <gx/core/world.hpp>         // World, NoDevice
+#include <gx/model/graph.hpp>        // Graph
+#include <gx/sim/engine.hpp>         // Engine
+#include <gx/sim/network.hpp>        // Network
+#include <gx/sim/post_office.hpp>    // PostOffice, Stretch
+#include <gx/sim/rank.hpp>           // Endpoint, Stream
+#include <gx/sim/topology.hpp>       // ClusterSpec, Topology
+#include <gx/sim/trace.hpp>          // Busy, TraceSink
+
+namespace gx::sim {
+
+/// What a run may change.
+struct ClusterOptions {
+    std::uint64_t seed = 0;  ///< of the jitter; part of the event hash
+    Nanoseconds deadline = std::chrono::seconds(600);  ///< virtual time that a message may take
+    std::optional<Graph> timed_as{};  ///< time this graph; the numbers come from the trained one
+    int timed_batch = 0;     ///< images per rank and step that are timed; 0: as many as are trained
+    Precision compute = Precision::fp32;
+    double compute_jitter = 0;  ///< each pass takes (1 +- up to this share) of its time, uniformly
+    TraceSink* trace = nullptr;
+};
+
+template <class Inner>
+class Device;
+
+/// Ranks on a simulated cluster; a World. With `Inner` = a device, ranks train on it, and the
+/// world is a TrainingWorld; with NoDevice they only communicate.
+///
+///     sim::Cluster<> world(sim::ethernet_10g(8), {.seed = 1});
+///     world.run([](auto& rank) { ... rank.transport() ... rank.now() ... });
+///     world.elapsed(), world.event_hash(), world.busy(rank)      of the last run
+///
+/// Order:  one thread, no wall clock: equal programs and seeds give equal bits, times and hashes.
+/// Errors: as World says; a rank that waits for nobody, or longer than `deadline`, is told whom it
+///         waited for.
+template <class Inner = NoDevice>
+class Cluster {
+public:
+    class Rank;
+
+    explicit Cluster(const ClusterSpec& spec, ClusterOptions options = {})
+        : spec_(spec), options_(std::move(options)) {
+        GX_EXPECT(options_.deadline.count() > 0, "a deadline of 0 ends every wait at once");
+        GX_EXPECT(options_.timed_batch >= 0, "a timed batch is at least 1, or 0 for the trained one");
+        GX_EXPECT(options_.compute_jitter >= 0 && options_.compute_jitter < 1,
+                  "jitter is a share of at least 0 and below 1");
+    }
+
+    [[nodiscard]] int ranks() const { return spec_.ranks(); }
+    [[nodiscard]] Placement placement() const { return spec_.placement(); }
+    [[nodiscard]] const ClusterSpec& spec() const { return spec_; }
+    [[nodiscard]] const ClusterOptions& options() const { return options_; }
+
+    void run(FunctionRef<void(Rank&)> f);
+
+    [[nodiscard]] Nanoseconds elapsed() const { return last().engine.now(); }
+    [[nodiscard]] std::uint64_t event_hash() const { return last().engine.event_hash(); }
+    [[nodiscard]] const Network& network() const { return last().network; }
+    [[nodiscard]] const Topology& topology() const { return last().topology; }
+    [[nodiscard]] Busy busy(int rank) const {
+        return last().ranks[static_cast<std::size_t>(rank)]->busy();
+    }
+
+private:
+    struct Run {
+        explicit Run(const ClusterSpec& spec, const ClusterOptions& o)
+            : engine(o.seed), network(engine), topology(spec, network),
+              office(engine, network, topology, o.deadline, o.trace) {}
+        std::vector<std::unique_ptr<Rank>> ranks{};
+        Engine engine;
+        Network network;
+        Topology topology;
+        PostOffice office;
+    };
+    [[nodiscard]] const Run& last() const {
+        GX_EXPECT(run_ != nullptr, "nothing has run on this cluster yet");
+        return *run_;
+    }
+
+    ClusterSpec spec_;
+    ClusterOptions options_;
+    std::unique_ptr<Run> run_{};
+};
+
+/// What a rank's function is given.
+template <class Inner>
+class Cluster<Inner>::Rank {
+public:
+    using Device = std::conditional_t<std::is_same_v<Inner, NoDevice>, NoDevice, sim::Device<Inner>>;
+
+    Rank(int rank, const Cluster& cluster, Run& run)
+        : rank_(rank), cluster_(cluster), run_(run),
+          transport_(rank, cluster.placement(), run.engine, run.office, busy_, main_),
+          stream_(rank, run.engine, busy_, cluster.options_.trace) {}
+    Rank(const Rank&) = delete;
+    Rank& operator=(const Rank&) = delete;
+
+    [[nodiscard]] int rank() const { return rank_; }
+    [[nodiscard]] int ranks() const { return cluster_.ranks(); }
+    [[nodiscard]] Nanoseconds now() const { return run_.engine.now(); }
+    [[nodiscard]] Endpoint& transport() { return transport_; }
+    [[nodiscard]] Stream& stream() { return stream_; }
+    [[nodiscard]] const Busy& busy() const { return busy_; }
+    [[nodiscard]] const ClusterSpec& spec() const { return cluster_.spec_; }
+    [[nodiscard]] const ClusterOptions& options() const { return cluster_.options_; }
+    [[nodiscard]] TraceSink* trace() const { return cluster_.options_.trace; }
+
+    /// Spends virtual time on something that is not simulated by itself.
+    void charge(Nanoseconds duration, const Label& name, Activity activity = Activity::other) {
+        const Nanoseconds begin = now();
+        run_.engine.note(EventKind::charge, rank_, static_cast<std::uint64_t>(activity),
+                         static_cast<std::uint64_t>(duration.count()));
+        run_.engine.advance(duration);
+        busy_.add(activity, duration);
+        if (TraceSink* sink = trace()) sink->add({rank_, Track::compute, name, begin, now()});
+    }
+    /// From here on gradients weigh as much on the wire as those of the timed model.
+    void stretch(Stretch s) { run_.office.stretch(s); }
+
+    /// Errors: a timed batch that does not fit in the GPU's memory throws gx::Error.
+    [[nodiscard]] std::unique_ptr<Device> make_device(const Graph& graph, DeviceOptions options)
+        requires(!std::is_same_v<Inner, NoDevice>)
+    {
+        return std::make_unique<Device>(graph, options, *this);
+    }
+
+private:
+    friend class Cluster;
+    int rank_;
+    const Cluster& cluster_;
+    Run& run_;
+    Busy busy_{};
+    const Strand* main_ = nullptr;
+    Endpoint transport_;
+    Stream stream_;
+};
+
+template <class Inner>
+void Cluster<Inner>::run(FunctionRef<void(Rank&)> f) {
+    run_ = std::make_unique<Run>(spec_, options_);
+    for (int r = 0; r < ranks(); ++r)
+        run_->ranks.push_back(std::make_unique<Rank>(r, *this, *run_));
+    for (auto& each : run_->ranks) {
+        Rank& rank = *each;
+        Engine& engine = run_->engine;
+        rank.main_ = &engine.spawn(rank.rank(), "rank " + std::to_string(rank.rank()), [&rank, &engine, f] {
+            try {
+                f(rank);
+            } catch (const boost::context::detail::forced_unwind&) {
+                throw;
+            } catch (...) {
+                engine.fail(rank.rank(), std::current_exception());
+            }
+            rank.stream_.close();
+            engine.note(EventKind::rank_done, rank.rank(), 0, 0);
+        });
+    }
+    run_->engine.run();
+}
+
+static_assert(explain_world<Cluster<>>());
+
+}  // namespace gx::sim

@@ -1,0 +1,83 @@
+// Clusters that people rent: v100_box, ethernet_10g, p3_16xlarge; every number with its source.
+#pragma once
+
+#include <gx/sim/topology.hpp>  // GpuSpec, MachineSpec, ClusterSpec
+
+namespace gx::sim {
+
+/// Tesla V100 SXM2 16 GB.
+/// Source: NVIDIA V100 data sheet: 15.7 TFLOPS fp32, 125 TFLOPS tensor, 16 GB, 900 GB/s.
+///         Efficiencies: set so that ResNet-50 at 224 px runs at the published single-GPU rates,
+///         fp32 362 to 400 img/s (NVIDIA DeepLearningExamples; DLPerf) and mixed 1,200 to 1,490
+///         (DeepLearningExamples; MLPerf v0.7); not measured kernel by kernel.
+///         Launch: 5 us is an assumption, within the usual 3 to 10 us of a framework.
+[[nodiscard]] constexpr GpuSpec v100() {
+    using namespace gx::literals;
+    return {.name = "V100-SXM2-16GB",
+            .fp32 = 15.7_TFLOPS,
+            .tensor_fp16 = 125.0_TFLOPS,
+            .memory = 16_GB,
+            .memory_bandwidth = 900_GBps,
+            .launch = 5_us,
+            .efficiency_fp32 = {.convolution = 0.75, .linear = 0.75, .memory = 0.8},
+            .efficiency_mixed = {.convolution = 0.45, .linear = 0.45, .memory = 0.8}};
+}
+
+/// Eight V100 on NVLink, as in a DGX-1V or p3.16xlarge.
+/// Source: six links of 20 GB/s usable per GPU, PCIe gen3 x16 12 GB/s (NVIDIA/nccl, topo.h, 2.30);
+///         two links join a pair at best: 47.9 GB/s measured (Dell HPC report on V100 SXM2).
+///         Latency 5.7 us per message: NCCL 2.5's ring over NVLink, protocol Simple (tuning.cc).
+///         25 Gbit/s and 24.48 dollars an hour: AWS P3, on demand, us-east-1.
+/// A ring in the order of the hybrid cube mesh is assumed: pairs without a link are not slower.
+[[nodiscard]] constexpr MachineSpec v100_octet() {
+    using namespace gx::literals;
+    return {.name = "8 x V100 on NVLink",
+            .gpu = v100(),
+            .gpus = 8,
+            .peer_bandwidth = 120_GBps,
+            .peer_flow_cap = 47.9_GBps,
+            .peer_latency = Nanoseconds(5'700),
+            .host_bandwidth = 12_GBps,
+            .nic_line_rate = 25_Gbps,
+            .price = {24.48}};
+}
+
+/// One machine of eight V100.
+[[nodiscard]] constexpr ClusterSpec v100_box() {
+    return {.name = "8 x V100 in one machine", .machine = v100_octet(), .machines = 1};
+}
+
+/// Machines of one V100 each, on 10 Gb/s Ethernet.
+/// Source: goodput 1460 / 1538 of the line rate (frames of 1500 bytes); one TCP connection carries
+///         5 Gbit/s between instances outside a placement group (AWS EC2 network bandwidth page);
+///         3.06 dollars an hour: p3.2xlarge, on demand, us-east-1.
+///         Latency 40 us is an assumption: a TCP round trip in one zone takes tens of us.
+[[nodiscard]] constexpr ClusterSpec ethernet_10g(int machines = 8) {
+    using namespace gx::literals;
+    return {.name = "V100 machines on 10 Gb/s Ethernet",
+            .machine = {.name = "1 x V100",
+                        .gpu = v100(),
+                        .gpus = 1,
+                        .host_bandwidth = 12_GBps,
+                        .nic_line_rate = 10_Gbps,
+                        .price = {3.06}},
+            .machines = machines,
+            .latency = 40_us,
+            .flow_cap = 5_Gbps,
+            .goodput = 0.949};
+}
+
+/// p3.16xlarge machines in one placement group.
+/// Source: 25 Gbit/s, 10 Gbit/s per connection in a placement group (AWS EC2 network bandwidth
+///         page). Latency 40 us is an assumption, as above; goodput 0.94 of a kernel's TCP.
+[[nodiscard]] constexpr ClusterSpec p3_16xlarge(int machines) {
+    using namespace gx::literals;
+    return {.name = "p3.16xlarge",
+            .machine = v100_octet(),
+            .machines = machines,
+            .latency = 40_us,
+            .flow_cap = 10_Gbps,
+            .goodput = 0.94};
+}
+
+}  // namespace gx::sim

@@ -1,0 +1,273 @@
+// PostOffice: matches sends with receives, sends them over the network, and wakes who waits.
+#pragma once
+
+#include <algorithm>  // lower_bound
+#include <cstring>    // memcpy
+#include <span>       // messages
+#include <vector>     // posts, lanes
+
+#include <gx/core/contract.hpp>   // GX_EXPECT
+#include <gx/core/error.hpp>      // Delivery
+#include <gx/core/transport.hpp>  // Request, Arrival
+#include <gx/sim/engine.hpp>      // Engine, Strand
+#include <gx/sim/network.hpp>     // Network, Flow
+#include <gx/sim/topology.hpp>    // Topology
+#include <gx/sim/trace.hpp>       // TraceSink
+
+namespace gx::sim {
+
+/// Channels from here up carry control messages: their bytes are never stretched.
+inline constexpr int control_channel = 1000;
+
+/// Messages cost as many bytes on the wire as the timed model would send: bytes * timed / real,
+/// rounded to nearest. Equal numbers leave them as they are.
+struct Stretch {
+    std::int64_t timed = 1, real = 1;
+    [[nodiscard]] constexpr Bytes operator()(std::size_t bytes) const {
+        __extension__ typedef __int128 Wide;
+        return {static_cast<std::int64_t>((Wide{static_cast<std::int64_t>(bytes)} * timed + real / 2) /
+                                          real)};
+    }
+};
+
+/// The messages of a world. A message starts when it is sent. It is done, for both ends, when its
+/// last byte has arrived and its receive is posted; the payload is copied then.
+///
+/// Order:  sends and receives of one (from, to, channel) match in the order of their posting.
+/// Errors: a receive and its send of different lengths break the contract. A wait that met its
+///         deadline withdraws its request: the buffer is not touched any more, and the other end
+///         of that message is never done.
+/// Cost:   O(log peers) to match; no allocation once the most open requests have been seen.
+class PostOffice {
+public:
+    PostOffice(Engine& engine, Network& network, const Topology& topology, Nanoseconds deadline,
+               TraceSink* trace)
+        : engine_(engine), network_(network), topology_(topology), deadline_(deadline),
+          trace_(trace), lanes_(static_cast<std::size_t>(topology.spec().ranks())) {}
+    PostOffice(const PostOffice&) = delete;
+    PostOffice& operator=(const PostOffice&) = delete;
+
+    void stretch(Stretch stretch) { stretch_ = stretch; }
+
+    Request send(int from, int to, int channel, std::span<const std::byte> message);
+    Request receive(int to, int from, int channel, std::span<std::byte> message);
+    Delivery wait(Request request) { return wait_any({&request, 1}).delivery; }
+    Arrival wait_any(std::span<const Request> requests);
+
+private:
+    static constexpr int none = -1;
+    struct Post {
+        int peer = -1;
+        std::uint32_t generation = 0;
+        bool is_send = false, done = false, flowing = false, withdrawn = false;
+        const std::byte* out = nullptr;
+        std::byte* in = nullptr;
+        std::size_t bytes = 0;
+        int partner = none, next = none;
+        int from = 0, to = 0, channel = 0;
+        Nanoseconds posted{};
+        Strand* waiter = nullptr;
+    };
+    struct Lane {  // posts of one kind only: the other kind would have matched
+        std::uint64_t key = 0;
+        int head = none, tail = none;
+    };
+    static constexpr std::uint32_t index_bits = 20;
+    static constexpr std::uint32_t index_mask = (1u << index_bits) - 1;
+
+    static void arrived_event(void* office, std::uint64_t slot) {
+        static_cast<PostOffice*>(office)->arrived(static_cast<int>(slot));
+    }
+    Post& post(int slot) { return posts_[static_cast<std::size_t>(slot)]; }
+    int open(int from, int to, int channel, std::size_t bytes, bool is_send);
+    Lane& lane(int from, int to, int channel);
+    void match(int slot);
+    void transmit(int slot);
+    void arrived(int slot);
+    void complete(int send);
+    void finish(Post& p);
+    void withdraw(int slot);
+    void release(int slot);
+    int slot_of(Request request);
+    [[nodiscard]] Request ticket(int slot) {
+        return {post(slot).generation << index_bits | static_cast<std::uint32_t>(slot)};
+    }
+
+    Engine& engine_;
+    Network& network_;
+    const Topology& topology_;
+    Nanoseconds deadline_;
+    TraceSink* trace_;
+    Stretch stretch_{};
+    std::vector<Post> posts_{};
+    std::vector<int> free_{};
+    std::vector<std::vector<Lane>> lanes_;  // by receiving rank, sorted by (sender, channel)
+};
+
+inline Request PostOffice::send(int from, int to, int channel, std::span<const std::byte> message) {
+    const int slot = open(from, to, channel, message.size(), true);
+    post(slot).out = message.data();
+    transmit(slot);
+    match(slot);
+    return ticket(slot);
+}
+
+inline Request PostOffice::receive(int to, int from, int channel, std::span<std::byte> message) {
+    const int slot = open(from, to, channel, message.size(), false);
+    post(slot).in = message.data();
+    match(slot);
+    return ticket(slot);
+}
+
+inline Arrival PostOffice::wait_any(std::span<const Request> requests) {
+    GX_EXPECT(!requests.empty(), "a wait needs at least one request");
+    const auto first_done = [&] {
+        std::size_t i = 0;
+        while (i < requests.size() && !post(slot_of(requests[i])).done) ++i;
+        return i;
+    };
+    std::size_t i = first_done();
+    Wake reason = Wake::signalled;
+    while (i == requests.size() && reason == Wake::signalled) {
+        for (const Request r : requests) post(slot_of(r)).waiter = engine_.current();
+        reason = engine_.block(deadline_);
+        for (const Request r : requests) post(slot_of(r)).waiter = nullptr;
+        i = first_done();
+    }
+    if (i < requests.size()) {
+        release(slot_of(requests[i]));
+        return {i, {}};
+    }
+    const int slot = slot_of(requests[0]);
+    const int peer = post(slot).peer;
+    withdraw(slot);
+    const auto outcome = reason == Wake::cancelled ? Delivery::Outcome::cancelled
+                                                   : Delivery::Outcome::timed_out;
+    return {0, {outcome, peer}};
+}
+
+inline int PostOffice::open(int from, int to, int channel, std::size_t bytes, bool is_send) {
+    const int ranks = topology_.spec().ranks();
+    GX_EXPECT(from >= 0 && from < ranks && to >= 0 && to < ranks, "a message is between two ranks");
+    GX_EXPECT(channel >= 0, "a channel is at least 0");
+    if (free_.empty()) {
+        GX_EXPECT(posts_.size() <= index_mask, "more than a million messages are open at once");
+        free_.push_back(static_cast<int>(posts_.size()));
+        posts_.emplace_back();
+    }
+    const int slot = free_.back();
+    free_.pop_back();
+    Post& p = post(slot);
+    const std::uint32_t generation = p.generation;
+    p = {};
+    p.generation = generation;
+    p.is_send = is_send;
+    p.peer = is_send ? to : from;
+    p.bytes = bytes;
+    p.from = from;
+    p.to = to;
+    p.channel = channel;
+    p.posted = engine_.now();
+    return slot;
+}
+
+inline PostOffice::Lane& PostOffice::lane(int from, int to, int channel) {
+    auto& lanes = lanes_[static_cast<std::size_t>(to)];
+    const std::uint64_t key = std::uint64_t{static_cast<std::uint32_t>(from)} << 32 |
+                              static_cast<std::uint32_t>(channel);
+    const auto at = std::lower_bound(lanes.begin(), lanes.end(), key,
+                                     [](const Lane& l, std::uint64_t k) { return l.key < k; });
+    if (at != lanes.end() && at->key == key) return *at;
+    return *lanes.insert(at, {key});
+}
+
+// Joins a post with the oldest open one of the other kind, or queues it.
+inline void PostOffice::match(int slot) {
+    Post& p = post(slot);
+    Lane& l = lane(p.from, p.to, p.channel);
+    if (l.head == none || post(l.head).is_send == p.is_send) {
+        if (l.head == none) l.head = slot;
+        else post(l.tail).next = slot;
+        l.tail = slot;
+        return;
+    }
+    const int other = l.head;
+    l.head = post(other).next;
+    p.partner = other;
+    post(other).partner = slot;
+    GX_EXPECT(post(other).bytes == p.bytes, "a receive and its send have equal lengths");
+    const int send = p.is_send ? slot : other;
+    if (!post(send).flowing) complete(send);
+}
+
+inline void PostOffice::transmit(int slot) {
+    Post& p = post(slot);
+    const Topology::Route route = topology_.route(p.from, p.to);
+    const Bytes wire = p.channel < control_channel ? stretch_(p.bytes)
+                                                   : Bytes{static_cast<std::int64_t>(p.bytes)};
+    engine_.note(EventKind::message_posted, p.from,
+                 std::uint64_t{static_cast<std::uint32_t>(p.to)} << 32 |
+                     static_cast<std::uint32_t>(p.channel),
+                 static_cast<std::uint64_t>(wire.count));
+    p.flowing = true;
+    network_.start({.path = route.path, .bytes = wire, .latency = route.latency, .cap = route.cap,
+                    .rank = p.from,
+                    .done = {arrived_event, this, static_cast<std::uint64_t>(slot)}});
+}
+
+inline void PostOffice::arrived(int slot) {
+    Post& p = post(slot);
+    p.flowing = false;
+    engine_.note(EventKind::message_arrived, p.from,
+                 std::uint64_t{static_cast<std::uint32_t>(p.to)} << 32 |
+                     static_cast<std::uint32_t>(p.channel),
+                 p.bytes);
+    if (trace_)
+        trace_->add({p.from, Track::network, Label("to rank ") + std::to_string(p.to), p.posted,
+                     engine_.now()});
+    if (p.partner != none) complete(slot);
+}
+
+inline void PostOffice::complete(int send) {
+    Post& s = post(send);
+    const int receive = s.partner;
+    Post& r = post(receive);
+    if (s.withdrawn || r.withdrawn) {
+        if (s.withdrawn) release(send);
+        if (r.withdrawn) release(receive);
+        return;
+    }
+    if (s.bytes > 0) std::memcpy(r.in, s.out, s.bytes);
+    finish(s);
+    finish(r);
+}
+
+inline void PostOffice::finish(Post& p) {
+    p.done = true;
+    if (p.waiter) engine_.wake(*p.waiter);
+}
+
+// A request that nobody waits for any more stays in its lane until its message ends.
+inline void PostOffice::withdraw(int slot) {
+    Post& p = post(slot);
+    p.withdrawn = true;
+    p.out = nullptr;
+    p.in = nullptr;
+    ++p.generation;
+}
+
+inline void PostOffice::release(int slot) {
+    Post& p = post(slot);
+    p.generation = (p.generation + 1) & ((1u << (32 - index_bits)) - 1);
+    free_.push_back(slot);
+}
+
+inline int PostOffice::slot_of(Request request) {
+    const auto slot = static_cast<int>(request.id & index_mask);
+    GX_EXPECT(static_cast<std::size_t>(slot) < posts_.size() &&
+                  ticket(slot).id == request.id,
+              "a request is waited for once, and this one was");
+    return slot;
+}
+
+}  // namespace gx::sim

@@ -1,0 +1,131 @@
+// Endpoint, Stream and RankBase: what a simulated rank's function talks to.
+#pragma once
+
+#include <deque>   // queued tasks
+#include <memory>  // unique_ptr
+#include <string>  // names
+
+#include <gx/core/contract.hpp>     // GX_EXPECT
+#include <gx/core/stream.hpp>       // Task, Event
+#include <gx/core/transport.hpp>    // Placement, Request, Arrival
+#include <gx/sim/engine.hpp>        // Engine
+#include <gx/sim/post_office.hpp>   // PostOffice
+#include <gx/sim/trace.hpp>         // Busy, TraceSink
+
+namespace gx::sim {
+
+/// One rank's end of the simulated network; a Transport.
+/// Channels below `control_channel` carry gradients and are stretched to the timed model's size.
+class Endpoint {
+public:
+    Endpoint(int rank, Placement placement, Engine& engine, PostOffice& office, Busy& busy,
+             const Strand*& main)
+        : rank_(rank), placement_(placement), engine_(engine), office_(office), busy_(busy),
+          main_(main) {}
+
+    [[nodiscard]] int rank() const { return rank_; }
+    [[nodiscard]] int ranks() const { return placement_.ranks(); }
+    [[nodiscard]] Placement placement() const { return placement_; }
+    Request send(int to, int channel, std::span<const std::byte> message) {
+        return office_.send(rank_, to, channel, message);
+    }
+    Request receive(int from, int channel, std::span<std::byte> message) {
+        return office_.receive(rank_, from, channel, message);
+    }
+    Delivery wait(Request request) { return wait_any({&request, 1}).delivery; }
+    Arrival wait_any(std::span<const Request> requests) {
+        const Nanoseconds begin = engine_.now();
+        const Arrival arrival = office_.wait_any(requests);
+        if (engine_.current() == main_) busy_.exposed_communication += engine_.now() - begin;
+        return arrival;
+    }
+
+private:
+    int rank_;
+    Placement placement_;
+    Engine& engine_;
+    PostOffice& office_;
+    Busy& busy_;
+    const Strand*& main_;
+};
+
+/// A second fiber of a rank, made when its first task is queued; a gx::Stream.
+/// Errors: a task that throws fails its world; the tasks behind it are dropped, and wait() throws
+///         the task's exception. A task must not wait for its own stream.
+class Stream {
+public:
+    Stream(int rank, Engine& engine, Busy& busy, TraceSink* trace)
+        : rank_(rank), engine_(engine), busy_(busy), trace_(trace) {}
+    Stream(const Stream&) = delete;
+    Stream& operator=(const Stream&) = delete;
+
+    Event enqueue(Task task) {
+        tasks_.push_back(task);
+        if (!strand_)
+            strand_ = &engine_.spawn(rank_, "stream of rank " + std::to_string(rank_), [this] { work(); });
+        else
+            engine_.wake(*strand_);
+        return {++queued_};
+    }
+    void wait(Event event) {
+        GX_EXPECT(engine_.current() != strand_, "a task cannot wait for the stream that runs it");
+        GX_EXPECT(event.sequence <= queued_, "this event is not of this stream");
+        const Nanoseconds begin = engine_.now();
+        waiter_ = engine_.current();
+        while (done_ < event.sequence) (void)engine_.block(Engine::no_deadline, false);
+        waiter_ = nullptr;
+        busy_.exposed_communication += engine_.now() - begin;
+        if (error_) std::rethrow_exception(error_);
+    }
+    /// Finishes what is queued and ends the fiber.
+    void close() {
+        closed_ = true;
+        if (!strand_) return;
+        engine_.wake(*strand_);
+        waiter_ = engine_.current();
+        while (!strand_->finished() && !ended_) (void)engine_.block(Engine::no_deadline, false);
+    }
+
+private:
+    void work() {
+        for (;;) {
+            while (!tasks_.empty()) {
+                const Task task = tasks_.front();
+                tasks_.pop_front();
+                if (!error_) perform(task);
+                ++done_;
+                if (waiter_) engine_.wake(*waiter_);
+            }
+            if (closed_) break;
+            engine_.idle();
+        }
+        ended_ = true;
+        if (waiter_) engine_.wake(*waiter_);
+    }
+    void perform(Task task) {
+        const Nanoseconds begin = engine_.now();
+        try {
+            task.run(task.context, task.argument);
+        } catch (const boost::context::detail::forced_unwind&) {
+            throw;
+        } catch (...) {
+            error_ = std::current_exception();
+            engine_.fail(rank_, error_);
+        }
+        busy_.communication += engine_.now() - begin;
+        if (trace_) trace_->add({rank_, Track::communication, "task", begin, engine_.now()});
+    }
+
+    int rank_;
+    Engine& engine_;
+    Busy& busy_;
+    TraceSink* trace_;
+    std::deque<Task> tasks_{};
+    std::uint64_t queued_ = 0, done_ = 0;
+    Strand* strand_ = nullptr;
+    Strand* waiter_ = nullptr;
+    std::exception_ptr error_{};
+    bool closed_ = false, ended_ = false;
+};
+
+}  // namespace gx::sim
