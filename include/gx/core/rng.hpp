@@ -38,7 +38,7 @@ namespace detail::rng {
     return x ^ (x >> 31);
 }
 
-/// FNV-1a of a name. Source: Fowler, Noll, Vo; RFC 9923.
+/// FNV-1a of a name. Source: Fowler, Noll and Vo, 1991.
 [[nodiscard]] constexpr std::uint64_t hash(std::string_view name) {
     std::uint64_t h = 0xcbf29ce484222325u;
     for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
