@@ -1,0 +1,80 @@
+#include <gx/core/transport.hpp>  // first, so the header is seen to stand alone
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using gx::archetype::Transport;
+
+// ---- What the types promise ---------------------------------------------------------
+static_assert(gx::Transport<Transport>);
+static_assert(gx::explain_transport<Transport>());
+static_assert(!gx::Transport<int>);
+
+struct NoPlacement : Transport {
+    void placement() const;
+};
+static_assert(!gx::Transport<NoPlacement>);
+struct SendReturnsNothing : Transport {
+    void send(int, int, std::span<const std::byte>);
+};
+static_assert(!gx::Transport<SendReturnsNothing>);
+struct ReceivesConst : Transport {
+    gx::Request receive(int, int, std::span<const std::byte>) = delete;
+    gx::Request receive(int, std::span<std::byte>);
+};
+static_assert(!gx::Transport<ReceivesConst>, "a receive names its channel");
+struct WaitThrows : Transport {
+    void wait(gx::Request);
+};
+static_assert(!gx::Transport<WaitThrows>, "a deadline is an answer");
+struct WaitAnyOnlyIndex : Transport {
+    std::size_t wait_any(std::span<const gx::Request>);
+};
+static_assert(!gx::Transport<WaitAnyOnlyIndex>);
+
+static_assert(gx::Placement{.machines = 4, .ranks_per_machine = 8}.ranks() == 32);
+static_assert(gx::Placement{}.ranks() == 1);
+static_assert(gx::Placement{2, 4} != gx::Placement{4, 2}, "as many ranks, other machines");
+
+// ---- Generic code on a transport that sends to itself -----------------------------------
+struct Loopback {
+    int rank() const { return 0; }
+    int ranks() const { return 1; }
+    gx::Placement placement() const { return {}; }
+    gx::Request send(int, int, std::span<const std::byte> m) {
+        out = m;
+        return {1};
+    }
+    gx::Request receive(int, int, std::span<std::byte> m) {
+        in = m;
+        return {2};
+    }
+    gx::Delivery wait(gx::Request r) {
+        if (r.id == 2 && out.size() != in.size())
+            return {.outcome = gx::Delivery::Outcome::timed_out, .peer = 0};
+        if (r.id == 2)
+            for (std::size_t i = 0; i < in.size(); ++i) in[i] = out[i];
+        return {};
+    }
+    gx::Arrival wait_any(std::span<const gx::Request> r) { return {0, wait(r[0])}; }
+    std::span<const std::byte> out{};
+    std::span<std::byte> in{};
+};
+
+gx::Delivery echo(gx::Transport auto& link, std::span<const std::byte> out, std::span<std::byte> in) {
+    const gx::Request got = link.receive(0, 0, in);
+    const gx::Delivery sent = link.wait(link.send(0, 0, out));
+    return sent.complete() ? link.wait(got) : sent;
+}
+
+TEST(Transport, GenericCodeNeedsTheConceptOnly) {
+    Loopback link;
+    const std::byte out[2] = {std::byte{1}, std::byte{2}};
+    std::byte in[2] = {};
+    EXPECT_TRUE(echo(link, out, in).complete());
+    EXPECT_EQ(in[1], std::byte{2});
+    EXPECT_FALSE(echo(link, std::span(out).first(1), in).complete()) << "nobody sent two bytes";
+}
+
+}  // namespace
