@@ -176,7 +176,8 @@ private:
         GX_EXPECT(o.elements > 0, "a gradient has at least one element");
         GX_EXPECT(o.bucket_elements >= 0, "a bucket has at least one element, or 0 for the default");
         if (o.bucket_elements > 0) return o.bucket_elements;
-        if constexpr (requires { R::bucket_elements; }) return R::bucket_elements;
+        if constexpr (requires { R::bucket_elements; })
+            if (R::bucket_elements > 0) return R::bucket_elements;
         return o.elements;
     }
     [[nodiscard]] Range bucket(int b) const {

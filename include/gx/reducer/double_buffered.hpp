@@ -1,0 +1,54 @@
+// DoubleBuffered<R>: reduces one step's gradient behind the next step's computation.
+#pragma once
+
+#include <cstdint>  // int64_t
+#include <span>     // bucket
+#include <string>   // name
+
+#include <gx/reducer/concept.hpp>  // explain_reducer
+#include <gx/reducer/fwd.hpp>      // declared
+#include <gx/reducer/name.hpp>     // reducer_name
+
+namespace gx {
+
+/// R, one step later: step t applies the mean of step t - 1. The delay itself is kept by Pipeline,
+/// which holds `staleness` + 1 gradients; nesting it adds up.
+///
+/// Order: the mean of every step is applied, in order, each once. Step 0 applies nothing, and the
+///        last mean is applied after the last step: N steps make N updates.
+///        ChainerMN's double buffering makes N - 2 of N: its first call broadcasts parameters and
+///        discards the gradient, and the mean of the last call is never applied.
+/// Source: ChainerMN v1.3, chainermn/optimizers.py.
+template <class R>
+class DoubleBuffered {
+    static_assert(explain_reducer<R>());
+    static_assert(R::asynchronous,
+                  "gx: DoubleBuffered needs a reducer that can run beside the computation, and this "
+                  "one says 'asynchronous = false'. Fix: use it without DoubleBuffered, or make "
+                  "it asynchronous.");
+
+public:
+    using wire_type = typename R::wire_type;
+    static constexpr int channels = R::channels;
+    static constexpr int staleness = R::staleness + 1;
+    static constexpr bool asynchronous = true;
+    static constexpr std::int64_t bucket_elements = [] {  ///< 0: as many as there are
+        if constexpr (requires { R::bucket_elements; }) return std::int64_t{R::bucket_elements};
+        else return std::int64_t{0};
+    }();
+
+    DoubleBuffered() = default;
+    explicit DoubleBuffered(R inner) : inner_(static_cast<R&&>(inner)) {}
+
+    [[nodiscard]] static std::string name() { return "DoubleBuffered<" + reducer_name<R>() + ">"; }
+    void reserve(Placement placement, std::int64_t elements) { inner_.reserve(placement, elements); }
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        return inner_.all_reduce(link, bucket);
+    }
+    std::span<float> state() { return inner_.state(); }
+
+private:
+    R inner_;
+};
+
+}  // namespace gx
