@@ -1,4 +1,4 @@
-# gx_developer: warnings, and sanitizers by preset, for our own programs; nobody who links gx gets them.
+# gx_developer: warnings, and sanitizers by preset, for our own programs. Who links gx gets none.
 set(GX_SANITIZE "" CACHE STRING "Sanitizers for our own programs, as in address,undefined")
 option(GX_WARNINGS_ARE_ERRORS "Stop at the first warning in our own programs" ON)
 add_library(gx_developer INTERFACE)

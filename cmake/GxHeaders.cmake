@@ -1,4 +1,4 @@
-# gx_header_library(NAME BASE DIR LINKS ...): an INTERFACE target gx::NAME over every header below DIR.
+# gx_header_library(NAME BASE DIR LINKS ...): an INTERFACE target gx::NAME over headers below DIR.
 function(gx_header_library name)
   cmake_parse_arguments(arg "" "BASE" "LINKS" ${ARGN})
   set(target ${name})

@@ -1,4 +1,4 @@
-# gx_tests(DIR LINKS ...): one program for each *_test.cpp below DIR, named after its path, run by ctest.
+# gx_tests(DIR LINKS ...): a program for each *_test.cpp below DIR, named after its path, for ctest.
 find_package(GTest REQUIRED)
 find_path(GX_RAPIDCHECK_INCLUDE rapidcheck.h REQUIRED)
 find_library(GX_RAPIDCHECK_LIBRARY rapidcheck REQUIRED)

@@ -1,0 +1,7 @@
+// expect: gx: not a Model: an image smaller than the network's stride
+// expect: Fix: give 'input' a larger image
+#include <gx/model/vgg.hpp>
+
+// Five poolings halve the image: 16 rows end below one.
+using Small = gx::WithInput<gx::Vgg16, gx::ImageShape{3, 16, 16}>;
+const auto graph = gx::graph<Small>();

@@ -1,0 +1,2 @@
+// expect: gx: a sentence
+int main() {}

@@ -1,0 +1,39 @@
+# cmake -D BUILD=... -D COMPILER=... -D ONEDNN=... -P: installs gx below its build folder, then
+# configures, builds and runs the consumer against that copy alone.
+cmake_minimum_required(VERSION 3.25)
+set(place ${BUILD}/consumer)
+file(REMOVE_RECURSE ${place})
+
+function(must)
+  execute_process(COMMAND ${ARGN} OUTPUT_VARIABLE text ERROR_VARIABLE text RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${ARGN}\nended with ${status}:\n${text}")
+  endif()
+endfunction()
+
+must(${CMAKE_COMMAND} --install ${BUILD} --prefix ${place}/prefix)
+must(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${place}/build -G Ninja
+     -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_PREFIX_PATH=${place}/prefix
+     -D WITH_ONEDNN=${ONEDNN})
+must(${CMAKE_COMMAND} --build ${place}/build)
+must(${place}/build/consumer)
+
+# The installed headers, not those of the checkout, must have been used.
+file(GLOB_RECURSE exports ${place}/prefix/*-targets.cmake)
+foreach(export IN LISTS exports)
+  file(STRINGS ${export} leaks REGEX "${CMAKE_CURRENT_LIST_DIR}/\\.\\./|${BUILD}/include")
+  if(leaks)
+    message(FATAL_ERROR "${export} names the checkout: ${leaks}")
+  endif()
+endforeach()
+
+# A component that nobody has must be said so, not passed over.
+file(WRITE ${place}/absent/CMakeLists.txt
+     "cmake_minimum_required(VERSION 3.25)\nproject(absent LANGUAGES CXX)\n"
+     "find_package(gx REQUIRED COMPONENTS nonsense)\n")
+execute_process(COMMAND ${CMAKE_COMMAND} -S ${place}/absent -B ${place}/absent/build -G Ninja
+                        -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_PREFIX_PATH=${place}/prefix
+                OUTPUT_QUIET ERROR_VARIABLE text RESULT_VARIABLE status)
+if(status EQUAL 0 OR NOT text MATCHES "nonsense")
+  message(FATAL_ERROR "a component 'nonsense' was accepted: ${text}")
+endif()
