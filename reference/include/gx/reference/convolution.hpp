@@ -38,7 +38,8 @@ void for_each_tap(const Kernel& kernel, ReadMaps x, int images, ImageShape out, 
                             }
 }
 
-/// y[n, o, i, j] = bias[o] + sum over c, u, v of weight[o, c, u, v] * x[n, c, i*s - p + u, j*s - p + v]
+/// y[n, o, i, j] = bias[o] +
+///     sum over c, u, v of weight[o, c, u, v] * x[n, c, i*s - p + u, j*s - p + v]
 /// with x = 0 outside the image, and c only within the group of o.
 /// Order: the bias first, then c, u, v in the order of for_each_tap.
 inline void convolve(const Kernel& kernel, ReadMaps x, WriteMaps y) {

@@ -1,7 +1,7 @@
 // reference::Device: runs a graph by serial loops in double; what fast devices are compared with.
 #pragma once
 
-#include <algorithm>    // fill, copy, any_of
+#include <algorithm>    // fill, copy, all_of
 #include <cmath>        // isfinite
 #include <cstdint>      // int32_t
 #include <optional>     // optional
@@ -101,8 +101,9 @@ public:
 
     /// As in "conv2d 'stem'".
     [[nodiscard]] std::optional<std::string> first_non_finite() const {
+        const auto finite = [](double v) { return std::isfinite(v); };
         for (const Op& op : graph_.ops)
-            if (std::ranges::any_of(activation(op.output), [](double v) { return !std::isfinite(v); }))
+            if (!std::ranges::all_of(activation(op.output), finite))
                 return std::string(to_string(op.kind)) + " '" + std::string(op.name.view()) + "'";
         return std::nullopt;
     }
