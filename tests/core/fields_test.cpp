@@ -44,7 +44,7 @@ struct Twice {
     static constexpr std::array names{"a", "a"};
 };
 struct Closed {
-    static constexpr std::array names{"a"};
+    [[maybe_unused]] static constexpr std::array names{"a"};
     explicit Closed(int v) : a(v) {}
     int a;
 };

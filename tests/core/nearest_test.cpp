@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <string>
 
 namespace {
 
@@ -11,14 +13,11 @@ using gx::edit_distance, gx::nearest_name;
 
 constexpr std::array<std::string_view, 4> options{"batch", "epochs", "peak_rate", "patch"};
 
-// ---- What it promises, as constants ---------------------------------------------------
-static_assert(edit_distance("", "") == 0);
-static_assert(nearest_name("bacth", options) == "batch");
-
 // ---- Cases worked by hand -----------------------------------------------------------
 TEST(EditDistance, CountsEdits) {
     EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
     EXPECT_EQ(edit_distance("flaw", "lawn"), 2u);
+    EXPECT_EQ(edit_distance("", ""), 0u);
     EXPECT_EQ(edit_distance("", "abc"), 3u);
     EXPECT_EQ(edit_distance("abc", ""), 3u);
     EXPECT_EQ(edit_distance("batch", "bacth"), 1u) << "neighbours swapped";
@@ -27,6 +26,7 @@ TEST(EditDistance, CountsEdits) {
 }
 
 TEST(NearestName, SuggestsWhatIsNearAndNothingElse) {
+    EXPECT_EQ(nearest_name("bacth", options), "batch");
     EXPECT_EQ(nearest_name("epoch", options), "epochs");
     EXPECT_EQ(nearest_name("peak-rate", options), "peak_rate");
     EXPECT_EQ(nearest_name("match", options), "batch") << "the first of two";

@@ -14,7 +14,7 @@ namespace gx {
 /// letter is edited twice. Upper and lower case are the same letter; so are '-' and '_'.
 /// Source: Boytsov 2011, "Indexing methods for approximate dictionary searching", section 2.2
 ///         (optimal string alignment).
-[[nodiscard]] constexpr std::size_t edit_distance(std::string_view a, std::string_view b) {
+[[nodiscard]] inline std::size_t edit_distance(std::string_view a, std::string_view b) {
     const auto letter = [](char c) {
         if (c == '-') return '_';
         return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -39,8 +39,8 @@ namespace gx {
 
 /// The known name that `typed` is most likely meant to be, the first of several; empty when more
 /// than a third of the longer name would have to change.
-[[nodiscard]] constexpr std::string_view nearest_name(std::string_view typed,
-                                                      std::span<const std::string_view> known) {
+[[nodiscard]] inline std::string_view nearest_name(std::string_view typed,
+                                                   std::span<const std::string_view> known) {
     std::string_view best;
     std::size_t least = 0;
     for (const std::string_view name : known) {
