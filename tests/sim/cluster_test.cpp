@@ -159,26 +159,52 @@ TEST(Cluster, StretchWeighsGradientsOnly) {
 }
 
 // ---- Faults -------------------------------------------------------------------------
-TEST(Cluster, AMissingRankIsNamedAtTheDeadline) {
+TEST(Cluster, ALateRankIsNamedAtTheDeadline) {
     World world(plain(3), {.deadline = 1'000_us});
+    std::array<Delivery, 3> told{};
     world.run([&](auto& rank) {
         std::vector<std::byte> in(8);
-        if (rank.rank() == 2) return;
-        const Delivery d = rank.transport().wait(rank.transport().receive(2, 0, in));
+        if (rank.rank() == 2) return rank.charge(5'000_us, "late");
+        told[static_cast<std::size_t>(rank.rank())] =
+            rank.transport().wait(rank.transport().receive(rank.rank() + 1, 0, in));
+        EXPECT_EQ(rank.now(), 1'000_us);
+    });
+    EXPECT_EQ(told[0].outcome, Delivery::Outcome::timed_out);
+    EXPECT_EQ(told[0].peer, 2) << "rank 0 waits for 1, which waits for 2";
+    EXPECT_EQ(told[1].outcome, Delivery::Outcome::cancelled);
+    EXPECT_EQ(told[1].peer, 2);
+}
+
+TEST(Cluster, ARankThatHasEndedIsNamedAtOnce) {
+    World world(plain(3));
+    world.run([&](auto& rank) {
+        std::vector<std::byte> in(8);
+        auto& link = rank.transport();
+        if (rank.rank() == 2) {
+            rank.charge(7_us, "short life");
+            (void)link.send(0, 0, in);
+            return;
+        }
+        if (rank.rank() == 1) return;
+        EXPECT_TRUE(link.wait(link.receive(2, 0, in)).complete()) << "it was sent in time";
+        const Delivery d = link.wait(link.receive(2, 0, in));
         EXPECT_EQ(d.outcome, Delivery::Outcome::timed_out);
         EXPECT_EQ(d.peer, 2);
-        EXPECT_EQ(rank.now(), 1'000_us);
+        EXPECT_LT(rank.now(), 18_us);
     });
 }
 
 TEST(Cluster, ADeadlockIsAnAnswer) {
     World world(plain(2), {.deadline = gx::sim::Engine::no_deadline});
+    int timed_out = 0;
     world.run([&](auto& rank) {
         std::vector<std::byte> in(8);
         const Delivery d = rank.transport().wait(rank.transport().receive(1 - rank.rank(), 0, in));
-        EXPECT_EQ(d.outcome, Delivery::Outcome::timed_out);
-        EXPECT_EQ(d.peer, 1 - rank.rank());
+        EXPECT_FALSE(d.complete());
+        timed_out += d.outcome == Delivery::Outcome::timed_out;
+        EXPECT_EQ(d.peer, 1);
     });
+    EXPECT_EQ(timed_out, 1);
 }
 
 TEST(Cluster, ARankThatThrowsStopsTheOthers) {
@@ -192,6 +218,7 @@ TEST(Cluster, ARankThatThrowsStopsTheOthers) {
         std::vector<std::byte> in(8);
         const Delivery d = rank.transport().wait(rank.transport().receive(1, 0, in));
         cancelled += d.outcome == Delivery::Outcome::cancelled;
+        EXPECT_EQ(d.peer, 1);
         EXPECT_EQ(rank.now(), 5_us);
     };
     EXPECT_THROW(

@@ -11,6 +11,7 @@
 #include <gx/core/world.hpp>         // World, NoDevice
 #include <gx/model/graph.hpp>        // Graph
 #include <gx/sim/engine.hpp>         // Engine
+#include <gx/sim/memory.hpp>         // expect_fits
 #include <gx/sim/network.hpp>        // Network
 #include <gx/sim/post_office.hpp>    // PostOffice, Stretch
 #include <gx/sim/rank.hpp>           // Endpoint, Stream
@@ -72,6 +73,12 @@ public:
     }
 
 private:
+    struct FitsKey {
+        Label name{};
+        std::int64_t parameters = 0, macs = 0;
+        int batch = 0;
+        bool operator==(const FitsKey&) const = default;
+    };
     struct Run {
         explicit Run(const ClusterSpec& spec, const ClusterOptions& o)
             : engine(o.seed), network(engine), topology(spec, network),
@@ -81,6 +88,7 @@ private:
         Network network;
         Topology topology;
         PostOffice office;
+        FitsKey fits{};
     };
     [[nodiscard]] const Run& last() const {
         GX_EXPECT(run_ != nullptr, "nothing has run on this cluster yet");
@@ -124,6 +132,14 @@ public:
         busy_.add(activity, duration);
         if (TraceSink* sink = trace()) sink->add({rank_, Track::compute, name, begin, now()});
     }
+    /// Errors: throws gx::Error when a step over `batch` images does not fit in the GPU. The ranks
+    ///         ask alike, so the answer for the first is kept for all.
+    void expect_fits(const Graph& graph, int batch) {
+        const FitsKey key{graph.name, graph.parameter_elements(), graph.macs(), batch};
+        if (run_.fits == key) return;
+        sim::expect_fits(graph, batch, spec().machine.gpu, options().compute);
+        run_.fits = key;
+    }
     /// From here on gradients weigh as much on the wire as those of the timed model.
     void stretch(Stretch s) { run_.office.stretch(s); }
 
@@ -162,6 +178,7 @@ void Cluster<Inner>::run(FunctionRef<void(Rank&)> f) {
                 engine.fail(rank.rank(), std::current_exception());
             }
             rank.stream_.close();
+            rank.run_.office.rank_ended(rank.rank());
             engine.note(EventKind::rank_done, rank.rank(), 0, 0);
         });
     }
@@ -171,3 +188,5 @@ void Cluster<Inner>::run(FunctionRef<void(Rank&)> f) {
 static_assert(explain_world<Cluster<>>());
 
 }  // namespace gx::sim
+
+#include <gx/sim/device.hpp>  // Device<Inner>, which a rank makes

@@ -90,10 +90,15 @@ public:
     void idle();
     void wake(Strand& strand, Wake reason = Wake::signalled);
 
-    /// Ends all cancellable waits, now and later. The first failure is the one run() throws.
-    void fail(int rank, std::exception_ptr error);
-    [[nodiscard]] bool failed() const { return first_error_ != nullptr; }
-    [[nodiscard]] int failed_rank() const { return failed_rank_; }
+    /// Ends all cancellable waits, now and later; `rank` is whom they all tell.
+    void cancel(int rank);
+    [[nodiscard]] bool cancelled() const { return cancelled_; }
+    [[nodiscard]] int missing_rank() const { return missing_rank_; }
+    /// A rank threw: cancels. The first failure is the one run() throws.
+    void fail(int rank, std::exception_ptr error) {
+        if (!first_error_) first_error_ = std::move(error);
+        cancel(rank);
+    }
 
 private:
     void pop() {
@@ -124,7 +129,8 @@ private:
     std::size_t live_ = 0;
     Strand* current_ = nullptr;
     std::exception_ptr first_error_{};
-    int failed_rank_ = -1;
+    bool cancelled_ = false;
+    int missing_rank_ = -1;
 };
 
 inline Strand& Engine::spawn(int rank, std::string name, std::function<void()> body) {
@@ -168,7 +174,7 @@ inline void Engine::advance(Nanoseconds duration) {
 
 inline Wake Engine::block(Nanoseconds deadline, bool cancellable) {
     GX_EXPECT(current_ != nullptr, "only a fiber can wait in virtual time");
-    if (cancellable && failed()) return Wake::cancelled;
+    if (cancellable && cancelled_) return Wake::cancelled;
     Strand& self = *current_;
     self.cancellable_ = cancellable;
     self.deadline_ = deadline == no_deadline ? no_deadline : now_ + deadline;
@@ -191,10 +197,10 @@ inline void Engine::wake(Strand& strand, Wake reason) {
     at(now_, strand.rank(), {resume_event, &strand, 0});
 }
 
-inline void Engine::fail(int rank, std::exception_ptr error) {
-    if (failed()) return;
-    first_error_ = std::move(error);
-    failed_rank_ = rank;
+inline void Engine::cancel(int rank) {
+    if (cancelled_) return;
+    cancelled_ = true;
+    missing_rank_ = rank;
     note(EventKind::failure, rank, 0, 0);
     for (const auto& strand : strands_)
         if (strand->state_ == Strand::State::blocked && strand->cancellable_)

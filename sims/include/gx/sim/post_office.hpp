@@ -34,16 +34,20 @@ struct Stretch {
 /// last byte has arrived and its receive is posted; the payload is copied then.
 ///
 /// Order:  sends and receives of one (from, to, channel) match in the order of their posting.
-/// Errors: a receive and its send of different lengths break the contract. A wait that met its
-///         deadline withdraws its request: the buffer is not touched any more, and the other end
-///         of that message is never done.
+/// Errors: a receive and its send of different lengths break the contract. A wait that meets its
+///         deadline, or waits for a rank that has ended, or finds the world in a deadlock, answers
+///         `timed_out` with the rank that is missing, found by following who waits for whom; the
+///         waits of all other ranks then answer `cancelled` with the same rank. Such a wait
+///         withdraws its request: the buffer is not touched any more, and the other end of that
+///         message is never done.
 /// Cost:   O(log peers) to match; no allocation once the most open requests have been seen.
 class PostOffice {
 public:
     PostOffice(Engine& engine, Network& network, const Topology& topology, Nanoseconds deadline,
                TraceSink* trace)
         : engine_(engine), network_(network), topology_(topology), deadline_(deadline),
-          trace_(trace), lanes_(static_cast<std::size_t>(topology.spec().ranks())) {}
+          trace_(trace), lanes_(static_cast<std::size_t>(topology.spec().ranks())),
+          waits_for_(lanes_.size(), none), ended_(lanes_.size(), false) {}
     PostOffice(const PostOffice&) = delete;
     PostOffice& operator=(const PostOffice&) = delete;
 
@@ -51,8 +55,9 @@ public:
 
     Request send(int from, int to, int channel, std::span<const std::byte> message);
     Request receive(int to, int from, int channel, std::span<std::byte> message);
-    Delivery wait(Request request) { return wait_any({&request, 1}).delivery; }
-    Arrival wait_any(std::span<const Request> requests);
+    Arrival wait_any(int rank, std::span<const Request> requests);
+    /// The rank posts no more: who waits for more from it is told.
+    void rank_ended(int rank);
 
 private:
     static constexpr int none = -1;
@@ -87,6 +92,10 @@ private:
     void complete(int send);
     void finish(Post& p);
     void withdraw(int slot);
+    std::size_t first_done(std::span<const Request> requests);
+    bool hopeless(std::span<const Request> requests);
+    int missing(int rank, int peer) const;
+    Wake block(int rank, std::span<const Request> requests);
     void release(int slot);
     int slot_of(Request request);
     [[nodiscard]] Request ticket(int slot) {
@@ -102,6 +111,8 @@ private:
     std::vector<Post> posts_{};
     std::vector<int> free_{};
     std::vector<std::vector<Lane>> lanes_;  // by receiving rank, sorted by (sender, channel)
+    std::vector<int> waits_for_;  // by rank: the peer of its present wait
+    std::vector<bool> ended_;     // by rank
 };
 
 inline Request PostOffice::send(int from, int to, int channel, std::span<const std::byte> message) {
@@ -119,20 +130,13 @@ inline Request PostOffice::receive(int to, int from, int channel, std::span<std:
     return ticket(slot);
 }
 
-inline Arrival PostOffice::wait_any(std::span<const Request> requests) {
+inline Arrival PostOffice::wait_any(int rank, std::span<const Request> requests) {
     GX_EXPECT(!requests.empty(), "a wait needs at least one request");
-    const auto first_done = [&] {
-        std::size_t i = 0;
-        while (i < requests.size() && !post(slot_of(requests[i])).done) ++i;
-        return i;
-    };
-    std::size_t i = first_done();
     Wake reason = Wake::signalled;
-    while (i == requests.size() && reason == Wake::signalled) {
-        for (const Request r : requests) post(slot_of(r)).waiter = engine_.current();
-        reason = engine_.block(deadline_);
-        for (const Request r : requests) post(slot_of(r)).waiter = nullptr;
-        i = first_done();
+    std::size_t i = first_done(requests);
+    while (i == requests.size() && reason == Wake::signalled && !hopeless(requests)) {
+        reason = block(rank, requests);
+        i = first_done(requests);
     }
     if (i < requests.size()) {
         release(slot_of(requests[i]));
@@ -141,9 +145,53 @@ inline Arrival PostOffice::wait_any(std::span<const Request> requests) {
     const int slot = slot_of(requests[0]);
     const int peer = post(slot).peer;
     withdraw(slot);
-    const auto outcome = reason == Wake::cancelled ? Delivery::Outcome::cancelled
-                                                   : Delivery::Outcome::timed_out;
-    return {0, {outcome, peer}};
+    if (engine_.cancelled())
+        return {0, {Delivery::Outcome::cancelled, engine_.missing_rank()}};
+    const int who = missing(rank, peer);
+    engine_.cancel(who);
+    return {0, {Delivery::Outcome::timed_out, who}};
+}
+
+inline Wake PostOffice::block(int rank, std::span<const Request> requests) {
+    for (const Request r : requests) post(slot_of(r)).waiter = engine_.current();
+    waits_for_[static_cast<std::size_t>(rank)] = post(slot_of(requests[0])).peer;
+    const Wake reason = engine_.block(deadline_);
+    waits_for_[static_cast<std::size_t>(rank)] = none;
+    for (const Request r : requests) post(slot_of(r)).waiter = nullptr;
+    return reason;
+}
+
+inline std::size_t PostOffice::first_done(std::span<const Request> requests) {
+    std::size_t i = 0;
+    while (i < requests.size() && !post(slot_of(requests[i])).done) ++i;
+    return i;
+}
+
+// Every one of them lacks its other end, and that rank posts no more.
+inline bool PostOffice::hopeless(std::span<const Request> requests) {
+    for (const Request r : requests) {
+        const Post& p = post(slot_of(r));
+        if (p.partner != none || !ended_[static_cast<std::size_t>(p.peer)]) return false;
+    }
+    return true;
+}
+
+// Follows who waits for whom to a rank that waits for nobody; around a circle, stays at `peer`.
+inline int PostOffice::missing(int rank, int peer) const {
+    int at = peer;
+    for (std::size_t i = 0; i < waits_for_.size(); ++i) {
+        const int next = waits_for_[static_cast<std::size_t>(at)];
+        if (next == none) return at;
+        if (next == rank) return peer;
+        at = next;
+    }
+    return peer;
+}
+
+inline void PostOffice::rank_ended(int rank) {
+    ended_[static_cast<std::size_t>(rank)] = true;
+    for (const Post& p : posts_)
+        if (p.waiter && p.peer == rank && p.partner == none) engine_.wake(*p.waiter);
 }
 
 inline int PostOffice::open(int from, int to, int channel, std::size_t bytes, bool is_send) {

@@ -35,7 +35,7 @@ public:
     Delivery wait(Request request) { return wait_any({&request, 1}).delivery; }
     Arrival wait_any(std::span<const Request> requests) {
         const Nanoseconds begin = engine_.now();
-        const Arrival arrival = office_.wait_any(requests);
+        const Arrival arrival = office_.wait_any(rank_, requests);
         if (engine_.current() == main_) busy_.exposed_communication += engine_.now() - begin;
         return arrival;
     }

@@ -1,0 +1,159 @@
+// sim::Device<Inner>: the numbers of a real device, the time and the memory of a simulated GPU.
+#pragma once
+
+#include <algorithm>    // max
+#include <cstdint>      // int64_t
+#include <type_traits>  // conditional
+#include <vector>       // watermarks
+
+#include <gx/core/device.hpp>   // Device, Batch
+#include <gx/core/rng.hpp>      // Rng: jitter
+#include <gx/model/graph.hpp>   // Graph
+#include <gx/sim/cluster.hpp>   // Cluster, ClusterOptions
+#include <gx/sim/memory.hpp>    // expect_fits
+#include <gx/sim/roofline.hpp>  // TimedGraph
+
+namespace gx::sim {
+
+/// When gradients become ready: after the backward of which operation, which watermark.
+/// The trained graph: element by element, as its device lays them out.
+[[nodiscard]] inline std::vector<std::size_t> ready_points(const Graph& graph,
+                                                           std::span<const ParameterSlice> slices) {
+    std::vector<std::size_t> end_of(graph.parameters.size(), 0);
+    for (const ParameterSlice& s : slices)
+        end_of[static_cast<std::size_t>(s.parameter)] = s.offset + s.count;
+    std::vector<std::size_t> after(graph.ops.size(), 0);  // ends of all parameters of earlier ops
+    std::size_t end = 0;
+    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+        after[i] = end;
+        for (int p = 0; p < graph.ops[i].parameter_count; ++p)
+            end = std::max(end, end_of[static_cast<std::size_t>(graph.ops[i].first_parameter + p)]);
+    }
+    return after;
+}
+/// Another graph: the same share of `real` elements as of the timed graph's, rounded up, so that
+/// no gradient is ready before its share of the timed ones is.
+[[nodiscard]] inline std::vector<std::size_t> ready_points(const Graph& timed, std::size_t real) {
+    const auto total = static_cast<std::uint64_t>(timed.parameter_elements());
+    std::vector<std::size_t> after(timed.ops.size(), 0);
+    std::uint64_t end = 0;
+    for (std::size_t i = 0; i < timed.ops.size(); ++i) {
+        after[i] = total == 0 ? 0 : static_cast<std::size_t>((real * end + total - 1) / total);
+        for (int p = 0; p < timed.ops[i].parameter_count; ++p) {
+            const auto& q =
+                timed.parameters[static_cast<std::size_t>(timed.ops[i].first_parameter + p)];
+            end = std::max(end, static_cast<std::uint64_t>(q.offset + q.count));
+        }
+    }
+    return after;
+}
+
+/// A gx::Device. The numbers are `Inner`'s: a pass runs on it at once, then virtual time passes
+/// operation by operation, on the GPU of the cluster. Backward calls `ready` when the operations
+/// that finish those gradients have taken their time. Evaluating costs the time of a forward.
+///
+/// `ClusterOptions::timed_as` times another graph, and `timed_batch` another batch: a pass over
+/// part of the trained batch costs the same part of the timed one, rounded up to whole images.
+/// Messages of gradients are then stretched to the timed graph's size.
+///
+/// Errors: a timed batch that does not fit in the GPU throws gx::Error on construction.
+/// Order:  the numbers are Inner's to the bit; times depend on the seed only where jitter is asked
+///         for, by one draw for each pass and rank.
+template <class Inner>
+class Device {
+    static_assert(explain_device<Inner>());
+
+public:
+    using Rank = typename Cluster<Inner>::Rank;
+
+    Device(const Graph& graph, DeviceOptions options, Rank& rank)
+        : inner_(graph, options), rank_(rank), batch_(options.batch),
+          timed_graph_(rank.options().timed_as ? *rank.options().timed_as : graph),
+          timed_batch_(rank.options().timed_batch > 0 ? rank.options().timed_batch : options.batch),
+          times_(timed_graph_, gpu(), rank.options().compute),
+          jitter_(Rng(rank.options().seed, "compute jitter").at(
+              static_cast<std::uint64_t>(rank.rank()))) {
+        rank.expect_fits(timed_graph_, timed_batch_);
+        const std::size_t real = inner_.parameters().size();
+        if (!rank.options().timed_as) {
+            ready_ = ready_points(graph, inner_.slices());
+            return;
+        }
+        ready_ = ready_points(timed_graph_, real);
+        if (real > 0)
+            rank.stretch({timed_graph_.parameter_elements(), static_cast<std::int64_t>(real)});
+    }
+
+    ForwardReport forward(const Batch& batch, Mode mode) {
+        const ForwardReport report = inner_.forward(batch, mode);
+        count_ = timed_count(batch.count);
+        begin_pass();
+        for (std::size_t i = 0; i < times_.ops().size(); ++i) spend(i, times_.ops()[i].forward(count_));
+        return report;
+    }
+    void backward(float scale, std::span<float> gradients, GradientsReady ready) {
+        inner_.backward(scale, gradients, [](std::size_t) {});
+        begin_pass();
+        std::size_t watermark = gradients.size();
+        for (std::size_t i = times_.ops().size(); i-- > 0;) {
+            spend(i, times_.ops()[i].backward(count_));
+            if (ready_[i] >= watermark) continue;
+            watermark = ready_[i];
+            ready(watermark);
+        }
+    }
+    void update(FunctionRef<void(std::span<float>)> change) {
+        inner_.update(change);
+        rank_.charge(times_.update(), "update", Activity::compute);
+    }
+
+    [[nodiscard]] std::span<const float> parameters() const { return inner_.parameters(); }
+    [[nodiscard]] std::span<const ParameterSlice> slices() const { return inner_.slices(); }
+    [[nodiscard]] std::span<float> statistics() { return inner_.statistics(); }
+    void to_canonical(std::span<const float> mine, std::span<float> canonical) const {
+        inner_.to_canonical(mine, canonical);
+    }
+    void from_canonical(std::span<const float> canonical, std::span<float> mine) const {
+        inner_.from_canonical(canonical, mine);
+    }
+    [[nodiscard]] std::optional<std::string> first_non_finite() const {
+        return inner_.first_non_finite();
+    }
+
+    [[nodiscard]] Inner& inner() { return inner_; }
+    [[nodiscard]] const Graph& timed_graph() const { return timed_graph_; }
+    /// Images that a pass over `count` trained images is timed as.
+    [[nodiscard]] int timed_count(int count) const {
+        const std::int64_t images = std::int64_t{count} * timed_batch_;
+        return static_cast<int>((images + batch_ - 1) / batch_);
+    }
+    [[nodiscard]] const TimedGraph& times() const { return times_; }
+
+private:
+    [[nodiscard]] const GpuSpec& gpu() const { return rank_.spec().machine.gpu; }
+    void begin_pass() {
+        const double share = rank_.options().compute_jitter;
+        slowness_ = share == 0 ? 1.0 : 1.0 + share * (2.0 * jitter_.uniform(passes_++) - 1.0);
+    }
+    void spend(std::size_t op, Nanoseconds time) {
+        if (time.count() == 0) return;
+        if (slowness_ != 1.0)
+            time = Nanoseconds(static_cast<std::int64_t>(
+                static_cast<double>(time.count()) * slowness_ + 0.5));
+        rank_.charge(time, timed_graph_.ops[op].name, Activity::compute);
+    }
+
+    Inner inner_;
+    Rank& rank_;
+    int batch_;
+    Graph timed_graph_;
+    int timed_batch_;
+    TimedGraph times_;
+    Rng jitter_;
+    std::vector<std::size_t> ready_{};
+    std::uint64_t passes_ = 0;
+    double slowness_ = 1.0;
+    int count_ = 0;
+};
+
+}  // namespace gx::sim

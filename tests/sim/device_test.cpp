@@ -1,0 +1,176 @@
+#include <gx/sim/device.hpp>  // first, so the header is seen to stand alone
+
+#include <vector>  // images
+
+#include <gtest/gtest.h>
+
+#include <gx/core/error.hpp>         // Error
+#include <gx/model/mlp.hpp>          // MLP
+#include <gx/model/resnet.hpp>       // ResNet50
+#include <gx/reference/device.hpp>   // reference::Device
+#include <gx/sim/machines.hpp>       // ethernet_10g
+
+namespace {
+
+using gx::Nanoseconds;
+using World = gx::sim::Cluster<gx::reference::Device>;
+using gx::sim::Precision;
+
+// ---- What the type promises ---------------------------------------------------------
+static_assert(gx::TrainingWorld<World>);
+static_assert(gx::explain_training_world<World>());
+static_assert(gx::explain_device<gx::sim::Device<gx::archetype::Device>>());
+
+gx::Graph small() {
+    gx::GraphBuilder b("small", {1, 2, 2}, 3);
+    int x = b.flatten(b.input(), "flatten");
+    x = b.relu(b.linear(x, 5, true, "first"), "relu");
+    (void)b.softmax_cross_entropy(b.linear(x, 3, true, "second"), 0, "loss");
+    return std::move(b).finish();
+}
+
+struct Data {
+    std::vector<float> images = std::vector<float>(8, 0.5f);
+    std::vector<std::int32_t> labels{0, 2};
+    [[nodiscard]] gx::Batch batch() const { return {images, labels, 2, 0}; }
+};
+
+// ---- The numbers are the inner device's ---------------------------------------------
+TEST(SimDevice, NumbersAreTheInnerDevicesAndTimeIsTheRoofline) {
+    const gx::Graph graph = small();
+    const Data data;
+    gx::reference::Device alone(graph, {.batch = 2});
+    std::vector<float> initial(alone.parameters().size());
+    for (std::size_t i = 0; i < initial.size(); ++i) initial[i] = 0.01f * static_cast<float>(i % 7) - 0.02f;
+    const auto fill = [&](std::span<float> p) { std::copy(initial.begin(), initial.end(), p.begin()); };
+    alone.update(fill);
+    const auto expected = alone.forward(data.batch(), gx::Mode::train);
+    std::vector<float> expected_gradients(initial.size());
+    alone.backward(1.0f, expected_gradients, [](std::size_t) {});
+
+    World world(gx::sim::ethernet_10g(2));
+    world.run([&](auto& rank) {
+        auto device = rank.make_device(graph, {.batch = 2, .rank = rank.rank()});
+        device->update(fill);
+        Nanoseconds last = rank.now();
+        const auto report = device->forward(data.batch(), gx::Mode::train);
+        EXPECT_EQ(report.loss_sum, expected.loss_sum);
+        EXPECT_EQ(rank.now() - last, device->times().forward(2));
+        last = rank.now();
+        std::vector<float> gradients(initial.size());
+        std::vector<std::size_t> marks;
+        std::vector<Nanoseconds> at;
+        device->backward(1.0f, gradients, [&](std::size_t mark) {
+            marks.push_back(mark);
+            at.push_back(rank.now() - last);
+        });
+        EXPECT_EQ(gradients, expected_gradients);
+        EXPECT_EQ(marks, (std::vector<std::size_t>{25, 0})) << "the second layer, then the first";
+        EXPECT_EQ(rank.now() - last, device->times().backward(2));
+        EXPECT_GT(at[0].count(), 0);
+        EXPECT_LT(at[0], at[1]);
+        EXPECT_EQ(rank.busy().compute, rank.now());
+    });
+}
+
+// ---- Another graph is timed ---------------------------------------------------------
+TEST(SimDevice, TimesALargerGraphAndStretchesItsMessages) {
+    const gx::Graph graph = small(), large = gx::graph<gx::ResNet50>();
+    const Data data;
+    World world(gx::sim::ethernet_10g(2), {.timed_as = large, .timed_batch = 64});
+    world.run([&](auto& rank) {
+        auto device = rank.make_device(graph, {.batch = 2});
+        (void)device->forward(data.batch(), gx::Mode::train);
+        EXPECT_EQ(rank.now(), gx::sim::TimedGraph(large, gx::sim::v100(), Precision::fp32).forward(64));
+        EXPECT_EQ(device->timed_count(1), 32);
+        std::vector<float> gradients(device->parameters().size());
+        std::size_t mark = gradients.size();
+        Nanoseconds first_layer_ready{};
+        device->backward(1.0f, gradients, [&](std::size_t m) {
+            EXPECT_LT(m, mark);
+            if (m == 0) EXPECT_GT(mark, 0u);
+            else first_layer_ready = rank.now();
+            mark = m;
+        });
+        EXPECT_EQ(mark, 0u);
+        EXPECT_GT(rank.now(), first_layer_ready);
+
+        auto bytes = std::as_writable_bytes(std::span(gradients));
+        auto& link = rank.transport();
+        const auto request = rank.rank() == 0 ? link.send(1, 0, bytes) : link.receive(0, 0, bytes);
+        EXPECT_TRUE(link.wait(request).complete());
+    });
+    EXPECT_EQ(world.network().carried(world.topology().nic_out(0)).count, 4 * 25'557'032);
+}
+
+TEST(SimDevice, ProportionalWatermarksNeverComeEarly) {
+    const gx::Graph timed = gx::graph<gx::ResNet50>();
+    const auto points = gx::sim::ready_points(timed, 1000);
+    const auto total = timed.parameter_elements();
+    std::int64_t end = 0;
+    for (std::size_t i = 0; i < timed.ops.size(); ++i) {
+        EXPECT_GE(static_cast<std::int64_t>(points[i]) * total, 1000 * end) << i;
+        EXPECT_LT((static_cast<std::int64_t>(points[i]) - 1) * total, 1000 * end + 1) << i;
+        for (int p = 0; p < timed.ops[i].parameter_count; ++p)
+            end += timed.parameters[static_cast<std::size_t>(timed.ops[i].first_parameter + p)].count;
+    }
+}
+
+// ---- Jitter -------------------------------------------------------------------------
+Nanoseconds forward_time(std::uint64_t seed, double jitter) {
+    Nanoseconds time{};
+    World world(gx::sim::ethernet_10g(1), {.seed = seed, .compute_jitter = jitter});
+    world.run([&](auto& rank) {
+        auto device = rank.make_device(small(), {.batch = 2});
+        (void)device->forward(Data().batch(), gx::Mode::train);
+        time = rank.now();
+    });
+    return time;
+}
+TEST(SimDevice, JitterComesFromTheSeedAlone) {
+    EXPECT_EQ(forward_time(1, 0), forward_time(2, 0));
+    EXPECT_EQ(forward_time(1, 0.2), forward_time(1, 0.2));
+    EXPECT_NE(forward_time(1, 0.2), forward_time(2, 0.2));
+    const double ratio = gx::seconds(forward_time(1, 0.2)) / gx::seconds(forward_time(1, 0));
+    EXPECT_NEAR(ratio, 1.0, 0.2);
+}
+
+// ---- Memory -------------------------------------------------------------------------
+TEST(SimDevice, SaysWhichBatchFits) {
+    World world(gx::sim::ethernet_10g(1),
+                {.timed_as = gx::graph<gx::ResNet50>(), .timed_batch = 1024});
+    try {
+        world.run([&](auto& rank) { (void)rank.make_device(small(), {.batch = 2}); });
+        FAIL() << "1024 images at 224 px do not fit in 16 GB";
+    } catch (const gx::Error& e) {
+        EXPECT_NE(std::string(e.what()).find("a batch of 1024 images of ResNet50 does not fit"),
+                  std::string::npos)
+            << e.what();
+    }
+    const auto graph = gx::graph<gx::ResNet50>();
+    const auto gpu = gx::sim::v100();
+    const int fits = gx::sim::largest_batch(graph, 1024, gpu, Precision::fp32);
+    EXPECT_NO_THROW(gx::sim::expect_fits(graph, fits, gpu, Precision::fp32));
+    EXPECT_THROW(gx::sim::expect_fits(graph, fits + 1, gpu, Precision::fp32), gx::Error);
+    EXPECT_GT(gx::sim::largest_batch(graph, 1024, gpu, Precision::mixed), fits);
+}
+
+// ---- The rate of ResNet-50 on one V100 ----------------------------------------------
+double images_per_second(Precision precision, int batch) {
+    const gx::sim::TimedGraph times(gx::graph<gx::ResNet50>(), gx::sim::v100(), precision);
+    return batch / gx::seconds(times.step(batch));
+}
+TEST(Roofline, ResNet50OnV100IsWithinThePublishedRates) {
+    // fp32: NVIDIA DeepLearningExamples 362 to 412 (TensorFlow, MXNet, DGX-1), DLPerf 353 to 398.
+    const double fp32 = images_per_second(Precision::fp32, 128);
+    EXPECT_GT(fp32, 353);
+    EXPECT_LT(fp32, 412);
+    // mixed: DeepLearningExamples 1200 (PyTorch) to 1492 (MXNet), DLPerf 1394 (MXNet).
+    const double mixed = images_per_second(Precision::mixed, 128);
+    EXPECT_GT(mixed, 1200);
+    EXPECT_LT(mixed, 1492);
+    EXPECT_LT(images_per_second(Precision::mixed, 8), 0.9 * mixed) << "small batches pay launches";
+    std::printf("ResNet-50 on one V100: fp32 %.0f, mixed %.0f img/s\n", fp32, mixed);
+}
+
+}  // namespace
