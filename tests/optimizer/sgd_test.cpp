@@ -1,0 +1,190 @@
+#include <gx/optimizer/sgd.hpp>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace {
+
+using namespace gx;
+
+// ---- What the type promises -----------------------------------------------------------------
+static_assert(Optimizer<Sgd>);
+static_assert(!Optimizer<int> && !Optimizer<Graph>, "a graph is not a policy");
+static_assert(Sgd::check({}).empty());
+
+/// One parameter of each role, of equal counts, one after the other.
+Graph four_roles(std::int64_t count) {
+    Graph graph;
+    std::int64_t offset = 0;
+    for (const auto role : {ParameterRole::weight, ParameterRole::bias, ParameterRole::gamma,
+                            ParameterRole::beta}) {
+        graph.parameters.push_back({.role = role, .offset = offset, .count = count});
+        offset += count;
+    }
+    return graph;
+}
+std::vector<ParameterSlice> slices_of(const Graph& graph) {
+    std::vector<ParameterSlice> slices;
+    for (const Parameter& p : graph.parameters)
+        slices.push_back({std::size_t(p.offset), std::size_t(p.count), int(slices.size())});
+    return slices;
+}
+struct Moved {
+    explicit Moved(Sgd::Options o, std::int64_t count = 1) : sgd(o) {
+        const Graph graph = four_roles(count);
+        w.resize(std::size_t(4 * count));
+        sgd.reserve(w.size(), slices_of(graph), graph);
+    }
+    Sgd sgd;
+    std::vector<float> w;
+};
+
+// ---- Cases worked by hand -------------------------------------------------------------------
+TEST(Sgd, MomentumOverThreeSteps) {
+    Moved run{{.momentum = 0.5f, .weight_decay = 0}};
+    const std::vector<float> ones(4, 1.0f);
+    run.sgd.update(run.w, ones, 0.5f, 1.0f);  // v = 1
+    EXPECT_EQ(run.w[0], -0.5f);
+    run.sgd.update(run.w, ones, 0.5f, 1.0f);  // v = 1.5
+    EXPECT_EQ(run.w[0], -1.25f);
+    run.sgd.update(run.w, ones, 0.25f, 1.0f);  // v = 1.75; the rate is outside of v
+    EXPECT_EQ(run.w[0], -1.6875f);
+    EXPECT_EQ(run.sgd.state()[0], 1.75f);
+}
+TEST(Sgd, NesterovLooksOneStepAhead) {
+    Moved run{{.momentum = 0.5f, .weight_decay = 0, .nesterov = true}};
+    const std::vector<float> ones(4, 1.0f);
+    run.sgd.update(run.w, ones, 1.0f, 1.0f);  // v = 1, step = 1 + 0.5
+    EXPECT_EQ(run.w[0], -1.5f);
+    run.sgd.update(run.w, ones, 1.0f, 1.0f);  // v = 1.5, step = 1 + 0.75
+    EXPECT_EQ(run.w[0], -3.25f);
+}
+TEST(Sgd, DividesTheLossScaleOut) {
+    Moved run{{.momentum = 0, .weight_decay = 0}};
+    run.sgd.update(run.w, std::vector<float>(4, 1024.0f), 1.0f, 1.0f / 1024);
+    EXPECT_EQ(run.w[0], -1.0f);
+}
+TEST(Sgd, DecaysByRole) {
+    struct Case {
+        bool batch_norm, bias;
+        std::vector<float> decayed;  // weight, bias, gamma, beta
+    };
+    for (const Case& c : {Case{false, false, {0.5f, 1, 1, 1}}, Case{true, false, {0.5f, 1, 0.5f, 0.5f}},
+                          Case{false, true, {0.5f, 0.5f, 1, 1}},
+                          Case{true, true, {0.5f, 0.5f, 0.5f, 0.5f}}}) {
+        Moved run{{.momentum = 0, .weight_decay = 0.5f, .decay_batch_norm = c.batch_norm,
+                 .decay_bias = c.bias}};
+        run.w.assign(4, 1.0f);
+        run.sgd.update(run.w, std::vector<float>(4, 0.0f), 1.0f, 1.0f);
+        EXPECT_EQ(run.w, c.decayed);
+    }
+}
+TEST(Sgd, LeavesPaddingAtZeroAndGapsAlone) {
+    const Graph graph = four_roles(2);
+    Sgd sgd{{}};
+    const std::vector<ParameterSlice> padded{{4, 4, 0}};  // weight: 2 elements, 2 of padding
+    sgd.reserve(8, padded, graph);
+    std::vector<float> w{9, 9, 9, 9, 1, 1, 0, 0};
+    const std::vector<float> g{5, 5, 5, 5, 1, 1, 0, 0};
+    for (int i = 0; i < 3; ++i) sgd.update(w, g, 0.1f, 1.0f);
+    for (const std::size_t gap : {0u, 1u, 2u, 3u}) EXPECT_EQ(w[gap], 9.0f);
+    EXPECT_EQ(w[6], 0.0f);
+    EXPECT_EQ(w[7], 0.0f);
+    EXPECT_LT(w[4], 1.0f);
+}
+
+// ---- Against the formula, one element at a time ---------------------------------------------
+float rounded(float x) {  // keeps a compiler with fused multiply-add from using it in the oracle
+    volatile float y = x;
+    return y;
+}
+RC_GTEST_PROP(Sgd, EqualsTheSerialFormulaBitForBit, (bool nesterov)) {
+    const auto count = *rc::gen::inRange<std::int64_t>(1, 3'000);
+    const Sgd::Options o{.momentum = 0.9f, .weight_decay = 3e-3f, .nesterov = nesterov};
+    Moved run{o, count};
+    const int salt = *rc::gen::inRange(0, 1'000);
+    const auto number = [&](std::size_t i, int step) {
+        return std::sin(static_cast<float>(i) * 0.37f + static_cast<float>(step * 100 + salt));
+    };
+    std::vector<float> g(run.w.size()), w(run.w.size()), v(run.w.size(), 0.0f);
+    for (std::size_t i = 0; i < w.size(); ++i) run.w[i] = w[i] = number(i, 0);
+    for (int step = 1; step <= 3; ++step) {
+        for (std::size_t i = 0; i < g.size(); ++i) g[i] = number(i, step) * 8;
+        run.sgd.update(run.w, g, 0.05f, 0.125f);
+        for (std::size_t i = 0; i < w.size(); ++i) {
+            const float decay = i < std::size_t(count) ? 3e-3f : 0.0f;
+            const float gi = rounded(g[i] * 0.125f) + rounded(decay * w[i]);
+            v[i] = rounded(0.9f * v[i]) + gi;
+            const float move = nesterov ? gi + rounded(0.9f * v[i]) : v[i];
+            w[i] = w[i] - rounded(0.05f * move);
+        }
+    }
+    RC_ASSERT(run.w == w);
+    RC_ASSERT(std::equal(v.begin(), v.end(), run.sgd.state().begin()));
+}
+
+TEST(Sgd, GoesOnFromSavedState) {
+    const std::vector<float> g{0.3f, -0.2f, 0.7f, 0.1f};
+    Moved whole{{.nesterov = true}}, first{{.nesterov = true}}, second{{.nesterov = true}};
+    for (int i = 0; i < 4; ++i) whole.sgd.update(whole.w, g, 0.1f, 1.0f);
+    for (int i = 0; i < 2; ++i) first.sgd.update(first.w, g, 0.1f, 1.0f);
+    second.w = first.w;
+    std::copy(first.sgd.state().begin(), first.sgd.state().end(), second.sgd.state().begin());
+    for (int i = 0; i < 2; ++i) second.sgd.update(second.w, g, 0.1f, 1.0f);
+    EXPECT_EQ(second.w, whole.w);
+}
+
+TEST(Sgd, StartsAfreshAfterReserve) {
+    Moved run{{}};
+    run.sgd.update(run.w, std::vector<float>(4, 1.0f), 0.1f, 1.0f);
+    const Graph graph = four_roles(1);
+    run.sgd.reserve(4, slices_of(graph), graph);
+    for (const float v : run.sgd.state()) EXPECT_EQ(v, 0.0f);
+}
+
+// ---- Finite or not --------------------------------------------------------------------------
+TEST(AllFinite, AcceptsEveryFiniteExtreme) {
+    std::vector<float> x(5'000, std::numeric_limits<float>::max());
+    x[7] = std::numeric_limits<float>::lowest();
+    x[8] = std::numeric_limits<float>::denorm_min();
+    x[9] = -0.0f;
+    EXPECT_TRUE(all_finite(x));
+    EXPECT_TRUE(all_finite({}));
+}
+RC_GTEST_PROP(AllFinite, FindsOneBadNumberAnywhere, ()) {
+    std::vector<float> x(*rc::gen::inRange<std::size_t>(1, 4'000), 1.0f);
+    const auto bad = *rc::gen::element(std::numeric_limits<float>::infinity(),
+                                       -std::numeric_limits<float>::infinity(),
+                                       std::numeric_limits<float>::quiet_NaN(),
+                                       std::numeric_limits<float>::signaling_NaN());
+    RC_ASSERT(all_finite(x));
+    x[*rc::gen::inRange<std::size_t>(0, x.size())] = bad;
+    RC_ASSERT(!all_finite(x));
+}
+
+// ---- Bad input ------------------------------------------------------------------------------
+TEST(Sgd, TellsEveryBadOption) {
+    std::vector<std::string> told;
+    for (const auto s : Sgd::check({.momentum = 1.0f, .weight_decay = -1.0f})) told.emplace_back(s);
+    EXPECT_EQ(told.size(), 2u);
+    EXPECT_EQ(Sgd::check({.momentum = 0, .nesterov = true}).first(),
+              "Sgd: nesterov needs a momentum above 0");
+    EXPECT_FALSE(Sgd::check({.momentum = std::nanf("")}).empty());
+}
+TEST(SgdDeathTest, StopsOnABrokenContract) {
+    EXPECT_DEATH(Sgd({.momentum = 2.0f}), "momentum must be at least 0");
+    Moved run{{}};
+    const std::vector<float> g(3);
+    EXPECT_DEATH(run.sgd.update(run.w, g, 0.1f, 1.0f), "as long as was reserved");
+    const Graph graph = four_roles(1);
+    const std::vector<ParameterSlice> outside{{2, 3, 0}};
+    EXPECT_DEATH(run.sgd.reserve(4, outside, graph), "outside of the flat vector");
+}
+
+}  // namespace

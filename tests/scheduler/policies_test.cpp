@@ -1,0 +1,193 @@
+#include <gx/scheduler/concept.hpp>
+
+#include <gx/scheduler/constant.hpp>
+#include <gx/scheduler/cosine.hpp>
+#include <gx/scheduler/linear_scaling.hpp>
+#include <gx/scheduler/one_cycle.hpp>
+#include <gx/scheduler/poly.hpp>
+#include <gx/scheduler/step_decay.hpp>
+#include <gx/scheduler/warmup.hpp>
+
+#include <cmath>
+#include <numbers>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace {
+
+using namespace gx;
+
+// ---- What the types promise ---------------------------------------------------------------
+static_assert(Scheduler<Constant> && Scheduler<StepDecay> && Scheduler<Poly<2>>);
+static_assert(Scheduler<Cosine> && Scheduler<OneCycle> && Scheduler<Warmup<Poly<2>>>);
+static_assert(Scheduler<Warmup<LinearScaling<Cosine>>> && Scheduler<LinearScaling<StepDecay>>);
+static_assert(Scheduler<Warmup<archetype::Scheduler>>, "generic code asks for no more");
+static_assert(!Scheduler<int> && !Scheduler<Plan>, "a plan is not a policy");
+struct RateIsDouble {
+    struct Options {};
+    explicit RateIsDouble(Options);
+    double rate(Step) const;
+};
+static_assert(!Scheduler<RateIsDouble>);
+
+// ---- Cases worked by hand -----------------------------------------------------------------
+constexpr Warmup<Poly<2>> headline{
+    {.climb_steps = 500, .next = {.peak_rate = 6.4f, .total_steps = 5'000}}};
+static_assert(headline.rate(499) == 6.4f, "the top of the climb");
+static_assert(headline.rate(500) == 6.4f, "continuous at the joint");
+static_assert(headline.rate(249) == 3.2f, "half way up");
+static_assert(headline.rate(500 + 2'500) == 1.6f, "a quarter, when half of the time is left");
+static_assert(headline.rate(5'500) == 0.0f && headline.rate(1'000'000) == 0.0f);
+
+static_assert(Constant{{.peak_rate = 0.3f}}.rate(12345) == 0.3f);
+
+constexpr Poly<1> line{{.peak_rate = 8.0f, .total_steps = 4}};
+static_assert(line.rate(0) == 8 && line.rate(1) == 6 && line.rate(2) == 4 && line.rate(3) == 2);
+static_assert(line.rate(4) == 0);
+static_assert(Poly<3>{{.peak_rate = 8.0f, .total_steps = 4}}.rate(2) == 1.0f);
+
+constexpr StepDecay halves{
+    {.peak_rate = 8.0f, .factor = 0.5f, .milestones = {10, 20, 25}}};
+static_assert(halves.rate(9) == 8 && halves.rate(10) == 4 && halves.rate(19) == 4);
+static_assert(halves.rate(20) == 2 && halves.rate(25) == 1 && halves.rate(1'000'000) == 1);
+
+constexpr Cosine wave{{.peak_rate = 3.0f, .end_rate = 1.0f, .total_steps = 6}};
+static_assert(wave.rate(0) == 3.0f && wave.rate(3) == 2.0f && wave.rate(6) == 1.0f);
+static_assert(wave.rate(2) == 2.5f && wave.rate(4) == 1.5f, "cos(pi/3) is a half");
+
+constexpr OneCycle cycle{{.peak_rate = 2.5f,
+                          .total_steps = 10,
+                          .climb_steps = 4,
+                          .start_divisor = 25.0f,
+                          .end_divisor = 10.0f}};
+static_assert(cycle.rate(0) == 0.1f && cycle.rate(2) == 1.3f && cycle.rate(4) == 2.5f);
+static_assert(cycle.rate(7) == 1.255f && cycle.rate(10) == 0.01f && cycle.rate(99) == 0.01f);
+
+constexpr LinearScaling<Constant> scaled{
+    {.reference_batch = 256, .global_batch = 8'192, .next = {.peak_rate = 0.1f}}};
+static_assert(scaled.rate(0) == 3.2f, "Goyal et al.: 0.1 * 32");
+
+// ---- Options that a plan completes --------------------------------------------------------
+constexpr Plan plan{.total_steps = 1'000, .steps_per_epoch = 8, .ranks = 8, .global_batch = 1'024};
+
+static_assert(complete_options<Warmup<Poly<2>>>({}, plan).climb_steps == 40, "five epochs");
+static_assert(complete_options<Warmup<Poly<2>>>({}, plan).next.total_steps == 960, "the rest");
+static_assert(complete_options<Warmup<Poly<2>>>({}, {.total_steps = 100, .steps_per_epoch = 50})
+                      .climb_steps == 5, "at most a twentieth");
+static_assert(complete_options<Warmup<Poly<2>>>({}, {.total_steps = 1, .steps_per_epoch = 1})
+                      .climb_steps == 1);
+static_assert(complete_options<Poly<2>>({.total_steps = 7}, plan).total_steps == 7, "given by hand");
+static_assert(complete_options<StepDecay>({}, {.total_steps = 90}).milestones ==
+              StepDecay::Milestones{30, 60, 80});
+static_assert(complete_options<OneCycle>({}, plan).climb_steps == 300);
+static_assert(complete_options<LinearScaling<Constant>>({}, plan).global_batch == 1'024);
+static_assert(Warmup<LinearScaling<Poly<1>>>{
+                  complete_options<Warmup<LinearScaling<Poly<1>>>>({}, plan)}
+                      .rate(39) == 0.4f, "the default rate of 0.1 at 256, climbed to at 1,024");
+
+// ---- Bad options, all told at once ----------------------------------------------------------
+static_assert(check_options<Poly<2>>({.peak_rate = 0.1f, .total_steps = 1}).empty());
+static_assert(check_options<archetype::Scheduler>({}).empty());
+
+TEST(Schedulers, TellEveryBadOptionAtOnce) {
+    std::vector<std::string> told;
+    for (const auto sentence : check_options<Warmup<LinearScaling<Poly<2>>>>(
+             {.climb_steps = 0, .next = {.reference_batch = 0, .next = {.peak_rate = -1}}}))
+        told.emplace_back(sentence);
+    ASSERT_EQ(told.size(), 5u);
+    EXPECT_EQ(told[0], "Warmup: climb_steps must be above 0; without a climb, use Next on its own");
+    EXPECT_EQ(told[1], "LinearScaling: reference_batch must be above 0");
+    EXPECT_EQ(told[2], "LinearScaling: global_batch must be above 0");
+    EXPECT_EQ(told[3], "Poly: peak_rate must be above 0");
+    EXPECT_EQ(told[4], "Poly: total_steps must be above 0, where the rate ends");
+}
+TEST(Schedulers, TellBadOptionsOfEachPolicy) {
+    const float nan = std::nanf("");
+    EXPECT_FALSE(check_options<Constant>({.peak_rate = nan}).empty());
+    EXPECT_FALSE(check_options<StepDecay>({.milestones = {20, 10}}).empty());
+    EXPECT_FALSE(check_options<StepDecay>({.milestones = {10, 10}}).empty());
+    EXPECT_FALSE(check_options<StepDecay>({.milestones = {10, 0, 20}}).empty());
+    EXPECT_FALSE(check_options<StepDecay>({.milestones = {-5}}).empty());
+    EXPECT_FALSE(check_options<StepDecay>({.factor = 0}).empty());
+    EXPECT_TRUE(check_options<StepDecay>({.milestones = {1, 2, 3, 4, 5, 6, 7, 8}}).empty());
+    EXPECT_FALSE(check_options<Cosine>({.end_rate = 0.2f, .total_steps = 10}).empty());
+    EXPECT_FALSE(check_options<OneCycle>({.total_steps = 10, .climb_steps = 10}).empty());
+    EXPECT_FALSE(check_options<OneCycle>({.total_steps = 10, .climb_steps = 3,
+                                          .start_divisor = 0.5f}).empty());
+}
+TEST(SchedulersDeathTest, StopOnABrokenContract) {
+    EXPECT_DEATH((Warmup<Constant>{{.climb_steps = 0}}), "a warmup of 0 steps");
+    EXPECT_DEATH((Poly<2>{{.peak_rate = 1}}), "total_steps must be above 0");
+    EXPECT_DEATH((StepDecay{{.milestones = {2, 1}}}), "milestones must rise");
+    EXPECT_DEATH((LinearScaling<Constant>{{}}), "a batch has at least one image");
+}
+
+// ---- Properties -----------------------------------------------------------------------------
+template <class S>
+class EverySchedule : public testing::Test {};
+using Policies =
+    testing::Types<Constant, StepDecay, Poly<1>, Poly<2>, Cosine, OneCycle, Warmup<Constant>,
+                   Warmup<StepDecay>, Warmup<Poly<2>>, Warmup<Cosine>,
+                   Warmup<LinearScaling<Poly<2>>>, LinearScaling<Warmup<OneCycle>>>;
+TYPED_TEST_SUITE(EverySchedule, Policies);
+
+// A trainer gives nothing but the plan: the options are then good for any run length.
+TYPED_TEST(EverySchedule, IsGoodWithThePlanAlone) {
+    for (const Step total : {2, 3, 4, 7, 10, 39, 100, 1'000, 12'345})
+        for (const Step per_epoch : {1, 3, 1'000}) {
+            const Plan run{total, std::min(per_epoch, total), 8, 256};
+            const auto options = complete_options<TypeParam>({}, run);
+            if (total < 4) {  // OneCycle after a warmup needs a step of each leg
+                if (!check_options<TypeParam>(options).empty()) continue;
+            } else {
+                ASSERT_TRUE(check_options<TypeParam>(options).empty())
+                    << total << ": " << check_options<TypeParam>(options).first();
+            }
+            const TypeParam schedule{options};
+            float highest = 0;
+            for (Step t = 0; t < total; ++t) {
+                const float rate = schedule.rate(t);
+                ASSERT_TRUE(std::isfinite(rate) && rate >= 0) << t << " of " << total;
+                ASSERT_LE(rate, 0.1f) << t << " of " << total;
+                highest = std::max(highest, rate);
+            }
+            EXPECT_GE(highest, total < 20 ? 0.004f : 0.095f) << total;
+        }
+}
+
+RC_GTEST_PROP(Warmup, ClimbsEvenlyAndJoinsWithoutAJump, ()) {
+    const Step climb = *rc::gen::inRange<Step>(1, 10'000);
+    const Step rest = *rc::gen::inRange<Step>(1, 10'000);
+    const float peak = static_cast<float>(*rc::gen::inRange(1, 1'000)) / 64;
+    const Warmup<Poly<2>> schedule{{.climb_steps = climb, .next = {peak, rest}}};
+    RC_ASSERT(schedule.rate(climb - 1) == peak);
+    RC_ASSERT(schedule.rate(climb) == peak);
+    const Step t = *rc::gen::inRange<Step>(0, climb);
+    RC_ASSERT(std::abs(schedule.rate(t) - peak * double(t + 1) / double(climb)) <= 1e-6 * peak);
+    const Step later = *rc::gen::inRange<Step>(0, rest);
+    RC_ASSERT(schedule.rate(climb + later) == (Poly<2>{{peak, rest}}.rate(later)));
+}
+
+RC_GTEST_PROP(Cosine, EqualsTheLibrarysCosine, ()) {
+    const Step total = *rc::gen::inRange<Step>(1, 1'000'000);
+    const Step t = *rc::gen::inRange<Step>(0, total);
+    const double wave_t = (1 + std::cos(std::numbers::pi * double(t) / double(total))) / 2;
+    RC_ASSERT(std::abs((Cosine{{1.0f, 0.0f, total}}.rate(t)) - wave_t) <= 0x1p-24);
+}
+
+TEST(Cosine, SeriesIsAsCloseAsItSays) {
+    for (int i = 0; i <= 1'000; ++i)
+        EXPECT_NEAR(detail::scheduler::cos_pi(i / 1000.0),
+                    std::cos(std::numbers::pi * i / 1000.0), 1e-15);
+}
+
+RC_GTEST_PROP(LinearScaling, CommutesWithWarmup, ()) {
+    const int batch = *rc::gen::inRange(1, 65'536);
+    const Step t = *rc::gen::inRange<Step>(0, 200);
+    const Warmup<LinearScaling<Poly<2>>> inside{{50, {256, batch, {0.1f, 150}}}};
+    const LinearScaling<Warmup<Poly<2>>> outside{{256, batch, {50, {0.1f, 150}}}};
+    RC_ASSERT(std::abs(inside.rate(t) - outside.rate(t)) <= 1e-6f * inside.rate(49));
+}
+
+}  // namespace
