@@ -1,0 +1,26 @@
+// type_name<T>(): how a program spells a policy, for reports.
+#pragma once
+
+#include <cctype>       // isalnum
+#include <string>       // the name
+#include <string_view>  // the compiler's own
+
+namespace gx {
+
+/// The type's name without gx's own namespace, as in "Warmup<Poly<2>>"; g++ and clang agree on it.
+/// Errors: a type inside a function or an unnamed namespace keeps the compiler's words for it.
+template <class T>
+[[nodiscard]] std::string type_name() {
+    std::string_view text = __PRETTY_FUNCTION__;  // "... type_name() [with T = gx::X; ...]"
+    text.remove_prefix(text.find("T = ") + 4);
+    text = text.substr(0, text.find_first_of(";]"));
+    std::string name;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const bool starts_word = name.empty() || !std::isalnum(static_cast<unsigned char>(name.back()));
+        if (starts_word && text.substr(i, 4) == "gx::") i += 3;
+        else if (text[i] != ' ' || name.back() == ',') name += text[i];
+    }
+    return name;
+}
+
+}  // namespace gx

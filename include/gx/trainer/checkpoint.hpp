@@ -1,0 +1,148 @@
+// Checkpoint: everything a run needs to go on as if it had not stopped, in one safetensors file.
+#pragma once
+
+#include <filesystem>  // path
+#include <optional>    // pending gradients
+#include <string>      // names
+#include <vector>      // flat vectors
+
+#include <fmt/format.h>       // names
+#include <nlohmann/json.hpp>  // metadata
+
+#include <gx/core/error.hpp>           // Error
+#include <gx/model/graph.hpp>          // Graph
+#include <gx/trainer/loss_scale.hpp>   // LossScaleState
+#include <gx/trainer/safetensors.hpp>  // write_safetensors
+
+namespace gx {
+
+/// A run between two epochs. Flat vectors are canonical (Graph::parameters' layout), so that a
+/// checkpoint depends on neither the device nor the rank count.
+struct Checkpoint {
+    std::string model{};
+    std::string composition{};
+    std::uint64_t seed = 0;
+    int epoch = 0;           ///< epochs done
+    std::int64_t step = 0;   ///< steps done
+    double seconds = 0;      ///< training time on the world's clock
+    LossScaleState loss_scale{};
+    std::vector<float> parameters{}, statistics{};
+    std::vector<std::vector<float>> optimizer{};  ///< one flat vector for each that it keeps
+    struct Pending {
+        std::uint64_t index = 0;  ///< which gradient
+        float loss_scale = 1;     ///< it was computed with
+        std::vector<float> values;
+    };
+    std::vector<Pending> pending{};  ///< averaged gradients that are not applied yet
+    std::vector<float> reducer{};    ///< Reducer::state()
+    std::string record{};           ///< the rows so far, as JSON
+};
+
+namespace detail::checkpoint {
+
+inline void add_parameters(std::vector<NamedTensor>& out, const Graph& graph,
+                           const std::string& prefix, std::span<const float> flat) {
+    for (const Parameter& p : graph.parameters) {
+        std::vector<std::int64_t> shape(p.shape.begin(), p.shape.end());
+        while (shape.size() > 1 && shape.back() == 1) shape.pop_back();
+        out.push_back({prefix + std::string(p.name.view()), std::move(shape),
+                       flat.subspan(std::size_t(p.offset), std::size_t(p.count))});
+    }
+}
+
+/// Takes named tensors out of a file and complains by name.
+struct Reader {
+    const std::filesystem::path& path;
+    const SafetensorsFile& file;
+
+    [[noreturn]] void wrong(const std::string& what) const {
+        throw Error("checkpoint '" + path.string() + "': " + what);
+    }
+    void copy(const std::string& name, std::span<float> to) const {
+        const auto found = file.tensors.find(name);
+        if (found == file.tensors.end())
+            wrong("tensor '" + name + "' is missing. It belongs to another network or optimizer; "
+                  "resume with the composition that wrote it.");
+        if (found->second.values.size() != to.size())
+            wrong(fmt::format("tensor '{}' has {} elements where {} were expected. It belongs to "
+                              "another network; resume with the composition that wrote it.",
+                              name, found->second.values.size(), to.size()));
+        std::copy(found->second.values.begin(), found->second.values.end(), to.begin());
+    }
+    [[nodiscard]] std::vector<float> parameters(const Graph& graph, const std::string& prefix) const {
+        std::vector<float> flat(std::size_t(graph.parameter_elements()));
+        for (const Parameter& p : graph.parameters)
+            copy(prefix + std::string(p.name.view()),
+                 std::span(flat).subspan(std::size_t(p.offset), std::size_t(p.count)));
+        return flat;
+    }
+};
+
+}  // namespace detail::checkpoint
+
+/// Writes `c` whole or not at all. Weights carry their plain names, as other programs expect.
+/// Errors: gx::Error naming the file; an older checkpoint of that name is then untouched.
+inline void write_checkpoint(const std::filesystem::path& path, const Graph& graph,
+                             const Checkpoint& c) {
+    std::vector<NamedTensor> tensors;
+    detail::checkpoint::add_parameters(tensors, graph, "", c.parameters);
+    for (const Statistic& s : graph.statistics)
+        tensors.push_back({std::string(s.name.view()), {s.count},
+                           std::span(c.statistics).subspan(std::size_t(s.offset), std::size_t(s.count))});
+    for (std::size_t i = 0; i < c.optimizer.size(); ++i)
+        detail::checkpoint::add_parameters(tensors, graph, fmt::format("optimizer.{}.", i), c.optimizer[i]);
+    nlohmann::json pending = nlohmann::json::array();
+    for (std::size_t i = 0; i < c.pending.size(); ++i) {
+        detail::checkpoint::add_parameters(tensors, graph, fmt::format("pending.{}.", i), c.pending[i].values);
+        pending.push_back({{"gradient", c.pending[i].index}, {"loss_scale", c.pending[i].loss_scale}});
+    }
+    if (!c.reducer.empty())
+        tensors.push_back({"reducer.state", {std::int64_t(c.reducer.size())}, c.reducer});
+    const nlohmann::json state{
+        {"format", 1}, {"model", c.model}, {"composition", c.composition}, {"seed", c.seed},
+        {"epoch", c.epoch}, {"step", c.step}, {"seconds", c.seconds},
+        {"loss_scale", c.loss_scale.scale}, {"good_steps", c.loss_scale.good_steps},
+        {"optimizer_vectors", c.optimizer.size()}, {"reducer_elements", c.reducer.size()},
+        {"pending", pending}};
+    write_safetensors(path, tensors, {{"gx", state.dump()}, {"record", c.record}});
+}
+
+/// Reads what write_checkpoint wrote.
+/// Errors: gx::Error naming the file and the tensor or field that is missing or does not fit.
+[[nodiscard]] inline Checkpoint read_checkpoint(const std::filesystem::path& path, const Graph& graph) {
+    const SafetensorsFile file = read_safetensors(path);
+    const detail::checkpoint::Reader in{path, file};
+    const auto text = file.metadata.find("gx");
+    if (text == file.metadata.end())
+        in.wrong("no field 'gx' in its metadata. It holds weights only and can't be resumed from; "
+                 "give a file that gx wrote after an epoch.");
+    try {
+        const auto state = nlohmann::json::parse(text->second);
+        Checkpoint c{.model = state.at("model"), .composition = state.at("composition"),
+                     .seed = state.at("seed"), .epoch = state.at("epoch"), .step = state.at("step"),
+                     .seconds = state.at("seconds"),
+                     .loss_scale = {state.at("loss_scale"), state.at("good_steps")}};
+        if (c.model != graph.name.view())
+            in.wrong("it is of model '" + c.model + "', and this run trains '" +
+                     std::string(graph.name.view()) + "'. Resume with the model that wrote it.");
+        c.parameters = in.parameters(graph, "");
+        c.statistics.resize(std::size_t(graph.statistic_elements()));
+        for (const Statistic& s : graph.statistics)
+            in.copy(std::string(s.name.view()),
+                    std::span(c.statistics).subspan(std::size_t(s.offset), std::size_t(s.count)));
+        for (std::size_t i = 0; i < state.at("optimizer_vectors").get<std::size_t>(); ++i)
+            c.optimizer.push_back(in.parameters(graph, fmt::format("optimizer.{}.", i)));
+        for (const auto& p : state.at("pending"))
+            c.pending.push_back({p.at("gradient"), p.at("loss_scale"),
+                                 in.parameters(graph, fmt::format("pending.{}.", c.pending.size()))});
+        c.reducer.resize(state.at("reducer_elements").get<std::size_t>());
+        if (!c.reducer.empty()) in.copy("reducer.state", c.reducer);
+        if (const auto r = file.metadata.find("record"); r != file.metadata.end()) c.record = r->second;
+        return c;
+    } catch (const nlohmann::json::exception& e) {
+        in.wrong(std::string("its metadata field 'gx' lacks something: ") + e.what() +
+                 ". Take a checkpoint of this version of gx.");
+    }
+}
+
+}  // namespace gx

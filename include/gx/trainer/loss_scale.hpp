@@ -1,0 +1,96 @@
+// Loss scaling: keeps small gradients above the wire's underflow, and skips steps that overflow.
+#pragma once
+
+#include <concepts>  // same_as
+#include <cstdint>   // int64_t
+
+#include <gx/core/contract.hpp>  // GX_EXPECT
+
+namespace gx {
+
+/// What a checkpoint keeps of a loss scale.
+struct LossScaleState {
+    float scale = 1;
+    std::int64_t good_steps = 0;  ///< since the last change
+};
+
+/// A factor on the loss, divided out again before the update.
+///
+///     scale()         of the gradient that is computed now
+///     learn(finite)   what became of one averaged gradient; called alike on every rank, because
+///                     it is decided from reduced values
+///     state(), restore(state)   for checkpoints
+template <class S>
+concept LossScale = requires(S s, const S& c, bool finite) {
+    typename S::Options;
+    { c.scale() } -> std::same_as<float>;
+    { s.learn(finite) } -> std::same_as<void>;
+    { c.state() } -> std::same_as<LossScaleState>;
+    { s.restore(LossScaleState{}) } -> std::same_as<void>;
+};
+
+template <class S>
+consteval bool explain_loss_scale() {
+    static_assert(LossScale<S>,
+                  "gx: not a LossScale: one of 'Options', 'float scale() const', "
+                  "'void learn(bool finite)', 'state() const', 'restore(LossScaleState)' is "
+                  "missing. Fix: use gx::StaticLossScale or gx::DynamicLossScale.");
+    return true;
+}
+
+/// One factor for the whole run; 1 leaves everything as it is. A step that overflows is skipped.
+class StaticLossScale {
+public:
+    struct Options {
+        float factor = 1.0f;  ///< a power of two loses no bits
+    };
+    StaticLossScale() : StaticLossScale(Options{}) {}
+    explicit StaticLossScale(Options o) : factor_(o.factor) {
+        GX_EXPECT(factor_ > 0, "a loss scale is above 0");
+    }
+    [[nodiscard]] float scale() const { return factor_; }
+    void learn(bool) {}
+    [[nodiscard]] LossScaleState state() const { return {.scale = factor_}; }
+    void restore(LossScaleState) {}
+
+private:
+    float factor_;
+};
+
+/// Doubles after `growth_interval` good steps in a row, halves at an overflow.
+/// Units:  steps are optimiser steps, skipped ones included.
+/// Source: Micikevicius et al. 2018, arXiv:1710.03740, section 3.2; the constants are those of
+///         most mixed-precision trainers, but for a smaller start.
+class DynamicLossScale {
+public:
+    struct Options {
+        float initial = 1024.0f;
+        float largest = 65536.0f * 256.0f;
+        int growth_interval = 1000;
+    };
+    DynamicLossScale() : DynamicLossScale(Options{}) {}
+    explicit DynamicLossScale(Options o) : options_(o), state_{o.initial, 0} {
+        GX_EXPECT(o.initial > 0 && o.largest >= o.initial && o.growth_interval > 0,
+                  "a dynamic loss scale starts above 0, at most at its largest, and grows after "
+                  "at least one step");
+    }
+    [[nodiscard]] float scale() const { return state_.scale; }
+    void learn(bool finite) {
+        if (!finite) {
+            state_ = {state_.scale > 1.0f ? state_.scale / 2 : state_.scale, 0};
+        } else if (++state_.good_steps == options_.growth_interval) {
+            const float twice = state_.scale * 2;
+            state_ = {twice <= options_.largest ? twice : state_.scale, 0};
+        }
+    }
+    [[nodiscard]] LossScaleState state() const { return state_; }
+    void restore(LossScaleState s) { state_ = s; }
+
+private:
+    Options options_;
+    LossScaleState state_;
+};
+
+static_assert(LossScale<StaticLossScale> && LossScale<DynamicLossScale>);
+
+}  // namespace gx

@@ -1,0 +1,29 @@
+// TrainerOptions: what a run may change, checked at the start with every problem listed at once.
+#pragma once
+
+#include <cstdint>     // uint64_t
+#include <filesystem>  // output folder
+
+#include <gx/trainer/progress.hpp>  // Progress::Style
+
+namespace gx {
+
+/// Options of the Trainer itself and of the policies it is composed of.
+/// Units: batch in images of one rank and step; epochs in passes over the training set.
+template <class SchedulerOptions, class OptimizerOptions, class LossScaleOptions>
+struct TrainerOptions {
+    int batch = 32;
+    int epochs = 1;
+    std::uint64_t seed = 1;
+    double label_smoothing = 0;
+    SchedulerOptions scheduler{};
+    OptimizerOptions optimizer{};
+    LossScaleOptions loss_scale{};
+    std::filesystem::path output{};  ///< folder for checkpoints; empty writes none
+    std::filesystem::path resume{};  ///< checkpoint to go on from; empty starts anew
+    bool evaluate = true;            ///< run the test set after each epoch
+    int trace_steps = 6;             ///< steps at the end of the first epoch kept for the timeline
+    Progress::Style progress = Progress::Style::silent;
+};
+
+}  // namespace gx

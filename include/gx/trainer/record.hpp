@@ -1,0 +1,71 @@
+// RunRecord: what one training run found, ready for the table, the JSON file and the report.
+#pragma once
+
+#include <cstdint>  // int64_t
+#include <string>   // names
+#include <vector>   // rows
+
+#include <gx/core/trace.hpp>  // Span
+
+namespace gx {
+
+/// One optimiser step. Seconds are on the world's clock, from the start of the run.
+struct StepRow {
+    std::int64_t step = 0;
+    double seconds = 0;
+    double loss = 0;        ///< mean over the global batch, nats
+    double rate = 0;        ///< learning rate applied
+    double loss_scale = 1;
+    bool skipped = false;   ///< the reduced gradient overflowed, so no rank stepped
+};
+
+/// One epoch: training metrics over its steps, test metrics at its end.
+struct EpochRow {
+    int epoch = 0;
+    std::int64_t step = 0;  ///< steps done by its end
+    double seconds = 0;     ///< training time since the start; testing is not counted
+    double train_loss = 0, train_accuracy_pct = 0;
+    double test_loss = 0, test_accuracy_pct = 0;
+    double images_per_second = 0;  ///< of all ranks, in this epoch
+};
+
+/// Where the training time of rank 0 went, in seconds; the four add up to RunRecord::seconds.
+struct Breakdown {
+    double compute = 0;                ///< forward, backward, update
+    double exposed_communication = 0;  ///< waiting for a reduction with nothing else to do
+    double input = 0;                  ///< waiting for the loader
+    double idle = 0;                   ///< the rest
+};
+
+/// One run of one composition in one world.
+struct RunRecord {
+    // What ran.
+    std::string composition{}, model{}, reducer{}, scheduler{}, optimizer{}, device{}, world{};
+    std::string clock{};     ///< "virtual" or "wall"
+    std::string timed_as{};  ///< what the clock was charged for, when that is not what was trained
+    std::vector<std::string> notes{};  ///< profile and corrections in force, one sentence each
+    int ranks = 0, batch_per_rank = 0, epochs_planned = 0;
+    std::uint64_t seed = 0;
+    // What it found.
+    std::vector<StepRow> steps{};
+    std::vector<EpochRow> epochs{};
+    std::vector<Span> spans{};  ///< of the last `trace_steps` steps of the first epoch
+    Breakdown breakdown{};
+    double seconds = 0;             ///< training time on the world's clock
+    std::int64_t images = 0;        ///< trained on, all ranks; in units of the timed batch
+    double images_per_second = 0;   ///< all ranks
+    double scaling_efficiency_pct = 0;  ///< time one rank alone would need for its share / seconds
+    double exposed_communication_pct = 0;
+    double dollars = 0;
+    std::int64_t bytes_sent_per_step = 0;  ///< by rank 0, on the wire
+    std::uint64_t event_hash = 0;          ///< of a simulated run; 0 elsewhere
+    std::uint64_t weights_hash = 0;        ///< of the final parameters' bits, equal on all ranks
+    double wall_seconds = 0;               ///< what the run cost here
+    std::int64_t skipped_steps = 0;
+
+    [[nodiscard]] double test_accuracy_pct() const {
+        return epochs.empty() ? 0.0 : epochs.back().test_accuracy_pct;
+    }
+};
+
+}  // namespace gx

@@ -1,0 +1,181 @@
+// Safetensors files: named float tensors and text, written whole or not at all.
+#pragma once
+
+#include <fcntl.h>   // open
+#include <unistd.h>  // write, fsync
+
+#include <bit>         // endian
+#include <cerrno>      // errno
+#include <cstdint>     // uint64_t
+#include <cstring>     // strerror, memcpy
+#include <filesystem>  // path, rename
+#include <fstream>     // reading
+#include <map>         // tensors by name
+#include <span>        // values
+#include <string>      // names
+#include <utility>     // exchange
+#include <vector>      // tensors
+
+#include <nlohmann/json.hpp>  // the header
+
+#include <gx/core/error.hpp>  // Error
+
+namespace gx {
+
+/// One tensor to be written. Shapes: the product of `shape` is values.size().
+struct NamedTensor {
+    std::string name;
+    std::vector<std::int64_t> shape;
+    std::span<const float> values;
+};
+
+/// What a file held.
+struct SafetensorsFile {
+    struct Tensor {
+        std::vector<std::int64_t> shape;
+        std::vector<float> values;
+    };
+    std::map<std::string, Tensor> tensors;
+    std::map<std::string, std::string> metadata;
+};
+
+namespace detail {
+
+static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
+
+/// A file that takes its final name only when all of it is on the disk.
+class AtomicFile {
+public:
+    explicit AtomicFile(std::filesystem::path path)
+        : path_(std::move(path)), temporary_(path_.string() + ".tmp") {
+        file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+        if (file_ < 0) fail("cannot be created");
+    }
+    AtomicFile(const AtomicFile&) = delete;
+    AtomicFile& operator=(const AtomicFile&) = delete;
+    ~AtomicFile() {
+        if (file_ < 0) return;
+        ::close(file_);
+        ::unlink(temporary_.c_str());
+    }
+
+    void write(const void* data, std::size_t bytes) {
+        const auto* next = static_cast<const char*>(data);
+        while (bytes > 0) {
+            const ssize_t n = ::write(file_, next, bytes);
+            if (n < 0 && errno == EINTR) continue;
+            if (n <= 0) fail("cannot be written");
+            next += n;
+            bytes -= static_cast<std::size_t>(n);
+        }
+    }
+    void commit() {
+        if (::fsync(file_) != 0) fail("cannot be flushed to the disk");
+        if (::close(std::exchange(file_, -1)) != 0) fail("cannot be closed");
+        if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be renamed into place");
+        const auto folder = path_.has_parent_path() ? path_.parent_path().string() : std::string(".");
+        if (const int f = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); f >= 0) {
+            ::fsync(f);  // the name itself survives a power cut
+            ::close(f);
+        }
+    }
+
+private:
+    [[noreturn]] void fail(const char* what) {
+        const std::string reason = std::strerror(errno);
+        if (file_ >= 0) ::close(std::exchange(file_, -1));
+        ::unlink(temporary_.c_str());
+        throw Error("file '" + path_.string() + "' " + what + ": " + reason +
+                    ". What stood there before is untouched. Free some space or choose another "
+                    "folder.");
+    }
+
+    std::filesystem::path path_;
+    std::string temporary_;
+    int file_ = -1;
+};
+
+}  // namespace detail
+
+/// Writes text whole or not at all: a temporary file, fsync, rename.
+/// Errors: gx::Error naming the file; an older file of that name is then untouched.
+inline void write_file(const std::filesystem::path& path, std::string_view text) {
+    detail::AtomicFile file(path);
+    file.write(text.data(), text.size());
+    file.commit();
+}
+
+/// Writes tensors as F32, in the order given, and `metadata` as "__metadata__".
+/// Errors: as write_file.
+/// Source: github.com/huggingface/safetensors, README.md, section "Format".
+inline void write_safetensors(const std::filesystem::path& path,
+                              const std::vector<NamedTensor>& tensors,
+                              const std::map<std::string, std::string>& metadata = {}) {
+    nlohmann::ordered_json header;
+    if (!metadata.empty()) header["__metadata__"] = metadata;
+    std::uint64_t offset = 0;
+    for (const auto& t : tensors) {
+        const std::uint64_t end = offset + t.values.size_bytes();
+        header[t.name] = {{"dtype", "F32"}, {"shape", t.shape}, {"data_offsets", {offset, end}}};
+        offset = end;
+    }
+    std::string text = header.dump();
+    text.resize((text.size() + 7) / 8 * 8, ' ');  // data stays aligned
+    const std::uint64_t length = text.size();
+    detail::AtomicFile file(path);
+    file.write(&length, sizeof length);
+    file.write(text.data(), text.size());
+    for (const auto& t : tensors) file.write(t.values.data(), t.values.size_bytes());
+    file.commit();
+}
+
+/// Reads every F32 tensor and the metadata.
+/// Errors: gx::Error naming the file and the field for a missing, short or malformed file.
+inline SafetensorsFile read_safetensors(const std::filesystem::path& path) {
+    const auto wrong = [&](const std::string& what) {
+        return Error("file '" + path.string() + "': " + what +
+                     ". It is not a whole safetensors file; take an earlier checkpoint.");
+    };
+    std::ifstream file(path, std::ios::binary);
+    if (!file) throw Error("file '" + path.string() + "' cannot be opened: " + std::strerror(errno) +
+                           ". Give the path of a checkpoint that was written before.");
+    const std::uint64_t size = std::filesystem::file_size(path);
+    std::uint64_t length = 0;
+    file.read(reinterpret_cast<char*>(&length), sizeof length);
+    if (!file || length > size - sizeof length) throw wrong("the header is longer than the file");
+    std::string text(length, ' ');
+    file.read(text.data(), static_cast<std::streamsize>(length));
+    const auto header = nlohmann::json::parse(text, nullptr, false);
+    if (!header.is_object()) throw wrong("the header is not a JSON object");
+
+    const std::uint64_t data_bytes = size - sizeof length - length;
+    SafetensorsFile out;
+    for (const auto& [name, entry] : header.items()) {
+        if (name == "__metadata__") {
+            for (const auto& [key, value] : entry.items())
+                if (value.is_string()) out.metadata[key] = value.get<std::string>();
+            continue;
+        }
+        try {
+            const auto begin = entry.at("data_offsets").at(0).get<std::uint64_t>();
+            const auto end = entry.at("data_offsets").at(1).get<std::uint64_t>();
+            SafetensorsFile::Tensor t{entry.at("shape").get<std::vector<std::int64_t>>(), {}};
+            std::uint64_t count = 1;
+            for (const auto n : t.shape) count *= static_cast<std::uint64_t>(n);
+            if (entry.at("dtype") != "F32") throw wrong("tensor '" + name + "' is not F32");
+            if (begin > end || end > data_bytes || end - begin != count * sizeof(float))
+                throw wrong("field 'data_offsets' of tensor '" + name + "' does not fit its shape "
+                            "or the file");
+            t.values.resize(count);
+            file.seekg(static_cast<std::streamoff>(sizeof length + length + begin));
+            file.read(reinterpret_cast<char*>(t.values.data()),
+                      static_cast<std::streamsize>(end - begin));
+            out.tensors.emplace(name, std::move(t));
+        } catch (const nlohmann::json::exception&) {
+            throw wrong("tensor '" + name + "' lacks dtype, shape or data_offsets");
+        }
+    }
+    return out;
+}
+
+}  // namespace gx
