@@ -1,0 +1,157 @@
+#include <gx/sim/timing.hpp>  // first, so the header is seen to stand alone
+
+#include <algorithm>  // shuffle
+#include <array>      // rank counts
+#include <numeric>    // iota
+#include <vector>     // gradients
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <gx/collective/execute.hpp>  // execute: the same with payload
+#include <gx/collective/ring.hpp>     // Ring, machine_ring
+#include <gx/sim/cluster.hpp>         // Cluster
+#include <gx/sim/machines.hpp>        // ethernet_10g, p3_16xlarge
+
+namespace {
+
+using gx::Bytes;
+using gx::Nanoseconds;
+using gx::collective::Ring;
+using namespace gx::literals;
+
+/// One GPU a machine, 25 Gb/s all of which is payload, 10 us a message, no cap.
+gx::sim::ClusterSpec star(int machines) {
+    auto spec = gx::sim::ethernet_10g(machines);
+    spec.machine.nic_line_rate = 25_Gbps;
+    spec.goodput = 1;
+    spec.flow_cap = {0};
+    spec.latency = 10_us;
+    return spec;
+}
+std::vector<Ring> machine_rings(const gx::sim::ClusterSpec& spec, int count) {
+    std::vector<Ring> rings;
+    for (int k = 0; k < count; ++k) rings.push_back(gx::collective::machine_ring(spec.placement(), k));
+    return rings;
+}
+
+// ---- The closed form ----------------------------------------------------------------
+// 2 (p - 1) (alpha + m / (p bandwidth)); four engines of others agree on these figures.
+TEST(Timing, AnUncontendedRingTakesTheClosedForm) {
+    struct Case {
+        int ranks;
+        double ms;
+    };
+    for (const auto [ranks, ms] : {Case{8, 56.140}, {64, 64.260}, {256, 68.850}, {1024, 84.3975}}) {
+        const auto t = gx::sim::all_reduce_time(Ring(ranks), star(ranks), 100_MB);
+        EXPECT_NEAR(gx::seconds(t.time) * 1e6, ms * 1e3, 1.0) << ranks << " ranks, microseconds";
+        EXPECT_EQ(t.messages, 2ull * ranks * (ranks - 1));
+        EXPECT_EQ(t.wire.count, 100'000'000LL * 2 * (ranks - 1)) << "each chunk, 2 (p - 1) times";
+    }
+}
+
+TEST(Timing, FourRingsUseWhatOneConnectionCannot) {
+    const auto spec = gx::sim::ethernet_10g(8);  // 9.49 Gb/s, 5 of them for one connection
+    const Nanoseconds one = gx::sim::all_reduce_time(Ring(8), spec, 100_MB).time;
+    const auto rings = machine_rings(spec, 4);
+    const Nanoseconds four = gx::sim::all_reduce_time(std::span<const Ring>(rings), spec, 100_MB).time;
+    // 14 steps of 12.5 MB at 0.625 GB/s; and of 12.5 MB in four parts at 1.18625 GB/s
+    EXPECT_NEAR(gx::seconds(one) * 1e3, 14 * (0.040 + 20.0), 0.01);
+    EXPECT_NEAR(gx::seconds(four) * 1e3, 14 * (0.040 + 12.5 / 1.18625), 0.01);
+}
+
+// ---- The same with payload ----------------------------------------------------------
+Nanoseconds with_payload(const gx::sim::ClusterSpec& spec, std::int64_t elements) {
+    gx::sim::Cluster<> world(spec);
+    world.run([&](auto& rank) {
+        const auto rings = machine_rings(spec, 4);
+        std::vector<float> data(static_cast<std::size_t>(elements), float(rank.rank())), scratch(data);
+        std::array<gx::collective::Flow<gx::fp32, Ring>, 4> flows{
+            {{rings[0]}, {rings[1]}, {rings[2]}, {rings[3]}}};
+        for (int k = 0; k < 4; ++k) {
+            const auto part = gx::chunk_range(elements, 4, k);
+            const auto at = static_cast<std::size_t>(part.begin), n = static_cast<std::size_t>(part.size());
+            flows[static_cast<std::size_t>(k)].data = std::span(data).subspan(at, n);
+            flows[static_cast<std::size_t>(k)].scratch = std::span(scratch).subspan(at, n);
+            flows[static_cast<std::size_t>(k)].channel = k;
+        }
+        EXPECT_TRUE(gx::collective::execute(rank.transport(), flows).delivery.complete());
+        for (const float x : data) ASSERT_EQ(x, float(rank.ranks() * (rank.ranks() - 1) / 2));
+    });
+    return world.elapsed();
+}
+TEST(Timing, PayloadTakesTheSameTime) {
+    for (const auto& spec : {gx::sim::ethernet_10g(8), gx::sim::p3_16xlarge(2), gx::sim::v100_box()}) {
+        const std::int64_t elements = std::int64_t{4} * spec.ranks() * 1000;
+        const auto rings = machine_rings(spec, 4);
+        const auto bare = gx::sim::all_reduce_time(std::span<const Ring>(rings), spec, {4 * elements});
+        EXPECT_EQ(with_payload(spec, elements), bare.time) << spec.name.view();
+    }
+}
+
+// ---- Physics, for any cluster -------------------------------------------------------
+gx::sim::ClusterSpec any_cluster() {
+    auto spec = gx::sim::p3_16xlarge(*rc::gen::inRange(1, 6));
+    spec.machine.gpus = *rc::gen::inRange(1, 5);
+    spec.machine.nic_line_rate = {1e6 * *rc::gen::inRange(100, 5000)};
+    spec.machine.host_bandwidth = {1e6 * *rc::gen::inRange(100, 5000)};
+    spec.flow_cap = {1e6 * *rc::gen::inRange(0, 2000)};
+    spec.latency = Nanoseconds(*rc::gen::inRange(0, 100'000));
+    return spec;
+}
+RC_GTEST_PROP(Timing, NoTimeIsBelowTheFloorAndNoLinkAboveItsRate, ()) {
+    const auto spec = any_cluster();
+    const auto rings = machine_rings(spec, *rc::gen::inRange(1, 5));
+    const Bytes bytes{*rc::gen::inRange(0, 10'000'000)};
+    const auto t = gx::sim::all_reduce_time(std::span<const Ring>(rings), spec, bytes);
+    RC_ASSERT(t.peak_load <= 1.0);
+    const double nic = spec.machine.nic_line_rate.count * spec.goodput;
+    // Every machine must send 2 (m - 1) / m of the data at least; half a nanosecond a message.
+    const double sent = 2.0 * (spec.machines - 1) / spec.machines * static_cast<double>(bytes.count);
+    RC_ASSERT(gx::seconds(t.time) * 1e9 >= sent / nic * 1e9 - 0.5 * static_cast<double>(t.messages) - 1);
+}
+RC_GTEST_PROP(Timing, MoreBytesSlowerLinksAndLatencyNeverHelpOneRing, ()) {
+    const auto spec = any_cluster();
+    const Bytes bytes{*rc::gen::inRange(1, 1'000'000) * std::int64_t{spec.ranks()}};
+    const auto time = [](const gx::sim::ClusterSpec& s, Bytes b) {
+        return gx::sim::all_reduce_time(gx::collective::machine_ring(s.placement(), 0), s, b).time;
+    };
+    const Nanoseconds base = time(spec, bytes);
+    auto slower = spec, later = spec;
+    slower.machine.nic_line_rate = spec.machine.nic_line_rate * 0.5;
+    later.latency += Nanoseconds(1000);
+    RC_ASSERT(time(spec, bytes * 2) >= base);
+    RC_ASSERT(time(slower, bytes) >= base);
+    RC_ASSERT(time(later, bytes) >= base);
+}
+
+/// A ring in any order of the ranks.
+struct AnyRing {
+    std::vector<int> order;     // rank at each position
+    std::vector<int> position;  // of each rank
+    explicit AnyRing(std::vector<int> o) : order(std::move(o)), position(order.size()) {
+        for (std::size_t p = 0; p < order.size(); ++p) position[static_cast<std::size_t>(order[p])] = static_cast<int>(p);
+    }
+    [[nodiscard]] int ranks() const { return static_cast<int>(order.size()); }
+    [[nodiscard]] int chunks() const { return ranks(); }
+    [[nodiscard]] int steps() const { return 2 * (ranks() - 1); }
+    [[nodiscard]] gx::Exchange exchange(int rank, int step) const {
+        gx::Exchange e = Ring(ranks()).exchange(position[static_cast<std::size_t>(rank)], step);
+        e.to = order[static_cast<std::size_t>(e.to)];
+        e.from = order[static_cast<std::size_t>(e.from)];
+        return e;
+    }
+};
+RC_GTEST_PROP(Timing, RelabellingTheRanksOfAStarChangesNothing, ()) {
+    auto spec = star(*rc::gen::inRange(2, 20));
+    spec.flow_cap = {1e6 * *rc::gen::inRange(100, 5000)};
+    std::vector<int> order(static_cast<std::size_t>(spec.ranks()));
+    std::iota(order.begin(), order.end(), 0);
+    const Bytes bytes{*rc::gen::inRange(0, 10'000'000)};
+    const auto straight = gx::sim::all_reduce_time(AnyRing(order), spec, bytes);
+    for (std::size_t i = order.size(); i > 1; --i)
+        std::swap(order[i - 1], order[static_cast<std::size_t>(*rc::gen::inRange(0, static_cast<int>(i)))]);
+    RC_ASSERT(gx::sim::all_reduce_time(AnyRing(order), spec, bytes).time == straight.time);
+}
+
+}  // namespace
