@@ -1,0 +1,82 @@
+// loss: softmax cross-entropy with label smoothing over the logits of a chunk.
+#pragma once
+
+#include <cmath>    // exp, log
+#include <cstdint>  // int64_t
+#include <vector>   // losses of the rows
+
+#include <gx/onednn/detail/layout.hpp>   // Layout
+#include <gx/onednn/detail/program.hpp>  // Step
+
+namespace gx::onednn::detail {
+
+struct Loss {
+    Layout layout{};
+    int classes = 0;
+    double smoothing = 0;
+    const Buffer* logits = nullptr;
+    Buffer* gradient = nullptr;
+    std::vector<double> losses{};      // of each image
+    std::vector<std::uint8_t> hits{};  // of each image
+
+    /// log of the sum of exponentials of a row, and its largest logit's class.
+    [[nodiscard]] double log_sum(const float* row, int& best) const {
+        best = 0;
+        for (int k = 1; k < classes; ++k)
+            if (row[layout.index(k)] > row[layout.index(best)]) best = k;
+        const double most = static_cast<double>(row[layout.index(best)]);
+        double sum = 0;
+        for (int k = 0; k < classes; ++k)
+            sum += std::exp(static_cast<double>(row[layout.index(k)]) - most);  // keeps exp() finite
+        return most + std::log(sum);
+    }
+};
+
+class LossStep : public Step {
+public:
+    explicit LossStep(Loss& loss) : l_(loss) {}
+    void run(const Run& run, const Place& at) override {
+        for (int n = at.first; n < at.first + at.count; ++n) {
+            const auto i = static_cast<std::size_t>(n);
+            const float* row = l_.logits->image(n);
+            int best = 0;
+            const double log_sum = l_.log_sum(row, best);
+            const int label = run.batch.labels[i];
+            double all = 0;
+            for (int k = 0; k < l_.classes; ++k) all += log_sum - static_cast<double>(row[l_.layout.index(k)]);
+            const double at_label = log_sum - static_cast<double>(row[l_.layout.index(label)]);
+            l_.losses[i] = (1 - l_.smoothing) * at_label;
+            if (l_.smoothing > 0) l_.losses[i] += l_.smoothing / l_.classes * all;
+            l_.hits[i] = best == label ? 1 : 0;
+        }
+    }
+
+private:
+    Loss& l_;
+};
+
+/// scale * (softmax - target).
+class LossGradientStep : public Step {
+public:
+    explicit LossGradientStep(const Loss& loss) : l_(loss) {}
+    void run(const Run& run, const Place& at) override {
+        for (int n = at.first; n < at.first + at.count; ++n) {
+            const float* row = l_.logits->image(n);
+            float* gradient = l_.gradient->image(n);
+            std::fill(gradient, gradient + l_.layout.floats(), 0.0f);
+            int best = 0;
+            const double log_sum = l_.log_sum(row, best);
+            const int label = run.batch.labels[static_cast<std::size_t>(n)];
+            for (int k = 0; k < l_.classes; ++k) {
+                const double target = l_.smoothing / l_.classes + (k == label ? 1 - l_.smoothing : 0.0);
+                const double p = std::exp(static_cast<double>(row[l_.layout.index(k)]) - log_sum);
+                gradient[l_.layout.index(k)] = static_cast<float>(static_cast<double>(run.scale) * (p - target));
+            }
+        }
+    }
+
+private:
+    const Loss& l_;
+};
+
+}  // namespace gx::onednn::detail

@@ -1,0 +1,197 @@
+// norm: batch normalisation with the residual add and the ReLU that follow it, as four steps.
+#pragma once
+
+#include <cmath>    // sqrt
+#include <cstdint>  // int64_t
+#include <span>     // running statistics
+#include <vector>   // sums
+
+#include <gx/onednn/detail/layout.hpp>        // Layout
+#include <gx/onednn/detail/norm_kernels.hpp>  // the passes
+#include <gx/onednn/detail/program.hpp>       // Step
+
+namespace gx::onednn::detail {
+
+/// y = relu(gamma * (x - mean) / sqrt(variance + epsilon) + beta + residual); residual and ReLU if any.
+/// What its four steps share.
+struct Norm {
+    Layout layout{};
+    double epsilon = 0, momentum = 0;
+    bool relu = false;
+    const Buffer *x = nullptr, *residual = nullptr, *y = nullptr;
+    const float *gamma = nullptr, *beta = nullptr;     // (channels), padded with zeros
+    std::size_t gamma_offset = 0, beta_offset = 0;     // in the flat gradient
+    float *running_mean = nullptr, *running_var = nullptr;  // (shape.channels)
+
+    struct Sums {
+        std::vector<double> first, second;
+        std::vector<float> shift;
+    };
+    std::vector<Sums> lanes{};
+    std::vector<float> scale{}, shift{}, mean{}, of_g{}, of_x{}, constant{};
+    std::vector<double> inverse_deviation{};
+
+    void allocate(int lane_count) {
+        const auto c = static_cast<std::size_t>(layout.channels());
+        lanes.assign(static_cast<std::size_t>(lane_count),
+                     {std::vector<double>(c), std::vector<double>(c), std::vector<float>(c)});
+        for (auto* v : {&scale, &shift, &mean, &of_g, &of_x, &constant}) v->assign(c, 0.0f);
+        inverse_deviation.assign(c, 0.0);
+    }
+    [[nodiscard]] int blocks() const { return layout.channels() / layout.block; }
+    [[nodiscard]] Sums& sums(int lane) { return lanes[static_cast<std::size_t>(lane)]; }
+
+    /// Source: Chan, Golub, LeVeque 1979, "Updating formulae and a pairwise algorithm for
+    ///         computing sample variances": lanes combine in order, in double.
+    void finish_statistics(const Run& run) {
+        for (std::size_t c = 0; c < scale.size(); ++c) {
+            double count = 0, average = 0, squares = 0;
+            for (int l = 0; l < run.lanes; ++l) {
+                const double n = static_cast<double>(run.lane_count(l)) * layout.pixels();
+                if (n == 0) continue;
+                const Sums& s = sums(l);
+                const double lane_mean = static_cast<double>(s.shift[c]) + s.first[c] / n;
+                const double lane_squares = std::max(0.0, s.second[c] - s.first[c] * s.first[c] / n);
+                const double apart = lane_mean - average, total = count + n;
+                average += apart * n / total;
+                squares += lane_squares + apart * apart * count * n / total;
+                count = total;
+            }
+            set_affine(c, average, squares / count);
+            if (run.keeps_statistics && c < static_cast<std::size_t>(layout.shape.channels))
+                keep_running(c, average, count > 1 ? squares / (count - 1) : squares / count);
+        }
+    }
+    void use_running() {
+        for (std::size_t c = 0; c < static_cast<std::size_t>(layout.shape.channels); ++c)
+            set_affine(c, static_cast<double>(running_mean[c]), static_cast<double>(running_var[c]));
+    }
+    void finish_gradients(Run& run) {
+        double count = 0;
+        for (int l = 0; l < run.lanes; ++l) count += static_cast<double>(run.lane_count(l)) * layout.pixels();
+        for (std::size_t c = 0; c < scale.size(); ++c) {
+            double sum = 0, products = 0;
+            for (int l = 0; l < run.lanes; ++l) {
+                if (run.lane_count(l) == 0) continue;
+                sum += sums(l).first[c];
+                products += sums(l).second[c];
+            }
+            const double r = inverse_deviation[c], factor = static_cast<double>(gamma[c]) * r;
+            run.gradients[beta_offset + c] = static_cast<float>(sum);
+            run.gradients[gamma_offset + c] = static_cast<float>(products * r);
+            const double slope = -factor * r * r * products / count;
+            of_g[c] = static_cast<float>(factor);
+            of_x[c] = static_cast<float>(slope);
+            constant[c] = static_cast<float>(-factor * sum / count - slope * static_cast<double>(mean[c]));
+        }
+    }
+
+private:
+    void set_affine(std::size_t c, double average, double variance) {
+        const double r = 1.0 / std::sqrt(variance + epsilon);
+        const double factor = static_cast<double>(gamma[c]) * r;
+        inverse_deviation[c] = r;
+        mean[c] = static_cast<float>(average);
+        scale[c] = static_cast<float>(factor);
+        shift[c] = static_cast<float>(static_cast<double>(beta[c]) - average * factor);
+    }
+    void keep_running(std::size_t c, double average, double unbiased) {
+        running_mean[c] = static_cast<float>((1 - momentum) * static_cast<double>(running_mean[c]) + momentum * average);
+        running_var[c] = static_cast<float>((1 - momentum) * static_cast<double>(running_var[c]) + momentum * unbiased);
+    }
+};
+
+class NormSumsStep : public Step {
+public:
+    explicit NormSumsStep(Norm& norm) : norm_(norm) {}
+    void run(const Run& run, const Place& at) override {
+        if (run.mode == Mode::evaluate) return;
+        auto& sums = norm_.sums(at.lane);
+        const float* x = norm_.x->image(at.first);
+        if (at.opens) {
+            std::fill(sums.first.begin(), sums.first.end(), 0.0);
+            std::fill(sums.second.begin(), sums.second.end(), 0.0);
+            const auto c = sums.shift.size(), b = static_cast<std::size_t>(norm_.layout.block);
+            const auto plane = static_cast<std::size_t>(norm_.layout.pixels()) * b;
+            for (std::size_t i = 0; i < c; ++i) sums.shift[i] = x[i / b * plane + i % b];
+        }
+        run_kernel<NormSums>(NormSums::Args{x, norm_.x->image_floats, at.count, norm_.blocks(),
+                                            norm_.layout.pixels(), sums.shift.data(),
+                                            sums.first.data(), sums.second.data()});
+    }
+
+private:
+    Norm& norm_;
+};
+
+class NormApplyStep : public Step {
+public:
+    explicit NormApplyStep(Norm& norm) : norm_(norm) {}
+    void begin(Run& run) override {
+        if (run.mode == Mode::evaluate) return norm_.use_running();
+        norm_.finish_statistics(run);
+    }
+    void run(const Run&, const Place& at) override {
+        run_kernel<NormApply>(NormApply::Args{
+            norm_.x->image(at.first), norm_.residual != nullptr ? norm_.residual->image(at.first) : nullptr,
+            norm_.y->image(at.first), norm_.x->image_floats, at.count, norm_.blocks(),
+            norm_.layout.pixels(), norm_.scale.data(), norm_.shift.data(), norm_.relu});
+    }
+
+private:
+    Norm& norm_;
+};
+
+/// The gradient that arrives: one buffer, or two that are added on the way.
+struct NormGradient {
+    Buffer *first = nullptr, *second = nullptr;
+    Buffer* out = nullptr;  ///< of x; may be `first` when there is no residual
+    [[nodiscard]] static Mask mask(const Norm& n) {
+        if (!n.relu) return Mask::none;
+        return n.residual != nullptr ? Mask::from_output : Mask::from_input;
+    }
+    /// Whether the masked sum is kept in `first`; if not, it is worked out again.
+    [[nodiscard]] bool kept(const Norm& n) const { return second != nullptr || mask(n) == Mask::from_output; }
+};
+
+class NormGradientSumsStep : public Step {
+public:
+    NormGradientSumsStep(Norm& norm, NormGradient g) : norm_(norm), g_(g) {}
+    void run(const Run&, const Place& at) override {
+        auto& sums = norm_.sums(at.lane);
+        if (at.opens) {
+            std::fill(sums.first.begin(), sums.first.end(), 0.0);
+            std::fill(sums.second.begin(), sums.second.end(), 0.0);
+        }
+        float* g = g_.first->image(at.first);
+        run_kernel<NormGradientSums>(NormGradientSums::Args{
+            g, g_.second != nullptr ? g_.second->image(at.first) : nullptr, g_.kept(norm_) ? g : nullptr,
+            norm_.x->image(at.first), norm_.y->image(at.first), norm_.x->image_floats, at.count,
+            norm_.blocks(), norm_.layout.pixels(), norm_.scale.data(), norm_.shift.data(),
+            norm_.mean.data(), sums.first.data(), sums.second.data(), NormGradient::mask(norm_)});
+    }
+
+private:
+    Norm& norm_;
+    NormGradient g_;
+};
+
+class NormGradientApplyStep : public Step {
+public:
+    NormGradientApplyStep(Norm& norm, NormGradient g) : norm_(norm), g_(g) {}
+    void begin(Run& run) override { norm_.finish_gradients(run); }
+    void run(const Run&, const Place& at) override {
+        const bool mask = NormGradient::mask(norm_) == Mask::from_input && !g_.kept(norm_);
+        run_kernel<NormGradientApply>(NormGradientApply::Args{
+            g_.first->image(at.first), norm_.x->image(at.first), g_.out->image(at.first),
+            norm_.x->image_floats, at.count, norm_.blocks(), norm_.layout.pixels(),
+            norm_.scale.data(), norm_.shift.data(), norm_.of_g.data(), norm_.of_x.data(),
+            norm_.constant.data(), mask});
+    }
+
+private:
+    Norm& norm_;
+    NormGradient g_;
+};
+
+}  // namespace gx::onednn::detail

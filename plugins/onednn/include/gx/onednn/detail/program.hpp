@@ -1,0 +1,87 @@
+// program: what a device does in a step: segments of steps over buffers, each lane chunk by chunk.
+#pragma once
+
+#include <algorithm>  // min, max
+#include <cstdint>    // int64_t
+#include <memory>     // unique_ptr
+#include <span>       // gradients
+#include <vector>     // steps
+
+#include <gx/core/device.hpp>           // Batch, Mode
+#include <gx/onednn/detail/memory.hpp>  // Interval
+
+namespace gx::onednn::detail {
+
+/// A tensor, a gradient or a mask for a whole batch, image after image.
+struct Buffer {
+    float* data = nullptr;
+    std::int64_t image_floats = 0;
+    int first = -1, last = -1;  ///< segments that use it
+    [[nodiscard]] float* image(int n) const { return data + n * image_floats; }
+};
+
+/// The images [first, first + count) of a lane. `opens` in the lane's first chunk.
+struct Place {
+    int lane = 0;
+    int first = 0, count = 0;
+    bool opens = false;
+};
+
+/// Where share `part` of `parts` begins; shares differ by at most one, larger ones first.
+[[nodiscard]] constexpr int share_begin(int count, int parts, int part) {
+    return part * (count / parts) + std::min(part, count % parts);
+}
+
+/// What one forward or backward run is given.
+struct Run {
+    Batch batch{};
+    Mode mode = Mode::train;
+    float scale = 1;
+    std::span<float> gradients{};
+    int lanes = 1;
+    bool keeps_statistics = true;
+    std::int64_t* layout_changes = nullptr;  ///< steps that only move activations count here
+    [[nodiscard]] int lane_begin(int lane) const { return share_begin(batch.count, lanes, lane); }
+    [[nodiscard]] int lane_count(int lane) const { return lane_begin(lane + 1) - lane_begin(lane); }
+};
+
+/// One thing to do with a chunk of images.
+class Step {
+public:
+    Step() = default;
+    Step(const Step&) = delete;
+    Step& operator=(const Step&) = delete;
+    virtual ~Step() = default;
+    /// Plans for chunks of `count` images; may allocate.
+    virtual void prepare(int count) { static_cast<void>(count); }
+    /// Called once a run, by one thread, before any chunk of the segment.
+    virtual void begin(Run&) {}
+    virtual void run(const Run&, const Place&) {}
+};
+
+/// Steps between two meetings of the lanes. A lane takes its images chunk by chunk through all of
+/// the steps, so that what one step writes is in the core's cache when the next one reads it.
+struct Segment {
+    std::vector<Step*> steps{};
+    bool whole = false;       ///< the lane's images in one chunk
+    bool every_lane = false;  ///< runs once in each lane, with images or without
+    std::int64_t image_floats = 0;
+    std::size_t watermark = 0;     ///< gradients final from here on, after this segment
+    bool moves_watermark = false;
+
+    [[nodiscard]] int chunks(int images, std::int64_t cache_bytes) const {
+        if (every_lane) return 1;
+        if (whole || images == 0) return images == 0 ? 0 : 1;
+        const auto fit = cache_bytes / std::max<std::int64_t>(1, image_floats * 4);
+        const int most = static_cast<int>(std::clamp<std::int64_t>(fit, 1, images));
+        return (images + most - 1) / most;
+    }
+};
+
+struct Program {
+    std::vector<std::unique_ptr<Buffer>> buffers{};
+    std::vector<std::unique_ptr<Step>> steps{};
+    std::vector<Segment> forward{}, backward{};
+};
+
+}  // namespace gx::onednn::detail

@@ -1,0 +1,71 @@
+// simd: kernels written once on vectors of one channel block, compiled for the CPU's widest registers.
+#pragma once
+
+#include <cstdint>  // int32_t
+
+#if defined(__clang__) || defined(__GNUC__)
+#define GX_ONEDNN_INLINE [[gnu::always_inline]] inline
+#else
+#error "gx::onednn needs a compiler with GNU vector types"
+#endif
+
+namespace gx::onednn::detail {
+
+/// `lanes` floats in one register, or in several where the CPU has shorter ones. Loads and stores
+/// through a pointer to it need no alignment beyond a float's.
+template <int lanes>
+struct Vector;
+template <>
+struct Vector<16> {
+    typedef float type __attribute__((vector_size(64), aligned(4), may_alias));
+    typedef std::int32_t integers __attribute__((vector_size(64), aligned(4), may_alias));
+};
+template <>
+struct Vector<8> {
+    typedef float type __attribute__((vector_size(32), aligned(4), may_alias));
+    typedef std::int32_t integers __attribute__((vector_size(32), aligned(4), may_alias));
+};
+
+/// A kernel is a struct with `template <int B> static GX_ONEDNN_INLINE void run(const Args&)`; it is
+/// inlined below into a function of each instruction set.
+namespace isa {
+#if defined(__x86_64__)
+template <class Kernel, class Args>
+[[gnu::target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma"), gnu::noinline]] void wide(const Args& a) {
+    Kernel::template run<16>(a);
+}
+template <class Kernel, class Args>
+[[gnu::target("avx2,fma"), gnu::noinline]] void middle(const Args& a) {
+    Kernel::template run<8>(a);
+}
+#endif
+template <class Kernel, class Args>
+[[gnu::noinline]] void plain(const Args& a) {
+    Kernel::template run<8>(a);
+}
+}  // namespace isa
+
+/// Channels in a block: 16 with AVX-512, else 8; the layouts that oneDNN's kernels want.
+[[nodiscard]] inline int cpu_block() {
+#if defined(__x86_64__)
+    static const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+    return wide ? 16 : 8;
+#else
+    return 8;
+#endif
+}
+
+/// Runs a kernel as the CPU can.
+/// Order: one CPU always takes the same path, so equal inputs give equal bits.
+template <class Kernel, class Args>
+void run_kernel(const Args& a) {
+#if defined(__x86_64__)
+    static const bool middle = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (cpu_block() == 16) return isa::wide<Kernel>(a);
+    if (middle) return isa::middle<Kernel>(a);
+#endif
+    isa::plain<Kernel>(a);
+}
+
+}  // namespace gx::onednn::detail
