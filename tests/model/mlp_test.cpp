@@ -8,7 +8,7 @@ using gx::Mlp;
 
 // ---- What the type promises ---------------------------------------------------------
 static_assert(gx::Model<Mlp<>> && gx::Model<Mlp<300, 100>>);
-static_assert(gx::parameter_count<Mlp<>>() == 784 * 10 + 10, "no hidden layer: a linear classifier");
+static_assert(gx::parameter_count<Mlp<>>() == 784 * 10 + 10, "a linear classifier");
 static_assert(gx::parameter_count<Mlp<300, 100>>() == 785 * 300 + 301 * 100 + 101 * 10);
 static_assert(gx::mac_count<Mlp<300, 100>>() == 784 * 300 + 300 * 100 + 100 * 10);
 

@@ -7,7 +7,10 @@
 
 namespace gx::testing_support {
 
-inline int any_of(int low, int high) { return *rc::gen::inRange(low, high + 1); }
+/// Each as likely as any other from the first case on; small ones first would be mostly ReLUs.
+inline int any_of(int low, int high) {
+    return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(low, high + 1));
+}
 
 /// One of each kind of operation, a residual block among them.
 inline int random_layer(GraphBuilder& b, int x, const Label& name) {
