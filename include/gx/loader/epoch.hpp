@@ -1,0 +1,23 @@
+// epoch(loader, e): the batches of one epoch as a range, to be filtered, zipped and taken from.
+#pragma once
+
+#include <range/v3/view/generate_n.hpp>  // generate_n
+
+#include <gx/loader/concept.hpp>  // Loader, RankBatch
+
+namespace gx {
+
+///     for (const RankBatch& step : epoch(loader, 0)) ...
+///     for (const auto& [number, step] : ranges::views::enumerate(epoch(loader, 0))) ...
+///
+/// Single pass: each batch is drawn when it is reached, and stays valid as the loader says. The
+/// loader outlives the range. Lives apart from the loaders, so that who does not use it does not
+/// compile range-v3.
+template <Loader L>
+[[nodiscard]] auto epoch(L& loader, int epoch) {
+    loader.begin_epoch(epoch);
+    return ranges::views::generate_n([&loader] { return loader.next(); },
+                                     static_cast<std::size_t>(loader.steps_per_epoch()));
+}
+
+}  // namespace gx

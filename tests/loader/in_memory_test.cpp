@@ -1,0 +1,216 @@
+#include <gx/loader/in_memory.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace {
+
+using namespace gx;
+using testing::ElementsAre;
+using testing::ElementsAreArray;
+
+// ---- What the types promise -----------------------------------------------------------------
+static_assert(Loader<InMemory<>> && Loader<InMemory<PadCrop<4>, Flip>>);
+static_assert(!Loader<Dataset> && !Loader<int>);
+
+/// Image i of `count` has pixels i + 0, i + 1, ...; its label is i % 4. Normalised to pixel / 255.
+Dataset counting(ImageShape shape, int count) {
+    Dataset data{.name = "counting", .shape = shape, .classes = 4};
+    for (int i = 0; i < count; ++i) {
+        for (int p = 0; p < shape.elements(); ++p)
+            data.pixels.push_back(static_cast<std::uint8_t>(i + p));
+        data.labels.push_back(static_cast<std::uint8_t>(i % 4));
+    }
+    data.mean.assign(std::size_t(shape.channels), 0.0f);
+    data.deviation.assign(std::size_t(shape.channels), 1.0f / 255);  // values are whole numbers
+    return data;
+}
+std::vector<int> whole(std::span<const float> values) {
+    std::vector<int> rounded;
+    for (const float v : values) rounded.push_back(static_cast<int>(std::lround(v)));
+    return rounded;
+}
+template <int Down, int Right, bool Mirrored>
+struct Fixed {
+    static constexpr std::string_view stream = "test.fixed";
+    static constexpr void move(View& view, const RandomWords&) { view = {Down, Right, Mirrored}; }
+};
+template <class A>
+std::vector<int> seen_through(ImageShape shape) {
+    const Dataset data = counting(shape, 1);
+    InMemory<A> loader(data, {.batch = 1});
+    loader.begin_epoch(0);
+    return whole(loader.next().batch.images);
+}
+
+// ---- Cases worked by hand -------------------------------------------------------------------
+TEST(InMemory, MovesAnImageThroughAView) {
+    constexpr ImageShape s{1, 2, 3};  // 0 1 2 / 3 4 5; black is 0
+    EXPECT_THAT((seen_through<Fixed<0, 0, false>>(s)), ElementsAre(0, 1, 2, 3, 4, 5));
+    EXPECT_THAT((seen_through<Fixed<0, 0, true>>(s)), ElementsAre(2, 1, 0, 5, 4, 3));
+    EXPECT_THAT((seen_through<Fixed<1, 0, false>>(s)), ElementsAre(3, 4, 5, 0, 0, 0));
+    EXPECT_THAT((seen_through<Fixed<-1, 0, false>>(s)), ElementsAre(0, 0, 0, 0, 1, 2));
+    EXPECT_THAT((seen_through<Fixed<0, 1, false>>(s)), ElementsAre(1, 2, 0, 4, 5, 0));
+    EXPECT_THAT((seen_through<Fixed<0, -2, false>>(s)), ElementsAre(0, 0, 0, 0, 0, 3));
+    EXPECT_THAT((seen_through<Fixed<0, 1, true>>(s)), ElementsAre(0, 2, 1, 0, 5, 4));
+    EXPECT_THAT((seen_through<Fixed<9, 9, true>>(s)), ElementsAre(0, 0, 0, 0, 0, 0));
+}
+TEST(InMemory, NormalisesChannelByChannel) {
+    Dataset data{.shape = {2, 1, 2}, .classes = 2, .pixels = {0, 255, 51, 102}, .labels = {1},
+                 .mean = {0.5f, 0.2f}, .deviation = {0.5f, 0.1f}};
+    InMemory<> loader(data, {.batch = 1});
+    loader.begin_epoch(0);
+    const RankBatch got = loader.next();
+    EXPECT_EQ(got.batch.images[0], -1.0f);
+    EXPECT_EQ(got.batch.images[1], 1.0f);
+    EXPECT_NEAR(got.batch.images[2], 0.0f, 1e-6f);
+    EXPECT_NEAR(got.batch.images[3], 2.0f, 1e-6f);
+    EXPECT_EQ(got.batch.labels[0], 1);
+}
+TEST(InMemory, WeightsTheTailOfAnEpoch) {
+    const Dataset data = counting({1, 1, 1}, 11);
+    std::vector<std::vector<int>> counts;
+    for (int rank = 0; rank < 3; ++rank) {
+        InMemory<> loader(data, {.batch = 3, .ranks = 3, .rank = rank});
+        ASSERT_EQ(loader.steps_per_epoch(), 2);
+        ASSERT_EQ(loader.images_per_epoch(), 11);
+        loader.begin_epoch(4);
+        const RankBatch full = loader.next(), tail = loader.next();
+        EXPECT_EQ(full.global_count, 9);
+        EXPECT_EQ(tail.global_count, 2);
+        EXPECT_EQ(full.batch.draw, 8u);
+        EXPECT_EQ(tail.batch.draw, 9u);
+        EXPECT_EQ(tail.batch.images.size(), std::size_t(tail.batch.count));
+        counts.push_back({full.batch.count, tail.batch.count});
+    }
+    EXPECT_THAT(counts, ElementsAre(ElementsAre(3, 1), ElementsAre(3, 1), ElementsAre(3, 0)));
+}
+TEST(NormaliseAs, TakesTheMomentsOfAnotherSet) {
+    Dataset from{.shape = {2, 1, 2}, .pixels = {0, 255, 7, 7, 255, 0, 7, 7}, .labels = {0, 0}};
+    Dataset data{.shape = {2, 1, 2}};
+    normalise_as(data, from);
+    EXPECT_THAT(data.mean, ElementsAre(0.5f, 7.0f / 255));
+    EXPECT_THAT(data.deviation, ElementsAre(0.5f, 1.0f)) << "one value only: left as it is";
+}
+
+// ---- Properties -----------------------------------------------------------------------------
+// What happens to an image depends on neither the rank count, the batch size nor the step.
+RC_GTEST_PROP(InMemory, AugmentsASampleAlikeOnEveryCluster, (std::uint64_t seed)) {
+    constexpr ImageShape shape{1, 6, 6};
+    const Dataset data = counting(shape, 60);
+    const auto augmented = [&](int ranks, int batch) {
+        std::map<int, std::vector<int>> images;  // by the centre pixel, which tells the sample
+        for (int rank = 0; rank < ranks; ++rank) {
+            LoaderOptions o{.batch = batch, .ranks = ranks, .rank = rank, .seed = seed};
+            InMemory<> plain(data, o);
+            InMemory<PadCrop<2>, Flip> loader(data, o);
+            plain.begin_epoch(3);
+            loader.begin_epoch(3);
+            for (std::int64_t step = 0; step < loader.steps_per_epoch(); ++step) {
+                const RankBatch before = plain.next(), after = loader.next();
+                RC_ASSERT(before.batch.count == after.batch.count);
+                for (std::size_t i = 0; i < std::size_t(after.batch.count); ++i) {
+                    const int sample = whole(before.batch.images.subspan(i * 36, 1))[0];
+                    images[sample] = whole(after.batch.images.subspan(i * 36, 36));
+                    RC_ASSERT(before.batch.labels[i] == sample % 4);
+                    RC_ASSERT(after.batch.labels[i] == sample % 4);
+                }
+            }
+        }
+        return images;
+    };
+    const auto one = augmented(1, 60);
+    RC_ASSERT(one.size() == 60u);
+    RC_ASSERT(one == augmented(4, 5));
+    RC_ASSERT(one == augmented(7, 8));
+}
+
+TEST(InMemory, DrawsAugmentationAnewInEachEpochAndSeed) {
+    const Dataset data = counting({1, 8, 8}, 1);
+    std::vector<std::vector<int>> seen;
+    for (const std::uint64_t seed : {1, 2}) {
+        InMemory<PadCrop<4>, Flip> loader(data, {.batch = 1, .seed = seed});
+        for (int epoch = 0; epoch < 20; ++epoch) {
+            loader.begin_epoch(epoch);
+            seen.push_back(whole(loader.next().batch.images));
+        }
+    }
+    std::sort(seen.begin(), seen.end());
+    seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
+    EXPECT_GT(seen.size(), 30u) << "162 views are possible";
+}
+
+TEST(InMemory, DropsFlipWithoutChangingCrop) {
+    const Dataset data = counting({1, 8, 8}, 16);
+    InMemory<PadCrop<4>> crop(data, {.batch = 16, .seed = 5});
+    InMemory<Flip, PadCrop<4>> both(data, {.batch = 16, .seed = 5});
+    crop.begin_epoch(0);
+    both.begin_epoch(0);
+    const auto a = crop.next().batch.images, b = both.next().batch.images;
+    int mirrored = 0;
+    for (std::size_t i = 0; i < 16; ++i) {
+        std::vector<int> x = whole(a.subspan(i * 64, 64)), y = whole(b.subspan(i * 64, 64));
+        if (x == y) continue;
+        for (std::size_t row = 0; row < 64; row += 8)
+            std::reverse(y.begin() + std::ptrdiff_t(row), y.begin() + std::ptrdiff_t(row) + 8);
+        EXPECT_EQ(x, y) << "the same crop, mirrored";
+        ++mirrored;
+    }
+    EXPECT_GT(mirrored, 0);
+}
+
+TEST(InMemory, KeepsTheLatestBatches) {
+    const Dataset data = counting({1, 2, 2}, 40);
+    for (const int kept : {2, 5}) {
+        InMemory<> loader(data, {.batch = 3, .shuffle = false});
+        loader.keep(kept);
+        loader.begin_epoch(0);
+        std::vector<RankBatch> got;
+        for (int i = 0; i < kept; ++i) got.push_back(loader.next());
+        for (int i = 0; i < kept; ++i)
+            EXPECT_EQ(whole(got[std::size_t(i)].batch.images)[0], 3 * i) << kept;
+    }
+}
+
+TEST(InMemory, BeginsAgainFromAnywhere) {
+    const Dataset data = counting({1, 4, 4}, 30);
+    InMemory<PadCrop<1>, Flip> straight(data, {.batch = 7, .seed = 9}),
+        wandering(data, {.batch = 7, .seed = 9});
+    wandering.begin_epoch(0);
+    (void)wandering.next();
+    wandering.begin_epoch(6);
+    straight.begin_epoch(6);
+    for (std::int64_t i = 0; i < straight.steps_per_epoch(); ++i) {
+        const RankBatch a = straight.next(), b = wandering.next();
+        EXPECT_THAT(a.batch.images, ElementsAreArray(b.batch.images));
+        EXPECT_THAT(a.batch.labels, ElementsAreArray(b.batch.labels));
+        EXPECT_EQ(a.batch.draw, b.batch.draw);
+    }
+}
+
+// ---- Bad input ------------------------------------------------------------------------------
+TEST(InMemory, RefusesMoreRanksThanSamples) {
+    const Dataset data = counting({1, 2, 2}, 3);
+    EXPECT_THROW(InMemory<>(data, {.batch = 1, .ranks = 4}), Error);
+    EXPECT_THROW(InMemory<>(data, {.batch = 0}), Error);
+}
+TEST(InMemoryDeathTest, StopsOnABrokenContract) {
+    Dataset data = counting({1, 2, 2}, 3);
+    InMemory<> loader(data, {.batch = 2});
+    EXPECT_DEATH((void)loader.next(), "begin_epoch\\(\\) comes before");
+    EXPECT_DEATH(loader.keep(0), "at least one batch");
+    Dataset short_of_pixels = data, bad_label = data, no_moments = data;
+    short_of_pixels.pixels.pop_back();
+    bad_label.labels[1] = 4;
+    no_moments.mean.clear();
+    EXPECT_DEATH(InMemory<>(short_of_pixels, {.batch = 1}), "one image for each label");
+    EXPECT_DEATH(InMemory<>(bad_label, {.batch = 1}), "below the number of classes");
+    EXPECT_DEATH(InMemory<>(no_moments, {.batch = 1}), "a mean and a deviation");
+}
+
+}  // namespace
