@@ -1,0 +1,320 @@
+#include <gx/sim/network.hpp>  // first, so the header is seen to stand alone
+
+#include <algorithm>  // shuffle
+#include <random>     // order of posting
+#include <vector>     // flows
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace {
+
+using gx::Bytes;
+using gx::BytesPerSecond;
+using gx::Nanoseconds;
+using namespace gx::literals;
+
+/// A network, and when each flow ended.
+struct Bench {
+    gx::sim::Engine engine{};
+    gx::sim::Network network{engine};
+    std::vector<Nanoseconds> ended{};
+    struct Mark {
+        Bench* bench;
+        std::size_t index;
+    };
+    std::vector<std::unique_ptr<Mark>> marks{};
+
+    int link(BytesPerSecond rate) { return network.add_link(rate); }
+    gx::sim::Flow flow(std::vector<int> path, Bytes bytes) {
+        gx::sim::Flow f{.bytes = bytes};
+        for (const int l : path) f.path.add(l);
+        marks.push_back(std::make_unique<Mark>(Mark{this, ended.size()}));
+        ended.push_back(Nanoseconds(-1));
+        f.done = {[](void* m, std::uint64_t) {
+                      auto& mark = *static_cast<Mark*>(m);
+                      mark.bench->ended[mark.index] = mark.bench->engine.now();
+                  },
+                  marks.back().get(), 0};
+        return f;
+    }
+    void start(std::vector<int> path, Bytes bytes) { network.start(flow(std::move(path), bytes)); }
+    void start_at(Nanoseconds t, const gx::sim::Flow& f) {
+        later.push_back({this, f});
+        engine.at(t, f.rank, {[](void* b, std::uint64_t i) {
+                                  auto& bench = *static_cast<Bench*>(b);
+                                  bench.network.start(bench.later[i].second);
+                              },
+                              this, later.size() - 1});
+    }
+    std::vector<std::pair<Bench*, gx::sim::Flow>> later{};
+};
+
+// ---- Cases worked by hand -----------------------------------------------------------
+TEST(Network, TwoFlowsShareALinkFairly) {
+    Bench b;
+    const int l = b.link(1_GBps);
+    b.start({l}, 1_MB);
+    b.start({l}, 3_MB);
+    b.engine.drain();
+    // 500 MB/s each until the first has its 1 MB at 2 ms; then 2 MB are left at 1 GB/s.
+    EXPECT_EQ(b.ended[0], 2'000_us);
+    EXPECT_EQ(b.ended[1], 4'000_us);
+    EXPECT_EQ(b.network.carried(l), 4_MB);
+    EXPECT_EQ(b.network.peak_load(l), 1.0);
+    EXPECT_EQ(b.network.solves(), 2u) << "both starts at once, then one end";
+}
+
+TEST(Network, MaxMinOverThreeLinks) {
+    // Links 1, 2 and 3 GB/s. A crosses 1 and 2, B crosses 2 and 3, C only 1, D only 3.
+    // First link 1: A = C = 0.5; then link 2 leaves B 1.5 and link 3 gives B = D = 1.5.
+    Bench b;
+    const int one = b.link(1_GBps), two = b.link(2_GBps), three = b.link(3_GBps);
+    b.start({one, two}, Bytes{500'000});
+    b.start({two, three}, Bytes{1'500'000});
+    b.start({one}, Bytes{500'000});
+    b.start({three}, Bytes{1'500'000});
+    b.engine.drain();
+    for (const Nanoseconds t : b.ended) EXPECT_EQ(t, 1'000_us);
+}
+
+TEST(Network, ACapMakesOneFlowSlowAndFourFast) {
+    const auto time = [](int flows) {
+        Bench b;
+        const int l = b.link(25_Gbps);
+        for (int i = 0; i < flows; ++i) {
+            auto f = b.flow({l}, Bytes{100'000'000 / flows});
+            f.cap = 10_Gbps;
+            b.network.start(f);
+        }
+        b.engine.drain();
+        return b.engine.now();
+    };
+    EXPECT_EQ(time(1), 80'000_us);
+    EXPECT_EQ(time(2), 40'000_us);
+    EXPECT_EQ(time(4), 32'000_us) << "the line rate";
+}
+
+TEST(Network, WhatACappedFlowLeavesIsShared) {
+    Bench b;
+    const int l = b.link(1_GBps);
+    auto capped = b.flow({l}, Bytes{200'000});
+    capped.cap = {0.2e9};
+    b.network.start(capped);
+    b.start({l}, Bytes{400'000});
+    b.start({l}, Bytes{400'000});
+    b.engine.drain();
+    for (const Nanoseconds t : b.ended) EXPECT_EQ(t, 1'000_us);
+}
+
+TEST(Network, AWeightCountsAsManyFlows) {
+    Bench b;
+    const int l = b.link(1_GBps);
+    auto heavy = b.flow({l}, Bytes{750'000});
+    heavy.weight = 3;
+    b.network.start(heavy);
+    b.start({l}, Bytes{250'000});
+    b.engine.drain();
+    for (const Nanoseconds t : b.ended) EXPECT_EQ(t, 1'000_us);
+}
+
+TEST(Network, LatencyIsPaidBeforeTheFirstByte) {
+    Bench b;
+    const int l = b.link(1_GBps);
+    auto late = b.flow({l}, 1_MB);
+    late.latency = 500_us;
+    b.network.start(late);
+    b.start({l}, 1_MB);
+    b.engine.drain();
+    // Alone for 500 us, then 500 MB/s each; the second has 0.5 MB left: 1 ms.
+    EXPECT_EQ(b.ended[1], 1'500_us);
+    EXPECT_EQ(b.ended[0], 2'000_us);
+}
+
+TEST(Network, NothingIsSentInTheTimeOfItsLatency) {
+    Bench b;
+    auto empty = b.flow({b.link(1_GBps)}, 0_B);
+    empty.latency = 7_us;
+    b.network.start(empty);
+    auto oneself = b.flow({}, 1_MB);
+    oneself.latency = 3_us;
+    b.network.start(oneself);
+    b.engine.drain();
+    EXPECT_EQ(b.ended[0], 7_us);
+    EXPECT_EQ(b.ended[1], 3_us);
+}
+
+// ---- Properties ---------------------------------------------------------------------
+struct AnyFlow {
+    std::vector<int> path;
+    std::int64_t bytes, start_us, cap;
+    int weight;
+};
+struct AnyTraffic {
+    std::vector<std::int64_t> rates;  // MB/s
+    std::vector<AnyFlow> flows;
+};
+AnyTraffic any_traffic() {
+    AnyTraffic t;
+    t.rates = *rc::gen::nonEmpty(rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 5000)));
+    const int count = *rc::gen::inRange(1, 20);
+    for (int i = 0; i < count; ++i) {
+        AnyFlow f;
+        for (int l = 0; l < static_cast<int>(t.rates.size()) && f.path.size() < 6; ++l)
+            if (*rc::gen::inRange(0, 3) == 0) f.path.push_back(l);
+        f.bytes = *rc::gen::inRange(0, 5'000'000);
+        f.start_us = *rc::gen::inRange(0, 50) * 10;  // several start at one instant
+        f.cap = *rc::gen::inRange(0, 3) == 0 ? *rc::gen::inRange(1, 2000) * std::int64_t{1'000'000} : 0;
+        f.weight = *rc::gen::inRange(1, 4);
+        t.flows.push_back(f);
+    }
+    return t;
+}
+std::vector<Nanoseconds> ends(const AnyTraffic& t, const std::vector<std::size_t>& order, Bench& b) {
+    for (const auto rate : t.rates) b.link({static_cast<double>(rate) * 1e6});
+    std::vector<gx::sim::Flow> flows;
+    for (const AnyFlow& f : t.flows) {
+        flows.push_back(b.flow(f.path, {f.bytes}));
+        flows.back().cap = {static_cast<double>(f.cap)};
+        flows.back().weight = f.weight;
+    }
+    for (const std::size_t i : order) b.start_at(Nanoseconds(t.flows[i].start_us * 1000), flows[i]);
+    b.engine.drain();
+    return b.ended;
+}
+std::vector<std::size_t> in_order(const AnyTraffic& t) {
+    std::vector<std::size_t> order(t.flows.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    return order;
+}
+
+RC_GTEST_PROP(Network, AllBytesArriveAndNoLinkIsAboveItsRate, ()) {
+    const AnyTraffic t = any_traffic();
+    Bench b;
+    const auto ended = ends(t, in_order(t), b);
+    std::vector<std::int64_t> sent(t.rates.size(), 0);
+    for (std::size_t i = 0; i < t.flows.size(); ++i) {
+        const AnyFlow& f = t.flows[i];
+        double slowest = f.cap > 0 ? static_cast<double>(f.cap) : 1e18;
+        for (const int l : f.path) {
+            sent[static_cast<std::size_t>(l)] += f.bytes;
+            slowest = std::min(slowest, static_cast<double>(t.rates[static_cast<std::size_t>(l)]) * 1e6);
+        }
+        const double floor_ns = f.path.empty() ? 0 : static_cast<double>(f.bytes) / slowest * 1e9;
+        RC_ASSERT(static_cast<double>(ended[i].count() - f.start_us * 1000) >= floor_ns - 0.5);
+    }
+    for (int l = 0; l < b.network.links(); ++l) {
+        const auto rate = static_cast<double>(t.rates[static_cast<std::size_t>(l)]) * 1e6;
+        RC_ASSERT(b.network.carried(l).count == sent[static_cast<std::size_t>(l)]);
+        RC_ASSERT(b.network.peak_load(l) <= 1.0);
+        const double rounding = 0.5 * static_cast<double>(t.flows.size()) + 1;
+        RC_ASSERT(static_cast<double>(sent[static_cast<std::size_t>(l)]) <=
+                  rate * (gx::seconds(b.engine.now()) + rounding * 1e-9));
+    }
+}
+RC_GTEST_PROP(Network, TheOrderOfPostingChangesNothing, (std::uint32_t seed)) {
+    const AnyTraffic t = any_traffic();
+    Bench a, b;
+    auto order = in_order(t);
+    const auto straight = ends(t, order, a);
+    std::shuffle(order.begin(), order.end(), std::minstd_rand(seed));
+    RC_ASSERT(ends(t, order, b) == straight);
+}
+RC_GTEST_PROP(Network, AnIdleLinkChangesNothing, ()) {
+    AnyTraffic t = any_traffic();
+    Bench a, b;
+    const auto without = ends(t, in_order(t), a);
+    t.rates.push_back(123);
+    RC_ASSERT(ends(t, in_order(t), b) == without);
+}
+
+/// The definition of max-min, plainly, in double: raise the rates of all flows together in the
+/// smallest step that fills a link or meets a cap, freeze those flows, and go on; then move time
+/// to the next start or end. Whole, for every flow, at every event.
+std::vector<double> plain_ends(const AnyTraffic& t) {
+    const std::size_t n = t.flows.size(), links = t.rates.size();
+    std::vector<double> left(n), end(n, -1);
+    for (std::size_t i = 0; i < n; ++i) {
+        left[i] = static_cast<double>(t.flows[i].bytes);
+        const bool at_once = t.flows[i].bytes == 0 || t.flows[i].path.empty();
+        if (at_once) end[i] = static_cast<double>(t.flows[i].start_us) * 1e-6;
+    }
+    double now = 0;
+    for (;;) {
+        std::vector<double> rate(n, 0);
+        std::vector<bool> frozen(n, true);
+        double next = 1e18;
+        for (std::size_t i = 0; i < n; ++i) {
+            const double start = static_cast<double>(t.flows[i].start_us) * 1e-6;
+            if (end[i] < 0 && start <= now) frozen[i] = false;
+            if (end[i] < 0 && start > now) next = std::min(next, start);
+        }
+        const auto moving = frozen;
+        for (;;) {
+            double step = 1e18;
+            std::vector<double> used(links, 0), growth(links, 0);
+            for (std::size_t i = 0; i < n; ++i)
+                for (const int l : t.flows[i].path) {
+                    used[static_cast<std::size_t>(l)] += rate[i];
+                    if (!frozen[i]) growth[static_cast<std::size_t>(l)] += t.flows[i].weight;
+                }
+            std::vector<double> room(links, 1e18);
+            for (std::size_t l = 0; l < links; ++l)
+                if (growth[l] > 0) room[l] = (static_cast<double>(t.rates[l]) * 1e6 - used[l]) / growth[l];
+            const auto own = [&](std::size_t i) {
+                double r = t.flows[i].cap > 0
+                               ? (static_cast<double>(t.flows[i].cap) - rate[i]) / t.flows[i].weight : 1e18;
+                for (const int l : t.flows[i].path) r = std::min(r, room[static_cast<std::size_t>(l)]);
+                return r;
+            };
+            bool any = false;
+            for (std::size_t i = 0; i < n; ++i)
+                if (!frozen[i]) step = std::min(step, own(i)), any = true;
+            if (!any) break;
+            std::vector<bool> stop = frozen;
+            for (std::size_t i = 0; i < n; ++i)
+                if (!frozen[i] && own(i) <= step * (1 + 1e-9) + 1e-3) stop[i] = true;
+            for (std::size_t i = 0; i < n; ++i)
+                if (!frozen[i]) rate[i] += step * t.flows[i].weight;
+            frozen = stop;
+        }
+        for (std::size_t i = 0; i < n; ++i)
+            if (!moving[i]) next = std::min(next, now + left[i] / rate[i]);
+        if (next >= 1e18) return end;
+        for (std::size_t i = 0; i < n; ++i) {
+            if (moving[i]) continue;
+            left[i] -= rate[i] * (next - now);
+            if (left[i] <= 1e-9 * static_cast<double>(t.flows[i].bytes)) end[i] = next;
+        }
+        now = next;
+    }
+}
+RC_GTEST_PROP(Network, EndsWhenAPlainMaxMinSimulationSays, ()) {
+    const AnyTraffic t = any_traffic();
+    Bench b;
+    const auto ended = ends(t, in_order(t), b);
+    const auto plain = plain_ends(t);
+    for (std::size_t i = 0; i < ended.size(); ++i)
+        RC_ASSERT(std::abs(gx::seconds(ended[i]) - plain[i]) <= 1e-6 * plain[i] + 1e-7);
+}
+RC_GTEST_PROP(Network, EqualFlowsOnOneLinkEndTogether, ()) {
+    const int flows = *rc::gen::inRange(1, 50);
+    const std::int64_t bytes = *rc::gen::inRange(1, 1'000'000);
+    Bench b;
+    const int l = b.link(1_GBps);
+    for (int i = 0; i < flows; ++i) b.start({l}, {bytes});
+    b.engine.drain();
+    for (const Nanoseconds t : b.ended) RC_ASSERT(t == b.ended[0]);
+    RC_ASSERT(std::abs(b.ended[0].count() - flows * bytes) <= 1 + flows * bytes / 1'000'000'000);
+}
+
+// ---- Bad input ----------------------------------------------------------------------
+TEST(NetworkDeathTest, RefusesWhatIsNoLinkAndNoMessage) {
+    Bench b;
+    EXPECT_DEATH(b.link({0}), "a link needs a rate above 0");
+    EXPECT_DEATH(b.start({}, Bytes{-1}), "at least 0 bytes");
+    gx::sim::Path path;
+    EXPECT_DEATH(for (int i = 0; i < 9; ++i) path.add(0), "at most 8 links");
+}
+
+}  // namespace
