@@ -1,0 +1,21 @@
+// reduce_on<R>: the one place where tests build a world to reduce rows on.
+#pragma once
+
+#include <gx/testing/worlds.hpp>  // OnThreads, reduce_jobs
+
+using gx::testing::Rows;
+
+struct Fabric {
+    int ranks = 1;
+    int machines = 1;    ///< ranks are spread over so many
+    int dead_rank = -1;  ///< takes no part
+    [[nodiscard]] gx::Placement placement() const { return {machines, ranks / machines}; }
+};
+
+/// Replaces every row by the mean, on threads; answers the report of the first live rank.
+template <class R>
+gx::ReduceReport reduce_on(Fabric fabric, Rows& rows) {
+    auto out = gx::testing::reduce_jobs<R>(gx::testing::OnThreads{}, fabric.placement(), {rows}, fabric.dead_rank);
+    rows = std::move(out.rows[0]);
+    return out.reports[0][fabric.dead_rank == 0 ? 1 : 0];
+}
