@@ -78,7 +78,8 @@ RC_GTEST_PROP(EpochOrder, SharesAStepEvenly, ()) {
     for (std::int64_t step = 0; step < all.steps(); ++step) {
         std::ptrdiff_t least = s.batch, most = 0, sum = 0;
         for (int rank = 0; rank < s.ranks; ++rank) {
-            const auto count = std::ssize(EpochOrder(s.samples, {s.batch, s.ranks, rank}).share(step));
+            const EpochOrder order(s.samples, {s.batch, s.ranks, rank, s.seed});
+            const auto count = std::ssize(order.share(step));
             least = std::min(least, count);
             most = std::max(most, count);
             sum += count;
@@ -113,7 +114,8 @@ RC_GTEST_PROP(EpochOrder, DependsOnSeedAndEpochAlone, ()) {
 TEST(EpochOrder, ShufflesAnewForEachEpochAndSeed) {
     std::set<std::vector<std::uint32_t>> orders;
     for (const std::uint64_t seed : {0, 1, 2})
-        for (const int epoch : {0, 1, 2}) orders.insert(share(50, {.batch = 50, .seed = seed}, epoch, 0));
+        for (const int epoch : {0, 1, 2})
+            orders.insert(share(50, {.batch = 50, .seed = seed}, epoch, 0));
     EXPECT_EQ(orders.size(), 9u);
 }
 

@@ -18,7 +18,8 @@ static_assert(Loader<SyntheticLoader>);
 
 // ---- Shape and order ------------------------------------------------------------------------
 TEST(Synthetic, HasTheShapeThatIsAskedFor) {
-    const Split s = synthetic({.shape = {3, 5, 7}, .classes = 4, .train_count = 10, .test_count = 3});
+    const Split s =
+        synthetic({.shape = {3, 5, 7}, .classes = 4, .train_count = 10, .test_count = 3});
     EXPECT_EQ(s.train.count(), 10);
     EXPECT_EQ(s.test.count(), 3);
     EXPECT_EQ(s.train.pixels.size(), 10u * 105);
@@ -42,7 +43,8 @@ TEST(Synthetic, NearestMeanOfTrainingClassifiesTheTestImages) {
     std::vector<double> mean(10 * n), count(10);
     for (std::size_t i = 0; i < s.train.labels.size(); ++i) {
         count[s.train.labels[i]] += 1;
-        for (std::size_t p = 0; p < n; ++p) mean[s.train.labels[i] * n + p] += s.train.pixels[i * n + p];
+        for (std::size_t p = 0; p < n; ++p)
+            mean[s.train.labels[i] * n + p] += s.train.pixels[i * n + p];
     }
     int right = 0;
     for (std::size_t i = 0; i < s.test.labels.size(); ++i) {

@@ -75,7 +75,8 @@ TEST(Sgd, DecaysByRole) {
         bool batch_norm, bias;
         std::vector<float> decayed;  // weight, bias, gamma, beta
     };
-    for (const Case& c : {Case{false, false, {0.5f, 1, 1, 1}}, Case{true, false, {0.5f, 1, 0.5f, 0.5f}},
+    for (const Case& c : {Case{false, false, {0.5f, 1, 1, 1}},
+                          Case{true, false, {0.5f, 1, 0.5f, 0.5f}},
                           Case{false, true, {0.5f, 0.5f, 1, 1}},
                           Case{true, true, {0.5f, 0.5f, 0.5f, 0.5f}}}) {
         Moved run{{.momentum = 0, .weight_decay = 0.5f, .decay_batch_norm = c.batch_norm,

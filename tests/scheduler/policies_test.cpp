@@ -77,7 +77,7 @@ static_assert(complete_options<Warmup<Poly<2>>>({}, {.total_steps = 100, .steps_
                       .climb_steps == 5, "at most a twentieth");
 static_assert(complete_options<Warmup<Poly<2>>>({}, {.total_steps = 1, .steps_per_epoch = 1})
                       .climb_steps == 1);
-static_assert(complete_options<Poly<2>>({.total_steps = 7}, plan).total_steps == 7, "given by hand");
+static_assert(complete_options<Poly<2>>({.total_steps = 7}, plan).total_steps == 7, "by hand");
 static_assert(complete_options<StepDecay>({}, {.total_steps = 90}).milestones ==
               StepDecay::Milestones{30, 60, 80});
 static_assert(complete_options<OneCycle>({}, plan).climb_steps == 300);

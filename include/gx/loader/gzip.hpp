@@ -11,6 +11,7 @@
 #include <filesystem>  // path
 #include <fstream>     // ifstream
 #include <string>      // sentences
+#include <utility>     // move
 #include <vector>      // bytes
 
 #include <gx/core/error.hpp>  // Error
@@ -23,7 +24,7 @@ namespace detail::loader {
 
 [[noreturn]] inline void damaged(const std::filesystem::path& file, const std::string& what) {
     throw Error("gx: " + file.string() + ": " + what +
-                ". The file is damaged or not a data file: get it again (for Debian's Fashion-MNIST: "
+                ". The file is damaged or not a data file: get it again (Debian's Fashion-MNIST: "
                 "apt-get install --reinstall dataset-fashion-mnist).");
 }
 
@@ -52,8 +53,14 @@ struct Inflation {
     ~Inflation() { inflateEnd(&z); }
 };
 
-[[nodiscard]] inline FileBytes unpacked(const std::filesystem::path& file, FileBytes packed) {
-    Inflation inflation;
+}  // namespace detail::loader
+
+/// What the gzip stream `packed` holds; `file` is where it came from, for the error's sentence.
+/// Errors: gx::Error when it is cut off, fails its check sum or length, or other bytes follow. A
+///         flipped bit that leaves the contents as they were (gzip's time, padding) goes unnoticed.
+[[nodiscard]] inline FileBytes unpack_gzip(FileBytes packed, const std::filesystem::path& file) {
+    using detail::loader::damaged;
+    detail::loader::Inflation inflation;
     z_stream& z = inflation.z;
     FileBytes bytes(std::max<std::size_t>(4096, packed.size() * 4));
     std::size_t taken = 0, given = 0;  // zlib counts in 32 bits, so both are walked in pieces
@@ -81,16 +88,12 @@ struct Inflation {
     return bytes;
 }
 
-}  // namespace detail::loader
-
 /// All bytes of `file`. A gzip stream is told by its first two bytes, not by the file's name.
-/// Errors: gx::Error when it cannot be read, when a gzip stream is cut off, fails its check sum or
-///         length, or is followed by other bytes. A flipped bit in gzip's own header (its time or
-///         file name) changes nothing and goes unnoticed.
+/// Errors: gx::Error when it cannot be read, or as unpack_gzip.
 [[nodiscard]] inline FileBytes read_whole_file(const std::filesystem::path& file) {
     FileBytes bytes = detail::loader::raw_bytes(file);
     if (bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b)
-        return detail::loader::unpacked(file, std::move(bytes));
+        return unpack_gzip(std::move(bytes), file);
     return bytes;
 }
 

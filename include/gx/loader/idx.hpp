@@ -50,17 +50,17 @@ namespace detail::loader {
     using detail::loader::damaged;
     FileBytes bytes = read_whole_file(file);
     const std::size_t header = 4 + 4 * static_cast<std::size_t>(dimensions);
-    if (bytes.size() < header)
-        damaged(file, "expected an IDX header of " + std::to_string(header) + " bytes, found " +
-                          std::to_string(bytes.size()) + " bytes");
     const auto word = [&](std::size_t i) {
         return detail::loader::big_endian(std::span(bytes).subspan(4 * i).first<4>());
     };
     const std::uint32_t magic = 0x800u + static_cast<std::uint32_t>(dimensions);
-    if (word(0) != magic)
+    if (bytes.size() >= 4 && word(0) != magic)
         damaged(file, "expected the magic number " + std::to_string(magic) +
                           " (IDX, unsigned bytes, sizes: " + std::to_string(dimensions) +
                           "), found " + std::to_string(word(0)));
+    if (bytes.size() < header)
+        damaged(file, "expected an IDX header of " + std::to_string(header) + " bytes, found " +
+                          std::to_string(bytes.size()) + " bytes");
     IdxArray array;
     for (std::size_t i = 1; i <= static_cast<std::size_t>(dimensions); ++i)
         array.sizes.push_back(word(i));
@@ -119,8 +119,8 @@ inline constexpr const char* fashion_mnist_directory = "/usr/share/datasets/fash
                     "folder that has it.");
     };
     const auto part = [&](const std::string& prefix) {
-        return read_idx_dataset(find(prefix + "-images-idx3-ubyte"),
-                                find(prefix + "-labels-idx1-ubyte"), 10, "fashion-mnist");
+        const auto images = find(prefix + "-images-idx3-ubyte");
+        return read_idx_dataset(images, find(prefix + "-labels-idx1-ubyte"), 10, "fashion-mnist");
     };
     Split split{part("train"), part("t10k")};
     if (split.train.shape != split.test.shape)
