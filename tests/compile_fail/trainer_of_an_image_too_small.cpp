@@ -1,0 +1,9 @@
+// expect: gx: not a Model: an image smaller than the network's stride
+#include <gx/model/lenet.hpp>
+#include <gx/reducer/ring.hpp>
+#include <gx/trainer/trainer.hpp>
+
+using namespace gx;
+
+using Small = WithInput<LeNet, ImageShape{1, 4, 4}>;
+Trainer<Small, Ring<fp16>> trainer;

@@ -1,0 +1,8 @@
+// expect: gx: not an Optimizer: no 
+#include <gx/model/lenet.hpp>
+#include <gx/reducer/ring.hpp>
+#include <gx/trainer/trainer.hpp>
+
+using namespace gx;
+
+Trainer<LeNet, Ring<fp16>, Poly<2>, Poly<2>> trainer;
