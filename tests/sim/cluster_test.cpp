@@ -136,7 +136,8 @@ TEST(Cluster, QueuedWorkIsDoneWhenRunReturns) {
     int done = 0;
     world.run([&](auto& rank) {
         for (int i = 0; i < 3; ++i)
-            rank.stream().enqueue({[](void* n, std::uint64_t) { ++*static_cast<int*>(n); }, &done, 0});
+            rank.stream().enqueue(
+                {[](void* n, std::uint64_t) { ++*static_cast<int*>(n); }, &done, 0});
     });
     EXPECT_EQ(done, 3);
 }
@@ -148,7 +149,8 @@ TEST(Cluster, StretchWeighsGradientsOnly) {
         std::vector<std::byte> m(100'000);
         auto& link = rank.transport();
         const auto go = [&](int channel) {
-            const auto r = rank.rank() == 0 ? link.send(1, channel, m) : link.receive(0, channel, m);
+            const auto r =
+                rank.rank() == 0 ? link.send(1, channel, m) : link.receive(0, channel, m);
             EXPECT_TRUE(link.wait(r).complete());
         };
         go(0);

@@ -52,7 +52,8 @@ public:
     explicit Cluster(const ClusterSpec& spec, ClusterOptions options = {})
         : spec_(spec), options_(std::move(options)) {
         GX_EXPECT(options_.deadline.count() > 0, "a deadline of 0 ends every wait at once");
-        GX_EXPECT(options_.timed_batch >= 0, "a timed batch is at least 1, or 0 for the trained one");
+        GX_EXPECT(options_.timed_batch >= 0,
+                  "a timed batch is at least 1, or 0 for the trained one");
         GX_EXPECT(options_.compute_jitter >= 0 && options_.compute_jitter < 1,
                   "jitter is a share of at least 0 and below 1");
     }
@@ -104,7 +105,8 @@ private:
 template <class Inner>
 class Cluster<Inner>::Rank {
 public:
-    using Device = std::conditional_t<std::is_same_v<Inner, NoDevice>, NoDevice, sim::Device<Inner>>;
+    using Device =
+        std::conditional_t<std::is_same_v<Inner, NoDevice>, NoDevice, sim::Device<Inner>>;
 
     Rank(int rank, const Cluster& cluster, Run& run)
         : rank_(rank), cluster_(cluster), run_(run),
@@ -152,6 +154,20 @@ public:
 
 private:
     friend class Cluster;
+    void live(FunctionRef<void(Rank&)> f) {
+        Engine& engine = run_.engine;
+        try {
+            f(*this);
+        } catch (const boost::context::detail::forced_unwind&) {
+            throw;
+        } catch (...) {
+            engine.fail(rank_, std::current_exception());
+        }
+        stream_.close();
+        run_.office.rank_ended(rank_);
+        engine.note(EventKind::rank_done, rank_, 0, 0);
+    }
+
     int rank_;
     const Cluster& cluster_;
     Run& run_;
@@ -168,19 +184,8 @@ void Cluster<Inner>::run(FunctionRef<void(Rank&)> f) {
         run_->ranks.push_back(std::make_unique<Rank>(r, *this, *run_));
     for (auto& each : run_->ranks) {
         Rank& rank = *each;
-        Engine& engine = run_->engine;
-        rank.main_ = &engine.spawn(rank.rank(), "rank " + std::to_string(rank.rank()), [&rank, &engine, f] {
-            try {
-                f(rank);
-            } catch (const boost::context::detail::forced_unwind&) {
-                throw;
-            } catch (...) {
-                engine.fail(rank.rank(), std::current_exception());
-            }
-            rank.stream_.close();
-            rank.run_.office.rank_ended(rank.rank());
-            engine.note(EventKind::rank_done, rank.rank(), 0, 0);
-        });
+        rank.main_ = &run_->engine.spawn(rank.rank(), "rank " + std::to_string(rank.rank()),
+                                         [&rank, f] { rank.live(f); });
     }
     run_->engine.run();
 }

@@ -88,7 +88,8 @@ public:
         const ForwardReport report = inner_.forward(batch, mode);
         count_ = timed_count(batch.count);
         begin_pass();
-        for (std::size_t i = 0; i < times_.ops().size(); ++i) spend(i, times_.ops()[i].forward(count_));
+        for (std::size_t i = 0; i < times_.ops().size(); ++i)
+            spend(i, times_.ops()[i].forward(count_));
         return report;
     }
     void backward(float scale, std::span<float> gradients, GradientsReady ready) {

@@ -23,7 +23,8 @@ class EventHash {
 public:
     constexpr explicit EventHash(std::uint64_t seed) : state_(mix(seed + 0x9e3779b97f4a7c15u)) {}
 
-    constexpr void add(Nanoseconds time, EventKind kind, int rank, std::uint64_t a, std::uint64_t b) {
+    constexpr void add(Nanoseconds time, EventKind kind, int rank, std::uint64_t a,
+                       std::uint64_t b) {
         const auto who = std::uint64_t{static_cast<std::uint32_t>(kind)} << 32 |
                          static_cast<std::uint32_t>(rank);
         state_ = mix(state_ ^ static_cast<std::uint64_t>(time.count()));

@@ -42,8 +42,8 @@ public:
         inside_bottom_ = static_cast<const char*>(stack.sp) - stack.size;
         inside_size_ = stack.size;
         inside_ = boost::context::fiber(
-            std::allocator_arg, boost::context::preallocated(stack.sp, stack.size, stack), allocator,
-            [this](boost::context::fiber&& outside) { return run(std::move(outside)); });
+            std::allocator_arg, boost::context::preallocated(stack.sp, stack.size, stack),
+            allocator, [this](boost::context::fiber&& outside) { return run(std::move(outside)); });
     }
     Fiber(const Fiber&) = delete;  // its stack points at it
     Fiber& operator=(const Fiber&) = delete;
@@ -80,8 +80,8 @@ private:
         leave(nullptr, outside_bottom_, outside_size_);  // this stack is not used again
         return std::move(outside_);
     }
-    // The caught and uncaught exceptions of the thread, two words in the Itanium C++ ABI: each fiber
-    // has its own, so that it may wait inside a handler or a destructor that unwinding runs.
+    // The caught and uncaught exceptions of the thread, two words in the Itanium C++ ABI: each
+    // fiber has its own, so that it may wait in a handler or in a destructor during unwinding.
     using Exceptions = std::array<void*, 2>;
     static Exceptions exceptions() {
         Exceptions words{};

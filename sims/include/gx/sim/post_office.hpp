@@ -25,8 +25,8 @@ struct Stretch {
     std::int64_t timed = 1, real = 1;
     [[nodiscard]] constexpr Bytes operator()(std::size_t bytes) const {
         __extension__ typedef __int128 Wide;
-        return {static_cast<std::int64_t>((Wide{static_cast<std::int64_t>(bytes)} * timed + real / 2) /
-                                          real)};
+        const Wide scaled = Wide{static_cast<std::int64_t>(bytes)} * timed;
+        return {static_cast<std::int64_t>((scaled + real / 2) / real)};
     }
 };
 

@@ -62,7 +62,8 @@ public:
     Event enqueue(Task task) {
         tasks_.push_back(task);
         if (!strand_)
-            strand_ = &engine_.spawn(rank_, "stream of rank " + std::to_string(rank_), [this] { work(); });
+            strand_ = &engine_.spawn(rank_, "stream of rank " + std::to_string(rank_),
+                                     [this] { work(); });
         else
             engine_.wake(*strand_);
         return {++queued_};
