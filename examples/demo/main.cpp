@@ -1,0 +1,117 @@
+// The demo: one ResNet on Fashion-MNIST by three compositions, on eight simulated GPUs joined by
+// 10 Gb/s Ethernet; accuracy, virtual time, efficiency and dollars side by side.
+// Run:  ./gx demo
+
+#include <cstdio>    // output
+#include <optional>  // the timed graph
+#include <string>    // file names
+
+#include <fmt/format.h>  // table
+
+#include <gx/loader/augment.hpp>           // PadCrop, Flip
+#include <gx/loader/idx.hpp>               // fashion_mnist
+#include <gx/model/cifar_resnet.hpp>       // FashionResNet
+#include <gx/model/resnet.hpp>             // ResNet50: what the clock is charged for
+#include <gx/onednn/device.hpp>            // the numbers
+#include <gx/reducer/double_buffered.hpp>  // DoubleBuffered
+#include <gx/reducer/multi_ring.hpp>       // MultiRing
+#include <gx/reducer/ring.hpp>             // Ring
+#include <gx/sim/cluster.hpp>              // Cluster
+#include <gx/sim/device.hpp>               // the time
+#include <gx/sim/machines.hpp>             // ethernet_10g
+#include <gx/trainer/report.hpp>           // write_report
+#include <gx/trainer/table.hpp>            // comparison_table
+#include <gx/trainer/trace.hpp>            // chrome_trace
+#include <gx/trainer/trainer.hpp>          // Trainer
+
+#include "../support/command_line.hpp"  // run_program
+
+namespace {
+
+struct DemoOptions {
+    int epochs = 2;
+    int batch = 32;
+    float rate = 0.4f;
+    std::uint64_t seed = 1;
+    int timed_batch = 64;
+    std::filesystem::path data = "/usr/share/datasets/fashion-mnist";
+    std::filesystem::path output = "out/demo";
+    std::filesystem::path json;
+};
+
+using Images = gx::InMemory<gx::PadCrop<2>, gx::Flip>;
+template <class Reducer>
+using Demo = gx::Trainer<gx::FashionResNet<8>, Reducer, gx::Warmup<gx::Poly<2>>, gx::Sgd, Images>;
+
+template <class Reducer>
+gx::RunRecord run(const DemoOptions& o, const gx::Split& data) {
+    fmt::print("\n{}\n", Demo<Reducer>::name());
+    std::fflush(stdout);
+    gx::sim::Cluster<gx::onednn::Device> cluster(
+        gx::sim::ethernet_10g(8), {.seed = o.seed,
+                                   .timed_as = gx::graph<gx::ResNet50>(),
+                                   .timed_batch = o.timed_batch});
+    const Demo<Reducer> trainer({.batch = o.batch,
+                                 .epochs = o.epochs,
+                                 .seed = o.seed,
+                                 .scheduler = {.next = {.peak_rate = o.rate}},
+                                 .optimizer = {.weight_decay = 5e-4f, .nesterov = true},
+                                 .progress = gx::Progress::style_of(stderr)});
+    return trainer.train(cluster, data);
+}
+
+/// The numbers of the table for scripts: units in the names.
+nlohmann::ordered_json summary(const std::vector<gx::RunRecord>& runs) {
+    auto list = nlohmann::ordered_json::array();
+    for (const auto& r : runs)
+        list.push_back({{"name", r.reducer},
+                        {"test_accuracy_pct", r.test_accuracy_pct()},
+                        {"virtual_seconds", r.seconds},
+                        {"images_per_virtual_second", r.images_per_second},
+                        {"scaling_efficiency_pct", r.scaling_efficiency_pct},
+                        {"exposed_communication_pct", r.exposed_communication_pct},
+                        {"dollars", r.dollars},
+                        {"wall_seconds", r.wall_seconds},
+                        {"event_hash", fmt::format("{:016x}", r.event_hash)},
+                        {"weights_hash", fmt::format("{:016x}", r.weights_hash)}});
+    return {{"compositions", list}};
+}
+
+void demo(const DemoOptions& o) {
+    const gx::Split data = gx::fashion_mnist(o.data);
+    fmt::print("Fashion-MNIST: {} images to train on, {} to test with. ResNet-8 is trained;\n"
+               "the clock is charged for ResNet-50, {} images a GPU and step.\n",
+               data.train.count(), data.test.count(), o.timed_batch);
+    std::filesystem::create_directories(o.output);
+    std::vector<gx::RunRecord> runs;
+    runs.push_back(run<gx::Ring<gx::fp32>>(o, data));
+    runs.push_back(run<gx::MultiRing<4, gx::fp16>>(o, data));
+    runs.push_back(run<gx::DoubleBuffered<gx::MultiRing<4, gx::fp16>>>(o, data));
+
+    fmt::print("\n{}", gx::comparison_table(runs));
+    fmt::print("\nreport    {}\n", gx::write_report(o.output / "report.html", runs).string());
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+        const auto trace = o.output / fmt::format("trace-{}.json", i + 1);
+        gx::write_file(trace, gx::chrome_trace(runs[i].spans));
+        gx::write_file(o.output / fmt::format("run-{}.json", i + 1), gx::to_json(runs[i]).dump(1));
+        fmt::print("timeline  {}   {} (open it in ui.perfetto.dev)\n", trace.string(), runs[i].reducer);
+    }
+    if (!o.json.empty()) gx::write_file(o.json, summary(runs).dump(2) + "\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    DemoOptions o;
+    CLI::App app{"One network, three compositions, eight simulated GPUs on 10 Gb/s Ethernet.", "gx demo"};
+    app.option_defaults()->always_capture_default();
+    app.add_option("--epochs", o.epochs, "passes over the training set");
+    app.add_option("--batch", o.batch, "images of one GPU and step");
+    app.add_option("--rate", o.rate, "peak learning rate");
+    app.add_option("--seed", o.seed, "of weights, order and augmentation");
+    app.add_option("--timed-batch", o.timed_batch, "images of one GPU and step on the clock");
+    app.add_option("--data", o.data, "folder of the Fashion-MNIST files");
+    app.add_option("--output", o.output, "folder of the report and the timelines");
+    app.add_option("--json", o.json, "also write the comparison there");
+    return gx::run_program(app, argc, argv, [&] { demo(o); });
+}
