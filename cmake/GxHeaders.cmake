@@ -1,3 +1,14 @@
+# gx_lacks(OUT SOURCE): the target that SOURCE includes headers of and that this build lacks.
+function(gx_lacks out source)
+  set(${out} "" PARENT_SCOPE)
+  file(STRINGS ${source} includes REGEX "^#include <gx/onednn/")
+  if(includes AND NOT TARGET gx::onednn)
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+    message(STATUS "${source} is left out: it needs gx::onednn")
+    set(${out} gx::onednn PARENT_SCOPE)
+  endif()
+endfunction()
+
 # gx_header_library(NAME BASE DIR LINKS ...): an INTERFACE target gx::NAME over headers below DIR.
 function(gx_header_library name)
   cmake_parse_arguments(arg "" "BASE" "LINKS" ${ARGN})
