@@ -1,5 +1,5 @@
 // Conversions against memcpy: bytes read and written a second, in cache and beyond it.
-// Run:    convert_bench --benchmark_filter=...
+// Run:    gx_bench_convert --benchmark_filter=...
 // Prints: one line per loop, element, Simd and length; compare with the memcpy of equal traffic.
 #include <gx/core/convert.hpp>
 

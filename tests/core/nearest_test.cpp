@@ -34,7 +34,7 @@ TEST(NearestName, SuggestsWhatIsNearAndNothingElse) {
     EXPECT_EQ(nearest_name("momentum", options), "");
     EXPECT_EQ(nearest_name("", options), "");
     EXPECT_EQ(nearest_name("x", {}), "");
-    EXPECT_EQ(nearest_name("bxxxx", options), "");
+    EXPECT_EQ(nearest_name("bitxh", options), "") << "two letters of five are too many";
 }
 
 TEST(UnknownName, IsASentence) {

@@ -31,7 +31,7 @@ TEST(Problems, TellsAllAtOnceInOrder) {
 
 TEST(Problems, LetOtherExceptionsPass) {
     gx::Problems problems;
-    EXPECT_THROW(problems.collect([] { throw 7; }), int);
+    EXPECT_THROW(problems.collect([] { throw std::logic_error("a defect"); }), std::logic_error);
     EXPECT_TRUE(problems.empty());
 }
 

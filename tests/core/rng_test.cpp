@@ -55,8 +55,9 @@ RC_GTEST_PROP(Rng, DependsOnSeedNameSubstreamAndCounter, (std::uint64_t seed, st
     const std::set<Words> all{rng.bits(n),        Rng(seed + 1, "name").bits(n),
                               rng.bits(n + 1),    Rng(seed, "eman").bits(n),
                               rng.at(0).bits(n),  rng.at(1).bits(n),
-                              rng.at(n).at(0).bits(n), rng.at(0).at(n + 1).bits(n)};
-    RC_ASSERT(all.size() == 8u);
+                              rng.at(n).at(0).bits(n), rng.at(0).at(n + 1).bits(n),
+                              rng.bits(n ^ std::uint64_t{1} << 63)};
+    RC_ASSERT(all.size() == 9u);
 }
 
 TEST(Rng, SubstreamsShareNoBlock) {
