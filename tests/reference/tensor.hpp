@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>  // uint64_t
+#include <utility>  // move
 #include <vector>   // values
 
 #include <gx/core/rng.hpp>        // Rng
@@ -14,7 +15,8 @@ struct Tensor {
     ImageShape shape{};
     std::vector<double> values{};
 
-    Tensor(int count, ImageShape s) : images(count), shape(s), values(write().elements()) {}
+    Tensor(int count, ImageShape s)
+        : images(count), shape(s), values(std::size_t(count) * std::size_t(s.elements())) {}
     Tensor(int count, ImageShape s, std::vector<double> v)
         : images(count), shape(s), values(std::move(v)) {}
 
