@@ -23,4 +23,5 @@ class GxTest(ConanFile):
 
     def test(self):
         if can_run(self):
-            self.run(Path(self.cpp.build.bindir) / "consumer", env="conanrun")
+            program = Path(self.build_folder) / self.cpp.build.bindir / "consumer"
+            self.run(str(program.resolve()), env="conanrun")
