@@ -33,6 +33,12 @@ struct PendingGradient {
     bool complete = true;
 };
 
+struct PipelineOptions {
+    Placement placement{};
+    std::int64_t elements = 0;         ///< of the flat vector
+    std::int64_t bucket_elements = 0;  ///< 0: what the reducer asks for, else the whole vector
+};
+
 /// Holds the gradients in flight: staleness + 1 flat vectors, and a reducer working on them.
 ///
 ///     for step = 0, 1, ... in order:
@@ -61,11 +67,7 @@ class Pipeline {
 public:
     static constexpr int staleness = R::staleness;
 
-    struct Options {
-        Placement placement{};
-        std::int64_t elements = 0;         ///< of the flat vector
-        std::int64_t bucket_elements = 0;  ///< 0: what R asks for, else the whole vector
-    };
+    using Options = PipelineOptions;
 
     explicit Pipeline(Options options, R reducer = R{})
         : elements_(options.elements),

@@ -29,7 +29,8 @@ template <Element E>
     };
     double x = 1;
     while (keeps(2 * x)) x *= 2;
-    for (double part = x / 2; part >= x * 0x1p-23; part /= 2)
+    const double last_bit = x * 0x1p-23;
+    for (double part = x / 2; part >= last_bit; part /= 2)
         if (keeps(x + part)) x += part;
     return static_cast<float>(x);
 }

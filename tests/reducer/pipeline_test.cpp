@@ -1,0 +1,216 @@
+#include <gx/reducer/pipeline.hpp>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <gx/core/threads.hpp>
+#include <gx/reducer/bucketed.hpp>
+#include <gx/reducer/double_buffered.hpp>
+#include <gx/reducer/ring.hpp>
+#include <gx/testing/rows.hpp>
+#include <support/reduce_on.hpp>
+
+namespace {
+
+using gx::Pipeline;
+using Ring = gx::Ring<gx::fp16>;
+using Late = gx::DoubleBuffered<Ring>;
+
+/// Notes the lengths it is asked to reduce, and leaves them as they are.
+struct Noting {
+    using wire_type = gx::fp32;
+    static constexpr int channels = 1, staleness = 0;
+    static constexpr bool asynchronous = true;
+    std::vector<std::size_t>* lengths = nullptr;
+    void reserve(gx::Placement, std::int64_t) {}
+    gx::ReduceReport all_reduce(gx::Transport auto&, std::span<float> bucket) {
+        lengths->push_back(bucket.size());
+        return {};
+    }
+    std::span<float> state() { return {}; }
+};
+/// The same, but not beside the computation.
+struct NotingNow : Noting {
+    static constexpr bool asynchronous = false;
+};
+
+// ---- Buckets, worked by hand: 10 elements in buckets of 4, from the end -------------------
+TEST(Pipeline, QueuesABucketWhenItIsWhole) {
+    std::vector<std::size_t> lengths;
+    gx::Threads<1>{}.run([&](auto& rank) {
+        NotingNow reducer;
+        reducer.lengths = &lengths;
+        Pipeline<NotingNow> pipeline({.placement = {1, 1}, .elements = 10, .bucket_elements = 4}, reducer);
+        EXPECT_EQ(pipeline.buckets(), 3);
+        (void)pipeline.begin(0);
+        const auto queued_at = [&](std::size_t watermark) {
+            pipeline.ready(rank.stream(), rank.transport(), watermark);
+            return lengths;
+        };
+        EXPECT_EQ(queued_at(7), (std::vector<std::size_t>{}));
+        EXPECT_EQ(queued_at(6), (std::vector<std::size_t>{4}));   // [6, 10)
+        EXPECT_EQ(queued_at(3), (std::vector<std::size_t>{4}));
+        EXPECT_EQ(queued_at(1), (std::vector<std::size_t>{4, 4}));  // [2, 6)
+        EXPECT_EQ(queued_at(0), (std::vector<std::size_t>{4, 4, 2}));  // [0, 2)
+        EXPECT_EQ(pipeline.collect(0)->buckets, 3);
+    });
+}
+
+TEST(Pipeline, TakesTheBucketThatTheReducerAsksFor) {
+    EXPECT_EQ(Pipeline<Ring>({.placement = {1, 1}, .elements = 100}).bucket_elements(), 100);
+    EXPECT_EQ((Pipeline<gx::Bucketed<Ring, 32>>({.placement = {1, 1}, .elements = 100}).bucket_elements()), 16);
+    EXPECT_EQ((Pipeline<gx::DoubleBuffered<gx::Bucketed<Ring, 32>>>({.placement = {1, 1}, .elements = 100}).buckets()), 7);
+    EXPECT_EQ(Pipeline<Late>({.placement = {1, 1}, .elements = 100}).buckets(), 1);
+}
+
+// ---- Staleness, against the list made one by one -------------------------------------------
+/// What each step applies: the index and the values, of rank 0; drained ones at the end.
+template <class R>
+std::vector<std::pair<std::uint64_t, std::vector<float>>> applied(int steps, std::uint64_t seed, std::int64_t elements,
+                                                                  std::int64_t bucket_elements) {
+    std::vector<std::pair<std::uint64_t, std::vector<float>>> list;
+    gx::Threads<3>{}.run([&](auto& rank) {
+        Pipeline<R> pipeline({.placement = {1, 3}, .elements = elements, .bucket_elements = bucket_elements});
+        const auto note = [&](const gx::Reduced& g) {
+            EXPECT_TRUE(g.report.complete());
+            if (rank.rank() == 0) list.emplace_back(g.index, std::vector<float>(g.values.begin(), g.values.end()));
+        };
+        for (std::uint64_t t = 0; t < static_cast<std::uint64_t>(steps); ++t) {
+            const auto rows = gx::testing::wide_magnitudes(seed + t, 3, elements);
+            std::copy(rows[static_cast<std::size_t>(rank.rank())].begin(), rows[static_cast<std::size_t>(rank.rank())].end(),
+                      pipeline.begin(t).begin());
+            pipeline.ready(rank.stream(), rank.transport(), static_cast<std::size_t>(elements / 2));
+            pipeline.ready(rank.stream(), rank.transport(), 0);
+            const auto got = pipeline.collect(t);
+            EXPECT_EQ(got.has_value(), t >= static_cast<std::uint64_t>(R::staleness));
+            if (got) note(*got);
+        }
+        while (const auto late = pipeline.drain()) note(*late);
+    });
+    return list;
+}
+
+template <class R>
+void staleness_is_exact() {
+    const int steps = *rc::gen::inRange(0, 8);
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const auto elements = *rc::gen::inRange<std::int64_t>(1, 60), bucket = *rc::gen::inRange<std::int64_t>(1, 70);
+    const auto list = applied<R>(steps, seed, elements, bucket);
+    RC_ASSERT(static_cast<int>(list.size()) == steps);
+    for (std::uint64_t u = 0; u < list.size(); ++u) {
+        RC_ASSERT(list[u].first == u);
+        const Rows rows = gx::testing::wide_magnitudes(seed + u, 3, elements);
+        for (std::int64_t end = elements; end > 0; end -= bucket) {  // bucket by bucket, on a world of its own
+            const auto begin = std::max<std::int64_t>(0, end - bucket);
+            Rows part(3);
+            for (std::size_t r = 0; r < 3; ++r) part[r].assign(rows[r].begin() + begin, rows[r].begin() + end);
+            reduce_on<Ring>({.ranks = 3}, part);
+            RC_ASSERT(std::equal(part[0].begin(), part[0].end(), list[u].second.begin() + begin));
+        }
+    }
+}
+TEST(Pipeline, InStepGivesEachGradientAtItsStep) { rc::check([] { staleness_is_exact<Ring>(); }); }
+TEST(Pipeline, DoubleBufferedIsOneStepLate) { rc::check([] { staleness_is_exact<Late>(); }); }
+TEST(Pipeline, StalenessAddsUp) { rc::check([] { staleness_is_exact<gx::DoubleBuffered<gx::DoubleBuffered<Late>>>(); }); }
+
+// ---- A checkpoint in between ---------------------------------------------------------------
+template <class R>
+void resuming_equals_not_having_stopped(std::uint64_t stop_after) {
+    constexpr std::uint64_t steps = 6;
+    std::array<std::vector<std::vector<float>>, 2> runs;  // unbroken, resumed
+    gx::Threads<2>{}.run([&](auto& rank) {
+        for (const bool broken : {false, true}) {
+            std::vector<std::vector<float>> list;
+            const auto note = [&](const gx::Reduced& g) {
+                EXPECT_EQ(g.index, list.size());
+                list.emplace_back(g.values.begin(), g.values.end());
+            };
+            const gx::PipelineOptions options{.placement = {1, 2}, .elements = 9, .bucket_elements = 4};
+            auto pipeline = std::make_unique<Pipeline<R>>(options);
+            for (std::uint64_t t = 0; t < steps; ++t) {
+                const auto rows = gx::testing::wide_magnitudes(t, 2, 9);
+                std::copy(rows[static_cast<std::size_t>(rank.rank())].begin(), rows[static_cast<std::size_t>(rank.rank())].end(), pipeline->begin(t).begin());
+                pipeline->ready(rank.stream(), rank.transport(), 0);
+                if (const auto got = pipeline->collect(t)) note(*got);
+                if (!broken || t + 1 != stop_after) continue;
+                std::vector<std::vector<float>> saved;  // as a checkpoint would
+                std::vector<gx::PendingGradient> kept;
+                for (const auto& p : pipeline->pending()) {
+                    EXPECT_TRUE(p.complete);
+                    saved.emplace_back(p.values.begin(), p.values.end());
+                    kept.push_back({p.index, {}, true});
+                }
+                for (std::size_t i = 0; i < kept.size(); ++i) kept[i].values = saved[i];
+                pipeline = std::make_unique<Pipeline<R>>(options);
+                pipeline->restore(t + 1, kept);
+            }
+            while (const auto late = pipeline->drain()) note(*late);
+            EXPECT_EQ(list.size(), steps);
+            if (rank.rank() == 0) runs[broken] = list;
+        }
+    });
+    EXPECT_EQ(runs[0], runs[1]);
+}
+TEST(Pipeline, ResumingEqualsNotHavingStopped) {
+    for (std::uint64_t stop = 1; stop <= 6; ++stop) {
+        resuming_equals_not_having_stopped<Ring>(stop);
+        resuming_equals_not_having_stopped<Late>(stop);
+        resuming_equals_not_having_stopped<gx::DoubleBuffered<gx::DoubleBuffered<Late>>>(stop);
+    }
+}
+
+// ---- Faults ----------------------------------------------------------------------------------
+TEST(Pipeline, SaysWhichBucketFailedAndWhoIsMissing) {
+    gx::Threads<3>{}.run([](auto& rank) {
+        Pipeline<Late> pipeline({.placement = {1, 3}, .elements = 12, .bucket_elements = 4});
+        for (std::uint64_t t = 0; t < 3; ++t) {
+            (void)pipeline.begin(t);
+            if (t == 1 && rank.rank() == 1) {  // leaves within gradient 1, after its first bucket
+                pipeline.ready(rank.stream(), rank.transport(), 8);
+                return;
+            }
+            pipeline.ready(rank.stream(), rank.transport(), 0);
+            const auto got = pipeline.collect(t);
+            if (t == 0) continue;
+            if (t == 1) {
+                EXPECT_TRUE(got->report.complete());  // gradient 0
+                continue;
+            }
+            EXPECT_EQ(got->index, 1u);
+            EXPECT_FALSE(got->report.complete());
+            EXPECT_EQ(got->report.delivery.peer, 1);
+            EXPECT_EQ(got->failed_bucket, 1);
+            const auto later = pipeline.drain();
+            EXPECT_FALSE(later->report.complete()) << "after a failure nothing is sent";
+            EXPECT_EQ(later->failed_bucket, 0);
+        }
+    });
+}
+
+TEST(Pipeline, AnErrorWithWorkInFlightDoesNotHang) {
+    const auto run = [] {
+        gx::Threads<2>({.deadline = std::chrono::hours(10)}).run([](auto& rank) {
+            Pipeline<Late> pipeline({.placement = {1, 2}, .elements = 1000});
+            (void)pipeline.begin(0);
+            if (rank.rank() == 1) {
+                int x = 0;  // stays until the world stops
+                EXPECT_FALSE(rank.transport().wait(rank.transport().receive(0, 99, std::as_writable_bytes(std::span(&x, 1)))).complete());
+                return;
+            }
+            pipeline.ready(rank.stream(), rank.transport(), 0);
+            throw gx::Error("the disk is full");
+        });
+    };
+    EXPECT_THROW(run(), gx::Error);
+}
+
+TEST(PipelineDeathTest, CallsOutOfTurnBreakTheContract) {
+    const gx::PipelineOptions options{.placement = {1, 1}, .elements = 4};
+    EXPECT_DEATH(Pipeline<Ring>{{}}, "at least one element");
+    EXPECT_DEATH((void)Pipeline<Ring>(options).begin(1), "in order");
+    EXPECT_DEATH((void)Pipeline<Ring>(options).collect(0), "follows ready");
+    EXPECT_DEATH({ Pipeline<Ring> p(options); (void)p.begin(0); (void)p.begin(1); }, "collect the gradient");
+    EXPECT_DEATH(Pipeline<Late>(options).restore(3, {}), "as many gradients as the reducer is late");
+}
+
+}  // namespace
