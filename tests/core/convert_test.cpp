@@ -150,7 +150,8 @@ void check_window(std::size_t skip, std::size_t count, float factor) {
     for (const Simd simd : paths()) {
         Stored<E> y(size, typename E::storage{77}), expected = y;
         gx::encode_scaled<E>(from, factor, std::span(y).subspan(skip + 1, count), simd);
-        for (std::size_t i = 0; i < count; ++i) expected[skip + 1 + i] = E::encode(from[i] * factor);
+        for (std::size_t i = 0; i < count; ++i)
+            expected[skip + 1 + i] = E::encode(from[i] * factor);
         RC_ASSERT(y == expected);
 
         std::vector<float> z(size, 0.25f), back = z;

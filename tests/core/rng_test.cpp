@@ -75,7 +75,8 @@ TEST(Rng, StreamsAreIndependent) {
     const auto agreements = [](const Rng& a, const Rng& b) {
         int equal = 0;
         for (std::uint64_t i = 0; i < 1024; ++i)
-            for (std::size_t w = 0; w < 4; ++w) equal += std::popcount(~(a.bits(i)[w] ^ b.bits(i)[w]));
+            for (std::size_t w = 0; w < 4; ++w)
+                equal += std::popcount(~(a.bits(i)[w] ^ b.bits(i)[w]));
         return equal;
     };
     const Rng rng(1, "a");

@@ -26,7 +26,10 @@ public:
         return {tasks_.size()};
     }
     void wait(gx::Event e) {
-        for (; done_ < e.sequence; ++done_) tasks_[done_].run(tasks_[done_].context, tasks_[done_].argument);
+        for (; done_ < e.sequence; ++done_) {
+            const gx::Task& task = tasks_[done_];
+            task.run(task.context, task.argument);
+        }
     }
 
 private:

@@ -62,7 +62,8 @@ struct Loopback {
     std::span<std::byte> in{};
 };
 
-gx::Delivery echo(gx::Transport auto& link, std::span<const std::byte> out, std::span<std::byte> in) {
+gx::Delivery echo(gx::Transport auto& link, std::span<const std::byte> out,
+                  std::span<std::byte> in) {
     const gx::Request got = link.receive(0, 0, in);
     const gx::Delivery sent = link.wait(link.send(0, 0, out));
     return sent.complete() ? link.wait(got) : sent;
