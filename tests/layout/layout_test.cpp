@@ -1,6 +1,7 @@
 // The tree keeps its shape: who includes whom, what a header opens with, which test stands beside
 // it, how long a line is. Each rule is also tried on a planted violation.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -263,8 +264,8 @@ class Planted : public ::testing::Test {
 protected:
     void SetUp() override {
         root_ = fs::temp_directory_path() /
-                ("gx_layout_" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) +
-                 "_" + ::testing::UnitTest::GetInstance()->current_test_info()->name());
+                ("gx_layout_" + std::to_string(getpid()) + "_" +
+                 ::testing::UnitTest::GetInstance()->current_test_info()->name());
         fs::remove_all(root_);
     }
     void TearDown() override { fs::remove_all(root_); }
