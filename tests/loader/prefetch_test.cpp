@@ -3,11 +3,24 @@
 #include <gx/loader/synthetic.hpp>
 
 #include <atomic>
+#include <cstdlib>  // malloc, free
 #include <memory>
+#include <new>  // operator new
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+
+namespace {
+std::atomic<int> allocations{0};  // of both threads
+}  // namespace
+[[gnu::noinline]] void* operator new(std::size_t bytes) {  // inlined, g++ 12 sees a mismatch
+    ++allocations;
+    if (void* p = std::malloc(bytes)) return p;
+    throw std::bad_alloc{};
+}
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 namespace {
 
@@ -17,6 +30,7 @@ using testing::ElementsAreArray;
 // ---- What the type promises -----------------------------------------------------------------
 static_assert(Loader<Prefetched<InMemory<PadCrop<4>, Flip>>>);
 static_assert(Loader<Prefetched<Prefetched<SyntheticLoader>>>);
+static_assert(std::constructible_from<Prefetched<InMemory<>>, const Dataset&, LoaderOptions>);
 
 const Dataset& images() {
     static const Dataset data = synthetic({.shape = {1, 8, 8}, .train_count = 100}).train;
@@ -75,6 +89,22 @@ RC_GTEST_PROP(Prefetched, GivesTheSameBitsAfterLeavingEpochsEarly, ()) {
             RC_ASSERT(a.batch.draw == b.batch.draw);
         }
     }
+}
+TEST(Prefetched, AllocatesNothingAfterTheFirstEpoch) {
+    const auto allocated_in_later_epochs = [](auto& loader) {
+        int before = 0;
+        for (const int e : {0, 1, 2}) {
+            if (e == 1) before = allocations.load();
+            loader.begin_epoch(e);
+            for (std::int64_t i = 0; i < loader.steps_per_epoch(); ++i) (void)loader.next();
+        }
+        return allocations.load() - before;
+    };
+    InMemory<PadCrop<2>, Flip> plain(images(), {.batch = 7});
+    Prefetched<InMemory<PadCrop<2>, Flip>> ahead(images(), LoaderOptions{.batch = 7});
+    EXPECT_EQ(allocated_in_later_epochs(plain), 0);
+    EXPECT_EQ(allocated_in_later_epochs(ahead), 0);
+    EXPECT_GT(allocations.load(), 0) << "they are counted";
 }
 TEST(Prefetched, KeepsMoreWhenAsked) {
     Prefetched<InMemory<>, 3> ahead(images(), {.batch = 5, .shuffle = false});
