@@ -93,7 +93,9 @@ TEST(Engine, ADeadlockWakesAllWhoWait) {
     Engine engine;
     int told = 0;
     for (int r = 0; r < 3; ++r)
-        engine.spawn(r, "waiter", [&] { told += engine.block(Engine::no_deadline) == Wake::deadlock; });
+        engine.spawn(r, "waiter", [&] {
+            told += engine.block(Engine::no_deadline) == Wake::deadlock;
+        });
     engine.run();
     EXPECT_EQ(told, 3);
 }

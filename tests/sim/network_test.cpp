@@ -156,7 +156,8 @@ struct AnyTraffic {
 };
 AnyTraffic any_traffic() {
     AnyTraffic t;
-    t.rates = *rc::gen::nonEmpty(rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 5000)));
+    t.rates = *rc::gen::nonEmpty(
+        rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 5000)));
     const int count = *rc::gen::inRange(1, 20);
     for (int i = 0; i < count; ++i) {
         AnyFlow f;
@@ -164,13 +165,18 @@ AnyTraffic any_traffic() {
             if (*rc::gen::inRange(0, 3) == 0) f.path.push_back(l);
         f.bytes = *rc::gen::inRange(0, 5'000'000);
         f.start_us = *rc::gen::inRange(0, 50) * 10;  // several start at one instant
-        f.cap = *rc::gen::inRange(0, 3) == 0 ? *rc::gen::inRange(1, 2000) * std::int64_t{1'000'000} : 0;
+        const std::int64_t cap = *rc::gen::inRange(1, 2000) * std::int64_t{1'000'000};
+        f.cap = *rc::gen::inRange(0, 3) == 0 ? cap : 0;
         f.weight = *rc::gen::inRange(1, 4);
         t.flows.push_back(f);
     }
     return t;
 }
-std::vector<Nanoseconds> ends(const AnyTraffic& t, const std::vector<std::size_t>& order, Bench& b) {
+double rate_of(const AnyTraffic& t, int link) {
+    return static_cast<double>(t.rates[static_cast<std::size_t>(link)]) * 1e6;
+}
+std::vector<Nanoseconds> ends(const AnyTraffic& t, const std::vector<std::size_t>& order,
+                              Bench& b) {
     for (const auto rate : t.rates) b.link({static_cast<double>(rate) * 1e6});
     std::vector<gx::sim::Flow> flows;
     for (const AnyFlow& f : t.flows) {
@@ -198,13 +204,13 @@ RC_GTEST_PROP(Network, AllBytesArriveAndNoLinkIsAboveItsRate, ()) {
         double slowest = f.cap > 0 ? static_cast<double>(f.cap) : 1e18;
         for (const int l : f.path) {
             sent[static_cast<std::size_t>(l)] += f.bytes;
-            slowest = std::min(slowest, static_cast<double>(t.rates[static_cast<std::size_t>(l)]) * 1e6);
+            slowest = std::min(slowest, rate_of(t, l));
         }
         const double floor_ns = f.path.empty() ? 0 : static_cast<double>(f.bytes) / slowest * 1e9;
         RC_ASSERT(static_cast<double>(ended[i].count() - f.start_us * 1000) >= floor_ns - 0.5);
     }
     for (int l = 0; l < b.network.links(); ++l) {
-        const auto rate = static_cast<double>(t.rates[static_cast<std::size_t>(l)]) * 1e6;
+        const double rate = rate_of(t, l);
         RC_ASSERT(b.network.carried(l).count == sent[static_cast<std::size_t>(l)]);
         RC_ASSERT(b.network.peak_load(l) <= 1.0);
         const double rounding = 0.5 * static_cast<double>(t.flows.size()) + 1;
@@ -260,11 +266,12 @@ std::vector<double> plain_ends(const AnyTraffic& t) {
                 }
             std::vector<double> room(links, 1e18);
             for (std::size_t l = 0; l < links; ++l)
-                if (growth[l] > 0) room[l] = (static_cast<double>(t.rates[l]) * 1e6 - used[l]) / growth[l];
+                if (growth[l] > 0) room[l] = (rate_of(t, int(l)) - used[l]) / growth[l];
             const auto own = [&](std::size_t i) {
-                double r = t.flows[i].cap > 0
-                               ? (static_cast<double>(t.flows[i].cap) - rate[i]) / t.flows[i].weight : 1e18;
-                for (const int l : t.flows[i].path) r = std::min(r, room[static_cast<std::size_t>(l)]);
+                const AnyFlow& f = t.flows[i];
+                double r = 1e18;
+                if (f.cap > 0) r = (static_cast<double>(f.cap) - rate[i]) / f.weight;
+                for (const int l : f.path) r = std::min(r, room[static_cast<std::size_t>(l)]);
                 return r;
             };
             bool any = false;

@@ -39,7 +39,7 @@ struct Stretch {
 ///         `timed_out` with the rank that is missing, found by following who waits for whom; the
 ///         waits of all other ranks then answer `cancelled` with the same rank. Such a wait
 ///         withdraws its request: the buffer is not touched any more, and the other end of that
-///         message is never done.
+///         message is never done. A rank that ends withdraws all that it has not waited for.
 /// Cost:   O(log peers) to match; no allocation once the most open requests have been seen.
 class PostOffice {
 public:
@@ -56,7 +56,7 @@ public:
     Request send(int from, int to, int channel, std::span<const std::byte> message);
     Request receive(int to, int from, int channel, std::span<std::byte> message);
     Arrival wait_any(int rank, std::span<const Request> requests);
-    /// The rank posts no more: who waits for more from it is told.
+    /// The rank posts no more, and its buffers are gone: who waits for more from it is told.
     void rank_ended(int rank);
 
 private:
@@ -64,7 +64,7 @@ private:
     struct Post {
         int peer = -1;
         std::uint32_t generation = 0;
-        bool is_send = false, done = false, flowing = false, withdrawn = false;
+        bool open = false, is_send = false, done = false, flowing = false, withdrawn = false;
         const std::byte* out = nullptr;
         std::byte* in = nullptr;
         std::size_t bytes = 0;
@@ -94,6 +94,7 @@ private:
     void withdraw(int slot);
     std::size_t first_done(std::span<const Request> requests);
     bool hopeless(std::span<const Request> requests);
+    bool hopeless(const Post& p);
     int missing(int rank, int peer) const;
     Wake block(int rank, std::span<const Request> requests);
     void release(int slot);
@@ -169,11 +170,13 @@ inline std::size_t PostOffice::first_done(std::span<const Request> requests) {
 
 // Every one of them lacks its other end, and that rank posts no more.
 inline bool PostOffice::hopeless(std::span<const Request> requests) {
-    for (const Request r : requests) {
-        const Post& p = post(slot_of(r));
-        if (p.partner != none || !ended_[static_cast<std::size_t>(p.peer)]) return false;
-    }
+    for (const Request r : requests)
+        if (!hopeless(post(slot_of(r)))) return false;
     return true;
+}
+inline bool PostOffice::hopeless(const Post& p) {
+    const bool lacks = p.partner == none || post(p.partner).withdrawn;
+    return !p.done && lacks && ended_[static_cast<std::size_t>(p.peer)];
 }
 
 // Follows who waits for whom to a rank that waits for nobody; around a circle, stays at `peer`.
@@ -190,8 +193,13 @@ inline int PostOffice::missing(int rank, int peer) const {
 
 inline void PostOffice::rank_ended(int rank) {
     ended_[static_cast<std::size_t>(rank)] = true;
+    for (std::size_t slot = 0; slot < posts_.size(); ++slot) {
+        const Post& p = posts_[slot];
+        const bool own = (p.is_send ? p.from : p.to) == rank;
+        if (p.open && own && !p.done && !p.withdrawn) withdraw(static_cast<int>(slot));
+    }
     for (const Post& p : posts_)
-        if (p.waiter && p.peer == rank && p.partner == none) engine_.wake(*p.waiter);
+        if (p.open && p.waiter && p.peer == rank && hopeless(p)) engine_.wake(*p.waiter);
 }
 
 inline int PostOffice::open(int from, int to, int channel, std::size_t bytes, bool is_send) {
@@ -209,6 +217,7 @@ inline int PostOffice::open(int from, int to, int channel, std::size_t bytes, bo
     const std::uint32_t generation = p.generation;
     p = {};
     p.generation = generation;
+    p.open = true;
     p.is_send = is_send;
     p.peer = is_send ? to : from;
     p.bytes = bytes;
@@ -307,6 +316,7 @@ inline void PostOffice::withdraw(int slot) {
 inline void PostOffice::release(int slot) {
     Post& p = post(slot);
     p.generation = (p.generation + 1) & ((1u << (32 - index_bits)) - 1);
+    p.open = false;
     free_.push_back(slot);
 }
 
