@@ -24,7 +24,7 @@ static_assert(gradient_tensors(graph<Small>()).size() == 9, "works in constants 
 // ---- Cases worked by hand -----------------------------------------------------------
 TEST(BackwardNeeds, NoGradientBeforeTheFirstTrainedLayerNorOfTheLoss) {
     // input, dropout; conv, batch norm, relu, max and average pool, classifier; loss
-    const std::vector<bool> expected{false, false, true, true, true, true, true, true, false};
+    const std::vector<std::uint8_t> expected{0, 0, 1, 1, 1, 1, 1, 1, 0};
     EXPECT_EQ(gradient_tensors(graph<Small>()), expected);
 }
 
@@ -55,10 +55,10 @@ bool trained_above(const Graph& g, int tensor) {
 }
 RC_GTEST_PROP(BackwardNeeds, AGradientForAllThatDependsOnAParameter, ()) {
     const Graph g = testing_support::random_network();
-    const std::vector<bool> needed = gradient_tensors(g);
+    const std::vector<std::uint8_t> needed = gradient_tensors(g);
     for (std::size_t t = 0; t + 1 < needed.size(); ++t)
-        RC_ASSERT(needed[t] == trained_above(g, static_cast<int>(t)));
-    RC_ASSERT(!needed.back());
+        RC_ASSERT((needed[t] == 1) == trained_above(g, static_cast<int>(t)));
+    RC_ASSERT(needed.back() == 0);
 }
 
 }  // namespace

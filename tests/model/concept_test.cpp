@@ -2,14 +2,8 @@
 
 #include <gtest/gtest.h>
 
-namespace {
-
-// ---- What the type promises ---------------------------------------------------------
-using Least = gx::archetype::Model;
-static_assert(gx::Model<Least>);
-static_assert(gx::parameter_count<Least>() == 2 * 4 + 2);
-static_assert(gx::mac_count<Least>() == 8);
-
+/// Each lacks one thing.
+namespace lacking {
 struct Nameless {
     static constexpr gx::ImageShape input{1, 2, 2};
     static constexpr int classes = 2;
@@ -25,9 +19,19 @@ struct Silent {
     static constexpr gx::ImageShape input{1, 2, 2};
     static constexpr int classes = 2;
 };
-static_assert(!gx::Model<Nameless>);
-static_assert(!gx::Model<Shapeless>);
-static_assert(!gx::Model<Silent>);
+}  // namespace lacking
+
+namespace {
+
+// ---- What the type promises ---------------------------------------------------------
+using Least = gx::archetype::Model;
+static_assert(gx::Model<Least>);
+static_assert(gx::parameter_count<Least>() == 2 * 4 + 2);
+static_assert(gx::mac_count<Least>() == 8);
+
+static_assert(!gx::Model<lacking::Nameless>);
+static_assert(!gx::Model<lacking::Shapeless>);
+static_assert(!gx::Model<lacking::Silent>);
 static_assert(!gx::Model<gx::ImageShape>, "a shape is not a network");
 
 /// Three strided convolutions: an image of 8 is the least that passes.

@@ -1,7 +1,7 @@
 // What backward needs: which tensors have a gradient, and what each operation keeps for it.
 #pragma once
 
-#include <cstdint>  // int64_t
+#include <cstdint>  // int64_t, uint8_t
 #include <vector>   // one answer a tensor
 
 #include <gx/model/graph.hpp>  // Graph, Op
@@ -10,14 +10,18 @@ namespace gx {
 
 /// For each tensor, whether backward computes its gradient: it depends on a parameter and is not
 /// the loss, whose gradient is the given scale. So the image has none, nor what is made of it
-/// before the first trained layer.
-[[nodiscard]] constexpr std::vector<bool> gradient_tensors(const Graph& graph) {
-    std::vector<bool> needed(graph.tensors.size(), false);
-    const auto depends = [&](int t) { return t >= 0 && needed[static_cast<std::size_t>(t)]; };
+/// before the first trained layer. 1 is yes, 0 is no; bytes, as bits are no constants on Clang.
+[[nodiscard]] constexpr std::vector<std::uint8_t> gradient_tensors(const Graph& graph) {
+    std::vector<std::uint8_t> needed(graph.tensors.size(), 0);
+    const auto depends = [&](int t) {
+        return t >= 0 && needed[static_cast<std::size_t>(t)] != 0;
+    };
     for (const Op& op : graph.ops)
         needed[static_cast<std::size_t>(op.output)] =
             op.kind != OpKind::softmax_cross_entropy &&
-            (op.parameter_count > 0 || depends(op.inputs[0]) || depends(op.inputs[1]));
+                    (op.parameter_count > 0 || depends(op.inputs[0]) || depends(op.inputs[1]))
+                ? 1
+                : 0;
     return needed;
 }
 

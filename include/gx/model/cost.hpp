@@ -74,12 +74,13 @@ constexpr Traffic traffic(OpKind kind, std::int64_t in, std::int64_t out, bool d
     return {};
 }
 
-constexpr OpCost cost(const Graph& graph, const Op& op, const std::vector<bool>& gradient) {
+constexpr OpCost cost(const Graph& graph, const Op& op,
+                      const std::vector<std::uint8_t>& gradient) {
     const auto elements = [&](int t) {
         return t < 0 ? 0 : graph.tensors[static_cast<std::size_t>(t)].elements();
     };
     const auto has_gradient = [&](int t) {
-        return t >= 0 && gradient[static_cast<std::size_t>(t)];
+        return t >= 0 && gradient[static_cast<std::size_t>(t)] != 0;
     };
     const bool data = has_gradient(op.inputs[0]) || has_gradient(op.inputs[1]);
     const double flops = 2.0 * static_cast<double>(op.macs);
@@ -100,7 +101,7 @@ constexpr OpCost cost(const Graph& graph, const Op& op, const std::vector<bool>&
 
 /// The costs of all operations, in the order of Graph::ops.
 [[nodiscard]] constexpr std::vector<OpCost> costs(const Graph& graph) {
-    const std::vector<bool> gradient = gradient_tensors(graph);
+    const std::vector<std::uint8_t> gradient = gradient_tensors(graph);
     std::vector<OpCost> all;
     all.reserve(graph.ops.size());
     for (const Op& op : graph.ops) all.push_back(detail::cost::cost(graph, op, gradient));
