@@ -33,7 +33,7 @@ struct Cost {
 
 struct Settings {
     std::string compiler = GX_COMPILER;
-    fs::path source = fs::path(GX_SOURCE_DIR) / "examples/headline/main.cpp";
+    fs::path source = fs::path(GX_SOURCE_DIR) / "examples/01_headline.cpp";
     fs::path test = fs::path(GX_SOURCE_DIR) / "tests/reducer/ring_test.cpp";
     std::string json;
     int runs = 3;
