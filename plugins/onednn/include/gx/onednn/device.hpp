@@ -111,7 +111,7 @@ public:
     [[nodiscard]] std::int64_t arena_floats() const { return arena_.size(); }
     /// The kernels that oneDNN chose for a convolution, as in "forward: jit:avx512_core, ...".
     [[nodiscard]] std::string kernels(int op) const { return parameters_->convolution(op).kernels(); }
-    /// The logits of the last forward, canonical. Shapes: (count, classes).
+    /// The logits of the last forward, until backward. Shapes: (count, classes), row-major.
     [[nodiscard]] std::vector<float> logits() const {
         std::vector<float> all;
         for (int n = 0; n < run_.batch.count; ++n)

@@ -11,7 +11,7 @@ struct Tuning {
     int lanes = 0;    ///< shares of a batch that may run at once; 0: one for each core, at most 16
     int threads = 0;  ///< that run the lanes; 0: the cores, divided among the threads that own devices
     bool winograd = true;  ///< 3x3 convolutions of stride 1 by F(4x4, 3x3): fewer multiplications
-    std::int64_t chunk_bytes = 768 << 10;  ///< of activations that stay in a core's cache at once
+    std::int64_t chunk_bytes = 2 << 20;    ///< of activations that stay in a core's cache at once
 };
 
 /// Since the device was made.

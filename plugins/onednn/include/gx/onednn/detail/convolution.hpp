@@ -64,18 +64,25 @@ public:
         (*data_[static_cast<std::size_t>(at.count)])(at.lane, {dy->image(at.first), w, dx->image(at.first)});
     }
     /// The first chunk of a lane writes the lane's gradient, the others are added to it in order.
+    /// oneDNN's kernels may store whole cache lines, so a gradient that is not aligned to 64 bytes
+    /// gets even the first one by way of `partial`.
     void run_weights(const Run& run, const Place& at) {
         Lane& lane = lanes_.list[static_cast<std::size_t>(at.lane)];
         float* mine = gradients->of(run, at.lane);
         float *dw = mine + weight_offset, *db = mine + bias_offset;
         const std::int64_t bias_floats = shape_.bias ? shape_.out.channels() : 0;
-        float* partial = lane.partial.data();
-        float* to = at.opens ? dw : partial;
-        float* to_bias = at.opens ? db : partial + weight_floats();
+        const bool direct = at.opens && reinterpret_cast<std::uintptr_t>(mine) % 64 == 0;
+        float* to = direct ? dw : lane.partial.data();
+        float* to_bias = direct ? db : lane.partial.data() + round_up(static_cast<int>(weight_floats()), 16);
         auto& call = *weights_calls_[static_cast<std::size_t>(at.count)];
         if (shape_.bias) call(at.lane, {x->image(at.first), dy->image(at.first), to, to_bias});
         else call(at.lane, {x->image(at.first), dy->image(at.first), to});
-        if (at.opens) return;
+        if (direct) return;
+        if (at.opens) {
+            std::copy(to, to + weight_floats(), dw);
+            std::copy(to_bias, to_bias + bias_floats, db);
+            return;
+        }
         run_kernel<Accumulate>(Accumulate::Args{to, dw, weight_floats()});
         if (shape_.bias) run_kernel<Accumulate>(Accumulate::Args{to_bias, db, bias_floats});
     }
@@ -198,7 +205,7 @@ private:
     [[nodiscard]] std::unique_ptr<Call> weights_call(int images) {
         const auto pd = chosen([&](Algorithm a) { return make_weights(images, a); });
         note("weights", pd.impl_info_str());
-        lanes_.reserve_partial(weight_floats() + shape_.out.channels());
+        lanes_.reserve_partial(weight_floats() + 16 + shape_.out.channels());
         const Call::Argument src{DNNL_ARG_SRC, pd.src_desc()}, out{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()};
         const Call::Argument w{DNNL_ARG_DIFF_WEIGHTS, weights()};
         if (shape_.bias)

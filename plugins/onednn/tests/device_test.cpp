@@ -1,0 +1,420 @@
+#include <gx/onednn/device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>   // any_of
+#include <functional>  // builders of graphs
+#include <thread>      // ranks
+
+#include <gx/model/cifar_resnet.hpp>  // FashionResNet
+#include <gx/model/lenet.hpp>         // LeNet
+#include <gx/optimizer/sgd.hpp>       // Sgd
+
+#include "agreement.hpp"
+
+using agreement::Data;
+using gx::Graph;
+using gx::GraphBuilder;
+using gx::Mode;
+using gx::Window;
+
+// ---- What the type promises ---------------------------------------------------------
+static_assert(gx::Device<gx::onednn::Device>);
+static_assert(!std::is_copy_constructible_v<gx::onednn::Device>, "a device is one place");
+
+namespace {
+
+struct Layer {
+    const char* name;
+    gx::ImageShape input;
+    std::function<int(GraphBuilder&, int)> append;
+};
+
+Graph lower(const Layer& layer, double smoothing = 0) {
+    GraphBuilder b(layer.name, layer.input, 7);
+    int x = layer.append(b, 0);
+    if (b.shape(x) != gx::ImageShape{7, 1, 1}) x = b.linear(b.flatten(x, "flatten"), 7, true, "last");
+    b.softmax_cross_entropy(x, smoothing, "loss");
+    return std::move(b).finish();
+}
+
+int conv(GraphBuilder& b, int x, int channels, Window w, bool bias = false, int groups = 1) {
+    static constexpr std::array names{"conv0", "conv1", "conv2", "conv3", "conv4", "conv5", "conv6"};
+    return b.conv2d(x, {channels, w, groups, bias}, names[static_cast<std::size_t>(x % 7)]);
+}
+
+const std::vector<Layer>& layers() {
+    static const std::vector<Layer> all{
+        {"linear", {9, 1, 1}, [](GraphBuilder& b, int x) { return b.linear(x, 7, true, "linear"); }},
+        {"linear without bias", {40, 1, 1}, [](GraphBuilder& b, int x) { return b.linear(x, 7, false, "linear"); }},
+        {"two linears", {3, 5, 5}, [](GraphBuilder& b, int x) {
+             x = b.relu(b.linear(b.flatten(x, "f"), 33, true, "one"), "relu");
+             return b.linear(x, 7, true, "two");
+         }},
+        {"stem of 1 channel", {1, 9, 9}, [](GraphBuilder& b, int x) { return conv(b, x, 16, Window::square(3, 1, 1)); }},
+        {"stem of 3 channels", {3, 10, 8}, [](GraphBuilder& b, int x) { return conv(b, x, 6, Window::square(5, 2, 2), true); }},
+        {"input of 5 channels", {5, 7, 7}, [](GraphBuilder& b, int x) { return conv(b, x, 20, Window::square(3, 1, 1), true); }},
+        {"3x3 after 3x3", {3, 12, 12}, [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 16, Window::square(3, 1, 1)), 32, Window::square(3, 1, 1));
+         }},
+        {"odd channels", {3, 9, 9}, [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 6, Window::square(3, 1, 1), true), 10, Window::square(3, 1, 1), true);
+         }},
+        {"strided", {3, 11, 11}, [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 16, Window::square(3, 1, 1)), 24, Window::square(3, 2, 1));
+         }},
+        {"1x1 strided", {3, 8, 8}, [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 16, Window::square(3, 1, 1)), 32, Window::square(1, 2, 0));
+         }},
+        {"two groups", {3, 8, 8}, [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 32, Window::square(3, 1, 1)), 64, Window::square(3, 1, 1), true, 2);
+         }},
+        {"a group for each channel", {3, 8, 8}, [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 16, Window::square(3, 1, 1)), 16, Window::square(3, 1, 1), false, 16);
+         }},
+        {"norm of the input", {3, 6, 6}, [](GraphBuilder& b, int x) { return b.batch_norm(x, {}, "norm"); }},
+        {"norm", {3, 6, 6}, [](GraphBuilder& b, int x) {
+             return b.batch_norm(conv(b, x, 16, Window::square(3, 1, 1)), {}, "norm");
+         }},
+        {"norm and relu", {3, 6, 6}, [](GraphBuilder& b, int x) {
+             x = b.relu(b.batch_norm(conv(b, x, 20, Window::square(3, 1, 1)), {}, "norm"), "relu");
+             return conv(b, x, 16, Window::square(3, 1, 1));
+         }},
+        {"norm, add, relu", {3, 6, 6}, [](GraphBuilder& b, int x) {
+             x = b.relu(b.batch_norm(conv(b, x, 16, Window::square(3, 1, 1)), {}, "norm0"), "relu0");
+             const int y = b.batch_norm(conv(b, x, 16, Window::square(3, 1, 1)), {}, "norm1");
+             return conv(b, b.relu(b.add(x, y, "add"), "relu1"), 16, Window::square(3, 1, 1));
+         }},
+        {"norm, add", {3, 6, 6}, [](GraphBuilder& b, int x) {
+             x = conv(b, x, 16, Window::square(3, 1, 1));
+             return b.add(b.batch_norm(conv(b, x, 16, Window::square(3, 1, 1)), {}, "norm"), x, "add");
+         }},
+        {"add of two norms", {3, 6, 6}, [](GraphBuilder& b, int x) {
+             x = b.relu(conv(b, x, 16, Window::square(3, 1, 1)), "relu0");
+             const int y = b.batch_norm(conv(b, x, 32, Window::square(3, 2, 1)), {}, "norm1");
+             const int z = b.batch_norm(conv(b, x, 32, Window::square(1, 2, 0)), {}, "norm2");
+             return b.relu(b.add(y, z, "add"), "relu1");
+         }},
+        {"three readers", {3, 6, 6}, [](GraphBuilder& b, int x) {
+             x = b.relu(b.batch_norm(conv(b, x, 16, Window::square(3, 1, 1)), {}, "norm0"), "relu0");
+             const int y = conv(b, x, 16, Window::square(3, 1, 1)), z = conv(b, x, 16, Window::square(1, 1, 0));
+             return b.add(b.add(x, y, "add0"), z, "add1");
+         }},
+        {"largest of 3x3", {3, 11, 11}, [](GraphBuilder& b, int x) {
+             return b.max_pool(b.relu(conv(b, x, 20, Window::square(3, 1, 1)), "relu"), Window::square(3, 2, 1), "pool");
+         }},
+        {"largest of the input", {2, 8, 8}, [](GraphBuilder& b, int x) {
+             return conv(b, b.max_pool(x, Window::square(2, 2, 0), "pool"), 16, Window::square(3, 1, 1));
+         }},
+        {"mean of 3x3", {3, 9, 9}, [](GraphBuilder& b, int x) {
+             return b.avg_pool(conv(b, x, 20, Window::square(3, 1, 1)), Window::square(3, 2, 1), "pool");
+         }},
+        {"mean of all", {3, 9, 9}, [](GraphBuilder& b, int x) {
+             return b.global_avg_pool(conv(b, x, 7, Window::square(3, 1, 1)), "pool");
+         }},
+        {"dropout", {3, 6, 6}, [](GraphBuilder& b, int x) {
+             x = b.dropout(b.relu(conv(b, x, 20, Window::square(3, 1, 1)), "relu"), 0.4, "drop0");
+             return b.dropout(b.linear(b.flatten(x, "f"), 24, true, "middle"), 0.25, "drop1");
+         }},
+        {"dropout of the input", {3, 6, 6}, [](GraphBuilder& b, int x) {
+             return conv(b, b.dropout(x, 0.5, "drop"), 16, Window::square(3, 1, 1));
+         }},
+    };
+    return all;
+}
+
+}  // namespace
+
+// ---- A case worked by hand ----------------------------------------------------------
+TEST(OneDnnDevice, WorksOutOneLinearLayer) {
+    GraphBuilder b("hand", {2, 1, 1}, 2);
+    b.softmax_cross_entropy(b.linear(0, 2, true, "fc"), 0, "loss");
+    const Graph g = std::move(b).finish();
+    gx::onednn::Device d(g, {.batch = 1});
+    agreement::load(d, {1, 0, 0, 1, 0, 0});  // the identity, and no bias
+    const std::vector<float> image{3, 3};
+    const std::vector<std::int32_t> label{1};
+    const auto report = d.forward({image, label, 1, 0}, Mode::train);
+    EXPECT_DOUBLE_EQ(report.loss_sum, std::log(2.0));
+    EXPECT_EQ(report.correct, 0);  // of equal logits the first is taken
+    std::vector<float> gradients(d.parameters().size());
+    d.backward(2, gradients, [](std::size_t) {});
+    EXPECT_EQ(agreement::canonical(d, gradients, g), (std::vector<float>{3, 3, -3, -3, 1, -1}));
+}
+
+// ---- Rigorous bound: no statistics, no chance ------------------------------------------
+// logits[n, o] sums K products, so |error| <= gamma_K sum |x||w|, gamma_K = K u / (1 - K u), with
+// one more rounding for the bias (Higham 2002, "Accuracy and Stability", section 3.1). The
+// gradient of a weight sums N products x dlogit; a logit's error moves a softmax by at most half of
+// the largest error of its row, and a probability is rounded once.
+TEST(OneDnnDevice, StaysWithinTheRoundingBoundOfAConvolution) {
+    constexpr double u = 0x1p-24;
+    constexpr int count = 6, k = 5 * 3 * 3;
+    GraphBuilder b("whole image", {5, 3, 3}, 4);
+    b.softmax_cross_entropy(b.conv2d(0, {4, Window::square(3), 1, true}, "conv"), 0, "loss");
+    const Graph g = std::move(b).finish();
+    const Data data(g, count, 11);
+    const auto start = agreement::parameters(g, 5);
+    gx::onednn::Device fast(g, {.batch = count});
+    gx::reference::Device slow(g, {.batch = count});
+    agreement::load(fast, start), agreement::load(slow, start);
+    static_cast<void>(fast.forward(data.batch(), Mode::train));
+    static_cast<void>(slow.forward(data.batch(), Mode::train));
+    const double gamma = (k + 1) * u / (1 - (k + 1) * u);
+    const auto logits = fast.logits();
+    const auto exact = slow.activation(1);
+    double largest = 0;
+    for (std::size_t n = 0; n < count; ++n) {
+        for (std::size_t o = 0; o < 4; ++o) {
+            double magnitude = std::abs(start[4 * k + o]);
+            for (std::size_t i = 0; i < k; ++i)
+                magnitude += std::abs(double{data.images[n * k + i]} * double{start[o * k + i]});
+            EXPECT_LE(std::abs(logits[n * 4 + o] - exact[n * 4 + o]), gamma * magnitude);
+            largest = std::max(largest, gamma * magnitude);
+        }
+    }
+    std::vector<float> a(fast.parameters().size()), r(slow.parameters().size());
+    fast.backward(1, a, [](std::size_t) {});
+    slow.backward(1, r, [](std::size_t) {});
+    const auto mine = agreement::canonical(fast, a, g);
+    const auto dlogits = slow.activation_gradient(1);
+    const double gamma_n = (count + 2) * u / (1 - (count + 2) * u);
+    for (std::size_t o = 0; o < 4; ++o) {
+        for (std::size_t i = 0; i < k; ++i) {
+            double limit = u * std::abs(double{r[o * k + i]});  // the reference rounds its answer
+            for (std::size_t n = 0; n < count; ++n) {
+                const double x = std::abs(double{data.images[n * k + i]});
+                limit += x * (gamma_n * (std::abs(dlogits[n * 4 + o]) + largest / 2) + largest / 2);
+            }
+            EXPECT_LE(std::abs(double{mine[o * k + i]} - double{r[o * k + i]}), limit);
+        }
+    }
+}
+
+// ---- Agreement with the reference, layer by layer and for whole networks ---------------
+class OneDnnLayer : public testing::TestWithParam<std::size_t> {};
+TEST_P(OneDnnLayer, AgreesWithTheReference) {
+    const Layer& layer = layers()[GetParam()];
+    for (const double smoothing : {0.0, 0.1}) {
+        const Graph g = lower(layer, smoothing);
+        gx::onednn::Device fast(g, {.batch = 5, .seed = 3, .rank = 2}, {.lanes = 2});
+        gx::reference::Device slow(g, {.batch = 5, .seed = 3, .rank = 2});
+        const auto start = agreement::parameters(g, 9);
+        agreement::load(fast, start), agreement::load(slow, start);
+        for (const int count : {5, 3, 4, 1}) {
+            const auto far = agreement::step(g, fast, slow, Data(g, count, 21));
+            const double limit = agreement::bound(g, count);
+            EXPECT_LE(far.most(), limit) << layer.name << ", " << count << " images: loss " << far.loss << ", logits "
+                                         << far.logits << ", gradients " << far.gradients << ", statistics " << far.statistics;
+            EXPECT_TRUE(far.same_hits) << layer.name;
+        }
+    }
+}
+INSTANTIATE_TEST_SUITE_P(Every, OneDnnLayer, testing::Range(std::size_t{0}, layers().size()));
+
+namespace {
+template <class Model>
+void expect_agreement(bool winograd) {
+    const Graph g = gx::graph<Model>();
+    gx::onednn::Device fast(g, {.batch = 4}, {.lanes = 2, .winograd = winograd});
+    gx::reference::Device slow(g, {.batch = 4});
+    const auto start = agreement::parameters(g, 2);
+    agreement::load(fast, start), agreement::load(slow, start);
+    for (const int count : {4, 3}) {
+        const auto far = agreement::step(g, fast, slow, Data(g, count, 8));
+        EXPECT_LE(far.most(), agreement::bound(g, count))
+            << count << " images: loss " << far.loss << ", logits " << far.logits << ", gradients " << far.gradients
+            << ", statistics " << far.statistics;
+    }
+    const Data data(g, 4, 9);
+    const auto a = fast.forward(data.batch(), Mode::evaluate), b = slow.forward(data.batch(), Mode::evaluate);
+    EXPECT_NEAR(a.loss_sum / b.loss_sum, 1, agreement::bound(g, 4));
+}
+}  // namespace
+
+TEST(OneDnnDevice, AgreesOnLeNet) { expect_agreement<gx::LeNet>(true); }
+TEST(OneDnnDevice, AgreesOnResNet8) { expect_agreement<gx::FashionResNet<8>>(true); }
+TEST(OneDnnDevice, AgreesOnResNet8WithoutWinograd) { expect_agreement<gx::FashionResNet<8>>(false); }
+
+TEST(OneDnnDevice, FollowsItsParametersThroughUpdates) {
+    const Graph g = gx::graph<gx::FashionResNet<8>>();
+    gx::onednn::Device fast(g, {.batch = 4});
+    gx::reference::Device slow(g, {.batch = 4});
+    const auto start = agreement::parameters(g, 2);
+    agreement::load(fast, start), agreement::load(slow, start);
+    const auto train = [&](auto& d, const Data& data) {
+        std::vector<float> gradients(d.parameters().size());
+        static_cast<void>(d.forward(data.batch(), Mode::train));
+        d.backward(0.25f, gradients, [](std::size_t) {});
+        d.update([&](std::span<float> w) {
+            for (std::size_t i = 0; i < w.size(); ++i) w[i] -= 0.01f * gradients[i];
+        });
+    };
+    for (std::uint64_t s = 0; s < 2; ++s) {
+        train(fast, Data(g, 4, s));
+        train(slow, Data(g, 4, s));
+    }
+    // each step's error is enlarged by the next ones: a factor of 10 for both
+    const auto far = agreement::step(g, fast, slow, Data(g, 4, 77));
+    EXPECT_LE(far.most(), agreement::bound(g, 4, 10));
+    EXPECT_LE(agreement::apart(agreement::canonical(fast, fast.parameters(), g), slow.parameters()), agreement::bound(g, 4));
+}
+
+// ---- Order: what changes the bits, and what does not ------------------------------------
+namespace {
+std::vector<float> gradients_of(gx::onednn::Device& d, const Data& data) {
+    std::vector<float> gradients(d.parameters().size());
+    static_cast<void>(d.forward(data.batch(1), Mode::train));
+    d.backward(1, gradients, [](std::size_t) {});
+    return gradients;
+}
+std::vector<float> fresh(int threads, const Data& data, const Graph& g) {
+    gx::onednn::Device d(g, {.batch = 8}, {.lanes = 4, .threads = threads});
+    agreement::load(d, agreement::parameters(g, 1));
+    return gradients_of(d, data);
+}
+}  // namespace
+
+TEST(OneDnnDevice, BitsDoNotDependOnThreads) {
+    const Graph g = gx::graph<gx::FashionResNet<8>>();
+    const Data data(g, 7, 4);
+    const auto one = fresh(1, data, g);
+    for (const int threads : {1, 2, 3, 4}) EXPECT_EQ(fresh(threads, data, g), one) << threads << " threads";
+}
+TEST(OneDnnDevice, BitsDoNotDependOnWhatRanBefore) {
+    const Graph g = gx::graph<gx::LeNet>();
+    const Data data(g, 5, 4), other(g, 8, 5), few(g, 2, 6);
+    const auto alone = fresh(2, data, g);
+    gx::onednn::Device d(g, {.batch = 8}, {.lanes = 4, .threads = 2});
+    agreement::load(d, agreement::parameters(g, 1));
+    gradients_of(d, other);
+    gradients_of(d, few);
+    static_cast<void>(d.forward(other.batch(), Mode::evaluate));
+    EXPECT_EQ(gradients_of(d, data), alone);
+}
+TEST(OneDnnDevice, BitsDoNotDependOnWhereTheGradientLies) {
+    const Graph g = gx::graph<gx::LeNet>();
+    const Data data(g, 8, 4);
+    gx::onednn::Device d(g, {.batch = 8}, {.lanes = 2});
+    agreement::load(d, agreement::parameters(g, 1));
+    const auto first = gradients_of(d, data);
+    std::vector<float> memory(first.size() + 17);
+    for (const std::size_t shift : {1, 7, 16}) {
+        const std::span<float> gradients(memory.data() + shift, first.size());
+        static_cast<void>(d.forward(data.batch(1), Mode::train));
+        d.backward(1, gradients, [](std::size_t) {});
+        EXPECT_TRUE(std::ranges::equal(gradients, first)) << "shifted by " << shift;
+    }
+}
+TEST(OneDnnDevice, RanksOnThreadsEqualRanksInTurn) {
+    const Graph g = gx::graph<gx::FashionResNet<8>>();
+    const Data left(g, 6, 1), right(g, 8, 2);
+    const auto rank = [&](const Data& data) {
+        gx::onednn::Device d(g, {.batch = 8});
+        agreement::load(d, agreement::parameters(g, 1));
+        return gradients_of(d, data);
+    };
+    const auto a = rank(left), b = rank(right);
+    std::vector<float> x, y;
+    std::thread one([&] { x = rank(left); }), two([&] { y = rank(right); });
+    one.join(), two.join();
+    EXPECT_EQ(x, a);
+    EXPECT_EQ(y, b);
+}
+
+// ---- Readiness, layout, empty batches -------------------------------------------------
+TEST(OneDnnDevice, GradientsAreFinalFromTheWatermarkOn) {
+    const Graph g = gx::graph<gx::FashionResNet<8>>();
+    gx::onednn::Device d(g, {.batch = 4}, {.lanes = 2});
+    agreement::load(d, agreement::parameters(g, 1));
+    const Data data(g, 4, 4);
+    static_cast<void>(d.forward(data.batch(), Mode::train));
+    std::vector<float> gradients(d.parameters().size()), seen(gradients.size());
+    std::size_t last = gradients.size();
+    int calls = 0;
+    d.backward(1, gradients, [&](std::size_t from) {
+        EXPECT_LT(from, last);
+        std::copy(gradients.begin() + static_cast<std::ptrdiff_t>(from), gradients.begin() + static_cast<std::ptrdiff_t>(last),
+                  seen.begin() + static_cast<std::ptrdiff_t>(from));
+        last = from;
+        ++calls;
+    });
+    EXPECT_EQ(last, 0u);
+    EXPECT_GE(calls, 8);
+    EXPECT_EQ(seen, gradients);
+}
+TEST(OneDnnDevice, LayoutsRoundTripAndPaddingStaysZero) {
+    GraphBuilder b("odd", {3, 8, 8}, 5);
+    int x = b.relu(b.batch_norm(b.conv2d(0, {6, Window::square(3, 1, 1)}, "a"), {}, "n"), "r");
+    x = b.conv2d(x, {10, Window::square(3, 2, 1), 1, true}, "b");
+    b.softmax_cross_entropy(b.linear(b.flatten(x, "f"), 5, true, "l"), 0, "loss");
+    const Graph g = std::move(b).finish();
+    gx::onednn::Device d(g, {.batch = 4});
+    std::vector<float> numbered(static_cast<std::size_t>(g.parameter_elements()));
+    for (std::size_t i = 0; i < numbered.size(); ++i) numbered[i] = static_cast<float>(i + 1);
+    std::vector<float> mine(d.parameters().size());
+    d.from_canonical(numbered, mine);
+    EXPECT_EQ(agreement::canonical(d, mine, g), numbered);
+    std::vector<float> padding(mine.size());  // 1 where nothing of the graph lies
+    std::transform(mine.begin(), mine.end(), padding.begin(), [](float v) { return v == 0 ? 1.0f : 0.0f; });
+    agreement::load(d, agreement::parameters(g, 3));
+    const auto gradients = gradients_of(d, Data(g, 4, 4));
+    for (std::size_t i = 0; i < padding.size(); ++i) EXPECT_EQ(padding[i] * gradients[i], 0) << i;
+    std::size_t next = 0;
+    for (const auto& s : d.slices()) {
+        EXPECT_EQ(s.offset, next);
+        next += s.count;
+    }
+    EXPECT_EQ(next, mine.size());
+}
+TEST(OneDnnDevice, AnEmptyBatchGivesNothing) {
+    const Graph g = gx::graph<gx::LeNet>();
+    gx::onednn::Device d(g, {.batch = 4});
+    agreement::load(d, agreement::parameters(g, 1));
+    const auto report = d.forward({}, Mode::train);
+    EXPECT_EQ(report.loss_sum, 0);
+    EXPECT_TRUE(report.finite);
+    std::vector<float> gradients(d.parameters().size(), 5.0f);
+    std::vector<std::size_t> told;
+    d.backward(1, gradients, [&](std::size_t from) { told.push_back(from); });
+    EXPECT_EQ(told, std::vector<std::size_t>{0});
+    EXPECT_TRUE(std::ranges::all_of(gradients, [](float v) { return v == 0; }));
+}
+
+// ---- Faults -----------------------------------------------------------------------------
+TEST(OneDnnDevice, NamesTheFirstLayerThatIsNotANumber) {
+    const Graph g = gx::graph<gx::FashionResNet<8>>();
+    for (const std::string wanted : {"conv2d", "batch_norm", "linear"}) {
+        gx::onednn::Device d(g, {.batch = 2});
+        gx::reference::Device r(g, {.batch = 2});
+        auto start = agreement::parameters(g, 1);
+        const gx::Op* bad = nullptr;
+        for (const gx::Op& op : g.ops)
+            if (to_string(op.kind) == wanted) bad = &op;
+        ASSERT_NE(bad, nullptr);
+        start[static_cast<std::size_t>(g.parameters[static_cast<std::size_t>(bad->first_parameter)].offset)] =
+            std::numeric_limits<float>::quiet_NaN();
+        agreement::load(d, start), agreement::load(r, start);
+        const Data data(g, 2, 3);
+        EXPECT_FALSE(d.forward(data.batch(), Mode::train).finite);
+        EXPECT_FALSE(r.forward(data.batch(), Mode::train).finite);
+        EXPECT_EQ(d.first_non_finite(), r.first_non_finite());
+        EXPECT_EQ(d.first_non_finite(), wanted + " '" + std::string(bad->name.view()) + "'");
+    }
+}
+TEST(OneDnnDevice, RefusesWhatItDoesNotDo) {
+    GraphBuilder b("flat", {4, 3, 3}, 5);
+    const int x = b.batch_norm(b.flatten(0, "f"), {}, "norm");
+    b.softmax_cross_entropy(b.linear(x, 5, true, "l"), 0, "loss");
+    const Graph g = std::move(b).finish();
+    EXPECT_THROW(gx::onednn::Device(g, {.batch = 2}), gx::Error);
+}
+TEST(OneDnnDeviceDeath, StopsAtALabelOutOfRange) {
+    const Graph g = gx::graph<gx::LeNet>();
+    gx::onednn::Device d(g, {.batch = 2}, {.threads = 1});
+    Data data(g, 2, 1);
+    data.labels[1] = 10;
+    EXPECT_DEATH(static_cast<void>(d.forward(data.batch(), Mode::train)), "label 10 of image 1: expected 0 to 9");
+    Data large(g, 3, 1);
+    EXPECT_DEATH(static_cast<void>(d.forward(large.batch(), Mode::train)), "a batch of 3 images: expected 0 to 2");
+}
