@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <gx/reference/ring.hpp>
+#include <gx/reference/ring_bound.hpp>
 #include <gx/testing/rows.hpp>
 #include <support/generators.hpp>
 #include <support/reduce_on.hpp>
@@ -29,6 +31,27 @@ RC_GTEST_PROP(MultiRing, OfOneIsTheRing, ()) {
     reduce_on<gx::Ring<gx::fp16>>(fabric, ring);
     RC_ASSERT(one == ring);
 }
+
+/// Bitwise the serial reference with its rounding at every hop, and near the exact mean.
+template <int K, class E>
+void equals_the_reference() {
+    const gx::Placement placement = *a_placement();
+    Rows rows = some_rows(placement);
+    const Rows before = rows;
+    std::vector<gx::reference::RingOrder> orders(K);
+    for (int k = 0; k < K; ++k)
+        for (int p = 0; p < placement.ranks(); ++p)
+            orders[static_cast<std::size_t>(k)].push_back(gx::collective::MachineOrder(placement, k).rank_at(p));
+    reduce_on<gx::MultiRing<K, E>>({.ranks = placement.ranks(), .machines = placement.machines}, rows);
+    const auto expected = gx::reference::multi_ring_mean<E, gx::DivideSplit>(before, orders);
+    const auto bound = gx::reference::ring_error_bound<E, gx::DivideSplit>(before, orders);
+    const auto exact = gx::testing::column_means(before);
+    for (const auto& row : rows) RC_ASSERT(row == expected);
+    for (std::size_t i = 0; i < exact.size(); ++i)
+        RC_ASSERT(std::abs(static_cast<double>(expected[i]) - exact[i]) <= bound[i]);
+}
+RC_GTEST_PROP(MultiRing, OfHalvesEqualsTheReference, ()) { equals_the_reference<4, gx::fp16>(); }
+RC_GTEST_PROP(MultiRing, OfFloatsEqualsTheReference, ()) { equals_the_reference<3, gx::fp32>(); }
 
 RC_GTEST_PROP(MultiRing, EqualsTheSerialSumOfSmallIntegers, (std::uint64_t seed)) {
     const int machines = *rc::gen::element(1, 2, 4), ranks = 8;

@@ -7,12 +7,13 @@
 #include <gx/reducer/bucketed.hpp>
 #include <gx/reducer/double_buffered.hpp>
 #include <gx/reducer/ring.hpp>
+#include <gx/reference/ring.hpp>
 #include <gx/testing/rows.hpp>
-#include <support/reduce_on.hpp>
 
 namespace {
 
 using gx::Pipeline;
+using gx::testing::Rows;
 using Ring = gx::Ring<gx::fp16>;
 using Late = gx::DoubleBuffered<Ring>;
 
@@ -100,12 +101,12 @@ void staleness_is_exact() {
     for (std::uint64_t u = 0; u < list.size(); ++u) {
         RC_ASSERT(list[u].first == u);
         const Rows rows = gx::testing::wide_magnitudes(seed + u, 3, elements);
-        for (std::int64_t end = elements; end > 0; end -= bucket) {  // bucket by bucket, on a world of its own
+        for (std::int64_t end = elements; end > 0; end -= bucket) {  // bucket by bucket, serially
             const auto begin = std::max<std::int64_t>(0, end - bucket);
             Rows part(3);
             for (std::size_t r = 0; r < 3; ++r) part[r].assign(rows[r].begin() + begin, rows[r].begin() + end);
-            reduce_on<Ring>({.ranks = 3}, part);
-            RC_ASSERT(std::equal(part[0].begin(), part[0].end(), list[u].second.begin() + begin));
+            const auto mean = gx::reference::ring_mean<gx::fp16, gx::DivideSplit>(part, gx::reference::natural_order(3));
+            RC_ASSERT(std::equal(mean.begin(), mean.end(), list[u].second.begin() + begin));
         }
     }
 }

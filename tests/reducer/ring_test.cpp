@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <gx/reference/ring.hpp>
 #include <support/generators.hpp>
 #include <support/reduce_on.hpp>
 
@@ -38,29 +39,12 @@ TEST(Ring, OneRankIsRoundedToTheWireOnly) {
 }
 
 // ---- Properties ----------------------------------------------------------------------
-/// The same mean, serially: chunk c starts at rank c and goes up.
-template <class E, class D>
-std::vector<float> serial_mean(const Rows& rows) {
-    const int n = static_cast<int>(rows.size());
-    const auto count = static_cast<std::int64_t>(rows[0].size());
-    std::vector<float> mean(rows[0].size());
-    for (int c = 0; c < n; ++c) {
-        const auto chunk = gx::chunk_range(count, n, c);
-        for (auto i = static_cast<std::size_t>(chunk.begin); i < static_cast<std::size_t>(chunk.end); ++i) {
-            const auto wire = [&](int r) { return E::encode(rows[static_cast<std::size_t>(r % n)][i] * D::before(n)); };
-            auto x = wire(c);
-            for (int r = c + 1; r < c + n; ++r) x = E::encode(E::decode(wire(r)) + E::decode(x));
-            mean[i] = E::decode(x) * D::after(n);
-        }
-    }
-    return mean;
-}
-
 template <class E, class D>
 void equals_the_serial_mean() {
     const gx::Placement placement = *a_placement();
     Rows rows = some_rows(placement);
-    const auto expected = serial_mean<E, D>(rows);
+    const auto order = gx::reference::natural_order(placement.ranks());
+    const auto expected = gx::reference::ring_mean<E, D>(rows, order);
     const auto report = reduce_on<gx::Ring<E, D>>({.ranks = placement.ranks(), .machines = placement.machines}, rows);
     for (const auto& row : rows) RC_ASSERT(row == expected);
     RC_ASSERT(report.complete());

@@ -18,70 +18,74 @@
 
 namespace gx {
 
-/// N ranks as threads over shared memory. Each has a second thread, its communication stream.
+namespace detail::threads {
+
+/// What the ranks of one run() share.
+struct Run {
+    PostOffice office;
+    std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+    std::mutex mutex{};
+    std::exception_ptr first_error{};
+
+    void fail(int rank) {  // inside a handler
+        {
+            const std::lock_guard lock(mutex);
+            if (!first_error) first_error = std::current_exception();
+        }
+        office.stop(rank);
+    }
+};
+
+}  // namespace detail::threads
+
+template <class Device>
+class ThreadRank;
+
+/// As many ranks as the placement holds, as threads over shared memory. Each has a second thread,
+/// its communication stream.
 ///
 /// Order:   which rank runs when is the operating system's choice; a reducer's bits don't depend on it.
-/// Threads: N ranks share the machine's cores. `on_start` runs first on every thread of a rank; say
-///          there how many threads its device may use, as in omp_set_num_threads(cores / N).
+/// Threads: ranks share the machine's cores. `on_start` runs first on every thread of a rank; say
+///          there how many threads its device may use, as in omp_set_num_threads(cores / ranks).
 /// Errors:  see World. A wait that meets the deadline, or waits for a rank whose function has
 ///          returned, answers `timed_out` with the rank that is missing, found by following who
 ///          waits for whom; the waits of all other ranks answer `cancelled` with the same rank.
 ///          A message must be waited for before its memory goes away.
 /// Cost:    a message is copied once, from the sender's memory to the receiver's.
-template <int N, class DeviceType = NoDevice>
-class Threads {
-    static_assert(N >= 1, "gx: Threads<0> has no rank to run. Fix: Threads<1> or more.");
-
+template <class Device = NoDevice>
+class ThreadWorld {
 public:
     struct Options {
-        Placement placement{1, N};                             ///< as if they were spread so
+        Placement placement{};                                         ///< as if they were spread so
         std::chrono::nanoseconds deadline = std::chrono::seconds(60);  ///< of one wait
         std::function<void(int rank)> on_start{};
     };
-    class Rank;
+    using Rank = ThreadRank<Device>;
 
-    Threads() : Threads(Options{}) {}
-    explicit Threads(Options options) : options_(std::move(options)) {
-        GX_EXPECT(options_.placement.ranks() == N, "the placement of Threads<N> holds N ranks");
-    }
+    explicit ThreadWorld(Options options) : options_(std::move(options)) {}
 
-    [[nodiscard]] int ranks() const { return N; }
+    [[nodiscard]] int ranks() const { return options_.placement.ranks(); }
     [[nodiscard]] Placement placement() const { return options_.placement; }
 
     void run(FunctionRef<void(Rank&)> f) {
-        Run run{.office{options_.placement, options_.deadline}};
+        detail::threads::Run run{.office{options_.placement, options_.deadline}};
         {
             std::vector<std::jthread> threads;
-            threads.reserve(N);
-            for (int r = 0; r < N; ++r) threads.emplace_back([&, r] { run_rank(run, r, f); });
+            threads.reserve(static_cast<std::size_t>(ranks()));
+            for (int r = 0; r < ranks(); ++r) threads.emplace_back([&, r] { run_rank(run, r, f); });
         }
         if (run.first_error) std::rethrow_exception(run.first_error);
     }
 
 private:
-    struct Run {
-        detail::threads::PostOffice office;
-        std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
-        std::mutex mutex{};
-        std::exception_ptr first_error{};
-
-        void fail(int rank) {  // inside a handler
-            {
-                const std::lock_guard lock(mutex);
-                if (!first_error) first_error = std::current_exception();
-            }
-            office.stop(rank);
-        }
-    };
-
-    void run_rank(Run& run, int r, FunctionRef<void(Rank&)> f) {
+    void run_rank(detail::threads::Run& run, int r, FunctionRef<void(Rank&)> f) {
         try {
             if (options_.on_start) options_.on_start(r);
             Rank rank(run, r, options_.on_start);
             try {
                 f(rank);
             } catch (...) {
-                run.fail(r);
+                run.fail(r);  // before the rank's stream is drained: its waits must end
             }
         } catch (...) {
             run.fail(r);
@@ -93,13 +97,13 @@ private:
 };
 
 /// What f is given: valid on the rank's thread, until f returns.
-template <int N, class DeviceType>
-class Threads<N, DeviceType>::Rank {
+template <class DeviceType>
+class ThreadRank {
 public:
     using Device = DeviceType;
 
     [[nodiscard]] int rank() const { return transport_.rank(); }
-    [[nodiscard]] int ranks() const { return N; }
+    [[nodiscard]] int ranks() const { return transport_.ranks(); }
     [[nodiscard]] detail::threads::Endpoint& transport() { return transport_; }
     [[nodiscard]] detail::threads::Worker& stream() { return stream_; }
     /// Since run() began.
@@ -113,17 +117,36 @@ public:
     }
 
 private:
-    friend Threads;
-    Rank(Run& run, int r, const std::function<void(int)>& on_start)
+    friend ThreadWorld<Device>;
+    ThreadRank(detail::threads::Run& run, int r, const std::function<void(int)>& on_start)
         : run_(&run),
           transport_(run.office, r),
           stream_({.on_start = [&on_start, r] { if (on_start) on_start(r); },
                    .on_error = [&run, r] { run.fail(r); },
                    .on_cancel = [&run, r] { run.office.stop(r); }}) {}
 
-    Run* run_;
+    detail::threads::Run* run_;
     detail::threads::Endpoint transport_;
     detail::threads::Worker stream_;
+};
+
+/// A ThreadWorld of N ranks: on one machine, unless the options spread them.
+template <int N, class Device = NoDevice>
+class Threads : public ThreadWorld<Device> {
+    static_assert(N >= 1, "gx: Threads<0> has no rank to run. Fix: Threads<1> or more.");
+
+public:
+    struct Options {
+        Placement placement{1, N};
+        std::chrono::nanoseconds deadline = std::chrono::seconds(60);
+        std::function<void(int rank)> on_start{};
+    };
+
+    Threads() : Threads(Options{}) {}
+    explicit Threads(Options o)
+        : ThreadWorld<Device>({o.placement, o.deadline, std::move(o.on_start)}) {
+        GX_EXPECT(o.placement.ranks() == N, "the placement of Threads<N> holds N ranks");
+    }
 };
 static_assert(explain_world<Threads<2>>());
 

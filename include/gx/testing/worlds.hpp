@@ -5,24 +5,18 @@
 #include <vector>   // jobs
 
 #include <gx/core/contract.hpp>    // GX_EXPECT
-#include <gx/core/threads.hpp>     // Threads
+#include <gx/core/threads.hpp>     // ThreadWorld
 #include <gx/reducer/concept.hpp>  // Reducer
 #include <gx/testing/rows.hpp>     // Rows
 
 namespace gx::testing {
 
-/// `on(placement, f)` calls f(rank) for every rank of Threads<1> ... Threads<8>. Write another like
-/// it for a world of your own: any callable of this form will do.
+/// `on(placement, f)` calls f(rank) for every rank of a world of threads. Write another like it for
+/// a world of your own: any callable of this form will do.
 struct OnThreads {
     template <class F>
     void operator()(Placement placement, F f) const {
-        GX_EXPECT(placement.ranks() >= 1 && placement.ranks() <= 8, "OnThreads runs 1 to 8 ranks");
-        const auto run = [&]<int N>() {
-            if (N == placement.ranks()) Threads<N>({.placement = placement}).run(f);
-        };
-        [&]<int... n>(std::integer_sequence<int, n...>) {
-            (run.template operator()<n + 1>(), ...);
-        }(std::make_integer_sequence<int, 8>{});
+        ThreadWorld<>({.placement = placement}).run(f);
     }
 };
 
