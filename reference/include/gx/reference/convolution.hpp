@@ -1,6 +1,8 @@
 // Convolution: the seven plain loops, and the same loops again for its gradients.
 #pragma once
 
+#include <cstddef>  // size_t
+
 #include <gx/reference/maps.hpp>  // ReadMaps, WriteMaps
 
 namespace gx::reference {
@@ -14,28 +16,33 @@ struct Kernel {
     int groups = 1;
 };
 
-/// Calls visit(n, o, y, x, c, row, column, k) for every multiply-add of a convolution: output
-/// element (n, o, y, x) takes input element (n, c, row, column) times weight k.
+/// Calls visit(to, from, k) for every multiply-add of a convolution: output element `to` takes
+/// input element `from` times weight k; all three are indices into row-major arrays.
 /// Order: n, o, y, x of the output; then c, y, x of the window; padding is not visited.
 template <class Visit>
 void for_each_tap(const Kernel& kernel, ReadMaps x, int images, ImageShape out, Visit visit) {
     const Window w = kernel.window;
     const int in_group = x.shape.channels / kernel.groups;
     const int out_group = out.channels / kernel.groups;
+    std::size_t to = 0;  // y[n, o, i, j]
     for (int n = 0; n < images; ++n)
         for (int o = 0; o < out.channels; ++o)
             for (int i = 0; i < out.height; ++i)
-                for (int j = 0; j < out.width; ++j)
-                    for (int g = 0; g < in_group; ++g)
-                        for (int u = 0; u < w.height; ++u)
+                for (int j = 0; j < out.width; ++j, ++to)
+                    for (int g = 0; g < in_group; ++g) {
+                        const int c = o / out_group * in_group + g;
+                        for (int u = 0; u < w.height; ++u) {
+                            const int row = i * w.stride - w.pad_height + u;
+                            if (row < 0 || row >= x.shape.height) continue;
+                            const int left = j * w.stride - w.pad_width;
+                            const std::size_t from = x.index(n, c, row, 0);
+                            const int k = ((o * in_group + g) * w.height + u) * w.width;
                             for (int v = 0; v < w.width; ++v) {
-                                const int row = i * w.stride - w.pad_height + u;
-                                const int column = j * w.stride - w.pad_width + v;
-                                if (!x.contains(row, column)) continue;
-                                const int c = o / out_group * in_group + g;
-                                const int k = ((o * in_group + g) * w.height + u) * w.width + v;
-                                visit(n, o, i, j, c, row, column, k);
+                                if (left + v < 0 || left + v >= x.shape.width) continue;
+                                visit(to, from + std::size_t(left + v), std::size_t(k + v));
                             }
+                        }
+                    }
 }
 
 /// y[n, o, i, j] = bias[o] +
@@ -49,8 +56,8 @@ inline void convolve(const Kernel& kernel, ReadMaps x, WriteMaps y) {
                 for (int j = 0; j < y.shape.width; ++j)
                     y(n, o, i, j) = kernel.bias ? kernel.bias[o] : 0.0;
     for_each_tap(kernel, x, y.images, y.shape,
-                 [&](int n, int o, int i, int j, int c, int row, int column, int k) {
-                     y(n, o, i, j) += kernel.weight[k] * x(n, c, row, column);
+                 [&](std::size_t to, std::size_t from, std::size_t k) {
+                     y.data[to] += kernel.weight[k] * x.data[from];
                  });
 }
 
@@ -59,9 +66,9 @@ inline void convolve(const Kernel& kernel, ReadMaps x, WriteMaps y) {
 inline void convolve_backward(const Kernel& kernel, ReadMaps x, ReadMaps dy, WriteMaps dx,
                               double* dweight, double* dbias) {
     for_each_tap(kernel, x, dy.images, dy.shape,
-                 [&](int n, int o, int i, int j, int c, int row, int column, int k) {
-                     dx(n, c, row, column) += kernel.weight[k] * dy(n, o, i, j);
-                     dweight[k] += x(n, c, row, column) * dy(n, o, i, j);
+                 [&](std::size_t to, std::size_t from, std::size_t k) {
+                     dx.data[from] += kernel.weight[k] * dy.data[to];
+                     dweight[k] += x.data[from] * dy.data[to];
                  });
     if (dbias == nullptr) return;
     for (int n = 0; n < dy.images; ++n)

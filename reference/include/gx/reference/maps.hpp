@@ -17,8 +17,11 @@ struct Maps {
     [[nodiscard]] std::size_t elements() const {
         return static_cast<std::size_t>(images) * static_cast<std::size_t>(shape.elements());
     }
+    [[nodiscard]] std::size_t index(int n, int c, int y, int x) const {
+        return ((std::size_t(n) * shape.channels + c) * shape.height + y) * shape.width + x;
+    }
     [[nodiscard]] T& operator()(int n, int c, int y, int x) const {
-        return data[((std::size_t(n) * shape.channels + c) * shape.height + y) * shape.width + x];
+        return data[index(n, c, y, x)];
     }
     [[nodiscard]] bool contains(int y, int x) const {
         return y >= 0 && y < shape.height && x >= 0 && x < shape.width;
