@@ -1,5 +1,5 @@
 // Watch a ring all-reduce step by step: four ranks with one number a chunk, sums in letters.
-// Rank r starts with chunks r0 r1 r2 r3; "a+b" in a chunk means that both have been added there.
+// Four ranks a, b, c, d hold four chunks each; "da" in a chunk: what d held, plus what a holds.
 // Run:     build/dev/examples/02_ring_step_by_step
 // Prints:  step  rank a               rank b               rank c               rank d
 //          start a a a a              b b b b              c c c c              d d d d

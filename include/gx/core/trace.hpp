@@ -21,10 +21,13 @@ struct Span {
     std::int64_t index = 0;  ///< of the step or the bucket
 };
 
-/// Collects spans. Whoever has no sink spends one test of a pointer on each.
+/// Collects spans while it is recording. Whoever has no sink spends one test of a pointer on each.
 struct TraceSink {
     std::vector<Span> spans{};
-    void add(const Span& span) { spans.push_back(span); }
+    bool recording = true;
+    void add(const Span& span) {
+        if (recording) spans.push_back(span);
+    }
 };
 
 }  // namespace gx

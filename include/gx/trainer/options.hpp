@@ -22,7 +22,7 @@ struct TrainerOptions {
     std::filesystem::path output{};  ///< folder for checkpoints; empty writes none
     std::filesystem::path resume{};  ///< checkpoint to go on from; empty starts anew
     bool evaluate = true;            ///< run the test set after each epoch
-    int trace_steps = 6;             ///< steps at the end of the first epoch kept for the timeline
+    int trace_steps = 3;             ///< steps at the end of the first epoch kept for the timeline
     Progress::Style progress = Progress::Style::silent;
 };
 

@@ -42,6 +42,7 @@ struct Job {
     Plan plan;
     const Checkpoint* resume;    ///< nullptr: start anew
     double timed_images = 1;     ///< images on the clock for each one trained
+    TraceSink* trace = nullptr;  ///< of the world, where it has one
 };
 
 template <class R, class S, class O, class L, class Scale, class Options, class Rank>
@@ -79,13 +80,11 @@ private:
     }
     /// Buckets are meant in bytes of the timed model, where the clock is charged for another one.
     [[nodiscard]] std::int64_t bucket_elements() const {
-        if constexpr (requires { R::bucket_elements; }) {
-            if constexpr (requires { device_->stretch(); }) {
-                const auto real = double(R::bucket_elements) / device_->stretch();
-                return std::max<std::int64_t>(1, static_cast<std::int64_t>(real));
-            }
-        }
-        return 0;
+        if constexpr (requires { R::bucket_elements; } && requires { device_->stretch(); })
+            if (R::bucket_elements > 0)
+                return std::max(std::int64_t{1}, static_cast<std::int64_t>(
+                                                     double(R::bucket_elements) / device_->stretch()));
+        return 0;  // what R asks for, or the whole gradient
     }
 
     // ---- Starting ------------------------------------------------------------------------
@@ -132,11 +131,12 @@ private:
         rows_.clear();
         epoch_begin_seconds_ = seconds_;
         for (std::int64_t s = 0; s < steps; ++s) {
-            tracing_ = epoch == 0 && s >= steps - o_.trace_steps;
+            trace(epoch == 0 && s >= steps - o_.trace_steps);
             train_step(s);
             progress_.update(step_, fmt::format("epoch {}/{}  loss {:.3f}", epoch + 1, o_.epochs,
                                                 sums_[3 * std::size_t(s)] / std::max(1.0, sums_[3 * std::size_t(s) + 2])));
         }
+        trace(false);
         const Nanoseconds begin = rank_.now();
         if (epoch + 1 == o_.epochs)
             while (const auto late = pipeline_.drain()) apply(*late);
@@ -313,8 +313,14 @@ private:
     Nanoseconds account(double& where, Nanoseconds begin, const char* name) {
         const Nanoseconds now = rank_.now();
         where += seconds(now - begin);
-        if (tracing_) spans_.push_back({rank_.rank(), Track::compute, name, begin, now, step_});
+        const Span span{rank_.rank(), Track::compute, name, begin, now, step_};
+        if (job_.trace) job_.trace->add(span);
+        else if (tracing_) spans_.push_back(span);
         return now;
+    }
+    void trace(bool on) {
+        tracing_ = on;
+        if (job_.trace && rank_.rank() == 0) job_.trace->recording = on;
     }
     void close_books() {
         breakdown_.idle = std::max(0.0, seconds_ - breakdown_.compute - breakdown_.input -

@@ -69,11 +69,19 @@ inline constexpr const char* style =
                        {"compute", "exposed communication", "input", "idle"}, rows);
 }
 
+/// A phase of a step or a reduction; not one of the kernels or messages in it.
+[[nodiscard]] inline bool is_phase(const Span& s) {
+    if (s.track != Track::compute) return s.track == Track::communication;
+    for (const char* phase : {"FORWARD", "BACKWARD", "UPDATE", "INPUT", "WAIT_FOR_ALLREDUCE"})
+        if (s.name.view() == phase) return true;
+    return false;
+}
+
 /// The last traced step and a half of rank 0, one strip a track.
 [[nodiscard]] inline std::string timeline(const RunRecord& r, double shown_ms) {
     std::int64_t end = 0;
     for (const Span& s : r.spans)
-        if (s.rank == 0) end = std::max<std::int64_t>(end, s.end.count());
+        if (s.rank == 0 && s.track == Track::compute) end = std::max<std::int64_t>(end, s.end.count());
     if (end == 0) return "";
     const double begin = double(end) - shown_ms * 1e6;
     constexpr double width = 980, left = 100;
@@ -84,7 +92,7 @@ inline constexpr const char* style =
     for (std::size_t t = 0; t < tracks.size(); ++t)
         svg += fmt::format("<text class=\"l\" x=\"0\" y=\"{}\">{}</text>\n", 33 + 24 * t, tracks[t]);
     for (const Span& s : r.spans) {
-        if (s.rank != 0 || s.track == Track::network || double(s.end.count()) < begin) continue;
+        if (s.rank != 0 || !is_phase(s) || double(s.end.count()) < begin) continue;
         const bool waits = s.name.view().starts_with("WAIT");
         const double from = std::max(0.0, double(s.begin.count()) - begin), to = double(s.end.count()) - begin;
         const bool communicates = s.track == Track::communication;

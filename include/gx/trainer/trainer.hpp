@@ -102,13 +102,21 @@ public:
         RunRecord record = describe(world, options);
         const Account before = account(world);
         const double timed = before.timed_batch > 0 ? double(before.timed_batch) / options.batch : 1.0;
-        const detail::trainer::Job<Options> job{options, graph, data, plan, resume ? &*resume : nullptr, timed};
+        TraceSink sink{.recording = false};
+        constexpr bool traces = requires { world.trace_to(&sink); };
+        if constexpr (traces) world.trace_to(&sink);
+        const detail::trainer::Job<Options> job{options, graph, data, plan, resume ? &*resume : nullptr, timed,
+                                                traces ? &sink : nullptr};
         world.run([&](auto& rank) {
             using Rank = std::remove_cvref_t<decltype(rank)>;
             RunRecord other;  // ranks but the first keep their books for themselves
             detail::trainer::RankTraining<R, S, O, L, Scale, Options, Rank>(
                 job, rank, rank.rank() == 0 ? record : other).run();
         });
+        if constexpr (traces) {
+            world.trace_to(nullptr);
+            record.spans = std::move(sink.spans);
+        }
         summarise(record, account(world), data.train.count() * options.epochs, timed);
         record.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         return record;

@@ -1,11 +1,13 @@
 // sim::Cluster: ranks as fibers in one thread, on a simulated network, in virtual time.
 #pragma once
 
+#include <cmath>     // lround
 #include <cstdint>   // uint64_t
 #include <memory>    // unique_ptr
 #include <optional>  // the timed graph
 #include <vector>    // ranks
 
+#include <gx/core/account.hpp>       // Account
 #include <gx/core/function_ref.hpp>  // FunctionRef
 #include <gx/core/units.hpp>         // Nanoseconds
 #include <gx/core/world.hpp>         // World, NoDevice
@@ -64,6 +66,12 @@ public:
     [[nodiscard]] const ClusterOptions& options() const { return options_; }
 
     void run(FunctionRef<void(Rank&)> f);
+
+    /// Spans of the next run go to `sink`; nullptr: nowhere. Kernels, reductions and messages.
+    void trace_to(TraceSink* sink) { options_.trace = sink; }
+
+    /// What a report says of this cluster, and of the last run.
+    [[nodiscard]] Account account() const;
 
     [[nodiscard]] Nanoseconds elapsed() const { return last().engine.now(); }
     [[nodiscard]] std::uint64_t event_hash() const { return last().engine.event_hash(); }
@@ -188,6 +196,37 @@ void Cluster<Inner>::run(FunctionRef<void(Rank&)> f) {
                                          [&rank, f] { rank.live(f); });
     }
     run_->engine.run();
+}
+
+template <class Inner>
+Account Cluster<Inner>::account() const {
+    const auto gbit = [](BytesPerSecond r) { return std::to_string(std::lround(r.count * 8e-9)); };
+    Account a{.world = "simulated: " + std::string(spec_.name.view()) + ", " +
+                       std::to_string(ranks()) + " GPUs",
+              .clock = "virtual",
+              .timed_batch = options_.timed_batch,
+              .price = {spec_.machine.price.count * spec_.machines}};
+    const std::string precision = options_.compute == Precision::fp32 ? "fp32" : "mixed precision";
+    if (options_.timed_as || options_.timed_batch > 0) {
+        a.timed_as = options_.timed_as ? std::string(options_.timed_as->name.view())
+                                       : std::string("the trained network");
+        if (options_.timed_batch > 0)
+            a.timed_as += ", " + std::to_string(options_.timed_batch) + " images a GPU and step";
+        a.timed_as += ", " + precision + " on " + std::string(spec_.machine.gpu.name.view());
+    }
+    a.notes.push_back("Kernels: a roofline of flops and bytes on " +
+                      std::string(spec_.machine.gpu.name.view()) + ", " + precision +
+                      ", with the efficiencies that gx/sim/machines.hpp gives and sources.");
+    a.notes.push_back("Network: fluid flows with max-min fair shares; " +
+                      gbit(spec_.machine.nic_line_rate) + " Gbit/s a machine, goodput " +
+                      std::to_string(spec_.goodput).substr(0, 5) + ", at most " +
+                      (spec_.flow_cap.count > 0 ? gbit(spec_.flow_cap) + " Gbit/s" : "the line rate") +
+                      " a flow, latency " + std::to_string(spec_.latency.count() / 1000) + " us.");
+    if (options_.compute_jitter > 0)
+        a.notes.push_back("Jitter: every pass takes up to " + std::to_string(options_.compute_jitter) +
+                          " of its time more or less, uniformly, from the seed.");
+    if (run_) a.event_hash = event_hash();
+    return a;
 }
 
 static_assert(explain_world<Cluster<>>());

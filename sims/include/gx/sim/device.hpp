@@ -129,6 +129,13 @@ public:
         return static_cast<int>((images + batch_ - 1) / batch_);
     }
     [[nodiscard]] const TimedGraph& times() const { return times_; }
+    /// Elements of a timed gradient for each element of a trained one.
+    [[nodiscard]] double stretch() const {
+        const auto timed = static_cast<double>(timed_graph_.parameter_elements());
+        return ready_.empty() || !rank_.options().timed_as
+                   ? 1.0
+                   : timed / static_cast<double>(inner_.parameters().size());
+    }
 
 private:
     [[nodiscard]] const GpuSpec& gpu() const { return rank_.spec().machine.gpu; }

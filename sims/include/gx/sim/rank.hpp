@@ -114,7 +114,7 @@ private:
             engine_.fail(rank_, error_);
         }
         busy_.communication += engine_.now() - begin;
-        if (trace_) trace_->add({rank_, Track::communication, "task", begin, engine_.now()});
+        if (trace_) trace_->add({rank_, Track::communication, "ALLREDUCE", begin, engine_.now()});
     }
 
     int rank_;

@@ -1,9 +1,7 @@
-// Where a rank's virtual time went: totals always, and a record of every interval when asked.
+// Where a rank's virtual time went: totals always, and spans for a gx::TraceSink when asked.
 #pragma once
 
-#include <vector>  // spans
-
-#include <gx/core/label.hpp>  // Label
+#include <gx/core/trace.hpp>  // Span, Track, TraceSink
 #include <gx/core/units.hpp>  // Nanoseconds
 
 namespace gx::sim {
@@ -45,20 +43,8 @@ struct Busy {
     }
 };
 
-enum class Track : unsigned char { compute, communication, network };
-
-/// An interval on one track of one rank; a message lies on its sender's network track.
-struct Span {
-    int rank = 0;
-    Track track = Track::compute;
-    Label name{};
-    Nanoseconds begin{}, end{};
-};
-
-/// Collects spans. A cluster without a sink spends one test of a pointer on each.
-struct TraceSink {
-    std::vector<Span> spans{};
-    void add(const Span& span) { spans.push_back(span); }
-};
+using gx::Span;
+using gx::TraceSink;
+using gx::Track;
 
 }  // namespace gx::sim
