@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 #include <gx/core/error.hpp>
 
@@ -69,7 +72,9 @@ void channels_keep_their_order(const std::vector<int>& channels) {
         std::vector<std::size_t> order(channels.size());
         std::iota(order.begin(), order.end(), std::size_t{0});
         if (rank.rank() == 1)  // receives by channel, so in another order than they are sent
-            std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return channels[a] < channels[b]; });
+            std::sort(order.begin(), order.end(), [&](auto a, auto b) {
+                return std::pair(channels[a], a) < std::pair(channels[b], b);
+            });
         for (const std::size_t i : order)
             requests.push_back(rank.rank() == 0 ? rank.transport().send(1, channels[i], out(numbers[i]))
                                                 : rank.transport().receive(0, channels[i], in(got[i])));

@@ -21,7 +21,7 @@ using Late = gx::DoubleBuffered<Ring>;
 struct Noting {
     using wire_type = gx::fp32;
     static constexpr int channels = 1, staleness = 0;
-    static constexpr bool asynchronous = true;
+    [[maybe_unused]] static constexpr bool asynchronous = true;
     std::vector<std::size_t>* lengths = nullptr;
     void reserve(gx::Placement, std::int64_t) {}
     gx::ReduceReport all_reduce(gx::Transport auto&, std::span<float> bucket) {
@@ -32,7 +32,7 @@ struct Noting {
 };
 /// The same, but not beside the computation.
 struct NotingNow : Noting {
-    static constexpr bool asynchronous = false;
+    [[maybe_unused]] static constexpr bool asynchronous = false;
 };
 
 // ---- Buckets, worked by hand: 10 elements in buckets of 4, from the end -------------------

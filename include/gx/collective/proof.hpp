@@ -51,7 +51,7 @@ namespace detail {
 class Symbols {
 public:
     constexpr Symbols(int ranks, int chunks)
-        : ranks_(ranks), chunks_(chunks), counts_(index(ranks, 0)), sent_(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)) {
+        : ranks_(ranks), chunks_(chunks), counts_(index(ranks, 0), std::uint8_t{0}), sent_(slot(ranks), std::uint8_t{0}) {
         for (int r = 0; r < ranks; ++r)
             for (int c = 0; c < chunks; ++c) counts_[index(r, c) + static_cast<std::size_t>(r)] = 1;
     }
