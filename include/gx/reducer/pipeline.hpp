@@ -189,7 +189,11 @@ private:
     [[nodiscard]] Slot& slot(std::uint64_t gradient) { return slots_[gradient % slots_.size()]; }
 
     template <class S, class T>
-    void bind(S& stream, T& link) {
+    void bind(S& stream, T& link) {  // once: tasks in flight read link_
+        if (stream_ != nullptr) {
+            GX_EXPECT(stream_ == &stream && link_ == &link, "one pipeline, one stream and one transport");
+            return;
+        }
         stream_ = &stream;
         link_ = &link;
         wait_ = [](void* s, Event e) { static_cast<S*>(s)->wait(e); };
