@@ -7,10 +7,10 @@
 #include <cmath>      // sqrt
 #include <vector>     // data
 
-#include <gx/core/rng.hpp>           // Rng
-#include <gx/model/graph.hpp>        // Graph
-#include <gx/model/init.hpp>         // initial_parameters
-#include <gx/reference/device.hpp>   // the oracle
+#include <gx/core/rng.hpp>          // Rng
+#include <gx/model/graph.hpp>       // Graph
+#include <gx/model/init.hpp>        // initial_parameters
+#include <gx/reference/device.hpp>  // the oracle
 
 namespace agreement {
 
@@ -20,11 +20,12 @@ struct Data {
     std::vector<std::int32_t> labels;
     Data(const gx::Graph& g, int count, std::uint64_t seed) {
         const gx::Rng x(seed, "images"), y(seed, "labels");
-        images.resize(static_cast<std::size_t>(count) * static_cast<std::size_t>(g.input.elements()));
+        images.resize(static_cast<std::size_t>(count) *
+                      static_cast<std::size_t>(g.input.elements()));
         for (std::size_t i = 0; i < images.size(); ++i) images[i] = x.normal(i);
         for (int n = 0; n < count; ++n)
-            labels.push_back(static_cast<std::int32_t>(y.below(static_cast<std::uint64_t>(n),
-                                                               static_cast<std::uint64_t>(g.classes))));
+            labels.push_back(static_cast<std::int32_t>(
+                y.below(static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(g.classes))));
     }
     [[nodiscard]] gx::Batch batch(std::uint64_t draw = 0) const {
         return {images, labels, static_cast<int>(labels.size()), draw};
@@ -37,7 +38,8 @@ inline std::vector<float> parameters(const gx::Graph& g, std::uint64_t seed) {
     gx::initial_parameters(g, seed, all);
     const gx::Rng r(seed, "affine");
     for (const gx::Parameter& p : g.parameters)
-        for (std::int64_t i = p.offset; p.role != gx::ParameterRole::weight && i < p.offset + p.count; ++i) {
+        for (std::int64_t i = p.offset;
+             p.role != gx::ParameterRole::weight && i < p.offset + p.count; ++i) {
             const auto k = static_cast<std::size_t>(i);
             all[k] = (p.role == gx::ParameterRole::gamma ? 1.0f : 0.0f) + 0.3f * r.normal(k);
         }
@@ -87,7 +89,8 @@ inline double bound(const gx::Graph& g, int count, double growth = 1) {
     for (const gx::Op& op : g.ops) {
         const gx::ImageShape out = g.tensors[static_cast<std::size_t>(op.output)];
         double fan_in = 1;
-        if (op.parameter_count > 0) fan_in = g.parameters[static_cast<std::size_t>(op.first_parameter)].fan_in;
+        if (op.parameter_count > 0)
+            fan_in = g.parameters[static_cast<std::size_t>(op.first_parameter)].fan_in;
         const double factor = op.kind == gx::OpKind::conv2d ? winograd * winograd : 1;
         squares += factor * 2 * fan_in + static_cast<double>(count) * out.height * out.width;
     }
@@ -95,8 +98,8 @@ inline double bound(const gx::Graph& g, int count, double growth = 1) {
 }
 
 /// One training step on both, from the same parameters.
-inline Apart step(const gx::Graph& g, gx::onednn::Device& fast, gx::reference::Device& slow, const Data& data,
-                  float scale = 0.25f) {
+inline Apart step(const gx::Graph& g, gx::onednn::Device& fast, gx::reference::Device& slow,
+                  const Data& data, float scale = 0.25f) {
     const auto a = fast.forward(data.batch(3), gx::Mode::train);
     const auto b = slow.forward(data.batch(3), gx::Mode::train);
     const auto logits = fast.logits();

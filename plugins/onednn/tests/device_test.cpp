@@ -33,90 +33,152 @@ struct Layer {
 Graph lower(const Layer& layer, double smoothing = 0) {
     GraphBuilder b(layer.name, layer.input, 7);
     int x = layer.append(b, 0);
-    if (b.shape(x) != gx::ImageShape{7, 1, 1}) x = b.linear(b.flatten(x, "flatten"), 7, true, "last");
+    if (b.shape(x) != gx::ImageShape{7, 1, 1})
+        x = b.linear(b.flatten(x, "flatten"), 7, true, "last");
     b.softmax_cross_entropy(x, smoothing, "loss");
     return std::move(b).finish();
 }
 
 int conv(GraphBuilder& b, int x, int channels, Window w, bool bias = false, int groups = 1) {
-    static constexpr std::array names{"conv0", "conv1", "conv2", "conv3", "conv4", "conv5", "conv6"};
+    static constexpr std::array names{"conv0", "conv1", "conv2", "conv3",
+                                      "conv4", "conv5", "conv6"};
     return b.conv2d(x, {channels, w, groups, bias}, names[static_cast<std::size_t>(x % 7)]);
 }
 
 const std::vector<Layer>& layers() {
     static const std::vector<Layer> all{
-        {"linear", {9, 1, 1}, [](GraphBuilder& b, int x) { return b.linear(x, 7, true, "linear"); }},
-        {"linear without bias", {40, 1, 1}, [](GraphBuilder& b, int x) { return b.linear(x, 7, false, "linear"); }},
-        {"two linears", {3, 5, 5}, [](GraphBuilder& b, int x) {
+        {"linear",
+         {9, 1, 1},
+         [](GraphBuilder& b, int x) { return b.linear(x, 7, true, "linear"); }},
+        {"linear without bias",
+         {40, 1, 1},
+         [](GraphBuilder& b, int x) { return b.linear(x, 7, false, "linear"); }},
+        {"two linears",
+         {3, 5, 5},
+         [](GraphBuilder& b, int x) {
              x = b.relu(b.linear(b.flatten(x, "f"), 33, true, "one"), "relu");
              return b.linear(x, 7, true, "two");
          }},
-        {"stem of 1 channel", {1, 9, 9}, [](GraphBuilder& b, int x) { return conv(b, x, 16, Window::square(3, 1, 1)); }},
-        {"stem of 3 channels", {3, 10, 8}, [](GraphBuilder& b, int x) { return conv(b, x, 6, Window::square(5, 2, 2), true); }},
-        {"input of 5 channels", {5, 7, 7}, [](GraphBuilder& b, int x) { return conv(b, x, 20, Window::square(3, 1, 1), true); }},
-        {"3x3 after 3x3", {3, 12, 12}, [](GraphBuilder& b, int x) {
+        {"stem of 1 channel",
+         {1, 9, 9},
+         [](GraphBuilder& b, int x) { return conv(b, x, 16, Window::square(3, 1, 1)); }},
+        {"stem of 3 channels",
+         {3, 10, 8},
+         [](GraphBuilder& b, int x) { return conv(b, x, 6, Window::square(5, 2, 2), true); }},
+        {"input of 5 channels",
+         {5, 7, 7},
+         [](GraphBuilder& b, int x) { return conv(b, x, 20, Window::square(3, 1, 1), true); }},
+        {"3x3 after 3x3",
+         {3, 12, 12},
+         [](GraphBuilder& b, int x) {
              return conv(b, conv(b, x, 16, Window::square(3, 1, 1)), 32, Window::square(3, 1, 1));
          }},
-        {"odd channels", {3, 9, 9}, [](GraphBuilder& b, int x) {
-             return conv(b, conv(b, x, 6, Window::square(3, 1, 1), true), 10, Window::square(3, 1, 1), true);
+        {"odd channels",
+         {3, 9, 9},
+         [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 6, Window::square(3, 1, 1), true), 10,
+                         Window::square(3, 1, 1), true);
          }},
-        {"strided", {3, 11, 11}, [](GraphBuilder& b, int x) {
+        {"strided",
+         {3, 11, 11},
+         [](GraphBuilder& b, int x) {
              return conv(b, conv(b, x, 16, Window::square(3, 1, 1)), 24, Window::square(3, 2, 1));
          }},
-        {"1x1 strided", {3, 8, 8}, [](GraphBuilder& b, int x) {
+        {"1x1 strided",
+         {3, 8, 8},
+         [](GraphBuilder& b, int x) {
              return conv(b, conv(b, x, 16, Window::square(3, 1, 1)), 32, Window::square(1, 2, 0));
          }},
-        {"two groups", {3, 8, 8}, [](GraphBuilder& b, int x) {
-             return conv(b, conv(b, x, 32, Window::square(3, 1, 1)), 64, Window::square(3, 1, 1), true, 2);
+        {"two groups",
+         {3, 8, 8},
+         [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 32, Window::square(3, 1, 1)), 64, Window::square(3, 1, 1),
+                         true, 2);
          }},
-        {"a group for each channel", {3, 8, 8}, [](GraphBuilder& b, int x) {
-             return conv(b, conv(b, x, 16, Window::square(3, 1, 1)), 16, Window::square(3, 1, 1), false, 16);
+        {"a group for each channel",
+         {3, 8, 8},
+         [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 16, Window::square(3, 1, 1)), 16, Window::square(3, 1, 1),
+                         false, 16);
          }},
-        {"norm of the input", {3, 6, 6}, [](GraphBuilder& b, int x) { return b.batch_norm(x, {}, "norm"); }},
-        {"norm", {3, 6, 6}, [](GraphBuilder& b, int x) {
+        {"norm of the input",
+         {3, 6, 6},
+         [](GraphBuilder& b, int x) { return b.batch_norm(x, {}, "norm"); }},
+        {"norm",
+         {3, 6, 6},
+         [](GraphBuilder& b, int x) {
              return b.batch_norm(conv(b, x, 16, Window::square(3, 1, 1)), {}, "norm");
          }},
-        {"norm and relu", {3, 6, 6}, [](GraphBuilder& b, int x) {
+        {"norm and relu",
+         {3, 6, 6},
+         [](GraphBuilder& b, int x) {
              x = b.relu(b.batch_norm(conv(b, x, 20, Window::square(3, 1, 1)), {}, "norm"), "relu");
              return conv(b, x, 16, Window::square(3, 1, 1));
          }},
-        {"norm, add, relu", {3, 6, 6}, [](GraphBuilder& b, int x) {
-             x = b.relu(b.batch_norm(conv(b, x, 16, Window::square(3, 1, 1)), {}, "norm0"), "relu0");
+        {"norm, add, relu",
+         {3, 6, 6},
+         [](GraphBuilder& b, int x) {
+             x = b.relu(b.batch_norm(conv(b, x, 16, Window::square(3, 1, 1)), {}, "norm0"),
+                        "relu0");
              const int y = b.batch_norm(conv(b, x, 16, Window::square(3, 1, 1)), {}, "norm1");
              return conv(b, b.relu(b.add(x, y, "add"), "relu1"), 16, Window::square(3, 1, 1));
          }},
-        {"norm, add", {3, 6, 6}, [](GraphBuilder& b, int x) {
+        {"norm, add",
+         {3, 6, 6},
+         [](GraphBuilder& b, int x) {
              x = conv(b, x, 16, Window::square(3, 1, 1));
-             return b.add(b.batch_norm(conv(b, x, 16, Window::square(3, 1, 1)), {}, "norm"), x, "add");
+             return b.add(b.batch_norm(conv(b, x, 16, Window::square(3, 1, 1)), {}, "norm"), x,
+                          "add");
          }},
-        {"add of two norms", {3, 6, 6}, [](GraphBuilder& b, int x) {
+        {"add of two norms",
+         {3, 6, 6},
+         [](GraphBuilder& b, int x) {
              x = b.relu(conv(b, x, 16, Window::square(3, 1, 1)), "relu0");
              const int y = b.batch_norm(conv(b, x, 32, Window::square(3, 2, 1)), {}, "norm1");
              const int z = b.batch_norm(conv(b, x, 32, Window::square(1, 2, 0)), {}, "norm2");
              return b.relu(b.add(y, z, "add"), "relu1");
          }},
-        {"three readers", {3, 6, 6}, [](GraphBuilder& b, int x) {
-             x = b.relu(b.batch_norm(conv(b, x, 16, Window::square(3, 1, 1)), {}, "norm0"), "relu0");
-             const int y = conv(b, x, 16, Window::square(3, 1, 1)), z = conv(b, x, 16, Window::square(1, 1, 0));
+        {"three readers",
+         {3, 6, 6},
+         [](GraphBuilder& b, int x) {
+             x = b.relu(b.batch_norm(conv(b, x, 16, Window::square(3, 1, 1)), {}, "norm0"),
+                        "relu0");
+             const int y = conv(b, x, 16, Window::square(3, 1, 1)),
+                       z = conv(b, x, 16, Window::square(1, 1, 0));
              return b.add(b.add(x, y, "add0"), z, "add1");
          }},
-        {"largest of 3x3", {3, 11, 11}, [](GraphBuilder& b, int x) {
-             return b.max_pool(b.relu(conv(b, x, 20, Window::square(3, 1, 1)), "relu"), Window::square(3, 2, 1), "pool");
+        {"largest of 3x3",
+         {3, 11, 11},
+         [](GraphBuilder& b, int x) {
+             return b.max_pool(b.relu(conv(b, x, 20, Window::square(3, 1, 1)), "relu"),
+                               Window::square(3, 2, 1), "pool");
          }},
-        {"largest of the input", {2, 8, 8}, [](GraphBuilder& b, int x) {
-             return conv(b, b.max_pool(x, Window::square(2, 2, 0), "pool"), 16, Window::square(3, 1, 1));
+        {"largest of the input",
+         {2, 8, 8},
+         [](GraphBuilder& b, int x) {
+             return conv(b, b.max_pool(x, Window::square(2, 2, 0), "pool"), 16,
+                         Window::square(3, 1, 1));
          }},
-        {"mean of 3x3", {3, 9, 9}, [](GraphBuilder& b, int x) {
-             return b.avg_pool(conv(b, x, 20, Window::square(3, 1, 1)), Window::square(3, 2, 1), "pool");
+        {"mean of 3x3",
+         {3, 9, 9},
+         [](GraphBuilder& b, int x) {
+             return b.avg_pool(conv(b, x, 20, Window::square(3, 1, 1)), Window::square(3, 2, 1),
+                               "pool");
          }},
-        {"mean of all", {3, 9, 9}, [](GraphBuilder& b, int x) {
+        {"mean of all",
+         {3, 9, 9},
+         [](GraphBuilder& b, int x) {
              return b.global_avg_pool(conv(b, x, 7, Window::square(3, 1, 1)), "pool");
          }},
-        {"dropout", {3, 6, 6}, [](GraphBuilder& b, int x) {
+        {"dropout",
+         {3, 6, 6},
+         [](GraphBuilder& b, int x) {
              x = b.dropout(b.relu(conv(b, x, 20, Window::square(3, 1, 1)), "relu"), 0.4, "drop0");
              return b.dropout(b.linear(b.flatten(x, "f"), 24, true, "middle"), 0.25, "drop1");
          }},
-        {"dropout of the input", {3, 6, 6}, [](GraphBuilder& b, int x) {
+        {"dropout of the input",
+         {3, 6, 6},
+         [](GraphBuilder& b, int x) {
              return conv(b, b.dropout(x, 0.5, "drop"), 16, Window::square(3, 1, 1));
          }},
     };
@@ -204,8 +266,9 @@ TEST_P(OneDnnLayer, AgreesWithTheReference) {
         for (const int count : {5, 3, 4, 1}) {
             const auto far = agreement::step(g, fast, slow, Data(g, count, 21));
             const double limit = agreement::bound(g, count);
-            EXPECT_LE(far.most(), limit) << layer.name << ", " << count << " images: loss " << far.loss << ", logits "
-                                         << far.logits << ", gradients " << far.gradients << ", statistics " << far.statistics;
+            EXPECT_LE(far.most(), limit) << layer.name << ", " << count << " images: loss "
+                                         << far.loss << ", logits " << far.logits << ", gradients "
+                                         << far.gradients << ", statistics " << far.statistics;
             EXPECT_TRUE(far.same_hits) << layer.name;
         }
     }
@@ -223,18 +286,21 @@ void expect_agreement(bool winograd) {
     for (const int count : {4, 3}) {
         const auto far = agreement::step(g, fast, slow, Data(g, count, 8));
         EXPECT_LE(far.most(), agreement::bound(g, count))
-            << count << " images: loss " << far.loss << ", logits " << far.logits << ", gradients " << far.gradients
-            << ", statistics " << far.statistics;
+            << count << " images: loss " << far.loss << ", logits " << far.logits << ", gradients "
+            << far.gradients << ", statistics " << far.statistics;
     }
     const Data data(g, 4, 9);
-    const auto a = fast.forward(data.batch(), Mode::evaluate), b = slow.forward(data.batch(), Mode::evaluate);
+    const auto a = fast.forward(data.batch(), Mode::evaluate),
+               b = slow.forward(data.batch(), Mode::evaluate);
     EXPECT_NEAR(a.loss_sum / b.loss_sum, 1, agreement::bound(g, 4));
 }
 }  // namespace
 
 TEST(OneDnnDevice, AgreesOnLeNet) { expect_agreement<gx::LeNet>(true); }
 TEST(OneDnnDevice, AgreesOnResNet8) { expect_agreement<gx::FashionResNet<8>>(true); }
-TEST(OneDnnDevice, AgreesOnResNet8WithoutWinograd) { expect_agreement<gx::FashionResNet<8>>(false); }
+TEST(OneDnnDevice, AgreesOnResNet8WithoutWinograd) {
+    expect_agreement<gx::FashionResNet<8>>(false);
+}
 
 TEST(OneDnnDevice, FollowsItsParametersThroughUpdates) {
     const Graph g = gx::graph<gx::FashionResNet<8>>();
@@ -257,7 +323,8 @@ TEST(OneDnnDevice, FollowsItsParametersThroughUpdates) {
     // each step's error is enlarged by the next ones: a factor of 10 for both
     const auto far = agreement::step(g, fast, slow, Data(g, 4, 77));
     EXPECT_LE(far.most(), agreement::bound(g, 4, 10));
-    EXPECT_LE(agreement::apart(agreement::canonical(fast, fast.parameters(), g), slow.parameters()), agreement::bound(g, 4));
+    EXPECT_LE(agreement::apart(agreement::canonical(fast, fast.parameters(), g), slow.parameters()),
+              agreement::bound(g, 4));
 }
 
 // ---- Order: what changes the bits, and what does not ------------------------------------
@@ -279,7 +346,8 @@ TEST(OneDnnDevice, BitsDoNotDependOnThreads) {
     const Graph g = gx::graph<gx::FashionResNet<8>>();
     const Data data(g, 7, 4);
     const auto one = fresh(1, data, g);
-    for (const int threads : {1, 2, 3, 4}) EXPECT_EQ(fresh(threads, data, g), one) << threads << " threads";
+    for (const int threads : {1, 2, 3, 4})
+        EXPECT_EQ(fresh(threads, data, g), one) << threads << " threads";
 }
 TEST(OneDnnDevice, BitsDoNotDependOnWhatRanBefore) {
     const Graph g = gx::graph<gx::LeNet>();
@@ -334,7 +402,8 @@ TEST(OneDnnDevice, GradientsAreFinalFromTheWatermarkOn) {
     int calls = 0;
     d.backward(1, gradients, [&](std::size_t from) {
         EXPECT_LT(from, last);
-        std::copy(gradients.begin() + static_cast<std::ptrdiff_t>(from), gradients.begin() + static_cast<std::ptrdiff_t>(last),
+        std::copy(gradients.begin() + static_cast<std::ptrdiff_t>(from),
+                  gradients.begin() + static_cast<std::ptrdiff_t>(last),
                   seen.begin() + static_cast<std::ptrdiff_t>(from));
         last = from;
         ++calls;
@@ -356,7 +425,8 @@ TEST(OneDnnDevice, LayoutsRoundTripAndPaddingStaysZero) {
     d.from_canonical(numbered, mine);
     EXPECT_EQ(agreement::canonical(d, mine, g), numbered);
     std::vector<float> padding(mine.size());  // 1 where nothing of the graph lies
-    std::transform(mine.begin(), mine.end(), padding.begin(), [](float v) { return v == 0 ? 1.0f : 0.0f; });
+    std::transform(mine.begin(), mine.end(), padding.begin(),
+                   [](float v) { return v == 0 ? 1.0f : 0.0f; });
     agreement::load(d, agreement::parameters(g, 3));
     const auto gradients = gradients_of(d, Data(g, 4, 4));
     for (std::size_t i = 0; i < padding.size(); ++i) EXPECT_EQ(padding[i] * gradients[i], 0) << i;
@@ -392,7 +462,8 @@ TEST(OneDnnDevice, NamesTheFirstLayerThatIsNotANumber) {
         for (const gx::Op& op : g.ops)
             if (to_string(op.kind) == wanted) bad = &op;
         ASSERT_NE(bad, nullptr);
-        start[static_cast<std::size_t>(g.parameters[static_cast<std::size_t>(bad->first_parameter)].offset)] =
+        start[static_cast<std::size_t>(
+            g.parameters[static_cast<std::size_t>(bad->first_parameter)].offset)] =
             std::numeric_limits<float>::quiet_NaN();
         agreement::load(d, start), agreement::load(r, start);
         const Data data(g, 2, 3);
@@ -414,7 +485,9 @@ TEST(OneDnnDeviceDeath, StopsAtALabelOutOfRange) {
     gx::onednn::Device d(g, {.batch = 2}, {.threads = 1});
     Data data(g, 2, 1);
     data.labels[1] = 10;
-    EXPECT_DEATH(static_cast<void>(d.forward(data.batch(), Mode::train)), "label 10 of image 1: expected 0 to 9");
+    EXPECT_DEATH(static_cast<void>(d.forward(data.batch(), Mode::train)),
+                 "label 10 of image 1: expected 0 to 9");
     Data large(g, 3, 1);
-    EXPECT_DEATH(static_cast<void>(d.forward(large.batch(), Mode::train)), "a batch of 3 images: expected 0 to 2");
+    EXPECT_DEATH(static_cast<void>(d.forward(large.batch(), Mode::train)),
+                 "a batch of 3 images: expected 0 to 2");
 }

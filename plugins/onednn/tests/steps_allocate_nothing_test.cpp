@@ -23,7 +23,8 @@ void note(std::size_t bytes, const void* caller) {
     if (!counting.load()) return;
     counting = false;  // what dladdr may allocate is not of the step
     Dl_info info{};
-    const bool library = dladdr(caller, &info) != 0 && std::strstr(info.dli_fname, "libdnnl") != nullptr;
+    const bool library =
+        dladdr(caller, &info) != 0 && std::strstr(info.dli_fname, "libdnnl") != nullptr;
     (library ? of_library : ours).fetch_add(1);
     if (library) largest_of_library = std::max(largest_of_library.load(), static_cast<long>(bytes));
     counting = true;
@@ -41,10 +42,16 @@ void note(std::size_t bytes, const void* caller) {
     if (void* p = std::aligned_alloc(a, (bytes + a - 1) / a * a)) return p;
     throw std::bad_alloc();
 }
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+    note(bytes, __builtin_return_address(0));
+    return std::malloc(bytes == 0 ? 1 : bytes);
+}
 [[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
 [[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 [[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
+    std::free(p);
+}
 
 namespace {
 template <class Model>

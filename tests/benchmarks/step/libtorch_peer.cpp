@@ -13,14 +13,16 @@ namespace nn = torch::nn;
 namespace {
 
 nn::Conv2d conv(int in, int out, int size, int stride) {
-    return nn::Conv2d(nn::Conv2dOptions(in, out, size).stride(stride).padding(size / 2).bias(false));
+    return nn::Conv2d(
+        nn::Conv2dOptions(in, out, size).stride(stride).padding(size / 2).bias(false));
 }
 nn::ReLU relu() { return nn::ReLU(nn::ReLUOptions().inplace(true)); }
 
 struct BlockImpl : nn::Module {
     nn::Sequential body, shortcut;
     BlockImpl(int in, int out, int stride)
-        : body(conv(in, out, 3, stride), nn::BatchNorm2d(out), relu(), conv(out, out, 3, 1), nn::BatchNorm2d(out)) {
+        : body(conv(in, out, 3, stride), nn::BatchNorm2d(out), relu(), conv(out, out, 3, 1),
+               nn::BatchNorm2d(out)) {
         register_module("body", body);
         if (stride == 1 && in == out) return;
         shortcut = nn::Sequential(conv(in, out, 1, stride), nn::BatchNorm2d(out));
@@ -36,7 +38,8 @@ TORCH_MODULE(Block);
 nn::Sequential resnet20() {
     nn::Sequential net(conv(3, 16, 3, 1), nn::BatchNorm2d(16), relu());
     for (int stage = 0, width = 16, in = 16; stage < 3; ++stage, width *= 2)
-        for (int b = 0; b < 3; ++b, in = width) net->push_back(Block(in, width, b == 0 && stage > 0 ? 2 : 1));
+        for (int b = 0; b < 3; ++b, in = width)
+            net->push_back(Block(in, width, b == 0 && stage > 0 ? 2 : 1));
     net->push_back(nn::AdaptiveAvgPool2d(1));
     net->push_back(nn::Flatten());
     net->push_back(nn::Linear(64, 10));
@@ -53,7 +56,8 @@ int main(int argc, char** argv) {
         if (p.dim() == 4) p.set_data(p.data().contiguous(at::MemoryFormat::ChannelsLast));
     const auto images = torch::randn({batch, 3, 32, 32}).contiguous(at::MemoryFormat::ChannelsLast);
     const auto labels = torch::randint(10, {batch}, torch::kLong);
-    torch::optim::SGD sgd(net->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9).weight_decay(1e-4));
+    torch::optim::SGD sgd(net->parameters(),
+                          torch::optim::SGDOptions(0.01).momentum(0.9).weight_decay(1e-4));
     for (int steps = 0; std::cin >> steps;) {
         for (int s = 0; s < steps; ++s) {
             const auto begin = std::chrono::steady_clock::now();

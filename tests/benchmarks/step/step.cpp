@@ -1,7 +1,7 @@
 // A training step of ResNet-20 (32x32, batch 128, f32, two threads): gx beside LibTorch in one run.
 //   gx_bench_step [--json FILE] [--rounds N] [--steps N] [--winograd 0|1]
-// The two take turns, some steps each, so that what disturbs the machine disturbs both. LibTorch has
-// the tuning it is quickest with: channels last, 2 MiB pages, no trimming.
+// The two take turns, some steps each, so that what disturbs the machine disturbs both. LibTorch
+// has the tuning it is quickest with: channels last, 2 MiB pages, no trimming.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,7 +37,8 @@ std::atomic<long> ours{0}, of_library{0};
 void note(const void* caller) {
     if (!counting.exchange(false)) return;  // what dladdr may allocate is not of the step
     Dl_info info{};
-    const bool library = dladdr(caller, &info) != 0 && std::strstr(info.dli_fname, "libdnnl") != nullptr;
+    const bool library =
+        dladdr(caller, &info) != 0 && std::strstr(info.dli_fname, "libdnnl") != nullptr;
     (library ? of_library : ours).fetch_add(1);
     counting = true;
 }
@@ -53,7 +54,8 @@ void note(const void* caller) {
 namespace {
 
 double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
 }
 double median(std::vector<double> v) {
     std::sort(v.begin(), v.end());
@@ -63,7 +65,8 @@ double median(std::vector<double> v) {
 /// One rank: device, optimizer, gradient and a batch that never changes.
 class Rank {
 public:
-    Rank(int batch, gx::onednn::Tuning tuning) : device_(graph(), {.batch = batch}, tuning), sgd_({}) {
+    Rank(int batch, gx::onednn::Tuning tuning)
+        : device_(graph(), {.batch = batch}, tuning), sgd_({}) {
         std::vector<float> start(static_cast<std::size_t>(graph().parameter_elements()));
         gx::initial_parameters(graph(), 1, start);
         device_.update([&](std::span<float> w) { device_.from_canonical(start, w); });
@@ -110,7 +113,8 @@ public:
             setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
             setenv("GLIBC_TUNABLES",
                    "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=17179869184:"
-                   "glibc.malloc.trim_threshold=17179869184", 1);
+                   "glibc.malloc.trim_threshold=17179869184",
+                   1);
             execl(program.c_str(), program.c_str(), std::to_string(batch).c_str(), nullptr);
             _exit(127);
         }
@@ -127,7 +131,8 @@ public:
     std::vector<double> steps(int count) {
         std::fprintf(in_, "%d\n", count), std::fflush(in_);
         std::vector<double> all;
-        for (double t = 0; count > 0 && std::fscanf(out_, "%lf", &t) == 1; --count) all.push_back(t);
+        for (double t = 0; count > 0 && std::fscanf(out_, "%lf", &t) == 1; --count)
+            all.push_back(t);
         return all;
     }
 
@@ -184,7 +189,8 @@ int main(int argc, char** argv) {
     tuning.winograd = option(argc, argv, "--winograd", 1) != 0;
     gx::onednn::Tuning one = tuning;
     one.threads = 1;
-    Peer peer(std::filesystem::read_symlink("/proc/self/exe").parent_path() / "gx_step_libtorch", batch, threads);
+    Peer peer(std::filesystem::read_symlink("/proc/self/exe").parent_path() / "gx_step_libtorch",
+              batch, threads);
     Rank rank(batch, tuning);
     TwoRanks pair(one);
     for (int s = 0; s < 2; ++s) rank.step(), pair.step();
@@ -208,13 +214,17 @@ int main(int argc, char** argv) {
         if (!b.empty()) ratios.push_back(median(b) / median(a));
         pair_ratios.push_back(median(a) / median(c));
     }
-    nlohmann::json j{{"model", "ResNet20"}, {"batch", batch}, {"threads", threads}, {"winograd", tuning.winograd}};
+    nlohmann::json j{{"model", "ResNet20"},
+                     {"batch", batch},
+                     {"threads", threads},
+                     {"winograd", tuning.winograd}};
     j["gx_images_per_second"] = batch / median(gx_all);
     j["two_rank_images_per_second"] = batch / median(pair_all);
     j["two_rank_ratio"] = median(pair_ratios);
     j["allocations_in_step"] = ours.load() + after.allocations_in_step - before.allocations_in_step;
     j["library_argument_allocations_in_step"] = of_library.load();
-    j["layout_changes_in_step"] = after.activation_reorders_in_step - before.activation_reorders_in_step;
+    j["layout_changes_in_step"] =
+        after.activation_reorders_in_step - before.activation_reorders_in_step;
     j["weight_repacks"] = after.weight_repacks - before.weight_repacks;
     j["loss"] = rank.loss();
     if (torch_all.empty()) {
@@ -222,17 +232,24 @@ int main(int argc, char** argv) {
     } else {
         j["libtorch_images_per_second"] = batch / median(torch_all);
         j["ratio"] = median(ratios);
-        std::printf("ResNet-20, 32x32, batch %d, f32, %d threads: gx %.0f img/s, LibTorch %.0f img/s, ratio %.2f "
-                    "(rounds %.2f to %.2f)\n",
-                    batch, threads, batch / median(gx_all), batch / median(torch_all), median(ratios),
-                    *std::min_element(ratios.begin(), ratios.end()), *std::max_element(ratios.begin(), ratios.end()));
+        std::printf(
+            "ResNet-20, 32x32, batch %d, f32, %d threads: gx %.0f img/s, LibTorch %.0f img/s, "
+            "ratio %.2f "
+            "(rounds %.2f to %.2f)\n",
+            batch, threads, batch / median(gx_all), batch / median(torch_all), median(ratios),
+            *std::min_element(ratios.begin(), ratios.end()),
+            *std::max_element(ratios.begin(), ratios.end()));
     }
-    std::printf("gx: %.1f ms a step, %ld allocations, %ld layout changes, %ld weight copies, "
-                "%ld argument maps of oneDNN\n",
-                median(gx_all) * 1e3, j["allocations_in_step"].get<long>(), j["layout_changes_in_step"].get<long>(),
-                j["weight_repacks"].get<long>(), of_library.load());
-    std::printf("two ranks of one core each, no reduction: %.0f img/s, %.2f of one process with two threads\n",
-                batch / median(pair_all), median(pair_ratios));
+    std::printf(
+        "gx: %.1f ms a step, %ld allocations, %ld layout changes, %ld weight copies, "
+        "%ld argument maps of oneDNN\n",
+        median(gx_all) * 1e3, j["allocations_in_step"].get<long>(),
+        j["layout_changes_in_step"].get<long>(), j["weight_repacks"].get<long>(),
+        of_library.load());
+    std::printf(
+        "two ranks of one core each, no reduction: %.0f img/s, %.2f of one process with two "
+        "threads\n",
+        batch / median(pair_all), median(pair_ratios));
     for (int i = 1; i + 1 < argc; ++i)
         if (std::strcmp(argv[i], "--json") == 0) std::ofstream(argv[i + 1]) << j.dump(2) << '\n';
 }

@@ -33,16 +33,21 @@ namespace gx::onednn {
 class Device {
 public:
     Device(const Graph& graph, DeviceOptions options, Tuning tuning = {})
-        : graph_(graph), options_(options), tuning_(tuning), lanes_(lane_count(tuning)), shapes_(graph_),
-          statistics_(initial_statistics(graph_)), owner_(std::this_thread::get_id()) {
+        : graph_(graph),
+          options_(options),
+          tuning_(tuning),
+          lanes_(lane_count(tuning)),
+          shapes_(graph_),
+          statistics_(initial_statistics(graph_)),
+          owner_(std::this_thread::get_id()) {
         GX_EXPECT(options.batch > 0, "a device is built for a batch of at least one image");
         GX_EXPECT(!graph.ops.empty() && graph.ops.back().kind == OpKind::softmax_cross_entropy,
                   "a graph ends with its loss: call softmax_cross_entropy last");
         try {
             build();
         } catch (const dnnl::error& e) {
-            throw Error("gx::onednn: oneDNN cannot plan '" + std::string(graph.name.view()) + "': " + e.message +
-                        "; try reference::Device, or report the shape");
+            throw Error("gx::onednn: oneDNN cannot plan '" + std::string(graph.name.view()) +
+                        "': " + e.message + "; try reference::Device, or report the shape");
         }
         detail::Owners::instance().enter(owner_);
     }
@@ -64,7 +69,8 @@ public:
 
     void backward(float scale, std::span<float> gradients, GradientsReady ready) {
         GX_EXPECT(run_.mode == Mode::train, "backward follows a forward in Mode::train");
-        GX_EXPECT(gradients.size() == parameters_->total(), "one gradient for each element of parameters()");
+        GX_EXPECT(gradients.size() == parameters_->total(),
+                  "one gradient for each element of parameters()");
         run_.scale = scale;
         run_.gradients = gradients;
         ++counters_.steps;
@@ -96,12 +102,14 @@ public:
 
     void to_canonical(std::span<const float> mine, std::span<float> canonical) const {
         expect_sizes(mine.size(), canonical.size());
-        parameters_->for_each_element([&](std::size_t c, std::size_t m) { canonical[c] = mine[m]; });
+        parameters_->for_each_element(
+            [&](std::size_t c, std::size_t m) { canonical[c] = mine[m]; });
     }
     void from_canonical(std::span<const float> canonical, std::span<float> mine) const {
         expect_sizes(mine.size(), canonical.size());
         std::fill(mine.begin(), mine.end(), 0.0f);
-        parameters_->for_each_element([&](std::size_t c, std::size_t m) { mine[m] = canonical[c]; });
+        parameters_->for_each_element(
+            [&](std::size_t c, std::size_t m) { mine[m] = canonical[c]; });
     }
     [[nodiscard]] std::optional<std::string> first_non_finite() const { return non_finite_; }
 
@@ -110,7 +118,9 @@ public:
     /// Floats of activations and their gradients, of all images together.
     [[nodiscard]] std::int64_t arena_floats() const { return arena_.size(); }
     /// The kernels that oneDNN chose for a convolution, as in "forward: jit:avx512_core, ...".
-    [[nodiscard]] std::string kernels(int op) const { return parameters_->convolution(op).kernels(); }
+    [[nodiscard]] std::string kernels(int op) const {
+        return parameters_->convolution(op).kernels();
+    }
     /// The logits of the last forward, until backward. Shapes: (count, classes), row-major.
     [[nodiscard]] std::vector<float> logits() const {
         std::vector<float> all;
@@ -126,17 +136,20 @@ private:
     }
     static std::vector<float> initial_statistics(const Graph& graph) {
         std::vector<float> all;
-        for (const Statistic& s : graph.statistics) all.insert(all.end(), static_cast<std::size_t>(s.count), s.initial);
+        for (const Statistic& s : graph.statistics)
+            all.insert(all.end(), static_cast<std::size_t>(s.count), s.initial);
         return all;
     }
     void build() {
         const detail::OneOpenMpThread alone;
         parameters_.emplace(graph_, shapes_, tuning_, 1, lanes_);
-        detail::Planner(graph_, options_, statistics_, shapes_, *parameters_, lanes_.count(), parts_, program_);
+        detail::Planner(graph_, options_, statistics_, shapes_, *parameters_, lanes_.count(),
+                        parts_, program_);
         parts_.gradients.allocate(lanes_.count(), static_cast<std::int64_t>(parameters_->total()));
         std::vector<detail::Interval> lives;
         for (const auto& b : program_.buffers)
-            if (b.get() != parts_.images) lives.push_back({b->image_floats * options_.batch, b->first, b->last});
+            if (b.get() != parts_.images)
+                lives.push_back({b->image_floats * options_.batch, b->first, b->last});
         arena_ = detail::Memory(detail::pack(lives));
         std::size_t i = 0;
         for (const auto& b : program_.buffers)
@@ -158,11 +171,13 @@ private:
         ++counters_.plans;
     }
     void plan_lane(const detail::Segment& s, int count, int lane) {
-        const int images = detail::share_begin(count, run_.lanes, lane + 1) - detail::share_begin(count, run_.lanes, lane);
+        const int images = detail::share_begin(count, run_.lanes, lane + 1) -
+                           detail::share_begin(count, run_.lanes, lane);
         const int chunks = s.chunks(images, tuning_.chunk_bytes);
         for (int c = 0; c < chunks && images > 0; ++c)
             for (detail::Step* step : s.steps)
-                step->prepare(detail::share_begin(images, chunks, c + 1) - detail::share_begin(images, chunks, c));
+                step->prepare(detail::share_begin(images, chunks, c + 1) -
+                              detail::share_begin(images, chunks, c));
     }
 
     void accept(const Batch& batch, Mode mode) {
@@ -175,8 +190,9 @@ private:
         GX_EXPECT(batch.labels.size() == count, "a batch holds one label for each image");
         for (std::size_t n = 0; n < count; ++n)
             GX_EXPECT(batch.labels[n] >= 0 && batch.labels[n] < graph_.classes,
-                      "label " + std::to_string(batch.labels[n]) + " of image " + std::to_string(n) +
-                          ": expected 0 to " + std::to_string(graph_.classes - 1));
+                      "label " + std::to_string(batch.labels[n]) + " of image " +
+                          std::to_string(n) + ": expected 0 to " +
+                          std::to_string(graph_.classes - 1));
         std::copy(batch.labels.begin(), batch.labels.end(), labels_.begin());
         run_.batch = batch;
         run_.batch.labels = labels_;
@@ -188,7 +204,8 @@ private:
         if (s.steps.empty()) return;
         for (detail::Step* step : s.steps) step->begin(run_);
         const int threads = std::min(
-            {tuning_.threads > 0 ? tuning_.threads : detail::Owners::instance().threads_each(), run_.lanes, detail::most_threads});
+            {tuning_.threads > 0 ? tuning_.threads : detail::Owners::instance().threads_each(),
+             run_.lanes, detail::most_threads});
         detail::run_team(threads, [&](int thread) {
             for (int lane = thread; lane < run_.lanes; lane += threads) run_lane(s, lane);
         });
@@ -197,8 +214,10 @@ private:
         const int first = run_.lane_begin(lane), images = run_.lane_count(lane);
         const int chunks = s.chunks(images, tuning_.chunk_bytes);
         for (int c = 0; c < chunks; ++c) {
-            const int begin = detail::share_begin(images, chunks, c), end = detail::share_begin(images, chunks, c + 1);
-            for (detail::Step* step : s.steps) step->run(run_, {lane, first + begin, end - begin, c == 0});
+            const int begin = detail::share_begin(images, chunks, c),
+                      end = detail::share_begin(images, chunks, c + 1);
+            for (detail::Step* step : s.steps)
+                step->run(run_, {lane, first + begin, end - begin, c == 0});
         }
     }
     [[nodiscard]] ForwardReport collect() const {
@@ -211,7 +230,8 @@ private:
         return report;
     }
     void note_allocations(std::int64_t before) {
-        counters_.allocations_in_step += detail::blocks_allocated().load(std::memory_order_relaxed) - before;
+        counters_.allocations_in_step +=
+            detail::blocks_allocated().load(std::memory_order_relaxed) - before;
     }
     /// Runs forward again, and looks at what each segment writes before the next one reuses memory.
     void trace_non_finite() {
@@ -228,7 +248,8 @@ private:
             const auto tensor = static_cast<std::size_t>(graph_.ops[i].output);
             if (parts_.written_in[tensor] != segment) continue;
             const detail::Buffer& b = *parts_.values[tensor];
-            const std::span<const float> all(b.data, static_cast<std::size_t>(b.image_floats * run_.batch.count));
+            const std::span<const float> all(
+                b.data, static_cast<std::size_t>(b.image_floats * run_.batch.count));
             if (std::any_of(all.begin(), all.end(), [](float v) { return !std::isfinite(v); }))
                 name(graph_.ops[static_cast<std::size_t>(parts_.blame[i])]);
         }
@@ -237,7 +258,8 @@ private:
         non_finite_ = std::string(to_string(op.kind)) + " '" + std::string(op.name.view()) + "'";
     }
     void expect_sizes(std::size_t mine, std::size_t canonical) const {
-        GX_EXPECT(mine == parameters_->total(), "the device's layout has as many elements as parameters()");
+        GX_EXPECT(mine == parameters_->total(),
+                  "the device's layout has as many elements as parameters()");
         GX_EXPECT(canonical == static_cast<std::size_t>(graph_.parameter_elements()),
                   "the canonical layout has as many elements as the graph's parameters");
     }

@@ -8,16 +8,17 @@ namespace gx::onednn {
 /// Order: lanes, winograd and chunk_bytes change the order of sums, hence the last bits; threads
 ///        does not.
 struct Tuning {
-    int lanes = 0;    ///< shares of a batch that may run at once; 0: one for each core, at most 16
-    int threads = 0;  ///< that run the lanes; 0: the cores, divided among the threads that own devices
+    int lanes = 0;  ///< shares of a batch that may run at once; 0: one for each core, at most 16
+    int threads =
+        0;  ///< that run the lanes; 0: the cores, divided among the threads that own devices
     bool winograd = true;  ///< 3x3 convolutions of stride 1 by F(4x4, 3x3): fewer multiplications
-    std::int64_t chunk_bytes = 2 << 20;    ///< of activations that stay in a core's cache at once
+    std::int64_t chunk_bytes = 2 << 20;  ///< of activations that stay in a core's cache at once
 };
 
 /// Since the device was made.
 struct Counters {
-    std::int64_t plans = 0;         ///< batch counts planned for
-    std::int64_t steps = 0;         ///< backward runs
+    std::int64_t plans = 0;                ///< batch counts planned for
+    std::int64_t steps = 0;                ///< backward runs
     std::int64_t allocations_in_step = 0;  ///< blocks of memory asked for by runs of planned counts
     std::int64_t activation_reorders_in_step = 0;  ///< passes that only change a layout
     std::int64_t weight_repacks = 0;  ///< weights copied to a second layout, after updates

@@ -1,11 +1,11 @@
 // convolution: oneDNN's three primitives over one weight layout, planned for each chunk size.
 #pragma once
 
-#include <cstdint>  // int64_t
-#include <memory>   // unique_ptr
-#include <optional> // layouts not chosen yet
-#include <string>   // names of kernels
-#include <vector>   // calls
+#include <cstdint>   // int64_t
+#include <memory>    // unique_ptr
+#include <optional>  // layouts not chosen yet
+#include <string>    // names of kernels
+#include <vector>    // calls
 
 #include <gx/onednn/detail/gradients.hpp>  // LaneGradients, Accumulate
 #include <gx/onednn/detail/layout.hpp>     // Layout
@@ -27,7 +27,8 @@ public:
         bool winograd = false;  ///< try it; direct where oneDNN has no such kernel
     };
     Convolution(Shape shape, int images, Lanes& lanes) : shape_(shape), lanes_(lanes) {
-        weights_ = make_forward(images, any_weights(), dnnl::algorithm::convolution_direct).weights_desc();
+        weights_ =
+            make_forward(images, any_weights(), dnnl::algorithm::convolution_direct).weights_desc();
         GX_EXPECT(weights_->data.format_kind == dnnl_blocked && weights_->data.extra.flags == 0,
                   "oneDNN chose weights that only its inference reads");
     }
@@ -50,18 +51,26 @@ public:
         return element_offset(weights_->data, {o / per_group, o % per_group, i, h, w});
     }
 
-    void plan_forward(int images) { slot(forward_, images, [&] { return forward_call(images); }); }
-    void plan_data(int images) { slot(data_, images, [&] { return data_call(images); }); }
-    void plan_weights(int images) { slot(weights_calls_, images, [&] { return weights_call(images); }); }
+    void plan_forward(int images) {
+        slot(forward_, images, [&] { return forward_call(images); });
+    }
+    void plan_data(int images) {
+        slot(data_, images, [&] { return data_call(images); });
+    }
+    void plan_weights(int images) {
+        slot(weights_calls_, images, [&] { return weights_call(images); });
+    }
 
     void run_forward(const Place& at) {
         auto& call = *forward_[static_cast<std::size_t>(at.count)];
-        if (shape_.bias) return call(at.lane, {x->image(at.first), weight, y->image(at.first), bias});
+        if (shape_.bias)
+            return call(at.lane, {x->image(at.first), weight, y->image(at.first), bias});
         call(at.lane, {x->image(at.first), weight, y->image(at.first)});
     }
     void run_data(const Place& at) {
         const float* w = repacked_.size() > 0 ? repacked_.data() : weight;
-        (*data_[static_cast<std::size_t>(at.count)])(at.lane, {dy->image(at.first), w, dx->image(at.first)});
+        (*data_[static_cast<std::size_t>(at.count)])(at.lane,
+                                                     {dy->image(at.first), w, dx->image(at.first)});
     }
     /// The first chunk of a lane writes the lane's gradient, the others are added to it in order.
     /// oneDNN's kernels may store whole cache lines, so a gradient that is not aligned to 64 bytes
@@ -73,10 +82,13 @@ public:
         const std::int64_t bias_floats = shape_.bias ? shape_.out.channels() : 0;
         const bool direct = at.opens && reinterpret_cast<std::uintptr_t>(mine) % 64 == 0;
         float* to = direct ? dw : lane.partial.data();
-        float* to_bias = direct ? db : lane.partial.data() + round_up(static_cast<int>(weight_floats()), 16);
+        float* to_bias =
+            direct ? db : lane.partial.data() + round_up(static_cast<int>(weight_floats()), 16);
         auto& call = *weights_calls_[static_cast<std::size_t>(at.count)];
-        if (shape_.bias) call(at.lane, {x->image(at.first), dy->image(at.first), to, to_bias});
-        else call(at.lane, {x->image(at.first), dy->image(at.first), to});
+        if (shape_.bias)
+            call(at.lane, {x->image(at.first), dy->image(at.first), to, to_bias});
+        else
+            call(at.lane, {x->image(at.first), dy->image(at.first), to});
         if (direct) return;
         if (at.opens) {
             std::copy(to, to + weight_floats(), dw);
@@ -126,29 +138,35 @@ private:
     }
     [[nodiscard]] Desc bias_desc() const { return {{channels(shape_.out)}, f32, Tag::x}; }
     [[nodiscard]] Dims strides() const { return {shape_.window.stride, shape_.window.stride}; }
-    [[nodiscard]] Dims padding() const { return {shape_.window.pad_height, shape_.window.pad_width}; }
+    [[nodiscard]] Dims padding() const {
+        return {shape_.window.pad_height, shape_.window.pad_width};
+    }
 
-    [[nodiscard]] Forward::primitive_desc make_forward(int images, const Desc& w, Algorithm a) const {
+    [[nodiscard]] Forward::primitive_desc make_forward(int images, const Desc& w,
+                                                       Algorithm a) const {
         const auto train = dnnl::prop_kind::forward_training;
         const Desc in = activations(shape_.in, images), out = activations(shape_.out, images);
         if (shape_.bias)
-            return {Forward::desc(train, a, in, w, bias_desc(), out, strides(), padding(), padding()),
-                    user_scratch(), engine()};
-        return {Forward::desc(train, a, in, w, out, strides(), padding(), padding()), user_scratch(), engine()};
+            return {
+                Forward::desc(train, a, in, w, bias_desc(), out, strides(), padding(), padding()),
+                user_scratch(), engine()};
+        return {Forward::desc(train, a, in, w, out, strides(), padding(), padding()),
+                user_scratch(), engine()};
     }
     [[nodiscard]] Data::primitive_desc make_data(int images, const Desc& w, Algorithm a) const {
         const Desc in = activations(shape_.in, images), out = activations(shape_.out, images);
-        return {Data::desc(a, in, w, out, strides(), padding(), padding()), user_scratch(), engine(),
-                make_forward(images, w, Algorithm::convolution_direct)};
+        return {Data::desc(a, in, w, out, strides(), padding(), padding()), user_scratch(),
+                engine(), make_forward(images, w, Algorithm::convolution_direct)};
     }
     [[nodiscard]] Weights::primitive_desc make_weights(int images, Algorithm a) const {
         const Desc in = activations(shape_.in, images), out = activations(shape_.out, images);
         const auto hint = make_forward(images, weights(), Algorithm::convolution_direct);
         if (shape_.bias)
-            return {Weights::desc(a, in, weights(), bias_desc(), out, strides(), padding(), padding()),
-                    user_scratch(), engine(), hint};
-        return {Weights::desc(a, in, weights(), out, strides(), padding(), padding()), user_scratch(), engine(),
-                hint};
+            return {
+                Weights::desc(a, in, weights(), bias_desc(), out, strides(), padding(), padding()),
+                user_scratch(), engine(), hint};
+        return {Weights::desc(a, in, weights(), out, strides(), padding(), padding()),
+                user_scratch(), engine(), hint};
     }
     /// Winograd where it is wanted and oneDNN has it in these layouts, else direct.
     template <class Make>
@@ -168,13 +186,15 @@ private:
         const Call::Argument src{DNNL_ARG_SRC, pd.src_desc()}, dst{DNNL_ARG_DST, pd.dst_desc()};
         const Call::Argument w{DNNL_ARG_WEIGHTS, weights()};
         if (shape_.bias)
-            return std::make_unique<Call>(Forward(pd), pd.scratchpad_desc(), lanes_,
-                                          std::initializer_list<Call::Argument>{src, w, dst, {DNNL_ARG_BIAS, bias_desc()}});
+            return std::make_unique<Call>(
+                Forward(pd), pd.scratchpad_desc(), lanes_,
+                std::initializer_list<Call::Argument>{src, w, dst, {DNNL_ARG_BIAS, bias_desc()}});
         return std::make_unique<Call>(Forward(pd), pd.scratchpad_desc(), lanes_,
                                       std::initializer_list<Call::Argument>{src, w, dst});
     }
     [[nodiscard]] std::unique_ptr<Call> data_call(int images) {
-        const auto pd = chosen([&](Algorithm a) { return make_data(images, data_weights(images, a), a); });
+        const auto pd =
+            chosen([&](Algorithm a) { return make_data(images, data_weights(images, a), a); });
         note("data", pd.impl_info_str());
         if (!data_weights_) choose_data_weights(pd.weights_desc());
         return std::make_unique<Call>(
@@ -196,27 +216,31 @@ private:
         data_weights_ = wanted;
         if (wanted == weights()) return;
         repacked_ = Memory(static_cast<std::int64_t>(wanted.get_size() / sizeof(float)));
-        const dnnl::reorder::primitive_desc pd(engine(), weights(), engine(), wanted, user_scratch());
+        const dnnl::reorder::primitive_desc pd(engine(), weights(), engine(), wanted,
+                                               user_scratch());
         repack_ = std::make_unique<Call>(dnnl::reorder(pd), pd.scratchpad_desc(), lanes_,
-                                         std::initializer_list<Call::Argument>{{DNNL_ARG_FROM, weights()},
-                                                                               {DNNL_ARG_TO, wanted}});
+                                         std::initializer_list<Call::Argument>{
+                                             {DNNL_ARG_FROM, weights()}, {DNNL_ARG_TO, wanted}});
         repack();
     }
     [[nodiscard]] std::unique_ptr<Call> weights_call(int images) {
         const auto pd = chosen([&](Algorithm a) { return make_weights(images, a); });
         note("weights", pd.impl_info_str());
         lanes_.reserve_partial(weight_floats() + 16 + shape_.out.channels());
-        const Call::Argument src{DNNL_ARG_SRC, pd.src_desc()}, out{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()};
+        const Call::Argument src{DNNL_ARG_SRC, pd.src_desc()},
+            out{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()};
         const Call::Argument w{DNNL_ARG_DIFF_WEIGHTS, weights()};
         if (shape_.bias)
             return std::make_unique<Call>(Weights(pd), pd.scratchpad_desc(), lanes_,
-                                          std::initializer_list<Call::Argument>{src, out, w, {DNNL_ARG_DIFF_BIAS, bias_desc()}});
+                                          std::initializer_list<Call::Argument>{
+                                              src, out, w, {DNNL_ARG_DIFF_BIAS, bias_desc()}});
         return std::make_unique<Call>(Weights(pd), pd.scratchpad_desc(), lanes_,
                                       std::initializer_list<Call::Argument>{src, out, w});
     }
     void note(const char* what, const char* kernel) {
         const std::string entry = std::string(what) + ": " + kernel;
-        if (kernels_.find(entry) == std::string::npos) kernels_ += (kernels_.empty() ? "" : ", ") + entry;
+        if (kernels_.find(entry) == std::string::npos)
+            kernels_ += (kernels_.empty() ? "" : ", ") + entry;
     }
 
     Shape shape_;

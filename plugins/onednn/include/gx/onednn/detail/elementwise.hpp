@@ -81,7 +81,8 @@ public:
             const float* from = plain_.image(n);
             float* to = blocked_.image(n);
             std::fill(to, to + layout_.floats(), 0.0f);
-            for (std::int64_t i = 0; i < layout_.shape.elements(); ++i) to[layout_.index(i)] = from[i];
+            for (std::int64_t i = 0; i < layout_.shape.elements(); ++i)
+                to[layout_.index(i)] = from[i];
         }
     }
 
@@ -110,9 +111,11 @@ public:
             }
             std::fill(factors, factors + layout_.floats(), 0.0f);
             for (std::int64_t i = 0; i < elements; ++i) {
-                const auto number = static_cast<std::uint64_t>(n) * static_cast<std::uint64_t>(elements) +
-                                    static_cast<std::uint64_t>(i);
-                if (static_cast<double>(draw.uniform(number)) >= rate_) factors[layout_.index(i)] = keep;
+                const auto number =
+                    static_cast<std::uint64_t>(n) * static_cast<std::uint64_t>(elements) +
+                    static_cast<std::uint64_t>(i);
+                if (static_cast<double>(draw.uniform(number)) >= rate_)
+                    factors[layout_.index(i)] = keep;
             }
             for (std::int64_t i = 0; i < layout_.floats(); ++i) out[i] = in[i] * factors[i];
         }

@@ -17,7 +17,8 @@ public:
         for (int lane = 1; lane < lanes; ++lane) others_.emplace_back(floats);
     }
     [[nodiscard]] float* of(const Run& run, int lane) const {
-        return lane == 0 ? run.gradients.data() : others_[static_cast<std::size_t>(lane - 1)].data();
+        return lane == 0 ? run.gradients.data()
+                         : others_[static_cast<std::size_t>(lane - 1)].data();
     }
 
 private:

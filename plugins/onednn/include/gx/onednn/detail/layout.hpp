@@ -6,8 +6,8 @@
 #include <array>    // positions
 #include <cstdint>  // int64_t
 
-#include <gx/model/graph.hpp>          // ImageShape
-#include <gx/onednn/detail/simd.hpp>   // cpu_block
+#include <gx/model/graph.hpp>         // ImageShape
+#include <gx/onednn/detail/simd.hpp>  // cpu_block
 
 namespace gx::onednn::detail {
 
@@ -42,7 +42,8 @@ struct Layout {
         p /= blocking.inner_blks[b];
         stride *= blocking.inner_blks[b];
     }
-    for (int i = 0; i < d.ndims; ++i) offset += position[static_cast<std::size_t>(i)] * blocking.strides[i];
+    for (int i = 0; i < d.ndims; ++i)
+        offset += position[static_cast<std::size_t>(i)] * blocking.strides[i];
     return offset;
 }
 

@@ -58,7 +58,10 @@ public:
     };
     Call(const dnnl::primitive& primitive, const dnnl::memory::desc& scratch, Lanes& lanes,
          std::initializer_list<Argument> arguments)
-        : primitive_(primitive), lanes_(&lanes), sets_(lanes.list.size()), count_(arguments.size()) {
+        : primitive_(primitive),
+          lanes_(&lanes),
+          sets_(lanes.list.size()),
+          count_(arguments.size()) {
         lanes.reserve_scratch(scratch.get_size());
         for (Set& set : sets_) {
             std::size_t i = 0;
@@ -73,8 +76,9 @@ public:
         std::size_t i = 0;
         for (const float* address : addresses) set.point(i++, address);
         set.point(i, place.scratch.data());
-        const auto status = dnnl_primitive_execute(primitive_.get(), place.stream.get(),
-                                                   static_cast<int>(count_) + 1, set.arguments.data());
+        const auto status =
+            dnnl_primitive_execute(primitive_.get(), place.stream.get(),
+                                   static_cast<int>(count_) + 1, set.arguments.data());
         GX_EXPECT(status == dnnl_success, "oneDNN could not run a primitive that it had planned");
     }
 

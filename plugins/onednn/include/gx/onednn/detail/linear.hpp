@@ -5,8 +5,8 @@
 #include <cstdint>    // int64_t
 
 #include <gx/onednn/detail/gradients.hpp>  // LaneGradients
-#include <gx/onednn/detail/program.hpp>  // Step
-#include <gx/onednn/detail/simd.hpp>     // Vector
+#include <gx/onednn/detail/program.hpp>    // Step
+#include <gx/onednn/detail/simd.hpp>       // Vector
 
 namespace gx::onednn::detail {
 
@@ -35,7 +35,8 @@ struct LinearForward {
     GX_ONEDNN_INLINE static void tile(const LinearArgs& a, int n, int o) {
         using V = typename Vector<B>::type;
         V sum[rows];
-        for (int r = 0; r < rows; ++r) sum[r] = a.bias != nullptr ? *reinterpret_cast<const V*>(a.bias + o) : V{};
+        for (int r = 0; r < rows; ++r)
+            sum[r] = a.bias != nullptr ? *reinterpret_cast<const V*>(a.bias + o) : V{};
         for (std::int64_t k = 0; k < a.inputs; ++k) {
             const V w = *reinterpret_cast<const V*>(a.weight + k * a.outputs + o);
             for (int r = 0; r < rows; ++r) sum[r] += w * a.x[(n + r) * a.inputs + k];
@@ -62,7 +63,8 @@ struct LinearGradientData {
         for (int o = 0; o < a.outputs; o += B) {
             const V w = *reinterpret_cast<const V*>(a.weight + k * a.outputs + o);
             for (int r = 0; r < rows; ++r)
-                sum[r] += w * *reinterpret_cast<const V*>(a.dy + std::int64_t{n + r} * a.outputs + o);
+                sum[r] +=
+                    w * *reinterpret_cast<const V*>(a.dy + std::int64_t{n + r} * a.outputs + o);
         }
         for (int r = 0; r < rows; ++r) {
             float total = 0;
@@ -90,7 +92,8 @@ struct LinearGradientWeights {
             const V g = *reinterpret_cast<const V*>(a.dy + std::int64_t{n} * a.outputs + o);
             for (int r = 0; r < rows; ++r) sum[r] += g * a.x[n * a.inputs + k + r];
         }
-        for (int r = 0; r < rows; ++r) *reinterpret_cast<V*>(a.dweight + (k + r) * a.outputs + o) = sum[r];
+        for (int r = 0; r < rows; ++r)
+            *reinterpret_cast<V*>(a.dweight + (k + r) * a.outputs + o) = sum[r];
     }
     template <int B>
     GX_ONEDNN_INLINE static void run(const LinearArgs& a) {
@@ -115,7 +118,8 @@ public:
     explicit LinearForwardStep(const Linear& l) : l_(l) {}
     void run(const Run&, const Place& at) override {
         LinearArgs a{};
-        a.x = l_.x->image(at.first), a.weight = l_.weight, a.bias = l_.bias, a.y = l_.y->image(at.first);
+        a.x = l_.x->image(at.first), a.weight = l_.weight, a.bias = l_.bias,
+        a.y = l_.y->image(at.first);
         a.inputs = l_.inputs, a.outputs = l_.outputs, a.images = at.count;
         run_kernel<LinearForward>(a);
     }

@@ -27,7 +27,8 @@ struct Loss {
         const double most = static_cast<double>(row[layout.index(best)]);
         double sum = 0;
         for (int k = 0; k < classes; ++k)
-            sum += std::exp(static_cast<double>(row[layout.index(k)]) - most);  // keeps exp() finite
+            sum +=
+                std::exp(static_cast<double>(row[layout.index(k)]) - most);  // keeps exp() finite
         return most + std::log(sum);
     }
 };
@@ -43,7 +44,8 @@ public:
             const double log_sum = l_.log_sum(row, best);
             const int label = run.batch.labels[i];
             double all = 0;
-            for (int k = 0; k < l_.classes; ++k) all += log_sum - static_cast<double>(row[l_.layout.index(k)]);
+            for (int k = 0; k < l_.classes; ++k)
+                all += log_sum - static_cast<double>(row[l_.layout.index(k)]);
             const double at_label = log_sum - static_cast<double>(row[l_.layout.index(label)]);
             l_.losses[i] = (1 - l_.smoothing) * at_label;
             if (l_.smoothing > 0) l_.losses[i] += l_.smoothing / l_.classes * all;
@@ -68,9 +70,11 @@ public:
             const double log_sum = l_.log_sum(row, best);
             const int label = run.batch.labels[static_cast<std::size_t>(n)];
             for (int k = 0; k < l_.classes; ++k) {
-                const double target = l_.smoothing / l_.classes + (k == label ? 1 - l_.smoothing : 0.0);
+                const double target =
+                    l_.smoothing / l_.classes + (k == label ? 1 - l_.smoothing : 0.0);
                 const double p = std::exp(static_cast<double>(row[l_.layout.index(k)]) - log_sum);
-                gradient[l_.layout.index(k)] = static_cast<float>(static_cast<double>(run.scale) * (p - target));
+                gradient[l_.layout.index(k)] =
+                    static_cast<float>(static_cast<double>(run.scale) * (p - target));
             }
         }
     }

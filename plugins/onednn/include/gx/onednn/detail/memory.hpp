@@ -27,10 +27,12 @@ public:
     Memory() = default;
     explicit Memory(std::int64_t floats) : floats_(floats) {
         if (floats == 0) return;
-        bytes_ = (static_cast<std::size_t>(floats) * sizeof(float) + small_page - 1) / small_page * small_page;
+        bytes_ = (static_cast<std::size_t>(floats) * sizeof(float) + small_page - 1) / small_page *
+                 small_page;
         const bool large = bytes_ >= large_page;
         const std::size_t mapped = bytes_ + (large ? large_page : 0);
-        void* raw = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void* raw =
+            ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (raw == MAP_FAILED) throw std::bad_alloc();
         auto begin = reinterpret_cast<std::uintptr_t>(raw);
         if (large) {  // keep the aligned part only
@@ -45,7 +47,8 @@ public:
         blocks_allocated().fetch_add(1, std::memory_order_relaxed);
     }
     Memory(Memory&& m) noexcept
-        : data_(std::exchange(m.data_, nullptr)), floats_(std::exchange(m.floats_, 0)),
+        : data_(std::exchange(m.data_, nullptr)),
+          floats_(std::exchange(m.floats_, 0)),
           bytes_(std::exchange(m.bytes_, 0)) {}
     Memory& operator=(Memory&& m) noexcept {
         std::swap(data_, m.data_);
@@ -59,7 +62,9 @@ public:
 
     [[nodiscard]] float* data() const { return data_; }
     [[nodiscard]] std::int64_t size() const { return floats_; }
-    [[nodiscard]] std::span<float> span() const { return {data_, static_cast<std::size_t>(floats_)}; }
+    [[nodiscard]] std::span<float> span() const {
+        return {data_, static_cast<std::size_t>(floats_)};
+    }
 
 private:
     static constexpr std::size_t small_page = 4096, large_page = std::size_t{2} << 20;
@@ -81,8 +86,10 @@ inline std::int64_t pack(std::span<Interval> intervals) {
     constexpr std::int64_t grain = 64;  // 256 bytes, so that vectors never share a cache line
     std::vector<std::size_t> order(intervals.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return intervals[a].floats > intervals[b].floats;
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        if (intervals[a].floats != intervals[b].floats)
+            return intervals[a].floats > intervals[b].floats;
+        return a < b;
     });
     std::vector<const Interval*> placed;  // by offset
     std::int64_t total = 0;

@@ -12,15 +12,15 @@
 
 namespace gx::onednn::detail {
 
-/// y = relu(gamma * (x - mean) / sqrt(variance + epsilon) + beta + residual); residual and ReLU if any.
-/// What its four steps share.
+/// y = relu(gamma * (x - mean) / sqrt(variance + epsilon) + beta + residual); residual and ReLU if
+/// any. What its four steps share.
 struct Norm {
     Layout layout{};
     double epsilon = 0, momentum = 0;
     bool relu = false;
     const Buffer *x = nullptr, *residual = nullptr, *y = nullptr;
-    const float *gamma = nullptr, *beta = nullptr;     // (channels), padded with zeros
-    std::size_t gamma_offset = 0, beta_offset = 0;     // in the flat gradient
+    const float *gamma = nullptr, *beta = nullptr;          // (channels), padded with zeros
+    std::size_t gamma_offset = 0, beta_offset = 0;          // in the flat gradient
     float *running_mean = nullptr, *running_var = nullptr;  // (shape.channels)
 
     struct Sums {
@@ -51,7 +51,8 @@ struct Norm {
                 if (n == 0) continue;
                 const Sums& s = sums(l);
                 const double lane_mean = static_cast<double>(s.shift[c]) + s.first[c] / n;
-                const double lane_squares = std::max(0.0, s.second[c] - s.first[c] * s.first[c] / n);
+                const double lane_squares =
+                    std::max(0.0, s.second[c] - s.first[c] * s.first[c] / n);
                 const double apart = lane_mean - average, total = count + n;
                 average += apart * n / total;
                 squares += lane_squares + apart * apart * count * n / total;
@@ -64,11 +65,13 @@ struct Norm {
     }
     void use_running() {
         for (std::size_t c = 0; c < static_cast<std::size_t>(layout.shape.channels); ++c)
-            set_affine(c, static_cast<double>(running_mean[c]), static_cast<double>(running_var[c]));
+            set_affine(c, static_cast<double>(running_mean[c]),
+                       static_cast<double>(running_var[c]));
     }
     void finish_gradients(Run& run) {
         double count = 0;
-        for (int l = 0; l < run.lanes; ++l) count += static_cast<double>(run.lane_count(l)) * layout.pixels();
+        for (int l = 0; l < run.lanes; ++l)
+            count += static_cast<double>(run.lane_count(l)) * layout.pixels();
         for (std::size_t c = 0; c < scale.size(); ++c) {
             double sum = 0, products = 0;
             for (int l = 0; l < run.lanes; ++l) {
@@ -82,7 +85,8 @@ struct Norm {
             const double slope = -factor * r * r * products / count;
             of_g[c] = static_cast<float>(factor);
             of_x[c] = static_cast<float>(slope);
-            constant[c] = static_cast<float>(-factor * sum / count - slope * static_cast<double>(mean[c]));
+            constant[c] =
+                static_cast<float>(-factor * sum / count - slope * static_cast<double>(mean[c]));
         }
     }
 
@@ -96,8 +100,10 @@ private:
         shift[c] = static_cast<float>(static_cast<double>(beta[c]) - average * factor);
     }
     void keep_running(std::size_t c, double average, double unbiased) {
-        running_mean[c] = static_cast<float>((1 - momentum) * static_cast<double>(running_mean[c]) + momentum * average);
-        running_var[c] = static_cast<float>((1 - momentum) * static_cast<double>(running_var[c]) + momentum * unbiased);
+        running_mean[c] = static_cast<float>((1 - momentum) * static_cast<double>(running_mean[c]) +
+                                             momentum * average);
+        running_var[c] = static_cast<float>((1 - momentum) * static_cast<double>(running_var[c]) +
+                                            momentum * unbiased);
     }
 };
 
@@ -133,7 +139,8 @@ public:
     }
     void run(const Run&, const Place& at) override {
         run_kernel<NormApply>(NormApply::Args{
-            norm_.x->image(at.first), norm_.residual != nullptr ? norm_.residual->image(at.first) : nullptr,
+            norm_.x->image(at.first),
+            norm_.residual != nullptr ? norm_.residual->image(at.first) : nullptr,
             norm_.y->image(at.first), norm_.x->image_floats, at.count, norm_.blocks(),
             norm_.layout.pixels(), norm_.scale.data(), norm_.shift.data(), norm_.relu});
     }
@@ -151,7 +158,9 @@ struct NormGradient {
         return n.residual != nullptr ? Mask::from_output : Mask::from_input;
     }
     /// Whether the masked sum is kept in `first`; if not, it is worked out again.
-    [[nodiscard]] bool kept(const Norm& n) const { return second != nullptr || mask(n) == Mask::from_output; }
+    [[nodiscard]] bool kept(const Norm& n) const {
+        return second != nullptr || mask(n) == Mask::from_output;
+    }
 };
 
 class NormGradientSumsStep : public Step {
@@ -165,10 +174,11 @@ public:
         }
         float* g = g_.first->image(at.first);
         run_kernel<NormGradientSums>(NormGradientSums::Args{
-            g, g_.second != nullptr ? g_.second->image(at.first) : nullptr, g_.kept(norm_) ? g : nullptr,
-            norm_.x->image(at.first), norm_.y->image(at.first), norm_.x->image_floats, at.count,
-            norm_.blocks(), norm_.layout.pixels(), norm_.scale.data(), norm_.shift.data(),
-            norm_.mean.data(), sums.first.data(), sums.second.data(), NormGradient::mask(norm_)});
+            g, g_.second != nullptr ? g_.second->image(at.first) : nullptr,
+            g_.kept(norm_) ? g : nullptr, norm_.x->image(at.first), norm_.y->image(at.first),
+            norm_.x->image_floats, at.count, norm_.blocks(), norm_.layout.pixels(),
+            norm_.scale.data(), norm_.shift.data(), norm_.mean.data(), sums.first.data(),
+            sums.second.data(), NormGradient::mask(norm_)});
     }
 
 private:

@@ -23,22 +23,33 @@ struct Parts {
     std::deque<Pool> pools{};
     Loss loss{};
     LaneGradients gradients{};
-    Buffer* images = nullptr;             ///< points at the batch
-    std::vector<Buffer*> values{};        ///< of tensors; null where fused away
-    std::vector<int> written_in{};        ///< forward segment that writes a tensor, -1: none
-    std::vector<int> blame{};             ///< of each op: the first one of those it is fused with
+    Buffer* images = nullptr;       ///< points at the batch
+    std::vector<Buffer*> values{};  ///< of tensors; null where fused away
+    std::vector<int> written_in{};  ///< forward segment that writes a tensor, -1: none
+    std::vector<int> blame{};       ///< of each op: the first one of those it is fused with
 };
 
 /// Builds the forward and the backward segments of a training step. An evaluation runs the forward
 /// segments only.
 class Planner {
 public:
-    Planner(const Graph& graph, DeviceOptions options, std::span<float> statistics, const Shapes& shapes,
-            const Parameters& parameters, int lanes, Parts& parts, Program& program)
-        : graph_(graph), options_(options), statistics_(statistics), shapes_(shapes), parameters_(parameters),
-          lanes_(lanes), parts_(parts), program_(program), norm_of_(graph.ops.size(), nullptr),
-          sums_in_(graph.ops.size(), -1), linear_of_(graph.ops.size(), nullptr),
-          pool_of_(graph.ops.size(), nullptr), factors_of_(graph.ops.size(), nullptr), gradients_(graph.tensors.size()),
+    Planner(const Graph& graph, DeviceOptions options, std::span<float> statistics,
+            const Shapes& shapes, const Parameters& parameters, int lanes, Parts& parts,
+            Program& program)
+        : graph_(graph),
+          options_(options),
+          statistics_(statistics),
+          shapes_(shapes),
+          parameters_(parameters),
+          lanes_(lanes),
+          parts_(parts),
+          program_(program),
+          norm_of_(graph.ops.size(), nullptr),
+          sums_in_(graph.ops.size(), -1),
+          linear_of_(graph.ops.size(), nullptr),
+          pool_of_(graph.ops.size(), nullptr),
+          factors_of_(graph.ops.size(), nullptr),
+          gradients_(graph.tensors.size()),
           finished_(graph.parameters.size(), -1) {
         parts_.values.assign(graph.tensors.size(), nullptr);
         parts_.written_in.assign(graph.tensors.size(), -1);
@@ -56,7 +67,9 @@ private:
 
     // ---- segments ---------------------------------------------------------------------
     [[nodiscard]] Segments& now() { return backward_ ? program_.backward : program_.forward; }
-    [[nodiscard]] int time() { return (backward_ ? forward_segments_ : 0) + static_cast<int>(now().size()) - 1; }
+    [[nodiscard]] int time() {
+        return (backward_ ? forward_segments_ : 0) + static_cast<int>(now().size()) - 1;
+    }
     void cut() { cut_ = true; }
     void open(Size size) {
         const bool whole = size == Size::whole;
@@ -171,25 +184,35 @@ private:
     }
     void forward_op(int i, const Op& op) {
         switch (op.kind) {
-            case OpKind::input: return forward_input(op);
-            case OpKind::conv2d: return forward_convolution(i, op);
-            case OpKind::linear: return forward_linear(i, op);
+            case OpKind::input:
+                return forward_input(op);
+            case OpKind::conv2d:
+                return forward_convolution(i, op);
+            case OpKind::linear:
+                return forward_linear(i, op);
             case OpKind::max_pool:
-            case OpKind::avg_pool: return forward_pool(i, op);
+            case OpKind::avg_pool:
+                return forward_pool(i, op);
             case OpKind::relu: {
                 Buffer *x = value(op.inputs[0]), *y = in_place(op);
                 add<ElementwiseStep>(Size::chunk, {x, y}, Elementwise::relu, *x, nullptr, *y);
                 return written(op.output);
             }
             case OpKind::add: {
-                Buffer *a = value(op.inputs[0]), *b = value(op.inputs[1]), *y = new_value(op.output);
+                Buffer *a = value(op.inputs[0]), *b = value(op.inputs[1]),
+                       *y = new_value(op.output);
                 add<ElementwiseStep>(Size::chunk, {a, b, y}, Elementwise::add, *a, b, *y);
                 return written(op.output);
             }
-            case OpKind::flatten: parts_.values[at(op.output)] = value(op.inputs[0]); return;
-            case OpKind::dropout: return forward_dropout(i, op);
-            case OpKind::softmax_cross_entropy: return forward_loss(op);
-            case OpKind::batch_norm: return;
+            case OpKind::flatten:
+                parts_.values[at(op.output)] = value(op.inputs[0]);
+                return;
+            case OpKind::dropout:
+                return forward_dropout(i, op);
+            case OpKind::softmax_cross_entropy:
+                return forward_loss(op);
+            case OpKind::batch_norm:
+                return;
         }
     }
     void forward_input(const Op& op) {
@@ -197,7 +220,8 @@ private:
         parts_.values[at(op.output)] = parts_.images;
         if (!shapes_.packs_input) return;
         Buffer* blocked = new_value(op.output);
-        add<PackStep>(Size::chunk, {parts_.images, blocked}, *parts_.images, *blocked, shapes_.layouts[at(op.output)]);
+        add<PackStep>(Size::chunk, {parts_.images, blocked}, *parts_.images, *blocked,
+                      shapes_.layouts[at(op.output)]);
         written(op.output);
     }
     void forward_convolution(int i, const Op& op) {
@@ -220,7 +244,8 @@ private:
         Buffer *x = value(op.inputs[0]), *y = new_value(op.output);
         l.inputs = x->image_floats, l.outputs = shapes_.layouts[at(op.output)].channels();
         l.x = x, l.y = y;
-        l.weight = parameters_.data(op.first_parameter), l.weight_offset = parameters_.offset(op.first_parameter);
+        l.weight = parameters_.data(op.first_parameter),
+        l.weight_offset = parameters_.offset(op.first_parameter);
         if (op.parameter_count == 2) {
             l.bias = parameters_.data(op.first_parameter + 1);
             l.bias_offset = parameters_.offset(op.first_parameter + 1);
@@ -244,13 +269,16 @@ private:
         Buffer *x = value(op.inputs[0]), *y = in_place(op);
         Buffer* factors = buffer(shapes_.layouts[at(op.output)].floats());
         factors_of_[at(i)] = factors;
-        const Rng rng = Rng(options_.seed, op.name.view()).at(static_cast<std::uint64_t>(options_.rank));
-        add<DropoutStep>(Size::chunk, {x, y, factors}, *x, *y, *factors, shapes_.layouts[at(op.output)], op.rate, rng);
+        const Rng rng =
+            Rng(options_.seed, op.name.view()).at(static_cast<std::uint64_t>(options_.rank));
+        add<DropoutStep>(Size::chunk, {x, y, factors}, *x, *y, *factors,
+                         shapes_.layouts[at(op.output)], op.rate, rng);
         written(op.output);
     }
     void forward_loss(const Op& op) {
         Loss& l = parts_.loss;
-        l.layout = shapes_.layouts[at(op.inputs[0])], l.classes = graph_.classes, l.smoothing = op.rate;
+        l.layout = shapes_.layouts[at(op.inputs[0])], l.classes = graph_.classes,
+        l.smoothing = op.rate;
         l.logits = value(op.inputs[0]);
         l.losses.assign(at(options_.batch), 0.0), l.hits.assign(at(options_.batch), 0);
         add<LossStep>(Size::whole, {value(op.inputs[0])}, l);
@@ -259,7 +287,8 @@ private:
         Norm& n = *norm_of_[at(i)];
         n.layout = shapes_.layouts[at(op.inputs[0])];
         n.epsilon = op.rate, n.momentum = op.momentum;
-        n.gamma = parameters_.data(op.first_parameter), n.beta = parameters_.data(op.first_parameter + 1);
+        n.gamma = parameters_.data(op.first_parameter),
+        n.beta = parameters_.data(op.first_parameter + 1);
         n.gamma_offset = parameters_.offset(op.first_parameter);
         n.beta_offset = parameters_.offset(op.first_parameter + 1);
         n.running_mean = statistics_.data() + graph_.statistics[at(op.first_statistic)].offset;
@@ -287,7 +316,8 @@ private:
         cut();
         for (int i = static_cast<int>(graph_.ops.size()) - 1; i >= 0; --i) {
             const Op& op = graph_.ops[at(i)];
-            if (op.kind != OpKind::softmax_cross_entropy && !shapes_.needs_gradient[at(op.output)]) continue;
+            if (op.kind != OpKind::softmax_cross_entropy && !shapes_.needs_gradient[at(op.output)])
+                continue;
             if (Norm* n = norm_of_[at(i)]) {
                 if (end_of_[number(n)] == i) backward_norm(*n);
                 continue;
@@ -298,16 +328,20 @@ private:
     }
     void backward_op(int i, const Op& op) {
         switch (op.kind) {
-            case OpKind::conv2d: return backward_convolution(i, op);
-            case OpKind::linear: return backward_linear(i, op);
+            case OpKind::conv2d:
+                return backward_convolution(i, op);
+            case OpKind::linear:
+                return backward_linear(i, op);
             case OpKind::max_pool:
-            case OpKind::avg_pool: return backward_pool(i, op);
+            case OpKind::avg_pool:
+                return backward_pool(i, op);
             case OpKind::relu: {
                 Buffer *g = gradient(op), *y = value(op.output);
                 add<ElementwiseStep>(Size::chunk, {g, y}, Elementwise::relu_mask, *g, y, *g);
                 return pass(op.inputs[0], g);
             }
-            case OpKind::add: return backward_add(op);
+            case OpKind::add:
+                return backward_add(op);
             case OpKind::flatten:
                 for (Buffer* g : gradients_[at(op.output)]) pass(op.inputs[0], g);
                 return;
@@ -323,24 +357,28 @@ private:
                 return pass(op.inputs[0], g);
             }
             case OpKind::batch_norm:
-            case OpKind::input: return;
+            case OpKind::input:
+                return;
         }
     }
     void pass(int tensor, Buffer* g) {
         if (shapes_.needs_gradient[at(tensor)]) gradients_[at(tensor)].push_back(g);
     }
-    /// The gradients that arrived at a tensor, added until `most` are left; each is its reader's own.
+    /// The gradients that arrived at a tensor, added until `most` are left; each is its reader's
+    /// own.
     std::vector<Buffer*>& arrived(int tensor, std::size_t most) {
         auto& list = gradients_[at(tensor)];
         if (list.empty()) {
             const Op& op = graph_.ops[at(shapes_.writer[at(tensor)])];
-            throw Error("gx::onednn: nothing reads the output of " + std::string(to_string(op.kind)) + " '" +
-                        std::string(op.name.view()) + "': remove the operation, or use its output");
+            throw Error("gx::onednn: nothing reads the output of " +
+                        std::string(to_string(op.kind)) + " '" + std::string(op.name.view()) +
+                        "': remove the operation, or use its output");
         }
         while (list.size() > most) {
             Buffer* extra = list.back();
             list.pop_back();
-            add<ElementwiseStep>(Size::chunk, {list[0], extra}, Elementwise::add, *list[0], extra, *list[0]);
+            add<ElementwiseStep>(Size::chunk, {list[0], extra}, Elementwise::add, *list[0], extra,
+                                 *list[0]);
         }
         return list;
     }
@@ -364,7 +402,9 @@ private:
         for (int k = 0; k < op.parameter_count; ++k) pending_.push_back(op.first_parameter + k);
         if (!heavy && needs(op)) backward_data(c, op, dy);
     }
-    [[nodiscard]] bool needs(const Op& op) const { return shapes_.needs_gradient[at(op.inputs[0])]; }
+    [[nodiscard]] bool needs(const Op& op) const {
+        return shapes_.needs_gradient[at(op.inputs[0])];
+    }
     void backward_data(Convolution& c, const Op& op, Buffer* dy) {
         c.dx = buffer(shapes_.layouts[at(op.inputs[0])].floats());
         add<ConvolutionDataStep>(Size::chunk, {dy, c.dx}, c);
@@ -414,7 +454,8 @@ private:
         int latest = 0;
         for (std::size_t p = finished_.size(); p-- > 0;) {
             latest = std::max(latest, finished_[p]);
-            if (!program_.backward.empty()) final_from[at(latest)] = parameters_.offset(static_cast<int>(p));
+            if (!program_.backward.empty())
+                final_from[at(latest)] = parameters_.offset(static_cast<int>(p));
         }
         for (std::size_t s = 0; s < final_from.size(); ++s) {
             Segment& segment = program_.backward[s];
@@ -437,7 +478,7 @@ private:
     std::vector<Linear*> linear_of_;
     std::vector<Pool*> pool_of_;
     std::vector<int> begin_of_{}, end_of_{}, residual_of_{};  // of each norm: ops, and a tensor
-    std::vector<Buffer*> factors_of_;  // of each dropout
+    std::vector<Buffer*> factors_of_;                         // of each dropout
     std::vector<std::vector<Buffer*>> gradients_;
     std::vector<int> finished_;  // backward segment after which a parameter's gradient is final
     std::vector<int> pending_{};

@@ -10,11 +10,11 @@
 namespace gx::onednn::detail {
 
 struct PoolArgs {
-    const float* x;     // forward: input
-    float* y;           // forward: output
-    const float* dy;    // backward
-    float* dx;          // backward
-    float* place;       // max: which position of the window won, as a float
+    const float* x;   // forward: input
+    float* y;         // forward: output
+    const float* dy;  // backward
+    float* dx;        // backward
+    float* place;     // max: which position of the window won, as a float
     std::int64_t in_floats, out_floats;
     int images, blocks, in_height, in_width, out_height, out_width;
     Window window;
@@ -40,24 +40,28 @@ struct MaxPool {
         using V = typename Vector<B>::type;
         for (int n = 0; n < a.images; ++n) {
             for (int cb = 0; cb < a.blocks; ++cb) {
-                const float* x = a.x + n * a.in_floats + std::int64_t{cb} * a.in_height * a.in_width * B;
-                const std::int64_t out = n * a.out_floats + std::int64_t{cb} * a.out_height * a.out_width * B;
-                for_each_window(a, [&](int o, int h0, int h1, int w0, int w1) __attribute__((always_inline)) {
-                    V best = V{} - std::numeric_limits<float>::infinity(), place = V{} - 1.0f;
-                    for (int h = h0; h < h1; ++h) {
-                        for (int w = w0; w < w1; ++w) {
-                            const int i = h * a.in_width + w;
-                            const V v = *reinterpret_cast<const V*>(x + std::int64_t{i} * B);
-                            const V here = V{} + static_cast<float>(i);
-                            const auto wins = (v > best) | (v != v) | (place < V{});  // NaN spreads
-                            const auto open = best == best;
-                            place = (wins & open) ? here : place;
-                            best = (wins & open) ? v : best;
+                const float* x =
+                    a.x + n * a.in_floats + std::int64_t{cb} * a.in_height * a.in_width * B;
+                const std::int64_t out =
+                    n * a.out_floats + std::int64_t{cb} * a.out_height * a.out_width * B;
+                for_each_window(
+                    a, [&](int o, int h0, int h1, int w0, int w1) __attribute__((always_inline)) {
+                        V best = V{} - std::numeric_limits<float>::infinity(), place = V{} - 1.0f;
+                        for (int h = h0; h < h1; ++h) {
+                            for (int w = w0; w < w1; ++w) {
+                                const int i = h * a.in_width + w;
+                                const V v = *reinterpret_cast<const V*>(x + std::int64_t{i} * B);
+                                const V here = V{} + static_cast<float>(i);
+                                const auto wins =
+                                    (v > best) | (v != v) | (place < V{});  // NaN spreads
+                                const auto open = best == best;
+                                place = (wins & open) ? here : place;
+                                best = (wins & open) ? v : best;
+                            }
                         }
-                    }
-                    *reinterpret_cast<V*>(a.y + out + std::int64_t{o} * B) = best;
-                    *reinterpret_cast<V*>(a.place + out + std::int64_t{o} * B) = place;
-                });
+                        *reinterpret_cast<V*>(a.y + out + std::int64_t{o} * B) = best;
+                        *reinterpret_cast<V*>(a.place + out + std::int64_t{o} * B) = place;
+                    });
             }
         }
     }
@@ -67,11 +71,14 @@ struct MaxPoolGradient {
     template <int B>
     GX_ONEDNN_INLINE static void run(const PoolArgs& a) {
         using V = typename Vector<B>::type;
-        for (std::int64_t i = 0; i < a.images * a.in_floats; i += B) *reinterpret_cast<V*>(a.dx + i) = V{};
+        for (std::int64_t i = 0; i < a.images * a.in_floats; i += B)
+            *reinterpret_cast<V*>(a.dx + i) = V{};
         for (int n = 0; n < a.images; ++n) {
             for (int cb = 0; cb < a.blocks; ++cb) {
-                float* dx = a.dx + n * a.in_floats + std::int64_t{cb} * a.in_height * a.in_width * B;
-                const std::int64_t out = n * a.out_floats + std::int64_t{cb} * a.out_height * a.out_width * B;
+                float* dx =
+                    a.dx + n * a.in_floats + std::int64_t{cb} * a.in_height * a.in_width * B;
+                const std::int64_t out =
+                    n * a.out_floats + std::int64_t{cb} * a.out_height * a.out_width * B;
                 for (int o = 0; o < a.out_height * a.out_width; ++o) {
                     const float* g = a.dy + out + std::int64_t{o} * B;
                     const float* place = a.place + out + std::int64_t{o} * B;
@@ -90,16 +97,21 @@ struct AvgPool {
         using V = typename Vector<B>::type;
         for (int n = 0; n < a.images; ++n) {
             for (int cb = 0; cb < a.blocks; ++cb) {
-                const float* x = a.x + n * a.in_floats + std::int64_t{cb} * a.in_height * a.in_width * B;
-                float* y = a.y + n * a.out_floats + std::int64_t{cb} * a.out_height * a.out_width * B;
-                for_each_window(a, [&](int o, int h0, int h1, int w0, int w1) __attribute__((always_inline)) {
-                    V sum{};
-                    for (int h = h0; h < h1; ++h)
-                        for (int w = w0; w < w1; ++w)
-                            sum += *reinterpret_cast<const V*>(x + (std::int64_t{h} * a.in_width + w) * B);
-                    const int inside = std::max(1, (h1 - h0) * (w1 - w0));
-                    *reinterpret_cast<V*>(y + std::int64_t{o} * B) = sum / static_cast<float>(inside);
-                });
+                const float* x =
+                    a.x + n * a.in_floats + std::int64_t{cb} * a.in_height * a.in_width * B;
+                float* y =
+                    a.y + n * a.out_floats + std::int64_t{cb} * a.out_height * a.out_width * B;
+                for_each_window(
+                    a, [&](int o, int h0, int h1, int w0, int w1) __attribute__((always_inline)) {
+                        V sum{};
+                        for (int h = h0; h < h1; ++h)
+                            for (int w = w0; w < w1; ++w)
+                                sum += *reinterpret_cast<const V*>(
+                                    x + (std::int64_t{h} * a.in_width + w) * B);
+                        const int inside = std::max(1, (h1 - h0) * (w1 - w0));
+                        *reinterpret_cast<V*>(y + std::int64_t{o} * B) =
+                            sum / static_cast<float>(inside);
+                    });
             }
         }
     }
@@ -109,18 +121,24 @@ struct AvgPoolGradient {
     template <int B>
     GX_ONEDNN_INLINE static void run(const PoolArgs& a) {
         using V = typename Vector<B>::type;
-        for (std::int64_t i = 0; i < a.images * a.in_floats; i += B) *reinterpret_cast<V*>(a.dx + i) = V{};
+        for (std::int64_t i = 0; i < a.images * a.in_floats; i += B)
+            *reinterpret_cast<V*>(a.dx + i) = V{};
         for (int n = 0; n < a.images; ++n) {
             for (int cb = 0; cb < a.blocks; ++cb) {
-                float* dx = a.dx + n * a.in_floats + std::int64_t{cb} * a.in_height * a.in_width * B;
-                const float* dy = a.dy + n * a.out_floats + std::int64_t{cb} * a.out_height * a.out_width * B;
-                for_each_window(a, [&](int o, int h0, int h1, int w0, int w1) __attribute__((always_inline)) {
-                    const int inside = std::max(1, (h1 - h0) * (w1 - w0));
-                    const V g = *reinterpret_cast<const V*>(dy + std::int64_t{o} * B) / static_cast<float>(inside);
-                    for (int h = h0; h < h1; ++h)
-                        for (int w = w0; w < w1; ++w)
-                            *reinterpret_cast<V*>(dx + (std::int64_t{h} * a.in_width + w) * B) += g;
-                });
+                float* dx =
+                    a.dx + n * a.in_floats + std::int64_t{cb} * a.in_height * a.in_width * B;
+                const float* dy =
+                    a.dy + n * a.out_floats + std::int64_t{cb} * a.out_height * a.out_width * B;
+                for_each_window(
+                    a, [&](int o, int h0, int h1, int w0, int w1) __attribute__((always_inline)) {
+                        const int inside = std::max(1, (h1 - h0) * (w1 - w0));
+                        const V g = *reinterpret_cast<const V*>(dy + std::int64_t{o} * B) /
+                                    static_cast<float>(inside);
+                        for (int h = h0; h < h1; ++h)
+                            for (int w = w0; w < w1; ++w)
+                                *reinterpret_cast<V*>(dx +
+                                                      (std::int64_t{h} * a.in_width + w) * B) += g;
+                    });
             }
         }
     }

@@ -66,7 +66,7 @@ struct Segment {
     bool whole = false;       ///< the lane's images in one chunk
     bool every_lane = false;  ///< runs once in each lane, with images or without
     std::int64_t image_floats = 0;
-    std::size_t watermark = 0;     ///< gradients final from here on, after this segment
+    std::size_t watermark = 0;  ///< gradients final from here on, after this segment
     bool moves_watermark = false;
 
     [[nodiscard]] int chunks(int images, std::int64_t cache_bytes) const {

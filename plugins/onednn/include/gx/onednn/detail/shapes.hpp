@@ -26,7 +26,9 @@ struct Shapes {
     bool packs_input = false;  ///< the images are brought into blocks first
 
     explicit Shapes(const Graph& graph)
-        : layouts(graph.tensors.size()), readers(graph.tensors.size()), writer(graph.tensors.size(), -1),
+        : layouts(graph.tensors.size()),
+          readers(graph.tensors.size()),
+          writer(graph.tensors.size(), -1),
           needs_gradient(graph.tensors.size(), false) {
         for (std::size_t i = 0; i < graph.ops.size(); ++i) {
             const Op& op = graph.ops[i];
@@ -40,11 +42,13 @@ struct Shapes {
     [[nodiscard]] bool read_once(int tensor) const { return readers[at(tensor)].size() == 1; }
 
 private:
-    /// oneDNN's first-layer kernels read plain images of few channels; a linear layer reads anything.
+    /// oneDNN's first-layer kernels read plain images of few channels; a linear layer reads
+    /// anything.
     [[nodiscard]] bool input_may_stay_plain(const Graph& graph, int tensor) const {
         for (const int r : readers[at(tensor)]) {
             const Op& op = graph.ops[at(r)];
-            const bool conv = op.kind == OpKind::conv2d && tensor == 0 && op.groups == 1 && graph.input.channels <= 3;
+            const bool conv = op.kind == OpKind::conv2d && tensor == 0 && op.groups == 1 &&
+                              graph.input.channels <= 3;
             const bool flat = op.kind == OpKind::flatten && input_may_stay_plain(graph, op.output);
             if (!conv && !flat && op.kind != OpKind::linear) return false;
         }
@@ -58,30 +62,38 @@ private:
             if (t >= 0 && needs_gradient[at(t)]) needs_gradient[at(op.output)] = true;
         if (op.kind == OpKind::input && !packs_input) out.block = 1;
         if (op.kind == OpKind::flatten) out = layouts[at(op.inputs[0])];  // the same memory
-        const bool keeps = op.kind == OpKind::relu || op.kind == OpKind::dropout || op.kind == OpKind::add;
+        const bool keeps =
+            op.kind == OpKind::relu || op.kind == OpKind::dropout || op.kind == OpKind::add;
         if (keeps) out = layouts[at(op.inputs[0])];
         const bool by_channel = op.kind == OpKind::conv2d || op.kind == OpKind::batch_norm ||
                                 op.kind == OpKind::max_pool || op.kind == OpKind::avg_pool;
         if (by_channel && layouts[at(op.inputs[0])].shape != graph.tensors[at(op.inputs[0])])
             refuse(op, "reads a flattened image by its channels");
-        if (op.kind == OpKind::add && layouts[at(op.inputs[0])].shape != layouts[at(op.inputs[1])].shape)
+        if (op.kind == OpKind::add &&
+            layouts[at(op.inputs[0])].shape != layouts[at(op.inputs[1])].shape)
             refuse(op, "adds a flattened image to one that is not");
     }
     [[noreturn]] static void refuse(const Op& op, const std::string& what) {
-        throw Error("gx::onednn: " + std::string(to_string(op.kind)) + " '" + std::string(op.name.view()) + "' " +
-                    what + ", which this device does not do: flatten once, before the linear layers");
+        throw Error("gx::onednn: " + std::string(to_string(op.kind)) + " '" +
+                    std::string(op.name.view()) + "' " + what +
+                    ", which this device does not do: flatten once, before the linear layers");
     }
 };
 
 /// The flat parameter vector: every parameter in the layout its kernel reads, padded to blocks.
 class Parameters {
 public:
-    Parameters(const Graph& graph, const Shapes& shapes, const Tuning& tuning, int images, Lanes& lanes)
-        : graph_(graph), shapes_(shapes), convolutions_(graph.ops.size()), owner_(graph.parameters.size()) {
+    Parameters(const Graph& graph, const Shapes& shapes, const Tuning& tuning, int images,
+               Lanes& lanes)
+        : graph_(graph),
+          shapes_(shapes),
+          convolutions_(graph.ops.size()),
+          owner_(graph.parameters.size()) {
         for (std::size_t o = 0; o < graph.ops.size(); ++o) {
             const Op& op = graph.ops[o];
             if (op.kind == OpKind::conv2d)
-                convolutions_[o] = std::make_unique<Convolution>(shape_of(op, tuning), images, lanes);
+                convolutions_[o] =
+                    std::make_unique<Convolution>(shape_of(op, tuning), images, lanes);
             for (int k = 0; k < op.parameter_count; ++k) {
                 const int p = op.first_parameter + k;
                 owner_[at(p)] = static_cast<int>(o);
@@ -98,32 +110,43 @@ public:
     [[nodiscard]] std::span<float> values() const { return values_.span(); }
     [[nodiscard]] std::size_t total() const { return total_; }
     [[nodiscard]] std::size_t offset(int parameter) const { return slices_[at(parameter)].offset; }
-    [[nodiscard]] const float* data(int parameter) const { return values_.data() + offset(parameter); }
+    [[nodiscard]] const float* data(int parameter) const {
+        return values_.data() + offset(parameter);
+    }
     [[nodiscard]] Convolution& convolution(int op) const { return *convolutions_[at(op)]; }
-    [[nodiscard]] std::span<const std::unique_ptr<Convolution>> convolutions() const { return convolutions_; }
+    [[nodiscard]] std::span<const std::unique_ptr<Convolution>> convolutions() const {
+        return convolutions_;
+    }
 
-    /// Calls f(canonical index, index in the flat vector) for every element of the graph's parameters.
+    /// Calls f(canonical index, index in the flat vector) for every element of the graph's
+    /// parameters.
     template <class F>
     void for_each_element(F f) const {
         for (std::size_t p = 0; p < graph_.parameters.size(); ++p) {
             const Parameter& q = graph_.parameters[p];
             const auto base = static_cast<std::size_t>(q.offset);
             for (std::int64_t i = 0; i < q.count; ++i)
-                f(base + static_cast<std::size_t>(i), slices_[p].offset + static_cast<std::size_t>(index(p, i)));
+                f(base + static_cast<std::size_t>(i),
+                  slices_[p].offset + static_cast<std::size_t>(index(p, i)));
         }
     }
 
 private:
     [[nodiscard]] Convolution::Shape shape_of(const Op& op, const Tuning& tuning) const {
-        Convolution::Shape s{.in = shapes_.layouts[at(op.inputs[0])], .out = shapes_.layouts[at(op.output)],
-                             .window = op.window, .groups = op.groups, .bias = op.parameter_count == 2};
-        s.winograd = tuning.winograd && op.groups == 1 && !s.in.plain() && op.window == Window::square(3, 1, 1);
+        Convolution::Shape s{.in = shapes_.layouts[at(op.inputs[0])],
+                             .out = shapes_.layouts[at(op.output)],
+                             .window = op.window,
+                             .groups = op.groups,
+                             .bias = op.parameter_count == 2};
+        s.winograd = tuning.winograd && op.groups == 1 && !s.in.plain() &&
+                     op.window == Window::square(3, 1, 1);
         return s;
     }
     [[nodiscard]] std::size_t floats(const Op& op, std::size_t o, int p) const {
         const Parameter& q = graph_.parameters[at(p)];
         if (q.role != ParameterRole::weight) return at(round_up(q.shape[0], cpu_block()));
-        if (op.kind == OpKind::conv2d) return static_cast<std::size_t>(convolutions_[o]->weight_floats());
+        if (op.kind == OpKind::conv2d)
+            return static_cast<std::size_t>(convolutions_[o]->weight_floats());
         const auto inputs = static_cast<std::size_t>(shapes_.layouts[at(op.inputs[0])].floats());
         return inputs * at(round_up(q.shape[0], cpu_block()));
     }
@@ -134,9 +157,11 @@ private:
         const Op& op = graph_.ops[o];
         if (op.kind == OpKind::linear) {
             const std::int64_t inputs = q.shape[1], row = i / inputs, k = i % inputs;
-            return shapes_.layouts[at(op.inputs[0])].index(k) * round_up(q.shape[0], cpu_block()) + row;
+            return shapes_.layouts[at(op.inputs[0])].index(k) * round_up(q.shape[0], cpu_block()) +
+                   row;
         }
-        const int w = static_cast<int>(i % q.shape[3]), h = static_cast<int>(i / q.shape[3] % q.shape[2]);
+        const int w = static_cast<int>(i % q.shape[3]),
+                  h = static_cast<int>(i / q.shape[3] % q.shape[2]);
         const std::int64_t filters = i / q.shape[3] / q.shape[2];
         return convolutions_[o]->weight_index(static_cast<int>(filters / q.shape[1]),
                                               static_cast<int>(filters % q.shape[1]), h, w);

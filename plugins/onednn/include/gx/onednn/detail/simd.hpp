@@ -1,4 +1,5 @@
-// simd: kernels written once on vectors of one channel block, compiled for the CPU's widest registers.
+// simd: kernels written once on vectors of one channel block, compiled for the CPU's widest
+// registers.
 #pragma once
 
 #include <cstdint>  // int32_t
@@ -26,12 +27,13 @@ struct Vector<8> {
     typedef std::int32_t integers __attribute__((vector_size(32), aligned(4), may_alias));
 };
 
-/// A kernel is a struct with `template <int B> static GX_ONEDNN_INLINE void run(const Args&)`; it is
-/// inlined below into a function of each instruction set.
+/// A kernel is a struct with `template <int B> static GX_ONEDNN_INLINE void run(const Args&)`; it
+/// is inlined below into a function of each instruction set.
 namespace isa {
 #if defined(__x86_64__)
 template <class Kernel, class Args>
-[[gnu::target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma"), gnu::noinline]] void wide(const Args& a) {
+[[gnu::target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma"), gnu::noinline]] void wide(
+    const Args& a) {
     Kernel::template run<16>(a);
 }
 template <class Kernel, class Args>
@@ -48,8 +50,9 @@ template <class Kernel, class Args>
 /// Channels in a block: 16 with AVX-512, else 8; the layouts that oneDNN's kernels want.
 [[nodiscard]] inline int cpu_block() {
 #if defined(__x86_64__)
-    static const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-                             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+    static const bool wide =
+        __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
     return wide ? 16 : 8;
 #else
     return 8;
