@@ -7,6 +7,12 @@
 
 namespace gx {
 
+namespace detail {
+[[nodiscard]] inline bool in_word(char c) {
+    return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0;
+}
+}  // namespace detail
+
 /// The type's name without gx's own namespace, as in "Warmup<Poly<2>>"; g++ and clang agree on it.
 /// Errors: a type inside a function or an unnamed namespace keeps the compiler's words for it.
 template <class T>
@@ -16,9 +22,11 @@ template <class T>
     text = text.substr(0, text.find_first_of(";]"));
     std::string name;
     for (std::size_t i = 0; i < text.size(); ++i) {
-        const bool starts_word = name.empty() || !std::isalnum(static_cast<unsigned char>(name.back()));
-        if (starts_word && text.substr(i, 4) == "gx::") i += 3;
+        const bool starts_name =
+            name.empty() || !(detail::in_word(name.back()) || name.back() == ':');
+        if (starts_name && text.substr(i, 4) == "gx::") i += 3;
         else if (text[i] != ' ' || name.back() == ',') name += text[i];
+        else if (detail::in_word(name.back()) && detail::in_word(text[i + 1])) name += ' ';
     }
     return name;
 }

@@ -43,7 +43,8 @@ namespace gx::chart {
             break;
         }
     std::vector<double> out;
-    for (double i = std::ceil(least / step); i * step <= most + 1e-9 * range; ++i) out.push_back(i * step);
+    for (double i = std::ceil(least / step); i * step <= most + 1e-9 * range; ++i)
+        out.push_back(i * step + 0.0);  // 0, not -0
     return out;
 }
 
@@ -53,13 +54,16 @@ struct Series {
     bool dots = false;  ///< mark every point: for few points
 };
 
-/// Lines over two axes. An empty chart draws its axes only.
+/// Lines over two axes; x from 0. An empty chart draws its axes only; points that are not finite
+/// are left out.
 [[nodiscard]] inline std::string lines(std::string_view title, std::string_view x_label,
-                                       std::string_view y_label, const std::vector<Series>& series) {
+                                       std::string_view y_label,
+                                       const std::vector<Series>& series) {
     constexpr double width = 480, height = 270, left = 52, right = 12, top = 30, bottom = 42;
     double x0 = 0, x1 = 0, y0 = 1e300, y1 = -1e300;
     for (const auto& s : series)
         for (const auto& [x, y] : s.points) {
+            if (!std::isfinite(x) || !std::isfinite(y)) continue;
             x1 = std::max(x1, x);
             y0 = std::min(y0, y);
             y1 = std::max(y1, y);
@@ -70,27 +74,45 @@ struct Series {
     y0 -= margin;
     y1 += margin;
     const auto px = [&](double x) { return left + (x - x0) / (x1 - x0) * (width - left - right); };
-    const auto py = [&](double y) { return height - bottom - (y - y0) / (y1 - y0) * (height - top - bottom); };
+    const auto py = [&](double y) {
+        return height - bottom - (y - y0) / (y1 - y0) * (height - top - bottom);
+    };
 
-    std::string svg = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n<text class=\"t\" x=\"{}\" y=\"16\">{}</text>\n",
-                                  width, height, escaped(title), left, escaped(title));
+    std::string svg = fmt::format(
+        "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n<text class=\"t\" x=\"{}\" "
+        "y=\"16\">{}</text>\n",
+        width, height, escaped(title), left, escaped(title));
     for (const double x : ticks(x0, x1))
-        svg += fmt::format("<line class=\"g\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\"/><text class=\"x\" x=\"{0:.1f}\" y=\"{3}\">{4:g}</text>\n",
-                           px(x), top, height - bottom, height - bottom + 14, x);
+        svg += fmt::format(
+            "<line class=\"g\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\"/><text "
+            "class=\"x\" x=\"{0:.1f}\" y=\"{3}\">{4:g}</text>\n",
+            px(x), top, height - bottom, height - bottom + 14, x);
     for (const double y : ticks(y0, y1))
-        svg += fmt::format("<line class=\"g\" x1=\"{1}\" x2=\"{2}\" y1=\"{0:.1f}\" y2=\"{0:.1f}\"/><text class=\"y\" x=\"{3}\" y=\"{4:.1f}\">{5:g}</text>\n",
-                           py(y), left, width - right, left - 5, py(y) + 4, y);
-    svg += fmt::format("<text class=\"x\" x=\"{}\" y=\"{}\">{}</text><text class=\"x\" transform=\"translate(13,{}) rotate(-90)\">{}</text>\n",
-                       (left + width - right) / 2, height - 8, escaped(x_label), (top + height - bottom) / 2, escaped(y_label));
+        svg += fmt::format(
+            "<line class=\"g\" x1=\"{1}\" x2=\"{2}\" y1=\"{0:.1f}\" y2=\"{0:.1f}\"/><text "
+            "class=\"y\" x=\"{3}\" y=\"{4:.1f}\">{5:g}</text>\n",
+            py(y), left, width - right, left - 5, py(y) + 4, y);
+    svg += fmt::format(
+        "<text class=\"x\" x=\"{}\" y=\"{}\">{}</text><text class=\"x\" "
+        "transform=\"translate(13,{}) rotate(-90)\">{}</text>\n",
+        (left + width - right) / 2, height - 8, escaped(x_label), (top + height - bottom) / 2,
+        escaped(y_label));
     for (std::size_t i = 0; i < series.size(); ++i) {
         std::string points;
-        for (const auto& [x, y] : series[i].points) points += fmt::format("{:.1f},{:.1f} ", px(x), py(y));
-        svg += fmt::format("<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\" points=\"{}\"><title>{}</title></polyline>\n",
-                           colour(i), points, escaped(series[i].name));
-        if (series[i].dots)
-            for (const auto& [x, y] : series[i].points)
-                svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\"><title>{}: {:.4g} at {:.4g}</title></circle>\n",
-                                   px(x), py(y), colour(i), escaped(series[i].name), y, x);
+        for (const auto& [x, y] : series[i].points)
+            if (std::isfinite(x) && std::isfinite(y))
+                points += fmt::format("{:.1f},{:.1f} ", px(x), py(y));
+        svg += fmt::format(
+            "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\" "
+            "points=\"{}\"><title>{}</title></polyline>\n",
+            colour(i), points, escaped(series[i].name));
+        if (!series[i].dots) continue;
+        for (const auto& [x, y] : series[i].points)
+            if (std::isfinite(x) && std::isfinite(y))
+                svg += fmt::format(
+                    "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\"><title>{}: {:.4g} "
+                    "at {:.4g}</title></circle>\n",
+                    px(x), py(y), colour(i), escaped(series[i].name), y, x);
     }
     return svg + "</svg>\n";
 }
@@ -112,27 +134,35 @@ struct Bar {
     }
     const double height = top + row_height * double(rows.size()) + 8;
     const double scale = most > 0 ? (width - left - 110) / most : 0;
-    std::string svg = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n<text class=\"t\" x=\"{}\" y=\"16\">{}</text>\n",
-                                  width, height, escaped(title), left, escaped(title));
+    std::string svg = fmt::format(
+        "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n<text class=\"t\" x=\"{}\" "
+        "y=\"16\">{}</text>\n",
+        width, height, escaped(title), left, escaped(title));
     double x = left;
     for (std::size_t i = 0; i < part_names.size(); ++i) {
-        svg += fmt::format("<rect x=\"{:.0f}\" y=\"24\" width=\"10\" height=\"10\" fill=\"{}\"/><text class=\"l\" x=\"{:.0f}\" y=\"33\">{}</text>\n",
-                           x, colour(i), x + 14, escaped(part_names[i]));
+        svg += fmt::format(
+            "<rect x=\"{:.0f}\" y=\"24\" width=\"10\" height=\"10\" fill=\"{}\"/><text class=\"l\" "
+            "x=\"{:.0f}\" y=\"33\">{}</text>\n",
+            x, colour(i), x + 14, escaped(part_names[i]));
         x += 30 + 7.0 * double(part_names[i].size());
     }
     for (std::size_t r = 0; r < rows.size(); ++r) {
         const double y = top + row_height * double(r);
-        svg += fmt::format("<text class=\"l\" x=\"{}\" y=\"{:.0f}\">{}</text>\n", left, y + 12, escaped(rows[r].name));
+        svg += fmt::format("<text class=\"l\" x=\"{}\" y=\"{:.0f}\">{}</text>\n", left, y + 12,
+                           escaped(rows[r].name));
         x = left;
         double sum = 0;
         for (std::size_t i = 0; i < rows[r].parts.size(); ++i) {
             const double part = rows[r].parts[i];
-            svg += fmt::format("<rect x=\"{:.1f}\" y=\"{:.0f}\" width=\"{:.1f}\" height=\"18\" fill=\"{}\"><title>{}: {:.3f} {}</title></rect>\n",
-                               x, y + 17, part * scale, colour(i), escaped(part_names[i]), part, escaped(unit));
+            svg += fmt::format(
+                "<rect x=\"{:.1f}\" y=\"{:.0f}\" width=\"{:.1f}\" height=\"18\" "
+                "fill=\"{}\"><title>{}: {:.3f} {}</title></rect>\n",
+                x, y + 17, part * scale, colour(i), escaped(part_names[i]), part, escaped(unit));
             x += part * scale;
             sum += part;
         }
-        svg += fmt::format("<text class=\"l\" x=\"{:.1f}\" y=\"{:.0f}\">{:.1f} {}</text>\n", x + 6, y + 31, sum, escaped(unit));
+        svg += fmt::format("<text class=\"l\" x=\"{:.1f}\" y=\"{:.0f}\">{:.1f} {}</text>\n", x + 6,
+                           y + 31, sum, escaped(unit));
     }
     return svg + "</svg>\n";
 }

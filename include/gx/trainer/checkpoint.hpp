@@ -11,7 +11,9 @@
 
 #include <gx/core/error.hpp>           // Error
 #include <gx/model/graph.hpp>          // Graph
+#include <gx/trainer/json.hpp>         // rows_from_json
 #include <gx/trainer/loss_scale.hpp>   // LossScaleState
+#include <gx/trainer/record.hpp>       // RunRecord
 #include <gx/trainer/safetensors.hpp>  // write_safetensors
 
 namespace gx {
@@ -58,18 +60,23 @@ struct Reader {
     [[noreturn]] void wrong(const std::string& what) const {
         throw Error("checkpoint '" + path.string() + "': " + what);
     }
-    void copy(const std::string& name, std::span<float> to) const {
+    [[nodiscard]] const std::vector<float>& all_of(const std::string& name) const {
         const auto found = file.tensors.find(name);
         if (found == file.tensors.end())
             wrong("tensor '" + name + "' is missing. It belongs to another network or optimizer; "
                   "resume with the composition that wrote it.");
-        if (found->second.values.size() != to.size())
+        return found->second.values;
+    }
+    void copy(const std::string& name, std::span<float> to) const {
+        const std::vector<float>& values = all_of(name);
+        if (values.size() != to.size())
             wrong(fmt::format("tensor '{}' has {} elements where {} were expected. It belongs to "
                               "another network; resume with the composition that wrote it.",
-                              name, found->second.values.size(), to.size()));
-        std::copy(found->second.values.begin(), found->second.values.end(), to.begin());
+                              name, values.size(), to.size()));
+        std::copy(values.begin(), values.end(), to.begin());
     }
-    [[nodiscard]] std::vector<float> parameters(const Graph& graph, const std::string& prefix) const {
+    [[nodiscard]] std::vector<float> parameters(const Graph& graph,
+                                                const std::string& prefix) const {
         std::vector<float> flat(std::size_t(graph.parameter_elements()));
         for (const Parameter& p : graph.parameters)
             copy(prefix + std::string(p.name.view()),
@@ -87,14 +94,19 @@ inline void write_checkpoint(const std::filesystem::path& path, const Graph& gra
     std::vector<NamedTensor> tensors;
     detail::checkpoint::add_parameters(tensors, graph, "", c.parameters);
     for (const Statistic& s : graph.statistics)
-        tensors.push_back({std::string(s.name.view()), {s.count},
-                           std::span(c.statistics).subspan(std::size_t(s.offset), std::size_t(s.count))});
+        tensors.push_back(
+            {std::string(s.name.view()),
+             {s.count},
+             std::span(c.statistics).subspan(std::size_t(s.offset), std::size_t(s.count))});
     for (std::size_t i = 0; i < c.optimizer.size(); ++i)
-        detail::checkpoint::add_parameters(tensors, graph, fmt::format("optimizer.{}.", i), c.optimizer[i]);
+        detail::checkpoint::add_parameters(tensors, graph, fmt::format("optimizer.{}.", i),
+                                           c.optimizer[i]);
     nlohmann::json pending = nlohmann::json::array();
     for (std::size_t i = 0; i < c.pending.size(); ++i) {
-        detail::checkpoint::add_parameters(tensors, graph, fmt::format("pending.{}.", i), c.pending[i].values);
-        pending.push_back({{"gradient", c.pending[i].index}, {"loss_scale", c.pending[i].loss_scale}});
+        detail::checkpoint::add_parameters(tensors, graph, fmt::format("pending.{}.", i),
+                                           c.pending[i].values);
+        pending.push_back(
+            {{"gradient", c.pending[i].index}, {"loss_scale", c.pending[i].loss_scale}});
     }
     if (!c.reducer.empty())
         tensors.push_back({"reducer.state", {std::int64_t(c.reducer.size())}, c.reducer});
@@ -109,7 +121,8 @@ inline void write_checkpoint(const std::filesystem::path& path, const Graph& gra
 
 /// Reads what write_checkpoint wrote.
 /// Errors: gx::Error naming the file and the tensor or field that is missing or does not fit.
-[[nodiscard]] inline Checkpoint read_checkpoint(const std::filesystem::path& path, const Graph& graph) {
+[[nodiscard]] inline Checkpoint read_checkpoint(const std::filesystem::path& path,
+                                                const Graph& graph) {
     const SafetensorsFile file = read_safetensors(path);
     const detail::checkpoint::Reader in{path, file};
     const auto text = file.metadata.find("gx");
@@ -133,14 +146,19 @@ inline void write_checkpoint(const std::filesystem::path& path, const Graph& gra
         for (std::size_t i = 0; i < state.at("optimizer_vectors").get<std::size_t>(); ++i)
             c.optimizer.push_back(in.parameters(graph, fmt::format("optimizer.{}.", i)));
         for (const auto& p : state.at("pending"))
-            c.pending.push_back({p.at("gradient"), p.at("loss_scale"),
-                                 in.parameters(graph, fmt::format("pending.{}.", c.pending.size()))});
-        c.reducer.resize(state.at("reducer_elements").get<std::size_t>());
-        if (!c.reducer.empty()) in.copy("reducer.state", c.reducer);
-        if (const auto r = file.metadata.find("record"); r != file.metadata.end()) c.record = r->second;
+            c.pending.push_back(
+                {p.at("gradient"), p.at("loss_scale"),
+                 in.parameters(graph, fmt::format("pending.{}.", c.pending.size()))});
+        if (state.at("reducer_elements") != 0) c.reducer = in.all_of("reducer.state");
+        const auto record = file.metadata.find("record");
+        if (record == file.metadata.end())
+            in.wrong("no field 'record' in its metadata. Take a checkpoint of this version of gx.");
+        c.record = record->second;
+        RunRecord rows;
+        rows_from_json(nlohmann::json::parse(c.record), rows);  // throws here, not on a rank
         return c;
     } catch (const nlohmann::json::exception& e) {
-        in.wrong(std::string("its metadata field 'gx' lacks something: ") + e.what() +
+        in.wrong(std::string("its metadata fields 'gx' and 'record' lack something: ") + e.what() +
                  ". Take a checkpoint of this version of gx.");
     }
 }

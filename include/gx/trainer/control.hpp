@@ -3,8 +3,8 @@
 
 #include <algorithm>  // copy
 #include <cstdint>    // uint64_t
-#include <span>     // values
-#include <vector>   // what the others sent
+#include <span>       // values
+#include <vector>     // what the others sent
 
 #include <gx/core/error.hpp>      // Delivery
 #include <gx/core/transport.hpp>  // Transport
@@ -21,20 +21,27 @@ namespace detail {
 template <class T>
 Delivery gather_all(Transport auto& link, std::span<const T> mine, std::vector<T>& all) {
     const auto count = mine.size();
-    const auto of = [&](int rank) { return std::span<T>(all).subspan(std::size_t(rank) * count, count); };
+    const auto of = [&](int rank) {
+        return std::span<T>(all).subspan(std::size_t(rank) * count, count);
+    };
     all.assign(count * std::size_t(link.ranks()), T{});
     std::copy(mine.begin(), mine.end(), of(link.rank()).begin());
     const int root = 0;
     if (link.rank() != root) {
-        if (auto d = link.wait(link.send(root, control_channel, std::as_bytes(mine))); !d.complete())
+        if (auto d = link.wait(link.send(root, control_channel, std::as_bytes(mine)));
+            !d.complete())
             return d;
-        return link.wait(link.receive(root, control_channel, std::as_writable_bytes(std::span(all))));
+        return link.wait(
+            link.receive(root, control_channel, std::as_writable_bytes(std::span(all))));
     }
     for (int r = 1; r < link.ranks(); ++r)
-        if (auto d = link.wait(link.receive(r, control_channel, std::as_writable_bytes(of(r)))); !d.complete())
+        if (auto d = link.wait(link.receive(r, control_channel, std::as_writable_bytes(of(r))));
+            !d.complete())
             return d;
     for (int r = 1; r < link.ranks(); ++r)
-        if (auto d = link.wait(link.send(r, control_channel, std::as_bytes(std::span<const T>(all)))); !d.complete())
+        if (auto d =
+                link.wait(link.send(r, control_channel, std::as_bytes(std::span<const T>(all))));
+            !d.complete())
             return d;
     return {};
 }
@@ -49,17 +56,19 @@ Delivery sum_over_ranks(Transport auto& link, std::span<double> values) {
     if (auto d = detail::gather_all<double>(link, values, all); !d.complete()) return d;
     for (std::size_t i = 0; i < values.size(); ++i) {
         double sum = 0;
-        for (std::size_t r = 0; r < std::size_t(link.ranks()); ++r) sum += all[r * values.size() + i];
+        for (std::size_t r = 0; r < std::size_t(link.ranks()); ++r)
+            sum += all[r * values.size() + i];
         values[i] = sum;
     }
     return {};
 }
 
-/// The first rank whose value differs from that of rank 0, or -1 when all agree.
 struct Agreement {
     Delivery delivery;
-    int differs = -1;
+    int differs = -1;  ///< the first rank whose value differs from that of rank 0, or -1
 };
+/// Compares one value of every rank; all ranks get the same answer.
+/// Cost: as sum_over_ranks.
 Agreement agree(Transport auto& link, std::uint64_t value) {
     std::vector<std::uint64_t> all;
     const Delivery d = detail::gather_all<std::uint64_t>(link, {&value, 1}, all);

@@ -3,8 +3,10 @@
 
 #include <concepts>  // same_as
 #include <cstdint>   // int64_t
+#include <limits>    // finite
 
 #include <gx/core/contract.hpp>  // GX_EXPECT
+#include <gx/core/findings.hpp>  // Findings
 
 namespace gx {
 
@@ -20,6 +22,10 @@ struct LossScaleState {
 ///     learn(finite)   what became of one averaged gradient; called alike on every rank, because
 ///                     it is decided from reduced values
 ///     state(), restore(state)   for checkpoints
+///
+/// Optional:
+///
+///     static Findings check(const Options&)   what is wrong with them
 template <class S>
 concept LossScale = requires(S s, const S& c, bool finite) {
     typename S::Options;
@@ -46,7 +52,11 @@ public:
     };
     StaticLossScale() : StaticLossScale(Options{}) {}
     explicit StaticLossScale(Options o) : factor_(o.factor) {
-        GX_EXPECT(factor_ > 0, "a loss scale is above 0");
+        GX_EXPECT(check(o).empty(), check(o).first());
+    }
+    static constexpr Findings check(const Options& o) {
+        return Findings{}.expect(o.factor > 0 && o.factor <= std::numeric_limits<float>::max(),
+                                 "StaticLossScale: factor must be above 0 and finite");
     }
     [[nodiscard]] float scale() const { return factor_; }
     void learn(bool) {}
@@ -57,9 +67,9 @@ private:
     float factor_;
 };
 
-/// Doubles after `growth_interval` good steps in a row, halves at an overflow.
-/// Units:  steps are optimiser steps, skipped ones included.
-/// Source: Micikevicius et al. 2018, arXiv:1710.03740, section 3.2; the constants are those of
+/// Doubles after `growth_interval` good steps in a row, up to `largest`; halves at an overflow,
+/// down to 1 or just below. Units:  steps are optimiser steps, skipped ones included. Source:
+/// Micikevicius et al. 2018, arXiv:1710.03740, section 3.2; the constants are those of
 ///         most mixed-precision trainers, but for a smaller start.
 class DynamicLossScale {
 public:
@@ -70,9 +80,15 @@ public:
     };
     DynamicLossScale() : DynamicLossScale(Options{}) {}
     explicit DynamicLossScale(Options o) : options_(o), state_{o.initial, 0} {
-        GX_EXPECT(o.initial > 0 && o.largest >= o.initial && o.growth_interval > 0,
-                  "a dynamic loss scale starts above 0, at most at its largest, and grows after "
-                  "at least one step");
+        GX_EXPECT(check(o).empty(), check(o).first());
+    }
+    static constexpr Findings check(const Options& o) {
+        return Findings{}
+            .expect(o.initial > 0 && o.initial <= o.largest,
+                    "DynamicLossScale: initial must be above 0 and at most largest")
+            .expect(o.largest <= std::numeric_limits<float>::max(),
+                    "DynamicLossScale: largest must be finite")
+            .expect(o.growth_interval > 0, "DynamicLossScale: growth_interval must be at least 1");
     }
     [[nodiscard]] float scale() const { return state_.scale; }
     void learn(bool finite) {

@@ -42,7 +42,8 @@ public:
             tenth_ = tenth;
         }
         drawn_ = now;
-        const std::string text = line(done, std::chrono::duration<double>(now - start_).count(), words);
+        const std::string text =
+            line(done, std::chrono::duration<double>(now - start_).count(), words);
         if (style_ == Style::bar) {
             fmt::print(out_, "\r\x1b[K{}", text);
             if (last) fmt::print(out_, "\n");
@@ -53,10 +54,12 @@ public:
     }
 
     /// The line after `elapsed` wall seconds; pure, so that tests need no clock.
-    [[nodiscard]] std::string line(std::int64_t done, double elapsed, std::string_view words) const {
+    [[nodiscard]] std::string line(std::int64_t done, double elapsed,
+                                   std::string_view words) const {
         const double share = total_ > 0 ? std::clamp(double(done) / double(total_), 0.0, 1.0) : 1.0;
         const double rate = elapsed > 0 ? double(done) / elapsed : 0.0;
-        const double left = rate > 0 ? double(total_ - done) / rate : 0.0;
+        const std::int64_t left =
+            rate > 0 ? static_cast<std::int64_t>(std::min(double(total_ - done) / rate, 1e9)) : 0;
         std::string bar;
         if (style_ == Style::bar) {
             constexpr int width = 24;
@@ -65,7 +68,7 @@ public:
         }
         return fmt::format("{}{} {:3.0f} %  {}/{} {}  {:.0f} {}/s  {}:{:02d} left  {}", label_, bar,
                            100 * share, done, total_, unit_, rate, unit_,
-                           static_cast<int>(left) / 60, static_cast<int>(left) % 60, words);
+                           left / 60, left % 60, words);
     }
 
 private:

@@ -3,6 +3,7 @@
 
 #include <bit>      // bit_cast
 #include <memory>   // unique_ptr
+#include <optional> // the test set
 #include <string>   // sentences
 #include <utility>  // move
 #include <vector>   // flat vectors
@@ -51,17 +52,25 @@ class RankTraining {
 
 public:
     RankTraining(const Job<Options>& job, Rank& rank, RunRecord& record)
-        : job_(job), o_(job.options), rank_(rank), record_(record),
-          device_(rank.make_device(job.graph, {.batch = o_.batch, .seed = o_.seed, .rank = rank.rank()})),
+        : job_(job),
+          o_(job.options),
+          rank_(rank),
+          record_(record),
+          device_(rank.make_device(job.graph,
+                                   {.batch = o_.batch, .seed = o_.seed, .rank = rank.rank()})),
           elements_(device_->parameters().size()),
-          loader_(job.data.train, share(true)), test_loader_(job.data.test, share(false)),
-          scheduler_(o_.scheduler), optimizer_(o_.optimizer), scale_(o_.loss_scale),
-          pipeline_({.placement = rank.transport().placement(), .elements = std::int64_t(elements_),
+          loader_(job.data.train, share(true)),
+          scheduler_(o_.scheduler),
+          optimizer_(o_.optimizer),
+          scale_(o_.loss_scale),
+          pipeline_({.placement = rank.transport().placement(),
+                     .elements = std::int64_t(elements_),
                      .bucket_elements = bucket_elements()}),
           scales_(std::size_t(R::staleness) + 1, 1.0f),
           progress_("training", job.plan.total_steps, "steps",
                     rank.rank() == 0 ? o_.progress : Progress::Style::silent) {
         optimizer_.reserve(elements_, device_->slices(), job.graph);
+        if (o_.evaluate) test_loader_.emplace(job.data.test, share(false));
     }
 
     void run() {
@@ -82,8 +91,9 @@ private:
     [[nodiscard]] std::int64_t bucket_elements() const {
         if constexpr (requires { R::bucket_elements; } && requires { device_->stretch(); })
             if (R::bucket_elements > 0)
-                return std::max(std::int64_t{1}, static_cast<std::int64_t>(
-                                                     double(R::bucket_elements) / device_->stretch()));
+                return std::max(
+                    std::int64_t{1},
+                    static_cast<std::int64_t>(double(R::bucket_elements) / device_->stretch()));
         return 0;  // what R asks for, or the whole gradient
     }
 
@@ -97,7 +107,24 @@ private:
         load(canonical);
         initial_statistics(job_.graph, device_->statistics());
     }
+    /// What the Trainer can't know of a checkpoint: whether the policies' states have its lengths.
+    void expect_fits(const Checkpoint& c) {
+        const auto check = [](std::size_t kept, std::size_t needed, const char* what) {
+            if (kept == needed) return;
+            throw Error(
+                fmt::format("the checkpoint to resume from keeps {} {} where this run needs "
+                            "{}. Resume with the composition that wrote it.",
+                            kept, what, needed));
+        };
+        check(c.optimizer.size(), optimizer_.state().size() / elements_,
+              "vectors of the optimizer");
+        check(c.reducer.size(), pipeline_.reducer().state().size(), "numbers of the reducer");
+        check(c.pending.size(), std::min(std::size_t(c.step), std::size_t(R::staleness)),
+              "gradients on their way (none after a run's last epoch)");
+        check(device_->statistics().size(), c.statistics.size(), "running statistics");
+    }
     void restore(const Checkpoint& c) {
+        expect_fits(c);
         load(c.parameters);
         std::copy(c.statistics.begin(), c.statistics.end(), device_->statistics().begin());
         const auto state = optimizer_.state();
@@ -134,7 +161,8 @@ private:
             trace(epoch == 0 && s >= steps - o_.trace_steps);
             train_step(s);
             progress_.update(step_, fmt::format("epoch {}/{}  loss {:.3f}", epoch + 1, o_.epochs,
-                                                sums_[3 * std::size_t(s)] / std::max(1.0, sums_[3 * std::size_t(s) + 2])));
+                                                sums_[3 * std::size_t(s)] /
+                                                    std::max(1.0, sums_[3 * std::size_t(s) + 2])));
         }
         trace(false);
         const Nanoseconds begin = rank_.now();
@@ -164,7 +192,7 @@ private:
         pipeline_.ready(rank_.stream(), rank_.transport(), 0);
         const Nanoseconds backward = account(breakdown_.compute, forward, "BACKWARD");
 
-        rows_.push_back({.step = step_, .rate = scheduler_.rate(step_), .loss_scale = scale_.scale()});
+        rows_.push_back({.step = step_, .loss_scale = scale_.scale()});
         const auto reduced = pipeline_.collect(std::uint64_t(step_));
         const Nanoseconds waited =
             account(breakdown_.exposed_communication, backward, "WAIT_FOR_ALLREDUCE");
@@ -211,23 +239,25 @@ private:
         const Delivery& d = reduced.report.delivery;
         const char* why = d.outcome == Delivery::Outcome::timed_out ? "did not answer in time"
                                                                     : "stopped first";
-        throw Error(fmt::format("rank {}, step {}, bucket {} of {}, operation all-reduce: rank {} {}. "
-                                "Look at that rank's own error, then go on from the last checkpoint.",
-                                rank_.rank(), reduced.index, reduced.failed_bucket, reduced.buckets,
-                                d.peer, why));
+        throw Error(fmt::format(
+            "rank {}, step {}, bucket {} of {}, operation all-reduce: rank {} {}. "
+            "Look at that rank's own error, then go on from the last checkpoint.",
+            rank_.rank(), reduced.index, reduced.failed_bucket, reduced.buckets, d.peer, why));
     }
     [[noreturn]] void stop_at_bad_loss() const {
-        throw Error(fmt::format("rank {}, step {}: the loss is not a number; the first values that "
-                                "are not come out of {}. Lower the learning rate ({} at this step), "
-                                "lengthen the warmup, or look at this step's images.",
-                                rank_.rank(), step_, device_->first_non_finite().value_or("the loss"),
-                                scheduler_.rate(step_)));
+        throw Error(
+            fmt::format("rank {}, step {}: the loss is not a number; the first values that "
+                        "are not come out of {}. Lower the learning rate ({} at this step), "
+                        "lengthen the warmup, or look at this step's images.",
+                        rank_.rank(), step_, device_->first_non_finite().value_or("the loss"),
+                        scheduler_.rate(step_)));
     }
     void expect(Delivery d, const char* operation) const {
         if (d.complete()) return;
-        throw Error(fmt::format("rank {}, step {}, operation {}: no answer from rank {}. Look at that "
-                                "rank's own error, then go on from the last checkpoint.",
-                                rank_.rank(), step_, operation, d.peer));
+        throw Error(
+            fmt::format("rank {}, step {}, operation {}: no answer from rank {}. Look at that "
+                        "rank's own error, then go on from the last checkpoint.",
+                        rank_.rank(), step_, operation, d.peer));
     }
 
     // ---- The end of an epoch -------------------------------------------------------------
@@ -246,7 +276,8 @@ private:
         row.train_loss = loss / count;
         row.train_accuracy_pct = 100 * correct / count;
         const double images = count * job_.timed_images;
-        if (seconds_ > epoch_begin_seconds_) row.images_per_second = images / (seconds_ - epoch_begin_seconds_);
+        if (seconds_ > epoch_begin_seconds_)
+            row.images_per_second = images / (seconds_ - epoch_begin_seconds_);
         if (o_.evaluate) evaluate(row);
         if (rank_.rank() != 0) return;
         close_books();
@@ -268,16 +299,19 @@ private:
         const Agreement a = agree(rank_.transport(), weights_hash_);
         expect(a.delivery, "comparing the replicas");
         if (a.differs >= 0)
-            throw Error(fmt::format("step {}: the weights of rank {} differ from those of rank 0. The "
-                                    "reducer gave ranks different averages; test it with the "
-                                    "conformance kit of gx/testing.", step_, a.differs));
+            throw Error(
+                fmt::format("step {}: the weights of rank {} differ from those of rank 0. The "
+                            "reducer gave ranks different averages; test it with the "
+                            "conformance kit of gx/testing.",
+                            step_, a.differs));
     }
     void evaluate(EpochRow& row) {
         std::vector<double> sums(3, 0.0);
-        test_loader_.begin_epoch(0);
-        for (std::int64_t s = 0; s < test_loader_.steps_per_epoch(); ++s) {
-            const RankBatch next = test_loader_.next();
+        test_loader_->begin_epoch(0);
+        for (std::int64_t s = 0; s < test_loader_->steps_per_epoch(); ++s) {
+            const RankBatch next = test_loader_->next();
             const ForwardReport report = device_->forward(next.batch, Mode::evaluate);
+            if (!report.finite) stop_at_bad_loss();
             sums[0] += report.loss_sum;
             sums[1] += double(report.correct);
             sums[2] += next.batch.count;
@@ -305,7 +339,8 @@ private:
         const auto kept = pipeline_.reducer().state();
         c.reducer.assign(kept.begin(), kept.end());
         c.record = rows_to_json(record_).dump();
-        write_checkpoint(o_.output / fmt::format("epoch-{:04d}.safetensors", epochs_done), job_.graph, c);
+        write_checkpoint(o_.output / fmt::format("epoch-{:04d}.safetensors", epochs_done),
+                         job_.graph, c);
     }
 
     // ---- The books -----------------------------------------------------------------------
@@ -341,7 +376,7 @@ private:
     std::unique_ptr<Device> device_;
     std::size_t elements_;  ///< of the device's flat vector
     L loader_;
-    InMemory<> test_loader_;
+    std::optional<InMemory<>> test_loader_;  ///< where the run evaluates
     S scheduler_;
     O optimizer_;
     Scale scale_;

@@ -14,7 +14,7 @@ struct StepRow {
     std::int64_t step = 0;
     double seconds = 0;
     double loss = 0;        ///< mean over the global batch, nats
-    double rate = 0;        ///< learning rate applied
+    double rate = 0;        ///< of the update made in this step; 0 when there was none to make
     double loss_scale = 1;
     bool skipped = false;   ///< the reduced gradient overflowed, so no rank stepped
 };

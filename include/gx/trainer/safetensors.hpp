@@ -4,6 +4,7 @@
 #include <fcntl.h>   // open
 #include <unistd.h>  // write, fsync
 
+#include <algorithm>   // max
 #include <bit>         // endian
 #include <cerrno>      // errno
 #include <cstdint>     // uint64_t
@@ -73,7 +74,8 @@ public:
         if (::fsync(file_) != 0) fail("cannot be flushed to the disk");
         if (::close(std::exchange(file_, -1)) != 0) fail("cannot be closed");
         if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be renamed into place");
-        const auto folder = path_.has_parent_path() ? path_.parent_path().string() : std::string(".");
+        const auto folder =
+            path_.has_parent_path() ? path_.parent_path().string() : std::string(".");
         if (const int f = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); f >= 0) {
             ::fsync(f);  // the name itself survives a power cut
             ::close(f);
@@ -129,6 +131,23 @@ inline void write_safetensors(const std::filesystem::path& path,
     file.commit();
 }
 
+namespace detail {
+
+/// The product of `shape`, or more than `most` where it is larger or a factor is negative.
+inline std::uint64_t element_count(std::span<const std::int64_t> shape, std::uint64_t most) {
+    std::uint64_t count = 1;
+    for (const std::int64_t n : shape)
+        if (n == 0) return 0;
+    for (const std::int64_t n : shape) {
+        const auto factor = static_cast<std::uint64_t>(n);  // a negative one is huge
+        if (factor > most || count * factor > most) return most + 1;
+        count *= factor;
+    }
+    return count;
+}
+
+}  // namespace detail
+
 /// Reads every F32 tensor and the metadata.
 /// Errors: gx::Error naming the file and the field for a missing, short or malformed file.
 inline SafetensorsFile read_safetensors(const std::filesystem::path& path) {
@@ -137,18 +156,22 @@ inline SafetensorsFile read_safetensors(const std::filesystem::path& path) {
                      ". It is not a whole safetensors file; take an earlier checkpoint.");
     };
     std::ifstream file(path, std::ios::binary);
-    if (!file) throw Error("file '" + path.string() + "' cannot be opened: " + std::strerror(errno) +
-                           ". Give the path of a checkpoint that was written before.");
-    const std::uint64_t size = std::filesystem::file_size(path);
+    if (!file)
+        throw Error("file '" + path.string() + "' cannot be opened: " + std::strerror(errno) +
+                    ". Give the path of a checkpoint that was written before.");
+    std::error_code no_size;  // a folder has none
+    const std::uint64_t size = std::filesystem::file_size(path, no_size);
     std::uint64_t length = 0;
     file.read(reinterpret_cast<char*>(&length), sizeof length);
-    if (!file || length > size - sizeof length) throw wrong("the header is longer than the file");
+    if (!file || no_size || length > size - sizeof length)
+        throw wrong("the header is longer than the file");
     std::string text(length, ' ');
     file.read(text.data(), static_cast<std::streamsize>(length));
     const auto header = nlohmann::json::parse(text, nullptr, false);
     if (!header.is_object()) throw wrong("the header is not a JSON object");
 
     const std::uint64_t data_bytes = size - sizeof length - length;
+    std::uint64_t last_byte = 0;
     SafetensorsFile out;
     for (const auto& [name, entry] : header.items()) {
         if (name == "__metadata__") {
@@ -160,21 +183,24 @@ inline SafetensorsFile read_safetensors(const std::filesystem::path& path) {
             const auto begin = entry.at("data_offsets").at(0).get<std::uint64_t>();
             const auto end = entry.at("data_offsets").at(1).get<std::uint64_t>();
             SafetensorsFile::Tensor t{entry.at("shape").get<std::vector<std::int64_t>>(), {}};
-            std::uint64_t count = 1;
-            for (const auto n : t.shape) count *= static_cast<std::uint64_t>(n);
+            const std::uint64_t count = detail::element_count(t.shape, data_bytes / sizeof(float));
             if (entry.at("dtype") != "F32") throw wrong("tensor '" + name + "' is not F32");
-            if (begin > end || end > data_bytes || end - begin != count * sizeof(float))
+            if (begin > end || end > data_bytes || count > data_bytes / sizeof(float) ||
+                end - begin != count * sizeof(float))
                 throw wrong("field 'data_offsets' of tensor '" + name + "' does not fit its shape "
                             "or the file");
             t.values.resize(count);
             file.seekg(static_cast<std::streamoff>(sizeof length + length + begin));
             file.read(reinterpret_cast<char*>(t.values.data()),
                       static_cast<std::streamsize>(end - begin));
+            if (!file) throw wrong("tensor '" + name + "' can't be read");
+            last_byte = std::max(last_byte, end);
             out.tensors.emplace(name, std::move(t));
         } catch (const nlohmann::json::exception&) {
             throw wrong("tensor '" + name + "' lacks dtype, shape or data_offsets");
         }
     }
+    if (last_byte != data_bytes) throw wrong("it goes on behind its last tensor");
     return out;
 }
 

@@ -1,20 +1,26 @@
 // Chrome traces: the timeline of a run, for chrome://tracing and ui.perfetto.dev.
 #pragma once
 
+#include <algorithm>    // stable_sort
 #include <array>        // names of tracks
 #include <set>          // tracks seen
 #include <span>         // spans
 #include <string>       // the file's text
 #include <string_view>  // names
+#include <tuple>        // order
 #include <utility>      // pair
 
-#include <fmt/format.h>  // numbers
+#include <vector>       // in order
+
+#include <fmt/format.h>       // numbers
+#include <nlohmann/json.hpp>  // names as JSON strings
 
 #include <gx/core/trace.hpp>  // Span
 
 namespace gx {
 
 /// The trace as JSON text: ranks are processes, tracks are threads, stretches are complete events.
+/// Order:  rank by rank and track by track, each by its begin, the whole before its parts.
 /// Units:  microseconds with three decimals, so whole nanoseconds survive.
 /// Source: Chrome's "Trace Event Format"; activity names as Horovod's timeline writes them.
 [[nodiscard]] inline std::string chrome_trace(std::span<const Span> spans) {
@@ -22,19 +28,27 @@ namespace gx {
     constexpr std::array<std::string_view, 3> track_names{"compute", "communication", "network"};
     std::set<std::pair<int, int>> named;  // (rank, track)
     const char* comma = "";
-    for (const Span& s : spans) {
+    std::vector<Span> in_order(spans.begin(), spans.end());
+    std::ranges::stable_sort(in_order, {}, [](const Span& s) {
+        return std::tuple(s.rank, s.track, s.begin, s.begin - s.end);  // the whole before its parts
+    });
+    for (const Span& s : in_order) {
         const int thread = static_cast<int>(s.track);
         const std::int64_t begin = s.begin.count(), duration = (s.end - s.begin).count();
         if (named.emplace(s.rank, thread).second) {
-            text += fmt::format("{}{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{},\"args\":{{\"name\":\"rank {}\"}}}},\n"
-                                "{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":\"{}\"}}}}",
-                                comma, s.rank, s.rank, s.rank, thread, track_names[std::size_t(thread)]);
+            text += fmt::format(
+                "{}{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{},\"args\":{{\"name\":\"rank "
+                "{}\"}}}},\n"
+                "{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":"
+                "\"{}\"}}}}",
+                comma, s.rank, s.rank, s.rank, thread, track_names[std::size_t(thread)]);
             comma = ",\n";
         }
-        text += fmt::format("{}{{\"name\":\"{}\",\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{}.{:03d},\"dur\":{}.{:03d},"
-                            "\"args\":{{\"index\":{}}}}}",
-                            comma, s.name.view(), s.rank, thread, begin / 1000, begin % 1000,
-                            duration / 1000, duration % 1000, s.index);
+        text += fmt::format(
+            "{}{{\"name\":{},\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{}.{:03d},\"dur\":{}.{:03d},"
+            "\"args\":{{\"index\":{}}}}}",
+            comma, nlohmann::json(s.name.view()).dump(), s.rank, thread, begin / 1000, begin % 1000,
+            duration / 1000, duration % 1000, s.index);
         comma = ",\n";
     }
     return text + "\n]}\n";

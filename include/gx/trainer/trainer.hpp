@@ -4,6 +4,7 @@
 #include <chrono>      // wall seconds
 #include <concepts>    // same_as
 #include <filesystem>  // output folder
+#include <limits>      // largest batch
 #include <optional>    // resumed checkpoint
 #include <string>      // names
 #include <utility>     // move
@@ -44,10 +45,11 @@ concept LoadsADataset = Loader<L> && std::constructible_from<L, const Dataset&, 
 template <class L>
 consteval bool explain_trainer_loader() {
     static_assert(explain_loader<L>());
-    static_assert(LoadsADataset<L>,
-                  "gx: this Loader can't be built from a data set and a rank's share of it. A Trainer "
-                  "makes one for each rank. Fix: add a constructor from 'const gx::Dataset&' and "
-                  "'gx::LoaderOptions', or use gx::InMemory<...>.");
+    static_assert(
+        LoadsADataset<L>,
+        "gx: this Loader can't be built from a data set and a rank's share of it. A Trainer "
+        "makes one for each rank. Fix: add a constructor from 'const gx::Dataset&' and "
+        "'gx::LoaderOptions', or use gx::InMemory<...>.");
     return true;
 }
 
@@ -62,8 +64,10 @@ consteval bool explain_trainer_loader() {
 /// the same update. Updates are counted by gradients: update u applies the mean of gradient u with
 /// rate(u); a Reducer with staleness s makes it s steps late, and the last s follow the last step.
 ///
-/// Errors: train() throws one gx::Error that lists every option that is wrong before it starts; while
-///         it runs, one that names rank, step, bucket or layer, and operation. Files are whole or absent.
+/// Errors: train() throws one gx::Error that lists every option that is wrong before it starts;
+/// while
+///         it runs, one that names rank, step, bucket or layer, and operation. Files are whole or
+///         absent.
 /// Order:  equal options, data and rank count give equal bits in every world of the same device.
 template <class M, class R, class S = Warmup<Poly<2>>, class O = Sgd, class L = InMemory<>,
           class Scale = typename detail::trainer::DefaultLossScale<R>::type>
@@ -76,7 +80,8 @@ class Trainer {
     static_assert(explain_loss_scale<Scale>());
 
 public:
-    using Options = TrainerOptions<typename S::Options, typename O::Options, typename Scale::Options>;
+    using Options =
+        TrainerOptions<typename S::Options, typename O::Options, typename Scale::Options>;
 
     Trainer() = default;
     explicit Trainer(Options options) : options_(std::move(options)) {}
@@ -84,7 +89,8 @@ public:
     [[nodiscard]] const Options& options() const { return options_; }
     /// As a program spells it, defaults left out.
     [[nodiscard]] static std::string name() {
-        return "Trainer<" + std::string(M::name) + ", " + reducer_name<R>() + ", " + type_name<S>() + ">";
+        return "Trainer<" + std::string(M::name) + ", " + reducer_name<R>() + ", " +
+               type_name<S>() + ">";
     }
 
     /// Trains on `data.train`, tests on `data.test` after each epoch, and answers what it found.
@@ -97,15 +103,21 @@ public:
         const Graph graph = gx::graph<M>({.input = data.train.shape, .classes = data.train.classes,
                                           .label_smoothing = options.label_smoothing});
         std::optional<Checkpoint> resume;
-        if (!options.resume.empty()) resume = read_checkpoint(options.resume, graph);
+        if (!options.resume.empty()) resume = resumed(options, graph);
 
         RunRecord record = describe(world, options);
         const Account before = account(world);
-        const double timed = before.timed_batch > 0 ? double(before.timed_batch) / options.batch : 1.0;
+        const double timed =
+            before.timed_batch > 0 ? double(before.timed_batch) / options.batch : 1.0;
         TraceSink sink{.recording = false};
         constexpr bool traces = requires { world.trace_to(&sink); };
         if constexpr (traces) world.trace_to(&sink);
-        const detail::trainer::Job<Options> job{options, graph, data, plan, resume ? &*resume : nullptr, timed,
+        const detail::trainer::Job<Options> job{options,
+                                                graph,
+                                                data,
+                                                plan,
+                                                resume ? &*resume : nullptr,
+                                                timed,
                                                 traces ? &sink : nullptr};
         world.run([&](auto& rank) {
             using Rank = std::remove_cvref_t<decltype(rank)>;
@@ -118,7 +130,8 @@ public:
             record.spans = std::move(sink.spans);
         }
         summarise(record, account(world), data.train.count() * options.epochs, timed);
-        record.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        record.wall_seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         return record;
     }
 
@@ -128,32 +141,69 @@ private:
         Problems problems;
         const std::int64_t images = data.train.count();
         problems.check(o.epochs > 0, fmt::format("epochs is {}: train for at least 1", o.epochs));
-        problems.check(o.label_smoothing >= 0 && o.label_smoothing < 1,
-                       fmt::format("label_smoothing is {}: it is at least 0 and below 1", o.label_smoothing));
-        problems.check(o.trace_steps >= 0, fmt::format("trace_steps is {}: keep 0 steps or more", o.trace_steps));
+        problems.check(
+            o.label_smoothing >= 0 && o.label_smoothing < 1,
+            fmt::format("label_smoothing is {}: it is at least 0 and below 1", o.label_smoothing));
+        problems.check(o.trace_steps >= 0,
+                       fmt::format("trace_steps is {}: keep 0 steps or more", o.trace_steps));
         problems.check(images >= ranks,
                        fmt::format("there are {} ranks and {} training images: use at most as many "
                                    "ranks as images", ranks, images));
         problems.check(!o.evaluate || data.test.count() >= ranks,
                        fmt::format("there are {} ranks and {} test images: give a test set, or set "
                                    "evaluate to false", ranks, data.test.count()));
-        problems.check(fits<M>(data.train.shape),
-                       fmt::format("images of {} x {} x {} are smaller than the stride of {}: use larger "
-                                   "images or a network with fewer stages", data.train.shape.channels,
-                                   data.train.shape.height, data.train.shape.width, M::name));
+        problems.check(
+            !o.evaluate || data.test.count() == 0 ||
+                (data.test.shape == data.train.shape && data.test.classes == data.train.classes),
+            "the test set has other images or classes than the training set: take both from one "
+            "data set");
+        problems.check(data.train.classes >= 2,
+                       fmt::format("the training set has {} classes: a classifier needs at least 2",
+                                   data.train.classes));
+        problems.check(
+            fits<M>(data.train.shape),
+            fmt::format("images of {} x {} x {} are smaller than the stride of {}: use larger "
+                        "images or a network with fewer stages",
+                        data.train.shape.channels, data.train.shape.height, data.train.shape.width,
+                        M::name));
         Plan plan{.ranks = ranks};
-        if (problems.check(o.batch > 0, fmt::format("batch is {}: a rank needs at least 1 image a step", o.batch))) {
+        if (problems.check(
+                o.batch > 0 && o.batch <= std::numeric_limits<int>::max() / ranks,
+                fmt::format("batch is {}: a rank needs at least 1 image a step, and a step of "
+                            "all ranks at most {}",
+                            o.batch, std::numeric_limits<int>::max()))) {
             plan.global_batch = o.batch * ranks;
             plan.steps_per_epoch = (images + plan.global_batch - 1) / plan.global_batch;
             plan.total_steps = plan.steps_per_epoch * std::max(1, o.epochs);
             o.scheduler = complete_options<S>(o.scheduler, plan);
-            for (const auto sentence : check_options<S>(o.scheduler)) problems.add(std::string(sentence));
+            for (const auto sentence : check_options<S>(o.scheduler))
+                problems.add(std::string(sentence));
         }
         if constexpr (requires { O::check(o.optimizer); })
             for (const auto sentence : O::check(o.optimizer)) problems.add(std::string(sentence));
+        if constexpr (requires { Scale::check(o.loss_scale); })
+            for (const auto sentence : Scale::check(o.loss_scale))
+                problems.add(std::string(sentence));
         check_folder(problems, o.output);
         problems.throw_if_any("gx: this run can't start");
         return plan;
+    }
+    /// The checkpoint to go on from; throws where the run would not be the one that wrote it.
+    [[nodiscard]] static Checkpoint resumed(const Options& o, const Graph& graph) {
+        Checkpoint c = read_checkpoint(o.resume, graph);
+        Problems problems;
+        problems.check(
+            c.seed == o.seed,
+            fmt::format("it was written with seed {}, and this run has seed {}: set seed "
+                        "to {}",
+                        c.seed, o.seed, c.seed));
+        problems.check(
+            c.epoch < o.epochs,
+            fmt::format("it has done {} epochs, and this run ends after {}: ask for more "
+                        "epochs in all",
+                        c.epoch, o.epochs));
+        problems.throw_if_any("gx: this run can't go on from '" + o.resume.string() + "'");
+        return c;
     }
     static void check_folder(Problems& problems, const std::filesystem::path& folder) {
         if (folder.empty()) return;
@@ -162,11 +212,11 @@ private:
             std::filesystem::create_directories(folder, error);
             const auto probe = folder / ".gx-probe";
             try {
-                if (error) throw Error(error.message());
+                if (error) throw Error(error.message() + ".");
                 write_file(probe, "");
             } catch (const Error& e) {
-                throw Error("output folder '" + folder.string() + "' can't be written: " + e.what() +
-                            " Choose another folder with 'output'.");
+                throw Error("output folder '" + folder.string() + "' can't be written: " +
+                            e.what() + " Choose another folder with 'output'.");
             }
             std::filesystem::remove(probe, error);
         });
@@ -174,16 +224,25 @@ private:
 
     template <class W>
     [[nodiscard]] static Account account(const W& world) {
-        if constexpr (requires { { world.account() } -> std::same_as<Account>; }) return world.account();
+        if constexpr (requires {
+                          { world.account() } -> std::same_as<Account>;
+                      })
+            return world.account();
         else return {.world = type_name<W>()};
     }
     template <class W>
     [[nodiscard]] static RunRecord describe(const W& world, const Options& o) {
         const Account a = account(world);
-        RunRecord r{.composition = name(), .model = std::string(M::name), .reducer = reducer_name<R>(),
-                    .scheduler = type_name<S>(), .optimizer = type_name<O>(),
-                    .device = type_name<typename W::Rank::Device>(), .world = a.world,
-                    .clock = a.clock, .timed_as = a.timed_as, .notes = a.notes};
+        RunRecord r{.composition = name(),
+                    .model = std::string(M::name),
+                    .reducer = reducer_name<R>(),
+                    .scheduler = type_name<S>(),
+                    .optimizer = type_name<O>(),
+                    .device = type_name<typename W::Rank::Device>(),
+                    .world = a.world,
+                    .clock = a.clock,
+                    .timed_as = a.timed_as,
+                    .notes = a.notes};
         r.ranks = world.ranks();
         r.batch_per_rank = o.batch;
         r.epochs_planned = o.epochs;

@@ -1,0 +1,127 @@
+// One Trainer in two worlds: threads and a simulated cluster give the same bits; seeds and hashes.
+#include <gx/trainer/trainer.hpp>
+
+#include <gtest/gtest.h>
+
+#include <gx/core/account.hpp>             // Account
+#include <gx/reducer/bucketed.hpp>         // Bucketed
+#include <gx/reducer/double_buffered.hpp>  // DoubleBuffered
+#include <gx/reducer/multi_ring.hpp>       // MultiRing
+#include <gx/reducer/ring.hpp>             // Ring
+#include <gx/sim/cluster.hpp>              // Cluster
+#include <gx/sim/machines.hpp>             // ethernet_10g
+#include <trainer/small.hpp>               // images, threads
+
+namespace {
+
+using namespace testing_support;
+using gx::fp16;
+using gx::fp32;
+using Cluster = gx::sim::Cluster<gx::reference::Device>;
+
+Cluster cluster(int ranks, gx::sim::ClusterOptions options = {}) {
+    return Cluster(gx::sim::ethernet_10g(ranks), std::move(options));
+}
+
+// ---- The same bits in every world ---------------------------------------------------
+
+template <class R>
+class InEveryWorld : public ::testing::Test {};
+using Reducers = ::testing::Types<gx::Ring<fp32>, gx::MultiRing<2, fp16>,
+                                  gx::DoubleBuffered<gx::MultiRing<2, fp16>>,
+                                  gx::Bucketed<gx::MultiRing<2, fp16>, 64>>;
+TYPED_TEST_SUITE(InEveryWorld, Reducers);
+
+TYPED_TEST(InEveryWorld, BitsAreTheSame) {
+    using Composition = gx::Trainer<Net, TypeParam, gx::Warmup<gx::Poly<2>>>;
+    const gx::Split data = images();  // 40 images over 3 ranks: uneven tails
+    const Composition trainer({.batch = 4, .epochs = 2, .seed = 3});
+    auto wall = threads(3);
+    auto virtual_time = cluster(3);
+    const gx::RunRecord a = trainer.train(wall, data);
+    const gx::RunRecord b = trainer.train(virtual_time, data);
+    EXPECT_NE(a.weights_hash, 0u);
+    expect_same_learning(a, b);
+    EXPECT_EQ(a.bytes_sent_per_step, b.bytes_sent_per_step);
+    EXPECT_EQ(b.clock, "virtual");
+
+    auto again = cluster(3);
+    const gx::RunRecord c = trainer.train(again, data);
+    expect_same_learning(b, c);
+    EXPECT_EQ(b.event_hash, c.event_hash);
+    EXPECT_EQ(b.seconds, c.seconds);
+    EXPECT_NE(b.event_hash, 0u);
+    auto two = threads(2);
+    EXPECT_NE(trainer.train(two, data).weights_hash, a.weights_hash) << "a hash that can differ";
+}
+
+// ---- Seeds --------------------------------------------------------------------------
+
+using Plain = gx::Trainer<Net, gx::Ring<fp32>, gx::Warmup<gx::Poly<2>>>;
+
+TEST(Seeds, AnotherSeedAnotherHash) {
+    const gx::Split data = images();
+    const auto hash = [&](std::uint64_t jitter_seed, std::uint64_t seed) {
+        auto world = cluster(3, {.seed = jitter_seed, .compute_jitter = 0.1});
+        const gx::RunRecord r = Plain({.batch = 4, .seed = seed}).train(world, data);
+        EXPECT_EQ(r.event_hash, world.account().event_hash);
+        return std::pair(r.event_hash, r.weights_hash);
+    };
+    const auto first = hash(1, 1);
+    EXPECT_EQ(hash(1, 1), first);
+    const auto other_world = hash(2, 1);
+    EXPECT_NE(other_world.first, first.first);
+    EXPECT_EQ(other_world.second, first.second) << "timing changes no bits";
+    EXPECT_NE(hash(1, 2).second, first.second);
+}
+
+// ---- What a simulated run tells -----------------------------------------------------
+
+TEST(Simulated, TimeIsOfTheTimedBatchAndCostsDollars) {
+    const gx::Split data = images();  // 40 images: 4 steps of 3 x 4
+    auto world = cluster(3, {.timed_batch = 8});
+    const gx::RunRecord r = Plain({.batch = 4}).train(world, data);
+    EXPECT_EQ(r.images, 80) << "each image stands for two on the clock";
+    EXPECT_GT(r.seconds, 0);
+    EXPECT_NEAR(r.images_per_second, 80 / r.seconds, 1e-9 * r.images_per_second);
+    EXPECT_NEAR(r.dollars, 3 * 3.06 * r.seconds / 3600, 1e-8 * r.dollars + 1e-12);
+    EXPECT_NE(r.timed_as, "");
+    EXPECT_FALSE(r.notes.empty());
+    const gx::Breakdown& b = r.breakdown;
+    EXPECT_NEAR(b.compute + b.exposed_communication + b.input + b.idle, r.seconds, 1e-12);
+    EXPECT_GT(b.exposed_communication, 0);
+    EXPECT_NEAR(r.exposed_communication_pct, 100 * b.exposed_communication / r.seconds, 1e-9);
+    EXPECT_LT(r.scaling_efficiency_pct, 100);
+}
+TEST(Simulated, DoubleBufferingHidesTheNetwork) {
+    using Late = gx::Trainer<Net, gx::DoubleBuffered<gx::MultiRing<2, fp16>>,
+                             gx::Warmup<gx::Poly<2>>>;
+    using Prompt = gx::Trainer<Net, gx::MultiRing<2, fp16>, gx::Warmup<gx::Poly<2>>>;
+    const gx::Split data = images();
+    auto world = cluster(3);
+    const double prompt = Prompt({.batch = 1}).train(world, data).seconds;
+    const double late = Late({.batch = 1}).train(world, data).seconds;
+    EXPECT_LT(late, prompt);
+}
+TEST(Simulated, SpansLieWithinTheirRunAndPhasesDoNotOverlap) {
+    auto world = cluster(3);
+    const gx::RunRecord r = Plain({.batch = 4, .trace_steps = 2}).train(world, images());
+    ASSERT_FALSE(r.spans.empty());
+    gx::Nanoseconds last{};
+    int phases = 0;
+    for (const gx::Span& s : r.spans) {
+        EXPECT_LE(s.begin, s.end);
+        EXPECT_LE(s.end, world.elapsed());
+        if (s.rank != 0 || s.track != gx::Track::compute) continue;
+        const auto name = s.name.view();
+        if (name != "FORWARD" && name != "BACKWARD" && name != "UPDATE" && name != "INPUT" &&
+            name != "WAIT_FOR_ALLREDUCE")
+            continue;
+        EXPECT_GE(s.begin, last) << name;
+        last = s.end;
+        ++phases;
+    }
+    EXPECT_EQ(phases, 2 * 5) << "five phases in each of two steps";
+}
+
+}  // namespace
