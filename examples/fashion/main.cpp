@@ -1,0 +1,56 @@
+// Train ResNet-20 on Fashion-MNIST to 93.5 % and more, on the cores of this machine: two ranks as
+// threads, a checkpoint after each epoch, resumable to the bit.
+// Run:  build/release/gx_fashion --epochs 15 --output out/fashion
+//       build/release/gx_fashion --epochs 15 --output out/fashion --resume out/fashion/epoch-0007.safetensors
+
+#include <filesystem>  // output folder
+
+#include <fmt/format.h>  // table
+
+#include <gx/core/threads.hpp>        // Threads
+#include <gx/loader/augment.hpp>      // PadCrop, Flip
+#include <gx/loader/idx.hpp>          // fashion_mnist
+#include <gx/loader/prefetch.hpp>     // Prefetched
+#include <gx/model/cifar_resnet.hpp>  // FashionResNet
+#include <gx/onednn/device.hpp>       // the kernels
+#include <gx/reducer/bucketed.hpp>    // Bucketed
+#include <gx/reducer/ring.hpp>        // Ring
+#include <gx/scheduler/cosine.hpp>    // Cosine
+#include <gx/trainer/json.hpp>        // to_json
+#include <gx/trainer/report.hpp>      // write_report
+#include <gx/trainer/table.hpp>       // epoch_table
+#include <gx/trainer/trainer.hpp>     // Trainer
+
+#include "../support/command_line.hpp"  // run_program
+
+using namespace gx;
+
+using Images = Prefetched<InMemory<PadCrop<2>, Flip>>;
+using Fashion = Trainer<FashionResNet<20>, Bucketed<Ring<fp32>, 256 << 10>, Warmup<Cosine>, Sgd, Images>;
+
+int main(int argc, char** argv) {
+    Fashion::Options o{.batch = 64, .epochs = 15, .output = "out/fashion"};
+    o.scheduler.next.peak_rate = 0.2f;
+    o.optimizer = {.weight_decay = 5e-4f, .nesterov = true};
+    o.progress = Progress::style_of(stderr);
+    std::filesystem::path data = "/usr/share/datasets/fashion-mnist", json;
+
+    CLI::App app{"ResNet-20 on Fashion-MNIST, two ranks as threads.", "gx_fashion"};
+    app.option_defaults()->always_capture_default();
+    app.add_option("--epochs", o.epochs, "passes over the training set");
+    app.add_option("--batch", o.batch, "images of one rank and step");
+    app.add_option("--rate", o.scheduler.next.peak_rate, "peak learning rate");
+    app.add_option("--seed", o.seed, "of weights, order and augmentation");
+    app.add_option("--data", data, "folder of the Fashion-MNIST files");
+    app.add_option("--output", o.output, "folder of checkpoints and the report");
+    app.add_option("--resume", o.resume, "checkpoint to go on from");
+    app.add_option("--json", json, "also write the run's record there");
+    return run_program(app, argc, argv, [&] {
+        Threads<2, onednn::Device> world;
+        const RunRecord run = Fashion(o).train(world, fashion_mnist(data));
+        fmt::print("{}\n\n{}\n", run.composition, epoch_table(run));
+        fmt::print("{:.0f} images/s; report {}\n", run.images_per_second,
+                   write_report(o.output / "report.html", {run}, "gx: ResNet-20 on Fashion-MNIST").string());
+        if (!json.empty()) write_file(json, to_json(run).dump(1));
+    });
+}
