@@ -26,11 +26,25 @@ struct Run {
     std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
     std::mutex mutex{};
     std::exception_ptr first_error{};
+    int first_rank = -1;  ///< that stopped the others; its error is the one to tell
+    int error_rank = -1;  ///< whose error first_error is
 
+    /// An exception unwinds a rank: the others stop before a handler sees it.
+    void stop(int rank) {
+        {
+            const std::lock_guard lock(mutex);
+            if (first_rank < 0) first_rank = rank;
+        }
+        office.stop(rank);
+    }
     void fail(int rank) {  // inside a handler
         {
             const std::lock_guard lock(mutex);
-            if (!first_error) first_error = std::current_exception();
+            if (first_rank < 0) first_rank = rank;
+            if (!first_error || (rank == first_rank && error_rank != first_rank)) {
+                first_error = std::current_exception();
+                error_rank = rank;
+            }
         }
         office.stop(rank);
     }
@@ -123,7 +137,7 @@ private:
           transport_(run.office, r),
           stream_({.on_start = [&on_start, r] { if (on_start) on_start(r); },
                    .on_error = [&run, r] { run.fail(r); },
-                   .on_cancel = [&run, r] { run.office.stop(r); }}) {}
+                   .on_cancel = [&run, r] { run.stop(r); }}) {}
 
     detail::threads::Run* run_;
     detail::threads::Endpoint transport_;

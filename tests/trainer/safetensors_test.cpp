@@ -1,0 +1,126 @@
+#include <gx/trainer/safetensors.hpp>
+
+#include <bit>  // bit_cast
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <trainer/small.hpp>  // Folder, error_of
+
+namespace {
+
+using namespace testing_support;
+
+/// A file of a header and data, its length told as the format says.
+std::string file_of(const std::string& header, const std::string& data) {
+    const std::uint64_t length = header.size();
+    return std::string(reinterpret_cast<const char*>(&length), 8) + header + data;
+}
+
+// ---- A case worked by hand ----------------------------------------------------------
+
+TEST(Safetensors, IsTheFormatByteForByte) {
+    const Folder folder;
+    const std::vector<float> a{1, -2}, b{0.5f};
+    gx::write_safetensors(folder / "f", {{"a", {2, 1}, a}, {"b", {}, b}}, {{"k", "v\"w"}});
+    std::string header =
+        R"({"__metadata__":{"k":"v\"w"},"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
+        R"("b":{"dtype":"F32","shape":[],"data_offsets":[8,12]}})";
+    header.resize((header.size() + 7) / 8 * 8, ' ');
+    using namespace std::string_literals;
+    EXPECT_EQ(read_text(folder / "f"),
+              file_of(header, "\0\0\x80\x3f\0\0\0\xc0\0\0\0\x3f"s));
+    const auto back = gx::read_safetensors(folder / "f");
+    EXPECT_EQ(back.metadata.at("k"), "v\"w");
+    EXPECT_EQ(back.tensors.at("a").shape, (std::vector<std::int64_t>{2, 1}));
+    EXPECT_EQ(back.tensors.at("a").values, a);
+    EXPECT_EQ(back.tensors.at("b").values, b);
+}
+
+// ---- A property ---------------------------------------------------------------------
+
+RC_GTEST_PROP(Safetensors, GiveBackEveryBit, (std::vector<std::vector<std::uint32_t>> bits)) {
+    const auto path = std::filesystem::temp_directory_path() /
+                      ("gx_" + std::to_string(getpid()) + "_bits.safetensors");
+    std::vector<std::vector<float>> values;
+    std::vector<gx::NamedTensor> tensors;
+    for (const auto& words : bits) {
+        values.emplace_back();
+        for (const auto w : words) values.back().push_back(std::bit_cast<float>(w));
+    }
+    for (std::size_t i = 0; i < values.size(); ++i)
+        tensors.push_back({"t" + std::to_string(i), {std::int64_t(values[i].size())}, values[i]});
+    gx::write_safetensors(path, tensors);
+    const auto back = gx::read_safetensors(path);
+    std::filesystem::remove(path);
+    RC_ASSERT(back.tensors.size() == bits.size());
+    for (std::size_t i = 0; i < bits.size(); ++i) {
+        const auto& got = back.tensors.at("t" + std::to_string(i)).values;
+        RC_ASSERT(got.size() == bits[i].size());
+        for (std::size_t k = 0; k < got.size(); ++k)
+            RC_ASSERT(std::bit_cast<std::uint32_t>(got[k]) == bits[i][k]);
+    }
+}
+
+// ---- Bad files ----------------------------------------------------------------------
+
+TEST(Safetensors, SayWhatIsWrong) {
+    const Folder folder;
+    const auto told = [&](const std::string& text) {
+        write_text(folder / "f", text);
+        return error_of([&] { (void)gx::read_safetensors(folder / "f"); });
+    };
+    const auto entry = [](const std::string& shape, const std::string& offsets,
+                          const std::string& type = "F32") {
+        return R"({"t":{"dtype":")" + type + R"(","shape":)" + shape + R"(,"data_offsets":)" +
+               offsets + "}}";
+    };
+    const std::string four(4, '\0');
+    EXPECT_EQ(told(file_of(entry("[1]", "[0,4]"), four)), "no error");
+    EXPECT_TRUE(holds(told(""), "/f': the header is longer than the file"));
+    EXPECT_TRUE(holds(told(std::string(8, '\xff')), "the header is longer"));
+    EXPECT_TRUE(holds(told(file_of("[1]", "")), "the header is not a JSON object"));
+    EXPECT_TRUE(holds(told(file_of("{\"t\"", "")), "the header is not a JSON object"));
+    EXPECT_TRUE(holds(told(file_of(R"({"t":3})", "")), "tensor 't' lacks dtype, shape"));
+    EXPECT_TRUE(holds(told(file_of(R"({"t":{"dtype":"F32"}})", "")), "tensor 't' lacks"));
+    EXPECT_TRUE(holds(told(file_of(entry("[1]", "[0,4]", "BF16"), four)), "'t' is not F32"));
+    EXPECT_TRUE(holds(told(file_of(entry("[1]", "[0,4]"), "")), "does not fit its shape or the file"));
+    EXPECT_TRUE(holds(told(file_of(entry("[2]", "[0,4]"), four)), "does not fit its shape"));
+    EXPECT_TRUE(holds(told(file_of(entry("[1]", "[4,0]"), four)), "does not fit its shape"));
+    // 2^62 elements are 2^64 bytes: 0 to who does not look
+    EXPECT_TRUE(holds(told(file_of(entry("[4611686018427387904]", "[0,0]"), four)), "does not fit"));
+    EXPECT_TRUE(holds(told(file_of(entry("[-1,-1]", "[0,4]"), four)), "does not fit"));
+    EXPECT_TRUE(holds(told(file_of("{}", four)), "goes on behind its last tensor"));
+    EXPECT_TRUE(holds(error_of([&] { (void)gx::read_safetensors(folder / "absent"); }),
+                      "absent' cannot be opened: No such file"));
+    EXPECT_TRUE(holds(error_of([&] { (void)gx::read_safetensors(folder.path); }),
+                      "the header is longer than the file"));
+}
+TEST(WriteFile, NamesTheFileThatCantBeMade) {
+    const Folder folder;
+    EXPECT_TRUE(holds(error_of([&] { gx::write_file(folder / "no/f", "text"); }),
+                      "/no/f' cannot be created: No such file", "choose another folder"));
+    std::filesystem::create_directories(folder / "taken/by");
+    EXPECT_TRUE(holds(error_of([&] { gx::write_file(folder / "taken", "text"); }),
+                      "taken' cannot be renamed into place"));
+    EXPECT_FALSE(std::filesystem::exists(folder / "taken.tmp"));
+}
+TEST(WriteFile, ReplacesWhatWasThere) {
+    const Folder folder;
+    gx::write_file(folder / "f", "a longer first text");
+    gx::write_file(folder / "f", "second");
+    EXPECT_EQ(read_text(folder / "f"), "second");
+    EXPECT_FALSE(std::filesystem::exists(folder / "f.tmp"));
+}
+TEST(AtomicFile, WithoutACommitNothingChanges) {
+    const Folder folder;
+    gx::write_file(folder / "f", "first");
+    {
+        gx::detail::AtomicFile file(folder / "f");
+        file.write("half", 4);
+    }
+    EXPECT_EQ(read_text(folder / "f"), "first");
+    EXPECT_FALSE(std::filesystem::exists(folder / "f.tmp"));
+}
+
+}  // namespace

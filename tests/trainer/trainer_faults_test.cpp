@@ -1,0 +1,238 @@
+// Trouble while training: overflow, loss that is no number, ranks that throw, a full disk.
+#include <gx/trainer/trainer.hpp>
+
+#include <sys/resource.h>  // RLIMIT_FSIZE
+
+#include <cmath>      // isfinite
+#include <csignal>    // SIGXFSZ
+#include <stdexcept>  // runtime_error
+
+#include <gtest/gtest.h>
+
+#include <gx/reducer/double_buffered.hpp>  // DoubleBuffered
+#include <gx/reducer/multi_ring.hpp>       // MultiRing
+#include <gx/reducer/ring.hpp>             // Ring
+#include <gx/sim/cluster.hpp>              // Cluster
+#include <gx/sim/machines.hpp>             // ethernet_10g
+#include <gx/testing/mutants.hpp>          // Mutant
+#include <trainer/small.hpp>               // images, threads, Folder
+
+namespace {
+
+using namespace testing_support;
+using gx::fp16;
+using gx::fp32;
+
+// ---- Overflow -----------------------------------------------------------------------
+
+template <class R, class Scale = gx::DynamicLossScale>
+using Scaling = gx::Trainer<Net, R, gx::Constant, gx::Sgd, gx::InMemory<>, Scale>;
+
+TEST(Overflow, IsSkippedByAllRanksAndHalvesTheScale) {
+    const Scaling<gx::Ring<fp16>> trainer({.batch = 5, .epochs = 3,
+                                           .loss_scale = {.initial = 1 << 21, .growth_interval = 5}});
+    auto world = threads(2);  // 12 steps
+    const gx::RunRecord r = trainer.train(world, images());  // replicas are compared at each end
+    std::int64_t skipped = 0;
+    int grown = 0;
+    ASSERT_TRUE(r.steps[0].skipped) << "2^21 times a gradient overflows in fp16";
+    for (std::size_t i = 0; i < r.steps.size(); ++i) {
+        const double scale = r.steps[i].loss_scale;
+        skipped += r.steps[i].skipped ? 1 : 0;
+        if (i + 1 == r.steps.size()) break;
+        const double next = r.steps[i + 1].loss_scale;
+        if (r.steps[i].skipped) EXPECT_EQ(next, scale / 2) << i;
+        else EXPECT_TRUE(next == scale || next == 2 * scale) << i;
+        grown += next > scale ? 1 : 0;
+    }
+    EXPECT_EQ(r.skipped_steps, skipped);
+    EXPECT_LT(skipped, 10);
+    EXPECT_GT(grown, 0) << "the scale is tried again after five good steps";
+}
+TEST(Overflow, OfAllStepsLeavesTheWeightsAsTheyWere) {
+    const gx::Split data = images();
+    using Fixed = Scaling<gx::MultiRing<2, fp16>, gx::StaticLossScale>;
+    auto world = threads(3);
+    const gx::RunRecord r =
+        Fixed({.batch = 4, .epochs = 2, .loss_scale = {.factor = 0x1p60f}}).train(world, data);
+    EXPECT_EQ(r.skipped_steps, std::int64_t(r.steps.size()));
+    const gx::Graph graph = gx::graph<Net>({.input = data.train.shape, .classes = 3});
+    std::vector<float> initial(std::size_t(graph.parameter_elements()));
+    gx::initial_parameters(graph, 1, initial);
+    EXPECT_EQ(r.weights_hash, gx::detail::trainer::hash_bits(initial));
+}
+TEST(Overflow, ScalesOfTwoChangeNothingWhereNothingOverflows) {
+    using Fixed = Scaling<gx::Ring<fp32>, gx::StaticLossScale>;
+    auto world = threads(2);
+    const auto hash = [&](float factor) {
+        return Fixed({.batch = 4, .loss_scale = {.factor = factor}}).train(world, images())
+            .weights_hash;
+    };
+    EXPECT_EQ(hash(1024), hash(1));
+}
+TEST(Overflow, OfALateGradientHalvesTheScaleItWasComputedWithLater) {
+    using Late = Scaling<gx::DoubleBuffered<gx::Ring<fp16>>>;
+    auto world = threads(2);
+    const gx::RunRecord r =
+        Late({.batch = 5, .epochs = 3, .loss_scale = {.initial = 1 << 19}}).train(world, images());
+    ASSERT_GT(r.skipped_steps, 0);
+    EXPECT_FALSE(r.steps[0].skipped) << "nothing has arrived";
+    EXPECT_TRUE(r.steps[1].skipped);
+    EXPECT_EQ(r.steps[1].loss_scale, r.steps[0].loss_scale) << "computed before it was known";
+    EXPECT_EQ(r.steps[2].loss_scale, r.steps[0].loss_scale / 2);
+    EXPECT_LT(r.epochs[2].train_loss, r.epochs[0].train_loss) << "each unscaled by its own scale";
+}
+
+/// The mutant: rank 1 is given finite values where the others see an overflow.
+template <gx::Reducer R>
+struct SkipOneRanksOverflow : gx::testing::Mutant<R> {
+    gx::ReduceReport all_reduce(gx::Transport auto& link, std::span<float> bucket) {
+        const gx::ReduceReport report = this->inner_.all_reduce(link, bucket);
+        if (link.rank() == 1)
+            for (float& x : bucket) x = std::isfinite(x) ? x : 1.0f;
+        return report;
+    }
+};
+TEST(Overflow, ARankThatSkipsAloneIsFound) {
+    using Blind = SkipOneRanksOverflow<gx::Ring<fp16>>;
+    auto world = threads(3);
+    const auto train = [&](float initial) {
+        return error_of([&] {
+            (void)Scaling<Blind>({.batch = 4, .loss_scale = {.initial = initial}})
+                .train(world, images());
+        });
+    };
+    EXPECT_TRUE(holds(train(1 << 21), "step 4: the weights of rank 1 differ from those of rank 0",
+                      "conformance kit of gx/testing"));
+    EXPECT_EQ(train(128), "no error") << "without an overflow the mutant is innocent";
+}
+
+// ---- A loss that is no number -------------------------------------------------------
+
+TEST(BadLoss, NamesRankStepAndLayer) {
+    using Steep = gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>;
+    const Steep trainer({.batch = 4, .epochs = 50, .scheduler = {.peak_rate = 1e20f}});
+    auto world = threads(2);
+    const std::string wall = error_of([&] { (void)trainer.train(world, images()); });
+    EXPECT_TRUE(holds(wall, "rank ", ", step ", "the loss is not a number", "come out of ",
+                      "Lower the learning rate (1e+20 at this step)"));
+    auto cluster = gx::sim::Cluster<gx::reference::Device>(gx::sim::ethernet_10g(2));
+    const std::string simulated = error_of([&] { (void)trainer.train(cluster, images()); });
+    EXPECT_TRUE(holds(simulated, "rank 0, step ", " 'fc", "the loss is not a number"));
+}
+TEST(BadLoss, IsFoundInTheTestSetToo) {
+    using Steep = gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>;
+    auto world = threads(1);  // one step of training; its weights are infinite afterwards
+    const Steep trainer({.batch = 40, .scheduler = {.peak_rate = 3e38f},
+                         .optimizer = {.weight_decay = 0.9f}});
+    EXPECT_TRUE(holds(error_of([&] { (void)trainer.train(world, images()); }),
+                      "rank 0, step 1: the loss is not a number"));
+}
+
+// ---- Ranks that throw ---------------------------------------------------------------
+
+/// Rank 1 breaks in its fourth forward.
+class Breaks : public gx::reference::Device {
+public:
+    Breaks(const gx::Graph& graph, gx::DeviceOptions o)
+        : gx::reference::Device(graph, o), rank_(o.rank) {}
+    gx::ForwardReport forward(const gx::Batch& batch, gx::Mode mode) {
+        if (rank_ == 1 && forwards_++ == 3) throw std::runtime_error("a broken fan");
+        return gx::reference::Device::forward(batch, mode);
+    }
+
+private:
+    int rank_, forwards_ = 0;
+};
+/// Rank 1 breaks in its fourth reduction, on its stream.
+template <gx::Reducer R>
+struct BreaksOnItsStream : gx::testing::Mutant<R> {
+    int reductions = 0;
+    gx::ReduceReport all_reduce(gx::Transport auto& link, std::span<float> bucket) {
+        if (link.rank() == 1 && reductions++ == 3) throw gx::Error("a broken cable");
+        return this->inner_.all_reduce(link, bucket);
+    }
+};
+
+template <class T, class Device>
+void expect_first_error(const std::string& expected) {
+    const T trainer({.batch = 2, .epochs = 2});
+    for (int repeat = 0; repeat < 5; ++repeat) {  // threads meet in other orders
+        auto world = threads<Device>(3);
+        std::string told = "nothing";
+        try {
+            (void)trainer.train(world, images());
+        } catch (const std::runtime_error& e) {
+            told = e.what();
+        }
+        EXPECT_EQ(told, expected);
+    }
+    gx::sim::Cluster<Device> cluster(gx::sim::ethernet_10g(3));
+    std::string told = "nothing";
+    try {
+        (void)trainer.train(cluster, images());
+    } catch (const std::runtime_error& e) {
+        told = e.what();
+    }
+    EXPECT_EQ(told, expected);
+}
+TEST(ARankThatThrows, StopsAllAndIsToldFirst) {
+    expect_first_error<gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>, Breaks>("a broken fan");
+}
+TEST(ARankThatThrows, MayHaveGradientsOnTheirWay) {
+    using Late = gx::DoubleBuffered<gx::MultiRing<2, fp16>>;
+    expect_first_error<gx::Trainer<Net, Late, gx::Constant>, Breaks>("a broken fan");
+}
+TEST(ARankThatThrows, MayThrowOnItsStream) {
+    using Broken = BreaksOnItsStream<gx::Ring<fp32>>;
+    expect_first_error<gx::Trainer<Net, Broken, gx::Constant>, gx::reference::Device>(
+        "a broken cable");
+}
+
+// ---- A full disk --------------------------------------------------------------------
+
+/// Files end at `bytes`, as on a full disk: writing more fails.
+class DiskOf {
+public:
+    explicit DiskOf(rlim_t bytes) {
+        ::getrlimit(RLIMIT_FSIZE, &before_);
+        const rlimit limit{bytes, before_.rlim_max};
+        handler_ = std::signal(SIGXFSZ, SIG_IGN);
+        ::setrlimit(RLIMIT_FSIZE, &limit);
+    }
+    DiskOf(const DiskOf&) = delete;
+    DiskOf& operator=(const DiskOf&) = delete;
+    ~DiskOf() {
+        ::setrlimit(RLIMIT_FSIZE, &before_);
+        std::signal(SIGXFSZ, handler_);
+    }
+
+private:
+    rlimit before_{};
+    void (*handler_)(int) = nullptr;
+};
+TEST(AFullDisk, LeavesTheOldCheckpointAndNamesTheFile) {
+    const Folder folder;
+    using Plain = gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>;
+    const auto train = [&](std::uint64_t seed) {
+        auto world = threads(2);
+        return Plain({.batch = 4, .seed = seed, .output = folder.path}).train(world, images());
+    };
+    const gx::RunRecord old = train(1);
+    const std::string before = read_text(folder / "epoch-0001.safetensors");
+    ASSERT_GT(before.size(), 2000u);
+    std::string sentence;
+    {
+        const DiskOf small(before.size() - 100);
+        sentence = error_of([&] { (void)train(2); });
+    }
+    EXPECT_TRUE(holds(sentence, "epoch-0001.safetensors' cannot be written: File too large",
+                      "What stood there before is untouched. Free some space"));
+    EXPECT_EQ(read_text(folder / "epoch-0001.safetensors"), before);
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path))
+        EXPECT_EQ(entry.path().filename(), "epoch-0001.safetensors") << "nothing is left over";
+    EXPECT_NE(train(2).weights_hash, old.weights_hash);
+    EXPECT_NE(read_text(folder / "epoch-0001.safetensors"), before) << "with space it is replaced";
+}
+
+}  // namespace

@@ -1,0 +1,159 @@
+// Resuming equals not having stopped, bit for bit; checkpoints that do not fit are told.
+#include <gx/trainer/trainer.hpp>
+
+#include <gtest/gtest.h>
+
+#include <gx/reducer/double_buffered.hpp>  // DoubleBuffered
+#include <gx/reducer/multi_ring.hpp>       // MultiRing
+#include <gx/reducer/ring.hpp>             // Ring
+#include <trainer/small.hpp>               // images, threads, Folder
+
+namespace {
+
+using namespace testing_support;
+using gx::fp16;
+using gx::fp32;
+
+/// Batch norm and dropout, so that statistics and random draws go through a checkpoint too.
+struct Normed {
+    static constexpr std::string_view name = "Normed";
+    static constexpr gx::ImageShape input{1, 4, 4};
+    static constexpr int classes = 3;
+    static constexpr int describe(gx::GraphBuilder& b, int x) {
+        x = b.conv2d(x, {.channels = 2, .window = gx::Window::square(3, 1, 1)}, "conv");
+        x = b.relu(b.batch_norm(x, {}, "norm"), "relu");
+        x = b.dropout(b.flatten(x, "flatten"), 0.25, "dropout");
+        return b.linear(x, b.classes(), true, "fc");
+    }
+};
+using Plain = gx::Trainer<Normed, gx::Ring<fp32>, gx::Constant>;
+using Scaled = gx::Trainer<Normed, gx::MultiRing<2, fp16>, gx::Warmup<gx::Poly<2>>>;
+using Late = gx::Trainer<Normed, gx::DoubleBuffered<gx::MultiRing<2, fp16>>,
+                         gx::Warmup<gx::Poly<2>>>;
+using Later = gx::Trainer<Normed, gx::DoubleBuffered<gx::DoubleBuffered<gx::Ring<fp32>>>,
+                          gx::Warmup<gx::Poly<2>>>;
+
+template <class T>
+typename T::Options options(const Folder& folder) {
+    typename T::Options o{.batch = 4, .epochs = 4, .seed = 7, .output = folder.path};
+    if constexpr (requires { o.loss_scale.growth_interval; }) {
+        o.loss_scale.initial = 16384;  // 5 steps an epoch: it changes within epochs and across them
+        o.loss_scale.growth_interval = 3;
+    }
+    return o;
+}
+
+// ---- Bit for bit --------------------------------------------------------------------
+
+template <class T>
+class Resumed : public ::testing::Test {};
+using Compositions = ::testing::Types<Plain, Scaled, Late, Later>;
+TYPED_TEST_SUITE(Resumed, Compositions);
+
+TYPED_TEST(Resumed, EqualsNotHavingStopped) {
+    const Folder folder;
+    const gx::Split data = images();
+    auto world = threads(2);
+    auto o = options<TypeParam>(folder);
+    const gx::RunRecord whole = TypeParam(o).train(world, data);
+    const std::string last = read_text(folder / "epoch-0004.safetensors");
+    for (const char* from :
+         {"epoch-0001.safetensors", "epoch-0002.safetensors", "epoch-0003.safetensors"}) {
+        std::filesystem::remove(folder / "epoch-0004.safetensors");
+        o.resume = folder / from;
+        const gx::RunRecord rest = TypeParam(o).train(world, data);
+        expect_same_learning(rest, whole);
+        EXPECT_EQ(rest.images, whole.images);
+        const gx::Graph graph = gx::graph<Normed>();
+        const auto again = gx::read_checkpoint(folder / "epoch-0004.safetensors", graph);
+        write_text(folder / "last", last);
+        const auto first = gx::read_checkpoint(folder / "last", graph);
+        EXPECT_EQ(again.parameters, first.parameters);
+        EXPECT_EQ(again.statistics, first.statistics);
+        EXPECT_EQ(again.optimizer, first.optimizer);
+        EXPECT_EQ(again.loss_scale.scale, first.loss_scale.scale);
+        EXPECT_EQ(again.loss_scale.good_steps, first.loss_scale.good_steps);
+    }
+}
+TEST(Resuming, KeepsWhatIsOnItsWay) {
+    const Folder folder;
+    auto world = threads(2);
+    (void)Later(options<Later>(folder)).train(world, images());
+    const gx::Graph graph = gx::graph<Normed>();
+    const auto middle = gx::read_checkpoint(folder / "epoch-0002.safetensors", graph);
+    ASSERT_EQ(middle.pending.size(), 2u);
+    EXPECT_EQ(middle.pending[0].index, 8u);
+    EXPECT_EQ(middle.pending[1].index, 9u);
+    EXPECT_NE(middle.pending[0].values, middle.pending[1].values);
+    EXPECT_TRUE(gx::read_checkpoint(folder / "epoch-0004.safetensors", graph).pending.empty());
+}
+TEST(Resuming, WorksOnAnotherRankCount) {
+    const Folder folder;
+    auto two = threads(2);
+    auto three = threads(3);
+    auto o = options<Late>(folder);
+    (void)Late(o).train(two, images());
+    o.resume = folder / "epoch-0002.safetensors";
+    const gx::RunRecord r = Late(o).train(three, images());
+    ASSERT_EQ(r.epochs.size(), 4u);
+    EXPECT_EQ(r.epochs[1].step, 10);
+    EXPECT_EQ(r.epochs[3].step, 10 + 2 * 4) << "40 images in steps of 12";
+}
+
+// ---- Checkpoints that do not fit ----------------------------------------------------
+
+template <class T>
+std::string trouble(typename T::Options o) {
+    auto world = threads(2);
+    return error_of([&] { (void)T(o).train(world, images()); });
+}
+TEST(Resuming, SaysWhatDoesNotFit) {
+    const Folder folder;
+    auto world = threads(2);
+    const auto done = options<Plain>(folder);
+    (void)Plain(done).train(world, images());
+
+    auto o = done;
+    o.resume = folder / "epoch-0002.safetensors";
+    o.seed = 8;
+    o.epochs = 2;
+    EXPECT_TRUE(holds(trouble<Plain>(o), "this run can't go on from '", "epoch-0002.safetensors'",
+                      "\n  - it was written with seed 7, and this run has seed 8",
+                      "\n  - it has done 2 epochs, and this run ends after 2"));
+
+    auto late = options<Late>(folder);
+    late.resume = folder / "epoch-0002.safetensors";
+    EXPECT_TRUE(holds(trouble<Late>(late), "keeps 0 gradients on their way",
+                      "where this run needs 1", "Resume with the composition that wrote it."));
+
+    gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>::Options other;
+    other.epochs = 4;
+    other.seed = 7;
+    other.resume = folder / "epoch-0002.safetensors";
+    EXPECT_TRUE(holds(trouble<gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>>(other),
+                      "epoch-0002.safetensors': it is of model 'Normed', and this run trains 'Mlp'"));
+}
+TEST(Resuming, SaysWhichFileIsTorn) {
+    const Folder folder;
+    auto world = threads(2);
+    auto o = options<Plain>(folder);
+    o.epochs = 2;
+    (void)Plain(o).train(world, images());
+    const std::string whole = read_text(folder / "epoch-0001.safetensors");
+    o.resume = folder / "torn";
+    for (const std::size_t kept : {whole.size() - 1, whole.size() / 2, std::size_t{20},
+                                   std::size_t{8}, std::size_t{3}, std::size_t{0}}) {
+        write_text(folder / "torn", whole.substr(0, kept));
+        EXPECT_TRUE(holds(trouble<Plain>(o), "torn'", "take an earlier checkpoint")) << kept;
+    }
+    write_text(folder / "torn", whole + "x");
+    EXPECT_TRUE(holds(trouble<Plain>(o), "torn'", "goes on behind its last tensor"));
+    write_text(folder / "torn", "<html>not found</html>, says a server to who asks for a file");
+    EXPECT_TRUE(holds(trouble<Plain>(o), "torn'", "not a whole safetensors file"));
+    o.resume = folder / "absent";
+    EXPECT_TRUE(holds(trouble<Plain>(o), "absent' cannot be opened: No such file"));
+    o.resume = folder.path;
+    EXPECT_TRUE(holds(trouble<Plain>(o), folder.path.string()));
+}
+
+}  // namespace
