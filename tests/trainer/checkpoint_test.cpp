@@ -84,7 +84,8 @@ TEST(Checkpoint, SaysWhatIsWrong) {
                       "Resume with the model that wrote it."));
 
     gx::Graph resized = gx::graph<gx::LeNet>({.classes = 12});
-    EXPECT_TRUE(holds(told(resized), "tensor 'fc3.weight' has 840 elements where 1008 were expected"));
+    EXPECT_TRUE(
+        holds(told(resized), "tensor 'fc3.weight' has 840 elements where 1008 were expected"));
 
     gx::Checkpoint c = full(graph);
     c.record = "{}";

@@ -84,11 +84,13 @@ TEST(Safetensors, SayWhatIsWrong) {
     EXPECT_TRUE(holds(told(file_of(R"({"t":3})", "")), "tensor 't' lacks dtype, shape"));
     EXPECT_TRUE(holds(told(file_of(R"({"t":{"dtype":"F32"}})", "")), "tensor 't' lacks"));
     EXPECT_TRUE(holds(told(file_of(entry("[1]", "[0,4]", "BF16"), four)), "'t' is not F32"));
-    EXPECT_TRUE(holds(told(file_of(entry("[1]", "[0,4]"), "")), "does not fit its shape or the file"));
+    EXPECT_TRUE(
+        holds(told(file_of(entry("[1]", "[0,4]"), "")), "does not fit its shape or the file"));
     EXPECT_TRUE(holds(told(file_of(entry("[2]", "[0,4]"), four)), "does not fit its shape"));
     EXPECT_TRUE(holds(told(file_of(entry("[1]", "[4,0]"), four)), "does not fit its shape"));
     // 2^62 elements are 2^64 bytes: 0 to who does not look
-    EXPECT_TRUE(holds(told(file_of(entry("[4611686018427387904]", "[0,0]"), four)), "does not fit"));
+    EXPECT_TRUE(
+        holds(told(file_of(entry("[4611686018427387904]", "[0,0]"), four)), "does not fit"));
     EXPECT_TRUE(holds(told(file_of(entry("[-1,-1]", "[0,4]"), four)), "does not fit"));
     EXPECT_TRUE(holds(told(file_of("{}", four)), "goes on behind its last tensor"));
     EXPECT_TRUE(holds(error_of([&] { (void)gx::read_safetensors(folder / "absent"); }),

@@ -29,8 +29,8 @@ template <class R, class Scale = gx::DynamicLossScale>
 using Scaling = gx::Trainer<Net, R, gx::Constant, gx::Sgd, gx::InMemory<>, Scale>;
 
 TEST(Overflow, IsSkippedByAllRanksAndHalvesTheScale) {
-    const Scaling<gx::Ring<fp16>> trainer({.batch = 5, .epochs = 3,
-                                           .loss_scale = {.initial = 1 << 21, .growth_interval = 5}});
+    const Scaling<gx::Ring<fp16>> trainer(
+        {.batch = 5, .epochs = 3, .loss_scale = {.initial = 1 << 21, .growth_interval = 5}});
     auto world = threads(2);  // 12 steps
     const gx::RunRecord r = trainer.train(world, images());  // replicas are compared at each end
     std::int64_t skipped = 0;

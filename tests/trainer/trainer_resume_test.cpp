@@ -130,8 +130,9 @@ TEST(Resuming, SaysWhatDoesNotFit) {
     other.epochs = 4;
     other.seed = 7;
     other.resume = folder / "epoch-0002.safetensors";
-    EXPECT_TRUE(holds(trouble<gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>>(other),
-                      "epoch-0002.safetensors': it is of model 'Normed', and this run trains 'Mlp'"));
+    EXPECT_TRUE(
+        holds(trouble<gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>>(other),
+              "epoch-0002.safetensors': it is of model 'Normed', and this run trains 'Mlp'"));
 }
 TEST(Resuming, SaysWhichFileIsTorn) {
     const Folder folder;

@@ -38,9 +38,11 @@ public:
             loaders_[r].begin_epoch(int(update / steps));
             gx::RankBatch next = loaders_[r].next();
             for (std::uint64_t s = 0; s < update % steps; ++s) next = loaders_[r].next();
-            devices_[r].update([&](std::span<float> w) { std::ranges::copy(parameters, w.begin()); });
+            devices_[r].update(
+                [&](std::span<float> w) { std::ranges::copy(parameters, w.begin()); });
             (void)devices_[r].forward(next.batch, gx::Mode::train);
-            devices_[r].backward(float(ranks_) / float(next.global_count), mine, [](std::size_t) {});
+            devices_[r].backward(float(ranks_) / float(next.global_count), mine,
+                                 [](std::size_t) {});
             const float share = ranks_ == 2 ? 0.5f : 1.0f;
             for (std::size_t k = 0; k < mean.size(); ++k) mean[k] += mine[k] * share;
         }

@@ -40,7 +40,8 @@ TEST(Trainer, IsCalledAsItIsSpelt) {
 /// below 2^13, so every sum is exact in float and its order can't show.
 class Eighths {
 public:
-    Eighths(const gx::Graph& graph, gx::DeviceOptions) : pixels_(std::size_t(graph.input.elements())) {
+    Eighths(const gx::Graph& graph, gx::DeviceOptions)
+        : pixels_(std::size_t(graph.input.elements())) {
         parameters_.resize(std::size_t(graph.parameter_elements()));
         for (int p = 0; const gx::Parameter& q : graph.parameters)
             slices_.push_back({std::size_t(q.offset), std::size_t(q.count), p++});
@@ -50,7 +51,9 @@ public:
     gx::ForwardReport forward(const gx::Batch& batch, gx::Mode) {
         batch_ = batch;
         gx::ForwardReport report;
-        each([&](std::size_t, float distance) { report.loss_sum += double{distance} * distance / 2; });
+        each([&](std::size_t, float distance) {
+            report.loss_sum += double{distance} * distance / 2;
+        });
         return report;
     }
     void backward(float scale, std::span<float> gradients, gx::GradientsReady ready) {
@@ -154,9 +157,9 @@ TEST(Trainer, AnUnevenTailIsTheMeanOfItsImages) {
 
 // One step of a real network. With u = 2^-24, d[i] the gradient of image i and
 // A = sum over i of |d[i]| / images, everything that is rounded on n ranks, in units of u * A:
-// the factor n / images (1), the product (1), n - 1 hops, the factor behind the ring (1), its product
-// (1): n + 3. On one rank: 2. Sums in double: below 1. So the gradients differ by (n + 6) u A. Then
-// w - rate * gradient rounds rate * gradient, w and their difference on both sides.
+// the factor n / images (1), the product (1), n - 1 hops, the factor behind the ring (1), its
+// product (1): n + 3. On one rank: 2. Sums in double: below 1. So the gradients differ by (n + 6) u
+// A. Then w - rate * gradient rounds rate * gradient, w and their difference on both sides.
 TEST(Trainer, RanksEqualALargerBatchWithinTheRoundingOfItsSums) {
     constexpr float rate = 0.5f;
     constexpr double u = 1.0 / (1 << 24);

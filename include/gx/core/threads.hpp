@@ -58,8 +58,9 @@ class ThreadRank;
 /// As many ranks as the placement holds, as threads over shared memory. Each has a second thread,
 /// its communication stream.
 ///
-/// Order:   which rank runs when is the operating system's choice; a reducer's bits don't depend on it.
-/// Threads: ranks share the machine's cores. `on_start` runs first on every thread of a rank; say
+/// Order:   which rank runs when is the operating system's choice; a reducer's bits don't depend on
+/// it. Threads: ranks share the machine's cores. `on_start` runs first on every thread of a rank;
+/// say
 ///          there how many threads its device may use, as in omp_set_num_threads(cores / ranks).
 /// Errors:  see World. A wait that meets the deadline, or waits for a rank whose function has
 ///          returned, answers `timed_out` with the rank that is missing, found by following who
@@ -70,7 +71,7 @@ template <class Device = NoDevice>
 class ThreadWorld {
 public:
     struct Options {
-        Placement placement{};                                         ///< as if they were spread so
+        Placement placement{};  ///< as if they were spread so
         std::chrono::nanoseconds deadline = std::chrono::seconds(60);  ///< of one wait
         std::function<void(int rank)> on_start{};
     };

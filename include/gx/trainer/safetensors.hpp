@@ -113,7 +113,7 @@ inline void write_file(const std::filesystem::path& path, std::string_view text)
 inline void write_safetensors(const std::filesystem::path& path,
                               const std::vector<NamedTensor>& tensors,
                               const std::map<std::string, std::string>& metadata = {}) {
-    nlohmann::ordered_json header;
+    auto header = nlohmann::ordered_json::object();
     if (!metadata.empty()) header["__metadata__"] = metadata;
     std::uint64_t offset = 0;
     for (const auto& t : tensors) {

@@ -1,0 +1,8 @@
+// expect: gx: not a LossScale: one of 'Options', 'float scale() const'
+#include <gx/model/lenet.hpp>
+#include <gx/reducer/ring.hpp>
+#include <gx/trainer/trainer.hpp>
+
+using namespace gx;
+
+Trainer<LeNet, Ring<fp16>, Poly<2>, Sgd, InMemory<>, Sgd> trainer;

@@ -1,0 +1,53 @@
+#include <gx/trainer/json.hpp>
+
+#include <gtest/gtest.h>
+
+#include <trainer/runs.hpp>  // run
+
+namespace {
+
+using namespace testing_support;
+
+TEST(Json, RowsComeBackBitForBit) {
+    gx::RunRecord a = run();
+    a.steps[0].loss = 0.1 + 0.2;  // no short decimal
+    a.epochs[1].seconds = 1.0 / 3;
+    gx::RunRecord b;
+    b.steps.resize(5);  // what was there goes away
+    gx::rows_from_json(nlohmann::json::parse(gx::rows_to_json(a).dump()), b);
+    EXPECT_EQ(gx::rows_to_json(b), gx::rows_to_json(a));
+    ASSERT_EQ(b.steps.size(), 2u);
+    EXPECT_EQ(b.steps[0].loss, a.steps[0].loss);
+    EXPECT_TRUE(b.steps[1].skipped);
+    EXPECT_EQ(b.epochs[1].seconds, a.epochs[1].seconds);
+    EXPECT_EQ(b.breakdown.exposed_communication, 0.25);
+    EXPECT_EQ(b.skipped_steps, 1);
+}
+TEST(Json, NamesItsUnits) {
+    const auto j = gx::to_json(run());
+    EXPECT_EQ(j.at("reducer"), "Ring<fp32>");
+    EXPECT_EQ(j.at("seconds"), 1.0);
+    EXPECT_EQ(j.at("batch_per_rank_images"), 32);
+    EXPECT_EQ(j.at("test_accuracy_pct"), 62.5);
+    EXPECT_EQ(j.at("breakdown").at("compute_seconds"), 0.5);
+    EXPECT_EQ(j.at("epochs").at(0).at("test_loss_nats"), 2.25);
+    EXPECT_EQ(j.at("steps").at(1).at("loss_scale"), 512);
+    EXPECT_EQ(j.at("event_hash").get<std::uint64_t>(), ~std::uint64_t{0});
+    EXPECT_EQ(nlohmann::ordered_json::parse(j.dump()), j);
+}
+TEST(Json, HostileTextStaysText) {
+    const auto j = nlohmann::json::parse(gx::to_json(hostile_run()).dump());
+    EXPECT_EQ(j.at("world"), "<script src=\"http://x/y\">&'\\");
+}
+TEST(Json, AFieldThatIsMissingIsTold) {
+    auto j = nlohmann::json(gx::rows_to_json(run()));
+    j.erase("steps");
+    gx::RunRecord r;
+    EXPECT_THROW(gx::rows_from_json(j, r), nlohmann::json::exception);
+}
+TEST(RunRecord, AccuracyIsThatOfTheLastEpoch) {
+    EXPECT_EQ(run().test_accuracy_pct(), 62.5);
+    EXPECT_EQ(gx::RunRecord{}.test_accuracy_pct(), 0);
+}
+
+}  // namespace

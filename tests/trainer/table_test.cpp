@@ -1,0 +1,31 @@
+#include <gx/trainer/table.hpp>
+
+#include <gtest/gtest.h>
+
+#include <trainer/runs.hpp>  // run
+
+namespace {
+
+using namespace testing_support;
+
+TEST(Tables, OneLineAnEpoch) {
+    EXPECT_EQ(gx::epoch_table(run()),
+              "epoch   virtual s   images/s   train loss   train %   test loss   test %\n"
+              "    1        0.50        512       2.5000     10.00      2.2500    12.50\n"
+              "    2        1.00        510       1.5000     60.00      1.2500    62.50\n");
+}
+TEST(Tables, OneLineAComposition) {
+    EXPECT_EQ(gx::comparison_table({run(), run("MultiRing<4, fp16>")}),
+              "reducer              test accuracy   virtual time   images/s   efficiency   exposed "
+              "comm.   "
+              "dollars\n"
+              "Ring<fp32>                 62.50 %          1.0 s        512       50.0 %          "
+              "25.0 %   "
+              "  0.125\n"
+              "MultiRing<4, fp16>         62.50 %          1.0 s        512       50.0 %          "
+              "25.0 %   "
+              "  0.125\n");
+    EXPECT_EQ(gx::comparison_table({}).find('\n') + 1, gx::comparison_table({}).size());
+}
+
+}  // namespace
