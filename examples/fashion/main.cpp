@@ -11,7 +11,7 @@
 #include <gx/loader/augment.hpp>      // PadCrop, Flip
 #include <gx/loader/idx.hpp>          // fashion_mnist
 #include <gx/loader/prefetch.hpp>     // Prefetched
-#include <gx/model/cifar_resnet.hpp>  // FashionResNet
+#include <gx/model/cifar_resnet.hpp>  // CifarResNet
 #include <gx/onednn/device.hpp>       // the kernels
 #include <gx/reducer/bucketed.hpp>    // Bucketed
 #include <gx/reducer/ring.hpp>        // Ring
@@ -26,11 +26,12 @@
 using namespace gx;
 
 using Images = Prefetched<InMemory<PadCrop<2>, Flip>>;
-using Fashion = Trainer<FashionResNet<20>, Bucketed<Ring<fp32>, 256 << 10>, Warmup<Cosine>, Sgd, Images>;
+using Net = CifarResNet<20, 1, 28, 10, LastGamma::one>;
+using Fashion = Trainer<Net, Bucketed<Ring<fp32>, 256 << 10>, Warmup<Cosine>, Sgd, Images>;
 
 int main(int argc, char** argv) {
     Fashion::Options o{.batch = 64, .epochs = 15, .output = "out/fashion"};
-    o.scheduler.next.peak_rate = 0.2f;
+    o.scheduler.next.peak_rate = 0.1f;
     o.optimizer = {.weight_decay = 5e-4f, .nesterov = true};
     o.progress = Progress::style_of(stderr);
     std::filesystem::path data = "/usr/share/datasets/fashion-mnist", json;
