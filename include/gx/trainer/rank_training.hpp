@@ -139,7 +139,8 @@ private:
             kept.push_back({p.index, mine.back(), true});
         }
         pipeline_.restore(std::uint64_t(c.step), kept);
-        std::copy(c.reducer.begin(), c.reducer.end(), pipeline_.reducer().state().begin());
+        if (!c.reducer.empty())
+            std::copy(c.reducer.begin(), c.reducer.end(), pipeline_.reducer().state().begin());
         scale_.restore(c.loss_scale);
         first_epoch_ = c.epoch;
         step_ = c.step;
