@@ -90,6 +90,9 @@ void demo(const DemoOptions& o) {
 
     fmt::print("\n{}", gx::comparison_table(runs));
     fmt::print("\nreport    {}\n", gx::write_report(o.output / "report.html", runs).string());
+    const auto picture = o.output / "breakdown.svg";
+    gx::write_file(picture, gx::chart::standalone(gx::breakdown_chart(runs)));
+    fmt::print("picture   {}\n", picture.string());
     for (std::size_t i = 0; i < runs.size(); ++i) {
         const auto trace = o.output / fmt::format("trace-{}.json", i + 1);
         gx::write_file(trace, gx::chrome_trace(runs[i].spans));

@@ -167,4 +167,14 @@ struct Bar {
     return svg + "</svg>\n";
 }
 
+/// A chart as a picture of its own: with its name space, its fonts and a white ground.
+[[nodiscard]] inline std::string standalone(std::string svg) {
+    constexpr std::string_view opening = "<svg ";
+    constexpr std::string_view with =
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" style=\"background:#fff\" "
+        "font-family=\"sans-serif\" font-size=\"11\" fill=\"#333\" ";
+    if (std::string_view(svg).starts_with(opening)) svg.replace(0, opening.size(), with);
+    return svg;
+}
+
 }  // namespace gx::chart

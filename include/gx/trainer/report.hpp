@@ -68,18 +68,6 @@ inline constexpr const char* style =
     return html + "</table>\n";
 }
 
-[[nodiscard]] inline std::string breakdown(const std::vector<RunRecord>& runs) {
-    std::vector<chart::Bar> rows;
-    for (const RunRecord& r : runs) {
-        const double steps = r.steps.empty() ? 1.0 : double(r.steps.size());
-        const Breakdown& b = r.breakdown;
-        rows.push_back({r.reducer, {1e3 * b.compute / steps, 1e3 * b.exposed_communication / steps,
-                                    1e3 * b.input / steps, 1e3 * b.idle / steps}});
-    }
-    return chart::bars("Where a step's time goes (rank 0, mean over the run)", "ms",
-                       {"compute", "exposed communication", "input", "idle"}, rows);
-}
-
 /// A phase of a step or a reduction; not one of the kernels or messages in it.
 [[nodiscard]] inline bool is_phase(const Span& s) {
     if (s.track != Track::compute) return s.track == Track::communication;
@@ -127,6 +115,19 @@ inline constexpr const char* style =
 
 }  // namespace detail::report
 
+/// Where a mean step's time goes, a bar a run, in ms.
+[[nodiscard]] inline std::string breakdown_chart(const std::vector<RunRecord>& runs) {
+    std::vector<chart::Bar> rows;
+    for (const RunRecord& r : runs) {
+        const double steps = r.steps.empty() ? 1.0 : double(r.steps.size());
+        const Breakdown& b = r.breakdown;
+        rows.push_back({r.reducer, {1e3 * b.compute / steps, 1e3 * b.exposed_communication / steps,
+                                    1e3 * b.input / steps, 1e3 * b.idle / steps}});
+    }
+    return chart::bars("Where a step's time goes (rank 0, mean over the run)", "ms",
+                       {"compute", "exposed communication", "input", "idle"}, rows);
+}
+
 /// The page for `runs`: table, loss and accuracy against steps and against time, breakdown,
 /// timeline.
 [[nodiscard]] inline std::string report_html(const std::vector<RunRecord>& runs,
@@ -167,7 +168,7 @@ inline constexpr const char* style =
         html += chart::lines("Test accuracy against " + std::string(by_time ? "time" : "steps"), x,
                              "%", accuracy);
     }
-    html += "</div><h2>Time</h2>\n" + breakdown(runs);
+    html += "</div><h2>Time</h2>\n" + breakdown_chart(runs);
     double shown_ms = 0;  // one scale for all: the longest mean step, and a half
     for (const RunRecord& r : runs)
         if (!r.steps.empty())
