@@ -14,7 +14,7 @@ TEST(Json, RowsComeBackBitForBit) {
     a.epochs[1].seconds = 1.0 / 3;
     gx::RunRecord b;
     b.steps.resize(5);  // what was there goes away
-    gx::rows_from_json(nlohmann::json::parse(gx::rows_to_json(a).dump()), b);
+    gx::rows_from_json(nlohmann::ordered_json::parse(gx::rows_to_json(a).dump()), b);
     EXPECT_EQ(gx::rows_to_json(b), gx::rows_to_json(a));
     ASSERT_EQ(b.steps.size(), 2u);
     EXPECT_EQ(b.steps[0].loss, a.steps[0].loss);
@@ -36,14 +36,14 @@ TEST(Json, NamesItsUnits) {
     EXPECT_EQ(nlohmann::ordered_json::parse(j.dump()), j);
 }
 TEST(Json, HostileTextStaysText) {
-    const auto j = nlohmann::json::parse(gx::to_json(hostile_run()).dump());
+    const auto j = nlohmann::ordered_json::parse(gx::to_json(hostile_run()).dump());
     EXPECT_EQ(j.at("world"), "<script src=\"http://x/y\">&'\\");
 }
 TEST(Json, AFieldThatIsMissingIsTold) {
-    auto j = nlohmann::json(gx::rows_to_json(run()));
+    auto j = nlohmann::ordered_json(gx::rows_to_json(run()));
     j.erase("steps");
     gx::RunRecord r;
-    EXPECT_THROW(gx::rows_from_json(j, r), nlohmann::json::exception);
+    EXPECT_THROW(gx::rows_from_json(j, r), nlohmann::ordered_json::exception);
 }
 TEST(RunRecord, AccuracyIsThatOfTheLastEpoch) {
     EXPECT_EQ(run().test_accuracy_pct(), 62.5);

@@ -101,7 +101,7 @@ inline void write_checkpoint(const std::filesystem::path& path, const Graph& gra
     for (std::size_t i = 0; i < c.optimizer.size(); ++i)
         detail::checkpoint::add_parameters(tensors, graph, fmt::format("optimizer.{}.", i),
                                            c.optimizer[i]);
-    nlohmann::json pending = nlohmann::json::array();
+    nlohmann::ordered_json pending = nlohmann::ordered_json::array();
     for (std::size_t i = 0; i < c.pending.size(); ++i) {
         detail::checkpoint::add_parameters(tensors, graph, fmt::format("pending.{}.", i),
                                            c.pending[i].values);
@@ -110,7 +110,7 @@ inline void write_checkpoint(const std::filesystem::path& path, const Graph& gra
     }
     if (!c.reducer.empty())
         tensors.push_back({"reducer.state", {std::int64_t(c.reducer.size())}, c.reducer});
-    const nlohmann::json state{
+    const nlohmann::ordered_json state{
         {"format", 1}, {"model", c.model}, {"composition", c.composition}, {"seed", c.seed},
         {"epoch", c.epoch}, {"step", c.step}, {"seconds", c.seconds},
         {"loss_scale", c.loss_scale.scale}, {"good_steps", c.loss_scale.good_steps},
@@ -130,7 +130,7 @@ inline void write_checkpoint(const std::filesystem::path& path, const Graph& gra
         in.wrong("no field 'gx' in its metadata. It holds weights only and can't be resumed from; "
                  "give a file that gx wrote after an epoch.");
     try {
-        const auto state = nlohmann::json::parse(text->second);
+        const auto state = nlohmann::ordered_json::parse(text->second);
         Checkpoint c{.model = state.at("model"), .composition = state.at("composition"),
                      .seed = state.at("seed"), .epoch = state.at("epoch"), .step = state.at("step"),
                      .seconds = state.at("seconds"),
@@ -155,9 +155,9 @@ inline void write_checkpoint(const std::filesystem::path& path, const Graph& gra
             in.wrong("no field 'record' in its metadata. Take a checkpoint of this version of gx.");
         c.record = record->second;
         RunRecord rows;
-        rows_from_json(nlohmann::json::parse(c.record), rows);  // throws here, not on a rank
+        rows_from_json(nlohmann::ordered_json::parse(c.record), rows);  // throws here, not on a rank
         return c;
-    } catch (const nlohmann::json::exception& e) {
+    } catch (const nlohmann::ordered_json::exception& e) {
         in.wrong(std::string("its metadata fields 'gx' and 'record' lack something: ") + e.what() +
                  ". Take a checkpoint of this version of gx.");
     }

@@ -31,8 +31,8 @@ namespace gx {
 }
 
 /// Takes back what rows_to_json wrote.
-/// Errors: nlohmann::json::exception for a field that is missing.
-inline void rows_from_json(const nlohmann::json& j, RunRecord& r) {
+/// Errors: nlohmann::ordered_json::exception for a field that is missing.
+inline void rows_from_json(const nlohmann::ordered_json& j, RunRecord& r) {
     const auto& b = j.at("breakdown");
     r.breakdown = {b.at("compute_seconds"), b.at("exposed_communication_seconds"),
                    b.at("input_seconds"), b.at("idle_seconds")};

@@ -146,7 +146,7 @@ private:
         step_ = c.step;
         seconds_ = c.seconds;
         if (rank_.rank() != 0) return;
-        rows_from_json(nlohmann::json::parse(c.record), record_);
+        rows_from_json(nlohmann::ordered_json::parse(c.record), record_);
         breakdown_ = record_.breakdown;
         skipped_ = record_.skipped_steps;
     }

@@ -167,7 +167,7 @@ inline SafetensorsFile read_safetensors(const std::filesystem::path& path) {
         throw wrong("the header is longer than the file");
     std::string text(length, ' ');
     file.read(text.data(), static_cast<std::streamsize>(length));
-    const auto header = nlohmann::json::parse(text, nullptr, false);
+    const auto header = nlohmann::ordered_json::parse(text, nullptr, false);
     if (!header.is_object()) throw wrong("the header is not a JSON object");
 
     const std::uint64_t data_bytes = size - sizeof length - length;
@@ -196,7 +196,7 @@ inline SafetensorsFile read_safetensors(const std::filesystem::path& path) {
             if (!file) throw wrong("tensor '" + name + "' can't be read");
             last_byte = std::max(last_byte, end);
             out.tensors.emplace(name, std::move(t));
-        } catch (const nlohmann::json::exception&) {
+        } catch (const nlohmann::ordered_json::exception&) {
             throw wrong("tensor '" + name + "' lacks dtype, shape or data_offsets");
         }
     }

@@ -47,7 +47,7 @@ namespace gx {
         text += fmt::format(
             "{}{{\"name\":{},\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{}.{:03d},\"dur\":{}.{:03d},"
             "\"args\":{{\"index\":{}}}}}",
-            comma, nlohmann::json(s.name.view()).dump(), s.rank, thread, begin / 1000, begin % 1000,
+            comma, nlohmann::ordered_json(s.name.view()).dump(), s.rank, thread, begin / 1000, begin % 1000,
             duration / 1000, duration % 1000, s.index);
         comma = ",\n";
     }
