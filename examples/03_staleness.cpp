@@ -56,7 +56,8 @@ int main() {
     const auto later = descend<gx::DoubleBuffered<gx::DoubleBuffered<OnTime>>>();
     std::printf("update   on time    1 late    2 late\n");
     for (std::size_t u = 0; u <= updates; ++u)
-        std::printf("%-6zu %9.3f %9.3f %9.3f\n", u, double{now[u]}, double{late[u]}, double{later[u]});
+        std::printf("%-6zu %9.3f %9.3f %9.3f\n", u, double{now[u]}, double{late[u]},
+                    double{later[u]});
     std::printf("stable below a rate of %.3f, %.3f, %.3f; this one is %.1f\n",
                 gx::reference::stable_rate_times_curvature(0),
                 gx::reference::stable_rate_times_curvature(1),

@@ -48,9 +48,8 @@ gx::RunRecord run(const DemoOptions& o, const gx::Split& data) {
     fmt::print("\n{}\n", Demo<Reducer>::name());
     std::fflush(stdout);
     gx::sim::Cluster<gx::onednn::Device> cluster(
-        gx::sim::ethernet_10g(8), {.seed = o.seed,
-                                   .timed_as = gx::graph<gx::ResNet50>(),
-                                   .timed_batch = o.timed_batch});
+        gx::sim::ethernet_10g(8),
+        {.seed = o.seed, .timed_as = gx::graph<gx::ResNet50>(), .timed_batch = o.timed_batch});
     const Demo<Reducer> trainer({.batch = o.batch,
                                  .epochs = o.epochs,
                                  .seed = o.seed,
@@ -79,9 +78,10 @@ nlohmann::ordered_json summary(const std::vector<gx::RunRecord>& runs) {
 
 void demo(const DemoOptions& o) {
     const gx::Split data = gx::fashion_mnist(o.data);
-    fmt::print("Fashion-MNIST: {} images to train on, {} to test with. ResNet-8 is trained;\n"
-               "the clock is charged for ResNet-50, {} images a GPU and step.\n",
-               data.train.count(), data.test.count(), o.timed_batch);
+    fmt::print(
+        "Fashion-MNIST: {} images to train on, {} to test with. ResNet-8 is trained;\n"
+        "the clock is charged for ResNet-50, {} images a GPU and step.\n",
+        data.train.count(), data.test.count(), o.timed_batch);
     std::filesystem::create_directories(o.output);
     std::vector<gx::RunRecord> runs;
     runs.push_back(run<gx::Ring<gx::fp32>>(o, data));
@@ -97,7 +97,8 @@ void demo(const DemoOptions& o) {
         const auto trace = o.output / fmt::format("trace-{}.json", i + 1);
         gx::write_file(trace, gx::chrome_trace(runs[i].spans));
         gx::write_file(o.output / fmt::format("run-{}.json", i + 1), gx::to_json(runs[i]).dump(1));
-        fmt::print("timeline  {}   {} (open it in ui.perfetto.dev)\n", trace.string(), runs[i].reducer);
+        fmt::print("timeline  {}   {} (open it in ui.perfetto.dev)\n", trace.string(),
+                   runs[i].reducer);
     }
     if (!o.json.empty()) gx::write_file(o.json, summary(runs).dump(2) + "\n");
 }
@@ -106,7 +107,8 @@ void demo(const DemoOptions& o) {
 
 int main(int argc, char** argv) {
     DemoOptions o;
-    CLI::App app{"One network, three compositions, eight simulated GPUs on 10 Gb/s Ethernet.", "gx demo"};
+    CLI::App app{"One network, three compositions, eight simulated GPUs on 10 Gb/s Ethernet.",
+                 "gx demo"};
     app.option_defaults()->always_capture_default();
     app.add_option("--epochs", o.epochs, "passes over the training set");
     app.add_option("--batch", o.batch, "images of one GPU and step");

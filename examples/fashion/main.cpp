@@ -1,7 +1,8 @@
 // Train ResNet-20 on Fashion-MNIST to 93.5 % and more, on the cores of this machine: two ranks as
 // threads, a checkpoint after each epoch, resumable to the bit.
 // Run:  build/release/gx_fashion --epochs 15 --output out/fashion
-//       build/release/gx_fashion --epochs 15 --output out/fashion --resume out/fashion/epoch-0007.safetensors
+//       build/release/gx_fashion --epochs 15 --output out/fashion --resume
+//       out/fashion/epoch-0007.safetensors
 
 #include <filesystem>  // output folder
 
@@ -51,7 +52,8 @@ int main(int argc, char** argv) {
         const RunRecord run = Fashion(o).train(world, fashion_mnist(data));
         fmt::print("{}\n\n{}\n", run.composition, epoch_table(run));
         fmt::print("{:.0f} images/s; report {}\n", run.images_per_second,
-                   write_report(o.output / "report.html", {run}, "gx: ResNet-20 on Fashion-MNIST").string());
+                   write_report(o.output / "report.html", {run}, "gx: ResNet-20 on Fashion-MNIST")
+                       .string());
         if (!json.empty()) write_file(json, to_json(run).dump(1));
     });
 }

@@ -1,9 +1,9 @@
 // run_program: parses a command line, tells errors as sentences, answers the exit status.
 #pragma once
 
-#include <cstdio>   // stderr
-#include <string>   // names
-#include <vector>   // names
+#include <cstdio>  // stderr
+#include <string>  // names
+#include <vector>  // names
 
 #include <CLI/CLI.hpp>   // App
 #include <fmt/format.h>  // sentences
@@ -31,7 +31,8 @@ int run_program(CLI::App& app, int argc, char** argv, const Work& work) {
         for (const std::string& word : app.remaining()) {
             const std::string typed = word.substr(0, word.find('='));
             const std::string_view near = nearest_name(typed, views);
-            fmt::print(stderr, "{}: unknown option '{}'.{} --help lists the options.\n", app.get_name(), word,
+            fmt::print(stderr, "{}: unknown option '{}'.{} --help lists the options.\n",
+                       app.get_name(), word,
                        near.empty() ? "" : fmt::format(" Did you mean '{}'?", near));
             if (typed.starts_with("-")) break;
         }

@@ -23,15 +23,19 @@ Execution run(gx::Placement placement, std::vector<std::vector<typename E::stora
         auto& row = rows[static_cast<std::size_t>(rank.rank())];
         std::vector<typename E::storage> scratch(K * (row.size() + 1));
         const auto flow = [&](std::size_t k) -> Flow<E, Ring> {
-            const auto part = gx::chunk_range(static_cast<std::int64_t>(row.size()), K, static_cast<int>(k));
+            const auto part =
+                gx::chunk_range(static_cast<std::int64_t>(row.size()), K, static_cast<int>(k));
             const std::span<typename E::storage> all(row);
             return {gx::collective::machine_ring(placement, static_cast<int>(k)),
-                    all.subspan(static_cast<std::size_t>(part.begin), static_cast<std::size_t>(part.size())),
-                    std::span(scratch).subspan(k * (row.size() + 1), row.size() + 1), static_cast<int>(k)};
+                    all.subspan(static_cast<std::size_t>(part.begin),
+                                static_cast<std::size_t>(part.size())),
+                    std::span(scratch).subspan(k * (row.size() + 1), row.size() + 1),
+                    static_cast<int>(k)};
         };
         const auto flows = [&]<std::size_t... k>(std::index_sequence<k...>) {
             return std::array<Flow<E, Ring>, K>{flow(k)...};
-        }(std::make_index_sequence<K>{});
+        }
+        (std::make_index_sequence<K>{});
         const Execution done = execute(rank.transport(), flows);
         if (rank.rank() == 0) first = done;
     });
@@ -51,7 +55,9 @@ std::vector<typename E::storage> serial(gx::Placement placement, int K,
             const auto chunk = gx::chunk_range(part.size(), n, c);
             for (auto i = static_cast<std::size_t>(part.begin + chunk.begin);
                  i < static_cast<std::size_t>(part.begin + chunk.end); ++i) {
-                const auto at = [&](int p) { return rows[static_cast<std::size_t>(order.rank_at(p % n))][i]; };
+                const auto at = [&](int p) {
+                    return rows[static_cast<std::size_t>(order.rank_at(p % n))][i];
+                };
                 auto x = at(c);
                 for (int p = c + 1; p < c + n; ++p) x = E::encode(E::decode(at(p)) + E::decode(x));
                 sum[i] = x;
@@ -94,9 +100,15 @@ void expect_serial() {
     RC_ASSERT(done.delivery.complete());
     for (const auto& row : rows) RC_ASSERT(row == expected);
 }
-TEST(Execute, OneRingOfFloats) { rc::check([] { expect_serial<gx::fp32, 1>(); }); }
-TEST(Execute, ThreeRingsOfHalves) { rc::check([] { expect_serial<gx::fp16, 3>(); }); }
-TEST(Execute, FourRingsOfBrains) { rc::check([] { expect_serial<gx::bf16, 4>(); }); }
+TEST(Execute, OneRingOfFloats) {
+    rc::check([] { expect_serial<gx::fp32, 1>(); });
+}
+TEST(Execute, ThreeRingsOfHalves) {
+    rc::check([] { expect_serial<gx::fp16, 3>(); });
+}
+TEST(Execute, FourRingsOfBrains) {
+    rc::check([] { expect_serial<gx::bf16, 4>(); });
+}
 
 // ---- Another collective, which sends the chunk that it receives ------------------------
 /// Two ranks swap their whole data and add: needs the scratch, and the data as it was.
@@ -112,7 +124,8 @@ TEST(Execute, KeepsWhatIsSentUntilItIsSent) {
     Rows rows{{1, 2, 3}, {40, 50, 60}};
     OnThreads{}({1, 2}, [&](auto& rank) {
         std::vector<float> scratch(3);
-        const std::array<Flow<gx::fp32, Swap>, 1> flows{{{Swap{}, rows[static_cast<std::size_t>(rank.rank())], scratch, 0}}};
+        const std::array<Flow<gx::fp32, Swap>, 1> flows{
+            {{Swap{}, rows[static_cast<std::size_t>(rank.rank())], scratch, 0}}};
         EXPECT_TRUE(execute(rank.transport(), flows).delivery.complete());
     });
     EXPECT_EQ(rows, (Rows{{41, 52, 63}, {41, 52, 63}}));

@@ -28,7 +28,8 @@ std::vector<int> ranks_of(MachineOrder order) {
 // ---- A case worked by hand ----------------------------------------------------------
 TEST(MachineOrder, FourMachinesOfTwo) {
     EXPECT_EQ(ranks_of({{4, 2}, 0}), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
-    EXPECT_EQ(ranks_of({{4, 2}, 1}), (std::vector<int>{1, 0, 7, 6, 5, 4, 3, 2}));  // backwards, by GPU 0
+    EXPECT_EQ(ranks_of({{4, 2}, 1}),
+              (std::vector<int>{1, 0, 7, 6, 5, 4, 3, 2}));  // backwards, by GPU 0
     EXPECT_EQ(ranks_of({{1, 3}, 2}), (std::vector<int>{2, 0, 1}));
 }
 
@@ -60,7 +61,8 @@ TEST(MachineOrder, RingsLeaveAMachineByOtherRoadsAndOtherGpus) {
                     const MachineOrder order({machines, gpus}, k);
                     int last = order.position_of(m * gpus) / gpus * gpus + gpus - 1;
                     if (k < gpus) leaving_gpus.insert(order.rank_at(last) % gpus);
-                    if (k < roads) next_machines.insert(order.rank_at((last + 1) % order.ranks()) / gpus);
+                    if (k < roads)
+                        next_machines.insert(order.rank_at((last + 1) % order.ranks()) / gpus);
                 }
                 ASSERT_EQ(static_cast<int>(next_machines.size()), roads);
                 ASSERT_EQ(static_cast<int>(leaving_gpus.size()), gpus);

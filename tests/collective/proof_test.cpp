@@ -32,20 +32,63 @@ Flaw flaw_of(Bent bent) { return gx::collective::prove_all_reduce(bent).flaw; }
 
 // ---- Each flaw has its name, its place and its sentence --------------------------------
 TEST(Proof, NamesEachFlaw) {
-    EXPECT_EQ(flaw_of({.bend = [](Exchange e) { e.to = 4; return e; }}), Flaw::peer_out_of_range);
-    EXPECT_EQ(flaw_of({.bend = [](Exchange e) { e.to = 2; return e; }}), Flaw::peer_out_of_range);
-    EXPECT_EQ(flaw_of({.bend = [](Exchange e) { e.send_chunk = 4; return e; }}), Flaw::chunk_out_of_range);
-    EXPECT_EQ(flaw_of({.bend = [](Exchange e) { e.receive_chunk = -1; return e; }}), Flaw::another_chunk);
-    EXPECT_EQ(flaw_of({.bend = [](Exchange e) { e.from = -1; return e; }}), Flaw::send_without_receive);
-    EXPECT_EQ(flaw_of({.bend = [](Exchange e) { e.to = -1; return e; }}), Flaw::receive_without_send);
-    EXPECT_EQ(flaw_of({.bend = [](Exchange e) { e.combine = Combine::add; return e; }}), Flaw::contribution_repeated);
-    EXPECT_EQ(flaw_of({.step = 1, .bend = [](Exchange e) { e.combine = Combine::copy; return e; }}),
+    EXPECT_EQ(flaw_of({.bend =
+                           [](Exchange e) {
+                               e.to = 4;
+                               return e;
+                           }}),
+              Flaw::peer_out_of_range);
+    EXPECT_EQ(flaw_of({.bend =
+                           [](Exchange e) {
+                               e.to = 2;
+                               return e;
+                           }}),
+              Flaw::peer_out_of_range);
+    EXPECT_EQ(flaw_of({.bend =
+                           [](Exchange e) {
+                               e.send_chunk = 4;
+                               return e;
+                           }}),
+              Flaw::chunk_out_of_range);
+    EXPECT_EQ(flaw_of({.bend =
+                           [](Exchange e) {
+                               e.receive_chunk = -1;
+                               return e;
+                           }}),
+              Flaw::another_chunk);
+    EXPECT_EQ(flaw_of({.bend =
+                           [](Exchange e) {
+                               e.from = -1;
+                               return e;
+                           }}),
+              Flaw::send_without_receive);
+    EXPECT_EQ(flaw_of({.bend =
+                           [](Exchange e) {
+                               e.to = -1;
+                               return e;
+                           }}),
+              Flaw::receive_without_send);
+    EXPECT_EQ(flaw_of({.bend =
+                           [](Exchange e) {
+                               e.combine = Combine::add;
+                               return e;
+                           }}),
+              Flaw::contribution_repeated);
+    EXPECT_EQ(flaw_of({.step = 1,
+                       .bend =
+                           [](Exchange e) {
+                               e.combine = Combine::copy;
+                               return e;
+                           }}),
               Flaw::contribution_missing);
     EXPECT_EQ(flaw_of({.cut_steps = 1}), Flaw::contribution_missing);
 }
 
 TEST(Proof, SaysWhere) {
-    const auto proof = gx::collective::prove_all_reduce(Bent{.bend = [](Exchange e) { e.to = -1; return e; }});
+    const auto proof = gx::collective::prove_all_reduce(Bent{.bend = [](Exchange e) {
+        e.to = -1;
+        return e;
+    }});
     EXPECT_EQ(proof.rank, 3);  // who waits for what is not sent
     EXPECT_EQ(proof.step, 3);
     EXPECT_EQ(proof.sentence(), "a receive has no send in its step");

@@ -11,8 +11,10 @@ using gx::collective::Ring;
 // ---- What the type promises ---------------------------------------------------------
 template <int ranks>  // one evaluation each: compilers limit the steps of one
 inline constexpr bool proved = gx::collective::is_all_reduce<Ring>(ranks);
-static_assert(proved<1> && proved<2> && proved<3> && proved<4> && proved<5> && proved<6> && proved<7> && proved<8>);
-static_assert(proved<9> && proved<10> && proved<11> && proved<12> && proved<13> && proved<14> && proved<15>);
+static_assert(proved<1> && proved<2> && proved<3> && proved<4> && proved<5> && proved<6> &&
+              proved<7> && proved<8>);
+static_assert(proved<9> && proved<10> && proved<11> && proved<12> && proved<13> && proved<14> &&
+              proved<15>);
 static_assert(proved<16>);
 static_assert(is_all_reduce(gx::collective::machine_ring({4, 2}, 1)));
 static_assert(Ring(1).steps() == 0 && Ring(5).steps() == 8 && Ring(5).chunks() == 5);

@@ -25,7 +25,8 @@ static_assert(gx::philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
                              {0xa4093822, 0x299f31d0}) ==
               Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 static_assert(gx::detail::rng::hash("") == 0xcbf29ce484222325u, "FNV-1a of nothing");
-static_assert(gx::detail::rng::hash("foobar") == 0x85944171f73967e8u, "FNV-1a's published test vector");
+static_assert(gx::detail::rng::hash("foobar") == 0x85944171f73967e8u,
+              "FNV-1a's published test vector");
 static_assert(Rng(1, "a").uniform(0) < 1.0f, "constant evaluation");
 
 // A changed bit here is a changed run of everybody: say so in the release notes.
@@ -52,10 +53,14 @@ TEST(Rng, ConstantEvaluationGivesTheSameBits) {
 RC_GTEST_PROP(Rng, DependsOnSeedNameSubstreamAndCounter, (std::uint64_t seed, std::uint64_t n)) {
     const Rng rng(seed, "name");
     RC_ASSERT(rng.bits(n) == Rng(seed, "name").bits(n));
-    const std::set<Words> all{rng.bits(n),        Rng(seed + 1, "name").bits(n),
-                              rng.bits(n + 1),    Rng(seed, "eman").bits(n),
-                              rng.at(0).bits(n),  rng.at(1).bits(n),
-                              rng.at(n).at(0).bits(n), rng.at(0).at(n + 1).bits(n),
+    const std::set<Words> all{rng.bits(n),
+                              Rng(seed + 1, "name").bits(n),
+                              rng.bits(n + 1),
+                              Rng(seed, "eman").bits(n),
+                              rng.at(0).bits(n),
+                              rng.at(1).bits(n),
+                              rng.at(n).at(0).bits(n),
+                              rng.at(0).at(n + 1).bits(n),
                               rng.bits(n ^ std::uint64_t{1} << 63)};
     RC_ASSERT(all.size() == 9u);
 }
@@ -119,9 +124,8 @@ TEST(Rng, NormalHasItsMoments) {
     EXPECT_NEAR(m.mean, 0, 6 / root);
     EXPECT_NEAR(m.variance, 1, 6 * std::sqrt(2.0) / root) << "E x^4 = 3";
     EXPECT_NEAR(m.lag, 0, 6 / root);
-    const auto fourth = moments(draws, [&](std::uint64_t i) {
-        return std::pow(double{rng.normal(i)}, 4.0);
-    });
+    const auto fourth =
+        moments(draws, [&](std::uint64_t i) { return std::pow(double{rng.normal(i)}, 4.0); });
     EXPECT_NEAR(fourth.mean, 3, 6 * std::sqrt(96.0) / root) << "E x^8 = 105";
 }
 

@@ -24,9 +24,13 @@ using gx::Request;
 using gx::Threads;
 
 template <class T>
-std::span<const std::byte> out(const T& x) { return std::as_bytes(std::span(&x, 1)); }
+std::span<const std::byte> out(const T& x) {
+    return std::as_bytes(std::span(&x, 1));
+}
 template <class T>
-std::span<std::byte> in(T& x) { return std::as_writable_bytes(std::span(&x, 1)); }
+std::span<std::byte> in(T& x) {
+    return std::as_writable_bytes(std::span(&x, 1));
+}
 
 // ---- Messages ------------------------------------------------------------------------
 TEST(Threads, EveryRankRunsOnce) {
@@ -55,7 +59,8 @@ TEST(Threads, ARankMayWriteToItself) {
     Threads<1>{}.run([](auto& rank) {
         const int mine = 7;
         int got = 0;
-        const Request s = rank.transport().send(0, 3, out(mine)), r = rank.transport().receive(0, 3, in(got));
+        const Request s = rank.transport().send(0, 3, out(mine)),
+                      r = rank.transport().receive(0, 3, in(got));
         EXPECT_TRUE(rank.transport().wait(r).complete());
         EXPECT_TRUE(rank.transport().wait(s).complete());
         EXPECT_EQ(got, 7);
@@ -76,8 +81,9 @@ void channels_keep_their_order(const std::vector<int>& channels) {
                 return std::pair(channels[a], a) < std::pair(channels[b], b);
             });
         for (const std::size_t i : order)
-            requests.push_back(rank.rank() == 0 ? rank.transport().send(1, channels[i], out(numbers[i]))
-                                                : rank.transport().receive(0, channels[i], in(got[i])));
+            requests.push_back(rank.rank() == 0
+                                   ? rank.transport().send(1, channels[i], out(numbers[i]))
+                                   : rank.transport().receive(0, channels[i], in(got[i])));
         while (!requests.empty()) {
             const gx::Arrival a = rank.transport().wait_any(requests);
             ASSERT_TRUE(a.delivery.complete());
@@ -100,7 +106,8 @@ TEST(Threads, RunsAgainAfterItHasStopped) {
     std::atomic<int> completed = 0;
     world.run([&](auto& rank) {
         int y = 5;
-        const Request r = rank.rank() == 0 ? rank.transport().receive(1, 0, in(x)) : rank.transport().send(0, 0, out(y));
+        const Request r = rank.rank() == 0 ? rank.transport().receive(1, 0, in(x))
+                                           : rank.transport().send(0, 0, out(y));
         completed += rank.transport().wait(r).complete();
     });
     EXPECT_EQ(completed, 2);
@@ -110,14 +117,17 @@ TEST(Threads, RunsAgainAfterItHasStopped) {
 // ---- The communication stream ----------------------------------------------------------
 struct Log {
     std::vector<std::uint64_t> arguments;
-    static void append(void* log, std::uint64_t argument) { static_cast<Log*>(log)->arguments.push_back(argument); }
+    static void append(void* log, std::uint64_t argument) {
+        static_cast<Log*>(log)->arguments.push_back(argument);
+    }
 };
 
 TEST(Threads, StreamsRunTasksInOrderBesideTheRank) {
     Threads<2>{}.run([](auto& rank) {
         Log log;
         gx::Event last;
-        for (std::uint64_t i = 0; i < 5000; ++i) last = rank.stream().enqueue({&Log::append, &log, i});  // more than its queue
+        for (std::uint64_t i = 0; i < 5000; ++i)
+            last = rank.stream().enqueue({&Log::append, &log, i});  // more than its queue
         rank.stream().wait(last);
         ASSERT_EQ(log.arguments.size(), 5000u);
         for (std::uint64_t i = 0; i < 5000; ++i) ASSERT_EQ(log.arguments[i], i);
@@ -144,7 +154,8 @@ TEST(Threads, RankAndStreamMayTalkAtOnce) {
                 int got = -1;
                 const Request s = p.link->send(peer, static_cast<int>(channel), out(i));
                 const Request r = p.link->receive(peer, static_cast<int>(channel), in(got));
-                if (p.link->wait(s).complete() && p.link->wait(r).complete() && got == i) ++p.rounds_done;
+                if (p.link->wait(s).complete() && p.link->wait(r).complete() && got == i)
+                    ++p.rounds_done;
             }
         }
     };
@@ -179,7 +190,8 @@ TEST(Threads, TheFirstErrorIsToldAndAllOthersAreCancelled) {
         Threads<4>{}.run([&](auto& rank) {
             if (rank.rank() == 2) throw gx::Error("rank 2 has no disk");
             int x = 0;
-            answers[static_cast<std::size_t>(rank.rank())] = rank.transport().wait(rank.transport().receive(2, 0, in(x)));
+            answers[static_cast<std::size_t>(rank.rank())] =
+                rank.transport().wait(rank.transport().receive(2, 0, in(x)));
             throw gx::Error("a later error");
         });
     };
@@ -199,9 +211,12 @@ TEST(Threads, ATaskThatThrowsStopsTheWorld) {
     const auto run = [] {
         Threads<2>{}.run([](auto& rank) {
             if (rank.rank() == 1)
-                rank.stream().enqueue({[](void*, std::uint64_t) { throw gx::Error("a task failed"); }, nullptr, 0});
+                rank.stream().enqueue(
+                    {[](void*, std::uint64_t) { throw gx::Error("a task failed"); }, nullptr, 0});
             int x = 0;
-            EXPECT_FALSE(rank.transport().wait(rank.transport().receive(1 - rank.rank(), 0, in(x))).complete());
+            EXPECT_FALSE(rank.transport()
+                             .wait(rank.transport().receive(1 - rank.rank(), 0, in(x)))
+                             .complete());
         });
     };
     EXPECT_THROW(run(), gx::Error);
@@ -254,13 +269,15 @@ TEST(Threads, ADeadlockEndsAtTheDeadline) {
 }
 
 TEST(ThreadsDeathTest, WrongMessagesBreakTheContract) {
-    EXPECT_DEATH(Threads<1>{}.run([](auto& rank) { (void)rank.transport().send(1, 0, {}); }), "no rank of this world");
+    EXPECT_DEATH(Threads<1>{}.run([](auto& rank) { (void)rank.transport().send(1, 0, {}); }),
+                 "no rank of this world");
     EXPECT_DEATH(Threads<1>{}.run([](auto& rank) {
         int a = 0;
         char b = 0;
         (void)rank.transport().send(0, 0, out(a));
         (void)rank.transport().receive(0, 0, in(b));
-    }), "equal lengths");
+    }),
+                 "equal lengths");
 }
 
 }  // namespace

@@ -21,9 +21,11 @@ TEST(Bucketed, CutsFromTheFront) {
     EXPECT_EQ(report.steps, 3 * 4);
     for (const auto& [begin, end] : {std::pair{0, 4}, {4, 8}, {8, 10}}) {
         Rows part(3);
-        for (std::size_t r = 0; r < 3; ++r) part[r].assign(whole[r].begin() + begin, whole[r].begin() + end);
+        for (std::size_t r = 0; r < 3; ++r)
+            part[r].assign(whole[r].begin() + begin, whole[r].begin() + end);
         reduce_on<gx::Ring<>>({.ranks = 3}, part);
-        for (std::size_t r = 0; r < 3; ++r) std::copy(part[r].begin(), part[r].end(), parts[r].begin() + begin);
+        for (std::size_t r = 0; r < 3; ++r)
+            std::copy(part[r].begin(), part[r].end(), parts[r].begin() + begin);
     }
     EXPECT_EQ(cut, parts);
     reduce_on<gx::Ring<>>({.ranks = 3}, whole);

@@ -13,9 +13,11 @@
 static_assert(gx::DividePolicy<gx::DivideAfter> && !gx::DividePolicy<gx::fp16>);
 static_assert(gx::DivideAfter::before(8) == 1.0f && gx::DivideAfter::after(8) == 0.125f);
 static_assert(gx::DivideBefore::before(4) == 0.25f && gx::DivideBefore::after(4) == 1.0f);
-static_assert(gx::DivideSplit::before(8) == 0.25f && gx::DivideSplit::after(8) == 0.5f, "h = ceil(3 / 2) = 2");
+static_assert(gx::DivideSplit::before(8) == 0.25f && gx::DivideSplit::after(8) == 0.5f,
+              "h = ceil(3 / 2) = 2");
 static_assert(gx::DivideSplit::before(1) == 1.0f && gx::DivideSplit::after(1) == 1.0f);
-static_assert(gx::DivideSplit::before(1024) == 1.0f / 32 && gx::DivideSplit::after(1024) == 1.0f / 32);
+static_assert(gx::DivideSplit::before(1024) == 1.0f / 32 &&
+              gx::DivideSplit::after(1024) == 1.0f / 32);
 
 namespace {
 
@@ -36,7 +38,8 @@ TEST(DivideSplit, IsAPowerOfTwoNearTheSquareRoot) {
         const double half = 1.0 / double{gx::DivideSplit::before(n)};
         ASSERT_GE(half * half, n);
         ASSERT_LT(half * half, 4.0 * n);
-        ASSERT_EQ(gx::DivideSplit::after(n), static_cast<float>(half) * gx::DivideAfter::after(n)) << "the same bits";
+        ASSERT_EQ(gx::DivideSplit::after(n), static_cast<float>(half) * gx::DivideAfter::after(n))
+            << "the same bits";
     }
 }
 

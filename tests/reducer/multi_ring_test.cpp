@@ -41,8 +41,10 @@ void equals_the_reference() {
     std::vector<gx::reference::RingOrder> orders(K);
     for (int k = 0; k < K; ++k)
         for (int p = 0; p < placement.ranks(); ++p)
-            orders[static_cast<std::size_t>(k)].push_back(gx::collective::MachineOrder(placement, k).rank_at(p));
-    reduce_on<gx::MultiRing<K, E>>({.ranks = placement.ranks(), .machines = placement.machines}, rows);
+            orders[static_cast<std::size_t>(k)].push_back(
+                gx::collective::MachineOrder(placement, k).rank_at(p));
+    reduce_on<gx::MultiRing<K, E>>({.ranks = placement.ranks(), .machines = placement.machines},
+                                   rows);
     const auto expected = gx::reference::multi_ring_mean<E, gx::DivideSplit>(before, orders);
     const auto bound = gx::reference::ring_error_bound<E, gx::DivideSplit>(before, orders);
     const auto exact = gx::testing::column_means(before);
@@ -77,7 +79,8 @@ TEST(MultiRing, MoreRingsThanElementsWillDo) {
         Rows rows = gx::testing::small_integers(5, 4, length);
         const auto expected = gx::testing::column_means(rows);
         reduce_on<gx::MultiRing<8, gx::fp32>>({.ranks = 4}, rows);
-        for (const auto& row : rows) EXPECT_TRUE(std::equal(row.begin(), row.end(), expected.begin()));
+        for (const auto& row : rows)
+            EXPECT_TRUE(std::equal(row.begin(), row.end(), expected.begin()));
     }
 }
 
@@ -85,7 +88,8 @@ TEST(MultiRing, MoreRingsThanElementsWillDo) {
 TEST(MultiRing, SaysSoWhenANeighbourIsLost) {
     for (const int dead : {0, 1, 3}) {
         Rows rows(4, std::vector<float>(100, 1.0f));
-        const auto report = reduce_on<gx::MultiRing<4, gx::fp16>>({.ranks = 4, .machines = 4, .dead_rank = dead}, rows);
+        const auto report = reduce_on<gx::MultiRing<4, gx::fp16>>(
+            {.ranks = 4, .machines = 4, .dead_rank = dead}, rows);
         EXPECT_FALSE(report.complete());
         EXPECT_EQ(report.delivery.peer, dead);
     }

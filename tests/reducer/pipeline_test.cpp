@@ -41,7 +41,8 @@ TEST(Pipeline, QueuesABucketWhenItIsWhole) {
     gx::Threads<1>{}.run([&](auto& rank) {
         NotingNow reducer;
         reducer.lengths = &lengths;
-        Pipeline<NotingNow> pipeline({.placement = {1, 1}, .elements = 10, .bucket_elements = 4}, reducer);
+        Pipeline<NotingNow> pipeline({.placement = {1, 1}, .elements = 10, .bucket_elements = 4},
+                                     reducer);
         EXPECT_EQ(pipeline.buckets(), 3);
         (void)pipeline.begin(0);
         const auto queued_at = [&](std::size_t watermark) {
@@ -49,9 +50,9 @@ TEST(Pipeline, QueuesABucketWhenItIsWhole) {
             return lengths;
         };
         EXPECT_EQ(queued_at(7), (std::vector<std::size_t>{}));
-        EXPECT_EQ(queued_at(6), (std::vector<std::size_t>{4}));   // [6, 10)
+        EXPECT_EQ(queued_at(6), (std::vector<std::size_t>{4}));  // [6, 10)
         EXPECT_EQ(queued_at(3), (std::vector<std::size_t>{4}));
-        EXPECT_EQ(queued_at(1), (std::vector<std::size_t>{4, 4}));  // [2, 6)
+        EXPECT_EQ(queued_at(1), (std::vector<std::size_t>{4, 4}));     // [2, 6)
         EXPECT_EQ(queued_at(0), (std::vector<std::size_t>{4, 4, 2}));  // [0, 2)
         EXPECT_EQ(pipeline.collect(0)->buckets, 3);
     });
@@ -59,27 +60,35 @@ TEST(Pipeline, QueuesABucketWhenItIsWhole) {
 
 TEST(Pipeline, TakesTheBucketThatTheReducerAsksFor) {
     EXPECT_EQ(Pipeline<Ring>({.placement = {1, 1}, .elements = 100}).bucket_elements(), 100);
-    EXPECT_EQ((Pipeline<gx::Bucketed<Ring, 32>>({.placement = {1, 1}, .elements = 100}).bucket_elements()), 16);
-    EXPECT_EQ((Pipeline<gx::DoubleBuffered<gx::Bucketed<Ring, 32>>>({.placement = {1, 1}, .elements = 100}).buckets()), 7);
+    EXPECT_EQ((Pipeline<gx::Bucketed<Ring, 32>>({.placement = {1, 1}, .elements = 100})
+                   .bucket_elements()),
+              16);
+    EXPECT_EQ((Pipeline<gx::DoubleBuffered<gx::Bucketed<Ring, 32>>>(
+                   {.placement = {1, 1}, .elements = 100})
+                   .buckets()),
+              7);
     EXPECT_EQ(Pipeline<Late>({.placement = {1, 1}, .elements = 100}).buckets(), 1);
 }
 
 // ---- Staleness, against the list made one by one -------------------------------------------
 /// What each step applies: the index and the values, of rank 0; drained ones at the end.
 template <class R>
-std::vector<std::pair<std::uint64_t, std::vector<float>>> applied(int steps, std::uint64_t seed, std::int64_t elements,
+std::vector<std::pair<std::uint64_t, std::vector<float>>> applied(int steps, std::uint64_t seed,
+                                                                  std::int64_t elements,
                                                                   std::int64_t bucket_elements) {
     std::vector<std::pair<std::uint64_t, std::vector<float>>> list;
     gx::Threads<3>{}.run([&](auto& rank) {
-        Pipeline<R> pipeline({.placement = {1, 3}, .elements = elements, .bucket_elements = bucket_elements});
+        Pipeline<R> pipeline(
+            {.placement = {1, 3}, .elements = elements, .bucket_elements = bucket_elements});
         const auto note = [&](const gx::Reduced& g) {
             EXPECT_TRUE(g.report.complete());
-            if (rank.rank() == 0) list.emplace_back(g.index, std::vector<float>(g.values.begin(), g.values.end()));
+            if (rank.rank() == 0)
+                list.emplace_back(g.index, std::vector<float>(g.values.begin(), g.values.end()));
         };
         for (std::uint64_t t = 0; t < static_cast<std::uint64_t>(steps); ++t) {
             const auto rows = gx::testing::wide_magnitudes(seed + t, 3, elements);
-            std::copy(rows[static_cast<std::size_t>(rank.rank())].begin(), rows[static_cast<std::size_t>(rank.rank())].end(),
-                      pipeline.begin(t).begin());
+            std::copy(rows[static_cast<std::size_t>(rank.rank())].begin(),
+                      rows[static_cast<std::size_t>(rank.rank())].end(), pipeline.begin(t).begin());
             pipeline.ready(rank.stream(), rank.transport(), static_cast<std::size_t>(elements / 2));
             pipeline.ready(rank.stream(), rank.transport(), 0);
             const auto got = pipeline.collect(t);
@@ -95,7 +104,8 @@ template <class R>
 void staleness_is_exact() {
     const int steps = *rc::gen::inRange(0, 8);
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-    const auto elements = *rc::gen::inRange<std::int64_t>(1, 60), bucket = *rc::gen::inRange<std::int64_t>(1, 70);
+    const auto elements = *rc::gen::inRange<std::int64_t>(1, 60),
+               bucket = *rc::gen::inRange<std::int64_t>(1, 70);
     const auto list = applied<R>(steps, seed, elements, bucket);
     RC_ASSERT(static_cast<int>(list.size()) == steps);
     for (std::uint64_t u = 0; u < list.size(); ++u) {
@@ -104,15 +114,23 @@ void staleness_is_exact() {
         for (std::int64_t end = elements; end > 0; end -= bucket) {  // bucket by bucket, serially
             const auto begin = std::max<std::int64_t>(0, end - bucket);
             Rows part(3);
-            for (std::size_t r = 0; r < 3; ++r) part[r].assign(rows[r].begin() + begin, rows[r].begin() + end);
-            const auto mean = gx::reference::ring_mean<gx::fp16, gx::DivideSplit>(part, gx::reference::natural_order(3));
+            for (std::size_t r = 0; r < 3; ++r)
+                part[r].assign(rows[r].begin() + begin, rows[r].begin() + end);
+            const auto mean = gx::reference::ring_mean<gx::fp16, gx::DivideSplit>(
+                part, gx::reference::natural_order(3));
             RC_ASSERT(std::equal(mean.begin(), mean.end(), list[u].second.begin() + begin));
         }
     }
 }
-TEST(Pipeline, InStepGivesEachGradientAtItsStep) { rc::check([] { staleness_is_exact<Ring>(); }); }
-TEST(Pipeline, DoubleBufferedIsOneStepLate) { rc::check([] { staleness_is_exact<Late>(); }); }
-TEST(Pipeline, StalenessAddsUp) { rc::check([] { staleness_is_exact<gx::DoubleBuffered<gx::DoubleBuffered<Late>>>(); }); }
+TEST(Pipeline, InStepGivesEachGradientAtItsStep) {
+    rc::check([] { staleness_is_exact<Ring>(); });
+}
+TEST(Pipeline, DoubleBufferedIsOneStepLate) {
+    rc::check([] { staleness_is_exact<Late>(); });
+}
+TEST(Pipeline, StalenessAddsUp) {
+    rc::check([] { staleness_is_exact<gx::DoubleBuffered<gx::DoubleBuffered<Late>>>(); });
+}
 
 // ---- A checkpoint in between ---------------------------------------------------------------
 template <class R>
@@ -126,11 +144,14 @@ void resuming_equals_not_having_stopped(std::uint64_t stop_after) {
                 EXPECT_EQ(g.index, list.size());
                 list.emplace_back(g.values.begin(), g.values.end());
             };
-            const gx::PipelineOptions options{.placement = {1, 2}, .elements = 9, .bucket_elements = 4};
+            const gx::PipelineOptions options{
+                .placement = {1, 2}, .elements = 9, .bucket_elements = 4};
             auto pipeline = std::make_unique<Pipeline<R>>(options);
             for (std::uint64_t t = 0; t < steps; ++t) {
                 const auto rows = gx::testing::wide_magnitudes(t, 2, 9);
-                std::copy(rows[static_cast<std::size_t>(rank.rank())].begin(), rows[static_cast<std::size_t>(rank.rank())].end(), pipeline->begin(t).begin());
+                std::copy(rows[static_cast<std::size_t>(rank.rank())].begin(),
+                          rows[static_cast<std::size_t>(rank.rank())].end(),
+                          pipeline->begin(t).begin());
                 pipeline->ready(rank.stream(), rank.transport(), 0);
                 if (const auto got = pipeline->collect(t)) note(*got);
                 if (!broken || t + 1 != stop_after) continue;
@@ -195,7 +216,10 @@ TEST(Pipeline, AnErrorWithWorkInFlightDoesNotHang) {
             (void)pipeline.begin(0);
             if (rank.rank() == 1) {
                 int x = 0;  // stays until the world stops
-                EXPECT_FALSE(rank.transport().wait(rank.transport().receive(0, 99, std::as_writable_bytes(std::span(&x, 1)))).complete());
+                EXPECT_FALSE(rank.transport()
+                                 .wait(rank.transport().receive(
+                                     0, 99, std::as_writable_bytes(std::span(&x, 1))))
+                                 .complete());
                 return;
             }
             pipeline.ready(rank.stream(), rank.transport(), 0);
@@ -210,8 +234,15 @@ TEST(PipelineDeathTest, CallsOutOfTurnBreakTheContract) {
     EXPECT_DEATH(Pipeline<Ring>{{}}, "at least one element");
     EXPECT_DEATH((void)Pipeline<Ring>(options).begin(1), "in order");
     EXPECT_DEATH((void)Pipeline<Ring>(options).collect(0), "follows ready");
-    EXPECT_DEATH({ Pipeline<Ring> p(options); (void)p.begin(0); (void)p.begin(1); }, "collect the gradient");
-    EXPECT_DEATH(Pipeline<Late>(options).restore(3, {}), "as many gradients as the reducer is late");
+    EXPECT_DEATH(
+        {
+            Pipeline<Ring> p(options);
+            (void)p.begin(0);
+            (void)p.begin(1);
+        },
+        "collect the gradient");
+    EXPECT_DEATH(Pipeline<Late>(options).restore(3, {}),
+                 "as many gradients as the reducer is late");
 }
 
 }  // namespace

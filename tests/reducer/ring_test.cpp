@@ -8,7 +8,8 @@
 #include <support/reduce_on.hpp>
 
 // ---- What the type promises ---------------------------------------------------------
-static_assert(gx::Reducer<gx::Ring<>> && gx::Reducer<gx::Ring<gx::fp16>> && gx::Reducer<gx::Ring<gx::bf16, gx::DivideAfter>>);
+static_assert(gx::Reducer<gx::Ring<>> && gx::Reducer<gx::Ring<gx::fp16>> &&
+              gx::Reducer<gx::Ring<gx::bf16, gx::DivideAfter>>);
 static_assert(!gx::Reducer<gx::fp16>, "an element is not a policy");
 static_assert(gx::Ring<>::staleness == 0 && gx::Ring<>::asynchronous && gx::Ring<>::channels == 1);
 
@@ -23,7 +24,8 @@ TEST(Ring, AveragesThreeRanks) {
 }
 
 TEST(Ring, RoundsAtEveryHop) {
-    // 2048 + 1 is halfway between two halves and goes to the even one, twice; summed first it is 2050.
+    // 2048 + 1 is halfway between two halves and goes to the even one, twice; summed first it is
+    // 2050.
     Rows rows{{2048}, {1}, {1}};
     reduce_on<gx::Ring<gx::fp16, gx::DivideAfter>>({.ranks = 3}, rows);
     EXPECT_EQ(rows[0][0], 2048.0f * (1.0f / 3.0f));
@@ -45,20 +47,29 @@ void equals_the_serial_mean() {
     Rows rows = some_rows(placement);
     const auto order = gx::reference::natural_order(placement.ranks());
     const auto expected = gx::reference::ring_mean<E, D>(rows, order);
-    const auto report = reduce_on<gx::Ring<E, D>>({.ranks = placement.ranks(), .machines = placement.machines}, rows);
+    const auto report = reduce_on<gx::Ring<E, D>>(
+        {.ranks = placement.ranks(), .machines = placement.machines}, rows);
     for (const auto& row : rows) RC_ASSERT(row == expected);
     RC_ASSERT(report.complete());
     RC_ASSERT(report.steps == 2 * (placement.ranks() - 1));
 }
-RC_GTEST_PROP(Ring, OfFloatsEqualsTheSerialMean, ()) { equals_the_serial_mean<gx::fp32, gx::DivideSplit>(); }
-RC_GTEST_PROP(Ring, OfHalvesEqualsTheSerialMean, ()) { equals_the_serial_mean<gx::fp16, gx::DivideSplit>(); }
-RC_GTEST_PROP(Ring, OfBrainsEqualsTheSerialMean, ()) { equals_the_serial_mean<gx::bf16, gx::DivideBefore>(); }
+RC_GTEST_PROP(Ring, OfFloatsEqualsTheSerialMean, ()) {
+    equals_the_serial_mean<gx::fp32, gx::DivideSplit>();
+}
+RC_GTEST_PROP(Ring, OfHalvesEqualsTheSerialMean, ()) {
+    equals_the_serial_mean<gx::fp16, gx::DivideSplit>();
+}
+RC_GTEST_PROP(Ring, OfBrainsEqualsTheSerialMean, ()) {
+    equals_the_serial_mean<gx::bf16, gx::DivideBefore>();
+}
 
 TEST(Ring, SendsTheLeastThatAnAllReduceCan) {
     for (const int n : {2, 4, 8}) {
         Rows rows(static_cast<std::size_t>(n), std::vector<float>(64, 1.0f));
-        EXPECT_EQ(reduce_on<gx::Ring<gx::fp32>>({.ranks = n}, rows).bytes_sent, 2 * (n - 1) * 64 / n * 4);
-        EXPECT_EQ(reduce_on<gx::Ring<gx::fp16>>({.ranks = n}, rows).bytes_sent, 2 * (n - 1) * 64 / n * 2);
+        EXPECT_EQ(reduce_on<gx::Ring<gx::fp32>>({.ranks = n}, rows).bytes_sent,
+                  2 * (n - 1) * 64 / n * 4);
+        EXPECT_EQ(reduce_on<gx::Ring<gx::fp16>>({.ranks = n}, rows).bytes_sent,
+                  2 * (n - 1) * 64 / n * 2);
     }
 }
 

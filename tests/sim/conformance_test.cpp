@@ -31,10 +31,10 @@ std::string told(const Findings& findings) {
 
 template <class R>
 class OnSimulatedMachines : public ::testing::Test {};
-using Reducers = ::testing::Types<gx::Ring<gx::fp32>, gx::Ring<gx::fp16>, gx::MultiRing<4, gx::fp16>,
-                                  gx::MultiRing<3, gx::fp32>,
-                                  gx::Bucketed<gx::MultiRing<2, gx::fp16>, 32>,
-                                  gx::DoubleBuffered<gx::MultiRing<4, gx::fp16>>>;
+using Reducers =
+    ::testing::Types<gx::Ring<gx::fp32>, gx::Ring<gx::fp16>, gx::MultiRing<4, gx::fp16>,
+                     gx::MultiRing<3, gx::fp32>, gx::Bucketed<gx::MultiRing<2, gx::fp16>, 32>,
+                     gx::DoubleBuffered<gx::MultiRing<4, gx::fp16>>>;
 TYPED_TEST_SUITE(OnSimulatedMachines, Reducers);
 
 TYPED_TEST(OnSimulatedMachines, ReducersConform) {

@@ -18,7 +18,8 @@ struct Told : gx::ReduceReport {};
 /// Replaces every row by the mean, on threads; answers the report of the first live rank.
 template <class R>
 Told reduce_on(Fabric fabric, Rows& rows) {
-    auto out = gx::testing::reduce_jobs<R>(gx::testing::OnThreads{}, fabric.placement(), {rows}, fabric.dead_rank);
+    auto out = gx::testing::reduce_jobs<R>(gx::testing::OnThreads{}, fabric.placement(), {rows},
+                                           fabric.dead_rank);
     rows = std::move(out.rows[0]);
     return {out.reports[0][fabric.dead_rank == 0 ? 1 : 0]};
 }

@@ -21,16 +21,18 @@ std::string told(const Findings& findings) {
 // ---- Every reducer of the core conforms ------------------------------------------------
 template <class R>
 class Conformance : public ::testing::Test {};
-using Reducers = ::testing::Types<gx::Ring<gx::fp32>, gx::Ring<gx::fp16>, gx::Ring<gx::bf16, gx::DivideAfter>,
-                                  gx::Ring<gx::fp16, gx::DivideBefore>, gx::MultiRing<4, gx::fp16>,
-                                  gx::MultiRing<3, gx::fp32>, gx::Bucketed<gx::MultiRing<2, gx::fp16>, 32>,
-                                  gx::DoubleBuffered<gx::MultiRing<4, gx::fp16>>>;
+using Reducers =
+    ::testing::Types<gx::Ring<gx::fp32>, gx::Ring<gx::fp16>, gx::Ring<gx::bf16, gx::DivideAfter>,
+                     gx::Ring<gx::fp16, gx::DivideBefore>, gx::MultiRing<4, gx::fp16>,
+                     gx::MultiRing<3, gx::fp32>, gx::Bucketed<gx::MultiRing<2, gx::fp16>, 32>,
+                     gx::DoubleBuffered<gx::MultiRing<4, gx::fp16>>>;
 TYPED_TEST_SUITE(Conformance, Reducers);
 TYPED_TEST(Conformance, Holds) { EXPECT_EQ(told(gx::testing::check<TypeParam>(OnThreads{})), ""); }
 
 TYPED_TEST(Conformance, DecidesByTheMean) {
     Findings findings;
-    gx::testing::check_decision<TypeParam>(OnThreads{}, 1, gx::testing::SkipOneRanksOverflow{.blind_rank = -1}, findings);
+    gx::testing::check_decision<TypeParam>(
+        OnThreads{}, 1, gx::testing::SkipOneRanksOverflow{.blind_rank = -1}, findings);
     EXPECT_EQ(told(findings), "");
 }
 
@@ -62,7 +64,8 @@ TEST(Mutants, OfFloatsAndOfLateReducers) {
 TEST(Mutants, DecisionsThatDiffer) {
     for (int blind = 0; blind < 4; ++blind) {
         Findings findings;
-        gx::testing::check_decision<R>(OnThreads{}, 1, gx::testing::SkipOneRanksOverflow{blind}, findings);
+        gx::testing::check_decision<R>(OnThreads{}, 1, gx::testing::SkipOneRanksOverflow{blind},
+                                       findings);
         EXPECT_FALSE(findings.empty());
     }
     Findings findings;

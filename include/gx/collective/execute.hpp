@@ -51,7 +51,8 @@ public:
             const auto in = now_.from >= 0 ? arriving() : std::span<storage>{};
             receiving = !in.empty();  // an empty chunk is empty on both sides: no message
             sending = !out.empty();
-            if (receiving) received = link.receive(now_.from, flow_->channel, std::as_writable_bytes(in));
+            if (receiving)
+                received = link.receive(now_.from, flow_->channel, std::as_writable_bytes(in));
             if (sending) sent = link.send(now_.to, flow_->channel, std::as_bytes(out));
             bytes_sent += static_cast<std::int64_t>(out.size_bytes());
         }
@@ -63,8 +64,10 @@ public:
         if (now_.from < 0) return;
         const auto in = arriving(), mine = chunk(now_.receive_chunk);
         if (in.data() == mine.data()) return;
-        if (now_.combine == Combine::add) gx::accumulate<E>(in, mine);
-        else std::copy(in.begin(), in.end(), mine.begin());
+        if (now_.combine == Combine::add)
+            gx::accumulate<E>(in, mine);
+        else
+            std::copy(in.begin(), in.end(), mine.begin());
     }
 
     bool sending = false, receiving = false;
@@ -72,13 +75,16 @@ public:
 
 private:
     [[nodiscard]] std::span<storage> chunk(int c) const {
-        const auto r = chunk_range(static_cast<std::int64_t>(flow_->data.size()), flow_->collective.chunks(), c);
-        return flow_->data.subspan(static_cast<std::size_t>(r.begin), static_cast<std::size_t>(r.size()));
+        const auto r = chunk_range(static_cast<std::int64_t>(flow_->data.size()),
+                                   flow_->collective.chunks(), c);
+        return flow_->data.subspan(static_cast<std::size_t>(r.begin),
+                                   static_cast<std::size_t>(r.size()));
     }
     /// Where the message lands: in place when nothing there is still needed.
     [[nodiscard]] std::span<storage> arriving() const {
         const auto mine = chunk(now_.receive_chunk);
-        const bool in_place = now_.combine == Combine::copy && now_.send_chunk != now_.receive_chunk;
+        const bool in_place =
+            now_.combine == Combine::copy && now_.send_chunk != now_.receive_chunk;
         return in_place ? mine : flow_->scratch.first(mine.size());
     }
 
@@ -102,7 +108,8 @@ Execution execute(T& link, const std::array<Flow<E, C>, K>& flows) {
     Execution done;
     std::array<detail::Progress<E, C>, K> progress;
     for (std::size_t k = 0; k < K; ++k) {
-        GX_EXPECT(flows[k].collective.ranks() == link.ranks(), "a collective of as many ranks as the transport has");
+        GX_EXPECT(flows[k].collective.ranks() == link.ranks(),
+                  "a collective of as many ranks as the transport has");
         progress[k] = detail::Progress<E, C>(flows[k]);
         done.steps = std::max(done.steps, flows[k].collective.steps());
     }

@@ -31,10 +31,10 @@ namespace gx::collective {
 ///     rank_at(position) = machine * G + (position + k) % G,   G = ranks_per_machine
 ///     machine           = (position / G) * stride(k) % machines
 ///
-/// Strides are coprime to the machine count, the smallest first: 1, 3, 5, 7 of 8 machines. 2 machines
-/// have only one, 4 have two; with more rings than strides, ring k uses stride k mod their number.
-/// Cost:   O(machines log machines) to make; O(1) to ask.
-/// Source: the ring orders of "Now anyone can train ImageNet in 18 minutes" (2018), get_nccl_rings,
+/// Strides are coprime to the machine count, the smallest first: 1, 3, 5, 7 of 8 machines. 2
+/// machines have only one, 4 have two; with more rings than strides, ring k uses stride k mod their
+/// number. Cost:   O(machines log machines) to make; O(1) to ask. Source: the ring orders of "Now
+/// anyone can train ImageNet in 18 minutes" (2018), get_nccl_rings,
 ///         there four orders for machine counts divisible by 4 and two for the others.
 class MachineOrder {
 public:

@@ -22,14 +22,22 @@ enum class Flaw : unsigned char {
 
 [[nodiscard]] constexpr std::string_view to_string(Flaw flaw) {
     switch (flaw) {
-        case Flaw::none: return "every rank ends with every contribution exactly once";
-        case Flaw::peer_out_of_range: return "a peer is no rank, or the rank itself";
-        case Flaw::chunk_out_of_range: return "a chunk that does not exist is sent or received";
-        case Flaw::send_without_receive: return "a send has no receive in its step";
-        case Flaw::receive_without_send: return "a receive has no send in its step";
-        case Flaw::another_chunk: return "the receiver expects another chunk than is sent to it";
-        case Flaw::contribution_missing: return "a chunk ends without some rank's contribution";
-        case Flaw::contribution_repeated: return "a chunk ends with a contribution counted twice";
+        case Flaw::none:
+            return "every rank ends with every contribution exactly once";
+        case Flaw::peer_out_of_range:
+            return "a peer is no rank, or the rank itself";
+        case Flaw::chunk_out_of_range:
+            return "a chunk that does not exist is sent or received";
+        case Flaw::send_without_receive:
+            return "a send has no receive in its step";
+        case Flaw::receive_without_send:
+            return "a receive has no send in its step";
+        case Flaw::another_chunk:
+            return "the receiver expects another chunk than is sent to it";
+        case Flaw::contribution_missing:
+            return "a chunk ends without some rank's contribution";
+        case Flaw::contribution_repeated:
+            return "a chunk ends with a contribution counted twice";
     }
     return "";
 }
@@ -51,13 +59,17 @@ namespace detail {
 class Symbols {
 public:
     constexpr Symbols(int ranks, int chunks)
-        : ranks_(ranks), chunks_(chunks), counts_(index(ranks, 0), std::uint8_t{0}), sent_(slot(ranks), std::uint8_t{0}) {
+        : ranks_(ranks),
+          chunks_(chunks),
+          counts_(index(ranks, 0), std::uint8_t{0}),
+          sent_(slot(ranks), std::uint8_t{0}) {
         for (int r = 0; r < ranks; ++r)
             for (int c = 0; c < chunks; ++c) counts_[index(r, c) + static_cast<std::size_t>(r)] = 1;
     }
     constexpr void send(int rank, int chunk) {
         const std::size_t mine = index(rank, chunk), message = slot(rank);
-        for (std::size_t i = 0; i < static_cast<std::size_t>(ranks_); ++i) sent_[message + i] = counts_[mine + i];
+        for (std::size_t i = 0; i < static_cast<std::size_t>(ranks_); ++i)
+            sent_[message + i] = counts_[mine + i];
     }
     /// Of what `from` has sent.
     constexpr void receive(int rank, int chunk, int from, Combine combine) {
@@ -81,7 +93,8 @@ public:
 private:
     [[nodiscard]] constexpr std::size_t index(int rank, int chunk) const {
         return (static_cast<std::size_t>(rank) * static_cast<std::size_t>(chunks_) +
-                static_cast<std::size_t>(chunk)) * static_cast<std::size_t>(ranks_);
+                static_cast<std::size_t>(chunk)) *
+               static_cast<std::size_t>(ranks_);
     }
     [[nodiscard]] constexpr std::size_t slot(int rank) const {
         return static_cast<std::size_t>(rank) * static_cast<std::size_t>(ranks_);
@@ -107,7 +120,8 @@ template <Collective C>
     }
     if (e.from >= 0) {
         if (!is_chunk(e.receive_chunk)) return flaw(Flaw::chunk_out_of_range, e.receive_chunk);
-        if (c.exchange(e.from, step).to != rank) return flaw(Flaw::receive_without_send, e.receive_chunk);
+        if (c.exchange(e.from, step).to != rank)
+            return flaw(Flaw::receive_without_send, e.receive_chunk);
     }
     return {};
 }

@@ -1,12 +1,12 @@
 // Device: runs a graph forward and backward, and hands out its parameters to be updated.
 #pragma once
 
-#include <concepts>     // same_as
-#include <cstdint>      // int32_t
-#include <memory>       // unique_ptr
-#include <optional>     // optional
-#include <span>         // views of flat memory
-#include <string>       // names of layers
+#include <concepts>  // same_as
+#include <cstdint>   // int32_t
+#include <memory>    // unique_ptr
+#include <optional>  // optional
+#include <span>      // views of flat memory
+#include <string>    // names of layers
 
 #include <gx/core/function_ref.hpp>  // FunctionRef
 
@@ -24,9 +24,9 @@ struct Batch {
 
 /// Sums over the images of a batch, so that ranks with unequal counts add up rightly.
 struct ForwardReport {
-    double loss_sum = 0;        ///< nats
-    std::int64_t correct = 0;   ///< images whose largest logit is at the label
-    bool finite = true;         ///< the loss is a number
+    double loss_sum = 0;       ///< nats
+    std::int64_t correct = 0;  ///< images whose largest logit is at the label
+    bool finite = true;        ///< the loss is a number
 };
 
 /// What a device is built for.
@@ -48,7 +48,8 @@ using GradientsReady = FunctionRef<void(std::size_t watermark)>;
 
 namespace detail::device {
 template <class D>
-concept RunsABatch = requires(D& d, const Batch& batch, std::span<float> gradients, GradientsReady ready) {
+concept RunsABatch = requires(D& d, const Batch& batch, std::span<float> gradients,
+                              GradientsReady ready) {
     { d.forward(batch, Mode::train) } -> std::same_as<ForwardReport>;
     { d.backward(float{}, gradients, ready) } -> std::same_as<void>;
 };
@@ -76,8 +77,8 @@ concept NamesTheFirstBadLayer = requires(const D& c) {
 ///     parameters(), slices()            the flat parameters, and where each one lies
 ///     update(change)                    change(parameters) edits them in place; then the device
 ///                                       refreshes what it derives from them
-///     statistics()                      running means and variances, as Graph::statistics lists them
-///     to_canonical(mine, canonical)     from the device's flat layout to the graph's, and
+///     statistics()                      running means and variances, as Graph::statistics lists
+///     them to_canonical(mine, canonical)     from the device's flat layout to the graph's, and
 ///     from_canonical(canonical, mine)   back; for parameters, gradients and optimizer state alike
 ///     first_non_finite()                the first operation whose output is not a number, after a
 ///                                       forward whose report was not finite
@@ -86,7 +87,7 @@ concept NamesTheFirstBadLayer = requires(const D& c) {
 /// Cost:  a step allocates nothing once a batch of each count has been seen.
 template <class D>
 concept Device = detail::device::RunsABatch<D> && detail::device::HandsOutParameters<D> &&
-                 detail::device::NamesTheFirstBadLayer<D>;
+    detail::device::NamesTheFirstBadLayer<D>;
 
 template <class D>
 consteval bool explain_device() {

@@ -31,7 +31,9 @@ public:
         a.append({&digit, 1});
         return a;
     }
-    friend constexpr bool operator==(const Label& a, const Label& b) { return a.view() == b.view(); }
+    friend constexpr bool operator==(const Label& a, const Label& b) {
+        return a.view() == b.view();
+    }
 
 private:
     constexpr void append(std::string_view text) {

@@ -117,7 +117,8 @@ private:
 
     Request post(int rank, int peer, int channel, bool sending, const std::byte* source,
                  std::byte* target, std::size_t bytes) {
-        GX_EXPECT(peer >= 0 && peer < placement_.ranks(), "a message to or from no rank of this world");
+        GX_EXPECT(peer >= 0 && peer < placement_.ranks(),
+                  "a message to or from no rank of this world");
         Request request;
         Mail* mine = nullptr;
         typename Side::Entry other{};
@@ -188,14 +189,16 @@ private:
         withdraw(mail(rank, requests[i]));
         const bool first = accuser_ == rank;
         accuser_ = first ? -1 : accuser_;
-        arrival = {i, {first ? Delivery::Outcome::timed_out : Delivery::Outcome::cancelled, culprit_}};
+        arrival = {i,
+                   {first ? Delivery::Outcome::timed_out : Delivery::Outcome::cancelled, culprit_}};
         return true;
     }
 
     void blame_who_left(int rank, std::span<const Request> requests) {
         for (const Request r : requests) {
             const Mail& m = mail(rank, r);
-            if (m.state.load(std::memory_order_relaxed) != MailState::posted || !side(m.peer).gone) continue;
+            if (m.state.load(std::memory_order_relaxed) != MailState::posted || !side(m.peer).gone)
+                continue;
             accuser_ = rank;
             return stop_locked(m.peer);
         }
@@ -216,9 +219,11 @@ private:
             bool waits = false;
             for (std::uint32_t id = 0; id < capacity; ++id) {
                 const Mail& m = mail(reached[next], {id});
-                if (!m.awaited || m.state.load(std::memory_order_relaxed) != MailState::posted) continue;
+                if (!m.awaited || m.state.load(std::memory_order_relaxed) != MailState::posted)
+                    continue;
                 waits = true;
-                if (std::find(reached.begin(), reached.end(), m.peer) == reached.end()) reached.push_back(m.peer);
+                if (std::find(reached.begin(), reached.end(), m.peer) == reached.end())
+                    reached.push_back(m.peer);
             }
             if (!waits) return reached[next];
         }
@@ -226,7 +231,8 @@ private:
     }
 
     void withdraw(Mail& m) {
-        for (Side& s : ranks_) std::erase_if(s.arriving, [&](const auto& e) { return e.mail == &m; });
+        for (Side& s : ranks_)
+            std::erase_if(s.arriving, [&](const auto& e) { return e.mail == &m; });
     }
     void release(int rank, Request r) {
         mail(rank, r).state.store(MailState::unused, std::memory_order_relaxed);
@@ -272,7 +278,9 @@ public:
         return office_->receive(rank_, from, channel, message);
     }
     Delivery wait(Request request) { return wait_any({&request, 1}).delivery; }
-    Arrival wait_any(std::span<const Request> requests) { return office_->wait_any(rank_, requests); }
+    Arrival wait_any(std::span<const Request> requests) {
+        return office_->wait_any(rank_, requests);
+    }
 
 private:
     PostOffice* office_;

@@ -1,10 +1,10 @@
 // Transport: point-to-point messages between ranks, posted and waited for.
 #pragma once
 
-#include <cstddef>      // byte
-#include <concepts>     // same_as
-#include <cstdint>      // uint32_t
-#include <span>         // messages, requests
+#include <cstddef>   // byte
+#include <concepts>  // same_as
+#include <cstdint>   // uint32_t
+#include <span>      // messages, requests
 
 #include <gx/core/error.hpp>  // Delivery
 
@@ -61,7 +61,7 @@ concept WaitsForMessages = requires(T& t, Request r, std::span<const Request> so
 /// Errors: a wait that meets its deadline answers `timed_out` and names the peer.
 template <class T>
 concept Transport = detail::transport::KnowsItsRank<T> && detail::transport::PostsMessages<T> &&
-                    detail::transport::WaitsForMessages<T>;
+    detail::transport::WaitsForMessages<T>;
 
 template <class T>
 consteval bool explain_transport() {
@@ -69,10 +69,11 @@ consteval bool explain_transport() {
                   "gx: not a Transport: no 'int rank() const', 'int ranks() const' or "
                   "'gx::Placement placement() const'. A reducer asks where it runs. "
                   "Fix: add the three to the type.");
-    static_assert(detail::transport::PostsMessages<T>,
-                  "gx: not a Transport: no 'Request send(int to, int channel, span<const byte>)' or "
-                  "'Request receive(int from, int channel, span<byte>)'. "
-                  "Fix: add both; they post and do not wait.");
+    static_assert(
+        detail::transport::PostsMessages<T>,
+        "gx: not a Transport: no 'Request send(int to, int channel, span<const byte>)' or "
+        "'Request receive(int from, int channel, span<byte>)'. "
+        "Fix: add both; they post and do not wait.");
     static_assert(detail::transport::WaitsForMessages<T>,
                   "gx: not a Transport: no 'Delivery wait(Request)' or "
                   "'Arrival wait_any(span<const Request>)'. "

@@ -1,9 +1,9 @@
 // Strong units: bytes, seconds, rates, dollars. GB is 10^9 bytes and Gb/s is 10^9 bits per second.
 #pragma once
 
-#include <chrono>    // nanoseconds: the unit of every clock, wall or virtual
-#include <compare>   // <=>
-#include <cstdint>   // int64_t
+#include <chrono>   // nanoseconds: the unit of every clock, wall or virtual
+#include <compare>  // <=>
+#include <cstdint>  // int64_t
 
 namespace gx {
 
@@ -14,13 +14,29 @@ struct Quantity {
     Number count{};
 
     [[nodiscard]] constexpr auto operator<=>(const Quantity&) const = default;
-    constexpr Quantity& operator+=(Quantity o) { count += o.count; return *this; }
-    constexpr Quantity& operator-=(Quantity o) { count -= o.count; return *this; }
-    [[nodiscard]] friend constexpr Quantity operator+(Quantity a, Quantity b) { return {a.count + b.count}; }
-    [[nodiscard]] friend constexpr Quantity operator-(Quantity a, Quantity b) { return {a.count - b.count}; }
-    [[nodiscard]] friend constexpr Quantity operator*(Quantity a, Number b) { return {a.count * b}; }
-    [[nodiscard]] friend constexpr Quantity operator*(Number a, Quantity b) { return {a * b.count}; }
-    [[nodiscard]] friend constexpr Quantity operator/(Quantity a, Number b) { return {a.count / b}; }
+    constexpr Quantity& operator+=(Quantity o) {
+        count += o.count;
+        return *this;
+    }
+    constexpr Quantity& operator-=(Quantity o) {
+        count -= o.count;
+        return *this;
+    }
+    [[nodiscard]] friend constexpr Quantity operator+(Quantity a, Quantity b) {
+        return {a.count + b.count};
+    }
+    [[nodiscard]] friend constexpr Quantity operator-(Quantity a, Quantity b) {
+        return {a.count - b.count};
+    }
+    [[nodiscard]] friend constexpr Quantity operator*(Quantity a, Number b) {
+        return {a.count * b};
+    }
+    [[nodiscard]] friend constexpr Quantity operator*(Number a, Quantity b) {
+        return {a * b.count};
+    }
+    [[nodiscard]] friend constexpr Quantity operator/(Quantity a, Number b) {
+        return {a.count / b};
+    }
     [[nodiscard]] friend constexpr double operator/(Quantity a, Quantity b) {
         return static_cast<double>(a.count) / static_cast<double>(b.count);
     }
@@ -28,7 +44,7 @@ struct Quantity {
 
 using Bytes = Quantity<struct BytesUnit, std::int64_t>;
 using BytesPerSecond = Quantity<struct BytesPerSecondUnit, double>;
-using Flops = Quantity<struct FlopsUnit, double>;                    ///< floating-point operations
+using Flops = Quantity<struct FlopsUnit, double>;  ///< floating-point operations
 using FlopsPerSecond = Quantity<struct FlopsPerSecondUnit, double>;
 using Dollars = Quantity<struct DollarsUnit, double>;
 using DollarsPerHour = Quantity<struct DollarsPerHourUnit, double>;
@@ -55,19 +71,29 @@ using Seconds = std::chrono::duration<double>;
 
 namespace literals {
 
+using Whole = unsigned long long;
+using Real = long double;
+namespace detail {
+[[nodiscard]] constexpr Bytes bytes(Whole n, std::int64_t unit) {
+    return {static_cast<std::int64_t>(n) * unit};
+}
+}  // namespace detail
+
 // clang-format off
-[[nodiscard]] constexpr Bytes operator""_B(unsigned long long n) { return {static_cast<std::int64_t>(n)}; }
-[[nodiscard]] constexpr Bytes operator""_KiB(unsigned long long n) { return {static_cast<std::int64_t>(n) << 10}; }
-[[nodiscard]] constexpr Bytes operator""_MiB(unsigned long long n) { return {static_cast<std::int64_t>(n) << 20}; }
-[[nodiscard]] constexpr Bytes operator""_GiB(unsigned long long n) { return {static_cast<std::int64_t>(n) << 30}; }
-[[nodiscard]] constexpr Bytes operator""_MB(unsigned long long n) { return {static_cast<std::int64_t>(n) * 1'000'000}; }
-[[nodiscard]] constexpr Bytes operator""_GB(unsigned long long n) { return {static_cast<std::int64_t>(n) * 1'000'000'000}; }
-[[nodiscard]] constexpr BytesPerSecond operator""_Gbps(long double n) { return {static_cast<double>(n) * 1e9 / 8}; }
-[[nodiscard]] constexpr BytesPerSecond operator""_Gbps(unsigned long long n) { return {static_cast<double>(n) * 1e9 / 8}; }
-[[nodiscard]] constexpr BytesPerSecond operator""_GBps(long double n) { return {static_cast<double>(n) * 1e9}; }
-[[nodiscard]] constexpr BytesPerSecond operator""_GBps(unsigned long long n) { return {static_cast<double>(n) * 1e9}; }
-[[nodiscard]] constexpr FlopsPerSecond operator""_TFLOPS(long double n) { return {static_cast<double>(n) * 1e12}; }
-[[nodiscard]] constexpr Nanoseconds operator""_us(unsigned long long n) { return Nanoseconds(static_cast<std::int64_t>(n) * 1000); }
+[[nodiscard]] constexpr Bytes operator""_B(Whole n) { return detail::bytes(n, 1); }
+[[nodiscard]] constexpr Bytes operator""_KiB(Whole n) { return detail::bytes(n, 1 << 10); }
+[[nodiscard]] constexpr Bytes operator""_MiB(Whole n) { return detail::bytes(n, 1 << 20); }
+[[nodiscard]] constexpr Bytes operator""_GiB(Whole n) { return detail::bytes(n, 1 << 30); }
+[[nodiscard]] constexpr Bytes operator""_MB(Whole n) { return detail::bytes(n, 1'000'000); }
+[[nodiscard]] constexpr Bytes operator""_GB(Whole n) { return detail::bytes(n, 1'000'000'000); }
+[[nodiscard]] constexpr BytesPerSecond operator""_Gbps(Real n) { return {double(n) * 1e9 / 8}; }
+[[nodiscard]] constexpr BytesPerSecond operator""_Gbps(Whole n) { return {double(n) * 1e9 / 8}; }
+[[nodiscard]] constexpr BytesPerSecond operator""_GBps(Real n) { return {double(n) * 1e9}; }
+[[nodiscard]] constexpr BytesPerSecond operator""_GBps(Whole n) { return {double(n) * 1e9}; }
+[[nodiscard]] constexpr FlopsPerSecond operator""_TFLOPS(Real n) { return {double(n) * 1e12}; }
+[[nodiscard]] constexpr Nanoseconds operator""_us(Whole n) {
+    return Nanoseconds(static_cast<std::int64_t>(n) * 1000);
+}
 // clang-format on
 
 }  // namespace literals

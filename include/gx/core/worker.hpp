@@ -19,8 +19,8 @@ namespace gx::detail::threads {
 class Worker {
 public:
     struct Options {
-        std::function<void()> on_start{};   ///< on the worker, before the first task
-        std::function<void()> on_error{};   ///< on the worker, inside the handler: current_exception
+        std::function<void()> on_start{};  ///< on the worker, before the first task
+        std::function<void()> on_error{};  ///< on the worker, inside the handler: current_exception
         std::function<void()> on_cancel{};  ///< cancel() was called
         std::size_t capacity = 1024;
     };
@@ -69,7 +69,9 @@ public:
 
 private:
     void work() {
-        guarded([&] { if (options_.on_start) options_.on_start(); });
+        guarded([&] {
+            if (options_.on_start) options_.on_start();
+        });
         std::unique_lock lock(mutex_);
         for (;;) {
             changed_.wait(lock, [&] { return closing_ || done_ < queued_; });

@@ -33,7 +33,8 @@ template <class W>
 concept HasRanks = requires(const W& w) {
     { w.ranks() } -> std::same_as<int>;
     { w.placement() } -> std::same_as<Placement>;
-} && RankContext<typename W::Rank>;
+}
+&&RankContext<typename W::Rank>;
 template <class W>
 concept RunsAFunction = requires(W& w, FunctionRef<void(typename W::Rank&)> f) {
     { w.run(f) } -> std::same_as<void>;
@@ -55,14 +56,15 @@ concept World = detail::world::HasRanks<W> && detail::world::RunsAFunction<W>;
 template <class W>
 concept TrainingWorld = World<W> && Device<typename W::Rank::Device> &&
     requires(typename W::Rank& r, const Graph& graph, DeviceOptions options) {
-        { r.make_device(graph, options) } -> std::same_as<std::unique_ptr<typename W::Rank::Device>>;
-    };
+    { r.make_device(graph, options) } -> std::same_as<std::unique_ptr<typename W::Rank::Device>>;
+};
 
 template <class W>
 consteval bool explain_world() {
-    static_assert(detail::world::HasRanks<W>,
-                  "gx: not a World: no 'int ranks() const', 'Placement placement() const' or a "
-                  "nested 'Rank' that models RankContext. Fix: add them as gx/core/world.hpp says.");
+    static_assert(
+        detail::world::HasRanks<W>,
+        "gx: not a World: no 'int ranks() const', 'Placement placement() const' or a "
+        "nested 'Rank' that models RankContext. Fix: add them as gx/core/world.hpp says.");
     static_assert(detail::world::RunsAFunction<W>,
                   "gx: not a World: no 'void run(FunctionRef<void(Rank&)>)'. "
                   "Fix: add it; it calls the function for every rank.");

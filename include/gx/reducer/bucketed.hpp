@@ -12,8 +12,8 @@
 
 namespace gx {
 
-/// R, with at most BucketBytes of wire elements at once: a Pipeline cuts the gradient so, and starts
-/// each bucket while the rest is still being computed. A longer span is cut from its front.
+/// R, with at most BucketBytes of wire elements at once: a Pipeline cuts the gradient so, and
+/// starts each bucket while the rest is still being computed. A longer span is cut from its front.
 ///
 /// Order:  as R; where buckets are cut changes the bits.
 /// Errors: as R; stops at the first bucket that is incomplete.
@@ -46,7 +46,8 @@ public:
     ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
         ReduceReport sum;
         while (!bucket.empty() && sum.complete()) {
-            const auto part = bucket.first(std::min(bucket.size(), static_cast<std::size_t>(bucket_elements)));
+            const auto part =
+                bucket.first(std::min(bucket.size(), static_cast<std::size_t>(bucket_elements)));
             const ReduceReport done = inner_.all_reduce(link, part);
             sum = {done.delivery, sum.bytes_sent + done.bytes_sent, sum.steps + done.steps};
             bucket = bucket.subspan(part.size());

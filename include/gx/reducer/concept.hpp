@@ -27,7 +27,8 @@ concept SaysHowLateItIs = requires {
     { R::staleness } -> std::convertible_to<int>;
     { R::asynchronous } -> std::convertible_to<bool>;
     { R::channels } -> std::convertible_to<int>;
-} && R::staleness >= 0 && R::channels >= 1;
+}
+&&R::staleness >= 0 && R::channels >= 1;
 template <class R>
 concept Reserves = requires(R& r) {
     { r.reserve(Placement{}, std::int64_t{}) } -> std::same_as<void>;
@@ -48,15 +49,16 @@ concept SavesItsState = requires(R& r) {
 ///     channels                transport channels it uses, from 0
 ///     staleness               steps between computing a gradient and applying it
 ///     asynchronous            may run on a stream beside the computation
-///     reserve(placement, n)   called once, before the first reduction: the largest bucket, n elements
-///     all_reduce(link, bucket)  every rank calls it with buckets of equal length, in equal order
-///     state()                 what a checkpoint must keep of it (residuals); empty when nothing
+///     reserve(placement, n)   called once, before the first reduction: the largest bucket, n
+///     elements all_reduce(link, bucket)  every rank calls it with buckets of equal length, in
+///     equal order state()                 what a checkpoint must keep of it (residuals); empty
+///     when nothing
 ///
 /// Order: all ranks end bitwise equal. Each policy says what else repeats.
 template <class R>
 concept Reducer = detail::reducer::NamesItsWire<R> && detail::reducer::SaysHowLateItIs<R> &&
-                  detail::reducer::Reserves<R> && detail::reducer::AveragesABucket<R> &&
-                  detail::reducer::SavesItsState<R>;
+    detail::reducer::Reserves<R> && detail::reducer::AveragesABucket<R> &&
+    detail::reducer::SavesItsState<R>;
 
 template <class R>
 consteval bool explain_reducer() {
@@ -64,19 +66,21 @@ consteval bool explain_reducer() {
                   "gx: not a Reducer: no element type 'wire_type'. "
                   "Buckets are packed to it before they are sent. "
                   "Fix: add 'using wire_type = gx::fp32;' to the policy.");
-    static_assert(detail::reducer::SaysHowLateItIs<R>,
-                  "gx: not a Reducer: no 'static constexpr int staleness' (at least 0), "
-                  "'bool asynchronous' or 'int channels' (at least 1). The Trainer plans with them. "
-                  "Fix: add all three; 0, true and 1 suit a plain reducer.");
+    static_assert(
+        detail::reducer::SaysHowLateItIs<R>,
+        "gx: not a Reducer: no 'static constexpr int staleness' (at least 0), "
+        "'bool asynchronous' or 'int channels' (at least 1). The Trainer plans with them. "
+        "Fix: add all three; 0, true and 1 suit a plain reducer.");
     static_assert(detail::reducer::Reserves<R>,
                   "gx: not a Reducer: no 'void reserve(Placement, int64_t elements)'. "
                   "Steps allocate nothing, so buffers are made here. Fix: add it.");
     static_assert(detail::reducer::AveragesABucket<R>,
                   "gx: not a Reducer: no 'ReduceReport all_reduce(Transport auto& link, "
                   "span<float> bucket)'. It averages the bucket in place. Fix: add it.");
-    static_assert(detail::reducer::SavesItsState<R>,
-                  "gx: not a Reducer: no 'span<float> state()'. A checkpoint keeps it, so that "
-                  "resuming equals not having stopped. Fix: return an empty span if there is none.");
+    static_assert(
+        detail::reducer::SavesItsState<R>,
+        "gx: not a Reducer: no 'span<float> state()'. A checkpoint keeps it, so that "
+        "resuming equals not having stopped. Fix: return an empty span if there is none.");
     return true;
 }
 

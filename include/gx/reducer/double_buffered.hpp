@@ -22,10 +22,11 @@ namespace gx {
 template <class R>
 class DoubleBuffered {
     static_assert(explain_reducer<R>());
-    static_assert(R::asynchronous,
-                  "gx: DoubleBuffered needs a reducer that can run beside the computation, and this "
-                  "one says 'asynchronous = false'. Fix: use it without DoubleBuffered, or make "
-                  "it asynchronous.");
+    static_assert(
+        R::asynchronous,
+        "gx: DoubleBuffered needs a reducer that can run beside the computation, and this "
+        "one says 'asynchronous = false'. Fix: use it without DoubleBuffered, or make "
+        "it asynchronous.");
 
 public:
     using wire_type = typename R::wire_type;
@@ -33,15 +34,19 @@ public:
     static constexpr int staleness = R::staleness + 1;
     static constexpr bool asynchronous = true;
     static constexpr std::int64_t bucket_elements = [] {  ///< 0: as many as there are
-        if constexpr (requires { R::bucket_elements; }) return std::int64_t{R::bucket_elements};
-        else return std::int64_t{0};
+        if constexpr (requires { R::bucket_elements; })
+            return std::int64_t{R::bucket_elements};
+        else
+            return std::int64_t{0};
     }();
 
     DoubleBuffered() = default;
     explicit DoubleBuffered(R inner) : inner_(static_cast<R&&>(inner)) {}
 
     [[nodiscard]] static std::string name() { return "DoubleBuffered<" + reducer_name<R>() + ">"; }
-    void reserve(Placement placement, std::int64_t elements) { inner_.reserve(placement, elements); }
+    void reserve(Placement placement, std::int64_t elements) {
+        inner_.reserve(placement, elements);
+    }
     ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
         return inner_.all_reduce(link, bucket);
     }

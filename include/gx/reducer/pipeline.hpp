@@ -1,4 +1,5 @@
-// Pipeline<R>: gradients on their way: cut into buckets, reduced on a stream, given back s steps late.
+// Pipeline<R>: gradients on their way: cut into buckets, reduced on a stream, given back s steps
+// late.
 #pragma once
 
 #include <algorithm>  // copy, max, min
@@ -21,9 +22,9 @@ namespace gx {
 struct Reduced {
     std::uint64_t index = 0;  ///< which gradient, counted from 0
     std::span<float> values{};
-    ReduceReport report{};    ///< bytes and steps summed over the buckets
-    int buckets = 0;          ///< in a whole gradient
-    int failed_bucket = -1;   ///< counted from the end of the flat vector, in order of reduction
+    ReduceReport report{};   ///< bytes and steps summed over the buckets
+    int buckets = 0;         ///< in a whole gradient
+    int failed_bucket = -1;  ///< counted from the end of the flat vector, in order of reduction
 };
 
 /// A gradient that is reduced and not yet collected: what a checkpoint keeps.
@@ -47,8 +48,8 @@ struct PipelineOptions {
 ///         collect(step)                        the averaged gradient to apply now, or none yet
 ///     while (auto late = drain()) ...          the last `staleness` gradients, in order
 ///
-/// With staleness s, collect(t) answers gradient t - s, and nothing while t < s. No gradient is lost
-/// or repeated: N steps give N gradients, the last s of them from drain().
+/// With staleness s, collect(t) answers gradient t - s, and nothing while t < s. No gradient is
+/// lost or repeated: N steps give N gradients, the last s of them from drain().
 ///
 /// Buckets hold `bucket_elements` elements counted from the end of the vector; the last bucket, at
 /// the front, holds the rest. Bucket b is queued when the watermark has passed its begin.
@@ -57,8 +58,8 @@ struct PipelineOptions {
 /// Threads: one rank's code calls it; reductions run on the stream. A reducer that is not
 ///          asynchronous has finished each bucket before ready() returns.
 /// Errors:  a call out of turn breaks the contract. After a bucket that failed, later ones are not
-///          sent. Its destructor waits for work in flight; when an exception unwinds it, the stream's
-///          cancel(), where there is one, tells the world to stop first.
+///          sent. Its destructor waits for work in flight; when an exception unwinds it, the
+///          stream's cancel(), where there is one, tells the world to stop first.
 /// Cost:    a step allocates nothing.
 template <class R>
 class Pipeline {
@@ -97,7 +98,8 @@ public:
     [[nodiscard]] std::span<float> begin(std::uint64_t step) {
         GX_EXPECT(step == begun_, "gradients begin in order, each once");
         GX_EXPECT(begun_ - collected_ < slots_.size(), "collect the gradient of the step before");
-        GX_EXPECT(begun_ == 0 || queued_ == buckets_, "tell ready(stream, link, 0) before the next step");
+        GX_EXPECT(begun_ == 0 || queued_ == buckets_,
+                  "tell ready(stream, link, 0) before the next step");
         ++begun_;
         queued_ = 0;
         Slot& s = slot(step);
@@ -112,7 +114,8 @@ public:
     void ready(S& stream, T& link, std::size_t watermark) {
         GX_EXPECT(begun_ > 0, "begin a gradient before it is ready");
         bind(stream, link);
-        while (queued_ < buckets_ && bucket(queued_).begin >= static_cast<std::int64_t>(watermark)) {
+        while (queued_ < buckets_ &&
+               bucket(queued_).begin >= static_cast<std::int64_t>(watermark)) {
             const std::uint64_t work = (begun_ - 1) * static_cast<std::uint64_t>(buckets_) +
                                        static_cast<std::uint64_t>(queued_);
             ++queued_;
@@ -176,7 +179,8 @@ private:
 
     static std::int64_t bucket_size(const Options& o) {
         GX_EXPECT(o.elements > 0, "a gradient has at least one element");
-        GX_EXPECT(o.bucket_elements >= 0, "a bucket has at least one element, or 0 for the default");
+        GX_EXPECT(o.bucket_elements >= 0,
+                  "a bucket has at least one element, or 0 for the default");
         if (o.bucket_elements > 0) return o.bucket_elements;
         if constexpr (requires { R::bucket_elements; })
             if (R::bucket_elements > 0) return R::bucket_elements;
@@ -191,14 +195,15 @@ private:
     template <class S, class T>
     void bind(S& stream, T& link) {  // once: tasks in flight read link_
         if (stream_ != nullptr) {
-            GX_EXPECT(stream_ == &stream && link_ == &link, "one pipeline, one stream and one transport");
+            GX_EXPECT(stream_ == &stream && link_ == &link,
+                      "one pipeline, one stream and one transport");
             return;
         }
         stream_ = &stream;
         link_ = &link;
         wait_ = [](void* s, Event e) { static_cast<S*>(s)->wait(e); };
         cancel_ = []([[maybe_unused]] void* s) {
-            if constexpr (requires(S& it) { it.cancel(); }) static_cast<S*>(s)->cancel();
+            if constexpr (requires(S & it) { it.cancel(); }) static_cast<S*>(s)->cancel();
         };
     }
 
@@ -214,9 +219,10 @@ private:
             return;
         }
         const auto [begin, end] = p.bucket(b);
-        const ReduceReport done = p.reducer_.all_reduce(
-            *static_cast<T*>(p.link_), s.values.span().subspan(static_cast<std::size_t>(begin),
-                                                               static_cast<std::size_t>(end - begin)));
+        const ReduceReport done =
+            p.reducer_.all_reduce(*static_cast<T*>(p.link_),
+                                  s.values.span().subspan(static_cast<std::size_t>(begin),
+                                                          static_cast<std::size_t>(end - begin)));
         s.report.bytes_sent += done.bytes_sent;
         s.report.steps += done.steps;
         if (done.complete()) return;

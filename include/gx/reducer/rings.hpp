@@ -49,9 +49,11 @@ public:
         const auto count = static_cast<std::int64_t>(bucket.size());
         GX_EXPECT(count <= elements_, "a bucket larger than reserve() was told");
         const auto wire = pack(bucket);
-        std::array<collective::Flow<E, collective::Ring>, K> flows = [&]<int... k>(std::integer_sequence<int, k...>) {
+        std::array<collective::Flow<E, collective::Ring>, K> flows = [&]<int... k>(
+            std::integer_sequence<int, k...>) {
             return std::array<collective::Flow<E, collective::Ring>, K>{flow(wire, k)...};
-        }(std::make_integer_sequence<int, K>{});
+        }
+        (std::make_integer_sequence<int, K>{});
         const collective::Execution done = collective::execute(link, flows);
         if (done.delivery.complete()) unpack(wire, bucket);
         return {done.delivery, done.bytes_sent, done.steps};
@@ -82,7 +84,8 @@ private:
         const auto part = chunk_range(static_cast<std::int64_t>(wire.size()), K, k);
         const auto scratch = scratch_.size() / index(K);
         return {*rings_[index(k)],
-                wire.subspan(static_cast<std::size_t>(part.begin), static_cast<std::size_t>(part.size())),
+                wire.subspan(static_cast<std::size_t>(part.begin),
+                             static_cast<std::size_t>(part.size())),
                 scratch_.span().subspan(index(k) * scratch, scratch), k};
     }
 

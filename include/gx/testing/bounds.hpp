@@ -14,7 +14,8 @@ namespace gx::testing {
 template <Element E>
 [[nodiscard]] constexpr double unit_roundoff() {
     float spacing = 1.0f;
-    while (E::decode(E::encode(1.0f + spacing / 2)) == 1.0f + spacing / 2 && 1.0f + spacing / 2 != 1.0f)
+    while (E::decode(E::encode(1.0f + spacing / 2)) == 1.0f + spacing / 2 &&
+           1.0f + spacing / 2 != 1.0f)
         spacing /= 2;
     return spacing / 2;
 }
@@ -25,7 +26,8 @@ static_assert(unit_roundoff<fp32>() == 0x1p-24 && unit_roundoff<fp16>() == 0x1p-
 template <Element E>
 [[nodiscard]] constexpr float largest_finite() {
     const auto keeps = [](double x) {
-        return x <= 0x1.fffffep127 && static_cast<double>(E::decode(E::encode(static_cast<float>(x)))) == x;
+        return x <= 0x1.fffffep127 &&
+               static_cast<double>(E::decode(E::encode(static_cast<float>(x)))) == x;
     };
     double x = 1;
     while (keeps(2 * x)) x *= 2;
@@ -61,7 +63,8 @@ template <Element E>
     for (std::size_t i = 0; i < bound.size(); ++i) {
         double magnitudes = 0;
         for (const auto& row : rows) magnitudes += std::abs(static_cast<double>(row[i]));
-        bound[i] = (n * u + (n + 3) * v) * (1 + n * (u + v)) * magnitudes / n + n * smallest_positive<E>();
+        bound[i] =
+            (n * u + (n + 3) * v) * (1 + n * (u + v)) * magnitudes / n + n * smallest_positive<E>();
     }
     return bound;
 }

@@ -1,10 +1,10 @@
 // Conformance: what every reducer must keep, checked on any world; answers findings, not failures.
 #pragma once
 
-#include <bit>      // bit_cast
-#include <cmath>    // isfinite
-#include <string>   // sentences
-#include <vector>   // findings
+#include <bit>     // bit_cast
+#include <cmath>   // isfinite
+#include <string>  // sentences
+#include <vector>  // findings
 
 #include <gx/reducer/name.hpp>      // reducer_name
 #include <gx/reducer/pipeline.hpp>  // Pipeline
@@ -37,8 +37,9 @@ inline bool power_of_two(int n) { return (n & (n - 1)) == 0; }
 inline void check_agreement(const Outcome& out, Placement p, Findings& findings) {
     for (std::size_t j = 0; j < out.rows.size(); ++j)
         for (std::size_t r = 0; r < out.rows[j].size(); ++r) {
-            const std::string where = text(p) + ", length " + std::to_string(out.rows[j][r].size()) +
-                                      ", rank " + std::to_string(r);
+            const std::string where = text(p) + ", length " +
+                                      std::to_string(out.rows[j][r].size()) + ", rank " +
+                                      std::to_string(r);
             if (!out.reports[j][r].complete())
                 findings.push_back({"mean", "a reduction without a fault is incomplete: " + where});
             if (!same_bits(out.rows[j][r], out.rows[j][0]))
@@ -48,14 +49,16 @@ inline void check_agreement(const Outcome& out, Placement p, Findings& findings)
 
 /// Columns of job results against their exact means; at most the first deviation.
 inline void check_means(const Rows& result, const std::vector<double>& mean,
-                        const std::vector<double>& bound, const std::string& where, Findings& findings) {
+                        const std::vector<double>& bound, const std::string& where,
+                        Findings& findings) {
     for (std::size_t r = 0; r < result.size(); ++r)
         for (std::size_t i = 0; i < mean.size(); ++i) {
             if (std::abs(static_cast<double>(result[r][i]) - mean[i]) <= bound[i]) continue;
-            return findings.push_back({"mean", where + ", element " + std::to_string(i) + " of " +
-                                                   std::to_string(mean.size()) + ", rank " + std::to_string(r) +
-                                                   ": " + std::to_string(result[r][i]) + " instead of " +
-                                                   std::to_string(mean[i]) + " within " + std::to_string(bound[i])});
+            return findings.push_back(
+                {"mean", where + ", element " + std::to_string(i) + " of " +
+                             std::to_string(mean.size()) + ", rank " + std::to_string(r) + ": " +
+                             std::to_string(result[r][i]) + " instead of " +
+                             std::to_string(mean[i]) + " within " + std::to_string(bound[i])});
         }
 }
 
@@ -88,7 +91,8 @@ void check_means(const Worlds& on, std::uint64_t seed, Findings& findings) {
         for (std::size_t j = 0; j < jobs.size(); ++j) {
             auto bound = mean_bounds<typename R::wire_type>(jobs[j]);
             if (j % 2 == 0 && detail::power_of_two(n)) bound.assign(bound.size(), 0.0);
-            detail::check_means(out.rows[j], column_means(jobs[j]), bound, detail::text(p), findings);
+            detail::check_means(out.rows[j], column_means(jobs[j]), bound, detail::text(p),
+                                findings);
         }
     }
 }
@@ -97,7 +101,11 @@ void check_means(const Worlds& on, std::uint64_t seed, Findings& findings) {
 /// Check "sequence"; a reducer that keeps state on purpose is excused.
 template <Reducer R, class Worlds>
 void check_sequence(const Worlds& on, std::uint64_t seed, Findings& findings) {
-    if (R probe; [&] { probe.reserve({1, 1}, 64); return !probe.state().empty(); }()) return;
+    if (R probe; [&] {
+            probe.reserve({1, 1}, 64);
+            return !probe.state().empty();
+        }())
+        return;
     const Placement p{1, 3};
     std::vector<Rows> jobs;
     for (const std::int64_t length : {64, 5, 0, 33, 64, 64})
@@ -106,7 +114,8 @@ void check_sequence(const Worlds& on, std::uint64_t seed, Findings& findings) {
     for (std::size_t j = 0; j < jobs.size(); ++j) {
         const Outcome alone = reduce_jobs<R>(on, p, {jobs[j]});
         if (!detail::same_bits(together.rows[j][0], alone.rows[0][0]))
-            findings.push_back({"sequence", "reduction " + std::to_string(j) + " depends on what was reduced before it"});
+            findings.push_back({"sequence", "reduction " + std::to_string(j) +
+                                                " depends on what was reduced before it"});
     }
 }
 
@@ -138,11 +147,15 @@ void check_overflow(const Worlds& on, std::uint64_t seed, Findings& findings) {
             for (std::size_t i = 0; i < mean.size(); ++i) {
                 const float x = out.rows[0][r][i];
                 const bool near = std::abs(static_cast<double>(x) - mean[i]) <= bound[i];
-                const bool right = i == 0 ? !std::isfinite(x) || near : std::isfinite(mean[i]) ? near : !std::isfinite(x);
+                const bool right = i == 0                   ? !std::isfinite(x) || near
+                                   : std::isfinite(mean[i]) ? near
+                                                            : !std::isfinite(x);
                 if (!right || !detail::same_bits(out.rows[0][r], out.rows[0][0]))
-                    findings.push_back({"overflow", detail::text(p) + ", rank " + std::to_string(r) + ", element " +
-                                                        std::to_string(i) + ": " + std::to_string(x) +
-                                                        ", the exact mean is " + std::to_string(mean[i])});
+                    findings.push_back({"overflow", detail::text(p) + ", rank " +
+                                                        std::to_string(r) + ", element " +
+                                                        std::to_string(i) + ": " +
+                                                        std::to_string(x) + ", the exact mean is " +
+                                                        std::to_string(mean[i])});
             }
     }
 }
@@ -164,21 +177,26 @@ void check_staleness(const Worlds& on, std::uint64_t seed, Findings& findings) {
             if (got.index != applied || !got.report.complete() ||
                 !std::equal(mean.begin(), mean.end(), got.values.begin(),
                             [](double a, float b) { return a == static_cast<double>(b); }))
-                sentence = "update " + std::to_string(applied) + " is not the mean of gradient " + std::to_string(applied);
+                sentence = "update " + std::to_string(applied) + " is not the mean of gradient " +
+                           std::to_string(applied);
             ++applied;
         };
         for (std::uint64_t t = 0; t < steps; ++t) {
             const auto rows = small_integers(seed + t, p.ranks(), elements);
             const auto& mine = rows[static_cast<std::size_t>(rank.rank())];
             std::copy(mine.begin(), mine.end(), pipeline.begin(t).begin());
-            for (const std::size_t watermark : {30u, 12u, 0u}) pipeline.ready(rank.stream(), rank.transport(), watermark);
+            for (const std::size_t watermark : {30u, 12u, 0u})
+                pipeline.ready(rank.stream(), rank.transport(), watermark);
             const auto got = pipeline.collect(t);
             if (got) apply(*got);
             if (got.has_value() != (t >= static_cast<std::uint64_t>(R::staleness)))
-                sentence = "step " + std::to_string(t) + " is not " + std::to_string(R::staleness) + " steps late";
+                sentence = "step " + std::to_string(t) + " is not " + std::to_string(R::staleness) +
+                           " steps late";
         }
         while (const auto late = pipeline.drain()) apply(*late);
-        if (applied != steps) sentence = std::to_string(steps) + " gradients gave " + std::to_string(applied) + " updates";
+        if (applied != steps)
+            sentence =
+                std::to_string(steps) + " gradients gave " + std::to_string(applied) + " updates";
     });
     for (const auto& sentence : wrong)
         if (!sentence.empty()) return findings.push_back({"staleness", sentence});
@@ -196,29 +214,36 @@ void check_lost_rank(const Worlds& on, std::uint64_t seed, Findings& findings) {
             const Delivery& d = out.reports[0][static_cast<std::size_t>(r)].delivery;
             named |= r != dead && d.outcome == Delivery::Outcome::timed_out && d.peer == dead;
             if (r != dead && d.complete())
-                findings.push_back({"lost rank", "rank " + std::to_string(r) + " of " + std::to_string(n) +
-                                                     " calls a mean complete without rank " + std::to_string(dead)});
+                findings.push_back({"lost rank", "rank " + std::to_string(r) + " of " +
+                                                     std::to_string(n) +
+                                                     " calls a mean complete without rank " +
+                                                     std::to_string(dead)});
         }
-        if (!named) findings.push_back({"lost rank", "nobody names the lost rank " + std::to_string(dead)});
+        if (!named)
+            findings.push_back({"lost rank", "nobody names the lost rank " + std::to_string(dead)});
     }
 }
 
-/// decide(rank, own, reduced): skip this step? All ranks must answer alike, and skip exactly when the
-/// mean is not finite. Check "decision".
+/// decide(rank, own, reduced): skip this step? All ranks must answer alike, and skip exactly when
+/// the mean is not finite. Check "decision".
 template <Reducer R, class Worlds, class Decide>
 void check_decision(const Worlds& on, std::uint64_t seed, Decide decide, Findings& findings) {
     const Placement p{2, 2};
     for (const int overflowing : {-1, 0, 2, 3}) {
         Rows rows = wide_magnitudes(seed, p.ranks(), 33);
         if (overflowing >= 0)
-            rows[static_cast<std::size_t>(overflowing)][20] = std::numeric_limits<float>::infinity();
+            rows[static_cast<std::size_t>(overflowing)][20] =
+                std::numeric_limits<float>::infinity();
         const Outcome out = reduce_jobs<R>(on, p, {rows});
         for (int r = 0; r < p.ranks(); ++r) {
             const auto i = static_cast<std::size_t>(r);
-            if (decide(r, std::span<const float>(rows[i]), std::span<const float>(out.rows[0][i])) != (overflowing >= 0))
-                findings.push_back({"decision", "rank " + std::to_string(r) + " decides against the others when " +
-                                                    (overflowing < 0 ? std::string("no rank") : "rank " + std::to_string(overflowing)) +
-                                                    " overflows"});
+            if (decide(r, std::span<const float>(rows[i]),
+                       std::span<const float>(out.rows[0][i])) != (overflowing >= 0))
+                findings.push_back(
+                    {"decision", "rank " + std::to_string(r) + " decides against the others when " +
+                                     (overflowing < 0 ? std::string("no rank")
+                                                      : "rank " + std::to_string(overflowing)) +
+                                     " overflows"});
         }
     }
 }

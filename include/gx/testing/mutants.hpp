@@ -1,12 +1,12 @@
 // Mutants: reducers that are wrong in one way each; a suite that accepts one proves nothing.
 #pragma once
 
-#include <array>      // history
-#include <bit>        // bit_cast
-#include <cmath>      // isfinite
-#include <cstdint>    // int64_t
-#include <span>       // bucket
-#include <vector>     // history
+#include <array>    // history
+#include <bit>      // bit_cast
+#include <cmath>    // isfinite
+#include <cstdint>  // int64_t
+#include <span>     // bucket
+#include <vector>   // history
 
 #include <gx/reducer/concept.hpp>  // Reducer
 
@@ -20,7 +20,9 @@ public:
     static constexpr int channels = R::channels;
     static constexpr int staleness = R::staleness;
     static constexpr bool asynchronous = R::asynchronous;
-    void reserve(Placement placement, std::int64_t elements) { inner_.reserve(placement, elements); }
+    void reserve(Placement placement, std::int64_t elements) {
+        inner_.reserve(placement, elements);
+    }
     std::span<float> state() { return inner_.state(); }
 
 protected:
@@ -40,7 +42,8 @@ template <Reducer R>
 struct DropLastChunk : Mutant<R> {
     ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
         const std::size_t dropped = bucket.size() / static_cast<std::size_t>(link.ranks());
-        return this->inner_.all_reduce(link, bucket.first(bucket.size() - (link.ranks() > 1 ? dropped : 0)));
+        return this->inner_.all_reduce(
+            link, bucket.first(bucket.size() - (link.ranks() > 1 ? dropped : 0)));
     }
 };
 

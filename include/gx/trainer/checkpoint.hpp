@@ -24,9 +24,9 @@ struct Checkpoint {
     std::string model{};
     std::string composition{};
     std::uint64_t seed = 0;
-    int epoch = 0;           ///< epochs done
-    std::int64_t step = 0;   ///< steps done
-    double seconds = 0;      ///< training time on the world's clock
+    int epoch = 0;          ///< epochs done
+    std::int64_t step = 0;  ///< steps done
+    double seconds = 0;     ///< training time on the world's clock
     LossScaleState loss_scale{};
     std::vector<float> parameters{}, statistics{};
     std::vector<std::vector<float>> optimizer{};  ///< one flat vector for each that it keeps
@@ -37,7 +37,7 @@ struct Checkpoint {
     };
     std::vector<Pending> pending{};  ///< averaged gradients that are not applied yet
     std::vector<float> reducer{};    ///< Reducer::state()
-    std::string record{};           ///< the rows so far, as JSON
+    std::string record{};            ///< the rows so far, as JSON
 };
 
 namespace detail::checkpoint {
@@ -63,16 +63,18 @@ struct Reader {
     [[nodiscard]] const std::vector<float>& all_of(const std::string& name) const {
         const auto found = file.tensors.find(name);
         if (found == file.tensors.end())
-            wrong("tensor '" + name + "' is missing. It belongs to another network or optimizer; "
+            wrong("tensor '" + name +
+                  "' is missing. It belongs to another network or optimizer; "
                   "resume with the composition that wrote it.");
         return found->second.values;
     }
     void copy(const std::string& name, std::span<float> to) const {
         const std::vector<float>& values = all_of(name);
         if (values.size() != to.size())
-            wrong(fmt::format("tensor '{}' has {} elements where {} were expected. It belongs to "
-                              "another network; resume with the composition that wrote it.",
-                              name, values.size(), to.size()));
+            wrong(
+                fmt::format("tensor '{}' has {} elements where {} were expected. It belongs to "
+                            "another network; resume with the composition that wrote it.",
+                            name, values.size(), to.size()));
         std::copy(values.begin(), values.end(), to.begin());
     }
     [[nodiscard]] std::vector<float> parameters(const Graph& graph,
@@ -110,12 +112,18 @@ inline void write_checkpoint(const std::filesystem::path& path, const Graph& gra
     }
     if (!c.reducer.empty())
         tensors.push_back({"reducer.state", {std::int64_t(c.reducer.size())}, c.reducer});
-    const nlohmann::ordered_json state{
-        {"format", 1}, {"model", c.model}, {"composition", c.composition}, {"seed", c.seed},
-        {"epoch", c.epoch}, {"step", c.step}, {"seconds", c.seconds},
-        {"loss_scale", c.loss_scale.scale}, {"good_steps", c.loss_scale.good_steps},
-        {"optimizer_vectors", c.optimizer.size()}, {"reducer_elements", c.reducer.size()},
-        {"pending", pending}};
+    const nlohmann::ordered_json state{{"format", 1},
+                                       {"model", c.model},
+                                       {"composition", c.composition},
+                                       {"seed", c.seed},
+                                       {"epoch", c.epoch},
+                                       {"step", c.step},
+                                       {"seconds", c.seconds},
+                                       {"loss_scale", c.loss_scale.scale},
+                                       {"good_steps", c.loss_scale.good_steps},
+                                       {"optimizer_vectors", c.optimizer.size()},
+                                       {"reducer_elements", c.reducer.size()},
+                                       {"pending", pending}};
     write_safetensors(path, tensors, {{"gx", state.dump()}, {"record", c.record}});
 }
 
@@ -127,12 +135,16 @@ inline void write_checkpoint(const std::filesystem::path& path, const Graph& gra
     const detail::checkpoint::Reader in{path, file};
     const auto text = file.metadata.find("gx");
     if (text == file.metadata.end())
-        in.wrong("no field 'gx' in its metadata. It holds weights only and can't be resumed from; "
-                 "give a file that gx wrote after an epoch.");
+        in.wrong(
+            "no field 'gx' in its metadata. It holds weights only and can't be resumed from; "
+            "give a file that gx wrote after an epoch.");
     try {
         const auto state = nlohmann::ordered_json::parse(text->second);
-        Checkpoint c{.model = state.at("model"), .composition = state.at("composition"),
-                     .seed = state.at("seed"), .epoch = state.at("epoch"), .step = state.at("step"),
+        Checkpoint c{.model = state.at("model"),
+                     .composition = state.at("composition"),
+                     .seed = state.at("seed"),
+                     .epoch = state.at("epoch"),
+                     .step = state.at("step"),
                      .seconds = state.at("seconds"),
                      .loss_scale = {state.at("loss_scale"), state.at("good_steps")}};
         if (c.model != graph.name.view())
@@ -155,7 +167,8 @@ inline void write_checkpoint(const std::filesystem::path& path, const Graph& gra
             in.wrong("no field 'record' in its metadata. Take a checkpoint of this version of gx.");
         c.record = record->second;
         RunRecord rows;
-        rows_from_json(nlohmann::ordered_json::parse(c.record), rows);  // throws here, not on a rank
+        rows_from_json(nlohmann::ordered_json::parse(c.record),
+                       rows);  // throws here, not on a rank
         return c;
     } catch (const nlohmann::ordered_json::exception& e) {
         in.wrong(std::string("its metadata fields 'gx' and 'record' lack something: ") + e.what() +

@@ -10,7 +10,7 @@
 #include <tuple>        // order
 #include <utility>      // pair
 
-#include <vector>       // in order
+#include <vector>  // in order
 
 #include <fmt/format.h>       // numbers
 #include <nlohmann/json.hpp>  // names as JSON strings
@@ -47,8 +47,8 @@ namespace gx {
         text += fmt::format(
             "{}{{\"name\":{},\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{}.{:03d},\"dur\":{}.{:03d},"
             "\"args\":{{\"index\":{}}}}}",
-            comma, nlohmann::ordered_json(s.name.view()).dump(), s.rank, thread, begin / 1000, begin % 1000,
-            duration / 1000, duration % 1000, s.index);
+            comma, nlohmann::ordered_json(s.name.view()).dump(), s.rank, thread, begin / 1000,
+            begin % 1000, duration / 1000, duration % 1000, s.index);
         comma = ",\n";
     }
     return text + "\n]}\n";

@@ -24,10 +24,10 @@ namespace gx::sim {
 
 /// What a run may change.
 struct ClusterOptions {
-    std::uint64_t seed = 0;  ///< of the jitter; part of the event hash
+    std::uint64_t seed = 0;                            ///< of the jitter; part of the event hash
     Nanoseconds deadline = std::chrono::seconds(600);  ///< virtual time that a message may take
     std::optional<Graph> timed_as{};  ///< time this graph; the numbers come from the trained one
-    int timed_batch = 0;     ///< images per rank and step that are timed; 0: as many as are trained
+    int timed_batch = 0;  ///< images per rank and step that are timed; 0: as many as are trained
     Precision compute = Precision::fp32;
     double compute_jitter = 0;  ///< each pass takes (1 +- up to this share) of its time, uniformly
     TraceSink* trace = nullptr;
@@ -90,7 +90,9 @@ private:
     };
     struct Run {
         explicit Run(const ClusterSpec& spec, const ClusterOptions& o)
-            : engine(o.seed), network(engine), topology(spec, network),
+            : engine(o.seed),
+              network(engine),
+              topology(spec, network),
               office(engine, network, topology, o.deadline, o.trace) {}
         std::vector<std::unique_ptr<Rank>> ranks{};
         Engine engine;
@@ -117,7 +119,9 @@ public:
         std::conditional_t<std::is_same_v<Inner, NoDevice>, NoDevice, sim::Device<Inner>>;
 
     Rank(int rank, const Cluster& cluster, Run& run)
-        : rank_(rank), cluster_(cluster), run_(run),
+        : rank_(rank),
+          cluster_(cluster),
+          run_(run),
           transport_(rank, cluster.placement(), run.engine, run.office, busy_, main_),
           stream_(rank, run.engine, busy_, cluster.options_.trace) {}
     Rank(const Rank&) = delete;
@@ -154,9 +158,8 @@ public:
     void stretch(Stretch s) { run_.office.stretch(s); }
 
     /// Errors: a timed batch that does not fit in the GPU's memory throws gx::Error.
-    [[nodiscard]] std::unique_ptr<Device> make_device(const Graph& graph, DeviceOptions options)
-        requires(!std::is_same_v<Inner, NoDevice>)
-    {
+    [[nodiscard]] std::unique_ptr<Device> make_device(
+        const Graph& graph, DeviceOptions options) requires(!std::is_same_v<Inner, NoDevice>) {
         return std::make_unique<Device>(graph, options, *this);
     }
 
@@ -217,13 +220,14 @@ Account Cluster<Inner>::account() const {
     a.notes.push_back("Kernels: a roofline of flops and bytes on " +
                       std::string(spec_.machine.gpu.name.view()) + ", " + precision +
                       ", with the efficiencies that gx/sim/machines.hpp gives and sources.");
-    a.notes.push_back("Network: fluid flows with max-min fair shares; " +
-                      gbit(spec_.machine.nic_line_rate) + " Gbit/s a machine, goodput " +
-                      std::to_string(spec_.goodput).substr(0, 5) + ", at most " +
-                      (spec_.flow_cap.count > 0 ? gbit(spec_.flow_cap) + " Gbit/s" : "the line rate") +
-                      " a flow, latency " + std::to_string(spec_.latency.count() / 1000) + " us.");
+    a.notes.push_back(
+        "Network: fluid flows with max-min fair shares; " + gbit(spec_.machine.nic_line_rate) +
+        " Gbit/s a machine, goodput " + std::to_string(spec_.goodput).substr(0, 5) + ", at most " +
+        (spec_.flow_cap.count > 0 ? gbit(spec_.flow_cap) + " Gbit/s" : "the line rate") +
+        " a flow, latency " + std::to_string(spec_.latency.count() / 1000) + " us.");
     if (options_.compute_jitter > 0)
-        a.notes.push_back("Jitter: every pass takes up to " + std::to_string(options_.compute_jitter) +
+        a.notes.push_back("Jitter: every pass takes up to " +
+                          std::to_string(options_.compute_jitter) +
                           " of its time more or less, uniformly, from the seed.");
     if (run_) a.event_hash = event_hash();
     return a;
