@@ -69,32 +69,40 @@ using Seconds = std::chrono::duration<double>;
     return {rate.count * seconds(t) / 3600.0};
 }
 
-namespace literals {
-
-using Whole = unsigned long long;
-using Real = long double;
 namespace detail {
+using Whole = unsigned long long;  // what the language hands to literals
+using Real = long double;
 [[nodiscard]] constexpr Bytes bytes(Whole n, std::int64_t unit) {
     return {static_cast<std::int64_t>(n) * unit};
 }
 }  // namespace detail
 
-// clang-format off
-[[nodiscard]] constexpr Bytes operator""_B(Whole n) { return detail::bytes(n, 1); }
-[[nodiscard]] constexpr Bytes operator""_KiB(Whole n) { return detail::bytes(n, 1 << 10); }
-[[nodiscard]] constexpr Bytes operator""_MiB(Whole n) { return detail::bytes(n, 1 << 20); }
-[[nodiscard]] constexpr Bytes operator""_GiB(Whole n) { return detail::bytes(n, 1 << 30); }
-[[nodiscard]] constexpr Bytes operator""_MB(Whole n) { return detail::bytes(n, 1'000'000); }
-[[nodiscard]] constexpr Bytes operator""_GB(Whole n) { return detail::bytes(n, 1'000'000'000); }
-[[nodiscard]] constexpr BytesPerSecond operator""_Gbps(Real n) { return {double(n) * 1e9 / 8}; }
-[[nodiscard]] constexpr BytesPerSecond operator""_Gbps(Whole n) { return {double(n) * 1e9 / 8}; }
-[[nodiscard]] constexpr BytesPerSecond operator""_GBps(Real n) { return {double(n) * 1e9}; }
-[[nodiscard]] constexpr BytesPerSecond operator""_GBps(Whole n) { return {double(n) * 1e9}; }
-[[nodiscard]] constexpr FlopsPerSecond operator""_TFLOPS(Real n) { return {double(n) * 1e12}; }
-[[nodiscard]] constexpr Nanoseconds operator""_us(Whole n) {
+namespace literals {
+
+[[nodiscard]] constexpr Bytes operator""_B(detail::Whole n) { return detail::bytes(n, 1); }
+[[nodiscard]] constexpr Bytes operator""_KiB(detail::Whole n) { return detail::bytes(n, 1 << 10); }
+[[nodiscard]] constexpr Bytes operator""_MiB(detail::Whole n) { return detail::bytes(n, 1 << 20); }
+[[nodiscard]] constexpr Bytes operator""_GiB(detail::Whole n) { return detail::bytes(n, 1 << 30); }
+[[nodiscard]] constexpr Bytes operator""_MB(detail::Whole n) { return detail::bytes(n, 1'000'000); }
+[[nodiscard]] constexpr Bytes operator""_GB(detail::Whole n) {
+    return detail::bytes(n, 1'000'000'000);
+}
+[[nodiscard]] constexpr BytesPerSecond operator""_Gbps(detail::Real n) {
+    return {double(n) * 1e9 / 8};
+}
+[[nodiscard]] constexpr BytesPerSecond operator""_Gbps(detail::Whole n) {
+    return {double(n) * 1e9 / 8};
+}
+[[nodiscard]] constexpr BytesPerSecond operator""_GBps(detail::Real n) { return {double(n) * 1e9}; }
+[[nodiscard]] constexpr BytesPerSecond operator""_GBps(detail::Whole n) {
+    return {double(n) * 1e9};
+}
+[[nodiscard]] constexpr FlopsPerSecond operator""_TFLOPS(detail::Real n) {
+    return {double(n) * 1e12};
+}
+[[nodiscard]] constexpr Nanoseconds operator""_us(detail::Whole n) {
     return Nanoseconds(static_cast<std::int64_t>(n) * 1000);
 }
-// clang-format on
 
 }  // namespace literals
 }  // namespace gx
