@@ -23,6 +23,7 @@
 #include <gx/trainer/checkpoint.hpp>       // Checkpoint
 #include <gx/trainer/control.hpp>          // sum_over_ranks, agree
 #include <gx/trainer/json.hpp>             // rows in checkpoints
+#include <gx/trainer/progress.hpp>         // Progress
 #include <gx/trainer/record.hpp>           // RunRecord
 
 namespace gx::detail::trainer {
