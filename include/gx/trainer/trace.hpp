@@ -1,7 +1,7 @@
 // Chrome traces: the timeline of a run, for chrome://tracing and ui.perfetto.dev.
 #pragma once
 
-#include <algorithm>    // stable_sort
+#include <algorithm>    // sort
 #include <array>        // names of tracks
 #include <set>          // tracks seen
 #include <span>         // spans
@@ -28,11 +28,13 @@ namespace gx {
     constexpr std::array<std::string_view, 3> track_names{"compute", "communication", "network"};
     std::set<std::pair<int, int>> named;  // (rank, track)
     const char* comma = "";
-    std::vector<Span> in_order(spans.begin(), spans.end());
-    std::ranges::stable_sort(in_order, {}, [](const Span& s) {
-        return std::tuple(s.rank, s.track, s.begin, s.begin - s.end);  // the whole before its parts
+    std::vector<const Span*> in_order;
+    for (const Span& s : spans) in_order.push_back(&s);
+    std::ranges::sort(in_order, {}, [](const Span* s) {  // the whole before its parts
+        return std::tuple(s->rank, s->track, s->begin, s->begin - s->end, s);
     });
-    for (const Span& s : in_order) {
+    for (const Span* span : in_order) {
+        const Span& s = *span;
         const int thread = static_cast<int>(s.track);
         const std::int64_t begin = s.begin.count(), duration = (s.end - s.begin).count();
         if (named.emplace(s.rank, thread).second) {
