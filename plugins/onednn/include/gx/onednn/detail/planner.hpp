@@ -1,18 +1,19 @@
-// planner: turns a graph into a program: fuses, decides what is kept, cuts it into segments.
+// planner: turns a graph into a program: fuses, decides what is kept, and in which order it runs.
 #pragma once
 
-#include <algorithm>  // max
-#include <deque>      // parts of steps, at fixed addresses
-#include <memory>     // unique_ptr
-#include <vector>     // lists
+#include <deque>   // parts of steps, at fixed addresses
+#include <string>  // errors
+#include <vector>  // lists
 
-#include <gx/onednn/detail/convolution.hpp>  // convolution steps
-#include <gx/onednn/detail/elementwise.hpp>  // relu, add, dropout, pack
-#include <gx/onednn/detail/linear.hpp>       // linear steps
-#include <gx/onednn/detail/loss.hpp>         // loss steps
-#include <gx/onednn/detail/norm.hpp>         // batch normalisation
-#include <gx/onednn/detail/pooling.hpp>      // pools
-#include <gx/onednn/detail/shapes.hpp>       // Shapes, Parameters
+#include <gx/onednn/detail/convolution.hpp>     // convolution steps
+#include <gx/onednn/detail/elementwise.hpp>     // relu, add, dropout, pack
+#include <gx/onednn/detail/fusion.hpp>          // Fusion, NormGroup
+#include <gx/onednn/detail/linear.hpp>          // linear steps
+#include <gx/onednn/detail/loss.hpp>            // loss steps
+#include <gx/onednn/detail/norm.hpp>            // batch normalisation
+#include <gx/onednn/detail/pooling.hpp>         // pools
+#include <gx/onednn/detail/program_writer.hpp>  // ProgramWriter, Size
+#include <gx/onednn/detail/shapes.hpp>          // Shapes, Parameters
 
 namespace gx::onednn::detail {
 
@@ -43,83 +44,26 @@ public:
           parameters_(parameters),
           lanes_(lanes),
           parts_(parts),
-          program_(program),
-          norm_of_(graph.ops.size(), nullptr),
+          writer_(parameters, lanes, parts.gradients, graph.parameters.size(), program),
+          fusion_(graph, shapes, parts.norms, parts.blame),
           sums_in_(graph.ops.size(), -1),
           linear_of_(graph.ops.size(), nullptr),
           pool_of_(graph.ops.size(), nullptr),
           factors_of_(graph.ops.size(), nullptr),
-          gradients_(graph.tensors.size()),
-          finished_(graph.parameters.size(), -1) {
+          gradients_(graph.tensors.size()) {
         parts_.values.assign(graph.tensors.size(), nullptr);
         parts_.written_in.assign(graph.tensors.size(), -1);
-        for (int i = 0; i < static_cast<int>(graph.ops.size()); ++i) parts_.blame.push_back(i);
-        find_norms();
         plan_forward();
-        forward_segments_ = static_cast<int>(program_.forward.size());
         plan_backward();
-        set_watermarks();
     }
 
 private:
-    enum class Size : unsigned char { chunk, whole };
-    using Segments = std::vector<Segment>;
-
-    // ---- segments ---------------------------------------------------------------------
-    [[nodiscard]] Segments& now() { return backward_ ? program_.backward : program_.forward; }
-    [[nodiscard]] int time() {
-        return (backward_ ? forward_segments_ : 0) + static_cast<int>(now().size()) - 1;
-    }
-    void cut() { cut_ = true; }
-    void open(Size size) {
-        const bool whole = size == Size::whole;
-        if (!now().empty() && !cut_ && now().back().whole == whole) return;
-        flush();
-        now().push_back({});
-        now().back().whole = whole;
-        cut_ = false;
-    }
-    /// The lanes' weight gradients that are complete now are added in a segment of their own.
-    void flush() {
-        if (pending_.empty()) return;
-        now().push_back({});
-        Segment& sum = now().back();
-        sum.every_lane = true;
-        for (const int p : pending_) {
-            const ParameterSlice& s = parameters_.slices()[at(p)];
-            if (lanes_ > 1) {
-                program_.steps.push_back(std::make_unique<AddLanesStep>(
-                    parts_.gradients, s.offset, static_cast<std::int64_t>(s.count)));
-                sum.steps.push_back(program_.steps.back().get());
-            }
-            finished_[at(p)] = static_cast<int>(now().size()) - 1;
-        }
-        pending_.clear();
-        cut_ = true;
-    }
-    template <class S, class... A>
-    void add(Size size, std::initializer_list<Buffer*> uses, A&&... arguments) {
-        open(size);
-        program_.steps.push_back(std::make_unique<S>(std::forward<A>(arguments)...));
-        now().back().steps.push_back(program_.steps.back().get());
-        for (Buffer* b : uses) use(b);
-    }
-    void use(Buffer* b) {
-        if (b == nullptr) return;
-        if (b->last != time()) now().back().image_floats += b->image_floats;
-        if (b->first < 0) b->first = time();
-        b->last = time();
-    }
-    Buffer* buffer(std::int64_t image_floats) {
-        program_.buffers.push_back(std::make_unique<Buffer>());
-        program_.buffers.back()->image_floats = image_floats;
-        return program_.buffers.back().get();
-    }
+    // ---- tensors ----------------------------------------------------------------------
     Buffer* value(int tensor) { return parts_.values[at(tensor)]; }
     Buffer* new_value(int tensor) {
-        return parts_.values[at(tensor)] = buffer(shapes_.layouts[at(tensor)].floats());
+        return parts_.values[at(tensor)] = writer_.buffer(shapes_.layouts[at(tensor)].floats());
     }
-    void written(int tensor) { parts_.written_in[at(tensor)] = static_cast<int>(now().size()) - 1; }
+    void written(int tensor) { parts_.written_in[at(tensor)] = writer_.segment(); }
     /// The input's own memory where nobody else reads it.
     Buffer* in_place(const Op& op) {
         const int in = op.inputs[0];
@@ -133,50 +77,13 @@ private:
         return op.kind != OpKind::flatten || owned(op.inputs[0]);
     }
 
-    // ---- fusion -----------------------------------------------------------------------
-    [[nodiscard]] int only_reader(int tensor, OpKind kind) const {
-        if (!shapes_.read_once(tensor)) return -1;
-        const int r = shapes_.readers[at(tensor)][0];
-        return graph_.ops[at(r)].kind == kind ? r : -1;
-    }
-    /// A batch norm takes along an add and a ReLU that nobody else needs the input of.
-    void find_norms() {
-        for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
-            const Op& op = graph_.ops[i];
-            if (op.kind != OpKind::batch_norm) continue;
-            parts_.norms.emplace_back();
-            norm_of_[i] = &parts_.norms.back();
-            int end = static_cast<int>(i);
-            const int sum = only_reader(op.output, OpKind::add);
-            if (sum >= 0 && norm_of_[at(sum)] == nullptr) end = sum;
-            const int relu = only_reader(graph_.ops[at(end)].output, OpKind::relu);
-            if (relu >= 0) end = relu, norm_of_[i]->relu = true;
-            if (sum >= 0 && norm_of_[at(sum)] == nullptr) {
-                norm_of_[at(sum)] = norm_of_[i];
-                const auto& in = graph_.ops[at(sum)].inputs;
-                residual_of_.push_back(in[0] == op.output ? in[1] : in[0]);
-            } else {
-                residual_of_.push_back(-1);
-            }
-            norm_of_[at(end)] = norm_of_[i];
-            parts_.blame[at(end)] = static_cast<int>(i);
-            begin_of_.push_back(static_cast<int>(i));
-            end_of_.push_back(end);
-        }
-    }
-    [[nodiscard]] std::size_t number(const Norm* n) const {
-        std::size_t i = 0;
-        while (&parts_.norms[i] != n) ++i;
-        return i;
-    }
-
     // ---- forward ----------------------------------------------------------------------
     void plan_forward() {
         for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
             const Op& op = graph_.ops[at(i)];
             if (op.kind == OpKind::batch_norm) begin_norm(i, op);
-            if (Norm* n = norm_of_[at(i)]) {
-                if (end_of_[number(n)] == i) end_norm(i, *n);
+            if (Norm* n = fusion_.norm_of(i)) {
+                if (fusion_.group(*n).end == i) end_norm(*n);
                 continue;
             }
             forward_op(i, op);
@@ -195,13 +102,14 @@ private:
                 return forward_pool(i, op);
             case OpKind::relu: {
                 Buffer *x = value(op.inputs[0]), *y = in_place(op);
-                add<ElementwiseStep>(Size::chunk, {x, y}, Elementwise::relu, *x, nullptr, *y);
+                writer_.add<ElementwiseStep>(Size::chunk, {x, y}, Elementwise::relu, *x, nullptr,
+                                             *y);
                 return written(op.output);
             }
             case OpKind::add: {
                 Buffer *a = value(op.inputs[0]), *b = value(op.inputs[1]),
                        *y = new_value(op.output);
-                add<ElementwiseStep>(Size::chunk, {a, b, y}, Elementwise::add, *a, b, *y);
+                writer_.add<ElementwiseStep>(Size::chunk, {a, b, y}, Elementwise::add, *a, b, *y);
                 return written(op.output);
             }
             case OpKind::flatten:
@@ -216,12 +124,12 @@ private:
         }
     }
     void forward_input(const Op& op) {
-        parts_.images = buffer(graph_.input.elements());
+        parts_.images = writer_.buffer(graph_.input.elements());
         parts_.values[at(op.output)] = parts_.images;
         if (!shapes_.packs_input) return;
         Buffer* blocked = new_value(op.output);
-        add<PackStep>(Size::chunk, {parts_.images, blocked}, *parts_.images, *blocked,
-                      shapes_.layouts[at(op.output)]);
+        writer_.add<PackStep>(Size::chunk, {parts_.images, blocked}, *parts_.images, *blocked,
+                              shapes_.layouts[at(op.output)]);
         written(op.output);
     }
     void forward_convolution(int i, const Op& op) {
@@ -234,7 +142,7 @@ private:
             c.bias = parameters_.data(op.first_parameter + 1);
             c.bias_offset = parameters_.offset(op.first_parameter + 1);
         }
-        add<ConvolutionStep>(Size::chunk, {x, y}, c);
+        writer_.add<ConvolutionStep>(Size::chunk, {x, y}, c);
         written(op.output);
     }
     void forward_linear(int i, const Op& op) {
@@ -250,7 +158,7 @@ private:
             l.bias = parameters_.data(op.first_parameter + 1);
             l.bias_offset = parameters_.offset(op.first_parameter + 1);
         }
-        add<LinearForwardStep>(Size::whole, {x, y}, l);
+        writer_.add<LinearForwardStep>(Size::whole, {x, y}, l);
         written(op.output);
     }
     void forward_pool(int i, const Op& op) {
@@ -260,19 +168,19 @@ private:
         Buffer *x = value(op.inputs[0]), *y = new_value(op.output), *place = nullptr;
         p.largest = op.kind == OpKind::max_pool, p.window = op.window;
         p.in = shapes_.layouts[at(op.inputs[0])], p.out = shapes_.layouts[at(op.output)];
-        if (p.largest) place = buffer(p.out.floats());
+        if (p.largest) place = writer_.buffer(p.out.floats());
         p.x = x, p.y = y, p.place = place;
-        add<PoolStep>(Size::chunk, {x, y, place}, p);
+        writer_.add<PoolStep>(Size::chunk, {x, y, place}, p);
         written(op.output);
     }
     void forward_dropout(int i, const Op& op) {
         Buffer *x = value(op.inputs[0]), *y = in_place(op);
-        Buffer* factors = buffer(shapes_.layouts[at(op.output)].floats());
+        Buffer* factors = writer_.buffer(shapes_.layouts[at(op.output)].floats());
         factors_of_[at(i)] = factors;
         const Rng rng =
             Rng(options_.seed, op.name.view()).at(static_cast<std::uint64_t>(options_.rank));
-        add<DropoutStep>(Size::chunk, {x, y, factors}, *x, *y, *factors,
-                         shapes_.layouts[at(op.output)], op.rate, rng);
+        writer_.add<DropoutStep>(Size::chunk, {x, y, factors}, *x, *y, *factors,
+                                 shapes_.layouts[at(op.output)], op.rate, rng);
         written(op.output);
     }
     void forward_loss(const Op& op) {
@@ -281,10 +189,10 @@ private:
         l.smoothing = op.rate;
         l.logits = value(op.inputs[0]);
         l.losses.assign(at(options_.batch), 0.0), l.hits.assign(at(options_.batch), 0);
-        add<LossStep>(Size::whole, {value(op.inputs[0])}, l);
+        writer_.add<LossStep>(Size::whole, {value(op.inputs[0])}, l);
     }
     void begin_norm(int i, const Op& op) {
-        Norm& n = *norm_of_[at(i)];
+        Norm& n = *fusion_.norm_of(i);
         n.layout = shapes_.layouts[at(op.inputs[0])];
         n.epsilon = op.rate, n.momentum = op.momentum;
         n.gamma = parameters_.data(op.first_parameter),
@@ -295,36 +203,34 @@ private:
         n.running_var = statistics_.data() + graph_.statistics[at(op.first_statistic + 1)].offset;
         n.allocate(lanes_);
         n.x = value(op.inputs[0]);
-        add<NormSumsStep>(Size::chunk, {value(op.inputs[0])}, n);
-        sums_in_[at(i)] = time();
+        writer_.add<NormSumsStep>(Size::chunk, {value(op.inputs[0])}, n);
+        sums_in_[at(i)] = writer_.time();
     }
-    void end_norm(int end, Norm& n) {
-        const std::size_t k = number(&n);
-        const int begin = begin_of_[k];
+    void end_norm(Norm& n) {
+        const auto [begin, end, residual_tensor] = fusion_.group(n);
         Buffer* x = value(graph_.ops[at(begin)].inputs[0]);
-        Buffer* residual = residual_of_[k] >= 0 ? value(residual_of_[k]) : nullptr;
+        Buffer* residual = residual_tensor >= 0 ? value(residual_tensor) : nullptr;
         Buffer* y = new_value(graph_.ops[at(end)].output);
         n.residual = residual, n.y = y;
-        if (sums_in_[at(begin)] == time()) cut();
-        add<NormApplyStep>(Size::chunk, {x, residual, y}, n);
+        if (sums_in_[at(begin)] == writer_.time()) writer_.cut();
+        writer_.add<NormApplyStep>(Size::chunk, {x, residual, y}, n);
         written(graph_.ops[at(end)].output);
     }
 
     // ---- backward ---------------------------------------------------------------------
     void plan_backward() {
-        backward_ = true;
-        cut();
+        writer_.begin_backward();
         for (int i = static_cast<int>(graph_.ops.size()) - 1; i >= 0; --i) {
             const Op& op = graph_.ops[at(i)];
             if (op.kind != OpKind::softmax_cross_entropy && !shapes_.needs_gradient[at(op.output)])
                 continue;
-            if (Norm* n = norm_of_[at(i)]) {
-                if (end_of_[number(n)] == i) backward_norm(*n);
+            if (Norm* n = fusion_.norm_of(i)) {
+                if (fusion_.group(*n).end == i) backward_norm(*n);
                 continue;
             }
             backward_op(i, op);
         }
-        flush();
+        writer_.finish();
     }
     void backward_op(int i, const Op& op) {
         switch (op.kind) {
@@ -337,7 +243,8 @@ private:
                 return backward_pool(i, op);
             case OpKind::relu: {
                 Buffer *g = gradient(op), *y = value(op.output);
-                add<ElementwiseStep>(Size::chunk, {g, y}, Elementwise::relu_mask, *g, y, *g);
+                writer_.add<ElementwiseStep>(Size::chunk, {g, y}, Elementwise::relu_mask, *g, y,
+                                             *g);
                 return pass(op.inputs[0], g);
             }
             case OpKind::add:
@@ -347,13 +254,13 @@ private:
                 return;
             case OpKind::dropout: {
                 Buffer *g = gradient(op), *factors = factors_of_[at(i)];
-                add<DropoutGradientStep>(Size::chunk, {g, factors}, *g, *factors);
+                writer_.add<DropoutGradientStep>(Size::chunk, {g, factors}, *g, *factors);
                 return pass(op.inputs[0], g);
             }
             case OpKind::softmax_cross_entropy: {
-                Buffer* g = buffer(parts_.loss.layout.floats());
+                Buffer* g = writer_.buffer(parts_.loss.layout.floats());
                 parts_.loss.gradient = g;
-                add<LossGradientStep>(Size::whole, {value(op.inputs[0]), g}, parts_.loss);
+                writer_.add<LossGradientStep>(Size::whole, {value(op.inputs[0]), g}, parts_.loss);
                 return pass(op.inputs[0], g);
             }
             case OpKind::batch_norm:
@@ -377,8 +284,8 @@ private:
         while (list.size() > most) {
             Buffer* extra = list.back();
             list.pop_back();
-            add<ElementwiseStep>(Size::chunk, {list[0], extra}, Elementwise::add, *list[0], extra,
-                                 *list[0]);
+            writer_.add<ElementwiseStep>(Size::chunk, {list[0], extra}, Elementwise::add, *list[0],
+                                         extra, *list[0]);
         }
         return list;
     }
@@ -387,8 +294,8 @@ private:
         Buffer* g = gradient(op);
         pass(op.inputs[0], g);
         if (!shapes_.needs_gradient[at(op.inputs[1])]) return;
-        Buffer* copy = buffer(g->image_floats);
-        add<ElementwiseStep>(Size::chunk, {g, copy}, Elementwise::copy, *g, nullptr, *copy);
+        Buffer* copy = writer_.buffer(g->image_floats);
+        writer_.add<ElementwiseStep>(Size::chunk, {g, copy}, Elementwise::copy, *g, nullptr, *copy);
         pass(op.inputs[1], copy);
     }
     void backward_convolution(int i, const Op& op) {
@@ -398,70 +305,52 @@ private:
         // a large gradient is not added up chunk by chunk: that would cost more than it saves
         const bool heavy = c.weight_floats() > std::int64_t{1} << 17;
         if (heavy && needs(op)) backward_data(c, op, dy);
-        add<ConvolutionWeightsStep>(heavy ? Size::whole : Size::chunk, {x, dy}, c);
-        for (int k = 0; k < op.parameter_count; ++k) pending_.push_back(op.first_parameter + k);
+        writer_.add<ConvolutionWeightsStep>(heavy ? Size::whole : Size::chunk, {x, dy}, c);
+        for (int k = 0; k < op.parameter_count; ++k) writer_.summed_later(op.first_parameter + k);
         if (!heavy && needs(op)) backward_data(c, op, dy);
     }
     [[nodiscard]] bool needs(const Op& op) const {
         return shapes_.needs_gradient[at(op.inputs[0])];
     }
     void backward_data(Convolution& c, const Op& op, Buffer* dy) {
-        c.dx = buffer(shapes_.layouts[at(op.inputs[0])].floats());
-        add<ConvolutionDataStep>(Size::chunk, {dy, c.dx}, c);
+        c.dx = writer_.buffer(shapes_.layouts[at(op.inputs[0])].floats());
+        writer_.add<ConvolutionDataStep>(Size::chunk, {dy, c.dx}, c);
         pass(op.inputs[0], c.dx);
     }
     void backward_linear(int i, const Op& op) {
         Linear& l = *linear_of_[at(i)];
         Buffer* x = value(op.inputs[0]);
         l.dy = gradient(op);
-        if (needs(op)) l.dx = buffer(l.inputs);
-        add<LinearGradientStep>(Size::whole, {x, l.dy, l.dx}, l, parts_.gradients);
-        for (int k = 0; k < op.parameter_count; ++k) pending_.push_back(op.first_parameter + k);
+        if (needs(op)) l.dx = writer_.buffer(l.inputs);
+        writer_.add<LinearGradientStep>(Size::whole, {x, l.dy, l.dx}, l, parts_.gradients);
+        for (int k = 0; k < op.parameter_count; ++k) writer_.summed_later(op.first_parameter + k);
         if (needs(op)) pass(op.inputs[0], l.dx);
     }
     void backward_pool(int i, const Op& op) {
         Pool& p = *pool_of_[at(i)];
-        p.dy = gradient(op), p.dx = buffer(p.in.floats());
+        p.dy = gradient(op), p.dx = writer_.buffer(p.in.floats());
         Buffer* place = const_cast<Buffer*>(p.place);
-        add<PoolGradientStep>(Size::chunk, {p.dy, p.dx, place}, p);
+        writer_.add<PoolGradientStep>(Size::chunk, {p.dy, p.dx, place}, p);
         pass(op.inputs[0], p.dx);
     }
     void backward_norm(Norm& n) {
-        const std::size_t k = number(&n);
-        const Op &begin = graph_.ops[at(begin_of_[k])], &end = graph_.ops[at(end_of_[k])];
+        const NormGroup& group = fusion_.group(n);
+        const Op &begin = graph_.ops[at(group.begin)], &end = graph_.ops[at(group.end)];
         const auto list = arrived(end.output, 2);
         Buffer *x = value(begin.inputs[0]), *y = value(end.output);
         NormGradient g{list[0], list.size() > 1 ? list[1] : nullptr, nullptr};
-        g.out = residual_of_[k] >= 0 ? buffer(x->image_floats) : g.first;
+        g.out = group.residual >= 0 ? writer_.buffer(x->image_floats) : g.first;
         Buffer* mask = NormGradient::mask(n) == Mask::from_output ? y : nullptr;
-        add<NormGradientSumsStep>(Size::chunk, {g.first, g.second, x, mask}, n, g);
-        cut();
-        add<NormGradientApplyStep>(Size::chunk, {g.first, x, g.out}, n, g);
+        writer_.add<NormGradientSumsStep>(Size::chunk, {g.first, g.second, x, mask}, n, g);
+        writer_.cut();
+        writer_.add<NormGradientApplyStep>(Size::chunk, {g.first, x, g.out}, n, g);
         for (int p = 0; p < 2; ++p)  // written when the segment begins
-            finished_[at(begin.first_parameter + p)] = static_cast<int>(now().size()) - 1;
+            writer_.final_now(begin.first_parameter + p);
         pass(begin.inputs[0], g.out);
-        if (residual_of_[k] >= 0) {
+        if (group.residual >= 0) {
             // `first` goes on as the residual's gradient and may then be changed in place, so the
             // input's gradient must be made before: it is, in this very segment
-            pass(residual_of_[k], g.first);
-        }
-    }
-
-    /// After which segment the gradients from an offset to the end are all final.
-    void set_watermarks() {
-        std::size_t offset = parameters_.total();
-        std::vector<std::size_t> final_from(program_.backward.size(), offset);
-        int latest = 0;
-        for (std::size_t p = finished_.size(); p-- > 0;) {
-            latest = std::max(latest, finished_[p]);
-            if (!program_.backward.empty())
-                final_from[at(latest)] = parameters_.offset(static_cast<int>(p));
-        }
-        for (std::size_t s = 0; s < final_from.size(); ++s) {
-            Segment& segment = program_.backward[s];
-            segment.moves_watermark = final_from[s] < offset;
-            offset = std::min(offset, final_from[s]);
-            segment.watermark = offset;
+            pass(group.residual, g.first);
         }
     }
 
@@ -472,18 +361,13 @@ private:
     const Parameters& parameters_;
     int lanes_;
     Parts& parts_;
-    Program& program_;
-    std::vector<Norm*> norm_of_;  // of a batch norm and of the ops it takes along
+    ProgramWriter writer_;
+    Fusion fusion_;
     std::vector<int> sums_in_;
     std::vector<Linear*> linear_of_;
     std::vector<Pool*> pool_of_;
-    std::vector<int> begin_of_{}, end_of_{}, residual_of_{};  // of each norm: ops, and a tensor
-    std::vector<Buffer*> factors_of_;                         // of each dropout
+    std::vector<Buffer*> factors_of_;  // of each dropout
     std::vector<std::vector<Buffer*>> gradients_;
-    std::vector<int> finished_;  // backward segment after which a parameter's gradient is final
-    std::vector<int> pending_{};
-    int forward_segments_ = 0;
-    bool backward_ = false, cut_ = false;
 };
 
 }  // namespace gx::onednn::detail

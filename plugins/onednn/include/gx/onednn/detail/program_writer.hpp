@@ -1,0 +1,133 @@
+// program_writer: writes a program: cuts it into segments, and notes when buffers and gradients
+// live.
+#pragma once
+
+#include <algorithm>         // max, min
+#include <cstdint>           // int64_t
+#include <initializer_list>  // buffers in use
+#include <memory>            // make_unique
+#include <utility>           // forward
+#include <vector>            // lists
+
+#include <gx/onednn/detail/gradients.hpp>  // LaneGradients, AddLanesStep
+#include <gx/onednn/detail/program.hpp>    // Program, Segment, Buffer
+#include <gx/onednn/detail/shapes.hpp>     // Parameters, at
+
+namespace gx::onednn::detail {
+
+/// Whether a step takes a lane's images chunk by chunk, or all of them at once.
+enum class Size : unsigned char { chunk, whole };
+
+/// Appends steps to a program, in the order they run: first forward, then, from begin_backward(),
+/// backward. Steps share a segment until one asks for another Size, or cut() is called.
+///
+///     add<S>(size, uses, ...)   a step S(...), and the buffers it touches, which live as long
+///     summed_later(p)           each lane now has its share of parameter p's gradient; the shares
+///                               are added at the end of the segment, in one of their own
+///     final_now(p)              p's gradient is final after the newest segment
+///     finish()                  adds what is left, and tells each backward segment its watermark
+class ProgramWriter {
+public:
+    ProgramWriter(const Parameters& parameters, int lanes, LaneGradients& gradients,
+                  std::size_t parameter_count, Program& program)
+        : parameters_(parameters),
+          lanes_(lanes),
+          gradients_(gradients),
+          program_(program),
+          finished_(parameter_count, -1) {}
+
+    template <class S, class... A>
+    void add(Size size, std::initializer_list<Buffer*> uses, A&&... arguments) {
+        open(size);
+        program_.steps.push_back(std::make_unique<S>(std::forward<A>(arguments)...));
+        now().back().steps.push_back(program_.steps.back().get());
+        for (Buffer* b : uses) use(b);
+    }
+    [[nodiscard]] Buffer* buffer(std::int64_t image_floats) {
+        program_.buffers.push_back(std::make_unique<Buffer>());
+        program_.buffers.back()->image_floats = image_floats;
+        return program_.buffers.back().get();
+    }
+    void cut() { cut_ = true; }
+    /// The newest segment, counted in its own direction.
+    [[nodiscard]] int segment() { return static_cast<int>(now().size()) - 1; }
+    /// The newest segment, counted from the step's begin.
+    [[nodiscard]] int time() { return (backward_ ? forward_segments_ : 0) + segment(); }
+
+    void begin_backward() {
+        forward_segments_ = static_cast<int>(program_.forward.size());
+        backward_ = true;
+        cut();
+    }
+    void summed_later(int parameter) { pending_.push_back(parameter); }
+    void final_now(int parameter) { finished_[at(parameter)] = segment(); }
+    void finish() {
+        flush();
+        set_watermarks();
+    }
+
+private:
+    using Segments = std::vector<Segment>;
+
+    [[nodiscard]] Segments& now() { return backward_ ? program_.backward : program_.forward; }
+    void open(Size size) {
+        const bool whole = size == Size::whole;
+        if (!now().empty() && !cut_ && now().back().whole == whole) return;
+        flush();
+        now().push_back({});
+        now().back().whole = whole;
+        cut_ = false;
+    }
+    /// The lanes' weight gradients that are complete now are added in a segment of their own.
+    void flush() {
+        if (pending_.empty()) return;
+        now().push_back({});
+        Segment& sum = now().back();
+        sum.every_lane = true;
+        for (const int p : pending_) {
+            const ParameterSlice& s = parameters_.slices()[at(p)];
+            if (lanes_ > 1) {
+                program_.steps.push_back(std::make_unique<AddLanesStep>(
+                    gradients_, s.offset, static_cast<std::int64_t>(s.count)));
+                sum.steps.push_back(program_.steps.back().get());
+            }
+            final_now(p);
+        }
+        pending_.clear();
+        cut_ = true;
+    }
+    void use(Buffer* b) {
+        if (b == nullptr) return;
+        if (b->last != time()) now().back().image_floats += b->image_floats;
+        if (b->first < 0) b->first = time();
+        b->last = time();
+    }
+    /// After which segment the gradients from an offset to the end are all final.
+    void set_watermarks() {
+        std::size_t offset = parameters_.total();
+        std::vector<std::size_t> final_from(program_.backward.size(), offset);
+        int latest = 0;
+        for (std::size_t p = finished_.size(); p-- > 0;) {
+            latest = std::max(latest, finished_[p]);
+            if (!program_.backward.empty())
+                final_from[at(latest)] = parameters_.offset(static_cast<int>(p));
+        }
+        for (std::size_t s = 0; s < final_from.size(); ++s) {
+            Segment& segment = program_.backward[s];
+            segment.moves_watermark = final_from[s] < offset;
+            offset = std::min(offset, final_from[s]);
+            segment.watermark = offset;
+        }
+    }
+
+    const Parameters& parameters_;
+    int lanes_;
+    LaneGradients& gradients_;
+    Program& program_;
+    std::vector<int> finished_;   // backward segment after which a parameter's gradient is final
+    std::vector<int> pending_{};  // parameters whose lanes are not yet added
+    int forward_segments_ = 0;
+    bool backward_ = false, cut_ = false;
+};
+
+}  // namespace gx::onednn::detail
