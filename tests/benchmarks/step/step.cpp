@@ -1,34 +1,27 @@
 // A training step of ResNet-20 (32x32, batch 128, f32, two threads): gx beside LibTorch in one run.
 //   gx_bench_step [--json FILE] [--rounds N] [--steps N] [--winograd 0|1]
-// The two take turns, some steps each, so that what disturbs the machine disturbs both. LibTorch
-// has the tuning it is quickest with: channels last, 2 MiB pages, no trimming.
+// They take turns, some steps each, so that what disturbs the machine disturbs both. LibTorch has
+// the tuning it is quickest with: channels last, 2 MiB pages, no trimming. The third in turn is gx
+// with two ranks of one thread each, which average their gradients and apply the same optimizer.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <barrier>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <new>
-#include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include <gx/core/rng.hpp>
-#include <gx/model/cifar_resnet.hpp>
-#include <gx/model/init.hpp>
-#include <gx/onednn/device.hpp>
-#include <gx/optimizer/sgd.hpp>
+#include "clock.hpp"     // now, median, OtherLoad
+#include "training.hpp"  // Training, Alone, TwoRanks
 
 // Who asks for memory while `counting`: gx, or oneDNN for the arguments of its calls.
 namespace {
@@ -53,52 +46,7 @@ void note(const void* caller) {
 
 namespace {
 
-double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-}
-double median(std::vector<double> v) {
-    std::sort(v.begin(), v.end());
-    return v.empty() ? 0 : v[v.size() / 2];
-}
-
-/// One rank: device, optimizer, gradient and a batch that never changes.
-class Rank {
-public:
-    Rank(int batch, gx::onednn::Tuning tuning)
-        : device_(graph(), {.batch = batch}, tuning), sgd_({}) {
-        std::vector<float> start(static_cast<std::size_t>(graph().parameter_elements()));
-        gx::initial_parameters(graph(), 1, start);
-        device_.update([&](std::span<float> w) { device_.from_canonical(start, w); });
-        sgd_.reserve(device_.parameters().size(), device_.slices(), graph());
-        gradients_.resize(device_.parameters().size());
-        const gx::Rng random(1, "images");
-        images_.resize(static_cast<std::size_t>(batch) * 3 * 32 * 32);
-        for (std::size_t i = 0; i < images_.size(); ++i) images_[i] = random.normal(i);
-        for (int n = 0; n < batch; ++n) labels_.push_back(n * 7 % 10);
-    }
-    double step() {
-        const double begin = now();
-        const int count = static_cast<int>(labels_.size());
-        loss_ = device_.forward({images_, labels_, count, 0}, gx::Mode::train).loss_sum / count;
-        device_.backward(1.0f / static_cast<float>(count), gradients_, [](std::size_t) {});
-        device_.update([&](std::span<float> w) { sgd_.update(w, gradients_, 0.01f, 1.0f); });
-        return now() - begin;
-    }
-    [[nodiscard]] const gx::onednn::Counters& counters() const { return device_.counters(); }
-    [[nodiscard]] double loss() const { return loss_; }
-
-private:
-    static const gx::Graph& graph() {
-        static const gx::Graph g = gx::graph<gx::ResNet20>();
-        return g;
-    }
-    gx::onednn::Device device_;
-    gx::Sgd sgd_;
-    std::vector<float> gradients_, images_;
-    std::vector<std::int32_t> labels_;
-    double loss_ = 0;
-};
+using gx::bench::median;
 
 /// LibTorch in a process of its own: it has its own allocator, threads and oneDNN.
 class Peer {
@@ -127,6 +75,7 @@ public:
     Peer(const Peer&) = delete;
     Peer& operator=(const Peer&) = delete;
     [[nodiscard]] bool there() const { return in_ != nullptr; }
+    [[nodiscard]] pid_t process() const { return child_; }
     /// Seconds of each step; empty when the peer has died.
     std::vector<double> steps(int count) {
         std::fprintf(in_, "%d\n", count), std::fflush(in_);
@@ -141,39 +90,6 @@ private:
     std::FILE *in_ = nullptr, *out_ = nullptr;
 };
 
-/// Two ranks on a thread each, half the batch and one core each, in step with each other.
-class TwoRanks {
-public:
-    explicit TwoRanks(gx::onednn::Tuning tuning) {
-        for (int r = 0; r < 2; ++r)
-            threads_.emplace_back([this, tuning] {
-                Rank rank(64, tuning);
-                for (;;) {
-                    meet_.arrive_and_wait();
-                    if (stop_) return;
-                    rank.step();
-                    meet_.arrive_and_wait();
-                }
-            });
-    }
-    ~TwoRanks() {
-        stop_ = true;
-        meet_.arrive_and_wait();
-        for (auto& t : threads_) t.join();
-    }
-    double step() {
-        meet_.arrive_and_wait();
-        const double begin = now();
-        meet_.arrive_and_wait();
-        return now() - begin;
-    }
-
-private:
-    std::barrier<> meet_{3};
-    std::atomic<bool> stop_{false};
-    std::vector<std::thread> threads_;
-};
-
 int option(int argc, char** argv, const char* name, int otherwise) {
     for (int i = 1; i + 1 < argc; ++i)
         if (std::strcmp(argv[i], name) == 0) return std::atoi(argv[i + 1]);
@@ -184,36 +100,43 @@ int option(int argc, char** argv, const char* name, int otherwise) {
 
 int main(int argc, char** argv) {
     constexpr int batch = 128, threads = 2;
-    const int rounds = option(argc, argv, "--rounds", 9), steps = option(argc, argv, "--steps", 4);
+    constexpr double quiet_pct = 3;  // of the cores' time that others may have unmentioned
+    const int rounds = std::max(1, option(argc, argv, "--rounds", 9));
+    const int steps = std::max(1, option(argc, argv, "--steps", 4));
     gx::onednn::Tuning tuning{.lanes = 2, .threads = threads};
     tuning.winograd = option(argc, argv, "--winograd", 1) != 0;
     gx::onednn::Tuning one = tuning;
     one.threads = 1;
     Peer peer(std::filesystem::read_symlink("/proc/self/exe").parent_path() / "gx_step_libtorch",
               batch, threads);
-    Rank rank(batch, tuning);
-    TwoRanks pair(one);
-    for (int s = 0; s < 2; ++s) rank.step(), pair.step();
+    gx::bench::Training rank(batch, tuning);
+    gx::bench::Alone alone(rank.elements());
+    gx::bench::TwoRanks pair(batch, one);
+    for (int s = 0; s < 2; ++s) rank.step(alone);
+    static_cast<void>(pair.steps(2));
     if (peer.there()) static_cast<void>(peer.steps(3));
 
     const auto before = rank.counters();
     counting = true;
-    rank.step();
+    rank.step(alone);
     counting = false;
     const auto after = rank.counters();
 
     std::vector<double> gx_all, torch_all, pair_all, ratios, pair_ratios;
+    const gx::bench::OtherLoad others(peer.process());
     for (int r = 0; r < rounds; ++r) {
-        std::vector<double> a, c;
-        for (int s = 0; s < steps; ++s) a.push_back(rank.step());
+        std::vector<double> a;
+        for (int s = 0; s < steps; ++s) a.push_back(rank.step(alone));
         const auto b = peer.there() ? peer.steps(steps) : std::vector<double>{};
-        for (int s = 0; s < steps; ++s) c.push_back(pair.step());
+        const auto c = pair.steps(steps);
         gx_all.insert(gx_all.end(), a.begin(), a.end());
         torch_all.insert(torch_all.end(), b.begin(), b.end());
         pair_all.insert(pair_all.end(), c.begin(), c.end());
         if (!b.empty()) ratios.push_back(median(b) / median(a));
         pair_ratios.push_back(median(a) / median(c));
     }
+    const double other_load = others.percent();
+    const bool agree = pair.agree();
     nlohmann::json j{{"model", "ResNet20"},
                      {"batch", batch},
                      {"threads", threads},
@@ -221,6 +144,8 @@ int main(int argc, char** argv) {
     j["gx_images_per_second"] = batch / median(gx_all);
     j["two_rank_images_per_second"] = batch / median(pair_all);
     j["two_rank_ratio"] = median(pair_ratios);
+    j["two_rank_weights_agree"] = agree;
+    j["other_load_pct"] = other_load;
     j["allocations_in_step"] = ours.load() + after.allocations_in_step - before.allocations_in_step;
     j["library_argument_allocations_in_step"] = of_library.load();
     j["layout_changes_in_step"] =
@@ -247,9 +172,19 @@ int main(int argc, char** argv) {
         j["layout_changes_in_step"].get<long>(), j["weight_repacks"].get<long>(),
         of_library.load());
     std::printf(
-        "two ranks of one core each, no reduction: %.0f img/s, %.2f of one process with two "
-        "threads\n",
-        batch / median(pair_all), median(pair_ratios));
+        "two ranks of one thread and %d images each, their gradients averaged by a ring of fp32: "
+        "%.0f img/s, %.2f of one process with %d threads and %d images (rounds %.2f to %.2f); "
+        "momentum SGD in both\n",
+        batch / 2, batch / median(pair_all), median(pair_ratios), threads, batch,
+        *std::min_element(pair_ratios.begin(), pair_ratios.end()),
+        *std::max_element(pair_ratios.begin(), pair_ratios.end()));
+    if (!agree) std::printf("the two ranks' weights differ: the reduction is at fault\n");
+    if (other_load > quiet_pct)
+        std::printf(
+            "the machine was busy: others had %.0f %% of its cores' time; read these figures as "
+            "rough, and measure again on a quiet machine\n",
+            other_load);
     for (int i = 1; i + 1 < argc; ++i)
         if (std::strcmp(argv[i], "--json") == 0) std::ofstream(argv[i + 1]) << j.dump(2) << '\n';
+    return agree ? 0 : 1;
 }
