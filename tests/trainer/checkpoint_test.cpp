@@ -26,7 +26,7 @@ gx::Checkpoint full(const gx::Graph& graph) {
             .optimizer = {counted(n, -9), counted(n, 9)},
             .pending = {{41, 1024, counted(n, 2)}, {42, 512, counted(n, 3)}},
             .reducer = {1, 2, 3},
-            .record = rows_to_json(gx::RunRecord{}).dump()};
+            .record = rows_text(gx::RunRecord{})};
 }
 
 // ---- What is written comes back -----------------------------------------------------

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>  // metadata
 
 #include <gx/core/error.hpp>           // Error
+#include <gx/core/json_text.hpp>       // json_quoted
 #include <gx/model/graph.hpp>          // Graph
 #include <gx/trainer/json.hpp>         // rows_from_json
 #include <gx/trainer/loss_scale.hpp>   // LossScaleState
@@ -103,28 +104,23 @@ inline void write_checkpoint(const std::filesystem::path& path, const Graph& gra
     for (std::size_t i = 0; i < c.optimizer.size(); ++i)
         detail::checkpoint::add_parameters(tensors, graph, fmt::format("optimizer.{}.", i),
                                            c.optimizer[i]);
-    nlohmann::ordered_json pending = nlohmann::ordered_json::array();
+    std::string pending;
     for (std::size_t i = 0; i < c.pending.size(); ++i) {
         detail::checkpoint::add_parameters(tensors, graph, fmt::format("pending.{}.", i),
                                            c.pending[i].values);
-        pending.push_back(
-            {{"gradient", c.pending[i].index}, {"loss_scale", c.pending[i].loss_scale}});
+        pending += fmt::format("{}{{\"gradient\":{},\"loss_scale\":{}}}", i == 0 ? "" : ",",
+                               c.pending[i].index, c.pending[i].loss_scale);
     }
     if (!c.reducer.empty())
         tensors.push_back({"reducer.state", {std::int64_t(c.reducer.size())}, c.reducer});
-    const nlohmann::ordered_json state{{"format", 1},
-                                       {"model", c.model},
-                                       {"composition", c.composition},
-                                       {"seed", c.seed},
-                                       {"epoch", c.epoch},
-                                       {"step", c.step},
-                                       {"seconds", c.seconds},
-                                       {"loss_scale", c.loss_scale.scale},
-                                       {"good_steps", c.loss_scale.good_steps},
-                                       {"optimizer_vectors", c.optimizer.size()},
-                                       {"reducer_elements", c.reducer.size()},
-                                       {"pending", pending}};
-    write_safetensors(path, tensors, {{"gx", state.dump()}, {"record", c.record}});
+    const std::string state = fmt::format(
+        "{{\"format\":1,\"model\":{},\"composition\":{},\"seed\":{},\"epoch\":{},\"step\":{},"
+        "\"seconds\":{},\"loss_scale\":{},\"good_steps\":{},\"optimizer_vectors\":{},"
+        "\"reducer_elements\":{},\"pending\":[{}]}}",
+        json_quoted(c.model), json_quoted(c.composition), c.seed, c.epoch, c.step,
+        json_number(c.seconds), c.loss_scale.scale, c.loss_scale.good_steps, c.optimizer.size(),
+        c.reducer.size(), pending);
+    write_safetensors(path, tensors, {{"gx", state}, {"record", c.record}});
 }
 
 /// Reads what write_checkpoint wrote.

@@ -340,7 +340,7 @@ private:
             c.pending.push_back({p.index, scales_[p.index % scales_.size()], canonical(p.values)});
         const auto kept = pipeline_.reducer().state();
         c.reducer.assign(kept.begin(), kept.end());
-        c.record = rows_to_json(record_).dump();
+        c.record = rows_text(record_);
         write_checkpoint(o_.output / fmt::format("epoch-{:04d}.safetensors", epochs_done),
                          job_.graph, c);
     }

@@ -17,9 +17,11 @@
 #include <utility>     // exchange
 #include <vector>      // tensors
 
-#include <nlohmann/json.hpp>  // the header
+#include <fmt/format.h>       // the header, written
+#include <nlohmann/json.hpp>  // the header, read
 
-#include <gx/core/error.hpp>  // Error
+#include <gx/core/error.hpp>      // Error
+#include <gx/core/json_text.hpp>  // json_quoted
 
 namespace gx {
 
@@ -113,15 +115,19 @@ inline void write_file(const std::filesystem::path& path, std::string_view text)
 inline void write_safetensors(const std::filesystem::path& path,
                               const std::vector<NamedTensor>& tensors,
                               const std::map<std::string, std::string>& metadata = {}) {
-    auto header = nlohmann::ordered_json::object();
-    if (!metadata.empty()) header["__metadata__"] = metadata;
+    std::string text;
+    for (const auto& [key, value] : metadata)
+        text += (text.empty() ? "" : ",") + json_quoted(key) + ":" + json_quoted(value);
+    if (!metadata.empty()) text = "\"__metadata__\":{" + text + "}";
     std::uint64_t offset = 0;
     for (const auto& t : tensors) {
         const std::uint64_t end = offset + t.values.size_bytes();
-        header[t.name] = {{"dtype", "F32"}, {"shape", t.shape}, {"data_offsets", {offset, end}}};
+        text += fmt::format("{}{}:{{\"dtype\":\"F32\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                            text.empty() ? "" : ",", json_quoted(t.name), fmt::join(t.shape, ","),
+                            offset, end);
         offset = end;
     }
-    std::string text = header.dump();
+    text = "{" + text + "}";
     text.resize((text.size() + 7) / 8 * 8, ' ');  // data stays aligned
     const std::uint64_t length = text.size();
     detail::AtomicFile file(path);
@@ -187,7 +193,8 @@ inline SafetensorsFile read_safetensors(const std::filesystem::path& path) {
             if (entry.at("dtype") != "F32") throw wrong("tensor '" + name + "' is not F32");
             if (begin > end || end > data_bytes || count > data_bytes / sizeof(float) ||
                 end - begin != count * sizeof(float))
-                throw wrong("field 'data_offsets' of tensor '" + name + "' does not fit its shape "
+                throw wrong("field 'data_offsets' of tensor '" + name +
+                            "' does not fit its shape "
                             "or the file");
             t.values.resize(count);
             file.seekg(static_cast<std::streamoff>(sizeof length + length + begin));

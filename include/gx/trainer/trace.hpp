@@ -9,13 +9,12 @@
 #include <string_view>  // names
 #include <tuple>        // order
 #include <utility>      // pair
+#include <vector>       // in order
 
-#include <vector>  // in order
+#include <fmt/format.h>  // numbers
 
-#include <fmt/format.h>       // numbers
-#include <nlohmann/json.hpp>  // names as JSON strings
-
-#include <gx/core/trace.hpp>  // Span
+#include <gx/core/json_text.hpp>  // json_quoted
+#include <gx/core/trace.hpp>      // Span
 
 namespace gx {
 
@@ -49,8 +48,8 @@ namespace gx {
         text += fmt::format(
             "{}{{\"name\":{},\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{}.{:03d},\"dur\":{}.{:03d},"
             "\"args\":{{\"index\":{}}}}}",
-            comma, nlohmann::ordered_json(s.name.view()).dump(), s.rank, thread, begin / 1000,
-            begin % 1000, duration / 1000, duration % 1000, s.index);
+            comma, json_quoted(s.name.view()), s.rank, thread, begin / 1000, begin % 1000,
+            duration / 1000, duration % 1000, s.index);
         comma = ",\n";
     }
     return text + "\n]}\n";

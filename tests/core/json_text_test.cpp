@@ -1,0 +1,28 @@
+#include <gx/core/json_text.hpp>
+
+#include <limits>  // infinity
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>  // reads it back
+#include <rapidcheck/gtest.h>
+
+TEST(JsonText, EscapesWhatJsonCannotHold) {
+    EXPECT_EQ(gx::json_quoted("a\"b\\c\n"), R"("a\"b\\c\u000a")");
+    EXPECT_EQ(gx::json_quoted(""), "\"\"");
+    EXPECT_EQ(gx::json_quoted("\xc3\xa9"), "\"\xc3\xa9\"");  // UTF-8 goes through
+}
+
+TEST(JsonText, HasNoInfinity) {
+    EXPECT_EQ(gx::json_number(std::numeric_limits<double>::infinity()), "null");
+    EXPECT_EQ(gx::json_number(0.1), "0.1");
+}
+
+RC_GTEST_PROP(JsonText, AnotherReaderReadsTheSameText, (std::vector<std::uint8_t> bytes)) {
+    std::string text;
+    for (const std::uint8_t b : bytes) text += static_cast<char>(b & 0x7f);
+    RC_ASSERT(nlohmann::json::parse(gx::json_quoted(text)).get<std::string>() == text);
+}
+
+RC_GTEST_PROP(JsonText, AnotherReaderReadsTheSameNumber, (double x)) {
+    RC_ASSERT(nlohmann::json::parse(gx::json_number(x)).get<double>() == x);
+}
