@@ -32,6 +32,12 @@ TEST(Progress, LineTellsShareRateAndTimeLeft) {
     EXPECT_EQ(p.line(40, 10, ""), "training  10 %  40/400 steps  4 steps/s  1:30 left  ");
     EXPECT_EQ(p.line(400, 10, "x"), "training 100 %  400/400 steps  40 steps/s  0:00 left  x");
 }
+TEST(Progress, AResumedRunIsAsFastAsItsOwnSteps) {
+    Progress p("training", 400, "steps", Progress::Style::lines);
+    p.resume_from(200);  // 100 steps in 10 s, 100 to go
+    EXPECT_EQ(p.line(300, 10, ""), "training  75 %  300/400 steps  10 steps/s  0:10 left  ");
+}
+
 TEST(Progress, BarFillsUp) {
     const Progress p("a", 24, "images", Progress::Style::bar);
     EXPECT_EQ(p.line(0, 0, "w"),

@@ -8,6 +8,7 @@
 #include <gx/reducer/double_buffered.hpp>  // DoubleBuffered
 #include <gx/reducer/multi_ring.hpp>       // MultiRing
 #include <gx/reducer/ring.hpp>             // Ring
+#include <gx/model/cifar_resnet.hpp>  // ResNet20: what is timed
 #include <gx/sim/cluster.hpp>              // Cluster
 #include <gx/sim/machines.hpp>             // ethernet_10g
 #include <trainer/small.hpp>               // images, threads
@@ -92,6 +93,12 @@ TEST(Simulated, TimeIsOfTheTimedBatchAndCostsDollars) {
     EXPECT_GT(b.exposed_communication, 0);
     EXPECT_NEAR(r.exposed_communication_pct, 100 * b.exposed_communication / r.seconds, 1e-9);
     EXPECT_LT(r.scaling_efficiency_pct, 100);
+}
+TEST(Simulated, BytesAreThoseOfTheTimedModel) {
+    auto world = cluster(3, {.timed_as = gx::graph<gx::ResNet20>()});
+    const gx::RunRecord r = Plain({.batch = 4}).train(world, images());
+    const double ring = 4.0 / 3 * 4 * double(gx::parameter_count<gx::ResNet20>());
+    EXPECT_NEAR(double(r.bytes_sent_per_step), ring, 0.02 * ring);  // chunks differ by an element
 }
 TEST(Simulated, DoubleBufferingHidesTheNetwork) {
     using Late = gx::Trainer<Net, gx::DoubleBuffered<gx::MultiRing<2, fp16>>,

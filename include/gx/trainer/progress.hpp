@@ -29,6 +29,9 @@ public:
         : label_(std::move(label)), unit_(std::move(unit)), total_(total), style_(style),
           out_(out) {}
 
+    /// `done` of the total were done before: they don't count in the rate.
+    void resume_from(std::int64_t done) { first_ = done; }
+
     /// `done` of the total, with a few words such as the loss.
     void update(std::int64_t done, std::string_view words) {
         if (style_ == Style::silent) return;
@@ -57,7 +60,7 @@ public:
     [[nodiscard]] std::string line(std::int64_t done, double elapsed,
                                    std::string_view words) const {
         const double share = total_ > 0 ? std::clamp(double(done) / double(total_), 0.0, 1.0) : 1.0;
-        const double rate = elapsed > 0 ? double(done) / elapsed : 0.0;
+        const double rate = elapsed > 0 ? double(done - first_) / elapsed : 0.0;
         const std::int64_t left =
             rate > 0 ? static_cast<std::int64_t>(std::min(double(total_ - done) / rate, 1e9)) : 0;
         std::string bar;
@@ -73,7 +76,7 @@ public:
 
 private:
     std::string label_, unit_;
-    std::int64_t total_;
+    std::int64_t total_, first_ = 0;
     Style style_;
     std::FILE* out_;
     std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now(), drawn_{};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bit>      // bit_cast
+#include <cmath>    // llround
 #include <memory>   // unique_ptr
 #include <optional> // the test set
 #include <string>   // sentences
@@ -145,6 +146,7 @@ private:
         scale_.restore(c.loss_scale);
         first_epoch_ = c.epoch;
         step_ = c.step;
+        progress_.resume_from(step_);
         seconds_ = c.seconds;
         if (rank_.rank() != 0) return;
         rows_from_json(nlohmann::ordered_json::parse(c.record), record_);
@@ -217,6 +219,8 @@ private:
     bool apply(const Reduced& reduced) {
         if (!reduced.report.complete()) stop_at_lost_rank(reduced);
         bytes_sent_ = reduced.report.bytes_sent;
+        if constexpr (requires { device_->stretch(); })  // as many as the timed model would send
+            bytes_sent_ = std::llround(double(bytes_sent_) * device_->stretch());
         const float scale = scales_[reduced.index % scales_.size()];
         const bool finite = all_finite(reduced.values);
         scale_.learn(finite);
