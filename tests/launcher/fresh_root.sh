@@ -5,7 +5,7 @@
 #     tests/launcher/fresh_root.sh /tmp/bare demo --yes
 #
 # Wants root and debootstrap. An existing FOLDER is used again, so that a second call is shorter;
-# MIRROR names another Debian mirror, APT_CONF a file of apt settings to take along.
+# MIRROR names another Debian mirror than this machine's, APT_CONF a file of apt settings to take along.
 set -euo pipefail
 (($# >= 1)) || { sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2; }
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -14,11 +14,16 @@ shift
 (($# > 0)) || set -- test --yes
 ((EUID == 0)) || { echo "fresh_root.sh: debootstrap and chroot need root" >&2; exit 2; }
 
+# Where this machine's own apt gets its packages from.
+mirror=${MIRROR:-$(sed -nE 's/^(deb [^#]*|URIs: *)(https?:[^ ]+).*/\2/p' /etc/apt/sources.list \
+    /etc/apt/sources.list.d/* 2>/dev/null | head -n 1)}
+: "${mirror:?no Debian mirror found in /etc/apt: name one in MIRROR}"
+
 if [[ ! -x $root/usr/bin/apt-get ]]; then
     mkdir -p "$root"
-    debootstrap --variant=minbase bookworm "$root" "${MIRROR:?names a Debian mirror}"
+    debootstrap --variant=minbase bookworm "$root" "$mirror"
     for suite in bookworm bookworm-updates; do
-        echo "deb ${MIRROR:?names a Debian mirror} $suite main"
+        echo "deb $mirror $suite main"
     done >"$root/etc/apt/sources.list"
 fi
 [[ -z ${APT_CONF:-} ]] || cp "$APT_CONF" "$root/etc/apt/apt.conf.d/99fresh-root"
