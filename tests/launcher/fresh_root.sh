@@ -5,7 +5,7 @@
 #     tests/launcher/fresh_root.sh /tmp/bare demo --yes
 #
 # Wants root and debootstrap. An existing FOLDER is used again, so that a second call is shorter;
-# MIRROR names another Debian mirror than this machine's, APT_CONF a file of apt settings to take along.
+# MIRROR names another Debian mirror than this machine's, APT_CONF a file of apt settings.
 set -euo pipefail
 (($# >= 1)) || { sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2; }
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -16,7 +16,7 @@ shift
 
 # Where this machine's own apt gets its packages from.
 mirror=${MIRROR:-$(sed -nE 's/^(deb [^#]*|URIs: *)(https?:[^ ]+).*/\2/p' /etc/apt/sources.list \
-    /etc/apt/sources.list.d/* 2>/dev/null | head -n 1)}
+    /etc/apt/sources.list.d/* 2>/dev/null | head -n 1 || true)}
 : "${mirror:?no Debian mirror found in /etc/apt: name one in MIRROR}"
 
 if [[ ! -x $root/usr/bin/apt-get ]]; then
