@@ -18,6 +18,10 @@ struct Placement {
     constexpr bool operator==(const Placement&) const = default;
 };
 
+/// Channels from here up carry control messages; reducers use the channels from 0. A simulated
+/// network charges control messages at their own size, whatever model is timed.
+inline constexpr int control_channel = 1000;
+
 /// A message that was posted and not yet waited for.
 struct Request {
     std::uint32_t id = 0;

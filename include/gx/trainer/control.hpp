@@ -7,13 +7,9 @@
 #include <vector>     // what the others sent
 
 #include <gx/core/error.hpp>      // Delivery
-#include <gx/core/transport.hpp>  // Transport
+#include <gx/core/transport.hpp>  // Transport, control_channel
 
 namespace gx {
-
-/// The channel of control messages; reducers use the channels from 0. A simulated network charges
-/// control messages at their own size, whatever model is timed.
-inline constexpr int control_channel = 1000;
 
 namespace detail {
 

@@ -16,8 +16,7 @@
 
 namespace gx::sim {
 
-/// Channels from here up carry control messages: their bytes are never stretched.
-inline constexpr int control_channel = 1000;
+using gx::control_channel;  // from here up, bytes are never stretched
 
 /// Messages cost as many bytes on the wire as the timed model would send: bytes * timed / real,
 /// rounded to nearest. Equal numbers leave them as they are.
