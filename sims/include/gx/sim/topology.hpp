@@ -1,4 +1,4 @@
-// GpuSpec, MachineSpec, ClusterSpec: what a cluster is made of; Topology: its links and routes.
+// MachineSpec, ClusterSpec: what a cluster is made of; Topology: its links and routes.
 #pragma once
 
 #include <vector>  // links
@@ -7,30 +7,10 @@
 #include <gx/core/label.hpp>      // Label
 #include <gx/core/transport.hpp>  // Placement
 #include <gx/core/units.hpp>      // units
+#include <gx/sim/gpu.hpp>         // GpuSpec
 #include <gx/sim/network.hpp>     // Network, Path
 
 namespace gx::sim {
-
-/// What numbers are computed in; sums and parameters are fp32 in both.
-enum class Precision : unsigned char {
-    fp32,
-    mixed  ///< activations and products in fp16, on tensor cores where the GPU has them
-};
-
-/// The share of its peak that a kind of kernel reaches on a GPU.
-struct Efficiency {
-    double convolution = 1, linear = 1, memory = 1;
-};
-
-struct GpuSpec {
-    Label name{};
-    FlopsPerSecond fp32{};         ///< peak
-    FlopsPerSecond tensor_fp16{};  ///< peak of the tensor cores; the fp16 peak where there are none
-    Bytes memory{};
-    BytesPerSecond memory_bandwidth{};
-    Nanoseconds launch{};          ///< from one kernel to the next
-    Efficiency efficiency_fp32{}, efficiency_mixed{};
-};
 
 /// Rates are usable ones, per direction; all links are full duplex.
 struct MachineSpec {
