@@ -2,7 +2,11 @@
 #pragma once
 
 #include <concepts>  // same_as
+#include <cstddef>   // byte
 #include <cstdint>   // uint64_t
+#include <span>      // memory
+
+#include <gx/core/label.hpp>  // Label
 
 namespace gx {
 
@@ -26,6 +30,36 @@ concept Stream = requires(S& s, Task t, Event e) {
     { s.enqueue(t) } -> std::same_as<Event>;
     { s.wait(e) } -> std::same_as<void>;
 };
+
+/// What a piece of code does, for those who check or draw it: 'all-reduce bucket 3 of step 7'.
+struct Operation {
+    Label what{};
+    std::int64_t step = -1;    ///< -1: of no step
+    std::int64_t bucket = -1;  ///< -1: of the whole gradient
+};
+
+/// What an operation does to a stretch of memory.
+enum class Access : unsigned char {
+    begin,  ///< from here on it is a buffer of the operation's name, untouched so far
+    read,
+    write,
+    end  ///< it is no buffer any more
+};
+
+/// A stream that is told who touches what and when, because it looks for missing waits or draws
+/// what it does. `note` may throw gx::Error on begin, read and write, and not on end.
+template <class S>
+concept Watchful = requires(S& s, std::span<const std::byte> memory, const Operation& operation) {
+    { s.note(Access::read, memory, operation) } -> std::same_as<void>;
+};
+
+/// Tells `stream` that the code which runs now touches `values`; nothing where it does not listen.
+template <class S>
+constexpr void note([[maybe_unused]] S& stream, [[maybe_unused]] Access access,
+                    [[maybe_unused]] std::span<const float> values,
+                    [[maybe_unused]] const Operation& operation) {
+    if constexpr (Watchful<S>) stream.note(access, std::as_bytes(values), operation);
+}
 
 namespace archetype {
 struct Stream {

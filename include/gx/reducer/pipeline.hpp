@@ -82,11 +82,8 @@ public:
     Pipeline(const Pipeline&) = delete;
     Pipeline& operator=(const Pipeline&) = delete;
     ~Pipeline() {
-        bool in_flight = false;
-        for (std::uint64_t g = collected_; g < begun_; ++g) in_flight |= slot(g).event.sequence > 0;
-        if (!in_flight) return;
-        if (std::uncaught_exceptions() > exceptions_) cancel_(stream_);
-        for (std::uint64_t g = collected_; g < begun_; ++g) wait_(stream_, slot(g).event);
+        finish();
+        for (Slot& s : slots_) note(Access::end, s.values.span(), {});
     }
 
     [[nodiscard]] std::int64_t elements() const { return elements_; }
@@ -106,6 +103,7 @@ public:
         s.report = {};
         s.failed_bucket = -1;
         s.event = {};
+        note(Access::write, s.values.span(), {"gradient", static_cast<std::int64_t>(step)});
         return s.values.span();
     }
 
@@ -144,6 +142,8 @@ public:
         pending_.clear();
         for (std::uint64_t g = collected_; g < begun_; ++g) {
             settle(slot(g));
+            note(Access::read, slot(g).values.span(),
+                 {"keep gradient", static_cast<std::int64_t>(g)});
             pending_.push_back({g, slot(g).values.span(), slot(g).report.complete()});
         }
         return pending_;
@@ -192,6 +192,14 @@ private:
     }
     [[nodiscard]] Slot& slot(std::uint64_t gradient) { return slots_[gradient % slots_.size()]; }
 
+    void finish() {  // what is in flight
+        bool in_flight = false;
+        for (std::uint64_t g = collected_; g < begun_; ++g) in_flight |= slot(g).event.sequence > 0;
+        if (!in_flight) return;
+        if (std::uncaught_exceptions() > exceptions_) cancel_(stream_);
+        for (std::uint64_t g = collected_; g < begun_; ++g) wait_(stream_, slot(g).event);
+    }
+
     template <class S, class T>
     void bind(S& stream, T& link) {  // once: tasks in flight read link_
         if (stream_ != nullptr) {
@@ -205,6 +213,18 @@ private:
         cancel_ = []([[maybe_unused]] void* s) {
             if constexpr (requires(S & it) { it.cancel(); }) static_cast<S*>(s)->cancel();
         };
+        if constexpr (Watchful<S>) {
+            note_ = [](void* s, Access a, std::span<const float> values, const Operation& o) {
+                gx::note(*static_cast<S*>(s), a, values, o);
+            };
+            for (std::size_t i = 0; i < slots_.size(); ++i)
+                note(Access::begin, slots_[i].values.span(), {Label("gradient slot ") + int(i)});
+            note(Access::write, slot(begun_ - 1).values.span(),
+                 {"gradient", static_cast<std::int64_t>(begun_ - 1)});
+        }
+    }
+    void note(Access access, std::span<const float> values, const Operation& operation) {
+        if (note_) note_(stream_, access, values, operation);
     }
 
     template <class T>
@@ -219,10 +239,12 @@ private:
             return;
         }
         const auto [begin, end] = p.bucket(b);
-        const ReduceReport done =
-            p.reducer_.all_reduce(*static_cast<T*>(p.link_),
-                                  s.values.span().subspan(static_cast<std::size_t>(begin),
-                                                          static_cast<std::size_t>(end - begin)));
+        const auto values = s.values.span().subspan(static_cast<std::size_t>(begin),
+                                                    static_cast<std::size_t>(end - begin));
+        const Operation operation{"all-reduce", static_cast<std::int64_t>(work / buckets), b};
+        p.note(Access::write, values, operation);
+        const ReduceReport done = p.reducer_.all_reduce(*static_cast<T*>(p.link_), values);
+        p.note(Access::write, values, operation);  // until here
         s.report.bytes_sent += done.bytes_sent;
         s.report.steps += done.steps;
         if (done.complete()) return;
@@ -238,6 +260,7 @@ private:
         const std::uint64_t g = collected_++;
         Slot& s = slot(g);
         settle(s);
+        note(Access::read, s.values.span(), {"collect gradient", static_cast<std::int64_t>(g)});
         return {g, s.values.span(), s.report, buckets_, s.failed_bucket};
     }
 
@@ -256,6 +279,7 @@ private:
     void* link_ = nullptr;
     void (*wait_)(void*, Event) = nullptr;
     void (*cancel_)(void*) = nullptr;
+    void (*note_)(void*, Access, std::span<const float>, const Operation&) = nullptr;
 };
 
 }  // namespace gx
