@@ -18,6 +18,7 @@
 #include <gx/sim/cluster.hpp>              // Cluster
 #include <gx/sim/device.hpp>               // the time
 #include <gx/sim/machines.hpp>             // ethernet_10g
+#include <gx/trainer/json.hpp>             // to_json
 #include <gx/trainer/report.hpp>           // write_report
 #include <gx/trainer/table.hpp>            // comparison_table
 #include <gx/trainer/trace.hpp>            // chrome_trace

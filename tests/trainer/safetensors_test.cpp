@@ -92,6 +92,9 @@ TEST(Safetensors, SayWhatIsWrong) {
     EXPECT_TRUE(
         holds(told(file_of(entry("[4611686018427387904]", "[0,0]"), four)), "does not fit"));
     EXPECT_TRUE(holds(told(file_of(entry("[-1,-1]", "[0,4]"), four)), "does not fit"));
+    const std::string twice = entry("[1]", "[0,4]").substr(1, entry("[1]", "[0,4]").size() - 2);
+    EXPECT_TRUE(holds(told(file_of("{" + twice + "," + twice + "}", four)), "'t' stands in its"));
+    EXPECT_TRUE(holds(told(file_of(entry("[1]", "[0,4.5]"), four)), "'t' lacks"));
     EXPECT_TRUE(holds(told(file_of("{}", four)), "goes on behind its last tensor"));
     EXPECT_TRUE(holds(error_of([&] { (void)gx::read_safetensors(folder / "absent"); }),
                       "absent' cannot be opened: No such file"));

@@ -6,15 +6,14 @@
 #include <string>      // names
 #include <vector>      // flat vectors
 
-#include <fmt/format.h>       // names
-#include <nlohmann/json.hpp>  // metadata
+#include <fmt/format.h>  // names
 
 #include <gx/core/error.hpp>           // Error
 #include <gx/core/json_text.hpp>       // json_quoted
+#include <gx/core/json_value.hpp>      // metadata
 #include <gx/model/graph.hpp>          // Graph
-#include <gx/trainer/json.hpp>         // rows_from_json
 #include <gx/trainer/loss_scale.hpp>   // LossScaleState
-#include <gx/trainer/record.hpp>       // RunRecord
+#include <gx/trainer/rows.hpp>         // read_rows
 #include <gx/trainer/safetensors.hpp>  // write_safetensors
 
 namespace gx {
@@ -135,14 +134,15 @@ inline void write_checkpoint(const std::filesystem::path& path, const Graph& gra
             "no field 'gx' in its metadata. It holds weights only and can't be resumed from; "
             "give a file that gx wrote after an epoch.");
     try {
-        const auto state = nlohmann::ordered_json::parse(text->second);
-        Checkpoint c{.model = state.at("model"),
-                     .composition = state.at("composition"),
-                     .seed = state.at("seed"),
-                     .epoch = state.at("epoch"),
-                     .step = state.at("step"),
-                     .seconds = state.at("seconds"),
-                     .loss_scale = {state.at("loss_scale"), state.at("good_steps")}};
+        const JsonValue state = read_json(text->second);
+        Checkpoint c{.model = state.at("model").string(),
+                     .composition = state.at("composition").string(),
+                     .seed = state.at("seed").integer<std::uint64_t>(),
+                     .epoch = state.at("epoch").integer<int>(),
+                     .step = state.at("step").integer(),
+                     .seconds = state.at("seconds").number(),
+                     .loss_scale = {float(state.at("loss_scale").number()),
+                                    state.at("good_steps").integer()}};
         if (c.model != graph.name.view())
             in.wrong("it is of model '" + c.model + "', and this run trains '" +
                      std::string(graph.name.view()) + "'. Resume with the model that wrote it.");
@@ -151,22 +151,21 @@ inline void write_checkpoint(const std::filesystem::path& path, const Graph& gra
         for (const Statistic& s : graph.statistics)
             in.copy(std::string(s.name.view()),
                     std::span(c.statistics).subspan(std::size_t(s.offset), std::size_t(s.count)));
-        for (std::size_t i = 0; i < state.at("optimizer_vectors").get<std::size_t>(); ++i)
+        for (std::size_t i = 0; i < state.at("optimizer_vectors").integer<std::size_t>(); ++i)
             c.optimizer.push_back(in.parameters(graph, fmt::format("optimizer.{}.", i)));
-        for (const auto& p : state.at("pending"))
+        for (const JsonValue& p : state.at("pending").array())
             c.pending.push_back(
-                {p.at("gradient"), p.at("loss_scale"),
+                {p.at("gradient").integer<std::uint64_t>(), float(p.at("loss_scale").number()),
                  in.parameters(graph, fmt::format("pending.{}.", c.pending.size()))});
-        if (state.at("reducer_elements") != 0) c.reducer = in.all_of("reducer.state");
+        if (state.at("reducer_elements").integer() != 0) c.reducer = in.all_of("reducer.state");
         const auto record = file.metadata.find("record");
         if (record == file.metadata.end())
             in.wrong("no field 'record' in its metadata. Take a checkpoint of this version of gx.");
         c.record = record->second;
         RunRecord rows;
-        rows_from_json(nlohmann::ordered_json::parse(c.record),
-                       rows);  // throws here, not on a rank
+        read_rows(c.record, rows);  // throws here, not on a rank
         return c;
-    } catch (const nlohmann::ordered_json::exception& e) {
+    } catch (const JsonError& e) {
         in.wrong(std::string("its metadata fields 'gx' and 'record' lack something: ") + e.what() +
                  ". Take a checkpoint of this version of gx.");
     }

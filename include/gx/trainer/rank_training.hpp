@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>  // sentences
 
-#include <gx/core/error.hpp>               // Error, Delivery
+#include <gx/core/error.hpp>               // Error, LostRank, Delivery
 #include <gx/core/units.hpp>               // Nanoseconds
 #include <gx/core/world.hpp>               // RankContext
 #include <gx/loader/dataset.hpp>           // Split
@@ -23,9 +23,9 @@
 #include <gx/scheduler/concept.hpp>        // Plan
 #include <gx/trainer/checkpoint.hpp>       // Checkpoint
 #include <gx/trainer/control.hpp>          // sum_over_ranks, agree
-#include <gx/trainer/json.hpp>             // rows in checkpoints
 #include <gx/trainer/progress.hpp>         // Progress
 #include <gx/trainer/record.hpp>           // RunRecord
+#include <gx/trainer/rows.hpp>             // rows in checkpoints
 
 namespace gx::detail::trainer {
 
@@ -149,7 +149,7 @@ private:
         progress_.resume_from(step_);
         seconds_ = c.seconds;
         if (rank_.rank() != 0) return;
-        rows_from_json(nlohmann::ordered_json::parse(c.record), record_);
+        read_rows(c.record, record_);
         breakdown_ = record_.breakdown;
         skipped_ = record_.skipped_steps;
     }
@@ -237,18 +237,12 @@ private:
     void settle() {
         for (const PendingGradient& p : pipeline_.pending())
             if (!p.complete)
-                throw Error(fmt::format("rank {}, step {}: the gradient of step {} could not be "
-                                        "reduced. A rank is lost; start again from the last "
-                                        "checkpoint.", rank_.rank(), step_, p.index));
+                throw LostRank({rank_.rank(), std::int64_t(p.index), p.failed_bucket,
+                                pipeline_.buckets(), "all-reduce"}, p.delivery);
     }
     [[noreturn]] void stop_at_lost_rank(const Reduced& reduced) const {
-        const Delivery& d = reduced.report.delivery;
-        const char* why = d.outcome == Delivery::Outcome::timed_out ? "did not answer in time"
-                                                                    : "stopped first";
-        throw Error(fmt::format(
-            "rank {}, step {}, bucket {} of {}, operation all-reduce: rank {} {}. "
-            "Look at that rank's own error, then go on from the last checkpoint.",
-            rank_.rank(), reduced.index, reduced.failed_bucket, reduced.buckets, d.peer, why));
+        throw LostRank({rank_.rank(), std::int64_t(reduced.index), reduced.failed_bucket,
+                        reduced.buckets, "all-reduce"}, reduced.report.delivery);
     }
     [[noreturn]] void stop_at_bad_loss() const {
         throw Error(
@@ -260,10 +254,7 @@ private:
     }
     void expect(Delivery d, const char* operation) const {
         if (d.complete()) return;
-        throw Error(
-            fmt::format("rank {}, step {}, operation {}: no answer from rank {}. Look at that "
-                        "rank's own error, then go on from the last checkpoint.",
-                        rank_.rank(), step_, operation, d.peer));
+        throw LostRank({.rank = rank_.rank(), .step = step_, .operation = operation}, d);
     }
 
     // ---- The end of an epoch -------------------------------------------------------------

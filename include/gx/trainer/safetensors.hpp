@@ -17,11 +17,11 @@
 #include <utility>     // exchange
 #include <vector>      // tensors
 
-#include <fmt/format.h>       // the header, written
-#include <nlohmann/json.hpp>  // the header, read
+#include <fmt/format.h>  // the header, written
 
-#include <gx/core/error.hpp>      // Error
-#include <gx/core/json_text.hpp>  // json_quoted
+#include <gx/core/error.hpp>       // Error
+#include <gx/core/json_text.hpp>   // json_quoted
+#include <gx/core/json_value.hpp>  // the header, read
 
 namespace gx {
 
@@ -173,24 +173,34 @@ inline SafetensorsFile read_safetensors(const std::filesystem::path& path) {
         throw wrong("the header is longer than the file");
     std::string text(length, ' ');
     file.read(text.data(), static_cast<std::streamsize>(length));
-    const auto header = nlohmann::ordered_json::parse(text, nullptr, false);
-    if (!header.is_object()) throw wrong("the header is not a JSON object");
+    JsonValue header;
+    try {
+        header = read_json(text);
+    } catch (const JsonError&) {
+        throw wrong("the header is not a JSON object");
+    }
+    if (header.kind != JsonValue::Kind::object) throw wrong("the header is not a JSON object");
 
     const std::uint64_t data_bytes = size - sizeof length - length;
     std::uint64_t last_byte = 0;
     SafetensorsFile out;
-    for (const auto& [name, entry] : header.items()) {
+    for (const JsonValue& entry : header.items) {
+        const std::string& name = entry.name;
         if (name == "__metadata__") {
-            for (const auto& [key, value] : entry.items())
-                if (value.is_string()) out.metadata[key] = value.get<std::string>();
+            for (const JsonValue& field : entry.items)
+                if (field.kind == JsonValue::Kind::string) out.metadata[field.name] = field.text;
             continue;
         }
         try {
-            const auto begin = entry.at("data_offsets").at(0).get<std::uint64_t>();
-            const auto end = entry.at("data_offsets").at(1).get<std::uint64_t>();
-            SafetensorsFile::Tensor t{entry.at("shape").get<std::vector<std::int64_t>>(), {}};
+            const auto& offsets = entry.at("data_offsets").array();
+            if (offsets.size() != 2) throw JsonError("begin and end");
+            const auto begin = offsets[0].integer<std::uint64_t>();
+            const auto end = offsets[1].integer<std::uint64_t>();
+            SafetensorsFile::Tensor t;
+            for (const JsonValue& n : entry.at("shape").array()) t.shape.push_back(n.integer());
             const std::uint64_t count = detail::element_count(t.shape, data_bytes / sizeof(float));
-            if (entry.at("dtype") != "F32") throw wrong("tensor '" + name + "' is not F32");
+            if (entry.at("dtype").string() != "F32")
+                throw wrong("tensor '" + name + "' is not F32");
             if (begin > end || end > data_bytes || count > data_bytes / sizeof(float) ||
                 end - begin != count * sizeof(float))
                 throw wrong("field 'data_offsets' of tensor '" + name +
@@ -202,8 +212,9 @@ inline SafetensorsFile read_safetensors(const std::filesystem::path& path) {
                       static_cast<std::streamsize>(end - begin));
             if (!file) throw wrong("tensor '" + name + "' can't be read");
             last_byte = std::max(last_byte, end);
-            out.tensors.emplace(name, std::move(t));
-        } catch (const nlohmann::ordered_json::exception&) {
+            if (!out.tensors.emplace(name, std::move(t)).second)
+                throw wrong("tensor '" + name + "' stands in its header twice");
+        } catch (const JsonError&) {
             throw wrong("tensor '" + name + "' lacks dtype, shape or data_offsets");
         }
     }

@@ -1,0 +1,45 @@
+#include <gx/trainer/rows.hpp>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>  // another reader
+
+#include <trainer/runs.hpp>   // run
+#include <trainer/small.hpp>  // error_of
+
+namespace {
+
+using namespace testing_support;
+
+TEST(Rows, ComeBackBitForBit) {
+    gx::RunRecord a = run();
+    a.steps[0].loss = 0.1 + 0.2;  // no short decimal
+    a.epochs[1].seconds = 1.0 / 3;
+    gx::RunRecord b;
+    b.steps.resize(5);  // what was there goes away
+    gx::read_rows(gx::rows_text(a), b);
+    EXPECT_EQ(gx::rows_text(b), gx::rows_text(a));
+    ASSERT_EQ(b.steps.size(), 2u);
+    EXPECT_EQ(b.steps[0].loss, a.steps[0].loss);
+    EXPECT_TRUE(b.steps[1].skipped);
+    EXPECT_EQ(b.epochs[1].seconds, a.epochs[1].seconds);
+    EXPECT_EQ(b.breakdown.exposed_communication, 0.25);
+    EXPECT_EQ(b.skipped_steps, 1);
+}
+TEST(Rows, AreJsonToOthers) {
+    const auto j = nlohmann::json::parse(gx::rows_text(run()));
+    EXPECT_EQ(j.at("breakdown").at("compute_seconds"), 0.5);
+    EXPECT_EQ(j.at("epochs").at(0).at("test_loss_nats"), 2.25);
+    EXPECT_EQ(j.at("steps").at(1).at("skipped"), true);
+}
+TEST(Rows, AFieldThatIsMissingIsToldAndNothingIsTaken) {
+    const std::string text = gx::rows_text(run());
+    const std::string short_text = text.substr(0, text.find(",\"steps\"")) + "}";
+    gx::RunRecord r = run();
+    r.skipped_steps = 77;
+    EXPECT_EQ(error_of([&] { gx::read_rows(short_text, r); }), "field 'steps' is missing");
+    EXPECT_TRUE(holds(error_of([&] { gx::read_rows("[", r); }), "not JSON at byte 1"));
+    EXPECT_EQ(r.skipped_steps, 77);
+    EXPECT_EQ(r.steps.size(), run().steps.size());
+}
+
+}  // namespace
