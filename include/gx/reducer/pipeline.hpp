@@ -32,6 +32,8 @@ struct PendingGradient {
     std::uint64_t index = 0;
     std::span<float> values{};
     bool complete = true;
+    Delivery delivery{};     ///< who is missing, where it is not complete
+    int failed_bucket = -1;  ///< as in Reduced
 };
 
 struct PipelineOptions {
@@ -144,7 +146,9 @@ public:
             settle(slot(g));
             note(Access::read, slot(g).values.span(),
                  {"keep gradient", static_cast<std::int64_t>(g)});
-            pending_.push_back({g, slot(g).values.span(), slot(g).report.complete()});
+            const Slot& s = slot(g);
+            pending_.push_back({g, slot(g).values.span(), s.report.complete(), s.report.delivery,
+                                s.failed_bucket});
         }
         return pending_;
     }
@@ -243,6 +247,8 @@ private:
                                                     static_cast<std::size_t>(end - begin));
         const Operation operation{"all-reduce", static_cast<std::int64_t>(work / buckets), b};
         p.note(Access::write, values, operation);
+        if constexpr (requires(T & link) { link.working_on(operation); })
+            static_cast<T*>(p.link_)->working_on(operation);
         const ReduceReport done = p.reducer_.all_reduce(*static_cast<T*>(p.link_), values);
         p.note(Access::write, values, operation);  // until here
         s.report.bytes_sent += done.bytes_sent;
