@@ -16,6 +16,7 @@
 #include <gx/sim/memory.hpp>         // expect_fits
 #include <gx/sim/network.hpp>        // Network
 #include <gx/sim/post_office.hpp>    // PostOffice, Stretch
+#include <gx/sim/race_watch.hpp>     // RaceWatch
 #include <gx/sim/rank.hpp>           // Endpoint, Stream
 #include <gx/sim/topology.hpp>       // ClusterSpec, Topology
 #include <gx/sim/trace.hpp>          // Busy, TraceSink
@@ -31,6 +32,7 @@ struct ClusterOptions {
     Precision compute = Precision::fp32;
     double compute_jitter = 0;  ///< each pass takes (1 +- up to this share) of its time, uniformly
     TraceSink* trace = nullptr;
+    bool detect_races = false;  ///< a missing wait is an error, whatever this run's order
 };
 
 template <class Inner>
@@ -93,8 +95,12 @@ private:
             : engine(o.seed),
               network(engine),
               topology(spec, network),
-              office(engine, network, topology, o.deadline, o.trace) {}
+              office(engine, network, topology, o.deadline, o.trace) {
+            if (o.detect_races) races = std::make_unique<RaceWatch>(engine, spec.ranks());
+            office.watch(races.get());
+        }
         std::vector<std::unique_ptr<Rank>> ranks{};
+        std::unique_ptr<RaceWatch> races{};  // outlives the fibers
         Engine engine;
         Network network;
         Topology topology;
@@ -123,7 +129,9 @@ public:
           cluster_(cluster),
           run_(run),
           transport_(rank, cluster.placement(), run.engine, run.office, busy_, main_),
-          stream_(rank, run.engine, busy_, cluster.options_.trace) {}
+          stream_(rank, run.engine, busy_, cluster.options_.trace) {
+        stream_.watch(run.races.get());
+    }
     Rank(const Rank&) = delete;
     Rank& operator=(const Rank&) = delete;
 

@@ -74,6 +74,7 @@ public:
           jitter_(Rng(rank.options().seed, "compute jitter").at(
               static_cast<std::uint64_t>(rank.rank()))) {
         rank.expect_fits(timed_graph_, timed_batch_);
+        note(Access::begin, inner_.parameters(), {"parameters"});
         const std::size_t real = inner_.parameters().size();
         if (!rank.options().timed_as) {
             ready_ = ready_points(graph, inner_.slices());
@@ -84,7 +85,12 @@ public:
             rank.stretch({timed_graph_.parameter_elements(), static_cast<std::int64_t>(real)});
     }
 
+    Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
+    ~Device() { note(Access::end, inner_.parameters(), {}); }
+
     ForwardReport forward(const Batch& batch, Mode mode) {
+        note(Access::read, inner_.parameters(), {"forward"});
         const ForwardReport report = inner_.forward(batch, mode);
         count_ = timed_count(batch.count);
         begin_pass();
@@ -93,17 +99,22 @@ public:
         return report;
     }
     void backward(float scale, std::span<float> gradients, GradientsReady ready) {
+        note(Access::read, inner_.parameters(), {"backward"});
         inner_.backward(scale, gradients, [](std::size_t) {});
         begin_pass();
         std::size_t watermark = gradients.size();
         for (std::size_t i = times_.ops().size(); i-- > 0;) {
             spend(i, times_.ops()[i].backward(count_));
             if (ready_[i] >= watermark) continue;
+            if (rank_.options().detect_races)
+                note(Access::write, gradients.subspan(ready_[i], watermark - ready_[i]),
+                     {Label("backward ") + timed_graph_.ops[i].name.view().substr(0, 54)});
             watermark = ready_[i];
             ready(watermark);
         }
     }
     void update(FunctionRef<void(std::span<float>)> change) {
+        note(Access::write, inner_.parameters(), {"update"});
         inner_.update(change);
         rank_.charge(times_.update(), "update", Activity::compute);
     }
@@ -138,6 +149,9 @@ public:
     }
 
 private:
+    void note(Access access, std::span<const float> values, const Operation& operation) {
+        gx::note(rank_.stream(), access, values, operation);
+    }
     [[nodiscard]] const GpuSpec& gpu() const { return rank_.spec().machine.gpu; }
     void begin_pass() {
         const double share = rank_.options().compute_jitter;

@@ -11,6 +11,7 @@
 #include <gx/core/transport.hpp>  // Request, Arrival
 #include <gx/sim/engine.hpp>      // Engine, Strand
 #include <gx/sim/network.hpp>     // Network, Flow
+#include <gx/sim/race_watch.hpp>  // RaceWatch
 #include <gx/sim/topology.hpp>    // Topology
 #include <gx/sim/trace.hpp>       // TraceSink
 
@@ -51,6 +52,7 @@ public:
     PostOffice& operator=(const PostOffice&) = delete;
 
     void stretch(Stretch stretch) { stretch_ = stretch; }
+    void watch(RaceWatch* races) { races_ = races; }
 
     Request send(int from, int to, int channel, std::span<const std::byte> message);
     Request receive(int to, int from, int channel, std::span<std::byte> message);
@@ -107,6 +109,7 @@ private:
     const Topology& topology_;
     Nanoseconds deadline_;
     TraceSink* trace_;
+    RaceWatch* races_ = nullptr;
     Stretch stretch_{};
     std::vector<Post> posts_{};
     std::vector<int> free_{};
@@ -118,6 +121,7 @@ private:
 inline Request PostOffice::send(int from, int to, int channel, std::span<const std::byte> message) {
     const int slot = open(from, to, channel, message.size(), true);
     post(slot).out = message.data();
+    if (races_) races_->sends(from, slot, to, message);
     transmit(slot);
     match(slot);
     return ticket(slot);
@@ -126,6 +130,7 @@ inline Request PostOffice::send(int from, int to, int channel, std::span<const s
 inline Request PostOffice::receive(int to, int from, int channel, std::span<std::byte> message) {
     const int slot = open(from, to, channel, message.size(), false);
     post(slot).in = message.data();
+    if (races_) races_->receives(to, slot, from, message);
     match(slot);
     return ticket(slot);
 }
@@ -139,6 +144,7 @@ inline Arrival PostOffice::wait_any(int rank, std::span<const Request> requests)
         i = first_done(requests);
     }
     if (i < requests.size()) {
+        if (races_) races_->waited_for(rank, slot_of(requests[i]));
         release(slot_of(requests[i]));
         return {i, {}};
     }
@@ -293,6 +299,7 @@ inline void PostOffice::complete(int send) {
         if (r.withdrawn) release(receive);
         return;
     }
+    if (races_) races_->taken(send, receive, {s.out, s.bytes});
     if (s.bytes > 0) std::memcpy(r.in, s.out, s.bytes);
     finish(s);
     finish(r);
@@ -307,6 +314,7 @@ inline void PostOffice::finish(Post& p) {
 inline void PostOffice::withdraw(int slot) {
     Post& p = post(slot);
     p.withdrawn = true;
+    if (races_) races_->withdrawn(slot);
     p.out = nullptr;
     p.in = nullptr;
     ++p.generation;

@@ -10,6 +10,7 @@
 #include <gx/core/transport.hpp>    // Placement, Request, Arrival
 #include <gx/sim/engine.hpp>        // Engine
 #include <gx/sim/post_office.hpp>   // PostOffice
+#include <gx/sim/race_watch.hpp>    // RaceWatch
 #include <gx/sim/trace.hpp>         // Busy, TraceSink
 
 namespace gx::sim {
@@ -66,6 +67,10 @@ public:
                                      [this] { work(); });
         else
             engine_.wake(*strand_);
+        if (races_) {
+            if (actor_ < 0) actor_ = races_->add_stream(rank_, *strand_);
+            races_->queued(rank_, actor_);
+        }
         return {++queued_};
     }
     void wait(Event event) {
@@ -76,8 +81,14 @@ public:
         while (done_ < event.sequence) (void)engine_.block(Engine::no_deadline, false);
         waiter_ = nullptr;
         busy_.exposed_communication += engine_.now() - begin;
+        if (races_ && actor_ >= 0) races_->waited(rank_, actor_, event);
         if (error_) std::rethrow_exception(error_);
     }
+    /// What the code that runs now touches: checked where the cluster detects races.
+    void note(Access access, std::span<const std::byte> memory, const Operation& operation) {
+        if (races_) races_->note(rank_, access, memory, operation);
+    }
+    void watch(RaceWatch* races) { races_ = races; }
     /// Finishes what is queued and ends the fiber.
     void close() {
         closed_ = true;
@@ -93,7 +104,9 @@ private:
             while (!tasks_.empty()) {
                 const Task task = tasks_.front();
                 tasks_.pop_front();
+                if (races_) races_->begun(actor_);
                 if (!error_) perform(task);
+                if (races_) races_->ended(actor_);
                 ++done_;
                 if (waiter_) engine_.wake(*waiter_);
             }
@@ -121,6 +134,8 @@ private:
     Engine& engine_;
     Busy& busy_;
     TraceSink* trace_;
+    RaceWatch* races_ = nullptr;
+    int actor_ = -1;  ///< among those of races_
     std::deque<Task> tasks_{};
     std::uint64_t queued_ = 0, done_ = 0;
     Strand* strand_ = nullptr;

@@ -1,0 +1,108 @@
+// RaceWatch: tells the race detector which fiber of which rank does what, and checks payloads.
+#pragma once
+
+#include <cstring>    // memcpy
+#include <exception>  // make_exception_ptr
+#include <span>       // memory
+#include <string>     // sentences
+#include <utility>    // pair
+#include <vector>     // strands, digests
+
+#include <gx/core/error.hpp>   // Error
+#include <gx/core/stream.hpp>  // Access, Operation
+#include <gx/sim/engine.hpp>   // Engine, Strand
+#include <gx/sim/race.hpp>     // RaceDetector
+
+namespace gx::sim {
+
+/// The races of a simulated world: streams and the post office tell it what they do. A rank's first
+/// fiber is its compute stream.
+///
+/// Besides what RaceDetector finds, a message whose bytes are not the same when it is taken as when
+/// it was sent is an error of the sending rank, even if nobody notes the access that changed them.
+///
+/// Cost: as RaceDetector, and two passes over the bytes of each message.
+class RaceWatch {
+public:
+    using Memory = RaceDetector::Memory;
+
+    RaceWatch(Engine& engine, int ranks)
+        : engine_(engine), detector_(ranks), strands_(static_cast<std::size_t>(ranks)) {}
+
+    /// `strand` is a stream from here on; made by the fiber that runs now.
+    int add_stream(int rank, const Strand& strand) {
+        const int actor = detector_.add_stream(current(rank), "communication stream");
+        strands_[static_cast<std::size_t>(rank)].emplace_back(&strand, actor);
+        return actor;
+    }
+    void queued(int rank, int stream) { detector_.queued(stream, current(rank)); }
+    void begun(int stream) { detector_.begun(stream); }
+    void ended(int stream) { detector_.ended(stream); }
+    void waited(int rank, int stream, Event event) {
+        detector_.waited(stream, event.sequence, current(rank));
+    }
+    /// Accesses outside of fibers, before or after the run, are nobody's.
+    void note(int rank, Access access, Memory memory, const Operation& operation) {
+        if (engine_.current()) detector_.note(current(rank), access, memory, operation);
+    }
+
+    void sends(int rank, int slot, int to, Memory memory) {
+        detector_.posted(current(rank), id(slot), Access::read, memory,
+                         {Label("send to rank ") + to});
+        if (id(slot) >= sent_.size()) sent_.resize(id(slot) + 1);
+        sent_[id(slot)] = {rank, to, digest(memory)};
+    }
+    void receives(int rank, int slot, int from, Memory memory) {
+        detector_.posted(current(rank), id(slot), Access::write, memory,
+                         {Label("receive from rank ") + from});
+    }
+    /// The message is taken from its send's memory now.
+    void taken(int send, int receive, Memory memory) {
+        detector_.delivered(id(send), id(receive));
+        const Sent& s = sent_[id(send)];
+        if (s.digest == digest(memory) || engine_.cancelled()) return;
+        engine_.fail(s.rank, std::make_exception_ptr(Error(
+            "race on rank " + std::to_string(s.rank) + ": " + std::to_string(memory.size()) +
+            " bytes changed while 'send to rank " + std::to_string(s.to) + "'" +
+            detector_.part_of(id(send)) +
+            " was sending them. Wait for the send, by its request, before writing there.")));
+    }
+    void waited_for(int rank, int slot) { detector_.waited_for(id(slot), current(rank)); }
+    void withdrawn(int slot) { detector_.withdrawn(id(slot)); }
+
+    [[nodiscard]] const RaceDetector& detector() const { return detector_; }
+
+private:
+    struct Sent {
+        int rank = 0, to = 0;
+        std::uint64_t digest = 0;
+    };
+    static std::size_t id(int slot) { return static_cast<std::size_t>(slot); }
+    static std::uint64_t digest(Memory memory) {
+        std::uint64_t hash = memory.size();
+        for (std::size_t i = 0; i < memory.size(); i += sizeof hash) {
+            std::uint64_t word = 0;
+            std::memcpy(&word, memory.data() + i, std::min(sizeof word, memory.size() - i));
+            hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+            hash ^= hash >> 29;
+        }
+        return hash;
+    }
+    int current(int rank) {
+        auto& all = strands_[static_cast<std::size_t>(rank)];
+        const Strand* now = engine_.current();
+        for (const auto& [strand, actor] : all)
+            if (strand == now) return actor;
+        all.emplace_back(now, detector_.add_function(
+                                  rank, all.empty() ? Label("compute stream")
+                                                    : Label("fiber ") + int(all.size())));
+        return all.back().second;
+    }
+
+    Engine& engine_;
+    RaceDetector detector_;
+    std::vector<std::vector<std::pair<const Strand*, int>>> strands_;  // by rank
+    std::vector<Sent> sent_{};                                         // by slot
+};
+
+}  // namespace gx::sim
