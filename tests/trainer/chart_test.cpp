@@ -58,6 +58,13 @@ TEST(Lines, WithoutPointsDrawTheirAxes) {
     EXPECT_NE(svg.find("class=\"g\""), std::string::npos);
     EXPECT_EQ(svg.find("nan"), std::string::npos);
 }
+TEST(Lines, OfAScatterAreDotsOnly) {
+    const std::string svg = lines("t", "x", "y",
+                                  {{.name = "s", .points = {{0, 0}, {1, 1}}, .dots = true,
+                                    .line = false}});
+    EXPECT_EQ(svg.find("<polyline"), std::string::npos);
+    EXPECT_NE(svg.find("<circle"), std::string::npos);
+}
 TEST(Lines, LeaveOutWhatIsNoNumber) {
     constexpr double infinity = std::numeric_limits<double>::infinity();
     const std::string svg = gx::chart::lines(

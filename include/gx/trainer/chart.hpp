@@ -52,6 +52,7 @@ struct Series {
     std::string name{};
     std::vector<std::pair<double, double>> points{};
     bool dots = false;  ///< mark every point: for few points
+    bool line = true;   ///< join the points; false: a scatter
 };
 
 /// Lines over two axes; x from 0. An empty chart draws its axes only; points that are not finite
@@ -102,10 +103,11 @@ struct Series {
         for (const auto& [x, y] : series[i].points)
             if (std::isfinite(x) && std::isfinite(y))
                 points += fmt::format("{:.1f},{:.1f} ", px(x), py(y));
-        svg += fmt::format(
-            "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\" "
-            "points=\"{}\"><title>{}</title></polyline>\n",
-            colour(i), points, escaped(series[i].name));
+        if (series[i].line)
+            svg += fmt::format(
+                "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\" "
+                "points=\"{}\"><title>{}</title></polyline>\n",
+                colour(i), points, escaped(series[i].name));
         if (!series[i].dots) continue;
         for (const auto& [x, y] : series[i].points)
             if (std::isfinite(x) && std::isfinite(y))
