@@ -24,6 +24,7 @@
 #include <gx/trainer/checkpoint.hpp>       // Checkpoint
 #include <gx/trainer/control.hpp>          // sum_over_ranks, agree
 #include <gx/trainer/progress.hpp>         // Progress
+#include <gx/trainer/rank_state.hpp>       // RankState
 #include <gx/trainer/record.hpp>           // RunRecord
 #include <gx/trainer/rows.hpp>             // rows in checkpoints
 
@@ -100,50 +101,17 @@ private:
     }
 
     // ---- Starting ------------------------------------------------------------------------
-    void load(std::span<const float> canonical) {
-        device_->update([&](std::span<float> mine) { device_->from_canonical(canonical, mine); });
+    [[nodiscard]] auto state() {
+        return RankState{job_.graph, *device_, optimizer_, pipeline_, scale_, scales_};
     }
     void initialise() {
         std::vector<float> canonical(std::size_t(job_.graph.parameter_elements()));
         initial_parameters(job_.graph, o_.seed, canonical);
-        load(canonical);
+        state().load(canonical);
         initial_statistics(job_.graph, device_->statistics());
     }
-    /// What the Trainer can't know of a checkpoint: whether the policies' states have its lengths.
-    void expect_fits(const Checkpoint& c) {
-        const auto check = [](std::size_t kept, std::size_t needed, const char* what) {
-            if (kept == needed) return;
-            throw Error(
-                fmt::format("the checkpoint to resume from keeps {} {} where this run needs "
-                            "{}. Resume with the composition that wrote it.",
-                            kept, what, needed));
-        };
-        check(c.optimizer.size(), optimizer_.state().size() / elements_,
-              "vectors of the optimizer");
-        check(c.reducer.size(), pipeline_.reducer().state().size(), "numbers of the reducer");
-        check(c.pending.size(), std::min(std::size_t(c.step), std::size_t(R::staleness)),
-              "gradients on their way (none after a run's last epoch)");
-        check(device_->statistics().size(), c.statistics.size(), "running statistics");
-    }
     void restore(const Checkpoint& c) {
-        expect_fits(c);
-        load(c.parameters);
-        std::copy(c.statistics.begin(), c.statistics.end(), device_->statistics().begin());
-        const auto state = optimizer_.state();
-        for (std::size_t i = 0; i < c.optimizer.size(); ++i)
-            device_->from_canonical(c.optimizer[i], state.subspan(i * elements_, elements_));
-        std::vector<std::vector<float>> mine;
-        std::vector<PendingGradient> kept;
-        for (const auto& p : c.pending) {
-            mine.emplace_back(elements_);
-            device_->from_canonical(p.values, mine.back());
-            scales_[p.index % scales_.size()] = p.loss_scale;
-            kept.push_back({p.index, mine.back(), true});
-        }
-        pipeline_.restore(std::uint64_t(c.step), kept);
-        if (!c.reducer.empty())
-            std::copy(c.reducer.begin(), c.reducer.end(), pipeline_.reducer().state().begin());
-        scale_.restore(c.loss_scale);
+        state().restore(c);
         first_epoch_ = c.epoch;
         step_ = c.step;
         progress_.resume_from(step_);
@@ -292,7 +260,7 @@ private:
         for (std::size_t i = 0; i < sums.size(); ++i) mine[i] = float(sums[i] / rank_.ranks());
     }
     void check_replicas() {
-        weights_hash_ = hash_bits(canonical(device_->parameters()));
+        weights_hash_ = hash_bits(state().canonical(device_->parameters()));
         const Agreement a = agree(rank_.transport(), weights_hash_);
         expect(a.delivery, "comparing the replicas");
         if (a.differs >= 0)
@@ -317,24 +285,11 @@ private:
         row.test_loss = sums[0] / sums[2];
         row.test_accuracy_pct = 100 * sums[1] / sums[2];
     }
-    [[nodiscard]] std::vector<float> canonical(std::span<const float> mine) const {
-        std::vector<float> out(std::size_t(job_.graph.parameter_elements()));
-        device_->to_canonical(mine, out);
-        return out;
-    }
     void save(int epochs_done) {
         Checkpoint c{.model = std::string(job_.graph.name.view()),
                      .composition = record_.composition, .seed = o_.seed, .epoch = epochs_done,
-                     .step = step_, .seconds = seconds_, .loss_scale = scale_.state(),
-                     .parameters = canonical(device_->parameters())};
-        c.statistics.assign(device_->statistics().begin(), device_->statistics().end());
-        const auto state = optimizer_.state();
-        for (std::size_t i = 0; i + elements_ <= state.size(); i += elements_)
-            c.optimizer.push_back(canonical(state.subspan(i, elements_)));
-        for (const PendingGradient& p : pipeline_.pending())
-            c.pending.push_back({p.index, scales_[p.index % scales_.size()], canonical(p.values)});
-        const auto kept = pipeline_.reducer().state();
-        c.reducer.assign(kept.begin(), kept.end());
+                     .step = step_, .seconds = seconds_};
+        state().save(c);
         c.record = rows_text(record_);
         write_checkpoint(o_.output / fmt::format("epoch-{:04d}.safetensors", epochs_done),
                          job_.graph, c);
