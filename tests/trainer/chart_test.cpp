@@ -59,7 +59,7 @@ TEST(Lines, WithoutPointsDrawTheirAxes) {
     EXPECT_EQ(svg.find("nan"), std::string::npos);
 }
 TEST(Lines, OfAScatterAreDotsOnly) {
-    const std::string svg = lines("t", "x", "y",
+    const std::string svg = gx::chart::lines("t", "x", "y",
                                   {{.name = "s", .points = {{0, 0}, {1, 1}}, .dots = true,
                                     .line = false}});
     EXPECT_EQ(svg.find("<polyline"), std::string::npos);
