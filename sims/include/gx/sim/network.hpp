@@ -15,14 +15,14 @@
 
 namespace gx::sim {
 
-/// Links that a message crosses, in order; at most 8.
+/// Links that a message crosses, in order; at most 16: PCIe, sockets, NICs and switches.
 struct Path {
-    static constexpr int most_links = 8;
+    static constexpr int most_links = 16;
     std::array<int, most_links> links{};
     int count = 0;
 
     constexpr void add(int link) {
-        GX_EXPECT(count < most_links, "a path crosses at most 8 links");
+        GX_EXPECT(count < most_links, "a path crosses at most 16 links");
         links[static_cast<std::size_t>(count++)] = link;
     }
     [[nodiscard]] constexpr std::span<const int> view() const {
