@@ -12,12 +12,14 @@ enum class Combine : unsigned char {
 };
 
 /// To whom which chunk, from whom which chunk, and what is done with it. -1: nobody.
+/// A message may hold several chunks that lie side by side: `chunks` of them, from the one named.
 struct Exchange {
     int to = -1;
     int send_chunk = -1;
     int from = -1;
     int receive_chunk = -1;
     Combine combine = Combine::copy;
+    int chunks = 1;
     constexpr bool operator==(const Exchange&) const = default;
 };
 
@@ -31,6 +33,12 @@ struct ChunkRange {
     const auto begin_of = [&](std::int64_t c) { return c * base + (c < larger ? c : larger); };
     return {begin_of(chunk), begin_of(chunk + 1)};
 }
+/// `several` chunks from `first` on, as one range.
+[[nodiscard]] constexpr ChunkRange chunk_range(std::int64_t count, int chunks, int first,
+                                               int several) {
+    return {chunk_range(count, chunks, first).begin,
+            chunk_range(count, chunks, first + several - 1).end};
+}
 
 /// A collective is three pure constexpr functions and nothing else: generated step by step,
 /// never stored. In every step a rank sends its chunk as it was before the step.
@@ -42,4 +50,15 @@ concept Collective = requires(const C& c) {
     { c.exchange(int{}, int{}) } -> std::same_as<Exchange>;  // (rank, step)
 };
 
+namespace collective {
+
+/// Chunks in the largest message of a collective; 1 where it does not say.
+template <Collective C>
+[[nodiscard]] constexpr int message_chunks(const C& c) {
+    if constexpr (requires { { c.message_chunks() } -> std::same_as<int>; })
+        return c.message_chunks();
+    else return 1;
+}
+
+}  // namespace collective
 }  // namespace gx

@@ -19,7 +19,7 @@ template <Element E, Collective C>
 struct Flow {
     C collective;
     std::span<typename E::storage> data{};     ///< cut into collective.chunks() chunks
-    std::span<typename E::storage> scratch{};  ///< at least as long as the largest chunk
+    std::span<typename E::storage> scratch{};  ///< at least as long as the largest message
     int channel = 0;
 };
 
@@ -74,18 +74,18 @@ public:
     Request sent{}, received{};
 
 private:
-    [[nodiscard]] std::span<storage> chunk(int c) const {
+    [[nodiscard]] std::span<storage> chunk(int first) const {  // and those that go with it
         const auto r = chunk_range(static_cast<std::int64_t>(flow_->data.size()),
-                                   flow_->collective.chunks(), c);
+                                   flow_->collective.chunks(), first, now_.chunks);
         return flow_->data.subspan(static_cast<std::size_t>(r.begin),
                                    static_cast<std::size_t>(r.size()));
     }
     /// Where the message lands: in place when nothing there is still needed.
     [[nodiscard]] std::span<storage> arriving() const {
         const auto mine = chunk(now_.receive_chunk);
-        const bool in_place =
-            now_.combine == Combine::copy && now_.send_chunk != now_.receive_chunk;
-        return in_place ? mine : flow_->scratch.first(mine.size());
+        const bool apart = now_.to < 0 || now_.send_chunk >= now_.receive_chunk + now_.chunks ||
+                           now_.receive_chunk >= now_.send_chunk + now_.chunks;
+        return now_.combine == Combine::copy && apart ? mine : flow_->scratch.first(mine.size());
     }
 
     const Flow<E, C>* flow_ = nullptr;

@@ -50,6 +50,9 @@ public:
 
     [[nodiscard]] constexpr int ranks() const { return placement_.ranks(); }
     [[nodiscard]] constexpr int stride() const { return stride_; }
+    [[nodiscard]] constexpr Placement placement() const { return placement_; }
+    /// Is it the order of the ranks themselves?
+    [[nodiscard]] constexpr bool is_identity() const { return stride_ == 1 && turn_ == 0; }
 
     [[nodiscard]] constexpr int rank_at(int position) const {
         const int gpus = placement_.ranks_per_machine;

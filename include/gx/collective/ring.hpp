@@ -28,6 +28,12 @@ public:
     [[nodiscard]] constexpr int chunks() const { return ranks(); }
     [[nodiscard]] constexpr int steps() const { return 2 * (ranks() - 1); }
     [[nodiscard]] constexpr const MachineOrder& order() const { return order_; }
+    /// Do machines of this placement do the same as each other?
+    [[nodiscard]] constexpr bool alike_on_machines(Placement p) const {
+        return p == order_.placement() || (p.ranks() == ranks() && order_.is_identity());
+    }
+    /// Steps from `step` to before this one send as far and as much as it does.
+    [[nodiscard]] constexpr int phase_end(int) const { return steps(); }
 
     [[nodiscard]] constexpr Exchange exchange(int rank, int step) const {
         const int n = ranks(), p = order_.position_of(rank);

@@ -64,10 +64,10 @@ private:
         const auto n = static_cast<std::size_t>(ranks_);
         return member / n * n + static_cast<std::size_t>(rank);
     }
-    [[nodiscard]] std::int64_t size_of(std::size_t k, int chunk) const {
+    [[nodiscard]] std::int64_t size_of(std::size_t k, int chunk, int several) const {
         const auto share = chunk_range(bytes_.count, static_cast<int>(collectives_.size()),
                                        static_cast<int>(k));
-        return chunk_range(share.size(), collectives_[k].chunks(), chunk).size();
+        return chunk_range(share.size(), collectives_[k].chunks(), chunk, several).size();
     }
 
     void arrived(std::size_t sender) {
@@ -119,11 +119,11 @@ bool TimedCollectives<C>::enter_next_step(std::size_t m) {
         return false;
     }
     const Exchange e = collectives_[k].exchange(rank, self.step);
-    const std::int64_t out = e.to >= 0 ? size_of(k, e.send_chunk) : 0;
+    const std::int64_t out = e.to >= 0 ? size_of(k, e.send_chunk, e.chunks) : 0;
     self.to = e.to;
     self.from = e.from;
     self.sending = out > 0;  // an empty chunk is empty on both sides: no message
-    self.receiving = e.from >= 0 && size_of(k, e.receive_chunk) > 0;
+    self.receiving = e.from >= 0 && size_of(k, e.receive_chunk, e.chunks) > 0;
     if (self.sending) {
         const Topology::Route route = topology_.route(rank, e.to);
         network_.start({.path = route.path, .bytes = {out}, .latency = route.latency,
