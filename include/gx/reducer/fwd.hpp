@@ -12,6 +12,12 @@ template <class E = fp32, class Divide = DivideSplit>
 class Ring;
 template <int K, class E = fp32, class Divide = DivideSplit>
 class MultiRing;
+template <class E = fp32, class Divide = DivideSplit>
+class Tree;
+template <class E = fp32, class Divide = DivideSplit>
+class HalvingDoubling;
+template <class E = fp32, class Divide = DivideSplit>
+class Hierarchical;
 template <class R, std::int64_t BucketBytes>
 class Bucketed;
 template <class R>

@@ -6,7 +6,7 @@
 
 #include <gx/reducer/concept.hpp>  // explain_reducer
 #include <gx/reducer/fwd.hpp>      // defaults
-#include <gx/reducer/ring.hpp>     // explain_ring
+#include <gx/reducer/ring.hpp>     // who has several rings has the one
 #include <gx/reducer/rings.hpp>    // RingMean
 
 namespace gx {
@@ -25,13 +25,14 @@ class MultiRing {
     static_assert(K >= 1,
                   "gx: MultiRing<0, ...> has no ring to send on: K counts the rings. "
                   "Fix: MultiRing<1, ...> or more.");
-    static_assert(detail::reducer::explain_ring<E, Divide>());
+    static_assert(detail::reducer::explain_wire<E, Divide>());
 
 public:
     using wire_type = E;
     static constexpr int channels = K;
     static constexpr int staleness = 0;
     static constexpr bool asynchronous = true;
+    using plan = detail::reducer::MachineRings<K>;  ///< what it executes
 
     [[nodiscard]] static std::string name() {
         return "MultiRing<" + std::to_string(K) + ", " + std::string(E::name) +

@@ -6,29 +6,9 @@
 
 #include <gx/reducer/concept.hpp>  // explain_reducer
 #include <gx/reducer/fwd.hpp>      // defaults
-#include <gx/reducer/name.hpp>     // reducer_name
 #include <gx/reducer/rings.hpp>    // RingMean
 
 namespace gx {
-
-namespace detail::reducer {
-template <class E, class Divide>
-consteval bool explain_ring() {
-    static_assert(Element<E>,
-                  "gx: the wire of a ring is not an Element: messages are made of fp32, fp16 or "
-                  "bf16. Fix: name one, as in 'Ring<gx::fp16>'.");
-    static_assert(DividePolicy<Divide>,
-                  "gx: a ring does not know where to divide: its policy lacks 'static float "
-                  "before(int ranks)', 'after(int ranks)' or 'name'. "
-                  "Fix: use DivideSplit, DivideAfter or DivideBefore, or add them.");
-    return Element<E> && DividePolicy<Divide>;
-}
-template <class Divide>
-std::string divide_suffix() {  // the default is not spelled
-    if constexpr (std::same_as<Divide, DivideSplit>) return "";
-    else return ", " + std::string(Divide::name);
-}
-}  // namespace detail::reducer
 
 /// Mean over all ranks by one ring all-reduce, rounded to E at every hop.
 ///
@@ -40,13 +20,14 @@ std::string divide_suffix() {  // the default is not spelled
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.
 template <class E, class Divide>
 class Ring {
-    static_assert(detail::reducer::explain_ring<E, Divide>());
+    static_assert(detail::reducer::explain_wire<E, Divide>());
 
 public:
     using wire_type = E;
     static constexpr int channels = 1;
     static constexpr int staleness = 0;
     static constexpr bool asynchronous = true;
+    using plan = detail::reducer::MachineRings<1>;  ///< what it executes
 
     [[nodiscard]] static std::string name() {
         return "Ring<" + std::string(E::name) + detail::reducer::divide_suffix<Divide>() + ">";

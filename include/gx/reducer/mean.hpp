@@ -1,0 +1,140 @@
+// Mean: the mean over K collectives at once, on which the reducers of the core are built.
+#pragma once
+
+#include <algorithm>    // max, min
+#include <array>        // K flows
+#include <concepts>     // same_as
+#include <cstdint>      // int64_t
+#include <optional>     // before reserve()
+#include <span>         // bucket
+#include <string>       // names
+#include <string_view>  // broken contracts
+#include <type_traits>  // type_identity
+#include <utility>      // integer_sequence
+
+#include <gx/collective/execute.hpp>   // execute
+#include <gx/collective/proof.hpp>     // prove_all_reduce
+#include <gx/core/aligned_buffer.hpp>  // AlignedBuffer
+#include <gx/core/convert.hpp>         // encode_scaled
+#include <gx/reducer/concept.hpp>      // ReduceReport
+#include <gx/reducer/divide.hpp>       // DividePolicy
+
+namespace gx::detail::reducer {
+
+template <class E, class Divide>
+consteval bool explain_wire() {
+    static_assert(Element<E>,
+                  "gx: the wire of a ring is not an Element: messages are made of fp32, fp16 or "
+                  "bf16. Fix: name one, as in 'Ring<gx::fp16>'.");
+    static_assert(DividePolicy<Divide>,
+                  "gx: a ring does not know where to divide: its policy lacks 'static float "
+                  "before(int ranks)', 'after(int ranks)' or 'name'. "
+                  "Fix: use DivideSplit, DivideAfter or DivideBefore, or add them.");
+    return Element<E> && DividePolicy<Divide>;
+}
+template <class Divide>
+std::string divide_suffix() {  // the default is not spelled
+    if constexpr (std::same_as<Divide, DivideSplit>) return "";
+    else return ", " + std::string(Divide::name);
+}
+
+/// What a Mean executes: `count` collectives, made for a placement.
+template <class P>
+concept Plan = requires {
+    requires P::count >= 1;
+    { P::make(Placement{}, int{}) } -> Collective;
+};
+
+/// The plan that a reducer executes, or that the reducer it wraps does; void where neither says.
+template <class R>
+consteval auto plan_of() {
+    if constexpr (requires { typename R::plan; }) return std::type_identity<typename R::plan>{};
+    else if constexpr (requires { typename R::inner; }) return plan_of<typename R::inner>();
+    else return std::type_identity<void>{};
+}
+
+/// Part k of the bucket, of K contiguous parts cut like chunks, is summed by collective k on
+/// channel k.
+///
+///     wire[i] = E::encode(bucket[i] * Divide::before(n))     at the start
+///     wire[i] = E::encode(mine + received)                   at every adding step, sum in float
+///     bucket[i] = E::decode(wire[i]) * Divide::after(n)      at the end, on every rank alike
+///
+/// With fp32 the wire is the bucket itself, without a copy.
+template <Plan P, Element E, DividePolicy Divide>
+class Mean {
+    static constexpr int K = P::count;
+    using Collective = decltype(P::make(Placement{}, 0));
+
+public:
+    void reserve(Placement placement, std::int64_t elements) {
+        GX_EXPECT(elements >= 0, "a bucket has at least 0 elements");
+        placement_ = placement;
+        elements_ = elements;
+        for (int k = 0; k < K; ++k) {
+            const Collective& c = collectives_[index(k)].emplace(P::make(placement, k));
+            const std::int64_t part = chunk_range(elements, K, k).size();
+            message_ = std::max(
+                message_,
+                chunk_range(part, c.chunks(), 0, collective::message_chunks(c)).size());
+            if (placement.ranks() > collective::ranks_proved_at_start) continue;
+            const auto proof = collective::prove_all_reduce(c);
+            GX_EXPECT(proof.holds(), proof.sentence());
+        }
+        scratch_ = AlignedBuffer<storage>(placement.ranks() > 1 ? message_ * K : 0);
+        if constexpr (!in_place) wire_ = AlignedBuffer<storage>(elements);
+    }
+
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        GX_EXPECT(link.placement() == placement_, "reserve() for the placement it will run on");
+        const auto count = static_cast<std::int64_t>(bucket.size());
+        GX_EXPECT(count <= elements_, "a bucket larger than reserve() was told");
+        const auto wire = pack(bucket);
+        const auto flows = [&]<int... k>(std::integer_sequence<int, k...>) {
+            return std::array<collective::Flow<E, Collective>, K>{flow(wire, k)...};
+        }
+        (std::make_integer_sequence<int, K>{});
+        const collective::Execution done = collective::execute(link, flows);
+        if (done.delivery.complete()) unpack(wire, bucket);
+        return {done.delivery, done.bytes_sent, done.steps};
+    }
+
+private:
+    using storage = typename E::storage;
+    static constexpr bool in_place = std::same_as<E, fp32>;
+    static constexpr std::size_t index(int k) { return static_cast<std::size_t>(k); }
+
+    std::span<storage> pack(std::span<float> bucket) {
+        const float factor = Divide::before(placement_.ranks());
+        if constexpr (in_place) {
+            if (factor != 1.0f) encode_scaled<E>(bucket, factor, bucket);
+            return bucket;
+        } else {
+            const auto wire = wire_.span().first(bucket.size());
+            encode_scaled<E>(bucket, factor, wire);
+            return wire;
+        }
+    }
+    void unpack(std::span<const storage> wire, std::span<float> bucket) {
+        const float factor = Divide::after(placement_.ranks());
+        if (in_place && factor == 1.0f) return;
+        decode_scaled<E>(wire, factor, bucket);
+    }
+    collective::Flow<E, Collective> flow(std::span<storage> wire, int k) {
+        const auto part = chunk_range(static_cast<std::int64_t>(wire.size()), K, k);
+        const auto scratch = scratch_.size() / index(K);
+        return {*collectives_[index(k)],
+                wire.subspan(static_cast<std::size_t>(part.begin),
+                             static_cast<std::size_t>(part.size())),
+                scratch_.span().subspan(index(k) * scratch, scratch), k};
+    }
+
+    Placement placement_{0, 0};
+    std::int64_t elements_ = 0;
+    std::int64_t message_ = 0;
+    std::array<std::optional<Collective>, static_cast<std::size_t>(K)> collectives_;
+    AlignedBuffer<storage> wire_;
+    AlignedBuffer<storage> scratch_;
+};
+
+}  // namespace gx::detail::reducer
