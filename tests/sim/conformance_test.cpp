@@ -19,7 +19,7 @@ struct OnCluster {
     void operator()(gx::Placement placement, F f) const {
         auto spec = gx::sim::p3_16xlarge(placement.machines);
         spec.machine.gpus = placement.ranks_per_machine;
-        gx::sim::Cluster<>(spec).run(f);
+        gx::sim::Cluster<>(spec, {.detect_races = true}).run(f);
     }
 };
 

@@ -201,7 +201,12 @@ private:
         for (std::uint64_t g = collected_; g < begun_; ++g) in_flight |= slot(g).event.sequence > 0;
         if (!in_flight) return;
         if (std::uncaught_exceptions() > exceptions_) cancel_(stream_);
-        for (std::uint64_t g = collected_; g < begun_; ++g) wait_(stream_, slot(g).event);
+        for (std::uint64_t g = collected_; g < begun_; ++g) {
+            try {
+                wait_(stream_, slot(g).event);
+            } catch (const std::exception&) {  // a task's, and its world has been told
+            }
+        }
     }
 
     template <class S, class T>
