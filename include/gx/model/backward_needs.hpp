@@ -41,18 +41,32 @@ struct Kept {
 ///     max_pool               the place of each maximum, an int32 an output
 ///     dropout                which elements were dropped, a byte each
 ///     softmax_cross_entropy  the probabilities, a float a class
-///     avg_pool, add, flatten nothing
+///     avg_pool, add, flatten nothing; nor concat, select
+///     embedding, token_linear, gelu and attention's products   the inputs
+///     layer_norm             the input, and each token's mean and inverse deviation in float
+///     tanh, softmax          the output
 [[nodiscard]] constexpr Kept kept(const Graph& graph, const Op& op) {
     const auto elements = [&](int t) {
         return graph.tensors[static_cast<std::size_t>(t)].elements();
     };
     switch (op.kind) {
         case OpKind::conv2d:
+        case OpKind::embedding:
+        case OpKind::token_linear:
+        case OpKind::gelu:
+        case OpKind::attention_scores:
+        case OpKind::attention_mix:
         case OpKind::linear: return {.input = true};
+        case OpKind::layer_norm: {
+            const int tokens = graph.tensors[static_cast<std::size_t>(op.output)].height;
+            return {.input = true, .bytes_per_image = std::int64_t{8} * tokens};
+        }
         case OpKind::batch_norm: {
             const int channels = graph.tensors[static_cast<std::size_t>(op.output)].channels;
             return {.input = true, .bytes_per_batch = std::int64_t{8} * channels};
         }
+        case OpKind::tanh:
+        case OpKind::softmax:
         case OpKind::relu: return {.output = true};
         case OpKind::max_pool: return {.bytes_per_image = 4 * elements(op.output)};
         case OpKind::dropout: return {.bytes_per_image = elements(op.output)};
@@ -61,6 +75,8 @@ struct Kept {
         case OpKind::input:
         case OpKind::avg_pool:
         case OpKind::add:
+        case OpKind::concat:
+        case OpKind::select:
         case OpKind::flatten: break;
     }
     return {};

@@ -9,8 +9,9 @@
 
 namespace gx {
 
-/// Costs of one image. Flops are two a multiply-add of convolutions and linear layers; all other
-/// arithmetic is below 2 % of a network and is bound by memory, so it is told as traffic.
+/// Costs of one image. Flops are two a multiply-add of convolutions, linear layers and attention's
+/// products; all other arithmetic is below 2 % of a network and is bound by memory, so it is told
+/// as traffic. A parameter that several operations share is counted with each of them.
 /// Units: forward_traffic and backward_traffic are elements read or written in memory when each
 ///        operation runs on its own, from memory to memory; parameters are not in them, because a
 ///        batch reads them once. Multiply by the bytes of an element.
@@ -46,7 +47,7 @@ struct Traffic {
     std::int64_t forward = 0, backward = 0;
 };
 
-/// `in` counts one input; `data` says that its gradient is asked for.
+/// `in` counts the first input; `data` says that its gradient is asked for.
 ///
 ///     conv2d, linear  x, y                    | x, dy for the weights; dy, dx for the data
 ///     batch_norm      x to sum, x, y          | x, dy to sum; x, dy, dx
@@ -57,6 +58,13 @@ struct Traffic {
 ///     dropout         x, y, mask              | dy, mask, dx
 ///     softmax         logits, probabilities   | probabilities, dx
 ///     flatten, input  nothing: the same memory under another shape
+///     embedding       rows, y                 | dy to add, rows to add to
+///     token_linear    as linear
+///     layer_norm      x, y: a row fits in a multiprocessor | x, dy, dx
+///     gelu, tanh, softmax  x, y               | x or y, dy, dx
+///     attention       both inputs, y          | both inputs and dy twice, both gradients
+///     concat          each input once and y   | dy, each gradient; what is joined already stays
+///     select          y read and written      | dy, dx
 constexpr Traffic traffic(OpKind kind, std::int64_t in, std::int64_t out, bool data) {
     switch (kind) {
         case OpKind::conv2d:
@@ -68,10 +76,31 @@ constexpr Traffic traffic(OpKind kind, std::int64_t in, std::int64_t out, bool d
         case OpKind::add:
         case OpKind::dropout: return {3 * in, data ? 3 * in : 0};
         case OpKind::softmax_cross_entropy: return {2 * in, data ? 2 * in : 0};
+        case OpKind::token_linear: return {in + out, in + out + (data ? in + out : 0)};
+        case OpKind::embedding: return {2 * out, 3 * out};
+        case OpKind::layer_norm: return {2 * in, in + out + (data ? in : 0)};
+        case OpKind::gelu:
+        case OpKind::tanh:
+        case OpKind::softmax: return {2 * in, data ? 3 * in : 0};
+        case OpKind::select: return {2 * out, data ? in + out : 0};
+        case OpKind::concat:            // these two have more inputs than one: joined_traffic
+        case OpKind::attention_scores:
+        case OpKind::attention_mix:
         case OpKind::input:
         case OpKind::flatten: break;
     }
     return {};
+}
+
+/// Of operations with two inputs of sizes of their own. `again`: a concat of a concat copies what
+/// it adds, as a framework that joins the whole list at once does.
+constexpr Traffic joined_traffic(OpKind kind, std::int64_t a, std::int64_t b, std::int64_t out,
+                                 bool again) {
+    if (kind == OpKind::concat) {
+        const std::int64_t copied = 2 * (again ? b : a + b);
+        return {copied, copied};
+    }
+    return {a + b + out, 2 * (a + b + out)};
 }
 
 constexpr OpCost cost(const Graph& graph, const Op& op,
@@ -91,7 +120,17 @@ constexpr OpCost cost(const Graph& graph, const Op& op,
              .elements_out = op.kind == OpKind::input ? 0 : elements(op.output)};
     for (int i = 0; i < op.parameter_count; ++i)
         c.parameters += graph.parameters[static_cast<std::size_t>(op.first_parameter + i)].count;
-    const Traffic t = traffic(op.kind, elements(op.inputs[0]), c.elements_out, data);
+    if (op.tied_parameter >= 0)
+        c.parameters += graph.parameters[static_cast<std::size_t>(op.tied_parameter)].count;
+    const bool attends = op.kind == OpKind::attention_scores || op.kind == OpKind::attention_mix;
+    if (attends) {  // a gradient for each of two inputs, and no weight
+        c.backward_data_flops = 2 * flops;
+        c.backward_weight_flops = 0;
+    }
+    Traffic t = traffic(op.kind, elements(op.inputs[0]), c.elements_out, data);
+    if (attends || op.kind == OpKind::concat)
+        t = joined_traffic(op.kind, elements(op.inputs[0]), elements(op.inputs[1]), c.elements_out,
+                           graph.ops[static_cast<std::size_t>(op.inputs[0])].kind == op.kind);
     c.forward_traffic = t.forward;
     c.backward_traffic = t.backward;
     return c;

@@ -31,13 +31,24 @@ struct Window {
 
 enum class OpKind : std::uint8_t {
     input, conv2d, batch_norm, relu, max_pool, avg_pool, linear, add, flatten, dropout,
-    softmax_cross_entropy
+    softmax_cross_entropy,
+    // Timed only: they have shapes, parameters and costs, and no device computes them yet.
+    concat, embedding, token_linear, layer_norm, gelu, tanh, attention_scores, softmax,
+    attention_mix, select
 };
 [[nodiscard]] constexpr std::string_view to_string(OpKind kind) {
-    constexpr std::array<std::string_view, 11> names{
-        "input",  "conv2d", "batch_norm", "relu",    "max_pool", "avg_pool",
-        "linear", "add",    "flatten",    "dropout", "softmax_cross_entropy"};
+    constexpr std::array<std::string_view, 21> names{
+        "input",   "conv2d",           "batch_norm",    "relu",
+        "max_pool", "avg_pool",        "linear",        "add",
+        "flatten", "dropout",          "softmax_cross_entropy",
+        "concat",  "embedding",        "token_linear",  "layer_norm",
+        "gelu",    "tanh",             "attention_scores", "softmax",
+        "attention_mix", "select"};
     return names[static_cast<std::size_t>(kind)];
+}
+/// Whether a kind can be timed and not computed; see gx/model/timed_only.hpp.
+[[nodiscard]] constexpr bool is_timed_only(OpKind kind) {
+    return kind > OpKind::softmax_cross_entropy;
 }
 
 /// One operation. Tensors and parameters are indices into the graph's lists; -1 is none.
@@ -47,13 +58,14 @@ struct Op {
     int output = -1;
     int first_parameter = -1;  ///< weight then bias, or gamma then beta, in Graph::parameters
     int parameter_count = 0;
+    int tied_parameter = -1;   ///< the weight, where an earlier operation owns it
     int first_statistic = -1;  ///< batch_norm: running mean, then running variance
     Window window{};           ///< conv2d, max_pool, avg_pool (padding counts as data: no)
-    int groups = 1;            ///< conv2d
+    int groups = 1;            ///< conv2d; attention: heads
     double rate = 0;           ///< dropout: share dropped; cross-entropy: label smoothing;
                                ///< batch_norm: epsilon
     double momentum = 0;       ///< batch_norm: running = (1 - momentum) running + momentum batch
-    std::int64_t macs = 0;     ///< multiply-adds of one image, forward; conv2d and linear only
+    std::int64_t macs = 0;     ///< multiply-adds of one image, forward; products only
     Label name{};
 };
 
@@ -81,6 +93,9 @@ struct Statistic {
 
 /// A network as a value. Ops are in forward order and end with the loss; parameters are in the
 /// order of their ops, so that backward finishes gradients from the end of the list to its start.
+/// An operation may use a parameter that an earlier one owns (`tied_parameter`, or the earlier
+/// one's `first_parameter`): its gradient is then complete after the backward of its owner.
+/// A sequence of tokens is an image of one column: channels x tokens x 1.
 struct Graph {
     Label name{};
     ImageShape input{};
@@ -251,8 +266,9 @@ public:
     }
     /// The loss: mean over the batch, against labels softened by `smoothing`. Ends the graph.
     constexpr int softmax_cross_entropy(int logits, double smoothing, const Label& name) {
-        require(shape(logits) == ImageShape{graph_.classes, 1, 1}, GraphFault::logits_not_classes,
-                name);
+        const bool tokens = op_of(logits).kind == OpKind::token_linear;  // a prediction for each
+        const ImageShape one{graph_.classes, tokens ? shape(logits).height : 1, 1};
+        require(shape(logits) == one, GraphFault::logits_not_classes, name);
         require(smoothing >= 0 && smoothing < 1, GraphFault::bad_rate, name);
         Op op{.kind = OpKind::softmax_cross_entropy, .inputs = {logits, -1}, .rate = smoothing};
         op.name = name;
@@ -262,12 +278,17 @@ public:
     [[nodiscard]] constexpr const Graph& peek() const { return graph_; }
     [[nodiscard]] constexpr Graph finish() && { return static_cast<Graph&&>(graph_); }
 
-private:
+    // For layers of other headers.
+    /// The operation that wrote a tensor.
+    [[nodiscard]] constexpr const Op& op_of(int tensor) const {
+        return graph_.ops[static_cast<std::size_t>(tensor)];  // each appends one tensor
+    }
     constexpr int append(const Op& op, ImageShape out) {
         graph_.tensors.push_back(out);
         graph_.ops.push_back(op);
         return graph_.ops.back().output = static_cast<int>(graph_.tensors.size()) - 1;
     }
+    /// A parameter of `op`, which is appended before the next operation is; named behind op.name.
     constexpr void add_parameter(Op& op, Parameter p, std::string_view suffix) {
         p.offset = graph_.parameter_elements();
         p.count = std::int64_t{p.shape[0]} * p.shape[1] * p.shape[2] * p.shape[3];
@@ -276,6 +297,8 @@ private:
             op.first_parameter = static_cast<int>(graph_.parameters.size());
         graph_.parameters.push_back(p);
     }
+
+private:
     constexpr void add_bias(Op& op, int outputs, int fan_in) {
         const std::array<int, 4> shape{outputs, 1, 1, 1};
         add_parameter(op, {.role = ParameterRole::bias, .shape = shape, .fan_in = fan_in}, ".bias");

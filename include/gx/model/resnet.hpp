@@ -30,6 +30,8 @@ struct Block {
     StrideAt stride_at = StrideAt::conv3x3;
     LastGamma last_gamma = LastGamma::zero;
     Label scope{};
+    int groups = 1;         ///< of the 3x3 convolution
+    int group_width = 64;   ///< its channels a group, in the first stage
 
     /// Convolution and batch norm number `i`; a ReLU behind all but the last.
     constexpr int unit(GraphBuilder& b, int x, int i, GraphBuilder::Conv conv, bool last) const {
@@ -44,8 +46,9 @@ struct Block {
             return unit(b, x, 2, {width, Window::square(3, 1, 1)}, true);
         }
         const bool early = stride_at == StrideAt::conv1x1;
-        x = unit(b, x, 1, {width, Window::square(1, early ? stride : 1)}, false);
-        x = unit(b, x, 2, {width, Window::square(3, early ? 1 : stride, 1)}, false);
+        const int inner = width * group_width / 64 * groups;
+        x = unit(b, x, 1, {inner, Window::square(1, early ? stride : 1)}, false);
+        x = unit(b, x, 2, {inner, Window::square(3, early ? 1 : stride, 1), groups}, false);
         return unit(b, x, 3, {4 * width, Window::square(1)}, true);
     }
     constexpr int append(GraphBuilder& b, int x) const {

@@ -13,6 +13,7 @@
 #include <gx/core/contract.hpp>          // GX_EXPECT
 #include <gx/core/device.hpp>            // Device, Batch
 #include <gx/model/graph.hpp>            // Graph, Op
+#include <gx/model/timed_only.hpp>       // expect_numbers
 #include <gx/reference/batch_norm.hpp>   // normalise
 #include <gx/reference/convolution.hpp>  // convolve
 #include <gx/reference/elementwise.hpp>  // relu, dropout
@@ -26,15 +27,17 @@ namespace gx::reference {
 /// the canonical layout; activations, their gradients and all sums are double inside. Parameters
 /// start at 0 and statistics at their initial values.
 ///
-/// Errors: a batch that does not fit, a label outside the classes, or a backward that follows no
-///         forward in Mode::train breaks the contract.
+/// Errors: a graph that can only be timed throws gx::Error; a batch that does not fit, a label
+///         outside the classes, or a backward that follows no forward in Mode::train breaks the
+///         contract.
 /// Order:  operations as listed; within one, as its header says; a tensor that several operations
 ///         read gets its gradient from the last of them first. Gradients sum over the whole batch
 ///         in double, are multiplied by scale, and are rounded to float once.
 /// Cost:   allocates in the constructor only; a few ns per multiply-add, on one core.
 class Device {
 public:
-    Device(const Graph& graph, DeviceOptions options) : graph_(graph), options_(options) {
+    Device(const Graph& graph, DeviceOptions options)
+        : graph_(expect_numbers(graph)), options_(options) {
         GX_EXPECT(options.batch > 0, "a device is built for a batch of at least one image");
         GX_EXPECT(!graph.ops.empty() && graph.ops.back().kind == OpKind::softmax_cross_entropy,
                   "a graph ends with its loss: call softmax_cross_entropy last");
@@ -158,6 +161,7 @@ private:
             case OpKind::dropout:
                 return mode_ == Mode::train ? dropout(stream(op), op.rate, x, y) : copy(x, y);
             case OpKind::softmax_cross_entropy: return run_loss(op, x, y, report);
+            default: break;  // timed only: refused on construction
         }
     }
 
@@ -213,6 +217,7 @@ private:
                 for (int n = 0; n < count_; ++n)
                     cross_entropy_backward(x, n, labels_[std::size_t(n)], op.rate, dx);
                 return;
+            default: break;  // timed only: refused on construction
         }
     }
 

@@ -14,6 +14,7 @@
 #include <gx/core/device.hpp>            // explain_device
 #include <gx/core/error.hpp>             // Error
 #include <gx/model/graph.hpp>            // Graph
+#include <gx/model/timed_only.hpp>       // expect_numbers
 #include <gx/onednn/detail/planner.hpp>  // Planner
 #include <gx/onednn/detail/team.hpp>     // run_team
 #include <gx/onednn/tuning.hpp>          // Tuning, Counters
@@ -33,7 +34,7 @@ namespace gx::onednn {
 class Device {
 public:
     Device(const Graph& graph, DeviceOptions options, Tuning tuning = {})
-        : graph_(graph),
+        : graph_(expect_numbers(graph)),
           options_(options),
           tuning_(tuning),
           lanes_(lane_count(tuning)),
