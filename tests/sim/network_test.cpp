@@ -144,6 +144,58 @@ TEST(Network, NothingIsSentInTheTimeOfItsLatency) {
     EXPECT_EQ(b.ended[1], 3_us);
 }
 
+// ---- Links that change while flows run ------------------------------------------------
+/// Calls set_capacity in virtual time, from an event.
+void set_at(Bench& b, Nanoseconds t, int link, BytesPerSecond rate) {
+    struct Change {
+        Bench* bench;
+        int link;
+        BytesPerSecond rate;
+    };
+    static std::vector<std::unique_ptr<Change>> changes;
+    changes.push_back(std::make_unique<Change>(Change{&b, link, rate}));
+    b.engine.at(t, 0, {[](void* c, std::uint64_t) {
+                           const auto& change = *static_cast<Change*>(c);
+                           change.bench->network.set_capacity(change.link, change.rate);
+                       },
+                       changes.back().get(), 0});
+}
+TEST(Network, ASlowerLinkDelaysWhatIsLeft) {
+    Bench b;
+    const int l = b.link(1_GBps);
+    b.start({l}, 4_MB);
+    set_at(b, 1'000_us, l, {0.5e9});  // 1 MB is through; then 1 MB in 2 ms
+    set_at(b, 3'000_us, l, 2_GBps);   // then 2 MB in 1 ms
+    b.engine.drain();
+    EXPECT_EQ(b.ended[0], 4'000_us);
+    EXPECT_EQ(b.network.peak_load(l), 1.0);
+}
+TEST(Network, ACutLinkHoldsItsFlowsAndNoOthers) {
+    Bench b;
+    const int cut = b.link(1_GBps), other = b.link(1_GBps);
+    b.start({cut, other}, 2_MB);
+    b.start({other}, 2_MB);
+    set_at(b, 1'000_us, cut, {0});  // each has sent 0.5 MB; the second goes on alone
+    set_at(b, 10'000_us, cut, 1_GBps);
+    b.engine.drain();
+    EXPECT_EQ(b.ended[1], 2'500_us);
+    EXPECT_EQ(b.ended[0], 11'500_us);
+    EXPECT_EQ(b.network.carried(cut), 2_MB);
+}
+TEST(Network, AFlowThatIsNeverHealedPostsNoEvent) {
+    Bench b;
+    const int l = b.link(1_GBps);
+    b.network.set_capacity(l, {0});
+    b.start({l}, 1_MB);
+    b.engine.drain();  // comes back
+    EXPECT_EQ(b.ended[0], Nanoseconds(-1));
+    EXPECT_EQ(b.engine.now(), 0_us);
+    EXPECT_EQ(b.network.peak_load(l), 0.0);
+    b.network.set_capacity(l, 1_GBps);
+    b.engine.drain();
+    EXPECT_EQ(b.ended[0], 1'000_us);
+}
+
 // ---- Properties ---------------------------------------------------------------------
 struct AnyFlow {
     std::vector<int> path;
@@ -319,9 +371,11 @@ RC_GTEST_PROP(Network, EqualFlowsOnOneLinkEndTogether, ()) {
 TEST(NetworkDeathTest, RefusesWhatIsNoLinkAndNoMessage) {
     Bench b;
     EXPECT_DEATH(b.link({0}), "a link needs a rate above 0");
+    const int l = b.link(1_GBps);
+    EXPECT_DEATH(b.network.set_capacity(l, {-1}), "carries at least 0 bytes");
     EXPECT_DEATH(b.start({}, Bytes{-1}), "at least 0 bytes");
     gx::sim::Path path;
-    EXPECT_DEATH(for (int i = 0; i < 9; ++i) path.add(0), "at most 8 links");
+    EXPECT_DEATH(for (int i = 0; i < 17; ++i) path.add(0), "at most 16 links");
 }
 
 }  // namespace

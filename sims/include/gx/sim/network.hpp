@@ -67,14 +67,23 @@ public:
         links_.push_back({.capacity = to_rate(capacity)});
         return static_cast<int>(links_.size()) - 1;
     }
+    /// From now on the link carries `capacity`; flows on it keep what they have already sent.
+    /// 0 cuts the link: its flows stand still, without an event, until it is raised again.
+    void set_capacity(int link, BytesPerSecond capacity);
     void start(const Flow& flow);
 
     [[nodiscard]] int links() const { return static_cast<int>(links_.size()); }
+    [[nodiscard]] BytesPerSecond capacity(int link) const {
+        return {static_cast<double>(at(link).capacity) / 1024.0};
+    }
     /// Bytes of the messages that have crossed a link to the end.
     [[nodiscard]] Bytes carried(int link) const { return {at(link).carried}; }
-    /// The largest sum of rates that a link was given, as a share of its capacity.
+    /// The largest sum of rates that a link was given, as a share of its capacity at that time.
     [[nodiscard]] double peak_load(int link) const {
-        return static_cast<double>(at(link).peak) / static_cast<double>(at(link).capacity);
+        const Link& l = at(link);
+        if (l.peak == 0) return l.peak_before;
+        return std::max(l.peak_before,
+                        static_cast<double>(l.peak) / static_cast<double>(l.capacity));
     }
     [[nodiscard]] std::uint64_t messages() const { return messages_; }
     [[nodiscard]] std::uint64_t solves() const { return solves_; }
@@ -91,7 +100,8 @@ private:
     struct Link {
         Rate capacity = 0;
         std::int64_t carried = 0;
-        Rate peak = 0;
+        Rate peak = 0;            // at the present capacity
+        double peak_before = 0;   // peak_load at earlier capacities
         std::vector<OnLink> flows{};
         std::uint64_t seen = 0;
         Rate free = 0;            // while solving
@@ -125,13 +135,14 @@ private:
 
     void activate(int slot);
     void finish(int slot, std::uint32_t generation);
-    void touch(const Flow& flow);
+    void touch(std::span<const int> links);
     void settle();
     void gather(int link);
     void solve();
     Rate begin_round();
     void fix(Active& a, Rate level);
     void apply(int slot);
+    bool cut(const Flow& flow) const;
 
     Engine& engine_;
     std::vector<Link> links_{};
@@ -141,6 +152,15 @@ private:
     std::uint64_t visit_ = 0, messages_ = 0, solves_ = 0;
     bool settling_ = false;
 };
+
+inline void Network::set_capacity(int link, BytesPerSecond capacity) {
+    GX_EXPECT(capacity.count >= 0, "a link carries at least 0 bytes per second");
+    Link& l = at(link);
+    l.peak_before = peak_load(link);
+    l.peak = 0;
+    l.capacity = to_rate(capacity);
+    if (!l.flows.empty()) touch({&link, 1});
+}
 
 inline void Network::start(const Flow& flow) {
     GX_EXPECT(flow.bytes.count >= 0 && flow.latency.count() >= 0 && flow.weight > 0,
@@ -173,7 +193,7 @@ inline void Network::activate(int slot) {
         a.place[static_cast<std::size_t>(hop)] = static_cast<int>(flows.size());
         flows.push_back({slot, hop});
     }
-    touch(a.flow);
+    touch(a.flow.path.view());
 }
 
 inline void Network::finish(int slot, std::uint32_t generation) {
@@ -191,15 +211,15 @@ inline void Network::finish(int slot, std::uint32_t generation) {
         link.flows.pop_back();
         others = others || !link.flows.empty();
     }
-    if (others) touch(a.flow);
+    if (others) touch(a.flow.path.view());
     free_slots_.push_back(slot);
     const Task done = a.flow.done;
     done.run(done.context, done.argument);
 }
 
 // Rank INT_MAX: after every other event of this instant, so that they are all solved at once.
-inline void Network::touch(const Flow& flow) {
-    touched_.insert(touched_.end(), flow.path.view().begin(), flow.path.view().end());
+inline void Network::touch(std::span<const int> links) {
+    touched_.insert(touched_.end(), links.begin(), links.end());
     if (settling_) return;
     settling_ = true;
     engine_.at(engine_.now(), std::numeric_limits<int>::max(), {settle_event, this, 0});
@@ -283,17 +303,27 @@ inline void Network::fix(Active& a, Rate level) {
     }
 }
 
+inline bool Network::cut(const Flow& flow) const {
+    for (const int link : flow.path.view())
+        if (at(link).capacity == 0) return true;
+    return false;
+}
+
 // A flow whose rate stays keeps its end: solving once more changes nothing.
 inline void Network::apply(int slot) {
     Active& a = active(slot);
     if (a.solved == a.rate) return;
-    GX_EXPECT(a.solved > 0, "too many flows share a link: each is given less than 1/1024 byte/s");
     a.remaining -= Work{a.rate} * (engine_.now() - a.since).count();
     a.since = engine_.now();
     a.rate = a.solved;
-    const Work left = a.remaining > 0 ? (a.remaining + a.rate / 2) / a.rate : Work{0};
     const std::uint64_t ticket =
         std::uint64_t{++a.generation} << 32 | static_cast<std::uint32_t>(slot);
+    if (a.rate == 0) {
+        GX_EXPECT(cut(a.flow),
+                  "too many flows share a link: each is given less than 1/1024 byte/s");
+        return;  // until the link is raised
+    }
+    const Work left = a.remaining > 0 ? (a.remaining + a.rate / 2) / a.rate : Work{0};
     engine_.at(engine_.now() + Nanoseconds(static_cast<std::int64_t>(left)), a.flow.rank,
                {finish_event, this, ticket});
 }
