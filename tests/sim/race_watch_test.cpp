@@ -58,7 +58,7 @@ void train(auto& rank, int steps, std::int64_t elements, std::int64_t bucket, bo
         }
         if (keep) (void)pipeline.pending();
         if (const auto got = pipeline.collect(t))
-            gx::note(rank.stream(), Access::read, got->values, {"update", std::int64_t(got->index)});
+            gx::note(rank.stream(), Access::read, got->values, {"update", std::int64_t(t)});
     }
     while (pipeline.drain()) {}
 }

@@ -1,4 +1,4 @@
-// VectorClock and AccessHistory: who touched which bytes last, and whether that is known to be over.
+// VectorClock, AccessHistory: who touched which bytes last, and whether that is known to be over.
 #pragma once
 
 #include <algorithm>  // max
@@ -16,7 +16,7 @@
 namespace gx::sim {
 
 /// How far each actor was when what it did became known here: one count for each actor.
-/// Source: Fidge 1988 and Mattern 1989; its use for races as in FastTrack, Flanagan and Freund 2009.
+/// Source: Fidge 1988, Mattern 1989; for races as in FastTrack, Flanagan and Freund 2009.
 class VectorClock {
 public:
     [[nodiscard]] std::uint32_t at(int actor) const {
