@@ -2,6 +2,7 @@
 
 #include <algorithm>  // shuffle
 #include <array>      // rank counts
+#include <bit>        // log2
 #include <numeric>    // iota
 #include <vector>     // gradients
 
@@ -9,7 +10,10 @@
 #include <rapidcheck/gtest.h>
 
 #include <gx/collective/execute.hpp>  // execute: the same with payload
-#include <gx/collective/ring.hpp>     // Ring, machine_ring
+#include <gx/collective/halving_doubling.hpp>  // HalvingDoubling
+#include <gx/collective/hierarchical.hpp>      // Hierarchical
+#include <gx/collective/ring.hpp>              // Ring, machine_ring
+#include <gx/collective/tree.hpp>              // Tree
 #include <gx/sim/cluster.hpp>         // Cluster
 #include <gx/sim/machines.hpp>        // ethernet_10g, p3_16xlarge
 
@@ -52,6 +56,63 @@ TEST(Timing, AnUncontendedRingTakesTheClosedForm) {
         EXPECT_EQ(t.messages, 2ull * ranks * (ranks - 1));
         EXPECT_EQ(t.wire.count, 100'000'000LL * 2 * (ranks - 1)) << "each chunk, 2 (p - 1) times";
     }
+}
+
+// All of them, with alpha = 10 us, beta = 1 / 3.125 GB/s and m = 102.4 MB:
+//   K rings     2 (p - 1) steps of a chunk m / (K p); a flow is capped at c, and K c is below the NIC
+//   tree        log2 p steps up and log2 p down, of all m
+//   halving     steps of m / 2, m / 4, ..., m / p, and back: 2 (p - 1) / p of m in 2 log2 p steps
+//   hierarchy   2 (G - 1) steps of m / G on links of 47.9 GB/s and 5.7 us in machines of G = 8, then
+//               2 (M - 1) of m / (G M) between M = p / 8 of them, each GPU at 3.125 GB/s
+constexpr double m_bytes = 102.4e6, beta_rate = 3.125e9, alpha = 10e-6;
+double micros(const gx::sim::CollectiveTiming& t) { return gx::seconds(t.time) * 1e6; }
+
+class ClosedForm : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, ClosedForm, ::testing::Values(8, 16, 64, 256, 1024));
+
+TEST_P(ClosedForm, OfARing) {
+    const int p = GetParam();
+    const auto t = gx::sim::all_reduce_time(Ring(p), star(p), Bytes{102'400'000});
+    EXPECT_NEAR(micros(t), 1e6 * 2 * (p - 1) * (alpha + m_bytes / p / beta_rate), 1.0);
+}
+TEST_P(ClosedForm, OfFourRings) {
+    const int p = GetParam();
+    auto spec = star(p);
+    spec.flow_cap = 5_Gbps;
+    const auto rings = machine_rings(spec, 4);
+    // 8 million messages at 1,024 ranks: there, one machine stands for all
+    const auto detail = p > 256 ? gx::sim::Detail::collapsed : gx::sim::Detail::every_message;
+    const auto t = gx::sim::all_reduce_time(std::span<const Ring>(rings), spec,
+                                            Bytes{102'400'000}, detail);
+    EXPECT_NEAR(micros(t), 1e6 * 2 * (p - 1) * (alpha + m_bytes / (4.0 * p) / 0.625e9), 1.0);
+    EXPECT_EQ(t.messages, 8ull * p * (p - 1));
+}
+TEST_P(ClosedForm, OfATree) {
+    const int p = GetParam(), levels = std::countr_zero(unsigned(p));
+    const auto t =
+        gx::sim::all_reduce_time(gx::collective::Tree(p), star(p), Bytes{102'400'000});
+    EXPECT_NEAR(micros(t), 1e6 * 2 * levels * (alpha + m_bytes / beta_rate), 1.0);
+    EXPECT_EQ(t.messages, 2ull * (p - 1));
+}
+TEST_P(ClosedForm, OfHalvingAndDoubling) {
+    const int p = GetParam(), levels = std::countr_zero(unsigned(p));
+    const gx::collective::HalvingDoubling halves(p);
+    const auto t = gx::sim::all_reduce_time(halves, star(p), Bytes{102'400'000});
+    EXPECT_NEAR(micros(t), 1e6 * (2 * levels * alpha + 2.0 * (p - 1) / p * m_bytes / beta_rate), 1.0);
+    EXPECT_EQ(t.messages, 2ull * levels * p);
+}
+TEST_P(ClosedForm, OfAHierarchy) {
+    const int p = GetParam(), machines = p / 8;
+    auto spec = gx::sim::p3_16xlarge(machines);
+    spec.goodput = 1;
+    spec.flow_cap = {0};
+    spec.latency = 10_us;
+    spec.machine.nic_line_rate = 200_Gbps;  // 25 for each GPU
+    const gx::collective::Hierarchical levels(spec.placement());
+    const auto t = gx::sim::all_reduce_time(levels, spec, Bytes{102'400'000});
+    const double inside = 2 * 7 * (5.7e-6 + m_bytes / 8 / 47.9e9);
+    const double between = 2 * (machines - 1) * (alpha + m_bytes / p / beta_rate);
+    EXPECT_NEAR(micros(t), 1e6 * (inside + between), 1.0);
 }
 
 TEST(Timing, FourRingsUseWhatOneConnectionCannot) {

@@ -1,0 +1,130 @@
+// Stage and Laps: where all machines do the same, one stands for all, and equal rounds run once.
+#pragma once
+
+#include <algorithm>  // min
+#include <concepts>   // same_as
+#include <cstdint>    // int64_t
+#include <vector>     // states
+
+#include <gx/collective/exchange.hpp>  // Collective
+#include <gx/core/units.hpp>           // Nanoseconds
+#include <gx/sim/topology.hpp>         // ClusterSpec, Topology
+
+namespace gx::sim {
+
+/// How much of a collective is simulated.
+enum class Detail : unsigned char {
+    every_message,
+    collapsed  ///< one machine for all of them, and rounds that repeat once, where that is allowed
+};
+
+namespace detail {
+
+/// Does every machine see the same network as every other? Links between switches are no machine's
+/// own, so only fabrics without such links are.
+template <class Spec>
+[[nodiscard]] constexpr bool machines_see_the_same(const Spec& spec) {
+    if constexpr (requires { spec.fabric.kind; }) {
+        using Kind = decltype(spec.fabric.kind);
+        return spec.fabric.kind == Kind::star || spec.fabric.kind == Kind::rails;
+    } else {
+        return true;
+    }
+}
+
+/// Does rank g of every machine, in every step, send to and receive from the same GPUs, as near or
+/// as far, and as many chunks? A collective says so itself; tests hold it to that.
+template <Collective C>
+[[nodiscard]] constexpr bool machines_do_the_same(const C& collective, const ClusterSpec& spec) {
+    if (spec.machines == 1) return true;
+    if constexpr (requires { { collective.alike_on_machines(Placement{}) } -> std::same_as<bool>; })
+        return collective.alike_on_machines(spec.placement());
+    else return false;
+}
+
+template <class T>
+[[nodiscard]] Topology::Route route_on(const T& topology, int from, int to, int channel) {
+    if constexpr (requires { topology.route(from, to, channel); })
+        return topology.route(from, to, channel);
+    else return topology.route(from, to);
+}
+
+}  // namespace detail
+
+/// The ranks that are simulated: all of them, or, folded, those of machine 0.
+///
+/// Folded, a message to another machine leaves machine 0 and enters machine 0: what leaves for
+/// machine m is the image of what comes from machine -m, which is under way at the same time. Each
+/// link of machine 0 then carries as many flows as in the whole cluster, from as near and as far,
+/// so max-min fairness gives every flow the rate that it and its images have there.
+class Stage {
+public:
+    Stage(const ClusterSpec& spec, Network& network, bool folded)
+        : gpus_(spec.machine.gpus), ranks_(spec.ranks()), folded_(folded),
+          topology_(folded ? few_machines(spec) : spec, network) {}
+
+    [[nodiscard]] int actors() const { return folded_ ? gpus_ : ranks_; }
+    [[nodiscard]] int actor_of(int rank) const { return folded_ ? rank % gpus_ : rank; }
+    /// Ranks that one actor stands for.
+    [[nodiscard]] int images() const { return ranks_ / actors(); }
+    [[nodiscard]] bool leaves_machine(int from, int to) const { return from / gpus_ != to / gpus_; }
+
+    [[nodiscard]] Topology::Route route(int from, int to, int channel) const {
+        if (!folded_ || !leaves_machine(from, to))
+            return detail::route_on(topology_, from, to, channel);
+        const int other = to % gpus_, last = (topology_.spec().machines - 1) * gpus_;
+        auto leaving = detail::route_on(topology_, from, gpus_ + other, channel);
+        const auto entering = detail::route_on(topology_, last + from, other, channel);
+        for (int hop = 0; hop < leaving.path.count; ++hop) {  // machine 0's links are the first
+            const auto h = static_cast<std::size_t>(hop);
+            leaving.path.links[h] = std::min(leaving.path.links[h], entering.path.links[h]);
+        }
+        return leaving;
+    }
+
+private:
+    static ClusterSpec few_machines(ClusterSpec spec) {
+        spec.machines = std::min(spec.machines, 4);
+        return spec;
+    }
+    int gpus_, ranks_;
+    bool folded_;
+    Topology topology_;
+};
+
+/// Finds out when a deterministic system is in a state that it has been in before, with what it
+/// counts since then. States that last are remembered, ever longer (Brent's algorithm).
+class Laps {
+public:
+    struct Counts {
+        std::int64_t step = 0;
+        Nanoseconds time{};
+        std::uint64_t messages = 0;
+        std::int64_t far_bytes = 0;
+    };
+    /// Answers what a lap adds, or a step of 0 when this state is not the remembered one.
+    [[nodiscard]] Counts see(const std::vector<std::int64_t>& state, const Counts& now) {
+        if (state == state_)
+            return {now.step - at_.step, now.time - at_.time, now.messages - at_.messages,
+                    now.far_bytes - at_.far_bytes};
+        if (++tries_ > patience_ || state_.empty()) {
+            state_ = state;
+            at_ = now;
+            patience_ *= 2;
+            tries_ = 0;
+        }
+        return {};
+    }
+    void forget() {
+        state_.clear();
+        patience_ = 1;
+        tries_ = 0;
+    }
+
+private:
+    std::vector<std::int64_t> state_{};
+    Counts at_{};
+    int patience_ = 1, tries_ = 0;
+};
+
+}  // namespace gx::sim
