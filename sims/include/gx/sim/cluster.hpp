@@ -9,10 +9,13 @@
 
 #include <gx/core/account.hpp>       // Account
 #include <gx/core/function_ref.hpp>  // FunctionRef
+#include <gx/core/problems.hpp>      // Problems
 #include <gx/core/units.hpp>         // Nanoseconds
 #include <gx/core/world.hpp>         // World, NoDevice
 #include <gx/model/graph.hpp>        // Graph
 #include <gx/sim/engine.hpp>         // Engine
+#include <gx/sim/fault_injector.hpp> // FaultInjector
+#include <gx/sim/faults.hpp>         // FaultList
 #include <gx/sim/memory.hpp>         // expect_fits
 #include <gx/sim/network.hpp>        // Network
 #include <gx/sim/post_office.hpp>    // PostOffice, Stretch
@@ -32,6 +35,10 @@ struct ClusterOptions {
     Precision compute = Precision::fp32;
     double compute_jitter = 0;  ///< each pass takes (1 +- up to this share) of its time, uniformly
     TraceSink* trace = nullptr;
+    FaultList faults{};           ///< what breaks, and when
+    DeliveryRules delivery{};
+    Limits limits{};               ///< beyond them a rank throws Stuck
+    bool faults_must_fire = true;  ///< one that changed nothing in a whole run is an error
     bool detect_races = false;  ///< a missing wait is an error, whatever this run's order
 };
 
@@ -47,7 +54,9 @@ class Device;
 ///
 /// Order:  one thread, no wall clock: equal programs and seeds give equal bits, times and hashes.
 /// Errors: as World says; a rank that waits for nobody, or longer than `deadline`, is told whom it
-///         waited for.
+///         waited for. Options and faults that cannot be are listed by one gx::Error on
+///         construction, and faults that changed nothing by one at the end of a whole run.
+///         A rank that a fault kills throws nothing: died(rank) says so.
 template <class Inner = NoDevice>
 class Cluster {
 public:
@@ -55,11 +64,7 @@ public:
 
     explicit Cluster(const ClusterSpec& spec, ClusterOptions options = {})
         : spec_(spec), options_(std::move(options)) {
-        GX_EXPECT(options_.deadline.count() > 0, "a deadline of 0 ends every wait at once");
-        GX_EXPECT(options_.timed_batch >= 0,
-                  "a timed batch is at least 1, or 0 for the trained one");
-        GX_EXPECT(options_.compute_jitter >= 0 && options_.compute_jitter < 1,
-                  "jitter is a share of at least 0 and below 1");
+        check().throw_if_any("this cluster cannot run");
     }
 
     [[nodiscard]] int ranks() const { return spec_.ranks(); }
@@ -77,6 +82,22 @@ public:
 
     [[nodiscard]] Nanoseconds elapsed() const { return last().engine.now(); }
     [[nodiscard]] std::uint64_t event_hash() const { return last().engine.event_hash(); }
+    /// The last run's faults killed it.
+    [[nodiscard]] bool died(int rank) const {
+        return last().faults && last().faults->dead(rank);
+    }
+    /// What ended the function of `rank` in the last run; nullptr where it returned, or died.
+    [[nodiscard]] std::exception_ptr error_of(int rank) const {
+        return last().ranks[static_cast<std::size_t>(rank)]->error_;
+    }
+    /// Faults of the last run that changed nothing.
+    [[nodiscard]] std::vector<std::string> unfired_faults() const {
+        return last().faults ? last().faults->unfired() : std::vector<std::string>{};
+    }
+    [[nodiscard]] bool fault_fired(std::size_t fault) const {
+        return last().faults && last().faults->fired(fault);
+    }
+    [[nodiscard]] const PostOffice& post_office() const { return last().office; }
     [[nodiscard]] const Network& network() const { return last().network; }
     [[nodiscard]] const Topology& topology() const { return last().topology; }
     [[nodiscard]] Busy busy(int rank) const {
@@ -98,9 +119,14 @@ private:
               office(engine, network, topology, o.deadline, o.trace) {
             if (o.detect_races) races = std::make_unique<RaceWatch>(engine, spec.ranks());
             office.watch(races.get());
+            if (o.faults.empty()) return;
+            faults = std::make_unique<FaultInjector>(o.faults, o.seed, engine, network, topology);
+            faults->on_death([this](int rank) { office.kill(rank); });
+            office.suffer(faults.get(), o.delivery);
         }
         std::vector<std::unique_ptr<Rank>> ranks{};
         std::unique_ptr<RaceWatch> races{};  // outlives the fibers
+        std::unique_ptr<FaultInjector> faults{};
         Engine engine;
         Network network;
         Topology topology;
@@ -111,6 +137,8 @@ private:
         GX_EXPECT(run_ != nullptr, "nothing has run on this cluster yet");
         return *run_;
     }
+
+    [[nodiscard]] Problems check() const;
 
     ClusterSpec spec_;
     ClusterOptions options_;
@@ -131,6 +159,7 @@ public:
           transport_(rank, cluster.placement(), run.engine, run.office, busy_, main_),
           stream_(rank, run.engine, busy_, cluster.options_.trace) {
         stream_.watch(run.races.get());
+        transport_.suffer(run.faults.get(), cluster.options_.limits);
     }
     Rank(const Rank&) = delete;
     Rank& operator=(const Rank&) = delete;
@@ -148,11 +177,16 @@ public:
     /// Spends virtual time on something that is not simulated by itself.
     void charge(Nanoseconds duration, const Label& name, Activity activity = Activity::other) {
         const Nanoseconds begin = now();
+        FaultInjector* faults = run_.faults.get();
+        if (faults)
+            duration = faults->end_of(rank_, duration, activity == Activity::compute) - begin;
         run_.engine.note(EventKind::charge, rank_, static_cast<std::uint64_t>(activity),
                          static_cast<std::uint64_t>(duration.count()));
         run_.engine.advance(duration);
         busy_.add(activity, duration);
         if (TraceSink* sink = trace()) sink->add({rank_, Track::compute, name, begin, now()});
+        if (faults && faults->dead(rank_) && std::uncaught_exceptions() == 0)
+            throw RankDied{rank_};
     }
     /// Errors: throws gx::Error when a step over `batch` images does not fit in the GPU. The ranks
     ///         ask alike, so the answer for the first is kept for all.
@@ -180,7 +214,10 @@ private:
         } catch (const boost::context::detail::forced_unwind&) {
             throw;
         } catch (...) {
-            engine.fail(rank_, std::current_exception());
+            if (!run_.faults || !run_.faults->dead(rank_)) {
+                error_ = std::current_exception();
+                engine.fail(rank_, error_);
+            }
         }
         stream_.close();
         run_.office.rank_ended(rank_);
@@ -192,6 +229,7 @@ private:
     Run& run_;
     Busy busy_{};
     const Strand* main_ = nullptr;
+    std::exception_ptr error_{};
     Endpoint transport_;
     Stream stream_;
 };
@@ -207,6 +245,30 @@ void Cluster<Inner>::run(FunctionRef<void(Rank&)> f) {
                                          [&rank, f] { rank.live(f); });
     }
     run_->engine.run();
+    if (!options_.faults_must_fire) return;
+    Problems unfired;
+    for (std::string& sentence : unfired_faults()) unfired.add(std::move(sentence));
+    unfired.throw_if_any("faults that never came");
+}
+
+template <class Inner>
+Problems Cluster<Inner>::check() const {
+    Problems problems;
+    problems.check(options_.deadline.count() > 0,
+                   "deadline is " + std::to_string(options_.deadline.count()) +
+                       " ns: it ends every wait at once; give the longest time that a message "
+                       "may take");
+    problems.check(options_.timed_batch >= 0, "timed_batch is " +
+                                                  std::to_string(options_.timed_batch) +
+                                                  ": give at least 1, or 0 for the trained one");
+    problems.check(options_.compute_jitter >= 0 && options_.compute_jitter < 1,
+                   "compute_jitter is " + std::to_string(options_.compute_jitter) +
+                       ": it is a share of at least 0 and below 1");
+    problems.check(options_.faults.empty() || options_.deadline != Engine::no_deadline,
+                   "there are faults and no deadline: what waits for a lost rank would wait for "
+                   "ever; give a deadline");
+    check_faults(options_.faults, spec_, problems);
+    return problems;
 }
 
 template <class Inner>

@@ -21,11 +21,12 @@ inline constexpr Nanoseconds forever = Nanoseconds::max();
 
 enum class Direction : unsigned char { both, out, in };
 
-/// The links of a machine's NIC, or those that join one GPU to the others of its machine.
+/// The links of a machine's NICs, or those that join one GPU to the others of its machine.
 struct Wire {
-    int machine = -1;  ///< its NIC; or
+    int machine = -1;  ///< its NICs; or
     int gpu = -1;      ///< the rank whose GPU it is
     Direction direction = Direction::both;
+    int nic = -1;  ///< of the machine; -1: all of them
 };
 
 // ---- Links ----------------------------------------------------------------------------
@@ -47,10 +48,11 @@ struct FlappingLink {
     Nanoseconds down{}, up{};
     Nanoseconds at{}, lasts = forever;
 };
-/// A machine's NIC is gone, both ways and for good.
+/// A machine's NIC is gone, both ways and for good: with several, one rail of it.
 struct LostNic {
     int machine = -1;
     Nanoseconds at{};
+    int nic = 0;
 };
 
 // ---- GPUs -----------------------------------------------------------------------------
@@ -173,7 +175,8 @@ inline std::string text(const Wire& w) {
     const char* way = w.direction == Direction::out  ? ", out"
                       : w.direction == Direction::in ? ", in"
                                                      : "";
-    return (w.machine >= 0 ? "NIC of machine " + std::to_string(w.machine)
+    const std::string which = w.nic < 0 ? std::string("NIC") : "NIC " + std::to_string(w.nic);
+    return (w.machine >= 0 ? which + " of machine " + std::to_string(w.machine)
                            : "links of GPU " + std::to_string(w.gpu)) + way;
 }
 template <class F>
@@ -185,6 +188,13 @@ inline std::string where(const F& f) {
         return "from rank " + std::to_string(f.from) +
                (f.to < 0 ? std::string(" to any") : " to rank " + std::to_string(f.to));
     else return "checkpoint " + std::to_string(f.write);
+}
+
+/// NICs of a machine.
+template <class M>
+constexpr int nics_of(const M& m) {
+    if constexpr (requires { m.nics; }) return m.nics;
+    else return 1;
 }
 
 /// Checks one fault; sentences begin with `who`.
@@ -200,7 +210,7 @@ public:
         if constexpr (requires { f.lasts; })
             say(f.lasts.count() > 0, "lasts " + text(f.lasts) + ": give a time above 0");
         if constexpr (requires { f.wire; }) wire(f.wire);
-        if constexpr (std::is_same_v<F, LostNic>) wire({.machine = f.machine});
+        if constexpr (std::is_same_v<F, LostNic>) wire({.machine = f.machine, .nic = f.nic});
         if constexpr (requires { f.rank; }) rank(f.rank, "rank");
         if constexpr (requires { f.from; }) {
             rank(f.from, "from");
@@ -234,6 +244,9 @@ private:
                                                 ": this cluster has machines 0 to " +
                                                 std::to_string(spec_.machines - 1));
             say(spec_.machines > 1, "is on a NIC, and one machine alone uses none");
+            const int nics = nics_of(spec_.machine);
+            say(w.nic < nics, "nic is " + std::to_string(w.nic) + ": a machine has NICs 0 to " +
+                                  std::to_string(nics - 1));
         } else if (w.gpu >= 0) {
             rank(w.gpu, "gpu");
             say(spec_.machine.gpus > 1, "is on links between the GPUs of a machine that has one");

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <algorithm>  // lower_bound
-#include <cstring>    // memcpy
+#include <cstring>    // memcpy, memcmp
+#include <deque>      // copies
 #include <span>       // messages
 #include <vector>     // posts, lanes
 
@@ -10,6 +11,7 @@
 #include <gx/core/error.hpp>      // Delivery
 #include <gx/core/transport.hpp>  // Request, Arrival
 #include <gx/sim/engine.hpp>      // Engine, Strand
+#include <gx/sim/fault_injector.hpp>  // FaultInjector
 #include <gx/sim/network.hpp>     // Network, Flow
 #include <gx/sim/race_watch.hpp>  // RaceWatch
 #include <gx/sim/topology.hpp>    // Topology
@@ -30,6 +32,14 @@ struct Stretch {
     }
 };
 
+/// What the transport does to keep its promises where messages are delayed, doubled or spoiled.
+/// All but the defaults are for those who look whether a missing rule is found.
+struct DeliveryRules {
+    bool checksum = false;           ///< a payload that changed on its way is `corrupted`
+    bool discard_duplicates = true;  ///< a second copy is known by its number
+    bool in_order = true;            ///< what overtakes waits for what it overtook
+};
+
 /// The messages of a world. A message starts when it is sent. It is done, for both ends, when its
 /// last byte has arrived and its receive is posted; the payload is copied then.
 ///
@@ -40,6 +50,10 @@ struct Stretch {
 ///         waits of all other ranks then answer `cancelled` with the same rank. Such a wait
 ///         withdraws its request: the buffer is not touched any more, and the other end of that
 ///         message is never done. A rank that ends withdraws all that it has not waited for.
+///         A message that hangs between two ranks names the one whose link is cut, else the peer.
+///         A dead rank is named before all others.
+/// Faults: the messages of a lane carry numbers. One that arrives before an earlier one waits for
+///         it; a second copy is discarded.
 /// Cost:   O(log peers) to match; no allocation once the most open requests have been seen.
 class PostOffice {
 public:
@@ -53,12 +67,21 @@ public:
 
     void stretch(Stretch stretch) { stretch_ = stretch; }
     void watch(RaceWatch* races) { races_ = races; }
+    void suffer(FaultInjector* faults, DeliveryRules rules) {
+        faults_ = faults;
+        rules_ = rules;
+    }
 
     Request send(int from, int to, int channel, std::span<const std::byte> message);
     Request receive(int to, int from, int channel, std::span<std::byte> message);
     Arrival wait_any(int rank, std::span<const Request> requests);
     /// The rank posts no more, and its buffers are gone: who waits for more from it is told.
     void rank_ended(int rank);
+    /// The rank stops at once: its waits end, its messages are lost.
+    void kill(int rank);
+
+    [[nodiscard]] std::uint64_t duplicates_discarded() const { return discarded_; }
+    [[nodiscard]] std::uint64_t overtakings_healed() const { return healed_; }
 
 private:
     static constexpr int none = -1;
@@ -66,6 +89,8 @@ private:
         int peer = -1;
         std::uint32_t generation = 0;
         bool open = false, is_send = false, done = false, flowing = false, withdrawn = false;
+        bool corrupted = false;
+        std::uint32_t number = 0;  // of a send, in its lane
         const std::byte* out = nullptr;
         std::byte* in = nullptr;
         std::size_t bytes = 0;
@@ -77,6 +102,14 @@ private:
     struct Lane {  // posts of one kind only: the other kind would have matched
         std::uint64_t key = 0;
         int head = none, tail = none;
+        // With faults only:
+        std::uint32_t posted = 0, delivered = 0;  // sends
+        std::vector<int> early{};                 // arrived before one that was posted earlier
+        int intruder = none;                      // a copy that was not discarded
+    };
+    struct Copy {  // of a message that crosses the network twice
+        int from, to, channel;
+        std::vector<std::byte> payload;
     };
     static constexpr std::uint32_t index_bits = 20;
     static constexpr std::uint32_t index_mask = (1u << index_bits) - 1;
@@ -84,19 +117,40 @@ private:
     static void arrived_event(void* office, std::uint64_t slot) {
         static_cast<PostOffice*>(office)->arrived(static_cast<int>(slot));
     }
+    static void copy_event(void* office, std::uint64_t copy) {
+        static_cast<PostOffice*>(office)->copy_arrived(static_cast<int>(copy));
+    }
     Post& post(int slot) { return posts_[static_cast<std::size_t>(slot)]; }
+    [[nodiscard]] const Post& post(int slot) const {
+        return posts_[static_cast<std::size_t>(slot)];
+    }
+    template <class T>
+    [[nodiscard]] static Topology::Route way(const T& topology, const Post& p) {
+        if constexpr (requires { topology.route(p.from, p.to, p.channel); })
+            return topology.route(p.from, p.to, p.channel);
+        else return topology.route(p.from, p.to);
+    }
+    [[nodiscard]] bool dead(int rank) const { return faults_ && faults_->dead(rank); }
     int open(int from, int to, int channel, std::size_t bytes, bool is_send);
     Lane& lane(int from, int to, int channel);
     void match(int slot);
     void transmit(int slot);
     void arrived(int slot);
+    void deliver(int slot);
+    void overtake(int slot, Lane& l);
+    void copy_arrived(int copy);
     void complete(int send);
+    void copy_payload(Post& s, Post& r);
     void finish(Post& p);
     void withdraw(int slot);
     std::size_t first_done(std::span<const Request> requests);
     bool hopeless(std::span<const Request> requests);
     bool hopeless(const Post& p);
-    int missing(int rank, int peer) const;
+    [[nodiscard]] int missing(int rank, int slot) const;
+    [[nodiscard]] int along_the_waits(int rank, int slot) const;
+    [[nodiscard]] bool on_its_way(const Post& p) const {
+        return p.is_send ? p.flowing : p.partner != none && post(p.partner).flowing;
+    }
     Wake block(int rank, std::span<const Request> requests);
     void release(int slot);
     int slot_of(Request request);
@@ -110,12 +164,16 @@ private:
     Nanoseconds deadline_;
     TraceSink* trace_;
     RaceWatch* races_ = nullptr;
+    FaultInjector* faults_ = nullptr;
+    DeliveryRules rules_{};
     Stretch stretch_{};
     std::vector<Post> posts_{};
     std::vector<int> free_{};
     std::vector<std::vector<Lane>> lanes_;  // by receiving rank, sorted by (sender, channel)
-    std::vector<int> waits_for_;  // by rank: the peer of its present wait
+    std::vector<int> waits_for_;  // by rank: the request of its present wait
     std::vector<bool> ended_;     // by rank
+    std::deque<Copy> copies_{};
+    std::uint64_t discarded_ = 0, healed_ = 0;
 };
 
 inline Request PostOffice::send(int from, int to, int channel, std::span<const std::byte> message) {
@@ -141,7 +199,14 @@ inline Arrival PostOffice::wait_any(int rank, std::span<const Request> requests)
     std::size_t i = first_done(requests);
     while (i == requests.size() && reason == Wake::signalled && !hopeless(requests)) {
         reason = block(rank, requests);
+        if (dead(rank)) return {0, {Delivery::Outcome::cancelled, rank}};
         i = first_done(requests);
+    }
+    if (i < requests.size() && post(slot_of(requests[i])).corrupted) {
+        const int peer = post(slot_of(requests[i])).peer;
+        release(slot_of(requests[i]));
+        engine_.cancel(peer);
+        return {i, {Delivery::Outcome::corrupted, peer}};
     }
     if (i < requests.size()) {
         if (races_) races_->waited_for(rank, slot_of(requests[i]));
@@ -149,20 +214,20 @@ inline Arrival PostOffice::wait_any(int rank, std::span<const Request> requests)
         return {i, {}};
     }
     const int slot = slot_of(requests[0]);
-    const int peer = post(slot).peer;
+    const int who = missing(rank, slot);
     withdraw(slot);
     if (engine_.cancelled())
         return {0, {Delivery::Outcome::cancelled, engine_.missing_rank()}};
-    const int who = missing(rank, peer);
     engine_.cancel(who);
     return {0, {Delivery::Outcome::timed_out, who}};
 }
 
 inline Wake PostOffice::block(int rank, std::span<const Request> requests) {
     for (const Request r : requests) post(slot_of(r)).waiter = engine_.current();
-    waits_for_[static_cast<std::size_t>(rank)] = post(slot_of(requests[0])).peer;
+    waits_for_[static_cast<std::size_t>(rank)] = slot_of(requests[0]);
     const Wake reason = engine_.block(deadline_);
     waits_for_[static_cast<std::size_t>(rank)] = none;
+    if (dead(rank)) return reason;  // its requests are withdrawn
     for (const Request r : requests) post(slot_of(r)).waiter = nullptr;
     return reason;
 }
@@ -184,20 +249,45 @@ inline bool PostOffice::hopeless(const Post& p) {
     return !p.done && lacks && ended_[static_cast<std::size_t>(p.peer)];
 }
 
-// Follows who waits for whom to a rank that waits for nobody; around a circle, stays at `peer`.
-inline int PostOffice::missing(int rank, int peer) const {
-    int at = peer;
+// A dead rank explains every wait that is not met.
+inline int PostOffice::missing(int rank, int slot) const {
+    const int who = along_the_waits(rank, slot);
+    if (!faults_ || dead(who)) return who;
+    for (int r = 0; r < static_cast<int>(lanes_.size()); ++r)
+        if (dead(r)) return r;
+    return who;
+}
+
+// Follows who waits for whom to a rank that waits for nobody, or to a message that hangs on its
+// way; around a circle, stays at the first peer.
+inline int PostOffice::along_the_waits(int rank, int slot) const {
+    const int peer = post(slot).peer;
     for (std::size_t i = 0; i < waits_for_.size(); ++i) {
-        const int next = waits_for_[static_cast<std::size_t>(at)];
-        if (next == none) return at;
-        if (next == rank) return peer;
-        at = next;
+        const Post& p = post(slot);
+        if (on_its_way(p)) {
+            const int own = p.is_send ? p.from : p.to;
+            return faults_ && !faults_->cut_off(p.peer) && faults_->cut_off(own) ? own : p.peer;
+        }
+        slot = waits_for_[static_cast<std::size_t>(p.peer)];
+        if (slot == none) return p.peer;
+        if (post(slot).peer == rank) return peer;
     }
     return peer;
 }
 
+inline void PostOffice::kill(int rank) {
+    for (std::size_t slot = 0; slot < posts_.size(); ++slot) {
+        Post& p = posts_[slot];
+        const bool own = (p.is_send ? p.from : p.to) == rank;
+        if (!p.open || !own || p.withdrawn) continue;
+        if (p.waiter) engine_.wake(*p.waiter, Wake::cancelled);
+        p.waiter = nullptr;
+        if (!p.done) withdraw(static_cast<int>(slot));
+    }
+}
+
 inline void PostOffice::rank_ended(int rank) {
-    ended_[static_cast<std::size_t>(rank)] = true;
+    if (!faults_ || !faults_->silent(rank)) ended_[static_cast<std::size_t>(rank)] = true;
     for (std::size_t slot = 0; slot < posts_.size(); ++slot) {
         const Post& p = posts_[slot];
         const bool own = (p.is_send ? p.from : p.to) == rank;
@@ -264,7 +354,7 @@ inline void PostOffice::match(int slot) {
 
 inline void PostOffice::transmit(int slot) {
     Post& p = post(slot);
-    const Topology::Route route = topology_.route(p.from, p.to);
+    const Topology::Route route = way(topology_, p);
     const Bytes wire = p.channel < control_channel ? stretch_(p.bytes)
                                                    : Bytes{static_cast<std::int64_t>(p.bytes)};
     engine_.note(EventKind::message_posted, p.from,
@@ -272,22 +362,78 @@ inline void PostOffice::transmit(int slot) {
                      static_cast<std::uint32_t>(p.channel),
                  static_cast<std::uint64_t>(wire.count));
     p.flowing = true;
-    network_.start({.path = route.path, .bytes = wire, .latency = route.latency, .cap = route.cap,
-                    .rank = p.from,
-                    .done = {arrived_event, this, static_cast<std::uint64_t>(slot)}});
+    Flow flow{.path = route.path, .bytes = wire, .latency = route.latency, .cap = route.cap,
+              .rank = p.from, .done = {arrived_event, this, static_cast<std::uint64_t>(slot)}};
+    if (!faults_) return network_.start(flow);
+    p.number = lane(p.from, p.to, p.channel).posted++;
+    const FaultInjector::Fate fate = faults_->fate(p.from, p.to);
+    flow.latency += fate.delay;
+    network_.start(flow);
+    if (!fate.twice) return;
+    copies_.push_back({p.from, p.to, p.channel, {}});
+    if (!rules_.discard_duplicates) copies_.back().payload.assign(p.out, p.out + p.bytes);
+    flow.done = {copy_event, this, copies_.size() - 1};
+    network_.start(flow);
 }
 
 inline void PostOffice::arrived(int slot) {
     Post& p = post(slot);
-    p.flowing = false;
     engine_.note(EventKind::message_arrived, p.from,
                  std::uint64_t{static_cast<std::uint32_t>(p.to)} << 32 |
                      static_cast<std::uint32_t>(p.channel),
                  p.bytes);
+    if (!faults_) return deliver(slot);
+    Lane& l = lane(p.from, p.to, p.channel);
+    if (p.number != l.delivered) {
+        ++healed_;
+        if (rules_.in_order) return l.early.push_back(slot);
+        overtake(slot, l);
+    }
+    deliver(slot);
+    ++l.delivered;
+    for (std::size_t i = 0; i < l.early.size();) {
+        if (post(l.early[i]).number != l.delivered) {
+            ++i;
+            continue;
+        }
+        const int next = l.early[i];
+        l.early.erase(l.early.begin() + static_cast<std::ptrdiff_t>(i));
+        deliver(next);
+        ++l.delivered;
+        i = 0;
+    }
+}
+
+inline void PostOffice::deliver(int slot) {
+    Post& p = post(slot);
+    p.flowing = false;
     if (trace_)
         trace_->add({p.from, Track::network, Label("to rank ") + std::to_string(p.to), p.posted,
                      engine_.now()});
     if (p.partner != none) complete(slot);
+}
+
+// Without the rule `in_order`: the receive that is next takes what comes first.
+inline void PostOffice::overtake(int slot, Lane& l) {
+    Post& p = post(slot);
+    for (Post& q : posts_) {
+        const bool same_lane = q.from == p.from && q.to == p.to && q.channel == p.channel;
+        if (!q.open || !q.is_send || !same_lane || q.number != l.delivered || q.withdrawn) continue;
+        std::swap(p.number, q.number);
+        if (q.bytes != p.bytes || p.withdrawn) return;
+        copies_.push_back({p.from, p.to, p.channel, {p.out, p.out + p.bytes}});
+        p.out = q.out;
+        q.out = copies_.back().payload.data();
+        return;
+    }
+    p.number = l.delivered;
+}
+
+// Its number says that it has been delivered.
+inline void PostOffice::copy_arrived(int copy) {
+    const Copy& c = copies_[static_cast<std::size_t>(copy)];
+    if (rules_.discard_duplicates) ++discarded_;
+    else lane(c.from, c.to, c.channel).intruder = copy;
 }
 
 inline void PostOffice::complete(int send) {
@@ -300,9 +446,25 @@ inline void PostOffice::complete(int send) {
         return;
     }
     if (races_) races_->taken(send, receive, {s.out, s.bytes});
-    if (s.bytes > 0) std::memcpy(r.in, s.out, s.bytes);
+    if (s.bytes > 0) copy_payload(s, r);
     finish(s);
     finish(r);
+}
+
+inline void PostOffice::copy_payload(Post& s, Post& r) {
+    const std::byte* from = s.out;
+    if (faults_ && !rules_.discard_duplicates) {
+        Lane& l = lane(s.from, s.to, s.channel);
+        if (l.intruder != none) {
+            const auto& payload = copies_[static_cast<std::size_t>(l.intruder)].payload;
+            if (payload.size() == s.bytes) from = payload.data();
+            l.intruder = none;
+        }
+    }
+    std::memcpy(r.in, from, s.bytes);
+    if (!faults_ || s.channel >= control_channel) return;
+    const bool spoiled = faults_->corrupt(s.from, s.to, {r.in, r.bytes});
+    if (spoiled && rules_.checksum) r.corrupted = std::memcmp(r.in, from, s.bytes) != 0;
 }
 
 inline void PostOffice::finish(Post& p) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>   // queued tasks
+#include <exception>  // uncaught_exceptions
 #include <memory>  // unique_ptr
 #include <string>  // names
 
@@ -9,11 +10,24 @@
 #include <gx/core/stream.hpp>       // Task, Event
 #include <gx/core/transport.hpp>    // Placement, Request, Arrival
 #include <gx/sim/engine.hpp>        // Engine
+#include <gx/sim/fault_injector.hpp>  // FaultInjector, RankDied
 #include <gx/sim/post_office.hpp>   // PostOffice
 #include <gx/sim/race_watch.hpp>    // RaceWatch
 #include <gx/sim/trace.hpp>         // Busy, TraceSink
 
 namespace gx::sim {
+
+/// What a run may use up before it counts as stuck; for those who look for hangs.
+struct Limits {
+    Nanoseconds time = forever;  ///< virtual
+    std::uint64_t waits = 0;     ///< of one rank; 0: no limit
+};
+
+/// A rank that goes on and on: past the run's limits.
+class Stuck : public Error {
+public:
+    using Error::Error;
+};
 
 /// One rank's end of the simulated network; a Transport.
 /// Channels below `control_channel` carry gradients and are stretched to the timed model's size.
@@ -28,20 +42,52 @@ public:
     [[nodiscard]] int ranks() const { return placement_.ranks(); }
     [[nodiscard]] Placement placement() const { return placement_; }
     Request send(int to, int channel, std::span<const std::byte> message) {
+        if (faults_ && channel < control_channel && alive()) faults_->sending(rank_);
+        if (!alive()) return {};
         return office_.send(rank_, to, channel, message);
     }
     Request receive(int from, int channel, std::span<std::byte> message) {
+        if (!alive()) return {};
         return office_.receive(rank_, from, channel, message);
     }
     Delivery wait(Request request) { return wait_any({&request, 1}).delivery; }
     Arrival wait_any(std::span<const Request> requests) {
         const Nanoseconds begin = engine_.now();
+        const Delivery gone{Delivery::Outcome::cancelled, rank_};
+        if (!alive()) return {0, gone};
+        if ((limits_.waits > 0 && ++waits_ > limits_.waits) || begin > limits_.time)
+            throw Stuck("rank " + std::to_string(rank_) + " is stuck: " + std::to_string(waits_) +
+                        " waits up to " + std::to_string(begin.count()) +
+                        " ns. It waits again and again without getting anywhere.");
         const Arrival arrival = office_.wait_any(rank_, requests);
+        if (faults_) {
+            const Nanoseconds pause = faults_->end_of_pause(rank_) - engine_.now();
+            if (pause.count() > 0) engine_.advance(pause);
+            if (!alive()) return {0, gone};
+        }
         if (engine_.current() == main_) busy_.exposed_communication += engine_.now() - begin;
         return arrival;
     }
+    /// What the next messages belong to; a Pipeline says it.
+    void working_on(const Operation& operation) {
+        if (faults_) faults_->reducing(rank_, operation);
+    }
+    void suffer(FaultInjector* faults, Limits limits) {
+        faults_ = faults;
+        limits_ = limits;
+    }
 
 private:
+    /// Errors: throws RankDied where the rank is dead, unless it is unwinding already.
+    [[nodiscard]] bool alive() const {
+        if (!faults_ || !faults_->dead(rank_)) return true;
+        if (std::uncaught_exceptions() == 0) throw RankDied{rank_};
+        return false;
+    }
+
+    FaultInjector* faults_ = nullptr;
+    Limits limits_{};
+    std::uint64_t waits_ = 0;
     int rank_;
     Placement placement_;
     Engine& engine_;
@@ -82,7 +128,7 @@ public:
         waiter_ = nullptr;
         busy_.exposed_communication += engine_.now() - begin;
         if (races_ && actor_ >= 0) races_->waited(rank_, actor_, event);
-        if (error_) std::rethrow_exception(error_);
+        if (error_ && std::uncaught_exceptions() == 0) std::rethrow_exception(error_);
     }
     /// What the code that runs now touches: checked where the cluster detects races.
     void note(Access access, std::span<const std::byte> memory, const Operation& operation) {
@@ -122,6 +168,8 @@ private:
             task.run(task.context, task.argument);
         } catch (const boost::context::detail::forced_unwind&) {
             throw;
+        } catch (const RankDied&) {
+            error_ = std::current_exception();
         } catch (...) {
             error_ = std::current_exception();
             engine_.fail(rank_, error_);

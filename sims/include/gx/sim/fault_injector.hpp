@@ -1,0 +1,402 @@
+// FaultInjector: carries out a list of faults in a run: link rates, the pace of GPUs, messages.
+#pragma once
+
+#include <algorithm>   // find, max, min
+#include <cstddef>     // byte
+#include <functional>  // function
+#include <span>        // payload
+#include <string>      // sentences
+#include <vector>      // windows
+
+#include <gx/core/rng.hpp>      // Rng: which bit
+#include <gx/core/stream.hpp>   // Operation
+#include <gx/sim/engine.hpp>    // Engine
+#include <gx/sim/faults.hpp>    // Fault
+#include <gx/sim/network.hpp>   // Network
+#include <gx/sim/topology.hpp>  // Topology
+
+namespace gx::sim {
+
+/// Thrown through the code of a rank whose GPU has died. It is no std::exception: nothing handles
+/// it but the world, and a rank that is dead answers nobody.
+struct RankDied {
+    int rank = -1;
+};
+
+/// The faults of one run. The cluster asks it at every charge, send, arrival and wait.
+///
+/// Order:  times are integers, a slowdown is kept in thousandths; which bit flips is a draw by
+///         (seed, the fault's place in the list). Where several faults slow a link or a GPU, the
+///         slowest counts.
+/// Errors: faults that cannot be are found by check_faults before.
+class FaultInjector {
+public:
+    FaultInjector(std::span<const Fault> faults, std::uint64_t seed, Engine& engine,
+                  Network& network, const Topology& topology);
+    FaultInjector(const FaultInjector&) = delete;  // events point at it
+    FaultInjector& operator=(const FaultInjector&) = delete;
+
+    /// Run once, at the moment a rank dies.
+    void on_death(std::function<void(int rank)> f) { on_death_ = std::move(f); }
+
+    // ---- GPUs
+    /// When `work` of `rank` that begins now is done, or its death, whichever is first.
+    [[nodiscard]] Nanoseconds end_of(int rank, Nanoseconds work, bool compute);
+    /// The end of the pause that holds up `rank` now; now when there is none.
+    [[nodiscard]] Nanoseconds end_of_pause(int rank);
+    [[nodiscard]] bool dead(int rank) const { return at(rank).dead; }
+    /// It is dead and nobody has been told.
+    [[nodiscard]] bool silent(int rank) const { return at(rank).dead && at(rank).silent; }
+    /// A link of its own, or of its machine's NIC, is cut now.
+    [[nodiscard]] bool cut_off(int rank) const;
+    void reducing(int rank, const Operation& operation);
+    /// Told of each gradient message that `rank` is about to post; may be its last moment.
+    void sending(int rank);
+
+    // ---- Messages
+    struct Fate {
+        Nanoseconds delay{};
+        bool twice = false;
+    };
+    [[nodiscard]] Fate fate(int from, int to);
+    /// Spoils a gradient message on its way; true when it did.
+    bool corrupt(int from, int to, std::span<std::byte> message);
+
+    /// Faults that changed nothing up to now, each as a sentence.
+    [[nodiscard]] std::vector<std::string> unfired() const;
+    [[nodiscard]] bool fired(std::size_t fault) const { return fired_[fault]; }
+
+private:
+    struct Window {
+        std::size_t fault;
+        Nanoseconds begin, end;
+        std::int64_t slow = 1000;  ///< time for 1000 of work; 0: a pause
+    };
+    struct Death {
+        std::size_t fault;
+        std::int64_t step;
+        int bucket, message;
+        bool silent;
+    };
+    struct Gpu {
+        std::vector<Window> windows{};
+        std::vector<Death> deaths{};  ///< in collectives
+        Nanoseconds death = forever;  ///< by the clock
+        Operation now{.step = 0, .bucket = 0};
+        int sent = 0;  ///< gradient messages of this operation
+        bool dead = false, silent = false;
+    };
+    struct LinkChange {  // from its event until it is undone, `share` of the link's rate is left
+        std::size_t fault;
+        int link;
+        double share;
+        Wire wire;
+        bool on = false;
+    };
+    struct MessageFault {
+        std::size_t fault;
+        int from, to;
+        Nanoseconds begin, end, by;
+        bool twice = false, every_other = false;
+        std::uint64_t seen = 0;
+        [[nodiscard]] bool meets(int f, int t, Nanoseconds now) const {
+            return f == from && (to < 0 || t == to) && now >= begin && now < end;
+        }
+    };
+    struct Spoiled {
+        std::size_t fault;
+        int from, to;
+        Nanoseconds begin;
+        bool nan = false, done = false;
+    };
+
+    Gpu& at(int rank) { return gpus_[static_cast<std::size_t>(rank)]; }
+    const Gpu& at(int rank) const { return gpus_[static_cast<std::size_t>(rank)]; }
+    static FaultInjector& self(void* p) { return *static_cast<FaultInjector*>(p); }
+    static Nanoseconds end(Nanoseconds at, Nanoseconds lasts) {
+        return lasts >= forever - at ? forever : at + lasts;
+    }
+
+    void add(std::size_t i, const SlowLink& f) { slow(i, f.wire, f.share, f.at, f.lasts); }
+    void add(std::size_t i, const CutLink& f) { slow(i, f.wire, 0, f.at, f.lasts); }
+    void add(std::size_t i, const LostNic& f) {
+        slow(i, {.machine = f.machine, .nic = f.nic}, 0, f.at, forever);
+    }
+    void add(std::size_t i, const FlappingLink& f);
+    void add(std::size_t i, const SlowGpu& f) { slow(i, f.rank, f.factor, f.at, f.lasts); }
+    void add(std::size_t i, const PausedGpu& f) {
+        at(f.rank).windows.push_back({i, f.at, end(f.at, f.lasts), 0});
+    }
+    void add(std::size_t i, const StragglerBursts& f) {
+        for (int n = 0; n < f.times; ++n) slow(i, f.rank, f.factor, f.at + n * f.every, f.lasts);
+    }
+    void add(std::size_t i, const DeadGpu& f);
+    void add(std::size_t i, const DeadInCollective& f) {
+        at(f.rank).deaths.push_back({i, f.step, f.bucket, f.message, f.silent});
+    }
+    void add(std::size_t i, const DelayedMessages& f) {
+        messages_.push_back({i, f.from, f.to, f.at, end(f.at, f.lasts), f.by});
+    }
+    void add(std::size_t i, const DuplicatedMessages& f) {
+        messages_.push_back({i, f.from, f.to, f.at, end(f.at, f.lasts), {}, true});
+    }
+    void add(std::size_t i, const ReorderedMessages& f) {
+        messages_.push_back({i, f.from, f.to, f.at, end(f.at, f.lasts), f.by, false, true});
+    }
+    void add(std::size_t i, const FlippedBit& f) { spoiled_.push_back({i, f.from, f.to, f.at}); }
+    void add(std::size_t i, const NanInPayload& f) {
+        spoiled_.push_back({i, f.from, f.to, f.at, true});
+    }
+    void add(std::size_t, const TornCheckpoint&) {}
+
+    void slow(std::size_t i, int rank, double factor, Nanoseconds at_time, Nanoseconds lasts) {
+        at(rank).windows.push_back({i, at_time, end(at_time, lasts),
+                                    static_cast<std::int64_t>(factor * 1000 + 0.5)});
+    }
+    void slow(std::size_t i, const Wire& wire, double share, Nanoseconds at_time,
+              Nanoseconds lasts);
+    template <bool out, class T>
+    [[nodiscard]] static int nic_link(const T& t, int machine, [[maybe_unused]] int nic) {
+        if constexpr (requires { t.nic_out(machine, nic); })
+            return out ? t.nic_out(machine, nic) : t.nic_in(machine, nic);
+        else
+            return out ? t.nic_out(machine) : t.nic_in(machine);
+    }
+    [[nodiscard]] std::vector<int> links_of(const Wire& wire) const;
+    static void link_event(void* p, std::uint64_t change);
+    static void flap_event(void* p, std::uint64_t flap);
+    static void death_event(void* p, std::uint64_t rank);
+    void toggle(LinkChange& change);
+    void kill(int rank, std::size_t fault, bool silent);
+
+    struct Flap {
+        Nanoseconds down, up, end;
+        std::size_t first, count;  // in changes_
+        bool is_down = false;
+    };
+
+    Engine& engine_;
+    Network& network_;
+    const Topology& topology_;
+    Rng rng_;
+    std::vector<Fault> faults_;
+    std::vector<bool> fired_;
+    std::vector<Gpu> gpus_;
+    std::vector<BytesPerSecond> rates_{};  ///< of whole links
+    std::vector<LinkChange> changes_{};
+    std::vector<Flap> flaps_{};
+    std::vector<MessageFault> messages_{};
+    std::vector<Spoiled> spoiled_{};
+    std::function<void(int)> on_death_{};
+};
+
+inline FaultInjector::FaultInjector(std::span<const Fault> faults, std::uint64_t seed,
+                                    Engine& engine, Network& network, const Topology& topology)
+    : engine_(engine), network_(network), topology_(topology), rng_(seed, "fault.payload"),
+      faults_(faults.begin(), faults.end()), fired_(faults.size(), false),
+      gpus_(static_cast<std::size_t>(topology.spec().ranks())) {
+    for (int link = 0; link < network.links(); ++link) rates_.push_back(network.capacity(link));
+    for (std::size_t i = 0; i < faults_.size(); ++i)
+        std::visit([&](const auto& f) { add(i, f); }, faults_[i]);
+}
+
+// ---- Links ----------------------------------------------------------------------------
+
+inline std::vector<int> FaultInjector::links_of(const Wire& wire) const {
+    std::vector<int> links;
+    const bool out = wire.direction != Direction::in, in = wire.direction != Direction::out;
+    const auto add = [&](int link) {
+        if (std::find(links.begin(), links.end(), link) == links.end()) links.push_back(link);
+    };
+    if (wire.machine >= 0) {
+        const int nics = detail::faults::nics_of(topology_.spec().machine);
+        for (int nic = 0; nic < nics; ++nic) {
+            if (wire.nic >= 0 && wire.nic != nic) continue;
+            if (out) add(nic_link<true>(topology_, wire.machine, nic));
+            if (in) add(nic_link<false>(topology_, wire.machine, nic));
+        }
+        return links;
+    }
+    const int gpus = topology_.spec().machine.gpus, first = wire.gpu / gpus * gpus;
+    for (int peer = first; peer < first + gpus; ++peer) {
+        const auto there = topology_.route(wire.gpu, peer), back = topology_.route(peer, wire.gpu);
+        if (out && there.path.count > 0) add(there.path.view().front());
+        if (in && back.path.count > 0) add(back.path.view().back());
+    }
+    return links;
+}
+
+inline void FaultInjector::slow(std::size_t i, const Wire& wire, double share,
+                                Nanoseconds at_time, Nanoseconds lasts) {
+    for (const int link : links_of(wire)) {
+        const Task task{link_event, this, changes_.size()};
+        changes_.push_back({i, link, share, wire});
+        engine_.at(at_time, 0, task);
+        if (end(at_time, lasts) != forever) engine_.at(at_time + lasts, 0, task);
+    }
+}
+
+inline void FaultInjector::add(std::size_t i, const FlappingLink& f) {
+    Flap flap{f.down, f.up, end(f.at, f.lasts), changes_.size(), 0};
+    for (const int link : links_of(f.wire)) changes_.push_back({i, link, 0, f.wire});
+    flap.count = changes_.size() - flap.first;
+    engine_.at(f.at, 0, {flap_event, this, flaps_.size()});
+    flaps_.push_back(flap);
+}
+
+inline void FaultInjector::link_event(void* p, std::uint64_t change) {
+    self(p).toggle(self(p).changes_[change]);
+}
+
+inline void FaultInjector::flap_event(void* p, std::uint64_t which) {
+    FaultInjector& me = self(p);
+    Flap& flap = me.flaps_[which];
+    const Nanoseconds now = me.engine_.now();
+    if (now >= flap.end && !flap.is_down) return;
+    for (std::size_t c = 0; c < flap.count; ++c) me.toggle(me.changes_[flap.first + c]);
+    flap.is_down = !flap.is_down;
+    const Nanoseconds next = end(now, flap.is_down ? flap.down : flap.up);
+    me.engine_.at(flap.is_down ? std::min(next, flap.end) : next, 0, {flap_event, p, which});
+}
+
+inline void FaultInjector::toggle(LinkChange& change) {
+    fired_[change.fault] = true;
+    change.on = !change.on;
+    double share = 1;
+    for (const LinkChange& c : changes_)
+        if (c.link == change.link && c.on) share = std::min(share, c.share);
+    const BytesPerSecond whole = rates_[static_cast<std::size_t>(change.link)];
+    // A link that is slow still moves: at least 1 KB/s.
+    network_.set_capacity(change.link, {share == 0 ? 0 : std::max(whole.count * share, 1000.0)});
+}
+
+inline bool FaultInjector::cut_off(int rank) const {
+    const int machine = rank / topology_.spec().machine.gpus;
+    for (const LinkChange& c : changes_)
+        if (c.on && c.share == 0 && (c.wire.gpu == rank || c.wire.machine == machine)) return true;
+    return false;
+}
+
+// ---- GPUs -----------------------------------------------------------------------------
+
+inline void FaultInjector::add(std::size_t, const DeadGpu& f) {
+    Gpu& gpu = at(f.rank);
+    if (f.at >= gpu.death) return;  // dead already
+    gpu.death = f.at;
+    engine_.at(f.at, 0, {death_event, this, static_cast<std::uint64_t>(f.rank)});
+}
+
+inline void FaultInjector::death_event(void* p, std::uint64_t which) {
+    FaultInjector& me = self(p);
+    const int rank = static_cast<int>(which);
+    for (std::size_t i = 0; i < me.faults_.size(); ++i)
+        if (const auto* f = std::get_if<DeadGpu>(&me.faults_[i]))
+            if (f->rank == rank && f->at == me.engine_.now()) me.kill(rank, i, f->silent);
+}
+
+inline void FaultInjector::kill(int rank, std::size_t fault, bool silent) {
+    Gpu& gpu = at(rank);
+    if (gpu.dead) return;
+    fired_[fault] = true;
+    gpu.dead = true;
+    gpu.silent = silent;
+    engine_.note(EventKind::failure, rank, 1, static_cast<std::uint64_t>(silent));
+    if (on_death_) on_death_(rank);
+}
+
+inline Nanoseconds FaultInjector::end_of(int rank, Nanoseconds work, bool compute) {
+    Gpu& gpu = at(rank);
+    Nanoseconds now = engine_.now();
+    while (work.count() > 0 && now < gpu.death) {
+        std::int64_t slow = 1000;
+        bool paused = false;
+        Nanoseconds until = gpu.death;  // the next moment at which the pace may change
+        for (const Window& w : gpu.windows) {
+            if (now < w.begin) until = std::min(until, w.begin);
+            if (now < w.begin || now >= w.end || (w.slow > 0 && !compute)) continue;
+            fired_[w.fault] = true;
+            until = std::min(until, w.end);
+            paused = paused || w.slow == 0;
+            slow = std::max(slow, w.slow);
+        }
+        if (paused) {
+            now = until;
+            continue;
+        }
+        __extension__ typedef __int128 Wide;
+        const auto takes = static_cast<std::int64_t>((Wide{work.count()} * slow + 999) / 1000);
+        if (until == forever || takes <= (until - now).count()) return now + Nanoseconds(takes);
+        work -= Nanoseconds(static_cast<std::int64_t>(Wide{(until - now).count()} * 1000 / slow));
+        now = until;
+    }
+    return std::min(now, gpu.death);
+}
+
+inline Nanoseconds FaultInjector::end_of_pause(int rank) {
+    Nanoseconds now = engine_.now();
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (const Window& w : at(rank).windows) {
+            if (w.slow != 0 || now < w.begin || now >= w.end) continue;
+            fired_[w.fault] = moved = true;
+            now = w.end;
+        }
+    }
+    return std::min(now, at(rank).death);
+}
+
+inline void FaultInjector::reducing(int rank, const Operation& operation) {
+    at(rank).now = operation;
+    at(rank).sent = 0;
+}
+
+inline void FaultInjector::sending(int rank) {
+    Gpu& gpu = at(rank);
+    const int message = gpu.sent++;
+    for (const Death& d : gpu.deaths)
+        if (d.step == gpu.now.step && d.bucket == gpu.now.bucket && d.message == message)
+            kill(rank, d.fault, d.silent);
+}
+
+// ---- Messages -------------------------------------------------------------------------
+
+inline FaultInjector::Fate FaultInjector::fate(int from, int to) {
+    Fate fate;
+    for (MessageFault& m : messages_) {
+        if (!m.meets(from, to, engine_.now())) continue;
+        if (m.every_other && m.seen++ % 2 == 1) continue;
+        fired_[m.fault] = true;
+        fate.delay = std::max(fate.delay, m.by);
+        fate.twice = fate.twice || m.twice;
+    }
+    return fate;
+}
+
+inline bool FaultInjector::corrupt(int from, int to, std::span<std::byte> message) {
+    bool changed = false;
+    for (Spoiled& s : spoiled_) {
+        const bool meets = from == s.from && (s.to < 0 || to == s.to) && engine_.now() >= s.begin;
+        if (s.done || !meets || message.empty()) continue;
+        s.done = fired_[s.fault] = changed = true;
+        if (s.nan) {  // the last 4 bytes: a NaN in fp32, and in each of two fp16 or bf16
+            for (std::byte& b : message.last(std::min<std::size_t>(4, message.size())))
+                b = std::byte{0xff};
+        } else {
+            const std::uint64_t bit = rng_.below(s.fault, message.size() * 8);
+            message[bit / 8] ^= std::byte{1} << static_cast<int>(bit % 8);
+        }
+    }
+    return changed;
+}
+
+inline std::vector<std::string> FaultInjector::unfired() const {
+    std::vector<std::string> sentences;
+    for (std::size_t i = 0; i < faults_.size(); ++i)
+        if (!fired_[i])
+            sentences.push_back(describe(faults_[i], i) + ": it changed nothing before the run " +
+                                "ended at " + std::to_string(engine_.now().count()) +
+                                " ns: give an earlier time, or one at which it matters");
+    return sentences;
+}
+
+}  // namespace gx::sim
