@@ -26,7 +26,7 @@ class Bucketed {
                   "as in 'Bucketed<Ring<>, 4 << 20>'.");
 
 public:
-    using inner = R;
+    using wrapped = R;
     using wire_type = typename R::wire_type;
     static constexpr int channels = R::channels;
     static constexpr int staleness = R::staleness;

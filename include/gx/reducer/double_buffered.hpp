@@ -29,7 +29,7 @@ class DoubleBuffered {
         "it asynchronous.");
 
 public:
-    using inner = R;
+    using wrapped = R;
     using wire_type = typename R::wire_type;
     static constexpr int channels = R::channels;
     static constexpr int staleness = R::staleness + 1;

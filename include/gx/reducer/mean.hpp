@@ -49,7 +49,7 @@ concept Plan = requires {
 template <class R>
 consteval auto plan_of() {
     if constexpr (requires { typename R::plan; }) return std::type_identity<typename R::plan>{};
-    else if constexpr (requires { typename R::inner; }) return plan_of<typename R::inner>();
+    else if constexpr (requires { typename R::wrapped; }) return plan_of<typename R::wrapped>();
     else return std::type_identity<void>{};
 }
 
