@@ -2,7 +2,7 @@
 #pragma once
 
 #include <gx/sim/gpus.hpp>      // v100
-#include <gx/sim/topology.hpp>  // MachineSpec, ClusterSpec
+#include <gx/sim/machine.hpp>   // MachineSpec, ClusterSpec
 
 namespace gx::sim {
 

@@ -52,7 +52,8 @@ namespace detail::nccl {
     if (c.protocol == Protocol::ll) {
         // several machines: by the maker of the host, Intel in the first row, AMD in the second
         const std::size_t host = c.amd_host ? 1 : 0;
-        return capped(bus * b.ring_ll, cap_of(b.ll_total, c.machines == 1 ? row : host, c.machines));
+        const auto cap = cap_of(b.ll_total, c.machines == 1 ? row : host, c.machines);
+        return capped(bus * b.ring_ll, cap);
     }
     if (c.protocol == Protocol::simple) return bus;
     bus = bus * (c.ranks_per_machine < 2 ? b.ring_ll128_thin : b.ring_ll128);
@@ -68,7 +69,8 @@ namespace detail::nccl {
     bus = capped(bus, cap_of(b.tree_channel, row, c.machines) * channels);
     if (c.protocol == Protocol::ll) {
         const std::size_t host = c.amd_host ? 1 : 0;
-        return capped(bus * b.tree_ll, cap_of(b.ll_total, c.machines == 1 ? row : host, c.machines));
+        const auto cap = cap_of(b.ll_total, c.machines == 1 ? row : host, c.machines);
+        return capped(bus * b.tree_ll, cap);
     }
     if (c.protocol == Protocol::simple) return bus;
     bus = bus * (c.machines == 1 ? b.tree_ll128_one : b.tree_ll128_many);

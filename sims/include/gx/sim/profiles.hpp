@@ -36,7 +36,7 @@ inline constexpr std::array<std::array<double, 23>, 3> tree_by_size_new{{
     {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1},
     {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9}}};
 // Columns: 1, 2, 3 and more machines. Rows: Volta and older, Ampere, Hopper.
-inline constexpr CapTable ll_total = gbps({{{39.0, 39.0, 20.4}, {87.7, 22.5, 19.0}, {141, 45, 35}}});
+inline constexpr CapTable ll_total = gbps({{{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}}});
 inline constexpr CapTable ll128_ring = gbps({{{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}}});
 inline constexpr CapTable ll128_tree = gbps({{{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}}});
 inline constexpr CapTable tree = gbps({{{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}}});

@@ -1,110 +1,118 @@
-// MachineSpec, ClusterSpec: what a cluster is made of; Topology: its links and routes.
+// Topology: the links of a cluster in a network, and the way from rank to rank.
 #pragma once
 
-#include <vector>  // links
+#include <algorithm>  // max
+#include <string>     // sentences
 
-#include <gx/core/contract.hpp>   // GX_EXPECT
-#include <gx/core/label.hpp>      // Label
-#include <gx/core/transport.hpp>  // Placement
-#include <gx/core/units.hpp>      // units
-#include <gx/sim/gpu.hpp>         // GpuSpec
-#include <gx/sim/network.hpp>     // Network, Path
+#include <gx/core/contract.hpp>         // GX_EXPECT
+#include <gx/core/error.hpp>            // Error
+#include <gx/sim/fabric_links.hpp>      // FabricLinks
+#include <gx/sim/machine.hpp>           // ClusterSpec, MachineSpec
+#include <gx/sim/machine_check.hpp>     // check
+#include <gx/sim/machine_routes.hpp>    // MachineRoutes
+#include <gx/sim/network.hpp>           // Network, Path
 
 namespace gx::sim {
 
-/// Rates are usable ones, per direction; all links are full duplex.
-struct MachineSpec {
-    Label name{};
-    GpuSpec gpu{};
-    int gpus = 1;
-    BytesPerSecond peer_bandwidth{};  ///< of one GPU to all of its peers in the machine
-    BytesPerSecond peer_flow_cap{0};  ///< of one message between two GPUs; 0: none
-    Nanoseconds peer_latency{};
-    BytesPerSecond host_bandwidth{};  ///< of one GPU to the NIC, over PCIe
-    BytesPerSecond nic_line_rate{};   ///< shared by the machine's GPUs
-    DollarsPerHour price{};           ///< on demand
-};
-
-/// Equal machines on a switch that carries all of them at line rate.
-struct ClusterSpec {
-    Label name{};
-    MachineSpec machine{};
-    int machines = 1;
-    Nanoseconds latency{};            ///< from GPU to GPU of different machines, per message
-    BytesPerSecond flow_cap{0};       ///< of one connection between machines; 0: none
-    double goodput = 1;               ///< share of the NIC's line rate that carries payload
-
-    [[nodiscard]] constexpr Placement placement() const { return {machines, machine.gpus}; }
-    [[nodiscard]] constexpr int ranks() const { return machines * machine.gpus; }
-    [[nodiscard]] constexpr Dollars dollars(Nanoseconds t) const {
-        return DollarsPerHour{machine.price.count * machines} * t;
-    }
-};
-
 /// The links of a cluster in a network, and the way from rank to rank.
 ///
-///     same machine:  GPU's peer link out, GPU's peer link in
-///     else:          GPU to NIC, NIC out, NIC in, NIC to GPU
+///     same machine:  NVLink, NVSwitch or PCIe, as its wiring says
+///     else:          GPU to NIC, NIC out, fabric, NIC in, NIC to GPU
 ///     same rank:     no link
 ///
-/// The link between a GPU and its NIC is left out where it is at least as fast as the NIC: every
-/// message that crosses it crosses the NIC too, so it can never be the narrower one.
+/// A link inside a machine is left out where it can never be the narrowest (MachineRoutes).
+/// A NIC is chosen by the GPU that sends and by the channel; on rails it is met by the NIC of the
+/// same number, else by the one that the receiving GPU would use.
+/// Errors: gx::Error where check(spec) has one.
 class Topology {
 public:
     struct Route {
         Path path{};
         Nanoseconds latency{};
-        BytesPerSecond cap{0};
+        BytesPerSecond cap{0};                  ///< of one flow; 0: none
+        LinkClass slowest = LinkClass::nvlink;  ///< class of the slowest link crossed
     };
 
-    Topology(const ClusterSpec& spec, Network& network) : spec_(spec) {
-        GX_EXPECT(spec.machines > 0 && spec.machine.gpus > 0,
-                  "a cluster has at least one machine, and a machine at least one GPU");
-        GX_EXPECT(spec.goodput > 0 && spec.goodput <= 1, "goodput is a share above 0, at most 1");
-        const MachineSpec& m = spec.machine;
-        const BytesPerSecond nic = m.nic_line_rate * spec.goodput;
-        narrow_host_ = m.host_bandwidth < nic;
-        if (spec.machines > 1) add_pairs(network, nic_, spec.machines, nic);
-        if (m.gpus > 1) add_pairs(network, peer_, spec.ranks(), m.peer_bandwidth);
-        if (spec.machines > 1 && narrow_host_)
-            add_pairs(network, host_, spec.ranks(), m.host_bandwidth);
+    Topology(const ClusterSpec& spec, Network& network)
+        : spec_(checked(spec)), inside_(spec), first_(network.links()),
+          stride_(static_cast<int>(inside_.rates().size())),
+          fabric_(add_links(network)) {
+        const int most = longest();
+        if (most > Path::most_links)
+            throw Error("fabric: the longest route crosses " + std::to_string(most) +
+                        " links, and a path holds " + std::to_string(Path::most_links) +
+                        ": choose a smaller torus");
     }
 
-    [[nodiscard]] Route route(int from, int to) const {
-        const MachineSpec& m = spec_.machine;
+    /// The way of a message; `channel` tells parallel collectives apart and picks the NIC.
+    [[nodiscard]] Route route(int from, int to, int channel = 0) const {
+        if (from == to) return {};
+        const int gpus = spec_.machine.gpus;
+        const int a = from / gpus, b = to / gpus, x = from % gpus, y = to % gpus;
         Route r;
-        if (from == to) return r;
-        const int a = from / m.gpus, b = to / m.gpus;
         if (a == b) {
-            r.path.add(out(peer_, from));
-            r.path.add(in(peer_, to));
-            r.latency = m.peer_latency;
-            r.cap = m.peer_flow_cap;
-            return r;
+            const MachineRoutes::Way& way = inside_.peers(x, y);
+            add(way, a, r.path);
+            r.slowest = way.slowest;
+            r.cap = way.cap;
+        } else {
+            const int nic = inside_.nic_of(x, channel);
+            const bool by_rail = spec_.fabric.kind == Fabric::Kind::rails;
+            add(inside_.out(x, nic), a, r.path);
+            fabric_.add_route(a, b, r.path);
+            add(inside_.in(by_rail ? nic : inside_.nic_of(y, channel), y), b, r.path);
+            r.slowest = LinkClass::net;
+            r.cap = spec_.connection_cap();
         }
-        if (narrow_host_) r.path.add(out(host_, from));
-        r.path.add(out(nic_, a));
-        r.path.add(in(nic_, b));
-        if (narrow_host_) r.path.add(in(host_, to));
-        r.latency = spec_.latency;
-        r.cap = spec_.flow_cap;
+        r.latency = spec_.message_latency(r.slowest);
         return r;
     }
-    [[nodiscard]] int nic_out(int machine) const { return out(nic_, machine); }
-    [[nodiscard]] int nic_in(int machine) const { return in(nic_, machine); }
+    [[nodiscard]] int nic_out(int machine, int nic = 0) const {
+        return base(machine) + inside_.nic_out(nic);
+    }
+    [[nodiscard]] int nic_in(int machine, int nic = 0) const {
+        return base(machine) + inside_.nic_in(nic);
+    }
+    /// The NIC that a rank sends by on a channel.
+    [[nodiscard]] int nic_of(int rank, int channel = 0) const {
+        return inside_.nic_of(rank % spec_.machine.gpus, channel);
+    }
+    /// The links between switches are `fabric_links().first()` and the `count()` that follow.
+    [[nodiscard]] const FabricLinks& fabric_links() const { return fabric_; }
     [[nodiscard]] const ClusterSpec& spec() const { return spec_; }
 
 private:
-    static void add_pairs(Network& network, int& first, int count, BytesPerSecond rate) {
-        first = network.links();
-        for (int i = 0; i < 2 * count; ++i) network.add_link(rate);
+    static const ClusterSpec& checked(const ClusterSpec& spec) {
+        GX_EXPECT(spec.machines > 0 && spec.machine.gpus > 0,
+                  "a cluster has at least one machine, and a machine at least one GPU");
+        GX_EXPECT(spec.goodput > 0 && spec.goodput <= 1, "goodput is a share above 0, at most 1");
+        check(spec);
+        return spec;
     }
-    static int out(int first, int i) { return first + 2 * i; }
-    static int in(int first, int i) { return first + 2 * i + 1; }
+    [[nodiscard]] FabricLinks add_links(Network& network) const {
+        for (int m = 0; m < spec_.machines; ++m)
+            for (const BytesPerSecond rate : inside_.rates()) network.add_link(rate);
+        return {spec_.fabric, spec_.machines, spec_.machine.nics, spec_.nic_rate(), network};
+    }
+    [[nodiscard]] int base(int machine) const { return first_ + machine * stride_; }
+    void add(const MachineRoutes::Way& way, int machine, Path& path) const {
+        for (const int l : way.links) path.add(base(machine) + l);
+    }
+    [[nodiscard]] int longest() const {
+        std::size_t out = 0, in = 0;
+        const int nics = spec_.machines > 1 ? spec_.machine.nics : 0;
+        for (int g = 0; g < spec_.machine.gpus; ++g)
+            for (int n = 0; n < nics; ++n) {
+                out = std::max(out, inside_.out(g, n).links.size());
+                in = std::max(in, inside_.in(n, g).links.size());
+            }
+        return static_cast<int>(out + in) + longest_route(spec_.fabric);
+    }
 
     ClusterSpec spec_;
-    int nic_ = 0, peer_ = 0, host_ = 0;
-    bool narrow_host_ = false;
+    MachineRoutes inside_;
+    int first_, stride_;
+    FabricLinks fabric_;
 };
 
 }  // namespace gx::sim
