@@ -37,6 +37,7 @@ struct GpuSpec {
     Efficiency efficiency_tf32{};
     FlopsPerSecond tf32{};         ///< peak of the tensor cores; 0: the GPU has no TF32
     FlopsPerSecond fp16{};         ///< peak beside the tensor cores; 0: as fp32
+    double winograd = 1;           ///< gain of fp32 convolutions of 3x3 and stride 1 by it
     int multiprocessors = 0;
     int copy_engines = 2;          ///< copies to and from the host that run beside kernels
 

@@ -2,78 +2,128 @@
 #pragma once
 
 #include <algorithm>  // max
+#include <array>      // the last answers
 #include <cstdint>    // int64_t
 #include <vector>     // operations
 
 #include <gx/core/units.hpp>        // Nanoseconds
 #include <gx/model/cost.hpp>        // OpCost, costs
 #include <gx/model/graph.hpp>       // Graph, Op
-#include <gx/sim/topology.hpp>      // GpuSpec, Precision
+#include <gx/sim/gpu.hpp>           // GpuSpec, Precision
+#include <gx/sim/product_time.hpp>  // Product, product_seconds
+#include <gx/sim/products_of.hpp>   // products_of
 
 namespace gx::sim {
 
+/// What a framework makes of a graph's operations.
+struct Framework {
+    /// ReLU and residual add run with the batch norm before them, GELU and dropout with the product
+    /// before them, attention's dropout with its softmax, all updates in one kernel. Otherwise each
+    /// is a kernel, and so is the update of each parameter.
+    bool fused = true;
+    Nanoseconds dispatch{};  ///< beyond the GPU's launch, from one kernel to the next
+};
+inline constexpr Framework fused_kernels{};
+/// As frameworks ran convolutional networks until about 2018.
+/// Source: dispatch is what is left of the rates of ResNet-50 at batches of 1 to 128 on K80, P100
+///         and V100 (MXNet's and TensorFlow's tables); see `gx_calibrate`.
+inline constexpr Framework separate_kernels{.fused = false, .dispatch = Nanoseconds(20'000)};
+
 /// One operation of a graph on one GPU, forward and backward.
 ///
-///     time = kernels * launch + max(flops / (peak * efficiency), bytes / (bandwidth * efficiency))
+///     time = kernels * launch + max(arithmetic, bytes / (bandwidth * efficiency))
 ///
-/// Convolutions and linear layers of Precision::mixed run on tensor cores and move fp16; batch norm
-/// and pooling move fp16 too. Backward of a trained product is two kernels.
+/// for each kernel; the arithmetic of a product is product_seconds(). Products of
+/// Precision::mixed run on tensor cores and move fp16, where channels in and out of a group are
+/// multiples of 8 (of 4 for TF32), and at the plain fp16 rate where they are not; the rest moves
+/// fp16 too. 3x3 convolutions of stride 1 in fp32 gain by Winograd's algorithm. Backward of a
+/// trained product is two kernels.
 ///
-/// ReLUs and residual adds that follow a batch norm are part of its kernel, as in cuDNN's
-/// BatchNormalizationForwardTrainingEx: they cost no launch and only the traffic that is left
-/// (the other addend read and its gradient written, the ReLU's output read in backward).
-/// Source: Williams, Waterman, Patterson 2009, "Roofline", for the form.
+/// Operations that are fused cost no launch and only the traffic that is left (the other addend
+/// read and its gradient written, the ReLU's output read in backward).
+///
+/// Cost:   the answer for the last batch is kept; another batch takes some microseconds. Not to be
+///         shared among threads.
+/// Source: Williams, Waterman, Patterson 2009, "Roofline", for the form; NVIDIA, "Deep Learning
+///         Performance: tensor core requirements", for the multiples; cuDNN's
+///         BatchNormalizationForwardTrainingEx for the fusion.
 class KernelTime {
 public:
-    KernelTime(const GpuSpec& gpu, Precision precision, const Op& op, const OpCost& c, bool fused) {
-        const bool mixed = precision == Precision::mixed;
-        const Efficiency& e = mixed ? gpu.efficiency_mixed : gpu.efficiency_fp32;
-        const double peak = (mixed ? gpu.tensor_fp16 : gpu.fp32).count *
-                            (op.kind == OpKind::conv2d ? e.convolution : e.linear);
-        const double bandwidth = gpu.memory_bandwidth.count * e.memory;
-        const double element = mixed ? 2 : 4;
-        const bool nothing = op.kind == OpKind::input || op.kind == OpKind::flatten;
-        const bool product = c.forward_flops > 0;
+    KernelTime(const GpuSpec& gpu, Precision precision, const Graph& graph, const Op& op,
+               const OpCost& c, bool fused, Nanoseconds dispatch = {})
+        : multiprocessors_(gpu.multiprocessors),
+          launch_(gpu.launch + dispatch),
+          bandwidth_(gpu.memory_bandwidth * gpu.efficiency(precision).memory),
+          rate_(product_rate(gpu, precision, graph, op)) {
+        const double element = precision == Precision::mixed ? 2 : 4;
+        const bool nothing = op.kind == OpKind::input || op.kind == OpKind::flatten || fused;
+        const bool lookup = op.kind == OpKind::embedding;  // reads its rows, not its table
         const auto parameters = static_cast<double>(c.parameters);
-        launch_ = gpu.launch;
-        forward_.kernels = nothing || fused ? 0 : 1;
-        backward_.kernels = nothing || fused ? 0 : product && c.backward_data_flops > 0 ? 2 : 1;
-        forward_.flops_s = c.forward_flops / peak;
-        backward_.flops_s = (c.backward_data_flops + c.backward_weight_flops) / peak;
-        forward_.image_s = left_forward(op, c, fused) * element / bandwidth;
-        backward_.image_s = left_backward(op, c, fused) * element / bandwidth;
-        forward_.batch_s = parameters * element / bandwidth;
-        backward_.batch_s = parameters * (element + 4) / bandwidth;
+        const ProductsOf of = products_of(graph, op, c);
+        forward_.add(of.forward);
+        backward_.add(of.data);
+        backward_.add(of.other);
+        backward_.add(of.weight);
+        if (forward_.products == 0) forward_.kernels = backward_.kernels = nothing ? 0 : 1;
+        forward_.image_bytes = left_forward(op, c, fused) * element;
+        backward_.image_bytes = left_backward(c, fused) * element;
+        forward_.batch_bytes = lookup ? 0 : parameters * element;
+        backward_.batch_bytes = parameters * (lookup ? 4 : element + 4);
     }
     [[nodiscard]] Nanoseconds forward(int images) const { return time(forward_, images); }
     [[nodiscard]] Nanoseconds backward(int images) const { return time(backward_, images); }
 
 private:
     struct Pass {
-        int kernels = 0;
-        double flops_s = 0;  ///< of one image
-        double image_s = 0;  ///< traffic of one image
-        double batch_s = 0;  ///< traffic of the parameters
+        int kernels = 0, products = 0;
+        double image_bytes = 0, batch_bytes = 0;
+        std::array<Product, 3> product{};
+        mutable int last_images = 0;
+        mutable Nanoseconds last{};
+
+        void add(const Product& p) {
+            if (p.count == 0 || p.rows == 0) return;
+            product[static_cast<std::size_t>(products++)] = p;
+            ++kernels;
+        }
     };
     static double left_forward(const Op& op, const OpCost& c, bool fused) {
         if (!fused) return static_cast<double>(c.forward_traffic);
         return op.kind == OpKind::add ? static_cast<double>(c.elements_out) : 0.0;
     }
-    static double left_backward(const Op&, const OpCost& c, bool fused) {
+    static double left_backward(const OpCost& c, bool fused) {
         return static_cast<double>(fused ? c.elements_out : c.backward_traffic);
     }
+    static FlopsPerSecond product_rate(const GpuSpec& gpu, Precision precision, const Graph& graph,
+                                       const Op& op) {
+        const Efficiency& e = gpu.efficiency(precision);
+        const bool regular = suits_tensor_cores(graph, op, precision == Precision::tf32 ? 4 : 8);
+        const bool direct = precision != Precision::fp32 || !suits_winograd(op);
+        return gpu.peak(precision, regular) *
+               (op.kind == OpKind::conv2d ? e.convolution * (direct ? 1.0 : gpu.winograd)
+                                          : e.linear);
+    }
     [[nodiscard]] Nanoseconds time(const Pass& p, int images) const {
-        if (images == 0) return {};
-        const double memory = p.image_s * images + p.batch_s;
-        return p.kernels * launch_ + nanoseconds(std::max(p.flops_s * images, memory));
+        if (images == 0 || images == p.last_images) return images == 0 ? Nanoseconds{} : p.last;
+        double arithmetic = 0;
+        for (int i = 0; i < p.products; ++i)
+            arithmetic += product_seconds(p.product[static_cast<std::size_t>(i)].of(images),
+                                          multiprocessors_, rate_, bandwidth_);
+        const double memory = (p.image_bytes * images + p.batch_bytes) / bandwidth_.count;
+        p.last_images = images;
+        return p.last = p.kernels * launch_ + nanoseconds(std::max(arithmetic, memory));
     }
 
-    Nanoseconds launch_{};
+    int multiprocessors_;
+    Nanoseconds launch_;
+    BytesPerSecond bandwidth_;
+    FlopsPerSecond rate_;
     Pass forward_{}, backward_{};
 };
 
-/// For each operation, whether it is part of the kernel of the batch norm before it.
-[[nodiscard]] inline std::vector<bool> fused_into_batch_norm(const Graph& graph) {
+/// For each operation, whether it is part of the kernel of the batch norm before it, or of the
+/// product or softmax before it where it is a GELU or a dropout.
+[[nodiscard]] inline std::vector<bool> joins_the_kernel_before(const Graph& graph) {
     std::vector<bool> normed(graph.tensors.size(), false), fused(graph.ops.size(), false);
     const auto is_normed = [&](int t) { return t >= 0 && normed[static_cast<std::size_t>(t)]; };
     for (std::size_t i = 0; i < graph.ops.size(); ++i) {
@@ -82,6 +132,9 @@ private:
                    (is_normed(op.inputs[0]) || is_normed(op.inputs[1]));
         normed[static_cast<std::size_t>(op.output)] =
             op.kind == OpKind::batch_norm || (op.kind == OpKind::add && fused[i]);
+        if (op.kind != OpKind::gelu && op.kind != OpKind::dropout) continue;
+        const OpKind before = graph.ops[static_cast<std::size_t>(op.inputs[0])].kind;
+        fused[i] = before == OpKind::token_linear || before == OpKind::softmax;
     }
     return fused;
 }
@@ -89,13 +142,17 @@ private:
 /// A graph on a GPU: the time of every operation.
 class TimedGraph {
 public:
-    TimedGraph(const Graph& graph, const GpuSpec& gpu, Precision precision)
-        : update_(gpu.launch + Bytes{20 * graph.parameter_elements()} /
+    TimedGraph(const Graph& graph, const GpuSpec& gpu, Precision precision,
+               Framework framework = fused_kernels)
+        : update_((gpu.launch + framework.dispatch) *
+                      (framework.fused ? 1 : static_cast<int>(graph.parameters.size())) +
+                  Bytes{20 * graph.parameter_elements()} /
                                    (gpu.memory_bandwidth * gpu.efficiency_fp32.memory)) {
         const std::vector<OpCost> all = costs(graph);
-        const std::vector<bool> fused = fused_into_batch_norm(graph);
+        const std::vector<bool> fused = joins_the_kernel_before(graph);
         for (std::size_t i = 0; i < graph.ops.size(); ++i)
-            ops_.emplace_back(gpu, precision, graph.ops[i], all[i], fused[i]);
+            ops_.emplace_back(gpu, precision, graph, graph.ops[i], all[i],
+                              framework.fused && fused[i], framework.dispatch);
     }
     [[nodiscard]] const std::vector<KernelTime>& ops() const { return ops_; }
     [[nodiscard]] Nanoseconds forward(int images) const {
@@ -108,7 +165,7 @@ public:
         for (const KernelTime& op : ops_) sum += op.backward(images);
         return sum;
     }
-    /// SGD with momentum in one kernel: 20 bytes a parameter (gradient, parameter and momentum
+    /// SGD with momentum: 20 bytes a parameter (gradient, parameter and momentum
     /// read, the last two written, in fp32).
     [[nodiscard]] Nanoseconds update() const { return update_; }
     [[nodiscard]] Nanoseconds step(int images) const {
