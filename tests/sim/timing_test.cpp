@@ -59,10 +59,10 @@ TEST(Timing, AnUncontendedRingTakesTheClosedForm) {
 }
 
 // All of them, with alpha = 10 us, beta = 1 / 3.125 GB/s and m = 102.4 MB:
-//   K rings     2 (p - 1) steps of a chunk m / (K p); a flow is capped at c, and K c is below the NIC
+//   K rings     2 (p - 1) steps of a chunk m / (K p); a flow is capped at c, K c is below the NIC
 //   tree        log2 p steps up and log2 p down, of all m
 //   halving     steps of m / 2, m / 4, ..., m / p, and back: 2 (p - 1) / p of m in 2 log2 p steps
-//   hierarchy   2 (G - 1) steps of m / G on links of 47.9 GB/s and 5.7 us in machines of G = 8, then
+//   hierarchy   2 (G - 1) steps of m / G at 47.9 GB/s and 5.7 us in machines of G = 8, then
 //               2 (M - 1) of m / (G M) between M = p / 8 of them, each GPU at 3.125 GB/s
 constexpr double m_bytes = 102.4e6, beta_rate = 3.125e9, alpha = 10e-6;
 double micros(const gx::sim::CollectiveTiming& t) { return gx::seconds(t.time) * 1e6; }
@@ -98,7 +98,8 @@ TEST_P(ClosedForm, OfHalvingAndDoubling) {
     const int p = GetParam(), levels = std::countr_zero(unsigned(p));
     const gx::collective::HalvingDoubling halves(p);
     const auto t = gx::sim::all_reduce_time(halves, star(p), Bytes{102'400'000});
-    EXPECT_NEAR(micros(t), 1e6 * (2 * levels * alpha + 2.0 * (p - 1) / p * m_bytes / beta_rate), 1.0);
+    const double moved = 2.0 * (p - 1) / p * m_bytes;
+    EXPECT_NEAR(micros(t), 1e6 * (2 * levels * alpha + moved / beta_rate), 1.0);
     EXPECT_EQ(t.messages, 2ull * levels * p);
 }
 TEST_P(ClosedForm, OfAHierarchy) {

@@ -77,7 +77,8 @@ public:
         GX_EXPECT(!plan_.elements.empty() && !plan_.collectives.empty(),
                   "a reduction needs a bucket and a collective");
         for (const C& c : plan_.collectives)
-            GX_EXPECT(c.ranks() == spec.ranks(), "a collective of as many ranks as the cluster has");
+            GX_EXPECT(c.ranks() == spec.ranks(),
+                      "a collective of as many ranks as the cluster has");
         for (std::size_t b = 0; b < plan_.elements.size(); ++b)
             for (std::size_t k = 0; k < plan_.collectives.size(); ++k)
                 parts_.push_back(plan_.part(b, k));
@@ -92,6 +93,7 @@ public:
         Actor& a = actors_[static_cast<std::size_t>(actor)];
         if (count <= a.queued) return;
         a.queued = count;
+        if (skipping_) return;  // every actor is amid a bucket until then
         make_ready(static_cast<std::size_t>(actor));
         settle();
     }
@@ -121,13 +123,18 @@ private:
         bool sending = false, receiving = false, arrived = false;
     };
 
+    static constexpr int after_arrivals = std::numeric_limits<int>::max() - 1;
+
     static void arrived_event(void* self, std::uint64_t member) {
         static_cast<Reductions*>(self)->arrived(static_cast<std::size_t>(member));
     }
     static void instant_event(void* self, std::uint64_t) {
         static_cast<Reductions*>(self)->end_of_instant();
     }
-    static void settle_event(void* self, std::uint64_t) { static_cast<Reductions*>(self)->settle(); }
+    static void skipped_event(void* self, std::uint64_t) {
+        static_cast<Reductions*>(self)->skipping_ = false;
+        static_cast<Reductions*>(self)->settle();
+    }
 
     /// The member of the same collective at another actor.
     [[nodiscard]] std::size_t at_actor(std::size_t member, int actor) const {
@@ -154,7 +161,7 @@ private:
         }
         arrivals_.push_back(sender);
         if (arrivals_.size() == 1)
-            engine_.at(engine_.now(), std::numeric_limits<int>::max() - 1, {instant_event, this, 0});
+            engine_.at(engine_.now(), after_arrivals, {instant_event, this, 0});
     }
     void meet(std::size_t sender) {  // a receiver that is not there yet will look when it comes
         const std::size_t receiver = at_actor(sender, members_[sender].to);
@@ -180,7 +187,8 @@ private:
         arrivals_.clear();
         const Nanoseconds skipped = under_way_ == 0 ? skip_laps() : Nanoseconds(0);
         if (skipped.count() == 0) return settle();
-        engine_.at(engine_.now() + skipped, 0, {settle_event, this, 0});
+        skipping_ = true;
+        engine_.at(engine_.now() + skipped, after_arrivals, {skipped_event, this, 0});
     }
     bool enter_next_step(std::size_t m);
     void end_bucket(Member& member, std::size_t actor);
@@ -192,7 +200,7 @@ private:
     Engine& engine_;
     Network network_;
     Stage stage_;
-    bool collapsed_;
+    bool collapsed_, skipping_ = false;
     Task reduced_;
     std::vector<std::int64_t> parts_{};  // parts_[bucket, collective], in elements
     std::vector<Actor> actors_;
