@@ -1,0 +1,509 @@
+// ElasticTraining: goes on with fewer ranks when some are lost; nothing is lost or applied twice.
+#pragma once
+
+#include <algorithm>  // min
+#include <concepts>   // same_as
+#include <cstdint>    // uint64_t
+#include <exception>  // exception_ptr
+#include <memory>     // unique_ptr
+#include <optional>   // faults
+#include <span>       // samples
+#include <string>     // sentences
+#include <utility>    // move
+#include <vector>     // history
+
+#include <gx/core/error.hpp>         // LostRank
+#include <gx/core/problems.hpp>      // Problems
+#include <gx/loader/order.hpp>       // EpochOrder
+#include <gx/reducer/pipeline.hpp>   // Pipeline
+#include <gx/scheduler/concept.hpp>  // Plan
+#include <gx/sim/cluster.hpp>        // Cluster
+#include <gx/sim/elastic_core.hpp>   // Core
+
+namespace gx::sim {
+
+/// What one rank learns with; made anew for each rank of each segment.
+///
+///     elements()                     of its flat gradient
+///     gradient(samples, scale, out, ready)
+///                                    out = scale * the sum of the samples' gradients; it may take
+///                                    time, and tells how far `out` is final, as a Device does
+///     apply(mean, rate)              one update with the averaged gradient
+///     state(), restore(state)        all that makes the next update what it is
+template <class L>
+concept Learner = requires(L& l, std::span<const std::uint32_t> samples, std::span<float> out,
+                           std::span<const float> in, GradientsReady ready) {
+    { l.elements() } -> std::convertible_to<std::int64_t>;
+    { l.gradient(samples, float{}, out, ready) } -> std::same_as<void>;
+    { l.apply(in, float{}) } -> std::same_as<void>;
+    { l.state() } -> std::same_as<std::vector<float>>;
+    { l.restore(in) } -> std::same_as<void>;
+};
+
+/// Where a smaller world goes on from.
+enum class Recovery : unsigned char {
+    survivors,  ///< the state of the survivor that has made the most updates
+    checkpoint  ///< the newest checkpoint that is whole; updates since then are made again
+};
+
+template <class SchedulerOptions>
+struct ElasticOptions {
+    std::int64_t samples = 0;  ///< in an epoch
+    int batch = 1;             ///< samples of a rank and step
+    int epochs = 1;
+    std::uint64_t seed = 1;    ///< of the order of samples
+    std::int64_t bucket_elements = 0;
+    SchedulerOptions scheduler{};
+    Recovery recovery = Recovery::survivors;
+    int checkpoint_every = 0;      ///< updates; 0: never
+    int fewest_ranks = 1;          ///< with fewer left, it gives up
+    Nanoseconds restart_time{};    ///< to build a smaller world
+};
+
+/// One update of the final history: the mean over samples `begin` to `end` of the endless order.
+struct ElasticUpdate {
+    std::int64_t begin = 0, end = 0;
+    int ranks = 0;
+    float rate = 0;
+    bool operator==(const ElasticUpdate&) const = default;
+};
+
+/// One world of a run, from its start to its end or to the loss of a rank.
+struct ElasticSegment {
+    Core core{};
+    std::uint64_t first_update = 0;  ///< of the history so far
+    std::uint64_t updates = 0;       ///< of the final history that were made here
+    Nanoseconds elapsed{};
+    std::uint64_t event_hash = 0;
+    std::string ended{};             ///< the first survivor's error; empty: it reached its end
+    std::vector<int> lost{};         ///< ranks of the whole cluster that are left out afterwards
+    std::vector<LostRank::Where> told{};  ///< by every survivor that did not finish
+};
+
+struct ElasticRecord {
+    std::vector<ElasticSegment> segments{};
+    std::vector<ElasticUpdate> updates{};  ///< the final history
+    std::vector<float> state{};
+    Nanoseconds elapsed{};                 ///< with the time of restarts
+    std::vector<std::string> notes{};      ///< checkpoints that were torn, ranks left out
+    std::vector<std::string> problems{};   ///< of what must hold and did not: survivors that differ
+    bool finished = false;
+};
+
+/// Data-parallel training that survives its ranks.
+///
+///     ElasticTraining<Ring<>, Constant> training(p3_16xlarge(4), {.faults = ...}, {...});
+///     ElasticRecord record = training.run(make);     make(rank): a unique_ptr to its Learner
+///     ElasticRecord same = training.replay(record, make);   the same worlds, and no faults
+///
+/// When a rank is lost every other one is told and stops with the updates it has made. Survivors
+/// may then differ by a few: an averaged gradient may have reached some of them only. The next
+/// world is the largest core of equal machines without the lost ranks. Its member that has made
+/// the most updates sends its state to those that have not; what none of them applied is redone
+/// from its start. Samples are cut into steps from where the history ends: none of an epoch is
+/// skipped or seen twice in the final history, whatever the numbers of ranks.
+///
+/// The rate is asked for by the progress in the data: of a run with the present number of ranks,
+/// the rate at the same sample. So LinearScaling follows the global batch.
+///
+/// Order:  the final state depends on the history (which updates, over how many ranks) and on
+///         nothing else: replay() gives equal bits. A staleness starts anew with each world: what
+///         is on its way at the end of one is applied or redone, never late in the next.
+/// Errors: options and faults that cannot be are one gx::Error; an exception of the learner is
+///         passed on. `finished` is false when fewer than `fewest_ranks` are left.
+template <class R, class S, class Inner = NoDevice>
+class ElasticTraining {
+    static_assert(explain_reducer<R>());
+    static_assert(explain_scheduler<S>());
+
+public:
+    using World = Cluster<Inner>;
+    using Rank = typename World::Rank;
+    using Options = ElasticOptions<typename S::Options>;
+
+    ElasticTraining(const ClusterSpec& spec, ClusterOptions world, Options options)
+        : spec_(spec), world_(std::move(world)), o_(std::move(options)) {
+        Problems problems;
+        problems.check(o_.batch > 0 && o_.epochs > 0, "batch and epochs are at least 1");
+        problems.check(o_.samples >= spec.ranks(), "an epoch has at least one sample a rank");
+        problems.check(o_.fewest_ranks > 0, "fewest_ranks is at least 1");
+        problems.check(o_.checkpoint_every >= 0, "checkpoint_every is 0 (never) or more updates");
+        problems.check(o_.recovery == Recovery::survivors || o_.checkpoint_every > 0,
+                       "recovery from a checkpoint needs checkpoint_every above 0");
+        problems.check(o_.restart_time.count() >= 0, "restart_time is at least 0");
+        problems.check(world_.deadline.count() > 0 && world_.deadline != Engine::no_deadline,
+                       "deadline must be above 0 and not endless: a lost rank is found by it");
+        check_faults(world_.faults, spec, problems);
+        problems.throw_if_any("this elastic training cannot run");
+        fired_.assign(world_.faults.size(), false);
+    }
+
+    /// Runs to the end of the last epoch, in as many worlds as it takes.
+    /// Faults go on in later worlds, as far as their ranks are in them.
+    template <class Make>
+    [[nodiscard]] ElasticRecord run(Make make) {
+        ElasticRecord record;
+        Run run{record, whole(spec_)};
+        while (!run.core.members.empty() && !record.finished &&
+               static_cast<int>(run.core.members.size()) >= o_.fewest_ranks)
+            segment(run, make, faults_of(run), no_limit);
+        finish(run);
+        tell_unfired(record);
+        return record;
+    }
+    /// The worlds of `history`, each for as many updates as counted there; no fault happens.
+    template <class Make>
+    [[nodiscard]] ElasticRecord replay(const ElasticRecord& history, Make make) {
+        ElasticRecord record;
+        Run run{record, {}};
+        for (const ElasticSegment& s : history.segments) {
+            if (s.updates == 0) continue;
+            run.core = s.core;
+            segment(run, make, {}, s.updates);
+        }
+        finish(run);
+        return record;
+    }
+    /// Without faults from now on: the core is healed.
+    void heal() { healed_ = true; }
+
+private:
+    static constexpr std::uint64_t no_limit = ~std::uint64_t{0};
+
+    struct Checkpoint {
+        std::uint64_t updates;
+        std::vector<float> values;
+        std::size_t whole;  ///< numbers that it had; fewer are left of a torn one
+    };
+    /// What a rank of the whole cluster holds.
+    struct Held {
+        std::uint64_t updates = 0;
+        std::vector<float> state{};  ///< empty: as its learner starts
+    };
+    struct Run {
+        ElasticRecord& record;
+        Core core;
+        std::vector<Held> held{};  ///< by rank of the whole cluster
+        std::vector<Checkpoint> checkpoints{};
+        int written = 0;
+        std::vector<std::size_t> faults{};  ///< of the present world, in the list of all
+    };
+    /// What the ranks of one world share.
+    struct Shared {
+        std::uint64_t first = 0;
+        std::int64_t begin = 0;
+        int source = 0;
+        bool share = false;
+        std::uint64_t limit = no_limit;
+        std::vector<Held>& held;
+        const Core& core;
+        Run& run;
+        int live = 0;
+    };
+
+    [[nodiscard]] std::int64_t end_of_run() const { return o_.samples * o_.epochs; }
+    [[nodiscard]] std::int64_t step_end(std::int64_t begin, int ranks) const {
+        const std::int64_t epoch_end = (begin / o_.samples + 1) * o_.samples;
+        return std::min(epoch_end, begin + std::int64_t{ranks} * o_.batch);
+    }
+    [[nodiscard]] float rate(std::int64_t begin, int ranks) const {
+        const std::int64_t global = std::int64_t{ranks} * o_.batch;
+        Plan plan{.ranks = ranks, .global_batch = static_cast<int>(global)};
+        plan.steps_per_epoch = (o_.samples + global - 1) / global;
+        plan.total_steps = plan.steps_per_epoch * o_.epochs;
+        const Step step = begin / o_.samples * plan.steps_per_epoch + begin % o_.samples / global;
+        return S(complete_options<S>(o_.scheduler, plan)).rate(step);
+    }
+
+    [[nodiscard]] FaultList faults_of(Run& run) {
+        FaultList faults;
+        run.faults.clear();
+        const bool later = !run.record.segments.empty();
+        for (std::size_t i = 0; i < world_.faults.size() && !(healed_ && later); ++i) {
+            if (std::holds_alternative<TornCheckpoint>(world_.faults[i])) continue;
+            if (later && fired_[i] && once(world_.faults[i])) continue;
+            auto seen = as_seen_by(run.core, spec_, world_.faults[i], run.record.elapsed,
+                                   static_cast<std::int64_t>(run.record.updates.size()));
+            if (!seen) continue;
+            faults.push_back(*seen);
+            run.faults.push_back(i);
+        }
+        return faults;
+    }
+    static bool once(const Fault& f) {
+        return std::holds_alternative<FlippedBit>(f) || std::holds_alternative<NanInPayload>(f) ||
+               std::holds_alternative<DeadInCollective>(f);
+    }
+
+    template <class Make>
+    void segment(Run& run, Make& make, FaultList faults, std::uint64_t limit);
+    template <class Make>
+    void live(Rank& rank, Shared& w, Make& make);
+    [[nodiscard]] bool share_state(Rank& rank, Shared& w, Held& mine);
+    void checkpoint(Run& run, const Held& held);
+    void close(Run& run, World& world, Shared& w, ElasticSegment& s);
+    void leave_out(Run& run, const std::vector<bool>& left);
+    /// Only the first `updates` of the history count; what lost ranks alone hold is made again.
+    static void keep(ElasticRecord& record, std::uint64_t updates) {
+        for (ElasticSegment& s : record.segments) {
+            const std::uint64_t end = std::max(s.first_update, updates);
+            s.updates = std::min(s.updates, end - s.first_update);
+        }
+        record.updates.resize(updates);
+    }
+    void finish(Run& run) const {
+        run.record.finished = !run.record.segments.empty() &&
+                              (run.record.updates.empty() ? 0 : run.record.updates.back().end) ==
+                                  end_of_run();
+        for (const int member : run.core.members)
+            if (run.held[static_cast<std::size_t>(member)].updates == run.record.updates.size())
+                run.record.state = run.held[static_cast<std::size_t>(member)].state;
+    }
+    void tell_unfired(const ElasticRecord& record) const {
+        if (!world_.faults_must_fire) return;
+        Problems problems;
+        for (std::size_t i = 0; i < fired_.size(); ++i)
+            if (!fired_[i])
+                problems.add(describe(world_.faults[i], i) + ": it changed nothing before the " +
+                             "training ended at " + std::to_string(record.elapsed.count()) +
+                             " ns: give an earlier time, or one at which it matters");
+        problems.throw_if_any("faults that never came");
+    }
+
+    ClusterSpec spec_;
+    ClusterOptions world_;
+    Options o_;
+    std::vector<bool> fired_{};
+    bool healed_ = false;
+};
+
+// ---- One world ------------------------------------------------------------------------
+
+template <class R, class S, class Inner>
+template <class Make>
+void ElasticTraining<R, S, Inner>::segment(Run& run, Make& make, FaultList faults,
+                                           std::uint64_t limit) {
+    run.held.resize(static_cast<std::size_t>(spec_.ranks()));
+    Shared w{.held = run.held, .core = run.core, .run = run};
+    w.limit = limit;
+    std::uint64_t most = 0, least = no_limit;
+    for (std::size_t i = 0; i < run.core.members.size(); ++i) {
+        const Held& h = run.held[static_cast<std::size_t>(run.core.members[i])];
+        if (h.updates > most) most = h.updates, w.source = static_cast<int>(i);
+        least = std::min(least, h.updates);
+    }
+    keep(run.record, most);
+    w.first = most;
+    w.share = least < most;
+    w.begin = most == 0 ? 0 : run.record.updates.back().end;
+
+    ClusterOptions options = world_;
+    options.faults = std::move(faults);
+    options.faults_must_fire = false;
+    if (!run.record.segments.empty()) options.seed += run.record.segments.size();
+    World world(run.core.cluster, std::move(options));
+    ElasticSegment s{.core = run.core, .first_update = most};
+    std::exception_ptr error;
+    try {
+        world.run([&](Rank& rank) { live(rank, w, make); });
+    } catch (const LostRank& e) {
+        s.ended = e.what();
+    } catch (...) {
+        error = std::current_exception();
+    }
+    s.elapsed = world.elapsed();
+    s.event_hash = world.event_hash();
+    for (std::size_t i = 0; i < run.faults.size() && i < world.options().faults.size(); ++i)
+        if (world.fault_fired(i)) fired_[run.faults[i]] = true;
+    if (error) std::rethrow_exception(error);
+    close(run, world, w, s);
+}
+
+template <class R, class S, class Inner>
+template <class Make>
+void ElasticTraining<R, S, Inner>::live(Rank& rank, Shared& w, Make& make) {
+    Held& mine = w.held[static_cast<std::size_t>(
+        w.core.members[static_cast<std::size_t>(rank.rank())])];
+    auto learner = make(rank);
+    static_assert(Learner<std::remove_cvref_t<decltype(*learner)>>);
+    if (w.share && !share_state(rank, w, mine)) return;
+    if (!mine.state.empty()) learner->restore(mine.state);
+
+    const int ranks = rank.ranks();
+    Pipeline<R> pipeline({.placement = rank.transport().placement(),
+                          .elements = learner->elements(),
+                          .bucket_elements = o_.bucket_elements});
+    std::vector<ElasticUpdate> steps;  // of this world, by gradient
+    const auto apply = [&](const Reduced& got) {
+        if (!got.report.complete()) {
+            mine.state = learner->state();
+            throw LostRank({rank.rank(), static_cast<std::int64_t>(w.first + got.index),
+                            got.failed_bucket, got.buckets, "all-reduce"},
+                           got.report.delivery);
+        }
+        const ElasticUpdate& step = steps[got.index];
+        learner->apply(got.values, step.rate);
+        mine.updates = w.first + got.index + 1;
+        auto& history = w.run.record.updates;
+        if (history.size() < mine.updates) history.push_back(step);
+        if (o_.checkpoint_every > 0 && rank.rank() == 0 &&
+            mine.updates % static_cast<std::uint64_t>(o_.checkpoint_every) == 0) {
+            mine.state = learner->state();
+            checkpoint(w.run, mine);
+        }
+    };
+    EpochOrder all(o_.samples, {.batch = static_cast<int>(o_.samples), .seed = o_.seed});
+    int epoch = -1;
+    std::int64_t begin = w.begin;
+    for (std::uint64_t t = 0; begin < end_of_run() && t < w.limit; ++t) {
+        const std::int64_t end = step_end(begin, ranks);
+        steps.push_back({begin, end, ranks, rate(begin, ranks)});
+        if (epoch != static_cast<int>(begin / o_.samples)) {
+            epoch = static_cast<int>(begin / o_.samples);
+            all.begin_epoch(epoch);
+        }
+        const std::int64_t count = end - begin, least = count / ranks, longer = count % ranks;
+        const std::int64_t me = rank.rank();
+        const auto mine_of_step = all.step(0).subspan(
+            static_cast<std::size_t>(begin % o_.samples + me * least + std::min(me, longer)),
+            static_cast<std::size_t>(least + (me < longer ? 1 : 0)));
+        const auto gradient = pipeline.begin(t);
+        learner->gradient(mine_of_step, static_cast<float>(ranks) / static_cast<float>(count),
+                          gradient, [&](std::size_t watermark) {
+                              pipeline.ready(rank.stream(), rank.transport(), watermark);
+                          });
+        pipeline.ready(rank.stream(), rank.transport(), 0);
+        if (const auto got = pipeline.collect(t)) apply(*got);
+        begin = end;
+    }
+    while (const auto late = pipeline.drain()) apply(*late);
+    mine.state = learner->state();
+}
+
+// The member that has made the most updates sends its state to those that have made fewer; on the
+// channel above the reducer's, so that it weighs as much as the timed model's.
+template <class R, class S, class Inner>
+bool ElasticTraining<R, S, Inner>::share_state(Rank& rank, Shared& w, Held& mine) {
+    const int channel = R::channels;
+    const auto of = [&](int r) -> Held& {
+        return w.held[static_cast<std::size_t>(w.core.members[static_cast<std::size_t>(r)])];
+    };
+    std::vector<float> values = of(w.source).state;  // its length is known to all
+    const auto behind = [&](int r) { return of(r).updates < w.first; };
+    const auto lost = [&](Delivery d) {
+        throw LostRank({.rank = rank.rank(), .step = static_cast<std::int64_t>(w.first),
+                        .operation = "sharing the state"}, d);
+    };
+    if (rank.rank() == w.source) {
+        for (int r = 0; r < rank.ranks(); ++r) {
+            if (r == w.source || !behind(r)) continue;
+            const auto d = rank.transport().wait(
+                rank.transport().send(r, channel, std::as_bytes(std::span(values))));
+            if (!d.complete()) lost(d);
+        }
+    } else if (behind(rank.rank())) {
+        std::fill(values.begin(), values.end(), 0.0f);
+        const auto d = rank.transport().wait(
+            rank.transport().receive(w.source, channel, std::as_writable_bytes(std::span(values))));
+        if (!d.complete()) lost(d);
+        mine = {w.first, std::move(values)};
+    }
+    return true;
+}
+
+template <class R, class S, class Inner>
+void ElasticTraining<R, S, Inner>::checkpoint(Run& run, const Held& held) {
+    Checkpoint c{held.updates, held.state, held.state.size()};
+    for (std::size_t i = 0; i < world_.faults.size(); ++i) {
+        const auto* torn = std::get_if<TornCheckpoint>(&world_.faults[i]);
+        if (!torn || torn->write != run.written) continue;
+        fired_[i] = true;
+        const auto kept =
+            static_cast<std::size_t>(torn->share * static_cast<double>(c.values.size()));
+        c.values.resize(std::min(kept, c.whole - 1));
+    }
+    ++run.written;
+    run.checkpoints.push_back(std::move(c));
+}
+
+// ---- Between two worlds ---------------------------------------------------------------
+
+template <class R, class S, class Inner>
+void ElasticTraining<R, S, Inner>::close(Run& run, World& world, Shared& w, ElasticSegment& s) {
+    ElasticRecord& record = run.record;
+    record.elapsed += s.elapsed;
+    std::vector<bool> left(run.core.members.size(), true);
+    int named = -1;
+    for (int r = 0; r < world.ranks(); ++r) {
+        if (world.died(r)) left[static_cast<std::size_t>(r)] = false;
+        if (!world.error_of(r)) continue;
+        try {
+            std::rethrow_exception(world.error_of(r));
+        } catch (const LostRank& e) {
+            s.told.push_back(e.where());
+            if (named >= 0 && e.lost() != named)
+                record.problems.push_back("rank " + std::to_string(r) + " misses rank " +
+                                          std::to_string(e.lost()) + " where others miss rank " +
+                                          std::to_string(named));
+            named = e.lost();
+        }
+    }
+    bool stopped = std::find(left.begin(), left.end(), false) != left.end();
+    if (!stopped && named >= 0) {
+        left[static_cast<std::size_t>(named)] = false;  // alive, and out of reach
+        stopped = true;
+    }
+    // Survivors with as many updates hold the same bits.
+    std::uint64_t most = w.first;
+    const Held* first = nullptr;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+        const int member = run.core.members[i];
+        const Held& h = run.held[static_cast<std::size_t>(member)];
+        if (!left[i]) {
+            s.lost.push_back(member);
+            continue;
+        }
+        most = std::max(most, h.updates);
+    }
+    for (std::size_t i = 0; i < left.size(); ++i) {
+        const Held& h = run.held[static_cast<std::size_t>(run.core.members[i])];
+        if (!left[i] || h.updates != most) continue;
+        if (first && first->state != h.state)
+            record.problems.push_back("rank " + std::to_string(run.core.members[i]) +
+                                      " has made as many updates as another and differs");
+        first = &h;
+    }
+    record.updates.resize(most);
+    s.updates = most - w.first;
+    record.segments.push_back(std::move(s));
+    const std::int64_t reached = record.updates.empty() ? 0 : record.updates.back().end;
+    record.finished = reached == end_of_run() && record.segments.back().ended.empty();
+    if (record.finished || !stopped) return;
+    record.elapsed += o_.restart_time;
+    leave_out(run, left);
+}
+
+template <class R, class S, class Inner>
+void ElasticTraining<R, S, Inner>::leave_out(Run& run, const std::vector<bool>& left) {
+    ElasticRecord& record = run.record;
+    run.core = core_of(run.core, left);
+    if (o_.recovery == Recovery::survivors || run.core.members.empty()) return;
+    // All members read the newest checkpoint that is whole.
+    Held from{};
+    for (std::size_t i = run.checkpoints.size(); i-- > 0;) {
+        const Checkpoint& c = run.checkpoints[i];
+        if (c.values.size() == c.whole) {
+            from = {c.updates, c.values};
+            break;
+        }
+        record.notes.push_back("the checkpoint after update " + std::to_string(c.updates) +
+                               " is torn: " + std::to_string(c.values.size()) + " numbers of " +
+                               std::to_string(c.whole) + "; an older one is taken");
+    }
+    while (!run.checkpoints.empty() && run.checkpoints.back().updates > from.updates)
+        run.checkpoints.pop_back();
+    for (Held& h : run.held) h = from;
+    keep(record, from.updates);
+}
+
+}  // namespace gx::sim

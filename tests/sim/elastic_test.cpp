@@ -1,0 +1,230 @@
+#include <gx/sim/elastic.hpp>  // first, so the header is seen to stand alone
+
+#include <algorithm>  // count
+#include <cmath>      // lround
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <gx/reducer/double_buffered.hpp>    // DoubleBuffered
+#include <gx/reducer/ring.hpp>               // Ring
+#include <gx/scheduler/constant.hpp>         // Constant
+#include <gx/scheduler/linear_scaling.hpp>   // LinearScaling
+#include <gx/sim/fault_swarm.hpp>            // random_faults
+#include <gx/sim/machines.hpp>               // ethernet_10g
+
+namespace {
+
+using gx::Nanoseconds;
+using namespace gx::literals;
+using namespace gx::sim;
+
+/// Element s counts how often sample s was applied; the last one counts updates.
+class Counter {
+public:
+    template <class Rank>
+    Counter(Rank& rank, std::int64_t samples, Nanoseconds time)
+        : charge_([&rank, time] { rank.charge(time, "gradient", Activity::compute); }),
+          ranks_(rank.ranks()), counts_(static_cast<std::size_t>(samples) + 1, 0.0f) {}
+
+    [[nodiscard]] std::int64_t elements() const { return std::ssize(counts_); }
+    void gradient(std::span<const std::uint32_t> samples, float, std::span<float> out,
+                  gx::GradientsReady ready) {
+        std::fill(out.begin(), out.end(), 0.0f);
+        for (const std::uint32_t s : samples) out[s] += static_cast<float>(ranks_);
+        out.back() = 1;
+        charge_();
+        ready(out.size() / 2);
+        charge_();
+    }
+    void apply(std::span<const float> mean, float) {
+        for (std::size_t i = 0; i < mean.size(); ++i)
+            counts_[i] += static_cast<float>(std::lround(mean[i]));  // a third of three is not 1
+    }
+    [[nodiscard]] std::vector<float> state() const { return counts_; }
+    void restore(std::span<const float> state) { counts_.assign(state.begin(), state.end()); }
+
+private:
+    std::function<void()> charge_;
+    int ranks_;
+    std::vector<float> counts_;
+};
+static_assert(Learner<Counter>);
+
+/// A learner whose state depends on every bit: what was applied, in which order, at which rate.
+class Chain {
+public:
+    template <class Rank>
+    Chain(Rank& rank, Nanoseconds time)
+        : charge_([&rank, time] { rank.charge(time, "gradient", Activity::compute); }) {}
+
+    [[nodiscard]] std::int64_t elements() const { return std::ssize(weights_); }
+    void gradient(std::span<const std::uint32_t> samples, float scale, std::span<float> out,
+                  gx::GradientsReady) {
+        for (std::size_t i = 0; i < out.size(); ++i) {
+            out[i] = 0;
+            for (const std::uint32_t s : samples)
+                out[i] += scale * (weights_[i] * 0.1f - 1.0f / static_cast<float>(s + i + 1));
+        }
+        charge_();
+    }
+    void apply(std::span<const float> mean, float rate) {
+        for (std::size_t i = 0; i < mean.size(); ++i) weights_[i] -= rate * mean[i];
+    }
+    [[nodiscard]] std::vector<float> state() const { return weights_; }
+    void restore(std::span<const float> state) { weights_.assign(state.begin(), state.end()); }
+
+private:
+    std::function<void()> charge_;
+    std::vector<float> weights_ = std::vector<float>(13, 1.0f);
+};
+
+using Rate = gx::LinearScaling<gx::Constant>;
+template <class R>
+using Training = ElasticTraining<R, Rate>;
+using Late = gx::DoubleBuffered<gx::Ring<gx::fp32>>;
+using Plain = gx::Ring<gx::fp32>;
+
+constexpr std::int64_t samples = 37;
+ElasticOptions<Rate::Options> options(int epochs = 2) {
+    return {.samples = samples, .batch = 2, .epochs = epochs, .bucket_elements = 11,
+            .scheduler = {.reference_batch = 8, .next = {.peak_rate = 0.5f}}};
+}
+const auto counter = [](auto& rank) { return std::make_unique<Counter>(rank, samples, 50_us); };
+const auto chain = [](auto& rank) { return std::make_unique<Chain>(rank, 50_us); };
+
+/// Each sample once an epoch, in as many updates as the history has.
+void expect_counted(const ElasticRecord& r, int epochs) {
+    ASSERT_TRUE(r.finished);
+    EXPECT_EQ(r.problems, std::vector<std::string>{});
+    ASSERT_EQ(std::ssize(r.state), samples + 1);
+    EXPECT_EQ(std::count(r.state.begin(), r.state.end() - 1, static_cast<float>(epochs)), samples);
+    EXPECT_EQ(r.state.back(), static_cast<float>(r.updates.size()));
+    std::int64_t reached = 0;
+    std::uint64_t in_segments = 0;
+    for (const ElasticUpdate& u : r.updates) {
+        EXPECT_EQ(u.begin, reached);
+        reached = u.end;
+    }
+    for (const ElasticSegment& s : r.segments) in_segments += s.updates;
+    EXPECT_EQ(reached, samples * epochs);
+    EXPECT_EQ(in_segments, r.updates.size());
+}
+
+// ---- Cases worked by hand ------------------------------------------------------------------
+TEST(Elastic, WithoutFaultsItIsOneWorld) {
+    Training<Plain> t(ethernet_10g(4), {}, options());
+    const ElasticRecord r = t.run(counter);
+    expect_counted(r, 2);
+    ASSERT_EQ(r.segments.size(), 1u);
+    EXPECT_EQ(r.updates.size(), 10u) << "four steps of 8 samples and one of 5, twice";
+    EXPECT_EQ(r.updates[4], (ElasticUpdate{32, 37, 4, 0.5f}));
+}
+TEST(Elastic, GoesOnWithThreeOfFourInTheMiddleOfAnEpoch) {
+    Training<Plain> t(ethernet_10g(4), {.deadline = 100'000_us,
+                                        .faults = {DeadInCollective{2, 2, 1, 3}}},
+                      options());
+    const ElasticRecord r = t.run(counter);
+    expect_counted(r, 2);
+    ASSERT_EQ(r.segments.size(), 2u);
+    EXPECT_EQ(r.segments[0].lost, std::vector<int>{2});
+    EXPECT_EQ(r.segments[0].told.size(), 3u) << "every survivor";
+    EXPECT_EQ(r.segments[0].updates, 2u) << "step 2 is redone";
+    EXPECT_EQ(r.segments[1].core.members, (std::vector<int>{0, 1, 3}));
+    EXPECT_EQ(r.updates[1].ranks, 4);
+    EXPECT_EQ(r.updates[2], (ElasticUpdate{16, 22, 3, 0.375f})) << "6 of 8 samples, 6/8 of 0.5";
+}
+TEST(Elastic, GoesBackToTheLastWholeCheckpoint) {
+    auto o = options();
+    o.recovery = Recovery::checkpoint;
+    o.checkpoint_every = 2;
+    o.restart_time = 7'000'000_us;
+    Training<Plain> t(ethernet_10g(4),
+                      {.deadline = 100'000_us,
+                       .faults = {DeadInCollective{0, 7, 0, 0}, TornCheckpoint{2, 0.5}}}, o);
+    const ElasticRecord r = t.run(counter);
+    expect_counted(r, 2);
+    EXPECT_EQ(r.segments[0].updates, 4u) << "the checkpoint after 6 is torn, 4 is whole";
+    ASSERT_EQ(r.notes.size(), 1u);
+    EXPECT_NE(r.notes[0].find("the checkpoint after update 6 is torn"), std::string::npos);
+    EXPECT_GT(r.elapsed, 7'000'000_us) << "a restart takes its time";
+}
+TEST(Elastic, GivesUpWithTooFew) {
+    auto o = options();
+    o.fewest_ranks = 4;
+    Training<Plain> t(ethernet_10g(4), {.deadline = 100'000_us, .faults = {DeadGpu{1, 0_us}}}, o);
+    const ElasticRecord r = t.run(counter);
+    EXPECT_FALSE(r.finished);
+    EXPECT_EQ(r.segments.size(), 1u);
+}
+TEST(Elastic, OfMachinesTheLargestCoreIsTaken) {
+    const auto spec = [] {
+        auto s = ethernet_10g(4);
+        s.machine.gpus = 3;
+        return s;
+    }();
+    std::vector<bool> left(12, true);
+    left[4] = false;
+    EXPECT_EQ(core_of(whole(spec), left).members, (std::vector<int>{0, 1, 2, 6, 7, 8, 9, 10, 11}));
+    left[7] = left[8] = false;
+    EXPECT_EQ(core_of(whole(spec), left).members, (std::vector<int>{0, 1, 3, 5, 9, 10}));
+    left[1] = left[2] = left[5] = left[10] = left[11] = false;
+    EXPECT_EQ(core_of(whole(spec), left).members, (std::vector<int>{0, 3, 6, 9}));
+    EXPECT_TRUE(core_of(whole(spec), std::vector<bool>(12, false)).members.empty());
+}
+
+// ---- For any faults ------------------------------------------------------------------------
+template <class R>
+void survives(std::uint64_t seed, Recovery recovery) {
+    auto spec = ethernet_10g(3);
+    spec.machine.gpus = seed % 2 == 0 ? 1 : 2;
+    spec.machine.peer_bandwidth = {10e9};
+    auto o = options();
+    o.recovery = recovery;
+    o.checkpoint_every = 3;
+    ClusterOptions world{.seed = seed, .deadline = 1'000'000_us,
+                         .faults = random_faults(seed, spec, 3'000_us,
+                                                 {.absent = 0.6, .corruption = false}),
+                         .faults_must_fire = false};
+    Training<R> counting(spec, world, o);
+    const ElasticRecord counted = counting.run(counter);
+    if (counted.finished) expect_counted(counted, 2);
+    Training<R> training(spec, world, o);
+    const ElasticRecord r = training.run(chain);
+    RC_ASSERT(r.problems.empty());
+    RC_CLASSIFY(r.segments.size() > 1);
+    if (!r.finished) return;  // all were lost
+    const ElasticRecord same = training.replay(r, chain);
+    RC_ASSERT(same.updates == r.updates);
+    RC_ASSERT(same.state == r.state);  // bit for bit
+}
+RC_GTEST_PROP(Elastic, EqualsAFaultFreeRunOverTheSameWorlds, (std::uint64_t seed)) {
+    survives<Plain>(seed, Recovery::survivors);
+}
+RC_GTEST_PROP(Elastic, ALateReducerLosesNothingEither, (std::uint64_t seed)) {
+    survives<Late>(seed, Recovery::survivors);
+}
+RC_GTEST_PROP(Elastic, FromCheckpointsToo, (std::uint64_t seed)) {
+    survives<Late>(seed, Recovery::checkpoint);
+}
+
+// ---- What cannot be ------------------------------------------------------------------------
+TEST(Elastic, EverythingWrongIsToldAtOnce) {
+    try {
+        Training<Plain> t(ethernet_10g(4),
+                          {.deadline = Nanoseconds(0), .faults = {DeadGpu{9}}},
+                          {.samples = 3, .batch = 0, .recovery = Recovery::checkpoint});
+        FAIL();
+    } catch (const gx::Error& e) {
+        for (const char* part : {"batch and epochs are at least 1", "one sample a rank",
+                                 "needs checkpoint_every above 0", "deadline must be above 0",
+                                 "rank is 9: this cluster has ranks 0 to 3"})
+            EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << part;
+    }
+}
+TEST(Elastic, AFaultThatNeverComesIsToldAtTheEnd) {
+    Training<Plain> t(ethernet_10g(2), {.faults = {DeadGpu{1, 3'600'000'000_us}}}, options());
+    EXPECT_THROW((void)t.run(counter), gx::Error);
+}
+
+}  // namespace
