@@ -32,7 +32,7 @@ const std::map<std::string, Names> may_include{
     {"trainer",
      {"core", "collective", "reducer", "model", "scheduler", "optimizer", "loader"}},
     {"testing", {"core", "collective", "reducer", "model", "scheduler", "optimizer", "loader"}},
-    {"sim", {"core", "collective", "model"}},
+    {"sim", {"core", "collective", "model", "reducer", "scheduler", "optimizer", "loader"}},
     {"reference", {"core", "collective", "model", "reducer", "scheduler", "optimizer"}},
 };
 const Names part_of_a_plugin{"core", "model", "collective", "reducer"};
