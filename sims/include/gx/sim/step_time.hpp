@@ -260,6 +260,30 @@ struct StepOptions {
     Detail detail = Detail::collapsed;
 };
 
+/// A step of reducer type R over work that is timed already; `batch` and `precision` are not read.
+template <class R>
+[[nodiscard]] StepTiming step_time(const StepWork& work, const ClusterSpec& spec,
+                                   const StepOptions& options) {
+    static_assert(explain_reducer<R>());
+    using Plan = typename decltype(gx::detail::reducer::plan_of<R>())::type;
+    static_assert(!std::same_as<Plan, void>,
+                  "gx: this reducer does not say what it executes, so it cannot be timed without "
+                  "payload. Fix: add 'using plan = ...' with 'count' and 'make(Placement, k)', or "
+                  "'using wrapped = ...' for the reducer it wraps.");
+    static_assert(R::asynchronous, "gx: only asynchronous reducers are timed without payload.");
+
+    constexpr int element_bytes = sizeof(typename R::wire_type::storage);
+    std::int64_t own = 0;
+    if constexpr (requires { R::bucket_elements; }) own = R::bucket_elements;
+    const std::int64_t asked = options.bucket_bytes / element_bytes;
+    GX_EXPECT(own == 0 || asked <= own, "buckets larger than the reducer's own are cut by it");
+    std::vector<decltype(Plan::make(Placement{}, 0))> collectives;
+    for (int k = 0; k < Plan::count; ++k) collectives.push_back(Plan::make(spec.placement(), k));
+    return step_time(work, std::span<const decltype(Plan::make(Placement{}, 0))>(collectives),
+                     {R::staleness, asked > 0 ? asked : own, element_bytes}, spec, options.steps,
+                     options.detail);
+}
+
 /// A step of reducer type R: its wire, buckets, staleness and collectives are those that R has when
 /// it is executed with payload.
 ///
@@ -270,29 +294,10 @@ struct StepOptions {
 template <class R>
 [[nodiscard]] StepTiming step_time(const Graph& graph, const ClusterSpec& spec,
                                    const StepOptions& options) {
-    static_assert(explain_reducer<R>());
-    using Plan = typename decltype(gx::detail::reducer::plan_of<R>())::type;
-    static_assert(!std::same_as<Plan, void>,
-                  "gx: this reducer does not say what it executes, so it cannot be timed without "
-                  "payload. Fix: add 'using plan = ...' with 'count' and 'make(Placement, k)', or "
-                  "'using wrapped = ...' for the reducer it wraps.");
-    static_assert(R::asynchronous, "gx: only asynchronous reducers are timed without payload.");
     GX_EXPECT(options.batch > 0, "a step has a batch of at least 1 image a GPU");
     expect_fits(graph, options.batch, spec.machine.gpu, options.precision);
-
-    constexpr int element_bytes = sizeof(typename R::wire_type::storage);
-    std::int64_t own = 0;
-    if constexpr (requires { R::bucket_elements; }) own = R::bucket_elements;
-    const std::int64_t asked = options.bucket_bytes / element_bytes;
-    GX_EXPECT(own == 0 || asked <= own, "buckets larger than the reducer's own are cut by it");
-    std::vector<decltype(Plan::make(Placement{}, 0))> collectives;
-    for (int k = 0; k < Plan::count; ++k) collectives.push_back(Plan::make(spec.placement(), k));
-
     const TimedGraph times(graph, spec.machine.gpu, options.precision);
-    StepTiming t = step_time(step_work(graph, times, options.batch),
-                             std::span<const decltype(Plan::make(Placement{}, 0))>(collectives),
-                             {R::staleness, asked > 0 ? asked : own, element_bytes}, spec,
-                             options.steps, options.detail);
+    StepTiming t = step_time<R>(step_work(graph, times, options.batch), spec, options);
     t.images_per_second = options.batch * spec.ranks() / seconds(t.step);
     return t;
 }
