@@ -1,33 +1,92 @@
-// Span and TraceSink: stretches of time on the tracks of ranks, for timelines.
+// Span, LinkRates, TraceSink: what ranks did and what links carried, when; for timelines.
 #pragma once
 
-#include <cstdint>  // int64_t
-#include <vector>   // spans
+#include <cstddef>      // size_t
+#include <cstdint>      // int64_t
+#include <string_view>  // names
+#include <utility>      // move
+#include <vector>       // spans
 
 #include <gx/core/label.hpp>  // Label
-#include <gx/core/units.hpp>  // Nanoseconds
+#include <gx/core/units.hpp>  // Nanoseconds, BytesPerSecond
 
 namespace gx {
 
-/// What a rank does side by side: its function, its communication stream, its messages.
-enum class Track : unsigned char { compute, communication, network };
+/// What a rank does side by side: its function, its communication stream, its messages, and what
+/// waits for its stream. Stretches on the last two may overlap, on the others they nest.
+enum class Track : unsigned char { compute, communication, network, queue };
 
-/// A stretch of time on one track of one rank; a message lies on its sender's network track.
+/// A stretch of time on one track of one rank. A message lies on its sender's network track from
+/// its posting to its arrival, and on its receiver's from the posting of the receive until it is
+/// taken.
 struct Span {
     int rank = 0;
     Track track = Track::compute;
     Label name{};  ///< FORWARD, BACKWARD, ALLREDUCE, WAIT_FOR_ALLREDUCE, ... or an operation
     Nanoseconds begin{}, end{};
-    std::int64_t index = 0;  ///< of the step or the bucket
+    std::int64_t index = 0;     ///< of the step
+    std::int64_t bucket = -1;   ///< -1: of none
+    std::uint64_t message = 0;  ///< a send and its receive have one number; 0: no message
+    bool arrives = false;       ///< it is the receive
 };
 
-/// Collects spans while it is recording. Whoever has no sink spends one test of a pointer on each.
+/// How fast links were loaded: each change of each link's total rate, in order of time.
+struct LinkRates {
+    struct Change {
+        int link = 0;  ///< place in `names`
+        Nanoseconds at{};
+        BytesPerSecond rate{};
+    };
+    std::vector<Label> names{};
+    std::vector<Change> changes{};
+};
+
+/// Collects spans and rates while it is recording. Whoever has no sink spends one test of a
+/// pointer on each.
 struct TraceSink {
     std::vector<Span> spans{};
     bool recording = true;
+    LinkRates rates{};
+    std::vector<BytesPerSecond> present{};  ///< of each link, recording or not
+    std::vector<std::size_t> last{};        ///< of each link: one past its last change; 0: none
+
     void add(const Span& span) {
         if (recording) spans.push_back(span);
     }
+    /// Links from here on, in the order of their numbers, all of them idle.
+    void name_links(std::vector<Label> names) {
+        present.assign(names.size(), {0});
+        last.assign(names.size(), 0);
+        rates = {std::move(names), {}};
+    }
+    /// Two changes at one instant are one: nothing flowed in between.
+    void set_rate(int link, Nanoseconds now, BytesPerSecond rate) {
+        const auto l = static_cast<std::size_t>(link);
+        present[l] = rate;
+        if (!recording) return;
+        if (last[l] > 0 && rates.changes[last[l] - 1].at == now) {
+            rates.changes[last[l] - 1].rate = rate;
+            return;
+        }
+        rates.changes.push_back({link, now, rate});
+        last[l] = rates.changes.size();
+    }
+    /// Records or stops; what the links carry at this moment is noted in both cases.
+    void record(bool on, Nanoseconds now) {
+        if (on == recording) return;
+        recording = true;
+        for (std::size_t l = 0; l < present.size(); ++l)
+            if (present[l].count > 0 || last[l] > 0)
+                set_rate(static_cast<int>(l), now, present[l]);
+        recording = on;
+    }
 };
+
+/// A part of a reduction begins, and the one before it ends; "": none begins. Nothing where `link`
+/// does not draw. Names are Horovod's where it has one: MEMCPY_IN_FUSION_BUFFER.
+template <class T>
+constexpr void begin_activity([[maybe_unused]] T& link, [[maybe_unused]] std::string_view name) {
+    if constexpr (requires { link.begin_activity(Label(name)); }) link.begin_activity(Label(name));
+}
 
 }  // namespace gx

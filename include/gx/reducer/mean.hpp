@@ -16,6 +16,7 @@
 #include <gx/collective/proof.hpp>     // prove_all_reduce
 #include <gx/core/aligned_buffer.hpp>  // AlignedBuffer
 #include <gx/core/convert.hpp>         // encode_scaled
+#include <gx/core/trace.hpp>           // begin_activity
 #include <gx/reducer/concept.hpp>      // ReduceReport
 #include <gx/reducer/divide.hpp>       // DividePolicy
 
@@ -89,13 +90,19 @@ public:
         GX_EXPECT(link.placement() == placement_, "reserve() for the placement it will run on");
         const auto count = static_cast<std::int64_t>(bucket.size());
         GX_EXPECT(count <= elements_, "a bucket larger than reserve() was told");
+        begin_activity(link, in_place ? "" : "MEMCPY_IN_FUSION_BUFFER");
         const auto wire = pack(bucket);
+        begin_activity(link, "");
         const auto flows = [&]<int... k>(std::integer_sequence<int, k...>) {
             return std::array<collective::Flow<E, Collective>, K>{flow(wire, k)...};
         }
         (std::make_integer_sequence<int, K>{});
         const collective::Execution done = collective::execute(link, flows);
-        if (done.delivery.complete()) unpack(wire, bucket);
+        if (done.delivery.complete()) {
+            begin_activity(link, in_place ? "" : "MEMCPY_OUT_FUSION_BUFFER");
+            unpack(wire, bucket);
+            begin_activity(link, "");
+        }
         return {done.delivery, done.bytes_sent, done.steps};
     }
 

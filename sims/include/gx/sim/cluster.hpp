@@ -16,6 +16,7 @@
 #include <gx/sim/engine.hpp>         // Engine
 #include <gx/sim/fault_injector.hpp> // FaultInjector
 #include <gx/sim/faults.hpp>         // FaultList
+#include <gx/sim/link_rates.hpp>     // trace_links
 #include <gx/sim/memory.hpp>         // expect_fits
 #include <gx/sim/network.hpp>        // Network
 #include <gx/sim/post_office.hpp>    // PostOffice, Stretch
@@ -159,6 +160,7 @@ public:
           transport_(rank, cluster.placement(), run.engine, run.office, busy_, main_),
           stream_(rank, run.engine, busy_, cluster.options_.trace) {
         stream_.watch(run.races.get());
+        transport_.trace_to(cluster.options_.trace);
         transport_.suffer(run.faults.get(), cluster.options_.limits);
     }
     Rank(const Rank&) = delete;
@@ -237,6 +239,7 @@ private:
 template <class Inner>
 void Cluster<Inner>::run(FunctionRef<void(Rank&)> f) {
     run_ = std::make_unique<Run>(spec_, options_);
+    if (options_.trace) trace_links(*options_.trace, run_->topology, run_->network);
     for (int r = 0; r < ranks(); ++r)
         run_->ranks.push_back(std::make_unique<Rank>(r, *this, *run_));
     for (auto& each : run_->ranks) {

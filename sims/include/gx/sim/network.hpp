@@ -72,6 +72,14 @@ public:
     void set_capacity(int link, BytesPerSecond capacity);
     void start(const Flow& flow);
 
+    /// Who is told of every change of a link's total rate. At one instant there may be several of
+    /// a link, of which the last one holds.
+    struct RateObserver {
+        void (*changed)(void* context, int link, Nanoseconds now, BytesPerSecond rate) = nullptr;
+        void* context = nullptr;
+    };
+    void observe(RateObserver observer) { observer_ = observer; }
+
     [[nodiscard]] int links() const { return static_cast<int>(links_.size()); }
     [[nodiscard]] BytesPerSecond capacity(int link) const {
         return {static_cast<double>(at(link).capacity) / 1024.0};
@@ -107,6 +115,7 @@ private:
         Rate free = 0;            // while solving
         std::int64_t weight = 0;  // of the flows that still grow
         Rate share = 0;           // free / weight at the start of the round
+        Rate told = 0;            // to the observer
     };
     struct Active {
         Flow flow{};
@@ -143,8 +152,16 @@ private:
     void fix(Active& a, Rate level);
     void apply(int slot);
     bool cut(const Flow& flow) const;
+    void tell(int link, Rate rate) {
+        Link& l = at(link);
+        if (rate == l.told) return;
+        l.told = rate;
+        observer_.changed(observer_.context, link, engine_.now(),
+                          {static_cast<double>(rate) / 1024.0});
+    }
 
     Engine& engine_;
+    RateObserver observer_{};
     std::vector<Link> links_{};
     std::vector<Active> active_{};
     std::vector<int> free_slots_{};
@@ -210,6 +227,8 @@ inline void Network::finish(int slot, std::uint32_t generation) {
         active(moved.flow).place[static_cast<std::size_t>(moved.hop)] = static_cast<int>(place);
         link.flows.pop_back();
         others = others || !link.flows.empty();
+        if (observer_.changed && link.flows.empty())
+            tell(a.flow.path.links[static_cast<std::size_t>(hop)], 0);
     }
     if (others) touch(a.flow.path.view());
     free_slots_.push_back(slot);
@@ -279,6 +298,8 @@ inline void Network::solve() {
     }
     for (const int l : component_links_)
         at(l).peak = std::max(at(l).peak, at(l).capacity - at(l).free);
+    if (observer_.changed)
+        for (const int l : component_links_) tell(l, at(l).capacity - at(l).free);
     for (const int slot : component_flows_) apply(slot);
 }
 

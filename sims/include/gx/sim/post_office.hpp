@@ -97,6 +97,7 @@ private:
         int partner = none, next = none;
         int from = 0, to = 0, channel = 0;
         Nanoseconds posted{};
+        std::uint64_t message = 0;  // of a send: counted from 1
         Strand* waiter = nullptr;
     };
     struct Lane {  // posts of one kind only: the other kind would have matched
@@ -167,6 +168,7 @@ private:
     FaultInjector* faults_ = nullptr;
     DeliveryRules rules_{};
     Stretch stretch_{};
+    std::uint64_t messages_ = 0;
     std::vector<Post> posts_{};
     std::vector<int> free_{};
     std::vector<std::vector<Lane>> lanes_;  // by receiving rank, sorted by (sender, channel)
@@ -179,6 +181,7 @@ private:
 inline Request PostOffice::send(int from, int to, int channel, std::span<const std::byte> message) {
     const int slot = open(from, to, channel, message.size(), true);
     post(slot).out = message.data();
+    post(slot).message = ++messages_;
     if (races_) races_->sends(from, slot, to, message);
     transmit(slot);
     match(slot);
@@ -408,8 +411,8 @@ inline void PostOffice::deliver(int slot) {
     Post& p = post(slot);
     p.flowing = false;
     if (trace_)
-        trace_->add({p.from, Track::network, Label("to rank ") + std::to_string(p.to), p.posted,
-                     engine_.now()});
+        trace_->add({.rank = p.from, .track = Track::network, .name = Label("to rank ") + p.to,
+                     .begin = p.posted, .end = engine_.now(), .message = p.message});
     if (p.partner != none) complete(slot);
 }
 
@@ -447,6 +450,10 @@ inline void PostOffice::complete(int send) {
     }
     if (races_) races_->taken(send, receive, {s.out, s.bytes});
     if (s.bytes > 0) copy_payload(s, r);
+    if (trace_)
+        trace_->add({.rank = r.to, .track = Track::network, .name = Label("from rank ") + r.from,
+                     .begin = r.posted, .end = engine_.now(), .message = s.message,
+                     .arrives = true});
     finish(s);
     finish(r);
 }

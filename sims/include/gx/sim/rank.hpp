@@ -1,6 +1,7 @@
 // Endpoint, Stream and RankBase: what a simulated rank's function talks to.
 #pragma once
 
+#include <algorithm>  // max
 #include <deque>   // queued tasks
 #include <exception>  // uncaught_exceptions
 #include <memory>  // unique_ptr
@@ -50,6 +51,15 @@ public:
         if (!alive()) return {};
         return office_.receive(rank_, from, channel, message);
     }
+    /// A part of what the communication stream does now begins, and the last one ends; "": none.
+    void begin_activity(const Label& name) {
+        if (!trace_) return;
+        if (!activity_.view().empty())
+            trace_->add({rank_, Track::communication, activity_, since_, engine_.now()});
+        activity_ = name;
+        since_ = engine_.now();
+    }
+    void trace_to(TraceSink* trace) { trace_ = trace; }
     Delivery wait(Request request) { return wait_any({&request, 1}).delivery; }
     Arrival wait_any(std::span<const Request> requests) {
         const Nanoseconds begin = engine_.now();
@@ -94,6 +104,9 @@ private:
     PostOffice& office_;
     Busy& busy_;
     const Strand*& main_;
+    TraceSink* trace_ = nullptr;
+    Label activity_{};  ///< what the stream is at since since_
+    Nanoseconds since_{};
 };
 
 /// A second fiber of a rank, made when its first task is queued; a gx::Stream.
@@ -108,6 +121,7 @@ public:
 
     Event enqueue(Task task) {
         tasks_.push_back(task);
+        if (trace_) queued_at_.push_back(engine_.now());
         if (!strand_)
             strand_ = &engine_.spawn(rank_, "stream of rank " + std::to_string(rank_),
                                      [this] { work(); });
@@ -133,6 +147,7 @@ public:
     /// What the code that runs now touches: checked where the cluster detects races.
     void note(Access access, std::span<const std::byte> memory, const Operation& operation) {
         if (races_) races_->note(rank_, access, memory, operation);
+        if (trace_ && engine_.current() == strand_) operation_ = operation;
     }
     void watch(RaceWatch* races) { races_ = races; }
     /// Finishes what is queued and ends the fiber.
@@ -175,7 +190,20 @@ private:
             engine_.fail(rank_, error_);
         }
         busy_.communication += engine_.now() - begin;
-        if (trace_) trace_->add({rank_, Track::communication, "ALLREDUCE", begin, engine_.now()});
+        if (trace_) trace(begin);
+    }
+    /// A task from its queueing to its end, under Horovod's names.
+    void trace(Nanoseconds begin) {
+        Span span{rank_, Track::communication, "ALLREDUCE", begin, engine_.now(),
+                  std::max(std::int64_t{0}, operation_.step), operation_.bucket};
+        trace_->add(span);
+        span.track = Track::queue;
+        span.name = "QUEUE";
+        span.begin = queued_at_.front();
+        span.end = begin;
+        if (span.begin < span.end) trace_->add(span);
+        queued_at_.pop_front();
+        operation_ = {};
     }
 
     int rank_;
@@ -185,6 +213,8 @@ private:
     RaceWatch* races_ = nullptr;
     int actor_ = -1;  ///< among those of races_
     std::deque<Task> tasks_{};
+    std::deque<Nanoseconds> queued_at_{};  ///< where there is a trace
+    Operation operation_{};                ///< of the present task, as it says
     std::uint64_t queued_ = 0, done_ = 0;
     Strand* strand_ = nullptr;
     Strand* waiter_ = nullptr;
