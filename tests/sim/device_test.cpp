@@ -141,6 +141,62 @@ TEST(SimDevice, JitterComesFromTheSeedAlone) {
     EXPECT_NEAR(ratio, 1.0, 0.2);
 }
 
+TEST(SimDevice, GpusThatDifferAndStragglersComeFromTheSeedAlone) {
+    const auto time = [](std::uint64_t seed, gx::sim::GpuVariation variation) {
+        Nanoseconds forward{};
+        World world(gx::sim::ethernet_10g(1), {.seed = seed, .variation = variation});
+        world.run([&](auto& rank) {
+            auto device = rank.make_device(small(), {.batch = 2});
+            (void)device->forward(Data().batch(), gx::Mode::train);
+            forward = rank.now();
+        });
+        return forward;
+    };
+    const Nanoseconds plain = time(1, {});
+    EXPECT_EQ(plain, forward_time(1, 0));
+    const gx::sim::GpuVariation slow{.pass = gx::sim::Jitter::straggler(1.0, 3)};
+    EXPECT_EQ(time(1, slow), 3 * plain);
+    const gx::sim::GpuVariation chips{.gpu = gx::sim::Jitter::lognormal(0.1)};
+    EXPECT_EQ(time(5, chips), time(5, chips));
+    EXPECT_NE(time(5, chips), time(6, chips));
+}
+
+// ---- Slowdown beside communication --------------------------------------------------
+TEST(SimDevice, KernelsBesideTheStreamsWorkTakeTheirShareLonger) {
+    const auto time = [](double share, bool communicates) {
+        Nanoseconds forward{};
+        World world(gx::sim::ethernet_10g(1), {.overlap_slowdown = {share}});
+        world.run([&](auto& rank) {
+            auto device = rank.make_device(small(), {.batch = 2});
+            const auto reduce = [](void* context, std::uint64_t) {
+                auto& self = *static_cast<World::Rank*>(context);
+                self.charge(std::chrono::seconds(1), "all-reduce", gx::sim::Activity::other);
+            };
+            gx::Event done{};
+            if (communicates) done = rank.stream().enqueue({reduce, &rank});
+            (void)device->forward(Data().batch(), gx::Mode::train);
+            forward = rank.now();
+            if (communicates) rank.stream().wait(done);
+        });
+        return forward;
+    };
+    EXPECT_EQ(time(0.25, false), time(0, false));
+    EXPECT_EQ(time(0, true), time(0, false));
+    EXPECT_NEAR(gx::seconds(time(0.25, true)), 1.25 * gx::seconds(time(0, true)), 1e-8);
+}
+TEST(SimDevice, SaysWhichVariationIsOutOfRange) {
+    try {
+        World world(gx::sim::ethernet_10g(1),
+                    {.variation = {.pass = {gx::sim::Jitter::Kind::uniform, 1.5}},
+                     .overlap_slowdown = {-1}});
+        FAIL() << "neither can be";
+    } catch (const gx::Error& e) {
+        const std::string text = e.what();
+        EXPECT_NE(text.find("variation: uniform jitter is a share"), std::string::npos) << text;
+        EXPECT_NE(text.find("overlap_slowdown is -1"), std::string::npos) << text;
+    }
+}
+
 // ---- Memory -------------------------------------------------------------------------
 TEST(SimDevice, SaysWhichBatchFits) {
     World world(gx::sim::ethernet_10g(1),

@@ -16,6 +16,7 @@
 #include <gx/sim/engine.hpp>         // Engine
 #include <gx/sim/fault_injector.hpp> // FaultInjector
 #include <gx/sim/faults.hpp>         // FaultList
+#include <gx/sim/jitter.hpp>         // GpuVariation, OverlapSlowdown
 #include <gx/sim/link_rates.hpp>     // trace_links
 #include <gx/sim/memory.hpp>         // expect_fits
 #include <gx/sim/network.hpp>        // Network
@@ -35,6 +36,8 @@ struct ClusterOptions {
     int timed_batch = 0;  ///< images per rank and step that are timed; 0: as many as are trained
     Precision compute = Precision::fp32;
     double compute_jitter = 0;  ///< each pass takes (1 +- up to this share) of its time, uniformly
+    GpuVariation variation{};             ///< besides: by named distributions
+    OverlapSlowdown overlap_slowdown{};   ///< of kernels that start while the stream works
     TraceSink* trace = nullptr;
     FaultList faults{};           ///< what breaks, and when
     DeliveryRules delivery{};
@@ -267,6 +270,11 @@ Problems Cluster<Inner>::check() const {
     problems.check(options_.compute_jitter >= 0 && options_.compute_jitter < 1,
                    "compute_jitter is " + std::to_string(options_.compute_jitter) +
                        ": it is a share of at least 0 and below 1");
+    for (const Jitter& jitter : {options_.variation.gpu, options_.variation.pass})
+        problems.check(jitter.fault().empty(), "variation: " + std::string(jitter.fault()));
+    problems.check(options_.overlap_slowdown.share >= 0 && options_.overlap_slowdown.share < 100,
+                   "overlap_slowdown is " + std::to_string(options_.overlap_slowdown.share) +
+                       ": it is the share of its time that a kernel takes longer, at least 0");
     problems.check(options_.faults.empty() || options_.deadline != Engine::no_deadline,
                    "there are faults and no deadline: what waits for a lost rank would wait for "
                    "ever; give a deadline");
@@ -282,7 +290,8 @@ Account Cluster<Inner>::account() const {
               .clock = "virtual",
               .timed_batch = options_.timed_batch,
               .price = {spec_.machine.price.count * spec_.machines}};
-    const std::string precision = options_.compute == Precision::fp32 ? "fp32" : "mixed precision";
+    const std::string precision = std::string(to_string(options_.compute)) +
+                                  (options_.compute == Precision::mixed ? " precision" : "");
     if (options_.timed_as || options_.timed_batch > 0) {
         a.timed_as = options_.timed_as ? std::string(options_.timed_as->name.view())
                                        : std::string("the trained network");
@@ -292,7 +301,7 @@ Account Cluster<Inner>::account() const {
     }
     a.notes.push_back("Kernels: a roofline of flops and bytes on " +
                       std::string(spec_.machine.gpu.name.view()) + ", " + precision +
-                      ", with the efficiencies that gx/sim/machines.hpp gives and sources.");
+                      ", with the efficiencies that gx/sim/gpus.hpp gives and sources.");
     a.notes.push_back(
         "Network: fluid flows with max-min fair shares; " + gbit(spec_.machine.nic_line_rate) +
         " Gbit/s a machine, goodput " + std::to_string(spec_.goodput).substr(0, 5) + ", at most " +
@@ -302,6 +311,16 @@ Account Cluster<Inner>::account() const {
         a.notes.push_back("Jitter: every pass takes up to " +
                           std::to_string(options_.compute_jitter) +
                           " of its time more or less, uniformly, from the seed.");
+    for (const auto& [what, jitter] : {std::pair{"GPUs differ", options_.variation.gpu},
+                                       std::pair{"passes vary", options_.variation.pass}})
+        if (jitter.kind != Jitter::Kind::none)
+            a.notes.push_back("Jitter: " + std::string(what) + " by a " +
+                              std::string(to_string(jitter.kind)) + " distribution of " +
+                              std::to_string(jitter.amount) + ", from the seed.");
+    if (options_.overlap_slowdown.share > 0)
+        a.notes.push_back("Kernels beside communication take " +
+                          std::to_string(options_.overlap_slowdown.share) +
+                          " of their time longer.");
     if (run_) a.event_hash = event_hash();
     return a;
 }

@@ -155,13 +155,16 @@ private:
     [[nodiscard]] const GpuSpec& gpu() const { return rank_.spec().machine.gpu; }
     void begin_pass() {
         const double share = rank_.options().compute_jitter;
-        slowness_ = share == 0 ? 1.0 : 1.0 + share * (2.0 * jitter_.uniform(passes_++) - 1.0);
+        slowness_ = share == 0 ? 1.0 : 1.0 + share * (2.0 * jitter_.uniform(passes_) - 1.0);
+        variation_ = rank_.options().variation.factor(rank_.options().seed, rank_.rank(), passes_);
+        ++passes_;
     }
     void spend(std::size_t op, Nanoseconds time) {
         if (time.count() == 0) return;
         if (slowness_ != 1.0)
             time = Nanoseconds(static_cast<std::int64_t>(
                 static_cast<double>(time.count()) * slowness_ + 0.5));
+        time = rank_.options().overlap_slowdown.slowed(time * variation_, rank_.stream().working());
         rank_.charge(time, timed_graph_.ops[op].name, Activity::compute);
     }
 
@@ -175,6 +178,7 @@ private:
     std::vector<std::size_t> ready_{};
     std::uint64_t passes_ = 0;
     double slowness_ = 1.0;
+    Factor variation_{};
     int count_ = 0;
 };
 

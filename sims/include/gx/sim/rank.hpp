@@ -144,6 +144,8 @@ public:
         if (races_ && actor_ >= 0) races_->waited(rank_, actor_, event);
         if (error_ && std::uncaught_exceptions() == 0) std::rethrow_exception(error_);
     }
+    /// Whether a task is queued or runs.
+    [[nodiscard]] bool working() const { return done_ < queued_; }
     /// What the code that runs now touches: checked where the cluster detects races.
     void note(Access access, std::span<const std::byte> memory, const Operation& operation) {
         if (races_) races_->note(rank_, access, memory, operation);
