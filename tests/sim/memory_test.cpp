@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <gx/core/error.hpp>    // Error
+#include <gx/model/alexnet.hpp>
+#include <gx/model/bert.hpp>
+#include <gx/model/gpt.hpp>
+#include <gx/model/inception.hpp>
 #include <gx/model/resnet.hpp>  // ResNet50
-#include <gx/sim/machines.hpp>  // v100
+#include <gx/sim/gpus.hpp>      // v100
 
 namespace {
 
@@ -31,6 +35,65 @@ TEST(Memory, ParametersAreCountedWithGradientsAndMomentum) {
     EXPECT_LT(of(Precision::fp32).activations.count, 4 * 30'000'000);
 }
 
+TEST(Memory, BatchesThatWereTrainedFit) {
+    // Published runs: MXNet and TensorFlow on K80 and P100, NVIDIA's and DLPerf's on V100, MLPerf's
+    // on A100. A plan that needs more than the GPU had would be wrong.
+    const auto fits = [](const gx::Graph& graph, int batch, const gx::sim::GpuSpec& gpu,
+                         Precision precision) {
+        EXPECT_NO_THROW(gx::sim::expect_fits(graph, batch, gpu, precision));
+    };
+    const auto sequences = [](int tokens) {
+        return gx::graph<gx::BertLargePretraining>({.input = {1, tokens, 1}});
+    };
+    fits(gx::graph<gx::ResNet152>(), 32, gx::sim::k80(), Precision::fp32);
+    fits(gx::graph<gx::InceptionV3>(), 64, gx::sim::k80(), Precision::fp32);
+    fits(gx::graph<gx::AlexNet>(), 512, gx::sim::k80(), Precision::fp32);
+    fits(gx::graph<gx::ResNet152>(), 64, gx::sim::p100(), Precision::fp32);
+    fits(gx::graph<gx::ResNet50>(), 128, gx::sim::v100(), Precision::fp32);
+    fits(gx::graph<gx::ResNet50>(), 256, gx::sim::v100(), Precision::mixed);
+    fits(gx::graph<gx::ResNet50>(), 408, gx::sim::a100_40gb(), Precision::mixed);
+    fits(gx::graph<gx::ResNet50>(), 512, gx::sim::a100_80gb(), Precision::tf32);
+    fits(gx::graph<gx::BertBasePretraining>(), 160, gx::sim::v100(), Precision::mixed);
+    fits(sequences(128), 16, gx::sim::v100(), Precision::mixed);
+    fits(sequences(512), 32, gx::sim::a100_80gb(), Precision::mixed);
+}
+
+// ---- Bad input ----------------------------------------------------------------------
+std::string complaint(const gx::Graph& graph, int batch, const gx::sim::GpuSpec& gpu,
+                      Precision precision, gx::sim::OptimizerState optimizer = {}) {
+    try {
+        gx::sim::expect_fits(graph, batch, gpu, precision, optimizer);
+    } catch (const gx::Error& e) {
+        return e.what();
+    }
+    return "";
+}
+TEST(Memory, NamesWhatIsLargestAndTheBatchThatFits) {
+    const auto graph = gx::graph<gx::ResNet50>();
+    const std::string text = complaint(graph, 1024, gx::sim::v100(), Precision::fp32);
+    // 64 channels of 112 x 112 floats for each of 1,024 images: 3.29 GB.
+    EXPECT_NE(text.find("'conv1' alone 3.29 GB; a batch of "), std::string::npos) << text;
+    EXPECT_NE(text.find("a batch of 1024 images of ResNet50 does not fit in a V100-SXM2-16GB"),
+              std::string::npos)
+        << text;
+}
+TEST(Memory, SaysThatTheParametersAloneAreTooMany) {
+    const auto graph = gx::graph<gx::Gpt2Xl>();
+    const std::string text = complaint(graph, 1, gx::sim::k80(), Precision::fp32, {.values = 2});
+    EXPECT_NE(text.find("a batch of 1 sequences of GPT-48x1600"), std::string::npos) << text;
+    EXPECT_NE(text.find("parameters 24.92 GB of its 12.00 GB, less than the parameters"),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find("no batch fits: choose"), std::string::npos) << text;
+}
+TEST(Memory, SaysThatMixedPrecisionWouldFit) {
+    auto gpu = gx::sim::v100();  // activations outweigh the fp16 copies of parameters
+    const auto graph = gx::graph<gx::ResNet18>({.input = {3, 896, 896}});
+    gpu.memory = gx::sim::memory_need(graph, 1, Precision::mixed).total();
+    const std::string text = complaint(graph, 8, gpu, Precision::fp32);
+    EXPECT_NE(text.find("no batch fits, but one of 1 does in mixed precision"), std::string::npos)
+        << text;
+}
 TEST(Memory, SaysWhenNoBatchFits) {
     auto gpu = gx::sim::v100();
     gpu.memory = {100'000'000};
