@@ -44,6 +44,10 @@ struct GpuSpec {
     [[nodiscard]] constexpr bool has_tensor_cores() const {
         return tensor_fp16.count > 2.5 * fp32.count;
     }
+    [[nodiscard]] constexpr bool tensor_cores(Precision p) const {
+        return p == Precision::mixed ? has_tensor_cores()
+                                     : p == Precision::tf32 && tf32.count > 0;
+    }
     [[nodiscard]] constexpr const Efficiency& efficiency(Precision p) const {
         if (p == Precision::tf32 && tf32.count > 0) return efficiency_tf32;
         return p == Precision::mixed ? efficiency_mixed : efficiency_fp32;

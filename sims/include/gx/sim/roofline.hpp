@@ -9,25 +9,12 @@
 #include <gx/core/units.hpp>        // Nanoseconds
 #include <gx/model/cost.hpp>        // OpCost, costs
 #include <gx/model/graph.hpp>       // Graph, Op
+#include <gx/sim/framework.hpp>     // Framework
 #include <gx/sim/gpu.hpp>           // GpuSpec, Precision
 #include <gx/sim/product_time.hpp>  // Product, product_seconds
 #include <gx/sim/products_of.hpp>   // products_of
 
 namespace gx::sim {
-
-/// What a framework makes of a graph's operations.
-struct Framework {
-    /// ReLU and residual add run with the batch norm before them, GELU and dropout with the product
-    /// before them, attention's dropout with its softmax, all updates in one kernel. Otherwise each
-    /// is a kernel, and so is the update of each parameter.
-    bool fused = true;
-    Nanoseconds dispatch{};  ///< beyond the GPU's launch, from one kernel to the next
-};
-inline constexpr Framework fused_kernels{};
-/// As frameworks ran convolutional networks until about 2018.
-/// Source: dispatch is what is left of the rates of ResNet-50 at batches of 1 to 128 on K80, P100
-///         and V100 (MXNet's and TensorFlow's tables); see `gx_calibrate`.
-inline constexpr Framework separate_kernels{.fused = false, .dispatch = Nanoseconds(20'000)};
 
 /// One operation of a graph on one GPU, forward and backward.
 ///
@@ -38,6 +25,9 @@ inline constexpr Framework separate_kernels{.fused = false, .dispatch = Nanoseco
 /// multiples of 8 (of 4 for TF32), and at the plain fp16 rate where they are not; the rest moves
 /// fp16 too. 3x3 convolutions of stride 1 in fp32 gain by Winograd's algorithm. Backward of a
 /// trained product is two kernels.
+///
+/// A framework that keeps channels first turns both ends of a convolution around for the tensor
+/// cores, before and after the product.
 ///
 /// Operations that are fused cost no launch and only the traffic that is left (the other addend
 /// read and its gradient written, the ReLU's output read in backward).
@@ -50,9 +40,9 @@ inline constexpr Framework separate_kernels{.fused = false, .dispatch = Nanoseco
 class KernelTime {
 public:
     KernelTime(const GpuSpec& gpu, Precision precision, const Graph& graph, const Op& op,
-               const OpCost& c, bool fused, Nanoseconds dispatch = {})
+               const OpCost& c, bool fused, const Framework& framework = fused_kernels)
         : multiprocessors_(gpu.multiprocessors),
-          launch_(gpu.launch + dispatch),
+          launch_(gpu.launch + framework.dispatch),
           bandwidth_(gpu.memory_bandwidth * gpu.efficiency(precision).memory),
           rate_(product_rate(gpu, precision, graph, op)) {
         const double element = precision == Precision::mixed ? 2 : 4;
@@ -67,6 +57,11 @@ public:
         if (forward_.products == 0) forward_.kernels = backward_.kernels = nothing ? 0 : 1;
         forward_.image_bytes = left_forward(op, c, fused) * element;
         backward_.image_bytes = left_backward(c, fused) * element;
+        if (framework.channels_first && op.kind == OpKind::conv2d && gpu.tensor_cores(precision)) {
+            const auto moved = static_cast<double>(c.elements_in + c.elements_out);
+            forward_.turned_bytes = 2 * moved * element;  // read and written
+            backward_.turned_bytes = (c.backward_data_flops > 0 ? 4 : 2) * moved * element;
+        }
         forward_.batch_bytes = lookup ? 0 : parameters * element;
         backward_.batch_bytes = parameters * (lookup ? 4 : element + 4);
     }
@@ -77,6 +72,7 @@ private:
     struct Pass {
         int kernels = 0, products = 0;
         double image_bytes = 0, batch_bytes = 0;
+        double turned_bytes = 0;  ///< of an image, beside the product
         std::array<Product, 3> product{};
         mutable int last_images = 0;
         mutable Nanoseconds last{};
@@ -110,8 +106,9 @@ private:
             arithmetic += product_seconds(p.product[static_cast<std::size_t>(i)].of(images),
                                           multiprocessors_, rate_, bandwidth_);
         const double memory = (p.image_bytes * images + p.batch_bytes) / bandwidth_.count;
+        const double turned = p.turned_bytes * images / bandwidth_.count;
         p.last_images = images;
-        return p.last = p.kernels * launch_ + nanoseconds(std::max(arithmetic, memory));
+        return p.last = p.kernels * launch_ + nanoseconds(std::max(arithmetic, memory) + turned);
     }
 
     int multiprocessors_;
@@ -143,7 +140,7 @@ private:
 class TimedGraph {
 public:
     TimedGraph(const Graph& graph, const GpuSpec& gpu, Precision precision,
-               Framework framework = fused_kernels)
+               const Framework& framework = fused_kernels)
         : update_((gpu.launch + framework.dispatch) *
                       (framework.fused ? 1 : static_cast<int>(graph.parameters.size())) +
                   Bytes{20 * graph.parameter_elements()} /
@@ -152,7 +149,7 @@ public:
         const std::vector<bool> fused = joins_the_kernel_before(graph);
         for (std::size_t i = 0; i < graph.ops.size(); ++i)
             ops_.emplace_back(gpu, precision, graph, graph.ops[i], all[i],
-                              framework.fused && fused[i], framework.dispatch);
+                              framework.fused && fused[i], framework);
     }
     [[nodiscard]] const std::vector<KernelTime>& ops() const { return ops_; }
     [[nodiscard]] Nanoseconds forward(int images) const {
