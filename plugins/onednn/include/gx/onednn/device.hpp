@@ -148,13 +148,13 @@ private:
                         parts_, program_);
         parts_.gradients.allocate(lanes_.count(), static_cast<std::int64_t>(parameters_->total()));
         std::vector<detail::Interval> lives;
-        for (const auto& b : program_.buffers)
-            if (b.get() != parts_.images)
-                lives.push_back({b->image_floats * options_.batch, b->first, b->last});
+        for (detail::Buffer& b : program_.buffers)
+            if (&b != parts_.images)
+                lives.push_back({b.image_floats * options_.batch, b.first, b.last});
         arena_ = detail::Memory(detail::pack(lives));
         std::size_t i = 0;
-        for (const auto& b : program_.buffers)
-            if (b.get() != parts_.images) b->data = arena_.data() + lives[i++].offset;
+        for (detail::Buffer& b : program_.buffers)
+            if (&b != parts_.images) b.data = arena_.data() + lives[i++].offset;
         labels_.resize(static_cast<std::size_t>(options_.batch));
         planned_.assign(static_cast<std::size_t>(options_.batch) + 1, false);
         run_.lanes = lanes_.count();

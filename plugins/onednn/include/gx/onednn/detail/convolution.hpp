@@ -180,28 +180,30 @@ private:
         return make(Algorithm::convolution_direct);
     }
 
+    using Arguments = std::initializer_list<Call::Argument>;
+    [[nodiscard]] std::unique_ptr<Call> call(const dnnl::primitive& primitive,
+                                             const dnnl::primitive_desc_base& pd,
+                                             Arguments arguments) const {
+        return std::unique_ptr<Call>(new Call(primitive, pd.scratchpad_desc(), lanes_, arguments));
+    }
     [[nodiscard]] std::unique_ptr<Call> forward_call(int images) {
         const auto pd = chosen([&](Algorithm a) { return make_forward(images, weights(), a); });
         note("forward", pd.impl_info_str());
         const Call::Argument src{DNNL_ARG_SRC, pd.src_desc()}, dst{DNNL_ARG_DST, pd.dst_desc()};
         const Call::Argument w{DNNL_ARG_WEIGHTS, weights()};
         if (shape_.bias)
-            return std::make_unique<Call>(
-                Forward(pd), pd.scratchpad_desc(), lanes_,
-                std::initializer_list<Call::Argument>{src, w, dst, {DNNL_ARG_BIAS, bias_desc()}});
-        return std::make_unique<Call>(Forward(pd), pd.scratchpad_desc(), lanes_,
-                                      std::initializer_list<Call::Argument>{src, w, dst});
+            return call(Forward(pd), pd, {src, w, dst, {DNNL_ARG_BIAS, bias_desc()}});
+        return call(Forward(pd), pd, {src, w, dst});
     }
     [[nodiscard]] std::unique_ptr<Call> data_call(int images) {
         const auto pd =
             chosen([&](Algorithm a) { return make_data(images, data_weights(images, a), a); });
         note("data", pd.impl_info_str());
         if (!data_weights_) choose_data_weights(pd.weights_desc());
-        return std::make_unique<Call>(
-            Data(pd), pd.scratchpad_desc(), lanes_,
-            std::initializer_list<Call::Argument>{{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
-                                                  {DNNL_ARG_WEIGHTS, pd.weights_desc()},
-                                                  {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()}});
+        return call(Data(pd), pd,
+                    {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
+                     {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                     {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()}});
     }
     /// The forward layout if a kernel takes it; what the kernel asks for the first time; then that.
     [[nodiscard]] Desc data_weights(int images, Algorithm a) const {
@@ -218,9 +220,8 @@ private:
         repacked_ = Memory(static_cast<std::int64_t>(wanted.get_size() / sizeof(float)));
         const dnnl::reorder::primitive_desc pd(engine(), weights(), engine(), wanted,
                                                user_scratch());
-        repack_ = std::make_unique<Call>(dnnl::reorder(pd), pd.scratchpad_desc(), lanes_,
-                                         std::initializer_list<Call::Argument>{
-                                             {DNNL_ARG_FROM, weights()}, {DNNL_ARG_TO, wanted}});
+        repack_ = call(dnnl::reorder(pd), pd,
+                       {{DNNL_ARG_FROM, weights()}, {DNNL_ARG_TO, wanted}});
         repack();
     }
     [[nodiscard]] std::unique_ptr<Call> weights_call(int images) {
@@ -231,11 +232,8 @@ private:
             out{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()};
         const Call::Argument w{DNNL_ARG_DIFF_WEIGHTS, weights()};
         if (shape_.bias)
-            return std::make_unique<Call>(Weights(pd), pd.scratchpad_desc(), lanes_,
-                                          std::initializer_list<Call::Argument>{
-                                              src, out, w, {DNNL_ARG_DIFF_BIAS, bias_desc()}});
-        return std::make_unique<Call>(Weights(pd), pd.scratchpad_desc(), lanes_,
-                                      std::initializer_list<Call::Argument>{src, out, w});
+            return call(Weights(pd), pd, {src, out, w, {DNNL_ARG_DIFF_BIAS, bias_desc()}});
+        return call(Weights(pd), pd, {src, out, w});
     }
     void note(const char* what, const char* kernel) {
         const std::string entry = std::string(what) + ": " + kernel;

@@ -159,7 +159,7 @@ struct NormGradient {
     }
     /// Whether the masked sum is kept in `first`; if not, it is worked out again.
     [[nodiscard]] bool kept(const Norm& n) const {
-        return second != nullptr || mask(n) == Mask::from_output;
+        return NormGradientSums::keeps(mask(n), second != nullptr);
     }
 };
 
@@ -174,8 +174,8 @@ public:
         }
         float* g = g_.first->image(at.first);
         run_kernel<NormGradientSums>(NormGradientSums::Args{
-            g, g_.second != nullptr ? g_.second->image(at.first) : nullptr,
-            g_.kept(norm_) ? g : nullptr, norm_.x->image(at.first), norm_.y->image(at.first),
+            g, g_.second != nullptr ? g_.second->image(at.first) : nullptr, g,
+            norm_.x->image(at.first), norm_.y->image(at.first),
             norm_.x->image_floats, at.count, norm_.blocks(), norm_.layout.pixels(),
             norm_.scale.data(), norm_.shift.data(), norm_.mean.data(), sums.first.data(),
             sums.second.data(), NormGradient::mask(norm_)});

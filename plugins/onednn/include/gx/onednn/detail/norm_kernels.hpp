@@ -92,7 +92,7 @@ enum class Mask : unsigned char {
 struct NormGradientSums {
     struct Args {
         const float *g1, *g2;  // g2: null when there is one gradient
-        float* g;              // null when the masked sum need not be kept
+        float* g;              // the masked sum, kept in either case of keeps()
         const float *x, *y;
         std::int64_t image_floats;
         int images, blocks, pixels;
@@ -100,7 +100,11 @@ struct NormGradientSums {
         double *sum, *products;
         Mask mask;
     };
-    template <int B, Mask mask, bool two, bool keep>
+    /// Whether the masked sum is written to `g`; if not, it is worked out again.
+    [[nodiscard]] static constexpr bool keeps(Mask mask, bool two) {
+        return two || mask == Mask::from_output;
+    }
+    template <int B, Mask mask, bool two>
     GX_ONEDNN_INLINE static void rows(const Args& a) {
         using V = typename Vector<B>::type;
         for (int n = 0; n < a.images; ++n) {
@@ -118,7 +122,7 @@ struct NormGradientSums {
                     if constexpr (mask == Mask::from_input) g = x * scale + shift > V{} ? g : V{};
                     if constexpr (mask == Mask::from_output)
                         g = *reinterpret_cast<const V*>(a.y + i) > V{} ? g : V{};
-                    if constexpr (keep) *reinterpret_cast<V*>(a.g + i) = g;
+                    if constexpr (keeps(mask, two)) *reinterpret_cast<V*>(a.g + i) = g;
                     sum += g;
                     product += g * (x - mean);
                 };
@@ -134,8 +138,7 @@ struct NormGradientSums {
     }
     template <int B, Mask mask>
     GX_ONEDNN_INLINE static void masked(const Args& a) {
-        if (a.g2 != nullptr) return rows<B, mask, true, true>(a);
-        return a.g != nullptr ? rows<B, mask, false, true>(a) : rows<B, mask, false, false>(a);
+        a.g2 != nullptr ? rows<B, mask, true>(a) : rows<B, mask, false>(a);
     }
     template <int B>
     GX_ONEDNN_INLINE static void run(const Args& a) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>  // min, max
 #include <cstdint>    // int64_t
+#include <deque>      // buffers
 #include <memory>     // unique_ptr
 #include <span>       // gradients
 #include <vector>     // steps
@@ -79,7 +80,7 @@ struct Segment {
 };
 
 struct Program {
-    std::vector<std::unique_ptr<Buffer>> buffers{};
+    std::deque<Buffer> buffers{};  // at fixed addresses
     std::vector<std::unique_ptr<Step>> steps{};
     std::vector<Segment> forward{}, backward{};
 };

@@ -5,7 +5,7 @@
 #include <algorithm>         // max, min
 #include <cstdint>           // int64_t
 #include <initializer_list>  // buffers in use
-#include <memory>            // make_unique
+#include <memory>            // unique_ptr
 #include <utility>           // forward
 #include <vector>            // lists
 
@@ -38,15 +38,11 @@ public:
 
     template <class S, class... A>
     void add(Size size, std::initializer_list<Buffer*> uses, A&&... arguments) {
-        open(size);
-        program_.steps.push_back(std::make_unique<S>(std::forward<A>(arguments)...));
-        now().back().steps.push_back(program_.steps.back().get());
-        for (Buffer* b : uses) use(b);
+        append(size, uses, new S(std::forward<A>(arguments)...));  // owned there
     }
     [[nodiscard]] Buffer* buffer(std::int64_t image_floats) {
-        program_.buffers.push_back(std::make_unique<Buffer>());
-        program_.buffers.back()->image_floats = image_floats;
-        return program_.buffers.back().get();
+        program_.buffers.emplace_back().image_floats = image_floats;
+        return &program_.buffers.back();
     }
     void cut() { cut_ = true; }
     /// The newest segment, counted in its own direction.
@@ -69,6 +65,14 @@ public:
 private:
     using Segments = std::vector<Segment>;
 
+    /// All that add() does but construct: a unique_ptr of each kind of step is slow to compile.
+    void append(Size size, std::initializer_list<Buffer*> uses, Step* step) {
+        own(step);
+        open(size);
+        now().back().steps.push_back(step);
+        for (Buffer* b : uses) use(b);
+    }
+    void own(Step* step) { program_.steps.push_back(std::unique_ptr<Step>(step)); }
     [[nodiscard]] Segments& now() { return backward_ ? program_.backward : program_.forward; }
     void open(Size size) {
         const bool whole = size == Size::whole;
@@ -87,9 +91,9 @@ private:
         for (const int p : pending_) {
             const ParameterSlice& s = parameters_.slices()[at(p)];
             if (lanes_ > 1) {
-                program_.steps.push_back(std::make_unique<AddLanesStep>(
-                    gradients_, s.offset, static_cast<std::int64_t>(s.count)));
-                sum.steps.push_back(program_.steps.back().get());
+                Step* add = new AddLanesStep(gradients_, s.offset, std::int64_t(s.count));
+                own(add);
+                sum.steps.push_back(add);
             }
             final_now(p);
         }
