@@ -75,10 +75,14 @@ public:
         GX_EXPECT(time >= now_, "an event cannot be posted in the past");
         queue_.push(time, rank, task);
     }
+    /// Says that one pending event will do nothing, so that neither drain() nor a deadlock waits
+    /// for its time; when it comes all the same, its task says so by dropped().
+    void retract() { ++retracted_; }
+    void dropped() { --retracted_; }
     Strand& spawn(int rank, std::string name, std::function<void()> body);
     void run();
     void drain() {
-        while (!queue_.empty()) pop();
+        while (pending()) pop();
     }
 
     /// The fiber that is running; nullptr between fibers.
@@ -101,6 +105,7 @@ public:
     }
 
 private:
+    [[nodiscard]] bool pending() const { return queue_.size() > retracted_; }
     void pop() {
         const EventQueue::Entry event = queue_.pop();
         now_ = event.time;
@@ -125,6 +130,7 @@ private:
     EventHash hash_;
     Nanoseconds now_{0};
     std::uint64_t events_ = 0;
+    std::size_t retracted_ = 0;
     std::vector<std::unique_ptr<Strand>> strands_{};
     std::size_t live_ = 0;
     Strand* current_ = nullptr;
@@ -153,7 +159,7 @@ inline Strand& Engine::spawn(int rank, std::string name, std::function<void()> b
 
 inline void Engine::run() {
     while (live_ > 0) {
-        if (queue_.empty()) break_deadlock();
+        if (!pending()) break_deadlock();
         pop();
     }
     if (first_error_) std::rethrow_exception(first_error_);

@@ -1,7 +1,7 @@
 // Network: messages as fluid flows that share links by weighted max-min fairness.
 #pragma once
 
-#include <algorithm>  // min
+#include <algorithm>  // min, heaps
 #include <array>      // paths
 #include <cstdint>    // int64_t
 #include <limits>     // numeric_limits
@@ -53,8 +53,10 @@ struct Flow {
 ///         compiler or on the machine. A flow ends at the nearest whole nanosecond.
 /// Units:  a link is never given more than its capacity; rounding to whole nanoseconds lets each
 ///         message end at most half a nanosecond early.
-/// Cost:   a message is two or three events; nothing is allocated once the largest number of
-///         concurrent flows has been seen.
+/// Cost:   a message that meets no other is two events and no solve. A solve is O(flows x links of
+///         a path + links x log links) of the component; a flow that it slows down costs no event
+///         until its old end comes. Nothing is allocated once the largest number of concurrent
+///         flows has been seen.
 /// Source: progressive filling as in Bertsekas and Gallager, Data Networks, section 6.5.2.
 class Network {
 public:
@@ -100,31 +102,51 @@ private:
     using Rate = std::int64_t;                // 1/1024 byte per second
     __extension__ typedef __int128 Work;      // rate x nanoseconds: bytes x 1024 x 10^9
     static constexpr Rate unlimited = std::numeric_limits<Rate>::max();
+    static constexpr Nanoseconds never = Nanoseconds::max();
 
     struct OnLink {
         int flow;
         int hop;  // which link of the flow's path this is
     };
     struct Link {
-        Rate capacity = 0;
-        std::int64_t carried = 0;
-        Rate peak = 0;            // at the present capacity
-        double peak_before = 0;   // peak_load at earlier capacities
         std::vector<OnLink> flows{};
+        Rate capacity = 0;
+        Rate peak = 0;            // at the present capacity
+        std::int64_t carried = 0;
         std::uint64_t seen = 0;
         Rate free = 0;            // while solving
         std::int64_t weight = 0;  // of the flows that still grow
-        Rate share = 0;           // free / weight at the start of the round
+        double peak_before = 0;   // peak_load at earlier capacities
         Rate told = 0;            // to the observer
     };
-    struct Active {
-        Flow flow{};
-        std::array<int, Path::most_links> place{};  // in Link::flows
+    struct Hop {
+        int link = 0;
+        int place = 0;  // in Link::flows
+    };
+    struct alignas(64) Active {  // what an uncontended message needs comes first: two cache lines
         Work remaining = 0;
-        Nanoseconds since{};
-        Rate rate = 0, cap = unlimited, solved = 0;
-        std::uint64_t seen = 0;
+        Nanoseconds since{}, ends = never, posted = never;
+        Rate rate = 0;
+        std::int64_t bytes = 0;
         std::uint32_t generation = 0;
+        int rank = 0;
+        Task done{};
+        Rate cap = unlimited;
+        int weight = 1, hops = 0;
+        std::array<Hop, Path::most_links> path{};
+        std::uint64_t seen = 0;
+        Rate solved = 0;                           // -1 while it grows
+        Rate cap_level = unlimited;                // least of caps, a unit of weight
+        std::uint32_t shared = 0, shared_end = 0;  // its shared links, in shared_
+        [[nodiscard]] std::span<Hop> view() { return {path.data(), std::size_t(hops)}; }
+    };
+    struct Level {  // a link that is full at `level`, or, with less flows growing, above it
+        Rate level = 0;
+        int link = 0;
+    };
+    struct Capped {
+        Rate level = 0;
+        int flow = 0;
     };
 
     static Rate to_rate(BytesPerSecond r) { return static_cast<Rate>(r.count * 1024.0); }
@@ -144,20 +166,33 @@ private:
 
     void activate(int slot);
     void finish(int slot, std::uint32_t generation);
-    void touch(std::span<const int> links);
+    void leave(int slot);
+    void touch(int link);
     void settle();
     void gather(int link);
+    void join_component(int slot);
     void solve();
-    Rate begin_round();
+    Rate least_full_level();
+    void meet_caps(Rate level);
     void fix(Active& a, Rate level);
-    void apply(int slot);
-    bool cut(const Flow& flow) const;
-    void tell(int link, Rate rate) {
-        Link& l = at(link);
-        if (rate == l.told) return;
-        l.told = rate;
-        observer_.changed(observer_.context, link, engine_.now(),
-                          {static_cast<double>(rate) / 1024.0});
+    void apply(int slot, Rate rate);
+    void post_finish(int slot);
+    static bool higher(const Level& a, const Level& b) { return a.level > b.level; }
+    [[nodiscard]] Rate share(const Link& l) const {
+        return l.weight > 0 ? l.free / l.weight : unlimited;
+    }
+    [[nodiscard]] static std::int64_t nearest(Work work, Rate rate);
+    [[nodiscard]] bool cut(Active& a);
+    [[nodiscard]] static Rate level_of(Rate rate, int weight) {
+        return weight == 1 ? rate : rate / weight;
+    }
+
+    void tell(Active& a, Rate more) {  // its links carry so much more, or less
+        for (const Hop& h : a.view()) {
+            const Rate now = at(h.link).told += more;
+            observer_.changed(observer_.context, h.link, engine_.now(),
+                              {static_cast<double>(now) / 1024.0});
+        }
     }
 
     Engine& engine_;
@@ -165,8 +200,14 @@ private:
     std::vector<Link> links_{};
     std::vector<Active> active_{};
     std::vector<int> free_slots_{};
-    std::vector<int> touched_{}, component_links_{}, component_flows_{}, growing_{};
+    std::vector<int> touched_{};
+    // Of the component that is being solved:
+    std::vector<int> component_links_{}, component_flows_{}, shared_{}, full_{};
+    std::vector<Level> levels_{};   // a heap: the least first
+    std::vector<Capped> capped_{};  // sorted, once a cap is met
+    std::size_t growing_ = 0, next_capped_ = 0;
     std::uint64_t visit_ = 0, messages_ = 0, solves_ = 0;
+    Rate least_cap_ = unlimited;
     bool settling_ = false;
 };
 
@@ -174,9 +215,11 @@ inline void Network::set_capacity(int link, BytesPerSecond capacity) {
     GX_EXPECT(capacity.count >= 0, "a link carries at least 0 bytes per second");
     Link& l = at(link);
     l.peak_before = peak_load(link);
-    l.peak = 0;
     l.capacity = to_rate(capacity);
-    if (!l.flows.empty()) touch({&link, 1});
+    Rate used = 0;
+    for (const OnLink on : l.flows) used += active(on.flow).rate;
+    l.peak = used <= l.capacity ? used : 0;  // else what this instant's solve will give
+    if (!l.flows.empty()) touch(link);
 }
 
 inline void Network::start(const Flow& flow) {
@@ -195,50 +238,71 @@ inline void Network::start(const Flow& flow) {
     const int slot = free_slots_.back();
     free_slots_.pop_back();
     Active& a = active(slot);
-    a.flow = flow;
-    a.cap = flow.cap.count > 0 ? to_rate(flow.cap) : unlimited;
     a.rate = 0;
+    a.cap = flow.cap.count > 0 ? to_rate(flow.cap) : unlimited;
+    a.weight = flow.weight;
+    a.hops = flow.path.count;
+    for (std::size_t hop = 0; hop < flow.path.view().size(); ++hop)
+        a.path[hop].link = flow.path.links[hop];
     a.remaining = Work{flow.bytes.count} * 1024 * 1'000'000'000;
+    a.bytes = flow.bytes.count;
+    a.done = flow.done;
+    a.rank = flow.rank;
     engine_.at(begin, flow.rank, {start_event, this, static_cast<std::uint64_t>(slot)});
 }
 
+// A flow that meets nobody has its rate at once; if another comes in this instant, both are solved.
 inline void Network::activate(int slot) {
     Active& a = active(slot);
     a.since = engine_.now();
-    for (int hop = 0; hop < a.flow.path.count; ++hop) {
-        auto& flows = at(a.flow.path.links[static_cast<std::size_t>(hop)]).flows;
-        a.place[static_cast<std::size_t>(hop)] = static_cast<int>(flows.size());
-        flows.push_back({slot, hop});
+    a.ends = a.posted = never;
+    Rate rate = a.cap;
+    bool alone = true;
+    int hop = 0;
+    for (Hop& h : a.view()) {
+        Link& link = at(h.link);
+        alone = alone && link.flows.empty();
+        rate = std::min(rate, link.capacity);
+        h.place = static_cast<int>(link.flows.size());
+        link.flows.push_back({slot, hop++});
     }
-    touch(a.flow.path.view());
+    if (alone) {
+        return apply(slot, level_of(rate, a.weight) * a.weight);
+    }
+    for (const Hop& h : a.view()) touch(h.link);
 }
 
 inline void Network::finish(int slot, std::uint32_t generation) {
     Active& a = active(slot);
-    if (a.generation != generation) return;  // its rate has changed since this was posted
-    ++a.generation;
-    bool others = false;
-    for (int hop = 0; hop < a.flow.path.count; ++hop) {
-        Link& link = at(a.flow.path.links[static_cast<std::size_t>(hop)]);
-        link.carried += a.flow.bytes.count;
-        const auto place = static_cast<std::size_t>(a.place[static_cast<std::size_t>(hop)]);
-        const OnLink moved = link.flows.back();
-        link.flows[place] = moved;
-        active(moved.flow).place[static_cast<std::size_t>(moved.hop)] = static_cast<int>(place);
-        link.flows.pop_back();
-        others = others || !link.flows.empty();
-        if (observer_.changed && link.flows.empty())
-            tell(a.flow.path.links[static_cast<std::size_t>(hop)], 0);
+    if (a.generation != generation) return engine_.dropped();  // it was posted again, for earlier
+    if (engine_.now() < a.ends) {                              // it has been slowed down since
+        a.posted = a.ends;
+        return post_finish(slot);
     }
-    if (others) touch(a.flow.path.view());
+    ++a.generation;
+    leave(slot);
     free_slots_.push_back(slot);
-    const Task done = a.flow.done;
+    const Task done = a.done;
     done.run(done.context, done.argument);
 }
 
+inline void Network::leave(int slot) {
+    Active& a = active(slot);
+    if (observer_.changed) tell(a, -a.rate);
+    for (const Hop& h : a.view()) {
+        Link& link = at(h.link);
+        link.carried += a.bytes;
+        const OnLink moved = link.flows.back();
+        link.flows[static_cast<std::size_t>(h.place)] = moved;
+        active(moved.flow).path[static_cast<std::size_t>(moved.hop)].place = h.place;
+        link.flows.pop_back();
+        if (!link.flows.empty()) touch(h.link);
+    }
+}
+
 // Rank INT_MAX: after every other event of this instant, so that they are all solved at once.
-inline void Network::touch(std::span<const int> links) {
-    touched_.insert(touched_.end(), links.begin(), links.end());
+inline void Network::touch(int link) {
+    touched_.push_back(link);
     if (settling_) return;
     settling_ = true;
     engine_.at(engine_.now(), std::numeric_limits<int>::max(), {settle_event, this, 0});
@@ -255,98 +319,168 @@ inline void Network::settle() {
     touched_.clear();
 }
 
-// The connected component of `first`: links and flows that reach each other.
+// The connected component of `first`: links and flows that reach each other. A link with one flow
+// connects nothing: it is a cap of that flow.
 inline void Network::gather(int first) {
-    component_links_.assign(1, first);
+    component_links_.clear();
     component_flows_.clear();
+    shared_.clear();
+    least_cap_ = unlimited;
     at(first).seen = visit_;
-    for (std::size_t i = 0; i < component_links_.size(); ++i)
-        for (const OnLink on : at(component_links_[i]).flows) {
-            Active& a = active(on.flow);
-            if (a.seen == visit_) continue;
-            a.seen = visit_;
-            component_flows_.push_back(on.flow);
-            for (const int link : a.flow.path.view())
-                if (at(link).seen != visit_) {
-                    at(link).seen = visit_;
-                    component_links_.push_back(link);
-                }
+    if (at(first).flows.size() > 1) component_links_.push_back(first);
+    else if (!at(first).flows.empty()) join_component(at(first).flows.front().flow);
+    for (std::size_t i = 0; i < component_links_.size(); ++i) {
+        Link& link = at(component_links_[i]);
+        link.free = link.capacity;
+        link.weight = 0;
+        for (const OnLink on : link.flows) {
+            join_component(on.flow);
+            link.weight += active(on.flow).weight;
         }
+    }
 }
 
+inline void Network::join_component(int slot) {
+    Active& a = active(slot);
+    if (a.seen == visit_) return;
+    a.seen = visit_;
+    a.solved = -1;
+    a.shared = static_cast<std::uint32_t>(shared_.size());
+    Rate cap = a.cap;
+    for (const Hop& h : a.view()) {
+        Link& link = at(h.link);
+        if (link.flows.size() == 1) {
+            cap = std::min(cap, link.capacity);
+            continue;
+        }
+        shared_.push_back(h.link);
+        if (link.seen == visit_) continue;
+        link.seen = visit_;
+        component_links_.push_back(h.link);
+    }
+    a.shared_end = static_cast<std::uint32_t>(shared_.size());
+    a.cap_level = level_of(cap, a.weight);
+    least_cap_ = std::min(least_cap_, a.cap_level);
+    component_flows_.push_back(slot);
+}
+
+// Rounds: the least level at which a link is full or a cap is met fixes the flows there. Levels
+// only rise, so a link's level in the heap is a lower bound until it is at the top and looked at.
 inline void Network::solve() {
     if (component_flows_.empty()) return;
     ++solves_;
-    for (const int l : component_links_) {
-        Link& link = at(l);
-        link.free = link.capacity;
-        link.weight = 0;
-        for (const OnLink on : link.flows) link.weight += active(on.flow).flow.weight;
-    }
-    growing_ = component_flows_;
-    while (!growing_.empty()) {
-        const Rate level = begin_round();
-        std::size_t kept = 0;
-        for (const int slot : growing_) {
-            Active& a = active(slot);
-            bool stops = a.cap / a.flow.weight <= level;
-            for (const int link : a.flow.path.view()) stops = stops || at(link).share <= level;
-            if (stops) fix(a, level);
-            else growing_[kept++] = slot;
+    growing_ = component_flows_.size();
+    capped_.clear();
+    next_capped_ = 0;
+    levels_.clear();
+    for (const int l : component_links_) levels_.push_back({share(at(l)), l});
+    std::make_heap(levels_.begin(), levels_.end(), higher);
+    while (growing_ > 0) {
+        const Rate level = least_full_level();
+        if (least_cap_ < level) {
+            meet_caps(level);
+            continue;
         }
-        growing_.resize(kept);
+        full_.clear();  // all of this level, before fixing a flow changes any
+        while (least_full_level() == level) {
+            std::pop_heap(levels_.begin(), levels_.end(), higher);
+            full_.push_back(levels_.back().link);
+            levels_.pop_back();
+        }
+        for (const int l : full_)
+            for (const OnLink on : at(l).flows)
+                if (active(on.flow).solved < 0) fix(active(on.flow), level);
     }
     for (const int l : component_links_)
         at(l).peak = std::max(at(l).peak, at(l).capacity - at(l).free);
-    if (observer_.changed)
-        for (const int l : component_links_) tell(l, at(l).capacity - at(l).free);
-    for (const int slot : component_flows_) apply(slot);
+    for (const int slot : component_flows_) apply(slot, active(slot).solved);
 }
 
-// The level at which the next link is full or the next cap is met.
-inline Network::Rate Network::begin_round() {
-    Rate level = unlimited;
-    for (const int l : component_links_) {
-        Link& link = at(l);
-        link.share = link.weight > 0 ? link.free / link.weight : unlimited;
-        level = std::min(level, link.share);
+inline Network::Rate Network::least_full_level() {
+    while (!levels_.empty()) {
+        const Level top = levels_.front();
+        const Rate level = share(at(top.link));
+        if (level == top.level) return level;
+        std::pop_heap(levels_.begin(), levels_.end(), higher);
+        levels_.back().level = level;
+        std::push_heap(levels_.begin(), levels_.end(), higher);
     }
-    for (const int slot : growing_)
-        level = std::min(level, active(slot).cap / active(slot).flow.weight);
-    return level;
+    return unlimited;
+}
+
+// Fixes the flows whose cap is the least, if it is below `level`.
+inline void Network::meet_caps(Rate level) {
+    if (capped_.empty()) {
+        for (const int slot : component_flows_)
+            if (active(slot).solved < 0) capped_.push_back({active(slot).cap_level, slot});
+        const auto lower = [](const Capped& a, const Capped& b) { return a.level < b.level; };
+        if (!std::is_sorted(capped_.begin(), capped_.end(), lower))
+            std::sort(capped_.begin(), capped_.end(), lower);
+    }
+    const auto skip_fixed = [&] {
+        while (next_capped_ < capped_.size() && active(capped_[next_capped_].flow).solved >= 0)
+            ++next_capped_;
+        least_cap_ = next_capped_ < capped_.size() ? capped_[next_capped_].level : unlimited;
+    };
+    skip_fixed();
+    const Rate met = least_cap_;
+    if (met >= level) return;
+    while (least_cap_ == met) {
+        fix(active(capped_[next_capped_].flow), met);
+        skip_fixed();
+    }
 }
 
 inline void Network::fix(Active& a, Rate level) {
-    a.solved = level * a.flow.weight;
-    for (const int l : a.flow.path.view()) {
-        at(l).free -= a.solved;
-        at(l).weight -= a.flow.weight;
+    a.solved = level * a.weight;
+    --growing_;
+    for (std::uint32_t i = a.shared; i < a.shared_end; ++i) {
+        Link& link = at(shared_[i]);
+        link.free -= a.solved;
+        link.weight -= a.weight;
     }
 }
 
-inline bool Network::cut(const Flow& flow) const {
-    for (const int link : flow.path.view())
-        if (at(link).capacity == 0) return true;
-    return false;
-}
-
-// A flow whose rate stays keeps its end: solving once more changes nothing.
-inline void Network::apply(int slot) {
+// A flow whose rate stays keeps its end: solving once more changes nothing. One that is slowed down
+// keeps the event that is posted, which looks again; only one that ends earlier is posted again.
+inline void Network::apply(int slot, Rate rate) {
     Active& a = active(slot);
-    if (a.solved == a.rate) return;
-    a.remaining -= Work{a.rate} * (engine_.now() - a.since).count();
+    if (rate == a.rate) return;
+    if (a.rate > 0) a.remaining -= Work{a.rate} * (engine_.now() - a.since).count();
     a.since = engine_.now();
-    a.rate = a.solved;
+    if (observer_.changed) tell(a, rate - a.rate);
+    a.rate = rate;
+    for (const Hop& h : a.view())
+        if (at(h.link).flows.size() == 1) at(h.link).peak = std::max(at(h.link).peak, a.rate);
+    GX_EXPECT(a.rate > 0 || cut(a),
+              "too many flows share a link: each is given less than 1/1024 byte/s");
+    a.ends = a.rate > 0 ? a.since + Nanoseconds(nearest(a.remaining, a.rate)) : never;
+    if (a.posted <= a.ends && a.rate > 0) return;
+    if (a.posted != never) engine_.retract();
+    ++a.generation;
+    a.posted = a.ends;
+    if (a.rate > 0) post_finish(slot);  // else it stands still until the link is raised
+}
+
+inline void Network::post_finish(int slot) {
+    const Active& a = active(slot);
     const std::uint64_t ticket =
-        std::uint64_t{++a.generation} << 32 | static_cast<std::uint32_t>(slot);
-    if (a.rate == 0) {
-        GX_EXPECT(cut(a.flow),
-                  "too many flows share a link: each is given less than 1/1024 byte/s");
-        return;  // until the link is raised
-    }
-    const Work left = a.remaining > 0 ? (a.remaining + a.rate / 2) / a.rate : Work{0};
-    engine_.at(engine_.now() + Nanoseconds(static_cast<std::int64_t>(left)), a.flow.rank,
-               {finish_event, this, ticket});
+        std::uint64_t{a.generation} << 32 | static_cast<std::uint32_t>(slot);
+    engine_.at(a.posted, a.rank, {finish_event, this, ticket});
+}
+
+inline std::int64_t Network::nearest(Work work, Rate rate) {
+    if (work <= 0) return 0;
+    constexpr Work narrow = Work{1} << 62;  // most messages: one division of 64 bits
+    if (work < narrow && rate < narrow)
+        return (static_cast<std::int64_t>(work) + rate / 2) / rate;
+    return static_cast<std::int64_t>((work + rate / 2) / rate);
+}
+
+inline bool Network::cut(Active& a) {
+    for (const Hop& h : a.view())
+        if (at(h.link).capacity == 0) return true;
+    return false;
 }
 
 }  // namespace gx::sim
