@@ -1,12 +1,17 @@
-// How fast the simulator runs: messages a second, and virtual seconds per second of processor.
-// Run:     ./gx bench sim [--json FILE] [--ranks N]
-// Prints:  one line a case; times are of this process's processor, the least of three runs.
+// How fast the simulator runs, beside SimGrid: messages a second, and virtual seconds a second.
+// Run:     ./gx bench sim [--json FILE] [--ranks N] [--no-peer]
+// Prints:  one line a case; times are of the processor, the least of three runs of each side in
+//          turn. The peer is SimGrid's C++ library, model CM02 without its TCP corrections, which
+//          sim_peer/build.sh builds once, in minutes.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <sys/resource.h>
 
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -18,6 +23,8 @@
 #include <gx/sim/cluster.hpp>
 #include <gx/sim/machines.hpp>
 #include <gx/sim/timing.hpp>
+
+#include "sim_peer/ring.hpp"
 
 namespace {
 
@@ -31,6 +38,12 @@ struct Result {
     std::uint64_t messages = 0;
     double virtual_ms = 0, expected_ms = 0;  ///< expected: the closed form; 0 where there is none
     double cpu_seconds = 0;
+    std::uint64_t solves = 0;
+    double peer_virtual_ms = 0, peer_cpu_seconds = 0;  ///< 0: the peer did not run
+
+    [[nodiscard]] double per_second() const {
+        return static_cast<double>(messages) / cpu_seconds;
+    }
 };
 
 struct Outcome {
@@ -44,9 +57,20 @@ double cpu_seconds() {
     return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
+void print(const Result& r) {
+    fmt::print("{:40} {:5} ranks {:9} messages {:10.4f} ms virtual {:8.4f} s cpu {:6.2f} M msg/s\n",
+               r.name, r.ranks, r.messages, r.virtual_ms, r.cpu_seconds, 1e-6 * r.per_second());
+    if (r.peer_cpu_seconds > 0)
+        fmt::print("{:40} {:>35} {:10.4f} ms virtual {:8.4f} s cpu {:6.1f} times as long\n", "",
+                   "SimGrid:", r.peer_virtual_ms, r.peer_cpu_seconds,
+                   r.peer_cpu_seconds / r.cpu_seconds);
+    std::fflush(stdout);
+}
+
 Result measure(std::string name, int ranks, double expected_ms,
                const std::function<Outcome()>& simulate) {
-    Result r{std::move(name), ranks, 0, 0, expected_ms, 1e9};
+    Result r{.name = std::move(name), .ranks = ranks, .expected_ms = expected_ms,
+             .cpu_seconds = 1e9};
     for (int run = 0; run < 3; ++run) {
         const double begin = cpu_seconds();
         const Outcome o = simulate();
@@ -54,9 +78,7 @@ Result measure(std::string name, int ranks, double expected_ms,
         r.messages = o.messages;
         r.virtual_ms = 1e3 * gx::seconds(o.time);
     }
-    fmt::print("{:34} {:5} ranks {:9} messages {:10.4f} ms virtual {:8.3f} s cpu {:6.2f} M msg/s\n",
-               r.name, ranks, r.messages, r.virtual_ms, r.cpu_seconds,
-               1e-6 * static_cast<double>(r.messages) / r.cpu_seconds);
+    print(r);
     return r;
 }
 
@@ -107,36 +129,136 @@ Result payload(int ranks, std::size_t elements) {
     });
 }
 
+// ---- The same traffic in gx and in SimGrid ------------------------------------------
+struct Peer {
+    std::string program;  ///< empty: it is not there
+    std::string missing;  ///< then a sentence that says why
+
+    static Peer find(bool wanted) {
+        if (!wanted) return {"", "SimGrid was not asked for: --no-peer"};
+        const std::string folder = GX_PEER_FOLDER;
+        const std::string build = std::string(GX_PEER_SOURCE) + "/build.sh '" + folder + "'";
+        if (!std::filesystem::exists(folder + "/simgrid_peer")) {
+            fmt::print("SimGrid is fetched and built first, once; this takes minutes\n");
+            std::fflush(stdout);
+        }
+        if (std::system(build.c_str()) == 0) return {folder + "/simgrid_peer", ""};
+        return {"", "SimGrid could not be built, so nothing is compared with it; " + folder +
+                        "/log.txt says why"};
+    }
+    /// Virtual seconds and seconds of processor; zeros where it does not run.
+    [[nodiscard]] std::pair<double, double> run(const traffic::Case& c) const {
+        const std::string line =
+            fmt::format("'{}' {} {} {} {} {} {} 2>/dev/null", program, c.hosts, c.leaf_hosts,
+                        c.rounds, c.bytes, c.latency_ns, c.jitter_ns);
+        std::pair<double, double> result{0, 0};
+        std::FILE* out = popen(line.c_str(), "r");
+        if (out == nullptr) return result;
+        if (std::fscanf(out, "%lf %lf", &result.first, &result.second) != 2) result = {0, 0};
+        pclose(out);
+        return result;
+    }
+};
+
+/// Both sides in turn, three times; the least of each.
+Result compare(std::string name, const traffic::Case& c, const Peer& peer) {
+    Result r{.name = std::move(name), .ranks = c.hosts, .cpu_seconds = 1e9};
+    double peer_seconds = 1e9;
+    for (int run = 0; run < 3; ++run) {
+        traffic::Ring ring(c);
+        const double begin = cpu_seconds();
+        ring.run();
+        r.cpu_seconds = std::min(r.cpu_seconds, cpu_seconds() - begin);
+        r.messages = ring.network().messages();
+        r.solves = ring.network().solves();
+        r.virtual_ms = 1e3 * gx::seconds(ring.time());
+        if (peer.program.empty()) continue;
+        const auto [time, spent] = peer.run(c);
+        if (spent == 0) continue;
+        r.peer_virtual_ms = 1e3 * time;
+        peer_seconds = std::min(peer_seconds, spent);
+    }
+    if (r.peer_virtual_ms > 0) r.peer_cpu_seconds = peer_seconds;
+    print(r);
+    return r;
+}
+/// 4:1 leaf-spine, 16 hosts a leaf, 10 Gb/s a host, a ring of 100 MB cut to `rounds`.
+Result leaf_spine(int hosts, int rounds, std::int64_t jitter_ns, const Peer& peer) {
+    const traffic::Case c{.hosts = hosts, .leaf_hosts = 16, .rounds = rounds,
+                          .bytes = 1e8 / hosts, .jitter_ns = jitter_ns};
+    return compare(jitter_ns == 0 ? "4:1 leaf-spine, lock step" : "4:1 leaf-spine, jittered", c,
+                   peer);
+}
+
+double peak_memory_mb() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return static_cast<double>(usage.ru_maxrss) / 1e3;  // kB on Linux
+}
+
+nlohmann::json to_json(const Result& r) {
+    nlohmann::json j{{"name", r.name}, {"ranks", r.ranks}, {"messages", r.messages},
+                     {"virtual_ms", r.virtual_ms}, {"cpu_seconds", r.cpu_seconds},
+                     {"messages_per_cpu_second", r.per_second()},
+                     {"virtual_seconds_per_cpu_second", 1e-3 * r.virtual_ms / r.cpu_seconds}};
+    if (r.expected_ms > 0) j["closed_form_ms"] = r.expected_ms;
+    if (r.solves > 0) j["solves"] = r.solves;
+    if (r.peer_cpu_seconds == 0) return j;
+    j["simgrid_virtual_ms"] = r.peer_virtual_ms;
+    j["simgrid_cpu_seconds"] = r.peer_cpu_seconds;
+    j["simgrid_messages_per_cpu_second"] = static_cast<double>(r.messages) / r.peer_cpu_seconds;
+    j["times_simgrid_messages_per_second"] = r.peer_cpu_seconds / r.cpu_seconds;
+    j["virtual_time_error_pct"] = 100 * (r.virtual_ms / r.peer_virtual_ms - 1);
+    return j;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
     std::string json;
-    int ranks = 1024;
+    int ranks = 4096;
+    bool with_peer = true;
     for (int i = 1; i < argc; ++i) {
         const std::string_view word = argv[i];
         if (word == "--json" && i + 1 < argc) json = argv[++i];
+        else if (word == "--no-peer") with_peer = false;
         else if (word == "--ranks" && i + 1 < argc && std::atoi(argv[i + 1]) > 1)
             ranks = std::atoi(argv[++i]);
         else {
-            fmt::print(stderr, "gx bench sim: '{}' is not --json FILE or --ranks N, N above 1\n",
+            fmt::print(stderr,
+                       "gx bench sim: '{}' is not --json FILE, --no-peer or --ranks N, N above 1\n",
                        word);
             return 2;
         }
     }
-    const std::vector<Result> results{ring(ranks), contended(8), payload(8, 1 << 20),
-                                      payload(64, 1 << 16)};
-    nlohmann::json cases = nlohmann::json::array();
-    for (const Result& r : results) {
-        const double per_second = static_cast<double>(r.messages) / r.cpu_seconds;
-        cases.push_back({{"name", r.name}, {"ranks", r.ranks}, {"messages", r.messages},
-                         {"virtual_ms", r.virtual_ms}, {"closed_form_ms", r.expected_ms},
-                         {"cpu_seconds", r.cpu_seconds},
-                         {"messages_per_cpu_second", per_second},
-                         {"virtual_seconds_per_cpu_second", 1e-3 * r.virtual_ms / r.cpu_seconds}});
+    const Peer peer = Peer::find(with_peer);
+    if (peer.program.empty()) fmt::print("{}\n", peer.missing);
+    std::vector<Result> results;
+    results.push_back(compare("ring of 100 MB on a star, 100 rounds",
+                              {.hosts = 1024, .rounds = 100, .bytes = 1e8 / 1024,
+                               .host_bytes_per_second = 3.125e9}, peer));
+    for (const int hosts : {64, 256, 1024}) {
+        const int rounds = 16'384 / hosts;
+        results.push_back(leaf_spine(hosts, rounds, 0, peer));
+        results.push_back(leaf_spine(hosts, rounds, 100'000, peer));
     }
+    results.push_back(compare("ring of 100 MB on a star, every message",
+                              {.hosts = ranks, .rounds = 2 * (ranks - 1), .bytes = 1e8 / ranks,
+                               .host_bytes_per_second = 3.125e9}, Peer{}));
+    const double memory_mb = peak_memory_mb();  // of all that was simulated so far
+    results.push_back(ring(1024));
+    results.push_back(contended(8));
+    results.push_back(payload(8, 1 << 20));
+    results.push_back(payload(64, 1 << 16));
+    fmt::print("memory at most {:.1f} MB\n", memory_mb);
     if (json.empty()) return 0;
+    nlohmann::json cases = nlohmann::json::array();
+    for (const Result& r : results) cases.push_back(to_json(r));
+    nlohmann::json all{{"benchmark", "sim"}, {"cases", cases}, {"peak_memory_mb", memory_mb}};
+    if (peer.program.empty()) all["peer_missing"] = peer.missing;
+    else all["peer"] = "SimGrid 4.1, C++ library, CM02, crosstraffic 0, TCP-gamma 0";
     std::ofstream out(json);
-    out << nlohmann::json{{"benchmark", "sim"}, {"cases", cases}}.dump(2) << '\n';
+    out << all.dump(2) << '\n';
     if (out.flush()) return 0;
     fmt::print(stderr, "gx bench sim: '{}' cannot be written\n", json);
     return 1;
