@@ -58,10 +58,21 @@ inline void nvlink(const MachineSpec& m) {
         throw Error(named(m) + "NVLinks of zero rate: give the rate of one link");
 }
 
+inline void rings(const MachineSpec& m) {
+    for (int k = 0; k < m.wiring.ring_count; ++k) {
+        unsigned seen = 0;
+        for (std::size_t i = 0; i < static_cast<std::size_t>(m.gpus); ++i)
+            seen |= 1u << m.wiring.rings[static_cast<std::size_t>(k)][i];
+        if (seen != (1u << m.gpus) - 1)
+            throw Error(named(m) + "ring " + std::to_string(k) + " does not visit each of the " +
+                        std::to_string(m.gpus) + " GPUs once");
+    }
+}
+
 }  // namespace detail::check
 
 /// Errors: gx::Error for a device without a way to a socket, a link of zero rate, a cycle among
-///         PCIe switches, an NVLink with one end, more devices than a Wiring holds.
+///         PCIe switches, an NVLink with one end, a ring that is none, more devices than fit.
 inline void check(const MachineSpec& m) {
     using detail::check::named;
     const Wiring& w = m.wiring;
@@ -90,6 +101,7 @@ inline void check(const MachineSpec& m) {
     if (!(w.peer_penalty >= 1))
         throw Error(named(m) + "peer_penalty is a factor of 1 or more on the time of a message");
     detail::check::nvlink(m);
+    detail::check::rings(m);
 }
 
 /// Errors: as for the machine and the fabric; a NIC of zero rate or faster than its PCIe port.
