@@ -96,7 +96,7 @@ void demo(const DemoOptions& o) {
     fmt::print("picture   {}\n", picture.string());
     for (std::size_t i = 0; i < runs.size(); ++i) {
         const auto trace = o.output / fmt::format("trace-{}.json", i + 1);
-        gx::write_file(trace, gx::chrome_trace(runs[i].spans));
+        gx::write_file(trace, gx::chrome_trace(runs[i].spans, runs[i].link_rates));
         gx::write_file(o.output / fmt::format("run-{}.json", i + 1), gx::to_json(runs[i]).dump(1));
         fmt::print("timeline  {}   {} (open it in ui.perfetto.dev)\n", trace.string(),
                    runs[i].reducer);

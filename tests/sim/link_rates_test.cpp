@@ -52,6 +52,8 @@ TEST(LinkRates, AMessageLoadsBothNicsWhileItFlows) {
             c.at, c.rate.count);
     const std::vector<std::pair<Nanoseconds, double>> expected{{40_us, 625e6}, {140_us, 0.0}};
     EXPECT_EQ(found.size(), 2u);
+    EXPECT_EQ(sink.rates.capacities[std::size_t(world.topology().nic_out(0))].count,
+              world.network().capacity(world.topology().nic_out(0)).count);
     EXPECT_EQ(found[machine(0, "out")], expected);
     EXPECT_EQ(found[machine(1, "in")], expected);
 }

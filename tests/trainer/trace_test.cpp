@@ -86,7 +86,8 @@ TEST(ChromeTrace, BucketsThatWaitAreEventsOfTheirOwn) {
     EXPECT_EQ(all[4].at("args").at("bucket"), 2);
 }
 TEST(ChromeTrace, RatesAreCountersBehindTheRanks) {
-    gx::LinkRates rates{{"NIC out"}, {{0, Nanoseconds(7), {1.25e9}}, {0, Nanoseconds(9), {0}}}};
+    const gx::LinkRates rates{.names = {"NIC out"},
+                              .changes = {{0, Nanoseconds(7), {1.25e9}}, {0, Nanoseconds(9), {0}}}};
     const std::vector<gx::Span> spans{{4, gx::Track::compute, "a", {}, {}}};
     const auto all =
         nlohmann::json::parse(gx::chrome_trace(spans, rates)).at("traceEvents");

@@ -38,6 +38,7 @@ struct LinkRates {
         BytesPerSecond rate{};
     };
     std::vector<Label> names{};
+    std::vector<BytesPerSecond> capacities{};
     std::vector<Change> changes{};
 };
 
@@ -54,10 +55,11 @@ struct TraceSink {
         if (recording) spans.push_back(span);
     }
     /// Links from here on, in the order of their numbers, all of them idle.
-    void name_links(std::vector<Label> names) {
+    void name_links(std::vector<Label> names, std::vector<BytesPerSecond> capacities = {}) {
         present.assign(names.size(), {0});
         last.assign(names.size(), 0);
-        rates = {std::move(names), {}};
+        capacities.resize(names.size());
+        rates = {std::move(names), std::move(capacities), {}};
     }
     /// Two changes at one instant are one: nothing flowed in between.
     void set_rate(int link, Nanoseconds now, BytesPerSecond rate) {

@@ -307,7 +307,7 @@ private:
     }
     void trace(bool on) {
         tracing_ = on;
-        if (job_.trace && rank_.rank() == 0) job_.trace->recording = on;
+        if (job_.trace && rank_.rank() == 0) job_.trace->record(on, rank_.now());
     }
     void close_books() {
         breakdown_.idle = std::max(0.0, seconds_ - breakdown_.compute - breakdown_.input -

@@ -50,6 +50,7 @@ struct RunRecord {
     std::vector<StepRow> steps{};
     std::vector<EpochRow> epochs{};
     std::vector<Span> spans{};  ///< of the last `trace_steps` steps of the first epoch
+    LinkRates link_rates{};     ///< of the same time, where the world is simulated
     Breakdown breakdown{};
     double seconds = 0;             ///< training time on the world's clock
     std::int64_t images = 0;        ///< trained on, all ranks; in units of the timed batch

@@ -128,6 +128,7 @@ public:
         if constexpr (traces) {
             world.trace_to(nullptr);
             record.spans = std::move(sink.spans);
+            record.link_rates = std::move(sink.rates);
         }
         summarise(record, account(world), data.train.count() * options.epochs, timed);
         record.wall_seconds =

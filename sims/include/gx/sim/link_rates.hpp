@@ -16,9 +16,11 @@ namespace gx::sim {
 template <class T>
 void trace_links(TraceSink& sink, const T& topology, Network& network) {
     std::vector<Label> names(static_cast<std::size_t>(network.links()));
+    std::vector<BytesPerSecond> capacities(names.size());
     const auto& spec = topology.spec();
     const auto name = [&](int link, const Label& text) {
         names[static_cast<std::size_t>(link)] = text;
+        capacities[static_cast<std::size_t>(link)] = network.capacity(link);
     };
     for (int m = 0; spec.machines > 1 && m < spec.machines; ++m) {
         const Label nic = Label("machine ") + m + " NIC ";
@@ -33,7 +35,7 @@ void trace_links(TraceSink& sink, const T& topology, Network& network) {
             name(topology.nic_in(m), nic + "in");
         }
     }
-    sink.name_links(std::move(names));
+    sink.name_links(std::move(names), std::move(capacities));
     network.observe({[](void* to, int link, Nanoseconds now, BytesPerSecond rate) {
                          auto& s = *static_cast<TraceSink*>(to);
                          if (!s.rates.names[static_cast<std::size_t>(link)].view().empty())
