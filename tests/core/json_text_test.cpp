@@ -17,6 +17,16 @@ TEST(JsonText, HasNoInfinity) {
     EXPECT_EQ(gx::json_number(0.1), "0.1");
 }
 
+TEST(JsonWriter, PutsCommasBetweenItemsOnly) {
+    gx::JsonWriter w;
+    w.open('{').field("step", 3).field("on", true).name("rates").open('[');
+    w.value(0.5).value(1.0).open('{').close('}').open('[').close(']').close(']');
+    w.field("name", "a\"b").field("seed", ~std::uint64_t{0});
+    w.field("none", -std::numeric_limits<double>::infinity()).close('}');
+    EXPECT_EQ(w.text(), R"({"step":3,"on":true,"rates":[0.5,1,{},[]],"name":"a\"b",)"
+                        R"("seed":18446744073709551615,"none":null})");
+}
+
 RC_GTEST_PROP(JsonText, AnotherReaderReadsTheSameText, (std::vector<std::uint8_t> bytes)) {
     std::string text;
     for (const std::uint8_t b : bytes) text += static_cast<char>(b & 0x7f);

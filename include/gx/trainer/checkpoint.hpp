@@ -6,10 +6,8 @@
 #include <string>      // names
 #include <vector>      // flat vectors
 
-#include <fmt/format.h>  // names
-
 #include <gx/core/error.hpp>           // Error
-#include <gx/core/json_text.hpp>       // json_quoted
+#include <gx/core/json_text.hpp>       // JsonWriter
 #include <gx/core/json_value.hpp>      // metadata
 #include <gx/model/graph.hpp>          // Graph
 #include <gx/trainer/loss_scale.hpp>   // LossScaleState
@@ -71,10 +69,10 @@ struct Reader {
     void copy(const std::string& name, std::span<float> to) const {
         const std::vector<float>& values = all_of(name);
         if (values.size() != to.size())
-            wrong(
-                fmt::format("tensor '{}' has {} elements where {} were expected. It belongs to "
-                            "another network; resume with the composition that wrote it.",
-                            name, values.size(), to.size()));
+            wrong("tensor '" + name + "' has " + std::to_string(values.size()) +
+                  " elements where " + std::to_string(to.size()) +
+                  " were expected. It belongs to another network; resume with the composition "
+                  "that wrote it.");
         std::copy(values.begin(), values.end(), to.begin());
     }
     [[nodiscard]] std::vector<float> parameters(const Graph& graph,
@@ -101,25 +99,24 @@ inline void write_checkpoint(const std::filesystem::path& path, const Graph& gra
              {s.count},
              std::span(c.statistics).subspan(std::size_t(s.offset), std::size_t(s.count))});
     for (std::size_t i = 0; i < c.optimizer.size(); ++i)
-        detail::checkpoint::add_parameters(tensors, graph, fmt::format("optimizer.{}.", i),
+        detail::checkpoint::add_parameters(tensors, graph, "optimizer." + std::to_string(i) + ".",
                                            c.optimizer[i]);
-    std::string pending;
-    for (std::size_t i = 0; i < c.pending.size(); ++i) {
-        detail::checkpoint::add_parameters(tensors, graph, fmt::format("pending.{}.", i),
+    for (std::size_t i = 0; i < c.pending.size(); ++i)
+        detail::checkpoint::add_parameters(tensors, graph, "pending." + std::to_string(i) + ".",
                                            c.pending[i].values);
-        pending += fmt::format("{}{{\"gradient\":{},\"loss_scale\":{}}}", i == 0 ? "" : ",",
-                               c.pending[i].index, c.pending[i].loss_scale);
-    }
     if (!c.reducer.empty())
         tensors.push_back({"reducer.state", {std::int64_t(c.reducer.size())}, c.reducer});
-    const std::string state = fmt::format(
-        "{{\"format\":1,\"model\":{},\"composition\":{},\"seed\":{},\"epoch\":{},\"step\":{},"
-        "\"seconds\":{},\"loss_scale\":{},\"good_steps\":{},\"optimizer_vectors\":{},"
-        "\"reducer_elements\":{},\"pending\":[{}]}}",
-        json_quoted(c.model), json_quoted(c.composition), c.seed, c.epoch, c.step,
-        json_number(c.seconds), c.loss_scale.scale, c.loss_scale.good_steps, c.optimizer.size(),
-        c.reducer.size(), pending);
-    write_safetensors(path, tensors, {{"gx", state}, {"record", c.record}});
+    JsonWriter state;
+    state.open('{').field("format", 1).field("model", c.model).field("composition", c.composition);
+    state.field("seed", c.seed).field("epoch", c.epoch).field("step", c.step);
+    state.field("seconds", c.seconds).field("loss_scale", c.loss_scale.scale);
+    state.field("good_steps", c.loss_scale.good_steps);
+    state.field("optimizer_vectors", c.optimizer.size());
+    state.field("reducer_elements", c.reducer.size()).name("pending").open('[');
+    for (const Checkpoint::Pending& p : c.pending)
+        state.open('{').field("gradient", p.index).field("loss_scale", p.loss_scale).close('}');
+    state.close(']').close('}');
+    write_safetensors(path, tensors, {{"gx", state.text()}, {"record", c.record}});
 }
 
 /// Reads what write_checkpoint wrote.
@@ -152,11 +149,11 @@ inline void write_checkpoint(const std::filesystem::path& path, const Graph& gra
             in.copy(std::string(s.name.view()),
                     std::span(c.statistics).subspan(std::size_t(s.offset), std::size_t(s.count)));
         for (std::size_t i = 0; i < state.at("optimizer_vectors").integer<std::size_t>(); ++i)
-            c.optimizer.push_back(in.parameters(graph, fmt::format("optimizer.{}.", i)));
+            c.optimizer.push_back(in.parameters(graph, "optimizer." + std::to_string(i) + "."));
         for (const JsonValue& p : state.at("pending").array())
             c.pending.push_back(
                 {p.at("gradient").integer<std::uint64_t>(), float(p.at("loss_scale").number()),
-                 in.parameters(graph, fmt::format("pending.{}.", c.pending.size()))});
+                 in.parameters(graph, "pending." + std::to_string(c.pending.size()) + ".")});
         if (state.at("reducer_elements").integer() != 0) c.reducer = in.all_of("reducer.state");
         const auto record = file.metadata.find("record");
         if (record == file.metadata.end())

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <string>       // text
-#include <string_view>  // names
+#include <string_view>  // text
+#include <utility>      // move
+#include <vector>       // rows
 
-#include <fmt/format.h>  // numbers
-
-#include <gx/core/json_text.hpp>   // json_number
+#include <gx/core/json_text.hpp>   // JsonWriter
 #include <gx/core/json_value.hpp>  // read_json
 #include <gx/trainer/record.hpp>   // RunRecord
 
@@ -14,44 +14,25 @@ namespace gx {
 
 /// Steps, epochs and breakdown so far, as JSON text; units in the field names.
 [[nodiscard]] inline std::string rows_text(const RunRecord& r) {
-    std::string text;
-    const char* comma = "";
-    const auto field = [&](std::string_view name, double value) {
-        text += fmt::format("{}\"{}\":{}", comma, name, json_number(value));
-        comma = ",";
-    };
-    const auto open = [&](std::string_view bracket) {
-        text += bracket;
-        comma = "";
-    };
-    open("{\"breakdown\":{");
-    field("compute_seconds", r.breakdown.compute);
-    field("exposed_communication_seconds", r.breakdown.exposed_communication);
-    field("input_seconds", r.breakdown.input);
-    field("idle_seconds", r.breakdown.idle);
-    text += fmt::format("}},\"skipped_steps\":{},\"epochs\":[", r.skipped_steps);
+    JsonWriter w;
+    w.open('{').name("breakdown").open('{');
+    w.field("compute_seconds", r.breakdown.compute);
+    w.field("exposed_communication_seconds", r.breakdown.exposed_communication);
+    w.field("input_seconds", r.breakdown.input).field("idle_seconds", r.breakdown.idle);
+    w.close('}').field("skipped_steps", r.skipped_steps).name("epochs").open('[');
     for (const EpochRow& e : r.epochs) {
-        open(&e == r.epochs.data() ? "{" : ",{");
-        text += fmt::format("\"epoch\":{},\"step\":{},", e.epoch, e.step);
-        field("seconds", e.seconds);
-        field("train_loss_nats", e.train_loss);
-        field("train_accuracy_pct", e.train_accuracy_pct);
-        field("test_loss_nats", e.test_loss);
-        field("test_accuracy_pct", e.test_accuracy_pct);
-        field("images_per_second", e.images_per_second);
-        text += "}";
+        w.open('{').field("epoch", e.epoch).field("step", e.step).field("seconds", e.seconds);
+        w.field("train_loss_nats", e.train_loss).field("train_accuracy_pct", e.train_accuracy_pct);
+        w.field("test_loss_nats", e.test_loss).field("test_accuracy_pct", e.test_accuracy_pct);
+        w.field("images_per_second", e.images_per_second).close('}');
     }
-    text += "],\"steps\":[";
+    w.close(']').name("steps").open('[');
     for (const StepRow& s : r.steps) {
-        open(&s == r.steps.data() ? "{" : ",{");
-        text += fmt::format("\"step\":{},\"skipped\":{},", s.step, s.skipped);
-        field("seconds", s.seconds);
-        field("loss_nats", s.loss);
-        field("rate", s.rate);
-        field("loss_scale", s.loss_scale);
-        text += "}";
+        w.open('{').field("step", s.step).field("skipped", s.skipped).field("seconds", s.seconds);
+        w.field("loss_nats", s.loss).field("rate", s.rate).field("loss_scale", s.loss_scale);
+        w.close('}');
     }
-    return text + "]}";
+    return w.close(']').close('}').text();
 }
 
 /// Takes back what rows_text wrote; what `r` had of it before goes away.

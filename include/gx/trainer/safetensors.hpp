@@ -17,10 +17,8 @@
 #include <utility>     // exchange
 #include <vector>      // tensors
 
-#include <fmt/format.h>  // the header, written
-
 #include <gx/core/error.hpp>       // Error
-#include <gx/core/json_text.hpp>   // json_quoted
+#include <gx/core/json_text.hpp>   // the header, written
 #include <gx/core/json_value.hpp>  // the header, read
 
 namespace gx {
@@ -115,19 +113,22 @@ inline void write_file(const std::filesystem::path& path, std::string_view text)
 inline void write_safetensors(const std::filesystem::path& path,
                               const std::vector<NamedTensor>& tensors,
                               const std::map<std::string, std::string>& metadata = {}) {
-    std::string text;
-    for (const auto& [key, value] : metadata)
-        text += (text.empty() ? "" : ",") + json_quoted(key) + ":" + json_quoted(value);
-    if (!metadata.empty()) text = "\"__metadata__\":{" + text + "}";
+    JsonWriter header;
+    header.open('{');
+    if (!metadata.empty()) {
+        header.name("__metadata__").open('{');
+        for (const auto& [key, value] : metadata) header.field(key, value);
+        header.close('}');
+    }
     std::uint64_t offset = 0;
     for (const auto& t : tensors) {
-        const std::uint64_t end = offset + t.values.size_bytes();
-        text += fmt::format("{}{}:{{\"dtype\":\"F32\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-                            text.empty() ? "" : ",", json_quoted(t.name), fmt::join(t.shape, ","),
-                            offset, end);
-        offset = end;
+        header.name(t.name).open('{').field("dtype", "F32").name("shape").open('[');
+        for (const std::int64_t n : t.shape) header.value(n);
+        const std::uint64_t begin = std::exchange(offset, offset + t.values.size_bytes());
+        header.close(']').name("data_offsets").open('[').value(begin).value(offset);
+        header.close(']').close('}');
     }
-    text = "{" + text + "}";
+    std::string text = header.close('}').text();
     text.resize((text.size() + 7) / 8 * 8, ' ');  // data stays aligned
     const std::uint64_t length = text.size();
     detail::AtomicFile file(path);
