@@ -164,8 +164,10 @@ public:
         finish(run);
         return record;
     }
-    /// Without faults from now on: the core is healed.
+    /// From the second world on there are no faults: the core is healed.
     void heal() { healed_ = true; }
+    /// Fault number `i` has changed something in the last run().
+    [[nodiscard]] bool fault_fired(std::size_t i) const { return fired_[i]; }
 
 private:
     static constexpr std::uint64_t no_limit = ~std::uint64_t{0};
@@ -229,6 +231,12 @@ private:
             run.faults.push_back(i);
         }
         return faults;
+    }
+    static bool spoils(const FaultList& faults) {
+        for (const Fault& f : faults)
+            if (std::holds_alternative<FlippedBit>(f) || std::holds_alternative<NanInPayload>(f))
+                return true;
+        return false;
     }
     static bool once(const Fault& f) {
         return std::holds_alternative<FlippedBit>(f) || std::holds_alternative<NanInPayload>(f) ||
@@ -449,6 +457,9 @@ void ElasticTraining<R, S, Inner>::close(Run& run, World& world, Shared& w, Elas
         }
     }
     bool stopped = std::find(left.begin(), left.end(), false) != left.end();
+    if (named >= 0 && stopped && !world.died(named) && !spoils(world.options().faults))
+        record.problems.push_back("rank " + std::to_string(named) +
+                                  " is missed, which is alive while another has died");
     if (!stopped && named >= 0) {
         left[static_cast<std::size_t>(named)] = false;  // alive, and out of reach
         stopped = true;

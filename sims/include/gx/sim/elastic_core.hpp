@@ -6,6 +6,7 @@
 #include <vector>     // members
 
 #include <gx/sim/faults.hpp>    // Fault
+#include <gx/sim/machine_check.hpp>  // check
 #include <gx/sim/topology.hpp>  // ClusterSpec
 
 namespace gx::sim {
@@ -24,7 +25,8 @@ struct Core {
 }
 
 /// The largest core of equal machines among the ranks that are left: of the same number of ranks,
-/// the one with fewer GPUs a machine. It has no ranks when none are left.
+/// the one with fewer GPUs a machine. It has no ranks when none are left. A fabric whose shape
+/// asks for all of its machines (a torus) becomes a star.
 [[nodiscard]] inline Core core_of(const Core& from, const std::vector<bool>& left) {
     const int gpus = from.cluster.machine.gpus, machines = from.cluster.machines;
     const auto of = [&](int m, int g) { return left[static_cast<std::size_t>(m * gpus + g)]; };
@@ -40,6 +42,11 @@ struct Core {
     Core core{from.cluster, {}};
     core.cluster.machines = best_machines;
     core.cluster.machine.gpus = best;
+    try {
+        if (best > 0) check(core.cluster);
+    } catch (const Error&) {
+        core.cluster.fabric = star();
+    }
     for (int m = 0; m < machines && best > 0; ++m) {
         if (counts[static_cast<std::size_t>(m)] < best) continue;
         for (int g = 0, taken = 0; g < gpus && taken < best; ++g) {

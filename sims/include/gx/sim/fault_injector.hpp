@@ -155,13 +155,6 @@ private:
     }
     void slow(std::size_t i, const Wire& wire, double share, Nanoseconds at_time,
               Nanoseconds lasts);
-    template <bool out, class T>
-    [[nodiscard]] static int nic_link(const T& t, int machine, [[maybe_unused]] int nic) {
-        if constexpr (requires { t.nic_out(machine, nic); })
-            return out ? t.nic_out(machine, nic) : t.nic_in(machine, nic);
-        else
-            return out ? t.nic_out(machine) : t.nic_in(machine);
-    }
     [[nodiscard]] std::vector<int> links_of(const Wire& wire) const;
     static void link_event(void* p, std::uint64_t change);
     static void flap_event(void* p, std::uint64_t flap);
@@ -209,11 +202,11 @@ inline std::vector<int> FaultInjector::links_of(const Wire& wire) const {
         if (std::find(links.begin(), links.end(), link) == links.end()) links.push_back(link);
     };
     if (wire.machine >= 0) {
-        const int nics = detail::faults::nics_of(topology_.spec().machine);
+        const int nics = topology_.spec().machine.nics;
         for (int nic = 0; nic < nics; ++nic) {
             if (wire.nic >= 0 && wire.nic != nic) continue;
-            if (out) add(nic_link<true>(topology_, wire.machine, nic));
-            if (in) add(nic_link<false>(topology_, wire.machine, nic));
+            if (out) add(topology_.nic_out(wire.machine, nic));
+            if (in) add(topology_.nic_in(wire.machine, nic));
         }
         return links;
     }

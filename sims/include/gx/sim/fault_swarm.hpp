@@ -71,7 +71,7 @@ private:
         case FaultClass::link_flap:
             return FlappingLink{wire, d.up_to(horizon / 8), d.up_to(horizon / 8), at, lasts};
         case FaultClass::nic_lost:
-            return LostNic{d.index(spec.machines), at, d.index(nics_of(spec.machine))};
+            return LostNic{d.index(spec.machines), at, d.index(spec.machine.nics)};
         case FaultClass::gpu_slow: return SlowGpu{rank, 1 + 9 * d.uniform(), at, lasts};
         case FaultClass::gpu_paused: return PausedGpu{rank, at, lasts};
         case FaultClass::gpu_dead: return DeadGpu{rank, at, d.below(2) == 0};

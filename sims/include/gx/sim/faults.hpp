@@ -190,13 +190,6 @@ inline std::string where(const F& f) {
     else return "checkpoint " + std::to_string(f.write);
 }
 
-/// NICs of a machine.
-template <class M>
-constexpr int nics_of(const M& m) {
-    if constexpr (requires { m.nics; }) return m.nics;
-    else return 1;
-}
-
 /// Checks one fault; sentences begin with `who`.
 class Check {
 public:
@@ -244,7 +237,7 @@ private:
                                                 ": this cluster has machines 0 to " +
                                                 std::to_string(spec_.machines - 1));
             say(spec_.machines > 1, "is on a NIC, and one machine alone uses none");
-            const int nics = nics_of(spec_.machine);
+            const int nics = spec_.machine.nics;
             say(w.nic < nics, "nic is " + std::to_string(w.nic) + ": a machine has NICs 0 to " +
                                   std::to_string(nics - 1));
         } else if (w.gpu >= 0) {

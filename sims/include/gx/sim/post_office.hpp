@@ -125,12 +125,6 @@ private:
     [[nodiscard]] const Post& post(int slot) const {
         return posts_[static_cast<std::size_t>(slot)];
     }
-    template <class T>
-    [[nodiscard]] static Topology::Route way(const T& topology, const Post& p) {
-        if constexpr (requires { topology.route(p.from, p.to, p.channel); })
-            return topology.route(p.from, p.to, p.channel);
-        else return topology.route(p.from, p.to);
-    }
     [[nodiscard]] bool dead(int rank) const { return faults_ && faults_->dead(rank); }
     int open(int from, int to, int channel, std::size_t bytes, bool is_send);
     Lane& lane(int from, int to, int channel);
@@ -357,7 +351,7 @@ inline void PostOffice::match(int slot) {
 
 inline void PostOffice::transmit(int slot) {
     Post& p = post(slot);
-    const Topology::Route route = way(topology_, p);
+    const Topology::Route route = topology_.route(p.from, p.to, p.channel);
     const Bytes wire = p.channel < control_channel ? stretch_(p.bytes)
                                                    : Bytes{static_cast<std::int64_t>(p.bytes)};
     engine_.note(EventKind::message_posted, p.from,
