@@ -38,7 +38,7 @@ TEST(FindGpu, UnderstandsWhatPeopleWrite) {
     EXPECT_EQ(named("P100-SXM2 (Big Basin)"), "P100-SXM2-16GB");
     EXPECT_EQ(named("P100"), "P100-SXM2-16GB");
     EXPECT_EQ(named("P100-PCIe"), "P100-PCIe-16GB");
-    EXPECT_EQ(named("Pascal GPU (4 per server, 2 per CPU socket)"), "P100-SXM2-16GB");
+    EXPECT_EQ(named("Pascal GPU (4 per server, 2 per CPU socket)"), "P100-PCIe-16GB");
     EXPECT_EQ(named("P40"), "P40");
     EXPECT_EQ(named("Titan X Pascal"), "Titan-X-Pascal");
     EXPECT_EQ(named("GTX 1080 Ti"), "GTX-1080-Ti");

@@ -82,6 +82,8 @@ inline constexpr std::array<std::string_view, 9> families{"K80",  "P100", "P40",
         return std::find(said.begin(), said.end(), word) != said.end();
     };
     const bool dgx = says("dgx");
+    // Servers of the Pascal years that do not say more held P100s on PCIe.
+    if (says("pascal") && !says("sxm2") && !says("titan")) said.push_back("pcie");
     for (std::string& word : said)
         for (const d::Alias& a : d::aliases)
             if (word == a.written && (dgx || a.written[0] != '2')) word = std::string(a.means);
