@@ -48,11 +48,12 @@ struct ReductionPlan {
 inline constexpr std::int64_t messages_worth_simulating = 1 << 17;
 
 template <Collective C>
-[[nodiscard]] bool can_collapse(const ReductionPlan<C>& plan, const ClusterSpec& spec) {
+[[nodiscard]] bool can_collapse(const ReductionPlan<C>& plan, const ClusterSpec& spec,
+                                std::int64_t worth_simulating = messages_worth_simulating) {
     if (!detail::machines_see_the_same(spec)) return false;
     for (const C& c : plan.collectives)
         if (!detail::machines_do_the_same(c, spec)) return false;
-    return plan.has_equal_chunks() || plan.messages() > messages_worth_simulating;
+    return plan.has_equal_chunks() || plan.messages() > worth_simulating;
 }
 
 /// Each rank of each collective is a member: a state machine that sends, receives, and goes on
@@ -99,6 +100,11 @@ public:
     }
     [[nodiscard]] std::int64_t reduced(int actor) const {
         return actors_[static_cast<std::size_t>(actor)].reduced;
+    }
+    /// Is a bucket of this actor queued, or on its way?
+    [[nodiscard]] bool working(int actor) const {
+        const Actor& a = actors_[static_cast<std::size_t>(actor)];
+        return a.reduced < a.queued;
     }
     [[nodiscard]] std::uint64_t messages() const {  ///< of all ranks
         return messages_ * static_cast<std::uint64_t>(stage_.images());
