@@ -22,14 +22,8 @@ namespace detail {
 
 /// Does every machine see the same network as every other? Links between switches are no machine's
 /// own, so only fabrics without such links are.
-template <class Spec>
-[[nodiscard]] constexpr bool machines_see_the_same(const Spec& spec) {
-    if constexpr (requires { spec.fabric.kind; }) {
-        using Kind = decltype(spec.fabric.kind);
-        return spec.fabric.kind == Kind::star || spec.fabric.kind == Kind::rails;
-    } else {
-        return true;
-    }
+[[nodiscard]] constexpr bool machines_see_the_same(const ClusterSpec& spec) {
+    return spec.fabric.kind == Fabric::Kind::star || spec.fabric.kind == Fabric::Kind::rails;
 }
 
 /// Does rank g of every machine, in every step, send to and receive from the same GPUs, as near or
@@ -40,13 +34,6 @@ template <Collective C>
     if constexpr (requires { { collective.alike_on_machines(Placement{}) } -> std::same_as<bool>; })
         return collective.alike_on_machines(spec.placement());
     else return false;
-}
-
-template <class T>
-[[nodiscard]] Topology::Route route_on(const T& topology, int from, int to, int channel) {
-    if constexpr (requires { topology.route(from, to, channel); })
-        return topology.route(from, to, channel);
-    else return topology.route(from, to);
 }
 
 }  // namespace detail
@@ -70,11 +57,10 @@ public:
     [[nodiscard]] bool leaves_machine(int from, int to) const { return from / gpus_ != to / gpus_; }
 
     [[nodiscard]] Topology::Route route(int from, int to, int channel) const {
-        if (!folded_ || !leaves_machine(from, to))
-            return detail::route_on(topology_, from, to, channel);
+        if (!folded_ || !leaves_machine(from, to)) return topology_.route(from, to, channel);
         const int other = to % gpus_, last = (topology_.spec().machines - 1) * gpus_;
-        auto leaving = detail::route_on(topology_, from, gpus_ + other, channel);
-        const auto entering = detail::route_on(topology_, last + from, other, channel);
+        Topology::Route leaving = topology_.route(from, gpus_ + other, channel);
+        const Topology::Route entering = topology_.route(last + from, other, channel);
         for (int hop = 0; hop < leaving.path.count; ++hop) {  // machine 0's links are the first
             const auto h = static_cast<std::size_t>(hop);
             leaving.path.links[h] = std::min(leaving.path.links[h], entering.path.links[h]);
