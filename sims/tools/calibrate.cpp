@@ -1,4 +1,4 @@
-// gx_calibrate: what the simulated GPUs are set on: published rates of one GPU beside simulated ones.
+// gx_calibrate: published rates of one GPU beside simulated ones, and what is left over.
 // Run:     gx_calibrate --cases cases.json
 // Prints:  a row for each rate, and for each GPU and precision what is left over.
 

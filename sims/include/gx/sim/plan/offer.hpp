@@ -90,6 +90,8 @@ namespace detail {
 }
 
 [[nodiscard]] inline std::string beaten_by(const Offer& loser, const Offer& winner) {
+    if (same_machines(loser, winner) && winner.total == loser.total)
+        return fmt::format("on the same machines {} takes the same time", winner.way.reducer);
     if (same_machines(loser, winner))
         return fmt::format(
             "on the same machines {} takes {:.1f} % less time: {:.1f} ms a step wait for "
