@@ -30,6 +30,17 @@ TEST(Report, ShowsTablesCurvesAndTimelines) {
     EXPECT_EQ(count(html, "conv"), 0u) << "a kernel is no phase";
     EXPECT_EQ(count(html, "<svg"), count(html, "</svg>"));
 }
+TEST(Report, ShowsTheLoadOfANicUnderTheTimeline) {
+    gx::RunRecord r = run();
+    EXPECT_EQ(count(gx::report_html({r}, "t"), "aria-label=\"link load\""), 0u);
+    const auto at = [](int ms) { return gx::Nanoseconds(ms * 1'000'000); };
+    r.link_rates = {.names = {"machine 0 NIC out"},
+                    .capacities = {{3e9}},
+                    .changes = {{0, at(500), {1.5e9}}, {0, at(1000), {0}}}};
+    EXPECT_TRUE(holds(gx::report_html({r}, "t"), "aria-label=\"link load\"",
+                      "machine 0 NIC out: 33 % of 3.00 GB/s on the mean"))
+        << "500 ms of the 750 ms that are shown, at half of the rate";
+}
 TEST(Report, OfNoRuns) { EXPECT_TRUE(holds(gx::report_html({}, "t"), "No runs.", "</html>")); }
 TEST(Report, OfARunThatHasNotTrained) {
     const std::string html = gx::report_html({gx::RunRecord{}}, "t");

@@ -9,6 +9,7 @@
 #include <fmt/format.h>  // numbers
 
 #include <gx/trainer/chart.hpp>        // lines, bars
+#include <gx/trainer/link_load.hpp>    // link_strip
 #include <gx/trainer/record.hpp>       // RunRecord
 #include <gx/trainer/safetensors.hpp>  // write_file
 
@@ -110,7 +111,9 @@ inline constexpr const char* style =
                                                                 : 0),
             chart::escaped(s.name.view()), seconds(s.end - s.begin) * 1e3);
     }
-    return svg + "</svg>\n";
+    svg += "</svg>\n";
+    return svg + link_strip(r.link_rates, Nanoseconds(std::int64_t(std::max(0.0, begin))),
+                            Nanoseconds(end), left, width - 8);
 }
 
 }  // namespace detail::report
@@ -176,7 +179,7 @@ inline constexpr const char* style =
     html += fmt::format(
         "<p>The last {:.0f} ms of the first epoch, rank 0: forward, <span "
         "style=\"color:{}\">backward</span>, "
-        "update; waiting in grey.</p>\n",
+        "update; waiting in grey; where the network is simulated, the load of its first NIC.</p>\n",
         shown_ms, chart::colour(4));
     for (const RunRecord& r : runs) html += timeline(r, shown_ms);
     html += "<h2>In force</h2><ul>\n";
