@@ -44,6 +44,11 @@ static_assert(mac_count<AlbertBase>() == encoder_macs<12, 768, 128> + 128 * 128 
 static_assert(mac_count<Gpt2Small>() ==
               encoder_macs<12, 768, 1024> - 768 * 768 + std::int64_t{1024} * 768 * 50'257);
 
+static_assert(gpt({.layers = 12, .width = 768, .heads = 12}).parameter_elements() ==
+              parameter_count<Gpt2Small>());
+static_assert(gpt({.layers = 2, .width = 64, .heads = 4, .context = 32}).macs() ==
+              mac_count<Gpt<2, 64, 4, 32>>());
+
 // ---- When gradients are ready -------------------------------------------------------
 /// Elements from which on all gradients are complete after the backward of operation `i`.
 std::int64_t ready_after(const Graph& g, std::size_t i) {
