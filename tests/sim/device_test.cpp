@@ -184,6 +184,26 @@ TEST(SimDevice, KernelsBesideTheStreamsWorkTakeTheirShareLonger) {
     EXPECT_EQ(time(0, true), time(0, false));
     EXPECT_NEAR(gx::seconds(time(0.25, true)), 1.25 * gx::seconds(time(0, true)), 1e-8);
 }
+// ---- Inputs over PCIe ---------------------------------------------------------------
+TEST(SimDevice, OnlyTheFirstBatchIsWaitedForWhereCopiesAreShorterThanSteps) {
+    World world(gx::sim::ethernet_10g(1),
+                {.timed_as = gx::graph<gx::ResNet50>(), .timed_batch = 64, .copy_inputs = true});
+    Nanoseconds input_first{}, input_all{};
+    world.run([&](auto& rank) {
+        auto device = rank.make_device(small(), {.batch = 2});
+        std::vector<float> gradients(device->parameters().size());
+        for (int step = 0; step < 3; ++step) {
+            (void)device->forward(Data().batch(), gx::Mode::train);
+            device->backward(1.0f, gradients, [](std::size_t) {});
+            if (step == 0) input_first = rank.busy().input;
+        }
+        input_all = rank.busy().input;
+    });
+    // 64 images of 3 x 224 x 224 floats at 12 GB/s.
+    const auto expected = gx::Bytes{64 * 3 * 224 * 224 * 4} / gx::BytesPerSecond{12e9};
+    EXPECT_EQ(input_first, expected);
+    EXPECT_EQ(input_all, input_first) << "the others were copied beside the step before";
+}
 TEST(SimDevice, SaysWhichVariationIsOutOfRange) {
     try {
         World world(gx::sim::ethernet_10g(1),

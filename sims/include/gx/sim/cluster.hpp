@@ -36,8 +36,9 @@ struct ClusterOptions {
     int timed_batch = 0;  ///< images per rank and step that are timed; 0: as many as are trained
     Precision compute = Precision::fp32;
     double compute_jitter = 0;  ///< each pass takes (1 +- up to this share) of its time, uniformly
-    GpuVariation variation{};             ///< besides: by named distributions
-    OverlapSlowdown overlap_slowdown{};   ///< of kernels that start while the stream works
+    GpuVariation variation{};            ///< besides: by named distributions
+    OverlapSlowdown overlap_slowdown{};  ///< of kernels that start while the stream works
+    bool copy_inputs = false;  ///< each batch crosses to the GPU during the pass before it
     TraceSink* trace = nullptr;
     FaultList faults{};           ///< what breaks, and when
     DeliveryRules delivery{};
