@@ -32,9 +32,9 @@ public:
             for (int b = 0; b < gpus_; ++b) peers_.push_back(a == b ? Way{} : between(a, b));
         for (int g = 0; g < gpus_; ++g)
             for (int n = 0; n < nics_; ++n) {
-                const bool used = by_rail || is_near(g, n);
-                out_.push_back(used ? to_nic(g, n) : Way{});
-                in_.push_back(used ? mirrored(out_.back()) : Way{});
+                out_.push_back(is_near(g, n) ? to_nic(g, n) : Way{});
+                in_.push_back(is_near(g, n) ? mirrored(out_.back()) : Way{});
+                if (by_rail && nic_of(g, 0) != n) in_.back() = from_rail(n, g);
             }
         leave_out_links();
         renumber();
@@ -131,6 +131,19 @@ private:
         }
         way.links.push_back(nic_out_ + n);
         return way;
+    }
+    /// From a NIC to a GPU that begins with another: over NVLink from one that begins with it, if
+    /// there is such a way, as NCCL's PXN does; else over PCIe.
+    [[nodiscard]] Way from_rail(int n, int g) const {
+        for (int relay = 0; relay < gpus_; ++relay) {
+            if (nic_of(relay, 0) != n) continue;
+            const Way last = between(relay, g);
+            if (last.slowest != LinkClass::nvlink) continue;
+            Way way = mirrored(to_nic(relay, n));
+            way.links.insert(way.links.end(), last.links.begin(), last.links.end());
+            return way;
+        }
+        return mirrored(to_nic(g, n));
     }
     /// The same way in the other direction.
     [[nodiscard]] Way mirrored(Way way) const {
