@@ -83,10 +83,14 @@ gx::Graph small(int width, int layers) {
 /// Ends of steps, on the rank that is last, with real gradients.
 template <class R>
 std::vector<Nanoseconds> with_payload(const gx::Graph& graph, const ClusterSpec& spec,
-                                      std::int64_t bucket_bytes, std::size_t steps) {
+                                      std::int64_t bucket_bytes, std::size_t steps,
+                                      const gx::sim::Slowness& slow = {}) {
     constexpr auto element = static_cast<std::int64_t>(sizeof(typename R::wire_type::storage));
     std::vector<Nanoseconds> ends(steps);
-    gx::sim::Cluster<gx::reference::Device> world(spec);
+    gx::sim::Cluster<gx::reference::Device> world(spec, {.seed = slow.seed,
+                                                         .compute_jitter = slow.compute_jitter,
+                                                         .variation = slow.variation,
+                                                         .overlap_slowdown = slow.overlap});
     world.run([&](auto& rank) {
         auto device = rank.make_device(graph, {.batch = 2, .rank = rank.rank()});
         gx::Pipeline<R> pipeline({.placement = spec.placement(),
@@ -142,6 +146,26 @@ TYPED_TEST(StepTimeOf, EqualsARunWithPayloadToTheNanosecond) {
         RC_ASSERT(!t.settled || t.step + Nanoseconds(std::int64_t(t.messages)) >= t.floor);
     });
     EXPECT_TRUE(holds);
+}
+
+TEST(StepTime, KernelsThatAreSlowedTakeAsLongAsWithPayload) {
+    using R = gx::DoubleBuffered<gx::Bucketed<gx::MultiRing<2, gx::fp16>, 2048>>;
+    const auto graph = small(50, 4);
+    const auto spec = gx::sim::p3_16xlarge(2);
+    const gx::sim::Slowness each[] = {
+        {.overlap = {0.25}},
+        {.seed = 3, .compute_jitter = 0.2},
+        {.seed = 3, .variation = {.gpu = gx::sim::Jitter::uniform(0.1),
+                                  .pass = gx::sim::Jitter::straggler(0.2, 3.0)}},
+        {.seed = 5, .compute_jitter = 0.1, .variation = {.pass = gx::sim::Jitter::uniform(0.3)},
+         .overlap = {0.5}}};
+    const auto plain = gx::sim::step_time<R>(graph, spec, {.batch = 2, .steps = 6});
+    for (const auto& slowness : each) {
+        const auto t =
+            gx::sim::step_time<R>(graph, spec, {.batch = 2, .steps = 6, .slowness = slowness});
+        EXPECT_EQ(t.ends, with_payload<R>(graph, spec, 0, 6, slowness));
+        EXPECT_NE(t.ends, plain.ends);
+    }
 }
 
 // ---- One machine for all -----------------------------------------------------------------
