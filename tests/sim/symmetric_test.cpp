@@ -9,7 +9,9 @@
 #include <gx/collective/hierarchical.hpp>      // Hierarchical
 #include <gx/collective/ring.hpp>              // Ring
 #include <gx/collective/tree.hpp>              // Tree
+#include <gx/sim/find_machine.hpp>             // machine_makers
 #include <gx/sim/machines.hpp>                 // p3_16xlarge
+#include <gx/sim/profiles.hpp>                 // nccl_2_10
 #include <gx/sim/timing.hpp>                   // all_reduce_time
 
 namespace {
@@ -110,6 +112,31 @@ RC_GTEST_PROP(Symmetric, OneMachineTakesTheTimeOfAllInHalvingAndDoubling, ()) {
     spec.machine.gpus = 1 << *rc::gen::inRange(0, 4);
     expect_the_same(std::vector<HalvingDoubling>{HalvingDoubling(spec.ranks())}, spec,
                     Bytes{std::int64_t{spec.ranks()} * *rc::gen::inRange(0, 3000)});
+}
+
+/// Machines with PCIe trees, sockets and several NICs, on a star or on rails, by any stack.
+RC_GTEST_PROP(Symmetric, OneMachineTakesTheTimeOfAllOnMachinesThatAreSold, ()) {
+    const int which = *rc::gen::inRange(0, static_cast<int>(gx::sim::machine_makers.size()));
+    ClusterSpec spec{.name = "cluster",
+                     .machine = gx::sim::machine_makers[static_cast<std::size_t>(which)](),
+                     .machines = *rc::gen::inRange(1, 8)};
+    spec.latency = Nanoseconds(*rc::gen::inRange(0, 30'000));
+    if (*rc::gen::arbitrary<bool>()) spec.fabric = gx::sim::rails();
+    if (*rc::gen::arbitrary<bool>()) spec.profile = gx::sim::nccl_2_10 + gx::sim::tcp_aws;
+    std::vector<Ring> rings;
+    for (int k = *rc::gen::inRange(0, 4); k >= 0; --k)
+        rings.push_back(gx::collective::machine_ring(spec.placement(), k));
+    const auto chunks = static_cast<std::int64_t>(rings.size()) * spec.ranks();
+    expect_the_same(rings, spec, Bytes{chunks * *rc::gen::inRange(0, 30'000)});
+    expect_the_same(std::vector<Hierarchical>{Hierarchical(spec.placement())}, spec,
+                    Bytes{chunks * *rc::gen::inRange(0, 30'000)});
+}
+TEST(Symmetric, LinksBetweenSwitchesBelongToNoMachine) {
+    auto spec = gx::sim::p3_16xlarge(4);
+    spec.fabric = gx::sim::leaf_spine({.machines_per_leaf = 2, .oversubscription = 4});
+    const auto t = gx::sim::all_reduce_time(Ring(32), spec, Bytes{32'000}, Detail::collapsed);
+    EXPECT_FALSE(t.collapsed);
+    EXPECT_EQ(t.simulated, 2u * 31 * 32);
 }
 
 // ---- Chunks that differ by a byte -------------------------------------------------------
