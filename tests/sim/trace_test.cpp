@@ -108,7 +108,7 @@ std::int64_t ns(const Json& microseconds) {
 RC_GTEST_PROP(Timeline, IsOneThatPerfettoReads, ()) {
     const int machines = *rc::gen::inRange(1, 4);
     const auto elements = *rc::gen::inRange<std::int64_t>(1, 200),
-               bucket = *rc::gen::inRange<std::int64_t>(1, 200);
+               bucket = *rc::gen::inRange<std::int64_t>(10, 200);
     const std::string text = timeline(machines, elements, bucket);
     RC_ASSERT(text == timeline(machines, elements, bucket));
     const Json events = Json::parse(text).at("traceEvents");
