@@ -32,8 +32,10 @@ struct CollectiveTiming {
 /// Detail::collapsed answers the same nanosecond from a fraction of the messages where every
 /// machine does the same on a fabric that looks the same to each, and chunks have equal sizes. Of
 /// unequal chunks, `messages_worth_simulating` messages are simulated one by one; beyond that they
-/// are timed as the largest of them (`rounded`): never faster than the truth on an uncontended
-/// ring, and then by at most the time of one byte a step. Other collectives are simulated whole.
+/// are timed as the largest of them (`rounded`). One ring then takes the true time where every
+/// machine has one GPU, and elsewhere at most the time of one byte a step more. Collectives whose
+/// flows share a NIC may in truth drift out of step and so get by with less: up to 7 % less in 400
+/// random clusters with chunks of 1,000 to 20,000 bytes. Other collectives are simulated whole.
 template <Collective C>
 [[nodiscard]] CollectiveTiming all_reduce_time(std::span<const C> collectives,
                                                const ClusterSpec& spec, Bytes bytes,
