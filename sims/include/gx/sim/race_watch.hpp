@@ -50,7 +50,7 @@ public:
         detector_.posted(current(rank), id(slot), Access::read, memory,
                          {Label("send to rank ") + to});
         if (id(slot) >= sent_.size()) sent_.resize(id(slot) + 1);
-        sent_[id(slot)] = {rank, to, digest(memory)};
+        sent_[id(slot)] = {rank, to, memory.data(), digest(memory)};
     }
     void receives(int rank, int slot, int from, Memory memory) {
         detector_.posted(current(rank), id(slot), Access::write, memory,
@@ -60,7 +60,8 @@ public:
     void taken(int send, int receive, Memory memory) {
         detector_.delivered(id(send), id(receive));
         const Sent& s = sent_[id(send)];
-        if (s.digest == digest(memory) || engine_.cancelled()) return;
+        const bool of_another = s.data != memory.data();  // a fault put it there
+        if (of_another || s.digest == digest(memory) || engine_.cancelled()) return;
         engine_.fail(s.rank, std::make_exception_ptr(Error(
             "race on rank " + std::to_string(s.rank) + ": " + std::to_string(memory.size()) +
             " bytes changed while 'send to rank " + std::to_string(s.to) + "'" +
@@ -75,6 +76,7 @@ public:
 private:
     struct Sent {
         int rank = 0, to = 0;
+        const std::byte* data = nullptr;
         std::uint64_t digest = 0;
     };
     static std::size_t id(int slot) { return static_cast<std::size_t>(slot); }
