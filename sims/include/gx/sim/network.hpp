@@ -114,8 +114,7 @@ private:
         Rate peak = 0;            // at the present capacity
         std::int64_t carried = 0;
         std::uint64_t seen = 0;
-        Rate free = 0;            // while solving
-        std::int64_t weight = 0;  // of the flows that still grow
+        int index = 0;            // in the component that is being solved
         double peak_before = 0;   // peak_load at earlier capacities
         Rate told = 0;            // to the observer
     };
@@ -129,20 +128,32 @@ private:
         Rate rate = 0;
         std::int64_t bytes = 0;
         std::uint32_t generation = 0;
-        int rank = 0;
+        int weight = 1;
         Task done{};
         Rate cap = unlimited;
-        int weight = 1, hops = 0;
+        int rank = 0, hops = 0;
+        std::uint32_t seen = 0;  // the last 32 bits of the visit
+        int index = 0;           // in the component that is being solved
         std::array<Hop, Path::most_links> path{};
-        std::uint64_t seen = 0;
-        Rate solved = 0;                           // -1 while it grows
-        Rate cap_level = unlimited;                // least of caps, a unit of weight
-        std::uint32_t shared = 0, shared_end = 0;  // its shared links, in shared_
         [[nodiscard]] std::span<Hop> view() { return {path.data(), std::size_t(hops)}; }
     };
-    struct Level {  // a link that is full at `level`, or, with less flows growing, above it
-        Rate level = 0;
+    // A component is copied into lists of these, close together, before it is solved.
+    struct Room {  // on a link
+        Rate free = 0;
+        std::int64_t weight = 0;                     // of the flows that still grow
+        std::uint32_t members = 0, members_end = 0;  // in members_
         int link = 0;
+    };
+    struct Growing {
+        Rate cap_level = unlimited;                // least of caps, a unit of weight
+        Rate solved = -1;                          // -1 while it grows
+        std::uint32_t shared = 0, shared_end = 0;  // its links, in shared_
+        int weight = 1, slot = 0;
+    };
+    struct Level {  // at which a link is full, or, if its weight has changed, above which
+        Rate level = 0;
+        std::int64_t weight = 0;
+        int room = 0;
     };
     struct Capped {
         Rate level = 0;
@@ -169,17 +180,19 @@ private:
     void leave(int slot);
     void touch(int link);
     void settle();
+    [[nodiscard]] Rate unchanged_below(int link);
     void gather(int link);
-    void join_component(int slot);
+    int join_component(int slot);
     void solve();
     Rate least_full_level();
     void meet_caps(Rate level);
-    void fix(Active& a, Rate level);
+    void fix(Growing& g, Rate level);
+    void replace_top(Level level);
     void apply(int slot, Rate rate);
     void post_finish(int slot);
     static bool higher(const Level& a, const Level& b) { return a.level > b.level; }
-    [[nodiscard]] Rate share(const Link& l) const {
-        return l.weight > 0 ? l.free / l.weight : unlimited;
+    [[nodiscard]] static Rate share(const Room& r) {
+        return r.weight > 0 ? r.free / r.weight : unlimited;
     }
     [[nodiscard]] static std::int64_t nearest(Work work, Rate rate);
     [[nodiscard]] bool cut(Active& a);
@@ -202,12 +215,15 @@ private:
     std::vector<int> free_slots_{};
     std::vector<int> touched_{};
     // Of the component that is being solved:
-    std::vector<int> component_links_{}, component_flows_{}, shared_{}, full_{};
+    std::vector<Room> rooms_{};
+    std::vector<Growing> flows_{};
+    std::vector<int> members_{}, shared_{};  // flows of each room, rooms of each flow
+    std::vector<int> full_{};
     std::vector<Level> levels_{};   // a heap: the least first
     std::vector<Capped> capped_{};  // sorted, once a cap is met
     std::size_t growing_ = 0, next_capped_ = 0;
     std::uint64_t visit_ = 0, messages_ = 0, solves_ = 0;
-    Rate least_cap_ = unlimited;
+    Rate least_cap_ = unlimited, kept_below_ = 0;
     bool settling_ = false;
 };
 
@@ -311,6 +327,8 @@ inline void Network::touch(int link) {
 inline void Network::settle() {
     settling_ = false;
     ++visit_;
+    kept_below_ = unlimited;
+    for (const int link : touched_) kept_below_ = std::min(kept_below_, unchanged_below(link));
     for (const int link : touched_) {
         if (at(link).seen == visit_) continue;
         gather(link);
@@ -319,33 +337,70 @@ inline void Network::settle() {
     touched_.clear();
 }
 
+// A level below which a change of this link changes no flow. Flows stop in the order of levels, so
+// all goes as before until the link would be full, or was: its flows below that level were stopped
+// by others, who will do so again. Each turn of the loop proves a higher level, or ends it.
+inline Network::Rate Network::unchanged_below(int link) {
+    Link& l = at(link);
+    Rate before = 0, level = 0;
+    for (int turn = 0; turn < 4; ++turn) {
+        Rate free = l.capacity;
+        std::int64_t weight = 0;
+        for (const OnLink on : l.flows) {
+            const Active& a = active(on.flow);
+            const Rate own = level_of(a.rate, a.weight);
+            before = std::max(before, own);
+            if (a.rate > 0 && own < level) free -= a.rate;
+            else weight += a.weight;
+        }
+        if (weight == 0) break;
+        const Rate full = free / weight;
+        if (full == level) break;
+        level = full;
+    }
+    return before > 0 ? std::min(before, level) : level;
+}
+
 // The connected component of `first`: links and flows that reach each other. A link with one flow
-// connects nothing: it is a cap of that flow.
+// connects nothing: it is a cap of that flow. Nor does a flow below the level of the change: it
+// keeps its rate, and the links keep the rest.
 inline void Network::gather(int first) {
-    component_links_.clear();
-    component_flows_.clear();
+    rooms_.clear();
+    flows_.clear();
+    members_.clear();
     shared_.clear();
     least_cap_ = unlimited;
-    at(first).seen = visit_;
-    if (at(first).flows.size() > 1) component_links_.push_back(first);
-    else if (!at(first).flows.empty()) join_component(at(first).flows.front().flow);
-    for (std::size_t i = 0; i < component_links_.size(); ++i) {
-        Link& link = at(component_links_[i]);
-        link.free = link.capacity;
-        link.weight = 0;
-        for (const OnLink on : link.flows) {
-            join_component(on.flow);
-            link.weight += active(on.flow).weight;
+    Link& start = at(first);
+    start.seen = visit_;
+    start.index = 0;
+    if (start.flows.size() > 1) rooms_.push_back({.free = start.capacity, .link = first});
+    else if (!start.flows.empty()) join_component(start.flows.front().flow);
+    for (std::size_t i = 0; i < rooms_.size(); ++i) {
+        std::int64_t weight = 0;
+        Rate kept = 0;
+        const auto begin = static_cast<std::uint32_t>(members_.size());
+        for (const OnLink on : at(rooms_[i].link).flows) {
+            const Active& a = active(on.flow);
+            if (a.rate > 0 && level_of(a.rate, a.weight) < kept_below_) {
+                kept += a.rate;
+                continue;
+            }
+            members_.push_back(join_component(on.flow));
+            weight += flows_[static_cast<std::size_t>(members_.back())].weight;
         }
+        rooms_[i].free -= kept;
+        rooms_[i].weight = weight;
+        rooms_[i].members = begin;
+        rooms_[i].members_end = static_cast<std::uint32_t>(members_.size());
     }
 }
 
-inline void Network::join_component(int slot) {
+inline int Network::join_component(int slot) {
     Active& a = active(slot);
-    if (a.seen == visit_) return;
-    a.seen = visit_;
-    a.solved = -1;
-    a.shared = static_cast<std::uint32_t>(shared_.size());
+    if (a.seen == static_cast<std::uint32_t>(visit_)) return a.index;
+    a.seen = static_cast<std::uint32_t>(visit_);
+    a.index = static_cast<int>(flows_.size());
+    const auto shared = static_cast<std::uint32_t>(shared_.size());
     Rate cap = a.cap;
     for (const Hop& h : a.view()) {
         Link& link = at(h.link);
@@ -353,27 +408,34 @@ inline void Network::join_component(int slot) {
             cap = std::min(cap, link.capacity);
             continue;
         }
-        shared_.push_back(h.link);
-        if (link.seen == visit_) continue;
-        link.seen = visit_;
-        component_links_.push_back(h.link);
+        if (link.seen != visit_) {
+            link.seen = visit_;
+            link.index = static_cast<int>(rooms_.size());
+            rooms_.push_back({.free = link.capacity, .link = h.link});
+        }
+        shared_.push_back(link.index);
     }
-    a.shared_end = static_cast<std::uint32_t>(shared_.size());
-    a.cap_level = level_of(cap, a.weight);
-    least_cap_ = std::min(least_cap_, a.cap_level);
-    component_flows_.push_back(slot);
+    const Rate level = level_of(cap, a.weight);
+    least_cap_ = std::min(least_cap_, level);
+    flows_.push_back({.cap_level = level,
+                      .shared = shared,
+                      .shared_end = static_cast<std::uint32_t>(shared_.size()),
+                      .weight = a.weight,
+                      .slot = slot});
+    return a.index;
 }
 
 // Rounds: the least level at which a link is full or a cap is met fixes the flows there. Levels
 // only rise, so a link's level in the heap is a lower bound until it is at the top and looked at.
 inline void Network::solve() {
-    if (component_flows_.empty()) return;
+    if (flows_.empty()) return;
     ++solves_;
-    growing_ = component_flows_.size();
+    growing_ = flows_.size();
     capped_.clear();
     next_capped_ = 0;
     levels_.clear();
-    for (const int l : component_links_) levels_.push_back({share(at(l)), l});
+    for (const Room& r : rooms_)
+        levels_.push_back({share(r), r.weight, static_cast<int>(levels_.size())});
     std::make_heap(levels_.begin(), levels_.end(), higher);
     while (growing_ > 0) {
         const Rate level = least_full_level();
@@ -383,61 +445,77 @@ inline void Network::solve() {
         }
         full_.clear();  // all of this level, before fixing a flow changes any
         while (least_full_level() == level) {
-            std::pop_heap(levels_.begin(), levels_.end(), higher);
-            full_.push_back(levels_.back().link);
-            levels_.pop_back();
+            full_.push_back(levels_.front().room);
+            replace_top({unlimited, 0, levels_.front().room});
         }
-        for (const int l : full_)
-            for (const OnLink on : at(l).flows)
-                if (active(on.flow).solved < 0) fix(active(on.flow), level);
+        for (const int r : full_) {
+            const Room& room = rooms_[static_cast<std::size_t>(r)];
+            for (std::uint32_t m = room.members; m < room.members_end; ++m) {
+                Growing& g = flows_[static_cast<std::size_t>(members_[m])];
+                if (g.solved < 0) fix(g, level);
+            }
+        }
     }
-    for (const int l : component_links_)
-        at(l).peak = std::max(at(l).peak, at(l).capacity - at(l).free);
-    for (const int slot : component_flows_) apply(slot, active(slot).solved);
+    for (const Room& r : rooms_)
+        at(r.link).peak = std::max(at(r.link).peak, at(r.link).capacity - r.free);
+    for (const Growing& g : flows_) apply(g.slot, g.solved);
 }
 
 inline Network::Rate Network::least_full_level() {
     while (!levels_.empty()) {
         const Level top = levels_.front();
-        const Rate level = share(at(top.link));
-        if (level == top.level) return level;
-        std::pop_heap(levels_.begin(), levels_.end(), higher);
-        levels_.back().level = level;
-        std::push_heap(levels_.begin(), levels_.end(), higher);
+        const Room& room = rooms_[static_cast<std::size_t>(top.room)];
+        if (top.level == unlimited || room.weight == top.weight) return top.level;
+        replace_top({share(room), room.weight, top.room});
     }
     return unlimited;
 }
 
+// The first of the heap becomes `level`, which is not below it, and sinks to its place.
+inline void Network::replace_top(Level level) {
+    std::size_t i = 0;
+    for (std::size_t child = 1; child < levels_.size(); child = 2 * i + 1) {
+        if (child + 1 < levels_.size() && levels_[child + 1].level < levels_[child].level) ++child;
+        if (levels_[child].level >= level.level) break;
+        levels_[i] = levels_[child];
+        i = child;
+    }
+    levels_[i] = level;
+}
+
 // Fixes the flows whose cap is the least, if it is below `level`.
 inline void Network::meet_caps(Rate level) {
+    const auto flow = [&](std::size_t i) -> Growing& {
+        return flows_[static_cast<std::size_t>(capped_[i].flow)];
+    };
     if (capped_.empty()) {
-        for (const int slot : component_flows_)
-            if (active(slot).solved < 0) capped_.push_back({active(slot).cap_level, slot});
+        for (std::size_t i = 0; i < flows_.size(); ++i)
+            if (flows_[i].solved < 0)
+                capped_.push_back({flows_[i].cap_level, static_cast<int>(i)});
         const auto lower = [](const Capped& a, const Capped& b) { return a.level < b.level; };
         if (!std::is_sorted(capped_.begin(), capped_.end(), lower))
             std::sort(capped_.begin(), capped_.end(), lower);
     }
     const auto skip_fixed = [&] {
-        while (next_capped_ < capped_.size() && active(capped_[next_capped_].flow).solved >= 0)
-            ++next_capped_;
+        while (next_capped_ < capped_.size() && flow(next_capped_).solved >= 0) ++next_capped_;
         least_cap_ = next_capped_ < capped_.size() ? capped_[next_capped_].level : unlimited;
     };
     skip_fixed();
     const Rate met = least_cap_;
     if (met >= level) return;
     while (least_cap_ == met) {
-        fix(active(capped_[next_capped_].flow), met);
+        fix(flow(next_capped_), met);
         skip_fixed();
     }
 }
 
-inline void Network::fix(Active& a, Rate level) {
-    a.solved = level * a.weight;
+inline void Network::fix(Growing& g, Rate level) {
+    g.solved = level * g.weight;
     --growing_;
-    for (std::uint32_t i = a.shared; i < a.shared_end; ++i) {
-        Link& link = at(shared_[i]);
-        link.free -= a.solved;
-        link.weight -= a.weight;
+    for (std::uint32_t i = g.shared; i < g.shared_end; ++i) {
+        Room& room = rooms_[static_cast<std::size_t>(shared_[i])];
+        room.free -= g.solved;
+        room.weight -= g.weight;
     }
 }
 
