@@ -31,6 +31,8 @@ using sim::Precision;
 /// A rate that somebody measured on one GPU, with all that its time depends on.
 struct Rate {
     std::string id{}, gpu{}, model{}, precision{}, framework{}, split{};
+    Label known_gpu{};  ///< the simulated one
+    Precision computed = Precision::fp32;
     int batch = 0, tokens = 128;
     double published = 0, simulated = 0;
     [[nodiscard]] double residual_pct() const { return 100 * (simulated / published - 1); }
@@ -87,22 +89,23 @@ std::optional<Rate> rate_of(const JsonValue& c, const JsonValue& point) {
     return r;
 }
 
-double simulated(const Rate& r) {
+void simulate(Rate& r) {
     const bool sequence = says(r.model, "BERT") || says(r.model, "GPT");
     const Graph graph = model_of(r.model).make(
         {.input = sequence ? ImageShape{1, r.tokens, 1} : ImageShape{}});
-    const sim::TimedGraph times(graph, sim::find_gpu(r.gpu), precision_of(r.precision),
-                                sim::framework_of(r.framework));
-    return r.batch / seconds(times.step(r.batch));
+    const sim::GpuSpec gpu = sim::find_gpu(r.gpu);
+    r.known_gpu = gpu.name;
+    r.computed = precision_of(r.precision);
+    const sim::TimedGraph times(graph, gpu, r.computed, sim::framework_of(r.framework));
+    r.simulated = r.batch / seconds(times.step(r.batch));
 }
 
 void print_left_over(const std::vector<Rate>& rates) {
     std::map<std::string, std::vector<double>> groups;
     for (const Rate& r : rates) {
-        const std::string_view gpu = sim::find_gpu(r.gpu).name;
-        groups[std::string(gpu.substr(0, gpu.find('-'))) + " " +
-               std::string(to_string(precision_of(r.precision)))]
-            .push_back(r.residual_pct());
+        const std::string gpu(r.known_gpu.view());
+        groups[gpu.substr(0, gpu.find('-')) + " " + std::string(to_string(r.computed))].push_back(
+            r.residual_pct());
     }
     fmt::print("\n{:<12} {:>5}  {:>10}  {:>10}  {:>10}\n", "", "rates", "mean", "median |.|",
                "largest |.|");
@@ -128,7 +131,7 @@ void calibrate(const std::string& path, const std::string& split) {
         for (const JsonValue& point : c.at("measured").items)
             if (auto rate = rate_of(c, point); rate && (split.empty() || rate->split == split)) {
                 try {
-                    rate->simulated = simulated(*rate);
+                    simulate(*rate);
                     rates.push_back(*rate);
                 } catch (const Error& e) {
                     passed_over.push_back(rate->id + ": " + e.what());
@@ -138,16 +141,15 @@ void calibrate(const std::string& path, const std::string& split) {
         throw Error("'" + path + "' has no rate of one GPU: a point needs 'gpus' 1, a 'value' in "
                     "img/s, seq/s or s/iteration, and its case 'gpu', 'model' and 'batch_per_gpu'");
     std::stable_sort(rates.begin(), rates.end(), [](const Rate& a, const Rate& b) {
-        return std::pair(sim::find_gpu(a.gpu).name.view(), precision_of(a.precision)) <
-               std::pair(sim::find_gpu(b.gpu).name.view(), precision_of(b.precision));
+        return std::pair(a.known_gpu.view(), a.computed) <
+               std::pair(b.known_gpu.view(), b.computed);
     });
     fmt::print("{:<32} {:<18} {:<17} {:<6} {:<14} {:>5} {:>10} {:>10} {:>9}\n", "case", "GPU",
                "model", "", "kernels", "batch", "published", "simulated", "left over");
     for (const Rate& r : rates) {
         const sim::Framework f = sim::framework_of(r.framework);
         fmt::print("{:<32} {:<18} {:<17} {:<6} {:<14} {:>5} {:>10.1f} {:>10.1f} {:>+8.1f}%\n", r.id,
-                   sim::find_gpu(r.gpu).name.view(), r.model,
-                   to_string(precision_of(r.precision)),
+                   r.known_gpu.view(), r.model, to_string(r.computed),
                    f.fused ? "fused" : f.channels_first ? "channels first" : "separate", r.batch,
                    r.published, r.simulated, r.residual_pct());
     }

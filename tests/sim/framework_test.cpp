@@ -16,7 +16,7 @@ using gx::sim::Precision;
 // ---- What the type promises ---------------------------------------------------------
 static_assert(framework_of("MXNet 20.12 container + Horovod").fused);
 static_assert(framework_of("MXNet + Horovod, LARS").fused);
-static_assert(framework_of("OneFlow 0.2").fused);
+static_assert(framework_of("OneFlow 0.2").fused && framework_of("oneflow").fused);
 static_assert(framework_of("TensorFlow 20.06 container").fused);
 static_assert(framework_of("TensorFlow 1.15 (vendor container) with XLA").fused);
 static_assert(!framework_of("PyTorch (vendor container) DDP").fused);

@@ -16,6 +16,7 @@
 #include <gx/sim/engine.hpp>         // Engine
 #include <gx/sim/fault_injector.hpp> // FaultInjector
 #include <gx/sim/faults.hpp>         // FaultList
+#include <gx/sim/framework.hpp>      // Framework
 #include <gx/sim/jitter.hpp>         // GpuVariation, OverlapSlowdown
 #include <gx/sim/link_rates.hpp>     // trace_links
 #include <gx/sim/memory.hpp>         // expect_fits
@@ -35,6 +36,7 @@ struct ClusterOptions {
     std::optional<Graph> timed_as{};  ///< time this graph; the numbers come from the trained one
     int timed_batch = 0;  ///< images per rank and step that are timed; 0: as many as are trained
     Precision compute = Precision::fp32;
+    Framework framework = fused_kernels;  ///< which kernels the timed graph is made of
     double compute_jitter = 0;  ///< each pass takes (1 +- up to this share) of its time, uniformly
     GpuVariation variation{};            ///< besides: by named distributions
     OverlapSlowdown overlap_slowdown{};  ///< of kernels that start while the stream works

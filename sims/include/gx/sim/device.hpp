@@ -71,7 +71,7 @@ public:
         : inner_(graph, options), rank_(rank), batch_(options.batch),
           timed_graph_(rank.options().timed_as ? *rank.options().timed_as : graph),
           timed_batch_(rank.options().timed_batch > 0 ? rank.options().timed_batch : options.batch),
-          times_(timed_graph_, gpu(), rank.options().compute),
+          times_(timed_graph_, gpu(), rank.options().compute, rank.options().framework),
           jitter_(Rng(rank.options().seed, "compute jitter").at(
               static_cast<std::uint64_t>(rank.rank()))),
           copies_(gpu().copy_engines, host_rate()) {

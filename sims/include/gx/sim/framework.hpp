@@ -1,6 +1,7 @@
 // Framework: which kernels a framework makes of a graph's operations.
 #pragma once
 
+#include <algorithm>    // search
 #include <string_view>  // names
 
 #include <gx/core/units.hpp>  // Nanoseconds
@@ -29,14 +30,19 @@ inline constexpr Framework channels_first_kernels{
     .fused = false, .channels_first = true, .dispatch = Nanoseconds(20'000)};
 
 /// What a published result's framework made of its graph, as far as its name tells:
-/// "MXNet 20.12 container + Horovod", "TensorFlow 1.3 + Horovod", "PyTorch 1.4 DDP".
+/// "MXNet 20.12 container + Horovod", "TensorFlow 1.3 + Horovod", "PyTorch 1.4 DDP". Upper and
+/// lower case are the same.
 [[nodiscard]] constexpr Framework framework_of(std::string_view name) {
-    const auto says = [&](std::string_view word) {
-        return name.find(word) != std::string_view::npos;
+    const auto lower = [](char c) {
+        return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
     };
-    if (says("OneFlow") || says("LARS") || says("XLA")) return fused_kernels;
+    const auto same = [&](char a, char b) { return lower(a) == b; };
+    const auto says = [&](std::string_view word) {
+        return std::search(name.begin(), name.end(), word.begin(), word.end(), same) != name.end();
+    };
+    if (says("oneflow") || says("lars") || says("xla")) return fused_kernels;
     if (!says("container")) return channels_first_kernels;
-    return says("MXNet") || says("TensorFlow 20") || says("TensorFlow 2.") ? fused_kernels
+    return says("mxnet") || says("tensorflow 20") || says("tensorflow 2.") ? fused_kernels
                                                                           : separate_kernels;
 }
 
