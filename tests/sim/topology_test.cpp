@@ -257,8 +257,8 @@ TEST(Topology, SaysWhatCannotBeBuilt) {
     EXPECT_EQ(refusal(spec), "machine 'four': GPU 0 has 2 NVLinks to GPU 1, which has 0 back: a "
                              "link has two ends");
     spec = cluster("p3.2xlarge", 24 * 24, "exact", gx::sim::torus(24, 24));
-    EXPECT_EQ(refusal(spec), "fabric: the longest route crosses 26 links, and a path holds 16: "
-                             "choose a smaller torus");
+    EXPECT_EQ(refusal(spec), "the longest route crosses 26 links, and a path holds 16: choose a "
+                             "smaller torus, or fewer PCIe switches under each other");
 }
 TEST(TopologyDeathTest, RefusesAnEmptyClusterAndAnImpossibleGoodput) {
     EXPECT_DEATH(Bench(gx::sim::ethernet_10g(0)), "at least one machine");

@@ -1,7 +1,7 @@
 // MachineRoutes: the links inside a machine that can ever be the narrowest, and the ways over them.
 #pragma once
 
-#include <algorithm>  // find, min, sort
+#include <algorithm>  // count, find, min, sort
 #include <array>      // the way up
 #include <cstddef>    // size_t
 #include <vector>     // links and ways
@@ -51,10 +51,9 @@ public:
     /// The NIC that a GPU uses on a channel: of those nearest to it, GPUs that share them begin
     /// with different ones, and the next channel takes the next.
     [[nodiscard]] int nic_of(int gpu, int channel) const {
-        const auto& near = near_[index(gpu)];
-        int place = channel;
-        for (int g = 0; g < gpu; ++g) place += near_[index(g)] == near ? 1 : 0;
-        return near[index(place) % near.size()];
+        const std::vector<int>& near = near_[index(gpu)];
+        if (near.size() == 1) return near[0];  // a division is the dearest part of a route
+        return near[index(begin_[index(gpu)] + channel) % near.size()];
     }
 
 private:
@@ -185,6 +184,8 @@ private:
             for (int n = 0; n < nics_; ++n)
                 if (far[index(n)] == *std::min_element(far.begin(), far.end()))
                     near_[index(g)].push_back(n);
+            const auto before = near_.begin() + g;
+            begin_.push_back(static_cast<int>(std::count(near_.begin(), before, *before)));
         }
     }
     [[nodiscard]] bool is_near(int gpu, int nic) const {
@@ -249,6 +250,7 @@ private:
     BytesPerSecond nic_rate_;
     bool through_host_;
     std::vector<std::vector<int>> near_{};  // NICs nearest to each GPU
+    std::vector<int> begin_{};              // which of them it begins with
     std::vector<Way> peers_{}, out_{}, in_{};
     std::vector<BytesPerSecond> rates_{};
     std::vector<int> kept_{};

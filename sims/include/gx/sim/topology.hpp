@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>  // max
+#include <array>      // latencies
 #include <string>     // sentences
 
 #include <gx/core/contract.hpp>         // GX_EXPECT
@@ -39,17 +40,16 @@ public:
           fabric_(add_links(network)) {
         const int most = longest();
         if (most > Path::most_links)
-            throw Error("fabric: the longest route crosses " + std::to_string(most) +
+            throw Error("the longest route crosses " + std::to_string(most) +
                         " links, and a path holds " + std::to_string(Path::most_links) +
-                        ": choose a smaller torus");
+                        ": choose a smaller torus, or fewer PCIe switches under each other");
     }
 
     /// The way of a message; `channel` tells parallel collectives apart and picks the NIC.
     [[nodiscard]] Route route(int from, int to, int channel = 0) const {
-        if (from == to) return {};
-        const int gpus = spec_.machine.gpus;
-        const int a = from / gpus, b = to / gpus, x = from % gpus, y = to % gpus;
-        Route r;
+        Route r;  // the one that is returned, so that it is built in place
+        if (from == to) return r;
+        const int a = from / gpus_, b = to / gpus_, x = from - a * gpus_, y = to - b * gpus_;
         if (a == b) {
             const MachineRoutes::Way& way = inside_.peers(x, y);
             add(way, a, r.path);
@@ -57,14 +57,13 @@ public:
             r.cap = way.cap;
         } else {
             const int nic = inside_.nic_of(x, channel);
-            const bool by_rail = spec_.fabric.kind == Fabric::Kind::rails;
             add(inside_.out(x, nic), a, r.path);
             fabric_.add_route(a, b, r.path);
-            add(inside_.in(by_rail ? nic : inside_.nic_of(y, channel), y), b, r.path);
+            add(inside_.in(by_rail_ ? nic : inside_.nic_of(y, channel), y), b, r.path);
             r.slowest = LinkClass::net;
-            r.cap = spec_.connection_cap();
+            r.cap = connection_cap_;
         }
-        r.latency = spec_.message_latency(r.slowest);
+        r.latency = latency_[static_cast<std::size_t>(r.slowest)];
         return r;
     }
     [[nodiscard]] int nic_out(int machine, int nic = 0) const {
@@ -96,21 +95,34 @@ private:
     }
     [[nodiscard]] int base(int machine) const { return first_ + machine * stride_; }
     void add(const MachineRoutes::Way& way, int machine, Path& path) const {
-        for (const int l : way.links) path.add(base(machine) + l);
+        const int first = base(machine);  // longest() is known to fit
+        auto next = path.links.begin() + path.count;
+        for (const int l : way.links) *next++ = first + l;
+        path.count += static_cast<int>(way.links.size());
     }
     [[nodiscard]] int longest() const {
-        std::size_t out = 0, in = 0;
+        std::size_t peers = 0, out = 0, in = 0;
         const int nics = spec_.machines > 1 ? spec_.machine.nics : 0;
-        for (int g = 0; g < spec_.machine.gpus; ++g)
+        for (int g = 0; g < gpus_; ++g) {
             for (int n = 0; n < nics; ++n) {
                 out = std::max(out, inside_.out(g, n).links.size());
                 in = std::max(in, inside_.in(n, g).links.size());
             }
-        return static_cast<int>(out + in) + longest_route(spec_.fabric);
+            for (int h = 0; h < gpus_; ++h)
+                peers = std::max(peers, inside_.peers(g, h).links.size());
+        }
+        const int between = static_cast<int>(out + in) + longest_route(spec_.fabric);
+        return std::max(static_cast<int>(peers), nics > 0 ? between : 0);
     }
 
     ClusterSpec spec_;
     MachineRoutes inside_;
+    int gpus_ = spec_.machine.gpus;
+    bool by_rail_ = spec_.fabric.kind == Fabric::Kind::rails;
+    BytesPerSecond connection_cap_ = spec_.connection_cap();
+    std::array<Nanoseconds, 3> latency_{spec_.message_latency(LinkClass::nvlink),
+                                        spec_.message_latency(LinkClass::pci),
+                                        spec_.message_latency(LinkClass::net)};
     int first_, stride_;
     FabricLinks fabric_;
 };
