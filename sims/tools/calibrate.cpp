@@ -9,6 +9,7 @@
 #include <map>        // rows by GPU and precision
 #include <optional>   // what a case does not say
 #include <string>     // names
+#include <tuple>      // order
 #include <vector>     // rows
 
 #include <CLI/CLI.hpp>
@@ -140,9 +141,9 @@ void calibrate(const std::string& path, const std::string& split) {
     if (rates.empty())
         throw Error("'" + path + "' has no rate of one GPU: a point needs 'gpus' 1, a 'value' in "
                     "img/s, seq/s or s/iteration, and its case 'gpu', 'model' and 'batch_per_gpu'");
-    std::stable_sort(rates.begin(), rates.end(), [](const Rate& a, const Rate& b) {
-        return std::pair(a.known_gpu.view(), a.computed) <
-               std::pair(b.known_gpu.view(), b.computed);
+    std::sort(rates.begin(), rates.end(), [](const Rate& a, const Rate& b) {
+        return std::tuple(a.known_gpu.view(), a.computed, a.id, a.model, a.batch) <
+               std::tuple(b.known_gpu.view(), b.computed, b.id, b.model, b.batch);
     });
     fmt::print("{:<32} {:<18} {:<17} {:<6} {:<14} {:>5} {:>10} {:>10} {:>9}\n", "case", "GPU",
                "model", "", "kernels", "batch", "published", "simulated", "left over");
