@@ -101,7 +101,7 @@ RC_GTEST_PROP(JsonValue, AcceptsWhatAnotherReaderAccepts, ()) {
     const auto theirs = nlohmann::ordered_json::parse(text, nullptr, false);
     RC_CLASSIFY(theirs.is_discarded());
     if (theirs.is_discarded()) {
-        RC_ASSERT_THROWS_AS(gx::read_json(text), gx::JsonError);
+        RC_ASSERT_THROWS_AS((void)gx::read_json(text), gx::JsonError);
     } else {
         RC_ASSERT(other(gx::read_json(text)).dump() == theirs.dump());
     }
