@@ -149,6 +149,19 @@ TEST(Elastic, GoesBackToTheLastWholeCheckpoint) {
     EXPECT_NE(r.notes[0].find("the checkpoint after update 6 is torn"), std::string::npos);
     EXPECT_GT(r.elapsed, 7'000'000_us) << "a restart takes its time";
 }
+TEST(Elastic, ACheckpointMayBeAheadOfEverySurvivor) {
+    auto o = options();
+    o.recovery = Recovery::checkpoint;
+    o.checkpoint_every = 1;
+    for (int at_us = 0; at_us < 2'000; at_us += 100) {  // rank 0 is done when rank 1 is told
+        Training<Plain> t(ethernet_10g(2),
+                          {.deadline = 100'000_us,
+                           .faults = {FlippedBit{0, 1, Nanoseconds(at_us * 1000)}},
+                           .delivery = {.checksum = true},
+                           .faults_must_fire = false}, o);
+        expect_counted(t.run(counter), 2);
+    }
+}
 TEST(Elastic, GivesUpWithTooFew) {
     auto o = options();
     o.fewest_ranks = 4;

@@ -315,7 +315,8 @@ TEST(Faults, ARunWithFaultsRepeatsToTheEvent) {
     };
     EXPECT_EQ(hash(1), hash(1));
     EXPECT_NE(hash(1), hash(2));
-    EXPECT_EQ(hash(1), 0xc3f0c10887c6979au) << "the same on every compiler and at every level of optimisation";
+    EXPECT_EQ(hash(1), 0xc3f0c10887c6979au)
+        << "the same on every compiler and at every level of optimisation";
 }
 
 // ---- Faults that cannot be ----------------------------------------------------------------

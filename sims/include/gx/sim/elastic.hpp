@@ -2,10 +2,8 @@
 #pragma once
 
 #include <algorithm>  // min
-#include <concepts>   // same_as
 #include <cstdint>    // uint64_t
 #include <exception>  // exception_ptr
-#include <memory>     // unique_ptr
 #include <optional>   // faults
 #include <span>       // samples
 #include <string>     // sentences
@@ -19,76 +17,9 @@
 #include <gx/scheduler/concept.hpp>  // Plan
 #include <gx/sim/cluster.hpp>        // Cluster
 #include <gx/sim/elastic_core.hpp>   // Core
+#include <gx/sim/elastic_record.hpp> // Learner, ElasticOptions, ElasticRecord
 
 namespace gx::sim {
-
-/// What one rank learns with; made anew for each rank of each segment.
-///
-///     elements()                     of its flat gradient
-///     gradient(samples, scale, out, ready)
-///                                    out = scale * the sum of the samples' gradients; it may take
-///                                    time, and tells how far `out` is final, as a Device does
-///     apply(mean, rate)              one update with the averaged gradient
-///     state(), restore(state)        all that makes the next update what it is
-template <class L>
-concept Learner = requires(L& l, std::span<const std::uint32_t> samples, std::span<float> out,
-                           std::span<const float> in, GradientsReady ready) {
-    { l.elements() } -> std::convertible_to<std::int64_t>;
-    { l.gradient(samples, float{}, out, ready) } -> std::same_as<void>;
-    { l.apply(in, float{}) } -> std::same_as<void>;
-    { l.state() } -> std::same_as<std::vector<float>>;
-    { l.restore(in) } -> std::same_as<void>;
-};
-
-/// Where a smaller world goes on from.
-enum class Recovery : unsigned char {
-    survivors,  ///< the state of the survivor that has made the most updates
-    checkpoint  ///< the newest checkpoint that is whole; updates since then are made again
-};
-
-template <class SchedulerOptions>
-struct ElasticOptions {
-    std::int64_t samples = 0;  ///< in an epoch
-    int batch = 1;             ///< samples of a rank and step
-    int epochs = 1;
-    std::uint64_t seed = 1;    ///< of the order of samples
-    std::int64_t bucket_elements = 0;
-    SchedulerOptions scheduler{};
-    Recovery recovery = Recovery::survivors;
-    int checkpoint_every = 0;      ///< updates; 0: never
-    int fewest_ranks = 1;          ///< with fewer left, it gives up
-    Nanoseconds restart_time{};    ///< to build a smaller world
-};
-
-/// One update of the final history: the mean over samples `begin` to `end` of the endless order.
-struct ElasticUpdate {
-    std::int64_t begin = 0, end = 0;
-    int ranks = 0;
-    float rate = 0;
-    bool operator==(const ElasticUpdate&) const = default;
-};
-
-/// One world of a run, from its start to its end or to the loss of a rank.
-struct ElasticSegment {
-    Core core{};
-    std::uint64_t first_update = 0;  ///< of the history so far
-    std::uint64_t updates = 0;       ///< of the final history that were made here
-    Nanoseconds elapsed{};
-    std::uint64_t event_hash = 0;
-    std::string ended{};             ///< the first survivor's error; empty: it reached its end
-    std::vector<int> lost{};         ///< ranks of the whole cluster that are left out afterwards
-    std::vector<LostRank::Where> told{};  ///< by every survivor that did not finish
-};
-
-struct ElasticRecord {
-    std::vector<ElasticSegment> segments{};
-    std::vector<ElasticUpdate> updates{};  ///< the final history
-    std::vector<float> state{};
-    Nanoseconds elapsed{};                 ///< with the time of restarts
-    std::vector<std::string> notes{};      ///< checkpoints that were torn, ranks left out
-    std::vector<std::string> problems{};   ///< of what must hold and did not: survivors that differ
-    bool finished = false;
-};
 
 /// Data-parallel training that survives its ranks.
 ///
@@ -260,7 +191,7 @@ private:
         record.updates.resize(updates);
     }
     void finish(Run& run) const {
-        run.record.finished = !run.record.segments.empty() &&
+        run.record.finished = !run.record.segments.empty() && !run.core.members.empty() &&
                               (run.record.updates.empty() ? 0 : run.record.updates.back().end) ==
                                   end_of_run();
         for (const int member : run.core.members)
@@ -484,8 +415,9 @@ void ElasticTraining<R, S, Inner>::close(Run& run, World& world, Shared& w, Elas
                                       " has made as many updates as another and differs");
         first = &h;
     }
-    record.updates.resize(most);
-    s.updates = most - w.first;
+    // A checkpoint may hold an update that no survivor has made: leave_out() decides.
+    if (o_.recovery == Recovery::survivors) record.updates.resize(most);
+    s.updates = record.updates.size() - w.first;
     record.segments.push_back(std::move(s));
     const std::int64_t reached = record.updates.empty() ? 0 : record.updates.back().end;
     record.finished = reached == end_of_run() && record.segments.back().ended.empty();
@@ -498,7 +430,7 @@ template <class R, class S, class Inner>
 void ElasticTraining<R, S, Inner>::leave_out(Run& run, const std::vector<bool>& left) {
     ElasticRecord& record = run.record;
     run.core = core_of(run.core, left);
-    if (o_.recovery == Recovery::survivors || run.core.members.empty()) return;
+    if (o_.recovery == Recovery::survivors) return;
     // All members read the newest checkpoint that is whole.
     Held from{};
     for (std::size_t i = run.checkpoints.size(); i-- > 0;) {

@@ -28,7 +28,9 @@ public:
     Draws(std::uint64_t seed, FaultClass c)
         : rng_(seed, "fault." + std::string(name_of(c))) {}
     [[nodiscard]] std::uint64_t below(std::uint64_t n) { return rng_.below(next_++, n); }
-    [[nodiscard]] int index(int n) { return static_cast<int>(below(static_cast<std::uint64_t>(n))); }
+    [[nodiscard]] int index(int n) {
+        return static_cast<int>(below(static_cast<std::uint64_t>(n)));
+    }
     [[nodiscard]] double uniform() { return static_cast<double>(rng_.uniform(next_++)); }
     /// From 1 to `most` nanoseconds, small ones as likely as large ones.
     [[nodiscard]] Nanoseconds up_to(Nanoseconds most) {
@@ -59,7 +61,7 @@ private:
     const int n = spec.ranks();
     const Nanoseconds at = d.before(horizon), lasts = d.up_to(horizon);
     const int rank = d.index(n);
-    const int to = d.below(3) == 0 ? (rank + 1 + d.index(n - 1)) % n : -1;
+    const int to = n > 1 && d.below(3) == 0 ? (rank + 1 + d.index(n - 1)) % n : -1;
     const Nanoseconds ends = for_good && d.below(3) == 0 ? forever : lasts;
     Wire wire = some_wire(d, spec);
     switch (c) {
@@ -76,7 +78,7 @@ private:
         case FaultClass::gpu_paused: return PausedGpu{rank, at, lasts};
         case FaultClass::gpu_dead: return DeadGpu{rank, at, d.below(2) == 0};
         case FaultClass::dead_in_collective:
-            return DeadInCollective{rank, d.index(8), d.index(3), d.index(2 * n), d.below(2) == 0};
+            return DeadInCollective{rank, d.index(4), d.index(2), d.index(n), d.below(2) == 0};
         case FaultClass::straggler: {
             const Nanoseconds burst = d.up_to(horizon / 8);
             return StragglerBursts{rank, 2 + 8 * d.uniform(), at, burst,

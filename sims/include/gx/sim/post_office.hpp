@@ -246,43 +246,6 @@ inline bool PostOffice::hopeless(const Post& p) {
     return !p.done && lacks && ended_[static_cast<std::size_t>(p.peer)];
 }
 
-// A dead rank explains every wait that is not met.
-inline int PostOffice::missing(int rank, int slot) const {
-    const int who = along_the_waits(rank, slot);
-    if (!faults_ || dead(who)) return who;
-    for (int r = 0; r < static_cast<int>(lanes_.size()); ++r)
-        if (dead(r)) return r;
-    return who;
-}
-
-// Follows who waits for whom to a rank that waits for nobody, or to a message that hangs on its
-// way; around a circle, stays at the first peer.
-inline int PostOffice::along_the_waits(int rank, int slot) const {
-    const int peer = post(slot).peer;
-    for (std::size_t i = 0; i < waits_for_.size(); ++i) {
-        const Post& p = post(slot);
-        if (on_its_way(p)) {
-            const int own = p.is_send ? p.from : p.to;
-            return faults_ && !faults_->cut_off(p.peer) && faults_->cut_off(own) ? own : p.peer;
-        }
-        slot = waits_for_[static_cast<std::size_t>(p.peer)];
-        if (slot == none) return p.peer;
-        if (post(slot).peer == rank) return peer;
-    }
-    return peer;
-}
-
-inline void PostOffice::kill(int rank) {
-    for (std::size_t slot = 0; slot < posts_.size(); ++slot) {
-        Post& p = posts_[slot];
-        const bool own = (p.is_send ? p.from : p.to) == rank;
-        if (!p.open || !own || p.withdrawn) continue;
-        if (p.waiter) engine_.wake(*p.waiter, Wake::cancelled);
-        p.waiter = nullptr;
-        if (!p.done) withdraw(static_cast<int>(slot));
-    }
-}
-
 inline void PostOffice::rank_ended(int rank) {
     if (!faults_ || !faults_->silent(rank)) ended_[static_cast<std::size_t>(rank)] = true;
     for (std::size_t slot = 0; slot < posts_.size(); ++slot) {
@@ -410,29 +373,6 @@ inline void PostOffice::deliver(int slot) {
     if (p.partner != none) complete(slot);
 }
 
-// Without the rule `in_order`: the receive that is next takes what comes first.
-inline void PostOffice::overtake(int slot, Lane& l) {
-    Post& p = post(slot);
-    for (Post& q : posts_) {
-        const bool same_lane = q.from == p.from && q.to == p.to && q.channel == p.channel;
-        if (!q.open || !q.is_send || !same_lane || q.number != l.delivered || q.withdrawn) continue;
-        std::swap(p.number, q.number);
-        if (q.bytes != p.bytes || p.withdrawn) return;
-        copies_.push_back({p.from, p.to, p.channel, {p.out, p.out + p.bytes}});
-        p.out = q.out;
-        q.out = copies_.back().payload.data();
-        return;
-    }
-    p.number = l.delivered;
-}
-
-// Its number says that it has been delivered.
-inline void PostOffice::copy_arrived(int copy) {
-    const Copy& c = copies_[static_cast<std::size_t>(copy)];
-    if (rules_.discard_duplicates) ++discarded_;
-    else lane(c.from, c.to, c.channel).intruder = copy;
-}
-
 inline void PostOffice::complete(int send) {
     Post& s = post(send);
     const int receive = s.partner;
@@ -450,22 +390,6 @@ inline void PostOffice::complete(int send) {
                      .arrives = true});
     finish(s);
     finish(r);
-}
-
-inline void PostOffice::copy_payload(Post& s, Post& r) {
-    const std::byte* from = s.out;
-    if (faults_ && !rules_.discard_duplicates) {
-        Lane& l = lane(s.from, s.to, s.channel);
-        if (l.intruder != none) {
-            const auto& payload = copies_[static_cast<std::size_t>(l.intruder)].payload;
-            if (payload.size() == s.bytes) from = payload.data();
-            l.intruder = none;
-        }
-    }
-    std::memcpy(r.in, from, s.bytes);
-    if (!faults_ || s.channel >= control_channel) return;
-    const bool spoiled = faults_->corrupt(s.from, s.to, {r.in, r.bytes});
-    if (spoiled && rules_.checksum) r.corrupted = std::memcmp(r.in, from, s.bytes) != 0;
 }
 
 inline void PostOffice::finish(Post& p) {
@@ -499,3 +423,5 @@ inline int PostOffice::slot_of(Request request) {
 }
 
 }  // namespace gx::sim
+
+#include <gx/sim/post_office_faults.hpp>  // the rest of PostOffice

@@ -1,0 +1,120 @@
+#include <gx/sim/elastic_device.hpp>  // first, so the header is seen to stand alone
+
+#include <gtest/gtest.h>
+
+#include <gx/model/cifar_resnet.hpp>         // ResNet8
+#include <gx/optimizer/sgd.hpp>              // Sgd
+#include <gx/reducer/double_buffered.hpp>    // DoubleBuffered
+#include <gx/reducer/ring.hpp>               // Ring
+#include <gx/scheduler/linear_scaling.hpp>   // LinearScaling
+#include <gx/scheduler/poly.hpp>             // Poly
+#include <gx/scheduler/warmup.hpp>           // Warmup
+#include <gx/sim/elastic.hpp>                // ElasticTraining
+#include <gx/sim/machines.hpp>               // ethernet_10g
+#include <gx/trainer/trainer.hpp>            // Trainer
+#include <trainer/small.hpp>                 // Net, images
+
+namespace {
+
+using namespace gx::literals;
+using namespace gx::sim;
+using testing_support::images;
+using testing_support::Net;
+using World = Cluster<gx::reference::Device>;
+using Rate = gx::LinearScaling<gx::Warmup<gx::Poly<2>>>;
+using Training = ElasticTraining<gx::Ring<gx::fp32>, Rate, gx::reference::Device>;
+
+constexpr int batch = 3, epochs = 2;
+const Rate::Options rates{
+    .reference_batch = 9,
+    .next = {.climb_steps = 3, .next = {.peak_rate = 0.2f}}};
+Training::Options options(std::int64_t samples) {
+    return {.samples = samples, .batch = batch, .epochs = epochs, .seed = 7, .scheduler = rates};
+}
+
+struct Case {
+    gx::Split data = images();
+    gx::Graph graph = gx::graph<Net>({.input = data.train.shape, .classes = data.train.classes});
+    auto make() {
+        return [this](auto& rank) {
+            using Learner = DeviceLearner<std::remove_cvref_t<decltype(rank)>, gx::Sgd>;
+            return std::make_unique<Learner>(
+                rank, graph, data.train, typename Learner::Options{.batch = batch, .seed = 7});
+        };
+    }
+};
+
+TEST(DeviceLearner, WithoutFaultsGivesTheTrainersWeights) {
+    Case c;
+    Training elastic(ethernet_10g(3), {}, options(c.data.train.count()));
+    const ElasticRecord r = elastic.run(c.make());
+    ASSERT_TRUE(r.finished);
+    World world(ethernet_10g(3));
+    const gx::Trainer<Net, gx::Ring<gx::fp32>, Rate> trainer(
+        {.batch = batch, .epochs = epochs, .seed = 7, .scheduler = rates, .evaluate = false});
+    const gx::RunRecord record = trainer.train(world, c.data);
+    const auto parameters = static_cast<std::size_t>(c.graph.parameter_elements());
+    EXPECT_EQ(gx::detail::trainer::hash_bits(std::span(r.state).first(parameters)),
+              record.weights_hash);
+    ASSERT_EQ(r.updates.size(), record.steps.size());
+    for (std::size_t i = 0; i < r.updates.size(); ++i)
+        EXPECT_EQ(double{r.updates[i].rate}, record.steps[i].rate) << i;
+}
+
+TEST(DeviceLearner, GoesOnWithTwoOfThreeAndEqualsTheSameWorldsWithoutFaults) {
+    Case c;
+    for (const Fault& fault : {Fault{DeadInCollective{1, 2, 0, 1}}, Fault{DeadGpu{0, 2'000_us}},
+                               Fault{LostNic{2, 1'000_us}}}) {
+        Training elastic(ethernet_10g(3),
+                         {.deadline = std::chrono::seconds(1), .faults = {fault}},
+                         options(c.data.train.count()));
+        const ElasticRecord r = elastic.run(c.make());
+        ASSERT_TRUE(r.finished);
+        EXPECT_EQ(r.segments.size(), 2u);
+        EXPECT_EQ(r.problems, std::vector<std::string>{});
+        EXPECT_EQ(r.updates.back().ranks, 2);
+        const ElasticRecord same = elastic.replay(r, c.make());
+        EXPECT_EQ(same.updates, r.updates);
+        EXPECT_EQ(same.state, r.state) << "bit for bit, momentum included";
+    }
+}
+
+TEST(Faults, ATrainersSurvivorsAllNameTheLostRank) {
+    const gx::Split data = images();
+    World world(ethernet_10g(4), {.deadline = std::chrono::seconds(1),
+                                  .faults = {DeadInCollective{1, 2, 0, 1}}});
+    using Late = gx::DoubleBuffered<gx::Ring<gx::fp32>>;
+    const gx::Trainer<Net, Late, Rate> trainer({.batch = batch, .scheduler = rates});
+    EXPECT_THROW((void)trainer.train(world, data), gx::LostRank);
+    EXPECT_TRUE(world.died(1));
+    for (const int r : {0, 2, 3}) {
+        ASSERT_NE(world.error_of(r), nullptr) << r;
+        try {
+            std::rethrow_exception(world.error_of(r));
+        } catch (const gx::LostRank& e) {
+            EXPECT_EQ(e.lost(), 1);
+            EXPECT_EQ(e.where().rank, r);
+            EXPECT_EQ(e.where().step, 2);
+            EXPECT_EQ(e.where().bucket, 0);
+            EXPECT_EQ(e.where().operation, "all-reduce");
+        }
+    }
+}
+
+TEST(DeviceLearner, RunningStatisticsAreRefused) {
+    const gx::Split data = images();
+    const gx::Graph graph =
+        gx::graph<gx::ResNet8>({.input = data.train.shape, .classes = data.train.classes});
+    World world(ethernet_10g(1));
+    try {
+        world.run([&](auto& rank) {
+            using Learner = DeviceLearner<std::remove_cvref_t<decltype(rank)>, gx::Sgd>;
+            Learner(rank, graph, data.train, {});
+        });
+        FAIL();
+    } catch (const gx::Error& e) {
+        EXPECT_NE(std::string(e.what()).find("has running statistics"), std::string::npos);
+    }
+}
+
+}  // namespace
