@@ -1,0 +1,140 @@
+// campaign: runs seed after seed, counts what they cover, and stops at the first that fails.
+#pragma once
+
+#include <array>       // counts
+#include <cstdint>     // uint64_t
+#include <functional>  // function
+#include <string>      // text
+#include <vector>      // coverage
+
+#include <fmt/format.h>  // tables
+
+#include <fuzz/verdict.hpp>  // Scenario, Verdict
+
+namespace gx::sim::fuzz {
+
+/// How often seeds ran: by reducer, size class, and the fault class that came true (or none).
+class Coverage {
+public:
+    explicit Coverage(std::size_t reducers) : counts_(reducers) {}
+
+    void add(const Scenario& s, const Verdict& v) {
+        auto& row = counts_[static_cast<std::size_t>(s.subject)]
+                           [static_cast<std::size_t>(s.size_class)];
+        bool any = false;
+        for (std::size_t c = 0; c < fault_classes; ++c) {
+            row[c] += v.fired[c] ? 1 : 0;
+            any = any || v.fired[c];
+        }
+        row[fault_classes] += any ? 0 : 1;
+    }
+    [[nodiscard]] std::int64_t at(std::size_t reducer, std::size_t size, std::size_t fault) const {
+        return counts_[reducer][size][fault];
+    }
+    [[nodiscard]] std::size_t cells() const {
+        return counts_.size() * size_classes * (fault_classes + 1);
+    }
+    [[nodiscard]] std::size_t covered() const {
+        std::size_t n = 0;
+        for (const auto& reducer : counts_)
+            for (const auto& size : reducer)
+                for (const std::int64_t count : size) n += count > 0 ? 1 : 0;
+        return n;
+    }
+    /// A line for each reducer and size class, a column for each fault class.
+    [[nodiscard]] std::string table(const std::vector<Subject>& subjects) const {
+        std::string text = fmt::format("{:52}", "reducer, elements");
+        for (int c = 0; c < fault_classes; ++c)
+            text += fmt::format(" {:>5}", short_name(static_cast<FaultClass>(c)));
+        text += "  none\n";
+        for (std::size_t r = 0; r < counts_.size(); ++r)
+            for (std::size_t z = 0; z < size_classes; ++z) {
+                text += fmt::format("{:52}", subjects[r].name + ", " +
+                                                 std::string(name_of(static_cast<SizeClass>(z))));
+                for (const std::int64_t count : counts_[r][z]) text += fmt::format(" {:>5}", count);
+                text += "\n";
+            }
+        return text;
+    }
+    [[nodiscard]] static std::string_view short_name(FaultClass c) {
+        constexpr std::array<std::string_view, fault_classes> names{
+            "slow", "cut", "1way", "flap", "nic", "gslow", "pause", "dead", "coll", "strag",
+            "delay", "dup", "order", "bit", "nan", "torn"};
+        return names[static_cast<std::size_t>(c)];
+    }
+
+private:
+    using Row = std::array<std::int64_t, fault_classes + 1>;
+    std::vector<std::array<Row, size_classes>> counts_;
+};
+
+struct CampaignOptions {
+    std::uint64_t first = 1, count = 100;
+    std::function<bool()> enough{};             ///< asked before each seed, where it is given
+    std::function<void(std::uint64_t)> began{};  ///< told of each seed
+    int twice_every = 16;                       ///< each so many seeds run twice; 0: none
+};
+
+struct CampaignReport {
+    std::uint64_t seeds = 0, twice = 0, failing_seed = 0;
+    std::int64_t worlds = 0, updates = 0, with_faults = 0;
+    Verdict failure{};  ///< kind `right`: none
+    Scenario scenario{};  ///< of the failing seed
+    double simulated_seconds = 0;
+    Coverage coverage{0};
+};
+
+/// One seed. `again`: a second time too, and both must be equal to the event and to the bit.
+[[nodiscard]] inline Verdict run_seed(const Scenario& s, const Subject& subject,
+                                      const Tampering& tampering, bool again) {
+    Verdict v = subject.run(s, tampering);
+    if (again && v.kind == Kind::right && subject.run(s, tampering).hash != v.hash)
+        v.fail(Kind::correctness, "the same seed gave other events or other bits");
+    return v;
+}
+
+[[nodiscard]] inline CampaignReport campaign(const std::vector<Subject>& from,
+                                             const Tampering& tampering,
+                                             const CampaignOptions& o) {
+    CampaignReport report;
+    report.coverage = Coverage(from.size());
+    for (std::uint64_t i = 0; i < o.count && !(o.enough && o.enough()); ++i) {
+        const std::uint64_t seed = o.first + i;
+        if (o.began) o.began(seed);
+        const Scenario s = draw(seed, static_cast<int>(from.size()));
+        const auto every = static_cast<std::uint64_t>(o.twice_every);
+        const bool again = every > 0 && seed % every == 0;
+        const Verdict v = run_seed(s, from[static_cast<std::size_t>(s.subject)], tampering, again);
+        ++report.seeds;
+        report.twice += again ? 1 : 0;
+        report.worlds += v.worlds;
+        report.updates += v.updates;
+        report.with_faults += s.faults.empty() ? 0 : 1;
+        report.simulated_seconds += seconds(v.elapsed);
+        report.coverage.add(s, v);
+        if (v.kind == Kind::right) continue;
+        report.failing_seed = seed;
+        report.failure = v;
+        report.scenario = s;
+        break;
+    }
+    return report;
+}
+
+/// What a scenario is, in a few lines.
+[[nodiscard]] inline std::string describe(const Scenario& s, const std::vector<Subject>& from) {
+    std::string text = fmt::format(
+        "seed {}: {}, {} x {} GPUs on a {}, {} elements in buckets of {}, {} samples x {} epochs "
+        "of {} a rank, {} pieces of {} ns + up to {}, {}{}, from {}, {}\n",
+        s.seed, from[static_cast<std::size_t>(s.subject)].name, s.cluster.machines,
+        s.cluster.machine.gpus, to_string(s.cluster.fabric.kind), s.elements, s.bucket_elements,
+        s.samples, s.epochs, s.batch, s.pieces, s.compute.count(), s.skew.count(),
+        s.wide ? "wide magnitudes" : "small integers", s.overflows ? " and infinities" : "",
+        s.recovery == Recovery::survivors ? "survivors" : "checkpoints",
+        s.checksum ? "checksums" : "no checksums");
+    for (std::size_t i = 0; i < s.faults.size(); ++i)
+        text += "  " + sim::describe(s.faults[i], i) + "\n";
+    return text;
+}
+
+}  // namespace gx::sim::fuzz

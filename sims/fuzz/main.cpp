@@ -1,0 +1,136 @@
+// gx_fuzz: a deterministic campaign: thousands of seeds of clusters, reducers and faults.
+// Run:    build/dev/gx_fuzz --seconds 60
+// Exit:   0 all right; 2 crash, 3 liveness, 4 correctness; 5 a planted bug was not found; 1 other
+#include <chrono>   // wall seconds
+#include <csignal>  // SIGABRT
+#include <cstdio>   // fputs
+#include <cstring>  // strlen
+#include <fstream>  // JSON
+#include <string>   // text
+
+#include <unistd.h>  // write
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <gx/core/json_text.hpp>  // json_quoted
+
+#include <fuzz/campaign.hpp>  // campaign
+
+namespace {
+
+using namespace gx::sim::fuzz;
+
+struct Arguments {
+    double seconds = 0;
+    std::uint64_t seed = 0, first = 1, count = 0;
+    bool one = false, table = false, list = false;
+    std::string plant{}, json{};
+};
+
+// What a crash prints: made before each seed, because little is safe in a handler.
+char last_words[256] = "";
+void crashed(int) {
+    const auto ignored = ::write(STDERR_FILENO, last_words, std::strlen(last_words));
+    ::_exit(ignored >= 0 ? exit_code(Kind::crash) : 1);
+}
+
+std::string replay(std::uint64_t seed, const std::string& plant) {
+    return fmt::format("gx_fuzz --seed {}{}", seed, plant.empty() ? "" : " --plant " + plant);
+}
+void remember(std::uint64_t seed, const std::string& plant) {
+    const std::string text =
+        fmt::format("gx_fuzz: seed {} crashed. Replay: {}\n", seed, replay(seed, plant));
+    std::snprintf(last_words, sizeof last_words, "%s", text.c_str());
+}
+
+void write_json(const std::string& path, const CampaignReport& r, const Arguments& a,
+                double wall) {
+    std::ofstream out(path);
+    out << fmt::format(
+        "{{\"first\":{},\"seeds\":{},\"twice\":{},\"with_faults\":{},\"worlds\":{},"
+        "\"updates\":{},\"simulated_seconds\":{},\"wall_seconds\":{},\"cells\":{},\"covered\":{},"
+        "\"outcome\":{},\"failing_seed\":{},\"sentence\":{},\"replay\":{}}}\n",
+        a.first, r.seeds, r.twice, r.with_faults, r.worlds, r.updates, r.simulated_seconds, wall,
+        r.coverage.cells(), r.coverage.covered(),
+        gx::json_quoted(std::string(name_of(r.failure.kind))), r.failing_seed,
+        gx::json_quoted(r.failure.sentence),
+        gx::json_quoted(r.failing_seed == 0 ? "" : replay(r.failing_seed, a.plant)));
+    if (!out) throw gx::Error("'" + path + "' cannot be written: choose another file with --json");
+}
+
+const Plant* find_plant(const std::string& name) {
+    if (name.empty()) return nullptr;
+    for (const Plant& p : plants())
+        if (p.name == name) return &p;
+    std::string all;
+    for (const Plant& p : plants()) all += (all.empty() ? "" : ", ") + p.name;
+    throw gx::Error("no planted bug is called '" + name + "': choose one of " + all);
+}
+
+int run(const Arguments& a) {
+    if (a.list) {
+        for (const Subject& s : subjects()) fmt::print("{}\n", s.name);
+        for (const Plant& p : plants()) fmt::print("--plant {:16} {}\n", p.name, p.what);
+        return 0;
+    }
+    const Plant* plant = find_plant(a.plant);
+    const std::vector<Subject> from = plant ? std::vector<Subject>{plant->subject} : subjects();
+    const Tampering tampering = plant ? plant->tampering : Tampering{};
+    CampaignOptions o{.first = a.first, .began = [&](std::uint64_t s) { remember(s, a.plant); }};
+    const auto begin = std::chrono::steady_clock::now();
+    const auto wall = [&] {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    };
+    o.count = a.count > 0 ? a.count : a.seconds > 0 ? ~std::uint64_t{0} : 200;
+    if (a.seconds > 0) o.enough = [&] { return wall() >= a.seconds; };
+    if (a.one) o.first = a.seed, o.count = 1, o.twice_every = 1;
+    const CampaignReport r = campaign(from, tampering, o);
+    const double took = wall();
+
+    if (a.table) fmt::print("{}", r.coverage.table(from));
+    fmt::print("{} seeds from {} in {:.1f} s, {:.0f} a second; {} with faults, {} twice; "
+               "{} worlds, {} updates, {:.0f} simulated seconds\n",
+               r.seeds, o.first, took, static_cast<double>(r.seeds) / took, r.with_faults, r.twice,
+               r.worlds, r.updates, r.simulated_seconds);
+    fmt::print("coverage: {} of {} cells (reducer x size class x fault)\n", r.coverage.covered(),
+               r.coverage.cells());
+    if (!a.json.empty()) write_json(a.json, r, a, took);
+    if (a.one)
+        fmt::print("{}", describe(draw(a.seed, static_cast<int>(from.size())), from));
+    if (r.failing_seed == 0) {
+        if (!plant) return 0;
+        fmt::print("the planted bug '{}' was not found\n", a.plant);
+        return a.one ? 0 : 5;
+    }
+    fmt::print("FAILED, {}: {}\n{}replay: {}\n", name_of(r.failure.kind), r.failure.sentence,
+               describe(r.scenario, from), replay(r.failing_seed, a.plant));
+    return plant && !a.one ? 0 : exit_code(r.failure.kind);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Arguments a;
+    CLI::App app{"A deterministic campaign: clusters, reducers and faults drawn from seeds."};
+    app.add_option("--seconds", a.seconds, "go on for so long")->check(CLI::PositiveNumber);
+    auto* seed = app.add_option("--seed", a.seed, "replay one seed, twice");
+    app.add_option("--first", a.first, "the first seed (1)")->excludes(seed);
+    app.add_option("--count", a.count, "so many seeds (200, or as many as --seconds allow)")
+        ->check(CLI::PositiveNumber)->excludes(seed);
+    app.add_option("--plant", a.plant, "put a bug in: it must be found; exit 5 when it is not");
+    app.add_option("--json", a.json, "write the report to a file");
+    app.add_flag("--coverage", a.table, "print reducer x size class x fault");
+    app.add_flag("--list", a.list, "print the reducers and the planted bugs");
+    CLI11_PARSE(app, argc, argv);
+    a.one = seed->count() > 0;
+    std::signal(SIGABRT, crashed);
+    std::signal(SIGSEGV, crashed);
+    std::signal(SIGFPE, crashed);
+    try {
+        return run(a);
+    } catch (const std::exception& e) {
+        fmt::print(stderr, "gx_fuzz: {}\n", e.what());
+        return 1;
+    }
+}

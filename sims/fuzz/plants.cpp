@@ -1,0 +1,38 @@
+// The planted bugs, each with the reducer or the rule that it breaks.
+#include <fuzz/burst.hpp>
+#include <fuzz/plants.hpp>
+#include <fuzz/trial.hpp>
+
+#include <gx/reducer/ring.hpp>  // Ring
+
+namespace gx::sim::fuzz {
+
+const std::vector<Plant>& plants() {
+    using namespace gx::testing;
+    using R = Ring<fp32>;
+    static const std::vector<Plant> all{
+        {"ignore-peers", "talks to nobody", {"IgnorePeers", trial<IgnorePeers<R>>}},
+        {"drop-chunk", "leaves the last chunk as it was", {"DropLastChunk",
+                                                           trial<DropLastChunk<R>>}},
+        {"scale-twice", "divides twice", {"ScaleTwice", trial<ScaleTwice<R>>}},
+        {"stale-by-two", "answers the mean of two before", {"StaleByTwo", trial<StaleByTwo<R>>}},
+        {"keep-residue", "adds some of the last reduction", {"KeepResidue",
+                                                             trial<KeepResidue<R>>}},
+        {"drift", "rank 0 is a unit in the last place off", {"DriftOneRank",
+                                                             trial<DriftOneRank<R>>}},
+        {"hide-overflow", "turns infinity into 0", {"HideOverflow", trial<HideOverflow<R>>}},
+        {"claim-complete", "calls a broken reduction complete", {"ClaimComplete",
+                                                                 trial<ClaimComplete<R>>}},
+        {"forget-wait", "uses a message before it has come", {"ForgetAWait",
+                                                              trial<ForgetAWait<R>>}},
+        {"hang", "tries again for ever, tells nobody", {"HangSilently", trial<HangSilently<R>>}},
+        {"take-duplicates", "takes a second copy for the next message", {"Ring<fp32>", trial<R>},
+         {.delivery = {.discard_duplicates = false}}},
+        {"take-any-order", "takes what comes first for what is next", {"Burst", trial<Burst>},
+         {.delivery = {.in_order = false}}},
+        {"apply-twice", "applies a gradient twice after a restart", {"Ring<fp32>", trial<R>},
+         {.apply_twice = true}}};
+    return all;
+}
+
+}  // namespace gx::sim::fuzz

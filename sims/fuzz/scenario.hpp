@@ -1,0 +1,177 @@
+// Scenario: what one seed runs: a cluster, a reducer, a gradient and faults, drawn from the seed.
+#pragma once
+
+#include <algorithm>    // max
+#include <array>        // size classes
+#include <cstdint>      // uint64_t
+#include <string>       // names
+#include <string_view>  // names
+
+#include <gx/core/rng.hpp>          // Rng
+#include <gx/sim/elastic.hpp>       // Recovery
+#include <gx/sim/fault_swarm.hpp>   // random_faults
+#include <gx/sim/machines.hpp>      // ethernet_10g
+
+namespace gx::sim::fuzz {
+
+/// Elements of a gradient, as coverage counts them.
+enum class SizeClass : unsigned char { fewer_than_ranks, small, medium, large };
+inline constexpr int size_classes = 4;
+[[nodiscard]] constexpr std::string_view name_of(SizeClass c) {
+    constexpr std::array<std::string_view, size_classes> names{"< ranks", "<= 64", "<= 512",
+                                                               "<= 4096"};
+    return names[static_cast<std::size_t>(c)];
+}
+
+struct Scenario {
+    std::uint64_t seed = 0;
+    int subject = 0;  ///< which reducer
+    ClusterSpec cluster{};
+    SizeClass size_class{};
+    std::int64_t elements = 1, bucket_elements = 0, samples = 1;
+    int batch = 1, epochs = 1, pieces = 1;  ///< pieces: of backward, each ready on its own
+    Nanoseconds compute{}, skew{}, horizon{}, deadline{};
+    bool wide = false;       ///< magnitudes from 2^-6 to 2^6; else small integers
+    bool overflows = false;  ///< some element of some gradients is infinite
+    Recovery recovery{};
+    int checkpoint_every = 0;
+    bool heals = true;  ///< from the second world on there are no faults
+    bool checksum = false;
+    FaultList faults{};
+
+    /// None of its faults may end a world: all of them pass, and every wait is longer.
+    [[nodiscard]] bool benign() const {
+        for (const Fault& f : faults) {
+            const FaultClass c = class_of(f);
+            const auto* cut = std::get_if<CutLink>(&f);
+            if (c == FaultClass::nic_lost || c == FaultClass::gpu_dead ||
+                c == FaultClass::dead_in_collective || (cut && cut->lasts == forever) ||
+                (checksum && (c == FaultClass::bit_flip || c == FaultClass::nan)))
+                return false;
+        }
+        return true;
+    }
+    [[nodiscard]] bool has(FaultClass wanted) const {
+        for (const Fault& f : faults)
+            if (class_of(f) == wanted) return true;
+        return false;
+    }
+};
+
+namespace detail {
+
+/// Draws of one thing, by its name: a new thing to draw shifts no other.
+class Draw {
+public:
+    Draw(std::uint64_t seed, std::string_view name) : rng_(seed, name) {}
+    [[nodiscard]] std::int64_t from_to(std::int64_t least, std::int64_t most) {
+        return least + static_cast<std::int64_t>(
+                           rng_.below(next_++, static_cast<std::uint64_t>(most - least + 1)));
+    }
+    [[nodiscard]] int integer(int least, int most) {
+        return static_cast<int>(from_to(least, most));
+    }
+    [[nodiscard]] bool one_in(int n) { return integer(1, n) == 1; }
+    /// Each power of two as likely as any other.
+    [[nodiscard]] std::int64_t scale(std::int64_t least, std::int64_t most) {
+        std::int64_t top = most;
+        for (int halvings = integer(0, 10); halvings > 0 && top / 2 >= least; --halvings) top /= 2;
+        return from_to(least, std::max(least, top));
+    }
+
+private:
+    Rng rng_;
+    std::uint64_t next_ = 0;
+};
+
+[[nodiscard]] inline ClusterSpec draw_cluster(std::uint64_t seed) {
+    Draw d(seed, "fuzz.cluster");
+    ClusterSpec spec = ethernet_10g(1);
+    const int most = d.one_in(8) ? 24 : 8;
+    spec.machine.gpus = d.one_in(2) ? 1 : d.integer(2, 4);
+    spec.machines = spec.machine.gpus == 1 || !d.one_in(4)
+                        ? d.integer(spec.machine.gpus == 1 && !d.one_in(16) ? 2 : 1,
+                                    std::max(2, most / spec.machine.gpus))
+                        : 1;
+    spec.machine.peer_bandwidth = {static_cast<double>(d.scale(1, 200)) * 1e9};
+    spec.machine.peer_latency = Nanoseconds(d.scale(0, 20'000));
+    spec.machine.host_bandwidth = {static_cast<double>(d.from_to(1, 32)) * 1e9};
+    spec.machine.nic_line_rate = {static_cast<double>(d.scale(1, 8)) * 0.125e9};
+    spec.latency = Nanoseconds(d.scale(0, 100'000));
+    spec.flow_cap = {d.one_in(3) ? 0.1e9 : 0.0};
+    spec.goodput = 1;
+    if (d.one_in(4)) spec.machine.nics = d.integer(1, 4);
+    const int fabric = d.integer(0, 5);
+    if (fabric == 1) spec.fabric = rails();
+    if (fabric == 2) spec.fabric = leaf_spine({.machines_per_leaf = d.integer(1, 4),
+                                               .oversubscription = double(d.integer(1, 4)),
+                                               .spines = d.integer(1, 2)});
+    if (fabric == 3) spec.fabric = fat_tree(6);
+    if (fabric == 4) spec.fabric = torus(spec.machines, 1);
+    try {
+        check(spec);
+    } catch (const Error&) {
+        spec.fabric = star();
+        spec.machine.nics = 1;
+        spec.machine.host_bandwidth = spec.machine.nic_line_rate;
+    }
+    return spec;
+}
+
+/// About the time of a run without faults: compute, and rings one after the other.
+[[nodiscard]] inline Nanoseconds estimate(const Scenario& s) {
+    const int n = s.cluster.ranks();
+    const std::int64_t updates =
+        s.epochs * ((s.samples + std::int64_t{n} * s.batch - 1) / (std::int64_t{n} * s.batch));
+    const std::int64_t buckets =
+        s.bucket_elements == 0 ? 1 : (s.elements + s.bucket_elements - 1) / s.bucket_elements;
+    const std::int64_t hop = s.cluster.latency.count() + s.cluster.machine.peer_latency.count();
+    return Nanoseconds(1000 + updates * (s.pieces * (s.compute + s.skew).count() +
+                                         2 * (n - 1) * buckets * hop + s.elements * 8));
+}
+
+}  // namespace detail
+
+/// Order: a function of (seed, subjects), by streams of its own for each thing.
+[[nodiscard]] inline Scenario draw(std::uint64_t seed, int subjects) {
+    Scenario s{.seed = seed, .cluster = detail::draw_cluster(seed)};
+    const int n = s.cluster.ranks();
+    s.subject = detail::Draw(seed, "fuzz.reducer").integer(0, subjects - 1);
+    detail::Draw sizes(seed, "fuzz.sizes");
+    s.size_class = static_cast<SizeClass>(sizes.integer(0, 11) / 3);
+    if (s.size_class == SizeClass::large && !sizes.one_in(3)) s.size_class = SizeClass::small;
+    constexpr std::array<std::int64_t, size_classes> most{0, 64, 512, 4096};
+    const std::int64_t limit = most[static_cast<std::size_t>(s.size_class)];
+    s.elements = limit == 0 ? sizes.from_to(1, std::max(1, n - 1))
+                            : sizes.from_to(s.size_class == SizeClass::small ? 1 : limit / 8 + 1,
+                                            limit);
+    if (s.elements < n) s.size_class = SizeClass::fewer_than_ranks;
+    // At most 12 buckets or so: their number is what matters.
+    s.bucket_elements =
+        sizes.one_in(2) ? 0 : sizes.from_to(std::max<std::int64_t>(1, s.elements / 12), s.elements);
+    detail::Draw training(seed, "fuzz.training");
+    s.batch = training.integer(1, 3);
+    s.samples = n + training.from_to(0, std::int64_t{3} * n * s.batch);
+    s.epochs = training.integer(1, 2);
+    s.pieces = training.integer(1, 4);
+    s.compute = Nanoseconds(training.scale(0, 1'000'000));
+    s.skew = Nanoseconds(training.one_in(2) ? 0 : training.scale(1, 1'000'000));
+    s.recovery = training.one_in(3) ? Recovery::checkpoint : Recovery::survivors;
+    s.checkpoint_every = training.integer(1, 3);
+    s.heals = !training.one_in(3);
+    s.checksum = training.one_in(2);
+    detail::Draw values(seed, "fuzz.values");
+    s.wide = values.one_in(2);
+    s.overflows = values.one_in(8);
+    s.horizon = detail::estimate(s);
+    s.deadline = 20 * s.horizon + std::chrono::seconds(1);
+    detail::Draw swarm(seed, "fuzz.swarm");
+    if (!swarm.one_in(5))
+        s.faults = random_faults(seed, s.cluster, s.horizon,
+                                 {.absent = 0.5 + 0.1 * swarm.integer(0, 4),
+                                  .deaths = !swarm.one_in(3),
+                                  .corruption = swarm.one_in(3)});
+    return s;
+}
+
+}  // namespace gx::sim::fuzz

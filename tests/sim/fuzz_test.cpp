@@ -1,0 +1,88 @@
+// A short campaign: what the generator draws, seeds that must pass, and planted bugs that must not.
+#include <fuzz/campaign.hpp>
+
+#include <set>  // classes
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace {
+
+using namespace gx::sim;
+using namespace gx::sim::fuzz;
+
+// ---- What is drawn ------------------------------------------------------------------------
+RC_GTEST_PROP(Fuzz, FaultsThatAreDrawnCanBe, (std::uint64_t seed)) {
+    const Scenario s = draw(seed, 5);
+    gx::Problems problems;
+    check_faults(s.faults, s.cluster, problems);
+    RC_ASSERT(problems.sentences() == std::vector<std::string>{});
+    RC_ASSERT(s.elements >= 1 && s.samples >= s.cluster.ranks() && s.deadline > s.horizon);
+}
+RC_GTEST_PROP(Fuzz, ASeedIsAScenario, (std::uint64_t seed)) {
+    const Scenario a = draw(seed, 5), b = draw(seed, 5);
+    RC_ASSERT(fuzz::describe(a, subjects()) == fuzz::describe(b, subjects()));
+}
+RC_GTEST_PROP(Fuzz, AClassThatIsLeftOutShiftsNoOther, (std::uint64_t seed)) {
+    const ClusterSpec spec = ethernet_10g(4);
+    const auto all = random_faults(seed, spec, gx::Nanoseconds(1'000'000), {.absent = 0});
+    const auto some = random_faults(seed, spec, gx::Nanoseconds(1'000'000),
+                                    {.absent = 0, .corruption = false, .checkpoints = false});
+    std::vector<std::string> kept, expected;
+    for (std::size_t i = 0; i < some.size(); ++i) kept.push_back(gx::sim::describe(some[i], 0));
+    for (const Fault& f : all) {
+        const FaultClass c = class_of(f);
+        if (c != FaultClass::bit_flip && c != FaultClass::nan && c != FaultClass::torn_checkpoint)
+            expected.push_back(gx::sim::describe(f, 0));
+    }
+    RC_ASSERT(kept == expected);
+}
+TEST(Fuzz, EveryReducerIsDrawnInEverySizeWithEveryClassOfFault) {
+    const std::size_t reducers = subjects().size();
+    Coverage drawn(reducers);
+    std::set<Fabric::Kind> fabrics;
+    std::set<int> ranks;
+    for (std::uint64_t seed = 1; seed <= 20'000; ++seed) {
+        const Scenario s = draw(seed, static_cast<int>(reducers));
+        Verdict v;
+        for (const Fault& f : s.faults) v.fired[static_cast<std::size_t>(class_of(f))] = true;
+        drawn.add(s, v);
+        fabrics.insert(s.cluster.fabric.kind);
+        ranks.insert(s.cluster.ranks());
+    }
+    EXPECT_EQ(drawn.covered(), drawn.cells()) << drawn.table(subjects());
+    EXPECT_GE(fabrics.size(), 5u);
+    for (int n = 1; n <= 12; ++n) EXPECT_TRUE(ranks.contains(n)) << n;
+}
+
+// ---- Seeds that must pass -------------------------------------------------------------------
+TEST(Fuzz, ShortCampaign) {
+    const CampaignReport r = campaign(subjects(), {}, {.count = 250});
+    EXPECT_EQ(r.failing_seed, 0u)
+        << name_of(r.failure.kind) << ": " << r.failure.sentence << "\n"
+        << (r.failing_seed ? fuzz::describe(r.scenario, subjects()) : "")
+        << "replay: gx_fuzz --seed " << r.failing_seed;
+    EXPECT_GT(r.with_faults, 150);
+    EXPECT_GT(r.worlds, 300) << "worlds that shrink are among them";
+    EXPECT_GE(r.twice, 15u) << "seeds that ran twice gave the same events";
+}
+
+// ---- Bugs that must be found ----------------------------------------------------------------
+class Planted : public ::testing::TestWithParam<std::size_t> {};
+TEST_P(Planted, BugIsFound) {
+    const Plant& plant = plants()[GetParam()];
+    const CampaignReport r = campaign({plant.subject}, plant.tampering, {.count = 400});
+    EXPECT_NE(r.failing_seed, 0u) << plant.name << ": " << plant.what;
+    EXPECT_NE(r.failure.kind, Kind::crash) << "the harness failed, not the bug: "
+                                           << r.failure.sentence;
+    RecordProperty("seeds", static_cast<int>(r.seeds));
+}
+INSTANTIATE_TEST_SUITE_P(Fuzz, Planted, ::testing::Range(std::size_t{0}, plants().size()),
+                         [](const auto& i) {
+                             std::string name = plants()[i.param].name;
+                             for (char& c : name)
+                                 if (c == '-') c = '_';
+                             return name;
+                         });
+
+}  // namespace
