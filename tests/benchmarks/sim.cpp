@@ -149,8 +149,8 @@ struct Peer {
     /// Virtual seconds and seconds of processor; zeros where it does not run.
     [[nodiscard]] std::pair<double, double> run(const traffic::Case& c) const {
         const std::string line =
-            fmt::format("'{}' {} {} {} {} {} {} 2>/dev/null", program, c.hosts, c.leaf_hosts,
-                        c.rounds, c.bytes, c.latency_ns, c.jitter_ns);
+            fmt::format("'{}' {} {} {} {} {} {} {} 2>/dev/null", program, c.hosts, c.leaf_hosts,
+                        c.rounds, c.bytes, c.latency_ns, c.jitter_ns, c.host_bytes_per_second);
         std::pair<double, double> result{0, 0};
         std::FILE* out = popen(line.c_str(), "r");
         if (out == nullptr) return result;

@@ -1,6 +1,6 @@
 // The ring of traffic.hpp in SimGrid: an actor a rank, flow-level network. One line: simulated
 // seconds, seconds of processor for the simulation alone, messages.
-// Run:  simgrid_peer HOSTS LEAF_HOSTS ROUNDS BYTES LATENCY_NS JITTER_NS
+// Run:  simgrid_peer HOSTS LEAF_HOSTS ROUNDS BYTES LATENCY_NS JITTER_NS HOST_BYTES_PER_SECOND
 #include <ctime>
 #include <cstdio>
 #include <string>
@@ -19,7 +19,7 @@ static double cpu_seconds() {
 
 int main(int argc, char** argv) {
     sg::Engine e(&argc, argv);
-    if (argc != 7) return 2;
+    if (argc != 8) return 2;
     const traffic::Case c = traffic::parse(argv + 1);
     // The model without SimGrid's corrections for TCP, and its fastest settings.
     for (const char* option :

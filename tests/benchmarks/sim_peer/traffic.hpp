@@ -54,7 +54,7 @@ inline std::vector<int> leaf_of_ranks(const Case& c) {
     if (leaf.front() == leaf.back()) std::swap(leaf.back(), leaf[leaf.size() - 2]);
     return leaf;
 }
-inline Case parse(char** words) {  // hosts leaf_hosts rounds bytes latency_ns jitter_ns
+inline Case parse(char** words) {  // in the order of the peer's usage line
     Case c;
     c.hosts = std::atoi(words[0]);
     c.leaf_hosts = std::atoi(words[1]);
@@ -62,6 +62,7 @@ inline Case parse(char** words) {  // hosts leaf_hosts rounds bytes latency_ns j
     c.bytes = std::atof(words[3]);
     c.latency_ns = std::atoll(words[4]);
     c.jitter_ns = std::atoll(words[5]);
+    c.host_bytes_per_second = std::atof(words[6]);
     return c;
 }
 
