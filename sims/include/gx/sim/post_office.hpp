@@ -202,6 +202,8 @@ inline Arrival PostOffice::wait_any(int rank, std::span<const Request> requests)
     if (i < requests.size() && post(slot_of(requests[i])).corrupted) {
         const int peer = post(slot_of(requests[i])).peer;
         release(slot_of(requests[i]));
+        if (engine_.cancelled())  // all name the rank that was missed first
+            return {i, {Delivery::Outcome::cancelled, engine_.missing_rank()}};
         engine_.cancel(peer);
         return {i, {Delivery::Outcome::corrupted, peer}};
     }
