@@ -1,0 +1,131 @@
+// hardware_of: the cluster that conditions describe, as the simulator takes it.
+#pragma once
+
+#include <algorithm>    // min
+#include <cmath>        // abs
+#include <string>       // names
+#include <vector>       // remarks
+
+#include <fmt/core.h>  // format
+
+#include <gx/sim/find_machine.hpp>         // machine_makers
+#include <gx/sim/machine.hpp>              // ClusterSpec
+#include <gx/sim/predict/conditions.hpp>   // Conditions
+#include <gx/sim/predict/stacks.hpp>       // Calibration
+#include <gx/sim/profiles.hpp>             // profiles
+
+namespace gx::sim::predict {
+
+/// What joins the GPUs of a machine, and the bus bandwidth that an all-reduce has of it.
+struct Inside {
+    enum class Link : unsigned char { pcie, nvlink, nvswitch };
+    Link link = Link::pcie;
+    BytesPerSecond bus{};
+};
+
+/// A machine and network by name, and the spec of `machines` of them with `gpus` each.
+struct Hardware {
+    std::string machine{};
+    Inside inside{};
+    BytesPerSecond nic{};  ///< line rate of a machine's NICs together, as far as GPUs reach it
+    double share = 1;      ///< of the goodput
+    Profile profile{};
+    bool trees = true;     ///< NCCL 2.4 and newer
+    GpuSpec gpu{};
+
+    [[nodiscard]] ClusterSpec spec(int machines, int gpus) const {
+        ClusterSpec s{.name = "predicted", .machine = {.gpu = gpu, .gpus = gpus},
+                      .machines = machines, .goodput = share, .profile = profile};
+        s.machine.peer_bandwidth = inside.bus;
+        s.machine.host_bandwidth = s.machine.nic_line_rate = nic;
+        return s;
+    }
+};
+
+namespace detail {
+
+[[nodiscard]] inline std::string family(const GpuSpec& gpu) {
+    return lower(sim::detail::find_gpu::family(sim::detail::find_gpu::words(gpu.name)));
+}
+
+/// Source: bus bandwidth of all-reduce as published: 120 to 130 GB/s on a DGX-1V (nccl-dgx1v),
+///         230.8 on eight A100 (nccl-p4d), 370 on eight H100 (nccl-intra). P100: four links of
+///         18 GB/s, two rings of the mesh. PCIe 4: 20 GB/s between two A100 (nccl-intra); PCIe 3:
+///         half of NCCL's 12 GB/s, because pairs of GPUs share the port of a switch.
+[[nodiscard]] inline Inside inside_of(const Conditions& c) {
+    using Link = Inside::Link;
+    using namespace gx::literals;
+    const std::string gpu = family(c.gpu), name = lower(c.gpu.name.view());
+    const bool modern = gpu == "v100" || gpu == "a100" || gpu == "h100" || gpu == "h200";
+    const bool stated = !has(c.link, "not stated") && !c.link.empty();
+    const bool nvlink = stated ? has(c.link, "nvlink") || has(c.link, "nvswitch")
+                               : (modern || has(name, "sxm")) && !has(name, "pcie");
+    if (!nvlink)
+        return {Link::pcie, gpu == "a100" || gpu == "h100" || has(c.link, "4") ? 20_GBps : 6_GBps};
+    const Link link = has(c.link, "nvswitch") || gpu == "h100" || gpu == "h200"
+                          ? Link::nvswitch : Link::nvlink;
+    if (gpu == "h100" || gpu == "h200") return {link, 370_GBps};
+    if (gpu == "a100") return {link, 230_GBps};
+    if (gpu == "v100") return {link, 120_GBps};
+    return {link, 50_GBps};
+}
+
+[[nodiscard]] inline const Profile& library_of(const std::string& gpu) {
+    if (gpu == "h100" || gpu == "h200") return nccl_2_30;
+    return gpu == "a100" ? nccl_2_10 : nccl_2_5;
+}
+
+/// The network's profile, and the share of its goodput that stacks of its time reached.
+inline void set_network(const Conditions& c, const Calibration& k, const Stack& stack,
+                        Hardware& h, std::vector<std::string>& remarks) {
+    double gbps = c.nic_gbps_per_node;
+    if (gbps == 0) {
+        gbps = has(c.transport, "tcp") || has(c.transport, "ethernet") ? 10 : 100;
+        remarks.push_back(fmt::format("NIC not stated: {} Gb/s assumed", gbps));
+    }
+    const bool omni = has(c.transport, "omni");
+    const bool rdma = has(c.transport, "infiniband") || has(c.transport, "rdma") ||
+                      has(c.transport, "roce") || has(c.transport, "efa") || omni ||
+                      has(c.transport, "aries") || (c.transport.empty() && gbps > 40) ||
+                      (has(c.transport, "not stated") && gbps > 40);
+    const Profile* network = &roce_100g;
+    if (has(c.transport, "grpc") || stack.way == Way::servers) network = &parameter_server_grpc;
+    else if (!rdma) network = gbps <= 10 ? &tcp_10g : &tcp_aws;
+    else if (has(c.transport, "fdr") || gbps == 56) network = &ib_fdr;
+    else if (!has(c.transport, "roce")) network = &ib_edr;
+    h.share = omni ? k.omni_path_share : rdma ? k.rdma_share : k.tcp_share;
+    if (!rdma && gbps <= 10 && stack.ethernet_gbps > 0) gbps = stack.ethernet_gbps, h.share = 1;
+    if (!rdma) gbps = std::min(gbps, k.tcp_cap_gbps);
+    if (h.inside.link == Inside::Link::pcie)
+        gbps = std::min(gbps, h.inside.bus.count < 10e9 ? k.host_path_gbps : k.host_path4_gbps);
+    if (stack.way == Way::servers) h.share = 1;  // one connection of many small ones, and grpc_gbps
+    h.nic = {gbps * 1e9 / 8};
+    h.profile = library_of(family(c.gpu)) + *network;
+}
+
+/// The known machine with these GPUs and NICs; else "8 x V100-SXM2-16GB".
+[[nodiscard]] inline std::string machine_name(const Conditions& c) {
+    for (const auto make : machine_makers) {
+        const MachineSpec m = make();
+        const double gbps = m.nic_line_rate.count * 8e-9 * m.nics;
+        if (m.gpu.name == c.gpu.name && m.gpus == c.gpus_per_node &&
+            std::abs(gbps - c.nic_gbps_per_node) < 1)
+            return std::string(m.name.view());
+    }
+    return std::to_string(c.gpus_per_node) + " x " + std::string(c.gpu.name.view());
+}
+
+}  // namespace detail
+
+/// Conditions with gpus_per_node set. What is assumed is added to `remarks`.
+[[nodiscard]] inline Hardware hardware_of(const Conditions& c, const Stack& stack,
+                                          const Calibration& k,
+                                          std::vector<std::string>& remarks) {
+    Hardware h{.machine = detail::machine_name(c), .inside = detail::inside_of(c), .gpu = c.gpu};
+    detail::set_network(c, k, stack, h, remarks);
+    const std::string gpu = detail::family(c.gpu);
+    h.trees = gpu != "k80" && gpu != "p100" && gpu != "p40" && !has(c.collective, "nccl 2.2");
+    return h;
+}
+
+}  // namespace gx::sim::predict

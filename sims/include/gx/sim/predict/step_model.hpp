@@ -1,0 +1,200 @@
+// StepModel: the time of a training step under a stack: computation, and what it does not hide.
+#pragma once
+
+#include <algorithm>  // max, min
+#include <array>      // the table
+#include <cmath>      // sqrt: exact in IEEE arithmetic, unlike exp or log
+#include <string>     // algorithm
+
+#include <gx/sim/predict/conditions.hpp>  // Conditions
+#include <gx/sim/predict/hardware.hpp>    // Hardware
+#include <gx/sim/predict/model_work.hpp>  // ModelWork
+#include <gx/sim/predict/stacks.hpp>      // Stack, Calibration
+#include <gx/sim/predict/wire_time.hpp>   // WireTime
+
+namespace gx::sim::predict {
+
+/// The expected maximum of n standard normal deviates; between powers of two, a straight line.
+/// Source: order statistics of the normal distribution (Harter 1961, for n up to 400).
+[[nodiscard]] constexpr double expected_max(double n) {
+    constexpr std::array<double, 15> at_power{0,     0.564, 1.029, 1.424, 1.766,
+                                              2.070, 2.343, 2.594, 2.826, 3.043, 3.247, 3.440, 3.624, 3.799, 3.967};
+    std::size_t i = 0;
+    double low = 1;
+    while (i + 2 < at_power.size() && 2 * low <= n) low *= 2, ++i;
+    const double share = std::min(1.0, (n - low) / low);
+    return at_power[i] + (at_power[i + 1] - at_power[i]) * std::max(0.0, share);
+}
+
+struct Step {
+    double total_ms = 0, exposed_ms = 0, floor_ms = 0;
+};
+
+/// Steps of one case: a model on a stack on hardware.
+class StepModel {
+public:
+    using Group = WireTime::Group;
+
+    StepModel(const Conditions& c, const Stack& stack, const Hardware& h, const ModelWork& work,
+              const Calibration& k, WireTime& wire)
+        : c_(c), stack_(stack), h_(h), work_(work), k_(k), wire_(wire) {
+        const double bandwidth = c.gpu.memory_bandwidth.count * 1e-9;
+        memory_ = std::min(1.5, 900 / bandwidth);
+        mb_ = c.gradient_mb_fp32 * c.wire_bytes / 4;
+        pair_ = has(lower(c.gpu.name.view()), "k80") ? k.pair_loss : 0;
+    }
+
+    /// The step of such GPUs that compute for `compute_ms`, on `batch` samples each.
+    [[nodiscard]] Step of(Group g, double compute_ms, double batch, double machine_steps = 1) {
+        Step s{.total_ms = compute_ms, .floor_ms = compute_ms};
+        if (g.ranks() > 1) {
+            const double wait = g.machines > 1 ? stack_.machines_ms : 0;  // the wire goes on
+            s.exposed_ms = exposed(g, compute_ms);
+            s.total_ms += overhead(g, compute_ms) + std::max(wait, s.exposed_ms);
+            s.floor_ms = std::max(compute_ms, wire_ms(g));
+        }
+        if (decodes_on_cpu()) s.total_ms = fed(s.total_ms, g.gpus * batch * machine_steps);
+        return s;
+    }
+    /// The computation inside a step that took `total_ms`: the inverse of `of`, by bisection.
+    [[nodiscard]] double compute_in(Group g, double total_ms, double batch) {
+        double low = 0.1 * total_ms, high = total_ms;
+        for (int i = 0; i < 40; ++i) {
+            const double middle = 0.5 * (low + high);
+            (of(g, middle, batch).total_ms < total_ms ? low : high) = middle;
+        }
+        return high;
+    }
+    /// What a rank alone pays for the framework's hooks: bucket copies, without a wire.
+    [[nodiscard]] double hooks_ms() const { return 0.5 * memory_ * stack_.step_ms; }
+    /// The bytes of a ring at line rate: no step that reduces is shorter.
+    [[nodiscard]] double wire_ms(Group g) const {
+        if (g.ranks() < 2) return 0;
+        const double n = g.ranks();
+        const double rate = (g.machines > 1 ? std::min(h_.inside.bus.count, h_.nic.count)
+                                            : h_.inside.bus.count);
+        return 2 * (n - 1) / n * mb_ * 1e9 / rate;
+    }
+    [[nodiscard]] const std::string& algorithm() const { return algorithm_; }
+
+private:
+    [[nodiscard]] bool decodes_on_cpu() const {
+        return has(c_.framework, "tensorflow") && has(c_.data, "imagenet on");
+    }
+    /// A step whose input may be late: the fourth-power mean lies between the two times' maximum
+    /// and, where they are alike, what jitter of both costs.
+    [[nodiscard]] double fed(double total_ms, double images) const {
+        const double feed = images / k_.decoded_images_s * 1e3;
+        const double t2 = total_ms * total_ms, f2 = feed * feed;
+        return std::sqrt(std::sqrt(t2 * t2 + f2 * f2));
+    }
+    [[nodiscard]] double overhead(Group g, double compute_ms) const {
+        double ms = stack_.step_ms + stack_.mb_ms * c_.gradient_mb_fp32 / 100;
+        if (has(c_.framework, "clipping") && !has(c_.framework, "no clipping"))
+            ms += k_.clipping_mb_ms * c_.gradient_mb_fp32 / 100;
+        const bool inside = stack_.way == Way::local_servers ||
+                            (stack_.way == Way::servers && g.machines == 1);
+        const double jitter = inside ? k_.local_servers.jitter * expected_max(g.ranks())
+                                     : stack_.jitter * expected_max(g.machines);
+        return memory_ * ms + (pair_ + jitter) * compute_ms;
+    }
+    [[nodiscard]] double hidden_in(double wire_ms, double window_ms) const {
+        return std::max(0.0, wire_ms - window_ms) +
+               stack_.interference * std::min(wire_ms, window_ms);
+    }
+
+    [[nodiscard]] double exposed(Group g, double compute_ms) {
+        switch (stack_.way) {
+            case Way::local_servers: return exposed_local(g, compute_ms);
+            case Way::servers:
+                return g.machines == 1 ? exposed_local(g, compute_ms)
+                                       : exposed_servers(g, compute_ms);
+            case Way::key_value: return exposed_keys(g, compute_ms);
+            default: break;
+        }
+        const Line line = wire_.all_reduce(h_, g, mb_, algorithm_);
+        const double backward = compute_ms * (1 - work_.forward_share);
+        if (stack_.way == Way::late) return hidden_in(line.at(mb_), compute_ms);
+        if (stack_.way == Way::after_backward) return exposed_after(line, compute_ms);
+        return stack_.way == Way::fused ? fused(line, backward) : bucketed(line, backward);
+    }
+    /// Before 2020 (V100) accumulation reduced after every micro-batch, under its backward.
+    [[nodiscard]] double exposed_after(const Line& line, double compute_ms) const {
+        const double all = line.at(mb_);
+        const bool every = c_.accumulates && h_.gpu.tf32.count == 0 &&
+                           !has(c_.framework, "tensorflow");
+        if (!every) return all;
+        const double full = k_.micro_step_s * 1e3 * (h_.gpu.memory / Bytes{16'000'000'000});
+        return std::max(1.0, compute_ms / full) * k_.micro_exposed * all;
+    }
+    /// Horovod: each cycle reduces what is ready, up to the fusion buffer.
+    [[nodiscard]] double fused(const Line& line, double backward) const {
+        constexpr double cycle = 5, buffer_mb = 64, least_mb = 1;
+        double t = cycle, done = 0, busy = 0;
+        while (done < mb_ - 1e-9) {
+            const double ready = t >= backward ? mb_ : work_.bytes_at(t / backward) * mb_;
+            if (ready - done < std::min(least_mb, mb_) && t < backward) {
+                t += cycle;
+                continue;
+            }
+            const double part = std::min(buffer_mb, ready - done), takes = line.at(part);
+            t += takes, busy += takes, done += part;
+        }
+        return with_interference(t - backward, busy);
+    }
+    /// Buckets in the order of backward, each when it is whole.
+    [[nodiscard]] double bucketed(const Line& line, double backward) const {
+        const double asked = c_.bucket_mb > 0 ? c_.bucket_mb : stack_.bucket_mb;
+        const double bucket = asked * c_.wire_bytes / 4;
+        double t = 0, done = 0, busy = 0;
+        while (done < mb_ - 1e-9) {
+            const double part = std::min(bucket, mb_ - done), takes = line.at(part);
+            t = std::max(t, work_.backward_at((done + part) / mb_) * backward);
+            t += takes, busy += takes, done += part;
+        }
+        return with_interference(t - backward, busy);
+    }
+    [[nodiscard]] double with_interference(double late, double busy) const {
+        const double exposed = std::max(0.0, late);
+        return exposed + stack_.interference * std::max(0.0, busy - exposed);
+    }
+
+    /// Each GPU sends and fetches all over its half of a PCIe x16; the CPU sums.
+    [[nodiscard]] double exposed_local(Group g, double compute_ms) const {
+        constexpr double pcie_mb_ms = 12;
+        const double link = 2 * mb_ * std::min(2, g.gpus) / 2 / (pcie_mb_ms / 2);
+        const double sum = g.gpus * mb_ / (k_.cpu_sum_gbps / 8);
+        const double share = k_.local_servers.interference, window = 0.6 * compute_ms;
+        const double wire = link + sum;
+        return std::max(0.0, wire - window) + share * std::min(wire, window);
+    }
+    [[nodiscard]] double exposed_servers(Group g, double compute_ms) {
+        int count = g.machines;
+        if (c_.servers.is_number_integer()) count = c_.servers.get<int>();
+        if (c_.servers.is_object()) {
+            const auto at = c_.servers.find(std::to_string(g.ranks()));
+            if (at != c_.servers.end() && at->is_number_integer()) count = at->get<int>();
+        }
+        count = std::clamp(count, 1, 4096);
+        const double wire = wire_.servers(h_, g.machines, count, mb_, k_.grpc_gbps);
+        return hidden_in(wire, k_.server_window * compute_ms);
+    }
+    /// A tensor of most of the bytes is one key: its owner's link carries all of it, unhidden.
+    [[nodiscard]] double exposed_keys(Group g, double compute_ms) {
+        const double largest = work_.largest_tensor;
+        double wire = wire_.key_value(h_, g.gpus, mb_, largest, k_.peer_copy_share);
+        if (g.machines > 1) wire += mb_ * 1e9 / h_.nic.count;
+        return largest > 0.5 ? wire : hidden_in(wire, 0.5 * compute_ms);
+    }
+
+    const Conditions& c_;
+    const Stack& stack_;
+    const Hardware& h_;
+    const ModelWork& work_;
+    const Calibration& k_;
+    WireTime& wire_;
+    double memory_ = 1, mb_ = 0, pair_ = 0;
+    std::string algorithm_{};
+};
+
+}  // namespace gx::sim::predict

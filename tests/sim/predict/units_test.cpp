@@ -1,0 +1,49 @@
+#include <gx/sim/predict/units.hpp>  // first, so the header is seen to stand alone
+
+#include <string>  // sentences
+
+#include <gmock/gmock.h>  // HasSubstr
+
+namespace {
+
+using namespace gx::sim::predict;
+using Kind = Measure::Kind;
+
+Measure of(const char* unit) { return measure_of(unit, "field 'unit': "); }
+
+// ---- Units that published results have ----------------------------------------------
+TEST(Units, TellRatesFromTimes) {
+    for (const char* rate : {"img/s", "images/sec", "seq/s", "samples per second", "tokens/s"})
+        EXPECT_EQ(of(rate).kind, Kind::rate) << rate;
+    EXPECT_TRUE(of("tokens/s").tokens);
+    EXPECT_FALSE(of("img/s").tokens);
+    EXPECT_TRUE(of("img/s per GPU").per_gpu);
+    EXPECT_EQ(of("img/min").seconds, 60);
+
+    EXPECT_EQ(of("s/iteration").kind, Kind::step_time);
+    EXPECT_EQ(of("ms per step (median)").kind, Kind::step_time);
+    EXPECT_EQ(of("ms").kind, Kind::step_time);
+    EXPECT_EQ(of("ms per step").seconds, 1e-3);
+
+    EXPECT_EQ(of("s/epoch").kind, Kind::job_time);
+    EXPECT_EQ(of("h for 90 epochs").kind, Kind::job_time);
+    EXPECT_EQ(of("h for 90 epochs").epochs, 90);
+    EXPECT_EQ(of("h for 90 epochs").seconds, 3600);
+    EXPECT_EQ(of("min to train").epochs, 1);
+    EXPECT_EQ(of("% of 8-GPU rate").kind, Kind::share);
+}
+
+// ---- Bad inputs ---------------------------------------------------------------------
+TEST(Units, RefuseWhatSaysNothing) {
+    for (const char* unit : {"", "parsecs", "fit", "GB", "img/fortnight"}) {
+        try {
+            (void)of(unit);
+            FAIL() << "'" << unit << "' was taken";
+        } catch (const gx::Error& e) {
+            EXPECT_THAT(e.what(), testing::StartsWith("field 'unit': "));
+            EXPECT_THAT(e.what(), testing::HasSubstr("img/s"));
+        }
+    }
+}
+
+}  // namespace
