@@ -110,6 +110,7 @@ private:
     };
     struct Copy {  // of a message that crosses the network twice
         int from, to, channel;
+        std::uint32_t number;  // as the message's
         std::vector<std::byte> payload;
     };
     static constexpr std::uint32_t index_bits = 20;
@@ -332,7 +333,7 @@ inline void PostOffice::transmit(int slot) {
     flow.latency += fate.delay;
     network_.start(flow);
     if (!fate.twice) return;
-    copies_.push_back({p.from, p.to, p.channel, {}});
+    copies_.push_back({p.from, p.to, p.channel, p.number, {}});
     if (!rules_.discard_duplicates) copies_.back().payload.assign(p.out, p.out + p.bytes);
     flow.done = {copy_event, this, copies_.size() - 1};
     network_.start(flow);

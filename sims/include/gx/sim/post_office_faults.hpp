@@ -58,7 +58,7 @@ inline void PostOffice::overtake(int slot, Lane& l) {
         if (!q.open || !q.is_send || !same_lane || q.number != l.delivered || q.withdrawn) continue;
         std::swap(p.number, q.number);
         if (q.bytes != p.bytes || p.withdrawn) return;
-        copies_.push_back({p.from, p.to, p.channel, {p.out, p.out + p.bytes}});
+        copies_.push_back({p.from, p.to, p.channel, p.number, {p.out, p.out + p.bytes}});
         p.out = q.out;
         q.out = copies_.back().payload.data();
         return;
@@ -66,20 +66,22 @@ inline void PostOffice::overtake(int slot, Lane& l) {
     p.number = l.delivered;
 }
 
-// Its number says that it has been delivered.
+// Its number says that the message has been delivered, or that it comes at this moment.
 inline void PostOffice::copy_arrived(int copy) {
     const Copy& c = copies_[static_cast<std::size_t>(copy)];
+    Lane& l = lane(c.from, c.to, c.channel);
     if (rules_.discard_duplicates) ++discarded_;
-    else lane(c.from, c.to, c.channel).intruder = copy;
+    else if (l.intruder == none) l.intruder = copy;
 }
 
 inline void PostOffice::copy_payload(Post& s, Post& r) {
     const std::byte* from = s.out;
     if (faults_ && !rules_.discard_duplicates) {
         Lane& l = lane(s.from, s.to, s.channel);
-        if (l.intruder != none) {
-            const auto& payload = copies_[static_cast<std::size_t>(l.intruder)].payload;
-            if (payload.size() == s.bytes) from = payload.data();
+        const Copy* copy =
+            l.intruder == none ? nullptr : &copies_[static_cast<std::size_t>(l.intruder)];
+        if (copy && s.number > copy->number) {  // which may come before the message itself
+            if (copy->payload.size() == s.bytes) from = copy->payload.data();
             l.intruder = none;
         }
     }
