@@ -109,7 +109,7 @@ inline void set_network(const Conditions& c, const Calibration& k, const Stack& 
         const MachineSpec m = make();
         const double gbps = m.nic_line_rate.count * 8e-9 * m.nics;
         if (m.gpu.name == c.gpu.name && m.gpus == c.gpus_per_node &&
-            std::abs(gbps - c.nic_gbps_per_node) < 1)
+            (c.nic_gbps_per_node == 0 || std::abs(gbps - c.nic_gbps_per_node) < 1))
             return std::string(m.name.view());
     }
     return std::to_string(c.gpus_per_node) + " x " + std::string(c.gpu.name.view());

@@ -47,13 +47,13 @@ struct ModelWork {
             if (r.bytes >= bytes - 1e-9) return graph ? r.backward : r.backward * bytes;
         return 1;
     }
-    /// Time at one batch over time at another, on such a GPU, of whose launches a share shows: the
-    /// host queues kernels ahead of those that run.
-    [[nodiscard]] double time_ratio(double batch, double base, GpuSpec gpu, Precision precision,
-                                    double launches) const {
+    /// Time at one batch over time at another, on such a GPU. Launches do not count: the host
+    /// queues kernels ahead of those that run. (Fitted as a share of them, none was left.)
+    [[nodiscard]] double time_ratio(double batch, double base, GpuSpec gpu,
+                                    Precision precision) const {
         if (batch == base) return 1;
         if (!graph) return batch / base;
-        gpu.launch = nanoseconds(seconds(gpu.launch) * launches);
+        gpu.launch = Nanoseconds(0);
         const TimedGraph timed(*graph, gpu, precision);
         const auto at = [&](double b) {
             return seconds(timed.step(std::max(1, static_cast<int>(b + 0.5))));

@@ -8,8 +8,8 @@
 
 #include <fmt/core.h>  // format
 
+#include <gx/core/chart.hpp>         // colour, escaped
 #include <gx/sim/predict/score.hpp>  // Score
-#include <gx/trainer/chart.hpp>      // colour, escaped
 
 namespace gx::sim::predict {
 

@@ -18,7 +18,8 @@ namespace gx::sim::predict {
 /// Source: order statistics of the normal distribution (Harter 1961, for n up to 400).
 [[nodiscard]] constexpr double expected_max(double n) {
     constexpr std::array<double, 15> at_power{0,     0.564, 1.029, 1.424, 1.766,
-                                              2.070, 2.343, 2.594, 2.826, 3.043, 3.247, 3.440, 3.624, 3.799, 3.967};
+                                              2.070, 2.343, 2.594, 2.826, 3.043,
+                                              3.247, 3.440, 3.624, 3.799, 3.967};
     std::size_t i = 0;
     double low = 1;
     while (i + 2 < at_power.size() && 2 * low <= n) low *= 2, ++i;
@@ -48,7 +49,7 @@ public:
     [[nodiscard]] Step of(Group g, double compute_ms, double batch, double machine_steps = 1) {
         Step s{.total_ms = compute_ms, .floor_ms = compute_ms};
         if (g.ranks() > 1) {
-            const double wait = g.machines > 1 ? stack_.machines_ms : 0;  // the wire goes on
+            const double wait = g.machines > 1 ? std::min(1.0, memory_) * stack_.machines_ms : 0;
             s.exposed_ms = exposed(g, compute_ms);
             s.total_ms += overhead(g, compute_ms) + std::max(wait, s.exposed_ms);
             s.floor_ms = std::max(compute_ms, wire_ms(g));
@@ -159,14 +160,17 @@ private:
         return exposed + stack_.interference * std::max(0.0, busy - exposed);
     }
 
-    /// Each GPU sends and fetches all over its half of a PCIe x16; the CPU sums.
-    [[nodiscard]] double exposed_local(Group g, double compute_ms) const {
+    /// Each GPU sends and fetches all over its half of a PCIe x16; the CPU sums. Where replicas may
+    /// reduce by NCCL instead, the faster way is taken, as benchmarks choose it for each network.
+    [[nodiscard]] double exposed_local(Group g, double compute_ms) {
         constexpr double pcie_mb_ms = 12;
         const double link = 2 * mb_ * std::min(2, g.gpus) / 2 / (pcie_mb_ms / 2);
-        const double sum = g.gpus * mb_ / (k_.cpu_sum_gbps / 8);
-        const double share = k_.local_servers.interference, window = 0.6 * compute_ms;
-        const double wire = link + sum;
-        return std::max(0.0, wire - window) + share * std::min(wire, window);
+        double wire = link + g.gpus * mb_ / (k_.cpu_sum_gbps / 8);
+        if (has(c_.collective, "nccl") || has(c_.collective, "replicated"))
+            wire = std::min(wire, wire_.all_reduce(h_, {1, g.gpus}, mb_, algorithm_).at(mb_));
+        const double window = 0.6 * compute_ms;
+        return std::max(0.0, wire - window) +
+               k_.local_servers.interference * std::min(wire, window);
     }
     [[nodiscard]] double exposed_servers(Group g, double compute_ms) {
         int count = g.machines;
@@ -176,7 +180,8 @@ private:
             if (at != c_.servers.end() && at->is_number_integer()) count = at->get<int>();
         }
         count = std::clamp(count, 1, 4096);
-        const double wire = wire_.servers(h_, g.machines, count, mb_, k_.grpc_gbps);
+        const double wire = wire_.servers(h_, g.machines, count, mb_,
+                                          k_.grpc_share * h_.nic.count * 8e-9);
         return hidden_in(wire, k_.server_window * compute_ms);
     }
     /// A tensor of most of the bytes is one key: its owner's link carries all of it, unhidden.

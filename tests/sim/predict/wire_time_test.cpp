@@ -1,0 +1,84 @@
+#include <gx/sim/predict/wire_time.hpp>  // first, so the header is seen to stand alone
+
+#include <filesystem>  // reference/published
+#include <fstream>     // cases.json
+#include <iterator>    // whole file
+#include <string>      // text
+
+#include <gtest/gtest.h>
+
+#include <gx/sim/machines.hpp>           // p3_16xlarge
+#include <gx/sim/predict/case_file.hpp>  // read_cases
+
+namespace {
+
+using namespace gx::sim;
+using namespace gx::sim::predict;
+using namespace gx::literals;
+namespace collective = gx::collective;
+using gx::BytesPerSecond;
+
+Hardware plain(BytesPerSecond bus, BytesPerSecond nic) {
+    Hardware h{.machine = "plain", .gpu = v100()};
+    h.inside = {Inside::Link::nvlink, bus};
+    h.nic = nic;
+    h.trees = false;
+    return h;
+}
+
+// ---- Cases worked by hand -----------------------------------------------------------
+TEST(WireTime, ARingIsLatencyAndBytesOverTheSlowestLink) {
+    WireTime wire;
+    std::string algorithm;
+    const Line line = wire.all_reduce(plain(100_GBps, 1_GBps), {4, 2}, 100, algorithm);
+    EXPECT_EQ(algorithm, "ring");
+    EXPECT_NEAR(line.at(100), 2 * 7.0 / 8 * 100, 0.01);  // 100 MB over 1 GB/s, 8 ranks
+    EXPECT_NEAR(wire.all_reduce(plain(100_GBps, 1_GBps), {1, 8}, 100, algorithm).at(100),
+                2 * 7.0 / 8, 0.001);
+    EXPECT_EQ(wire.all_reduce(plain(100_GBps, 1_GBps), {1, 1}, 100, algorithm).at(100), 0);
+}
+
+// Four workers, two servers on the first two: a server takes 50 MB from each of the four. One of
+// these stays inside its machine, so its NIC takes 150 MB: 150 ms at 1 GB/s, and as much back.
+TEST(WireTime, ServersTakeAShareFromEveryWorker) {
+    WireTime wire;
+    const Hardware h = plain(100_GBps, 1_GBps);
+    EXPECT_NEAR(wire.servers(h, 4, 2, 100, 800), 2 * 150, 0.01);
+    EXPECT_NEAR(wire.servers(h, 4, 2, 100, 4), 2 * 400, 0.01);  // 200 MB at 0.5 GB/s of the server
+}
+
+// Two GPUs that own half of 100 MB each send the other half: 50 ms at 1 GB/s, and 50 back. With one
+// tensor of nine tenths, its owner takes 90 + 5 MB.
+TEST(WireTime, OwnersOfTensorsTakeThemFromTheOthers) {
+    WireTime wire;
+    Hardware h = plain(1_GBps, 1_GBps);
+    h.gpu.name = "unknown";
+    EXPECT_NEAR(wire.key_value(h, 2, 100, 0, 1), 2 * 50, 0.01);
+    EXPECT_NEAR(wire.key_value(h, 2, 100, 0.9, 1), 2 * 95, 0.01);
+    EXPECT_NEAR(wire.key_value(h, 2, 100, 0, 0.5), 4 * 50, 0.01);
+}
+
+// ---- What was published -------------------------------------------------------------
+// Bytes that a NIC sends in a step, in the logs of five phases of "ImageNet in 18 minutes":
+// 64 V100 in eight machines, a fp16 gradient of 51.1 MB.
+TEST(WireTime, SendsTheBytesOfTheImageNet18Logs) {
+    const auto file = std::filesystem::path(__FILE__).parent_path() /
+                      "../../../reference/published/cases.json";
+    std::ifstream in(file, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    const Json all = parse_json(text, "cases.json");
+    const ClusterSpec spec = p3_16xlarge(8);
+    const collective::Ring ring(collective::MachineOrder(spec.placement(), 0));
+    const double sent_mb = static_cast<double>(
+        all_reduce_time(ring, spec, {2 * 25'557'032}).wire.count) / 8 * 1e-6;
+    int phases = 0;
+    for (const auto& c : all)
+        for (const auto& p : c.at("measured")) {
+            if (!p.contains("unit") || p.at("unit") != "MB sent per NIC and step") continue;
+            EXPECT_NEAR(sent_mb, p.at("value").get<double>(), 0.03 * sent_mb) << c.at("id");
+            ++phases;
+        }
+    EXPECT_EQ(phases, 5);
+}
+
+}  // namespace
