@@ -8,7 +8,7 @@
 #include <fmt/format.h>  // numbers
 
 #include <gx/core/trace.hpp>     // LinkRates
-#include <gx/trainer/chart.hpp>  // escaped, colour
+#include <gx/core/chart.hpp>  // escaped, colour
 
 namespace gx {
 

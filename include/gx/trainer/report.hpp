@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>  // numbers
 
-#include <gx/trainer/chart.hpp>        // lines, bars
+#include <gx/core/chart.hpp>           // lines, bars
 #include <gx/trainer/link_load.hpp>    // link_strip
 #include <gx/trainer/record.hpp>       // RunRecord
 #include <gx/trainer/safetensors.hpp>  // write_file
@@ -16,21 +16,6 @@
 namespace gx {
 
 namespace detail::report {
-
-inline constexpr const char* style =
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:1020px;margin:2em auto;padding:0 "
-    "1em;color:#222;background:#fff}"
-    "h1{font-size:1.5em}h2{font-size:1.15em;margin-top:1.8em}table{border-collapse:collapse;width:"
-    "100%}"
-    "td,th{text-align:right;padding:.3em .6em;border-bottom:1px solid "
-    "#ddd;white-space:nowrap}th{white-space:normal}td:first-child,th:first-child{text-align:left}"
-    ".grid{display:grid;grid-template-columns:1fr 1fr;gap:8px}svg{width:100%;height:auto}"
-    "svg text{font:11px system-ui,sans-serif;fill:#333}svg .t{font-weight:600;font-size:13px}svg "
-    ".x{text-anchor:middle}"
-    "svg .y{text-anchor:end}svg .g{stroke:#e5e5e5}.key span{margin-right:1.4em}.key "
-    "i{display:inline-block;width:.8em;"
-    "height:.8em;margin-right:.35em}.note{color:#555}@media(max-width:700px){.grid{grid-template-"
-    "columns:1fr}}";
 
 /// At most `most` points: means of equal runs of steps, so that a curve of many steps reads well.
 [[nodiscard]] inline std::vector<std::pair<double, double>> loss_curve(const RunRecord& r,
@@ -140,7 +125,7 @@ inline constexpr const char* style =
         "<!doctype html><html lang=\"en\"><meta "
         "charset=\"utf-8\"><title>{0}</title><style>{1}</style>"
         "<h1>{0}</h1>\n",
-        chart::escaped(title), style);
+        chart::escaped(title), chart::page_style);
     if (runs.empty()) return html + "<p>No runs.</p></html>\n";
     const RunRecord& first = runs.front();
     html += fmt::format(

@@ -6,9 +6,8 @@
 
 #include <fmt/format.h>  // numbers
 
+#include <gx/core/chart.hpp>      // lines, escaped
 #include <gx/sim/plan/offer.hpp>  // Offer, Job
-#include <gx/trainer/chart.hpp>   // lines, escaped
-#include <gx/trainer/report.hpp>  // style
 
 namespace gx::sim::plan {
 
@@ -61,7 +60,7 @@ namespace detail {
         "<h2>Why the others lose</h2>\n{8}</table>\n"
         "<p class=\"note\">Times are of simulated steps alone. A late gradient and a large batch "
         "cost accuracy, which a simulated training shows and this page does not.</p></html>\n",
-        chart::escaped(job.model), gx::detail::report::style, job.examples, job.epochs, winners,
+        chart::escaped(job.model), chart::page_style, job.examples, job.epochs, winners,
         detail::picture(offers), chart::colour(0), chart::colour(1), losers);
 }
 

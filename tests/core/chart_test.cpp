@@ -1,4 +1,4 @@
-#include <gx/trainer/chart.hpp>
+#include <gx/core/chart.hpp>
 
 #include <cmath>   // signbit
 #include <limits>  // infinity

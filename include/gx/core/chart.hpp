@@ -13,6 +13,22 @@
 
 namespace gx::chart {
 
+/// The style sheet of gx's pages: for <style>.
+inline constexpr const char* page_style =
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:1020px;margin:2em auto;padding:0 "
+    "1em;color:#222;background:#fff}"
+    "h1{font-size:1.5em}h2{font-size:1.15em;margin-top:1.8em}table{border-collapse:collapse;width:"
+    "100%}"
+    "td,th{text-align:right;padding:.3em .6em;border-bottom:1px solid "
+    "#ddd;white-space:nowrap}th{white-space:normal}td:first-child,th:first-child{text-align:left}"
+    ".grid{display:grid;grid-template-columns:1fr 1fr;gap:8px}svg{width:100%;height:auto}"
+    "svg text{font:11px system-ui,sans-serif;fill:#333}svg .t{font-weight:600;font-size:13px}svg "
+    ".x{text-anchor:middle}"
+    "svg .y{text-anchor:end}svg .g{stroke:#e5e5e5}.key span{margin-right:1.4em}.key "
+    "i{display:inline-block;width:.8em;"
+    "height:.8em;margin-right:.35em}.note{color:#555}@media(max-width:700px){.grid{grid-template-"
+    "columns:1fr}}";
+
 /// Told apart by people who see few colours. Source: Okabe and Ito 2008, "Color Universal Design".
 [[nodiscard]] inline const char* colour(std::size_t i) {
     constexpr std::array colours{"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"};
