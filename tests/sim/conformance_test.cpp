@@ -8,6 +8,7 @@
 #include <gx/reducer/multi_ring.hpp>       // MultiRing
 #include <gx/sim/cluster.hpp>              // Cluster
 #include <gx/sim/machines.hpp>             // p3_16xlarge
+#include <gx/sim/race_watch.hpp>           // detect_races
 
 namespace {
 

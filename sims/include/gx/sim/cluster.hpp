@@ -14,15 +14,14 @@
 #include <gx/core/world.hpp>         // World, NoDevice
 #include <gx/model/graph.hpp>        // Graph
 #include <gx/sim/engine.hpp>         // Engine
-#include <gx/sim/fault_injector.hpp> // FaultInjector
-#include <gx/sim/faults.hpp>         // FaultList
+#include <gx/sim/fault_hooks.hpp>    // FaultHooks, FaultPlan
 #include <gx/sim/framework.hpp>      // Framework
 #include <gx/sim/jitter.hpp>         // GpuVariation, OverlapSlowdown
 #include <gx/sim/link_rates.hpp>     // trace_links
 #include <gx/sim/memory.hpp>         // expect_fits
 #include <gx/sim/network.hpp>        // Network
 #include <gx/sim/post_office.hpp>    // PostOffice, Stretch
-#include <gx/sim/race_watch.hpp>     // RaceWatch
+#include <gx/sim/race_hooks.hpp>     // RaceDetection, RaceHooks
 #include <gx/sim/rank.hpp>           // Endpoint, Stream
 #include <gx/sim/topology.hpp>       // ClusterSpec, Topology
 #include <gx/sim/trace.hpp>          // Busy, TraceSink
@@ -42,11 +41,12 @@ struct ClusterOptions {
     OverlapSlowdown overlap_slowdown{};  ///< of kernels that start while the stream works
     bool copy_inputs = false;  ///< each batch crosses to the GPU during the pass before it
     TraceSink* trace = nullptr;
-    FaultList faults{};           ///< what breaks, and when
+    FaultPlan faults{};  ///< what breaks, and when; of <gx/sim/faults.hpp>
     DeliveryRules delivery{};
     Limits limits{};               ///< beyond them a rank throws Stuck
     bool faults_must_fire = true;  ///< one that changed nothing in a whole run is an error
-    bool detect_races = false;  ///< a missing wait is an error, whatever this run's order
+    /// A missing wait is an error, whatever this run's order. `true` is of <gx/sim/race_watch.hpp>.
+    RaceDetection detect_races{};
 };
 
 template <class Inner>
@@ -124,16 +124,14 @@ private:
               network(engine),
               topology(spec, network),
               office(engine, network, topology, o.deadline, o.trace) {
-            if (o.detect_races) races = std::make_unique<RaceWatch>(engine, spec.ranks());
+            races = o.detect_races.start(engine, spec.ranks());
             office.watch(races.get());
-            if (o.faults.empty()) return;
-            faults = std::make_unique<FaultInjector>(o.faults, o.seed, engine, network, topology);
-            faults->on_death([this](int rank) { office.kill(rank); });
+            faults = o.faults.start(o.seed, engine, network, topology, office);
             office.suffer(faults.get(), o.delivery);
         }
         std::vector<std::unique_ptr<Rank>> ranks{};
-        std::unique_ptr<RaceWatch> races{};  // outlives the fibers
-        std::unique_ptr<FaultInjector> faults{};
+        std::unique_ptr<RaceHooks> races{};  // outlives the fibers
+        std::unique_ptr<FaultHooks> faults{};
         Engine engine;
         Network network;
         Topology topology;
@@ -185,7 +183,7 @@ public:
     /// Spends virtual time on something that is not simulated by itself.
     void charge(Nanoseconds duration, const Label& name, Activity activity = Activity::other) {
         const Nanoseconds begin = now();
-        FaultInjector* faults = run_.faults.get();
+        FaultHooks* faults = run_.faults.get();
         if (faults)
             duration = faults->end_of(rank_, duration, activity == Activity::compute) - begin;
         run_.engine.note(EventKind::charge, rank_, static_cast<std::uint64_t>(activity),
@@ -281,7 +279,7 @@ Problems Cluster<Inner>::check() const {
     problems.check(options_.faults.empty() || options_.deadline != Engine::no_deadline,
                    "there are faults and no deadline: what waits for a lost rank would wait for "
                    "ever; give a deadline");
-    check_faults(options_.faults, spec_, problems);
+    options_.faults.check(spec_, problems);
     return problems;
 }
 

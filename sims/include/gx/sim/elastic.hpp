@@ -64,9 +64,9 @@ public:
         problems.check(o_.restart_time.count() >= 0, "restart_time is at least 0");
         problems.check(world_.deadline.count() > 0 && world_.deadline != Engine::no_deadline,
                        "deadline must be above 0 and not endless: a lost rank is found by it");
-        check_faults(world_.faults, spec, problems);
+        check_faults(world_.faults.list(), spec, problems);
         problems.throw_if_any("this elastic training cannot run");
-        fired_.assign(world_.faults.size(), false);
+        fired_.assign(world_.faults.list().size(), false);
     }
 
     /// Runs to the end of the last epoch, in as many worlds as it takes.
@@ -152,10 +152,10 @@ private:
         FaultList faults;
         run.faults.clear();
         const bool later = !run.record.segments.empty();
-        for (std::size_t i = 0; i < world_.faults.size() && !(healed_ && later); ++i) {
-            if (std::holds_alternative<TornCheckpoint>(world_.faults[i])) continue;
-            if (later && fired_[i] && once(world_.faults[i])) continue;
-            auto seen = as_seen_by(run.core, spec_, world_.faults[i], run.record.elapsed,
+        for (std::size_t i = 0; i < world_.faults.list().size() && !(healed_ && later); ++i) {
+            if (std::holds_alternative<TornCheckpoint>(world_.faults.list()[i])) continue;
+            if (later && fired_[i] && once(world_.faults.list()[i])) continue;
+            auto seen = as_seen_by(run.core, spec_, world_.faults.list()[i], run.record.elapsed,
                                    static_cast<std::int64_t>(run.record.updates.size()));
             if (!seen) continue;
             faults.push_back(*seen);
@@ -203,8 +203,8 @@ private:
         Problems problems;
         for (std::size_t i = 0; i < fired_.size(); ++i)
             if (!fired_[i])
-                problems.add(describe(world_.faults[i], i) + ": it changed nothing before the " +
-                             "training ended at " + std::to_string(record.elapsed.count()) +
+                problems.add(describe(world_.faults.list()[i], i) + ": it changed nothing before " +
+                             "the training ended at " + std::to_string(record.elapsed.count()) +
                              " ns: give an earlier time, or one at which it matters");
         problems.throw_if_any("faults that never came");
     }
@@ -252,7 +252,7 @@ void ElasticTraining<R, S, Inner>::segment(Run& run, Make& make, FaultList fault
     }
     s.elapsed = world.elapsed();
     s.event_hash = world.event_hash();
-    for (std::size_t i = 0; i < run.faults.size() && i < world.options().faults.size(); ++i)
+    for (std::size_t i = 0; i < run.faults.size() && i < world.options().faults.list().size(); ++i)
         if (world.fault_fired(i)) fired_[run.faults[i]] = true;
     if (error) std::rethrow_exception(error);
     close(run, world, w, s);
@@ -353,8 +353,8 @@ bool ElasticTraining<R, S, Inner>::share_state(Rank& rank, Shared& w, Held& mine
 template <class R, class S, class Inner>
 void ElasticTraining<R, S, Inner>::checkpoint(Run& run, const Held& held) {
     Checkpoint c{held.updates, held.state, held.state.size()};
-    for (std::size_t i = 0; i < world_.faults.size(); ++i) {
-        const auto* torn = std::get_if<TornCheckpoint>(&world_.faults[i]);
+    for (std::size_t i = 0; i < world_.faults.list().size(); ++i) {
+        const auto* torn = std::get_if<TornCheckpoint>(&world_.faults.list()[i]);
         if (!torn || torn->write != run.written) continue;
         fired_[i] = true;
         const auto kept =
@@ -388,7 +388,7 @@ void ElasticTraining<R, S, Inner>::close(Run& run, World& world, Shared& w, Elas
         }
     }
     bool stopped = std::find(left.begin(), left.end(), false) != left.end();
-    if (named >= 0 && stopped && !world.died(named) && !spoils(world.options().faults))
+    if (named >= 0 && stopped && !world.died(named) && !spoils(world.options().faults.list()))
         record.problems.push_back("rank " + std::to_string(named) +
                                   " is missed, which is alive while another has died");
     if (!stopped && named >= 0) {

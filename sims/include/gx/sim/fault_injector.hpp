@@ -3,7 +3,7 @@
 
 #include <algorithm>   // find, max, min
 #include <cstddef>     // byte
-#include <functional>  // function
+#include <memory>      // make_shared, make_unique
 #include <span>        // payload
 #include <string>      // sentences
 #include <vector>      // windows
@@ -11,17 +11,13 @@
 #include <gx/core/rng.hpp>      // Rng: which bit
 #include <gx/core/stream.hpp>   // Operation
 #include <gx/sim/engine.hpp>    // Engine
+#include <gx/sim/fault_hooks.hpp>  // FaultHooks, FaultPlan
 #include <gx/sim/faults.hpp>    // Fault
 #include <gx/sim/network.hpp>   // Network
+#include <gx/sim/post_office.hpp>  // PostOffice
 #include <gx/sim/topology.hpp>  // Topology
 
 namespace gx::sim {
-
-/// Thrown through the code of a rank whose GPU has died. It is no std::exception: nothing handles
-/// it but the world, and a rank that is dead answers nobody.
-struct RankDied {
-    int rank = -1;
-};
 
 /// The faults of one run. The cluster asks it at every charge, send, arrival and wait.
 ///
@@ -29,42 +25,22 @@ struct RankDied {
 ///         (seed, the fault's place in the list). Where several faults slow a link or a GPU, the
 ///         slowest counts.
 /// Errors: faults that cannot be are found by check_faults before.
-class FaultInjector {
+class FaultInjector final : public FaultHooks {
 public:
     FaultInjector(std::span<const Fault> faults, std::uint64_t seed, Engine& engine,
-                  Network& network, const Topology& topology);
-    FaultInjector(const FaultInjector&) = delete;  // events point at it
-    FaultInjector& operator=(const FaultInjector&) = delete;
+                  Network& network, const Topology& topology, PostOffice& office);
 
-    /// Run once, at the moment a rank dies.
-    void on_death(std::function<void(int rank)> f) { on_death_ = std::move(f); }
-
-    // ---- GPUs
-    /// When `work` of `rank` that begins now is done, or its death, whichever is first.
-    [[nodiscard]] Nanoseconds end_of(int rank, Nanoseconds work, bool compute);
-    /// The end of the pause that holds up `rank` now; now when there is none.
-    [[nodiscard]] Nanoseconds end_of_pause(int rank);
-    [[nodiscard]] bool dead(int rank) const { return at(rank).dead; }
-    /// It is dead and nobody has been told.
-    [[nodiscard]] bool silent(int rank) const { return at(rank).dead && at(rank).silent; }
-    /// A link of its own, or of its machine's NIC, is cut now.
-    [[nodiscard]] bool cut_off(int rank) const;
-    void reducing(int rank, const Operation& operation);
-    /// Told of each gradient message that `rank` is about to post; may be its last moment.
-    void sending(int rank);
-
-    // ---- Messages
-    struct Fate {
-        Nanoseconds delay{};
-        bool twice = false;
-    };
-    [[nodiscard]] Fate fate(int from, int to);
-    /// Spoils a gradient message on its way; true when it did.
-    bool corrupt(int from, int to, std::span<std::byte> message);
-
-    /// Faults that changed nothing up to now, each as a sentence.
-    [[nodiscard]] std::vector<std::string> unfired() const;
-    [[nodiscard]] bool fired(std::size_t fault) const { return fired_[fault]; }
+    [[nodiscard]] Nanoseconds end_of(int rank, Nanoseconds work, bool compute) override;
+    [[nodiscard]] Nanoseconds end_of_pause(int rank) override;
+    [[nodiscard]] bool dead(int rank) const override { return at(rank).dead; }
+    [[nodiscard]] bool silent(int rank) const override { return at(rank).dead && at(rank).silent; }
+    [[nodiscard]] bool cut_off(int rank) const override;
+    void reducing(int rank, const Operation& operation) override;
+    void sending(int rank) override;
+    [[nodiscard]] Fate fate(int from, int to) override;
+    bool corrupt(int from, int to, std::span<std::byte> message) override;
+    [[nodiscard]] std::vector<std::string> unfired() const override;
+    [[nodiscard]] bool fired(std::size_t fault) const override { return fired_[fault]; }
 
 private:
     struct Window {
@@ -171,6 +147,7 @@ private:
     Engine& engine_;
     Network& network_;
     const Topology& topology_;
+    PostOffice& office_;
     Rng rng_;
     std::vector<Fault> faults_;
     std::vector<bool> fired_;
@@ -180,14 +157,14 @@ private:
     std::vector<Flap> flaps_{};
     std::vector<MessageFault> messages_{};
     std::vector<Spoiled> spoiled_{};
-    std::function<void(int)> on_death_{};
 };
 
 inline FaultInjector::FaultInjector(std::span<const Fault> faults, std::uint64_t seed,
-                                    Engine& engine, Network& network, const Topology& topology)
-    : engine_(engine), network_(network), topology_(topology), rng_(seed, "fault.payload"),
-      faults_(faults.begin(), faults.end()), fired_(faults.size(), false),
-      gpus_(static_cast<std::size_t>(topology.spec().ranks())) {
+                                    Engine& engine, Network& network, const Topology& topology,
+                                    PostOffice& office)
+    : engine_(engine), network_(network), topology_(topology), office_(office),
+      rng_(seed, "fault.payload"), faults_(faults.begin(), faults.end()),
+      fired_(faults.size(), false), gpus_(static_cast<std::size_t>(topology.spec().ranks())) {
     for (int link = 0; link < network.links(); ++link) rates_.push_back(network.capacity(link));
     for (std::size_t i = 0; i < faults_.size(); ++i)
         std::visit([&](const auto& f) { add(i, f); }, faults_[i]);
@@ -294,7 +271,7 @@ inline void FaultInjector::kill(int rank, std::size_t fault, bool silent) {
     gpu.dead = true;
     gpu.silent = silent;
     engine_.note(EventKind::failure, rank, 1, static_cast<std::uint64_t>(silent));
-    if (on_death_) on_death_(rank);
+    office_.kill(rank);
 }
 
 inline Nanoseconds FaultInjector::end_of(int rank, Nanoseconds work, bool compute) {
@@ -390,6 +367,40 @@ inline std::vector<std::string> FaultInjector::unfired() const {
                                 "ended at " + std::to_string(engine_.now().count()) +
                                 " ns: give an earlier time, or one at which it matters");
     return sentences;
+}
+
+// ---- The faults that a cluster is given -------------------------------------------------
+
+namespace detail::faults {
+
+class Listed final : public FaultPlan::Listed {
+public:
+    explicit Listed(FaultList faults) : faults_(std::move(faults)) {}
+    [[nodiscard]] const FaultList& list() const override { return faults_; }
+    void check(const ClusterSpec& spec, Problems& problems) const override {
+        check_faults(faults_, spec, problems);
+    }
+    [[nodiscard]] std::unique_ptr<FaultHooks> start(std::uint64_t seed, Engine& engine,
+                                                    Network& network, const Topology& topology,
+                                                    PostOffice& office) const override {
+        return std::make_unique<FaultInjector>(faults_, seed, engine, network, topology, office);
+    }
+
+private:
+    FaultList faults_;
+};
+
+}  // namespace detail::faults
+
+inline std::shared_ptr<const FaultPlan::Listed> FaultPlan::listed(FaultList faults) {
+    if (faults.empty()) return nullptr;
+    return std::make_shared<const detail::faults::Listed>(std::move(faults));
+}
+inline FaultPlan::FaultPlan(std::initializer_list<Fault> faults)
+    : listed_(listed(FaultList(faults))) {}
+inline const FaultList& FaultPlan::list() const {
+    static const FaultList none{};
+    return listed_ ? listed_->list() : none;
 }
 
 }  // namespace gx::sim

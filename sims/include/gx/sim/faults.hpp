@@ -10,14 +10,12 @@
 #include <variant>      // Fault
 #include <vector>       // FaultList
 
-#include <gx/core/problems.hpp>   // Problems
-#include <gx/core/units.hpp>      // Nanoseconds
-#include <gx/sim/topology.hpp>    // ClusterSpec
+#include <gx/core/problems.hpp>    // Problems
+#include <gx/core/units.hpp>       // Nanoseconds
+#include <gx/sim/fault_hooks.hpp>  // FaultPlan, forever
+#include <gx/sim/machine.hpp>      // ClusterSpec
 
 namespace gx::sim {
-
-/// A fault that does not end.
-inline constexpr Nanoseconds forever = Nanoseconds::max();
 
 enum class Direction : unsigned char { both, out, in };
 
@@ -132,10 +130,14 @@ struct TornCheckpoint {
     double share = 0.5;
 };
 
-using Fault =
+using AnyFault =
     std::variant<SlowLink, CutLink, FlappingLink, LostNic, SlowGpu, PausedGpu, DeadGpu,
                  DeadInCollective, StragglerBursts, DelayedMessages, DuplicatedMessages,
                  ReorderedMessages, FlippedBit, NanInPayload, TornCheckpoint>;
+/// One of them; a type of its own, so that FaultPlan can name it without knowing them.
+struct Fault : AnyFault {
+    using AnyFault::AnyFault;
+};
 using FaultList = std::vector<Fault>;
 
 /// The classes of faults, as coverage counts them.
@@ -298,3 +300,5 @@ inline void expect_faults(std::span<const Fault> faults, const ClusterSpec& spec
 }
 
 }  // namespace gx::sim
+
+#include <gx/sim/fault_injector.hpp>  // carries them out: makes a FaultPlan of a FaultList

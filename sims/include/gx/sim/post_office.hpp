@@ -11,9 +11,9 @@
 #include <gx/core/error.hpp>      // Delivery
 #include <gx/core/transport.hpp>  // Request, Arrival
 #include <gx/sim/engine.hpp>      // Engine, Strand
-#include <gx/sim/fault_injector.hpp>  // FaultInjector
+#include <gx/sim/fault_hooks.hpp> // FaultHooks
 #include <gx/sim/network.hpp>     // Network, Flow
-#include <gx/sim/race_watch.hpp>  // RaceWatch
+#include <gx/sim/race_hooks.hpp>  // RaceHooks
 #include <gx/sim/topology.hpp>    // Topology
 #include <gx/sim/trace.hpp>       // TraceSink
 
@@ -66,8 +66,8 @@ public:
     PostOffice& operator=(const PostOffice&) = delete;
 
     void stretch(Stretch stretch) { stretch_ = stretch; }
-    void watch(RaceWatch* races) { races_ = races; }
-    void suffer(FaultInjector* faults, DeliveryRules rules) {
+    void watch(RaceHooks* races) { races_ = races; }
+    void suffer(FaultHooks* faults, DeliveryRules rules) {
         faults_ = faults;
         rules_ = rules;
     }
@@ -159,8 +159,8 @@ private:
     const Topology& topology_;
     Nanoseconds deadline_;
     TraceSink* trace_;
-    RaceWatch* races_ = nullptr;
-    FaultInjector* faults_ = nullptr;
+    RaceHooks* races_ = nullptr;
+    FaultHooks* faults_ = nullptr;
     DeliveryRules rules_{};
     Stretch stretch_{};
     std::uint64_t messages_ = 0;
@@ -329,7 +329,7 @@ inline void PostOffice::transmit(int slot) {
               .rank = p.from, .done = {arrived_event, this, static_cast<std::uint64_t>(slot)}};
     if (!faults_) return network_.start(flow);
     p.number = lane(p.from, p.to, p.channel).posted++;
-    const FaultInjector::Fate fate = faults_->fate(p.from, p.to);
+    const FaultHooks::Fate fate = faults_->fate(p.from, p.to);
     flow.latency += fate.delay;
     network_.start(flow);
     if (!fate.twice) return;

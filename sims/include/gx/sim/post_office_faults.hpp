@@ -4,7 +4,7 @@
 #include <algorithm>  // swap
 #include <cstring>    // memcpy, memcmp
 
-#include <gx/sim/fault_injector.hpp>  // FaultInjector
+#include <gx/sim/fault_hooks.hpp>  // FaultHooks
 #include <gx/sim/post_office.hpp>     // PostOffice
 
 namespace gx::sim {

@@ -3,15 +3,17 @@
 
 #include <cstring>    // memcpy
 #include <exception>  // make_exception_ptr
+#include <memory>     // make_unique
 #include <span>       // memory
 #include <string>     // sentences
 #include <utility>    // pair
 #include <vector>     // strands, digests
 
-#include <gx/core/error.hpp>   // Error
-#include <gx/core/stream.hpp>  // Access, Operation
-#include <gx/sim/engine.hpp>   // Engine, Strand
-#include <gx/sim/race.hpp>     // RaceDetector
+#include <gx/core/error.hpp>      // Error
+#include <gx/core/stream.hpp>     // Access, Operation
+#include <gx/sim/engine.hpp>      // Engine, Strand
+#include <gx/sim/race.hpp>        // RaceDetector
+#include <gx/sim/race_hooks.hpp>  // RaceHooks
 
 namespace gx::sim {
 
@@ -22,42 +24,37 @@ namespace gx::sim {
 /// it was sent is an error of the sending rank, even if nobody notes the access that changed them.
 ///
 /// Cost: as RaceDetector, and two passes over the bytes of each message.
-class RaceWatch {
+class RaceWatch final : public RaceHooks {
 public:
-    using Memory = RaceDetector::Memory;
-
     RaceWatch(Engine& engine, int ranks)
         : engine_(engine), detector_(ranks), strands_(static_cast<std::size_t>(ranks)) {}
 
-    /// `strand` is a stream from here on; made by the fiber that runs now.
-    int add_stream(int rank, const Strand& strand) {
+    int add_stream(int rank, const Strand& strand) override {
         const int actor = detector_.add_stream(current(rank), "communication stream");
         strands_[static_cast<std::size_t>(rank)].emplace_back(&strand, actor);
         return actor;
     }
-    void queued(int rank, int stream) { detector_.queued(stream, current(rank)); }
-    void begun(int stream) { detector_.begun(stream); }
-    void ended(int stream) { detector_.ended(stream); }
-    void waited(int rank, int stream, Event event) {
+    void queued(int rank, int stream) override { detector_.queued(stream, current(rank)); }
+    void begun(int stream) override { detector_.begun(stream); }
+    void ended(int stream) override { detector_.ended(stream); }
+    void waited(int rank, int stream, Event event) override {
         detector_.waited(stream, event.sequence, current(rank));
     }
-    /// Accesses outside of fibers, before or after the run, are nobody's.
-    void note(int rank, Access access, Memory memory, const Operation& operation) {
+    void note(int rank, Access access, Memory memory, const Operation& operation) override {
         if (engine_.current()) detector_.note(current(rank), access, memory, operation);
     }
 
-    void sends(int rank, int slot, int to, Memory memory) {
+    void sends(int rank, int slot, int to, Memory memory) override {
         detector_.posted(current(rank), id(slot), Access::read, memory,
                          {Label("send to rank ") + to});
         if (id(slot) >= sent_.size()) sent_.resize(id(slot) + 1);
         sent_[id(slot)] = {rank, to, memory.data(), digest(memory)};
     }
-    void receives(int rank, int slot, int from, Memory memory) {
+    void receives(int rank, int slot, int from, Memory memory) override {
         detector_.posted(current(rank), id(slot), Access::write, memory,
                          {Label("receive from rank ") + from});
     }
-    /// The message is taken from its send's memory now.
-    void taken(int send, int receive, Memory memory) {
+    void taken(int send, int receive, Memory memory) override {
         detector_.delivered(id(send), id(receive));
         const Sent& s = sent_[id(send)];
         const bool of_another = s.data != memory.data();  // a fault put it there
@@ -68,8 +65,8 @@ public:
             detector_.part_of(id(send)) +
             " was sending them. Wait for the send, by its request, before writing there.")));
     }
-    void waited_for(int rank, int slot) { detector_.waited_for(id(slot), current(rank)); }
-    void withdrawn(int slot) { detector_.withdrawn(id(slot)); }
+    void waited_for(int rank, int slot) override { detector_.waited_for(id(slot), current(rank)); }
+    void withdrawn(int slot) override { detector_.withdrawn(id(slot)); }
 
     [[nodiscard]] const RaceDetector& detector() const { return detector_; }
 
@@ -105,6 +102,13 @@ private:
     RaceDetector detector_;
     std::vector<std::vector<std::pair<const Strand*, int>>> strands_;  // by rank
     std::vector<Sent> sent_{};                                         // by slot
+};
+
+template <>
+struct RaceWatchMaker<bool> {
+    static std::unique_ptr<RaceHooks> make(Engine& engine, int ranks) {
+        return std::make_unique<RaceWatch>(engine, ranks);
+    }
 };
 
 }  // namespace gx::sim

@@ -11,9 +11,9 @@
 #include <gx/core/stream.hpp>       // Task, Event
 #include <gx/core/transport.hpp>    // Placement, Request, Arrival
 #include <gx/sim/engine.hpp>        // Engine
-#include <gx/sim/fault_injector.hpp>  // FaultInjector, RankDied
+#include <gx/sim/fault_hooks.hpp>   // FaultHooks, RankDied, forever
 #include <gx/sim/post_office.hpp>   // PostOffice
-#include <gx/sim/race_watch.hpp>    // RaceWatch
+#include <gx/sim/race_hooks.hpp>    // RaceHooks
 #include <gx/sim/trace.hpp>         // Busy, TraceSink
 
 namespace gx::sim {
@@ -82,7 +82,7 @@ public:
     void working_on(const Operation& operation) {
         if (faults_) faults_->reducing(rank_, operation);
     }
-    void suffer(FaultInjector* faults, Limits limits) {
+    void suffer(FaultHooks* faults, Limits limits) {
         faults_ = faults;
         limits_ = limits;
     }
@@ -95,7 +95,7 @@ private:
         return false;
     }
 
-    FaultInjector* faults_ = nullptr;
+    FaultHooks* faults_ = nullptr;
     Limits limits_{};
     std::uint64_t waits_ = 0;
     int rank_;
@@ -151,7 +151,7 @@ public:
         if (races_) races_->note(rank_, access, memory, operation);
         if (trace_ && engine_.current() == strand_) operation_ = operation;
     }
-    void watch(RaceWatch* races) { races_ = races; }
+    void watch(RaceHooks* races) { races_ = races; }
     /// Finishes what is queued and ends the fiber.
     void close() {
         closed_ = true;
@@ -212,7 +212,7 @@ private:
     Engine& engine_;
     Busy& busy_;
     TraceSink* trace_;
-    RaceWatch* races_ = nullptr;
+    RaceHooks* races_ = nullptr;
     int actor_ = -1;  ///< among those of races_
     std::deque<Task> tasks_{};
     std::deque<Nanoseconds> queued_at_{};  ///< where there is a trace
