@@ -1,0 +1,8 @@
+// expect: no race detector here
+#include <gx/sim/cluster.hpp>
+#include <gx/sim/machines.hpp>
+
+int main() {
+    const gx::sim::Cluster<> world(gx::sim::ethernet_10g(2), {.detect_races = true});
+    return world.ranks();
+}
