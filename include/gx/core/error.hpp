@@ -7,6 +7,8 @@
 #include <string_view>  // reasons
 #include <utility>      // move
 
+#include <gx/core/cold.hpp>  // GX_COLD
+
 namespace gx {
 
 /// Trouble that the program did not cause: a file, a disk, an option, a lost rank.
@@ -61,7 +63,7 @@ public:
     [[nodiscard]] const Where& where() const { return where_; }
 
 private:
-    static std::string sentence(const Where& w, Delivery d) {
+    GX_COLD static std::string sentence(const Where& w, Delivery d) {
         std::string text = "rank " + std::to_string(w.rank) + ", step " + std::to_string(w.step);
         if (w.bucket >= 0)
             text += ", bucket " + std::to_string(w.bucket) + " of " + std::to_string(w.buckets);

@@ -8,11 +8,13 @@
 
 #include <fmt/format.h>  // shortest digits that read back equal
 
+#include <gx/core/cold.hpp>  // GX_COLD
+
 namespace gx {
 
 /// `text` (UTF-8) as a JSON string, with its quotes.
 /// Source: RFC 8259, section 7.
-[[nodiscard]] inline std::string json_quoted(std::string_view text) {
+GX_COLD [[nodiscard]] inline std::string json_quoted(std::string_view text) {
     std::string out = "\"";
     for (const char c : text) {
         if (c == '"' || c == '\\') out += {'\\', c};
@@ -24,7 +26,7 @@ namespace gx {
 }
 
 /// The shortest number that reads back equal; null where JSON has none (infinities, NaN).
-[[nodiscard]] inline std::string json_number(double x) {
+GX_COLD [[nodiscard]] inline std::string json_number(double x) {
     return std::isfinite(x) ? fmt::format("{}", x) : "null";
 }
 

@@ -8,6 +8,7 @@
 #include <system_error>  // errc
 #include <vector>        // items
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/error.hpp>  // Error
 
 namespace gx {
@@ -103,11 +104,11 @@ private:
         at_ += there;
         return there;
     }
-    void space() {
+    GX_COLD void space() {
         while (take(' ') || take('\n') || take('\r') || take('\t')) {
         }
     }
-    void value(JsonValue& out, int depth) {
+    GX_COLD void value(JsonValue& out, int depth) {
         if (depth > depth_max) wrong("it is nested too deeply");
         space();
         switch (peek()) {
@@ -124,7 +125,7 @@ private:
         }
         space();
     }
-    void fields(JsonValue& out, int depth) {
+    GX_COLD void fields(JsonValue& out, int depth) {
         out.kind = JsonValue::Kind::object;
         ++at_;
         space();
@@ -138,7 +139,7 @@ private:
         } while (take(','));
         if (!take('}')) wrong("',' or '}' is expected");
     }
-    void elements(JsonValue& out, int depth) {
+    GX_COLD void elements(JsonValue& out, int depth) {
         out.kind = JsonValue::Kind::array;
         ++at_;
         space();
@@ -147,13 +148,13 @@ private:
         while (take(','));
         if (!take(']')) wrong("',' or ']' is expected");
     }
-    void word(JsonValue& out, JsonValue::Kind kind, std::string_view spelled) {
+    GX_COLD void word(JsonValue& out, JsonValue::Kind kind, std::string_view spelled) {
         if (text_.substr(at_, spelled.size()) != spelled) wrong("a value is expected");
         at_ += spelled.size();
         out.kind = kind;
         out.text = spelled;
     }
-    void number(JsonValue& out) {
+    GX_COLD void number(JsonValue& out) {
         const std::size_t begin = at_;
         take('-');
         if (!take('0')) digits();
@@ -165,7 +166,7 @@ private:
         out.kind = JsonValue::Kind::number;
         out.text = text_.substr(begin, at_ - begin);
     }
-    void digits() {
+    GX_COLD void digits() {
         const std::size_t begin = at_;
         while (peek() >= '0' && peek() <= '9') ++at_;
         if (at_ == begin) wrong("a value or a digit is expected");
@@ -182,7 +183,7 @@ private:
         }
         return out;
     }
-    void escape(std::string& out) {
+    GX_COLD void escape(std::string& out) {
         constexpr std::string_view from = "\"\\/bfnrt", to = "\"\\/\b\f\n\r\t";
         if (take('u')) return append(out, code_point());
         const std::size_t which = from.find(peek());
@@ -206,7 +207,7 @@ private:
         at_ += 4;
         return x;
     }
-    static void append(std::string& out, std::uint32_t c) {
+    GX_COLD static void append(std::string& out, std::uint32_t c) {
         const auto tail = [&](int shift) {
             out += static_cast<char>(0x80 | (c >> shift & 0x3f));
         };
@@ -220,7 +221,7 @@ private:
     }
     /// A character of several bytes, taken over where it is UTF-8.
     /// Source: RFC 3629, section 4: no longer form than needed, no surrogates, up to U+10FFFF.
-    void wide(std::string& out) {
+    GX_COLD void wide(std::string& out) {
         const auto first = static_cast<unsigned char>(peek());
         const int tails = first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
         std::uint32_t c = first & (0x3fu >> tails);
@@ -248,7 +249,7 @@ private:
 /// infinities, UTF-8 only. A name that stands twice in an object is kept twice.
 /// Errors: JsonError saying at which byte it is not JSON, or nested more than 200 deep.
 /// Source: RFC 8259.
-[[nodiscard]] inline JsonValue read_json(std::string_view text) {
+GX_COLD [[nodiscard]] inline JsonValue read_json(std::string_view text) {
     return detail::JsonReader(text).all();
 }
 

@@ -7,6 +7,7 @@
 #include <utility>      // move
 #include <vector>       // spans
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/label.hpp>  // Label
 #include <gx/core/units.hpp>  // Nanoseconds, BytesPerSecond
 
@@ -55,7 +56,7 @@ struct TraceSink {
         if (recording) spans.push_back(span);
     }
     /// Links from here on, in the order of their numbers, all of them idle.
-    void name_links(std::vector<Label> names, std::vector<BytesPerSecond> capacities = {}) {
+    GX_COLD void name_links(std::vector<Label> names, std::vector<BytesPerSecond> capacities = {}) {
         present.assign(names.size(), {0});
         last.assign(names.size(), 0);
         capacities.resize(names.size());

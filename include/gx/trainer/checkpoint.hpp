@@ -6,6 +6,7 @@
 #include <string>      // names
 #include <vector>      // flat vectors
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/error.hpp>           // Error
 #include <gx/core/json_text.hpp>       // JsonWriter
 #include <gx/core/json_value.hpp>      // metadata
@@ -40,8 +41,8 @@ struct Checkpoint {
 
 namespace detail::checkpoint {
 
-inline void add_parameters(std::vector<NamedTensor>& out, const Graph& graph,
-                           const std::string& prefix, std::span<const float> flat) {
+GX_COLD inline void add_parameters(std::vector<NamedTensor>& out, const Graph& graph,
+                                   const std::string& prefix, std::span<const float> flat) {
     for (const Parameter& p : graph.parameters) {
         std::vector<std::int64_t> shape(p.shape.begin(), p.shape.end());
         while (shape.size() > 1 && shape.back() == 1) shape.pop_back();
@@ -58,7 +59,7 @@ struct Reader {
     [[noreturn]] void wrong(const std::string& what) const {
         throw Error("checkpoint '" + path.string() + "': " + what);
     }
-    [[nodiscard]] const std::vector<float>& all_of(const std::string& name) const {
+    GX_COLD [[nodiscard]] const std::vector<float>& all_of(const std::string& name) const {
         const auto found = file.tensors.find(name);
         if (found == file.tensors.end())
             wrong("tensor '" + name +
@@ -75,8 +76,8 @@ struct Reader {
                   "that wrote it.");
         std::copy(values.begin(), values.end(), to.begin());
     }
-    [[nodiscard]] std::vector<float> parameters(const Graph& graph,
-                                                const std::string& prefix) const {
+    GX_COLD [[nodiscard]] std::vector<float> parameters(const Graph& graph,
+                                                        const std::string& prefix) const {
         std::vector<float> flat(std::size_t(graph.parameter_elements()));
         for (const Parameter& p : graph.parameters)
             copy(prefix + std::string(p.name.view()),
@@ -89,8 +90,8 @@ struct Reader {
 
 /// Writes `c` whole or not at all. Weights carry their plain names, as other programs expect.
 /// Errors: gx::Error naming the file; an older checkpoint of that name is then untouched.
-inline void write_checkpoint(const std::filesystem::path& path, const Graph& graph,
-                             const Checkpoint& c) {
+GX_COLD inline void write_checkpoint(const std::filesystem::path& path, const Graph& graph,
+                                     const Checkpoint& c) {
     std::vector<NamedTensor> tensors;
     detail::checkpoint::add_parameters(tensors, graph, "", c.parameters);
     for (const Statistic& s : graph.statistics)
@@ -121,8 +122,8 @@ inline void write_checkpoint(const std::filesystem::path& path, const Graph& gra
 
 /// Reads what write_checkpoint wrote.
 /// Errors: gx::Error naming the file and the tensor or field that is missing or does not fit.
-[[nodiscard]] inline Checkpoint read_checkpoint(const std::filesystem::path& path,
-                                                const Graph& graph) {
+GX_COLD [[nodiscard]] inline Checkpoint read_checkpoint(const std::filesystem::path& path,
+                                                        const Graph& graph) {
     const SafetensorsFile file = read_safetensors(path);
     const detail::checkpoint::Reader in{path, file};
     const auto text = file.metadata.find("gx");

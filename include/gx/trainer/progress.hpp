@@ -12,6 +12,8 @@
 
 #include <fmt/format.h>  // the line
 
+#include <gx/core/cold.hpp>  // GX_COLD
+
 namespace gx {
 
 /// Tells how far a long run is. On a terminal one line is redrawn about ten times a second; in a
@@ -33,7 +35,7 @@ public:
     void resume_from(std::int64_t done) { first_ = done; }
 
     /// `done` of the total, with a few words such as the loss.
-    void update(std::int64_t done, std::string_view words) {
+    GX_COLD void update(std::int64_t done, std::string_view words) {
         if (style_ == Style::silent) return;
         const auto now = std::chrono::steady_clock::now();
         const bool last = done >= total_;
@@ -57,8 +59,8 @@ public:
     }
 
     /// The line after `elapsed` wall seconds; pure, so that tests need no clock.
-    [[nodiscard]] std::string line(std::int64_t done, double elapsed,
-                                   std::string_view words) const {
+    GX_COLD [[nodiscard]] std::string line(std::int64_t done, double elapsed,
+                                           std::string_view words) const {
         const double share = total_ > 0 ? std::clamp(double(done) / double(total_), 0.0, 1.0) : 1.0;
         const double rate = elapsed > 0 ? double(done - first_) / elapsed : 0.0;
         const std::int64_t left =

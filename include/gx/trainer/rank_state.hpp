@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>  // sentences
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/error.hpp>          // Error
 #include <gx/model/graph.hpp>         // Graph
 #include <gx/reducer/pipeline.hpp>    // PendingGradient
@@ -44,7 +45,7 @@ struct RankState {
         return out;
     }
 
-    void restore(const Checkpoint& c) {
+    GX_COLD void restore(const Checkpoint& c) {
         const std::size_t elements = device.parameters().size();
         expect_fits(c, elements);
         load(c.parameters);
@@ -66,7 +67,7 @@ struct RankState {
         scale.restore(c.loss_scale);
     }
 
-    void save(Checkpoint& c) {
+    GX_COLD void save(Checkpoint& c) {
         c.loss_scale = scale.state();
         c.parameters = canonical(device.parameters());
         c.statistics.assign(device.statistics().begin(), device.statistics().end());
@@ -81,7 +82,7 @@ struct RankState {
     }
 
 private:
-    void expect_fits(const Checkpoint& c, std::size_t elements) {
+    GX_COLD void expect_fits(const Checkpoint& c, std::size_t elements) {
         expect_kept(c.optimizer.size(), optimizer.state().size() / elements,
                     "vectors of the optimizer");
         expect_kept(c.reducer.size(), pipeline.reducer().state().size(), "numbers of the reducer");

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>  // sentences
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/error.hpp>               // Error, LostRank, Delivery
 #include <gx/core/units.hpp>               // Nanoseconds
 #include <gx/core/world.hpp>               // RankContext
@@ -86,12 +87,12 @@ public:
     }
 
 private:
-    [[nodiscard]] LoaderOptions share(bool train) const {
+    GX_COLD [[nodiscard]] LoaderOptions share(bool train) const {
         return {.batch = o_.batch, .ranks = rank_.ranks(), .rank = rank_.rank(), .seed = o_.seed,
                 .shuffle = train};
     }
     /// Buckets are meant in bytes of the timed model, where the clock is charged for another one.
-    [[nodiscard]] std::int64_t bucket_elements() const {
+    GX_COLD [[nodiscard]] std::int64_t bucket_elements() const {
         if constexpr (requires { R::bucket_elements; } && requires { device_->stretch(); })
             if (R::bucket_elements > 0)
                 return std::max(
@@ -104,13 +105,13 @@ private:
     [[nodiscard]] auto state() {
         return RankState{job_.graph, *device_, optimizer_, pipeline_, scale_, scales_};
     }
-    void initialise() {
+    GX_COLD void initialise() {
         std::vector<float> canonical(std::size_t(job_.graph.parameter_elements()));
         initial_parameters(job_.graph, o_.seed, canonical);
         state().load(canonical);
         initial_statistics(job_.graph, device_->statistics());
     }
-    void restore(const Checkpoint& c) {
+    GX_COLD void restore(const Checkpoint& c) {
         state().restore(c);
         first_epoch_ = c.epoch;
         step_ = c.step;
@@ -226,7 +227,7 @@ private:
     }
 
     // ---- The end of an epoch -------------------------------------------------------------
-    void finish_epoch(int epoch) {
+    GX_COLD void finish_epoch(int epoch) {
         expect(sum_over_ranks(rank_.transport(), sums_), "summing the metrics");
         average_statistics();
         check_replicas();
@@ -259,7 +260,7 @@ private:
         expect(sum_over_ranks(rank_.transport(), sums), "averaging batch-norm statistics");
         for (std::size_t i = 0; i < sums.size(); ++i) mine[i] = float(sums[i] / rank_.ranks());
     }
-    void check_replicas() {
+    GX_COLD void check_replicas() {
         weights_hash_ = hash_bits(state().canonical(device_->parameters()));
         const Agreement a = agree(rank_.transport(), weights_hash_);
         expect(a.delivery, "comparing the replicas");
@@ -285,7 +286,7 @@ private:
         row.test_loss = sums[0] / sums[2];
         row.test_accuracy_pct = 100 * sums[1] / sums[2];
     }
-    void save(int epochs_done) {
+    GX_COLD void save(int epochs_done) {
         Checkpoint c{.model = std::string(job_.graph.name.view()),
                      .composition = record_.composition, .seed = o_.seed, .epoch = epochs_done,
                      .step = step_, .seconds = seconds_};
@@ -309,7 +310,7 @@ private:
         tracing_ = on;
         if (job_.trace && rank_.rank() == 0) job_.trace->record(on, rank_.now());
     }
-    void close_books() {
+    GX_COLD void close_books() {
         breakdown_.idle = std::max(0.0, seconds_ - breakdown_.compute - breakdown_.input -
                                             breakdown_.exposed_communication);
         record_.breakdown = breakdown_;

@@ -6,6 +6,7 @@
 #include <utility>      // move
 #include <vector>       // rows
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/json_text.hpp>   // JsonWriter
 #include <gx/core/json_value.hpp>  // read_json
 #include <gx/trainer/record.hpp>   // RunRecord
@@ -13,7 +14,7 @@
 namespace gx {
 
 /// Steps, epochs and breakdown so far, as JSON text; units in the field names.
-[[nodiscard]] inline std::string rows_text(const RunRecord& r) {
+GX_COLD [[nodiscard]] inline std::string rows_text(const RunRecord& r) {
     JsonWriter w;
     w.open('{').name("breakdown").open('{');
     w.field("compute_seconds", r.breakdown.compute);
@@ -37,7 +38,7 @@ namespace gx {
 
 /// Takes back what rows_text wrote; what `r` had of it before goes away.
 /// Errors: JsonError for a text that is not JSON or a field that is missing; `r` is then untouched.
-inline void read_rows(std::string_view text, RunRecord& r) {
+GX_COLD inline void read_rows(std::string_view text, RunRecord& r) {
     const JsonValue rows = read_json(text);
     const JsonValue& b = rows.at("breakdown");
     const Breakdown breakdown{

@@ -17,6 +17,7 @@
 #include <utility>     // exchange
 #include <vector>      // tensors
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/error.hpp>       // Error
 #include <gx/core/json_text.hpp>   // the header, written
 #include <gx/core/json_value.hpp>  // the header, read
@@ -47,7 +48,7 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 /// A file that takes its final name only when all of it is on the disk.
 class AtomicFile {
 public:
-    explicit AtomicFile(std::filesystem::path path)
+    GX_COLD explicit AtomicFile(std::filesystem::path path)
         : path_(std::move(path)), temporary_(path_.string() + ".tmp") {
         file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
         if (file_ < 0) fail("cannot be created");
@@ -60,7 +61,7 @@ public:
         ::unlink(temporary_.c_str());
     }
 
-    void write(const void* data, std::size_t bytes) {
+    GX_COLD void write(const void* data, std::size_t bytes) {
         const auto* next = static_cast<const char*>(data);
         while (bytes > 0) {
             const ssize_t n = ::write(file_, next, bytes);
@@ -70,7 +71,7 @@ public:
             bytes -= static_cast<std::size_t>(n);
         }
     }
-    void commit() {
+    GX_COLD void commit() {
         if (::fsync(file_) != 0) fail("cannot be flushed to the disk");
         if (::close(std::exchange(file_, -1)) != 0) fail("cannot be closed");
         if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be renamed into place");
@@ -101,7 +102,7 @@ private:
 
 /// Writes text whole or not at all: a temporary file, fsync, rename.
 /// Errors: gx::Error naming the file; an older file of that name is then untouched.
-inline void write_file(const std::filesystem::path& path, std::string_view text) {
+GX_COLD inline void write_file(const std::filesystem::path& path, std::string_view text) {
     detail::AtomicFile file(path);
     file.write(text.data(), text.size());
     file.commit();
@@ -110,9 +111,9 @@ inline void write_file(const std::filesystem::path& path, std::string_view text)
 /// Writes tensors as F32, in the order given, and `metadata` as "__metadata__".
 /// Errors: as write_file.
 /// Source: github.com/huggingface/safetensors, README.md, section "Format".
-inline void write_safetensors(const std::filesystem::path& path,
-                              const std::vector<NamedTensor>& tensors,
-                              const std::map<std::string, std::string>& metadata = {}) {
+GX_COLD inline void write_safetensors(const std::filesystem::path& path,
+                                      const std::vector<NamedTensor>& tensors,
+                                      const std::map<std::string, std::string>& metadata = {}) {
     JsonWriter header;
     header.open('{');
     if (!metadata.empty()) {
@@ -141,7 +142,8 @@ inline void write_safetensors(const std::filesystem::path& path,
 namespace detail {
 
 /// The product of `shape`, or more than `most` where it is larger or a factor is negative.
-inline std::uint64_t element_count(std::span<const std::int64_t> shape, std::uint64_t most) {
+GX_COLD inline std::uint64_t element_count(std::span<const std::int64_t> shape,
+                                           std::uint64_t most) {
     std::uint64_t count = 1;
     for (const std::int64_t n : shape)
         if (n == 0) return 0;
@@ -157,7 +159,7 @@ inline std::uint64_t element_count(std::span<const std::int64_t> shape, std::uin
 
 /// Reads every F32 tensor and the metadata.
 /// Errors: gx::Error naming the file and the field for a missing, short or malformed file.
-inline SafetensorsFile read_safetensors(const std::filesystem::path& path) {
+GX_COLD inline SafetensorsFile read_safetensors(const std::filesystem::path& path) {
     const auto wrong = [&](const std::string& what) {
         return Error("file '" + path.string() + "': " + what +
                      ". It is not a whole safetensors file; take an earlier checkpoint.");

@@ -10,6 +10,7 @@
 #include <utility>     // move
 
 #include <gx/core/account.hpp>           // Account
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/element.hpp>           // fp16
 #include <gx/core/problems.hpp>          // Problems
 #include <gx/core/type_name.hpp>         // type_name
@@ -88,7 +89,7 @@ public:
 
     [[nodiscard]] const Options& options() const { return options_; }
     /// As a program spells it, defaults left out.
-    [[nodiscard]] static std::string name() {
+    GX_COLD [[nodiscard]] static std::string name() {
         return "Trainer<" + std::string(M::name) + ", " + reducer_name<R>() + ", " +
                type_name<S>() + ">";
     }
@@ -138,7 +139,7 @@ public:
 
 private:
     /// Fills what the plan decides; throws one error that lists everything wrong.
-    [[nodiscard]] static Plan check(Options& o, const Split& data, int ranks) {
+    GX_COLD [[nodiscard]] static Plan check(Options& o, const Split& data, int ranks) {
         Problems problems;
         const std::int64_t images = data.train.count();
         problems.check(o.epochs > 0, fmt::format("epochs is {}: train for at least 1", o.epochs));
@@ -190,7 +191,7 @@ private:
         return plan;
     }
     /// The checkpoint to go on from; throws where the run would not be the one that wrote it.
-    [[nodiscard]] static Checkpoint resumed(const Options& o, const Graph& graph) {
+    GX_COLD [[nodiscard]] static Checkpoint resumed(const Options& o, const Graph& graph) {
         Checkpoint c = read_checkpoint(o.resume, graph);
         Problems problems;
         problems.check(
@@ -206,7 +207,7 @@ private:
         problems.throw_if_any("gx: this run can't go on from '" + o.resume.string() + "'");
         return c;
     }
-    static void check_folder(Problems& problems, const std::filesystem::path& folder) {
+    GX_COLD static void check_folder(Problems& problems, const std::filesystem::path& folder) {
         if (folder.empty()) return;
         problems.collect([&] {
             std::error_code error;
@@ -250,7 +251,8 @@ private:
         r.seed = o.seed;
         return r;
     }
-    static void summarise(RunRecord& r, const Account& a, std::int64_t images, double timed) {
+    GX_COLD static void summarise(RunRecord& r, const Account& a, std::int64_t images,
+                                  double timed) {
         r.images = static_cast<std::int64_t>(double(images) * timed + 0.5);
         if (r.seconds > 0) {
             r.images_per_second = double(r.images) / r.seconds;

@@ -8,6 +8,7 @@
 #include <vector>    // ranks
 
 #include <gx/core/account.hpp>       // Account
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/function_ref.hpp>  // FunctionRef
 #include <gx/core/problems.hpp>      // Problems
 #include <gx/core/units.hpp>         // Nanoseconds
@@ -69,7 +70,7 @@ class Cluster {
 public:
     class Rank;
 
-    explicit Cluster(const ClusterSpec& spec, ClusterOptions options = {})
+    GX_COLD explicit Cluster(const ClusterSpec& spec, ClusterOptions options = {})
         : spec_(spec), options_(std::move(options)) {
         check().throw_if_any("this cluster cannot run");
     }
@@ -85,7 +86,7 @@ public:
     void trace_to(TraceSink* sink) { options_.trace = sink; }
 
     /// What a report says of this cluster, and of the last run.
-    [[nodiscard]] Account account() const;
+    GX_COLD [[nodiscard]] Account account() const;
 
     [[nodiscard]] Nanoseconds elapsed() const { return last().engine.now(); }
     [[nodiscard]] std::uint64_t event_hash() const { return last().engine.event_hash(); }
@@ -119,7 +120,7 @@ private:
         bool operator==(const FitsKey&) const = default;
     };
     struct Run {
-        explicit Run(const ClusterSpec& spec, const ClusterOptions& o)
+        GX_COLD explicit Run(const ClusterSpec& spec, const ClusterOptions& o)
             : engine(o.seed),
               network(engine),
               topology(spec, network),
@@ -143,7 +144,7 @@ private:
         return *run_;
     }
 
-    [[nodiscard]] Problems check() const;
+    GX_COLD [[nodiscard]] Problems check() const;
 
     ClusterSpec spec_;
     ClusterOptions options_;

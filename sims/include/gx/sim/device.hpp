@@ -6,6 +6,7 @@
 #include <type_traits>  // conditional
 #include <vector>       // watermarks
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/device.hpp>   // Device, Batch
 #include <gx/core/rng.hpp>      // Rng: jitter
 #include <gx/model/graph.hpp>   // Graph
@@ -18,8 +19,8 @@ namespace gx::sim {
 
 /// When gradients become ready: after the backward of which operation, which watermark.
 /// The trained graph: element by element, as its device lays them out.
-[[nodiscard]] inline std::vector<std::size_t> ready_points(const Graph& graph,
-                                                           std::span<const ParameterSlice> slices) {
+GX_COLD [[nodiscard]] inline std::vector<std::size_t> ready_points(
+    const Graph& graph, std::span<const ParameterSlice> slices) {
     std::vector<std::size_t> end_of(graph.parameters.size(), 0);
     for (const ParameterSlice& s : slices)
         end_of[static_cast<std::size_t>(s.parameter)] = s.offset + s.count;
@@ -34,7 +35,8 @@ namespace gx::sim {
 }
 /// Another graph: the same share of `real` elements as of the timed graph's, rounded up, so that
 /// no gradient is ready before its share of the timed ones is.
-[[nodiscard]] inline std::vector<std::size_t> ready_points(const Graph& timed, std::size_t real) {
+GX_COLD [[nodiscard]] inline std::vector<std::size_t> ready_points(
+    const Graph& timed, std::size_t real) {
     const auto total = static_cast<std::uint64_t>(timed.parameter_elements());
     std::vector<std::size_t> after(timed.ops.size(), 0);
     std::uint64_t end = 0;
@@ -67,7 +69,7 @@ class Device {
 public:
     using Rank = typename Cluster<Inner>::Rank;
 
-    Device(const Graph& graph, DeviceOptions options, Rank& rank)
+    GX_COLD Device(const Graph& graph, DeviceOptions options, Rank& rank)
         : inner_(graph, options), rank_(rank), batch_(options.batch),
           timed_graph_(rank.options().timed_as ? *rank.options().timed_as : graph),
           timed_batch_(rank.options().timed_batch > 0 ? rank.options().timed_batch : options.batch),

@@ -6,6 +6,7 @@
 #include <string>       // sentences
 #include <string_view>  // names
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/error.hpp>  // Error
 #include <gx/core/units.hpp>  // BytesPerSecond
 
@@ -92,7 +93,7 @@ struct Dragonfly {
 }
 
 /// Errors: gx::Error with a sentence where the fabric cannot join so many machines.
-inline void check(const Fabric& f, int machines) {
+GX_COLD inline void check(const Fabric& f, int machines) {
     const auto refuse = [](const std::string& why) { throw Error("fabric: " + why); };
     const auto text = [](int n) { return std::to_string(n); };
     const auto fits = [&](int most, const std::string& what) {

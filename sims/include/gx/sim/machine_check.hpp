@@ -3,6 +3,7 @@
 
 #include <string>  // sentences
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/error.hpp>   // Error
 #include <gx/sim/fabric.hpp>   // check(Fabric)
 #include <gx/sim/machine.hpp>  // MachineSpec, ClusterSpec
@@ -11,10 +12,10 @@ namespace gx::sim {
 
 namespace detail::check {
 
-[[nodiscard]] inline std::string named(const MachineSpec& m) {
+GX_COLD [[nodiscard]] inline std::string named(const MachineSpec& m) {
     return "machine '" + std::string(m.name.view()) + "': ";
 }
-[[nodiscard]] inline std::string gbps(BytesPerSecond r) {
+GX_COLD [[nodiscard]] inline std::string gbps(BytesPerSecond r) {
     std::string text = std::to_string(r.count * 8e-9);
     while (text.back() == '0') text.pop_back();
     if (text.back() == '.') text.pop_back();
@@ -22,7 +23,7 @@ namespace detail::check {
 }
 
 /// A port leads to a socket, over links that carry something.
-inline void port(const MachineSpec& m, const std::string& device, const PciePort& p) {
+GX_COLD inline void port(const MachineSpec& m, const std::string& device, const PciePort& p) {
     const Wiring& w = m.wiring;
     if (!(p.rate.count > 0))
         throw Error(named(m) + device + " has a PCIe link of zero rate: give it a rate above 0");
@@ -42,7 +43,7 @@ inline void port(const MachineSpec& m, const std::string& device, const PciePort
                     std::to_string(at.socket) + ", and there are " + std::to_string(w.sockets));
 }
 
-inline void nvlink(const MachineSpec& m) {
+GX_COLD inline void nvlink(const MachineSpec& m) {
     const Wiring& w = m.wiring;
     bool any = w.nvswitch_links > 0;
     for (std::size_t a = 0; a < static_cast<std::size_t>(m.gpus); ++a)
@@ -58,7 +59,7 @@ inline void nvlink(const MachineSpec& m) {
         throw Error(named(m) + "NVLinks of zero rate: give the rate of one link");
 }
 
-inline void rings(const MachineSpec& m) {
+GX_COLD inline void rings(const MachineSpec& m) {
     for (int k = 0; k < m.wiring.ring_count; ++k) {
         unsigned seen = 0;
         for (std::size_t i = 0; i < static_cast<std::size_t>(m.gpus); ++i)
@@ -73,7 +74,7 @@ inline void rings(const MachineSpec& m) {
 
 /// Errors: gx::Error for a device without a way to a socket, a link of zero rate, a cycle among
 ///         PCIe switches, an NVLink with one end, a ring that is none, more devices than fit.
-inline void check(const MachineSpec& m) {
+GX_COLD inline void check(const MachineSpec& m) {
     using detail::check::named;
     const Wiring& w = m.wiring;
     if (m.gpus < 1) throw Error(named(m) + "a machine has at least one GPU");
@@ -105,7 +106,7 @@ inline void check(const MachineSpec& m) {
 }
 
 /// Errors: as for the machine and the fabric; a NIC of zero rate or faster than its PCIe port.
-inline void check(const ClusterSpec& c) {
+GX_COLD inline void check(const ClusterSpec& c) {
     using detail::check::gbps;
     using detail::check::named;
     const MachineSpec& m = c.machine;

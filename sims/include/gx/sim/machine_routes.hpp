@@ -6,6 +6,7 @@
 #include <cstddef>    // size_t
 #include <vector>     // links and ways
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/sim/machine.hpp>  // ClusterSpec, Wiring
 
 namespace gx::sim {
@@ -23,7 +24,7 @@ public:
         BytesPerSecond cap{0};     // of one flow; 0: none
     };
 
-    explicit MachineRoutes(const ClusterSpec& spec)
+    GX_COLD explicit MachineRoutes(const ClusterSpec& spec)
         : m_(spec.machine), gpus_(m_.gpus), nics_(spec.machines > 1 ? m_.nics : 0),
           nic_rate_(spec.nic_rate()), through_host_(spec.profile.transport.through_host) {
         find_near();
@@ -71,7 +72,7 @@ private:
             return static_cast<int>(std::find(switches.begin(), end, s) - switches.begin());
         }
     };
-    [[nodiscard]] Climb climb(PciePort p) const {
+    GX_COLD [[nodiscard]] Climb climb(PciePort p) const {
         Climb c;
         while (p.under >= 0 && c.count < Wiring::most_switches) {
             c.switches[index(c.count++)] = p.under;
@@ -85,8 +86,8 @@ private:
         std::vector<int> links{};
         bool crosses_socket = false;
     };
-    [[nodiscard]] Tree over_pcie(PciePort from, PciePort to, bool past_socket,
-                                 bool peers) const {
+    GX_COLD [[nodiscard]] Tree over_pcie(PciePort from, PciePort to, bool past_socket,
+                                         bool peers) const {
         const Climb a = climb(from), b = climb(to);
         int up = a.count, down = b.count;
         for (int i = a.count - 1; i >= 0 && !past_socket; --i)
@@ -103,7 +104,7 @@ private:
         return t;
     }
 
-    [[nodiscard]] Way between(int a, int b) const {
+    GX_COLD [[nodiscard]] Way between(int a, int b) const {
         const Wiring& w = m_.wiring;
         if (!w.known || w.nvswitch_links > 0)
             return {{fast_out_ + a, fast_in_ + b}, LinkClass::nvlink, m_.peer_flow_cap};
@@ -121,7 +122,7 @@ private:
         return way;
     }
 
-    [[nodiscard]] Way to_nic(int g, int n) const {
+    GX_COLD [[nodiscard]] Way to_nic(int g, int n) const {
         const Wiring& w = m_.wiring;
         Way way{{gpu_up_ + g}, LinkClass::net, {0}};
         if (w.known) {
@@ -133,7 +134,7 @@ private:
     }
     /// From a NIC to a GPU that begins with another: over NVLink from one that begins with it, if
     /// there is such a way, as NCCL's PXN does; else over PCIe.
-    [[nodiscard]] Way from_rail(int n, int g) const {
+    GX_COLD [[nodiscard]] Way from_rail(int n, int g) const {
         for (int relay = 0; relay < gpus_; ++relay) {
             if (nic_of(relay, 0) != n) continue;
             const Way last = between(relay, g);
@@ -145,7 +146,7 @@ private:
         return mirrored(to_nic(g, n));
     }
     /// The same way in the other direction.
-    [[nodiscard]] Way mirrored(Way way) const {
+    GX_COLD [[nodiscard]] Way mirrored(Way way) const {
         std::reverse(way.links.begin(), way.links.end());
         for (int& l : way.links) {
             const int kind = l / most_;
@@ -155,7 +156,7 @@ private:
         return way;
     }
 
-    [[nodiscard]] BytesPerSecond rate(int l) const {
+    GX_COLD [[nodiscard]] BytesPerSecond rate(int l) const {
         const Wiring& w = m_.wiring;
         const std::size_t i = index(l % most_);
         if (l >= pair_) {
@@ -171,7 +172,7 @@ private:
         return w.known ? w.gpu[i].rate : m_.host_bandwidth;
     }
 
-    void find_near() {
+    GX_COLD void find_near() {
         near_.resize(index(gpus_));
         for (int g = 0; g < gpus_; ++g) {
             std::vector<std::size_t> far;
@@ -194,7 +195,7 @@ private:
     }
 
     /// Do the neighbours of `l` on every route, before it or after it, carry no more than it does?
-    [[nodiscard]] bool never_narrowest(int l, bool before) {
+    GX_COLD [[nodiscard]] bool never_narrowest(int l, bool before) {
         std::vector<int> neighbours;
         for (const std::vector<Way>* ways : {&peers_, &out_, &in_})
             for (const Way& way : *ways) {
@@ -209,7 +210,7 @@ private:
         for (const int n : neighbours) sum += rate(n);
         return !neighbours.empty() && sum <= rate(l);
     }
-    void leave_out_links() {
+    GX_COLD void leave_out_links() {
         for (const int l : links_in_use()) {
             if (l >= nic_out_ && l < fast_out_) continue;
             if (!never_narrowest(l, true) && !never_narrowest(l, false)) continue;
@@ -217,7 +218,7 @@ private:
                 for (Way& way : *ways) std::erase(way.links, l);
         }
     }
-    [[nodiscard]] std::vector<int> links_in_use() const {
+    GX_COLD [[nodiscard]] std::vector<int> links_in_use() const {
         std::vector<int> used;
         for (const std::vector<Way>* ways : {&peers_, &out_, &in_})
             for (const Way& way : *ways)
@@ -226,7 +227,7 @@ private:
         used.erase(std::unique(used.begin(), used.end()), used.end());
         return used;
     }
-    void renumber() {
+    GX_COLD void renumber() {
         kept_.assign(index(all_links_), -1);
         const auto keep = [&](int l) {
             int& k = kept_[index(l)];

@@ -4,6 +4,7 @@
 #include <cstdint>  // int64_t
 #include <string>   // the sentence
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/error.hpp>         // Error
 #include <gx/core/units.hpp>         // Bytes
 #include <gx/model/graph.hpp>        // Graph
@@ -67,7 +68,7 @@ struct MemoryNeed {
 
 namespace detail::memory {
 
-inline std::string gigabytes(Bytes b) {
+GX_COLD inline std::string gigabytes(Bytes b) {
     const std::int64_t hundredths = (b.count + 5'000'000) / 10'000'000;
     const std::string cents = std::to_string(100 + hundredths % 100).substr(1);
     return std::to_string(hundredths / 100) + "." + cents + " GB";
@@ -90,8 +91,8 @@ inline std::string what_fits(const Graph& graph, int batch, const GpuSpec& gpu,
 
 /// Errors: throws gx::Error with what did not fit (the parameters alone, or the activations and
 ///         the largest of them) and which batch would.
-inline void expect_fits(const Graph& graph, int batch, const GpuSpec& gpu, Precision precision,
-                        OptimizerState optimizer = {}) {
+GX_COLD inline void expect_fits(const Graph& graph, int batch, const GpuSpec& gpu,
+                                Precision precision, OptimizerState optimizer = {}) {
     using detail::memory::gigabytes;
     const MemoryNeed need = memory_need(graph, batch, precision, optimizer);
     if (need.total() <= gpu.memory) return;

@@ -6,6 +6,7 @@
 #include <cstdint>    // int64_t
 #include <vector>     // operations
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/units.hpp>        // Nanoseconds
 #include <gx/model/cost.hpp>        // OpCost, costs
 #include <gx/model/graph.hpp>       // Graph, Op
@@ -39,8 +40,8 @@ namespace gx::sim {
 ///         BatchNormalizationForwardTrainingEx for the fusion.
 class KernelTime {
 public:
-    KernelTime(const GpuSpec& gpu, Precision precision, const Graph& graph, const Op& op,
-               const OpCost& c, bool fused, const Framework& framework = fused_kernels)
+    GX_COLD KernelTime(const GpuSpec& gpu, Precision precision, const Graph& graph, const Op& op,
+                       const OpCost& c, bool fused, const Framework& framework = fused_kernels)
         : multiprocessors_(gpu.multiprocessors),
           launch_(gpu.launch + framework.dispatch),
           bandwidth_(gpu.memory_bandwidth * gpu.efficiency(precision).memory),
@@ -120,7 +121,7 @@ private:
 
 /// For each operation, whether it is part of the kernel of the batch norm before it, or of the
 /// product or softmax before it where it is a GELU or a dropout.
-[[nodiscard]] inline std::vector<bool> joins_the_kernel_before(const Graph& graph) {
+GX_COLD [[nodiscard]] inline std::vector<bool> joins_the_kernel_before(const Graph& graph) {
     std::vector<bool> normed(graph.tensors.size(), false), fused(graph.ops.size(), false);
     const auto is_normed = [&](int t) { return t >= 0 && normed[static_cast<std::size_t>(t)]; };
     for (std::size_t i = 0; i < graph.ops.size(); ++i) {
@@ -139,8 +140,8 @@ private:
 /// A graph on a GPU: the time of every operation.
 class TimedGraph {
 public:
-    TimedGraph(const Graph& graph, const GpuSpec& gpu, Precision precision,
-               const Framework& framework = fused_kernels)
+    GX_COLD TimedGraph(const Graph& graph, const GpuSpec& gpu, Precision precision,
+                       const Framework& framework = fused_kernels)
         : update_((gpu.launch + framework.dispatch) *
                       (framework.fused ? 1 : static_cast<int>(graph.parameters.size())) +
                   Bytes{20 * graph.parameter_elements()} /

@@ -5,6 +5,7 @@
 #include <array>      // latencies
 #include <string>     // sentences
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/contract.hpp>         // GX_EXPECT
 #include <gx/core/error.hpp>            // Error
 #include <gx/sim/fabric_links.hpp>      // FabricLinks
@@ -34,7 +35,7 @@ public:
         LinkClass slowest = LinkClass::nvlink;  ///< class of the slowest link crossed
     };
 
-    Topology(const ClusterSpec& spec, Network& network)
+    GX_COLD Topology(const ClusterSpec& spec, Network& network)
         : spec_(checked(spec)), inside_(spec), first_(network.links()),
           stride_(static_cast<int>(inside_.rates().size())),
           fabric_(add_links(network)) {
@@ -81,14 +82,14 @@ public:
     [[nodiscard]] const ClusterSpec& spec() const { return spec_; }
 
 private:
-    static const ClusterSpec& checked(const ClusterSpec& spec) {
+    GX_COLD static const ClusterSpec& checked(const ClusterSpec& spec) {
         GX_EXPECT(spec.machines > 0 && spec.machine.gpus > 0,
                   "a cluster has at least one machine, and a machine at least one GPU");
         GX_EXPECT(spec.goodput > 0 && spec.goodput <= 1, "goodput is a share above 0, at most 1");
         check(spec);
         return spec;
     }
-    [[nodiscard]] FabricLinks add_links(Network& network) const {
+    GX_COLD [[nodiscard]] FabricLinks add_links(Network& network) const {
         for (int m = 0; m < spec_.machines; ++m)
             for (const BytesPerSecond rate : inside_.rates()) network.add_link(rate);
         return {spec_.fabric, spec_.machines, spec_.machine.nics, spec_.nic_rate(), network};
@@ -100,7 +101,7 @@ private:
         for (const int l : way.links) *next++ = first + l;
         path.count += static_cast<int>(way.links.size());
     }
-    [[nodiscard]] int longest() const {
+    GX_COLD [[nodiscard]] int longest() const {
         std::size_t peers = 0, out = 0, in = 0;
         const int nics = spec_.machines > 1 ? spec_.machine.nics : 0;
         for (int g = 0; g < gpus_; ++g) {
