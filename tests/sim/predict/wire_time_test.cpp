@@ -38,6 +38,17 @@ TEST(WireTime, ARingIsLatencyAndBytesOverTheSlowestLink) {
     EXPECT_EQ(wire.all_reduce(plain(100_GBps, 1_GBps), {1, 1}, 100, algorithm).at(100), 0);
 }
 
+TEST(WireTime, ALongRingGoesOnFromOneThatIsSimulated) {
+    WireTime wire;
+    std::string algorithm;
+    Hardware h = plain(100_GBps, 1_GBps);
+    h.profile = nccl_2_5;
+    const double at_4096 = wire.all_reduce(h, {512, 8}, 100, algorithm).latency_ms;
+    const Line longer = wire.all_reduce(h, {1024, 8}, 100, algorithm);
+    EXPECT_NEAR(longer.latency_ms, at_4096 * 8191 / 4095, 1e-6 * at_4096);
+    EXPECT_NEAR(longer.ms_per_mb, 2, 0.01);
+}
+
 // Four workers, two servers on the first two: a server takes 50 MB from each of the four. One of
 // these stays inside its machine, so its NIC takes 150 MB: 150 ms at 1 GB/s, and as much back.
 TEST(WireTime, ServersTakeAShareFromEveryWorker) {

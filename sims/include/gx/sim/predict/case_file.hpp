@@ -68,8 +68,8 @@ inline std::string field(int index, std::string_view name) {
 }
 [[nodiscard]] inline int count(const Json& row, int index, std::string_view name) {
     const double n = number(row, index, name).value_or(0);
-    if (n > 1e7 || n != static_cast<int>(n))
-        throw Error(field(index, name) + "expected a whole number up to 10 million");
+    if (n > 1e6 || n != static_cast<int>(n))
+        throw Error(field(index, name) + "expected a whole number up to a million");
     return static_cast<int>(n);
 }
 

@@ -37,7 +37,7 @@ public:
     /// An all-reduce of `mb` in the algorithm that is faster; `algorithm` says which it was.
     [[nodiscard]] Line all_reduce(const Hardware& h, Group g, double mb, std::string& algorithm) {
         if (g.ranks() < 2) return {};
-        const Line r = ring(h, g);
+        const Line r = long_ring(h, g);
         algorithm = "ring";
         if (!h.trees || g.machines < 3) return r;
         const Line t = tree(h, g);
@@ -47,8 +47,11 @@ public:
     }
 
     /// Every machine sends `mb`, cut over `servers` on the first machines, and fetches as much.
+    /// Of very many, as many workers for each server are simulated.
     [[nodiscard]] double servers(const Hardware& h, int machines, int servers, double mb,
                                  double server_gbps) {
+        while (std::int64_t{machines} * servers > most_flows && servers > 1)
+            machines = (machines + 1) / 2, servers = (servers + 1) / 2;
         const auto key = fmt::format("s {} {} {} {} {}", machines, servers, mb, h.nic.count,
                                      server_gbps);
         if (const auto at = times_.find(key); at != times_.end()) return at->second;
@@ -101,6 +104,7 @@ private:
     static Bytes bytes(double mb) { return {static_cast<std::int64_t>(mb * 1e6)}; }
     static Task nothing() { return {[](void*, std::uint64_t) {}, nullptr, 0}; }
     static constexpr double small_mb = 1, large_mb = 64;
+    static constexpr int most_ranks = 4096, most_flows = 1 << 14;
 
     template <class F>
     Line line(const std::string& key, F&& time_ms) {
@@ -112,6 +116,14 @@ private:
     static std::string key_of(const char* what, const Hardware& h, Group g) {
         return fmt::format("{} {} {} {} {} {} {}", what, g.machines, g.gpus, h.inside.bus.count,
                            h.nic.count, h.share, h.profile.name.view());
+    }
+    /// A ring of more than 4,096 ranks: latency grows with its steps, the bytes of a link do not.
+    [[nodiscard]] Line long_ring(const Hardware& h, Group g) {
+        const int machines = std::min(g.machines, std::max(2, most_ranks / g.gpus));
+        if (machines >= g.machines) return ring(h, g);
+        Line r = ring(h, {machines, g.gpus});
+        r.latency_ms *= (g.ranks() - 1.0) / (machines * g.gpus - 1.0);
+        return r;
     }
     static LinkClass link_of(const Hardware& h) {
         return h.inside.link == Inside::Link::pcie ? LinkClass::pci : LinkClass::nvlink;
