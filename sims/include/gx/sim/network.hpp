@@ -53,10 +53,10 @@ struct Flow {
 ///         compiler or on the machine. A flow ends at the nearest whole nanosecond.
 /// Units:  a link is never given more than its capacity; rounding to whole nanoseconds lets each
 ///         message end at most half a nanosecond early.
-/// Cost:   a message that meets no other is two events and no solve. A solve is O(flows x links of
-///         a path + links x log links) of the component; a flow that it slows down costs no event
-///         until its old end comes. Nothing is allocated once the largest number of concurrent
-///         flows has been seen.
+/// Cost:   a message that meets no other is two events and no solve, unless it takes less than half
+///         a nanosecond. A solve is O(flows x links of a path + links x log links) of the
+///         component; a flow that it slows down costs no event until its old end comes. Nothing is
+///         allocated once the largest number of concurrent flows has been seen.
 /// Source: progressive filling as in Bertsekas and Gallager, Data Networks, section 6.5.2.
 class Network {
 public:
@@ -268,6 +268,8 @@ inline void Network::start(const Flow& flow) {
 }
 
 // A flow that meets nobody has its rate at once; if another comes in this instant, both are solved.
+// Not one so short that it would end in this instant: whether it met others would then depend on
+// who came first.
 inline void Network::activate(int slot) {
     Active& a = active(slot);
     a.since = engine_.now();
@@ -282,9 +284,8 @@ inline void Network::activate(int slot) {
         h.place = static_cast<int>(link.flows.size());
         link.flows.push_back({slot, hop++});
     }
-    if (alone) {
-        return apply(slot, level_of(rate, a.weight) * a.weight);
-    }
+    rate = level_of(rate, a.weight) * a.weight;
+    if (alone && 2 * a.remaining >= rate) return apply(slot, rate);
     for (const Hop& h : a.view()) touch(h.link);
 }
 

@@ -82,9 +82,7 @@ namespace detail {
 ///
 /// `steps` are simulated; the last is answered. 0: 4 + 2 staleness, which settle in practice.
 /// Detail: as all_reduce_time. Virtual times are, to the nanosecond, those of Pipeline over a
-///         sim::Cluster with payload, where nothing is `rounded`. Not where several rings of a rank
-///         share links of a PCIe tree: steps there were seen to differ by 1 or 2 ns, and by up to
-///         36 ns in 400 us where messages have no latency at all.
+///         sim::Cluster with payload, where nothing is `rounded`.
 template <Collective C>
 [[nodiscard]] StepTiming step_time(const StepWork& work, std::span<const C> collectives,
                                    ReduceShape shape, const ClusterSpec& spec, int steps = 0,
