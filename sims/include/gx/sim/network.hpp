@@ -1,45 +1,21 @@
 // Network: messages as fluid flows that share links by weighted max-min fairness.
 #pragma once
 
-#include <algorithm>  // min, heaps
+#include <algorithm>  // min, max
 #include <array>      // paths
 #include <cstdint>    // int64_t
 #include <limits>     // numeric_limits
-#include <span>       // paths
+#include <span>       // hops
 #include <vector>     // flat lists
 
-#include <gx/core/contract.hpp>  // GX_EXPECT
-#include <gx/core/stream.hpp>    // Task
-#include <gx/core/units.hpp>     // Bytes, BytesPerSecond, Nanoseconds
-#include <gx/sim/engine.hpp>     // Engine
+#include <gx/core/contract.hpp>   // GX_EXPECT
+#include <gx/core/stream.hpp>     // Task
+#include <gx/core/units.hpp>      // Bytes, BytesPerSecond, Nanoseconds
+#include <gx/sim/engine.hpp>      // Engine
+#include <gx/sim/fair_share.hpp>  // FairShare
+#include <gx/sim/flow.hpp>        // Flow, Path
 
 namespace gx::sim {
-
-/// Links that a message crosses, in order; at most 16: PCIe, sockets, NICs and switches.
-struct Path {
-    static constexpr int most_links = 16;
-    std::array<int, most_links> links{};
-    int count = 0;
-
-    constexpr void add(int link) {
-        GX_EXPECT(count < most_links, "a path crosses at most 16 links");
-        links[static_cast<std::size_t>(count++)] = link;
-    }
-    [[nodiscard]] constexpr std::span<const int> view() const {
-        return {links.data(), static_cast<std::size_t>(count)};
-    }
-};
-
-/// A message: after `latency` its bytes flow along `path` at the fair rate, never above `cap`.
-struct Flow {
-    Path path{};
-    Bytes bytes{};
-    Nanoseconds latency{};
-    BytesPerSecond cap{0};     ///< 0: no cap
-    std::int32_t weight = 1;   ///< shares a link like this many flows
-    int rank = 0;              ///< orders events of one instant
-    Task done{};               ///< run when the last byte arrives
-};
 
 /// Directed links with a capacity each, and the flows on them.
 ///
@@ -57,7 +33,6 @@ struct Flow {
 ///         a nanosecond. A solve is O(flows x links of a path + links x log links) of the
 ///         component; a flow that it slows down costs no event until its old end comes. Nothing is
 ///         allocated once the largest number of concurrent flows has been seen.
-/// Source: progressive filling as in Bertsekas and Gallager, Data Networks, section 6.5.2.
 class Network {
 public:
     explicit Network(Engine& engine) : engine_(engine) {}
@@ -99,9 +74,9 @@ public:
     [[nodiscard]] std::uint64_t solves() const { return solves_; }
 
 private:
-    using Rate = std::int64_t;                // 1/1024 byte per second
-    __extension__ typedef __int128 Work;      // rate x nanoseconds: bytes x 1024 x 10^9
-    static constexpr Rate unlimited = std::numeric_limits<Rate>::max();
+    using Rate = FairShare::Rate;         // 1/1024 byte per second
+    __extension__ typedef __int128 Work;  // rate x nanoseconds: bytes x 1024 x 10^9
+    static constexpr Rate unlimited = FairShare::unlimited;
     static constexpr Nanoseconds never = Nanoseconds::max();
 
     struct OnLink {
@@ -137,28 +112,6 @@ private:
         std::array<Hop, Path::most_links> path{};
         [[nodiscard]] std::span<Hop> view() { return {path.data(), std::size_t(hops)}; }
     };
-    // A component is copied into lists of these, close together, before it is solved.
-    struct Room {  // on a link
-        Rate free = 0;
-        std::int64_t weight = 0;                     // of the flows that still grow
-        std::uint32_t members = 0, members_end = 0;  // in members_
-        int link = 0;
-    };
-    struct Growing {
-        Rate cap_level = unlimited;                // least of caps, a unit of weight
-        Rate solved = -1;                          // -1 while it grows
-        std::uint32_t shared = 0, shared_end = 0;  // its links, in shared_
-        int weight = 1, slot = 0;
-    };
-    struct Level {  // at which a link is full, or, if its weight has changed, above which
-        Rate level = 0;
-        std::int64_t weight = 0;
-        int room = 0;
-    };
-    struct Capped {
-        Rate level = 0;
-        int flow = 0;
-    };
 
     static Rate to_rate(BytesPerSecond r) { return static_cast<Rate>(r.count * 1024.0); }
     static Network& self(void* network) { return *static_cast<Network*>(network); }
@@ -184,21 +137,10 @@ private:
     void gather(int link);
     int join_component(int slot);
     void solve();
-    Rate least_full_level();
-    void meet_caps(Rate level);
-    void fix(Growing& g, Rate level);
-    void replace_top(Level level);
     void apply(int slot, Rate rate);
     void post_finish(int slot);
-    static bool higher(const Level& a, const Level& b) { return a.level > b.level; }
-    [[nodiscard]] static Rate share(const Room& r) {
-        return r.weight > 0 ? r.free / r.weight : unlimited;
-    }
     [[nodiscard]] static std::int64_t nearest(Work work, Rate rate);
     [[nodiscard]] bool cut(Active& a);
-    [[nodiscard]] static Rate level_of(Rate rate, int weight) {
-        return weight == 1 ? rate : rate / weight;
-    }
 
     void tell(Active& a, Rate more) {  // its links carry so much more, or less
         for (const Hop& h : a.view()) {
@@ -214,16 +156,9 @@ private:
     std::vector<Active> active_{};
     std::vector<int> free_slots_{};
     std::vector<int> touched_{};
-    // Of the component that is being solved:
-    std::vector<Room> rooms_{};
-    std::vector<Growing> flows_{};
-    std::vector<int> members_{}, shared_{};  // flows of each room, rooms of each flow
-    std::vector<int> full_{};
-    std::vector<Level> levels_{};   // a heap: the least first
-    std::vector<Capped> capped_{};  // sorted, once a cap is met
-    std::size_t growing_ = 0, next_capped_ = 0;
+    FairShare shares_{};  // of the component that is being solved
     std::uint64_t visit_ = 0, messages_ = 0, solves_ = 0;
-    Rate least_cap_ = unlimited, kept_below_ = 0;
+    Rate kept_below_ = 0;
     bool settling_ = false;
 };
 
@@ -284,7 +219,7 @@ inline void Network::activate(int slot) {
         h.place = static_cast<int>(link.flows.size());
         link.flows.push_back({slot, hop++});
     }
-    rate = level_of(rate, a.weight) * a.weight;
+    rate = FairShare::level_of(rate, a.weight) * a.weight;
     if (alone && 2 * a.remaining >= rate) return apply(slot, rate);
     for (const Hop& h : a.view()) touch(h.link);
 }
@@ -349,7 +284,7 @@ inline Network::Rate Network::unchanged_below(int link) {
         std::int64_t weight = 0;
         for (const OnLink on : l.flows) {
             const Active& a = active(on.flow);
-            const Rate own = level_of(a.rate, a.weight);
+            const Rate own = FairShare::level_of(a.rate, a.weight);
             before = std::max(before, own);
             if (a.rate > 0 && own < level) free -= a.rate;
             else weight += a.weight;
@@ -366,33 +301,20 @@ inline Network::Rate Network::unchanged_below(int link) {
 // connects nothing: it is a cap of that flow. Nor does a flow below the level of the change: it
 // keeps its rate, and the links keep the rest.
 inline void Network::gather(int first) {
-    rooms_.clear();
-    flows_.clear();
-    members_.clear();
-    shared_.clear();
-    least_cap_ = unlimited;
+    shares_.clear();
     Link& start = at(first);
     start.seen = visit_;
-    start.index = 0;
-    if (start.flows.size() > 1) rooms_.push_back({.free = start.capacity, .link = first});
+    if (start.flows.size() > 1) start.index = shares_.add_room(start.capacity, first);
     else if (!start.flows.empty()) join_component(start.flows.front().flow);
-    for (std::size_t i = 0; i < rooms_.size(); ++i) {
-        std::int64_t weight = 0;
+    for (std::size_t room = 0; room < shares_.rooms().size(); ++room) {
         Rate kept = 0;
-        const auto begin = static_cast<std::uint32_t>(members_.size());
-        for (const OnLink on : at(rooms_[i].link).flows) {
+        shares_.begin_members();
+        for (const OnLink on : at(shares_.rooms()[room].link).flows) {
             const Active& a = active(on.flow);
-            if (a.rate > 0 && level_of(a.rate, a.weight) < kept_below_) {
-                kept += a.rate;
-                continue;
-            }
-            members_.push_back(join_component(on.flow));
-            weight += flows_[static_cast<std::size_t>(members_.back())].weight;
+            if (a.rate > 0 && FairShare::level_of(a.rate, a.weight) < kept_below_) kept += a.rate;
+            else shares_.add_member(join_component(on.flow));
         }
-        rooms_[i].free -= kept;
-        rooms_[i].weight = weight;
-        rooms_[i].members = begin;
-        rooms_[i].members_end = static_cast<std::uint32_t>(members_.size());
+        shares_.end_members(static_cast<int>(room), kept);
     }
 }
 
@@ -400,8 +322,6 @@ inline int Network::join_component(int slot) {
     Active& a = active(slot);
     if (a.seen == static_cast<std::uint32_t>(visit_)) return a.index;
     a.seen = static_cast<std::uint32_t>(visit_);
-    a.index = static_cast<int>(flows_.size());
-    const auto shared = static_cast<std::uint32_t>(shared_.size());
     Rate cap = a.cap;
     for (const Hop& h : a.view()) {
         Link& link = at(h.link);
@@ -411,113 +331,20 @@ inline int Network::join_component(int slot) {
         }
         if (link.seen != visit_) {
             link.seen = visit_;
-            link.index = static_cast<int>(rooms_.size());
-            rooms_.push_back({.free = link.capacity, .link = h.link});
+            link.index = shares_.add_room(link.capacity, h.link);
         }
-        shared_.push_back(link.index);
+        shares_.shares(link.index);
     }
-    const Rate level = level_of(cap, a.weight);
-    least_cap_ = std::min(least_cap_, level);
-    flows_.push_back({.cap_level = level,
-                      .shared = shared,
-                      .shared_end = static_cast<std::uint32_t>(shared_.size()),
-                      .weight = a.weight,
-                      .slot = slot});
-    return a.index;
+    return a.index = shares_.add_flow(cap, a.weight, slot);
 }
 
-// Rounds: the least level at which a link is full or a cap is met fixes the flows there. Levels
-// only rise, so a link's level in the heap is a lower bound until it is at the top and looked at.
 inline void Network::solve() {
-    if (flows_.empty()) return;
+    if (shares_.flows().empty()) return;
     ++solves_;
-    growing_ = flows_.size();
-    capped_.clear();
-    next_capped_ = 0;
-    levels_.clear();
-    for (const Room& r : rooms_)
-        levels_.push_back({share(r), r.weight, static_cast<int>(levels_.size())});
-    std::make_heap(levels_.begin(), levels_.end(), higher);
-    while (growing_ > 0) {
-        const Rate level = least_full_level();
-        if (least_cap_ < level) {
-            meet_caps(level);
-            continue;
-        }
-        full_.clear();  // all of this level, before fixing a flow changes any
-        while (least_full_level() == level) {
-            full_.push_back(levels_.front().room);
-            replace_top({unlimited, 0, levels_.front().room});
-        }
-        for (const int r : full_) {
-            const Room& room = rooms_[static_cast<std::size_t>(r)];
-            for (std::uint32_t m = room.members; m < room.members_end; ++m) {
-                Growing& g = flows_[static_cast<std::size_t>(members_[m])];
-                if (g.solved < 0) fix(g, level);
-            }
-        }
-    }
-    for (const Room& r : rooms_)
+    shares_.solve();
+    for (const FairShare::Room& r : shares_.rooms())
         at(r.link).peak = std::max(at(r.link).peak, at(r.link).capacity - r.free);
-    for (const Growing& g : flows_) apply(g.slot, g.solved);
-}
-
-inline Network::Rate Network::least_full_level() {
-    while (!levels_.empty()) {
-        const Level top = levels_.front();
-        const Room& room = rooms_[static_cast<std::size_t>(top.room)];
-        if (top.level == unlimited || room.weight == top.weight) return top.level;
-        replace_top({share(room), room.weight, top.room});
-    }
-    return unlimited;
-}
-
-// The first of the heap becomes `level`, which is not below it, and sinks to its place.
-inline void Network::replace_top(Level level) {
-    std::size_t i = 0;
-    for (std::size_t child = 1; child < levels_.size(); child = 2 * i + 1) {
-        if (child + 1 < levels_.size() && levels_[child + 1].level < levels_[child].level) ++child;
-        if (levels_[child].level >= level.level) break;
-        levels_[i] = levels_[child];
-        i = child;
-    }
-    levels_[i] = level;
-}
-
-// Fixes the flows whose cap is the least, if it is below `level`.
-inline void Network::meet_caps(Rate level) {
-    const auto flow = [&](std::size_t i) -> Growing& {
-        return flows_[static_cast<std::size_t>(capped_[i].flow)];
-    };
-    if (capped_.empty()) {
-        for (std::size_t i = 0; i < flows_.size(); ++i)
-            if (flows_[i].solved < 0)
-                capped_.push_back({flows_[i].cap_level, static_cast<int>(i)});
-        const auto lower = [](const Capped& a, const Capped& b) { return a.level < b.level; };
-        if (!std::is_sorted(capped_.begin(), capped_.end(), lower))
-            std::sort(capped_.begin(), capped_.end(), lower);
-    }
-    const auto skip_fixed = [&] {
-        while (next_capped_ < capped_.size() && flow(next_capped_).solved >= 0) ++next_capped_;
-        least_cap_ = next_capped_ < capped_.size() ? capped_[next_capped_].level : unlimited;
-    };
-    skip_fixed();
-    const Rate met = least_cap_;
-    if (met >= level) return;
-    while (least_cap_ == met) {
-        fix(flow(next_capped_), met);
-        skip_fixed();
-    }
-}
-
-inline void Network::fix(Growing& g, Rate level) {
-    g.solved = level * g.weight;
-    --growing_;
-    for (std::uint32_t i = g.shared; i < g.shared_end; ++i) {
-        Room& room = rooms_[static_cast<std::size_t>(shared_[i])];
-        room.free -= g.solved;
-        room.weight -= g.weight;
-    }
+    for (const FairShare::Flow& f : shares_.flows()) apply(f.slot, f.solved);
 }
 
 // A flow whose rate stays keeps its end: solving once more changes nothing. One that is slowed down

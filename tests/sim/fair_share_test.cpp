@@ -1,0 +1,143 @@
+#include <gx/sim/fair_share.hpp>  // first, so the header is seen to stand alone
+
+#include <algorithm>  // find, max, shuffle
+#include <random>     // orders
+#include <vector>     // flows, rooms
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace {
+
+using gx::sim::FairShare;
+using Rate = FairShare::Rate;
+
+struct AnyFlow {
+    std::vector<int> rooms;
+    Rate cap;
+    int weight = 1;
+};
+struct Case {
+    std::vector<Rate> rooms;
+    std::vector<AnyFlow> flows;
+};
+/// Rates of the flows of a case, given in this order; what is left in its rooms goes to `left`.
+std::vector<Rate> rates(FairShare& f, const Case& c, const std::vector<std::size_t>& order,
+                        std::vector<Rate>& left) {
+    f.clear();
+    for (std::size_t r = 0; r < c.rooms.size(); ++r) f.add_room(c.rooms[r], static_cast<int>(r));
+    for (const std::size_t i : order) {
+        for (const int r : c.flows[i].rooms) f.shares(r);
+        f.add_flow(c.flows[i].cap, c.flows[i].weight, static_cast<int>(i));
+    }
+    for (int r = 0; r < static_cast<int>(c.rooms.size()); ++r) {
+        f.begin_members();
+        for (std::size_t n = 0; n < order.size(); ++n) {
+            const auto& shared = c.flows[order[n]].rooms;
+            if (std::find(shared.begin(), shared.end(), r) != shared.end())
+                f.add_member(static_cast<int>(n));
+        }
+        f.end_members(r, 0);
+    }
+    f.solve();
+    left.clear();
+    for (const auto& room : f.rooms()) left.push_back(room.free);
+    std::vector<Rate> out(c.flows.size());
+    for (const auto& flow : f.flows()) out[static_cast<std::size_t>(flow.slot)] = flow.solved;
+    return out;
+}
+std::vector<std::size_t> in_order(const Case& c) {
+    std::vector<std::size_t> order(c.flows.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    return order;
+}
+constexpr Rate no_cap = FairShare::unlimited;
+
+// ---- Cases worked by hand -----------------------------------------------------------
+TEST(FairShare, ByHand) {
+    FairShare f;
+    std::vector<Rate> left;
+    // A in rooms 0 and 1, B in 1 and 2, C in 0, D in 2. Room 0: A = C = 50; room 1 leaves B 150,
+    // room 2 gives B = D = 150.
+    const Case three{{100, 200, 300}, {{{0, 1}, no_cap}, {{1, 2}, no_cap}, {{0}, no_cap},
+                                       {{2}, no_cap}}};
+    EXPECT_EQ(rates(f, three, in_order(three), left), (std::vector<Rate>{50, 150, 50, 150}));
+    EXPECT_EQ(left, (std::vector<Rate>{0, 0, 0}));
+    // A cap of 10 leaves 90 to weights 1 and 2; 100 is not 3 x 33.
+    const Case capped{{100}, {{{0}, 10}, {{0}, no_cap}, {{0}, no_cap, 2}}};
+    EXPECT_EQ(rates(f, capped, in_order(capped), left), (std::vector<Rate>{10, 30, 60}));
+    const Case thirds{{100}, {{{0}, no_cap}, {{0}, no_cap}, {{0}, no_cap}}};
+    EXPECT_EQ(rates(f, thirds, in_order(thirds), left), (std::vector<Rate>{33, 33, 33}));
+    EXPECT_EQ(left, (std::vector<Rate>{1}));
+}
+TEST(FairShare, WhatOthersKeepIsNotShared) {
+    FairShare f;
+    f.clear();
+    const int room = f.add_room(100, 7);
+    f.shares(room);
+    f.begin_members();
+    f.add_member(f.add_flow(no_cap, 1, 3));
+    f.end_members(room, 60);
+    f.solve();
+    EXPECT_EQ(f.flows()[0].solved, 40);
+    EXPECT_EQ(f.flows()[0].slot, 3);
+    EXPECT_EQ(f.rooms()[0].link, 7);
+}
+
+// ---- Properties ---------------------------------------------------------------------
+Case any_case() {
+    Case c;
+    c.rooms = *rc::gen::nonEmpty(
+        rc::gen::container<std::vector<Rate>>(rc::gen::inRange<Rate>(1, 1'000'000)));
+    for (int n = *rc::gen::inRange(1, 20); n > 0; --n) {
+        AnyFlow f{{}, *rc::gen::inRange<Rate>(1, 1'000'000), *rc::gen::inRange(1, 4)};
+        for (int r = 0; r < static_cast<int>(c.rooms.size()); ++r)
+            if (*rc::gen::inRange(0, 3) == 0) f.rooms.push_back(r);
+        if (!f.rooms.empty() && *rc::gen::arbitrary<bool>()) f.cap = no_cap;
+        c.flows.push_back(f);
+    }
+    return c;
+}
+/// What max-min fair means: nobody can have more but by taking from who has no more than he.
+RC_GTEST_PROP(FairShare, EachFlowMeetsItsCapOrIsAmongTheFirstInAFullRoom, ()) {
+    const Case c = any_case();
+    FairShare f;
+    std::vector<Rate> left;
+    const auto rate = rates(f, c, in_order(c), left);
+    const auto level = [&](std::size_t i) { return rate[i] / c.flows[i].weight; };
+    std::vector<Rate> used(c.rooms.size(), 0), highest(c.rooms.size(), 0),
+        weight(c.rooms.size(), 0);
+    for (std::size_t i = 0; i < rate.size(); ++i)
+        for (const int r : c.flows[i].rooms) {
+            const auto room = static_cast<std::size_t>(r);
+            used[room] += rate[i];
+            weight[room] += c.flows[i].weight;
+            highest[room] = std::max(highest[room], level(i));
+        }
+    for (std::size_t r = 0; r < used.size(); ++r) {
+        RC_ASSERT(used[r] <= c.rooms[r]);
+        RC_ASSERT(left[r] == c.rooms[r] - used[r]);
+    }
+    for (std::size_t i = 0; i < rate.size(); ++i) {
+        const Rate cap = c.flows[i].cap / c.flows[i].weight;
+        RC_ASSERT(level(i) <= cap);
+        bool stopped = level(i) == cap;
+        for (const int r : c.flows[i].rooms) {  // full: no more for a whole level
+            const auto room = static_cast<std::size_t>(r);
+            stopped |= left[room] < weight[room] && level(i) == highest[room];
+        }
+        RC_ASSERT(stopped);
+    }
+}
+RC_GTEST_PROP(FairShare, TheOrderOfFlowsChangesNothing, (std::uint32_t seed)) {
+    const Case c = any_case();
+    FairShare f;  // one for both, so that nothing of the first is left in the second
+    std::vector<Rate> left, left_again;
+    auto order = in_order(c);
+    const auto straight = rates(f, c, order, left);
+    std::shuffle(order.begin(), order.end(), std::minstd_rand(seed));
+    RC_ASSERT(rates(f, c, order, left_again) == straight);
+    RC_ASSERT(left_again == left);
+}
+
+}  // namespace
