@@ -1,4 +1,4 @@
-// How far the simulator reaches: steps of ResNet-50 on 100,000 GPUs, and 64 ranks that really train.
+// How far the simulator reaches: ResNet-50 on 100,000 GPUs, and 64 ranks that really train.
 // Run:     ./gx bench sim_scale [--json FILE]
 // Prints:  one line a case; seconds are of this process's processor, the least of a few runs.
 #include <fmt/format.h>
