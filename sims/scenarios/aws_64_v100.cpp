@@ -34,7 +34,7 @@ void add_published(scenario::Scenario& s, const char* what, const char* id, doub
         Json::array({{{"role", "base"}, {"gpus", 8}, {"nodes", 1}, {"value", one_node},
                       {"unit", "img/s"}},
                      {{"role", "target"}, {"gpus", 64}, {"nodes", 8}}}));
-    s.in_force(fmt::format("{}: {}", what, scenario::corrections(r)));
+    s.in_force(fmt::format("{}: {}", what, r.corrections));
     s.add({fmt::format("{}, 64 GPUs against 8", what), "%", pct, r.points.at(0).efficiency_pct, 5});
     s.add({fmt::format("{}, 64 GPUs: rate", what), "img/s", rate, r.points.at(0).value});
 }

@@ -36,7 +36,7 @@ void add_published(scenario::Scenario& s, const char* what, const char* id, int 
         conditions,
         Json::array({{{"role", "base"}, {"gpus", 1}, {"nodes", 1}, {"value", 100}, {"unit", "%"}},
                      {{"role", "target"}, {"gpus", 8}, {"nodes", 1}}}));
-    if (tells) s.in_force(scenario::corrections(r));
+    if (tells) s.in_force(r.corrections);
     s.add({fmt::format("{}, 8 K80, batch {}, against 1", what, batch), "%", pct,
            r.points.at(0).efficiency_pct, 4});
 }

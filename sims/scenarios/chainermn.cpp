@@ -54,7 +54,7 @@ double add_hours(scenario::Scenario& s, const char* what, const char* id, double
         const auto r = scenario::predicted(
             conditions, Json::array({{{"role", "base"}, {"gpus", 1}, {"value", 100}, {"unit", "%"}},
                                      {{"role", "target"}, {"gpus", 32}, {"nodes", 4}}}));
-        if (batch == 64) s.in_force(fmt::format("{}: {}", what, scenario::corrections(r)));
+        if (batch == 64) s.in_force(fmt::format("{}: {}", what, r.corrections));
         return r.points.at(0).step_ms;
     });
     s.add({fmt::format("{}: 90 epochs", what), "h", published, h});
@@ -86,7 +86,7 @@ scenario::Scenario make() {
         scenario::published("chainermn-aws-32v100").at("conditions"),
         Json::array({{{"role", "base"}, {"gpus", 8}, {"nodes", 1}, {"value", 100}, {"unit", "%"}},
                      {{"role", "target"}, {"gpus", 32}, {"nodes", 4}}}));
-    s.in_force("AWS: " + scenario::corrections(aws));
+    s.in_force("AWS: " + aws.corrections);
     s.add({"AWS, 32 V100, double buffering, fp16, against 8", "%", 96,
            aws.points.at(0).efficiency_pct, 4});
     s.say(fdr < late && 1.2 * late < plain

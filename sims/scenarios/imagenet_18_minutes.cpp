@@ -41,7 +41,7 @@ void add_published(scenario::Scenario& s) {
         points.push_back({{"role", "target"}, {"gpus", 8 * p.machines}, {"nodes", p.machines},
                           {"phase", p.phase}, {"batch_per_gpu", p.batch}, {"unit", "img/s"}});
     const scenario::Prediction r = scenario::predicted(conditions, points);
-    s.in_force(scenario::corrections(r));
+    s.in_force(r.corrections);
     for (std::size_t i = 0; i < r.points.size(); ++i) {
         const Phase& p = phases[i];
         const std::string what =

@@ -36,7 +36,7 @@ void add(scenario::Scenario& s, const char* name, const char* id, const Graph& n
     const Json published = scenario::published(id);
     const Json& measured = published.at("measured");
     const auto r = scenario::predicted(published.at("conditions"), measured);
-    s.in_force(fmt::format("{}: {}", name, scenario::corrections(r)));
+    s.in_force(fmt::format("{}: {}", name, r.corrections));
     for (const scenario::PredictedPoint& p : r.points)
         s.add({fmt::format("{}, {} GPUs against 1", name, p.gpus), "%",
                measured.at(static_cast<std::size_t>(p.index)).at("efficiency_vs_base_pct")

@@ -4,21 +4,16 @@
 #include <algorithm> // min
 #include <cmath>     // abs
 #include <cstdio>    // FILE
-#include <fstream>   // --json, published cases
-#include <iterator>  // whole files
+#include <fstream>   // --json
 #include <optional>  // values that are not published
 #include <string>    // sentences
 #include <utility>   // move
 #include <vector>    // rows
 
-#include <CLI/CLI.hpp>        // App
 #include <fmt/format.h>       // tables
 #include <nlohmann/json.hpp>  // --json
 
-#include <gx/core/error.hpp>           // Error
-#include <gx/sim/predict/predict.hpp>  // Predictor
-
-#include "../../examples/support/command_line.hpp"  // run_program
+#include <gx/core/error.hpp>  // Error
 
 namespace gx::scenario {
 
@@ -110,46 +105,25 @@ private:
     std::vector<Row> rows_{};
 };
 
-using sim::Json;
-using sim::predict::PredictedPoint;
-using sim::predict::Prediction;
+using Json = nlohmann::ordered_json;
+
+/// A point of a prediction: see gx/sim/predict/predict.hpp.
+struct PredictedPoint {
+    int index = 0, gpus = 0;
+    double value = 0, efficiency_pct = 0, step_ms = 0;
+};
+struct Prediction {
+    std::string corrections{};  ///< what it rests on, for in_force()
+    std::vector<PredictedPoint> points{};
+};
 
 /// A published case, whole, from reference/published/cases.json.
-[[nodiscard]] inline Json published(const std::string& id) {
-    std::ifstream file(GX_PUBLISHED_CASES);
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    for (const Json& c : sim::parse_json(text, GX_PUBLISHED_CASES))
-        if (c.at("id") == id) return c;
-    throw Error(GX_PUBLISHED_CASES ": there is no case '" + id + "'");
-}
+[[nodiscard]] Json published(const std::string& id);
 
 /// What gx_predict makes of a case: a published one's conditions, and these points.
-[[nodiscard]] inline Prediction predicted(const Json& conditions, const Json& points) {
-    const Json cases{{{"id", "scenario"}, {"conditions", conditions}, {"measured", points}}};
-    static sim::predict::Predictor predict;
-    Prediction p = predict(sim::predict::read_cases(cases.dump(), "scenario").at(0));
-    if (!p.error.empty()) throw Error(p.error);
-    return p;
-}
-
-/// What a prediction rests on, for in_force().
-[[nodiscard]] inline std::string corrections(const Prediction& p) {
-    return fmt::format("stack {}, machine {}, profile {}: {}", p.stack, p.machine, p.profile,
-                       p.why);
-}
+[[nodiscard]] Prediction predicted(const Json& conditions, const Json& points);
 
 /// main() of a scenario: makes it, prints it, and writes it where --json says.
-template <class Make>
-int run(int argc, char** argv, const char* name, const Make& make) {
-    CLI::App app("Simulates a published result and prints it beside the published values.", name);
-    std::string json;
-    app.add_option("--json", json, "write the rows there");
-    return run_program(app, argc, argv, [&] {
-        const Scenario s = make();
-        s.print();
-        if (!json.empty()) s.write(json);
-        s.hold();
-    });
-}
+int run(int argc, char** argv, const char* name, Scenario (*make)());
 
 }  // namespace gx::scenario
