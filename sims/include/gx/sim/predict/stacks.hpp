@@ -68,7 +68,7 @@ struct Calibration {
     /// Over 10 GbE a step took 1.375 s more than over FDR for 198 MB a NIC: 1.15 Gb/s. A ring blind
     /// to machines, crossing each NIC eight times, would do that too; the source does not say.
     Stack chainermn{
-        .name = "chainermn", .source = "ChainerMN 1.3, pure_nccl, NCCL 2.0: chainermn-32p100-*",
+        .name = "chainermn", .source = "fitted: ChainerMN 1.3, pure_nccl, on MN-1",
         .way = Way::after_backward, .step_ms = 6.6, .ethernet_gbps = 1.15};
     Stack chainermn_late{
         .name = "chainermn-double-buffered", .source = "as chainermn; one step late",
