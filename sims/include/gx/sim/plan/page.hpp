@@ -1,8 +1,9 @@
 // page(offers, job): a plan as one page of HTML that loads nothing from the network.
 #pragma once
 
-#include <string>  // the page
-#include <vector>  // offers
+#include <algorithm>  // max
+#include <string>     // the page
+#include <vector>     // offers
 
 #include <fmt/format.h>  // numbers
 
@@ -17,15 +18,19 @@ namespace detail {
 [[nodiscard]] inline std::string picture(const std::vector<Offer>& offers) {
     chart::Series best{.name = "the frontier", .dots = true};
     chart::Series others{.name = "others", .dots = true, .line = false};
-    double slowest = 0;
-    for (const Offer& o : offers)
-        if (o.on_frontier) slowest = std::max(slowest, seconds(o.total) / 3600);
+    double slowest = 0, dearest = 0;
+    for (const Offer& o : offers) {
+        if (!o.on_frontier) continue;
+        slowest = std::max(slowest, seconds(o.total) / 3600);
+        dearest = std::max(dearest, o.on_demand.count);
+    }
     for (const Offer& o : offers) {
         const double hours = seconds(o.total) / 3600;
-        if (!o.trouble.empty() || hours > 2 * slowest) continue;  // keeps the frontier readable
+        const bool far = hours > 1.5 * slowest || o.on_demand.count > 2 * dearest;
+        if (!o.trouble.empty() || far) continue;  // keeps the frontier readable
         (o.on_frontier ? best : others).points.emplace_back(hours, o.on_demand.count);
     }
-    return chart::lines("Ways to train it", "hours", "dollars, on demand", {best, others});
+    return chart::lines("Ways to train it", "hours", "dollars, on demand", {others, best});
 }
 
 [[nodiscard]] inline std::string row(const Offer& o) {
@@ -56,12 +61,12 @@ namespace detail {
         "<style>{1}</style>\n<h1>{0}: {2} examples x {3} epochs</h1>\n"
         "<h2>The frontier: nothing else is both faster and cheaper</h2>\n{4}</table>\n{5}"
         "<p class=\"key\"><span><i style=\"background:{6}\"></i>the frontier</span><span><i "
-        "style=\"background:{7}\"></i>others, up to twice its slowest</span></p>\n"
+        "style=\"background:{7}\"></i>others, up to 1.5 times its slowest and twice its dearest</span></p>\n"
         "<h2>Why the others lose</h2>\n{8}</table>\n"
         "<p class=\"note\">Times are of simulated steps alone. A late gradient and a large batch "
         "cost accuracy, which a simulated training shows and this page does not.</p></html>\n",
         chart::escaped(job.model), chart::page_style, job.examples, job.epochs, winners,
-        detail::picture(offers), chart::colour(0), chart::colour(1), losers);
+        detail::picture(offers), chart::colour(1), chart::colour(0), losers);
 }
 
 }  // namespace gx::sim::plan
