@@ -61,7 +61,8 @@ namespace detail {
         "<style>{1}</style>\n<h1>{0}: {2} examples x {3} epochs</h1>\n"
         "<h2>The frontier: nothing else is both faster and cheaper</h2>\n{4}</table>\n{5}"
         "<p class=\"key\"><span><i style=\"background:{6}\"></i>the frontier</span><span><i "
-        "style=\"background:{7}\"></i>others, up to 1.5 times its slowest and twice its dearest</span></p>\n"
+        "style=\"background:{7}\"></i>others, up to 1.5 times its slowest and twice its "
+        "dearest</span></p>\n"
         "<h2>Why the others lose</h2>\n{8}</table>\n"
         "<p class=\"note\">Times are of simulated steps alone. A late gradient and a large batch "
         "cost accuracy, which a simulated training shows and this page does not.</p></html>\n",
