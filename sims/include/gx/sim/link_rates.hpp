@@ -36,10 +36,10 @@ void trace_links(TraceSink& sink, const T& topology, Network& network) {
         }
     }
     sink.name_links(std::move(names), std::move(capacities));
-    network.observe({[](void* to, int link, Nanoseconds now, BytesPerSecond rate) {
+    network.observe({[](void* to, int link, Nanoseconds now, BytesPerSecond load) {
                          auto& s = *static_cast<TraceSink*>(to);
                          if (!s.rates.names[static_cast<std::size_t>(link)].view().empty())
-                             s.set_rate(link, now, rate);
+                             s.set_rate(link, now, load);
                      },
                      &sink});
 }
