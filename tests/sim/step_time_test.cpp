@@ -3,6 +3,8 @@
 #include <algorithm>  // max
 #include <vector>     // ends of steps
 
+#include <limits>  // never round
+
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -155,7 +157,9 @@ TYPED_TEST(StepTimeOf, EqualsARunWithPayloadToTheNanosecond) {
         const std::int64_t bucket = 4 * *rc::gen::inRange(0, 250);  // 0: what the reducer asks for
         const auto detail = *rc::gen::element(Detail::every_message, Detail::collapsed);
         const StepTiming t = gx::sim::step_time<TypeParam>(
-            graph, spec, {.batch = 2, .bucket_bytes = bucket, .steps = 5, .detail = detail});
+            graph, spec,
+            {.batch = 2, .bucket_bytes = bucket, .steps = 5, .detail = detail,
+             .worth_simulating = std::numeric_limits<std::int64_t>::max()});
         RC_ASSERT(!t.rounded);
         RC_ASSERT(t.ends == with_payload<TypeParam>(graph, spec, bucket, 5));
         // each message may end half a nanosecond early
