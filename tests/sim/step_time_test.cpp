@@ -1,9 +1,8 @@
 #include <gx/sim/step_time.hpp>  // first, so the header is seen to stand alone
 
 #include <algorithm>  // max
+#include <limits>     // never round
 #include <vector>     // ends of steps
-
-#include <limits>  // never round
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
