@@ -23,6 +23,7 @@
 #endif
 #endif
 #ifdef GX_SIM_ADDRESS_SANITIZER
+#include <sanitizer/asan_interface.h>         // forgets what an earlier stack left there
 #include <sanitizer/common_interface_defs.h>  // tells the sanitizer which stack is in use
 #endif
 
@@ -41,6 +42,9 @@ public:
         const auto stack = allocator.allocate();
         inside_bottom_ = static_cast<const char*>(stack.sp) - stack.size;
         inside_size_ = stack.size;
+#ifdef GX_SIM_ADDRESS_SANITIZER
+        __asan_unpoison_memory_region(inside_bottom_, inside_size_);
+#endif
         inside_ = boost::context::fiber(
             std::allocator_arg, boost::context::preallocated(stack.sp, stack.size, stack),
             allocator, [this](boost::context::fiber&& outside) { return run(std::move(outside)); });
