@@ -2,7 +2,6 @@
 // Run:    build/release/gx_plan --model ResNet-50 --epochs 90 --global-batch 8192 --html plan.html
 // Prints: the frontier of time and dollars, and why the others lose
 #include <cstdio>   // stderr
-#include <fstream>  // the files it writes
 #include <set>      // clusters that were printed
 #include <string>   // names
 #include <tuple>    // clusters
@@ -24,6 +23,7 @@
 #include <gx/sim/plan/page.hpp>             // page
 #include <gx/sim/plan/ways.hpp>             // offers
 #include <gx/sim/profiles.hpp>              // find_profile
+#include <gx/trainer/safetensors.hpp>       // write_file
 
 #include "../../examples/support/command_line.hpp"  // run_program
 
@@ -182,13 +182,6 @@ nlohmann::ordered_json json_of(const Offer& o) {
     return j;
 }
 
-void write(const std::string& path, const std::string& text) {
-    std::ofstream file(path);
-    file << text;
-    if (!file.flush())
-        throw Error("cannot write '" + path + "': choose a file in a folder that is writable");
-}
-
 void plan(const Asked& a) {
     const sim::KnownModel& model = sim::find_model(a.model);
     sim::plan::Job job = job_of(a);
@@ -201,11 +194,12 @@ void plan(const Asked& a) {
     if (shows) fmt::print(stderr, "\r\033[K");
     sim::plan::judge(offers, job);
     print(offers, job, a);
-    if (!a.html.empty()) write(a.html, sim::plan::page(offers, job));
+    if (!a.html.empty()) write_file(a.html, sim::plan::page(offers, job));
     if (a.json.empty()) return;
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
     for (const Offer& o : offers) all.push_back(json_of(o));
-    write(a.json, nlohmann::ordered_json{{"model", job.model}, {"offers", all}}.dump(1) + "\n");
+    write_file(a.json,
+               nlohmann::ordered_json{{"model", job.model}, {"offers", all}}.dump(1) + "\n");
 }
 
 }  // namespace

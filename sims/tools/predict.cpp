@@ -15,6 +15,9 @@
 #include <gx/sim/predict/plot.hpp>     // scatter
 #include <gx/sim/predict/predict.hpp>  // Predictor
 #include <gx/sim/predict/score.hpp>    // score
+#include <gx/trainer/safetensors.hpp>  // write_file
+
+#include "../../examples/support/command_line.hpp"  // run_program
 
 namespace {
 
@@ -31,13 +34,6 @@ std::string read(const std::string& file) {
     if (!in) throw gx::Error(file + ": cannot be read; give the name of a JSON file of cases");
     return {std::istreambuf_iterator<char>(in), {}};
 }
-void write(const std::string& file, const std::string& text) {
-    std::ofstream out(file, std::ios::binary);
-    out << text;
-    out.close();
-    if (!out) throw gx::Error(file + ": cannot be written");
-}
-
 void predict_cases(const Asked& a) {
     Predictor predict;
     Json all = Json::array();
@@ -49,7 +45,7 @@ void predict_cases(const Asked& a) {
     }
     const std::string text = all.dump(1) + "\n";
     if (a.out.empty() || a.out == "-") fmt::print("{}", text);
-    else write(a.out, text);
+    else gx::write_file(a.out, text);
     fmt::print(stderr, "{} cases, {} of them with an error\n", all.size(), errors);
 }
 
@@ -103,8 +99,8 @@ void score_cases(const Asked& a) {
     const Score s = score(read_cases(read(a.score), a.score));
     print_points(s, a.all);
     print_tables(s);
-    if (!a.json.empty()) write(a.json, json_of(s).dump(1) + "\n");
-    if (!a.html.empty()) write(a.html, scatter(s));
+    if (!a.json.empty()) gx::write_file(a.json, json_of(s).dump(1) + "\n");
+    if (!a.html.empty()) gx::write_file(a.html, scatter(s));
 }
 
 }  // namespace
@@ -120,14 +116,9 @@ int main(int argc, char** argv) {
     app.add_option("--json", a.json, "the score as JSON")->needs(score);
     app.add_option("--html", a.html, "predicted against published, as a page")->needs(score);
     app.add_flag("--all", a.all, "print every point, not only those that count")->needs(score);
-    CLI11_PARSE(app, argc, argv);
-    try {
+    return gx::run_program(app, argc, argv, [&] {
         if (!a.cases.empty()) predict_cases(a);
         else if (!a.score.empty()) score_cases(a);
         else throw gx::Error("nothing to do: give --cases FILE --out FILE, or --score FILE");
-    } catch (const gx::Error& e) {
-        fmt::print(stderr, "gx_predict: {}\n", e.what());
-        return 1;
-    }
-    return 0;
+    });
 }
