@@ -58,8 +58,8 @@ public:
     }
     [[nodiscard]] static std::string_view short_name(FaultClass c) {
         constexpr std::array<std::string_view, fault_classes> names{
-            "slow", "cut", "1way", "flap", "nic", "gslow", "pause", "dead", "coll", "strag",
-            "delay", "dup", "order", "bit", "nan", "torn"};
+            "slow", "cut", "1way", "flap", "nic", "swslo", "swout", "gslow", "pause", "dead",
+            "coll", "strag", "delay", "dup", "order", "bit", "nan", "torn"};
         return names[static_cast<std::size_t>(c)];
     }
 

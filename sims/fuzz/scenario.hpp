@@ -44,8 +44,10 @@ struct Scenario {
         for (const Fault& f : faults) {
             const FaultClass c = class_of(f);
             const auto* cut = std::get_if<CutLink>(&f);
+            const auto* lost = std::get_if<LostSwitch>(&f);
             if (c == FaultClass::nic_lost || c == FaultClass::gpu_dead ||
                 c == FaultClass::dead_in_collective || (cut && cut->lasts == forever) ||
+                (lost && lost->lasts == forever) ||
                 (checksum && (c == FaultClass::bit_flip || c == FaultClass::nan)))
                 return false;
         }

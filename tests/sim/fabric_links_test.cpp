@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <sim/any_fabric.hpp>  // any_fabric
+
 namespace {
 
 using gx::sim::Fabric;
@@ -93,28 +95,6 @@ TEST(FabricLinks, ATorusGoesTheShorterWayRound) {
 }
 
 // ---- Properties, for any fabric -----------------------------------------------------
-std::pair<Fabric, int> any_fabric() {
-    const auto some = [](int most) { return *rc::gen::inRange(1, most + 1); };
-    switch (*rc::gen::inRange(0, 4)) {
-        case 0: {
-            const int leaf = some(6);
-            return {gx::sim::leaf_spine({leaf, 0.5 * some(8), some(4)}), leaf * some(5)};
-        }
-        case 1: {
-            const int ports = 2 * some(4);
-            return {gx::sim::fat_tree(ports), some(ports * ports * ports / 4)};
-        }
-        case 2: {
-            const int routers = some(4), global = some(3);
-            const int groups = some(routers * global + 1), each = some(3);
-            return {gx::sim::dragonfly({groups, routers, each, global}), groups * routers * each};
-        }
-        default: {
-            const int x = some(6), y = some(5), z = some(4);
-            return {gx::sim::torus(x, y, z), x * y * z};
-        }
-    }
-}
 RC_GTEST_PROP(FabricLinks, ARouteIsShortCrossesNoLinkTwiceAndNoneOfTheWayBack, ()) {
     const auto [f, machines] = any_fabric();
     const Bench b(f, machines);

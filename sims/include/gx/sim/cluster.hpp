@@ -94,6 +94,10 @@ public:
     [[nodiscard]] bool died(int rank) const {
         return last().faults && last().faults->dead(rank);
     }
+    /// At the end of the last run, lost NICs and switches had left it no way to most of the others.
+    [[nodiscard]] bool unreachable(int rank) const {
+        return last().faults && last().faults->unreachable(rank);
+    }
     /// What ended the function of `rank` in the last run; nullptr where it returned, or died.
     [[nodiscard]] std::exception_ptr error_of(int rank) const {
         return last().ranks[static_cast<std::size_t>(rank)]->error_;
@@ -123,7 +127,7 @@ private:
         GX_COLD explicit Run(const ClusterSpec& spec, const ClusterOptions& o)
             : engine(o.seed),
               network(engine),
-              topology(spec, network),
+              topology(spec, network, o.faults.reroutes()),
               office(engine, network, topology, o.deadline, o.trace) {
             races = o.detect_races.start(engine, spec.ranks());
             office.watch(races.get());

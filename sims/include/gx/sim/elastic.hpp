@@ -393,6 +393,8 @@ void ElasticTraining<R, S, Inner>::close(Run& run, World& world, Shared& w, Elas
                                   " is missed, which is alive while another has died");
     if (!stopped && named >= 0) {
         left[static_cast<std::size_t>(named)] = false;  // alive, and out of reach
+        for (int r = 0; r < world.ranks(); ++r)         // as others may be, behind the same switch
+            if (world.unreachable(r)) left[static_cast<std::size_t>(r)] = false;
         stopped = true;
     }
     // Survivors with as many updates hold the same bits.

@@ -77,8 +77,31 @@ struct Core {
         there = there && first >= 0 && core.cluster.machines > 1;
         m = first / gpus;
     };
+    // A switch between switches keeps its number, one that machines are plugged into goes with the
+    // first of them.
+    const auto numbered = [&](Switch& s) {
+        const FabricSwitches before(all.fabric, all.machines, all.machine.nics);
+        const ClusterSpec& c = core.cluster;
+        const FabricSwitches after(c.fabric, c.machines, c.machine.nics);
+        there = there && c.fabric == all.fabric && after.count(s.kind) > 0;
+        if (!there || s.kind == SwitchKind::rail) return;
+        const int node = before.node(s);
+        bool plugged = false;
+        for (int m = 0; m < all.machines; ++m) plugged = plugged || before.of(m, 0) == node;
+        if (!plugged) {
+            there = s.index < after.count(s.kind);
+            return;
+        }
+        for (std::size_t i = 0; i < core.members.size(); ++i)
+            if (before.of(core.members[i] / all.machine.gpus, 0) == node) {
+                s = after.at(after.of(static_cast<int>(i) / gpus, 0));
+                return;
+            }
+        there = false;
+    };
     std::visit(
         [&](auto& f) {
+            if constexpr (requires { f.which; }) numbered(f.which);
             if constexpr (requires { f.wire; }) {
                 if (f.wire.machine >= 0) machine(f.wire.machine);
                 else rank(f.wire.gpu), there = there && gpus > 1;

@@ -22,6 +22,7 @@ class Network;
 class PostOffice;
 class Topology;
 struct ClusterSpec;
+struct Path;
 struct Fault;  // in faults.hpp
 
 /// A fault that does not end.
@@ -51,11 +52,15 @@ public:
     [[nodiscard]] virtual bool silent(int rank) const = 0;
     /// A link of its own, or of its machine's NIC, is cut now.
     [[nodiscard]] virtual bool cut_off(int rank) const = 0;
+    /// NICs and switches are lost, and no way to most of the others is left.
+    [[nodiscard]] virtual bool unreachable(int rank) const = 0;
     virtual void reducing(int rank, const Operation& operation) = 0;
     /// Told of each gradient message that `rank` is about to post; may be its last moment.
     virtual void sending(int rank) = 0;
 
     // ---- Messages
+    /// Where the way of a message that is now to be sent is lost, and there is another, that one.
+    virtual bool reroute(int from, int to, int channel, Path& path) const = 0;
     struct Fate {
         Nanoseconds delay{};
         bool twice = false;
@@ -81,6 +86,8 @@ public:
         virtual ~Listed() = default;
         [[nodiscard]] virtual const std::vector<Fault>& list() const = 0;
         virtual void check(const ClusterSpec& spec, Problems& problems) const = 0;
+        /// Some of them take ways away.
+        [[nodiscard]] virtual bool reroutes() const = 0;
         [[nodiscard]] virtual std::unique_ptr<FaultHooks> start(
             std::uint64_t seed, Engine& engine, Network& network, const Topology& topology,
             PostOffice& office) const = 0;
@@ -97,6 +104,8 @@ public:
     void check(const ClusterSpec& spec, Problems& problems) const {
         if (listed_) listed_->check(spec, problems);
     }
+    /// Some of them take ways away: a topology needs to know before.
+    [[nodiscard]] bool reroutes() const { return listed_ && listed_->reroutes(); }
     /// nullptr: no faults.
     [[nodiscard]] std::unique_ptr<FaultHooks> start(std::uint64_t seed, Engine& engine,
                                                     Network& network, const Topology& topology,

@@ -1,7 +1,7 @@
-// FaultInjector: carries out a list of faults in a run: link rates, the pace of GPUs, messages.
+// FaultInjector: carries out a list of faults in a run: links, the pace of GPUs, messages.
 #pragma once
 
-#include <algorithm>   // find, max, min
+#include <algorithm>   // max, min
 #include <cstddef>     // byte
 #include <memory>      // make_shared, make_unique
 #include <span>        // payload
@@ -11,9 +11,10 @@
 #include <gx/core/rng.hpp>      // Rng: which bit
 #include <gx/core/stream.hpp>   // Operation
 #include <gx/sim/engine.hpp>    // Engine
+#include <gx/sim/fault_check.hpp>  // check_faults
 #include <gx/sim/fault_hooks.hpp>  // FaultHooks, FaultPlan
-#include <gx/sim/faults.hpp>    // Fault
-#include <gx/sim/network.hpp>   // Network
+#include <gx/sim/fault_links.hpp>  // LinkFaults
+#include <gx/sim/fault_values.hpp>  // Fault
 #include <gx/sim/post_office.hpp>  // PostOffice
 #include <gx/sim/topology.hpp>  // Topology
 
@@ -22,8 +23,8 @@ namespace gx::sim {
 /// The faults of one run. The cluster asks it at every charge, send, arrival and wait.
 ///
 /// Order:  times are integers, a slowdown is kept in thousandths; which bit flips is a draw by
-///         (seed, the fault's place in the list). Where several faults slow a link or a GPU, the
-///         slowest counts.
+///         (seed, the fault's place in the list). Where several faults slow a GPU, the slowest
+///         counts.
 /// Errors: faults that cannot be are found by check_faults before.
 class FaultInjector final : public FaultHooks {
 public:
@@ -34,9 +35,13 @@ public:
     [[nodiscard]] Nanoseconds end_of_pause(int rank) override;
     [[nodiscard]] bool dead(int rank) const override { return at(rank).dead; }
     [[nodiscard]] bool silent(int rank) const override { return at(rank).dead && at(rank).silent; }
-    [[nodiscard]] bool cut_off(int rank) const override;
+    [[nodiscard]] bool cut_off(int rank) const override { return links_.cut_off(rank); }
+    [[nodiscard]] bool unreachable(int rank) const override { return links_.unreachable(rank); }
     void reducing(int rank, const Operation& operation) override;
     void sending(int rank) override;
+    bool reroute(int from, int to, int channel, Path& path) const override {
+        return links_.reroute(from, to, channel, path);
+    }
     [[nodiscard]] Fate fate(int from, int to) override;
     bool corrupt(int from, int to, std::span<std::byte> message) override;
     [[nodiscard]] std::vector<std::string> unfired() const override;
@@ -62,13 +67,6 @@ private:
         int sent = 0;  ///< gradient messages of this operation
         bool dead = false, silent = false;
     };
-    struct LinkChange {  // from its event until it is undone, `share` of the link's rate is left
-        std::size_t fault;
-        int link;
-        double share;
-        Wire wire;
-        bool on = false;
-    };
     struct MessageFault {
         std::size_t fault;
         int from, to;
@@ -93,12 +91,6 @@ private:
         return lasts >= forever - at ? forever : at + lasts;
     }
 
-    void add(std::size_t i, const SlowLink& f) { slow(i, f.wire, f.share, f.at, f.lasts); }
-    void add(std::size_t i, const CutLink& f) { slow(i, f.wire, 0, f.at, f.lasts); }
-    void add(std::size_t i, const LostNic& f) {
-        slow(i, {.machine = f.machine, .nic = f.nic}, 0, f.at, forever);
-    }
-    void add(std::size_t i, const FlappingLink& f);
     void add(std::size_t i, const SlowGpu& f) { slow(i, f.rank, f.factor, f.at, f.lasts); }
     void add(std::size_t i, const PausedGpu& f) {
         at(f.rank).windows.push_back({i, f.at, end(f.at, f.lasts), 0});
@@ -129,32 +121,16 @@ private:
         at(rank).windows.push_back({i, at_time, end(at_time, lasts),
                                     static_cast<std::int64_t>(factor * 1000 + 0.5)});
     }
-    void slow(std::size_t i, const Wire& wire, double share, Nanoseconds at_time,
-              Nanoseconds lasts);
-    [[nodiscard]] std::vector<int> links_of(const Wire& wire) const;
-    static void link_event(void* p, std::uint64_t change);
-    static void flap_event(void* p, std::uint64_t flap);
     static void death_event(void* p, std::uint64_t rank);
-    void toggle(LinkChange& change);
     void kill(int rank, std::size_t fault, bool silent);
 
-    struct Flap {
-        Nanoseconds down, up, end;
-        std::size_t first, count;  // in changes_
-        bool is_down = false;
-    };
-
     Engine& engine_;
-    Network& network_;
-    const Topology& topology_;
     PostOffice& office_;
     Rng rng_;
     std::vector<Fault> faults_;
     std::vector<bool> fired_;
+    LinkFaults links_;
     std::vector<Gpu> gpus_;
-    std::vector<BytesPerSecond> rates_{};  ///< of whole links
-    std::vector<LinkChange> changes_{};
-    std::vector<Flap> flaps_{};
     std::vector<MessageFault> messages_{};
     std::vector<Spoiled> spoiled_{};
 };
@@ -162,89 +138,17 @@ private:
 inline FaultInjector::FaultInjector(std::span<const Fault> faults, std::uint64_t seed,
                                     Engine& engine, Network& network, const Topology& topology,
                                     PostOffice& office)
-    : engine_(engine), network_(network), topology_(topology), office_(office),
-      rng_(seed, "fault.payload"), faults_(faults.begin(), faults.end()),
-      fired_(faults.size(), false), gpus_(static_cast<std::size_t>(topology.spec().ranks())) {
-    for (int link = 0; link < network.links(); ++link) rates_.push_back(network.capacity(link));
+    : engine_(engine), office_(office), rng_(seed, "fault.payload"),
+      faults_(faults.begin(), faults.end()), fired_(faults.size(), false),
+      links_(engine, network, topology, office, fired_),
+      gpus_(static_cast<std::size_t>(topology.spec().ranks())) {
     for (std::size_t i = 0; i < faults_.size(); ++i)
-        std::visit([&](const auto& f) { add(i, f); }, faults_[i]);
-}
-
-// ---- Links ----------------------------------------------------------------------------
-
-inline std::vector<int> FaultInjector::links_of(const Wire& wire) const {
-    std::vector<int> links;
-    const bool out = wire.direction != Direction::in, in = wire.direction != Direction::out;
-    const auto add = [&](int link) {
-        if (std::find(links.begin(), links.end(), link) == links.end()) links.push_back(link);
-    };
-    if (wire.machine >= 0) {
-        const int nics = topology_.spec().machine.nics;
-        for (int nic = 0; nic < nics; ++nic) {
-            if (wire.nic >= 0 && wire.nic != nic) continue;
-            if (out) add(topology_.nic_out(wire.machine, nic));
-            if (in) add(topology_.nic_in(wire.machine, nic));
-        }
-        return links;
-    }
-    const int gpus = topology_.spec().machine.gpus, first = wire.gpu / gpus * gpus;
-    for (int peer = first; peer < first + gpus; ++peer) {
-        const auto there = topology_.route(wire.gpu, peer), back = topology_.route(peer, wire.gpu);
-        if (out && there.path.count > 0) add(there.path.view().front());
-        if (in && back.path.count > 0) add(back.path.view().back());
-    }
-    return links;
-}
-
-inline void FaultInjector::slow(std::size_t i, const Wire& wire, double share,
-                                Nanoseconds at_time, Nanoseconds lasts) {
-    for (const int link : links_of(wire)) {
-        const Task task{link_event, this, changes_.size()};
-        changes_.push_back({i, link, share, wire});
-        engine_.at(at_time, 0, task);
-        if (end(at_time, lasts) != forever) engine_.at(at_time + lasts, 0, task);
-    }
-}
-
-inline void FaultInjector::add(std::size_t i, const FlappingLink& f) {
-    Flap flap{f.down, f.up, end(f.at, f.lasts), changes_.size(), 0};
-    for (const int link : links_of(f.wire)) changes_.push_back({i, link, 0, f.wire});
-    flap.count = changes_.size() - flap.first;
-    engine_.at(f.at, 0, {flap_event, this, flaps_.size()});
-    flaps_.push_back(flap);
-}
-
-inline void FaultInjector::link_event(void* p, std::uint64_t change) {
-    self(p).toggle(self(p).changes_[change]);
-}
-
-inline void FaultInjector::flap_event(void* p, std::uint64_t which) {
-    FaultInjector& me = self(p);
-    Flap& flap = me.flaps_[which];
-    const Nanoseconds now = me.engine_.now();
-    if (now >= flap.end && !flap.is_down) return;
-    for (std::size_t c = 0; c < flap.count; ++c) me.toggle(me.changes_[flap.first + c]);
-    flap.is_down = !flap.is_down;
-    const Nanoseconds next = end(now, flap.is_down ? flap.down : flap.up);
-    me.engine_.at(flap.is_down ? std::min(next, flap.end) : next, 0, {flap_event, p, which});
-}
-
-inline void FaultInjector::toggle(LinkChange& change) {
-    fired_[change.fault] = true;
-    change.on = !change.on;
-    double share = 1;
-    for (const LinkChange& c : changes_)
-        if (c.link == change.link && c.on) share = std::min(share, c.share);
-    const BytesPerSecond whole = rates_[static_cast<std::size_t>(change.link)];
-    // A link that is slow still moves: at least 1 KB/s.
-    network_.set_capacity(change.link, {share == 0 ? 0 : std::max(whole.count * share, 1000.0)});
-}
-
-inline bool FaultInjector::cut_off(int rank) const {
-    const int machine = rank / topology_.spec().machine.gpus;
-    for (const LinkChange& c : changes_)
-        if (c.on && c.share == 0 && (c.wire.gpu == rank || c.wire.machine == machine)) return true;
-    return false;
+        std::visit(
+            [&](const auto& f) {
+                if constexpr (requires { links_.add(i, f); }) links_.add(i, f);
+                else add(i, f);
+            },
+            faults_[i]);
 }
 
 // ---- GPUs -----------------------------------------------------------------------------
@@ -379,6 +283,12 @@ public:
     [[nodiscard]] const FaultList& list() const override { return faults_; }
     void check(const ClusterSpec& spec, Problems& problems) const override {
         check_faults(faults_, spec, problems);
+    }
+    [[nodiscard]] bool reroutes() const override {
+        for (const Fault& f : faults_)
+            if (std::holds_alternative<LostNic>(f) || std::holds_alternative<LostSwitch>(f))
+                return true;
+        return false;
     }
     [[nodiscard]] std::unique_ptr<FaultHooks> start(std::uint64_t seed, Engine& engine,
                                                     Network& network, const Topology& topology,

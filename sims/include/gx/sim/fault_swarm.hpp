@@ -15,7 +15,7 @@ namespace gx::sim {
 struct SwarmConfig {
     double absent = 0.8;   ///< the probability that a class is left out of a seed
     int most_each = 2;     ///< faults of a class that is there: 1 to this many
-    bool deaths = true;    ///< GPUs and NICs may be lost for good, links cut for good
+    bool deaths = true;    ///< GPUs, NICs and switches may be lost, links cut, for good
     bool corruption = true;   ///< payloads may be spoiled
     bool checkpoints = true;  ///< checkpoints may be torn
 };
@@ -56,6 +56,14 @@ private:
     return {.gpu = d.index(spec.ranks())};
 }
 
+[[nodiscard]] inline bool has_switches(const ClusterSpec& spec) {
+    return spec.machines > 1 && spec.fabric.kind != Fabric::Kind::star;
+}
+[[nodiscard]] inline Switch some_switch(Draws& d, const ClusterSpec& spec) {
+    const FabricSwitches all(spec.fabric, spec.machines, spec.machine.nics);
+    return all.at(d.index(all.count()));
+}
+
 [[nodiscard]] inline Fault some_fault(FaultClass c, Draws& d, const ClusterSpec& spec,
                                       Nanoseconds horizon, bool for_good) {
     const int n = spec.ranks();
@@ -73,7 +81,13 @@ private:
         case FaultClass::link_flap:
             return FlappingLink{wire, d.up_to(horizon / 8), d.up_to(horizon / 8), at, lasts};
         case FaultClass::nic_lost:
-            return LostNic{d.index(spec.machines), at, d.index(spec.machine.nics)};
+            return LostNic{d.index(spec.machines), at, d.index(spec.machine.nics),
+                           d.below(2) == 0 ? Nanoseconds(0) : lasts};
+        case FaultClass::switch_slow:
+            return SlowSwitch{some_switch(d, spec), 0.01 + 0.9 * d.uniform(), at, lasts};
+        case FaultClass::switch_lost:
+            return LostSwitch{some_switch(d, spec), at, ends,
+                              d.below(2) == 0 ? Nanoseconds(0) : lasts / 2};
         case FaultClass::gpu_slow: return SlowGpu{rank, 1 + 9 * d.uniform(), at, lasts};
         case FaultClass::gpu_paused: return PausedGpu{rank, at, lasts};
         case FaultClass::gpu_dead: return DeadGpu{rank, at, d.below(2) == 0};
@@ -106,6 +120,8 @@ private:
         case FaultClass::duplicated:
         case FaultClass::reordered: return spec.ranks() > 1;
         case FaultClass::nic_lost: return w.deaths && spec.machines > 1;
+        case FaultClass::switch_slow:
+        case FaultClass::switch_lost: return has_switches(spec);
         case FaultClass::gpu_dead:
         case FaultClass::dead_in_collective: return w.deaths && spec.ranks() > 1;
         case FaultClass::bit_flip:

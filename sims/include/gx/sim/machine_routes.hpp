@@ -24,7 +24,8 @@ public:
         BytesPerSecond cap{0};     // of one flow; 0: none
     };
 
-    GX_COLD explicit MachineRoutes(const ClusterSpec& spec)
+    /// `detours`: there are ways between each GPU and each NIC, and not the nearest ones only.
+    GX_COLD explicit MachineRoutes(const ClusterSpec& spec, bool detours = false)
         : m_(spec.machine), gpus_(m_.gpus), nics_(spec.machines > 1 ? m_.nics : 0),
           nic_rate_(spec.nic_rate()), through_host_(spec.profile.transport.through_host) {
         find_near();
@@ -36,6 +37,9 @@ public:
                 out_.push_back(is_near(g, n) ? to_nic(g, n) : Way{});
                 in_.push_back(is_near(g, n) ? mirrored(out_.back()) : Way{});
                 if (by_rail && nic_of(g, 0) != n) in_.back() = from_rail(n, g);
+                if (!detours || is_near(g, n)) continue;
+                out_.back() = to_rail(g, n);
+                in_.back() = from_rail(n, g);
             }
         leave_out_links();
         renumber();
@@ -55,6 +59,11 @@ public:
         const std::vector<int>& near = near_[index(gpu)];
         if (near.size() == 1) return near[0];  // a division is the dearest part of a route
         return near[index(begin_[index(gpu)] + channel) % near.size()];
+    }
+
+    [[nodiscard]] bool is_near(int gpu, int nic) const {
+        const auto& near = near_[index(gpu)];
+        return std::find(near.begin(), near.end(), nic) != near.end();
     }
 
 private:
@@ -145,6 +154,18 @@ private:
         }
         return mirrored(to_nic(g, n));
     }
+    /// From a GPU to a NIC that another begins with, the same way back.
+    GX_COLD [[nodiscard]] Way to_rail(int g, int n) const {
+        for (int relay = 0; relay < gpus_; ++relay) {
+            if (nic_of(relay, 0) != n) continue;
+            Way way = between(g, relay);
+            if (way.slowest != LinkClass::nvlink) continue;
+            const Way last = to_nic(relay, n);
+            way.links.insert(way.links.end(), last.links.begin(), last.links.end());
+            return way;
+        }
+        return to_nic(g, n);
+    }
     /// The same way in the other direction.
     GX_COLD [[nodiscard]] Way mirrored(Way way) const {
         std::reverse(way.links.begin(), way.links.end());
@@ -188,10 +209,6 @@ private:
             const auto before = near_.begin() + g;
             begin_.push_back(static_cast<int>(std::count(near_.begin(), before, *before)));
         }
-    }
-    [[nodiscard]] bool is_near(int gpu, int nic) const {
-        const auto& near = near_[index(gpu)];
-        return std::find(near.begin(), near.end(), nic) != near.end();
     }
 
     /// Do the neighbours of `l` on every route, before it or after it, carry no more than it does?

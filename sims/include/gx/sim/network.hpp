@@ -9,6 +9,7 @@
 #include <vector>     // flat lists
 
 #include <gx/core/contract.hpp>   // GX_EXPECT
+#include <gx/core/function_ref.hpp>  // FunctionRef
 #include <gx/core/stream.hpp>     // Task
 #include <gx/core/units.hpp>      // Bytes, BytesPerSecond, Nanoseconds
 #include <gx/sim/engine.hpp>      // Engine
@@ -48,6 +49,10 @@ public:
     /// 0 cuts the link: its flows stand still, without an event, until it is raised again.
     void set_capacity(int link, BytesPerSecond capacity);
     void start(const Flow& flow);
+    /// Asks `way` about each flow that crosses one of these links, or is going to: its path,
+    /// bytes, rank and task. Where it answers true, the flow starts again from its first byte, on
+    /// the path and after the latency that it was given. Of <gx/sim/network_reroute.hpp>.
+    void reroute(std::span<const int> links, FunctionRef<bool(Flow&)> way);
 
     /// Who is told of every change of a link's total rate. At one instant there may be several of
     /// a link, of which the last one holds.
@@ -130,7 +135,7 @@ private:
 
     void activate(int slot);
     void finish(int slot, std::uint32_t generation);
-    void leave(int slot);
+    void leave(int slot, bool arrived = true);
     void touch(int link);
     void settle();
     [[nodiscard]] Rate unchanged_below(int link);
@@ -238,12 +243,12 @@ inline void Network::finish(int slot, std::uint32_t generation) {
     done.run(done.context, done.argument);
 }
 
-inline void Network::leave(int slot) {
+inline void Network::leave(int slot, bool arrived) {
     Active& a = active(slot);
     if (observer_.changed) tell(a, -a.rate);
     for (const Hop& h : a.view()) {
         Link& link = at(h.link);
-        link.carried += a.bytes;
+        link.carried += arrived ? a.bytes : 0;
         const OnLink moved = link.flows.back();
         link.flows[static_cast<std::size_t>(h.place)] = moved;
         active(moved.flow).path[static_cast<std::size_t>(moved.hop)].place = h.place;

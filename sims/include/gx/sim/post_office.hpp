@@ -38,6 +38,8 @@ struct DeliveryRules {
     bool checksum = false;           ///< a payload that changed on its way is `corrupted`
     bool discard_duplicates = true;  ///< a second copy is known by its number
     bool in_order = true;            ///< what overtakes waits for what it overtook
+    bool reroute = true;             ///< what is sent after a NIC or switch was lost avoids it
+    bool resend = true;              ///< what was on its way there is sent again, another way
 };
 
 /// The messages of a world. A message starts when it is sent. It is done, for both ends, when its
@@ -79,6 +81,8 @@ public:
     void rank_ended(int rank);
     /// The rank stops at once: its waits end, its messages are lost.
     void kill(int rank);
+    /// Another way for a message of its own that is lost on its way; false: there is none.
+    [[nodiscard]] bool resend(Flow& flow) const;
 
     [[nodiscard]] std::uint64_t duplicates_discarded() const { return discarded_; }
     [[nodiscard]] std::uint64_t overtakings_healed() const { return healed_; }
@@ -317,7 +321,8 @@ inline void PostOffice::match(int slot) {
 
 inline void PostOffice::transmit(int slot) {
     Post& p = post(slot);
-    const Topology::Route route = topology_.route(p.from, p.to, p.channel);
+    Topology::Route route = topology_.route(p.from, p.to, p.channel);
+    if (faults_ && rules_.reroute) (void)faults_->reroute(p.from, p.to, p.channel, route.path);
     const Bytes wire = p.channel < control_channel ? stretch_(p.bytes)
                                                    : Bytes{static_cast<std::int64_t>(p.bytes)};
     engine_.note(EventKind::message_posted, p.from,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>  // swap
+#include <array>      // ends
 #include <cstring>    // memcpy, memcmp
 
 #include <gx/sim/fault_hooks.hpp>  // FaultHooks
@@ -46,6 +47,19 @@ inline void PostOffice::kill(int rank) {
         p.waiter = nullptr;
         if (!p.done) withdraw(static_cast<int>(slot));
     }
+}
+
+// ---- Messages whose way is lost ----------------------------------------------------------
+
+inline bool PostOffice::resend(Flow& flow) const {
+    if (!rules_.resend || flow.done.context != this) return false;
+    const auto resend = [&](const auto& message) {
+        const auto [from, to, channel] = std::array{message.from, message.to, message.channel};
+        flow.latency = topology_.route(from, to, channel).latency;
+        return faults_->reroute(from, to, channel, flow.path);
+    };
+    const auto which = static_cast<std::size_t>(flow.done.argument);
+    return flow.done.run == copy_event ? resend(copies_[which]) : resend(posts_[which]);
 }
 
 // ---- Messages that were doubled, overtaken or spoiled -------------------------------------

@@ -3,6 +3,7 @@
 
 #include <algorithm>  // max
 #include <array>      // latencies
+#include <span>       // links
 #include <string>     // sentences
 
 #include <gx/core/cold.hpp>  // GX_COLD
@@ -35,8 +36,9 @@ public:
         LinkClass slowest = LinkClass::nvlink;  ///< class of the slowest link crossed
     };
 
-    GX_COLD Topology(const ClusterSpec& spec, Network& network)
-        : spec_(checked(spec)), inside_(spec), first_(network.links()),
+    /// `detours`: GPUs have ways to all NICs of their machine, for when the nearest are lost.
+    GX_COLD Topology(const ClusterSpec& spec, Network& network, bool detours = false)
+        : spec_(checked(spec)), inside_(spec, detours), first_(network.links()),
           stride_(static_cast<int>(inside_.rates().size())),
           fabric_(add_links(network)) {
         const int most = longest();
@@ -67,6 +69,20 @@ public:
         r.latency = latency_[static_cast<std::size_t>(r.slowest)];
         return r;
     }
+    /// The way between two machines by these NICs and links of the fabric; false, and `path` as it
+    /// was: it would cross more links than a path holds.
+    GX_COLD [[nodiscard]] bool route_over(int from, int to, int out, int in,
+                                          std::span<const int> between, Path& path) const {
+        const int a = from / gpus_, b = to / gpus_;
+        const auto &up = inside_.out(from - a * gpus_, out), &down = inside_.in(in, to - b * gpus_);
+        if (up.links.size() + between.size() + down.links.size() > Path::most_links) return false;
+        path = {};
+        add(up, a, path);
+        for (const int link : between) path.add(link);
+        add(down, b, path);
+        return true;
+    }
+    [[nodiscard]] const MachineRoutes& inside() const { return inside_; }
     [[nodiscard]] int nic_out(int machine, int nic = 0) const {
         return base(machine) + inside_.nic_out(nic);
     }
@@ -106,6 +122,7 @@ private:
         const int nics = spec_.machines > 1 ? spec_.machine.nics : 0;
         for (int g = 0; g < gpus_; ++g) {
             for (int n = 0; n < nics; ++n) {
+                if (!by_rail_ && !inside_.is_near(g, n)) continue;  // a detour
                 out = std::max(out, inside_.out(g, n).links.size());
                 in = std::max(in, inside_.in(n, g).links.size());
             }
