@@ -11,6 +11,7 @@
 #include <gx/scheduler/warmup.hpp>           // Warmup
 #include <gx/sim/elastic.hpp>                // ElasticTraining
 #include <gx/sim/machines.hpp>               // ethernet_10g
+#include <gx/trainer/checkpoint.hpp>         // read_checkpoint
 #include <gx/trainer/trainer.hpp>            // Trainer
 #include <trainer/small.hpp>                 // Net, images
 
@@ -101,20 +102,62 @@ TEST(Faults, ATrainersSurvivorsAllNameTheLostRank) {
     }
 }
 
-TEST(DeviceLearner, RunningStatisticsAreRefused) {
-    const gx::Split data = images();
-    const gx::Graph graph =
-        gx::graph<gx::ResNet8>({.input = data.train.shape, .classes = data.train.classes});
-    World world(ethernet_10g(1));
-    try {
-        world.run([&](auto& rank) {
-            using Learner = DeviceLearner<std::remove_cvref_t<decltype(rank)>, gx::Sgd>;
-            Learner(rank, graph, data.train, {});
-        });
-        FAIL();
-    } catch (const gx::Error& e) {
-        EXPECT_NE(std::string(e.what()).find("has running statistics"), std::string::npos);
+// ---- Batch normalisation -------------------------------------------------------------------
+struct Normalised : Case {
+    explicit Normalised(std::int64_t count) {
+        data = images(count);
+        graph = gx::graph<gx::ResNet8>({.input = data.train.shape, .classes = data.train.classes});
     }
+    [[nodiscard]] std::span<const float> statistics(const ElasticRecord& r) const {
+        return std::span(r.state).last(std::size_t(graph.statistic_elements()));
+    }
+};
+
+TEST(DeviceLearner, RunningStatisticsAreTheTrainersMeans) {
+    Normalised c(36);  // four steps of three ranks with three images each
+    Training elastic(ethernet_10g(3), {}, options(c.data.train.count()));
+    const ElasticRecord r = elastic.run(c.make());
+    ASSERT_TRUE(r.finished);
+    const testing_support::Folder folder;
+    World world(ethernet_10g(3));
+    const gx::Trainer<gx::ResNet8, gx::Ring<gx::fp32>, Rate> trainer(
+        {.batch = batch, .epochs = epochs, .seed = 7, .scheduler = rates, .output = folder.path,
+         .evaluate = false});
+    (void)trainer.train(world, c.data);
+    std::filesystem::path newest;
+    for (const auto& file : std::filesystem::directory_iterator(folder.path))
+        if (file.path().extension() == ".safetensors" && newest < file.path())
+            newest = file.path();
+    const auto theirs = gx::read_checkpoint(newest, c.graph).statistics;
+    const auto ours = c.statistics(r);
+    ASSERT_EQ(ours.size(), theirs.size());
+    ASSERT_GT(ours.size(), 0u);
+    double moved = 0;
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+        EXPECT_NEAR(ours[i], theirs[i], 1e-3 * (1 + std::abs(theirs[i]))) << i;
+        moved = std::max(moved, std::abs(double{theirs[i]} - 1));
+    }
+    EXPECT_GT(moved, 0.2) << "means started at 0 and variances at 1";
+}
+TEST(DeviceLearner, RunningStatisticsGoOnWithTheSurvivors) {
+    for (const Recovery recovery : {Recovery::survivors, Recovery::checkpoint})
+        for (const Fault& fault : {Fault{DeadInCollective{1, 2, 0, 1}},
+                                   Fault{DeadInCollective{2, 5, 0, 3}},
+                                   Fault{LostNic{0, 1'000_us}}}) {
+            Normalised c(37);  // the last step of an epoch has one sample
+            auto o = options(c.data.train.count());
+            o.recovery = recovery;
+            o.checkpoint_every = 2;
+            Training elastic(ethernet_10g(3),
+                             {.deadline = std::chrono::seconds(1), .faults = {fault}}, o);
+            const ElasticRecord r = elastic.run(c.make());
+            ASSERT_TRUE(r.finished);
+            EXPECT_EQ(r.segments.size(), 2u);
+            EXPECT_EQ(r.problems, std::vector<std::string>{});
+            const ElasticRecord same = elastic.replay(r, c.make());
+            EXPECT_EQ(same.updates, r.updates);
+            EXPECT_EQ(same.state, r.state) << "bit for bit, running statistics included";
+        }
 }
 
 }  // namespace
