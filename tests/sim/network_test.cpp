@@ -196,6 +196,21 @@ TEST(Network, ACutLinkHoldsItsFlowsAndNoOthers) {
     EXPECT_EQ(b.ended[0], 11'500_us);
     EXPECT_EQ(b.network.carried(cut), 2_MB);
 }
+TEST(Network, AFlowThatGoesOnAfterACutSharesItsOtherLinksAnew) {
+    Bench b;
+    const int cut = b.link(4_GBps), other = b.link(1_GBps), third = b.link(3_GBps);
+    b.network.set_capacity(cut, {0});
+    b.start({cut, other}, 1_MB);
+    b.start({other}, 2_MB);
+    b.start({cut, third}, Bytes{250'000});
+    set_at(b, 1'000_us, cut, 4_GBps);
+    b.engine.drain();
+    // The second has 1 MB left when the first comes to its link: 0.5 GB/s each, for 2 ms.
+    EXPECT_EQ(b.ended[0], 3'000_us);
+    EXPECT_EQ(b.ended[1], 3'000_us);
+    EXPECT_EQ(b.ended[2], Nanoseconds(1'083'333)) << "3 GB/s from the end of the cut";
+    EXPECT_EQ(b.network.peak_load(other), 1.0);
+}
 TEST(Network, AFlowThatIsNeverHealedPostsNoEvent) {
     Bench b;
     const int l = b.link(1_GBps);

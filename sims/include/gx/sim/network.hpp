@@ -176,6 +176,11 @@ inline void Network::set_capacity(int link, BytesPerSecond capacity) {
     for (const OnLink on : l.flows) used += active(on.flow).rate;
     l.peak = used <= l.capacity ? used : 0;  // else what this instant's solve will give
     if (!l.flows.empty()) touch(link);
+    for (const OnLink on : l.flows) {  // those that stood still are new to their other links
+        Active& a = active(on.flow);
+        if (a.rate > 0) continue;
+        for (const Hop& h : a.view()) touch(h.link);
+    }
 }
 
 inline void Network::start(const Flow& flow) {
