@@ -1,7 +1,7 @@
 // EventQueue: what happens when, in virtual time; ties go by rank, then by order of posting.
 #pragma once
 
-#include <algorithm>  // push_heap, pop_heap, sort
+#include <algorithm>  // heaps, sort
 #include <array>      // the wheel's bits, recent instants
 #include <bit>        // countr_zero
 #include <cstdint>    // int64_t, uint64_t
@@ -227,8 +227,10 @@ inline void EventQueue::gather_ready(Index head) {
     };
     add(head);
     while (!instants_.empty() && instants_.front().time == open_) add(pop_instant().head);
-    if (!std::is_sorted(ready_.begin(), ready_.end(), before))
-        std::sort(ready_.begin(), ready_.end(), before);
+    auto rest = std::is_sorted_until(ready_.begin(), ready_.end(), before);
+    if (ready_.end() - rest > 8) return std::sort(ready_.begin(), ready_.end(), before);
+    for (; rest != ready_.end(); ++rest)  // a ring's rank 0 comes last
+        std::rotate(std::upper_bound(ready_.begin(), rest, *rest, before), rest, rest + 1);
 }
 
 inline void EventQueue::push_instant(Instant instant) {
