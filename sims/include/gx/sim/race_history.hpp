@@ -37,7 +37,7 @@ public:
 private:
     std::uint32_t& slot(int actor) {
         const auto i = static_cast<std::size_t>(actor);
-        if (i >= counts_.size()) counts_.resize(i + 1, 0);
+        if (i >= counts_.size()) counts_.resize(i + 1);
         return counts_[i];
     }
     std::vector<std::uint32_t> counts_{};
