@@ -160,4 +160,36 @@ TEST(DeviceLearner, RunningStatisticsGoOnWithTheSurvivors) {
         }
 }
 
+TEST(DeviceLearner, RunningStatisticsArePartOfTheStateAndWeighedBySamples) {
+    Normalised c(6);
+    World world(ethernet_10g(1));
+    world.run([&](auto& rank) {
+        auto make = c.make();
+        auto a = make(rank), b = make(rank);
+        const auto none = [](std::size_t) {};
+        const auto count = static_cast<std::size_t>(a->elements());
+        const auto tail = static_cast<std::size_t>(c.graph.statistic_elements());
+        std::vector<float> once(count), twice(count), empty(count, 1.0f);
+        const std::vector<std::uint32_t> samples{0, 2, 4};
+        a->gradient(samples, 1.0f, once, none);
+        a->gradient(samples, 2.0f, twice, none);
+        a->gradient({}, 1.0f, empty, none);
+        for (std::size_t i = count - tail; i < count; ++i) {
+            EXPECT_EQ(twice[i], 2 * once[i]);
+            EXPECT_EQ(empty[i], 0.0f);
+        }
+        a->apply(once, 0.1f);
+        b->restore(a->state());
+        EXPECT_EQ(b->state(), a->state());
+        const auto state = a->state(), fresh = make(rank)->state();
+        for (std::size_t i = 0; i < tail; ++i)  // three samples weigh three times one
+            EXPECT_NEAR(state[state.size() - tail + i],
+                        fresh[state.size() - tail + i] + once[count - tail + i], 1e-6f);
+        std::vector<float> next_a(count), next_b(count);
+        a->gradient(samples, 1.0f, next_a, none);
+        b->gradient(samples, 1.0f, next_b, none);
+        EXPECT_EQ(next_a, next_b);
+    });
+}
+
 }  // namespace
