@@ -1,13 +1,11 @@
 // HalvingDoubling<E, Divide>: the mean by recursive halving and doubling, element E on the wire.
 #pragma once
 
-#include <span>  // bucket
 #include <string>  // name
 
 #include <gx/collective/halving_doubling.hpp>  // HalvingDoubling
-#include <gx/reducer/concept.hpp>  // ReduceReport
-#include <gx/reducer/fwd.hpp>  // defaults
-#include <gx/reducer/mean.hpp>  // Mean, explain_wire
+#include <gx/reducer/fwd.hpp>                  // defaults
+#include <gx/reducer/mean.hpp>                 // ByPlan
 
 namespace gx {
 
@@ -29,28 +27,12 @@ struct OneHalvingDoubling {
 ///         are cut; not on the world, timing, placement or threads.
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.
 template <class E, class Divide>
-class HalvingDoubling {
-    static_assert(detail::reducer::explain_wire<E, Divide>());
-
+class HalvingDoubling
+    : public detail::reducer::ByPlan<detail::reducer::OneHalvingDoubling, E, Divide> {
 public:
-    using wire_type = E;
-    static constexpr int channels = 1;
-    static constexpr int staleness = 0;
-    static constexpr bool asynchronous = true;
-    using plan = detail::reducer::OneHalvingDoubling;  ///< what it executes
-
     [[nodiscard]] static std::string name() {
-        return "HalvingDoubling<" + std::string(E::name) +
-               detail::reducer::divide_suffix<Divide>() + ">";
+        return detail::reducer::spelled<E, Divide>("HalvingDoubling<");
     }
-    void reserve(Placement placement, std::int64_t elements) { mean_.reserve(placement, elements); }
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
-        return mean_.all_reduce(link, bucket);
-    }
-    std::span<float> state() { return {}; }
-
-private:
-    detail::reducer::Mean<plan, E, Divide> mean_;
 };
 
 }  // namespace gx

@@ -1,4 +1,4 @@
-// Mean: the mean over K collectives at once, on which the reducers of the core are built.
+// Mean: the mean over K collectives at once; ByPlan: a reducer that is one, all but its name.
 #pragma once
 
 #include <algorithm>    // max, min
@@ -33,10 +33,12 @@ consteval bool explain_wire() {
                   "Fix: use DivideSplit, DivideAfter or DivideBefore, or add them.");
     return Element<E> && DividePolicy<Divide>;
 }
-template <class Divide>
-std::string divide_suffix() {  // the default is not spelled
-    if constexpr (std::same_as<Divide, DivideSplit>) return "";
-    else return ", " + std::string(Divide::name);
+/// 'Ring<' as 'Ring<fp16>' or, where Divide is not the default, 'Ring<fp16, DivideAfter>'.
+template <class E, class Divide>
+std::string spelled(std::string name) {
+    name += E::name;
+    if constexpr (!std::same_as<Divide, DivideSplit>) name.append(", ").append(Divide::name);
+    return name + ">";
 }
 
 /// What a Mean executes: `count` collectives, made for a placement.
@@ -142,6 +144,29 @@ private:
     std::array<std::optional<Collective>, static_cast<std::size_t>(K)> collectives_;
     AlignedBuffer<storage> wire_;
     AlignedBuffer<storage> scratch_;
+};
+
+/// A reducer that executes plan P over element E, and keeps nothing from one bucket to the next.
+/// What derives from it adds its name.
+template <class P, class E, class Divide>
+class ByPlan {
+    static_assert(explain_wire<E, Divide>());
+
+public:
+    using wire_type = E;
+    using plan = P;  ///< what it executes
+    static constexpr int channels = P::count;
+    static constexpr int staleness = 0;
+    static constexpr bool asynchronous = true;
+
+    void reserve(Placement placement, std::int64_t elements) { mean_.reserve(placement, elements); }
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        return mean_.all_reduce(link, bucket);
+    }
+    std::span<float> state() { return {}; }
+
+private:
+    Mean<P, E, Divide> mean_;
 };
 
 }  // namespace gx::detail::reducer

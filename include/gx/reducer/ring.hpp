@@ -1,12 +1,11 @@
 // Ring<E, Divide>: the mean by one ring in the order of the ranks, with element E on the wire.
 #pragma once
 
-#include <span>    // bucket
 #include <string>  // name
 
-#include <gx/reducer/concept.hpp>  // explain_reducer
-#include <gx/reducer/fwd.hpp>      // defaults
-#include <gx/reducer/rings.hpp>    // RingMean
+#include <gx/reducer/fwd.hpp>    // defaults
+#include <gx/reducer/mean.hpp>   // ByPlan
+#include <gx/reducer/rings.hpp>  // MachineRings
 
 namespace gx {
 
@@ -19,29 +18,11 @@ namespace gx {
 ///         that Ring<fp32> on one rank changes nothing.
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.
 template <class E, class Divide>
-class Ring {
-    static_assert(detail::reducer::explain_wire<E, Divide>());
-
+class Ring : public detail::reducer::ByPlan<detail::reducer::MachineRings<1>, E, Divide> {
 public:
-    using wire_type = E;
-    static constexpr int channels = 1;
-    static constexpr int staleness = 0;
-    static constexpr bool asynchronous = true;
-    using plan = detail::reducer::MachineRings<1>;  ///< what it executes
-
     [[nodiscard]] static std::string name() {
-        return "Ring<" + std::string(E::name) + detail::reducer::divide_suffix<Divide>() + ">";
+        return detail::reducer::spelled<E, Divide>("Ring<");
     }
-    void reserve(Placement placement, std::int64_t elements) {
-        mean_.reserve(placement, elements);
-    }
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
-        return mean_.all_reduce(link, bucket);
-    }
-    std::span<float> state() { return {}; }
-
-private:
-    detail::reducer::RingMean<1, E, Divide> mean_;
 };
 
 }  // namespace gx

@@ -1,13 +1,11 @@
 // Tree<E, Divide>: the mean by a binomial tree, with element E on the wire.
 #pragma once
 
-#include <span>  // bucket
 #include <string>  // name
 
 #include <gx/collective/tree.hpp>  // Tree
-#include <gx/reducer/concept.hpp>  // ReduceReport
-#include <gx/reducer/fwd.hpp>  // defaults
-#include <gx/reducer/mean.hpp>  // Mean, explain_wire
+#include <gx/reducer/fwd.hpp>      // defaults
+#include <gx/reducer/mean.hpp>     // ByPlan
 
 namespace gx {
 
@@ -28,27 +26,11 @@ struct OneTree {
 ///         where buckets are cut, the world, timing, placement or threads.
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.
 template <class E, class Divide>
-class Tree {
-    static_assert(detail::reducer::explain_wire<E, Divide>());
-
+class Tree : public detail::reducer::ByPlan<detail::reducer::OneTree, E, Divide> {
 public:
-    using wire_type = E;
-    static constexpr int channels = 1;
-    static constexpr int staleness = 0;
-    static constexpr bool asynchronous = true;
-    using plan = detail::reducer::OneTree;  ///< what it executes
-
     [[nodiscard]] static std::string name() {
-        return "Tree<" + std::string(E::name) + detail::reducer::divide_suffix<Divide>() + ">";
+        return detail::reducer::spelled<E, Divide>("Tree<");
     }
-    void reserve(Placement placement, std::int64_t elements) { mean_.reserve(placement, elements); }
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
-        return mean_.all_reduce(link, bucket);
-    }
-    std::span<float> state() { return {}; }
-
-private:
-    detail::reducer::Mean<plan, E, Divide> mean_;
 };
 
 }  // namespace gx
