@@ -15,7 +15,7 @@ using Rate = FairShare::Rate;
 struct AnyFlow {
     std::vector<int> rooms;
     Rate cap;
-    int weight = 1;
+    int weight = 1, count = 1;
 };
 struct Case {
     std::vector<Rate> rooms;
@@ -28,7 +28,10 @@ std::vector<Rate> rates(FairShare& f, const Case& c, const std::vector<std::size
     for (std::size_t r = 0; r < c.rooms.size(); ++r) f.add_room(c.rooms[r], static_cast<int>(r));
     for (const std::size_t i : order) {
         for (const int r : c.flows[i].rooms) f.shares(r);
-        f.add_flow(c.flows[i].cap, c.flows[i].weight, static_cast<int>(i));
+        f.add_flow({.cap_level = FairShare::level_of(c.flows[i].cap, c.flows[i].weight),
+                    .weight = c.flows[i].weight,
+                    .count = c.flows[i].count,
+                    .slot = static_cast<int>(i)});
     }
     for (int r = 0; r < static_cast<int>(c.rooms.size()); ++r) {
         f.begin_members();
@@ -43,7 +46,8 @@ std::vector<Rate> rates(FairShare& f, const Case& c, const std::vector<std::size
     left.clear();
     for (const auto& room : f.rooms()) left.push_back(room.free);
     std::vector<Rate> out(c.flows.size());
-    for (const auto& flow : f.flows()) out[static_cast<std::size_t>(flow.slot)] = flow.solved;
+    for (const auto& flow : f.flows())
+        out[static_cast<std::size_t>(flow.slot)] = flow.level * flow.weight;
     return out;
 }
 std::vector<std::size_t> in_order(const Case& c) {
@@ -76,12 +80,20 @@ TEST(FairShare, WhatOthersKeepIsNotShared) {
     const int room = f.add_room(100, 7);
     f.shares(room);
     f.begin_members();
-    f.add_member(f.add_flow(no_cap, 1, 3));
+    f.add_member(f.add_flow({.slot = 3}));
     f.end_members(room, 60);
     f.solve();
-    EXPECT_EQ(f.flows()[0].solved, 40);
+    EXPECT_EQ(f.flows()[0].level, 40);
     EXPECT_EQ(f.flows()[0].slot, 3);
     EXPECT_EQ(f.rooms()[0].link, 7);
+}
+TEST(FairShare, EqualFlowsAreOneWithACount) {
+    FairShare f;
+    std::vector<Rate> left;
+    // Three of weight 2 and one of weight 1 share 70: 20 each, and 10.
+    const Case c{{70}, {{{0}, no_cap, 2, 3}, {{0}, no_cap}}};
+    EXPECT_EQ(rates(f, c, in_order(c), left), (std::vector<Rate>{20, 10}));
+    EXPECT_EQ(left, (std::vector<Rate>{0}));
 }
 
 // ---- Properties ---------------------------------------------------------------------
@@ -128,6 +140,24 @@ RC_GTEST_PROP(FairShare, EachFlowMeetsItsCapOrIsAmongTheFirstInAFullRoom, ()) {
         }
         RC_ASSERT(stopped);
     }
+}
+RC_GTEST_PROP(FairShare, OneWithACountIsAsThatManyFlows, ()) {
+    Case counted = any_case(), each{counted.rooms, {}};
+    std::vector<std::size_t> of;  // which flow of `counted` each one is
+    for (std::size_t i = 0; i < counted.flows.size(); ++i) {
+        counted.flows[i].count = *rc::gen::inRange(1, 6);
+        for (int n = 0; n < counted.flows[i].count; ++n) {
+            of.push_back(i);
+            each.flows.push_back(counted.flows[i]);
+            each.flows.back().count = 1;
+        }
+    }
+    FairShare f;
+    std::vector<Rate> left, left_of_each;
+    const auto rate = rates(f, counted, in_order(counted), left);
+    const auto rate_of_each = rates(f, each, in_order(each), left_of_each);
+    for (std::size_t i = 0; i < of.size(); ++i) RC_ASSERT(rate_of_each[i] == rate[of[i]]);
+    RC_ASSERT(left_of_each == left);
 }
 RC_GTEST_PROP(FairShare, TheOrderOfFlowsChangesNothing, (std::uint32_t seed)) {
     const Case c = any_case();

@@ -144,8 +144,6 @@ TEST(Network, NothingIsSentInTheTimeOfItsLatency) {
     EXPECT_EQ(b.ended[1], 3_us);
 }
 
-// ---- Links that change while flows run ------------------------------------------------
-/// Calls set_capacity in virtual time, from an event.
 TEST(Network, AMessageOfAnInstantMeetsTheOthersOfThatInstant) {
     for (const bool larger_first : {false, true}) {
         Bench b;
@@ -160,6 +158,8 @@ TEST(Network, AMessageOfAnInstantMeetsTheOthersOfThatInstant) {
     }
 }
 
+// ---- Links that change while flows run ------------------------------------------------
+/// Calls set_capacity in virtual time, from an event.
 void set_at(Bench& b, Nanoseconds t, int link, BytesPerSecond rate) {
     struct Change {
         Bench* bench;
@@ -223,6 +223,84 @@ TEST(Network, AFlowThatIsNeverHealedPostsNoEvent) {
     b.network.set_capacity(l, 1_GBps);
     b.engine.drain();
     EXPECT_EQ(b.ended[0], 1'000_us);
+}
+
+// ---- Equal flows ----------------------------------------------------------------------
+TEST(Network, EqualFlowsOfSeveralLengthsEndInTurn) {
+    Bench b;
+    const int in = b.link(3_GBps), out = b.link(1_GBps);
+    b.start_at(0_us, b.flow({in, out}, 3_MB));
+    b.start_at(0_us, b.flow({in, out}, 1_MB));
+    b.start_at(1'000_us, b.flow({in, out}, Bytes{250'000}));
+    b.engine.drain();
+    // 0.5 MB of each are through at 1 ms; then a third each, for 0.75 ms, until the last has its
+    // 0.25 MB; the second has as much left and shares with the first; which goes on alone.
+    EXPECT_EQ(b.ended[2], 1'750_us);
+    EXPECT_EQ(b.ended[1], 2'250_us);
+    EXPECT_EQ(b.ended[0], 4'250_us);
+    EXPECT_EQ(b.network.carried(out), Bytes{4'250'000});
+    EXPECT_EQ(b.network.peak_load(out), 1.0);
+}
+TEST(Network, EqualFlowsThatEndTogetherAreToldByRankThenByStart) {
+    gx::sim::Engine engine;
+    gx::sim::Network network(engine);
+    const int l = network.add_link(1_GBps);
+    static std::vector<std::uint64_t> told;
+    told.clear();
+    const auto start = [&](int rank, std::int64_t bytes, std::uint64_t name) {
+        gx::sim::Flow f{.bytes = {bytes}, .rank = rank,
+                        .done = {[](void*, std::uint64_t n) { told.push_back(n); }, nullptr, name}};
+        f.path.add(l);
+        network.start(f);
+    };
+    start(2, 4000, 20);  // within half a nanosecond of each other: all end at 20'000 ns
+    start(1, 4000, 10);
+    start(2, 4000, 21);
+    start(0, 4000, 0);
+    start(1, 4000, 11);
+    engine.drain();
+    EXPECT_EQ(engine.now(), 20_us);
+    EXPECT_EQ(told, (std::vector<std::uint64_t>{0, 10, 11, 20, 21}));
+}
+/// Flows in all solves, when `count` equal ones meet a rival that comes and goes ten times. With
+/// `others` of another kind first on every link.
+std::uint64_t flows_solved(int count, int others) {
+    Bench b;
+    const int in = b.link(2_GBps), out = b.link(1_GBps);
+    for (int i = 0; i < others; ++i) {
+        auto other = b.flow({in, out}, 1_MB);
+        other.cap = {1e3};  // less than any of the equal ones gets
+        b.network.start(other);
+    }
+    for (int i = 0; i < count; ++i) b.start_at(1_us, b.flow({in, out}, Bytes{10'000'000 / count}));
+    for (int i = 0; i < 10; ++i) {
+        auto rival = b.flow({out}, Bytes{1000});
+        rival.weight = count;  // it gets half
+        b.start_at(Nanoseconds(100'000 * (i + 1)), rival);
+    }
+    b.engine.drain();
+    return b.network.flows_solved();
+}
+TEST(Network, AThousandEqualFlowsCostTheSolverWhatTwoDo) {
+    EXPECT_EQ(flows_solved(1000, 0), flows_solved(2, 0));
+    EXPECT_EQ(flows_solved(1000, 2), flows_solved(2, 2)) << "found behind others, too";
+    EXPECT_LT(flows_solved(1000, 2), 100u);
+}
+TEST(Network, ManyKindsOnOneLinkAreEachSolvedOnce) {
+    const auto solved = [](int of_each) {
+        Bench b;
+        const int in = b.link(2_GBps), out = b.link(1_GBps);
+        for (int n = 0; n < of_each; ++n)
+            for (int kind = 0; kind < 200; ++kind) {  // more than the first table of kinds holds
+                auto f = b.flow({in, out}, 1_MB);
+                f.cap = {1e9 + 1e3 * kind};  // above what it gets
+                b.network.start(f);
+            }
+        b.engine.drain();
+        return b.network.flows_solved();
+    };
+    EXPECT_EQ(solved(1), 200u) << "all at once, and all end at once";
+    EXPECT_EQ(solved(5), 200u);
 }
 
 // ---- Properties ---------------------------------------------------------------------
@@ -317,6 +395,40 @@ RC_GTEST_PROP(Network, AnIdleLinkChangesNothing, ()) {
     const auto without = ends(t, in_order(t), a);
     t.rates.push_back(123);
     RC_ASSERT(ends(t, in_order(t), b) == without);
+}
+
+/// A link of its own, which it cannot fill, makes a flow differ from all others and changes
+/// nothing else: then none is folded.
+RC_GTEST_PROP(Network, FoldedFlowsEndWhenTheyWouldAlone, ()) {
+    AnyTraffic t = any_traffic();
+    const bool brief = *rc::gen::arbitrary<bool>();
+    const auto kinds = static_cast<std::size_t>(*rc::gen::inRange(1, 5));
+    for (std::size_t i = 0; i < t.flows.size(); ++i) {
+        AnyFlow& f = t.flows[i];
+        const AnyFlow& kind = t.flows[i % std::min(kinds, t.flows.size())];
+        f.path = kind.path;
+        f.cap = kind.cap;
+        f.weight = kind.weight;
+        if (brief) f.bytes %= 40;
+    }
+    AnyTraffic apart = t;
+    for (AnyFlow& f : apart.flows) {
+        if (!f.path.empty()) f.path.push_back(static_cast<int>(apart.rates.size()));
+        apart.rates.push_back(1'000'000);  // MB/s
+    }
+    Bench a, b;
+    const int shared = *rc::gen::inRange(0, static_cast<int>(t.rates.size()));
+    const Nanoseconds slow(*rc::gen::inRange(0, 600'000));
+    for (Bench* bench : {&a, &b}) {  // it stands still for a while, and is slower from then on
+        set_at(*bench, slow, shared, {0});
+        set_at(*bench, slow + 100_us, shared, {0.7e6 * double(t.rates[std::size_t(shared)])});
+    }
+    RC_ASSERT(ends(t, in_order(t), a) == ends(apart, in_order(apart), b));
+    for (int l = 0; l < a.network.links(); ++l) {
+        RC_ASSERT(a.network.carried(l) == b.network.carried(l));
+        RC_ASSERT(a.network.peak_load(l) == b.network.peak_load(l));
+    }
+    RC_ASSERT(a.network.flows_solved() <= b.network.flows_solved());
 }
 
 /// The definition of max-min, plainly, in double: raise the rates of all flows together in the

@@ -14,17 +14,18 @@ namespace gx::sim {
 ///
 ///     clear()
 ///     add_room(free, link)                           a room, numbered from 0
-///     shares(room) ..., add_flow(cap, weight, slot)  a flow, numbered from 0, and its rooms
+///     shares(room) ..., add_flow({...})              a flow, numbered from 0, and its rooms
 ///     begin_members(), add_member(flow) ..., end_members(room, kept)
 ///     solve(), then flows() and rooms()
 ///
 /// Every flow has a cap or a room; a room's members are the flows that said that they share it.
+/// A flow of which there are `count` is solved once: the others would be given the same.
 ///
 /// Units:  rates of 1/1024 byte per second; a level is a rate for each unit of weight.
 /// Order:  levels are rounded down, and all that is full at one level is known before a flow is
 ///         fixed there: no rate depends on the order in which rooms and flows are added.
-/// Cost:   O(flows x rooms of a flow + rooms x log rooms). Nothing is allocated once the largest
-///         component has been seen.
+/// Cost:   O(flows x rooms of a flow + rooms x log rooms), whatever their counts. Nothing is
+///         allocated once the largest component has been seen.
 /// Source: progressive filling as in Bertsekas and Gallager, Data Networks, section 6.5.2.
 class FairShare {
 public:
@@ -39,13 +40,17 @@ public:
     };
     struct Flow {
         Rate cap_level = unlimited;                // least of caps, a unit of weight
-        Rate solved = -1;                          // its rate; -1 while it grows
+        Rate level = -1;                           // the answer; -1 while they grow
         std::uint32_t shared = 0, shared_end = 0;  // its rooms, in shared_
-        int weight = 1, slot = 0;
+        int weight = 1, count = 1, slot = 0;
+    };
+    struct Share {  // what add_flow wants
+        Rate cap_level = unlimited;
+        int weight = 1, count = 1, slot = 0;
     };
 
-    [[nodiscard]] static Rate level_of(Rate rate, int weight) {
-        return weight == 1 ? rate : rate / weight;
+    [[nodiscard]] static Rate level_of(Rate rate, std::int64_t weight) {
+        return weight > 1 ? rate / weight : rate;  // divisions are what a solve would spend most on
     }
 
     void clear() {
@@ -62,12 +67,11 @@ public:
     }
     /// The flow that is added next shares this room.
     void shares(int room) { shared_.push_back(room); }
-    int add_flow(Rate cap, int weight, int slot) {
-        const Rate level = level_of(cap, weight);
-        least_cap_ = std::min(least_cap_, level);
+    int add_flow(const Share& f) {
+        least_cap_ = std::min(least_cap_, f.cap_level);
         const auto end = static_cast<std::uint32_t>(shared_.size());
-        flows_.push_back({.cap_level = level, .shared = shared_begin_, .shared_end = end,
-                          .weight = weight, .slot = slot});
+        flows_.push_back({.cap_level = f.cap_level, .shared = shared_begin_, .shared_end = end,
+                          .weight = f.weight, .count = f.count, .slot = f.slot});
         shared_begin_ = end;
         return static_cast<int>(flows_.size()) - 1;
     }
@@ -77,7 +81,8 @@ public:
     }
     void add_member(int flow) {
         members_.push_back(flow);
-        members_weight_ += flows_[static_cast<std::size_t>(flow)].weight;
+        const Flow& f = flows_[static_cast<std::size_t>(flow)];
+        members_weight_ += std::int64_t{f.weight} * f.count;
     }
     /// The members since begin_members() are this room's; flows that do not grow keep so much.
     void end_members(int room, Rate kept) {
@@ -90,7 +95,7 @@ public:
     void solve();
 
     [[nodiscard]] std::span<const Room> rooms() const { return rooms_; }  ///< `free`: what is left
-    [[nodiscard]] std::span<const Flow> flows() const { return flows_; }  ///< `solved`: the rate
+    [[nodiscard]] std::span<const Flow> flows() const { return flows_; }  ///< and their levels
 
 private:
     struct Level {  // at which a room is full, or, if its weight has changed, above which
@@ -152,7 +157,7 @@ inline void FairShare::fill_rooms(Rate level) {
         const Room& room = rooms_[static_cast<std::size_t>(r)];
         for (std::uint32_t m = room.members; m < room.members_end; ++m) {
             Flow& f = flows_[static_cast<std::size_t>(members_[m])];
-            if (f.solved < 0) fix(f, level);
+            if (f.level < 0) fix(f, level);
         }
     }
 }
@@ -186,14 +191,14 @@ inline void FairShare::meet_caps(Rate level) {
     };
     if (capped_.empty()) {
         for (std::size_t i = 0; i < flows_.size(); ++i)
-            if (flows_[i].solved < 0)
+            if (flows_[i].level < 0)
                 capped_.push_back({flows_[i].cap_level, static_cast<int>(i)});
         const auto lower = [](const Capped& a, const Capped& b) { return a.level < b.level; };
         if (!std::is_sorted(capped_.begin(), capped_.end(), lower))
             std::sort(capped_.begin(), capped_.end(), lower);
     }
     const auto skip_fixed = [&] {
-        while (next_capped_ < capped_.size() && flow(next_capped_).solved >= 0) ++next_capped_;
+        while (next_capped_ < capped_.size() && flow(next_capped_).level >= 0) ++next_capped_;
         least_cap_ = next_capped_ < capped_.size() ? capped_[next_capped_].level : unlimited;
     };
     skip_fixed();
@@ -206,12 +211,13 @@ inline void FairShare::meet_caps(Rate level) {
 }
 
 inline void FairShare::fix(Flow& f, Rate level) {
-    f.solved = level * f.weight;
+    f.level = level;
     --growing_;
+    const std::int64_t weight = std::int64_t{f.weight} * f.count;
     for (std::uint32_t i = f.shared; i < f.shared_end; ++i) {
         Room& room = rooms_[static_cast<std::size_t>(shared_[i])];
-        room.free -= f.solved;
-        room.weight -= f.weight;
+        room.free -= level * weight;
+        room.weight -= weight;
     }
 }
 

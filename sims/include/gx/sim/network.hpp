@@ -1,20 +1,21 @@
 // Network: messages as fluid flows that share links by weighted max-min fairness.
 #pragma once
 
-#include <algorithm>  // min, max
+#include <algorithm>  // equal, min, max
 #include <array>      // paths
 #include <cstdint>    // int64_t
 #include <limits>     // numeric_limits
 #include <span>       // hops
 #include <vector>     // flat lists
 
-#include <gx/core/contract.hpp>   // GX_EXPECT
+#include <gx/core/contract.hpp>      // GX_EXPECT
 #include <gx/core/function_ref.hpp>  // FunctionRef
-#include <gx/core/stream.hpp>     // Task
-#include <gx/core/units.hpp>      // Bytes, BytesPerSecond, Nanoseconds
-#include <gx/sim/engine.hpp>      // Engine
-#include <gx/sim/fair_share.hpp>  // FairShare
-#include <gx/sim/flow.hpp>        // Flow, Path
+#include <gx/core/stream.hpp>        // Task
+#include <gx/core/units.hpp>         // Bytes, BytesPerSecond, Nanoseconds
+#include <gx/sim/engine.hpp>         // Engine
+#include <gx/sim/fair_share.hpp>     // FairShare
+#include <gx/sim/flow.hpp>           // Flow, Path
+#include <gx/sim/pairing_heap.hpp>   // HeapLinks, PairingHeap
 
 namespace gx::sim {
 
@@ -23,7 +24,9 @@ namespace gx::sim {
 /// Rates are weighted max-min fair: all flows grow together until a link is full or a cap is met;
 /// those flows stop there, the others grow on. Flows that start or end at one instant are solved
 /// once, after every other event of that instant, and only the links that they reach through
-/// shared flows are solved again.
+/// shared flows are solved again. Equal flows (the same links in the same order, cap and weight)
+/// are one: whatever their bytes and whenever they start, they have one rate at each moment, so a
+/// link and the solver see their number, and they wait for their ends in one queue.
 ///
 /// Order:  rates are integers of 1/1024 byte per second, rounded down, and remaining bytes are
 ///         integers too, so no result depends on the order in which flows are visited, on the
@@ -32,8 +35,9 @@ namespace gx::sim {
 ///         message end at most half a nanosecond early.
 /// Cost:   a message that meets no other is two events and no solve, unless it takes less than half
 ///         a nanosecond. A solve is O(flows x links of a path + links x log links) of the
-///         component; a flow that it slows down costs no event until its old end comes. Nothing is
-///         allocated once the largest number of concurrent flows has been seen.
+///         component, equal flows counted as one; a flow that it slows down costs no event until
+///         its old end comes. One of n equal flows is four events at most, and O(log n) to end.
+///         Nothing is allocated once the largest number of concurrent flows has been seen.
 class Network {
 public:
     explicit Network(Engine& engine) : engine_(engine) {}
@@ -77,6 +81,8 @@ public:
     }
     [[nodiscard]] std::uint64_t messages() const { return messages_; }
     [[nodiscard]] std::uint64_t solves() const { return solves_; }
+    /// Flows in all solves together, equal ones counted once.
+    [[nodiscard]] std::uint64_t flows_solved() const { return flows_solved_; }
 
 private:
     using Rate = FairShare::Rate;         // 1/1024 byte per second
@@ -95,6 +101,7 @@ private:
         std::int64_t carried = 0;
         std::uint64_t seen = 0;
         int index = 0;            // in the component that is being solved
+        bool touched = false;     // it is to be solved in this instant
         double peak_before = 0;   // peak_load at earlier capacities
         Rate told = 0;            // to the observer
     };
@@ -102,21 +109,49 @@ private:
         int link = 0;
         int place = 0;  // in Link::flows
     };
+    static constexpr int none = -1;
+    // A flow, or, of equal flows, the one that came first and stands on the links for all of them.
     struct alignas(64) Active {  // what an uncontended message needs comes first: two cache lines
-        Work remaining = 0;
+        Work remaining = 0;      // of equal flows, what the first to end has left
         Nanoseconds since{}, ends = never, posted = never;
-        Rate rate = 0;
+        Rate level = 0;  // the rate of each, for each unit of weight
         std::int64_t bytes = 0;
         std::uint32_t generation = 0;
         int weight = 1;
         Task done{};
-        Rate cap = unlimited;
-        int rank = 0, hops = 0;
+        Rate cap = unlimited;  // a level too
+        int rank = 0;
+        std::uint8_t hops = 0;
+        bool grouped = false;    // it stands for others too: see Group
+        bool unsettled = false;  // some have come or gone since the last solve
+        bool listed = false;     // in groups_by_hash_
         std::uint32_t seen = 0;  // the last 32 bits of the visit
         int index = 0;           // in the component that is being solved
         std::array<Hop, Path::most_links> path{};
         [[nodiscard]] std::span<Hop> view() { return {path.data(), std::size_t(hops)}; }
+        [[nodiscard]] Rate rate() const { return level * weight; }
     };
+    struct Group {               // what equal flows need beside; of the same slot
+        Work target = 0;         // own, at which this flow ends, where the first began at 0
+        std::uint64_t order = 0; // own, of starting
+        HeapLinks links{};       // own, by target; or the next of `coming`
+        int leader = none;       // own: who stands for this flow, if it is in a group
+        int members = 1;         // all that have not ended
+        int joining = 0;         // of them, those without a rate as yet
+        int coming = none;       // their list
+        int first = none;        // the heap of the others: the first to end
+        int next_listed = none;
+        bool ending = false;     // own: its last byte arrives in this instant
+    };
+    struct ByTarget {
+        std::vector<Group>* groups;
+        HeapLinks& links(int slot) { return of(slot).links; }
+        bool before(int a, int b) { return of(a).target < of(b).target; }
+        Group& of(int slot) { return (*groups)[static_cast<std::size_t>(slot)]; }
+    };
+    // Before all others of its instant: flows that end together are then posted by their ranks.
+    static constexpr int before_all_ranks = std::numeric_limits<int>::min();
+    static constexpr int after_all_ranks = std::numeric_limits<int>::max();
 
     static Rate to_rate(BytesPerSecond r) { return static_cast<Rate>(r.count * 1024.0); }
     static Network& self(void* network) { return *static_cast<Network*>(network); }
@@ -127,22 +162,48 @@ private:
         self(network).finish(static_cast<int>(ticket & 0xffffffffu),
                              static_cast<std::uint32_t>(ticket >> 32));
     }
+    static void member_event(void* network, std::uint64_t slot) {
+        self(network).end_member(static_cast<int>(slot));
+    }
     static void settle_event(void* network, std::uint64_t) { self(network).settle(); }
 
     Link& at(int link) { return links_[static_cast<std::size_t>(link)]; }
     const Link& at(int link) const { return links_[static_cast<std::size_t>(link)]; }
     Active& active(int slot) { return active_[static_cast<std::size_t>(slot)]; }
+    Group& group(int slot) { return groups_[static_cast<std::size_t>(slot)]; }
+    [[nodiscard]] int members(int slot) { return active(slot).grouped ? group(slot).members : 1; }
+    [[nodiscard]] int joining(int slot) { return active(slot).grouped ? group(slot).joining : 0; }
+    [[nodiscard]] Rate given(int slot) {  // to all of them
+        return active(slot).rate() * (members(slot) - joining(slot));
+    }
 
+    int take_slot();
     void activate(int slot);
     void finish(int slot, std::uint32_t generation);
     void leave(int slot, bool arrived = true);
     void touch(int link);
+
+    [[nodiscard]] bool joins_equal(int slot);
+    [[nodiscard]] int equal_to(int slot);
+    [[nodiscard]] static bool are_equal(Active& a, Active& b);
+    [[nodiscard]] std::size_t hash_of(Active& a) const;
+    void list(int slot);
+    void unlist(int slot);
+    void join(int leader, int slot);
+    void regroup(int slot);
+    void release(int slot);
+    void end_member(int slot);
+    [[nodiscard]] bool has_begun(int slot);
+    [[nodiscard]] bool take_off(int slot);
+    void take_out(int slot);
+
     void settle();
     [[nodiscard]] Rate unchanged_below(int link);
     void gather(int link);
     int join_component(int slot);
     void solve();
-    void apply(int slot, Rate rate);
+    void apply(int slot, Rate level);
+    void go_alone(int slot, Rate level);
     void post_finish(int slot);
     [[nodiscard]] static std::int64_t nearest(Work work, Rate rate);
     [[nodiscard]] bool cut(Active& a);
@@ -159,10 +220,14 @@ private:
     RateObserver observer_{};
     std::vector<Link> links_{};
     std::vector<Active> active_{};
+    std::vector<Group> groups_{};  // of the same slots
     std::vector<int> free_slots_{};
     std::vector<int> touched_{};
+    std::vector<int> groups_by_hash_{};  // the first of each list; a power of two of them
+    std::vector<int> due_{};
+    std::size_t listed_ = 0;
     FairShare shares_{};  // of the component that is being solved
-    std::uint64_t visit_ = 0, messages_ = 0, solves_ = 0;
+    std::uint64_t visit_ = 0, messages_ = 0, solves_ = 0, flows_solved_ = 0, joined_ = 0;
     Rate kept_below_ = 0;
     bool settling_ = false;
 };
@@ -173,14 +238,25 @@ inline void Network::set_capacity(int link, BytesPerSecond capacity) {
     l.peak_before = peak_load(link);
     l.capacity = to_rate(capacity);
     Rate used = 0;
-    for (const OnLink on : l.flows) used += active(on.flow).rate;
+    for (const OnLink on : l.flows) used += given(on.flow);
     l.peak = used <= l.capacity ? used : 0;  // else what this instant's solve will give
     if (!l.flows.empty()) touch(link);
     for (const OnLink on : l.flows) {  // those that stood still are new to their other links
         Active& a = active(on.flow);
-        if (a.rate > 0) continue;
+        if (a.level > 0) continue;
         for (const Hop& h : a.view()) touch(h.link);
     }
+}
+
+inline int Network::take_slot() {
+    if (free_slots_.empty()) {
+        free_slots_.push_back(static_cast<int>(active_.size()));
+        active_.emplace_back();
+        groups_.emplace_back();
+    }
+    const int slot = free_slots_.back();
+    free_slots_.pop_back();
+    return slot;
 }
 
 inline void Network::start(const Flow& flow) {
@@ -192,17 +268,13 @@ inline void Network::start(const Flow& flow) {
         engine_.at(begin, flow.rank, flow.done);
         return;
     }
-    if (free_slots_.empty()) {
-        free_slots_.push_back(static_cast<int>(active_.size()));
-        active_.emplace_back();
-    }
-    const int slot = free_slots_.back();
-    free_slots_.pop_back();
+    const int slot = take_slot();
     Active& a = active(slot);
-    a.rate = 0;
-    a.cap = flow.cap.count > 0 ? to_rate(flow.cap) : unlimited;
+    a.level = 0;
+    a.grouped = a.unsettled = false;
+    a.cap = flow.cap.count > 0 ? FairShare::level_of(to_rate(flow.cap), flow.weight) : unlimited;
     a.weight = flow.weight;
-    a.hops = flow.path.count;
+    a.hops = static_cast<std::uint8_t>(flow.path.count);
     for (std::size_t hop = 0; hop < flow.path.view().size(); ++hop)
         a.path[hop].link = flow.path.links[hop];
     a.remaining = Work{flow.bytes.count} * 1024 * 1'000'000'000;
@@ -219,19 +291,34 @@ inline void Network::activate(int slot) {
     Active& a = active(slot);
     a.since = engine_.now();
     a.ends = a.posted = never;
-    Rate rate = a.cap;
-    bool alone = true;
+    Rate room = unlimited;
+    bool alone = true, with_others = true;  // on no link, or on each of them
     int hop = 0;
     for (Hop& h : a.view()) {
         Link& link = at(h.link);
         alone = alone && link.flows.empty();
-        rate = std::min(rate, link.capacity);
+        with_others = with_others && !link.flows.empty();
+        room = std::min(room, link.capacity);
         h.place = static_cast<int>(link.flows.size());
         link.flows.push_back({slot, hop++});
     }
-    rate = FairShare::level_of(rate, a.weight) * a.weight;
-    if (alone && 2 * a.remaining >= rate) return apply(slot, rate);
+    if (with_others && joins_equal(slot)) return;
+    const Rate level = std::min(a.cap, FairShare::level_of(room, a.weight));
+    if (alone && 2 * a.remaining >= level * a.weight) return go_alone(slot, level);
     for (const Hop& h : a.view()) touch(h.link);
+}
+
+// What apply() does, for most messages.
+inline void Network::go_alone(int slot, Rate level) {
+    if (level == 0) return;  // a link is cut
+    Active& a = active(slot);
+    a.level = level;
+    const Rate rate = level * a.weight;
+    if (observer_.changed) tell(a, rate);
+    for (const Hop& h : a.view()) at(h.link).peak = std::max(at(h.link).peak, rate);
+    a.ends = a.posted = a.since + Nanoseconds(nearest(a.remaining, rate));
+    ++a.generation;
+    post_finish(slot);
 }
 
 inline void Network::finish(int slot, std::uint32_t generation) {
@@ -242,6 +329,7 @@ inline void Network::finish(int slot, std::uint32_t generation) {
         return post_finish(slot);
     }
     ++a.generation;
+    if (a.grouped) return release(slot);
     leave(slot);
     free_slots_.push_back(slot);
     const Task done = a.done;
@@ -250,7 +338,7 @@ inline void Network::finish(int slot, std::uint32_t generation) {
 
 inline void Network::leave(int slot, bool arrived) {
     Active& a = active(slot);
-    if (observer_.changed) tell(a, -a.rate);
+    if (observer_.changed) tell(a, -a.rate());
     for (const Hop& h : a.view()) {
         Link& link = at(h.link);
         link.carried += arrived ? a.bytes : 0;
@@ -260,129 +348,41 @@ inline void Network::leave(int slot, bool arrived) {
         link.flows.pop_back();
         if (!link.flows.empty()) touch(h.link);
     }
-}
-
-// Rank INT_MAX: after every other event of this instant, so that they are all solved at once.
-inline void Network::touch(int link) {
-    touched_.push_back(link);
-    if (settling_) return;
-    settling_ = true;
-    engine_.at(engine_.now(), std::numeric_limits<int>::max(), {settle_event, this, 0});
-}
-
-inline void Network::settle() {
-    settling_ = false;
-    ++visit_;
-    kept_below_ = unlimited;
-    for (const int link : touched_) kept_below_ = std::min(kept_below_, unchanged_below(link));
-    for (const int link : touched_) {
-        if (at(link).seen == visit_) continue;
-        gather(link);
-        solve();
-    }
-    touched_.clear();
-}
-
-// A level below which a change of this link changes no flow. Flows stop in the order of levels, so
-// all goes as before until the link would be full, or was: its flows below that level were stopped
-// by others, who will do so again. Each turn of the loop proves a higher level, or ends it.
-inline Network::Rate Network::unchanged_below(int link) {
-    Link& l = at(link);
-    Rate before = 0, level = 0;
-    for (int turn = 0; turn < 4; ++turn) {
-        Rate free = l.capacity;
-        std::int64_t weight = 0;
-        for (const OnLink on : l.flows) {
-            const Active& a = active(on.flow);
-            const Rate own = FairShare::level_of(a.rate, a.weight);
-            before = std::max(before, own);
-            if (a.rate > 0 && own < level) free -= a.rate;
-            else weight += a.weight;
-        }
-        if (weight == 0) break;
-        const Rate full = free / weight;
-        if (full == level) break;
-        level = full;
-    }
-    return before > 0 ? std::min(before, level) : level;
-}
-
-// The connected component of `first`: links and flows that reach each other. A link with one flow
-// connects nothing: it is a cap of that flow. Nor does a flow below the level of the change: it
-// keeps its rate, and the links keep the rest.
-inline void Network::gather(int first) {
-    shares_.clear();
-    Link& start = at(first);
-    start.seen = visit_;
-    if (start.flows.size() > 1) start.index = shares_.add_room(start.capacity, first);
-    else if (!start.flows.empty()) join_component(start.flows.front().flow);
-    for (std::size_t room = 0; room < shares_.rooms().size(); ++room) {
-        Rate kept = 0;
-        shares_.begin_members();
-        for (const OnLink on : at(shares_.rooms()[room].link).flows) {
-            const Active& a = active(on.flow);
-            if (a.rate > 0 && FairShare::level_of(a.rate, a.weight) < kept_below_) kept += a.rate;
-            else shares_.add_member(join_component(on.flow));
-        }
-        shares_.end_members(static_cast<int>(room), kept);
-    }
-}
-
-inline int Network::join_component(int slot) {
-    Active& a = active(slot);
-    if (a.seen == static_cast<std::uint32_t>(visit_)) return a.index;
-    a.seen = static_cast<std::uint32_t>(visit_);
-    Rate cap = a.cap;
-    for (const Hop& h : a.view()) {
-        Link& link = at(h.link);
-        if (link.flows.size() == 1) {
-            cap = std::min(cap, link.capacity);
-            continue;
-        }
-        if (link.seen != visit_) {
-            link.seen = visit_;
-            link.index = shares_.add_room(link.capacity, h.link);
-        }
-        shares_.shares(link.index);
-    }
-    return a.index = shares_.add_flow(cap, a.weight, slot);
-}
-
-inline void Network::solve() {
-    if (shares_.flows().empty()) return;
-    ++solves_;
-    shares_.solve();
-    for (const FairShare::Room& r : shares_.rooms())
-        at(r.link).peak = std::max(at(r.link).peak, at(r.link).capacity - r.free);
-    for (const FairShare::Flow& f : shares_.flows()) apply(f.slot, f.solved);
+    if (a.listed) unlist(slot);
 }
 
 // A flow whose rate stays keeps its end: solving once more changes nothing. One that is slowed down
 // keeps the event that is posted, which looks again; only one that ends earlier is posted again.
-inline void Network::apply(int slot, Rate rate) {
+inline void Network::apply(int slot, Rate level) {
     Active& a = active(slot);
-    if (rate == a.rate) return;
-    if (a.rate > 0) a.remaining -= Work{a.rate} * (engine_.now() - a.since).count();
+    if (level == a.level && !a.unsettled) return;
+    const Rate rate = level * a.weight;
+    if (a.level > 0) a.remaining -= Work{a.rate()} * (engine_.now() - a.since).count();
     a.since = engine_.now();
-    if (observer_.changed) tell(a, rate - a.rate);
-    a.rate = rate;
+    const Rate total = rate * members(slot);
+    if (observer_.changed) tell(a, total - given(slot));
+    const bool regrouped = a.unsettled;
+    if (regrouped) regroup(slot);
+    a.level = level;
     for (const Hop& h : a.view())
-        if (at(h.link).flows.size() == 1) at(h.link).peak = std::max(at(h.link).peak, a.rate);
-    GX_EXPECT(a.rate > 0 || cut(a),
+        if (at(h.link).flows.size() == 1) at(h.link).peak = std::max(at(h.link).peak, total);
+    GX_EXPECT(rate > 0 || cut(a),
               "too many flows share a link: each is given less than 1/1024 byte/s");
-    a.ends = a.rate > 0 ? a.since + Nanoseconds(nearest(a.remaining, a.rate)) : never;
-    if (a.posted <= a.ends && a.rate > 0) return;
+    a.ends = rate > 0 ? a.since + Nanoseconds(nearest(a.remaining, rate)) : never;
+    if (a.posted <= a.ends && rate > 0 && !(regrouped && a.posted == a.ends)) return;
     if (a.posted != never) engine_.retract();
     ++a.generation;
     a.posted = a.ends;
-    if (a.rate > 0) post_finish(slot);  // else it stands still until the link is raised
+    if (rate > 0) post_finish(slot);  // else it stands still until the link is raised
 }
 
 inline void Network::post_finish(int slot) {
     const Active& a = active(slot);
     const std::uint64_t ticket =
         std::uint64_t{a.generation} << 32 | static_cast<std::uint32_t>(slot);
-    engine_.at(a.posted, a.rank, {finish_event, this, ticket});
+    int rank = a.rank;
+    if (a.grouped) rank = members(slot) == 1 ? active(group(slot).first).rank : before_all_ranks;
+    engine_.at(a.posted, rank, {finish_event, this, ticket});
 }
 
 inline std::int64_t Network::nearest(Work work, Rate rate) {
@@ -400,3 +400,6 @@ inline bool Network::cut(Active& a) {
 }
 
 }  // namespace gx::sim
+
+#include <gx/sim/network_groups.hpp>  // the rest of Network: equal flows
+#include <gx/sim/network_solve.hpp>   // and their rates
