@@ -13,6 +13,7 @@
 #include <unistd.h>               // isatty
 
 #include <gx/reducer/double_buffered.hpp>   // DoubleBuffered
+#include <gx/reducer/double_tree.hpp>       // DoubleTree
 #include <gx/reducer/halving_doubling.hpp>  // HalvingDoubling
 #include <gx/reducer/hierarchical.hpp>      // Hierarchical
 #include <gx/reducer/multi_ring.hpp>        // MultiRing
@@ -93,6 +94,7 @@ void add_reducers(std::vector<sim::plan::ReducerOnOffer>& all, std::string_view 
     all.push_back(on_offer<Hierarchical<E>>(wire, ring));
     all.push_back(on_offer<HalvingDoubling<E>>(wire, tree));
     all.push_back(on_offer<Tree<E>>(wire, tree));
+    all.push_back(on_offer<DoubleTree<16, E>>(wire, tree));
     if (!late) return;
     all.push_back(on_offer<DoubleBuffered<Ring<E>>>(wire, ring));
     all.push_back(on_offer<DoubleBuffered<MultiRing<4, E>>>(wire, ring));

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <gx/collective/binary_tree.hpp>  // BinaryTree
 #include <gx/collective/execute.hpp>  // execute: the same with payload
 #include <gx/collective/halving_doubling.hpp>  // HalvingDoubling
 #include <gx/collective/hierarchical.hpp>      // Hierarchical
@@ -114,6 +115,76 @@ TEST_P(ClosedForm, OfAHierarchy) {
     const double inside = 2 * 7 * (5.7e-6 + m_bytes / 8 / 47.9e9);
     const double between = 2 * (machines - 1) * (alpha + m_bytes / p / beta_rate);
     EXPECT_NEAR(micros(t), 1e6 * (inside + between), 1.0);
+}
+
+// ---- Two trees in a pipeline ----------------------------------------------------------
+std::vector<gx::collective::BinaryTree> two_trees(int ranks, int pipeline) {
+    return {{ranks, 0, pipeline}, {ranks, 1, pipeline}};
+}
+Nanoseconds time_of(const std::vector<gx::collective::BinaryTree>& trees,
+                    const gx::sim::ClusterSpec& spec, Bytes b) {
+    return gx::sim::all_reduce_time(std::span<const gx::collective::BinaryTree>(trees), spec, b)
+        .time;
+}
+/// How many messages of the longest tree follow each other, at least, where a message takes one
+/// unit however many are on the way: its sender sends it when it is done with its step before, and
+/// both ends are done when it is there and the receiver has come so far.
+int chain(const std::vector<gx::collective::BinaryTree>& trees) {
+    int longest = 0;
+    for (const auto& tree : trees) {
+        std::vector<int> done(static_cast<std::size_t>(tree.ranks()), 0);
+        for (int step = 0; step < tree.steps(); ++step) {
+            std::vector<int> next = done;
+            for (std::size_t r = 0; r < done.size(); ++r) {
+                const gx::Exchange e = tree.exchange(static_cast<int>(r), step);
+                if (e.to < 0) continue;
+                const auto to = static_cast<std::size_t>(e.to);
+                const int end = std::max(done[r] + 1, done[to]);
+                next[r] = std::max(next[r], end);
+                next[to] = std::max(next[to], end);
+            }
+            done = std::move(next);
+        }
+        longest = std::max(longest, *std::max_element(done.begin(), done.end()));
+    }
+    return longest;
+}
+TEST_P(ClosedForm, OfADoubleTree) {
+    const int p = GetParam(), levels = std::countr_zero(unsigned(p));
+    auto spec = star(p);
+    spec.flow_cap = gx::BytesPerSecond{beta_rate / 2};  // two messages of one NIC have room
+    for (const int n : {2, 4, 16, 64}) {
+        const auto trees = two_trees(p, n);
+        const int terms = 3 * n + (7 * levels - 9) / 2;
+        const double term = alpha + m_bytes / (2 * n) / (beta_rate / 2);
+        EXPECT_NEAR(gx::seconds(time_of(trees, spec, {102'400'000})) * 1e6, 1e6 * terms * term, 1.0)
+            << n << " chunks a tree";
+        EXPECT_EQ(chain(trees), terms);
+    }
+}
+TEST(Timing, ADoubleTreeTakesItsLongestChainForAnyNumberOfRanks) {
+    for (const int p : {2, 3, 9, 24, 31, 33, 100, 255, 1000, 1023})
+        for (const int n : {1, 5, 16}) {
+            auto spec = star(p);
+            spec.flow_cap = gx::BytesPerSecond{beta_rate / 4};
+            const auto trees = two_trees(p, n);
+            const std::int64_t bytes = std::int64_t{2} * n * 1'000'000;
+            const double term = alpha + 1e6 / (beta_rate / 4);
+            EXPECT_NEAR(gx::seconds(time_of(trees, spec, {bytes})) * 1e6, 1e6 * chain(trees) * term,
+                        1.0)
+                << p << " ranks, " << n << " chunks a tree";
+            EXPECT_LE(chain(trees), trees[0].steps());
+        }
+}
+TEST(Timing, ADoubleTreeHasTheLatencyOfATreeAndSevenTenthsOfTheBandwidth) {
+    const int p = 1024;
+    const Nanoseconds ring = gx::sim::all_reduce_time(Ring(p), star(p), 64'000_B).time;
+    EXPECT_LT(time_of(two_trees(p, 1), star(p), 64'000_B) * 20, ring);
+    const Nanoseconds tree =
+        gx::sim::all_reduce_time(gx::collective::Tree(p), star(p), 100_MB).time;
+    EXPECT_LT(time_of(two_trees(p, 64), star(p), 100_MB) * 6, tree);
+    const double floor = 2.0 * (p - 1) / p * 1e9 / beta_rate;
+    EXPECT_LT(gx::seconds(time_of(two_trees(p, 256), star(p), 1000_MB)), floor / 0.7);
 }
 
 TEST(Timing, FourRingsUseWhatOneConnectionCannot) {

@@ -14,6 +14,8 @@ template <int K, class E = fp32, class Divide = DivideSplit>
 class MultiRing;
 template <class E = fp32, class Divide = DivideSplit>
 class Tree;
+template <int Chunks, class E = fp32, class Divide = DivideSplit>
+class DoubleTree;
 template <class E = fp32, class Divide = DivideSplit>
 class HalvingDoubling;
 template <class E = fp32, class Divide = DivideSplit>
