@@ -94,7 +94,7 @@ void add_reducers(std::vector<sim::plan::ReducerOnOffer>& all, std::string_view 
     all.push_back(on_offer<Hierarchical<E>>(wire, ring));
     all.push_back(on_offer<HalvingDoubling<E>>(wire, tree));
     all.push_back(on_offer<Tree<E>>(wire, tree));
-    all.push_back(on_offer<DoubleTree<16, E>>(wire, tree));
+    all.push_back(on_offer<DoubleTree<8, E>>(wire, tree));
     if (!late) return;
     all.push_back(on_offer<DoubleBuffered<Ring<E>>>(wire, ring));
     all.push_back(on_offer<DoubleBuffered<MultiRing<4, E>>>(wire, ring));

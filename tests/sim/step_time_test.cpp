@@ -11,6 +11,7 @@
 #include <gx/model/resnet.hpp>              // ResNet50
 #include <gx/reducer/bucketed.hpp>          // Bucketed
 #include <gx/reducer/double_buffered.hpp>   // DoubleBuffered
+#include <gx/reducer/double_tree.hpp>       // DoubleTree
 #include <gx/reducer/halving_doubling.hpp>  // HalvingDoubling
 #include <gx/reducer/hierarchical.hpp>      // Hierarchical
 #include <gx/reducer/multi_ring.hpp>        // MultiRing, Ring
@@ -146,7 +147,7 @@ using Reducers = ::testing::Types<
     gx::DoubleBuffered<gx::Ring<gx::fp32>>,
     gx::DoubleBuffered<gx::Bucketed<gx::MultiRing<2, gx::fp16>, 4096>>,
     gx::DoubleBuffered<gx::DoubleBuffered<gx::Ring<gx::fp16>>>, gx::Tree<gx::fp16>,
-    gx::HalvingDoubling<gx::fp32>, gx::Hierarchical<gx::fp16>>;
+    gx::HalvingDoubling<gx::fp32>, gx::Hierarchical<gx::fp16>, gx::DoubleTree<3, gx::fp32>>;
 TYPED_TEST_SUITE(StepTimeOf, Reducers);
 
 TYPED_TEST(StepTimeOf, EqualsARunWithPayloadToTheNanosecond) {
