@@ -26,6 +26,8 @@ public:
         GX_EXPECT(rate.count > 0, "a copy needs a link with a rate above 0");
     }
 
+    /// Do both ways share one engine?
+    [[nodiscard]] bool shared() const { return shared_; }
     /// The end of a copy that is asked for at `now`.
     Nanoseconds submit(Nanoseconds now, Bytes bytes, CopyTo to) {
         Nanoseconds& free = free_[shared_ ? 0 : static_cast<std::size_t>(to)];

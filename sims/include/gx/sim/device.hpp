@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>    // max
+#include <array>        // two buffers
+#include <cstddef>      // byte
 #include <cstdint>      // int64_t
 #include <type_traits>  // conditional
 #include <vector>       // watermarks
@@ -11,7 +13,7 @@
 #include <gx/core/rng.hpp>      // Rng: jitter
 #include <gx/model/graph.hpp>   // Graph
 #include <gx/sim/cluster.hpp>   // Cluster, ClusterOptions
-#include <gx/sim/copy_engines.hpp>  // CopyEngines
+#include <gx/sim/copy_stream.hpp>  // CopyStream
 #include <gx/sim/memory.hpp>    // expect_fits
 #include <gx/sim/roofline.hpp>  // TimedGraph
 
@@ -76,8 +78,9 @@ public:
           times_(timed_graph_, gpu(), rank.options().compute, rank.options().framework),
           jitter_(Rng(rank.options().seed, "compute jitter").at(
               static_cast<std::uint64_t>(rank.rank()))),
-          copies_(gpu().copy_engines, host_rate()) {
+          copies_(rank, {gpu().copy_engines, host_rate()}) {
         rank.expect_fits(timed_graph_, timed_batch_);
+        for (int i = 0; i < 2; ++i) note_input(Access::begin, i, {Label("input buffer ") + i});
         note(Access::begin, inner_.parameters(), {"parameters"});
         const std::size_t real = inner_.parameters().size();
         if (!rank.options().timed_as) {
@@ -91,13 +94,17 @@ public:
 
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;
-    ~Device() { note(Access::end, inner_.parameters(), {}); }
+    ~Device() {
+        note(Access::end, inner_.parameters(), {});
+        for (int i = 0; i < 2; ++i) note_input(Access::end, i, {});
+    }
 
     ForwardReport forward(const Batch& batch, Mode mode) {
         note(Access::read, inner_.parameters(), {"forward"});
         const ForwardReport report = inner_.forward(batch, mode);
         count_ = timed_count(batch.count);
         wait_for_input();
+        note_input(Access::read, input_, {"forward", batches_});
         begin_pass();
         for (std::size_t i = 0; i < times_.ops().size(); ++i)
             spend(i, times_.ops()[i].forward(count_));
@@ -105,6 +112,7 @@ public:
     }
     void backward(float scale, std::span<float> gradients, GradientsReady ready) {
         note(Access::read, inner_.parameters(), {"backward"});
+        note_input(Access::read, input_, {"backward", batches_});
         inner_.backward(scale, gradients, [](std::size_t) {});
         begin_pass();
         std::size_t watermark = gradients.size();
@@ -162,16 +170,26 @@ private:
         const BytesPerSecond told = rank_.spec().machine.host_bandwidth;
         return told.count > 0 ? told : BytesPerSecond{16e9};
     }
-    /// Waits until the batch has arrived, and begins to copy the next one.
+    void note_input(Access access, int buffer, const Operation& operation) {
+        if (rank_.options().copy_inputs)
+            rank_.stream().note(access, std::span(inputs_).subspan(std::size_t(buffer), 1),
+                                operation);
+    }
+    /// Waits until the batch has arrived, and begins to copy the next one into the other buffer.
     void wait_for_input() {
         if (!rank_.options().copy_inputs || count_ == 0) return;
+        ++batches_;
+        if (batches_ == 0) copy_input();  // nothing was copied ahead
+        copies_.wait(copied_, "batch to the GPU");
+        input_ = 1 - input_;
+        copy_input();
+    }
+    void copy_input() {
         const std::int64_t element = rank_.options().compute == Precision::mixed ? 2 : 4;
         const Bytes bytes{timed_graph_.input.elements() * count_ * element};
-        if (input_ready_.count() == 0)  // nothing was copied ahead
-            input_ready_ = copies_.submit(rank_.now(), bytes, CopyTo::gpu);
-        const Nanoseconds late = input_ready_ - rank_.now();
-        if (late.count() > 0) rank_.charge(late, "batch to the GPU", Activity::input);
-        input_ready_ = copies_.submit(rank_.now(), bytes, CopyTo::gpu);
+        const std::int64_t batch = copied_.event.sequence;
+        copied_ = copies_.copy(std::span(inputs_).subspan(std::size_t(1 - input_), 1), bytes,
+                               CopyTo::gpu, {"copy of batch", batch});
     }
     void begin_pass() {
         const double share = rank_.options().compute_jitter;
@@ -199,8 +217,11 @@ private:
     std::uint64_t passes_ = 0;
     double slowness_ = 1.0;
     Factor variation_{};
-    CopyEngines copies_;
-    Nanoseconds input_ready_{};
+    CopyStream<Rank> copies_;
+    Copy copied_{};                        ///< of the next batch
+    std::array<std::byte, 2> inputs_{};    ///< stand for two buffers of the GPU, a batch in each
+    int input_ = 0;                        ///< the one that is computed on
+    std::int64_t batches_ = -1;            ///< number of the batch in it
     int count_ = 0;
 };
 

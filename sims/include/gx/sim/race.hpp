@@ -27,7 +27,8 @@ namespace gx::sim {
     return text;
 }
 
-/// Happens-before, by vector clocks over actors: a rank's function and its streams.
+/// Happens-before, by vector clocks over actors: a rank's function, its streams, and its GPU's copy
+/// engines, which are streams of copies.
 ///
 ///     what an actor did              is known to
 ///     before it queues a task        that task

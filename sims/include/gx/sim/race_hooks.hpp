@@ -30,6 +30,11 @@ public:
     virtual void begun(int stream) = 0;
     virtual void ended(int stream) = 0;
     virtual void waited(int rank, int stream, Event event) = 0;
+    /// A stream of work that no fiber does, as copy engines do; made by the fiber that runs now.
+    virtual int add_engine(int rank, const Label& name) = 0;
+    /// Such work, from its queueing by the fiber that runs now to its end.
+    virtual void works(int rank, int engine, Access access, Memory memory,
+                       const Operation& operation) = 0;
     /// Accesses outside of fibers, before or after the run, are nobody's.
     virtual void note(int rank, Access access, Memory memory, const Operation& operation) = 0;
 

@@ -40,6 +40,16 @@ public:
     void waited(int rank, int stream, Event event) override {
         detector_.waited(stream, event.sequence, current(rank));
     }
+    int add_engine(int rank, const Label& name) override {
+        return detector_.add_stream(current(rank), name);
+    }
+    void works(int rank, int engine, Access access, Memory memory,
+               const Operation& operation) override {
+        detector_.queued(engine, current(rank));
+        detector_.begun(engine);
+        detector_.note(engine, access, memory, operation);
+        detector_.ended(engine);
+    }
     void note(int rank, Access access, Memory memory, const Operation& operation) override {
         if (engine_.current()) detector_.note(current(rank), access, memory, operation);
     }

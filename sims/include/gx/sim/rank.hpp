@@ -152,6 +152,8 @@ public:
         if (trace_ && engine_.current() == strand_) operation_ = operation;
     }
     void watch(RaceHooks* races) { races_ = races; }
+    /// nullptr where nobody looks for races.
+    [[nodiscard]] RaceHooks* races() const { return races_; }
     /// Finishes what is queued and ends the fiber.
     void close() {
         closed_ = true;
