@@ -66,7 +66,10 @@ class ThreadRank;
 ///          returned, answers `timed_out` with the rank that is missing, found by following who
 ///          waits for whom; the waits of all other ranks answer `cancelled` with the same rank.
 ///          A message must be waited for before its memory goes away.
-/// Cost:    a message is copied once, from the sender's memory to the receiver's.
+/// Cost:    a message is copied once, from the sender's memory to the receiver's. A reduction goes
+///          through its bucket several times: buckets that a core's cache holds, as in
+///          Bucketed<Ring<>, 1 << 20>, take about half the time of one that it does not hold, and
+///          little more than copying the gradient (./gx bench threads).
 template <class Device = NoDevice>
 class ThreadWorld {
 public:
