@@ -1,6 +1,7 @@
 // The right spelling of each reducer that the neighbours spell wrongly: they must compile.
 #include <gx/reducer/bucketed.hpp>
 #include <gx/reducer/double_buffered.hpp>
+#include <gx/reducer/double_tree.hpp>
 #include <gx/reducer/multi_ring.hpp>
 #include <gx/reducer/ring.hpp>
 
@@ -8,5 +9,6 @@ using gx::MultiRing, gx::Ring, gx::DoubleBuffered, gx::Bucketed, gx::fp16;
 
 static_assert(gx::explain_reducer<Ring<fp16>>());
 static_assert(gx::explain_reducer<MultiRing<1, fp16>>());
+static_assert(gx::explain_reducer<gx::DoubleTree<1, fp16>>());
 static_assert(gx::explain_reducer<DoubleBuffered<MultiRing<4, fp16>>>());
 static_assert(gx::explain_reducer<Bucketed<Ring<fp16>, 2>>());
