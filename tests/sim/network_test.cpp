@@ -241,29 +241,45 @@ TEST(Network, EqualFlowsOfSeveralLengthsEndInTurn) {
     EXPECT_EQ(b.network.carried(out), Bytes{4'250'000});
     EXPECT_EQ(b.network.peak_load(out), 1.0);
 }
-TEST(Network, EqualFlowsThatEndTogetherAreToldByRankThenByStart) {
-    gx::sim::Engine engine;
-    gx::sim::Network network(engine);
-    const int l = network.add_link(1_GBps);
-    static std::vector<std::uint64_t> told;
-    told.clear();
-    const auto start = [&](int rank, std::int64_t bytes, std::uint64_t name) {
-        gx::sim::Flow f{.bytes = {bytes}, .rank = rank,
-                        .done = {[](void*, std::uint64_t n) { told.push_back(n); }, nullptr, name}};
-        f.path.add(l);
+/// Names of flows in the order in which they are told that they have ended.
+struct Told {
+    gx::sim::Engine engine{};
+    gx::sim::Network network{engine};
+    std::vector<std::uint64_t> names{};
+
+    void start(int link, int rank, std::int64_t bytes, std::uint64_t name,
+               Nanoseconds latency = {}, BytesPerSecond cap = {0}) {
+        gx::sim::Flow f{.bytes = {bytes}, .latency = latency, .cap = cap, .rank = rank,
+                        .done = {[](void* told, std::uint64_t n) {
+                                     static_cast<Told*>(told)->names.push_back(n);
+                                 },
+                                 this, name}};
+        f.path.add(link);
         network.start(f);
-    };
-    start(2, 4000, 20);  // within half a nanosecond of each other: all end at 20'000 ns
-    start(1, 4000, 10);
-    start(2, 4000, 21);
-    start(0, 4000, 0);
-    start(1, 4000, 11);
-    engine.drain();
-    EXPECT_EQ(engine.now(), 20_us);
-    EXPECT_EQ(told, (std::vector<std::uint64_t>{0, 10, 11, 20, 21}));
+    }
+};
+TEST(Network, EqualFlowsThatEndTogetherAreToldByRankThenByStart) {
+    Told t;
+    const int l = t.network.add_link(100_GBps);
+    t.start(l, 2, 4003, 20);  // 20 bytes a nanosecond each: all end at the 200th
+    t.start(l, 1, 4002, 10);
+    t.start(l, 2, 4000, 21);
+    t.start(l, 0, 4001, 0);
+    t.start(l, 1, 4000, 11);
+    t.engine.drain();
+    EXPECT_EQ(t.engine.now(), Nanoseconds(200));
+    EXPECT_EQ(t.names, (std::vector<std::uint64_t>{0, 10, 11, 20, 21}));
 }
-/// Flows in all solves, when `count` equal ones meet a rival that comes and goes ten times. With
-/// `others` of another kind first on every link.
+TEST(Network, WhoJoinsAFlowAndEndsWithItIsToldInItsPlace) {
+    Told t;
+    const int l = t.network.add_link(10_GBps), other = t.network.add_link(1_GBps);
+    t.start(l, 5, 1000, 5, {}, 1_GBps);
+    t.start(l, 1, 600, 1, Nanoseconds(400), 1_GBps);  // there is room for both
+    t.start(other, 3, 1000, 3);
+    t.engine.drain();
+    EXPECT_EQ(t.engine.now(), Nanoseconds(1000));
+    EXPECT_EQ(t.names, (std::vector<std::uint64_t>{1, 3, 5}));
+}
 std::uint64_t flows_solved(int count, int others) {
     Bench b;
     const int in = b.link(2_GBps), out = b.link(1_GBps);

@@ -47,6 +47,7 @@ public:
     int add_link(BytesPerSecond capacity) {
         GX_EXPECT(capacity.count > 0, "a link needs a rate above 0");
         links_.push_back({.capacity = to_rate(capacity)});
+        pasts_.emplace_back();
         return static_cast<int>(links_.size()) - 1;
     }
     /// From now on the link carries `capacity`; flows on it keep what they have already sent.
@@ -75,8 +76,9 @@ public:
     /// The largest sum of rates that a link was given, as a share of its capacity at that time.
     [[nodiscard]] double peak_load(int link) const {
         const Link& l = at(link);
-        if (l.peak == 0) return l.peak_before;
-        return std::max(l.peak_before,
+        const double before = pasts_[static_cast<std::size_t>(link)].peak_before;
+        if (l.peak == 0) return before;
+        return std::max(before,
                         static_cast<double>(l.peak) / static_cast<double>(l.capacity));
     }
     [[nodiscard]] std::uint64_t messages() const { return messages_; }
@@ -94,16 +96,18 @@ private:
         int flow;
         int hop;  // which link of the flow's path this is
     };
-    struct Link {
+    struct alignas(64) Link {  // one cache line
         std::vector<OnLink> flows{};
         Rate capacity = 0;
-        Rate peak = 0;            // at the present capacity
-        std::int64_t carried = 0;
         std::uint64_t seen = 0;
-        int index = 0;            // in the component that is being solved
-        bool touched = false;     // it is to be solved in this instant
-        double peak_before = 0;   // peak_load at earlier capacities
-        Rate told = 0;            // to the observer
+        int index = 0;         // in the component that is being solved
+        bool touched = false;  // it is to be solved in this instant
+        Rate peak = 0;         // at the present capacity
+        std::int64_t carried = 0;
+    };
+    struct LinkPast {
+        double peak_before = 0;  // peak_load at earlier capacities
+        Rate told = 0;           // to the observer
     };
     struct Hop {
         int link = 0;
@@ -111,22 +115,23 @@ private:
     };
     static constexpr int none = -1;
     // A flow, or, of equal flows, the one that came first and stands on the links for all of them.
-    struct alignas(64) Active {  // what an uncontended message needs comes first: two cache lines
-        Work remaining = 0;      // of equal flows, what the first to end has left
+    struct alignas(64) Active {
+        // When it ends: one cache line.
+        Work remaining = 0;  // of equal flows, what the first to end has left
         Nanoseconds since{}, ends = never, posted = never;
-        Rate level = 0;  // the rate of each, for each unit of weight
-        std::int64_t bytes = 0;
-        std::uint32_t generation = 0;
-        int weight = 1;
         Task done{};
+        // What it may have and has: one more, if the path is short.
+        Rate level = 0;        // the rate of each, for each unit of weight
         Rate cap = unlimited;  // a level too
-        int rank = 0;
+        std::int64_t bytes = 0;
+        std::uint32_t seen = 0;  // the last 32 bits of the visit
+        int index = 0;           // in the component that is being solved
+        std::uint32_t generation = 0;
+        int rank = 0, weight = 1;
         std::uint8_t hops = 0;
         bool grouped = false;    // it stands for others too: see Group
         bool unsettled = false;  // some have come or gone since the last solve
         bool listed = false;     // in groups_by_hash_
-        std::uint32_t seen = 0;  // the last 32 bits of the visit
-        int index = 0;           // in the component that is being solved
         std::array<Hop, Path::most_links> path{};
         [[nodiscard]] std::span<Hop> view() { return {path.data(), std::size_t(hops)}; }
         [[nodiscard]] Rate rate() const { return level * weight; }
@@ -210,7 +215,7 @@ private:
 
     void tell(Active& a, Rate more) {  // its links carry so much more, or less
         for (const Hop& h : a.view()) {
-            const Rate now = at(h.link).told += more;
+            const Rate now = pasts_[static_cast<std::size_t>(h.link)].told += more;
             observer_.changed(observer_.context, h.link, engine_.now(),
                               {static_cast<double>(now) / 1024.0});
         }
@@ -219,6 +224,7 @@ private:
     Engine& engine_;
     RateObserver observer_{};
     std::vector<Link> links_{};
+    std::vector<LinkPast> pasts_{};
     std::vector<Active> active_{};
     std::vector<Group> groups_{};  // of the same slots
     std::vector<int> free_slots_{};
@@ -235,7 +241,7 @@ private:
 inline void Network::set_capacity(int link, BytesPerSecond capacity) {
     GX_EXPECT(capacity.count >= 0, "a link carries at least 0 bytes per second");
     Link& l = at(link);
-    l.peak_before = peak_load(link);
+    pasts_[static_cast<std::size_t>(link)].peak_before = peak_load(link);
     l.capacity = to_rate(capacity);
     Rate used = 0;
     for (const OnLink on : l.flows) used += given(on.flow);
