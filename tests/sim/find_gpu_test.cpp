@@ -61,6 +61,34 @@ TEST(FindGpu, UnderstandsWhatPeopleWrite) {
     EXPECT_EQ(named("H100-SXM5-80GB"), "H100-SXM5-80GB");
     EXPECT_EQ(named("H100"), "H100-SXM5-80GB");
     EXPECT_EQ(named("h200"), "H200-SXM5-141GB");
+    EXPECT_EQ(named("K80 12GB PCIe"), "K80");
+    EXPECT_EQ(named("Tesla P100-PCIE-12GB"), "P100-PCIe-12GB");
+    EXPECT_EQ(named("Tesla V100-PCIE-32GB"), "V100-PCIe-32GB");
+}
+TEST(FindGpu, TellsBoardsApartThatShareAWord) {
+    EXPECT_EQ(named("TITAN X (Pascal)"), "Titan-X-Pascal");
+    EXPECT_EQ(named("GeForce GTX TITAN X (Maxwell)"), "Titan-X-Maxwell");
+    EXPECT_EQ(named("Titan Xp"), "Titan-Xp");
+    EXPECT_EQ(named("TITAN V"), "Titan-V");
+    EXPECT_EQ(named("GTX 1080"), "GTX-1080");
+    EXPECT_EQ(named("GTX1080Ti (Pascal)"), "GTX-1080-Ti");
+    EXPECT_EQ(named("RTX2080Ti"), "RTX-2080-Ti");
+    EXPECT_EQ(named("Tesla K40m"), "K40");
+    EXPECT_EQ(named("Tesla M40"), "M40");
+    EXPECT_EQ(named("NVIDIA T4 16GB"), "T4");
+    EXPECT_EQ(named("NVIDIA RTX A6000"), "RTX-A6000");
+    EXPECT_EQ(named("V100S"), "V100S-PCIe-32GB");
+    EXPECT_EQ(named("H800"), "H800-SXM5-80GB");
+}
+TEST(FindGpu, KnowsTheGpusOfMachinesAndGenerations) {
+    EXPECT_EQ(named("p3.16xlarge"), "V100-SXM2-16GB");
+    EXPECT_EQ(named("p3dn.24xlarge"), "V100-SXM2-32GB");
+    EXPECT_EQ(named("p4de.24xlarge"), "A100-SXM4-80GB");
+    EXPECT_EQ(named("p5.48xlarge"), "H100-SXM5-80GB");
+    EXPECT_EQ(named("a2-highgpu-8g"), "A100-SXM4-40GB");
+    EXPECT_EQ(named("Piz Daint"), "P100-PCIe-16GB");
+    EXPECT_EQ(named("Standard_ND40rs_v2"), "V100-SXM2-32GB");
+    EXPECT_EQ(named("Volta"), "V100-SXM2-16GB");
 }
 
 RC_GTEST_PROP(FindGpu, FindsEveryGpuByItsOwnName, ()) {

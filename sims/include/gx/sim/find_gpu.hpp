@@ -1,7 +1,7 @@
 // find_gpu: a GPU by the name that people write, as "V100-SXM2-16GB" or "K80 (one die)".
 #pragma once
 
-#include <algorithm>    // find
+#include <algorithm>    // find, any_of
 #include <array>        // all GPUs
 #include <string>       // words
 #include <string_view>  // names
@@ -9,21 +9,29 @@
 
 #include <gx/core/error.hpp>    // Error
 #include <gx/core/nearest.hpp>  // unknown_name
-#include <gx/sim/gpus.hpp>      // k80 ... h200
+#include <gx/sim/data_sheet_gpus.hpp>  // k20x ... b200
+#include <gx/sim/gpus.hpp>             // k80 ... h200
 
 namespace gx::sim {
 
 /// All GPUs that find_gpu knows; the plain form of a family before its others.
 inline constexpr std::array gpus{
-    k80(),         p100(),      p100_pcie(),     p40(),           gtx_1080_ti(), titan_x_pascal(),
-    v100(),        v100_32gb(), v100_pcie(),     v100_sxm3(),     v100_sxm3_h(), a100_40gb(),
-    a100_80gb(),   a100_pcie_40gb(), a100_pcie_80gb(), h100(),    h100_pcie(),   h200()};
+    k80(),          p100(),          p100_pcie(),      p40(),            gtx_1080_ti(),
+    titan_x_pascal(), v100(),        v100_32gb(),      v100_pcie(),      v100_sxm3(),
+    v100_pcie_32gb(), p100_pcie_12gb(),
+    v100_sxm3_h(),  a100_40gb(),     a100_80gb(),      a100_pcie_40gb(), a100_pcie_80gb(),
+    h100(),         h100_pcie(),     h200(),           k20x(),           k40(),
+    m40(),          m60(),           titan_x_maxwell(), gtx_980_ti(),    gtx_1080(),
+    titan_xp(),     titan_v(),       v100s(),          t4(),             rtx_2080_ti(),
+    rtx_3090(),     rtx_a6000(),     a10g(),           a30(),            a40(),
+    l4(),           l40s(),          a800(),           h800(),           b200()};
 
 namespace detail::find_gpu {
 
-/// Lower-case runs of letters and digits.
+/// Lower-case runs of letters and digits, with what belongs to a family's name joined to it:
+/// "GTX 1080 Ti", "GTX1080Ti" and "1080Ti" are "1080ti"; "Titan X (Maxwell)" is "titanxm".
 [[nodiscard]] inline std::vector<std::string> words(std::string_view text) {
-    std::vector<std::string> all(1);
+    std::vector<std::string> all(1), joined;
     for (const char c : text) {
         const char l = 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
         const bool word = ('a' <= l && l <= 'z') || ('0' <= l && l <= '9');
@@ -31,26 +39,61 @@ namespace detail::find_gpu {
         if (!word && !all.back().empty()) all.emplace_back();
     }
     if (all.back().empty()) all.pop_back();
-    return all;
+    for (std::string& word : all) {
+        if (word.starts_with("gtx") || word.starts_with("rtx")) word.erase(0, 3);
+        if (word.empty()) continue;
+        const bool titan = !joined.empty() && joined.back() == "titan";
+        const bool number = !joined.empty() && joined.back().size() > 2 &&
+                            joined.back().find_first_not_of("0123456789") == std::string::npos;
+        if ((titan && (word == "x" || word == "xp" || word == "v")) || (number && word == "ti"))
+            joined.back() += word;
+        else joined.push_back(word);
+    }
+    for (std::string& word : joined)
+        if (word == "titanx" && std::find(joined.begin(), joined.end(), "maxwell") != joined.end())
+            word = "titanxm";
+    return joined;
 }
 
 /// Other spellings of a word, and machines whose name settles the form of their GPU.
 struct Alias {
     std::string_view written, means;
 };
-inline constexpr std::array<Alias, 13> aliases{{{"gk210", "k80"},
-                                                {"1080ti", "1080"},
-                                                {"titanx", "titan"},
+inline constexpr std::array<Alias, 17> aliases{{{"gk210", "k80"},
+                                                {"k40m", "k40"},
+                                                {"k40c", "k40"},
+                                                {"gb200", "b200"},
                                                 {"minsky", "sxm2"},
                                                 {"basin", "sxm2"},
                                                 {"p3dn", "32gb"},
+                                                {"nd40rs", "32gb"},
+                                                {"daint", "pcie"},
                                                 {"sxm", ""},
+                                                {"hgx", ""},
+                                                {"nvl", "pcie"},
                                                 {"p4d", "40gb"},
                                                 {"p4de", "80gb"},
                                                 {"c4140", "sxm2"},
                                                 {"2", "sxm3"},
-                                                {"2h", "h"},
-                                                {"pascal", "p100"}}};
+                                                {"2h", "h"}}};
+
+/// The GPU of a machine or generation, where no family is named beside it.
+inline constexpr std::array<Alias, 24> machine_gpus{
+    {{"p2", "k80"},      {"p3", "v100"},     {"p3dn", "v100"},    {"p4d", "a100"},
+     {"p4de", "a100"},   {"p5", "h100"},     {"p5en", "h200"},    {"g3", "m60"},
+     {"g4dn", "t4"},     {"g5", "a10g"},     {"g6", "l4"},        {"a2", "a100"},
+     {"a3", "h100"},     {"nc24rs", "v100"}, {"nd40rs", "v100"},  {"nd96asr", "a100"},
+     {"daint", "p100"},  {"summit", "v100"}, {"pascal", "p100"},  {"volta", "v100"},
+     {"turing", "t4"},   {"ampere", "a100"}, {"hopper", "h100"},  {"blackwell", "b200"}}};
+
+/// Whether a word is one of a GPU's name, or says its memory, or a form that its name leaves out.
+[[nodiscard]] inline bool says(const GpuSpec& gpu, const std::vector<std::string>& own,
+                               const std::string& word) {
+    if (std::find(own.begin(), own.end(), word) != own.end()) return true;
+    const auto form = [](const std::string& w) { return w.starts_with("sxm") || w == "pcie"; };
+    if (word == "pcie") return std::none_of(own.begin(), own.end(), form);
+    return word == std::to_string(gpu.memory.count / 1'000'000'000) + "gb";
+}
 
 /// What a query says of a GPU's form and memory; other words ("server", "8") say nothing.
 [[nodiscard]] inline bool tells(std::string_view word) {
@@ -60,13 +103,11 @@ inline constexpr std::array<Alias, 13> aliases{{{"gk210", "k80"},
     return std::find(known.begin(), known.end(), word) != known.end();
 }
 
-inline constexpr std::array<std::string_view, 9> families{"K80",  "P100", "P40",  "1080", "Titan",
-                                                          "V100", "A100", "H100", "H200"};
+inline constexpr std::array<std::string_view, 12> families{
+    "K40", "K80", "P100", "P40", "1080", "Titan", "V100", "T4", "A100", "H100", "H200", "B200"};
 
-/// Letters of the family, the first word of a name that is no maker's.
-[[nodiscard]] inline std::string family(const std::vector<std::string>& name) {
-    return name[0] == "gtx" ? name[1] : name[0];
-}
+/// The family, the first word of a name; makers and brands are no part of one.
+[[nodiscard]] inline std::string family(const std::vector<std::string>& name) { return name[0]; }
 
 }  // namespace detail::find_gpu
 
@@ -83,11 +124,22 @@ inline constexpr std::array<std::string_view, 9> families{"K80",  "P100", "P40",
     };
     const bool dgx = says("dgx");
     // Servers of the Pascal years that do not say more held P100s on PCIe.
-    if (says("pascal") && !says("sxm2") && !says("titan")) said.push_back("pcie");
+    const bool pascal = says("pascal") && !says("sxm2");
+    const std::vector<std::string> written = said;
     for (std::string& word : said)
         for (const d::Alias& a : d::aliases)
             if (word == a.written && (dgx || a.written[0] != '2')) word = std::string(a.means);
-    if (says("p100") && says("titan")) said.erase(std::find(said.begin(), said.end(), "p100"));
+    const auto named = [&] {
+        return std::any_of(gpus.begin(), gpus.end(), [&](const GpuSpec& gpu) {
+            return says(d::family(d::words(gpu.name)));
+        });
+    };
+    if (!named()) {
+        for (const std::string& word : written)
+            for (const d::Alias& a : d::machine_gpus)
+                if (word == a.written && !named()) said.emplace_back(a.means);
+        if (pascal) said.emplace_back("pcie");
+    }
     std::vector<std::string_view> all, kin;
     for (const GpuSpec& gpu : gpus) {
         all.push_back(gpu.name);
@@ -96,8 +148,7 @@ inline constexpr std::array<std::string_view, 9> families{"K80",  "P100", "P40",
         kin.push_back(gpu.name);
         bool fits = true;
         for (const std::string& word : said)
-            fits = fits && (!d::tells(word) ||
-                            std::find(own.begin(), own.end(), word) != own.end());
+            fits = fits && (!d::tells(word) || d::says(gpu, own, word));
         if (fits) return gpu;
     }
     if (kin.empty()) {

@@ -59,6 +59,15 @@ namespace gx::sim {
     return g;
 }
 
+[[nodiscard]] constexpr GpuSpec p100_pcie_12gb() {
+    using namespace gx::literals;
+    GpuSpec g = p100_pcie();
+    g.name = "P100-PCIe-12GB";
+    g.memory = 12_GB;
+    g.memory_bandwidth = 549_GBps;
+    return g;
+}
+
 /// Pascal boards without fast fp16 (1/64 of fp32): mixed precision only saves them memory.
 /// P40, GeForce GTX 1080 Ti and Titan X (Pascal) differ in clocks and memory.
 [[nodiscard]] constexpr GpuSpec p40() {
@@ -120,6 +129,13 @@ namespace gx::sim {
     g.fp32 = 14.0_TFLOPS;
     g.tensor_fp16 = 112.0_TFLOPS;
     g.fp16 = 28.0_TFLOPS;
+    return g;
+}
+[[nodiscard]] constexpr GpuSpec v100_pcie_32gb() {
+    using namespace gx::literals;
+    GpuSpec g = v100_pcie();
+    g.name = "V100-PCIe-32GB";
+    g.memory = 32_GB;
     return g;
 }
 /// Of a DGX-2: 2 PFLOPS over 16 GPUs; memory at 958 MHz.

@@ -48,6 +48,11 @@ namespace detail {
     return lower(sim::detail::find_gpu::family(sim::detail::find_gpu::words(gpu.name)));
 }
 
+/// Or newer.
+[[nodiscard]] inline bool is_hopper(const GpuSpec& gpu) {
+    return family(gpu)[0] == 'h' || family(gpu)[0] == 'b';
+}
+
 /// Source: bus bandwidth of all-reduce as published: 120 to 130 GB/s on a DGX-1V (nccl-dgx1v),
 ///         230.8 on eight A100 (nccl-p4d), 370 on eight H100 (nccl-intra). P100: four links of
 ///         18 GB/s, two rings of the mesh. PCIe 4: 20 GB/s between two A100 (nccl-intra); PCIe 3:
@@ -56,23 +61,24 @@ namespace detail {
     using Link = Inside::Link;
     using namespace gx::literals;
     const std::string gpu = family(c.gpu), name = lower(c.gpu.name.view());
-    const bool modern = gpu == "v100" || gpu == "a100" || gpu == "h100" || gpu == "h200";
+    const bool modern = has(name, "sxm");
     const bool stated = !has(c.link, "not stated") && !c.link.empty();
-    const bool nvlink = stated ? has(c.link, "nvlink") || has(c.link, "nvswitch")
-                               : (modern || has(name, "sxm")) && !has(name, "pcie");
-    if (!nvlink)
-        return {Link::pcie, gpu == "a100" || gpu == "h100" || has(c.link, "4") ? 20_GBps : 6_GBps};
-    const Link link = has(c.link, "nvswitch") || gpu == "h100" || gpu == "h200"
-                          ? Link::nvswitch : Link::nvlink;
-    if (gpu == "h100" || gpu == "h200") return {link, 370_GBps};
+    const bool nvlink = stated ? has(c.link, "nvlink") || has(c.link, "nvswitch") : modern;
+    const bool ampere = c.gpu.tf32.count > 0;  // or newer
+    if (!nvlink) return {Link::pcie, ampere || has(c.link, "4") ? 20_GBps : 6_GBps};
+    const bool hopper = is_hopper(c.gpu);
+    const Link link = has(c.link, "nvswitch") || hopper ? Link::nvswitch : Link::nvlink;
+    if (gpu == "b200") return {link, 650_GBps};
+    if (gpu == "a800" || gpu == "h800") return {link, 160_GBps};
+    if (hopper) return {link, 370_GBps};
     if (gpu == "a100") return {link, 230_GBps};
     if (gpu == "v100") return {link, 120_GBps};
     return {link, 50_GBps};
 }
 
-[[nodiscard]] inline const Profile& library_of(const std::string& gpu) {
-    if (gpu == "h100" || gpu == "h200") return nccl_2_30;
-    return gpu == "a100" ? nccl_2_10 : nccl_2_5;
+[[nodiscard]] inline const Profile& library_of(const GpuSpec& gpu) {
+    if (is_hopper(gpu)) return nccl_2_30;
+    return gpu.tf32.count > 0 ? nccl_2_10 : nccl_2_5;
 }
 
 /// The network's profile, and the share of its goodput that stacks of its time reached.
@@ -100,7 +106,7 @@ inline void set_network(const Conditions& c, const Calibration& k, const Stack& 
         gbps = std::min(gbps, h.inside.bus.count < 10e9 ? k.host_path_gbps : k.host_path4_gbps);
     if (stack.way == Way::servers) h.share = 1;  // one connection of many small ones, and grpc_gbps
     h.nic = {gbps * 1e9 / 8};
-    h.profile = library_of(family(c.gpu)) + *network;
+    h.profile = library_of(c.gpu) + *network;
 }
 
 /// The known machine with these GPUs and NICs; else "8 x V100-SXM2-16GB".
@@ -123,8 +129,7 @@ inline void set_network(const Conditions& c, const Calibration& k, const Stack& 
                                           std::vector<std::string>& remarks) {
     Hardware h{.machine = detail::machine_name(c), .inside = detail::inside_of(c), .gpu = c.gpu};
     detail::set_network(c, k, stack, h, remarks);
-    const std::string gpu = detail::family(c.gpu);
-    h.trees = gpu != "k80" && gpu != "p100" && gpu != "p40" && !has(c.collective, "nccl 2.2");
+    h.trees = (c.gpu.has_tensor_cores() || c.gpu.tf32.count > 0) && !has(c.collective, "nccl 2.2");
     return h;
 }
 
