@@ -2,6 +2,9 @@
 //
 //     gx_predict --cases FILE --out FILE     predict every case of a file
 //     gx_predict --score FILE                compare with the published values that are in it
+//     gx_predict --score FILE --hold-out source     the same, each case by constants that were
+//                                            fitted without its source (or group)
+//     gx_predict --score FILE --fit          find the constants of stacks.hpp again
 #include <cstdio>   // stderr
 #include <fstream>  // files
 #include <iterator> // whole files
@@ -12,6 +15,7 @@
 #include <fmt/core.h>   // print
 
 #include <gx/core/error.hpp>           // Error
+#include <gx/sim/predict/fit.hpp>      // Fit, held_out
 #include <gx/sim/predict/plot.hpp>     // scatter
 #include <gx/sim/predict/predict.hpp>  // Predictor
 #include <gx/sim/predict/score.hpp>    // score
@@ -25,8 +29,8 @@ using namespace gx::sim::predict;
 using gx::sim::Json;
 
 struct Asked {
-    std::string cases{}, out{}, score{}, json{}, html{};
-    bool all = false;
+    std::string cases{}, out{}, score{}, json{}, html{}, hold_out{};
+    bool all = false, fit = false;
 };
 
 std::string read(const std::string& file) {
@@ -95,8 +99,29 @@ Json json_of(const Score& s) {
     return out;
 }
 
+/// The constants that are fitted, and what those of the program are.
+void print_constants(Calibration found) {
+    Calibration held = calibrated;
+    fmt::print("\n{:<46} {:>9} {:>9} {:>9}\n", "constant", "expected", "fitted", "in force");
+    for (const Knob& n : knobs()) {
+        const std::string_view stack = n.stack != nullptr ? (held.*n.stack).name : "all stacks";
+        fmt::print("{:<46} {:>9.4g} {:>9.4g} {:>9.4g}\n", fmt::format("{}, {}", stack, n.name),
+                   n.expected, n.in(found), n.in(held));
+    }
+}
+
+Score score_of(const Asked& a) {
+    const auto cases = read_cases(read(a.score), a.score);
+    if (a.hold_out == "group") return held_out(cases, &Case::group);
+    if (a.hold_out == "source") return held_out(cases, &Case::source);
+    if (!a.fit) return score(cases);
+    const Calibration found = Fit(fitted_cases(cases))();
+    print_constants(found);
+    return score(cases, found);
+}
+
 void score_cases(const Asked& a) {
-    const Score s = score(read_cases(read(a.score), a.score));
+    const Score s = score_of(a);
     print_points(s, a.all);
     print_tables(s);
     if (!a.json.empty()) gx::write_file(a.json, json_of(s).dump(1) + "\n");
@@ -115,6 +140,12 @@ int main(int argc, char** argv) {
                       ->excludes(cases);
     app.add_option("--json", a.json, "the score as JSON")->needs(score);
     app.add_option("--html", a.html, "predicted against published, as a page")->needs(score);
+    auto* hold_out =
+        app.add_option("--hold-out", a.hold_out,
+                       "predict each source, or each group, by constants fitted on the others")
+            ->needs(score)->check(CLI::IsMember({"source", "group"}));
+    app.add_flag("--fit", a.fit, "fit the stacks' constants on these cases, print and use them")
+        ->needs(score)->excludes(hold_out);
     app.add_flag("--all", a.all, "print every point, not only those that count")->needs(score);
     return gx::run_program(app, argc, argv, [&] {
         if (!a.cases.empty()) predict_cases(a);

@@ -47,7 +47,7 @@ const std::string one_to_two =
 
 Calibration bare() {  // no costs of a stack
     Calibration k;
-    k.chainermn = {.name = "bare", .source = "none", .way = Way::after_backward};
+    k.chainer = {.name = "bare", .source = "none", .way = Way::after_backward};
     k.tcp_share = 1;
     return k;
 }

@@ -29,6 +29,7 @@ struct Point {
 /// A case, or the sentence that says what is wrong with it.
 struct Case {
     std::string id{}, group{}, split{};
+    std::string source{};  ///< the publication, up to its version: what is held out together
     bool scored = true;
     Json conditions = Json::object();
     std::vector<Point> points{};
@@ -107,6 +108,15 @@ inline std::string field(int index, std::string_view name) {
     return p;
 }
 
+/// "MLPerf Training v0.7 result logs" of "MLPerf Training v0.7 result logs @0a8a85a (own parse)".
+[[nodiscard]] inline std::string source_of(const Json& value) {
+    const auto at = value.find("source");
+    if (at == value.end()) return {};
+    const Json& first = at->is_array() && !at->empty() ? at->front() : *at;
+    const std::string name = first.is_object() ? text_at(first, "name") : text_of(first);
+    return name.substr(0, name.find(" @"));
+}
+
 [[nodiscard]] inline Case case_of(const Json& value, int place) {
     Case c{.id = "case " + std::to_string(place)};
     try {
@@ -115,6 +125,7 @@ inline std::string field(int index, std::string_view name) {
         else throw Error("field 'id' is missing: give each case a name");
         c.group = text_at(value, "group");
         c.split = text_at(value, "split");
+        c.source = source_of(value);
         c.scored = text_at(value, "scored") != "false";
         const auto conditions = value.find("conditions"), measured = value.find("measured");
         if (conditions == value.end() || !conditions->is_object())

@@ -27,6 +27,9 @@ struct ModelWork {
     double flops = 0;               ///< of a sample, forward and backward
     std::vector<Ready> ready{{1, 1}};
     std::shared_ptr<const Graph> graph{};
+    /// On its GPU. Launches do not count: the host queues kernels ahead of those that run. (Fitted
+    /// as a share of them, none was left.)
+    std::shared_ptr<const TimedGraph> timed{};
 
     /// The share of the gradient's bytes that is final after such a share of backward.
     [[nodiscard]] double bytes_at(double backward) const {
@@ -47,16 +50,12 @@ struct ModelWork {
             if (r.bytes >= bytes - 1e-9) return graph ? r.backward : r.backward * bytes;
         return 1;
     }
-    /// Time at one batch over time at another, on such a GPU. Launches do not count: the host
-    /// queues kernels ahead of those that run. (Fitted as a share of them, none was left.)
-    [[nodiscard]] double time_ratio(double batch, double base, GpuSpec gpu,
-                                    Precision precision) const {
+    /// Time at one batch over time at another.
+    [[nodiscard]] double time_ratio(double batch, double base) const {
         if (batch == base) return 1;
-        if (!graph) return batch / base;
-        gpu.launch = Nanoseconds(0);
-        const TimedGraph timed(*graph, gpu, precision);
+        if (!timed) return batch / base;
         const auto at = [&](double b) {
-            return seconds(timed.step(std::max(1, static_cast<int>(b + 0.5))));
+            return seconds(timed->step(std::max(1, static_cast<int>(b + 0.5))));
         };
         return at(batch) / at(base);
     }
@@ -102,6 +101,9 @@ namespace detail {
     w.forward_share = (step.forward + step.update) / Seconds(step.total());
     const double elements = static_cast<double>(step.elements);
     w.gradient_mb_fp32 = elements * 4e-6;
+    GpuSpec queued = gpu;
+    queued.launch = Nanoseconds(0);
+    w.timed = std::make_shared<const TimedGraph>(*w.graph, queued, precision);
     w.flops = 6.0 * static_cast<double>(w.graph->macs());
     w.ready.clear();
     for (const StepWork::Ready& r : step.ready)

@@ -52,10 +52,12 @@ public:
         settle_batch();
         work_ = model_work(c_.model, c_.gpu, c_.precision, c_.batch_per_gpu);
         settle_gradient();
+        settled_ = c_.remarks;
     }
 
     [[nodiscard]] Prediction run() {
-        const Stack& stack = find_stack(c_, k_);
+        c_.remarks = settled_;
+        const Stack stack = find_stack(c_, k_);
         const Hardware h = hardware_of(c_, stack, k_, c_.remarks);
         StepModel model(c_, stack, h, work_, k_, wire_);
         Prediction p{.id = case_.id, .machine = h.machine, .stack = std::string(stack.name),
@@ -218,9 +220,7 @@ private:
         const double batch_a = samples(from), batch = samples(target);
         const double known_ms = step_ms(from);
         const double compute_a = model.compute_in(a, known_ms, batch_a);
-        const double ratio = c_.accumulates
-                                 ? batch / batch_a
-                                 : work_.time_ratio(batch, batch_a, c_.gpu, c_.precision);
+        const double ratio = c_.accumulates ? batch / batch_a : work_.time_ratio(batch, batch_a);
         Step s = model.of(g, compute_a * ratio, batch);
         s.total_ms *= known_ms / model.of(a, compute_a, batch_a).total_ms;  // 1 but for odd input
         if (g.ranks() == 1 && has(lower(from.variant), "no ddp")) s.total_ms += model.hooks_ms();
@@ -273,6 +273,7 @@ private:
     Conditions c_;
     Measure measure_;
     ModelWork work_{};
+    std::vector<std::string> settled_{};
 };
 
 }  // namespace detail

@@ -57,6 +57,30 @@ namespace detail {
 
 }  // namespace detail
 
+/// Adds a prediction's points that have a published value, under the name of a group.
+inline void add(Score& s, const Case& c, const Prediction& p, const std::string& group) {
+    if (!p.error.empty()) s.failed.push_back(p);
+    for (const PredictedPoint& q : p.points) {
+        const Point& t = c.points[static_cast<std::size_t>(q.index)];
+        if (!t.published && !t.published_efficiency_pct) continue;
+        s.points.push_back({.id = c.id, .group = group, .stack = p.stack, .gpus = q.gpus,
+                            .machines = q.machines, .scored = c.scored,
+                            .calibration = c.split != "reference",
+                            .published_pct = detail::published_pct(t, q),
+                            .predicted_pct = q.efficiency_pct, .formula_pct = q.formula_pct});
+        const ScoredPoint& row = s.points.back();
+        if (row.counts()) {
+            s.several_machines.add(row);
+            s.groups[row.group].add(row);
+            s.stacks[row.stack].add(row);
+        } else if (row.machines > 1) {
+            s.others.add(row);
+        } else if (row.scored && row.calibration) {
+            s.one_machine.add(row);
+        }
+    }
+}
+
 /// Compares all targets that have a published value.
 [[nodiscard]] inline Score score(const std::vector<Case>& cases,
                                  const Calibration& k = calibrated) {
@@ -65,29 +89,7 @@ namespace detail {
     for (const Case& c : cases) {
         bool asked = !c.error.empty();
         for (const Point& p : c.points) asked = asked || p.role == Point::Role::target;
-        if (!asked) continue;
-        Prediction p = predict(c);
-        if (!p.error.empty()) s.failed.push_back(p);
-        for (const PredictedPoint& q : p.points) {
-            const Point& t = c.points[static_cast<std::size_t>(q.index)];
-            if (!t.published && !t.published_efficiency_pct) continue;
-            s.points.push_back({.id = c.id, .group = c.group, .stack = p.stack, .gpus = q.gpus,
-                                .machines = q.machines, .scored = c.scored,
-                                .calibration = c.split != "reference",
-                                .published_pct = detail::published_pct(t, q),
-                                .predicted_pct = q.efficiency_pct,
-                                .formula_pct = q.formula_pct});
-            const ScoredPoint& row = s.points.back();
-            if (row.counts()) {
-                s.several_machines.add(row);
-                s.groups[row.group].add(row);
-                s.stacks[row.stack].add(row);
-            } else if (row.machines > 1) {
-                s.others.add(row);
-            } else if (row.scored && row.calibration) {
-                s.one_machine.add(row);
-            }
-        }
+        if (asked) add(s, c, predict(c), c.group);
     }
     return s;
 }

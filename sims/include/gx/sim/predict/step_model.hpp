@@ -41,6 +41,7 @@ public:
         : c_(c), stack_(stack), h_(h), work_(work), k_(k), wire_(wire) {
         const double bandwidth = c.gpu.memory_bandwidth.count * 1e-9;
         memory_ = std::min(1.5, 900 / bandwidth);
+        host_ = std::sqrt(std::min(1.0, memory_));
         mb_ = c.gradient_mb_fp32 * c.wire_bytes / 4;
         pair_ = has(lower(c.gpu.name.view()), "k80") ? k.pair_loss : 0;
     }
@@ -49,7 +50,7 @@ public:
     [[nodiscard]] Step of(Group g, double compute_ms, double batch, double machine_steps = 1) {
         Step s{.total_ms = compute_ms, .floor_ms = compute_ms};
         if (g.ranks() > 1) {
-            const double wait = g.machines > 1 ? std::min(1.0, memory_) * stack_.machines_ms : 0;
+            const double wait = g.machines > 1 ? host_ * stack_.machines_ms : 0;
             s.exposed_ms = exposed(g, compute_ms);
             s.total_ms += overhead(g, compute_ms) + std::max(wait, s.exposed_ms);
             s.floor_ms = std::max(compute_ms, wire_ms(g));
@@ -67,7 +68,7 @@ public:
         return high;
     }
     /// What a rank alone pays for the framework's hooks: bucket copies, without a wire.
-    [[nodiscard]] double hooks_ms() const { return 0.5 * memory_ * stack_.step_ms; }
+    [[nodiscard]] double hooks_ms() const { return 0.5 * host_ * stack_.step_ms; }
     /// The bytes of a ring at line rate: no step that reduces is shorter.
     [[nodiscard]] double wire_ms(Group g) const {
         if (g.ranks() < 2) return 0;
@@ -90,14 +91,14 @@ private:
         return std::sqrt(std::sqrt(t2 * t2 + f2 * f2));
     }
     [[nodiscard]] double overhead(Group g, double compute_ms) const {
-        double ms = stack_.step_ms + stack_.mb_ms * c_.gradient_mb_fp32 / 100;
+        double ms = stack_.mb_ms * c_.gradient_mb_fp32 / 100;
         if (has(c_.framework, "clipping") && !has(c_.framework, "no clipping"))
             ms += k_.clipping_mb_ms * c_.gradient_mb_fp32 / 100;
         const bool inside = stack_.way == Way::local_servers ||
                             (stack_.way == Way::servers && g.machines == 1);
         const double jitter = inside ? k_.local_servers.jitter * expected_max(g.ranks())
                                      : stack_.jitter * expected_max(g.machines);
-        return memory_ * ms + (pair_ + jitter) * compute_ms;
+        return host_ * stack_.step_ms + memory_ * ms + (pair_ + jitter) * compute_ms;
     }
     [[nodiscard]] double hidden_in(double wire_ms, double window_ms) const {
         return std::max(0.0, wire_ms - window_ms) +
@@ -198,7 +199,7 @@ private:
     const ModelWork& work_;
     const Calibration& k_;
     WireTime& wire_;
-    double memory_ = 1, mb_ = 0, pair_ = 0;
+    double memory_ = 1, host_ = 1, mb_ = 0, pair_ = 0;
     std::string algorithm_{};
 };
 
