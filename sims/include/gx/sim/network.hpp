@@ -78,8 +78,7 @@ public:
         const Link& l = at(link);
         const double before = pasts_[static_cast<std::size_t>(link)].peak_before;
         if (l.peak == 0) return before;
-        return std::max(before,
-                        static_cast<double>(l.peak) / static_cast<double>(l.capacity));
+        return std::max(before, static_cast<double>(l.peak) / static_cast<double>(l.capacity));
     }
     [[nodiscard]] std::uint64_t messages() const { return messages_; }
     [[nodiscard]] std::uint64_t solves() const { return solves_; }
@@ -136,17 +135,17 @@ private:
         [[nodiscard]] std::span<Hop> view() { return {path.data(), std::size_t(hops)}; }
         [[nodiscard]] Rate rate() const { return level * weight; }
     };
-    struct Group {               // what equal flows need beside; of the same slot
-        Work target = 0;         // own, at which this flow ends, where the first began at 0
-        std::uint64_t order = 0; // own, of starting
-        HeapLinks links{};       // own, by target; or the next of `coming`
-        int leader = none;       // own: who stands for this flow, if it is in a group
-        int members = 1;         // all that have not ended
-        int joining = 0;         // of them, those without a rate as yet
-        int coming = none;       // their list
-        int first = none;        // the heap of the others: the first to end
+    struct Group {                // what equal flows need beside; of the same slot
+        Work target = 0;          // own, at which this flow ends, where the first began at 0
+        std::uint64_t order = 0;  // own, of starting
+        HeapLinks links{};        // own, by target; or the next of `coming`
+        int leader = none;        // own: who stands for this flow, if it is in a group
+        int members = 1;          // all that have not ended
+        int joining = 0;          // of them, those without a rate as yet
+        int coming = none;        // their list
+        int first = none;         // the heap of the others: the first to end
         int next_listed = none;
-        bool ending = false;     // own: its last byte arrives in this instant
+        bool ending = false;  // own: its last byte arrives in this instant
     };
     struct ByTarget {
         std::vector<Group>* groups;
