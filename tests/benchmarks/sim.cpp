@@ -38,8 +38,9 @@ struct Result {
     std::uint64_t messages = 0;
     double virtual_ms = 0, expected_ms = 0;  ///< expected: the closed form; 0 where there is none
     double cpu_seconds = 0;
-    std::uint64_t solves = 0;
+    std::uint64_t solves = 0, flows_solved = 0;
     double peer_virtual_ms = 0, peer_cpu_seconds = 0;  ///< 0: the peer did not run
+    std::string peer{};                                ///< its name and version
 
     [[nodiscard]] double per_second() const {
         return static_cast<double>(messages) / cpu_seconds;
@@ -62,7 +63,7 @@ void print(const Result& r) {
                r.name, r.ranks, r.messages, r.virtual_ms, r.cpu_seconds, 1e-6 * r.per_second());
     if (r.peer_cpu_seconds > 0)
         fmt::print("{:40} {:>35} {:10.4f} ms virtual {:8.4f} s cpu {:6.1f} times as long\n", "",
-                   "SimGrid:", r.peer_virtual_ms, r.peer_cpu_seconds,
+                   r.peer + ":", r.peer_virtual_ms, r.peer_cpu_seconds,
                    r.peer_cpu_seconds / r.cpu_seconds);
     std::fflush(stdout);
 }
@@ -133,35 +134,43 @@ Result payload(int ranks, std::size_t elements) {
 struct Peer {
     std::string program;  ///< empty: it is not there
     std::string missing;  ///< then a sentence that says why
+    std::string version;  ///< of the library, once it has run
 
     static Peer find(bool wanted) {
-        if (!wanted) return {"", "SimGrid was not asked for: --no-peer"};
+        if (!wanted) return {"", "SimGrid was not asked for: --no-peer", ""};
         const std::string folder = GX_PEER_FOLDER;
         const std::string build = std::string(GX_PEER_SOURCE) + "/build.sh '" + folder + "'";
         if (!std::filesystem::exists(folder + "/simgrid_peer")) {
             fmt::print("SimGrid is fetched and built first, once; this takes minutes\n");
             std::fflush(stdout);
         }
-        if (std::system(build.c_str()) == 0) return {folder + "/simgrid_peer", ""};
-        return {"", "SimGrid could not be built, so nothing is compared with it; " + folder +
-                        "/log.txt says why"};
+        Peer peer{folder + "/simgrid_peer", "", ""};
+        std::string said;
+        std::FILE* out = popen(build.c_str(), "r");
+        for (int c = 0; out != nullptr && (c = std::fgetc(out)) != EOF;)
+            if (c != '\n') said += static_cast<char>(c);
+        if (out != nullptr && pclose(out) == 0) return peer;
+        return {"", "Nothing is compared with SimGrid: " + said, ""};
     }
     /// Virtual seconds and seconds of processor; zeros where it does not run.
-    [[nodiscard]] std::pair<double, double> run(const traffic::Case& c) const {
+    std::pair<double, double> run(const traffic::Case& c) {
         const std::string line =
             fmt::format("'{}' {} {} {} {} {} {} {} 2>/dev/null", program, c.hosts, c.leaf_hosts,
                         c.rounds, c.bytes, c.latency_ns, c.jitter_ns, c.host_bytes_per_second);
         std::pair<double, double> result{0, 0};
         std::FILE* out = popen(line.c_str(), "r");
         if (out == nullptr) return result;
-        if (std::fscanf(out, "%lf %lf", &result.first, &result.second) != 2) result = {0, 0};
+        std::array<char, 16> text{};
+        if (std::fscanf(out, "%lf %lf %*d %15s", &result.first, &result.second, text.data()) != 3)
+            result = {0, 0};
+        version = text.data();
         pclose(out);
         return result;
     }
 };
 
 /// Both sides in turn, three times; the least of each.
-Result compare(std::string name, const traffic::Case& c, const Peer& peer) {
+Result compare(std::string name, const traffic::Case& c, Peer& peer) {
     Result r{.name = std::move(name), .ranks = c.hosts, .cpu_seconds = 1e9};
     double peer_seconds = 1e9;
     for (int run = 0; run < 3; ++run) {
@@ -171,6 +180,7 @@ Result compare(std::string name, const traffic::Case& c, const Peer& peer) {
         r.cpu_seconds = std::min(r.cpu_seconds, cpu_seconds() - begin);
         r.messages = ring.network().messages();
         r.solves = ring.network().solves();
+        r.flows_solved = ring.network().flows_solved();
         r.virtual_ms = 1e3 * gx::seconds(ring.time());
         if (peer.program.empty()) continue;
         const auto [time, spent] = peer.run(c);
@@ -179,11 +189,47 @@ Result compare(std::string name, const traffic::Case& c, const Peer& peer) {
         peer_seconds = std::min(peer_seconds, spent);
     }
     if (r.peer_virtual_ms > 0) r.peer_cpu_seconds = peer_seconds;
+    r.peer = "SimGrid " + peer.version;
+    print(r);
+    return r;
+}
+/// `flows` equal messages between two machines, while others come to the receiver one by one and
+/// share its link. `apart`: each crosses a link of its own too, so that none are equal.
+Result equal_flows(int flows, bool apart) {
+    Result r{.name = apart ? "as many that are not equal" : "equal messages, and a rival at times",
+             .ranks = 3, .cpu_seconds = 1e9};
+    for (int run = 0; run < 3; ++run) {
+        gx::sim::Engine engine;
+        gx::sim::Network network(engine);
+        for (int link = 0; link < 3 + (apart ? flows : 0); ++link) network.add_link(10_GBps);
+        const double begin = cpu_seconds();
+        const gx::Task nothing{[](void*, std::uint64_t) {}, nullptr, 0};
+        for (int i = 0; i < flows; ++i) {
+            gx::sim::Flow flow{.bytes = {100'000'000 / flows}, .done = nothing};
+            flow.path.add(0);
+            if (apart) flow.path.add(3 + i);
+            flow.path.add(2);
+            network.start(flow);
+        }
+        for (int i = 0; i < 1000; ++i) {
+            gx::sim::Flow rival{.bytes = {1000}, .latency = Nanoseconds(10'000 * i),
+                                .weight = flows, .rank = 1, .done = nothing};
+            rival.path.add(1);
+            rival.path.add(2);
+            network.start(rival);
+        }
+        engine.drain();
+        r.cpu_seconds = std::min(r.cpu_seconds, cpu_seconds() - begin);
+        r.messages = network.messages();
+        r.solves = network.solves();
+        r.flows_solved = network.flows_solved();
+        r.virtual_ms = 1e3 * gx::seconds(engine.now());
+    }
     print(r);
     return r;
 }
 /// 4:1 leaf-spine, 16 hosts a leaf, 10 Gb/s a host, a ring of 100 MB cut to `rounds`.
-Result leaf_spine(int hosts, int rounds, std::int64_t jitter_ns, const Peer& peer) {
+Result leaf_spine(int hosts, int rounds, std::int64_t jitter_ns, Peer& peer) {
     const traffic::Case c{.hosts = hosts, .leaf_hosts = 16, .rounds = rounds,
                           .bytes = 1e8 / hosts, .jitter_ns = jitter_ns};
     return compare(jitter_ns == 0 ? "4:1 leaf-spine, lock step" : "4:1 leaf-spine, jittered", c,
@@ -203,6 +249,7 @@ nlohmann::json to_json(const Result& r) {
                      {"virtual_seconds_per_cpu_second", 1e-3 * r.virtual_ms / r.cpu_seconds}};
     if (r.expected_ms > 0) j["closed_form_ms"] = r.expected_ms;
     if (r.solves > 0) j["solves"] = r.solves;
+    if (r.flows_solved > 0) j["flows_solved"] = r.flows_solved;
     if (r.peer_cpu_seconds == 0) return j;
     j["simgrid_virtual_ms"] = r.peer_virtual_ms;
     j["simgrid_cpu_seconds"] = r.peer_cpu_seconds;
@@ -231,7 +278,7 @@ int main(int argc, char** argv) {
             return 2;
         }
     }
-    const Peer peer = Peer::find(with_peer);
+    Peer peer = Peer::find(with_peer), nobody{"", "", ""};
     if (peer.program.empty()) fmt::print("{}\n", peer.missing);
     std::vector<Result> results;
     results.push_back(compare("ring of 100 MB on a star, 100 rounds",
@@ -244,7 +291,12 @@ int main(int argc, char** argv) {
     }
     results.push_back(compare("ring of 100 MB on a star, every message",
                               {.hosts = ranks, .rounds = 2 * (ranks - 1), .bytes = 1e8 / ranks,
-                               .host_bytes_per_second = 3.125e9}, Peer{}));
+                               .host_bytes_per_second = 3.125e9}, nobody));
+    const Result equal = equal_flows(256, false), apart = equal_flows(256, true);
+    const double fold = apart.cpu_seconds / equal.cpu_seconds;
+    fmt::print("{:40} {:>35} {:6.1f} times as long, {:.1f} times as many flows solved\n", "", "",
+               fold, double(apart.flows_solved) / double(equal.flows_solved));
+    results.insert(results.end(), {equal, apart});
     const double memory_mb = peak_memory_mb();  // of all that was simulated so far
     results.push_back(ring(1024));
     results.push_back(contended(8));
@@ -254,9 +306,12 @@ int main(int argc, char** argv) {
     if (json.empty()) return 0;
     nlohmann::json cases = nlohmann::json::array();
     for (const Result& r : results) cases.push_back(to_json(r));
-    nlohmann::json all{{"benchmark", "sim"}, {"cases", cases}, {"peak_memory_mb", memory_mb}};
+    nlohmann::json all{{"benchmark", "sim"}, {"cases", cases}, {"peak_memory_mb", memory_mb},
+                       {"times_faster_for_equal_flows", fold}};
     if (peer.program.empty()) all["peer_missing"] = peer.missing;
-    else all["peer"] = "SimGrid 4.1, C++ library, CM02, crosstraffic 0, TCP-gamma 0";
+    else
+        all["peer"] = fmt::format("SimGrid {}, C++ library, CM02, crosstraffic 0, TCP-gamma 0",
+                                  peer.version);
     std::ofstream out(json);
     out << all.dump(2) << '\n';
     if (out.flush()) return 0;

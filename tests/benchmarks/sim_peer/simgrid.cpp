@@ -1,11 +1,12 @@
 // The ring of traffic.hpp in SimGrid: an actor a rank, flow-level network. One line: simulated
-// seconds, seconds of processor for the simulation alone, messages.
+// seconds, seconds of processor for the simulation alone, messages, the library's version.
 // Run:  simgrid_peer HOSTS LEAF_HOSTS ROUNDS BYTES LATENCY_NS JITTER_NS HOST_BYTES_PER_SECOND
 #include <ctime>
 #include <cstdio>
 #include <string>
 
 #include <simgrid/s4u.hpp>
+#include <simgrid/version.h>
 
 #include "traffic.hpp"
 
@@ -74,6 +75,8 @@ int main(int argc, char** argv) {
     const double begin = cpu_seconds();
     e.run();
     const double spent = cpu_seconds() - begin;
-    std::printf("%.12g %.9g %lld\n", sg::Engine::get_clock(), spent,
-                static_cast<long long>(c.hosts) * c.rounds);
+    int major = 0, minor = 0, patch = 0;
+    sg_version_get(&major, &minor, &patch);
+    std::printf("%.12g %.9g %lld %d.%d\n", sg::Engine::get_clock(), spent,
+                static_cast<long long>(c.hosts) * c.rounds, major, minor);
 }
