@@ -4,6 +4,7 @@
 #include <fuzz/trial.hpp>
 
 #include <gx/reducer/double_buffered.hpp>   // DoubleBuffered
+#include <gx/reducer/double_tree.hpp>       // DoubleTree
 #include <gx/reducer/halving_doubling.hpp>  // HalvingDoubling
 #include <gx/reducer/hierarchical.hpp>      // Hierarchical
 #include <gx/reducer/tree.hpp>              // Tree
@@ -12,6 +13,7 @@ namespace gx::sim::fuzz {
 
 std::vector<Subject> tree_subjects() {
     return {{"Tree<fp32>", trial<Tree<fp32>>},
+            {"DoubleTree<3, fp16>", trial<DoubleTree<3, fp16>>},
             {"HalvingDoubling<fp16>", trial<HalvingDoubling<fp16>>},
             {"Hierarchical<fp32>", trial<Hierarchical<fp32>>},
             {"DoubleBuffered<Hierarchical<bf16>>", trial<DoubleBuffered<Hierarchical<bf16>>>},

@@ -28,7 +28,7 @@ namespace gx::collective {
 ///        than twice the data.
 /// Time:  at most S (alpha + m / N / rate) for data of m, where no message slows another; for
 ///        n = 2^k, k > 2 and N > 1 exactly 3 N + floor((7 k - 9) / 2) such terms, since a rank's
-///        two children send at the same time. Where these share its port: 1.2 to 1.3 times S terms.
+///        two children send at the same time. Where these share its port: up to 1.3 times S terms.
 /// Source: Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth broadcast,
 ///         reduction and scan", for the trees; there both share one schedule in which no rank has
 ///         two messages of a kind, while here each goes at its own pace, as in NCCL since 2.4.
