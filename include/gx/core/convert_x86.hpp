@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>  // size_t
+#include <cstdint>  // uint32_t
 
 #include <gx/core/element.hpp>  // fp16, bf16
 
@@ -14,117 +15,174 @@ enum class Combining : unsigned char { copy, scale, add };
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
-#include <immintrin.h>  // _mm512_cvtps_ph and friends
-
-// Each function carries its instruction set, so programs need no -march flag and still run where
-// the instructions are missing. Overloads on the element take it as a tag, for type deduction.
-#define GX_AVX2 __attribute__((target("avx2,f16c"), always_inline)) inline
-#define GX_AVX512 __attribute__((target("avx512f"), always_inline)) inline
+// On the compiler's own vector types: <immintrin.h> would be a third of the text that a program
+// parses for gx. Each loop carries its instruction set, so programs need no -march flag and still
+// run where the instructions are missing. Overloads on the element take it as a tag, for type
+// deduction; vectors go by reference, since by value they would be a matter of the ABI.
+#define GX_INLINE __attribute__((always_inline)) inline
+#define GX_AVX2 __attribute__((target("avx2,f16c")))
+#define GX_AVX512 __attribute__((target("avx512f")))
 
 namespace gx::detail::convert {
 
-GX_AVX2 __m256 load8(fp32, const float* from) { return _mm256_loadu_ps(from); }
-GX_AVX2 __m256 load8(fp16, const fp16::storage* from) {
-    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+/// `width` numbers in registers; stored_... as they lie in memory, at any address.
+template <int width>
+struct Pack;
+template <>
+struct Pack<8> {
+    typedef float floats __attribute__((vector_size(32)));
+    typedef std::uint32_t words __attribute__((vector_size(32)));
+    typedef int integers __attribute__((vector_size(32)));
+    typedef short halves __attribute__((vector_size(16)));
+    typedef float stored_floats __attribute__((vector_size(32), aligned(4), may_alias));
+    typedef std::uint16_t stored_halves __attribute__((vector_size(16), aligned(2), may_alias));
+};
+template <>
+struct Pack<16> {
+    typedef float floats __attribute__((vector_size(64)));
+    typedef std::uint32_t words __attribute__((vector_size(64)));
+    typedef int integers __attribute__((vector_size(64)));
+    typedef short halves __attribute__((vector_size(32)));
+    typedef float stored_floats __attribute__((vector_size(64), aligned(4), may_alias));
+    typedef std::uint16_t stored_halves __attribute__((vector_size(32), aligned(2), may_alias));
+};
+using Floats8 = Pack<8>::floats;
+using Floats16 = Pack<16>::floats;
+inline constexpr std::uint16_t every_lane = 0xffff;  // as a mask
+
+// Halves to the lower ends of words, and back. g++ 12 has one instruction for it, but not behind
+// __builtin_convertvector, which clang does better.
+#if defined(__clang__)
+GX_INLINE void widen(const Pack<8>::stored_halves& halves, Pack<8>::words& words) {
+    words = __builtin_convertvector(halves, Pack<8>::words);
 }
-GX_AVX2 __m256 load8(bf16, const bf16::storage* from) {
-    const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+GX_INLINE void widen(const Pack<16>::stored_halves& halves, Pack<16>::words& words) {
+    words = __builtin_convertvector(halves, Pack<16>::words);
+}
+GX_INLINE void narrow(const Pack<16>::words& words, Pack<16>::stored_halves& halves) {
+    halves = __builtin_convertvector(words, Pack<16>::stored_halves);
+}
+#else
+GX_AVX2 GX_INLINE void widen(const Pack<8>::stored_halves& halves, Pack<8>::words& words) {
+    words = reinterpret_cast<Pack<8>::words>(
+        __builtin_ia32_pmovzxwd256(reinterpret_cast<Pack<8>::halves>(halves)));
+}
+GX_AVX512 GX_INLINE void widen(const Pack<16>::stored_halves& halves, Pack<16>::words& words) {
+    words = reinterpret_cast<Pack<16>::words>(__builtin_ia32_pmovzxwd512_mask(
+        reinterpret_cast<Pack<16>::halves>(halves), Pack<16>::integers{}, every_lane));
+}
+GX_AVX512 GX_INLINE void narrow(const Pack<16>::words& words, Pack<16>::stored_halves& halves) {
+    halves = reinterpret_cast<Pack<16>::stored_halves>(__builtin_ia32_pmovdw512_mask(
+        reinterpret_cast<Pack<16>::integers>(words), Pack<16>::halves{}, every_lane));
+}
+#endif
+GX_AVX2 GX_INLINE void narrow(const Pack<8>::words& words, Pack<8>::stored_halves& halves) {
+    const auto w = reinterpret_cast<Pack<8>::integers>(words);
+    halves = reinterpret_cast<Pack<8>::stored_halves>(__builtin_ia32_packusdw128(
+        __builtin_shufflevector(w, w, 0, 1, 2, 3), __builtin_shufflevector(w, w, 4, 5, 6, 7)));
 }
 
-GX_AVX2 void store8(fp32, float* to, __m256 x) { _mm256_storeu_ps(to, x); }
-GX_AVX2 void store8(fp16, fp16::storage* to, __m256 x) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+template <class V>
+GX_INLINE void load(fp32, const float* from, V& x) {
+    x = *reinterpret_cast<const typename Pack<sizeof(V) / 4>::stored_floats*>(from);
 }
-// By integers: VCVTNEPS2BF16 takes subnormals for zero, which fp32 gradients can well be.
-GX_AVX2 void store8(bf16, bf16::storage* to, __m256 x) {
-    const __m256i bits = _mm256_castps_si256(x);
-    const __m256i upper = _mm256_srli_epi32(bits, 16);
-    const __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi32(1));
-    const __m256i half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
-    const __m256i near = _mm256_srli_epi32(_mm256_add_epi32(bits, half), 16);
-    const __m256i quiet = _mm256_or_si256(upper, _mm256_set1_epi32(0x40));
-    const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
-    const __m256i y = _mm256_blendv_epi8(near, quiet, nan);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
-                     _mm_packus_epi32(_mm256_castsi256_si128(y), _mm256_extracti128_si256(y, 1)));
+GX_AVX2 GX_INLINE void load(fp16, const fp16::storage* from, Floats8& x) {
+    const Pack<8>::stored_halves halves = *reinterpret_cast<const Pack<8>::stored_halves*>(from);
+    x = __builtin_ia32_vcvtph2ps256(reinterpret_cast<Pack<8>::halves>(halves));
+}
+GX_AVX512 GX_INLINE void load(fp16, const fp16::storage* from, Floats16& x) {
+    const Pack<16>::stored_halves halves = *reinterpret_cast<const Pack<16>::stored_halves*>(from);
+    x = __builtin_ia32_vcvtph2ps512_mask(reinterpret_cast<Pack<16>::halves>(halves), Floats16{},
+                                         every_lane, 4);  // 4: exact, so as the mode says
+}
+GX_AVX2 GX_INLINE void load(bf16, const bf16::storage* from, Floats8& x) {
+    Pack<8>::words words;
+    widen(*reinterpret_cast<const Pack<8>::stored_halves*>(from), words);
+    x = reinterpret_cast<Floats8>(words << 16);
+}
+GX_AVX512 GX_INLINE void load(bf16, const bf16::storage* from, Floats16& x) {
+    Pack<16>::words words;
+    widen(*reinterpret_cast<const Pack<16>::stored_halves*>(from), words);
+    x = reinterpret_cast<Floats16>(words << 16);
 }
 
-/// mine + received; where mine is a NaN, that NaN, whichever operand the compiler puts first.
-GX_AVX2 __m256 sum8(__m256 mine, __m256 received) {
-    const __m256 nan = _mm256_cmp_ps(mine, mine, _CMP_UNORD_Q);
-    return _mm256_blendv_ps(_mm256_add_ps(mine, received), _mm256_add_ps(mine, mine), nan);
+template <class V>
+GX_INLINE void store(fp32, float* to, const V& x) {
+    *reinterpret_cast<typename Pack<sizeof(V) / 4>::stored_floats*>(to) = x;
+}
+GX_AVX2 GX_INLINE void store(fp16, fp16::storage* to, const Floats8& x) {
+    *reinterpret_cast<Pack<8>::stored_halves*>(to) = reinterpret_cast<Pack<8>::stored_halves>(
+        __builtin_ia32_vcvtps2ph256(x, 0));  // 0: to nearest
+}
+GX_AVX512 GX_INLINE void store(fp16, fp16::storage* to, const Floats16& x) {
+    *reinterpret_cast<Pack<16>::stored_halves*>(to) = reinterpret_cast<Pack<16>::stored_halves>(
+        __builtin_ia32_vcvtps2ph512_mask(x, 8, Pack<16>::halves{}, every_lane));  // 8: the same
+}
+/// The words whose lower halves are x rounded to bf16.
+/// By integers: VCVTNEPS2BF16 takes subnormals for zero, which fp32 gradients can well be.
+template <class V, class W>
+GX_INLINE void round_to_bf16(const V& x, W& y) {
+    const W bits = reinterpret_cast<W>(x), upper = bits >> 16;
+    const W near = (bits + ((upper & 1u) + 0x7fffu)) >> 16;
+    y = x != x ? upper | 0x40u : near;
+}
+GX_AVX2 GX_INLINE void store(bf16, bf16::storage* to, const Floats8& x) {
+    Pack<8>::words y;
+    round_to_bf16(x, y);
+    narrow(y, *reinterpret_cast<Pack<8>::stored_halves*>(to));
+}
+GX_AVX512 GX_INLINE void store(bf16, bf16::storage* to, const Floats16& x) {
+    Pack<16>::words y;
+    round_to_bf16(x, y);
+    narrow(y, *reinterpret_cast<Pack<16>::stored_halves*>(to));
+}
+
+/// x = mine + x; where mine is a NaN, that NaN, whichever operand the compiler puts first.
+template <class V>
+GX_INLINE void add_to(const V& mine, V& x) {
+    x = mine != mine ? mine + mine : mine + x;
 }
 
 /// Does whole groups of 8; answers how many elements are done.
 template <class From, class To, Combining combining>
-__attribute__((target("avx2,f16c"))) std::size_t avx2(const typename From::storage* from,
-                                                      typename To::storage* to, std::size_t count,
-                                                      float factor) {
-    const __m256 factors = _mm256_set1_ps(factor);
+GX_AVX2 std::size_t avx2(const typename From::storage* from, typename To::storage* to,
+                         std::size_t count, float factor) {
     std::size_t i = 0;
     for (; i + 8 <= count; i += 8) {
-        __m256 x = load8(From{}, from + i);
-        if constexpr (combining == Combining::scale) x = _mm256_mul_ps(x, factors);
-        if constexpr (combining == Combining::add) x = sum8(load8(To{}, to + i), x);
-        store8(To{}, to + i, x);
+        Floats8 x;
+        load(From{}, from + i, x);
+        if constexpr (combining == Combining::scale) x *= factor;
+        if constexpr (combining == Combining::add) {
+            Floats8 mine;
+            load(To{}, to + i, mine);
+            add_to(mine, x);
+        }
+        store(To{}, to + i, x);
     }
     return i;
 }
-
-GX_AVX512 __m512 load16(fp32, const float* from) { return _mm512_loadu_ps(from); }
-GX_AVX512 __m512 load16(fp16, const fp16::storage* from) {
-    const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-    return _mm512_maskz_cvtph_ps(static_cast<__mmask16>(-1), halves);
-}
-GX_AVX512 __m512 load16(bf16, const bf16::storage* from) {
-    const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-    const auto all = static_cast<__mmask16>(-1);  // maskz: g++ 12 warns about the plain ones
-    return _mm512_castsi512_ps(
-        _mm512_maskz_slli_epi32(all, _mm512_maskz_cvtepu16_epi32(all, halves), 16));
-}
-
-GX_AVX512 void store16(fp32, float* to, __m512 x) { _mm512_storeu_ps(to, x); }
-GX_AVX512 void store16(fp16, fp16::storage* to, __m512 x) {
-    const __m256i halves = _mm512_maskz_cvtps_ph(static_cast<__mmask16>(-1), x,
-                                                 _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), halves);
-}
-GX_AVX512 void store16(bf16, bf16::storage* to, __m512 x) {
-    const auto all = static_cast<__mmask16>(-1);
-    const __m512i bits = _mm512_castps_si512(x);
-    const __m512i upper = _mm512_maskz_srli_epi32(all, bits, 16);
-    const __m512i odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
-    const __m512i half = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
-    const __m512i near = _mm512_maskz_srli_epi32(all, _mm512_add_epi32(bits, half), 16);
-    const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-    const __m512i y = _mm512_mask_or_epi32(near, nan, upper, _mm512_set1_epi32(0x40));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_maskz_cvtepi32_epi16(all, y));
-}
-
-GX_AVX512 __m512 sum16(__m512 mine, __m512 received) {
-    const __mmask16 nan = _mm512_cmp_ps_mask(mine, mine, _CMP_UNORD_Q);
-    return _mm512_mask_add_ps(_mm512_add_ps(mine, received), nan, mine, mine);
-}
-
 /// Does whole groups of 16; answers how many elements are done.
 template <class From, class To, Combining combining>
-__attribute__((target("avx512f"))) std::size_t avx512(const typename From::storage* from,
-                                                      typename To::storage* to, std::size_t count,
-                                                      float factor) {
-    const __m512 factors = _mm512_set1_ps(factor);
+GX_AVX512 std::size_t avx512(const typename From::storage* from, typename To::storage* to,
+                             std::size_t count, float factor) {
     std::size_t i = 0;
     for (; i + 16 <= count; i += 16) {
-        __m512 x = load16(From{}, from + i);
-        if constexpr (combining == Combining::scale) x = _mm512_mul_ps(x, factors);
-        if constexpr (combining == Combining::add) x = sum16(load16(To{}, to + i), x);
-        store16(To{}, to + i, x);
+        Floats16 x;
+        load(From{}, from + i, x);
+        if constexpr (combining == Combining::scale) x *= factor;
+        if constexpr (combining == Combining::add) {
+            Floats16 mine;
+            load(To{}, to + i, mine);
+            add_to(mine, x);
+        }
+        store(To{}, to + i, x);
     }
     return i;
 }
 
 }  // namespace gx::detail::convert
 
+#undef GX_INLINE
 #undef GX_AVX2
 #undef GX_AVX512
 #endif
