@@ -9,7 +9,7 @@
 #include <utility>      // pair
 #include <vector>       // points
 
-#include <fmt/format.h>  // numbers
+#include <fmt/core.h>  // numbers
 
 namespace gx::chart {
 

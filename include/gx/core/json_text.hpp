@@ -6,7 +6,7 @@
 #include <string_view>  // what to quote
 #include <type_traits>  // is_integral_v
 
-#include <fmt/format.h>  // shortest digits that read back equal
+#include <fmt/core.h>  // shortest digits that read back equal
 
 #include <gx/core/cold.hpp>  // GX_COLD
 

@@ -5,7 +5,7 @@
 #include <string>     // SVG
 #include <vector>     // stretches
 
-#include <fmt/format.h>  // numbers
+#include <fmt/core.h>  // numbers
 
 #include <gx/core/trace.hpp>     // LinkRates
 #include <gx/core/chart.hpp>  // escaped, colour

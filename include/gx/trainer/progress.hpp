@@ -10,7 +10,7 @@
 #include <string>       // the line
 #include <string_view>  // label
 
-#include <fmt/format.h>  // the line
+#include <fmt/core.h>  // the line
 
 #include <gx/core/cold.hpp>  // GX_COLD
 

@@ -7,7 +7,7 @@
 #include <string>     // names
 #include <vector>     // flat vectors
 
-#include <fmt/format.h>  // sentences
+#include <fmt/core.h>  // sentences
 
 #include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/error.hpp>          // Error

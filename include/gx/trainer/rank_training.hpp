@@ -9,7 +9,7 @@
 #include <utility>  // move
 #include <vector>   // flat vectors
 
-#include <fmt/format.h>  // sentences
+#include <fmt/core.h>  // sentences
 
 #include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/error.hpp>               // Error, LostRank, Delivery

@@ -6,7 +6,7 @@
 #include <string>      // the page
 #include <vector>      // runs
 
-#include <fmt/format.h>  // numbers
+#include <fmt/core.h>  // numbers
 
 #include <gx/core/chart.hpp>           // lines, bars
 #include <gx/trainer/link_load.hpp>    // link_strip

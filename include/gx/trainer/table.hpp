@@ -5,7 +5,7 @@
 #include <string>     // the text
 #include <vector>     // runs
 
-#include <fmt/format.h>  // columns
+#include <fmt/core.h>  // columns
 
 #include <gx/trainer/record.hpp>  // RunRecord
 

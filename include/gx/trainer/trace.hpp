@@ -10,7 +10,7 @@
 #include <tuple>        // order
 #include <vector>       // in order
 
-#include <fmt/format.h>  // numbers
+#include <fmt/core.h>  // numbers
 
 #include <gx/core/json_text.hpp>  // json_quoted
 #include <gx/core/trace.hpp>      // Span, LinkRates

@@ -7,7 +7,7 @@
 #include <string>     // sentences
 #include <vector>     // offers
 
-#include <fmt/format.h>  // sentences
+#include <fmt/core.h>  // sentences
 
 #include <gx/core/units.hpp>  // Bytes, Dollars, Nanoseconds
 

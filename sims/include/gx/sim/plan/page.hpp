@@ -5,7 +5,7 @@
 #include <string>     // the page
 #include <vector>     // offers
 
-#include <fmt/format.h>  // numbers
+#include <fmt/core.h>  // numbers
 
 #include <gx/core/chart.hpp>      // lines, escaped
 #include <gx/sim/plan/offer.hpp>  // Offer, Job
