@@ -9,7 +9,32 @@ function(gx_lacks out source)
   endif()
 endfunction()
 
+# gx_headers_seen_alone(OUT): the headers, as in gx/core/rng.hpp, that a test of this build includes
+# before all else, so that building the test is the proof that the header stands alone.
+function(gx_headers_seen_alone out)
+  set(${out} "" PARENT_SCOPE)
+  if(NOT GX_BUILD_TESTS)
+    return()
+  endif()
+  get_property(known GLOBAL PROPERTY GX_HEADERS_SEEN_ALONE SET)
+  if(NOT known)
+    file(GLOB_RECURSE tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*_test.cpp
+         ${PROJECT_SOURCE_DIR}/plugins/*_test.cpp)
+    set(headers "")
+    foreach(test IN LISTS tests)
+      file(STRINGS ${test} includes REGEX "^#include" LIMIT_COUNT 1)
+      if(includes MATCHES "<(gx/[^>]+)>")
+        list(APPEND headers ${CMAKE_MATCH_1})
+      endif()
+    endforeach()
+    set_property(GLOBAL PROPERTY GX_HEADERS_SEEN_ALONE ${headers})
+  endif()
+  get_property(headers GLOBAL PROPERTY GX_HEADERS_SEEN_ALONE)
+  set(${out} ${headers} PARENT_SCOPE)
+endfunction()
+
 # gx_header_library(NAME BASE DIR LINKS ...): an INTERFACE target gx::NAME over headers below DIR.
+# Headers are verified to stand alone where no test shows it; those lie in a file set of their own.
 function(gx_header_library name)
   cmake_parse_arguments(arg "" "BASE" "LINKS" ${ARGN})
   set(target ${name})
@@ -25,9 +50,17 @@ function(gx_header_library name)
     add_library(gx::gx ALIAS gx)
   endif()
   target_compile_features(${target} INTERFACE cxx_std_20)
-  target_sources(${target} INTERFACE FILE_SET HEADERS
-                 BASE_DIRS ${CMAKE_CURRENT_SOURCE_DIR}/${arg_BASE} FILES ${headers})
+  set(base ${CMAKE_CURRENT_SOURCE_DIR}/${arg_BASE})
+  gx_headers_seen_alone(seen_alone)
+  list(TRANSFORM seen_alone PREPEND ${base}/)
+  set(to_verify ${headers})
+  list(REMOVE_ITEM to_verify ${seen_alone})
+  list(REMOVE_ITEM headers ${to_verify})
+  target_sources(${target} INTERFACE
+                 FILE_SET HEADERS BASE_DIRS ${base} FILES ${to_verify}
+                 FILE_SET seen_alone TYPE HEADERS BASE_DIRS ${base} FILES ${headers})
   target_link_libraries(${target} INTERFACE ${arg_LINKS})
-  set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+  set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON
+                        INTERFACE_HEADER_SETS_TO_VERIFY HEADERS)
   set_property(GLOBAL APPEND PROPERTY GX_TARGETS ${target})
 endfunction()

@@ -5,7 +5,8 @@ set(gx_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gx)
 get_property(gx_targets GLOBAL PROPERTY GX_TARGETS)
 foreach(target IN LISTS gx_targets)
   string(REPLACE "_" "-" export ${target})
-  install(TARGETS ${target} EXPORT ${export}-targets FILE_SET HEADERS)
+  install(TARGETS ${target} EXPORT ${export}-targets FILE_SET HEADERS
+          FILE_SET seen_alone)
   install(EXPORT ${export}-targets NAMESPACE gx:: DESTINATION ${gx_package_dir})
 endforeach()
 configure_package_config_file(
