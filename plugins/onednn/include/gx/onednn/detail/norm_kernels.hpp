@@ -3,7 +3,7 @@
 
 #include <cstdint>  // int64_t
 
-#include <gx/onednn/detail/simd.hpp>  // Vector
+#include <gx/onednn/detail/simd.hpp>  // Vector, add_in_double
 
 namespace gx::onednn::detail {
 
@@ -39,8 +39,8 @@ struct NormSums {
                     s0 += d, q0 += d * d;
                 }
                 const V s = (s0 + s1) + (s2 + s3), q = (q0 + q1) + (q2 + q3);
-                for (int c = 0; c < B; ++c) a.sum[cb * B + c] += static_cast<double>(s[c]);
-                for (int c = 0; c < B; ++c) a.squares[cb * B + c] += static_cast<double>(q[c]);
+                add_in_double<B>(s, a.sum + cb * B);
+                add_in_double<B>(q, a.squares + cb * B);
             }
         }
     }
@@ -131,8 +131,8 @@ struct NormGradientSums {
                     for (int k = 0; k < 4; ++k) one(at + std::int64_t{p + k} * B, s[k], q[k]);
                 for (; p < a.pixels; ++p) one(at + std::int64_t{p} * B, s[0], q[0]);
                 const V st = (s[0] + s[1]) + (s[2] + s[3]), qt = (q[0] + q[1]) + (q[2] + q[3]);
-                for (int c = 0; c < B; ++c) a.sum[cb * B + c] += static_cast<double>(st[c]);
-                for (int c = 0; c < B; ++c) a.products[cb * B + c] += static_cast<double>(qt[c]);
+                add_in_double<B>(st, a.sum + cb * B);
+                add_in_double<B>(qt, a.products + cb * B);
             }
         }
     }

@@ -4,10 +4,18 @@
 
 #include <cstdint>  // int32_t
 
+#include <gx/core/cold.hpp>  // GX_COLD
+
 #if defined(__clang__) || defined(__GNUC__)
 #define GX_ONEDNN_INLINE [[gnu::always_inline]] inline
 #else
 #error "gx::onednn needs a compiler with GNU vector types"
+#endif
+
+#if defined(__x86_64__)
+#define GX_ONEDNN_PLAIN GX_COLD  // only CPUs without AVX2 take it
+#else
+#define GX_ONEDNN_PLAIN
 #endif
 
 namespace gx::onednn::detail {
@@ -20,12 +28,21 @@ template <>
 struct Vector<16> {
     typedef float type __attribute__((vector_size(64), aligned(4), may_alias));
     typedef std::int32_t integers __attribute__((vector_size(64), aligned(4), may_alias));
+    typedef double doubles __attribute__((vector_size(128), aligned(8), may_alias));
 };
 template <>
 struct Vector<8> {
     typedef float type __attribute__((vector_size(32), aligned(4), may_alias));
     typedef std::int32_t integers __attribute__((vector_size(32), aligned(4), may_alias));
+    typedef double doubles __attribute__((vector_size(64), aligned(8), may_alias));
 };
+
+/// to[c] += from[c] for each of `lanes` channels, in double.
+template <int lanes>
+GX_ONEDNN_INLINE void add_in_double(const typename Vector<lanes>::type& from, double* to) {
+    using D = typename Vector<lanes>::doubles;
+    *reinterpret_cast<D*>(to) += __builtin_convertvector(from, D);
+}
 
 /// A kernel is a struct with `template <int B> static GX_ONEDNN_INLINE void run(const Args&)`; it
 /// is inlined below into a function of each instruction set.
@@ -42,7 +59,7 @@ template <class Kernel, class Args>
 }
 #endif
 template <class Kernel, class Args>
-[[gnu::noinline]] void plain(const Args& a) {
+GX_ONEDNN_PLAIN [[gnu::noinline]] void plain(const Args& a) {
     Kernel::template run<8>(a);
 }
 }  // namespace isa
