@@ -10,6 +10,7 @@
 #include <thread>     // owner
 #include <vector>     // lists
 
+#include <gx/core/cold.hpp>              // GX_COLD
 #include <gx/core/contract.hpp>          // GX_EXPECT
 #include <gx/core/device.hpp>            // explain_device
 #include <gx/core/error.hpp>             // Error
@@ -33,7 +34,7 @@ namespace gx::onednn {
 /// Cost:   the first batch of each count plans; after that a step asks for no memory of its own.
 class Device {
 public:
-    Device(const Graph& graph, DeviceOptions options, Tuning tuning = {})
+    GX_COLD Device(const Graph& graph, DeviceOptions options, Tuning tuning = {})
         : graph_(expect_numbers(graph)),
           options_(options),
           tuning_(tuning),
@@ -52,7 +53,7 @@ public:
         }
         detail::Owners::instance().enter(owner_);
     }
-    ~Device() { detail::Owners::instance().leave(owner_); }
+    GX_COLD ~Device() { detail::Owners::instance().leave(owner_); }
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;
 
@@ -123,7 +124,7 @@ public:
         return parameters_->convolution(op).kernels();
     }
     /// The logits of the last forward, until backward. Shapes: (count, classes), row-major.
-    [[nodiscard]] std::vector<float> logits() const {
+    GX_COLD [[nodiscard]] std::vector<float> logits() const {
         std::vector<float> all;
         for (int n = 0; n < run_.batch.count; ++n)
             for (int k = 0; k < graph_.classes; ++k)
@@ -135,13 +136,13 @@ private:
     static int lane_count(const Tuning& t) {
         return t.lanes > 0 ? t.lanes : std::min(16, detail::Owners::cores());
     }
-    static std::vector<float> initial_statistics(const Graph& graph) {
+    GX_COLD static std::vector<float> initial_statistics(const Graph& graph) {
         std::vector<float> all;
         for (const Statistic& s : graph.statistics)
             all.insert(all.end(), static_cast<std::size_t>(s.count), s.initial);
         return all;
     }
-    void build() {
+    GX_COLD void build() {
         const detail::OneOpenMpThread alone;
         parameters_.emplace(graph_, shapes_, tuning_, 1, lanes_);
         detail::Planner(graph_, options_, statistics_, shapes_, *parameters_, lanes_.count(),
@@ -171,7 +172,7 @@ private:
         planned_[static_cast<std::size_t>(count)] = true;
         ++counters_.plans;
     }
-    void plan_lane(const detail::Segment& s, int count, int lane) {
+    GX_COLD void plan_lane(const detail::Segment& s, int count, int lane) {
         const int images = detail::share_begin(count, run_.lanes, lane + 1) -
                            detail::share_begin(count, run_.lanes, lane);
         const int chunks = s.chunks(images, tuning_.chunk_bytes);
@@ -235,7 +236,7 @@ private:
             detail::blocks_allocated().load(std::memory_order_relaxed) - before;
     }
     /// Runs forward again, and looks at what each segment writes before the next one reuses memory.
-    void trace_non_finite() {
+    GX_COLD void trace_non_finite() {
         run_.keeps_statistics = false;
         for (std::size_t s = 0; s < program_.forward.size() && !non_finite_; ++s) {
             run_segment(program_.forward[s]);
@@ -244,7 +245,7 @@ private:
         run_.keeps_statistics = true;
         if (!non_finite_) name(graph_.ops.back());
     }
-    void look_at(int segment) {
+    GX_COLD void look_at(int segment) {
         for (std::size_t i = 0; i < graph_.ops.size() && !non_finite_; ++i) {
             const auto tensor = static_cast<std::size_t>(graph_.ops[i].output);
             if (parts_.written_in[tensor] != segment) continue;
@@ -255,7 +256,7 @@ private:
                 name(graph_.ops[static_cast<std::size_t>(parts_.blame[i])]);
         }
     }
-    void name(const Op& op) {
+    GX_COLD void name(const Op& op) {
         non_finite_ = std::string(to_string(op.kind)) + " '" + std::string(op.name.view()) + "'";
     }
     void expect_sizes(std::size_t mine, std::size_t canonical) const {

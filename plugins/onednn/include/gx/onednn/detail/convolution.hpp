@@ -7,6 +7,7 @@
 #include <string>    // names of kernels
 #include <vector>    // calls
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/onednn/detail/gradients.hpp>  // LaneGradients, Accumulate
 #include <gx/onednn/detail/layout.hpp>     // Layout
 #include <gx/onednn/detail/library.hpp>    // Call, Lanes
@@ -26,12 +27,16 @@ public:
         bool bias = false;
         bool winograd = false;  ///< try it; direct where oneDNN has no such kernel
     };
-    Convolution(Shape shape, int images, Lanes& lanes) : shape_(shape), lanes_(lanes) {
+    GX_COLD Convolution(Shape shape, int images, Lanes& lanes) : shape_(shape), lanes_(lanes) {
         weights_ =
             make_forward(images, any_weights(), dnnl::algorithm::convolution_direct).weights_desc();
         GX_EXPECT(weights_->data.format_kind == dnnl_blocked && weights_->data.extra.flags == 0,
                   "oneDNN chose weights that only its inference reads");
     }
+
+    Convolution(const Convolution&) = delete;
+    Convolution& operator=(const Convolution&) = delete;
+    GX_COLD ~Convolution() = default;
 
     // ---- set by the planner ----
     const Buffer *x = nullptr, *y = nullptr;
@@ -51,13 +56,13 @@ public:
         return element_offset(weights_->data, {o / per_group, o % per_group, i, h, w});
     }
 
-    void plan_forward(int images) {
+    GX_COLD void plan_forward(int images) {
         slot(forward_, images, [&] { return forward_call(images); });
     }
-    void plan_data(int images) {
+    GX_COLD void plan_data(int images) {
         slot(data_, images, [&] { return data_call(images); });
     }
-    void plan_weights(int images) {
+    GX_COLD void plan_weights(int images) {
         slot(weights_calls_, images, [&] { return weights_call(images); });
     }
 
@@ -126,11 +131,11 @@ private:
     [[nodiscard]] int channels(const Layout& l) const {
         return shape_.groups == 1 ? l.channels() : l.shape.channels;
     }
-    [[nodiscard]] Desc activations(const Layout& l, int images) const {
+    GX_COLD [[nodiscard]] Desc activations(const Layout& l, int images) const {
         const auto tag = l.plain() ? Tag::nchw : l.block == 16 ? Tag::nChw16c : Tag::nChw8c;
         return {{images, channels(l), l.shape.height, l.shape.width}, f32, tag};
     }
-    [[nodiscard]] Desc any_weights() const {
+    GX_COLD [[nodiscard]] Desc any_weights() const {
         const Window& w = shape_.window;
         const int o = channels(shape_.out), i = channels(shape_.in), g = shape_.groups;
         if (g == 1) return {{o, i, w.height, w.width}, f32, Tag::any};
@@ -142,7 +147,7 @@ private:
         return {shape_.window.pad_height, shape_.window.pad_width};
     }
 
-    [[nodiscard]] Forward::primitive_desc make_forward(int images, const Desc& w,
+    GX_COLD [[nodiscard]] Forward::primitive_desc make_forward(int images, const Desc& w,
                                                        Algorithm a) const {
         const auto train = dnnl::prop_kind::forward_training;
         const Desc in = activations(shape_.in, images), out = activations(shape_.out, images);
@@ -153,12 +158,13 @@ private:
         return {Forward::desc(train, a, in, w, out, strides(), padding(), padding()),
                 user_scratch(), engine()};
     }
-    [[nodiscard]] Data::primitive_desc make_data(int images, const Desc& w, Algorithm a) const {
+    GX_COLD [[nodiscard]] Data::primitive_desc make_data(int images, const Desc& w,
+                                                         Algorithm a) const {
         const Desc in = activations(shape_.in, images), out = activations(shape_.out, images);
         return {Data::desc(a, in, w, out, strides(), padding(), padding()), user_scratch(),
                 engine(), make_forward(images, w, Algorithm::convolution_direct)};
     }
-    [[nodiscard]] Weights::primitive_desc make_weights(int images, Algorithm a) const {
+    GX_COLD [[nodiscard]] Weights::primitive_desc make_weights(int images, Algorithm a) const {
         const Desc in = activations(shape_.in, images), out = activations(shape_.out, images);
         const auto hint = make_forward(images, weights(), Algorithm::convolution_direct);
         if (shape_.bias)
@@ -170,7 +176,7 @@ private:
     }
     /// Winograd where it is wanted and oneDNN has it in these layouts, else direct.
     template <class Make>
-    [[nodiscard]] auto chosen(Make make) const {
+    GX_COLD [[nodiscard]] auto chosen(Make make) const {
         if (shape_.winograd) {
             try {
                 return make(Algorithm::convolution_winograd);
@@ -181,12 +187,12 @@ private:
     }
 
     using Arguments = std::initializer_list<Call::Argument>;
-    [[nodiscard]] std::unique_ptr<Call> call(const dnnl::primitive& primitive,
+    GX_COLD [[nodiscard]] std::unique_ptr<Call> call(const dnnl::primitive& primitive,
                                              const dnnl::primitive_desc_base& pd,
                                              Arguments arguments) const {
         return std::unique_ptr<Call>(new Call(primitive, pd.scratchpad_desc(), lanes_, arguments));
     }
-    [[nodiscard]] std::unique_ptr<Call> forward_call(int images) {
+    GX_COLD [[nodiscard]] std::unique_ptr<Call> forward_call(int images) {
         const auto pd = chosen([&](Algorithm a) { return make_forward(images, weights(), a); });
         note("forward", pd.impl_info_str());
         const Call::Argument src{DNNL_ARG_SRC, pd.src_desc()}, dst{DNNL_ARG_DST, pd.dst_desc()};
@@ -195,7 +201,7 @@ private:
             return call(Forward(pd), pd, {src, w, dst, {DNNL_ARG_BIAS, bias_desc()}});
         return call(Forward(pd), pd, {src, w, dst});
     }
-    [[nodiscard]] std::unique_ptr<Call> data_call(int images) {
+    GX_COLD [[nodiscard]] std::unique_ptr<Call> data_call(int images) {
         const auto pd =
             chosen([&](Algorithm a) { return make_data(images, data_weights(images, a), a); });
         note("data", pd.impl_info_str());
@@ -206,7 +212,7 @@ private:
                      {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()}});
     }
     /// The forward layout if a kernel takes it; what the kernel asks for the first time; then that.
-    [[nodiscard]] Desc data_weights(int images, Algorithm a) const {
+    GX_COLD [[nodiscard]] Desc data_weights(int images, Algorithm a) const {
         if (data_weights_) return *data_weights_;
         if (a == Algorithm::convolution_winograd) {
             static_cast<void>(make_data(images, weights(), a));  // throws when it does not
@@ -214,7 +220,7 @@ private:
         }
         return any_weights();
     }
-    void choose_data_weights(const Desc& wanted) {
+    GX_COLD void choose_data_weights(const Desc& wanted) {
         data_weights_ = wanted;
         if (wanted == weights()) return;
         repacked_ = Memory(static_cast<std::int64_t>(wanted.get_size() / sizeof(float)));
@@ -224,7 +230,7 @@ private:
                        {{DNNL_ARG_FROM, weights()}, {DNNL_ARG_TO, wanted}});
         repack();
     }
-    [[nodiscard]] std::unique_ptr<Call> weights_call(int images) {
+    GX_COLD [[nodiscard]] std::unique_ptr<Call> weights_call(int images) {
         const auto pd = chosen([&](Algorithm a) { return make_weights(images, a); });
         note("weights", pd.impl_info_str());
         lanes_.reserve_partial(weight_floats() + 16 + shape_.out.channels());
@@ -235,7 +241,7 @@ private:
             return call(Weights(pd), pd, {src, out, w, {DNNL_ARG_DIFF_BIAS, bias_desc()}});
         return call(Weights(pd), pd, {src, out, w});
     }
-    void note(const char* what, const char* kernel) {
+    GX_COLD void note(const char* what, const char* kernel) {
         const std::string entry = std::string(what) + ": " + kernel;
         if (kernels_.find(entry) == std::string::npos)
             kernels_ += (kernels_.empty() ? "" : ", ") + entry;

@@ -4,6 +4,7 @@
 #include <deque>   // norms, at fixed addresses
 #include <vector>  // lists
 
+#include <gx/core/cold.hpp>             // GX_COLD
 #include <gx/model/graph.hpp>           // Graph, Op
 #include <gx/onednn/detail/norm.hpp>    // Norm
 #include <gx/onednn/detail/shapes.hpp>  // Shapes, at
@@ -21,8 +22,8 @@ struct NormGroup {
 /// first of its group where it is the last of it, else itself.
 class Fusion {
 public:
-    Fusion(const Graph& graph, const Shapes& shapes, std::deque<Norm>& norms,
-           std::vector<int>& blame)
+    GX_COLD Fusion(const Graph& graph, const Shapes& shapes, std::deque<Norm>& norms,
+                   std::vector<int>& blame)
         : graph_(graph), shapes_(shapes), norms_(norms), norm_of_(graph.ops.size(), nullptr) {
         const int ops = static_cast<int>(graph.ops.size());
         for (int i = 0; i < ops; ++i) blame.push_back(i);
@@ -41,7 +42,7 @@ public:
     }
 
 private:
-    NormGroup fuse(int begin) {
+    GX_COLD NormGroup fuse(int begin) {
         const int output = graph_.ops[at(begin)].output;
         norms_.emplace_back();
         Norm& n = norms_.back();

@@ -4,6 +4,7 @@
 #include <cstdint>  // int64_t
 #include <vector>   // a buffer for each lane
 
+#include <gx/core/cold.hpp>              // GX_COLD
 #include <gx/onednn/detail/memory.hpp>   // Memory
 #include <gx/onednn/detail/program.hpp>  // Run, Step
 #include <gx/onednn/detail/simd.hpp>     // Vector
@@ -13,7 +14,7 @@ namespace gx::onednn::detail {
 /// Lane 0 writes straight into the gradient that the caller gave; the others have their own.
 class LaneGradients {
 public:
-    void allocate(int lanes, std::int64_t floats) {
+    GX_COLD void allocate(int lanes, std::int64_t floats) {
         for (int lane = 1; lane < lanes; ++lane) others_.emplace_back(floats);
     }
     [[nodiscard]] float* of(const Run& run, int lane) const {

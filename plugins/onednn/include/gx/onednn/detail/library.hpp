@@ -8,6 +8,7 @@
 #include <initializer_list>  // arguments
 #include <vector>            // a set of arguments for each lane
 
+#include <gx/core/cold.hpp>             // GX_COLD
 #include <gx/core/contract.hpp>         // GX_EXPECT
 #include <gx/onednn/detail/memory.hpp>  // Memory
 
@@ -31,19 +32,19 @@ struct Lanes {
     std::vector<Lane> list;
     explicit Lanes(int count) : list(static_cast<std::size_t>(count)) {}
     [[nodiscard]] int count() const { return static_cast<int>(list.size()); }
-    void reserve_scratch(std::size_t bytes) {
+    GX_COLD void reserve_scratch(std::size_t bytes) {
         const auto floats = static_cast<std::int64_t>((bytes + sizeof(float) - 1) / sizeof(float));
         for (Lane& lane : list)
             if (lane.scratch.size() < floats) lane.scratch = Memory(floats);
     }
-    void reserve_partial(std::int64_t floats) {
+    GX_COLD void reserve_partial(std::int64_t floats) {
         for (Lane& lane : list)
             if (lane.partial.size() < floats) lane.partial = Memory(floats);
     }
 };
 
 /// oneDNN works in room that we give it, so that executing a primitive asks for no memory.
-[[nodiscard]] inline dnnl::primitive_attr user_scratch() {
+GX_COLD [[nodiscard]] inline dnnl::primitive_attr user_scratch() {
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     return attr;
@@ -56,8 +57,8 @@ public:
         int which = 0;
         dnnl::memory::desc desc{};
     };
-    Call(const dnnl::primitive& primitive, const dnnl::memory::desc& scratch, Lanes& lanes,
-         std::initializer_list<Argument> arguments)
+    GX_COLD Call(const dnnl::primitive& primitive, const dnnl::memory::desc& scratch, Lanes& lanes,
+                 std::initializer_list<Argument> arguments)
         : primitive_(primitive),
           lanes_(&lanes),
           sets_(lanes.list.size()),

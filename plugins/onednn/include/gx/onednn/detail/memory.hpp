@@ -12,6 +12,8 @@
 #include <utility>    // exchange
 #include <vector>     // order
 
+#include <gx/core/cold.hpp>  // GX_COLD
+
 namespace gx::onednn::detail {
 
 /// How many blocks this process has asked for; a step that asks for none leaves it as it was.
@@ -25,7 +27,7 @@ inline std::atomic<std::int64_t>& blocks_allocated() {
 class Memory {
 public:
     Memory() = default;
-    explicit Memory(std::int64_t floats) : floats_(floats) {
+    GX_COLD explicit Memory(std::int64_t floats) : floats_(floats) {
         if (floats == 0) return;
         bytes_ = (static_cast<std::size_t>(floats) * sizeof(float) + small_page - 1) / small_page *
                  small_page;
@@ -82,7 +84,7 @@ struct Interval {
 
 /// Gives every interval a place such that no two that live at once overlap; answers the floats
 /// needed. Largest first, each at the lowest place that is free for its whole life.
-inline std::int64_t pack(std::span<Interval> intervals) {
+GX_COLD inline std::int64_t pack(std::span<Interval> intervals) {
     constexpr std::int64_t grain = 64;  // 256 bytes, so that vectors never share a cache line
     std::vector<std::size_t> order(intervals.size());
     std::iota(order.begin(), order.end(), std::size_t{0});

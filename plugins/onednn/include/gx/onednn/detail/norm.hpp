@@ -6,6 +6,7 @@
 #include <span>     // running statistics
 #include <vector>   // sums
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/onednn/detail/layout.hpp>        // Layout
 #include <gx/onednn/detail/norm_kernels.hpp>  // the passes
 #include <gx/onednn/detail/program.hpp>       // Step
@@ -31,7 +32,7 @@ struct Norm {
     std::vector<float> scale{}, shift{}, mean{}, of_g{}, of_x{}, constant{};
     std::vector<double> inverse_deviation{};
 
-    void allocate(int lane_count) {
+    GX_COLD void allocate(int lane_count) {
         const auto c = static_cast<std::size_t>(layout.channels());
         lanes.assign(static_cast<std::size_t>(lane_count),
                      {std::vector<double>(c), std::vector<double>(c), std::vector<float>(c)});

@@ -5,6 +5,7 @@
 #include <string>  // errors
 #include <vector>  // lists
 
+#include <gx/core/cold.hpp>                     // GX_COLD
 #include <gx/onednn/detail/convolution.hpp>     // convolution steps
 #include <gx/onednn/detail/elementwise.hpp>     // relu, add, dropout, pack
 #include <gx/onednn/detail/fusion.hpp>          // Fusion, NormGroup
@@ -34,9 +35,9 @@ struct Parts {
 /// segments only.
 class Planner {
 public:
-    Planner(const Graph& graph, DeviceOptions options, std::span<float> statistics,
-            const Shapes& shapes, const Parameters& parameters, int lanes, Parts& parts,
-            Program& program)
+    GX_COLD Planner(const Graph& graph, DeviceOptions options, std::span<float> statistics,
+                    const Shapes& shapes, const Parameters& parameters, int lanes, Parts& parts,
+                    Program& program)
         : graph_(graph),
           options_(options),
           statistics_(statistics),
@@ -65,20 +66,20 @@ private:
     }
     void written(int tensor) { parts_.written_in[at(tensor)] = writer_.segment(); }
     /// The input's own memory where nobody else reads it.
-    Buffer* in_place(const Op& op) {
+    GX_COLD Buffer* in_place(const Op& op) {
         const int in = op.inputs[0];
         return owned(in) ? parts_.values[at(op.output)] = value(in) : new_value(op.output);
     }
 
     /// Nobody but the one reader of `tensor` reads its memory.
-    [[nodiscard]] bool owned(int tensor) {
+    GX_COLD [[nodiscard]] bool owned(int tensor) {
         const Op& op = graph_.ops[at(shapes_.writer[at(tensor)])];
         if (!shapes_.read_once(tensor) || value(tensor) == parts_.images) return false;
         return op.kind != OpKind::flatten || owned(op.inputs[0]);
     }
 
     // ---- forward ----------------------------------------------------------------------
-    void plan_forward() {
+    GX_COLD void plan_forward() {
         for (int i = 0; i < static_cast<int>(graph_.ops.size()); ++i) {
             const Op& op = graph_.ops[at(i)];
             if (op.kind == OpKind::batch_norm) begin_norm(i, op);
@@ -89,7 +90,7 @@ private:
             forward_op(i, op);
         }
     }
-    void forward_op(int i, const Op& op) {
+    GX_COLD void forward_op(int i, const Op& op) {
         switch (op.kind) {
             case OpKind::input:
                 return forward_input(op);
@@ -125,7 +126,7 @@ private:
                 return;  // timed only: the device refused the graph
         }
     }
-    void forward_input(const Op& op) {
+    GX_COLD void forward_input(const Op& op) {
         parts_.images = writer_.buffer(graph_.input.elements());
         parts_.values[at(op.output)] = parts_.images;
         if (!shapes_.packs_input) return;
@@ -134,7 +135,7 @@ private:
                               shapes_.layouts[at(op.output)]);
         written(op.output);
     }
-    void forward_convolution(int i, const Op& op) {
+    GX_COLD void forward_convolution(int i, const Op& op) {
         Convolution& c = parameters_.convolution(i);
         Buffer *x = value(op.inputs[0]), *y = new_value(op.output);
         c.x = x, c.y = y, c.gradients = &parts_.gradients;
@@ -147,7 +148,7 @@ private:
         writer_.add<ConvolutionStep>(Size::chunk, {x, y}, c);
         written(op.output);
     }
-    void forward_linear(int i, const Op& op) {
+    GX_COLD void forward_linear(int i, const Op& op) {
         parts_.linears.emplace_back();
         Linear& l = parts_.linears.back();
         linear_of_[at(i)] = &l;
@@ -163,7 +164,7 @@ private:
         writer_.add<LinearForwardStep>(Size::whole, {x, y}, l);
         written(op.output);
     }
-    void forward_pool(int i, const Op& op) {
+    GX_COLD void forward_pool(int i, const Op& op) {
         parts_.pools.emplace_back();
         Pool& p = parts_.pools.back();
         pool_of_[at(i)] = &p;
@@ -175,7 +176,7 @@ private:
         writer_.add<PoolStep>(Size::chunk, {x, y, place}, p);
         written(op.output);
     }
-    void forward_dropout(int i, const Op& op) {
+    GX_COLD void forward_dropout(int i, const Op& op) {
         Buffer *x = value(op.inputs[0]), *y = in_place(op);
         Buffer* factors = writer_.buffer(shapes_.layouts[at(op.output)].floats());
         factors_of_[at(i)] = factors;
@@ -185,7 +186,7 @@ private:
                                  shapes_.layouts[at(op.output)], op.rate, rng);
         written(op.output);
     }
-    void forward_loss(const Op& op) {
+    GX_COLD void forward_loss(const Op& op) {
         Loss& l = parts_.loss;
         l.layout = shapes_.layouts[at(op.inputs[0])], l.classes = graph_.classes,
         l.smoothing = op.rate;
@@ -193,7 +194,7 @@ private:
         l.losses.assign(at(options_.batch), 0.0), l.hits.assign(at(options_.batch), 0);
         writer_.add<LossStep>(Size::whole, {value(op.inputs[0])}, l);
     }
-    void begin_norm(int i, const Op& op) {
+    GX_COLD void begin_norm(int i, const Op& op) {
         Norm& n = *fusion_.norm_of(i);
         n.layout = shapes_.layouts[at(op.inputs[0])];
         n.epsilon = op.rate, n.momentum = op.momentum;
@@ -208,7 +209,7 @@ private:
         writer_.add<NormSumsStep>(Size::chunk, {value(op.inputs[0])}, n);
         sums_in_[at(i)] = writer_.time();
     }
-    void end_norm(Norm& n) {
+    GX_COLD void end_norm(Norm& n) {
         const auto [begin, end, residual_tensor] = fusion_.group(n);
         Buffer* x = value(graph_.ops[at(begin)].inputs[0]);
         Buffer* residual = residual_tensor >= 0 ? value(residual_tensor) : nullptr;
@@ -220,7 +221,7 @@ private:
     }
 
     // ---- backward ---------------------------------------------------------------------
-    void plan_backward() {
+    GX_COLD void plan_backward() {
         writer_.begin_backward();
         for (int i = static_cast<int>(graph_.ops.size()) - 1; i >= 0; --i) {
             const Op& op = graph_.ops[at(i)];
@@ -234,7 +235,7 @@ private:
         }
         writer_.finish();
     }
-    void backward_op(int i, const Op& op) {
+    GX_COLD void backward_op(int i, const Op& op) {
         switch (op.kind) {
             case OpKind::conv2d:
                 return backward_convolution(i, op);
@@ -272,12 +273,12 @@ private:
                 return;  // timed only: the device refused the graph
         }
     }
-    void pass(int tensor, Buffer* g) {
+    GX_COLD void pass(int tensor, Buffer* g) {
         if (shapes_.needs_gradient[at(tensor)]) gradients_[at(tensor)].push_back(g);
     }
     /// The gradients that arrived at a tensor, added until `most` are left; each is its reader's
     /// own.
-    std::vector<Buffer*>& arrived(int tensor, std::size_t most) {
+    GX_COLD std::vector<Buffer*>& arrived(int tensor, std::size_t most) {
         auto& list = gradients_[at(tensor)];
         if (list.empty()) {
             const Op& op = graph_.ops[at(shapes_.writer[at(tensor)])];
@@ -294,7 +295,7 @@ private:
         return list;
     }
     Buffer* gradient(const Op& op) { return arrived(op.output, 1)[0]; }
-    void backward_add(const Op& op) {
+    GX_COLD void backward_add(const Op& op) {
         Buffer* g = gradient(op);
         pass(op.inputs[0], g);
         if (!shapes_.needs_gradient[at(op.inputs[1])]) return;
@@ -302,7 +303,7 @@ private:
         writer_.add<ElementwiseStep>(Size::chunk, {g, copy}, Elementwise::copy, *g, nullptr, *copy);
         pass(op.inputs[1], copy);
     }
-    void backward_convolution(int i, const Op& op) {
+    GX_COLD void backward_convolution(int i, const Op& op) {
         Convolution& c = parameters_.convolution(i);
         Buffer *x = value(op.inputs[0]), *dy = gradient(op);
         c.dy = dy;
@@ -316,12 +317,12 @@ private:
     [[nodiscard]] bool needs(const Op& op) const {
         return shapes_.needs_gradient[at(op.inputs[0])];
     }
-    void backward_data(Convolution& c, const Op& op, Buffer* dy) {
+    GX_COLD void backward_data(Convolution& c, const Op& op, Buffer* dy) {
         c.dx = writer_.buffer(shapes_.layouts[at(op.inputs[0])].floats());
         writer_.add<ConvolutionDataStep>(Size::chunk, {dy, c.dx}, c);
         pass(op.inputs[0], c.dx);
     }
-    void backward_linear(int i, const Op& op) {
+    GX_COLD void backward_linear(int i, const Op& op) {
         Linear& l = *linear_of_[at(i)];
         Buffer* x = value(op.inputs[0]);
         l.dy = gradient(op);
@@ -330,14 +331,14 @@ private:
         for (int k = 0; k < op.parameter_count; ++k) writer_.summed_later(op.first_parameter + k);
         if (needs(op)) pass(op.inputs[0], l.dx);
     }
-    void backward_pool(int i, const Op& op) {
+    GX_COLD void backward_pool(int i, const Op& op) {
         Pool& p = *pool_of_[at(i)];
         p.dy = gradient(op), p.dx = writer_.buffer(p.in.floats());
         Buffer* place = const_cast<Buffer*>(p.place);
         writer_.add<PoolGradientStep>(Size::chunk, {p.dy, p.dx, place}, p);
         pass(op.inputs[0], p.dx);
     }
-    void backward_norm(Norm& n) {
+    GX_COLD void backward_norm(Norm& n) {
         const NormGroup& group = fusion_.group(n);
         const Op &begin = graph_.ops[at(group.begin)], &end = graph_.ops[at(group.end)];
         const auto list = arrived(end.output, 2);

@@ -9,6 +9,7 @@
 #include <utility>           // forward
 #include <vector>            // lists
 
+#include <gx/core/cold.hpp>                // GX_COLD
 #include <gx/onednn/detail/gradients.hpp>  // LaneGradients, AddLanesStep
 #include <gx/onednn/detail/program.hpp>    // Program, Segment, Buffer
 #include <gx/onednn/detail/shapes.hpp>     // Parameters, at
@@ -57,7 +58,7 @@ public:
     }
     void summed_later(int parameter) { pending_.push_back(parameter); }
     void final_now(int parameter) { finished_[at(parameter)] = segment(); }
-    void finish() {
+    GX_COLD void finish() {
         flush();
         set_watermarks();
     }
@@ -66,7 +67,7 @@ private:
     using Segments = std::vector<Segment>;
 
     /// All that add() does but construct: a unique_ptr of each kind of step is slow to compile.
-    void append(Size size, std::initializer_list<Buffer*> uses, Step* step) {
+    GX_COLD void append(Size size, std::initializer_list<Buffer*> uses, Step* step) {
         own(step);
         open(size);
         now().back().steps.push_back(step);
@@ -74,7 +75,7 @@ private:
     }
     void own(Step* step) { program_.steps.push_back(std::unique_ptr<Step>(step)); }
     [[nodiscard]] Segments& now() { return backward_ ? program_.backward : program_.forward; }
-    void open(Size size) {
+    GX_COLD void open(Size size) {
         const bool whole = size == Size::whole;
         if (!now().empty() && !cut_ && now().back().whole == whole) return;
         flush();
@@ -83,7 +84,7 @@ private:
         cut_ = false;
     }
     /// The lanes' weight gradients that are complete now are added in a segment of their own.
-    void flush() {
+    GX_COLD void flush() {
         if (pending_.empty()) return;
         now().push_back({});
         Segment& sum = now().back();
@@ -100,14 +101,14 @@ private:
         pending_.clear();
         cut_ = true;
     }
-    void use(Buffer* b) {
+    GX_COLD void use(Buffer* b) {
         if (b == nullptr) return;
         if (b->last != time()) now().back().image_floats += b->image_floats;
         if (b->first < 0) b->first = time();
         b->last = time();
     }
     /// After which segment the gradients from an offset to the end are all final.
-    void set_watermarks() {
+    GX_COLD void set_watermarks() {
         std::size_t offset = parameters_.total();
         std::vector<std::size_t> final_from(program_.backward.size(), offset);
         int latest = 0;

@@ -7,6 +7,7 @@
 #include <string>   // errors
 #include <vector>   // lists
 
+#include <gx/core/cold.hpp>                  // GX_COLD
 #include <gx/core/device.hpp>                // ParameterSlice
 #include <gx/core/error.hpp>                 // Error
 #include <gx/model/graph.hpp>                // Graph
@@ -25,7 +26,7 @@ struct Shapes {
     std::vector<bool> needs_gradient{};
     bool packs_input = false;  ///< the images are brought into blocks first
 
-    explicit Shapes(const Graph& graph)
+    GX_COLD explicit Shapes(const Graph& graph)
         : layouts(graph.tensors.size()),
           readers(graph.tensors.size()),
           writer(graph.tensors.size(), -1),
@@ -44,7 +45,7 @@ struct Shapes {
 private:
     /// oneDNN's first-layer kernels read plain images of few channels; a linear layer reads
     /// anything.
-    [[nodiscard]] bool input_may_stay_plain(const Graph& graph, int tensor) const {
+    GX_COLD [[nodiscard]] bool input_may_stay_plain(const Graph& graph, int tensor) const {
         for (const int r : readers[at(tensor)]) {
             const Op& op = graph.ops[at(r)];
             const bool conv = op.kind == OpKind::conv2d && tensor == 0 && op.groups == 1 &&
@@ -54,7 +55,7 @@ private:
         }
         return true;
     }
-    void place(const Graph& graph, const Op& op) {
+    GX_COLD void place(const Graph& graph, const Op& op) {
         Layout& out = layouts[at(op.output)];
         out = {graph.tensors[at(op.output)], cpu_block()};
         needs_gradient[at(op.output)] = op.parameter_count > 0;
@@ -73,7 +74,7 @@ private:
             layouts[at(op.inputs[0])].shape != layouts[at(op.inputs[1])].shape)
             refuse(op, "adds a flattened image to one that is not");
     }
-    [[noreturn]] static void refuse(const Op& op, const std::string& what) {
+    GX_COLD [[noreturn]] static void refuse(const Op& op, const std::string& what) {
         throw Error("gx::onednn: " + std::string(to_string(op.kind)) + " '" +
                     std::string(op.name.view()) + "' " + what +
                     ", which this device does not do: flatten once, before the linear layers");
@@ -83,8 +84,8 @@ private:
 /// The flat parameter vector: every parameter in the layout its kernel reads, padded to blocks.
 class Parameters {
 public:
-    Parameters(const Graph& graph, const Shapes& shapes, const Tuning& tuning, int images,
-               Lanes& lanes)
+    GX_COLD Parameters(const Graph& graph, const Shapes& shapes, const Tuning& tuning, int images,
+                       Lanes& lanes)
         : graph_(graph),
           shapes_(shapes),
           convolutions_(graph.ops.size()),
@@ -105,6 +106,10 @@ public:
         }
         values_ = Memory(static_cast<std::int64_t>(total_));
     }
+
+    Parameters(const Parameters&) = delete;
+    Parameters& operator=(const Parameters&) = delete;
+    GX_COLD ~Parameters() = default;
 
     [[nodiscard]] std::span<const ParameterSlice> slices() const { return slices_; }
     [[nodiscard]] std::span<float> values() const { return values_.span(); }
@@ -132,7 +137,7 @@ public:
     }
 
 private:
-    [[nodiscard]] Convolution::Shape shape_of(const Op& op, const Tuning& tuning) const {
+    GX_COLD [[nodiscard]] Convolution::Shape shape_of(const Op& op, const Tuning& tuning) const {
         Convolution::Shape s{.in = shapes_.layouts[at(op.inputs[0])],
                              .out = shapes_.layouts[at(op.output)],
                              .window = op.window,
@@ -142,7 +147,7 @@ private:
                      op.window == Window::square(3, 1, 1);
         return s;
     }
-    [[nodiscard]] std::size_t floats(const Op& op, std::size_t o, int p) const {
+    GX_COLD [[nodiscard]] std::size_t floats(const Op& op, std::size_t o, int p) const {
         const Parameter& q = graph_.parameters[at(p)];
         if (q.role != ParameterRole::weight) return at(round_up(q.shape[0], cpu_block()));
         if (op.kind == OpKind::conv2d)
