@@ -7,6 +7,7 @@
 #include <utility>    // move
 #include <vector>     // blocks
 
+#include <gx/core/cold.hpp>             // GX_COLD
 #include <gx/core/contract.hpp>         // GX_EXPECT
 #include <gx/core/device.hpp>           // Mode
 #include <gx/model/backward_needs.hpp>  // gradient_tensors, kept
@@ -48,7 +49,7 @@ class MemoryPlan {
 public:
     static constexpr std::int64_t alignment_bytes = 64;
 
-    MemoryPlan(const Graph& graph, int batch, Mode mode, std::int64_t element_bytes = 4)
+    GX_COLD MemoryPlan(const Graph& graph, int batch, Mode mode, std::int64_t element_bytes = 4)
         : tensors_(graph.tensors.size()), operations_(graph.ops.size()) {
         GX_EXPECT(batch > 0 && element_bytes > 0,
                   "a memory plan is for at least one image and one byte an element");
@@ -87,7 +88,7 @@ private:
     }
     MemoryBlock& gradient_of(int tensor) { return blocks_[tensors_ + at(tensor)]; }
 
-    void set_sizes(const Graph& graph, int batch, std::int64_t element_bytes, Mode mode) {
+    GX_COLD void set_sizes(const Graph& graph, int batch, std::int64_t element_bytes, Mode mode) {
         const std::vector<std::uint8_t> has_gradient = gradient_tensors(graph);
         for (std::size_t t = 0; t < tensors_; ++t) {
             blocks_[t].bytes = graph.tensors[t].elements() * batch * element_bytes;
@@ -101,7 +102,7 @@ private:
         }
     }
 
-    void set_lifetimes(const Graph& graph, Mode mode) {
+    GX_COLD void set_lifetimes(const Graph& graph, Mode mode) {
         const int n = static_cast<int>(operations_);
         for (int i = 0; i < n; ++i) {
             const Op& op = graph.ops[at(i)];
@@ -124,14 +125,14 @@ private:
     }
 
     /// Tries three orders, until one needs no more than must be, and keeps the smallest arena.
-    void place() {
-        const auto by_time = [](const MemoryBlock& b) { return -std::int64_t{b.first}; };
-        const auto by_size = [](const MemoryBlock& b) { return b.bytes; };
-        const auto by_life = [](const MemoryBlock& b) { return std::int64_t{b.last} - b.first; };
+    GX_COLD void place() {
+        const auto by_time = +[](const MemoryBlock& b) { return -std::int64_t{b.first}; };
+        const auto by_size = +[](const MemoryBlock& b) { return b.bytes; };
+        const auto by_life = +[](const MemoryBlock& b) { return std::int64_t{b.last} - b.first; };
         std::vector<std::size_t> order(blocks_.size());
         std::iota(order.begin(), order.end(), std::size_t{0});
         std::vector<MemoryBlock> best;
-        const auto attempt = [&](auto weight) {
+        const auto attempt = [&](std::int64_t (*weight)(const MemoryBlock&)) {  // one sort for all
             if (!best.empty() && bytes == lower_bound_bytes) return;
             std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
                 const MemoryBlock &x = blocks_[a], &y = blocks_[b];

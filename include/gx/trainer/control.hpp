@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>  // copy
+#include <cstddef>    // byte
 #include <cstdint>    // uint64_t
 #include <span>       // values
 #include <vector>     // what the others sent
@@ -13,32 +14,22 @@ namespace gx {
 
 namespace detail {
 
-/// Every rank's values, one after the other in rank order, on every rank.
-template <class T>
-Delivery gather_all(Transport auto& link, std::span<const T> mine, std::vector<T>& all) {
-    const auto count = mine.size();
+/// Every rank's bytes, one after the other in rank order, on every rank; `all` has room for them.
+Delivery gather_all(Transport auto& link, std::span<const std::byte> mine,
+                    std::span<std::byte> all) {
     const auto of = [&](int rank) {
-        return std::span<T>(all).subspan(std::size_t(rank) * count, count);
+        return all.subspan(std::size_t(rank) * mine.size(), mine.size());
     };
-    all.assign(count * std::size_t(link.ranks()), T{});
     std::copy(mine.begin(), mine.end(), of(link.rank()).begin());
     const int root = 0;
     if (link.rank() != root) {
-        if (auto d = link.wait(link.send(root, control_channel, std::as_bytes(mine)));
-            !d.complete())
-            return d;
-        return link.wait(
-            link.receive(root, control_channel, std::as_writable_bytes(std::span(all))));
+        if (auto d = link.wait(link.send(root, control_channel, mine)); !d.complete()) return d;
+        return link.wait(link.receive(root, control_channel, all));
     }
     for (int r = 1; r < link.ranks(); ++r)
-        if (auto d = link.wait(link.receive(r, control_channel, std::as_writable_bytes(of(r))));
-            !d.complete())
-            return d;
+        if (auto d = link.wait(link.receive(r, control_channel, of(r))); !d.complete()) return d;
     for (int r = 1; r < link.ranks(); ++r)
-        if (auto d =
-                link.wait(link.send(r, control_channel, std::as_bytes(std::span<const T>(all))));
-            !d.complete())
-            return d;
+        if (auto d = link.wait(link.send(r, control_channel, all)); !d.complete()) return d;
     return {};
 }
 
@@ -48,8 +39,11 @@ Delivery gather_all(Transport auto& link, std::span<const T> mine, std::vector<T
 /// Order: rank 0 first, in double: all ranks get equal bits, in every world.
 /// Cost:  2 (n - 1) messages through rank 0; for metrics, never for gradients.
 Delivery sum_over_ranks(Transport auto& link, std::span<double> values) {
-    std::vector<double> all;
-    if (auto d = detail::gather_all<double>(link, values, all); !d.complete()) return d;
+    std::vector<double> all(values.size() * std::size_t(link.ranks()));
+    if (auto d =
+            detail::gather_all(link, std::as_bytes(values), std::as_writable_bytes(std::span(all)));
+        !d.complete())
+        return d;
     for (std::size_t i = 0; i < values.size(); ++i) {
         double sum = 0;
         for (std::size_t r = 0; r < std::size_t(link.ranks()); ++r)
@@ -66,8 +60,9 @@ struct Agreement {
 /// Compares one value of every rank; all ranks get the same answer.
 /// Cost: as sum_over_ranks.
 Agreement agree(Transport auto& link, std::uint64_t value) {
-    std::vector<std::uint64_t> all;
-    const Delivery d = detail::gather_all<std::uint64_t>(link, {&value, 1}, all);
+    std::vector<std::uint64_t> all(std::size_t(link.ranks()));
+    const Delivery d = detail::gather_all(link, std::as_bytes(std::span(&value, 1)),
+                                          std::as_writable_bytes(std::span(all)));
     if (!d.complete()) return {d, -1};
     for (std::size_t r = 0; r < all.size(); ++r)
         if (all[r] != all[0]) return {d, static_cast<int>(r)};
