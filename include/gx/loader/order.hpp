@@ -8,6 +8,7 @@
 #include <string>     // sentences
 #include <vector>     // the order
 
+#include <gx/core/cold.hpp>       // GX_COLD
 #include <gx/core/contract.hpp>   // GX_EXPECT
 #include <gx/core/error.hpp>      // Error
 #include <gx/core/rng.hpp>        // Rng
@@ -69,7 +70,7 @@ public:
     }
 
 private:
-    static void validate(std::int64_t samples, const LoaderOptions& o) {
+    GX_COLD static void validate(std::int64_t samples, const LoaderOptions& o) {
         using std::to_string;
         if (o.batch < 1)
             throw Error("gx: loader: batch is " + to_string(o.batch) +

@@ -6,6 +6,7 @@
 #include <string_view>  // names
 #include <vector>       // flat lists
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/contract.hpp>  // GX_EXPECT
 #include <gx/core/label.hpp>     // Label
 
@@ -156,7 +157,7 @@ class GraphBuilder {
 public:
     enum class Checks : std::uint8_t { strict, trial };
 
-    constexpr GraphBuilder(Label name, ImageShape input, int classes,
+    GX_COLD constexpr GraphBuilder(Label name, ImageShape input, int classes,
                            Checks checks = Checks::strict)
         : checks_(checks) {
         require(input.channels > 0 && input.height > 0 && input.width > 0,
@@ -188,7 +189,7 @@ public:
         int groups = 1;
         bool bias = false;
     };
-    constexpr int conv2d(int x, Conv c, const Label& name) {
+    GX_COLD constexpr int conv2d(int x, Conv c, const Label& name) {
         const ImageShape in = shape(x);
         if (!require(c.groups > 0 && c.channels > 0 && in.channels % c.groups == 0 &&
                          c.channels % c.groups == 0,
@@ -211,7 +212,7 @@ public:
         double epsilon = 1e-5;
         double momentum = 0.1;
     };
-    constexpr int batch_norm(int x, BatchNorm b, const Label& name) {
+    GX_COLD constexpr int batch_norm(int x, BatchNorm b, const Label& name) {
         const int c = shape(x).channels;
         Op op{.kind = OpKind::batch_norm, .inputs = {x, -1}, .rate = b.epsilon};
         op.momentum = b.momentum;
@@ -240,7 +241,7 @@ public:
         const ImageShape in = shape(x);
         return pool(OpKind::avg_pool, x, Window{in.height, in.width, 1, 0, 0}, name);
     }
-    constexpr int linear(int x, int outputs, bool bias, const Label& name) {
+    GX_COLD constexpr int linear(int x, int outputs, bool bias, const Label& name) {
         const ImageShape in = shape(x);
         require(in.height == 1 && in.width == 1, GraphFault::input_not_flat, name);
         require(outputs > 0, GraphFault::bad_window, name);
@@ -259,13 +260,13 @@ public:
         const auto n = static_cast<int>(shape(x).elements());
         return append({.kind = OpKind::flatten, .inputs = {x, -1}, .name = name}, {n, 1, 1});
     }
-    constexpr int dropout(int x, double rate, const Label& name) {
+    GX_COLD constexpr int dropout(int x, double rate, const Label& name) {
         require(rate >= 0 && rate < 1, GraphFault::bad_rate, name);
         Op op{.kind = OpKind::dropout, .inputs = {x, -1}, .rate = rate, .name = name};
         return append(op, shape(x));
     }
     /// The loss: mean over the batch, against labels softened by `smoothing`. Ends the graph.
-    constexpr int softmax_cross_entropy(int logits, double smoothing, const Label& name) {
+    GX_COLD constexpr int softmax_cross_entropy(int logits, double smoothing, const Label& name) {
         const bool tokens = op_of(logits).kind == OpKind::token_linear;  // a prediction for each
         const ImageShape one{graph_.classes, tokens ? shape(logits).height : 1, 1};
         require(shape(logits) == one, GraphFault::logits_not_classes, name);
@@ -283,13 +284,13 @@ public:
     [[nodiscard]] constexpr const Op& op_of(int tensor) const {
         return graph_.ops[static_cast<std::size_t>(tensor)];  // each appends one tensor
     }
-    constexpr int append(const Op& op, ImageShape out) {
+    GX_COLD constexpr int append(const Op& op, ImageShape out) {
         graph_.tensors.push_back(out);
         graph_.ops.push_back(op);
         return graph_.ops.back().output = static_cast<int>(graph_.tensors.size()) - 1;
     }
     /// A parameter of `op`, which is appended before the next operation is; named behind op.name.
-    constexpr void add_parameter(Op& op, Parameter p, std::string_view suffix) {
+    GX_COLD constexpr void add_parameter(Op& op, Parameter p, std::string_view suffix) {
         p.offset = graph_.parameter_elements();
         p.count = std::int64_t{p.shape[0]} * p.shape[1] * p.shape[2] * p.shape[3];
         p.name = op.name + suffix;
@@ -299,20 +300,21 @@ public:
     }
 
 private:
-    constexpr void add_bias(Op& op, int outputs, int fan_in) {
+    GX_COLD constexpr void add_bias(Op& op, int outputs, int fan_in) {
         const std::array<int, 4> shape{outputs, 1, 1, 1};
         add_parameter(op, {.role = ParameterRole::bias, .shape = shape, .fan_in = fan_in}, ".bias");
     }
-    constexpr void add_statistic(int channels, float initial, const Label& name) {
+    GX_COLD constexpr void add_statistic(int channels, float initial, const Label& name) {
         graph_.statistics.push_back({graph_.statistic_elements(), channels, initial, name});
     }
-    constexpr int pool(OpKind kind, int x, Window w, const Label& name) {
+    GX_COLD constexpr int pool(OpKind kind, int x, Window w, const Label& name) {
         require(2 * w.pad_height <= w.height && 2 * w.pad_width <= w.width,
                 GraphFault::bad_window, name);
         const ImageShape out = windowed(shape(x), w, shape(x).channels, name);
         return append({.kind = kind, .inputs = {x, -1}, .window = w, .name = name}, out);
     }
-    constexpr ImageShape windowed(ImageShape in, Window w, int channels, const Label& name) {
+    GX_COLD constexpr ImageShape windowed(ImageShape in, Window w, int channels,
+                                          const Label& name) {
         const bool sound = require(w.height > 0 && w.width > 0 && w.stride > 0 &&
                                        w.pad_height >= 0 && w.pad_width >= 0,
                                    GraphFault::bad_window, name);

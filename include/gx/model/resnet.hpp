@@ -4,6 +4,7 @@
 #include <array>        // blocks of each stage
 #include <string_view>  // name
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/model/layers.hpp>  // append_shortcut, below
 
 namespace gx {
@@ -34,13 +35,14 @@ struct Block {
     int group_width = 64;   ///< its channels a group, in the first stage
 
     /// Convolution and batch norm number `i`; a ReLU behind all but the last.
-    constexpr int unit(GraphBuilder& b, int x, int i, GraphBuilder::Conv conv, bool last) const {
+    GX_COLD constexpr int unit(GraphBuilder& b, int x, int i, GraphBuilder::Conv conv,
+                               bool last) const {
         x = b.conv2d(x, conv, below(scope, "conv") + i);
         x = b.batch_norm(x, {.zero_gamma = last && last_gamma == LastGamma::zero},
                          below(scope, "bn") + i);
         return last ? x : b.relu(x, below(scope, "relu") + i);
     }
-    constexpr int branch(GraphBuilder& b, int x) const {
+    GX_COLD constexpr int branch(GraphBuilder& b, int x) const {
         if (!bottleneck) {
             x = unit(b, x, 1, {width, Window::square(3, stride, 1)}, false);
             return unit(b, x, 2, {width, Window::square(3, 1, 1)}, true);
@@ -51,7 +53,7 @@ struct Block {
         x = unit(b, x, 2, {inner, Window::square(3, early ? 1 : stride, 1), groups}, false);
         return unit(b, x, 3, {4 * width, Window::square(1)}, true);
     }
-    constexpr int append(GraphBuilder& b, int x) const {
+    GX_COLD constexpr int append(GraphBuilder& b, int x) const {
         const int body = branch(b, x);
         const int shortcut = append_shortcut(b, x, b.shape(body), below(scope, "downsample"));
         return b.relu(b.add(body, shortcut, below(scope, "add")), below(scope, "relu"));
@@ -104,7 +106,7 @@ struct ResNet {
     static constexpr ImageShape input{3, 224, 224};
     static constexpr int classes = 1000;
 
-    static constexpr int describe(GraphBuilder& b, int x) {
+    GX_COLD static constexpr int describe(GraphBuilder& b, int x) {
         x = b.conv2d(x, {64, Window::square(7, 2, 3)}, "conv1");
         x = b.relu(b.batch_norm(x, {}, "bn1"), "relu");
         x = b.max_pool(x, Window::square(3, 2, 1), "maxpool");

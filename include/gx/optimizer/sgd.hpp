@@ -4,6 +4,7 @@
 #include <algorithm>  // min
 #include <vector>     // momentum
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/contract.hpp>      // GX_EXPECT
 #include <gx/core/findings.hpp>      // Findings
 #include <gx/optimizer/concept.hpp>  // ParameterSlice, Graph
@@ -52,7 +53,8 @@ public:
             .expect(!o.nesterov || o.momentum > 0, "Sgd: nesterov needs a momentum above 0");
     }
 
-    void reserve(std::size_t elements, std::span<const ParameterSlice> slices, const Graph& graph) {
+    GX_COLD void reserve(std::size_t elements, std::span<const ParameterSlice> slices,
+                         const Graph& graph) {
         velocity_.assign(elements, 0.0f);
         runs_.clear();
         for (const ParameterSlice& slice : slices) {

@@ -11,6 +11,7 @@
 #include <vector>     // slots
 
 #include <gx/core/aligned_buffer.hpp>  // AlignedBuffer
+#include <gx/core/cold.hpp>            // GX_COLD
 #include <gx/core/contract.hpp>        // GX_EXPECT
 #include <gx/core/stream.hpp>          // Stream, Task, Event
 #include <gx/reducer/concept.hpp>      // Reducer, ReduceReport
@@ -210,7 +211,7 @@ private:
     }
 
     template <class S, class T>
-    void bind(S& stream, T& link) {  // once: tasks in flight read link_
+    GX_COLD void bind(S& stream, T& link) {  // once: tasks in flight read link_
         if (stream_ != nullptr) {
             GX_EXPECT(stream_ == &stream && link_ == &link,
                       "one pipeline, one stream and one transport");

@@ -55,7 +55,7 @@ class RankTraining {
     using Device = typename Rank::Device;
 
 public:
-    RankTraining(const Job<Options>& job, Rank& rank, RunRecord& record)
+    GX_COLD RankTraining(const Job<Options>& job, Rank& rank, RunRecord& record)
         : job_(job),
           o_(job.options),
           rank_(rank),

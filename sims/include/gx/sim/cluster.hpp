@@ -80,7 +80,7 @@ public:
     [[nodiscard]] const ClusterSpec& spec() const { return spec_; }
     [[nodiscard]] const ClusterOptions& options() const { return options_; }
 
-    void run(FunctionRef<void(Rank&)> f);
+    GX_COLD void run(FunctionRef<void(Rank&)> f);
 
     /// Spans of the next run go to `sink`; nullptr: nowhere. Kernels, reductions and messages.
     void trace_to(TraceSink* sink) { options_.trace = sink; }

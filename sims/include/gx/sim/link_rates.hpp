@@ -4,6 +4,7 @@
 #include <utility>  // move
 #include <vector>   // names
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/label.hpp>      // Label
 #include <gx/sim/network.hpp>     // Network, RateObserver
 #include <gx/sim/topology.hpp>    // Topology
@@ -14,7 +15,7 @@ namespace gx::sim {
 /// From here on `sink` is told of every change of a NIC's rate, in and out.
 /// Links inside of machines and between switches keep an empty name, and are left out.
 template <class T>
-void trace_links(TraceSink& sink, const T& topology, Network& network) {
+GX_COLD void trace_links(TraceSink& sink, const T& topology, Network& network) {
     std::vector<Label> names(static_cast<std::size_t>(network.links()));
     std::vector<BytesPerSecond> capacities(names.size());
     const auto& spec = topology.spec();
