@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 set(gx_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gx)
 get_property(gx_targets GLOBAL PROPERTY GX_TARGETS)
 foreach(target IN LISTS gx_targets)
-  string(REPLACE "_" "-" export ${target})
+  string(REGEX REPLACE "^gx_" "gx-" export ${target})
   install(TARGETS ${target} EXPORT ${export}-targets FILE_SET HEADERS
           FILE_SET seen_alone)
   install(EXPORT ${export}-targets NAMESPACE gx:: DESTINATION ${gx_package_dir})

@@ -3,11 +3,11 @@
 #include <fuzz/subjects.hpp>
 #include <fuzz/trial.hpp>
 
+#include <gx/halving_doubling/reducer.hpp>  // HalvingDoubling
+#include <gx/hierarchical/reducer.hpp>      // Hierarchical
 #include <gx/reducer/double_buffered.hpp>   // DoubleBuffered
-#include <gx/reducer/double_tree.hpp>       // DoubleTree
-#include <gx/reducer/halving_doubling.hpp>  // HalvingDoubling
-#include <gx/reducer/hierarchical.hpp>      // Hierarchical
-#include <gx/reducer/tree.hpp>              // Tree
+#include <gx/trees/double_tree.hpp>         // DoubleTree
+#include <gx/trees/tree.hpp>                // Tree
 
 namespace gx::sim::fuzz {
 

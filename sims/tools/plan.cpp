@@ -12,19 +12,19 @@
 #include <nlohmann/json.hpp>      // --json
 #include <unistd.h>               // isatty
 
+#include <gx/halving_doubling/reducer.hpp>  // HalvingDoubling
+#include <gx/hierarchical/reducer.hpp>      // Hierarchical
 #include <gx/reducer/double_buffered.hpp>   // DoubleBuffered
-#include <gx/reducer/double_tree.hpp>       // DoubleTree
-#include <gx/reducer/halving_doubling.hpp>  // HalvingDoubling
-#include <gx/reducer/hierarchical.hpp>      // Hierarchical
 #include <gx/reducer/multi_ring.hpp>        // MultiRing
 #include <gx/reducer/ring.hpp>              // Ring
-#include <gx/reducer/tree.hpp>              // Tree
 #include <gx/sim/find_machine.hpp>          // find_machine
 #include <gx/sim/find_model.hpp>            // find_model
 #include <gx/sim/plan/page.hpp>             // page
 #include <gx/sim/plan/ways.hpp>             // offers
 #include <gx/sim/profiles.hpp>              // find_profile
 #include <gx/trainer/safetensors.hpp>       // write_file
+#include <gx/trees/double_tree.hpp>         // DoubleTree
+#include <gx/trees/tree.hpp>                // Tree
 
 #include "../../examples/support/command_line.hpp"  // run_program
 

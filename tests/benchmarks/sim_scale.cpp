@@ -14,12 +14,12 @@
 #include <vector>
 
 #include <gx/core/error.hpp>
+#include <gx/hierarchical/reducer.hpp>
 #include <gx/model/cifar_resnet.hpp>
 #include <gx/model/init.hpp>
 #include <gx/model/resnet.hpp>
 #include <gx/reducer/bucketed.hpp>
 #include <gx/reducer/double_buffered.hpp>
-#include <gx/reducer/hierarchical.hpp>
 #include <gx/reducer/multi_ring.hpp>
 #include <gx/reducer/pipeline.hpp>
 #include <gx/sim/cluster.hpp>

@@ -1,9 +1,9 @@
 // The right spelling of each reducer that the neighbours spell wrongly: they must compile.
 #include <gx/reducer/bucketed.hpp>
 #include <gx/reducer/double_buffered.hpp>
-#include <gx/reducer/double_tree.hpp>
 #include <gx/reducer/multi_ring.hpp>
 #include <gx/reducer/ring.hpp>
+#include <gx/trees/double_tree.hpp>
 
 using gx::MultiRing, gx::Ring, gx::DoubleBuffered, gx::Bucketed, gx::fp16;
 

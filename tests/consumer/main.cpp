@@ -1,5 +1,6 @@
 // Uses an installed gx: walks a graph and rounds a number, to see headers and libraries arrive.
 #include <gx/core/element.hpp>
+#include <gx/halving_doubling/reducer.hpp>  // a plugin
 #include <gx/model/resnet.hpp>
 
 #include <boost/context/fiber.hpp>  // of gx::sim
@@ -8,6 +9,7 @@
 #include <cstdlib>
 
 static_assert(gx::parameter_count<gx::ResNet50>() == 25'557'032);
+static_assert(gx::Reducer<gx::HalvingDoubling<gx::fp16>>);
 
 int main() {
     fmt::print("{} parameters\n", gx::parameter_count<gx::ResNet50>());

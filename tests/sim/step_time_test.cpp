@@ -8,19 +8,19 @@
 #include <rapidcheck/gtest.h>
 
 #include <gx/core/error.hpp>                // Error
+#include <gx/halving_doubling/reducer.hpp>  // HalvingDoubling
+#include <gx/hierarchical/reducer.hpp>      // Hierarchical
 #include <gx/model/resnet.hpp>              // ResNet50
 #include <gx/reducer/bucketed.hpp>          // Bucketed
 #include <gx/reducer/double_buffered.hpp>   // DoubleBuffered
-#include <gx/reducer/double_tree.hpp>       // DoubleTree
-#include <gx/reducer/halving_doubling.hpp>  // HalvingDoubling
-#include <gx/reducer/hierarchical.hpp>      // Hierarchical
 #include <gx/reducer/multi_ring.hpp>        // MultiRing, Ring
 #include <gx/reducer/pipeline.hpp>          // Pipeline
-#include <gx/reducer/tree.hpp>              // Tree
 #include <gx/reference/device.hpp>          // reference::Device
 #include <gx/sim/cluster.hpp>               // Cluster: the same with payload
 #include <gx/sim/find_machine.hpp>          // machine_makers
 #include <gx/sim/machines.hpp>              // p3_16xlarge
+#include <gx/trees/double_tree.hpp>         // DoubleTree
+#include <gx/trees/tree.hpp>                // Tree
 
 namespace {
 

@@ -12,14 +12,6 @@ template <class E = fp32, class Divide = DivideSplit>
 class Ring;
 template <int K, class E = fp32, class Divide = DivideSplit>
 class MultiRing;
-template <class E = fp32, class Divide = DivideSplit>
-class Tree;
-template <int Chunks, class E = fp32, class Divide = DivideSplit>
-class DoubleTree;
-template <class E = fp32, class Divide = DivideSplit>
-class HalvingDoubling;
-template <class E = fp32, class Divide = DivideSplit>
-class Hierarchical;
 template <class R, std::int64_t BucketBytes>
 class Bucketed;
 template <class R>

@@ -33,13 +33,6 @@ consteval bool explain_wire() {
                   "Fix: use DivideSplit, DivideAfter or DivideBefore, or add them.");
     return Element<E> && DividePolicy<Divide>;
 }
-/// 'Ring<' as 'Ring<fp16>' or, where Divide is not the default, 'Ring<fp16, DivideAfter>'.
-template <class E, class Divide>
-std::string spelled(std::string name) {
-    name += E::name;
-    if constexpr (!std::same_as<Divide, DivideSplit>) name.append(", ").append(Divide::name);
-    return name + ">";
-}
 
 /// What a Mean executes: `count` collectives, made for a placement.
 template <class P>
@@ -146,11 +139,16 @@ private:
     AlignedBuffer<storage> scratch_;
 };
 
+}  // namespace gx::detail::reducer
+
+namespace gx {
+
 /// A reducer that executes plan P over element E, and keeps nothing from one bucket to the next.
-/// What derives from it adds its name.
+/// What derives from it adds its name. A plan says how many collectives go on at once, and makes
+/// the k-th of them for a placement: `static constexpr int count`, `static make(Placement, int k)`.
 template <class P, class E, class Divide>
 class ByPlan {
-    static_assert(explain_wire<E, Divide>());
+    static_assert(detail::reducer::explain_wire<E, Divide>());
 
 public:
     using wire_type = E;
@@ -165,8 +163,16 @@ public:
     }
     std::span<float> state() { return {}; }
 
+protected:
+    /// 'Ring<' as 'Ring<fp16>' or, where Divide is not the default, 'Ring<fp16, DivideAfter>'.
+    [[nodiscard]] static std::string spelled(std::string name) {
+        name += E::name;
+        if constexpr (!std::same_as<Divide, DivideSplit>) name.append(", ").append(Divide::name);
+        return name + ">";
+    }
+
 private:
-    Mean<P, E, Divide> mean_;
+    detail::reducer::Mean<P, E, Divide> mean_;
 };
 
-}  // namespace gx::detail::reducer
+}  // namespace gx

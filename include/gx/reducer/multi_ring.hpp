@@ -20,10 +20,10 @@ namespace gx {
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.
 /// Source: "Now anyone can train ImageNet in 18 minutes" (2018), four ring orders.
 template <int K, class E, class Divide>
-class MultiRing : public detail::reducer::ByPlan<detail::reducer::MachineRings<K>, E, Divide> {
+class MultiRing : public ByPlan<detail::reducer::MachineRings<K>, E, Divide> {
 public:
     [[nodiscard]] static std::string name() {
-        return detail::reducer::spelled<E, Divide>("MultiRing<" + std::to_string(K) + ", ");
+        return MultiRing::spelled("MultiRing<" + std::to_string(K) + ", ");
     }
 };
 

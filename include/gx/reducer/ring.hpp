@@ -18,10 +18,10 @@ namespace gx {
 ///         that Ring<fp32> on one rank changes nothing.
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.
 template <class E, class Divide>
-class Ring : public detail::reducer::ByPlan<detail::reducer::MachineRings<1>, E, Divide> {
+class Ring : public ByPlan<detail::reducer::MachineRings<1>, E, Divide> {
 public:
     [[nodiscard]] static std::string name() {
-        return detail::reducer::spelled<E, Divide>("Ring<");
+        return Ring::spelled("Ring<");
     }
 };
 

@@ -1,10 +1,10 @@
-#include <gx/reducer/halving_doubling.hpp>
+#include <gx/halving_doubling/reducer.hpp>
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <gx/reducer/tree.hpp>
 #include <gx/testing/conformance.hpp>
+#include <gx/trees/tree.hpp>
 #include <support/generators.hpp>
 #include <support/reduce_on.hpp>
 

@@ -1,4 +1,4 @@
-#include <gx/reducer/hierarchical.hpp>
+#include <gx/hierarchical/reducer.hpp>
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

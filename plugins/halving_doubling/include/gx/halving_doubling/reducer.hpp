@@ -4,19 +4,20 @@
 #include <string>  // name
 
 #include <gx/collective/halving_doubling.hpp>  // HalvingDoubling
-#include <gx/reducer/fwd.hpp>                  // defaults
+#include <gx/core/element.hpp>                 // fp32
+#include <gx/reducer/divide.hpp>               // DivideSplit
 #include <gx/reducer/mean.hpp>                 // ByPlan
 
 namespace gx {
 
-namespace detail::reducer {
+namespace detail::halving_doubling {
 struct OneHalvingDoubling {
     static constexpr int count = 1;
     static constexpr collective::HalvingDoubling make(Placement placement, int) {
         return collective::HalvingDoubling(placement.ranks());
     }
 };
-}  // namespace detail::reducer
+}  // namespace detail::halving_doubling
 
 /// Mean over all ranks by recursive halving and doubling, rounded to E at every adding step: the
 /// bytes of a ring in 2 log2 n steps. Rank counts that are no power of two cost a fold at each end.
@@ -26,13 +27,10 @@ struct OneHalvingDoubling {
 /// Order:  collective/halving_doubling.hpp. The bits depend on the rank count and on where buckets
 ///         are cut; not on the world, timing, placement or threads.
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.
-template <class E, class Divide>
-class HalvingDoubling
-    : public detail::reducer::ByPlan<detail::reducer::OneHalvingDoubling, E, Divide> {
+template <class E = fp32, class Divide = DivideSplit>
+class HalvingDoubling : public ByPlan<detail::halving_doubling::OneHalvingDoubling, E, Divide> {
 public:
-    [[nodiscard]] static std::string name() {
-        return detail::reducer::spelled<E, Divide>("HalvingDoubling<");
-    }
+    [[nodiscard]] static std::string name() { return HalvingDoubling::spelled("HalvingDoubling<"); }
 };
 
 }  // namespace gx

@@ -4,19 +4,20 @@
 #include <string>  // name
 
 #include <gx/collective/hierarchical.hpp>  // Hierarchical
-#include <gx/reducer/fwd.hpp>              // defaults
+#include <gx/core/element.hpp>             // fp32
+#include <gx/reducer/divide.hpp>           // DivideSplit
 #include <gx/reducer/mean.hpp>             // ByPlan
 
 namespace gx {
 
-namespace detail::reducer {
+namespace detail::hierarchical {
 struct OneHierarchical {
     static constexpr int count = 1;
     static constexpr collective::Hierarchical make(Placement placement, int) {
         return collective::Hierarchical(placement);
     }
 };
-}  // namespace detail::reducer
+}  // namespace detail::hierarchical
 
 /// Mean over all ranks in two levels: a ring inside each machine cuts the bucket into shards, each
 /// GPU sums its shard with its peers in the other machines, and the machine's ring gathers them.
@@ -26,12 +27,10 @@ struct OneHierarchical {
 /// Order:  collective/hierarchical.hpp. The bits depend on the placement and on where buckets are
 ///         cut; not on the world, timing or threads.
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.
-template <class E, class Divide>
-class Hierarchical : public detail::reducer::ByPlan<detail::reducer::OneHierarchical, E, Divide> {
+template <class E = fp32, class Divide = DivideSplit>
+class Hierarchical : public ByPlan<detail::hierarchical::OneHierarchical, E, Divide> {
 public:
-    [[nodiscard]] static std::string name() {
-        return detail::reducer::spelled<E, Divide>("Hierarchical<");
-    }
+    [[nodiscard]] static std::string name() { return Hierarchical::spelled("Hierarchical<"); }
 };
 
 }  // namespace gx

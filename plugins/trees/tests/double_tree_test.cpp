@@ -1,4 +1,4 @@
-#include <gx/reducer/double_tree.hpp>
+#include <gx/trees/double_tree.hpp>
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -123,7 +123,7 @@ struct Forgetful {
     }
 };
 TEST(DoubleTreeDeathTest, AWrongPlanIsRefusedWhenItStarts) {
-    gx::detail::reducer::ByPlan<Forgetful, gx::fp32, gx::DivideSplit> wrong;
+    gx::ByPlan<Forgetful, gx::fp32, gx::DivideSplit> wrong;
     EXPECT_DEATH(wrong.reserve({1, 5}, 100), "without some rank's contribution");
 }
 

@@ -1,4 +1,4 @@
-#include <gx/reducer/tree.hpp>
+#include <gx/trees/tree.hpp>
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -4,19 +4,20 @@
 #include <string>  // name
 
 #include <gx/collective/tree.hpp>  // Tree
-#include <gx/reducer/fwd.hpp>      // defaults
+#include <gx/core/element.hpp>     // fp32
+#include <gx/reducer/divide.hpp>   // DivideSplit
 #include <gx/reducer/mean.hpp>     // ByPlan
 
 namespace gx {
 
-namespace detail::reducer {
+namespace detail::trees {
 struct OneTree {
     static constexpr int count = 1;
     static constexpr collective::Tree make(Placement placement, int) {
         return collective::Tree(placement.ranks());
     }
 };
-}  // namespace detail::reducer
+}  // namespace detail::trees
 
 /// Mean over all ranks by a binomial tree to rank 0 and back, rounded to E at every adding step.
 /// For buckets so small that the number of steps decides: log n of them instead of n.
@@ -25,12 +26,10 @@ struct OneTree {
 /// Order:  collective/tree.hpp: neighbours first. The bits depend on the rank count only, not on
 ///         where buckets are cut, the world, timing, placement or threads.
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.
-template <class E, class Divide>
-class Tree : public detail::reducer::ByPlan<detail::reducer::OneTree, E, Divide> {
+template <class E = fp32, class Divide = DivideSplit>
+class Tree : public ByPlan<detail::trees::OneTree, E, Divide> {
 public:
-    [[nodiscard]] static std::string name() {
-        return detail::reducer::spelled<E, Divide>("Tree<");
-    }
+    [[nodiscard]] static std::string name() { return Tree::spelled("Tree<"); }
 };
 
 }  // namespace gx

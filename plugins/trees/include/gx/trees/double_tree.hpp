@@ -4,12 +4,13 @@
 #include <string>  // name
 
 #include <gx/collective/binary_tree.hpp>  // BinaryTree
-#include <gx/reducer/fwd.hpp>             // defaults
+#include <gx/core/element.hpp>            // fp32
+#include <gx/reducer/divide.hpp>          // DivideSplit
 #include <gx/reducer/mean.hpp>            // ByPlan
 
 namespace gx {
 
-namespace detail::reducer {
+namespace detail::trees {
 template <int Chunks>
 struct BothTrees {
     static_assert(Chunks >= 1,
@@ -20,7 +21,7 @@ struct BothTrees {
         return collective::BinaryTree(placement.ranks(), k, Chunks);
     }
 };
-}  // namespace detail::reducer
+}  // namespace detail::trees
 
 /// Mean over all ranks by two complementary binary trees, each on half of the bucket and on a
 /// channel of its own, rounded to E at every adding step: the bytes of a ring in a number of steps
@@ -36,11 +37,11 @@ struct BothTrees {
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.
 /// Source: Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth broadcast,
 ///         reduction and scan"; NCCL's Tree since 2.4.
-template <int Chunks, class E, class Divide>
-class DoubleTree : public detail::reducer::ByPlan<detail::reducer::BothTrees<Chunks>, E, Divide> {
+template <int Chunks, class E = fp32, class Divide = DivideSplit>
+class DoubleTree : public ByPlan<detail::trees::BothTrees<Chunks>, E, Divide> {
 public:
     [[nodiscard]] static std::string name() {
-        return detail::reducer::spelled<E, Divide>("DoubleTree<" + std::to_string(Chunks) + ", ");
+        return DoubleTree::spelled("DoubleTree<" + std::to_string(Chunks) + ", ");
     }
 };
 
