@@ -24,6 +24,7 @@ function(gx_tests dir)
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
     target_include_directories(${name} SYSTEM PRIVATE ${GX_RAPIDCHECK_INCLUDE})
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+    # A sanitizer makes the longest of them ten times as long.
+    set_tests_properties(${name} PROPERTIES TIMEOUT $<IF:$<BOOL:${GX_SANITIZE}>,1200,300>)
   endforeach()
 endfunction()
