@@ -13,7 +13,8 @@
 
 namespace gx::sim::fuzz {
 
-/// How often seeds ran: by reducer, size class, and the fault class that came true (or none).
+/// How often seeds ran: by reducer, size class, and the fault class that came true (or none); and
+/// by profile and fabric.
 class Coverage {
 public:
     explicit Coverage(std::size_t reducers) : counts_(reducers) {}
@@ -27,6 +28,33 @@ public:
             any = any || v.fired[c];
         }
         row[fault_classes] += any ? 0 : 1;
+        races_ += s.races ? 1 : 0;
+        wired_ += s.cluster.machine.wiring.known ? 1 : 0;
+        for (std::size_t p = 0; p < profiles.size(); ++p)
+            if (has(s.cluster.profile.name.view(), profiles[p]->name.view()))
+                ++stacks_[p][static_cast<std::size_t>(s.cluster.fabric.kind)];
+    }
+    [[nodiscard]] std::int64_t races() const { return races_; }  ///< seeds that looked for them
+    [[nodiscard]] std::int64_t wired() const { return wired_; }  ///< on machines that people rent
+    [[nodiscard]] static std::size_t stack_cells() { return profiles.size() * fabrics; }
+    [[nodiscard]] std::size_t stacks_covered() const {
+        std::size_t n = 0;
+        for (const auto& profile : stacks_)
+            for (const std::int64_t count : profile) n += count > 0 ? 1 : 0;
+        return n;
+    }
+    /// A line for each profile, alone or joined with another, and a column for each fabric.
+    [[nodiscard]] std::string stacks() const {
+        std::string text = fmt::format("{:52}", "profile");
+        for (std::size_t f = 0; f < fabrics; ++f)
+            text += fmt::format(" {:>10}", to_string(static_cast<Fabric::Kind>(f)));
+        text += "\n";
+        for (std::size_t p = 0; p < profiles.size(); ++p) {
+            text += fmt::format("{:52}", profiles[p]->name.view());
+            for (const std::int64_t count : stacks_[p]) text += fmt::format(" {:>10}", count);
+            text += "\n";
+        }
+        return text;
     }
     [[nodiscard]] std::int64_t at(std::size_t reducer, std::size_t size, std::size_t fault) const {
         return counts_[reducer][size][fault];
@@ -64,8 +92,17 @@ public:
     }
 
 private:
+    static constexpr std::size_t fabrics = 6;
+    /// "nccl-2.10+tcp-aws" has nccl-2.10, and tcp-aws.
+    [[nodiscard]] static bool has(std::string_view joined, std::string_view part) {
+        const auto plus = joined.find('+');
+        return joined == part || joined.substr(0, plus) == part ||
+               (plus != joined.npos && joined.substr(plus + 1) == part);
+    }
     using Row = std::array<std::int64_t, fault_classes + 1>;
     std::vector<std::array<Row, size_classes>> counts_;
+    std::array<std::array<std::int64_t, fabrics>, profiles.size()> stacks_{};
+    std::int64_t races_ = 0, wired_ = 0;
 };
 
 struct CampaignOptions {
@@ -73,6 +110,7 @@ struct CampaignOptions {
     std::function<bool()> enough{};             ///< asked before each seed, where it is given
     std::function<void(std::uint64_t)> began{};  ///< told of each seed
     int twice_every = 16;                       ///< each so many seeds run twice; 0: none
+    std::function<bool(const Scenario&)> leave_out{};  ///< seeds that are passed over
 };
 
 struct CampaignReport {
@@ -102,6 +140,7 @@ struct CampaignReport {
         const std::uint64_t seed = o.first + i;
         if (o.began) o.began(seed);
         const Scenario s = draw(seed, static_cast<int>(from.size()));
+        if (o.leave_out && o.leave_out(s)) continue;
         const auto every = static_cast<std::uint64_t>(o.twice_every);
         const bool again = every > 0 && seed % every == 0;
         const Verdict v = run_seed(s, from[static_cast<std::size_t>(s.subject)], tampering, again);
@@ -124,14 +163,16 @@ struct CampaignReport {
 /// What a scenario is, in a few lines.
 [[nodiscard]] inline std::string describe(const Scenario& s, const std::vector<Subject>& from) {
     std::string text = fmt::format(
-        "seed {}: {}, {} x {} GPUs on a {}, {} elements in buckets of {}, {} samples x {} epochs "
-        "of {} a rank, {} pieces of {} ns + up to {}, {}{}, from {}, {}\n",
+        "seed {}: {}, {} x {} GPUs on a {}{} under {}, {} elements in buckets of {}, {} samples x "
+        "{} epochs of {} a rank, {} pieces of {} ns + up to {}, {}{}, from {}, {}{}\n",
         s.seed, from[static_cast<std::size_t>(s.subject)].name, s.cluster.machines,
-        s.cluster.machine.gpus, to_string(s.cluster.fabric.kind), s.elements, s.bucket_elements,
+        s.cluster.machine.gpus, to_string(s.cluster.fabric.kind),
+        s.cluster.machine.wiring.known ? " of " + std::string(s.cluster.machine.name.view()) : "",
+        s.cluster.profile.name.view(), s.elements, s.bucket_elements,
         s.samples, s.epochs, s.batch, s.pieces, s.compute.count(), s.skew.count(),
         s.wide ? "wide magnitudes" : "small integers", s.overflows ? " and infinities" : "",
         s.recovery == Recovery::survivors ? "survivors" : "checkpoints",
-        s.checksum ? "checksums" : "no checksums");
+        s.checksum ? "checksums" : "no checksums", s.races ? ", looking for races" : "");
     for (std::size_t i = 0; i < s.faults.size(); ++i)
         text += "  " + sim::describe(s.faults[i], i) + "\n";
     return text;

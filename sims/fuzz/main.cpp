@@ -1,11 +1,11 @@
 // gx_fuzz: a deterministic campaign: thousands of seeds of clusters, reducers and faults.
 // Run:    build/dev/gx_fuzz --seconds 60
-// Exit:   0 all right; 2 crash, 3 liveness, 4 correctness; 5 a planted bug was not found; 1 other
+// Exit:   0 all right; 2 crash, 3 liveness, 4 correctness; 5 a planted bug was not found; 1 other,
+//         such as an unknown option
 #include <chrono>   // wall seconds
 #include <csignal>  // SIGABRT
 #include <cstdio>   // fputs
 #include <cstring>  // strlen
-#include <fstream>  // JSON
 #include <string>   // text
 
 #include <unistd.h>  // write
@@ -13,9 +13,13 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <gx/core/json_text.hpp>  // json_quoted
+#include <gx/core/json_text.hpp>       // json_quoted
+#include <gx/core/nearest.hpp>         // unknown_name
+#include <gx/trainer/safetensors.hpp>  // write_file
 
 #include <fuzz/campaign.hpp>  // campaign
+
+#include "../../examples/support/command_line.hpp"  // run_program
 
 namespace {
 
@@ -46,26 +50,27 @@ void remember(std::uint64_t seed, const std::string& plant) {
 
 void write_json(const std::string& path, const CampaignReport& r, const Arguments& a,
                 double wall) {
-    std::ofstream out(path);
-    out << fmt::format(
+    const std::string text = fmt::format(
         "{{\"first\":{},\"seeds\":{},\"twice\":{},\"with_faults\":{},\"worlds\":{},"
         "\"updates\":{},\"simulated_seconds\":{},\"wall_seconds\":{},\"cells\":{},\"covered\":{},"
+        "\"stack_cells\":{},\"stacks_covered\":{},\"race_seeds\":{},\"wired_seeds\":{},"
         "\"outcome\":{},\"failing_seed\":{},\"sentence\":{},\"replay\":{}}}\n",
         a.first, r.seeds, r.twice, r.with_faults, r.worlds, r.updates, r.simulated_seconds, wall,
-        r.coverage.cells(), r.coverage.covered(),
+        r.coverage.cells(), r.coverage.covered(), Coverage::stack_cells(),
+        r.coverage.stacks_covered(), r.coverage.races(), r.coverage.wired(),
         gx::json_quoted(std::string(name_of(r.failure.kind))), r.failing_seed,
         gx::json_quoted(r.failure.sentence),
         gx::json_quoted(r.failing_seed == 0 ? "" : replay(r.failing_seed, a.plant)));
-    if (!out) throw gx::Error("'" + path + "' cannot be written: choose another file with --json");
+    gx::write_file(path, text);
 }
 
 const Plant* find_plant(const std::string& name) {
     if (name.empty()) return nullptr;
     for (const Plant& p : plants())
         if (p.name == name) return &p;
-    std::string all;
-    for (const Plant& p : plants()) all += (all.empty() ? "" : ", ") + p.name;
-    throw gx::Error("no planted bug is called '" + name + "': choose one of " + all);
+    std::vector<std::string_view> known;
+    for (const Plant& p : plants()) known.push_back(p.name);
+    throw gx::Error(gx::unknown_name("planted bug", name, known));
 }
 
 int run(const Arguments& a) {
@@ -88,13 +93,15 @@ int run(const Arguments& a) {
     const CampaignReport r = campaign(from, tampering, o);
     const double took = wall();
 
-    if (a.table) fmt::print("{}", r.coverage.table(from));
+    if (a.table) fmt::print("{}\n{}\n", r.coverage.table(from), r.coverage.stacks());
     fmt::print("{} seeds from {} in {:.1f} s, {:.0f} a second; {} with faults, {} twice; "
                "{} worlds, {} updates, {:.0f} simulated seconds\n",
                r.seeds, o.first, took, static_cast<double>(r.seeds) / took, r.with_faults, r.twice,
                r.worlds, r.updates, r.simulated_seconds);
-    fmt::print("coverage: {} of {} cells (reducer x size class x fault)\n", r.coverage.covered(),
-               r.coverage.cells());
+    fmt::print("coverage: {} of {} cells (reducer x size class x fault), {} of {} (profile x "
+               "fabric); {} seeds looked for races, {} were on wired machines\n",
+               r.coverage.covered(), r.coverage.cells(), r.coverage.stacks_covered(),
+               Coverage::stack_cells(), r.coverage.races(), r.coverage.wired());
     if (!a.json.empty()) write_json(a.json, r, a, took);
     if (a.one)
         fmt::print("{}", describe(draw(a.seed, static_cast<int>(from.size())), from));
@@ -112,7 +119,8 @@ int run(const Arguments& a) {
 
 int main(int argc, char** argv) {
     Arguments a;
-    CLI::App app{"A deterministic campaign: clusters, reducers and faults drawn from seeds."};
+    CLI::App app{"A deterministic campaign: clusters, stacks, reducers and faults, from seeds.",
+                 "gx_fuzz"};
     app.add_option("--seconds", a.seconds, "go on for so long")->check(CLI::PositiveNumber);
     auto* seed = app.add_option("--seed", a.seed, "replay one seed, twice");
     app.add_option("--first", a.first, "the first seed (1)")->excludes(seed);
@@ -120,17 +128,15 @@ int main(int argc, char** argv) {
         ->check(CLI::PositiveNumber)->excludes(seed);
     app.add_option("--plant", a.plant, "put a bug in: it must be found; exit 5 when it is not");
     app.add_option("--json", a.json, "write the report to a file");
-    app.add_flag("--coverage", a.table, "print reducer x size class x fault");
+    app.add_flag("--coverage", a.table, "print reducer x size class x fault, and profile x fabric");
     app.add_flag("--list", a.list, "print the reducers and the planted bugs");
-    CLI11_PARSE(app, argc, argv);
-    a.one = seed->count() > 0;
     std::signal(SIGABRT, crashed);
     std::signal(SIGSEGV, crashed);
     std::signal(SIGFPE, crashed);
-    try {
-        return run(a);
-    } catch (const std::exception& e) {
-        fmt::print(stderr, "gx_fuzz: {}\n", e.what());
-        return 1;
-    }
+    int found = 0;
+    const int status = gx::run_program(app, argc, argv, [&] {
+        a.one = seed->count() > 0;
+        found = run(a);
+    });
+    return status == 0 ? found : 1;  // 2 is a crash's
 }

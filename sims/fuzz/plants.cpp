@@ -31,7 +31,17 @@ const std::vector<Plant>& plants() {
         {"take-any-order", "takes what comes first for what is next", {"Burst", trial<Burst>},
          {.delivery = {.in_order = false}}},
         {"apply-twice", "applies a gradient twice after a restart", {"Ring<fp32>", trial<R>},
-         {.apply_twice = true}}};
+         {.apply_twice = true}},
+        {"ready-early", "says that a piece is ready, and then writes it: only a race shows it",
+         {"Ring<fp32>", trial<R>},
+         {.ready_early = true}},
+        {"free-stack", "messages pay nothing for their stack", {"Ring<fp32>", trial<R>},
+         {.no_profile = true}},
+        {"keep-lost-way", "sends over a NIC or switch that is lost", {"Ring<fp32>", trial<R>},
+         {.delivery = {.reroute = false}}},
+        {"drop-in-flight", "forgets what was on its way over a NIC or switch that is lost",
+         {"Ring<fp32>", trial<R>},
+         {.delivery = {.resend = false}}}};
     return all;
 }
 

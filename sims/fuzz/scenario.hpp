@@ -8,9 +8,11 @@
 #include <string_view>  // names
 
 #include <gx/core/rng.hpp>          // Rng
+#include <gx/sim/cluster_of.hpp>    // with_gpus
 #include <gx/sim/elastic.hpp>       // Recovery
 #include <gx/sim/fault_swarm.hpp>   // random_faults
 #include <gx/sim/machines.hpp>      // ethernet_10g
+#include <gx/sim/profiles.hpp>      // profiles
 
 namespace gx::sim::fuzz {
 
@@ -37,20 +39,38 @@ struct Scenario {
     int checkpoint_every = 0;
     bool heals = true;  ///< from the second world on there are no faults
     bool checksum = false;
+    bool races = false;  ///< missing waits are looked for
     FaultList faults{};
 
-    /// None of its faults may end a world: all of them pass, and every wait is longer.
+    /// None of its faults may end a world: all of them pass, or leave a way, and every wait is
+    /// longer.
     [[nodiscard]] bool benign() const {
         for (const Fault& f : faults) {
             const FaultClass c = class_of(f);
             const auto* cut = std::get_if<CutLink>(&f);
-            const auto* lost = std::get_if<LostSwitch>(&f);
-            if (c == FaultClass::nic_lost || c == FaultClass::gpu_dead ||
-                c == FaultClass::dead_in_collective || (cut && cut->lasts == forever) ||
-                (lost && lost->lasts == forever) ||
+            if (c == FaultClass::gpu_dead || c == FaultClass::dead_in_collective ||
+                (cut && cut->lasts == forever) ||
                 (checksum && (c == FaultClass::bit_flip || c == FaultClass::nan)))
                 return false;
         }
+        return leaves_ways();
+    }
+    /// With all that is lost for good, every machine still reaches every other.
+    [[nodiscard]] bool leaves_ways() const {
+        if (!has(FaultClass::nic_lost) && !has(FaultClass::switch_lost)) return true;
+        Engine engine;
+        Network network(engine);
+        const Topology topology(cluster, network, true);
+        Detours detours(topology);
+        for (const Fault& f : faults) {
+            if (const auto* nic = std::get_if<LostNic>(&f))
+                detours.lose_nic(nic->machine, nic->nic);
+            if (const auto* lost = std::get_if<LostSwitch>(&f); lost && lost->lasts == forever)
+                detours.lose(lost->which);
+        }
+        for (int a = 0; a < cluster.machines; ++a)
+            for (int b = 0; b < cluster.machines; ++b)
+                if (!detours.reaches(a, b)) return false;
         return true;
     }
     [[nodiscard]] bool has(FaultClass wanted) const {
@@ -86,6 +106,36 @@ private:
     std::uint64_t next_ = 0;
 };
 
+/// Half of the time a profile, alone or a library's on a network's; and now and then a machine
+/// that people rent, with its wiring: there a GPU may have to reach a NIC that is far.
+inline void draw_stack(std::uint64_t seed, ClusterSpec& spec) {
+    Draw d(seed, "fuzz.profile");
+    const auto some = [&] {
+        return *profiles[static_cast<std::size_t>(d.integer(0, int(profiles.size()) - 1))];
+    };
+    if (d.one_in(2)) spec.profile = some();
+    if (const Profile network = some(); spec.profile.has_collective && !network.has_collective)
+        spec.profile = spec.profile + network;
+    Draw wired(seed, "fuzz.machine");
+    if (!wired.one_in(8)) return;
+    constexpr std::array names{"p3.16xlarge", "p3dn.24xlarge", "DGX-1V", "DGX-A100", "DGX-H100"};
+    const MachineSpec m = find_machine(names[static_cast<std::size_t>(wired.integer(0, 4))]);
+    spec.machine = with_gpus(m, spec.machine.gpus);
+}
+[[nodiscard]] inline Fabric draw_fabric(Draw& d, int machines) {
+    switch (d.integer(0, 5)) {
+        case 1: return rails();
+        case 2:
+            return leaf_spine({.machines_per_leaf = d.integer(1, 4),
+                               .oversubscription = double(d.integer(1, 4)),
+                               .spines = d.integer(1, 3)});
+        case 3: return fat_tree(6);
+        case 4: return d.one_in(2) ? torus(machines, 1) : torus((machines + 1) / 2, 2);
+        case 5: return dragonfly({.groups = 3, .routers = 2, .machines = (machines + 5) / 6});
+        default: return star();
+    }
+}
+
 [[nodiscard]] inline ClusterSpec draw_cluster(std::uint64_t seed) {
     Draw d(seed, "fuzz.cluster");
     ClusterSpec spec = ethernet_10g(1);
@@ -103,17 +153,15 @@ private:
     spec.flow_cap = {d.one_in(3) ? 0.1e9 : 0.0};
     spec.goodput = 1;
     if (d.one_in(4)) spec.machine.nics = d.integer(1, 4);
-    const int fabric = d.integer(0, 5);
-    if (fabric == 1) spec.fabric = rails();
-    if (fabric == 2) spec.fabric = leaf_spine({.machines_per_leaf = d.integer(1, 4),
-                                               .oversubscription = double(d.integer(1, 4)),
-                                               .spines = d.integer(1, 2)});
-    if (fabric == 3) spec.fabric = fat_tree(6);
-    if (fabric == 4) spec.fabric = torus(spec.machines, 1);
+    const MachineSpec plain = spec.machine;
+    draw_stack(seed, spec);
+    spec.fabric = draw_fabric(d, spec.machines);
     try {
         check(spec);
     } catch (const Error&) {
         spec.fabric = star();
+        spec.profile = exact;
+        spec.machine = plain;
         spec.machine.nics = 1;
         spec.machine.host_bandwidth = spec.machine.nic_line_rate;
     }
@@ -127,7 +175,8 @@ private:
         s.epochs * ((s.samples + std::int64_t{n} * s.batch - 1) / (std::int64_t{n} * s.batch));
     const std::int64_t buckets =
         s.bucket_elements == 0 ? 1 : (s.elements + s.bucket_elements - 1) / s.bucket_elements;
-    const std::int64_t hop = s.cluster.latency.count() + s.cluster.machine.peer_latency.count();
+    const std::int64_t hop = s.cluster.message_latency(LinkClass::net).count() +
+                             s.cluster.message_latency(LinkClass::nvlink).count();
     return Nanoseconds(1000 + updates * (s.pieces * (s.compute + s.skew).count() +
                                          2 * (n - 1) * buckets * hop + s.elements * 8));
 }
@@ -162,6 +211,7 @@ private:
     s.checkpoint_every = training.integer(1, 3);
     s.heals = !training.one_in(3);
     s.checksum = training.one_in(2);
+    s.races = detail::Draw(seed, "fuzz.races").one_in(4);
     detail::Draw values(seed, "fuzz.values");
     s.wide = values.one_in(2);
     s.overflows = values.one_in(8);

@@ -14,6 +14,7 @@
 #include <fuzz/verdict.hpp>           // Scenario, Verdict
 #include <gx/scheduler/constant.hpp>  // Constant
 #include <gx/sim/elastic.hpp>         // ElasticTraining
+#include <gx/sim/race_watch.hpp>      // detect_races
 #include <gx/testing/bounds.hpp>      // mean_bounds
 
 namespace gx::sim::fuzz {
@@ -39,6 +40,9 @@ public:
           charge_([&rank](Nanoseconds time) {
               rank.charge(time, "gradient", Activity::compute);
           }),
+          wrote_([&rank](std::span<const float> piece) {
+              note(rank.stream(), Access::write, piece, {"backward"});
+          }),
           state_(static_cast<std::size_t>(s.elements) + 1, 0.0f) {}
 
     [[nodiscard]] std::int64_t elements() const { return s_.elements; }
@@ -60,12 +64,14 @@ public:
                                                           s_.skew.count()))))));
             const std::size_t begin =
                 row.size() * static_cast<std::size_t>(piece) / static_cast<std::size_t>(s_.pieces);
+            if (end > 0 && begin == 0) log_.rows.push_back(row);
+            if (tampering_.ready_early) ready(begin);
             std::copy(row.begin() + static_cast<std::ptrdiff_t>(begin),
                       row.begin() + static_cast<std::ptrdiff_t>(end),
                       out.begin() + static_cast<std::ptrdiff_t>(begin));
-            if (end > 0 && begin == 0) log_.rows.push_back(row);
+            wrote_(out.subspan(begin, end - begin));
             end = begin;
-            ready(begin);
+            if (!tampering_.ready_early) ready(begin);
         }
     }
     void apply(std::span<const float> mean, float) {
@@ -99,6 +105,7 @@ private:
     Rng values_, skew_;
     std::uint64_t draws_ = 0;
     std::function<void(Nanoseconds)> charge_;
+    std::function<void(std::span<const float>)> wrote_;
     std::vector<float> state_;
     bool restored_ = false;
 };
@@ -186,6 +193,30 @@ inline void check_told(const Scenario& s, const ElasticRecord& record, Verdict& 
         v.fail(Kind::liveness, "it stopped, and nobody was told");
 }
 
+/// No world was quicker than it can be: in each update that is not late, the machines compute and
+/// then hear of each other; and in any, a machine receives at least one gradient's bytes.
+template <class R>
+void check_floor(const Scenario& s, const ElasticRecord& record, Verdict& v) {
+    for (const ElasticSegment& segment : record.segments) {
+        const ClusterSpec& c = segment.core.cluster;
+        if (c.machines < 2) continue;
+        const auto bytes = static_cast<double>(s.elements) * sizeof(typename R::wire_type::storage);
+        const double carried = bytes / (c.nic_rate().count * c.machine.nics) * 0.999e9;
+        const Nanoseconds heard = c.message_latency(LinkClass::net);
+        const auto wire = heard + Nanoseconds(static_cast<std::int64_t>(carried));
+        int early = 0;  // pieces that come after element 0, where there are more than elements
+        while (s.elements * (early + 1) / s.pieces == 0) ++early;
+        const Nanoseconds serial =
+            std::max(heard + (s.pieces - early) * s.compute, s.pieces * s.compute);
+        const Nanoseconds each = R::staleness == 0 ? std::max(wire, serial) : wire;
+        if (segment.elapsed >= static_cast<std::int64_t>(segment.updates) * each) continue;
+        return v.fail(Kind::correctness,
+                      std::to_string(segment.updates) + " updates took " +
+                          std::to_string(segment.elapsed.count()) +
+                          " ns, and none takes less than " + std::to_string(each.count()));
+    }
+}
+
 }  // namespace detail
 
 /// Safety: whatever breaks, nothing wrong is applied and everybody is told. Liveness: on the core
@@ -196,9 +227,12 @@ template <class R>
     ClusterOptions world{.seed = s.seed, .deadline = s.deadline, .faults = s.faults,
                          .delivery = tampering.delivery,
                          .limits = {.time = 100 * s.deadline, .waits = 200'000},
-                         .faults_must_fire = false};
+                         .faults_must_fire = false,
+                         .detect_races = s.races};
     world.delivery.checksum = s.checksum;
-    Training training(s.cluster, world,
+    ClusterSpec cluster = s.cluster;
+    if (tampering.no_profile) cluster.profile = exact;
+    Training training(cluster, world,
                       {.samples = s.samples, .batch = s.batch, .epochs = s.epochs, .seed = s.seed,
                        .bucket_elements = s.bucket_elements, .scheduler = {.peak_rate = 1},
                        .recovery = s.recovery, .checkpoint_every = s.checkpoint_every});
@@ -221,6 +255,9 @@ template <class R>
     } catch (const Stuck& e) {
         v.fail(Kind::liveness, e.what());
         return v;
+    } catch (const Race& e) {
+        v.fail(Kind::correctness, e.what());
+        return v;
     } catch (const std::exception& e) {
         v.fail(Kind::crash, std::string("an exception reached the caller: ") + e.what());
         return v;
@@ -238,6 +275,10 @@ template <class R>
         detail::check_told(s, record, v);
     }
     detail::check_history(s, record, logs, v);
+    if (tampering.no_profile)
+        for (ElasticSegment& segment : record.segments)
+            segment.core.cluster.profile = s.cluster.profile;  // what it should have paid
+    detail::check_floor<R>(s, record, v);
     v.worlds = static_cast<int>(record.segments.size());
     v.updates = static_cast<int>(record.updates.size());
     v.elapsed = record.elapsed;

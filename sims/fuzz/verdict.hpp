@@ -16,7 +16,7 @@ enum class Kind : unsigned char {
     right,
     crash,       ///< an exception that nobody should throw, or a broken contract
     liveness,    ///< it hangs, or stops where it should go on
-    correctness  ///< a wrong sum, replicas that differ, a gradient lost or applied twice
+    correctness  ///< a wrong sum, replicas that differ, a gradient lost or applied twice, a race
 };
 [[nodiscard]] constexpr std::string_view name_of(Kind k) {
     constexpr std::array<std::string_view, 4> names{"right", "crash", "liveness", "correctness"};
@@ -43,6 +43,8 @@ struct Verdict {
 struct Tampering {
     DeliveryRules delivery{};
     bool apply_twice = false;  ///< after a restart
+    bool ready_early = false;  ///< a piece of a gradient is said to be ready, and then written
+    bool no_profile = false;   ///< messages do not pay what their stack costs
 };
 
 struct Subject {

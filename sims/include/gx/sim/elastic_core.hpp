@@ -115,6 +115,9 @@ struct Core {
                 f.step -= updates;
                 there = there && f.step >= 0;
             }
+            if constexpr (requires { f.unnoticed; })
+                if (f.at < passed)
+                    f.unnoticed = std::max(Nanoseconds(0), f.unnoticed - (passed - f.at));
             if constexpr (requires { f.every; }) {  // bursts: those that are still to come
                 while (f.times > 0 && f.at + f.lasts <= passed) f.at += f.every, --f.times;
                 there = there && f.times > 0;

@@ -178,7 +178,8 @@ inline constexpr int fault_classes = 18;
 [[nodiscard]] constexpr FaultClass class_of(const Fault& fault) {
     constexpr FaultClass by_index[] = {
         FaultClass::link_slow, FaultClass::link_cut, FaultClass::link_flap, FaultClass::nic_lost,
-        FaultClass::switch_slow, FaultClass::switch_lost, FaultClass::gpu_slow, FaultClass::gpu_paused, FaultClass::gpu_dead,
+        FaultClass::switch_slow, FaultClass::switch_lost, FaultClass::gpu_slow,
+        FaultClass::gpu_paused, FaultClass::gpu_dead,
         FaultClass::dead_in_collective, FaultClass::straggler, FaultClass::delayed,
         FaultClass::duplicated, FaultClass::reordered, FaultClass::bit_flip, FaultClass::nan,
         FaultClass::torn_checkpoint};

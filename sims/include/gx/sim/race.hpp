@@ -16,6 +16,7 @@
 #include <gx/core/error.hpp>          // Error
 #include <gx/core/stream.hpp>         // Access, Operation
 #include <gx/sim/race_history.hpp>    // VectorClock, AccessHistory
+#include <gx/sim/race_hooks.hpp>      // Race
 
 namespace gx::sim {
 
@@ -45,7 +46,7 @@ namespace gx::sim {
 /// Between messages only registered buffers are watched (Access::begin to Access::end): other
 /// memory may be freed and used again for something else.
 ///
-/// Errors: `note` and `posted` throw gx::Error: the rank, both operations with their streams, the
+/// Errors: `note` and `posted` throw Race: the rank, both operations with their streams, the
 ///         buffer and its bytes, and what to wait for.
 /// Cost:   a task, a wait or a message copies a clock of as many counts as there are actors. Of
 ///         each stream the last `tasks_kept` events are known exactly, and an older event counts
@@ -194,7 +195,7 @@ private:
                                   const Operation& task) const;
     [[noreturn]] void race(int actor, const std::string& now, bool writes, const std::string& then,
                            bool wrote, const std::string& bytes, const std::string& fix) const {
-        throw Error("race on rank " + std::to_string(at(actor).rank) + ": " + now +
+        throw Race("race on rank " + std::to_string(at(actor).rank) + ": " + now +
                     (writes ? " writes " : " reads ") + bytes + ", which " + then +
                     (wrote ? " writes" : " reads") + ", and nothing orders the two. " + fix);
     }

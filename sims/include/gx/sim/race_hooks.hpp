@@ -7,12 +7,19 @@
 #include <span>         // memory
 #include <type_traits>  // is_same
 
+#include <gx/core/error.hpp>   // Error
 #include <gx/core/stream.hpp>  // Access, Event, Operation
 
 namespace gx::sim {
 
 class Engine;
 class Strand;
+
+/// Two accesses to one memory that no wait orders.
+class Race : public Error {
+public:
+    using Error::Error;
+};
 
 /// What streams and the post office tell the race detector; nullptr where there is none.
 class RaceHooks {

@@ -9,11 +9,10 @@
 #include <utility>    // pair
 #include <vector>     // strands, digests
 
-#include <gx/core/error.hpp>      // Error
 #include <gx/core/stream.hpp>     // Access, Operation
 #include <gx/sim/engine.hpp>      // Engine, Strand
 #include <gx/sim/race.hpp>        // RaceDetector
-#include <gx/sim/race_hooks.hpp>  // RaceHooks
+#include <gx/sim/race_hooks.hpp>  // Race, RaceHooks
 
 namespace gx::sim {
 
@@ -51,7 +50,9 @@ public:
         detector_.ended(engine);
     }
     void note(int rank, Access access, Memory memory, const Operation& operation) override {
-        if (engine_.current()) detector_.note(current(rank), access, memory, operation);
+        // A rank that was told that another is lost leaves messages open that nobody waits for.
+        if (!engine_.current() || engine_.cancelled()) return;
+        detector_.note(current(rank), access, memory, operation);
     }
 
     void sends(int rank, int slot, int to, Memory memory) override {
@@ -69,7 +70,7 @@ public:
         const Sent& s = sent_[id(send)];
         const bool of_another = s.data != memory.data();  // a fault put it there
         if (of_another || s.digest == digest(memory) || engine_.cancelled()) return;
-        engine_.fail(s.rank, std::make_exception_ptr(Error(
+        engine_.fail(s.rank, std::make_exception_ptr(Race(
             "race on rank " + std::to_string(s.rank) + ": " + std::to_string(memory.size()) +
             " bytes changed while 'send to rank " + std::to_string(s.to) + "'" +
             detector_.part_of(id(send)) +
