@@ -10,6 +10,7 @@
 #include <gx/sim/find_gpu.hpp>           // find_gpu
 #include <gx/sim/gpu.hpp>                // GpuSpec, Precision
 #include <gx/sim/predict/case_file.hpp>  // Case, text_at
+#include <gx/sim/predict/nic_rate.hpp>   // nic_gbps
 #include <gx/sim/predict/units.hpp>      // lower, has
 
 namespace gx::sim::predict {
@@ -71,7 +72,8 @@ namespace detail {
 [[nodiscard]] inline Precision precision_of(const std::string& text) {
     if (has(text, "fp32")) return Precision::fp32;
     if (has(text, "tf32")) return Precision::tf32;
-    for (const char* word : {"fp16", "amp", "mixed", "half", "bf16"})
+    for (const char* word : {"fp16", "amp", "mixed", "half", "bf16",
+                             "float16", "fp8"})
         if (has(text, word)) return Precision::mixed;
     return Precision::fp32;
 }
@@ -86,6 +88,16 @@ namespace detail {
     if (has(wire, "8")) return 1;
     if (precision.starts_with("fp16") || precision.starts_with("bf16")) return 2;
     return precision_of(precision) == Precision::mixed && has(framework, "mxnet") ? 2 : 4;
+}
+
+/// The NICs' rate as stated, or as their names, the transport's or the machine's tell it.
+[[nodiscard]] inline double nic_of(const Json& c) {
+    const auto stated = c.find("nic_gbps_per_node");
+    if (stated != c.end() && stated->is_number()) return first_number(c, "nic_gbps_per_node");
+    for (const char* name :
+         {"nic_gbps_per_node", "nic", "transport", "instances", "cluster", "gpu"})
+        if (const double gbps = nic_gbps(text_at(c, name)); gbps > 0) return gbps;
+    return stated == c.end() ? 0 : first_number(c, "nic_gbps_per_node");
 }
 
 }  // namespace detail
@@ -104,7 +116,7 @@ namespace detail {
         throw Error("field 'conditions.gpu': " + std::string(e.what()));
     }
     k.gpus_per_node = static_cast<int>(first_number(c, "gpus_per_node"));
-    k.nic_gbps_per_node = first_number(c, "nic_gbps_per_node");
+    k.nic_gbps_per_node = detail::nic_of(c);
     k.link = low("intra_node_link");
     k.transport = low("transport");
     k.model = low("model");

@@ -10,6 +10,7 @@
 #include <gx/model/graph.hpp>              // Graph
 #include <gx/sim/find_model.hpp>           // models
 #include <gx/sim/predict/conditions.hpp>   // Conditions
+#include <gx/sim/predict/outlines.hpp>     // outline_of, millions_in
 #include <gx/sim/roofline.hpp>             // TimedGraph
 #include <gx/sim/step_time.hpp>            // step_work
 
@@ -46,8 +47,14 @@ struct ModelWork {
     }
     /// The share of backward after which so many bytes are final.
     [[nodiscard]] double backward_at(double bytes) const {
-        for (const Ready& r : ready)
-            if (r.bytes >= bytes - 1e-9) return graph ? r.backward : r.backward * bytes;
+        Ready last{};
+        for (const Ready& r : ready) {
+            if (r.bytes >= bytes - 1e-9 && r.bytes > last.bytes)
+                return graph ? r.backward
+                             : last.backward + (r.backward - last.backward) *
+                                                   (bytes - last.bytes) / (r.bytes - last.bytes);
+            last = r;
+        }
         return 1;
     }
     /// Time at one batch over time at another.
@@ -92,6 +99,13 @@ namespace detail {
     if (known == nullptr) {
         // a transformer's layers are equal, and the embedding, 15 to 20 % of it, comes last
         if (detail::is_language_model(model)) w.ready = {{0.98, 0.85}, {1, 1}};
+        double millions = millions_in(model);
+        if (const Outline* o = outline_of(model)) {
+            w.ready = {{0.02, o->first}, {0.98, 1 - o->last}, {1, 1}};
+            w.largest_tensor = std::max({w.largest_tensor, 0.8 * o->first, o->last});
+            if (millions == 0) millions = o->millions;
+        }
+        w.gradient_mb_fp32 = 4 * millions;
         return w;
     }
     w.name = known->name;

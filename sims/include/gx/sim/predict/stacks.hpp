@@ -63,7 +63,7 @@ struct Calibration {
         .interference = 0.13};
     Stack oneflow{
         .name = "oneflow", .source = "fitted: OneFlow cases of DLPerf",
-        .way = Way::buckets, .step_ms = 0.6, .mb_ms = 3, .machines_ms = 3.8, .jitter = 0.0038,
+        .way = Way::buckets, .step_ms = 0.6, .mb_ms = 2.3, .machines_ms = 3.8, .jitter = 0.0038,
         .interference = 0.2};
     /// Over 10 GbE a step took 1.375 s more than over FDR for 198 MB a NIC: 1.15 Gb/s. A ring blind
     /// to machines, crossing each NIC eight times, would do that too; the source does not say.
@@ -81,7 +81,7 @@ struct Calibration {
         .way = Way::key_value, .jitter = 0.0131, .interference = 0.1};
 
     double pair_loss = 0.038;        ///< a K80's other die takes its share of 300 W: all K80 cases
-    double clipping_mb_ms = 3;       ///< the norm of all gradients before the first update
+    double clipping_mb_ms = 3.8;     ///< the norm of all gradients before the first update
     double tcp_share = 0.9;          ///< of goodput, that NCCL over the kernel's TCP reached
     double tcp_cap_gbps = 41;        ///< NCCL 2.3 on a 100 Gb/s NIC (nccl-p3dn-tcp)
     double rdma_share = 0.95;        ///< of goodput: "12 GB/s per EDR NIC, approx" (nccl-edr)
@@ -100,12 +100,15 @@ inline constexpr Calibration calibrated{};
 
 /// The stack that conditions name; of a framework that is not known, PyTorch's.
 [[nodiscard]] inline Stack find_stack(const Conditions& c, const Calibration& k) {
-    const bool tensorflow = has(c.framework, "tensorflow") || has(c.framework, "tf_cnn");
+    const bool tensorflow = has(c.framework, "tensorflow") || has(c.framework, "keras") ||
+                            c.framework.starts_with("tf");
+    const bool torch = has(c.framework, "torch");
     const bool servers = has(c.collective, "parameter server");
     if (has(c.option, "double buffering"))
         return variant(k.chainer, "chainermn-double-buffered", Way::late);
     if (has(c.framework, "chainer")) return k.chainer;
-    if (has(c.framework, "mxnet") && (servers || has(c.collective, "kvstore")))
+    if (has(c.framework, "mxnet") &&
+        (servers || has(c.collective, "kvstore") || has(c.collective, "dist_")))
         return k.key_value;
     if (has(c.collective, "distributed_replicated") || has(c.collective, "on the workers"))
         return k.servers;
@@ -119,6 +122,8 @@ inline constexpr Calibration calibrated{};
     if (tensorflow) return k.tensorflow;
     if (has(c.framework, "mxnet") || has(c.framework, "gluon")) return k.mxnet;
     if (has(c.framework, "oneflow")) return k.oneflow;
+    if (torch && has(c.framework, "horovod"))
+        return variant(k.pytorch, "pytorch-horovod", Way::fused);
     if (has(c.framework, "paddle") || has(c.framework, "horovod")) return k.tensorflow;
     // BERT as NVIDIA's container trains it reduces one flat gradient after backward.
     // Source: DeepLearningExamples PyTorch/LanguageModeling/BERT, allreduce_post_accumulation.

@@ -1,0 +1,37 @@
+#include <gx/sim/predict/outlines.hpp>  // first, so the header is seen to stand alone
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace gx::sim::predict;
+
+// ---- Cases worked by hand -----------------------------------------------------------
+TEST(Outlines, FindsTheLongestName) {
+    ASSERT_NE(outline_of("VGG-19 (batch norm)"), nullptr);
+    EXPECT_EQ(outline_of("VGG-19")->millions, 143.67);
+    EXPECT_EQ(outline_of("MobileNet v2")->name, "mobilenetv2");
+    EXPECT_EQ(outline_of("MobileNet")->name, "mobilenet");
+    EXPECT_EQ(outline_of("Transformer (big)")->name, "transformerbig");
+    EXPECT_EQ(outline_of("a new network"), nullptr);
+}
+TEST(Outlines, ReadsTheNumberOfParametersInAName) {
+    EXPECT_EQ(millions_in("GPT-2 345M"), 345);
+    EXPECT_EQ(millions_in("GPT 1.3B"), 1300);
+    EXPECT_EQ(millions_in("Llama-2 7B"), 7000);
+    EXPECT_EQ(millions_in("GPT-3 175 billion"), 175'000);
+    for (const char* name : {"ResNet-50", "BERT-base", "ViT-B/16", "GPT-2 medium", "ResNet-50 by",
+                             "EfficientNet-B4", "4 big layers", ""})
+        EXPECT_EQ(millions_in(name), 0) << name;
+}
+
+// ---- A property of every row --------------------------------------------------------
+TEST(Outlines, SharesAreShares) {
+    for (const Outline& o : outlines) {
+        EXPECT_EQ(outline_of(o.name), &o) << o.name << ": once, and in plain letters";
+        EXPECT_GT(o.millions, 0);
+        EXPECT_TRUE(o.first >= 0 && o.last >= 0 && o.first + o.last < 1) << o.name;
+    }
+}
+
+}  // namespace
