@@ -116,9 +116,11 @@ RC_GTEST_PROP(Conditions, MoreBandwidthNeverHurts, ()) {
     c["conditions"]["nic_gbps_per_node"] = gbps * more;
     const Prediction fast = predicted(c);
     RC_ASSERT(slow.error.empty() && slow.points.size() == fast.points.size());
-    // Horovod's cycles of 5 ms may catch a tensor less: a few hundredths of a point
+    // A faster wire is done earlier with what was ready, so that Horovod's next cycle finds less:
+    // more messages, and at the end at most one cycle of 5 ms more.
+    const double cycle_ms = slow.stack == "tensorflow-horovod" ? 5 : 0;
     for (std::size_t i = 0; i < slow.points.size(); ++i)
-        RC_ASSERT(fast.points[i].efficiency_pct >= slow.points[i].efficiency_pct - 0.2);
+        RC_ASSERT(fast.points[i].step_ms <= slow.points[i].step_ms + cycle_ms + 1e-9);
 }
 
 }  // namespace
