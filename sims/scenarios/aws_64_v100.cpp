@@ -75,9 +75,9 @@ scenario::Scenario make() {
     s.say("The blog does not say in what type gradients travelled, nor what one machine reached: "
           "its rate is taken from the stated efficiency. On the wire alone two servers a worker "
           "hide all of it; the published 8 % are then the input's or the servers' own: the source "
-          "does not say, and the stack's constants, found on K80, know only 2 of them. A single ring "
-          "over one connection a pair would lose far more than the published 10 %: NCCL opened "
-          "several channels.");
+          "does not say, and the stack's constants, found on K80, know only 2 of them. A single "
+          "ring over one connection a pair would lose far more than the published 10 %: NCCL "
+          "opened several channels.");
     return s;
 }
 
