@@ -17,14 +17,21 @@
 
 #if defined(__SANITIZE_ADDRESS__)
 #define GX_SIM_ADDRESS_SANITIZER 1
+#elif defined(__SANITIZE_THREAD__)
+#define GX_SIM_THREAD_SANITIZER 1
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define GX_SIM_ADDRESS_SANITIZER 1
+#elif __has_feature(thread_sanitizer)
+#define GX_SIM_THREAD_SANITIZER 1
 #endif
 #endif
 #ifdef GX_SIM_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>         // forgets what an earlier stack left there
 #include <sanitizer/common_interface_defs.h>  // tells the sanitizer which stack is in use
+#endif
+#ifdef GX_SIM_THREAD_SANITIZER
+#include <sanitizer/tsan_interface.h>  // tells the sanitizer whose calls these are
 #endif
 
 namespace gx::sim {
@@ -45,12 +52,22 @@ public:
 #ifdef GX_SIM_ADDRESS_SANITIZER
         __asan_unpoison_memory_region(inside_bottom_, inside_size_);
 #endif
+        call_inside();  // it runs up to where `body` begins
         inside_ = boost::context::fiber(
             std::allocator_arg, boost::context::preallocated(stack.sp, stack.size, stack),
             allocator, [this](boost::context::fiber&& outside) { return run(std::move(outside)); });
+        call_outside();
     }
     Fiber(const Fiber&) = delete;  // its stack points at it
     Fiber& operator=(const Fiber&) = delete;
+    ~Fiber() {
+        call_inside();
+        inside_ = {};  // its stack unwinds
+        call_outside();
+#ifdef GX_SIM_THREAD_SANITIZER
+        __tsan_destroy_fiber(inside_calls_);
+#endif
+    }
 
     [[nodiscard]] int rank() const { return rank_; }
     [[nodiscard]] const std::string& name() const { return name_; }
@@ -61,6 +78,7 @@ public:
         void* kept = nullptr;
         const Exceptions mine = exceptions();
         leave(&kept, inside_bottom_, inside_size_);
+        call_inside();
         inside_ = std::move(inside_).resume();
         arrive(kept, nullptr, nullptr);
         restore(mine);
@@ -69,6 +87,7 @@ public:
         void* kept = nullptr;
         const Exceptions mine = exceptions();
         leave(&kept, outside_bottom_, outside_size_);
+        call_outside();
         outside_ = std::move(outside_).resume();
         arrive(kept, &outside_bottom_, &outside_size_);
         restore(mine);
@@ -81,6 +100,9 @@ private:
         restore({});
         body_();
         finished_ = true;
+#ifdef GX_SIM_THREAD_SANITIZER
+        suspend();  // for good: to return would leave calls that the outside has not made
+#endif
         leave(nullptr, outside_bottom_, outside_size_);  // this stack is not used again
         return std::move(outside_);
     }
@@ -108,6 +130,19 @@ private:
 #endif
     }
 
+    // The thread sanitizer keeps the calls of each fiber, and is told whose the next ones are.
+    void call_inside() {
+#ifdef GX_SIM_THREAD_SANITIZER
+        outside_calls_ = __tsan_get_current_fiber();
+        __tsan_switch_to_fiber(inside_calls_, 0);
+#endif
+    }
+    void call_outside() {
+#ifdef GX_SIM_THREAD_SANITIZER
+        __tsan_switch_to_fiber(outside_calls_, 0);
+#endif
+    }
+
     int rank_;
     std::string name_;
     std::function<void()> body_;
@@ -116,6 +151,10 @@ private:
     const void* outside_bottom_ = nullptr;
     std::size_t inside_size_ = 0, outside_size_ = 0;
     bool finished_ = false;
+#ifdef GX_SIM_THREAD_SANITIZER
+    void* inside_calls_ = __tsan_create_fiber(0);
+    void* outside_calls_ = nullptr;
+#endif
 };
 
 }  // namespace gx::sim
