@@ -40,7 +40,7 @@ inline constexpr std::array<ExpectedCost, 5> expected_costs{
     {{"step_ms", &Stack::step_ms, 5, 5},
      {"mb_ms", &Stack::mb_ms, 3, 3},
      {"machines_ms", &Stack::machines_ms, 5, 10},
-     {"jitter", &Stack::jitter, 0.01, 0.01},
+     {"jitter", &Stack::jitter, 0.01, 0.03},
      {"interference", &Stack::interference, 0.2, 0.2}}};
 
 /// Every constant that is fitted. Those of a stack with no scored result of several machines
