@@ -101,12 +101,12 @@ int option(int argc, char** argv, const char* name, int otherwise) {
 int main(int argc, char** argv) {
     constexpr int batch = 128, threads = 2;
     constexpr double quiet_pct = 3;  // of the cores' time that others may have unmentioned
-    const int rounds = std::max(1, option(argc, argv, "--rounds", 9));
-    const int steps = std::max(1, option(argc, argv, "--steps", 4));
+    const int rounds = std::max(1, option(argc, argv, "--rounds", 24));
+    const int steps = std::max(1, option(argc, argv, "--steps", 3));
     gx::onednn::Tuning tuning{.lanes = 2, .threads = threads};
     tuning.winograd = option(argc, argv, "--winograd", 1) != 0;
     gx::onednn::Tuning one = tuning;
-    one.threads = 1;
+    one.threads = one.lanes = 1;  // a core each: nothing to divide a rank's batch for
     Peer peer(std::filesystem::read_symlink("/proc/self/exe").parent_path() / "gx_step_libtorch",
               batch, threads);
     gx::bench::Training rank(batch, tuning);
