@@ -62,8 +62,8 @@ struct RankState {
             kept.push_back({.index = p.index, .values = mine.back()});
         }
         pipeline.restore(std::uint64_t(c.step), kept);
-        if (!c.reducer.empty())
-            std::copy(c.reducer.begin(), c.reducer.end(), pipeline.reducer().state().begin());
+        if (const auto kept_by_reducer = pipeline.reducer().state(); !kept_by_reducer.empty())
+            std::copy(c.reducer.begin(), c.reducer.end(), kept_by_reducer.begin());
         scale.restore(c.loss_scale);
     }
 
