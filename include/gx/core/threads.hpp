@@ -59,8 +59,8 @@ class ThreadRank;
 /// its communication stream.
 ///
 /// Order:   which rank runs when is the operating system's choice; a reducer's bits don't depend on
-/// it. Threads: ranks share the machine's cores. `on_start` runs first on every thread of a rank;
-/// say
+///          it.
+/// Threads: ranks share the machine's cores. `on_start` runs first on every thread of a rank; say
 ///          there how many threads its device may use, as in omp_set_num_threads(cores / ranks).
 /// Errors:  see World. A wait that meets the deadline, or waits for a rank whose function has
 ///          returned, answers `timed_out` with the rank that is missing, found by following who

@@ -10,7 +10,7 @@
 #include <utility>     // move
 
 #include <gx/core/account.hpp>           // Account
-#include <gx/core/cold.hpp>  // GX_COLD
+#include <gx/core/cold.hpp>              // GX_COLD
 #include <gx/core/element.hpp>           // fp16
 #include <gx/core/problems.hpp>          // Problems
 #include <gx/core/type_name.hpp>         // type_name
@@ -66,9 +66,8 @@ consteval bool explain_trainer_loader() {
 /// rate(u); a Reducer with staleness s makes it s steps late, and the last s follow the last step.
 ///
 /// Errors: train() throws one gx::Error that lists every option that is wrong before it starts;
-/// while
-///         it runs, one that names rank, step, bucket or layer, and operation. Files are whole or
-///         absent.
+///         while it runs, one that names rank, step, bucket or layer, and operation. Files are
+///         whole or absent.
 /// Order:  equal options, data and rank count give equal bits in every world of the same device.
 template <class M, class R, class S = Warmup<Poly<2>>, class O = Sgd, class L = InMemory<>,
           class Scale = typename detail::trainer::DefaultLossScale<R>::type>
