@@ -278,11 +278,13 @@ TEST(Trainer, ListsEverythingThatIsWrongAtOnce) {
     const Plain trainer({.batch = 0,
                          .epochs = 0,
                          .label_smoothing = 1,
+                         .scheduler = {.peak_rate = 0},
                          .optimizer = {.momentum = 1.5f, .weight_decay = -1},
                          .loss_scale = {.factor = 0},
                          .trace_steps = -1});
     const std::string sentence = error_of([&] { (void)trainer.train(world, data); });
     EXPECT_TRUE(holds(sentence, "this run can't start:", "\n  - batch is 0", "\n  - epochs is 0",
+                      "\n  - Constant: peak_rate must be above 0",
                       "\n  - Sgd: momentum must be", "\n  - Sgd: weight_decay must be",
                       "\n  - StaticLossScale: factor must be", "\n  - label_smoothing is 1",
                       "\n  - trace_steps is -1", "\n  - there are 3 ranks and 2 training images",

@@ -168,18 +168,17 @@ private:
                         data.train.shape.channels, data.train.shape.height, data.train.shape.width,
                         M::name));
         Plan plan{.ranks = ranks};
-        if (problems.check(
-                o.batch > 0 && o.batch <= std::numeric_limits<int>::max() / ranks,
-                fmt::format("batch is {}: a rank needs at least 1 image a step, and a step of "
-                            "all ranks at most {}",
-                            o.batch, std::numeric_limits<int>::max()))) {
-            plan.global_batch = o.batch * ranks;
-            plan.steps_per_epoch = (images + plan.global_batch - 1) / plan.global_batch;
-            plan.total_steps = plan.steps_per_epoch * std::max(1, o.epochs);
-            o.scheduler = complete_options<S>(o.scheduler, plan);
-            for (const auto sentence : check_options<S>(o.scheduler))
-                problems.add(std::string(sentence));
-        }
+        const bool batches =
+            problems.check(o.batch > 0 && o.batch <= std::numeric_limits<int>::max() / ranks,
+                           fmt::format("batch is {}: a rank needs at least 1 image a step, and a "
+                                       "step of all ranks at most {}",
+                                       o.batch, std::numeric_limits<int>::max()));
+        plan.global_batch = (batches ? o.batch : 1) * ranks;  // so that all else is checked too
+        plan.steps_per_epoch = (images + plan.global_batch - 1) / plan.global_batch;
+        plan.total_steps = plan.steps_per_epoch * std::max(1, o.epochs);
+        o.scheduler = complete_options<S>(o.scheduler, plan);
+        for (const auto sentence : check_options<S>(o.scheduler))
+            problems.add(std::string(sentence));
         if constexpr (requires { O::check(o.optimizer); })
             for (const auto sentence : O::check(o.optimizer)) problems.add(std::string(sentence));
         if constexpr (requires { Scale::check(o.loss_scale); })
