@@ -119,6 +119,14 @@ TEST(FashionMnist, SaysWhichPackageIsMissing) {
                     AllOf(HasSubstr("train-images-idx3-ubyte: there is no such file"),
                           HasSubstr("apt-get install dataset-fashion-mnist")));
 }
+TEST(FashionMnist, SaysWhyAFolderCannotBeLookedInto) {
+    const TemporaryFolder folder;
+    const auto loop = folder.path() / "loop";
+    std::filesystem::create_symlink(loop, loop);
+    EXPECT_THAT(sentence_of([&] { (void)fashion_mnist(loop); }),
+                AllOf(HasSubstr("loop/train-images-idx3-ubyte.gz: cannot be read: Too many levels"),
+                      HasSubstr("Give the path of a data file that this user may read")));
+}
 TEST(FashionMnist, ReadsPlainFilesToo) {
     const TemporaryFolder folder;
     for (const std::string part : {"train", "t10k"}) {

@@ -105,14 +105,16 @@ inline constexpr const char* fashion_mnist_directory = "/usr/share/datasets/fash
 
 /// Fashion-MNIST: 60,000 images to train on and 10,000 to test with, 28 x 28, ten classes; the
 /// test images are normalised as the training images are.
-/// Errors: gx::Error when a file is missing (says which package has it) or damaged.
+/// Errors: gx::Error when a file is missing (says which package has it), out of reach or damaged.
 /// Source: Xiao, Rasul, Vollgraf 2017, arXiv:1708.07747.
 [[nodiscard]] inline Split fashion_mnist(
     const std::filesystem::path& directory = fashion_mnist_directory) {
     const auto find = [&](const std::string& name) {
-        for (const char* ending : {".gz", ""})
-            if (const auto file = directory / (name + ending); std::filesystem::exists(file))
-                return file;
+        for (const char* ending : {".gz", ""}) {
+            const auto file = directory / (name + ending);
+            std::error_code hidden;  // a folder that may not be entered: reading says so
+            if (std::filesystem::exists(file, hidden) || hidden) return file;
+        }
         throw Error("gx: " + (directory / name).string() +
                     ": there is no such file, gzipped (.gz) or plain. Install the Debian package "
                     "dataset-fashion-mnist (apt-get install dataset-fashion-mnist), or give the "
