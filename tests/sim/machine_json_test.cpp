@@ -63,6 +63,8 @@ RC_GTEST_PROP(MachineJson, WhatIsWrittenIsReadBackAsTheSame, ()) {
     const ClusterSpec back = gx::sim::read_cluster(text, "c.json");
     RC_ASSERT(to_json(back) == text);
     RC_ASSERT(back.machine.gpu.name == c.machine.gpu.name);
+    RC_ASSERT(back.machine.gpu.winograd == c.machine.gpu.winograd);
+    RC_ASSERT(back.machine.gpu.efficiency_fp32.linear == c.machine.gpu.efficiency_fp32.linear);
     RC_ASSERT(back.machine.wiring.nvlinks == c.machine.wiring.nvlinks);
     RC_ASSERT(back.machine.wiring.rings == c.machine.wiring.rings || c.machine.gpus < 16);
     RC_ASSERT(back.latency == c.latency);
@@ -102,6 +104,26 @@ TEST(MachineJson, NamesTheFieldAndTheUnit) {
               "mine.json: field 'gpu' needs fp32_tflops, memory_gb and memory_gb_per_s above 0, or "
               "'like'");
     EXPECT_EQ(refusal(R"([1])"), "mine.json: the text is not an object");
+    EXPECT_EQ(refusal(R"({"gpu": 80})"), "mine.json: field 'gpu' is neither a name nor an object");
+}
+TEST(MachineJson, RefusesNumbersThatNoHardwareHas) {
+    EXPECT_EQ(refusal(R"({"gpu": {"like": "K80", "fp32_linear_share": 7}})"),
+              "mine.json: field 'gpu.fp32_linear_share' is not a share above 0, at most 1");
+    EXPECT_EQ(refusal(R"({"gpu": {"like": "K80", "mixed_memory_share": 0}})"),
+              "mine.json: field 'gpu.mixed_memory_share' is not a share above 0, at most 1");
+    EXPECT_EQ(refusal(R"({"gpu": {"like": "K80", "winograd_gain": 0}})"),
+              "mine.json: field 'gpu.winograd_gain' is not a factor from 1 to 4");
+    EXPECT_EQ(refusal(R"({"gpu": {"like": "K80", "memory_gb": 1e400}})"),
+              "mine.json: not JSON: number overflow parsing '1e400'");
+    EXPECT_EQ(refusal(R"({"gpu": "K80", "gpus": 4})"),
+              "mine.json: field 'peer_gb_per_s' is missing or 0: GPUs of one machine need a rate, "
+              "or 'wiring'");
+}
+TEST(MachineJson, AFieldIsGivenOnce) {
+    EXPECT_EQ(refusal(R"({"gpu": "K80", "gpus": 1, "gpu": "H100"})"),
+              "mine.json: field 'gpu' is given twice in one object");
+    EXPECT_EQ(refusal(R"({"name": "a", "gpu": {"like": "K80", "name": "b"}})"), "")
+        << "of two objects each has its own";
 }
 TEST(MachineJson, NamesTheLineOfWhatIsNotJson) {
     EXPECT_EQ(refusal("{\n  \"gpu\": \"K80\",\n  \"gpus\": }").substr(0, 38),
@@ -142,6 +164,25 @@ TEST(MachineJson, AClusterNamesItsChoices) {
     EXPECT_EQ(refused(R"({"machine": "DGX-1V", "machines": 6,
                           "fabric": {"kind": "leaf_spine", "machines_per_leaf": 4}})"),
               "c.json: fabric: 6 machines do not fill leaves of 4: choose a multiple of it");
+    EXPECT_EQ(refused(R"({"machine": 16, "machines": 2})"),
+              "c.json: field 'machine' is neither a name nor an object");
+    EXPECT_EQ(refused(R"({"machine": {"gpu": "K80", "nic_gbps": 10}, "machines": 2})"),
+              "c.json: field 'machine.host_gb_per_s' is missing or 0: GPUs reach the NICs at this "
+              "rate, or by 'wiring'");
+    EXPECT_EQ(refused(R"({"machine": {"gpu": "K80", "host_gb_per_s": 12}, "machines": 2})"),
+              "c.json: machine 'c.json': a NIC of zero rate: a link needs a rate above 0");
+    EXPECT_EQ(refused(R"({"machine": "DGX-1V", "machines": 2,
+                          "profile": {"like": "nccl-2.10", "goodput": 3}})"),
+              "c.json: field 'profile.goodput' is not a share above 0, at most 1");
+    EXPECT_EQ(refused(R"({"machine": "DGX-1V", "machines": 9000000})"),
+              "c.json: field 'machines' is 9000000: with 8 GPUs each that is above 10000000 ranks, "
+              "the most there may be");
+    for (const char* fabric : {R"("kind": "torus", "extent_x": 65536, "extent_y": 65536)",
+                               R"("kind": "dragonfly", "groups": 65536, "routers": 65536)"})
+        EXPECT_EQ(refused(R"({"machine": "DGX-1V", "machines": 2, "fabric": {)" +
+                          std::string(fabric) + "}}"),
+                  "c.json: field 'fabric' has places for more than 10000000 machines, the most "
+                  "there may be");
 }
 
 }  // namespace

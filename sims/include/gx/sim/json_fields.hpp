@@ -4,6 +4,7 @@
 #include <algorithm>    // find
 #include <cmath>        // round
 #include <cstdint>      // int64_t
+#include <set>          // fields that were read
 #include <string>       // paths
 #include <string_view>  // names
 #include <vector>       // known names
@@ -36,6 +37,11 @@ public:
         const double v = field->get<double>();
         if (!(v >= 0) || v > 1e15) wrong(name, "is not a number of at least 0");
         x = v * unit;
+    }
+    /// Above 0, at most 1.
+    void share(std::string_view name, double& x) {
+        number(name, x);
+        if (!(x > 0) || x > 1) wrong(name, "is not a share above 0, at most 1");
     }
     void integer(std::string_view name, int& x, int least, int most) {
         if (const Json* field = find(name)) x = whole(*field, name, least, most);
@@ -135,6 +141,7 @@ public:
     void number(std::string_view name, double x, double unit = 1) {
         out_[std::string(name)] = std::round(x / unit * 1e9) / 1e9;
     }
+    void share(std::string_view name, double x) { number(name, x); }
     void integer(std::string_view name, int x, int, int) { out_[std::string(name)] = x; }
     void flag(std::string_view name, bool x) { out_[std::string(name)] = x; }
     void text(std::string_view name, const Label& x) { out_[std::string(name)] = x.view(); }
@@ -155,14 +162,27 @@ private:
     Json out_ = Json::object();
 };
 
-/// The value of a JSON text. Errors: gx::Error with file, line and column.
+/// The value of a JSON text.
+/// Errors: gx::Error with file, line and column of what is not JSON; with the number that a double
+///         cannot hold; with the field that one object gives twice.
 [[nodiscard]] inline Json parse_json(std::string_view text, const std::string& file) {
+    std::vector<std::set<std::string>> open;  // the fields of each object that has not ended
+    const auto once = [&](int, Json::parse_event_t event, Json& parsed) {
+        if (event == Json::parse_event_t::object_start) open.emplace_back();
+        if (event == Json::parse_event_t::object_end) open.pop_back();
+        if (event == Json::parse_event_t::key &&
+            !open.back().insert(parsed.get_ref<const std::string&>()).second)
+            throw Error(file + ": field '" + parsed.get_ref<const std::string&>() +
+                        "' is given twice in one object");
+        return true;
+    };
     try {
-        return Json::parse(text);
-    } catch (const Json::parse_error& e) {
-        const std::string why = e.what();
-        const auto place = why.find("parse error at ");
-        throw Error(file + ": not JSON: " + (place == why.npos ? why : why.substr(place + 15)));
+        return Json::parse(text, once);
+    } catch (const Json::exception& e) {  // "[json.exception.parse_error.101] parse error at ..."
+        std::string why = e.what();
+        for (const std::string_view head : {"] ", "parse error at "})
+            if (const auto at = why.find(head); at != why.npos) why.erase(0, at + head.size());
+        throw Error(file + ": not JSON: " + why);
     }
 }
 

@@ -11,9 +11,9 @@ inline constexpr double gb = 1e9, gbit = 1e9 / 8, us = 1e-6, tera = 1e12;
 template <class F, class E>
 void describe_efficiency(F& f, const char* convolution, const char* linear, const char* memory,
                          E& e) {
-    f.number(convolution, e.convolution);
-    f.number(linear, e.linear);
-    f.number(memory, e.memory);
+    f.share(convolution, e.convolution);
+    f.share(linear, e.linear);
+    f.share(memory, e.memory);
 }
 template <class F, class G>
 void describe_gpu(F& f, G& g) {
@@ -33,6 +33,7 @@ void describe_gpu(F& f, G& g) {
                         g.efficiency_mixed);
     describe_efficiency(f, "tf32_convolution_share", "tf32_linear_share", "tf32_memory_share",
                         g.efficiency_tf32);
+    f.number("winograd_gain", g.winograd);
 }
 template <class F, class M>
 void describe_machine(F& f, M& m) {
@@ -62,7 +63,7 @@ void describe_fabric(F& f, X& x) {
     f.integer("machines_per_leaf", x.machines_per_leaf, 1, 1'000'000);
     f.integer("spines", x.spines, 1, 1'000'000);
     f.number("oversubscription", x.oversubscription);
-    f.integer("ports", x.ports, 2, 1024);
+    f.integer("ports", x.ports, 2, 256);
     f.integer("groups", x.groups, 1, 1'000'000);
     f.integer("routers", x.routers, 1, 1'000'000);
     f.integer("global_links", x.global_links, 0, 1'000'000);
@@ -74,7 +75,7 @@ void describe_fabric(F& f, X& x) {
 template <class F, class T>
 void describe_transport(F& f, T& t) {
     f.time("latency_us", t.latency, us);
-    f.number("goodput", t.goodput);
+    f.share("goodput", t.goodput);
     f.quantity("nic_cap_gbps", t.nic_cap, gbit);
     f.quantity("connection_cap_gbps", t.connection_cap, gbit);
     f.integer("connections", t.connections, 1, 1024);
@@ -85,7 +86,7 @@ void describe_cluster(F& f, C& c) {
     f.integer("machines", c.machines, 1, 10'000'000);
     f.time("latency_us", c.latency, us);
     f.quantity("flow_cap_gbps", c.flow_cap, gbit);
-    f.number("goodput", c.goodput);
+    f.share("goodput", c.goodput);
 }
 
 }  // namespace gx::sim::detail::machine_json

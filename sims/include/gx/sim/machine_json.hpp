@@ -34,6 +34,7 @@ int choice(const FieldReader& f, std::string_view field, const Json& value,
     throw Error(f.file() + ": field '" + f.full(field) +
                 "': " + unknown_name("value", text, names));
 }
+inline constexpr int most_ranks = 10'000'000;
 inline constexpr std::array<std::string_view, 6> fabric_names{
     "star", "rails", "leaf_spine", "fat_tree", "dragonfly", "torus"};
 inline constexpr std::array<std::string_view, 2> algorithm_names{"ring", "tree"};
@@ -47,6 +48,7 @@ inline constexpr std::array<std::string_view, 3> protocol_names{"ll", "ll128", "
         return named(f, field, [&] { return gx::sim::find_gpu(text); });
     };
     if (value.is_string()) return by_name(parent, "gpu", value);
+    if (!value.is_object()) parent.wrong("gpu", "is neither a name nor an object");
     FieldReader f(value, parent.file(), parent.full("gpu"));
     GpuSpec g;
     if (const Json* like = f.find("like")) g = by_name(f, "like", *like);
@@ -54,6 +56,8 @@ inline constexpr std::array<std::string_view, 3> protocol_names{"ll", "ll128", "
     f.finish();
     if (!(g.fp32.count > 0 && g.memory.count > 0 && g.memory_bandwidth.count > 0))
         parent.wrong("gpu", "needs fp32_tflops, memory_gb and memory_gb_per_s above 0, or 'like'");
+    if (!(g.winograd >= 1 && g.winograd <= 4))
+        f.wrong("winograd_gain", "is not a factor from 1 to 4");
     if (g.tensor_fp16.count <= 0) g.tensor_fp16 = g.fp32;
     return g;
 }
@@ -109,11 +113,14 @@ inline void read_wiring(FieldReader& parent, MachineSpec& m) {
 
 [[nodiscard]] inline MachineSpec read_machine(FieldReader& f) {
     MachineSpec m;
+    m.name = Label(std::string_view(f.file()).substr(0, 63));  // where it has none of its own
     f.text("name", m.name);
     m.gpu = read_gpu(f);
     describe_machine(f, m);
     read_wiring(f, m);
     f.finish();
+    if (m.gpus > 1 && !m.wiring.known && !(m.peer_bandwidth.count > 0))
+        f.wrong("peer_gb_per_s", "is missing or 0: GPUs of one machine need a rate, or 'wiring'");
     try {
         gx::sim::check(m);
     } catch (const Error& e) {
@@ -143,6 +150,13 @@ inline void read_wiring(FieldReader& parent, MachineSpec& m) {
     x.kind = static_cast<Fabric::Kind>(choice(f, "kind", f.at("kind"), fabric_names));
     describe_fabric(f, x);
     f.finish();
+    const auto& e = x.extent;
+    const double machines =
+        x.kind == Fabric::Kind::torus       ? 1.0 * e[0] * e[1] * e[2]
+        : x.kind == Fabric::Kind::dragonfly ? 1.0 * x.groups * x.routers * x.machines_per_leaf
+                                            : 0;
+    if (machines > most_ranks)
+        parent.wrong("fabric", "has places for more than 10000000 machines, the most there may be");
     return x;
 }
 
@@ -173,6 +187,7 @@ inline void read_wiring(FieldReader& parent, MachineSpec& m) {
             return find_machine(machine.get_ref<const std::string&>());
         });
     } else {
+        if (!machine.is_object()) f.wrong("machine", "is neither a name nor an object");
         FieldReader inner(machine, file, "machine");
         c.machine = d::read_machine(inner);
     }
@@ -180,6 +195,13 @@ inline void read_wiring(FieldReader& parent, MachineSpec& m) {
     f.text("name", c.name);
     (void)f.at("machines");
     d::describe_cluster(f, c);
+    if (c.machines > d::most_ranks / c.machine.gpus)
+        f.wrong("machines", "is " + std::to_string(c.machines) + ": with " +
+                                std::to_string(c.machine.gpus) +
+                                " GPUs each that is above 10000000 ranks, the most there may be");
+    if (c.machines > 1 && !c.machine.wiring.known && !(c.machine.host_bandwidth.count > 0))
+        f.wrong("machine.host_gb_per_s",
+                "is missing or 0: GPUs reach the NICs at this rate, or by 'wiring'");
     c.fabric = d::read_fabric(f);
     c.profile = d::read_profile(f);
     if (const Json* a = f.find("algorithm"))
@@ -187,7 +209,6 @@ inline void read_wiring(FieldReader& parent, MachineSpec& m) {
     if (const Json* p = f.find("protocol"))
         c.protocol = static_cast<Protocol>(d::choice(f, "protocol", *p, d::protocol_names));
     f.finish();
-    if (!(c.goodput > 0) || c.goodput > 1) f.wrong("goodput", "is not a share above 0, at most 1");
     try {
         check(c);
     } catch (const Error& e) {
