@@ -103,8 +103,8 @@ TEST(Roofline, ChannelsThatAreNoMultipleOfEightRunBesideTheTensorCores) {
 // ---- Properties ---------------------------------------------------------------------
 RC_GTEST_PROP(Roofline, ALargerBatchTakesLongerAndAnImageOfItNeverMoreThanAlone, ()) {
     static const gx::Graph graph = gx::graph<gx::ResNet18>();
-    const auto index = *rc::gen::inRange<std::size_t>(0, gx::sim::gpus.size());
-    const gx::sim::GpuSpec& gpu = gx::sim::gpus[index];
+    const auto index = *rc::gen::inRange<std::size_t>(0, gx::sim::known_gpus.size());
+    const gx::sim::GpuSpec& gpu = gx::sim::known_gpus[index];
     const auto precision = *rc::gen::element(Precision::fp32, Precision::mixed, Precision::tf32);
     const gx::sim::TimedGraph times(graph, gpu, precision);
     const int batch = *rc::gen::inRange(1, 200);

@@ -15,7 +15,7 @@
 namespace gx::sim {
 
 /// All GPUs that find_gpu knows; the plain form of a family before its others.
-inline constexpr std::array gpus{
+inline constexpr std::array known_gpus{
     k80(),          p100(),          p100_pcie(),      p40(),            gtx_1080_ti(),
     titan_x_pascal(), v100(),        v100_32gb(),      v100_pcie(),      v100_sxm3(),
     v100_pcie_32gb(), p100_pcie_12gb(),
@@ -112,7 +112,7 @@ inline constexpr std::array<std::string_view, 12> families{
 }  // namespace detail::find_gpu
 
 /// The GPU whose family `name` says, in the form and with the memory that it says; what it does not
-/// say is as in the family's first of `gpus`. Makers, brands, machines and remarks are passed over:
+/// say is as in the family's first of `known_gpus`. Makers, brands, machines and remarks are passed over:
 /// "Tesla V100", "NVIDIA A100 80GB PCIe", "K80 (one die)", "V100-SXM3-32GB (DGX-2H)".
 /// Errors: gx::Error when no family is named, with the nearest names; when the family has no such
 ///         form or memory, with those that it has.
@@ -130,7 +130,7 @@ inline constexpr std::array<std::string_view, 12> families{
         for (const d::Alias& a : d::aliases)
             if (word == a.written && (dgx || a.written[0] != '2')) word = std::string(a.means);
     const auto named = [&] {
-        return std::any_of(gpus.begin(), gpus.end(), [&](const GpuSpec& gpu) {
+        return std::any_of(known_gpus.begin(), known_gpus.end(), [&](const GpuSpec& gpu) {
             return says(d::family(d::words(gpu.name)));
         });
     };
@@ -141,7 +141,7 @@ inline constexpr std::array<std::string_view, 12> families{
         if (pascal) said.emplace_back("pcie");
     }
     std::vector<std::string_view> all, kin;
-    for (const GpuSpec& gpu : gpus) {
+    for (const GpuSpec& gpu : known_gpus) {
         all.push_back(gpu.name);
         const std::vector<std::string> own = d::words(gpu.name);
         if (!says(d::family(own))) continue;
