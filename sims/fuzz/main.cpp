@@ -121,11 +121,11 @@ int main(int argc, char** argv) {
     Arguments a;
     CLI::App app{"A deterministic campaign: clusters, stacks, reducers and faults, from seeds.",
                  "gx_fuzz"};
-    app.add_option("--seconds", a.seconds, "go on for so long")->check(CLI::PositiveNumber);
+    app.add_option("--seconds", a.seconds, "go on for so long")->check(gx::above_zero());
     auto* seed = app.add_option("--seed", a.seed, "replay one seed, twice");
     app.add_option("--first", a.first, "the first seed (1)")->excludes(seed);
     app.add_option("--count", a.count, "so many seeds (200, or as many as --seconds allow)")
-        ->check(CLI::PositiveNumber)->excludes(seed);
+        ->check(gx::above_zero())->excludes(seed);
     app.add_option("--plant", a.plant, "put a bug in: it must be found; exit 5 when it is not");
     app.add_option("--json", a.json, "write the report to a file");
     app.add_flag("--coverage", a.table, "print reducer x size class x fault, and profile x fabric");

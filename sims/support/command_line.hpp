@@ -13,6 +13,24 @@
 
 namespace gx {
 
+/// Accepts a number from `least` to `most`. The option's help shows `shown`, as in "ABOVE 0".
+/// Errors: a sentence that says which numbers are accepted, for what is none or another.
+[[nodiscard]] inline CLI::Validator number_in(double least, double most, const std::string& shown) {
+    const auto check = [=](const std::string& text) -> std::string {
+        double x = 0;
+        if (CLI::detail::lexical_cast(text, x) && x >= least && x <= most) return {};
+        return fmt::format("'{}' is not a number {}", text, shown);
+    };
+    return {check, shown};
+}
+/// Above 0, and small enough to be multiplied.
+[[nodiscard]] inline CLI::Validator above_zero() { return number_in(1e-12, 1e12, "above 0"); }
+/// Whole numbers from `least` to `most`; that they are whole is checked by the option's type.
+[[nodiscard]] inline CLI::Validator count_in(std::int64_t least, std::int64_t most) {
+    return number_in(static_cast<double>(least), static_cast<double>(most),
+                     fmt::format("from {} to {}", least, most));
+}
+
 /// Parses and calls `work`. An unknown option is answered with the nearest that there is; an Error
 /// with its sentence. Exit status: 0, 1 for an Error, 2 for a command line that can't be read.
 template <class Work>

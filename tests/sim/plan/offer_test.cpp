@@ -14,7 +14,7 @@ Offer offer(const char* machine, const char* reducer, int seconds, double dollar
     Offer o{.way = {.machine = machine, .machines = 1, .reducer = reducer},
             .step = std::chrono::milliseconds(100),
             .total = std::chrono::seconds(seconds),
-            .on_demand = {dollars}};
+            .on_demand = gx::Dollars{dollars}};
     return o;
 }
 const Offer& of(const std::vector<Offer>& offers, const char* machine, const char* reducer) {
@@ -51,6 +51,25 @@ TEST(Judge, PutsWhatBreaksALimitLastAndSaysByHowMuch) {
     judge(offers, Job{.deadline = std::chrono::seconds(60)});
     EXPECT_EQ(of(offers, "a", "r").why, "40 s past the deadline");
     EXPECT_TRUE(of(offers, "b", "r").on_frontier);
+}
+TEST(Judge, TakesAnUnknownPriceForTheDearest) {
+    const auto unpriced = [](const char* machine, int seconds) {
+        Offer o = offer(machine, "r", seconds, 0);
+        o.on_demand.reset();
+        return o;
+    };
+    std::vector<Offer> offers{offer("a", "r", 100, 1), unpriced("b", 50), unpriced("c", 60),
+                              unpriced("d", 200)};
+    judge(offers, {});
+    EXPECT_TRUE(of(offers, "b", "r").on_frontier) << "the fastest, whatever it costs";
+    EXPECT_TRUE(of(offers, "a", "r").on_frontier) << "the only one known to be cheaper";
+    EXPECT_EQ(of(offers, "c", "r").why,
+              "1 x b, r takes 83 % of the time, and no price of this one is known");
+    EXPECT_EQ(of(offers, "d", "r").why,
+              "1 x a, r takes 50 % of the time, and no price of this one is known");
+    judge(offers, Job{.budget = gx::Dollars{2}});
+    EXPECT_EQ(of(offers, "b", "r").why, "no price of it is known, and there is a budget");
+    EXPECT_TRUE(of(offers, "a", "r").on_frontier);
 }
 TEST(Judge, OfNothingIsNothing) {
     std::vector<Offer> none;

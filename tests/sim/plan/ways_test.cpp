@@ -36,7 +36,7 @@ TEST(Offers, AreStepsTimesTheirCount) {
     EXPECT_EQ(all[0].step, step.step);
     EXPECT_EQ(all[0].steps, 48);  // ceil(1000 / 64) = 16 an epoch
     EXPECT_EQ(all[0].total, step.step * 48);
-    EXPECT_DOUBLE_EQ(all[0].on_demand.count,
+    EXPECT_DOUBLE_EQ(all[0].on_demand.value().count,
                      gx::seconds(step.step) * 48 / 3600 * 4 * 3.06);
     EXPECT_FALSE(all[0].spot.has_value()) << "no spot price is known for these machines";
     EXPECT_EQ(all[0].way.batch_per_gpu, 16);
@@ -53,12 +53,25 @@ TEST(Offers, SayWhyAWayCannotRun) {
                              menu({1}));
     EXPECT_NE(huge[0].trouble.find("does not fit"), std::string::npos) << huge[0].trouble;
     EXPECT_NE(huge[0].trouble.find("fits"), std::string::npos);
+    const auto ages = offers({.examples = std::int64_t{1} << 62, .epochs = 1 << 30,
+                              .batch_per_gpu = 1}, small, menu({1}));
+    EXPECT_EQ(ages[0].trouble,
+              "takes more than 9e9 s, which the clock does not count: train on less");
+}
+TEST(Offers, HaveNoPriceWhereNoneIsKnown) {
+    Menu m = menu({1, 2});
+    m.clusters[1].machine.price = {};
+    const auto all = offers({.examples = 10, .epochs = 1, .batch_per_gpu = 1}, small, m);
+    EXPECT_TRUE(all[0].on_demand.has_value());
+    EXPECT_FALSE(all[2].on_demand.has_value());
 }
 
 // ---- The page ---------------------------------------------------------------------------
 TEST(Page, HoldsEveryWayAndLoadsNothing) {
     const Job job{.model = "<M>", .examples = 1000, .epochs = 1, .batch_per_gpu = 8};
-    std::vector<Offer> all = offers(job, small, menu({1, 2, 4}));
+    Menu m = menu({1, 2, 4});
+    m.clusters[2].machine.price = {};
+    std::vector<Offer> all = offers(job, small, m);
     gx::sim::plan::judge(all, job);
     const std::string html = gx::sim::plan::page(all, job);
     for (const Offer& o : all)
@@ -66,6 +79,8 @@ TEST(Page, HoldsEveryWayAndLoadsNothing) {
     EXPECT_EQ(html.find("<M>"), std::string::npos) << "names are escaped";
     EXPECT_EQ(html.find("http"), std::string::npos);
     EXPECT_NE(html.find("<circle"), std::string::npos);
+    EXPECT_NE(html.find("<td>unknown<td>unknown"), std::string::npos) << "neither price of 4";
+    EXPECT_EQ(html.find("nan"), std::string::npos);
 }
 
 }  // namespace

@@ -3,7 +3,8 @@
 
 #include <algorithm>  // sort
 #include <cstdint>    // int64_t
-#include <optional>   // limits
+#include <limits>     // infinity
+#include <optional>   // limits, prices
 #include <string>     // sentences
 #include <vector>     // offers
 
@@ -47,10 +48,10 @@ struct Offer {
     Nanoseconds step{}, exposed{};  ///< of a step; `exposed`: waiting for communication
     std::int64_t steps = 0;
     Nanoseconds total{};            ///< steps only: no start-up, evaluation or checkpoints
-    Dollars on_demand{};
-    std::optional<Dollars> spot{};  ///< empty: no spot price is known for this machine
+    std::optional<Dollars> on_demand{}, spot{};  ///< empty: no such price of it is known
     std::string trouble{};          ///< why it cannot run at all; empty: it can
-    bool on_frontier = false;       ///< nothing else is both faster and cheaper (on demand)
+    bool on_frontier = false;       ///< nothing else is both faster and cheaper (on demand);
+                                    ///< an unknown price counts as the dearest
     bool allowed = false;           ///< runs, within budget and deadline
     std::string why{};              ///< why it loses; empty on the frontier
 
@@ -73,19 +74,24 @@ namespace detail {
     return a.way.machine == b.way.machine && a.way.machines == b.way.machines;
 }
 
+[[nodiscard]] inline Dollars dollars_of(const Offer& o) {
+    return o.on_demand.value_or(Dollars{std::numeric_limits<double>::infinity()});
+}
+
 // Of equal time and price the earlier one wins.
 [[nodiscard]] inline bool faster_first(const Offer& a, const Offer& b) {
     if (a.allowed != b.allowed) return a.allowed;
     if (a.total != b.total) return a.total < b.total;
-    return a.on_demand < b.on_demand;
+    return dollars_of(a) < dollars_of(b);
 }
 
 [[nodiscard]] inline std::string beyond_limits(const Offer& o, const Job& job) {
     if (!o.trouble.empty()) return o.trouble;
     if (job.deadline && o.total > *job.deadline)
         return fmt::format("{} past the deadline", hours(o.total - *job.deadline));
-    if (job.budget && o.on_demand > *job.budget)
-        return fmt::format("{:.2f} dollars over the budget", (o.on_demand - *job.budget).count);
+    if (job.budget && !o.on_demand) return "no price of it is known, and there is a budget";
+    if (job.budget && *o.on_demand > *job.budget)
+        return fmt::format("{:.2f} dollars over the budget", (*o.on_demand - *job.budget).count);
     return {};
 }
 
@@ -98,9 +104,11 @@ namespace detail {
             "communication here, {:.1f} ms there",
             winner.way.reducer, 100 * (1 - seconds(winner.total) / seconds(loser.total)),
             seconds(loser.exposed) * 1e3, seconds(winner.exposed) * 1e3);
-    return fmt::format("{} takes {:.0f} % of the time for {:.0f} % of the dollars",
-                       winner.way.text(), 100 * seconds(winner.total) / seconds(loser.total),
-                       100 * (winner.on_demand / loser.on_demand));
+    const std::string faster = fmt::format("{} takes {:.0f} % of the time", winner.way.text(),
+                                           100 * seconds(winner.total) / seconds(loser.total));
+    if (!loser.on_demand) return faster + ", and no price of this one is known";
+    return fmt::format("{} for {:.0f} % of the dollars", faster,
+                       100 * (*winner.on_demand / *loser.on_demand));
 }
 
 }  // namespace detail
@@ -120,7 +128,8 @@ inline void judge(std::vector<Offer>& offers, const Job& job) {
     std::vector<const Offer*> frontier;
     for (Offer& o : offers) {
         if (!o.allowed) break;
-        o.on_frontier = frontier.empty() || o.on_demand < frontier.back()->on_demand;
+        o.on_frontier =
+            frontier.empty() || detail::dollars_of(o) < detail::dollars_of(*frontier.back());
         if (o.on_frontier) frontier.push_back(&o);
     }
     for (Offer& o : offers) {
@@ -133,7 +142,8 @@ inline void judge(std::vector<Offer>& offers, const Job& job) {
             }
         if (best == &o || best == nullptr || best->total >= o.total) {
             for (const Offer* f : frontier)
-                if (f->total <= o.total && f->on_demand <= o.on_demand) best = f;
+                if (f->total <= o.total && detail::dollars_of(*f) <= detail::dollars_of(o))
+                    best = f;
         }
         o.why = detail::beaten_by(o, *best);
     }

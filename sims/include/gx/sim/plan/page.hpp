@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>  // max
+#include <optional>   // prices
 #include <string>     // the page
 #include <vector>     // offers
 
@@ -20,15 +21,15 @@ namespace detail {
     chart::Series others{.name = "others", .dots = true, .line = false};
     double slowest = 0, dearest = 0;
     for (const Offer& o : offers) {
-        if (!o.on_frontier) continue;
+        if (!o.on_frontier || !o.on_demand) continue;
         slowest = std::max(slowest, seconds(o.total) / 3600);
-        dearest = std::max(dearest, o.on_demand.count);
+        dearest = std::max(dearest, o.on_demand->count);
     }
     for (const Offer& o : offers) {
-        const double hours = seconds(o.total) / 3600;
-        const bool far = hours > 1.5 * slowest || o.on_demand.count > 2 * dearest;
-        if (!o.trouble.empty() || far) continue;  // keeps the frontier readable
-        (o.on_frontier ? best : others).points.emplace_back(hours, o.on_demand.count);
+        if (!o.trouble.empty() || !o.on_demand) continue;
+        const double hours = seconds(o.total) / 3600, dollars = o.on_demand->count;
+        if (hours > 1.5 * slowest || dollars > 2 * dearest) continue;  // keeps it readable
+        (o.on_frontier ? best : others).points.emplace_back(hours, dollars);
     }
     return chart::lines("Ways to train it", "hours", "dollars, on demand", {others, best});
 }
@@ -38,11 +39,14 @@ namespace detail {
     const auto number = [&](const char* format, double x) {
         return runs ? fmt::format(fmt::runtime(format), x) : std::string("-");
     };
+    const auto price = [&](const std::optional<Dollars>& p) {
+        return p ? fmt::format("{:.2f}", p->count) : std::string(runs ? "unknown" : "-");
+    };
     return fmt::format(
         "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td style=\"text-align:left;white-space:normal\">"
         "{}</tr>\n",
         chart::escaped(o.way.text()), runs ? hours(o.total) : "-",
-        number("{:.2f}", o.on_demand.count), o.spot ? fmt::format("{:.2f}", o.spot->count) : "?",
+        price(o.on_demand), price(o.spot),
         number("{:.1f}", seconds(o.step) * 1e3), number("{:.1f} %", o.exposed_pct()),
         chart::escaped(o.why));
 }

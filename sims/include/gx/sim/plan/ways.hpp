@@ -52,10 +52,26 @@ namespace detail {
     return 0;
 }
 
+/// The time and the price of all steps of the job, where one step takes that long.
+inline void take(Offer& o, const StepTiming& t, const Job& job, const ClusterSpec& spec) {
+    const std::int64_t global = std::int64_t{o.way.batch_per_gpu} * spec.ranks();
+    const std::int64_t epoch = job.examples / global + (job.examples % global != 0);
+    if (seconds(t.step) * static_cast<double>(epoch) * job.epochs > 9e9) {
+        o.trouble = "takes more than 9e9 s, which the clock does not count: train on less";
+        return;
+    }
+    o.step = t.step;
+    o.exposed = t.exposed;
+    o.steps = epoch * job.epochs;
+    o.total = o.step * o.steps;
+    if (spec.machine.price.count > 0) o.on_demand = spec.dollars(o.total);
+    if (spec.machine.spot_price.count > 0) o.spot = spec.spot_dollars(o.total);
+}
+
 }  // namespace detail
 
 /// All ways of the menu, in its order: clusters, then reducers, then buckets. What can't run has
-/// `trouble`: a batch that does not divide or does not fit, machine orders for too few machines.
+/// `trouble`: a batch that does not divide or does not fit, centuries of steps.
 /// `progress(done, of)` is told after each cluster.
 /// Cost: a simulated step each, collapsed where machines do the same (chunks are then rounded up to
 ///       the largest of them); kernels are timed once for each machine and batch.
@@ -89,16 +105,8 @@ namespace detail {
                 o.way.wire = r.wire;
                 o.way.staleness = r.staleness;
                 o.way.bucket = bucket;
-                if (o.trouble.empty()) {
-                    const StepTiming t = r.time(timed.at(key), spec, bucket);
-                    const std::int64_t global = std::int64_t{batch} * spec.ranks();
-                    o.step = t.step;
-                    o.exposed = t.exposed;
-                    o.steps = (job.examples + global - 1) / global * job.epochs;
-                    o.total = o.step * o.steps;
-                    o.on_demand = spec.dollars(o.total);
-                    if (spec.machine.spot_price.count > 0) o.spot = spec.spot_dollars(o.total);
-                }
+                if (o.trouble.empty())
+                    detail::take(o, r.time(timed.at(key), spec, bucket), job, spec);
                 all.push_back(o);
             }
         }
