@@ -24,7 +24,7 @@
 #include <gx/trainer/trace.hpp>            // chrome_trace
 #include <gx/trainer/trainer.hpp>          // Trainer
 
-#include "../support/command_line.hpp"  // run_program
+#include "../../sims/support/command_line.hpp"  // run_program
 
 namespace {
 

@@ -22,7 +22,7 @@
 #include <gx/trainer/table.hpp>       // epoch_table
 #include <gx/trainer/trainer.hpp>     // Trainer
 
-#include "../support/command_line.hpp"  // run_program
+#include "../../sims/support/command_line.hpp"  // run_program
 
 using namespace gx;
 

@@ -19,7 +19,7 @@
 
 #include <fuzz/campaign.hpp>  // campaign
 
-#include "../../examples/support/command_line.hpp"  // run_program
+#include "../support/command_line.hpp"  // run_program
 
 namespace {
 

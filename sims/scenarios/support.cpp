@@ -8,7 +8,7 @@
 
 #include <gx/sim/predict/predict.hpp>  // Predictor
 
-#include "../../examples/support/command_line.hpp"  // run_program
+#include "../support/command_line.hpp"  // run_program
 
 namespace gx::scenario {
 

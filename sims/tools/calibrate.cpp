@@ -22,7 +22,7 @@
 #include <gx/sim/framework.hpp>     // framework_of
 #include <gx/sim/roofline.hpp>      // TimedGraph
 
-#include "../../examples/support/command_line.hpp"  // run_program
+#include "../support/command_line.hpp"  // run_program
 
 namespace {
 

@@ -29,7 +29,7 @@
 #include <gx/trees/double_tree.hpp>         // DoubleTree
 #include <gx/trees/tree.hpp>                // Tree
 
-#include "../../examples/support/command_line.hpp"  // run_program
+#include "../support/command_line.hpp"  // run_program
 
 namespace {
 

@@ -21,7 +21,7 @@
 #include <gx/sim/predict/score.hpp>    // score
 #include <gx/trainer/safetensors.hpp>  // write_file
 
-#include "../../examples/support/command_line.hpp"  // run_program
+#include "../support/command_line.hpp"  // run_program
 
 namespace {
 
