@@ -2,9 +2,11 @@
 // 10 Gb/s Ethernet; accuracy, virtual time, efficiency and dollars side by side.
 // Run:  ./gx demo
 
-#include <cstdio>    // output
-#include <optional>  // the timed graph
-#include <string>    // file names
+#include <cstdio>        // output
+#include <filesystem>    // output folder
+#include <optional>      // the timed graph
+#include <string>        // file names
+#include <system_error>  // error_code
 
 #include <fmt/format.h>  // table
 
@@ -34,7 +36,7 @@ struct DemoOptions {
     float rate = 0.1f;
     std::uint64_t seed = 1;
     int timed_batch = 64;
-    std::filesystem::path data = "/usr/share/datasets/fashion-mnist";
+    std::filesystem::path data = gx::fashion_mnist_directory;
     std::filesystem::path output = "out/demo";
     std::filesystem::path json;
 };
@@ -78,12 +80,15 @@ nlohmann::ordered_json summary(const std::vector<gx::RunRecord>& runs) {
 }
 
 void demo(const DemoOptions& o) {
+    std::error_code told_below;
+    std::filesystem::create_directories(o.output, told_below);
+    gx::expect_writable("--output", o.output / "report.html");
+    gx::expect_writable("--json", o.json);
     const gx::Split data = gx::fashion_mnist(o.data);
     fmt::print(
         "Fashion-MNIST: {} images to train on, {} to test with. ResNet-8 is trained;\n"
         "the clock is charged for ResNet-50, {} images a GPU and step.\n",
         data.train.count(), data.test.count(), o.timed_batch);
-    std::filesystem::create_directories(o.output);
     std::vector<gx::RunRecord> runs;
     runs.push_back(run<gx::Ring<gx::fp32>>(o, data));
     runs.push_back(run<gx::MultiRing<4, gx::fp16>>(o, data));
@@ -115,7 +120,8 @@ int main(int argc, char** argv) {
     app.add_option("--batch", o.batch, "images of one GPU and step");
     app.add_option("--rate", o.rate, "peak learning rate");
     app.add_option("--seed", o.seed, "of weights, order and augmentation");
-    app.add_option("--timed-batch", o.timed_batch, "images of one GPU and step on the clock");
+    app.add_option("--timed-batch", o.timed_batch, "images of one GPU and step on the clock")
+        ->check(CLI::PositiveNumber);
     app.add_option("--data", o.data, "folder of the Fashion-MNIST files");
     app.add_option("--output", o.output, "folder of the report and the timelines");
     app.add_option("--json", o.json, "also write the comparison there");

@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
     o.scheduler.next.peak_rate = 0.1f;
     o.optimizer = {.weight_decay = 5e-4f, .nesterov = true};
     o.progress = Progress::style_of(stderr);
-    std::filesystem::path data = "/usr/share/datasets/fashion-mnist", json;
+    std::filesystem::path data = fashion_mnist_directory, json;
 
     CLI::App app{"ResNet-20 on Fashion-MNIST, two ranks as threads.", "gx_fashion"};
     app.option_defaults()->always_capture_default();
@@ -48,6 +48,7 @@ int main(int argc, char** argv) {
     app.add_option("--resume", o.resume, "checkpoint to go on from");
     app.add_option("--json", json, "also write the run's record there");
     return run_program(app, argc, argv, [&] {
+        expect_writable("--json", json);
         Threads<2, onednn::Device> world;
         const RunRecord run = Fashion(o).train(world, fashion_mnist(data));
         fmt::print("{}\n\n{}\n", run.composition, epoch_table(run));
