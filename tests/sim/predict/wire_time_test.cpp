@@ -30,7 +30,7 @@ Hardware plain(BytesPerSecond bus, BytesPerSecond nic) {
 TEST(WireTime, ARingIsLatencyAndBytesOverTheSlowestLink) {
     WireTime wire;
     std::string algorithm;
-    const Line line = wire.all_reduce(plain(100_GBps, 1_GBps), {4, 2}, 100, algorithm);
+    const FasterLine line = wire.all_reduce(plain(100_GBps, 1_GBps), {4, 2}, 100, algorithm);
     EXPECT_EQ(algorithm, "ring");
     EXPECT_NEAR(line.at(100), 2 * 7.0 / 8 * 100, 0.01);  // 100 MB over 1 GB/s, 8 ranks
     EXPECT_NEAR(wire.all_reduce(plain(100_GBps, 1_GBps), {1, 8}, 100, algorithm).at(100),
@@ -43,10 +43,26 @@ TEST(WireTime, ALongRingGoesOnFromOneThatIsSimulated) {
     std::string algorithm;
     Hardware h = plain(100_GBps, 1_GBps);
     h.profile = nccl_2_5;
-    const double at_4096 = wire.all_reduce(h, {512, 8}, 100, algorithm).latency_ms;
-    const Line longer = wire.all_reduce(h, {1024, 8}, 100, algorithm);
+    const double at_4096 = wire.all_reduce(h, {512, 8}, 100, algorithm).ring.latency_ms;
+    const Line longer = wire.all_reduce(h, {1024, 8}, 100, algorithm).ring;
     EXPECT_NEAR(longer.latency_ms, at_4096 * 8191 / 4095, 1e-6 * at_4096);
     EXPECT_NEAR(longer.ms_per_mb, 2, 0.01);
+}
+
+// The library chooses for each call: a tree where latency counts, a ring where bytes do.
+TEST(WireTime, EveryCallGoesByTheFasterAlgorithm) {
+    WireTime wire;
+    std::string algorithm;
+    Hardware h = plain(100_GBps, 12.5_GBps);
+    h.profile = nccl_2_10 + ib_edr;
+    h.trees = true;
+    const FasterLine line = wire.all_reduce(h, {128, 8}, 0.1, algorithm);
+    EXPECT_EQ(algorithm, "tree");
+    EXPECT_LT(line.at(0.1), line.ring.at(0.1));
+    for (const double mb : {0.1, 1.0, 25.0, 1e3, 1e5})
+        EXPECT_EQ(line.at(mb), std::min(line.ring.at(mb), line.tree.at(mb)));
+    h.trees = false;
+    EXPECT_EQ(wire.all_reduce(h, {128, 8}, 0.1, algorithm).at(0.1), line.ring.at(0.1));
 }
 
 // Four workers, two servers on the first two: a server takes 50 MB from each of the four. One of

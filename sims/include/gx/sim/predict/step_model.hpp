@@ -80,6 +80,8 @@ public:
     [[nodiscard]] const std::string& algorithm() const { return algorithm_; }
 
 private:
+    static constexpr double buffer_mb = 64;  ///< Horovod's, of fusion
+
     [[nodiscard]] bool decodes_on_cpu() const {
         return has(c_.framework, "tensorflow") && has(c_.data, "imagenet on");
     }
@@ -114,14 +116,22 @@ private:
             case Way::key_value: return exposed_keys(g, compute_ms);
             default: break;
         }
-        const Line line = wire_.all_reduce(h_, g, mb_, algorithm_);
+        const FasterLine line = wire_.all_reduce(h_, g, message_mb(), algorithm_);
         const double backward = compute_ms * (1 - work_.forward_share);
         if (stack_.way == Way::late) return hidden_in(line.at(mb_), compute_ms);
         if (stack_.way == Way::after_backward) return exposed_after(line, compute_ms);
         return stack_.way == Way::fused ? fused(line, backward) : bucketed(line, backward);
     }
+    /// What one all-reduce sums at most.
+    [[nodiscard]] double message_mb() const {
+        if (stack_.way == Way::fused) return std::min(buffer_mb, mb_);
+        return stack_.way == Way::buckets ? std::min(bucket(), mb_) : mb_;
+    }
+    [[nodiscard]] double bucket() const {
+        return (c_.bucket_mb > 0 ? c_.bucket_mb : stack_.bucket_mb) * c_.wire_bytes / 4;
+    }
     /// Before 2020 (V100) accumulation reduced after every micro-batch, under its backward.
-    [[nodiscard]] double exposed_after(const Line& line, double compute_ms) const {
+    [[nodiscard]] double exposed_after(const FasterLine& line, double compute_ms) const {
         const double all = line.at(mb_);
         const bool every = c_.accumulates && h_.gpu.tf32.count == 0 &&
                            !has(c_.framework, "tensorflow");
@@ -130,8 +140,8 @@ private:
         return std::max(1.0, compute_ms / full) * k_.micro_exposed * all;
     }
     /// Horovod: each cycle reduces what is ready, up to the fusion buffer.
-    [[nodiscard]] double fused(const Line& line, double backward) const {
-        constexpr double cycle = 5, buffer_mb = 64, least_mb = 1;
+    [[nodiscard]] double fused(const FasterLine& line, double backward) const {
+        constexpr double cycle = 5, least_mb = 1;
         double t = cycle, done = 0, busy = 0;
         while (done < mb_ - 1e-9) {
             const double ready = t >= backward ? mb_ : work_.bytes_at(t / backward) * mb_;
@@ -145,12 +155,10 @@ private:
         return with_interference(t - backward, busy);
     }
     /// Buckets in the order of backward, each when it is whole.
-    [[nodiscard]] double bucketed(const Line& line, double backward) const {
-        const double asked = c_.bucket_mb > 0 ? c_.bucket_mb : stack_.bucket_mb;
-        const double bucket = asked * c_.wire_bytes / 4;
+    [[nodiscard]] double bucketed(const FasterLine& line, double backward) const {
         double t = 0, done = 0, busy = 0;
         while (done < mb_ - 1e-9) {
-            const double part = std::min(bucket, mb_ - done), takes = line.at(part);
+            const double part = std::min(bucket(), mb_ - done), takes = line.at(part);
             t = std::max(t, work_.backward_at((done + part) / mb_) * backward);
             t += takes, busy += takes, done += part;
         }

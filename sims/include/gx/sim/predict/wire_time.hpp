@@ -1,7 +1,7 @@
 // WireTime: how long gradients are on the wire, from the simulated network.
 #pragma once
 
-#include <algorithm>  // max
+#include <algorithm>  // max, min
 #include <cstdint>    // int64_t
 #include <map>        // what was simulated before
 #include <string>     // keys
@@ -24,6 +24,16 @@ struct Line {
     [[nodiscard]] double at(double mb) const { return latency_ms + ms_per_mb * mb; }
 };
 
+/// The time of an all-reduce whose library takes, call by call, the faster of two algorithms.
+struct FasterLine {
+    Line ring{}, tree{};
+    bool trees = false;
+    [[nodiscard]] double at(double mb) const {
+        return trees ? std::min(ring.at(mb), tree.at(mb)) : ring.at(mb);
+    }
+    [[nodiscard]] bool is_tree(double mb) const { return trees && tree.at(mb) < ring.at(mb); }
+};
+
 /// Simulates each question once. Rings run through the fluid network message by message, collapsed
 /// where that gives the same nanosecond; parameter servers and kvstores are flows on NICs and PCIe.
 /// Trees are NCCL's own estimate (nccl_all_reduce_time): its pipelined trees are not simulated.
@@ -34,16 +44,15 @@ public:
         [[nodiscard]] int ranks() const { return machines * gpus; }
     };
 
-    /// An all-reduce of `mb` in the algorithm that is faster; `algorithm` says which it was.
-    [[nodiscard]] Line all_reduce(const Hardware& h, Group g, double mb, std::string& algorithm) {
+    /// All-reduces of any size; `algorithm` says which is faster for `mb`.
+    [[nodiscard]] FasterLine all_reduce(const Hardware& h, Group g, double mb,
+                                        std::string& algorithm) {
         if (g.ranks() < 2) return {};
-        const Line r = long_ring(h, g);
-        algorithm = "ring";
-        if (!h.trees || g.machines < 3) return r;
-        const Line t = tree(h, g);
-        if (t.at(mb) >= r.at(mb)) return r;
-        algorithm = "tree";
-        return t;
+        FasterLine f{.ring = long_ring(h, g)};
+        f.trees = h.trees && g.machines > 2;
+        if (f.trees) f.tree = tree(h, g);
+        algorithm = f.is_tree(mb) ? "tree" : "ring";
+        return f;
     }
 
     /// Every machine sends `mb`, cut over `servers` on the first machines, and fetches as much.
