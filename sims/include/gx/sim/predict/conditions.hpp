@@ -7,8 +7,8 @@
 #include <vector>       // remarks
 
 #include <gx/core/error.hpp>             // Error
-#include <gx/sim/find_gpu.hpp>           // find_gpu
 #include <gx/sim/gpu.hpp>                // GpuSpec, Precision
+#include <gx/sim/predict/any_gpu.hpp>    // any_gpu
 #include <gx/sim/predict/case_file.hpp>  // Case, text_at
 #include <gx/sim/predict/nic_rate.hpp>   // nic_gbps
 #include <gx/sim/predict/units.hpp>      // lower, has
@@ -72,8 +72,7 @@ namespace detail {
 [[nodiscard]] inline Precision precision_of(const std::string& text) {
     if (has(text, "fp32")) return Precision::fp32;
     if (has(text, "tf32")) return Precision::tf32;
-    for (const char* word : {"fp16", "amp", "mixed", "half", "bf16",
-                             "float16", "fp8"})
+    for (const char* word : {"16", "amp", "mixed", "half", "fp8"})
         if (has(text, word)) return Precision::mixed;
     return Precision::fp32;
 }
@@ -83,10 +82,11 @@ namespace detail {
 [[nodiscard]] inline int wire_bytes_of(const Json& c, const std::string& precision,
                                        const std::string& framework) {
     const std::string wire = lower(text_at(c, "gradient_dtype_on_wire"));
-    if (has(wire, "16")) return 2;
+    if (has(wire, "16") || has(wire, "half")) return 2;
     if (has(wire, "32")) return 4;
     if (has(wire, "8")) return 1;
-    if (precision.starts_with("fp16") || precision.starts_with("bf16")) return 2;
+    for (const char* cast : {"fp16", "bf16", "float16", "bfloat16", "half", "pure fp16"})
+        if (precision.starts_with(cast)) return 2;
     return precision_of(precision) == Precision::mixed && has(framework, "mxnet") ? 2 : 4;
 }
 
@@ -94,10 +94,17 @@ namespace detail {
 [[nodiscard]] inline double nic_of(const Json& c) {
     const auto stated = c.find("nic_gbps_per_node");
     if (stated != c.end() && stated->is_number()) return first_number(c, "nic_gbps_per_node");
-    for (const char* name :
-         {"nic_gbps_per_node", "nic", "transport", "instances", "cluster", "gpu"})
+    const std::string text = text_at(c, "nic_gbps_per_node");
+    if (const double gbps = nic_gbps(text); gbps > 0) return gbps;
+    std::string_view rest = text;
+    const double count = times(rest);  // "8 x 200", or "100"
+    if (const double each = first_number(Json{{"n", std::string(rest)}}, "n"); each > 0)
+        return count * each;
+    for (const char* name : {"nic", "transport"})
         if (const double gbps = nic_gbps(text_at(c, name)); gbps > 0) return gbps;
-    return stated == c.end() ? 0 : first_number(c, "nic_gbps_per_node");
+    for (const char* name : {"instances", "cluster", "gpu"})
+        if (const double gbps = machine_gbps(text_at(c, name)); gbps > 0) return gbps;
+    return 0;
 }
 
 }  // namespace detail
@@ -111,7 +118,7 @@ namespace detail {
     if (gpu.empty())
         throw Error("field 'conditions.gpu' is missing: name one, as K80, P100, V100, A100, H100");
     try {
-        k.gpu = find_gpu(gpu);
+        k.gpu = any_gpu(gpu, k.remarks);
     } catch (const Error& e) {
         throw Error("field 'conditions.gpu': " + std::string(e.what()));
     }
@@ -119,6 +126,8 @@ namespace detail {
     k.nic_gbps_per_node = detail::nic_of(c);
     k.link = low("intra_node_link");
     k.transport = low("transport");
+    if (k.transport.empty() || has(k.transport, "not stated") || has(k.transport, "unknown"))
+        k.transport = low("nic") + " " + low("nic_gbps_per_node");
     k.model = low("model");
     k.framework = low("framework");
     k.collective = low("collective");

@@ -1,7 +1,7 @@
 // hardware_of: the cluster that conditions describe, as the simulator takes it.
 #pragma once
 
-#include <algorithm>    // min
+#include <algorithm>    // max, min
 #include <cmath>        // abs
 #include <string>       // names
 #include <vector>       // remarks
@@ -12,6 +12,7 @@
 #include <gx/sim/machine.hpp>              // ClusterSpec
 #include <gx/sim/predict/conditions.hpp>   // Conditions
 #include <gx/sim/predict/stacks.hpp>       // Calibration
+#include <gx/sim/predict/transport.hpp>    // is_rdma
 #include <gx/sim/profiles.hpp>             // profiles
 
 namespace gx::sim::predict {
@@ -53,6 +54,14 @@ namespace detail {
     return family(gpu)[0] == 'h' || family(gpu)[0] == 'b';
 }
 
+/// Of "PCIe 4", "PCIe gen4 x16", "PCI Express 5.0".
+[[nodiscard]] inline bool is_new_pcie(const std::string& link) {
+    for (const char* word : {"gen4", "gen5", "gen 4", "gen 5", "4.0", "5.0", "pcie 4", "pcie 5",
+                             "pcie4", "pcie5", "pcie v4", "pcie-4"})
+        if (has(link, word)) return true;
+    return false;
+}
+
 /// Source: bus bandwidth of all-reduce as published: 120 to 130 GB/s on a DGX-1V (nccl-dgx1v),
 ///         230.8 on eight A100 (nccl-p4d), 370 on eight H100 (nccl-intra). P100: four links of
 ///         18 GB/s, two rings of the mesh. PCIe 4: 20 GB/s between two A100 (nccl-intra); PCIe 3:
@@ -62,10 +71,13 @@ namespace detail {
     using namespace gx::literals;
     const std::string gpu = family(c.gpu), name = lower(c.gpu.name.view());
     const bool modern = has(name, "sxm");
-    const bool stated = !has(c.link, "not stated") && !c.link.empty();
-    const bool nvlink = stated ? has(c.link, "nvlink") || has(c.link, "nvswitch") : modern;
+    const bool pcie = has(c.link, "pci") || has(c.link, "qpi") || has(c.link, "none");
+    const bool named = has(c.link, "nvlink") || has(c.link, "nvswitch") || has(c.link, "sxm") ||
+                       has(c.link, "xgmi") || has(c.link, "infinity");
+    const bool either = named && pcie;  // "NVLink or PCIe, not stated"
+    const bool nvlink = either || (!named && !pcie) ? modern : named;
     const bool ampere = c.gpu.tf32.count > 0;  // or newer
-    if (!nvlink) return {Link::pcie, ampere || has(c.link, "4") ? 20_GBps : 6_GBps};
+    if (!nvlink) return {Link::pcie, ampere || is_new_pcie(c.link) ? 20_GBps : 6_GBps};
     const bool hopper = is_hopper(c.gpu);
     const Link link = has(c.link, "nvswitch") || hopper ? Link::nvswitch : Link::nvlink;
     if (gpu == "b200") return {link, 650_GBps};
@@ -81,19 +93,23 @@ namespace detail {
     return gpu.tf32.count > 0 ? nccl_2_10 : nccl_2_5;
 }
 
+/// Of a machine where nothing says its NICs: 10 Gb/s of Ethernet, else 100 Gb/s, and since A100 as
+/// a GPU on SXM boards commonly has for itself: 100 Gb/s, Hopper's 400.
+[[nodiscard]] inline double usual_gbps(const Conditions& c) {
+    if (!is_rdma(c.transport, 100)) return 10;
+    const bool board = has(lower(c.gpu.name.view()), "sxm") && c.gpu.tf32.count > 0;
+    return board ? std::max(100.0, c.gpus_per_node * (is_hopper(c.gpu) ? 400.0 : 100.0)) : 100;
+}
+
 /// The network's profile, and the share of its goodput that stacks of its time reached.
 inline void set_network(const Conditions& c, const Calibration& k, const Stack& stack,
                         Hardware& h, std::vector<std::string>& remarks) {
     double gbps = c.nic_gbps_per_node;
     if (gbps == 0) {
-        gbps = has(c.transport, "tcp") || has(c.transport, "ethernet") ? 10 : 100;
+        gbps = usual_gbps(c);
         remarks.push_back(fmt::format("NIC not stated: {} Gb/s assumed", gbps));
     }
-    const bool omni = has(c.transport, "omni");
-    const bool rdma = has(c.transport, "infiniband") || has(c.transport, "rdma") ||
-                      has(c.transport, "roce") || has(c.transport, "efa") || omni ||
-                      has(c.transport, "aries") || (c.transport.empty() && gbps > 40) ||
-                      (has(c.transport, "not stated") && gbps > 40);
+    const bool omni = is_omni_path(c.transport), rdma = is_rdma(c.transport, gbps);
     const Profile* network = &roce_100g;
     if (has(c.transport, "grpc") || stack.way == Way::servers) network = &parameter_server_grpc;
     else if (!rdma) network = gbps <= 10 ? &tcp_10g : &tcp_aws;
