@@ -14,6 +14,10 @@ TEST(Outlines, FindsTheLongestName) {
     EXPECT_EQ(outline_of("MobileNet")->name, "mobilenet");
     EXPECT_EQ(outline_of("Transformer (big)")->name, "transformerbig");
     EXPECT_EQ(outline_of("a new network"), nullptr);
+    EXPECT_EQ(outline_of("CLIP ViT-B/32")->name, "vitb");
+    EXPECT_EQ(outline_of("SSD-VGG16")->name, "ssd");
+    EXPECT_EQ(outline_of("Wide ResNet-50-2")->name, "wideresnet502");
+    EXPECT_EQ(outline_opening("CLIP ViT-B/32"), nullptr);
 }
 TEST(Outlines, ReadsTheNumberOfParametersInAName) {
     EXPECT_EQ(millions_in("GPT-2 345M"), 345);
@@ -21,7 +25,7 @@ TEST(Outlines, ReadsTheNumberOfParametersInAName) {
     EXPECT_EQ(millions_in("Llama-2 7B"), 7000);
     EXPECT_EQ(millions_in("GPT-3 175 billion"), 175'000);
     for (const char* name : {"ResNet-50", "BERT-base", "ViT-B/16", "GPT-2 medium", "ResNet-50 by",
-                             "EfficientNet-B4", "4 big layers", ""})
+                             "EfficientNet-B4", "4 big layers", "YOLOv5m", ""})
         EXPECT_EQ(millions_in(name), 0) << name;
 }
 

@@ -203,7 +203,7 @@ TEST(Predict, SaysWhatItAssumes) {
     ASSERT_EQ(p.error, "");
     EXPECT_THAT(p.why, HasSubstr("batch not stated"));
     EXPECT_THAT(p.why, HasSubstr("NIC not stated: 100 Gb/s assumed"));
-    EXPECT_THAT(p.why, HasSubstr("200 million parameters assumed"));
+    EXPECT_THAT(p.why, HasSubstr("30 million parameters assumed"));
     EXPECT_GT(p.points.at(0).efficiency_pct, 40);
     EXPECT_LT(p.points.at(0).efficiency_pct, 100);
 }

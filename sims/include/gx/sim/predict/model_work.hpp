@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>    // max, min
+#include <cmath>        // sqrt
 #include <memory>       // shared graphs
 #include <string>       // names
 #include <string_view>  // names
@@ -70,21 +71,27 @@ struct ModelWork {
 
 namespace detail {
 
-/// The known model whose name opens `model`, the longest one: "resnet-50 v1.5" is ResNet-50.
+/// The known model whose name opens `model`, the longest one: "resnet-50 v1.5" is ResNet-50. Else,
+/// unless an outline's name does, one whose name is inside: "MLPerf ResNet-50".
 [[nodiscard]] inline const KnownModel* model_named(const std::string& model) {
     const std::string said = sim::detail::find_model::plain(model);
-    const KnownModel* best = nullptr;
-    std::size_t length = 0;
+    const KnownModel* opens = nullptr;
+    const KnownModel* inside = nullptr;
+    std::size_t longest_opening = 0, longest_inside = 0;
     for (const KnownModel& m : models) {
         const std::string name = sim::detail::find_model::plain(m.name);
-        if (!said.starts_with(name) || name.size() <= length) continue;
-        best = &m;
-        length = name.size();
+        if (said.starts_with(name) && name.size() > longest_opening)
+            opens = &m, longest_opening = name.size();
+        if (has(said, name) && name.size() > longest_inside)
+            inside = &m, longest_inside = name.size();
     }
-    return best;
+    const Outline* outline = outline_opening(model);
+    if (outline == nullptr) return opens != nullptr ? opens : inside;
+    return outline->name.size() > longest_opening ? nullptr : opens;
 }
 [[nodiscard]] inline bool is_language_model(const std::string& model) {
-    for (const char* word : {"bert", "gpt", "transformer", "gnmt", "lm", "t5"})
+    for (const char* word : {"bert", "gpt", "transformer", "gnmt", "lm", "t5", "lstm", "llama",
+                             "xlnet", "electra", "seq2seq", "nlp", "bloom", "mistral"})
         if (has(model, word)) return true;
     return false;
 }
@@ -101,9 +108,11 @@ namespace detail {
         if (detail::is_language_model(model)) w.ready = {{0.98, 0.85}, {1, 1}};
         double millions = millions_in(model);
         if (const Outline* o = outline_of(model)) {
-            w.ready = {{0.02, o->first}, {0.98, 1 - o->last}, {1, 1}};
-            w.largest_tensor = std::max({w.largest_tensor, 0.8 * o->first, o->last});
             if (millions == 0) millions = o->millions;
+            // a larger one of the family: layers grow with the square of what an embedding does
+            const double last = o->last * std::sqrt(std::min(1.0, o->millions / millions));
+            w.ready = {{0.02, o->first}, {0.98, 1 - last}, {1, 1}};
+            w.largest_tensor = std::max({w.largest_tensor, 0.8 * o->first, last});
         }
         w.gradient_mb_fp32 = 4 * millions;
         return w;

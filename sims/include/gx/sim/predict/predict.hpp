@@ -124,9 +124,10 @@ private:
             c_.gradient_mb_fp32 = work_.gradient_mb_fp32;
             return;
         }
-        c_.gradient_mb_fp32 = 800;
-        c_.remarks.push_back("neither params_millions nor a known model: 200 million parameters "
-                             "assumed");
+        const int millions = measure_.tokens || is_language_model(c_.model) ? 110 : 30;
+        c_.gradient_mb_fp32 = 4 * millions;
+        c_.remarks.push_back(fmt::format("neither params_millions nor a known model: {} million "
+                                         "parameters assumed", millions));
     }
 
     [[nodiscard]] WireTime::Group group(const Point& p) const {
