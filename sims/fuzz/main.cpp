@@ -80,6 +80,7 @@ int run(const Arguments& a) {
         return 0;
     }
     const Plant* plant = find_plant(a.plant);
+    gx::expect_writable("--json", a.json);
     const std::vector<Subject> from = plant ? std::vector<Subject>{plant->subject} : subjects();
     const Tampering tampering = plant ? plant->tampering : Tampering{};
     CampaignOptions o{.first = a.first, .began = [&](std::uint64_t s) { remember(s, a.plant); }};

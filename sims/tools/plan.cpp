@@ -218,6 +218,8 @@ nlohmann::ordered_json json_of(const Offer& o) {
 
 void plan(const Asked& a) {
     const sim::KnownModel& model = sim::find_model(a.model);
+    expect_writable("--json", a.json);
+    expect_writable("--html", a.html);
     sim::plan::Job job = job_of(a);
     job.model = model.name;
     const bool shows = isatty(STDERR_FILENO) == 1;

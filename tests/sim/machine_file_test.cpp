@@ -61,7 +61,11 @@ TEST(MachineFile, NamesTheFileAndWhatIsWrongInIt) {
               "nowhere/ours.json: cannot be read: give a file of a machine that exists");
     EXPECT_EQ(refusal("p3.16xlage"),
               "unknown machine 'p3.16xlage': did you mean 'p3.16xlarge'?");
-    EXPECT_NE(refusal(::testing::TempDir() + "/.json"), "");
+    const fs::path folder = fs::path(::testing::TempDir()) / "machine_file_folder.json";
+    fs::create_directory(folder);
+    EXPECT_EQ(refusal(folder.string()),
+              folder.string() + ": cannot be read: give a file of a machine that exists");
+    fs::remove(folder);
 }
 
 }  // namespace

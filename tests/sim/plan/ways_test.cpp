@@ -58,6 +58,14 @@ TEST(Offers, SayWhyAWayCannotRun) {
     EXPECT_EQ(ages[0].trouble,
               "takes more than 9e9 s, which the clock does not count: train on less");
 }
+TEST(Offers, OfMachinesWithoutANicAreOfOneAlone) {
+    Menu m = menu({1, 2});
+    for (auto& cluster : m.clusters) cluster.machine.nics = 0;
+    const auto all = offers({.examples = 10, .epochs = 1, .batch_per_gpu = 1}, small, m);
+    EXPECT_EQ(all[0].trouble, "");
+    EXPECT_EQ(all[2].trouble,
+              "machine '1 x V100': it is not connected: 2 machines need a NIC each");
+}
 TEST(Offers, HaveNoPriceWhereNoneIsKnown) {
     Menu m = menu({1, 2});
     m.clusters[1].machine.price = {};

@@ -1,11 +1,12 @@
 // find_or_read_machine("p3.16xlarge" or "ours.json"): a known machine, or one of a file.
 #pragma once
 
-#include <filesystem>   // extensions
-#include <fstream>      // files
-#include <iterator>     // whole files
-#include <string>       // texts
-#include <string_view>  // labels
+#include <filesystem>    // extensions
+#include <fstream>       // files
+#include <iterator>      // whole files
+#include <string>        // texts
+#include <string_view>   // labels
+#include <system_error>  // error_code
 
 #include <gx/sim/find_machine.hpp>  // find_machine
 #include <gx/sim/machine_json.hpp>  // read_machine
@@ -20,9 +21,11 @@ namespace gx::sim {
     const std::filesystem::path path(name_or_file);
     const bool json = path.extension() == ".json", xml = path.extension() == ".xml";
     if (!json && !xml) return find_machine(name_or_file);
+    std::error_code ignored;
     std::ifstream in(path, std::ios::binary);
+    if (!in || std::filesystem::is_directory(path, ignored))
+        throw Error(name_or_file + ": cannot be read: give a file of a machine that exists");
     const std::string text{std::istreambuf_iterator<char>(in), {}};
-    if (!in) throw Error(name_or_file + ": cannot be read: give a file of a machine that exists");
     if (json) return read_machine(text, name_or_file);
     const std::string stem = path.stem().string();
     try {

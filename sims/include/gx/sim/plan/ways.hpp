@@ -11,6 +11,7 @@
 #include <gx/core/error.hpp>       // Error
 #include <gx/model/graph.hpp>      // Graph
 #include <gx/sim/machine.hpp>      // ClusterSpec, MachineSpec
+#include <gx/sim/machine_check.hpp>  // check
 #include <gx/sim/memory.hpp>       // expect_fits
 #include <gx/sim/plan/offer.hpp>   // Job, Offer
 #include <gx/sim/step_time.hpp>    // step_time, StepWork
@@ -71,7 +72,7 @@ inline void take(Offer& o, const StepTiming& t, const Job& job, const ClusterSpe
 }  // namespace detail
 
 /// All ways of the menu, in its order: clusters, then reducers, then buckets. What can't run has
-/// `trouble`: a batch that does not divide or does not fit, centuries of steps.
+/// `trouble`: machines that nothing joins, a batch that does not divide or fit, centuries of steps.
 /// `progress(done, of)` is told after each cluster.
 /// Cost: a simulated step each, collapsed where machines do the same (chunks are then rounded up to
 ///       the largest of them); kernels are timed once for each machine and batch.
@@ -88,14 +89,15 @@ inline void take(Offer& o, const StepTiming& t, const Job& job, const ClusterSpe
         const int batch = base.way.batch_per_gpu =
             detail::batch_on(job, spec.ranks(), base.trouble);
         const std::pair key(base.way.machine, batch);
-        if (base.trouble.empty() && !timed.contains(key)) {
-            try {
+        try {
+            check(spec);
+            if (base.trouble.empty() && !timed.contains(key)) {
                 expect_fits(graph, batch, spec.machine.gpu, menu.precision);
                 timed[key] = step_work(
                     graph, TimedGraph(graph, spec.machine.gpu, menu.precision), batch);
-            } catch (const Error& e) {
-                base.trouble = e.what();
             }
+        } catch (const Error& e) {
+            base.trouble = e.what();
         }
         for (const ReducerOnOffer& r : menu.reducers) {
             spec.algorithm = r.algorithm;
