@@ -95,7 +95,7 @@ TEST(Overflow, EachLateGradientIsUnscaledByItsOwnScale) {
 
 /// The mutant: rank 1 is given finite values where the others see an overflow.
 template <gx::Reducer R>
-struct SkipOneRanksOverflow : gx::testing::Mutant<R> {
+struct RankOneSeesNoOverflow : gx::testing::Mutant<R> {
     gx::ReduceReport all_reduce(gx::Transport auto& link, std::span<float> bucket) {
         const gx::ReduceReport report = this->inner_.all_reduce(link, bucket);
         if (link.rank() == 1)
@@ -104,7 +104,7 @@ struct SkipOneRanksOverflow : gx::testing::Mutant<R> {
     }
 };
 TEST(Overflow, ARankThatSkipsAloneIsFound) {
-    using Blind = SkipOneRanksOverflow<gx::Ring<fp16>>;
+    using Blind = RankOneSeesNoOverflow<gx::Ring<fp16>>;
     auto world = threads(3);
     const auto train = [&](float initial) {
         return error_of([&] {
