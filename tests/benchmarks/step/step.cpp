@@ -13,15 +13,17 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <new>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "clock.hpp"     // now, median, OtherLoad
-#include "training.hpp"  // Training, Alone, TwoRanks
+#include <gx/trainer/safetensors.hpp>  // write_file
+
+#include "../../../sims/support/command_line.hpp"  // run_program
+#include "clock.hpp"                               // now, median, OtherLoad
+#include "training.hpp"                            // Training, Alone, TwoRanks
 
 // Who asks for memory while `counting`: gx, or oneDNN for the arguments of its calls.
 namespace {
@@ -90,21 +92,19 @@ private:
     std::FILE *in_ = nullptr, *out_ = nullptr;
 };
 
-int option(int argc, char** argv, const char* name, int otherwise) {
-    for (int i = 1; i + 1 < argc; ++i)
-        if (std::strcmp(argv[i], name) == 0) return std::atoi(argv[i + 1]);
-    return otherwise;
-}
+struct Settings {
+    int rounds = 24, steps = 3;
+    bool winograd = true;
+    std::filesystem::path json{};
+};
 
-}  // namespace
-
-int main(int argc, char** argv) {
+void measure(const Settings& settings) {
     constexpr int batch = 128, threads = 2;
     constexpr double quiet_pct = 3;  // of the cores' time that others may have unmentioned
-    const int rounds = std::max(1, option(argc, argv, "--rounds", 24));
-    const int steps = std::max(1, option(argc, argv, "--steps", 3));
+    gx::expect_writable("--json", settings.json);
+    const auto [rounds, steps, winograd, json] = settings;
     gx::onednn::Tuning tuning{.lanes = 2, .threads = threads};
-    tuning.winograd = option(argc, argv, "--winograd", 1) != 0;
+    tuning.winograd = winograd;
     gx::onednn::Tuning one = tuning;
     one.threads = one.lanes = 1;  // a core each: nothing to divide a rank's batch for
     Peer peer(std::filesystem::read_symlink("/proc/self/exe").parent_path() / "gx_step_libtorch",
@@ -178,13 +178,24 @@ int main(int argc, char** argv) {
         batch / 2, batch / median(pair_all), median(pair_ratios), threads, batch,
         *std::min_element(pair_ratios.begin(), pair_ratios.end()),
         *std::max_element(pair_ratios.begin(), pair_ratios.end()));
-    if (!agree) std::printf("the two ranks' weights differ: the reduction is at fault\n");
     if (other_load > quiet_pct)
         std::printf(
             "the machine was busy: others had %.0f %% of its cores' time; read these figures as "
             "rough, and measure again on a quiet machine\n",
             other_load);
-    for (int i = 1; i + 1 < argc; ++i)
-        if (std::strcmp(argv[i], "--json") == 0) std::ofstream(argv[i + 1]) << j.dump(2) << '\n';
-    return agree ? 0 : 1;
+    if (!json.empty()) gx::write_file(json, j.dump(2) + "\n");
+    if (!agree) throw gx::Error("the two ranks' weights differ: the reduction is at fault.");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Settings s;
+    CLI::App app("A training step of ResNet-20: gx beside LibTorch, taking turns.", "gx bench step");
+    app.option_defaults()->always_capture_default();
+    app.add_option("--rounds", s.rounds, "turns of each")->check(gx::count_in(1, 1 << 20));
+    app.add_option("--steps", s.steps, "of one turn")->check(gx::count_in(1, 1 << 20));
+    app.add_option("--winograd", s.winograd, "0: without Winograd's convolutions");
+    app.add_option("--json", s.json, "also write what was measured there");
+    return gx::run_program(app, argc, argv, [&] { measure(s); });
 }
