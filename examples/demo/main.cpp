@@ -121,7 +121,7 @@ int main(int argc, char** argv) {
     app.add_option("--rate", o.rate, "peak learning rate");
     app.add_option("--seed", o.seed, "of weights, order and augmentation");
     app.add_option("--timed-batch", o.timed_batch, "images of one GPU and step on the clock")
-        ->check(CLI::PositiveNumber);
+        ->check(gx::count_in(1, 1 << 30));
     app.add_option("--data", o.data, "folder of the Fashion-MNIST files");
     app.add_option("--output", o.output, "folder of the report and the timelines");
     app.add_option("--json", o.json, "also write the comparison there");
