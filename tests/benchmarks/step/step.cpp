@@ -191,7 +191,7 @@ void measure(const Settings& settings) {
 
 int main(int argc, char** argv) {
     Settings s;
-    CLI::App app("A training step of ResNet-20: gx beside LibTorch, taking turns.", "gx bench step");
+    CLI::App app("One training step of ResNet-20: gx, LibTorch and two ranks.", "gx bench step");
     app.option_defaults()->always_capture_default();
     app.add_option("--rounds", s.rounds, "turns of each")->check(gx::count_in(1, 1 << 20));
     app.add_option("--steps", s.steps, "of one turn")->check(gx::count_in(1, 1 << 20));
