@@ -92,7 +92,8 @@ TEST(FindGpu, KnowsTheGpusOfMachinesAndGenerations) {
 }
 
 RC_GTEST_PROP(FindGpu, FindsEveryGpuByItsOwnName, ()) {
-    const GpuSpec& gpu = gx::sim::known_gpus[*rc::gen::inRange<std::size_t>(0, gx::sim::known_gpus.size())];
+    const auto which = *rc::gen::inRange<std::size_t>(0, gx::sim::known_gpus.size());
+    const GpuSpec& gpu = gx::sim::known_gpus[which];
     std::string typed(gpu.name.view());
     for (char& c : typed)
         if (*rc::gen::arbitrary<bool>() && 'A' <= c && c <= 'Z') c = char(c - 'A' + 'a');

@@ -112,8 +112,8 @@ inline constexpr std::array<std::string_view, 12> families{
 }  // namespace detail::find_gpu
 
 /// The GPU whose family `name` says, in the form and with the memory that it says; what it does not
-/// say is as in the family's first of `known_gpus`. Makers, brands, machines and remarks are passed over:
-/// "Tesla V100", "NVIDIA A100 80GB PCIe", "K80 (one die)", "V100-SXM3-32GB (DGX-2H)".
+/// say is as in the family's first of `known_gpus`. Makers, brands, machines and remarks are passed
+/// over: "Tesla V100", "NVIDIA A100 80GB PCIe", "K80 (one die)", "V100-SXM3-32GB (DGX-2H)".
 /// Errors: gx::Error when no family is named, with the nearest names; when the family has no such
 ///         form or memory, with those that it has.
 [[nodiscard]] inline GpuSpec find_gpu(std::string_view name) {
