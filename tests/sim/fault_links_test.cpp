@@ -204,7 +204,7 @@ TEST(FaultLinks, AFabricsSwitchesAreTheChoices) {
     };
     says(refusal(plain(4), LostSwitch{{SwitchKind::spine, 0}}),
          "fault 0, switch lost, spine 0, at 0 ns: which.kind is spine: the switches of this star "
-         "are none");
+         "are none; slow or cut the NICs of its machines");
     says(refusal(plain(4, 1, 1, two_spines), SlowSwitch{{SwitchKind::router, 0}}),
          "which.kind is router: the switches of this leaf_spine are leaf 0 to 1, spine 0 to 1");
     says(refusal(plain(4, 1, 1, two_spines), SlowSwitch{{SwitchKind::spine, 2}}),

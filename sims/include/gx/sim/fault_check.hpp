@@ -73,10 +73,12 @@ private:
     }
     void one_of(const Switch& s) const {
         const FabricSwitches all(spec_.fabric, spec_.machines, spec_.machine.nics);
+        const bool star = all.count() == 0 && spec_.machines > 1;
         const std::string here = "the switches of this " +
                                  std::string(spec_.machines > 1 ? to_string(spec_.fabric.kind)
                                                                 : "single machine") +
-                                 " are " + all.choices();
+                                 " are " + all.choices() +
+                                 (star ? "; slow or cut the NICs of its machines" : "");
         if (all.count(s.kind) == 0)
             say(false, "which.kind is " + std::string(name_of(s.kind)) + ": " + here);
         else
