@@ -66,6 +66,9 @@ template <Collective C>
 /// message under way the members' steps are the whole state; when they are as before, only further
 /// on, what happened since then happens again until the steps of this kind end: those laps are
 /// multiplied, in integers, and the clock runs on.
+///
+/// Errors: gx::Error where check(spec) has one; a plan without buckets or collectives, or with one
+///         for another number of ranks than the cluster has, breaks the contract.
 template <Collective C>
 class Reductions {
 public:

@@ -36,6 +36,9 @@ struct CollectiveTiming {
 /// machine has one GPU, and elsewhere at most the time of one byte a step more. Collectives whose
 /// flows share a NIC may in truth drift out of step and so get by with less: up to 7 % less in 400
 /// random clusters with chunks of 1,000 to 20,000 bytes. Other collectives are simulated whole.
+///
+/// Errors: gx::Error where check(spec) has one; no collective, one of another number of ranks, and
+///         one that stops before its last step break the contract.
 template <Collective C>
 [[nodiscard]] CollectiveTiming all_reduce_time(std::span<const C> collectives,
                                                const ClusterSpec& spec, Bytes bytes,
