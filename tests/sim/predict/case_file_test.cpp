@@ -7,6 +7,7 @@
 namespace {
 
 using namespace gx::sim::predict;
+using gx::sim::Json;
 using testing::HasSubstr;
 
 std::string error_of(const std::string& case_text) {
@@ -75,6 +76,19 @@ TEST(CaseFile, NamesTheFieldThatIsWrong) {
     EXPECT_THAT(measured(R"({"role": "goal", "gpus": 2})"),
                 HasSubstr("'goal' is none of base, given, target"));
     EXPECT_THAT(error_of(R"({"conditions": {}, "measured": []})"), HasSubstr("'id' is missing"));
+}
+
+TEST(CaseFile, NumbersMayBeText) {
+    const auto cases = read_cases(R"([{"id": "a", "conditions": {}, "measured": [
+        {"role": "Base", "gpus": "1", "value": "2,800", "unit": "img/s"},
+        {"role": "target", "gpus": "~16", "global_batch": 1024}]}])", "text.json");
+    ASSERT_EQ(cases.at(0).error, "");
+    EXPECT_EQ(cases[0].points.at(0).given, 2800.0);
+    EXPECT_EQ(cases[0].points[0].role, Point::Role::base);
+    EXPECT_EQ(cases[0].points.at(1).gpus, 16);
+    EXPECT_EQ(cases[0].points[1].batch_per_gpu, 64);
+    EXPECT_EQ(detail::written_number(Json("16 GPUs")), 0);
+    EXPECT_EQ(detail::written_number(Json("1.2.3")), 0);
 }
 
 }  // namespace

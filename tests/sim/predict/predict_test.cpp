@@ -89,6 +89,36 @@ TEST(Predict, TimesFallWhereRatesRise) {
     EXPECT_NEAR(epoch.efficiency_pct, rate.efficiency_pct, 1e-3);
 }
 
+// 10 steps a second on one GPU are 100 ms; rates of steps do not grow with the GPUs.
+TEST(Predict, RatesOfStepsAndSpeedups) {
+    const auto with = [&](const char* value, const char* unit) {
+        return predicted(two_p100, std::string(R"({"gpus": 1, "role": "base", "value": )") + value +
+                                       R"(, "unit": ")" + unit +
+                                       R"("}, {"gpus": 2, "role": "target"})", bare());
+    };
+    const PredictedPoint step = with("0.1", "s/iteration").points.at(0);
+    const PredictedPoint steps = with("10", "it/s").points.at(0);
+    EXPECT_NEAR(steps.value, 1 / step.value, 1e-6);
+    EXPECT_NEAR(steps.efficiency_pct, step.efficiency_pct, 1e-6);
+    const PredictedPoint speedup = with("1", "x").points.at(0);
+    EXPECT_NEAR(speedup.value, 2 * speedup.efficiency_pct / 100, 1e-6);
+}
+TEST(Predict, AGlobalBatchThatFitsIsShared) {
+    const std::string conditions = R"("gpu": "V100", "gpus_per_node": 8, "model": "ResNet-50",
+        "nic_gbps_per_node": 100, "framework": "PyTorch", "global_batch": )";
+    const std::string points = R"({"gpus": 8, "role": "base", "value": 2800, "unit": "img/s"},
+                                  {"gpus": 64, "role": "target"})";
+    const Prediction fixed = predicted(conditions + "1024", points);
+    const Prediction each = predicted(conditions + "1024", R"(
+        {"gpus": 8, "role": "base", "value": 2800, "unit": "img/s", "batch_per_gpu": 128},
+        {"gpus": 64, "role": "target", "batch_per_gpu": 16})");
+    EXPECT_THAT(fixed.why, HasSubstr("global batch taken as fixed"));
+    EXPECT_NEAR(fixed.points.at(0).value, each.points.at(0).value, 1e-6);
+    const Prediction grown = predicted(conditions + R"("16k")", points);  // 256 of each of 64
+    EXPECT_THAT(grown.why, HasSubstr("that of the most GPUs"));
+    EXPECT_GT(grown.points.at(0).efficiency_pct, fixed.points.at(0).efficiency_pct);
+}
+
 // ---- Properties ---------------------------------------------------------------------
 RC_GTEST_PROP(Predict, ASlowerNetworkIsNeverFasterAndNoStepIsBelowItsFloor, ()) {
     const int gbps = *rc::gen::inRange(10, 100), nodes = *rc::gen::inRange(2, 40);

@@ -32,6 +32,26 @@ TEST(Units, TellRatesFromTimes) {
     EXPECT_EQ(of("min to train").epochs, 1);
     EXPECT_EQ(of("% of 8-GPU rate").kind, Kind::share);
 }
+TEST(Units, OtherWordsForTheSame) {
+    for (const char* rate : {"fps", "FPS", "imgs/sec total", "frames/s", "qps"})
+        EXPECT_EQ(of(rate), of("img/s")) << rate;
+    EXPECT_EQ(of("wps"), of("tokens/s"));
+    EXPECT_EQ(of("k img/s").seconds, 1e-3);
+    EXPECT_EQ(of("ktokens/s").seconds, 1e-3);
+    EXPECT_EQ(of("kg/s").seconds, 1);
+    EXPECT_TRUE(of("img/s per node").per_node);
+    for (const char* step : {"s", "sec", "s/it", "step time (s)", "iteration time, s"})
+        EXPECT_EQ(of(step), of("s/iteration")) << step;
+    EXPECT_EQ(of("epoch time (s)"), of("s/epoch"));
+    EXPECT_EQ(of("epoch time [min]"), of("min/epoch"));
+    for (const char* rate : {"it/s", "iterations/s", "steps/sec", "batches per second"})
+        EXPECT_EQ(of(rate).kind, Kind::step_rate) << rate;
+    for (const char* share : {"efficiency", "scaling efficiency"})
+        EXPECT_EQ(of(share).kind, Kind::share) << share;
+    for (const char* relative : {"x", "speedup", "times", "TFLOP/s", "epochs/h"})
+        EXPECT_TRUE(of(relative).relative) << relative;
+    EXPECT_TRUE(of("TFLOP/s per GPU").per_gpu);
+}
 
 // ---- Bad inputs ---------------------------------------------------------------------
 TEST(Units, RefuseWhatSaysNothing) {

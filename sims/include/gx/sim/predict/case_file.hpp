@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>        // isfinite
+#include <cstdlib>      // strtod
 #include <limits>       // int
 #include <optional>     // values that may be absent
 #include <string>       // text
@@ -10,6 +11,7 @@
 
 #include <gx/core/error.hpp>           // Error
 #include <gx/sim/json_fields.hpp>      // Json, parse_json
+#include <gx/sim/predict/units.hpp>    // lower
 
 namespace gx::sim::predict {
 
@@ -58,14 +60,26 @@ inline std::string field(int index, std::string_view name) {
     return "field 'measured[" + std::to_string(index) + "]." + std::string(name) + "': ";
 }
 
+/// A number, also one that is written as text: "2,800", "~16"; not a number: 0.
+[[nodiscard]] inline double written_number(const Json& value) {
+    if (value.is_number()) return value.get<double>();
+    std::string digits;
+    for (const char c : text_of(value))
+        if (c != ',' && c != '~' && c != ' ') digits += c;
+    if (digits.empty() || digits.find_first_not_of("0123456789.") != digits.npos) return 0;
+    char* end = nullptr;
+    const double n = std::strtod(digits.c_str(), &end);
+    return *end == '\0' ? n : 0;
+}
 /// A number above 0, or nothing where the field is absent.
 [[nodiscard]] inline std::optional<double> number(const Json& row, int index,
                                                   std::string_view name) {
     const auto at = row.find(name);
     if (at == row.end() || at->is_null()) return std::nullopt;
-    if (!at->is_number() || !std::isfinite(at->get<double>()) || !(at->get<double>() > 0))
+    const double n = written_number(*at);
+    if (!std::isfinite(n) || !(n > 0))
         throw Error(field(index, name) + "'" + at->dump() + "' is no number above 0");
-    return at->get<double>();
+    return n;
 }
 [[nodiscard]] inline int count(const Json& row, int index, std::string_view name) {
     const double n = number(row, index, name).value_or(0);
@@ -85,7 +99,7 @@ inline std::string field(int index, std::string_view name) {
 [[nodiscard]] inline Point point_of(const Json& row, int index) {
     if (!row.is_object())
         throw Error("field 'measured[" + std::to_string(index) + "]' is not an object");
-    Point p{.role = role_of(text_at(row, "role"), index), .index = index};
+    Point p{.role = role_of(lower(text_at(row, "role")), index), .index = index};
     p.unit = text_at(row, "unit");
     p.phase = text_at(row, "phase");
     p.variant = text_at(row, "variant");
@@ -105,6 +119,8 @@ inline std::string field(int index, std::string_view name) {
     }
     for (const char* name : {"batch_per_gpu", "batch"})
         if (p.batch_per_gpu == 0) p.batch_per_gpu = number(row, index, name).value_or(0);
+    if (p.batch_per_gpu == 0 && p.gpus > 0)
+        p.batch_per_gpu = number(row, index, "global_batch").value_or(0) / p.gpus;
     return p;
 }
 

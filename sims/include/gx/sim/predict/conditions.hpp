@@ -36,7 +36,7 @@ struct Conditions {
 
 namespace detail {
 
-/// A number, or the first number of a text ("128, accumulated 64 times"); 0: none.
+/// A number, or the first number of a text ("128, accumulated 64 times", "8k"); 0: none.
 [[nodiscard]] inline double first_number(const Json& object, std::string_view name) {
     const auto at = object.find(name);
     if (at == object.end()) return 0;
@@ -57,7 +57,9 @@ namespace detail {
         if (text[i] < '0' || text[i] > '9') break;
         n = place > 0 ? n + (text[i] - '0') * (place /= 10) : n * 10 + (text[i] - '0');
     }
-    return n;
+    const bool thousands = i < text.size() && (text[i] == 'k' || text[i] == 'K') &&
+                           (i + 1 == text.size() || text[i + 1] == ' ');
+    return thousands ? n * 1000 : n;
 }
 /// N of "accumulated N times", or 1.
 [[nodiscard]] inline double accumulated(const std::string& text) {

@@ -49,6 +49,7 @@ public:
           measure_(measure_of(base_.unit, field(base_.index, "unit"))) {
         check_units();
         settle_gpus_per_node();
+        settle_global_batch();
         settle_batch();
         work_ = model_work(c_.model, c_.gpu, c_.precision, c_.batch_per_gpu);
         settle_gradient();
@@ -104,6 +105,20 @@ private:
         c_.gpus_per_node = std::max(1, most);
         c_.remarks.push_back(fmt::format("gpus_per_node not stated: {} assumed", c_.gpus_per_node));
     }
+    /// A global batch alone: a fixed one, if the base's GPUs can hold it; else that of all GPUs.
+    void settle_global_batch() {
+        if (c_.global_batch == 0 || c_.accumulates || c_.batch_per_gpu > 0 ||
+            base_.batch_per_gpu > 0 || c_.micro_batch > 0)
+            return;
+        int most = 0;
+        for (const Point& p : case_.points)
+            if (p.role != Point::Role::other) most = std::max(most, gpus_of(p, group(p)));
+        const int base = gpus_of(base_, group(base_));
+        fixed_global_ = c_.global_batch / base <= (is_language_model(c_.model) ? 128 : 512);
+        c_.batch_per_gpu = c_.global_batch / (fixed_global_ ? base : most);
+        c_.remarks.push_back(fixed_global_ ? "global batch taken as fixed"
+                                           : "global batch taken as that of the most GPUs");
+    }
     void settle_batch() {
         if (c_.batch_per_gpu > 0 || base_.batch_per_gpu > 0 || c_.micro_batch > 0) {
             if (c_.batch_per_gpu == 0)
@@ -157,6 +172,7 @@ private:
     /// Samples that a GPU takes between two reductions.
     [[nodiscard]] double samples(const Point& p) const {
         const auto g = group(p);
+        if (fixed_global_ && p.batch_per_gpu == 0) return c_.global_batch / gpus_of(p, g);
         if (!c_.accumulates) {
             const double batch = p.batch_per_gpu > 0 ? p.batch_per_gpu : c_.batch_per_gpu;
             return batch * c_.accumulation;
@@ -182,19 +198,29 @@ private:
         const double v = *p.given, batch = samples(p), n = gpus_of(p, group(p));
         switch (measure_.kind) {
             case Measure::Kind::rate: {
-                const double rate = v / measure_.seconds * (measure_.per_gpu ? n : 1);
+                if (measure_.relative) break;
+                const double parts = measure_.per_gpu ? n : measure_.per_node ? machines(p) : 1;
+                const double rate = v / measure_.seconds * parts;
                 if (measure_.tokens && batch < 1024) return tokens_step_ms(batch * n, n, rate);
                 return batch * n / rate * 1e3;
             }
             case Measure::Kind::step_time: return v * measure_.seconds * 1e3;
+            case Measure::Kind::step_rate: return measure_.seconds / v * 1e3;
             case Measure::Kind::job_time:
                 if (is_language_model(c_.model)) break;
-                return v * measure_.seconds * batch * n / (imagenet_images * measure_.epochs) *
-                       1e3;
+                return v * measure_.seconds * batch * n / (imagenet_images * epochs()) * 1e3;
             case Measure::Kind::share: break;
         }
         return roofline_ms(batch);
     }
+    /// Of a job: as its unit says, else its conditions, else ImageNet's usual 90.
+    [[nodiscard]] double epochs() {
+        if (has(lower(base_.unit), "epoch")) return measure_.epochs;
+        if (const double n = first_number(case_.conditions, "epochs"); n > 0) return n;
+        remark("epochs not stated: 90 assumed");
+        return 90;
+    }
+    [[nodiscard]] double machines(const Point& p) const { return group(p).machines; }
     /// Rates in tokens: of a batch in sequences, 512 tokens each; else 4,096 tokens a GPU, what
     /// translation and language models on 16 GB are commonly trained with.
     [[nodiscard]] double tokens_step_ms(double sequences, double gpus, double rate) {
@@ -238,8 +264,10 @@ private:
     }
     [[nodiscard]] double value_factor(double per_gpu, double gpus, double time) const {
         switch (measure_.kind) {
-            case Measure::Kind::rate: return per_gpu * (measure_.per_gpu ? 1 : gpus);
+            case Measure::Kind::rate:
+                return per_gpu * (measure_.per_gpu || measure_.per_node ? 1 : gpus);
             case Measure::Kind::step_time: return time;
+            case Measure::Kind::step_rate: return 1 / time;
             case Measure::Kind::job_time: return 1 / (per_gpu * gpus);
             case Measure::Kind::share: break;
         }
@@ -248,7 +276,11 @@ private:
     /// Of a given point against the base, where they are of one phase.
     [[nodiscard]] double efficiency_of(const Point& p) {
         if (&p == &base_ || p.phase != base_.phase) return 1;
-        if (measure_.kind == Measure::Kind::share) return *p.given / *base_.given;
+        if (measure_.kind == Measure::Kind::share || measure_.relative) {
+            const bool each = measure_.kind == Measure::Kind::share || measure_.per_gpu;
+            const double n = gpus_of(p, group(p)), n_base = gpus_of(base_, group(base_));
+            return *p.given / *base_.given * (each ? 1 : n_base / n);
+        }
         return (samples(p) / step_ms(p)) / (samples(base_) / step_ms(base_));
     }
 
@@ -274,6 +306,7 @@ private:
     Conditions c_;
     Measure measure_;
     ModelWork work_{};
+    bool fixed_global_ = false;
     std::vector<std::string> settled_{};
 };
 
