@@ -80,7 +80,8 @@ inline constexpr std::array<Outline, 136> outlines{
         const char after = *end == '\0' ? '\0' : end[1];
         const bool word = 'a' <= after && after <= 'z' && !std::string_view(end).substr(1)
                                                                .starts_with("illion");
-        if (n > 0 && !word && !version && (*end == 'm' || *end == 'b')) return *end == 'b' ? n * 1000 : n;
+        if (n > 0 && !word && !version && (*end == 'm' || *end == 'b'))
+            return *end == 'b' ? n * 1000 : n;
         i = static_cast<std::size_t>(end - text.c_str()) - 1;
         if (i + 1 >= text.size()) break;
     }
