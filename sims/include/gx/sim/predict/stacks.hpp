@@ -51,8 +51,8 @@ struct Stack {
 struct Calibration {
     Stack tensorflow{
         .name = "tensorflow-horovod", .source = "fitted: TensorFlow + Horovod cases",
-        .way = Way::fused, .step_ms = 4.1, .mb_ms = 9.2, .machines_ms = 28, .jitter = 0.0194,
-        .interference = 0.2};
+        .way = Way::fused, .step_ms = 5.9, .mb_ms = 6.9, .machines_ms = 24.4, .jitter = 0.0269,
+        .interference = 0.175};
     Stack mxnet{
         .name = "mxnet-horovod", .source = "fitted: MXNet containers and MLPerf cases",
         .way = Way::buckets, .mb_ms = 4.9, .machines_ms = 5, .jitter = 0.0263,
@@ -63,8 +63,8 @@ struct Calibration {
         .interference = 0.13};
     Stack oneflow{
         .name = "oneflow", .source = "fitted: OneFlow cases of DLPerf",
-        .way = Way::buckets, .step_ms = 0.6, .mb_ms = 2.3, .machines_ms = 3.8, .jitter = 0.0038,
-        .interference = 0.2};
+        .way = Way::buckets, .mb_ms = 1.9, .machines_ms = 4.4, .jitter = 0.0019,
+        .interference = 0.25};
     /// Over 10 GbE a step took 1.375 s more than over FDR for 198 MB a NIC: 1.15 Gb/s. A ring blind
     /// to machines, crossing each NIC eight times, would do that too; the source does not say.
     Stack chainer{
@@ -82,7 +82,7 @@ struct Calibration {
 
     double pair_loss = 0.038;        ///< a K80's other die takes its share of 300 W: all K80 cases
     double clipping_mb_ms = 3.8;     ///< the norm of all gradients before the first update
-    double tcp_share = 0.88;         ///< of goodput, that NCCL over the kernel's TCP reached
+    double tcp_share = 0.89;         ///< of goodput, that NCCL over the kernel's TCP reached
     double tcp_cap_gbps = 41;        ///< NCCL 2.3 on a 100 Gb/s NIC (nccl-p3dn-tcp)
     double rdma_share = 0.95;        ///< of goodput: "12 GB/s per EDR NIC, approx" (nccl-edr)
     double host_path_gbps = 48;      ///< GPU to NIC through the CPU, PCIe 3: QPI's 6 GB/s (NCCL)
