@@ -83,7 +83,7 @@ inline constexpr std::array<ExpectedCost, 5> expected_costs{
 class Fit {
 public:
     struct Options {
-        double one_machine = 0.2, firmness = 1;
+        double one_machine = 0.2, firmness = 2;
     };
 
     /// Of cases that can be predicted. `cases` stay where they are as long as the fit.
