@@ -3,6 +3,7 @@
 
 #include <fcntl.h>   // open
 #include <unistd.h>  // write, fsync
+#include <zlib.h>    // crc32_z
 
 #include <algorithm>   // max
 #include <bit>         // endian
@@ -17,7 +18,7 @@
 #include <utility>     // exchange
 #include <vector>      // tensors
 
-#include <gx/core/cold.hpp>  // GX_COLD
+#include <gx/core/cold.hpp>        // GX_COLD
 #include <gx/core/error.hpp>       // Error
 #include <gx/core/json_text.hpp>   // the header, written
 #include <gx/core/json_value.hpp>  // the header, read
@@ -108,19 +109,49 @@ GX_COLD inline void write_file(const std::filesystem::path& path, std::string_vi
     file.commit();
 }
 
-/// Writes tensors as F32, in the order given, and `metadata` as "__metadata__".
+namespace detail {
+
+/// CRC-32 of a file's header and data, told in its metadata: one changed bit is always found.
+/// The sum is taken with its own eight digits as zeros.
+class FileSum {
+public:
+    static constexpr const char *name = "crc32", *zeros = "00000000";
+
+    GX_COLD void add(const void* data, std::size_t bytes) {
+        sum_ = ::crc32_z(sum_, static_cast<const unsigned char*>(data), bytes);
+    }
+    GX_COLD [[nodiscard]] std::string text() const {
+        std::string digits = zeros;
+        for (std::size_t i = 0; i < 8; ++i)
+            digits[i] = "0123456789abcdef"[sum_ >> (28 - 4 * i) & 15];
+        return digits;
+    }
+    /// Puts other digits in the place of those in the header; nothing, where it tells no sum.
+    GX_COLD static void put(std::string& header, const std::string& digits) {
+        const std::string before = std::string("\"") + name + "\":\"";
+        const auto at = header.find(before);
+        if (at != header.npos && at + before.size() + digits.size() <= header.size())
+            header.replace(at + before.size(), digits.size(), digits);
+    }
+
+private:
+    unsigned long sum_ = 0;
+};
+
+}  // namespace detail
+
+/// Writes tensors as F32, in the order given, and `metadata` as "__metadata__", with a checksum.
 /// Errors: as write_file.
 /// Source: github.com/huggingface/safetensors, README.md, section "Format".
 GX_COLD inline void write_safetensors(const std::filesystem::path& path,
                                       const std::vector<NamedTensor>& tensors,
                                       const std::map<std::string, std::string>& metadata = {}) {
     JsonWriter header;
-    header.open('{');
-    if (!metadata.empty()) {
-        header.name("__metadata__").open('{');
-        for (const auto& [key, value] : metadata) header.field(key, value);
-        header.close('}');
-    }
+    header.open('{').name("__metadata__").open('{');
+    header.field(detail::FileSum::name, detail::FileSum::zeros);
+    for (const auto& [key, value] : metadata)
+        if (key != detail::FileSum::name) header.field(key, value);
+    header.close('}');
     std::uint64_t offset = 0;
     for (const auto& t : tensors) {
         header.name(t.name).open('{').field("dtype", "F32").name("shape").open('[');
@@ -131,6 +162,10 @@ GX_COLD inline void write_safetensors(const std::filesystem::path& path,
     }
     std::string text = header.close('}').text();
     text.resize((text.size() + 7) / 8 * 8, ' ');  // data stays aligned
+    detail::FileSum sum;
+    sum.add(text.data(), text.size());
+    for (const auto& t : tensors) sum.add(t.values.data(), t.values.size_bytes());
+    detail::FileSum::put(text, sum.text());
     const std::uint64_t length = text.size();
     detail::AtomicFile file(path);
     file.write(&length, sizeof length);
@@ -157,8 +192,9 @@ GX_COLD inline std::uint64_t element_count(std::span<const std::int64_t> shape,
 
 }  // namespace detail
 
-/// Reads every F32 tensor and the metadata.
-/// Errors: gx::Error naming the file and the field for a missing, short or malformed file.
+/// Reads every F32 tensor and the metadata. A file of another program need not tell a checksum.
+/// Errors: gx::Error naming the file and the field for a missing, short or malformed file, and for
+///         one that has changed since it was written.
 GX_COLD inline SafetensorsFile read_safetensors(const std::filesystem::path& path) {
     const auto wrong = [&](const std::string& what) {
         return Error("file '" + path.string() + "': " + what +
@@ -168,7 +204,9 @@ GX_COLD inline SafetensorsFile read_safetensors(const std::filesystem::path& pat
     if (!file)
         throw Error("file '" + path.string() + "' cannot be opened: " + std::strerror(errno) +
                     ". Give the path of a checkpoint that was written before.");
-    std::error_code no_size;  // a folder has none
+    if (std::error_code none; std::filesystem::is_directory(path, none))
+        throw Error("'" + path.string() + "' is a folder. Give one of the checkpoints in it.");
+    std::error_code no_size;
     const std::uint64_t size = std::filesystem::file_size(path, no_size);
     std::uint64_t length = 0;
     file.read(reinterpret_cast<char*>(&length), sizeof length);
@@ -184,6 +222,9 @@ GX_COLD inline SafetensorsFile read_safetensors(const std::filesystem::path& pat
     }
     if (header.kind != JsonValue::Kind::object) throw wrong("the header is not a JSON object");
 
+    detail::FileSum sum;
+    detail::FileSum::put(text, detail::FileSum::zeros);
+    sum.add(text.data(), text.size());
     const std::uint64_t data_bytes = size - sizeof length - length;
     std::uint64_t last_byte = 0;
     SafetensorsFile out;
@@ -214,6 +255,7 @@ GX_COLD inline SafetensorsFile read_safetensors(const std::filesystem::path& pat
             file.read(reinterpret_cast<char*>(t.values.data()),
                       static_cast<std::streamsize>(end - begin));
             if (!file) throw wrong("tensor '" + name + "' can't be read");
+            sum.add(t.values.data(), end - begin);
             last_byte = std::max(last_byte, end);
             if (!out.tensors.emplace(name, std::move(t)).second)
                 throw wrong("tensor '" + name + "' stands in its header twice");
@@ -222,6 +264,10 @@ GX_COLD inline SafetensorsFile read_safetensors(const std::filesystem::path& pat
         }
     }
     if (last_byte != data_bytes) throw wrong("it goes on behind its last tensor");
+    if (const auto told = out.metadata.find(detail::FileSum::name);
+        told != out.metadata.end() && told->second != sum.text())
+        throw wrong("its content has changed since it was written: field 'crc32' is " +
+                    told->second + ", and what it holds has " + sum.text());
     return out;
 }
 
