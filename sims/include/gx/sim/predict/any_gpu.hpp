@@ -18,7 +18,7 @@ namespace gx::sim::predict {
 /// An accelerator without a model of its own: one of its years and class, and its own memory speed.
 struct StandIn {
     std::string_view word;   ///< of its name, in lower case
-    std::string_view taken;  ///< of gx::sim::gpus
+    std::string_view taken;  ///< of gx::sim::known_gpus
     double gb_s;             ///< of memory
 };
 
