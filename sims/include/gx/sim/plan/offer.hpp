@@ -2,10 +2,13 @@
 #pragma once
 
 #include <algorithm>  // sort
+#include <cstddef>    // size_t
 #include <cstdint>    // int64_t
 #include <limits>     // infinity
+#include <numeric>    // iota
 #include <optional>   // limits, prices
 #include <string>     // sentences
+#include <utility>    // move
 #include <vector>     // offers
 
 #include <fmt/core.h>  // sentences
@@ -85,6 +88,20 @@ namespace detail {
     return dollars_of(a) < dollars_of(b);
 }
 
+/// The fastest first; those that are equal stay in their order.
+inline void sort_by_speed(std::vector<Offer>& offers) {
+    std::vector<std::size_t> order(offers.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        const Offer &x = offers[a], &y = offers[b];
+        return faster_first(x, y) || (!faster_first(y, x) && a < b);
+    });
+    std::vector<Offer> sorted;
+    sorted.reserve(offers.size());
+    for (const std::size_t i : order) sorted.push_back(std::move(offers[i]));
+    offers = std::move(sorted);
+}
+
 [[nodiscard]] inline std::string beyond_limits(const Offer& o, const Job& job) {
     if (!o.trouble.empty()) return o.trouble;
     if (job.deadline && o.total > *job.deadline)
@@ -124,7 +141,7 @@ inline void judge(std::vector<Offer>& offers, const Job& job) {
         o.allowed = o.why.empty();
         o.on_frontier = false;
     }
-    std::stable_sort(offers.begin(), offers.end(), detail::faster_first);
+    detail::sort_by_speed(offers);
     std::vector<const Offer*> frontier;
     for (Offer& o : offers) {
         if (!o.allowed) break;
