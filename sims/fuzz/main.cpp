@@ -13,9 +13,9 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <gx/core/atomic_file.hpp>     // write_file
 #include <gx/core/json_text.hpp>       // json_quoted
 #include <gx/core/nearest.hpp>         // unknown_name
-#include <gx/trainer/safetensors.hpp>  // write_file
 
 #include <fuzz/campaign.hpp>  // campaign
 

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>      // --json
 #include <unistd.h>               // isatty
 
+#include <gx/core/atomic_file.hpp>          // write_file
 #include <gx/halving_doubling/reducer.hpp>  // HalvingDoubling
 #include <gx/hierarchical/reducer.hpp>      // Hierarchical
 #include <gx/reducer/double_buffered.hpp>   // DoubleBuffered
@@ -25,7 +26,6 @@
 #include <gx/sim/plan/page.hpp>             // page
 #include <gx/sim/plan/ways.hpp>             // offers
 #include <gx/sim/profiles.hpp>              // find_profile
-#include <gx/trainer/safetensors.hpp>       // write_file
 #include <gx/trees/double_tree.hpp>         // DoubleTree
 #include <gx/trees/tree.hpp>                // Tree
 

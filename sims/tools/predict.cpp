@@ -14,12 +14,12 @@
 #include <CLI/CLI.hpp>  // command line
 #include <fmt/core.h>   // print
 
+#include <gx/core/atomic_file.hpp>     // write_file
 #include <gx/core/error.hpp>           // Error
 #include <gx/sim/predict/fit.hpp>      // Fit, held_out
 #include <gx/sim/predict/plot.hpp>     // scatter
 #include <gx/sim/predict/predict.hpp>  // Predictor
 #include <gx/sim/predict/score.hpp>    // score
-#include <gx/trainer/safetensors.hpp>  // write_file
 
 #include "../support/command_line.hpp"  // run_program
 

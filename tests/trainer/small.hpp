@@ -1,22 +1,16 @@
-// Small training runs that several tests share: images, networks, a folder, the bits of a run.
+// Small training runs that several tests share: images, networks, the bits of a run.
 #pragma once
-
-#include <unistd.h>  // getpid
-
-#include <filesystem>  // folders
-#include <fstream>     // files
-#include <iterator>    // istreambuf_iterator
-#include <string>      // text
 
 #include <gtest/gtest.h>
 
-#include <gx/core/error.hpp>                 // Error
 #include <gx/core/threads.hpp>               // ThreadWorld
 #include <gx/loader/synthetic.hpp>           // synthetic
 #include <gx/model/mlp.hpp>                  // Mlp
 #include <gx/reference/device.hpp>           // Device
 #include <gx/scheduler/constant.hpp>         // Constant
 #include <gx/trainer/record.hpp>             // RunRecord
+
+#include <support/files.hpp>  // Folder, error_of, holds
 
 namespace testing_support {
 
@@ -33,50 +27,6 @@ inline gx::Split images(std::int64_t train = 40, std::int64_t test = 12) {
 template <class Device = gx::reference::Device>
 gx::ThreadWorld<Device> threads(int ranks) {
     return gx::ThreadWorld<Device>({.placement = {ranks, 1}});
-}
-
-/// A folder for one test, empty at first and gone at the end.
-struct Folder {
-    std::filesystem::path path =
-        std::filesystem::temp_directory_path() /
-        ("gx_" + std::to_string(getpid()) + "_" +
-         ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    Folder() {
-        std::filesystem::remove_all(path);
-        std::filesystem::create_directories(path);
-    }
-    Folder(const Folder&) = delete;
-    Folder& operator=(const Folder&) = delete;
-    ~Folder() { std::filesystem::remove_all(path); }
-    [[nodiscard]] std::filesystem::path operator/(const char* name) const { return path / name; }
-};
-
-inline std::string read_text(const std::filesystem::path& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-}
-inline void write_text(const std::filesystem::path& path, const std::string& text) {
-    std::ofstream(path, std::ios::binary) << text;
-}
-
-/// The sentence of the gx::Error that `f` throws.
-template <class F>
-std::string error_of(F f) {
-    try {
-        f();
-    } catch (const gx::Error& e) {
-        return e.what();
-    }
-    return "no error";
-}
-
-/// Whether `text` holds each of `parts`; the first that is missing is told.
-template <class... Parts>
-::testing::AssertionResult holds(const std::string& text, Parts... parts) {
-    for (const std::string& part : {std::string(parts)...})
-        if (text.find(part) == std::string::npos)
-            return ::testing::AssertionFailure() << "'" << part << "' is not in '" << text << "'";
-    return ::testing::AssertionSuccess();
 }
 
 /// What a run learnt, bit for bit; its times left out.

@@ -8,10 +8,10 @@
 
 #include <fmt/core.h>  // numbers
 
+#include <gx/core/atomic_file.hpp>     // write_file
 #include <gx/core/chart.hpp>           // lines, bars
 #include <gx/trainer/link_load.hpp>    // link_strip
 #include <gx/trainer/record.hpp>       // RunRecord
-#include <gx/trainer/safetensors.hpp>  // write_file
 
 namespace gx {
 

@@ -19,7 +19,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <gx/trainer/safetensors.hpp>  // write_file
+#include <gx/core/atomic_file.hpp>  // write_file
 
 #include "../../../sims/support/command_line.hpp"  // run_program
 #include "clock.hpp"                               // now, median, OtherLoad

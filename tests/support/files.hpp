@@ -1,0 +1,61 @@
+// What tests of files share: a folder, texts, the sentence of an error and what it holds.
+#pragma once
+
+#include <unistd.h>  // getpid
+
+#include <filesystem>  // folders
+#include <fstream>     // files
+#include <iterator>    // istreambuf_iterator
+#include <string>      // text
+
+#include <gtest/gtest.h>
+
+#include <gx/core/error.hpp>  // Error
+
+namespace testing_support {
+
+/// A folder for one test, empty at first and gone at the end.
+struct Folder {
+    std::filesystem::path path =
+        std::filesystem::temp_directory_path() /
+        ("gx_" + std::to_string(getpid()) + "_" +
+         ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    Folder() {
+        std::filesystem::remove_all(path);
+        std::filesystem::create_directories(path);
+    }
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+    ~Folder() { std::filesystem::remove_all(path); }
+    [[nodiscard]] std::filesystem::path operator/(const char* name) const { return path / name; }
+};
+
+inline std::string read_text(const std::filesystem::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+inline void write_text(const std::filesystem::path& path, const std::string& text) {
+    std::ofstream(path, std::ios::binary) << text;
+}
+
+/// The sentence of the gx::Error that `f` throws.
+template <class F>
+std::string error_of(F f) {
+    try {
+        f();
+    } catch (const gx::Error& e) {
+        return e.what();
+    }
+    return "no error";
+}
+
+/// Whether `text` holds each of `parts`; the first that is missing is told.
+template <class... Parts>
+::testing::AssertionResult holds(const std::string& text, Parts... parts) {
+    for (const std::string& part : {std::string(parts)...})
+        if (text.find(part) == std::string::npos)
+            return ::testing::AssertionFailure() << "'" << part << "' is not in '" << text << "'";
+    return ::testing::AssertionSuccess();
+}
+
+}  // namespace testing_support
