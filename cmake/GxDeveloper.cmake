@@ -1,14 +1,18 @@
-# gx_developer: warnings, and sanitizers by preset, for our own programs. Who links gx gets none.
+# gx_warnings: warnings, and sanitizers by preset, for our own code. gx_developer: these and the
+# compiled libraries, for our own programs. Neither reaches a user of gx.
 set(GX_SANITIZE "" CACHE STRING "Sanitizers for our own programs, as in address,undefined")
 option(GX_WARNINGS_ARE_ERRORS "Stop at the first warning in our own programs" ON)
-add_library(gx_developer INTERFACE)
-target_compile_options(gx_developer INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+add_library(gx_warnings INTERFACE)
+target_compile_options(gx_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
                        -Wno-sign-conversion $<$<BOOL:${GX_WARNINGS_ARE_ERRORS}>:-Werror>)
 if(GX_SANITIZE)
-  target_compile_options(gx_developer INTERFACE -fsanitize=${GX_SANITIZE} -fno-omit-frame-pointer
+  target_compile_options(gx_warnings INTERFACE -fsanitize=${GX_SANITIZE} -fno-omit-frame-pointer
                          -fno-sanitize-recover=all)
-  target_link_options(gx_developer INTERFACE -fsanitize=${GX_SANITIZE})
+  target_link_options(gx_warnings INTERFACE -fsanitize=${GX_SANITIZE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # its manual: sanitizers make these warnings untrue
-    target_compile_options(gx_developer INTERFACE -Wno-maybe-uninitialized)
+    target_compile_options(gx_warnings INTERFACE -Wno-maybe-uninitialized)
   endif()
 endif()
+add_library(gx_developer INTERFACE)
+target_link_libraries(gx_developer INTERFACE gx_warnings $<TARGET_NAME_IF_EXISTS:gx::compiled>)
+target_link_options(gx_developer INTERFACE -Wl,--as-needed)

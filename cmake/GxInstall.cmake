@@ -1,13 +1,19 @@
 # Install and export: `find_package(gx COMPONENTS sim onednn)` gives gx::gx, gx::sim, gx::onednn.
-# Each component has an export file of its own, so nobody needs the libraries of one he leaves out.
+# Each component has an export file of its own, so a project needs only the libraries of what it
+# asks for. The component `compiled` adds gx::compiled, over the libraries of these components.
 include(CMakePackageConfigHelpers)
 set(gx_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gx)
 get_property(gx_targets GLOBAL PROPERTY GX_TARGETS)
 foreach(target IN LISTS gx_targets)
   string(REGEX REPLACE "^gx_" "gx-" export ${target})
-  install(TARGETS ${target} EXPORT ${export}-targets FILE_SET HEADERS
-          FILE_SET seen_alone)
+  install(TARGETS ${target} EXPORT ${export}-targets FILE_SET HEADERS)
   install(EXPORT ${export}-targets NAMESPACE gx:: DESTINATION ${gx_package_dir})
+endforeach()
+get_property(gx_compiled_names GLOBAL PROPERTY GX_COMPILED_LIBRARIES)
+foreach(name IN LISTS gx_compiled_names)
+  install(TARGETS gx_compiled_${name} EXPORT gx-compiled-${name}-targets
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT gx-compiled-${name}-targets NAMESPACE gx:: DESTINATION ${gx_package_dir})
 endforeach()
 configure_package_config_file(
   ${CMAKE_CURRENT_LIST_DIR}/gxConfig.cmake.in ${PROJECT_BINARY_DIR}/gxConfig.cmake

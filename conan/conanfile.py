@@ -1,26 +1,43 @@
 # Recipe of the header-only package gx. The libraries it needs are Conan's; oneDNN, where it is
 # asked for, is the system's. Nothing is built but the test_package.
 #
-#     conan create conan --build=missing
+#     conan create conan --build=missing -s compiler.cppstd=20
+import re
 from pathlib import Path
 
 from conan import ConanFile
 from conan.tools.build import check_min_cppstd
 from conan.tools.cmake import CMake, CMakeToolchain
-from conan.tools.files import copy
+from conan.tools.files import copy, load
+
+COMPONENTS = {  # option with_NAME, CMake's GX_WITH_NAME, find_package's component NAME
+    "sim": True,
+    "reference": True,
+    "halving_doubling": True,
+    "hierarchical": True,
+    "trees": True,
+    "onednn": False,  # needs the system's oneDNN
+}
 
 
 class Gx(ConanFile):
     name = "gx"
-    version = "0.1.0"
     license = "MIT"
     description = "Data-parallel training composed as a type, on real and on simulated clusters"
     topics = ("machine-learning", "distributed", "simulation", "header-only")
     package_type = "header-library"
     settings = "os", "compiler", "build_type", "arch"
-    options = {"with_onednn": [True, False]}
-    default_options = {"with_onednn": False, "boost/*:without_context": False}
+    generators = "CMakeDeps"
+    options = {f"with_{name}": [True, False] for name in COMPONENTS}
+    default_options = {
+        **{f"with_{name}": default for name, default in COMPONENTS.items()},
+        "boost/*:without_context": False,
+    }
     no_copy_source = True
+
+    def set_version(self):  # CMakeLists.txt is where it stands
+        text = load(self, Path(self.recipe_folder).parent / "CMakeLists.txt")
+        self.version = re.search(r"project\(gx VERSION ([0-9.]+)", text).group(1)
 
     def export_sources(self):
         root = Path(self.recipe_folder).parent
@@ -30,29 +47,28 @@ class Gx(ConanFile):
 
     def requirements(self):
         self.requires("boost/1.81.0")
-        self.requires("nlohmann_json/3.11.2")
         self.requires("fmt/9.1.0")
-        self.requires("range-v3/0.12.0")
+        self.requires("xxhash/0.8.1")
         self.requires("zlib/[>=1.2.13 <2]")
 
     def validate(self):
         check_min_cppstd(self, 20)
 
-    def package_id(self):
-        self.info.clear()
+    def package_id(self):  # the headers are the same for all compilers, and differ by components
+        self.info.settings.clear()
+        self.info.requires.clear()
 
     def generate(self):
         toolchain = CMakeToolchain(self)
-        for part in ("TESTS", "EXAMPLES", "BENCHMARKS"):
+        for part in ("TESTS", "EXAMPLES", "BENCHMARKS", "COMPILED"):
             toolchain.cache_variables[f"GX_BUILD_{part}"] = False
-        toolchain.cache_variables["GX_WITH_ONEDNN"] = bool(self.options.with_onednn)
+        for name in COMPONENTS:
+            wanted = bool(self.options.get_safe(f"with_{name}"))
+            toolchain.cache_variables[f"GX_WITH_{name.upper()}"] = wanted
         toolchain.generate()
 
-    generators = "CMakeDeps"
-
     def build(self):
-        cmake = CMake(self)
-        cmake.configure()
+        CMake(self).configure()
 
     def package(self):
         copy(self, "LICENSE", src=self.source_folder, dst=Path(self.package_folder) / "licenses")

@@ -16,12 +16,12 @@
 #include <cstdio>  // printf
 #include <vector>  // parameters
 
-#include <gx/reducer/double_buffered.hpp>  // DoubleBuffered
-#include <gx/reducer/pipeline.hpp>         // Pipeline
-#include <gx/reducer/ring.hpp>             // Ring
-#include <gx/reference/quadratic.hpp>      // Quadratic
-#include <gx/sim/cluster.hpp>              // Cluster
-#include <gx/sim/machines.hpp>             // ethernet_10g
+#include <gx/reducer/double_buffered.hpp>      // DoubleBuffered
+#include <gx/reducer/pipeline.hpp>             // Pipeline
+#include <gx/reducer/ring.hpp>                 // Ring
+#include <gx/reference/quadratic.hpp>          // Quadratic
+#include <gx/sim/world/cluster.hpp>            // Cluster
+#include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
 
 constexpr float rate = 0.8f;
 constexpr std::uint64_t updates = 8;

@@ -10,7 +10,7 @@
 #include <cstdio>  // printf
 #include <vector>  // gradients
 
-#include <gx/core/threads.hpp>      // Threads
+#include <gx/threads/threads.hpp>   // Threads
 #include <gx/optimizer/finite.hpp>  // all_finite
 #include <gx/reducer/ring.hpp>      // Ring
 

@@ -1,20 +1,27 @@
-# Builds and runs a small consumer against the package.
+# Builds a small consumer against the package, and runs it.
 from pathlib import Path
 
 from conan import ConanFile
 from conan.tools.build import can_run
-from conan.tools.cmake import CMake, cmake_layout
+from conan.tools.cmake import CMake, CMakeToolchain, cmake_layout
 
 
 class GxTest(ConanFile):
     settings = "os", "compiler", "build_type", "arch"
-    generators = "CMakeDeps", "CMakeToolchain"
+    generators = "CMakeDeps"
 
     def requirements(self):
         self.requires(self.tested_reference_str)
 
     def layout(self):
         cmake_layout(self)
+
+    def generate(self):
+        options = self.dependencies["gx"].options
+        toolchain = CMakeToolchain(self)
+        toolchain.cache_variables["GX_SIMULATES"] = bool(options.with_sim and
+                                                         options.with_reference)
+        toolchain.generate()
 
     def build(self):
         cmake = CMake(self)

@@ -57,7 +57,7 @@ evaluated_logits, evaluated_loss = forward(training=False)
 
 print("// Written by reference/oracle/torch_fixture.py with PyTorch "
       f"{torch.__version__.split('+')[0]}, in double; do not edit.")
-print("#pragma once\n\nnamespace gx::reference::testing::torch {\n")
+print("#pragma once\n\n// clang-format off\n\nnamespace gx::reference::testing::torch {\n")
 print(f"inline constexpr double loss = {float(loss).hex()};")
 print(f"inline constexpr double evaluated_loss = {float(evaluated_loss).hex()};")
 array("logits", logits)

@@ -73,8 +73,7 @@ private:
     [[nodiscard]] static std::array<std::span<float>, 4> parts(std::span<float> all) {
         std::array<std::span<float>, 4> out;
         for (std::size_t i = 0; i < 4; ++i)
-            out[i] = all.subspan(all.size() * i / 4,
-                                 all.size() * (i + 1) / 4 - all.size() * i / 4);
+            out[i] = all.subspan(all.size() * i / 4, all.size() * (i + 1) / 4 - all.size() * i / 4);
         return out;
     }
     std::vector<std::vector<float>> others_;

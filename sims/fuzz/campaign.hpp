@@ -1,8 +1,10 @@
-// campaign: runs seed after seed, counts what they cover, and stops at the first that fails.
+// campaign: runs seeds in order, counts their coverage, and stops at the first failure.
 #pragma once
 
+#include <algorithm>   // min
 #include <array>       // counts
 #include <cstdint>     // uint64_t
+#include <exception>   // what left a trial
 #include <functional>  // function
 #include <string>      // text
 #include <vector>      // coverage
@@ -13,15 +15,15 @@
 
 namespace gx::sim::fuzz {
 
-/// How often seeds ran: by reducer, size class, and the fault class that came true (or none); and
-/// by profile and fabric.
+/// Coverage: number of seeds by reducer, size class and fault class that had an effect (or none),
+/// and by profile and fabric.
 class Coverage {
 public:
     explicit Coverage(std::size_t reducers) : counts_(reducers) {}
 
     void add(const Scenario& s, const Verdict& v) {
-        auto& row = counts_[static_cast<std::size_t>(s.subject)]
-                           [static_cast<std::size_t>(s.size_class)];
+        auto& row =
+            counts_[static_cast<std::size_t>(s.subject)][static_cast<std::size_t>(s.size_class)];
         bool any = false;
         for (std::size_t c = 0; c < fault_classes; ++c) {
             row[c] += v.fired[c] ? 1 : 0;
@@ -86,8 +88,8 @@ public:
     }
     [[nodiscard]] static std::string_view short_name(FaultClass c) {
         constexpr std::array<std::string_view, fault_classes> names{
-            "slow", "cut", "1way", "flap", "nic", "swslo", "swout", "gslow", "pause", "dead",
-            "coll", "strag", "delay", "dup", "order", "bit", "nan", "torn"};
+            "slow", "cut",  "1way",  "flap",  "nic", "swslo", "swout", "gslow", "pause",
+            "dead", "coll", "strag", "delay", "dup", "order", "bit",   "nan",   "torn"};
         return names[static_cast<std::size_t>(c)];
     }
 
@@ -107,43 +109,76 @@ private:
 
 struct CampaignOptions {
     std::uint64_t first = 1, count = 100;
-    std::function<bool()> enough{};             ///< asked before each seed, where it is given
-    std::function<void(std::uint64_t)> began{};  ///< told of each seed
-    int twice_every = 16;                       ///< each so many seeds run twice; 0: none
-    std::function<bool(const Scenario&)> leave_out{};  ///< seeds that are passed over
+    std::function<bool()> enough{};  ///< checked before each seed; true ends the campaign
+    std::function<void(std::uint64_t)> began{};        ///< called before each seed
+    int twice_every = 16;                              ///< each so many seeds run twice; 0: none
+    std::function<bool(const Scenario&)> leave_out{};  ///< scenarios to skip
 };
+
+/// Seeds `first` to `first + count - 1`.
+struct SeedRange {
+    std::uint64_t first = 1, count = 0;
+};
+/// Part `number`, from 1, of `parts` consecutive parts whose sizes differ by at most one seed.
+/// Shapes: 1 <= number <= parts.
+[[nodiscard]] constexpr SeedRange part_of(SeedRange all, std::uint64_t number,
+                                          std::uint64_t parts) {
+    const std::uint64_t least = all.count / parts, longer = all.count % parts, before = number - 1;
+    return {all.first + before * least + std::min(before, longer),
+            least + (before < longer ? 1 : 0)};
+}
 
 struct CampaignReport {
     std::uint64_t seeds = 0, twice = 0, failing_seed = 0;
     std::int64_t worlds = 0, updates = 0, with_faults = 0;
-    Verdict failure{};  ///< kind `right`: none
-    Scenario scenario{};  ///< of the failing seed
+    Verdict failure{};    ///< kind `right`: none
+    Scenario scenario{};  ///< of the last seed
     double simulated_seconds = 0;
     Coverage coverage{0};
 };
 
-/// One seed. `again`: a second time too, and both must be equal to the event and to the bit.
-[[nodiscard]] inline Verdict run_seed(const Scenario& s, const Subject& subject,
-                                      const Tampering& tampering, bool again) {
-    Verdict v = subject.run(s, tampering);
-    if (again && v.kind == Kind::right && subject.run(s, tampering).hash != v.hash)
-        v.fail(Kind::correctness, "the same seed gave other events or other bits");
+/// The verdict of `f`; an exception that leaves it is a crash with its sentence.
+template <class F>
+[[nodiscard]] Verdict guarded(F f) {
+    Verdict v;
+    try {
+        return f();
+    } catch (const std::exception& e) {
+        v.fail(Kind::crash, std::string("an exception left the harness: ") + e.what());
+    } catch (...) {
+        v.fail(Kind::crash, "an exception that is no std::exception left the harness");
+    }
     return v;
 }
 
+/// One seed. `again`: a second time too, and both must be equal to the event and to the bit.
+[[nodiscard]] inline Verdict run_seed(const Scenario& s, const Subject& subject,
+                                      const Tampering& tampering, bool again) {
+    return guarded([&] {
+        Verdict v = subject.run(s, tampering);
+        if (again && v.kind == Kind::right && subject.run(s, tampering).hash != v.hash)
+            v.fail(Kind::correctness, "the same seed gave other events or other bits");
+        return v;
+    });
+}
+
 [[nodiscard]] inline CampaignReport campaign(const std::vector<Subject>& from,
-                                             const Tampering& tampering,
-                                             const CampaignOptions& o) {
+                                             const Tampering& tampering, const CampaignOptions& o) {
     CampaignReport report;
     report.coverage = Coverage(from.size());
     for (std::uint64_t i = 0; i < o.count && !(o.enough && o.enough()); ++i) {
         const std::uint64_t seed = o.first + i;
         if (o.began) o.began(seed);
-        const Scenario s = draw(seed, static_cast<int>(from.size()));
-        if (o.leave_out && o.leave_out(s)) continue;
+        Scenario s{.seed = seed};
+        Verdict v = guarded([&] {
+            s = draw(seed, static_cast<int>(from.size()));
+            return Verdict{};
+        });
+        if (v.kind == Kind::right && o.leave_out && o.leave_out(s)) continue;
         const auto every = static_cast<std::uint64_t>(o.twice_every);
         const bool again = every > 0 && seed % every == 0;
-        const Verdict v = run_seed(s, from[static_cast<std::size_t>(s.subject)], tampering, again);
+        if (v.kind == Kind::right)
+            v = run_seed(s, from[static_cast<std::size_t>(s.subject)], tampering, again);
         ++report.seeds;
         report.twice += again ? 1 : 0;
         report.worlds += v.worlds;
@@ -151,16 +186,16 @@ struct CampaignReport {
         report.with_faults += s.faults.empty() ? 0 : 1;
         report.simulated_seconds += seconds(v.elapsed);
         report.coverage.add(s, v);
+        report.scenario = s;
         if (v.kind == Kind::right) continue;
         report.failing_seed = seed;
         report.failure = v;
-        report.scenario = s;
         break;
     }
     return report;
 }
 
-/// What a scenario is, in a few lines.
+/// Describes a scenario in a few lines.
 [[nodiscard]] inline std::string describe(const Scenario& s, const std::vector<Subject>& from) {
     std::string text = fmt::format(
         "seed {}: {}, {} x {} GPUs on a {}{} under {}, {} elements in buckets of {}, {} samples x "
@@ -168,9 +203,9 @@ struct CampaignReport {
         s.seed, from[static_cast<std::size_t>(s.subject)].name, s.cluster.machines,
         s.cluster.machine.gpus, to_string(s.cluster.fabric.kind),
         s.cluster.machine.wiring.known ? " of " + std::string(s.cluster.machine.name.view()) : "",
-        s.cluster.profile.name.view(), s.elements, s.bucket_elements,
-        s.samples, s.epochs, s.batch, s.pieces, s.compute.count(), s.skew.count(),
-        s.wide ? "wide magnitudes" : "small integers", s.overflows ? " and infinities" : "",
+        s.cluster.profile.name.view(), s.elements, s.bucket_elements, s.samples, s.epochs, s.batch,
+        s.pieces, s.compute.count(), s.skew.count(), s.wide ? "wide magnitudes" : "small integers",
+        s.overflows ? " and infinities" : "",
         s.recovery == Recovery::survivors ? "survivors" : "checkpoints",
         s.checksum ? "checksums" : "no checksums", s.races ? ", looking for races" : "");
     for (std::size_t i = 0; i < s.faults.size(); ++i)

@@ -1,21 +1,23 @@
 // gx_fuzz: a deterministic campaign: thousands of seeds of clusters, reducers and faults.
 // Run:    build/dev/gx_fuzz --seconds 60
-// Exit:   0 all right; 2 crash, 3 liveness, 4 correctness; 5 a planted bug was not found; 1 other,
-//         such as an unknown option
-#include <chrono>   // wall seconds
-#include <csignal>  // SIGABRT
-#include <cstdio>   // fputs
-#include <cstring>  // strlen
-#include <string>   // text
+// Exit:   0 all right; 3 liveness, 4 correctness, 5 a planted bug was not found, 6 crash; 2 for a
+//         command line that cannot be used; 1 where the campaign itself fails, as without memory
+#include <algorithm>  // max
+#include <charconv>   // from_chars
+#include <chrono>     // wall seconds
+#include <csignal>    // SIGABRT
+#include <cstdio>     // fputs
+#include <cstring>    // strlen
+#include <string>     // text
 
 #include <unistd.h>  // write
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <gx/core/atomic_file.hpp>     // write_file
-#include <gx/core/json_text.hpp>       // json_quoted
-#include <gx/core/nearest.hpp>         // unknown_name
+#include <gx/io/atomic_file.hpp>  // write_file
+#include <gx/io/json_text.hpp>    // json_quoted
+#include <gx/io/nearest.hpp>      // unknown_name
 
 #include <fuzz/campaign.hpp>  // campaign
 
@@ -27,7 +29,8 @@ using namespace gx::sim::fuzz;
 
 struct Arguments {
     double seconds = 0;
-    std::uint64_t seed = 0, first = 1, count = 0;
+    std::uint64_t seed = 0, first = 1, count = 0, progress = 0;
+    std::string part{};  // "2/4"
     bool one = false, table = false, list = false;
     std::string plant{}, json{};
 };
@@ -49,18 +52,18 @@ void remember(std::uint64_t seed, const std::string& plant) {
 }
 
 void write_json(const std::string& path, const CampaignReport& r, const Arguments& a,
-                double wall) {
+                std::uint64_t first, double wall) {
     const std::string text = fmt::format(
         "{{\"first\":{},\"seeds\":{},\"twice\":{},\"with_faults\":{},\"worlds\":{},"
         "\"updates\":{},\"simulated_seconds\":{},\"wall_seconds\":{},\"cells\":{},\"covered\":{},"
         "\"stack_cells\":{},\"stacks_covered\":{},\"race_seeds\":{},\"wired_seeds\":{},"
         "\"outcome\":{},\"failing_seed\":{},\"sentence\":{},\"replay\":{}}}\n",
-        a.first, r.seeds, r.twice, r.with_faults, r.worlds, r.updates, r.simulated_seconds, wall,
+        first, r.seeds, r.twice, r.with_faults, r.worlds, r.updates, r.simulated_seconds, wall,
         r.coverage.cells(), r.coverage.covered(), Coverage::stack_cells(),
         r.coverage.stacks_covered(), r.coverage.races(), r.coverage.wired(),
         gx::json_quoted(std::string(name_of(r.failure.kind))), r.failing_seed,
         gx::json_quoted(r.failure.sentence),
-        gx::json_quoted(r.failing_seed == 0 ? "" : replay(r.failing_seed, a.plant)));
+        gx::json_quoted(r.failure.kind == Kind::right ? "" : replay(r.failing_seed, a.plant)));
     gx::write_file(path, text);
 }
 
@@ -73,6 +76,21 @@ const Plant* find_plant(const std::string& name) {
     throw gx::Error(gx::unknown_name("planted bug", name, known));
 }
 
+/// The seeds of `--part NUMBER/PARTS`.
+SeedRange in_part(SeedRange all, const std::string& part) {
+    if (part.empty()) return all;
+    std::uint64_t number = 0, parts = 0;
+    const char* const end = part.data() + part.size();
+    const auto a = std::from_chars(part.data(), end, number);
+    const bool slash = a.ec == std::errc{} && a.ptr != end && *a.ptr == '/';
+    const auto b = std::from_chars(slash ? a.ptr + 1 : end, end, parts);
+    const bool whole = slash && b.ec == std::errc{} && b.ptr == end;
+    if (!whole || number < 1 || number > parts || parts > all.count)
+        throw gx::Error("--part is '" + part + "': give NUMBER/PARTS, such as 2/4 for the second " +
+                        "of four parts, with at least one seed in each");
+    return part_of(all, number, parts);
+}
+
 int run(const Arguments& a) {
     if (a.list) {
         for (const Subject& s : subjects()) fmt::print("{}\n", s.name);
@@ -80,33 +98,50 @@ int run(const Arguments& a) {
         return 0;
     }
     const Plant* plant = find_plant(a.plant);
-    gx::expect_writable("--json", a.json);
+    gx::expect_outputs({{"--json", a.json}});
     const std::vector<Subject> from = plant ? std::vector<Subject>{plant->subject} : subjects();
     const Tampering tampering = plant ? plant->tampering : Tampering{};
-    CampaignOptions o{.first = a.first, .began = [&](std::uint64_t s) { remember(s, a.plant); }};
+    CampaignOptions o{.first = a.first};
+    o.began = [&](std::uint64_t s) {
+        remember(s, a.plant);
+        if (a.progress == 0 || s == o.first || (s - o.first) % a.progress != 0) return;
+        fmt::print(stderr, "{} of {} seeds, none has failed\n", s - o.first, o.count);
+    };
     const auto begin = std::chrono::steady_clock::now();
     const auto wall = [&] {
         return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     };
-    o.count = a.count > 0 ? a.count : a.seconds > 0 ? ~std::uint64_t{0} : 200;
+    const std::uint64_t left = ~std::uint64_t{0} - a.first;  // seeds after the first
+    o.count = a.count > 0 ? a.count : a.seconds > 0 ? std::max(left, std::uint64_t{1}) : 200;
+    if (o.count > 0 && o.count - 1 > left)
+        throw gx::Error(
+            fmt::format("--first {}: {} seeds from there pass the last one, "
+                        "18446744073709551615. Begin earlier or ask for fewer.",
+                        a.first, o.count));
     if (a.seconds > 0) o.enough = [&] { return wall() >= a.seconds; };
+    const SeedRange range = in_part({o.first, o.count}, a.part);
+    o.first = range.first, o.count = range.count;
     if (a.one) o.first = a.seed, o.count = 1, o.twice_every = 1;
     const CampaignReport r = campaign(from, tampering, o);
     const double took = wall();
+    if (r.seeds == 0)
+        throw gx::Error(
+            fmt::format("--seconds {}: this is too short for one seed. Allow more.", a.seconds));
 
     if (a.table) fmt::print("{}\n{}\n", r.coverage.table(from), r.coverage.stacks());
-    fmt::print("{} seeds from {} in {:.1f} s, {:.0f} a second; {} with faults, {} twice; "
-               "{} worlds, {} updates, {:.0f} simulated seconds\n",
-               r.seeds, o.first, took, static_cast<double>(r.seeds) / took, r.with_faults, r.twice,
-               r.worlds, r.updates, r.simulated_seconds);
-    fmt::print("coverage: {} of {} cells (reducer x size class x fault), {} of {} (profile x "
-               "fabric); {} seeds looked for races, {} were on wired machines\n",
-               r.coverage.covered(), r.coverage.cells(), r.coverage.stacks_covered(),
-               Coverage::stack_cells(), r.coverage.races(), r.coverage.wired());
-    if (!a.json.empty()) write_json(a.json, r, a, took);
-    if (a.one)
-        fmt::print("{}", describe(draw(a.seed, static_cast<int>(from.size())), from));
-    if (r.failing_seed == 0) {
+    fmt::print(
+        "{} seeds from {} in {:.1f} s, {:.0f} a second; {} with faults, {} twice; "
+        "{} worlds, {} updates, {:.0f} simulated seconds\n",
+        r.seeds, o.first, took, static_cast<double>(r.seeds) / took, r.with_faults, r.twice,
+        r.worlds, r.updates, r.simulated_seconds);
+    fmt::print(
+        "coverage: {} of {} cells (reducer x size class x fault), {} of {} (profile x "
+        "fabric); {} seeds looked for races, {} were on wired machines\n",
+        r.coverage.covered(), r.coverage.cells(), r.coverage.stacks_covered(),
+        Coverage::stack_cells(), r.coverage.races(), r.coverage.wired());
+    if (!a.json.empty()) write_json(a.json, r, a, o.first, took);
+    if (a.one) fmt::print("{}", describe(r.scenario, from));
+    if (r.failure.kind == Kind::right) {  // the failing seed may be 0
         if (!plant) return 0;
         fmt::print("the planted bug '{}' was not found\n", a.plant);
         return a.one ? 0 : 5;
@@ -122,11 +157,19 @@ int main(int argc, char** argv) {
     Arguments a;
     CLI::App app{"A deterministic campaign: clusters, stacks, reducers and faults, from seeds.",
                  "gx_fuzz"};
-    app.add_option("--seconds", a.seconds, "go on for so long")->check(gx::above_zero());
-    auto* seed = app.add_option("--seed", a.seed, "replay one seed, twice");
+    auto* seconds =
+        app.add_option("--seconds", a.seconds, "go on for so long")->check(gx::above_zero());
+    auto* seed = app.add_option("--seed", a.seed, "replay one seed, twice")->excludes(seconds);
     app.add_option("--first", a.first, "the first seed (1)")->excludes(seed);
-    app.add_option("--count", a.count, "so many seeds (200, or as many as --seconds allow)")
-        ->check(gx::above_zero())->excludes(seed);
+    auto* count =
+        app.add_option("--count", a.count, "so many seeds (200, or as many as --seconds allow)")
+            ->check(gx::count_in(1, 1'000'000'000'000))
+            ->excludes(seed);
+    app.add_option("--part", a.part,
+                   "run part NUMBER/PARTS of the seeds, such as 2/4: one process a part")
+        ->needs(count)
+        ->excludes(seed);
+    app.add_option("--progress", a.progress, "print a line on stderr after each so many seeds");
     app.add_option("--plant", a.plant, "put a bug in: it must be found; exit 5 when it is not");
     app.add_option("--json", a.json, "write the report to a file");
     app.add_flag("--coverage", a.table, "print reducer x size class x fault, and profile x fabric");
@@ -134,10 +177,8 @@ int main(int argc, char** argv) {
     std::signal(SIGABRT, crashed);
     std::signal(SIGSEGV, crashed);
     std::signal(SIGFPE, crashed);
-    int found = 0;
-    const int status = gx::run_program(app, argc, argv, [&] {
+    return gx::run_program(app, argc, argv, [&] {
         a.one = seed->count() > 0;
-        found = run(a);
+        return run(a);
     });
-    return status == 0 ? found : 1;  // 2 is a crash's
 }

@@ -1,4 +1,4 @@
-// Planted bugs that gx::testing has no mutant of: a wait that is forgotten, a hang.
+// Mutants that gx::testing lacks: a missing wait, a hang.
 #pragma once
 
 #include <cstddef>  // byte
@@ -45,7 +45,7 @@ private:
     bool has_ = false, forgotten_ = false;
 };
 
-/// Goes on with what its first message brings before it has come.
+/// Uses its first message before it has arrived.
 template <Reducer R>
 struct ForgetAWait : testing::Mutant<R> {
     ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
@@ -56,7 +56,7 @@ struct ForgetAWait : testing::Mutant<R> {
     }
 };
 
-/// Tries again for ever when a rank is lost, and tells nobody.
+/// Retries forever when a rank has failed, without an error.
 template <Reducer R>
 struct HangSilently : testing::Mutant<R> {
     ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {

@@ -1,4 +1,4 @@
-// Scenario: what one seed runs: a cluster, a reducer, a gradient and faults, drawn from the seed.
+// Scenario: a cluster, a reducer, a gradient and faults, drawn from a seed.
 #pragma once
 
 #include <algorithm>    // max
@@ -7,12 +7,14 @@
 #include <string>       // names
 #include <string_view>  // names
 
-#include <gx/core/rng.hpp>          // Rng
-#include <gx/sim/cluster_of.hpp>    // with_gpus
-#include <gx/sim/elastic.hpp>       // Recovery
-#include <gx/sim/fault_swarm.hpp>   // random_faults
-#include <gx/sim/machines.hpp>      // ethernet_10g
-#include <gx/sim/profiles.hpp>      // profiles
+#include <gx/core/rng.hpp>                       // Rng
+#include <gx/sim/catalog/cluster_of.hpp>         // with_gpus
+#include <gx/sim/elastic/elastic.hpp>            // Recovery
+#include <gx/sim/fault/random_faults.hpp>        // random_faults
+#include <gx/sim/catalog/simple_clusters.hpp>    // ethernet_10g
+#include <gx/sim/catalog/comm_stacks.hpp>        // profiles
+#include <gx/sim/topology/check_cluster.hpp>     // check_cluster
+#include <gx/sim/topology/failover_routing.hpp>  // FailoverRouting
 
 namespace gx::sim::fuzz {
 
@@ -42,8 +44,7 @@ struct Scenario {
     bool races = false;  ///< missing waits are looked for
     FaultList faults{};
 
-    /// None of its faults may end a world: all of them pass, or leave a way, and every wait is
-    /// longer.
+    /// Whether no fault can end a world: all of them pass or leave a route, within every deadline.
     [[nodiscard]] bool benign() const {
         for (const Fault& f : faults) {
             const FaultClass c = class_of(f);
@@ -55,22 +56,25 @@ struct Scenario {
         }
         return leaves_ways();
     }
-    /// With all that is lost for good, every machine still reaches every other.
+    /// Whether every rank has a route to every other without the permanently failed parts.
     [[nodiscard]] bool leaves_ways() const {
         if (!has(FaultClass::nic_lost) && !has(FaultClass::switch_lost)) return true;
         Engine engine;
-        Network network(engine);
+        FlowNetwork network(engine);
         const Topology topology(cluster, network, true);
-        Detours detours(topology);
+        FailoverRouting detours(topology);
         for (const Fault& f : faults) {
             if (const auto* nic = std::get_if<LostNic>(&f))
                 detours.lose_nic(nic->machine, nic->nic);
             if (const auto* lost = std::get_if<LostSwitch>(&f); lost && lost->lasts == forever)
                 detours.lose(lost->which);
         }
-        for (int a = 0; a < cluster.machines; ++a)
-            for (int b = 0; b < cluster.machines; ++b)
-                if (!detours.reaches(a, b)) return false;
+        // A detour may reach the other machine and be too long for a Path.
+        Path path;
+        for (int a = 0; a < cluster.ranks(); ++a)
+            for (int b = 0; b < cluster.ranks(); ++b)
+                for (int channel = 0; channel < 4; ++channel)
+                    if (!detours.route(a, b, channel, path)) return false;
         return true;
     }
     [[nodiscard]] bool has(FaultClass wanted) const {
@@ -157,7 +161,7 @@ inline void draw_stack(std::uint64_t seed, ClusterSpec& spec) {
     draw_stack(seed, spec);
     spec.fabric = draw_fabric(d, spec.machines);
     try {
-        check(spec);
+        check_cluster(spec, true);  // faults may take NICs and switches
     } catch (const Error&) {
         spec.fabric = star();
         spec.profile = exact;
@@ -193,9 +197,9 @@ inline void draw_stack(std::uint64_t seed, ClusterSpec& spec) {
     if (s.size_class == SizeClass::large && !sizes.one_in(3)) s.size_class = SizeClass::small;
     constexpr std::array<std::int64_t, size_classes> most{0, 64, 512, 4096};
     const std::int64_t limit = most[static_cast<std::size_t>(s.size_class)];
-    s.elements = limit == 0 ? sizes.from_to(1, std::max(1, n - 1))
-                            : sizes.from_to(s.size_class == SizeClass::small ? 1 : limit / 8 + 1,
-                                            limit);
+    s.elements = limit == 0
+                     ? sizes.from_to(1, std::max(1, n - 1))
+                     : sizes.from_to(s.size_class == SizeClass::small ? 1 : limit / 8 + 1, limit);
     if (s.elements < n) s.size_class = SizeClass::fewer_than_ranks;
     // At most 12 buckets or so: their number is what matters.
     s.bucket_elements =

@@ -1,30 +1,30 @@
 // trial<R>: runs one scenario with a reducer, and compares all it did with a serial reference.
 #pragma once
 
-#include <algorithm>  // copy, equal, max
-#include <bit>        // bit_cast
-#include <cmath>      // isfinite
-#include <deque>      // worlds
-#include <limits>     // infinity
-#include <functional> // function
-#include <memory>     // unique_ptr
-#include <string>     // sentences
-#include <vector>     // what was seen
+#include <algorithm>   // copy, equal, max
+#include <bit>         // bit_cast
+#include <cmath>       // isfinite
+#include <deque>       // worlds
+#include <limits>      // infinity
+#include <functional>  // function
+#include <memory>      // unique_ptr
+#include <string>      // sentences
+#include <vector>      // what was seen
 
-#include <fuzz/verdict.hpp>           // Scenario, Verdict
-#include <gx/scheduler/constant.hpp>  // Constant
-#include <gx/sim/elastic.hpp>         // ElasticTraining
-#include <gx/sim/race_watch.hpp>      // detect_races
-#include <gx/testing/bounds.hpp>      // mean_bounds
+#include <fuzz/verdict.hpp>            // Scenario, Verdict
+#include <gx/scheduler/constant.hpp>   // Constant
+#include <gx/sim/elastic/elastic.hpp>  // ElasticTraining
+#include <gx/sim/race/monitor.hpp>     // detect_races
+#include <gx/testing/bounds.hpp>       // mean_bounds
 
 namespace gx::sim::fuzz {
 
-/// What the ranks of one world did, told by their learners.
+/// Log of the ranks of one world, written by their learners.
 struct WorldLog {
     struct RankLog {
-        std::vector<std::vector<float>> rows;           ///< what it put in, by gradient
+        std::vector<std::vector<float>> rows;             ///< what it put in, by gradient
         std::vector<std::vector<std::uint32_t>> samples;  ///< of each
-        std::vector<std::vector<float>> means;          ///< what it applied, in order
+        std::vector<std::vector<float>> means;            ///< what it applied, in order
     };
     std::vector<RankLog> ranks;
 };
@@ -35,11 +35,12 @@ public:
     template <class Rank>
     LoggingLearner(const Scenario& s, const Tampering& t, WorldLog::RankLog& log, Rank& rank,
                    int member)
-        : s_(s), tampering_(t), log_(log), values_(s.seed, "fuzz.gradient"),
+        : s_(s),
+          tampering_(t),
+          log_(log),
+          values_(s.seed, "fuzz.gradient"),
           skew_(Rng(s.seed, "fuzz.skew").at(static_cast<std::uint64_t>(member))),
-          charge_([&rank](Nanoseconds time) {
-              rank.charge(time, "gradient", Activity::compute);
-          }),
+          charge_([&rank](Nanoseconds time) { rank.charge(time, "gradient", Activity::compute); }),
           wrote_([&rank](std::span<const float> piece) {
               note(rank.stream(), Access::write, piece, {"backward"});
           }),
@@ -57,11 +58,11 @@ public:
             row[samples[0] % row.size()] = std::numeric_limits<float>::infinity();
         std::size_t end = row.size();
         for (int piece = s_.pieces; piece-- > 0;) {
-            charge_(s_.compute + (s_.skew.count() == 0
-                                      ? Nanoseconds(0)
-                                      : Nanoseconds(static_cast<std::int64_t>(skew_.below(
-                                            draws_++, static_cast<std::uint64_t>(
-                                                          s_.skew.count()))))));
+            charge_(s_.compute +
+                    (s_.skew.count() == 0
+                         ? Nanoseconds(0)
+                         : Nanoseconds(static_cast<std::int64_t>(skew_.below(
+                               draws_++, static_cast<std::uint64_t>(s_.skew.count()))))));
             const std::size_t begin =
                 row.size() * static_cast<std::size_t>(piece) / static_cast<std::size_t>(s_.pieces);
             if (end > 0 && begin == 0) log_.rows.push_back(row);
@@ -118,8 +119,7 @@ inline std::string at(std::size_t world, std::size_t rank, std::size_t update) {
 }
 
 [[nodiscard]] inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-    return a.size() == b.size() &&
-           std::equal(a.begin(), a.end(), b.begin(), [](float x, float y) {
+    return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](float x, float y) {
                return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
            });
 }
@@ -148,8 +148,8 @@ void check_means(std::size_t world, const WorldLog& log, Verdict& v) {
         const auto mean = testing::column_means(rows), bound = testing::mean_bounds<E>(rows);
         for (std::size_t i = 0; i < mean.size(); ++i) {
             const auto got = static_cast<double>((*first)[i]);
-            const bool right = std::isfinite(mean[i]) ? std::abs(got - mean[i]) <= bound[i]
-                                                      : !std::isfinite(got);
+            const bool right =
+                std::isfinite(mean[i]) ? std::abs(got - mean[i]) <= bound[i] : !std::isfinite(got);
             if (!right)
                 return v.fail(Kind::correctness,
                               at(world, 0, g) + ", element " + std::to_string(i) + ": " +
@@ -184,13 +184,13 @@ inline void check_history(const Scenario& s, const ElasticRecord& record,
 inline void check_told(const Scenario& s, const ElasticRecord& record, Verdict& v) {
     for (const std::string& problem : record.problems) v.fail(Kind::correctness, problem);
     if (s.benign() && (record.segments.size() != 1 || !record.finished))
-        v.fail(Kind::liveness, "no fault is lasting, and a world stopped: " +
-                                   record.segments.front().ended);
+        v.fail(Kind::liveness,
+               "no fault is lasting, and a world stopped: " + record.segments.front().ended);
     if (record.finished) return;
     const ElasticSegment& last = record.segments.back();
     if (last.lost.size() < last.core.members.size() && last.core.members.size() > 1 &&
         last.told.empty())
-        v.fail(Kind::liveness, "it stopped, and nobody was told");
+        v.fail(Kind::liveness, "it stopped, and no survivor got an error");
 }
 
 /// No world was quicker than it can be: in each update that is not late, the machines compute and
@@ -210,10 +210,10 @@ void check_floor(const Scenario& s, const ElasticRecord& record, Verdict& v) {
             std::max(heard + (s.pieces - early) * s.compute, s.pieces * s.compute);
         const Nanoseconds each = R::staleness == 0 ? std::max(wire, serial) : wire;
         if (segment.elapsed >= static_cast<std::int64_t>(segment.updates) * each) continue;
-        return v.fail(Kind::correctness,
-                      std::to_string(segment.updates) + " updates took " +
-                          std::to_string(segment.elapsed.count()) +
-                          " ns, and none takes less than " + std::to_string(each.count()));
+        return v.fail(Kind::correctness, std::to_string(segment.updates) + " updates took " +
+                                             std::to_string(segment.elapsed.count()) +
+                                             " ns, and none takes less than " +
+                                             std::to_string(each.count()));
     }
 }
 
@@ -224,18 +224,26 @@ void check_floor(const Scenario& s, const ElasticRecord& record, Verdict& v) {
 template <class R>
 [[nodiscard]] Verdict trial(const Scenario& s, const Tampering& tampering) {
     using Training = ElasticTraining<R, Constant>;
-    ClusterOptions world{.seed = s.seed, .deadline = s.deadline, .faults = s.faults,
-                         .delivery = tampering.delivery,
-                         .limits = {.time = 100 * s.deadline, .waits = 200'000},
-                         .faults_must_fire = false,
-                         .detect_races = s.races};
+    ClusterOptions world{
+        .seed = s.seed,
+        .deadline = s.deadline,
+        .faults = s.faults,
+        .delivery = tampering.delivery,
+        .limits = {.time = 100 * s.deadline, .waits = 200'000, .failed_waits = 5'000},
+        .faults_must_fire = false,
+        .detect_races = s.races};
     world.delivery.checksum = s.checksum;
     ClusterSpec cluster = s.cluster;
     if (tampering.no_profile) cluster.profile = exact;
     Training training(cluster, world,
-                      {.samples = s.samples, .batch = s.batch, .epochs = s.epochs, .seed = s.seed,
-                       .bucket_elements = s.bucket_elements, .scheduler = {.peak_rate = 1},
-                       .recovery = s.recovery, .checkpoint_every = s.checkpoint_every});
+                      {.samples = s.samples,
+                       .batch = s.batch,
+                       .epochs = s.epochs,
+                       .seed = s.seed,
+                       .bucket_elements = s.bucket_elements,
+                       .scheduler = {.peak_rate = 1},
+                       .recovery = s.recovery,
+                       .checkpoint_every = s.checkpoint_every});
     if (s.heals) training.heal();
 
     Verdict v;

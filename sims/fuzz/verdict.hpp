@@ -1,4 +1,4 @@
-// Verdict: what became of a scenario; and Subject, a reducer that scenarios run.
+// Verdict: outcome of a scenario; Subject: a reducer under test.
 #pragma once
 
 #include <array>        // counts
@@ -11,10 +11,10 @@
 
 namespace gx::sim::fuzz {
 
-/// Each kind of failure has an exit code of its own.
+/// Each kind of failure has an exit status of its own: see exit_code.
 enum class Kind : unsigned char {
     right,
-    crash,       ///< an exception that nobody should throw, or a broken contract
+    crash,       ///< an unexpected exception, or a broken contract
     liveness,    ///< it hangs, or stops where it should go on
     correctness  ///< a wrong sum, replicas that differ, a gradient lost or applied twice, a race
 };
@@ -22,7 +22,11 @@ enum class Kind : unsigned char {
     constexpr std::array<std::string_view, 4> names{"right", "crash", "liveness", "correctness"};
     return names[static_cast<std::size_t>(k)];
 }
-[[nodiscard]] constexpr int exit_code(Kind k) { return k == Kind::right ? 0 : int(k) + 1; }
+/// Exit status of gx_fuzz; 1 and 2 are those of run_program, 5 is a planted bug not found.
+[[nodiscard]] constexpr int exit_code(Kind k) {
+    constexpr std::array<int, 4> codes{0, 6, 3, 4};
+    return codes[static_cast<std::size_t>(k)];
+}
 
 struct Verdict {
     Kind kind = Kind::right;
@@ -39,7 +43,7 @@ struct Verdict {
     }
 };
 
-/// What to break besides the reducer, to see whether it is found.
+/// Seeded bugs outside of the reducer.
 struct Tampering {
     DeliveryRules delivery{};
     bool apply_twice = false;  ///< after a restart
@@ -55,7 +59,7 @@ struct Subject {
 /// The reducers that campaigns draw from.
 [[nodiscard]] const std::vector<Subject>& subjects();
 
-/// A bug that is put in on purpose: a campaign must find it.
+/// A seeded bug: a campaign must find it.
 struct Plant {
     std::string name, what;
     Subject subject;

@@ -1,10 +1,10 @@
 // BEEVA: fine-tuning on 8 K80 of one p2.8xlarge, and on 4 V100, with dollars.
-#include <gx/model/resnet.hpp>          // ResNet152
-#include <gx/reducer/ring.hpp>          // Ring
-#include <gx/sim/find_machine.hpp>      // p2_8xlarge, p3_8xlarge
-#include <gx/sim/parameter_server.hpp>  // served_step_time: kvstore 'device'
-#include <gx/sim/profiles.hpp>          // nccl_2_5
-#include <gx/sim/step_time.hpp>         // step_time
+#include <gx/model/resnet.hpp>                      // ResNet152
+#include <gx/reducer/ring.hpp>                      // Ring
+#include <gx/sim/catalog/find_machine.hpp>          // p2_8xlarge, p3_8xlarge
+#include <gx/sim/timing/parameter_server_time.hpp>  // served_step_time: kvstore 'device'
+#include <gx/sim/catalog/comm_stacks.hpp>           // nccl_2_5
+#include <gx/sim/timing/step_time.hpp>              // step_time
 
 #include "support.hpp"
 
@@ -19,8 +19,8 @@ sim::ClusterSpec gpus_of(const sim::MachineSpec& machine, int gpus) {
     return spec;
 }
 sim::StepWork work_on(const Graph& network, const sim::ClusterSpec& spec, int batch) {
-    return sim::step_work(
-        network, sim::TimedGraph(network, spec.machine.gpu, sim::Precision::fp32), batch);
+    return sim::step_work(network, sim::TimedGraph(network, spec.machine.gpu, sim::Precision::fp32),
+                          batch);
 }
 /// MXNet's kvstore 'device': each key is summed on one GPU and sent back to the others.
 Nanoseconds device_step(const Graph& network, const sim::MachineSpec& machine, int gpus,
@@ -66,11 +66,12 @@ scenario::Scenario make() {
     s.add({"ResNet-152, 4 V100, batch 16: a ring after backward against 'device'", "% slower", 3.5,
            100 * (seconds(ring) / seconds(device) - 1)});
     s.add({"ResNet-152, 4 V100, batch 16: rate", "img/s", {}, 64 / seconds(device)});
-    s.say("The published cost is an upper bound, and fine-tuning there trained all layers. Only "
-          "the training step is simulated: the 10 minutes hold start-up and validation too. The "
-          "V100 runs' efficiencies are bars in a picture and were not recovered; the 3 to 4 % "
-          "that kvstore 'nccl' lost to 'device' are compared with a ring that starts after "
-          "backward, in rank order over one NVLink: NCCL had more rings, and lost less.");
+    s.say(
+        "The published cost is an upper bound, and fine-tuning there trained all layers. Only "
+        "the training step is simulated: the 10 minutes hold start-up and validation too. The "
+        "V100 runs' efficiencies are bars in a picture and were not recovered; the 3 to 4 % "
+        "that kvstore 'nccl' lost to 'device' are compared with a ring that starts after "
+        "backward, in rank order over one NVLink: NCCL had more rings, and lost less.");
     return s;
 }
 

@@ -1,9 +1,9 @@
 // ChainerMN: 32 P100 on InfiniBand, on 10 Gb/s Ethernet, and there with late fp16 gradients.
-#include <gx/collective/ring.hpp>  // Ring
-#include <gx/model/resnet.hpp>     // ResNet50
-#include <gx/sim/find_machine.hpp>  // mn_1_10g
-#include <gx/sim/profiles.hpp>      // nccl_2_5, tcp_10g
-#include <gx/sim/step_time.hpp>     // step_time
+#include <gx/collective/ring.hpp>           // Ring
+#include <gx/model/resnet.hpp>              // ResNet50
+#include <gx/sim/catalog/find_machine.hpp>  // mn_1_10g
+#include <gx/sim/catalog/comm_stacks.hpp>   // nccl_2_5, tcp_10g
+#include <gx/sim/timing/step_time.hpp>      // step_time
 
 #include "support.hpp"
 
@@ -63,14 +63,17 @@ double add_hours(scenario::Scenario& s, const char* what, const char* id, double
 
 /// What the plain run on Ethernet may have been: a ring that does not know what a node is.
 double hours_blind() {
-    const sim::ClusterSpec spec{.machine = sim::machine::mn_1_10g(), .machines = 4,
+    const sim::ClusterSpec spec{.machine = sim::machine::mn_1_10g(),
+                                .machines = 4,
                                 .profile = sim::nccl_2_5 + sim::tcp_10g};
     const Graph network = graph<ResNet50>();
     const sim::TimedGraph kernels(network, spec.machine.gpu, sim::Precision::fp32);
     const BlindRing ring(spec.placement());
     return hours([&](int batch) {
         return seconds(sim::step_time(sim::step_work(network, kernels, batch),
-                                      std::span<const BlindRing>(&ring, 1), {}, spec).step) * 1e3;
+                                      std::span<const BlindRing>(&ring, 1), {}, spec)
+                           .step) *
+               1e3;
     });
 }
 
@@ -79,8 +82,8 @@ scenario::Scenario make() {
                          "Preferred Networks' blog on ChainerMN and double buffering, 2018");
     const double fdr = add_hours(s, "InfiniBand FDR", "chainermn-32p100-fdr", 6.96);
     const double plain = add_hours(s, "10 GbE", "chainermn-32p100-10gbe", 21.3);
-    const double late = add_hours(s, "10 GbE, double buffering, fp16",
-                                  "chainermn-32p100-10gbe-dbuf-fp16", 7.71);
+    const double late =
+        add_hours(s, "10 GbE, double buffering, fp16", "chainermn-32p100-10gbe-dbuf-fp16", 7.71);
     s.add({"10 GbE, wire alone, a ring blind to nodes: 90 epochs", "h", 21.3, hours_blind()});
     const auto aws = scenario::predicted(
         scenario::published("chainermn-aws-32v100").at("conditions"),
@@ -93,10 +96,11 @@ scenario::Scenario make() {
               ? "The order is the published one: FDR < 10 GbE with double buffering and fp16 << "
                 "plain 10 GbE."
               : "The order is NOT the published one.");
-    s.say("Published hours hold validation and input; those simulated are steps alone. One "
-          "crossing a node at line rate does not explain the plain 10 GbE run; a ring that is "
-          "blind to nodes crosses each NIC eight times and comes near. The source does not say "
-          "which it was.");
+    s.say(
+        "Published hours hold validation and input; those simulated are steps alone. One "
+        "crossing a node at line rate does not explain the plain 10 GbE run; a ring that is "
+        "blind to nodes crosses each NIC eight times and comes near. The source does not say "
+        "which it was.");
     return s;
 }
 

@@ -1,19 +1,19 @@
 // Scenario: what a scenario prints: published and simulated values, errors, what is in force.
 #pragma once
 
-#include <algorithm> // min
-#include <cmath>     // abs
-#include <cstdio>    // FILE
-#include <fstream>   // --json
-#include <optional>  // values that are not published
-#include <string>    // sentences
-#include <utility>   // move
-#include <vector>    // rows
+#include <algorithm>  // min
+#include <cmath>      // abs
+#include <cstdio>     // FILE
+#include <optional>   // values that are not published
+#include <stdexcept>  // runtime_error
+#include <string>     // sentences
+#include <utility>    // move
+#include <vector>     // rows
 
 #include <fmt/format.h>       // tables
 #include <nlohmann/json.hpp>  // --json
 
-#include <gx/core/error.hpp>  // Error
+#include <gx/io/atomic_file.hpp>  // write_file
 
 namespace gx::scenario {
 
@@ -68,19 +68,20 @@ public:
             fmt::print("{:64} {:>10} {:>10} {:>10}\n", what,
                        r.published ? fmt::format("{:.{}f}", *r.published, digits) : "-",
                        fmt::format("{:.{}f}", r.simulated, digits),
-                       r.published ? fmt::format("{:+.1f}{}", r.error(),
-                                                 r.in_percent() ? " pt" : " %")
-                                   : "");
+                       r.published
+                           ? fmt::format("{:+.1f}{}", r.error(), r.in_percent() ? " pt" : " %")
+                           : "");
         }
         for (const std::string& s : remarks_) fmt::print("\n{}\n", wrapped(s, 0));
     }
-    /// Errors: gx::Error for the first row further off than it promises.
+    /// Errors: runtime_error, exit status 1, for the first row further off than it promises.
     void hold() const {
         for (const Row& r : rows_)
             if (r.published && r.most_error > 0 && std::abs(r.error()) > r.most_error)
-                throw Error(fmt::format("{}: {:.1f} {} where {:.1f} is published: further off than "
-                                        "the {:.1f} that this scenario promises",
-                                        r.what, r.simulated, r.unit, *r.published, r.most_error));
+                throw std::runtime_error(fmt::format(
+                    "{}: {:.1f} {} where {:.1f} is published: further off than the {:.1f} that "
+                    "this scenario promises",
+                    r.what, r.simulated, r.unit, *r.published, r.most_error));
     }
     void write(const std::string& path) const {
         nlohmann::ordered_json rows = nlohmann::ordered_json::array();
@@ -90,13 +91,13 @@ public:
             j["simulated"] = r.simulated;
             rows.push_back(j);
         }
-        std::ofstream file(path);
-        file << nlohmann::ordered_json{{"title", title_},     {"source", source_},
-                                       {"in_force", in_force_}, {"rows", rows},
-                                       {"remarks", remarks_}}.dump(1)
-             << "\n";
-        if (!file.flush())
-            throw Error("cannot write '" + path + "': choose a file in a folder that is writable");
+        write_file(path, nlohmann::ordered_json{{"title", title_},
+                                                {"source", source_},
+                                                {"in_force", in_force_},
+                                                {"rows", rows},
+                                                {"remarks", remarks_}}
+                                 .dump(1) +
+                             "\n");
     }
 
 private:
@@ -107,7 +108,7 @@ private:
 
 using Json = nlohmann::ordered_json;
 
-/// A point of a prediction: see gx/sim/predict/predict.hpp.
+/// A point of a prediction: see tools/predict/case_model.hpp.
 struct PredictedPoint {
     int index = 0, gpus = 0;
     double value = 0, efficiency_pct = 0, step_ms = 0;

@@ -1,95 +1,186 @@
-// run_program: parses a command line, tells errors as sentences, answers the exit status.
+// run_program: parses a command line, prints errors as sentences and returns the exit status.
 #pragma once
 
-#include <charconv>    // from_chars
-#include <cstdint>     // whole numbers
-#include <cstdio>      // stderr
-#include <exception>   // whatever is thrown
-#include <filesystem>  // files to be written
-#include <fstream>     // trying to write them
-#include <new>         // bad_alloc
-#include <string>      // names
-#include <vector>      // names
+#include <algorithm>         // find
+#include <charconv>          // from_chars
+#include <cmath>             // isfinite
+#include <concepts>          // integral
+#include <cstdint>           // whole numbers
+#include <cstdio>            // stderr
+#include <exception>         // whatever is thrown
+#include <filesystem>        // files
+#include <initializer_list>  // files of options
+#include <new>               // bad_alloc
+#include <string>            // names
+#include <string_view>       // names
+#include <type_traits>       // is_void
+#include <vector>            // names
 
 #include <CLI/CLI.hpp>   // App
 #include <fmt/format.h>  // sentences
 
-#include <gx/core/error.hpp>    // Error
-#include <gx/core/nearest.hpp>  // nearest_name
+#include <gx/io/atomic_file.hpp>  // AtomicFile, same_output
+#include <gx/core/error.hpp>      // Error, LostRank
+#include <gx/io/nearest.hpp>      // nearest_name
+#include <gx/io/read_file.hpp>    // read_file
 
 namespace gx {
 
-/// Accepts a number from `least` to `most`. The option's help shows `shown`, as in "ABOVE 0".
-/// Errors: a sentence that says which numbers are accepted, for what is none or another.
-[[nodiscard]] inline CLI::Validator number_in(double least, double most, const std::string& shown) {
+// ---- Numbers --------------------------------------------------------------------------------
+
+namespace detail::command_line {
+
+/// Reads all of `text` as a finite decimal number; without signs '+', blanks or base prefixes.
+template <class T>
+[[nodiscard]] bool read_number(const std::string& text, T& value) {
+    const char* const end = text.data() + text.size();
+    const auto [rest, trouble] = std::from_chars(text.data(), end, value);
+    if (trouble != std::errc{} || rest != end) return false;
+    return std::isfinite(static_cast<double>(value));
+}
+
+template <class T>
+[[nodiscard]] CLI::Validator range(T least, T most, const std::string& shown) {
     const auto check = [=](const std::string& text) -> std::string {
-        double x = 0;
-        if (CLI::detail::lexical_cast(text, x) && x >= least && x <= most) return {};
-        return fmt::format("'{}' is not a number {}", text, shown);
+        T x{};
+        if (read_number(text, x) && x >= least && x <= most) return {};
+        return fmt::format("'{}' is not a {}number {}", text, std::integral<T> ? "whole " : "",
+                           shown);
     };
     return {check, shown};
 }
-/// Above 0, and small enough to be multiplied.
+
+}  // namespace detail::command_line
+
+/// Accept finite numbers in [least, most]; `shown` is the range in help and errors ("above 0").
+/// CLI::Range would let NaN pass and print limits as 0.000000.
+[[nodiscard]] inline CLI::Validator number_in(double least, double most, std::string shown = {}) {
+    if (shown.empty()) shown = fmt::format("from {} to {}", least, most);
+    return detail::command_line::range(least, most, shown);
+}
+/// Accept numbers above 0 that are small enough to be multiplied.
 [[nodiscard]] inline CLI::Validator above_zero() { return number_in(1e-12, 1e12, "above 0"); }
-/// Whole numbers from `least` to `most`; that they are whole is checked by the option's type.
+/// Accept whole numbers in [least, most].
 [[nodiscard]] inline CLI::Validator count_in(std::int64_t least, std::int64_t most) {
-    return number_in(static_cast<double>(least), static_cast<double>(most),
-                     fmt::format("from {} to {}", least, most));
+    return detail::command_line::range(least, most, fmt::format("from {} to {}", least, most));
 }
 
-/// For work that takes long: a file that can't be written is found before it, not after it. An
-/// empty name is of a file that nobody asked for.
-/// Errors: gx::Error naming the option, such as "--json", and the file. Nothing is left behind.
-inline void expect_writable(const char* option, const std::filesystem::path& file) {
-    if (file.empty()) return;
-    const std::filesystem::path probe = file.string() + ".gx-probe";
-    std::error_code ignored;
-    const bool folder = std::filesystem::is_directory(file, ignored);
-    const bool good = !folder && std::ofstream(probe).put('\n').flush().good();
-    std::filesystem::remove(probe, ignored);
-    if (!good)
-        throw Error(fmt::format("{}: file '{}' can't be written. Choose a file in a folder that "
-                                "exists and is writable.",
-                                option, file.string()));
+// ---- Files ----------------------------------------------------------------------------------
+
+/// A file named on the command line, and the option that names it, as "--json".
+struct FileOption {
+    const char* option;
+    std::filesystem::path file;  ///< empty: the option was not given
+};
+
+/// Check before the work that all outputs can be written, and that none overwrites another or an
+/// input; nothing is left behind.
+/// Errors: gx::Error naming the options and the file.
+inline void expect_outputs(std::initializer_list<FileOption> outputs,
+                           std::initializer_list<FileOption> inputs = {}) {
+    const auto expect_different = [](const FileOption& a, const FileOption& b, const char* why) {
+        if (a.file.empty() || b.file.empty() || !same_output(a.file, b.file)) return;
+        throw Error(fmt::format("{} and {} both name file '{}': {}. Give each a file of its own.",
+                                a.option, b.option, b.file.string(), why));
+    };
+    for (auto out = outputs.begin(); out != outputs.end(); ++out) {
+        try {
+            if (!out->file.empty()) const detail::AtomicFile probe(out->file);
+        } catch (const Error& e) {
+            throw Error(fmt::format("{}: {}", out->option, e.what()));
+        }
+        for (const FileOption& in : inputs)
+            expect_different(in, *out, "the input would be overwritten");
+        for (auto other = outputs.begin(); other != out; ++other)
+            expect_different(*other, *out, "one output would overwrite the other");
+    }
+}
+
+/// Read a text file.
+/// Errors: gx::Error naming the option and the file, if it is a folder, cannot be read or holds
+///         more than `most` bytes, as /dev/zero does.
+[[nodiscard]] inline std::string read_input(const char* option, const std::filesystem::path& file,
+                                            std::size_t most = 256 << 20) {
+    try {
+        return read_file(file, most);
+    } catch (const Error& e) {
+        throw Error(fmt::format("{}: {}", option, e.what()));
+    }
+}
+
+// ---- Parsing --------------------------------------------------------------------------------
+
+/// Write control characters as \xNN, apart from those in `kept`, so that no terminal acts on them.
+/// Escaped: bytes below 0x20 and 0x7f, and U+0080 to U+009F in UTF-8.
+[[nodiscard]] inline std::string printable(std::string_view text, std::string_view kept = "") {
+    std::string out;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const auto byte = static_cast<unsigned char>(text[i]);
+        const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0u;
+        if (byte == 0xc2 && 0x80 <= next && next < 0xa0) out += fmt::format("\\x{:02x}", next), ++i;
+        else if ((byte < 0x20 || byte == 0x7f) && kept.find(text[i]) == kept.npos)
+            out += fmt::format("\\x{:02x}", byte);
+        else out += text[i];
+    }
+    return out;
 }
 
 namespace detail::command_line {
 
-template <class T>
-[[nodiscard]] std::string check_number(const std::string& text, const char* expected) {
-    T value{};
-    const char* const end = text.data() + text.size();
-    const auto [rest, trouble] = std::from_chars(text.data(), end, value);
-    if (trouble == std::errc{} && rest == end) return "";
-    return fmt::format("'{}' is not {}", text, expected);
-}
-
-/// CLI11 takes -1 and numbers of any length for an unsigned option, and does not say what a word
-/// that is no number should have been.
-inline void check_numbers(CLI::App& app) {
+/// Refuse for every option what CLI11 accepts: -1 and numbers of any length for unsigned options,
+/// 0x10, NaN, infinities, empty words.
+inline void check_values(CLI::App& app) {
     for (CLI::Option* o : app.get_options()) {
         const std::string type = o->get_type_name();
-        const auto expect = [&](auto check, const char* expected) {
-            o->check([=](const std::string& text) { return check(text, expected); });
+        const auto expect = [&]<class T>(T, const char* expected) {
+            o->check([=](const std::string& text) -> std::string {
+                T value{};
+                if (read_number(text, value)) return {};
+                return fmt::format("'{}' is not {}", text, expected);
+            });
         };
         if (type.starts_with("UINT"))
-            expect(check_number<std::uint64_t>, "a whole number from 0 to 18446744073709551615");
-        else if (type.starts_with("INT")) expect(check_number<std::int64_t>, "a whole number");
-        else if (type.starts_with("FLOAT")) expect(check_number<double>, "a number");
+            expect(std::uint64_t{}, "a whole number from 0 to 18446744073709551615");
+        else if (type.starts_with("INT")) expect(std::int64_t{}, "a whole number");
+        else if (type.starts_with("FLOAT")) expect(double{}, "a number");
+        else if (type.starts_with("TEXT"))
+            o->check([](const std::string& text) -> std::string {
+                return text.empty() ? "the value is empty" : "";
+            });
     }
 }
 
-inline void tell_unknown(const CLI::App& app) {
+/// The first option that is given twice though it holds one value, or as "--name=" without one.
+[[nodiscard]] inline std::string misused_option(const CLI::App& app, int argc, char** argv) {
+    std::vector<const CLI::Option*> seen;
+    for (int i = 1; i < argc; ++i) {
+        const std::string_view word = argv[i];
+        if (word == "--") break;
+        const std::string name(word.substr(0, word.find('=')));
+        if (!name.starts_with("-")) continue;
+        const CLI::Option* o = app.get_option_no_throw(name);
+        if (o == nullptr) continue;
+        if (word.size() == name.size() + 1) return name + ": the value is empty";
+        const bool list = o->get_expected_max() > 1;
+        if (!list && std::find(seen.begin(), seen.end(), o) != seen.end())
+            return name + ": this option is given twice";
+        seen.push_back(o);
+    }
+    return "";
+}
+
+inline void print_unknown(const CLI::App& app) {
     std::vector<std::string> names;
     for (const CLI::Option* o : app.get_options())
         for (const std::string& name : o->get_lnames()) names.push_back("--" + name);
     const std::vector<std::string_view> views(names.begin(), names.end());
     for (const std::string& word : app.remaining()) {
+        if (word == "--") continue;
         const std::string typed = word.substr(0, word.find('='));
         const std::string_view near = nearest_name(typed, views);
         const bool option = typed.starts_with("-");
         fmt::print(stderr, "{}: {} '{}'.{} --help lists the options.\n", app.get_name(),
-                   option ? "unknown option" : "unexpected word", word,
+                   option ? "unknown option" : "unexpected word", printable(word),
                    near.empty() ? "" : fmt::format(" Did you mean '{}'?", near));
         if (option) break;
     }
@@ -97,34 +188,46 @@ inline void tell_unknown(const CLI::App& app) {
 
 }  // namespace detail::command_line
 
-/// Parses and calls `work`. An unknown option is answered with the nearest that there is; an
-/// exception with its sentence.
-/// Exit status: 0, 1 for an exception, 2 for a command line that can't be read.
+/// Parse the command line and call `work`. The error for an unknown option names the nearest.
+/// Exit status: what `work` returns, or 0 if it returns nothing; 1 for work that failed (a lost
+///              rank, a check, no memory); 2 for a command line or an input that cannot be used,
+///              which is what other gx::Errors stand for.
 template <class Work>
 int run_program(CLI::App& app, int argc, char** argv, const Work& work) {
-    const auto tell = [&](std::string_view sentence) {
+    const auto failed = [&](std::string_view sentence, int status) {
         if (sentence.starts_with("gx: ")) sentence.remove_prefix(4);  // the program's name says it
-        fmt::print(stderr, "{}: {}\n", app.get_name(), sentence);
-        return 1;
+        fmt::print(stderr, "{}: {}\n", app.get_name(), printable(sentence, "\n\t"));
+        return status;
     };
     try {
-        detail::command_line::check_numbers(app);
+        detail::command_line::check_values(app);
+        const std::string misused = detail::command_line::misused_option(app, argc, argv);
+        if (!misused.empty()) return failed(misused + ". --help lists the options.", 2);
         app.parse(argc, argv);
-        work();
-        return 0;
+        if constexpr (std::is_void_v<decltype(work())>) {
+            work();
+            return 0;
+        } else {
+            return work();
+        }
     } catch (const CLI::Success& e) {
         return app.exit(e);
     } catch (const CLI::ExtrasError&) {
-        detail::command_line::tell_unknown(app);
+        detail::command_line::print_unknown(app);
         return 2;
     } catch (const CLI::ParseError& e) {
-        fmt::print(stderr, "{}: {}. --help lists the options.\n", app.get_name(), e.what());
-        return 2;
+        return failed(fmt::format("{}. --help lists the options.", e.what()), 2);
+    } catch (const LostRank& e) {
+        return failed(e.what(), 1);
+    } catch (const Error& e) {
+        return failed(e.what(), 2);
     } catch (const std::bad_alloc&) {
-        return tell("there is not enough memory for this. Ask for smaller batches or less work, or "
-                    "raise the limit (ulimit -v).");
+        return failed(
+            "there is not enough memory for this. Ask for smaller batches or less work, "
+            "or raise the limit (ulimit -v).",
+            1);
     } catch (const std::exception& e) {
-        return tell(e.what());
+        return failed(e.what(), 1);
     }
 }
 

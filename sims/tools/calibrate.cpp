@@ -1,11 +1,9 @@
-// gx_calibrate: published rates of one GPU beside simulated ones, and what is left over.
+// gx_calibrate: published rates of one GPU beside simulated ones, and the residuals.
 // Run:     gx_calibrate --cases cases.json
-// Prints:  a row for each rate, and for each GPU and precision what is left over.
+// Prints:  a row for each rate, and for each GPU and precision the residuals.
 
 #include <algorithm>  // sort
 #include <cmath>      // fabs
-#include <fstream>    // the file
-#include <iterator>   // istreambuf_iterator
 #include <map>        // rows by GPU and precision
 #include <optional>   // what a case does not say
 #include <string>     // names
@@ -15,21 +13,21 @@
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
-#include <gx/core/error.hpp>        // Error
-#include <gx/core/json_value.hpp>   // read_json
-#include <gx/sim/find_gpu.hpp>      // find_gpu
-#include <gx/sim/find_model.hpp>    // find_model
-#include <gx/sim/framework.hpp>     // framework_of
-#include <gx/sim/roofline.hpp>      // TimedGraph
+#include <gx/core/error.hpp>              // Error
+#include <gx/io/json_value.hpp>           // read_json
+#include <gx/sim/catalog/find_gpu.hpp>    // find_gpu
+#include <gx/sim/catalog/find_model.hpp>  // find_model
+#include <gx/sim/compute/framework.hpp>   // framework_of
+#include <gx/sim/compute/roofline.hpp>    // TimedGraph
 
-#include "../support/command_line.hpp"  // run_program
+#include <support/command_line.hpp>  // read_input, run_program
 
 namespace {
 
 using namespace gx;
 using sim::Precision;
 
-/// A rate that somebody measured on one GPU, with all that its time depends on.
+/// Published rate of one GPU, with all that its time depends on.
 struct Rate {
     std::string id{}, gpu{}, model{}, precision{}, framework{}, split{};
     Label known_gpu{};  ///< the simulated one
@@ -63,15 +61,20 @@ Precision precision_of(const std::string& text) {
     return half && !says(text, "fp32") ? Precision::mixed : Precision::fp32;
 }
 
-/// Of a point of a case, if it is the rate of one GPU at a batch that is told.
+std::string path_of(const std::string& id) { return "case '" + id + "': "; }
+
+/// The rate of a point, if it is of one GPU at a stated batch.
 std::optional<Rate> rate_of(const JsonValue& c, const JsonValue& point) {
     const JsonValue& conditions = c.at("conditions");
     const auto either = [&](std::string_view field) {
         const std::string own = text_of(point, field);
         return own.empty() ? text_of(conditions, field) : own;
     };
-    Rate r{.id = c.at("id").string(), .gpu = either("gpu"), .model = either("model"),
-           .precision = either("precision"), .framework = text_of(conditions, "framework"),
+    Rate r{.id = c.at("id").string(),
+           .gpu = either("gpu"),
+           .model = either("model"),
+           .precision = either("precision"),
+           .framework = text_of(conditions, "framework"),
            .split = text_of(c, "split")};
     const std::string unit = text_of(point, "unit"), role = text_of(point, "role");
     const bool table = says(unit, "img/s") && number_of(point, "batch").has_value();
@@ -83,6 +86,8 @@ std::optional<Rate> rate_of(const JsonValue& c, const JsonValue& point) {
     if (!batch) batch = number_of(conditions, "batch_per_gpu");
     const auto value = number_of(point, "value");
     if (!batch || !value || r.gpu.empty() || r.model.empty()) return {};
+    if (!(*batch >= 1 && *batch <= 1e6 && *value > 0))
+        throw Error(path_of(r.id) + "expected a batch from 1 to 1000000 and a value above 0");
     r.batch = static_cast<int>(*batch);
     r.published = says(unit, "s/iteration") ? *batch / *value : *value;
     if (says(unit, "tokens")) return {};
@@ -92,8 +97,8 @@ std::optional<Rate> rate_of(const JsonValue& c, const JsonValue& point) {
 
 void simulate(Rate& r) {
     const bool sequence = says(r.model, "BERT") || says(r.model, "GPT");
-    const Graph graph = model_of(r.model).make(
-        {.input = sequence ? ImageShape{1, r.tokens, 1} : ImageShape{}});
+    const Graph graph =
+        model_of(r.model).make({.input = sequence ? ImageShape{1, r.tokens, 1} : ImageShape{}});
     const sim::GpuSpec gpu = sim::find_gpu(r.gpu);
     r.known_gpu = gpu.name;
     r.computed = precision_of(r.precision);
@@ -123,9 +128,7 @@ void print_left_over(const std::vector<Rate>& rates) {
 }
 
 void calibrate(const std::string& path, const std::string& split) {
-    std::ifstream file(path);
-    if (!file) throw Error("cannot read '" + path + "': name a file of published cases");
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const std::string text = read_input("--cases", path);
     std::vector<Rate> rates;
     std::vector<std::string> passed_over;
     for (const JsonValue& c : read_json(text).items)
@@ -139,7 +142,8 @@ void calibrate(const std::string& path, const std::string& split) {
                 }
             }
     if (rates.empty())
-        throw Error("'" + path + "' has no rate of one GPU: a point needs 'gpus' 1, a 'value' in "
+        throw Error("'" + path +
+                    "' has no rate of one GPU: a point needs 'gpus' 1, a 'value' in "
                     "img/s, seq/s or s/iteration, and its case 'gpu', 'model' and 'batch_per_gpu'");
     std::sort(rates.begin(), rates.end(), [](const Rate& a, const Rate& b) {
         return std::tuple(a.known_gpu.view(), a.computed, a.id, a.model, a.batch) <
@@ -151,8 +155,10 @@ void calibrate(const std::string& path, const std::string& split) {
         const sim::Framework f = sim::framework_of(r.framework);
         fmt::print("{:<32} {:<18} {:<17} {:<6} {:<14} {:>5} {:>10.1f} {:>10.1f} {:>+8.1f}%\n", r.id,
                    r.known_gpu.view(), r.model, to_string(r.computed),
-                   f.fused ? "fused" : f.channels_first ? "channels first" : "separate", r.batch,
-                   r.published, r.simulated, r.residual_pct());
+                   f.fused            ? "fused"
+                   : f.channels_first ? "channels first"
+                                      : "separate",
+                   r.batch, r.published, r.simulated, r.residual_pct());
     }
     print_left_over(rates);
     for (const std::string& p : passed_over) fmt::print("passed over: {}\n", p);

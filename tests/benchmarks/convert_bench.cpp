@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "machine.hpp"  // cpu_name
+
 namespace {
 
 using gx::Simd;
@@ -87,4 +89,9 @@ BENCHMARK(accumulate<gx::fp32>)->Apply(each_simd);
 
 }  // namespace
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+    benchmark::AddCustomContext("cpu", gx::bench::cpu_name());
+    benchmark::Initialize(&argc, argv);
+    if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+    benchmark::RunSpecifiedBenchmarks();
+}

@@ -1,6 +1,8 @@
 // How fast the simulator runs, beside SimGrid: messages a second, and virtual seconds a second.
 // Run:     ./gx bench sim [--json FILE] [--ranks N] [--no-peer]
-// Prints:  one line a case; times are of the processor, the least of three runs of each side in
+// Prints:  two lines per case: gx as users write it (a fiber per rank, a transport, payload) and
+//          gx as callbacks written for this traffic, each beside SimGrid, which runs actors.
+//          Processor seconds of construction and simulation, the least of three runs of each in
 //          turn. The peer is SimGrid's C++ library, model CM02 without its TCP corrections, which
 //          sim_peer/build.sh builds once, in minutes.
 #include <fmt/format.h>
@@ -9,21 +11,21 @@
 
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <gx/collective/execute.hpp>
 #include <gx/collective/ring.hpp>
-#include <gx/sim/cluster.hpp>
-#include <gx/sim/machines.hpp>
-#include <gx/sim/timing.hpp>
+#include <gx/sim/world/cluster.hpp>
+#include <gx/sim/catalog/simple_clusters.hpp>
+#include <gx/sim/timing/all_reduce_time.hpp>
+#include <gx/io/atomic_file.hpp>
 
+#include "../../sims/support/command_line.hpp"  // expect_outputs, run_program
+#include "sim_peer/fibers.hpp"
 #include "sim_peer/ring.hpp"
 
 namespace {
@@ -34,6 +36,7 @@ using namespace gx::literals;
 
 struct Result {
     std::string name;
+    std::string interface{};  ///< of gx: "fibers" or "callbacks"
     int ranks = 0;
     std::uint64_t messages = 0;
     double virtual_ms = 0, expected_ms = 0;  ///< expected: the closed form; 0 where there is none
@@ -42,9 +45,7 @@ struct Result {
     double peer_virtual_ms = 0, peer_cpu_seconds = 0;  ///< 0: the peer did not run
     std::string peer{};                                ///< its name and version
 
-    [[nodiscard]] double per_second() const {
-        return static_cast<double>(messages) / cpu_seconds;
-    }
+    [[nodiscard]] double per_second() const { return static_cast<double>(messages) / cpu_seconds; }
 };
 
 struct Outcome {
@@ -59,18 +60,24 @@ double cpu_seconds() {
 }
 
 void print(const Result& r) {
-    fmt::print("{:40} {:5} ranks {:9} messages {:10.4f} ms virtual {:8.4f} s cpu {:6.2f} M msg/s\n",
-               r.name, r.ranks, r.messages, r.virtual_ms, r.cpu_seconds, 1e-6 * r.per_second());
+    fmt::print(
+        "{:40} {:9} {:5} ranks {:9} messages {:10.4f} ms virtual {:8.4f} s cpu {:6.2f} M "
+        "msg/s\n",
+        r.name, r.interface, r.ranks, r.messages, r.virtual_ms, r.cpu_seconds,
+        1e-6 * r.per_second());
     if (r.peer_cpu_seconds > 0)
-        fmt::print("{:40} {:>35} {:10.4f} ms virtual {:8.4f} s cpu {:6.1f} times as long\n", "",
+        fmt::print("{:40} {:>45} {:10.4f} ms virtual {:8.4f} s cpu {:6.1f} times as long\n", "",
                    r.peer + ":", r.peer_virtual_ms, r.peer_cpu_seconds,
                    r.peer_cpu_seconds / r.cpu_seconds);
     std::fflush(stdout);
 }
 
-Result measure(std::string name, int ranks, double expected_ms,
+Result measure(std::string name, std::string interface, int ranks, double expected_ms,
                const std::function<Outcome()>& simulate) {
-    Result r{.name = std::move(name), .ranks = ranks, .expected_ms = expected_ms,
+    Result r{.name = std::move(name),
+             .interface = std::move(interface),
+             .ranks = ranks,
+             .expected_ms = expected_ms,
              .cpu_seconds = 1e9};
     for (int run = 0; run < 3; ++run) {
         const double begin = cpu_seconds();
@@ -96,7 +103,7 @@ gx::sim::ClusterSpec star(int machines) {
 Result ring(int ranks) {
     const double chunk_ms = 1e3 * 1e8 / ranks / 3.125e9;
     const double expected = 2.0 * (ranks - 1) * (0.010 + chunk_ms);
-    return measure("ring of 100 MB, no payload", ranks, expected, [&] {
+    return measure("ring of 100 MB, no payload", "timing", ranks, expected, [&] {
         const auto t = gx::sim::all_reduce_time(Ring(ranks), star(ranks), 100_MB);
         return Outcome{t.messages, t.time};
     });
@@ -104,8 +111,8 @@ Result ring(int ranks) {
 
 /// Four rings share NICs: each solve has a component of all machines.
 Result contended(int machines) {
-    const auto spec = gx::sim::p3_16xlarge(machines);
-    return measure("four rings of 100 MB, shared NICs", spec.ranks(), 0, [&] {
+    const auto spec = gx::sim::plain_p3_16xlarge(machines);
+    return measure("four rings of 100 MB, shared NICs", "timing", spec.ranks(), 0, [&] {
         std::vector<Ring> rings;
         for (int k = 0; k < 4; ++k)
             rings.push_back(gx::collective::machine_ring(spec.placement(), k));
@@ -118,7 +125,7 @@ Result payload(int ranks, std::size_t elements) {
     const auto spec = star(ranks);
     const double chunk_ms = 1e3 * 4.0 * static_cast<double>(elements) / ranks / 3.125e9;
     const double expected = 2.0 * (ranks - 1) * (0.010 + chunk_ms);
-    return measure("ring with payload, on fibers", ranks, expected, [&] {
+    return measure("ring with payload", "fibers", ranks, expected, [&] {
         gx::sim::Cluster<> world(spec);
         world.run([&](auto& rank) {
             std::vector<float> data(elements, 1.0f), scratch(elements / std::size_t(ranks) + 1);
@@ -169,51 +176,78 @@ struct Peer {
     }
 };
 
-/// Both sides in turn, three times; the least of each.
-Result compare(std::string name, const traffic::Case& c, Peer& peer) {
-    Result r{.name = std::move(name), .ranks = c.hosts, .cpu_seconds = 1e9};
-    double peer_seconds = 1e9;
+void simulate_callbacks(const traffic::Case& c, Result& r) {
+    traffic::CallbackRing ring(c);
+    ring.run();
+    r.messages = ring.network().messages();
+    r.solves = ring.network().solves();
+    r.flows_solved = ring.network().flows_solved();
+    r.virtual_ms = 1e3 * gx::seconds(ring.time());
+}
+void simulate_fibers(const traffic::Case& c, Result& r) {
+    gx::sim::Cluster<> world(traffic::cluster_of(c));
+    traffic::run_ring(world, c, traffic::ring_order(c));
+    r.messages = world.network().messages();
+    r.solves = world.network().solves();
+    r.flows_solved = world.network().flows_solved();
+    r.virtual_ms = 1e3 * gx::seconds(world.elapsed());
+}
+
+/// All sides in turn, three times; the least of each. Construction counts on each side; gx pays for
+/// its destructors too.
+std::array<Result, 2> compare(const std::string& name, const traffic::Case& c, Peer& peer) {
+    std::array<Result, 2> rows;
+    rows.fill({.name = name, .ranks = c.hosts, .cpu_seconds = 1e9});
+    rows[0].interface = "fibers";
+    rows[1].interface = "callbacks";
+    const std::array simulate{&simulate_fibers, &simulate_callbacks};
+    double peer_seconds = 1e9, peer_virtual = 0;
     for (int run = 0; run < 3; ++run) {
-        traffic::Ring ring(c);
-        const double begin = cpu_seconds();
-        ring.run();
-        r.cpu_seconds = std::min(r.cpu_seconds, cpu_seconds() - begin);
-        r.messages = ring.network().messages();
-        r.solves = ring.network().solves();
-        r.flows_solved = ring.network().flows_solved();
-        r.virtual_ms = 1e3 * gx::seconds(ring.time());
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            const double begin = cpu_seconds();
+            simulate[i](c, rows[i]);
+            rows[i].cpu_seconds = std::min(rows[i].cpu_seconds, cpu_seconds() - begin);
+        }
         if (peer.program.empty()) continue;
         const auto [time, spent] = peer.run(c);
         if (spent == 0) continue;
-        r.peer_virtual_ms = 1e3 * time;
+        peer_virtual = 1e3 * time;
         peer_seconds = std::min(peer_seconds, spent);
     }
-    if (r.peer_virtual_ms > 0) r.peer_cpu_seconds = peer_seconds;
-    r.peer = "SimGrid " + peer.version;
-    print(r);
-    return r;
+    for (Result& r : rows) {
+        r.peer_virtual_ms = peer_virtual;
+        if (peer_virtual > 0) r.peer_cpu_seconds = peer_seconds;
+        r.peer = "SimGrid " + peer.version;
+        print(r);
+    }
+    return rows;
 }
 /// `flows` equal messages between two machines, while others come to the receiver one by one and
 /// share its link. `apart`: each crosses a link of its own too, so that none are equal.
 Result equal_flows(int flows, bool apart) {
     Result r{.name = apart ? "as many that are not equal" : "equal messages, and a rival at times",
-             .ranks = 3, .cpu_seconds = 1e9};
+             .interface = "callbacks",
+             .ranks = 3,
+             .cpu_seconds = 1e9};
     for (int run = 0; run < 3; ++run) {
         gx::sim::Engine engine;
-        gx::sim::Network network(engine);
+        gx::sim::FlowNetwork network(engine);
         for (int link = 0; link < 3 + (apart ? flows : 0); ++link) network.add_link(10_GBps);
         const double begin = cpu_seconds();
         const gx::Task nothing{[](void*, std::uint64_t) {}, nullptr, 0};
         for (int i = 0; i < flows; ++i) {
-            gx::sim::Flow flow{.bytes = {100'000'000 / flows}, .done = nothing};
+            gx::sim::Transfer flow{.bytes = {100'000'000 / flows}, .done = nothing};
             flow.path.add(0);
             if (apart) flow.path.add(3 + i);
             flow.path.add(2);
             network.start(flow);
         }
         for (int i = 0; i < 1000; ++i) {
-            gx::sim::Flow rival{.bytes = {1000}, .latency = Nanoseconds(10'000 * i),
-                                .weight = flows, .rank = 1, .done = nothing};
+            gx::sim::Transfer rival{.bytes = {1000},
+                                    .latency = Nanoseconds(10'000 * i),
+                                    .weight = flows,
+                                    .rank = 1,
+                                    .done = nothing};
             rival.path.add(1);
             rival.path.add(2);
             network.start(rival);
@@ -229,9 +263,12 @@ Result equal_flows(int flows, bool apart) {
     return r;
 }
 /// 4:1 leaf-spine, 16 hosts a leaf, 10 Gb/s a host, a ring of 100 MB cut to `rounds`.
-Result leaf_spine(int hosts, int rounds, std::int64_t jitter_ns, Peer& peer) {
-    const traffic::Case c{.hosts = hosts, .leaf_hosts = 16, .rounds = rounds,
-                          .bytes = 1e8 / hosts, .jitter_ns = jitter_ns};
+std::array<Result, 2> leaf_spine(int hosts, int rounds, std::int64_t jitter_ns, Peer& peer) {
+    const traffic::Case c{.hosts = hosts,
+                          .leaf_hosts = 16,
+                          .rounds = rounds,
+                          .bytes = 1e8 / hosts,
+                          .jitter_ns = jitter_ns};
     return compare(jitter_ns == 0 ? "4:1 leaf-spine, lock step" : "4:1 leaf-spine, jittered", c,
                    peer);
 }
@@ -243,8 +280,12 @@ double peak_memory_mb() {
 }
 
 nlohmann::json to_json(const Result& r) {
-    nlohmann::json j{{"name", r.name}, {"ranks", r.ranks}, {"messages", r.messages},
-                     {"virtual_ms", r.virtual_ms}, {"cpu_seconds", r.cpu_seconds},
+    nlohmann::json j{{"name", r.name},
+                     {"interface", r.interface},
+                     {"ranks", r.ranks},
+                     {"messages", r.messages},
+                     {"virtual_ms", r.virtual_ms},
+                     {"cpu_seconds", r.cpu_seconds},
                      {"messages_per_cpu_second", r.per_second()},
                      {"virtual_seconds_per_cpu_second", 1e-3 * r.virtual_ms / r.cpu_seconds}};
     if (r.expected_ms > 0) j["closed_form_ms"] = r.expected_ms;
@@ -259,42 +300,32 @@ nlohmann::json to_json(const Result& r) {
     return j;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-    std::string json;
-    int ranks = 4096;
-    bool with_peer = true;
-    for (int i = 1; i < argc; ++i) {
-        const std::string_view word = argv[i];
-        if (word == "--json" && i + 1 < argc) json = argv[++i];
-        else if (word == "--no-peer") with_peer = false;
-        else if (word == "--ranks" && i + 1 < argc && std::atoi(argv[i + 1]) > 1)
-            ranks = std::atoi(argv[++i]);
-        else {
-            fmt::print(stderr,
-                       "gx bench sim: '{}' is not --json FILE, --no-peer or --ranks N, N above 1\n",
-                       word);
-            return 2;
-        }
-    }
+void measure(const std::string& json, int ranks, bool with_peer) {
+    gx::expect_outputs({{"--json", json}});
     Peer peer = Peer::find(with_peer), nobody{"", "", ""};
     if (peer.program.empty()) fmt::print("{}\n", peer.missing);
     std::vector<Result> results;
-    results.push_back(compare("ring of 100 MB on a star, 100 rounds",
-                              {.hosts = 1024, .rounds = 100, .bytes = 1e8 / 1024,
-                               .host_bytes_per_second = 3.125e9}, peer));
+    const auto keep = [&](const std::array<Result, 2>& rows) {
+        results.insert(results.end(), rows.begin(), rows.end());
+    };
+    keep(compare(
+        "ring of 100 MB on a star, 100 rounds",
+        {.hosts = 1024, .rounds = 100, .bytes = 1e8 / 1024, .host_bytes_per_second = 3.125e9},
+        peer));
     for (const int hosts : {64, 256, 1024}) {
         const int rounds = 16'384 / hosts;
-        results.push_back(leaf_spine(hosts, rounds, 0, peer));
-        results.push_back(leaf_spine(hosts, rounds, 100'000, peer));
+        keep(leaf_spine(hosts, rounds, 0, peer));
+        keep(leaf_spine(hosts, rounds, 100'000, peer));
     }
-    results.push_back(compare("ring of 100 MB on a star, every message",
-                              {.hosts = ranks, .rounds = 2 * (ranks - 1), .bytes = 1e8 / ranks,
-                               .host_bytes_per_second = 3.125e9}, nobody));
+    keep(compare("ring of 100 MB on a star, every message",
+                 {.hosts = ranks,
+                  .rounds = 2 * (ranks - 1),
+                  .bytes = 1e8 / ranks,
+                  .host_bytes_per_second = 3.125e9},
+                 nobody));
     const Result equal = equal_flows(256, false), apart = equal_flows(256, true);
     const double fold = apart.cpu_seconds / equal.cpu_seconds;
-    fmt::print("{:40} {:>35} {:6.1f} times as long, {:.1f} times as many flows solved\n", "", "",
+    fmt::print("{:40} {:>45} {:6.1f} times as long, {:.1f} times as many flows solved\n", "", "",
                fold, double(apart.flows_solved) / double(equal.flows_solved));
     results.insert(results.end(), {equal, apart});
     const double memory_mb = peak_memory_mb();  // of all that was simulated so far
@@ -303,18 +334,32 @@ int main(int argc, char** argv) {
     results.push_back(payload(8, 1 << 20));
     results.push_back(payload(64, 1 << 16));
     fmt::print("memory at most {:.1f} MB\n", memory_mb);
-    if (json.empty()) return 0;
+    if (json.empty()) return;
     nlohmann::json cases = nlohmann::json::array();
     for (const Result& r : results) cases.push_back(to_json(r));
-    nlohmann::json all{{"benchmark", "sim"}, {"cases", cases}, {"peak_memory_mb", memory_mb},
+    nlohmann::json all{{"benchmark", "sim"},
+                       {"cases", cases},
+                       {"peak_memory_mb", memory_mb},
                        {"times_faster_for_equal_flows", fold}};
     if (peer.program.empty()) all["peer_missing"] = peer.missing;
     else
-        all["peer"] = fmt::format("SimGrid {}, C++ library, CM02, crosstraffic 0, TCP-gamma 0",
-                                  peer.version);
-    std::ofstream out(json);
-    out << all.dump(2) << '\n';
-    if (out.flush()) return 0;
-    fmt::print(stderr, "gx bench sim: '{}' cannot be written\n", json);
-    return 1;
+        all["peer"] =
+            fmt::format("SimGrid {}, C++ library, CM02, crosstraffic 0, TCP-gamma 0", peer.version);
+    gx::write_file(json, all.dump(2) + "\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    std::string json;
+    int ranks = 4096;
+    bool no_peer = false;
+    CLI::App app("Messages a second of the simulator, and of SimGrid where it is installed.",
+                 "gx bench sim");
+    app.add_option("--json", json, "also write what was measured there");
+    app.add_flag("--no-peer", no_peer, "leave SimGrid out");
+    app.add_option("--ranks", ranks, "of the ring that simulates every message")
+        ->check(gx::count_in(2, 65'536))
+        ->capture_default_str();
+    return gx::run_program(app, argc, argv, [&] { measure(json, ranks, !no_peer); });
 }

@@ -7,29 +7,31 @@
 
 #include <algorithm>
 #include <ctime>
-#include <fstream>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include <gx/core/error.hpp>
 #include <gx/hierarchical/reducer.hpp>
+#include <gx/io/atomic_file.hpp>
 #include <gx/model/cifar_resnet.hpp>
+#include <gx/core/rng.hpp>
 #include <gx/model/init.hpp>
 #include <gx/model/resnet.hpp>
 #include <gx/reducer/bucketed.hpp>
 #include <gx/reducer/double_buffered.hpp>
 #include <gx/reducer/multi_ring.hpp>
 #include <gx/reducer/pipeline.hpp>
-#include <gx/sim/cluster.hpp>
-#include <gx/sim/machines.hpp>
-#include <gx/sim/step_time.hpp>
+#include <gx/sim/world/cluster.hpp>
+#include <gx/sim/world/device.hpp>
+#include <gx/sim/catalog/simple_clusters.hpp>
+#include <gx/sim/timing/step_time.hpp>
 #if __has_include(<gx/onednn/device.hpp>)
 #include <gx/onednn/device.hpp>
 #else
 #include <gx/reference/device.hpp>
 #endif
+
+#include "../../sims/support/command_line.hpp"  // expect_outputs, run_program
 
 namespace {
 
@@ -62,29 +64,38 @@ nlohmann::json step_of(int machines, gx::sim::ClusterSpec spec, gx::sim::Detail 
     double seconds = 1e9;
     for (int run = 0; run < 3; ++run) {
         const double begin = cpu_seconds();
-        t = gx::sim::step_time<R>(gx::graph<gx::ResNet50>(), spec,
-                                  {.batch = 64, .precision = gx::sim::Precision::mixed,
-                                   .detail = detail});
+        t = gx::sim::step_time<R>(
+            gx::graph<gx::ResNet50>(), spec,
+            {.batch = 64, .precision = gx::sim::Precision::mixed, .detail = detail});
         seconds = std::min(seconds, cpu_seconds() - begin);
         if (seconds > 1) break;
     }
-    const std::string name = R::name() + (detail == gx::sim::Detail::collapsed
-                                              ? "" : ", every message");
+    const std::string name =
+        R::name() + (detail == gx::sim::Detail::collapsed ? "" : ", every message");
     const double gpu_seconds = gx::seconds(t.ends.back()) * spec.ranks();
-    fmt::print("{:46} {:6} GPUs {:10.3f} ms a step {:8.4f} s cpu {:9} of {:12} messages simulated "
-               "{:.3g} GPU-hours per CPU-hour, {:.0f} MB\n",
-               name, spec.ranks(), 1e3 * gx::seconds(t.step), seconds, t.simulated,
-               t.messages * t.ends.size(), gpu_seconds / seconds, max_rss_mb());
-    return {{"name", name}, {"gpus", spec.ranks()}, {"machines", machines},
-            {"step_ms", 1e3 * gx::seconds(t.step)}, {"floor_ms", 1e3 * gx::seconds(t.floor)},
-            {"exposed_ms", 1e3 * gx::seconds(t.exposed)}, {"steps_simulated", t.ends.size()},
-            {"messages", t.messages * t.ends.size()}, {"messages_simulated", t.simulated},
-            {"chunks_rounded", t.rounded}, {"settled", t.settled}, {"cpu_seconds", seconds},
-            {"gpu_hours_per_cpu_hour", gpu_seconds / seconds}, {"max_rss_mb", max_rss_mb()}};
+    fmt::print(
+        "{:46} {:6} GPUs {:10.3f} ms a step {:8.4f} s cpu {:9} of {:12} messages simulated "
+        "{:.3g} GPU-hours per CPU-hour, {:.0f} MB\n",
+        name, spec.ranks(), 1e3 * gx::seconds(t.step), seconds, t.simulated,
+        t.messages * t.ends.size(), gpu_seconds / seconds, max_rss_mb());
+    return {{"name", name},
+            {"gpus", spec.ranks()},
+            {"machines", machines},
+            {"step_ms", 1e3 * gx::seconds(t.step)},
+            {"floor_ms", 1e3 * gx::seconds(t.floor)},
+            {"exposed_ms", 1e3 * gx::seconds(t.exposed)},
+            {"steps_simulated", t.ends.size()},
+            {"messages", t.messages * t.ends.size()},
+            {"messages_simulated", t.simulated},
+            {"chunks_rounded", t.rounded},
+            {"settled", t.settled},
+            {"cpu_seconds", seconds},
+            {"gpu_hours_per_cpu_hour", gpu_seconds / seconds},
+            {"max_rss_mb", max_rss_mb()}};
 }
 template <class R>
 nlohmann::json step_of(int machines, gx::sim::Detail detail = gx::sim::Detail::collapsed) {
-    return step_of<R>(machines, gx::sim::p3_16xlarge(machines), detail);
+    return step_of<R>(machines, gx::sim::plain_p3_16xlarge(machines), detail);
 }
 
 // ---- With payload -------------------------------------------------------------------
@@ -117,8 +128,7 @@ double computation_alone(const gx::Graph& graph) {
     std::vector<std::unique_ptr<Numbers>> devices;
     std::vector<float> gradients;
     for (int r = 0; r < payload_ranks; ++r) {
-        devices.push_back(
-            std::make_unique<Numbers>(graph, gx::DeviceOptions{payload_batch, 1, r}));
+        devices.push_back(std::make_unique<Numbers>(graph, gx::DeviceOptions{payload_batch, 1, r}));
         give_weights(*devices.back(), graph);
     }
     gradients.resize(devices[0]->parameters().size());
@@ -137,7 +147,7 @@ double computation_alone(const gx::Graph& graph) {
 template <class R>
 double with_payload(const gx::Graph& graph) {
     const Images images;
-    const auto spec = gx::sim::p3_16xlarge(payload_ranks / 8);
+    const auto spec = gx::sim::plain_p3_16xlarge(payload_ranks / 8);
     gx::sim::Cluster<Numbers> world(spec);
     double begin = 0;
     world.run([&](auto& rank) {
@@ -173,27 +183,21 @@ nlohmann::json payload() {
         whole = std::min(whole, w);
         ratio = std::min(ratio, w / a);
     }
-    fmt::print("{:46} {:6} ranks that train ResNet8, {} images each: {:.3f} s cpu a step, "
-               "{:.3f} s of computation alone: {:.3f} times\n",
-               R::name(), payload_ranks, payload_batch, whole, alone, whole / alone);
-    return {{"name", "ResNet8 with payload, " + R::name()}, {"ranks", payload_ranks},
-            {"batch", payload_batch}, {"cpu_seconds_a_step", whole},
-            {"cpu_seconds_of_computation", alone}, {"ratio", whole / alone},
+    fmt::print(
+        "{:46} {:6} ranks that train ResNet8, {} images each: {:.3f} s cpu a step, "
+        "{:.3f} s of computation alone: {:.3f} times\n",
+        R::name(), payload_ranks, payload_batch, whole, alone, whole / alone);
+    return {{"name", "ResNet8 with payload, " + R::name()},
+            {"ranks", payload_ranks},
+            {"batch", payload_batch},
+            {"cpu_seconds_a_step", whole},
+            {"cpu_seconds_of_computation", alone},
+            {"ratio", whole / alone},
             {"least_ratio_of_a_pair", ratio}};
 }
 
-}  // namespace
-
-int main(int argc, char** argv) try {
-    std::string json;
-    for (int i = 1; i < argc; ++i) {
-        if (std::string_view(argv[i]) == "--json" && i + 1 < argc) {
-            json = argv[++i];
-            continue;
-        }
-        fmt::print(stderr, "gx bench sim_scale: '{}' is not --json FILE\n", argv[i]);
-        return 2;
-    }
+void measure(const std::string& json) {
+    gx::expect_outputs({{"--json", json}});
     using gx::fp16;
     using Ring = gx::Bucketed<gx::Ring<fp16>, 25'000'000>;
     nlohmann::json cases = nlohmann::json::array();
@@ -205,19 +209,23 @@ int main(int argc, char** argv) try {
     }
     // GPUs that pass chunks on more slowly than the NIC brings them: rounds overlap, and there is
     // no instant without a message from which a lap could be told.
-    auto crowded = gx::sim::p3_16xlarge(2048);
+    auto crowded = gx::sim::plain_p3_16xlarge(2048);
     crowded.machine.peer_latency = Nanoseconds(15'000);
     cases.push_back(step_of<Ring>(2048, crowded, gx::sim::Detail::collapsed));
     cases.push_back(step_of<Ring>(16, gx::sim::Detail::every_message));
     cases.push_back(payload<gx::MultiRing<4, fp16>>());
     cases.push_back(payload<gx::Ring<gx::fp32>>());
-    if (json.empty()) return 0;
-    std::ofstream out(json);
-    out << nlohmann::json{{"benchmark", "sim_scale"}, {"cases", cases}}.dump(2) << '\n';
-    if (out.flush()) return 0;
-    fmt::print(stderr, "gx bench sim_scale: '{}' cannot be written\n", json);
-    return 1;
-} catch (const gx::Error& e) {
-    fmt::print(stderr, "gx bench sim_scale: {}\n", e.what());
-    return 1;
+    if (json.empty()) return;
+    const nlohmann::json all{{"benchmark", "sim_scale"}, {"cases", cases}};
+    gx::write_file(json, all.dump(2) + "\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    std::string json;
+    CLI::App app("How far the simulator reaches: 100,000 GPUs, and 64 ranks that really train.",
+                 "gx bench sim_scale");
+    app.add_option("--json", json, "also write what was measured there");
+    return gx::run_program(app, argc, argv, [&] { measure(json); });
 }

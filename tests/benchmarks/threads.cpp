@@ -6,16 +6,18 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include <gx/core/threads.hpp>
+#include <gx/threads/threads.hpp>
 #include <gx/model/resnet.hpp>
 #include <gx/reducer/bucketed.hpp>
 #include <gx/reducer/name.hpp>
 #include <gx/reducer/ring.hpp>
+#include <gx/io/atomic_file.hpp>
+
+#include "../../sims/support/command_line.hpp"  // expect_outputs, run_program
+#include "machine.hpp"                          // cpu_name
 
 namespace {
 
@@ -74,21 +76,12 @@ nlohmann::json reducing(std::size_t elements) {
             {"times_copying", seconds / limit}};
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-    std::string json;
-    for (int i = 1; i < argc; ++i) {
-        if (std::string_view(argv[i]) == "--json" && i + 1 < argc) {
-            json = argv[++i];
-            continue;
-        }
-        fmt::print(stderr, "gx bench threads: '{}' is not --json FILE\n", argv[i]);
-        return 2;
-    }
+void measure(const std::string& json) {
+    gx::expect_outputs({{"--json", json}});
     using gx::Bucketed, gx::Ring, gx::fp16;
     const auto elements = static_cast<std::size_t>(gx::graph<gx::ResNet50>().parameter_elements());
-    fmt::print("{} threads, {:.0f} MB of gradients each\n", ranks, 4e-6 * double(elements));
+    fmt::print("{} threads, {:.0f} MB of gradients each, on {}\n", ranks, 4e-6 * double(elements),
+               gx::bench::cpu_name());
     nlohmann::json cases = nlohmann::json::array();
     cases.push_back(reducing<Ring<>>(elements));
     cases.push_back(reducing<Bucketed<Ring<>, 4 << 20>>(elements));
@@ -96,11 +89,20 @@ int main(int argc, char** argv) {
     cases.push_back(reducing<Bucketed<Ring<>, 1 << 18>>(elements));
     cases.push_back(reducing<Ring<fp16>>(elements));
     cases.push_back(reducing<Bucketed<Ring<fp16>, 1 << 19>>(elements));
-    if (json.empty()) return 0;
-    std::ofstream out(json);
-    out << nlohmann::json{{"benchmark", "threads"}, {"ranks", ranks}, {"cases", cases}}.dump(2)
-        << '\n';
-    if (out.flush()) return 0;
-    fmt::print(stderr, "gx bench threads: '{}' cannot be written\n", json);
-    return 1;
+    if (json.empty()) return;
+    const nlohmann::json all{{"benchmark", "threads"},
+                             {"cpu", gx::bench::cpu_name()},
+                             {"ranks", ranks},
+                             {"cases", cases}};
+    gx::write_file(json, all.dump(2) + "\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    std::string json;
+    CLI::App app("How fast threads average a gradient, beside copying as many bytes.",
+                 "gx bench threads");
+    app.add_option("--json", json, "also write what was measured there");
+    return gx::run_program(app, argc, argv, [&] { measure(json); });
 }

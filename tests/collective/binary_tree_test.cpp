@@ -69,10 +69,8 @@ TEST(BinaryTree, EveryRankIsAnInnerNodeOfOneTreeAtMost) {
             int roots = 0;
             for (int rank = 0; rank < n; ++rank) {
                 const int up = t.parent(rank);
-                if (up < 0)
-                    ++roots;
-                else
-                    ++children[tree][std::size_t(up)];
+                if (up < 0) ++roots;
+                else ++children[tree][std::size_t(up)];
             }
             ASSERT_EQ(roots, 1) << n;
         }

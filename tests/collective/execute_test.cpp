@@ -34,8 +34,7 @@ Execution run(gx::Placement placement, std::vector<std::vector<typename E::stora
         };
         const auto flows = [&]<std::size_t... k>(std::index_sequence<k...>) {
             return std::array<Flow<E, Ring>, K>{flow(k)...};
-        }
-        (std::make_index_sequence<K>{});
+        }(std::make_index_sequence<K>{});
         const Execution done = execute(rank.transport(), flows);
         if (rank.rank() == 0) first = done;
     });

@@ -34,8 +34,8 @@ TEST(HalvingDoubling, FourRanksByHand) {
 TEST(HalvingDoubling, FoldsTheRanksThatAreTooMany) {
     constexpr HalvingDoubling five(5);  // 4 + 1: rank 0 goes to rank 1
     EXPECT_EQ(five.exchange(0, 0), (Exchange{.to = 1, .send_chunk = 0, .chunks = 4}));
-    EXPECT_EQ(five.exchange(1, 0), (Exchange{.from = 0, .receive_chunk = 0,
-                                             .combine = Combine::add, .chunks = 4}));
+    EXPECT_EQ(five.exchange(1, 0),
+              (Exchange{.from = 0, .receive_chunk = 0, .combine = Combine::add, .chunks = 4}));
     for (int step = 1; step < 5; ++step) EXPECT_EQ(five.exchange(0, step), Exchange{});
     EXPECT_EQ(five.exchange(0, 5), (Exchange{.from = 1, .receive_chunk = 0, .chunks = 4}));
     EXPECT_EQ(five.exchange(4, 0), Exchange{});

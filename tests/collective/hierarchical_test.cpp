@@ -22,8 +22,8 @@ namespace {
 TEST(Hierarchical, TwoMachinesOfTwoByHand) {
     constexpr Hierarchical levels({2, 2});
     // rank 2 (machine 1, GPU 0): shards 0 = chunks 0, 1 and 1 = chunks 2, 3
-    EXPECT_EQ(levels.exchange(2, 0), (Exchange{3, 0, 3, 2, Combine::add, 2}));   // shard 0 out
-    EXPECT_EQ(levels.exchange(2, 1), (Exchange{0, 3, 0, 2, Combine::add, 1}));   // shard 1 across
+    EXPECT_EQ(levels.exchange(2, 0), (Exchange{3, 0, 3, 2, Combine::add, 2}));  // shard 0 out
+    EXPECT_EQ(levels.exchange(2, 1), (Exchange{0, 3, 0, 2, Combine::add, 1}));  // shard 1 across
     EXPECT_EQ(levels.exchange(2, 2), (Exchange{0, 2, 0, 3, Combine::copy, 1}));
     EXPECT_EQ(levels.exchange(2, 3), (Exchange{3, 2, 3, 0, Combine::copy, 2}));  // shard 1 around
 }

@@ -1,4 +1,4 @@
-// expect: gx: not a Reducer: no element type 'wire_type'
+// expect: gx: this is an Element where the Reducer is expected
 #include <gx/reducer/bucketed.hpp>
 
 gx::Bucketed<gx::fp16, 1 << 20> reducer;

@@ -3,12 +3,10 @@
 #include <gx/reducer/double_buffered.hpp>
 #include <gx/reducer/multi_ring.hpp>
 #include <gx/reducer/ring.hpp>
-#include <gx/trees/double_tree.hpp>
 
 using gx::MultiRing, gx::Ring, gx::DoubleBuffered, gx::Bucketed, gx::fp16;
 
 static_assert(gx::explain_reducer<Ring<fp16>>());
 static_assert(gx::explain_reducer<MultiRing<1, fp16>>());
-static_assert(gx::explain_reducer<gx::DoubleTree<1, fp16>>());
 static_assert(gx::explain_reducer<DoubleBuffered<MultiRing<4, fp16>>>());
 static_assert(gx::explain_reducer<Bucketed<Ring<fp16>, 2>>());

@@ -1,4 +1,4 @@
-// expect: gx: not a Reducer: no element type 'wire_type'
+// expect: gx: this is an Element where the Reducer is expected
 #include <gx/reducer/double_buffered.hpp>
 
 gx::DoubleBuffered<gx::fp16> reducer;

@@ -1,6 +1,6 @@
 // expect: no race detector here
-#include <gx/sim/cluster.hpp>
-#include <gx/sim/machines.hpp>
+#include <gx/sim/world/cluster.hpp>
+#include <gx/sim/catalog/simple_clusters.hpp>
 
 int main() {
     const gx::sim::Cluster<> world(gx::sim::ethernet_10g(2), {.detect_races = true});

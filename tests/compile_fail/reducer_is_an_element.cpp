@@ -1,5 +1,5 @@
-// expect: gx: not a Reducer: no element type 'wire_type'
-// expect: Fix: add 'using wire_type = gx::fp32;' to the policy.
+// expect: gx: this is an Element where the Reducer is expected
+// expect: Fix: name both, as in 'Ring<gx::fp16>'.
 #include <gx/reducer/concept.hpp>
 
 static_assert(gx::explain_reducer<gx::fp16>());

@@ -1,7 +1,7 @@
-// expect: this reducer does not say what it executes
+// expect: this reducer does not declare its collectives
 #include <gx/model/mlp.hpp>
-#include <gx/sim/machines.hpp>
-#include <gx/sim/step_time.hpp>
+#include <gx/sim/catalog/simple_clusters.hpp>
+#include <gx/sim/timing/step_time.hpp>
 
 struct Opaque : gx::archetype::Reducer {};
 

@@ -1,4 +1,4 @@
-// expect: gx: not a Loader
+// expect: gx: this is an Optimizer where the Loader is expected
 #include <gx/model/lenet.hpp>
 #include <gx/reducer/ring.hpp>
 #include <gx/trainer/trainer.hpp>

@@ -1,4 +1,4 @@
-// expect: gx: not a LossScale: one of 'Options', 'float scale() const'
+// expect: gx: this is an Optimizer where the LossScale is expected
 #include <gx/model/lenet.hpp>
 #include <gx/reducer/ring.hpp>
 #include <gx/trainer/trainer.hpp>

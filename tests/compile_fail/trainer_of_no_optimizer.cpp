@@ -1,4 +1,4 @@
-// expect: gx: not an Optimizer: no 
+// expect: gx: this is a Scheduler where the Optimizer is expected
 #include <gx/model/lenet.hpp>
 #include <gx/reducer/ring.hpp>
 #include <gx/trainer/trainer.hpp>

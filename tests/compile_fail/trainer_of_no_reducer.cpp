@@ -1,4 +1,5 @@
-// expect: gx: not a Reducer: no element type 'wire_type'
+// expect: gx: this is an Element where the Reducer is expected
+// expect: Fix: name both, as in 'Ring<gx::fp16>'.
 #include <gx/model/lenet.hpp>
 #include <gx/reducer/ring.hpp>
 #include <gx/trainer/trainer.hpp>

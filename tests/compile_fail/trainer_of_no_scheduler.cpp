@@ -1,4 +1,4 @@
-// expect: gx: not a Scheduler: no 'float rate(gx::Step) const'
+// expect: gx: this is an Optimizer where the Scheduler is expected
 #include <gx/model/lenet.hpp>
 #include <gx/reducer/ring.hpp>
 #include <gx/trainer/trainer.hpp>

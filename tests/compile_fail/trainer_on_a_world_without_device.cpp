@@ -1,5 +1,5 @@
 // expect: gx: this World has no device to train on, it only communicates
-#include <gx/core/threads.hpp>
+#include <gx/threads/threads.hpp>
 #include <gx/model/lenet.hpp>
 #include <gx/reducer/ring.hpp>
 #include <gx/trainer/trainer.hpp>

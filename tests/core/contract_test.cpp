@@ -32,10 +32,8 @@ TEST(Contract, AskedOnce) {
 
 TEST(Contract, IsOneStatement) {
     bool reached = false;
-    if (reached)
-        GX_EXPECT(false, "not reached");
-    else
-        reached = true;
+    if (reached) GX_EXPECT(false, "not reached");
+    else reached = true;
     EXPECT_TRUE(reached);
 }
 

@@ -27,10 +27,8 @@ std::vector<std::uint32_t> bits(const std::vector<T>& values) {
     std::vector<std::uint32_t> out;
     out.reserve(values.size());
     for (const T v : values) {
-        if constexpr (std::is_same_v<T, float>)
-            out.push_back(std::bit_cast<std::uint32_t>(v));
-        else
-            out.push_back(v);
+        if constexpr (std::is_same_v<T, float>) out.push_back(std::bit_cast<std::uint32_t>(v));
+        else out.push_back(v);
     }
     return out;
 }

@@ -124,8 +124,9 @@ TYPED_TEST(Half, DecodesEveryPatternByItsDefinition) {
         } else if (magnitude == f.infinity()) {
             EXPECT_TRUE(std::isinf(x)) << b;
         } else {
-            EXPECT_EQ(std::fabs(double{x}), by_definition(magnitude, f.exponent_bits,
-                                                          f.fraction_bits)) << b;
+            EXPECT_EQ(std::fabs(double{x}),
+                      by_definition(magnitude, f.exponent_bits, f.fraction_bits))
+                << b;
         }
         EXPECT_EQ(std::signbit(x), b >= 0x8000u) << b;
     }
@@ -158,7 +159,8 @@ TEST(Fp16, AgreesWithTheCompilersHalf) {
         const auto half = static_cast<std::uint16_t>(b);
         const auto theirs = static_cast<float>(std::bit_cast<_Float16>(half));
         ASSERT_EQ(std::bit_cast<std::uint32_t>(fp16::decode(half)),
-                  std::bit_cast<std::uint32_t>(theirs)) << b;
+                  std::bit_cast<std::uint32_t>(theirs))
+            << b;
     }
     std::uint32_t bits = 0;
     for (int i = 0; i < 1'000'000; ++i, bits += 4294'967u) {

@@ -19,6 +19,11 @@ expect() {
     fi
 }
 
+fail() {
+    printf 'FAILED %s\n' "$*"
+    failures=$((failures + 1))
+}
+
 # valid_json FILE: checked by CMake, which reads JSON and is there wherever this test runs.
 valid_json() {
     printf 'file(READ "%s" text)\nstring(JSON value GET "${text}" %s)\nmessage("${value}")\n' \
@@ -27,7 +32,7 @@ valid_json() {
 }
 
 expect "no command gives the help" 0 "./gx demo     train one network" "$gx"
-expect "help" 0 "./gx doctor   say what" "$gx" help
+expect "help" 0 "./gx doctor   list what" "$gx" help
 expect "help of a command" 0 "--preset NAME" "$gx" help test
 for command in demo test bench predict plan fuzz doctor; do
     expect "$command --help" 0 "./gx $command" "$gx" "$command" --help
@@ -39,11 +44,21 @@ expect "a command like no other" 2 "unknown command 'xyzzyplugh'. There are: dem
 expect "a misspelt option" 2 "Did you mean '--preset'?" "$gx" test --prest dev
 expect "a misspelt preset" 2 "Did you mean 'asan'?" "$gx" test --preset azan
 expect "a misspelt benchmark" 2 "unknown benchmark 'stpe'" "$gx" bench stpe
-expect "an option without its value" 2 "--json wants a file name" "$gx" doctor --json
+expect "an option without its value" 2 "--json: a file name is missing" "$gx" doctor --json
+expect "an empty value" 2 "--json: the value is empty" "$gx" doctor --json=
+expect "an option given twice" 2 "--json: this option is given twice" \
+    "$gx" doctor --json a.json --json=a.json
+expect "a preset given twice" 2 "--preset: this option is given twice" \
+    "$gx" test --preset dev --preset dev
+expect "an empty preset" 2 "--preset: the value is empty" "$gx" test --preset=
+expect "a misspelt row" 2 "Did you mean 'sanitized'?" "$gx" test --row sanitised
+expect "a row and a preset" 2 "choose one: --matrix, --row NAME" "$gx" test --row asan --preset dev
+expect "a row and the matrix" 2 "choose one: --matrix, --row NAME" "$gx" test --row asan --matrix
+expect "a filter that is no regular expression" 2 "'[' is not a regex" "$gx" test --filter '['
 expect "doctor takes no other option" 2 "unknown option '--fix'" "$gx" doctor --fix
 
 "$gx" doctor --json doctor.json >doctor.txt
-expect "doctor names the compiler" 0 "compiler" cat doctor.txt
+expect "doctor names the compiler" 0 "  g++  " cat doctor.txt
 expect "doctor's JSON" 0 "doctor" valid_json doctor.json command
 expect "doctor's first check" 0 "system" valid_json doctor.json "checks 0 name"
 expect "help's JSON" 0 "" "$gx" help --json help.json
@@ -52,6 +67,82 @@ expect "bench lists" 0 "Benchmarks" "$gx" bench --json bench.json
 expect "bench's JSON" 0 "bench" valid_json bench.json command
 cp doctor.json broken.json && printf '{"command": ' >broken.json
 expect "this test can tell JSON from a torn file" 1 "" valid_json broken.json command
+
+# ---- Output files: links, modes, pipes, devices -------------------------------------------------
+mkdir out && cd out || exit 1
+expect "a folder as output" 2 "is a folder" "$gx" help --json "$PWD"
+echo old >target && chmod 640 target && ln -s target link
+expect "a symbolic link" 0 "" "$gx" help --json link
+[[ -L link && $(stat -c %a target) == 640 ]] && grep -q '"command": "help"' target ||
+    fail "a link is kept, its target replaced, and the target's mode kept"
+ln -s nowhere/at/all broken
+expect "a link into a folder that is not there" 2 "choose a file in a folder" \
+    "$gx" help --json broken
+mkfifo pipe
+timeout 20 cat pipe >piped &
+expect "a named pipe" 0 "" timeout 20 "$gx" help --json pipe
+wait $!
+[[ -p pipe ]] && grep -q '"command": "help"' piped || fail "a pipe stays a pipe and is written to"
+"$gx" help --json /dev/stdout >redirected
+grep -q '"command": "help"' redirected && grep -q './gx demo' redirected ||
+    fail "standard output is appended to, where it is a file"
+if mknod null c 1 3 2>/dev/null && : 2>/dev/null >null; then  # a node of this test's own
+    expect "a character device" 0 "" "$gx" help --json null
+    [[ -c null ]] || fail "a device stays a device"
+fi
+[[ -z $(echo ./*.tmp | grep -v '\*') ]] || fail "no temporary file is left"
+cd ..
+
+# ---- Rows of the matrix, on stand-ins for the tools ----------------------------------------------
+mkdir -p tree/.ci tools
+cp "$gx" "$1/CMakePresets.json" tree
+cat >tree/.ci/matrix <<'ROWS'
+# a comment
+good   matrix asan 1
+    core\.a_test
+    core\.b_.*
+bad    matrix tsan 1
+broken run    dev  1
+late   run    release 1
+ROWS
+cat >tools/tool <<'TOOL'
+#!/bin/bash
+# What dpkg-query, cmake, ninja and ctest print, as far as the launcher reads it.
+case ${0##*/} in
+dpkg-query) shift 3; for name in "$@"; do echo "installed:$name"; done ;;
+cmake) mkdir -p "build/$2" && touch "build/$2/CMakeCache.txt" "build/$2/build.ninja"
+    echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >"build/$2/CMakeCache.txt" ;;
+ninja) [[ $* != *"-t targets"* ]] || printf '%s: phony\n' core.a_test core.b_test sim.c_test
+    echo "$@" >>tools.log
+    [[ $* != *build/dev* || $* == *"-t targets"* ]] ;;
+timeout) [[ $* != *build/release* ]] || exit 124
+    exec "${@:3}" ;;
+ctest) echo "$@" >>tools.log
+    echo "1/2 Test #1: core.a_test ...............   Passed    0.01 sec"
+    [[ $* == *tsan* ]] || exit 0
+    echo "2/2 Test #2: core.b_test ...........***Failed    0.01 sec"
+    exit 8 ;;
+esac
+TOOL
+chmod +x tools/tool
+for tool in dpkg-query cmake ninja ctest timeout; do ln -s tool "tools/$tool"; done
+stand_in() { env PATH="$place/tools:$PATH" "$place/tree/gx" test --yes "$@"; }
+expect "a row that passes" 0 "good       asan     passed        1       0" stand_in --row good
+expect "it builds and runs what matches" 0 \
+    "-R ^(core\\.a_test|core\\.b_.*)\$" cat tree/tools.log
+expect "and nothing else" 1 "" grep sim.c_test tree/tools.log
+expect "the matrix" 1 "bad        tsan     FAILED        2       1" \
+    stand_in --matrix --json "$place/rows.json"
+expect "its JSON: rows" 0 "passed" valid_json rows.json "rows 0 outcome"
+expect "its JSON: names" 0 "core.b_test" valid_json rows.json "rows 1 failed_tests 0"
+expect "its JSON: rows of .ci/run are not in it" 1 "" valid_json rows.json "rows 2"
+expect "a row that does not build" 1 "broken     dev      FAILED        0" stand_in --row broken
+expect "a row that takes too long" 1 "late       release  timeout       0" stand_in --row late
+expect "no row, one preset" 1 "" stand_in --preset tsan --json "$place/one.json"
+expect "its JSON as before" 0 "1" valid_json one.json failed
+sum=$(awk '$2 == "matrix" { sum += $4 } END { print sum }' "$1/.ci/matrix")
+((sum <= 60)) || fail "the limits of the matrix add up to $sum min, above 60"
+expect ".ci/run ends with the row of the sanitizer" 0 "--row sanitized" tail -n 1 "$1/.ci/run"
 
 # Without root and without sudo the packages are named and nothing is attempted. A PATH of stand-ins
 # plays a machine that has apt, lacks every package, and is used by a plain user.

@@ -69,9 +69,9 @@ TEST(ReadIdx, RefusesAnotherMagicNumber) {
 TEST(ReadIdx, RefusesEveryTruncation) {
     for (std::size_t length = 0; length < three_images.size(); ++length) {
         const Bytes cut(three_images.begin(), three_images.begin() + std::ptrdiff_t(length));
-        const std::string expected =
-            length < 16 ? "found " + std::to_string(length) + " bytes"
-                        : "12 bytes of data, found " + std::to_string(length - 16);
+        const std::string expected = length < 16
+                                         ? "found " + std::to_string(length) + " bytes"
+                                         : "12 bytes of data, found " + std::to_string(length - 16);
         EXPECT_THAT(trouble(cut), HasSubstr(expected));
         EXPECT_THAT(trouble(gzipped(cut)), HasSubstr(expected));
     }
@@ -105,9 +105,8 @@ TEST(ReadIdxDataset, RefusesLabelsThatDoNotFit) {
     EXPECT_EQ(joined(three_labels), "no error");
     EXPECT_THAT(joined(idx(8, {3}, {0, 10, 11})),
                 AllOf(HasSubstr("labels: label 1 is 10: expected 0 to 9")));
-    EXPECT_THAT(joined(idx(8, {2}, {0, 1})),
-                AllOf(HasSubstr("one label for each of the 3 images"),
-                      HasSubstr("found 2 labels")));
+    EXPECT_THAT(joined(idx(8, {2}, {0, 1})), AllOf(HasSubstr("one label for each of the 3 images"),
+                                                   HasSubstr("found 2 labels")));
     EXPECT_THAT(joined(idx(8, {4}, {0, 1, 2, 3})), HasSubstr("found 4 labels"));
 }
 

@@ -61,8 +61,12 @@ TEST(InMemory, MovesAnImageThroughAView) {
     EXPECT_THAT((seen_through<Fixed<9, 9, true>>(s)), ElementsAre(0, 0, 0, 0, 0, 0));
 }
 TEST(InMemory, NormalisesChannelByChannel) {
-    Dataset data{.shape = {2, 1, 2}, .classes = 2, .pixels = {0, 255, 51, 102}, .labels = {1},
-                 .mean = {0.5f, 0.2f}, .deviation = {0.5f, 0.1f}};
+    Dataset data{.shape = {2, 1, 2},
+                 .classes = 2,
+                 .pixels = {0, 255, 51, 102},
+                 .labels = {1},
+                 .mean = {0.5f, 0.2f},
+                 .deviation = {0.5f, 0.1f}};
     InMemory<> loader(data, {.batch = 1});
     loader.begin_epoch(0);
     const RankBatch got = loader.next();

@@ -32,8 +32,9 @@ TEST(Synthetic, RepeatsItself) {
     EXPECT_EQ(synthetic({.seed = 3}).train.pixels, synthetic({.seed = 3}).train.pixels);
     EXPECT_NE(synthetic({.seed = 3}).train.pixels, synthetic({.seed = 4}).train.pixels);
     const Split more = synthetic({.train_count = 20}), less = synthetic({.train_count = 10});
-    EXPECT_TRUE(std::equal(less.train.pixels.begin(), less.train.pixels.end(),
-                           more.train.pixels.begin())) << "more images shift none";
+    EXPECT_TRUE(
+        std::equal(less.train.pixels.begin(), less.train.pixels.end(), more.train.pixels.begin()))
+        << "more images shift none";
 }
 
 // ---- It can be learned, and the test images show what was learned ---------------------------

@@ -12,7 +12,8 @@ static_assert((gx::mac_count<gx::AlexNet>() + 500'000) / 1'000'000 == 714);
 static_assert(gx::trouble<gx::AlexNet>({.input = {3, 62, 62}}).fault ==
               gx::GraphFault::image_too_small);
 static_assert(gx::trouble<gx::AlexNet>({.input = {3, 256, 256}}).fault ==
-              gx::GraphFault::uneven_pool, "7 x 7 does not divide into 6 x 6");
+                  gx::GraphFault::uneven_pool,
+              "7 x 7 does not divide into 6 x 6");
 
 // ---- A case worked by hand ----------------------------------------------------------
 TEST(AlexNet, NamesParametersAsTorchvision) {

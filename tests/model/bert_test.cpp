@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 
 #include <gx/model/albert.hpp>
-#include <gx/model/cost.hpp>        // costs
+#include <gx/model/cost.hpp>  // costs
 #include <gx/model/gpt.hpp>
-#include <gx/model/memory_plan.hpp> // MemoryPlan
+#include <gx/model/memory_plan.hpp>  // MemoryPlan
 #include <gx/model/mlp.hpp>
 #include <gx/model/timed_only.hpp>  // expect_numbers
 
@@ -36,7 +36,7 @@ static_assert(trouble<BertBase>({.input = {3, 128, 1}}).fault == GraphFault::sha
 /// 12 W^2 multiply-adds a token and layer in products with weights, 2 T W in attention.
 template <int Layers, std::int64_t Width, std::int64_t Tokens>
 constexpr std::int64_t encoder_macs =
-    Layers * (12 * Width * Width * Tokens + 2 * Tokens * Tokens * Width) + Width* Width;
+    Layers * (12 * Width * Width * Tokens + 2 * Tokens * Tokens * Width) + Width * Width;
 static_assert(mac_count<BertBase>() == encoder_macs<12, 768, 128>);
 static_assert(mac_count<BertLarge>() == encoder_macs<24, 1024, 128>);
 static_assert(mac_count<AlbertBase>() == encoder_macs<12, 768, 128> + 128 * 128 * 768,

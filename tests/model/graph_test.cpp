@@ -63,6 +63,47 @@ TEST(Graph, NamesTheFirstFaultAndItsLayer) {
               std::string_view::npos);
 }
 
+TEST(Graph, TellsTheLayerItsKindAndTheSizesThatDoNotFit) {
+    const auto t = trial({1, 4, 4}, [](GraphBuilder& b) {
+        const int x = b.max_pool(b.input(), Window::square(2, 2), "a.0");
+        b.max_pool(b.relu(b.max_pool(x, Window::square(2, 2), "a.1"), "a.2"), Window::square(2, 2),
+                   "a.12");
+    });
+    EXPECT_EQ(t.where().view(), "layer 'a.12' (max_pool, operation 4): 1x1 input for a 2x2 window");
+    EXPECT_EQ(t.kind, gx::OpKind::max_pool);
+    EXPECT_TRUE(t.text().view().starts_with("the image is smaller than the network's stride"));
+    EXPECT_TRUE(t.text().view().ends_with(t.where().view()));
+
+    const auto own = trial({1, 4, 4}, [](GraphBuilder& b) {  // a layer of another header
+        b.relu(0, "r");
+        b.require(false, GraphFault::bad_window, "own");
+    });
+    EXPECT_EQ(own.where().view(), "layer 'own' (operation 2)");
+}
+
+TEST(Graph, TellsAFlatInputFromASmallImage) {
+    const auto behind = [](auto flatten) {
+        return trial({4, 1, 1},
+                     [&](GraphBuilder& b) {
+                         const int x = b.dropout(b.relu(flatten(b), "r"), 0.5, "d");
+                         b.conv2d(x, {2, Window::square(3)}, "x");
+                     })
+            .fault;
+    };
+    EXPECT_EQ(behind([](auto& b) { return b.linear(0, 4, true, "fc"); }),
+              GraphFault::window_on_flat);
+    EXPECT_EQ(behind([](auto& b) { return b.flatten(0, "f"); }), GraphFault::window_on_flat);
+    EXPECT_EQ(behind([](auto& b) { return b.global_avg_pool(0, "g"); }),
+              GraphFault::image_too_small);
+    EXPECT_EQ(trial({4, 1, 1},
+                    [](GraphBuilder& b) {
+                        b.conv2d(b.linear(0, 4, true, "fc"), {2, Window::square(1)}, "x");
+                    })
+                  .fault,
+              GraphFault::none)
+        << "a window of one pixel fits";
+}
+
 TEST(Graph, FindsEveryKindOfFault) {
     const auto fault = [](auto describe) { return trial({2, 6, 6}, describe).fault; };
     EXPECT_EQ(fault([](auto& b) { b.linear(0, 2, true, "x"); }), GraphFault::input_not_flat);
@@ -86,7 +127,8 @@ TEST(Graph, FindsEveryKindOfFault) {
 
 TEST(GraphDeathTest, StopsAtAFaultWhenStrict) {
     GraphBuilder b("strict", {1, 2, 2}, 2);
-    EXPECT_DEATH(b.conv2d(0, {1, Window::square(3)}, "x"), "smaller than the network's stride");
+    EXPECT_DEATH(b.conv2d(0, {1, Window::square(3)}, "x"),
+                 "smaller than the network's stride.*layer 'x'.*2x2 input for a 3x3 window");
 }
 
 // ---- A property, for any network ----------------------------------------------------

@@ -35,9 +35,14 @@ TEST(Inception, HasTheShapesOfThePaper) {
             modules.push_back(g.tensors[static_cast<std::size_t>(op.inputs[0])]);
     }
     // Table 1 of the paper: 35 x 35 x 288, 17 x 17 x 768, 8 x 8 x 2048 (first input 1280).
-    EXPECT_EQ(modules, (std::vector<ImageShape>{{256, 35, 35}, {288, 35, 35}, {768, 17, 17},
-                                                {768, 17, 17}, {768, 17, 17}, {768, 17, 17},
-                                                {1280, 8, 8}, {2048, 8, 8}}));
+    EXPECT_EQ(modules, (std::vector<ImageShape>{{256, 35, 35},
+                                                {288, 35, 35},
+                                                {768, 17, 17},
+                                                {768, 17, 17},
+                                                {768, 17, 17},
+                                                {768, 17, 17},
+                                                {1280, 8, 8},
+                                                {2048, 8, 8}}));
 }
 
 TEST(Inception, JoinsAListOfBranchesAtTheCostOfOneCopy) {

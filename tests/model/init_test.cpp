@@ -1,5 +1,6 @@
 #include <gx/model/init.hpp>  // first, so the header is seen to stand alone
 
+#include <gx/core/rng.hpp>            // Rng
 #include <gx/model/cifar_resnet.hpp>  // a network with every role of parameter
 #include <gx/model/mlp.hpp>
 #include <model/random_network.hpp>  // any small graph

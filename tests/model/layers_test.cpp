@@ -16,18 +16,18 @@ static_assert(Layer<Repeat<3, Sequential<Conv<8, 3, 1, 1>, ReLU>>>);
 static_assert(!Layer<ImageShape>, "a shape appends nothing");
 static_assert(!Layer<int>);
 
-struct MyNet : Network<ImageShape{1, 28, 28}, 10,                           //
-                       Conv<16, 3, 1, 1>, BatchNorm, ReLU, MaxPool<2>,      // (16, 14, 14)
-                       Repeat<2, Residual<Conv<16, 3, 1, 1>, BatchNorm>>,   //
-                       Residual<Conv<32, 3, 2, 1>, ZeroBatchNorm>, ReLU,    // (32, 7, 7)
+struct MyNet : Network<ImageShape{1, 28, 28}, 10,                          //
+                       Conv<16, 3, 1, 1>, BatchNorm, ReLU, MaxPool<2>,     // (16, 14, 14)
+                       Repeat<2, Residual<Conv<16, 3, 1, 1>, BatchNorm>>,  //
+                       Residual<Conv<32, 3, 2, 1>, ZeroBatchNorm>, ReLU,   // (32, 7, 7)
                        GlobalAvgPool, Dropout<0.5>, Classifier> {
     static constexpr std::string_view name = "MyNet";
 };
 static_assert(Model<MyNet>);
-static_assert(parameter_count<MyNet>() == (16 * 9 + 32) + 2 * (16 * 16 * 9 + 32) +
-                                              (16 * 32 * 9 + 64) + (16 * 32 + 64) + 330);
-static_assert(mac_count<MyNet>() == 784 * 16 * 9 + 2 * (196 * 16 * 16 * 9) + 49 * 32 * 16 * 9 +
-                                        49 * 16 * 32 + 320);
+static_assert(parameter_count<MyNet>() ==
+              (16 * 9 + 32) + 2 * (16 * 16 * 9 + 32) + (16 * 32 * 9 + 64) + (16 * 32 + 64) + 330);
+static_assert(mac_count<MyNet>() ==
+              784 * 16 * 9 + 2 * (196 * 16 * 16 * 9) + 49 * 32 * 16 * 9 + 49 * 16 * 32 + 320);
 
 std::vector<std::string> names(const Graph& g) {
     std::vector<std::string> all;
@@ -41,11 +41,23 @@ ImageShape shape_behind(auto layer, ImageShape in) {
 
 // ---- Cases worked by hand -----------------------------------------------------------
 TEST(Layers, NamesParametersByTheirPlaces) {
-    const std::vector<std::string> expected{
-        "0.weight",     "1.weight",   "1.bias",     "4.0.0.weight", "4.0.1.weight",
-        "4.0.1.bias",   "4.1.0.weight", "4.1.1.weight", "4.1.1.bias", "5.0.weight",
-        "5.1.weight",   "5.1.bias",   "5.downsample.0.weight", "5.downsample.1.weight",
-        "5.downsample.1.bias", "9.weight", "9.bias"};
+    const std::vector<std::string> expected{"0.weight",
+                                            "1.weight",
+                                            "1.bias",
+                                            "4.0.0.weight",
+                                            "4.0.1.weight",
+                                            "4.0.1.bias",
+                                            "4.1.0.weight",
+                                            "4.1.1.weight",
+                                            "4.1.1.bias",
+                                            "5.0.weight",
+                                            "5.1.weight",
+                                            "5.1.bias",
+                                            "5.downsample.0.weight",
+                                            "5.downsample.1.weight",
+                                            "5.downsample.1.bias",
+                                            "9.weight",
+                                            "9.bias"};
     EXPECT_EQ(names(graph<MyNet>()), expected);
 }
 

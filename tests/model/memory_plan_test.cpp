@@ -22,7 +22,9 @@ using namespace gx;
 class Replay {
 public:
     Replay(const Graph& g, const MemoryPlan& plan)
-        : graph_(g), plan_(plan), arena_(static_cast<std::size_t>(plan.bytes / 64), nullptr),
+        : graph_(g),
+          plan_(plan),
+          arena_(static_cast<std::size_t>(plan.bytes / 64), nullptr),
           gradient_written_(g.tensors.size(), false) {}
 
     /// The first complaint, or nothing.
@@ -124,8 +126,8 @@ TEST(MemoryPlan, LivesAsWorkedByHand) {
     expect_life(plan.gradient(3), 32, 5, 6);
     expect_life(plan.gradient(2), 256, 6, 7);
     expect_life(plan.gradient(1), 256, 7, 8);
-    EXPECT_FALSE(plan.gradient(0).exists());  // the image
-    EXPECT_FALSE(plan.gradient(4).exists());  // the loss
+    EXPECT_FALSE(plan.gradient(0).exists());              // the image
+    EXPECT_FALSE(plan.gradient(4).exists());              // the loss
     EXPECT_EQ(plan.live_bytes(6), 256 + 256 + 64 + 256);  // input, flatten, dlogits, dflatten
     EXPECT_EQ(plan.lower_bound_bytes, 832);
     EXPECT_EQ(plan.bytes, 832);

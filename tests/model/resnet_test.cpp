@@ -56,13 +56,22 @@ TEST(ResNet, NamesParametersAsTorchvision) {
     const Graph g = graph<ResNet50>();
     ASSERT_EQ(g.parameters.size(), 161u);
     ASSERT_EQ(g.statistics.size(), 106u);  // a mean and a variance for each of 53 batch norms
-    const std::vector<std::string_view> expected{
-        "conv1.weight", "bn1.weight", "bn1.bias",
-        "layer1.0.conv1.weight", "layer1.0.bn1.weight", "layer1.0.bn1.bias",
-        "layer1.0.conv2.weight", "layer1.0.bn2.weight", "layer1.0.bn2.bias",
-        "layer1.0.conv3.weight", "layer1.0.bn3.weight", "layer1.0.bn3.bias",
-        "layer1.0.downsample.0.weight", "layer1.0.downsample.1.weight",
-        "layer1.0.downsample.1.bias", "layer1.1.conv1.weight"};
+    const std::vector<std::string_view> expected{"conv1.weight",
+                                                 "bn1.weight",
+                                                 "bn1.bias",
+                                                 "layer1.0.conv1.weight",
+                                                 "layer1.0.bn1.weight",
+                                                 "layer1.0.bn1.bias",
+                                                 "layer1.0.conv2.weight",
+                                                 "layer1.0.bn2.weight",
+                                                 "layer1.0.bn2.bias",
+                                                 "layer1.0.conv3.weight",
+                                                 "layer1.0.bn3.weight",
+                                                 "layer1.0.bn3.bias",
+                                                 "layer1.0.downsample.0.weight",
+                                                 "layer1.0.downsample.1.weight",
+                                                 "layer1.0.downsample.1.bias",
+                                                 "layer1.1.conv1.weight"};
     for (std::size_t i = 0; i < expected.size(); ++i)
         EXPECT_EQ(g.parameters[i].name.view(), expected[i]);
     EXPECT_EQ(g.parameters[158].name.view(), "layer4.2.bn3.bias");

@@ -22,8 +22,8 @@ static_assert(Sgd::check({}).empty());
 Graph four_roles(std::int64_t count) {
     Graph graph;
     std::int64_t offset = 0;
-    for (const auto role : {ParameterRole::weight, ParameterRole::bias, ParameterRole::gamma,
-                            ParameterRole::beta}) {
+    for (const auto role :
+         {ParameterRole::weight, ParameterRole::bias, ParameterRole::gamma, ParameterRole::beta}) {
         graph.parameters.push_back({.role = role, .offset = offset, .count = count});
         offset += count;
     }
@@ -75,12 +75,13 @@ TEST(Sgd, DecaysByRole) {
         bool batch_norm, bias;
         std::vector<float> decayed;  // weight, bias, gamma, beta
     };
-    for (const Case& c : {Case{false, false, {0.5f, 1, 1, 1}},
-                          Case{true, false, {0.5f, 1, 0.5f, 0.5f}},
-                          Case{false, true, {0.5f, 0.5f, 1, 1}},
-                          Case{true, true, {0.5f, 0.5f, 0.5f, 0.5f}}}) {
-        Moved run{{.momentum = 0, .weight_decay = 0.5f, .decay_batch_norm = c.batch_norm,
-                 .decay_bias = c.bias}};
+    for (const Case& c :
+         {Case{false, false, {0.5f, 1, 1, 1}}, Case{true, false, {0.5f, 1, 0.5f, 0.5f}},
+          Case{false, true, {0.5f, 0.5f, 1, 1}}, Case{true, true, {0.5f, 0.5f, 0.5f, 0.5f}}}) {
+        Moved run{{.momentum = 0,
+                   .weight_decay = 0.5f,
+                   .decay_batch_norm = c.batch_norm,
+                   .decay_bias = c.bias}};
         run.w.assign(4, 1.0f);
         run.sgd.update(run.w, std::vector<float>(4, 0.0f), 1.0f, 1.0f);
         EXPECT_EQ(run.w, c.decayed);
@@ -160,10 +161,9 @@ TEST(AllFinite, AcceptsEveryFiniteExtreme) {
 }
 RC_GTEST_PROP(AllFinite, FindsOneBadNumberAnywhere, ()) {
     std::vector<float> x(*rc::gen::inRange<std::size_t>(1, 4'000), 1.0f);
-    const auto bad = *rc::gen::element(std::numeric_limits<float>::infinity(),
-                                       -std::numeric_limits<float>::infinity(),
-                                       std::numeric_limits<float>::quiet_NaN(),
-                                       std::numeric_limits<float>::signaling_NaN());
+    const auto bad = *rc::gen::element(
+        std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+        std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::signaling_NaN());
     RC_ASSERT(all_finite(x));
     x[*rc::gen::inRange<std::size_t>(0, x.size())] = bad;
     RC_ASSERT(!all_finite(x));

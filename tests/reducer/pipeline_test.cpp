@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <gx/core/threads.hpp>
+#include <gx/threads/threads.hpp>
 #include <gx/reducer/bucketed.hpp>
 #include <gx/reducer/double_buffered.hpp>
 #include <gx/reducer/ring.hpp>
@@ -227,6 +227,41 @@ TEST(Pipeline, AnErrorWithWorkInFlightDoesNotHang) {
         });
     };
     EXPECT_THROW(run(), gx::Error);
+}
+
+/// A stream whose tasks never end: every wait throws E.
+template <class E>
+struct ThrowsAtEachWait {
+    gx::Event enqueue(gx::Task) { return {++queued}; }
+    void wait(gx::Event) {
+        ++waits;
+        throw E{};
+    }
+    std::uint64_t queued = 0;
+    int waits = 0;
+};
+struct GpuDied {};        // no std::exception, as in the simulator
+struct forced_unwind {};  // named as Boost.Context's, which ends a fiber
+template <class E>
+int waits_at_the_end() {
+    ThrowsAtEachWait<E> stream;
+    gx::Threads<1>{}.run([&](auto& rank) {
+        Pipeline<gx::DoubleBuffered<Late>> pipeline({.placement = {1, 1}, .elements = 12});
+        for (std::uint64_t t = 0; t < 2; ++t) {
+            (void)pipeline.begin(t);
+            pipeline.ready(stream, rank.transport(), 0);
+            EXPECT_FALSE(pipeline.collect(t).has_value());
+        }
+    });
+    return stream.waits;
+}
+TEST(Pipeline, EndsWithWorkInFlightThatThrowsAnything) {
+    EXPECT_EQ(waits_at_the_end<std::bad_alloc>(), 2) << "for each gradient in flight";
+    EXPECT_EQ(waits_at_the_end<GpuDied>(), 2);
+    EXPECT_EQ(waits_at_the_end<int>(), 2);
+}
+TEST(Pipeline, LetsAForcedUnwindPass) {
+    EXPECT_THROW((void)waits_at_the_end<forced_unwind>(), forced_unwind);
 }
 
 TEST(PipelineDeathTest, CallsOutOfTurnBreakTheContract) {

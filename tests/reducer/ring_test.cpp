@@ -83,12 +83,12 @@ TEST(Ring, SaysSoWhenANeighbourIsLost) {
 
 TEST(RingDeathTest, KnowsHowMuchItWasToldToReserve) {
     gx::Ring<> ring;
-    gx::detail::threads::PostOffice office({1, 1}, std::chrono::seconds(1));
-    gx::detail::threads::Endpoint link(office, 0);
+    gx::detail::threads::Mailbox mailbox({1, 1}, std::chrono::seconds(1));
+    gx::detail::threads::Endpoint link(mailbox, 0);
     std::vector<float> bucket(5);
     EXPECT_DEATH((void)ring.all_reduce(link, bucket), "reserve\\(\\) for the placement");
     ring.reserve({1, 1}, 4);
-    EXPECT_DEATH((void)ring.all_reduce(link, bucket), "larger than reserve");
+    EXPECT_DEATH((void)ring.all_reduce(link, bucket), "larger than was reserved");
 }
 
 }  // namespace

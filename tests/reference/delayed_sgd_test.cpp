@@ -25,9 +25,7 @@ Floats descend(std::uint64_t updates, const DelayedSgdOptions& o, float rate) {
 }
 
 // ---- Cases worked by hand -------------------------------------------------------------
-TEST(DelayedSgd, WithoutDelayHalves) {
-    EXPECT_EQ(descend(3, {}, 0.5f), (Floats{8, 4, 2, 1}));
-}
+TEST(DelayedSgd, WithoutDelayHalves) { EXPECT_EQ(descend(3, {}, 0.5f), (Floats{8, 4, 2, 1})); }
 
 TEST(DelayedSgd, OneUpdateLate) {
     // 8; 8 - 8/2; 4 - 8/2; 0 - 4/2; -2 - 0/2; -2 + 2/2
@@ -72,8 +70,10 @@ RC_GTEST_PROP(DelayedSgd, WithoutDelayEqualsSgd, (std::uint64_t seed, bool neste
         return g;
     };
     const auto rate = [](std::uint64_t u) { return 0.1f / static_cast<float>(u + 1); };
-    const auto path = delayed_sgd(w, 5, {.momentum = 0.9f, .nesterov = nesterov, .unscale = 0.3f,
-                                         .decay = Floats(count, 0.01f)}, gradient, rate);
+    const auto path = delayed_sgd(
+        w, 5,
+        {.momentum = 0.9f, .nesterov = nesterov, .unscale = 0.3f, .decay = Floats(count, 0.01f)},
+        gradient, rate);
 
     gx::Graph graph{};
     graph.parameters.push_back({.role = gx::ParameterRole::weight});

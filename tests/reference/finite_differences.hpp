@@ -1,11 +1,11 @@
 // finite_differences: gradients of reference::Device against slopes of its own loss.
 #pragma once
 
-#include <algorithm>    // max, clamp
-#include <cmath>        // fabs
-#include <cstdint>      // int32_t
-#include <string>       // what disagrees
-#include <vector>       // data
+#include <algorithm>  // max, clamp
+#include <cmath>      // fabs
+#include <cstdint>    // int32_t
+#include <string>     // what disagrees
+#include <vector>     // data
 
 #include <gx/reference/device.hpp>  // Device
 
@@ -88,12 +88,12 @@ struct Case {
         else
             for_each_element(count, graph.tensors[std::size_t(op.output)],
                              [&](int n, int c, int i, int j) {
-                const Largest best = largest(op.window, x, n, c, i, j);
-                for_each_inside(op.window, x, i, j, [&](int row, int column) {
-                    if (row == best.row && column == best.column) return;
-                    nearest = std::min(nearest, best.value - x(n, c, row, column));
-                });
-            });
+                                 const Largest best = largest(op.window, x, n, c, i, j);
+                                 for_each_inside(op.window, x, i, j, [&](int row, int column) {
+                                     if (row == best.row && column == best.column) return;
+                                     nearest = std::min(nearest, best.value - x(n, c, row, column));
+                                 });
+                             });
     }
     return nearest;
 }

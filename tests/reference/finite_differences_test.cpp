@@ -60,28 +60,41 @@ TEST(FiniteDifferences, LabelSmoothing) {
 }
 
 TEST(FiniteDifferences, ConvolutionPlain) {
-    expect_right(network({2, 4, 5}, [](auto& b, int x) {
-        return b.conv2d(x, {.channels = 3, .window = Window::square(3)}, "conv");
-    }), 2);
+    expect_right(network({2, 4, 5},
+                         [](auto& b, int x) {
+                             return b.conv2d(x, {.channels = 3, .window = Window::square(3)},
+                                             "conv");
+                         }),
+                 2);
 }
 
 TEST(FiniteDifferences, ConvolutionWithStridePaddingGroupsAndBias) {
-    expect_right(network({4, 5, 6}, [](auto& b, int x) {
-        return b.conv2d(x, {.channels = 6, .window = {3, 2, 2, 1, 1}, .groups = 2, .bias = true},
+    expect_right(
+        network({4, 5, 6},
+                [](auto& b, int x) {
+                    return b.conv2d(
+                        x, {.channels = 6, .window = {3, 2, 2, 1, 1}, .groups = 2, .bias = true},
                         "conv");
-    }), 2);
+                }),
+        2);
 }
 
 TEST(FiniteDifferences, ConvolutionDepthwiseWithWidePadding) {
-    expect_right(network({3, 3, 3}, [](auto& b, int x) {
-        return b.conv2d(x, {.channels = 3, .window = Window::square(3, 1, 2), .groups = 3}, "conv");
-    }), 2);
+    expect_right(network({3, 3, 3},
+                         [](auto& b, int x) {
+                             return b.conv2d(
+                                 x, {.channels = 3, .window = Window::square(3, 1, 2), .groups = 3},
+                                 "conv");
+                         }),
+                 2);
 }
 
 TEST(FiniteDifferences, ConvolutionThatLeavesColumnsOver) {
-    expect_right(network({1, 6, 7}, [](auto& b, int x) {
-        return b.conv2d(x, {.channels = 2, .window = {1, 2, 3, 0, 0}}, "conv");
-    }), 3);
+    expect_right(network({1, 6, 7},
+                         [](auto& b, int x) {
+                             return b.conv2d(x, {.channels = 2, .window = {1, 2, 3, 0, 0}}, "conv");
+                         }),
+                 3);
 }
 
 TEST(FiniteDifferences, BatchNormOfMaps) {
@@ -89,9 +102,9 @@ TEST(FiniteDifferences, BatchNormOfMaps) {
 }
 
 TEST(FiniteDifferences, BatchNormOfFeatures) {
-    expect_right(network({4, 1, 1}, [](auto& b, int x) {
-        return b.batch_norm(x, {.epsilon = 1e-3}, "bn");
-    }), 5);
+    expect_right(
+        network({4, 1, 1}, [](auto& b, int x) { return b.batch_norm(x, {.epsilon = 1e-3}, "bn"); }),
+        5);
 }
 
 TEST(FiniteDifferences, Relu) {
@@ -99,29 +112,32 @@ TEST(FiniteDifferences, Relu) {
 }
 
 TEST(FiniteDifferences, MaxPoolOverlappingAndPadded) {
-    expect_right(network({2, 5, 5}, [](auto& b, int x) {
-        return b.max_pool(x, Window::square(3, 2, 1), "pool");
-    }), 2);
+    expect_right(
+        network({2, 5, 5},
+                [](auto& b, int x) { return b.max_pool(x, Window::square(3, 2, 1), "pool"); }),
+        2);
 }
 
 TEST(FiniteDifferences, AvgPoolOverlappingAndPadded) {
-    expect_right(network({2, 5, 4}, [](auto& b, int x) {
-        return b.avg_pool(x, {3, 2, 2, 1, 1}, "pool");
-    }), 2);
+    expect_right(
+        network({2, 5, 4}, [](auto& b, int x) { return b.avg_pool(x, {3, 2, 2, 1, 1}, "pool"); }),
+        2);
 }
 
 TEST(FiniteDifferences, GlobalAvgPool) {
-    expect_right(network({3, 4, 3}, [](auto& b, int x) {
-        return b.global_avg_pool(x, "pool");
-    }), 2);
+    expect_right(network({3, 4, 3}, [](auto& b, int x) { return b.global_avg_pool(x, "pool"); }),
+                 2);
 }
 
 TEST(FiniteDifferences, AddOfTwoBranchesAndOfATensorToItself) {
-    expect_right(network({2, 3, 3}, [](auto& b, int x) {
-        const int conv = b.conv2d(x, {.channels = 2, .window = Window::square(1)}, "conv");
-        const int sum = b.add(x, conv, "sum");
-        return b.add(sum, sum, "twice");
-    }), 2);
+    expect_right(network({2, 3, 3},
+                         [](auto& b, int x) {
+                             const int conv =
+                                 b.conv2d(x, {.channels = 2, .window = Window::square(1)}, "conv");
+                             const int sum = b.add(x, conv, "sum");
+                             return b.add(sum, sum, "twice");
+                         }),
+                 2);
 }
 
 TEST(FiniteDifferences, DropoutWithItsMaskHeld) {
@@ -130,28 +146,39 @@ TEST(FiniteDifferences, DropoutWithItsMaskHeld) {
 
 // ---- Whole networks -------------------------------------------------------------------
 TEST(FiniteDifferences, ResidualNetwork) {
-    expect_right(network({2, 6, 6}, [](auto& b, int x) {
-        x = b.conv2d(x, {.channels = 4, .window = Window::square(3, 1, 1)}, "stem");
-        x = b.relu(b.batch_norm(x, {}, "stem.bn"), "stem.relu");
-        int y = b.conv2d(x, {.channels = 4, .window = Window::square(3, 2, 1)}, "a");
-        y = b.relu(b.batch_norm(y, {}, "a.bn"), "a.relu");
-        y = b.conv2d(y, {.channels = 4, .window = Window::square(3, 1, 1)}, "b");
-        y = b.batch_norm(y, {}, "b.bn");
-        const int shortcut = b.conv2d(x, {.channels = 4, .window = Window::square(1, 2)}, "down");
-        x = b.relu(b.add(y, shortcut, "sum"), "relu");
-        return b.global_avg_pool(x, "pool");
-    }, 0.1), 2);
+    expect_right(
+        network(
+            {2, 6, 6},
+            [](auto& b, int x) {
+                x = b.conv2d(x, {.channels = 4, .window = Window::square(3, 1, 1)}, "stem");
+                x = b.relu(b.batch_norm(x, {}, "stem.bn"), "stem.relu");
+                int y = b.conv2d(x, {.channels = 4, .window = Window::square(3, 2, 1)}, "a");
+                y = b.relu(b.batch_norm(y, {}, "a.bn"), "a.relu");
+                y = b.conv2d(y, {.channels = 4, .window = Window::square(3, 1, 1)}, "b");
+                y = b.batch_norm(y, {}, "b.bn");
+                const int shortcut =
+                    b.conv2d(x, {.channels = 4, .window = Window::square(1, 2)}, "down");
+                x = b.relu(b.add(y, shortcut, "sum"), "relu");
+                return b.global_avg_pool(x, "pool");
+            },
+            0.1),
+        2);
 }
 
 TEST(FiniteDifferences, PlainNetworkWithPoolsAndDropout) {
-    expect_right(network({1, 8, 8}, [](auto& b, int x) {
-        x = b.conv2d(x, {.channels = 3, .window = Window::square(3, 1, 1), .bias = true}, "c1");
-        x = b.relu(b.max_pool(x, Window::square(2, 2), "p1"), "r1");
-        x = b.conv2d(x, {.channels = 4, .window = Window::square(2), .bias = true}, "c2");
-        x = b.avg_pool(b.relu(x, "r2"), Window::square(2, 1), "p2");
-        x = b.linear(b.flatten(x, "f"), 6, true, "fc1");
-        return b.dropout(b.relu(x, "r3"), 0.3, "drop");
-    }), 2);
+    expect_right(
+        network({1, 8, 8},
+                [](auto& b, int x) {
+                    x = b.conv2d(
+                        x, {.channels = 3, .window = Window::square(3, 1, 1), .bias = true}, "c1");
+                    x = b.relu(b.max_pool(x, Window::square(2, 2), "p1"), "r1");
+                    x = b.conv2d(x, {.channels = 4, .window = Window::square(2), .bias = true},
+                                 "c2");
+                    x = b.avg_pool(b.relu(x, "r2"), Window::square(2, 1), "p2");
+                    x = b.linear(b.flatten(x, "f"), 6, true, "fc1");
+                    return b.dropout(b.relu(x, "r3"), 0.3, "drop");
+                }),
+        2);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Written by reference/oracle/torch_fixture.py with PyTorch 1.13.0a0, in double; do not edit.
 #pragma once
 
+// clang-format off
+
 namespace gx::reference::testing::torch {
 
 inline constexpr double loss = 0x1.236f1a45019a7p+2;

@@ -17,8 +17,8 @@ namespace fixture = gx::reference::testing::torch;
 // The network and its numbers, as reference/oracle/torch_fixture.py has them.
 gx::Graph network(int& logits) {
     GraphBuilder b("torch", {2, 9, 9}, 4);
-    int x = b.conv2d(b.input(), {.channels = 4, .window = {3, 2, 2, 1, 1}, .groups = 2,
-                                 .bias = true}, "conv1");
+    int x = b.conv2d(
+        b.input(), {.channels = 4, .window = {3, 2, 2, 1, 1}, .groups = 2, .bias = true}, "conv1");
     x = b.batch_norm(x, {.epsilon = 0.125, .momentum = 0.25}, "bn1");
     x = b.max_pool(b.relu(x, "relu1"), Window::square(3, 2, 1), "pool1");
     int y = b.conv2d(x, {.channels = 4, .window = Window::square(1)}, "conv2");

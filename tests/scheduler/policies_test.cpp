@@ -47,8 +47,7 @@ static_assert(line.rate(0) == 8 && line.rate(1) == 6 && line.rate(2) == 4 && lin
 static_assert(line.rate(4) == 0);
 static_assert(Poly<3>{{.peak_rate = 8.0f, .total_steps = 4}}.rate(2) == 1.0f);
 
-constexpr StepDecay halves{
-    {.peak_rate = 8.0f, .factor = 0.5f, .milestones = {10, 20, 25}}};
+constexpr StepDecay halves{{.peak_rate = 8.0f, .factor = 0.5f, .milestones = {10, 20, 25}}};
 static_assert(halves.rate(9) == 8 && halves.rate(10) == 4 && halves.rate(19) == 4);
 static_assert(halves.rate(20) == 2 && halves.rate(25) == 1 && halves.rate(1'000'000) == 1);
 
@@ -74,17 +73,19 @@ constexpr Plan plan{.total_steps = 1'000, .steps_per_epoch = 8, .ranks = 8, .glo
 static_assert(complete_options<Warmup<Poly<2>>>({}, plan).climb_steps == 40, "five epochs");
 static_assert(complete_options<Warmup<Poly<2>>>({}, plan).next.total_steps == 960, "the rest");
 static_assert(complete_options<Warmup<Poly<2>>>({}, {.total_steps = 100, .steps_per_epoch = 50})
-                      .climb_steps == 5, "at most a twentieth");
+                      .climb_steps == 5,
+              "at most a twentieth");
 static_assert(complete_options<Warmup<Poly<2>>>({}, {.total_steps = 1, .steps_per_epoch = 1})
-                      .climb_steps == 1);
+                  .climb_steps == 1);
 static_assert(complete_options<Poly<2>>({.total_steps = 7}, plan).total_steps == 7, "by hand");
 static_assert(complete_options<StepDecay>({}, {.total_steps = 90}).milestones ==
               StepDecay::Milestones{30, 60, 80});
 static_assert(complete_options<OneCycle>({}, plan).climb_steps == 300);
 static_assert(complete_options<LinearScaling<Constant>>({}, plan).global_batch == 1'024);
-static_assert(Warmup<LinearScaling<Poly<1>>>{
-                  complete_options<Warmup<LinearScaling<Poly<1>>>>({}, plan)}
-                      .rate(39) == 0.4f, "the default rate of 0.1 at 256, climbed to at 1,024");
+static_assert(Warmup<LinearScaling<Poly<1>>>{complete_options<Warmup<LinearScaling<Poly<1>>>>({},
+                                                                                              plan)}
+                      .rate(39) == 0.4f,
+              "the default rate of 0.1 at 256, climbed to at 1,024");
 
 // ---- Bad options, all told at once ----------------------------------------------------------
 static_assert(check_options<Poly<2>>({.peak_rate = 0.1f, .total_steps = 1}).empty());
@@ -113,8 +114,9 @@ TEST(Schedulers, TellBadOptionsOfEachPolicy) {
     EXPECT_TRUE(check_options<StepDecay>({.milestones = {1, 2, 3, 4, 5, 6, 7, 8}}).empty());
     EXPECT_FALSE(check_options<Cosine>({.end_rate = 0.2f, .total_steps = 10}).empty());
     EXPECT_FALSE(check_options<OneCycle>({.total_steps = 10, .climb_steps = 10}).empty());
-    EXPECT_FALSE(check_options<OneCycle>({.total_steps = 10, .climb_steps = 3,
-                                          .start_divisor = 0.5f}).empty());
+    EXPECT_FALSE(
+        check_options<OneCycle>({.total_steps = 10, .climb_steps = 3, .start_divisor = 0.5f})
+            .empty());
 }
 TEST(SchedulersDeathTest, StopOnABrokenContract) {
     EXPECT_DEATH((Warmup<Constant>{{.climb_steps = 0}}), "a warmup of 0 steps");
@@ -178,8 +180,8 @@ RC_GTEST_PROP(Cosine, EqualsTheLibrarysCosine, ()) {
 
 TEST(Cosine, SeriesIsAsCloseAsItSays) {
     for (int i = 0; i <= 1'000; ++i)
-        EXPECT_NEAR(detail::scheduler::cos_pi(i / 1000.0),
-                    std::cos(std::numbers::pi * i / 1000.0), 1e-15);
+        EXPECT_NEAR(detail::scheduler::cos_pi(i / 1000.0), std::cos(std::numbers::pi * i / 1000.0),
+                    1e-15);
 }
 
 RC_GTEST_PROP(LinearScaling, CommutesWithWarmup, ()) {

@@ -63,10 +63,9 @@ TEST(Fuzz, EveryReducerIsDrawnInEverySizeWithEveryClassOfFault) {
 // ---- Seeds that must pass -------------------------------------------------------------------
 TEST(Fuzz, ShortCampaign) {
     const CampaignReport r = campaign(subjects(), {}, {.count = 250});
-    EXPECT_EQ(r.failing_seed, 0u)
-        << name_of(r.failure.kind) << ": " << r.failure.sentence << "\n"
-        << (r.failing_seed ? fuzz::describe(r.scenario, subjects()) : "")
-        << "replay: gx_fuzz --seed " << r.failing_seed;
+    EXPECT_EQ(r.failing_seed, 0u) << name_of(r.failure.kind) << ": " << r.failure.sentence << "\n"
+                                  << (r.failing_seed ? fuzz::describe(r.scenario, subjects()) : "")
+                                  << "replay: gx_fuzz --seed " << r.failing_seed;
     EXPECT_GT(r.with_faults, 150);
     EXPECT_GT(r.worlds, 300) << "worlds that shrink are among them";
     EXPECT_GE(r.twice, 15u) << "seeds that ran twice gave the same events";
@@ -82,15 +81,80 @@ TEST(Fuzz, EventsAndBitsAreTheSameOnEveryCompiler) {
     EXPECT_EQ(all.value(), 0x308aef8c275178b9u);
 }
 
+// Tori of 22 to 24 wired machines: with routes to every NIC the longest has 17 or 18 links.
+TEST(Fuzz, SeedsWhoseClusterCouldNotBeBuilt) {
+    for (const std::uint64_t seed : {102643u, 217904u, 735921u, 739845u, 1014172u, 1073010u}) {
+        const CampaignReport r = campaign(subjects(), {}, {.first = seed, .count = 1});
+        EXPECT_EQ(r.failing_seed, 0u) << seed << ": " << r.failure.sentence;
+    }
+    const CampaignReport r = campaign(subjects(), {}, {.first = 9065629576482480454u, .count = 1});
+    EXPECT_EQ(r.failing_seed, 0u) << r.failure.sentence;
+}
+RC_GTEST_PROP(Fuzz, EveryClusterThatIsDrawnCanBeBuilt, (std::uint64_t seed)) {
+    const Scenario s = draw(seed, 5);
+    check_cluster(s.cluster, true);
+    (void)s.benign();  // asks whether faults leave routes
+}
+
+// ---- A harness that fails -------------------------------------------------------------------
+TEST(Fuzz, AnExceptionIsACrashWithItsSentence) {
+    const auto of = [](auto* run) {
+        return campaign({{"throws", run}}, {}, {.first = 5, .count = 3});
+    };
+    const CampaignReport a = of(+[](const Scenario&, const Tampering&) -> Verdict {
+        throw gx::Error("this world cannot be built");
+    });
+    EXPECT_EQ(a.failure.kind, Kind::crash);
+    EXPECT_EQ(a.failing_seed, 5u);
+    EXPECT_EQ(a.scenario.seed, 5u);
+    EXPECT_EQ(a.failure.sentence, "an exception left the harness: this world cannot be built");
+    const CampaignReport b =
+        of(+[](const Scenario&, const Tampering&) -> Verdict { throw RankDied{1}; });
+    EXPECT_EQ(b.failure.kind, Kind::crash);
+    EXPECT_EQ(b.failure.sentence, "an exception that is no std::exception left the harness");
+}
+RC_GTEST_PROP(Fuzz, PartsOfARangeAreTheRange, ()) {
+    const SeedRange all{*rc::gen::inRange<std::uint64_t>(1, 1'000),
+                        *rc::gen::inRange<std::uint64_t>(1, 1'000)};
+    const auto parts = *rc::gen::inRange<std::uint64_t>(1, all.count + 1);
+    std::uint64_t next = all.first;
+    for (std::uint64_t n = 1; n <= parts; ++n) {
+        const SeedRange part = part_of(all, n, parts);
+        RC_ASSERT(part.first == next);
+        RC_ASSERT(part.count >= all.count / parts && part.count <= all.count / parts + 1);
+        next += part.count;
+    }
+    RC_ASSERT(next == all.first + all.count);
+}
+
 // ---- Bugs that must be found ----------------------------------------------------------------
 class Planted : public ::testing::TestWithParam<std::size_t> {};
 TEST_P(Planted, BugIsFound) {
     const Plant& plant = plants()[GetParam()];
     const CampaignReport r = campaign({plant.subject}, plant.tampering, {.count = 1'200});
     EXPECT_NE(r.failing_seed, 0u) << plant.name << ": " << plant.what;
-    EXPECT_NE(r.failure.kind, Kind::crash) << "the harness failed, not the bug: "
-                                           << r.failure.sentence;
+    EXPECT_NE(r.failure.kind, Kind::crash)
+        << "the harness failed, not the bug: " << r.failure.sentence;
     RecordProperty("seeds", static_cast<int>(r.seeds));
+}
+TEST_P(Planted, BugIsFoundFromAnotherStart) {
+    const Plant& plant = plants()[GetParam()];
+    const std::uint64_t first = gx::Rng(20'260, plant.name).below(0, std::uint64_t{1} << 62);
+    const CampaignReport r =
+        campaign({plant.subject}, plant.tampering, {.first = first, .count = 3'000});
+    EXPECT_NE(r.failing_seed, 0u) << plant.name << " from " << first << ": " << plant.what;
+    EXPECT_NE(r.failure.kind, Kind::crash) << r.failing_seed << ": " << r.failure.sentence;
+}
+// Each of these ran into a limit of the simulator before it had waited for long enough: a million
+// open messages, and a retry that met a message of another length.
+TEST(Fuzz, AHangIsALivenessFailureFromAnyStart) {
+    for (const Plant& plant : plants())
+        for (const std::uint64_t first : {1u, 2'078'200'003u, 1'657'700'005u}) {
+            if (plant.name != "hang") continue;
+            const CampaignReport r =
+                campaign({plant.subject}, plant.tampering, {.first = first, .count = 1'200});
+            EXPECT_EQ(r.failure.kind, Kind::liveness) << first << ": " << r.failure.sentence;
+        }
 }
 INSTANTIATE_TEST_SUITE_P(Fuzz, Planted, ::testing::Range(std::size_t{0}, plants().size()),
                          [](const auto& i) {
@@ -115,8 +179,8 @@ TEST(Fuzz, SomeBugsAreFoundByOneDimensionAlone) {
         const auto need = needs.find(p.name);
         if (need == needs.end()) continue;
         ++tried;
-        const CampaignReport r = campaign({p.subject}, p.tampering,
-                                          {.count = 150, .leave_out = need->second});
+        const CampaignReport r =
+            campaign({p.subject}, p.tampering, {.count = 150, .leave_out = need->second});
         EXPECT_EQ(r.failing_seed, 0u) << p.name << ": " << r.failure.sentence;
         EXPECT_GT(r.seeds, 50u);
     }

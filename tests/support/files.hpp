@@ -16,10 +16,9 @@ namespace testing_support {
 
 /// A folder for one test, empty at first and gone at the end.
 struct Folder {
-    std::filesystem::path path =
-        std::filesystem::temp_directory_path() /
-        ("gx_" + std::to_string(getpid()) + "_" +
-         ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::path path = std::filesystem::temp_directory_path() /
+                                 ("gx_" + std::to_string(getpid()) + "_" +
+                                  ::testing::UnitTest::GetInstance()->current_test_info()->name());
     Folder() {
         std::filesystem::remove_all(path);
         std::filesystem::create_directories(path);

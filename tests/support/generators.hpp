@@ -10,9 +10,7 @@
 inline rc::Gen<gx::Placement> a_placement() {
     return rc::gen::map(
         rc::gen::element(11, 12, 13, 14, 15, 16, 17, 18, 21, 22, 23, 24, 31, 32, 41, 42, 51, 71),
-        [](int code) {
-            return gx::Placement{code / 10, code % 10};
-        });
+        [](int code) { return gx::Placement{code / 10, code % 10}; });
 }
 
 /// Wide magnitudes for a placement; length 0 to 300.

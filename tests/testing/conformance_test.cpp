@@ -5,18 +5,20 @@
 #include <gx/reducer/bucketed.hpp>
 #include <gx/reducer/double_buffered.hpp>
 #include <gx/reducer/multi_ring.hpp>
-#include <gx/testing/mutants.hpp>
+#include <gx/testing/error_feedback.hpp>
 
 namespace {
 
-using gx::testing::Findings;
+using gx::testing::ConformanceReport;
 using gx::testing::OnThreads;
 
-std::string told(const Findings& findings) {
-    std::string text;
-    for (const auto& f : findings) text += f.check + ": " + f.sentence + "\n";
-    return text;
-}
+// ---- What the types promise --------------------------------------------------------------
+using Feedback = gx::testing::ErrorFeedback<gx::Ring<>>;
+using Stochastic = gx::testing::StochasticRounding<gx::Ring<>>;
+static_assert(gx::Reducer<Feedback> && gx::Reducer<Stochastic>);
+static_assert(gx::accuracy<gx::Ring<>>() == gx::Accuracy::rounded);
+static_assert(gx::accuracy<Feedback>() == gx::Accuracy::error_feedback);
+static_assert(gx::accuracy<gx::DoubleBuffered<Stochastic>>() == gx::Accuracy::unbiased);
 
 // ---- Every reducer of the core conforms ------------------------------------------------
 template <class R>
@@ -25,52 +27,44 @@ using Reducers =
     ::testing::Types<gx::Ring<gx::fp32>, gx::Ring<gx::fp16>, gx::Ring<gx::bf16, gx::DivideAfter>,
                      gx::Ring<gx::fp16, gx::DivideBefore>, gx::MultiRing<4, gx::fp16>,
                      gx::MultiRing<3, gx::fp32>, gx::Bucketed<gx::MultiRing<2, gx::fp16>, 32>,
-                     gx::DoubleBuffered<gx::MultiRing<4, gx::fp16>>>;
+                     gx::DoubleBuffered<gx::MultiRing<4, gx::fp16>>, Feedback, Stochastic>;
 TYPED_TEST_SUITE(Conformance, Reducers);
-TYPED_TEST(Conformance, Holds) { EXPECT_EQ(told(gx::testing::check<TypeParam>(OnThreads{})), ""); }
-
-TYPED_TEST(Conformance, DecidesByTheMean) {
-    Findings findings;
-    gx::testing::check_decision<TypeParam>(
-        OnThreads{}, 1, gx::testing::SkipOneRanksOverflow{.blind_rank = -1}, findings);
-    EXPECT_EQ(told(findings), "");
+TYPED_TEST(Conformance, Holds) {
+    const ConformanceReport report = gx::testing::check<TypeParam>(OnThreads{});
+    std::printf("%s on threads: %s\n", gx::reducer_name<TypeParam>().c_str(),
+                report.summary().c_str());
+    EXPECT_TRUE(report.empty()) << report.text();
+    EXPECT_TRUE(report.skipped.empty());
+    EXPECT_GT(report.values, 1000);
+    EXPECT_GT(report.messages, 1000);
 }
 
-// ---- Every mutant is rejected, by the check that is meant for it ---------------------------
-template <class Mutant>
-void expect_rejected(std::string_view by) {
-    const Findings findings = gx::testing::check<Mutant>(OnThreads{});
-    bool found = false;
-    for (const auto& f : findings) found |= f.check == by;
-    EXPECT_TRUE(found) << by << " has missed it; the others say:\n" << told(findings);
+// ---- A law of one's own --------------------------------------------------------------------
+TEST(OwnLaw, IsGivenGradientsAndResults) {
+    ConformanceReport report;
+    const auto sum_of_first = [](const std::vector<gx::testing::Rows>& before,
+                                 const std::vector<gx::testing::Rows>& after) -> std::string {
+        for (std::size_t j = 0; j < before.size(); ++j) {
+            const double mean = gx::testing::column_means(before[j])[0];
+            if (std::abs(static_cast<double>(after[j].back()[0]) - mean) > 1e-4 * 64)
+                return "job " + std::to_string(j);
+        }
+        return {};
+    };
+    gx::testing::check_law<gx::Ring<>>(OnThreads{}, 1, sum_of_first, report);
+    EXPECT_EQ(report.text(), "");
+    gx::testing::check_law<Feedback>(OnThreads{}, 1, sum_of_first, report);
+    EXPECT_TRUE(report.rejected_by("law"));
 }
 
-using R = gx::MultiRing<2, gx::fp16>;
-static_assert(gx::Reducer<gx::testing::IgnorePeers<R>> && gx::Reducer<gx::testing::StaleByTwo<R>>);
-
-TEST(Mutants, IgnorePeers) { expect_rejected<gx::testing::IgnorePeers<R>>("mean"); }
-TEST(Mutants, DropLastChunk) { expect_rejected<gx::testing::DropLastChunk<R>>("mean"); }
-TEST(Mutants, ScaleTwice) { expect_rejected<gx::testing::ScaleTwice<R>>("mean"); }
-TEST(Mutants, StaleByTwo) { expect_rejected<gx::testing::StaleByTwo<R>>("staleness"); }
-TEST(Mutants, KeepResidue) { expect_rejected<gx::testing::KeepResidue<R>>("sequence"); }
-TEST(Mutants, DriftOneRank) { expect_rejected<gx::testing::DriftOneRank<R>>("agreement"); }
-TEST(Mutants, HideOverflow) { expect_rejected<gx::testing::HideOverflow<R>>("overflow"); }
-TEST(Mutants, ClaimComplete) { expect_rejected<gx::testing::ClaimComplete<R>>("lost rank"); }
-TEST(Mutants, OfFloatsAndOfLateReducers) {
-    expect_rejected<gx::testing::DropLastChunk<gx::Ring<>>>("mean");
-    expect_rejected<gx::testing::StaleByTwo<gx::DoubleBuffered<gx::Ring<>>>>("staleness");
-}
-
-TEST(Mutants, DecisionsThatDiffer) {
-    for (int blind = 0; blind < 4; ++blind) {
-        Findings findings;
-        gx::testing::check_decision<R>(OnThreads{}, 1, gx::testing::SkipOneRanksOverflow{blind},
-                                       findings);
-        EXPECT_FALSE(findings.empty());
-    }
-    Findings findings;
-    gx::testing::check_decision<R>(OnThreads{}, 1, gx::testing::DecideByOwnGradient{}, findings);
-    EXPECT_FALSE(findings.empty());
+// ---- A world that can't vary the order of arrival ------------------------------------------
+TEST(FixedOrder, IsReportedAsSkipped) {
+    const auto fixed = [](gx::Placement p, auto f) { OnThreads{}(p, f); };
+    ConformanceReport report;
+    gx::testing::check_arrival<gx::Ring<>>(fixed, 1, report);
+    EXPECT_TRUE(report.empty());
+    ASSERT_EQ(report.skipped.size(), 1u);
+    EXPECT_EQ(report.skipped[0].check, "arrival");
 }
 
 // ---- World independence ------------------------------------------------------------------
@@ -85,16 +79,17 @@ struct WorldDependent : gx::testing::Mutant<Inner> {
     }
 };
 TEST(Worlds, MustNotChangeTheBits) {
-    Findings findings;
-    gx::testing::check_worlds<R>(OnThreads{}, OnThreads{}, 1, findings);
-    EXPECT_EQ(told(findings), "");
+    using R = gx::MultiRing<2, gx::fp16>;
+    ConformanceReport report;
+    gx::testing::check_worlds<R>(OnThreads{}, OnThreads{}, 1, report);
+    EXPECT_EQ(report.text(), "");
     const auto other = [](gx::Placement p, auto f) {
         WorldDependent<R>::world = 1;
         OnThreads{}(p, f);
         WorldDependent<R>::world = 0;
     };
-    gx::testing::check_worlds<WorldDependent<R>>(OnThreads{}, other, 1, findings);
-    EXPECT_EQ(findings.size(), 3u);
+    gx::testing::check_worlds<WorldDependent<R>>(OnThreads{}, other, 1, report);
+    EXPECT_EQ(report.found, 8);
 }
 
 }  // namespace

@@ -1,11 +1,18 @@
 #include <gx/trainer/checkpoint.hpp>
 
-#include <gtest/gtest.h>
+#include <bit>     // bit_cast
+#include <limits>  // largest integer
 
-#include <gx/model/cifar_resnet.hpp>  // statistics
-#include <gx/model/concept.hpp>       // graph
-#include <gx/model/lenet.hpp>         // another network
-#include <trainer/small.hpp>          // Folder, error_of
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>  // another writer
+#include <rapidcheck/gtest.h>
+
+#include <gx/model/cifar_resnet.hpp>   // statistics
+#include <gx/model/concept.hpp>        // graph
+#include <gx/model/lenet.hpp>          // another network
+#include <gx/trainer/rows.hpp>         // rows_text
+#include <gx/trainer/safetensors.hpp>  // write_safetensors
+#include <trainer/small.hpp>           // Folder, error_of
 
 namespace {
 
@@ -17,16 +24,33 @@ std::vector<float> counted(std::int64_t count, float from) {
     for (std::size_t i = 0; i < v.size(); ++i) v[i] = from + static_cast<float>(i);
     return v;
 }
+std::string rows() {
+    gx::RunRecord r;
+    r.epochs.resize(3);
+    return rows_text(r);
+}
 gx::Checkpoint full(const gx::Graph& graph) {
     const std::int64_t n = graph.parameter_elements();
-    return {.model = std::string(graph.name.view()), .composition = "C", .seed = ~std::uint64_t{0},
-            .epoch = 3, .step = std::int64_t{1} << 40, .seconds = 0.1,
+    return {.model = std::string(graph.name.view()),
+            .composition = "C",
+            .seed = ~std::uint64_t{0},
+            .ranks = 2,
+            .batch = 4,
+            .images = 500,
+            .epoch = 3,
+            .step = 1000,
+            .updates = 990,
+            .skips_in_a_row = 3,
+            .seconds = 0.1,
+            .undisturbed_seconds = 1.0 / 3,
             .loss_scale = {.scale = 512, .good_steps = 77},
-            .parameters = counted(n, 1), .statistics = counted(graph.statistic_elements(), 0.5f),
-            .optimizer = {counted(n, -9), counted(n, 9)},
-            .pending = {{41, 1024, counted(n, 2)}, {42, 512, counted(n, 3)}},
-            .reducer = {1, 2, 3},
-            .record = rows_text(gx::RunRecord{})};
+            .parameters = counted(n, 1),
+            .statistics = counted(graph.statistic_elements(), 0.5f),
+            .optimizer = {{"m", counted(n, -9)}, {"v", counted(n, 9)}},
+            .scalars = {{"power", 0.1 + 0.2}, {"tiny", -0x1p-1060}},
+            .pending = {{998, 1024, counted(n, 2)}, {999, 512, counted(n, 3)}},
+            .reducer = {{1, 2, 3}, {4, 5, 6}},
+            .record = rows()};
 }
 
 // ---- What is written comes back -----------------------------------------------------
@@ -43,7 +67,15 @@ TEST(Checkpoint, GivesBackAllOfIt) {
     EXPECT_EQ(b.seed, a.seed);
     EXPECT_EQ(b.epoch, a.epoch);
     EXPECT_EQ(b.step, a.step);
+    EXPECT_EQ(b.ranks, a.ranks);
+    EXPECT_EQ(b.batch, a.batch);
+    EXPECT_EQ(b.images, a.images);
+    EXPECT_EQ(b.updates, a.updates);
+    EXPECT_EQ(b.skips_in_a_row, a.skips_in_a_row);
     EXPECT_EQ(b.seconds, a.seconds);
+    EXPECT_EQ(b.undisturbed_seconds, a.undisturbed_seconds);
+    EXPECT_EQ(b.scalars, a.scalars);
+    EXPECT_EQ(b.reducer_replicated, a.reducer_replicated);
     EXPECT_EQ(b.loss_scale.scale, a.loss_scale.scale);
     EXPECT_EQ(b.loss_scale.good_steps, a.loss_scale.good_steps);
     EXPECT_EQ(b.parameters, a.parameters);
@@ -67,7 +99,7 @@ TEST(Checkpoint, WeightsHaveTheirPlainNamesAndShapes) {
     EXPECT_EQ(tensors.at("conv1.weight").shape, (Shape{6, 1, 5, 5}));
     EXPECT_EQ(tensors.at("conv1.bias").shape, (Shape{6}));
     EXPECT_EQ(tensors.at("fc3.weight").shape, (Shape{10, 84}));
-    EXPECT_TRUE(tensors.contains("optimizer.1.fc3.weight"));
+    EXPECT_TRUE(tensors.contains("optimizer.v.fc3.weight"));
 }
 
 // ---- Bad files ----------------------------------------------------------------------
@@ -90,7 +122,7 @@ TEST(Checkpoint, SaysWhatIsWrong) {
     gx::Checkpoint c = full(graph);
     c.record = "{}";
     gx::write_checkpoint(folder / "c", graph, c);
-    EXPECT_TRUE(holds(told(graph), "/c': its metadata fields 'gx' and 'record' lack something",
+    EXPECT_TRUE(holds(told(graph), "/c': its metadata fields 'gx' and 'record' are not as gx",
                       "breakdown"));
     c.record = "not JSON";
     gx::write_checkpoint(folder / "c", graph, c);
@@ -98,13 +130,116 @@ TEST(Checkpoint, SaysWhatIsWrong) {
 
     gx::write_safetensors(folder / "c", {});
     EXPECT_TRUE(holds(told(graph), "no field 'gx' in its metadata", "weights only"));
-    gx::write_safetensors(folder / "c", {}, {{"gx", R"({"model":"LeNet"})"}});
-    EXPECT_TRUE(holds(told(graph), "lack something", "composition"));
+    gx::write_safetensors(folder / "c", {}, {{"gx", R"({"format":2,"model":"LeNet"})"}});
+    EXPECT_TRUE(holds(told(graph), "not as gx writes them", "field 'composition' is missing"));
     gx::write_safetensors(
         folder / "c", {},
-        {{"gx", R"({"model":"LeNet","composition":"C","seed":1,"epoch":1,"step":1,"seconds":1,)"
-                R"("loss_scale":1,"good_steps":0})"}});
+        {{"gx", R"({"format":2,"model":"LeNet","composition":"C","seed":1,"ranks":1,"batch":1,)"
+                R"("images":1,"epoch":1,"step":1,"updates":1,"skips_in_a_row":0,"seconds":1,)"
+                R"("undisturbed_seconds":0,"loss_scale":1,"good_steps":0})"}});
     EXPECT_TRUE(holds(told(graph), "tensor 'conv1.weight' is missing"));
+}
+TEST(Checkpoint, SaysWhatToDoWithAnotherFormat) {
+    const Folder folder;
+    const gx::Graph graph = gx::graph<gx::LeNet>();
+    const auto told = [&](const char* state) {
+        gx::write_safetensors(folder / "c", {}, {{"gx", state}});
+        return error_of([&] { (void)gx::read_checkpoint(folder / "c", graph); });
+    };
+    EXPECT_TRUE(holds(told(R"({"format":1,"model":"LeNet"})"), "/c': it has file format 1",
+                      "reads format 2", "Finish that run with the version of gx that wrote it"));
+    EXPECT_TRUE(holds(told(R"({"format":3})"), "it has file format 3", "the newer version of gx"));
+    EXPECT_TRUE(holds(told(R"({})"), "/c'", "field 'format' is missing"));
+}
+
+// ---- Files from outside -------------------------------------------------------------
+
+/// A checkpoint whose metadata field `gx` is `state`, with a fitting checksum.
+void write_state(const std::filesystem::path& path, const gx::SafetensorsFile& file,
+                 const std::string& state) {
+    std::vector<gx::NamedTensor> tensors;
+    for (const auto& [name, t] : file.tensors) tensors.push_back({name, t.shape, t.values});
+    gx::write_safetensors(path, tensors, {{"gx", state}, {"record", file.metadata.at("record")}});
+}
+TEST(Checkpoint, EveryFieldIsValidated) {
+    const Folder folder;
+    const gx::Graph graph = gx::graph<gx::LeNet>();
+    gx::write_checkpoint(folder / "whole", graph, full(graph));
+    const gx::SafetensorsFile file = gx::read_safetensors(folder / "whole");
+    const auto state = nlohmann::ordered_json::parse(file.metadata.at("gx"));
+    const auto told = [&](const auto& change) {
+        auto j = state;
+        change(j);
+        write_state(folder / "c", file, j.dump());
+        return error_of([&] { (void)gx::read_checkpoint(folder / "c", graph); });
+    };
+    EXPECT_EQ(told([](auto&) {}), "no error");
+    const auto set = [&](const char* field, const nlohmann::ordered_json& value) {
+        return told([&](auto& j) { j[field] = value; });
+    };
+    constexpr auto huge = std::numeric_limits<std::int64_t>::max();
+    for (const std::int64_t bad : {std::int64_t{-2}, std::int64_t{0}, huge})
+        for (const char* field : {"ranks", "batch", "images", "epoch", "step"})
+            EXPECT_TRUE(holds(set(field, bad), "/c'", std::string("field '") + field + "'")) << bad;
+    EXPECT_TRUE(holds(set("step", 3 * 500 + 1), "field 'step' is 1501 where 3 to 1500"));
+    EXPECT_TRUE(holds(set("step", 2), "field 'step' is 2"));
+    EXPECT_TRUE(holds(set("updates", 1001), "field 'updates' is 1001"));
+    EXPECT_TRUE(holds(set("skips_in_a_row", -1), "field 'skips_in_a_row' is -1"));
+    EXPECT_TRUE(holds(set("good_steps", -1), "field 'good_steps' is -1"));
+    for (const double bad : {-1.0, 0.0, 1e39, 1e-60})
+        EXPECT_TRUE(holds(set("loss_scale", bad), "field 'loss_scale' is ")) << bad;
+    EXPECT_TRUE(holds(set("loss_scale", nullptr), "field 'loss_scale' is not a number"));
+    EXPECT_TRUE(holds(set("seconds", -1), "field 'seconds' is -1"));
+    EXPECT_TRUE(holds(set("undisturbed_seconds", -1), "field 'undisturbed_seconds'"));
+    EXPECT_TRUE(holds(set("reducer_states", 1), "field 'reducer_states' is 1"));
+    EXPECT_TRUE(holds(set("reducer_states", huge), "field 'reducer_states'"));
+    EXPECT_TRUE(holds(set("reducer_replicated", true), "field 'reducer_states' is 2"));
+    EXPECT_TRUE(holds(set("optimizer", {"m", "m"}), "field 'optimizer' is 'm' twice"));
+    EXPECT_TRUE(holds(set("optimizer", {"x"}), "tensor 'optimizer.x.conv1.weight' is missing"));
+    for (const std::uint64_t bad :
+         {std::uint64_t{8}, std::uint64_t{997}, std::uint64_t{1000}, ~std::uint64_t{0}})
+        EXPECT_TRUE(holds(told([&](auto& j) { j["pending"][0]["gradient"] = bad; }),
+                          "field 'gradient' is " + std::to_string(bad)));
+    EXPECT_TRUE(holds(told([](auto& j) { j["pending"][1]["loss_scale"] = 1e39; }),
+                      "field 'loss_scale' is 1e+39"));
+}
+
+/// Any field of the header, at any depth, replaced by some other value: read or refused by name.
+RC_GTEST_PROP(Checkpoint, ARandomFieldIsReadOrRefused, ()) {
+    static const gx::Graph graph = gx::graph<gx::LeNet>();
+    static const auto path =
+        std::filesystem::temp_directory_path() / ("gx_fields_" + std::to_string(getpid()));
+    static const gx::SafetensorsFile file = [] {
+        gx::write_checkpoint(path, graph, full(graph));
+        return gx::read_safetensors(path);
+    }();
+    auto state = nlohmann::ordered_json::parse(file.metadata.at("gx")).flatten();
+    auto field = std::next(state.begin(), *rc::gen::inRange<int>(0, int(state.size())));
+    const auto bits = *rc::gen::arbitrary<std::int64_t>();
+    const std::vector<nlohmann::ordered_json> others{bits,
+                                                     std::uint64_t(bits),
+                                                     std::bit_cast<double>(bits),
+                                                     -1,
+                                                     0,
+                                                     1,
+                                                     2,
+                                                     1e39,
+                                                     "text",
+                                                     true,
+                                                     nullptr,
+                                                     nlohmann::ordered_json::array({1}),
+                                                     nlohmann::ordered_json::object()};
+    *field = others[*rc::gen::inRange<std::size_t>(0, others.size())];
+    std::string text;
+    try {
+        text = state.unflatten().dump();
+    } catch (const nlohmann::json::exception&) {
+        RC_DISCARD("not a document");
+    }
+    write_state(path, file, text);
+    const std::string error = error_of([&] { (void)gx::read_checkpoint(path, graph); });
+    RC_ASSERT(error == "no error" || error.find(path.string()) != error.npos);
+    std::filesystem::remove(path);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <gx/core/threads.hpp>  // ThreadWorld
+#include <gx/threads/threads.hpp>  // ThreadWorld
 
 #include <array>    // values
 #include <vector>   // of every rank

@@ -39,8 +39,7 @@ TEST(LinkLoad, OfNothing) {
 RC_GTEST_PROP(LinkLoad, StretchesHaveNeitherGapsNorOverlaps, (std::vector<std::uint8_t> gaps)) {
     LinkRates rates{.names = {"a"}, .capacities = {{9}}, .changes = {}};
     std::int64_t at = 0;
-    for (const auto gap : gaps)
-        rates.changes.push_back({0, Nanoseconds(at += gap), {double(gap)}});
+    for (const auto gap : gaps) rates.changes.push_back({0, Nanoseconds(at += gap), {double(gap)}});
     const Nanoseconds begin(*rc::gen::inRange(0, 400)),
         end = begin + Nanoseconds(*rc::gen::inRange(1, 400));
     const auto found = gx::link_stretches(rates, 0, begin, end);

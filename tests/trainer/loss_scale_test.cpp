@@ -38,9 +38,20 @@ TEST(DynamicLossScale, DoublesAfterGoodStepsInARowAndHalvesAtAnOverflow) {
         bool finite;
         float after;
     };
-    for (const auto [finite, after] : {Case{true, 8}, {true, 8}, {false, 4}, {true, 4}, {true, 4},
-                                       {true, 8}, {true, 8}, {true, 8}, {true, 16}, {true, 16},
-                                       {true, 16}, {true, 16}, {false, 8}, {false, 4}}) {
+    for (const auto [finite, after] : {Case{true, 8},
+                                       {true, 8},
+                                       {false, 4},
+                                       {true, 4},
+                                       {true, 4},
+                                       {true, 8},
+                                       {true, 8},
+                                       {true, 8},
+                                       {true, 16},
+                                       {true, 16},
+                                       {true, 16},
+                                       {true, 16},
+                                       {false, 8},
+                                       {false, 4}}) {
         scale.learn(finite);
         EXPECT_EQ(scale.scale(), after);
     }

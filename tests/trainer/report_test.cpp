@@ -1,5 +1,7 @@
 #include <gx/trainer/report.hpp>
 
+#include <limits>  // NaN
+
 #include <gtest/gtest.h>
 
 #include <trainer/runs.hpp>   // run, hostile_run
@@ -21,7 +23,7 @@ TEST(Report, ShowsTablesCurvesAndTimelines) {
     const std::string html = gx::report_html({run(), run("MultiRing<4, fp16>")}, "A title");
     EXPECT_TRUE(holds(html, "<!doctype html>", "<h1>A title</h1>", "Net trained on 8 ranks",
                       "clock: virtual", "<b>Timed as:</b> ResNet50", "MultiRing&lt;4, fp16&gt;",
-                      "<td>62.50 %<td>1.0 s<td>512<td>50.0 %<td>25.0 %<td>2.50 MB<td>0.125",
+                      "<td>62.50 %<td>1.0 s<td>512<td>50.0 %<td>25.0 %<td>2.50 MB<td>0.125<td>1",
                       "Training loss against steps", "Training loss against time",
                       "Test accuracy against steps", "Test accuracy against time",
                       "virtual time, s", "Where a step's time goes", "<li>one note.</li>",
@@ -40,6 +42,16 @@ TEST(Report, ShowsTheLoadOfANicUnderTheTimeline) {
     EXPECT_TRUE(holds(gx::report_html({r}, "t"), "aria-label=\"link load\"",
                       "machine 0 NIC out: 33 % of 3.00 GB/s on the mean"))
         << "500 ms of the 750 ms that are shown, at half of the rate";
+}
+TEST(Report, FlagsWhatAReaderMustKnow) {
+    gx::RunRecord r = run();
+    EXPECT_EQ(count(gx::report_html({r}, "t"), "Warning:"), 0u);
+    r.at_chance = true;
+    r.scaling_efficiency_pct = std::numeric_limits<double>::quiet_NaN();
+    r.warnings = {"<1> of 2 steps were skipped.", "no better than chance."};
+    EXPECT_TRUE(holds(gx::report_html({r}, "t"), "<td>62.50 % (chance)", "<td>unknown<td>",
+                      "Ring&lt;fp32&gt;: &lt;1&gt; of 2 steps were skipped.",
+                      "Ring&lt;fp32&gt;: no better than chance."));
 }
 TEST(Report, OfNoRuns) { EXPECT_TRUE(holds(gx::report_html({}, "t"), "No runs.", "</html>")); }
 TEST(Report, OfARunThatHasNotTrained) {

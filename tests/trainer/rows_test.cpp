@@ -37,7 +37,7 @@ TEST(Rows, AFieldThatIsMissingIsToldAndNothingIsTaken) {
     gx::RunRecord r = run();
     r.skipped_steps = 77;
     EXPECT_EQ(error_of([&] { gx::read_rows(short_text, r); }), "field 'steps' is missing");
-    EXPECT_TRUE(holds(error_of([&] { gx::read_rows("[", r); }), "not JSON at byte 1"));
+    EXPECT_TRUE(holds(error_of([&] { gx::read_rows("[", r); }), "not JSON: line 1, column 2"));
     EXPECT_EQ(r.skipped_steps, 77);
     EXPECT_EQ(r.steps.size(), run().steps.size());
 }

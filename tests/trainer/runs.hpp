@@ -6,22 +6,38 @@
 namespace testing_support {
 
 inline gx::RunRecord run(const char* reducer = "Ring<fp32>") {
-    gx::RunRecord r{.composition = "Trainer<Net, Ring<fp32>, Constant>", .model = "Net",
-                    .reducer = reducer, .scheduler = "Constant", .optimizer = "Sgd",
-                    .device = "Device", .world = "a world", .clock = "virtual",
-                    .timed_as = "ResNet50", .notes = {"one note.", "another."}};
+    gx::RunRecord r{.composition = "Trainer<Net, Ring<fp32>, Constant>",
+                    .model = "Net",
+                    .reducer = reducer,
+                    .scheduler = "Constant",
+                    .optimizer = "Sgd",
+                    .device = "Device",
+                    .world = "a world",
+                    .clock = "virtual",
+                    .timed_as = "ResNet50",
+                    .notes = {"one note.", "another."}};
     r.ranks = 8;
     r.batch_per_rank = 32;
     r.epochs_planned = 2;
     r.seed = 5;
-    r.steps = {{.step = 0, .seconds = 0.5, .loss = 2.5, .rate = 0.25, .loss_scale = 1024},
-               {.step = 1, .seconds = 1, .loss = 1.5, .rate = 0.5, .loss_scale = 512,
-                .skipped = true}};
-    r.epochs = {{.epoch = 0, .step = 1, .seconds = 0.5, .train_loss = 2.5,
-                 .train_accuracy_pct = 10, .test_loss = 2.25, .test_accuracy_pct = 12.5,
+    r.steps = {
+        {.step = 0, .seconds = 0.5, .loss = 2.5, .rate = 0.25, .loss_scale = 1024},
+        {.step = 1, .seconds = 1, .loss = 1.5, .rate = 0.5, .loss_scale = 512, .skipped = true}};
+    r.epochs = {{.epoch = 0,
+                 .step = 1,
+                 .seconds = 0.5,
+                 .train_loss = 2.5,
+                 .train_accuracy_pct = 10,
+                 .test_loss = 2.25,
+                 .test_accuracy_pct = 12.5,
                  .images_per_second = 512},
-                {.epoch = 1, .step = 2, .seconds = 1, .train_loss = 1.5,
-                 .train_accuracy_pct = 60, .test_loss = 1.25, .test_accuracy_pct = 62.5,
+                {.epoch = 1,
+                 .step = 2,
+                 .seconds = 1,
+                 .train_loss = 1.5,
+                 .train_accuracy_pct = 60,
+                 .test_loss = 1.25,
+                 .test_accuracy_pct = 62.5,
                  .images_per_second = 510}};
     r.breakdown = {.compute = 0.5, .exposed_communication = 0.25, .input = 0.125, .idle = 0.125};
     const auto ms = [](int n) { return gx::Nanoseconds(n * 1'000'000); };

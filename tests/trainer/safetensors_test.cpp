@@ -1,6 +1,11 @@
 #include <gx/trainer/safetensors.hpp>
 
-#include <bit>  // bit_cast
+#include <sys/stat.h>  // mkfifo
+
+#include <algorithm>  // shuffle
+#include <bit>        // bit_cast
+#include <random>     // mt19937_64
+#include <utility>    // exchange
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -29,8 +34,7 @@ TEST(Safetensors, IsTheFormatByteForByte) {
         R"("b":{"dtype":"F32","shape":[],"data_offsets":[8,12]}})";
     header.resize((header.size() + 7) / 8 * 8, ' ');
     using namespace std::string_literals;
-    EXPECT_EQ(read_text(folder / "f"),
-              file_of(header, "\0\0\x80\x3f\0\0\0\xc0\0\0\0\x3f"s));
+    EXPECT_EQ(read_text(folder / "f"), file_of(header, "\0\0\x80\x3f\0\0\0\xc0\0\0\0\x3f"s));
     const auto back = gx::read_safetensors(folder / "f");
     EXPECT_EQ(back.metadata.at("k"), "v\"w");
     EXPECT_EQ(back.tensors.at("a").shape, (std::vector<std::int64_t>{2, 1}));
@@ -124,13 +128,73 @@ TEST(Safetensors, SayWhatIsWrong) {
         holds(told(file_of(entry("[4611686018427387904]", "[0,0]"), four)), "does not fit"));
     EXPECT_TRUE(holds(told(file_of(entry("[-1,-1]", "[0,4]"), four)), "does not fit"));
     const std::string twice = entry("[1]", "[0,4]").substr(1, entry("[1]", "[0,4]").size() - 2);
-    EXPECT_TRUE(holds(told(file_of("{" + twice + "," + twice + "}", four)), "'t' stands in its"));
+    EXPECT_TRUE(
+        holds(told(file_of("{" + twice + "," + twice + "}", four)), "'t' appears twice in its"));
     EXPECT_TRUE(holds(told(file_of(entry("[1]", "[0,4.5]"), four)), "'t' lacks"));
-    EXPECT_TRUE(holds(told(file_of("{}", four)), "goes on behind its last tensor"));
+    EXPECT_TRUE(holds(told(file_of("{}", four)), "trailing bytes after the last tensor"));
     EXPECT_TRUE(holds(error_of([&] { (void)gx::read_safetensors(folder / "absent"); }),
                       "absent' cannot be opened: No such file"));
     EXPECT_TRUE(holds(error_of([&] { (void)gx::read_safetensors(folder.path); }),
                       "is a folder. Give one of the checkpoints in it"));
+    ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+    EXPECT_TRUE(holds(error_of([&] { (void)gx::read_safetensors(folder / "pipe"); }),
+                      "pipe' is a device or a pipe, not a file"));
+}
+
+/// A header of tensors "t0", "t1", ... of F32 at [begin, end).
+std::string header_of(const std::vector<std::pair<std::uint64_t, std::uint64_t>>& offsets) {
+    std::string text = "{";
+    for (std::size_t i = 0; i < offsets.size(); ++i) {
+        const auto [begin, end] = offsets[i];
+        text += (i > 0 ? ",\"t" : "\"t") + std::to_string(i) + R"(":{"dtype":"F32","shape":[)" +
+                std::to_string((end - begin) / 4) + R"(],"data_offsets":[)" +
+                std::to_string(begin) + "," + std::to_string(end) + "]}";
+    }
+    return text + "}";
+}
+TEST(Safetensors, TensorsFillTheDataInAnyOrder) {
+    const Folder folder;
+    const auto told = [&](const std::string& header, std::size_t bytes) {
+        write_text(folder / "f", file_of(header, std::string(bytes, '\0')));
+        return error_of([&] { (void)gx::read_safetensors(folder / "f"); });
+    };
+    EXPECT_EQ(told(header_of({{4, 12}, {0, 4}}), 12), "no error") << "a header may be unsorted";
+    EXPECT_TRUE(holds(told(header_of({{0, 8}, {4, 12}}), 12),
+                      "/f': field 'data_offsets' of "
+                      "tensor 't1' begins at 4, and the tensor before it ends at 8"));
+    EXPECT_TRUE(holds(told(header_of({{0, 4}, {8, 12}}), 12), "'t1' begins at 8", "ends at 4"));
+    EXPECT_TRUE(holds(told(header_of({{4, 8}}), 8), "'t0' begins at 4", "ends at 0"));
+    EXPECT_TRUE(holds(told(header_of({{0, 4}}), 8), "trailing bytes after the last tensor"));
+    EXPECT_TRUE(holds(told(R"({"t":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})", 6),
+                      "'data_offsets' of tensor 't' is not a multiple of 4 bytes"));
+    // 2,000 names for the same 4 MB are 8 GB to who does not look
+    const std::vector<std::pair<std::uint64_t, std::uint64_t>> same(2000, {0, 4'000'000});
+    EXPECT_TRUE(holds(told(header_of(same), 4'000'000), "begins at 0", "ends at 4000000"));
+}
+
+// Oracle: tensors are accepted if and only if, sorted, each begins where the last one ended.
+RC_GTEST_PROP(Safetensors, AcceptOffsetsThatTileTheData,
+              (std::vector<std::uint8_t> sizes, std::uint64_t seed)) {
+    const auto path = std::filesystem::temp_directory_path() /
+                      ("gx_" + std::to_string(getpid()) + "_tiles.safetensors");
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> offsets;
+    std::uint64_t end = 0;
+    for (const std::uint8_t size : sizes) {
+        const std::uint64_t begin = std::exchange(end, end + 4 * (1 + size % 5u));
+        offsets.emplace_back(begin, end);
+    }
+    std::shuffle(offsets.begin(), offsets.end(), std::mt19937_64(seed));
+    const bool moved = !offsets.empty() && *rc::gen::arbitrary<bool>();
+    if (moved) {  // one of them by a few elements: a hole and an overlap, or beyond the end
+        auto& one = offsets[*rc::gen::inRange<std::size_t>(0, offsets.size())];
+        const auto by = 4 * *rc::gen::inRange<std::uint64_t>(1, 4);
+        one = {one.first + by, one.second + by};
+    }
+    write_text(path, file_of(header_of(offsets), std::string(end, '\1')));
+    const std::string error = error_of([&] { (void)gx::read_safetensors(path); });
+    std::filesystem::remove(path);
+    RC_ASSERT((error == "no error") == !moved);
+    RC_ASSERT(!moved || error.find("data_offsets") != error.npos);
 }
 
 }  // namespace

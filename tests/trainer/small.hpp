@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <gx/core/threads.hpp>               // ThreadWorld
-#include <gx/loader/synthetic.hpp>           // synthetic
-#include <gx/model/mlp.hpp>                  // Mlp
-#include <gx/reference/device.hpp>           // Device
-#include <gx/scheduler/constant.hpp>         // Constant
-#include <gx/trainer/record.hpp>             // RunRecord
+#include <gx/threads/threads.hpp>     // ThreadWorld
+#include <gx/loader/synthetic.hpp>    // synthetic
+#include <gx/model/mlp.hpp>           // Mlp
+#include <gx/reference/device.hpp>    // Device
+#include <gx/scheduler/constant.hpp>  // Constant
+#include <gx/trainer/record.hpp>      // RunRecord
 
 #include <support/files.hpp>  // Folder, error_of, holds
 
@@ -19,8 +19,12 @@ using Threads = gx::ThreadWorld<gx::reference::Device>;
 
 /// Images of 4 x 4 pixels in three classes.
 inline gx::Split images(std::int64_t train = 40, std::int64_t test = 12) {
-    return gx::synthetic({.shape = {1, 4, 4}, .classes = 3, .train_count = train,
-                          .test_count = test, .noise = 80, .seed = 5});
+    return gx::synthetic({.shape = {1, 4, 4},
+                          .classes = 3,
+                          .train_count = train,
+                          .test_count = test,
+                          .noise = 80,
+                          .seed = 5});
 }
 
 /// `ranks` machines of one rank each, as gx::sim::ethernet_10g has them.

@@ -1,5 +1,7 @@
 #include <gx/trainer/table.hpp>
 
+#include <limits>  // NaN
+
 #include <gtest/gtest.h>
 
 #include <trainer/runs.hpp>  // run
@@ -25,6 +27,16 @@ TEST(Tables, OneLineAComposition) {
               "MultiRing<4, fp16>         62.50 %          1.0 s        512       50.0 %          "
               "25.0 %   "
               "  0.125\n");
+    gx::RunRecord odd = run();
+    odd.scaling_efficiency_pct = std::numeric_limits<double>::quiet_NaN();
+    odd.warnings = {"1 of 2 steps were skipped.", "accuracy is at chance."};
+    EXPECT_EQ(gx::comparison_table({odd}),
+              "reducer      test accuracy   virtual time   images/s   efficiency   exposed comm.   "
+              "dollars\n"
+              "Ring<fp32>         62.50 %          1.0 s        512      unknown          25.0 %   "
+              "  0.125\n"
+              "warning: Ring<fp32>: 1 of 2 steps were skipped.\n"
+              "warning: Ring<fp32>: accuracy is at chance.\n");
     EXPECT_EQ(gx::comparison_table({}).find('\n') + 1, gx::comparison_table({}).size());
 }
 

@@ -89,8 +89,7 @@ TEST(ChromeTrace, RatesAreCountersBehindTheRanks) {
     const gx::LinkRates rates{.names = {"NIC out"},
                               .changes = {{0, Nanoseconds(7), {1.25e9}}, {0, Nanoseconds(9), {0}}}};
     const std::vector<gx::Span> spans{{4, gx::Track::compute, "a", {}, {}}};
-    const auto all =
-        nlohmann::json::parse(gx::chrome_trace(spans, rates)).at("traceEvents");
+    const auto all = nlohmann::json::parse(gx::chrome_trace(spans, rates)).at("traceEvents");
     const auto& last = all[all.size() - 2];
     EXPECT_EQ(last.at("ph"), "C");
     EXPECT_EQ(last.at("pid"), 5);

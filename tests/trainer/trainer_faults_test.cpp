@@ -3,19 +3,22 @@
 
 #include <sys/resource.h>  // RLIMIT_FSIZE
 
+#include <algorithm>  // fill
 #include <cmath>      // isfinite
 #include <csignal>    // SIGXFSZ
+#include <limits>     // NaN
 #include <stdexcept>  // runtime_error
 
 #include <gtest/gtest.h>
 
-#include <gx/reducer/double_buffered.hpp>  // DoubleBuffered
-#include <gx/reducer/multi_ring.hpp>       // MultiRing
-#include <gx/reducer/ring.hpp>             // Ring
-#include <gx/sim/cluster.hpp>              // Cluster
-#include <gx/sim/machines.hpp>             // ethernet_10g
-#include <gx/testing/mutants.hpp>          // Mutant
-#include <trainer/small.hpp>               // images, threads, Folder
+#include <gx/reducer/double_buffered.hpp>      // DoubleBuffered
+#include <gx/reducer/multi_ring.hpp>           // MultiRing
+#include <gx/reducer/ring.hpp>                 // Ring
+#include <gx/sim/world/cluster.hpp>            // Cluster
+#include <gx/sim/world/device.hpp>             // Device
+#include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
+#include <gx/testing/mutants.hpp>              // Mutant
+#include <trainer/small.hpp>                   // images, threads, Folder
 
 namespace {
 
@@ -31,7 +34,7 @@ using Scaling = gx::Trainer<Net, R, gx::Constant, gx::Sgd, gx::InMemory<>, Scale
 TEST(Overflow, IsSkippedByAllRanksAndHalvesTheScale) {
     const Scaling<gx::Ring<fp16>> trainer(
         {.batch = 5, .epochs = 3, .loss_scale = {.initial = 1 << 21, .growth_interval = 5}});
-    auto world = threads(2);  // 12 steps
+    auto world = threads(2);                                 // 12 steps
     const gx::RunRecord r = trainer.train(world, images());  // replicas are compared at each end
     std::int64_t skipped = 0;
     int grown = 0;
@@ -49,23 +52,92 @@ TEST(Overflow, IsSkippedByAllRanksAndHalvesTheScale) {
     EXPECT_LT(skipped, 10);
     EXPECT_GT(grown, 0) << "the scale is tried again after five good steps";
 }
-TEST(Overflow, OfAllStepsLeavesTheWeightsAsTheyWere) {
+TEST(Overflow, OfAllStepsIsAnErrorAndLeavesTheWeightsAsTheyWere) {
+    const Folder folder;
     const gx::Split data = images();
     using Fixed = Scaling<gx::MultiRing<2, fp16>, gx::StaticLossScale>;
-    auto world = threads(3);
-    const gx::RunRecord r =
-        Fixed({.batch = 4, .epochs = 2, .loss_scale = {.factor = 0x1p60f}}).train(world, data);
-    EXPECT_EQ(r.skipped_steps, std::int64_t(r.steps.size()));
+    auto world = threads(3);  // 4 steps an epoch
+    const Fixed trainer(
+        {.batch = 4, .epochs = 2, .loss_scale = {.factor = 0x1p60f}, .output = folder.path});
+    EXPECT_TRUE(holds(error_of([&] { (void)trainer.train(world, data); }),
+                      "step 8: all 8 steps were skipped, because averaged gradients had infinities "
+                      "or NaN",
+                      "send fp32 in place of fp16", "MultiRing<2, fp16>"));
     const gx::Graph graph = gx::graph<Net>({.input = data.train.shape, .classes = 3});
     std::vector<float> initial(std::size_t(graph.parameter_elements()));
     gx::initial_parameters(graph, 1, initial);
-    EXPECT_EQ(r.weights_hash, gx::detail::trainer::hash_bits(initial));
+    const auto c = gx::read_checkpoint(folder / "epoch-0001.safetensors", graph);
+    EXPECT_EQ(c.parameters, initial);
+    EXPECT_EQ(c.updates, 0);
+}
+
+/// Every mean is NaN from gradient `From` on.
+template <int From>
+struct GivesNaN : gx::testing::Mutant<gx::Ring<fp16>> {
+    gx::ReduceReport all_reduce(gx::Transport auto& link, std::span<float> bucket) {
+        const gx::ReduceReport report = this->inner_.all_reduce(link, bucket);
+        if (calls++ >= From) std::ranges::fill(bucket, std::numeric_limits<float>::quiet_NaN());
+        return report;
+    }
+    int calls = 0;
+};
+// The scale starts at 8 and is at its floor after three skips; 1 skip in a row at the floor more.
+TEST(Overflow, ThatNoScaleMendsEndsTheRun) {
+    auto world = threads(2);
+    using Scaled = Scaling<GivesNaN<5>>;
+    const auto error = [&](int most_skips) {
+        const Scaled trainer(
+            {.batch = 4, .epochs = 4, .loss_scale = {.initial = 8}, .most_skips = most_skips});
+        return error_of([&] { (void)trainer.train(world, images()); });
+    };
+    EXPECT_TRUE(holds(error(4),
+                      "step 10: the last 4 steps in a row were skipped, because averaged "
+                      "gradients had infinities or NaN, and the loss scale is 1.",
+                      "Lower the learning rate", "conformance kit"));
+    EXPECT_TRUE(holds(error(13), "step 19: the last 13 steps in a row"));
+    EXPECT_EQ(error(20), "no error") << "20 steps: 5 good, 2 above the floor, 13 at it";
+    EXPECT_TRUE(holds(error(0), "most_skips is 0"));
+}
+// 5 of 20 steps: the table and the report of such a run name it.
+TEST(Overflow, ThatEndsStandsInTheRecord) {
+    auto world = threads(2);
+    const Scaling<gx::Ring<fp16>> trainer(
+        {.batch = 5, .epochs = 3, .loss_scale = {.initial = 1 << 21, .growth_interval = 5}});
+    const gx::RunRecord r = trainer.train(world, images());
+    ASSERT_GT(r.skipped_steps, 0);
+    ASSERT_FALSE(r.warnings.empty());
+    EXPECT_EQ(r.warnings[0],
+              std::to_string(r.skipped_steps) +
+                  " of 12 steps were skipped, because averaged gradients had infinities or NaN.");
+}
+
+// ---- Accuracy at chance -------------------------------------------------------------
+
+TEST(Chance, IsTheCommonestClass) {
+    auto world = threads(2);
+    gx::Split data = images(40, 300);
+    using Plain = gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>;
+    const auto train = [&](float rate, int epochs) {
+        return Plain({.batch = 4, .epochs = epochs, .scheduler = {.peak_rate = rate}})
+            .train(world, data);
+    };
+    const gx::RunRecord learnt = train(0.1f, 12), idle = train(1e-9f, 1);
+    ASSERT_GT(learnt.test_accuracy_pct(), 60);
+    EXPECT_FALSE(learnt.at_chance);
+    EXPECT_TRUE(learnt.warnings.empty());
+    EXPECT_TRUE(idle.at_chance) << idle.test_accuracy_pct();
+    ASSERT_EQ(idle.warnings.size(), 1u);
+    EXPECT_TRUE(holds(idle.warnings[0], "is no better than chance",
+                      "the commonest class is 33.33 % of 300 images"));
+    for (std::size_t i = 0; i < 290; ++i) data.test.labels[i] = 0;  // one class of nearly all
+    EXPECT_TRUE(train(0.1f, 12).at_chance) << "to guess it is right 97 times of 100";
 }
 TEST(Overflow, ScalesOfTwoChangeNothingWhereNothingOverflows) {
     using Fixed = Scaling<gx::Ring<fp32>, gx::StaticLossScale>;
     auto world = threads(2);
     const auto hash = [&](float factor) {
-        return Fixed({.batch = 4, .loss_scale = {.factor = factor}}).train(world, images())
+        return Fixed({.batch = 4, .loss_scale = {.factor = factor}})
+            .train(world, images())
             .weights_hash;
     };
     EXPECT_EQ(hash(1024), hash(1));
@@ -87,8 +159,8 @@ TEST(Overflow, EachLateGradientIsUnscaledByItsOwnScale) {
     const auto growing =  // doubles with every update; powers of two lose no bits in fp32
         Scaling<Late>({.batch = 4, .epochs = 2, .loss_scale = {.initial = 1, .growth_interval = 1}})
             .train(world, images());
-    const auto fixed = Scaling<Late, gx::StaticLossScale>({.batch = 4, .epochs = 2})
-                           .train(world, images());
+    const auto fixed =
+        Scaling<Late, gx::StaticLossScale>({.batch = 4, .epochs = 2}).train(world, images());
     EXPECT_GT(growing.steps.back().loss_scale, 64);
     EXPECT_EQ(growing.weights_hash, fixed.weights_hash);
 }
@@ -133,8 +205,8 @@ TEST(BadLoss, NamesRankStepAndLayer) {
 TEST(BadLoss, IsFoundInTheTestSetToo) {
     using Steep = gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>;
     auto world = threads(1);  // one step of training; its weights are infinite afterwards
-    const Steep trainer({.batch = 40, .scheduler = {.peak_rate = 3e38f},
-                         .optimizer = {.weight_decay = 0.9f}});
+    const Steep trainer(
+        {.batch = 40, .scheduler = {.peak_rate = 3e38f}, .optimizer = {.weight_decay = 0.9f}});
     EXPECT_TRUE(holds(error_of([&] { (void)trainer.train(world, images()); }),
                       "rank 0, step 1: the loss is not a number"));
 }
@@ -237,7 +309,7 @@ TEST(AFullDisk, LeavesTheOldCheckpointAndNamesTheFile) {
         sentence = error_of([&] { (void)train(2); });
     }
     EXPECT_TRUE(holds(sentence, "epoch-0001.safetensors' cannot be written: File too large",
-                      "What stood there before is untouched. Free some space"));
+                      "An older file of this name is unchanged. Free some space"));
     EXPECT_EQ(read_text(folder / "epoch-0001.safetensors"), before);
     for (const auto& entry : std::filesystem::directory_iterator(folder.path))
         EXPECT_EQ(entry.path().filename(), "epoch-0001.safetensors") << "nothing is left over";

@@ -6,6 +6,8 @@
 #include <gx/reducer/double_buffered.hpp>  // DoubleBuffered
 #include <gx/reducer/multi_ring.hpp>       // MultiRing
 #include <gx/reducer/ring.hpp>             // Ring
+#include <gx/trainer/rows.hpp>             // read_rows
+#include <gx/trainer/safetensors.hpp>      // read_safetensors_metadata
 #include <trainer/small.hpp>               // images, threads, Folder
 
 namespace {
@@ -28,8 +30,8 @@ struct Normed {
 };
 using Plain = gx::Trainer<Normed, gx::Ring<fp32>, gx::Constant>;
 using Scaled = gx::Trainer<Normed, gx::MultiRing<2, fp16>, gx::Warmup<gx::Poly<2>>>;
-using Late = gx::Trainer<Normed, gx::DoubleBuffered<gx::MultiRing<2, fp16>>,
-                         gx::Warmup<gx::Poly<2>>>;
+using Late =
+    gx::Trainer<Normed, gx::DoubleBuffered<gx::MultiRing<2, fp16>>, gx::Warmup<gx::Poly<2>>>;
 using Later = gx::Trainer<Normed, gx::DoubleBuffered<gx::DoubleBuffered<gx::Ring<fp32>>>,
                           gx::Warmup<gx::Poly<2>>>;
 
@@ -87,17 +89,39 @@ TEST(Resuming, KeepsWhatIsOnItsWay) {
     EXPECT_NE(middle.pending[0].values, middle.pending[1].values);
     EXPECT_TRUE(gx::read_checkpoint(folder / "epoch-0004.safetensors", graph).pending.empty());
 }
-TEST(Resuming, WorksOnAnotherRankCount) {
+// Each checkpoint holds the step rows of its own epoch: a run writes O(steps) of them.
+TEST(Resuming, RowsOfEarlierEpochsComeFromTheirOwnCheckpoints) {
     const Folder folder;
-    auto two = threads(2);
-    auto three = threads(3);
-    auto o = options<Late>(folder);
-    (void)Late(o).train(two, images());
-    o.resume = folder / "epoch-0002.safetensors";
-    const gx::RunRecord r = Late(o).train(three, images());
-    ASSERT_EQ(r.epochs.size(), 4u);
-    EXPECT_EQ(r.epochs[1].step, 10);
-    EXPECT_EQ(r.epochs[3].step, 10 + 2 * 4) << "40 images in steps of 12";
+    auto world = threads(2);
+    auto o = options<Plain>(folder);
+    o.epochs = 8;
+    const gx::RunRecord whole = Plain(o).train(world, images());
+    const auto steps_in = [&](const char* name) {
+        gx::RunRecord rows;
+        gx::read_rows(gx::read_safetensors_metadata(folder / name).at("record"), rows);
+        return rows.steps.size();
+    };
+    EXPECT_EQ(steps_in("epoch-0001.safetensors"), 5u);
+    EXPECT_EQ(steps_in("epoch-0008.safetensors"), 5u);
+
+    std::filesystem::remove(folder / "epoch-0002.safetensors");
+    o.resume = folder / "epoch-0004.safetensors";
+    const gx::RunRecord rest = Plain(o).train(world, images());
+    EXPECT_EQ(rest.weights_hash, whole.weights_hash);
+    EXPECT_EQ(rest.epochs.size(), 8u);
+    ASSERT_EQ(rest.steps.size(), 35u) << "those of epoch 2 are gone";
+    EXPECT_EQ(rest.steps[4].step, 4);
+    EXPECT_EQ(rest.steps[5].step, 10);
+    EXPECT_TRUE(holds(rest.notes.back(), "step rows of 5 of the 20 steps before epoch 5"));
+
+    o.seed = 8;  // another run in the same folder
+    o.epochs = 3;
+    o.resume = "";
+    (void)Plain(o).train(world, images());
+    o.seed = 7;
+    o.epochs = 8;
+    o.resume = folder / "epoch-0005.safetensors";
+    EXPECT_EQ(Plain(o).train(world, images()).steps.size(), 25u) << "not the other run's rows";
 }
 
 // ---- Checkpoints that do not fit ----------------------------------------------------
@@ -123,8 +147,9 @@ TEST(Resuming, SaysWhatDoesNotFit) {
 
     auto late = options<Late>(folder);
     late.resume = folder / "epoch-0002.safetensors";
-    EXPECT_TRUE(holds(trouble<Late>(late), "keeps 0 gradients on their way",
-                      "where this run needs 1", "Resume with the composition that wrote it."));
+    EXPECT_TRUE(holds(trouble<Late>(late), "was written by Trainer<Normed, Ring<fp32>, Constant>",
+                      "and this run is Trainer<Normed, DoubleBuffered<MultiRing<2, fp16>>, ",
+                      "resume with the composition that wrote it"));
 
     gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>::Options other;
     other.epochs = 4;
@@ -148,7 +173,7 @@ TEST(Resuming, SaysWhichFileIsTorn) {
         EXPECT_TRUE(holds(trouble<Plain>(o), "torn'", "take an earlier checkpoint")) << kept;
     }
     write_text(folder / "torn", whole + "x");
-    EXPECT_TRUE(holds(trouble<Plain>(o), "torn'", "goes on behind its last tensor"));
+    EXPECT_TRUE(holds(trouble<Plain>(o), "torn'", "trailing bytes after the last tensor"));
     write_text(folder / "torn", "<html>not found</html>, says a server to who asks for a file");
     EXPECT_TRUE(holds(trouble<Plain>(o), "torn'", "not a whole safetensors file"));
     o.resume = folder / "absent";

@@ -5,10 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include <gx/reducer/double_buffered.hpp>   // DoubleBuffered
-#include <gx/reducer/ring.hpp>              // Ring
-#include <gx/reference/delayed_sgd.hpp>     // delayed_sgd
-#include <trainer/small.hpp>                // images, threads
+#include <gx/reducer/double_buffered.hpp>  // DoubleBuffered
+#include <gx/reducer/ring.hpp>             // Ring
+#include <gx/reference/delayed_sgd.hpp>    // delayed_sgd
+#include <trainer/small.hpp>               // images, threads
 
 namespace {
 
@@ -54,7 +54,8 @@ public:
         std::vector<float> initial(std::size_t(graph_.parameter_elements()));
         gx::initial_parameters(graph_, 1, initial);
         const gx::Plan plan{.total_steps = epochs * steps_per_epoch(),
-                            .steps_per_epoch = steps_per_epoch(), .ranks = ranks_};
+                            .steps_per_epoch = steps_per_epoch(),
+                            .ranks = ranks_};
         const Schedule schedule(gx::complete_options<Schedule>({}, plan));
         std::vector<float> decay(initial.size(), 0.0f);
         for (const gx::Parameter& p : graph_.parameters)

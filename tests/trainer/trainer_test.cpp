@@ -4,11 +4,18 @@
 #include <algorithm>  // max
 #include <cmath>      // nearbyint
 #include <limits>     // rounding
+#include <set>        // names
 
 #include <gtest/gtest.h>
 
-#include <gx/reducer/ring.hpp>   // Ring
-#include <trainer/small.hpp>     // images, threads
+#include <gx/loader/augment.hpp>           // PadCrop, Flip
+#include <gx/loader/prefetch.hpp>          // Prefetched
+#include <gx/model/lenet.hpp>              // LeNet
+#include <gx/reducer/bucketed.hpp>         // Bucketed
+#include <gx/reducer/double_buffered.hpp>  // DoubleBuffered
+#include <gx/reducer/multi_ring.hpp>       // MultiRing
+#include <gx/reducer/ring.hpp>             // Ring
+#include <trainer/small.hpp>               // images, threads
 
 namespace {
 
@@ -30,6 +37,53 @@ static_assert(gx::TrainingWorld<Threads> && !gx::TrainingWorld<gx::ThreadWorld<>
 TEST(Trainer, IsCalledAsItIsSpelt) {
     EXPECT_EQ((gx::Trainer<Net, gx::Ring<gx::fp16>>::name()),
               "Trainer<Mlp, Ring<fp16>, Warmup<Poly<2>>>");
+}
+struct OtherSgd : gx::Sgd {
+    using Sgd::Sgd;
+};
+/// Reducers without a name of their own.
+template <int K>
+struct Unnamed : gx::Ring<gx::fp32> {
+    static void name();
+};
+TEST(Trainer, CompositionsThatDifferHaveDifferentNames) {
+    using gx::fp16;
+    using gx::fp32;
+    using R = gx::Ring<fp32>;
+    using S = gx::Constant;
+    const std::vector<std::string> names{
+        gx::Trainer<Net, R, S>::name(),
+        gx::Trainer<gx::LeNet, R, S>::name(),
+        gx::Trainer<Net, gx::Ring<fp16>, S>::name(),
+        gx::Trainer<Net, gx::Ring<fp32, gx::DivideAfter>, S>::name(),
+        gx::Trainer<Net, gx::MultiRing<2, fp32>, S>::name(),
+        gx::Trainer<Net, gx::MultiRing<4, fp32>, S>::name(),
+        gx::Trainer<Net, gx::DoubleBuffered<R>, S>::name(),
+        gx::Trainer<Net, gx::DoubleBuffered<gx::DoubleBuffered<R>>, S>::name(),
+        gx::Trainer<Net, gx::Bucketed<R, 64>, S>::name(),
+        gx::Trainer<Net, gx::Bucketed<R, 128>, S>::name(),
+        gx::Trainer<Net, Unnamed<1>, S>::name(),
+        gx::Trainer<Net, Unnamed<2>, S>::name(),
+        gx::Trainer<Net, R, gx::Poly<1>>::name(),
+        gx::Trainer<Net, R, gx::Poly<2>>::name(),
+        gx::Trainer<Net, R, gx::Warmup<gx::Poly<2>>>::name(),
+        gx::Trainer<Net, R, gx::Warmup<gx::Poly<3>>>::name(),
+        gx::Trainer<Net, R, S, OtherSgd>::name(),
+        gx::Trainer<Net, R, S, gx::Sgd, gx::InMemory<gx::Flip>>::name(),
+        gx::Trainer<Net, R, S, gx::Sgd, gx::InMemory<gx::PadCrop<4>, gx::Flip>>::name(),
+        gx::Trainer<Net, R, S, gx::Sgd, gx::InMemory<gx::PadCrop<2>, gx::Flip>>::name(),
+        gx::Trainer<Net, R, S, gx::Sgd, gx::Prefetched<gx::InMemory<>>>::name(),
+        gx::Trainer<Net, R, S, gx::Sgd, gx::Prefetched<gx::InMemory<>, 3>>::name(),
+        gx::Trainer<Net, R, S, gx::Sgd, gx::InMemory<>, gx::DynamicLossScale>::name(),
+        gx::Trainer<Net, gx::Ring<fp16>, S, gx::Sgd, gx::InMemory<>, gx::StaticLossScale>::name()};
+    EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size())
+        << ::testing::PrintToString(names);
+    EXPECT_EQ((gx::Trainer<Net, R, S, gx::Sgd, gx::InMemory<gx::PadCrop<4>, gx::Flip>,
+                           gx::DynamicLossScale>::name()),
+              "Trainer<Mlp, Ring<fp32>, Constant, Sgd, InMemory<PadCrop<4>, Flip>, "
+              "DynamicLossScale>");
+    EXPECT_EQ((gx::Trainer<Net, R, S, gx::Sgd, gx::Prefetched<gx::InMemory<>>>::name()),
+              "Trainer<Mlp, Ring<fp32>, Constant, Sgd, Prefetched<InMemory<>>>");
 }
 
 // ---- Ranks and batches, exactly -----------------------------------------------------
@@ -102,8 +156,11 @@ TEST(Trainer, RanksEqualOneRankWithAsManyTimesTheBatch) {
     const gx::Split data = black_and_white(128);
     const auto train = [&](int ranks, int batch) {
         auto world = threads<Eighths>(ranks);
-        return Plain({.batch = batch, .epochs = 3, .optimizer = {.momentum = 0.5f},
-                      .evaluate = false}).train(world, data);
+        return Plain({.batch = batch,
+                      .epochs = 3,
+                      .optimizer = {.momentum = 0.5f},
+                      .evaluate = false})
+            .train(world, data);
     };
     const gx::RunRecord alone = train(1, 32);
     EXPECT_LT(alone.epochs[2].train_loss, alone.epochs[0].train_loss) << "it learns";
@@ -197,13 +254,76 @@ TEST(Trainer, RanksEqualALargerBatchWithinTheRoundingOfItsSums) {
         const std::vector<float> shared = weights_of(ranks);
         for (std::size_t k = 0; k < alone.size(); ++k) {
             const double step = rate * magnitude[k];
-            const double bound =
-                u * (ranks + 6 + 4) * step + 2 * u * (std::abs(initial[k]) + step);
+            const double bound = u * (ranks + 6 + 4) * step + 2 * u * (std::abs(initial[k]) + step);
             ASSERT_NEAR(shared[k], alone[k], 1.001 * bound) << ranks << " ranks, element " << k;
         }
     }
     const double moved = std::abs(alone[0] - initial[0]);
     EXPECT_GT(moved, 1000 * u * rate * magnitude[0]) << "the bound is far below what one step does";
+}
+
+// ---- Options that reach the graph ---------------------------------------------------
+
+TEST(Trainer, TrainsOnSmoothedLabels) {
+    const gx::Split data = images(40, 0);
+    auto world = threads(2);
+    const auto first_loss = [&](double smoothing) {
+        return Plain({.batch = 20, .label_smoothing = smoothing, .evaluate = false})
+            .train(world, data)
+            .steps.at(0)
+            .loss;
+    };
+    for (const double smoothing : {0.0, 0.25}) {  // one step of all 40 images
+        const gx::Graph graph =
+            gx::graph<Net>({.input = data.train.shape, .classes = 3, .label_smoothing = smoothing});
+        std::vector<float> initial(std::size_t(graph.parameter_elements()));
+        gx::initial_parameters(graph, 1, initial);
+        Device device(graph, {.batch = 40});
+        device.update([&](std::span<float> w) { std::ranges::copy(initial, w.begin()); });
+        gx::InMemory<> loader(data.train, {.batch = 40, .seed = 1});
+        loader.begin_epoch(0);
+        const double sum = device.forward(loader.next().batch, gx::Mode::train).loss_sum;
+        EXPECT_NEAR(first_loss(smoothing), sum / 40, 1e-6) << smoothing;
+    }
+    EXPECT_GT(std::abs(first_loss(0.25) - first_loss(0)), 1e-3);
+}
+
+/// Batch norm, whose running mean is 0.1 of the mean of the only step.
+struct Normed {
+    static constexpr std::string_view name = "Normed";
+    static constexpr gx::ImageShape input{1, 4, 4};
+    static constexpr int classes = 3;
+    static constexpr int describe(gx::GraphBuilder& b, int x) {
+        x = b.batch_norm(x, {}, "norm");
+        return b.linear(b.flatten(x, "flatten"), b.classes(), true, "fc");
+    }
+};
+// 5 images over 2 ranks: one step with shares of 3 and 2. The mean over all five pixels is that of
+// 3 and 2 images, weighted; the plain mean of the ranks' means differs.
+TEST(Trainer, RunningStatisticsAreWeightedByImages) {
+    const Folder folder;
+    const gx::Split data = images(5, 0);
+    auto world = threads(2);
+    (void)gx::Trainer<Normed, gx::Ring<gx::fp32>, gx::Constant>(
+        {.batch = 3, .output = folder.path, .evaluate = false})
+        .train(world, data);
+    const gx::Graph graph = gx::graph<Normed>();
+    const auto c = gx::read_checkpoint(folder / "epoch-0001.safetensors", graph);
+    gx::EpochOrder order(5, {.batch = 3, .ranks = 2, .seed = 1});
+    order.begin_epoch(0);
+    double mean = 0, first = 0;
+    for (std::size_t i = 0; i < 5; ++i)
+        for (std::size_t k = 0; k < 16; ++k) {
+            const double x = (data.train.pixels[order.step(0)[i] * 16 + k] / 255.0 -
+                              double{data.train.mean[0]}) /
+                             double{data.train.deviation[0]};
+            mean += x / 80;
+            first += i < 3 ? x / 48 : 0;
+        }
+    ASSERT_EQ(c.statistics.size(), 2u) << "a mean and a variance";
+    EXPECT_NEAR(c.statistics[0], 0.1 * mean, 1e-6);
+    const double plain = (first + (mean * 80 - first * 48) / 32) / 2;
+    EXPECT_GT(std::abs(0.1 * (plain - mean)), 1e-4) << "the test can tell them apart";
 }
 
 // ---- What a run tells ---------------------------------------------------------------
@@ -284,10 +404,10 @@ TEST(Trainer, ListsEverythingThatIsWrongAtOnce) {
                          .trace_steps = -1});
     const std::string sentence = error_of([&] { (void)trainer.train(world, data); });
     EXPECT_TRUE(holds(sentence, "this run can't start:", "\n  - batch is 0", "\n  - epochs is 0",
-                      "\n  - Constant: peak_rate must be above 0",
-                      "\n  - Sgd: momentum must be", "\n  - Sgd: weight_decay must be",
-                      "\n  - StaticLossScale: factor must be", "\n  - label_smoothing is 1",
-                      "\n  - trace_steps is -1", "\n  - there are 3 ranks and 2 training images",
+                      "\n  - Constant: peak_rate must be above 0", "\n  - Sgd: momentum must be",
+                      "\n  - Sgd: weight_decay must be", "\n  - StaticLossScale: factor must be",
+                      "\n  - label_smoothing is 1", "\n  - trace_steps is -1",
+                      "\n  - there are 3 ranks and 2 training images",
                       "\n  - there are 3 ranks and 1 test images"));
 }
 TEST(Trainer, SchedulersSayWhatIsWrongWithTheirOptions) {

@@ -1,17 +1,20 @@
 // One Trainer in two worlds: threads and a simulated cluster give the same bits; seeds and hashes.
 #include <gx/trainer/trainer.hpp>
 
+#include <cmath>  // isnan
+
 #include <gtest/gtest.h>
 
-#include <gx/core/account.hpp>             // Account
-#include <gx/reducer/bucketed.hpp>         // Bucketed
-#include <gx/reducer/double_buffered.hpp>  // DoubleBuffered
-#include <gx/reducer/multi_ring.hpp>       // MultiRing
-#include <gx/reducer/ring.hpp>             // Ring
-#include <gx/model/cifar_resnet.hpp>  // ResNet20: what is timed
-#include <gx/sim/cluster.hpp>              // Cluster
-#include <gx/sim/machines.hpp>             // ethernet_10g
-#include <trainer/small.hpp>               // images, threads
+#include <gx/core/world_info.hpp>              // WorldInfo
+#include <gx/reducer/bucketed.hpp>             // Bucketed
+#include <gx/reducer/double_buffered.hpp>      // DoubleBuffered
+#include <gx/reducer/multi_ring.hpp>           // MultiRing
+#include <gx/reducer/ring.hpp>                 // Ring
+#include <gx/model/cifar_resnet.hpp>           // ResNet20: what is timed
+#include <gx/sim/world/cluster.hpp>            // Cluster
+#include <gx/sim/world/device.hpp>             // Device
+#include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
+#include <trainer/small.hpp>                   // images, threads
 
 namespace {
 
@@ -65,7 +68,7 @@ TEST(Seeds, AnotherSeedAnotherHash) {
     const auto hash = [&](std::uint64_t jitter_seed, std::uint64_t seed) {
         auto world = cluster(3, {.seed = jitter_seed, .compute_jitter = 0.1});
         const gx::RunRecord r = Plain({.batch = 4, .seed = seed}).train(world, data);
-        EXPECT_EQ(r.event_hash, world.account().event_hash);
+        EXPECT_EQ(r.event_hash, world.info().event_hash);
         return std::pair(r.event_hash, r.weights_hash);
     };
     const auto first = hash(1, 1);
@@ -94,6 +97,55 @@ TEST(Simulated, TimeIsOfTheTimedBatchAndCostsDollars) {
     EXPECT_NEAR(r.exposed_communication_pct, 100 * b.exposed_communication / r.seconds, 1e-9);
     EXPECT_LT(r.scaling_efficiency_pct, 100);
 }
+// Oracle: the efficiency of n ranks is their throughput over n times that of one rank, which runs
+// without a network in its way; 48 images are 4 whole steps of any rank.
+TEST(Simulated, EfficiencyIsThroughputAgainstTheUndisturbedSingleRank) {
+    using Late = gx::Trainer<Net, gx::DoubleBuffered<gx::Ring<fp32>>, gx::Warmup<gx::Poly<2>>>;
+    const gx::Split one_share = images(16, 0), all = images(48, 0);
+    auto alone_world = cluster(1);
+    const gx::RunRecord alone =
+        Plain({.batch = 4, .evaluate = false}).train(alone_world, one_share);
+    EXPECT_NEAR(alone.scaling_efficiency_pct, 100, 1e-6);
+    const auto ten_times_slower = [](double chance) {
+        return gx::sim::GpuVariation{.gpu = gx::sim::Jitter::straggler(chance, 10)};
+    };
+    const auto efficiency = [&](gx::sim::ClusterOptions options) {
+        auto world = cluster(3, std::move(options));
+        const gx::RunRecord r = Late({.batch = 4, .evaluate = false}).train(world, all);
+        EXPECT_NEAR(r.scaling_efficiency_pct,
+                    100 * r.images_per_second / (3 * alone.images_per_second), 1e-6);
+        return r.scaling_efficiency_pct;
+    };
+    const double undisturbed = efficiency({});
+    EXPECT_LT(undisturbed, 100);
+    const double slowed = efficiency({.overlap_slowdown = {0.5}});
+    EXPECT_LT(slowed, undisturbed) << "kernels that share the GPU with communication";
+    EXPECT_LT(efficiency({.overlap_slowdown = {3}}), slowed);
+    int slow_runs = 0;  // whether rank 0 is slow or another
+    for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6}) {
+        const double e = efficiency({.seed = seed, .variation = ten_times_slower(0.5)});
+        EXPECT_TRUE(e == undisturbed || e < undisturbed / 2) << e;
+        slow_runs += e < undisturbed;
+    }
+    EXPECT_GE(slow_runs, 2);
+    EXPECT_LT(efficiency({.variation = ten_times_slower(1)}), 12) << "all passes, not the updates";
+}
+TEST(Simulated, EfficiencyIsAtMost100WhereJitterMakesPassesFaster) {
+    int faster = 0;
+    for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6, 7, 8}) {
+        auto world = cluster(1, {.seed = seed, .compute_jitter = 0.3});
+        const gx::RunRecord r = Plain({.batch = 4, .evaluate = false}).train(world, images());
+        faster += r.seconds < r.undisturbed_seconds;
+        EXPECT_LE(r.scaling_efficiency_pct, 100);
+    }
+    EXPECT_GE(faster, 1) << "else this tests nothing";
+}
+TEST(Simulated, OnRealHardwareTheSingleRankIsUnknown) {
+    auto world = threads(2);
+    const gx::RunRecord r = Plain({.batch = 4}).train(world, images());
+    EXPECT_TRUE(std::isnan(r.scaling_efficiency_pct));
+    EXPECT_EQ(r.undisturbed_seconds, 0);
+}
 TEST(Simulated, BytesAreThoseOfTheTimedModel) {
     auto world = cluster(3, {.timed_as = gx::graph<gx::ResNet20>()});
     const gx::RunRecord r = Plain({.batch = 4}).train(world, images());
@@ -101,8 +153,8 @@ TEST(Simulated, BytesAreThoseOfTheTimedModel) {
     EXPECT_NEAR(double(r.bytes_sent_per_step), ring, 0.02 * ring);  // chunks differ by an element
 }
 TEST(Simulated, DoubleBufferingHidesTheNetwork) {
-    using Late = gx::Trainer<Net, gx::DoubleBuffered<gx::MultiRing<2, fp16>>,
-                             gx::Warmup<gx::Poly<2>>>;
+    using Late =
+        gx::Trainer<Net, gx::DoubleBuffered<gx::MultiRing<2, fp16>>, gx::Warmup<gx::Poly<2>>>;
     using Prompt = gx::Trainer<Net, gx::MultiRing<2, fp16>, gx::Warmup<gx::Poly<2>>>;
     const gx::Split data = images();
     auto world = cluster(3);

@@ -1,5 +1,5 @@
-// BinaryTree: one of two binary trees over the same ranks, in a pipeline of chunks; who is an inner
-// node of one tree is a leaf of the other, so that both together use every link both ways.
+// BinaryTree: one of two complementary binary trees, pipelined over chunks; every rank is a leaf in
+// one tree and an inner node in the other, so that both together use every link both ways.
 #pragma once
 
 #include <bit>  // countr_zero, bit_width

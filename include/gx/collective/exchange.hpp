@@ -1,4 +1,4 @@
-// Exchange: what one rank does in one step of a collective; a value that a pure function answers.
+// Exchange: one rank's send and receive in one step of a collective, as a value.
 #pragma once
 
 #include <concepts>  // same_as
@@ -11,8 +11,8 @@ enum class Combine : unsigned char {
     copy  ///< mine = received
 };
 
-/// To whom which chunk, from whom which chunk, and what is done with it. -1: nobody.
-/// A message may hold several chunks that lie side by side: `chunks` of them, from the one named.
+/// Destination and chunk sent, source and chunk received, and how it is combined. Rank -1: none.
+/// A message may hold several consecutive chunks: `chunks` of them, from the one given.
 struct Exchange {
     int to = -1;
     int send_chunk = -1;
@@ -40,8 +40,8 @@ struct ChunkRange {
             chunk_range(count, chunks, first + several - 1).end};
 }
 
-/// A collective is three pure constexpr functions and nothing else: generated step by step,
-/// never stored. In every step a rank sends its chunk as it was before the step.
+/// A communication schedule as pure constexpr functions, generated step by step and never stored.
+/// In every step a rank sends its chunk as it was before the step.
 template <class C>
 concept Collective = requires(const C& c) {
     { c.ranks() } -> std::same_as<int>;
@@ -52,10 +52,12 @@ concept Collective = requires(const C& c) {
 
 namespace collective {
 
-/// Chunks in the largest message of a collective; 1 where it does not say.
+/// Chunks in the largest message of a collective; 1 unless it declares otherwise.
 template <Collective C>
 [[nodiscard]] constexpr int message_chunks(const C& c) {
-    if constexpr (requires { { c.message_chunks() } -> std::same_as<int>; })
+    if constexpr (requires {
+                      { c.message_chunks() } -> std::same_as<int>;
+                  })
         return c.message_chunks();
     else return 1;
 }

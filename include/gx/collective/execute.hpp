@@ -1,4 +1,4 @@
-// execute: runs several collectives at once over a transport, each at its own pace.
+// execute: runs several collectives concurrently over a transport.
 #pragma once
 
 #include <algorithm>  // copy, max
@@ -14,7 +14,7 @@
 
 namespace gx::collective {
 
-/// One collective, the data it works on, and the channel it talks on.
+/// A collective, its data, and the channel of its messages.
 template <Element E, Collective C>
 struct Flow {
     C collective;
@@ -23,7 +23,7 @@ struct Flow {
     int channel = 0;
 };
 
-/// What this rank did.
+/// Result of execute() on this rank.
 struct [[nodiscard]] Execution {
     Delivery delivery{};
     std::int64_t bytes_sent = 0;
@@ -32,7 +32,7 @@ struct [[nodiscard]] Execution {
 
 namespace detail {
 
-/// A flow under way: the step it is in, and which half of the step is still out.
+/// State of a running flow: its step, and which half of the step is incomplete.
 template <Element E, Collective C>
 class Progress {
 public:
@@ -41,7 +41,7 @@ public:
     Progress() = default;
     explicit Progress(const Flow<E, C>& flow) : flow_(&flow) {}
 
-    /// Posts steps until one has something to wait for; false when the collective is done.
+    /// Posts steps until one has a message to wait for; false when the collective is done.
     template <Transport T>
     bool post(T& link, std::int64_t& bytes_sent) {
         while (!sending && !receiving) {
@@ -64,10 +64,8 @@ public:
         if (now_.from < 0) return;
         const auto in = arriving(), mine = chunk(now_.receive_chunk);
         if (in.data() == mine.data()) return;
-        if (now_.combine == Combine::add)
-            gx::accumulate<E>(in, mine);
-        else
-            std::copy(in.begin(), in.end(), mine.begin());
+        if (now_.combine == Combine::add) gx::accumulate<E>(in, mine);
+        else std::copy(in.begin(), in.end(), mine.begin());
     }
 
     bool sending = false, receiving = false;
@@ -99,7 +97,7 @@ private:
 /// A step's message is sent from where the data lies and, in a copying step, received there too.
 ///
 /// Order:  each flow's sums are made in its collective's own order, whatever arrives first.
-/// Errors: when a wait is not complete it stops, waits for what it has posted, and answers that
+/// Errors: when a wait is not complete it stops, waits for what it has posted, and returns that
 ///         delivery; the data is then unspecified.
 /// Cost:   allocates nothing; one pass over received data for each adding step.
 template <Element E, Collective C, std::size_t K, Transport T>

@@ -1,4 +1,4 @@
-// HalvingDoubling: halves the data with partners ever further away, then doubles it: log steps.
+// HalvingDoubling: recursive halving, then recursive doubling: 2 log2 n steps.
 #pragma once
 
 #include <gx/collective/exchange.hpp>  // Exchange, Collective
@@ -36,7 +36,7 @@ public:
     [[nodiscard]] constexpr int message_chunks() const {
         return extra_ > 0 || levels_ == 0 ? chunks() : chunks() / 2;
     }
-    /// Do machines of this placement do the same as each other?
+    /// Whether the schedule is the same on all machines of this placement (symmetry reduction).
     [[nodiscard]] constexpr bool alike_on_machines(Placement) const { return extra_ == 0; }
 
     [[nodiscard]] constexpr Exchange exchange(int rank, int step) const {

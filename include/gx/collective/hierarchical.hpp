@@ -1,4 +1,4 @@
-// Hierarchical: a ring inside each machine, and rings between machines that carry a shard each.
+// Hierarchical: reduce-scatter inside machines, rings between them, all-gather inside.
 #pragma once
 
 #include <gx/collective/exchange.hpp>  // Exchange, Collective
@@ -33,7 +33,7 @@ public:
         return inside() > 0 ? placement_.machines : 1;
     }
     [[nodiscard]] constexpr bool alike_on_machines(Placement p) const { return p == placement_; }
-    /// Steps from `step` to before this one send as far and as much as it does.
+    /// End of the phase of `step`: steps before it send as far and as much.
     [[nodiscard]] constexpr int phase_end(int step) const {
         if (step < inside()) return inside();
         const int gather = inside() + 2 * between();

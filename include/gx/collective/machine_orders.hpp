@@ -1,4 +1,4 @@
-// MachineOrder: in which order ring k visits the ranks; another road between machines for each k.
+// MachineOrder: the order in which ring k visits the ranks; a different inter-node path for each k.
 #pragma once
 
 #include <numeric>  // gcd
@@ -8,7 +8,7 @@
 
 namespace gx::collective {
 
-/// How many different strides visit all of `machines` machines; at least 1.
+/// Number of strides that visit all of `machines` machines; at least 1.
 [[nodiscard]] constexpr int stride_count(int machines) {
     int found = 0;
     for (int stride = 1; stride < machines; ++stride) found += std::gcd(stride, machines) == 1;
@@ -25,7 +25,7 @@ namespace gx::collective {
 
 /// Order k of the ranks of a placement. Ring k goes from machine m to machine m + stride(k), and
 /// through all ranks of a machine before it leaves; it enters by GPU k and leaves by GPU k - 1, so
-/// that rings share neither the road between two machines nor, up to ranks_per_machine rings, the
+/// that rings share neither the path between two machines nor, up to ranks_per_machine rings, the
 /// GPU that sends on it. Order 0 is the order of the ranks themselves.
 ///
 ///     rank_at(position) = machine * G + (position + k) % G,   G = ranks_per_machine
@@ -33,8 +33,10 @@ namespace gx::collective {
 ///
 /// Strides are coprime to the machine count, the smallest first: 1, 3, 5, 7 of 8 machines. 2
 /// machines have only one, 4 have two; with more rings than strides, ring k uses stride k mod their
-/// number. Cost:   O(machines log machines) to make; O(1) to ask. Source: the ring orders of "Now
-/// anyone can train ImageNet in 18 minutes" (2018), get_nccl_rings,
+/// number.
+///
+/// Cost:   O(machines log machines) to make; O(1) to ask.
+/// Source: the ring orders of "Now anyone can train ImageNet in 18 minutes" (2018), get_nccl_rings;
 ///         there four orders for machine counts divisible by 4 and two for the others.
 class MachineOrder {
 public:
@@ -51,7 +53,7 @@ public:
     [[nodiscard]] constexpr int ranks() const { return placement_.ranks(); }
     [[nodiscard]] constexpr int stride() const { return stride_; }
     [[nodiscard]] constexpr Placement placement() const { return placement_; }
-    /// Is it the order of the ranks themselves?
+    /// Whether this is the order of the ranks themselves.
     [[nodiscard]] constexpr bool is_identity() const { return stride_ == 1 && turn_ == 0; }
 
     [[nodiscard]] constexpr int rank_at(int position) const {

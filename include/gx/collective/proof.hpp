@@ -1,4 +1,4 @@
-// is_all_reduce(collective): runs the steps on symbols, and says what is wrong if anything is.
+// is_all_reduce(collective): symbolic execution of a schedule, with the first defect found.
 #pragma once
 
 #include <cstdint>      // uint8_t
@@ -23,29 +23,21 @@ enum class Flaw : unsigned char {
 
 [[nodiscard]] constexpr std::string_view to_string(Flaw flaw) {
     switch (flaw) {
-        case Flaw::none:
-            return "every rank ends with every contribution exactly once";
-        case Flaw::peer_out_of_range:
-            return "a peer is no rank, or the rank itself";
-        case Flaw::chunk_out_of_range:
-            return "a chunk that does not exist is sent or received";
-        case Flaw::send_without_receive:
-            return "a send has no receive in its step";
-        case Flaw::receive_without_send:
-            return "a receive has no send in its step";
-        case Flaw::another_chunk:
-            return "the receiver expects another chunk than is sent to it";
+        case Flaw::none: return "every rank ends with every contribution exactly once";
+        case Flaw::peer_out_of_range: return "a peer is no rank, or the rank itself";
+        case Flaw::chunk_out_of_range: return "a chunk that does not exist is sent or received";
+        case Flaw::send_without_receive: return "a send has no receive in its step";
+        case Flaw::receive_without_send: return "a receive has no send in its step";
+        case Flaw::another_chunk: return "the receiver expects another chunk than is sent to it";
         case Flaw::another_count:
             return "the receiver expects another number of chunks than are sent to it";
-        case Flaw::contribution_missing:
-            return "a chunk ends without some rank's contribution";
-        case Flaw::contribution_repeated:
-            return "a chunk ends with a contribution counted twice";
+        case Flaw::contribution_missing: return "a chunk ends without some rank's contribution";
+        case Flaw::contribution_repeated: return "a chunk ends with a contribution counted twice";
     }
     return "";
 }
 
-/// What was found, and where first. `step` is -1 for the state after the last step.
+/// First defect found, and where. `step` is -1 for the state after the last step.
 struct [[nodiscard]] Proof {
     Flaw flaw = Flaw::none;
     int rank = -1;
@@ -58,7 +50,7 @@ struct [[nodiscard]] Proof {
 
 namespace detail {
 
-/// How often each rank's contribution is in each rank's chunk.
+/// Multiplicity of each rank's contribution in each rank's chunks.
 class Symbols {
 public:
     constexpr Symbols(int ranks, int chunks, int message_chunks)
@@ -112,7 +104,7 @@ private:
     std::vector<std::uint8_t> sent_;    // sent_[rank, chunk, contributor], in this step
 };
 
-/// Is what `rank` does in `step` answered by its peers?
+/// Whether the peers of `rank` post the matching halves in `step`.
 template <Collective C>
 [[nodiscard]] constexpr Proof check_pairs(const C& c, int rank, int step) {
     const auto flaw = [&](Flaw f, int chunk) { return Proof{f, rank, step, chunk}; };
@@ -148,7 +140,7 @@ template <Collective C>
 /// Cost: time ranks^2 * (chunks + steps * chunks of a message), memory ranks^2 * chunks bytes: a
 ///       millisecond for a ring of 64 ranks.
 template <Collective C>
-[[nodiscard]] constexpr Proof prove_all_reduce(const C& c) {
+[[nodiscard, gnu::noinline]] constexpr Proof prove_all_reduce(const C& c) {
     detail::Symbols now(c.ranks(), c.chunks(), message_chunks(c));
     for (int step = 0; step < c.steps(); ++step) {
         for (int rank = 0; rank < c.ranks(); ++rank) {
@@ -164,7 +156,7 @@ template <Collective C>
     return now.conclusion();
 }
 
-/// At most so many ranks are proved at start-up; larger rings differ from them in size only.
+/// Limit on ranks proved at start-up; larger rings differ from these in size only.
 inline constexpr int ranks_proved_at_start = 64;
 
 template <Collective C>

@@ -1,4 +1,4 @@
-// Ring: the ring all-reduce as a pure step function: who sends which chunk to whom, when.
+// Ring: the ring all-reduce schedule, as a pure function of rank and step.
 #pragma once
 
 #include <gx/collective/exchange.hpp>        // Exchange, Collective
@@ -28,11 +28,11 @@ public:
     [[nodiscard]] constexpr int chunks() const { return ranks(); }
     [[nodiscard]] constexpr int steps() const { return 2 * (ranks() - 1); }
     [[nodiscard]] constexpr const MachineOrder& order() const { return order_; }
-    /// Do machines of this placement do the same as each other?
+    /// Whether the schedule is the same on all machines of this placement (symmetry reduction).
     [[nodiscard]] constexpr bool alike_on_machines(Placement p) const {
         return p == order_.placement() || (p.ranks() == ranks() && order_.is_identity());
     }
-    /// Steps from `step` to before this one send as far and as much as it does.
+    /// End of the phase of `step`: steps before it send as far and as much.
     [[nodiscard]] constexpr int phase_end(int) const { return steps(); }
 
     [[nodiscard]] constexpr Exchange exchange(int rank, int step) const {

@@ -1,4 +1,4 @@
-// Tree: a binomial tree, up to rank 0 and down again: the fewest steps, for small buckets.
+// Tree: binomial-tree reduce and broadcast: the fewest steps, for small buckets.
 #pragma once
 
 #include <gx/collective/exchange.hpp>  // Exchange, Collective

@@ -1,4 +1,4 @@
-// GX_EXPECT: a promise the caller makes; a broken one stops the program with a sentence.
+// GX_EXPECT: a precondition; a violation stops the program with a sentence.
 #pragma once
 
 #include <cstdio>           // fprintf
@@ -21,7 +21,7 @@ namespace gx::detail {
 
 /// Stops with `sentence` when `condition` is false; during constant evaluation the program does
 /// not compile. For mistakes of the calling code; trouble outside the program is a gx::Error.
-#define GX_EXPECT(condition, sentence)                                      \
-    do {                                                                    \
+#define GX_EXPECT(condition, sentence)                                           \
+    do {                                                                         \
         if (!(condition)) ::gx::detail::broken_contract(#condition, (sentence)); \
     } while (false)

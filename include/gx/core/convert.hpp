@@ -10,6 +10,7 @@
 #include <gx/core/contract.hpp>     // GX_EXPECT
 #include <gx/core/convert_x86.hpp>  // avx2, avx512
 #include <gx/core/cpu.hpp>          // Simd
+#include <gx/core/decl.hpp>         // GX_COMPILED
 #include <gx/core/element.hpp>      // Element
 
 namespace gx {
@@ -97,8 +98,8 @@ void decode_scaled(std::span<const typename E::storage> from, float factor, std:
 /// mine = encode(decode(mine) + decode(received)): one hop of a ring. The sum is made in float;
 /// of two NaNs mine stays.
 template <Element E>
-void accumulate(std::span<const typename E::storage> received,
-                std::span<typename E::storage> mine, Simd simd = best_simd()) {
+void accumulate(std::span<const typename E::storage> received, std::span<typename E::storage> mine,
+                Simd simd = best_simd()) {
     detail::convert::run<E, E, detail::convert::Combining::add>(received, mine, 1, simd);
 }
 
@@ -110,3 +111,18 @@ void decode_add(std::span<const typename E::storage> received, std::span<float> 
 }
 
 }  // namespace gx
+
+// What all programs convert alike is generated once, in the libraries.
+#define GX_CONVERSIONS(run)                                                                    \
+    run(fp32, fp32, scale) run(fp32, fp32, add) run(fp32, fp16, copy) run(fp32, fp16, scale)   \
+        run(fp16, fp32, copy) run(fp16, fp32, scale) run(fp16, fp32, add) run(fp16, fp16, add) \
+            run(fp32, bf16, copy) run(fp32, bf16, scale) run(bf16, fp32, copy)                 \
+                run(bf16, fp32, scale) run(bf16, fp32, add) run(bf16, bf16, add)
+#if defined(GX_COMPILED)
+#define GX_CONVERSION(from, to, combining)                                                 \
+    extern template void                                                                   \
+    gx::detail::convert::run<gx::from, gx::to, gx::detail::convert::Combining::combining>( \
+        std::span<const gx::from::storage>, std::span<gx::to::storage>, float, gx::Simd);
+GX_CONVERSIONS(GX_CONVERSION)
+#undef GX_CONVERSION
+#endif

@@ -1,13 +1,13 @@
-// Simd: which vector instructions this processor has, asked at run time.
+// Simd: vector instruction sets of this processor, detected at run time.
 #pragma once
 
 #include <string_view>  // names
 
 namespace gx {
 
-/// Vector instructions a loop may be written for; each level includes those before it.
+/// Vector instruction sets; each level includes those before it.
 enum class Simd : unsigned char {
-    portable,  ///< what the compiler makes of plain C++
+    portable,  ///< plain C++, whatever the compiler makes of it
     avx2,      ///< AVX2 and F16C: x86 processors since 2013
     avx512     ///< AVX-512 Foundation
 };
@@ -17,7 +17,7 @@ enum class Simd : unsigned char {
     return names[static_cast<unsigned>(simd)];
 }
 
-/// Whether this processor, under this operating system, runs them.
+/// Whether this processor and its operating system support `simd`.
 [[nodiscard]] inline bool supported(Simd simd) {
 #if defined(__x86_64__) && defined(__GNUC__)
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
@@ -27,7 +27,7 @@ enum class Simd : unsigned char {
     return simd == Simd::portable;
 }
 
-/// The highest supported level; asked of the processor once.
+/// The highest supported level, detected once.
 [[nodiscard]] inline Simd best_simd() {
     static const Simd best = supported(Simd::avx512) ? Simd::avx512
                              : supported(Simd::avx2) ? Simd::avx2

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <concepts>  // same_as
+#include <cstddef>   // size_t
 #include <cstdint>   // int32_t
-#include <memory>    // unique_ptr
 #include <optional>  // optional
 #include <span>      // views of flat memory
 #include <string>    // names of layers
@@ -29,11 +29,19 @@ struct ForwardReport {
     bool finite = true;        ///< the loss is a number
 };
 
+/// Cost of one update per parameter, in fp32: an optimizer's `update_cost`.
+struct UpdateCost {
+    int bytes_per_parameter = 20;  ///< read and written; SGD: w, g, v read, w and v written
+    int state_vectors = 1;         ///< floats kept for each parameter; SGD: the momentum
+    constexpr bool operator==(const UpdateCost&) const = default;
+};
+
 /// What a device is built for.
 struct DeviceOptions {
     int batch = 0;           ///< most images in one batch
     std::uint64_t seed = 0;  ///< of dropout
     int rank = 0;            ///< dropout differs between ranks
+    UpdateCost update{};     ///< of the optimizer; simulated devices time and fit it
 };
 
 /// Where a parameter lies in the device's flat vector. Blocked layouts may pad, with zeros.
@@ -48,24 +56,34 @@ using GradientsReady = FunctionRef<void(std::size_t watermark)>;
 
 namespace detail::device {
 template <class D>
-concept RunsABatch = requires(D& d, const Batch& batch, std::span<float> gradients,
-                              GradientsReady ready) {
+concept RunsForward = requires(D& d, const Batch& batch) {
     { d.forward(batch, Mode::train) } -> std::same_as<ForwardReport>;
+};
+template <class D>
+concept RunsBackward = requires(D& d, std::span<float> gradients, GradientsReady ready) {
     { d.backward(float{}, gradients, ready) } -> std::same_as<void>;
 };
 template <class D>
-concept HandsOutParameters = requires(D& d, const D& c, FunctionRef<void(std::span<float>)> change,
-                                      std::span<const float> from, std::span<float> to) {
-    { c.parameters() } -> std::same_as<std::span<const float>>;
-    { c.slices() } -> std::same_as<std::span<const ParameterSlice>>;
-    { d.update(change) } -> std::same_as<void>;
-    { d.statistics() } -> std::same_as<std::span<float>>;
-    { c.to_canonical(from, to) } -> std::same_as<void>;
-    { c.from_canonical(from, to) } -> std::same_as<void>;
+concept ListsParameters = requires(const D& d) {
+    { d.parameters() } -> std::same_as<std::span<const float>>;
+    { d.slices() } -> std::same_as<std::span<const ParameterSlice>>;
 };
 template <class D>
-concept NamesTheFirstBadLayer = requires(const D& c) {
-    { c.first_non_finite() } -> std::same_as<std::optional<std::string>>;
+concept UpdatesParameters = requires(D& d, FunctionRef<void(std::span<float>)> change) {
+    { d.update(change) } -> std::same_as<void>;
+};
+template <class D>
+concept KeepsStatistics = requires(D& d) {
+    { d.statistics() } -> std::same_as<std::span<float>>;
+};
+template <class D>
+concept ConvertsLayouts = requires(const D& d, std::span<const float> from, std::span<float> to) {
+    { d.to_canonical(from, to) } -> std::same_as<void>;
+    { d.from_canonical(from, to) } -> std::same_as<void>;
+};
+template <class D>
+concept NamesTheFirstBadLayer = requires(const D& d) {
+    { d.first_non_finite() } -> std::same_as<std::optional<std::string>>;
 };
 }  // namespace detail::device
 
@@ -77,8 +95,9 @@ concept NamesTheFirstBadLayer = requires(const D& c) {
 ///     parameters(), slices()            the flat parameters, and where each one lies
 ///     update(change)                    change(parameters) edits them in place; then the device
 ///                                       refreshes what it derives from them
-///     statistics()                      running means and variances, as Graph::statistics lists
-///     them to_canonical(mine, canonical)     from the device's flat layout to the graph's, and
+///     statistics()                      running means and variances, in the order of
+///                                       Graph::statistics
+///     to_canonical(mine, canonical)     from the device's flat layout to the graph's, and
 ///     from_canonical(canonical, mine)   back; for parameters, gradients and optimizer state alike
 ///     first_non_finite()                the first operation whose output is not a number, after a
 ///                                       forward whose report was not finite
@@ -86,19 +105,36 @@ concept NamesTheFirstBadLayer = requires(const D& c) {
 /// Order: equal inputs give equal bits, whatever ran before.
 /// Cost:  a step allocates nothing once a batch of each count has been seen.
 template <class D>
-concept Device = detail::device::RunsABatch<D> && detail::device::HandsOutParameters<D> &&
-    detail::device::NamesTheFirstBadLayer<D>;
+concept Device = detail::device::RunsForward<D> && detail::device::RunsBackward<D> &&
+                 detail::device::ListsParameters<D> && detail::device::UpdatesParameters<D> &&
+                 detail::device::KeepsStatistics<D> && detail::device::ConvertsLayouts<D> &&
+                 detail::device::NamesTheFirstBadLayer<D>;
 
 template <class D>
 consteval bool explain_device() {
-    static_assert(detail::device::RunsABatch<D>,
-                  "gx: not a Device: no 'ForwardReport forward(const Batch&, Mode)' or "
-                  "'void backward(float scale, span<float> gradients, GradientsReady)'. "
-                  "A device runs the graph it was built for. Fix: add both.");
-    static_assert(detail::device::HandsOutParameters<D>,
-                  "gx: not a Device: one of parameters(), slices(), update(change), statistics(), "
-                  "to_canonical(), from_canonical() is missing. Optimizers and checkpoints use "
-                  "them. Fix: add it as gx/core/device.hpp spells it.");
+    static_assert(detail::device::RunsForward<D>,
+                  "gx: not a Device: no 'ForwardReport forward(const Batch&, Mode)'. "
+                  "A device runs the graph it was built for. Fix: add it.");
+    static_assert(detail::device::RunsBackward<D>,
+                  "gx: not a Device: no 'void backward(float scale, span<float> gradients, "
+                  "GradientsReady)'. It writes the gradients and calls ready as they become "
+                  "final. Fix: add it.");
+    static_assert(detail::device::ListsParameters<D>,
+                  "gx: not a Device: no 'span<const float> parameters() const' or "
+                  "'span<const ParameterSlice> slices() const'. Optimizers and reports read "
+                  "them. Fix: add both.");
+    static_assert(detail::device::UpdatesParameters<D>,
+                  "gx: not a Device: no 'void update(FunctionRef<void(span<float>)> change)'. "
+                  "An optimizer changes the parameters through it. Fix: add it; call "
+                  "change(parameters), then refresh what is derived from them.");
+    static_assert(detail::device::KeepsStatistics<D>,
+                  "gx: not a Device: no 'span<float> statistics()'. Running means and variances "
+                  "are averaged over the ranks and saved. Fix: add it; return an empty span if "
+                  "there are none.");
+    static_assert(detail::device::ConvertsLayouts<D>,
+                  "gx: not a Device: no 'void to_canonical(span<const float> mine, span<float> "
+                  "canonical) const' or 'void from_canonical(span<const float> canonical, "
+                  "span<float> mine) const'. Checkpoints keep the graph's layout. Fix: add both.");
     static_assert(detail::device::NamesTheFirstBadLayer<D>,
                   "gx: not a Device: no 'optional<string> first_non_finite() const'. A loss that "
                   "is not a number is traced to a layer. Fix: add it.");
@@ -106,6 +142,7 @@ consteval bool explain_device() {
 }
 
 namespace archetype {
+/// The least type that models Device.
 struct Device {
     ForwardReport forward(const Batch&, Mode);
     void backward(float scale, std::span<float> gradients, GradientsReady);

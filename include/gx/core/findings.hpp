@@ -1,4 +1,4 @@
-// Findings: what is wrong with some options, as a constexpr value; no allocation.
+// Findings: errors of options as a constexpr value; no allocation.
 #pragma once
 
 #include <array>        // sentences
@@ -9,9 +9,9 @@
 
 namespace gx {
 
-/// At most 16 sentences, in the order they were found; each is a literal, and is not copied.
-/// Policies answer them from `check(options)`: a constructor stops at the first, a program that
-/// validates its options lists them all. (Problems collects sentences made at run time.)
+/// Up to 16 error sentences, in the order they were found; literals, which are not copied.
+/// Policies return them from `check(options)`: a constructor stops at the first, a program that
+/// validates its options lists all. Problems collects sentences that are made at run time.
 class Findings {
 public:
     /// Adds `sentence` unless `good`.

@@ -1,4 +1,4 @@
-// FunctionRef<R(A...)>: a callable passed down, never kept; two words, no allocation.
+// FunctionRef<R(A...)>: non-owning reference to a callable; two words, no allocation.
 #pragma once
 
 #include <concepts>     // invocable
@@ -11,7 +11,7 @@ namespace gx {
 template <class Signature>
 class FunctionRef;
 
-/// Refers to a callable that outlives the call it is passed to.
+/// Non-owning reference to a callable that outlives the call it is passed to.
 template <class R, class... A>
 class FunctionRef<R(A...)> {
 public:

@@ -1,4 +1,4 @@
-// Label: a short name inside a constexpr value; no allocation, compares and prints as text.
+// Label: fixed-capacity string for constexpr values; no allocation.
 #pragma once
 
 #include <array>        // the characters
@@ -9,7 +9,7 @@
 
 namespace gx {
 
-/// At most 63 characters. Errors: a longer name breaks the contract.
+/// String of at most 63 characters. Errors: a longer one breaks the contract.
 class Label {
 public:
     constexpr Label() = default;

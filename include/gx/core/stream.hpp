@@ -22,23 +22,42 @@ struct Event {
     std::uint64_t sequence = 0;
 };
 
+namespace detail::stream {
+template <class S>
+concept QueuesTasks = requires(S& s, Task t) {
+    { s.enqueue(t) } -> std::same_as<Event>;
+};
+template <class S>
+concept WaitsForEvents = requires(S& s, Event e) {
+    { s.wait(e) } -> std::same_as<void>;
+};
+}  // namespace detail::stream
+
 /// A queue of tasks, run one after the other, beside the code that queues them: a thread, a fiber
 /// in virtual time, a CUDA stream. `wait(e)` blocks the caller until the tasks up to `e` are done.
 /// Threads: one rank queues and waits; the tasks run elsewhere.
 template <class S>
-concept Stream = requires(S& s, Task t, Event e) {
-    { s.enqueue(t) } -> std::same_as<Event>;
-    { s.wait(e) } -> std::same_as<void>;
-};
+concept Stream = detail::stream::QueuesTasks<S> && detail::stream::WaitsForEvents<S>;
 
-/// What a piece of code does, for those who check or draw it: 'all-reduce bucket 3 of step 7'.
+template <class S>
+consteval bool explain_stream() {
+    static_assert(detail::stream::QueuesTasks<S>,
+                  "gx: not a Stream: no 'Event enqueue(Task)'. Reductions are queued behind the "
+                  "computation with it. Fix: add it; return the event of that task.");
+    static_assert(detail::stream::WaitsForEvents<S>,
+                  "gx: not a Stream: no 'void wait(Event)'. A rank waits with it for the tasks up "
+                  "to an event. Fix: add it.");
+    return true;
+}
+
+/// Label of an operation for race detection and traces: 'all-reduce bucket 3 of step 7'.
 struct Operation {
     Label what{};
     std::int64_t step = -1;    ///< -1: of no step
     std::int64_t bucket = -1;  ///< -1: of the whole gradient
 };
 
-/// What an operation does to a stretch of memory.
+/// Access of an operation to a range of memory.
 enum class Access : unsigned char {
     begin,  ///< from here on it is a buffer of the operation's name, untouched so far
     read,
@@ -46,14 +65,14 @@ enum class Access : unsigned char {
     end  ///< it is no buffer any more
 };
 
-/// A stream that is told who touches what and when, because it looks for missing waits or draws
-/// what it does. `note` may throw gx::Error on begin, read and write, and not on end.
+/// A stream that records memory accesses, for race detection or traces. `note` may throw
+/// gx::Error on begin, read and write, and not on end.
 template <class S>
 concept Watchful = requires(S& s, std::span<const std::byte> memory, const Operation& operation) {
     { s.note(Access::read, memory, operation) } -> std::same_as<void>;
 };
 
-/// Tells `stream` that the code which runs now touches `values`; nothing where it does not listen.
+/// Reports an access to `values`; no-op unless the stream models Watchful.
 template <class S>
 constexpr void note([[maybe_unused]] S& stream, [[maybe_unused]] Access access,
                     [[maybe_unused]] std::span<const float> values,
@@ -62,11 +81,12 @@ constexpr void note([[maybe_unused]] S& stream, [[maybe_unused]] Access access,
 }
 
 namespace archetype {
+/// The least type that models Stream.
 struct Stream {
     Event enqueue(Task);
     void wait(Event);
 };
 }  // namespace archetype
-static_assert(Stream<archetype::Stream>);
+static_assert(explain_stream<archetype::Stream>());
 
 }  // namespace gx

@@ -7,7 +7,8 @@
 #include <utility>      // move
 #include <vector>       // spans
 
-#include <gx/core/cold.hpp>  // GX_COLD
+#include <gx/core/decl.hpp>   // GX_COMPILED
+#include <gx/core/cold.hpp>   // GX_COLD
 #include <gx/core/label.hpp>  // Label
 #include <gx/core/units.hpp>  // Nanoseconds, BytesPerSecond
 
@@ -75,14 +76,7 @@ struct TraceSink {
         last[l] = rates.changes.size();
     }
     /// Records or stops; what the links carry at this moment is noted in both cases.
-    void record(bool on, Nanoseconds now) {
-        if (on == recording) return;
-        recording = true;
-        for (std::size_t l = 0; l < present.size(); ++l)
-            if (present[l].count > 0 || last[l] > 0)
-                set_rate(static_cast<int>(l), now, present[l]);
-        recording = on;
-    }
+    void record(bool on, Nanoseconds now);
 };
 
 /// A part of a reduction begins, and the one before it ends; "": none begins. Nothing where `link`
@@ -93,3 +87,10 @@ constexpr void begin_activity([[maybe_unused]] T& link, [[maybe_unused]] std::st
 }
 
 }  // namespace gx
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/core/impl/trace.ipp>
+#else
+extern template class std::vector<gx::Span>;
+extern template class std::vector<gx::LinkRates::Change>;
+#endif

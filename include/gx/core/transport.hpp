@@ -27,7 +27,7 @@ struct Request {
     std::uint32_t id = 0;
 };
 
-/// What `wait_any` answers: which of the requests, and what became of it.
+/// Result of `wait_any`: which request is done, and its outcome.
 struct [[nodiscard]] Arrival {
     std::size_t index = 0;
     Delivery delivery;
@@ -62,10 +62,12 @@ concept WaitsForMessages = requires(T& t, Request r, std::span<const Request> so
 /// Order:  messages between two ranks on one channel arrive in the order of their posting; a
 ///         receive and its send have equal lengths. Channels are independent of each other.
 /// Threads: one endpoint may be used from several threads as long as their channels differ.
-/// Errors: a wait that meets its deadline answers `timed_out` and names the peer.
+/// Errors: a wait that meets its deadline returns `timed_out` and names the peer; so does one that
+///         only ranks could complete whose functions have returned. wait_any goes on while one of
+///         its requests can still complete.
 template <class T>
 concept Transport = detail::transport::KnowsItsRank<T> && detail::transport::PostsMessages<T> &&
-    detail::transport::WaitsForMessages<T>;
+                    detail::transport::WaitsForMessages<T>;
 
 template <class T>
 consteval bool explain_transport() {

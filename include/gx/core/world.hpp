@@ -18,7 +18,7 @@ struct Graph;
 /// The device of a world that only communicates; a Trainer asks for a real one.
 struct NoDevice {};
 
-/// What one rank's function is given: plain blocking code, the same in every world.
+/// Argument of a rank's function: blocking interface, the same in every world.
 template <class R>
 concept RankContext = Clock<R> && requires(R& r, const Graph& graph, DeviceOptions options) {
     typename R::Device;
@@ -33,8 +33,7 @@ template <class W>
 concept HasRanks = requires(const W& w) {
     { w.ranks() } -> std::same_as<int>;
     { w.placement() } -> std::same_as<Placement>;
-}
-&&RankContext<typename W::Rank>;
+} && RankContext<typename W::Rank>;
 template <class W>
 concept RunsAFunction = requires(W& w, FunctionRef<void(typename W::Rank&)> f) {
     { w.run(f) } -> std::same_as<void>;
@@ -47,7 +46,7 @@ concept RunsAFunction = requires(W& w, FunctionRef<void(typename W::Rank&)> f) {
 ///              returned. Work queued on streams is done by then.
 ///     rank.make_device(graph, options)   a unique_ptr to the rank's device, where R::Device is one
 ///
-/// Errors: when a rank throws, every wait on the other ranks answers `cancelled`, all of them
+/// Errors: when a rank throws, every wait on the other ranks returns `cancelled`, all of them
 ///         stop, and run() throws the first error. Nothing hangs.
 template <class W>
 concept World = detail::world::HasRanks<W> && detail::world::RunsAFunction<W>;
@@ -55,9 +54,11 @@ concept World = detail::world::HasRanks<W> && detail::world::RunsAFunction<W>;
 /// A world whose ranks can train: they make devices.
 template <class W>
 concept TrainingWorld = World<W> && Device<typename W::Rank::Device> &&
-    requires(typename W::Rank& r, const Graph& graph, DeviceOptions options) {
-    { r.make_device(graph, options) } -> std::same_as<std::unique_ptr<typename W::Rank::Device>>;
-};
+                        requires(typename W::Rank& r, const Graph& graph, DeviceOptions options) {
+                            {
+                                r.make_device(graph, options)
+                            } -> std::same_as<std::unique_ptr<typename W::Rank::Device>>;
+                        };
 
 template <class W>
 consteval bool explain_world() {

@@ -1,4 +1,4 @@
-// Augmentations: PadCrop<4>, Flip; each moves the window through which an image is seen.
+// Data augmentation: PadCrop<4>, Flip; each moves the crop window of an image.
 #pragma once
 
 #include <array>        // random words
@@ -8,19 +8,19 @@
 
 namespace gx {
 
-/// The window through which one image is seen, of the image's own size: pixel (y, x) shows
-/// (y + down, x + right) of the image, or black outside of it; then left and right may swap.
+/// Crop window of the image's own size: pixel (y, x) shows (y + down, x + right) of the image, or
+/// black outside of it; then left and right may swap.
 struct View {
     int down = 0, right = 0;
     bool mirrored = false;
     constexpr bool operator==(const View&) const = default;
 };
 
-/// Four random words that depend on the seed, the epoch, the sample and the augmentation's stream
-/// alone: neither the rank nor the thread shows, and one augmentation shifts no other's numbers.
+/// Four random words that depend on seed, epoch, sample and the augmentation's stream only: results
+/// do not depend on ranks, threads or other augmentations.
 using RandomWords = std::array<std::uint32_t, 4>;
 
-/// Moves a view at random.
+/// Random change of a view.
 template <class A>
 concept Augmentation = requires(View view, const RandomWords& words) {
     { A::stream } -> std::convertible_to<std::string_view>;

@@ -5,6 +5,8 @@
 #include <cstdint>   // int64_t
 
 #include <gx/core/device.hpp>  // Batch
+#include <gx/core/role.hpp>    // role::may_be
+#include <gx/loader/fwd.hpp>   // declarations
 #include <gx/model/graph.hpp>  // ImageShape
 
 namespace gx {
@@ -51,7 +53,7 @@ concept KeepsBatches = requires(L& l) {
 ///     steps_per_epoch()    equal on all ranks; the last step may have fewer images
 ///     begin_epoch(epoch)   to the first step of `epoch`, counted from 0, from wherever it was
 ///     next()               the next step's batch; at most steps_per_epoch() calls an epoch
-///     keep(n)              before the first epoch: the n latest batches stay valid, 2 unless told
+///     keep(n)              before the first epoch: the n latest batches stay valid, 2 by default
 ///
 /// A batch lies in the loader's own memory. It stays valid until the next call but one of next(),
 /// or until begin_epoch(). Batch::draw is the step's number since epoch 0.
@@ -62,7 +64,7 @@ concept Loader = detail::loader::KnowsItsData<L> && detail::loader::WalksAnEpoch
                  detail::loader::KeepsBatches<L>;
 
 template <class L>
-consteval bool explain_loader() {
+consteval bool explain_loader_members() {
     static_assert(detail::loader::KnowsItsData<L>,
                   "gx: not a Loader: one of 'ImageShape shape() const', 'int classes() const', "
                   "'int64_t images_per_epoch() const', 'int64_t steps_per_epoch() const' is "
@@ -71,9 +73,17 @@ consteval bool explain_loader() {
                   "gx: not a Loader: no 'void begin_epoch(int)' or 'RankBatch next()'. "
                   "Training walks through the data with them. Fix: add both.");
     static_assert(detail::loader::KeepsBatches<L>,
-                  "gx: not a Loader: no 'void keep(int batches)'. Whoever reads ahead asks for "
-                  "more buffers with it. Fix: add it; the n latest batches must stay valid.");
+                  "gx: not a Loader: no 'void keep(int batches)'. Code that reads ahead needs more "
+                  "buffers. Fix: add it; the n latest batches must stay valid.");
     return true;
+}
+
+/// Stops at the first of: a header that is missing, a policy of another role, a missing member.
+template <class L>
+consteval bool explain_loader() {
+    using detail::role::Role;
+    if constexpr (detail::role::may_be<L, Role::loader>()) return explain_loader_members<L>();
+    else return detail::role::reject<L, Role::loader>();
 }
 
 namespace archetype {

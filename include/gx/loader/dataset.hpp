@@ -1,4 +1,4 @@
-// Dataset: labelled images in memory, as bytes, with the statistics that normalise them.
+// Dataset: labelled 8-bit images in memory, with the mean and deviation for normalisation.
 #pragma once
 
 #include <cmath>    // sqrt
@@ -11,6 +11,7 @@
 
 namespace gx {
 
+/// Labelled images.
 /// Shapes: pixels (count, C, H, W) row-major; labels (count), each below classes;
 ///         mean and deviation (C), of pixels scaled to 0 ... 1. A loader hands out
 ///         (pixel / 255 - mean) / deviation.
@@ -26,7 +27,7 @@ struct Dataset {
     [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(labels.size()); }
 };
 
-/// What to train on, and what to test with.
+/// Training set and test set.
 struct Split {
     Dataset train{}, test{};
 };

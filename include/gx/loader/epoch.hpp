@@ -7,12 +7,13 @@
 
 namespace gx {
 
+/// Returns the batches of an epoch as a single-pass range.
+///
 ///     for (const RankBatch& step : epoch(loader, 0)) ...
 ///     for (const auto& [number, step] : ranges::views::enumerate(epoch(loader, 0))) ...
 ///
-/// Single pass: each batch is drawn when it is reached, and stays valid as the loader says. The
-/// loader outlives the range. Lives apart from the loaders, so that who does not use it does not
-/// compile range-v3.
+/// Each batch is drawn when it is reached and stays valid as the loader says. The loader outlives
+/// the range. Link gx::ranges; no other header of gx includes range-v3.
 template <Loader L>
 [[nodiscard]] auto epoch(L& loader, int epoch) {
     loader.begin_epoch(epoch);

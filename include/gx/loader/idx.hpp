@@ -1,15 +1,12 @@
-// IDX files, the format of MNIST and its kin; fashion_mnist() reads Debian's package.
+// read_idx, fashion_mnist: IDX files, the format of MNIST and of Fashion-MNIST.
 #pragma once
 
 #include <filesystem>  // paths
-#include <span>        // a header
 #include <string>      // sentences
-#include <utility>     // move
 #include <vector>      // sizes
 
-#include <gx/core/error.hpp>      // Error
+#include <gx/core/decl.hpp>       // GX_DECL
 #include <gx/loader/dataset.hpp>  // Dataset, Split
-#include <gx/loader/gzip.hpp>     // read_whole_file
 
 namespace gx {
 
@@ -19,118 +16,33 @@ struct IdxArray {
     std::vector<std::uint8_t> bytes{};
 };
 
-namespace detail::loader {
-
-[[nodiscard]] inline std::uint32_t big_endian(std::span<const std::uint8_t, 4> b) {
-    return std::uint32_t{b[0]} << 24 | std::uint32_t{b[1]} << 16 | std::uint32_t{b[2]} << 8 | b[3];
-}
-
-/// The product of `sizes`, as many bytes as the data must have.
-[[nodiscard]] inline std::uint64_t volume(const std::filesystem::path& file,
-                                          const std::vector<std::int64_t>& sizes) {
-    constexpr std::uint64_t most = std::uint64_t{1} << 31;  // times a size of 32 bits: no overflow
-    std::uint64_t product = 1;
-    for (const std::int64_t size : sizes) {
-        if (size < 1) damaged(file, "its header has a size of 0: expected at least 1");
-        product *= static_cast<std::uint64_t>(size);
-        if (product > most) damaged(file, "its header asks for more than 2 GiB of data");
-    }
-    return product;
-}
-
-}  // namespace detail::loader
-
 /// Reads an IDX file of unsigned bytes with `dimensions` sizes, gzipped or plain.
 /// Format: 0, 0, type (8: unsigned byte), number of sizes; the sizes, 32 bits each, most
 ///         significant byte first; the data.
 /// Errors: gx::Error for a file that read_whole_file refuses, another magic number, or more or
 ///         fewer bytes than the sizes say; it names the file, what was expected and what was found.
 /// Source: LeCun, Cortes, Burges, "The MNIST database of handwritten digits", file formats.
-[[nodiscard]] inline IdxArray read_idx(const std::filesystem::path& file, int dimensions) {
-    using detail::loader::damaged;
-    FileBytes bytes = read_whole_file(file);
-    const std::size_t header = 4 + 4 * static_cast<std::size_t>(dimensions);
-    const auto word = [&](std::size_t i) {
-        return detail::loader::big_endian(std::span(bytes).subspan(4 * i).first<4>());
-    };
-    const std::uint32_t magic = 0x800u + static_cast<std::uint32_t>(dimensions);
-    if (bytes.size() >= 4 && word(0) != magic)
-        damaged(file, "expected the magic number " + std::to_string(magic) +
-                          " (IDX, unsigned bytes, sizes: " + std::to_string(dimensions) +
-                          "), found " + std::to_string(word(0)));
-    if (bytes.size() < header)
-        damaged(file, "expected an IDX header of " + std::to_string(header) + " bytes, found " +
-                          std::to_string(bytes.size()) + " bytes");
-    IdxArray array;
-    for (std::size_t i = 1; i <= static_cast<std::size_t>(dimensions); ++i)
-        array.sizes.push_back(word(i));
-    const std::uint64_t expected = detail::loader::volume(file, array.sizes);
-    if (bytes.size() - header != expected)
-        damaged(file, "its header says " + std::to_string(expected) + " bytes of data, found " +
-                          std::to_string(bytes.size() - header));
-    bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(header));
-    array.bytes = std::move(bytes);
-    return array;
-}
+[[nodiscard]] GX_DECL IdxArray read_idx(const std::filesystem::path& file, int dimensions);
 
-/// Joins a file of images (count, H, W) and one of labels (count) to a data set of one channel.
-/// Its mean and deviation are its own.
+/// Reads a data set of one channel from a file of images (count, H, W) and one of labels (count).
+/// Its pixels are normalised by their own mean and deviation.
 /// Errors: gx::Error as read_idx; for counts that differ; for the first label not below `classes`.
-[[nodiscard]] inline Dataset read_idx_dataset(const std::filesystem::path& images,
-                                              const std::filesystem::path& labels, int classes,
-                                              std::string name) {
-    IdxArray pixels = read_idx(images, 3);
-    IdxArray label = read_idx(labels, 1);
-    if (pixels.sizes[0] != label.sizes[0])
-        detail::loader::damaged(labels, "expected one label for each of the " +
-                                            std::to_string(pixels.sizes[0]) + " images of " +
-                                            images.string() + ", found " +
-                                            std::to_string(label.sizes[0]) + " labels");
-    for (std::size_t i = 0; i < label.bytes.size(); ++i)
-        if (label.bytes[i] >= classes)
-            detail::loader::damaged(labels, "label " + std::to_string(i) + " is " +
-                                                std::to_string(label.bytes[i]) +
-                                                ": expected 0 to " + std::to_string(classes - 1));
-    Dataset data{.name = std::move(name),
-                 .shape = {1, static_cast<int>(pixels.sizes[1]), static_cast<int>(pixels.sizes[2])},
-                 .classes = classes,
-                 .pixels = std::move(pixels.bytes),
-                 .labels = std::move(label.bytes)};
-    normalise_as(data, data);
-    return data;
-}
+[[nodiscard]] GX_DECL Dataset read_idx_dataset(const std::filesystem::path& images,
+                                               const std::filesystem::path& labels, int classes,
+                                               std::string name);
 
-/// Where Debian's package dataset-fashion-mnist puts its files.
+/// Folder of Debian's package dataset-fashion-mnist.
 inline constexpr const char* fashion_mnist_directory = "/usr/share/datasets/fashion-mnist";
 
-/// Fashion-MNIST: 60,000 images to train on and 10,000 to test with, 28 x 28, ten classes; the
-/// test images are normalised as the training images are.
-/// Errors: gx::Error when a file is missing (says which package has it), out of reach or damaged.
+/// Reads Fashion-MNIST: 60,000 training and 10,000 test images, 28 x 28, ten classes. Test images
+/// are normalised by the mean and deviation of the training images.
+/// Errors: gx::Error when a file is missing (with the package that has it), unreadable or damaged.
 /// Source: Xiao, Rasul, Vollgraf 2017, arXiv:1708.07747.
-[[nodiscard]] inline Split fashion_mnist(
-    const std::filesystem::path& directory = fashion_mnist_directory) {
-    const auto find = [&](const std::string& name) {
-        for (const char* ending : {".gz", ""}) {
-            const auto file = directory / (name + ending);
-            std::error_code hidden;  // a folder that may not be entered: reading says so
-            if (std::filesystem::exists(file, hidden) || hidden) return file;
-        }
-        throw Error("gx: " + (directory / name).string() +
-                    ": there is no such file, gzipped (.gz) or plain. Install the Debian package "
-                    "dataset-fashion-mnist (apt-get install dataset-fashion-mnist), or give the "
-                    "folder that has it.");
-    };
-    const auto part = [&](const std::string& prefix) {
-        const auto images = find(prefix + "-images-idx3-ubyte");
-        return read_idx_dataset(images, find(prefix + "-labels-idx1-ubyte"), 10, "fashion-mnist");
-    };
-    Split split{part("train"), part("t10k")};
-    if (split.train.shape != split.test.shape)
-        throw Error("gx: " + directory.string() +
-                    ": training and test images differ in size. They are not of one data set: "
-                    "install dataset-fashion-mnist again.");
-    normalise_as(split.test, split.train);
-    return split;
-}
+[[nodiscard]] GX_DECL Split
+fashion_mnist(const std::filesystem::path& directory = fashion_mnist_directory);
 
 }  // namespace gx
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/loader/impl/idx.ipp>
+#endif

@@ -5,6 +5,7 @@
 #include <array>      // one stream an augmentation
 #include <vector>     // buffers
 
+#include <gx/core/decl.hpp>       // GX_DECL
 #include <gx/core/rng.hpp>        // Rng
 #include <gx/loader/augment.hpp>  // View
 #include <gx/loader/concept.hpp>  // explain_loader, LoaderOptions
@@ -15,16 +16,9 @@ namespace gx {
 
 namespace detail::loader {
 
-/// Channel by channel, what each of the 256 pixel values becomes: a table rounds the same way
-/// on every target.
-[[nodiscard]] inline std::vector<float> normalised_values(const Dataset& data) {
-    std::vector<float> table;
-    for (std::size_t c = 0; c < data.mean.size(); ++c)
-        for (int pixel = 0; pixel < 256; ++pixel)
-            table.push_back(static_cast<float>((pixel / 255.0 - double{data.mean[c]}) /
-                                               double{data.deviation[c]}));
-    return table;
-}
+/// Returns the normalised value of each of the 256 pixel values, channel by channel: a table rounds
+/// the same way on every target.
+[[nodiscard]] GX_DECL std::vector<float> normalised_values(const Dataset& data);
 
 /// One row: out[x] = value of from[x + right], black outside; mirrored: written from the right.
 template <bool mirrored>
@@ -48,15 +42,14 @@ inline void decode(const std::uint8_t* from, float* out, ImageShape s, View view
             if (row < 0 || row >= s.height) std::fill_n(out, s.width, table[0]);
             else if (view.mirrored)
                 decode_row<true>(plane + row * width, out, s.width, view.right, table);
-            else
-                decode_row<false>(plane + row * width, out, s.width, view.right, table);
+            else decode_row<false>(plane + row * width, out, s.width, view.right, table);
         }
     }
 }
 
 }  // namespace detail::loader
 
-/// Batches of a data set that lies in memory and outlives the loader.
+/// Loader of a data set in memory, which outlives the loader.
 ///
 ///     InMemory<PadCrop<4>, Flip> train(data.train, {.batch = 128, .ranks = 8, .rank = r});
 ///     InMemory<> test(data.test, {.batch = 250, .ranks = 8, .rank = r, .shuffle = false});
@@ -123,10 +116,10 @@ public:
             slot.labels[i] = data_->labels[sample];
         }
         const std::int64_t global_count = std::ssize(order_.step(step_++));
-        return {{std::span(slot.images).first(samples.size() * elements),
-                 std::span(slot.labels).first(samples.size()),
-                 static_cast<int>(samples.size()), draw},
-                global_count};
+        return {
+            {std::span(slot.images).first(samples.size() * elements),
+             std::span(slot.labels).first(samples.size()), static_cast<int>(samples.size()), draw},
+            global_count};
     }
 
 private:
@@ -154,3 +147,7 @@ private:
 static_assert(explain_loader<InMemory<>>());
 
 }  // namespace gx
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/loader/impl/in_memory.ipp>
+#endif

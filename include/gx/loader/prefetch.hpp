@@ -1,4 +1,4 @@
-// Prefetched<Loader>: a thread that prepares the next batches while the last one is worked on.
+// Prefetched<Loader>: prefetches batches on a thread of its own.
 #pragma once
 
 #include <array>               // batches that are ready
@@ -14,7 +14,7 @@
 
 namespace gx {
 
-/// `L`, read ahead by up to `Depth` batches on a thread of its own.
+/// Loader that reads `L` ahead by up to `Depth` batches on a thread of its own.
 ///
 ///     Prefetched<InMemory<PadCrop<4>, Flip>> train(data.train, {.batch = 128});
 ///
@@ -22,7 +22,7 @@ namespace gx {
 ///         in the order of batches; begin_epoch() starts afresh.
 /// Order:  the same batches with the same bits as L on its own.
 /// Cost:   Depth more batches of memory; next() waits only when the thread has fallen behind.
-template <class L, int Depth = 2>
+template <class L, int Depth>
 class Prefetched {
     static_assert(explain_loader<L>());
     static_assert(Depth >= 1,

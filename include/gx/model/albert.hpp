@@ -1,4 +1,4 @@
-// Albert<Layers, Width, Heads>: BERT whose layers are one layer, used again and again. Timed only.
+// Albert<Layers, Width, Heads>: BERT with one layer's weights shared by all layers. Timed only.
 #pragma once
 
 #include <string_view>  // name
@@ -28,7 +28,7 @@ constexpr int repeat_layer(GraphBuilder& b, int x, const bert::Size& s, int begi
 
 }  // namespace detail::albert
 
-/// ALBERT version 2, shown 128 tokens unless told otherwise: words of 128 numbers, widened once,
+/// ALBERT version 2, on 128 tokens by default: words of 128 numbers, widened once,
 /// and a single layer. Far fewer parameters to reduce than BERT for as much computation, and all of
 /// them ready at the very end of backward.
 /// Source: Lan et al. 2019, arXiv:1909.11942; transformers/models/albert/modeling_albert.py.
@@ -49,7 +49,5 @@ struct Albert {
         return detail::bert::append_pooler(b, x, Width);
     }
 };
-
-using AlbertBase = Albert<12, 768, 12>;
 
 }  // namespace gx

@@ -2,20 +2,18 @@
 #pragma once
 
 #include <cstdint>  // int64_t, uint8_t
-#include <vector>   // one answer a tensor
+#include <vector>   // one value a tensor
 
 #include <gx/model/graph.hpp>  // Graph, Op
 
 namespace gx {
 
-/// For each tensor, whether backward computes its gradient: it depends on a parameter and is not
-/// the loss, whose gradient is the given scale. So the image has none, nor what is made of it
-/// before the first trained layer. 1 is yes, 0 is no; bytes, as bits are no constants on Clang.
+/// For each tensor, 1 if backward computes its gradient, else 0. Inputs and activations before the
+/// first trained layer need none, nor does the loss, whose gradient is the given scale.
+/// Bytes, because vector<bool> is not constexpr on Clang.
 [[nodiscard]] constexpr std::vector<std::uint8_t> gradient_tensors(const Graph& graph) {
     std::vector<std::uint8_t> needed(graph.tensors.size(), 0);
-    const auto depends = [&](int t) {
-        return t >= 0 && needed[static_cast<std::size_t>(t)] != 0;
-    };
+    const auto depends = [&](int t) { return t >= 0 && needed[static_cast<std::size_t>(t)] != 0; };
     for (const Op& op : graph.ops)
         needed[static_cast<std::size_t>(op.output)] =
             op.kind != OpKind::softmax_cross_entropy &&
@@ -70,8 +68,7 @@ struct Kept {
         case OpKind::relu: return {.output = true};
         case OpKind::max_pool: return {.bytes_per_image = 4 * elements(op.output)};
         case OpKind::dropout: return {.bytes_per_image = elements(op.output)};
-        case OpKind::softmax_cross_entropy:
-            return {.bytes_per_image = 4 * elements(op.inputs[0])};
+        case OpKind::softmax_cross_entropy: return {.bytes_per_image = 4 * elements(op.inputs[0])};
         case OpKind::input:
         case OpKind::avg_pool:
         case OpKind::add:

@@ -9,12 +9,6 @@
 
 namespace gx {
 
-/// What is trained on top of the encoder.
-enum class BertHead : unsigned char {
-    none,        ///< the pooled first token: what published parameter counts are of
-    pretraining  ///< masked words, decoded by the tied word table, and the next sentence
-};
-
 namespace detail::bert {
 
 struct Size {
@@ -51,8 +45,8 @@ constexpr int append_pooler(GraphBuilder& b, int x, int width) {
     return tanh(b, b.linear(x, width, true, "pooler.dense"), "pooler.tanh");
 }
 
-/// Both heads; answers the logits of the masked words, 15 % of the tokens, rounded up. Those of the
-/// next sentence are computed, and their loss is not part of the graph.
+/// Appends both heads; returns the logits of the masked words, 15 % of the tokens, rounded up.
+/// Those of the next sentence are computed, and their loss is not part of the graph.
 constexpr int append_heads(GraphBuilder& b, int x, int pooled, const Size& s) {
     (void)b.linear(pooled, 2, true, "cls.seq_relationship");
     const int masked = (15 * b.shape(x).height + 99) / 100;
@@ -66,11 +60,11 @@ constexpr int append_heads(GraphBuilder& b, int x, int pooled, const Size& s) {
 
 }  // namespace detail::bert
 
-/// BERT, shown 128 tokens unless told otherwise: graph<BertBase>({.input = {1, 512, 1}}).
+/// BERT, on 128 tokens by default; on 512 with graph<BertBase>({.input = {1, 512, 1}}).
 /// Parameters are named, and come, as in Hugging Face's BertModel. Word table and decoder share
 /// their weight, whose gradient is ready last. No device computes it yet; see expect_numbers().
 /// Source: Devlin et al. 2018, arXiv:1810.04805; transformers/models/bert/modeling_bert.py.
-template <int Layers, int Width, int Heads, BertHead Head = BertHead::none>
+template <int Layers, int Width, int Heads, BertHead Head>
 struct Bert {
     static constexpr detail::bert::Size size{Layers, Width, Heads};
     static constexpr Label label = (Label("BERT-") + Layers + "x" + Width) +
@@ -84,14 +78,8 @@ struct Bert {
         for (int i = 0; i < Layers; ++i)
             x = detail::bert::append_layer(b, x, size, Label("encoder.layer.") + i);
         const int pooled = detail::bert::append_pooler(b, x, Width);
-        return Head == BertHead::none ? pooled
-                                      : detail::bert::append_heads(b, x, pooled, size);
+        return Head == BertHead::none ? pooled : detail::bert::append_heads(b, x, pooled, size);
     }
 };
-
-using BertBase = Bert<12, 768, 12>;
-using BertLarge = Bert<24, 1024, 16>;
-using BertBasePretraining = Bert<12, 768, 12, BertHead::pretraining>;
-using BertLargePretraining = Bert<24, 1024, 16, BertHead::pretraining>;
 
 }  // namespace gx

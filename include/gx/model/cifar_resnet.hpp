@@ -13,8 +13,7 @@ namespace gx {
 /// the two stages that halve the image with zeros (option A); here they are projected (option B),
 /// which adds 2,752 parameters: ResNet-20 has 272,474, published as 0.27 M either way.
 /// Source: He et al. 2015, arXiv:1512.03385, section 4.2 and table 6.
-template <int Depth, int Channels = 3, int Side = 32, int Classes = 10,
-          LastGamma Gamma = LastGamma::zero>
+template <int Depth, int Channels, int Side, int Classes, LastGamma Gamma>
 struct CifarResNet {
     static_assert(Depth >= 8 && Depth % 6 == 2,
                   "gx: no such CifarResNet: its depth is 6n + 2. Three stages of n blocks with two "
@@ -36,16 +35,5 @@ struct CifarResNet {
         return b.linear(x, b.classes(), true, "fc");
     }
 };
-
-using ResNet8 = CifarResNet<8>;
-using ResNet20 = CifarResNet<20>;
-using ResNet32 = CifarResNet<32>;
-using ResNet44 = CifarResNet<44>;
-using ResNet56 = CifarResNet<56>;
-using ResNet110 = CifarResNet<110>;
-
-/// The same on the 28x28 grey images of MNIST and Fashion-MNIST.
-template <int Depth>
-using FashionResNet = CifarResNet<Depth, 1, 28>;
 
 }  // namespace gx

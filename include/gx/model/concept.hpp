@@ -2,9 +2,14 @@
 #pragma once
 
 #include <concepts>     // same_as
+#include <cstddef>      // size_t
 #include <cstdint>      // int64_t
 #include <string_view>  // names
+#include <type_traits>  // remove_pointer_t
+#include <utility>      // index_sequence
 
+#include <gx/core/role.hpp>    // role::may_be
+#include <gx/model/fwd.hpp>    // declarations
 #include <gx/model/graph.hpp>  // Graph, GraphBuilder
 
 namespace gx {
@@ -31,17 +36,17 @@ concept DescribesItself = requires(GraphBuilder& b, int x) {
 /// A network as a type.
 ///
 ///     name                 text, unique among the models of a program
-///     input                the image that the published network takes
-///     classes              and how many classes it tells apart
-///     describe(b, x)       appends the layers behind tensor x and answers the logits; asks
-///                          b.classes() and b.shape(), because graph<M>() may override both
+///     input                shape of the image that the published network takes
+///     classes              number of classes
+///     describe(b, x)       appends the layers behind tensor x and returns the tensor of logits;
+///                          reads b.classes() and b.shape(), because graph<M>() may override both
 ///
 /// All four are static and constexpr.
 template <class M>
 concept Model = detail::model::NamesItself<M> && detail::model::ShapesItsImage<M> &&
                 detail::model::CountsItsClasses<M> && detail::model::DescribesItself<M>;
 
-/// What a graph may have other than its model says.
+/// Overrides of a model's input, classes and loss for one graph.
 struct GraphOptions {
     ImageShape input{};          ///< {}: the model's own
     int classes = 0;             ///< 0: the model's own
@@ -61,54 +66,108 @@ constexpr GraphBuilder build(const GraphOptions& o, GraphBuilder::Checks checks)
 }
 
 struct Summary {
-    GraphFault fault = GraphFault::none;
+    GraphTrouble trouble{};
     std::int64_t parameters = 0, macs = 0;
 };
 template <class M>
 consteval Summary summarize() {
     const GraphBuilder b = build<M>({}, GraphBuilder::Checks::trial);
-    return {b.trouble().fault, b.peek().parameter_elements(), b.peek().macs()};
+    return {b.trouble(), b.peek().parameter_elements(), b.peek().macs()};
 }
 template <class M>
 inline constexpr Summary summary = summarize<M>();  // once a program and model: compile time
 
-/// Faults of the network itself, one sentence each; the image's size first.
-template <GraphFault Fault>
+// The place of a fault as a type, which compilers print. Clang prints the characters of an array as
+// numbers, so there it is spelled member by member.
+#if defined(__clang__)
+template <char... Name>
+struct Layer;
+template <int Height, int Width>
+struct Input;
+template <int Height, int Width>
+struct Window;
+template <class Layer, OpKind Kind, int Operation, class Input, class Window>
+struct At;
+template <class M, std::size_t... I>
+auto place(std::index_sequence<I...>) {
+    constexpr GraphTrouble t = summary<M>.trouble;
+    using Place = At<Layer<t.at.view()[I]...>, t.kind, t.operation, Input<t.input[0], t.input[1]>,
+                     Window<t.window[0], t.window[1]>>;
+    return static_cast<Place*>(nullptr);
+}
+template <class M>
+constexpr std::size_t place_length = summary<M>.trouble.at.view().size();
+#else
+template <std::size_t Length>
+struct Characters {
+    char text[Length]{};
+};
+template <Characters Where>
+struct At;
+template <class M, std::size_t... I>
+auto place(std::index_sequence<I...>) {
+    constexpr FaultText where = summary<M>.trouble.where();
+    return static_cast<At<Characters<sizeof...(I) + 1>{{where.view()[I]..., 0}}>*>(nullptr);
+}
+template <class M>
+constexpr std::size_t place_length = summary<M>.trouble.where().view().size();
+#endif
+template <class M>
+using PlaceOf =
+    std::remove_pointer_t<decltype(place<M>(std::make_index_sequence<place_length<M>>()))>;
+
+template <GraphFault Fault, class At>
+inline constexpr GraphFault found = Fault;
+
+/// Faults of the network itself, one sentence each. The note behind the error prints the place.
+template <GraphFault Fault, class At>
 consteval bool explain_fault() {
-    static_assert(Fault != GraphFault::image_too_small && Fault != GraphFault::uneven_pool,
+    static_assert(found<Fault, At> != GraphFault::image_too_small,
                   "gx: not a Model: an image smaller than the network's stride. A window of a "
-                  "convolution or a pooling finds less than itself, or a grid of pooled windows "
-                  "does not divide the image. Fix: give 'input' a larger image, or use a network "
-                  "with fewer stages.");
-    static_assert(Fault != GraphFault::input_not_flat,
-                  "gx: not a Model: a linear layer takes a flat input. Its weights are a matrix. "
-                  "Fix: put a Flatten or a GlobalAvgPool before it.");
-    static_assert(Fault != GraphFault::shapes_differ,
-                  "gx: not a Model: a residual add needs two tensors of one shape. "
-                  "Fix: keep the branch's size, or project the shortcut by a 1x1 convolution.");
-    static_assert(Fault != GraphFault::logits_not_classes,
+                  "convolution or a pooling finds less than itself. Fix: give 'input' a larger "
+                  "image, or use a network with fewer stages.");
+    static_assert(found<Fault, At> != GraphFault::window_on_flat,
+                  "gx: not a Model: a convolution or a pooling behind a Linear or a Flatten. "
+                  "Its input is one pixel. Fix: put it before the first of these.");
+    static_assert(found<Fault, At> != GraphFault::uneven_pool,
+                  "gx: not a Model: the grid of a pooling does not divide the image. Fix: give "
+                  "'input' a size whose stages divide into the grid.");
+    static_assert(found<Fault, At> != GraphFault::input_not_flat,
+                  "gx: not a Model: a linear layer takes a flat input. Its weights are a "
+                  "matrix. Fix: put a Flatten or a GlobalAvgPool before it.");
+    static_assert(found<Fault, At> != GraphFault::shapes_differ,
+                  "gx: not a Model: a residual add needs two tensors of one shape. Fix: keep "
+                  "the branch's size, or project the shortcut by a 1x1 convolution.");
+    static_assert(found<Fault, At> != GraphFault::logits_not_classes,
                   "gx: not a Model: the network must end in one logit for each class. The loss "
                   "compares logits with labels. Fix: end it with Classifier.");
-    static_assert(Fault != GraphFault::bad_groups,
+    static_assert(found<Fault, At> != GraphFault::bad_groups,
                   "gx: not a Model: convolution groups must divide the channels going in and "
                   "coming out. Fix: change the groups or the channels.");
-    static_assert(Fault != GraphFault::bad_window && Fault != GraphFault::bad_rate,
+    static_assert(found<Fault, At> != GraphFault::bad_window,
                   "gx: not a Model: a layer's numbers are out of range. Outputs, windows and "
-                  "strides are at least 1, a pooling pads by half its window at most, a dropout "
-                  "rate is at least 0 and below 1. Fix: change the layer's arguments.");
-    static_assert(Fault != GraphFault::empty_image && Fault != GraphFault::too_few_classes,
-                  "gx: not a Model: 'input' needs a channel, a row and a column, and 'classes' "
-                  "at least 2. Fix: say what the network is shown.");
+                  "strides are at least 1, and a pooling pads by half its window at most. Fix: "
+                  "change the layer's arguments.");
+    static_assert(found<Fault, At> != GraphFault::bad_rate,
+                  "gx: not a Model: a dropout rate is at least 0 and below 1. Fix: change the "
+                  "layer's argument.");
+    static_assert(found<Fault, At> != GraphFault::empty_image,
+                  "gx: not a Model: 'input' needs a channel, a row and a column. Fix: give the "
+                  "shape of one image, as in '{3, 224, 224}'.");
+    static_assert(found<Fault, At> != GraphFault::too_few_classes,
+                  "gx: not a Model: 'classes' is at least 2. A classifier chooses among them. "
+                  "Fix: give the number of labels.");
     return true;
 }
 
 }  // namespace detail::model
 
 template <class M>
-consteval bool explain_model() {
+consteval bool explain_model_members() {
     static_assert(detail::model::NamesItself<M>,
-                  "gx: not a Model: no text 'name'. Reports and checkpoints say which network "
-                  "they are of. Fix: add 'static constexpr std::string_view name = \"MyNet\";'.");
+                  "gx: not a Model: no text 'name'. Reports and checkpoints are "
+                  "identified by it. "
+                  "Fix: add 'static constexpr std::string_view name = \"MyNet\";'.");
     static_assert(detail::model::ShapesItsImage<M>,
                   "gx: not a Model: no 'input'. The graph's shapes start from one image. "
                   "Fix: add 'static constexpr gx::ImageShape input{3, 224, 224};'.");
@@ -117,12 +176,22 @@ consteval bool explain_model() {
                   "Fix: add 'static constexpr int classes = 10;'.");
     static_assert(detail::model::DescribesItself<M>,
                   "gx: not a Model: no 'static constexpr int describe(GraphBuilder&, int x)'. "
-                  "It appends the layers and answers the tensor of logits. Fix: add it, or "
+                  "It appends the layers and returns the tensor of logits. Fix: add it, or "
                   "inherit from gx::Network<image, classes, layers...>.");
     if constexpr (Model<M>) {
-        return detail::model::explain_fault<detail::model::summary<M>.fault>();
+        constexpr GraphFault fault = detail::model::summary<M>.trouble.fault;
+        if constexpr (fault != GraphFault::none)
+            return detail::model::explain_fault<fault, detail::model::PlaceOf<M>>();
     }
     return true;
+}
+
+/// Stops at the first of: a header that is missing, a policy of another role, a missing member.
+template <class M>
+consteval bool explain_model() {
+    using detail::role::Role;
+    if constexpr (detail::role::may_be<M, Role::model>()) return explain_model_members<M>();
+    else return detail::role::reject<M, Role::model>();
 }
 
 /// The graph of M, with softmax cross-entropy at its end.
@@ -134,19 +203,19 @@ template <class M>
     return detail::model::build<M>(options, GraphBuilder::Checks::strict).finish();
 }
 
-/// What graph<M>(options) would stumble over, and at which layer; GraphFault::none: nothing.
+/// The first fault of graph<M>(options) and its layer; GraphFault::none if it has none.
 template <class M>
 [[nodiscard]] constexpr GraphTrouble trouble(const GraphOptions& options = {}) {
     return detail::model::build<M>(options, GraphBuilder::Checks::trial).trouble();
 }
 
-/// Whether M takes images of this shape.
+/// Returns whether M accepts images of this shape.
 template <class M>
 [[nodiscard]] constexpr bool fits(ImageShape input) {
     return trouble<M>({.input = input}).fault == GraphFault::none;
 }
 
-/// Trained numbers of M at its own image and classes.
+/// Number of trained parameters of M at its own image and classes.
 template <class M>
 [[nodiscard]] consteval std::int64_t parameter_count() {
     static_assert(explain_model<M>());
@@ -160,7 +229,7 @@ template <class M>
     return detail::model::summary<M>.macs;
 }
 
-/// M shown another image: a Model whose size is checked where it is spelt.
+/// M with another input shape; checked where it is spelt.
 template <class M, ImageShape Input>
 struct WithInput {
     static constexpr std::string_view name = M::name;

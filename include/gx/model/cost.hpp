@@ -1,4 +1,4 @@
-// OpCost: what one image costs in each operation, in flops and in elements moved.
+// OpCost: flops and memory traffic of each operation, for one image.
 #pragma once
 
 #include <cstdint>  // int64_t
@@ -10,16 +10,16 @@
 namespace gx {
 
 /// Costs of one image. Flops are two a multiply-add of convolutions, linear layers and attention's
-/// products; all other arithmetic is below 2 % of a network and is bound by memory, so it is told
-/// as traffic. A parameter that several operations share is counted with each of them.
+/// products (GEMMs); all other arithmetic is below 2 % of a network, is memory-bound and therefore
+/// counted as traffic. A parameter that several operations share is counted with each of them.
 /// Units: forward_traffic and backward_traffic are elements read or written in memory when each
 ///        operation runs on its own, from memory to memory; parameters are not in them, because a
 ///        batch reads them once. Multiply by the bytes of an element.
 struct OpCost {
     double forward_flops = 0;
-    double backward_data_flops = 0;    ///< 0 where the input needs no gradient, as the image
+    double backward_data_flops = 0;  ///< 0 where the input needs no gradient, as the image
     double backward_weight_flops = 0;
-    std::int64_t elements_in = 0;      ///< of all inputs
+    std::int64_t elements_in = 0;  ///< of all inputs
     std::int64_t elements_out = 0;
     std::int64_t parameters = 0;
     std::int64_t forward_traffic = 0;  ///< while training
@@ -47,7 +47,7 @@ struct Traffic {
     std::int64_t forward = 0, backward = 0;
 };
 
-/// `in` counts the first input; `data` says that its gradient is asked for.
+/// `in` counts the first input; `data`: its gradient is computed.
 ///
 ///     conv2d, linear  x, y                    | x, dy for the weights; dy, dx for the data
 ///     batch_norm      x to sum, x, y          | x, dy to sum; x, dy, dx
@@ -83,7 +83,7 @@ constexpr Traffic traffic(OpKind kind, std::int64_t in, std::int64_t out, bool d
         case OpKind::tanh:
         case OpKind::softmax: return {2 * in, data ? 3 * in : 0};
         case OpKind::select: return {2 * out, data ? in + out : 0};
-        case OpKind::concat:            // these two have more inputs than one: joined_traffic
+        case OpKind::concat:  // these two have more inputs than one: joined_traffic
         case OpKind::attention_scores:
         case OpKind::attention_mix:
         case OpKind::input:
@@ -92,8 +92,8 @@ constexpr Traffic traffic(OpKind kind, std::int64_t in, std::int64_t out, bool d
     return {};
 }
 
-/// Of operations with two inputs of sizes of their own. `again`: a concat of a concat copies what
-/// it adds, as a framework that joins the whole list at once does.
+/// Cost of operations with two inputs of different sizes. `again`: a concat of a concat copies only
+/// what it adds, as a framework that joins the whole list at once does.
 constexpr Traffic joined_traffic(OpKind kind, std::int64_t a, std::int64_t b, std::int64_t out,
                                  bool again) {
     if (kind == OpKind::concat) {
@@ -103,8 +103,7 @@ constexpr Traffic joined_traffic(OpKind kind, std::int64_t a, std::int64_t b, st
     return {a + b + out, 2 * (a + b + out)};
 }
 
-constexpr OpCost cost(const Graph& graph, const Op& op,
-                      const std::vector<std::uint8_t>& gradient) {
+constexpr OpCost cost(const Graph& graph, const Op& op, const std::vector<std::uint8_t>& gradient) {
     const auto elements = [&](int t) {
         return t < 0 ? 0 : graph.tensors[static_cast<std::size_t>(t)].elements();
     };
@@ -147,7 +146,7 @@ constexpr OpCost cost(const Graph& graph, const Op& op,
     return all;
 }
 
-/// The cost of one operation of `graph`. Cost: walks the graph; ask costs() for all of them.
+/// The cost of one operation of `graph`. Cost: walks the graph; use costs() for all of them.
 [[nodiscard]] constexpr OpCost cost(const Graph& graph, const Op& op) {
     return detail::cost::cost(graph, op, gradient_tensors(graph));
 }

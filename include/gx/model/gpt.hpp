@@ -35,8 +35,7 @@ constexpr int append_layer(GraphBuilder& b, int x, const GptSize& s, const Label
 
 constexpr int describe(GraphBuilder& b, int x, const GptSize& s) {
     b.require(b.shape(x).height <= s.context, GraphFault::bad_window, "transformer");
-    const std::array<Table, 2> tables{{{".wte.weight", s.vocabulary},
-                                       {".wpe.weight", s.context}}};
+    const std::array<Table, 2> tables{{{".wte.weight", s.vocabulary}, {".wpe.weight", s.context}}};
     x = b.dropout(embedding(b, x, s.width, tables, "transformer"), 0.1, "transformer.drop");
     for (int i = 0; i < s.layers; ++i) x = append_layer(b, x, s, Label("transformer.h.") + i);
     x = layer_norm(b, x, "transformer.ln_f");
@@ -52,7 +51,7 @@ constexpr int describe(GraphBuilder& b, int x, const GptSize& s) {
 /// No device computes it yet; see expect_numbers().
 /// Source: Radford et al. 2019, "Language models are unsupervised multitask learners";
 ///         transformers/models/gpt2/modeling_gpt2.py.
-template <int Layers, int Width, int Heads, int Context = 1024, int Vocabulary = 50'257>
+template <int Layers, int Width, int Heads, int Context, int Vocabulary>
 struct Gpt {
     static constexpr GptSize size{Layers, Width, Heads, Context, Vocabulary};
     static constexpr Label label = detail::gpt::name(size);
@@ -65,13 +64,8 @@ struct Gpt {
     }
 };
 
-using Gpt2Small = Gpt<12, 768, 12>;
-using Gpt2Medium = Gpt<24, 1024, 16>;
-using Gpt2Large = Gpt<36, 1280, 20>;
-using Gpt2Xl = Gpt<48, 1600, 25>;
-
-/// The same of a size that is known only when the program runs.
-/// Errors: a size of 0, heads that do not divide the width: what is wrong breaks the contract.
+/// Graph of a GPT whose size is known at run time only.
+/// Errors: a size of 0, or heads that do not divide the width, break the contract.
 [[nodiscard]] constexpr Graph gpt(const GptSize& size) {
     GX_EXPECT(size.layers > 0 && size.width > 0 && size.context > 0 && size.vocabulary > 1,
               "a GPT has at least one layer, one number a token, one token and two words");

@@ -4,11 +4,15 @@
 #include <array>        // shapes
 #include <cstdint>      // int64_t
 #include <string_view>  // names
+#include <type_traits>  // is_constant_evaluated
 #include <vector>       // flat lists
 
-#include <gx/core/cold.hpp>  // GX_COLD
-#include <gx/core/contract.hpp>  // GX_EXPECT
-#include <gx/core/label.hpp>     // Label
+#include <gx/core/cold.hpp>          // GX_COLD
+#include <gx/core/contract.hpp>      // GX_EXPECT
+#include <gx/core/decl.hpp>          // GX_DECL
+#include <gx/core/label.hpp>         // Label
+#include <gx/model/graph_fault.hpp>  // GraphFault, GraphTrouble
+#include <gx/model/op_kind.hpp>      // OpKind
 
 namespace gx {
 
@@ -29,28 +33,6 @@ struct Window {
     }
     constexpr bool operator==(const Window&) const = default;
 };
-
-enum class OpKind : std::uint8_t {
-    input, conv2d, batch_norm, relu, max_pool, avg_pool, linear, add, flatten, dropout,
-    softmax_cross_entropy,
-    // Timed only: they have shapes, parameters and costs, and no device computes them yet.
-    concat, embedding, token_linear, layer_norm, gelu, tanh, attention_scores, softmax,
-    attention_mix, select
-};
-[[nodiscard]] constexpr std::string_view to_string(OpKind kind) {
-    constexpr std::array<std::string_view, 21> names{
-        "input",   "conv2d",           "batch_norm",    "relu",
-        "max_pool", "avg_pool",        "linear",        "add",
-        "flatten", "dropout",          "softmax_cross_entropy",
-        "concat",  "embedding",        "token_linear",  "layer_norm",
-        "gelu",    "tanh",             "attention_scores", "softmax",
-        "attention_mix", "select"};
-    return names[static_cast<std::size_t>(kind)];
-}
-/// Whether a kind can be timed and not computed; see gx/model/timed_only.hpp.
-[[nodiscard]] constexpr bool is_timed_only(OpKind kind) {
-    return kind > OpKind::softmax_cross_entropy;
-}
 
 /// One operation. Tensors and parameters are indices into the graph's lists; -1 is none.
 struct Op {
@@ -120,48 +102,24 @@ struct Graph {
     }
 };
 
-/// What can be wrong with a network at an image size.
-enum class GraphFault : std::uint8_t {
-    none, empty_image, too_few_classes, image_too_small, bad_window, uneven_pool, bad_groups,
-    input_not_flat, shapes_differ, bad_rate, logits_not_classes
-};
-[[nodiscard]] constexpr std::string_view to_string(GraphFault fault) {
-    constexpr std::array<std::string_view, 11> sentences{
-        "nothing is wrong",
-        "an image needs at least one channel, row and column",
-        "a classifier needs at least two classes",
-        "the image is smaller than the network's stride: use a larger image or a network with "
-        "fewer stages",
-        "a layer needs at least one output, a window and a stride of at least 1, and a pooling "
-        "pads by half its window at most",
-        "the image does not divide into the pooled grid: use an image size that does",
-        "convolution groups must divide the channels going in and coming out",
-        "a linear layer takes a flat input: flatten first",
-        "a residual add needs two tensors of one shape",
-        "a share that is dropped, or smoothed away, is at least 0 and below 1",
-        "the network must end in one logit for each class"};
-    return sentences[static_cast<std::size_t>(fault)];
-}
+namespace detail::graph {
+/// Breaks the contract of a builder at run time.
+[[noreturn]] GX_DECL void stop(const GraphTrouble& trouble);
+}  // namespace detail::graph
 
-/// The first fault, and the operation where it lies.
-struct GraphTrouble {
-    GraphFault fault = GraphFault::none;
-    Label at{};
-};
-
-/// Appends operations; what layers are written with. Every call answers its output tensor.
+/// Builder of graphs: each call appends an operation and returns its output tensor.
 /// Errors: with Checks::strict a fault breaks the contract, so an image smaller than the network's
 ///         stride does not compile where the graph is a constant. With Checks::trial the first
-///         fault is noted for trouble() and the shapes go on as well as they can.
+///         fault is kept for trouble() and shapes are guessed from there on.
 class GraphBuilder {
 public:
     enum class Checks : std::uint8_t { strict, trial };
 
     GX_COLD constexpr GraphBuilder(Label name, ImageShape input, int classes,
-                           Checks checks = Checks::strict)
+                                   Checks checks = Checks::strict)
         : checks_(checks) {
-        require(input.channels > 0 && input.height > 0 && input.width > 0,
-                GraphFault::empty_image, "input");
+        require(input.channels > 0 && input.height > 0 && input.width > 0, GraphFault::empty_image,
+                "input");
         require(classes > 1, GraphFault::too_few_classes, "input");
         graph_.name = name;
         graph_.input = input;
@@ -176,10 +134,15 @@ public:
     }
     [[nodiscard]] constexpr const GraphTrouble& trouble() const { return trouble_; }
 
-    /// A promise about the network: `fault` at operation `name` where it does not hold.
+    /// Checks a condition of the network; if it fails, records `fault` at operation `name`.
     constexpr bool require(bool holds, GraphFault fault, const Label& name) {
-        if (checks_ == Checks::strict) GX_EXPECT(holds, to_string(fault));
-        if (!holds && trouble_.fault == GraphFault::none) trouble_ = {fault, name};
+        if (holds || trouble_.fault != GraphFault::none) return holds;
+        trouble_ = site_;
+        trouble_.fault = fault, trouble_.at = name;
+        trouble_.operation = static_cast<int>(graph_.ops.size());
+        if (checks_ == Checks::trial) return holds;
+        if (std::is_constant_evaluated()) GX_EXPECT(holds, trouble_.text().view());
+        else detail::graph::stop(trouble_);
         return holds;
     }
 
@@ -191,11 +154,12 @@ public:
     };
     GX_COLD constexpr int conv2d(int x, Conv c, const Label& name) {
         const ImageShape in = shape(x);
+        enter(OpKind::conv2d, x, c.window);
         if (!require(c.groups > 0 && c.channels > 0 && in.channels % c.groups == 0 &&
                          c.channels % c.groups == 0,
                      GraphFault::bad_groups, name))
             c.groups = 1;
-        const ImageShape out = windowed(in, c.window, c.channels, name);
+        const ImageShape out = windowed(x, c.window, c.channels, name);
         const int per_group = in.channels / c.groups;
         const int fan_in = per_group * c.window.height * c.window.width;
         Op op{.kind = OpKind::conv2d, .inputs = {x, -1}, .window = c.window, .groups = c.groups};
@@ -243,6 +207,7 @@ public:
     }
     GX_COLD constexpr int linear(int x, int outputs, bool bias, const Label& name) {
         const ImageShape in = shape(x);
+        enter(OpKind::linear, x);
         require(in.height == 1 && in.width == 1, GraphFault::input_not_flat, name);
         require(outputs > 0, GraphFault::bad_window, name);
         Op op{.kind = OpKind::linear, .inputs = {x, -1}, .name = name};
@@ -253,6 +218,7 @@ public:
         return append(op, {outputs, 1, 1});
     }
     constexpr int add(int a, int b, const Label& name) {
+        enter(OpKind::add, b);
         require(shape(a) == shape(b), GraphFault::shapes_differ, name);
         return append({.kind = OpKind::add, .inputs = {a, b}, .name = name}, shape(a));
     }
@@ -261,12 +227,14 @@ public:
         return append({.kind = OpKind::flatten, .inputs = {x, -1}, .name = name}, {n, 1, 1});
     }
     GX_COLD constexpr int dropout(int x, double rate, const Label& name) {
+        enter(OpKind::dropout, x);
         require(rate >= 0 && rate < 1, GraphFault::bad_rate, name);
         Op op{.kind = OpKind::dropout, .inputs = {x, -1}, .rate = rate, .name = name};
         return append(op, shape(x));
     }
     /// The loss: mean over the batch, against labels softened by `smoothing`. Ends the graph.
     GX_COLD constexpr int softmax_cross_entropy(int logits, double smoothing, const Label& name) {
+        enter(OpKind::softmax_cross_entropy, logits);
         const bool tokens = op_of(logits).kind == OpKind::token_linear;  // a prediction for each
         const ImageShape one{graph_.classes, tokens ? shape(logits).height : 1, 1};
         require(shape(logits) == one, GraphFault::logits_not_classes, name);
@@ -287,6 +255,7 @@ public:
     GX_COLD constexpr int append(const Op& op, ImageShape out) {
         graph_.tensors.push_back(out);
         graph_.ops.push_back(op);
+        site_ = {};
         return graph_.ops.back().output = static_cast<int>(graph_.tensors.size()) - 1;
     }
     /// A parameter of `op`, which is appended before the next operation is; named behind op.name.
@@ -308,26 +277,49 @@ private:
         graph_.statistics.push_back({graph_.statistic_elements(), channels, initial, name});
     }
     GX_COLD constexpr int pool(OpKind kind, int x, Window w, const Label& name) {
-        require(2 * w.pad_height <= w.height && 2 * w.pad_width <= w.width,
-                GraphFault::bad_window, name);
-        const ImageShape out = windowed(shape(x), w, shape(x).channels, name);
+        enter(kind, x, w);
+        require(2 * w.pad_height <= w.height && 2 * w.pad_width <= w.width, GraphFault::bad_window,
+                name);
+        const ImageShape out = windowed(x, w, shape(x).channels, name);
         return append({.kind = kind, .inputs = {x, -1}, .window = w, .name = name}, out);
     }
-    GX_COLD constexpr ImageShape windowed(ImageShape in, Window w, int channels,
-                                          const Label& name) {
-        const bool sound = require(w.height > 0 && w.width > 0 && w.stride > 0 &&
-                                       w.pad_height >= 0 && w.pad_width >= 0,
-                                   GraphFault::bad_window, name);
+    GX_COLD constexpr ImageShape windowed(int x, Window w, int channels, const Label& name) {
+        const ImageShape in = shape(x);
+        const bool sound = require(
+            w.height > 0 && w.width > 0 && w.stride > 0 && w.pad_height >= 0 && w.pad_width >= 0,
+            GraphFault::bad_window, name);
         const int rows = in.height + 2 * w.pad_height - w.height;
         const int columns = in.width + 2 * w.pad_width - w.width;
-        if (!require(rows >= 0 && columns >= 0, GraphFault::image_too_small, name) || !sound)
-            return {channels, 1, 1};
+        const auto fault = flat(x) ? GraphFault::window_on_flat : GraphFault::image_too_small;
+        if (!require(rows >= 0 && columns >= 0, fault, name) || !sound) return {channels, 1, 1};
         return {channels, rows / w.stride + 1, columns / w.stride + 1};
+    }
+    /// Whether a flatten or a linear layer made the image of `tensor` one pixel.
+    [[nodiscard]] constexpr bool flat(int tensor) const {
+        const Op& op = op_of(tensor);
+        if (op.kind == OpKind::flatten || op.kind == OpKind::linear) return true;
+        const bool keeps = op.kind == OpKind::relu || op.kind == OpKind::dropout ||
+                           op.kind == OpKind::batch_norm || op.kind == OpKind::add;
+        return keeps && flat(op.inputs[0]);
+    }
+    /// Faults up to the next append are of an operation of this kind.
+    constexpr void enter(OpKind kind, int x, Window w = {.height = 0, .width = 0}) {
+        const ImageShape in = shape(x);
+        site_ = {.kind = kind, .input = {in.height, in.width}, .window = {w.height, w.width}};
     }
 
     Graph graph_{};
-    GraphTrouble trouble_{};
+    GraphTrouble trouble_{}, site_{};
     Checks checks_;
 };
 
 }  // namespace gx
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/model/impl/graph.ipp>
+#else
+extern template class std::vector<gx::ImageShape>;
+extern template class std::vector<gx::Op>;
+extern template class std::vector<gx::Parameter>;
+extern template class std::vector<gx::Statistic>;
+#endif

@@ -37,8 +37,7 @@ struct Module {
     constexpr int doubled(int stride) const {  // 1x1, 3x3, 3x3
         int y = point(b, x, 64, at("branch3x3dbl_1"));
         y = unit(b, y, 96, Window::square(3, 1, 1), at("branch3x3dbl_2"));
-        return unit(b, y, 96, Window::square(3, stride, stride == 1 ? 1 : 0),
-                    at("branch3x3dbl_3"));
+        return unit(b, y, 96, Window::square(3, stride, stride == 1 ? 1 : 0), at("branch3x3dbl_3"));
     }
     constexpr int a(int pool_channels) const {
         const int one = point(b, x, 64, at("branch1x1"));
@@ -99,13 +98,10 @@ constexpr void append_auxiliary(GraphBuilder& b, int x) {
 
 }  // namespace detail::inception
 
-/// Whether Inception-v3 has the second classifier that the paper trains with.
-enum class Auxiliary : bool { no, yes };
-
 /// Inception-v3 as torchvision has it. Parameters: 23,834,568, and 27,161,264 with the auxiliary
 /// classifier. No device computes concat yet, so it is for timing; see expect_numbers().
 /// Source: Szegedy et al. 2015, arXiv:1512.00567; torchvision/models/inception.py.
-template <Auxiliary Second = Auxiliary::no>
+template <Auxiliary Second>
 struct Inception {
     static constexpr std::string_view name =
         Second == Auxiliary::yes ? "Inception-v3-aux" : "Inception-v3";
@@ -137,7 +133,5 @@ struct Inception {
         return b.linear(b.flatten(x, "flatten"), b.classes(), true, "fc");
     }
 };
-
-using InceptionV3 = Inception<>;
 
 }  // namespace gx

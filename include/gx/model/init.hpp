@@ -1,60 +1,33 @@
-// initial_parameters, initial_statistics: how a network starts, by name and seed alone.
+// initial_parameters, initial_statistics: initial values, from names and a seed alone.
 #pragma once
 
-#include <algorithm>  // fill
-#include <cmath>      // sqrt
-#include <cstdint>    // uint64_t
-#include <span>       // flat vectors
-#include <string>     // stream names
+#include <cstdint>  // uint64_t
+#include <span>     // flat vectors
 
-#include <gx/core/contract.hpp>  // GX_EXPECT
-#include <gx/core/rng.hpp>       // Rng
-#include <gx/model/graph.hpp>    // Graph, Parameter
+#include <gx/core/decl.hpp>    // GX_DECL
+#include <gx/model/graph.hpp>  // Graph, Parameter
 
 namespace gx {
 
-/// One parameter: weights are normal with mean 0 and variance 2 / fan_in (He et al., forward
-/// variant, the linear layers too), biases and beta are 0, gamma is 1, or 0 where the model says
-/// so. Element i of parameter p is draw i of the stream "parameter <name of p>": a layer added or
-/// removed elsewhere, or a renumbered list, changes nothing here.
+/// Initial values of one parameter: weights are normal with mean 0 and variance 2 / fan_in (He et
+/// al., forward variant, linear layers too), biases and beta are 0, gamma is 1, or 0 where
+/// Parameter::zero is set. Element i of parameter p is draw i of the stream "parameter <name of
+/// p>": a layer added or removed elsewhere, or a renumbered list, changes nothing here.
 /// Shapes: values has parameter.count elements, in the canonical layout.
 /// Order:  equal seeds and names give equal bits everywhere.
 /// Source: He et al. 2015, arXiv:1502.01852, equation 10.
-inline void initial_parameter(const Parameter& parameter, std::uint64_t seed,
-                              std::span<float> values) {
-    GX_EXPECT(values.size() == static_cast<std::size_t>(parameter.count),
-              "a parameter is filled whole: pass as many elements as it counts");
-    if (parameter.zero || parameter.role != ParameterRole::weight) {
-        const bool one = parameter.role == ParameterRole::gamma && !parameter.zero;
-        std::fill(values.begin(), values.end(), one ? 1.0f : 0.0f);
-        return;
-    }
-    const Rng rng(seed, "parameter " + std::string(parameter.name.view()));
-    const auto deviation = static_cast<float>(std::sqrt(2.0 / parameter.fan_in));
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = deviation * rng.normal(i);
-}
+GX_DECL void initial_parameter(const Parameter& parameter, std::uint64_t seed,
+                               std::span<float> values);
 
 /// All parameters of a graph, in the canonical layout.
 /// Shapes: canonical has graph.parameter_elements() elements.
-inline void initial_parameters(const Graph& graph, std::uint64_t seed,
-                               std::span<float> canonical) {
-    GX_EXPECT(canonical.size() == static_cast<std::size_t>(graph.parameter_elements()),
-              "the flat vector holds every parameter of the graph, and nothing else");
-    for (const Parameter& p : graph.parameters)
-        initial_parameter(p, seed,
-                          canonical.subspan(static_cast<std::size_t>(p.offset),
-                                            static_cast<std::size_t>(p.count)));
-}
+GX_DECL void initial_parameters(const Graph& graph, std::uint64_t seed, std::span<float> canonical);
 
 /// Running means 0 and running variances 1, as Graph::statistics lists them.
-inline void initial_statistics(const Graph& graph, std::span<float> statistics) {
-    GX_EXPECT(statistics.size() == static_cast<std::size_t>(graph.statistic_elements()),
-              "the flat vector holds every running statistic of the graph, and nothing else");
-    for (const Statistic& s : graph.statistics) {
-        const auto values = statistics.subspan(static_cast<std::size_t>(s.offset),
-                                               static_cast<std::size_t>(s.count));
-        std::fill(values.begin(), values.end(), s.initial);
-    }
-}
+GX_DECL void initial_statistics(const Graph& graph, std::span<float> statistics);
 
 }  // namespace gx
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/model/impl/init.ipp>
+#endif

@@ -1,4 +1,4 @@
-// Layers: the words that networks are spelt with, and Network, a model that is a list of them.
+// Layers as types, and Network, a model that is a list of them.
 #pragma once
 
 #include <array>        // characters of names
@@ -11,8 +11,8 @@
 
 namespace gx {
 
-/// A layer appends operations behind tensor x and answers its output. `scope` is the layer's place,
-/// as "layer1.0", and its parameters are named below it, as "layer1.0.weight".
+/// Appends operations behind tensor x and returns the output tensor. `scope` is the layer's name,
+/// as "layer1.0"; its parameters are named below it, as "layer1.0.weight".
 template <class L>
 concept Layer = requires(GraphBuilder& b, int x, const Label& scope) {
     { L::describe(b, x, scope) } -> std::same_as<int>;
@@ -38,7 +38,7 @@ consteval bool explain_layer() {
 /// Whether a layer adds a trained constant to each output channel.
 enum class Bias : bool { no, yes };
 
-/// Square convolution. Without a bias unless asked for, because a batch norm mostly follows.
+/// Square convolution. No bias by default, because a batch norm mostly follows.
 template <int Out, int Kernel, int Stride = 1, int Pad = 0, Bias B = Bias::no, int Groups = 1>
 struct Conv {
     static constexpr int describe(GraphBuilder& b, int x, const Label& scope) {
@@ -122,7 +122,7 @@ struct Linear {
     }
 };
 
-/// The last layer: one logit for each class that the graph is asked for. Flattens by itself.
+/// Last layer: one logit for each class of the graph. Flattens its input by itself.
 struct Classifier {
     static constexpr int describe(GraphBuilder& b, int x, const Label& scope) {
         return append_linear(b, x, b.classes(), Bias::yes, scope);

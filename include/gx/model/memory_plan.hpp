@@ -1,4 +1,4 @@
-// MemoryPlan: a place in one arena for all activations, gradients and notes, so no step allocates.
+// MemoryPlan: offsets of all activations, gradients and saved values in one arena.
 #pragma once
 
 #include <algorithm>  // sort, max
@@ -16,7 +16,7 @@
 namespace gx {
 
 /// A piece of the arena, and the steps of time in which it is in use, both ends included.
-/// A block of 0 bytes is none: the plan has no such thing, and its offset is -1.
+/// A block of 0 bytes stands for none; its offset is -1.
 struct MemoryBlock {
     std::int64_t offset = -1;  ///< bytes from the arena's begin, a multiple of 64
     std::int64_t bytes = 0;    ///< used; the next block begins at a multiple of 64 behind
@@ -27,7 +27,7 @@ struct MemoryBlock {
     }
 };
 
-/// Lifetimes over one step and a place for each of them.
+/// Lifetimes of all blocks over one step, and their offsets in the arena.
 ///
 /// Time: operation i runs forward at time i; of n operations, i runs backward at 2n - 1 - i.
 /// A tensor lives from its operation to its last reader, in backward too where an operation keeps
@@ -68,7 +68,7 @@ public:
     [[nodiscard]] const MemoryBlock& gradient(int tensor) const {
         return blocks_[tensors_ + at(tensor)];
     }
-    /// What operation `op` notes for its backward.
+    /// Values that operation `op` saves for its backward.
     [[nodiscard]] const MemoryBlock& notes(int op) const { return blocks_[2 * tensors_ + at(op)]; }
     /// All of them: activations, gradients, notes.
     [[nodiscard]] const std::vector<MemoryBlock>& blocks() const { return blocks_; }
@@ -150,7 +150,7 @@ private:
         blocks_ = std::move(best);
     }
 
-    /// Places the blocks in this order; answers the arena's bytes.
+    /// Places the blocks in this order; returns the bytes of the arena.
     std::int64_t place_in(const std::vector<std::size_t>& order) {
         std::int64_t end = 0;
         std::vector<std::size_t> placed;  // by offset

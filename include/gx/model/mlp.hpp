@@ -1,4 +1,4 @@
-// Mlp<hidden...>: linear layers with ReLU between them, on 28x28 grey images unless told otherwise.
+// Mlp<hidden...>: linear layers with ReLU between them, on 28x28 grey images by default.
 #pragma once
 
 #include <array>        // hidden sizes
@@ -8,7 +8,7 @@
 
 namespace gx {
 
-/// Names: fc1, relu1, fc2, ..., the last fc answering the logits. Mlp<> is a linear classifier.
+/// Names: fc1, relu1, fc2, ..., the last fc giving the logits. Mlp<> is a linear classifier.
 template <int... Hidden>
 struct Mlp {
     static constexpr std::string_view name = "Mlp";

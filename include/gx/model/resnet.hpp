@@ -4,22 +4,10 @@
 #include <array>        // blocks of each stage
 #include <string_view>  // name
 
-#include <gx/core/cold.hpp>  // GX_COLD
+#include <gx/core/cold.hpp>     // GX_COLD
 #include <gx/model/layers.hpp>  // append_shortcut, below
 
 namespace gx {
-
-/// Where a bottleneck that halves the image has its stride. Networks of basic blocks do not ask.
-enum class StrideAt : bool {
-    conv3x3,  ///< v1.5, what is trained today: half a percent better, 6 % more multiply-adds
-    conv1x1   ///< v1, as He et al. published it
-};
-
-/// How the last batch norm of each residual branch starts.
-enum class LastGamma : bool {
-    zero,  ///< the network starts as its shortcuts alone: what large batches need
-    one    ///< as He et al. published it
-};
 
 namespace detail::resnet {
 
@@ -31,8 +19,8 @@ struct Block {
     StrideAt stride_at = StrideAt::conv3x3;
     LastGamma last_gamma = LastGamma::zero;
     Label scope{};
-    int groups = 1;         ///< of the 3x3 convolution
-    int group_width = 64;   ///< its channels a group, in the first stage
+    int groups = 1;        ///< of the 3x3 convolution
+    int group_width = 64;  ///< its channels a group, in the first stage
 
     /// Convolution and batch norm number `i`; a ReLU behind all but the last.
     GX_COLD constexpr int unit(GraphBuilder& b, int x, int i, GraphBuilder::Conv conv,
@@ -79,7 +67,8 @@ constexpr int append_stages(GraphBuilder& b, int x, const std::array<int, Stages
 constexpr std::array<int, 4> blocks_of(int depth) {
     switch (depth) {
         case 18: return {2, 2, 2, 2};
-        case 34: case 50: return {3, 4, 6, 3};
+        case 34:
+        case 50: return {3, 4, 6, 3};
         case 101: return {3, 4, 23, 3};
         case 152: return {3, 8, 36, 3};
         default: return {0, 0, 0, 0};
@@ -95,13 +84,13 @@ constexpr std::array<int, 4> blocks_of(int depth) {
 /// large-batch recipes.
 /// Source: He et al. 2015, arXiv:1512.03385, table 1; Goyal et al. 2017, arXiv:1706.02677,
 ///         section 5.1 (stride at the 3x3, zero gamma); torchvision/models/resnet.py.
-template <int Depth, StrideAt Stride = StrideAt::conv3x3, LastGamma Gamma = LastGamma::zero>
+template <int Depth, StrideAt Stride, LastGamma Gamma>
 struct ResNet {
     static_assert(detail::resnet::blocks_of(Depth)[0] > 0,
                   "gx: no such ResNet: its depth is 18, 34, 50, 101 or 152. Other depths have no "
                   "published stages. Fix: choose one of these, or CifarResNet for small images.");
-    static constexpr Label label = (Label("ResNet") + Depth) +
-                                   (Stride == StrideAt::conv1x1 && Depth >= 50 ? "v1" : "");
+    static constexpr Label label =
+        (Label("ResNet") + Depth) + (Stride == StrideAt::conv1x1 && Depth >= 50 ? "v1" : "");
     static constexpr std::string_view name = label.view();
     static constexpr ImageShape input{3, 224, 224};
     static constexpr int classes = 1000;
@@ -110,20 +99,12 @@ struct ResNet {
         x = b.conv2d(x, {64, Window::square(7, 2, 3)}, "conv1");
         x = b.relu(b.batch_norm(x, {}, "bn1"), "relu");
         x = b.max_pool(x, Window::square(3, 2, 1), "maxpool");
-        x = detail::resnet::append_stages(b, x, detail::resnet::blocks_of(Depth),
-                                          {.width = 64,
-                                           .bottleneck = Depth >= 50,
-                                           .stride_at = Stride,
-                                           .last_gamma = Gamma});
+        x = detail::resnet::append_stages(
+            b, x, detail::resnet::blocks_of(Depth),
+            {.width = 64, .bottleneck = Depth >= 50, .stride_at = Stride, .last_gamma = Gamma});
         x = b.flatten(b.global_avg_pool(x, "avgpool"), "flatten");
         return b.linear(x, b.classes(), true, "fc");
     }
 };
-
-using ResNet18 = ResNet<18>;
-using ResNet34 = ResNet<34>;
-using ResNet50 = ResNet<50>;
-using ResNet101 = ResNet<101>;
-using ResNet152 = ResNet<152>;
 
 }  // namespace gx

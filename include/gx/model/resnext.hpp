@@ -10,13 +10,12 @@ namespace gx {
 /// `Groups` paths of `Width` channels each in the first stage, twice as many in each next one; the
 /// shapes between blocks, and the names, are those of ResNet<Depth>.
 /// Source: Xie et al. 2016, arXiv:1611.05431, table 1; torchvision/models/resnet.py.
-template <int Depth, int Groups, int Width, LastGamma Gamma = LastGamma::zero>
+template <int Depth, int Groups, int Width, LastGamma Gamma>
 struct ResNeXt {
     static_assert(Depth >= 50 && detail::resnet::blocks_of(Depth)[0] > 0,
                   "gx: no such ResNeXt: its depth is 50, 101 or 152. Only bottlenecks have groups. "
                   "Fix: choose one of these.");
-    static constexpr Label label =
-        (Label("ResNeXt") + Depth + "-" + Groups + "x" + Width) + "d";
+    static constexpr Label label = (Label("ResNeXt") + Depth + "-" + Groups + "x" + Width) + "d";
     static constexpr std::string_view name = label.view();
     static constexpr ImageShape input{3, 224, 224};
     static constexpr int classes = 1000;
@@ -35,8 +34,5 @@ struct ResNeXt {
         return b.linear(x, b.classes(), true, "fc");
     }
 };
-
-using ResNeXt50 = ResNeXt<50, 32, 4>;
-using ResNeXt101 = ResNeXt<101, 32, 8>;
 
 }  // namespace gx

@@ -75,7 +75,7 @@ constexpr int tanh(GraphBuilder& b, int x, const Label& name) {
     return b.append({.kind = OpKind::tanh, .inputs = {x, -1}, .name = name}, b.shape(x));
 }
 
-/// The first `count` tokens, or those at given places: their number is all that timing asks for.
+/// The first `count` tokens, or those at given places: timing depends on their number alone.
 constexpr int select(GraphBuilder& b, int x, int count, const Label& name) {
     const ImageShape in = b.shape(x);
     b.require(count > 0 && count <= in.height, GraphFault::image_too_small, name);

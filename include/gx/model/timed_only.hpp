@@ -1,4 +1,4 @@
-// expect_numbers: a device refuses a graph that can be timed and not computed, with a sentence.
+// expect_numbers: throws if a graph can be timed and not computed.
 #pragma once
 
 #include <string>  // the sentence
@@ -8,7 +8,7 @@
 
 namespace gx {
 
-/// `graph` itself, for a device that computes it.
+/// Returns `graph`, for a device that computes it.
 /// Errors: gx::Error with the first operation of a kind that no device computes yet.
 inline const Graph& expect_numbers(const Graph& graph) {
     for (const Op& op : graph.ops)

@@ -17,8 +17,8 @@ struct Vgg16 {
 
     static constexpr int describe(GraphBuilder& b, int x) {
         constexpr int pool = 0;  // between stages: halves the sides
-        constexpr std::array<int, 18> channels{64,  64,  pool, 128, 128, pool, 256, 256, 256,
-                                               pool, 512, 512, 512, pool, 512, 512, 512, pool};
+        constexpr std::array<int, 18> channels{64,   64,  pool, 128, 128,  pool, 256, 256, 256,
+                                               pool, 512, 512,  512, pool, 512,  512, 512, pool};
         const Label features = "features";
         int place = 0;
         for (const int c : channels) {

@@ -3,30 +3,45 @@
 
 #include <concepts>     // same_as, constructible_from
 #include <cstddef>      // size_t
+#include <cstdint>      // int64_t
 #include <span>         // flat memory
+#include <string>       // names of vectors
+#include <string_view>  // names of scalars
 #include <type_traits>  // is_aggregate
 
-#include <gx/core/device.hpp>  // ParameterSlice
-#include <gx/model/graph.hpp>  // Graph
+#include <gx/core/device.hpp>    // ParameterSlice
+#include <gx/core/role.hpp>      // role::may_be
+#include <gx/model/graph.hpp>    // Graph
+#include <gx/optimizer/fwd.hpp>  // declarations
 
 namespace gx {
 
 namespace detail::optimizer {
 template <class O>
-concept HasOptions = std::is_aggregate_v<typename O::Options> &&
-                     std::default_initializable<typename O::Options> &&
-                     std::constructible_from<O, typename O::Options>;
+concept HasOptions =
+    std::is_aggregate_v<typename O::Options> && std::default_initializable<typename O::Options> &&
+    std::constructible_from<O, typename O::Options>;
 template <class O>
 concept Reserves = requires(O& o, std::span<const ParameterSlice> slices, const Graph& graph) {
     { o.reserve(std::size_t{}, slices, graph) } -> std::same_as<void>;
 };
 template <class O>
-concept Updates = requires(O& o, std::span<float> parameters, std::span<const float> gradients) {
-    { o.update(parameters, gradients, float{}, float{}) } -> std::same_as<void>;
-};
+concept UpdatesByStep =
+    requires(O& o, std::span<float> parameters, std::span<const float> gradients) {
+        { o.update(parameters, gradients, float{}, float{}, std::int64_t{}) } -> std::same_as<void>;
+    };
+template <class O>
+concept Updates = UpdatesByStep<O> ||
+                  requires(O& o, std::span<float> parameters, std::span<const float> gradients) {
+                      { o.update(parameters, gradients, float{}, float{}) } -> std::same_as<void>;
+                  };
 template <class O>
 concept SavesItsState = requires(O& o) {
     { o.state() } -> std::same_as<std::span<float>>;
+};
+template <class O>
+concept NamesItsScalars = requires {
+    { O::scalar_names[0] } -> std::convertible_to<std::string_view>;
 };
 }  // namespace detail::optimizer
 
@@ -35,17 +50,29 @@ concept SavesItsState = requires(O& o) {
 ///     Options                            an aggregate; O(Options)
 ///     reserve(elements, slices, graph)   called once: the length of the flat vector, where each
 ///                                        parameter lies in it, and what each parameter is
-///     update(parameters, gradients, rate, unscale)
-///                                        one step along gradients * unscale; allocates nothing
-///     state()                            what a checkpoint keeps: a whole number of flat vectors
+///     update(parameters, gradients, rate, unscale[, step])
+///                                        one step along gradients * unscale; allocates nothing;
+///                                        step: updates made before it, skipped ones not counted
+///     state()                            state of each element: a whole number of flat vectors
+///
+/// Optional, for checkpoints:
+///
+///     state_names                        an array with the name of each vector in state()
+///     scalars(), scalar_names            a span<double> of further state, and an array of names
 ///
 /// Order: element by element; equal inputs give equal bits.
 template <class O>
 concept Optimizer = detail::optimizer::HasOptions<O> && detail::optimizer::Reserves<O> &&
                     detail::optimizer::Updates<O> && detail::optimizer::SavesItsState<O>;
 
+/// An optimizer with state beside its vectors, such as powers of Adam's betas.
 template <class O>
-consteval bool explain_optimizer() {
+concept KeepsScalars = Optimizer<O> && requires(O& o) {
+    { o.scalars() } -> std::same_as<std::span<double>>;
+};
+
+template <class O>
+consteval bool explain_optimizer_members() {
     static_assert(detail::optimizer::HasOptions<O>,
                   "gx: not an Optimizer: no aggregate 'Options' with defaults, or no constructor "
                   "from it. What a run may change is read from it. "
@@ -56,11 +83,24 @@ consteval bool explain_optimizer() {
                   "Steps allocate nothing, so state is made here. Fix: add it.");
     static_assert(detail::optimizer::Updates<O>,
                   "gx: not an Optimizer: no 'void update(span<float> parameters, "
-                  "span<const float> gradients, float rate, float unscale)'. Fix: add it.");
+                  "span<const float> gradients, float rate, float unscale)'. Fix: add it; a last "
+                  "parameter 'int64_t step' receives the number of updates before.");
     static_assert(detail::optimizer::SavesItsState<O>,
                   "gx: not an Optimizer: no 'span<float> state()'. A checkpoint keeps it, so that "
-                  "resuming equals not having stopped. Fix: answer an empty span if it has none.");
+                  "resuming equals not having stopped. Fix: return an empty span if it has none.");
+    static_assert(!KeepsScalars<O> || detail::optimizer::NamesItsScalars<O>,
+                  "gx: not an Optimizer: 'scalars()' without names. A checkpoint keeps each by its "
+                  "name. Fix: add 'static constexpr std::array<std::string_view, n> "
+                  "scalar_names{...}'.");
     return true;
+}
+
+/// Stops at the first of: a header that is missing, a policy of another role, a missing member.
+template <class O>
+consteval bool explain_optimizer() {
+    using detail::role::Role;
+    if constexpr (detail::role::may_be<O, Role::optimizer>()) return explain_optimizer_members<O>();
+    else return detail::role::reject<O, Role::optimizer>();
 }
 
 namespace archetype {
@@ -74,6 +114,24 @@ struct Optimizer {
     std::span<float> state();
 };
 }  // namespace archetype
+
+/// Calls o.update(), with `step` if it takes it.
+template <Optimizer O>
+void apply_update(O& o, std::span<float> parameters, std::span<const float> gradients, float rate,
+                  float unscale, std::int64_t step) {
+    if constexpr (detail::optimizer::UpdatesByStep<O>)
+        o.update(parameters, gradients, rate, unscale, step);
+    else o.update(parameters, gradients, rate, unscale);
+}
+
+/// Name of vector `i` of O's state: from `state_names`, or its number.
+template <Optimizer O>
+[[nodiscard]] std::string state_name(std::size_t i) {
+    if constexpr (requires { O::state_names[i]; })
+        if (i < std::size(O::state_names)) return std::string(O::state_names[i]);
+    return std::to_string(i);
+}
+
 static_assert(explain_optimizer<archetype::Optimizer>());
 
 }  // namespace gx

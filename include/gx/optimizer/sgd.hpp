@@ -1,11 +1,13 @@
 // Sgd: stochastic gradient descent with momentum, plain or Nesterov's, and weight decay.
 #pragma once
 
-#include <algorithm>  // min
-#include <vector>     // momentum
+#include <algorithm>    // min
+#include <array>        // names
+#include <string_view>  // names
+#include <vector>       // momentum
 
-#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/contract.hpp>      // GX_EXPECT
+#include <gx/core/decl.hpp>          // GX_DECL
 #include <gx/core/findings.hpp>      // Findings
 #include <gx/optimizer/concept.hpp>  // ParameterSlice, Graph
 #include <gx/optimizer/finite.hpp>   // all_finite, block
@@ -20,7 +22,7 @@ namespace gx {
 ///
 /// Weight decay applies to weights, and to biases and to batch norm's gamma and beta on request.
 ///
-/// Units:  rate as the Scheduler answers it; unscale is 1 / loss scale.
+/// Units:  rate as the Scheduler returns it; unscale is 1 / loss scale.
 /// Errors: spans of another length than reserved, or options outside their ranges, break the
 ///         contract.
 /// Order:  element by element in float, each product and sum rounded on its own, so vector width
@@ -40,9 +42,10 @@ public:
         bool decay_bias = false;
     };
 
-    explicit Sgd(Options o) : options_(o) {
-        GX_EXPECT(check(o).empty(), check(o).first());
-    }
+    static constexpr UpdateCost update_cost{.bytes_per_parameter = 20, .state_vectors = 1};
+    static constexpr std::array<std::string_view, 1> state_names{"momentum"};
+
+    explicit Sgd(Options o);
 
     static constexpr Findings check(const Options& o) {
         return Findings{}
@@ -53,17 +56,7 @@ public:
             .expect(!o.nesterov || o.momentum > 0, "Sgd: nesterov needs a momentum above 0");
     }
 
-    GX_COLD void reserve(std::size_t elements, std::span<const ParameterSlice> slices,
-                         const Graph& graph) {
-        velocity_.assign(elements, 0.0f);
-        runs_.clear();
-        for (const ParameterSlice& slice : slices) {
-            GX_EXPECT(slice.offset + slice.count <= elements,
-                      "a parameter lies outside of the flat vector");
-            const auto index = static_cast<std::size_t>(slice.parameter);
-            runs_.push_back({slice.offset, slice.count, decay_of(graph.parameters.at(index).role)});
-        }
-    }
+    void reserve(std::size_t elements, std::span<const ParameterSlice> slices, const Graph& graph);
 
     void update(std::span<float> parameters, std::span<const float> gradients, float rate,
                 float unscale) {
@@ -129,3 +122,7 @@ private:
 static_assert(explain_optimizer<Sgd>());
 
 }  // namespace gx
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/optimizer/impl/sgd.ipp>
+#endif

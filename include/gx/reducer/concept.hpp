@@ -1,4 +1,4 @@
-// Reducer: what the Trainer talks to: averages buckets of gradients over the ranks, in place.
+// Reducer: averages buckets of gradients over the ranks, in place; concept and archetype.
 #pragma once
 
 #include <concepts>  // same_as, convertible_to
@@ -7,7 +7,9 @@
 
 #include <gx/core/element.hpp>    // Element
 #include <gx/core/error.hpp>      // Delivery
+#include <gx/core/role.hpp>       // role::may_be
 #include <gx/core/transport.hpp>  // archetype::Transport
+#include <gx/reducer/fwd.hpp>     // declarations
 
 namespace gx {
 
@@ -27,8 +29,7 @@ concept SaysHowLateItIs = requires {
     { R::staleness } -> std::convertible_to<int>;
     { R::asynchronous } -> std::convertible_to<bool>;
     { R::channels } -> std::convertible_to<int>;
-}
-&&R::staleness >= 0 && R::channels >= 1;
+} && R::staleness >= 0 && R::channels >= 1;
 template <class R>
 concept Reserves = requires(R& r) {
     { r.reserve(Placement{}, std::int64_t{}) } -> std::same_as<void>;
@@ -43,25 +44,37 @@ concept SavesItsState = requires(R& r) {
 };
 }  // namespace detail::reducer
 
+/// How far the state of a reducer reaches: what a checkpoint keeps, and who gets it back.
+enum class StateScope : unsigned char {
+    per_rank,   ///< each rank its own; kept for every rank, restored on equal rank counts only
+    replicated  ///< equal bits on all ranks; kept once, restored on any rank count
+};
+
 /// Averages gradients over every rank of a transport, in place.
 ///
-///     wire_type               the element that messages are made of
-///     channels                transport channels it uses, from 0
-///     staleness               steps between computing a gradient and applying it
-///     asynchronous            may run on a stream beside the computation
-///     reserve(placement, n)   called once, before the first reduction: the largest bucket, n
-///     elements all_reduce(link, bucket)  every rank calls it with buckets of equal length, in
-///     equal order state()                 what a checkpoint must keep of it (residuals); empty
-///     when nothing
+///     wire_type                 the element that messages are made of
+///     channels                  transport channels it uses, from 0
+///     staleness                 steps between computing a gradient and applying it
+///     asynchronous              may run on a stream beside the computation
+///     reserve(placement, n)     called once, before the first reduction: the largest bucket, n
+///                               elements
+///     all_reduce(link, bucket)  every rank calls it with buckets of equal length, in equal order
+///     state()                   what a checkpoint must keep of it (residuals); empty when nothing
 ///
-/// Order: all ranks end bitwise equal. Each policy says what else repeats.
+/// Optional, for state:
+///
+///     state_scope               a StateScope; per_rank where it is absent
+///     state_is_a_gradient       true: state() holds, for whole gradients, one or more flat vectors
+///                               in the gradient's layout; a checkpoint keeps them in the graph's
+///
+/// Order: all ranks end bitwise equal. Each policy documents what else repeats.
 template <class R>
 concept Reducer = detail::reducer::NamesItsWire<R> && detail::reducer::SaysHowLateItIs<R> &&
-    detail::reducer::Reserves<R> && detail::reducer::AveragesABucket<R> &&
-    detail::reducer::SavesItsState<R>;
+                  detail::reducer::Reserves<R> && detail::reducer::AveragesABucket<R> &&
+                  detail::reducer::SavesItsState<R>;
 
 template <class R>
-consteval bool explain_reducer() {
+consteval bool explain_reducer_members() {
     static_assert(detail::reducer::NamesItsWire<R>,
                   "gx: not a Reducer: no element type 'wire_type'. "
                   "Buckets are packed to it before they are sent. "
@@ -84,6 +97,14 @@ consteval bool explain_reducer() {
     return true;
 }
 
+/// Stops at the first of: a header that is missing, a policy of another role, a missing member.
+template <class R>
+consteval bool explain_reducer() {
+    using detail::role::Role;
+    if constexpr (detail::role::may_be<R, Role::reducer>()) return explain_reducer_members<R>();
+    else return detail::role::reject<R, Role::reducer>();
+}
+
 namespace archetype {
 /// The least type that models Reducer.
 struct Reducer {
@@ -96,5 +117,22 @@ struct Reducer {
     std::span<float> state();
 };
 }  // namespace archetype
+
+/// R's state_scope, or that of the reducer it wraps.
+template <class R>
+[[nodiscard]] consteval StateScope state_scope() {
+    if constexpr (requires { R::state_scope; }) return R::state_scope;
+    else if constexpr (requires { typename R::wrapped; }) return state_scope<typename R::wrapped>();
+    else return StateScope::per_rank;
+}
+
+/// R's state_is_a_gradient, or that of the reducer it wraps.
+template <class R>
+[[nodiscard]] consteval bool state_is_a_gradient() {
+    if constexpr (requires { R::state_is_a_gradient; }) return R::state_is_a_gradient;
+    else if constexpr (requires { typename R::wrapped; })
+        return state_is_a_gradient<typename R::wrapped>();
+    else return false;
+}
 
 }  // namespace gx

@@ -3,6 +3,8 @@
 
 #include <cstdint>  // int64_t
 
+#include <gx/core/role.hpp>  // Header
+
 namespace gx {
 
 struct fp32;
@@ -16,5 +18,24 @@ template <class R, std::int64_t BucketBytes>
 class Bucketed;
 template <class R>
 class DoubleBuffered;
+
+namespace detail::role {  // what the error says where only this header is included
+template <class E, class D>
+struct Header<Ring<E, D>> {
+    GX_DEFINED_IN("gx/reducer/ring.hpp")
+};
+template <int K, class E, class D>
+struct Header<MultiRing<K, E, D>> {
+    GX_DEFINED_IN("gx/reducer/multi_ring.hpp")
+};
+template <class R, std::int64_t Bytes>
+struct Header<Bucketed<R, Bytes>> {
+    GX_DEFINED_IN("gx/reducer/bucketed.hpp")
+};
+template <class R>
+struct Header<DoubleBuffered<R>> {
+    GX_DEFINED_IN("gx/reducer/double_buffered.hpp")
+};
+}  // namespace detail::role
 
 }  // namespace gx

@@ -1,4 +1,4 @@
-// Mean: the mean over K collectives at once; ByPlan: a reducer that is one, all but its name.
+// CollectiveReducer: base class of reducers that run K collectives at once.
 #pragma once
 
 #include <algorithm>    // max, min
@@ -41,7 +41,7 @@ concept Plan = requires {
     { P::make(Placement{}, int{}) } -> Collective;
 };
 
-/// The plan that a reducer executes, or that the reducer it wraps does; void where neither says.
+/// Plan of a reducer, or of the reducer it wraps; void if neither has one.
 template <class R>
 consteval auto plan_of() {
     if constexpr (requires { typename R::plan; }) return std::type_identity<typename R::plan>{};
@@ -71,8 +71,7 @@ public:
             const Collective& c = collectives_[index(k)].emplace(P::make(placement, k));
             const std::int64_t part = chunk_range(elements, K, k).size();
             message_ = std::max(
-                message_,
-                chunk_range(part, c.chunks(), 0, collective::message_chunks(c)).size());
+                message_, chunk_range(part, c.chunks(), 0, collective::message_chunks(c)).size());
             if (placement.ranks() > collective::ranks_proved_at_start) continue;
             const auto proof = collective::prove_all_reduce(c);
             GX_EXPECT(proof.holds(), proof.sentence());
@@ -84,14 +83,13 @@ public:
     ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
         GX_EXPECT(link.placement() == placement_, "reserve() for the placement it will run on");
         const auto count = static_cast<std::int64_t>(bucket.size());
-        GX_EXPECT(count <= elements_, "a bucket larger than reserve() was told");
+        GX_EXPECT(count <= elements_, "a bucket larger than was reserved");
         begin_activity(link, in_place ? "" : "MEMCPY_IN_FUSION_BUFFER");
         const auto wire = pack(bucket);
         begin_activity(link, "");
         const auto flows = [&]<int... k>(std::integer_sequence<int, k...>) {
             return std::array<collective::Flow<E, Collective>, K>{flow(wire, k)...};
-        }
-        (std::make_integer_sequence<int, K>{});
+        }(std::make_integer_sequence<int, K>{});
         const collective::Execution done = collective::execute(link, flows);
         if (done.delivery.complete()) {
             begin_activity(link, in_place ? "" : "MEMCPY_OUT_FUSION_BUFFER");
@@ -143,11 +141,11 @@ private:
 
 namespace gx {
 
-/// A reducer that executes plan P over element E, and keeps nothing from one bucket to the next.
-/// What derives from it adds its name. A plan says how many collectives go on at once, and makes
-/// the k-th of them for a placement: `static constexpr int count`, `static make(Placement, int k)`.
+/// Stateless reducer that executes plan P over element E; derived classes add name().
+/// A plan has `static constexpr int count`, the number of collectives at once, and
+/// `static make(Placement, int k)`, the k-th of them for a placement.
 template <class P, class E, class Divide>
-class ByPlan {
+class CollectiveReducer {
     static_assert(detail::reducer::explain_wire<E, Divide>());
 
 public:

@@ -4,15 +4,15 @@
 #include <string>  // name
 
 #include <gx/reducer/fwd.hpp>    // defaults
-#include <gx/reducer/mean.hpp>   // ByPlan
-#include <gx/reducer/ring.hpp>   // who has several rings has the one
+#include <gx/reducer/mean.hpp>   // CollectiveReducer
+#include <gx/reducer/ring.hpp>   // so that MultiRing also provides Ring
 #include <gx/reducer/rings.hpp>  // MachineRings
 
 namespace gx {
 
 /// Mean over all ranks by K ring all-reduces, each over one of K contiguous parts of the bucket, in
 /// K machine orders (collective/machine_orders.hpp): flows of one machine go to different peers, so
-/// that a limit on one flow is met K times.
+/// a per-flow bandwidth cap applies to each of K flows.
 ///
 /// Wire:   2 (n - 1) steps; 2 (n - 1) / n of the bucket, in elements E, sent by each rank.
 /// Order:  the bits depend on the placement, on K and on where buckets are cut; not on the world,
@@ -20,7 +20,7 @@ namespace gx {
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.
 /// Source: "Now anyone can train ImageNet in 18 minutes" (2018), four ring orders.
 template <int K, class E, class Divide>
-class MultiRing : public ByPlan<detail::reducer::MachineRings<K>, E, Divide> {
+class MultiRing : public CollectiveReducer<detail::reducer::MachineRings<K>, E, Divide> {
 public:
     [[nodiscard]] static std::string name() {
         return MultiRing::spelled("MultiRing<" + std::to_string(K) + ", ");

@@ -1,12 +1,15 @@
-// Pipeline<R>: gradients on their way: cut into buckets, reduced on a stream, given back s steps
-// late.
+// Pipeline<R>: gradients in flight: cut into buckets, reduced on a stream, returned s steps late.
 #pragma once
+
+#include <cxxabi.h>  // __cxa_current_exception_type
 
 #include <algorithm>  // copy, max, min
 #include <cstdint>    // int64_t
+#include <cstring>    // strstr
 #include <exception>  // uncaught_exceptions
 #include <optional>   // no gradient yet
 #include <span>       // gradients
+#include <typeinfo>   // type_info
 #include <utility>    // move
 #include <vector>     // slots
 
@@ -18,6 +21,14 @@
 
 namespace gx {
 
+namespace detail::reducer {
+/// Whether the exception being handled ends a fiber (Boost.Context) or a thread (pthread_cancel).
+[[nodiscard]] inline bool is_forced_unwind() {
+    const std::type_info* type = abi::__cxa_current_exception_type();
+    return type == nullptr || std::strstr(type->name(), "forced_unwind") != nullptr;
+}
+}  // namespace detail::reducer
+
 /// An averaged gradient, and what its reduction did. Where the report is incomplete the values are
 /// not to be used: `report.delivery.peer` is missing, since `failed_bucket` of gradient `index`.
 struct Reduced {
@@ -28,7 +39,7 @@ struct Reduced {
     int failed_bucket = -1;  ///< counted from the end of the flat vector, in order of reduction
 };
 
-/// A gradient that is reduced and not yet collected: what a checkpoint keeps.
+/// A gradient that is reduced and not yet collected, for checkpoints.
 struct PendingGradient {
     std::uint64_t index = 0;
     std::span<float> values{};
@@ -51,7 +62,7 @@ struct PipelineOptions {
 ///         collect(step)                        the averaged gradient to apply now, or none yet
 ///     while (auto late = drain()) ...          the last `staleness` gradients, in order
 ///
-/// With staleness s, collect(t) answers gradient t - s, and nothing while t < s. No gradient is
+/// With staleness s, collect(t) returns gradient t - s, and nothing while t < s. No gradient is
 /// lost or repeated: N steps give N gradients, the last s of them from drain().
 ///
 /// Buckets hold `bucket_elements` elements counted from the end of the vector; the last bucket, at
@@ -61,8 +72,9 @@ struct PipelineOptions {
 /// Threads: one rank's code calls it; reductions run on the stream. A reducer that is not
 ///          asynchronous has finished each bucket before ready() returns.
 /// Errors:  a call out of turn breaks the contract. After a bucket that failed, later ones are not
-///          sent. Its destructor waits for work in flight; when an exception unwinds it, the
-///          stream's cancel(), where there is one, tells the world to stop first.
+///          sent. Its destructor waits for work in flight and drops its errors; when an exception
+///          unwinds it, it calls the stream's cancel() first, if there is one. Only the forced
+///          unwinding of a fiber or thread, which must not end in a handler, leaves it.
 /// Cost:    a step allocates nothing.
 template <class R>
 class Pipeline {
@@ -84,7 +96,7 @@ public:
     }
     Pipeline(const Pipeline&) = delete;
     Pipeline& operator=(const Pipeline&) = delete;
-    ~Pipeline() {
+    ~Pipeline() noexcept(false) {
         finish();
         for (Slot& s : slots_) note(Access::end, s.values.span(), {});
     }
@@ -154,7 +166,7 @@ public:
         return pending_;
     }
 
-    /// Makes it as it was when `pending()` answered `kept`, before step `next_step`.
+    /// Restores the state in which `pending()` returned `kept`, before step `next_step`.
     void restore(std::uint64_t next_step, std::span<const PendingGradient> kept) {
         GX_EXPECT(begun_ == 0, "restore before the first step");
         GX_EXPECT(kept.size() == std::min(next_step, static_cast<std::uint64_t>(staleness)),
@@ -205,7 +217,8 @@ private:
         for (std::uint64_t g = collected_; g < begun_; ++g) {
             try {
                 wait_(stream_, slot(g).event);
-            } catch (const std::exception&) {  // a task's, and its world has been told
+            } catch (...) {  // a task's error, which its world knows; or the end of this fiber
+                if (detail::reducer::is_forced_unwind()) throw;
             }
         }
     }
@@ -221,7 +234,7 @@ private:
         link_ = &link;
         wait_ = [](void* s, Event e) { static_cast<S*>(s)->wait(e); };
         cancel_ = []([[maybe_unused]] void* s) {
-            if constexpr (requires(S & it) { it.cancel(); }) static_cast<S*>(s)->cancel();
+            if constexpr (requires(S& it) { it.cancel(); }) static_cast<S*>(s)->cancel();
         };
         if constexpr (Watchful<S>) {
             note_ = [](void* s, Access a, std::span<const float> values, const Operation& o) {
@@ -253,7 +266,7 @@ private:
                                                     static_cast<std::size_t>(end - begin));
         const Operation operation{"all-reduce", static_cast<std::int64_t>(work / buckets), b};
         p.note(Access::write, values, operation);
-        if constexpr (requires(T & link) { link.working_on(operation); })
+        if constexpr (requires(T& link) { link.working_on(operation); })
             static_cast<T*>(p.link_)->working_on(operation);
         const ReduceReport done = p.reducer_.all_reduce(*static_cast<T*>(p.link_), values);
         p.note(Access::write, values, operation);  // until here

@@ -4,7 +4,7 @@
 #include <string>  // name
 
 #include <gx/reducer/fwd.hpp>    // defaults
-#include <gx/reducer/mean.hpp>   // ByPlan
+#include <gx/reducer/mean.hpp>   // CollectiveReducer
 #include <gx/reducer/rings.hpp>  // MachineRings
 
 namespace gx {
@@ -18,11 +18,9 @@ namespace gx {
 ///         that Ring<fp32> on one rank changes nothing.
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.
 template <class E, class Divide>
-class Ring : public ByPlan<detail::reducer::MachineRings<1>, E, Divide> {
+class Ring : public CollectiveReducer<detail::reducer::MachineRings<1>, E, Divide> {
 public:
-    [[nodiscard]] static std::string name() {
-        return Ring::spelled("Ring<");
-    }
+    [[nodiscard]] static std::string name() { return Ring::spelled("Ring<"); }
 };
 
 }  // namespace gx

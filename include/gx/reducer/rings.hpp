@@ -1,7 +1,9 @@
 // MachineRings: what Ring and MultiRing execute: K rings at once, each in a machine order.
 #pragma once
 
-#include <gx/collective/ring.hpp>  // machine_ring
+#include <gx/collective/proof.hpp>  // prove_all_reduce
+#include <gx/core/decl.hpp>         // GX_COMPILED
+#include <gx/collective/ring.hpp>   // machine_ring
 
 namespace gx::detail::reducer {
 
@@ -18,3 +20,7 @@ struct MachineRings {
 };
 
 }  // namespace gx::detail::reducer
+
+#if defined(GX_COMPILED)
+extern template gx::collective::Proof gx::collective::prove_all_reduce(const gx::collective::Ring&);
+#endif

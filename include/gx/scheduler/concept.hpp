@@ -1,4 +1,4 @@
-// Scheduler: answers the learning rate of a step; a pure function of its options.
+// Scheduler: learning rate of a step, a pure function of its options; concept and archetype.
 #pragma once
 
 #include <concepts>     // same_as, constructible_from
@@ -7,13 +7,15 @@
 
 #include <gx/core/contract.hpp>  // GX_EXPECT
 #include <gx/core/findings.hpp>  // Findings
+#include <gx/core/role.hpp>      // role::may_be
+#include <gx/scheduler/fwd.hpp>  // declarations
 
 namespace gx {
 
 /// Optimiser steps, counted from 0.
 using Step = std::int64_t;
 
-/// What a trainer knows of a run before it starts. Options left at 0 are filled from it.
+/// Size of a run, known before it starts. Scheduler options left at 0 are filled from it.
 struct Plan {
     Step total_steps = 0;
     Step steps_per_epoch = 0;
@@ -24,8 +26,8 @@ struct Plan {
 
 namespace detail::scheduler {
 template <class S>
-concept HasOptions = std::is_aggregate_v<typename S::Options> &&
-                     std::default_initializable<typename S::Options>;
+concept HasOptions =
+    std::is_aggregate_v<typename S::Options> && std::default_initializable<typename S::Options>;
 template <class S>
 concept IsBuiltFromOptions = HasOptions<S> && std::constructible_from<S, typename S::Options>;
 template <class S>
@@ -55,7 +57,7 @@ concept Scheduler = detail::scheduler::HasOptions<S> && detail::scheduler::IsBui
                     detail::scheduler::AnswersARate<S>;
 
 template <class S>
-consteval bool explain_scheduler() {
+consteval bool explain_scheduler_members() {
     static_assert(detail::scheduler::HasOptions<S>,
                   "gx: not a Scheduler: no aggregate 'Options' with defaults. "
                   "What a run may change is read from it. "
@@ -65,8 +67,16 @@ consteval bool explain_scheduler() {
                   "Fix: add 'constexpr explicit S(Options)'.");
     static_assert(detail::scheduler::AnswersARate<S>,
                   "gx: not a Scheduler: no 'float rate(gx::Step) const'. "
-                  "The optimiser asks for it at every step. Fix: add it.");
+                  "The trainer calls it before every update. Fix: add it.");
     return true;
+}
+
+/// Stops at the first of: a header that is missing, a policy of another role, a missing member.
+template <class S>
+consteval bool explain_scheduler() {
+    using detail::role::Role;
+    if constexpr (detail::role::may_be<S, Role::scheduler>()) return explain_scheduler_members<S>();
+    else return detail::role::reject<S, Role::scheduler>();
 }
 
 /// `options` with every field that is 0 filled from the plan, in the policy's own way.

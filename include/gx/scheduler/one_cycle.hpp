@@ -52,8 +52,7 @@ public:
         const double end = start / double{options_.end_divisor};
         const Step climb = options_.climb_steps, fall = options_.total_steps - climb;
         double rate = end;
-        if (t < climb)
-            rate = detail::scheduler::cosine_between(start, peak, share(t, climb));
+        if (t < climb) rate = detail::scheduler::cosine_between(start, peak, share(t, climb));
         else if (t < options_.total_steps)
             rate = detail::scheduler::cosine_between(peak, end, share(t - climb, fall));
         return static_cast<float>(rate);

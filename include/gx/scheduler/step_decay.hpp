@@ -30,8 +30,8 @@ public:
 
     static constexpr Options complete(Options o, const Plan& plan) {
         if (o.milestones == Milestones{})
-            o.milestones = rising({plan.total_steps / 3, plan.total_steps * 2 / 3,
-                                   plan.total_steps * 8 / 9});
+            o.milestones =
+                rising({plan.total_steps / 3, plan.total_steps * 2 / 3, plan.total_steps * 8 / 9});
         return o;
     }
 

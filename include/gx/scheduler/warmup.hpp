@@ -34,8 +34,8 @@ public:
     /// Next is planned over the steps that the climb leaves.
     static constexpr Options complete(Options o, const Plan& plan) {
         if (o.climb_steps == 0)
-            o.climb_steps = std::max<Step>(
-                1, std::min(5 * plan.steps_per_epoch, plan.total_steps / 20));
+            o.climb_steps =
+                std::max<Step>(1, std::min(5 * plan.steps_per_epoch, plan.total_steps / 20));
         Plan rest = plan;
         rest.total_steps = std::max<Step>(1, plan.total_steps - o.climb_steps);
         o.next = complete_options<Next>(o.next, rest);

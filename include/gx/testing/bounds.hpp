@@ -1,12 +1,12 @@
-// Bounds: how far a mean that was rounded at every hop may lie from the exact one.
+// Error bounds: how far a mean that is rounded at every hop may lie from the exact one.
 #pragma once
 
-#include <cmath>    // abs, isfinite
+#include <cmath>    // abs
 #include <cstdint>  // int64_t
 #include <vector>   // bounds
 
 #include <gx/core/element.hpp>  // Element
-#include <gx/testing/rows.hpp>  // Rows
+#include <gx/testing/rows.hpp>  // Rows, WireLimits
 
 namespace gx::testing {
 
@@ -47,26 +47,40 @@ template <Element E>
 }
 static_assert(smallest_positive<fp16>() == 0x1p-24);
 
-/// For each column, the largest error of its mean when n values are rounded to E, added in any
-/// order with a rounding to float and to E after each of the n - 1 additions, and divided in float
-/// before, after or both. With S the sum of magnitudes, u and v the unit roundoffs of E and float:
+/// The limits of E as a value.
+template <Element E>
+[[nodiscard]] constexpr WireLimits wire_limits() {
+    return {unit_roundoff<E>(), smallest_positive<E>(), largest_finite<E>()};
+}
+
+/// Largest error of the mean of n values whose magnitudes add up to S, when they are rounded to
+/// the wire, added in any order with a rounding to float and to the wire after each of the n - 1
+/// additions, and divided in float before, after or both. With u and v the unit roundoffs of the
+/// wire and of float:
 ///
 ///     n u S: one rounding for each value, one for each partial sum, none larger than S
 ///     (n + 3) v S: the sums and the factors in float
 ///     1 + n (u + v): partial sums carry earlier errors
 ///
-/// divided by n; and n roundings below E's normal range, scaled by at most n.
-template <Element E>
-[[nodiscard]] std::vector<double> mean_bounds(const Rows& rows) {
-    const double n = static_cast<double>(rows.size()), u = unit_roundoff<E>(), v = 0x1p-24;
+/// divided by n; and n roundings below the wire's normal range, scaled by at most n.
+[[nodiscard]] constexpr double mean_bound(const WireLimits& wire, int ranks, double magnitudes) {
+    const double n = ranks, u = wire.unit_roundoff, v = 0x1p-24;
+    return (n * u + (n + 3) * v) * (1 + n * (u + v)) * magnitudes / n + n * wire.smallest_positive;
+}
+
+/// The bound of each column's mean.
+[[nodiscard]] inline std::vector<double> mean_bounds(const WireLimits& wire, const Rows& rows) {
     std::vector<double> bound(rows.empty() ? 0 : rows[0].size());
     for (std::size_t i = 0; i < bound.size(); ++i) {
         double magnitudes = 0;
         for (const auto& row : rows) magnitudes += std::abs(static_cast<double>(row[i]));
-        bound[i] =
-            (n * u + (n + 3) * v) * (1 + n * (u + v)) * magnitudes / n + n * smallest_positive<E>();
+        bound[i] = mean_bound(wire, static_cast<int>(rows.size()), magnitudes);
     }
     return bound;
+}
+template <Element E>
+[[nodiscard]] std::vector<double> mean_bounds(const Rows& rows) {
+    return mean_bounds(wire_limits<E>(), rows);
 }
 
 }  // namespace gx::testing

@@ -1,265 +1,193 @@
-// Conformance: what every reducer must keep, checked on any world; answers findings, not failures.
+// Conformance: checks of every promise a reducer makes, on any world.
 #pragma once
 
-#include <bit>     // bit_cast
-#include <cmath>   // isfinite
-#include <string>  // sentences
-#include <vector>  // findings
+#include <cstdint>     // seeds
+#include <functional>  // laws
+#include <span>        // gradients
+#include <string>      // sentences
+#include <vector>      // states
 
-#include <gx/reducer/name.hpp>      // reducer_name
-#include <gx/reducer/pipeline.hpp>  // Pipeline
-#include <gx/testing/bounds.hpp>    // mean_bounds
-#include <gx/testing/worlds.hpp>    // reduce_jobs
+#include <gx/core/decl.hpp>           // GX_DECL
+#include <gx/testing/any_rank.hpp>    // AnyWorld, any_world
+#include <gx/testing/report.hpp>      // ConformanceReport
+#include <gx/testing/rows.hpp>        // Rows
+#include <gx/testing/under_test.hpp>  // ReducerUnderTest
+#include <gx/testing/worlds.hpp>      // OnThreads
 
 namespace gx::testing {
 
-/// A promise that was not kept: which check, and a sentence with numbers.
-struct Finding {
-    std::string check;
-    std::string sentence;
-};
-using Findings = std::vector<Finding>;
+/// skip(rank, own gradient, averaged gradient): the decision to skip a step.
+using Decision = std::function<bool(int, std::span<const float>, std::span<const float>)>;
+/// The state that a checkpoint gives back to each rank, of the states that the ranks had.
+using Checkpointing = std::function<std::vector<std::vector<float>>(
+    const std::vector<std::vector<float>>& state_by_rank)>;
+/// A sentence about what is wrong, or "": of the gradients and of the results, both [job][rank].
+using Law =
+    std::function<std::string(const std::vector<Rows>& before, const std::vector<Rows>& after)>;
 
-namespace detail {
-
-inline std::string text(Placement p) {
-    return std::to_string(p.machines) + " x " + std::to_string(p.ranks_per_machine) + " ranks";
-}
-inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-    if (a.size() != b.size()) return false;
-    for (std::size_t i = 0; i < a.size(); ++i)
-        if (std::bit_cast<std::uint32_t>(a[i]) != std::bit_cast<std::uint32_t>(b[i])) return false;
-    return true;
-}
-inline bool power_of_two(int n) { return (n & (n - 1)) == 0; }
-
-/// Every rank of every job: complete, bitwise as rank 0.
-inline void check_agreement(const Outcome& out, Placement p, Findings& findings) {
-    for (std::size_t j = 0; j < out.rows.size(); ++j)
-        for (std::size_t r = 0; r < out.rows[j].size(); ++r) {
-            const std::string where = text(p) + ", length " +
-                                      std::to_string(out.rows[j][r].size()) + ", rank " +
-                                      std::to_string(r);
-            if (!out.reports[j][r].complete())
-                findings.push_back({"mean", "a reduction without a fault is incomplete: " + where});
-            if (!same_bits(out.rows[j][r], out.rows[j][0]))
-                findings.push_back({"agreement", "ranks end with different bits: " + where});
-        }
+[[nodiscard]] inline std::vector<std::vector<float>> keep_every_state(
+    const std::vector<std::vector<float>>& state_by_rank) {
+    return state_by_rank;
 }
 
-/// Columns of job results against their exact means; at most the first deviation.
-inline void check_means(const Rows& result, const std::vector<double>& mean,
-                        const std::vector<double>& bound, const std::string& where,
-                        Findings& findings) {
-    for (std::size_t r = 0; r < result.size(); ++r)
-        for (std::size_t i = 0; i < mean.size(); ++i) {
-            if (std::abs(static_cast<double>(result[r][i]) - mean[i]) <= bound[i]) continue;
-            return findings.push_back(
-                {"mean", where + ", element " + std::to_string(i) + " of " +
-                             std::to_string(mean.size()) + ", rank " + std::to_string(r) + ": " +
-                             std::to_string(result[r][i]) + " instead of " +
-                             std::to_string(mean[i]) + " within " + std::to_string(bound[i])});
-        }
-}
+// ---- Checks of a reducer behind functions; tests call the templates below -------------------
 
-/// Lengths that a reducer's cuts may get wrong: all small ones, and around multiples of `parts`.
-inline std::vector<std::int64_t> awkward_lengths(int parts, bool all_small) {
-    std::vector<std::int64_t> lengths;
-    for (std::int64_t n = 0; n <= (all_small ? 70 : 3); ++n) lengths.push_back(n);
-    for (const std::int64_t around : {1, 2, 7})
-        for (const std::int64_t off : {-1, 0, 1}) lengths.push_back(around * parts + off);
-    lengths.push_back(1000);
-    return lengths;
-}
+GX_DECL void check_agreement(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                             ConformanceReport& report);
+GX_DECL void check_means(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                         ConformanceReport& report);
+GX_DECL void check_sequence(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                            ConformanceReport& report);
+GX_DECL void check_arrival(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                           ConformanceReport& report);
+GX_DECL void check_overflow(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                            ConformanceReport& report);
+GX_DECL void check_staleness(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                             ConformanceReport& report);
+GX_DECL void check_lost_rank(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                             ConformanceReport& report);
+GX_DECL void check_state(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                         const Checkpointing& checkpoint, ConformanceReport& report);
+GX_DECL void check_telescoping(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                               ConformanceReport& report);
+GX_DECL void check_unbiased(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                            ConformanceReport& report);
+GX_DECL void check_law(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                       const Law& law, ConformanceReport& report);
+GX_DECL void check_decision(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                            const Decision& decide, ConformanceReport& report);
+GX_DECL void check_worlds(const ReducerUnderTest& r, const AnyWorld& one, const AnyWorld& other,
+                          std::uint64_t seed, ConformanceReport& report);
+GX_DECL void check_all(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                       ConformanceReport& report);
 
-}  // namespace detail
+// ---- The same for a reducer type on a world -------------------------------------------------
+//
+// An exception that ends a world, such as a race that a simulated cluster found, is a violation
+// with the check "exception".
 
-/// Means of unequal rows, at every awkward length, one after the other: exact for small integers
-/// where the rank count is a power of two, within mean_bounds for wide magnitudes; and the same
-/// bits on every rank. Checks "mean" and "agreement".
+/// Reductions are complete and all ranks end with the same bits, at every placement and length.
+/// For each of them also: bytes_sent is what was sent, and steps, which are not counted, are above
+/// 0 where messages were ("traffic"); channels are those that R announces ("channels"), and every
+/// message was waited for and unchanged until then ("messages"). Check "agreement". Any accuracy.
 template <Reducer R, class Worlds>
-void check_means(const Worlds& on, std::uint64_t seed, Findings& findings) {
-    for (const Placement p : {Placement{1, 1}, {1, 2}, {1, 3}, {2, 2}, {5, 1}, {2, 3}, {4, 2}}) {
-        const int n = p.ranks();
-        std::vector<Rows> jobs;
-        for (const auto length : detail::awkward_lengths(n * R::channels, n == 3 || n == 4)) {
-            jobs.push_back(small_integers(seed + jobs.size(), n, length));
-            jobs.push_back(wide_magnitudes(seed + jobs.size(), n, length));
-        }
-        const Outcome out = reduce_jobs<R>(on, p, jobs);
-        detail::check_agreement(out, p, findings);
-        for (std::size_t j = 0; j < jobs.size(); ++j) {
-            auto bound = mean_bounds<typename R::wire_type>(jobs[j]);
-            if (j % 2 == 0 && detail::power_of_two(n)) bound.assign(bound.size(), 0.0);
-            detail::check_means(out.rows[j], column_means(jobs[j]), bound, detail::text(p),
-                                findings);
-        }
-    }
+void check_agreement(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
+    check_agreement(under_test<R, false>(), any_world(on), seed, report);
 }
 
-/// A reduction gives the same bits whatever was reduced before it, and when it is run again.
-/// Check "sequence"; a reducer that keeps state on purpose is excused.
-template <Reducer R, class Worlds>
-void check_sequence(const Worlds& on, std::uint64_t seed, Findings& findings) {
-    if (R probe; [&] {
-            probe.reserve({1, 1}, 64);
-            return !probe.state().empty();
-        }())
-        return;
-    const Placement p{1, 3};
-    std::vector<Rows> jobs;
-    for (const std::int64_t length : {64, 5, 0, 33, 64, 64})
-        jobs.push_back(wide_magnitudes(seed + jobs.size(), p.ranks(), length));
-    const Outcome together = reduce_jobs<R>(on, p, jobs);
-    for (std::size_t j = 0; j < jobs.size(); ++j) {
-        const Outcome alone = reduce_jobs<R>(on, p, {jobs[j]});
-        if (!detail::same_bits(together.rows[j][0], alone.rows[0][0]))
-            findings.push_back({"sequence", "reduction " + std::to_string(j) +
-                                                " depends on what was reduced before it"});
-    }
-}
-
-/// The same bits on two worlds. Check "world".
-template <Reducer R, class One, class Other>
-void check_worlds(const One& one, const Other& other, std::uint64_t seed, Findings& findings) {
-    for (const Placement p : {Placement{1, 3}, {2, 2}, {4, 2}}) {
-        const std::vector<Rows> jobs{wide_magnitudes(seed, p.ranks(), 77)};
-        const Outcome a = reduce_jobs<R>(one, p, jobs), b = reduce_jobs<R>(other, p, jobs);
-        if (!detail::same_bits(a.rows[0][0], b.rows[0][0]))
-            findings.push_back({"world", "two worlds give different bits: " + detail::text(p)});
-    }
-}
-
-/// What is not finite on one rank, or overflows on the wire, ends not finite on all ranks alike and
-/// leaves other elements alone. Check "overflow".
-template <Reducer R, class Worlds>
-void check_overflow(const Worlds& on, std::uint64_t seed, Findings& findings) {
-    using E = typename R::wire_type;
-    for (const Placement p : {Placement{1, 2}, {1, 3}, {2, 4}}) {
-        Rows rows = wide_magnitudes(seed, p.ranks(), 12);
-        for (auto& row : rows) row[0] = 0.9f * largest_finite<E>();
-        rows.back()[3] = -std::numeric_limits<float>::infinity();
-        rows.front()[7] = std::numeric_limits<float>::quiet_NaN();
-        rows.back()[11] = std::numeric_limits<float>::infinity();
-        const Outcome out = reduce_jobs<R>(on, p, {rows});
-        const auto mean = column_means(rows), bound = mean_bounds<E>(rows);
-        for (std::size_t r = 0; r < rows.size(); ++r)
-            for (std::size_t i = 0; i < mean.size(); ++i) {
-                const float x = out.rows[0][r][i];
-                const bool near = std::abs(static_cast<double>(x) - mean[i]) <= bound[i];
-                const bool right = i == 0                   ? !std::isfinite(x) || near
-                                   : std::isfinite(mean[i]) ? near
-                                                            : !std::isfinite(x);
-                if (!right || !detail::same_bits(out.rows[0][r], out.rows[0][0]))
-                    findings.push_back({"overflow", detail::text(p) + ", rank " +
-                                                        std::to_string(r) + ", element " +
-                                                        std::to_string(i) + ": " +
-                                                        std::to_string(x) + ", the exact mean is " +
-                                                        std::to_string(mean[i])});
-            }
-    }
-}
-
-/// Through a Pipeline, step t applies the mean of gradient t - staleness: none lost, none repeated,
-/// the last ones at the end. Compared with the list made one by one. Check "staleness".
-template <Reducer R, class Worlds>
-void check_staleness(const Worlds& on, std::uint64_t seed, Findings& findings) {
-    const Placement p{2, 2};
-    constexpr std::int64_t elements = 37;
-    constexpr std::uint64_t steps = 7;
-    std::vector<std::string> wrong(static_cast<std::size_t>(p.ranks()));
-    on(p, [&](auto& rank) {
-        auto& sentence = wrong[static_cast<std::size_t>(rank.rank())];
-        Pipeline<R> pipeline({.placement = p, .elements = elements, .bucket_elements = 10});
-        std::uint64_t applied = 0;
-        const auto apply = [&](const Reduced& got) {
-            const auto mean = column_means(small_integers(seed + applied, p.ranks(), elements));
-            if (got.index != applied || !got.report.complete() ||
-                !std::equal(mean.begin(), mean.end(), got.values.begin(),
-                            [](double a, float b) { return a == static_cast<double>(b); }))
-                sentence = "update " + std::to_string(applied) + " is not the mean of gradient " +
-                           std::to_string(applied);
-            ++applied;
-        };
-        for (std::uint64_t t = 0; t < steps; ++t) {
-            const auto rows = small_integers(seed + t, p.ranks(), elements);
-            const auto& mine = rows[static_cast<std::size_t>(rank.rank())];
-            std::copy(mine.begin(), mine.end(), pipeline.begin(t).begin());
-            for (const std::size_t watermark : {30u, 12u, 0u})
-                pipeline.ready(rank.stream(), rank.transport(), watermark);
-            const auto got = pipeline.collect(t);
-            if (got) apply(*got);
-            if (got.has_value() != (t >= static_cast<std::uint64_t>(R::staleness)))
-                sentence = "step " + std::to_string(t) + " is not " + std::to_string(R::staleness) +
-                           " steps late";
-        }
-        while (const auto late = pipeline.drain()) apply(*late);
-        if (applied != steps)
-            sentence =
-                std::to_string(steps) + " gradients gave " + std::to_string(applied) + " updates";
-    });
-    for (const auto& sentence : wrong)
-        if (!sentence.empty()) return findings.push_back({"staleness", sentence});
-}
-
-/// A rank that takes no part is missed by all others, and named by at least one; nothing hangs.
-/// Check "lost rank".
-template <Reducer R, class Worlds>
-void check_lost_rank(const Worlds& on, std::uint64_t seed, Findings& findings) {
-    for (const int n : {2, 3, 5}) {
-        const int dead = n / 2;
-        const Outcome out = reduce_jobs<R>(on, {1, n}, {wide_magnitudes(seed, n, 64)}, dead);
-        bool named = false;
-        for (int r = 0; r < n; ++r) {
-            const Delivery& d = out.reports[0][static_cast<std::size_t>(r)].delivery;
-            named |= r != dead && d.outcome == Delivery::Outcome::timed_out && d.peer == dead;
-            if (r != dead && d.complete())
-                findings.push_back({"lost rank", "rank " + std::to_string(r) + " of " +
-                                                     std::to_string(n) +
-                                                     " calls a mean complete without rank " +
-                                                     std::to_string(dead)});
-        }
-        if (!named)
-            findings.push_back({"lost rank", "nobody names the lost rank " + std::to_string(dead)});
-    }
-}
-
-/// decide(rank, own, reduced): skip this step? All ranks must answer alike, and skip exactly when
-/// the mean is not finite. Check "decision".
-template <Reducer R, class Worlds, class Decide>
-void check_decision(const Worlds& on, std::uint64_t seed, Decide decide, Findings& findings) {
-    const Placement p{2, 2};
-    for (const int overflowing : {-1, 0, 2, 3}) {
-        Rows rows = wide_magnitudes(seed, p.ranks(), 33);
-        if (overflowing >= 0)
-            rows[static_cast<std::size_t>(overflowing)][20] =
-                std::numeric_limits<float>::infinity();
-        const Outcome out = reduce_jobs<R>(on, p, {rows});
-        for (int r = 0; r < p.ranks(); ++r) {
-            const auto i = static_cast<std::size_t>(r);
-            if (decide(r, std::span<const float>(rows[i]),
-                       std::span<const float>(out.rows[0][i])) != (overflowing >= 0))
-                findings.push_back(
-                    {"decision", "rank " + std::to_string(r) + " decides against the others when " +
-                                     (overflowing < 0 ? std::string("no rank")
-                                                      : "rank " + std::to_string(overflowing)) +
-                                     " overflows"});
-        }
-    }
-}
-
-/// All checks of a reducer on one world. Empty when it conforms.
+/// As check_agreement, and the values are the mean: exact for small integers where the rank count
+/// is a power of two, within mean_bounds otherwise. Check "mean". Accuracy: rounded.
 ///
-///     EXPECT_EQ(gx::testing::check<MyReducer>(gx::testing::OnThreads{}), gx::testing::Findings{});
+///     ranks    1 to 8 in several placements, 7 x 1, 3 x 3, 16 x 1, 5 x 4
+///     lengths  0 to 70, around multiples of ranks * channels, 1000, 1025, 4097, 65 537
+///     values   small integers, 2^-6 to 2^6, the wire's smallest subnormal to its largest / n
+///
+/// An error below the bound is accepted, such as a relative error of 2^-22 on an fp16 wire. Above
+/// it are a flush of subnormals to 0, and one rounding to the wire more than mean_bound counts.
 template <Reducer R, class Worlds>
-[[nodiscard]] Findings check(const Worlds& on, std::uint64_t seed = 1) {
-    Findings findings;
-    check_means<R>(on, seed, findings);
-    check_sequence<R>(on, seed, findings);
-    check_overflow<R>(on, seed, findings);
-    check_staleness<R>(on, seed, findings);
-    check_lost_rank<R>(on, seed, findings);
-    return findings;
+void check_means(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
+    check_means(under_test<R, false>(), any_world(on), seed, report);
+}
+
+/// A reduction does not depend on earlier ones, and 1 000 equal calls give equal bits. What needs
+/// more calls is not found. Check "sequence"; for a reducer with state, check_state applies.
+template <Reducer R, class Worlds>
+void check_sequence(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
+    check_sequence(under_test<R, false>(), any_world(on), seed, report);
+}
+
+/// The bits do not depend on the order in which messages arrive, which is varied by seed; receive
+/// buffers are not read before their wait, nor send buffers written. Check "arrival"; skipped
+/// where the world has no `reordered(seed)`. Any accuracy, for reducers that are deterministic.
+template <Reducer R, class Worlds>
+void check_arrival(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
+    check_arrival(under_test<R, false>(), any_world(on), seed, report);
+}
+
+/// A value that is not finite on one rank, or overflows on the wire, ends not finite on all ranks
+/// alike, also where no value of a bucket is finite. Rounded: at its own element, and other
+/// elements keep their means; other accuracies: at some element, so that the step is skipped.
+/// Check "overflow".
+template <Reducer R, class Worlds>
+void check_overflow(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
+    check_overflow(under_test<R, false>(), any_world(on), seed, report);
+}
+
+/// Through a Pipeline, step t applies gradient t - staleness as the reducer on its own reduces it:
+/// none lost, none repeated, the last ones at the end. Rounded: also equal to the exact mean of
+/// small integers. Check "staleness".
+template <Reducer R, class Worlds>
+void check_staleness(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
+    check_staleness(under_test<R>(), any_world(on), seed, report);
+}
+
+/// When a rank takes no part, every other rank reports an incomplete reduction, at least one names
+/// the lost rank, and nothing hangs. Check "lost rank".
+template <Reducer R, class Worlds>
+void check_lost_rank(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
+    check_lost_rank(under_test<R, false>(), any_world(on), seed, report);
+}
+
+/// A fresh reducer that is given each rank's saved state() continues bit for bit, so nothing is
+/// kept beside state(), and each rank gets its own; a replicated state is equal on all ranks.
+/// `checkpoint` is what is under test where it is not the reducer. Saved after 4 and after 250
+/// calls, continued for as many; what needs more is not found. Check "state". Any accuracy.
+template <Reducer R, class Worlds>
+void check_state(const Worlds& on, std::uint64_t seed, ConformanceReport& report,
+                 const Checkpointing& checkpoint = keep_every_state) {
+    check_state(under_test<R, false>(), any_world(on), seed, checkpoint, report);
+}
+
+/// The telescoping law of error feedback: the applied gradients plus the mean of the ranks'
+/// residuals equal the sum of the mean gradients, after each of 450 steps at 2 ranks and of 60 at 3
+/// and 7, within a bound derived from the roundings of each step. Check "telescoping".
+/// Accuracy: error_feedback.
+template <Reducer R, class Worlds>
+void check_telescoping(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
+    check_telescoping(under_test<R, false>(), any_world(on), seed, report);
+}
+
+/// The average over 1 000 reductions of equal gradients lies within 6 standard errors of the mean.
+/// Check "bias". Accuracy: unbiased.
+template <Reducer R, class Worlds>
+void check_unbiased(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
+    check_unbiased(under_test<R, false>(), any_world(on), seed, report);
+}
+
+/// `law` holds for consecutive reductions at several placements. Check "law". Any accuracy.
+template <Reducer R, class Worlds>
+void check_law(const Worlds& on, std::uint64_t seed, const Law& law, ConformanceReport& report) {
+    check_law(under_test<R, false>(), any_world(on), seed, law, report);
+}
+
+/// All ranks decide alike, and skip exactly when the mean is not finite. Check "decision".
+template <Reducer R, class Worlds>
+void check_decision(const Worlds& on, std::uint64_t seed, const Decision& decide,
+                    ConformanceReport& report) {
+    check_decision(under_test<R, false>(), any_world(on), seed, decide, report);
+}
+
+/// Two worlds give the same bits. Check "world".
+template <Reducer R, class One, class Other>
+void check_worlds(const One& one, const Other& other, std::uint64_t seed,
+                  ConformanceReport& report) {
+    check_worlds(under_test<R, false>(), any_world(one), any_world(other), seed, report);
+}
+
+/// All checks that apply to a reducer's accuracy, on one world.
+///
+///     const auto report = gx::testing::check<MyReducer>(gx::testing::OnThreads{});
+///     EXPECT_TRUE(report.empty()) << report.text();
+template <Reducer R, class Worlds>
+[[nodiscard]] ConformanceReport check(const Worlds& on, std::uint64_t seed = 1) {
+    ConformanceReport report;
+    check_all(under_test<R>(), any_world(on), seed, report);
+    return report;
 }
 
 }  // namespace gx::testing
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/testing/impl/conformance.ipp>
+#include <gx/testing/impl/conformance_state.ipp>
+#endif

@@ -1,4 +1,4 @@
-// Rows: what each rank holds before a reduction, never the same on two ranks, from a seed.
+// Rows: generated inputs of a reduction, different on every rank, from a seed.
 #pragma once
 
 #include <cmath>    // ldexp
@@ -37,6 +37,30 @@ using Rows = std::vector<std::vector<float>>;
         const float significand = 1.0f + mine.uniform(3 * i);
         const int exponent = static_cast<int>(mine.below(3 * i + 1, 12)) - 6;
         return std::ldexp(mine.below(3 * i + 2, 2) == 0 ? significand : -significand, exponent);
+    });
+}
+
+/// The limits of a wire's element, of which the error bounds are made.
+struct WireLimits {
+    double unit_roundoff = 0, smallest_positive = 0;
+    float largest_finite = 0;
+};
+
+/// Magnitudes from the smallest subnormal of the wire to `largest_finite / n`. Each column has one
+/// scale, so that an error at that scale is not hidden below a larger value of another rank; and
+/// no sum of a column overflows, wherever a reducer divides.
+[[nodiscard]] inline Rows every_scale(const WireLimits& wire, std::uint64_t seed, int ranks,
+                                      std::int64_t count) {
+    const Rng rng(seed, "gx::testing every scale");
+    const Rng scales = rng.at(static_cast<std::uint64_t>(ranks));
+    const int lowest = std::ilogb(wire.smallest_positive),
+              highest = std::ilogb(static_cast<double>(wire.largest_finite) / (2.0 * ranks));
+    return rows_of(ranks, count, [&](int r, std::uint64_t i) {
+        const Rng mine = rng.at(static_cast<std::uint64_t>(r));
+        const float significand = 1.0f + mine.uniform(2 * i);
+        const int exponent = lowest + static_cast<int>(scales.below(
+                                          i, static_cast<std::uint64_t>(highest - lowest + 1)));
+        return std::ldexp(mine.below(2 * i + 1, 2) == 0 ? significand : -significand, exponent);
     });
 }
 

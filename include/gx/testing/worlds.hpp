@@ -1,26 +1,44 @@
-// Worlds that the suites run on: a callable that runs a rank function on a world of a placement.
+// OnThreads, reduce_jobs: the world of threads that checks run on, and reductions on any world.
 #pragma once
 
 #include <cstdint>  // int64_t
 #include <vector>   // jobs
 
-#include <gx/core/contract.hpp>    // GX_EXPECT
-#include <gx/core/threads.hpp>     // ThreadWorld
-#include <gx/reducer/concept.hpp>  // Reducer
-#include <gx/testing/rows.hpp>     // Rows
+#include <gx/core/contract.hpp>          // GX_EXPECT
+#include <gx/threads/threads.hpp>        // ThreadWorld
+#include <gx/reducer/concept.hpp>        // Reducer
+#include <gx/testing/arrival_order.hpp>  // ArrivalOrder
+#include <gx/testing/rows.hpp>           // Rows
 
 namespace gx::testing {
 
-/// `on(placement, f)` calls f(rank) for every rank of a world of threads. Write another like it for
-/// a world of your own: any callable of this form will do.
+/// Threads whose messages arrive in an order drawn from a seed.
+struct OnReorderedThreads {
+    std::uint64_t seed = 0;
+    template <class F>
+    void operator()(Placement placement, F f) const {
+        ArrivalOrder order(placement.ranks(), seed);
+        ThreadWorld<>({.placement = placement}).run([&](auto& rank) {
+            const detail::LeaveAtEnd leave(order, rank.rank());
+            ReorderedTransport link(rank.transport(), order);
+            RankWithTransport reordered(rank, link);
+            f(reordered);
+        });
+    }
+};
+
+/// `on(placement, f)` calls f(rank) for every rank of a world of threads. For a world of your own
+/// write a callable of the same form; `reordered(seed)` is optional, and without it the check
+/// "arrival" is skipped.
 struct OnThreads {
     template <class F>
     void operator()(Placement placement, F f) const {
         ThreadWorld<>({.placement = placement}).run(f);
     }
+    [[nodiscard]] OnReorderedThreads reordered(std::uint64_t seed) const { return {seed}; }
 };
 
-/// What became of several reductions in a row: rows and reports, each [job][rank].
+/// The results of consecutive reductions: rows and reports, each [job][rank].
 struct Outcome {
     std::vector<Rows> rows;
     std::vector<std::vector<ReduceReport>> reports;

@@ -33,6 +33,18 @@ Delivery gather_all(Transport auto& link, std::span<const std::byte> mine,
     return {};
 }
 
+/// Every rank's bytes, one after the other in rank order, on rank 0; `all` has room for them there.
+Delivery gather_to_first(Transport auto& link, std::span<const std::byte> mine,
+                         std::span<std::byte> all) {
+    if (link.rank() != 0) return link.wait(link.send(0, control_channel, mine));
+    std::copy(mine.begin(), mine.end(), all.begin());
+    for (int r = 1; r < link.ranks(); ++r) {
+        const auto from = all.subspan(std::size_t(r) * mine.size(), mine.size());
+        if (auto d = link.wait(link.receive(r, control_channel, from)); !d.complete()) return d;
+    }
+    return {};
+}
+
 }  // namespace detail
 
 /// Sums `values` over all ranks, in place. Every rank calls it with as many values.
@@ -57,7 +69,7 @@ struct Agreement {
     Delivery delivery;
     int differs = -1;  ///< the first rank whose value differs from that of rank 0, or -1
 };
-/// Compares one value of every rank; all ranks get the same answer.
+/// Compares one value of every rank; returns the same on all ranks.
 /// Cost: as sum_over_ranks.
 Agreement agree(Transport auto& link, std::uint64_t value) {
     std::vector<std::uint64_t> all(std::size_t(link.ranks()));

@@ -5,7 +5,7 @@
 #include <cstdint>   // int64_t
 #include <limits>    // finite
 
-#include <gx/core/contract.hpp>  // GX_EXPECT
+#include <gx/core/decl.hpp>      // GX_DECL
 #include <gx/core/findings.hpp>  // Findings
 
 namespace gx {
@@ -25,6 +25,8 @@ struct LossScaleState {
 ///
 /// Optional:
 ///
+///     at_floor()      whether the scale can't be lowered: steps skipped then will not mend; absent
+///                     means always
 ///     static Findings check(const Options&)   what is wrong with them
 template <class S>
 concept LossScale = requires(S s, const S& c, bool finite) {
@@ -51,9 +53,7 @@ public:
         float factor = 1.0f;  ///< a power of two loses no bits
     };
     StaticLossScale() : StaticLossScale(Options{}) {}
-    explicit StaticLossScale(Options o) : factor_(o.factor) {
-        GX_EXPECT(check(o).empty(), check(o).first());
-    }
+    explicit StaticLossScale(Options o);
     static constexpr Findings check(const Options& o) {
         return Findings{}.expect(o.factor > 0 && o.factor <= std::numeric_limits<float>::max(),
                                  "StaticLossScale: factor must be above 0 and finite");
@@ -68,8 +68,9 @@ private:
 };
 
 /// Doubles after `growth_interval` good steps in a row, up to `largest`; halves at an overflow,
-/// down to 1 or just below. Units:  steps are optimiser steps, skipped ones included. Source:
-/// Micikevicius et al. 2018, arXiv:1710.03740, section 3.2; the constants are those of
+/// down to 1 or just below.
+/// Units:  steps are optimiser steps, skipped ones included.
+/// Source: Micikevicius et al. 2018, arXiv:1710.03740, section 3.2; the constants are those of
 ///         most mixed-precision trainers, but for a smaller start.
 class DynamicLossScale {
 public:
@@ -79,9 +80,7 @@ public:
         int growth_interval = 1000;
     };
     DynamicLossScale() : DynamicLossScale(Options{}) {}
-    explicit DynamicLossScale(Options o) : options_(o), state_{o.initial, 0} {
-        GX_EXPECT(check(o).empty(), check(o).first());
-    }
+    explicit DynamicLossScale(Options o);
     static constexpr Findings check(const Options& o) {
         return Findings{}
             .expect(o.initial > 0 && o.initial <= o.largest,
@@ -91,6 +90,7 @@ public:
             .expect(o.growth_interval > 0, "DynamicLossScale: growth_interval must be at least 1");
     }
     [[nodiscard]] float scale() const { return state_.scale; }
+    [[nodiscard]] bool at_floor() const { return state_.scale <= 1.0f; }
     void learn(bool finite) {
         if (!finite) {
             state_ = {state_.scale > 1.0f ? state_.scale / 2 : state_.scale, 0};
@@ -110,3 +110,7 @@ private:
 static_assert(LossScale<StaticLossScale> && LossScale<DynamicLossScale>);
 
 }  // namespace gx
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/trainer/impl/loss_scale.ipp>
+#endif

@@ -24,6 +24,7 @@ struct TrainerOptions {
     bool evaluate = true;            ///< run the test set after each epoch
     int trace_steps = 3;             ///< steps at the end of the first epoch kept for the timeline
     Progress::Style progress = Progress::Style::silent;
+    int most_skips = 20;  ///< skipped steps in a row, the loss scale at its floor, that end the run
 };
 
 }  // namespace gx

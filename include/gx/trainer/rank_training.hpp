@@ -1,42 +1,37 @@
-// RankTraining: what one rank does in a run; plain blocking code, the same in every world.
+// RankTraining: the training loop of one rank; plain blocking code, the same in every world.
 #pragma once
 
-#include <bit>      // bit_cast
-#include <cmath>    // llround
-#include <memory>   // unique_ptr
-#include <optional> // the test set
-#include <string>   // sentences
-#include <utility>  // move
-#include <vector>   // flat vectors
+#include <cmath>     // llround
+#include <concepts>  // same_as
+#include <memory>    // unique_ptr
+#include <optional>  // the test set
+#include <string>    // sentences
+#include <utility>   // move
+#include <vector>    // flat vectors
 
-#include <fmt/core.h>  // sentences
-
-#include <gx/core/cold.hpp>  // GX_COLD
-#include <gx/core/error.hpp>               // Error, LostRank, Delivery
-#include <gx/core/units.hpp>               // Nanoseconds
-#include <gx/core/world.hpp>               // RankContext
-#include <gx/loader/dataset.hpp>           // Split
-#include <gx/loader/in_memory.hpp>         // InMemory: the test set
-#include <gx/model/graph.hpp>              // Graph
-#include <gx/model/init.hpp>               // initial_parameters
-#include <gx/optimizer/finite.hpp>         // all_finite
-#include <gx/reducer/pipeline.hpp>         // Pipeline
-#include <gx/scheduler/concept.hpp>        // Plan
-#include <gx/trainer/checkpoint.hpp>       // Checkpoint
-#include <gx/trainer/control.hpp>          // sum_over_ranks, agree
-#include <gx/trainer/progress.hpp>         // Progress
-#include <gx/trainer/rank_state.hpp>       // RankState
-#include <gx/trainer/record.hpp>           // RunRecord
-#include <gx/trainer/rows.hpp>             // rows in checkpoints
+#include <gx/core/cold.hpp>              // GX_COLD
+#include <gx/core/error.hpp>             // Error, LostRank, Delivery
+#include <gx/core/hash_bits.hpp>         // hash_bits
+#include <gx/core/units.hpp>             // Nanoseconds
+#include <gx/core/world.hpp>             // RankContext
+#include <gx/loader/dataset.hpp>         // Split
+#include <gx/loader/in_memory.hpp>       // InMemory: the test set
+#include <gx/model/graph.hpp>            // Graph
+#include <gx/model/init.hpp>             // initial_parameters
+#include <gx/optimizer/finite.hpp>       // all_finite
+#include <gx/optimizer/update_cost.hpp>  // update_cost_of
+#include <gx/reducer/pipeline.hpp>       // Pipeline
+#include <gx/scheduler/concept.hpp>      // Plan
+#include <gx/trainer/checkpoint.hpp>     // Checkpoint
+#include <gx/trainer/control.hpp>        // sum_over_ranks, agree
+#include <gx/trainer/progress.hpp>       // Progress
+#include <gx/trainer/rank_state.hpp>     // RankState
+#include <gx/trainer/record.hpp>         // RunRecord
+#include <gx/trainer/setup.hpp>          // restore_rows, errors
 
 namespace gx::detail::trainer {
 
-/// FNV-1a over the bits of a flat vector.
-[[nodiscard]] inline std::uint64_t hash_bits(std::span<const float> values) {
-    std::uint64_t hash = 0xcbf29ce484222325u;
-    for (const float v : values) hash = (hash ^ std::bit_cast<std::uint32_t>(v)) * 0x100000001b3u;
-    return hash;
-}
+using gx::hash_bits;
 
 /// What all ranks of a run share and none changes.
 template <class Options>
@@ -45,7 +40,10 @@ struct Job {
     const Graph& graph;
     const Split& data;
     Plan plan;
-    const Checkpoint* resume;    ///< nullptr: start anew
+    const Checkpoint* resume = nullptr;  ///< nullptr: start anew
+    Plan plan_before{};  ///< that `resume` was written under, over this run's epochs
+    decltype(Options::scheduler) scheduler_before{};  ///< complete options for it
+    std::string rescaled{};      ///< what changes with another rank count or batch; a sentence
     double timed_images = 1;     ///< images on the clock for each one trained
     TraceSink* trace = nullptr;  ///< of the world, where it has one
 };
@@ -60,8 +58,10 @@ public:
           o_(job.options),
           rank_(rank),
           record_(record),
-          device_(rank.make_device(job.graph,
-                                   {.batch = o_.batch, .seed = o_.seed, .rank = rank.rank()})),
+          device_(rank.make_device(job.graph, {.batch = o_.batch,
+                                               .seed = o_.seed,
+                                               .rank = rank.rank(),
+                                               .update = update_cost_of<O>()})),
           elements_(device_->parameters().size()),
           loader_(job.data.train, share(true)),
           scheduler_(o_.scheduler),
@@ -88,16 +88,19 @@ public:
 
 private:
     GX_COLD [[nodiscard]] LoaderOptions share(bool train) const {
-        return {.batch = o_.batch, .ranks = rank_.ranks(), .rank = rank_.rank(), .seed = o_.seed,
+        return {.batch = o_.batch,
+                .ranks = rank_.ranks(),
+                .rank = rank_.rank(),
+                .seed = o_.seed,
                 .shuffle = train};
     }
     /// Buckets are meant in bytes of the timed model, where the clock is charged for another one.
     GX_COLD [[nodiscard]] std::int64_t bucket_elements() const {
-        if constexpr (requires { R::bucket_elements; } && requires { device_->stretch(); })
+        if constexpr (requires { R::bucket_elements; } && requires { device_->wire_scale(); })
             if (R::bucket_elements > 0)
                 return std::max(
                     std::int64_t{1},
-                    static_cast<std::int64_t>(double(R::bucket_elements) / device_->stretch()));
+                    static_cast<std::int64_t>(double(R::bucket_elements) / device_->wire_scale()));
         return 0;  // what R asks for, or the whole gradient
     }
 
@@ -112,15 +115,32 @@ private:
         initial_statistics(job_.graph, device_->statistics());
     }
     GX_COLD void restore(const Checkpoint& c) {
-        state().restore(c);
+        state().restore(c, rank_.rank(), o_.resume.string());
         first_epoch_ = c.epoch;
-        step_ = c.step;
-        progress_.resume_from(step_);
+        step_ = resumed_at_ = c.step;
+        const std::int64_t steps = loader_.steps_per_epoch();
+        shift_ = c.step - c.epoch * steps;
+        steps_before_ =
+            c.epoch * (job_.rescaled.empty() ? steps : job_.plan_before.steps_per_epoch);
+        scheduler_before_.emplace(job_.scheduler_before);
+        updates_ = c.updates;
+        skips_in_a_row_ = c.skips_in_a_row;
+        progress_.resume_from(step_ - shift_);
+        if (!job_.rescaled.empty()) progress_.note(job_.rescaled);
         seconds_ = c.seconds;
+        undisturbed_seconds_ = c.undisturbed_seconds;
         if (rank_.rank() != 0) return;
-        read_rows(c.record, record_);
+        restore_rows(record_, c, o_.resume);
         breakdown_ = record_.breakdown;
         skipped_ = record_.skipped_steps;
+    }
+
+    /// Learning rate of a gradient: by progress in the data. A gradient that is older than the
+    /// checkpoint has the rate of the plan it was computed under.
+    [[nodiscard]] float rate(std::int64_t gradient) const {
+        if (gradient >= resumed_at_) return scheduler_.rate(gradient - shift_);
+        return scheduler_before_->rate(
+            std::max(std::int64_t{0}, steps_before_ - (resumed_at_ - gradient)));
     }
 
     // ---- One step ------------------------------------------------------------------------
@@ -133,16 +153,16 @@ private:
         for (std::int64_t s = 0; s < steps; ++s) {
             trace(epoch == 0 && s >= steps - o_.trace_steps);
             train_step(s);
-            progress_.update(step_, fmt::format("epoch {}/{}  loss {:.3f}", epoch + 1, o_.epochs,
-                                                sums_[3 * std::size_t(s)] /
-                                                    std::max(1.0, sums_[3 * std::size_t(s) + 2])));
+            if (progress_.silent()) continue;
+            const auto* sums = &sums_[3 * std::size_t(s)];
+            progress_.update(step_ - shift_,
+                             progress_words(epoch, o_.epochs, sums[0] / std::max(1.0, sums[2])));
         }
         trace(false);
         const Nanoseconds begin = rank_.now();
         if (epoch + 1 == o_.epochs)
             while (const auto late = pipeline_.drain()) apply(*late);
-        else
-            settle();
+        else settle();
         account(breakdown_.exposed_communication, begin, "WAIT_FOR_ALLREDUCE");
         seconds_ += seconds(rank_.now() - begin);
     }
@@ -170,7 +190,7 @@ private:
         const Nanoseconds waited =
             account(breakdown_.exposed_communication, backward, "WAIT_FOR_ALLREDUCE");
         if (reduced) {
-            rows_.back().rate = scheduler_.rate(std::int64_t(reduced->index));
+            rows_.back().rate = rate(std::int64_t(reduced->index));
             rows_.back().skipped = !apply(*reduced);
             account(breakdown_.compute, waited, "UPDATE");
         }
@@ -180,6 +200,10 @@ private:
         sums[0] = report.loss_sum;
         sums[1] = double(report.correct);
         sums[2] = next.batch.count;
+        images_ += next.batch.count;
+        images_of_all_ += next.global_count;
+        if constexpr (requires { device_->undisturbed_pass(next.batch.count); })
+            undisturbed_seconds_ += seconds(device_->undisturbed_pass(next.batch.count));
         ++step_;
     }
 
@@ -188,38 +212,54 @@ private:
     bool apply(const Reduced& reduced) {
         if (!reduced.report.complete()) stop_at_lost_rank(reduced);
         bytes_sent_ = reduced.report.bytes_sent;
-        if constexpr (requires { device_->stretch(); })  // as many as the timed model would send
-            bytes_sent_ = std::llround(double(bytes_sent_) * device_->stretch());
+        if constexpr (requires { device_->wire_scale(); })  // as many as the timed model would send
+            bytes_sent_ = std::llround(double(bytes_sent_) * device_->wire_scale());
         const float scale = scales_[reduced.index % scales_.size()];
         const bool finite = all_finite(reduced.values);
         scale_.learn(finite);
         if (!finite) {
             ++skipped_;
+            if (++skips_in_a_row_ >= o_.most_skips && scale_at_floor())
+                stop_at_skips(skips_in_a_row_);
+            if (!scale_at_floor()) skips_in_a_row_ = 0;
             return false;
         }
-        const float rate = scheduler_.rate(std::int64_t(reduced.index));
+        skips_in_a_row_ = 0;
+        const float rate_now = rate(std::int64_t(reduced.index));
         device_->update([&](std::span<float> parameters) {
-            optimizer_.update(parameters, reduced.values, rate, 1.0f / scale);
+            apply_update(optimizer_, parameters, reduced.values, rate_now, 1.0f / scale, updates_);
         });
+        ++updates_;
+        if constexpr (requires { device_->undisturbed_update(); })
+            undisturbed_seconds_ += seconds(device_->undisturbed_update());
         return true;
+    }
+    [[nodiscard]] bool scale_at_floor() const {
+        if constexpr (requires {
+                          { scale_.at_floor() } -> std::same_as<bool>;
+                      })
+            return scale_.at_floor();
+        else return true;
+    }
+    [[noreturn]] void stop_at_skips(std::int64_t in_a_row) const {
+        throw_skips(rank_.rank(), step_, in_a_row, scale_.scale(), R::wire_type::name,
+                    reducer_name<R>());
     }
     void settle() {
         for (const PendingGradient& p : pipeline_.pending())
             if (!p.complete)
                 throw LostRank({rank_.rank(), std::int64_t(p.index), p.failed_bucket,
-                                pipeline_.buckets(), "all-reduce"}, p.delivery);
+                                pipeline_.buckets(), "all-reduce"},
+                               p.delivery);
     }
     [[noreturn]] void stop_at_lost_rank(const Reduced& reduced) const {
         throw LostRank({rank_.rank(), std::int64_t(reduced.index), reduced.failed_bucket,
-                        reduced.buckets, "all-reduce"}, reduced.report.delivery);
+                        reduced.buckets, "all-reduce"},
+                       reduced.report.delivery);
     }
     [[noreturn]] void stop_at_bad_loss() const {
-        throw Error(
-            fmt::format("rank {}, step {}: the loss is not a number; the first values that "
-                        "are not come out of {}. Lower the learning rate ({} at this step), "
-                        "lengthen the warmup, or look at this step's images.",
-                        rank_.rank(), step_, device_->first_non_finite().value_or("the loss"),
-                        scheduler_.rate(step_)));
+        throw_bad_loss(rank_.rank(), step_, device_->first_non_finite().value_or("the loss"),
+                       rate(step_));
     }
     void expect(Delivery d, const char* operation) const {
         if (d.complete()) return;
@@ -231,6 +271,7 @@ private:
         expect(sum_over_ranks(rank_.transport(), sums_), "summing the metrics");
         average_statistics();
         check_replicas();
+        if (epoch + 1 == o_.epochs && updates_ == 0) stop_at_skips(0);
         EpochRow row{.epoch = epoch, .step = step_, .seconds = seconds_};
         double loss = 0, correct = 0, count = 0;
         for (std::size_t i = 0; i < rows_.size(); ++i) {
@@ -245,6 +286,7 @@ private:
         if (seconds_ > epoch_begin_seconds_)
             row.images_per_second = images / (seconds_ - epoch_begin_seconds_);
         if (o_.evaluate) evaluate(row);
+        if (!o_.output.empty()) gather_reducer_state();
         if (rank_.rank() != 0) return;
         close_books();
         record_.steps.insert(record_.steps.end(), rows_.begin(), rows_.end());
@@ -252,24 +294,42 @@ private:
         if (!o_.output.empty()) save(epoch + 1);
     }
 
-    /// Each rank saw other images; the mean is what all go on with and what is tested.
+    /// Each rank saw other images; all go on with the mean, weighted by images of the epoch.
     void average_statistics() {
         const auto mine = device_->statistics();
         std::vector<double> sums(mine.begin(), mine.end());
+        const auto images = double(std::exchange(images_, 0));
+        const auto images_of_all = double(std::exchange(images_of_all_, 0));
         if (sums.empty()) return;
+        for (double& x : sums) x *= images;
         expect(sum_over_ranks(rank_.transport(), sums), "averaging batch-norm statistics");
-        for (std::size_t i = 0; i < sums.size(); ++i) mine[i] = float(sums[i] / rank_.ranks());
+        for (std::size_t i = 0; i < sums.size(); ++i) mine[i] = float(sums[i] / images_of_all);
+    }
+    /// Rank 0 gets the reducer state of every rank, for its checkpoint.
+    GX_COLD void gather_reducer_state() {
+        const std::vector<float> mine = state().reducer_state();
+        reducer_states_.clear();
+        if (mine.empty()) return;
+        if (decltype(state())::reducer_replicated) {
+            const Agreement a = agree(rank_.transport(), hash_bits(mine));
+            expect(a.delivery, "comparing the reducers' states");
+            if (a.differs >= 0) throw_states_differ(step_, a.differs, reducer_name<R>());
+            reducer_states_.push_back(mine);
+            return;
+        }
+        const bool first = rank_.rank() == 0;
+        std::vector<float> all(first ? mine.size() * std::size_t(rank_.ranks()) : 0);
+        expect(gather_to_first(rank_.transport(), std::as_bytes(std::span(mine)),
+                               std::as_writable_bytes(std::span(all))),
+               "gathering the reducers' states");
+        for (auto from = all.begin(); from != all.end(); from += std::ssize(mine))
+            reducer_states_.emplace_back(from, from + std::ssize(mine));
     }
     GX_COLD void check_replicas() {
         weights_hash_ = hash_bits(state().canonical(device_->parameters()));
         const Agreement a = agree(rank_.transport(), weights_hash_);
         expect(a.delivery, "comparing the replicas");
-        if (a.differs >= 0)
-            throw Error(
-                fmt::format("step {}: the weights of rank {} differ from those of rank 0. The "
-                            "reducer gave ranks different averages; test it with the "
-                            "conformance kit of gx/testing.",
-                            step_, a.differs));
+        if (a.differs >= 0) throw_replicas_differ(step_, a.differs);
     }
     void evaluate(EpochRow& row) {
         std::vector<double> sums(3, 0.0);
@@ -288,16 +348,25 @@ private:
     }
     GX_COLD void save(int epochs_done) {
         Checkpoint c{.model = std::string(job_.graph.name.view()),
-                     .composition = record_.composition, .seed = o_.seed, .epoch = epochs_done,
-                     .step = step_, .seconds = seconds_};
+                     .composition = record_.composition,
+                     .seed = o_.seed,
+                     .ranks = rank_.ranks(),
+                     .batch = o_.batch,
+                     .images = job_.data.train.count(),
+                     .epoch = epochs_done,
+                     .step = step_,
+                     .updates = updates_,
+                     .skips_in_a_row = skips_in_a_row_,
+                     .seconds = seconds_,
+                     .undisturbed_seconds = undisturbed_seconds_};
         state().save(c);
-        c.record = rows_text(record_);
-        write_checkpoint(o_.output / fmt::format("epoch-{:04d}.safetensors", epochs_done),
-                         job_.graph, c);
+        c.reducer = std::move(reducer_states_);
+        c.record = rows_to_keep(record_, rows_);
+        write_checkpoint(o_.output / checkpoint_name(epochs_done), job_.graph, c);
     }
 
     // ---- The books -----------------------------------------------------------------------
-    /// Books the time since `begin`, and answers now.
+    /// Adds the time since `begin` to `where`; returns the current time.
     Nanoseconds account(double& where, Nanoseconds begin, const char* name) {
         const Nanoseconds now = rank_.now();
         where += seconds(now - begin);
@@ -318,6 +387,7 @@ private:
         record_.skipped_steps = skipped_;
         record_.bytes_sent_per_step = bytes_sent_;
         record_.weights_hash = weights_hash_;
+        record_.undisturbed_seconds = undisturbed_seconds_;
         record_.spans.insert(record_.spans.end(), spans_.begin(), spans_.end());
         spans_.clear();
     }
@@ -340,9 +410,18 @@ private:
     std::vector<StepRow> rows_;
     std::vector<Span> spans_;
     Breakdown breakdown_;
+    std::vector<std::vector<float>> reducer_states_;  ///< of all ranks, on rank 0
     int first_epoch_ = 0;
     std::int64_t step_ = 0, skipped_ = 0, bytes_sent_ = 0;
-    double seconds_ = 0, epoch_begin_seconds_ = 0;
+    std::int64_t updates_ = 0;         ///< gradients applied
+    std::int64_t skips_in_a_row_ = 0;  ///< at the floor of the loss scale
+    std::int64_t images_ = 0;          ///< of this rank, in this epoch
+    std::int64_t images_of_all_ = 0;   ///< of all ranks
+    std::int64_t resumed_at_ = 0;      ///< step of the checkpoint
+    std::int64_t shift_ = 0;           ///< steps done minus the schedule's step
+    std::int64_t steps_before_ = 0;    ///< of the schedule that the checkpoint was written under
+    std::optional<S> scheduler_before_;
+    double seconds_ = 0, epoch_begin_seconds_ = 0, undisturbed_seconds_ = 0;
     std::uint64_t weights_hash_ = 0;
     bool tracing_ = false;
 };

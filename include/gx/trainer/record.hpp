@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>  // int64_t
+#include <limits>   // NaN
 #include <string>   // names
 #include <vector>   // rows
 
+#include <gx/core/decl.hpp>   // GX_COMPILED
 #include <gx/core/trace.hpp>  // Span
 
 namespace gx {
@@ -13,10 +15,10 @@ namespace gx {
 struct StepRow {
     std::int64_t step = 0;
     double seconds = 0;
-    double loss = 0;        ///< mean over the global batch, nats
-    double rate = 0;        ///< of the update made in this step; 0 when there was none to make
+    double loss = 0;  ///< mean over the global batch, nats
+    double rate = 0;  ///< of the update made in this step; 0 when there was none to make
     double loss_scale = 1;
-    bool skipped = false;   ///< the reduced gradient overflowed, so no rank stepped
+    bool skipped = false;  ///< the reduced gradient overflowed, so no rank stepped
 };
 
 /// One epoch: training metrics over its steps, test metrics at its end.
@@ -52,10 +54,14 @@ struct RunRecord {
     std::vector<Span> spans{};  ///< of the last `trace_steps` steps of the first epoch
     LinkRates link_rates{};     ///< of the same time, where the world is simulated
     Breakdown breakdown{};
-    double seconds = 0;             ///< training time on the world's clock
-    std::int64_t images = 0;        ///< trained on, all ranks; in units of the timed batch
-    double images_per_second = 0;   ///< all ranks
-    double scaling_efficiency_pct = 0;  ///< time one rank alone would need for its share / seconds
+    double seconds = 0;              ///< training time on the world's clock
+    std::int64_t images = 0;         ///< trained on, all ranks; in units of the timed batch
+    double images_per_second = 0;    ///< all ranks
+    double undisturbed_seconds = 0;  ///< rank 0's kernels at their nominal speed; 0: unknown
+    /// Throughput against the undisturbed single rank: 100 * undisturbed_seconds / seconds, at most
+    /// 100, although jitter can make a GPU faster than nominal. NaN where the nominal speed is
+    /// unknown, as it is on real hardware.
+    double scaling_efficiency_pct = std::numeric_limits<double>::quiet_NaN();
     double exposed_communication_pct = 0;
     double dollars = 0;
     std::int64_t bytes_sent_per_step = 0;  ///< by rank 0, on the wire
@@ -63,6 +69,8 @@ struct RunRecord {
     std::uint64_t weights_hash = 0;        ///< of the final parameters' bits, equal on all ranks
     double wall_seconds = 0;               ///< what the run cost here
     std::int64_t skipped_steps = 0;
+    bool at_chance = false;               ///< the last test accuracy is no better than guessing
+    std::vector<std::string> warnings{};  ///< what a reader must know, one sentence each
 
     [[nodiscard]] double test_accuracy_pct() const {
         return epochs.empty() ? 0.0 : epochs.back().test_accuracy_pct;
@@ -70,3 +78,8 @@ struct RunRecord {
 };
 
 }  // namespace gx
+
+#if defined(GX_COMPILED)
+extern template class std::vector<gx::StepRow>;
+extern template class std::vector<gx::EpochRow>;
+#endif

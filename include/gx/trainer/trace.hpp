@@ -1,141 +1,15 @@
 // Chrome traces: the timeline of a run, for chrome://tracing and ui.perfetto.dev.
 #pragma once
 
-#include <algorithm>    // sort, max
-#include <cstdint>      // int64_t
-#include <map>          // messages
-#include <span>         // spans
-#include <string>       // the file's text
-#include <string_view>  // names
-#include <tuple>        // order
-#include <vector>       // in order
+#include <span>    // spans
+#include <string>  // the file's text
 
-#include <fmt/core.h>  // numbers
-
-#include <gx/core/json_text.hpp>  // json_quoted
-#include <gx/core/trace.hpp>      // Span, LinkRates
+#include <gx/core/decl.hpp>   // GX_DECL
+#include <gx/core/trace.hpp>  // Span, LinkRates
 
 namespace gx {
 
-namespace detail::trace {
-
-/// Writes events one by one.
-class Writer {
-public:
-    explicit Writer(std::span<const Span> spans) {
-        for (const Span& s : spans) {
-            in_order_.push_back(&s);
-            ranks_ = std::max(ranks_, s.rank + 1);
-            if (s.message > 0) ends_[s.message] |= s.arrives ? 2 : 1;
-        }
-        std::ranges::sort(in_order_, {}, [](const Span* s) {  // the whole before its parts
-            return std::tuple(s->rank, s->track, s->begin, s->begin - s->end, s);
-        });
-    }
-    std::string text(const LinkRates& rates) {
-        for (const Span* s : in_order_) add(*s);
-        add(rates);
-        return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + text_ + "\n]}\n";
-    }
-
-private:
-    /// The first network thread; more follow where messages overlap.
-    static constexpr int network = static_cast<int>(Track::network);
-
-    static std::string us(Nanoseconds t) {
-        return fmt::format("{}.{:03d}", t.count() / 1000, t.count() % 1000);
-    }
-
-    void event(const std::string& fields) {
-        text_ += text_.empty() ? "{" : ",\n{";
-        text_ += fields + "}";
-    }
-    void metadata(const char* kind, int pid, int tid, const std::string& args) {
-        event(fmt::format("\"name\":\"{}\",\"ph\":\"M\",\"pid\":{},\"tid\":{},\"args\":{{{}}}",
-                          kind, pid, tid, args));
-    }
-    void process(int pid, const std::string& name) {
-        if (pid == process_) return;
-        process_ = pid;
-        thread_ = -1;
-        lanes_.clear();
-        metadata("process_name", pid, 0, fmt::format("\"name\":\"{}\"", name));
-        metadata("process_sort_index", pid, 0, fmt::format("\"sort_index\":{}", pid));
-    }
-    void thread(int tid) {
-        if (tid <= thread_) return;
-        thread_ = tid;
-        const std::string name = tid == 0         ? "compute"
-                                 : tid == 1       ? "communication"
-                                 : tid == network ? "network"
-                                                  : fmt::format("network {}", tid - network + 1);
-        metadata("thread_name", process_, tid, fmt::format("\"name\":\"{}\"", name));
-        metadata("thread_sort_index", process_, tid, fmt::format("\"sort_index\":{}", tid));
-    }
-    /// The first network thread that is free from `s.begin` on.
-    int lane(const Span& s) {
-        std::size_t i = 0;
-        while (i < lanes_.size() && lanes_[i] > s.begin) ++i;
-        if (i == lanes_.size()) lanes_.push_back({});
-        lanes_[i] = s.end;
-        return network + static_cast<int>(i);
-    }
-    static std::string args(const Span& s) {
-        const std::string bucket = s.bucket < 0 ? "" : fmt::format(",\"bucket\":{}", s.bucket);
-        return fmt::format("\"args\":{{\"index\":{}{}}}", s.index, bucket);
-    }
-
-    void add(const Span& s) {
-        process(s.rank, fmt::format("rank {}", s.rank));
-        if (s.track == Track::queue) return add_queued(s);
-        const int tid = s.track == Track::network ? lane(s) : static_cast<int>(s.track);
-        thread(tid);
-        const bool instant = s.begin == s.end;
-        const bool arrow = s.message > 0 && ends_[s.message] == 3;
-        if (arrow && s.arrives && instant) add_arrow(s, tid, s.begin, "");  // to the next one
-        event(fmt::format("\"name\":{},\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},{}",
-                          json_quoted(s.name.view()), s.rank, tid, us(s.begin),
-                          us(s.end - s.begin), args(s)));
-        if (arrow && !s.arrives) add_arrow(s, tid, s.begin, "");
-        if (arrow && s.arrives && !instant)  // while it is still open
-            add_arrow(s, tid, s.end - Nanoseconds(1), ",\"bp\":\"e\"");
-    }
-    /// A queue holds several buckets at once, so they are events of their own, not of a thread.
-    void add_queued(const Span& s) {
-        const std::string id = fmt::format("\"cat\":\"queue\",\"id\":\"0x{:x}\",\"name\":{},",
-                                           ++queued_, json_quoted(s.name.view()));
-        event(fmt::format("{}\"ph\":\"b\",\"pid\":{},\"tid\":1,\"ts\":{},{}", id, s.rank,
-                          us(s.begin), args(s)));
-        event(fmt::format("{}\"ph\":\"e\",\"pid\":{},\"tid\":1,\"ts\":{}", id, s.rank,
-                          us(s.end)));
-    }
-    void add_arrow(const Span& s, int tid, Nanoseconds at, const char* binding) {
-        event(fmt::format("\"cat\":\"message\",\"id\":\"0x{:x}\",\"name\":\"message\","
-                          "\"ph\":\"{}\",\"pid\":{},\"tid\":{},\"ts\":{}{}",
-                          s.message, s.arrives ? 'f' : 's', s.rank, tid, us(at), binding));
-    }
-    void add(const LinkRates& rates) {
-        if (rates.changes.empty()) return;
-        process(ranks_, "links");
-        for (const LinkRates::Change& c : rates.changes) {
-            const std::string name = json_quoted(rates.names[std::size_t(c.link)].view());
-            event(fmt::format("\"name\":{},\"ph\":\"C\",\"pid\":{},\"tid\":0,\"ts\":{},", name,
-                              ranks_, us(c.at)) +
-                  fmt::format("\"args\":{{\"bytes/s\":{}}}", c.rate.count));
-        }
-    }
-
-    std::vector<const Span*> in_order_{};
-    std::map<std::uint64_t, int> ends_{};  ///< of each message: 1 the send is there, 2 the receive
-    std::vector<Nanoseconds> lanes_{};     ///< ends of the present rank's network threads
-    std::string text_{};
-    int ranks_ = 0, process_ = -1, thread_ = -1;
-    int queued_ = 0;
-};
-
-}  // namespace detail::trace
-
-/// The trace as JSON text: ranks are processes, tracks are threads, stretches are complete events.
+/// Chrome trace as JSON text: ranks are processes, tracks are threads, spans are complete events.
 /// Messages that overlap lie on as many network threads as it takes; from a send to its receive
 /// goes an arrow, where both are there. Buckets that wait for their stream are QUEUE. The links'
 /// rates are counters, in bytes per second, of a process of their own behind the ranks.
@@ -147,9 +21,11 @@ private:
 ///         the rates by time. Equal spans give equal bytes.
 /// Units:  microseconds with three decimals, so whole nanoseconds survive.
 /// Source: Chrome's "Trace Event Format"; Horovod's docs/timeline.rst.
-[[nodiscard]] inline std::string chrome_trace(std::span<const Span> spans,
-                                              const LinkRates& rates = {}) {
-    return detail::trace::Writer(spans).text(rates);
-}
+[[nodiscard]] GX_DECL std::string chrome_trace(std::span<const Span> spans,
+                                               const LinkRates& rates = {});
 
 }  // namespace gx
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/trainer/impl/trace.ipp>
+#endif

@@ -4,7 +4,6 @@
 #include <rapidcheck/gtest.h>
 
 #include <gx/reducer/ring.hpp>
-#include <gx/testing/conformance.hpp>
 #include <support/generators.hpp>
 #include <support/reduce_on.hpp>
 
@@ -12,12 +11,6 @@
 static_assert(gx::Reducer<gx::Hierarchical<>> && gx::Reducer<gx::Hierarchical<gx::bf16>>);
 
 namespace {
-
-std::string told(const gx::testing::Findings& findings) {
-    std::string text;
-    for (const auto& f : findings) text += f.check + ": " + f.sentence + "\n";
-    return text;
-}
 
 // ---- A case worked by hand ----------------------------------------------------------
 TEST(Hierarchical, AveragesTwoMachinesOfTwo) {
@@ -28,10 +21,6 @@ TEST(Hierarchical, AveragesTwoMachinesOfTwo) {
 }
 
 // ---- Properties ----------------------------------------------------------------------
-TEST(Hierarchical, Conforms) {
-    EXPECT_EQ(told(gx::testing::check<gx::Hierarchical<gx::fp32>>(gx::testing::OnThreads{})), "");
-    EXPECT_EQ(told(gx::testing::check<gx::Hierarchical<gx::fp16>>(gx::testing::OnThreads{})), "");
-}
 TEST(Hierarchical, OfOneLevelHasTheBitsOfTheRing) {
     for (const int machines : {1, 5}) {
         Rows levels = gx::testing::wide_magnitudes(3, 5, 101), ring = levels;

@@ -3,8 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <gx/testing/conformance.hpp>
-#include <gx/testing/mutants.hpp>
+#include <gx/reducer/name.hpp>
 #include <support/generators.hpp>
 #include <support/reduce_on.hpp>
 
@@ -13,12 +12,6 @@ static_assert(gx::Reducer<gx::DoubleTree<1>> && gx::Reducer<gx::DoubleTree<16, g
 static_assert(gx::DoubleTree<4>::channels == 2);
 
 namespace {
-
-std::string told(const gx::testing::Findings& findings) {
-    std::string text;
-    for (const auto& f : findings) text += f.check + ": " + f.sentence + "\n";
-    return text;
-}
 
 // ---- A case worked by hand ----------------------------------------------------------
 TEST(DoubleTree, AveragesThreeRanks) {
@@ -35,10 +28,6 @@ TEST(DoubleTree, IsCalledByWhatIsNotTheDefault) {
 }
 
 // ---- Properties ----------------------------------------------------------------------
-TEST(DoubleTree, Conforms) {
-    EXPECT_EQ(told(gx::testing::check<gx::DoubleTree<3, gx::fp32>>(gx::testing::OnThreads{})), "");
-    EXPECT_EQ(told(gx::testing::check<gx::DoubleTree<2, gx::fp16>>(gx::testing::OnThreads{})), "");
-}
 
 /// The sum below label w of n, of the subtree of so much height, which is cut at n; its children's
 /// are added in the order of their heights. `rank_of` is the rank of a label.
@@ -92,23 +81,7 @@ RC_GTEST_PROP(DoubleTree, TheNumberOfChunksChangesNoBit, ()) {
     RC_ASSERT(one == nine);
 }
 
-// ---- What is wrong is rejected ----------------------------------------------------------
-template <class Mutant>
-void expect_rejected(std::string_view by) {
-    bool found = false;
-    for (const auto& f : gx::testing::check<Mutant>(gx::testing::OnThreads{}))
-        found |= f.check == by;
-    EXPECT_TRUE(found) << by;
-}
-TEST(DoubleTree, MutantsAreRejected) {
-    using R = gx::DoubleTree<2, gx::fp16>;
-    expect_rejected<gx::testing::IgnorePeers<R>>("mean");
-    expect_rejected<gx::testing::DropLastChunk<R>>("mean");
-    expect_rejected<gx::testing::ScaleTwice<R>>("mean");
-    expect_rejected<gx::testing::DriftOneRank<R>>("agreement");
-    expect_rejected<gx::testing::ClaimComplete<R>>("lost rank");
-}
-
+// ---- A wrong plan -------------------------------------------------------------------------
 /// Two trees of which the second forgets its last step.
 struct ForgetfulTree : gx::collective::BinaryTree {
     using BinaryTree::BinaryTree;
@@ -123,7 +96,7 @@ struct Forgetful {
     }
 };
 TEST(DoubleTreeDeathTest, AWrongPlanIsRefusedWhenItStarts) {
-    gx::ByPlan<Forgetful, gx::fp32, gx::DivideSplit> wrong;
+    gx::CollectiveReducer<Forgetful, gx::fp32, gx::DivideSplit> wrong;
     EXPECT_DEATH(wrong.reserve({1, 5}, 100), "without some rank's contribution");
 }
 

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <gx/testing/conformance.hpp>
 #include <support/generators.hpp>
 #include <support/reduce_on.hpp>
 
@@ -11,12 +10,6 @@
 static_assert(gx::Reducer<gx::Tree<>> && gx::Reducer<gx::Tree<gx::fp16, gx::DivideAfter>>);
 
 namespace {
-
-std::string told(const gx::testing::Findings& findings) {
-    std::string text;
-    for (const auto& f : findings) text += f.check + ": " + f.sentence + "\n";
-    return text;
-}
 
 // ---- A case worked by hand ----------------------------------------------------------
 TEST(Tree, AveragesThreeRanks) {
@@ -28,10 +21,6 @@ TEST(Tree, AveragesThreeRanks) {
 }
 
 // ---- Properties ----------------------------------------------------------------------
-TEST(Tree, Conforms) {
-    EXPECT_EQ(told(gx::testing::check<gx::Tree<gx::fp32>>(gx::testing::OnThreads{})), "");
-    EXPECT_EQ(told(gx::testing::check<gx::Tree<gx::fp16>>(gx::testing::OnThreads{})), "");
-}
 
 /// Column i, of ranks [first, last), which a power of two has split.
 template <class E>

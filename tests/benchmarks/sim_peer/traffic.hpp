@@ -10,8 +10,9 @@
 namespace traffic {
 
 /// A ring all-reduce cut to `rounds`: in each round a rank sleeps for its jitter, sends a message
-/// to the next rank, receives one from the rank before, and waits for both. A message starts when
-/// its sender and its receiver are there; it pays `latency_ns`, then shares links.
+/// to the next rank, receives one from the previous rank, and waits for both. Sends are eager: a
+/// message starts when it is posted, pays `latency_ns`, then shares links; its sender's wait ends
+/// when its last byte arrives.
 ///
 ///     leaf_hosts == 0   a star: host link out, host link in
 ///     else              host out, leaf up, leaf down, host in; leaf links carry a quarter of what

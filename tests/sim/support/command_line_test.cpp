@@ -1,20 +1,29 @@
-// What the programs answer to a command line that is wrong, and to work that fails.
+// What programs print and return for a wrong command line, and for work that fails.
 #include "../../../sims/support/command_line.hpp"
 
 #include <cstdint>    // numbers
+#include <cstdlib>    // strtod
 #include <stdexcept>  // runtime_error
 
-#include <unistd.h>  // getpid
+#include <sys/stat.h>  // mkfifo
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <support/files.hpp>  // Folder, error_of, holds
 
 namespace {
+
+using namespace testing_support;
 
 struct Values {
     int count = 3;
     std::uint64_t seed = 1;
     double rate = 0.5;
+    float share = 0;
     std::string text{};
+    std::vector<std::string> names{};
+    bool quick = false;
     bool ran = false;
 };
 struct Answer {
@@ -31,14 +40,18 @@ Answer answer(std::vector<std::string> words, const Work& work) {
     app.add_option("--count", v.count);
     app.add_option("--seed", v.seed);
     app.add_option("--rate", v.rate);
+    app.add_option("--share", v.share)->check(gx::number_in(0, 1));
+    app.add_option("--lines", v.count)->check(gx::count_in(0, 50));
     app.add_option("--text", v.text);
+    app.add_option("--name", v.names);
+    app.add_flag("--quick", v.quick);
     words.insert(words.begin(), "try");
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     testing::internal::CaptureStderr();
     out.status = gx::run_program(app, int(argv.size()), argv.data(), [&] {
         v.ran = true;
-        work();
+        return work();
     });
     out.told = testing::internal::GetCapturedStderr();
     return out;
@@ -56,8 +69,8 @@ void expect_refused(const std::vector<std::string>& words, const std::string& se
 // ---- Command lines ------------------------------------------------------------------
 
 TEST(RunProgram, ReadsNumbersAndText) {
-    const Answer a = answer({"--count", "-7", "--seed=18446744073709551615", "--rate", "1e-3",
-                             "--text", "-1 ways"});
+    const Answer a = answer(
+        {"--count", "-7", "--seed=18446744073709551615", "--rate", "1e-3", "--text", "-1 ways"});
     EXPECT_EQ(a.status, 0) << a.told;
     EXPECT_TRUE(a.values.ran);
     EXPECT_EQ(a.values.count, -7);
@@ -81,41 +94,149 @@ TEST(RunProgram, SaysWhichNumberWasExpected) {
     expect_refused({"--rate", "fast"}, "--rate: 'fast' is not a number.");
 }
 
-// ---- Work that fails ----------------------------------------------------------------
-
-TEST(RunProgram, TellsWhatIsThrown) {
-    const auto told = [](const auto& thrown) {
-        const Answer a = answer({}, [&] { throw thrown; });
-        EXPECT_EQ(a.status, 1);
-        return a.told;
+TEST(RunProgram, RefusesWhatIsNoFiniteDecimalNumber) {
+    for (const char* x :
+         {"nan", "-nan", "inf", "-inf", "1e999", "0x10", "+1", " 1", "1 ", "1,5", "1.5f", "one"}) {
+        expect_refused({"--rate", x}, fmt::format("--rate: '{}' is not a number.", x));
+        expect_refused({"--share", x},
+                       fmt::format("--share: '{}' is not a number from 0 to 1.", x));
+        expect_refused({"--lines", x},
+                       fmt::format("--lines: '{}' is not a whole number from 0 to 50.", x));
+    }
+    expect_refused({"--share", "1.001"}, "--share: '1.001' is not a number from 0 to 1.");
+    expect_refused({"--lines", "-1"}, "--lines: '-1' is not a whole number from 0 to 50.");
+    expect_refused({"--lines", "1e1"}, "--lines: '1e1' is not a whole number from 0 to 50.");
+    EXPECT_EQ(answer({"--count", "2147483648"}).status, 2) << "beyond an int";
+}
+TEST(RunProgram, RefusesAnOptionThatIsGivenTwice) {
+    expect_refused({"--count", "1", "--count=2"}, "--count: this option is given twice.");
+    expect_refused({"--text=a", "--rate", "1", "--text=a"}, "--text: this option is given twice.");
+    expect_refused({"--quick", "--quick"}, "--quick: this option is given twice.");
+    EXPECT_EQ(answer({"--name", "a", "--name", "b"}).values.names,
+              (std::vector<std::string>{"a", "b"}));
+}
+TEST(RunProgram, RefusesEmptyAndMissingValues) {
+    expect_refused({"--text", ""}, "--text: the value is empty.");
+    expect_refused({"--name", "a", "--name", ""}, "--name: the value is empty.");
+    expect_refused({"--text=", "word"}, "--text: the value is empty.");
+    expect_refused({"--count="}, "--count: the value is empty.");
+    for (const char* option : {"--text", "--count", "--rate", "--name"})
+        EXPECT_EQ(answer({option}).status, 2) << option;
+    EXPECT_EQ(answer({"--quick=perhaps"}).status, 2);
+}
+TEST(RunProgram, TakesNoAbbreviation) {
+    expect_refused({"--tex", "a"}, "unknown option '--tex'. Did you mean '--text'?");
+    expect_refused({"-c", "1"}, "unknown option '-c'.");
+}
+TEST(RunProgram, PrintsNoControlCharacters) {
+    expect_refused({"\x1b[2J"}, "unexpected word '\\x1b[2J'.");
+    EXPECT_EQ(answer({}, [] { throw gx::Error("name '\x1b\x7f'"); }).told,
+              "gx try: name '\\x1b\\x7f'\n");
+}
+// The oracle: strtod reads all of the word, and the word has only letters of a decimal number.
+RC_GTEST_PROP(RunProgram, AcceptsExactlyTheNumbersInRange, ()) {
+    const auto digits = [](int most) {
+        return *rc::gen::resize(most, rc::gen::container<std::string>(
+                                          rc::gen::inRange('0', static_cast<char>('9' + 1))));
     };
-    EXPECT_EQ(told(gx::Error("file 'x' is torn.")), "gx try: file 'x' is torn.\n");
-    EXPECT_EQ(told(gx::Error("gx: this run can't start")), "gx try: this run can't start\n");
-    EXPECT_EQ(told(std::runtime_error("a broken fan")), "gx try: a broken fan\n");
-    EXPECT_EQ(told(std::bad_alloc()).find("gx try: there is not enough memory for this."), 0u);
+    const auto maybe = [](const std::string& text) {
+        return *rc::gen::element(std::string(), text);
+    };
+    std::string word = maybe("-") + digits(2) + maybe(".") + digits(3);
+    // At most two digits, for strtod rounds 1e-999 to 0, and from_chars refuses it.
+    if (*rc::gen::arbitrary<bool>()) word += "e" + maybe("-") + digits(2);
+    if (!word.empty() && *rc::gen::arbitrary<bool>())
+        word[*rc::gen::inRange<std::size_t>(0, word.size())] =
+            *rc::gen::elementOf(std::string("0.-+eExnai ,"));
+    char* end = nullptr;
+    const double x = std::strtod(word.c_str(), &end);
+    const bool decimal = !word.empty() && end == word.c_str() + word.size() &&
+                         word.find_first_not_of("0123456789.-+eE") == std::string::npos &&
+                         word.front() != '+';
+    const bool accepted = gx::number_in(0, 1)(word).empty();
+    RC_ASSERT(accepted == (decimal && x >= 0 && x <= 1));
 }
 
-// ---- Files to be written ------------------------------------------------------------
+// ---- Control characters -------------------------------------------------------------
 
-TEST(ExpectWritable, NamesOptionAndFileAndLeavesNothing) {
-    const auto refused = [](const std::filesystem::path& file) -> std::string {
-        try {
-            gx::expect_writable("--json", file);
-        } catch (const gx::Error& e) {
-            return e.what();
-        }
-        return "writable";
+TEST(Printable, EscapesWhatATerminalInterprets) {
+    EXPECT_EQ(gx::printable("a\x1b[31m\x7f\n\t"), "a\\x1b[31m\\x7f\\x0a\\x09");
+    EXPECT_EQ(gx::printable("a\n\tb", "\n\t"), "a\n\tb");
+    EXPECT_EQ(gx::printable("\xc2\x9b"
+                            "31m"),
+              "\\x9b31m")
+        << "CSI in one character";
+    EXPECT_EQ(gx::printable("\xc3\xa9\xc2\xa0"), "\xc3\xa9\xc2\xa0") << "other UTF-8 stays";
+    EXPECT_EQ(gx::printable("\xc2"), "\xc2") << "cut off";
+}
+
+// ---- Work that fails ----------------------------------------------------------------
+
+TEST(RunProgram, ReturnsTheStatusThatWorkReturns) {
+    EXPECT_EQ(answer({}, [] { return 5; }).status, 5);
+    EXPECT_EQ(answer({}, [] { return 0; }).status, 0);
+    EXPECT_EQ(answer({"--count", "two"}, [] { return 5; }).status, 2);
+}
+TEST(RunProgram, TellsWhatIsThrown) {
+    const auto told = [](const auto& thrown, int status) {
+        const Answer a = answer({}, [&] { throw thrown; });
+        EXPECT_EQ(a.status, status);
+        return a.told;
     };
-    const auto folder = std::filesystem::path(testing::TempDir()) /
-                        fmt::format("gx-writable-{}", ::getpid());
-    std::filesystem::create_directories(folder);
-    EXPECT_EQ(refused(folder / "a.json"), "writable");
-    EXPECT_EQ(refused(""), "writable") << "nobody asked for a file";
-    EXPECT_TRUE(std::filesystem::is_empty(folder));
-    for (const auto& file : {folder / "absent" / "a.json", folder})
-        EXPECT_EQ(refused(file), "--json: file '" + file.string() + "' can't be written. Choose a "
-                                 "file in a folder that exists and is writable.");
-    std::filesystem::remove_all(folder);
+    EXPECT_EQ(told(gx::Error("file 'x' is torn."), 2), "gx try: file 'x' is torn.\n");
+    EXPECT_EQ(told(gx::Error("gx: this run can't start"), 2), "gx try: this run can't start\n");
+    EXPECT_EQ(told(std::runtime_error("a broken fan"), 1), "gx try: a broken fan\n");
+    const gx::LostRank lost({.rank = 1}, {gx::Delivery::Outcome::timed_out, 2});
+    EXPECT_EQ(told(lost, 1).find("gx try: rank 1, step -1"), 0u);
+    EXPECT_EQ(told(std::bad_alloc(), 1).find("gx try: there is not enough memory for this."), 0u);
+}
+
+// ---- Files --------------------------------------------------------------------------
+
+TEST(ExpectOutputs, NamesOptionAndFileAndLeavesNothing) {
+    const Folder folder;
+    const auto refused = [](const std::filesystem::path& file) {
+        return error_of([&] { gx::expect_outputs({{"--json", file}}); });
+    };
+    EXPECT_EQ(refused(folder / "a.json"), "no error");
+    EXPECT_EQ(refused(""), "no error") << "the option was not given";
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path));
+    EXPECT_TRUE(holds(refused(folder / "absent/a.json"), "--json: file '", "/absent/a.json' cannot",
+                      "choose a file in a folder that exists and is writable"));
+    EXPECT_TRUE(holds(refused(folder.path), "--json: file '", "is a folder: name a regular file"));
+    ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+    EXPECT_EQ(refused(folder / "pipe"), "no error") << "it is not opened before the work";
+}
+TEST(ExpectOutputs, RefusesAFileThatWouldBeOverwritten) {
+    const Folder folder;
+    const auto one = folder / "one", two = folder / "two";
+    EXPECT_EQ(error_of([&] { gx::expect_outputs({{"--json", one}, {"--html", two}}); }),
+              "no error");
+    std::filesystem::create_symlink("one", two);
+    EXPECT_EQ(
+        error_of([&] { gx::expect_outputs({{"--json", one}, {"--svg", ""}, {"--html", two}}); }),
+        "--json and --html both name file '" + two.string() +
+            "': one output would overwrite "
+            "the other. Give each a file of its own.");
+    write_text(one, "cases");
+    EXPECT_EQ(error_of([&] { gx::expect_outputs({{"--out", two}}, {{"--cases", one}}); }),
+              "--cases and --out both name file '" + two.string() +
+                  "': the input would be "
+                  "overwritten. Give each a file of its own.");
+    EXPECT_EQ(read_text(one), "cases");
+}
+TEST(ReadInput, RefusesFoldersAbsentAndEndlessFiles) {
+    const Folder folder;
+    const auto refused = [](const std::filesystem::path& file) {
+        return error_of([&] { (void)gx::read_input("--cases", file, 1 << 20); });
+    };
+    EXPECT_EQ(refused(folder.path),
+              "--cases: file '" + folder.path.string() + "' is a folder. Name a file in it.");
+    EXPECT_TRUE(holds(refused(folder / "absent"), "absent' cannot be read. Name a file"));
+    EXPECT_TRUE(holds(refused("/dev/zero"), "is longer than 1048576 bytes."));
+    const std::string text(200'000, 'x');
+    write_text(folder / "f", text);
+    EXPECT_EQ(gx::read_input("--cases", folder / "f"), text);
 }
 
 }  // namespace

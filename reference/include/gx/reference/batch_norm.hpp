@@ -30,8 +30,8 @@ struct Moments {
         return total;
     };
     m.mean = sum([](double v) { return v; }) / static_cast<double>(count);
-    m.variance = sum([&](double v) { return (v - m.mean) * (v - m.mean); }) /
-                 static_cast<double>(count);
+    m.variance =
+        sum([&](double v) { return (v - m.mean) * (v - m.mean); }) / static_cast<double>(count);
     return m;
 }
 

@@ -1,4 +1,4 @@
-// Convolution: the seven plain loops, and the same loops again for its gradients.
+// Convolution: seven nested loops, forward and for its gradients.
 #pragma once
 
 #include <cstddef>  // size_t

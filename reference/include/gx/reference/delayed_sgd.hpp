@@ -13,7 +13,7 @@
 namespace gx::reference {
 
 struct DelayedSgdOptions {
-    int staleness = 0;           ///< updates between computing a gradient and applying it
+    int staleness = 0;  ///< updates between computing a gradient and applying it
     float momentum = 0;
     bool nesterov = false;
     float unscale = 1;           ///< a factor on every gradient
@@ -27,7 +27,7 @@ struct DelayedSgdOptions {
 ///     w[u+1] = w[u] - rate(u) * (nesterov ? g + momentum * v : v)
 ///
 /// So the first `staleness` + 1 gradients are computed on the initial parameters; N gradients make
-/// N updates. gradient(u, w) answers the averaged gradient number u; rate(u) a float.
+/// N updates. gradient(u, w) returns the averaged gradient number u; rate(u) a float.
 ///
 /// Order: parameters one after the other, in float, each product and each sum rounded on its own;
 ///        build with -ffp-contract=off where the target has fused multiply-add.

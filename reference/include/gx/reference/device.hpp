@@ -111,8 +111,8 @@ public:
         return std::nullopt;
     }
 
-    /// What the last forward left in a tensor. Shapes: (count, channels, height, width), row-major;
-    /// the loss is (count), in nats.
+    /// Values of a tensor after the last forward. Shapes: (count, channels, height, width);
+    /// row-major; the loss is (count), in nats.
     [[nodiscard]] std::span<const double> activation(int tensor) const {
         return {activations_.at(std::size_t(tensor)).data(), elements(tensor)};
     }

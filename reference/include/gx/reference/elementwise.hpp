@@ -34,7 +34,7 @@ inline void pass_back(ReadMaps dy, WriteMaps dx) {
     for (std::size_t i = 0; i < dy.elements(); ++i) dx.data[i] += dy.data[i];
 }
 
-/// What dropout draws from: a substream for each rank and batch.
+/// Random stream of dropout: a substream for each rank and batch.
 [[nodiscard]] constexpr Rng dropout_stream(std::uint64_t seed, const Label& op, int rank,
                                            std::uint64_t draw) {
     return Rng(seed, op).at(static_cast<std::uint64_t>(rank)).at(draw);

@@ -53,8 +53,8 @@ inline void cross_entropy_backward(ReadMaps logits, int n, int label, double smo
     const int classes = logits.shape.channels;
     const double log_sum = log_sum_exp(logits, n);
     for (int k = 0; k < classes; ++k)
-        dlogits(n, k, 0, 0) += std::exp(logits(n, k, 0, 0) - log_sum) -
-                               target(k, label, classes, smoothing);
+        dlogits(n, k, 0, 0) +=
+            std::exp(logits(n, k, 0, 0) - log_sum) - target(k, label, classes, smoothing);
 }
 
 }  // namespace gx::reference

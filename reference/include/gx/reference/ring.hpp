@@ -1,4 +1,4 @@
-// ring_mean: what a ring all-reduce gives, element by element, with every rounding in its place.
+// ring_mean: the result of a ring all-reduce, element by element, with every rounding in place.
 #pragma once
 
 #include <cstdint>  // int64_t

@@ -79,19 +79,19 @@ template <Element E, class Divide>
         return std::same_as<E, fp32> ? x : x.rounded(format_of<E>);
     };
     std::vector<double> bounds(rows.at(0).size());
-    for_each_multi_ring_sum(std::int64_t(bounds.size()), orders, [&](std::size_t i,
-                                                                     const RingOrder& ranks) {
-        const auto on_the_wire = [&](int rank) {
-            return rounded(Inexact{double{rows[std::size_t(rank)].at(i)}, 0}.times(before));
-        };
-        Inexact total = on_the_wire(ranks[0]);
-        for (std::size_t j = 1; j < ranks.size(); ++j)
-            total = rounded(on_the_wire(ranks[j]).plus(total));
-        const double inexact_factor = std::fabs(before * after - 1.0 / n) / before;
-        const double bound = total.times(after).rounded(format_of<fp32>).error +
-                             inexact_factor * std::fabs(total.exact);
-        bounds[i] = bound * (1 + 0x1p-20);
-    });
+    for_each_multi_ring_sum(
+        std::int64_t(bounds.size()), orders, [&](std::size_t i, const RingOrder& ranks) {
+            const auto on_the_wire = [&](int rank) {
+                return rounded(Inexact{double{rows[std::size_t(rank)].at(i)}, 0}.times(before));
+            };
+            Inexact total = on_the_wire(ranks[0]);
+            for (std::size_t j = 1; j < ranks.size(); ++j)
+                total = rounded(on_the_wire(ranks[j]).plus(total));
+            const double inexact_factor = std::fabs(before * after - 1.0 / n) / before;
+            const double bound = total.times(after).rounded(format_of<fp32>).error +
+                                 inexact_factor * std::fabs(total.exact);
+            bounds[i] = bound * (1 + 0x1p-20);
+        });
     return bounds;
 }
 

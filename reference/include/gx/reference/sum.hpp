@@ -1,4 +1,4 @@
-// sum, mean: the exact answers that reducers are compared with.
+// sum, mean: exact results that reducers are compared with.
 #pragma once
 
 #include <cstddef>  // size_t

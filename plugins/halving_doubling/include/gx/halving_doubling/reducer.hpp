@@ -6,7 +6,7 @@
 #include <gx/collective/halving_doubling.hpp>  // HalvingDoubling
 #include <gx/core/element.hpp>                 // fp32
 #include <gx/reducer/divide.hpp>               // DivideSplit
-#include <gx/reducer/mean.hpp>                 // ByPlan
+#include <gx/reducer/mean.hpp>                 // CollectiveReducer
 
 namespace gx {
 
@@ -28,7 +28,8 @@ struct OneHalvingDoubling {
 ///         are cut; not on the world, timing, placement or threads.
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.
 template <class E = fp32, class Divide = DivideSplit>
-class HalvingDoubling : public ByPlan<detail::halving_doubling::OneHalvingDoubling, E, Divide> {
+class HalvingDoubling
+    : public CollectiveReducer<detail::halving_doubling::OneHalvingDoubling, E, Divide> {
 public:
     [[nodiscard]] static std::string name() { return HalvingDoubling::spelled("HalvingDoubling<"); }
 };

@@ -6,7 +6,7 @@
 #include <gx/collective/hierarchical.hpp>  // Hierarchical
 #include <gx/core/element.hpp>             // fp32
 #include <gx/reducer/divide.hpp>           // DivideSplit
-#include <gx/reducer/mean.hpp>             // ByPlan
+#include <gx/reducer/mean.hpp>             // CollectiveReducer
 
 namespace gx {
 
@@ -28,7 +28,7 @@ struct OneHierarchical {
 ///         cut; not on the world, timing or threads.
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.
 template <class E = fp32, class Divide = DivideSplit>
-class Hierarchical : public ByPlan<detail::hierarchical::OneHierarchical, E, Divide> {
+class Hierarchical : public CollectiveReducer<detail::hierarchical::OneHierarchical, E, Divide> {
 public:
     [[nodiscard]] static std::string name() { return Hierarchical::spelled("Hierarchical<"); }
 };

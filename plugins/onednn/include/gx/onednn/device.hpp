@@ -1,26 +1,23 @@
 // onednn::Device: runs a graph on CPU cores with oneDNN's convolutions, planned once.
 #pragma once
 
-#include <algorithm>  // min, fill
-#include <cmath>      // isfinite
-#include <cstdint>    // int64_t
-#include <optional>   // first_non_finite
-#include <span>       // flat vectors
-#include <string>     // names of layers
-#include <thread>     // owner
-#include <vector>     // lists
+#include <cstdint>   // int64_t
+#include <memory>    // unique_ptr
+#include <optional>  // first_non_finite
+#include <span>      // flat vectors
+#include <string>    // names of layers
+#include <vector>    // logits
 
-#include <gx/core/cold.hpp>              // GX_COLD
-#include <gx/core/contract.hpp>          // GX_EXPECT
-#include <gx/core/device.hpp>            // explain_device
-#include <gx/core/error.hpp>             // Error
-#include <gx/model/graph.hpp>            // Graph
-#include <gx/model/timed_only.hpp>       // expect_numbers
-#include <gx/onednn/detail/planner.hpp>  // Planner
-#include <gx/onednn/detail/team.hpp>     // run_team
-#include <gx/onednn/tuning.hpp>          // Tuning, Counters
+#include <gx/core/decl.hpp>      // GX_HEADER_ONLY
+#include <gx/core/device.hpp>    // explain_device
+#include <gx/model/graph.hpp>    // Graph
+#include <gx/onednn/tuning.hpp>  // Tuning, Counters
 
 namespace gx::onednn {
+
+namespace detail {
+class Execution;  // gx/onednn/detail/execution.hpp: the plan, its kernels and its memory
+}
 
 /// Models gx::Device. The batch is divided into lanes, a lane into chunks of images that fit a
 /// core's cache; a chunk goes through all layers between two batch norms at once.
@@ -34,256 +31,40 @@ namespace gx::onednn {
 /// Cost:   the first batch of each count plans; after that a step asks for no memory of its own.
 class Device {
 public:
-    GX_COLD Device(const Graph& graph, DeviceOptions options, Tuning tuning = {})
-        : graph_(expect_numbers(graph)),
-          options_(options),
-          tuning_(tuning),
-          lanes_(lane_count(tuning)),
-          shapes_(graph_),
-          statistics_(initial_statistics(graph_)),
-          owner_(std::this_thread::get_id()) {
-        GX_EXPECT(options.batch > 0, "a device is built for a batch of at least one image");
-        GX_EXPECT(!graph.ops.empty() && graph.ops.back().kind == OpKind::softmax_cross_entropy,
-                  "a graph ends with its loss: call softmax_cross_entropy last");
-        try {
-            build();
-        } catch (const dnnl::error& e) {
-            throw Error("gx::onednn: oneDNN cannot plan '" + std::string(graph.name.view()) +
-                        "': " + e.message + "; try reference::Device, or report the shape");
-        }
-        detail::Owners::instance().enter(owner_);
-    }
-    GX_COLD ~Device() { detail::Owners::instance().leave(owner_); }
+    Device(const Graph& graph, DeviceOptions options, Tuning tuning = {});
+    ~Device();
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;
 
-    ForwardReport forward(const Batch& batch, Mode mode) {
-        accept(batch, mode);
-        if (batch.count == 0) return {};
-        plan(batch.count);
-        const auto blocks = detail::blocks_allocated().load(std::memory_order_relaxed);
-        for (const detail::Segment& s : program_.forward) run_segment(s);
-        note_allocations(blocks);
-        const ForwardReport report = collect();
-        if (!report.finite) trace_non_finite();
-        return report;
-    }
+    ForwardReport forward(const Batch& batch, Mode mode);
+    void backward(float scale, std::span<float> gradients, GradientsReady ready);
 
-    void backward(float scale, std::span<float> gradients, GradientsReady ready) {
-        GX_EXPECT(run_.mode == Mode::train, "backward follows a forward in Mode::train");
-        GX_EXPECT(gradients.size() == parameters_->total(),
-                  "one gradient for each element of parameters()");
-        run_.scale = scale;
-        run_.gradients = gradients;
-        ++counters_.steps;
-        if (run_.batch.count == 0) {
-            std::fill(gradients.begin(), gradients.end(), 0.0f);
-            return ready(0);
-        }
-        const auto blocks = detail::blocks_allocated().load(std::memory_order_relaxed);
-        std::size_t told = gradients.size();
-        for (const detail::Segment& s : program_.backward) {
-            run_segment(s);
-            if (!s.moves_watermark) continue;
-            told = s.watermark;
-            ready(told);
-        }
-        note_allocations(blocks);
-        if (told > 0 || gradients.empty()) ready(0);
-    }
+    [[nodiscard]] std::span<const float> parameters() const;
+    [[nodiscard]] std::span<const ParameterSlice> slices() const;
+    void update(FunctionRef<void(std::span<float>)> change);
+    [[nodiscard]] std::span<float> statistics();
 
-    [[nodiscard]] std::span<const float> parameters() const { return parameters_->values(); }
-    [[nodiscard]] std::span<const ParameterSlice> slices() const { return parameters_->slices(); }
-    void update(FunctionRef<void(std::span<float>)> change) {
-        change(parameters_->values());
-        const detail::OneOpenMpThread alone;
-        for (const auto& c : parameters_->convolutions())
-            if (c != nullptr) counters_.weight_repacks += c->repack();
-    }
-    [[nodiscard]] std::span<float> statistics() { return statistics_; }
-
-    void to_canonical(std::span<const float> mine, std::span<float> canonical) const {
-        expect_sizes(mine.size(), canonical.size());
-        parameters_->for_each_element(
-            [&](std::size_t c, std::size_t m) { canonical[c] = mine[m]; });
-    }
-    void from_canonical(std::span<const float> canonical, std::span<float> mine) const {
-        expect_sizes(mine.size(), canonical.size());
-        std::fill(mine.begin(), mine.end(), 0.0f);
-        parameters_->for_each_element(
-            [&](std::size_t c, std::size_t m) { mine[m] = canonical[c]; });
-    }
-    [[nodiscard]] std::optional<std::string> first_non_finite() const { return non_finite_; }
+    void to_canonical(std::span<const float> mine, std::span<float> canonical) const;
+    void from_canonical(std::span<const float> canonical, std::span<float> mine) const;
+    [[nodiscard]] std::optional<std::string> first_non_finite() const;
 
     // ---- beyond the concept -------------------------------------------------------------
-    [[nodiscard]] const Counters& counters() const { return counters_; }
+    [[nodiscard]] const Counters& counters() const;
     /// Floats of activations and their gradients, of all images together.
-    [[nodiscard]] std::int64_t arena_floats() const { return arena_.size(); }
+    [[nodiscard]] std::int64_t arena_floats() const;
     /// The kernels that oneDNN chose for a convolution, as in "forward: jit:avx512_core, ...".
-    [[nodiscard]] std::string kernels(int op) const {
-        return parameters_->convolution(op).kernels();
-    }
+    [[nodiscard]] std::string kernels(int op) const;
     /// The logits of the last forward, until backward. Shapes: (count, classes), row-major.
-    GX_COLD [[nodiscard]] std::vector<float> logits() const {
-        std::vector<float> all;
-        for (int n = 0; n < run_.batch.count; ++n)
-            for (int k = 0; k < graph_.classes; ++k)
-                all.push_back(parts_.loss.logits->image(n)[parts_.loss.layout.index(k)]);
-        return all;
-    }
+    [[nodiscard]] std::vector<float> logits() const;
 
 private:
-    static int lane_count(const Tuning& t) {
-        return t.lanes > 0 ? t.lanes : std::min(16, detail::Owners::cores());
-    }
-    GX_COLD static std::vector<float> initial_statistics(const Graph& graph) {
-        std::vector<float> all;
-        for (const Statistic& s : graph.statistics)
-            all.insert(all.end(), static_cast<std::size_t>(s.count), s.initial);
-        return all;
-    }
-    GX_COLD void build() {
-        const detail::OneOpenMpThread alone;
-        parameters_.emplace(graph_, shapes_, tuning_, 1, lanes_);
-        detail::Planner(graph_, options_, statistics_, shapes_, *parameters_, lanes_.count(),
-                        parts_, program_);
-        parts_.gradients.allocate(lanes_.count(), static_cast<std::int64_t>(parameters_->total()));
-        std::vector<detail::Interval> lives;
-        for (detail::Buffer& b : program_.buffers)
-            if (&b != parts_.images)
-                lives.push_back({b.image_floats * options_.batch, b.first, b.last});
-        arena_ = detail::Memory(detail::pack(lives));
-        std::size_t i = 0;
-        for (detail::Buffer& b : program_.buffers)
-            if (&b != parts_.images) b.data = arena_.data() + lives[i++].offset;
-        labels_.resize(static_cast<std::size_t>(options_.batch));
-        planned_.assign(static_cast<std::size_t>(options_.batch) + 1, false);
-        run_.lanes = lanes_.count();
-        run_.layout_changes = &counters_.activation_reorders_in_step;
-        plan(options_.batch);
-    }
-    /// Plans every primitive for the chunk sizes of a batch of `count`.
-    void plan(int count) {
-        if (planned_[static_cast<std::size_t>(count)]) return;
-        const detail::OneOpenMpThread alone;
-        for (const auto* segments : {&program_.forward, &program_.backward})
-            for (const detail::Segment& s : *segments)
-                for (int lane = 0; lane < run_.lanes; ++lane) plan_lane(s, count, lane);
-        planned_[static_cast<std::size_t>(count)] = true;
-        ++counters_.plans;
-    }
-    GX_COLD void plan_lane(const detail::Segment& s, int count, int lane) {
-        const int images = detail::share_begin(count, run_.lanes, lane + 1) -
-                           detail::share_begin(count, run_.lanes, lane);
-        const int chunks = s.chunks(images, tuning_.chunk_bytes);
-        for (int c = 0; c < chunks && images > 0; ++c)
-            for (detail::Step* step : s.steps)
-                step->prepare(detail::share_begin(images, chunks, c + 1) -
-                              detail::share_begin(images, chunks, c));
-    }
-
-    void accept(const Batch& batch, Mode mode) {
-        GX_EXPECT(batch.count >= 0 && batch.count <= options_.batch,
-                  "a batch of " + std::to_string(batch.count) + " images: expected 0 to " +
-                      std::to_string(options_.batch) + ", which the device was built for");
-        const auto count = static_cast<std::size_t>(batch.count);
-        GX_EXPECT(batch.images.size() == count * static_cast<std::size_t>(graph_.input.elements()),
-                  "a batch holds count images of the graph's input shape");
-        GX_EXPECT(batch.labels.size() == count, "a batch holds one label for each image");
-        for (std::size_t n = 0; n < count; ++n)
-            GX_EXPECT(batch.labels[n] >= 0 && batch.labels[n] < graph_.classes,
-                      "label " + std::to_string(batch.labels[n]) + " of image " +
-                          std::to_string(n) + ": expected 0 to " +
-                          std::to_string(graph_.classes - 1));
-        std::copy(batch.labels.begin(), batch.labels.end(), labels_.begin());
-        run_.batch = batch;
-        run_.batch.labels = labels_;
-        run_.mode = mode;
-        parts_.images->data = const_cast<float*>(batch.images.data());  // only read
-        non_finite_.reset();
-    }
-    void run_segment(const detail::Segment& s) {
-        if (s.steps.empty()) return;
-        for (detail::Step* step : s.steps) step->begin(run_);
-        const int threads = std::min(
-            {tuning_.threads > 0 ? tuning_.threads : detail::Owners::instance().threads_each(),
-             run_.lanes, detail::most_threads});
-        detail::run_team(threads, [&](int thread) {
-            for (int lane = thread; lane < run_.lanes; lane += threads) run_lane(s, lane);
-        });
-    }
-    void run_lane(const detail::Segment& s, int lane) {
-        const int first = run_.lane_begin(lane), images = run_.lane_count(lane);
-        const int chunks = s.chunks(images, tuning_.chunk_bytes);
-        for (int c = 0; c < chunks; ++c) {
-            const int begin = detail::share_begin(images, chunks, c),
-                      end = detail::share_begin(images, chunks, c + 1);
-            for (detail::Step* step : s.steps)
-                step->run(run_, {lane, first + begin, end - begin, c == 0});
-        }
-    }
-    [[nodiscard]] ForwardReport collect() const {
-        ForwardReport report;
-        for (std::size_t n = 0; n < static_cast<std::size_t>(run_.batch.count); ++n) {
-            report.loss_sum += parts_.loss.losses[n];
-            report.correct += parts_.loss.hits[n];
-        }
-        report.finite = std::isfinite(report.loss_sum);
-        return report;
-    }
-    void note_allocations(std::int64_t before) {
-        counters_.allocations_in_step +=
-            detail::blocks_allocated().load(std::memory_order_relaxed) - before;
-    }
-    /// Runs forward again, and looks at what each segment writes before the next one reuses memory.
-    GX_COLD void trace_non_finite() {
-        run_.keeps_statistics = false;
-        for (std::size_t s = 0; s < program_.forward.size() && !non_finite_; ++s) {
-            run_segment(program_.forward[s]);
-            look_at(static_cast<int>(s));
-        }
-        run_.keeps_statistics = true;
-        if (!non_finite_) name(graph_.ops.back());
-    }
-    GX_COLD void look_at(int segment) {
-        for (std::size_t i = 0; i < graph_.ops.size() && !non_finite_; ++i) {
-            const auto tensor = static_cast<std::size_t>(graph_.ops[i].output);
-            if (parts_.written_in[tensor] != segment) continue;
-            const detail::Buffer& b = *parts_.values[tensor];
-            const std::span<const float> all(
-                b.data, static_cast<std::size_t>(b.image_floats * run_.batch.count));
-            if (std::any_of(all.begin(), all.end(), [](float v) { return !std::isfinite(v); }))
-                name(graph_.ops[static_cast<std::size_t>(parts_.blame[i])]);
-        }
-    }
-    GX_COLD void name(const Op& op) {
-        non_finite_ = std::string(to_string(op.kind)) + " '" + std::string(op.name.view()) + "'";
-    }
-    void expect_sizes(std::size_t mine, std::size_t canonical) const {
-        GX_EXPECT(mine == parameters_->total(),
-                  "the device's layout has as many elements as parameters()");
-        GX_EXPECT(canonical == static_cast<std::size_t>(graph_.parameter_elements()),
-                  "the canonical layout has as many elements as the graph's parameters");
-    }
-
-    Graph graph_;
-    DeviceOptions options_;
-    Tuning tuning_;
-    detail::Lanes lanes_;
-    detail::Shapes shapes_;
-    std::vector<float> statistics_;
-    std::thread::id owner_;
-    std::optional<detail::Parameters> parameters_{};
-    detail::Parts parts_{};
-    detail::Program program_{};
-    detail::Memory arena_{};
-    std::vector<std::int32_t> labels_{};
-    std::vector<bool> planned_{};
-    detail::Run run_{};
-    Counters counters_{};
-    std::optional<std::string> non_finite_{};
+    std::unique_ptr<detail::Execution> execution_;
 };
 
 static_assert(explain_device<Device>());
 
 }  // namespace gx::onednn
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/onednn/impl/device.ipp>
+#endif

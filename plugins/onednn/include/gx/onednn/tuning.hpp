@@ -1,21 +1,21 @@
-// Tuning: what a run may choose of the oneDNN device, and what the device counts.
+// Tuning: options of the oneDNN device; Counters: its statistics.
 #pragma once
 
 #include <cstdint>  // int64_t
 
 namespace gx::onednn {
 
+/// Options of the device, beside what gx::DeviceOptions has.
 /// Order: lanes, winograd and chunk_bytes change the order of sums, hence the last bits; threads
 ///        does not.
 struct Tuning {
-    int lanes = 0;  ///< shares of a batch that may run at once; 0: one for each core, at most 16
-    int threads =
-        0;  ///< that run the lanes; 0: the cores, divided among the threads that own devices
+    int lanes = 0;    ///< shares of a batch that may run at once; 0: one for each core, at most 16
+    int threads = 0;  ///< that run the lanes; 0: the cores, divided among the owners of devices
     bool winograd = true;  ///< 3x3 convolutions of stride 1 by F(4x4, 3x3): fewer multiplications
     std::int64_t chunk_bytes = 2 << 20;  ///< of activations that stay in a core's cache at once
 };
 
-/// Since the device was made.
+/// Counts since construction.
 struct Counters {
     std::int64_t plans = 0;                ///< batch counts planned for
     std::int64_t steps = 0;                ///< backward runs

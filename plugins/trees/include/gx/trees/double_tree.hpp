@@ -6,7 +6,7 @@
 #include <gx/collective/binary_tree.hpp>  // BinaryTree
 #include <gx/core/element.hpp>            // fp32
 #include <gx/reducer/divide.hpp>          // DivideSplit
-#include <gx/reducer/mean.hpp>            // ByPlan
+#include <gx/reducer/mean.hpp>            // CollectiveReducer
 
 namespace gx {
 
@@ -38,7 +38,7 @@ struct BothTrees {
 /// Source: Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth broadcast,
 ///         reduction and scan"; NCCL's Tree since 2.4.
 template <int Chunks, class E = fp32, class Divide = DivideSplit>
-class DoubleTree : public ByPlan<detail::trees::BothTrees<Chunks>, E, Divide> {
+class DoubleTree : public CollectiveReducer<detail::trees::BothTrees<Chunks>, E, Divide> {
 public:
     [[nodiscard]] static std::string name() {
         return DoubleTree::spelled("DoubleTree<" + std::to_string(Chunks) + ", ");

@@ -6,7 +6,7 @@
 #include <gx/collective/tree.hpp>  // Tree
 #include <gx/core/element.hpp>     // fp32
 #include <gx/reducer/divide.hpp>   // DivideSplit
-#include <gx/reducer/mean.hpp>     // ByPlan
+#include <gx/reducer/mean.hpp>     // CollectiveReducer
 
 namespace gx {
 
@@ -27,7 +27,7 @@ struct OneTree {
 ///         where buckets are cut, the world, timing, placement or threads.
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.
 template <class E = fp32, class Divide = DivideSplit>
-class Tree : public ByPlan<detail::trees::OneTree, E, Divide> {
+class Tree : public CollectiveReducer<detail::trees::OneTree, E, Divide> {
 public:
     [[nodiscard]] static std::string name() { return Tree::spelled("Tree<"); }
 };

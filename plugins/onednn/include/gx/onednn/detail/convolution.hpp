@@ -7,7 +7,7 @@
 #include <string>    // names of kernels
 #include <vector>    // calls
 
-#include <gx/core/cold.hpp>  // GX_COLD
+#include <gx/core/cold.hpp>                // GX_COLD
 #include <gx/onednn/detail/gradients.hpp>  // LaneGradients, Accumulate
 #include <gx/onednn/detail/layout.hpp>     // Layout
 #include <gx/onednn/detail/library.hpp>    // Call, Lanes
@@ -15,7 +15,7 @@
 
 namespace gx::onednn::detail {
 
-/// One convolution layer. The weights lie in the layout that the forward kernel asks for; the
+/// One convolution layer. The weights lie in the layout that the forward kernel wants; the
 /// gradient is written in the same; the data gradient gets a copy if it wants another.
 class Convolution {
 public:
@@ -90,10 +90,8 @@ public:
         float* to_bias =
             direct ? db : lane.partial.data() + round_up(static_cast<int>(weight_floats()), 16);
         auto& call = *weights_calls_[static_cast<std::size_t>(at.count)];
-        if (shape_.bias)
-            call(at.lane, {x->image(at.first), dy->image(at.first), to, to_bias});
-        else
-            call(at.lane, {x->image(at.first), dy->image(at.first), to});
+        if (shape_.bias) call(at.lane, {x->image(at.first), dy->image(at.first), to, to_bias});
+        else call(at.lane, {x->image(at.first), dy->image(at.first), to});
         if (direct) return;
         if (at.opens) {
             std::copy(to, to + weight_floats(), dw);
@@ -104,7 +102,7 @@ public:
         if (shape_.bias) run_kernel<Accumulate>(Accumulate::Args{to_bias, db, bias_floats});
     }
 
-    /// Brings the copy for the data gradient up to date; answers the copies made, 0 or 1.
+    /// Refreshes the copy for the data gradient; returns the number of copies made, 0 or 1.
     int repack() {
         if (repacked_.size() == 0) return 0;
         (*repack_)(0, {weight, repacked_.data()});
@@ -148,7 +146,7 @@ private:
     }
 
     GX_COLD [[nodiscard]] Forward::primitive_desc make_forward(int images, const Desc& w,
-                                                       Algorithm a) const {
+                                                               Algorithm a) const {
         const auto train = dnnl::prop_kind::forward_training;
         const Desc in = activations(shape_.in, images), out = activations(shape_.out, images);
         if (shape_.bias)
@@ -188,8 +186,8 @@ private:
 
     using Arguments = std::initializer_list<Call::Argument>;
     GX_COLD [[nodiscard]] std::unique_ptr<Call> call(const dnnl::primitive& primitive,
-                                             const dnnl::primitive_desc_base& pd,
-                                             Arguments arguments) const {
+                                                     const dnnl::primitive_desc_base& pd,
+                                                     Arguments arguments) const {
         return std::unique_ptr<Call>(new Call(primitive, pd.scratchpad_desc(), lanes_, arguments));
     }
     GX_COLD [[nodiscard]] std::unique_ptr<Call> forward_call(int images) {
@@ -197,8 +195,7 @@ private:
         note("forward", pd.impl_info_str());
         const Call::Argument src{DNNL_ARG_SRC, pd.src_desc()}, dst{DNNL_ARG_DST, pd.dst_desc()};
         const Call::Argument w{DNNL_ARG_WEIGHTS, weights()};
-        if (shape_.bias)
-            return call(Forward(pd), pd, {src, w, dst, {DNNL_ARG_BIAS, bias_desc()}});
+        if (shape_.bias) return call(Forward(pd), pd, {src, w, dst, {DNNL_ARG_BIAS, bias_desc()}});
         return call(Forward(pd), pd, {src, w, dst});
     }
     GX_COLD [[nodiscard]] std::unique_ptr<Call> data_call(int images) {
@@ -211,7 +208,7 @@ private:
                      {DNNL_ARG_WEIGHTS, pd.weights_desc()},
                      {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()}});
     }
-    /// The forward layout if a kernel takes it; what the kernel asks for the first time; then that.
+    /// The forward layout if a kernel accepts it, else what the kernel wanted the first time.
     GX_COLD [[nodiscard]] Desc data_weights(int images, Algorithm a) const {
         if (data_weights_) return *data_weights_;
         if (a == Algorithm::convolution_winograd) {
@@ -226,8 +223,7 @@ private:
         repacked_ = Memory(static_cast<std::int64_t>(wanted.get_size() / sizeof(float)));
         const dnnl::reorder::primitive_desc pd(engine(), weights(), engine(), wanted,
                                                user_scratch());
-        repack_ = call(dnnl::reorder(pd), pd,
-                       {{DNNL_ARG_FROM, weights()}, {DNNL_ARG_TO, wanted}});
+        repack_ = call(dnnl::reorder(pd), pd, {{DNNL_ARG_FROM, weights()}, {DNNL_ARG_TO, wanted}});
         repack();
     }
     GX_COLD [[nodiscard]] std::unique_ptr<Call> weights_call(int images) {

@@ -70,7 +70,7 @@ private:
     Buffer& out_;
 };
 
-/// Plain images to blocked ones: where the first layer is none that reads plain images.
+/// Converts plain images to the blocked layout, if the first layer cannot read plain ones.
 class PackStep : public Step {
 public:
     PackStep(const Buffer& plain, Buffer& blocked, Layout layout)

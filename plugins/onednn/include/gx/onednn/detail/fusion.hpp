@@ -1,4 +1,4 @@
-// fusion: which additions and ReLUs a batch normalisation takes along, so that one pass does all.
+// fusion: batch normalisation fused with the add and the ReLU that follow it.
 #pragma once
 
 #include <deque>   // norms, at fixed addresses
@@ -17,9 +17,9 @@ struct NormGroup {
     int residual = -1;       ///< the tensor that is added, -1: none
 };
 
-/// A batch norm takes along an add and a ReLU that nobody else needs the input of.
-/// Makes one Norm a group, and answers for each operation whom to `blame` for what it writes: the
-/// first of its group where it is the last of it, else itself.
+/// Groups of a batch norm with an add and a ReLU whose inputs no other operation reads; one Norm
+/// for each. `blame` of an operation is the first of its group if it is the last, else itself: the
+/// operation to name when the output is not finite.
 class Fusion {
 public:
     GX_COLD Fusion(const Graph& graph, const Shapes& shapes, std::deque<Norm>& norms,

@@ -1,4 +1,4 @@
-// gradients: each lane sums the gradient of its own images; lanes are added in order.
+// gradients: per-lane gradient sums, added over lanes in order.
 #pragma once
 
 #include <cstdint>  // int64_t

@@ -19,7 +19,7 @@ namespace gx::onednn::detail {
     return e;
 }
 
-/// What the calls of one lane share: a queue, and room for a primitive to work in.
+/// State that the calls of one lane share: a stream and scratch memory.
 struct Lane {
     dnnl::stream stream{engine()};
     Memory scratch{};
@@ -27,7 +27,7 @@ struct Lane {
 };
 
 /// The lanes of one device. A lane is a fixed share of the batch: sums are taken within a lane,
-/// then over lanes in order, so the bits depend on the number of lanes and not on who runs them.
+/// then over lanes in order, so the bits depend on the number of lanes and not on the threads.
 struct Lanes {
     std::vector<Lane> list;
     explicit Lanes(int count) : list(static_cast<std::size_t>(count)) {}
@@ -43,7 +43,7 @@ struct Lanes {
     }
 };
 
-/// oneDNN works in room that we give it, so that executing a primitive asks for no memory.
+/// Attributes with a scratchpad of ours, so that executing a primitive allocates nothing.
 GX_COLD [[nodiscard]] inline dnnl::primitive_attr user_scratch() {
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);

@@ -16,7 +16,7 @@ struct Linear {
     std::int64_t inputs = 0;
     int outputs = 0;  ///< whole blocks
     const Buffer *x = nullptr, *y = nullptr;
-    Buffer *dy = nullptr, *dx = nullptr;  ///< dx: null when nobody asks
+    Buffer *dy = nullptr, *dx = nullptr;  ///< dx: null if not needed
     const float *weight = nullptr, *bias = nullptr;
     std::size_t weight_offset = 0, bias_offset = 0;
 };
@@ -128,7 +128,7 @@ private:
     const Linear& l_;
 };
 
-/// Writes the lane's own gradient of the weights; whoever adds up the lanes comes after it.
+/// Writes the lane's own gradient of the weights; AddLanesStep adds the lanes later.
 class LinearGradientStep : public Step {
 public:
     LinearGradientStep(const Linear& l, LaneGradients& sums) : l_(l), sums_(sums) {}

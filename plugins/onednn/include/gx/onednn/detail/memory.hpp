@@ -16,13 +16,13 @@
 
 namespace gx::onednn::detail {
 
-/// How many blocks this process has asked for; a step that asks for none leaves it as it was.
+/// Number of blocks allocated by this process; a step without allocation leaves it unchanged.
 inline std::atomic<std::int64_t>& blocks_allocated() {
     static std::atomic<std::int64_t> count{0};
     return count;
 }
 
-/// A block of floats, all zero at first. From 2 MiB on it asks for 2 MiB pages, which saves the
+/// A block of floats, all zero at first. From 2 MiB on it requests 2 MiB pages, which saves the
 /// page faults and most of the address translation of a step.
 class Memory {
 public:
@@ -79,11 +79,11 @@ private:
 struct Interval {
     std::int64_t floats = 0;
     int first = 0, last = 0;
-    std::int64_t offset = 0;  ///< answer
+    std::int64_t offset = 0;  ///< result of pack()
 };
 
-/// Gives every interval a place such that no two that live at once overlap; answers the floats
-/// needed. Largest first, each at the lowest place that is free for its whole life.
+/// Assigns offsets so that no two intervals alive at once overlap; returns the floats needed.
+/// Largest first, each at the lowest offset that is free for its whole life.
 GX_COLD inline std::int64_t pack(std::span<Interval> intervals) {
     constexpr std::int64_t grain = 64;  // 256 bytes, so that vectors never share a cache line
     std::vector<std::size_t> order(intervals.size());

@@ -6,7 +6,7 @@
 #include <span>     // running statistics
 #include <vector>   // sums
 
-#include <gx/core/cold.hpp>  // GX_COLD
+#include <gx/core/cold.hpp>                   // GX_COLD
 #include <gx/onednn/detail/layout.hpp>        // Layout
 #include <gx/onednn/detail/norm_kernels.hpp>  // the passes
 #include <gx/onednn/detail/program.hpp>       // Step
@@ -176,10 +176,9 @@ public:
         float* g = g_.first->image(at.first);
         run_kernel<NormGradientSums>(NormGradientSums::Args{
             g, g_.second != nullptr ? g_.second->image(at.first) : nullptr, g,
-            norm_.x->image(at.first), norm_.y->image(at.first),
-            norm_.x->image_floats, at.count, norm_.blocks(), norm_.layout.pixels(),
-            norm_.scale.data(), norm_.shift.data(), norm_.mean.data(), sums.first.data(),
-            sums.second.data(), NormGradient::mask(norm_)});
+            norm_.x->image(at.first), norm_.y->image(at.first), norm_.x->image_floats, at.count,
+            norm_.blocks(), norm_.layout.pixels(), norm_.scale.data(), norm_.shift.data(),
+            norm_.mean.data(), sums.first.data(), sums.second.data(), NormGradient::mask(norm_)});
     }
 
 private:

@@ -114,8 +114,8 @@ struct NormGradientSums {
                 const V shift = *reinterpret_cast<const V*>(a.shift + cb * B);
                 const V mean = *reinterpret_cast<const V*>(a.mean + cb * B);
                 V s[4] = {}, q[4] = {};
-                const auto one = [&](std::int64_t i, V & sum, V & product)
-                    __attribute__((always_inline)) {
+                const auto one = [&](std::int64_t i, V& sum,
+                                     V& product) __attribute__((always_inline)) {
                     const V x = *reinterpret_cast<const V*>(a.x + i);
                     V g = *reinterpret_cast<const V*>(a.g1 + i);
                     if constexpr (two) g += *reinterpret_cast<const V*>(a.g2 + i);

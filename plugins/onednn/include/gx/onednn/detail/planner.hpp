@@ -1,4 +1,4 @@
-// planner: turns a graph into a program: fuses, decides what is kept, and in which order it runs.
+// planner: turns a graph into a program: fusion, buffers and order of steps.
 #pragma once
 
 #include <deque>   // parts of steps, at fixed addresses
@@ -18,7 +18,7 @@
 
 namespace gx::onednn::detail {
 
-/// What steps point to.
+/// Layers, buffers and gradients that steps refer to.
 struct Parts {
     std::deque<Norm> norms{};
     std::deque<Linear> linears{};
@@ -65,13 +65,13 @@ private:
         return parts_.values[at(tensor)] = writer_.buffer(shapes_.layouts[at(tensor)].floats());
     }
     void written(int tensor) { parts_.written_in[at(tensor)] = writer_.segment(); }
-    /// The input's own memory where nobody else reads it.
+    /// The input's own memory if no other operation reads it, else a new buffer.
     GX_COLD Buffer* in_place(const Op& op) {
         const int in = op.inputs[0];
         return owned(in) ? parts_.values[at(op.output)] = value(in) : new_value(op.output);
     }
 
-    /// Nobody but the one reader of `tensor` reads its memory.
+    /// Whether the one reader of `tensor` is the only one of its memory.
     GX_COLD [[nodiscard]] bool owned(int tensor) {
         const Op& op = graph_.ops[at(shapes_.writer[at(tensor)])];
         if (!shapes_.read_once(tensor) || value(tensor) == parts_.images) return false;
@@ -92,15 +92,11 @@ private:
     }
     GX_COLD void forward_op(int i, const Op& op) {
         switch (op.kind) {
-            case OpKind::input:
-                return forward_input(op);
-            case OpKind::conv2d:
-                return forward_convolution(i, op);
-            case OpKind::linear:
-                return forward_linear(i, op);
+            case OpKind::input: return forward_input(op);
+            case OpKind::conv2d: return forward_convolution(i, op);
+            case OpKind::linear: return forward_linear(i, op);
             case OpKind::max_pool:
-            case OpKind::avg_pool:
-                return forward_pool(i, op);
+            case OpKind::avg_pool: return forward_pool(i, op);
             case OpKind::relu: {
                 Buffer *x = value(op.inputs[0]), *y = in_place(op);
                 writer_.add<ElementwiseStep>(Size::chunk, {x, y}, Elementwise::relu, *x, nullptr,
@@ -113,17 +109,11 @@ private:
                 writer_.add<ElementwiseStep>(Size::chunk, {a, b, y}, Elementwise::add, *a, b, *y);
                 return written(op.output);
             }
-            case OpKind::flatten:
-                parts_.values[at(op.output)] = value(op.inputs[0]);
-                return;
-            case OpKind::dropout:
-                return forward_dropout(i, op);
-            case OpKind::softmax_cross_entropy:
-                return forward_loss(op);
-            case OpKind::batch_norm:
-                return;
-            default:
-                return;  // timed only: the device refused the graph
+            case OpKind::flatten: parts_.values[at(op.output)] = value(op.inputs[0]); return;
+            case OpKind::dropout: return forward_dropout(i, op);
+            case OpKind::softmax_cross_entropy: return forward_loss(op);
+            case OpKind::batch_norm: return;
+            default: return;  // timed only: the device refused the graph
         }
     }
     GX_COLD void forward_input(const Op& op) {
@@ -237,21 +227,17 @@ private:
     }
     GX_COLD void backward_op(int i, const Op& op) {
         switch (op.kind) {
-            case OpKind::conv2d:
-                return backward_convolution(i, op);
-            case OpKind::linear:
-                return backward_linear(i, op);
+            case OpKind::conv2d: return backward_convolution(i, op);
+            case OpKind::linear: return backward_linear(i, op);
             case OpKind::max_pool:
-            case OpKind::avg_pool:
-                return backward_pool(i, op);
+            case OpKind::avg_pool: return backward_pool(i, op);
             case OpKind::relu: {
                 Buffer *g = gradient(op), *y = value(op.output);
                 writer_.add<ElementwiseStep>(Size::chunk, {g, y}, Elementwise::relu_mask, *g, y,
                                              *g);
                 return pass(op.inputs[0], g);
             }
-            case OpKind::add:
-                return backward_add(op);
+            case OpKind::add: return backward_add(op);
             case OpKind::flatten:
                 for (Buffer* g : gradients_[at(op.output)]) pass(op.inputs[0], g);
                 return;
@@ -267,10 +253,8 @@ private:
                 return pass(op.inputs[0], g);
             }
             case OpKind::batch_norm:
-            case OpKind::input:
-                return;
-            default:
-                return;  // timed only: the device refused the graph
+            case OpKind::input: return;
+            default: return;  // timed only: the device refused the graph
         }
     }
     GX_COLD void pass(int tensor, Buffer* g) {

@@ -44,24 +44,23 @@ struct MaxPool {
                     a.x + n * a.in_floats + std::int64_t{cb} * a.in_height * a.in_width * B;
                 const std::int64_t out =
                     n * a.out_floats + std::int64_t{cb} * a.out_height * a.out_width * B;
-                for_each_window(
-                    a, [&](int o, int h0, int h1, int w0, int w1) __attribute__((always_inline)) {
-                        V best = V{} - std::numeric_limits<float>::infinity(), place = V{} - 1.0f;
-                        for (int h = h0; h < h1; ++h) {
-                            for (int w = w0; w < w1; ++w) {
-                                const int i = h * a.in_width + w;
-                                const V v = *reinterpret_cast<const V*>(x + std::int64_t{i} * B);
-                                const V here = V{} + static_cast<float>(i);
-                                const auto wins =
-                                    (v > best) | (v != v) | (place < V{});  // NaN spreads
-                                const auto open = best == best;
-                                place = (wins & open) ? here : place;
-                                best = (wins & open) ? v : best;
-                            }
+                for_each_window(a, [&](int o, int h0, int h1, int w0,
+                                       int w1) __attribute__((always_inline)) {
+                    V best = V{} - std::numeric_limits<float>::infinity(), place = V{} - 1.0f;
+                    for (int h = h0; h < h1; ++h) {
+                        for (int w = w0; w < w1; ++w) {
+                            const int i = h * a.in_width + w;
+                            const V v = *reinterpret_cast<const V*>(x + std::int64_t{i} * B);
+                            const V here = V{} + static_cast<float>(i);
+                            const auto wins = (v > best) | (v != v) | (place < V{});  // NaN spreads
+                            const auto open = best == best;
+                            place = (wins & open) ? here : place;
+                            best = (wins & open) ? v : best;
                         }
-                        *reinterpret_cast<V*>(a.y + out + std::int64_t{o} * B) = best;
-                        *reinterpret_cast<V*>(a.place + out + std::int64_t{o} * B) = place;
-                    });
+                    }
+                    *reinterpret_cast<V*>(a.y + out + std::int64_t{o} * B) = best;
+                    *reinterpret_cast<V*>(a.place + out + std::int64_t{o} * B) = place;
+                });
             }
         }
     }
@@ -129,16 +128,15 @@ struct AvgPoolGradient {
                     a.dx + n * a.in_floats + std::int64_t{cb} * a.in_height * a.in_width * B;
                 const float* dy =
                     a.dy + n * a.out_floats + std::int64_t{cb} * a.out_height * a.out_width * B;
-                for_each_window(
-                    a, [&](int o, int h0, int h1, int w0, int w1) __attribute__((always_inline)) {
-                        const int inside = std::max(1, (h1 - h0) * (w1 - w0));
-                        const V g = *reinterpret_cast<const V*>(dy + std::int64_t{o} * B) /
-                                    static_cast<float>(inside);
-                        for (int h = h0; h < h1; ++h)
-                            for (int w = w0; w < w1; ++w)
-                                *reinterpret_cast<V*>(dx +
-                                                      (std::int64_t{h} * a.in_width + w) * B) += g;
-                    });
+                for_each_window(a, [&](int o, int h0, int h1, int w0,
+                                       int w1) __attribute__((always_inline)) {
+                    const int inside = std::max(1, (h1 - h0) * (w1 - w0));
+                    const V g = *reinterpret_cast<const V*>(dy + std::int64_t{o} * B) /
+                                static_cast<float>(inside);
+                    for (int h = h0; h < h1; ++h)
+                        for (int w = w0; w < w1; ++w)
+                            *reinterpret_cast<V*>(dx + (std::int64_t{h} * a.in_width + w) * B) += g;
+                });
             }
         }
     }

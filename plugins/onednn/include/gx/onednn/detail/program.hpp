@@ -1,4 +1,4 @@
-// program: what a device does in a step: segments of steps over buffers, each lane chunk by chunk.
+// program: the steps of one training step, in segments over buffers, each lane chunk by chunk.
 #pragma once
 
 #include <algorithm>  // min, max
@@ -33,7 +33,7 @@ struct Place {
     return part * (count / parts) + std::min(part, count % parts);
 }
 
-/// What one forward or backward run is given.
+/// Arguments of one forward or backward run.
 struct Run {
     Batch batch{};
     Mode mode = Mode::train;
@@ -60,7 +60,7 @@ public:
     virtual void run(const Run&, const Place&) {}
 };
 
-/// Steps between two meetings of the lanes. A lane takes its images chunk by chunk through all of
+/// Steps between two barriers of the lanes. A lane takes its images chunk by chunk through all of
 /// the steps, so that what one step writes is in the core's cache when the next one reads it.
 struct Segment {
     std::vector<Step*> steps{};

@@ -20,13 +20,13 @@ namespace gx::onednn::detail {
 enum class Size : unsigned char { chunk, whole };
 
 /// Appends steps to a program, in the order they run: first forward, then, from begin_backward(),
-/// backward. Steps share a segment until one asks for another Size, or cut() is called.
+/// backward. Steps share a segment until one needs another Size, or cut() is called.
 ///
 ///     add<S>(size, uses, ...)   a step S(...), and the buffers it touches, which live as long
 ///     summed_later(p)           each lane now has its share of parameter p's gradient; the shares
 ///                               are added at the end of the segment, in one of their own
 ///     final_now(p)              p's gradient is final after the newest segment
-///     finish()                  adds what is left, and tells each backward segment its watermark
+///     finish()                  adds what is left, and sets the watermark of each backward segment
 class ProgramWriter {
 public:
     ProgramWriter(const Parameters& parameters, int lanes, LaneGradients& gradients,

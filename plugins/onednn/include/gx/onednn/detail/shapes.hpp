@@ -1,4 +1,4 @@
-// shapes: for each tensor its layout and who reads it; for each parameter where it lies.
+// shapes: layout and readers of each tensor, and the offset of each parameter.
 #pragma once
 
 #include <cstdint>  // int64_t

@@ -1,4 +1,4 @@
-// team: the caller and a few helper threads run the lanes of one segment, then meet again.
+// team: a fork-join pool: the caller and helper threads run the lanes of one segment.
 #pragma once
 
 #include <dlfcn.h>  // dlsym
@@ -16,8 +16,8 @@
 
 namespace gx::onednn::detail {
 
-/// Tells oneDNN, for the calling thread, to use that thread alone: gx divides the work itself, so
-/// that the bits do not depend on how many threads there are. The OpenMP runtime is the one that
+/// Limits oneDNN to the calling thread while in scope: gx divides the work itself, so that the
+/// bits do not depend on how many threads there are. The OpenMP runtime is the one that
 /// oneDNN brought into the process.
 class OneOpenMpThread {
 public:
@@ -44,7 +44,7 @@ private:
     int before_;
 };
 
-/// Spins for a while, since the next segment usually comes within microseconds, then sleeps.
+/// Waits until the value changes: spins first, since a segment takes microseconds, then sleeps.
 template <class T>
 void wait_while_equal(const std::atomic<T>& value, T old) {
     for (int spin = 0; spin < 4000; ++spin) {
@@ -56,7 +56,7 @@ void wait_while_equal(const std::atomic<T>& value, T old) {
     value.wait(old, std::memory_order_acquire);
 }
 
-/// One thread that runs what it is given, one thing after another.
+/// One helper thread, which runs one job after another.
 class Helper {
 public:
     Helper() : thread_([this] { loop(); }) {}
@@ -93,8 +93,8 @@ private:
     std::thread thread_;  // last, so that it starts when all else is made
 };
 
-/// The helpers of this process, lent for one segment at a time, so that ranks which take turns on
-/// one thread share them.
+/// Thread pool of this process; helpers are lent for one segment at a time, so that ranks which
+/// take turns on one thread share them.
 class Helpers {
 public:
     static Helpers& instance() {
@@ -141,8 +141,8 @@ inline void run_team(int threads, FunctionRef<void(int)> job) {
     }
 }
 
-/// Which threads own devices. The cores are divided evenly among them: ranks that are threads get
-/// a share each, ranks that take turns on one thread get all cores.
+/// Counts the threads that own devices. The cores are divided evenly among them: ranks that are
+/// threads get a share each, ranks that take turns on one thread get all cores.
 class Owners {
 public:
     static Owners& instance() {

@@ -1,0 +1,58 @@
+# gx_plugin(NAME LINKS ...): the plugin in this folder, all of it, from the files that are there:
+#
+#   include/gx/NAME/      headers of the library gx::NAME
+#   tests/*_test.cpp      the programs plugins.NAME.*_test
+#   tests/reducers.hpp    reducers to prove: plugins.NAME.conformance runs them on threads and on a
+#                         simulated cluster, one ctest for each world
+#   compile_fail/*.cpp    programs that must not compile
+#
+# gx_plugins links every plugin of this build, gx_reducer_plugins those that list reducers.
+add_library(gx_plugins INTERFACE)
+add_library(gx_reducer_plugins INTERFACE)
+
+function(gx_plugin name)
+  cmake_parse_arguments(arg "" "" "LINKS" ${ARGN})
+  gx_header_library(${name} BASE include LINKS gx::gx ${arg_LINKS})
+  target_link_libraries(gx_plugins INTERFACE gx_${name})
+  set(reducers ${CMAKE_CURRENT_SOURCE_DIR}/tests/reducers.hpp)
+  if(EXISTS ${reducers})
+    target_link_libraries(gx_reducer_plugins INTERFACE gx_${name})
+  endif()
+  if(NOT GX_BUILD_TESTS)
+    return()
+  endif()
+  gx_tests(tests LINKS gx::${name} gx::sim gx::reference)
+  if(EXISTS ${reducers})
+    set(program plugins.${name}.conformance)
+    gx_test_program(${program} ${PROJECT_SOURCE_DIR}/tests/support/plugin_conformance.cpp
+                    LINKS gx::${name} gx::sim)
+    target_compile_definitions(${program} PRIVATE GX_PLUGIN_REDUCERS="${reducers}")
+    foreach(world Threads Cluster)
+      string(TOLOWER ${world} label)
+      add_test(NAME ${program}.${label} COMMAND ${program} --gtest_filter=*On${world}*)
+      set_tests_properties(${program}.${label} PROPERTIES TIMEOUT 300)
+    endforeach()
+  endif()
+  if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/compile_fail)
+    gx_compile_fail(${CMAKE_CURRENT_SOURCE_DIR}/compile_fail PREFIX ${name}.)
+  endif()
+endfunction()
+
+# gx_plugin_sources(OUT TEMPLATE): a source for each plugin folder that lists reducers: TEMPLATE
+# with @PLUGIN@, its name, and @REDUCERS@, the path of its list, filled in. GX_PLUGIN_NAMES becomes
+# "GX_PLUGIN(a) GX_PLUGIN(b)", for a source that names them all by an X macro.
+function(gx_plugin_sources out template)
+  file(GLOB lists CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/plugins/*/tests/reducers.hpp)
+  cmake_path(GET template STEM stem)
+  set(sources "")
+  set(names "")
+  foreach(REDUCERS IN LISTS lists)
+    string(REGEX REPLACE "^.*/plugins/([^/]+)/tests/.*$" "\\1" PLUGIN ${REDUCERS})
+    set(source ${CMAKE_CURRENT_BINARY_DIR}/${stem}_${PLUGIN}.cpp)
+    configure_file(${template} ${source} @ONLY)
+    list(APPEND sources ${source})
+    string(APPEND names "GX_PLUGIN(${PLUGIN}) ")
+  endforeach()
+  set(${out} ${sources} PARENT_SCOPE)
+  set(GX_PLUGIN_NAMES ${names} PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,30 @@
+// The sentence of a lost rank.
+#pragma once
+
+#include <string>   // the sentence
+#include <utility>  // move
+
+#include <gx/core/cold.hpp>   // GX_COLD
+#include <gx/core/error.hpp>  // LostRank
+
+namespace gx {
+
+namespace detail::error {
+
+GX_COLD GX_DECL std::string sentence(const LostRank::Where& w, Delivery d) {
+    std::string text = "rank " + std::to_string(w.rank) + ", step " + std::to_string(w.step);
+    if (w.bucket >= 0)
+        text += ", bucket " + std::to_string(w.bucket) + " of " + std::to_string(w.buckets);
+    return text + ", operation " + w.operation + ": rank " + std::to_string(d.peer) + " " +
+           std::string(reason(d)) +
+           ". Look at that rank's own error, then go on from the last checkpoint.";
+}
+
+}  // namespace detail::error
+
+GX_DECL LostRank::LostRank(Where where, Delivery delivery)
+    : Error(detail::error::sentence(where, delivery)),
+      where_(std::move(where)),
+      delivery_(delivery) {}
+
+}  // namespace gx

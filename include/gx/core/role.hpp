@@ -1,0 +1,172 @@
+// role: recognises policies in a wrong slot and policies whose header is missing, for explain_...
+#pragma once
+
+#include <concepts>  // convertible_to
+#include <cstdint>   // int64_t
+
+namespace gx::detail::role {
+
+enum class Role : unsigned char {
+    none,
+    model,
+    reducer,
+    scheduler,
+    optimizer,
+    loader,
+    loss_scale,
+    element
+};
+
+// ---- The member by which each role is recognised, whether or not all else is there ------------
+template <class T>
+concept LikeModel = requires {
+    { T::classes } -> std::convertible_to<int>;
+    T::input;
+};
+template <class T>
+concept LikeReducer = requires { typename T::wire_type; };
+template <class T>
+concept LikeScheduler = requires(const T& s) {
+    { s.rate(std::int64_t{}) } -> std::convertible_to<double>;
+};
+template <class T>
+concept LikeOptimizer = requires {
+    typename T::Options;
+    &T::update;
+};
+template <class T>
+concept LikeLoader = requires {
+    &T::begin_epoch;
+    &T::next;
+};
+template <class T>
+concept LikeLossScale = requires(T& s) {
+    s.learn(true);
+    s.scale();
+};
+template <class T>
+concept LikeElement = requires {
+    typename T::storage;
+    T::encode(float{});
+};
+
+/// The role of T, the expected one first where it fits several.
+template <class T, Role Expected>
+consteval Role found() {
+    const bool fits[] = {
+        false,         LikeModel<T>,     LikeReducer<T>, LikeScheduler<T>, LikeOptimizer<T>,
+        LikeLoader<T>, LikeLossScale<T>, LikeElement<T>};
+    if (fits[static_cast<int>(Expected)]) return Expected;
+    for (int i = 1; i < 8; ++i)
+        if (fits[i]) return static_cast<Role>(i);
+    return Role::none;
+}
+
+// ---- Policies that a fwd.hpp declares --------------------------------------------------------
+/// Specialised beside each declaration: `missing<T>()` names the header that defines it.
+template <class T>
+struct Header {
+    template <class U>
+    static consteval void missing() {
+        static_assert(
+            requires { sizeof(U); },
+            "gx: this policy is declared here and not defined. "
+            "Fix: include its header before the Trainer is composed.");
+    }
+};
+/// The body of a specialisation of Header.
+#define GX_DEFINED_IN(header)                                                        \
+    template <class U>                                                               \
+    static consteval void missing() {                                                \
+        static_assert(                                                               \
+            requires { sizeof(U); },                                                 \
+            "gx: this policy is declared here and not defined: include its header. " \
+            "Fix: #include <" header ">");                                           \
+    }
+
+template <class T>
+concept Complete = requires { sizeof(T); };
+
+// ---- The sentences -----------------------------------------------------------------------------
+#define GX_MISPLACED(found, expected)           \
+    "gx: this is " found " where the " expected \
+    " is expected: Trainer<Model, Reducer, "    \
+    "Scheduler, Optimizer, Loader, LossScale>. Fix: put the arguments in that order."
+
+template <Role Expected, Role Found>
+struct Misplaced;
+template <Role Found>
+struct Misplaced<Role::model, Found> {
+    static_assert(Found != Role::reducer, GX_MISPLACED("a Reducer", "Model"));
+    static_assert(Found != Role::scheduler, GX_MISPLACED("a Scheduler", "Model"));
+    static_assert(Found != Role::optimizer, GX_MISPLACED("an Optimizer", "Model"));
+    static_assert(Found != Role::loader, GX_MISPLACED("a Loader", "Model"));
+    static_assert(Found != Role::loss_scale, GX_MISPLACED("a LossScale", "Model"));
+    static_assert(Found != Role::element, GX_MISPLACED("an Element", "Model"));
+};
+template <Role Found>
+struct Misplaced<Role::reducer, Found> {
+    static_assert(Found != Role::model, GX_MISPLACED("a Model", "Reducer"));
+    static_assert(Found != Role::scheduler, GX_MISPLACED("a Scheduler", "Reducer"));
+    static_assert(Found != Role::optimizer, GX_MISPLACED("an Optimizer", "Reducer"));
+    static_assert(Found != Role::loader, GX_MISPLACED("a Loader", "Reducer"));
+    static_assert(Found != Role::loss_scale, GX_MISPLACED("a LossScale", "Reducer"));
+    static_assert(Found != Role::element,
+                  "gx: this is an Element where the Reducer is expected. The Reducer averages "
+                  "gradients, the Element is what it sends. "
+                  "Fix: name both, as in 'Ring<gx::fp16>'.");
+};
+template <Role Found>
+struct Misplaced<Role::scheduler, Found> {
+    static_assert(Found != Role::model, GX_MISPLACED("a Model", "Scheduler"));
+    static_assert(Found != Role::reducer, GX_MISPLACED("a Reducer", "Scheduler"));
+    static_assert(Found != Role::optimizer, GX_MISPLACED("an Optimizer", "Scheduler"));
+    static_assert(Found != Role::loader, GX_MISPLACED("a Loader", "Scheduler"));
+    static_assert(Found != Role::loss_scale, GX_MISPLACED("a LossScale", "Scheduler"));
+    static_assert(Found != Role::element, GX_MISPLACED("an Element", "Scheduler"));
+};
+template <Role Found>
+struct Misplaced<Role::optimizer, Found> {
+    static_assert(Found != Role::model, GX_MISPLACED("a Model", "Optimizer"));
+    static_assert(Found != Role::reducer, GX_MISPLACED("a Reducer", "Optimizer"));
+    static_assert(Found != Role::scheduler, GX_MISPLACED("a Scheduler", "Optimizer"));
+    static_assert(Found != Role::loader, GX_MISPLACED("a Loader", "Optimizer"));
+    static_assert(Found != Role::loss_scale, GX_MISPLACED("a LossScale", "Optimizer"));
+    static_assert(Found != Role::element, GX_MISPLACED("an Element", "Optimizer"));
+};
+template <Role Found>
+struct Misplaced<Role::loader, Found> {
+    static_assert(Found != Role::model, GX_MISPLACED("a Model", "Loader"));
+    static_assert(Found != Role::reducer, GX_MISPLACED("a Reducer", "Loader"));
+    static_assert(Found != Role::scheduler, GX_MISPLACED("a Scheduler", "Loader"));
+    static_assert(Found != Role::optimizer, GX_MISPLACED("an Optimizer", "Loader"));
+    static_assert(Found != Role::loss_scale, GX_MISPLACED("a LossScale", "Loader"));
+    static_assert(Found != Role::element, GX_MISPLACED("an Element", "Loader"));
+};
+template <Role Found>
+struct Misplaced<Role::loss_scale, Found> {
+    static_assert(Found != Role::model, GX_MISPLACED("a Model", "LossScale"));
+    static_assert(Found != Role::reducer, GX_MISPLACED("a Reducer", "LossScale"));
+    static_assert(Found != Role::scheduler, GX_MISPLACED("a Scheduler", "LossScale"));
+    static_assert(Found != Role::optimizer, GX_MISPLACED("an Optimizer", "LossScale"));
+    static_assert(Found != Role::loader, GX_MISPLACED("a Loader", "LossScale"));
+    static_assert(Found != Role::element, GX_MISPLACED("an Element", "LossScale"));
+};
+#undef GX_MISPLACED
+
+/// Whether T may be checked requirement by requirement: defined, and of no other role.
+template <class T, Role Expected>
+consteval bool may_be() {
+    if constexpr (!Complete<T>) return false;
+    else return found<T, Expected>() == Expected || found<T, Expected>() == Role::none;
+}
+
+/// The error of a T that may not be: a missing header, or a policy of another role.
+template <class T, Role Expected>
+consteval bool reject() {
+    if constexpr (!Complete<T>) Header<T>::template missing<T>();
+    else static_cast<void>(Misplaced<Expected, found<T, Expected>()>{});
+    return true;
+}
+
+}  // namespace gx::detail::role

@@ -1,0 +1,64 @@
+// AtomicFile, write_file: regular files replaced atomically, devices and pipes written directly.
+#pragma once
+
+#include <cstddef>      // size_t
+#include <filesystem>   // path
+#include <string>       // names
+#include <string_view>  // text
+
+#include <gx/core/decl.hpp>  // GX_DECL
+
+namespace gx {
+
+namespace detail {
+
+/// Output file: a regular file appears, or is replaced, only when it is completely on the disk.
+///
+///     target                               effect of write() and commit()
+///     absent or a regular file             temporary file beside it, fsync, rename, fsync folder
+///     symbolic link                        its target is written, the link stays
+///     character device or named pipe       written directly, without fsync
+///     standard output or error             written directly, also if these are regular files
+///     folder, socket or block device       refused
+///
+/// An existing file keeps its mode, and its owner where the process may set it; a new one gets
+/// 0666 less the umask. A hard link is replaced: other names keep the old content.
+/// Errors: gx::Error naming the file, what failed and what to do; an older regular file is then
+///         unchanged. The constructor finds files that can't be written and opens no pipe.
+class AtomicFile {
+public:
+    explicit AtomicFile(std::filesystem::path path);
+    AtomicFile(const AtomicFile&) = delete;
+    AtomicFile& operator=(const AtomicFile&) = delete;
+    ~AtomicFile();
+
+    void write(const void* data, std::size_t bytes);
+    void commit();
+
+private:
+    void open_temporary(bool replaces, unsigned mode, unsigned owner, unsigned group);
+    void open_directly();
+    void commit_temporary();
+    [[noreturn]] void fail(const char* what);
+
+    std::filesystem::path path_;  // as the user named it
+    std::string target_;          // without symbolic links
+    std::string temporary_{};     // empty: written directly
+    int file_ = -1;
+};
+
+}  // namespace detail
+
+/// Write a text file atomically, or directly if it is a device or a pipe.
+/// Errors: gx::Error as AtomicFile's.
+GX_DECL void write_file(const std::filesystem::path& path, std::string_view text);
+
+/// Whether writing to both paths would lose data: one regular file or one pipe, by any names.
+[[nodiscard]] GX_DECL bool same_output(const std::filesystem::path& a,
+                                       const std::filesystem::path& b);
+
+}  // namespace gx
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/io/impl/atomic_file.ipp>
+#endif

@@ -1,0 +1,32 @@
+// read_whole_file: the bytes of a file, unpacked if it is gzipped, checked to the last one.
+#pragma once
+
+#include <cstdint>     // uint8_t
+#include <filesystem>  // path
+#include <string>      // sentences
+#include <vector>      // bytes
+
+#include <gx/core/decl.hpp>  // GX_DECL
+
+namespace gx {
+
+using FileBytes = std::vector<std::uint8_t>;
+
+namespace detail::loader {
+
+/// Throws gx::Error: the file, what is wrong with it, and where to get it again.
+[[noreturn]] GX_DECL void damaged(const std::filesystem::path& file, const std::string& what);
+
+}  // namespace detail::loader
+
+/// Returns all bytes of `file`, those of its gzip stream if its first two bytes announce one.
+/// Errors: gx::Error when it cannot be read; when its gzip stream is cut off, fails its check sum
+///         or length, or is followed by other bytes. A flipped bit that leaves the contents as they
+///         were (gzip's time, padding) goes unnoticed.
+[[nodiscard]] GX_DECL FileBytes read_whole_file(const std::filesystem::path& file);
+
+}  // namespace gx
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/io/impl/gzip.ipp>
+#endif

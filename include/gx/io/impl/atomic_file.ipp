@@ -1,0 +1,158 @@
+// Bodies of AtomicFile, write_file and same_output.
+#pragma once
+
+#include <fcntl.h>     // open
+#include <sys/stat.h>  // stat
+#include <unistd.h>    // write, fsync
+
+#include <cerrno>        // errno
+#include <cstdio>        // rename, fflush
+#include <cstring>       // strerror
+#include <system_error>  // error_code
+#include <utility>       // exchange
+
+#include <gx/io/atomic_file.hpp>  // the declarations
+#include <gx/core/error.hpp>      // Error
+
+namespace gx {
+
+namespace detail::atomic_file {
+
+/// The file that `path` leads to, symbolic links resolved, whether it exists or not; the path
+/// itself where a folder on the way is missing or links form a circle.
+GX_DECL std::filesystem::path resolved(std::filesystem::path path) {
+    std::error_code trouble;
+    for (int links = 0; links < 40; ++links) {
+        const auto next = std::filesystem::read_symlink(path, trouble);
+        if (trouble) break;
+        path = path.parent_path() / next;  // an absolute `next` replaces all before it
+    }
+    if (path.filename().empty()) return path;
+    const auto folder = std::filesystem::canonical(
+        path.has_parent_path() ? path.parent_path() : std::filesystem::path("."), trouble);
+    return trouble ? path : folder / path.filename();
+}
+
+/// The standard stream that is open on this very file, or -1.
+GX_DECL int standard_stream(const struct stat& file) {
+    for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
+        struct stat open{};
+        if (::fstat(stream, &open) == 0 && open.st_dev == file.st_dev && open.st_ino == file.st_ino)
+            return stream;
+    }
+    return -1;
+}
+
+}  // namespace detail::atomic_file
+
+namespace detail {
+
+GX_DECL AtomicFile::AtomicFile(std::filesystem::path path)
+    : path_(std::move(path)), target_(atomic_file::resolved(path_).string()) {
+    const auto refuse = [this](const char* what) {
+        throw Error("file '" + path_.string() + "' is " + what +
+                    ": name a regular file, a pipe or a character device.");
+    };
+    struct stat old{};
+    if (::stat(path_.c_str(), &old) != 0) {
+        if (errno != ENOENT) fail("cannot be created");
+        if (path_.filename().empty()) refuse("not a file name");
+        open_temporary(false, 0666, 0, 0);
+        return;
+    }
+    if (S_ISDIR(old.st_mode)) refuse("a folder");
+    if (S_ISBLK(old.st_mode)) refuse("a block device");
+    if (const int stream = atomic_file::standard_stream(old); stream >= 0) {
+        std::fflush(stream == STDOUT_FILENO ? stdout : stderr);  // keeps the order of the text
+        file_ = ::fcntl(stream, F_DUPFD_CLOEXEC, 0);
+        if (file_ < 0) fail("cannot be opened");
+        return;
+    }
+    if (S_ISSOCK(old.st_mode)) refuse("a socket");
+    if (::access(path_.c_str(), W_OK) != 0) fail("cannot be written");
+    if (S_ISREG(old.st_mode)) open_temporary(true, old.st_mode & 07777, old.st_uid, old.st_gid);
+}
+
+GX_DECL AtomicFile::~AtomicFile() {
+    if (file_ >= 0) ::close(file_);
+    if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+GX_DECL void AtomicFile::open_temporary(bool replaces, unsigned mode, unsigned owner,
+                                        unsigned group) {
+    const std::string name = target_ + ".tmp";
+    struct stat left{};  // by a process that was killed
+    if (::lstat(name.c_str(), &left) == 0 && S_ISREG(left.st_mode)) ::unlink(name.c_str());
+    // O_EXCL follows no link; nobody else reads a private file before it has its own mode.
+    file_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : mode);
+    if (file_ < 0) fail("cannot be created");
+    temporary_ = name;
+    if (!replaces) return;
+    const bool kept = ::fchown(file_, owner, group) == 0;  // allowed to root, or to the owner
+    if (::fchmod(file_, kept ? mode : mode & 0777) != 0) fail("cannot be given its old mode");
+}
+
+GX_DECL void AtomicFile::open_directly() {
+    if (file_ >= 0 || !temporary_.empty()) return;
+    file_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (file_ < 0) fail("cannot be opened");
+}
+
+GX_DECL void AtomicFile::write(const void* data, std::size_t bytes) {
+    open_directly();
+    const auto* next = static_cast<const char*>(data);
+    while (bytes > 0) {
+        const ssize_t n = ::write(file_, next, bytes);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) fail("cannot be written");
+        next += n;
+        bytes -= static_cast<std::size_t>(n);
+    }
+}
+
+GX_DECL void AtomicFile::commit() {
+    open_directly();
+    if (!temporary_.empty()) return commit_temporary();
+    if (::close(std::exchange(file_, -1)) != 0) fail("cannot be closed");
+}
+
+GX_DECL void AtomicFile::commit_temporary() {
+    if (::fsync(file_) != 0) fail("cannot be flushed to the disk");
+    if (::close(std::exchange(file_, -1)) != 0) fail("cannot be closed");
+    if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot be renamed into place");
+    temporary_.clear();
+    const auto folder = std::filesystem::path(target_).parent_path();
+    const int f = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (f < 0) return;
+    ::fsync(f);  // the name itself survives a power cut
+    ::close(f);
+}
+
+GX_DECL void AtomicFile::fail(const char* what) {
+    const std::string reason = std::strerror(errno);
+    const bool replaces = file_ < 0 || !temporary_.empty();
+    if (file_ >= 0) ::close(std::exchange(file_, -1));
+    if (!temporary_.empty()) ::unlink(std::exchange(temporary_, {}).c_str());
+    throw Error("file '" + path_.string() + "' " + what + ": " + reason + ". " +
+                (replaces ? "An older file of this name is unchanged. " : "") +
+                "Free some space or choose a file in a folder that exists and is writable.");
+}
+
+}  // namespace detail
+
+GX_DECL void write_file(const std::filesystem::path& path, std::string_view text) {
+    detail::AtomicFile file(path);
+    file.write(text.data(), text.size());
+    file.commit();
+}
+
+GX_DECL bool same_output(const std::filesystem::path& a, const std::filesystem::path& b) {
+    struct stat first{}, second{};
+    const bool one = ::stat(a.c_str(), &first) == 0, other = ::stat(b.c_str(), &second) == 0;
+    if (one != other) return false;
+    if (!one) return detail::atomic_file::resolved(a) == detail::atomic_file::resolved(b);
+    if (S_ISCHR(first.st_mode)) return false;  // a terminal or /dev/null takes several texts
+    return first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+}  // namespace gx

@@ -1,0 +1,20 @@
+// The table of normalised pixel values.
+#pragma once
+
+#include <cstddef>  // size_t
+#include <vector>   // the table
+
+#include <gx/loader/in_memory.hpp>  // the declarations
+
+namespace gx::detail::loader {
+
+GX_DECL std::vector<float> normalised_values(const Dataset& data) {
+    std::vector<float> table;
+    for (std::size_t c = 0; c < data.mean.size(); ++c)
+        for (int pixel = 0; pixel < 256; ++pixel)
+            table.push_back(static_cast<float>((pixel / 255.0 - double{data.mean[c]}) /
+                                               double{data.deviation[c]}));
+    return table;
+}
+
+}  // namespace gx::detail::loader

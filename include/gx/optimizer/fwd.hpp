@@ -1,0 +1,17 @@
+// The optimizers of the core, declared once.
+#pragma once
+
+#include <gx/core/role.hpp>  // Header
+
+namespace gx {
+
+class Sgd;
+
+namespace detail::role {  // what the error says where only this header is included
+template <>
+struct Header<Sgd> {
+    GX_DEFINED_IN("gx/optimizer/sgd.hpp")
+};
+}  // namespace detail::role
+
+}  // namespace gx

@@ -1,0 +1,160 @@
+// Layout and drawing of charts.
+#pragma once
+
+#include <algorithm>  // min, max
+#include <array>      // colours
+#include <cmath>      // log10, floor
+
+#include <fmt/core.h>  // numbers
+
+#include <gx/report/chart.hpp>  // lines
+
+namespace gx::chart {
+
+GX_DECL const char* colour(std::size_t i) {
+    constexpr std::array colours{"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"};
+    return colours[i % colours.size()];
+}
+
+GX_DECL std::string escaped(std::string_view text) {
+    std::string out;
+    for (const char c : text) {
+        if (c == '&') out += "&amp;";
+        else if (c == '<') out += "&lt;";
+        else if (c == '>') out += "&gt;";
+        else if (c == '"') out += "&quot;";
+        else out += c;
+    }
+    return out;
+}
+
+GX_DECL std::vector<double> ticks(double least, double most, int count) {
+    const double range = most > least ? most - least : 1.0;
+    const double power = std::pow(10.0, std::floor(std::log10(range / count)));
+    double step = power;
+    for (const double factor : {1.0, 2.0, 5.0, 10.0})
+        if (range / (factor * power) <= count) {
+            step = factor * power;
+            break;
+        }
+    std::vector<double> out;
+    for (double i = std::ceil(least / step); i * step <= most + 1e-9 * range; ++i)
+        out.push_back(i * step + 0.0);  // 0, not -0
+    return out;
+}
+
+GX_DECL std::string lines(std::string_view title, std::string_view x_label,
+                          std::string_view y_label, const std::vector<Series>& series) {
+    constexpr double width = 480, height = 270, left = 52, right = 12, top = 30, bottom = 42;
+    double x0 = 0, x1 = 0, y0 = 1e300, y1 = -1e300;
+    for (const auto& s : series)
+        for (const auto& [x, y] : s.points) {
+            if (!std::isfinite(x) || !std::isfinite(y)) continue;
+            x1 = std::max(x1, x);
+            y0 = std::min(y0, y);
+            y1 = std::max(y1, y);
+        }
+    if (y0 > y1) y0 = 0, y1 = 1;
+    if (x1 <= x0) x1 = x0 + 1;
+    const double margin = y1 > y0 ? 0.05 * (y1 - y0) : 0.5;
+    y0 -= margin;
+    y1 += margin;
+    const auto px = [&](double x) { return left + (x - x0) / (x1 - x0) * (width - left - right); };
+    const auto py = [&](double y) {
+        return height - bottom - (y - y0) / (y1 - y0) * (height - top - bottom);
+    };
+
+    std::string svg = fmt::format(
+        "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n<text class=\"t\" x=\"{}\" "
+        "y=\"16\">{}</text>\n",
+        width, height, escaped(title), left, escaped(title));
+    for (const double x : ticks(x0, x1))
+        svg += fmt::format(
+            "<line class=\"g\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\"/><text "
+            "class=\"x\" x=\"{0:.1f}\" y=\"{3}\">{4:g}</text>\n",
+            px(x), top, height - bottom, height - bottom + 14, x);
+    for (const double y : ticks(y0, y1))
+        svg += fmt::format(
+            "<line class=\"g\" x1=\"{1}\" x2=\"{2}\" y1=\"{0:.1f}\" y2=\"{0:.1f}\"/><text "
+            "class=\"y\" x=\"{3}\" y=\"{4:.1f}\">{5:g}</text>\n",
+            py(y), left, width - right, left - 5, py(y) + 4, y);
+    svg += fmt::format(
+        "<text class=\"x\" x=\"{}\" y=\"{}\">{}</text><text class=\"x\" "
+        "transform=\"translate(13,{}) rotate(-90)\">{}</text>\n",
+        (left + width - right) / 2, height - 8, escaped(x_label), (top + height - bottom) / 2,
+        escaped(y_label));
+    for (std::size_t i = 0; i < series.size(); ++i) {
+        std::string points;
+        for (const auto& [x, y] : series[i].points)
+            if (std::isfinite(x) && std::isfinite(y))
+                points += fmt::format("{:.1f},{:.1f} ", px(x), py(y));
+        if (series[i].line)
+            svg += fmt::format(
+                "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\" "
+                "points=\"{}\"><title>{}</title></polyline>\n",
+                colour(i), points, escaped(series[i].name));
+        if (!series[i].dots) continue;
+        for (const auto& [x, y] : series[i].points)
+            if (std::isfinite(x) && std::isfinite(y))
+                svg += fmt::format(
+                    "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\"><title>{}: {:.4g} "
+                    "at {:.4g}</title></circle>\n",
+                    px(x), py(y), colour(i), escaped(series[i].name), y, x);
+    }
+    return svg + "</svg>\n";
+}
+
+GX_DECL std::string bars(std::string_view title, std::string_view unit,
+                         const std::vector<std::string>& part_names, const std::vector<Bar>& rows) {
+    constexpr double width = 980, row_height = 42, left = 12, top = 44;
+    double most = 0;
+    for (const Bar& row : rows) {
+        double sum = 0;
+        for (const double p : row.parts) sum += p;
+        most = std::max(most, sum);
+    }
+    const double height = top + row_height * double(rows.size()) + 8;
+    const double scale = most > 0 ? (width - left - 110) / most : 0;
+    std::string svg = fmt::format(
+        "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n<text class=\"t\" x=\"{}\" "
+        "y=\"16\">{}</text>\n",
+        width, height, escaped(title), left, escaped(title));
+    double x = left;
+    for (std::size_t i = 0; i < part_names.size(); ++i) {
+        svg += fmt::format(
+            "<rect x=\"{:.0f}\" y=\"24\" width=\"10\" height=\"10\" fill=\"{}\"/><text class=\"l\" "
+            "x=\"{:.0f}\" y=\"33\">{}</text>\n",
+            x, colour(i), x + 14, escaped(part_names[i]));
+        x += 30 + 7.0 * double(part_names[i].size());
+    }
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+        const double y = top + row_height * double(r);
+        svg += fmt::format("<text class=\"l\" x=\"{}\" y=\"{:.0f}\">{}</text>\n", left, y + 12,
+                           escaped(rows[r].name));
+        x = left;
+        double sum = 0;
+        for (std::size_t i = 0; i < rows[r].parts.size(); ++i) {
+            const double part = rows[r].parts[i];
+            svg += fmt::format(
+                "<rect x=\"{:.1f}\" y=\"{:.0f}\" width=\"{:.1f}\" height=\"18\" "
+                "fill=\"{}\"><title>{}: {:.3f} {}</title></rect>\n",
+                x, y + 17, part * scale, colour(i), escaped(part_names[i]), part, escaped(unit));
+            x += part * scale;
+            sum += part;
+        }
+        svg += fmt::format("<text class=\"l\" x=\"{:.1f}\" y=\"{:.0f}\">{:.1f} {}</text>\n", x + 6,
+                           y + 31, sum, escaped(unit));
+    }
+    return svg + "</svg>\n";
+}
+
+GX_DECL std::string standalone(std::string svg) {
+    constexpr std::string_view opening = "<svg ";
+    constexpr std::string_view with =
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" style=\"background:#fff\" "
+        "font-family=\"sans-serif\" font-size=\"11\" fill=\"#333\" ";
+    if (std::string_view(svg).starts_with(opening)) svg.replace(0, opening.size(), with);
+    return svg;
+}
+
+}  // namespace gx::chart

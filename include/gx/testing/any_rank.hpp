@@ -1,0 +1,130 @@
+// AnyTransport, AnyStream, AnyRank, AnyWorld: any world behind virtual functions.
+#pragma once
+
+#include <cstddef>     // byte
+#include <cstdint>     // uint64_t
+#include <functional>  // function
+#include <span>        // messages
+
+#include <gx/core/function_ref.hpp>  // FunctionRef
+#include <gx/core/stream.hpp>        // Task, Event, note
+#include <gx/core/transport.hpp>     // Request, Arrival, Placement
+
+namespace gx::testing {
+
+/// A Transport behind virtual functions, so that a reducer is compiled once for all worlds.
+class AnyTransport {
+public:
+    AnyTransport() = default;
+    AnyTransport(const AnyTransport&) = delete;
+    AnyTransport& operator=(const AnyTransport&) = delete;
+    virtual ~AnyTransport() = default;
+
+    [[nodiscard]] virtual int rank() const = 0;
+    [[nodiscard]] virtual Placement placement() const = 0;
+    virtual Request send(int to, int channel, std::span<const std::byte> message) = 0;
+    virtual Request receive(int from, int channel, std::span<std::byte> message) = 0;
+    virtual Arrival wait_any(std::span<const Request> requests) = 0;
+
+    [[nodiscard]] int ranks() const { return placement().ranks(); }
+    Delivery wait(Request request) { return wait_any({&request, 1}).delivery; }
+};
+static_assert(Transport<AnyTransport>);
+
+/// A Stream behind virtual functions; passes accesses on to a stream that is Watchful.
+class AnyStream {
+public:
+    AnyStream() = default;
+    AnyStream(const AnyStream&) = delete;
+    AnyStream& operator=(const AnyStream&) = delete;
+    virtual ~AnyStream() = default;
+
+    virtual Event enqueue(Task task) = 0;
+    virtual void wait(Event event) = 0;
+    virtual void cancel() = 0;
+    virtual void note(Access access, std::span<const std::byte> memory,
+                      const Operation& operation) = 0;
+};
+static_assert(Stream<AnyStream> && Watchful<AnyStream>);
+
+/// One rank of any world.
+struct AnyRank {
+    AnyTransport& transport;
+    AnyStream& stream;
+    [[nodiscard]] int rank() const { return transport.rank(); }
+};
+using RankFunction = FunctionRef<void(AnyRank&)>;
+
+/// A world that runs functions on the ranks of any placement.
+struct AnyWorld {
+    std::function<void(Placement, RankFunction)> run{};
+    /// Messages arrive in an order drawn from the seed; empty where the world can't vary it.
+    std::function<void(Placement, std::uint64_t seed, RankFunction)> run_reordered{};
+};
+
+namespace detail {
+
+template <class T>
+class TransportOf final : public AnyTransport {
+public:
+    explicit TransportOf(T& link) : link_(link) {}
+    [[nodiscard]] int rank() const override { return link_.rank(); }
+    [[nodiscard]] Placement placement() const override { return link_.placement(); }
+    Request send(int to, int channel, std::span<const std::byte> message) override {
+        return link_.send(to, channel, message);
+    }
+    Request receive(int from, int channel, std::span<std::byte> message) override {
+        return link_.receive(from, channel, message);
+    }
+    Arrival wait_any(std::span<const Request> requests) override {
+        return link_.wait_any(requests);
+    }
+
+private:
+    T& link_;
+};
+
+template <class S>
+class StreamOf final : public AnyStream {
+public:
+    explicit StreamOf(S& stream) : stream_(stream) {}
+    Event enqueue(Task task) override { return stream_.enqueue(task); }
+    void wait(Event event) override { stream_.wait(event); }
+    void cancel() override {
+        if constexpr (requires(S& s) { s.cancel(); }) stream_.cancel();
+    }
+    void note([[maybe_unused]] Access access, [[maybe_unused]] std::span<const std::byte> memory,
+              [[maybe_unused]] const Operation& operation) override {
+        if constexpr (Watchful<S>) stream_.note(access, memory, operation);
+    }
+
+private:
+    S& stream_;
+};
+
+template <class Rank>
+void run_as_any(Rank& rank, RankFunction f) {
+    TransportOf link(rank.transport());
+    StreamOf stream(rank.stream());
+    AnyRank any{link, stream};
+    f(any);
+}
+
+}  // namespace detail
+
+/// Erases `on`: a callable `on(placement, f)` that calls f(rank) for every rank of a world, and
+/// where it can vary the order of arrival, `on.reordered(seed)`, another such callable.
+template <class Worlds>
+[[nodiscard]] AnyWorld any_world(const Worlds& on) {
+    AnyWorld world;
+    world.run = [on](Placement p, RankFunction f) {
+        on(p, [&](auto& rank) { detail::run_as_any(rank, f); });
+    };
+    if constexpr (requires { on.reordered(std::uint64_t{}); })
+        world.run_reordered = [on](Placement p, std::uint64_t seed, RankFunction f) {
+            on.reordered(seed)(p, [&](auto& rank) { detail::run_as_any(rank, f); });
+        };
+    return world;
+}
+
+}  // namespace gx::testing

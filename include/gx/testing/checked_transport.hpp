@@ -1,0 +1,71 @@
+// CheckedTransport: a transport that checks how a reducer uses it.
+#pragma once
+
+#include <cstddef>        // byte
+#include <cstdint>        // int64_t
+#include <memory>         // unique_ptr
+#include <optional>       // not strict
+#include <span>           // messages
+#include <unordered_map>  // open requests
+#include <vector>         // copies of messages
+
+#include <gx/testing/any_rank.hpp>  // AnyTransport
+
+namespace gx::testing {
+
+/// The messages that one rank posted.
+struct MessageCounts {
+    std::int64_t messages = 0;  ///< sends and receives
+    std::int64_t bytes_sent = 0;
+    int lowest_channel = 0, highest_channel = -1;
+    int unfinished = 0;         ///< requests posted and not waited for
+    int changed_in_flight = 0;  ///< sends whose memory was written before their wait
+};
+
+/// Counts messages and forwards them. A strict one also makes misuse of memory visible, whatever
+/// the timing: a receive fills its memory at its wait and not before (until then it holds bytes
+/// `before_arrival`; 0xFF is a NaN in every element), and a send compares its memory at its wait
+/// with what it sent. No thread but the caller's touches the caller's memory.
+///
+/// Cost: a strict one copies each message twice and allocates; the other only counts.
+class CheckedTransport {
+public:
+    /// Strict if `before_arrival` has a value.
+    explicit CheckedTransport(AnyTransport& link,
+                              std::optional<std::byte> before_arrival = std::nullopt)
+        : link_(link), before_arrival_(before_arrival) {}
+
+    [[nodiscard]] int rank() const { return link_.rank(); }
+    [[nodiscard]] int ranks() const { return link_.ranks(); }
+    [[nodiscard]] Placement placement() const { return link_.placement(); }
+    Request send(int to, int channel, std::span<const std::byte> message);
+    Request receive(int from, int channel, std::span<std::byte> message);
+    Delivery wait(Request request) { return wait_any({&request, 1}).delivery; }
+    Arrival wait_any(std::span<const Request> requests);
+
+    /// Waits for the requests that were left open, so that their memory can go away.
+    void settle();
+    /// What was posted since the last call.
+    MessageCounts take_traffic();
+
+private:
+    struct Open {
+        std::span<const std::byte> sent{};
+        std::span<std::byte> received{};
+        std::unique_ptr<std::vector<std::byte>> copy{};
+    };
+    void count(int channel);
+
+    AnyTransport& link_;
+    std::optional<std::byte> before_arrival_;
+    MessageCounts traffic_{};
+    std::unordered_map<std::uint32_t, Open> open_{};
+};
+static_assert(Transport<CheckedTransport>);
+
+}  // namespace gx::testing
+
+#include <gx/core/decl.hpp>  // GX_HEADER_ONLY
+#if defined(GX_HEADER_ONLY)
+#include <gx/testing/impl/checked_transport.ipp>
+#endif

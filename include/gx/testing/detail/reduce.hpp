@@ -1,0 +1,52 @@
+// reduce(): consecutive reductions on any world, and what each rank's messages were.
+#pragma once
+
+#include <cstdint>   // seeds
+#include <optional>  // a fixed order
+#include <string>    // places
+#include <vector>    // jobs
+
+#include <gx/core/decl.hpp>           // GX_DECL
+#include <gx/testing/report.hpp>      // ConformanceReport
+#include <gx/testing/under_test.hpp>  // ReducerUnderTest
+
+namespace gx::testing::detail {
+
+struct ReduceOptions {
+    int dead_rank = -1;                         ///< takes no part
+    std::optional<std::uint64_t> arrival{};     ///< seed of the order of arrival
+    std::optional<std::byte> before_arrival{};  ///< of a strict transport
+    bool keep_residuals = false;                ///< of each rank, before and after each job
+    std::vector<std::vector<float>> states{};   ///< to start from, by rank; empty: a fresh one
+};
+
+/// Each [job][rank], but `states` [rank]: those at the end.
+struct Reductions {
+    std::vector<Rows> rows;
+    std::vector<std::vector<ReduceReport>> reports;
+    std::vector<std::vector<MessageCounts>> traffic;
+    std::vector<Rows> residuals;
+    std::vector<std::vector<float>> states;
+    bool state_fits = true;  ///< state() had the length of the saved one
+    bool failed = false;     ///< a rank threw, and that is in the report
+};
+
+/// Reduces jobs one after the other, by one reducer a rank.
+GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Placement placement,
+                          std::vector<Rows> jobs, ConformanceReport& report,
+                          const ReduceOptions& options = {});
+
+/// Complete, the same bits on all ranks, honest reports, own channels, no message left open.
+GX_DECL void check_outcome(const ReducerUnderTest& r, const Reductions& out, Placement placement,
+                           ConformanceReport& report);
+
+GX_DECL bool same_bits(std::span<const float> a, std::span<const float> b);
+GX_DECL std::string text(Placement placement);
+/// "4 x 2 ranks, length 77, rank 3"
+GX_DECL std::string place(Placement placement, std::size_t length, std::size_t rank);
+
+}  // namespace gx::testing::detail
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/testing/impl/reduce.ipp>
+#endif

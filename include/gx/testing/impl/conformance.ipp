@@ -1,0 +1,347 @@
+// Checks of values, order, overflow, lateness, lost ranks and decisions.
+#pragma once
+
+#include <cmath>    // abs, isfinite
+#include <cstdio>   // snprintf
+#include <limits>   // infinity
+#include <utility>  // move
+
+#include <gx/core/contract.hpp>  // GX_EXPECT
+#include <gx/testing/conformance.hpp>
+#include <gx/testing/detail/reduce.hpp>  // reduce, check_outcome
+
+namespace gx::testing {
+namespace detail {
+
+inline constexpr Placement placements[]{{1, 1}, {1, 2}, {1, 3}, {2, 2},  {5, 1}, {2, 3},
+                                        {4, 2}, {7, 1}, {3, 3}, {16, 1}, {5, 4}};
+
+/// Lengths around multiples of a reducer's cuts; for 3 and 4 ranks also all small ones, for the
+/// fewest ranks long ones, and for many ranks few.
+inline std::vector<std::int64_t> awkward_lengths(const ReducerUnderTest& r, int ranks) {
+    const std::int64_t cuts = std::int64_t{ranks} * r.channels;
+    if (ranks > 8) return {1, cuts - 1, cuts + 1, 97};
+    std::vector<std::int64_t> lengths;
+    for (std::int64_t n = 0; n <= (ranks == 3 || ranks == 4 ? 70 : 3); ++n) lengths.push_back(n);
+    for (const std::int64_t around : {1, 2, 7})
+        for (const std::int64_t off : {-1, 0, 1}) lengths.push_back(around * cuts + off);
+    lengths.push_back(1000);
+    if (ranks == 2 || ranks == 3)
+        for (const std::int64_t length : {1025, 4097, 65'537})
+            if (r.bucket_elements == 0 || length < 300 * r.bucket_elements)
+                lengths.push_back(length);
+    return lengths;
+}
+
+inline std::string number(double x) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.9g", x);
+    return text;
+}
+
+/// The first value of each rank that lies further from its mean than the bound.
+inline void check_columns(const Rows& result, const std::vector<double>& mean,
+                          const std::vector<double>& bound, Placement p,
+                          ConformanceReport& report) {
+    for (std::size_t r = 0; r < result.size(); ++r)
+        for (std::size_t i = 0; i < mean.size(); ++i) {
+            if (std::abs(static_cast<double>(result[r][i]) - mean[i]) <= bound[i]) continue;
+            report.add("mean", place(p, mean.size(), r) + ", element " + std::to_string(i) + ": " +
+                                   number(result[r][i]) + " instead of " + number(mean[i]) +
+                                   " within " + number(bound[i]));
+            break;
+        }
+}
+
+struct Job {
+    Rows rows;
+    bool integers = false;
+};
+inline std::vector<Job> jobs_of(const ReducerUnderTest& r, Placement p, std::uint64_t seed) {
+    std::vector<Job> jobs;
+    const int n = p.ranks();
+    for (const auto length : awkward_lengths(r, n)) {
+        jobs.push_back({small_integers(seed + jobs.size(), n, length), true});
+        jobs.push_back({wide_magnitudes(seed + jobs.size(), n, length)});
+        if (length >= 64) jobs.push_back({every_scale(r.wire, seed + jobs.size(), n, length)});
+    }
+    return jobs;
+}
+
+/// Reduces awkward jobs at every placement; compares with the means where `values`.
+inline void check_placements(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                             bool values, ConformanceReport& report) {
+    for (const Placement p : placements) {
+        const std::vector<Job> jobs = jobs_of(r, p, seed);
+        std::vector<Rows> rows;
+        for (const Job& job : jobs) rows.push_back(job.rows);
+        const Reductions out = reduce(r, world, p, std::move(rows), report);
+        check_outcome(r, out, p, report);
+        for (std::size_t j = 0; values && j < jobs.size(); ++j) {
+            auto bound = mean_bounds(r.wire, jobs[j].rows);
+            if (jobs[j].integers && (p.ranks() & (p.ranks() - 1)) == 0)
+                bound.assign(bound.size(), 0.0);
+            check_columns(out.rows[j], column_means(jobs[j].rows), bound, p, report);
+        }
+    }
+}
+
+inline bool finite(std::span<const float> values) {
+    bool all = true;
+    for (const float x : values) all = all && std::isfinite(x);
+    return all;
+}
+
+}  // namespace detail
+
+GX_DECL void check_agreement(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                             ConformanceReport& report) {
+    detail::check_placements(r, world, seed, false, report);
+}
+
+GX_DECL void check_means(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                         ConformanceReport& report) {
+    detail::check_placements(r, world, seed, true, report);
+}
+
+GX_DECL void check_arrival(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                           ConformanceReport& report) {
+    if (!world.run_reordered)
+        return report.skip("arrival",
+                           "the world has no reordered(seed), so its messages arrive in "
+                           "one order");
+    for (const Placement p : {Placement{1, 2}, {1, 3}, {2, 2}, {5, 1}}) {
+        const std::vector<Rows> jobs{wide_magnitudes(seed, p.ranks(), 41),
+                                     wide_magnitudes(seed + 1, p.ranks(), 97)};
+        const auto plain =
+            detail::reduce(r, world, p, jobs, report, {.before_arrival = std::byte{0}});
+        for (std::uint64_t order = 0; order < 6; ++order) {
+            const auto out =
+                detail::reduce(r, world, p, jobs, report,
+                               {.arrival = seed + order, .before_arrival = std::byte{0xFF}});
+            detail::check_outcome(r, out, p, report);
+            for (std::size_t j = 0; j < jobs.size(); ++j)
+                if (!detail::same_bits(out.rows[j][0], plain.rows[j][0]))
+                    report.add("arrival", detail::place(p, jobs[j][0].size(), 0) +
+                                              ": the bits depend on the order in which messages "
+                                              "arrive, or on memory read before its wait (order " +
+                                              std::to_string(seed + order) + ")");
+        }
+    }
+}
+
+GX_DECL void check_overflow(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                            ConformanceReport& report) {
+    for (const Placement p : {Placement{1, 2}, {1, 3}, {2, 4}}) {
+        Rows rows = wide_magnitudes(seed, p.ranks(), 12);
+        for (auto& row : rows) row[0] = 0.9f * r.wire.largest_finite;
+        rows.back()[3] = -std::numeric_limits<float>::infinity();
+        rows.front()[7] = std::numeric_limits<float>::quiet_NaN();
+        rows.back()[11] = std::numeric_limits<float>::infinity();
+        const auto out = detail::reduce(r, world, p, {rows}, report);
+        const auto mean = column_means(rows), bound = mean_bounds(r.wire, rows);
+        for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+            const auto& row = out.rows[0][rank];
+            const std::string where = detail::place(p, row.size(), rank);
+            report.values += std::ssize(row);
+            if (!detail::same_bits(row, out.rows[0][0]))
+                report.add("overflow", where + ": other bits than on rank 0");
+            if (r.accuracy != Accuracy::rounded) {
+                if (detail::finite(row))
+                    report.add("overflow", where +
+                                               ": all values are finite, though gradients of "
+                                               "two ranks hold infinities and a NaN");
+                continue;
+            }
+            for (std::size_t i = 0; i < mean.size(); ++i) {
+                const float x = row[i];
+                const bool near = std::abs(static_cast<double>(x) - mean[i]) <= bound[i];
+                if (i == 0                   ? !std::isfinite(x) || near
+                    : std::isfinite(mean[i]) ? near
+                                             : !std::isfinite(x))
+                    continue;
+                report.add("overflow", where + ", element " + std::to_string(i) + ": " +
+                                           detail::number(x) + ", and the exact mean is " +
+                                           detail::number(mean[i]));
+            }
+        }
+    }
+    // no finite value anywhere: what remains of a loss that has diverged
+    for (const Placement p : {Placement{1, 1}, {1, 2}, {2, 2}})
+        for (const float bad :
+             {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+            const Rows rows = rows_of(p.ranks(), 12, [&](int, std::uint64_t) { return bad; });
+            const auto out = detail::reduce(r, world, p, {rows}, report);
+            for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+                const auto& row = out.rows[0][rank];
+                report.values += std::ssize(row);
+                if (!detail::finite(row)) continue;
+                report.add("overflow", detail::place(p, row.size(), rank) +
+                                           ": all values are finite, and those of all ranks were "
+                                           "not. Fix: let NaN and infinities through.");
+            }
+        }
+}
+
+GX_DECL void check_staleness(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                             ConformanceReport& report) {
+    GX_EXPECT(r.pipeline, "check_staleness needs under_test<R>() with its Pipeline");
+    const Placement p{2, 2};
+    constexpr std::int64_t elements = 37;
+    constexpr std::uint64_t steps = 7;
+    const bool whole = r.accuracy == Accuracy::error_feedback;  // a residual is of one bucket
+    const std::size_t bucket = whole ? elements : 10;
+    std::vector<std::string> wrong(static_cast<std::size_t>(p.ranks()));
+    const auto train = [&](AnyRank& rank) {
+        auto& sentence = wrong[static_cast<std::size_t>(rank.rank())];
+        CheckedTransport link(rank.transport);
+        const auto alone = r.make();  // reduces the same buckets, one after the other
+        alone->reserve(p, static_cast<std::int64_t>(bucket));
+        const auto gradient = [&](std::uint64_t t) {
+            return small_integers(seed + t, p.ranks(), elements);
+        };
+        std::vector<std::vector<float>> expected;
+        for (std::uint64_t t = 0; t < steps; ++t) {
+            auto values = gradient(t)[static_cast<std::size_t>(rank.rank())];
+            for (std::size_t end = values.size(); end > 0;) {
+                const std::size_t count = std::min(end, bucket);
+                end -= count;
+                if (!alone->all_reduce(link, std::span(values).subspan(end, count)).complete())
+                    sentence = "a reduction without a fault is incomplete";
+            }
+            expected.push_back(std::move(values));
+        }
+        std::uint64_t applied = 0;
+        const auto apply = [&](const Reduced& got) {
+            const auto mean = column_means(gradient(applied));
+            bool right = got.index == applied && got.report.complete() && applied < steps &&
+                         detail::same_bits(got.values, expected[applied]);
+            for (std::size_t i = 0; r.accuracy == Accuracy::rounded && i < mean.size(); ++i)
+                right = right && static_cast<double>(got.values[i]) == mean[i];
+            if (!right)
+                sentence = "update " + std::to_string(applied) + " is not the mean of gradient " +
+                           std::to_string(applied);
+            ++applied;
+        };
+        const auto write = [&](std::uint64_t t, std::span<float> values) {
+            const auto rows = gradient(t);
+            const auto& mine = rows[static_cast<std::size_t>(rank.rank())];
+            std::copy(mine.begin(), mine.end(), values.begin());
+        };
+        const auto collected = [&](std::uint64_t t, const std::optional<Reduced>& got) {
+            if (got) apply(*got);
+            if (got.has_value() != (t >= static_cast<std::uint64_t>(r.staleness)))
+                sentence = "step " + std::to_string(t) + " is not " + std::to_string(r.staleness) +
+                           " steps late";
+        };
+        r.pipeline(link, rank.stream,
+                   {.options = {.placement = p,
+                                .elements = elements,
+                                .bucket_elements = static_cast<std::int64_t>(bucket)},
+                    .steps = steps,
+                    .write = write,
+                    .collected = collected,
+                    .drained = apply});
+        if (applied != steps)
+            sentence =
+                std::to_string(steps) + " gradients gave " + std::to_string(applied) + " updates";
+    };
+    try {
+        world.run(p, train);
+    } catch (const std::exception& e) {
+        return report.add("exception", detail::text(p) + ": " + e.what());
+    }
+    report.reductions += 2 * std::int64_t{steps};
+    report.values += p.ranks() * elements * std::int64_t{steps};
+    for (const auto& sentence : wrong)
+        if (!sentence.empty()) return report.add("staleness", sentence);
+}
+
+GX_DECL void check_lost_rank(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                             ConformanceReport& report) {
+    for (const int n : {2, 3, 5}) {
+        const int dead = n / 2;
+        const auto out = detail::reduce(r, world, {1, n}, {wide_magnitudes(seed, n, 64)}, report,
+                                        {.dead_rank = dead});
+        bool named = false;
+        for (int rank = 0; rank < n; ++rank) {
+            const Delivery& d = out.reports[0][static_cast<std::size_t>(rank)].delivery;
+            named |= rank != dead && d.outcome == Delivery::Outcome::timed_out && d.peer == dead;
+            if (rank != dead && d.complete())
+                report.add("lost rank", "rank " + std::to_string(rank) + " of " +
+                                            std::to_string(n) +
+                                            " reports a complete reduction without rank " +
+                                            std::to_string(dead));
+        }
+        if (!named)
+            report.add("lost rank", "no rank of " + std::to_string(n) + " reports that rank " +
+                                        std::to_string(dead) +
+                                        " timed out. Fix: return the delivery of the wait.");
+    }
+}
+
+GX_DECL void check_law(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                       const Law& law, ConformanceReport& report) {
+    for (const Placement p : {Placement{1, 1}, {1, 2}, {1, 3}, {2, 2}, {7, 1}}) {
+        std::vector<Rows> jobs;
+        for (std::uint64_t t = 0; t < 20; ++t)
+            jobs.push_back(wide_magnitudes(seed + t, p.ranks(), 50));
+        const auto out = detail::reduce(r, world, p, jobs, report);
+        detail::check_outcome(r, out, p, report);
+        if (const std::string sentence = law(jobs, out.rows); !sentence.empty())
+            report.add("law", detail::text(p) + ": " + sentence);
+    }
+}
+
+GX_DECL void check_decision(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                            const Decision& decide, ConformanceReport& report) {
+    const Placement p{2, 2};
+    for (const int overflowing : {-1, 0, 2, 3}) {
+        Rows rows = wide_magnitudes(seed, p.ranks(), 33);
+        if (overflowing >= 0)
+            rows[static_cast<std::size_t>(overflowing)][20] =
+                std::numeric_limits<float>::infinity();
+        const auto out = detail::reduce(r, world, p, {rows}, report);
+        for (int rank = 0; rank < p.ranks(); ++rank) {
+            const auto i = static_cast<std::size_t>(rank);
+            if (decide(rank, rows[i], out.rows[0][i]) == (overflowing >= 0)) continue;
+            report.add("decision", "rank " + std::to_string(rank) +
+                                       " decides unlike the others when " +
+                                       (overflowing < 0 ? std::string("no rank")
+                                                        : "rank " + std::to_string(overflowing)) +
+                                       " overflows. Fix: decide from the averaged gradient.");
+        }
+    }
+}
+
+GX_DECL void check_worlds(const ReducerUnderTest& r, const AnyWorld& one, const AnyWorld& other,
+                          std::uint64_t seed, ConformanceReport& report) {
+    for (const Placement p : {Placement{1, 3}, {2, 2}, {4, 2}, {7, 1}}) {
+        const std::vector<Rows> jobs{wide_magnitudes(seed, p.ranks(), 77),
+                                     every_scale(r.wire, seed, p.ranks(), 1025)};
+        const auto a = detail::reduce(r, one, p, jobs, report),
+                   b = detail::reduce(r, other, p, jobs, report);
+        for (std::size_t j = 0; j < jobs.size(); ++j) {
+            report.values += std::ssize(a.rows[j][0]);
+            if (!detail::same_bits(a.rows[j][0], b.rows[j][0]))
+                report.add("world", detail::place(p, jobs[j][0].size(), 0) +
+                                        ": two worlds give different bits");
+        }
+    }
+}
+
+GX_DECL void check_all(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                       ConformanceReport& report) {
+    if (r.accuracy == Accuracy::rounded) check_means(r, world, seed, report);
+    else check_agreement(r, world, seed, report);
+    if (r.accuracy == Accuracy::error_feedback) check_telescoping(r, world, seed, report);
+    if (r.accuracy == Accuracy::unbiased) check_unbiased(r, world, seed, report);
+    check_sequence(r, world, seed, report);
+    check_arrival(r, world, seed, report);
+    check_state(r, world, seed, keep_every_state, report);
+    check_overflow(r, world, seed, report);
+    check_staleness(r, world, seed, report);
+    check_lost_rank(r, world, seed, report);
+}
+
+}  // namespace gx::testing

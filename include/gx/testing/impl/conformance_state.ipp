@@ -1,0 +1,161 @@
+// Checks over many reductions: history, saved state, telescoping law, bias.
+#pragma once
+
+#include <cmath>  // abs, sqrt
+
+#include <gx/testing/conformance.hpp>
+#include <gx/testing/detail/reduce.hpp>  // reduce, check_outcome
+
+namespace gx::testing {
+
+GX_DECL void check_sequence(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                            ConformanceReport& report) {
+    const auto probe = r.make();
+    probe->reserve({1, 1}, 64);
+    if (!probe->state().empty()) return;
+    {
+        const Placement p{1, 3};
+        std::vector<Rows> jobs;
+        for (const std::int64_t length : {64, 5, 0, 33, 64, 64})
+            jobs.push_back(wide_magnitudes(seed + jobs.size(), p.ranks(), length));
+        const auto together = detail::reduce(r, world, p, jobs, report);
+        for (std::size_t j = 0; j < jobs.size(); ++j) {
+            const auto alone = detail::reduce(r, world, p, {jobs[j]}, report);
+            report.values += std::ssize(jobs[j][0]);
+            if (!detail::same_bits(together.rows[j][0], alone.rows[0][0]))
+                report.add("sequence", "reduction " + std::to_string(j) +
+                                           " depends on earlier reductions, and state() is empty");
+        }
+    }
+    const Placement p{1, 2};
+    constexpr std::size_t calls = 1000;
+    const std::vector<Rows> jobs(calls, wide_magnitudes(seed, p.ranks(), 5));
+    const auto out = detail::reduce(r, world, p, jobs, report);
+    for (std::size_t j = 1; j < calls; ++j)
+        for (const auto& row : out.rows[j]) {
+            report.values += std::ssize(row);
+            if (!detail::same_bits(row, out.rows[0][0]))
+                report.add("sequence", "call " + std::to_string(j) +
+                                           " gives other bits than call 0 with equal gradients");
+        }
+}
+
+GX_DECL void check_state(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                         const Checkpointing& checkpoint, ConformanceReport& report) {
+    const auto probe = r.make();
+    probe->reserve({1, 1}, 64);
+    const bool stateful = !probe->state().empty();  // check_sequence makes many calls of the others
+    for (const Placement p : {Placement{1, 3}, {2, 2}}) {
+        const std::size_t before = stateful && p.machines == 2 ? 250 : 4, after = before;
+        std::vector<Rows> jobs;
+        for (std::size_t t = 0; t < before + after; ++t)
+            jobs.push_back(wide_magnitudes(seed + t, p.ranks(), 64));
+        const std::vector<Rows> early(jobs.begin(), jobs.begin() + std::ptrdiff_t(before)),
+            late(jobs.begin() + std::ptrdiff_t(before), jobs.end());
+        const auto whole = detail::reduce(r, world, p, jobs, report);
+        const auto first = detail::reduce(r, world, p, early, report);
+        const auto second =
+            detail::reduce(r, world, p, late, report, {.states = checkpoint(first.states)});
+        if (!second.state_fits) {
+            report.add("state", detail::text(p) +
+                                    ": state() of a fresh reducer has another length "
+                                    "than the saved one. Fix: size it in reserve().");
+            continue;
+        }
+        for (std::size_t j = 0; j < after; ++j)
+            for (std::size_t rank = 0; rank < late[j].size(); ++rank) {
+                report.values += std::ssize(late[j][rank]);
+                if (detail::same_bits(second.rows[j][rank], whole.rows[before + j][rank])) continue;
+                report.add("state", detail::place(p, late[j][rank].size(), rank) + ": reduction " +
+                                        std::to_string(j) +
+                                        " after a save and restore has other bits than without. "
+                                        "Fix: keep everything that outlives a reduction in "
+                                        "state(), and give each rank its own.");
+            }
+        for (std::size_t rank = 0; rank < whole.states.size(); ++rank) {
+            const std::string where = detail::text(p) + ", rank " + std::to_string(rank);
+            if (!detail::same_bits(second.states[rank], whole.states[rank]))
+                report.add("state", where + ": state() differs after a save and restore");
+            if (r.state_is_replicated && !detail::same_bits(whole.states[rank], whole.states[0]))
+                report.add("state", where +
+                                        ": state() differs from rank 0's, and state_scope is "
+                                        "replicated. Fix: per_rank, or the same on all ranks.");
+        }
+    }
+}
+
+GX_DECL void check_telescoping(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                               ConformanceReport& report) {
+    for (const Placement p : {Placement{1, 2}, {1, 3}, {7, 1}}) {
+        constexpr std::size_t elements = 24;
+        const std::size_t steps = p.ranks() == 2 ? 450 : 60;
+        const double n = p.ranks();
+        std::vector<Rows> jobs;
+        for (std::size_t t = 0; t < steps; ++t)
+            jobs.push_back(wide_magnitudes(seed + t, p.ranks(), elements));
+        const auto out = detail::reduce(r, world, p, jobs, report, {.keep_residuals = true});
+        detail::check_outcome(r, out, p, report);
+        bool whole = true;
+        for (const Rows& residuals : out.residuals)
+            for (const auto& row : residuals) whole = whole && row.size() >= elements;
+        if (!whole) {
+            report.add("telescoping",
+                       "the residual is shorter than the gradient. Fix: one value "
+                       "for each element in state() or residual().");
+            return;
+        }
+        for (std::size_t i = 0; i < elements; ++i) {
+            double given = 0, applied = 0, bound = 0;
+            for (std::size_t t = 0; t < steps; ++t) {
+                double residual = 0, magnitudes = 0;
+                for (std::size_t rank = 0; rank < jobs[t].size(); ++rank) {
+                    const double g = jobs[t][rank][i], old = out.residuals[t][rank][i],
+                                 now = out.residuals[t + 1][rank][i];
+                    given += g / n;
+                    residual += now / n;
+                    magnitudes += std::abs(g) + std::abs(old) + std::abs(now);
+                }
+                applied += static_cast<double>(out.rows[t][0][i]);
+                // what is sent, at most `magnitudes`; one rounding each to add and take away
+                bound += mean_bound(r.wire, p.ranks(), magnitudes) + 2 * 0x1p-24 * magnitudes / n;
+                ++report.values;
+                if (std::abs(applied + residual - given) <= bound) continue;
+                report.add("telescoping",
+                           detail::text(p) + ", element " + std::to_string(i) + ", after step " +
+                               std::to_string(t) + ": applied " + std::to_string(applied) +
+                               " plus residual " + std::to_string(residual) +
+                               " is not the sum of "
+                               "the gradients, " +
+                               std::to_string(given) + ", within " + std::to_string(bound));
+                break;
+            }
+        }
+    }
+}
+
+GX_DECL void check_unbiased(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                            ConformanceReport& report) {
+    const Placement p{1, 2};
+    constexpr std::size_t calls = 1000, elements = 16;
+    const Rows rows = wide_magnitudes(seed, p.ranks(), elements);
+    const auto out = detail::reduce(r, world, p, std::vector<Rows>(calls, rows), report);
+    detail::check_outcome(r, out, p, report);
+    const auto mean = column_means(rows), bound = mean_bounds(r.wire, rows);
+    for (std::size_t i = 0; i < elements; ++i) {
+        double sum = 0, squares = 0;
+        for (std::size_t t = 0; t < calls; ++t) {
+            const double off = static_cast<double>(out.rows[t][0][i]) - mean[i];
+            sum += off;
+            squares += off * off;
+        }
+        const double average = sum / calls, error = std::sqrt(squares / calls / (calls - 1.0));
+        report.values += static_cast<std::int64_t>(calls);
+        if (std::abs(average) <= 6 * error + bound[i]) continue;
+        report.add("bias", "element " + std::to_string(i) + ": the average of " +
+                               std::to_string(calls) + " reductions is off by " +
+                               std::to_string(average) + ", and 6 standard errors are " +
+                               std::to_string(6 * error));
+    }
+}
+
+}  // namespace gx::testing

@@ -1,0 +1,139 @@
+// reduce(): the ranks' loop; check_outcome(): what holds after every reduction without a fault.
+#pragma once
+
+#include <algorithm>  // max
+#include <bit>        // bit_cast
+#include <exception>  // a race, a lost rank
+#include <utility>    // move
+
+#include <gx/core/contract.hpp>  // GX_EXPECT
+#include <gx/testing/detail/reduce.hpp>
+
+namespace gx::testing::detail {
+
+GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Placement placement,
+                          std::vector<Rows> jobs, ConformanceReport& report,
+                          const ReduceOptions& options) {
+    const auto ranks = static_cast<std::size_t>(placement.ranks());
+    std::size_t largest = 0;
+    for (const Rows& rows : jobs) {
+        GX_EXPECT(rows.size() == ranks, "one row for each rank");
+        largest = std::max(largest, rows[0].size());
+    }
+    Reductions out;
+    out.reports.assign(jobs.size(), std::vector<ReduceReport>(ranks));
+    out.traffic.assign(jobs.size(), std::vector<MessageCounts>(ranks));
+    if (options.keep_residuals) out.residuals.assign(jobs.size() + 1, Rows(ranks));
+    out.states.resize(ranks);
+    out.rows = std::move(jobs);
+    std::vector<char> fits(ranks, 1);
+    const auto work = [&](AnyRank& rank) {
+        if (rank.rank() == options.dead_rank) return;
+        const auto me = static_cast<std::size_t>(rank.rank());
+        CheckedTransport link(rank.transport, options.before_arrival);
+        const auto reducer = r.make();
+        reducer->reserve(placement, static_cast<std::int64_t>(largest));
+        if (!options.states.empty()) {
+            const auto& saved = options.states[me];
+            const auto state = reducer->state();
+            fits[me] = state.size() == saved.size();
+            if (fits[me]) std::copy(saved.begin(), saved.end(), state.begin());
+        }
+        const auto keep = [&](std::size_t job) {
+            if (!options.keep_residuals) return;
+            const auto residual = reducer->residual();
+            out.residuals[job][me].assign(residual.begin(), residual.end());
+        };
+        keep(0);
+        for (std::size_t j = 0; j < out.rows.size(); ++j) {
+            out.reports[j][me] = reducer->all_reduce(link, std::span<float>(out.rows[j][me]));
+            const bool complete = out.reports[j][me].complete();
+            if (complete) link.settle();
+            out.traffic[j][me] = link.take_traffic();
+            if (!complete) break;
+            keep(j + 1);
+        }
+        const auto state = reducer->state();
+        out.states[me].assign(state.begin(), state.end());
+    };
+    try {
+        if (options.arrival) world.run_reordered(placement, *options.arrival, work);
+        else world.run(placement, work);
+    } catch (const std::exception& e) {
+        report.add("exception", text(placement) + ": " + e.what());
+        out.failed = true;
+    }
+    for (const char good : fits) out.state_fits = out.state_fits && good;
+    report.reductions += static_cast<std::int64_t>(out.rows.size());
+    for (const auto& job : out.traffic)
+        for (const MessageCounts& t : job) report.messages += t.messages;
+    return out;
+}
+
+GX_DECL bool same_bits(std::span<const float> a, std::span<const float> b) {
+    if (a.size() != b.size()) return false;
+    for (std::size_t i = 0; i < a.size(); ++i)
+        if (std::bit_cast<std::uint32_t>(a[i]) != std::bit_cast<std::uint32_t>(b[i])) return false;
+    return true;
+}
+
+GX_DECL std::string text(Placement p) {
+    return std::to_string(p.machines) + " x " + std::to_string(p.ranks_per_machine) + " ranks";
+}
+GX_DECL std::string place(Placement p, std::size_t length, std::size_t rank) {
+    return text(p) + ", length " + std::to_string(length) + ", rank " + std::to_string(rank);
+}
+
+inline void check_traffic(const ReducerUnderTest& r, const ReduceReport& told,
+                          const MessageCounts& t, const std::string& where,
+                          ConformanceReport& report) {
+    if (told.bytes_sent != t.bytes_sent)
+        report.add("traffic", where + ": bytes_sent is " + std::to_string(told.bytes_sent) +
+                                  ", and the rank sent " + std::to_string(t.bytes_sent) +
+                                  ". Fix: count the bytes of every send.");
+    if (told.steps < 0 || (told.steps == 0 && t.messages > 0))
+        report.add("traffic", where + ": steps is " + std::to_string(told.steps) +
+                                  ", and the rank posted " + std::to_string(t.messages) +
+                                  " messages. Fix: count the message rounds.");
+    if (t.messages > 0 && (t.lowest_channel < 0 || t.highest_channel >= r.channels))
+        report.add("channels", where + ": messages on channels " +
+                                   std::to_string(t.lowest_channel) + " to " +
+                                   std::to_string(t.highest_channel) + ", and 'channels' is " +
+                                   std::to_string(r.channels) +
+                                   ". Fix: use the channels from 0 to channels - 1.");
+    if (t.unfinished > 0)
+        report.add("messages", where + ": " + std::to_string(t.unfinished) +
+                                   " messages were posted and never waited for. "
+                                   "Fix: wait for every request before all_reduce returns.");
+    if (t.changed_in_flight > 0)
+        report.add("messages", where + ": the memory of " + std::to_string(t.changed_in_flight) +
+                                   " sends was written before their wait. "
+                                   "Fix: wait for a send before writing to its memory.");
+}
+
+GX_DECL void check_outcome(const ReducerUnderTest& r, const Reductions& out, Placement p,
+                           ConformanceReport& report) {
+    if (out.failed) return;
+    for (std::size_t j = 0; j < out.rows.size(); ++j)
+        for (std::size_t rank = 0; rank < out.rows[j].size(); ++rank) {
+            const auto& row = out.rows[j][rank];
+            report.values += std::ssize(row);
+            const ReduceReport& told = out.reports[j][rank];
+            if (!told.complete()) {
+                report.add("agreement", place(p, row.size(), rank) +
+                                            ": a reduction without a fault is incomplete");
+                return;  // later ones were not made
+            }
+            if (!same_bits(row, out.rows[j][0]))
+                report.add("agreement", place(p, row.size(), rank) +
+                                            ": other bits than on rank 0. Promise: all ranks end "
+                                            "bitwise equal.");
+            const MessageCounts& t = out.traffic[j][rank];
+            if (told.bytes_sent == t.bytes_sent && told.steps > 0 && t.lowest_channel == 0 &&
+                t.highest_channel < r.channels && t.unfinished + t.changed_in_flight == 0)
+                continue;
+            check_traffic(r, told, t, place(p, row.size(), rank), report);
+        }
+}
+
+}  // namespace gx::testing::detail

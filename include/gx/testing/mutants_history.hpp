@@ -1,0 +1,100 @@
+// Mutants with wrong memory: of earlier reductions, beside state(), or none where it is needed.
+#pragma once
+
+#include <array>    // history
+#include <bit>      // bit_cast
+#include <cstdint>  // counts
+#include <span>     // bucket
+#include <vector>   // history
+
+#include <gx/testing/mutant.hpp>  // Mutant
+
+namespace gx::testing {
+
+/// Returns the mean of two calls before, if that had the same length.
+template <Reducer R>
+struct StaleByTwo : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        auto& kept = history_[calls_++ % 2];
+        std::vector<float> now(bucket.begin(), bucket.end());
+        if (kept.size() == now.size()) std::copy(kept.begin(), kept.end(), bucket.begin());
+        kept = std::move(now);
+        return report;
+    }
+
+private:
+    std::array<std::vector<float>, 2> history_;
+    std::size_t calls_ = 0;
+};
+
+/// Adds a little of the last reduction to the next.
+template <Reducer R>
+struct KeepResidue : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        if (!bucket.empty()) bucket[0] += residue_;
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        if (!bucket.empty()) residue_ = bucket[0] * 0x1p-9f;
+        return report;
+    }
+
+private:
+    float residue_ = 0;
+};
+
+/// Adds to the next reduction a little of the last one, which state() does not hold: that has one
+/// value, and it never changes.
+template <Reducer R>
+struct HideState : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        if (!bucket.empty()) bucket[0] += residue_;
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        if (!bucket.empty()) residue_ = bucket[0] * 0x1p-9f;
+        return report;
+    }
+    std::span<float> state() { return shown_; }
+
+private:
+    std::array<float, 1> shown_{1.0f};
+    float residue_ = 0;
+};
+
+/// One unit in the last place off from call `Calls` on.
+template <Reducer R, std::uint64_t Calls = 400>
+struct DriftAfterCalls : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        if (calls_++ >= Calls)
+            for (float& x : bucket) x = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) ^ 1u);
+        return report;
+    }
+
+private:
+    std::uint64_t calls_ = 0;
+};
+
+/// Declares its per-rank state as replicated.
+template <Reducer R>
+struct ClaimReplicatedState : Mutant<R> {
+    enum class Scope { per_rank, replicated };
+    static constexpr Scope state_scope = Scope::replicated;
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        return this->inner_.all_reduce(link, bucket);
+    }
+};
+
+/// A checkpoint that gives the state of rank 0 to every rank.
+[[nodiscard]] inline std::vector<std::vector<float>> keep_state_of_rank_zero(
+    const std::vector<std::vector<float>>& state_by_rank) {
+    return std::vector<std::vector<float>>(state_by_rank.size(), state_by_rank[0]);
+}
+
+/// A checkpoint that keeps no state: every rank starts from zeros.
+[[nodiscard]] inline std::vector<std::vector<float>> keep_no_state(
+    const std::vector<std::vector<float>>& state_by_rank) {
+    auto zeros = state_by_rank;
+    for (auto& state : zeros) state.assign(state.size(), 0.0f);
+    return zeros;
+}
+
+}  // namespace gx::testing

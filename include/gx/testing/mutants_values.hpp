@@ -1,0 +1,159 @@
+// Mutants with wrong values: at some rank counts, lengths, scales, or always.
+#pragma once
+
+#include <bit>       // bit_cast
+#include <cmath>     // isfinite
+#include <concepts>  // same_as
+#include <cstdint>   // int64_t
+#include <span>      // bucket
+
+#include <gx/core/element.hpp>    // fp16
+#include <gx/testing/mutant.hpp>  // Mutant
+
+namespace gx::testing {
+
+/// Sends nothing and reports traffic: passes wherever all ranks hold the same values.
+template <Reducer R>
+struct IgnorePeers : Mutant<R> {
+    ReduceReport all_reduce(Transport auto&, std::span<float> bucket) {
+        return {{}, static_cast<std::int64_t>(bucket.size_bytes()), 1};
+    }
+};
+
+/// Does not reduce the last n-th of the bucket.
+template <Reducer R>
+struct DropLastChunk : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        const std::size_t dropped = bucket.size() / static_cast<std::size_t>(link.ranks());
+        return this->inner_.all_reduce(
+            link, bucket.first(bucket.size() - (link.ranks() > 1 ? dropped : 0)));
+    }
+};
+
+/// Divides by the rank count once more.
+template <Reducer R>
+struct ScaleTwice : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        for (float& x : bucket) x /= static_cast<float>(link.ranks());
+        return report;
+    }
+};
+
+/// Rank 0 ends one unit in the last place off.
+template <Reducer R>
+struct DriftOneRank : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        if (link.rank() == 0 && link.ranks() > 1)
+            for (float& x : bucket) x = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) ^ 1u);
+        return report;
+    }
+};
+
+/// Replaces infinities and NaN by 0 before the reduction.
+template <Reducer R>
+struct HideOverflow : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        for (float& x : bucket) x = std::isfinite(x) ? x : 0.0f;
+        return this->inner_.all_reduce(link, bucket);
+    }
+};
+
+/// Replaces a bucket without any finite value by zeros.
+template <Reducer R>
+struct HideLossOfAllValues : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        bool any = bucket.empty();
+        for (const float x : bucket) any = any || std::isfinite(x);
+        if (!any)
+            for (float& x : bucket) x = 0.0f;
+        return this->inner_.all_reduce(link, bucket);
+    }
+};
+
+/// Twice the mean at 7 ranks.
+template <Reducer R>
+struct DoubleAtSevenRanks : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        for (float& x : bucket) x *= link.ranks() == 7 ? 2.0f : 1.0f;
+        return report;
+    }
+};
+
+/// Twice the mean above 8 ranks.
+template <Reducer R>
+struct DoubleAboveEightRanks : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        for (float& x : bucket) x *= link.ranks() > 8 ? 2.0f : 1.0f;
+        return report;
+    }
+};
+
+/// A relative error of 2^-Bits where the rank count is no power of two. With Bits = 22 it is below
+/// the error bound of an fp16 wire, and accepted.
+template <Reducer R, int Bits>
+struct OffUnlessPowerOfTwo : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        const bool power = (link.ranks() & (link.ranks() - 1)) == 0;
+        const float error = 1.0f / static_cast<float>(1 << Bits);
+        for (float& x : bucket) x += power ? 0.0f : x * error;
+        return report;
+    }
+};
+
+/// Does not reduce the last element of a bucket of an odd length above `Longest`.
+template <Reducer R, std::size_t Longest = 1001>
+struct SkipLastOfOddBucket : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        const bool odd = bucket.size() > Longest && bucket.size() % 2 == 1;
+        return this->inner_.all_reduce(link, bucket.first(bucket.size() - (odd ? 1 : 0)));
+    }
+};
+
+/// Does not reduce elements from 4096 on.
+template <Reducer R>
+struct DropBehind4096 : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        return this->inner_.all_reduce(link,
+                                       bucket.first(bucket.size() < 4096 ? bucket.size() : 4096));
+    }
+};
+
+/// Rounds the mean to fp16, whatever the wire. On an fp16 wire that is one rounding more than the
+/// error bound counts, and seen where all of them point the same way.
+template <Reducer R>
+struct RoundMeanToHalf : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        for (float& x : bucket) x = fp16::decode(fp16::encode(x));
+        return report;
+    }
+};
+
+/// Replaces magnitudes below 2^-10 by 0.
+template <Reducer R>
+struct FlushSmallValues : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        for (float& x : bucket) x = std::abs(x) < 0x1p-10f ? 0.0f : x;
+        return report;
+    }
+};
+
+/// Replaces subnormals of the wire by 0, as hardware in flush-to-zero mode does.
+template <Reducer R>
+struct FlushSubnormals : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        constexpr float smallest_normal =
+            std::same_as<typename R::wire_type, fp16> ? 0x1p-14f : 0x1p-126f;
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        for (float& x : bucket) x = std::abs(x) < smallest_normal ? 0.0f : x;
+        return report;
+    }
+};
+
+}  // namespace gx::testing

@@ -1,0 +1,121 @@
+// ReducerUnderTest: a reducer behind functions, so that checks are compiled once for all of them.
+#pragma once
+
+#include <cstdint>      // int64_t
+#include <memory>       // unique_ptr
+#include <optional>     // nothing collected
+#include <span>         // bucket
+#include <string>       // name
+#include <type_traits>  // remove_cvref_t
+
+#include <gx/core/function_ref.hpp>          // FunctionRef
+#include <gx/reducer/accuracy.hpp>           // accuracy
+#include <gx/reducer/name.hpp>               // reducer_name
+#include <gx/reducer/pipeline.hpp>           // Pipeline
+#include <gx/testing/bounds.hpp>             // wire_limits
+#include <gx/testing/checked_transport.hpp>  // CheckedTransport
+
+namespace gx::testing {
+
+/// One rank's instance of the reducer under test.
+class AnyReducer {
+public:
+    AnyReducer() = default;
+    AnyReducer(const AnyReducer&) = delete;
+    AnyReducer& operator=(const AnyReducer&) = delete;
+    virtual ~AnyReducer() = default;
+
+    virtual void reserve(Placement placement, std::int64_t elements) = 0;
+    virtual ReduceReport all_reduce(CheckedTransport& link, std::span<float> bucket) = 0;
+    virtual std::span<float> state() = 0;
+    /// What error feedback has not sent yet, in the order of the bucket: R::residual() where there
+    /// is one, else state().
+    virtual std::span<const float> residual() = 0;
+};
+
+/// What one rank does with a Pipeline of the reducer under test.
+struct PipelineRun {
+    PipelineOptions options{};
+    std::uint64_t steps = 0;
+    FunctionRef<void(std::uint64_t step, std::span<float> gradient)> write;
+    FunctionRef<void(std::uint64_t step, const std::optional<Reduced>&)> collected;
+    FunctionRef<void(const Reduced&)> drained;
+};
+
+/// The properties of a reducer type, and functions that make and run it.
+struct ReducerUnderTest {
+    std::string name{};
+    WireLimits wire{};
+    int channels = 1, staleness = 0;
+    Accuracy accuracy = Accuracy::rounded;
+    bool state_is_replicated = false;  ///< state() claims to be equal on all ranks
+    std::int64_t bucket_elements = 0;  ///< that it asks for; 0: any
+    std::unique_ptr<AnyReducer> (*make)() = nullptr;
+    void (*pipeline)(CheckedTransport&, AnyStream&, const PipelineRun&) = nullptr;
+};
+
+namespace detail {
+
+template <Reducer R>
+class ReducerOf final : public AnyReducer {
+public:
+    void reserve(Placement placement, std::int64_t elements) override {
+        reducer_.reserve(placement, elements);
+    }
+    ReduceReport all_reduce(CheckedTransport& link, std::span<float> bucket) override {
+        return reducer_.all_reduce(link, bucket);
+    }
+    std::span<float> state() override { return reducer_.state(); }
+    std::span<const float> residual() override {
+        if constexpr (requires(R& r) { r.residual(); }) return reducer_.residual();
+        else return reducer_.state();
+    }
+
+private:
+    R reducer_{};
+};
+
+/// Whether R, or the reducer it wraps, has a state_scope of `replicated`.
+template <class R>
+consteval bool state_is_replicated() {
+    if constexpr (requires { R::state_scope; })
+        return R::state_scope == std::remove_cvref_t<decltype(R::state_scope)>::replicated;
+    else if constexpr (requires { typename R::wrapped; })
+        return state_is_replicated<typename R::wrapped>();
+    else return false;
+}
+
+template <Reducer R>
+void run_pipeline(CheckedTransport& link, AnyStream& stream, const PipelineRun& run) {
+    Pipeline<R> pipeline(run.options);
+    const auto elements = static_cast<std::size_t>(run.options.elements);
+    for (std::uint64_t t = 0; t < run.steps; ++t) {
+        run.write(t, pipeline.begin(t));
+        for (const std::size_t watermark : {elements - elements / 5, elements / 3, std::size_t{0}})
+            pipeline.ready(stream, link, watermark);
+        run.collected(t, pipeline.collect(t));
+    }
+    while (const auto late = pipeline.drain()) run.drained(*late);
+}
+
+}  // namespace detail
+
+/// The properties of R. `Pipelined = false` saves the compiler a Pipeline<R>, which check_staleness
+/// needs and no other check does.
+template <Reducer R, bool Pipelined = true>
+[[nodiscard]] ReducerUnderTest under_test() {
+    ReducerUnderTest r{.name = reducer_name<R>(),
+                       .wire = wire_limits<typename R::wire_type>(),
+                       .channels = R::channels,
+                       .staleness = R::staleness,
+                       .accuracy = accuracy<R>(),
+                       .state_is_replicated = detail::state_is_replicated<R>()};
+    if constexpr (requires { R::bucket_elements; }) r.bucket_elements = R::bucket_elements;
+    r.make = []() -> std::unique_ptr<AnyReducer> {
+        return std::make_unique<detail::ReducerOf<R>>();
+    };
+    if constexpr (Pipelined) r.pipeline = &detail::run_pipeline<R>;
+    return r;
+}
+
+}  // namespace gx::testing

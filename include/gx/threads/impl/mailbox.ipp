@@ -1,0 +1,198 @@
+// Mailbox: the bodies.
+#pragma once
+
+#include <algorithm>  // find_if
+#include <cstring>    // memcpy
+#include <thread>     // yield
+
+#include <gx/core/contract.hpp>    // GX_EXPECT
+#include <gx/threads/mailbox.hpp>  // Mailbox
+
+namespace gx::detail::threads {
+
+GX_DECL Mailbox::Side::Side() : mail(std::make_unique<Mail[]>(capacity)) {
+    unused.reserve(capacity);
+    for (std::uint32_t id = capacity; id-- > 0;) unused.push_back(id);
+    arriving.reserve(capacity);
+}
+
+GX_DECL std::size_t Mailbox::count(Placement placement) {
+    GX_EXPECT(placement.ranks() > 0, "a world has at least one rank");
+    return static_cast<std::size_t>(placement.ranks());
+}
+
+GX_DECL Arrival Mailbox::wait_any(int rank, std::span<const Request> requests) {
+    GX_EXPECT(!requests.empty(), "wait_any needs at least one request");
+    for (int i = 0; i < yields; ++i) {
+        if (first_in(rank, requests, MailState::done) < requests.size()) break;
+        std::this_thread::yield();
+    }
+    std::unique_lock lock(mutex_);
+    using Clock = std::chrono::steady_clock;
+    const auto now = Clock::now();
+    const bool endless = deadline_ >= Clock::time_point::max() - now;
+    set_awaited(rank, requests, true);
+    Arrival arrival;
+    while (!answered(rank, requests, arrival)) {
+        ++side(rank).sleepers;
+        auto woken = std::cv_status::no_timeout;
+        if (endless) side(rank).wake.wait(lock);
+        else woken = side(rank).wake.wait_until(lock, now + deadline_);
+        --side(rank).sleepers;
+        if (woken == std::cv_status::timeout) give_up(rank, requests);
+    }
+    set_awaited(rank, requests, false);
+    release(rank, requests[arrival.index]);
+    return arrival;
+}
+
+GX_DECL void Mailbox::stop(int failed_rank) {
+    const std::lock_guard lock(mutex_);
+    stop_locked(failed_rank);
+}
+
+GX_DECL void Mailbox::leave(int rank) {
+    const std::lock_guard lock(mutex_);
+    side(rank).gone = true;
+    wake_all();
+}
+
+GX_DECL Request Mailbox::post(int rank, int peer, int channel, bool sending,
+                              const std::byte* source, std::byte* target, std::size_t bytes) {
+    GX_EXPECT(peer >= 0 && peer < placement_.ranks(), "a message to or from no rank of this world");
+    Request request;
+    Mail* mine = nullptr;
+    typename Side::Entry other{};
+    {
+        const std::lock_guard lock(mutex_);
+        request = take(rank);
+        mine = &mail(rank, request);
+        mine->sending = sending, mine->peer = peer, mine->channel = channel;
+        mine->source = source, mine->target = target, mine->bytes = bytes;
+        mine->state.store(MailState::posted, std::memory_order_relaxed);
+        if (stopped_ || !match(rank, *mine, other)) return request;
+        mine->state.store(MailState::copying, std::memory_order_relaxed);
+        other.mail->state.store(MailState::copying, std::memory_order_relaxed);
+    }
+    copy(*mine, *other.mail);
+    const std::lock_guard lock(mutex_);
+    other.mail->state.store(MailState::done, std::memory_order_release);
+    mine->state.store(MailState::done, std::memory_order_release);
+    wake(other.owner);
+    return request;
+}
+
+GX_DECL Request Mailbox::take(int rank) {
+    auto& unused = side(rank).unused;
+    GX_EXPECT(!unused.empty(), "more than 1024 messages were posted and never waited for");
+    const Request request{unused.back()};
+    unused.pop_back();
+    return request;
+}
+
+GX_DECL bool Mailbox::match(int rank, Mail& mine, typename Side::Entry& partner) {
+    const int from = mine.sending ? rank : mine.peer;
+    auto& queue = side(mine.sending ? mine.peer : rank).arriving;
+    const auto found = std::find_if(queue.begin(), queue.end(), [&](const auto& e) {
+        return e.from == from && e.channel == mine.channel && e.sending != mine.sending;
+    });
+    if (found == queue.end()) {
+        queue.push_back({from, mine.channel, mine.sending, rank, &mine});
+        return false;
+    }
+    partner = *found;
+    queue.erase(found);
+    return true;
+}
+
+GX_DECL void Mailbox::copy(const Mail& a, const Mail& b) {
+    const Mail& out = a.sending ? a : b;
+    const Mail& in = a.sending ? b : a;
+    GX_EXPECT(out.bytes == in.bytes, "a receive and its send have equal lengths");
+    if (out.bytes > 0) std::memcpy(in.target, out.source, out.bytes);
+}
+
+GX_DECL std::size_t Mailbox::first_in(int rank, std::span<const Request> requests,
+                                      MailState state) {
+    for (std::size_t i = 0; i < requests.size(); ++i)
+        if (mail(rank, requests[i]).state.load(std::memory_order_acquire) == state) return i;
+    return requests.size();
+}
+
+GX_DECL bool Mailbox::answered(int rank, std::span<const Request> requests, Arrival& arrival) {
+    if (const auto i = first_in(rank, requests, MailState::done); i < requests.size()) {
+        arrival = {i, {}};
+        return true;
+    }
+    if (!stopped_) stop_if_hopeless(rank, requests);
+    const auto i = first_in(rank, requests, MailState::posted);
+    if (!stopped_ || i == requests.size()) return false;  // what is being copied will be done
+    withdraw(mail(rank, requests[i]));
+    const bool first = timed_out_rank_ == rank;
+    timed_out_rank_ = first ? -1 : timed_out_rank_;
+    arrival = {i,
+               {first ? Delivery::Outcome::timed_out : Delivery::Outcome::cancelled, failed_rank_}};
+    return true;
+}
+
+// Stops the office if every request lacks its other end and that rank has returned.
+GX_DECL void Mailbox::stop_if_hopeless(int rank, std::span<const Request> requests) {
+    for (const Request r : requests) {
+        const Mail& m = mail(rank, r);
+        if (m.state.load(std::memory_order_relaxed) != MailState::posted || !side(m.peer).gone)
+            return;
+    }
+    timed_out_rank_ = rank;
+    stop_locked(mail(rank, requests[0]).peer);
+}
+
+GX_DECL void Mailbox::give_up(int rank, std::span<const Request> requests) {
+    const auto i = first_in(rank, requests, MailState::posted);
+    if (stopped_ || i == requests.size()) return;
+    timed_out_rank_ = rank;
+    stop_locked(diagnose(rank, mail(rank, requests[i]).peer));
+}
+
+// Follows who waits for whom from `rank`; the first rank that waits for nobody is missing.
+// All of them waiting is a deadlock: then it is the peer itself.
+GX_DECL int Mailbox::diagnose(int rank, int peer) {
+    std::vector<int> reached{rank};
+    for (std::size_t next = 0; next < reached.size(); ++next) {
+        bool waits = false;
+        for (std::uint32_t id = 0; id < capacity; ++id) {
+            const Mail& m = mail(reached[next], {id});
+            if (!m.awaited || m.state.load(std::memory_order_relaxed) != MailState::posted)
+                continue;
+            waits = true;
+            if (std::find(reached.begin(), reached.end(), m.peer) == reached.end())
+                reached.push_back(m.peer);
+        }
+        if (!waits) return reached[next];
+    }
+    return peer;
+}
+
+GX_DECL void Mailbox::withdraw(Mail& m) {
+    for (Side& s : ranks_) std::erase_if(s.arriving, [&](const auto& e) { return e.mail == &m; });
+}
+GX_DECL void Mailbox::release(int rank, Request r) {
+    mail(rank, r).state.store(MailState::unused, std::memory_order_relaxed);
+    side(rank).unused.push_back(r.id);
+}
+GX_DECL void Mailbox::set_awaited(int rank, std::span<const Request> requests, bool awaited) {
+    for (const Request r : requests) mail(rank, r).awaited = awaited;
+}
+GX_DECL void Mailbox::stop_locked(int failed_rank) {
+    if (stopped_) return;
+    stopped_ = true;
+    failed_rank_ = failed_rank;
+    wake_all();
+}
+GX_DECL void Mailbox::wake(int rank) {
+    if (side(rank).sleepers > 0) side(rank).wake.notify_all();
+}
+GX_DECL void Mailbox::wake_all() {
+    for (Side& s : ranks_) s.wake.notify_all();
+}
+
+}  // namespace gx::detail::threads

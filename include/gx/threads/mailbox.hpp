@@ -1,0 +1,139 @@
+// Mailbox: messages between threads of one process, copied once, from sender to receiver.
+#pragma once
+
+#include <atomic>              // states of requests
+#include <chrono>              // the deadline
+#include <condition_variable>  // sleeping waits
+#include <memory>              // unique_ptr
+#include <mutex>               // one lock for all mail
+#include <vector>              // unmatched requests
+
+#include <gx/core/decl.hpp>       // GX_HEADER_ONLY
+#include <gx/core/transport.hpp>  // Request, Arrival, Placement
+
+namespace gx::detail::threads {
+
+enum class MailState : unsigned char { unused, posted, copying, done };
+
+/// A posted send or receive.
+struct Mail {
+    std::atomic<MailState> state{MailState::unused};
+    bool sending = false;
+    bool awaited = false;  ///< a thread sleeps until this one is done
+    int peer = -1;
+    int channel = 0;
+    const std::byte* source = nullptr;
+    std::byte* target = nullptr;
+    std::size_t bytes = 0;
+};
+
+/// Matches sends with receives. The rank that posts the second of a pair copies, so neither side
+/// depends on the order in which the other one waits.
+/// Errors: the first wait that meets its deadline, or that only needs ranks whose functions have
+///         returned, stops the office and records the failed rank; every other wait returns
+///         `cancelled`. A wait for any of several requests goes on while one can still complete.
+/// Cost:   no allocation while at most 1024 requests of a rank are posted and not waited for.
+class Mailbox {
+public:
+    Mailbox(Placement placement, std::chrono::nanoseconds deadline)
+        : placement_(placement), deadline_(deadline), ranks_(count(placement)) {}
+
+    [[nodiscard]] Placement placement() const { return placement_; }
+
+    Request send(int rank, int to, int channel, std::span<const std::byte> message) {
+        return post(rank, to, channel, true, message.data(), nullptr, message.size());
+    }
+    Request receive(int rank, int from, int channel, std::span<std::byte> message) {
+        return post(rank, from, channel, false, nullptr, message.data(), message.size());
+    }
+
+    /// Waits until one of the requests is done, or nothing can be done any more.
+    Arrival wait_any(int rank, std::span<const Request> requests);
+
+    /// Stops the office: every wait whose message is not being copied returns `cancelled`.
+    void stop(int failed_rank);
+
+    /// The rank's function has returned: waits that need its messages fail.
+    void leave(int rank);
+
+private:
+    static constexpr int capacity = 1024;
+    static constexpr int yields = 64;
+
+    struct Side {  // one rank's
+        Side();
+        std::unique_ptr<Mail[]> mail;
+        std::vector<std::uint32_t> unused;
+        struct Entry {
+            int from, channel;
+            bool sending;
+            int owner;
+            Mail* mail;
+        };
+        std::vector<Entry> arriving;  ///< unmatched, to or at this rank, in order of posting
+        std::condition_variable wake;
+        int sleepers = 0;
+        bool gone = false;
+    };
+
+    static std::size_t count(Placement placement);
+    Side& side(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+    Mail& mail(int rank, Request r) { return side(rank).mail[r.id]; }
+
+    Request post(int rank, int peer, int channel, bool sending, const std::byte* source,
+                 std::byte* target, std::size_t bytes);
+    Request take(int rank);
+    /// The oldest partner that fits, taken out of the queue; or `mine` is queued.
+    bool match(int rank, Mail& mine, typename Side::Entry& partner);
+    static void copy(const Mail& a, const Mail& b);
+    std::size_t first_in(int rank, std::span<const Request> requests, MailState state);
+    bool answered(int rank, std::span<const Request> requests, Arrival& arrival);
+    void stop_if_hopeless(int rank, std::span<const Request> requests);
+    void give_up(int rank, std::span<const Request> requests);
+    int diagnose(int rank, int peer);
+    void withdraw(Mail& m);
+    void release(int rank, Request r);
+    void set_awaited(int rank, std::span<const Request> requests, bool awaited);
+    void stop_locked(int failed_rank);
+    void wake(int rank);
+    void wake_all();
+
+    Placement placement_;
+    std::chrono::nanoseconds deadline_;
+    std::mutex mutex_;
+    std::vector<Side> ranks_;
+    bool stopped_ = false;
+    int failed_rank_ = -1;
+    int timed_out_rank_ = -1;  ///< the rank whose wait returns `timed_out`
+};
+
+/// One rank's Transport over the post office.
+class Endpoint {
+public:
+    Endpoint(Mailbox& office, int rank) : office_(&office), rank_(rank) {}
+
+    [[nodiscard]] int rank() const { return rank_; }
+    [[nodiscard]] int ranks() const { return placement().ranks(); }
+    [[nodiscard]] Placement placement() const { return office_->placement(); }
+    Request send(int to, int channel, std::span<const std::byte> message) {
+        return office_->send(rank_, to, channel, message);
+    }
+    Request receive(int from, int channel, std::span<std::byte> message) {
+        return office_->receive(rank_, from, channel, message);
+    }
+    Delivery wait(Request request) { return wait_any({&request, 1}).delivery; }
+    Arrival wait_any(std::span<const Request> requests) {
+        return office_->wait_any(rank_, requests);
+    }
+
+private:
+    Mailbox* office_;
+    int rank_;
+};
+static_assert(explain_transport<Endpoint>());
+
+}  // namespace gx::detail::threads
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/threads/impl/mailbox.ipp>
+#endif

@@ -1,0 +1,278 @@
+// Bodies of checkpoint.hpp.
+#pragma once
+
+#include <algorithm>    // copy, equal
+#include <cmath>        // isfinite
+#include <limits>       // largest integers
+#include <span>         // flat memory
+#include <string_view>  // names
+
+#include <fmt/core.h>  // sentences
+
+#include <gx/core/error.hpp>     // Error
+#include <gx/io/json_text.hpp>   // JsonWriter
+#include <gx/io/json_value.hpp>  // metadata
+#include <gx/model/graph.hpp>    // Graph
+#include <gx/trainer/checkpoint.hpp>
+#include <gx/trainer/rows.hpp>         // read_rows
+#include <gx/trainer/safetensors.hpp>  // write_safetensors
+
+namespace gx {
+
+namespace detail::checkpoint {
+
+/// Version of the fields below. 1: neither rank count nor reducer state of each rank.
+inline constexpr int format = 2;
+
+GX_DECL void add_parameters(std::vector<NamedTensor>& out, const Graph& graph,
+                            const std::string& prefix, std::span<const float> flat) {
+    for (const Parameter& p : graph.parameters) {
+        std::vector<std::int64_t> shape(p.shape.begin(), p.shape.end());
+        while (shape.size() > 1 && shape.back() == 1) shape.pop_back();
+        out.push_back({prefix + std::string(p.name.view()), std::move(shape),
+                       flat.subspan(std::size_t(p.offset), std::size_t(p.count))});
+    }
+}
+
+/// Takes named tensors and fields out of a file; its errors name the file and the field.
+struct Reader {
+    const std::filesystem::path& path;
+    const SafetensorsFile& file;
+
+    [[noreturn]] void wrong(const std::string& what) const {
+        throw Error("checkpoint '" + path.string() + "': " + what);
+    }
+    void expect(bool good, const char* field, const auto& found, const std::string& wanted) const {
+        if (good) return;
+        wrong(
+            fmt::format("field '{}' is {} where {} was expected. The file is damaged or was "
+                        "edited; take an earlier checkpoint.",
+                        field, found, wanted));
+    }
+    [[nodiscard]] const std::vector<float>& all_of(const std::string& name) const {
+        const auto found = file.tensors.find(name);
+        if (found == file.tensors.end())
+            wrong("tensor '" + name +
+                  "' is missing. It belongs to another network or optimizer; "
+                  "resume with the composition that wrote it.");
+        return found->second.values;
+    }
+    void copy(const std::string& name, std::span<float> to) const {
+        const std::vector<float>& values = all_of(name);
+        if (values.size() != to.size())
+            wrong(
+                fmt::format("tensor '{}' has {} elements where {} were expected. It belongs to "
+                            "another network; resume with the composition that wrote it.",
+                            name, values.size(), to.size()));
+        std::copy(values.begin(), values.end(), to.begin());
+    }
+    [[nodiscard]] std::vector<float> parameters(const Graph& graph,
+                                                const std::string& prefix) const {
+        std::vector<float> flat(std::size_t(graph.parameter_elements()));
+        for (const Parameter& p : graph.parameters)
+            copy(prefix + std::string(p.name.view()),
+                 std::span(flat).subspan(std::size_t(p.offset), std::size_t(p.count)));
+        return flat;
+    }
+
+    void scalars(const JsonValue& state, Checkpoint& c) const {
+        const int largest = std::numeric_limits<int>::max();
+        constexpr std::int64_t images_max = std::numeric_limits<std::uint32_t>::max();
+        expect(c.ranks >= 1, "ranks", c.ranks, "1 or more");
+        expect(c.batch >= 1 && c.batch <= largest / c.ranks, "batch", c.batch,
+               fmt::format("1 to {}", largest / c.ranks));
+        expect(c.images >= c.ranks && c.images <= images_max, "images", c.images,
+               "one or more for each rank, and at most 4294967295");
+        expect(c.epoch >= 1 && c.epoch < largest, "epoch", c.epoch, "1 or more");
+        expect(c.step >= c.epoch && c.step <= c.epoch * c.images, "step", c.step,
+               fmt::format("{} to {}, as {} epochs of {} images have", c.epoch, c.epoch * c.images,
+                           c.epoch, c.images));
+        expect(c.updates >= 0 && c.updates <= c.step, "updates", c.updates, "0 to 'step'");
+        expect(c.skips_in_a_row >= 0 && c.skips_in_a_row <= c.step, "skips_in_a_row",
+               c.skips_in_a_row, "0 to 'step'");
+        expect(std::isfinite(c.seconds) && c.seconds >= 0, "seconds", c.seconds, "0 or more");
+        expect(std::isfinite(c.undisturbed_seconds) && c.undisturbed_seconds >= 0,
+               "undisturbed_seconds", c.undisturbed_seconds, "0 or more");
+        c.loss_scale = {scale(state), state.at("good_steps").integer()};
+        expect(c.loss_scale.good_steps >= 0 && c.loss_scale.good_steps <= c.step, "good_steps",
+               c.loss_scale.good_steps, "0 to 'step'");
+    }
+    [[nodiscard]] float scale(const JsonValue& of) const {
+        const double x = of.at("loss_scale").number();
+        expect(x > 0 && x <= double{std::numeric_limits<float>::max()} && float(x) > 0,
+               "loss_scale", x, "a finite number above 0");
+        return float(x);
+    }
+    /// Names of an array, each once.
+    [[nodiscard]] std::vector<std::string> names(const JsonValue& state, const char* field) const {
+        std::vector<std::string> out;
+        for (const JsonValue& name : state.at(field).array()) {
+            expect(std::ranges::find(out, name.string()) == out.end(), field,
+                   "'" + name.string() + "' twice", "each name once");
+            out.push_back(name.string());
+        }
+        return out;
+    }
+    void policies(const JsonValue& state, const Graph& graph, Checkpoint& c) const {
+        for (std::string& name : names(state, "optimizer"))
+            c.optimizer.push_back({name, parameters(graph, "optimizer." + name + ".")});
+        for (const JsonValue& s : state.at("optimizer_scalars").array())
+            c.scalars.push_back({s.at("name").string(), s.at("value").number()});
+        const auto count = std::int64_t(state.at("pending").array().size());
+        for (const JsonValue& p : state.at("pending").array()) {
+            const auto next = std::int64_t(c.pending.size());
+            const auto index = p.at("gradient").integer<std::uint64_t>();
+            expect(count <= c.step && index == std::uint64_t(c.step - count + next), "gradient",
+                   index,
+                   fmt::format("the {}th of the last {} before step {}", next + 1, count, c.step));
+            c.pending.push_back(
+                {index, scale(p), parameters(graph, "pending." + std::to_string(next) + ".")});
+        }
+        c.reducer_replicated = state.at("reducer_replicated").boolean();
+        const auto blocks = state.at("reducer_states").integer();
+        expect(blocks == 0 || blocks == (c.reducer_replicated ? 1 : c.ranks), "reducer_states",
+               blocks, c.reducer_replicated ? "0 or 1" : "0 or one for each rank");
+        for (std::int64_t i = 0; i < blocks; ++i) {
+            c.reducer.push_back(all_of("reducer." + std::to_string(i)));
+            expect(c.reducer.back().size() == c.reducer.front().size(), "reducer_states",
+                   "of unequal lengths", "equal lengths");
+        }
+    }
+    void rows(Checkpoint& c) const {
+        const auto record = file.metadata.find("record");
+        if (record == file.metadata.end())
+            wrong("no field 'record' in its metadata. Take a checkpoint of this version of gx.");
+        c.record = record->second;
+        RunRecord rows;
+        read_rows(c.record, rows);  // throws here, not on a rank
+        expect(std::ssize(rows.epochs) == c.epoch, "epochs", rows.epochs.size(),
+               fmt::format("{} rows", c.epoch));
+    }
+};
+
+/// Whether one run can have written both rows.
+GX_DECL bool same_row(const EpochRow& a, const EpochRow& b) {
+    return a.epoch == b.epoch && a.step == b.step && a.seconds == b.seconds &&
+           a.train_loss == b.train_loss && a.train_accuracy_pct == b.train_accuracy_pct;
+}
+
+}  // namespace detail::checkpoint
+
+GX_DECL std::string checkpoint_name(int epochs_done) {
+    return fmt::format("epoch-{:04d}.safetensors", epochs_done);
+}
+
+GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& graph,
+                              const Checkpoint& c) {
+    using detail::checkpoint::add_parameters;
+    std::vector<NamedTensor> tensors;
+    add_parameters(tensors, graph, "", c.parameters);
+    for (const Statistic& s : graph.statistics)
+        tensors.push_back(
+            {std::string(s.name.view()),
+             {s.count},
+             std::span(c.statistics).subspan(std::size_t(s.offset), std::size_t(s.count))});
+    for (const Checkpoint::Vector& v : c.optimizer)
+        add_parameters(tensors, graph, "optimizer." + v.name + ".", v.values);
+    for (std::size_t i = 0; i < c.pending.size(); ++i)
+        add_parameters(tensors, graph, "pending." + std::to_string(i) + ".", c.pending[i].values);
+    for (std::size_t i = 0; i < c.reducer.size(); ++i)
+        tensors.push_back(
+            {"reducer." + std::to_string(i), {std::int64_t(c.reducer[i].size())}, c.reducer[i]});
+    JsonWriter state;
+    state.open('{').field("format", detail::checkpoint::format).field("model", c.model);
+    state.field("composition", c.composition).field("seed", c.seed).field("ranks", c.ranks);
+    state.field("batch", c.batch).field("images", c.images).field("epoch", c.epoch);
+    state.field("step", c.step).field("updates", c.updates);
+    state.field("skips_in_a_row", c.skips_in_a_row).field("seconds", c.seconds);
+    state.field("undisturbed_seconds", c.undisturbed_seconds);
+    state.field("loss_scale", c.loss_scale.scale).field("good_steps", c.loss_scale.good_steps);
+    state.name("optimizer").open('[');
+    for (const Checkpoint::Vector& v : c.optimizer) state.value(v.name);
+    state.close(']').name("optimizer_scalars").open('[');
+    for (const Checkpoint::Scalar& s : c.scalars)
+        state.open('{').field("name", s.name).field("value", s.value).close('}');
+    state.close(']').field("reducer_states", c.reducer.size());
+    state.field("reducer_replicated", c.reducer_replicated).name("pending").open('[');
+    for (const Checkpoint::Pending& p : c.pending)
+        state.open('{').field("gradient", p.index).field("loss_scale", p.loss_scale).close('}');
+    state.close(']').close('}');
+    write_safetensors(path, tensors, {{"gx", state.text()}, {"record", c.record}});
+}
+
+GX_DECL Checkpoint read_checkpoint(const std::filesystem::path& path, const Graph& graph) {
+    const SafetensorsFile file = read_safetensors(path);
+    const detail::checkpoint::Reader in{path, file};
+    const auto text = file.metadata.find("gx");
+    if (text == file.metadata.end())
+        in.wrong(
+            "no field 'gx' in its metadata. It holds weights only and can't be resumed from; "
+            "give a file that gx wrote after an epoch.");
+    try {
+        const JsonValue state = read_json(text->second);
+        constexpr int format = detail::checkpoint::format;
+        if (const auto found = state.at("format").integer(); found != format)
+            in.wrong(fmt::format(
+                "it has file format {}, and this version of gx reads format {}. {}", found, format,
+                found < format ? "Finish that run with the version of gx that wrote it, or begin "
+                                 "it anew."
+                               : "Resume it with the newer version of gx that wrote it."));
+        Checkpoint c{.model = state.at("model").string(),
+                     .composition = state.at("composition").string(),
+                     .seed = state.at("seed").integer<std::uint64_t>(),
+                     .ranks = state.at("ranks").integer<int>(),
+                     .batch = state.at("batch").integer<int>(),
+                     .images = state.at("images").integer(),
+                     .epoch = state.at("epoch").integer<int>(),
+                     .step = state.at("step").integer(),
+                     .updates = state.at("updates").integer(),
+                     .skips_in_a_row = state.at("skips_in_a_row").integer(),
+                     .seconds = state.at("seconds").number(),
+                     .undisturbed_seconds = state.at("undisturbed_seconds").number()};
+        if (c.model != graph.name.view())
+            in.wrong("it is of model '" + c.model + "', and this run trains '" +
+                     std::string(graph.name.view()) + "'. Resume with the model that wrote it.");
+        in.scalars(state, c);
+        c.parameters = in.parameters(graph, "");
+        c.statistics.resize(std::size_t(graph.statistic_elements()));
+        for (const Statistic& s : graph.statistics)
+            in.copy(std::string(s.name.view()),
+                    std::span(c.statistics).subspan(std::size_t(s.offset), std::size_t(s.count)));
+        in.policies(state, graph, c);
+        in.rows(c);
+        return c;
+    } catch (const JsonError& e) {
+        in.wrong(std::string("its metadata fields 'gx' and 'record' are not as gx writes them: ") +
+                 e.what() + ". Take a checkpoint of this version of gx.");
+    }
+}
+
+GX_DECL std::vector<StepRow> earlier_steps(const std::filesystem::path& path, const Checkpoint& c) {
+    RunRecord last;
+    read_rows(c.record, last);
+    std::vector<StepRow> steps;
+    for (int epoch = 1; epoch < c.epoch; ++epoch) {
+        try {
+            const auto metadata =
+                read_safetensors_metadata(path.parent_path() / checkpoint_name(epoch));
+            const auto record = metadata.find("record");
+            if (record == metadata.end()) continue;
+            RunRecord rows;
+            read_rows(record->second, rows);
+            if (std::ssize(rows.epochs) == epoch &&
+                std::equal(rows.epochs.begin(), rows.epochs.end(), last.epochs.begin(),
+                           detail::checkpoint::same_row))
+                steps.insert(steps.end(), rows.steps.begin(), rows.steps.end());
+        } catch (const Error&) {  // missing or damaged: that epoch's rows are left out
+        }
+    }
+    return steps;
+}
+
+}  // namespace gx
+
+#if defined(GX_COMPILED)
+template class std::vector<gx::Checkpoint::Vector>;
+template class std::vector<gx::Checkpoint::Scalar>;
+template class std::vector<gx::Checkpoint::Pending>;
+#endif

@@ -1,0 +1,62 @@
+// Bodies of progress.hpp.
+#pragma once
+
+#include <unistd.h>  // isatty
+
+#include <algorithm>  // clamp
+
+#include <fmt/core.h>  // the line
+
+#include <gx/trainer/progress.hpp>
+
+namespace gx {
+
+GX_DECL Progress::Style Progress::style_of(std::FILE* out) {
+    return ::isatty(::fileno(out)) ? Style::bar : Style::lines;
+}
+
+GX_DECL void Progress::note(std::string_view words) {
+    if (style_ == Style::silent) return;
+    fmt::print(out_, "{}{}: {}\n", style_ == Style::bar ? "\r\x1b[K" : "", label_, words);
+    std::fflush(out_);
+}
+
+GX_DECL void Progress::update(std::int64_t done, std::string_view words) {
+    if (style_ == Style::silent) return;
+    const auto now = std::chrono::steady_clock::now();
+    const bool last = done >= total_;
+    if (style_ == Style::bar) {
+        if (!last && now - drawn_ < std::chrono::milliseconds(100)) return;
+    } else {
+        const std::int64_t tenth = total_ > 0 ? done * 10 / total_ : 10;
+        if (tenth == tenth_) return;
+        tenth_ = tenth;
+    }
+    drawn_ = now;
+    const std::string text = line(done, std::chrono::duration<double>(now - start_).count(), words);
+    if (style_ == Style::bar) {
+        fmt::print(out_, "\r\x1b[K{}", text);
+        if (last) fmt::print(out_, "\n");
+    } else {
+        fmt::print(out_, "{}\n", text);
+    }
+    std::fflush(out_);
+}
+
+GX_DECL std::string Progress::line(std::int64_t done, double elapsed,
+                                   std::string_view words) const {
+    const double share = total_ > 0 ? std::clamp(double(done) / double(total_), 0.0, 1.0) : 1.0;
+    const double rate = elapsed > 0 ? double(done - first_) / elapsed : 0.0;
+    const std::int64_t left =
+        rate > 0 ? static_cast<std::int64_t>(std::min(double(total_ - done) / rate, 1e9)) : 0;
+    std::string bar;
+    if (style_ == Style::bar) {
+        constexpr int width = 24;
+        const int full = static_cast<int>(share * width);
+        bar = fmt::format(" [{:=<{}}{:<{}}]", "", full, full < width ? ">" : "", width - full);
+    }
+    return fmt::format("{}{} {:3.0f} %  {}/{} {}  {:.0f} {}/s  {}:{:02d} left  {}", label_, bar,
+                       100 * share, done, total_, unit_, rate, unit_, left / 60, left % 60, words);
+}
+
+}  // namespace gx

@@ -1,0 +1,96 @@
+// The keys of a run record in JSON, and its rows in both directions.
+#pragma once
+
+#include <array>        // keys
+#include <type_traits>  // is_arithmetic_v
+#include <utility>      // move
+#include <vector>       // rows
+
+#include <gx/reflect/fields.hpp>  // for_each_field
+#include <gx/io/json_text.hpp>    // JsonWriter
+#include <gx/io/json_value.hpp>   // read_json
+#include <gx/trainer/rows.hpp>    // rows_text
+
+namespace gx {
+
+namespace detail::rows {
+
+/// Members whose name has no unit, and their keys.
+inline constexpr std::array<std::array<std::string_view, 2>, 8> units{
+    {{"loss", "loss_nats"},
+     {"train_loss", "train_loss_nats"},
+     {"test_loss", "test_loss_nats"},
+     {"compute", "compute_seconds"},
+     {"exposed_communication", "exposed_communication_seconds"},
+     {"input", "input_seconds"},
+     {"idle", "idle_seconds"},
+     {"batch_per_rank", "batch_per_rank_images"}}};
+[[nodiscard]] constexpr std::string_view key(std::string_view member) {
+    for (const auto& [name, with_unit] : units)
+        if (name == member) return with_unit;
+    return member;
+}
+
+template <class Row>
+void write(JsonWriter& w, const Row& row) {
+    w.open('{');
+    for_each_field(row, [&](std::string_view name, const auto& x) { w.field(key(name), x); });
+    w.close('}');
+}
+template <class Row>
+void write(JsonWriter& w, std::string_view name, const std::vector<Row>& rows) {
+    w.name(name).open('[');
+    for (const Row& row : rows) write(w, row);
+    w.close(']');
+}
+/// Writes the fields; the caller opens and closes the brackets.
+inline void write_rows(JsonWriter& w, const RunRecord& r) {
+    w.name("breakdown");
+    write(w, r.breakdown);
+    w.field("skipped_steps", r.skipped_steps);
+    write(w, "epochs", r.epochs);
+    write(w, "steps", r.steps);
+}
+
+inline void read(const JsonValue& v, bool& x) { x = v.boolean(); }
+inline void read(const JsonValue& v, double& x) { x = v.number(); }
+template <class I>
+void read(const JsonValue& v, I& x) {
+    static_assert(std::is_integral_v<I>, "gx: a row holds numbers and flags");
+    x = v.integer<I>();
+}
+template <class Row>
+    requires std::is_aggregate_v<Row>
+void read(const JsonValue& object, Row& row) {
+    for_each_field(row, [&](std::string_view name, auto& x) { read(object.at(key(name)), x); });
+}
+template <class Row>
+void read(const JsonValue& array, std::vector<Row>& rows) {
+    for (const JsonValue& row : array.array()) read(row, rows.emplace_back());
+}
+
+}  // namespace detail::rows
+
+GX_DECL std::string rows_text(const RunRecord& r) {
+    JsonWriter w;
+    w.open('{');
+    detail::rows::write_rows(w, r);
+    return w.close('}').text();
+}
+
+GX_DECL void read_rows(std::string_view text, RunRecord& r) {
+    const JsonValue all = read_json(text);
+    Breakdown breakdown;
+    std::vector<EpochRow> epochs;
+    std::vector<StepRow> steps;
+    detail::rows::read(all.at("breakdown"), breakdown);
+    const auto skipped_steps = all.at("skipped_steps").integer();
+    detail::rows::read(all.at("epochs"), epochs);
+    detail::rows::read(all.at("steps"), steps);
+    r.breakdown = breakdown;
+    r.skipped_steps = skipped_steps;
+    r.epochs = std::move(epochs);
+    r.steps = std::move(steps);
+}
+
+}  // namespace gx

@@ -1,0 +1,243 @@
+// Bodies of safetensors.hpp.
+#pragma once
+
+#include <zlib.h>  // crc32_z
+
+#include <algorithm>    // sort
+#include <bit>          // endian
+#include <cerrno>       // errno
+#include <cstring>      // strerror
+#include <fstream>      // reading
+#include <set>          // names
+#include <string_view>  // names
+#include <tuple>        // order of offsets
+#include <utility>      // exchange
+
+#include <gx/io/atomic_file.hpp>  // AtomicFile
+#include <gx/core/error.hpp>      // Error
+#include <gx/io/json_text.hpp>    // the header, written
+#include <gx/io/json_value.hpp>   // the header, read
+#include <gx/trainer/safetensors.hpp>
+
+namespace gx {
+
+namespace detail {
+
+static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
+
+/// CRC-32 of header and data, kept in the metadata: any one changed bit is found.
+/// It is computed with its own eight digits as zeros.
+class FileSum {
+public:
+    static constexpr const char *name = "crc32", *zeros = "00000000";
+
+    void add(const void* data, std::size_t bytes) {
+        sum_ = ::crc32_z(sum_, static_cast<const unsigned char*>(data), bytes);
+    }
+    [[nodiscard]] std::string text() const {
+        std::string digits = zeros;
+        for (std::size_t i = 0; i < 8; ++i)
+            digits[i] = "0123456789abcdef"[sum_ >> (28 - 4 * i) & 15];
+        return digits;
+    }
+    /// Overwrites the crc32 field of `header`; no-op if there is none.
+    static void put(std::string& header, const std::string& digits) {
+        const std::string before = std::string("\"") + name + "\":\"";
+        const auto at = header.find(before);
+        if (at != header.npos && at + before.size() + digits.size() <= header.size())
+            header.replace(at + before.size(), digits.size(), digits);
+    }
+
+private:
+    unsigned long sum_ = 0;
+};
+
+/// Product of `shape`, or `most` + 1 where it is larger or a factor is negative.
+GX_DECL std::uint64_t element_count(std::span<const std::int64_t> shape, std::uint64_t most) {
+    std::uint64_t count = 1;
+    for (const std::int64_t n : shape)
+        if (n == 0) return 0;
+    for (const std::int64_t n : shape) {
+        const auto factor = static_cast<std::uint64_t>(n);  // a negative one is huge
+        if (factor > most || count > most / factor) return most + 1;
+        count *= factor;
+    }
+    return count;
+}
+
+/// An open file: its header, and the data behind it.
+class SafetensorsReader {
+public:
+    explicit SafetensorsReader(const std::filesystem::path& path) : path_(path) {
+        namespace fs = std::filesystem;
+        std::error_code none;
+        if (fs::is_directory(path, none))
+            throw Error("'" + path.string() + "' is a folder. Give one of the checkpoints in it.");
+        if (fs::exists(path, none) && !fs::is_regular_file(path, none))
+            throw Error("'" + path.string() +
+                        "' is a device or a pipe, not a file. Give the path of a checkpoint.");
+        file_.open(path, std::ios::binary);
+        if (!file_)
+            throw Error("file '" + path.string() + "' cannot be opened: " + std::strerror(errno) +
+                        ". Give the path of a checkpoint that was written before.");
+        const std::uint64_t size = fs::file_size(path, none);
+        std::uint64_t length = 0;
+        file_.read(reinterpret_cast<char*>(&length), sizeof length);
+        if (!file_ || none || length > size - sizeof length)
+            throw wrong("the header is longer than the file");
+        if (length > header_bytes_max)
+            throw wrong("the header has " + std::to_string(length) +
+                        " bytes, and the format allows 100000000");
+        text_.assign(length, ' ');
+        file_.read(text_.data(), static_cast<std::streamsize>(length));
+        try {
+            header_ = read_json(text_);
+        } catch (const JsonError&) {
+            throw wrong("the header is not a JSON object");
+        }
+        if (header_.kind != JsonValue::Kind::object) throw wrong("the header is not a JSON object");
+        data_begin_ = sizeof length + length;
+        data_bytes_ = size - data_begin_;
+        std::set<std::string> names;
+        for (const JsonValue& entry : header_.items) {
+            if (!names.insert(entry.name).second)
+                throw wrong("tensor '" + entry.name + "' appears twice in its header");
+            if (entry.name != "__metadata__") {
+                tensors_.push_back(described(entry));
+                continue;
+            }
+            for (const JsonValue& field : entry.items)
+                if (field.kind == JsonValue::Kind::string) metadata_[field.name] = field.text;
+        }
+        expect_no_holes();
+    }
+
+    [[nodiscard]] std::map<std::string, std::string>& metadata() { return metadata_; }
+
+    SafetensorsFile whole() {
+        SafetensorsFile out;
+        FileSum sum;
+        FileSum::put(text_, FileSum::zeros);
+        sum.add(text_.data(), text_.size());
+        for (Described& t : tensors_) {
+            std::vector<float> values((t.end - t.begin) / sizeof(float));
+            file_.seekg(static_cast<std::streamoff>(data_begin_ + t.begin));
+            file_.read(reinterpret_cast<char*>(values.data()),
+                       static_cast<std::streamsize>(t.end - t.begin));
+            if (!file_) throw wrong("tensor '" + t.name + "' can't be read");
+            sum.add(values.data(), t.end - t.begin);
+            out.tensors[t.name] = {std::move(t.shape), std::move(values)};
+        }
+        if (const auto kept = metadata_.find(FileSum::name);
+            kept != metadata_.end() && kept->second != sum.text())
+            throw wrong("its content has changed since it was written: field 'crc32' is '" +
+                        kept->second + "', and its content has " + sum.text());
+        out.metadata = std::move(metadata_);
+        return out;
+    }
+
+private:
+    static constexpr std::uint64_t header_bytes_max = 100'000'000;  // the format's own limit
+
+    struct Described {
+        std::string name;
+        std::vector<std::int64_t> shape;
+        std::uint64_t begin = 0, end = 0;
+    };
+
+    [[nodiscard]] Error wrong(const std::string& what) const {
+        return Error("file '" + path_.string() + "': " + what +
+                     ". It is not a whole safetensors file; take an earlier checkpoint.");
+    }
+    [[nodiscard]] Described described(const JsonValue& entry) const {
+        const std::string& name = entry.name;
+        try {
+            const auto& offsets = entry.at("data_offsets").array();
+            if (offsets.size() != 2) throw JsonError("begin and end");
+            Described t{
+                name, {}, offsets[0].integer<std::uint64_t>(), offsets[1].integer<std::uint64_t>()};
+            for (const JsonValue& n : entry.at("shape").array()) t.shape.push_back(n.integer());
+            if (entry.at("dtype").string() != "F32")
+                throw wrong("tensor '" + name + "' is not F32");
+            const std::uint64_t most = data_bytes_ / sizeof(float);
+            const std::uint64_t count = element_count(t.shape, most);
+            if (t.begin > t.end || t.end > data_bytes_ || count > most ||
+                t.end - t.begin != count * sizeof(float))
+                throw wrong("field 'data_offsets' of tensor '" + name +
+                            "' does not fit its shape or the file");
+            if (t.begin % sizeof(float) != 0)
+                throw wrong("field 'data_offsets' of tensor '" + name +
+                            "' is not a multiple of 4 bytes");
+            return t;
+        } catch (const JsonError&) {
+            throw wrong("tensor '" + name + "' lacks dtype, shape or data_offsets");
+        }
+    }
+    /// Sorts the tensors by offset; they fill the data, each from the end of the one before.
+    void expect_no_holes() {
+        std::ranges::sort(tensors_, {}, [](const Described& t) {
+            return std::tuple(t.begin, t.end, std::string_view(t.name));
+        });
+        std::uint64_t end = 0;
+        for (const Described& t : tensors_) {
+            if (t.begin != end)
+                throw wrong("field 'data_offsets' of tensor '" + t.name + "' begins at " +
+                            std::to_string(t.begin) + ", and the tensor before it ends at " +
+                            std::to_string(end));
+            end = t.end;
+        }
+        if (end != data_bytes_) throw wrong("trailing bytes after the last tensor");
+    }
+
+    std::filesystem::path path_;
+    std::ifstream file_;
+    std::string text_;  ///< the header
+    JsonValue header_;
+    std::uint64_t data_begin_ = 0, data_bytes_ = 0;
+    std::vector<Described> tensors_{};  ///< in the order of the file
+    std::map<std::string, std::string> metadata_{};
+};
+
+}  // namespace detail
+
+GX_DECL void write_safetensors(const std::filesystem::path& path,
+                               const std::vector<NamedTensor>& tensors,
+                               const std::map<std::string, std::string>& metadata) {
+    JsonWriter header;
+    header.open('{').name("__metadata__").open('{');
+    header.field(detail::FileSum::name, detail::FileSum::zeros);
+    for (const auto& [key, value] : metadata)
+        if (key != detail::FileSum::name) header.field(key, value);
+    header.close('}');
+    std::uint64_t offset = 0;
+    for (const auto& t : tensors) {
+        header.name(t.name).open('{').field("dtype", "F32").name("shape").open('[');
+        for (const std::int64_t n : t.shape) header.value(n);
+        const std::uint64_t begin = std::exchange(offset, offset + t.values.size_bytes());
+        header.close(']').name("data_offsets").open('[').value(begin).value(offset);
+        header.close(']').close('}');
+    }
+    std::string text = header.close('}').text();
+    text.resize((text.size() + 7) / 8 * 8, ' ');  // data stays aligned
+    detail::FileSum sum;
+    sum.add(text.data(), text.size());
+    for (const auto& t : tensors) sum.add(t.values.data(), t.values.size_bytes());
+    detail::FileSum::put(text, sum.text());
+    const std::uint64_t length = text.size();
+    detail::AtomicFile file(path);
+    file.write(&length, sizeof length);
+    file.write(text.data(), text.size());
+    for (const auto& t : tensors) file.write(t.values.data(), t.values.size_bytes());
+    file.commit();
+}
+
+GX_DECL SafetensorsFile read_safetensors(const std::filesystem::path& path) {
+    return detail::SafetensorsReader(path).whole();
+}
+
+GX_DECL std::map<std::string, std::string> read_safetensors_metadata(
+    const std::filesystem::path& path) {
+    return std::move(detail::SafetensorsReader(path).metadata());
+}
+
+}  // namespace gx

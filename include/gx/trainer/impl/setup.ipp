@@ -1,0 +1,218 @@
+// Bodies of setup.hpp.
+#pragma once
+
+#include <algorithm>     // max, min, max_element
+#include <cmath>         // sqrt
+#include <limits>        // largest batch
+#include <system_error>  // error_code
+#include <vector>        // counts
+
+#include <fmt/core.h>  // sentences
+
+#include <gx/io/atomic_file.hpp>  // write_file
+#include <gx/core/error.hpp>      // Error
+#include <gx/model/graph.hpp>     // Graph
+#include <gx/trainer/rows.hpp>    // read_rows
+#include <gx/trainer/setup.hpp>
+
+namespace gx::detail::trainer {
+
+GX_DECL Plan plan_of(std::int64_t images, int ranks, int batch, int epochs) {
+    Plan plan{.ranks = ranks, .global_batch = batch * ranks};
+    plan.steps_per_epoch = (images + plan.global_batch - 1) / plan.global_batch;
+    plan.total_steps = plan.steps_per_epoch * std::max(1, epochs);
+    return plan;
+}
+
+GX_DECL void check_folder(Problems& problems, const std::filesystem::path& folder) {
+    if (folder.empty()) return;
+    problems.collect([&] {
+        std::error_code error;
+        std::filesystem::create_directories(folder, error);
+        const auto probe = folder / ".gx-probe";
+        try {
+            if (error) throw Error(error.message() + ".");
+            write_file(probe, "");
+        } catch (const Error& e) {
+            throw Error("output folder '" + folder.string() + "' can't be written: " + e.what() +
+                        " Choose another folder with 'output'.");
+        }
+        std::filesystem::remove(probe, error);
+    });
+}
+
+GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Split& data, int ranks,
+                       std::string_view model, bool fits) {
+    const std::int64_t images = data.train.count();
+    const auto& shape = data.train.shape;
+    problems.check(o.epochs > 0, fmt::format("epochs is {}: train for at least 1", o.epochs));
+    problems.check(
+        o.label_smoothing >= 0 && o.label_smoothing < 1,
+        fmt::format("label_smoothing is {}: it is at least 0 and below 1", o.label_smoothing));
+    problems.check(o.most_skips > 0,
+                   fmt::format("most_skips is {}: allow at least 1 skipped step", o.most_skips));
+    problems.check(o.trace_steps >= 0,
+                   fmt::format("trace_steps is {}: keep 0 steps or more", o.trace_steps));
+    problems.check(images >= ranks,
+                   fmt::format("there are {} ranks and {} training images: use at most as many "
+                               "ranks as images",
+                               ranks, images));
+    problems.check(!o.evaluate || data.test.count() >= ranks,
+                   fmt::format("there are {} ranks and {} test images: give a test set, or set "
+                               "evaluate to false",
+                               ranks, data.test.count()));
+    problems.check(
+        !o.evaluate || data.test.count() == 0 ||
+            (data.test.shape == shape && data.test.classes == data.train.classes),
+        "the test set has other images or classes than the training set: take both from one "
+        "data set");
+    problems.check(data.train.classes >= 2,
+                   fmt::format("the training set has {} classes: a classifier needs at least 2",
+                               data.train.classes));
+    problems.check(
+        fits, fmt::format("images of {} x {} x {} are smaller than the stride of {}: use larger "
+                          "images or a network with fewer stages",
+                          shape.channels, shape.height, shape.width, model));
+    const bool batches =
+        problems.check(o.batch > 0 && o.batch <= std::numeric_limits<int>::max() / ranks,
+                       fmt::format("batch is {}: a rank needs at least 1 image a step, and a "
+                                   "step of all ranks at most {}",
+                                   o.batch, std::numeric_limits<int>::max()));
+    check_folder(problems, o.output);
+    return plan_of(images, ranks, batches ? o.batch : 1, o.epochs);
+}
+
+GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph, const Names& names,
+                             const Split& data, int ranks) {
+    Checkpoint c = read_checkpoint(o.resume, graph);
+    Problems problems;
+    problems.check(c.composition == names.composition,
+                   fmt::format("it was written by {}, and this run is {}: resume with the "
+                               "composition that wrote it",
+                               c.composition, names.composition));
+    problems.check(c.images == data.train.count(),
+                   fmt::format("it was trained on {} images, and this run has {}: give the same "
+                               "training set",
+                               c.images, data.train.count()));
+    problems.check(
+        c.reducer.empty() || c.reducer_replicated || c.ranks == ranks,
+        fmt::format("reducer {} keeps a state of each rank, the checkpoint holds that of {} "
+                    "ranks, and this run has {}: resume on {} ranks",
+                    names.reducer, c.ranks, ranks, c.ranks));
+    problems.check(c.seed == o.seed,
+                   fmt::format("it was written with seed {}, and this run has seed {}: set seed "
+                               "to {}",
+                               c.seed, o.seed, c.seed));
+    problems.check(c.epoch < o.epochs,
+                   fmt::format("it has done {} epochs, and this run ends after {}: ask for more "
+                               "epochs in all",
+                               c.epoch, o.epochs));
+    problems.throw_if_any("gx: this run can't go on from '" + o.resume.string() + "'");
+    return c;
+}
+
+GX_DECL std::string rescaled(const Checkpoint& c, const Plan& plan, int batch, int epochs) {
+    if (c.ranks == plan.ranks && c.batch == batch) return "";
+    return fmt::format(
+        "resumed after epoch {} with {} ranks x batch {} instead of {} x {}: {} steps an epoch "
+        "instead of {}; the schedule goes on at step {} of {}, and options given in steps count "
+        "these steps",
+        c.epoch, plan.ranks, batch, c.ranks, c.batch, plan.steps_per_epoch,
+        plan_of(c.images, c.ranks, c.batch, epochs).steps_per_epoch, c.epoch * plan.steps_per_epoch,
+        plan.total_steps);
+}
+
+/// Warns if the last test accuracy is within three standard deviations of guessing the commonest
+/// class of the test set.
+GX_DECL void warn_of_chance(RunRecord& r, const Dataset& test) {
+    if (r.epochs.empty() || test.labels.empty()) return;
+    std::vector<std::int64_t> counts(std::size_t(test.classes), 0);
+    for (const auto label : test.labels) ++counts[label];
+    const auto images = double(test.labels.size());
+    const double chance = double(*std::ranges::max_element(counts)) / images;
+    const double deviation = std::sqrt(chance * (1 - chance) / images);
+    r.at_chance = r.test_accuracy_pct() <= 100 * (chance + 3 * deviation);
+    if (r.at_chance)
+        r.warnings.push_back(fmt::format(
+            "test accuracy {:.2f} % is no better than chance: the commonest class is {:.2f} % of "
+            "{} images. Lower the learning rate or train longer.",
+            r.test_accuracy_pct(), 100 * chance, test.labels.size()));
+}
+
+GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Split& data, bool evaluated,
+                       double timed_images) {
+    const auto images = double(data.train.count() * r.epochs_planned);
+    r.images = static_cast<std::int64_t>(images * timed_images + 0.5);
+    if (r.seconds > 0) {
+        r.images_per_second = double(r.images) / r.seconds;
+        if (r.undisturbed_seconds > 0)
+            r.scaling_efficiency_pct = std::min(100.0, 100 * r.undisturbed_seconds / r.seconds);
+        r.exposed_communication_pct = 100 * r.breakdown.exposed_communication / r.seconds;
+    }
+    r.dollars = (a.price * nanoseconds(r.seconds)).count;
+    r.event_hash = a.event_hash;
+    if (r.skipped_steps > 0)
+        r.warnings.push_back(fmt::format(
+            "{} of {} steps were skipped, because averaged gradients had infinities or NaN.",
+            r.skipped_steps, r.epochs.empty() ? 0 : r.epochs.back().step));
+    if (evaluated) warn_of_chance(r, data.test);
+}
+
+GX_DECL void restore_rows(RunRecord& r, const Checkpoint& c, const std::filesystem::path& path) {
+    read_rows(c.record, r);
+    std::vector<StepRow> steps = earlier_steps(path, c);
+    steps.insert(steps.end(), r.steps.begin(), r.steps.end());
+    r.steps = std::move(steps);
+    if (const std::int64_t gone = c.step - std::ssize(r.steps); gone > 0)
+        r.notes.push_back(fmt::format(
+            "step rows of {} of the {} steps before epoch {} are missing: their checkpoints do "
+            "not lie beside the one that the run was resumed from.",
+            gone, c.step, c.epoch + 1));
+}
+
+GX_DECL std::string rows_to_keep(const RunRecord& r, const std::vector<StepRow>& steps) {
+    RunRecord rows;
+    rows.breakdown = r.breakdown;
+    rows.skipped_steps = r.skipped_steps;
+    rows.epochs = r.epochs;
+    rows.steps = steps;
+    return rows_text(rows);
+}
+
+GX_DECL std::string progress_words(int epoch, int epochs, double loss) {
+    return fmt::format("epoch {}/{}  loss {:.3f}", epoch + 1, epochs, loss);
+}
+
+GX_DECL void throw_bad_loss(int rank, std::int64_t step, const std::string& layer, float rate) {
+    throw Error(
+        fmt::format("rank {}, step {}: the loss is not a number; the first values that are not "
+                    "come out of {}. Lower the learning rate ({} at this step), lengthen the "
+                    "warmup, or look at this step's images.",
+                    rank, step, layer, rate));
+}
+GX_DECL void throw_skips(int rank, std::int64_t step, std::int64_t in_a_row, float loss_scale,
+                         std::string_view wire, const std::string& reducer) {
+    throw Error(
+        fmt::format("rank {}, step {}: {} skipped, because averaged gradients had infinities or "
+                    "NaN, and the loss scale is {}. The network does not learn. Lower the learning "
+                    "rate, send fp32 in place of {}, or test reducer {} with the conformance kit "
+                    "of gx/testing.",
+                    rank, step,
+                    in_a_row > 0 ? fmt::format("the last {} steps in a row were", in_a_row)
+                                 : fmt::format("all {} steps were", step),
+                    loss_scale, wire, reducer));
+}
+GX_DECL void throw_replicas_differ(std::int64_t step, int rank) {
+    throw Error(
+        fmt::format("step {}: the weights of rank {} differ from those of rank 0. The reducer gave "
+                    "ranks different averages; test it with the conformance kit of gx/testing.",
+                    step, rank));
+}
+GX_DECL void throw_states_differ(std::int64_t step, int rank, const std::string& reducer) {
+    throw Error(
+        fmt::format("step {}: the state of reducer {} is declared as replicated, and that of rank "
+                    "{} differs from that of rank 0. Make its 'state_scope' per_rank.",
+                    step, reducer, rank));
+}
+
+}  // namespace gx::detail::trainer

@@ -1,0 +1,79 @@
+// Checks before a run, and its summary after it: the parts of Trainer that are no templates.
+#pragma once
+
+#include <cstdint>      // uint64_t
+#include <filesystem>   // output folder
+#include <string>       // sentences
+#include <string_view>  // names
+
+#include <gx/core/world_info.hpp>     // WorldInfo
+#include <gx/core/decl.hpp>           // GX_DECL
+#include <gx/io/problems.hpp>         // Problems
+#include <gx/loader/dataset.hpp>      // Split
+#include <gx/scheduler/concept.hpp>   // Plan
+#include <gx/trainer/checkpoint.hpp>  // Checkpoint
+#include <gx/trainer/record.hpp>      // RunRecord
+
+namespace gx::detail::trainer {
+
+/// TrainerOptions without those of the policies.
+struct RunOptions {
+    int batch, epochs;
+    std::uint64_t seed;
+    double label_smoothing;
+    const std::filesystem::path &output, &resume;
+    bool evaluate;
+    int trace_steps, most_skips;
+};
+
+/// Steps of a run over `images` training images.
+[[nodiscard]] GX_DECL Plan plan_of(std::int64_t images, int ranks, int batch, int epochs);
+
+/// Adds every problem of options, data and rank count; returns the plan (with a batch of 1 if it is
+/// wrong, so that schedules can be checked too). `fits`: the model takes images of that shape.
+GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Split& data, int ranks,
+                       std::string_view model, bool fits);
+
+/// Names of the policies that a checkpoint must fit.
+struct Names {
+    std::string composition, reducer;
+};
+/// Checkpoint to go on from.
+/// Errors: gx::Error if the run would not be the one that wrote it; lists every reason.
+[[nodiscard]] GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph,
+                                           const Names& names, const Split& data, int ranks);
+
+/// What another rank count or batch changes, as a sentence without its period; else empty.
+[[nodiscard]] GX_DECL std::string rescaled(const Checkpoint& c, const Plan& plan, int batch,
+                                           int epochs);
+
+/// Fills what follows from the books of a run: throughput, efficiency, dollars, warnings.
+GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Split& data, bool evaluated,
+                       double timed_images);
+
+/// Takes the rows of `c` into `r`, and those of earlier epochs from the checkpoints beside it.
+GX_DECL void restore_rows(RunRecord& r, const Checkpoint& c, const std::filesystem::path& path);
+
+/// Rows that a checkpoint keeps: the epochs of `r`, and the `steps` of the last one.
+[[nodiscard]] GX_DECL std::string rows_to_keep(const RunRecord& r,
+                                               const std::vector<StepRow>& steps);
+
+/// "epoch 1/3  loss 0.250", for the progress bar.
+[[nodiscard]] GX_DECL std::string progress_words(int epoch, int epochs, double loss);
+
+// Errors of a run; each throws gx::Error.
+[[noreturn]] GX_DECL void throw_bad_loss(int rank, std::int64_t step, const std::string& layer,
+                                         float rate);
+/// `in_a_row` 0: every step of the run.
+[[noreturn]] GX_DECL void throw_skips(int rank, std::int64_t step, std::int64_t in_a_row,
+                                      float loss_scale, std::string_view wire,
+                                      const std::string& reducer);
+[[noreturn]] GX_DECL void throw_replicas_differ(std::int64_t step, int rank);
+[[noreturn]] GX_DECL void throw_states_differ(std::int64_t step, int rank,
+                                              const std::string& reducer);
+
+}  // namespace gx::detail::trainer
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/trainer/impl/setup.ipp>
+#endif

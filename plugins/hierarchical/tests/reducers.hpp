@@ -1,0 +1,10 @@
+// The reducers of this plugin that conformance and fuzzing run.
+#pragma once
+
+#include <gx/hierarchical/reducer.hpp>
+#include <gx/reducer/double_buffered.hpp>
+#include <gx/testing/reducer_list.hpp>
+
+using ReducersUnderTest =
+    gx::testing::ReducerList<gx::Hierarchical<gx::fp32>, gx::Hierarchical<gx::fp16>,
+                             gx::DoubleBuffered<gx::Hierarchical<gx::bf16>>>;

@@ -1,0 +1,125 @@
+// Core: the bodies.
+#pragma once
+
+#include <algorithm>  // count_if, find, max
+#include <variant>    // visit
+
+#include <gx/core/error.hpp>                    // Error
+#include <gx/sim/elastic/elastic_core.hpp>      // Core
+#include <gx/sim/topology/fabric_switches.hpp>  // FabricSwitches
+#include <gx/sim/topology/check_cluster.hpp>    // check_cluster
+
+namespace gx::sim {
+
+GX_DECL Core whole(const ClusterSpec& spec) {
+    Core core{spec, {}};
+    for (int r = 0; r < spec.ranks(); ++r) core.members.push_back(r);
+    return core;
+}
+
+GX_DECL Core core_of(const Core& from, const std::vector<bool>& left, bool detours) {
+    const int gpus = from.cluster.machine.gpus, machines = from.cluster.machines;
+    const auto of = [&](int m, int g) { return left[static_cast<std::size_t>(m * gpus + g)]; };
+    std::vector<int> counts(static_cast<std::size_t>(machines), 0);
+    for (int m = 0; m < machines; ++m)
+        for (int g = 0; g < gpus; ++g) counts[static_cast<std::size_t>(m)] += of(m, g) ? 1 : 0;
+    int best = 0, best_machines = 0;
+    for (int g = 1; g <= gpus; ++g) {
+        const auto enough = static_cast<int>(
+            std::count_if(counts.begin(), counts.end(), [&](int c) { return c >= g; }));
+        if (enough * g > best * best_machines) best = g, best_machines = enough;
+    }
+    Core core{from.cluster, {}};
+    core.cluster.machines = best_machines;
+    core.cluster.machine.gpus = best;
+    try {
+        if (best > 0) check_cluster(core.cluster, detours);
+    } catch (const Error&) {
+        core.cluster.fabric = star();
+    }
+    for (int m = 0; m < machines && best > 0; ++m) {
+        if (counts[static_cast<std::size_t>(m)] < best) continue;
+        for (int g = 0, taken = 0; g < gpus && taken < best; ++g) {
+            if (!of(m, g)) continue;
+            core.members.push_back(from.members[static_cast<std::size_t>(m * gpus + g)]);
+            ++taken;
+        }
+    }
+    return core;
+}
+
+GX_DECL std::optional<Fault> as_seen_by(const Core& core, const ClusterSpec& all, Fault fault,
+                                        Nanoseconds passed, std::int64_t updates) {
+    const int gpus = core.cluster.machine.gpus;
+    bool there = true;
+    const auto rank = [&](int& r) {
+        const auto at = std::find(core.members.begin(), core.members.end(), r);
+        there = there && at != core.members.end();
+        r = static_cast<int>(at - core.members.begin());
+    };
+    const auto machine = [&](int& m) {
+        int first = -1;
+        for (std::size_t i = 0; i < core.members.size() && first < 0; ++i)
+            if (core.members[i] / all.machine.gpus == m) first = static_cast<int>(i);
+        there = there && first >= 0 && core.cluster.machines > 1;
+        m = first / gpus;
+    };
+    // A switch between switches keeps its number, one that machines are plugged into goes with the
+    // first of them.
+    const auto numbered = [&](Switch& s) {
+        const FabricSwitches before(all.fabric, all.machines, all.machine.nics);
+        const ClusterSpec& c = core.cluster;
+        const FabricSwitches after(c.fabric, c.machines, c.machine.nics);
+        there = there && c.fabric == all.fabric && after.count(s.kind) > 0;
+        if (!there || s.kind == SwitchKind::rail) return;
+        const int node = before.node(s);
+        bool plugged = false;
+        for (int m = 0; m < all.machines; ++m) plugged = plugged || before.of(m, 0) == node;
+        if (!plugged) {
+            there = s.index < after.count(s.kind);
+            return;
+        }
+        for (std::size_t i = 0; i < core.members.size(); ++i)
+            if (before.of(core.members[i] / all.machine.gpus, 0) == node) {
+                s = after.at(after.of(static_cast<int>(i) / gpus, 0));
+                return;
+            }
+        there = false;
+    };
+    std::visit(
+        [&](auto& f) {
+            if constexpr (requires { f.which; }) numbered(f.which);
+            if constexpr (requires { f.wire; }) {
+                if (f.wire.machine >= 0) machine(f.wire.machine);
+                else rank(f.wire.gpu), there = there && gpus > 1;
+            } else if constexpr (requires { f.machine; }) machine(f.machine);
+            else if constexpr (requires { f.rank; }) rank(f.rank);
+            else if constexpr (requires { f.from; }) {
+                rank(f.from);
+                if (f.to >= 0) rank(f.to);
+            }
+            if constexpr (requires { f.step; }) {
+                f.step -= updates;
+                there = there && f.step >= 0;
+            }
+            if constexpr (requires { f.unnoticed; })
+                if (f.at < passed)
+                    f.unnoticed = std::max(Nanoseconds(0), f.unnoticed - (passed - f.at));
+            if constexpr (requires { f.every; }) {  // bursts: those that are still to come
+                while (f.times > 0 && f.at + f.lasts <= passed) f.at += f.every, --f.times;
+                there = there && f.times > 0;
+            } else if constexpr (requires { f.lasts; }) {
+                if (f.at < passed && f.lasts != forever) f.lasts -= passed - f.at;
+                there = there && f.lasts.count() > 0;
+            } else if constexpr (requires { f.at; }) {
+                constexpr bool lasting = requires { f.nic; };  // a lost NIC stays lost
+                there = there && (lasting || f.at >= passed);
+            }
+            if constexpr (requires { f.at; }) f.at = std::max(Nanoseconds(0), f.at - passed);
+        },
+        fault);
+    if (!there) return std::nullopt;
+    return fault;
+}
+
+}  // namespace gx::sim

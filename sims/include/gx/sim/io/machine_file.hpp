@@ -1,0 +1,37 @@
+// find_or_read_machine("p3.16xlarge" or "ours.json"): a known machine, or one of a file.
+#pragma once
+
+#include <filesystem>   // extensions
+#include <string>       // texts
+#include <string_view>  // labels
+
+#include <gx/io/read_file.hpp>              // read_file
+#include <gx/sim/catalog/find_machine.hpp>  // find_machine
+#include <gx/sim/io/machine_json.hpp>       // read_machine
+#include <gx/sim/io/nccl_topology.hpp>      // machine_from_nccl_xml
+
+namespace gx::sim {
+
+/// Returns the machine of a file, or the known one of that name.
+///
+/// A name that ends in `.json` is a file of read_machine's fields; one that ends in `.xml` is a
+/// file as NCCL dumps it, and the machine is called as the file.
+/// Errors: gx::Error with the file and what is wrong in it, for one above 16 MiB too; or with the
+///         nearest known name.
+[[nodiscard]] inline MachineSpec find_or_read_machine(const std::string& name_or_file) {
+    const std::filesystem::path path(name_or_file);
+    const bool json = path.extension() == ".json", xml = path.extension() == ".xml";
+    if (!json && !xml) return find_machine(name_or_file);
+    const std::string text = read_file(path, 16 << 20);
+    if (json) return read_machine(text, name_or_file);
+    std::string stem = path.stem().string().substr(0, 63);
+    for (char& c : stem)
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';  // names are printed
+    try {
+        return machine_from_nccl_xml(text, std::string_view(stem));
+    } catch (const Error& e) {
+        throw Error(name_or_file + ": " + e.what());
+    }
+}
+
+}  // namespace gx::sim

@@ -1,0 +1,162 @@
+// step_time<R>: time of a training step with reducer R on a cluster, without payload.
+#pragma once
+
+#include <algorithm>  // max
+#include <concepts>   // same_as
+#include <cstdint>    // int64_t
+#include <span>       // collectives
+#include <utility>    // move
+#include <vector>     // buckets
+
+#include <gx/core/contract.hpp>                 // GX_EXPECT
+#include <gx/core/decl.hpp>                     // GX_DECL
+#include <gx/core/units.hpp>                    // Nanoseconds, Bytes
+#include <gx/model/graph.hpp>                   // Graph
+#include <gx/reducer/concept.hpp>               // Reducer
+#include <gx/reducer/mean.hpp>                  // plan_of
+#include <gx/sim/compute/gpu_memory.hpp>        // expect_fits
+#include <gx/sim/timing/collective_replay.hpp>  // ReductionPlan, can_collapse
+#include <gx/sim/compute/roofline.hpp>          // TimedGraph
+#include <gx/sim/timing/step_replay.hpp>        // StepReplay, StepWork
+#include <gx/sim/topology/topology.hpp>         // ClusterSpec
+
+namespace gx::sim {
+
+struct StepTiming {
+    Nanoseconds step{};  ///< of the last step simulated, from end to end of all ranks
+    Nanoseconds forward{}, backward{}, update{};
+    Nanoseconds communication{};  ///< rank 0's stream reduces so long for one gradient
+    Nanoseconds exposed{};        ///< rank 0 waits so long for the gradient of a step
+    Nanoseconds floor{};          ///< no step is shorter: computation, or the bytes over the NICs
+    std::uint64_t messages = 0;   ///< of all ranks in a step
+    Bytes wire{};                 ///< of these, between machines
+    std::vector<Nanoseconds> ends{};  ///< of each step simulated, on the rank that is last
+    std::uint64_t simulated = 0;      ///< messages that went through the network, in all steps
+    bool settled = false;             ///< steady state: the last two steps took equally long
+    bool collapsed = false, rounded = false;  ///< as in CollectiveTiming
+    Dollars dollars{};                        ///< of a step, on demand
+    double images_per_second = 0;
+};
+
+/// Kernel times from the roofline; gradients become ready as on sim::Device.
+[[nodiscard]] GX_DECL StepWork step_work(const Graph& graph, const TimedGraph& times, int batch);
+
+namespace detail {
+
+/// Bandwidth bound: the least time that NICs, or in one machine GPU links, need for a gradient.
+[[nodiscard]] GX_DECL Nanoseconds wire_floor(const ClusterSpec& spec, Bytes gradient);
+
+}  // namespace detail
+
+/// Time of steps of any work with any collectives. Every rank computes `work` repeatedly.
+///
+///     step t:  forward, backward; buckets, cut from the end of the gradient, are queued when they
+///              are whole and reduced in order; then the mean of step t - staleness is waited for,
+///              and the update is made
+///
+/// `steps` are simulated and the last is reported. 0: 4 + 2 staleness, which reach a steady state
+/// in practice.
+/// Detail: as all_reduce_time. Virtual times are, to the nanosecond, those of Pipeline over a
+///         sim::Cluster with payload, where nothing is `rounded`.
+template <Collective C>
+[[nodiscard]] StepTiming step_time(const StepWork& work, std::span<const C> collectives,
+                                   ReduceShape shape, const ClusterSpec& spec, int steps = 0,
+                                   Detail detail = Detail::collapsed,
+                                   std::int64_t worth_simulating = messages_worth_simulating,
+                                   const Slowness& slowness = {}) {
+    GX_EXPECT(work.elements > 0, "a step to time has parameters");
+    GX_EXPECT(steps == 0 || steps > shape.staleness + 1,
+              "two steps at least that apply a gradient, so that one follows the other");
+    GX_EXPECT(!slowness.any() || !work.forward_kernels.empty() || work.forward.count() == 0,
+              "kernels that something slows are listed one by one");
+    if (steps == 0) steps = 4 + 2 * shape.staleness;
+    if (shape.bucket_elements <= 0) shape.bucket_elements = work.elements;
+    ReductionPlan<C> plan{collectives, {}, shape.element_bytes};
+    for (std::int64_t end = work.elements; end > 0; end -= shape.bucket_elements)
+        plan.elements.push_back(std::min(end, shape.bucket_elements));
+    const bool collapsed = detail == Detail::collapsed && !slowness.differs_by_rank() &&
+                           can_collapse(plan, spec, worth_simulating);
+    const bool rounded = collapsed && !plan.has_equal_chunks();
+
+    detail::StepReplay<C> training(work, std::move(plan), shape, spec, steps, collapsed, slowness);
+    training.run();
+    const auto& ends = training.ends();
+    const auto last = ends.size() - 1;
+    StepTiming t{.step = ends[last] - ends[last - 1],
+                 .forward = work.forward,
+                 .backward = work.backward,
+                 .update = work.update,
+                 .communication = training.communication(),
+                 .exposed = training.exposed()};
+    t.floor =
+        std::max(work.total(), detail::wire_floor(spec, {work.elements * shape.element_bytes}));
+    t.messages = training.reductions().messages() / static_cast<std::uint64_t>(steps);
+    t.wire = training.reductions().wire() / steps;
+    t.ends = ends;
+    t.simulated = training.reductions().simulated();
+    t.settled = last < 2 || t.step == ends[last - 1] - ends[last - 2];
+    t.collapsed = collapsed;
+    t.rounded = rounded;
+    t.dollars = spec.dollars(t.step);
+    return t;
+}
+
+struct StepOptions {
+    int batch = 0;  ///< images a GPU
+    Precision precision = Precision::fp32;
+    std::int64_t bucket_bytes = 0;  ///< on the wire; 0: what the reducer asks for, else all
+    int steps = 0;                  ///< to simulate; 0: until they settle
+    Detail detail = Detail::collapsed;
+    std::int64_t worth_simulating = messages_worth_simulating;  ///< as there; 0: round and collapse
+    Slowness slowness{};
+    UpdateCost update{};  ///< of the optimizer: update_cost_of<O>()
+};
+
+/// Time of a step of reducer R over work that is already timed; ignores `batch` and `precision`.
+template <class R>
+[[nodiscard]] StepTiming step_time(const StepWork& work, const ClusterSpec& spec,
+                                   const StepOptions& options) {
+    static_assert(explain_reducer<R>());
+    using Plan = typename decltype(gx::detail::reducer::plan_of<R>())::type;
+    static_assert(!std::same_as<Plan, void>,
+                  "gx: this reducer does not declare its collectives, so it can't be timed without "
+                  "payload. Fix: add 'using plan = ...' with 'count' and 'make(Placement, k)', or "
+                  "'using wrapped = ...' for the reducer it wraps.");
+    static_assert(R::asynchronous, "gx: only asynchronous reducers are timed without payload.");
+
+    constexpr int element_bytes = sizeof(typename R::wire_type::storage);
+    std::int64_t own = 0;
+    if constexpr (requires { R::bucket_elements; }) own = R::bucket_elements;
+    const std::int64_t asked = options.bucket_bytes / element_bytes;
+    GX_EXPECT(own == 0 || asked <= own, "buckets larger than the reducer's own are cut by it");
+    std::vector<decltype(Plan::make(Placement{}, 0))> collectives;
+    for (int k = 0; k < Plan::count; ++k) collectives.push_back(Plan::make(spec.placement(), k));
+    return step_time(work, std::span<const decltype(Plan::make(Placement{}, 0))>(collectives),
+                     {R::staleness, asked > 0 ? asked : own, element_bytes}, spec, options.steps,
+                     options.detail, options.worth_simulating, options.slowness);
+}
+
+/// Time of a step of reducer R, with the wire type, buckets, staleness and collectives that R has
+/// when it is executed with payload.
+///
+///     step_time<DoubleBuffered<MultiRing<4, fp16>>>(graph<ResNet50>(), plain_p3_16xlarge(2048),
+///                                                   {.batch = 64, .precision = Precision::mixed})
+///
+/// Errors: a batch that does not fit in the GPU throws gx::Error with the one that does.
+template <class R>
+[[nodiscard]] StepTiming step_time(const Graph& graph, const ClusterSpec& spec,
+                                   const StepOptions& options) {
+    GX_EXPECT(options.batch > 0, "a step has a batch of at least 1 image a GPU");
+    expect_fits(graph, options.batch, spec.machine.gpu, options.precision, options.update);
+    const TimedGraph times(graph, spec.machine.gpu, options.precision, fused_kernels,
+                           options.update);
+    StepTiming t = step_time<R>(step_work(graph, times, options.batch), spec, options);
+    t.images_per_second = options.batch * spec.ranks() / seconds(t.step);
+    return t;
+}
+
+}  // namespace gx::sim
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/sim/timing/impl/step_time.ipp>
+#endif

@@ -1,0 +1,246 @@
+// sim::Cluster: ranks as fibers in one thread, on a simulated network, in virtual time.
+#pragma once
+
+#include <cstdint>    // uint64_t
+#include <exception>  // exception_ptr
+#include <memory>     // unique_ptr
+#include <optional>   // the timed graph
+#include <string>     // sentences
+#include <vector>     // ranks
+
+#include <gx/core/world_info.hpp>            // WorldInfo
+#include <gx/core/cold.hpp>                  // GX_COLD
+#include <gx/core/decl.hpp>                  // GX_DECL
+#include <gx/core/function_ref.hpp>          // FunctionRef
+#include <gx/io/problems.hpp>                // Problems
+#include <gx/core/units.hpp>                 // Nanoseconds
+#include <gx/core/world.hpp>                 // World, NoDevice
+#include <gx/model/graph.hpp>                // Graph
+#include <gx/sim/des/engine.hpp>             // Engine
+#include <gx/sim/world/fault_interface.hpp>  // FaultInterface, FaultPlan
+#include <gx/sim/compute/framework.hpp>      // Framework
+#include <gx/sim/compute/jitter.hpp>         // GpuVariation, OverlapSlowdown
+#include <gx/sim/network/network.hpp>        // FlowNetwork
+#include <gx/sim/world/race_interface.hpp>   // RaceDetection, RaceInterface
+#include <gx/sim/world/rank.hpp>             // Endpoint, Stream
+#include <gx/sim/topology/topology.hpp>      // ClusterSpec, Topology
+#include <gx/sim/world/activity.hpp>         // Busy, TraceSink
+#include <gx/sim/world/matching.hpp>         // MessageMatcher, WireScale
+
+namespace gx::sim {
+
+/// Options of a run.
+struct ClusterOptions {
+    std::uint64_t seed = 0;                            ///< of the jitter; part of the event hash
+    Nanoseconds deadline = std::chrono::seconds(600);  ///< virtual time that a message may take
+    std::optional<Graph> timed_as{};  ///< time this graph; the numbers come from the trained one
+    int timed_batch = 0;  ///< images per rank and step that are timed; 0: as many as are trained
+    Precision compute = Precision::fp32;
+    Framework framework = fused_kernels;  ///< which kernels the timed graph is made of
+    double compute_jitter = 0;  ///< each pass takes (1 +- up to this share) of its time, uniformly
+    GpuVariation variation{};   ///< besides: by named distributions
+    OverlapSlowdown overlap_slowdown{};  ///< of kernels that start while the stream works
+    bool copy_inputs = false;  ///< each batch crosses to the GPU during the pass before it
+    TraceSink* trace = nullptr;
+    FaultPlan faults{};  ///< what breaks, and when; of <gx/sim/fault/faults.hpp>
+    DeliveryRules delivery{};
+    Limits limits{};               ///< beyond them a rank throws Stuck
+    bool faults_must_fire = true;  ///< one that changed nothing in a whole run is an error
+    /// Report a missing wait, whatever the order of this run; needs <gx/sim/race/monitor.hpp>.
+    RaceDetection detect_races{};
+};
+
+namespace detail::cluster {
+
+class RankBase;
+
+/// One run: the engine, the network and the ranks, which outlive their fibers.
+struct Run {
+    Run(const ClusterSpec& spec, const ClusterOptions& options);
+    Run(const Run&) = delete;
+    Run& operator=(const Run&) = delete;
+    ~Run();
+    /// Runs `f` on a fiber for each rank.
+    /// Errors: the first exception of a rank; gx::Error for faults without effect.
+    void run(FunctionRef<void(RankBase&)> f);
+    /// Errors: gx::Error when a step over `batch` images does not fit in the GPU. All ranks ask
+    ///         alike, so the result for the first is kept.
+    void expect_fits(const Graph& graph, int batch, UpdateCost update = {});
+
+    struct FitsKey {
+        Label name{};
+        std::int64_t parameters = 0, macs = 0;
+        int batch = 0;
+        UpdateCost update{};
+        bool operator==(const FitsKey&) const = default;
+    };
+    const ClusterSpec& spec;
+    const ClusterOptions& options;
+    std::vector<std::unique_ptr<RankBase>> ranks{};
+    std::unique_ptr<RaceInterface> races{};
+    std::unique_ptr<FaultInterface> faults{};
+    Engine engine;
+    FlowNetwork network;
+    Topology topology;
+    MessageMatcher matcher;
+    FitsKey fits{};
+};
+
+/// A rank but for its device.
+class RankBase {
+public:
+    RankBase(int rank, Run& run);
+    RankBase(const RankBase&) = delete;
+    RankBase& operator=(const RankBase&) = delete;
+    virtual ~RankBase();
+
+    [[nodiscard]] int rank() const { return rank_; }
+    [[nodiscard]] int ranks() const { return spec().ranks(); }
+    [[nodiscard]] Nanoseconds now() const { return run_.engine.now(); }
+    [[nodiscard]] Endpoint& transport() { return transport_; }
+    [[nodiscard]] Stream& stream() { return stream_; }
+    [[nodiscard]] const Busy& busy() const { return busy_; }
+    [[nodiscard]] const ClusterSpec& spec() const { return run_.spec; }
+    [[nodiscard]] const ClusterOptions& options() const { return run_.options; }
+    [[nodiscard]] TraceSink* trace() const { return run_.options.trace; }
+
+    /// Spends virtual time on an activity that is not simulated in detail.
+    void charge(Nanoseconds duration, const Label& name, Activity activity = Activity::other);
+    /// Errors: gx::Error when a step over `batch` images does not fit in the GPU.
+    void expect_fits(const Graph& graph, int batch, UpdateCost update = {}) {
+        run_.expect_fits(graph, batch, update);
+    }
+    /// Sets the wire scale: from now on gradients cost as many bytes as the timed model's.
+    void wire_scale(WireScale s) { run_.matcher.wire_scale(s); }
+
+    [[nodiscard]] std::exception_ptr error() const { return error_; }
+
+private:
+    friend struct Run;
+    void live(FunctionRef<void(RankBase&)> f);
+
+    int rank_;
+    Run& run_;
+    Busy busy_{};
+    const Strand* main_ = nullptr;
+    std::exception_ptr error_{};
+    Endpoint transport_;
+    Stream stream_;
+};
+
+[[nodiscard]] GX_DECL Problems check(const ClusterSpec& spec, const ClusterOptions& options);
+[[nodiscard]] GX_DECL WorldInfo info(const ClusterSpec& spec, const ClusterOptions& options);
+
+}  // namespace detail::cluster
+
+template <class Inner>
+class Device;  // in device.hpp
+
+/// Ranks on a simulated cluster; a World. With `Inner` = a device, ranks train on it, and the
+/// world is a TrainingWorld; with NoDevice they only communicate.
+///
+///     sim::Cluster<> world(sim::ethernet_10g(8), {.seed = 1});
+///     world.run([](auto& rank) { ... rank.transport() ... rank.now() ... });
+///     world.elapsed(), world.event_hash(), world.busy(rank)      of the last run
+///
+/// Order:  one thread, no wall clock: equal programs and seeds give equal bits, times and hashes.
+/// Errors: as World says; a wait that cannot be met, or takes longer than `deadline`, names the
+///         missing rank. One gx::Error on construction lists what is invalid, and
+///         one at the end of a complete run the faults that had no effect. A rank killed by a
+///         fault throws nothing; died(rank) is then true.
+template <class Inner = NoDevice>
+class Cluster {
+public:
+    class Rank;
+
+    GX_COLD explicit Cluster(const ClusterSpec& spec, ClusterOptions options = {})
+        : spec_(spec), options_(std::move(options)) {
+        detail::cluster::check(spec_, options_).throw_if_any("this cluster cannot run");
+    }
+    Cluster(Cluster&&) = delete;  // its run refers to it
+
+    [[nodiscard]] int ranks() const { return spec_.ranks(); }
+    [[nodiscard]] Placement placement() const { return spec_.placement(); }
+    [[nodiscard]] const ClusterSpec& spec() const { return spec_; }
+    [[nodiscard]] const ClusterOptions& options() const { return options_; }
+
+    GX_COLD void run(FunctionRef<void(Rank&)> f) {
+        run_ = std::make_unique<detail::cluster::Run>(spec_, options_);
+        for (int r = 0; r < ranks(); ++r) run_->ranks.push_back(std::make_unique<Rank>(r, *run_));
+        run_->run([&](detail::cluster::RankBase& rank) { f(static_cast<Rank&>(rank)); });
+    }
+
+    /// Sends the spans of the next run, kernels, reductions and messages, to `sink`; nullptr: none.
+    void trace_to(TraceSink* sink) { options_.trace = sink; }
+
+    /// Clock, prices and model corrections, and the last run's event hash, for the report.
+    GX_COLD [[nodiscard]] WorldInfo info() const {
+        WorldInfo a = detail::cluster::info(spec_, options_);
+        if (run_) a.event_hash = event_hash();
+        return a;
+    }
+
+    [[nodiscard]] Nanoseconds elapsed() const { return last().engine.now(); }
+    [[nodiscard]] std::uint64_t event_hash() const { return last().engine.event_hash(); }
+    /// Whether a fault killed the rank in the last run.
+    [[nodiscard]] bool died(int rank) const { return last().faults && last().faults->dead(rank); }
+    /// Whether failed NICs and switches had left it no route to most others when the run ended.
+    [[nodiscard]] bool unreachable(int rank) const {
+        return last().faults && last().faults->unreachable(rank);
+    }
+    /// The exception that left the function of `rank`; nullptr if it returned or died.
+    [[nodiscard]] std::exception_ptr error_of(int rank) const {
+        return last().ranks[static_cast<std::size_t>(rank)]->error();
+    }
+    /// Faults of the last run that had no effect.
+    [[nodiscard]] std::vector<std::string> unfired_faults() const {
+        return last().faults ? last().faults->unfired() : std::vector<std::string>{};
+    }
+    [[nodiscard]] bool fault_fired(std::size_t fault) const {
+        return last().faults && last().faults->fired(fault);
+    }
+    [[nodiscard]] const MessageMatcher& matcher() const { return last().matcher; }
+    [[nodiscard]] const FlowNetwork& network() const { return last().network; }
+    [[nodiscard]] const Topology& topology() const { return last().topology; }
+    [[nodiscard]] Busy busy(int rank) const {
+        return last().ranks[static_cast<std::size_t>(rank)]->busy();
+    }
+
+private:
+    [[nodiscard]] const detail::cluster::Run& last() const {
+        GX_EXPECT(run_ != nullptr, "nothing has run on this cluster yet");
+        return *run_;
+    }
+
+    ClusterSpec spec_;
+    ClusterOptions options_;
+    std::unique_ptr<detail::cluster::Run> run_{};
+};
+
+/// The argument of a rank's function.
+template <class Inner>
+class Cluster<Inner>::Rank : public detail::cluster::RankBase {
+public:
+    using Device =
+        std::conditional_t<std::is_same_v<Inner, NoDevice>, NoDevice, sim::Device<Inner>>;
+    using RankBase::RankBase;
+
+    /// Errors: a timed batch that does not fit in the GPU's memory throws gx::Error.
+    [[nodiscard]] std::unique_ptr<Device> make_device(const Graph& graph, DeviceOptions options)
+        requires(!std::is_same_v<Inner, NoDevice>)
+    {
+        static_assert(
+            requires { sizeof(Device); },
+            "gx: a rank of this cluster trains on gx::sim::Device, which is not defined "
+            "here. Fix: include <gx/sim/world/device.hpp>.");
+        return std::make_unique<Device>(graph, options, *this);
+    }
+};
+
+static_assert(explain_world<Cluster<>>());
+
+}  // namespace gx::sim
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/sim/world/impl/cluster.ipp>
+#endif

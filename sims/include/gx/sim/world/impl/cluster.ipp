@@ -1,0 +1,167 @@
+// Cluster: a run, its ranks, the check of its options, and its description in a report.
+#pragma once
+
+#include <cmath>      // lround
+#include <exception>  // current_exception
+#include <string>     // sentences
+#include <utility>    // pair
+
+#include <boost/context/detail/exception.hpp>  // forced_unwind
+
+#include <gx/sim/world/cluster.hpp>           // Cluster
+#include <gx/sim/world/nic_trace.hpp>         // trace_links
+#include <gx/sim/compute/gpu_memory.hpp>      // expect_fits
+#include <gx/sim/topology/check_cluster.hpp>  // check_cluster
+
+namespace gx::sim::detail::cluster {
+
+// ---- A run ------------------------------------------------------------------------------
+
+GX_DECL Run::Run(const ClusterSpec& s, const ClusterOptions& o)
+    : spec(s),
+      options(o),
+      engine(o.seed),
+      network(engine),
+      topology(spec, network, o.faults.reroutes()),
+      matcher(engine, network, topology, o.deadline, o.trace) {
+    races = o.detect_races.start(engine, spec.ranks());
+    matcher.set_race_detector(races.get());
+    faults = o.faults.start(o.seed, engine, network, topology, matcher);
+    matcher.set_faults(faults.get(), o.delivery);
+    if (o.trace) trace_links(*o.trace, topology, network);
+}
+
+GX_DECL Run::~Run() = default;
+
+GX_DECL RankBase::~RankBase() = default;
+
+GX_DECL void Run::run(FunctionRef<void(RankBase&)> f) {
+    for (auto& each : ranks) {
+        RankBase& rank = *each;
+        rank.main_ = &engine.spawn(rank.rank(), "rank " + std::to_string(rank.rank()),
+                                   [&rank, f] { rank.live(f); });
+    }
+    engine.run();
+    if (!options.faults_must_fire || !faults) return;
+    Problems unfired;
+    for (std::string& sentence : faults->unfired()) unfired.add(std::move(sentence));
+    unfired.throw_if_any("faults without effect");
+}
+
+GX_DECL void Run::expect_fits(const Graph& graph, int batch, UpdateCost update) {
+    const FitsKey key{graph.name, graph.parameter_elements(), graph.macs(), batch, update};
+    if (fits == key) return;
+    sim::expect_fits(graph, batch, spec.machine.gpu, options.compute, update);
+    fits = key;
+}
+
+// ---- A rank -----------------------------------------------------------------------------
+
+GX_DECL RankBase::RankBase(int rank, Run& run)
+    : rank_(rank),
+      run_(run),
+      transport_(rank, run.spec.placement(), run.engine, run.matcher, busy_, main_),
+      stream_(rank, run.engine, busy_, run.options.trace) {
+    stream_.set_race_detector(run.races.get());
+    transport_.trace_to(run.options.trace);
+    transport_.set_faults(run.faults.get(), run.options.limits);
+}
+
+GX_DECL void RankBase::charge(Nanoseconds duration, const Label& name, Activity activity) {
+    const Nanoseconds begin = now();
+    FaultInterface* faults = run_.faults.get();
+    if (faults) duration = faults->end_of(rank_, duration, activity == Activity::compute) - begin;
+    run_.engine.note(EventKind::charge, rank_, static_cast<std::uint64_t>(activity),
+                     static_cast<std::uint64_t>(duration.count()));
+    run_.engine.advance(duration);
+    busy_.add(activity, duration);
+    if (TraceSink* sink = trace()) sink->add({rank_, Track::compute, name, begin, now()});
+    if (faults && faults->dead(rank_) && std::uncaught_exceptions() == 0) throw RankDied{rank_};
+}
+
+GX_DECL void RankBase::live(FunctionRef<void(RankBase&)> f) {
+    Engine& engine = run_.engine;
+    try {
+        f(*this);
+    } catch (const boost::context::detail::forced_unwind&) {
+        throw;
+    } catch (...) {
+        if (!run_.faults || !run_.faults->dead(rank_)) {
+            error_ = std::current_exception();
+            engine.fail(rank_, error_);
+        }
+    }
+    stream_.close();
+    run_.matcher.rank_ended(rank_);
+    engine.note(EventKind::rank_done, rank_, 0, 0);
+}
+
+// ---- Options and report -----------------------------------------------------------------
+
+GX_DECL Problems check(const ClusterSpec& spec, const ClusterOptions& options) {
+    Problems problems;
+    problems.check(options.deadline.count() > 0,
+                   "deadline is " + std::to_string(options.deadline.count()) +
+                       " ns: it ends every wait at once; give the longest time that a message "
+                       "may take");
+    problems.check(options.timed_batch >= 0, "timed_batch is " +
+                                                 std::to_string(options.timed_batch) +
+                                                 ": give at least 1, or 0 for the trained one");
+    problems.check(options.compute_jitter >= 0 && options.compute_jitter < 1,
+                   "compute_jitter is " + std::to_string(options.compute_jitter) +
+                       ": it is a share of at least 0 and below 1");
+    for (const Jitter& jitter : {options.variation.gpu, options.variation.pass})
+        problems.check(jitter.fault().empty(), "variation: " + std::string(jitter.fault()));
+    problems.check(options.overlap_slowdown.share >= 0 && options.overlap_slowdown.share < 100,
+                   "overlap_slowdown is " + std::to_string(options.overlap_slowdown.share) +
+                       ": it is the share of its time that a kernel takes longer, at least 0");
+    problems.check(options.faults.empty() || options.deadline != Engine::no_deadline,
+                   "there are faults and no deadline: what waits for a lost rank would wait for "
+                   "ever; give a deadline");
+    if (problems.collect([&] { check_cluster(spec, options.faults.reroutes()); }))
+        options.faults.check(spec, problems);
+    return problems;
+}
+
+GX_DECL WorldInfo info(const ClusterSpec& spec, const ClusterOptions& options) {
+    const auto gbit = [](BytesPerSecond r) { return std::to_string(std::lround(r.count * 8e-9)); };
+    WorldInfo a{.world = "simulated: " + std::string(spec.name.view()) + ", " +
+                         std::to_string(spec.ranks()) + " GPUs",
+                .clock = "virtual",
+                .timed_batch = options.timed_batch,
+                .price = {spec.machine.price.count * spec.machines}};
+    const std::string precision = std::string(to_string(options.compute)) +
+                                  (options.compute == Precision::mixed ? " precision" : "");
+    if (options.timed_as || options.timed_batch > 0) {
+        a.timed_as = options.timed_as ? std::string(options.timed_as->name.view())
+                                      : std::string("the trained network");
+        if (options.timed_batch > 0)
+            a.timed_as += ", " + std::to_string(options.timed_batch) + " images a GPU and step";
+        a.timed_as += ", " + precision + " on " + std::string(spec.machine.gpu.name.view());
+    }
+    a.notes.push_back("Kernels: a roofline of flops and bytes on " +
+                      std::string(spec.machine.gpu.name.view()) + ", " + precision +
+                      ", with the efficiencies that gx/sim/catalog/gpus.hpp gives and sources.");
+    a.notes.push_back(
+        "Network: fluid flows with max-min fair shares; " + gbit(spec.machine.nic_line_rate) +
+        " Gbit/s a machine, goodput " + std::to_string(spec.goodput).substr(0, 5) + ", at most " +
+        (spec.flow_cap.count > 0 ? gbit(spec.flow_cap) + " Gbit/s" : "the line rate") +
+        " a flow, latency " + std::to_string(spec.latency.count() / 1000) + " us.");
+    if (options.compute_jitter > 0)
+        a.notes.push_back("Jitter: every pass takes up to " +
+                          std::to_string(options.compute_jitter) +
+                          " of its time more or less, uniformly, from the seed.");
+    for (const auto& [what, jitter] : {std::pair{"GPUs differ", options.variation.gpu},
+                                       std::pair{"passes vary", options.variation.pass}})
+        if (jitter.kind != Jitter::Kind::none)
+            a.notes.push_back("Jitter: " + std::string(what) + " by a " +
+                              std::string(to_string(jitter.kind)) + " distribution of " +
+                              std::to_string(jitter.amount) + ", from the seed.");
+    if (options.overlap_slowdown.share > 0)
+        a.notes.push_back("Kernels beside communication take " +
+                          std::to_string(options.overlap_slowdown.share) +
+                          " of their time longer.");
+    return a;
+}
+
+}  // namespace gx::sim::detail::cluster

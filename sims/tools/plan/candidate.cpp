@@ -1,0 +1,119 @@
+#include <tools/plan/candidate.hpp>
+
+#include <algorithm>  // sort
+#include <limits>     // infinity
+#include <numeric>    // iota
+#include <utility>    // move
+
+#include <fmt/core.h>  // sentences
+
+namespace gx::tools::plan {
+
+std::string Configuration::text() const {
+    const std::string cut =
+        bucket.count > 0 ? fmt::format(", buckets of {} MB", bucket.count / 1'000'000) : "";
+    return fmt::format("{} x {}, {}{}", machines, machine, reducer, cut);
+}
+
+double Candidate::exposed_pct() const {
+    return step.count() > 0
+               ? 100.0 * static_cast<double>(exposed.count()) / static_cast<double>(step.count())
+               : 0.0;
+}
+
+std::string hours(Nanoseconds t) {
+    const double s = seconds(t);
+    if (s < 120) return fmt::format("{:.0f} s", s);
+    return s < 7200 ? fmt::format("{:.1f} min", s / 60) : fmt::format("{:.2f} h", s / 3600);
+}
+
+namespace {
+
+bool same_machines(const Candidate& a, const Candidate& b) {
+    return a.choice.machine == b.choice.machine && a.choice.machines == b.choice.machines;
+}
+
+Dollars dollars_of(const Candidate& o) {
+    return o.on_demand.value_or(Dollars{std::numeric_limits<double>::infinity()});
+}
+
+// Of equal time and price the earlier one wins.
+bool faster_first(const Candidate& a, const Candidate& b) {
+    if (a.allowed != b.allowed) return a.allowed;
+    if (a.total != b.total) return a.total < b.total;
+    return dollars_of(a) < dollars_of(b);
+}
+
+/// The fastest first; equal ones stay in their order. (Clang calls libstdc++'s stable_sort
+/// deprecated.)
+void sort_by_speed(std::vector<Candidate>& candidates) {
+    std::vector<std::size_t> order(candidates.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        const Candidate &x = candidates[a], &y = candidates[b];
+        return faster_first(x, y) || (!faster_first(y, x) && a < b);
+    });
+    std::vector<Candidate> sorted;
+    sorted.reserve(candidates.size());
+    for (const std::size_t i : order) sorted.push_back(std::move(candidates[i]));
+    candidates = std::move(sorted);
+}
+
+std::string beyond_limits(const Candidate& o, const Job& job) {
+    if (!o.infeasible.empty()) return o.infeasible;
+    if (job.deadline && o.total > *job.deadline)
+        return fmt::format("{} past the deadline", hours(o.total - *job.deadline));
+    if (job.budget && !o.on_demand) return "no price of it is known, and there is a budget";
+    if (job.budget && *o.on_demand > *job.budget)
+        return fmt::format("{:.2f} dollars over the budget", (*o.on_demand - *job.budget).count);
+    return {};
+}
+
+std::string why_dominated(const Candidate& loser, const Candidate& winner) {
+    if (same_machines(loser, winner) && winner.total == loser.total)
+        return fmt::format("on the same machines {} takes the same time", winner.choice.reducer);
+    if (same_machines(loser, winner))
+        return fmt::format(
+            "on the same machines {} takes {:.1f} % less time: {:.1f} ms a step go to "
+            "communication here, {:.1f} ms there",
+            winner.choice.reducer, 100 * (1 - seconds(winner.total) / seconds(loser.total)),
+            seconds(loser.exposed) * 1e3, seconds(winner.exposed) * 1e3);
+    const std::string faster = fmt::format("{} takes {:.0f} % of the time", winner.choice.text(),
+                                           100 * seconds(winner.total) / seconds(loser.total));
+    if (!loser.on_demand) return faster + ", and no price of this one is known";
+    return fmt::format("{} for {:.0f} % of the dollars", faster,
+                       100 * (*winner.on_demand / *loser.on_demand));
+}
+
+}  // namespace
+
+void pareto_front(std::vector<Candidate>& candidates, const Job& job) {
+    for (Candidate& o : candidates) {
+        o.why = beyond_limits(o, job);
+        o.allowed = o.why.empty();
+        o.on_front = false;
+    }
+    sort_by_speed(candidates);
+    std::vector<const Candidate*> front;
+    for (Candidate& o : candidates) {
+        if (!o.allowed) break;
+        o.on_front = front.empty() || dollars_of(o) < dollars_of(*front.back());
+        if (o.on_front) front.push_back(&o);
+    }
+    for (Candidate& o : candidates) {
+        if (!o.allowed || o.on_front) continue;
+        const Candidate* best = nullptr;
+        for (const Candidate& other : candidates)  // sorted: the first of these machines is best
+            if (same_machines(o, other)) {
+                best = &other;
+                break;
+            }
+        if (best == &o || best == nullptr || best->total >= o.total) {
+            for (const Candidate* f : front)
+                if (f->total <= o.total && dollars_of(*f) <= dollars_of(o)) best = f;
+        }
+        o.why = why_dominated(o, *best);
+    }
+}
+
+}  // namespace gx::tools::plan

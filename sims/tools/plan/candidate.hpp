@@ -1,0 +1,65 @@
+// Candidate: one way to run a training job, its time and price; pareto_front marks the best.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gx/core/units.hpp>  // Bytes, Dollars, Nanoseconds
+
+namespace gx::tools::plan {
+
+/// What is to be trained, and what it may cost.
+struct Job {
+    std::string model{};
+    std::int64_t examples = 0;  ///< in the data set
+    int epochs = 0;
+    int global_batch = 0;             ///< examples a step on all GPUs; 0: `batch_per_gpu` on each
+    int batch_per_gpu = 0;            ///< 0: `global_batch` shared
+    std::optional<Dollars> budget{};  ///< on demand
+    std::optional<Nanoseconds> deadline{};
+};
+
+/// The choices that make a candidate.
+struct Configuration {
+    std::string machine{};
+    int machines = 0;
+    int gpus = 0;  ///< of all machines
+    int batch_per_gpu = 0;
+    std::string reducer{};  ///< as gx spells it: wire, machine orders and overlap in one name
+    std::string wire{};
+    Bytes bucket{};  ///< 0: the whole gradient at once
+    int staleness = 0;
+
+    [[nodiscard]] std::string text() const;
+};
+
+struct Candidate {
+    Configuration choice{};
+    Nanoseconds step{};
+    Nanoseconds exposed{};    ///< of a step: waiting for communication, and interference by it
+    Nanoseconds framework{};  ///< of a step: the stack's hooks, packing and stragglers
+    std::int64_t steps = 0;
+    Nanoseconds total{};  ///< steps only: no start-up, evaluation or checkpoints
+    std::optional<Dollars> on_demand{}, spot{};  ///< empty: no such price of it is known
+    std::string infeasible{};                    ///< why it cannot run at all; empty: it can
+    bool on_front = false;  ///< nothing else is both faster and cheaper (on demand);
+                            ///< an unknown price counts as the dearest
+    bool allowed = false;   ///< runs, within budget and deadline
+    std::string why{};      ///< why it is dominated or refused; empty on the front
+
+    [[nodiscard]] double exposed_pct() const;
+};
+
+/// "90 s", "27.3 min" or "2.83 h".
+[[nodiscard]] std::string hours(Nanoseconds t);
+
+/// Sorts candidates by time, those that break a limit last, and marks the Pareto front of time and
+/// dollars on demand. Each other one gets `why`: what it lacks or breaks, else the better one on
+/// the same machines, else the front's nearest that is no slower and no dearer.
+/// Order: stable, so that equal candidates stay in the order in which they were made.
+/// Cost:  O(n log n + n * front).
+void pareto_front(std::vector<Candidate>& candidates, const Job& job);
+
+}  // namespace gx::tools::plan

@@ -1,0 +1,295 @@
+// gx_plan: Pareto front of time and price for a job over machines, counts, reducers and wires.
+// Run:    build/release/gx_plan --model ResNet-50 --epochs 90 --global-batch 8192 --html plan.html
+// Prints: the front, why the others are dominated, and what is assumed of the framework
+#include <cstdio>      // stderr
+#include <functional>  // less
+#include <map>         // machines by name
+#include <optional>    // prices
+#include <set>         // clusters that were printed
+#include <string>      // names
+#include <tuple>       // clusters
+#include <vector>      // offers
+
+#include <CLI/CLI.hpp>        // App
+#include <fmt/format.h>       // tables
+#include <nlohmann/json.hpp>  // --json
+#include <unistd.h>           // isatty
+
+#include <gx/io/atomic_file.hpp>            // write_file
+#include <gx/halving_doubling/reducer.hpp>  // HalvingDoubling
+#include <gx/hierarchical/reducer.hpp>      // Hierarchical
+#include <gx/reducer/double_buffered.hpp>   // DoubleBuffered
+#include <gx/reducer/multi_ring.hpp>        // MultiRing
+#include <gx/reducer/ring.hpp>              // Ring
+#include <gx/sim/catalog/find_model.hpp>    // find_model
+#include <gx/sim/io/machine_file.hpp>       // find_or_read_machine
+#include <gx/sim/catalog/comm_stacks.hpp>   // find_profile
+#include <gx/trees/double_tree.hpp>         // DoubleTree
+#include <gx/trees/tree.hpp>                // Tree
+#include <support/command_line.hpp>         // expect_outputs, printable, run_program
+#include <tools/plan/page.hpp>              // page
+#include <tools/plan/search.hpp>            // search
+
+namespace {
+
+using namespace gx;
+using tools::plan::Candidate;
+
+struct Asked {
+    std::string model = "ResNet-50", precision = "mixed", profile{}, stack = "pytorch-ddp", json{},
+                html{};
+    std::vector<std::string> machines{"p2.xlarge",  "p2.8xlarge",  "p2.16xlarge",  "p3.2xlarge",
+                                      "p3.8xlarge", "p3.16xlarge", "p3dn.24xlarge"};
+    std::int64_t examples = 1'281'167;
+    int epochs = 90, global_batch = 0, batch_per_gpu = 0, most_gpus = 64, lines = 12;
+    double budget_dollars = 0, deadline_hours = 0, most_messages = 5e7;
+    bool synchronous = false;
+};
+
+void read_options(CLI::App& app, Asked& a) {
+    app.add_option("--model", a.model, "the network; a wrong name lists them")
+        ->capture_default_str();
+    app.add_option("--examples", a.examples, "in the data set")
+        ->check(count_in(1, 1'000'000'000'000))
+        ->capture_default_str();
+    app.add_option("--epochs", a.epochs, "passes over the data set")
+        ->check(count_in(1, 1'000'000))
+        ->capture_default_str();
+    auto* global = app.add_option("--global-batch", a.global_batch,
+                                  "examples a step on all GPUs together (default 2048)");
+    auto* each = app.add_option("--batch-per-gpu", a.batch_per_gpu, "examples a step on each GPU");
+    global->check(count_in(1, 1'000'000'000))->excludes(each);
+    each->check(count_in(1, 1'000'000'000))->excludes(global);
+    app.add_option("--budget-dollars", a.budget_dollars, "on demand")->check(above_zero());
+    app.add_option("--deadline-hours", a.deadline_hours, "for all epochs")
+        ->check(number_in(1e-6, 1e6, "from 1e-6 to 1e6"));
+    app.add_option("--precision", a.precision, "of the computation")
+        ->check(CLI::IsMember({"fp32", "mixed"}))
+        ->capture_default_str();
+    app.add_option("--machine", a.machines,
+                   "machines to consider: names, files of gx (.json), dumps of NCCL's topology "
+                   "(.xml); repeatable")
+        ->capture_default_str();
+    app.add_option("--most-gpus", a.most_gpus, "the largest cluster to consider")
+        ->check(count_in(1, 1'000'000))
+        ->capture_default_str();
+    app.add_option("--most-messages", a.most_messages,
+                   "to simulate for all candidates; those with the most are left out")
+        ->check(number_in(1, 1e12, "from 1 to 1e12"))
+        ->capture_default_str();
+    app.add_option("--profile", a.profile,
+                   "communication stack, as nccl-2.10+tcp-aws (default: by the machine)");
+    app.add_option("--stack", a.stack,
+                   "framework whose fitted costs a step pays: pytorch-ddp, tensorflow-horovod, "
+                   "mxnet-horovod, oneflow; none: computation and wire alone")
+        ->capture_default_str();
+    app.add_flag("--synchronous", a.synchronous, "leave out reducers that apply late gradients");
+    app.add_option("--lines", a.lines, "dominated candidates to print; 0: all")
+        ->check(count_in(0, 1'000'000'000))
+        ->capture_default_str();
+    app.add_option("--json", a.json, "write the whole ranking there");
+    app.add_option("--html", a.html, "write it there as a page with a picture");
+}
+
+tools::plan::Job job_of(const Asked& a) {
+    tools::plan::Job job{.model = a.model,
+                         .examples = a.examples,
+                         .epochs = a.epochs,
+                         .global_batch = a.global_batch,
+                         .batch_per_gpu = a.batch_per_gpu};
+    if (job.global_batch == 0 && job.batch_per_gpu == 0) job.global_batch = 2048;
+    if (a.budget_dollars > 0) job.budget = Dollars{a.budget_dollars};
+    if (a.deadline_hours > 0) job.deadline = nanoseconds(a.deadline_hours * 3600);
+    return job;
+}
+
+template <class E>
+void add_reducers(std::vector<tools::plan::ReducerChoice>& all, std::string_view wire, bool late) {
+    using enum sim::Algorithm;
+    using tools::plan::reducer_choice;
+    all.push_back(reducer_choice<Ring<E>>(wire, ring));
+    all.push_back(reducer_choice<MultiRing<4, E>>(wire, ring));
+    all.push_back(reducer_choice<Hierarchical<E>>(wire, ring));
+    all.push_back(reducer_choice<HalvingDoubling<E>>(wire, tree));
+    all.push_back(reducer_choice<Tree<E>>(wire, tree));
+    all.push_back(reducer_choice<DoubleTree<8, E>>(wire, tree));
+    if (!late) return;
+    all.push_back(reducer_choice<DoubleBuffered<Ring<E>>>(wire, ring));
+    all.push_back(reducer_choice<DoubleBuffered<MultiRing<4, E>>>(wire, ring));
+    all.push_back(reducer_choice<DoubleBuffered<Hierarchical<E>>>(wire, ring));
+}
+
+tools::plan::SearchSpace space_of(const Asked& a) {
+    tools::plan::SearchSpace space{
+        .buckets = {Bytes{0}, Bytes{25'000'000}},
+        .precision = a.precision == "fp32" ? sim::Precision::fp32 : sim::Precision::mixed,
+        .stack = tools::predict::stack_named(a.stack),
+        .most_messages = a.most_messages};
+    std::map<std::string, std::string, std::less<>> chosen;  // by the machine's own name
+    for (const std::string& name : a.machines) {
+        const sim::MachineSpec machine = sim::find_or_read_machine(name);
+        const auto [other, fresh] = chosen.emplace(machine.name.view(), name);
+        if (!fresh && other->second == name) continue;
+        if (!fresh)
+            throw Error(
+                fmt::format("--machine {} and {} are both named '{}': give one another "
+                            "'name'",
+                            other->second, name, machine.name.view()));
+        const bool aws = name.starts_with("p2") || name.starts_with("p3");
+        const std::string stack =
+            a.profile.empty() ? aws ? "nccl-2.10+tcp-aws" : "nccl-2.10" : a.profile;
+        for (int count = 1; count * machine.gpus <= a.most_gpus; count *= 2) {
+            sim::ClusterSpec spec{.machine = machine, .machines = count};
+            spec.profile = sim::find_profile(stack);
+            space.clusters.push_back(spec);
+        }
+    }
+    if (space.clusters.empty())
+        throw Error(
+            fmt::format("--most-gpus {}: each of these machines has more; allow as many as "
+                        "one has, or name a smaller --machine",
+                        a.most_gpus));
+    add_reducers<fp32>(space.reducers, "fp32", !a.synchronous);
+    add_reducers<fp16>(space.reducers, "fp16", !a.synchronous);
+    return space;
+}
+
+std::string price(const std::optional<Dollars>& p) {
+    return p ? fmt::format("{:.2f}", p->count) : "unknown";
+}
+std::string line_of(const Candidate& o) {
+    return fmt::format("{:>9}  {:>9}  {:>9}  {:>8.1f}  {:>6.1f} %   {}",
+                       tools::plan::hours(o.total), price(o.on_demand), price(o.spot),
+                       seconds(o.step) * 1e3, o.exposed_pct(), printable(o.choice.text()));
+}
+
+/// The machines of the space by what is said of their prices.
+std::map<std::string, std::string> price_dates(const tools::plan::SearchSpace& space) {
+    std::map<std::string, std::string> dates;
+    for (const sim::ClusterSpec& c : space.clusters) {
+        if (c.machines > 1) continue;
+        const std::string_view date = c.machine.price_date.view();
+        std::string& names = dates[date.empty() ? "not said when" : std::string(date)];
+        names += (names.empty() ? "" : ", ") + std::string(c.machine.name.view());
+    }
+    return dates;
+}
+
+/// What a step is assumed to pay beside computation and wire.
+std::vector<std::string> assumptions(const tools::predict::Stack& s) {
+    if (s.name == "none")
+        return {
+            "Assumed: no framework. Hidden communication slows nothing down, and hooks, "
+            "packing and stragglers cost nothing: times are lower bounds."};
+    return {
+        fmt::format("Assumed: the costs of {}, fitted on published results (--stack none: none).",
+                    s.name),
+        fmt::format("Communication that runs beside computation costs {:.0f} % of its time; a "
+                    "step of several GPUs pays {:.1f} ms of hooks and {:.1f} ms a 100 MB of "
+                    "gradient, of several machines at least {:.1f} ms of waiting, and "
+                    "stragglers that deviate by {:.1f} % (V100; others by memory bandwidth).",
+                    100 * s.interference, s.step_ms, s.mb_ms, s.machines_ms, 100 * s.jitter)};
+}
+
+void print_dominated(const std::vector<Candidate>& candidates, int lines) {
+    fmt::print("\nDominated and infeasible, the best of each cluster, synchronous and not{}:\n",
+               lines > 0 ? "" : ", and all the rest");
+    int all = 0, printed = 0;
+    std::set<std::tuple<std::string, int, int>> seen;
+    for (const Candidate& o : candidates) {
+        if (o.on_front) continue;
+        ++all;
+        const bool first =
+            seen.emplace(o.choice.machine, o.choice.machines, o.choice.staleness).second;
+        if (lines > 0 && (!first || printed >= lines)) continue;
+        ++printed;
+        fmt::print("{:>9}  {:>9}   {}: {}\n",
+                   o.infeasible.empty() ? tools::plan::hours(o.total) : "-",
+                   o.infeasible.empty() ? price(o.on_demand) : "-", printable(o.choice.text()),
+                   printable(o.why));
+    }
+    if (all > printed)
+        fmt::print("and {} more: --lines 0 prints all, --json FILE and --html FILE hold them\n",
+                   all - printed);
+}
+
+void print(const std::vector<Candidate>& candidates, const tools::plan::Job& job, const Asked& a,
+           const std::vector<std::string>& assumed,
+           const std::map<std::string, std::string>& dates) {
+    fmt::print("{}, {} examples x {} epochs, {}\n\n", job.model, job.examples, job.epochs,
+               job.global_batch > 0 ? fmt::format("{} a step", job.global_batch)
+                                    : fmt::format("{} a step and GPU", job.batch_per_gpu));
+    fmt::print(
+        "Pareto front: nothing else is both faster and cheaper.\n{:>9}  {:>9}  {:>9}  "
+        "{:>8}  {:>8}\n",
+        "time", "dollars", "spot", "step ms", "exposed");
+    bool any = false;
+    for (const Candidate& o : candidates)
+        if (o.on_front) fmt::print("{}\n", line_of(o)), any = true;
+    if (!any) fmt::print("none: every candidate breaks a limit or cannot run; see below\n");
+    for (const std::string& sentence : assumed) fmt::print("{}\n", sentence);
+    print_dominated(candidates, a.lines);
+    fmt::print("\nTimes are steps alone, simulated; prices may have changed:\n");
+    for (const auto& [date, names] : dates)
+        fmt::print("    {}: {}\n", printable(names), printable(date));
+    fmt::print(
+        "A late gradient (DoubleBuffered) and a large batch cost accuracy: train before "
+        "you trust.\n");
+}
+
+nlohmann::ordered_json json_of(const Candidate& o) {
+    nlohmann::ordered_json j{{"machine", o.choice.machine},
+                             {"machines", o.choice.machines},
+                             {"gpus", o.choice.gpus},
+                             {"batch_per_gpu", o.choice.batch_per_gpu},
+                             {"reducer", o.choice.reducer},
+                             {"wire", o.choice.wire},
+                             {"bucket_bytes", o.choice.bucket.count},
+                             {"staleness", o.choice.staleness},
+                             {"on_frontier", o.on_front},
+                             {"why", o.why}};
+    if (!o.infeasible.empty()) return j;
+    j["step_ms"] = seconds(o.step) * 1e3;
+    j["exposed_ms"] = seconds(o.exposed) * 1e3;
+    j["framework_ms"] = seconds(o.framework) * 1e3;
+    j["total_hours"] = seconds(o.total) / 3600;
+    if (o.on_demand) j["on_demand_dollars"] = o.on_demand->count;
+    if (o.spot) j["spot_dollars"] = o.spot->count;
+    return j;
+}
+
+void plan(const Asked& a) {
+    const sim::KnownModel& model = sim::find_model(a.model);
+    expect_outputs({{"--json", a.json}, {"--html", a.html}});
+    tools::plan::Job job = job_of(a);
+    job.model = model.name;
+    const bool shows = isatty(STDERR_FILENO) == 1;
+    const tools::plan::SearchSpace space = space_of(a);
+    std::vector<Candidate> candidates =
+        tools::plan::search(job, model.make({}), space, [&](std::size_t done, std::size_t of) {
+            if (shows) fmt::print(stderr, "\rsimulating {} of {} clusters\033[K", done, of);
+        });
+    if (shows) fmt::print(stderr, "\r\033[K");
+    tools::plan::pareto_front(candidates, job);
+    const std::vector<std::string> assumed = assumptions(space.stack);
+    print(candidates, job, a, assumed, price_dates(space));
+    if (!a.html.empty()) write_file(a.html, tools::plan::page(candidates, job, assumed));
+    if (a.json.empty()) return;
+    nlohmann::ordered_json all = nlohmann::ordered_json::array();
+    for (const Candidate& o : candidates) all.push_back(json_of(o));
+    write_file(
+        a.json,
+        nlohmann::ordered_json{{"model", job.model}, {"stack", space.stack.name}, {"offers", all}}
+                .dump(1) +
+            "\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Asked asked;
+    CLI::App app("Pareto front of time and dollars for training a network, on simulated clusters.",
+                 "gx_plan");
+    read_options(app, asked);
+    return gx::run_program(app, argc, argv, [&] { plan(asked); });
+}

@@ -1,0 +1,156 @@
+#include <tools/predict/conditions.hpp>
+
+#include <algorithm>  // max
+
+#include <gx/core/error.hpp>            // Error
+#include <tools/common/text.hpp>        // lower, has
+#include <tools/predict/case_file.hpp>  // text_at
+#include <tools/predict/gpu_proxy.hpp>  // gpu_or_proxy
+#include <tools/predict/limits.hpp>     // within
+#include <tools/predict/nic_rate.hpp>   // nic_gbps
+
+namespace gx::tools::predict {
+
+namespace {
+
+std::string field_of(std::string_view name) {
+    return "field 'conditions." + std::string(name) + "': ";
+}
+
+/// The first number of a text ("128, accumulated 64 times", "8k"); 0: none.
+double first_number(const std::string& text) {
+    double n = 0, place = 0;
+    std::size_t i = 0;
+    while (i < text.size() && (text[i] < '0' || text[i] > '9')) ++i;
+    if (i > 4) return 0;  // "fixed global batch of 65536": not the number of this field
+    for (; i < text.size(); ++i) {
+        if (text[i] == ',' && i + 3 < text.size() && text[i + 1] != ' ') continue;
+        if (text[i] == '.' && place == 0 && n > 0) {
+            place = 1;
+            continue;
+        }
+        if (text[i] < '0' || text[i] > '9') break;
+        n = place > 0 ? n + (text[i] - '0') * (place /= 10) : n * 10 + (text[i] - '0');
+    }
+    const bool thousands = i < text.size() && (text[i] == 'k' || text[i] == 'K') &&
+                           (i + 1 == text.size() || text[i + 1] == ' ');
+    return thousands ? n * 1000 : n;
+}
+/// A number within limits, or the first number of a text; 0: none.
+double first_number(const Json& object, std::string_view name, const Limits& limits) {
+    const auto at = object.find(name);
+    if (at == object.end()) return 0;
+    const std::string text = text_of(*at);
+    const double n = at->is_number() ? at->get<double>() : first_number(text);
+    if (n == 0 && !at->is_number()) return 0;
+    return within(limits, n, field_of(name), text);
+}
+
+/// N of "accumulated N times", or 1.
+double accumulated(const std::string& text) {
+    const auto at = text.find("accumulated ");
+    double n = 0;
+    if (at != std::string::npos)
+        for (std::size_t i = at + 12; i < text.size() && '0' <= text[i] && text[i] <= '9'; ++i)
+            n = n * 10 + (text[i] - '0');
+    return within(times_limits, std::max(1.0, n), field_of("batch_per_gpu"), text);
+}
+
+sim::Precision precision_of(const std::string& text) {
+    if (has(text, "fp32")) return sim::Precision::fp32;
+    if (has(text, "tf32")) return sim::Precision::tf32;
+    for (const char* word : {"16", "amp", "mixed", "half", "fp8"})
+        if (has(text, word)) return sim::Precision::mixed;
+    return sim::Precision::fp32;
+}
+
+/// AMP keeps master gradients of 4 bytes; a network cast to fp16, and MXNet, send 2.
+/// Source: the cases that state both (DeepLearningExamples, MLPerf, DLPerf).
+int wire_bytes_of(const Json& c, const std::string& precision, const std::string& framework) {
+    const std::string wire = lower(text_at(c, "gradient_dtype_on_wire"));
+    if (has(wire, "16") || has(wire, "half")) return 2;
+    if (has(wire, "32")) return 4;
+    if (has(wire, "8")) return 1;
+    for (const char* cast : {"fp16", "bf16", "float16", "bfloat16", "half", "pure fp16"})
+        if (precision.starts_with(cast)) return 2;
+    return precision_of(precision) == sim::Precision::mixed && has(framework, "mxnet") ? 2 : 4;
+}
+
+/// The NICs' rate as stated, or as their names, the transport's or the machine's tell it.
+double nic_of(const Json& c) {
+    const auto stated = c.find("nic_gbps_per_node");
+    if (stated != c.end() && stated->is_number())
+        return first_number(c, "nic_gbps_per_node", gbps_limits);
+    const std::string text = text_at(c, "nic_gbps_per_node");
+    if (const double gbps = nic_gbps(text); gbps > 0) return gbps;
+    std::string_view rest = text;
+    const double count = multiplier(rest);  // "8 x 200", or "100"
+    if (const double each = first_number(std::string(rest)); each > 0) return count * each;
+    for (const char* name : {"nic", "transport"})
+        if (const double gbps = nic_gbps(text_at(c, name)); gbps > 0) return gbps;
+    for (const char* name : {"instances", "cluster", "gpu"})
+        if (const double gbps = machine_gbps(text_at(c, name)); gbps > 0) return gbps;
+    return 0;
+}
+
+/// A count, or an object of counts by the number of nodes or GPUs; what is neither is no count.
+Json counts(const Json& c, std::string_view name) {
+    const auto at = c.find(name);
+    if (at == c.end()) return {};
+    const auto check = [&](const Json& x, const std::string& field) {
+        if (!x.is_number()) throw Error(field + "'" + x.dump() + "' is not a number");
+        (void)within(times_limits, x.get<double>(), field, x.dump());
+    };
+    if (at->is_number()) check(*at, field_of(name));
+    if (at->is_object())
+        for (const auto& [key, x] : at->items()) check(x, field_of(std::string(name) + "." + key));
+    return *at;
+}
+
+}  // namespace
+
+Conditions read_conditions(const Json& c) {
+    const auto low = [&](std::string_view name) { return lower(text_at(c, name)); };
+    Conditions k;
+    const std::string gpu = text_at(c, "gpu");
+    if (gpu.empty())
+        throw Error("field 'conditions.gpu' is missing: name one, as K80, P100, V100, A100, H100");
+    try {
+        k.gpu = gpu_or_proxy(gpu, k.remarks);
+    } catch (const Error& e) {
+        throw Error("field 'conditions.gpu': " + std::string(e.what()));
+    }
+    k.gpus_per_node = static_cast<int>(first_number(c, "gpus_per_node", gpus_per_node_limits));
+    if (const double gbps = nic_of(c); gbps > 0)
+        k.nic_gbps_per_node = within(gbps_limits, gbps, field_of("nic_gbps_per_node"),
+                                     text_at(c, "nic_gbps_per_node"));
+    k.link = low("intra_node_link");
+    k.transport = low("transport");
+    if (k.transport.empty() || has(k.transport, "not stated") || has(k.transport, "unknown"))
+        k.transport = low("nic") + " " + low("nic_gbps_per_node");
+    k.model = low("model");
+    k.framework = low("framework");
+    k.collective = low("collective");
+    k.data = low("data");
+    k.option = low("option");
+    const std::string precision = low("precision");
+    k.precision = precision_of(precision);
+    k.wire_bytes = wire_bytes_of(c, precision, k.framework);
+    k.gradient_mb_fp32 = first_number(c, "gradient_mb_fp32", gradient_mb_limits);
+    if (k.gradient_mb_fp32 == 0)
+        k.gradient_mb_fp32 = 4 * first_number(c, "params_millions", millions_limits);
+    k.batch_per_gpu = first_number(c, "batch_per_gpu", batch_limits);
+    k.states_batch_per_gpu = k.batch_per_gpu > 0;
+    if (k.batch_per_gpu == 0) k.batch_per_gpu = first_number(c, "batch", batch_limits);
+    k.micro_batch = first_number(c, "micro_batch_per_gpu", batch_limits);
+    k.accumulation = accumulated(low("batch_per_gpu"));
+    k.accumulates = low("grad_accumulation") == "true";
+    k.global_batch = first_number(c, "global_batch", global_batch_limits);
+    k.bucket_mb = first_number(c, "bucket_mb", bucket_mb_limits);
+    k.epochs = first_number(c, "epochs", epochs_limits);
+    k.accumulation_by_nodes = counts(c, "accumulation_steps_by_node_count");
+    k.servers = counts(c, "parameter_servers");
+    return k;
+}
+
+}  // namespace gx::tools::predict

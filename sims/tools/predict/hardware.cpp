@@ -1,0 +1,131 @@
+#include <tools/predict/hardware.hpp>
+
+#include <algorithm>  // max, min
+#include <cmath>      // abs
+
+#include <fmt/core.h>  // format
+
+#include <gx/sim/catalog/find_gpu.hpp>      // families
+#include <gx/sim/catalog/find_machine.hpp>  // machine_makers
+#include <gx/sim/catalog/comm_stacks.hpp>   // profiles
+#include <tools/common/text.hpp>            // lower, has
+#include <tools/predict/transport.hpp>      // is_rdma
+
+namespace gx::tools::predict {
+
+namespace {
+
+using namespace sim;
+
+std::string family(const GpuSpec& gpu) {
+    return lower(sim::detail::find_gpu::family(sim::detail::find_gpu::words(gpu.name)));
+}
+
+/// Or newer.
+bool is_hopper(const GpuSpec& gpu) { return family(gpu)[0] == 'h' || family(gpu)[0] == 'b'; }
+
+/// Of "PCIe 4", "PCIe gen4 x16", "PCI Express 5.0".
+bool is_new_pcie(const std::string& link) {
+    for (const char* word : {"gen4", "gen5", "gen 4", "gen 5", "4.0", "5.0", "pcie 4", "pcie 5",
+                             "pcie4", "pcie5", "pcie v4", "pcie-4"})
+        if (has(link, word)) return true;
+    return false;
+}
+
+/// Source: bus bandwidth of all-reduce as published: 120 to 130 GB/s on a DGX-1V (nccl-dgx1v),
+///         230.8 on eight A100 (nccl-p4d), 370 on eight H100 (nccl-intra). P100: four links of
+///         18 GB/s, two rings of the mesh. PCIe 4: 20 GB/s between two A100 (nccl-intra); PCIe 3:
+///         half of NCCL's 12 GB/s, because pairs of GPUs share the port of a switch.
+Inside inside_of(const Conditions& c) {
+    using Link = Inside::Link;
+    using namespace gx::literals;
+    const std::string gpu = family(c.gpu), name = lower(c.gpu.name.view());
+    const bool modern = has(name, "sxm");
+    const bool pcie = has(c.link, "pci") || has(c.link, "qpi") || has(c.link, "none");
+    const bool named = has(c.link, "nvlink") || has(c.link, "nvswitch") || has(c.link, "sxm") ||
+                       has(c.link, "xgmi") || has(c.link, "infinity");
+    const bool either = named && pcie;  // "NVLink or PCIe, not stated"
+    const bool nvlink = either || (!named && !pcie) ? modern : named;
+    const bool ampere = c.gpu.tf32.count > 0;  // or newer
+    if (!nvlink) return {Link::pcie, ampere || is_new_pcie(c.link) ? 20_GBps : 6_GBps};
+    const bool hopper = is_hopper(c.gpu);
+    const Link link = has(c.link, "nvswitch") || hopper ? Link::nvswitch : Link::nvlink;
+    if (gpu == "b200") return {link, 650_GBps};
+    if (gpu == "a800" || gpu == "h800") return {link, 160_GBps};
+    if (hopper) return {link, 370_GBps};
+    if (gpu == "a100") return {link, 230_GBps};
+    if (gpu == "v100") return {link, 120_GBps};
+    return {link, 50_GBps};
+}
+
+const Profile& library_of(const GpuSpec& gpu) {
+    if (is_hopper(gpu)) return nccl_2_30;
+    return gpu.tf32.count > 0 ? nccl_2_10 : nccl_2_5;
+}
+
+/// Of a machine where nothing says its NICs: 10 Gb/s of Ethernet, else 100 Gb/s, and since A100 as
+/// a GPU on SXM boards commonly has for itself: 100 Gb/s, Hopper's 400.
+double usual_gbps(const Conditions& c) {
+    if (!is_rdma(c.transport, 100)) return 10;
+    const bool board = has(lower(c.gpu.name.view()), "sxm") && c.gpu.tf32.count > 0;
+    return board ? std::max(100.0, c.gpus_per_node * (is_hopper(c.gpu) ? 400.0 : 100.0)) : 100;
+}
+
+/// The network's profile, and the share of its goodput that stacks of its time reached.
+void set_network(const Conditions& c, const Calibration& k, const Stack& stack, Hardware& h,
+                 std::vector<std::string>& remarks) {
+    double gbps = c.nic_gbps_per_node;
+    if (gbps == 0) {
+        gbps = usual_gbps(c);
+        remarks.push_back(fmt::format("NIC not stated: {} Gb/s assumed", gbps));
+    }
+    const bool omni = is_omni_path(c.transport), rdma = is_rdma(c.transport, gbps);
+    const Profile* network = &roce_100g;
+    const bool servers = stack.scheme == Scheme::servers;
+    if (has(c.transport, "grpc") || servers) network = &parameter_server_grpc;
+    else if (!rdma) network = gbps <= 10 ? &tcp_10g : &tcp_aws;
+    else if (has(c.transport, "fdr") || gbps == 56) network = &ib_fdr;
+    else if (!has(c.transport, "roce")) network = &ib_edr;
+    h.share = omni ? k.omni_path_share : rdma ? k.rdma_share : k.tcp_share;
+    if (!rdma && gbps <= 10 && stack.ethernet_gbps > 0) gbps = stack.ethernet_gbps, h.share = 1;
+    if (!rdma) gbps = std::min(gbps, k.tcp_cap_gbps);
+    if (h.inside.link == Inside::Link::pcie)
+        gbps = std::min(gbps, h.inside.bus.count < 10e9 ? k.host_path_gbps : k.host_path4_gbps);
+    if (servers) h.share = 1;  // grpc_share says what their connections reach
+    h.nic = {gbps * 1e9 / 8};
+    h.profile = library_of(c.gpu) + *network;
+}
+
+}  // namespace
+
+sim::ClusterSpec Hardware::spec(int machines, int gpus) const {
+    ClusterSpec s{.name = "predicted",
+                  .machine = {.gpu = gpu, .gpus = gpus},
+                  .machines = machines,
+                  .goodput = share,
+                  .profile = profile};
+    s.machine.peer_bandwidth = inside.bus;
+    s.machine.host_bandwidth = s.machine.nic_line_rate = nic;
+    return s;
+}
+
+std::string machine_name(const Conditions& c) {
+    for (const auto make : machine_makers) {
+        const MachineSpec m = make();
+        const double gbps = m.nic_line_rate.count * 8e-9 * m.nics;
+        if (m.gpu.name == c.gpu.name && m.gpus == c.gpus_per_node &&
+            (c.nic_gbps_per_node == 0 || std::abs(gbps - c.nic_gbps_per_node) < 1))
+            return std::string(m.name.view());
+    }
+    return std::to_string(c.gpus_per_node) + " x " + std::string(c.gpu.name.view());
+}
+
+Hardware hardware_of(const Conditions& c, const Stack& stack, const Calibration& k,
+                     std::vector<std::string>& remarks) {
+    Hardware h{.inside = inside_of(c), .gpu = c.gpu};
+    set_network(c, k, stack, h, remarks);
+    h.trees = (c.gpu.has_tensor_cores() || c.gpu.tf32.count > 0) && !has(c.collective, "nccl 2.2");
+    return h;
+}
+
+}  // namespace gx::tools::predict

@@ -1,0 +1,192 @@
+// gx_predict: published scaling results from their conditions, and how far off they are.
+//
+//     gx_predict --cases FILE --out FILE     predict every case of a file
+//     gx_predict --score FILE                compare with the published values that are in it
+//     gx_predict --score FILE --hold-out source     the same, each case by constants fitted
+//                                            without its source (or group)
+//     gx_predict --score FILE --fit          find the constants of data/stacks.json again
+#include <cstdio>  // stderr
+#include <string>  // names
+#include <vector>  // cases
+
+#include <CLI/CLI.hpp>  // command line
+#include <fmt/core.h>   // print
+
+#include <gx/io/atomic_file.hpp>      // write_file
+#include <gx/core/error.hpp>          // Error
+#include <support/command_line.hpp>   // expect_outputs, printable, read_input, run_program
+#include <tools/predict/fit.hpp>      // Fitter, hold_out
+#include <tools/predict/plot.hpp>     // scatter
+#include <tools/predict/predict.hpp>  // Predictor
+#include <tools/predict/score.hpp>    // score
+
+namespace {
+
+using namespace gx::tools::predict;
+using namespace gx::tools;
+using gx::printable;
+
+struct Asked {
+    std::string cases{}, out{}, score{}, json{}, html{}, hold_out{};
+    bool all = false, fit = false;
+};
+
+/// One line on standard error for a case that cannot be predicted or scored.
+void report(const std::string& file, const Prediction& p) {
+    fmt::print(stderr, "gx_predict: {}: case '{}': {}\n", printable(file), printable(p.id),
+               printable(p.error));
+}
+
+int predict_cases(const Asked& a) {
+    gx::expect_outputs({{"--out", a.out == "-" ? "" : a.out}}, {{"--cases", a.cases}});
+    Predictor predict;
+    Json all = Json::array();
+    int refused = 0, unasked = 0;
+    for (const Case& c : read_cases(gx::read_input("--cases", a.cases), a.cases)) {
+        const Prediction p = predict(c);
+        if (c.error.empty() && !c.asks()) ++unasked;
+        else if (!p.error.empty()) report(a.cases, p), ++refused;
+        all.push_back(to_json(p));
+    }
+    const std::string text = all.dump(1) + "\n";
+    if (a.out.empty() || a.out == "-") fmt::print("{}", text);
+    else gx::write_file(a.out, text);
+    fmt::print(stderr, "{} cases, {} of them without a target, {} refused\n", all.size(), unasked,
+               refused);
+    return refused > 0 ? 2 : 0;
+}
+
+void print(const char* name, const Errors& e) {
+    fmt::print("{:<62} {:>4} {:>7.2f} {:>9.2f} {:>9.2f}\n", name, e.points, e.mae(),
+               e.formula_mae(), e.perfect_mae());
+}
+
+void print_points(const Score& s, bool all) {
+    fmt::print("{:<30} {:<29} {:>5} {:>9} {:>9} {:>7}\n", "case", "stack", "GPUs", "published",
+               "predicted", "error");
+    for (const ScoredPoint& p : s.points)
+        if (all || p.counts())
+            fmt::print("{:<30} {:<29} {:>5} {:>7.1f} % {:>7.1f} % {:>+7.1f}\n", printable(p.id),
+                       p.stack, p.gpus, p.published_pct, p.predicted_pct, p.error());
+}
+
+void print_tables(const Score& s, const Score& unfitted) {
+    fmt::print(
+        "\nmean absolute error of efficiency, percentage points\n{:<62} {:>4} {:>7} {:>9} "
+        "{:>9}\n",
+        "", "n", "gx", "formula", "perfect");
+    print("scored calibration points, several machines", s.several_machines);
+    print("  nothing fitted: every constant at its prior", unfitted.several_machines);
+    print("scored calibration points, one machine", s.one_machine);
+    print("  nothing fitted", unfitted.one_machine);
+    print("all other points, several machines", s.others);
+    for (const auto& [name, e] : s.groups) print(printable("  " + name).c_str(), e);
+    for (const auto& [name, e] : s.stacks) print(("  stack " + name).c_str(), e);
+    int repeated = 0;
+    for (const ScoredPoint& p : s.points) repeated += p.repeated ? 1 : 0;
+    if (repeated > 0)
+        fmt::print("\n{} targets repeat a measurement of an earlier case and are not counted\n",
+                   repeated);
+    fmt::print(
+        "The model's structure, the priors and the constants set by hand were written with "
+        "these results\nin sight: no row is the error on results that nobody has seen.\n");
+}
+
+Json json_of(const Errors& e) {
+    return {{"points", e.points},
+            {"mae", e.mae()},
+            {"mae_formula_without_overlap", e.formula_mae()},
+            {"mae_perfect_scaling", e.perfect_mae()}};
+}
+Json json_of(const Score& s, const Score& unfitted) {
+    Json out{{"scored_calibration_several_machines", json_of(s.several_machines)},
+             {"scored_calibration_one_machine", json_of(s.one_machine)},
+             {"others_several_machines", json_of(s.others)},
+             {"nothing_fitted_several_machines", json_of(unfitted.several_machines)},
+             {"nothing_fitted_one_machine", json_of(unfitted.one_machine)},
+             {"groups", Json::object()},
+             {"points", Json::array()}};
+    for (const auto& [name, e] : s.groups) out["groups"][name] = json_of(e);
+    for (const ScoredPoint& p : s.points)
+        out["points"].push_back({{"id", p.id},
+                                 {"stack", p.stack},
+                                 {"gpus", p.gpus},
+                                 {"machines", p.machines},
+                                 {"counts", p.counts()},
+                                 {"published_pct", p.published_pct},
+                                 {"predicted_pct", p.predicted_pct}});
+    return out;
+}
+
+/// Prints the constants that are fitted: their priors, what a fit finds, what is in force.
+void print_constants(Calibration found) {
+    Calibration held = calibrated();
+    fmt::print("\n{:<46} {:>9} {:>9} {:>9}\n", "constant", "prior", "fitted", "in force");
+    for (const Knob& n : knobs()) {
+        const std::string stack = n.stack != nullptr ? (held.*n.stack).name : "all stacks";
+        fmt::print("{:<46} {:>9.4g} {:>9.4g} {:>9.4g}\n", fmt::format("{}, {}", stack, n.name),
+                   n.expected, n.in(found), n.in(held));
+    }
+}
+
+Score print_held_out(const std::vector<Case>& cases, std::string Case::* fold) {
+    const HeldOut h = hold_out(cases, fold);
+    fmt::print("{:<62} {}\n", "held out", "firmness chosen without it");
+    for (const auto& [name, firmness] : h.firmness)
+        fmt::print("{:<62} {}\n", printable(name), firmness);
+    fmt::print("\n");
+    return h.score;
+}
+
+Score score_of(const Asked& a, const std::vector<Case>& cases) {
+    if (a.hold_out == "group") return print_held_out(cases, &Case::group);
+    if (a.hold_out == "source") return print_held_out(cases, &Case::source);
+    if (!a.fit) return score(cases);
+    const double firmness = best_firmness(cases, &Case::source);
+    const Calibration found = Fitter(fitted_cases(cases)).fit(firmness);
+    fmt::print("firmness of the priors, chosen by leaving out each source: {}\n", firmness);
+    print_constants(found);
+    return score(cases, found);
+}
+
+int score_cases(const Asked& a) {
+    gx::expect_outputs({{"--json", a.json}, {"--html", a.html}}, {{"--score", a.score}});
+    const std::vector<Case> cases = read_cases(gx::read_input("--score", a.score), a.score);
+    const Score s = score_of(a, cases);
+    const Score unfitted = score(cases, priors());
+    print_points(s, a.all);
+    print_tables(s, unfitted);
+    if (!a.json.empty()) gx::write_file(a.json, json_of(s, unfitted).dump(1) + "\n");
+    if (!a.html.empty()) gx::write_file(a.html, scatter(s));
+    for (const Prediction& p : s.failed) report(a.score, p);
+    return s.failed.empty() ? 0 : 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Asked a;
+    CLI::App app{"Predicts published scaling results from their conditions.", "gx_predict"};
+    auto* cases = app.add_option("--cases", a.cases, "JSON file of cases to predict");
+    app.add_option("--out", a.out, "where predictions go; '-' or nothing: standard output")
+        ->needs(cases);
+    auto* score = app.add_option("--score", a.score, "JSON file of cases with published values")
+                      ->excludes(cases);
+    app.add_option("--json", a.json, "the score as JSON")->needs(score);
+    app.add_option("--html", a.html, "predicted against published, as a page")->needs(score);
+    auto* hold_out =
+        app.add_option("--hold-out", a.hold_out,
+                       "predict each source, or each group, by constants fitted on the others; "
+                       "takes minutes")
+            ->needs(score)
+            ->check(CLI::IsMember({"source", "group"}));
+    app.add_flag("--fit", a.fit, "fit the stacks' constants on these cases, print and use them")
+        ->needs(score)
+        ->excludes(hold_out);
+    app.add_flag("--all", a.all, "print every point, not only those that count")->needs(score);
+    return gx::run_program(app, argc, argv, [&] {
+        if (!a.cases.empty()) return predict_cases(a);
+        if (!a.score.empty()) return score_cases(a);
+        throw gx::Error("nothing to do: give --cases FILE --out FILE, or --score FILE");
+    });
+}

@@ -1,0 +1,140 @@
+#include <tools/predict/measure.hpp>
+
+#include <array>  // words
+
+#include <gx/core/error.hpp>      // Error
+#include <tools/common/text.hpp>  // lower, has
+
+namespace gx::tools::predict {
+
+namespace {
+
+/// Seconds in the unit of time that a unit opens with, or 0.
+double time_word(std::string_view unit) {
+    struct Word {
+        std::string_view text;
+        double seconds;
+    };
+    static constexpr std::array<Word, 18> words{{{"ms", 1e-3},
+                                                 {"milliseconds", 1e-3},
+                                                 {"us", 1e-6},
+                                                 {"s", 1},
+                                                 {"sec", 1},
+                                                 {"secs", 1},
+                                                 {"second", 1},
+                                                 {"seconds", 1},
+                                                 {"min", 60},
+                                                 {"mins", 60},
+                                                 {"minutes", 60},
+                                                 {"h", 3600},
+                                                 {"hour", 3600},
+                                                 {"hours", 3600},
+                                                 {"hr", 3600},
+                                                 {"hrs", 3600},
+                                                 {"day", 86400},
+                                                 {"days", 86400}}};
+    std::string_view first = unit.substr(0, unit.find_first_of(" /,()[]"));
+    for (const Word& w : words)
+        if (first == w.text) return w.seconds;
+    return 0;
+}
+/// The number before "epoch", or 1.
+double epochs_in(std::string_view unit) {
+    const auto at = unit.find("epoch");
+    if (at == std::string_view::npos) return 1;
+    double n = 0, unit_of_digit = 1;
+    for (auto i = at; i-- > 0;) {
+        if (unit[i] == ' ' && n == 0) continue;
+        if (unit[i] < '0' || unit[i] > '9') break;
+        n += (unit[i] - '0') * unit_of_digit;
+        unit_of_digit *= 10;
+    }
+    return n > 0 ? n : 1;
+}
+
+/// Seconds of the unit behind "time": "step time (ms)", "time per epoch, s"; or 0.
+double time_named(std::string_view unit) {
+    if (!has(unit, "time")) return 0;
+    for (const char* before : {"(", "[", ", "})
+        if (const auto at = unit.rfind(before); at != unit.npos)
+            return time_word(unit.substr(at + std::string_view(before).size()));
+    const auto last = unit.rfind(' ');
+    return last == unit.npos ? 0 : time_word(unit.substr(last + 1));
+}
+/// Whether a unit of time is that of a step; seconds and less are, unless more is said.
+bool is_step(std::string_view unit, double seconds) {
+    for (const char* word : {"iter", "step", "batch", "/it"})
+        if (has(unit, word)) return true;
+    for (const char* word : {"epoch", "train", "for", "total", "run", "job"})
+        if (has(unit, word)) return false;
+    return seconds <= 1;
+}
+/// A share, or a rate that counts no samples; false: neither.
+bool is_relative(std::string_view unit, Measure& m) {
+    if (unit[0] == '%' || unit.starts_with("efficiency") || has(unit, "scaling eff") ||
+        unit.starts_with("fraction")) {
+        m.kind = Measure::Kind::share;
+        return true;
+    }
+    m.relative = unit == "x" || unit.starts_with("x ") || unit.starts_with("\xc3\x97") ||
+                 has(unit, "speedup") || has(unit, "speed-up") || unit.starts_with("times") ||
+                 has(unit, "flop") || unit.starts_with("epoch");
+    m.relative = m.relative && !has(unit, "time (") && !unit.starts_with("epoch time");
+    m.per_gpu = m.relative && has(unit, "flop") && has(unit, "gpu");
+    return m.relative;
+}
+/// A rate by its short name, "fps" or "wps".
+bool is_short_rate(std::string_view unit, Measure& m) {
+    const std::string_view first = unit.substr(0, unit.find_first_of(" /,("));
+    m.tokens = first == "wps" || first == "tps";
+    return m.tokens || first == "fps" || first == "ips" || first == "qps";
+}
+/// 1,000 of "k img/s" and "ktokens/s", a million of "M img/day"; else 1.
+double multiple(std::string_view written) {
+    const std::string unit = lower(written);
+    const std::string_view rest = std::string_view(unit).substr(1);
+    const bool apart = rest.starts_with(" ");
+    for (const char* word : {"img", "image", "token", "word", "sample", "seq"})
+        if (rest.substr(apart ? 1 : 0).starts_with(word))
+            return unit[0] == 'k' ? 1e3 : unit[0] == 'm' ? 1e6 : 1;
+    return 1;
+}
+
+}  // namespace
+
+/// Errors: gx::Error for a unit that is missing or says neither a rate, a time nor a share.
+Measure measure_of(std::string_view written, const std::string& field) {
+    const std::string unit = lower(written);
+    if (unit.empty())
+        throw Error(field +
+                    "the unit is missing: write img/s, seq/s, tokens/s, s/iteration, "
+                    "s/epoch, h for N epochs or %");
+    Measure m;
+    if (is_relative(unit, m) || is_short_rate(unit, m)) return m;
+    m.seconds = time_word(unit);
+    if (m.seconds == 0) m.seconds = time_named(unit);
+    if (m.seconds > 0) {
+        const bool step = is_step(unit, m.seconds);
+        m.kind = step ? Measure::Kind::step_time : Measure::Kind::job_time;
+        m.epochs = step ? 1 : epochs_in(unit);
+        return m;
+    }
+    for (const std::string_view per : {"/", " per "})
+        if (const auto at = unit.find(per); at != std::string::npos) {
+            m.seconds = time_word(std::string_view(unit).substr(at + per.size()));
+            const std::string_view what = std::string_view(unit).substr(0, at);
+            m.tokens = has(unit, "token") || has(unit, "word");
+            m.per_gpu = has(unit, "gpu");
+            m.per_node = has(unit, "node") || has(unit, "machine");
+            if (has(what, "iter") || has(what, "step") || has(what, "batch") || what == "it")
+                m.kind = Measure::Kind::step_rate;
+            if (m.seconds > 0) {
+                m.seconds /= multiple(unit);
+                return m;
+            }
+        }
+    throw Error(field + "unknown unit '" + std::string(written) +
+                "': write img/s, seq/s, tokens/s, s/iteration, s/epoch, h for N epochs or %");
+}
+
+}  // namespace gx::tools::predict

@@ -1,0 +1,27 @@
+// Measure: what a published figure's unit means: rate, step time, job time or share.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace gx::tools::predict {
+
+/// How a value follows from the step: more is better for a rate and a share, less for a time.
+struct Measure {
+    enum class Kind : unsigned char { rate, step_time, job_time, share, step_rate };
+    Kind kind = Kind::rate;
+    double seconds = 1;  ///< in one unit of time; of a rate: in its denominator
+    double epochs = 1;   ///< of a job
+    bool tokens = false;
+    bool per_gpu = false;   ///< a rate of one GPU
+    bool per_node = false;  ///< a rate of one machine
+    bool relative = false;  ///< a rate in no samples: a speedup, flops, epochs
+
+    bool operator==(const Measure&) const = default;
+};
+
+/// The measure of a unit as people write it; `field` opens the error's sentence.
+/// Errors: gx::Error for a unit that is missing or says neither a rate, a time nor a share.
+[[nodiscard]] Measure measure_of(std::string_view written, const std::string& field);
+
+}  // namespace gx::tools::predict

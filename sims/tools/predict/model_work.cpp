@@ -1,0 +1,117 @@
+#include <tools/predict/model_work.hpp>
+
+#include <algorithm>  // clamp, max, min
+#include <cmath>      // sqrt
+
+#include <gx/sim/catalog/find_model.hpp>        // models
+#include <gx/sim/timing/step_time.hpp>          // step_work
+#include <tools/common/text.hpp>                // has
+#include <tools/predict/parameter_profile.hpp>  // profile_of, millions_in
+
+namespace gx::tools::predict {
+
+namespace {
+
+using namespace sim;
+
+/// The known model whose name opens `model`, the longest one: "resnet-50 v1.5" is ResNet-50. Else,
+/// unless an profile's name does, one whose name is inside: "MLPerf ResNet-50".
+const KnownModel* model_named(const std::string& model) {
+    const std::string said = sim::detail::find_model::plain(model);
+    const KnownModel* opens = nullptr;
+    const KnownModel* inside = nullptr;
+    std::size_t longest_opening = 0, longest_inside = 0;
+    for (const KnownModel& m : models) {
+        const std::string name = sim::detail::find_model::plain(m.name);
+        if (said.starts_with(name) && name.size() > longest_opening)
+            opens = &m, longest_opening = name.size();
+        if (has(said, name) && name.size() > longest_inside)
+            inside = &m, longest_inside = name.size();
+    }
+    const ParameterProfile* profile = profile_opening(model);
+    if (profile == nullptr) return opens != nullptr ? opens : inside;
+    return profile->name.size() > longest_opening ? nullptr : opens;
+}
+}  // namespace
+
+bool is_language_model(const std::string& model) {
+    for (const char* word : {"bert", "gpt", "transformer", "gnmt", "lm", "t5", "lstm", "llama",
+                             "xlnet", "electra", "seq2seq", "nlp", "bloom", "mistral"})
+        if (has(model, word)) return true;
+    return false;
+}
+
+double ModelWork::bytes_at(double backward) const {
+    Ready last{};
+    for (const Ready& r : ready) {
+        if (r.backward > backward) {
+            if (graph) return last.bytes;  // a gradient comes whole
+            return last.bytes + (r.bytes - last.bytes) * (backward - last.backward) /
+                                    (r.backward - last.backward);
+        }
+        last = r;
+    }
+    return 1;
+}
+
+double ModelWork::backward_at(double bytes) const {
+    Ready last{};
+    for (const Ready& r : ready) {
+        if (r.bytes >= bytes - 1e-9 && r.bytes > last.bytes)
+            return graph ? r.backward
+                         : last.backward + (r.backward - last.backward) * (bytes - last.bytes) /
+                                               (r.bytes - last.bytes);
+        last = r;
+    }
+    return 1;
+}
+
+double ModelWork::time_ratio(double batch, double base) const {
+    if (batch == base) return 1;
+    if (!timed) return batch / base;
+    const auto at = [&](double b) {
+        return seconds(timed->step(std::max(1, static_cast<int>(b + 0.5))));
+    };
+    return at(batch) / at(base);
+}
+
+ModelWork model_work(const std::string& model, const GpuSpec& gpu, Precision precision,
+                     double batch) {
+    ModelWork w;
+    const KnownModel* known = model_named(model);
+    if (known == nullptr) {
+        // a transformer's layers are equal, and the embedding, 15 to 20 % of it, comes last
+        if (is_language_model(model)) w.ready = {{0.98, 0.85}, {1, 1}};
+        double millions = millions_in(model);
+        if (const ParameterProfile* o = profile_of(model)) {
+            if (millions == 0) millions = o->millions;
+            // a larger one of the family: layers grow with the square of what an embedding does
+            const double last = o->last * std::sqrt(std::min(1.0, o->millions / millions));
+            w.ready = {{0.02, o->first}, {0.98, 1 - last}, {1, 1}};
+            w.largest_tensor = std::max({w.largest_tensor, 0.8 * o->first, last});
+        }
+        w.gradient_mb_fp32 = 4 * millions;
+        return w;
+    }
+    w.name = known->name;
+    w.graph = std::make_shared<const Graph>(known->make({}));
+    const TimedGraph timed(*w.graph, gpu, precision);
+    const int images = static_cast<int>(std::clamp(batch, 1.0, 1024.0));
+    const StepWork step = step_work(*w.graph, timed, images);
+    w.forward_share = (step.forward + step.update) / Seconds(step.total());
+    const double elements = static_cast<double>(step.elements);
+    w.gradient_mb_fp32 = elements * 4e-6;
+    GpuSpec queued = gpu;
+    queued.launch = Nanoseconds(0);
+    w.timed = std::make_shared<const TimedGraph>(*w.graph, queued, precision);
+    w.flops = 6.0 * static_cast<double>(w.graph->macs());
+    w.ready.clear();
+    for (const StepWork::Ready& r : step.ready)
+        w.ready.push_back(
+            {r.after / Seconds(step.backward), 1 - static_cast<double>(r.watermark) / elements});
+    for (const Parameter& p : w.graph->parameters)
+        w.largest_tensor = std::max(w.largest_tensor, static_cast<double>(p.count) / elements);
+    return w;
+}
+
+}  // namespace gx::tools::predict

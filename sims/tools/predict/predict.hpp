@@ -1,0 +1,31 @@
+// Predictor: a published case's targets from its conditions and given values.
+#pragma once
+
+#include <tools/common/json.hpp>         // Json
+#include <tools/predict/case_model.hpp>  // Prediction
+
+namespace gx::tools::predict {
+
+/// Predicts cases one by one; what was simulated for one is kept for the next.
+///
+/// Only `conditions` and the values of points of role base and given are used.
+/// Errors: none are thrown; a case that cannot be predicted holds a sentence in `error`.
+/// Order:  equal cases give equal predictions, whatever was predicted before.
+class Predictor {
+public:
+    explicit Predictor(const Calibration& k = calibrated()) : k_(k) {}
+
+    [[nodiscard]] Prediction operator()(const Case& c);
+
+    /// Messages that went through the simulated network so far.
+    [[nodiscard]] std::uint64_t simulated() const { return wire_.simulated(); }
+
+private:
+    Calibration k_;
+    WireTime wire_{};
+};
+
+/// A prediction as JSON, rounded to six digits behind the point.
+[[nodiscard]] Json to_json(const Prediction& p);
+
+}  // namespace gx::tools::predict

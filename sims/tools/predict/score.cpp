@@ -1,0 +1,62 @@
+#include <tools/predict/score.hpp>
+
+#include <fmt/core.h>  // format
+
+namespace gx::tools::predict {
+
+std::string measurement_key(const Case& c, const Point& t) {
+    std::string base;
+    for (const Point& p : c.points)
+        if (p.role == Point::Role::base) base += fmt::format("{}|", p.given.value_or(0));
+    return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", c.source, c.conditions.dump(), base,
+                       t.gpus, t.nodes, t.batch_per_gpu, t.unit, t.phase, t.variant,
+                       t.published.value_or(0), t.published_efficiency_pct.value_or(0));
+}
+
+double published_pct(const Point& t, const PredictedPoint& p) {
+    if (t.published_efficiency_pct) return *t.published_efficiency_pct;
+    const Measure m = measure_of(p.unit, field(t.index, "unit"));
+    const bool time = m.kind == Measure::Kind::step_time || m.kind == Measure::Kind::job_time;
+    return p.efficiency_pct * (time ? p.value / *t.published : *t.published / p.value);
+}
+
+void add(Score& s, const Case& c, const Prediction& p, const std::string& group) {
+    if (!p.error.empty()) s.failed.push_back(p);
+    for (const PredictedPoint& q : p.points) {
+        const Point& t = c.points[static_cast<std::size_t>(q.index)];
+        if (!t.refused.empty()) s.failed.push_back({.id = c.id, .error = t.refused});
+        if (!t.published && !t.published_efficiency_pct) continue;
+        s.points.push_back({.id = c.id,
+                            .group = group,
+                            .stack = p.stack,
+                            .gpus = q.gpus,
+                            .machines = q.machines,
+                            .scored = c.scored,
+                            .calibration = c.split != "reference",
+                            .repeated = !s.measurements.insert(measurement_key(c, t)).second,
+                            .published_pct = published_pct(t, q),
+                            .predicted_pct = q.efficiency_pct,
+                            .formula_pct = q.formula_pct});
+        const ScoredPoint& row = s.points.back();
+        if (row.repeated) continue;
+        if (row.counts()) {
+            s.several_machines.add(row);
+            s.groups[row.group].add(row);
+            s.stacks[row.stack].add(row);
+        } else if (row.machines > 1) {
+            s.others.add(row);
+        } else if (row.scored && row.calibration) {
+            s.one_machine.add(row);
+        }
+    }
+}
+
+Score score(const std::vector<Case>& cases, const Calibration& k) {
+    Score s;
+    Predictor predict(k);
+    for (const Case& c : cases)
+        if (!c.error.empty() || c.asks()) add(s, c, predict(c), c.group);
+    return s;
+}
+
+}  // namespace gx::tools::predict

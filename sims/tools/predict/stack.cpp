@@ -1,0 +1,181 @@
+#include <tools/predict/stack.hpp>
+
+#include <algorithm>  // max, min
+#include <array>      // tables
+#include <cmath>      // sqrt: exact in IEEE arithmetic, unlike exp or log
+#include <utility>    // pair
+
+#include <gx/core/error.hpp>      // Error
+#include <gx/io/nearest.hpp>      // unknown_name
+#include <tools/common/json.hpp>  // parse_json
+#include <tools/common/text.hpp>  // has
+#include <tools/data.hpp>         // stacks
+
+namespace gx::tools::predict {
+
+namespace {
+
+template <class Member>
+using Named = std::pair<std::string_view, Member>;
+
+constexpr std::array<Named<double Stack::*>, 5> costs{{{"step_ms", &Stack::step_ms},
+                                                       {"mb_ms", &Stack::mb_ms},
+                                                       {"machines_ms", &Stack::machines_ms},
+                                                       {"jitter", &Stack::jitter},
+                                                       {"interference", &Stack::interference}}};
+
+using K = Calibration;
+constexpr std::array<Named<Stack K::*>, 8> stacks{{{"tensorflow", &K::tensorflow},
+                                                   {"mxnet", &K::mxnet},
+                                                   {"pytorch", &K::pytorch},
+                                                   {"oneflow", &K::oneflow},
+                                                   {"chainer", &K::chainer},
+                                                   {"local_servers", &K::local_servers},
+                                                   {"servers", &K::servers},
+                                                   {"key_value", &K::key_value}}};
+
+constexpr std::array<Named<double K::*>, 15> constants{{{"pair_loss", &K::pair_loss},
+                                                        {"clipping_mb_ms", &K::clipping_mb_ms},
+                                                        {"tcp_share", &K::tcp_share},
+                                                        {"omni_path_share", &K::omni_path_share},
+                                                        {"grpc_share", &K::grpc_share},
+                                                        {"server_window", &K::server_window},
+                                                        {"peer_copy_share", &K::peer_copy_share},
+                                                        {"micro_exposed", &K::micro_exposed},
+                                                        {"tcp_cap_gbps", &K::tcp_cap_gbps},
+                                                        {"rdma_share", &K::rdma_share},
+                                                        {"host_path_gbps", &K::host_path_gbps},
+                                                        {"host_path4_gbps", &K::host_path4_gbps},
+                                                        {"micro_step_s", &K::micro_step_s},
+                                                        {"decoded_images_s", &K::decoded_images_s},
+                                                        {"cpu_sum_gbps", &K::cpu_sum_gbps}}};
+
+constexpr std::array<std::string_view, 7> schemes{
+    "fused", "buckets", "after_backward", "late", "local_servers", "servers", "key_value"};
+
+/// data/stacks.json: the constants in force and those of them that are fitted.
+struct Data {
+    Calibration in_force{};
+    std::vector<Knob> knobs{};
+};
+
+Stack read_stack(const Json& row) {
+    Stack s{.name = row.at("name").get<std::string>(),
+            .source = row.at("source").get<std::string>()};
+    const auto at = std::find(schemes.begin(), schemes.end(), row.at("scheme").get<std::string>());
+    s.scheme = static_cast<Scheme>(at - schemes.begin());
+    for (const auto& [name, cost] : costs) s.*cost = row.value(std::string(name), 0.0);
+    s.bucket_mb = row.value("bucket_mb", s.bucket_mb);
+    s.ethernet_gbps = row.value("ethernet_gbps", 0.0);
+    return s;
+}
+
+const Data& data_of_stacks() {
+    static const Data all = [] {
+        const Json file = parse_json(data::stacks, "stacks.json");
+        Data d;
+        for (const auto& [name, stack] : stacks) {
+            const Json& row = file.at("stacks").at(std::string(name));
+            Stack& s = d.in_force.*stack = read_stack(row);
+            if (!row.contains("fitted")) continue;
+            for (const auto& [cost, member] : costs) {
+                const auto fitted = row.at("fitted").find(std::string(cost));
+                if (fitted == row.at("fitted").end()) continue;
+                s.*member = fitted->get<double>();
+                const Json& prior = file.at("costs").at(std::string(cost));
+                d.knobs.push_back({std::string(cost), prior.at("expected").get<double>(),
+                                   prior.at("spread").get<double>(), stack, member, nullptr});
+            }
+        }
+        for (const auto& [name, member] : constants) {
+            const Json& row = file.at("constants").at(std::string(name));
+            d.in_force.*member = row.at("value").get<double>();
+            if (row.contains("expected"))
+                d.knobs.push_back({std::string(name), row.at("expected").get<double>(),
+                                   row.at("spread").get<double>(), nullptr, nullptr, member});
+        }
+        return d;
+    }();
+    return all;
+}
+
+/// A stack that does all as another one, but how gradients are exchanged.
+Stack variant(Stack of, std::string_view name, Scheme scheme) {
+    of.name = name;
+    of.scheme = scheme;
+    return of;
+}
+
+}  // namespace
+
+const Calibration& calibrated() { return data_of_stacks().in_force; }
+
+const std::vector<Knob>& knobs() { return data_of_stacks().knobs; }
+
+Calibration priors() {
+    Calibration k = calibrated();
+    for (const Knob& n : knobs()) n.in(k) = n.expected;
+    return k;
+}
+
+Stack find_stack(const Conditions& c, const Calibration& k) {
+    const bool tensorflow = has(c.framework, "tensorflow") || has(c.framework, "keras") ||
+                            c.framework.starts_with("tf");
+    const bool torch = has(c.framework, "torch");
+    const bool servers = has(c.collective, "parameter server");
+    if (has(c.option, "double buffering"))
+        return variant(k.chainer, "chainermn-double-buffered", Scheme::late);
+    if (has(c.framework, "chainer")) return k.chainer;
+    if (has(c.framework, "mxnet") &&
+        (servers || has(c.collective, "kvstore") || has(c.collective, "dist_")))
+        return k.key_value;
+    if (has(c.collective, "distributed_replicated") || has(c.collective, "on the workers"))
+        return k.servers;
+    if (servers) return has(c.transport, "grpc") ? k.servers : k.local_servers;
+    if (tensorflow && !has(c.framework, "horovod") &&
+        (has(c.collective, "replicated") || has(c.framework, "2017")))
+        return k.local_servers;
+    if (c.accumulates)
+        return tensorflow ? variant(k.tensorflow, "tensorflow-accumulating", Scheme::after_backward)
+                          : variant(k.pytorch, "pytorch-accumulating", Scheme::after_backward);
+    if (tensorflow) return k.tensorflow;
+    if (has(c.framework, "mxnet") || has(c.framework, "gluon")) return k.mxnet;
+    if (has(c.framework, "oneflow")) return k.oneflow;
+    if (torch && has(c.framework, "horovod"))
+        return variant(k.pytorch, "pytorch-horovod", Scheme::fused);
+    if (has(c.framework, "paddle") || has(c.framework, "horovod")) return k.tensorflow;
+    // BERT as NVIDIA's container trains it reduces one flat gradient after backward.
+    // Source: DeepLearningExamples PyTorch/LanguageModeling/BERT, allreduce_post_accumulation.
+    if (has(c.framework, "container") && has(c.model, "bert"))
+        return variant(k.pytorch, "pytorch-flat", Scheme::after_backward);
+    return k.pytorch;
+}
+
+Stack stack_named(std::string_view name) {
+    const Calibration& k = calibrated();
+    std::vector<std::string_view> known{"none"};
+    for (const Stack* s : {&k.pytorch, &k.tensorflow, &k.mxnet, &k.oneflow}) {
+        if (s->name == name) return *s;
+        known.push_back(s->name);
+    }
+    if (name == "none") return {.name = "none", .source = "computation and wire alone"};
+    throw Error(unknown_name("stack", name, known));
+}
+
+GpuScale gpu_scale(const sim::GpuSpec& gpu) {
+    const double memory = std::min(1.5, 900 / (gpu.memory_bandwidth.count * 1e-9));
+    return {memory, std::sqrt(std::min(1.0, memory))};
+}
+
+double expected_max(double n) {
+    static constexpr std::array<double, 15> at_power{0,     0.564, 1.029, 1.424, 1.766,
+                                                     2.070, 2.343, 2.594, 2.826, 3.043,
+                                                     3.247, 3.440, 3.624, 3.799, 3.967};
+    std::size_t i = 0;
+    double low = 1;
+    while (i + 2 < at_power.size() && 2 * low <= n) low *= 2, ++i;
+    const double share = std::min(1.0, (n - low) / low);
+    return at_power[i] + (at_power[i + 1] - at_power[i]) * std::max(0.0, share);
+}
+
+}  // namespace gx::tools::predict

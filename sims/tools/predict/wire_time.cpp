@@ -1,0 +1,163 @@
+#include <tools/predict/wire_time.hpp>
+
+#include <algorithm>  // max, min
+
+#include <fmt/core.h>  // keys
+
+#include <gx/collective/ring.hpp>             // Ring
+#include <gx/sim/des/engine.hpp>              // Engine
+#include <gx/sim/catalog/find_machine.hpp>    // machines with wiring
+#include <gx/sim/timing/nccl_model.hpp>       // nccl_all_reduce_time
+#include <gx/sim/network/network.hpp>         // FlowNetwork
+#include <gx/sim/timing/all_reduce_time.hpp>  // all_reduce_time
+
+namespace gx::tools::predict {
+
+namespace {
+
+using namespace sim;
+
+constexpr double small_mb = 1, large_mb = 64;
+
+Bytes bytes(double mb) { return {static_cast<std::int64_t>(mb * 1e6)}; }
+Task nothing() {
+    return {[](void*, std::uint64_t) {}, nullptr, 0};
+}
+
+LinkClass link_of(const Hardware& h) {
+    return h.inside.link == Inside::Link::pcie ? LinkClass::pci : LinkClass::nvlink;
+}
+
+/// All of a machine and network that the time of a transfer depends on.
+std::string network_of(const Hardware& h) {
+    return fmt::format("{} {} {} {} {}", static_cast<int>(h.inside.link), h.inside.bus.count,
+                       h.nic.count, h.share, h.profile.name.view());
+}
+std::string key_of(const char* what, const Hardware& h, Group g) {
+    return fmt::format("{} {} {} {}", what, g.machines, g.gpus, network_of(h));
+}
+
+/// The line through the times of a small and a large message.
+template <class F>
+Line line_through(F&& time_ms) {
+    const double a = time_ms(small_mb), b = time_ms(large_mb);
+    const double slope = (b - a) / (large_mb - small_mb);
+    return {std::max(0.0, a - slope * small_mb), slope};
+}
+
+}  // namespace
+
+double FasterLine::at(double mb) const {
+    return trees ? std::min(ring.at(mb), tree.at(mb)) : ring.at(mb);
+}
+
+FasterLine WireTime::all_reduce(const Hardware& h, Group g, double mb, std::string& algorithm) {
+    if (g.ranks() < 2) return {};
+    FasterLine f{.ring = long_ring(h, g)};
+    f.trees = h.trees && g.machines > 2;
+    if (f.trees) f.tree = tree(h, g);
+    algorithm = f.is_tree(mb) ? "tree" : "ring";
+    return f;
+}
+
+double WireTime::servers(const Hardware& h, int machines, int servers, double mb,
+                         double server_gbps) {
+    while (std::int64_t{machines} * servers > most_flows && servers > 1)
+        machines = (machines + 1) / 2, servers = (servers + 1) / 2;
+    const double more = std::max(1.0, double(machines) / most_flows);  // workers of one server
+    machines = std::min(machines, most_flows);
+    const auto key =
+        fmt::format("s {} {} {} {} {} {}", machines, servers, mb, server_gbps, more, network_of(h));
+    if (const auto at = times_.find(key); at != times_.end()) return at->second;
+    Engine engine;
+    FlowNetwork network(engine);
+    const BytesPerSecond line = h.spec(machines, 1).nic_rate();
+    for (int m = 0; m < 2 * machines; ++m) (void)network.add_link(line);
+    for (int s = 0; s < servers; ++s) (void)network.add_link({server_gbps * 1e9 / 8});
+    for (int m = 0; m < machines; ++m)
+        for (int s = 0; s < servers; ++s) {
+            const int home = s % machines;
+            Transfer f{.bytes = bytes(mb / servers),
+                       .latency = h.profile.transport.latency,
+                       .rank = m,
+                       .done = nothing()};
+            if (home != m) f.path.add(m), f.path.add(machines + home);
+            f.path.add(2 * machines + s);
+            network.start(f);
+        }
+    engine.drain();
+    simulated_ += network.messages();
+    return times_[key] = 2 * seconds(engine.now()) * 1e3 * more;  // fetching mirrors sending
+}
+
+double WireTime::key_value(const Hardware& h, int gpus, double mb, double largest, double share) {
+    const auto key = fmt::format("k {} {} {} {} {} {}", h.gpu.name.view(), gpus, mb, largest, share,
+                                 network_of(h));
+    if (const auto at = times_.find(key); at != times_.end()) return at->second;
+    ClusterSpec spec = h.spec(1, gpus);
+    for (const auto make : machine_makers)
+        if (const MachineSpec m = make();
+            m.gpu.name == h.gpu.name && m.gpus >= gpus && m.gpus < 2 * gpus && m.gpus > 1)
+            spec.machine = m;
+    Engine engine;
+    FlowNetwork network(engine);
+    const Topology topology(spec, network);
+    for (int from = 0; from < gpus; ++from)
+        for (int to = 0; to < gpus; ++to) {
+            if (from == to) continue;
+            const auto way = topology.route(from, to);
+            const double part = (1 - largest) / gpus + (to == 0 ? largest : 0);
+            network.start({.path = way.path,
+                           .bytes = bytes(mb * part / share),
+                           .latency = way.latency,
+                           .cap = way.cap,
+                           .rank = from,
+                           .done = nothing()});
+        }
+    engine.drain();
+    simulated_ += network.messages();
+    return times_[key] = 2 * seconds(engine.now()) * 1e3;
+}
+
+/// A ring of more than 4,096 ranks: latency grows with its steps, the bytes of a link do not.
+Line WireTime::long_ring(const Hardware& h, Group g) {
+    const int machines = std::min(g.machines, std::max(2, most_ranks / g.gpus));
+    if (machines >= g.machines) return ring(h, g);
+    Line r = ring(h, {machines, g.gpus});
+    r.latency_ms *= (g.ranks() - 1.0) / (machines * g.gpus - 1.0);
+    return r;
+}
+
+Line WireTime::ring(const Hardware& h, Group g) {
+    const std::string key = key_of("ring", h, g);
+    if (const auto at = lines_.find(key); at != lines_.end()) return at->second;
+    return lines_[key] = line_through([&](double mb) {
+               const ClusterSpec spec = h.spec(g.machines, g.gpus);
+               const collective::Ring ring(collective::MachineOrder(spec.placement(), 0));
+               const auto base = h.profile.collective.base.ring.simple;
+               const auto t = all_reduce_time(ring, spec, bytes(mb), Detail::collapsed);
+               simulated_ += t.simulated;
+               return seconds(t.time + base) * 1e3;
+           });
+}
+
+Line WireTime::tree(const Hardware& h, Group g) {
+    const std::string key = key_of("tree", h, g);
+    if (const auto at = lines_.find(key); at != lines_.end()) return at->second;
+    return lines_[key] = line_through([&](double mb) {
+               const ClusterSpec spec = h.spec(g.machines, g.gpus);
+               const BytesPerSecond bus = std::min(h.inside.bus, spec.nic_rate());
+               return seconds(nccl_all_reduce_time(h.profile, {.machines = g.machines,
+                                                               .ranks_per_machine = g.gpus,
+                                                               .bytes = bytes(mb),
+                                                               .algorithm = Algorithm::tree,
+                                                               .protocol = Protocol::simple,
+                                                               .bus_bandwidth = bus,
+                                                               .channels = 16,
+                                                               .inside = link_of(h)})
+                                  .total()) *
+                      1e3;
+           });
+}
+
+}  // namespace gx::tools::predict

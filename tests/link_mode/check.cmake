@@ -1,0 +1,46 @@
+# cmake -D COMPILER=... -D INCLUDE=... -D LIBRARY=... -D PLACE=... -P: programs of one mode link,
+# programs that mix header-only and compiled gx do not, and the linker's text says why.
+cmake_minimum_required(VERSION 3.25)
+file(REMOVE_RECURSE ${PLACE})
+file(MAKE_DIRECTORY ${PLACE})
+file(WRITE ${PLACE}/main.cpp "#include <gx/core/decl.hpp>\nint main() {}\n")
+file(WRITE ${PLACE}/part.cpp "#include <gx/core/decl.hpp>\nint part() { return 0; }\n")
+foreach(source IN ITEMS main part)
+  foreach(mode IN ITEMS header compiled)
+    set(define "")
+    if(mode STREQUAL compiled)
+      set(define -DGX_COMPILED)
+    endif()
+    execute_process(COMMAND ${COMPILER} -std=c++20 -O2 ${define} -I ${INCLUDE}
+                            -c ${PLACE}/${source}.cpp -o ${PLACE}/${source}_${mode}.o
+                    COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()
+endforeach()
+
+function(link main part out)
+  execute_process(COMMAND ${COMPILER} ${PLACE}/main_${main}.o ${PLACE}/part_${part}.o ${LIBRARY}
+                          -o ${PLACE}/program
+                  RESULT_VARIABLE status OUTPUT_VARIABLE text ERROR_VARIABLE text)
+  if(status EQUAL 0)
+    set(${out} "linked" PARENT_SCOPE)
+  else()
+    set(${out} "${text}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+foreach(mode IN ITEMS header compiled)
+  link(${mode} ${mode} result)
+  if(NOT result STREQUAL "linked")
+    message(FATAL_ERROR "two sources of mode '${mode}' do not link:\n${result}")
+  endif()
+endforeach()
+foreach(main IN ITEMS header compiled)
+  set(part compiled)
+  if(main STREQUAL compiled)
+    set(part header)
+  endif()
+  link(${main} ${part} result)
+  if(NOT result MATCHES "gx_error_this_program_mixes_header_only_and_compiled_gx")
+    message(FATAL_ERROR "main.cpp of mode '${main}' and part.cpp of mode '${part}': ${result}")
+  endif()
+endforeach()

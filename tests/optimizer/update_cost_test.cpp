@@ -1,0 +1,94 @@
+#include <gx/optimizer/update_cost.hpp>  // first, so the header is seen to stand alone
+
+#include <gtest/gtest.h>
+
+#include <gx/model/graph.hpp>                  // GraphBuilder
+#include <gx/optimizer/sgd.hpp>                // Sgd
+#include <gx/reference/device.hpp>             // reference::Device
+#include <gx/sim/world/cluster.hpp>            // Cluster
+#include <gx/sim/elastic/elastic_device.hpp>   // DeviceLearner
+#include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
+#include <gx/sim/compute/gpu_memory.hpp>       // memory_need
+
+namespace {
+
+using gx::UpdateCost;
+
+/// Adam's cost, on SGD's rule.
+struct TwoMoments : gx::Sgd {
+    using Sgd::Sgd;
+    static constexpr UpdateCost update_cost{28, 2};
+};
+struct Silent {};
+
+// ---- What the trait promises ----------------------------------------------------------
+static_assert(gx::update_cost_of<gx::Sgd>() == UpdateCost{20, 1});
+static_assert(gx::update_cost_of<TwoMoments>() == UpdateCost{28, 2});
+static_assert(gx::update_cost_of<Silent>() == gx::update_cost_of<gx::Sgd>());
+
+gx::Graph wide() {
+    gx::GraphBuilder b("wide", {1000, 1, 1}, 2);
+    const int x = b.linear(b.input(), 1000, false, "wide");
+    (void)b.softmax_cross_entropy(b.linear(x, 2, false, "logits"), 0, "loss");
+    return std::move(b).finish();
+}
+
+// ---- Cases worked by hand -------------------------------------------------------------
+TEST(UpdateCost, BytesOfAParameterAreTheTimeOfAnUpdate) {
+    const gx::sim::GpuSpec gpu{.name = "plain",
+                               .fp32 = {1e12},
+                               .memory = {1'000'000'000},
+                               .memory_bandwidth = {100e9},
+                               .launch = gx::Nanoseconds(1'000)};
+    const auto update = [&](UpdateCost cost) {
+        return gx::sim::TimedGraph(wide(), gpu, gx::sim::Precision::fp32, gx::sim::fused_kernels,
+                                   cost)
+            .update();
+    };
+    // 1,002,000 parameters at 100 bytes a nanosecond.
+    EXPECT_EQ(update({}), gx::Nanoseconds(1'000 + 200'400));
+    EXPECT_EQ(update({28, 2}), gx::Nanoseconds(1'000 + 280'560));
+}
+TEST(UpdateCost, StateVectorsAreMemory) {
+    const auto need = [](UpdateCost cost) {
+        return gx::sim::parameter_need(wide(), gx::sim::Precision::fp32, cost).count;
+    };
+    EXPECT_EQ(need({}), 12 * 1'002'000);
+    EXPECT_EQ(need({28, 2}), 16 * 1'002'000);
+    EXPECT_EQ(need({8, 0}), 8 * 1'002'000);
+}
+
+// ---- In the simulated device ----------------------------------------------------------
+template <class O>
+gx::Nanoseconds update_on_a_cluster() {
+    gx::Nanoseconds time{};
+    const gx::Graph graph = wide();
+    const gx::Dataset data{.shape = graph.input,
+                           .classes = 2,
+                           .pixels = std::vector<std::uint8_t>(1'000),
+                           .labels = {0},
+                           .mean = std::vector<float>(1'000, 0.0f),
+                           .deviation = std::vector<float>(1'000, 1.0f)};
+    gx::sim::Cluster<gx::reference::Device>(gx::sim::ethernet_10g(1)).run([&](auto& rank) {
+        using Rank = std::remove_cvref_t<decltype(rank)>;
+        gx::sim::DeviceLearner<Rank, O> learner(rank, graph, data, {.batch = 1});
+        const std::vector<float> mean(static_cast<std::size_t>(learner.elements()), 0.0f);
+        const gx::Nanoseconds begin = rank.now();
+        learner.apply(mean, 0.1f);
+        time = rank.now() - begin;
+    });
+    return time;
+}
+TEST(UpdateCost, ASimulatedDeviceTakesThatOfItsOptimizer) {
+    const auto spec = gx::sim::ethernet_10g(1);
+    const auto expected = [&](UpdateCost cost) {
+        return gx::sim::TimedGraph(wide(), spec.machine.gpu, gx::sim::Precision::fp32,
+                                   gx::sim::fused_kernels, cost)
+            .update();
+    };
+    EXPECT_EQ(update_on_a_cluster<gx::Sgd>(), expected({20, 1}));
+    EXPECT_EQ(update_on_a_cluster<TwoMoments>(), expected({28, 2}));
+    EXPECT_LT(expected({20, 1}), expected({28, 2}));
+}
+
+}  // namespace

@@ -1,0 +1,79 @@
+#include <gx/sim/catalog/find_machine.hpp>  // first, so the header is seen to stand alone
+
+#include <set>  // ranks of a ring
+
+#include <gtest/gtest.h>
+
+#include <gx/sim/hardware/validate.hpp>  // check
+
+namespace {
+
+using gx::sim::MachineSpec;
+using gx::sim::Wiring;
+using namespace gx::literals;
+
+// ---- What the data promise ----------------------------------------------------------
+static_assert(gx::sim::machine::p3_16xlarge().price.count == 24.48);
+static_assert(gx::sim::machine::dgx_a100().nics == 8);
+
+TEST(FindMachine, EveryMachineCanBeBuiltAndIsFoundByItsName) {
+    for (const auto make : gx::sim::machine_makers) {
+        const MachineSpec m = make();
+        EXPECT_NO_THROW(check(m)) << m.name.view();
+        EXPECT_EQ(gx::sim::find_machine(m.name).name, m.name);
+        EXPECT_GT(m.gpu.memory.count, 0) << m.name.view();
+        EXPECT_GT(m.host_memory.count, 0) << m.name.view();
+        EXPECT_FALSE(m.price_date.view().empty()) << m.name.view();
+        EXPECT_TRUE(m.spot_price.count < m.price.count || m.price.count == 0) << m.name.view();
+    }
+}
+TEST(FindMachine, APriceOfAllGpusIsThatOfOneTimesTheirNumber) {
+    EXPECT_DOUBLE_EQ(gx::sim::find_machine("p2.16xlarge").price.count, 16 * 0.90);
+    EXPECT_DOUBLE_EQ(gx::sim::find_machine("p3.16xlarge").price.count, 8 * 3.06);
+}
+
+// ---- Links, against the data sheets -------------------------------------------------
+int links_of(const Wiring& w, std::size_t gpu) {
+    int sum = 0;
+    for (const unsigned char n : w.nvlinks[gpu]) sum += n;
+    return sum;
+}
+TEST(FindMachine, MeshesUseEveryLinkOfTheirGpus) {
+    for (std::size_t g = 0; g < 8; ++g) {
+        EXPECT_EQ(links_of(gx::sim::find_machine("DGX-1V").wiring, g), 6) << g;
+        EXPECT_EQ(links_of(gx::sim::find_machine("DGX-1P").wiring, g), 4) << g;
+    }
+}
+TEST(FindMachine, RingsVisitEveryGpuOnceAndShareNoLink) {
+    for (const auto make : gx::sim::machine_makers) {
+        const MachineSpec m = make();
+        const auto gpus = static_cast<std::size_t>(m.gpus);
+        auto left = m.wiring.nvlinks;
+        for (int k = 0; k < m.wiring.ring_count; ++k) {
+            const auto& ring = m.wiring.rings[static_cast<std::size_t>(k)];
+            EXPECT_EQ(std::set(ring.begin(), ring.begin() + m.gpus).size(), gpus);
+            if (m.wiring.ring_count == 1) continue;  // NVSwitch or PCIe: any order will do
+            for (std::size_t i = 0; i < gpus; ++i) {
+                const std::size_t a = ring[i], b = ring[(i + 1) % gpus];
+                EXPECT_GT(left[a][b], 0) << m.name.view() << " ring " << k << ": " << a;
+                --left[a][b];
+                --left[b][a];
+            }
+        }
+        if (m.gpus == 8 && m.wiring.ring_count > 1) {
+            EXPECT_EQ(left, decltype(left){}) << m.name.view() << ": every link is in a ring";
+        }
+    }
+}
+
+// ---- Bad input ----------------------------------------------------------------------
+TEST(FindMachine, AnUnknownNameIsAnsweredWithTheNearest) {
+    try {
+        (void)gx::sim::find_machine("p3.16xlagre");
+        FAIL() << "an unknown machine was found";
+    } catch (const gx::Error& e) {
+        EXPECT_STREQ(e.what(), "unknown machine 'p3.16xlagre': did you mean 'p3.16xlarge'?");
+    }
+}
+
+}  // namespace

@@ -1,0 +1,79 @@
+#include <gx/sim/io/machine_file.hpp>  // first, so the header is seen to stand alone
+
+#include <filesystem>  // a folder of the test's own
+#include <fstream>     // files
+#include <string>      // sentences
+
+#include <gtest/gtest.h>
+
+namespace {
+
+namespace fs = std::filesystem;
+using gx::sim::find_or_read_machine;
+
+/// A file of this text, for as long as the test runs.
+class Written {
+public:
+    Written(const std::string& name, const std::string& text)
+        : path_(fs::path(::testing::TempDir()) / ("machine_file_" + name)) {
+        std::ofstream(path_) << text;
+    }
+    ~Written() { fs::remove(path_); }
+    Written(const Written&) = delete;
+    Written& operator=(const Written&) = delete;
+    [[nodiscard]] std::string path() const { return path_.string(); }
+
+private:
+    fs::path path_;
+};
+std::string refusal(const std::string& name_or_file) {
+    try {
+        (void)find_or_read_machine(name_or_file);
+    } catch (const gx::Error& e) {
+        return e.what();
+    }
+    return "";
+}
+const std::string one_gpu =
+    R"(<system version="1"><cpu arch="x86_64" vendor="GenuineIntel" modelid="85">
+<pci busid="0000:11:00.0" link_speed="8 GT/s" link_width="16"><gpu dev="0" sm="70"/></pci>
+</cpu></system>)";
+
+// ---- Cases worked by hand -----------------------------------------------------------
+TEST(MachineFile, ReadsWhatTheNameSays) {
+    const Written json("a.json", R"({"name": "ours", "gpu": "K80", "nic_gbps": 10})");
+    const Written xml("b.xml", one_gpu);
+    EXPECT_EQ(find_or_read_machine("p3.16xlarge").gpus, 8);
+    EXPECT_EQ(find_or_read_machine(json.path()).name.view(), "ours");
+    EXPECT_EQ(find_or_read_machine(json.path()).gpu.name, gx::sim::k80().name);
+    EXPECT_EQ(find_or_read_machine(xml.path()).name.view(), "machine_file_b");
+    EXPECT_EQ(find_or_read_machine(xml.path()).gpu.name, gx::sim::v100().name);
+}
+
+// ---- Bad input ----------------------------------------------------------------------
+TEST(MachineFile, NamesTheFileAndWhatIsWrongInIt) {
+    const Written json("c.json", R"({"gpu": "K80", "nic": 10})");
+    const Written xml("d.xml", one_gpu + "\n<gpu/>");
+    EXPECT_EQ(refusal(json.path()),
+              json.path() + ": line 1: field 'nic' has no unit: write 'nic_gbps'");
+    EXPECT_EQ(refusal(xml.path()),
+              xml.path() + ": line 4: not XML: a second element follows the first");
+    EXPECT_EQ(refusal("nowhere/ours.json"),
+              "file 'nowhere/ours.json' cannot be read. Name a file that exists and is readable.");
+    EXPECT_EQ(refusal("p3.16xlage"), "unknown machine 'p3.16xlage': did you mean 'p3.16xlarge'?");
+    const fs::path folder = fs::path(::testing::TempDir()) / "machine_file_folder.json";
+    fs::create_directory(folder);
+    EXPECT_EQ(refusal(folder.string()),
+              "file '" + folder.string() + "' is a folder. Name a file in it.");
+    fs::remove(folder);
+    for (const char* extension : {".json", ".xml"}) {
+        const fs::path endless = fs::path(::testing::TempDir()) / "machine_file_endless";
+        fs::create_symlink("/dev/zero", endless.string() + extension);
+        EXPECT_EQ(refusal(endless.string() + extension),
+                  "file '" + endless.string() + extension +
+                      "' is longer than 16777216 bytes. Name a shorter one.");
+        fs::remove(endless.string() + extension);
+    }
+}
+
+}  // namespace

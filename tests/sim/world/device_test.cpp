@@ -1,0 +1,234 @@
+#include <gx/sim/world/device.hpp>  // first, so the header is seen to stand alone
+
+#include <vector>  // images
+
+#include <gtest/gtest.h>
+
+#include <gx/core/error.hpp>                   // Error
+#include <gx/model/mlp.hpp>                    // MLP
+#include <gx/model/resnet.hpp>                 // ResNet50
+#include <gx/reference/device.hpp>             // reference::Device
+#include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
+
+namespace {
+
+using gx::Nanoseconds;
+using World = gx::sim::Cluster<gx::reference::Device>;
+using gx::sim::Precision;
+
+// ---- What the type promises ---------------------------------------------------------
+static_assert(gx::TrainingWorld<World>);
+static_assert(gx::explain_training_world<World>());
+static_assert(gx::explain_device<gx::sim::Device<gx::archetype::Device>>());
+
+gx::Graph small() {
+    gx::GraphBuilder b("small", {1, 2, 2}, 3);
+    int x = b.flatten(b.input(), "flatten");
+    x = b.relu(b.linear(x, 5, true, "first"), "relu");
+    (void)b.softmax_cross_entropy(b.linear(x, 3, true, "second"), 0, "loss");
+    return std::move(b).finish();
+}
+
+struct Data {
+    std::vector<float> images = std::vector<float>(8, 0.5f);
+    std::vector<std::int32_t> labels{0, 2};
+    [[nodiscard]] gx::Batch batch() const { return {images, labels, 2, 0}; }
+};
+
+// ---- The numbers are the inner device's ---------------------------------------------
+TEST(SimDevice, NumbersAreTheInnerDevicesAndTimeIsTheRoofline) {
+    const gx::Graph graph = small();
+    const Data data;
+    gx::reference::Device alone(graph, {.batch = 2});
+    std::vector<float> initial(alone.parameters().size());
+    for (std::size_t i = 0; i < initial.size(); ++i)
+        initial[i] = 0.01f * static_cast<float>(i % 7) - 0.02f;
+    const auto fill = [&](std::span<float> p) {
+        std::copy(initial.begin(), initial.end(), p.begin());
+    };
+    alone.update(fill);
+    const auto expected = alone.forward(data.batch(), gx::Mode::train);
+    std::vector<float> expected_gradients(initial.size());
+    alone.backward(1.0f, expected_gradients, [](std::size_t) {});
+
+    World world(gx::sim::ethernet_10g(2));
+    world.run([&](auto& rank) {
+        auto device = rank.make_device(graph, {.batch = 2, .rank = rank.rank()});
+        device->update(fill);
+        Nanoseconds last = rank.now();
+        const auto report = device->forward(data.batch(), gx::Mode::train);
+        EXPECT_EQ(report.loss_sum, expected.loss_sum);
+        EXPECT_EQ(rank.now() - last, device->times().forward(2));
+        last = rank.now();
+        std::vector<float> gradients(initial.size());
+        std::vector<std::size_t> marks;
+        std::vector<Nanoseconds> at;
+        device->backward(1.0f, gradients, [&](std::size_t mark) {
+            marks.push_back(mark);
+            at.push_back(rank.now() - last);
+        });
+        EXPECT_EQ(gradients, expected_gradients);
+        EXPECT_EQ(marks, (std::vector<std::size_t>{25, 0})) << "the second layer, then the first";
+        EXPECT_EQ(rank.now() - last, device->times().backward(2));
+        EXPECT_GT(at[0].count(), 0);
+        EXPECT_LT(at[0], at[1]);
+        EXPECT_EQ(rank.busy().compute, rank.now());
+    });
+}
+
+// ---- Another graph is timed ---------------------------------------------------------
+TEST(SimDevice, TimesALargerGraphAndStretchesItsMessages) {
+    const gx::Graph graph = small(), large = gx::graph<gx::ResNet50>();
+    const Data data;
+    World world(gx::sim::ethernet_10g(2), {.timed_as = large, .timed_batch = 64});
+    world.run([&](auto& rank) {
+        auto device = rank.make_device(graph, {.batch = 2});
+        (void)device->forward(data.batch(), gx::Mode::train);
+        const gx::sim::TimedGraph times(large, gx::sim::v100(), Precision::fp32);
+        EXPECT_EQ(rank.now(), times.forward(64));
+        EXPECT_EQ(device->timed_count(1), 32);
+        std::vector<float> gradients(device->parameters().size());
+        std::size_t mark = gradients.size();
+        Nanoseconds first_layer_ready{};
+        device->backward(1.0f, gradients, [&](std::size_t m) {
+            EXPECT_LT(m, mark);
+            if (m == 0) EXPECT_GT(mark, 0u);
+            else first_layer_ready = rank.now();
+            mark = m;
+        });
+        EXPECT_EQ(mark, 0u);
+        EXPECT_GT(rank.now(), first_layer_ready);
+
+        auto bytes = std::as_writable_bytes(std::span(gradients));
+        auto& link = rank.transport();
+        const auto request = rank.rank() == 0 ? link.send(1, 0, bytes) : link.receive(0, 0, bytes);
+        EXPECT_TRUE(link.wait(request).complete());
+    });
+    EXPECT_EQ(world.network().carried(world.topology().nic_out(0)).count, 4 * 25'557'032);
+}
+
+TEST(SimDevice, ProportionalWatermarksNeverComeEarly) {
+    const gx::Graph timed = gx::graph<gx::ResNet50>();
+    const auto points = gx::sim::ready_points(timed, 1000);
+    const auto total = timed.parameter_elements();
+    std::int64_t end = 0;
+    for (std::size_t i = 0; i < timed.ops.size(); ++i) {
+        EXPECT_GE(static_cast<std::int64_t>(points[i]) * total, 1000 * end) << i;
+        EXPECT_LT((static_cast<std::int64_t>(points[i]) - 1) * total, 1000 * end + 1) << i;
+        for (int p = 0; p < timed.ops[i].parameter_count; ++p) {
+            const int parameter = timed.ops[i].first_parameter + p;
+            end += timed.parameters[static_cast<std::size_t>(parameter)].count;
+        }
+    }
+}
+
+// ---- Jitter -------------------------------------------------------------------------
+Nanoseconds forward_time(std::uint64_t seed, double jitter) {
+    Nanoseconds time{};
+    World world(gx::sim::ethernet_10g(1), {.seed = seed, .compute_jitter = jitter});
+    world.run([&](auto& rank) {
+        auto device = rank.make_device(small(), {.batch = 2});
+        (void)device->forward(Data().batch(), gx::Mode::train);
+        time = rank.now();
+    });
+    return time;
+}
+TEST(SimDevice, JitterComesFromTheSeedAlone) {
+    EXPECT_EQ(forward_time(1, 0), forward_time(2, 0));
+    EXPECT_EQ(forward_time(1, 0.2), forward_time(1, 0.2));
+    EXPECT_NE(forward_time(1, 0.2), forward_time(2, 0.2));
+    const double ratio = gx::seconds(forward_time(1, 0.2)) / gx::seconds(forward_time(1, 0));
+    EXPECT_NEAR(ratio, 1.0, 0.2);
+}
+
+TEST(SimDevice, GpusThatDifferAndStragglersComeFromTheSeedAlone) {
+    const auto time = [](std::uint64_t seed, gx::sim::GpuVariation variation) {
+        Nanoseconds forward{};
+        World world(gx::sim::ethernet_10g(1), {.seed = seed, .variation = variation});
+        world.run([&](auto& rank) {
+            auto device = rank.make_device(small(), {.batch = 2});
+            (void)device->forward(Data().batch(), gx::Mode::train);
+            forward = rank.now();
+        });
+        return forward;
+    };
+    const Nanoseconds plain = time(1, {});
+    EXPECT_EQ(plain, forward_time(1, 0));
+    const gx::sim::GpuVariation slow{.pass = gx::sim::Jitter::straggler(1.0, 3)};
+    EXPECT_EQ(time(1, slow), 3 * plain);
+    const gx::sim::GpuVariation chips{.gpu = gx::sim::Jitter::lognormal(0.1)};
+    EXPECT_EQ(time(5, chips), time(5, chips));
+    EXPECT_NE(time(5, chips), time(6, chips));
+}
+
+// ---- Slowdown beside communication --------------------------------------------------
+TEST(SimDevice, KernelsBesideTheStreamsWorkTakeTheirShareLonger) {
+    const auto time = [](double share, bool communicates) {
+        Nanoseconds forward{};
+        World world(gx::sim::ethernet_10g(1), {.overlap_slowdown = {share}});
+        world.run([&](auto& rank) {
+            auto device = rank.make_device(small(), {.batch = 2});
+            const auto reduce = [](void* context, std::uint64_t) {
+                auto& self = *static_cast<World::Rank*>(context);
+                self.charge(std::chrono::seconds(1), "all-reduce", gx::sim::Activity::other);
+            };
+            gx::Event done{};
+            if (communicates) done = rank.stream().enqueue({reduce, &rank});
+            (void)device->forward(Data().batch(), gx::Mode::train);
+            forward = rank.now();
+            if (communicates) rank.stream().wait(done);
+        });
+        return forward;
+    };
+    EXPECT_EQ(time(0.25, false), time(0, false));
+    EXPECT_EQ(time(0, true), time(0, false));
+    EXPECT_NEAR(gx::seconds(time(0.25, true)), 1.25 * gx::seconds(time(0, true)), 1e-8);
+}
+// ---- Inputs over PCIe ---------------------------------------------------------------
+TEST(SimDevice, OnlyTheFirstBatchIsWaitedForWhereCopiesAreShorterThanSteps) {
+    World world(gx::sim::ethernet_10g(1),
+                {.timed_as = gx::graph<gx::ResNet50>(), .timed_batch = 64, .copy_inputs = true});
+    Nanoseconds input_first{}, input_all{};
+    world.run([&](auto& rank) {
+        auto device = rank.make_device(small(), {.batch = 2});
+        std::vector<float> gradients(device->parameters().size());
+        for (int step = 0; step < 3; ++step) {
+            (void)device->forward(Data().batch(), gx::Mode::train);
+            device->backward(1.0f, gradients, [](std::size_t) {});
+            if (step == 0) input_first = rank.busy().input;
+        }
+        input_all = rank.busy().input;
+    });
+    // 64 images of 3 x 224 x 224 floats at 12 GB/s.
+    const auto expected = gx::Bytes{64 * 3 * 224 * 224 * 4} / gx::BytesPerSecond{12e9};
+    EXPECT_EQ(input_first, expected);
+    EXPECT_EQ(input_all, input_first) << "the others were copied beside the step before";
+}
+TEST(SimDevice, SaysWhichVariationIsOutOfRange) {
+    try {
+        World world(gx::sim::ethernet_10g(1),
+                    {.variation = {.pass = {gx::sim::Jitter::Kind::uniform, 1.5}},
+                     .overlap_slowdown = {-1}});
+        FAIL() << "neither can be";
+    } catch (const gx::Error& e) {
+        const std::string text = e.what();
+        EXPECT_NE(text.find("variation: uniform jitter is a share"), std::string::npos) << text;
+        EXPECT_NE(text.find("overlap_slowdown is -1"), std::string::npos) << text;
+    }
+}
+
+// ---- Memory -------------------------------------------------------------------------
+TEST(SimDevice, SaysWhichBatchFits) {
+    World world(gx::sim::ethernet_10g(1),
+                {.timed_as = gx::graph<gx::ResNet50>(), .timed_batch = 1024});
+    try {
+        world.run([&](auto& rank) { (void)rank.make_device(small(), {.batch = 2}); });
+        FAIL() << "1024 images at 224 px do not fit in 16 GB";
+    } catch (const gx::Error& e) {
+        EXPECT_NE(std::string(e.what()).find("a batch of 1024 images of ResNet50 does not fit"),
+                  std::string::npos)
+            << e.what();
+    }
+}
+
+}  // namespace

@@ -1,0 +1,198 @@
+#include <tools/plan/search.hpp>
+
+#include <array>    // options
+#include <cstdint>  // seeds
+#include <random>   // mt19937_64
+#include <vector>   // candidates
+
+#include <gtest/gtest.h>
+
+#include <gx/model/cifar_resnet.hpp>           // ResNet8
+#include <gx/reducer/double_buffered.hpp>      // DoubleBuffered
+#include <gx/report/chart.hpp>                 // escaped
+#include <gx/reducer/ring.hpp>                 // Ring
+#include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
+#include <tools/plan/page.hpp>                 // page
+
+namespace {
+
+using gx::tools::plan::Candidate;
+using gx::tools::plan::Job;
+using gx::tools::plan::reducer_choice;
+using gx::tools::plan::search;
+using gx::tools::plan::SearchSpace;
+
+SearchSpace space(std::vector<int> machines) {
+    SearchSpace m{.reducers = {reducer_choice<gx::Ring<gx::fp32>>("fp32", gx::sim::Algorithm::ring),
+                               reducer_choice<gx::DoubleBuffered<gx::Ring<gx::fp16>>>(
+                                   "fp16", gx::sim::Algorithm::ring)},
+                  .precision = gx::sim::Precision::fp32};
+    for (const int n : machines) m.clusters.push_back(gx::sim::ethernet_10g(n));
+    return m;
+}
+const gx::Graph small = gx::graph<gx::ResNet8>();
+
+// ---- Time and price of a candidate, against a step timed on its own -------------------------
+TEST(Search, AreStepsTimesTheirCount) {
+    const Job job{.model = "ResNet8", .examples = 1000, .epochs = 3, .global_batch = 64};
+    const std::vector<Candidate> all = search(job, small, space({4}));
+    ASSERT_EQ(all.size(), 2u);
+    const auto step = gx::sim::step_time<gx::Ring<gx::fp32>>(small, gx::sim::ethernet_10g(4),
+                                                             {.batch = 16, .worth_simulating = 0});
+    EXPECT_EQ(all[0].step, step.step);
+    EXPECT_EQ(all[0].steps, 48);  // ceil(1000 / 64) = 16 an epoch
+    EXPECT_EQ(all[0].total, step.step * 48);
+    EXPECT_DOUBLE_EQ(all[0].on_demand.value().count, gx::seconds(step.step) * 48 / 3600 * 4 * 3.06);
+    EXPECT_FALSE(all[0].spot.has_value()) << "no spot price is known for these machines";
+    EXPECT_EQ(all[0].choice.batch_per_gpu, 16);
+    EXPECT_EQ(all[1].choice.staleness, 1);
+    EXPECT_LT(all[1].total, all[0].total) << "half the bytes, behind the computation";
+}
+
+// ---- Infeasible candidates, and the rest is still timed ---------------------------
+TEST(Search, SaysWhyACandidateCannotRun) {
+    const auto all =
+        search({.examples = 10, .epochs = 1, .global_batch = 10}, small, space({2, 4}));
+    EXPECT_EQ(all[0].infeasible, "");
+    EXPECT_EQ(all[2].infeasible, "a batch of 10 is not a multiple of 4 GPUs");
+    const auto huge =
+        search({.examples = 1, .epochs = 1, .batch_per_gpu = 1 << 22}, small, space({1}));
+    EXPECT_NE(huge[0].infeasible.find("does not fit"), std::string::npos) << huge[0].infeasible;
+    EXPECT_NE(huge[0].infeasible.find("fits"), std::string::npos);
+    const auto ages =
+        search({.examples = std::int64_t{1} << 62, .epochs = 1 << 30, .batch_per_gpu = 1}, small,
+               space({1}));
+    EXPECT_EQ(ages[0].infeasible,
+              "takes more than 9e9 s, which the clock does not count: train on less");
+}
+TEST(Search, OfMachinesWithoutANicAreOfOneAlone) {
+    SearchSpace m = space({1, 2});
+    for (auto& cluster : m.clusters) cluster.machine.nics = 0;
+    const auto all = search({.examples = 10, .epochs = 1, .batch_per_gpu = 1}, small, m);
+    EXPECT_EQ(all[0].infeasible, "");
+    EXPECT_EQ(all[2].infeasible,
+              "machine '1 x V100': it is not connected: 2 machines need a NIC each");
+}
+TEST(Search, HaveNoPriceWhereNoneIsKnown) {
+    SearchSpace m = space({1, 2});
+    m.clusters[1].machine.price = {};
+    const auto all = search({.examples = 10, .epochs = 1, .batch_per_gpu = 1}, small, m);
+    EXPECT_TRUE(all[0].on_demand.has_value());
+    EXPECT_FALSE(all[2].on_demand.has_value());
+}
+
+// ---- Costs of a framework ---------------------------------------------------------------
+// 4 machines of a V100: hidden communication 100 - 30 = 70 ms, of which a fifth is paid: 44 ms.
+// Hooks 5 ms, packing 3 ms a 100 MB of 200 MB, stragglers 0.01 * 1.029 * 100 ms.
+TEST(Search, AStackAddsInterferenceHooksPackingAndStragglers) {
+    using std::chrono::milliseconds;
+    const gx::tools::predict::Stack stack{.name = "mine",
+                                          .step_ms = 5,
+                                          .mb_ms = 3,
+                                          .machines_ms = 1,
+                                          .jitter = 0.01,
+                                          .interference = 0.2};
+    const gx::sim::StepTiming t{.step = milliseconds(130),
+                                .forward = milliseconds(30),
+                                .backward = milliseconds(60),
+                                .update = milliseconds(10),
+                                .communication = milliseconds(100),
+                                .exposed = milliseconds(30)};
+    gx::sim::ClusterSpec spec = gx::sim::ethernet_10g(4);
+    spec.machine.gpu.memory_bandwidth = {900e9};
+    auto with = gx::tools::plan::with_stack(t, stack, spec, 50'000'000);
+    EXPECT_EQ(with.exposed, milliseconds(44));
+    EXPECT_NEAR(gx::seconds(with.framework), 5e-3 + 6e-3 + 1.029e-3, 1e-8);
+    EXPECT_EQ(with.step, t.step + milliseconds(14) + with.framework);
+    gx::tools::predict::Stack slow = stack;
+    slow.machines_ms = 60;
+    EXPECT_EQ(gx::tools::plan::with_stack(t, slow, spec, 1).exposed, milliseconds(60));
+    spec.machines = 1;  // one GPU alone reduces nothing
+    EXPECT_EQ(gx::tools::plan::with_stack(t, stack, spec, 50'000'000).step, t.step);
+    EXPECT_EQ(gx::tools::plan::with_stack(t, {}, gx::sim::ethernet_10g(4), 1).step, t.step);
+}
+TEST(Search, LateGradientsAreNotFreeUnderAStack) {
+    const Job job{.model = "ResNet8", .examples = 1000, .epochs = 1, .global_batch = 64};
+    SearchSpace s = space({4});
+    const auto alone = search(job, small, s);
+    s.stack = gx::tools::predict::stack_named("pytorch-ddp");
+    const auto with = search(job, small, s);
+    ASSERT_EQ(alone[1].choice.staleness, 1);
+    EXPECT_GT(with[1].exposed, alone[1].exposed);
+    EXPECT_GT(with[1].framework.count(), 0);
+    EXPECT_EQ(alone[1].framework.count(), 0);
+}
+
+// ---- A bound on the work --------------------------------------------------------------
+TEST(Search, LeavesOutWhatIsTooMuchToSimulate) {
+    SearchSpace s = space({1, 2, 64});
+    s.most_messages = 5000;
+    const auto all = search({.examples = 10, .epochs = 1, .batch_per_gpu = 1}, small, s);
+    EXPECT_EQ(all[2].infeasible, "");
+    s.clusters[2].machine.gpus = 1024;
+    s.clusters[2].machine.peer_bandwidth = {1e9};
+    s.clusters[2].machines = 1;
+    const auto wide = search({.examples = 10, .epochs = 1, .batch_per_gpu = 1}, small, s);
+    EXPECT_EQ(wide[2].infeasible, "");
+    EXPECT_NE(wide[4].infeasible.find("not simulated: about"), std::string::npos);
+}
+
+// ---- Any options: a time or a reason, after bounded work ------------------------------
+TEST(Search, AThousandSpacesEndWithATimeOrAReason) {
+    int timed = 0, infeasible = 0;
+    for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+        std::mt19937_64 random(seed);
+        const auto any = [&](auto... x) {
+            const std::array all{static_cast<double>(x)...};
+            return all[random() % all.size()];
+        };
+        SearchSpace s = space({static_cast<int>(any(1, 2, 3, 64, 1'000, 1'000'000))});
+        s.most_messages = 2e4;
+        gx::sim::MachineSpec& m = s.clusters[0].machine;
+        m.gpus = static_cast<int>(any(1, 2, 8, 16, 200, 1024));
+        m.peer_bandwidth = {any(0, 1e6, 1e9, 1e12)};
+        m.host_bandwidth = {any(0, 1e6, 1e10)};
+        m.nic_line_rate = {any(0, 1e6, 1e9, 1e11)};
+        m.nics = static_cast<int>(any(0, 1, 1, 4));
+        m.price = {any(0, 1e-9, 3, 1e9)};
+        s.buckets = {gx::Bytes{static_cast<std::int64_t>(any(0, 4, 1'000, 1e6, 1e12))}};
+        if (random() % 2) s.stack = gx::tools::predict::stack_named("mxnet-horovod");
+        Job job{.model = "m",
+                .examples = static_cast<std::int64_t>(any(1, 50'000, 1e18)),
+                .epochs = static_cast<int>(any(1, 90, 1'000'000))};
+        const int batch = static_cast<int>(any(1, 8, 64, 256, 1'000'000'000));
+        (random() % 2 ? job.global_batch : job.batch_per_gpu) = batch;
+        SCOPED_TRACE(seed);
+        std::vector<Candidate> all = search(job, small, s);
+        pareto_front(all, job);
+        for (const Candidate& c : all) {
+            ++(c.infeasible.empty() ? timed : infeasible);
+            if (!c.infeasible.empty()) continue;
+            EXPECT_GT(c.step.count(), 0);
+            EXPECT_GE(c.exposed.count(), 0);
+            EXPECT_GE(c.total, c.step);
+            EXPECT_TRUE(c.on_front || !c.why.empty());
+        }
+    }
+    EXPECT_GT(timed, 100);
+    EXPECT_GT(infeasible, 100);
+}
+
+// ---- The page ---------------------------------------------------------------------------
+TEST(Page, HoldsEveryCandidateAndLoadsNothing) {
+    const Job job{.model = "<M>", .examples = 1000, .epochs = 1, .batch_per_gpu = 8};
+    SearchSpace m = space({1, 2, 4});
+    m.clusters[2].machine.price = {};
+    std::vector<Candidate> all = search(job, small, m);
+    gx::tools::plan::pareto_front(all, job);
+    const std::string html = gx::tools::plan::page(all, job);
+    for (const Candidate& o : all)
+        EXPECT_NE(html.find(gx::chart::escaped(o.choice.text())), std::string::npos);
+    EXPECT_EQ(html.find("<M>"), std::string::npos) << "names are escaped";
+    EXPECT_EQ(html.find("http"), std::string::npos);
+    EXPECT_NE(html.find("<circle"), std::string::npos);
+    EXPECT_NE(html.find("<td>unknown<td>unknown"), std::string::npos) << "neither price of 4";
+    EXPECT_EQ(html.find("nan"), std::string::npos);
+}
+
+}  // namespace

@@ -1,0 +1,177 @@
+#include <tools/predict/conditions.hpp>  // first, so the header is seen to stand alone
+
+#include <cmath>   // isfinite
+#include <string>  // text
+#include <vector>  // cases
+
+#include <gmock/gmock.h>       // HasSubstr
+#include <rapidcheck/gtest.h>  // properties
+
+#include <tools/predict/predict.hpp>  // Predictor
+#include <tools/published.hpp>        // published_text
+
+namespace {
+
+using namespace gx::tools::predict;
+using gx::tools::Json;
+
+/// The published cases that ask for something, as JSON.
+const Json& asked() {
+    static const Json cases = [] {
+        Json some = Json::array();
+        for (Json& c : gx::tools::parse_json(gx::tools::published_text(), "cases.json"))
+            for (const Json& p : c["measured"])
+                if (p.value("role", "") == "target") {
+                    some.push_back(c);
+                    break;
+                }
+        return some;
+    }();
+    return cases;
+}
+Prediction predicted(const Json& c) {
+    static Predictor predict;
+    return predict(read_cases(Json::array({c}).dump(), "one.json").at(0));
+}
+/// A value for each target, above 0 and no better than 110 % of the base's; or what is wrong.
+std::string wrong_with(const Json& c) {
+    std::size_t targets = 0;
+    for (const Json& p : c["measured"]) targets += p.value("role", "") == "target" ? 1 : 0;
+    const Prediction p = predicted(c);
+    if (!p.error.empty()) return p.error;
+    if (p.points.size() != targets) return "a target has no value";
+    for (const PredictedPoint& q : p.points) {
+        if (!std::isfinite(q.value) || !(q.value > 0)) return "a value that is no number above 0";
+        if (!(q.efficiency_pct > 0 && q.efficiency_pct < 110))
+            return "efficiency of " + std::to_string(q.efficiency_pct);
+        if (!(std::isfinite(q.step_ms) && q.step_ms > 0 && std::isfinite(q.exposed_ms)))
+            return "a step that is no time";
+    }
+    return "";
+}
+
+// ---- Every published case, and what is left of it -----------------------------------
+TEST(Conditions, EveryFieldButTheGpuMayBeMissing) {
+    for (const Json& c : asked())
+        for (const auto& [field, value] : c["conditions"].items()) {
+            Json less = c;
+            less["conditions"].erase(field);
+            if (field == "gpu")
+                EXPECT_THAT(wrong_with(less), testing::HasSubstr("'conditions.gpu' is missing"));
+            else EXPECT_EQ(wrong_with(less), "") << c["id"] << " without " << field;
+        }
+}
+
+/// Words that the field uses for the same things, in cases drawn at random.
+RC_GTEST_PROP(Conditions, AnySpellingIsPredicted, ()) {
+    const std::vector<std::pair<const char*, std::vector<Json>>> spellings{
+        {"gpu",
+         {"NVIDIA Tesla V100",
+          "V100-SXM2-32GB",
+          "Tesla V100-PCIE-32GB",
+          "p3.16xlarge",
+          "Volta",
+          "P3dn.24XL V100",
+          "p4d.24xlarge",
+          "a2-highgpu-8g",
+          "A100 40GB",
+          "H100 80GB HBM3",
+          "p5.48xlarge",
+          "Tesla P100-PCIE-16GB",
+          "Piz Daint (P100)",
+          "GTX 1080 Ti",
+          "Titan Xp",
+          "TITAN X Pascal",
+          "TITAN V",
+          "GTX Titan X",
+          "T4",
+          "RTX 2080 Ti",
+          "M40",
+          "Tesla M60",
+          "Tesla K40m",
+          "K20X",
+          "GK210",
+          "A10G",
+          "A40",
+          "RTX 3090",
+          "H800",
+          "B200",
+          "Standard_ND40rs_v2",
+          "RTX 4090",
+          "MI250X",
+          "MI300X",
+          "GH200 480GB",
+          "DGX-1",
+          "not stated"}},
+        {"model",
+         {"ResNet-50 v1.5",
+          "resnet50",
+          "resnet50_v1.5",
+          "VGG16",
+          "VGG-19",
+          "AlexNet",
+          "GoogLeNet",
+          "Inception-v1",
+          "Inception V3",
+          "Inception-v4",
+          "DenseNet-121",
+          "MobileNet v2",
+          "Transformer (big)",
+          "GNMT",
+          "LSTM",
+          "DLRM",
+          "Mask R-CNN",
+          "SSD300",
+          "ViT-L/16",
+          "GPT-2 345M",
+          "T5-large",
+          "RoBERTa",
+          "a new network",
+          "MLPerf ResNet-50",
+          "EfficientNet",
+          "YOLOv5m",
+          "LLaMA",
+          "3D U-Net",
+          "Wide ResNet-50-2"}},
+        {"transport",
+         {"25 GbE", "100 Gb/s", "EFA", "HDR", "NDR InfiniBand", "RoCE v2", "TCP/IP", "Cray Aries",
+          "OmniPath", "IB", "socket", "not stated", "EDR", "RoCE 200G", "Slingshot"}},
+        {"nic_gbps_per_node",
+         {"25 GbE", "100 Gb/s", "4 x 100 Gb/s", "2x EDR", "HDR", "not stated", nullptr, 12.5, "100",
+          "8 x 200", "1.6 Tb/s", "12.5 GB/s"}},
+        {"framework",
+         {"PyTorch", "torch.distributed", "PyTorch + Horovod", "Horovod", "TF2", "Keras + Horovod",
+          "MXNet", "Caffe2", "CNTK", "BytePS", "DeepSpeed", "JAX", "PaddlePaddle", "ChainerMN"}},
+        {"precision", {"fp16", "half", "float16", "bfloat16", "AMP", "TF32", "single", "FP8"}},
+        {"gpus_per_node", {"8", "8 per node", 16, 1, "4 (2 per socket)", nullptr}},
+        {"batch_per_gpu", {"64 per GPU", "256 (global 4096)", "not stated", nullptr}},
+        {"collective", {"NCCL", "MPI", "Gloo", "ring all-reduce", "SHARP", "dist_sync"}},
+        {"intra_node_link", {"NVLink 2.0", "NVSwitch", "PCIe Gen4 x16", "none", "not stated"}}};
+    Json c = asked()[*rc::gen::inRange<std::size_t>(0, asked().size())];
+    const int changes = *rc::gen::inRange(1, 4);
+    for (int i = 0; i < changes; ++i) {
+        const auto& [field, words] = spellings[*rc::gen::inRange<std::size_t>(0, spellings.size())];
+        c["conditions"][field] = words[*rc::gen::inRange<std::size_t>(0, words.size())];
+    }
+    RC_LOG() << c["id"] << " " << c["conditions"].dump();
+    RC_ASSERT(wrong_with(c) == "");
+}
+
+// ---- Physics, on every published case -----------------------------------------------
+RC_GTEST_PROP(Conditions, MoreBandwidthNeverHurts, ()) {
+    Json c = asked()[*rc::gen::inRange<std::size_t>(0, asked().size())];
+    const double gbps = *rc::gen::inRange(1, 800), more = *rc::gen::inRange(101, 400) / 100.0;
+    RC_LOG() << c["id"] << " at " << gbps << " and " << gbps * more << " Gb/s";
+    c["conditions"]["nic_gbps_per_node"] = gbps;
+    const Prediction slow = predicted(c);
+    c["conditions"]["nic_gbps_per_node"] = gbps * more;
+    const Prediction fast = predicted(c);
+    RC_ASSERT(slow.error.empty() && slow.points.size() == fast.points.size());
+    // A faster wire is done earlier with what was ready, so that Horovod's next cycle finds less:
+    // more messages, and at the end at most one cycle of 5 ms more.
+    const double cycle_ms = slow.stack == "tensorflow-horovod" ? 5 : 0;
+    for (std::size_t i = 0; i < slow.points.size(); ++i)
+        RC_ASSERT(fast.points[i].step_ms <= slow.points[i].step_ms + cycle_ms + 1e-9);
+}
+
+}  // namespace

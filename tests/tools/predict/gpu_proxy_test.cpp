@@ -1,0 +1,60 @@
+#include <tools/predict/gpu_proxy.hpp>  // first, so the header is seen to stand alone
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>  // HasSubstr
+
+#include <gx/core/error.hpp>            // Error
+#include <gx/sim/catalog/find_gpu.hpp>  // known GPUs
+
+namespace {
+
+using namespace gx::tools::predict;
+using gx::sim::GpuSpec;
+
+// ---- Known GPUs and proxies ----------------------------------------------
+TEST(GpuProxy, AKnownGpuIsItself) {
+    std::vector<std::string> remarks;
+    EXPECT_EQ(gpu_or_proxy("Tesla V100", remarks).name, gx::sim::v100().name);
+    EXPECT_TRUE(remarks.empty());
+}
+TEST(GpuProxy, AnotherIsTheNearestWithItsOwnMemory) {
+    std::vector<std::string> remarks;
+    const GpuSpec gpu = gpu_or_proxy("AMD Instinct MI300X", remarks);
+    EXPECT_EQ(gpu.name, gx::sim::h100().name);
+    EXPECT_EQ(gpu.memory_bandwidth.count, 5300e9);
+    ASSERT_EQ(remarks.size(), 1u);
+    EXPECT_THAT(remarks[0], testing::HasSubstr("'AMD Instinct MI300X': taken as H100"));
+}
+TEST(GpuProxy, NamesOfSeveralWordsAreReadWhole) {
+    std::vector<std::string> remarks;
+    EXPECT_EQ(gpu_or_proxy("NVIDIA TITAN RTX", remarks).name,
+              gx::sim::find_gpu("RTX 2080 Ti").name);
+    EXPECT_EQ(gpu_or_proxy("GTX Titan", remarks).name, gx::sim::find_gpu("K40").name);
+    EXPECT_EQ(gpu_or_proxy("RTX 6000 Ada", remarks).name, gx::sim::find_gpu("L40S").name);
+    EXPECT_EQ(gpu_or_proxy("DGX-1", remarks).name, gx::sim::v100().name);
+    EXPECT_EQ(gpu_or_proxy("DGX-1P", remarks).name, gx::sim::p100().name);
+    EXPECT_EQ(gpu_or_proxy("not stated", remarks).name, gx::sim::v100().name);
+    EXPECT_THAT(remarks.back(), testing::HasSubstr("GPU not stated"));
+}
+
+// ---- A property of every row --------------------------------------------------------
+TEST(GpuProxy, EveryProxyIsAKnownGpuAndIsFound) {
+    for (const auto& s : gpu_proxies()) {
+        std::vector<std::string> remarks;
+        EXPECT_NO_THROW((void)gx::sim::find_gpu(s.proxy)) << s.word;
+        const GpuSpec gpu = gpu_or_proxy(s.word, remarks);
+        EXPECT_EQ(gpu.memory_bandwidth.count, s.memory_gb_per_s * 1e9) << s.word;
+        EXPECT_EQ(remarks.size(), 1u) << s.word << " is known by find_gpu";
+    }
+}
+
+// ---- Bad input ----------------------------------------------------------------------
+TEST(GpuProxy, AnUnknownNameHasNoProxy) {
+    std::vector<std::string> remarks;
+    EXPECT_THROW((void)gpu_or_proxy("V10", remarks), gx::Error);
+    EXPECT_THROW((void)gpu_or_proxy("a GPU of next year", remarks), gx::Error);
+}
+
+}  // namespace

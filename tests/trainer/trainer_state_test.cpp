@@ -1,0 +1,317 @@
+// State of reducers and optimizers through a checkpoint: resuming equals not having stopped.
+#include <gx/trainer/trainer.hpp>
+
+#include <cmath>   // sqrt, pow
+#include <ranges>  // reverse
+
+#include <gtest/gtest.h>
+
+#include <gx/core/convert.hpp>             // bf16
+#include <gx/reducer/bucketed.hpp>         // Bucketed
+#include <gx/reducer/double_buffered.hpp>  // DoubleBuffered
+#include <gx/reducer/ring.hpp>             // Ring
+#include <trainer/small.hpp>               // images, threads, Folder
+
+namespace {
+
+using namespace testing_support;
+using gx::fp16;
+using gx::fp32;
+
+// ---- Reducers with state ------------------------------------------------------------
+
+/// Error feedback: sends what bf16 holds of gradient + residual, and keeps the rest for later.
+struct Residual {
+    using wire_type = fp32;
+    static constexpr int channels = 1, staleness = 0;
+    static constexpr bool asynchronous = true;
+    static constexpr bool state_is_a_gradient = true;
+    static std::string name() { return "Residual"; }
+    void reserve(gx::Placement placement, std::int64_t elements) {
+        ring.reserve(placement, elements);
+        residual.assign(std::size_t(elements), 0.0f);
+    }
+    gx::ReduceReport all_reduce(gx::Transport auto& link, std::span<float> bucket) {
+        for (std::size_t i = 0; i < bucket.size(); ++i) {
+            const float whole = bucket[i] + residual[i];
+            bucket[i] = gx::bf16::decode(gx::bf16::encode(whole));
+            residual[i] = whole - bucket[i];
+        }
+        return ring.all_reduce(link, bucket);
+    }
+    std::span<float> state() { return residual; }
+
+    gx::Ring<fp32> ring;
+    std::vector<float> residual;
+};
+/// Halves the mean of every gradient that comes after an odd number of others.
+struct EveryOther {
+    using wire_type = fp32;
+    static constexpr int channels = 1, staleness = 0;
+    static constexpr bool asynchronous = true;
+    static constexpr gx::StateScope state_scope = gx::StateScope::replicated;
+    static std::string name() { return "EveryOther"; }
+    void reserve(gx::Placement placement, std::int64_t elements) {
+        ring.reserve(placement, elements);
+    }
+    gx::ReduceReport all_reduce(gx::Transport auto& link, std::span<float> bucket) {
+        const gx::ReduceReport report = ring.all_reduce(link, bucket);
+        if (int(count[0]) % 2 != 0)
+            for (float& x : bucket) x *= 0.5f;
+        ++count[0];
+        return report;
+    }
+    std::span<float> state() { return count; }
+
+    gx::Ring<fp32> ring;
+    std::array<float, 1> count{};
+};
+/// Says that all ranks hold the same, and they don't.
+struct Liar : EveryOther {
+    static std::string name() { return "Liar"; }
+    gx::ReduceReport all_reduce(gx::Transport auto& link, std::span<float> bucket) {
+        const gx::ReduceReport report = ring.all_reduce(link, bucket);
+        count[0] = float(link.rank());
+        return report;
+    }
+};
+
+template <class R>
+using With = gx::Trainer<Net, R, gx::Warmup<gx::Poly<2>>>;
+template <class R>
+typename With<R>::Options options(const Folder& folder) {
+    return {.batch = 3, .epochs = 4, .seed = 7, .output = folder.path, .evaluate = false};
+}
+gx::Checkpoint checkpoint(const Folder& folder, const char* name) {
+    return gx::read_checkpoint(folder / name, gx::graph<Net>({.input = {1, 4, 4}, .classes = 3}));
+}
+
+template <class R>
+class StatefulReducer : public ::testing::Test {};
+using Reducers =
+    ::testing::Types<Residual, EveryOther, gx::DoubleBuffered<Residual>, gx::Bucketed<Residual, 64>,
+                     gx::DoubleBuffered<gx::Bucketed<Residual, 64>>>;
+TYPED_TEST_SUITE(StatefulReducer, Reducers);
+
+TYPED_TEST(StatefulReducer, ResumesAtEachEpochBitForBit) {
+    const Folder folder;
+    auto world = threads(3);
+    auto o = options<TypeParam>(folder);
+    const gx::RunRecord whole = With<TypeParam>(o).train(world, images());
+    const auto last = checkpoint(folder, "epoch-0004.safetensors").reducer;
+    for (const char* from :
+         {"epoch-0001.safetensors", "epoch-0002.safetensors", "epoch-0003.safetensors"}) {
+        o.resume = folder / from;
+        expect_same_learning(With<TypeParam>(o).train(world, images()), whole);
+        EXPECT_EQ(checkpoint(folder, "epoch-0004.safetensors").reducer, last);
+    }
+}
+TEST(ReducerState, IsThatOfEachRank) {
+    const Folder folder;
+    auto world = threads(3);
+    (void)With<Residual>(options<Residual>(folder)).train(world, images());
+    const auto blocks = checkpoint(folder, "epoch-0002.safetensors").reducer;
+    ASSERT_EQ(blocks.size(), 3u);
+    EXPECT_NE(blocks[0], blocks[1]);
+    EXPECT_NE(blocks[1], blocks[2]);
+    double sum = 0;
+    for (const float x : blocks[2]) sum += std::abs(x);
+    EXPECT_GT(sum, 0);
+}
+TEST(ReducerState, OfEachRankIsRefusedOnAnotherRankCount) {
+    const Folder folder;
+    auto three = threads(3), two = threads(2);
+    auto o = options<gx::DoubleBuffered<Residual>>(folder);
+    using T = With<gx::DoubleBuffered<Residual>>;
+    (void)T(o).train(three, images());
+    o.resume = folder / "epoch-0002.safetensors";
+    EXPECT_TRUE(holds(error_of([&] { (void)T(o).train(two, images()); }), "epoch-0002.safetensors'",
+                      "reducer DoubleBuffered<Residual> keeps a state of each rank", "of 3 ranks",
+                      "this run has 2"));
+}
+TEST(ReducerState, ThatIsReplicatedGoesToAnyRankCount) {
+    const Folder folder;
+    auto three = threads(3), five = threads(5);
+    auto o = options<EveryOther>(folder);
+    (void)With<EveryOther>(o).train(three, images());  // 5 steps an epoch
+    EXPECT_EQ(checkpoint(folder, "epoch-0001.safetensors").reducer,
+              (std::vector<std::vector<float>>{{5}}));
+    o.resume = folder / "epoch-0003.safetensors";
+    (void)With<EveryOther>(o).train(five, images());  // 3 steps
+    EXPECT_EQ(checkpoint(folder, "epoch-0004.safetensors").reducer,
+              (std::vector<std::vector<float>>{{18}}));
+}
+TEST(ReducerState, ThatIsNotReplicatedAsItSaysIsFound) {
+    const Folder folder;
+    auto world = threads(3);
+    EXPECT_TRUE(
+        holds(error_of([&] { (void)With<Liar>(options<Liar>(folder)).train(world, images()); }),
+              "reducer Liar is declared as replicated", "rank 1"));
+}
+
+/// The reference device, its flat vector back to front.
+class Backwards : public gx::reference::Device {
+    using Base = gx::reference::Device;
+
+public:
+    Backwards(const gx::Graph& graph, gx::DeviceOptions o) : Base(graph, o) {
+        for (gx::ParameterSlice s : Base::slices()) {
+            s.offset = Base::parameters().size() - s.offset - s.count;
+            slices_.push_back(s);
+        }
+        turn();
+    }
+    void backward(float scale, std::span<float> gradients, gx::GradientsReady) {
+        Base::backward(scale, gradients, [](std::size_t) {});
+        std::ranges::reverse(gradients);
+    }
+    void update(gx::FunctionRef<void(std::span<float>)> change) {
+        Base::update([&](std::span<float> w) {
+            change(turned_);
+            std::ranges::copy(turned_ | std::views::reverse, w.begin());
+        });
+    }
+    [[nodiscard]] std::span<const float> parameters() const { return turned_; }
+    [[nodiscard]] std::span<const gx::ParameterSlice> slices() const { return slices_; }
+    void to_canonical(std::span<const float> mine, std::span<float> canonical) const {
+        std::ranges::copy(mine | std::views::reverse, canonical.begin());
+    }
+    void from_canonical(std::span<const float> canonical, std::span<float> mine) const {
+        std::ranges::copy(canonical | std::views::reverse, mine.begin());
+    }
+
+private:
+    void turn() {
+        const auto w = Base::parameters();
+        turned_.assign(w.rbegin(), w.rend());
+    }
+    std::vector<float> turned_;
+    std::vector<gx::ParameterSlice> slices_;
+};
+TEST(ReducerState, IsCanonicalWhereItIsAGradient) {
+    const Folder folder;
+    auto plain = threads(2);
+    auto turned = threads<Backwards>(2);  // a sum of two has one order
+    auto o = options<Residual>(folder);
+    const gx::RunRecord whole = With<Residual>(o).train(plain, images());
+    const auto a = checkpoint(folder, "epoch-0002.safetensors");
+    (void)With<Residual>(o).train(turned, images());
+    const auto b = checkpoint(folder, "epoch-0002.safetensors");
+    EXPECT_EQ(a.parameters, b.parameters);
+    EXPECT_EQ(a.reducer, b.reducer);
+    o.resume = folder / "epoch-0002.safetensors";  // of the one device, on the other
+    EXPECT_EQ(With<Residual>(o).train(plain, images()).weights_hash, whole.weights_hash);
+}
+
+// ---- Optimizers with scalars --------------------------------------------------------
+
+/// Kingma and Ba 2014, arXiv:1412.6980, algorithm 1. One correction goes by the step that it is
+/// told, the other by a scalar that it keeps.
+class Adam {
+public:
+    struct Options {
+        float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+    };
+    static constexpr std::array<std::string_view, 2> state_names{"m", "v"};
+    static constexpr std::array<std::string_view, 1> scalar_names{"beta2_power"};
+
+    explicit Adam(Options o) : options_(o) {}
+    void reserve(std::size_t elements, std::span<const gx::ParameterSlice>, const gx::Graph&) {
+        moments_.assign(2 * elements, 0.0f);
+    }
+    void update(std::span<float> w, std::span<const float> g, float rate, float unscale,
+                std::int64_t step) {
+        const std::size_t n = w.size();
+        scalars_[0] *= double{options_.beta2};
+        const double b1 = 1 - std::pow(double{options_.beta1}, double(step + 1));
+        const double b2 = 1 - scalars_[0];
+        for (std::size_t i = 0; i < n; ++i) {
+            const float x = g[i] * unscale;
+            float &m = moments_[i], &v = moments_[n + i];
+            m = options_.beta1 * m + (1 - options_.beta1) * x;
+            v = options_.beta2 * v + (1 - options_.beta2) * x * x;
+            w[i] -= float(double{rate} * (m / b1) / (std::sqrt(v / b2) + double{options_.epsilon}));
+        }
+    }
+    std::span<float> state() { return moments_; }
+    std::span<double> scalars() { return scalars_; }
+
+private:
+    Options options_;
+    std::vector<float> moments_;
+    std::array<double, 1> scalars_{1.0};
+};
+static_assert(gx::Optimizer<Adam> && gx::KeepsScalars<Adam> && !gx::KeepsScalars<gx::Sgd>);
+
+template <class R, class O = Adam>
+using By = gx::Trainer<Net, R, gx::Constant, O>;
+
+template <class R>
+class Scalars : public ::testing::Test {};
+using Prompt = gx::Ring<fp16>;
+using Late = gx::DoubleBuffered<gx::Ring<fp16>>;
+using Wires = ::testing::Types<Prompt, Late>;
+TYPED_TEST_SUITE(Scalars, Wires);
+
+TYPED_TEST(Scalars, AndTheStepResumeExactly) {
+    const Folder folder;
+    auto world = threads(3);
+    typename By<TypeParam>::Options o{.batch = 3,
+                                      .epochs = 4,
+                                      .scheduler = {.peak_rate = 0.01f},
+                                      .loss_scale = {.initial = 1 << 21, .growth_interval = 4},
+                                      .output = folder.path,
+                                      .evaluate = false};
+    const gx::RunRecord whole = By<TypeParam>(o).train(world, images());
+    ASSERT_GT(whole.skipped_steps, 0) << "skipped steps are no updates";
+    const auto last = checkpoint(folder, "epoch-0004.safetensors");
+    ASSERT_EQ(last.optimizer.size(), 2u);
+    EXPECT_EQ(last.optimizer[1].name, "v");
+    ASSERT_EQ(last.scalars.size(), 1u);
+    EXPECT_EQ(last.scalars[0].name, "beta2_power");
+    EXPECT_EQ(last.updates, 20 - whole.skipped_steps);
+    EXPECT_NEAR(last.scalars[0].value, std::pow(double{0.999f}, double(last.updates)), 1e-12);
+    for (const char* from :
+         {"epoch-0001.safetensors", "epoch-0002.safetensors", "epoch-0003.safetensors"}) {
+        o.resume = folder / from;
+        expect_same_learning(By<TypeParam>(o).train(world, images()), whole);
+        EXPECT_EQ(checkpoint(folder, "epoch-0004.safetensors").scalars[0].value,
+                  last.scalars[0].value);
+    }
+}
+
+// ---- Other compositions -------------------------------------------------------------
+
+template <class T>
+std::string refusal(const std::filesystem::path& from) {
+    auto world = threads(2);
+    typename T::Options o{.batch = 4, .epochs = 4, .resume = from, .evaluate = false};
+    return error_of([&] { (void)T(o).train(world, images()); });
+}
+/// As long as Sgd's, and something else.
+class SumOfGradients : public gx::Sgd {
+public:
+    using gx::Sgd::Sgd;
+};
+TEST(AnotherComposition, IsRefusedAndBothAreNamed) {
+    const Folder folder;
+    auto world = threads(2);
+    using Plain = gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>;
+    (void)Plain({.batch = 4, .epochs = 2, .output = folder.path, .evaluate = false})
+        .train(world, images());
+    const auto from = folder / "epoch-0001.safetensors";
+    const char* written = "was written by Trainer<Mlp, Ring<fp32>, Constant>, and this run is ";
+    EXPECT_EQ(refusal<Plain>(from), "no error");
+    EXPECT_TRUE(holds(refusal<gx::Trainer<Net, gx::Ring<gx::bf16>, gx::Constant>>(from), written,
+                      "Trainer<Mlp, Ring<bf16>, Constant>"));
+    EXPECT_TRUE(holds(refusal<gx::Trainer<Net, gx::Ring<fp32>, gx::Poly<2>>>(from), written,
+                      "Trainer<Mlp, Ring<fp32>, Poly<2>>"));
+    EXPECT_TRUE(holds(refusal<gx::Trainer<Net, gx::Ring<fp32>, gx::Constant, SumOfGradients>>(from),
+                      written, "SumOfGradients"));
+    EXPECT_TRUE(holds(refusal<gx::Trainer<Net, gx::Ring<fp32>, gx::Constant, gx::Sgd,
+                                          gx::InMemory<>, gx::DynamicLossScale>>(from),
+                      written,
+                      "Trainer<Mlp, Ring<fp32>, Constant, Sgd, InMemory<>, DynamicLossScale>"));
+}
+
+}  // namespace
