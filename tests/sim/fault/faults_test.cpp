@@ -345,12 +345,14 @@ TEST(Faults, TimesBeyondAYearAreRefused) {
     const std::string text = error_of([] {
         World world(plain(2),
                     {.faults = {DelayedMessages{0, 1, forever}, ReorderedMessages{0, 1, forever},
-                                StragglerBursts{0, 2, 0_us, 1_us, forever, 3}}});
+                                StragglerBursts{0, 2, 0_us, 1_us, forever, 3},
+                                StragglerBursts{0, 2, forever, 1_us, 1_us, 3}}});
     });
     for (const char* part :
          {"fault 0, delayed, from rank 0 to rank 1, at 0 ns: by is forever: "
           "give a year at most; a message that never arrives is a CutLink",
-          "fault 1, reordered", "fault 2, straggler", "every is forever: give a year at most"})
+          "fault 1, reordered", "fault 2, straggler", "every is forever: give a year at most",
+          "starts at forever: give a year at most"})
         EXPECT_TRUE(holds(text, part)) << part << "\nis not in\n" << text;
 }
 TEST(Faults, ALinkMayBeDownForEverInItsFirstFlap) {

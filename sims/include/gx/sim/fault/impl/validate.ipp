@@ -23,7 +23,7 @@ public:
     void operator()(const F& f) const {
         if constexpr (requires { f.at; }) {
             say(f.at.count() >= 0, "starts at " + text(f.at) + ": a run begins at 0");
-            say(bounded(f.at), "starts at " + text(f.at) + ": give a year at most");
+            say(f.at <= year, "starts at " + text(f.at) + ": give a year at most");
         }
         if constexpr (requires { f.lasts; }) {
             say(f.lasts.count() > 0, "lasts " + text(f.lasts) + ": give a time above 0");
