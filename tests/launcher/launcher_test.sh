@@ -54,6 +54,8 @@ expect "an empty preset" 2 "--preset: the value is empty" "$gx" test --preset=
 expect "a misspelt row" 2 "Did you mean 'sanitized'?" "$gx" test --row sanitised
 expect "a row and a preset" 2 "choose one: --matrix, --row NAME" "$gx" test --row asan --preset dev
 expect "a row and the matrix" 2 "choose one: --matrix, --row NAME" "$gx" test --row asan --matrix
+expect "a seed that is no number" 2 "--seed: 'one' is neither a whole number nor random" \
+    "$gx" test --seed one
 expect "a filter that is no regular expression" 2 "'[' is not a regex" "$gx" test --filter '['
 expect "doctor takes no other option" 2 "unknown option '--fix'" "$gx" doctor --fix
 
