@@ -6,14 +6,17 @@
 #include <span>       // bucket
 #include <string>     // name
 
-#include <gx/reducer/concept.hpp>  // explain_reducer
-#include <gx/reducer/fwd.hpp>      // declared
-#include <gx/reducer/name.hpp>     // reducer_name
+#include <gx/reducer/accuracy.hpp>  // accuracy
+#include <gx/reducer/concept.hpp>   // explain_reducer
+#include <gx/reducer/fwd.hpp>       // declared
+#include <gx/reducer/name.hpp>      // reducer_name
 
 namespace gx {
 
 /// R, with at most BucketBytes of wire elements at once: a Pipeline cuts the gradient so, and
 /// starts each bucket while the rest is still being computed. A longer span is cut from its front.
+/// R has no error feedback: all_reduce is not told which bucket it gets, so a residual would be
+/// added to the elements of another bucket.
 ///
 /// Order:  as R; where buckets are cut changes the bits.
 /// Errors: as R; stops at the first bucket that is incomplete.
@@ -24,6 +27,12 @@ class Bucketed {
                   "gx: a bucket smaller than an element can't carry a gradient: 'Bucketed' counts "
                   "bytes on the wire. Fix: give at least sizeof(wire_type::storage), "
                   "as in 'Bucketed<Ring<>, 4 << 20>'.");
+    static_assert(
+        accuracy<R>() != Accuracy::error_feedback && !state_is_a_gradient<R>(),
+        "gx: 'Bucketed' of a reducer with error feedback, or with a state in the shape of "
+        "a gradient: all_reduce is not told which bucket it gets, and would add the "
+        "residual of one bucket to another. Fix: leave out 'Bucketed', so that the "
+        "gradient is reduced whole.");
 
 public:
     using wrapped = R;
