@@ -76,8 +76,7 @@ private:
 /// Declares its per-rank state as replicated.
 template <Reducer R>
 struct ClaimReplicatedState : Mutant<R> {
-    enum class Scope { per_rank, replicated };
-    static constexpr Scope state_scope = Scope::replicated;
+    static constexpr StateScope state_scope = StateScope::replicated;
     ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
         return this->inner_.all_reduce(link, bucket);
     }

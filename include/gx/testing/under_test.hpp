@@ -6,11 +6,13 @@
 #include <optional>     // nothing collected
 #include <span>         // bucket
 #include <string>       // name
-#include <type_traits>  // remove_cvref_t
+#include <type_traits>  // is_void_v
 
 #include <gx/core/function_ref.hpp>          // FunctionRef
 #include <gx/reducer/accuracy.hpp>           // accuracy
 #include <gx/reducer/name.hpp>               // reducer_name
+#include <gx/reducer/concept.hpp>            // state_scope
+#include <gx/reducer/mean.hpp>               // plan_of
 #include <gx/reducer/pipeline.hpp>           // Pipeline
 #include <gx/testing/bounds.hpp>             // wire_limits
 #include <gx/testing/checked_transport.hpp>  // CheckedTransport
@@ -48,8 +50,9 @@ struct ReducerUnderTest {
     WireLimits wire{};
     int channels = 1, staleness = 0;
     Accuracy accuracy = Accuracy::rounded;
-    bool state_is_replicated = false;  ///< state() claims to be equal on all ranks
-    std::int64_t bucket_elements = 0;  ///< that it asks for; 0: any
+    bool state_is_replicated = false;             ///< state() claims to be equal on all ranks
+    std::int64_t bucket_elements = 0;             ///< that it asks for; 0: any
+    int (*scheduled_steps)(Placement) = nullptr;  ///< of a plan, idle ones too; nullptr: none
     std::unique_ptr<AnyReducer> (*make)() = nullptr;
     void (*pipeline)(CheckedTransport&, AnyStream&, const PipelineRun&) = nullptr;
 };
@@ -75,14 +78,12 @@ private:
     R reducer_{};
 };
 
-/// Whether R, or the reducer it wraps, has a state_scope of `replicated`.
-template <class R>
-consteval bool state_is_replicated() {
-    if constexpr (requires { R::state_scope; })
-        return R::state_scope == std::remove_cvref_t<decltype(R::state_scope)>::replicated;
-    else if constexpr (requires { typename R::wrapped; })
-        return state_is_replicated<typename R::wrapped>();
-    else return false;
+/// Steps of the longest of P's collectives.
+template <class P>
+int steps_of_plan(Placement placement) {
+    int steps = 0;
+    for (int k = 0; k < P::count; ++k) steps = std::max(steps, P::make(placement, k).steps());
+    return steps;
 }
 
 template <Reducer R>
@@ -109,7 +110,9 @@ template <Reducer R, bool Pipelined = true>
                        .channels = R::channels,
                        .staleness = R::staleness,
                        .accuracy = accuracy<R>(),
-                       .state_is_replicated = detail::state_is_replicated<R>()};
+                       .state_is_replicated = state_scope<R>() == StateScope::replicated};
+    using P = typename decltype(gx::detail::reducer::plan_of<R>())::type;
+    if constexpr (!std::is_void_v<P>) r.scheduled_steps = &detail::steps_of_plan<P>;
     if constexpr (requires { R::bucket_elements; }) r.bucket_elements = R::bucket_elements;
     r.make = []() -> std::unique_ptr<AnyReducer> {
         return std::make_unique<detail::ReducerOf<R>>();
