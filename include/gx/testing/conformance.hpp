@@ -79,7 +79,9 @@ void check_agreement(const Worlds& on, std::uint64_t seed, ConformanceReport& re
 /// is a power of two, within mean_bounds otherwise. Check "mean". Accuracy: rounded.
 ///
 ///     ranks    1 to 8 in several placements, 7 x 1, 3 x 3, 16 x 1, 5 x 4
-///     lengths  0 to 70, around multiples of ranks * channels, 1000, 1025, 4097, 65 537
+///     lengths  0 to 70, around multiples of ranks * channels, 1000, 1025, 4097, 65 537, and
+///              drawn by seed: at 2 and 3 ranks 4 each from 2048 to 100 000, of all residues modulo
+///              8; at 4 to 8 ranks, and at 1, one each from 2048 to 10 000
 ///     values   small integers, 2^-6 to 2^6, the wire's smallest subnormal to its largest / n
 ///
 /// An error below the bound is accepted, such as a relative error of 2^-22 on an fp16 wire. Above
