@@ -88,4 +88,61 @@ TEST_F(Checked, WaitsForWhatWasLeftOpenAndCountsIt) {
     EXPECT_EQ(link.waits, 2);
 }
 
+// ---- Rounds, counted by hand -------------------------------------------------------------
+using gx::testing::message_rounds;
+using gx::testing::MessageEvent;
+
+/// A program of one rank: "+1" sends to rank 1, "-1" receives from it, "." waits for all of them.
+MessageCounts program(const std::vector<const char*>& events, int channel = 0) {
+    MessageCounts t;
+    std::vector<std::uint32_t> open;
+    for (const std::string_view e : events) {
+        if (e == ".") {
+            for (const auto id : open)
+                t.events.push_back({.kind = MessageEvent::Kind::waited, .request = id});
+            open.clear();
+            continue;
+        }
+        open.push_back(static_cast<std::uint32_t>(t.events.size()));
+        t.events.push_back({e[0] == '+' ? MessageEvent::Kind::sent : MessageEvent::Kind::received,
+                            e[1] - '0', channel, open.back()});
+    }
+    return t;
+}
+int rounds(std::vector<MessageCounts> ranks, int channels = 1) {
+    return message_rounds(ranks, channels);
+}
+TEST(MessageRounds, WhatIsPostedTogetherIsOne) {
+    EXPECT_EQ(rounds({program({}), program({})}), 0);
+    EXPECT_EQ(rounds({program({"+1", "-1", "."}), program({"+0", "-0", "."})}), 1);
+    EXPECT_EQ(rounds({program({"+1", ".", "-1", "."}), program({"-0", ".", "+0", "."})}), 2);
+    EXPECT_EQ(rounds({program({"-1", "-2", ".", "+1", "+2", "."}), program({"+0", ".", "-0", "."}),
+                      program({"+0", ".", "-0", "."})}),
+              2)
+        << "a star";
+    EXPECT_EQ(rounds({program({"-1", ".", "-2", ".", "+1", ".", "+2", "."}),
+                      program({"+0", ".", "-0", "."}), program({"+0", ".", "-0", "."})}),
+              4)
+        << "one neighbour after the other";
+}
+TEST(MessageRounds, AReceiverHasThoseOfItsSender) {
+    const auto chain = [](bool last_first) {
+        std::vector<MessageCounts> ranks{program({"+1", "."}), program({"-0", ".", "+2", "."}),
+                                         program({"-1", ".", "+3", "."}), program({"-2", "."})};
+        if (last_first) std::swap(ranks[0].events, ranks[3].events);
+        return ranks;
+    };
+    EXPECT_EQ(rounds(chain(false)), 3);
+    EXPECT_LT(rounds(chain(true)), 3) << "what nobody sends is waited for without end";
+}
+TEST(MessageRounds, ChannelsCountApart) {
+    MessageCounts two = program({"+0", "-0", "."}, 0);
+    const MessageCounts other = program({"+0", "-0", ".", "+0", "-0", "."}, 1);
+    for (MessageEvent e : other.events) {
+        e.request += 100;
+        two.events.push_back(e);
+    }
+    EXPECT_EQ(rounds({two}, 2), 2);
+}
+
 }  // namespace

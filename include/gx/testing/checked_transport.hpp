@@ -9,18 +9,40 @@
 #include <unordered_map>  // open requests
 #include <vector>         // copies of messages
 
+#include <gx/core/decl.hpp>         // GX_DECL
 #include <gx/testing/any_rank.hpp>  // AnyTransport
 
 namespace gx::testing {
+
+/// A message end that a rank posted, or its wait.
+struct MessageEvent {
+    enum class Kind : unsigned char { sent, received, waited };
+    Kind kind = Kind::sent;
+    int peer = -1, channel = -1;  ///< of a post
+    std::uint32_t request = 0;
+};
 
 /// The messages that one rank posted.
 struct MessageCounts {
     std::int64_t messages = 0;  ///< sends and receives
     std::int64_t bytes_sent = 0;
     int lowest_channel = 0, highest_channel = -1;
-    int unfinished = 0;         ///< requests posted and not waited for
-    int changed_in_flight = 0;  ///< sends whose memory was written before their wait
+    int unfinished = 0;                  ///< requests posted and not waited for
+    int changed_in_flight = 0;           ///< sends whose memory was written before their wait
+    std::vector<MessageEvent> events{};  ///< in program order
 };
+
+/// The message rounds of one reduction, from the events of its ranks.
+///
+///     a message posted on a channel has the round after the last one waited for there: those that
+///     are posted together, before any of their waits, share one
+///     waiting for a received message counts the rounds of its sender too
+///     the result is the highest round of any rank and channel
+///
+/// So a ring of n ranks has 2 (n - 1), and a star that sends to all ranks at once has 2. A round of
+/// a schedule in which nobody sends is not counted.
+/// `channels`: those in use are from 0 to channels - 1. Cost: O(events).
+[[nodiscard]] GX_DECL int message_rounds(std::span<const MessageCounts> ranks, int channels);
 
 /// Counts messages and forwards them. A strict one also makes misuse of memory visible, whatever
 /// the timing: a receive fills its memory at its wait and not before (until then it holds bytes
@@ -54,7 +76,7 @@ private:
         std::span<std::byte> received{};
         std::unique_ptr<std::vector<std::byte>> copy{};
     };
-    void count(int channel);
+    void count(MessageEvent posted);
 
     AnyTransport& link_;
     std::optional<std::byte> before_arrival_;
@@ -65,7 +87,6 @@ static_assert(Transport<CheckedTransport>);
 
 }  // namespace gx::testing
 
-#include <gx/core/decl.hpp>  // GX_HEADER_ONLY
 #if defined(GX_HEADER_ONLY)
 #include <gx/testing/impl/checked_transport.ipp>
 #endif

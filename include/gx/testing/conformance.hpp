@@ -67,9 +67,12 @@ GX_DECL void check_all(const ReducerUnderTest& r, const AnyWorld& world, std::ui
 // with the check "exception".
 
 /// Reductions are complete and all ranks end with the same bits, at every placement and length.
-/// For each of them also: bytes_sent is what was sent, and steps, which are not counted, are above
-/// 0 where messages were ("traffic"); channels are those that R announces ("channels"), and every
-/// message was waited for and unchanged until then ("messages"). Check "agreement". Any accuracy.
+/// For each of them also: bytes_sent is what was sent, and steps are the message_rounds that were
+/// counted, or those of R's plan, which counts idle rounds too ("traffic"); channels are those that
+/// R announces ("channels"), and every message was waited for and unchanged until then
+/// ("messages"). Check "agreement". Any accuracy.
+/// Steps are only bounded from below where R cuts the bucket, and, if R has no plan, at lengths
+/// below 8 * ranks * channels, where chunks may be empty.
 template <Reducer R, class Worlds>
 void check_agreement(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
     check_agreement(under_test<R, false>(), any_world(on), seed, report);

@@ -61,12 +61,14 @@ ReduceReport reduce_by_star(Transport auto& link, std::span<float> bucket) {
     if constexpr (Bug == StarBug::none || Bug == StarBug::writes_before_sent)
         for (std::size_t r = 1; r < rows.size(); ++r) add(r);
     for (float& x : bucket) x /= static_cast<float>(n);
-    for (int r = 1; r < n; ++r) keep(link.wait(send(r)));
+    for (int r = 1; r < n; ++r) open.push_back(send(r));
+    for (const Request sent : open) keep(link.wait(sent));
     return report;
 }
 
 template <Reducer R, StarBug Bug>
 struct Star : Mutant<R> {
+    using plan = void;  // not R's
     static constexpr int channels = 1;
     ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
         return reduce_by_star<Bug>(link, bucket);
@@ -127,6 +129,16 @@ template <Reducer R>
 struct MisreportTraffic : Mutant<R> {
     ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
         return {this->inner_.all_reduce(link, bucket).delivery, -7, -1};
+    }
+};
+
+/// Reports `More` steps more than there are, where there are any.
+template <Reducer R, int More = 1>
+struct CountOneStepTooMany : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        ReduceReport report = this->inner_.all_reduce(link, bucket);
+        if (report.steps > 0) report.steps += More;
+        return report;
     }
 };
 

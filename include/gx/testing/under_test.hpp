@@ -1,6 +1,7 @@
 // ReducerUnderTest: a reducer behind functions, so that checks are compiled once for all of them.
 #pragma once
 
+#include <algorithm>    // max
 #include <cstdint>      // int64_t
 #include <memory>       // unique_ptr
 #include <optional>     // nothing collected
@@ -10,9 +11,9 @@
 
 #include <gx/core/function_ref.hpp>          // FunctionRef
 #include <gx/reducer/accuracy.hpp>           // accuracy
-#include <gx/reducer/name.hpp>               // reducer_name
 #include <gx/reducer/concept.hpp>            // state_scope
 #include <gx/reducer/mean.hpp>               // plan_of
+#include <gx/reducer/name.hpp>               // reducer_name
 #include <gx/reducer/pipeline.hpp>           // Pipeline
 #include <gx/testing/bounds.hpp>             // wire_limits
 #include <gx/testing/checked_transport.hpp>  // CheckedTransport
