@@ -5,34 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <gx/testing/worlds.hpp>
+#include <support/order_of_arrival.hpp>
 
 namespace {
 
 using gx::testing::OnThreads;
 
-/// The ranks that rank 0 hears of, in that order; each of the others sends it two messages.
 std::vector<int> arrivals(std::uint64_t seed) {
-    std::vector<int> order;
-    OnThreads{}.reordered(seed)(gx::Placement{1, 3}, [&](auto& rank) {
-        auto& link = rank.transport();
-        std::byte values[4]{};
-        const auto byte = [&](std::size_t i) { return std::span(values).subspan(i, 1); };
-        if (rank.rank() > 0) {
-            (void)link.wait(link.send(0, 0, byte(0)));
-            (void)link.wait(link.send(0, 0, byte(1)));
-            return;
-        }
-        std::vector<gx::Request> open{link.receive(1, 0, byte(0)), link.receive(2, 0, byte(1)),
-                                      link.receive(1, 0, byte(2)), link.receive(2, 0, byte(3))};
-        std::vector<int> from{1, 2, 1, 2};
-        while (!open.empty()) {
-            const auto i = std::ptrdiff_t(link.wait_any(open).index);
-            order.push_back(from[std::size_t(i)]);
-            open.erase(open.begin() + i);
-            from.erase(from.begin() + i);
-        }
-    });
-    return order;
+    return testing_support::order_of_arrival(OnThreads{}.reordered(seed), {1, 3}, 2);
 }
 
 TEST(ArrivalOrder, DependsOnTheSeedAlone) {

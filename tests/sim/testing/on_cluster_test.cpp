@@ -10,6 +10,7 @@
 #include <gx/reducer/multi_ring.hpp>       // MultiRing
 #include <gx/testing/conformance.hpp>      // check
 #include <gx/testing/error_feedback.hpp>   // ErrorFeedback
+#include <support/order_of_arrival.hpp>    // order_of_arrival
 
 namespace {
 
@@ -17,30 +18,9 @@ using gx::sim::OnCluster;
 using gx::testing::ConformanceReport;
 
 // ---- A case worked by hand: the order of arrival -----------------------------------------
-/// The order in which rank 0 receives from ranks 1 to 4.
+/// Of one message from each of ranks 1 to 4.
 std::vector<int> arrivals(const auto& on) {
-    std::vector<int> order;
-    on(gx::Placement{5, 1}, [&](auto& rank) {
-        auto& link = rank.transport();
-        std::byte values[5]{};
-        if (rank.rank() > 0) {
-            (void)link.wait(link.send(0, 0, std::span(values).first(1)));
-            return;
-        }
-        std::vector<gx::Request> open;
-        std::vector<int> from;
-        for (int r = 1; r < 5; ++r) {
-            open.push_back(link.receive(r, 0, std::span(values).subspan(std::size_t(r), 1)));
-            from.push_back(r);
-        }
-        while (!open.empty()) {
-            const auto i = std::ptrdiff_t(link.wait_any(open).index);
-            order.push_back(from[std::size_t(i)]);
-            open.erase(open.begin() + i);
-            from.erase(from.begin() + i);
-        }
-    });
-    return order;
+    return testing_support::order_of_arrival(on, {5, 1}, 1);
 }
 TEST(Reordered, EachSeedHasItsOrder) {
     std::set<std::vector<int>> on_cluster, on_threads;

@@ -9,9 +9,11 @@
 #include <gx/model/resnet.hpp>                 // ResNet50
 #include <gx/reference/device.hpp>             // reference::Device
 #include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
+#include <sim/support/two_layers.hpp>          // two_layers
 
 namespace {
 
+using namespace testing_support;
 using gx::Nanoseconds;
 using World = gx::sim::Cluster<gx::reference::Device>;
 using gx::sim::Precision;
@@ -21,46 +23,26 @@ static_assert(gx::TrainingWorld<World>);
 static_assert(gx::explain_training_world<World>());
 static_assert(gx::explain_device<gx::sim::Device<gx::archetype::Device>>());
 
-gx::Graph small() {
-    gx::GraphBuilder b("small", {1, 2, 2}, 3);
-    int x = b.flatten(b.input(), "flatten");
-    x = b.relu(b.linear(x, 5, true, "first"), "relu");
-    (void)b.softmax_cross_entropy(b.linear(x, 3, true, "second"), 0, "loss");
-    return std::move(b).finish();
-}
-
-struct Data {
-    std::vector<float> images = std::vector<float>(8, 0.5f);
-    std::vector<std::int32_t> labels{0, 2};
-    [[nodiscard]] gx::Batch batch() const { return {images, labels, 2, 0}; }
-};
-
 // ---- The numbers are the inner device's ---------------------------------------------
 TEST(SimDevice, NumbersAreTheInnerDevicesAndTimeIsTheRoofline) {
-    const gx::Graph graph = small();
-    const Data data;
+    const gx::Graph graph = two_layers();
+    const TwoImages data;
     gx::reference::Device alone(graph, {.batch = 2});
-    std::vector<float> initial(alone.parameters().size());
-    for (std::size_t i = 0; i < initial.size(); ++i)
-        initial[i] = 0.01f * static_cast<float>(i % 7) - 0.02f;
-    const auto fill = [&](std::span<float> p) {
-        std::copy(initial.begin(), initial.end(), p.begin());
-    };
-    alone.update(fill);
+    alone.update(fill_weights);
     const auto expected = alone.forward(data.batch(), gx::Mode::train);
-    std::vector<float> expected_gradients(initial.size());
+    std::vector<float> expected_gradients(alone.parameters().size());
     alone.backward(1.0f, expected_gradients, [](std::size_t) {});
 
     World world(gx::sim::ethernet_10g(2));
     world.run([&](auto& rank) {
         auto device = rank.make_device(graph, {.batch = 2, .rank = rank.rank()});
-        device->update(fill);
+        device->update(fill_weights);
         Nanoseconds last = rank.now();
         const auto report = device->forward(data.batch(), gx::Mode::train);
         EXPECT_EQ(report.loss_sum, expected.loss_sum);
         EXPECT_EQ(rank.now() - last, device->times().forward(2));
         last = rank.now();
-        std::vector<float> gradients(initial.size());
+        std::vector<float> gradients(alone.parameters().size());
         std::vector<std::size_t> marks;
         std::vector<Nanoseconds> at;
         device->backward(1.0f, gradients, [&](std::size_t mark) {
@@ -78,8 +60,8 @@ TEST(SimDevice, NumbersAreTheInnerDevicesAndTimeIsTheRoofline) {
 
 // ---- Another graph is timed ---------------------------------------------------------
 TEST(SimDevice, TimesALargerGraphAndStretchesItsMessages) {
-    const gx::Graph graph = small(), large = gx::graph<gx::ResNet50>();
-    const Data data;
+    const gx::Graph graph = two_layers(), large = gx::graph<gx::ResNet50>();
+    const TwoImages data;
     World world(gx::sim::ethernet_10g(2), {.timed_as = large, .timed_batch = 64});
     world.run([&](auto& rank) {
         auto device = rank.make_device(graph, {.batch = 2});
@@ -127,8 +109,8 @@ Nanoseconds forward_time(std::uint64_t seed, double jitter) {
     Nanoseconds time{};
     World world(gx::sim::ethernet_10g(1), {.seed = seed, .compute_jitter = jitter});
     world.run([&](auto& rank) {
-        auto device = rank.make_device(small(), {.batch = 2});
-        (void)device->forward(Data().batch(), gx::Mode::train);
+        auto device = rank.make_device(two_layers(), {.batch = 2});
+        (void)device->forward(TwoImages().batch(), gx::Mode::train);
         time = rank.now();
     });
     return time;
@@ -146,8 +128,8 @@ TEST(SimDevice, GpusThatDifferAndStragglersComeFromTheSeedAlone) {
         Nanoseconds forward{};
         World world(gx::sim::ethernet_10g(1), {.seed = seed, .variation = variation});
         world.run([&](auto& rank) {
-            auto device = rank.make_device(small(), {.batch = 2});
-            (void)device->forward(Data().batch(), gx::Mode::train);
+            auto device = rank.make_device(two_layers(), {.batch = 2});
+            (void)device->forward(TwoImages().batch(), gx::Mode::train);
             forward = rank.now();
         });
         return forward;
@@ -167,14 +149,14 @@ TEST(SimDevice, KernelsBesideTheStreamsWorkTakeTheirShareLonger) {
         Nanoseconds forward{};
         World world(gx::sim::ethernet_10g(1), {.overlap_slowdown = {share}});
         world.run([&](auto& rank) {
-            auto device = rank.make_device(small(), {.batch = 2});
+            auto device = rank.make_device(two_layers(), {.batch = 2});
             const auto reduce = [](void* context, std::uint64_t) {
                 auto& self = *static_cast<World::Rank*>(context);
                 self.charge(std::chrono::seconds(1), "all-reduce", gx::sim::Activity::other);
             };
             gx::Event done{};
             if (communicates) done = rank.stream().enqueue({reduce, &rank});
-            (void)device->forward(Data().batch(), gx::Mode::train);
+            (void)device->forward(TwoImages().batch(), gx::Mode::train);
             forward = rank.now();
             if (communicates) rank.stream().wait(done);
         });
@@ -190,10 +172,10 @@ TEST(SimDevice, OnlyTheFirstBatchIsWaitedForWhereCopiesAreShorterThanSteps) {
                 {.timed_as = gx::graph<gx::ResNet50>(), .timed_batch = 64, .copy_inputs = true});
     Nanoseconds input_first{}, input_all{};
     world.run([&](auto& rank) {
-        auto device = rank.make_device(small(), {.batch = 2});
+        auto device = rank.make_device(two_layers(), {.batch = 2});
         std::vector<float> gradients(device->parameters().size());
         for (int step = 0; step < 3; ++step) {
-            (void)device->forward(Data().batch(), gx::Mode::train);
+            (void)device->forward(TwoImages().batch(), gx::Mode::train);
             device->backward(1.0f, gradients, [](std::size_t) {});
             if (step == 0) input_first = rank.busy().input;
         }
@@ -222,7 +204,7 @@ TEST(SimDevice, SaysWhichBatchFits) {
     World world(gx::sim::ethernet_10g(1),
                 {.timed_as = gx::graph<gx::ResNet50>(), .timed_batch = 1024});
     try {
-        world.run([&](auto& rank) { (void)rank.make_device(small(), {.batch = 2}); });
+        world.run([&](auto& rank) { (void)rank.make_device(two_layers(), {.batch = 2}); });
         FAIL() << "1024 images at 224 px do not fit in 16 GB";
     } catch (const gx::Error& e) {
         EXPECT_NE(std::string(e.what()).find("a batch of 1024 images of ResNet50 does not fit"),

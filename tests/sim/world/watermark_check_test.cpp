@@ -8,22 +8,16 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <gx/model/graph.hpp>                  // GraphBuilder
 #include <gx/reference/device.hpp>             // reference::Device
 #include <gx/sim/world/device.hpp>             // sim::Device
 #include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
+#include <sim/support/two_layers.hpp>          // two_layers
 
 namespace {
 
-gx::Graph small() {
-    gx::GraphBuilder b("small", {1, 2, 2}, 3);
-    int x = b.flatten(b.input(), "flatten");
-    x = b.relu(b.linear(x, 5, true, "first"), "relu");
-    (void)b.softmax_cross_entropy(b.linear(x, 3, true, "second"), 0, "loss");
-    return std::move(b).finish();
-}
-// 'first' has 20 weights and 5 biases, 'second' 15 and 3.
-constexpr std::size_t elements = 43;
+using namespace testing_support;
+
+constexpr std::size_t elements = 20 + 5 + 15 + 3;  // of two_layers()
 
 std::string refusal(auto f) {
     try {
@@ -36,7 +30,7 @@ std::string refusal(auto f) {
 
 // ---- Cases worked by hand -------------------------------------------------------------
 TEST(WatermarkCheck, NamesLayerAndParameterOfAnEarlyReport) {
-    const gx::Graph graph = small();
+    const gx::Graph graph = two_layers();
     const gx::reference::Device device(graph, {.batch = 1});
     std::vector<float> gradients(elements, 0.0f);
     gx::sim::WatermarkCheck check;
@@ -52,7 +46,7 @@ TEST(WatermarkCheck, NamesLayerAndParameterOfAnEarlyReport) {
               "after the last write to any of them. Move the call behind that layer's backward.");
 }
 TEST(WatermarkCheck, ALateReportIsRight) {
-    const gx::Graph graph = small();
+    const gx::Graph graph = two_layers();
     std::vector<float> gradients(elements, std::numeric_limits<float>::quiet_NaN());
     gx::sim::WatermarkCheck check;
     for (int pass = 0; pass < 2; ++pass) {  // what the last pass reported is forgotten
@@ -86,7 +80,7 @@ RC_GTEST_PROP(WatermarkCheck, FindsExactlyTheWritesBehindAReport, ()) {
             early = early || at >= lowest;
         }
     }
-    RC_ASSERT(refusal([&] { check.expect_final(small(), {}); }).empty() == !early);
+    RC_ASSERT(refusal([&] { check.expect_final(two_layers(), {}); }).empty() == !early);
 }
 
 // ---- In the simulated device ----------------------------------------------------------
@@ -122,15 +116,11 @@ template <class Inner>
 std::string trained_on() {
     return refusal([] {
         gx::sim::Cluster<Inner>(gx::sim::ethernet_10g(1)).run([](auto& rank) {
-            const std::vector<float> images(8, 0.5f);
-            const std::vector<std::int32_t> labels{0, 2};
-            auto device = rank.make_device(small(), {.batch = 2});
-            device->update([](std::span<float> p) {
-                for (std::size_t i = 0; i < p.size(); ++i)
-                    p[i] = 0.01f * static_cast<float>(i % 7) - 0.02f;
-            });
+            const TwoImages data;
+            auto device = rank.make_device(two_layers(), {.batch = 2});
+            device->update(fill_weights);
             std::vector<float> gradients(device->parameters().size());
-            (void)device->forward({images, labels, 2, 0}, gx::Mode::train);
+            (void)device->forward(data.batch(), gx::Mode::train);
             device->backward(1, gradients, [](std::size_t) {});
         });
     });
