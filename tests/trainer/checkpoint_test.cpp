@@ -13,6 +13,7 @@
 #include <gx/trainer/rows.hpp>         // rows_text
 #include <gx/trainer/safetensors.hpp>  // write_safetensors
 #include <trainer/small.hpp>           // Folder, error_of
+#include <trainer/runs.hpp>            // run
 
 namespace {
 
@@ -25,7 +26,7 @@ std::vector<float> counted(std::int64_t count, float from) {
     return v;
 }
 std::string rows() {
-    gx::RunRecord r;
+    gx::RunRecord r = run();
     r.epochs.resize(3);
     return rows_text(r);
 }

@@ -4,7 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include <trainer/runs.hpp>  // run
+#include <support/files.hpp>  // holds
+#include <trainer/runs.hpp>   // run
 
 namespace {
 
