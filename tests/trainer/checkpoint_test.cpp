@@ -1,6 +1,7 @@
 #include <gx/trainer/checkpoint.hpp>
 
 #include <bit>     // bit_cast
+#include <cmath>   // isnan
 #include <limits>  // largest integer
 
 #include <gtest/gtest.h>
@@ -12,8 +13,8 @@
 #include <gx/model/lenet.hpp>          // another network
 #include <gx/trainer/rows.hpp>         // rows_text
 #include <gx/trainer/safetensors.hpp>  // write_safetensors
-#include <trainer/small.hpp>           // Folder, error_of
 #include <trainer/runs.hpp>            // run
+#include <trainer/small.hpp>           // Folder, error_of
 
 namespace {
 
@@ -42,8 +43,12 @@ gx::Checkpoint full(const gx::Graph& graph) {
             .step = 1000,
             .updates = 990,
             .skips_in_a_row = 3,
+            .clock = "virtual",
+            .timed_as = "ResNet50, 64 images a GPU and step",
             .seconds = 0.1,
             .undisturbed_seconds = 1.0 / 3,
+            .dollars = 0.7,
+            .timed_images = 1500 * 0.3,
             .loss_scale = {.scale = 512, .good_steps = 77},
             .parameters = counted(n, 1),
             .statistics = counted(graph.statistic_elements(), 0.5f),
@@ -51,6 +56,8 @@ gx::Checkpoint full(const gx::Graph& graph) {
             .scalars = {{"power", 0.1 + 0.2}, {"tiny", -0x1p-1060}},
             .pending = {{998, 1024, counted(n, 2)}, {999, 512, counted(n, 3)}},
             .reducer = {{1, 2, 3}, {4, 5, 6}},
+            .options = {{"scheduler.peak_rate", "0.1"}, {"optimizer.nesterov", "1"}},
+            .notes = {"resumed \"once\".", "and again."},
             .record = rows()};
 }
 
@@ -73,7 +80,13 @@ TEST(Checkpoint, GivesBackAllOfIt) {
     EXPECT_EQ(b.images, a.images);
     EXPECT_EQ(b.updates, a.updates);
     EXPECT_EQ(b.skips_in_a_row, a.skips_in_a_row);
+    EXPECT_EQ(b.clock, a.clock);
+    EXPECT_EQ(b.timed_as, a.timed_as);
     EXPECT_EQ(b.seconds, a.seconds);
+    EXPECT_EQ(b.dollars, a.dollars);
+    EXPECT_EQ(b.timed_images, a.timed_images);
+    EXPECT_EQ(b.options, a.options);
+    EXPECT_EQ(b.notes, a.notes);
     EXPECT_EQ(b.undisturbed_seconds, a.undisturbed_seconds);
     EXPECT_EQ(b.scalars, a.scalars);
     EXPECT_EQ(b.reducer_replicated, a.reducer_replicated);
@@ -90,6 +103,17 @@ TEST(Checkpoint, GivesBackAllOfIt) {
     }
     EXPECT_EQ(b.reducer, a.reducer);
     EXPECT_EQ(b.record, a.record);
+}
+TEST(Checkpoint, ASumOverTwoClocksIsNaN) {
+    const Folder folder;
+    const gx::Graph graph = gx::graph<gx::LeNet>();
+    gx::Checkpoint a = full(graph);
+    a.clock = gx::mixed_clocks;
+    a.seconds = a.dollars = std::numeric_limits<double>::quiet_NaN();
+    gx::write_checkpoint(folder / "c", graph, a);
+    const gx::Checkpoint b = gx::read_checkpoint(folder / "c", graph);
+    EXPECT_EQ(b.clock, "mixed");
+    EXPECT_TRUE(std::isnan(b.seconds) && std::isnan(b.dollars));
 }
 TEST(Checkpoint, WeightsHaveTheirPlainNamesAndShapes) {
     const Folder folder;
@@ -131,12 +155,13 @@ TEST(Checkpoint, SaysWhatIsWrong) {
 
     gx::write_safetensors(folder / "c", {});
     EXPECT_TRUE(holds(told(graph), "no field 'gx' in its metadata", "weights only"));
-    gx::write_safetensors(folder / "c", {}, {{"gx", R"({"format":2,"model":"LeNet"})"}});
+    gx::write_safetensors(folder / "c", {}, {{"gx", R"({"format":3,"model":"LeNet"})"}});
     EXPECT_TRUE(holds(told(graph), "not as gx writes them", "field 'composition' is missing"));
     gx::write_safetensors(
         folder / "c", {},
-        {{"gx", R"({"format":2,"model":"LeNet","composition":"C","seed":1,"ranks":1,"batch":1,)"
-                R"("images":1,"epoch":1,"step":1,"updates":1,"skips_in_a_row":0,"seconds":1,)"
+        {{"gx", R"({"format":3,"model":"LeNet","composition":"C","seed":1,"ranks":1,"batch":1,)"
+                R"("images":1,"epoch":1,"step":1,"updates":1,"skips_in_a_row":0,"clock":"wall",)"
+                R"("timed_as":"","seconds":1,"dollars":0,"timed_images":1,)"
                 R"("undisturbed_seconds":0,"loss_scale":1,"good_steps":0})"}});
     EXPECT_TRUE(holds(told(graph), "tensor 'conv1.weight' is missing"));
 }
@@ -147,9 +172,11 @@ TEST(Checkpoint, SaysWhatToDoWithAnotherFormat) {
         gx::write_safetensors(folder / "c", {}, {{"gx", state}});
         return error_of([&] { (void)gx::read_checkpoint(folder / "c", graph); });
     };
-    EXPECT_TRUE(holds(told(R"({"format":1,"model":"LeNet"})"), "/c': it has file format 1",
-                      "reads format 2", "Finish that run with the version of gx that wrote it"));
-    EXPECT_TRUE(holds(told(R"({"format":3})"), "it has file format 3", "the newer version of gx"));
+    for (const char* old : {"1", "2"})
+        EXPECT_TRUE(holds(told((R"({"model":"LeNet","format":)" + std::string(old) + "}").c_str()),
+                          std::string("/c': it has file format ") + old, "reads format 3",
+                          "Finish that run with the version of gx that wrote it"));
+    EXPECT_TRUE(holds(told(R"({"format":4})"), "it has file format 4", "the newer version of gx"));
     EXPECT_TRUE(holds(told(R"({})"), "/c'", "field 'format' is missing"));
 }
 
@@ -191,6 +218,13 @@ TEST(Checkpoint, EveryFieldIsValidated) {
         EXPECT_TRUE(holds(set("loss_scale", bad), "field 'loss_scale' is ")) << bad;
     EXPECT_TRUE(holds(set("loss_scale", nullptr), "field 'loss_scale' is not a number"));
     EXPECT_TRUE(holds(set("seconds", -1), "field 'seconds' is -1"));
+    EXPECT_TRUE(holds(set("seconds", nullptr), "field 'seconds' is nan"));
+    EXPECT_TRUE(holds(set("clock", ""), "field 'clock' is empty"));
+    EXPECT_TRUE(holds(set("clock", "mixed"), "field 'seconds' is 0.1 where null"));
+    EXPECT_TRUE(holds(set("dollars", -1), "field 'dollars' is -1"));
+    EXPECT_TRUE(holds(set("timed_images", -1), "field 'timed_images' is -1"));
+    EXPECT_TRUE(holds(set("options", 3), "field 'options'"));
+    EXPECT_TRUE(holds(set("notes", 3), "field 'notes'"));
     EXPECT_TRUE(holds(set("undisturbed_seconds", -1), "field 'undisturbed_seconds'"));
     EXPECT_TRUE(holds(set("reducer_states", 1), "field 'reducer_states' is 1"));
     EXPECT_TRUE(holds(set("reducer_states", huge), "field 'reducer_states'"));

@@ -38,6 +38,13 @@ TEST(Tables, OneLineAComposition) {
               "  0.125\n"
               "warning: Ring<fp32>: 1 of 2 steps were skipped.\n"
               "warning: Ring<fp32>: accuracy is at chance.\n");
+    // of a run resumed by another clock
+    odd.seconds = odd.epochs[1].seconds = odd.images_per_second = odd.exposed_communication_pct =
+        odd.dollars = odd.scaling_efficiency_pct;
+    EXPECT_TRUE(holds(gx::comparison_table({odd}),
+                      "Ring<fp32>         62.50 %        unknown    unknown      unknown         "
+                      "unknown   unknown\n"));
+    EXPECT_TRUE(holds(gx::epoch_table(odd), "    2     unknown        510       1.5000"));
     EXPECT_EQ(gx::comparison_table({}).find('\n') + 1, gx::comparison_table({}).size());
 }
 

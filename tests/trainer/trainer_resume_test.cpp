@@ -1,6 +1,9 @@
 // Resuming equals not having stopped, bit for bit; checkpoints that do not fit are told.
 #include <gx/trainer/trainer.hpp>
 
+#include <algorithm>  // copy_if
+#include <iterator>   // back_inserter
+
 #include <gtest/gtest.h>
 
 #include <gx/reducer/double_buffered.hpp>  // DoubleBuffered
@@ -180,6 +183,86 @@ TEST(Resuming, SaysWhichFileIsTorn) {
     EXPECT_TRUE(holds(trouble<Plain>(o), "absent' cannot be opened: No such file"));
     o.resume = folder.path;
     EXPECT_TRUE(holds(trouble<Plain>(o), folder.path.string()));
+}
+
+// ---- Other options ------------------------------------------------------------------
+
+std::vector<std::string> resumes(const gx::RunRecord& r) {
+    std::vector<std::string> out;
+    std::ranges::copy_if(r.notes, std::back_inserter(out),
+                         [](const std::string& note) { return note.starts_with("resumed"); });
+    return out;
+}
+TEST(OtherOptions, ThatChangeTheTrajectoryAreNotedAndTheirNotesAccumulate) {
+    const Folder folder;
+    auto world = threads(2);
+    auto o = options<Scaled>(folder);
+    o.scheduler = {.climb_steps = 3, .next = {.peak_rate = 0.1f}};
+    (void)Scaled(o).train(world, images());
+    o.resume = folder / "epoch-0001.safetensors";
+    EXPECT_TRUE(resumes(Scaled(o).train(world, images())).empty()) << "nothing has changed";
+
+    o.scheduler.next.peak_rate = 0.05f;
+    o.optimizer.weight_decay = 5e-4f;
+    o.optimizer.nesterov = true;
+    const gx::RunRecord first = Scaled(o).train(world, images());
+    const std::string changed =
+        "resumed after epoch 1 with other options: scheduler.next.peak_rate is 0.05 instead of "
+        "0.1, optimizer.weight_decay is 0.0005 instead of 0.0001, optimizer.nesterov is 1 instead "
+        "of 0.";
+    EXPECT_EQ(resumes(first), std::vector{changed});
+
+    o.resume = folder / "epoch-0002.safetensors";
+    EXPECT_EQ(resumes(Scaled(o).train(world, images())), std::vector{changed}) << "once";
+    o.resume = folder / "epoch-0003.safetensors";
+    o.optimizer.momentum = 0.8f;
+    o.loss_scale.growth_interval = 5;
+    o.epochs = 5;
+    EXPECT_EQ(resumes(Scaled(o).train(world, images())),
+              (std::vector{changed, std::string("resumed after epoch 3 with other options: epochs "
+                                                "is 5 instead of 4, optimizer.momentum is 0.8 "
+                                                "instead of 0.9, loss_scale.growth_interval is 5 "
+                                                "instead of 3.")}));
+}
+TEST(OtherOptions, OfAnotherScaleIsNotedAgainAndAgain) {
+    const Folder folder;
+    auto two = threads(2), three = threads(3);
+    auto o = options<Plain>(folder);
+    (void)Plain(o).train(two, images());
+    o.resume = folder / "epoch-0001.safetensors";
+    (void)Plain(o).train(three, images());
+    o.resume = folder / "epoch-0002.safetensors";
+    const auto notes = resumes(Plain(o).train(two, images()));
+    ASSERT_EQ(notes.size(), 2u);
+    EXPECT_TRUE(holds(notes[0], "resumed after epoch 1 with 3 ranks x batch 4 instead of 2 x 4"));
+    EXPECT_TRUE(holds(notes[1], "resumed after epoch 2 with 2 ranks x batch 4 instead of 3 x 4"));
+}
+TEST(OtherOptions, ThatMakeItAnotherTaskAreRefused) {
+    const Folder folder;
+    auto world = threads(2);
+    auto o = options<Plain>(folder);
+    o.label_smoothing = 0.1;
+    (void)Plain(o).train(world, images());
+    o.resume = folder / "epoch-0001.safetensors";
+    o.label_smoothing = 0;
+    o.seed = 8;
+    EXPECT_TRUE(holds(trouble<Plain>(o), "\n  - it was written with seed 7",
+                      "\n  - it was written with label_smoothing 0.1, and this run has 0",
+                      "set label_smoothing to 0.1"));
+}
+TEST(OtherOptions, ThatDoNotChangeTheTrajectoryMayDiffer) {
+    const Folder folder, elsewhere;
+    auto world = threads(2);
+    auto o = options<Plain>(folder);
+    const gx::RunRecord whole = Plain(o).train(world, images());
+    o.resume = folder / "epoch-0002.safetensors";
+    o.output = elsewhere.path;
+    o.evaluate = false;
+    o.trace_steps = 0;
+    o.most_skips = 3;
+    const gx::RunRecord rest = Plain(o).train(world, images());
+    EXPECT_EQ(rest.weights_hash, whole.weights_hash);
+    EXPECT_TRUE(resumes(rest).empty());
 }
 
 }  // namespace

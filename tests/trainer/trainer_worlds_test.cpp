@@ -1,7 +1,8 @@
 // One Trainer in two worlds: threads and a simulated cluster give the same bits; seeds and hashes.
 #include <gx/trainer/trainer.hpp>
 
-#include <cmath>  // isnan
+#include <algorithm>  // count_if
+#include <cmath>      // isnan
 
 #include <gtest/gtest.h>
 
@@ -181,6 +182,92 @@ TEST(Simulated, SpansLieWithinTheirRunAndPhasesDoNotOverlap) {
         ++phases;
     }
     EXPECT_EQ(phases, 2 * 5) << "five phases in each of two steps";
+}
+
+// ---- Resumed in another world -------------------------------------------------------
+
+/// Trains two epochs in one world, then two in the other from the checkpoint.
+template <class One, class Other>
+gx::RunRecord resumed(const Folder& folder, One one, Other other) {
+    Plain::Options o{.batch = 4, .epochs = 2, .output = folder.path, .evaluate = false};
+    (void)Plain(o).train(one, images());
+    o.resume = folder / "epoch-0002.safetensors";
+    o.epochs = 4;
+    return Plain(o).train(other, images());
+}
+void expect_no_sums(const gx::RunRecord& r) {
+    EXPECT_TRUE(std::isnan(r.seconds)) << r.seconds;
+    EXPECT_TRUE(std::isnan(r.images_per_second)) << r.images_per_second;
+    EXPECT_TRUE(std::isnan(r.dollars)) << r.dollars;
+    EXPECT_TRUE(std::isnan(r.scaling_efficiency_pct)) << r.scaling_efficiency_pct;
+    EXPECT_TRUE(std::isnan(r.exposed_communication_pct)) << r.exposed_communication_pct;
+    EXPECT_TRUE(std::isnan(r.breakdown.compute) && std::isnan(r.breakdown.idle));
+    EXPECT_EQ(r.images, 4 * 40);
+    ASSERT_EQ(r.epochs.size(), 4u);
+    EXPECT_TRUE(std::isfinite(r.epochs[1].seconds)) << "of one clock";
+    EXPECT_TRUE(std::isnan(r.epochs[2].seconds) && std::isnan(r.epochs[3].seconds));
+    for (const gx::EpochRow& e : r.epochs) EXPECT_GT(e.images_per_second, 0);
+}
+int notes_with(const gx::RunRecord& r, const char* part) {
+    return static_cast<int>(std::ranges::count_if(
+        r.notes, [&](const std::string& note) { return note.find(part) != note.npos; }));
+}
+constexpr const char* virtual_after_wall =
+    "resumed after epoch 2 by a virtual clock, and earlier epochs were timed by a wall clock";
+
+TEST(ResumedInAnotherWorld, HasNoSumsOverTwoClocks) {
+    const Folder folder;
+    const gx::RunRecord r = resumed(folder, threads(3), cluster(3));
+    expect_no_sums(r);
+    EXPECT_EQ(notes_with(r, virtual_after_wall), 1);
+    const Folder back;
+    const gx::RunRecord other = resumed(back, cluster(3), threads(3));
+    expect_no_sums(other);
+    EXPECT_EQ(other.weights_hash, r.weights_hash);
+    EXPECT_EQ(notes_with(other, "by a wall clock, and earlier epochs were timed by a virtual"), 1);
+}
+TEST(ResumedInAnotherWorld, StaysWithoutSumsAtTheNextResume) {
+    const Folder folder;
+    (void)resumed(folder, threads(3), cluster(3));
+    auto world = cluster(3);
+    const gx::RunRecord r = Plain({.batch = 4,
+                                   .epochs = 4,
+                                   .resume = folder / "epoch-0003.safetensors",
+                                   .evaluate = false})
+                                .train(world, images());
+    expect_no_sums(r);
+    EXPECT_EQ(notes_with(r, virtual_after_wall), 1) << "and none for the clock of this resume";
+    EXPECT_EQ(notes_with(r, "clock, and earlier"), 1);
+    EXPECT_EQ(r.steps.size(), 16u) << "those of epoch 3 too, whose times are NaN";
+}
+TEST(ResumedInAnotherWorld, TimesAddUpOnOneClock) {
+    const Folder folder;
+    const gx::RunRecord r = resumed(folder, cluster(3), cluster(3));
+    auto world = cluster(3);
+    const gx::RunRecord whole =
+        Plain({.batch = 4, .epochs = 4, .evaluate = false}).train(world, images());
+    EXPECT_NEAR(r.seconds, whole.seconds, 0.02 * whole.seconds);
+    EXPECT_NEAR(r.dollars, whole.dollars, 0.02 * whole.dollars);
+    EXPECT_EQ(notes_with(r, "clock, and earlier"), 0);
+}
+// Two epochs at three machines' price, and two at one's.
+TEST(ResumedOnOtherRanks, DollarsOfEachPartAreAtItsOwnPrice) {
+    const Folder folder;
+    const gx::RunRecord r = resumed(folder, cluster(3), cluster(1));
+    ASSERT_EQ(r.epochs.size(), 4u);
+    const double before = r.epochs[1].seconds, after = r.seconds - before;
+    const double hour = 3.06 / 3600;  // of one machine
+    EXPECT_NEAR(r.dollars, hour * (3 * before + after), 1e-6 * r.dollars);
+}
+TEST(ResumedOnOtherRanks, ImagesOfEachPartAreInUnitsOfItsOwnBatch) {
+    const Folder folder;
+    const gx::sim::ClusterOptions timed{.timed_as = gx::graph<gx::ResNet20>(), .timed_batch = 16};
+    Plain::Options o{.batch = 4, .epochs = 2, .output = folder.path, .evaluate = false};
+    auto world = cluster(2, timed);
+    (void)Plain(o).train(world, images());
+    o.resume = folder / "epoch-0001.safetensors";
+    o.batch = 8;
+    EXPECT_EQ(Plain(o).train(world, images()).images, 40 * (16 / 4) + 40 * (16 / 8));
 }
 
 }  // namespace

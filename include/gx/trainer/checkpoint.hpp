@@ -1,10 +1,11 @@
 // Checkpoint: everything a run needs to go on as if it had not stopped, in one safetensors file.
 #pragma once
 
-#include <cstdint>     // int64_t
-#include <filesystem>  // path
-#include <string>      // names
-#include <vector>      // flat vectors
+#include <cstdint>      // int64_t
+#include <filesystem>   // path
+#include <string>       // names
+#include <string_view>  // mixed_clocks
+#include <vector>       // flat vectors
 
 #include <gx/core/decl.hpp>           // GX_DECL
 #include <gx/trainer/loss_scale.hpp>  // LossScaleState
@@ -14,8 +15,12 @@ namespace gx {
 
 struct Graph;
 
+/// Value of Checkpoint::clock where parts of the training time were measured by different clocks.
+inline constexpr std::string_view mixed_clocks = "mixed";
+
 /// A run between two epochs. Flat vectors are canonical (Graph::parameters' layout), so that a
 /// checkpoint depends on neither the device nor, but for per-rank reducer state, the rank count.
+/// It keeps what a resume is compared with (TrainerOptions), and of earlier resumes their notes.
 struct Checkpoint {
     struct Pending {
         std::uint64_t index = 0;  ///< number of the gradient
@@ -33,6 +38,12 @@ struct Checkpoint {
         bool operator==(const Scalar&) const = default;
     };
 
+    /// An option that changes the trajectory: "scheduler.next.peak_rate", and its value as text.
+    struct Option {
+        std::string name, value;
+        bool operator==(const Option&) const = default;
+    };
+
     std::string model{};
     std::string composition{};  ///< Trainer::name()
     std::uint64_t seed = 0;
@@ -42,8 +53,12 @@ struct Checkpoint {
     std::int64_t step = 0;            ///< steps done: gradients computed
     std::int64_t updates = 0;         ///< gradients applied: neither pending nor skipped
     std::int64_t skips_in_a_row = 0;  ///< at the floor of the loss scale, up to now
-    double seconds = 0;               ///< training time on the world's clock
+    std::string clock{};              ///< WorldInfo::clock of `seconds`, or mixed_clocks
+    std::string timed_as{};           ///< WorldInfo::timed_as of the last part
+    double seconds = 0;               ///< training time; NaN where clocks are mixed
     double undisturbed_seconds = 0;   ///< RunRecord's
+    double dollars = 0;               ///< each part at its own price; NaN where clocks are mixed
+    double timed_images = 0;          ///< RunRecord::images
     LossScaleState loss_scale{};
     std::vector<float> parameters{}, statistics{};
     std::vector<Vector> optimizer{};            ///< Optimizer::state(), one flat vector each
@@ -51,6 +66,8 @@ struct Checkpoint {
     std::vector<Pending> pending{};             ///< averaged gradients that are not applied yet
     std::vector<std::vector<float>> reducer{};  ///< Reducer::state() of each rank, or of all
     bool reducer_replicated = false;            ///< one for all ranks
+    std::vector<Option> options{};              ///< of the last part
+    std::vector<std::string> notes{};           ///< what each resume changed, a sentence each
     std::string record{};  ///< the rows as JSON: epochs so far, steps of the last epoch
 };
 
@@ -81,4 +98,5 @@ GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& gr
 extern template class std::vector<gx::Checkpoint::Vector>;
 extern template class std::vector<gx::Checkpoint::Scalar>;
 extern template class std::vector<gx::Checkpoint::Pending>;
+extern template class std::vector<gx::Checkpoint::Option>;
 #endif

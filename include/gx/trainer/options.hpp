@@ -8,7 +8,16 @@
 
 namespace gx {
 
-/// Options of the Trainer itself and of the policies it is composed of.
+/// Options of the Trainer itself and of the policies it is composed of: an aggregate, filled by
+/// designated initialisers or member by member, `Options o; o.batch = 64;`.
+///
+/// A run that resumes is compared with the one that wrote the checkpoint:
+///
+///     error    seed: order of the data and random draws; label_smoothing: what a loss means
+///     note     batch, and the rank count: it goes on by progress in the data
+///     note     epochs, scheduler, optimizer, loss_scale: may be tuned in mid-run
+///     neither  output, evaluate, trace_steps, progress, most_skips: no effect on the weights
+///
 /// Units: batch in images of one rank and step; epochs in passes over the training set.
 template <class SchedulerOptions, class OptimizerOptions, class LossScaleOptions>
 struct TrainerOptions {

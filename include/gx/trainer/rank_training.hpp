@@ -3,6 +3,7 @@
 
 #include <cmath>     // llround
 #include <concepts>  // same_as
+#include <limits>    // NaN
 #include <memory>    // unique_ptr
 #include <optional>  // the test set
 #include <string>    // sentences
@@ -12,7 +13,7 @@
 #include <gx/core/cold.hpp>              // GX_COLD
 #include <gx/core/error.hpp>             // Error, LostRank, Delivery
 #include <gx/core/hash_bits.hpp>         // hash_bits
-#include <gx/core/units.hpp>             // Nanoseconds
+#include <gx/core/units.hpp>             // Nanoseconds, DollarsPerHour
 #include <gx/core/world.hpp>             // RankContext
 #include <gx/loader/dataset.hpp>         // Split
 #include <gx/loader/in_memory.hpp>       // InMemory: the test set
@@ -43,9 +44,14 @@ struct Job {
     const Checkpoint* resume = nullptr;  ///< nullptr: start anew
     Plan plan_before{};  ///< that `resume` was written under, over this run's epochs
     decltype(Options::scheduler) scheduler_before{};  ///< complete options for it
-    std::string rescaled{};      ///< what changes with another rank count or batch; a sentence
-    double timed_images = 1;     ///< images on the clock for each one trained
-    TraceSink* trace = nullptr;  ///< of the world, where it has one
+    std::string rescaled{};  ///< what changes with another rank count or batch; a sentence
+    std::vector<std::string> changes{};         ///< all that this resume changes, as `rescaled`
+    std::vector<std::string> notes{};           ///< of all resumes, this one included
+    std::vector<Checkpoint::Option> choices{};  ///< the options that change the trajectory
+    bool mixed_clocks = false;                  ///< an earlier part was measured by another clock
+    DollarsPerHour price{};                     ///< of the world
+    double timed_images = 1;                    ///< images on the clock for each one trained
+    TraceSink* trace = nullptr;                 ///< of the world, where it has one
 };
 
 template <class R, class S, class O, class L, class Scale, class Options, class Rank>
@@ -126,12 +132,16 @@ private:
         updates_ = c.updates;
         skips_in_a_row_ = c.skips_in_a_row;
         progress_.resume_from(step_ - shift_);
-        if (!job_.rescaled.empty()) progress_.note(job_.rescaled);
-        seconds_ = c.seconds;
-        undisturbed_seconds_ = c.undisturbed_seconds;
+        for (const std::string& change : job_.changes) progress_.note(change);
+        timed_images_ = c.timed_images;
+        if (!job_.mixed_clocks) {
+            seconds_ = seconds_before_ = c.seconds;
+            undisturbed_seconds_ = c.undisturbed_seconds;
+            dollars_before_ = c.dollars;
+        }
         if (rank_.rank() != 0) return;
         restore_rows(record_, c, o_.resume);
-        breakdown_ = record_.breakdown;
+        if (!job_.mixed_clocks) breakdown_ = record_.breakdown;
         skipped_ = record_.skipped_steps;
     }
 
@@ -195,7 +205,7 @@ private:
             account(breakdown_.compute, waited, "UPDATE");
         }
         seconds_ += seconds(rank_.now() - begin);
-        rows_.back().seconds = seconds_;
+        rows_.back().seconds = over_all_parts(seconds_);
         auto* sums = &sums_[3 * std::size_t(step_of_epoch)];
         sums[0] = report.loss_sum;
         sums[1] = double(report.correct);
@@ -272,7 +282,7 @@ private:
         average_statistics();
         check_replicas();
         if (epoch + 1 == o_.epochs && updates_ == 0) stop_at_skips(0);
-        EpochRow row{.epoch = epoch, .step = step_, .seconds = seconds_};
+        EpochRow row{.epoch = epoch, .step = step_, .seconds = over_all_parts(seconds_)};
         double loss = 0, correct = 0, count = 0;
         for (std::size_t i = 0; i < rows_.size(); ++i) {
             rows_[i].loss = sums_[3 * i] / sums_[3 * i + 2];
@@ -283,6 +293,7 @@ private:
         row.train_loss = loss / count;
         row.train_accuracy_pct = 100 * correct / count;
         const double images = count * job_.timed_images;
+        timed_images_ += images;
         if (seconds_ > epoch_begin_seconds_)
             row.images_per_second = images / (seconds_ - epoch_begin_seconds_);
         if (o_.evaluate) evaluate(row);
@@ -357,8 +368,14 @@ private:
                      .step = step_,
                      .updates = updates_,
                      .skips_in_a_row = skips_in_a_row_,
-                     .seconds = seconds_,
-                     .undisturbed_seconds = undisturbed_seconds_};
+                     .clock = job_.mixed_clocks ? std::string(gx::mixed_clocks) : record_.clock,
+                     .timed_as = record_.timed_as,
+                     .seconds = record_.seconds,
+                     .undisturbed_seconds = record_.undisturbed_seconds,
+                     .dollars = record_.dollars,
+                     .timed_images = timed_images_};
+        c.options = job_.choices;
+        c.notes = job_.notes;
         state().save(c);
         c.reducer = std::move(reducer_states_);
         c.record = rows_to_keep(record_, rows_);
@@ -375,6 +392,10 @@ private:
         else if (tracing_) spans_.push_back(span);
         return now;
     }
+    /// A sum of times, or NaN where an earlier part was measured by another clock.
+    [[nodiscard]] double over_all_parts(double sum) const {
+        return job_.mixed_clocks ? std::numeric_limits<double>::quiet_NaN() : sum;
+    }
     void trace(bool on) {
         tracing_ = on;
         if (job_.trace && rank_.rank() == 0) job_.trace->record(on, rank_.now());
@@ -382,12 +403,17 @@ private:
     GX_COLD void close_books() {
         breakdown_.idle = std::max(0.0, seconds_ - breakdown_.compute - breakdown_.input -
                                             breakdown_.exposed_communication);
-        record_.breakdown = breakdown_;
-        record_.seconds = seconds_;
+        record_.breakdown = {over_all_parts(breakdown_.compute),
+                             over_all_parts(breakdown_.exposed_communication),
+                             over_all_parts(breakdown_.input), over_all_parts(breakdown_.idle)};
+        record_.seconds = over_all_parts(seconds_);
+        record_.dollars = over_all_parts(
+            dollars_before_ + (job_.price * nanoseconds(seconds_ - seconds_before_)).count);
+        record_.images = std::llround(timed_images_);
         record_.skipped_steps = skipped_;
         record_.bytes_sent_per_step = bytes_sent_;
         record_.weights_hash = weights_hash_;
-        record_.undisturbed_seconds = undisturbed_seconds_;
+        record_.undisturbed_seconds = job_.mixed_clocks ? 0.0 : undisturbed_seconds_;
         record_.spans.insert(record_.spans.end(), spans_.begin(), spans_.end());
         spans_.clear();
     }
@@ -422,6 +448,8 @@ private:
     std::int64_t steps_before_ = 0;    ///< of the schedule that the checkpoint was written under
     std::optional<S> scheduler_before_;
     double seconds_ = 0, epoch_begin_seconds_ = 0, undisturbed_seconds_ = 0;
+    double seconds_before_ = 0, dollars_before_ = 0;  ///< of earlier parts, by the same clock
+    double timed_images_ = 0;                         ///< of all ranks and all parts
     std::uint64_t weights_hash_ = 0;
     bool tracing_ = false;
 };

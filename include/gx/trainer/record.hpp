@@ -11,7 +11,8 @@
 
 namespace gx {
 
-/// One optimiser step. Seconds are on the world's clock, from the start of the run.
+/// One optimiser step. Seconds are on the world's clock, from the start of the run; NaN in a part
+/// that was resumed by another clock than an earlier part.
 struct StepRow {
     std::int64_t step = 0;
     double seconds = 0;
@@ -25,10 +26,10 @@ struct StepRow {
 struct EpochRow {
     int epoch = 0;
     std::int64_t step = 0;  ///< steps done by its end
-    double seconds = 0;     ///< training time since the start; testing is not counted
+    double seconds = 0;     ///< training time since the start, as StepRow's; no testing in it
     double train_loss = 0, train_accuracy_pct = 0;
     double test_loss = 0, test_accuracy_pct = 0;
-    double images_per_second = 0;  ///< of all ranks, in this epoch
+    double images_per_second = 0;  ///< of all ranks, in this epoch, by its own clock
 };
 
 /// Where the training time of rank 0 went, in seconds; the four add up to RunRecord::seconds.
@@ -39,13 +40,15 @@ struct Breakdown {
     double idle = 0;                   ///< the rest
 };
 
-/// One run of one composition in one world.
+/// One run of one composition in one world. If it was resumed by another clock than an earlier part
+/// (wall or virtual), sums over both have no unit: seconds, breakdown, throughput, dollars and
+/// efficiency are NaN, and a note says so.
 struct RunRecord {
     // What ran.
     std::string composition{}, model{}, reducer{}, scheduler{}, optimizer{}, device{}, world{};
     std::string clock{};     ///< "virtual" or "wall"
     std::string timed_as{};  ///< what the clock was charged for, when that is not what was trained
-    std::vector<std::string> notes{};  ///< profile and corrections in force, one sentence each
+    std::vector<std::string> notes{};  ///< profile, corrections, resumes; one sentence each
     int ranks = 0, batch_per_rank = 0, epochs_planned = 0;
     std::uint64_t seed = 0;
     // What it found.
@@ -55,7 +58,7 @@ struct RunRecord {
     LinkRates link_rates{};     ///< of the same time, where the world is simulated
     Breakdown breakdown{};
     double seconds = 0;              ///< training time on the world's clock
-    std::int64_t images = 0;         ///< trained on, all ranks; in units of the timed batch
+    std::int64_t images = 0;         ///< trained on, all ranks; in units of each part's timed batch
     double images_per_second = 0;    ///< all ranks
     double undisturbed_seconds = 0;  ///< rank 0's kernels at their nominal speed; 0: unknown
     /// Throughput against the undisturbed single rank: 100 * undisturbed_seconds / seconds, at most
@@ -63,7 +66,7 @@ struct RunRecord {
     /// unknown, as it is on real hardware.
     double scaling_efficiency_pct = std::numeric_limits<double>::quiet_NaN();
     double exposed_communication_pct = 0;
-    double dollars = 0;
+    double dollars = 0;  ///< each part of a resumed run at the price of its own world
     std::int64_t bytes_sent_per_step = 0;  ///< by rank 0, on the wire
     std::uint64_t event_hash = 0;          ///< of a simulated run; 0 elsewhere
     std::uint64_t weights_hash = 0;        ///< of the final parameters' bits, equal on all ranks

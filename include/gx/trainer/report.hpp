@@ -22,7 +22,7 @@ using Points = std::vector<std::pair<double, double>>;
 
 }  // namespace detail::report
 
-/// Bar chart of a mean step's time, one bar a run, in ms.
+/// Bar chart of a mean step's time in ms, one bar for each run whose time is known.
 [[nodiscard]] GX_DECL std::string breakdown_chart(const std::vector<RunRecord>& runs);
 
 /// Page for `runs`: table, warnings, loss and accuracy against steps and time, breakdown, timeline.

@@ -5,6 +5,7 @@
 #include <filesystem>   // output folder
 #include <string>       // sentences
 #include <string_view>  // names
+#include <vector>       // sentences
 
 #include <gx/core/world_info.hpp>     // WorldInfo
 #include <gx/core/decl.hpp>           // GX_DECL
@@ -47,9 +48,13 @@ struct Names {
 [[nodiscard]] GX_DECL std::string rescaled(const Checkpoint& c, const Plan& plan, int batch,
                                            int epochs);
 
-/// Fills what follows from the books of a run: throughput, efficiency, dollars, warnings.
-GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Split& data, bool evaluated,
-                       double timed_images);
+/// What this part of a run changes against the part that wrote `c`, each as `rescaled`: options,
+/// clock, and what is timed.
+[[nodiscard]] GX_DECL std::vector<std::string> changes(
+    const Checkpoint& c, const std::vector<Checkpoint::Option>& options, const WorldInfo& world);
+
+/// Fills what follows from the books of a run: throughput, efficiency, warnings.
+GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Split& data, bool evaluated);
 
 /// Takes the rows of `c` into `r`, and those of earlier epochs from the checkpoints beside it.
 GX_DECL void restore_rows(RunRecord& r, const Checkpoint& c, const std::filesystem::path& path);

@@ -1,13 +1,21 @@
 // Tables of run records, as plain text.
 #pragma once
 
-#include <string>  // the text
-#include <vector>  // runs
+#include <string>       // the text
+#include <string_view>  // formats
+#include <vector>       // runs
 
 #include <gx/core/decl.hpp>       // GX_DECL
 #include <gx/trainer/record.hpp>  // RunRecord
 
 namespace gx {
+
+namespace detail::table {
+
+/// `x` by a format of fmt, or "unknown" for NaN.
+[[nodiscard]] GX_DECL std::string known(double x, std::string_view form);
+
+}  // namespace detail::table
 
 /// Table of epochs, one line each.
 [[nodiscard]] GX_DECL std::string epoch_table(const RunRecord& r);

@@ -6,6 +6,7 @@
 #include <optional>  // resumed checkpoint
 #include <string>    // names
 #include <utility>   // move
+#include <vector>    // options
 
 #include <gx/core/world_info.hpp>        // WorldInfo
 #include <gx/core/cold.hpp>              // GX_COLD
@@ -21,6 +22,7 @@
 #include <gx/scheduler/warmup.hpp>       // Warmup
 #include <gx/trainer/composition.hpp>    // explain_composition
 #include <gx/trainer/loss_scale.hpp>     // LossScale
+#include <gx/trainer/option_list.hpp>    // add_options
 #include <gx/trainer/options.hpp>        // TrainerOptions
 #include <gx/trainer/rank_training.hpp>  // one rank's work
 #include <gx/trainer/record.hpp>         // RunRecord
@@ -54,6 +56,8 @@ struct DefaultLossScale<R> {
 /// Errors: train() throws one gx::Error that lists every option that is wrong before it starts;
 ///         while it runs, one that names rank, step, bucket or layer, and operation. Files are
 ///         whole or absent.
+///         A checkpoint of another composition, seed or training set is an error; other options
+///         that change the trajectory are notes in the record (TrainerOptions).
 /// Order:  equal options, data and rank count give equal bits in every world of the same device.
 template <class M, class R, class S = Warmup<Poly<2>>, class O = Sgd, class L = InMemory<>,
           class Scale = typename detail::trainer::DefaultLossScale<R>::type>
@@ -108,9 +112,11 @@ public:
                                           .graph = graph,
                                           .data = data,
                                           .plan = plan,
+                                          .choices = choices(options_),
                                           .timed_images = timed,
                                           .trace = traces ? &sink : nullptr};
-        if (resume) go_on(job, *resume, record);
+        job.price = before.price;
+        if (resume) go_on(job, *resume, before, record);
         world.run([&](auto& rank) {
             using Rank = std::remove_cvref_t<decltype(rank)>;
             RunRecord other;  // only rank 0 fills the record
@@ -123,7 +129,7 @@ public:
             record.spans = std::move(sink.spans);
             record.link_rates = std::move(sink.rates);
         }
-        detail::trainer::summarise(record, info_of(world), data, options.evaluate, timed);
+        detail::trainer::summarise(record, info_of(world), data, options.evaluate);
         record.wall_seconds =
             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         return record;
@@ -152,7 +158,7 @@ private:
     }
     /// Makes `job` go on from `c` by progress in the data, and notes what changes.
     GX_COLD void go_on(detail::trainer::Job<Options>& job, const Checkpoint& c,
-                       RunRecord& record) const {
+                       const WorldInfo& world, RunRecord& record) const {
         const Options& o = job.options;
         job.resume = &c;
         job.plan_before = detail::trainer::plan_of(c.images, c.ranks, c.batch, o.epochs);
@@ -162,7 +168,24 @@ private:
             job.scheduler_before = o.scheduler;
         }
         job.rescaled = detail::trainer::rescaled(c, job.plan, o.batch, o.epochs);
-        if (!job.rescaled.empty()) record.notes.push_back(job.rescaled + ".");
+        job.changes = detail::trainer::changes(c, job.choices, world);
+        if (!job.rescaled.empty()) job.changes.insert(job.changes.begin(), job.rescaled);
+        job.mixed_clocks = c.clock != world.clock;
+        job.notes = c.notes;
+        for (const std::string& change : job.changes) job.notes.push_back(change + ".");
+        record.notes.insert(record.notes.end(), job.notes.begin(), job.notes.end());
+    }
+    /// The options that change the trajectory, as given: those of the policies before they are
+    /// completed from the plan.
+    GX_COLD [[nodiscard]] static std::vector<Checkpoint::Option> choices(const Options& o) {
+        using detail::trainer::add_options;
+        std::vector<Checkpoint::Option> out;
+        add_options(out, "epochs", o.epochs);
+        add_options(out, "label_smoothing", o.label_smoothing);
+        add_options(out, "scheduler", o.scheduler);
+        add_options(out, "optimizer", o.optimizer);
+        add_options(out, "loss_scale", o.loss_scale);
+        return out;
     }
 
     template <class W>

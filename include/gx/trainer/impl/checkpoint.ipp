@@ -2,7 +2,7 @@
 #pragma once
 
 #include <algorithm>    // copy, equal
-#include <cmath>        // isfinite
+#include <cmath>        // isfinite, isnan
 #include <limits>       // largest integers
 #include <span>         // flat memory
 #include <string_view>  // names
@@ -21,8 +21,9 @@ namespace gx {
 
 namespace detail::checkpoint {
 
-/// Version of the fields below. 1: neither rank count nor reducer state of each rank.
-inline constexpr int format = 2;
+/// Version of the fields below. 1: neither rank count nor reducer state of each rank. 2: neither
+/// clock, dollars, options nor notes.
+inline constexpr int format = 3;
 
 GX_DECL void add_parameters(std::vector<NamedTensor>& out, const Graph& graph,
                             const std::string& prefix, std::span<const float> flat) {
@@ -90,12 +91,21 @@ struct Reader {
         expect(c.updates >= 0 && c.updates <= c.step, "updates", c.updates, "0 to 'step'");
         expect(c.skips_in_a_row >= 0 && c.skips_in_a_row <= c.step, "skips_in_a_row",
                c.skips_in_a_row, "0 to 'step'");
-        expect(std::isfinite(c.seconds) && c.seconds >= 0, "seconds", c.seconds, "0 or more");
+        expect(!c.clock.empty(), "clock", "empty", "the clock of 'seconds'");
+        sum_of_parts(c, "seconds", c.seconds);
+        sum_of_parts(c, "dollars", c.dollars);
+        expect(std::isfinite(c.timed_images) && c.timed_images >= 0, "timed_images", c.timed_images,
+               "0 or more");
         expect(std::isfinite(c.undisturbed_seconds) && c.undisturbed_seconds >= 0,
                "undisturbed_seconds", c.undisturbed_seconds, "0 or more");
         c.loss_scale = {scale(state), state.at("good_steps").integer()};
         expect(c.loss_scale.good_steps >= 0 && c.loss_scale.good_steps <= c.step, "good_steps",
                c.loss_scale.good_steps, "0 to 'step'");
+    }
+    /// A sum over all of the run, which has no value where its parts have different clocks.
+    void sum_of_parts(const Checkpoint& c, const char* field, double x) const {
+        if (c.clock == mixed_clocks) expect(std::isnan(x), field, x, "null, as 'clock' is mixed");
+        else expect(std::isfinite(x) && x >= 0, field, x, "0 or more");
     }
     [[nodiscard]] float scale(const JsonValue& of) const {
         const double x = of.at("loss_scale").number();
@@ -138,6 +148,11 @@ struct Reader {
                    "of unequal lengths", "equal lengths");
         }
     }
+    void history(const JsonValue& state, Checkpoint& c) const {
+        for (const JsonValue& o : state.at("options").array())
+            c.options.push_back({o.at("name").string(), o.at("value").string()});
+        for (const JsonValue& note : state.at("notes").array()) c.notes.push_back(note.string());
+    }
     void rows(Checkpoint& c) const {
         const auto record = file.metadata.find("record");
         if (record == file.metadata.end())
@@ -150,10 +165,16 @@ struct Reader {
     }
 };
 
+/// A number, or NaN as JsonWriter writes it.
+GX_DECL double number_or_nan(const JsonValue& v) {
+    return v.kind == JsonValue::Kind::null ? std::numeric_limits<double>::quiet_NaN() : v.number();
+}
+
 /// Whether one run can have written both rows.
 GX_DECL bool same_row(const EpochRow& a, const EpochRow& b) {
-    return a.epoch == b.epoch && a.step == b.step && a.seconds == b.seconds &&
-           a.train_loss == b.train_loss && a.train_accuracy_pct == b.train_accuracy_pct;
+    const bool seconds = a.seconds == b.seconds || (std::isnan(a.seconds) && std::isnan(b.seconds));
+    return a.epoch == b.epoch && a.step == b.step && seconds && a.train_loss == b.train_loss &&
+           a.train_accuracy_pct == b.train_accuracy_pct;
 }
 
 }  // namespace detail::checkpoint
@@ -184,8 +205,10 @@ GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& gr
     state.field("composition", c.composition).field("seed", c.seed).field("ranks", c.ranks);
     state.field("batch", c.batch).field("images", c.images).field("epoch", c.epoch);
     state.field("step", c.step).field("updates", c.updates);
-    state.field("skips_in_a_row", c.skips_in_a_row).field("seconds", c.seconds);
-    state.field("undisturbed_seconds", c.undisturbed_seconds);
+    state.field("skips_in_a_row", c.skips_in_a_row).field("clock", c.clock);
+    state.field("timed_as", c.timed_as).field("seconds", c.seconds);
+    state.field("undisturbed_seconds", c.undisturbed_seconds).field("dollars", c.dollars);
+    state.field("timed_images", c.timed_images);
     state.field("loss_scale", c.loss_scale.scale).field("good_steps", c.loss_scale.good_steps);
     state.name("optimizer").open('[');
     for (const Checkpoint::Vector& v : c.optimizer) state.value(v.name);
@@ -196,6 +219,11 @@ GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& gr
     state.field("reducer_replicated", c.reducer_replicated).name("pending").open('[');
     for (const Checkpoint::Pending& p : c.pending)
         state.open('{').field("gradient", p.index).field("loss_scale", p.loss_scale).close('}');
+    state.close(']').name("options").open('[');
+    for (const Checkpoint::Option& o : c.options)
+        state.open('{').field("name", o.name).field("value", o.value).close('}');
+    state.close(']').name("notes").open('[');
+    for (const std::string& note : c.notes) state.value(note);
     state.close(']').close('}');
     write_safetensors(path, tensors, {{"gx", state.text()}, {"record", c.record}});
 }
@@ -227,8 +255,12 @@ GX_DECL Checkpoint read_checkpoint(const std::filesystem::path& path, const Grap
                      .step = state.at("step").integer(),
                      .updates = state.at("updates").integer(),
                      .skips_in_a_row = state.at("skips_in_a_row").integer(),
-                     .seconds = state.at("seconds").number(),
-                     .undisturbed_seconds = state.at("undisturbed_seconds").number()};
+                     .clock = state.at("clock").string(),
+                     .timed_as = state.at("timed_as").string(),
+                     .seconds = detail::checkpoint::number_or_nan(state.at("seconds")),
+                     .undisturbed_seconds = state.at("undisturbed_seconds").number(),
+                     .dollars = detail::checkpoint::number_or_nan(state.at("dollars")),
+                     .timed_images = state.at("timed_images").number()};
         if (c.model != graph.name.view())
             in.wrong("it is of model '" + c.model + "', and this run trains '" +
                      std::string(graph.name.view()) + "'. Resume with the model that wrote it.");
@@ -239,6 +271,7 @@ GX_DECL Checkpoint read_checkpoint(const std::filesystem::path& path, const Grap
             in.copy(std::string(s.name.view()),
                     std::span(c.statistics).subspan(std::size_t(s.offset), std::size_t(s.count)));
         in.policies(state, graph, c);
+        in.history(state, c);
         in.rows(c);
         return c;
     } catch (const JsonError& e) {
@@ -275,4 +308,5 @@ GX_DECL std::vector<StepRow> earlier_steps(const std::filesystem::path& path, co
 template class std::vector<gx::Checkpoint::Vector>;
 template class std::vector<gx::Checkpoint::Scalar>;
 template class std::vector<gx::Checkpoint::Pending>;
+template class std::vector<gx::Checkpoint::Option>;
 #endif

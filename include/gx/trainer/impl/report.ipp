@@ -3,7 +3,7 @@
 
 #include <algorithm>     // max
 #include <array>         // tracks
-#include <cmath>         // isfinite
+#include <cmath>         // isnan
 #include <system_error>  // error_code
 
 #include <fmt/core.h>  // numbers
@@ -12,6 +12,7 @@
 #include <gx/report/chart.hpp>       // lines, bars
 #include <gx/trainer/link_load.hpp>  // link_strip
 #include <gx/trainer/report.hpp>
+#include <gx/trainer/table.hpp>  // known
 
 namespace gx {
 
@@ -42,14 +43,13 @@ GX_DECL std::string table(const std::vector<RunRecord>& runs) {
         "<th>Exposed communication<th>Sent per step<th>Dollars<th>Skipped steps</tr>\n";
     for (const RunRecord& r : runs)
         html += fmt::format(
-            "<tr><td>{}<td>{:.2f} %{}<td>{:.1f} s<td>{:.0f}<td>{}<td>{:.1f} %<td>{:.2f} "
-            "MB<td>{:.3f}<td>{}</tr>\n",
+            "<tr><td>{}<td>{:.2f} %{}<td>{}<td>{}<td>{}<td>{}<td>{:.2f} "
+            "MB<td>{}<td>{}</tr>\n",
             chart::escaped(r.reducer), r.test_accuracy_pct(), r.at_chance ? " (chance)" : "",
-            r.seconds, r.images_per_second,
-            std::isfinite(r.scaling_efficiency_pct)
-                ? fmt::format("{:.1f} %", r.scaling_efficiency_pct)
-                : "unknown",
-            r.exposed_communication_pct, double(r.bytes_sent_per_step) / 1e6, r.dollars,
+            table::known(r.seconds, "{:.1f} s"), table::known(r.images_per_second, "{:.0f}"),
+            table::known(r.scaling_efficiency_pct, "{:.1f} %"),
+            table::known(r.exposed_communication_pct, "{:.1f} %"),
+            double(r.bytes_sent_per_step) / 1e6, table::known(r.dollars, "{:.3f}"),
             r.skipped_steps);
     return html + "</table>\n";
 }
@@ -106,6 +106,7 @@ GX_DECL std::string timeline(const RunRecord& r, double shown_ms) {
 GX_DECL std::string breakdown_chart(const std::vector<RunRecord>& runs) {
     std::vector<chart::Bar> rows;
     for (const RunRecord& r : runs) {
+        if (std::isnan(r.seconds)) continue;
         const double steps = r.steps.empty() ? 1.0 : double(r.steps.size());
         const Breakdown& b = r.breakdown;
         rows.push_back({r.reducer,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>        // keys
+#include <limits>       // NaN
 #include <type_traits>  // is_arithmetic_v
 #include <utility>      // move
 #include <vector>       // rows
@@ -53,7 +54,9 @@ inline void write_rows(JsonWriter& w, const RunRecord& r) {
 }
 
 inline void read(const JsonValue& v, bool& x) { x = v.boolean(); }
-inline void read(const JsonValue& v, double& x) { x = v.number(); }
+inline void read(const JsonValue& v, double& x) {  // null: NaN, of a time over different clocks
+    x = v.kind == JsonValue::Kind::null ? std::numeric_limits<double>::quiet_NaN() : v.number();
+}
 template <class I>
 void read(const JsonValue& v, I& x) {
     static_assert(std::is_integral_v<I>, "gx: a row holds numbers and flags");

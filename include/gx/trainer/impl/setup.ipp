@@ -2,7 +2,7 @@
 #pragma once
 
 #include <algorithm>     // max, min, max_element
-#include <cmath>         // sqrt
+#include <cmath>         // isnan, sqrt
 #include <limits>        // largest batch
 #include <system_error>  // error_code
 #include <vector>        // counts
@@ -103,6 +103,15 @@ GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph, const Name
                    fmt::format("it was written with seed {}, and this run has seed {}: set seed "
                                "to {}",
                                c.seed, o.seed, c.seed));
+    const std::string smoothing = fmt::format("{}", o.label_smoothing);
+    if (const auto kept =
+            std::ranges::find(c.options, "label_smoothing", &Checkpoint::Option::name);
+        kept != c.options.end())
+        problems.check(kept->value == smoothing,
+                       fmt::format("it was written with label_smoothing {}, and this run has {}, "
+                                   "so that losses of both parts can't be compared: set "
+                                   "label_smoothing to {}",
+                                   kept->value, smoothing, kept->value));
     problems.check(c.epoch < o.epochs,
                    fmt::format("it has done {} epochs, and this run ends after {}: ask for more "
                                "epochs in all",
@@ -122,6 +131,39 @@ GX_DECL std::string rescaled(const Checkpoint& c, const Plan& plan, int batch, i
         plan.total_steps);
 }
 
+GX_DECL std::vector<std::string> changes(const Checkpoint& c,
+                                         const std::vector<Checkpoint::Option>& options,
+                                         const WorldInfo& world) {
+    std::vector<std::string> out;
+    std::string changed;
+    for (const Checkpoint::Option& o : options) {
+        const auto kept = std::ranges::find(c.options, o.name, &Checkpoint::Option::name);
+        const std::string before = kept == c.options.end() ? "one not kept" : kept->value;
+        if (before == o.value) continue;
+        changed += fmt::format("{}{} is {} instead of {}", changed.empty() ? "" : ", ", o.name,
+                               o.value, before);
+    }
+    if (!changed.empty())
+        out.push_back(
+            fmt::format("resumed after epoch {} with other options: {}", c.epoch, changed));
+    if (c.clock != world.clock && c.clock != mixed_clocks)
+        out.push_back(fmt::format(
+            "resumed after epoch {} by a {} clock, and earlier epochs were timed by a {} clock: "
+            "time, images per second, dollars, breakdown and efficiency of the whole run are NaN, "
+            "and images per second of an epoch are by its own clock",
+            c.epoch, world.clock, c.clock));
+    if (c.timed_as != world.timed_as && c.clock == world.clock) {
+        const auto named = [](const std::string& what) {
+            return what.empty() ? std::string("what is trained") : what;
+        };
+        out.push_back(fmt::format(
+            "resumed after epoch {} timed as {} instead of {}: time, images and dollars of the "
+            "whole run are the sums of both",
+            c.epoch, named(world.timed_as), named(c.timed_as)));
+    }
+    return out;
+}
+
 /// Warns if the last test accuracy is within three standard deviations of guessing the commonest
 /// class of the test set.
 GX_DECL void warn_of_chance(RunRecord& r, const Dataset& test) {
@@ -139,17 +181,15 @@ GX_DECL void warn_of_chance(RunRecord& r, const Dataset& test) {
             r.test_accuracy_pct(), 100 * chance, test.labels.size()));
 }
 
-GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Split& data, bool evaluated,
-                       double timed_images) {
-    const auto images = double(data.train.count() * r.epochs_planned);
-    r.images = static_cast<std::int64_t>(images * timed_images + 0.5);
-    if (r.seconds > 0) {
+GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Split& data, bool evaluated) {
+    if (std::isnan(r.seconds)) {
+        r.images_per_second = r.exposed_communication_pct = r.seconds;
+    } else if (r.seconds > 0) {
         r.images_per_second = double(r.images) / r.seconds;
         if (r.undisturbed_seconds > 0)
             r.scaling_efficiency_pct = std::min(100.0, 100 * r.undisturbed_seconds / r.seconds);
         r.exposed_communication_pct = 100 * r.breakdown.exposed_communication / r.seconds;
     }
-    r.dollars = (a.price * nanoseconds(r.seconds)).count;
     r.event_hash = a.event_hash;
     if (r.skipped_steps > 0)
         r.warnings.push_back(fmt::format(

@@ -1,0 +1,50 @@
+// add_options: options of any policy as names and texts, to be kept and compared.
+#pragma once
+
+#include <cstdint>      // int64_t
+#include <string>       // names
+#include <string_view>  // names
+#include <type_traits>  // is_aggregate_v
+#include <vector>       // the list
+
+#include <gx/core/decl.hpp>           // GX_DECL
+#include <gx/reflect/fields.hpp>      // for_each_field
+#include <gx/trainer/checkpoint.hpp>  // Checkpoint::Option
+
+namespace gx::detail::trainer {
+
+using OptionList = std::vector<Checkpoint::Option>;
+
+GX_DECL void add_value(OptionList& out, std::string name, float x);
+GX_DECL void add_value(OptionList& out, std::string name, double x);
+GX_DECL void add_value(OptionList& out, std::string name, std::int64_t x);
+GX_DECL void add_value(OptionList& out, std::string name, std::uint64_t x);
+GX_DECL void add_value(OptionList& out, std::string name, std::string_view x);
+
+/// Adds `x` under `name`: numbers in the shortest form that reads back equal, flags and
+/// enumerations as integers, members of an aggregate as "name.member", elements of a range as
+/// "name.0". What is none of these, such as a function, can't be compared and is left out.
+template <class T>
+void add_options(OptionList& out, const std::string& name, const T& x) {
+    if constexpr (std::is_enum_v<T>) add_value(out, name, static_cast<std::int64_t>(x));
+    else if constexpr (std::is_floating_point_v<T> && sizeof(T) <= sizeof(double))
+        add_value(out, name, x);
+    else if constexpr (std::is_unsigned_v<T>) add_value(out, name, std::uint64_t{x});
+    else if constexpr (std::is_integral_v<T>) add_value(out, name, std::int64_t{x});
+    else if constexpr (std::is_convertible_v<const T&, std::string_view>)
+        add_value(out, name, std::string_view(x));
+    else if constexpr (requires { x.begin() != x.end(); }) {
+        std::size_t i = 0;
+        for (const auto& each : x) add_options(out, name + "." + std::to_string(i++), each);
+    } else if constexpr (std::is_aggregate_v<T> && !std::is_empty_v<T> && !std::is_array_v<T>) {
+        for_each_field(x, [&](std::string_view member, const auto& each) {
+            add_options(out, name + "." + std::string(member), each);
+        });
+    }
+}
+
+}  // namespace gx::detail::trainer
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/trainer/impl/option_list.ipp>
+#endif
