@@ -22,16 +22,16 @@ public:
     static constexpr int staleness = 0;
     static constexpr bool asynchronous = true;
 
-    void reserve(Placement placement, std::int64_t elements) {
-        others_.assign(static_cast<std::size_t>(placement.ranks()),
-                       std::vector<float>(static_cast<std::size_t>(elements)));
+    void reserve(const ReducePlan& plan) {
+        others_.assign(static_cast<std::size_t>(plan.placement.ranks()),
+                       std::vector<float>(static_cast<std::size_t>(plan.bucket_elements)));
     }
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         ReduceReport report{.steps = 2};
         if (link.ranks() == 1) return report;
         std::vector<Request> posted;
         const auto send = [&](int to) {
-            for (const auto part : parts(bucket)) {
+            for (const auto part : parts(bucket.values)) {
                 posted.push_back(link.send(to, 0, std::as_bytes(part)));
                 report.bytes_sent += static_cast<std::int64_t>(part.size_bytes());
             }
@@ -51,7 +51,7 @@ public:
         if (link.rank() != 0) {
             send(0);
             if (!wait()) return report;
-            receive(0, bucket);
+            receive(0, bucket.values);
             (void)wait();
             return report;
         }
@@ -64,7 +64,7 @@ public:
         (void)wait();
         return report;
     }
-    std::span<float> state() { return {}; }
+    StateList state() { return {}; }
 
 private:
     [[nodiscard]] std::span<float> mine(int r, std::size_t count) {

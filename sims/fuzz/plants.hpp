@@ -48,7 +48,7 @@ private:
 /// Uses its first message before it has arrived.
 template <Reducer R>
 struct ForgetAWait : testing::Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         Forgetful<std::remove_cvref_t<decltype(link)>> forgetful(link);
         const ReduceReport report = this->inner_.all_reduce(forgetful, bucket);
         forgetful.settle();
@@ -59,7 +59,7 @@ struct ForgetAWait : testing::Mutant<R> {
 /// Retries forever when a rank has failed, without an error.
 template <Reducer R>
 struct HangSilently : testing::Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         for (;;) {
             const ReduceReport report = this->inner_.all_reduce(link, bucket);
             if (report.complete()) return report;

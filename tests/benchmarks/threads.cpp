@@ -62,7 +62,8 @@ nlohmann::json reducing(std::size_t elements) {
     const double limit = copying(elements);
     const double seconds = least_seconds([elements](auto& rank) {
         R reducer;
-        reducer.reserve(rank.transport().placement(), static_cast<std::int64_t>(elements));
+        reducer.reserve(gx::ReducePlan::whole(rank.transport().placement(),
+                                              static_cast<std::int64_t>(elements)));
         return [&rank, reducer = std::move(reducer),
                 values = std::vector<float>(elements, 1.0f)]() mutable {
             (void)reducer.all_reduce(rank.transport(), values);

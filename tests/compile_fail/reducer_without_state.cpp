@@ -1,4 +1,4 @@
-// expect: gx: not a Reducer: no 'span<float> state()'
+// expect: gx: not a Reducer: no 'StateList state()'
 #include <gx/reducer/concept.hpp>
 
 struct Forgetful {
@@ -6,8 +6,8 @@ struct Forgetful {
     static constexpr int channels = 1;
     static constexpr int staleness = 0;
     static constexpr bool asynchronous = true;
-    void reserve(gx::Placement, std::int64_t);
-    gx::ReduceReport all_reduce(gx::Transport auto&, std::span<float>);
+    void reserve(const gx::ReducePlan&);
+    gx::ReduceReport all_reduce(gx::Transport auto&, const gx::Bucket&);
 };
 
 static_assert(gx::explain_reducer<Forgetful>());

@@ -23,12 +23,12 @@ struct Noting {
     static constexpr int channels = 1, staleness = 0;
     [[maybe_unused]] static constexpr bool asynchronous = true;
     std::vector<std::size_t>* lengths = nullptr;
-    void reserve(gx::Placement, std::int64_t) {}
-    gx::ReduceReport all_reduce(gx::Transport auto&, std::span<float> bucket) {
+    void reserve(const gx::ReducePlan&) {}
+    gx::ReduceReport all_reduce(gx::Transport auto&, const gx::Bucket& bucket) {
         lengths->push_back(bucket.size());
         return {};
     }
-    std::span<float> state() { return {}; }
+    gx::StateList state() { return {}; }
 };
 /// The same, but not beside the computation.
 struct NotingNow : Noting {

@@ -87,7 +87,7 @@ TEST(RingDeathTest, KnowsHowMuchItWasToldToReserve) {
     gx::detail::threads::Endpoint link(mailbox, 0);
     std::vector<float> bucket(5);
     EXPECT_DEATH((void)ring.all_reduce(link, bucket), "reserve\\(\\) for the placement");
-    ring.reserve({1, 1}, 4);
+    ring.reserve(gx::ReducePlan::whole({1, 1}, 4));
     EXPECT_DEATH((void)ring.all_reduce(link, bucket), "larger than was reserved");
 }
 

@@ -72,7 +72,7 @@ TEST(FixedOrder, IsReportedAsSkipped) {
 template <class Inner>
 struct WorldDependent : gx::testing::Mutant<Inner> {
     static inline int world = 0;
-    gx::ReduceReport all_reduce(gx::Transport auto& link, std::span<float> bucket) {
+    gx::ReduceReport all_reduce(gx::Transport auto& link, const gx::Bucket& bucket) {
         const gx::ReduceReport report = this->inner_.all_reduce(link, bucket);
         for (float& x : bucket) x += world == 1 ? x * 0x1p-22f : 0.0f;
         return report;

@@ -59,7 +59,7 @@ std::vector<SeededBug> mutants_on(const Worlds& on) {
                    sequence = &seeded::run<check_sequence>, overflow = &seeded::run<check_overflow>,
                    stale = &seeded::run<check_staleness>, lost = &seeded::run<check_lost_rank>,
                    telescoping = &seeded::run<check_telescoping>,
-                   unbiased = &seeded::run<check_unbiased>,
+                   skipped = &seeded::run<check_skipped>, unbiased = &seeded::run<check_unbiased>,
                    agreement = &seeded::run<check_agreement>;
     return {
         {"IgnorePeers", "mean", without_pipeline<IgnorePeers<R>>(), world, means},
@@ -119,8 +119,12 @@ std::vector<SeededBug> mutants_on(const Worlds& on) {
         {"StateIsNotReplicated", "state",
          without_pipeline<ClaimReplicatedState<ErrorFeedback<R>>>(), world,
          &seeded::run_state<keep_every_state>},
-        {"NoStateKept", "state", without_pipeline<StochasticRounding<R>>(), world,
+        {"NoStateKept", "state", without_pipeline<ErrorFeedback<R>>(), world,
          &seeded::run_state<keep_no_state>},
+        {"KeepTraceOfSkippedStep", "skipped",
+         without_pipeline<KeepTraceOfSkippedStep<ErrorFeedback<R>>>(), world, skipped},
+        {"ForgetOffset", "telescoping", without_pipeline<ForgetOffset<ErrorFeedback<R>>>(), world,
+         telescoping},
         {"ForgetResidual", "telescoping", without_pipeline<ForgetResidual<R>>(), world,
          telescoping},
         {"ShareResidual", "telescoping", without_pipeline<ShareResidual<R>>(), world, telescoping},

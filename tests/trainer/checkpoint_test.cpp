@@ -55,7 +55,7 @@ gx::Checkpoint full(const gx::Graph& graph) {
             .optimizer = {{"m", counted(n, -9)}, {"v", counted(n, 9)}},
             .scalars = {{"power", 0.1 + 0.2}, {"tiny", -0x1p-1060}},
             .pending = {{998, 1024, counted(n, 2)}, {999, 512, counted(n, 3)}},
-            .reducer = {{1, 2, 3}, {4, 5, 6}},
+            .reducer = {{"residual", false, {{1, 2, 3}, {4, 5, 6}}}, {"count", true, {{7}}}},
             .options = {{"scheduler.peak_rate", "0.1"}, {"optimizer.nesterov", "1"}},
             .notes = {"resumed \"once\".", "and again."},
             .record = rows()};
@@ -89,7 +89,6 @@ TEST(Checkpoint, GivesBackAllOfIt) {
     EXPECT_EQ(b.notes, a.notes);
     EXPECT_EQ(b.undisturbed_seconds, a.undisturbed_seconds);
     EXPECT_EQ(b.scalars, a.scalars);
-    EXPECT_EQ(b.reducer_replicated, a.reducer_replicated);
     EXPECT_EQ(b.loss_scale.scale, a.loss_scale.scale);
     EXPECT_EQ(b.loss_scale.good_steps, a.loss_scale.good_steps);
     EXPECT_EQ(b.parameters, a.parameters);
@@ -226,9 +225,14 @@ TEST(Checkpoint, EveryFieldIsValidated) {
     EXPECT_TRUE(holds(set("options", 3), "field 'options'"));
     EXPECT_TRUE(holds(set("notes", 3), "field 'notes'"));
     EXPECT_TRUE(holds(set("undisturbed_seconds", -1), "field 'undisturbed_seconds'"));
-    EXPECT_TRUE(holds(set("reducer_states", 1), "field 'reducer_states' is 1"));
-    EXPECT_TRUE(holds(set("reducer_states", huge), "field 'reducer_states'"));
-    EXPECT_TRUE(holds(set("reducer_replicated", true), "field 'reducer_states' is 2"));
+    EXPECT_TRUE(holds(told([](auto& j) { j["reducer"][1]["name"] = "residual"; }),
+                      "field 'reducer' is 'residual' twice where each name once was expected"));
+    EXPECT_TRUE(holds(told([](auto& j) { j["reducer"][0]["name"] = "x"; }),
+                      "tensor 'reducer.x.0' is missing"));
+    EXPECT_TRUE(holds(told([](auto& j) { j["reducer"][1]["replicated"] = false; }),
+                      "tensor 'reducer.count.1' is missing"));
+    EXPECT_TRUE(holds(told([](auto& j) { j["reducer"][1]["replicated"] = 1; }),
+                      "field 'replicated' is not"));
     EXPECT_TRUE(holds(set("optimizer", {"m", "m"}), "field 'optimizer' is 'm' twice"));
     EXPECT_TRUE(holds(set("optimizer", {"x"}), "tensor 'optimizer.x.conv1.weight' is missing"));
     for (const std::uint64_t bad :

@@ -74,7 +74,7 @@ TEST(Overflow, OfAllStepsIsAnErrorAndLeavesTheWeightsAsTheyWere) {
 /// Every mean is NaN from gradient `From` on.
 template <int From>
 struct GivesNaN : gx::testing::Mutant<gx::Ring<fp16>> {
-    gx::ReduceReport all_reduce(gx::Transport auto& link, std::span<float> bucket) {
+    gx::ReduceReport all_reduce(gx::Transport auto& link, const gx::Bucket& bucket) {
         const gx::ReduceReport report = this->inner_.all_reduce(link, bucket);
         if (calls++ >= From) std::ranges::fill(bucket, std::numeric_limits<float>::quiet_NaN());
         return report;
@@ -168,7 +168,7 @@ TEST(Overflow, EachLateGradientIsUnscaledByItsOwnScale) {
 /// The mutant: rank 1 is given finite values where the others see an overflow.
 template <gx::Reducer R>
 struct RankOneSeesNoOverflow : gx::testing::Mutant<R> {
-    gx::ReduceReport all_reduce(gx::Transport auto& link, std::span<float> bucket) {
+    gx::ReduceReport all_reduce(gx::Transport auto& link, const gx::Bucket& bucket) {
         const gx::ReduceReport report = this->inner_.all_reduce(link, bucket);
         if (link.rank() == 1)
             for (float& x : bucket) x = std::isfinite(x) ? x : 1.0f;
@@ -230,7 +230,7 @@ private:
 template <gx::Reducer R>
 struct BreaksOnItsStream : gx::testing::Mutant<R> {
     int reductions = 0;
-    gx::ReduceReport all_reduce(gx::Transport auto& link, std::span<float> bucket) {
+    gx::ReduceReport all_reduce(gx::Transport auto& link, const gx::Bucket& bucket) {
         if (link.rank() == 1 && reductions++ == 3) throw gx::Error("a broken cable");
         return this->inner_.all_reduce(link, bucket);
     }

@@ -6,11 +6,12 @@
 
 #include <gtest/gtest.h>
 
-#include <gx/core/convert.hpp>             // bf16
-#include <gx/reducer/bucketed.hpp>         // Bucketed
-#include <gx/reducer/double_buffered.hpp>  // DoubleBuffered
-#include <gx/reducer/ring.hpp>             // Ring
-#include <trainer/small.hpp>               // images, threads, Folder
+#include <gx/core/convert.hpp>                  // bf16
+#include <gx/reducer/bucketed.hpp>              // Bucketed
+#include <gx/reducer/double_buffered.hpp>       // DoubleBuffered
+#include <gx/reducer/error_feedback_state.hpp>  // ErrorFeedbackState
+#include <gx/reducer/ring.hpp>                  // Ring
+#include <trainer/small.hpp>                    // images, threads, Folder
 
 namespace {
 
@@ -25,43 +26,43 @@ struct Residual {
     using wire_type = fp32;
     static constexpr int channels = 1, staleness = 0;
     static constexpr bool asynchronous = true;
-    static constexpr bool state_is_a_gradient = true;
     static std::string name() { return "Residual"; }
-    void reserve(gx::Placement placement, std::int64_t elements) {
-        ring.reserve(placement, elements);
-        residual.assign(std::size_t(elements), 0.0f);
+    void reserve(const gx::ReducePlan& plan) {
+        ring.reserve(plan);
+        residual.reserve(plan);
     }
-    gx::ReduceReport all_reduce(gx::Transport auto& link, std::span<float> bucket) {
+    gx::ReduceReport all_reduce(gx::Transport auto& link, const gx::Bucket& bucket) {
+        const auto [before, after] = residual.of(bucket);
         for (std::size_t i = 0; i < bucket.size(); ++i) {
-            const float whole = bucket[i] + residual[i];
+            const float whole = bucket[i] + before[i];
             bucket[i] = gx::bf16::decode(gx::bf16::encode(whole));
-            residual[i] = whole - bucket[i];
+            after[i] = whole - bucket[i];
         }
         return ring.all_reduce(link, bucket);
     }
-    std::span<float> state() { return residual; }
+    void settle(std::uint64_t gradient, bool applied) { residual.settle(gradient, applied); }
+    gx::StateList state() { return residual.state(); }
 
     gx::Ring<fp32> ring;
-    std::vector<float> residual;
+    gx::ErrorFeedbackState residual;
 };
 /// Halves the mean of every gradient that comes after an odd number of others.
 struct EveryOther {
     using wire_type = fp32;
     static constexpr int channels = 1, staleness = 0;
     static constexpr bool asynchronous = true;
-    static constexpr gx::StateScope state_scope = gx::StateScope::replicated;
     static std::string name() { return "EveryOther"; }
-    void reserve(gx::Placement placement, std::int64_t elements) {
-        ring.reserve(placement, elements);
-    }
-    gx::ReduceReport all_reduce(gx::Transport auto& link, std::span<float> bucket) {
+    void reserve(const gx::ReducePlan& plan) { ring.reserve(plan); }
+    gx::ReduceReport all_reduce(gx::Transport auto& link, const gx::Bucket& bucket) {
         const gx::ReduceReport report = ring.all_reduce(link, bucket);
         if (int(count[0]) % 2 != 0)
             for (float& x : bucket) x *= 0.5f;
         ++count[0];
         return report;
     }
-    std::span<float> state() { return count; }
+    gx::StateList state() {
+        return {{.name = "count", .values = count, .scope = gx::StateScope::replicated}};
+    }
 
     gx::Ring<fp32> ring;
     std::array<float, 1> count{};
@@ -73,16 +74,14 @@ struct Dither {
     static constexpr int channels = 1, staleness = 0;
     static constexpr bool asynchronous = true;
     static std::string name() { return "Dither"; }
-    void reserve(gx::Placement placement, std::int64_t elements) {
-        ring.reserve(placement, elements);
-    }
-    gx::ReduceReport all_reduce(gx::Transport auto& link, std::span<float> bucket) {
+    void reserve(const gx::ReducePlan& plan) { ring.reserve(plan); }
+    gx::ReduceReport all_reduce(gx::Transport auto& link, const gx::Bucket& bucket) {
         history[0] += bucket[0];
         ++history[1];
         for (float& x : bucket) x += 0x1p-6f * history[0] / history[1];
         return ring.all_reduce(link, bucket);
     }
-    std::span<float> state() { return history; }
+    gx::StateList state() { return {{.name = "history", .values = history}}; }
 
     gx::Ring<fp32> ring;
     std::array<float, 2> history{};
@@ -90,7 +89,7 @@ struct Dither {
 /// Says that all ranks hold the same, and they don't.
 struct Liar : EveryOther {
     static std::string name() { return "Liar"; }
-    gx::ReduceReport all_reduce(gx::Transport auto& link, std::span<float> bucket) {
+    gx::ReduceReport all_reduce(gx::Transport auto& link, const gx::Bucket& bucket) {
         const gx::ReduceReport report = ring.all_reduce(link, bucket);
         count[0] = float(link.rank());
         return report;
@@ -110,7 +109,8 @@ gx::Checkpoint checkpoint(const Folder& folder, const char* name) {
 template <class R>
 class StatefulReducer : public ::testing::Test {};
 using Reducers =
-    ::testing::Types<Residual, EveryOther, gx::DoubleBuffered<Residual>, gx::Bucketed<Dither, 64>,
+    ::testing::Types<Residual, EveryOther, gx::DoubleBuffered<Residual>, gx::Bucketed<Residual, 64>,
+                     gx::Bucketed<Dither, 64>, gx::DoubleBuffered<gx::Bucketed<Residual, 64>>,
                      gx::DoubleBuffered<gx::Bucketed<Dither, 64>>>;
 TYPED_TEST_SUITE(StatefulReducer, Reducers);
 
@@ -131,7 +131,10 @@ TEST(ReducerState, IsThatOfEachRank) {
     const Folder folder;
     auto world = threads(3);
     (void)With<Residual>(options<Residual>(folder)).train(world, images());
-    const auto blocks = checkpoint(folder, "epoch-0002.safetensors").reducer;
+    const auto kept = checkpoint(folder, "epoch-0002.safetensors").reducer;
+    ASSERT_EQ(kept.size(), 1u);
+    EXPECT_EQ(kept[0].name, "residual 0");
+    const auto& blocks = kept[0].ranks;
     ASSERT_EQ(blocks.size(), 3u);
     EXPECT_NE(blocks[0], blocks[1]);
     EXPECT_NE(blocks[1], blocks[2]);
@@ -147,27 +150,27 @@ TEST(ReducerState, OfEachRankIsRefusedOnAnotherRankCount) {
     (void)T(o).train(three, images());
     o.resume = folder / "epoch-0002.safetensors";
     EXPECT_TRUE(holds(error_of([&] { (void)T(o).train(two, images()); }), "epoch-0002.safetensors'",
-                      "reducer DoubleBuffered<Residual> keeps a state of each rank", "of 3 ranks",
-                      "this run has 2"));
+                      "reducer DoubleBuffered<Residual> keeps 'residual 0' for each rank",
+                      "of 3 ranks", "this run has 2"));
 }
 TEST(ReducerState, ThatIsReplicatedGoesToAnyRankCount) {
     const Folder folder;
     auto three = threads(3), five = threads(5);
     auto o = options<EveryOther>(folder);
     (void)With<EveryOther>(o).train(three, images());  // 5 steps an epoch
-    EXPECT_EQ(checkpoint(folder, "epoch-0001.safetensors").reducer,
-              (std::vector<std::vector<float>>{{5}}));
+    using Kept = std::vector<gx::Checkpoint::ReducerVector>;
+    EXPECT_EQ(checkpoint(folder, "epoch-0001.safetensors").reducer, (Kept{{"count", true, {{5}}}}));
     o.resume = folder / "epoch-0003.safetensors";
     (void)With<EveryOther>(o).train(five, images());  // 3 steps
     EXPECT_EQ(checkpoint(folder, "epoch-0004.safetensors").reducer,
-              (std::vector<std::vector<float>>{{18}}));
+              (Kept{{"count", true, {{18}}}}));
 }
 TEST(ReducerState, ThatIsNotReplicatedAsItSaysIsFound) {
     const Folder folder;
     auto world = threads(3);
     EXPECT_TRUE(
         holds(error_of([&] { (void)With<Liar>(options<Liar>(folder)).train(world, images()); }),
-              "reducer Liar is declared as replicated", "rank 1"));
+              "'count' of reducer Liar is declared as replicated", "rank 1"));
 }
 
 /// The reference device, its flat vector back to front.

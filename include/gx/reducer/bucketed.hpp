@@ -3,20 +3,17 @@
 
 #include <algorithm>  // min
 #include <cstdint>    // int64_t
-#include <span>       // bucket
 #include <string>     // name
 
-#include <gx/reducer/accuracy.hpp>  // accuracy
-#include <gx/reducer/concept.hpp>   // explain_reducer
-#include <gx/reducer/fwd.hpp>       // declared
-#include <gx/reducer/name.hpp>      // reducer_name
+#include <gx/core/options_of.hpp>  // options_of
+#include <gx/reducer/concept.hpp>  // explain_reducer
+#include <gx/reducer/fwd.hpp>      // declared
+#include <gx/reducer/name.hpp>     // reducer_name
 
 namespace gx {
 
 /// R, with at most BucketBytes of wire elements at once: a Pipeline cuts the gradient so, and
-/// starts each bucket while the rest is still being computed. A longer span is cut from its front.
-/// R has no error feedback: all_reduce is not told which bucket it gets, so a residual would be
-/// added to the elements of another bucket.
+/// starts each bucket while the rest is still being computed. A longer bucket is cut from its front.
 ///
 /// Order:  as R; where buckets are cut changes the bits.
 /// Errors: as R; stops at the first bucket that is incomplete.
@@ -27,12 +24,6 @@ class Bucketed {
                   "gx: a bucket smaller than an element can't carry a gradient: 'Bucketed' counts "
                   "bytes on the wire. Fix: give at least sizeof(wire_type::storage), "
                   "as in 'Bucketed<Ring<>, 4 << 20>'.");
-    static_assert(
-        accuracy<R>() != Accuracy::error_feedback && !state_is_a_gradient<R>(),
-        "gx: 'Bucketed' of a reducer with error feedback, or with a state in the shape of "
-        "a gradient: all_reduce is not told which bucket it gets, and would add the "
-        "residual of one bucket to another. Fix: leave out 'Bucketed', so that the "
-        "gradient is reduced whole.");
 
 public:
     using wrapped = R;
@@ -44,27 +35,43 @@ public:
     static constexpr std::int64_t bucket_elements =
         BucketBytes / static_cast<std::int64_t>(sizeof(typename R::wire_type::storage));
 
+    using Options = options_of<R>;
+    static constexpr auto check(const Options& o)
+        requires requires { R::check(o); }
+    {
+        return R::check(o);
+    }
+
     Bucketed() = default;
-    explicit Bucketed(R inner) : inner_(static_cast<R&&>(inner)) {}
+    explicit Bucketed(const Options& o) : inner_(make_policy<R>(o)) {}
 
     [[nodiscard]] static std::string name() {
         return "Bucketed<" + reducer_name<R>() + ", " + std::to_string(BucketBytes) + ">";
     }
-    void reserve(Placement placement, std::int64_t elements) {
-        inner_.reserve(placement, std::min(elements, bucket_elements));
+    void reserve(ReducePlan plan) {
+        plan.bucket_elements = std::min(plan.bucket_elements, bucket_elements);
+        inner_.reserve(plan);
     }
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        constexpr auto most = static_cast<std::size_t>(bucket_elements);
+        if (bucket.size() <= most) return inner_.all_reduce(link, bucket);
         ReduceReport sum;
-        while (!bucket.empty() && sum.complete()) {
-            const auto part =
-                bucket.first(std::min(bucket.size(), static_cast<std::size_t>(bucket_elements)));
+        const int parts = static_cast<int>((bucket.size() + most - 1) / most);
+        for (std::size_t i = 0; i < bucket.size() && sum.complete(); i += most) {
+            Bucket part = bucket.part(i, std::min(most, bucket.size() - i));
+            part.index = bucket.index * parts + static_cast<int>(i / most);
+            part.count = bucket.count * parts;
             const ReduceReport done = inner_.all_reduce(link, part);
             sum = {done.delivery, sum.bytes_sent + done.bytes_sent, sum.steps + done.steps};
-            bucket = bucket.subspan(part.size());
         }
         return sum;
     }
-    std::span<float> state() { return inner_.state(); }
+    void settle(std::uint64_t gradient, bool applied)
+        requires Settles<R>
+    {
+        inner_.settle(gradient, applied);
+    }
+    StateList state() { return inner_.state(); }
 
 private:
     R inner_;

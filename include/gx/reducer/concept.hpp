@@ -1,14 +1,18 @@
 // Reducer: averages buckets of gradients over the ranks, in place; concept and archetype.
 #pragma once
 
-#include <concepts>  // same_as, convertible_to
-#include <cstdint>   // int64_t
-#include <span>      // bucket
+#include <concepts>     // same_as, convertible_to
+#include <cstdint>      // int64_t
+#include <span>         // state
+#include <string_view>  // names of state
+#include <type_traits>  // is_aggregate
+#include <vector>       // state
 
 #include <gx/core/element.hpp>    // Element
 #include <gx/core/error.hpp>      // Delivery
 #include <gx/core/role.hpp>       // role::may_be
 #include <gx/core/transport.hpp>  // archetype::Transport
+#include <gx/reducer/bucket.hpp>  // Bucket, ReducePlan
 #include <gx/reducer/fwd.hpp>     // declarations
 
 namespace gx {
@@ -21,6 +25,22 @@ struct [[nodiscard]] ReduceReport {
     [[nodiscard]] constexpr bool complete() const { return delivery.complete(); }
 };
 
+/// How far the state of a reducer reaches: what a checkpoint keeps, and who gets it back.
+enum class StateScope : unsigned char {
+    per_rank,   ///< each rank its own; kept for every rank, restored on equal rank counts only
+    replicated  ///< equal bits on all ranks; kept once, restored on any rank count
+};
+
+/// A vector that a reducer keeps from one gradient to the next.
+struct StateVector {
+    std::string_view name{};  ///< unique in its reducer; a checkpoint keeps and compares it
+    std::span<float> values{};
+    StateScope scope = StateScope::per_rank;
+    bool is_gradient =
+        false;  ///< laid out as a whole gradient; a checkpoint keeps the graph's order
+};
+using StateList = std::vector<StateVector>;
+
 namespace detail::reducer {
 template <class R>
 concept NamesItsWire = Element<typename R::wire_type>;
@@ -31,24 +51,23 @@ concept SaysHowLateItIs = requires {
     { R::channels } -> std::convertible_to<int>;
 } && R::staleness >= 0 && R::channels >= 1;
 template <class R>
-concept Reserves = requires(R& r) {
-    { r.reserve(Placement{}, std::int64_t{}) } -> std::same_as<void>;
+concept Reserves = requires(R& r, const ReducePlan& plan) {
+    { r.reserve(plan) } -> std::same_as<void>;
 };
 template <class R>
-concept AveragesABucket = requires(R& r, archetype::Transport& link, std::span<float> bucket) {
+concept AveragesABucket = requires(R& r, archetype::Transport& link, const Bucket& bucket) {
     { r.all_reduce(link, bucket) } -> std::same_as<ReduceReport>;
 };
 template <class R>
 concept SavesItsState = requires(R& r) {
-    { r.state() } -> std::same_as<std::span<float>>;
+    { r.state() } -> std::same_as<StateList>;
 };
+template <class R>
+concept TakesItsOptions =
+    !requires { typename R::Options; } ||
+    (std::is_aggregate_v<typename R::Options> && std::default_initializable<typename R::Options> &&
+     std::constructible_from<R, typename R::Options>);
 }  // namespace detail::reducer
-
-/// How far the state of a reducer reaches: what a checkpoint keeps, and who gets it back.
-enum class StateScope : unsigned char {
-    per_rank,   ///< each rank its own; kept for every rank, restored on equal rank counts only
-    replicated  ///< equal bits on all ranks; kept once, restored on any rank count
-};
 
 /// Averages gradients over every rank of a transport, in place.
 ///
@@ -56,22 +75,30 @@ enum class StateScope : unsigned char {
 ///     channels                  transport channels it uses, from 0
 ///     staleness                 steps between computing a gradient and applying it
 ///     asynchronous              may run on a stream beside the computation
-///     reserve(placement, n)     called once, before the first reduction: the largest bucket, n
-///                               elements
-///     all_reduce(link, bucket)  every rank calls it with buckets of equal length, in equal order
+///     reserve(plan)             called once, before the first reduction
+///     all_reduce(link, bucket)  every rank calls it with equal buckets but for their values, the
+///                               gradients in order, and the buckets of each in order
 ///     state()                   what a checkpoint must keep of it (residuals); empty when nothing
 ///
-/// Optional, for state:
+/// Optional:
 ///
-///     state_scope               a StateScope; per_rank where it is absent
-///     state_is_a_gradient       true: state() holds, for whole gradients, one or more flat vectors
-///                               in the gradient's layout; a checkpoint keeps them in the graph's
+///     Options                   an aggregate; R(Options). The Trainer's options hold it
+///     settle(gradient, applied) called for each gradient in order, before gradient + staleness + 1
+///                               is begun: whether its mean was applied, or left out since it had
+///                               overflowed. Left out, its trace in state() must go, bit for bit.
+///                               Threads: while later gradients are reduced.
 ///
 /// Order: all ranks end bitwise equal. Each policy documents what else repeats.
 template <class R>
 concept Reducer = detail::reducer::NamesItsWire<R> && detail::reducer::SaysHowLateItIs<R> &&
                   detail::reducer::Reserves<R> && detail::reducer::AveragesABucket<R> &&
-                  detail::reducer::SavesItsState<R>;
+                  detail::reducer::SavesItsState<R> && detail::reducer::TakesItsOptions<R>;
+
+/// A reducer that is told whether each mean was applied.
+template <class R>
+concept Settles = requires(R& r) {
+    { r.settle(std::uint64_t{}, bool{}) } -> std::same_as<void>;
+};
 
 template <class R>
 consteval bool explain_reducer_members() {
@@ -85,15 +112,18 @@ consteval bool explain_reducer_members() {
         "'bool asynchronous' or 'int channels' (at least 1). The Trainer plans with them. "
         "Fix: add all three; 0, true and 1 suit a plain reducer.");
     static_assert(detail::reducer::Reserves<R>,
-                  "gx: not a Reducer: no 'void reserve(Placement, int64_t elements)'. "
+                  "gx: not a Reducer: no 'void reserve(const ReducePlan&)'. "
                   "Steps allocate nothing, so buffers are made here. Fix: add it.");
     static_assert(detail::reducer::AveragesABucket<R>,
                   "gx: not a Reducer: no 'ReduceReport all_reduce(Transport auto& link, "
-                  "span<float> bucket)'. It averages the bucket in place. Fix: add it.");
+                  "const Bucket&)'. It averages the bucket's values in place. Fix: add it.");
     static_assert(
         detail::reducer::SavesItsState<R>,
-        "gx: not a Reducer: no 'span<float> state()'. A checkpoint keeps it, so that "
-        "resuming equals not having stopped. Fix: return an empty span if there is none.");
+        "gx: not a Reducer: no 'StateList state()'. A checkpoint keeps it, so that resuming equals "
+        "not having stopped. Fix: return {} if there is none.");
+    static_assert(detail::reducer::TakesItsOptions<R>,
+                  "gx: not a Reducer: its 'Options' are no aggregate with defaults, or there is no "
+                  "constructor from them. The Trainer's options hold them. Fix: add both.");
     return true;
 }
 
@@ -112,27 +142,10 @@ struct Reducer {
     static constexpr int channels = 1;
     static constexpr int staleness = 0;
     static constexpr bool asynchronous = true;
-    void reserve(Placement, std::int64_t elements);
-    ReduceReport all_reduce(gx::Transport auto& link, std::span<float> bucket);
-    std::span<float> state();
+    void reserve(const ReducePlan&);
+    ReduceReport all_reduce(gx::Transport auto& link, const Bucket&);
+    StateList state();
 };
 }  // namespace archetype
-
-/// R's state_scope, or that of the reducer it wraps.
-template <class R>
-[[nodiscard]] consteval StateScope state_scope() {
-    if constexpr (requires { R::state_scope; }) return R::state_scope;
-    else if constexpr (requires { typename R::wrapped; }) return state_scope<typename R::wrapped>();
-    else return StateScope::per_rank;
-}
-
-/// R's state_is_a_gradient, or that of the reducer it wraps.
-template <class R>
-[[nodiscard]] consteval bool state_is_a_gradient() {
-    if constexpr (requires { R::state_is_a_gradient; }) return R::state_is_a_gradient;
-    else if constexpr (requires { typename R::wrapped; })
-        return state_is_a_gradient<typename R::wrapped>();
-    else return false;
-}
 
 }  // namespace gx

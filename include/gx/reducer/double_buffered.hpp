@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>  // int64_t
-#include <span>     // bucket
 #include <string>   // name
 
+#include <gx/core/options_of.hpp>  // options_of
 #include <gx/reducer/concept.hpp>  // explain_reducer
 #include <gx/reducer/fwd.hpp>      // declared
 #include <gx/reducer/name.hpp>     // reducer_name
@@ -39,17 +39,27 @@ public:
         else return std::int64_t{0};
     }();
 
+    using Options = options_of<R>;
+    static constexpr auto check(const Options& o)
+        requires requires { R::check(o); }
+    {
+        return R::check(o);
+    }
+
     DoubleBuffered() = default;
-    explicit DoubleBuffered(R inner) : inner_(static_cast<R&&>(inner)) {}
+    explicit DoubleBuffered(const Options& o) : inner_(make_policy<R>(o)) {}
 
     [[nodiscard]] static std::string name() { return "DoubleBuffered<" + reducer_name<R>() + ">"; }
-    void reserve(Placement placement, std::int64_t elements) {
-        inner_.reserve(placement, elements);
-    }
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    void reserve(const ReducePlan& plan) { inner_.reserve(plan); }
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         return inner_.all_reduce(link, bucket);
     }
-    std::span<float> state() { return inner_.state(); }
+    void settle(std::uint64_t gradient, bool applied)
+        requires Settles<R>
+    {
+        inner_.settle(gradient, applied);
+    }
+    StateList state() { return inner_.state(); }
 
 private:
     R inner_;

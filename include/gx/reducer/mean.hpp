@@ -63,7 +63,9 @@ class Mean {
     using Collective = decltype(P::make(Placement{}, 0));
 
 public:
-    void reserve(Placement placement, std::int64_t elements) {
+    void reserve(const ReducePlan& plan) {
+        const Placement placement = plan.placement;
+        const std::int64_t elements = plan.bucket_elements;
         GX_EXPECT(elements >= 0, "a bucket has at least 0 elements");
         placement_ = placement;
         elements_ = elements;
@@ -155,11 +157,11 @@ public:
     static constexpr int staleness = 0;
     static constexpr bool asynchronous = true;
 
-    void reserve(Placement placement, std::int64_t elements) { mean_.reserve(placement, elements); }
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
-        return mean_.all_reduce(link, bucket);
+    void reserve(const ReducePlan& p) { mean_.reserve(p); }
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        return mean_.all_reduce(link, bucket.values);
     }
-    std::span<float> state() { return {}; }
+    StateList state() { return {}; }
 
 protected:
     /// 'Ring<' as 'Ring<fp16>' or, where Divide is not the default, 'Ring<fp16, DivideAfter>'.

@@ -3,19 +3,20 @@
 
 #include <cxxabi.h>  // __cxa_current_exception_type
 
-#include <algorithm>  // copy, max, min
+#include <algorithm>  // copy, max, min, sort
 #include <cstdint>    // int64_t
 #include <cstring>    // strstr
 #include <exception>  // uncaught_exceptions
 #include <optional>   // no gradient yet
 #include <span>       // gradients
 #include <typeinfo>   // type_info
-#include <utility>    // move
+#include <utility>    // exchange, move
 #include <vector>     // slots
 
 #include <gx/core/aligned_buffer.hpp>  // AlignedBuffer
 #include <gx/core/cold.hpp>            // GX_COLD
 #include <gx/core/contract.hpp>        // GX_EXPECT
+#include <gx/core/options_of.hpp>      // make_policy
 #include <gx/core/stream.hpp>          // Stream, Task, Event
 #include <gx/reducer/concept.hpp>      // Reducer, ReduceReport
 
@@ -52,6 +53,8 @@ struct PipelineOptions {
     Placement placement{};
     std::int64_t elements = 0;         ///< of the flat vector
     std::int64_t bucket_elements = 0;  ///< 0: what the reducer asks for, else the whole vector
+    std::uint64_t seed = 0;            ///< of a reducer's random choices
+    std::span<const ParameterSlice> slices{};  ///< of the flat vector, in any order
 };
 
 /// Holds the gradients in flight: staleness + 1 flat vectors, and a reducer working on them.
@@ -60,6 +63,7 @@ struct PipelineOptions {
 ///         gradients = begin(step)              write them, from the end of the vector down, while
 ///         ready(stream, link, watermark)       telling how far they are final; lastly with 0
 ///         collect(step)                        the averaged gradient to apply now, or none yet
+///         skip()                               it is not applied after all
 ///     while (auto late = drain()) ...          the last `staleness` gradients, in order
 ///
 /// With staleness s, collect(t) returns gradient t - s, and nothing while t < s. No gradient is
@@ -67,6 +71,9 @@ struct PipelineOptions {
 ///
 /// Buckets hold `bucket_elements` elements counted from the end of the vector; the last bucket, at
 /// the front, holds the rest. Bucket b is queued when the watermark has passed its begin.
+///
+/// A reducer that keeps state is told of each gradient whether it was applied, at the next call of
+/// begin(), drain() or pending(): it was, but for skip().
 ///
 /// Order:   buckets are reduced in one order on every rank, so timing never changes the bits.
 /// Threads: one rank's code calls it; reductions run on the stream. A reducer that is not
@@ -85,14 +92,25 @@ public:
 
     using Options = PipelineOptions;
 
-    explicit Pipeline(Options options, R reducer = R{})
+    explicit Pipeline(const Options& options, const options_of<R>& reducer = {})
+        : Pipeline(options, make_policy<R>(reducer)) {}
+    Pipeline(const Options& options, R reducer)
         : elements_(options.elements),
           bucket_elements_(bucket_size(options)),
           buckets_(static_cast<int>((elements_ + bucket_elements_ - 1) / bucket_elements_)),
-          reducer_(std::move(reducer)) {
+          reducer_(std::move(reducer)),
+          slices_(options.slices.begin(), options.slices.end()) {
+        std::ranges::sort(slices_, {}, &ParameterSlice::offset);
         for (int i = 0; i <= staleness; ++i) slots_.emplace_back(elements_);
         pending_.reserve(slots_.size());
-        reducer_.reserve(options.placement, std::min(elements_, bucket_elements_));
+        for (int b = 0; b < buckets_; ++b)
+            slices_of_.push_back(Bucket::slices_in(slices_, bucket(b).begin, bucket(b).end));
+        reducer_.reserve({.placement = options.placement,
+                          .elements = elements_,
+                          .bucket_elements = std::min(elements_, bucket_elements_),
+                          .in_flight = staleness + 1,
+                          .seed = options.seed,
+                          .slices = slices_});
     }
     Pipeline(const Pipeline&) = delete;
     Pipeline& operator=(const Pipeline&) = delete;
@@ -106,15 +124,18 @@ public:
     [[nodiscard]] int buckets() const { return buckets_; }
     [[nodiscard]] R& reducer() { return reducer_; }
 
-    /// The vector to write gradient `step` into; it holds what an earlier one left there.
-    [[nodiscard]] std::span<float> begin(std::uint64_t step) {
+    /// The vector to write gradient `step` into, times `loss_scale`; it holds what an earlier one
+    /// left there.
+    [[nodiscard]] std::span<float> begin(std::uint64_t step, float loss_scale = 1) {
         GX_EXPECT(step == begun_, "gradients begin in order, each once");
         GX_EXPECT(begun_ - collected_ < slots_.size(), "collect the gradient of the step before");
         GX_EXPECT(begun_ == 0 || queued_ == buckets_,
                   "tell ready(stream, link, 0) before the next step");
+        settle_state(true);
         ++begun_;
         queued_ = 0;
         Slot& s = slot(step);
+        s.loss_scale = loss_scale;
         s.report = {};
         s.failed_bucket = -1;
         s.event = {};
@@ -146,14 +167,22 @@ public:
 
     /// After the last step: the next gradient not yet collected, or none.
     [[nodiscard]] std::optional<Reduced> drain() {
+        settle_state(true);
         if (collected_ == begun_) return std::nullopt;
         GX_EXPECT(queued_ == buckets_, "drain() follows ready(..., 0)");
         return take();
     }
 
+    /// The gradient that was collected last is left out: its mean is not applied.
+    void skip() {
+        GX_EXPECT(unsettled_, "skip() follows collect() or drain()");
+        settle_state(false);
+    }
+
     /// Waits until they are reduced: the gradients not yet collected, oldest first. They stay.
     [[nodiscard]] std::span<const PendingGradient> pending() {
         GX_EXPECT(begun_ == collected_ || queued_ == buckets_, "pending() follows ready(..., 0)");
+        settle_state(true);
         pending_.clear();
         for (std::uint64_t g = collected_; g < begun_; ++g) {
             settle(slot(g));
@@ -186,6 +215,7 @@ private:
     struct Slot {
         explicit Slot(std::int64_t elements) : values(elements) {}
         AlignedBuffer<float> values;
+        float loss_scale = 1;
         Event event{};  ///< of its last bucket; 0 when nothing is in flight
         ReduceReport report{};
         int failed_bucket = -1;
@@ -264,11 +294,18 @@ private:
         const auto [begin, end] = p.bucket(b);
         const auto values = s.values.span().subspan(static_cast<std::size_t>(begin),
                                                     static_cast<std::size_t>(end - begin));
+        Bucket bucket(values);
+        bucket.index = b;
+        bucket.count = p.buckets_;
+        bucket.offset = begin;
+        bucket.gradient = work / buckets;
+        bucket.loss_scale = s.loss_scale;
+        bucket.slices = p.slices_of_[static_cast<std::size_t>(b)];
         const Operation operation{"all-reduce", static_cast<std::int64_t>(work / buckets), b};
         p.note(Access::write, values, operation);
         if constexpr (requires(T& link) { link.working_on(operation); })
             static_cast<T*>(p.link_)->working_on(operation);
-        const ReduceReport done = p.reducer_.all_reduce(*static_cast<T*>(p.link_), values);
+        const ReduceReport done = p.reducer_.all_reduce(*static_cast<T*>(p.link_), bucket);
         p.note(Access::write, values, operation);  // until here
         s.report.bytes_sent += done.bytes_sent;
         s.report.steps += done.steps;
@@ -277,6 +314,10 @@ private:
         s.failed_bucket = b;
     }
 
+    void settle_state(bool applied) {
+        if (!std::exchange(unsettled_, false)) return;
+        if constexpr (Settles<R>) reducer_.settle(collected_ - 1, applied);
+    }
     void settle(Slot& s) {
         if (s.event.sequence > 0) wait_(stream_, s.event);
         s.event = {};
@@ -285,6 +326,7 @@ private:
         const std::uint64_t g = collected_++;
         Slot& s = slot(g);
         settle(s);
+        unsettled_ = true;
         note(Access::read, s.values.span(), {"collect gradient", static_cast<std::int64_t>(g)});
         return {g, s.values.span(), s.report, buckets_, s.failed_bucket};
     }
@@ -293,10 +335,13 @@ private:
     std::int64_t bucket_elements_;
     int buckets_;
     R reducer_;
+    std::vector<ParameterSlice> slices_;  ///< of the flat vector, ascending
     std::vector<Slot> slots_;
+    std::vector<std::span<const ParameterSlice>> slices_of_;  ///< each bucket
     std::vector<PendingGradient> pending_;
     std::uint64_t begun_ = 0;      ///< gradients begun
     std::uint64_t collected_ = 0;  ///< gradients given back
+    bool unsettled_ = false;       ///< the reducer does not know yet whether the last was applied
     int queued_ = 0;               ///< buckets of the newest gradient that were queued
     Delivery broken_{};            ///< the first reduction that failed; touched on the stream only
     int exceptions_ = std::uncaught_exceptions();

@@ -48,6 +48,8 @@ GX_DECL void check_lost_rank(const ReducerUnderTest& r, const AnyWorld& world, s
                              ConformanceReport& report);
 GX_DECL void check_state(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
                          const Checkpointing& checkpoint, ConformanceReport& report);
+GX_DECL void check_skipped(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                           ConformanceReport& report);
 GX_DECL void check_telescoping(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
                                ConformanceReport& report);
 GX_DECL void check_unbiased(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
@@ -143,9 +145,17 @@ void check_state(const Worlds& on, std::uint64_t seed, ConformanceReport& report
     check_state(under_test<R, false>(), any_world(on), seed, checkpoint, report);
 }
 
+/// A gradient that is left out leaves nothing behind: later reductions and state() have the bits of
+/// a run that never had it. Check "skipped". Any accuracy; for reducers with state.
+template <Reducer R, class Worlds>
+void check_skipped(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
+    check_skipped(under_test<R, false>(), any_world(on), seed, report);
+}
+
 /// The telescoping law of error feedback: the applied gradients plus the mean of the ranks'
 /// residuals equal the sum of the mean gradients, after each of 450 steps at 2 ranks and of 60 at 3
-/// and 7, within a bound derived from the roundings of each step. Check "telescoping".
+/// and 7, within a bound derived from the roundings of each step; each gradient goes in buckets.
+/// Check "telescoping".
 /// Accuracy: error_feedback.
 template <Reducer R, class Worlds>
 void check_telescoping(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {

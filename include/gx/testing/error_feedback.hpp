@@ -4,14 +4,13 @@
 #include <bit>      // bit_cast
 #include <cmath>    // isfinite
 #include <cstdint>  // int64_t
-#include <span>     // bucket
 #include <string>   // name
-#include <vector>   // residual
 
-#include <gx/core/rng.hpp>          // Rng
-#include <gx/reducer/accuracy.hpp>  // Accuracy
-#include <gx/reducer/name.hpp>      // reducer_name
-#include <gx/testing/mutant.hpp>    // Mutant
+#include <gx/core/rng.hpp>                      // Rng
+#include <gx/reducer/accuracy.hpp>              // Accuracy
+#include <gx/reducer/error_feedback_state.hpp>  // ErrorFeedbackState
+#include <gx/reducer/name.hpp>                  // reducer_name
+#include <gx/testing/mutant.hpp>                // Mutant
 
 namespace gx::testing {
 
@@ -22,41 +21,42 @@ namespace gx::testing {
 
 /// Error feedback around R: sends a coarse part of gradient + residual, keeps the rest.
 ///
-///     v = gradient + residual, sent = coarse(v), residual = v - sent (exact)
+///     v = gradient / loss scale + residual, sent = coarse(v), residual = v - sent (exact)
 ///
-/// The residual is per rank, in the order of the bucket, and is all of state(); a gradient is
-/// reduced as one bucket. A value that is not finite is sent and leaves a residual of 0.
+/// The residual is per rank and is all of state(). A value that is not finite is sent.
 /// Source: Seide et al. 2014, 1-bit SGD; Karimireddy et al. 2019, arXiv:1901.09847.
 template <Reducer R>
 class ErrorFeedback : public Mutant<R> {
 public:
     static constexpr Accuracy accuracy = Accuracy::error_feedback;
-    static constexpr bool state_is_a_gradient = true;  ///< one flat vector in the gradient's layout
     [[nodiscard]] static std::string name() { return "ErrorFeedback<" + reducer_name<R>() + ">"; }
-    void reserve(Placement placement, std::int64_t elements) {
-        this->inner_.reserve(placement, elements);
-        residual_.assign(static_cast<std::size_t>(elements), 0.0f);
+    void reserve(const ReducePlan& plan) {
+        this->inner_.reserve(plan);
+        residual_.reserve(plan);
     }
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        const auto [before, after] = residual_.of(bucket);
         for (std::size_t i = 0; i < bucket.size(); ++i) {
-            const float v = bucket[i] + residual_[i];
-            bucket[i] = std::isfinite(v) ? coarse(v) : v;
-            residual_[i] = std::isfinite(v) ? v - bucket[i] : 0.0f;
+            const float v = bucket[i] / bucket.loss_scale + before[i];
+            const float sent = std::isfinite(v) ? coarse(v) : v;
+            after[i] = v - sent;
+            bucket[i] = sent * bucket.loss_scale;
         }
         return this->inner_.all_reduce(link, bucket);
     }
-    std::span<float> state() { return residual_; }
+    void settle(std::uint64_t gradient, bool applied) { residual_.settle(gradient, applied); }
+    StateList state() { return residual_.state(); }
 
 protected:
-    std::vector<float> residual_{};
+    ErrorFeedbackState residual_{};
 };
 
 /// Seeded bug: keeps no residual, so what is cut is lost.
 template <Reducer R>
 struct ForgetResidual : ErrorFeedback<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         const ReduceReport report = ErrorFeedback<R>::all_reduce(link, bucket);
-        this->residual_.assign(this->residual_.size(), 0.0f);
+        for (float& x : this->residual_.of(bucket).after) x = 0;
         return report;
     }
 };
@@ -64,15 +64,16 @@ struct ForgetResidual : ErrorFeedback<R> {
 /// Seeded bug: divides the residual by the rank count, as if it were the mean's.
 template <Reducer R>
 struct ShareResidual : ErrorFeedback<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         const ReduceReport report = ErrorFeedback<R>::all_reduce(link, bucket);
-        for (float& x : this->residual_) x /= static_cast<float>(link.ranks());
+        for (float& x : this->residual_.of(bucket).after) x /= static_cast<float>(link.ranks());
         return report;
     }
 };
 
 /// Unbiased rounding to 3 bits of significand around R: away from 0 with the probability of the
-/// part cut. Biased = true is a seeded bug: always towards 0. State: the number of calls.
+/// part cut. Biased = true is a seeded bug: always towards 0.
+/// Order: draws by seed, gradient, rank and element, so that nothing is kept.
 template <Reducer R, bool Biased = false>
 class StochasticRounding : public Mutant<R> {
 public:
@@ -80,23 +81,27 @@ public:
     [[nodiscard]] static std::string name() {
         return "StochasticRounding<" + reducer_name<R>() + ">";
     }
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
-        const Rng rng = Rng(static_cast<std::uint64_t>(calls_[0]), "stochastic rounding")
+    void reserve(const ReducePlan& plan) {
+        this->inner_.reserve(plan);
+        seed_ = plan.seed;
+    }
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        const Rng rng = Rng(seed_, "stochastic rounding")
+                            .at(bucket.gradient)
                             .at(static_cast<std::uint64_t>(link.rank()));
-        calls_[0] += 1;
+        const auto offset = static_cast<std::uint64_t>(bucket.offset);
         for (std::size_t i = 0; i < bucket.size(); ++i) {
             if (!std::isfinite(bucket[i])) continue;
             const float low = coarse(bucket[i]);
             const float high = std::bit_cast<float>(std::bit_cast<std::uint32_t>(low) + 0x200000u);
             const float share = (bucket[i] - low) / (high - low);
-            bucket[i] = !Biased && rng.uniform(i) < share ? high : low;
+            bucket[i] = !Biased && rng.uniform(offset + i) < share ? high : low;
         }
         return this->inner_.all_reduce(link, bucket);
     }
-    std::span<float> state() { return calls_; }
 
 private:
-    float calls_[1] = {0};
+    std::uint64_t seed_ = 0;
 };
 
 }  // namespace gx::testing

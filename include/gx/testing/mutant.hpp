@@ -1,8 +1,7 @@
 // Mutant<R>: base class of reducers that are R but for one seeded bug.
 #pragma once
 
-#include <cstdint>  // int64_t
-#include <span>     // state
+#include <cstdint>  // uint64_t
 
 #include <gx/reducer/concept.hpp>  // Reducer
 
@@ -17,10 +16,13 @@ public:
     static constexpr int channels = R::channels;
     static constexpr int staleness = R::staleness;
     static constexpr bool asynchronous = R::asynchronous;
-    void reserve(Placement placement, std::int64_t elements) {
-        inner_.reserve(placement, elements);
+    void reserve(const ReducePlan& plan) { inner_.reserve(plan); }
+    void settle(std::uint64_t gradient, bool applied)
+        requires Settles<R>
+    {
+        inner_.settle(gradient, applied);
     }
-    std::span<float> state() { return inner_.state(); }
+    StateList state() { return inner_.state(); }
 
 protected:
     R inner_;

@@ -14,7 +14,7 @@ namespace gx::testing {
 /// Returns the mean of two calls before, if that had the same length.
 template <Reducer R>
 struct StaleByTwo : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         const ReduceReport report = this->inner_.all_reduce(link, bucket);
         auto& kept = history_[calls_++ % 2];
         std::vector<float> now(bucket.begin(), bucket.end());
@@ -31,7 +31,7 @@ private:
 /// Adds a little of the last reduction to the next.
 template <Reducer R>
 struct KeepResidue : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         if (!bucket.empty()) bucket[0] += residue_;
         const ReduceReport report = this->inner_.all_reduce(link, bucket);
         if (!bucket.empty()) residue_ = bucket[0] * 0x1p-9f;
@@ -46,13 +46,13 @@ private:
 /// value, and it never changes.
 template <Reducer R>
 struct HideState : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         if (!bucket.empty()) bucket[0] += residue_;
         const ReduceReport report = this->inner_.all_reduce(link, bucket);
         if (!bucket.empty()) residue_ = bucket[0] * 0x1p-9f;
         return report;
     }
-    std::span<float> state() { return shown_; }
+    StateList state() { return {{.name = "shown", .values = shown_}}; }
 
 private:
     std::array<float, 1> shown_{1.0f};
@@ -62,7 +62,7 @@ private:
 /// One unit in the last place off from call `Calls` on.
 template <Reducer R, std::uint64_t Calls = 400>
 struct DriftAfterCalls : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         const ReduceReport report = this->inner_.all_reduce(link, bucket);
         if (calls_++ >= Calls)
             for (float& x : bucket) x = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) ^ 1u);
@@ -73,11 +73,33 @@ private:
     std::uint64_t calls_ = 0;
 };
 
+/// Takes the step for applied where it was left out.
+template <Reducer R>
+struct KeepTraceOfSkippedStep : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        return this->inner_.all_reduce(link, bucket);
+    }
+    void settle(std::uint64_t gradient, bool) { this->inner_.settle(gradient, true); }
+};
+
+/// Works on the residual of the gradient's beginning, whichever bucket it is given.
+template <Reducer R>
+struct ForgetOffset : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, Bucket bucket) {
+        bucket.offset = 0;
+        return this->inner_.all_reduce(link, bucket);
+    }
+};
+
 /// Declares its per-rank state as replicated.
 template <Reducer R>
 struct ClaimReplicatedState : Mutant<R> {
-    static constexpr StateScope state_scope = StateScope::replicated;
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    StateList state() {
+        StateList list = this->inner_.state();
+        for (StateVector& v : list) v.scope = StateScope::replicated;
+        return list;
+    }
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         return this->inner_.all_reduce(link, bucket);
     }
 };

@@ -70,7 +70,7 @@ template <Reducer R, StarBug Bug>
 struct Star : Mutant<R> {
     using plan = void;  // not R's
     static constexpr int channels = 1;
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         return reduce_by_star<Bug>(link, bucket);
     }
 };
@@ -118,7 +118,7 @@ using WriteBeforeSent = detail::Star<R, detail::StarBug::writes_before_sent>;
 /// Uses channels `By` higher than announced; by default those of control messages.
 template <Reducer R, int By = control_channel>
 struct TalkOnOtherChannels : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         detail::ShiftedChannels shifted(link, By);
         return this->inner_.all_reduce(shifted, bucket);
     }
@@ -127,7 +127,7 @@ struct TalkOnOtherChannels : Mutant<R> {
 /// Reports -7 bytes and -1 steps.
 template <Reducer R>
 struct MisreportTraffic : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         return {this->inner_.all_reduce(link, bucket).delivery, -7, -1};
     }
 };
@@ -135,7 +135,7 @@ struct MisreportTraffic : Mutant<R> {
 /// Reports `More` steps more than there are, where there are any.
 template <Reducer R, int More = 1>
 struct CountOneStepTooMany : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         ReduceReport report = this->inner_.all_reduce(link, bucket);
         if (report.steps > 0) report.steps += More;
         return report;
@@ -145,7 +145,7 @@ struct CountOneStepTooMany : Mutant<R> {
 /// Posts a message to itself that it never waits for.
 template <Reducer R>
 struct LeaveMessageOpen : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         ReduceReport report = this->inner_.all_reduce(link, bucket);
         if (!report.complete()) return report;
         (void)link.send(link.rank(), 0, std::as_bytes(std::span(out_)));
@@ -162,7 +162,7 @@ private:
 /// Reports every reduction as complete.
 template <Reducer R>
 struct ClaimComplete : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         ReduceReport report = this->inner_.all_reduce(link, bucket);
         report.delivery = {};
         return report;

@@ -15,25 +15,25 @@ namespace gx::testing {
 /// Sends nothing and reports traffic: passes wherever all ranks hold the same values.
 template <Reducer R>
 struct IgnorePeers : Mutant<R> {
-    ReduceReport all_reduce(Transport auto&, std::span<float> bucket) {
-        return {{}, static_cast<std::int64_t>(bucket.size_bytes()), 1};
+    ReduceReport all_reduce(Transport auto&, const Bucket& bucket) {
+        return {{}, static_cast<std::int64_t>(bucket.values.size_bytes()), 1};
     }
 };
 
 /// Does not reduce the last n-th of the bucket.
 template <Reducer R>
 struct DropLastChunk : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         const std::size_t dropped = bucket.size() / static_cast<std::size_t>(link.ranks());
         return this->inner_.all_reduce(
-            link, bucket.first(bucket.size() - (link.ranks() > 1 ? dropped : 0)));
+            link, bucket.part(0, bucket.size() - (link.ranks() > 1 ? dropped : 0)));
     }
 };
 
 /// Divides by the rank count once more.
 template <Reducer R>
 struct ScaleTwice : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         const ReduceReport report = this->inner_.all_reduce(link, bucket);
         for (float& x : bucket) x /= static_cast<float>(link.ranks());
         return report;
@@ -43,7 +43,7 @@ struct ScaleTwice : Mutant<R> {
 /// Rank 0 ends one unit in the last place off.
 template <Reducer R>
 struct DriftOneRank : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         const ReduceReport report = this->inner_.all_reduce(link, bucket);
         if (link.rank() == 0 && link.ranks() > 1)
             for (float& x : bucket) x = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) ^ 1u);
@@ -54,7 +54,7 @@ struct DriftOneRank : Mutant<R> {
 /// Replaces infinities and NaN by 0 before the reduction.
 template <Reducer R>
 struct HideOverflow : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         for (float& x : bucket) x = std::isfinite(x) ? x : 0.0f;
         return this->inner_.all_reduce(link, bucket);
     }
@@ -63,7 +63,7 @@ struct HideOverflow : Mutant<R> {
 /// Replaces a bucket without any finite value by zeros.
 template <Reducer R>
 struct HideLossOfAllValues : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         bool any = bucket.empty();
         for (const float x : bucket) any = any || std::isfinite(x);
         if (!any)
@@ -75,7 +75,7 @@ struct HideLossOfAllValues : Mutant<R> {
 /// Twice the mean at 7 ranks.
 template <Reducer R>
 struct DoubleAtSevenRanks : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         const ReduceReport report = this->inner_.all_reduce(link, bucket);
         for (float& x : bucket) x *= link.ranks() == 7 ? 2.0f : 1.0f;
         return report;
@@ -85,7 +85,7 @@ struct DoubleAtSevenRanks : Mutant<R> {
 /// Twice the mean above 8 ranks.
 template <Reducer R>
 struct DoubleAboveEightRanks : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         const ReduceReport report = this->inner_.all_reduce(link, bucket);
         for (float& x : bucket) x *= link.ranks() > 8 ? 2.0f : 1.0f;
         return report;
@@ -96,7 +96,7 @@ struct DoubleAboveEightRanks : Mutant<R> {
 /// the error bound of an fp16 wire, and accepted.
 template <Reducer R, int Bits>
 struct OffUnlessPowerOfTwo : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         const ReduceReport report = this->inner_.all_reduce(link, bucket);
         const bool power = (link.ranks() & (link.ranks() - 1)) == 0;
         const float error = 1.0f / static_cast<float>(1 << Bits);
@@ -108,9 +108,9 @@ struct OffUnlessPowerOfTwo : Mutant<R> {
 /// Does not reduce the last element of a bucket of an odd length above `Longest`.
 template <Reducer R, std::size_t Longest = 1001>
 struct SkipLastOfOddBucket : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         const bool odd = bucket.size() > Longest && bucket.size() % 2 == 1;
-        return this->inner_.all_reduce(link, bucket.first(bucket.size() - (odd ? 1 : 0)));
+        return this->inner_.all_reduce(link, bucket.part(0, bucket.size() - (odd ? 1 : 0)));
     }
 };
 
@@ -118,20 +118,20 @@ struct SkipLastOfOddBucket : Mutant<R> {
 /// lists, and `Period` - 1 modulo `Period`, as a kernel that forgets a tail of its vectors.
 template <Reducer R, std::size_t Period = 1>
 struct SkipLastOfUnlistedLength : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         const std::size_t n = bucket.size();
         const bool skips =
             n > 2048 && n != 4097 && n != 65'537 && n % Period == Period - 1 && link.ranks() > 1;
-        return this->inner_.all_reduce(link, bucket.first(n - (skips ? 1 : 0)));
+        return this->inner_.all_reduce(link, bucket.part(0, n - (skips ? 1 : 0)));
     }
 };
 
 /// Does not reduce elements from 4096 on.
 template <Reducer R>
 struct DropBehind4096 : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         return this->inner_.all_reduce(link,
-                                       bucket.first(bucket.size() < 4096 ? bucket.size() : 4096));
+                                       bucket.part(0, bucket.size() < 4096 ? bucket.size() : 4096));
     }
 };
 
@@ -139,7 +139,7 @@ struct DropBehind4096 : Mutant<R> {
 /// error bound counts, and seen where all of them point the same way.
 template <Reducer R>
 struct RoundMeanToHalf : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         const ReduceReport report = this->inner_.all_reduce(link, bucket);
         for (float& x : bucket) x = fp16::decode(fp16::encode(x));
         return report;
@@ -149,7 +149,7 @@ struct RoundMeanToHalf : Mutant<R> {
 /// Replaces magnitudes below 2^-10 by 0.
 template <Reducer R>
 struct FlushSmallValues : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         const ReduceReport report = this->inner_.all_reduce(link, bucket);
         for (float& x : bucket) x = std::abs(x) < 0x1p-10f ? 0.0f : x;
         return report;
@@ -159,7 +159,7 @@ struct FlushSmallValues : Mutant<R> {
 /// Replaces subnormals of the wire by 0, as hardware in flush-to-zero mode does.
 template <Reducer R>
 struct FlushSubnormals : Mutant<R> {
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         constexpr float smallest_normal =
             std::same_as<typename R::wire_type, fp16> ? 0x1p-14f : 0x1p-126f;
         const ReduceReport report = this->inner_.all_reduce(link, bucket);

@@ -11,7 +11,6 @@
 
 #include <gx/core/function_ref.hpp>          // FunctionRef
 #include <gx/reducer/accuracy.hpp>           // accuracy
-#include <gx/reducer/concept.hpp>            // state_scope
 #include <gx/reducer/mean.hpp>               // plan_of
 #include <gx/reducer/name.hpp>               // reducer_name
 #include <gx/reducer/pipeline.hpp>           // Pipeline
@@ -28,11 +27,12 @@ public:
     AnyReducer& operator=(const AnyReducer&) = delete;
     virtual ~AnyReducer() = default;
 
-    virtual void reserve(Placement placement, std::int64_t elements) = 0;
-    virtual ReduceReport all_reduce(CheckedTransport& link, std::span<float> bucket) = 0;
-    virtual std::span<float> state() = 0;
-    /// What error feedback has not sent yet, in the order of the bucket: R::residual() where there
-    /// is one, else state().
+    virtual void reserve(const ReducePlan& plan) = 0;
+    virtual ReduceReport all_reduce(CheckedTransport& link, const Bucket& bucket) = 0;
+    virtual void settle(std::uint64_t gradient, bool applied) = 0;
+    virtual StateList state() = 0;
+    /// What error feedback has not sent yet: R::residual() where there is one, else the first
+    /// vector of state() that is laid out as a gradient.
     virtual std::span<const float> residual() = 0;
 };
 
@@ -51,7 +51,6 @@ struct ReducerUnderTest {
     WireLimits wire{};
     int channels = 1, staleness = 0;
     Accuracy accuracy = Accuracy::rounded;
-    bool state_is_replicated = false;             ///< state() claims to be equal on all ranks
     std::int64_t bucket_elements = 0;             ///< that it asks for; 0: any
     int (*scheduled_steps)(Placement) = nullptr;  ///< of a plan, idle ones too; nullptr: none
     std::unique_ptr<AnyReducer> (*make)() = nullptr;
@@ -63,16 +62,19 @@ namespace detail {
 template <Reducer R>
 class ReducerOf final : public AnyReducer {
 public:
-    void reserve(Placement placement, std::int64_t elements) override {
-        reducer_.reserve(placement, elements);
-    }
-    ReduceReport all_reduce(CheckedTransport& link, std::span<float> bucket) override {
+    void reserve(const ReducePlan& plan) override { reducer_.reserve(plan); }
+    ReduceReport all_reduce(CheckedTransport& link, const Bucket& bucket) override {
         return reducer_.all_reduce(link, bucket);
     }
-    std::span<float> state() override { return reducer_.state(); }
+    void settle([[maybe_unused]] std::uint64_t gradient, [[maybe_unused]] bool applied) override {
+        if constexpr (Settles<R>) reducer_.settle(gradient, applied);
+    }
+    StateList state() override { return reducer_.state(); }
     std::span<const float> residual() override {
         if constexpr (requires(R& r) { r.residual(); }) return reducer_.residual();
-        else return reducer_.state();
+        for (const StateVector& v : reducer_.state())
+            if (v.is_gradient) return v.values;
+        return {};
     }
 
 private:
@@ -110,8 +112,7 @@ template <Reducer R, bool Pipelined = true>
                        .wire = wire_limits<typename R::wire_type>(),
                        .channels = R::channels,
                        .staleness = R::staleness,
-                       .accuracy = accuracy<R>(),
-                       .state_is_replicated = state_scope<R>() == StateScope::replicated};
+                       .accuracy = accuracy<R>()};
     using P = typename decltype(gx::detail::reducer::plan_of<R>())::type;
     if constexpr (!std::is_void_v<P>) r.scheduled_steps = &detail::steps_of_plan<P>;
     if constexpr (requires { R::bucket_elements; }) r.bucket_elements = R::bucket_elements;

@@ -59,10 +59,13 @@ template <Reducer R, class Worlds>
         if (rank.rank() == dead_rank) return;
         const auto r = static_cast<std::size_t>(rank.rank());
         R reducer;
-        reducer.reserve(placement, static_cast<std::int64_t>(largest));
+        reducer.reserve(ReducePlan::whole(placement, static_cast<std::int64_t>(largest)));
         for (std::size_t j = 0; j < jobs.size(); ++j) {
-            reports[j][r] = reducer.all_reduce(rank.transport(), std::span<float>(jobs[j][r]));
+            Bucket bucket(jobs[j][r]);
+            bucket.gradient = j;
+            reports[j][r] = reducer.all_reduce(rank.transport(), bucket);
             if (!reports[j][r].complete()) return;
+            if constexpr (Settles<R>) reducer.settle(j, true);
         }
     });
     return {std::move(jobs), std::move(reports)};

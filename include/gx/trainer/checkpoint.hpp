@@ -32,6 +32,12 @@ struct Checkpoint {
         std::vector<float> values;
         bool operator==(const Vector&) const = default;
     };
+    struct ReducerVector {
+        std::string name;
+        bool replicated = false;                ///< one for all ranks
+        std::vector<std::vector<float>> ranks;  ///< of each rank, or the one
+        bool operator==(const ReducerVector&) const = default;
+    };
     struct Scalar {
         std::string name;
         double value = 0;
@@ -61,13 +67,12 @@ struct Checkpoint {
     double timed_images = 0;          ///< RunRecord::images
     LossScaleState loss_scale{};
     std::vector<float> parameters{}, statistics{};
-    std::vector<Vector> optimizer{};            ///< Optimizer::state(), one flat vector each
-    std::vector<Scalar> scalars{};              ///< Optimizer::scalars()
-    std::vector<Pending> pending{};             ///< averaged gradients that are not applied yet
-    std::vector<std::vector<float>> reducer{};  ///< Reducer::state() of each rank, or of all
-    bool reducer_replicated = false;            ///< one for all ranks
-    std::vector<Option> options{};              ///< of the last part
-    std::vector<std::string> notes{};           ///< what each resume changed, a sentence each
+    std::vector<Vector> optimizer{};       ///< Optimizer::state(), one flat vector each
+    std::vector<Scalar> scalars{};         ///< Optimizer::scalars()
+    std::vector<Pending> pending{};        ///< averaged gradients that are not applied yet
+    std::vector<ReducerVector> reducer{};  ///< Reducer::state()
+    std::vector<Option> options{};         ///< of the last part
+    std::vector<std::string> notes{};      ///< what each resume changed, a sentence each
     std::string record{};  ///< the rows as JSON: epochs so far, steps of the last epoch
 };
 
@@ -99,4 +104,5 @@ extern template class std::vector<gx::Checkpoint::Vector>;
 extern template class std::vector<gx::Checkpoint::Scalar>;
 extern template class std::vector<gx::Checkpoint::Pending>;
 extern template class std::vector<gx::Checkpoint::Option>;
+extern template class std::vector<gx::Checkpoint::ReducerVector>;
 #endif

@@ -4,6 +4,7 @@
 #include <concepts>  // constructible_from
 #include <string>    // name
 
+#include <gx/core/options_of.hpp>     // options_of
 #include <gx/loader/concept.hpp>      // Loader
 #include <gx/loader/dataset.hpp>      // Dataset
 #include <gx/model/concept.hpp>       // Model
@@ -59,17 +60,6 @@ consteval bool explain_composition() {
     return true;
 }
 
-struct NoOptions {};
-template <class P>
-struct OptionsOf {
-    using type = NoOptions;
-};
-template <class P>
-    requires requires { typename P::Options; }
-struct OptionsOf<P> {
-    using type = typename P::Options;
-};
-
 }  // namespace detail::trainer
 
 /// Stands for a Trainer that can't be: its errors name the policies at fault, and its members keep
@@ -80,9 +70,7 @@ class Trainer<M, R, S, O, L, Scale> {
     static_assert(detail::trainer::explain_composition<M, R, S, O, L, Scale>());
 
 public:
-    using Options = TrainerOptions<typename detail::trainer::OptionsOf<S>::type,
-                                   typename detail::trainer::OptionsOf<O>::type,
-                                   typename detail::trainer::OptionsOf<Scale>::type>;
+    using Options = TrainerOptions<options_of<R>, options_of<S>, options_of<O>, options_of<Scale>>;
     Trainer() = default;
     explicit Trainer(Options);
     const Options& options() const;

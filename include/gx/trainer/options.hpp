@@ -19,12 +19,14 @@ namespace gx {
 ///     neither  output, evaluate, trace_steps, progress, most_skips: no effect on the weights
 ///
 /// Units: batch in images of one rank and step; epochs in passes over the training set.
-template <class SchedulerOptions, class OptimizerOptions, class LossScaleOptions>
+template <class ReducerOptions, class SchedulerOptions, class OptimizerOptions,
+          class LossScaleOptions>
 struct TrainerOptions {
     int batch = 32;
     int epochs = 1;
     std::uint64_t seed = 1;
     double label_smoothing = 0;
+    ReducerOptions reducer{};  ///< NoOptions for most
     SchedulerOptions scheduler{};
     OptimizerOptions optimizer{};
     LossScaleOptions loss_scale{};

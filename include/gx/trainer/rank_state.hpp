@@ -23,16 +23,15 @@ namespace gx::detail::trainer {
 GX_COLD GX_DECL void expect_kept(const std::string& file, std::size_t kept, std::size_t needed,
                                  const std::string& what);
 
-/// Throws unless the optimizer's state has the name stored in the checkpoint.
+/// Throws unless the state of `policy` has the name stored in the checkpoint.
 GX_COLD GX_DECL void expect_named(const std::string& file, const std::string& kept,
-                                  const std::string& needed);
+                                  const std::string& needed, const std::string& policy);
 
 /// The parts of one rank that a checkpoint keeps.
 /// Order: flat vectors are canonical in the checkpoint, in the device's own order in the rank.
 template <class Device, class Optimizer, class Pipeline, class Scale>
 struct RankState {
     using Reducer = std::remove_cvref_t<decltype(std::declval<Pipeline&>().reducer())>;
-    static constexpr bool reducer_replicated = state_scope<Reducer>() == StateScope::replicated;
 
     const Graph& graph;
     Device& device;
@@ -71,7 +70,7 @@ struct RankState {
             kept.push_back({.index = p.index, .values = mine.back()});
         }
         pipeline.restore(std::uint64_t(c.step), kept);
-        if (!c.reducer.empty()) restore_reducer(c.reducer[reducer_replicated ? 0 : rank]);
+        restore_reducer(c, rank);
         scale.restore(c.loss_scale);
     }
 
@@ -94,60 +93,49 @@ struct RankState {
         }
         for (const PendingGradient& p : pipeline.pending())
             c.pending.push_back({p.index, scales[p.index % scales.size()], canonical(p.values)});
-        c.reducer_replicated = reducer_replicated;
     }
 
-    /// The reducer's state as a checkpoint keeps it: canonical where it is a gradient.
-    [[nodiscard]] GX_COLD std::vector<float> reducer_state() {
-        const auto state = pipeline.reducer().state();
-        if (!state_is_canonical(state.size())) return {state.begin(), state.end()};
-        std::vector<float> out;
-        const std::size_t elements = device.parameters().size();
-        for (std::size_t i = 0; i < state.size(); i += elements) {
-            const std::vector<float> one = canonical(state.subspan(i, elements));
-            out.insert(out.end(), one.begin(), one.end());
-        }
-        return out;
+    /// A vector of the reducer's state as a checkpoint keeps it: canonical where it is a gradient.
+    [[nodiscard]] GX_COLD std::vector<float> kept(const StateVector& v) const {
+        if (v.is_gradient) return canonical(v.values);
+        return {v.values.begin(), v.values.end()};
     }
 
 private:
-    [[nodiscard]] bool state_is_canonical(std::size_t state) const {
-        return state_is_a_gradient<Reducer>() && pipeline.buckets() == 1 &&
-               state % device.parameters().size() == 0;
+    [[nodiscard]] std::size_t kept_size(const StateVector& v) const {
+        return v.is_gradient ? std::size_t(graph.parameter_elements()) : v.values.size();
     }
-    /// Elements that reducer_state() has.
-    [[nodiscard]] std::size_t reducer_elements() const {
-        const std::size_t state = pipeline.reducer().state().size();
-        if (!state_is_canonical(state)) return state;
-        return state / device.parameters().size() * std::size_t(graph.parameter_elements());
-    }
-    GX_COLD void restore_reducer(std::span<const float> kept) {
-        const auto state = pipeline.reducer().state();
-        if (!state_is_canonical(state.size())) {
-            std::copy(kept.begin(), kept.end(), state.begin());
-            return;
+    GX_COLD void restore_reducer(const Checkpoint& c, int rank) {
+        const StateList state = pipeline.reducer().state();
+        for (std::size_t i = 0; i < state.size(); ++i) {
+            const auto& ranks = c.reducer[i].ranks;
+            const std::vector<float>& mine = ranks[c.reducer[i].replicated ? 0 : std::size_t(rank)];
+            if (state[i].is_gradient) device.from_canonical(mine, state[i].values);
+            else std::copy(mine.begin(), mine.end(), state[i].values.begin());
         }
-        const std::size_t elements = device.parameters().size();
-        const auto each = std::size_t(graph.parameter_elements());
-        for (std::size_t i = 0; i < state.size() / elements; ++i)
-            device.from_canonical(kept.subspan(i * each, each),
-                                  state.subspan(i * elements, elements));
     }
     GX_COLD void expect_fits(const Checkpoint& c, std::size_t elements, const std::string& file) {
         expect_kept(file, c.optimizer.size(), optimizer.state().size() / elements,
                     "vectors of the optimizer");
         for (std::size_t i = 0; i < c.optimizer.size(); ++i)
-            expect_named(file, c.optimizer[i].name, state_name<Optimizer>(i));
+            expect_named(file, c.optimizer[i].name, state_name<Optimizer>(i), "an optimizer");
         if constexpr (KeepsScalars<Optimizer>) {
             expect_kept(file, c.scalars.size(), optimizer.scalars().size(),
                         "scalars of the optimizer");
             for (std::size_t i = 0; i < c.scalars.size(); ++i)
-                expect_named(file, c.scalars[i].name, std::string(Optimizer::scalar_names[i]));
+                expect_named(file, c.scalars[i].name, std::string(Optimizer::scalar_names[i]),
+                             "an optimizer");
         } else {
             expect_kept(file, c.scalars.size(), 0, "scalars of the optimizer");
         }
-        expect_kept(file, c.reducer.empty() ? 0 : c.reducer.front().size(), reducer_elements(),
-                    "numbers of reducer " + reducer_name<Reducer>());
+        const StateList state = pipeline.reducer().state();
+        const std::string reducer = "reducer " + reducer_name<Reducer>();
+        expect_kept(file, c.reducer.size(), state.size(), "vectors of " + reducer);
+        for (std::size_t i = 0; i < state.size(); ++i) {
+            expect_named(file, c.reducer[i].name, std::string(state[i].name), reducer);
+            expect_kept(file, c.reducer[i].ranks.front().size(), kept_size(state[i]),
+                        "numbers of '" + c.reducer[i].name + "' of " + reducer);
+        }
         expect_kept(file, c.pending.size(),
                     std::min(std::size_t(c.step), std::size_t(Pipeline::staleness)),
                     "gradients in flight (none after a run's last epoch)");

@@ -75,7 +75,10 @@ public:
           scale_(o_.loss_scale),
           pipeline_({.placement = rank.transport().placement(),
                      .elements = std::int64_t(elements_),
-                     .bucket_elements = bucket_elements()}),
+                     .bucket_elements = bucket_elements(),
+                     .seed = o_.seed,
+                     .slices = device_->slices()},
+                    o_.reducer),
           scales_(std::size_t(R::staleness) + 1, 1.0f),
           progress_("training", job.plan.total_steps, "steps",
                     rank.rank() == 0 ? o_.progress : Progress::Style::silent) {
@@ -182,7 +185,7 @@ private:
         const RankBatch next = loader_.next();
         const Nanoseconds loaded = account(breakdown_.input, begin, "INPUT");
 
-        const auto gradients = pipeline_.begin(std::uint64_t(step_));
+        const auto gradients = pipeline_.begin(std::uint64_t(step_), scale_.scale());
         const ForwardReport report = device_->forward(next.batch, Mode::train);
         if (!report.finite) stop_at_bad_loss();
         const Nanoseconds forward = account(breakdown_.compute, loaded, "FORWARD");
@@ -228,6 +231,7 @@ private:
         const bool finite = all_finite(reduced.values);
         scale_.learn(finite);
         if (!finite) {
+            pipeline_.skip();
             ++skipped_;
             if (++skips_in_a_row_ >= o_.most_skips && scale_at_floor())
                 stop_at_skips(skips_in_a_row_);
@@ -318,23 +322,28 @@ private:
     }
     /// Rank 0 gets the reducer state of every rank, for its checkpoint.
     GX_COLD void gather_reducer_state() {
-        const std::vector<float> mine = state().reducer_state();
-        reducer_states_.clear();
-        if (mine.empty()) return;
-        if (decltype(state())::reducer_replicated) {
-            const Agreement a = agree(rank_.transport(), hash_bits(mine));
-            expect(a.delivery, "comparing the reducers' states");
-            if (a.differs >= 0) throw_states_differ(step_, a.differs, reducer_name<R>());
-            reducer_states_.push_back(mine);
-            return;
+        reducer_state_.clear();
+        settle();  // the state is that behind the gradients in flight
+        for (const StateVector& v : pipeline_.reducer().state()) {
+            const std::vector<float> mine = state().kept(v);
+            auto& kept =
+                reducer_state_.emplace_back(std::string(v.name), v.scope == StateScope::replicated);
+            if (kept.replicated) {
+                const Agreement a = agree(rank_.transport(), hash_bits(mine));
+                expect(a.delivery, "comparing the reducers' states");
+                if (a.differs >= 0)
+                    throw_states_differ(step_, a.differs, reducer_name<R>(), v.name);
+                kept.ranks.push_back(mine);
+                continue;
+            }
+            const bool first = rank_.rank() == 0;
+            std::vector<float> all(first ? mine.size() * std::size_t(rank_.ranks()) : 0);
+            expect(gather_to_first(rank_.transport(), std::as_bytes(std::span(mine)),
+                                   std::as_writable_bytes(std::span(all))),
+                   "gathering the reducers' states");
+            for (auto from = all.begin(); from != all.end(); from += std::ssize(mine))
+                kept.ranks.emplace_back(from, from + std::ssize(mine));
         }
-        const bool first = rank_.rank() == 0;
-        std::vector<float> all(first ? mine.size() * std::size_t(rank_.ranks()) : 0);
-        expect(gather_to_first(rank_.transport(), std::as_bytes(std::span(mine)),
-                               std::as_writable_bytes(std::span(all))),
-               "gathering the reducers' states");
-        for (auto from = all.begin(); from != all.end(); from += std::ssize(mine))
-            reducer_states_.emplace_back(from, from + std::ssize(mine));
     }
     GX_COLD void check_replicas() {
         weights_hash_ = hash_bits(state().canonical(device_->parameters()));
@@ -377,7 +386,7 @@ private:
         c.options = job_.choices;
         c.notes = job_.notes;
         state().save(c);
-        c.reducer = std::move(reducer_states_);
+        c.reducer = std::move(reducer_state_);
         c.record = rows_to_keep(record_, rows_);
         write_checkpoint(o_.output / checkpoint_name(epochs_done), job_.graph, c);
     }
@@ -436,7 +445,7 @@ private:
     std::vector<StepRow> rows_;
     std::vector<Span> spans_;
     Breakdown breakdown_;
-    std::vector<std::vector<float>> reducer_states_;  ///< of all ranks, on rank 0
+    std::vector<Checkpoint::ReducerVector> reducer_state_;  ///< of all ranks, on rank 0
     int first_epoch_ = 0;
     std::int64_t step_ = 0, skipped_ = 0, bytes_sent_ = 0;
     std::int64_t updates_ = 0;         ///< gradients applied

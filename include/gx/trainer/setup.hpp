@@ -75,7 +75,7 @@ GX_DECL void restore_rows(RunRecord& r, const Checkpoint& c, const std::filesyst
                                       const std::string& reducer);
 [[noreturn]] GX_DECL void throw_replicas_differ(std::int64_t step, int rank);
 [[noreturn]] GX_DECL void throw_states_differ(std::int64_t step, int rank,
-                                              const std::string& reducer);
+                                              const std::string& reducer, std::string_view name);
 
 }  // namespace gx::detail::trainer
 

@@ -65,8 +65,7 @@ class Trainer {
     static_assert(detail::trainer::explain_composition<M, R, S, O, L, Scale>());
 
 public:
-    using Options =
-        TrainerOptions<typename S::Options, typename O::Options, typename Scale::Options>;
+    using Options = TrainerOptions<options_of<R>, options_of<S>, options_of<O>, options_of<Scale>>;
 
     Trainer() = default;
     explicit Trainer(Options options) : options_(std::move(options)) {}
@@ -148,6 +147,8 @@ private:
         o.scheduler = complete_options<S>(o.scheduler, plan);
         for (const auto sentence : check_options<S>(o.scheduler))
             problems.add(std::string(sentence));
+        if constexpr (requires { R::check(o.reducer); })
+            for (const auto sentence : R::check(o.reducer)) problems.add(std::string(sentence));
         if constexpr (requires { O::check(o.optimizer); })
             for (const auto sentence : O::check(o.optimizer)) problems.add(std::string(sentence));
         if constexpr (requires { Scale::check(o.loss_scale); })

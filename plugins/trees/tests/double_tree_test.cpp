@@ -97,7 +97,8 @@ struct Forgetful {
 };
 TEST(DoubleTreeDeathTest, AWrongPlanIsRefusedWhenItStarts) {
     gx::CollectiveReducer<Forgetful, gx::fp32, gx::DivideSplit> wrong;
-    EXPECT_DEATH(wrong.reserve({1, 5}, 100), "without some rank's contribution");
+    EXPECT_DEATH(wrong.reserve(gx::ReducePlan::whole({1, 5}, 100)),
+                 "without some rank's contribution");
 }
 
 // ---- A fault --------------------------------------------------------------------------

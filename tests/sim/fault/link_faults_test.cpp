@@ -108,7 +108,7 @@ Nanoseconds reduced(const ClusterSpec& spec, FaultList faults, std::int64_t elem
     Nanoseconds last{};
     world.run([&](auto& rank) {
         gx::MultiRing<2, gx::fp32> reducer;
-        reducer.reserve(world.placement(), elements);
+        reducer.reserve(gx::ReducePlan::whole(world.placement(), elements));
         std::vector<float> bucket(static_cast<std::size_t>(elements), 1.0f);
         EXPECT_TRUE(reducer.all_reduce(rank.transport(), bucket).complete());
         EXPECT_EQ(bucket, std::vector<float>(bucket.size(), 1.0f));

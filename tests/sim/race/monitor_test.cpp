@@ -187,7 +187,7 @@ private:
     gx::Event events_[2]{};
     Ring ring_ = [this] {
         Ring r;
-        r.reserve(rank_.transport().placement(), 12);
+        r.reserve(gx::ReducePlan::whole(rank_.transport().placement(), 12));
         return r;
     }();
 };

@@ -18,6 +18,8 @@ struct ReduceOptions {
     std::optional<std::byte> before_arrival{};  ///< of a strict transport
     bool keep_residuals = false;                ///< of each rank, before and after each job
     std::vector<std::vector<float>> states{};   ///< to start from, by rank; empty: a fresh one
+    std::size_t bucket_elements = 0;            ///< cut each job from its end; 0: whole
+    std::vector<std::uint64_t> gradients{};     ///< number of each job's; empty: from 0 on
 };
 
 /// Each [job][rank], but `states` [rank]: those at the end.
@@ -27,9 +29,15 @@ struct Reductions {
     std::vector<std::vector<MessageCounts>> traffic;
     std::vector<Rows> residuals;
     std::vector<std::vector<float>> states;
-    bool state_fits = true;  ///< state() had the length of the saved one
-    bool failed = false;     ///< a rank threw, and that is in the report
+    std::vector<char> replicated;  ///< of each value in a state: whether it claims to be
+    bool state_fits = true;        ///< state() had the length of the saved one
+    bool failed = false;           ///< a rank threw, and that is in the report
 };
+
+/// Reduces `values` as a Pipeline does: in buckets of `length` from their end, or whole (0).
+GX_DECL ReduceReport reduce_in_buckets(AnyReducer& reducer, CheckedTransport& link,
+                                       std::span<float> values, std::size_t length,
+                                       std::uint64_t gradient);
 
 /// Reduces jobs one after the other, by one reducer a rank.
 GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Placement placement,

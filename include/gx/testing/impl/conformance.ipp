@@ -6,7 +6,8 @@
 #include <limits>   // infinity
 #include <utility>  // move
 
-#include <gx/core/contract.hpp>  // GX_EXPECT
+#include <gx/core/contract.hpp>     // GX_EXPECT
+#include <gx/optimizer/finite.hpp>  // all_finite
 #include <gx/testing/conformance.hpp>
 #include <gx/testing/detail/reduce.hpp>  // reduce, check_outcome
 
@@ -111,12 +112,6 @@ inline void check_placements(const ReducerUnderTest& r, const AnyWorld& world, s
     }
 }
 
-inline bool finite(std::span<const float> values) {
-    bool all = true;
-    for (const float x : values) all = all && std::isfinite(x);
-    return all;
-}
-
 }  // namespace detail
 
 GX_DECL void check_agreement(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
@@ -172,7 +167,7 @@ GX_DECL void check_overflow(const ReducerUnderTest& r, const AnyWorld& world, st
             if (!detail::same_bits(row, out.rows[0][0]))
                 report.add("overflow", where + ": other bits than on rank 0");
             if (r.accuracy != Accuracy::rounded) {
-                if (detail::finite(row))
+                if (all_finite(row))
                     report.add("overflow", where +
                                                ": all values are finite, though gradients of "
                                                "two ranks hold infinities and a NaN");
@@ -200,7 +195,7 @@ GX_DECL void check_overflow(const ReducerUnderTest& r, const AnyWorld& world, st
             for (std::size_t rank = 0; rank < rows.size(); ++rank) {
                 const auto& row = out.rows[0][rank];
                 report.values += std::ssize(row);
-                if (!detail::finite(row)) continue;
+                if (!all_finite(row)) continue;
                 report.add("overflow", detail::place(p, row.size(), rank) +
                                            ": all values are finite, and those of all ranks were "
                                            "not. Fix: let NaN and infinities through.");
@@ -214,26 +209,25 @@ GX_DECL void check_staleness(const ReducerUnderTest& r, const AnyWorld& world, s
     const Placement p{2, 2};
     constexpr std::int64_t elements = 37;
     constexpr std::uint64_t steps = 7;
-    const bool whole = r.accuracy == Accuracy::error_feedback;  // a residual is of one bucket
-    const std::size_t bucket = whole ? elements : 10;
+    constexpr std::size_t bucket = 10;
     std::vector<std::string> wrong(static_cast<std::size_t>(p.ranks()));
     const auto train = [&](AnyRank& rank) {
         auto& sentence = wrong[static_cast<std::size_t>(rank.rank())];
         CheckedTransport link(rank.transport);
         const auto alone = r.make();  // reduces the same buckets, one after the other
-        alone->reserve(p, static_cast<std::int64_t>(bucket));
+        alone->reserve({.placement = p,
+                        .elements = elements,
+                        .bucket_elements = bucket,
+                        .in_flight = r.staleness + 1});
         const auto gradient = [&](std::uint64_t t) {
             return small_integers(seed + t, p.ranks(), elements);
         };
         std::vector<std::vector<float>> expected;
         for (std::uint64_t t = 0; t < steps; ++t) {
             auto values = gradient(t)[static_cast<std::size_t>(rank.rank())];
-            for (std::size_t end = values.size(); end > 0;) {
-                const std::size_t count = std::min(end, bucket);
-                end -= count;
-                if (!alone->all_reduce(link, std::span(values).subspan(end, count)).complete())
-                    sentence = "a reduction without a fault is incomplete";
-            }
+            if (!detail::reduce_in_buckets(*alone, link, values, bucket, t).complete())
+                sentence = "a reduction without a fault is incomplete";
+            alone->settle(t, true);
             expected.push_back(std::move(values));
         }
         std::uint64_t applied = 0;
@@ -260,9 +254,7 @@ GX_DECL void check_staleness(const ReducerUnderTest& r, const AnyWorld& world, s
                            " steps late";
         };
         r.pipeline(link, rank.stream,
-                   {.options = {.placement = p,
-                                .elements = elements,
-                                .bucket_elements = static_cast<std::int64_t>(bucket)},
+                   {.options = {.placement = p, .elements = elements, .bucket_elements = bucket},
                     .steps = steps,
                     .write = write,
                     .collected = collected,
@@ -364,6 +356,7 @@ GX_DECL void check_all(const ReducerUnderTest& r, const AnyWorld& world, std::ui
     check_sequence(r, world, seed, report);
     check_arrival(r, world, seed, report);
     check_state(r, world, seed, keep_every_state, report);
+    check_skipped(r, world, seed, report);
     check_overflow(r, world, seed, report);
     check_staleness(r, world, seed, report);
     check_lost_rank(r, world, seed, report);

@@ -1,7 +1,9 @@
 // Checks over many reductions: history, saved state, telescoping law, bias.
 #pragma once
 
-#include <cmath>  // abs, sqrt
+#include <cmath>    // abs, sqrt
+#include <limits>   // infinity
+#include <numeric>  // iota
 
 #include <gx/testing/conformance.hpp>
 #include <gx/testing/detail/reduce.hpp>  // reduce, check_outcome
@@ -11,7 +13,7 @@ namespace gx::testing {
 GX_DECL void check_sequence(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
                             ConformanceReport& report) {
     const auto probe = r.make();
-    probe->reserve({1, 1}, 64);
+    probe->reserve(ReducePlan::whole({1, 1}, 64));
     if (!probe->state().empty()) return;
     {
         const Placement p{1, 3};
@@ -20,13 +22,14 @@ GX_DECL void check_sequence(const ReducerUnderTest& r, const AnyWorld& world, st
             jobs.push_back(wide_magnitudes(seed + jobs.size(), p.ranks(), length));
         const auto together = detail::reduce(r, world, p, jobs, report);
         for (std::size_t j = 0; j < jobs.size(); ++j) {
-            const auto alone = detail::reduce(r, world, p, {jobs[j]}, report);
+            const auto alone = detail::reduce(r, world, p, {jobs[j]}, report, {.gradients = {j}});
             report.values += std::ssize(jobs[j][0]);
             if (!detail::same_bits(together.rows[j][0], alone.rows[0][0]))
                 report.add("sequence", "reduction " + std::to_string(j) +
                                            " depends on earlier reductions, and state() is empty");
         }
     }
+    if (r.accuracy != Accuracy::rounded) return;  // others may draw by the gradient's number
     const Placement p{1, 2};
     constexpr std::size_t calls = 1000;
     const std::vector<Rows> jobs(calls, wide_magnitudes(seed, p.ranks(), 5));
@@ -43,7 +46,7 @@ GX_DECL void check_sequence(const ReducerUnderTest& r, const AnyWorld& world, st
 GX_DECL void check_state(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
                          const Checkpointing& checkpoint, ConformanceReport& report) {
     const auto probe = r.make();
-    probe->reserve({1, 1}, 64);
+    probe->reserve(ReducePlan::whole({1, 1}, 64));
     const bool stateful = !probe->state().empty();  // check_sequence makes many calls of the others
     for (const Placement p : {Placement{1, 3}, {2, 2}}) {
         const std::size_t before = stateful && p.machines == 2 ? 250 : 4, after = before;
@@ -52,10 +55,12 @@ GX_DECL void check_state(const ReducerUnderTest& r, const AnyWorld& world, std::
             jobs.push_back(wide_magnitudes(seed + t, p.ranks(), 64));
         const std::vector<Rows> early(jobs.begin(), jobs.begin() + std::ptrdiff_t(before)),
             late(jobs.begin() + std::ptrdiff_t(before), jobs.end());
+        std::vector<std::uint64_t> numbers(after);
+        std::iota(numbers.begin(), numbers.end(), before);
         const auto whole = detail::reduce(r, world, p, jobs, report);
         const auto first = detail::reduce(r, world, p, early, report);
-        const auto second =
-            detail::reduce(r, world, p, late, report, {.states = checkpoint(first.states)});
+        const auto second = detail::reduce(
+            r, world, p, late, report, {.states = checkpoint(first.states), .gradients = numbers});
         if (!second.state_fits) {
             report.add("state", detail::text(p) +
                                     ": state() of a fresh reducer has another length "
@@ -76,11 +81,51 @@ GX_DECL void check_state(const ReducerUnderTest& r, const AnyWorld& world, std::
             const std::string where = detail::text(p) + ", rank " + std::to_string(rank);
             if (!detail::same_bits(second.states[rank], whole.states[rank]))
                 report.add("state", where + ": state() differs after a save and restore");
-            if (r.state_is_replicated && !detail::same_bits(whole.states[rank], whole.states[0]))
+            bool equal = true;
+            for (std::size_t i = 0; i < whole.states[rank].size(); ++i)
+                equal = equal &&
+                        (!whole.replicated[i] ||
+                         detail::same_bits({&whole.states[rank][i], 1}, {&whole.states[0][i], 1}));
+            if (!equal)
                 report.add("state", where +
-                                        ": state() differs from rank 0's, and state_scope is "
+                                        ": state() differs from rank 0's, and its scope is "
                                         "replicated. Fix: per_rank, or the same on all ranks.");
         }
+    }
+}
+
+GX_DECL void check_skipped(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                           ConformanceReport& report) {
+    const auto probe = r.make();
+    probe->reserve(ReducePlan::whole({1, 1}, 64));
+    if (probe->state().empty()) return;
+    for (const Placement p : {Placement{1, 1}, {1, 2}, {2, 2}}) {
+        std::vector<Rows> with, without;
+        std::vector<std::uint64_t> numbers;
+        for (std::uint64_t t = 0; t < 9; ++t) {
+            with.push_back(wide_magnitudes(seed + t, p.ranks(), 64));
+            if (t % 4 == 3) {
+                with[t][t % with[t].size()][5] = std::numeric_limits<float>::infinity();
+                continue;
+            }
+            without.push_back(with[t]);
+            numbers.push_back(t);
+        }
+        const auto a = detail::reduce(r, world, p, with, report);
+        const auto b = detail::reduce(r, world, p, without, report, {.gradients = numbers});
+        for (std::size_t j = 0; j < without.size(); ++j) {
+            report.values += std::ssize(b.rows[j][0]);
+            if (detail::same_bits(a.rows[numbers[j]][0], b.rows[j][0])) continue;
+            report.add("skipped", detail::text(p) + ": gradient " + std::to_string(numbers[j]) +
+                                      " has other bits after one that was left out. Fix: undo in "
+                                      "settle(gradient, false) what all_reduce left in state().");
+            break;
+        }
+        for (std::size_t rank = 0; rank < a.states.size(); ++rank)
+            if (!detail::same_bits(a.states[rank], b.states[rank]))
+                report.add("skipped", detail::text(p) + ", rank " + std::to_string(rank) +
+                                          ": state() keeps a trace of a gradient that was left "
+                                          "out. Fix: undo it in settle(gradient, false).");
     }
 }
 
@@ -93,7 +138,8 @@ GX_DECL void check_telescoping(const ReducerUnderTest& r, const AnyWorld& world,
         std::vector<Rows> jobs;
         for (std::size_t t = 0; t < steps; ++t)
             jobs.push_back(wide_magnitudes(seed + t, p.ranks(), elements));
-        const auto out = detail::reduce(r, world, p, jobs, report, {.keep_residuals = true});
+        const auto out = detail::reduce(r, world, p, jobs, report,
+                                        {.keep_residuals = true, .bucket_elements = 10});
         detail::check_outcome(r, out, p, report);
         bool whole = true;
         for (const Rows& residuals : out.residuals)

@@ -6,10 +6,37 @@
 #include <exception>  // a race, a lost rank
 #include <utility>    // move
 
-#include <gx/core/contract.hpp>  // GX_EXPECT
+#include <gx/core/contract.hpp>     // GX_EXPECT
+#include <gx/optimizer/finite.hpp>  // all_finite
 #include <gx/testing/detail/reduce.hpp>
 
 namespace gx::testing::detail {
+
+GX_DECL ReduceReport reduce_in_buckets(AnyReducer& reducer, CheckedTransport& link,
+                                       std::span<float> values, std::size_t length,
+                                       std::uint64_t gradient) {
+    if (length == 0) length = std::max(values.size(), std::size_t{1});
+    ReduceReport sum;
+    Bucket b;
+    b.gradient = gradient;
+    b.count = static_cast<int>(std::max((values.size() + length - 1) / length, std::size_t{1}));
+    for (std::size_t end = values.size(); b.index < b.count && sum.complete(); ++b.index) {
+        const std::size_t count = std::min(end, length);
+        end -= count;
+        b.values = values.subspan(end, count);
+        b.offset = static_cast<std::int64_t>(end);
+        const ReduceReport done = reducer.all_reduce(link, b);
+        sum = {done.delivery, sum.bytes_sent + done.bytes_sent, sum.steps + done.steps};
+    }
+    return sum;
+}
+
+/// All vectors of a state, one after the other.
+inline std::vector<float> flat(const StateList& state) {
+    std::vector<float> out;
+    for (const StateVector& v : state) out.insert(out.end(), v.values.begin(), v.values.end());
+    return out;
+}
 
 GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Placement placement,
                           std::vector<Rows> jobs, ConformanceReport& report,
@@ -32,12 +59,15 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
         const auto me = static_cast<std::size_t>(rank.rank());
         CheckedTransport link(rank.transport, options.before_arrival);
         const auto reducer = r.make();
-        reducer->reserve(placement, static_cast<std::int64_t>(largest));
+        reducer->reserve(ReducePlan::whole(placement, static_cast<std::int64_t>(largest)));
         if (!options.states.empty()) {
-            const auto& saved = options.states[me];
-            const auto state = reducer->state();
-            fits[me] = state.size() == saved.size();
-            if (fits[me]) std::copy(saved.begin(), saved.end(), state.begin());
+            std::span<const float> saved = options.states[me];
+            fits[me] = flat(reducer->state()).size() == saved.size();
+            for (const StateVector& v : reducer->state()) {
+                if (!fits[me]) break;
+                std::copy_n(saved.begin(), v.values.size(), v.values.begin());
+                saved = saved.subspan(v.values.size());
+            }
         }
         const auto keep = [&](std::size_t job) {
             if (!options.keep_residuals) return;
@@ -46,15 +76,22 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
         };
         keep(0);
         for (std::size_t j = 0; j < out.rows.size(); ++j) {
-            out.reports[j][me] = reducer->all_reduce(link, std::span<float>(out.rows[j][me]));
+            const std::uint64_t gradient = options.gradients.empty() ? j : options.gradients[j];
+            out.reports[j][me] = reduce_in_buckets(*reducer, link, out.rows[j][me],
+                                                   options.bucket_elements, gradient);
             const bool complete = out.reports[j][me].complete();
             if (complete) link.settle();
             out.traffic[j][me] = link.take_traffic();
             if (!complete) break;
+            reducer->settle(gradient, all_finite(out.rows[j][me]));
             keep(j + 1);
         }
-        const auto state = reducer->state();
-        out.states[me].assign(state.begin(), state.end());
+        const StateList state = reducer->state();
+        out.states[me] = flat(state);
+        if (me > 0) return;
+        for (const StateVector& v : state)
+            out.replicated.insert(out.replicated.end(), v.values.size(),
+                                  v.scope == StateScope::replicated);
     };
     try {
         if (options.arrival) world.run_reordered(placement, *options.arrival, work);

@@ -21,8 +21,8 @@ namespace gx {
 
 namespace detail::checkpoint {
 
-/// Version of the fields below. 1: neither rank count nor reducer state of each rank. 2: neither
-/// clock, dollars, options nor notes.
+/// Version of the fields below. 1: neither rank count nor reducer state of each rank. 2: one
+/// nameless vector of reducer state; neither clock, dollars, options nor notes.
 inline constexpr int format = 3;
 
 GX_DECL void add_parameters(std::vector<NamedTensor>& out, const Graph& graph,
@@ -33,6 +33,10 @@ GX_DECL void add_parameters(std::vector<NamedTensor>& out, const Graph& graph,
         out.push_back({prefix + std::string(p.name.view()), std::move(shape),
                        flat.subspan(std::size_t(p.offset), std::size_t(p.count))});
     }
+}
+
+GX_DECL std::string reducer_tensor(const std::string& name, int rank) {
+    return fmt::format("reducer.{}.{}", name, rank);
 }
 
 /// Takes named tensors and fields out of a file; its errors name the file and the field.
@@ -138,14 +142,17 @@ struct Reader {
             c.pending.push_back(
                 {index, scale(p), parameters(graph, "pending." + std::to_string(next) + ".")});
         }
-        c.reducer_replicated = state.at("reducer_replicated").boolean();
-        const auto blocks = state.at("reducer_states").integer();
-        expect(blocks == 0 || blocks == (c.reducer_replicated ? 1 : c.ranks), "reducer_states",
-               blocks, c.reducer_replicated ? "0 or 1" : "0 or one for each rank");
-        for (std::int64_t i = 0; i < blocks; ++i) {
-            c.reducer.push_back(all_of("reducer." + std::to_string(i)));
-            expect(c.reducer.back().size() == c.reducer.front().size(), "reducer_states",
-                   "of unequal lengths", "equal lengths");
+        for (const JsonValue& v : state.at("reducer").array()) {
+            const std::string& name = v.at("name").string();
+            for (const Checkpoint::ReducerVector& other : c.reducer)
+                expect(other.name != name, "reducer", "'" + name + "' twice", "each name once");
+            Checkpoint::ReducerVector& one =
+                c.reducer.emplace_back(name, v.at("replicated").boolean());
+            for (int r = 0; r < (one.replicated ? 1 : c.ranks); ++r)
+                one.ranks.push_back(all_of(reducer_tensor(one.name, r)));
+            for (const std::vector<float>& values : one.ranks)
+                expect(values.size() == one.ranks.front().size(), "reducer",
+                       "'" + one.name + "' of unequal lengths", "equal lengths");
         }
     }
     void history(const JsonValue& state, Checkpoint& c) const {
@@ -197,9 +204,11 @@ GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& gr
         add_parameters(tensors, graph, "optimizer." + v.name + ".", v.values);
     for (std::size_t i = 0; i < c.pending.size(); ++i)
         add_parameters(tensors, graph, "pending." + std::to_string(i) + ".", c.pending[i].values);
-    for (std::size_t i = 0; i < c.reducer.size(); ++i)
-        tensors.push_back(
-            {"reducer." + std::to_string(i), {std::int64_t(c.reducer[i].size())}, c.reducer[i]});
+    for (const Checkpoint::ReducerVector& v : c.reducer)
+        for (std::size_t r = 0; r < v.ranks.size(); ++r)
+            tensors.push_back({detail::checkpoint::reducer_tensor(v.name, static_cast<int>(r)),
+                               {std::int64_t(v.ranks[r].size())},
+                               v.ranks[r]});
     JsonWriter state;
     state.open('{').field("format", detail::checkpoint::format).field("model", c.model);
     state.field("composition", c.composition).field("seed", c.seed).field("ranks", c.ranks);
@@ -215,8 +224,10 @@ GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& gr
     state.close(']').name("optimizer_scalars").open('[');
     for (const Checkpoint::Scalar& s : c.scalars)
         state.open('{').field("name", s.name).field("value", s.value).close('}');
-    state.close(']').field("reducer_states", c.reducer.size());
-    state.field("reducer_replicated", c.reducer_replicated).name("pending").open('[');
+    state.close(']').name("reducer").open('[');
+    for (const Checkpoint::ReducerVector& v : c.reducer)
+        state.open('{').field("name", v.name).field("replicated", v.replicated).close('}');
+    state.close(']').name("pending").open('[');
     for (const Checkpoint::Pending& p : c.pending)
         state.open('{').field("gradient", p.index).field("loss_scale", p.loss_scale).close('}');
     state.close(']').name("options").open('[');
@@ -309,4 +320,5 @@ template class std::vector<gx::Checkpoint::Vector>;
 template class std::vector<gx::Checkpoint::Scalar>;
 template class std::vector<gx::Checkpoint::Pending>;
 template class std::vector<gx::Checkpoint::Option>;
+template class std::vector<gx::Checkpoint::ReducerVector>;
 #endif

@@ -17,11 +17,10 @@ GX_DECL void expect_kept(const std::string& file, std::size_t kept, std::size_t 
 }
 
 GX_DECL void expect_named(const std::string& file, const std::string& kept,
-                          const std::string& needed) {
+                          const std::string& needed, const std::string& policy) {
     if (kept == needed) return;
-    throw Error("checkpoint '" + file + "' keeps '" + kept +
-                "' of an optimizer where this run has '" + needed +
-                "'. Resume with the composition that wrote it.");
+    throw Error("checkpoint '" + file + "' keeps '" + kept + "' of " + policy +
+                " where this run has '" + needed + "'. Resume with the composition that wrote it.");
 }
 
 }  // namespace gx::detail::trainer

@@ -94,11 +94,11 @@ GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph, const Name
                    fmt::format("it was trained on {} images, and this run has {}: give the same "
                                "training set",
                                c.images, data.train.count()));
-    problems.check(
-        c.reducer.empty() || c.reducer_replicated || c.ranks == ranks,
-        fmt::format("reducer {} keeps a state of each rank, the checkpoint holds that of {} "
-                    "ranks, and this run has {}: resume on {} ranks",
-                    names.reducer, c.ranks, ranks, c.ranks));
+    for (const Checkpoint::ReducerVector& v : c.reducer)
+        problems.check(v.replicated || c.ranks == ranks,
+                       fmt::format("reducer {} keeps '{}' for each rank, the checkpoint holds that "
+                                   "of {} ranks, and this run has {}: resume on {} ranks",
+                                   names.reducer, v.name, c.ranks, ranks, c.ranks));
     problems.check(c.seed == o.seed,
                    fmt::format("it was written with seed {}, and this run has seed {}: set seed "
                                "to {}",
@@ -248,11 +248,12 @@ GX_DECL void throw_replicas_differ(std::int64_t step, int rank) {
                     "ranks different averages; test it with the conformance kit of gx/testing.",
                     step, rank));
 }
-GX_DECL void throw_states_differ(std::int64_t step, int rank, const std::string& reducer) {
+GX_DECL void throw_states_differ(std::int64_t step, int rank, const std::string& reducer,
+                                 std::string_view name) {
     throw Error(
-        fmt::format("step {}: the state of reducer {} is declared as replicated, and that of rank "
-                    "{} differs from that of rank 0. Make its 'state_scope' per_rank.",
-                    step, reducer, rank));
+        fmt::format("step {}: '{}' of reducer {} is declared as replicated, and that of rank {} "
+                    "differs from that of rank 0. Make its scope per_rank.",
+                    step, name, reducer, rank));
 }
 
 }  // namespace gx::detail::trainer
