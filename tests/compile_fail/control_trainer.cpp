@@ -6,3 +6,4 @@
 using namespace gx;
 
 Trainer<LeNet, Ring<fp16>, Warmup<Poly<2>>, Sgd, InMemory<>> trainer;
+Trainer<LeNet, Ring<fp16>, Warmup<Poly<2>>, StaticLossScale, InMemory<>, Sgd> any_order;

@@ -1,6 +1,5 @@
 // expect: gx: not a LossScale: one of 'Options', 'float scale() const'
-#include <gx/model/lenet.hpp>
-#include <gx/reducer/ring.hpp>
-#include <gx/trainer/trainer.hpp>
 
-gx::Trainer<gx::LeNet, gx::Ring<gx::fp16>, gx::Poly<2>, gx::Sgd, gx::InMemory<>, int> trainer;
+#include <gx/trainer/loss_scale.hpp>
+
+static_assert(gx::explain_loss_scale<int>());

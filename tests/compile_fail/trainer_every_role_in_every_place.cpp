@@ -13,22 +13,15 @@
 // later: gx: this is an Optimizer where the Scheduler is expected
 // later: gx: this is a Loader where the Scheduler is expected
 // later: gx: this is a LossScale where the Scheduler is expected
-// later: gx: this is a Model where the Optimizer is expected
-// later: gx: this is a Reducer where the Optimizer is expected
-// later: gx: this is a Scheduler where the Optimizer is expected
-// later: gx: this is a Loader where the Optimizer is expected
-// later: gx: this is a LossScale where the Optimizer is expected
-// later: gx: this is a Model where the Loader is expected
-// later: gx: this is a Reducer where the Loader is expected
-// later: gx: this is a Scheduler where the Loader is expected
-// later: gx: this is an Optimizer where the Loader is expected
-// later: gx: this is a LossScale where the Loader is expected
-// later: gx: this is a Model where the LossScale is expected
-// later: gx: this is a Reducer where the LossScale is expected
-// later: gx: this is a Scheduler where the LossScale is expected
-// later: gx: this is an Optimizer where the LossScale is expected
-// later: gx: this is a Loader where the LossScale is expected
 // later: gx: this is an Element where the Reducer is expected
+// later: gx: this Model stands behind the Scheduler
+// later: gx: this Reducer stands behind the Scheduler
+// later: gx: this Scheduler stands behind another
+// later: gx: this Element stands where policies
+// later: gx: this policy has no role in a Trainer
+// later: gx: this Trainer has two Optimizers
+// later: gx: this Trainer has two Loaders
+// later: gx: this Trainer has two LossScales
 #include <gx/loader/in_memory.hpp>
 #include <gx/model/lenet.hpp>
 #include <gx/reducer/ring.hpp>
@@ -36,46 +29,27 @@
 
 using namespace gx;
 
-template class gx::Trainer<Ring<fp16>, Ring<fp16>, Warmup<Poly<2>>, Sgd, InMemory<>,
-                           DynamicLossScale>;
-template class gx::Trainer<Warmup<Poly<2>>, Ring<fp16>, Warmup<Poly<2>>, Sgd, InMemory<>,
-                           DynamicLossScale>;
-template class gx::Trainer<Sgd, Ring<fp16>, Warmup<Poly<2>>, Sgd, InMemory<>, DynamicLossScale>;
-template class gx::Trainer<InMemory<>, Ring<fp16>, Warmup<Poly<2>>, Sgd, InMemory<>,
-                           DynamicLossScale>;
-template class gx::Trainer<DynamicLossScale, Ring<fp16>, Warmup<Poly<2>>, Sgd, InMemory<>,
-                           DynamicLossScale>;
-template class gx::Trainer<LeNet, LeNet, Warmup<Poly<2>>, Sgd, InMemory<>, DynamicLossScale>;
-template class gx::Trainer<LeNet, Warmup<Poly<2>>, Warmup<Poly<2>>, Sgd, InMemory<>,
-                           DynamicLossScale>;
-template class gx::Trainer<LeNet, Sgd, Warmup<Poly<2>>, Sgd, InMemory<>, DynamicLossScale>;
-template class gx::Trainer<LeNet, InMemory<>, Warmup<Poly<2>>, Sgd, InMemory<>, DynamicLossScale>;
-template class gx::Trainer<LeNet, DynamicLossScale, Warmup<Poly<2>>, Sgd, InMemory<>,
-                           DynamicLossScale>;
-template class gx::Trainer<LeNet, Ring<fp16>, LeNet, Sgd, InMemory<>, DynamicLossScale>;
-template class gx::Trainer<LeNet, Ring<fp16>, Ring<fp16>, Sgd, InMemory<>, DynamicLossScale>;
-template class gx::Trainer<LeNet, Ring<fp16>, Sgd, Sgd, InMemory<>, DynamicLossScale>;
-template class gx::Trainer<LeNet, Ring<fp16>, InMemory<>, Sgd, InMemory<>, DynamicLossScale>;
-template class gx::Trainer<LeNet, Ring<fp16>, DynamicLossScale, Sgd, InMemory<>, DynamicLossScale>;
-template class gx::Trainer<LeNet, Ring<fp16>, Warmup<Poly<2>>, LeNet, InMemory<>, DynamicLossScale>;
-template class gx::Trainer<LeNet, Ring<fp16>, Warmup<Poly<2>>, Ring<fp16>, InMemory<>,
-                           DynamicLossScale>;
-template class gx::Trainer<LeNet, Ring<fp16>, Warmup<Poly<2>>, Warmup<Poly<2>>, InMemory<>,
-                           DynamicLossScale>;
-template class gx::Trainer<LeNet, Ring<fp16>, Warmup<Poly<2>>, InMemory<>, InMemory<>,
-                           DynamicLossScale>;
-template class gx::Trainer<LeNet, Ring<fp16>, Warmup<Poly<2>>, DynamicLossScale, InMemory<>,
-                           DynamicLossScale>;
-template class gx::Trainer<LeNet, Ring<fp16>, Warmup<Poly<2>>, Sgd, LeNet, DynamicLossScale>;
-template class gx::Trainer<LeNet, Ring<fp16>, Warmup<Poly<2>>, Sgd, Ring<fp16>, DynamicLossScale>;
-template class gx::Trainer<LeNet, Ring<fp16>, Warmup<Poly<2>>, Sgd, Warmup<Poly<2>>,
-                           DynamicLossScale>;
-template class gx::Trainer<LeNet, Ring<fp16>, Warmup<Poly<2>>, Sgd, Sgd, DynamicLossScale>;
-template class gx::Trainer<LeNet, Ring<fp16>, Warmup<Poly<2>>, Sgd, DynamicLossScale,
-                           DynamicLossScale>;
-template class gx::Trainer<LeNet, Ring<fp16>, Warmup<Poly<2>>, Sgd, InMemory<>, LeNet>;
-template class gx::Trainer<LeNet, Ring<fp16>, Warmup<Poly<2>>, Sgd, InMemory<>, Ring<fp16>>;
-template class gx::Trainer<LeNet, Ring<fp16>, Warmup<Poly<2>>, Sgd, InMemory<>, Warmup<Poly<2>>>;
-template class gx::Trainer<LeNet, Ring<fp16>, Warmup<Poly<2>>, Sgd, InMemory<>, Sgd>;
-template class gx::Trainer<LeNet, Ring<fp16>, Warmup<Poly<2>>, Sgd, InMemory<>, InMemory<>>;
+template class gx::Trainer<Ring<fp16>, Ring<fp16>, Warmup<Poly<2>>>;
+template class gx::Trainer<Warmup<Poly<2>>, Ring<fp16>, Warmup<Poly<2>>>;
+template class gx::Trainer<Sgd, Ring<fp16>, Warmup<Poly<2>>>;
+template class gx::Trainer<InMemory<>, Ring<fp16>, Warmup<Poly<2>>>;
+template class gx::Trainer<DynamicLossScale, Ring<fp16>, Warmup<Poly<2>>>;
+template class gx::Trainer<LeNet, LeNet, Warmup<Poly<2>>>;
+template class gx::Trainer<LeNet, Warmup<Poly<2>>, Warmup<Poly<2>>>;
+template class gx::Trainer<LeNet, Sgd, Warmup<Poly<2>>>;
+template class gx::Trainer<LeNet, InMemory<>, Warmup<Poly<2>>>;
+template class gx::Trainer<LeNet, DynamicLossScale, Warmup<Poly<2>>>;
 template class gx::Trainer<LeNet, fp16>;
+template class gx::Trainer<LeNet, Ring<fp16>, LeNet>;
+template class gx::Trainer<LeNet, Ring<fp16>, Ring<fp16>>;
+template class gx::Trainer<LeNet, Ring<fp16>, Sgd>;
+template class gx::Trainer<LeNet, Ring<fp16>, InMemory<>>;
+template class gx::Trainer<LeNet, Ring<fp16>, DynamicLossScale>;
+template class gx::Trainer<LeNet, Ring<fp16>, Poly<2>, LeNet>;
+template class gx::Trainer<LeNet, Ring<fp16>, Poly<2>, Sgd, Ring<fp16>>;
+template class gx::Trainer<LeNet, Ring<fp16>, Poly<2>, InMemory<>, Poly<2>>;
+template class gx::Trainer<LeNet, Ring<fp16>, Poly<2>, fp16>;
+template class gx::Trainer<LeNet, Ring<fp16>, Poly<2>, int>;
+template class gx::Trainer<LeNet, Ring<fp16>, Poly<2>, Sgd, InMemory<>, Sgd>;
+template class gx::Trainer<LeNet, Ring<fp16>, Poly<2>, InMemory<>, InMemory<>>;
+template class gx::Trainer<LeNet, Ring<fp16>, Poly<2>, DynamicLossScale, StaticLossScale>;

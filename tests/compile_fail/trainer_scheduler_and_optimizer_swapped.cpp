@@ -1,5 +1,5 @@
 // expect: gx: this is an Optimizer where the Scheduler is expected: Trainer<Model, Reducer,
-// later: gx: this is a Scheduler where the Optimizer is expected
+// later: gx: this Scheduler stands behind another
 // errors: 4
 #include <gx/threads/threads.hpp>
 #include <gx/model/lenet.hpp>

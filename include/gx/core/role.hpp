@@ -91,7 +91,7 @@ concept Complete = requires { sizeof(T); };
 #define GX_MISPLACED(found, expected)           \
     "gx: this is " found " where the " expected \
     " is expected: Trainer<Model, Reducer, "    \
-    "Scheduler, Optimizer, Loader, LossScale>. Fix: put the arguments in that order."
+    "Scheduler, further policies in any order>. Fix: put the first three in that order."
 
 template <Role Expected, Role Found>
 struct Misplaced;
@@ -168,5 +168,59 @@ consteval bool reject() {
     else static_cast<void>(Misplaced<Expected, found<T, Expected>()>{});
     return true;
 }
+
+// ---- Policies in any order ---------------------------------------------------------------------
+/// Whether T is one of the policies that may stand behind the Scheduler.
+template <class T>
+consteval bool explain_further() {
+    if constexpr (!Complete<T>) {
+        Header<T>::template missing<T>();
+    } else {
+        constexpr Role role = found<T, Role::none>();
+        static_assert(
+            role != Role::model,
+            "gx: this Model stands behind the Scheduler, and a Trainer has one, in front: "
+            "Trainer<Model, Reducer, Scheduler, further policies>. Fix: move or drop it.");
+        static_assert(
+            role != Role::reducer,
+            "gx: this Reducer stands behind the Scheduler, and a Trainer has one, second: "
+            "Trainer<Model, Reducer, Scheduler, further policies>. Fix: move or drop it.");
+        static_assert(
+            role != Role::scheduler,
+            "gx: this Scheduler stands behind another, and a Trainer has one, third: "
+            "Trainer<Model, Reducer, Scheduler, further policies>. Fix: move or drop it.");
+        static_assert(
+            role != Role::element,
+            "gx: this Element stands where policies of a Trainer are expected. It is what "
+            "a Reducer sends. Fix: name it there, as in 'Ring<gx::fp16>'.");
+        static_assert(role != Role::none,
+                      "gx: this policy has no role in a Trainer: it is no Optimizer ('Options' and "
+                      "one 'update'), no Loader ('begin_epoch' and 'next') and no LossScale "
+                      "('scale' and 'learn'). Fix: add what its role's concept.hpp lists.");
+    }
+    return true;
+}
+
+/// Whether T stands behind the Scheduler as `role`.
+template <class T, Role role>
+consteval bool is() {
+    if constexpr (Complete<T>) return found<T, Role::none>() == role;
+    else return false;
+}
+template <Role role, class... Policies>
+inline constexpr int count_of = (0 + ... + int{is<Policies, role>()});
+
+/// The policy of that role, or Default.
+template <Role role, class Default, class... Policies>
+struct Pick {
+    using type = Default;
+};
+template <Role role, class Default, class First, class... Rest>
+struct Pick<role, Default, First, Rest...> : Pick<role, Default, Rest...> {};
+template <Role role, class Default, class First, class... Rest>
+    requires(is<First, role>())
+struct Pick<role, Default, First, Rest...> {
+    using type = First;
+};
 
 }  // namespace gx::detail::role

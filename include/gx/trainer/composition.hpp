@@ -1,14 +1,17 @@
-// composition: whether six policies make a Trainer, and the one error where they do not.
+// composition: the policies of a Trainer by role, and the one error where they make none.
 #pragma once
 
-#include <concepts>  // constructible_from
+#include <concepts>  // constructible_from, same_as
 #include <string>    // name
 
+#include <gx/core/element.hpp>        // fp16
 #include <gx/core/options_of.hpp>     // options_of
 #include <gx/loader/concept.hpp>      // Loader
 #include <gx/loader/dataset.hpp>      // Dataset
+#include <gx/loader/in_memory.hpp>    // InMemory
 #include <gx/model/concept.hpp>       // Model
 #include <gx/optimizer/concept.hpp>   // Optimizer
+#include <gx/optimizer/sgd.hpp>       // Sgd
 #include <gx/reducer/concept.hpp>     // Reducer
 #include <gx/scheduler/concept.hpp>   // Scheduler
 #include <gx/trainer/loss_scale.hpp>  // LossScale
@@ -17,10 +20,53 @@
 
 namespace gx {
 
-template <class M, class R, class S, class O, class L, class Scale>
+template <class M, class R, class S, class... Policies>
 class Trainer;
 
 namespace detail::trainer {
+
+template <class R>
+struct DefaultLossScale {  // fp16 on the wire underflows and overflows; other wires do neither
+    using type = StaticLossScale;
+};
+template <class R>
+    requires std::same_as<typename R::wire_type, fp16>
+struct DefaultLossScale<R> {
+    using type = DynamicLossScale;
+};
+template <class R>
+using default_loss_scale = typename DefaultLossScale<R>::type;
+
+template <class... Policies>
+using optimizer_of = typename role::Pick<role::Role::optimizer, Sgd, Policies...>::type;
+template <class... Policies>
+using loader_of = typename role::Pick<role::Role::loader, InMemory<>, Policies...>::type;
+template <class R, class... Policies>
+using loss_scale_of =
+    typename role::Pick<role::Role::loss_scale, default_loss_scale<R>, Policies...>::type;
+
+/// Each of the policies has a role of its own.
+template <class... Policies>
+concept FurtherPolicies = (... && (role::count_of<role::Role::optimizer, Policies> +
+                                       role::count_of<role::Role::loader, Policies> +
+                                       role::count_of<role::Role::loss_scale, Policies> ==
+                                   1)) &&
+                          role::count_of<role::Role::optimizer, Policies...> <= 1 &&
+                          role::count_of<role::Role::loader, Policies...> <= 1 &&
+                          role::count_of<role::Role::loss_scale, Policies...> <= 1;
+
+template <class... Policies>
+consteval bool explain_further_policies() {
+    using role::Role;
+    static_assert((... && role::explain_further<Policies>()));
+    static_assert(role::count_of<Role::optimizer, Policies...> <= 1,
+                  "gx: this Trainer has two Optimizers. One moves the parameters. Fix: drop one.");
+    static_assert(role::count_of<Role::loader, Policies...> <= 1,
+                  "gx: this Trainer has two Loaders. One gives the batches. Fix: drop one.");
+    static_assert(role::count_of<Role::loss_scale, Policies...> <= 1,
+                  "gx: this Trainer has two LossScales. One scales the loss. Fix: drop one.");
+    return true;
+}
 
 template <class L>
 concept LoadsADataset = Loader<L> && std::constructible_from<L, const Dataset&, LoaderOptions>;
@@ -44,19 +90,22 @@ consteval bool explain_trainer_loss_scale() {
     else return role::reject<Scale, Role::loss_scale>();
 }
 
-/// Every policy models the role of its place.
-template <class M, class R, class S, class O, class L, class Scale>
-concept Composes =
-    Model<M> && Reducer<R> && Scheduler<S> && Optimizer<O> && LoadsADataset<L> && LossScale<Scale>;
+/// Every policy models its role.
+template <class M, class R, class S, class... Policies>
+concept Composes = Model<M> && Reducer<R> && Scheduler<S> && FurtherPolicies<Policies...> &&
+                   Optimizer<optimizer_of<Policies...>> && LoadsADataset<loader_of<Policies...>> &&
+                   LossScale<loss_scale_of<R, Policies...>>;
 
-template <class M, class R, class S, class O, class L, class Scale>
+template <class M, class R, class S, class... Policies>
 consteval bool explain_composition() {
     static_assert(explain_model<M>());
     static_assert(explain_reducer<R>());
     static_assert(explain_scheduler<S>());
-    static_assert(explain_optimizer<O>());
-    static_assert(explain_trainer_loader<L>());
-    static_assert(explain_trainer_loss_scale<Scale>());
+    static_assert(explain_further_policies<Policies...>());
+    static_assert(explain_optimizer<optimizer_of<Policies...>>());
+    static_assert(explain_trainer_loader<loader_of<Policies...>>());
+    if constexpr (Reducer<R>)
+        static_assert(explain_trainer_loss_scale<loss_scale_of<R, Policies...>>());
     return true;
 }
 
@@ -64,13 +113,15 @@ consteval bool explain_composition() {
 
 /// Stands for a Trainer that can't be: its errors name the policies at fault, and its members keep
 /// the program that uses it from adding others.
-template <class M, class R, class S, class O, class L, class Scale>
-    requires(!detail::trainer::Composes<M, R, S, O, L, Scale>)
-class Trainer<M, R, S, O, L, Scale> {
-    static_assert(detail::trainer::explain_composition<M, R, S, O, L, Scale>());
+template <class M, class R, class S, class... Policies>
+    requires(!detail::trainer::Composes<M, R, S, Policies...>)
+class Trainer<M, R, S, Policies...> {
+    static_assert(detail::trainer::explain_composition<M, R, S, Policies...>());
 
 public:
-    using Options = TrainerOptions<options_of<R>, options_of<S>, options_of<O>, options_of<Scale>>;
+    using Options = TrainerOptions<options_of<R>, options_of<S>,
+                                   options_of<detail::trainer::optimizer_of<Policies...>>,
+                                   options_of<detail::trainer::loss_scale_of<R, Policies...>>>;
     Trainer() = default;
     explicit Trainer(Options);
     const Options& options() const;

@@ -10,7 +10,6 @@
 
 #include <gx/core/world_info.hpp>        // WorldInfo
 #include <gx/core/cold.hpp>              // GX_COLD
-#include <gx/core/element.hpp>           // fp16
 #include <gx/io/problems.hpp>            // Problems
 #include <gx/reflect/type_name.hpp>      // type_name
 #include <gx/core/world.hpp>             // TrainingWorld
@@ -30,24 +29,13 @@
 
 namespace gx {
 
-namespace detail::trainer {
-
-template <class R>
-struct DefaultLossScale {  // fp16 on the wire underflows and overflows; other wires do neither
-    using type = StaticLossScale;
-};
-template <class R>
-    requires std::same_as<typename R::wire_type, fp16>
-struct DefaultLossScale<R> {
-    using type = DynamicLossScale;
-};
-
-}  // namespace detail::trainer
-
 /// Trains one network on any world.
 ///
 ///     Trainer<ResNet50, MultiRing<4, fp16>, Warmup<Poly<2>>> trainer({.batch = 32, .epochs = 90});
 ///     RunRecord record = trainer.train(world, data);
+///
+/// Behind the Scheduler come an Optimizer (Sgd), a Loader (InMemory<>) and a LossScale (dynamic on
+/// an fp16 wire, else static), in any order; what is left out is the default in brackets.
 ///
 /// Every rank computes the gradient of its share of a step, the Reducer averages, every rank makes
 /// the same update. Updates are counted by gradients: update u applies the mean of gradient u with
@@ -59,10 +47,12 @@ struct DefaultLossScale<R> {
 ///         A checkpoint of another composition, seed or training set is an error; other options
 ///         that change the trajectory are notes in the record (TrainerOptions).
 /// Order:  equal options, data and rank count give equal bits in every world of the same device.
-template <class M, class R, class S = Warmup<Poly<2>>, class O = Sgd, class L = InMemory<>,
-          class Scale = typename detail::trainer::DefaultLossScale<R>::type>
+template <class M, class R, class S = Warmup<Poly<2>>, class... Policies>
 class Trainer {
-    static_assert(detail::trainer::explain_composition<M, R, S, O, L, Scale>());
+    static_assert(detail::trainer::explain_composition<M, R, S, Policies...>());
+    using O = detail::trainer::optimizer_of<Policies...>;
+    using L = detail::trainer::loader_of<Policies...>;
+    using Scale = detail::trainer::loss_scale_of<R, Policies...>;
 
 public:
     using Options = TrainerOptions<options_of<R>, options_of<S>, options_of<O>, options_of<Scale>>;
@@ -71,17 +61,15 @@ public:
     explicit Trainer(Options options) : options_(std::move(options)) {}
 
     [[nodiscard]] const Options& options() const { return options_; }
-    /// Name of the composition as a program spells it, defaults at the end left out.
+    /// Name of the composition as a program spells it: what is a default left out, the others in the
+    /// order Optimizer, Loader, LossScale.
     GX_COLD [[nodiscard]] static std::string name() {
-        constexpr bool scale =
-            !std::same_as<Scale, typename detail::trainer::DefaultLossScale<R>::type>;
-        constexpr bool loader = scale || !std::same_as<L, InMemory<>>;
-        constexpr bool optimizer = loader || !std::same_as<O, Sgd>;
         std::string text =
             "Trainer<" + std::string(M::name) + ", " + reducer_name<R>() + ", " + type_name<S>();
-        if constexpr (optimizer) text += ", " + type_name<O>();
-        if constexpr (loader) text += ", " + type_name<L>();
-        if constexpr (scale) text += ", " + type_name<Scale>();
+        if constexpr (!std::same_as<O, Sgd>) text += ", " + type_name<O>();
+        if constexpr (!std::same_as<L, InMemory<>>) text += ", " + type_name<L>();
+        if constexpr (!std::same_as<Scale, detail::trainer::default_loss_scale<R>>)
+            text += ", " + type_name<Scale>();
         return text + ">";
     }
 

@@ -1,4 +1,4 @@
-// expect: gx: this is an Optimizer where the Loader is expected
+// expect: gx: this Trainer has two Optimizers. One moves the parameters. Fix: drop one.
 #include <gx/model/lenet.hpp>
 #include <gx/reducer/ring.hpp>
 #include <gx/trainer/trainer.hpp>

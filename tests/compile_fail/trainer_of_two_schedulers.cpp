@@ -1,4 +1,4 @@
-// expect: gx: this is a Scheduler where the Optimizer is expected
+// expect: gx: this Scheduler stands behind another
 #include <gx/model/lenet.hpp>
 #include <gx/reducer/ring.hpp>
 #include <gx/trainer/trainer.hpp>
