@@ -3,6 +3,7 @@
 
 #include <algorithm>  // min
 #include <cstdint>    // uint64_t
+#include <cstring>    // memcpy
 #include <exception>  // exception_ptr
 #include <optional>   // faults
 #include <span>       // samples
@@ -11,6 +12,7 @@
 #include <vector>     // history
 
 #include <gx/core/error.hpp>                  // LostRank
+#include <gx/core/hash_bits.hpp>              // hash_bits
 #include <gx/io/problems.hpp>                 // Problems
 #include <gx/loader/order.hpp>                // EpochOrder
 #include <gx/reducer/pipeline.hpp>            // Pipeline
@@ -338,14 +340,18 @@ void ElasticTraining<R, S, Inner>::live(Rank& rank, Shared& w, Make& make) {
 }
 
 // The member with the most updates sends its state to the others, on the channel above the
-// reducer's, so its size is scaled to the timed model's.
+// reducer's, so its size is scaled to the timed model's. Its hash goes with it: what a wire without
+// checksums spoils in a gradient is one step's noise, in the state it is every later step's.
 template <class R, class S, class Inner>
 bool ElasticTraining<R, S, Inner>::share_state(Rank& rank, Shared& w, Held& mine) {
     const int channel = R::channels;
     const auto of = [&](int r) -> Held& {
         return w.held[static_cast<std::size_t>(w.core.members[static_cast<std::size_t>(r)])];
     };
-    std::vector<float> values = of(w.source).state;  // its length is known to all
+    std::vector<float> message = of(w.source).state;  // its length is known to all
+    const std::size_t count = message.size();
+    const auto hash = [&] { return hash_bits(std::span<const float>(message).first(count)); };
+    message.resize(count + sizeof(std::uint64_t) / sizeof(float));
     const auto behind = [&](int r) { return of(r).updates < w.first; };
     const auto lost = [&](Delivery d) {
         throw LostRank({.rank = rank.rank(),
@@ -354,18 +360,24 @@ bool ElasticTraining<R, S, Inner>::share_state(Rank& rank, Shared& w, Held& mine
                        d);
     };
     if (rank.rank() == w.source) {
+        const std::uint64_t sent = hash();
+        std::memcpy(&message[count], &sent, sizeof sent);
         for (int r = 0; r < rank.ranks(); ++r) {
             if (r == w.source || !behind(r)) continue;
             const auto d = rank.transport().wait(
-                rank.transport().send(r, channel, std::as_bytes(std::span(values))));
+                rank.transport().send(r, channel, std::as_bytes(std::span(message))));
             if (!d.complete()) lost(d);
         }
     } else if (behind(rank.rank())) {
-        std::fill(values.begin(), values.end(), 0.0f);
-        const auto d = rank.transport().wait(
-            rank.transport().receive(w.source, channel, std::as_writable_bytes(std::span(values))));
+        std::fill(message.begin(), message.end(), 0.0f);
+        const auto d = rank.transport().wait(rank.transport().receive(
+            w.source, channel, std::as_writable_bytes(std::span(message))));
         if (!d.complete()) lost(d);
-        mine = {w.first, std::move(values)};
+        std::uint64_t sent = 0;
+        std::memcpy(&sent, &message[count], sizeof sent);
+        if (sent != hash()) lost({Delivery::Outcome::corrupted, w.source});
+        message.resize(count);
+        mine = {w.first, std::move(message)};
     }
     return true;
 }
