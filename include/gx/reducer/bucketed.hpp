@@ -5,15 +5,15 @@
 #include <cstdint>    // int64_t
 #include <string>     // name
 
-#include <gx/core/options_of.hpp>  // options_of
-#include <gx/reducer/concept.hpp>  // explain_reducer
-#include <gx/reducer/fwd.hpp>      // declared
-#include <gx/reducer/name.hpp>     // reducer_name
+#include <gx/reflect/options_of.hpp>  // options_of
+#include <gx/reducer/concept.hpp>     // explain_reducer
+#include <gx/reducer/fwd.hpp>         // declared
+#include <gx/reducer/name.hpp>        // reducer_name
 
 namespace gx {
 
 /// R, with at most BucketBytes of wire elements at once: a Pipeline cuts the gradient so, and
-/// starts each bucket while the rest is still being computed. A longer bucket is cut from its front.
+/// starts each bucket while the rest is still being computed. A longer one is cut from its front.
 ///
 /// Order:  as R; where buckets are cut changes the bits.
 /// Errors: as R; stops at the first bucket that is incomplete.

@@ -4,10 +4,10 @@
 #include <cstdint>  // int64_t
 #include <string>   // name
 
-#include <gx/core/options_of.hpp>  // options_of
-#include <gx/reducer/concept.hpp>  // explain_reducer
-#include <gx/reducer/fwd.hpp>      // declared
-#include <gx/reducer/name.hpp>     // reducer_name
+#include <gx/reflect/options_of.hpp>  // options_of
+#include <gx/reducer/concept.hpp>     // explain_reducer
+#include <gx/reducer/fwd.hpp>         // declared
+#include <gx/reducer/name.hpp>        // reducer_name
 
 namespace gx {
 

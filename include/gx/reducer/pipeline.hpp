@@ -16,7 +16,7 @@
 #include <gx/core/aligned_buffer.hpp>  // AlignedBuffer
 #include <gx/core/cold.hpp>            // GX_COLD
 #include <gx/core/contract.hpp>        // GX_EXPECT
-#include <gx/core/options_of.hpp>      // make_policy
+#include <gx/reflect/options_of.hpp>   // make_policy
 #include <gx/core/stream.hpp>          // Stream, Task, Event
 #include <gx/reducer/concept.hpp>      // Reducer, ReduceReport
 

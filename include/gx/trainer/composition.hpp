@@ -5,7 +5,7 @@
 #include <string>    // name
 
 #include <gx/core/element.hpp>        // fp16
-#include <gx/core/options_of.hpp>     // options_of
+#include <gx/reflect/options_of.hpp>  // options_of
 #include <gx/loader/concept.hpp>      // Loader
 #include <gx/loader/dataset.hpp>      // Dataset
 #include <gx/loader/in_memory.hpp>    // InMemory

@@ -61,8 +61,8 @@ public:
     explicit Trainer(Options options) : options_(std::move(options)) {}
 
     [[nodiscard]] const Options& options() const { return options_; }
-    /// Name of the composition as a program spells it: what is a default left out, the others in the
-    /// order Optimizer, Loader, LossScale.
+    /// Name of the composition as a program spells it: what is a default left out, the others in
+    /// the order Optimizer, Loader, LossScale.
     GX_COLD [[nodiscard]] static std::string name() {
         std::string text =
             "Trainer<" + std::string(M::name) + ", " + reducer_name<R>() + ", " + type_name<S>();
@@ -171,6 +171,7 @@ private:
         std::vector<Checkpoint::Option> out;
         add_options(out, "epochs", o.epochs);
         add_options(out, "label_smoothing", o.label_smoothing);
+        add_options(out, "reducer", o.reducer);
         add_options(out, "scheduler", o.scheduler);
         add_options(out, "optimizer", o.optimizer);
         add_options(out, "loss_scale", o.loss_scale);

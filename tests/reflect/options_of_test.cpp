@@ -1,4 +1,4 @@
-#include <gx/core/options_of.hpp>
+#include <gx/reflect/options_of.hpp>
 
 #include <concepts>
 
