@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <gx/collective/ring.hpp>
+#include <gx/collective/tree_broadcast.hpp>
 
 namespace {
 
@@ -94,6 +95,50 @@ TEST(Proof, SaysWhere) {
     EXPECT_EQ(proof.sentence(), "a receive has no send in its step");
     EXPECT_FALSE(proof.holds());
 }
+
+TEST(Proof, SaysWhoseContributionIsMissing) {
+    EXPECT_EQ(to_string(gx::collective::prove_all_reduce(Bent{.cut_steps = 1})),
+              "rank 0, chunk 2: a chunk ends without some rank's contribution (rank 1)");
+}
+
+// ---- A collective promises what it does, and no more -------------------------------------
+template <class C, gx::Promise promised>
+struct Promises : C {
+    using C::C;
+    static constexpr gx::Promise promise = promised;
+};
+using gx::collective::RingAllGather;
+using gx::collective::RingReduceScatter;
+static_assert(!keeps_promise(Promises<RingReduceScatter, gx::Promise::all_reduce>(4)));
+static_assert(!keeps_promise(Promises<RingReduceScatter, gx::Promise::all_gather>(4)));
+static_assert(!keeps_promise(Promises<RingAllGather, gx::Promise::reduce_scatter>(4)));
+static_assert(!keeps_promise(Promises<RingAllGather, gx::Promise::all_reduce>(4)));
+static_assert(!keeps_promise(Promises<RingAllGather, gx::Promise::all_to_all>(4)));
+static_assert(!keeps_promise(Promises<gx::collective::TreeBroadcast, gx::Promise::all_reduce>(4)));
+static_assert(!keeps_promise(Promises<gx::collective::TreeBroadcast, gx::Promise::barrier>(4)));
+static_assert(!keeps_promise(Promises<Ring, gx::Promise::barrier>(4)), "it adds");
+static_assert(keeps_promise(Promises<RingAllGather, gx::Promise::barrier>(4)),
+              "chunks of all ranks bring word of all ranks");
+
+TEST(Proof, SaysThatABroadcastAdds) {
+    struct Adds : gx::collective::TreeBroadcast {
+        using TreeBroadcast::TreeBroadcast;
+        [[nodiscard]] constexpr Exchange exchange(int rank, int step) const {
+            Exchange e = TreeBroadcast::exchange(rank, step);
+            e.combine = Combine::add;
+            return e;
+        }
+    };
+    EXPECT_EQ(to_string(prove(Adds(4))),
+              "rank 2, step 0, chunk 0: a step adds in a collective that only copies");
+}
+
+// ---- A promise is a property of the type ------------------------------------------------
+static_assert(gx::PromisingCollective<Ring> && gx::PromisingCollective<RingAllGather>);
+static_assert(gx::Collective<Bent> && !gx::PromisingCollective<Bent>, "names no promise");
+static_assert(!gx::PromisingCollective<Promises<Ring, gx::Promise::broadcast>>, "has no root");
+static_assert(!gx::PromisingCollective<Promises<Ring, gx::Promise::reduce_scatter>>,
+              "names no owners");
 
 // ---- A step's sends are what was there before the step ----------------------------------
 /// Two ranks exchange one chunk and add: right only with the values of before the step.

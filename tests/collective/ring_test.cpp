@@ -1,7 +1,11 @@
 #include <gx/collective/ring.hpp>
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
+#include <collective/mutant.hpp>
+#include <collective/worlds.hpp>
+#include <gx/collective/execute.hpp>
 #include <gx/collective/proof.hpp>
 
 using gx::Combine;
@@ -42,6 +46,73 @@ TEST(Ring, SendsWhatItHasJustReceived) {
                 ASSERT_NE(e.send_chunk, e.receive_chunk);
                 ASSERT_EQ(e.to, (rank + 1) % n);
             }
+}
+
+/// The formula in full: what the two halves add up to, for every event and every sum.
+Exchange by_formula(const gx::collective::MachineOrder& order, int rank, int step) {
+    const int n = order.ranks(), p = order.position_of(rank);
+    const bool adding = step < n - 1;
+    const int send = adding ? p - step : p + 1 - (step - (n - 1));
+    return {.to = order.rank_at((p + 1) % n),
+            .send_chunk = (send + n) % n,
+            .from = order.rank_at((p + n - 1) % n),
+            .receive_chunk = (send - 1 + n) % n,
+            .combine = adding ? Combine::add : Combine::copy};
+}
+TEST(Ring, IsTheFormula) {
+    for (int machines = 1; machines <= 9; ++machines)
+        for (int gpus = 1; gpus <= 8; ++gpus)
+            for (int k = 0; k < 4; ++k) {
+                const gx::collective::MachineOrder order({machines, gpus}, k);
+                const Ring ring(order);
+                ASSERT_EQ(ring.steps(), 2 * (machines * gpus - 1));
+                ASSERT_EQ(ring.phase_end(0), ring.steps());
+                for (int rank = 0; rank < ring.ranks(); ++rank)
+                    for (int step = 0; step < ring.steps(); ++step)
+                        ASSERT_EQ(ring.exchange(rank, step), by_formula(order, rank, step));
+            }
+}
+
+template <gx::Element E>
+void expect_halves_make_the_whole() {
+    const gx::Placement placement = some_placement();
+    const Ring ring = gx::collective::machine_ring(placement, *rc::gen::inRange(0, 4));
+    const std::int64_t count = some_length();
+    const auto rows = wire_rows<E>(placement.ranks(), count);
+    on_both_worlds([&](const auto& on) {
+        auto whole = rows, halves = rows;
+        on(placement, [&](auto& rank) {
+            using gx::collective::Flow;
+            const auto r = static_cast<std::size_t>(rank.rank());
+            std::vector<typename E::storage> scratch(
+                static_cast<std::size_t>(scratch_elements(ring, count)));
+            auto& link = rank.transport();
+            const auto sum = execute(link, Flow<E, Ring>{ring, whole[r], scratch});
+            const gx::collective::RingReduceScatter first = ring.reduce_scatter();
+            const auto scattered = execute(
+                link, Flow<E, gx::collective::RingReduceScatter>{first, halves[r], scratch});
+            const auto mine = owned_range(first, count, rank.rank());
+            for (std::int64_t i = 0; i < count; ++i)  // only what is owned counts
+                if (i < mine.begin || i >= mine.end) halves[r][static_cast<std::size_t>(i)] = {};
+            const auto gathered =
+                execute(link, Flow<E, gx::collective::RingAllGather>{ring.all_gather(), halves[r]});
+            RC_ASSERT(sum.bytes_sent == scattered.bytes_sent + gathered.bytes_sent);
+            RC_ASSERT(sum.steps == scattered.steps + gathered.steps);
+        });
+        for (std::size_t r = 0; r < rows.size(); ++r) {
+            RC_ASSERT(halves[r] == whole[0]);
+            RC_ASSERT(whole[r] == whole[0]);
+        }
+    });
+}
+TEST(Ring, IsItsHalvesInSequenceBitForBit) {
+    rc::check("floats", [] { expect_halves_make_the_whole<gx::fp32>(); });
+    rc::check("halves", [] { expect_halves_make_the_whole<gx::fp16>(); });
+    rc::check("brains", [] { expect_halves_make_the_whole<gx::bf16>(); });
+}
+
+TEST(Ring, MutantsAreRefused) {
+    for (const int n : {2, 3, 5, 8}) EXPECT_GT(expect_mutants_refused(Ring(n)), 0);
 }
 
 TEST(Ring, IsProvedForMachineOrders) {

@@ -37,6 +37,23 @@ TEST(Tree, IsProvedForManyRanks) {
         EXPECT_TRUE(proof.holds()) << n << " ranks: " << proof.sentence();
     }
 }
+/// The formula in full: what reduction and broadcast add up to.
+Exchange by_formula(int ranks, int levels, int rank, int step) {
+    const bool up = step < levels;
+    const int reach = 1 << (up ? step : 2 * levels - 1 - step);
+    const bool takes_part = rank % reach == 0, is_upper = rank % (2 * reach) != 0;
+    const int peer = is_upper ? rank - reach : rank + reach;
+    if (!takes_part || peer >= ranks) return {};
+    if (is_upper == up) return {.to = peer, .send_chunk = 0};
+    return {.from = peer, .receive_chunk = 0, .combine = up ? Combine::add : Combine::copy};
+}
+TEST(Tree, IsTheFormula) {
+    for (int n = 1; n <= 130; ++n)
+        for (int rank = 0; rank < n; ++rank)
+            for (int step = 0; step < Tree(n).steps(); ++step)
+                ASSERT_EQ(Tree(n).exchange(rank, step),
+                          by_formula(n, Tree(n).steps() / 2, rank, step));
+}
 TEST(Tree, SendsTheFewestMessages) {
     for (int n = 1; n <= 70; ++n) {
         int messages = 0;

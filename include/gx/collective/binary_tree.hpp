@@ -4,7 +4,7 @@
 
 #include <bit>  // countr_zero, bit_width
 
-#include <gx/collective/exchange.hpp>  // Exchange, Collective
+#include <gx/collective/exchange.hpp>  // Exchange, Promise
 #include <gx/core/contract.hpp>        // GX_EXPECT
 
 namespace gx::collective {
@@ -34,6 +34,8 @@ namespace gx::collective {
 ///         two messages of a kind, while here each goes at its own pace, as in NCCL since 2.4.
 class BinaryTree {
 public:
+    static constexpr Promise promise = Promise::all_reduce;
+
     constexpr BinaryTree(int ranks, int tree, int pipeline)
         : ranks_(ranks), tree_(tree), pipeline_(pipeline) {
         GX_EXPECT(ranks > 0, "a tree needs at least one rank");
@@ -103,6 +105,6 @@ private:
     int tree_;
     int pipeline_;
 };
-static_assert(Collective<BinaryTree>);
+static_assert(explain_promise<BinaryTree>());
 
 }  // namespace gx::collective

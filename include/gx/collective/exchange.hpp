@@ -1,4 +1,4 @@
-// Exchange: one rank's send and receive in one step of a collective, as a value.
+// Exchange, Collective, Promise: one rank's part in a step, as a value; what a collective achieves.
 #pragma once
 
 #include <concepts>  // same_as
@@ -50,6 +50,70 @@ concept Collective = requires(const C& c) {
     { c.exchange(int{}, int{}) } -> std::same_as<Exchange>;  // (rank, step)
 };
 
+/// What a collective leaves on its ranks: a property of its type. A rank that owns a chunk names it
+/// as owned_chunk(rank); each chunk has one owner.
+// clang-format off
+enum class Promise : unsigned char {
+    all_reduce,      ///< every rank: every chunk, summed over all ranks
+    reduce_scatter,  ///< every rank: its own chunk, summed over all ranks; other chunks unspecified
+    all_gather,      ///< every rank: each chunk as its owner had it
+    broadcast,       ///< every rank: each chunk as rank root() had it
+    gather,          ///< rank root(): each chunk as its owner had it; other ranks unspecified
+    all_to_all,      ///< rank r: in chunk i what rank i had in chunk r; as many chunks as ranks
+    barrier          ///< no data: before a rank ends, word of every other rank has reached it
+};
+// clang-format on
+
+[[nodiscard]] constexpr bool adds(Promise p) {
+    return p == Promise::all_reduce || p == Promise::reduce_scatter;
+}
+[[nodiscard]] constexpr bool has_owners(Promise p) {
+    return p == Promise::reduce_scatter || p == Promise::all_gather || p == Promise::gather;
+}
+[[nodiscard]] constexpr bool has_root(Promise p) {
+    return p == Promise::broadcast || p == Promise::gather;
+}
+
+namespace collective::detail {
+template <class C>
+concept NamesItsPromise = requires {
+    { C::promise } -> std::same_as<const Promise&>;
+};
+template <class C>
+concept NamesItsOwners = !has_owners(C::promise) || requires(const C& c) {
+    { c.owned_chunk(int{}) } -> std::same_as<int>;  // (rank)
+};
+template <class C>
+concept NamesItsRoot = !has_root(C::promise) || requires(const C& c) {
+    { c.root() } -> std::same_as<int>;
+};
+}  // namespace collective::detail
+
+/// A collective that names its promise, as `static constexpr Promise promise`, with the owners or
+/// the root that the promise speaks of. prove() in proof.hpp checks it.
+template <class C>
+concept PromisingCollective =
+    Collective<C> && collective::detail::NamesItsPromise<C> &&
+    collective::detail::NamesItsOwners<C> && collective::detail::NamesItsRoot<C>;
+
+template <class C>
+consteval bool explain_promise() {
+    static_assert(
+        Collective<C>,
+        "gx: not a Collective: no 'int ranks() const', 'chunks()', 'steps()' or 'Exchange "
+        "exchange(int rank, int step) const'. Fix: add the four; they are pure functions.");
+    static_assert(collective::detail::NamesItsPromise<C>,
+                  "gx: a collective without a promise: prove() does not know what to check. Fix: "
+                  "add 'static constexpr gx::Promise promise = gx::Promise::all_reduce;'.");
+    static_assert(
+        collective::detail::NamesItsOwners<C>,
+        "gx: a collective whose ranks own chunks has no 'int owned_chunk(int rank) const'. "
+        "Fix: add it; the chunks of all ranks are all chunks, each once.");
+    static_assert(collective::detail::NamesItsRoot<C>,
+                  "gx: a collective with a root has no 'int root() const'. Fix: add it.");
+    return true;
+}
+
 namespace collective {
 
 /// Chunks in the largest message of a collective; 1 unless it declares otherwise.
@@ -60,6 +124,14 @@ template <Collective C>
                   })
         return c.message_chunks();
     else return 1;
+}
+
+/// The part of `count` elements that `rank` owns: after a reduce-scatter its sums, before an
+/// all-gather its contribution. Empty for some ranks where there are fewer elements than chunks.
+template <PromisingCollective C>
+    requires(has_owners(C::promise))
+[[nodiscard]] constexpr ChunkRange owned_range(const C& c, std::int64_t count, int rank) {
+    return chunk_range(count, c.chunks(), c.owned_chunk(rank));
 }
 
 }  // namespace collective

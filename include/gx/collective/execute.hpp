@@ -1,9 +1,10 @@
 // execute: runs several collectives concurrently over a transport.
 #pragma once
 
-#include <algorithm>  // copy, max
+#include <algorithm>  // copy, is_sorted, max
 #include <array>      // flows, requests
-#include <cstddef>    // size_t
+#include <concepts>   // same_as
+#include <cstddef>    // byte, size_t
 #include <cstdint>    // int64_t
 #include <span>       // data
 
@@ -14,14 +15,45 @@
 
 namespace gx::collective {
 
+/// What is copied and never added: bytes without a value as a number.
+struct raw_bytes {
+    using storage = std::byte;
+};
+
+namespace detail {
+template <class C>
+concept OnlyCopies = PromisingCollective<C> && !adds(C::promise);
+/// Chunks need not be equal in length, but those that two ranks swap.
+template <class C>
+concept SwapsChunks = PromisingCollective<C> && C::promise == Promise::all_to_all;
+}  // namespace detail
+
+/// A collective of elements; or of bytes, if by its promise it only copies.
+template <class E, class C>
+concept Executable =
+    Collective<C> && (Element<E> || (std::same_as<E, raw_bytes> && detail::OnlyCopies<C>));
+
 /// A collective, its data, and the channel of its messages.
-template <Element E, Collective C>
+///
+/// Shapes: chunk c of the data is chunk_range(length, chunks, c); or, if offsets are given, from
+///         offsets[c] to offsets[c + 1], on every rank alike. An all-to-all takes chunks of equal
+///         lengths, or offsets on each rank with lengths[i, j] = lengths[j, i].
+template <class E, class C>
+    requires Executable<E, C>
 struct Flow {
     C collective;
     std::span<typename E::storage> data{};     ///< cut into collective.chunks() chunks
-    std::span<typename E::storage> scratch{};  ///< at least as long as the largest message
+    std::span<typename E::storage> scratch{};  ///< see scratch_elements()
     int channel = 0;
+    std::span<const std::int64_t> offsets{};  ///< empty, or chunks + 1 of them, ascending
 };
+
+/// Elements of the scratch for data of `count` elements cut by chunk_range: the largest message.
+/// Ring all-gathers, broadcasts and gathers copy in place: theirs may be empty.
+template <Collective C>
+[[nodiscard]] constexpr std::int64_t scratch_elements(const C& c, std::int64_t count) {
+    return chunk_range(count, c.chunks(), 0, message_chunks(c)).size();
+}
 
 /// Result of execute() on this rank.
 struct [[nodiscard]] Execution {
@@ -33,7 +65,8 @@ struct [[nodiscard]] Execution {
 namespace detail {
 
 /// State of a running flow: its step, and which half of the step is incomplete.
-template <Element E, Collective C>
+template <class E, class C>
+    requires Executable<E, C>
 class Progress {
 public:
     using storage = typename E::storage;
@@ -64,17 +97,26 @@ public:
         if (now_.from < 0) return;
         const auto in = arriving(), mine = chunk(now_.receive_chunk);
         if (in.data() == mine.data()) return;
-        if (now_.combine == Combine::add) gx::accumulate<E>(in, mine);
-        else std::copy(in.begin(), in.end(), mine.begin());
+        if constexpr (Element<E>) {
+            if (now_.combine == Combine::add) return gx::accumulate<E>(in, mine);
+        }
+        GX_EXPECT(now_.combine == Combine::copy, "bytes are copied, not added");
+        std::copy(in.begin(), in.end(), mine.begin());
     }
 
     bool sending = false, receiving = false;
     Request sent{}, received{};
 
 private:
+    [[nodiscard]] ChunkRange range(int first) const {
+        if (flow_->offsets.empty())
+            return chunk_range(static_cast<std::int64_t>(flow_->data.size()),
+                               flow_->collective.chunks(), first, now_.chunks);
+        return {flow_->offsets[static_cast<std::size_t>(first)],
+                flow_->offsets[static_cast<std::size_t>(first + now_.chunks)]};
+    }
     [[nodiscard]] std::span<storage> chunk(int first) const {  // and those that go with it
-        const auto r = chunk_range(static_cast<std::int64_t>(flow_->data.size()),
-                                   flow_->collective.chunks(), first, now_.chunks);
+        const ChunkRange r = range(first);
         return flow_->data.subspan(static_cast<std::size_t>(r.begin),
                                    static_cast<std::size_t>(r.size()));
     }
@@ -83,13 +125,31 @@ private:
         const auto mine = chunk(now_.receive_chunk);
         const bool apart = now_.to < 0 || now_.send_chunk >= now_.receive_chunk + now_.chunks ||
                            now_.receive_chunk >= now_.send_chunk + now_.chunks;
-        return now_.combine == Combine::copy && apart ? mine : flow_->scratch.first(mine.size());
+        if (now_.combine == Combine::copy && apart) return mine;
+        GX_EXPECT(mine.size() <= flow_->scratch.size(), "a scratch that holds the largest message");
+        return flow_->scratch.first(mine.size());
     }
 
     const Flow<E, C>* flow_ = nullptr;
     int step_ = 0;
     Exchange now_{};
 };
+
+template <class E, class C>
+void expect_valid(const Flow<E, C>& flow, int ranks) {
+    const auto chunks = static_cast<std::size_t>(flow.collective.chunks());
+    GX_EXPECT(flow.collective.ranks() == ranks,
+              "a collective of as many ranks as the transport has");
+    if (flow.offsets.empty()) {
+        GX_EXPECT(!SwapsChunks<C> || flow.data.size() % chunks == 0,
+                  "an all-to-all swaps chunks of equal lengths: a multiple of the rank count");
+        return;
+    }
+    GX_EXPECT(flow.offsets.size() == chunks + 1, "an offset for each chunk, and one for the end");
+    GX_EXPECT(flow.offsets[0] >= 0 && std::is_sorted(flow.offsets.begin(), flow.offsets.end()) &&
+                  flow.offsets[chunks] <= static_cast<std::int64_t>(flow.data.size()),
+              "chunks lie one behind the other, within the data");
+}
 
 }  // namespace detail
 
@@ -100,14 +160,14 @@ private:
 /// Errors: when a wait is not complete it stops, waits for what it has posted, and returns that
 ///         delivery; the data is then unspecified.
 /// Cost:   allocates nothing; one pass over received data for each adding step.
-template <Element E, Collective C, std::size_t K, Transport T>
+template <class E, class C, std::size_t K, Transport T>
+    requires Executable<E, C>
 Execution execute(T& link, const std::array<Flow<E, C>, K>& flows) {
     static_assert(K >= 1);
     Execution done;
     std::array<detail::Progress<E, C>, K> progress;
     for (std::size_t k = 0; k < K; ++k) {
-        GX_EXPECT(flows[k].collective.ranks() == link.ranks(),
-                  "a collective of as many ranks as the transport has");
+        detail::expect_valid(flows[k], link.ranks());
         progress[k] = detail::Progress<E, C>(flows[k]);
         done.steps = std::max(done.steps, flows[k].collective.steps());
     }
@@ -128,6 +188,13 @@ Execution execute(T& link, const std::array<Flow<E, C>, K>& flows) {
         (owner[arrival.index] % 2 == 0 ? p.receiving : p.sending) = false;
         if (!p.sending && !p.receiving && done.delivery.complete()) p.combine();
     }
+}
+
+/// Executes one collective.
+template <class E, class C, Transport T>
+    requires Executable<E, C>
+Execution execute(T& link, const Flow<E, C>& flow) {
+    return execute(link, std::array{flow});
 }
 
 }  // namespace gx::collective

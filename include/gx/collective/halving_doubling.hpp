@@ -1,7 +1,7 @@
 // HalvingDoubling: recursive halving, then recursive doubling: 2 log2 n steps.
 #pragma once
 
-#include <gx/collective/exchange.hpp>  // Exchange, Collective
+#include <gx/collective/exchange.hpp>  // Exchange, Promise
 #include <gx/core/contract.hpp>        // GX_EXPECT
 #include <gx/core/transport.hpp>       // Placement
 
@@ -24,6 +24,8 @@ namespace gx::collective {
 ///         operations in MPICH"; near partners swap the largest halves.
 class HalvingDoubling {
 public:
+    static constexpr Promise promise = Promise::all_reduce;
+
     constexpr explicit HalvingDoubling(int ranks) : ranks_(ranks) {
         GX_EXPECT(ranks > 0, "halving needs at least one rank");
         while (2 << levels_ <= ranks) ++levels_;
@@ -88,6 +90,6 @@ private:
     int levels_ = 0;
     int extra_ = 0;
 };
-static_assert(Collective<HalvingDoubling>);
+static_assert(explain_promise<HalvingDoubling>());
 
 }  // namespace gx::collective

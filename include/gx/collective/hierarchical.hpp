@@ -1,7 +1,7 @@
 // Hierarchical: reduce-scatter inside machines, rings between them, all-gather inside.
 #pragma once
 
-#include <gx/collective/exchange.hpp>  // Exchange, Collective
+#include <gx/collective/exchange.hpp>  // Exchange, Promise
 #include <gx/core/contract.hpp>        // GX_EXPECT
 #include <gx/core/transport.hpp>       // Placement
 
@@ -21,6 +21,8 @@ namespace gx::collective {
 ///         network hierarchy", with two levels.
 class Hierarchical {
 public:
+    static constexpr Promise promise = Promise::all_reduce;
+
     constexpr explicit Hierarchical(Placement placement) : placement_(placement) {
         GX_EXPECT(placement.machines > 0 && placement.ranks_per_machine > 0,
                   "a hierarchy needs at least one machine with one rank");
@@ -75,6 +77,6 @@ private:
 
     Placement placement_;
 };
-static_assert(Collective<Hierarchical>);
+static_assert(explain_promise<Hierarchical>());
 
 }  // namespace gx::collective

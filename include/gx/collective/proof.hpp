@@ -1,112 +1,19 @@
-// is_all_reduce(collective): symbolic execution of a schedule, with the first defect found.
+// prove(collective): symbolic execution of a schedule, with the first defect found.
 #pragma once
 
-#include <cstdint>      // uint8_t
-#include <string_view>  // sentences
-#include <vector>       // symbols
+#include <vector>  // owners
 
-#include <gx/collective/exchange.hpp>  // Collective, Exchange
+#include <gx/collective/detail/symbols.hpp>  // Symbols, Word
+#include <gx/collective/exchange.hpp>        // Collective, Exchange, Promise
+#include <gx/collective/flaw.hpp>            // Flaw, Proof
 
 namespace gx::collective {
 
-enum class Flaw : unsigned char {
-    none,
-    peer_out_of_range,
-    chunk_out_of_range,
-    send_without_receive,
-    receive_without_send,
-    another_chunk,
-    another_count,
-    contribution_missing,
-    contribution_repeated
-};
-
-[[nodiscard]] constexpr std::string_view to_string(Flaw flaw) {
-    switch (flaw) {
-        case Flaw::none: return "every rank ends with every contribution exactly once";
-        case Flaw::peer_out_of_range: return "a peer is no rank, or the rank itself";
-        case Flaw::chunk_out_of_range: return "a chunk that does not exist is sent or received";
-        case Flaw::send_without_receive: return "a send has no receive in its step";
-        case Flaw::receive_without_send: return "a receive has no send in its step";
-        case Flaw::another_chunk: return "the receiver expects another chunk than is sent to it";
-        case Flaw::another_count:
-            return "the receiver expects another number of chunks than are sent to it";
-        case Flaw::contribution_missing: return "a chunk ends without some rank's contribution";
-        case Flaw::contribution_repeated: return "a chunk ends with a contribution counted twice";
-    }
-    return "";
-}
-
-/// First defect found, and where. `step` is -1 for the state after the last step.
-struct [[nodiscard]] Proof {
-    Flaw flaw = Flaw::none;
-    int rank = -1;
-    int step = -1;
-    int chunk = -1;
-    [[nodiscard]] constexpr bool holds() const { return flaw == Flaw::none; }
-    [[nodiscard]] constexpr std::string_view sentence() const { return to_string(flaw); }
-    constexpr bool operator==(const Proof&) const = default;
-};
-
 namespace detail {
-
-/// Multiplicity of each rank's contribution in each rank's chunks.
-class Symbols {
-public:
-    constexpr Symbols(int ranks, int chunks, int message_chunks)
-        : ranks_(ranks),
-          chunks_(chunks),
-          message_chunks_(message_chunks),
-          counts_(index(ranks, 0), std::uint8_t{0}),
-          sent_(slot(ranks), std::uint8_t{0}) {
-        for (int r = 0; r < ranks; ++r)
-            for (int c = 0; c < chunks; ++c) counts_[index(r, c) + static_cast<std::size_t>(r)] = 1;
-    }
-    constexpr void send(int rank, const Exchange& e) {
-        const std::size_t mine = index(rank, e.send_chunk), message = slot(rank);
-        for (std::size_t i = 0; i < symbols(e); ++i) sent_[message + i] = counts_[mine + i];
-    }
-    /// Of what its peer has sent.
-    constexpr void receive(int rank, const Exchange& e) {
-        const std::size_t mine = index(rank, e.receive_chunk), message = slot(e.from);
-        for (std::size_t i = 0; i < symbols(e); ++i) {
-            const int mine_now = e.combine == Combine::add ? counts_[mine + i] : 0;
-            const int sum = mine_now + sent_[message + i];
-            counts_[mine + i] = static_cast<std::uint8_t>(sum < 2 ? sum : 2);
-        }
-    }
-    [[nodiscard]] constexpr Proof conclusion() const {
-        for (int r = 0; r < ranks_; ++r)
-            for (int c = 0; c < chunks_; ++c)
-                for (int i = 0; i < ranks_; ++i) {
-                    const int count = counts_[index(r, c) + static_cast<std::size_t>(i)];
-                    if (count == 0) return {Flaw::contribution_missing, r, -1, c};
-                    if (count > 1) return {Flaw::contribution_repeated, r, -1, c};
-                }
-        return {};
-    }
-
-private:
-    [[nodiscard]] constexpr std::size_t index(int rank, int chunk) const {
-        return (static_cast<std::size_t>(rank) * static_cast<std::size_t>(chunks_) +
-                static_cast<std::size_t>(chunk)) *
-               static_cast<std::size_t>(ranks_);
-    }
-    [[nodiscard]] constexpr std::size_t slot(int rank) const {
-        return static_cast<std::size_t>(rank) * static_cast<std::size_t>(message_chunks_) *
-               static_cast<std::size_t>(ranks_);
-    }
-    [[nodiscard]] constexpr std::size_t symbols(const Exchange& e) const {
-        return static_cast<std::size_t>(e.chunks) * static_cast<std::size_t>(ranks_);
-    }
-    int ranks_, chunks_, message_chunks_;
-    std::vector<std::uint8_t> counts_;  // counts_[rank, chunk, contributor]
-    std::vector<std::uint8_t> sent_;    // sent_[rank, chunk, contributor], in this step
-};
 
 /// Whether the peers of `rank` post the matching halves in `step`.
 template <Collective C>
-[[nodiscard]] constexpr Proof check_pairs(const C& c, int rank, int step) {
+[[nodiscard]] constexpr Proof check_pairs(const C& c, Promise promise, int rank, int step) {
     const auto flaw = [&](Flaw f, int chunk) { return Proof{f, rank, step, chunk}; };
     const auto is_peer = [&](int p) { return p >= -1 && p < c.ranks() && p != rank; };
     const Exchange e = c.exchange(rank, step);
@@ -119,14 +26,104 @@ template <Collective C>
         if (!is_chunk(e.send_chunk)) return flaw(Flaw::chunk_out_of_range, e.send_chunk);
         const Exchange peer = c.exchange(e.to, step);
         if (peer.from != rank) return flaw(Flaw::send_without_receive, e.send_chunk);
-        if (peer.receive_chunk != e.send_chunk) return flaw(Flaw::another_chunk, e.send_chunk);
+        if (peer.receive_chunk != e.send_chunk && promise != Promise::all_to_all)
+            return flaw(Flaw::another_chunk, e.send_chunk);
         if (peer.chunks != e.chunks) return flaw(Flaw::another_count, e.send_chunk);
     }
     if (e.from >= 0) {
         if (!is_chunk(e.receive_chunk)) return flaw(Flaw::chunk_out_of_range, e.receive_chunk);
         if (c.exchange(e.from, step).to != rank)
             return flaw(Flaw::receive_without_send, e.receive_chunk);
+        if (e.combine == Combine::add && !adds(promise))
+            return flaw(Flaw::adds_a_copy, e.receive_chunk);
     }
+    return {};
+}
+
+/// Carries the state through all steps; in each, what is sent is as it was before the step.
+template <Collective C, class State>
+[[nodiscard]] constexpr Proof follow(const C& c, Promise promise, State& now) {
+    for (int step = 0; step < c.steps(); ++step) {
+        for (int rank = 0; rank < c.ranks(); ++rank) {
+            if (const Proof p = check_pairs(c, promise, rank, step); !p.holds()) return p;
+            const Exchange e = c.exchange(rank, step);
+            if (e.to < 0) continue;
+            if (const Proof p = now.send(rank, step, e); !p.holds()) return p;
+        }
+        for (int rank = 0; rank < c.ranks(); ++rank) {
+            const Exchange e = c.exchange(rank, step);
+            if (e.from >= 0) now.receive(rank, e);
+        }
+    }
+    return {};
+}
+
+/// The rank that owns each chunk; -1: none.
+template <PromisingCollective C>
+[[nodiscard]] constexpr std::vector<int> owners(const C& c) {
+    std::vector<int> of(static_cast<std::size_t>(c.chunks()), -1);
+    if constexpr (has_owners(C::promise)) {
+        for (int rank = 0; rank < c.ranks(); ++rank) {
+            const int chunk = c.owned_chunk(rank);
+            if (chunk >= 0 && chunk < c.chunks()) of[static_cast<std::size_t>(chunk)] = rank;
+        }
+    }
+    return of;
+}
+
+/// Whether the roles that the promise speaks of are there: a root, one owner for each chunk.
+template <PromisingCollective C>
+[[nodiscard]] constexpr Proof check_roles(const C& c) {
+    if constexpr (has_root(C::promise)) {
+        if (c.root() < 0 || c.root() >= c.ranks()) return {Flaw::root_out_of_range, c.root()};
+    }
+    if constexpr (has_owners(C::promise)) {
+        const std::vector<int> of = owners(c);
+        for (int rank = 0; rank < c.ranks(); ++rank) {
+            const int chunk = c.owned_chunk(rank);
+            if (chunk < 0 || chunk >= c.chunks())
+                return {Flaw::chunk_out_of_range, rank, -1, chunk};
+            if (of[static_cast<std::size_t>(chunk)] != rank)
+                return {Flaw::owners_overlap, rank, -1, chunk};
+        }
+    }
+    if ((has_owners(C::promise) || C::promise == Promise::all_to_all) && c.chunks() != c.ranks())
+        return {Flaw::owners_overlap, -1, -1, c.ranks()};
+    return {};
+}
+
+/// Whether `rank` holds data in `chunk` at the start.
+template <PromisingCollective C>
+[[nodiscard]] constexpr bool begins_with(const C& c, int rank, int chunk) {
+    if constexpr (C::promise == Promise::broadcast) return rank == c.root();
+    else if constexpr (C::promise == Promise::all_gather || C::promise == Promise::gather)
+        return chunk == c.owned_chunk(rank);
+    else return true;
+}
+
+/// Whether the promise says what `rank` holds in `chunk` at the end.
+template <PromisingCollective C>
+[[nodiscard]] constexpr bool is_promised(const C& c, int rank, int chunk) {
+    if constexpr (C::promise == Promise::gather) return rank == c.root();
+    else if constexpr (C::promise == Promise::reduce_scatter) return chunk == c.owned_chunk(rank);
+    else return true;
+}
+
+/// Whether every rank ends with what is promised.
+template <PromisingCollective C>
+[[nodiscard]] constexpr Proof check_end(const C& c, const Symbols& now) {
+    const std::vector<int> of = owners(c);
+    for (int rank = 0; rank < c.ranks(); ++rank)
+        for (int chunk = 0; chunk < c.chunks(); ++chunk) {
+            if (!is_promised(c, rank, chunk)) continue;
+            int contributor = -1, origin = chunk;  // all ranks', of this chunk
+            if constexpr (C::promise == Promise::broadcast) contributor = c.root();
+            if constexpr (C::promise == Promise::all_gather || C::promise == Promise::gather)
+                contributor = of[static_cast<std::size_t>(chunk)];
+            if constexpr (C::promise == Promise::all_to_all) contributor = chunk, origin = rank;
+            const Proof p = now.expect(rank, chunk, contributor, origin);
+            if (!p.holds()) return p;
+        }
     return {};
 }
 
@@ -142,22 +139,52 @@ template <Collective C>
 template <Collective C>
 [[nodiscard, gnu::noinline]] constexpr Proof prove_all_reduce(const C& c) {
     detail::Symbols now(c.ranks(), c.chunks(), message_chunks(c));
-    for (int step = 0; step < c.steps(); ++step) {
-        for (int rank = 0; rank < c.ranks(); ++rank) {
-            if (const Proof p = detail::check_pairs(c, rank, step); !p.holds()) return p;
-            const Exchange e = c.exchange(rank, step);
-            if (e.to >= 0) now.send(rank, e);
-        }
-        for (int rank = 0; rank < c.ranks(); ++rank) {
-            const Exchange e = c.exchange(rank, step);
-            if (e.from >= 0) now.receive(rank, e);
-        }
+    for (int rank = 0; rank < c.ranks(); ++rank)
+        for (int chunk = 0; chunk < c.chunks(); ++chunk) now.put(rank, chunk);
+    if (const Proof p = detail::follow(c, Promise::all_reduce, now); !p.holds()) return p;
+    for (int rank = 0; rank < c.ranks(); ++rank)
+        for (int chunk = 0; chunk < c.chunks(); ++chunk)
+            if (const Proof p = now.expect(rank, chunk, -1, chunk); !p.holds()) return p;
+    return {};
+}
+
+/// Proves that a collective keeps the promise of its type, by executing it on symbols: every send
+/// has its receive in the same step, of the same chunk (all-to-all: of as many); no rank sends a
+/// chunk that it has not got; and the ranks end with what the Promise says, each contribution once.
+/// A barrier: each rank ends when it has heard of every other, by a chain of messages.
+/// Such a collective can't deadlock, for the reason that prove_all_reduce gives.
+/// Cost: that of prove_all_reduce.
+template <PromisingCollective C>
+[[nodiscard, gnu::noinline]] constexpr Proof prove(const C& c) {
+    if constexpr (C::promise == Promise::all_reduce) return prove_all_reduce(c);
+    else if constexpr (C::promise == Promise::barrier) {
+        detail::Word now(c.ranks());
+        const Proof p = detail::follow(c, C::promise, now);
+        return p.holds() ? now.conclusion() : p;
+    } else {
+        if (const Proof p = detail::check_roles(c); !p.holds()) return p;
+        detail::Symbols now(c.ranks(), c.chunks(), message_chunks(c));
+        for (int rank = 0; rank < c.ranks(); ++rank)
+            for (int chunk = 0; chunk < c.chunks(); ++chunk)
+                if (detail::begins_with(c, rank, chunk)) now.put(rank, chunk);
+        const Proof p = detail::follow(c, C::promise, now);
+        return p.holds() ? detail::check_end(c, now) : p;
     }
-    return now.conclusion();
 }
 
 /// Limit on ranks proved at start-up; larger rings differ from these in size only.
 inline constexpr int ranks_proved_at_start = 64;
+
+template <PromisingCollective C>
+[[nodiscard]] constexpr bool keeps_promise(const C& c) {
+    return prove(c).holds();
+}
+
+/// `keeps_promise<RingAllGather>(8)`.
+template <PromisingCollective C>
+[[nodiscard]] constexpr bool keeps_promise(int ranks) {
+    return keeps_promise(C(ranks));
+}
 
 template <Collective C>
 [[nodiscard]] constexpr bool is_all_reduce(const C& c) {

@@ -1,8 +1,8 @@
 // Tree: binomial-tree reduce and broadcast: the fewest steps, for small buckets.
 #pragma once
 
-#include <gx/collective/exchange.hpp>  // Exchange, Collective
-#include <gx/core/contract.hpp>        // GX_EXPECT
+#include <gx/collective/exchange.hpp>        // Exchange, Promise
+#include <gx/collective/tree_broadcast.hpp>  // TreeBroadcast
 
 namespace gx::collective {
 
@@ -17,29 +17,28 @@ namespace gx::collective {
 ///         operations in MPICH".
 class Tree {
 public:
-    constexpr explicit Tree(int ranks) : ranks_(ranks) {
-        GX_EXPECT(ranks > 0, "a tree needs at least one rank");
-        while (1 << levels_ < ranks) ++levels_;
-    }
+    static constexpr Promise promise = Promise::all_reduce;
 
-    [[nodiscard]] constexpr int ranks() const { return ranks_; }
+    constexpr explicit Tree(int ranks) : broadcast_(ranks) {}
+
+    [[nodiscard]] constexpr int ranks() const { return broadcast_.ranks(); }
     [[nodiscard]] constexpr int chunks() const { return 1; }
-    [[nodiscard]] constexpr int steps() const { return 2 * levels_; }
+    [[nodiscard]] constexpr int steps() const { return 2 * broadcast_.steps(); }
 
     [[nodiscard]] constexpr Exchange exchange(int rank, int step) const {
-        const bool up = step < levels_;
-        const int reach = 1 << (up ? step : 2 * levels_ - 1 - step);
-        const bool takes_part = rank % reach == 0, is_upper = rank % (2 * reach) != 0;
-        const int peer = is_upper ? rank - reach : rank + reach;
-        if (!takes_part || peer >= ranks_) return {};
-        if (is_upper == up) return {.to = peer, .send_chunk = 0};
-        return {.from = peer, .receive_chunk = 0, .combine = up ? Combine::add : Combine::copy};
+        const int levels = broadcast_.steps();
+        if (step >= levels) return broadcast_.exchange(rank, step - levels);
+        const Exchange down = broadcast_.exchange(rank, levels - 1 - step);
+        return {.to = down.from,
+                .send_chunk = down.receive_chunk,
+                .from = down.to,
+                .receive_chunk = down.send_chunk,
+                .combine = down.to >= 0 ? Combine::add : Combine::copy};
     }
 
 private:
-    int ranks_;
-    int levels_ = 0;
+    TreeBroadcast broadcast_;
 };
-static_assert(Collective<Tree>);
+static_assert(explain_promise<Tree>());
 
 }  // namespace gx::collective
