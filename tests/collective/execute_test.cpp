@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <gx/collective/pairwise_all_to_all.hpp>
 #include <gx/collective/ring.hpp>
+#include <gx/collective/tree_gather.hpp>
 #include <gx/testing/worlds.hpp>
 #include <support/generators.hpp>
 
@@ -128,6 +130,73 @@ TEST(Execute, KeepsWhatIsSentUntilItIsSent) {
         EXPECT_TRUE(execute(rank.transport(), flows).delivery.complete());
     });
     EXPECT_EQ(rows, (Rows{{41, 52, 63}, {41, 52, 63}}));
+}
+
+// ---- Chunks of lengths that the caller gives -------------------------------------------
+/// Three ranks, chunks of 0, 3 and 1 elements behind an element that belongs to none.
+TEST(Execute, CutsTheDataWhereTheOffsetsSay) {
+    Rows rows{{1, 2, 3, 4, 5}, {1, 20, 30, 40, 50}, {1, 200, 300, 400, 500}};
+    const std::vector<std::int64_t> offsets{1, 1, 4, 5};
+    std::vector<std::int64_t> bytes(3);
+    OnThreads{}({1, 3}, [&](auto& rank) {
+        const auto r = static_cast<std::size_t>(rank.rank());
+        std::vector<float> scratch(3);
+        const Flow<gx::fp32, Ring> flow{Ring(3), rows[r], scratch, 0, offsets};
+        const Execution done = execute(rank.transport(), flow);
+        EXPECT_TRUE(done.delivery.complete());
+        bytes[r] = done.bytes_sent;
+    });
+    for (const auto& row : rows) EXPECT_EQ(row, (std::vector<float>{1, 222, 333, 444, 555}));
+    EXPECT_EQ(bytes[0], 4 * (0 + 1 + 3 + 0)) << "rank 0 sends chunks 0, 2, 1, 0";
+}
+
+// ---- A broken contract ------------------------------------------------------------------
+static_assert(gx::collective::Executable<gx::collective::raw_bytes, gx::collective::RingAllGather>);
+static_assert(!gx::collective::Executable<gx::collective::raw_bytes, Ring>, "it adds");
+static_assert(!gx::collective::Executable<gx::collective::raw_bytes, Swap>, "promises nothing");
+static_assert(gx::collective::Executable<gx::bf16, Swap>);
+
+/// One rank alone, so that a contract breaks before a message is sent.
+template <class C>
+void execute_alone(const C& c, std::size_t elements, std::vector<std::int64_t> offsets) {
+    OnThreads{}({1, 1}, [&](auto& rank) {
+        std::vector<float> data(elements);
+        (void)execute(rank.transport(), Flow<gx::fp32, C>{c, data, {}, 0, offsets});
+    });
+}
+TEST(ExecuteDeathTest, OffsetsLieInTheData) {
+    const Ring one(1);
+    execute_alone(one, 3, {1, 3});
+    EXPECT_DEATH(execute_alone(Ring(2), 3, {}), "as many ranks as the transport has");
+    EXPECT_DEATH(execute_alone(one, 3, {0}), "an offset for each chunk");
+    EXPECT_DEATH(execute_alone(one, 3, {0, 4}), "within the data");
+    EXPECT_DEATH(execute_alone(one, 3, {-1, 3}), "within the data");
+    EXPECT_DEATH(execute_alone(one, 3, {2, 1}), "one behind the other");
+}
+TEST(ExecuteDeathTest, AnAllToAllTakesChunksOfOneLength) {
+    const auto swap_five = [] {
+        OnThreads{}({1, 2}, [](auto& rank) {
+            std::vector<float> data(5), scratch(5);
+            using gx::collective::PairwiseAllToAll;
+            (void)execute(rank.transport(),
+                          Flow<gx::fp32, PairwiseAllToAll>{PairwiseAllToAll(2), data, scratch});
+        });
+    };
+    EXPECT_DEATH(swap_five(), "chunks of equal lengths");
+}
+TEST(ExecuteDeathTest, AnAddingStepNeedsItsScratch) {
+    const auto without = [] {
+        OnThreads{}({1, 2}, [](auto& rank) {
+            std::vector<float> data(4), scratch(1);
+            (void)execute(rank.transport(), Flow<gx::fp32, Ring>{Ring(2), data, scratch});
+        });
+    };
+    EXPECT_DEATH(without(), "a scratch that holds the largest message");
+}
+TEST(Execute, SaysHowLongItsScratchIs) {
+    EXPECT_EQ(scratch_elements(Ring(4), 10), 3);
+    EXPECT_EQ(scratch_elements(Ring(4), 3), 1);
+    EXPECT_EQ(scratch_elements(gx::collective::TreeGather(8), 80), 40);
 }
 
 // ---- A fault --------------------------------------------------------------------------
