@@ -52,7 +52,6 @@ concept Collective = requires(const C& c) {
 
 /// What a collective leaves on its ranks: a property of its type. A rank that owns a chunk names it
 /// as owned_chunk(rank); each chunk has one owner.
-// clang-format off
 enum class Promise : unsigned char {
     all_reduce,      ///< every rank: every chunk, summed over all ranks
     reduce_scatter,  ///< every rank: its own chunk, summed over all ranks; other chunks unspecified
@@ -62,7 +61,6 @@ enum class Promise : unsigned char {
     all_to_all,      ///< rank r: in chunk i what rank i had in chunk r; as many chunks as ranks
     barrier          ///< no data: before a rank ends, word of every other rank has reached it
 };
-// clang-format on
 
 [[nodiscard]] constexpr bool adds(Promise p) {
     return p == Promise::all_reduce || p == Promise::reduce_scatter;

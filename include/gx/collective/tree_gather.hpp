@@ -16,7 +16,8 @@ namespace gx::collective {
 /// Shapes: every rank's data has the whole length, though only the root fills all of it.
 /// Wire:  L = ceil(log2 n) steps; n - 1 messages; the root receives (n - 1) / n of the data, any
 ///        other rank sends that of its subtree, once. It copies, in place: no scratch.
-/// Time:  L alpha + (n - 1) / n m beta for gathered data of m bytes, alpha a message, beta a byte.
+/// Time:  L alpha + (n - 1) / n m beta for gathered data of m bytes, alpha a message, beta a byte;
+///        less, where n is no power of two and messages leave before the root waits for them.
 /// Source: Thakur, Rabenseifner and Gropp 2005, "Optimization of collective communication
 ///         operations in MPICH", there the first part of a reduction by reduce-scatter and gather.
 class TreeGather {
