@@ -19,8 +19,8 @@ namespace gx::collective {
 /// Wire:  S = n - 1 steps for even n, n for odd, of which each rank takes part in n - 1; (n - 1) / n
 ///        of the data sent by each rank. The scratch holds one chunk.
 /// Time:  (n - 1) (alpha + m / n beta) for even n, data of m bytes a rank, alpha a message, beta a
-///        byte. For odd n up to n alpha + (3 n + 1) / 2 m / n beta: the rank that does nothing in a
-///        step sends its next message early, to a port that is still busy.
+///        byte. For odd n up to n alpha + (3 n + 1) / 2 m / n beta: the rank that does nothing in
+///        a step sends its next message early, to a port that is still busy.
 /// Source: Thakur, Rabenseifner and Gropp 2005, "Optimization of collective communication
 ///         operations in MPICH", for pairwise exchange, with a second buffer where n is not a power
 ///         of two; Sanders and Traeff 2002, "The hierarchical factor algorithm for all-to-all

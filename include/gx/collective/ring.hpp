@@ -1,6 +1,7 @@
 // Ring: the ring all-reduce schedule: a ring reduce-scatter, then a ring all-gather.
 #pragma once
 
+#include <gx/collective/detail/ring_step.hpp>     // ring_step
 #include <gx/collective/exchange.hpp>             // Exchange, Promise
 #include <gx/collective/machine_orders.hpp>       // MachineOrder
 #include <gx/collective/ring_all_gather.hpp>      // RingAllGather
@@ -50,8 +51,10 @@ public:
 
     [[nodiscard]] constexpr Exchange exchange(int rank, int step) const {
         const int half = reduce_scatter_.steps();
-        return step < half ? reduce_scatter_.exchange(rank, step)
-                           : all_gather_.exchange(rank, step - half);
+        const bool adding = step < half;
+        return detail::ring_step(
+            order(), rank, adding ? reduce_scatter_.ahead(step) : all_gather_.ahead(step - half),
+            adding ? Combine::add : Combine::copy);
     }
 
 private:

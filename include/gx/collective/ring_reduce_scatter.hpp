@@ -1,10 +1,11 @@
 // RingReduceScatter: sums around a ring; each rank ends with one chunk of the sum.
 #pragma once
 
-#include <gx/collective/exchange.hpp>        // Exchange, Promise
-#include <gx/collective/machine_orders.hpp>  // MachineOrder
-#include <gx/core/contract.hpp>              // GX_EXPECT
-#include <gx/core/transport.hpp>             // Placement
+#include <gx/collective/detail/ring_step.hpp>  // ring_step
+#include <gx/collective/exchange.hpp>          // Exchange, Promise
+#include <gx/collective/machine_orders.hpp>    // MachineOrder
+#include <gx/core/contract.hpp>                // GX_EXPECT
+#include <gx/core/transport.hpp>               // Placement
 
 namespace gx::collective {
 
@@ -40,7 +41,7 @@ public:
     [[nodiscard]] constexpr int steps() const { return ranks() - 1; }
     [[nodiscard]] constexpr const MachineOrder& order() const { return order_; }
     [[nodiscard]] constexpr int owned_chunk(int rank) const {
-        return wrap(order_.position_of(rank) + offset_);
+        return (order_.position_of(rank) + offset_) % ranks();
     }
     /// Whether the schedule is the same on all machines of this placement (symmetry reduction).
     [[nodiscard]] constexpr bool alike_on_machines(Placement p) const {
@@ -49,18 +50,13 @@ public:
     /// End of the phase of `step`: steps before it send as far and as much.
     [[nodiscard]] constexpr int phase_end(int) const { return steps(); }
 
+    /// How far the chunk sent in `step` is ahead of a rank's position.
+    [[nodiscard]] constexpr int ahead(int step) const { return offset_ - 1 - step; }
     [[nodiscard]] constexpr Exchange exchange(int rank, int step) const {
-        const int n = ranks(), p = order_.position_of(rank), send = p + offset_ - 1 - step;
-        return {.to = order_.rank_at((p + 1) % n),
-                .send_chunk = wrap(send),
-                .from = order_.rank_at((p + n - 1) % n),
-                .receive_chunk = wrap(send - 1),
-                .combine = Combine::add};
+        return detail::ring_step(order_, rank, ahead(step), Combine::add);
     }
 
 private:
-    [[nodiscard]] constexpr int wrap(int chunk) const { return (chunk + ranks()) % ranks(); }
-
     MachineOrder order_;
     int offset_;
 };

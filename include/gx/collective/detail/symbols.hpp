@@ -36,7 +36,9 @@ public:
                 return {Flaw::nothing_to_send, rank, step, e.send_chunk + static_cast<int>(k)};
             sent_origin_[message + k] = origin_[first + k];
         }
-        for (std::size_t i = 0; i < several * n; ++i) sent_[message * n + i] = counts_[mine + i];
+        const std::uint8_t* from = counts_.data() + mine;
+        std::uint8_t* to = sent_.data() + message * n;
+        for (std::size_t i = 0; i < several * n; ++i) to[i] = from[i];
         return {};
     }
     /// Of what its peer has sent.
@@ -45,21 +47,26 @@ public:
         const std::size_t message = slot(e.from), n = static_cast<std::size_t>(ranks_);
         const auto several = static_cast<std::size_t>(e.chunks);
         for (std::size_t k = 0; k < several; ++k) origin_[first + k] = sent_origin_[message + k];
+        const std::uint8_t* from = sent_.data() + message * n;
+        std::uint8_t* to = counts_.data() + mine;
+        const int keeps = e.combine == Combine::add ? 1 : 0;
         for (std::size_t i = 0; i < several * n; ++i) {
-            const int mine_now = e.combine == Combine::add ? counts_[mine + i] : 0;
-            const int sum = mine_now + sent_[message * n + i];
-            counts_[mine + i] = static_cast<std::uint8_t>(sum < 2 ? sum : 2);
+            const int sum = keeps * to[i] + from[i];
+            to[i] = static_cast<std::uint8_t>(sum < 2 ? sum : 2);
         }
     }
     /// Whether the chunk ends with the contributions of `contributor` to chunk `origin`, once; -1:
     /// with those of all ranks.
     [[nodiscard]] constexpr Proof expect(int rank, int chunk, int contributor, int origin) const {
+        const std::uint8_t* counts = counts_.data() + index(rank, chunk);
         for (int i = 0; i < ranks_; ++i) {
-            const int count = counts_[index(rank, chunk) + static_cast<std::size_t>(i)];
-            const bool expected = contributor < 0 || contributor == i;
-            if (expected && count == 0) return {Flaw::contribution_missing, rank, -1, chunk, i};
-            if (!expected && count > 0) return {Flaw::contribution_foreign, rank, -1, chunk, i};
-            if (count > 1) return {Flaw::contribution_repeated, rank, -1, chunk, i};
+            const int count = counts[i];
+            const int expected = contributor < 0 || contributor == i ? 1 : 0;
+            if (count == expected) continue;
+            const Flaw flaw = expected == 0 ? Flaw::contribution_foreign
+                              : count == 0  ? Flaw::contribution_missing
+                                            : Flaw::contribution_repeated;
+            return {flaw, rank, -1, chunk, i};
         }
         if (origin_[cell(rank, chunk)] != origin)
             return {Flaw::chunk_misplaced, rank, -1, chunk, contributor};
