@@ -39,16 +39,16 @@ TEST(DisseminationBarrier, MutantsAreRefused) {
     for (const int n : {2, 3, 5, 6, 8, 13})
         EXPECT_GT(expect_mutants_refused(DisseminationBarrier(n)), 0);
 }
-/// Steps of equal reach: word from far ranks does not arrive.
+/// Steps of equal reach: no chain of messages comes from far ranks.
 struct NearOnly : DisseminationBarrier {
     using DisseminationBarrier::DisseminationBarrier;
     [[nodiscard]] constexpr Exchange exchange(int rank, int) const {
         return DisseminationBarrier::exchange(rank, 0);
     }
 };
-TEST(DisseminationBarrier, SaysWhoseWordIsMissing) {
+TEST(DisseminationBarrier, NamesTheRankThatIsNotAwaited) {
     EXPECT_EQ(to_string(prove(NearOnly(5))),
-              "rank 0: a rank leaves before word of some rank has reached it (rank 1)");
+              "rank 0: a rank leaves the barrier without waiting for some rank (rank 1)");
 }
 
 // ---- A property: no rank leaves before all have come --------------------------------------
@@ -80,8 +80,8 @@ TEST(DisseminationBarrier, LetsNoneGoBeforeAllHaveCome) {
         });
     });
 }
-/// What the property above sees. Sends wait for their receives here, so word comes from both sides:
-/// without the last step, of all ranks but the one opposite.
+/// A mutant that the property above rejects. Sends wait for their receives here, so chains come
+/// from both sides: without the last step, from all ranks but the one opposite.
 TEST(DisseminationBarrier, WithoutItsLastStepLetsOneGo) {
     using Short = Mutant<DisseminationBarrier>;
     const Short barrier(DisseminationBarrier(16), Change::step_dropped, 0, 3);

@@ -11,7 +11,7 @@ namespace {
 
 TEST(Flaw, HasASentenceOfItsOwn) {
     std::set<std::string_view> sentences;
-    const int last = static_cast<int>(Flaw::rank_not_heard);
+    const int last = static_cast<int>(Flaw::rank_not_awaited);
     for (int f = 0; f <= last; ++f) sentences.insert(to_string(static_cast<Flaw>(f)));
     EXPECT_EQ(sentences.size(), static_cast<std::size_t>(last) + 1);
     EXPECT_FALSE(sentences.contains(""));
@@ -25,8 +25,8 @@ TEST(Flaw, IsToldWithItsPlace) {
               "rank 2, step 3, chunk 1: a send has no receive in its step");
     EXPECT_EQ(to_string(Proof{Flaw::contribution_missing, 0, -1, 4, 3}),
               "rank 0, chunk 4: a chunk ends without some rank's contribution (rank 3)");
-    EXPECT_EQ(to_string(Proof{Flaw::rank_not_heard, 5, -1, -1, 2}),
-              "rank 5: a rank leaves before word of some rank has reached it (rank 2)");
+    EXPECT_EQ(to_string(Proof{Flaw::rank_not_awaited, 5, -1, -1, 2}),
+              "rank 5: a rank leaves the barrier without waiting for some rank (rank 2)");
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ static_assert(!keeps_promise(Promises<gx::collective::TreeBroadcast, gx::Promise
 static_assert(!keeps_promise(Promises<gx::collective::TreeBroadcast, gx::Promise::barrier>(4)));
 static_assert(!keeps_promise(Promises<Ring, gx::Promise::barrier>(4)), "it adds");
 static_assert(keeps_promise(Promises<RingAllGather, gx::Promise::barrier>(4)),
-              "chunks of all ranks bring word of all ranks");
+              "a chunk of every rank reaches every rank");
 
 TEST(Proof, SaysThatABroadcastAdds) {
     struct Adds : gx::collective::TreeBroadcast {

@@ -43,9 +43,8 @@ Execution all_gather_bytes(T& link, std::span<const std::byte> mine, std::span<s
     return execute(link, flow);
 }
 
-/// Tells every rank the length of every rank's block, as offsets for all_gather_bytes. All ranks
-/// get the same offsets, so that they decide alike whether to go on, or where to put offsets[ranks]
-/// bytes.
+/// Gathers the lengths of all blocks on every rank, as offsets for all_gather_bytes. All ranks get
+/// the same offsets, so decisions made from them agree: to allocate offsets[ranks] bytes, to stop.
 ///
 /// Shapes: offsets (ranks + 1), filled: offsets[0] = 0, offsets[r + 1] = offsets[r] + length of r.
 /// Errors: a negative length breaks the contract. An incomplete delivery as in execute(): the

@@ -1,4 +1,4 @@
-// DisseminationBarrier, barrier(): no rank goes on before all have come.
+// DisseminationBarrier, barrier(): no rank continues before all ranks have called it.
 #pragma once
 
 #include <array>    // the token
@@ -11,8 +11,8 @@
 
 namespace gx::collective {
 
-/// In step s rank r sends to rank r + 2^s and receives from rank r - 2^s, modulo n: it then has
-/// word of the 2^(s+1) - 1 ranks before it.
+/// In step s rank r sends to rank r + 2^s and receives from rank r - 2^s, modulo n: a chain of
+/// messages has then reached it from each of the 2^(s+1) - 1 ranks before it.
 ///
 /// Wire:  ceil(log2 n) steps of one message that holds nothing; the least possible where a rank
 ///        sends one message a step.

@@ -59,7 +59,7 @@ enum class Promise : unsigned char {
     broadcast,       ///< every rank: each chunk as rank root() had it
     gather,          ///< rank root(): each chunk as its owner had it; other ranks unspecified
     all_to_all,      ///< rank r: in chunk i what rank i had in chunk r; as many chunks as ranks
-    barrier          ///< no data: before a rank ends, word of every other rank has reached it
+    barrier          ///< no data: that every rank has begun happens-before any rank ends
 };
 
 [[nodiscard]] constexpr bool adds(Promise p) {

@@ -1,4 +1,4 @@
-// execute: runs several collectives concurrently over a transport.
+// execute: runs several collectives concurrently over a transport; Flow, raw_bytes.
 #pragma once
 
 #include <algorithm>  // copy, is_sorted, max
@@ -49,7 +49,8 @@ struct Flow {
 };
 
 /// Elements of the scratch for data of `count` elements cut by chunk_range: the largest message.
-/// Ring all-gathers, broadcasts and gathers copy in place: theirs may be empty.
+/// With offsets, the largest message that they give. All-gathers, broadcasts and gathers copy in
+/// place: theirs may be empty.
 template <Collective C>
 [[nodiscard]] constexpr std::int64_t scratch_elements(const C& c, std::int64_t count) {
     return chunk_range(count, c.chunks(), 0, message_chunks(c)).size();
@@ -157,7 +158,9 @@ void expect_valid(const Flow<E, C>& flow, int ranks) {
 /// A step's message is sent from where the data lies and, in a copying step, received there too.
 ///
 /// Order:  each flow's sums are made in its collective's own order, whatever arrives first.
-/// Errors: when a wait is not complete it stops, waits for what it has posted, and returns that
+/// Errors: a collective of another number of ranks, offsets that do not ascend within the data, a
+///         scratch that is too short or an all-to-all of unequal chunks breaks the contract.
+///         When a wait is not complete it stops, waits for what it has posted, and returns that
 ///         delivery; the data is then unspecified.
 /// Cost:   allocates nothing; one pass over received data for each adding step.
 template <class E, class C, std::size_t K, Transport T>

@@ -24,7 +24,7 @@ enum class Flaw : unsigned char {
     adds_a_copy,
     owners_overlap,
     root_out_of_range,
-    rank_not_heard
+    rank_not_awaited
 };
 
 [[nodiscard]] constexpr std::string_view to_string(Flaw flaw) {
@@ -46,7 +46,8 @@ enum class Flaw : unsigned char {
         case Flaw::adds_a_copy: return "a step adds in a collective that only copies";
         case Flaw::owners_overlap: return "a chunk is not owned by exactly one rank";
         case Flaw::root_out_of_range: return "the root is no rank";
-        case Flaw::rank_not_heard: return "a rank leaves before word of some rank has reached it";
+        case Flaw::rank_not_awaited:
+            return "a rank leaves the barrier without waiting for some rank";
     }
     return "";
 }
@@ -58,7 +59,7 @@ struct [[nodiscard]] Proof {
     int rank = -1;
     int step = -1;
     int chunk = -1;
-    int contributor = -1;  ///< whose contribution is missing, repeated or foreign, or not heard
+    int contributor = -1;  ///< whose contribution is missing, repeated or foreign; or not awaited
     [[nodiscard]] constexpr bool holds() const { return flaw == Flaw::none; }
     [[nodiscard]] constexpr std::string_view sentence() const { return to_string(flaw); }
     constexpr bool operator==(const Proof&) const = default;

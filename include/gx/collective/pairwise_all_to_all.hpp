@@ -16,8 +16,8 @@ namespace gx::collective {
 /// A rank's own chunk stays where it is.
 ///
 /// Shapes: chunks of equal lengths, or of lengths[i, j] = lengths[j, i].
-/// Wire:  S = n - 1 steps for even n, n for odd, of which each rank takes part in n - 1; (n - 1) / n
-///        of the data sent by each rank. The scratch holds one chunk.
+/// Wire:  n - 1 steps for even n, n for odd, of which each rank takes part in n - 1; (n - 1) / n of
+///        the data sent by each rank. The scratch holds one chunk.
 /// Time:  (n - 1) (alpha + m / n beta) for even n, data of m bytes a rank, alpha a message, beta a
 ///        byte. For odd n up to n alpha + (3 n + 1) / 2 m / n beta: the rank that does nothing in
 ///        a step sends its next message early, to a port that is still busy.

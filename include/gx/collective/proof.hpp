@@ -3,7 +3,7 @@
 
 #include <vector>  // owners
 
-#include <gx/collective/detail/symbols.hpp>  // Symbols, Word
+#include <gx/collective/detail/symbols.hpp>  // Symbols, HappensBefore
 #include <gx/collective/exchange.hpp>        // Collective, Exchange, Promise
 #include <gx/collective/flaw.hpp>            // Flaw, Proof
 
@@ -151,14 +151,14 @@ template <Collective C>
 /// Proves that a collective keeps the promise of its type, by executing it on symbols: every send
 /// has its receive in the same step, of the same chunk (all-to-all: of as many); no rank sends a
 /// chunk that it has not got; and the ranks end with what the Promise says, each contribution once.
-/// A barrier: each rank ends when it has heard of every other, by a chain of messages.
+/// A barrier: a chain of messages from every rank reaches each rank before it ends.
 /// Such a collective can't deadlock, for the reason that prove_all_reduce gives.
 /// Cost: that of prove_all_reduce.
 template <PromisingCollective C>
 [[nodiscard, gnu::noinline]] constexpr Proof prove(const C& c) {
     if constexpr (C::promise == Promise::all_reduce) return prove_all_reduce(c);
     else if constexpr (C::promise == Promise::barrier) {
-        detail::Word now(c.ranks());
+        detail::HappensBefore now(c.ranks());
         const Proof p = detail::follow(c, C::promise, now);
         return p.holds() ? now.conclusion() : p;
     } else {

@@ -1,4 +1,4 @@
-// Symbols, Word: what a proof follows through the steps: contributions in chunks, and hearsay.
+// Symbols, HappensBefore: state of a proof: contributions in chunks; chains of messages.
 #pragma once
 
 #include <cstdint>  // uint8_t
@@ -91,25 +91,25 @@ private:
     std::vector<int> sent_origin_;      // sent_origin_[rank, chunk]
 };
 
-/// Which ranks each rank has heard of, itself and those that its senders had heard of.
-class Word {
+/// From which ranks a chain of messages has reached each rank.
+class HappensBefore {
 public:
-    constexpr explicit Word(int ranks)
-        : ranks_(ranks), heard_(row(ranks), std::uint8_t{0}), sent_(row(ranks), std::uint8_t{0}) {
-        for (int r = 0; r < ranks; ++r) heard_[row(r) + static_cast<std::size_t>(r)] = 1;
+    constexpr explicit HappensBefore(int ranks)
+        : ranks_(ranks), reached_(row(ranks), std::uint8_t{0}), sent_(row(ranks), std::uint8_t{0}) {
+        for (int r = 0; r < ranks; ++r) reached_[row(r) + static_cast<std::size_t>(r)] = 1;
     }
     constexpr Proof send(int rank, int, const Exchange&) {
-        for (std::size_t i = 0; i < row(1); ++i) sent_[row(rank) + i] = heard_[row(rank) + i];
+        for (std::size_t i = 0; i < row(1); ++i) sent_[row(rank) + i] = reached_[row(rank) + i];
         return {};
     }
     constexpr void receive(int rank, const Exchange& e) {
-        for (std::size_t i = 0; i < row(1); ++i) heard_[row(rank) + i] |= sent_[row(e.from) + i];
+        for (std::size_t i = 0; i < row(1); ++i) reached_[row(rank) + i] |= sent_[row(e.from) + i];
     }
     [[nodiscard]] constexpr Proof conclusion() const {
         for (int r = 0; r < ranks_; ++r)
             for (int i = 0; i < ranks_; ++i)
-                if (heard_[row(r) + static_cast<std::size_t>(i)] == 0)
-                    return {Flaw::rank_not_heard, r, -1, -1, i};
+                if (reached_[row(r) + static_cast<std::size_t>(i)] == 0)
+                    return {Flaw::rank_not_awaited, r, -1, -1, i};
         return {};
     }
 
@@ -118,8 +118,8 @@ private:
         return static_cast<std::size_t>(rank) * static_cast<std::size_t>(ranks_);
     }
     int ranks_;
-    std::vector<std::uint8_t> heard_;  // heard_[rank, of]
-    std::vector<std::uint8_t> sent_;   // sent_[rank, of], in this step
+    std::vector<std::uint8_t> reached_;  // reached_[rank, from]
+    std::vector<std::uint8_t> sent_;     // sent_[rank, from], in this step
 };
 
 }  // namespace gx::collective::detail
