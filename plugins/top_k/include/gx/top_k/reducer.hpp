@@ -1,0 +1,154 @@
+// TopK: sends the largest values of each bucket, and keeps the others for later steps.
+#pragma once
+
+#include <algorithm>  // nth_element, sort
+#include <bit>        // bit_cast
+#include <cmath>      // ceil
+#include <cstdint>    // uint32_t
+#include <numeric>    // iota
+#include <span>       // values
+#include <vector>     // scratch
+
+#include <gx/collective/all_gather_bytes.hpp>   // all_gather_bytes
+#include <gx/core/contract.hpp>                 // GX_EXPECT
+#include <gx/core/element.hpp>                  // fp32
+#include <gx/core/findings.hpp>                 // Findings
+#include <gx/reducer/accuracy.hpp>              // Accuracy
+#include <gx/reducer/concept.hpp>               // ReduceReport, Bucket
+#include <gx/reducer/error_feedback_state.hpp>  // ErrorFeedbackState
+
+namespace gx {
+
+namespace detail::top_k {
+
+/// What is sent of a value.
+struct Entry {
+    std::uint32_t index;  ///< in the bucket
+    float value;          ///< of the gradient without its loss scale, plus the residual
+};
+static_assert(sizeof(Entry) == 8);
+
+/// The first k of `order`, in ascending order: the indices of the k values of largest magnitude, of
+/// equal magnitudes the first. NaN is larger than infinity, which is larger than any number.
+inline void select(std::span<const float> values, std::size_t k, std::span<std::uint32_t> order) {
+    const auto magnitude = [&](std::uint32_t i) {
+        return std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffffu;
+    };
+    std::iota(order.begin(), order.end(), 0u);
+    const auto kth = order.begin() + static_cast<std::ptrdiff_t>(k);
+    std::nth_element(order.begin(), kth, order.end(), [&](std::uint32_t a, std::uint32_t b) {
+        return magnitude(a) != magnitude(b) ? magnitude(a) > magnitude(b) : a < b;
+    });
+    std::sort(order.begin(), kth);
+}
+
+}  // namespace detail::top_k
+
+/// Sparse all-reduce with error feedback. For each bucket of N values, on each rank:
+///
+///     v        = gradient / loss scale + residual
+///     sent     = the k = ceil(share N) values of v with the largest magnitudes
+///     residual = v, and 0 where it is sent
+///     bucket   = loss scale / n * sum of what the n ranks sent
+///
+/// A gradient that is left out takes its residual with it: ErrorFeedbackState. Accuracy: applied
+/// gradients plus residuals are the gradients that were given, up to roundings.
+///
+/// Wire:   an all-gather of k pairs of a 4-byte index and a 4-byte value a rank: 8 k (n - 1) bytes
+///         sent by each rank in n - 1 steps. A ring of fp32 sends 8 N (n - 1) / n: TopK sends less
+///         where the share is below 1 / n.
+/// Order:  contributions are added from rank 0 up, so all ranks end bitwise equal in every world.
+///         The bits depend on where buckets are cut: each is searched for its own largest values.
+/// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract. A
+///         value that is not finite is sent before all others.
+/// Cost:   a selection in O(N); ErrorFeedbackState's memory, 4 bytes an element for indices, and
+///         8 k (n + 1); allocates nothing in a step.
+/// Source: Aji and Heafield 2017, "Sparse communication for distributed gradient descent",
+///         arXiv:1704.05021; Stich et al. 2018, "Sparsified SGD with memory", arXiv:1809.07599.
+///         Without the momentum correction and the warm-up of Lin et al. 2018, arXiv:1712.01887.
+class TopK {
+public:
+    struct Options {
+        double share = 0.01;  ///< of the values that is sent: above 0, at most 1
+    };
+    using wire_type = fp32;
+    static constexpr int channels = 1, staleness = 0;
+    static constexpr bool asynchronous = true;
+    static constexpr Accuracy accuracy = Accuracy::error_feedback;
+
+    TopK() = default;
+    explicit TopK(const Options& o) : options_(o) {
+        GX_EXPECT(check(o).empty(), "TopK: options that its check() refuses");
+    }
+
+    static constexpr Findings check(const Options& o) {
+        return Findings{}.expect(o.share > 0 && o.share <= 1,
+                                 "TopK: share must be above 0 and at most 1");
+    }
+    /// Values sent of a bucket of `count`.
+    [[nodiscard]] std::size_t sent_of(std::size_t count) const {
+        const auto k =
+            static_cast<std::size_t>(std::ceil(options_.share * static_cast<double>(count)));
+        return std::min(k, count);
+    }
+
+    void reserve(const ReducePlan& plan) {
+        state_.reserve(plan);
+        placement_ = plan.placement;
+        const auto longest = static_cast<std::size_t>(plan.bucket_elements);
+        const auto ranks = static_cast<std::size_t>(plan.placement.ranks());
+        order_.assign(longest, 0);
+        all_.assign(ranks * sent_of(longest), {});
+        offsets_.assign(ranks + 1, 0);
+    }
+
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        GX_EXPECT(link.placement() == placement_, "reserve() for the placement it will run on");
+        GX_EXPECT(bucket.size() <= order_.size(), "a bucket larger than was reserved");
+        const auto ranks = static_cast<std::size_t>(link.ranks());
+        const std::size_t k = sent_of(bucket.size());
+        const auto all = std::span(all_).first(ranks * k);
+        const auto mine = all.subspan(static_cast<std::size_t>(link.rank()) * k, k);
+        choose(bucket, mine);
+        for (std::size_t r = 0; r <= ranks; ++r)
+            offsets_[r] = static_cast<std::int64_t>(r * k * sizeof(Entry));
+        const auto done = collective::all_gather_bytes(
+            link, std::as_bytes(mine), std::as_writable_bytes(all), std::span(offsets_), 0);
+        if (done.delivery.complete()) add_up(all, bucket, static_cast<float>(ranks));
+        return {done.delivery, done.bytes_sent, done.steps};
+    }
+
+    void settle(std::uint64_t gradient, bool applied) { state_.settle(gradient, applied); }
+    StateList state() { return state_.state(); }
+
+private:
+    using Entry = detail::top_k::Entry;
+
+    /// Writes what this rank sends, ascending, and what it keeps.
+    void choose(const Bucket& bucket, std::span<Entry> mine) {
+        const auto [before, after] = state_.of(bucket);
+        for (std::size_t i = 0; i < bucket.size(); ++i)
+            after[i] = bucket[i] / bucket.loss_scale + before[i];
+        const auto order = std::span(order_).first(bucket.size());
+        detail::top_k::select(after, mine.size(), order);
+        for (std::size_t j = 0; j < mine.size(); ++j) {
+            mine[j] = {order[j], after[order[j]]};
+            after[order[j]] = 0;
+        }
+    }
+    static void add_up(std::span<const Entry> all, const Bucket& bucket, float ranks) {
+        std::fill(bucket.begin(), bucket.end(), 0.0f);
+        for (const Entry& e : all) bucket[e.index] += e.value;
+        const float factor = bucket.loss_scale / ranks;
+        for (float& x : bucket) x *= factor;
+    }
+
+    Options options_{};
+    Placement placement_{0, 0};
+    ErrorFeedbackState state_{};
+    std::vector<std::uint32_t> order_{};
+    std::vector<Entry> all_{};
+    std::vector<std::int64_t> offsets_{};
+};
+
+}  // namespace gx
