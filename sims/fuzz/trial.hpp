@@ -75,7 +75,7 @@ public:
             if (!tampering_.ready_early) ready(begin);
         }
     }
-    void apply(std::span<const float> mean, float) {
+    void apply(std::span<const float> mean, float, std::int64_t) {
         log_.means.emplace_back(mean.begin(), mean.end());
         const int times = tampering_.apply_twice && restored_ ? 2 : 1;
         restored_ = false;

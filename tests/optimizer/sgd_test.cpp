@@ -39,35 +39,41 @@ struct Moved {
     explicit Moved(Sgd::Options o, std::int64_t count = 1) : sgd(o) {
         const Graph graph = four_roles(count);
         w.resize(std::size_t(4 * count));
-        sgd.reserve(w.size(), slices_of(graph), graph);
+        slices = slices_of(graph);
+        sgd.reserve(w.size(), slices, graph);
+    }
+    void update(const std::vector<float>& g, float rate, float unscale) {
+        sgd.update(
+            {.parameters = w, .gradients = g, .slices = slices, .rate = rate, .unscale = unscale});
     }
     Sgd sgd;
     std::vector<float> w;
+    std::vector<ParameterSlice> slices;
 };
 
 // ---- Cases worked by hand -------------------------------------------------------------------
 TEST(Sgd, MomentumOverThreeSteps) {
     Moved run{{.momentum = 0.5f, .weight_decay = 0}};
     const std::vector<float> ones(4, 1.0f);
-    run.sgd.update(run.w, ones, 0.5f, 1.0f);  // v = 1
+    run.update(ones, 0.5f, 1.0f);  // v = 1
     EXPECT_EQ(run.w[0], -0.5f);
-    run.sgd.update(run.w, ones, 0.5f, 1.0f);  // v = 1.5
+    run.update(ones, 0.5f, 1.0f);  // v = 1.5
     EXPECT_EQ(run.w[0], -1.25f);
-    run.sgd.update(run.w, ones, 0.25f, 1.0f);  // v = 1.75; the rate is outside of v
+    run.update(ones, 0.25f, 1.0f);  // v = 1.75; the rate is outside of v
     EXPECT_EQ(run.w[0], -1.6875f);
     EXPECT_EQ(run.sgd.state()[0], 1.75f);
 }
 TEST(Sgd, NesterovLooksOneStepAhead) {
     Moved run{{.momentum = 0.5f, .weight_decay = 0, .nesterov = true}};
     const std::vector<float> ones(4, 1.0f);
-    run.sgd.update(run.w, ones, 1.0f, 1.0f);  // v = 1, step = 1 + 0.5
+    run.update(ones, 1.0f, 1.0f);  // v = 1, step = 1 + 0.5
     EXPECT_EQ(run.w[0], -1.5f);
-    run.sgd.update(run.w, ones, 1.0f, 1.0f);  // v = 1.5, step = 1 + 0.75
+    run.update(ones, 1.0f, 1.0f);  // v = 1.5, step = 1 + 0.75
     EXPECT_EQ(run.w[0], -3.25f);
 }
 TEST(Sgd, DividesTheLossScaleOut) {
     Moved run{{.momentum = 0, .weight_decay = 0}};
-    run.sgd.update(run.w, std::vector<float>(4, 1024.0f), 1.0f, 1.0f / 1024);
+    run.update(std::vector<float>(4, 1024.0f), 1.0f, 1.0f / 1024);
     EXPECT_EQ(run.w[0], -1.0f);
 }
 TEST(Sgd, DecaysByRole) {
@@ -83,7 +89,7 @@ TEST(Sgd, DecaysByRole) {
                    .decay_batch_norm = c.batch_norm,
                    .decay_bias = c.bias}};
         run.w.assign(4, 1.0f);
-        run.sgd.update(run.w, std::vector<float>(4, 0.0f), 1.0f, 1.0f);
+        run.update(std::vector<float>(4, 0.0f), 1.0f, 1.0f);
         EXPECT_EQ(run.w, c.decayed);
     }
 }
@@ -94,7 +100,8 @@ TEST(Sgd, LeavesPaddingAtZeroAndGapsAlone) {
     sgd.reserve(8, padded, graph);
     std::vector<float> w{9, 9, 9, 9, 1, 1, 0, 0};
     const std::vector<float> g{5, 5, 5, 5, 1, 1, 0, 0};
-    for (int i = 0; i < 3; ++i) sgd.update(w, g, 0.1f, 1.0f);
+    for (int i = 0; i < 3; ++i)
+        sgd.update({.parameters = w, .gradients = g, .slices = padded, .rate = 0.1f});
     for (const std::size_t gap : {0u, 1u, 2u, 3u}) EXPECT_EQ(w[gap], 9.0f);
     EXPECT_EQ(w[6], 0.0f);
     EXPECT_EQ(w[7], 0.0f);
@@ -118,7 +125,7 @@ RC_GTEST_PROP(Sgd, EqualsTheSerialFormulaBitForBit, (bool nesterov)) {
     for (std::size_t i = 0; i < w.size(); ++i) run.w[i] = w[i] = number(i, 0);
     for (int step = 1; step <= 3; ++step) {
         for (std::size_t i = 0; i < g.size(); ++i) g[i] = number(i, step) * 8;
-        run.sgd.update(run.w, g, 0.05f, 0.125f);
+        run.update(g, 0.05f, 0.125f);
         for (std::size_t i = 0; i < w.size(); ++i) {
             const float decay = i < std::size_t(count) ? 3e-3f : 0.0f;
             const float gi = rounded(g[i] * 0.125f) + rounded(decay * w[i]);
@@ -134,17 +141,17 @@ RC_GTEST_PROP(Sgd, EqualsTheSerialFormulaBitForBit, (bool nesterov)) {
 TEST(Sgd, GoesOnFromSavedState) {
     const std::vector<float> g{0.3f, -0.2f, 0.7f, 0.1f};
     Moved whole{{.nesterov = true}}, first{{.nesterov = true}}, second{{.nesterov = true}};
-    for (int i = 0; i < 4; ++i) whole.sgd.update(whole.w, g, 0.1f, 1.0f);
-    for (int i = 0; i < 2; ++i) first.sgd.update(first.w, g, 0.1f, 1.0f);
+    for (int i = 0; i < 4; ++i) whole.update(g, 0.1f, 1.0f);
+    for (int i = 0; i < 2; ++i) first.update(g, 0.1f, 1.0f);
     second.w = first.w;
     std::copy(first.sgd.state().begin(), first.sgd.state().end(), second.sgd.state().begin());
-    for (int i = 0; i < 2; ++i) second.sgd.update(second.w, g, 0.1f, 1.0f);
+    for (int i = 0; i < 2; ++i) second.update(g, 0.1f, 1.0f);
     EXPECT_EQ(second.w, whole.w);
 }
 
 TEST(Sgd, StartsAfreshAfterReserve) {
     Moved run{{}};
-    run.sgd.update(run.w, std::vector<float>(4, 1.0f), 0.1f, 1.0f);
+    run.update(std::vector<float>(4, 1.0f), 0.1f, 1.0f);
     const Graph graph = four_roles(1);
     run.sgd.reserve(4, slices_of(graph), graph);
     for (const float v : run.sgd.state()) EXPECT_EQ(v, 0.0f);
@@ -182,7 +189,7 @@ TEST(SgdDeathTest, StopsOnABrokenContract) {
     EXPECT_DEATH(Sgd({.momentum = 2.0f}), "momentum must be at least 0");
     Moved run{{}};
     const std::vector<float> g(3);
-    EXPECT_DEATH(run.sgd.update(run.w, g, 0.1f, 1.0f), "as long as was reserved");
+    EXPECT_DEATH(run.update(g, 0.1f, 1.0f), "as long as was reserved");
     const Graph graph = four_roles(1);
     const std::vector<ParameterSlice> outside{{2, 3, 0}};
     EXPECT_DEATH(run.sgd.reserve(4, outside, graph), "outside of the flat vector");

@@ -74,7 +74,7 @@ gx::Nanoseconds update_on_a_cluster() {
         gx::sim::DeviceLearner<Rank, O> learner(rank, graph, data, {.batch = 1});
         const std::vector<float> mean(static_cast<std::size_t>(learner.elements()), 0.0f);
         const gx::Nanoseconds begin = rank.now();
-        learner.apply(mean, 0.1f);
+        learner.apply(mean, 0.1f, 0);
         time = rank.now() - begin;
     });
     return time;

@@ -82,7 +82,12 @@ RC_GTEST_PROP(DelayedSgd, WithoutDelayEqualsSgd, (std::uint64_t seed, bool neste
     sgd.reserve(count, slices, graph);
     for (std::uint64_t u = 0; u < 5; ++u) {
         RC_ASSERT(w == path[u]);
-        sgd.update(w, gradient(u, w), rate(u), 0.3f);
+        sgd.update({.parameters = w,
+                    .gradients = gradient(u, w),
+                    .slices = slices,
+                    .rate = rate(u),
+                    .unscale = 0.3f,
+                    .step = std::int64_t(u)});
     }
     RC_ASSERT(w == path[5]);
 }

@@ -243,18 +243,18 @@ public:
     void reserve(std::size_t elements, std::span<const gx::ParameterSlice>, const gx::Graph&) {
         moments_.assign(2 * elements, 0.0f);
     }
-    void update(std::span<float> w, std::span<const float> g, float rate, float unscale,
-                std::int64_t step) {
-        const std::size_t n = w.size();
+    void update(const gx::UpdateArgs& a) {
+        const std::size_t n = a.parameters.size();
         scalars_[0] *= double{options_.beta2};
-        const double b1 = 1 - std::pow(double{options_.beta1}, double(step + 1));
+        const double b1 = 1 - std::pow(double{options_.beta1}, double(a.step + 1));
         const double b2 = 1 - scalars_[0];
         for (std::size_t i = 0; i < n; ++i) {
-            const float x = g[i] * unscale;
+            const float x = a.gradients[i] * a.unscale;
             float &m = moments_[i], &v = moments_[n + i];
             m = options_.beta1 * m + (1 - options_.beta1) * x;
             v = options_.beta2 * v + (1 - options_.beta2) * x * x;
-            w[i] -= float(double{rate} * (m / b1) / (std::sqrt(v / b2) + double{options_.epsilon}));
+            a.parameters[i] -=
+                float(double{a.rate} * (m / b1) / (std::sqrt(v / b2) + double{options_.epsilon}));
         }
     }
     std::span<float> state() { return moments_; }

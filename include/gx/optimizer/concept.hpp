@@ -3,16 +3,15 @@
 
 #include <concepts>     // same_as, constructible_from
 #include <cstddef>      // size_t
-#include <cstdint>      // int64_t
 #include <span>         // flat memory
 #include <string>       // names of vectors
 #include <string_view>  // names of scalars
 #include <type_traits>  // is_aggregate
 
-#include <gx/core/device.hpp>    // ParameterSlice
-#include <gx/core/role.hpp>      // role::may_be
-#include <gx/model/graph.hpp>    // Graph
-#include <gx/optimizer/fwd.hpp>  // declarations
+#include <gx/core/role.hpp>              // role::may_be
+#include <gx/model/graph.hpp>            // Graph
+#include <gx/optimizer/fwd.hpp>          // declarations
+#include <gx/optimizer/update_args.hpp>  // UpdateArgs
 
 namespace gx {
 
@@ -26,15 +25,9 @@ concept Reserves = requires(O& o, std::span<const ParameterSlice> slices, const 
     { o.reserve(std::size_t{}, slices, graph) } -> std::same_as<void>;
 };
 template <class O>
-concept UpdatesByStep =
-    requires(O& o, std::span<float> parameters, std::span<const float> gradients) {
-        { o.update(parameters, gradients, float{}, float{}, std::int64_t{}) } -> std::same_as<void>;
-    };
-template <class O>
-concept Updates = UpdatesByStep<O> ||
-                  requires(O& o, std::span<float> parameters, std::span<const float> gradients) {
-                      { o.update(parameters, gradients, float{}, float{}) } -> std::same_as<void>;
-                  };
+concept Updates = requires(O& o, const UpdateArgs& args) {
+    { o.update(args) } -> std::same_as<void>;
+};
 template <class O>
 concept SavesItsState = requires(O& o) {
     { o.state() } -> std::same_as<std::span<float>>;
@@ -49,18 +42,21 @@ concept NamesItsScalars = requires {
 ///
 ///     Options                            an aggregate; O(Options)
 ///     reserve(elements, slices, graph)   called once: the length of the flat vector, where each
-///                                        parameter lies in it, and what each parameter is
-///     update(parameters, gradients, rate, unscale[, step])
-///                                        one step along gradients * unscale; allocates nothing;
-///                                        step: updates made before it, skipped ones not counted
-///     state()                            state of each element: a whole number of flat vectors
+///                                        parameter lies in it, and what each parameter is:
+///                                        graph.parameters[slice.parameter] has name, role, shape
+///     update(args)                       one step (UpdateArgs); allocates nothing
+///     state()                            state of each element: a whole number of flat vectors,
+///                                        zero where the device pads
 ///
 /// Optional, for checkpoints:
 ///
 ///     state_names                        an array with the name of each vector in state()
 ///     scalars(), scalar_names            a span<double> of further state, and an array of names
 ///
-/// Order: element by element; equal inputs give equal bits.
+/// Optional, for time and memory: `update_cost` (update_cost.hpp).
+///
+/// Order: each policy states its own; equal inputs give equal bits. A rule that looks at more than
+///        one element (a norm) gives the same bits wherever the device puts padding and slices.
 template <class O>
 concept Optimizer = detail::optimizer::HasOptions<O> && detail::optimizer::Reserves<O> &&
                     detail::optimizer::Updates<O> && detail::optimizer::SavesItsState<O>;
@@ -82,9 +78,9 @@ consteval bool explain_optimizer_members() {
                   "span<const ParameterSlice>, const Graph&)'. "
                   "Steps allocate nothing, so state is made here. Fix: add it.");
     static_assert(detail::optimizer::Updates<O>,
-                  "gx: not an Optimizer: no 'void update(span<float> parameters, "
-                  "span<const float> gradients, float rate, float unscale)'. Fix: add it; a last "
-                  "parameter 'int64_t step' receives the number of updates before.");
+                  "gx: not an Optimizer: no 'void update(const gx::UpdateArgs&)'. It holds "
+                  "parameters, gradients, slices, rate, unscale and the number of updates before. "
+                  "Fix: add it; lists of single arguments are not called.");
     static_assert(detail::optimizer::SavesItsState<O>,
                   "gx: not an Optimizer: no 'span<float> state()'. A checkpoint keeps it, so that "
                   "resuming equals not having stopped. Fix: return an empty span if it has none.");
@@ -109,20 +105,10 @@ struct Optimizer {
     struct Options {};
     explicit Optimizer(Options);
     void reserve(std::size_t elements, std::span<const ParameterSlice>, const Graph&);
-    void update(std::span<float> parameters, std::span<const float> gradients, float rate,
-                float unscale);
+    void update(const UpdateArgs&);
     std::span<float> state();
 };
 }  // namespace archetype
-
-/// Calls o.update(), with `step` if it takes it.
-template <Optimizer O>
-void apply_update(O& o, std::span<float> parameters, std::span<const float> gradients, float rate,
-                  float unscale, std::int64_t step) {
-    if constexpr (detail::optimizer::UpdatesByStep<O>)
-        o.update(parameters, gradients, rate, unscale, step);
-    else o.update(parameters, gradients, rate, unscale);
-}
 
 /// Name of vector `i` of O's state: from `state_names`, or its number.
 template <Optimizer O>

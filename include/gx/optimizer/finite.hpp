@@ -5,13 +5,11 @@
 #include <cstdint>  // uint32_t
 #include <span>     // flat memory
 
+#include <gx/optimizer/update_args.hpp>  // block
+
 namespace gx {
 
 namespace detail::optimizer {
-
-/// Vectorised work goes by blocks of this many elements: with a known trip count g++ -O2
-/// vectorises the loop, with an unknown one it does not.
-inline constexpr std::size_t block = 1024;
 
 template <std::size_t N>
 [[nodiscard]] inline bool block_finite(const float* x) {

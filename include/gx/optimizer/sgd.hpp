@@ -1,16 +1,16 @@
 // Sgd: stochastic gradient descent with momentum, plain or Nesterov's, and weight decay.
 #pragma once
 
-#include <algorithm>    // min
 #include <array>        // names
 #include <string_view>  // names
 #include <vector>       // momentum
 
-#include <gx/core/contract.hpp>      // GX_EXPECT
-#include <gx/core/decl.hpp>          // GX_DECL
-#include <gx/core/findings.hpp>      // Findings
-#include <gx/optimizer/concept.hpp>  // ParameterSlice, Graph
-#include <gx/optimizer/finite.hpp>   // all_finite, block
+#include <gx/core/contract.hpp>          // GX_EXPECT
+#include <gx/core/decl.hpp>              // GX_DECL
+#include <gx/core/findings.hpp>          // Findings
+#include <gx/optimizer/concept.hpp>      // ParameterSlice, Graph
+#include <gx/optimizer/finite.hpp>       // all_finite
+#include <gx/optimizer/update_args.hpp>  // UpdateArgs, for_each_block
 
 namespace gx {
 
@@ -23,7 +23,7 @@ namespace gx {
 /// Weight decay applies to weights, and to biases and to batch norm's gamma and beta on request.
 ///
 /// Units:  rate as the Scheduler returns it; unscale is 1 / loss scale.
-/// Errors: spans of another length than reserved, or options outside their ranges, break the
+/// Errors: lengths and slices other than reserved, or options outside their ranges, break the
 ///         contract.
 /// Order:  element by element in float, each product and sum rounded on its own, so vector width
 ///         does not show. Where the target has fused multiply-add (-mfma, -march=native), build
@@ -58,17 +58,14 @@ public:
 
     void reserve(std::size_t elements, std::span<const ParameterSlice> slices, const Graph& graph);
 
-    void update(std::span<float> parameters, std::span<const float> gradients, float rate,
-                float unscale) {
-        GX_EXPECT(parameters.size() == velocity_.size() && gradients.size() == velocity_.size(),
-                  "parameters and gradients are as long as was reserved");
-        for (const Run& run : runs_) {
-            const Factors f{unscale, run.decay, options_.momentum, rate};
-            for (std::size_t i = run.offset, end = i + run.count; i < end;) {
-                const std::size_t count = std::min(detail::optimizer::block, end - i);
-                step(&parameters[i], &gradients[i], &velocity_[i], count, f);
-                i += count;
-            }
+    void update(const UpdateArgs& a) {
+        detail::optimizer::expect_reserved(a, velocity_.size(), decay_.size());
+        for (const ParameterSlice& slice : a.slices) {
+            const Factors f{a.unscale, decay_[static_cast<std::size_t>(slice.parameter)],
+                            options_.momentum, a.rate};
+            detail::optimizer::for_each_block(slice, [&](std::size_t i, std::size_t count) {
+                step(&a.parameters[i], &a.gradients[i], &velocity_[i], count, f);
+            });
         }
     }
 
@@ -76,10 +73,6 @@ public:
     [[nodiscard]] std::span<float> state() { return velocity_; }
 
 private:
-    struct Run {
-        std::size_t offset, count;
-        float decay;
-    };
     struct Factors {
         float unscale, decay, momentum, rate;
     };
@@ -116,7 +109,7 @@ private:
     }
 
     Options options_;
-    std::vector<Run> runs_;
+    std::vector<float> decay_;  // of each parameter
     std::vector<float> velocity_;
 };
 static_assert(explain_optimizer<Sgd>());

@@ -241,7 +241,12 @@ private:
         skips_in_a_row_ = 0;
         const float rate_now = rate(std::int64_t(reduced.index));
         device_->update([&](std::span<float> parameters) {
-            apply_update(optimizer_, parameters, reduced.values, rate_now, 1.0f / scale, updates_);
+            optimizer_.update({.parameters = parameters,
+                               .gradients = reduced.values,
+                               .slices = device_->slices(),
+                               .rate = rate_now,
+                               .unscale = 1.0f / scale,
+                               .step = updates_});
         });
         ++updates_;
         if constexpr (requires { device_->undisturbed_update(); })

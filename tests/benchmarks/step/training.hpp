@@ -86,7 +86,14 @@ public:
         device_.backward(1.0f / static_cast<float>(count), gradients,
                          [&](std::size_t watermark) { route.ready(watermark); });
         const auto mean = route.collect();
-        device_.update([&](std::span<float> w) { sgd_.update(w, mean, 0.01f, 1.0f); });
+        device_.update([&](std::span<float> w) {
+            sgd_.update({.parameters = w,
+                         .gradients = mean,
+                         .slices = device_.slices(),
+                         .rate = 0.01f,
+                         .step = updates_});
+        });
+        ++updates_;
         return now() - begin;
     }
     [[nodiscard]] std::size_t elements() const { return device_.parameters().size(); }
@@ -101,6 +108,7 @@ private:
     }
     onednn::Device device_;
     Sgd sgd_;
+    std::int64_t updates_ = 0;
     std::vector<float> images_;
     std::vector<std::int32_t> labels_;
     double loss_ = 0;

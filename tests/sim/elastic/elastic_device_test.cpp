@@ -178,7 +178,7 @@ TEST(DeviceLearner, RunningStatisticsArePartOfTheStateAndWeighedBySamples) {
             EXPECT_EQ(twice[i], 2 * once[i]);
             EXPECT_EQ(empty[i], 0.0f);
         }
-        a->apply(once, 0.1f);
+        a->apply(once, 0.1f, 0);
         b->restore(a->state());
         EXPECT_EQ(b->state(), a->state());
         const auto state = a->state(), fresh = make(rank)->state();

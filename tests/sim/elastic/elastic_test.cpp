@@ -48,7 +48,7 @@ public:
         ready(out.size() / 2);
         charge_();
     }
-    void apply(std::span<const float> mean, float) {
+    void apply(std::span<const float> mean, float, std::int64_t) {
         for (std::size_t i = 0; i < mean.size(); ++i)
             counts_[i] += static_cast<float>(std::lround(mean[i]));  // a third of three is not 1
     }
@@ -79,7 +79,7 @@ public:
         }
         charge_();
     }
-    void apply(std::span<const float> mean, float rate) {
+    void apply(std::span<const float> mean, float rate, std::int64_t) {
         for (std::size_t i = 0; i < mean.size(); ++i) weights_[i] -= rate * mean[i];
     }
     [[nodiscard]] std::vector<float> state() const { return weights_; }

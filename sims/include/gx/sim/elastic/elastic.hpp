@@ -301,7 +301,7 @@ void ElasticTraining<R, S, Inner>::live(Rank& rank, Shared& w, Make& make) {
                            got.report.delivery);
         }
         const ElasticUpdate& step = steps[got.index];
-        learner->apply(got.values, step.rate);
+        learner->apply(got.values, step.rate, static_cast<std::int64_t>(w.first + got.index));
         mine.updates = w.first + got.index + 1;
         auto& history = w.run.record.updates;
         if (history.size() < mine.updates) history.push_back(step);

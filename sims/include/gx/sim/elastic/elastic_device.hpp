@@ -99,10 +99,14 @@ public:
                 samples.empty() ? 0 : weight * (device_->statistics()[i] - statistics_[i]);
         device_->backward(scale, out.first(count), ready);
     }
-    void apply(std::span<const float> mean, float rate) {
+    void apply(std::span<const float> mean, float rate, std::int64_t step) {
         const std::size_t count = device_->parameters().size();
         device_->update([&](std::span<float> parameters) {
-            optimizer_.update(parameters, mean.first(count), rate, 1.0f);
+            optimizer_.update({.parameters = parameters,
+                               .gradients = mean.first(count),
+                               .slices = device_->slices(),
+                               .rate = rate,
+                               .step = step});
         });
         for (std::size_t i = 0; i < statistics_.size(); ++i) statistics_[i] += mean[count + i];
     }

@@ -20,14 +20,14 @@ namespace gx::sim {
 ///     gradient(samples, scale, out, ready)
 ///                                    out = scale * the sum of the samples' gradients; it may take
 ///                                    time, and reports final parts of `out`, as a Device does
-///     apply(mean, rate)              one update with the averaged gradient
+///     apply(mean, rate, step)        one update with the averaged gradient; step: updates before
 ///     state(), restore(state)        everything that determines the next update
 template <class L>
 concept Learner = requires(L& l, std::span<const std::uint32_t> samples, std::span<float> out,
                            std::span<const float> in, GradientsReady ready) {
     { l.elements() } -> std::convertible_to<std::int64_t>;
     { l.gradient(samples, float{}, out, ready) } -> std::same_as<void>;
-    { l.apply(in, float{}) } -> std::same_as<void>;
+    { l.apply(in, float{}, std::int64_t{}) } -> std::same_as<void>;
     { l.state() } -> std::same_as<std::vector<float>>;
     { l.restore(in) } -> std::same_as<void>;
 };

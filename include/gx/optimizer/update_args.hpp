@@ -1,0 +1,65 @@
+// UpdateArgs: arguments of one update of a device's parameters by an optimizer.
+#pragma once
+
+#include <algorithm>  // min
+#include <cstddef>    // size_t
+#include <cstdint>    // int64_t
+#include <span>       // flat memory
+
+#include <gx/core/contract.hpp>  // GX_EXPECT
+#include <gx/core/device.hpp>    // ParameterSlice
+
+namespace gx {
+
+/// One step along gradients * unscale, of the parameters that `slices` cover. Elements outside of
+/// all slices stay as they are; a parameter may lie in several slices.
+/// Shapes: parameters and gradients as long as was reserved, in the device's own layout.
+/// Units:  rate as the Scheduler returns it; unscale is 1 / loss scale.
+struct UpdateArgs {
+    std::span<float> parameters{};
+    std::span<const float> gradients{};
+    std::span<const ParameterSlice> slices{};  ///< each names a parameter of the reserved Graph
+    float rate = 0;
+    float unscale = 1;
+    std::int64_t step = 0;  ///< updates made before it; skipped ones are not counted
+};
+
+namespace detail::optimizer {
+
+/// Vectorised work goes by blocks of this many elements: with a known trip count g++ -O2
+/// vectorises the loop, with an unknown one it does not.
+inline constexpr std::size_t block = 1024;
+
+/// Breaks the contract unless every slice lies in the flat vector and names a parameter.
+inline void expect_slices(std::span<const ParameterSlice> slices, std::size_t elements,
+                          std::size_t parameters) {
+    for (const ParameterSlice& s : slices) {
+        GX_EXPECT(s.offset <= elements && s.count <= elements - s.offset,
+                  "a parameter lies outside of the flat vector");
+        GX_EXPECT(s.parameter >= 0 && static_cast<std::size_t>(s.parameter) < parameters,
+                  "a slice names a parameter of the reserved graph");
+    }
+}
+
+/// Breaks the contract unless `a` has the lengths and the parameters that were reserved.
+inline void expect_reserved(const UpdateArgs& a, std::size_t elements, std::size_t parameters) {
+    GX_EXPECT(a.parameters.size() == elements && a.gradients.size() == elements,
+              "parameters and gradients are as long as was reserved");
+    GX_EXPECT(!a.slices.empty() || elements == 0,
+              "an update names its parameters: pass the device's slices()");
+    expect_slices(a.slices, elements, parameters);
+}
+
+/// Calls f(offset, count) for each part of `slice`, of a block or, last, of fewer elements.
+template <class F>
+void for_each_block(const ParameterSlice& slice, F&& f) {
+    for (std::size_t i = slice.offset, end = i + slice.count; i < end;) {
+        const std::size_t count = std::min(block, end - i);
+        f(i, count);
+        i += count;
+    }
+}
+
+}  // namespace detail::optimizer
+
+}  // namespace gx
