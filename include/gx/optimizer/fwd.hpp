@@ -5,9 +5,14 @@
 
 namespace gx {
 
+class AdamW;
 class Sgd;
 
 namespace detail::role {  // what the error says where only this header is included
+template <>
+struct Header<AdamW> {
+    GX_DEFINED_IN("gx/optimizer/adamw.hpp")
+};
 template <>
 struct Header<Sgd> {
     GX_DEFINED_IN("gx/optimizer/sgd.hpp")

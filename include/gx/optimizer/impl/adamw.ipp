@@ -1,0 +1,40 @@
+// Set-up of AdamW.
+#pragma once
+
+#include <gx/core/cold.hpp>        // GX_COLD
+#include <gx/core/contract.hpp>    // GX_EXPECT
+#include <gx/model/graph.hpp>      // Graph
+#include <gx/optimizer/adamw.hpp>  // the declarations
+#include <gx/optimizer/roles.hpp>  // includes
+
+namespace gx {
+
+GX_DECL AdamW::AdamW(Options o) : options_(o) { GX_EXPECT(check(o).empty(), check(o).first()); }
+
+GX_COLD GX_DECL void AdamW::reserve(std::size_t elements, std::span<const ParameterSlice> slices,
+                                    const Graph& graph) {
+    moments_.assign(2 * elements, 0.0f);
+    decay_.clear();
+    for (const Parameter& p : graph.parameters)
+        decay_.push_back(
+            detail::optimizer::includes(p.role, options_.decay_batch_norm, options_.decay_bias)
+                ? options_.weight_decay
+                : 0.0f);
+    detail::optimizer::expect_slices(slices, elements, decay_.size());
+}
+
+GX_DECL AdamW::Factors AdamW::factors(const UpdateArgs& a) const {
+    GX_EXPECT(a.step >= 0, "updates are counted from 0");
+    const double beta1 = double{options_.beta1}, beta2 = double{options_.beta2};
+    return {.unscale = a.unscale,
+            .rate = a.rate,
+            .beta1 = options_.beta1,
+            .rest1 = static_cast<float>(1 - beta1),
+            .beta2 = options_.beta2,
+            .rest2 = static_cast<float>(1 - beta2),
+            .correction1 = static_cast<float>(1 - detail::optimizer::power(beta1, a.step + 1)),
+            .correction2 = static_cast<float>(1 - detail::optimizer::power(beta2, a.step + 1)),
+            .epsilon = options_.epsilon};
+}
+
+}  // namespace gx
