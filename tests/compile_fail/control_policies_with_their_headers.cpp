@@ -14,6 +14,7 @@
 #include <gx/model/resnext.hpp>
 #include <gx/model/vgg.hpp>
 #include <gx/optimizer/adamw.hpp>
+#include <gx/optimizer/lars.hpp>
 #include <gx/optimizer/sgd.hpp>
 #include <gx/reducer/bucketed.hpp>
 #include <gx/reducer/double_buffered.hpp>
@@ -52,6 +53,7 @@ static_assert(detail::role::Complete<LinearScaling<Constant>>);
 static_assert(detail::role::Complete<Poly<2>>);
 static_assert(detail::role::Complete<Warmup<Poly<2>>>);
 static_assert(detail::role::Complete<AdamW>);
+static_assert(detail::role::Complete<Lars>);
 static_assert(detail::role::Complete<Sgd>);
 static_assert(detail::role::Complete<InMemory<>>);
 static_assert(detail::role::Complete<Prefetched<InMemory<>>>);

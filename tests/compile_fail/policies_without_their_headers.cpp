@@ -21,6 +21,7 @@
 // later: include its header. Fix: #include <gx/scheduler/poly.hpp>
 // later: include its header. Fix: #include <gx/scheduler/warmup.hpp>
 // later: include its header. Fix: #include <gx/optimizer/adamw.hpp>
+// later: include its header. Fix: #include <gx/optimizer/lars.hpp>
 // later: include its header. Fix: #include <gx/optimizer/sgd.hpp>
 // later: include its header. Fix: #include <gx/loader/in_memory.hpp>
 // later: include its header. Fix: #include <gx/loader/prefetch.hpp>
@@ -56,6 +57,7 @@ static_assert(explain_scheduler<LinearScaling<Constant>>());
 static_assert(explain_scheduler<Poly<2>>());
 static_assert(explain_scheduler<Warmup<Poly<2>>>());
 static_assert(explain_optimizer<AdamW>());
+static_assert(explain_optimizer<Lars>());
 static_assert(explain_optimizer<Sgd>());
 static_assert(explain_loader<InMemory<>>());
 static_assert(explain_loader<Prefetched<InMemory<>>>());

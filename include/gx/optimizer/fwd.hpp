@@ -6,12 +6,17 @@
 namespace gx {
 
 class AdamW;
+class Lars;
 class Sgd;
 
 namespace detail::role {  // what the error says where only this header is included
 template <>
 struct Header<AdamW> {
     GX_DEFINED_IN("gx/optimizer/adamw.hpp")
+};
+template <>
+struct Header<Lars> {
+    GX_DEFINED_IN("gx/optimizer/lars.hpp")
 };
 template <>
 struct Header<Sgd> {
