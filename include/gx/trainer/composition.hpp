@@ -125,7 +125,7 @@ public:
     Trainer() = default;
     explicit Trainer(Options);
     const Options& options() const;
-    static std::string name();
+    static std::string name(const options_of<detail::trainer::optimizer_of<Policies...>>& = {});
     template <class W>
     RunRecord train(W&, const auto& data) const;
 };

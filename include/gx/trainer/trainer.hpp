@@ -11,6 +11,7 @@
 #include <gx/core/world_info.hpp>        // WorldInfo
 #include <gx/core/cold.hpp>              // GX_COLD
 #include <gx/io/problems.hpp>            // Problems
+#include <gx/reflect/nondefault.hpp>     // nondefault
 #include <gx/reflect/type_name.hpp>      // type_name
 #include <gx/core/world.hpp>             // TrainingWorld
 #include <gx/loader/in_memory.hpp>       // InMemory
@@ -62,11 +63,13 @@ public:
 
     [[nodiscard]] const Options& options() const { return options_; }
     /// Name of the composition as a program spells it: what is a default left out, the others in
-    /// the order Optimizer, Loader, LossScale.
-    GX_COLD [[nodiscard]] static std::string name() {
+    /// the order Optimizer, Loader, LossScale. Behind the Optimizer its options that are not the
+    /// default: "Trainer<..., AdamW{.weight_decay = 0.1}>".
+    GX_COLD [[nodiscard]] static std::string name(const options_of<O>& optimizer = {}) {
+        const std::string changed = nondefault(optimizer);
         std::string text =
             "Trainer<" + std::string(M::name) + ", " + reducer_name<R>() + ", " + type_name<S>();
-        if constexpr (!std::same_as<O, Sgd>) text += ", " + type_name<O>();
+        if (!std::same_as<O, Sgd> || !changed.empty()) text += ", " + optimizer_name(optimizer);
         if constexpr (!std::same_as<L, InMemory<>>) text += ", " + type_name<L>();
         if constexpr (!std::same_as<Scale, detail::trainer::default_loss_scale<R>>)
             text += ", " + type_name<Scale>();
@@ -178,6 +181,11 @@ private:
         return out;
     }
 
+    GX_COLD [[nodiscard]] static std::string optimizer_name(const options_of<O>& o) {
+        const std::string changed = nondefault(o);
+        return changed.empty() ? type_name<O>() : type_name<O>() + "{" + changed + "}";
+    }
+
     template <class W>
     [[nodiscard]] static WorldInfo info_of(const W& world) {
         if constexpr (requires {
@@ -193,7 +201,7 @@ private:
                     .model = std::string(M::name),
                     .reducer = reducer_name<R>(),
                     .scheduler = type_name<S>(),
-                    .optimizer = type_name<O>(),
+                    .optimizer = optimizer_name(o.optimizer),
                     .device = type_name<typename W::Rank::Device>(),
                     .world = a.world,
                     .clock = a.clock,
