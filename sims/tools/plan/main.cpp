@@ -18,6 +18,10 @@
 #include <gx/io/atomic_file.hpp>            // write_file
 #include <gx/halving_doubling/reducer.hpp>  // HalvingDoubling
 #include <gx/hierarchical/reducer.hpp>      // Hierarchical
+#include <gx/optimizer/adamw.hpp>           // AdamW
+#include <gx/optimizer/lars.hpp>            // Lars
+#include <gx/optimizer/sgd.hpp>             // Sgd
+#include <gx/optimizer/update_cost.hpp>     // update_cost_of
 #include <gx/reducer/double_buffered.hpp>   // DoubleBuffered
 #include <gx/reducer/multi_ring.hpp>        // MultiRing
 #include <gx/reducer/ring.hpp>              // Ring
@@ -36,8 +40,8 @@ using namespace gx;
 using tools::plan::Candidate;
 
 struct Asked {
-    std::string model = "ResNet-50", precision = "mixed", profile{}, stack = "pytorch-ddp", json{},
-                html{};
+    std::string model = "ResNet-50", precision = "mixed", optimizer = "sgd", profile{},
+                stack = "pytorch-ddp", json{}, html{};
     std::vector<std::string> machines{"p2.xlarge",  "p2.8xlarge",  "p2.16xlarge",  "p3.2xlarge",
                                       "p3.8xlarge", "p3.16xlarge", "p3dn.24xlarge"};
     std::int64_t examples = 1'281'167;
@@ -65,6 +69,9 @@ void read_options(CLI::App& app, Asked& a) {
         ->check(number_in(1e-6, 1e6, "from 1e-6 to 1e6"));
     app.add_option("--precision", a.precision, "of the computation")
         ->check(CLI::IsMember({"fp32", "mixed"}))
+        ->capture_default_str();
+    app.add_option("--optimizer", a.optimizer, "whose update is timed and whose state must fit")
+        ->check(CLI::IsMember({"sgd", "adamw", "lars"}))
         ->capture_default_str();
     app.add_option("--machine", a.machines,
                    "machines to consider: names, files of gx (.json), dumps of NCCL's topology "
@@ -119,10 +126,17 @@ void add_reducers(std::vector<tools::plan::ReducerChoice>& all, std::string_view
     all.push_back(reducer_choice<DoubleBuffered<Hierarchical<E>>>(wire, ring));
 }
 
+UpdateCost update_of(const std::string& optimizer) {
+    if (optimizer == "adamw") return update_cost_of<AdamW>();
+    if (optimizer == "lars") return update_cost_of<Lars>();
+    return update_cost_of<Sgd>();
+}
+
 tools::plan::SearchSpace space_of(const Asked& a) {
     tools::plan::SearchSpace space{
         .buckets = {Bytes{0}, Bytes{25'000'000}},
         .precision = a.precision == "fp32" ? sim::Precision::fp32 : sim::Precision::mixed,
+        .update = update_of(a.optimizer),
         .stack = tools::predict::stack_named(a.stack),
         .most_messages = a.most_messages};
     std::map<std::string, std::string, std::less<>> chosen;  // by the machine's own name

@@ -61,9 +61,11 @@ Candidate on_cluster(const Job& job, const Graph& graph, const SearchSpace& spac
     try {
         check(spec);
         if (c.infeasible.empty() && !timed.contains(key)) {
-            expect_fits(graph, batch, spec.machine.gpu, space.precision);
-            timed[key] =
-                step_work(graph, sim::TimedGraph(graph, spec.machine.gpu, space.precision), batch);
+            expect_fits(graph, batch, spec.machine.gpu, space.precision, space.update);
+            timed[key] = step_work(graph,
+                                   sim::TimedGraph(graph, spec.machine.gpu, space.precision,
+                                                   sim::fused_kernels, space.update),
+                                   batch);
         }
     } catch (const Error& e) {
         c.infeasible = e.what();

@@ -54,6 +54,7 @@ struct SearchSpace {
     std::vector<ReducerChoice> reducers{};
     std::vector<Bytes> buckets{Bytes{0}};  ///< 0: the whole gradient at once
     sim::Precision precision = sim::Precision::mixed;
+    UpdateCost update{};         ///< of the optimizer: time of an update, memory of its state
     predict::Stack stack{};      ///< costs of the framework; all 0: computation and wire alone
     double most_messages = 5e7;  ///< of all candidates; those with the most are left out
 };

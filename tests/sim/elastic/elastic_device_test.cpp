@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <gx/model/cifar_resnet.hpp>           // ResNet8
+#include <gx/optimizer/adamw.hpp>              // AdamW
 #include <gx/optimizer/sgd.hpp>                // Sgd
 #include <gx/reducer/double_buffered.hpp>      // DoubleBuffered
 #include <gx/reducer/ring.hpp>                 // Ring
@@ -59,6 +60,32 @@ TEST(DeviceLearner, WithoutFaultsGivesTheTrainersWeights) {
     ASSERT_EQ(r.updates.size(), record.steps.size());
     for (std::size_t i = 0; i < r.updates.size(); ++i)
         EXPECT_EQ(double{r.updates[i].rate}, record.steps[i].rate) << i;
+}
+
+// Its bias corrections depend on the number of updates, which a learner is told.
+TEST(DeviceLearner, WithAdamWGivesTheTrainersWeightsAfterAFaultToo) {
+    Case c;
+    const auto make = [&](auto& rank) {
+        using Learner = DeviceLearner<std::remove_cvref_t<decltype(rank)>, gx::AdamW>;
+        return std::make_unique<Learner>(rank, c.graph, c.data.train,
+                                         typename Learner::Options{.batch = batch, .seed = 7});
+    };
+    Training elastic(ethernet_10g(3), {}, options(c.data.train.count()));
+    const ElasticRecord r = elastic.run(make);
+    World world(ethernet_10g(3));
+    const gx::Trainer<Net, gx::Ring<gx::fp32>, Rate, gx::AdamW> trainer(
+        {.batch = batch, .epochs = epochs, .seed = 7, .scheduler = rates, .evaluate = false});
+    EXPECT_EQ(gx::detail::trainer::hash_bits(
+                  std::span(r.state).first(std::size_t(c.graph.parameter_elements()))),
+              trainer.train(world, c.data).weights_hash);
+
+    Training broken(ethernet_10g(3),
+                    {.deadline = std::chrono::seconds(1), .faults = {DeadInCollective{1, 2, 0, 1}}},
+                    options(c.data.train.count()));
+    const ElasticRecord rest = broken.run(make);
+    ASSERT_TRUE(rest.finished);
+    EXPECT_EQ(rest.segments.size(), 2u);
+    EXPECT_EQ(broken.replay(rest, make).state, rest.state);
 }
 
 TEST(DeviceLearner, GoesOnWithTwoOfThreeAndEqualsTheSameWorldsWithoutFaults) {

@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <gx/model/cifar_resnet.hpp>           // ResNet8
+#include <gx/optimizer/adamw.hpp>              // AdamW
+#include <gx/optimizer/lars.hpp>               // Lars
 #include <gx/reducer/double_buffered.hpp>      // DoubleBuffered
 #include <gx/report/chart.hpp>                 // escaped
 #include <gx/reducer/ring.hpp>                 // Ring
@@ -47,6 +49,27 @@ TEST(Search, AreStepsTimesTheirCount) {
     EXPECT_EQ(all[0].choice.batch_per_gpu, 16);
     EXPECT_EQ(all[1].choice.staleness, 1);
     EXPECT_LT(all[1].total, all[0].total) << "half the bytes, behind the computation";
+}
+
+TEST(Search, TimesTheUpdateOfTheOptimizer) {
+    const Job job{.examples = 64, .epochs = 1, .global_batch = 64};
+    SearchSpace s = space({4});
+    s.update = gx::AdamW::update_cost;
+    const auto step = gx::sim::step_time<gx::Ring<gx::fp32>>(
+        small, gx::sim::ethernet_10g(4),
+        {.batch = 16, .worth_simulating = 0, .update = gx::AdamW::update_cost});
+    EXPECT_EQ(search(job, small, s)[0].step, step.step);
+    EXPECT_GT(step.step, search(job, small, space({4}))[0].step);
+}
+TEST(Search, CountsTheStateOfTheOptimizer) {
+    SearchSpace s = space({1});
+    auto& gpu = s.clusters[0].machine.gpu;
+    gpu.memory = gx::sim::memory_need(small, 8, s.precision, gx::Lars::update_cost).total();
+    const Job job{.examples = 8, .epochs = 1, .batch_per_gpu = 8};
+    s.update = gx::Lars::update_cost;
+    EXPECT_EQ(search(job, small, s)[0].infeasible, "");
+    s.update = gx::AdamW::update_cost;
+    EXPECT_NE(search(job, small, s)[0].infeasible.find("does not fit"), std::string::npos);
 }
 
 // ---- Infeasible candidates, and the rest is still timed ---------------------------
