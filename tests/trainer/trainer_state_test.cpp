@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <gx/core/convert.hpp>                  // bf16
+#include <gx/optimizer/adamw.hpp>               // AdamW
+#include <gx/optimizer/lars.hpp>                // Lars
 #include <gx/reducer/bucketed.hpp>              // Bucketed
 #include <gx/reducer/double_buffered.hpp>       // DoubleBuffered
 #include <gx/reducer/error_feedback_state.hpp>  // ErrorFeedbackState
@@ -225,6 +227,31 @@ TEST(ReducerState, IsCanonicalWhereItIsAGradient) {
     EXPECT_EQ(a.reducer, b.reducer);
     o.resume = folder / "epoch-0002.safetensors";  // of the one device, on the other
     EXPECT_EQ(With<Residual>(o).train(plain, images()).weights_hash, whole.weights_hash);
+}
+
+// ---- Optimizers of the core, on two layouts -------------------------------------------
+
+template <class O>
+void expect_equal_on_both_layouts() {
+    const Folder folder;
+    auto plain = threads(2);
+    auto turned = threads<Backwards>(2);  // a sum of two has one order
+    using T = gx::Trainer<Net, gx::Ring<fp32>, gx::Warmup<gx::Poly<2>>, O>;
+    typename T::Options o{
+        .batch = 3, .epochs = 4, .seed = 7, .output = folder.path, .evaluate = false};
+    const gx::RunRecord whole = T(o).train(plain, images());
+    const auto a = checkpoint(folder, "epoch-0002.safetensors");
+    EXPECT_EQ(T(o).train(turned, images()).weights_hash, whole.weights_hash);
+    const auto b = checkpoint(folder, "epoch-0002.safetensors");
+    EXPECT_EQ(a.parameters, b.parameters);
+    EXPECT_EQ(a.optimizer, b.optimizer);
+    o.resume = folder / "epoch-0002.safetensors";  // of the one device, on the other
+    EXPECT_EQ(T(o).train(plain, images()).weights_hash, whole.weights_hash);
+}
+TEST(OptimizerState, IsCanonicalAndItsBitsDependOnNoLayout) {
+    expect_equal_on_both_layouts<gx::Sgd>();
+    expect_equal_on_both_layouts<gx::AdamW>();
+    expect_equal_on_both_layouts<gx::Lars>();  // norms too
 }
 
 // ---- Optimizers with scalars --------------------------------------------------------
