@@ -175,6 +175,63 @@ TEST(ReducerState, ThatIsNotReplicatedAsItSaysIsFound) {
               "'count' of reducer Liar is declared as replicated", "rank 1"));
 }
 
+/// Its state() breaks what a checkpoint needs, in one way or another.
+struct Careless : EveryOther {
+    struct Options {
+        std::string first = "a", second = "b";
+        std::size_t reserved = 2;
+        std::size_t later = 2;  ///< numbers from the first gradient on
+        int odd_rank = -1;      ///< where only one rank has so many; -1: all
+        bool is_gradient = false;
+    };
+    Careless() = default;
+    explicit Careless(Options o) : options(std::move(o)), values(options.reserved) {}
+    static std::string name() { return "Careless"; }
+    gx::ReduceReport all_reduce(gx::Transport auto& link, const gx::Bucket& bucket) {
+        if (options.odd_rank < 0 || options.odd_rank == link.rank()) values.resize(options.later);
+        return EveryOther::all_reduce(link, bucket);
+    }
+    gx::StateList state() {
+        return {{.name = options.first, .values = values, .is_gradient = options.is_gradient},
+                {.name = options.second, .values = count}};
+    }
+    Options options;
+    std::vector<float> values = std::vector<float>(2);
+};
+std::string error_of_careless(const Careless::Options& careless) {
+    const Folder folder;
+    auto world = threads(2);
+    auto o = options<Careless>(folder);
+    o.reducer = careless;
+    return error_of([&] { (void)With<Careless>(o).train(world, images()); });
+}
+TEST(ReducerState, ThatNoCheckpointCanKeepIsRefused) {
+    EXPECT_EQ(error_of_careless({}), "no error");
+    EXPECT_TRUE(holds(error_of_careless({.second = "a"}), "reducer Careless: two vectors",
+                      "named 'a'", "Give each its own."));
+    EXPECT_TRUE(holds(error_of_careless({.first = ""}), "name of vector 0", "empty or not UTF-8"));
+    EXPECT_TRUE(
+        holds(error_of_careless({.second = "\xff"}), "name of vector 1", "empty or not UTF-8"));
+    EXPECT_TRUE(holds(error_of_careless({.is_gradient = true}), "'a' of its state() has 2 numbers",
+                      "a gradient has 103"));
+}
+TEST(ReducerState, KeepsTheLengthThatWasReserved) {
+    EXPECT_TRUE(holds(error_of_careless({.later = 3}), "step 7: reducer Careless has 3 numbers",
+                      "in 'a' of its state() where it had 2 after reserve()"));
+    EXPECT_TRUE(holds(error_of_careless({.later = 0}), "has 0 numbers in 'a'"));
+    EXPECT_TRUE(holds(error_of_careless({.later = 3, .odd_rank = 1}), "rank 1, step 7",
+                      "has 3 numbers in 'a'"));
+}
+TEST(ReducerState, MayBeEmpty) {
+    const Folder folder;
+    auto world = threads(2);
+    auto o = options<Careless>(folder);
+    o.reducer = {.reserved = 0, .later = 0};
+    const gx::RunRecord whole = With<Careless>(o).train(world, images());
+    o.resume = folder / "epoch-0002.safetensors";
+    EXPECT_EQ(With<Careless>(o).train(world, images()).weights_hash, whole.weights_hash);
+}
+
 /// The reference device, its flat vector back to front.
 class Backwards : public gx::reference::Device {
     using Base = gx::reference::Device;

@@ -27,6 +27,27 @@ GX_COLD GX_DECL void expect_kept(const std::string& file, std::size_t kept, std:
 GX_COLD GX_DECL void expect_named(const std::string& file, const std::string& kept,
                                   const std::string& needed, const std::string& policy);
 
+/// What a checkpoint relies on in a vector of a reducer's state: fixed from reserve() on.
+struct StateShape {
+    std::string name;
+    std::size_t size = 0;
+    StateScope scope = StateScope::per_rank;
+    bool is_gradient = false;
+    bool operator==(const StateShape&) const = default;
+};
+
+/// Shapes of `state`, for flat vectors of `elements`.
+/// Errors: gx::Error naming the reducer and the vector that a checkpoint could not keep.
+[[nodiscard]] GX_COLD GX_DECL std::vector<StateShape> shapes_of(const StateList& state,
+                                                                std::size_t elements,
+                                                                const std::string& reducer);
+
+/// Throws where the shapes have changed since the reducer was reserved: a resumed run, which
+/// restores what was just reserved, would refuse the checkpoint.
+GX_COLD GX_DECL void expect_shapes(const std::vector<StateShape>& reserved,
+                                   const std::vector<StateShape>& now, int rank, std::int64_t step,
+                                   const std::string& reducer);
+
 /// The parts of one rank that a checkpoint keeps.
 /// Order: flat vectors are canonical in the checkpoint, in the device's own order in the rank.
 template <class Device, class Optimizer, class Pipeline, class Scale>

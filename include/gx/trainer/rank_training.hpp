@@ -84,6 +84,7 @@ public:
                     rank.rank() == 0 ? o_.progress : Progress::Style::silent) {
         optimizer_.reserve(elements_, device_->slices(), job.graph);
         if (o_.evaluate) test_loader_.emplace(job.data.test, share(false));
+        if (!o_.output.empty()) reserved_state_ = state_shapes();
     }
 
     void run() {
@@ -325,10 +326,14 @@ private:
         expect(sum_over_ranks(rank_.transport(), sums), "averaging batch-norm statistics");
         for (std::size_t i = 0; i < sums.size(); ++i) mine[i] = float(sums[i] / images_of_all);
     }
+    [[nodiscard]] GX_COLD std::vector<StateShape> state_shapes() {
+        return shapes_of(pipeline_.reducer().state(), elements_, reducer_name<R>());
+    }
     /// Rank 0 gets the reducer state of every rank, for its checkpoint.
     GX_COLD void gather_reducer_state() {
         reducer_state_.clear();
         settle();  // the state is that behind the gradients in flight
+        expect_shapes(reserved_state_, state_shapes(), rank_.rank(), step_, reducer_name<R>());
         for (const StateVector& v : pipeline_.reducer().state()) {
             const std::vector<float> mine = state().kept(v);
             auto& kept =
@@ -346,8 +351,11 @@ private:
             expect(gather_to_first(rank_.transport(), std::as_bytes(std::span(mine)),
                                    std::as_writable_bytes(std::span(all))),
                    "gathering the reducers' states");
-            for (auto from = all.begin(); from != all.end(); from += std::ssize(mine))
+            if (!first) continue;
+            for (std::int64_t r = 0; r < rank_.ranks(); ++r) {
+                const auto from = all.begin() + r * std::ssize(mine);
                 kept.ranks.emplace_back(from, from + std::ssize(mine));
+            }
         }
     }
     GX_COLD void check_replicas() {
@@ -451,6 +459,7 @@ private:
     std::vector<Span> spans_;
     Breakdown breakdown_;
     std::vector<Checkpoint::ReducerVector> reducer_state_;  ///< of all ranks, on rank 0
+    std::vector<StateShape> reserved_state_;                ///< of a run that writes checkpoints
     int first_epoch_ = 0;
     std::int64_t step_ = 0, skipped_ = 0, bytes_sent_ = 0;
     std::int64_t updates_ = 0;         ///< gradients applied

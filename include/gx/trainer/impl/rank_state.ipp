@@ -1,9 +1,13 @@
 // What a checkpoint lacks for a rank's state, in a sentence.
 #pragma once
 
-#include <string>  // sentences
+#include <algorithm>  // count
+#include <string>     // sentences
+#include <vector>     // shapes
 
 #include <gx/core/error.hpp>          // Error
+#include <gx/io/json_text.hpp>        // json_quoted
+#include <gx/io/json_value.hpp>       // read_json
 #include <gx/trainer/rank_state.hpp>  // the declarations
 
 namespace gx::detail::trainer {
@@ -21,6 +25,61 @@ GX_DECL void expect_named(const std::string& file, const std::string& kept,
     if (kept == needed) return;
     throw Error("checkpoint '" + file + "' keeps '" + kept + "' of " + policy +
                 " where this run has '" + needed + "'. Resume with the composition that wrote it.");
+}
+
+/// Whether a checkpoint's header gives `name` back.
+GX_DECL bool survives_a_header(const std::string& name) {
+    try {
+        return !name.empty() && read_json(json_quoted(name)).text == name;
+    } catch (const JsonError&) {
+        return false;
+    }
+}
+
+GX_DECL std::vector<StateShape> shapes_of(const StateList& state, std::size_t elements,
+                                          const std::string& reducer) {
+    std::vector<StateShape> shapes;
+    for (const StateVector& v : state) {
+        StateShape s{std::string(v.name), v.values.size(), v.scope, v.is_gradient};
+        if (!survives_a_header(s.name))
+            throw Error("reducer " + reducer + ": the name of vector " +
+                        std::to_string(shapes.size()) +
+                        " of its state() is empty or not UTF-8, and a checkpoint keeps the vector "
+                        "by it. Give it a name.");
+        if (std::ranges::count(shapes, s.name, &StateShape::name) > 0)
+            throw Error("reducer " + reducer + ": two vectors of its state() are named '" + s.name +
+                        "', and a checkpoint keeps them by name. Give each its own.");
+        if (s.is_gradient && s.size != elements)
+            throw Error("reducer " + reducer + ": '" + s.name + "' of its state() has " +
+                        std::to_string(s.size) + " numbers where a gradient has " +
+                        std::to_string(elements) +
+                        ". Reserve plan.elements, or leave is_gradient false.");
+        shapes.push_back(std::move(s));
+    }
+    return shapes;
+}
+
+GX_DECL void expect_shapes(const std::vector<StateShape>& reserved,
+                           const std::vector<StateShape>& now, int rank, std::int64_t step,
+                           const std::string& reducer) {
+    const std::string where =
+        "rank " + std::to_string(rank) + ", step " + std::to_string(step) + ": reducer " + reducer;
+    const std::string fix =
+        ". A run that resumes restores what was reserved: give each vector its full length in "
+        "reserve(), and the same name and scope in each state().";
+    if (reserved.size() != now.size())
+        throw Error(where + " has " + std::to_string(now.size()) +
+                    " vectors in its state() where it had " + std::to_string(reserved.size()) +
+                    " after reserve()" + fix);
+    for (std::size_t i = 0; i < now.size(); ++i) {
+        if (now[i].size != reserved[i].size)
+            throw Error(where + " has " + std::to_string(now[i].size) + " numbers in '" +
+                        now[i].name + "' of its state() where it had " +
+                        std::to_string(reserved[i].size) + " after reserve()" + fix);
+        if (now[i] != reserved[i])
+            throw Error(where + " has '" + now[i].name + "' in its state() where it had '" +
+                        reserved[i].name + "' after reserve(), or in another scope" + fix);
+    }
 }
 
 }  // namespace gx::detail::trainer
