@@ -17,6 +17,7 @@
 #include <gx/sim/world/cluster.hpp>            // Cluster
 #include <gx/sim/world/device.hpp>             // Device
 #include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
+#include <gx/sim/fault/faults.hpp>             // DeadGpu
 #include <gx/testing/mutants.hpp>              // Mutant
 #include <trainer/small.hpp>                   // images, threads, Folder
 
@@ -293,6 +294,18 @@ private:
     rlimit before_{};
     void (*handler_)(int) = nullptr;
 };
+TEST(AllRanksLost, IsAnErrorAndNoShortRecord) {
+    using T = gx::Trainer<Net, gx::Ring<>, gx::Constant>;
+    for (const auto& [at, epoch] : {std::pair{gx::Nanoseconds(0), "epoch 1 of 2"},
+                                    std::pair{gx::Nanoseconds(1'500'000), "epoch 2 of 2"}}) {
+        gx::sim::ClusterOptions options;
+        options.faults = gx::sim::FaultList{gx::sim::DeadGpu{0, at}, gx::sim::DeadGpu{1, at}};
+        gx::sim::Cluster<gx::reference::Device> world(gx::sim::ethernet_10g(2), options);
+        const T trainer({.batch = 10, .epochs = 2});
+        EXPECT_TRUE(holds(error_of([&] { (void)trainer.train(world, images()); }),
+                          "rank 0 stopped in", epoch, "all of them were lost"));
+    }
+}
 TEST(AFullDisk, LeavesTheOldCheckpointAndNamesTheFile) {
     const Folder folder;
     using Plain = gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>;

@@ -411,6 +411,15 @@ TEST(Trainer, ListsEverythingThatIsWrongAtOnce) {
                       "\n  - there are 3 ranks and 2 training images",
                       "\n  - there are 3 ranks and 1 test images"));
 }
+TEST(Trainer, AWorldWithoutRanksIsRefused) {
+    for (const int ranks : {0, -1}) {
+        auto world = threads(ranks);
+        const Plain trainer({.batch = 4});
+        EXPECT_TRUE(holds(error_of([&] { (void)trainer.train(world, images()); }),
+                          "this run can't start:",
+                          "the world has " + std::to_string(ranks) + " ranks: give it at least 1"));
+    }
+}
 TEST(Trainer, SchedulersSayWhatIsWrongWithTheirOptions) {
     auto world = threads(1);
     const Plain trainer({.scheduler = {.peak_rate = 0}});

@@ -114,6 +114,7 @@ public:
                 job, rank, rank.rank() == 0 ? record : other)
                 .run();
         });
+        detail::trainer::expect_whole(record, options.epochs);
         if constexpr (traces) {
             world.trace_to(nullptr);
             record.spans = std::move(sink.spans);

@@ -73,6 +73,8 @@ GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Split& dat
         fits, fmt::format("images of {} x {} x {} are smaller than the stride of {}: use larger "
                           "images or a network with fewer stages",
                           shape.channels, shape.height, shape.width, model));
+    problems.check(ranks > 0, fmt::format("the world has {} ranks: give it at least 1", ranks));
+    ranks = std::max(1, ranks);
     const bool batches =
         problems.check(o.batch > 0 && o.batch <= std::numeric_limits<int>::max() / ranks,
                        fmt::format("batch is {}: a rank needs at least 1 image a step, and a "
@@ -181,6 +183,14 @@ GX_DECL void warn_of_chance(RunRecord& r, const Dataset& test) {
             r.test_accuracy_pct(), 100 * chance, test.labels.size()));
 }
 
+GX_DECL void expect_whole(const RunRecord& r, int epochs) {
+    if (std::ssize(r.epochs) == epochs) return;
+    throw Error(fmt::format(
+        "rank 0 stopped in epoch {} of {}, and no rank was left to say why: all of them were lost. "
+        "Go on from the last checkpoint.",
+        r.epochs.size() + 1, epochs));
+}
+
 GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Split& data, bool evaluated) {
     if (std::isnan(r.seconds)) {
         r.images_per_second = r.exposed_communication_pct = r.seconds;
@@ -235,12 +245,14 @@ GX_DECL void throw_skips(int rank, std::int64_t step, std::int64_t in_a_row, flo
     throw Error(
         fmt::format("rank {}, step {}: {} skipped, because averaged gradients had infinities or "
                     "NaN, and the loss scale is {}. The network does not learn. Lower the learning "
-                    "rate, send fp32 in place of {}, or test reducer {} with the conformance kit "
-                    "of gx/testing.",
+                    "rate{}, or test reducer {} with the conformance kit of gx/testing.",
                     rank, step,
                     in_a_row > 0 ? fmt::format("the last {} steps in a row were", in_a_row)
                                  : fmt::format("all {} steps were", step),
-                    loss_scale, wire, reducer));
+                    loss_scale,
+                    wire == "fp32" ? std::string(" or the loss scale")
+                                   : fmt::format(", send fp32 in place of {}", wire),
+                    reducer));
 }
 GX_DECL void throw_replicas_differ(std::int64_t step, int rank) {
     throw Error(
