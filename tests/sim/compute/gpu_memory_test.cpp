@@ -1,5 +1,7 @@
 #include <gx/sim/compute/gpu_memory.hpp>  // first, so the header is seen to stand alone
 
+#include <limits>  // largest batch
+
 #include <gtest/gtest.h>
 
 #include <gx/core/error.hpp>  // Error
@@ -21,6 +23,8 @@ TEST(Memory, TheLargestBatchFitsAndOneMoreDoesNot) {
     EXPECT_NO_THROW(gx::sim::expect_fits(graph, fits, gpu, Precision::fp32));
     EXPECT_THROW(gx::sim::expect_fits(graph, fits + 1, gpu, Precision::fp32), gx::Error);
     EXPECT_GT(gx::sim::largest_batch(graph, 1024, gpu, Precision::mixed), fits);
+    EXPECT_EQ(gx::sim::largest_batch(graph, std::numeric_limits<int>::max(), gpu, Precision::fp32),
+              fits);
 }
 
 TEST(Memory, ParametersAreCountedWithGradientsAndMomentum) {

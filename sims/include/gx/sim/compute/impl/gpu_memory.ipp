@@ -33,13 +33,13 @@ GX_DECL MemoryNeed memory_need(const Graph& graph, int batch, Precision precisio
 GX_DECL int largest_batch(const Graph& graph, int batch, const GpuSpec& gpu, Precision precision,
                           UpdateCost update) {
     if (parameter_need(graph, precision, update) > gpu.memory) return 0;
-    int fits = 0, too_large = batch + 1;
+    std::int64_t fits = 0, too_large = std::int64_t{batch} + 1;
     while (too_large - fits > 1) {
-        const int middle = fits + (too_large - fits) / 2;
-        const Bytes need = memory_need(graph, middle, precision, update).total();
+        const std::int64_t middle = fits + (too_large - fits) / 2;
+        const Bytes need = memory_need(graph, static_cast<int>(middle), precision, update).total();
         (need <= gpu.memory ? fits : too_large) = middle;
     }
-    return fits;
+    return static_cast<int>(fits);
 }
 
 namespace detail::memory {
