@@ -1,5 +1,7 @@
 #include <gx/reducer/pipeline.hpp>
 
+#include <limits>  // largest bucket
+
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -68,6 +70,12 @@ TEST(Pipeline, TakesTheBucketThatTheReducerAsksFor) {
                    .buckets()),
               7);
     EXPECT_EQ(Pipeline<Late>({.placement = {1, 1}, .elements = 100}).buckets(), 1);
+}
+TEST(Pipeline, ABucketOfAnySizeHoldsTheWholeVector) {
+    for (const std::int64_t most : {std::int64_t{101}, std::numeric_limits<std::int64_t>::max()})
+        EXPECT_EQ(Pipeline<Ring>({.placement = {1, 1}, .elements = 100, .bucket_elements = most})
+                      .buckets(),
+                  1);
 }
 
 // ---- Staleness, against the list made one by one -------------------------------------------

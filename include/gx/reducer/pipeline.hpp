@@ -97,7 +97,7 @@ public:
     Pipeline(const Options& options, R reducer)
         : elements_(options.elements),
           bucket_elements_(bucket_size(options)),
-          buckets_(static_cast<int>((elements_ + bucket_elements_ - 1) / bucket_elements_)),
+          buckets_(static_cast<int>((elements_ - 1) / bucket_elements_ + 1)),
           reducer_(std::move(reducer)),
           slices_(options.slices.begin(), options.slices.end()) {
         std::ranges::sort(slices_, {}, &ParameterSlice::offset);
