@@ -191,13 +191,22 @@ inline void print_unknown(const CLI::App& app) {
 /// Parse the command line and call `work`. The error for an unknown option names the nearest.
 /// Exit status: what `work` returns, or 0 if it returns nothing; 1 for work that failed (a lost
 ///              rank, a check, no memory); 2 for a command line or an input that cannot be used,
-///              which is what other gx::Errors stand for.
+///              which is what other gx::Errors stand for, or a standard output that does not take
+///              what was printed.
 template <class Work>
 int run_program(CLI::App& app, int argc, char** argv, const Work& work) {
     const auto failed = [&](std::string_view sentence, int status) {
         if (sentence.starts_with("gx: ")) sentence.remove_prefix(4);  // the program's name says it
         fmt::print(stderr, "{}: {}\n", app.get_name(), printable(sentence, "\n\t"));
         return status;
+    };
+    const auto printed = [&](int status) {
+        if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+        const int lost = failed(
+            "standard output cannot be written, and part of the text is lost. Free some space, or "
+            "direct it to another file.",
+            2);
+        return status == 0 ? lost : status;
     };
     try {
         detail::command_line::check_values(app);
@@ -206,12 +215,12 @@ int run_program(CLI::App& app, int argc, char** argv, const Work& work) {
         app.parse(argc, argv);
         if constexpr (std::is_void_v<decltype(work())>) {
             work();
-            return 0;
+            return printed(0);
         } else {
-            return work();
+            return printed(work());
         }
     } catch (const CLI::Success& e) {
-        return app.exit(e);
+        return printed(app.exit(e));
     } catch (const CLI::ExtrasError&) {
         detail::command_line::print_unknown(app);
         return 2;
@@ -227,6 +236,7 @@ int run_program(CLI::App& app, int argc, char** argv, const Work& work) {
             "or raise the limit (ulimit -v).",
             1);
     } catch (const std::exception& e) {
+        if (std::ferror(stdout) != 0) return printed(0);  // a print that failed
         return failed(e.what(), 1);
     }
 }

@@ -5,7 +5,9 @@
 #include <cstdlib>    // strtod
 #include <stdexcept>  // runtime_error
 
+#include <fcntl.h>     // open
 #include <sys/stat.h>  // mkfifo
+#include <unistd.h>    // dup2
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -176,6 +178,29 @@ TEST(RunProgram, ReturnsTheStatusThatWorkReturns) {
     EXPECT_EQ(answer({}, [] { return 5; }).status, 5);
     EXPECT_EQ(answer({}, [] { return 0; }).status, 0);
     EXPECT_EQ(answer({"--count", "two"}, [] { return 5; }).status, 2);
+}
+TEST(RunProgram, ATextThatIsLostIsAnError) {
+    const auto on_a_full_disk = [](const auto& work) {
+        std::fflush(stdout);
+        const int kept = ::dup(STDOUT_FILENO), full = ::open("/dev/full", O_WRONLY);
+        ::dup2(full, STDOUT_FILENO);
+        Answer a = answer({}, work);
+        ::dup2(kept, STDOUT_FILENO);
+        ::close(kept);
+        ::close(full);
+        std::clearerr(stdout);
+        return a;
+    };
+    const auto print = [](int lines) {
+        for (int i = 0; i < lines; ++i) fmt::print("a line of text\n");
+    };
+    for (const int lines : {1, 100'000}) {  // kept until the end, or not
+        const Answer a = on_a_full_disk([&] { print(lines); });
+        EXPECT_EQ(a.status, 2);
+        EXPECT_TRUE(holds(a.told, "gx try: standard output cannot be written"));
+    }
+    EXPECT_EQ(on_a_full_disk([&] { return print(1), 1; }).status, 1);
+    EXPECT_EQ(on_a_full_disk([] {}).status, 0);
 }
 TEST(RunProgram, TellsWhatIsThrown) {
     const auto told = [](const auto& thrown, int status) {
