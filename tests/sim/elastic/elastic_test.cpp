@@ -3,6 +3,8 @@
 #include <algorithm>  // count
 #include <cmath>      // lround
 
+#include <limits>  // largest numbers
+
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -296,6 +298,40 @@ TEST(Elastic, AClusterThatCannotBeBuiltIsRefused) {
                                                                      {.samples = 28});
               }),
               "this elastic training cannot run:\n  - " + why);
+}
+TEST(Elastic, OptionsOutOfRangeAreToldAtOnce) {
+    auto o = options();
+    o.batch = std::numeric_limits<int>::max();
+    o.samples = std::numeric_limits<std::int64_t>::max();
+    o.bucket_elements = -1;
+    o.fewest_ranks = 3;
+    o.restart_time = Nanoseconds::max();
+    const auto told = [](const auto& wrong) -> std::string {
+        try {
+            Training<Plain> training(ethernet_10g(2), {}, wrong);
+        } catch (const gx::Error& e) {
+            return e.what();
+        }
+        return "no error";
+    };
+    const std::string text = told(o);
+    for (const char* part :
+         {"samples is 9223372036854775807: an epoch has at most 2147483647",
+          "batch is 2147483647: a step of all ranks has at most 2147483647 samples",
+          "bucket_elements is -1", "fewest_ranks is 3: this cluster has 2 ranks",
+          "restart_time is 9223372036854775807 ns: it must be from 0 to a year"})
+        EXPECT_NE(text.find(part), text.npos) << part << "\nis not in\n" << text;
+    o = options();
+    o.scheduler.next.peak_rate = -1;
+    EXPECT_EQ(told(o),
+              "this elastic training cannot run:\n  - Constant: peak_rate must be above 0");
+}
+TEST(Elastic, ReplicasThatAreNaNAlikeDoNotDiffer) {
+    Training<Plain> training(ethernet_10g(4), {.faults = {NanInPayload{0, 1}}}, options());
+    const ElasticRecord r = training.run(chain);
+    ASSERT_TRUE(r.finished);
+    EXPECT_TRUE(std::any_of(r.state.begin(), r.state.end(), [](float x) { return std::isnan(x); }));
+    EXPECT_EQ(r.problems, std::vector<std::string>{});
 }
 TEST(Elastic, AnErrorWhileAWorldIsBuiltPropagates) {
     Training<Plain> training(ethernet_10g(2), {.detect_races = true}, options());

@@ -1,10 +1,12 @@
 // ElasticTraining: training that continues on the surviving ranks after failures.
 #pragma once
 
-#include <algorithm>  // min
+#include <algorithm>  // max, min
+#include <chrono>     // a year
 #include <cstdint>    // uint64_t
 #include <cstring>    // memcpy
 #include <exception>  // exception_ptr
+#include <limits>     // largest int
 #include <optional>   // faults
 #include <span>       // samples
 #include <string>     // sentences
@@ -65,17 +67,34 @@ public:
                        "samples is " + std::to_string(o_.samples) +
                            ": an epoch needs at least one for each of the " +
                            std::to_string(spec.ranks()) + " ranks");
-        problems.check(o_.fewest_ranks > 0, "fewest_ranks is " + std::to_string(o_.fewest_ranks) +
-                                                ": it must be at least 1");
+        problems.check(o_.samples <= std::numeric_limits<int>::max(),
+                       "samples is " + std::to_string(o_.samples) + ": an epoch has at most " +
+                           std::to_string(std::numeric_limits<int>::max()));
+        const bool batches =
+            problems.check(o_.batch <= std::numeric_limits<int>::max() / std::max(1, spec.ranks()),
+                           "batch is " + std::to_string(o_.batch) +
+                               ": a step of all ranks has at "
+                               "most " +
+                               std::to_string(std::numeric_limits<int>::max()) + " samples");
+        if (batches && o_.batch > 0 && o_.epochs > 0 && o_.samples > 0 && spec.ranks() > 0)
+            for (const auto sentence : check_options<S>(scheduler_options(spec.ranks())))
+                problems.add(std::string(sentence));
+        problems.check(o_.bucket_elements >= 0,
+                       "bucket_elements is " + std::to_string(o_.bucket_elements) +
+                           ": give a number of elements, or 0 for the reducer's own");
+        problems.check(o_.fewest_ranks > 0 && o_.fewest_ranks <= spec.ranks(),
+                       "fewest_ranks is " + std::to_string(o_.fewest_ranks) +
+                           ": this cluster has " + std::to_string(spec.ranks()) +
+                           " ranks; give 1 to as many");
         problems.check(o_.checkpoint_every >= 0, "checkpoint_every is " +
                                                      std::to_string(o_.checkpoint_every) +
                                                      ": give a number of updates, or 0 for none");
         problems.check(o_.recovery == Recovery::survivors || o_.checkpoint_every > 0,
                        "checkpoint_every is 0: recovery from checkpoints needs a number of "
                        "updates");
-        problems.check(o_.restart_time.count() >= 0, "restart_time is " +
-                                                         std::to_string(o_.restart_time.count()) +
-                                                         " ns: it must be at least 0");
+        problems.check(o_.restart_time.count() >= 0 && o_.restart_time <= most_restart_time,
+                       "restart_time is " + std::to_string(o_.restart_time.count()) +
+                           " ns: it must be from 0 to a year");
         problems.check(world_.deadline.count() > 0 && world_.deadline != Engine::no_deadline,
                        "deadline must be above 0 and finite: it detects failed ranks");
         if (problems.collect([&] { check_cluster(spec, world_.faults.reroutes()); }))
@@ -117,6 +136,7 @@ public:
 
 private:
     static constexpr std::uint64_t no_limit = ~std::uint64_t{0};
+    static constexpr Nanoseconds most_restart_time = std::chrono::hours(24 * 365);
 
     struct Checkpoint {
         std::uint64_t updates;
@@ -154,13 +174,21 @@ private:
         const std::int64_t epoch_end = (begin / o_.samples + 1) * o_.samples;
         return std::min(epoch_end, begin + std::int64_t{ranks} * o_.batch);
     }
-    [[nodiscard]] float rate(std::int64_t begin, int ranks) const {
+    [[nodiscard]] Plan plan_of(int ranks) const {
         const std::int64_t global = std::int64_t{ranks} * o_.batch;
         Plan plan{.ranks = ranks, .global_batch = static_cast<int>(global)};
         plan.steps_per_epoch = (o_.samples + global - 1) / global;
         plan.total_steps = plan.steps_per_epoch * o_.epochs;
-        const Step step = begin / o_.samples * plan.steps_per_epoch + begin % o_.samples / global;
-        return S(complete_options<S>(o_.scheduler, plan)).rate(step);
+        return plan;
+    }
+    [[nodiscard]] auto scheduler_options(int ranks) const {
+        return complete_options<S>(o_.scheduler, plan_of(ranks));
+    }
+    [[nodiscard]] float rate(std::int64_t begin, int ranks) const {
+        const Plan plan = plan_of(ranks);
+        const Step step =
+            begin / o_.samples * plan.steps_per_epoch + begin % o_.samples / plan.global_batch;
+        return S(scheduler_options(ranks)).rate(step);
     }
 
     [[nodiscard]] FaultList faults_of(Run& run) {

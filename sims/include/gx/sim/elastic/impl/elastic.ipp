@@ -73,7 +73,8 @@ void ElasticTraining<R, S, Inner>::close(Run& run, World& world, Shared& w, Elas
     for (std::size_t i = 0; i < left.size(); ++i) {
         const Held& h = run.held[static_cast<std::size_t>(run.core.members[i])];
         if (!left[i] || h.updates != most) continue;
-        if (first && first->state != h.state)
+        if (first && (first->state.size() != h.state.size() ||
+                      hash_bits(first->state) != hash_bits(h.state)))  // equal bits, NaN too
             record.problems.push_back("rank " + std::to_string(run.core.members[i]) +
                                       " has as many updates as another rank and a different state");
         first = &h;
