@@ -3,6 +3,8 @@
 #include <algorithm>  // max
 #include <array>      // messages
 
+#include <limits>  // largest numbers
+
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -340,6 +342,24 @@ TEST(Faults, EverythingWrongIsToldAtOnce) {
           "names a machine or a GPU", "factor is 0.5", "is from a rank to itself", "by is 0 ns",
           "that is a DeadGpu", "counts checkpoints from 0"})
         EXPECT_TRUE(holds(text, part)) << part << "\nis not in\n" << text;
+}
+TEST(Faults, BurstsAndNicsAreCounted) {
+    const Nanoseconds day(86'400'000'000'000);
+    const std::string text = error_of([&] {
+        World world(plain(2), {.faults = {StragglerBursts{0, 2, 0_us, 1_us, 1_us, 10'001},
+                                          StragglerBursts{0, 2, 0_us, 1_us, day, 366},
+                                          StragglerBursts{0, 2, 0_us, 1_us, 365 * day,
+                                                          std::numeric_limits<int>::max()},
+                                          CutLink{{.machine = 0, .nic = -2}}}});
+    });
+    for (const char* part :
+         {"fault 0, straggler, rank 0, at 0 ns: comes 10001 times: give 1 to 10000",
+          "fault 1, straggler, rank 0, at 0 ns: comes 366 times, every 86400000000000 ns: give a "
+          "year in all at most",
+          "fault 2, straggler, rank 0, at 0 ns: comes 2147483647 times",
+          "nic is -2: a machine has NICs 0 to 0, and -1 names all of them"})
+        EXPECT_TRUE(holds(text, part)) << part << "\nis not in\n" << text;
+    World world(plain(2), {.faults = {StragglerBursts{0, 2, 0_us, 1_us, day, 365}}});
 }
 TEST(Faults, TimesBeyondAYearAreRefused) {
     const std::string text = error_of([] {

@@ -58,6 +58,8 @@ public:
 private:
     static constexpr Nanoseconds year = std::chrono::hours(24 * 365);
 
+    static constexpr int most_bursts = 10'000;  // a pass looks at all of them
+
     /// Sums of such times stay below the last instant of the virtual clock.
     [[nodiscard]] static bool bounded(Nanoseconds time) { return time <= year || time == forever; }
 
@@ -77,8 +79,9 @@ private:
                                                 std::to_string(spec_.machines - 1));
             say(spec_.machines > 1, "is on a NIC, and one machine alone uses none");
             const int nics = spec_.machine.nics;
-            say(w.nic < nics, "nic is " + std::to_string(w.nic) + ": a machine has NICs 0 to " +
-                                  std::to_string(nics - 1));
+            say(w.nic >= -1 && w.nic < nics,
+                "nic is " + std::to_string(w.nic) + ": a machine has NICs 0 to " +
+                    std::to_string(nics - 1) + ", and -1 names all of them");
         } else if (w.gpu >= 0) {
             rank(w.gpu, "gpu");
             say(spec_.machine.gpus > 1, "is on links between the GPUs of a machine that has one");
@@ -116,9 +119,14 @@ private:
         say(f.lasts != forever, "lasts forever: that is a DeadGpu");
     }
     void own(const StragglerBursts& f) const {
-        say(f.times > 0, "comes at least once");
+        say(f.times > 0 && f.times <= most_bursts,
+            "comes " + std::to_string(f.times) + " times: give 1 to " +
+                std::to_string(most_bursts) + "; a lasting one is a SlowGpu");
         say(f.times == 1 || f.every >= f.lasts, "comes again before it has ended");
         say(f.every <= year, "every is " + text(f.every) + ": give a year at most");
+        say(f.times < 1 || f.every.count() <= year.count() / f.times || f.every > year,
+            "comes " + std::to_string(f.times) + " times, every " + text(f.every) +
+                ": give a year in all at most");
     }
     void own(const DeadInCollective& f) const {
         say(f.step >= 0 && f.bucket >= 0 && f.message >= 0,
