@@ -3,6 +3,8 @@
 #include <loader/idx_files.hpp>
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>  // mkfifo
+
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -100,6 +102,14 @@ TEST(ReadWholeFile, RefusesBytesAfterTheStream) {
         packed.insert(packed.end(), more.begin(), more.end());
         EXPECT_THAT(refused(folder, packed), HasSubstr("other bytes follow the gzip stream"));
     }
+}
+TEST(ReadWholeFile, RefusesWhatMayHaveNoEnd) {
+    const TemporaryFolder folder;
+    ASSERT_EQ(::mkfifo((folder.path() / "pipe").c_str(), 0600), 0);
+    std::filesystem::create_symlink("/dev/zero", folder.path() / "endless");
+    for (const char* name : {"pipe", "endless"})
+        EXPECT_THAT(sentence_of([&] { (void)read_whole_file(folder.path() / name); }),
+                    AllOf(HasSubstr(name), HasSubstr("is a device or a pipe")));
 }
 TEST(ReadWholeFile, SaysWhyAFileCannotBeRead) {
     const TemporaryFolder folder;

@@ -3,12 +3,13 @@
 
 #include <zlib.h>  // gzread
 
-#include <algorithm>  // max
-#include <array>      // the end of a stream
-#include <cerrno>     // why it cannot be read
-#include <cstring>    // strerror
-#include <fstream>    // ifstream
-#include <memory>     // unique_ptr
+#include <algorithm>     // max
+#include <array>         // the end of a stream
+#include <cerrno>        // why it cannot be read
+#include <cstring>       // strerror
+#include <fstream>       // ifstream
+#include <memory>        // unique_ptr
+#include <system_error>  // error_code
 
 #include <gx/core/error.hpp>  // Error
 #include <gx/io/gzip.hpp>     // read_whole_file
@@ -47,6 +48,11 @@ inline void expect_at_end(const std::filesystem::path& file, const FileBytes& co
 
 GX_DECL FileBytes read_whole_file(const std::filesystem::path& file) {
     namespace d = detail::loader;
+    if (std::error_code none; std::filesystem::exists(file, none) &&
+                              !std::filesystem::is_regular_file(file, none) &&
+                              !std::filesystem::is_directory(file, none))
+        throw Error("gx: " + file.string() +
+                    ": is a device or a pipe, which may have no end. Give the path of a file.");
     errno = 0;
     const auto close = [](gzFile in) { gzclose(in); };
     const std::unique_ptr<gzFile_s, decltype(close)> in(gzopen(file.c_str(), "rb"), close);
