@@ -15,6 +15,8 @@ COMPONENTS = {  # option with_NAME, CMake's GX_WITH_NAME, find_package's compone
     "reference": True,
     "halving_doubling": True,
     "hierarchical": True,
+    "quantized": True,
+    "top_k": True,
     "trees": True,
     "onednn": False,  # needs the system's oneDNN
 }

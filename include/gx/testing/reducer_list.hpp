@@ -1,4 +1,4 @@
-// ReducerList<R...>: the reducers of a plugin that conformance and fuzzing run.
+// ReducerList<R...>: the reducers of a plugin that the conformance kit proves.
 #pragma once
 
 #include <cstddef>  // size_t

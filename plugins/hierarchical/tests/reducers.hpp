@@ -1,4 +1,4 @@
-// The reducers of this plugin that conformance and fuzzing run.
+// The reducers of this plugin that the conformance kit proves.
 #pragma once
 
 #include <gx/hierarchical/reducer.hpp>
