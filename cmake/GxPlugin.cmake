@@ -37,22 +37,3 @@ function(gx_plugin name)
     gx_compile_fail(${CMAKE_CURRENT_SOURCE_DIR}/compile_fail PREFIX ${name}.)
   endif()
 endfunction()
-
-# gx_plugin_sources(OUT TEMPLATE): a source for each plugin folder that lists reducers: TEMPLATE
-# with @PLUGIN@, its name, and @REDUCERS@, the path of its list, filled in. GX_PLUGIN_NAMES becomes
-# "GX_PLUGIN(a) GX_PLUGIN(b)", for a source that names them all by an X macro.
-function(gx_plugin_sources out template)
-  file(GLOB lists CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/plugins/*/tests/reducers.hpp)
-  cmake_path(GET template STEM stem)
-  set(sources "")
-  set(names "")
-  foreach(REDUCERS IN LISTS lists)
-    string(REGEX REPLACE "^.*/plugins/([^/]+)/tests/.*$" "\\1" PLUGIN ${REDUCERS})
-    set(source ${CMAKE_CURRENT_BINARY_DIR}/${stem}_${PLUGIN}.cpp)
-    configure_file(${template} ${source} @ONLY)
-    list(APPEND sources ${source})
-    string(APPEND names "GX_PLUGIN(${PLUGIN}) ")
-  endforeach()
-  set(${out} ${sources} PARENT_SCOPE)
-  set(GX_PLUGIN_NAMES ${names} PARENT_SCOPE)
-endfunction()
