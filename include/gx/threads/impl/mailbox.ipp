@@ -7,6 +7,7 @@
 
 #include <gx/core/contract.hpp>    // GX_EXPECT
 #include <gx/threads/mailbox.hpp>  // Mailbox
+#include <gx/threads/sleep.hpp>    // sleep_until
 
 namespace gx::detail::threads {
 
@@ -31,16 +32,16 @@ GX_DECL Arrival Mailbox::wait_any(int rank, std::span<const Request> requests) {
     using Clock = std::chrono::steady_clock;
     const auto now = Clock::now();
     const bool endless = deadline_ >= Clock::time_point::max() - now;
+    auto until = endless ? Clock::time_point::max() : now + deadline_;
     set_awaited(rank, requests, true);
     Arrival arrival;
-    while (!answered(rank, requests, arrival)) {
-        ++side(rank).sleepers;
-        auto woken = std::cv_status::no_timeout;
-        if (endless) side(rank).wake.wait(lock);
-        else woken = side(rank).wake.wait_until(lock, now + deadline_);
-        --side(rank).sleepers;
-        if (woken == std::cv_status::timeout) give_up(rank, requests);
+    ++side(rank).sleepers;
+    while (!sleep_until(side(rank).wake, lock, until,
+                        [&] { return answered(rank, requests, arrival); })) {
+        give_up(rank, requests);
+        until = Clock::time_point::max();  // of a message that is being copied
     }
+    --side(rank).sleepers;
     set_awaited(rank, requests, false);
     release(rank, requests[arrival.index]);
     return arrival;

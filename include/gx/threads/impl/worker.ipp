@@ -3,6 +3,7 @@
 
 #include <utility>  // move
 
+#include <gx/threads/sleep.hpp>   // sleep_until
 #include <gx/threads/worker.hpp>  // Worker
 
 namespace gx::detail::threads {
@@ -31,7 +32,7 @@ GX_DECL Worker::~Worker() {
 
 GX_DECL Event Worker::enqueue(Task task) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return queued_ - done_ < queue_.size(); });
+    sleep_until(changed_, lock, [&] { return queued_ - done_ < queue_.size(); });
     queue_[queued_ % queue_.size()] = task;
     ++queued_;
     const Event event{queued_};
@@ -42,12 +43,12 @@ GX_DECL Event Worker::enqueue(Task task) {
 
 GX_DECL void Worker::wait(Event event) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return done_ >= event.sequence; });
+    sleep_until(changed_, lock, [&] { return done_ >= event.sequence; });
 }
 
 GX_DECL void Worker::drain() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return done_ == queued_; });
+    sleep_until(changed_, lock, [&] { return done_ == queued_; });
 }
 
 GX_DECL void Worker::cancel() {
@@ -60,7 +61,7 @@ GX_DECL void Worker::work() {
     });
     std::unique_lock lock(mutex_);
     for (;;) {
-        changed_.wait(lock, [&] { return closing_ || done_ < queued_; });
+        sleep_until(changed_, lock, [&] { return closing_ || done_ < queued_; });
         if (done_ == queued_) return;
         const Task task = queue_[done_ % queue_.size()];
         lock.unlock();

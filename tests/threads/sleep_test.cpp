@@ -1,0 +1,33 @@
+#include <gx/threads/sleep.hpp>
+
+#include <thread>
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using gx::detail::threads::sleep_until;
+
+TEST(SleepUntil, EndsThoughItsNotificationIsLost) {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool done = false;
+    std::jthread other([&] {
+        const std::lock_guard lock(mutex);
+        done = true;  // and no notification
+    });
+    std::unique_lock lock(mutex);
+    sleep_until(changed, lock, [&] { return done; });
+    EXPECT_TRUE(done);
+}
+TEST(SleepUntil, SaysWhetherItWasDone) {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::unique_lock lock(mutex);
+    const auto past = std::chrono::steady_clock::now();
+    EXPECT_TRUE(sleep_until(changed, lock, past, [] { return true; }));
+    EXPECT_FALSE(sleep_until(changed, lock, past, [] { return false; }));
+    EXPECT_TRUE(lock.owns_lock());
+}
+
+}  // namespace
