@@ -63,6 +63,10 @@ concept SavesItsState = requires(R& r) {
     { r.state() } -> std::same_as<StateList>;
 };
 template <class R>
+concept IsToldRightly = !requires { &R::settle; } || requires(R& r) {
+    { r.settle(std::uint64_t{}, bool{}) } -> std::same_as<void>;
+};
+template <class R>
 concept TakesItsOptions =
     !requires { typename R::Options; } ||
     (std::is_aggregate_v<typename R::Options> && std::default_initializable<typename R::Options> &&
@@ -92,13 +96,12 @@ concept TakesItsOptions =
 template <class R>
 concept Reducer = detail::reducer::NamesItsWire<R> && detail::reducer::SaysHowLateItIs<R> &&
                   detail::reducer::Reserves<R> && detail::reducer::AveragesABucket<R> &&
-                  detail::reducer::SavesItsState<R> && detail::reducer::TakesItsOptions<R>;
+                  detail::reducer::SavesItsState<R> && detail::reducer::TakesItsOptions<R> &&
+                  detail::reducer::IsToldRightly<R>;
 
 /// A reducer that is told whether each mean was applied.
 template <class R>
-concept Settles = requires(R& r) {
-    { r.settle(std::uint64_t{}, bool{}) } -> std::same_as<void>;
-};
+concept Settles = Reducer<R> && requires(R& r) { r.settle(std::uint64_t{}, bool{}); };
 
 template <class R>
 consteval bool explain_reducer_members() {
@@ -121,6 +124,10 @@ consteval bool explain_reducer_members() {
         detail::reducer::SavesItsState<R>,
         "gx: not a Reducer: no 'StateList state()'. A checkpoint keeps it, so that resuming equals "
         "not having stopped. Fix: return {} if there is none.");
+    static_assert(detail::reducer::IsToldRightly<R>,
+                  "gx: not a Reducer: its 'settle' is no 'void settle(uint64_t gradient, bool "
+                  "applied)'. It would never be called, and state would not follow the steps that "
+                  "were left out. Fix: give it that signature.");
     static_assert(detail::reducer::TakesItsOptions<R>,
                   "gx: not a Reducer: its 'Options' are no aggregate with defaults, or there is no "
                   "constructor from them. The Trainer's options hold them. Fix: add both.");
