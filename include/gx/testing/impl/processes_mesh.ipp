@@ -1,0 +1,367 @@
+// Mesh: the bodies.
+#pragma once
+
+#include <poll.h>         // poll
+#include <sys/eventfd.h>  // eventfd
+#include <sys/socket.h>   // socketpair, send, recv
+#include <unistd.h>       // close
+
+#include <algorithm>  // find
+#include <cerrno>     // EAGAIN
+#include <cstring>    // memcpy, strerror
+
+#include <gx/core/contract.hpp>           // GX_EXPECT
+#include <gx/core/error.hpp>              // Error
+#include <gx/testing/processes_mesh.hpp>  // Mesh
+
+namespace gx::testing::detail::processes {
+
+GX_DECL void Descriptor::close() {
+    if (number_ >= 0) ::close(std::exchange(number_, -1));
+}
+
+GX_DECL std::pair<Descriptor, Descriptor> socket_pair() {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        throw Error(std::string("a pair of sockets can't be made: ") + std::strerror(errno) +
+                    "; raise the limit of open files (ulimit -n) or use fewer ranks");
+    return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+GX_DECL Mesh::Mesh(int rank, Placement placement, std::vector<Descriptor> sockets,
+                   std::chrono::nanoseconds deadline)
+    : rank_(rank),
+      placement_(placement),
+      deadline_(deadline),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      links_(sockets.size()) {
+    GX_EXPECT(sockets.size() == static_cast<std::size_t>(placement.ranks()), "a socket a rank");
+    if (!wake_) throw Error(std::string("an event can't be made: ") + std::strerror(errno));
+    for (std::size_t r = 0; r < sockets.size(); ++r) links_[r].socket = std::move(sockets[r]);
+    engine_ = std::thread([this] { work(); });
+}
+
+GX_DECL Mesh::~Mesh() {
+    {
+        const std::lock_guard lock(mutex_);
+        closing_ = true;
+    }
+    wake_engine();
+    engine_.join();
+}
+
+// ---- Posting and waiting ----------------------------------------------------------------
+
+GX_DECL Request Mesh::send(int to, int channel, std::span<const std::byte> message) {
+    GX_EXPECT(to >= 0 && to < placement_.ranks(), "a message to no rank of this world");
+    const std::lock_guard lock(mutex_);
+    const std::uint32_t id = take({.sending = true, .peer = to, .channel = channel});
+    if (stop_.stopped()) return {id};
+    if (to == rank_) {
+        finish_message(link(to), channel, {message.begin(), message.end()});
+        posted_[id].done = true;
+        changed_.notify_all();
+    } else {
+        push(to, {.header = {Kind::message, channel, message.size()},
+                  .payload = message,
+                  .request = id});
+    }
+    return {id};
+}
+
+GX_DECL Request Mesh::receive(int from, int channel, std::span<std::byte> message) {
+    GX_EXPECT(from >= 0 && from < placement_.ranks(), "a message from no rank of this world");
+    const std::lock_guard lock(mutex_);
+    const std::uint32_t id = take({.peer = from, .channel = channel, .target = message});
+    if (stop_.stopped()) return {id};
+    Link& l = link(from);
+    const auto early = std::find_if(l.early.begin(), l.early.end(),
+                                    [&](const Early& e) { return e.channel == channel; });
+    l.receiving.push_back(id);
+    if (early == l.early.end()) return {id};
+    const std::vector<std::byte> bytes = std::move(early->bytes);
+    l.early.erase(early);
+    finish_message(l, channel, bytes);
+    return {id};
+}
+
+GX_DECL Arrival Mesh::wait_any(std::span<const Request> requests) {
+    GX_EXPECT(!requests.empty(), "wait_any needs at least one request");
+    std::unique_lock lock(mutex_);
+    const Moment now = std::chrono::steady_clock::now();
+    const bool endless = deadline_ >= Moment::max() - now;
+    Arrival arrival;
+    while (!answered(requests, arrival)) {
+        auto woken = std::cv_status::no_timeout;
+        if (endless) changed_.wait(lock);
+        else woken = changed_.wait_until(lock, now + deadline_);
+        if (woken == std::cv_status::no_timeout || answered(requests, arrival)) continue;
+        timed_out_ = requests[0].id;
+        stop_locked({posted_[requests[0].id].peer, rank_, std::chrono::steady_clock::now()});
+    }
+    posted_.erase(requests[arrival.index].id);
+    return arrival;
+}
+
+GX_DECL std::uint32_t Mesh::take(Posted posted) {
+    while (++last_request_ == 0 || posted_.contains(last_request_)) {
+    }
+    posted_.emplace(last_request_, posted);
+    return last_request_;
+}
+
+GX_DECL bool Mesh::answered(std::span<const Request> requests, Arrival& arrival) {
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+        const auto found = posted_.find(requests[i].id);
+        GX_EXPECT(found != posted_.end(), "a request is waited for once");
+        if (!found->second.done) continue;
+        arrival = {i, {}};
+        return true;
+    }
+    if (!stop_.stopped()) stop_if_hopeless(requests);
+    if (!stop_.stopped()) return false;
+    std::size_t index = 0;
+    while (index < requests.size() && !link(posted_[requests[index].id].peer).lost) ++index;
+    const bool lost = index < requests.size();
+    if (!lost) index = 0;
+    const std::uint32_t id = requests[index].id;
+    const bool late = timed_out_ == id;
+    arrival = {index,
+               {lost || late ? Delivery::Outcome::timed_out : Delivery::Outcome::cancelled,
+                lost ? posted_[id].peer : stop_.failed_rank}};
+    if (late) timed_out_ = 0;
+    withdraw(id);
+    return true;
+}
+
+// Stops the ranks if every request is for a message of a rank that has left.
+GX_DECL void Mesh::stop_if_hopeless(std::span<const Request> requests) {
+    for (const Request r : requests) {
+        const Posted& p = posted_[r.id];
+        if (p.peer == rank_ || !link(p.peer).left) return;
+        if (p.sending && !link(p.peer).lost) return;  // its process still reads
+    }
+    timed_out_ = requests[0].id;
+    stop_locked({posted_[requests[0].id].peer, rank_, std::chrono::steady_clock::now()});
+}
+
+// The caller's memory may go away after this.
+GX_DECL void Mesh::withdraw(std::uint32_t id) {
+    Link& l = link(posted_[id].peer);
+    std::erase(l.receiving, id);
+    if (l.in.request == id) {  // the rest of a message that is half read goes elsewhere
+        l.in.owned.assign(l.in.header.bytes, std::byte{});
+        l.in.target = l.in.owned;
+        l.in.request = 0;
+    }
+    for (auto it = l.out.begin(); it != l.out.end(); ++it) {
+        if (it->request != id) continue;
+        if (it->written == 0) {
+            l.out.erase(it);
+        } else {
+            it->owned.assign(it->payload.begin(), it->payload.end());
+            it->payload = it->owned;
+            it->request = 0;
+        }
+        return;
+    }
+}
+
+// ---- Stopping and leaving ---------------------------------------------------------------
+
+GX_DECL void Mesh::stop() {
+    const std::lock_guard lock(mutex_);
+    stop_locked({rank_, rank_, std::chrono::steady_clock::now()});
+}
+
+GX_DECL Stop Mesh::first_stop() {
+    const std::lock_guard lock(mutex_);
+    return stop_;
+}
+
+GX_DECL void Mesh::leave() {
+    std::unique_lock lock(mutex_);
+    const auto written = [&] {
+        return std::all_of(links_.begin(), links_.end(),
+                           [](const Link& l) { return l.out.empty() || !l.socket; });
+    };
+    for (int r = 0; r < placement_.ranks(); ++r)
+        if (r != rank_) push(r, {.header = {Kind::leave, 0, 0}});
+    const Moment now = std::chrono::steady_clock::now();
+    if (deadline_ >= Moment::max() - now) changed_.wait(lock, written);
+    else changed_.wait_until(lock, now + deadline_, written);
+}
+
+GX_DECL void Mesh::stop_locked(const Stop& cause) {
+    if (!cause.before(stop_)) return;
+    const bool first = !stop_.stopped();
+    stop_ = cause;
+    if (first && cause.stopper == rank_)
+        for (int r = 0; r < placement_.ranks(); ++r)
+            if (r != rank_) push_stop(r);
+    changed_.notify_all();
+}
+
+GX_DECL void Mesh::push_stop(int to) {
+    Outgoing out{.header = {Kind::stop, 0, sizeof(Stop)}};
+    out.owned.resize(sizeof(Stop));
+    std::memcpy(out.owned.data(), &stop_, sizeof(Stop));
+    out.payload = out.owned;
+    push(to, std::move(out));
+}
+
+GX_DECL void Mesh::lose(int r) {
+    Link& l = link(r);
+    l.socket.close();
+    l.out.clear();
+    l.lost = true;
+    if (!l.left) stop_locked({r, rank_, std::chrono::steady_clock::now()});
+    changed_.notify_all();
+}
+
+// ---- Writing ----------------------------------------------------------------------------
+
+GX_DECL void Mesh::push(int to, Outgoing out) {
+    Link& l = link(to);
+    if (!l.socket) return;
+    l.out.push_back(std::move(out));
+    if (l.out.size() == 1 && write_some(to) && !l.out.empty()) wake_engine();
+}
+
+// Writes what the socket takes now; false when its other end is gone.
+GX_DECL bool Mesh::write_some(int to) {
+    Link& l = link(to);
+    while (!l.out.empty()) {
+        Outgoing& o = l.out.front();
+        const auto header = std::as_bytes(std::span(&o.header, 1));
+        const auto rest = o.written < header.size() ? header.subspan(o.written)
+                                                    : o.payload.subspan(o.written - header.size());
+        if (!rest.empty()) {
+            const auto n =
+                ::send(l.socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+            if (n < 0 && errno == EINTR) continue;
+            if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
+            if (n < 0) return false;  // what it sent is still to be read: the engine sees its end
+            o.written += static_cast<std::size_t>(n);
+        }
+        if (o.written < header.size() + o.payload.size()) continue;
+        if (o.request != 0) posted_[o.request].done = true;
+        l.out.pop_front();
+        changed_.notify_all();
+    }
+    return true;
+}
+
+// ---- Reading ----------------------------------------------------------------------------
+
+// Reads what is there, at most about 1 MiB; false at the end of the socket.
+GX_DECL bool Mesh::read_some(int from) {
+    Link& l = link(from);
+    for (std::size_t total = 0; total < (std::size_t{1} << 20);) {
+        Incoming& in = l.in;
+        const auto header = std::as_writable_bytes(std::span(&in.header, 1));
+        const auto rest = in.got < header.size() ? header.subspan(in.got)
+                                                 : in.target.subspan(in.got - header.size());
+        const auto n = ::recv(l.socket.get(), rest.data(), rest.size(), MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
+        if (n <= 0) return false;
+        total += static_cast<std::size_t>(n);
+        in.got += static_cast<std::size_t>(n);
+        if (in.got == header.size()) begin_payload(from);
+        if (in.got >= header.size() && in.got == header.size() + in.header.bytes)
+            finish_frame(from);
+    }
+    return true;
+}
+
+GX_DECL void Mesh::begin_payload(int from) {
+    Link& l = link(from);
+    Incoming& in = l.in;
+    if (in.header.kind == Kind::message) in.request = unmatched(l, in.header.channel);
+    if (in.request != 0) {
+        in.target = posted_[in.request].target;
+        GX_EXPECT(in.target.size() == in.header.bytes, "a receive and its send have equal lengths");
+        return;
+    }
+    in.owned.resize(in.header.bytes);
+    in.target = in.owned;
+}
+
+GX_DECL void Mesh::finish_frame(int from) {
+    Link& l = link(from);
+    Incoming in = std::exchange(l.in, Incoming{});
+    if (in.header.kind == Kind::leave) {
+        l.left = true;
+    } else if (in.header.kind == Kind::stop) {
+        Stop cause;
+        std::memcpy(&cause, in.owned.data(), sizeof(Stop));
+        stop_locked(cause);
+    } else if (in.request != 0) {
+        posted_[in.request].done = true;
+    } else {
+        finish_message(l, in.header.channel, std::move(in.owned));
+    }
+    changed_.notify_all();
+}
+
+GX_DECL void Mesh::finish_message(Link& l, int channel, std::vector<std::byte> bytes) {
+    const std::uint32_t id = unmatched(l, channel);
+    if (id == 0) {
+        l.early.push_back({channel, std::move(bytes)});
+        return;
+    }
+    Posted& p = posted_[id];
+    GX_EXPECT(p.target.size() == bytes.size(), "a receive and its send have equal lengths");
+    if (!bytes.empty()) std::memcpy(p.target.data(), bytes.data(), bytes.size());
+    p.done = true;
+}
+
+// The oldest receive that is posted for the channel, taken out; 0: none.
+GX_DECL std::uint32_t Mesh::unmatched(Link& l, int channel) {
+    const auto found = std::find_if(l.receiving.begin(), l.receiving.end(), [&](std::uint32_t id) {
+        return posted_[id].channel == channel;
+    });
+    if (found == l.receiving.end()) return 0;
+    const std::uint32_t id = *found;
+    l.receiving.erase(found);
+    return id;
+}
+
+// ---- The progress engine ----------------------------------------------------------------
+
+GX_DECL void Mesh::wake_engine() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto n = ::write(wake_.get(), &one, sizeof(one));
+}
+
+GX_DECL void Mesh::work() {
+    std::vector<pollfd> polled;
+    std::vector<int> peers;
+    std::unique_lock lock(mutex_);
+    while (!closing_) {
+        polled.assign(1, {.fd = wake_.get(), .events = POLLIN, .revents = 0});
+        peers.assign(1, rank_);
+        for (int r = 0; r < placement_.ranks(); ++r) {
+            const Link& l = link(r);
+            if (!l.socket) continue;
+            const int events = POLLIN | (l.out.empty() ? 0 : POLLOUT);
+            polled.push_back(
+                {.fd = l.socket.get(), .events = static_cast<short>(events), .revents = 0});
+            peers.push_back(r);
+        }
+        lock.unlock();
+        ::poll(polled.data(), polled.size(), -1);
+        lock.lock();
+        std::uint64_t count = 0;
+        if (polled[0].revents != 0) [[maybe_unused]]
+            const auto n = ::read(wake_.get(), &count, sizeof(count));
+        for (std::size_t i = 1; i < polled.size(); ++i) {
+            const int r = peers[i];
+            if ((polled[i].revents & POLLOUT) != 0 && !write_some(r)) link(r).out.clear();
+            if ((polled[i].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !read_some(r)) lose(r);
+        }
+    }
+}
+
+}  // namespace gx::testing::detail::processes

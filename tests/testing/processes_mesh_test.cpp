@@ -1,0 +1,272 @@
+#include <gx/testing/processes_mesh.hpp>
+
+#include <linux/sockios.h>  // SIOCOUTQ
+#include <signal.h>         // kill
+#include <sys/ioctl.h>      // ioctl
+#include <sys/socket.h>     // send, recv
+#include <sys/wait.h>       // waitpid
+#include <unistd.h>         // fork, _exit
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <numeric>  // iota
+#include <thread>   // ranks of one process
+
+namespace {
+
+using gx::Delivery;
+using gx::Request;
+using gx::testing::detail::processes::Descriptor;
+using gx::testing::detail::processes::Endpoint;
+using gx::testing::detail::processes::Mesh;
+using gx::testing::detail::processes::socket_pair;
+
+template <class T>
+std::span<const std::byte> out(const T& x) {
+    return std::as_bytes(std::span(x));
+}
+template <class T>
+std::span<std::byte> in(T& x) {
+    return std::as_writable_bytes(std::span(x));
+}
+
+/// The ends of a full mesh, [rank][peer].
+std::vector<std::vector<Descriptor>> sockets(int ranks) {
+    const auto n = static_cast<std::size_t>(ranks);
+    std::vector<std::vector<Descriptor>> ends(n);
+    for (auto& row : ends) row.resize(n);
+    for (std::size_t a = 0; a < n; ++a)
+        for (std::size_t b = a + 1; b < n; ++b) std::tie(ends[a][b], ends[b][a]) = socket_pair();
+    return ends;
+}
+/// Meshes of one process, as many as ranks.
+struct Meshes {
+    explicit Meshes(int ranks, std::chrono::nanoseconds deadline = std::chrono::seconds(60)) {
+        auto ends = sockets(ranks);
+        for (int r = 0; r < ranks; ++r)
+            all.push_back(std::make_unique<Mesh>(r, gx::Placement{ranks, 1},
+                                                 std::move(ends[static_cast<std::size_t>(r)]),
+                                                 deadline));
+    }
+    Endpoint operator[](std::size_t r) { return Endpoint(*all[r]); }
+    std::vector<std::unique_ptr<Mesh>> all;
+};
+
+// ---- Messages -----------------------------------------------------------------------
+TEST(Mesh, BothSidesSendMoreThanASocketHolds) {
+    Meshes m(2);
+    const std::size_t count = (std::size_t{24} << 20) + 3;
+    std::vector<unsigned char> a(count, 1), b(count, 2), got_a(count), got_b(count);
+    auto zero = m[0], one = m[1];
+    const Request s0 = zero.send(1, 0, out(a)), s1 = one.send(0, 0, out(b));
+    const Request r0 = zero.receive(1, 0, in(got_b)), r1 = one.receive(0, 0, in(got_a));
+    EXPECT_TRUE(zero.wait(s0).complete());
+    EXPECT_TRUE(one.wait(s1).complete());
+    EXPECT_TRUE(zero.wait(r0).complete());
+    EXPECT_TRUE(one.wait(r1).complete());
+    EXPECT_TRUE(got_a == a && got_b == b);
+}
+TEST(Mesh, MessagesOfNoBytesAndToItself) {
+    Meshes m(2);
+    auto zero = m[0], one = m[1];
+    std::vector<int> none, mine{7, 8}, got(2);
+    const Request s = zero.send(1, 0, out(none)), r = one.receive(0, 0, in(none));
+    EXPECT_TRUE(zero.wait(s).complete() && one.wait(r).complete());
+    const Request before = zero.receive(0, 1, in(got)), self = zero.send(0, 1, out(mine));
+    EXPECT_TRUE(zero.wait(before).complete() && zero.wait(self).complete());
+    EXPECT_EQ(got, mine);
+}
+
+/// Rank 0 posts messages of `sizes` on the channels i % 3; rank 1 posts the receives by channel,
+/// the first `early` of them before anything is sent.
+void channels_keep_their_order(const std::vector<std::size_t>& sizes, std::size_t early) {
+    Meshes m(2);
+    auto zero = m[0], one = m[1];
+    std::vector<std::size_t> order(sizes.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [](auto a, auto b) { return a % 3 < b % 3; });
+    std::vector<std::vector<std::size_t>> sent, got;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        sent.emplace_back(sizes[i], i);
+        got.emplace_back(sizes[i], std::size_t{0} - 1);
+    }
+    std::vector<Request> receives, sends;
+    const auto post = [&](std::size_t k) {
+        const std::size_t i = order[k];
+        receives.push_back(one.receive(0, static_cast<int>(i % 3), in(got[i])));
+    };
+    for (std::size_t k = 0; k < std::min(early, order.size()); ++k) post(k);
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+        sends.push_back(zero.send(1, static_cast<int>(i % 3), out(sent[i])));
+    for (std::size_t k = std::min(early, order.size()); k < order.size(); ++k) post(k);
+    while (!receives.empty()) {
+        const gx::Arrival a = one.wait_any(receives);
+        RC_ASSERT(a.delivery.complete());
+        receives.erase(receives.begin() + static_cast<std::ptrdiff_t>(a.index));
+    }
+    for (const Request s : sends) RC_ASSERT(zero.wait(s).complete());
+    RC_ASSERT(sent == got);
+}
+RC_GTEST_PROP(Mesh, ChannelsAreIndependentAndInOrder, ()) {
+    channels_keep_their_order(*rc::gen::container<std::vector<std::size_t>>(
+                                  rc::gen::element<std::size_t>(0, 1, 2, 40, 5000, 100'000)),
+                              *rc::gen::inRange<std::size_t>(0, 12));
+}
+
+TEST(Mesh, TwoThreadsOfARankUseTheirOwnChannels) {
+    Meshes m(2);
+    const auto talk = [&](std::size_t rank, int channel) {
+        auto link = m[rank];
+        const int peer = 1 - static_cast<int>(rank);
+        for (int i = 0; i < 300; ++i) {
+            std::vector<int> mine(1 + static_cast<std::size_t>(i) * 7, i), got(mine.size());
+            const Request s = link.send(peer, channel, out(mine));
+            const Request r = link.receive(peer, channel, in(got));
+            EXPECT_TRUE(link.wait(r).complete() && link.wait(s).complete());
+            ASSERT_EQ(got, mine);
+        }
+    };
+    std::vector<std::jthread> threads;
+    for (const std::size_t rank : {0u, 1u})
+        for (const int channel : {0, gx::control_channel})
+            threads.emplace_back([&, rank, channel] { talk(rank, channel); });
+}
+
+// ---- Lost ranks -----------------------------------------------------------------------
+TEST(Mesh, TheEndOfASocketIsALostRankAtOnce) {  // the deadline is a minute
+    Meshes m(3);
+    std::vector<int> of_one(1), of_two(1);
+    auto zero = m[0];
+    const Request from_one = zero.receive(1, 0, in(of_one));
+    const Request from_two = zero.receive(2, 0, in(of_two));
+    m.all[2].reset();
+    const Delivery lost = zero.wait(from_two), other = zero.wait(from_one);
+    EXPECT_EQ(lost.outcome, Delivery::Outcome::timed_out);
+    EXPECT_EQ(lost.peer, 2);
+    EXPECT_EQ(other.outcome, Delivery::Outcome::cancelled);
+    EXPECT_EQ(other.peer, 2);
+    auto one = m[1];
+    EXPECT_EQ(one.wait(one.receive(0, 0, in(of_one))).peer, 2) << "each sees it by itself";
+}
+TEST(Mesh, WhatWasSentBeforeTheEndArrives) {
+    Meshes m(2);
+    std::vector<int> sent(1000, 4), got(1000);
+    auto zero = m[0], one = m[1];
+    const Request r = zero.receive(1, 0, in(got));
+    ASSERT_TRUE(one.wait(one.send(0, 0, out(sent))).complete());
+    m.all[1].reset();
+    EXPECT_TRUE(zero.wait(r).complete());
+    EXPECT_EQ(got, sent);
+}
+TEST(Mesh, ARankThatLeftIsNotLost) {
+    Meshes m(2);
+    std::vector<int> sent(10, 4), got(10);
+    auto zero = m[0], one = m[1];
+    ASSERT_TRUE(one.wait(one.send(0, 0, out(sent))).complete());
+    m.all[1]->leave();
+    m.all[1].reset();
+    EXPECT_TRUE(zero.wait(zero.receive(1, 0, in(got))).complete()) << "sent before it left";
+    const Delivery d = zero.wait(zero.receive(1, 0, in(got)));
+    EXPECT_EQ(d.outcome, Delivery::Outcome::timed_out) << "only a rank that left could send it";
+    EXPECT_EQ(d.peer, 1);
+}
+TEST(Mesh, WaitAnyGoesOnWhileOneCanStillComplete) {
+    Meshes m(3);
+    std::vector<int> sent{5}, a(1), b(1);
+    auto zero = m[0], one = m[1];
+    const std::vector<Request> both{zero.receive(2, 0, in(a)), zero.receive(1, 0, in(b))};
+    m.all[2]->leave();
+    m.all[2].reset();
+    const Request s = one.send(0, 0, out(sent));
+    const gx::Arrival arrival = zero.wait_any(both);
+    EXPECT_TRUE(arrival.delivery.complete());
+    EXPECT_EQ(arrival.index, 1u);
+    EXPECT_TRUE(one.wait(s).complete());
+}
+TEST(Mesh, ADeadlineStopsAllRanks) {
+    Meshes m(3, std::chrono::milliseconds(20));
+    std::vector<int> x(1);
+    auto zero = m[0];
+    const Delivery d = zero.wait(zero.receive(1, 0, in(x)));
+    EXPECT_EQ(d.outcome, Delivery::Outcome::timed_out);
+    EXPECT_EQ(d.peer, 1);
+    EXPECT_EQ(zero.wait(zero.receive(2, 0, in(x))).outcome, Delivery::Outcome::cancelled);
+}
+TEST(Mesh, AStopCancelsTheOthersAndNamesTheRank) {
+    Meshes m(3);
+    std::vector<int> x(1);
+    auto zero = m[0];
+    const Request r = zero.receive(2, 0, in(x));
+    m.all[1]->stop();
+    const Delivery d = zero.wait(r);
+    EXPECT_EQ(d.outcome, Delivery::Outcome::cancelled);
+    EXPECT_EQ(d.peer, 1);
+    EXPECT_EQ(m.all[0]->first_stop().stopper, 1);
+}
+/// Writes to a socket, and returns once its other end has read everything.
+void write_and_let_read(const Descriptor& socket, std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+        const auto n = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        ASSERT_GT(n, 0);
+        bytes = bytes.subspan(static_cast<std::size_t>(n));
+    }
+    for (int unread = 1; unread > 0; std::this_thread::yield())
+        ASSERT_EQ(ioctl(socket.get(), SIOCOUTQ, &unread), 0);
+}
+TEST(Mesh, MemoryOfAFailedWaitIsNotTouched) {
+    auto ends = sockets(2);
+    const Descriptor raw = std::move(ends[1][0]);
+    Mesh mesh(0, {2, 1}, std::move(ends[0]), std::chrono::seconds(60));
+    Endpoint zero(mesh);
+    std::vector<char> got(100'000, 'a');
+    const Request r = zero.receive(1, 0, in(got));
+    struct {
+        std::uint32_t kind = 0;
+        std::int32_t channel = 0;
+        std::uint64_t bytes = 100'000;
+    } const header;
+    const std::vector<char> half(50'000, 'b');
+    write_and_let_read(raw, std::as_bytes(std::span(&header, 1)));
+    write_and_let_read(raw, out(half));
+    mesh.stop();
+    EXPECT_FALSE(zero.wait(r).complete());
+    EXPECT_EQ(std::count(got.begin(), got.end(), 'b'), 50'000) << "else this tests nothing";
+    write_and_let_read(raw, out(half));
+    EXPECT_EQ(std::count(got.begin(), got.end(), 'a'), 50'000);
+}
+TEST(Mesh, AMessageThatIsHalfSentGoesOutWholeAfterItsWaitFailed) {
+    auto ends = sockets(2);
+    const Descriptor raw = std::move(ends[1][0]);
+    Mesh mesh(0, {2, 1}, std::move(ends[0]), std::chrono::seconds(60));
+    Endpoint zero(mesh);
+    std::vector<char> sent(std::size_t{4} << 20, 'c');  // more than a socket holds
+    const Request s = zero.send(1, 0, out(sent));
+    mesh.stop();
+    EXPECT_FALSE(zero.wait(s).complete());
+    std::ranges::fill(sent, 'd');  // as the memory of something else
+    std::vector<char> got(16 + sent.size());
+    ASSERT_EQ(::recv(raw.get(), got.data(), got.size(), MSG_WAITALL), std::ssize(got));
+    EXPECT_EQ(std::count(got.begin() + 16, got.end(), 'c'), std::ssize(sent));
+}
+
+TEST(Mesh, AKilledProcessIsLost) {
+    auto ends = sockets(2);
+    const pid_t child = fork();
+    if (child == 0) {
+        ends[0].clear();
+        for (;;) pause();
+    }
+    ends[1].clear();
+    Mesh mesh(0, {2, 1}, std::move(ends[0]), std::chrono::seconds(60));
+    Endpoint zero(mesh);
+    std::vector<int> x(1);
+    const Request r = zero.receive(1, 0, in(x));
+    kill(child, SIGKILL);
+    const Delivery d = zero.wait(r);
+    EXPECT_EQ(d.outcome, Delivery::Outcome::timed_out);
+    EXPECT_EQ(d.peer, 1);
+    waitpid(child, nullptr, 0);
+}
+
+}  // namespace
