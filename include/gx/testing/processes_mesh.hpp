@@ -63,7 +63,7 @@ struct Stop {
 /// Errors: a socket that ends before its rank left is a lost rank: waits for it return `timed_out`
 ///         at once, all others `cancelled`, and both name it. A wait that meets the deadline, or
 ///         only needs ranks that have left, returns `timed_out` and stops all ranks; their waits
-///         return `cancelled` and name the same rank.
+///         name the same rank, and return `timed_out` where it is their peer, else `cancelled`.
 /// Cost:   a send is complete once the system has taken its bytes. What arrives before its receive
 ///         is kept in memory without a limit.
 class Mesh {

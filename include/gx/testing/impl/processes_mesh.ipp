@@ -120,10 +120,13 @@ GX_DECL bool Mesh::answered(std::span<const Request> requests, Arrival& arrival)
     }
     if (!stop_.stopped()) stop_if_hopeless(requests);
     if (!stop_.stopped()) return false;
-    std::size_t index = 0;
-    while (index < requests.size() && !link(posted_[requests[index].id].peer).lost) ++index;
-    const bool lost = index < requests.size();
-    if (!lost) index = 0;
+    const auto missing = [&](Request r) {  // another rank may have seen the end of its sockets
+        const int peer = posted_[r.id].peer;
+        return link(peer).lost || (peer == stop_.failed_rank && peer != stop_.stopper);
+    };
+    const auto found = std::ranges::find_if(requests, missing);
+    const bool lost = found != requests.end();
+    const auto index = lost ? static_cast<std::size_t>(found - requests.begin()) : 0;
     const std::uint32_t id = requests[index].id;
     const bool late = timed_out_ == id;
     arrival = {index,
@@ -185,8 +188,11 @@ GX_DECL void Mesh::leave() {
         return std::all_of(links_.begin(), links_.end(),
                            [](const Link& l) { return l.out.empty() || !l.socket; });
     };
-    for (int r = 0; r < placement_.ranks(); ++r)
-        if (r != rank_) push(r, {.header = {Kind::leave, 0, 0}});
+    for (int r = 0; r < placement_.ranks(); ++r) {
+        if (r == rank_) continue;
+        if (stop_.stopped()) push_stop(r);  // why this rank leaves, where the cause is on its way
+        push(r, {.header = {Kind::leave, 0, 0}});
+    }
     const Moment now = std::chrono::steady_clock::now();
     if (deadline_ >= Moment::max() - now) changed_.wait(lock, written);
     else changed_.wait_until(lock, now + deadline_, written);

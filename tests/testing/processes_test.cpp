@@ -1,0 +1,250 @@
+#include <gx/testing/processes.hpp>
+
+#include <signal.h>    // raise
+#include <sys/wait.h>  // waitpid
+#include <unistd.h>    // getpid, _exit
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+
+#include <gx/core/device.hpp>         // archetype
+#include <gx/core/error.hpp>          // Error, LostRank
+#include <support/run_checked.hpp>    // run_checked
+#include <testing/processes_run.hpp>  // Shared, open_descriptors, sentence_of
+
+// ---- What the type promises ---------------------------------------------------------
+static_assert(gx::World<gx::testing::Processes<1>> && gx::World<gx::testing::Processes<8>>);
+static_assert(!gx::TrainingWorld<gx::testing::Processes<2>>, "without a device");
+static_assert(gx::TrainingWorld<gx::testing::Processes<2, gx::archetype::Device>>);
+
+namespace {
+
+using namespace testing_support;
+using gx::Delivery;
+using gx::Request;
+using gx::testing::Processes;
+
+template <class T>
+std::span<const std::byte> out(const T& x) {
+    return std::as_bytes(std::span(&x, 1));
+}
+template <class T>
+std::span<std::byte> in(T& x) {
+    return std::as_writable_bytes(std::span(&x, 1));
+}
+/// Waits for a message that never comes.
+template <class Rank>
+Delivery wait_for(Rank& rank, int peer) {
+    int x = 0;
+    return rank.transport().wait(rank.transport().receive(peer, 0, in(x)));
+}
+class ProcessesTest : public WithProcesses {};
+
+// ---- Ranks and messages -------------------------------------------------------------
+TEST_F(ProcessesTest, EveryRankIsAProcessOfItsOwnAndRankZeroIsTheCaller) {
+    const Shared<std::array<pid_t, 4>> pids;
+    int mine = 0;
+    Processes<4> world;
+    run_checked(world, [&](auto& rank) {
+        (*pids)[static_cast<std::size_t>(rank.rank())] = getpid();
+        EXPECT_EQ(rank.ranks(), 4);
+        mine += rank.rank() + 1;
+    });
+    EXPECT_EQ((*pids)[0], getpid());
+    EXPECT_EQ(std::set<pid_t>(pids->begin(), pids->end()).size(), 4u);
+    EXPECT_EQ(mine, 1) << "memory of the children is their own";
+}
+TEST_F(ProcessesTest, MessagesGoAround) {
+    const Shared<std::array<int, 4>> got;
+    Processes<4> world;
+    for (int run = 0; run < 3; ++run) {  // a world runs again
+        got->fill(-1);
+        run_checked(world, [&](auto& rank) {
+            auto& link = rank.transport();
+            const int me = rank.rank();
+            int& from = (*got)[static_cast<std::size_t>(me)];
+            const Request r = link.receive((me + 3) % 4, 5, in(from));
+            EXPECT_TRUE(link.wait(link.send((me + 1) % 4, 5, out(me))).complete());
+            EXPECT_TRUE(link.wait(r).complete());
+        });
+        EXPECT_EQ(*got, (std::array{3, 0, 1, 2}));
+    }
+}
+TEST_F(ProcessesTest, StreamAndRankTalkAtOnceAndQueuedWorkIsDone) {
+    struct Talk {
+        gx::testing::detail::processes::Endpoint* link;
+        bool good = true;
+        static void run(void* self, std::uint64_t channel) {
+            auto& t = *static_cast<Talk*>(self);
+            const int peer = 1 - t.link->rank();
+            for (int i = 0; i < 100; ++i) {
+                int got = -1;
+                const Request s = t.link->send(peer, static_cast<int>(channel), out(i));
+                const Request r = t.link->receive(peer, static_cast<int>(channel), in(got));
+                const bool complete =
+                    t.link->wait(r).complete() && t.link->wait(s).complete() && got == i;
+                t.good = t.good && complete;
+            }
+        }
+    };
+    const Shared<std::array<int, 2>> good;
+    Processes<2> world;
+    run_checked(world, [&](auto& rank) {
+        Talk on_stream{&rank.transport()}, here{&rank.transport()};
+        const gx::Event done = rank.stream().enqueue({&Talk::run, &on_stream, 0});
+        Talk::run(&here, gx::control_channel);
+        rank.stream().wait(done);
+        (*good)[static_cast<std::size_t>(rank.rank())] = on_stream.good && here.good;
+    });
+    EXPECT_EQ(*good, (std::array{1, 1}));
+}
+
+// ---- Errors -------------------------------------------------------------------------
+TEST_F(ProcessesTest, AnErrorOfAChildIsThrownByRunAndCancelsTheOthers) {
+    const Shared<std::array<Delivery, 3>> seen;
+    const std::string text = error_of_run([&] {
+        Processes<3>{}.run([&](auto& rank) {
+            if (rank.rank() == 2) throw gx::Error("disk 7 is full");
+            const Delivery d = wait_for(rank, 1 - rank.rank());
+            (*seen)[static_cast<std::size_t>(rank.rank())] = d;
+            if (!d.complete()) throw gx::LostRank({.rank = rank.rank()}, d);
+        });
+    });
+    EXPECT_EQ(text, "disk 7 is full");
+    for (const std::size_t r : {0u, 1u}) {
+        EXPECT_EQ((*seen)[r].outcome, Delivery::Outcome::cancelled);
+        EXPECT_EQ((*seen)[r].peer, 2);
+    }
+}
+TEST_F(ProcessesTest, AnErrorOfTheRootKeepsItsType) {
+    struct Mine {
+        int value;
+    };
+    try {
+        Processes<3>{}.run([](auto& rank) {
+            if (rank.rank() == 0) throw Mine{4};
+            if (!wait_for(rank, 0).complete()) throw gx::Error("a later error");
+        });
+        FAIL();
+    } catch (const Mine& m) {
+        EXPECT_EQ(m.value, 4);
+    }
+}
+TEST_F(ProcessesTest, AnErrorOnAStreamStopsTheRun) {
+    struct Bad {
+        static void run(void*, std::uint64_t) { throw gx::Error("a task failed"); }
+    };
+    EXPECT_EQ(error_of_run([] {
+                  Processes<2>{}.run([](auto& rank) {
+                      if (rank.rank() == 1) rank.stream().enqueue({&Bad::run, nullptr, 0});
+                      else (void)wait_for(rank, 1);
+                  });
+              }),
+              "a task failed");
+}
+TEST_F(ProcessesTest, AKilledChildIsNamed) {
+    const Shared<std::array<Delivery, 4>> seen;
+    const std::string text = error_of_run([&] {
+        Processes<4>{}.run([&](auto& rank) {
+            if (rank.rank() == 2) raise(SIGKILL);
+            (*seen)[static_cast<std::size_t>(rank.rank())] = wait_for(rank, 2);
+        });
+    });
+    EXPECT_TRUE(text.starts_with("rank 2 was killed by signal 9")) << text;
+    for (const std::size_t r : {0u, 1u, 3u}) {
+        EXPECT_EQ((*seen)[r].outcome, Delivery::Outcome::timed_out);
+        EXPECT_EQ((*seen)[r].peer, 2);
+    }
+}
+TEST_F(ProcessesTest, AChildThatExitsIsNamed) {
+    const std::string text = error_of_run([&] {
+        Processes<2>{}.run([&](auto& rank) {
+            if (rank.rank() == 1) _exit(7);
+        });
+    });
+    EXPECT_TRUE(text.starts_with("rank 1 ended with exit status 7")) << text;
+}
+TEST_F(ProcessesTest, AChildThatHangsIsKilledAndNamed) {
+    const std::string text = error_of_run([&] {
+        Processes<3>({.deadline = std::chrono::milliseconds(50)}).run([&](auto& rank) {
+            if (rank.rank() == 1)
+                for (;;) pause();
+        });
+    });
+    EXPECT_TRUE(text.starts_with("rank 1 had not returned")) << text;
+}
+// Rank 2 waits for rank 1, and rank 0 for rank 2: who is blamed first is a race.
+TEST_F(ProcessesTest, AStoppedChildIsNamedWhereItsNeighbourWasBlamed) {
+    const std::string text = error_of_run([&] {
+        Processes<3>({.deadline = std::chrono::milliseconds(50)}).run([&](auto& rank) {
+            if (rank.rank() == 1) raise(SIGSTOP);
+            const Delivery d = wait_for(rank, rank.rank() == 0 ? 2 : 1);
+            throw gx::LostRank({.rank = rank.rank()}, d);
+        });
+    });
+    EXPECT_TRUE(text.starts_with("rank 1 had not returned")) << text;
+}
+TEST_F(ProcessesTest, AnExpectationThatFailsInAChildReachesTheTest) {
+    const std::string text = error_of_run([&] {
+        Processes<2> world;
+        run_checked(world, [&](auto& rank) { EXPECT_NE(rank.rank(), 1) << "planted"; });
+    });
+    EXPECT_NE(text.find("rank 1 failed"), text.npos) << text;
+    EXPECT_NE(text.find("planted"), text.npos) << text;
+}
+TEST_F(ProcessesTest, ADeadlineIsAboveZero) {
+    EXPECT_EQ(
+        error_of_run([] { Processes<2>({.deadline = std::chrono::nanoseconds(0)}); }).substr(0, 16),
+        "deadline is 0 ns");
+}
+
+// ---- What a run leaves --------------------------------------------------------------
+TEST_F(ProcessesTest, NothingIsFlushedTwice) {
+    std::FILE* file = std::tmpfile();
+    std::fputs("once", file);  // in the buffer when the children are forked
+    Processes<4>{}.run([](auto&) {});
+    std::fflush(file);
+    std::fseek(file, 0, SEEK_END);
+    EXPECT_EQ(std::ftell(file), 4);
+    std::fclose(file);
+}
+TEST_F(ProcessesTest, NoProcessAndNoDescriptorIsLeft) {
+    const int before = open_descriptors();
+    for (const int bad : {-1, 0, 1, 3}) {
+        (void)error_of_run([&] {
+            Processes<4>{}.run([&](auto& rank) {
+                if (rank.rank() == bad) throw gx::Error("bad");
+                if (bad == 3 && rank.rank() == 2) raise(SIGKILL);
+            });
+        });
+        EXPECT_EQ(open_descriptors(), before);
+        EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+        EXPECT_EQ(errno, ECHILD);
+    }
+}
+// The child of this test is a root that dies; its children live on as orphans of this process.
+TEST_F(ProcessesTest, ChildrenOfADeadRootEnd) {
+    adopt_orphans();
+    const Shared<std::array<std::atomic<int>, 3>> named;
+    const pid_t root = fork();
+    if (root == 0) {
+        Processes<3>({.deadline = std::chrono::milliseconds(200)}).run([&](auto& rank) {
+            const auto r = static_cast<std::size_t>(rank.rank());
+            if (rank.rank() == 0) raise(SIGKILL);
+            (*named)[r] = 1 + wait_for(rank, 0).peer;
+            if (rank.rank() == 2)
+                for (;;) pause();
+        });
+        _exit(0);
+    }
+    int ended = 0;
+    while (waitpid(-1, nullptr, 0) > 0) ++ended;
+    EXPECT_EQ(ended, 3);
+    EXPECT_EQ((*named)[1], 1) << "names rank 0";
+    EXPECT_EQ((*named)[2], 1);
+}
+
+}  // namespace
