@@ -48,8 +48,40 @@ concept RunsAFunction = requires(W& w, FunctionRef<void(typename W::Rank&)> f) {
 ///
 /// Errors: when a rank throws, every wait on the other ranks returns `cancelled`, all of them
 ///         stop, and run() throws the first error. Nothing hangs.
+///
+/// Ranks may be processes. Either one of them, the root, calls run() and starts the others, as
+/// gx::testing::Processes does; then this is all, and what f writes to memory stays in its process.
+/// Or each process calls run() for its own, as under mpirun. Such a world defines in addition:
+///
+///     first_local_rank()   the lowest rank whose function run() calls in this process; ranks()
+///                          counts all. The process of rank 0 is the root: it alone writes files.
+///     cancel               a rank that throws stops the waits of the other processes too, before
+///                          its own run() throws; each run() throws, its own error if it has one
+///     a lost rank          a process that ends before its function returned: waits for it return
+///                          `timed_out` at once, by a channel beside the messages if these do not
+///                          show it, and the waits of every survivor name it
+///
+/// and every process calls run() equally often, also where it has nothing to do but to throw.
 template <class W>
 concept World = detail::world::HasRanks<W> && detail::world::RunsAFunction<W>;
+
+/// A world that holds a part of the ranks in this process, and where every process calls run().
+template <class W>
+concept SpansProcesses = World<W> && requires(const W& w) {
+    { w.first_local_rank() } -> std::same_as<int>;
+};
+
+/// The lowest rank of `world` in this process.
+template <World W>
+[[nodiscard]] constexpr int first_local_rank([[maybe_unused]] const W& world) {
+    if constexpr (SpansProcesses<W>) return world.first_local_rank();
+    else return 0;
+}
+/// Whether this process holds rank 0, which writes the files.
+template <World W>
+[[nodiscard]] constexpr bool is_root(const W& world) {
+    return first_local_rank(world) == 0;
+}
 
 /// A world whose ranks can train: they make devices.
 template <class W>

@@ -52,6 +52,7 @@ struct Job {
     DollarsPerHour price{};                     ///< of the world
     double timed_images = 1;                    ///< images on the clock for each one trained
     TraceSink* trace = nullptr;                 ///< of the world, where it has one
+    int first_local_rank = 0;                   ///< it fills this process's record
 };
 
 template <class R, class S, class O, class L, class Scale, class Options, class Rank>
@@ -97,6 +98,7 @@ public:
     }
 
 private:
+    [[nodiscard]] bool fills_record() const { return rank_.rank() == job_.first_local_rank; }
     GX_COLD [[nodiscard]] LoaderOptions share(bool train) const {
         return {.batch = o_.batch,
                 .ranks = rank_.ranks(),
@@ -143,7 +145,7 @@ private:
             undisturbed_seconds_ = c.undisturbed_seconds;
             dollars_before_ = c.dollars;
         }
-        if (rank_.rank() != 0) return;
+        if (!fills_record()) return;
         restore_rows(record_, c, o_.resume);
         if (!job_.mixed_clocks) breakdown_ = record_.breakdown;
         skipped_ = record_.skipped_steps;
@@ -308,11 +310,11 @@ private:
             row.images_per_second = images / (seconds_ - epoch_begin_seconds_);
         if (o_.evaluate) evaluate(row);
         if (!o_.output.empty()) gather_reducer_state();
-        if (rank_.rank() != 0) return;
+        if (!fills_record()) return;
         close_books();
         record_.steps.insert(record_.steps.end(), rows_.begin(), rows_.end());
         record_.epochs.push_back(row);
-        if (!o_.output.empty()) save(epoch + 1);
+        if (!o_.output.empty() && rank_.rank() == 0) save(epoch + 1);
     }
 
     /// Each rank saw other images; all go on with the mean, weighted by images of the epoch.

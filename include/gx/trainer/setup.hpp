@@ -25,6 +25,7 @@ struct RunOptions {
     const std::filesystem::path &output, &resume;
     bool evaluate;
     int trace_steps, most_skips;
+    bool writes = true;  ///< this process writes the output
 };
 
 /// Steps of a run over `images` training images.

@@ -1,19 +1,20 @@
 // Trainer<Model, Reducer, Scheduler, ...>: the one place that sees every role.
 #pragma once
 
-#include <chrono>    // wall seconds
-#include <concepts>  // same_as
-#include <optional>  // resumed checkpoint
-#include <string>    // names
-#include <utility>   // move
-#include <vector>    // options
+#include <chrono>     // wall seconds
+#include <concepts>   // same_as
+#include <exception>  // current_exception
+#include <optional>   // resumed checkpoint
+#include <string>     // names
+#include <utility>    // move
+#include <vector>     // options
 
 #include <gx/core/world_info.hpp>        // WorldInfo
 #include <gx/core/cold.hpp>              // GX_COLD
 #include <gx/io/problems.hpp>            // Problems
 #include <gx/reflect/nondefault.hpp>     // nondefault
 #include <gx/reflect/type_name.hpp>      // type_name
-#include <gx/core/world.hpp>             // TrainingWorld
+#include <gx/core/world.hpp>             // TrainingWorld, first_local_rank, is_root
 #include <gx/loader/in_memory.hpp>       // InMemory
 #include <gx/model/concept.hpp>          // graph<M>()
 #include <gx/optimizer/sgd.hpp>          // Sgd
@@ -77,19 +78,16 @@ public:
     }
 
     /// Trains on `data.train`, tests on `data.test` after each epoch; returns the run's record.
+    /// Where every process of a world calls train(), each gets a record: losses, accuracies and
+    /// weights are the run's; times, breakdown and bytes are those of its first rank. Only the root
+    /// checks and writes the output folder; an error before the start stops all.
     template <class W>
     RunRecord train(W& world, const Split& data) const {
         static_assert(explain_training_world<W>());
         const auto begin = std::chrono::steady_clock::now();
-        Options options = options_;
-        const Plan plan = check(options, data, world.ranks());
-        const Graph graph = gx::graph<M>({.input = data.train.shape,
-                                          .classes = data.train.classes,
-                                          .label_smoothing = options.label_smoothing});
-        std::optional<Checkpoint> resume;
-        if (!options.resume.empty())
-            resume = detail::trainer::resumable(plain(options), graph, {name(), reducer_name<R>()},
-                                                data, world.ranks());
+        const Start start = start_or_stop_all(world, data);
+        const Options& options = start.options;
+        const Graph& graph = start.graph;
 
         RunRecord record = describe(world, options);
         const WorldInfo before = info_of(world);
@@ -101,17 +99,18 @@ public:
         detail::trainer::Job<Options> job{.options = options,
                                           .graph = graph,
                                           .data = data,
-                                          .plan = plan,
+                                          .plan = start.plan,
                                           .choices = choices(options_),
                                           .timed_images = timed,
-                                          .trace = traces ? &sink : nullptr};
+                                          .trace = traces ? &sink : nullptr,
+                                          .first_local_rank = first_local_rank(world)};
         job.price = before.price;
-        if (resume) go_on(job, *resume, before, record);
+        if (start.resume) go_on(job, *start.resume, before, record);
         world.run([&](auto& rank) {
             using Rank = std::remove_cvref_t<decltype(rank)>;
-            RunRecord other;  // only rank 0 fills the record
+            RunRecord other;  // one rank of a process fills its record
             detail::trainer::RankTraining<R, S, O, L, Scale, Options, Rank>(
-                job, rank, rank.rank() == 0 ? record : other)
+                job, rank, rank.rank() == job.first_local_rank ? record : other)
                 .run();
         });
         detail::trainer::expect_whole(record, options.epochs);
@@ -127,15 +126,45 @@ public:
     }
 
 private:
-    [[nodiscard]] static detail::trainer::RunOptions plain(const Options& o) {
+    struct Start {
+        Options options;  ///< complete
+        Plan plan;
+        Graph graph;
+        std::optional<Checkpoint> resume;
+    };
+    [[nodiscard]] static detail::trainer::RunOptions plain(const Options& o, bool writes) {
         return {o.batch,  o.epochs,   o.seed,        o.label_smoothing, o.output,
-                o.resume, o.evaluate, o.trace_steps, o.most_skips};
+                o.resume, o.evaluate, o.trace_steps, o.most_skips,      writes};
+    }
+    /// What a run starts from. Where other processes wait for this one, an error stops them too.
+    template <class W>
+    GX_COLD [[nodiscard]] Start start_or_stop_all(W& world, const Split& data) const {
+        try {
+            return start(data, world.ranks(), is_root(world));
+        } catch (...) {
+            if constexpr (SpansProcesses<W>)
+                world.run(
+                    [error = std::current_exception()](auto&) { std::rethrow_exception(error); });
+            throw;
+        }
+    }
+    GX_COLD [[nodiscard]] Start start(const Split& data, int ranks, bool writes) const {
+        Options options = options_;
+        const Plan plan = check(options, data, ranks, writes);
+        Graph graph = gx::graph<M>({.input = data.train.shape,
+                                    .classes = data.train.classes,
+                                    .label_smoothing = options.label_smoothing});
+        std::optional<Checkpoint> resume;
+        if (!options.resume.empty())
+            resume = detail::trainer::resumable(plain(options, writes), graph,
+                                                {name(), reducer_name<R>()}, data, ranks);
+        return {std::move(options), plan, std::move(graph), std::move(resume)};
     }
     /// Completes the options from the plan; throws one error that lists everything wrong.
-    GX_COLD [[nodiscard]] static Plan check(Options& o, const Split& data, int ranks) {
+    GX_COLD [[nodiscard]] static Plan check(Options& o, const Split& data, int ranks, bool writes) {
         Problems problems;
-        const Plan plan = detail::trainer::check_run(problems, plain(o), data, ranks, M::name,
-                                                     fits<M>(data.train.shape));
+        const Plan plan = detail::trainer::check_run(problems, plain(o, writes), data, ranks,
+                                                     M::name, fits<M>(data.train.shape));
         o.scheduler = complete_options<S>(o.scheduler, plan);
         for (const auto sentence : check_options<S>(o.scheduler))
             problems.add(std::string(sentence));

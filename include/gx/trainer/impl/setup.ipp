@@ -80,7 +80,7 @@ GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Split& dat
                        fmt::format("batch is {}: a rank needs at least 1 image a step, and a "
                                    "step of all ranks at most {}",
                                    o.batch, std::numeric_limits<int>::max()));
-    check_folder(problems, o.output);
+    if (o.writes) check_folder(problems, o.output);
     return plan_of(images, ranks, batches ? o.batch : 1, o.epochs);
 }
 
