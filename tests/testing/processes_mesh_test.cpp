@@ -204,6 +204,21 @@ TEST(Mesh, AStopCancelsTheOthersAndNamesTheRank) {
     EXPECT_EQ(d.peer, 1);
     EXPECT_EQ(m.all[0]->first_stop().stopper, 1);
 }
+TEST(Mesh, ARankThatLeftBecauseAnotherFailedIsNotBlamed) {
+    Meshes m(3);
+    std::vector<int> x(1);
+    auto zero = m[0], one = m[1];
+    m.all[2]->stop();
+    EXPECT_EQ(one.wait(one.receive(2, 0, in(x))).peer, 2);
+    m.all[1]->leave();
+    m.all[1].reset();
+    for (int i = 0; i < 100; ++i) {  // whether or not the end of its socket was seen
+        const Delivery d = zero.wait(zero.receive(1, 0, in(x)));
+        EXPECT_EQ(d.outcome, Delivery::Outcome::cancelled);
+        EXPECT_EQ(d.peer, 2);
+        std::this_thread::yield();
+    }
+}
 /// Writes to a socket, and returns once its other end has read everything.
 void write_and_let_read(const Descriptor& socket, std::span<const std::byte> bytes) {
     while (!bytes.empty()) {

@@ -127,7 +127,7 @@ private:
         Incoming in{};
         std::deque<Early> early{};              ///< arrived, and no receive was posted
         std::deque<std::uint32_t> receiving{};  ///< posted, and not matched
-        bool left = false, lost = false;
+        bool left = false, ended = false;       ///< lost: ended before it left
     };
 
     Link& link(int r) { return links_[static_cast<std::size_t>(r)]; }

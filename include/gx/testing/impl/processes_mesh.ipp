@@ -122,7 +122,8 @@ GX_DECL bool Mesh::answered(std::span<const Request> requests, Arrival& arrival)
     if (!stop_.stopped()) return false;
     const auto missing = [&](Request r) {  // another rank may have seen the end of its sockets
         const int peer = posted_[r.id].peer;
-        return link(peer).lost || (peer == stop_.failed_rank && peer != stop_.stopper);
+        const Link& l = link(peer);
+        return (l.ended && !l.left) || (peer == stop_.failed_rank && peer != stop_.stopper);
     };
     const auto found = std::ranges::find_if(requests, missing);
     const bool lost = found != requests.end();
@@ -142,7 +143,7 @@ GX_DECL void Mesh::stop_if_hopeless(std::span<const Request> requests) {
     for (const Request r : requests) {
         const Posted& p = posted_[r.id];
         if (p.peer == rank_ || !link(p.peer).left) return;
-        if (p.sending && !link(p.peer).lost) return;  // its process still reads
+        if (p.sending && !link(p.peer).ended) return;  // its process still reads
     }
     timed_out_ = requests[0].id;
     stop_locked({posted_[requests[0].id].peer, rank_, std::chrono::steady_clock::now()});
@@ -220,7 +221,7 @@ GX_DECL void Mesh::lose(int r) {
     Link& l = link(r);
     l.socket.close();
     l.out.clear();
-    l.lost = true;
+    l.ended = true;
     if (!l.left) stop_locked({r, rank_, std::chrono::steady_clock::now()});
     changed_.notify_all();
 }
