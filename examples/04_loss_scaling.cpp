@@ -24,7 +24,7 @@ int main() {
             const auto r = std::size_t(rank.rank());
             std::vector<float> bucket{1e-8f * scale, 3e-6f * scale, 0.25f * scale};
             gx::Ring<gx::fp16> ring;
-            ring.reserve(ReducePlan::whole(world.placement(), 3));
+            ring.reserve(gx::ReducePlan::whole(world.placement(), 3));
             (void)ring.all_reduce(rank.transport(), bucket);
             finite[r] = gx::all_finite(bucket);  // decided from reduced values: all ranks agree
             for (const float g : bucket) mean[r].push_back(g / scale);
