@@ -361,6 +361,28 @@ TEST(Faults, BurstsAndNicsAreCounted) {
         EXPECT_TRUE(holds(text, part)) << part << "\nis not in\n" << text;
     World world(plain(2), {.faults = {StragglerBursts{0, 2, 0_us, 1_us, day, 365}}});
 }
+// Each change of a link is an event: periods of nanoseconds would fill a run with them.
+TEST(Faults, FlapsAreCounted) {
+    const Nanoseconds ns(1);
+    const std::string text = error_of([&] {
+        World world(plain(2),
+                    {.faults = {FlappingLink{{.machine = 0}, ns, ns},
+                                FlappingLink{{.machine = 0}, 60_us, 30_us, 0_us, forever},
+                                FlappingLink{{.machine = 0}, ns, ns, 0_us, 2'001_us},
+                                FlappingLink{{.machine = 0}, ns, forever, 0_us, 1'000'000_us}}});
+    });
+    for (const char* part :
+         {"fault 0, link flap, NIC of machine 0, at 0 ns: down and up together are 2 ns: give at "
+          "least 100000 ns where lasts is forever",
+          "fault 1, link flap, NIC of machine 0, at 0 ns: down and up together are 90000 ns",
+          "fault 2, link flap, NIC of machine 0, at 0 ns: goes down 1000500 times in lasts: give "
+          "longer down and up, or a shorter lasts, for at most 1000000"})
+        EXPECT_TRUE(holds(text, part)) << part << "\nis not in\n" << text;
+    EXPECT_FALSE(holds(text, "fault 3")) << "it goes down once";
+    World world(plain(2), {.faults = {FlappingLink{{.machine = 0}, 60_us, 40_us},
+                                      FlappingLink{{.machine = 0}, ns, ns, 0_us, 2'000_us}}});
+    EXPECT_EQ(Transfer(world).arrived.size(), 1u);
+}
 TEST(Faults, TimesBeyondAYearAreRefused) {
     const std::string text = error_of([] {
         World world(plain(2),

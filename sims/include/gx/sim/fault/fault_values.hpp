@@ -1,6 +1,7 @@
 // Fault: faults of a simulated run as values: what fails, when, and for how long.
 #pragma once
 
+#include <chrono>       // microseconds
 #include <cstdint>      // int64_t
 #include <string>       // sentences
 #include <string_view>  // names
@@ -37,12 +38,15 @@ struct CutLink {
     Wire wire{};
     Nanoseconds at{}, lasts = forever;
 };
-/// Cut for `down`, whole for `up`, and so on.
+/// Cut for `down`, whole for `up`, and so on: at most `most_flaps` times in `lasts`, and where that
+/// is forever, with at least `least_flap` from cut to cut.
 struct FlappingLink {
     Wire wire{};
     Nanoseconds down{}, up{};
     Nanoseconds at{}, lasts = forever;
 };
+inline constexpr int most_flaps = 1'000'000;  // each change is an event
+inline constexpr Nanoseconds least_flap = std::chrono::microseconds(100);
 /// A NIC fails permanently, in both directions. Until it is detected, messages over it make no
 /// progress. Then the machine's messages take its other NICs, and those in flight over the failed
 /// one are sent again, whole. Without another NIC the machine is cut off.

@@ -68,7 +68,8 @@ GX_DECL Fault some_fault(FaultClass c, Draws& d, const ClusterSpec& spec, Nanose
             wire.direction = d.below(2) == 0 ? Direction::in : Direction::out;
             return CutLink{wire, at, ends};
         case FaultClass::link_flap:
-            return FlappingLink{wire, d.up_to(horizon / 8), d.up_to(horizon / 8), at, lasts};
+            return FlappingLink{wire, std::max(d.up_to(horizon / 8), lasts / most_flaps),
+                                d.up_to(horizon / 8), at, lasts};
         case FaultClass::nic_lost:
             return LostNic{d.index(spec.machines), at, d.index(spec.machine.nics),
                            d.below(2) == 0 ? Nanoseconds(0) : lasts};

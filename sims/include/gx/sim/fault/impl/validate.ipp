@@ -114,6 +114,18 @@ private:
         say(f.down.count() > 0 && f.up.count() > 0, "is down and up for times above 0");
         say(bounded(f.down) && bounded(f.up), "is down for " + text(f.down) + " and up for " +
                                                   text(f.up) + ": give a year at most, or forever");
+        if (f.down.count() <= 0 || f.up.count() <= 0 || f.lasts.count() <= 0) return;
+        if (f.down == forever || f.up == forever) return;  // it goes down once
+        const Nanoseconds period = f.down > year || f.up > year ? year : f.down + f.up;
+        if (f.lasts == forever)
+            say(period >= least_flap, "down and up together are " + text(period) +
+                                          ": give at least " + text(least_flap) +
+                                          " where lasts is forever");
+        else
+            say(f.lasts / period <= most_flaps,
+                "goes down " + std::to_string(f.lasts / period) +
+                    " times in lasts: give longer down and up, or a shorter lasts, for at most " +
+                    std::to_string(most_flaps));
     }
     void own(const PausedGpu& f) const {
         say(f.lasts != forever, "lasts forever: that is a DeadGpu");
