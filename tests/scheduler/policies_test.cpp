@@ -9,6 +9,7 @@
 #include <gx/scheduler/warmup.hpp>
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include <gtest/gtest.h>
@@ -100,7 +101,7 @@ TEST(Schedulers, TellEveryBadOptionAtOnce) {
     EXPECT_EQ(told[0], "Warmup: climb_steps must be above 0; without a climb, use Next on its own");
     EXPECT_EQ(told[1], "LinearScaling: reference_batch must be above 0");
     EXPECT_EQ(told[2], "LinearScaling: global_batch must be above 0");
-    EXPECT_EQ(told[3], "Poly: peak_rate must be above 0");
+    EXPECT_EQ(told[3], "Poly: peak_rate must be above 0 and finite");
     EXPECT_EQ(told[4], "Poly: total_steps must be above 0, where the rate ends");
 }
 TEST(Schedulers, TellBadOptionsOfEachPolicy) {
@@ -117,6 +118,32 @@ TEST(Schedulers, TellBadOptionsOfEachPolicy) {
     EXPECT_FALSE(
         check_options<OneCycle>({.total_steps = 10, .climb_steps = 3, .start_divisor = 0.5f})
             .empty());
+}
+template <class S>
+void expect_finite_rates(typename S::Options o) {
+    ASSERT_TRUE(check_options<S>(o).empty());
+    o.peak_rate = std::numeric_limits<float>::infinity();
+    EXPECT_TRUE(std::string(check_options<S>(o).first()).ends_with("above 0 and finite"));
+    o.peak_rate = std::nanf("");
+    EXPECT_FALSE(check_options<S>(o).empty());
+}
+TEST(Schedulers, TakeFiniteRatesOnly) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    expect_finite_rates<Constant>({});
+    expect_finite_rates<StepDecay>({});
+    expect_finite_rates<Poly<2>>({.total_steps = 10});
+    expect_finite_rates<Cosine>({.total_steps = 10});
+    expect_finite_rates<OneCycle>({.total_steps = 10, .climb_steps = 3});
+    EXPECT_FALSE(check_options<StepDecay>({.factor = infinity}).empty());
+    EXPECT_FALSE(
+        check_options<OneCycle>({.total_steps = 10, .climb_steps = 3, .end_divisor = infinity})
+            .empty());
+    using Scaled = LinearScaling<Constant>;
+    const Findings found = check_options<Scaled>(
+        {.reference_batch = 1, .global_batch = 8, .next = {.peak_rate = 1e38f}});
+    ASSERT_FALSE(found.empty());
+    EXPECT_EQ(std::string(found.first()),
+              "LinearScaling: peak_rate * global_batch / reference_batch must be finite");
 }
 TEST(SchedulersDeathTest, StopOnABrokenContract) {
     EXPECT_DEATH((Warmup<Constant>{{.climb_steps = 0}}), "a warmup of 0 steps");

@@ -405,10 +405,10 @@ TEST(Trainer, ListsEverythingThatIsWrongAtOnce) {
                          .trace_steps = -1});
     const std::string sentence = error_of([&] { (void)trainer.train(world, data); });
     EXPECT_TRUE(holds(sentence, "this run can't start:", "\n  - batch is 0", "\n  - epochs is 0",
-                      "\n  - Constant: peak_rate must be above 0", "\n  - Sgd: momentum must be",
-                      "\n  - Sgd: weight_decay must be", "\n  - StaticLossScale: factor must be",
-                      "\n  - label_smoothing is 1", "\n  - trace_steps is -1",
-                      "\n  - there are 3 ranks and 2 training images",
+                      "\n  - Constant: peak_rate must be above 0 and finite",
+                      "\n  - Sgd: momentum must be", "\n  - Sgd: weight_decay must be",
+                      "\n  - StaticLossScale: factor must be", "\n  - label_smoothing is 1",
+                      "\n  - trace_steps is -1", "\n  - there are 3 ranks and 2 training images",
                       "\n  - there are 3 ranks and 1 test images"));
 }
 TEST(Trainer, AWorldWithoutRanksIsRefused) {
@@ -424,7 +424,7 @@ TEST(Trainer, SchedulersSayWhatIsWrongWithTheirOptions) {
     auto world = threads(1);
     const Plain trainer({.scheduler = {.peak_rate = 0}});
     EXPECT_TRUE(holds(error_of([&] { (void)trainer.train(world, images()); }),
-                      "this run can't start:\n  - Constant: peak_rate must be above 0"));
+                      "this run can't start:\n  - Constant: peak_rate must be above 0 and finite"));
 }
 TEST(Trainer, SaysWhichImagesDoNotFit) {
     auto world = threads(1);

@@ -3,6 +3,7 @@
 
 #include <concepts>     // same_as, constructible_from
 #include <cstdint>      // int64_t
+#include <limits>       // largest rate
 #include <type_traits>  // is_aggregate
 
 #include <gx/core/contract.hpp>  // GX_EXPECT
@@ -93,6 +94,13 @@ template <class S>
     if constexpr (requires { S::check(options); }) return S::check(options);
     else return {};
 }
+
+namespace detail::scheduler {
+[[nodiscard]] constexpr bool is_finite(double x) {  // as a float
+    constexpr double largest{std::numeric_limits<float>::max()};
+    return x >= -largest && x <= largest;
+}
+}  // namespace detail::scheduler
 
 namespace archetype {
 /// The least type that models Scheduler.

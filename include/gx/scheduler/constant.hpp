@@ -17,7 +17,8 @@ public:
     }
 
     static constexpr Findings check(const Options& o) {
-        return Findings{}.expect(o.peak_rate > 0, "Constant: peak_rate must be above 0");
+        return Findings{}.expect(o.peak_rate > 0 && detail::scheduler::is_finite(o.peak_rate),
+                                 "Constant: peak_rate must be above 0 and finite");
     }
 
     [[nodiscard]] constexpr float rate(Step) const { return options_.peak_rate; }

@@ -35,9 +35,15 @@ public:
     }
 
     static constexpr Findings check(const Options& o) {
+        double rate = 0;
+        if constexpr (requires { o.next.peak_rate; })
+            if (check_options<Next>(o.next).empty() && o.reference_batch > 0)
+                rate = double{o.next.peak_rate} * o.global_batch / o.reference_batch;
         return Findings{}
             .expect(o.reference_batch > 0, "LinearScaling: reference_batch must be above 0")
             .expect(o.global_batch > 0, "LinearScaling: global_batch must be above 0")
+            .expect(detail::scheduler::is_finite(rate),
+                    "LinearScaling: peak_rate * global_batch / reference_batch must be finite")
             .append(check_options<Next>(o.next));
     }
 

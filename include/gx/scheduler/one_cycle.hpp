@@ -39,9 +39,11 @@ public:
 
     static constexpr Findings check(const Options& o) {
         return Findings{}
-            .expect(o.peak_rate > 0, "OneCycle: peak_rate must be above 0")
-            .expect(o.start_divisor >= 1 && o.end_divisor >= 1,
-                    "OneCycle: start_divisor and end_divisor must be at least 1")
+            .expect(o.peak_rate > 0 && detail::scheduler::is_finite(o.peak_rate),
+                    "OneCycle: peak_rate must be above 0 and finite")
+            .expect(o.start_divisor >= 1 && detail::scheduler::is_finite(o.start_divisor) &&
+                        o.end_divisor >= 1 && detail::scheduler::is_finite(o.end_divisor),
+                    "OneCycle: start_divisor and end_divisor must be at least 1 and finite")
             .expect(o.climb_steps > 0 && o.climb_steps < o.total_steps,
                     "OneCycle: climb_steps must be above 0 and below total_steps");
     }

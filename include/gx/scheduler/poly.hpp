@@ -35,7 +35,8 @@ public:
 
     static constexpr Findings check(const Options& o) {
         return Findings{}
-            .expect(o.peak_rate > 0, "Poly: peak_rate must be above 0")
+            .expect(o.peak_rate > 0 && detail::scheduler::is_finite(o.peak_rate),
+                    "Poly: peak_rate must be above 0 and finite")
             .expect(o.total_steps > 0, "Poly: total_steps must be above 0, where the rate ends");
     }
 

@@ -43,8 +43,10 @@ public:
             last = m;
         }
         return Findings{}
-            .expect(o.peak_rate > 0, "StepDecay: peak_rate must be above 0")
-            .expect(o.factor > 0, "StepDecay: factor must be above 0; it is below 1 to decay")
+            .expect(o.peak_rate > 0 && detail::scheduler::is_finite(o.peak_rate),
+                    "StepDecay: peak_rate must be above 0 and finite")
+            .expect(o.factor > 0 && detail::scheduler::is_finite(o.factor),
+                    "StepDecay: factor must be above 0 and finite; it is below 1 to decay")
             .expect(rise, "StepDecay: milestones must rise; leave those not used at the end, at 0");
     }
 

@@ -323,8 +323,9 @@ TEST(Elastic, OptionsOutOfRangeAreToldAtOnce) {
         EXPECT_NE(text.find(part), text.npos) << part << "\nis not in\n" << text;
     o = options();
     o.scheduler.next.peak_rate = -1;
-    EXPECT_EQ(told(o),
-              "this elastic training cannot run:\n  - Constant: peak_rate must be above 0");
+    EXPECT_EQ(
+        told(o),
+        "this elastic training cannot run:\n  - Constant: peak_rate must be above 0 and finite");
 }
 TEST(Elastic, ReplicasThatAreNaNAlikeDoNotDiffer) {
     Training<Plain> training(ethernet_10g(4), {.faults = {NanInPayload{0, 1}}}, options());
