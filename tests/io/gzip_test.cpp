@@ -48,6 +48,20 @@ TEST(ReadWholeFile, ToldByItsFirstBytesAndNotByItsName) {
                 HasSubstr("cut.gz: the gzip stream ends"));
 }
 
+TEST(ReadWholeFile, StopsAtTheMostThatIsAsked) {
+    const TemporaryFolder folder;
+    const Bytes bytes = some_bytes(300'000);
+    for (const auto& file : {folder.write("plain", bytes), folder.write("packed", gzipped(bytes))})
+        for (const std::size_t most : {0u, 1u, 1'000u, 299'999u, 300'000u, 300'001u}) {
+            const Bytes got = read_whole_file(file, most);
+            ASSERT_EQ(got.size(), std::min<std::size_t>(most, 300'000));
+            EXPECT_TRUE(std::equal(got.begin(), got.end(), bytes.begin()));
+        }
+    Bytes cut = gzipped(bytes);
+    cut.resize(cut.size() - 9);
+    EXPECT_EQ(read_whole_file(folder.write("cut", cut), 1'000).size(), 1'000u);
+}
+
 // ---- Damaged files --------------------------------------------------------------------------
 /// The error of a file of these bytes.
 std::string refused(const TemporaryFolder& folder, const Bytes& bytes) {

@@ -79,8 +79,19 @@ TEST(ReadIdx, RefusesEveryTruncation) {
 TEST(ReadIdx, RefusesTrailingBytes) {
     Bytes longer = three_images;
     longer.push_back(0);
-    EXPECT_THAT(trouble(longer), HasSubstr("12 bytes of data, found 13"));
-    EXPECT_THAT(trouble(gzipped(longer)), HasSubstr("12 bytes of data, found 13"));
+    EXPECT_THAT(trouble(longer), HasSubstr("12 bytes of data, found more"));
+    EXPECT_THAT(trouble(gzipped(longer)), HasSubstr("12 bytes of data, found more"));
+}
+// The streams are cut off: who unpacks all of one meets its end first.
+TEST(ReadIdx, UnpacksNoMoreThanItsHeaderSays) {
+    Bytes longer = three_images;
+    longer.resize(20'000'000);
+    Bytes packed = gzipped(longer);
+    packed.resize(packed.size() - 9);
+    EXPECT_THAT(trouble(packed), HasSubstr("12 bytes of data, found more"));
+    Bytes other = gzipped(Bytes(20'000'000, 7));
+    other.resize(other.size() - 9);
+    EXPECT_THAT(trouble(other), HasSubstr("expected the magic number 2051"));
 }
 TEST(ReadIdx, RefusesEveryFlippedBitOfTheHeader) {
     for (std::size_t bit = 0; bit < 8 * 16; ++bit) {

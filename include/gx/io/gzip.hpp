@@ -1,6 +1,7 @@
 // read_whole_file: the bytes of a file, unpacked if it is gzipped, checked to the last one.
 #pragma once
 
+#include <cstddef>     // size_t
 #include <cstdint>     // uint8_t
 #include <filesystem>  // path
 #include <string>      // sentences
@@ -19,11 +20,14 @@ namespace detail::loader {
 
 }  // namespace detail::loader
 
-/// Returns all bytes of `file`, those of its gzip stream if its first two bytes announce one.
+/// Returns all bytes of `file`, those of its gzip stream if its first two bytes announce one, or
+/// the first `most` where there are more; what follows is neither unpacked nor checked.
 /// Errors: gx::Error when it cannot be read; when its gzip stream is cut off, fails its check sum
 ///         or length, or is followed by other bytes. A flipped bit that leaves the contents as they
 ///         were (gzip's time, padding) goes unnoticed.
-[[nodiscard]] GX_DECL FileBytes read_whole_file(const std::filesystem::path& file);
+/// Cost:   memory for twice the bytes that it returns, whatever the file holds.
+[[nodiscard]] GX_DECL FileBytes read_whole_file(const std::filesystem::path& file,
+                                                std::size_t most = SIZE_MAX);
 
 }  // namespace gx
 

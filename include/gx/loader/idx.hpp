@@ -21,6 +21,7 @@ struct IdxArray {
 ///         significant byte first; the data.
 /// Errors: gx::Error for a file that read_whole_file refuses, another magic number, or more or
 ///         fewer bytes than the sizes say; it names the file, what was expected and what was found.
+/// Cost:   two passes over the file's start; unpacks one byte more than the sizes say at most.
 /// Source: LeCun, Cortes, Burges, "The MNIST database of handwritten digits", file formats.
 [[nodiscard]] GX_DECL IdxArray read_idx(const std::filesystem::path& file, int dimensions);
 

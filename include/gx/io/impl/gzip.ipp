@@ -3,7 +3,7 @@
 
 #include <zlib.h>  // gzread
 
-#include <algorithm>     // max
+#include <algorithm>     // max, min
 #include <array>         // the end of a stream
 #include <cerrno>        // why it cannot be read
 #include <cstring>       // strerror
@@ -46,7 +46,7 @@ inline void expect_at_end(const std::filesystem::path& file, const FileBytes& co
 
 }  // namespace detail::loader
 
-GX_DECL FileBytes read_whole_file(const std::filesystem::path& file) {
+GX_DECL FileBytes read_whole_file(const std::filesystem::path& file, std::size_t most) {
     namespace d = detail::loader;
     if (std::error_code none; std::filesystem::exists(file, none) &&
                               !std::filesystem::is_regular_file(file, none) &&
@@ -60,8 +60,8 @@ GX_DECL FileBytes read_whole_file(const std::filesystem::path& file) {
     gzbuffer(in.get(), 1 << 17);
     FileBytes bytes;
     std::size_t given = 0;
-    for (int n = 1; n > 0; given += static_cast<std::size_t>(n)) {
-        bytes.resize(std::max<std::size_t>(1 << 16, 2 * given));
+    for (int n = 1; n > 0 && given < most; given += static_cast<std::size_t>(n)) {
+        bytes.resize(std::min(most, std::max<std::size_t>(1 << 16, 2 * given)));
         const std::size_t room = std::min<std::size_t>(bytes.size() - given, 1 << 30);
         n = gzread(in.get(), bytes.data() + given, static_cast<unsigned>(room));
         int status = Z_OK;
@@ -71,7 +71,7 @@ GX_DECL FileBytes read_whole_file(const std::filesystem::path& file) {
         if (n < 0 || status < 0) d::damaged(file, std::string("the gzip stream is wrong: ") + why);
     }
     bytes.resize(given);
-    if (gzdirect(in.get()) == 0) d::expect_at_end(file, bytes);
+    if (given < most && gzdirect(in.get()) == 0) d::expect_at_end(file, bytes);
     return bytes;
 }
 

@@ -35,8 +35,8 @@ namespace detail::loader {
 
 GX_DECL IdxArray read_idx(const std::filesystem::path& file, int dimensions) {
     using detail::loader::damaged;
-    FileBytes bytes = read_whole_file(file);
     const std::size_t header = 4 + 4 * static_cast<std::size_t>(dimensions);
+    FileBytes bytes = read_whole_file(file, header);
     const auto word = [&](std::size_t i) {
         return detail::loader::big_endian(std::span(bytes).subspan(4 * i).first<4>());
     };
@@ -52,9 +52,11 @@ GX_DECL IdxArray read_idx(const std::filesystem::path& file, int dimensions) {
     for (std::size_t i = 1; i <= static_cast<std::size_t>(dimensions); ++i)
         array.sizes.push_back(word(i));
     const std::uint64_t expected = detail::loader::volume(file, array.sizes);
-    if (bytes.size() - header != expected)
+    bytes = read_whole_file(file, header + expected + 1);
+    const std::size_t found = bytes.size() - header;
+    if (found != expected)
         damaged(file, "its header says " + std::to_string(expected) + " bytes of data, found " +
-                          std::to_string(bytes.size() - header));
+                          (found > expected ? "more" : std::to_string(found)));
     bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(header));
     array.bytes = std::move(bytes);
     return array;
