@@ -128,10 +128,25 @@ TEST(Chance, IsTheCommonestClass) {
     EXPECT_TRUE(learnt.warnings.empty());
     EXPECT_TRUE(idle.at_chance) << idle.test_accuracy_pct();
     ASSERT_EQ(idle.warnings.size(), 1u);
-    EXPECT_TRUE(holds(idle.warnings[0], "is no better than chance",
-                      "the commonest class is 33.33 % of 300 images"));
+    EXPECT_TRUE(holds(idle.warnings[0], " % is within three standard deviations of chance",
+                      "the most frequent class is 33.33 % of 300 images"));
     for (std::size_t i = 0; i < 290; ++i) data.test.labels[i] = 0;  // one class of nearly all
     EXPECT_TRUE(train(0.1f, 12).at_chance) << "to guess it is right 97 times of 100";
+}
+// Three deviations of eight images are more than all of them.
+TEST(Chance, IsNotSaidWhereAllAreRight) {
+    auto world = threads(2);
+    using Plain = gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>;
+    const Plain trainer({.batch = 4, .epochs = 12, .scheduler = {.peak_rate = 0.1f}});
+    gx::Split data =
+        gx::synthetic({.shape = {1, 4, 4}, .classes = 2, .train_count = 40, .test_count = 8});
+    const gx::RunRecord all = trainer.train(world, data);
+    ASSERT_EQ(all.test_accuracy_pct(), 100);
+    EXPECT_FALSE(all.at_chance);
+    EXPECT_TRUE(all.warnings.empty());
+    data.train.labels.assign(40, 1);
+    data.test.labels.assign(8, 1);
+    EXPECT_TRUE(trainer.train(world, data).warnings.empty()) << "one class";
 }
 TEST(Overflow, ScalesOfTwoChangeNothingWhereNothingOverflows) {
     using Fixed = Scaling<gx::Ring<fp32>, gx::StaticLossScale>;

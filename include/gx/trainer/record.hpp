@@ -72,7 +72,7 @@ struct RunRecord {
     std::uint64_t weights_hash = 0;        ///< of the final parameters' bits, equal on all ranks
     double wall_seconds = 0;               ///< what the run cost here
     std::int64_t skipped_steps = 0;
-    bool at_chance = false;               ///< the last test accuracy is no better than guessing
+    bool at_chance = false;               ///< last test accuracy within 3 deviations of chance
     std::vector<std::string> warnings{};  ///< what a reader must know, one sentence each
 
     [[nodiscard]] double test_accuracy_pct() const {

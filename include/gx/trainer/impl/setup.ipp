@@ -166,8 +166,8 @@ GX_DECL std::vector<std::string> changes(const Checkpoint& c,
     return out;
 }
 
-/// Warns if the last test accuracy is within three standard deviations of guessing the commonest
-/// class of the test set.
+/// Warns if the last test accuracy is within three standard deviations of guessing the most
+/// frequent class of the test set. 100 % is no chance, however few the images.
 GX_DECL void warn_of_chance(RunRecord& r, const Dataset& test) {
     if (r.epochs.empty() || test.labels.empty()) return;
     std::vector<std::int64_t> counts(std::size_t(test.classes), 0);
@@ -175,12 +175,15 @@ GX_DECL void warn_of_chance(RunRecord& r, const Dataset& test) {
     const auto images = double(test.labels.size());
     const double chance = double(*std::ranges::max_element(counts)) / images;
     const double deviation = std::sqrt(chance * (1 - chance) / images);
-    r.at_chance = r.test_accuracy_pct() <= 100 * (chance + 3 * deviation);
+    const double accuracy = r.test_accuracy_pct();
+    r.at_chance = accuracy < 100 && accuracy <= 100 * (chance + 3 * deviation);
     if (r.at_chance)
         r.warnings.push_back(fmt::format(
-            "test accuracy {:.2f} % is no better than chance: the commonest class is {:.2f} % of "
-            "{} images. Lower the learning rate or train longer.",
-            r.test_accuracy_pct(), 100 * chance, test.labels.size()));
+            "test accuracy {:.2f} % is within three standard deviations of chance: the most "
+            "frequent "
+            "class is {:.2f} % of {} images. Lower the learning rate, train longer or test on more "
+            "images.",
+            accuracy, 100 * chance, test.labels.size()));
 }
 
 GX_DECL void expect_whole(const RunRecord& r, int epochs) {
