@@ -437,6 +437,17 @@ TEST(Trainer, SaysWhichImagesDoNotFit) {
     EXPECT_TRUE(holds(error_of([&] { (void)Plain().train(world, data); }),
                       "the training set has 1 classes: a classifier needs at least 2"));
 }
+TEST(Trainer, RefusesDataSetsThatAreNotWhole) {
+    auto world = threads(2);
+    gx::Split data = images();
+    data.train.labels[3] = 200;
+    data.test.pixels.resize(30);
+    EXPECT_TRUE(holds(error_of([&] { (void)Plain().train(world, data); }), "this run can't start:",
+                      "\n  - training set 'synthetic': the label of image 3 is 200",
+                      "\n  - test set 'synthetic': 12 labels of images of 1 x 4 x 4 need 192"));
+    EXPECT_FALSE(
+        holds(error_of([&] { (void)Plain({.evaluate = false}).train(world, data); }), "test set"));
+}
 TEST(Trainer, SaysThatAFolderCantBeWritten) {
     const Folder folder;
     write_text(folder / "file", "not a folder");

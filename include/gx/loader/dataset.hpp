@@ -7,6 +7,7 @@
 #include <vector>   // pixels
 
 #include <gx/core/contract.hpp>  // GX_EXPECT
+#include <gx/core/decl.hpp>      // GX_DECL
 #include <gx/model/graph.hpp>    // ImageShape
 
 namespace gx {
@@ -26,6 +27,14 @@ struct Dataset {
 
     [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(labels.size()); }
 };
+
+/// What is wrong with `data`, as a sentence without its period that names the image or the channel;
+/// empty if it is whole: an image for each label, labels below classes, a finite mean and a
+/// deviation above 0 for each channel.
+[[nodiscard]] GX_DECL std::string flaw(const Dataset& data);
+
+/// Returns `data` if it is whole. Errors: gx::Error with its name and its flaw.
+GX_DECL const Dataset& validated(const Dataset& data);
 
 /// Training set and test set.
 struct Split {
@@ -61,3 +70,7 @@ inline void normalise_as(Dataset& data, const Dataset& from) {
 }
 
 }  // namespace gx
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/loader/impl/dataset.ipp>
+#endif

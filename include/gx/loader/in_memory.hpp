@@ -1,7 +1,7 @@
 // InMemory<Augmentations...>: batches from a data set in memory, augmented and normalised.
 #pragma once
 
-#include <algorithm>  // fill, clamp, all_of
+#include <algorithm>  // fill, clamp
 #include <array>      // one stream an augmentation
 #include <vector>     // buffers
 
@@ -54,7 +54,7 @@ inline void decode(const std::uint8_t* from, float* out, ImageShape s, View view
 ///     InMemory<PadCrop<4>, Flip> train(data.train, {.batch = 128, .ranks = 8, .rank = r});
 ///     InMemory<> test(data.test, {.batch = 250, .ranks = 8, .rank = r, .shuffle = false});
 ///
-/// Errors: gx::Error as EpochOrder says.
+/// Errors: gx::Error as EpochOrder and validated() say.
 /// Order:  samples as EpochOrder says; augmentation as augment.hpp says.
 /// Cost:   one pass over the pixels; allocates when built and in keep() only.
 template <class... Augmentations>
@@ -63,19 +63,12 @@ class InMemory {
 
 public:
     InMemory(const Dataset& data, const LoaderOptions& o)
-        : data_(&data),
+        : data_(&validated(data)),
           options_(o),
           order_(data.count(), o),
           table_(detail::loader::normalised_values(data)),
           streams_{Rng(o.seed, Augmentations::stream)...},
           epoch_streams_{streams_} {
-        GX_EXPECT(std::ssize(data.pixels) == data.count() * data.shape.elements(),
-                  "a data set has one image for each label");
-        GX_EXPECT(std::ranges::all_of(data.labels, [&](int label) { return label < data.classes; }),
-                  "labels are below the number of classes");
-        GX_EXPECT(std::ssize(table_) == 256 * data.shape.channels &&
-                      data.deviation.size() == data.mean.size(),
-                  "a data set has a mean and a deviation for each channel: see normalise_as");
         keep(2);
     }
 

@@ -66,6 +66,12 @@ GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Split& dat
             (data.test.shape == shape && data.test.classes == data.train.classes),
         "the test set has other images or classes than the training set: take both from one "
         "data set");
+    const auto check_whole = [&](const char* role, const Dataset& set) {
+        const std::string sentence = flaw(set);
+        problems.check(sentence.empty(), fmt::format("{} set '{}': {}", role, set.name, sentence));
+    };
+    check_whole("training", data.train);
+    if (o.evaluate && data.test.count() > 0) check_whole("test", data.test);
     problems.check(data.train.classes >= 2,
                    fmt::format("the training set has {} classes: a classifier needs at least 2",
                                data.train.classes));

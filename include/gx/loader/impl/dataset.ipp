@@ -1,0 +1,56 @@
+// flaw, validated: checks of data sets.
+#pragma once
+
+#include <algorithm>  // find_if
+#include <cmath>      // isfinite
+#include <cstddef>    // size_t
+#include <string>     // sentences
+
+#include <fmt/core.h>  // sentences
+
+#include <gx/core/error.hpp>      // Error
+#include <gx/loader/dataset.hpp>  // Dataset
+
+namespace gx {
+
+GX_DECL std::string flaw(const Dataset& data) {
+    const auto& [channels, height, width] = data.shape;
+    if (channels < 1 || height < 1 || width < 1)
+        return fmt::format(
+            "images of {} x {} x {}: an image needs at least one channel, row and column", channels,
+            height, width);
+    // In double, because a shape given by hand may overflow.
+    const double expected = double(data.labels.size()) * channels * height * width;
+    if (double(data.pixels.size()) != expected)
+        return fmt::format(
+            "{} labels of images of {} x {} x {} need {:.0f} pixels, and there are {}: give one "
+            "image for each label",
+            data.labels.size(), channels, height, width, expected, data.pixels.size());
+    const auto bad = std::ranges::find_if(data.labels, [&](int l) { return l >= data.classes; });
+    if (bad != data.labels.end())
+        return fmt::format(
+            "the label of image {} is {}, and labels of {} classes are 0 to {}: correct the label "
+            "or the number of classes",
+            bad - data.labels.begin(), *bad, data.classes, data.classes - 1);
+    if (std::ssize(data.mean) != channels || std::ssize(data.deviation) != channels)
+        return fmt::format(
+            "mean has {} values and deviation {}, and images have {} channels: set both by "
+            "normalise_as",
+            data.mean.size(), data.deviation.size(), channels);
+    for (std::size_t c = 0; c < data.mean.size(); ++c) {
+        if (!std::isfinite(data.mean[c]))
+            return fmt::format("mean of channel {} is {}: it is finite", c, data.mean[c]);
+        if (!(data.deviation[c] > 0) || !std::isfinite(data.deviation[c]))
+            return fmt::format("deviation of channel {} is {}: it is above 0 and finite", c,
+                               data.deviation[c]);
+    }
+    return "";
+}
+
+GX_DECL const Dataset& validated(const Dataset& data) {
+    const std::string sentence = flaw(data);
+    if (!sentence.empty()) throw Error(fmt::format("gx: data set '{}': {}", data.name, sentence));
+    return data;
+}
+
+}  // namespace gx
