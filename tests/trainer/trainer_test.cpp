@@ -11,6 +11,7 @@
 #include <gx/loader/augment.hpp>           // PadCrop, Flip
 #include <gx/loader/prefetch.hpp>          // Prefetched
 #include <gx/model/lenet.hpp>              // LeNet
+#include <gx/model/vgg.hpp>                // Vgg16
 #include <gx/reducer/bucketed.hpp>         // Bucketed
 #include <gx/reducer/double_buffered.hpp>  // DoubleBuffered
 #include <gx/reducer/multi_ring.hpp>       // MultiRing
@@ -447,6 +448,25 @@ TEST(Trainer, RefusesDataSetsThatAreNotWhole) {
                       "\n  - test set 'synthetic': 12 labels of images of 1 x 4 x 4 need 192"));
     EXPECT_FALSE(
         holds(error_of([&] { (void)Plain({.evaluate = false}).train(world, data); }), "test set"));
+}
+TEST(Trainer, NamesTheLayerThatAnImageIsTooSmallFor) {
+    auto world = threads(2);
+    const auto refused = [&](gx::ImageShape shape) {
+        const gx::Split data =
+            gx::synthetic({.shape = shape, .classes = 3, .train_count = 4, .test_count = 4});
+        const gx::Trainer<gx::LeNet, gx::Ring<gx::fp32>, gx::Constant> trainer({.batch = 1});
+        return error_of([&] { (void)trainer.train(world, data); });
+    };
+    EXPECT_TRUE(holds(refused({1, 4, 4}), "\n  - images of 1 x 4 x 4 do not fit LeNet: ",
+                      "layer 'conv2' (conv2d, operation 4): 2x2 input for a 5x5 window",
+                      "Use images of at least 12 x 12, or a network with fewer stages"));
+    EXPECT_TRUE(holds(refused({1, 28, 11}), "layer 'pool2' (", "10x1 input for a 2x2 window",
+                      "Use images of at least 12 x 12"));
+    using gx::detail::trainer::misfit;
+    EXPECT_EQ(misfit<gx::LeNet>({1, 12, 12}), "");
+    EXPECT_TRUE(holds(misfit<gx::Vgg16>({3, 288, 224}),
+                      "images of 3 x 288 x 224 do not fit VGG16: the image does not divide into "
+                      "the pooled grid: use an image size that does. At layer"));
 }
 TEST(Trainer, SaysThatAFolderCantBeWritten) {
     const Folder folder;

@@ -8,9 +8,11 @@
 #include <vector>       // sentences
 
 #include <gx/core/world_info.hpp>     // WorldInfo
+#include <gx/core/cold.hpp>           // GX_COLD
 #include <gx/core/decl.hpp>           // GX_DECL
 #include <gx/io/problems.hpp>         // Problems
 #include <gx/loader/dataset.hpp>      // Split
+#include <gx/model/concept.hpp>       // trouble
 #include <gx/scheduler/concept.hpp>   // Plan
 #include <gx/trainer/checkpoint.hpp>  // Checkpoint
 #include <gx/trainer/record.hpp>      // RunRecord
@@ -32,9 +34,27 @@ struct RunOptions {
 [[nodiscard]] GX_DECL Plan plan_of(std::int64_t images, int ranks, int batch, int epochs);
 
 /// Adds every problem of options, data and rank count; returns the plan (with a batch of 1 if it is
-/// wrong, so that schedules can be checked too). `fits`: the model takes images of that shape.
+/// wrong, so that schedules can be checked too). `misfit`: why the model does not take the images.
 GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Split& data, int ranks,
-                       std::string_view model, bool fits);
+                       const std::string& misfit);
+
+/// `least` is the height and width of the smallest square image that fits; 0: unknown.
+[[nodiscard]] GX_DECL std::string misfit_text(std::string_view model, ImageShape input,
+                                              const GraphTrouble& trouble, int least);
+/// Why M does not take images of this shape, with the layer where it ends; empty if it does.
+template <class M>
+GX_COLD [[nodiscard]] std::string misfit(ImageShape input) {
+    const GraphTrouble found = trouble<M>({.input = input});
+    if (found.fault == GraphFault::none) return "";
+    constexpr int most = 1024;
+    int side = found.fault == GraphFault::image_too_small ? 1 : most;
+    const auto too_small = [&] {
+        return trouble<M>({.input = {input.channels, side, side}}).fault ==
+               GraphFault::image_too_small;
+    };
+    while (side < most && too_small()) ++side;
+    return misfit_text(M::name, input, found, side < most ? side : 0);
+}
 
 /// Names of the policies that a checkpoint must fit.
 struct Names {

@@ -164,7 +164,7 @@ private:
     GX_COLD [[nodiscard]] static Plan check(Options& o, const Split& data, int ranks, bool writes) {
         Problems problems;
         const Plan plan = detail::trainer::check_run(problems, plain(o, writes), data, ranks,
-                                                     M::name, fits<M>(data.train.shape));
+                                                     detail::trainer::misfit<M>(data.train.shape));
         o.scheduler = complete_options<S>(o.scheduler, plan);
         for (const auto sentence : check_options<S>(o.scheduler))
             problems.add(std::string(sentence));

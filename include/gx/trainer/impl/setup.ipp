@@ -42,7 +42,7 @@ GX_DECL void check_folder(Problems& problems, const std::filesystem::path& folde
 }
 
 GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Split& data, int ranks,
-                       std::string_view model, bool fits) {
+                       const std::string& misfit) {
     const std::int64_t images = data.train.count();
     const auto& shape = data.train.shape;
     problems.check(o.epochs > 0, fmt::format("epochs is {}: train for at least 1", o.epochs));
@@ -75,10 +75,7 @@ GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Split& dat
     problems.check(data.train.classes >= 2,
                    fmt::format("the training set has {} classes: a classifier needs at least 2",
                                data.train.classes));
-    problems.check(
-        fits, fmt::format("images of {} x {} x {} are smaller than the stride of {}: use larger "
-                          "images or a network with fewer stages",
-                          shape.channels, shape.height, shape.width, model));
+    problems.check(misfit.empty(), misfit);
     problems.check(ranks > 0, fmt::format("the world has {} ranks: give it at least 1", ranks));
     ranks = std::max(1, ranks);
     const bool batches =
@@ -88,6 +85,16 @@ GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Split& dat
                                    o.batch, std::numeric_limits<int>::max()));
     if (o.writes) check_folder(problems, o.output);
     return plan_of(images, ranks, batches ? o.batch : 1, o.epochs);
+}
+
+GX_DECL std::string misfit_text(std::string_view model, ImageShape input,
+                                const GraphTrouble& trouble, int least) {
+    std::string text = fmt::format("images of {} x {} x {} do not fit {}: ", input.channels,
+                                   input.height, input.width, model);
+    if (least == 0) return text.append(trouble.text().view());
+    text.append(trouble.where().view());
+    return text + fmt::format(". Use images of at least {} x {}, or a network with fewer stages",
+                              least, least);
 }
 
 GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph, const Names& names,
