@@ -7,7 +7,8 @@
 #include <cmath>      // isfinite
 #include <csignal>    // SIGXFSZ
 #include <limits>     // NaN
-#include <stdexcept>  // runtime_error
+#include <new>        // bad_alloc
+#include <stdexcept>  // runtime_error, length_error
 
 #include <gtest/gtest.h>
 
@@ -110,6 +111,37 @@ TEST(Overflow, ThatEndsStandsInTheRecord) {
     EXPECT_EQ(r.warnings[0],
               std::to_string(r.skipped_steps) +
                   " of 12 steps were skipped, because averaged gradients had infinities or NaN.");
+}
+
+// ---- Memory ---------------------------------------------------------------------------
+
+template <class Exception>
+struct Roomless : gx::reference::Device {
+    Roomless(const gx::Graph& graph, gx::DeviceOptions o) : Device(graph, o) {
+        if (o.rank == 1) throw Exception();
+    }
+};
+struct TooLong : std::length_error {
+    TooLong() : length_error("vector::reserve") {}
+};
+template <class Exception>
+std::string without_memory() {
+    gx::ThreadWorld<Roomless<Exception>> world({.placement = {2, 1}});
+    const gx::Trainer<Net, gx::Ring<fp32>, gx::Constant> trainer({.batch = 4});
+    return error_of([&] { (void)trainer.train(world, images()); });
+}
+TEST(Memory, ThatIsNotThereIsCounted) {
+    for (const std::string& error : {without_memory<std::bad_alloc>(), without_memory<TooLong>()})
+        EXPECT_TRUE(holds(error,
+                          "rank 1: there is not enough memory for batch 4 of images of 1 x "
+                          "4 x 4 on Mlp: a rank needs about 0.000 GB"));
+    // The most that lives at once is what the flatten reads and writes, 16 floats each.
+    const gx::Graph graph = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
+    EXPECT_EQ(error_of([&] { gx::detail::trainer::throw_no_memory(3, 1'000'000'000, graph); }),
+              "rank 3: there is not enough memory for batch 1000000000 of images of 1 x 4 x 4 on "
+              "Mlp: a rank needs about 256.000 GB, 128.000 of them for 2 batches of images, "
+              "128.000 for activations and 0.000 for parameters and gradients. Lower batch, or use "
+              "smaller images or a smaller network.");
 }
 
 // ---- Accuracy at chance -------------------------------------------------------------

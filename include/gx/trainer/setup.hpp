@@ -3,6 +3,8 @@
 
 #include <cstdint>      // uint64_t
 #include <filesystem>   // output folder
+#include <new>          // bad_alloc
+#include <stdexcept>    // length_error
 #include <string>       // sentences
 #include <string_view>  // names
 #include <vector>       // sentences
@@ -98,9 +100,22 @@ GX_DECL void restore_rows(RunRecord& r, const Checkpoint& c, const std::filesyst
 [[noreturn]] GX_DECL void throw_skips(int rank, std::int64_t step, std::int64_t in_a_row,
                                       float loss_scale, std::string_view wire,
                                       const std::string& reducer);
+[[noreturn]] GX_DECL void throw_no_memory(int rank, int batch, const Graph& graph);
 [[noreturn]] GX_DECL void throw_replicas_differ(std::int64_t step, int rank);
 [[noreturn]] GX_DECL void throw_states_differ(std::int64_t step, int rank,
                                               const std::string& reducer, std::string_view name);
+
+/// Runs `f`; an allocation that fails in it throws the bytes that a rank needs.
+template <class F>
+void with_memory(int rank, int batch, const Graph& graph, F f) {
+    try {
+        f();
+    } catch (const std::bad_alloc&) {
+        throw_no_memory(rank, batch, graph);
+    } catch (const std::length_error&) {  // more elements than a vector counts
+        throw_no_memory(rank, batch, graph);
+    }
+}
 
 }  // namespace gx::detail::trainer
 

@@ -109,9 +109,11 @@ public:
         world.run([&](auto& rank) {
             using Rank = std::remove_cvref_t<decltype(rank)>;
             RunRecord other;  // one rank of a process fills its record
-            detail::trainer::RankTraining<R, S, O, L, Scale, Options, Rank>(
-                job, rank, rank.rank() == job.first_local_rank ? record : other)
-                .run();
+            detail::trainer::with_memory(rank.rank(), options.batch, graph, [&] {
+                detail::trainer::RankTraining<R, S, O, L, Scale, Options, Rank>(
+                    job, rank, rank.rank() == job.first_local_rank ? record : other)
+                    .run();
+            });
         });
         detail::trainer::expect_whole(record, options.epochs);
         if constexpr (traces) {

@@ -9,10 +9,11 @@
 
 #include <fmt/core.h>  // sentences
 
-#include <gx/io/atomic_file.hpp>  // write_file
-#include <gx/core/error.hpp>      // Error
-#include <gx/model/graph.hpp>     // Graph
-#include <gx/trainer/rows.hpp>    // read_rows
+#include <gx/io/atomic_file.hpp>     // write_file
+#include <gx/core/error.hpp>         // Error
+#include <gx/model/graph.hpp>        // Graph
+#include <gx/model/memory_plan.hpp>  // MemoryPlan
+#include <gx/trainer/rows.hpp>       // read_rows
 #include <gx/trainer/setup.hpp>
 
 namespace gx::detail::trainer {
@@ -269,6 +270,22 @@ GX_DECL void throw_skips(int rank, std::int64_t step, std::int64_t in_a_row, flo
                     wire == "fp32" ? std::string(" or the loss scale")
                                    : fmt::format(", send fp32 in place of {}", wire),
                     reducer));
+}
+GX_DECL void throw_no_memory(int rank, int batch, const Graph& graph) {
+    constexpr double gigabyte = 1e9, element = sizeof(float);
+    const double images = 2 * element * double(batch) * double(graph.input.elements());
+    const int planned = std::min(batch, 1024);  // the plan counts in 64 bits
+    const double activations =
+        double(MemoryPlan(graph, planned, Mode::train).lower_bound_bytes) / planned * double(batch);
+    const double parameters = 2 * element * double(graph.parameter_elements());
+    throw Error(fmt::format(
+        "rank {}: there is not enough memory for batch {} of images of {} x {} x {} on {}: a rank "
+        "needs about {:.3f} GB, {:.3f} of them for 2 batches of images, {:.3f} for activations "
+        "and {:.3f} for parameters and gradients. Lower batch, or use smaller images or a smaller "
+        "network.",
+        rank, batch, graph.input.channels, graph.input.height, graph.input.width, graph.name.view(),
+        (images + activations + parameters) / gigabyte, images / gigabyte, activations / gigabyte,
+        parameters / gigabyte));
 }
 GX_DECL void throw_replicas_differ(std::int64_t step, int rank) {
     throw Error(
