@@ -58,6 +58,15 @@ template <class R>
 concept AveragesABucket = requires(R& r, archetype::Transport& link, const Bucket& bucket) {
     { r.all_reduce(link, bucket) } -> std::same_as<ReduceReport>;
 };
+/// A bucket that no span can be made of.
+struct BucketOnly : Bucket {
+    void begin() const = delete;
+    void end() const = delete;
+};
+template <class R>
+concept KeepsTheBucket = requires(R& r, archetype::Transport& link, const BucketOnly& bucket) {
+    r.all_reduce(link, bucket);
+};
 template <class R>
 concept SavesItsState = requires(R& r) {
     { r.state() } -> std::same_as<StateList>;
@@ -81,7 +90,8 @@ concept TakesItsOptions =
 ///     asynchronous              may run on a stream beside the computation
 ///     reserve(plan)             called once, before the first reduction
 ///     all_reduce(link, bucket)  every rank calls it with equal buckets but for their values, the
-///                               gradients in order, and the buckets of each in order
+///                               gradients in order, and the buckets of each in order; it takes
+///                               a Bucket, and no span of values: a bucket has an identity
 ///     state()                   what a checkpoint must keep of it (residuals); empty when nothing
 ///
 /// Optional:
@@ -96,8 +106,8 @@ concept TakesItsOptions =
 template <class R>
 concept Reducer = detail::reducer::NamesItsWire<R> && detail::reducer::SaysHowLateItIs<R> &&
                   detail::reducer::Reserves<R> && detail::reducer::AveragesABucket<R> &&
-                  detail::reducer::SavesItsState<R> && detail::reducer::TakesItsOptions<R> &&
-                  detail::reducer::IsToldRightly<R>;
+                  detail::reducer::KeepsTheBucket<R> && detail::reducer::SavesItsState<R> &&
+                  detail::reducer::TakesItsOptions<R> && detail::reducer::IsToldRightly<R>;
 
 /// A reducer that is told whether each mean was applied.
 template <class R>
@@ -120,6 +130,11 @@ consteval bool explain_reducer_members() {
     static_assert(detail::reducer::AveragesABucket<R>,
                   "gx: not a Reducer: no 'ReduceReport all_reduce(Transport auto& link, "
                   "const Bucket&)'. It averages the bucket's values in place. Fix: add it.");
+    static_assert(
+        detail::reducer::KeepsTheBucket<R>,
+        "gx: not a Reducer: its 'all_reduce' takes values without their bucket. A reducer "
+        "inside it would be given bucket 0 of gradient 0 each time. "
+        "Fix: take 'const Bucket&'; its 'values' are the span.");
     static_assert(
         detail::reducer::SavesItsState<R>,
         "gx: not a Reducer: no 'StateList state()'. A checkpoint keeps it, so that resuming equals "
