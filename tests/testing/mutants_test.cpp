@@ -48,6 +48,20 @@ gx::testing::ReducerUnderTest without_pipeline() {
     return gx::testing::under_test<R, false>();
 }
 
+TEST(AResidualThatIsForgotten, IsReportedWithWhatToWrite) {
+    using R = gx::MultiRing<2, gx::fp16>;
+    gx::testing::ConformanceReport forgotten, shared;
+    gx::testing::check_telescoping(without_pipeline<gx::testing::ForgetResidual<R>>(),
+                                   gx::testing::any_world(OnThreads{}), 1, forgotten);
+    EXPECT_NE(forgotten.text().find("plus residual 0 is not the sum of the gradients"),
+              std::string::npos);
+    EXPECT_NE(forgotten.text().find("Fix: let settle(gradient, true) take over"),
+              std::string::npos);
+    gx::testing::check_telescoping(without_pipeline<gx::testing::ShareResidual<R>>(),
+                                   gx::testing::any_world(OnThreads{}), 1, shared);
+    EXPECT_EQ(shared.text().find("Fix: let settle"), std::string::npos) << "it has residuals";
+}
+
 /// What the kit must reject.
 template <class Worlds>
 std::vector<SeededBug> mutants_on(const Worlds& on) {

@@ -84,7 +84,8 @@ concept TakesItsOptions =
 
 /// Averages gradients over every rank of a transport, in place.
 ///
-///     wire_type                 the element that messages are made of
+///     wire_type                 the element that messages are made of; for compressed messages
+///                               one that holds the values. Bucketed counts bytes of it
 ///     channels                  transport channels it uses, from 0
 ///     staleness                 steps between computing a gradient and applying it
 ///     asynchronous              may run on a stream beside the computation

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cmath>    // abs, isfinite, pow
-#include <cstdio>   // snprintf
 #include <limits>   // infinity
 #include <utility>  // move
 
@@ -50,12 +49,6 @@ inline std::vector<std::int64_t> drawn_lengths(std::uint64_t seed, int ranks) {
     }
     if (few) lengths.push_back(65'537);
     return lengths;
-}
-
-inline std::string number(double x) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.9g", x);
-    return text;
 }
 
 /// The first value of each rank that lies further from its mean than the bound.

@@ -168,11 +168,13 @@ GX_DECL void check_telescoping(const ReducerUnderTest& r, const AnyWorld& world,
                 if (std::abs(applied + residual - given) <= bound) continue;
                 report.add("telescoping",
                            detail::text(p) + ", element " + std::to_string(i) + ", after step " +
-                               std::to_string(t) + ": applied " + std::to_string(applied) +
-                               " plus residual " + std::to_string(residual) +
-                               " is not the sum of "
-                               "the gradients, " +
-                               std::to_string(given) + ", within " + std::to_string(bound));
+                               std::to_string(t) + ": applied " + detail::number(applied) +
+                               " plus residual " + detail::number(residual) +
+                               " is not the sum of the gradients, " + detail::number(given) +
+                               ", within " + detail::number(bound) +
+                               (residual == 0 ? ". Fix: let settle(gradient, true) take over what "
+                                                "all_reduce left, and name it in state()."
+                                              : ""));
                 break;
             }
         }

@@ -3,6 +3,7 @@
 
 #include <algorithm>  // max
 #include <bit>        // bit_cast
+#include <cstdio>     // snprintf
 #include <exception>  // a race, a lost rank
 #include <utility>    // move
 
@@ -114,6 +115,11 @@ GX_DECL bool same_bits(std::span<const float> a, std::span<const float> b) {
     return true;
 }
 
+GX_DECL std::string number(double x) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.9g", x);
+    return text;
+}
 GX_DECL std::string text(Placement p) {
     return std::to_string(p.machines) + " x " + std::to_string(p.ranks_per_machine) + " ranks";
 }
