@@ -1,7 +1,7 @@
 // Ring: the ring all-reduce schedule: a ring reduce-scatter, then a ring all-gather.
 #pragma once
 
-#include <gx/collective/detail/ring_step.hpp>     // ring_step
+#include <gx/collective/detail/ring_pass.hpp>     // ring_step
 #include <gx/collective/exchange.hpp>             // Exchange, Promise
 #include <gx/collective/machine_orders.hpp>       // MachineOrder
 #include <gx/collective/ring_all_gather.hpp>      // RingAllGather
