@@ -111,7 +111,7 @@ std::vector<Members> some_partition(Placement whole) {
 }
 
 TEST(Members, ThatArePlacedTogetherAreOnOneMachine) {
-    rc::check([] {
+    EXPECT_TRUE(rc::check([] {
         const Placement whole = some_placement();
         for (const Members& group : some_partition(whole)) {
             const Placement own = group.placement();
@@ -132,7 +132,7 @@ TEST(Members, ThatArePlacedTogetherAreOnOneMachine) {
                 RC_ASSERT(!all);  // no larger placement fits
             }
         }
-    });
+    }));
 }
 
 /// Rows of the members, in the order of the group.
@@ -190,48 +190,48 @@ constexpr auto whole_chunks = [](std::size_t length, std::size_t n) { return len
 
 TEST(Group, ExecutesEveryCollectiveAsAWorldDoes) {
     using namespace gx::collective;
-    rc::check("ring", [] {
+    EXPECT_TRUE(rc::check("ring", [] {
         const int k = *rc::gen::inRange(0, 4);
         expect_groups_are_worlds<gx::fp32>(
             [k](const Members& g) { return machine_ring(g.placement(), k); }, any_length);
-    });
-    rc::check("reduce-scatter", [] {
+    }));
+    EXPECT_TRUE(rc::check("reduce-scatter", [] {
         expect_groups_are_worlds<gx::fp16>(
             [](const Members& g) { return RingReduceScatter(g.ranks()); }, any_length);
-    });
-    rc::check("all-gather", [] {
+    }));
+    EXPECT_TRUE(rc::check("all-gather", [] {
         expect_groups_are_worlds<gx::bf16>(
             [](const Members& g) { return RingAllGather(g.ranks(), 1); }, any_length);
-    });
-    rc::check("broadcast", [] {
+    }));
+    EXPECT_TRUE(rc::check("broadcast", [] {
         expect_groups_are_worlds<gx::fp32>(
             [](const Members& g) { return TreeBroadcast(g.ranks(), g.ranks() / 2); }, any_length);
-    });
-    rc::check("gather", [] {
+    }));
+    EXPECT_TRUE(rc::check("gather", [] {
         expect_groups_are_worlds<gx::fp16>(
             [](const Members& g) { return TreeGather(g.ranks(), g.ranks() - 1); }, any_length);
-    });
-    rc::check("all-to-all", [] {
+    }));
+    EXPECT_TRUE(rc::check("all-to-all", [] {
         expect_groups_are_worlds<gx::bf16>(
             [](const Members& g) { return PairwiseAllToAll(g.ranks()); }, whole_chunks);
-    });
-    rc::check("tree", [] {
+    }));
+    EXPECT_TRUE(rc::check("tree", [] {
         expect_groups_are_worlds<gx::fp32>([](const Members& g) { return Tree(g.ranks()); },
                                            any_length);
-    });
-    rc::check("halving-doubling", [] {
+    }));
+    EXPECT_TRUE(rc::check("halving-doubling", [] {
         expect_groups_are_worlds<gx::fp16>(
             [](const Members& g) { return HalvingDoubling(g.ranks()); }, any_length);
-    });
-    rc::check("hierarchical", [] {
+    }));
+    EXPECT_TRUE(rc::check("hierarchical", [] {
         expect_groups_are_worlds<gx::bf16>(
             [](const Members& g) { return Hierarchical(g.placement()); }, any_length);
-    });
+    }));
 }
 
 /// The serial oracle, in a group: ring k adds in the order of the group's own placement.
 TEST(Group, SumsInTheOrderOfItsRanks) {
-    rc::check([] {
+    EXPECT_TRUE(rc::check([] {
         const Placement whole = some_placement();
         const auto groups = some_partition(whole);
         const std::int64_t count = some_length();
@@ -264,11 +264,11 @@ TEST(Group, SumsInTheOrderOfItsRanks) {
                 }
             }
         });
-    });
+    }));
 }
 
 TEST(Group, GathersBytesAndWaitsForItsOwnRanksOnly) {
-    rc::check([] {
+    EXPECT_TRUE(rc::check([] {
         const Placement whole = some_placement();
         const auto groups = some_partition(whole);
         on_both_worlds([&](const auto& on) {
@@ -297,7 +297,7 @@ TEST(Group, GathersBytesAndWaitsForItsOwnRanksOnly) {
                 }
             });
         });
-    });
+    }));
 }
 
 // ---- A fault --------------------------------------------------------------------------

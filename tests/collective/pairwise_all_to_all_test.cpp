@@ -125,9 +125,9 @@ void expect_transposed() {
     });
 }
 TEST(PairwiseAllToAll, Transposes) {
-    rc::check("floats", [] { expect_transposed<gx::fp32>(); });
-    rc::check("halves", [] { expect_transposed<gx::fp16>(); });
-    rc::check("brains", [] { expect_transposed<gx::bf16>(); });
+    EXPECT_TRUE(rc::check("floats", [] { expect_transposed<gx::fp32>(); }));
+    EXPECT_TRUE(rc::check("halves", [] { expect_transposed<gx::fp16>(); }));
+    EXPECT_TRUE(rc::check("brains", [] { expect_transposed<gx::bf16>(); }));
 }
 
 /// Blocks whose lengths depend on the pair: rank i and rank j swap (i + 1) * (j + 1) bytes.

@@ -85,13 +85,13 @@ void expect_owned_chunks_everywhere() {
     });
 }
 TEST(RingAllGather, GathersFloats) {
-    rc::check([] { expect_owned_chunks_everywhere<gx::fp32>(); });
+    EXPECT_TRUE(rc::check([] { expect_owned_chunks_everywhere<gx::fp32>(); }));
 }
 TEST(RingAllGather, GathersHalves) {
-    rc::check([] { expect_owned_chunks_everywhere<gx::fp16>(); });
+    EXPECT_TRUE(rc::check([] { expect_owned_chunks_everywhere<gx::fp16>(); }));
 }
 TEST(RingAllGather, GathersBrains) {
-    rc::check([] { expect_owned_chunks_everywhere<gx::bf16>(); });
+    EXPECT_TRUE(rc::check([] { expect_owned_chunks_everywhere<gx::bf16>(); }));
 }
 
 // ---- A fault --------------------------------------------------------------------------

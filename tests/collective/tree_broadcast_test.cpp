@@ -83,9 +83,9 @@ void expect_the_roots_data() {
     });
 }
 TEST(TreeBroadcast, ReachesEveryRank) {
-    rc::check("floats", [] { expect_the_roots_data<gx::fp32>(); });
-    rc::check("halves", [] { expect_the_roots_data<gx::fp16>(); });
-    rc::check("brains", [] { expect_the_roots_data<gx::bf16>(); });
+    EXPECT_TRUE(rc::check("floats", [] { expect_the_roots_data<gx::fp32>(); }));
+    EXPECT_TRUE(rc::check("halves", [] { expect_the_roots_data<gx::fp16>(); }));
+    EXPECT_TRUE(rc::check("brains", [] { expect_the_roots_data<gx::bf16>(); }));
 }
 
 // ---- A broken contract ------------------------------------------------------------------

@@ -98,9 +98,9 @@ void expect_gathered() {
     });
 }
 TEST(TreeGather, FillsTheRoot) {
-    rc::check("floats", [] { expect_gathered<gx::fp32>(); });
-    rc::check("halves", [] { expect_gathered<gx::fp16>(); });
-    rc::check("brains", [] { expect_gathered<gx::bf16>(); });
+    EXPECT_TRUE(rc::check("floats", [] { expect_gathered<gx::fp32>(); }));
+    EXPECT_TRUE(rc::check("halves", [] { expect_gathered<gx::fp16>(); }));
+    EXPECT_TRUE(rc::check("brains", [] { expect_gathered<gx::bf16>(); }));
 }
 
 // ---- A broken contract ------------------------------------------------------------------

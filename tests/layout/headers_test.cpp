@@ -1,5 +1,5 @@
 // Every header: its opening line, a test beside it, type names of one meaning; folders and lines
-// stay short.
+// stay short, and properties are asserted.
 #include <layout/tree.hpp>
 
 #include <regex>
@@ -186,6 +186,30 @@ Lines check_columns(const fs::path& root) {
     return said;
 }
 
+// rc::check returns whether a property holds; a test that ignores it passes whatever it returns.
+Lines check_properties(const fs::path& root) {
+    Lines said;
+    for (const char* top : {"tests", "plugins", "sims", "reference"}) {
+        if (!fs::exists(root / top)) continue;
+        for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
+            const std::string kind = entry.path().extension().string();
+            if (kind != ".cpp" && kind != ".hpp") continue;
+            int number = 0;
+            for (const std::string& line : lines_of(entry.path())) {
+                ++number;
+                const std::size_t text = line.find_first_not_of(' ');
+                if (text == std::string::npos || !line.substr(text).starts_with("rc::check"))
+                    continue;
+                said.push_back(fs::relative(entry.path(), root).string() + ":" +
+                               std::to_string(number) +
+                               ": the result is ignored: write EXPECT_TRUE(rc::check(...))");
+            }
+        }
+    }
+    std::ranges::sort(said);
+    return said;
+}
+
 // ---- This tree --------------------------------------------------------------------------------
 
 TEST(Layout, FoldersStaySmall) { expect_nothing(check_folders(here)); }
@@ -193,6 +217,7 @@ TEST(Layout, ATypeNameHasOneMeaning) { expect_nothing(check_type_names(here)); }
 TEST(Layout, HeadersSayWhatTheyAreFor) { expect_nothing(check_openings(here)); }
 TEST(Layout, EveryHeaderHasItsTest) { expect_nothing(check_tests(here)); }
 TEST(Layout, LinesFitTheirColumns) { expect_nothing(check_columns(here)); }
+TEST(Layout, PropertiesAreAsserted) { expect_nothing(check_properties(here)); }
 
 // ---- Planted violations -----------------------------------------------------------------------
 
@@ -240,6 +265,15 @@ TEST_F(Planted, HeadersWithoutATest) {
     expect_nothing(check_tests(root_));
     plant("tests/core/a_test.cpp", "");
     EXPECT_EQ(check_tests(root_).size(), 1u) << "the line is needed no more";
+}
+TEST_F(Planted, APropertyThatNothingAsserts) {
+    plant("tests/core/a_test.cpp",
+          "    EXPECT_TRUE(rc::check([] {}));\nconst bool b = rc::check(f);");
+    expect_nothing(check_properties(root_));
+    plant("tests/core/a_test.cpp", "\n    rc::check([] { RC_ASSERT(false); });\n");
+    EXPECT_EQ(check_properties(root_),
+              Lines{"tests/core/a_test.cpp:2: the result is ignored: write "
+                    "EXPECT_TRUE(rc::check(...))"});
 }
 TEST_F(Planted, ALineTooLong) {
     plant("include/gx/core/a.hpp", std::string(columns, 'x') + "\n" + std::string(columns, 'x'));

@@ -131,13 +131,14 @@ void staleness_is_exact() {
     }
 }
 TEST(Pipeline, InStepGivesEachGradientAtItsStep) {
-    rc::check([] { staleness_is_exact<Ring>(); });
+    EXPECT_TRUE(rc::check([] { staleness_is_exact<Ring>(); }));
 }
 TEST(Pipeline, DoubleBufferedIsOneStepLate) {
-    rc::check([] { staleness_is_exact<Late>(); });
+    EXPECT_TRUE(rc::check([] { staleness_is_exact<Late>(); }));
 }
 TEST(Pipeline, StalenessAddsUp) {
-    rc::check([] { staleness_is_exact<gx::DoubleBuffered<gx::DoubleBuffered<Late>>>(); });
+    EXPECT_TRUE(
+        rc::check([] { staleness_is_exact<gx::DoubleBuffered<gx::DoubleBuffered<Late>>>(); }));
 }
 
 // ---- A checkpoint in between ---------------------------------------------------------------
