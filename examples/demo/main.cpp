@@ -39,7 +39,7 @@ struct DemoOptions {
     float rate = 0.1f;
     std::uint64_t seed = 1;
     int timed_batch = 64;
-    double interference_pct = 20;  // fits of published runs lie between 10 and 31
+    double interference_pct = 20;  // fits of all-reduce stacks lie between 13 and 31
     std::filesystem::path data = gx::fashion_mnist_directory;
     std::filesystem::path output = "out/demo";
     std::filesystem::path json;
@@ -108,7 +108,7 @@ void demo(const DemoOptions& o) {
     fmt::print("\n{}", gx::comparison_table(runs));
     fmt::print(
         "\nAssumed: a kernel that starts while gradients are on the network takes {:.3g} % longer\n"
-        "(fits of published runs: 10 to 31 %); the input pipeline costs no time.\n",
+        "(fits of published all-reduce runs: 13 to 31 %); the input pipeline costs no time.\n",
         o.interference_pct);
     fmt::print("\nreport    {}\n", gx::write_report(o.output / "report.html", runs).string());
     const auto picture = o.output / "breakdown.svg";
