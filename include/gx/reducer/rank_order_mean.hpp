@@ -1,0 +1,222 @@
+// RankOrderMean<E>: servers sum their parts of a bucket in the order of the ranks, by messages.
+#pragma once
+
+#include <algorithm>  // max, min
+#include <concepts>   // same_as
+#include <cstddef>    // size_t
+#include <cstdint>    // int64_t
+#include <span>       // buckets
+#include <vector>     // requests
+
+#include <gx/collective/direct_all_gather.hpp>      // DirectAllGather
+#include <gx/collective/direct_reduce_scatter.hpp>  // DirectReduceScatter
+#include <gx/collective/proof.hpp>                  // prove
+#include <gx/core/aligned_buffer.hpp>               // AlignedBuffer
+#include <gx/core/contract.hpp>                     // GX_EXPECT
+#include <gx/core/convert.hpp>                      // encode, decode_add
+#include <gx/core/trace.hpp>                        // begin_activity
+#include <gx/reducer/concept.hpp>                   // ReduceReport, ReducePlan
+
+namespace gx {
+
+/// Mean over all ranks by direct messages; a part of a reducer, not one itself. S of the n ranks
+/// are servers: server i is rank i n / S and has part i of the bucket, of S parts cut like chunks.
+///
+///     wire[i]   = E::encode(bucket[i])              on every rank, sent to the server of i
+///     sum       = E::decode(wire_0[i]) + ... + E::decode(wire_n-1[i])         in float, on it
+///     wire[i]   = E::encode(sum * (1 / n))          sent to all ranks
+///     bucket[i] = E::decode(wire[i])                on every rank, the server included
+///
+/// Order:  from rank 0 up, whatever arrives first. The bits depend on the rank count; not on where
+///         buckets are cut, the number of servers, the world, timing or placement.
+/// Wire:   a server receives w = min(n - 1, max(2, S), 64) contributions at once and adds them
+///         before it receives more, so (n - 1) / w rounds, rounded up: 1 where all ranks serve, up
+///         to 65 of them. Means go back 64 messages at once. All ranks serving, each sends
+///         2 (n - 1) / n of the bucket; one serving, it sends n - 1 buckets and the others 1.
+/// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.
+/// Cost:   a bucket in E (none where E is fp32), a part in float and w parts in E. A step
+///         allocates nothing.
+template <Element E>
+class RankOrderMean {
+public:
+    using storage = typename E::storage;
+
+    /// `servers`: 0, or more than ranks: all ranks.
+    void reserve(const ReducePlan& plan, int servers = 0) {
+        GX_EXPECT(plan.bucket_elements >= 0, "a bucket has at least 0 elements");
+        GX_EXPECT(servers >= 0, "at least one server, or 0 for all ranks");
+        const int n = plan.placement.ranks();
+        placement_ = plan.placement;
+        elements_ = plan.bucket_elements;
+        servers_ = servers == 0 ? n : std::min(servers, n);
+        receive_window_ = std::min({n - 1, std::max(2, servers_), most_in_flight});
+        send_window_ = std::min(n - 1, most_in_flight);
+        if (n <= collective::ranks_proved_at_start) {
+            expect(collective::prove(collective::DirectReduceScatter(n)));
+            expect(collective::prove(collective::DirectAllGather(n)));
+        }
+        part_ = chunk_range(elements_, servers_, 0).size();
+        sum_ = AlignedBuffer<float>(part_);
+        slots_ = AlignedBuffer<storage>(part_ * receive_window_);
+        if constexpr (!in_place) wire_ = AlignedBuffer<storage>(elements_);
+        arrived_.assign(static_cast<std::size_t>(n), 0);
+        open_.reserve(static_cast<std::size_t>(2 * most_in_flight));
+        from_.reserve(open_.capacity());
+    }
+
+    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+        GX_EXPECT(link.placement() == placement_, "reserve() for the placement it will run on");
+        GX_EXPECT(std::ssize(bucket) <= elements_, "a bucket larger than was reserved");
+        begin_activity(link, in_place ? "" : "MEMCPY_IN_FUSION_BUFFER");
+        const std::span<storage> wire = pack(bucket);
+        begin_activity(link, "");
+        ReduceReport done;
+        push(link, wire, done);
+        if (done.complete()) pull(link, wire, done);
+        if (!done.complete()) return done;
+        const int n = placement_.ranks();
+        if (n > 1) done.steps = rounds(n - 1, receive_window_) + rounds(n - 1, most_in_flight);
+        begin_activity(link, in_place ? "" : "MEMCPY_OUT_FUSION_BUFFER");
+        if constexpr (!in_place) decode<E>(wire, bucket);
+        begin_activity(link, "");
+        return done;
+    }
+
+    /// Part of `count` elements that `rank` serves; empty where it is no server.
+    [[nodiscard]] ChunkRange served(int rank, std::int64_t count) const {
+        const int n = placement_.ranks();
+        const int i = static_cast<int>((std::int64_t{rank} * servers_ + n - 1) / n);
+        if (i >= servers_ || server(i) != rank) return {};
+        return chunk_range(count, servers_, i);
+    }
+    [[nodiscard]] int servers() const { return servers_; }
+    /// The rank of server i.
+    [[nodiscard]] int server(int i) const {
+        return static_cast<int>(std::int64_t{i} * placement_.ranks() / servers_);
+    }
+
+private:
+    static constexpr bool in_place = std::same_as<E, fp32>;
+    static constexpr int most_in_flight = 64;  // a rank of Threads has at most 1024 requests open
+    static constexpr int sent = -1;            // in from_
+
+    static constexpr int rounds(int messages, int at_once) {
+        return (messages + at_once - 1) / at_once;
+    }
+    static void expect(const collective::Proof& proof) {
+        GX_EXPECT(proof.holds(), proof.sentence());
+    }
+    std::span<storage> pack(std::span<float> bucket) {
+        if constexpr (in_place) return bucket;
+        else {
+            encode<E>(bucket, wire_.span().first(bucket.size()));
+            return wire_.span().first(bucket.size());
+        }
+    }
+    [[nodiscard]] std::span<storage> part(std::span<storage> wire, int rank) const {
+        const ChunkRange r = served(rank, std::ssize(wire));
+        return wire.subspan(static_cast<std::size_t>(r.begin), static_cast<std::size_t>(r.size()));
+    }
+    [[nodiscard]] std::span<storage> slot(int rank, std::size_t length) {
+        const auto window = static_cast<std::size_t>(receive_window_);
+        const auto stride = static_cast<std::size_t>(part_);
+        return slots_.span().subspan(static_cast<std::size_t>(rank) % window * stride, length);
+    }
+
+    void post_send(auto& link, int to, std::span<const storage> message, ReduceReport& done) {
+        open_.push_back(link.send(to, 0, std::as_bytes(message)));
+        from_.push_back(sent);
+        done.bytes_sent += static_cast<std::int64_t>(message.size_bytes());
+    }
+    void post_receive(auto& link, int from, std::span<storage> message) {
+        open_.push_back(link.receive(from, 0, std::as_writable_bytes(message)));
+        from_.push_back(from);
+    }
+    /// Waits for one message; the rank that it came from, or `sent`.
+    int wait_for_one(auto& link, ReduceReport& done) {
+        const Arrival arrival = link.wait_any(open_);
+        if (done.complete()) done.delivery = arrival.delivery;
+        const int from = from_[arrival.index];
+        open_[arrival.index] = open_.back(), open_.pop_back();
+        from_[arrival.index] = from_.back(), from_.pop_back();
+        return from;
+    }
+
+    /// Every rank's parts go to their servers, which sum them: the reduce-scatter.
+    void push(auto& link, std::span<storage> wire, ReduceReport& done) {
+        const int n = placement_.ranks(), rank = link.rank();
+        const collective::DirectReduceScatter c(n);
+        const std::span<storage> mine = part(wire, rank);
+        std::fill(arrived_.begin(), arrived_.end(), char{0});
+        arrived_[static_cast<std::size_t>(rank)] = 1;
+        int step = 0, next = mine.empty() ? n : 0, added = next, sending = 0, receiving = 0;
+        for (;;) {
+            if (done.complete()) {
+                for (; step < c.steps() && sending < send_window_; ++step) {
+                    const int to = c.exchange(rank, step).to;
+                    const auto message = part(wire, to);
+                    if (message.empty()) continue;
+                    post_send(link, to, message, done);
+                    ++sending;
+                }
+                for (int all = receiving == 0 ? receive_window_ : 0; next < n && all > 0; ++next) {
+                    if (next == rank) continue;
+                    post_receive(link, next, slot(position(next, rank), mine.size()));
+                    ++receiving, --all;
+                }
+            }
+            if (open_.empty()) break;
+            const int from = wait_for_one(link, done);
+            if (from == sent) {
+                --sending;
+            } else {
+                arrived_[static_cast<std::size_t>(from)] = 1;
+                for (; added < n && arrived_[static_cast<std::size_t>(added)] != 0; ++added) {
+                    add(added, added == rank ? mine : slot(position(added, rank), mine.size()));
+                    if (added != rank) --receiving;
+                }
+            }
+        }
+        if (mine.empty() || !done.complete()) return;
+        if (n == 1) add(0, mine);
+        encode_scaled<E>(sum_.span().first(mine.size()), 1.0f / static_cast<float>(n), mine);
+    }
+    /// `from`'s place among the other ranks of `rank`.
+    [[nodiscard]] static int position(int from, int rank) { return from < rank ? from : from - 1; }
+    void add(int rank, std::span<const storage> contribution) {
+        const auto sum = sum_.span().first(contribution.size());
+        if (rank == 0) decode<E>(contribution, sum);
+        else decode_add<E>(contribution, sum);
+    }
+
+    /// Every server's mean goes to all ranks: the all-gather.
+    void pull(auto& link, std::span<storage> wire, ReduceReport& done) {
+        const int rank = link.rank();
+        const collective::DirectAllGather c(placement_.ranks());
+        const std::span<storage> mine = part(wire, rank);
+        int step = 0;
+        for (;;) {
+            for (;
+                 done.complete() && step < c.steps() && std::ssize(open_) + 2 <= 2 * most_in_flight;
+                 ++step) {
+                const Exchange e = c.exchange(rank, step);
+                const auto in = part(wire, e.from);
+                if (!in.empty()) post_receive(link, e.from, in);
+                if (!mine.empty()) post_send(link, e.to, mine, done);
+            }
+            if (open_.empty()) return;
+            (void)wait_for_one(link, done);
+        }
+    }
+
+    Placement placement_{0, 0};
+    std::int64_t elements_ = 0, part_ = 0;
+    int servers_ = 1, receive_window_ = 0, send_window_ = 0;
+    AlignedBuffer<float> sum_;
+    AlignedBuffer<storage> wire_, slots_;
+    std::vector<char> arrived_;
+    std::vector<Request> open_;  ///< posted and not waited for
+    std::vector<int> from_;      ///< of each: the rank, or `sent`
+};
+
+}  // namespace gx
