@@ -6,7 +6,8 @@
 #include <cstdint>   // uint32_t
 #include <span>      // messages, requests
 
-#include <gx/core/error.hpp>  // Delivery
+#include <gx/core/error.hpp>         // Delivery
+#include <gx/core/function_ref.hpp>  // FunctionRef
 
 namespace gx {
 
@@ -85,6 +86,35 @@ consteval bool explain_transport() {
                   "'Arrival wait_any(span<const Request>)'. "
                   "Fix: add both; a deadline is an answer, not an exception.");
     return true;
+}
+
+/// Work on the memory that ranks share: all[r] is what rank r has published.
+using SharedWork = FunctionRef<void(std::span<const std::span<std::byte>> all)>;
+
+/// A transport whose ranks can reach one another's memory, as threads of a process do.
+///
+///     shares_memory()             whether they can, equal on all ranks: it may wrap any transport
+///     share(channel, mine, work)  publishes `mine`. When every rank has called it, calls work(all)
+///                                 on each, and returns when the work of all ranks has returned
+///
+/// Order:  what a rank wrote before share() is seen by every work, and what works wrote is seen
+///         after share(). Works run at once: none writes what another reads or writes.
+/// Errors: a rank that does not come, or fails first: as wait(), and no rank's work is called. Once
+///         all have come nothing cancels it, so that no memory goes away under a work. An exception
+///         of a work leaves its rank's share() after all works have returned.
+/// Threads: `work` waits for nothing that another rank does.
+template <class T>
+concept SharesMemory =
+    Transport<T> && requires(T& t, const T& c, std::span<std::byte> mine, SharedWork work) {
+        { c.shares_memory() } -> std::same_as<bool>;
+        { t.share(int{}, mine, work) } -> std::same_as<Delivery>;
+    };
+
+/// Whether the ranks of `link` can reach one another's memory.
+template <Transport T>
+[[nodiscard]] constexpr bool shares_memory([[maybe_unused]] const T& link) {
+    if constexpr (SharesMemory<T>) return link.shares_memory();
+    else return false;
 }
 
 namespace archetype {

@@ -6,6 +6,7 @@
 #include <functional>  // function
 #include <span>        // messages
 
+#include <gx/core/contract.hpp>      // GX_EXPECT
 #include <gx/core/function_ref.hpp>  // FunctionRef
 #include <gx/core/stream.hpp>        // Task, Event, note
 #include <gx/core/transport.hpp>     // Request, Arrival, Placement
@@ -25,11 +26,16 @@ public:
     virtual Request send(int to, int channel, std::span<const std::byte> message) = 0;
     virtual Request receive(int from, int channel, std::span<std::byte> message) = 0;
     virtual Arrival wait_any(std::span<const Request> requests) = 0;
+    [[nodiscard]] virtual bool shares_memory() const { return false; }
+    virtual Delivery share(int, std::span<std::byte>, SharedWork) {
+        GX_EXPECT(false, "the ranks of this transport share no memory: use messages");
+        return {};
+    }
 
     [[nodiscard]] int ranks() const { return placement().ranks(); }
     Delivery wait(Request request) { return wait_any({&request, 1}).delivery; }
 };
-static_assert(Transport<AnyTransport>);
+static_assert(SharesMemory<AnyTransport>);
 
 /// A Stream behind virtual functions; passes accesses on to a stream that is Watchful.
 class AnyStream {
@@ -78,6 +84,12 @@ public:
     }
     Arrival wait_any(std::span<const Request> requests) override {
         return link_.wait_any(requests);
+    }
+    [[nodiscard]] bool shares_memory() const override { return gx::shares_memory(link_); }
+    Delivery share([[maybe_unused]] int channel, [[maybe_unused]] std::span<std::byte> mine,
+                   [[maybe_unused]] SharedWork work) override {
+        if constexpr (SharesMemory<T>) return link_.share(channel, mine, work);
+        else return AnyTransport::share(channel, mine, work);
     }
 
 private:

@@ -64,6 +64,10 @@ public:
     Request receive(int from, int channel, std::span<std::byte> message);
     Delivery wait(Request request) { return wait_any({&request, 1}).delivery; }
     Arrival wait_any(std::span<const Request> requests);
+    [[nodiscard]] bool shares_memory() const { return link_.shares_memory(); }
+    Delivery share(int channel, std::span<std::byte> mine, SharedWork work) {
+        return link_.share(channel, mine, work);
+    }
 
     /// Waits for the requests that were left open, so that their memory can go away.
     void settle();
@@ -83,7 +87,7 @@ private:
     MessageCounts traffic_{};
     std::unordered_map<std::uint32_t, Open> open_{};
 };
-static_assert(Transport<CheckedTransport>);
+static_assert(SharesMemory<CheckedTransport>);
 
 }  // namespace gx::testing
 

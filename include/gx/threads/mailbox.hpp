@@ -32,6 +32,7 @@ struct Mail {
 /// Errors: the first wait that meets its deadline, or that only needs ranks whose functions have
 ///         returned, stops the office and records the failed rank; every other wait returns
 ///         `cancelled`. A wait for any of several requests goes on while one can still complete.
+/// Memory that all ranks publish at once is worked on in place: share().
 /// Cost:   no allocation while at most 1024 requests of a rank are posted and not waited for.
 class Mailbox {
 public:
@@ -49,6 +50,9 @@ public:
 
     /// Waits until one of the requests is done, or nothing can be done any more.
     Arrival wait_any(int rank, std::span<const Request> requests);
+
+    /// SharesMemory: meets all ranks on `channel`, works on what they published, and meets again.
+    Delivery share(int rank, int channel, std::span<std::byte> mine, SharedWork work);
 
     /// Stops the office: every wait whose message is not being copied returns `cancelled`.
     void stop(int failed_rank);
@@ -76,7 +80,27 @@ private:
         bool gone = false;
     };
 
+    /// The ranks' memory on a channel, from when all have come until all have worked on it.
+    struct Meeting {
+        Meeting(int on, std::size_t ranks) : channel(on), memory(ranks), here(ranks) {}
+        int channel;
+        std::vector<std::span<std::byte>> memory;         ///< [rank]
+        std::vector<char> here;                           ///< [rank], has come to the next one
+        std::size_t come = 0, worked = 0;                 ///< ranks
+        std::atomic<std::uint64_t> opened{0}, closed{0};  ///< meetings so far
+    };
+
     static std::size_t count(Placement placement);
+    /// When a wait that begins now gives up.
+    [[nodiscard]] std::chrono::steady_clock::time_point end_of_patience() const;
+    Meeting& meeting(int channel);
+    /// Waits until `m` has opened more often than `before`, or will not.
+    Delivery wait_for_all(int rank, Meeting& m, std::uint64_t before);
+    void close(int rank, Meeting& m, std::uint64_t before);
+    /// A rank that has not come and never will, or -1.
+    int absent_for_good(const Meeting& m) const;
+    /// Of a wait that the stop has ended.
+    Delivery end_of_wait(int rank);
     Side& side(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
     Mail& mail(int rank, Request r) { return side(rank).mail[r.id]; }
 
@@ -102,6 +126,7 @@ private:
     std::chrono::nanoseconds deadline_;
     std::mutex mutex_;
     std::vector<Side> ranks_;
+    std::vector<std::unique_ptr<Meeting>> meetings_;  ///< one for each channel in use
     bool stopped_ = false;
     int failed_rank_ = -1;
     int timed_out_rank_ = -1;  ///< the rank whose wait returns `timed_out`
@@ -125,12 +150,16 @@ public:
     Arrival wait_any(std::span<const Request> requests) {
         return office_->wait_any(rank_, requests);
     }
+    [[nodiscard]] static constexpr bool shares_memory() { return true; }
+    Delivery share(int channel, std::span<std::byte> mine, SharedWork work) {
+        return office_->share(rank_, channel, mine, work);
+    }
 
 private:
     Mailbox* office_;
     int rank_;
 };
-static_assert(explain_transport<Endpoint>());
+static_assert(explain_transport<Endpoint>() && SharesMemory<Endpoint>);
 
 }  // namespace gx::detail::threads
 

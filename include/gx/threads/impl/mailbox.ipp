@@ -1,7 +1,7 @@
 // Mailbox: the bodies.
 #pragma once
 
-#include <algorithm>  // find_if
+#include <algorithm>  // fill, find, find_if
 #include <cstring>    // memcpy
 #include <thread>     // yield
 
@@ -29,22 +29,107 @@ GX_DECL Arrival Mailbox::wait_any(int rank, std::span<const Request> requests) {
         std::this_thread::yield();
     }
     std::unique_lock lock(mutex_);
-    using Clock = std::chrono::steady_clock;
-    const auto now = Clock::now();
-    const bool endless = deadline_ >= Clock::time_point::max() - now;
-    auto until = endless ? Clock::time_point::max() : now + deadline_;
+    auto until = end_of_patience();
     set_awaited(rank, requests, true);
     Arrival arrival;
     ++side(rank).sleepers;
     while (!sleep_until(side(rank).wake, lock, until,
                         [&] { return answered(rank, requests, arrival); })) {
         give_up(rank, requests);
-        until = Clock::time_point::max();  // of a message that is being copied
+        until = std::chrono::steady_clock::time_point::max();  // of a message that is being copied
     }
     --side(rank).sleepers;
     set_awaited(rank, requests, false);
     release(rank, requests[arrival.index]);
     return arrival;
+}
+
+GX_DECL std::chrono::steady_clock::time_point Mailbox::end_of_patience() const {
+    using Clock = std::chrono::steady_clock;
+    const auto now = Clock::now();
+    const bool endless = deadline_ >= Clock::time_point::max() - now;
+    return endless ? Clock::time_point::max() : now + deadline_;
+}
+
+GX_DECL Delivery Mailbox::share(int rank, int channel, std::span<std::byte> mine, SharedWork work) {
+    std::unique_lock lock(mutex_);
+    if (stopped_) return end_of_wait(rank);
+    Meeting& m = meeting(channel);
+    const auto r = static_cast<std::size_t>(rank);
+    GX_EXPECT(m.here[r] == 0, "one thread of a rank at a time shares memory on a channel");
+    const std::uint64_t before = m.opened.load(std::memory_order_relaxed);
+    m.memory[r] = mine;
+    m.here[r] = 1;
+    if (++m.come == ranks_.size()) {
+        m.opened.store(before + 1, std::memory_order_release);
+        wake_all();
+    }
+    lock.unlock();
+    if (const Delivery d = wait_for_all(rank, m, before); !d.complete()) return d;
+    try {
+        work(m.memory);
+    } catch (...) {
+        close(rank, m, before);
+        throw;
+    }
+    close(rank, m, before);
+    return {};
+}
+
+GX_DECL Mailbox::Meeting& Mailbox::meeting(int channel) {
+    for (const auto& m : meetings_)
+        if (m->channel == channel) return *m;
+    return *meetings_.emplace_back(std::make_unique<Meeting>(channel, ranks_.size()));
+}
+
+GX_DECL Delivery Mailbox::wait_for_all(int rank, Meeting& m, std::uint64_t before) {
+    const auto open = [&] { return m.opened.load(std::memory_order_acquire) > before; };
+    for (int i = 0; i < yields && !open(); ++i) std::this_thread::yield();
+    if (open()) return {};
+    std::unique_lock lock(mutex_);
+    ++side(rank).sleepers;
+    const bool in_time = sleep_until(side(rank).wake, lock, end_of_patience(), [&] {
+        if (!open() && !stopped_ && absent_for_good(m) >= 0) {
+            timed_out_rank_ = rank;
+            stop_locked(absent_for_good(m));
+        }
+        return open() || stopped_;
+    });
+    --side(rank).sleepers;
+    if (open()) return {};
+    if (!in_time && !stopped_) {
+        timed_out_rank_ = rank;
+        const auto absent = std::find(m.here.begin(), m.here.end(), char{0}) - m.here.begin();
+        stop_locked(diagnose(rank, static_cast<int>(absent)));
+    }
+    m.here[static_cast<std::size_t>(rank)] = 0;
+    --m.come;
+    return end_of_wait(rank);
+}
+
+GX_DECL void Mailbox::close(int rank, Meeting& m, std::uint64_t before) {
+    const auto closed = [&] { return m.closed.load(std::memory_order_acquire) > before; };
+    {
+        const std::lock_guard lock(mutex_);
+        if (++m.worked == ranks_.size()) {
+            m.come = m.worked = 0;
+            std::fill(m.here.begin(), m.here.end(), char{0});
+            m.closed.store(before + 1, std::memory_order_release);
+            wake_all();
+        }
+    }
+    for (int i = 0; i < yields && !closed(); ++i) std::this_thread::yield();
+    if (closed()) return;
+    std::unique_lock lock(mutex_);
+    ++side(rank).sleepers;
+    sleep_until(side(rank).wake, lock, closed);  // works wait for nothing: it ends
+    --side(rank).sleepers;
+}
+
+GX_DECL int Mailbox::absent_for_good(const Meeting& m) const {
+    for (std::size_t r = 0; r < ranks_.size(); ++r)
+        if (m.here[r] == 0 && ranks_[r].gone) return static_cast<int>(r);
+    return -1;
 }
 
 GX_DECL void Mailbox::stop(int failed_rank) {
@@ -129,11 +214,14 @@ GX_DECL bool Mailbox::answered(int rank, std::span<const Request> requests, Arri
     const auto i = first_in(rank, requests, MailState::posted);
     if (!stopped_ || i == requests.size()) return false;  // what is being copied will be done
     withdraw(mail(rank, requests[i]));
+    arrival = {i, end_of_wait(rank)};
+    return true;
+}
+
+GX_DECL Delivery Mailbox::end_of_wait(int rank) {
     const bool first = timed_out_rank_ == rank;
     timed_out_rank_ = first ? -1 : timed_out_rank_;
-    arrival = {i,
-               {first ? Delivery::Outcome::timed_out : Delivery::Outcome::cancelled, failed_rank_}};
-    return true;
+    return {first ? Delivery::Outcome::timed_out : Delivery::Outcome::cancelled, failed_rank_};
 }
 
 // Stops the office if every request lacks its other end and that rank has returned.
@@ -158,6 +246,9 @@ GX_DECL void Mailbox::give_up(int rank, std::span<const Request> requests) {
 // All of them waiting is a deadlock: then it is the peer itself.
 GX_DECL int Mailbox::diagnose(int rank, int peer) {
     std::vector<int> reached{rank};
+    const auto reach = [&](int r) {
+        if (std::find(reached.begin(), reached.end(), r) == reached.end()) reached.push_back(r);
+    };
     for (std::size_t next = 0; next < reached.size(); ++next) {
         bool waits = false;
         for (std::uint32_t id = 0; id < capacity; ++id) {
@@ -165,8 +256,14 @@ GX_DECL int Mailbox::diagnose(int rank, int peer) {
             if (!m.awaited || m.state.load(std::memory_order_relaxed) != MailState::posted)
                 continue;
             waits = true;
-            if (std::find(reached.begin(), reached.end(), m.peer) == reached.end())
-                reached.push_back(m.peer);
+            reach(m.peer);
+        }
+        for (const auto& m : meetings_) {
+            if (m->here[static_cast<std::size_t>(reached[next])] == 0 || m->come == ranks_.size())
+                continue;
+            waits = true;
+            for (int r = 0; r < placement_.ranks(); ++r)
+                if (m->here[static_cast<std::size_t>(r)] == 0) reach(r);
         }
         if (!waits) return reached[next];
     }
