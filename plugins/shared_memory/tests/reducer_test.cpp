@@ -1,0 +1,224 @@
+#include <gx/shared_memory/reducer.hpp>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <atomic>
+#include <bit>
+#include <limits>
+#include <thread>
+
+#include <gx/core/error.hpp>
+#include <gx/reducer/bucketed.hpp>
+#include <gx/reducer/name.hpp>
+#include <gx/reducer/pipeline.hpp>
+#include <gx/reference/device.hpp>
+#include <gx/sim/catalog/simple_clusters.hpp>
+#include <gx/sim/testing/on_cluster.hpp>
+#include <gx/sim/world/device.hpp>
+#include <gx/testing/processes.hpp>
+#include <gx/trainer/trainer.hpp>
+#include <support/generators.hpp>
+#include <support/reduce_on.hpp>
+#include <support/run_checked.hpp>
+#include <testing/processes_run.hpp>
+#include <trainer/small.hpp>
+
+// ---- What the type promises ---------------------------------------------------------
+static_assert(gx::Reducer<gx::SharedMemory<>> && gx::Reducer<gx::SharedMemory<gx::fp16>>);
+
+namespace {
+
+using gx::SharedMemory;
+
+/// A rank whose transport is the same, without the peers' memory.
+template <class Link>
+class MessagesOnly {
+public:
+    explicit MessagesOnly(Link& link) : link_(link) {}
+    [[nodiscard]] int rank() const { return link_.rank(); }
+    [[nodiscard]] int ranks() const { return link_.ranks(); }
+    [[nodiscard]] gx::Placement placement() const { return link_.placement(); }
+    gx::Request send(int to, int channel, std::span<const std::byte> message) {
+        return link_.send(to, channel, message);
+    }
+    gx::Request receive(int from, int channel, std::span<std::byte> message) {
+        return link_.receive(from, channel, message);
+    }
+    gx::Delivery wait(gx::Request r) { return link_.wait(r); }
+    gx::Arrival wait_any(std::span<const gx::Request> some) { return link_.wait_any(some); }
+
+private:
+    Link& link_;
+};
+struct OnMessages {
+    template <class F>
+    void operator()(gx::Placement placement, F f) const {
+        gx::ThreadWorld<>({.placement = placement}).run([&](auto& rank) {
+            MessagesOnly link(rank.transport());
+            gx::testing::RankWithTransport other(rank, link);
+            f(other);
+        });
+    }
+};
+
+// ---- Cases worked by hand -----------------------------------------------------------
+TEST(SharedMemory, AveragesThreeRanksWithoutAMessage) {
+    Rows rows{{3, 6}, {30, 60}, {300, 600}};
+    const auto report = reduce_on<SharedMemory<>>({.ranks = 3}, rows);
+    EXPECT_EQ(rows, (Rows{{111, 222}, {111, 222}, {111, 222}}));
+    EXPECT_EQ(report.steps, 0);
+    EXPECT_EQ(report.bytes_sent, 0);
+}
+TEST(SharedMemory, SendsMessagesWhereMemoryIsNotShared) {
+    const Rows rows{{3, 6}, {30, 60}, {300, 600}};
+    const auto out = gx::testing::reduce_jobs<SharedMemory<>>(OnMessages{}, {1, 3}, {rows});
+    EXPECT_EQ(out.rows[0], (Rows{{111, 222}, {111, 222}, {111, 222}}));
+    EXPECT_EQ(out.reports[0][0].steps, 2);
+    EXPECT_GT(out.reports[0][0].bytes_sent, 0);
+}
+TEST(SharedMemory, RoundsWhatItReadsAndTheMean) {
+    Rows rows{{1.0f + 0x1p-11f}, {0x1p-11f}};  // the first rounds to 1 in fp16, the mean up
+    reduce_on<SharedMemory<gx::fp16>>({.ranks = 2}, rows);
+    EXPECT_EQ(rows[0][0], gx::fp16::decode(gx::fp16::encode((1.0f + 0x1p-11f) / 2)));
+    EXPECT_EQ(rows[1], rows[0]);
+}
+TEST(SharedMemory, IsCalledByItsElement) {
+    EXPECT_EQ(gx::reducer_name<SharedMemory<gx::bf16>>(), "SharedMemory<bf16>");
+}
+
+// ---- One set of bits in every world ---------------------------------------------------
+
+/// The mean in plain words.
+template <class E>
+float mean(const Rows& rows, std::size_t i) {
+    float sum = E::decode(E::encode(rows[0][i]));
+    for (std::size_t r = 1; r < rows.size(); ++r) sum += E::decode(E::encode(rows[r][i]));
+    return E::decode(E::encode(sum * (1.0f / static_cast<float>(rows.size()))));
+}
+bool same_bits(float a, float b) {
+    return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+template <class R, class E>
+void has_the_bits_of_the_serial_mean() {
+    const gx::Placement placement = *a_placement();
+    const Rows before = some_rows(placement);
+    const auto expect = [&](const auto& on) {
+        const auto out = gx::testing::reduce_jobs<R>(on, placement, {before});
+        for (const auto& row : out.rows[0])
+            for (std::size_t i = 0; i < row.size(); ++i)
+                RC_ASSERT(same_bits(row[i], mean<E>(before, i)));
+    };
+    expect(gx::testing::OnThreads{});
+    expect(OnMessages{});
+    expect(gx::sim::OnCluster{});
+}
+RC_GTEST_PROP(SharedMemory, OfFloats, ()) {
+    has_the_bits_of_the_serial_mean<SharedMemory<>, gx::fp32>();
+}
+RC_GTEST_PROP(SharedMemory, OfHalves, ()) {
+    has_the_bits_of_the_serial_mean<SharedMemory<gx::fp16>, gx::fp16>();
+}
+RC_GTEST_PROP(SharedMemory, OfBrainsInBuckets, ()) {
+    has_the_bits_of_the_serial_mean<gx::Bucketed<SharedMemory<gx::bf16>, 64>, gx::bf16>();
+}
+RC_GTEST_PROP(SharedMemory, OfLongBuckets, (std::uint64_t seed)) {  // several blocks a rank
+    const int ranks = *rc::gen::inRange(1, 5);
+    const Rows before = gx::testing::wide_magnitudes(seed, ranks, *rc::gen::inRange(2'000, 20'000));
+    Rows rows = before;
+    reduce_on<SharedMemory<>>({.ranks = ranks}, rows);
+    for (const auto& row : rows)
+        for (std::size_t i = 0; i < row.size(); ++i)
+            RC_ASSERT(same_bits(row[i], mean<gx::fp32>(before, i)));
+}
+/// Values of which an order of sums, or a rounding, may make one NaN or another, or none.
+TEST(SharedMemory, InfinitiesAndNaNsHaveOneSetOfBits) {
+    constexpr float inf = std::numeric_limits<float>::infinity();
+    const float nan = std::bit_cast<float>(0x7fc01234u), other = std::bit_cast<float>(0xffc56789u);
+    const Rows before{{inf, nan, 3e38f, 1, other, -0.0f},
+                      {-inf, other, 3e38f, nan, inf, -0.0f},
+                      {1, 1, -3e38f, inf, nan, -0.0f}};
+    const auto bits = [&](const auto& on) {
+        const auto out = gx::testing::reduce_jobs<SharedMemory<>>(on, {1, 3}, {before});
+        std::vector<std::uint32_t> all;
+        for (const auto& row : out.rows[0])
+            for (const float x : row) all.push_back(std::bit_cast<std::uint32_t>(x));
+        return all;
+    };
+    const auto direct = bits(gx::testing::OnThreads{});
+    EXPECT_EQ(direct, bits(OnMessages{}));
+    EXPECT_EQ(direct, bits(gx::sim::OnCluster{}));
+}
+using SharedMemoryOnProcesses = testing_support::WithProcesses;
+TEST_F(SharedMemoryOnProcesses, EndsWithTheSameBits) {
+    for (const int ranks : {1, 2, 4}) {
+        const Rows before = gx::testing::wide_magnitudes(7, ranks, 1001);
+        gx::testing::ProcessWorld<> world({.placement = {1, ranks}});
+        testing_support::run_checked(world, [&](auto& rank) {
+            std::vector<float> row = before[std::size_t(rank.rank())];
+            SharedMemory<gx::fp16> reducer;
+            reducer.reserve(gx::ReducePlan::whole({1, ranks}, std::ssize(row)));
+            EXPECT_TRUE(reducer.all_reduce(rank.transport(), std::span(row)).complete());
+            for (std::size_t i = 0; i < row.size(); ++i)
+                EXPECT_TRUE(same_bits(row[i], mean<gx::fp16>(before, i))) << i;
+        });
+    }
+}
+
+// ---- Faults: none hangs the others ------------------------------------------------------
+TEST(SharedMemory, SaysSoWhenARankIsLost) {
+    Rows rows(3, std::vector<float>(12, 1.0f));
+    const auto report = reduce_on<SharedMemory<>>({.ranks = 3, .dead_rank = 2}, rows);
+    EXPECT_FALSE(report.complete());
+    EXPECT_EQ(report.delivery.peer, 2);
+}
+/// Through a Pipeline, whose gradients go away when a rank throws beside its stream.
+TEST(SharedMemory, ARankThatThrowsBesideItsReductionHangsNoOther) {
+    for (int turn = 0; turn < 40; ++turn) {
+        std::array<bool, 3> complete{};
+        const auto run = [&] {
+            gx::Threads<3>({.deadline = std::chrono::hours(10)}).run([&](auto& rank) {
+                gx::Pipeline<gx::Bucketed<SharedMemory<>, 4096>> pipeline(
+                    {.placement = {1, 3}, .elements = 50'000});
+                for (std::uint64_t t = 0; t < 3; ++t) {
+                    const auto gradient = pipeline.begin(t);
+                    std::ranges::fill(gradient, float(rank.rank()));
+                    pipeline.ready(rank.stream(), rank.transport(), 0);
+                    if (t == 1 && rank.rank() == turn % 3) throw gx::Error("beside its stream");
+                    const auto mean = pipeline.collect(t);
+                    complete[std::size_t(rank.rank())] = mean->report.complete();
+                    if (!mean->report.complete()) return;
+                    for (const float x : mean->values) ASSERT_EQ(x, 1.0f);
+                }
+                FAIL() << "a rank was lost";
+            });
+        };
+        EXPECT_THROW(run(), gx::Error);
+        for (int r = 0; r < 3; ++r) EXPECT_TRUE(r == turn % 3 || !complete[std::size_t(r)]);
+    }
+}
+TEST(SharedMemoryDeathTest, UnequalLengthsBreakTheContract) {
+    EXPECT_DEATH(
+        {
+            gx::testing::OnThreads{}({1, 2}, [](auto& rank) {
+                SharedMemory<> reducer;
+                reducer.reserve(gx::ReducePlan::whole({1, 2}, 9));
+                std::vector<float> row(std::size_t(3 + rank.rank()));
+                (void)reducer.all_reduce(rank.transport(), std::span(row));
+            });
+        },
+        "a bucket of one length");
+}
+
+// ---- Training -------------------------------------------------------------------------
+TEST(SharedMemory, ThreadsAndTheClusterTrainToOneSetOfWeights) {
+    using namespace testing_support;
+    using T = gx::Trainer<Net, gx::Bucketed<SharedMemory<>, 256>, gx::Constant>;
+    const T::Options o{.batch = 4, .epochs = 2, .scheduler = {.peak_rate = 0.1f}};
+    auto world = threads(3);
+    gx::sim::Cluster<gx::reference::Device> cluster(gx::sim::ethernet_10g(3));
+    EXPECT_EQ(T(o).train(world, images(24)).weights_hash,
+              T(o).train(cluster, images(24)).weights_hash);
+}
+
+}  // namespace
