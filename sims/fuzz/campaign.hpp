@@ -23,7 +23,7 @@ public:
 
     void add(const Scenario& s, const Verdict& v) {
         auto& row =
-            counts_[static_cast<std::size_t>(s.subject)][static_cast<std::size_t>(s.size_class)];
+            counts_[static_cast<std::size_t>(s.reducer)][static_cast<std::size_t>(s.size_class)];
         bool any = false;
         for (std::size_t c = 0; c < fault_classes; ++c) {
             row[c] += v.fired[c] ? 1 : 0;
@@ -72,14 +72,14 @@ public:
         return n;
     }
     /// A line for each reducer and size class, a column for each fault class.
-    [[nodiscard]] std::string table(const std::vector<Subject>& subjects) const {
+    [[nodiscard]] std::string table(const std::vector<FuzzedReducer>& reducers) const {
         std::string text = fmt::format("{:52}", "reducer, elements");
         for (int c = 0; c < fault_classes; ++c)
             text += fmt::format(" {:>5}", short_name(static_cast<FaultClass>(c)));
         text += "  none\n";
         for (std::size_t r = 0; r < counts_.size(); ++r)
             for (std::size_t z = 0; z < size_classes; ++z) {
-                text += fmt::format("{:52}", subjects[r].name + ", " +
+                text += fmt::format("{:52}", reducers[r].name + ", " +
                                                  std::string(name_of(static_cast<SizeClass>(z))));
                 for (const std::int64_t count : counts_[r][z]) text += fmt::format(" {:>5}", count);
                 text += "\n";
@@ -152,17 +152,17 @@ template <class F>
 }
 
 /// One seed. `again`: a second time too, and both must be equal to the event and to the bit.
-[[nodiscard]] inline Verdict run_seed(const Scenario& s, const Subject& subject,
+[[nodiscard]] inline Verdict run_seed(const Scenario& s, const FuzzedReducer& reducer,
                                       const Tampering& tampering, bool again) {
     return guarded([&] {
-        Verdict v = subject.run(s, tampering);
-        if (again && v.kind == Kind::right && subject.run(s, tampering).hash != v.hash)
+        Verdict v = reducer.run(s, tampering);
+        if (again && v.kind == Kind::right && reducer.run(s, tampering).hash != v.hash)
             v.fail(Kind::correctness, "the same seed gave other events or other bits");
         return v;
     });
 }
 
-[[nodiscard]] inline CampaignReport campaign(const std::vector<Subject>& from,
+[[nodiscard]] inline CampaignReport campaign(const std::vector<FuzzedReducer>& from,
                                              const Tampering& tampering, const CampaignOptions& o) {
     CampaignReport report;
     report.coverage = Coverage(from.size());
@@ -178,7 +178,7 @@ template <class F>
         const auto every = static_cast<std::uint64_t>(o.twice_every);
         const bool again = every > 0 && seed % every == 0;
         if (v.kind == Kind::right)
-            v = run_seed(s, from[static_cast<std::size_t>(s.subject)], tampering, again);
+            v = run_seed(s, from[static_cast<std::size_t>(s.reducer)], tampering, again);
         ++report.seeds;
         report.twice += again ? 1 : 0;
         report.worlds += v.worlds;
@@ -196,11 +196,12 @@ template <class F>
 }
 
 /// Describes a scenario in a few lines.
-[[nodiscard]] inline std::string describe(const Scenario& s, const std::vector<Subject>& from) {
+[[nodiscard]] inline std::string describe(const Scenario& s,
+                                          const std::vector<FuzzedReducer>& from) {
     std::string text = fmt::format(
         "seed {}: {}, {} x {} GPUs on a {}{} under {}, {} elements in buckets of {}, {} samples x "
         "{} epochs of {} a rank, {} pieces of {} ns + up to {}, {}{}, from {}, {}{}\n",
-        s.seed, from[static_cast<std::size_t>(s.subject)].name, s.cluster.machines,
+        s.seed, from[static_cast<std::size_t>(s.reducer)].name, s.cluster.machines,
         s.cluster.machine.gpus, to_string(s.cluster.fabric.kind),
         s.cluster.machine.wiring.known ? " of " + std::string(s.cluster.machine.name.view()) : "",
         s.cluster.profile.name.view(), s.elements, s.bucket_elements, s.samples, s.epochs, s.batch,

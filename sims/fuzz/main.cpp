@@ -1,6 +1,6 @@
 // gx_fuzz: a deterministic campaign: thousands of seeds of clusters, reducers and faults.
 // Run:    build/dev/gx_fuzz --seconds 60
-// Exit:   0 all right; 3 liveness, 4 correctness, 5 a planted bug was not found, 6 crash; 2 for a
+// Exit:   0 all right; 3 liveness, 4 correctness, 5 a seeded bug was not found, 6 crash; 2 for a
 //         command line that cannot be used; 1 where the campaign itself fails, as without memory
 #include <algorithm>  // max
 #include <charconv>   // from_chars
@@ -32,7 +32,7 @@ struct Arguments {
     std::uint64_t seed = 0, first = 1, count = 0, progress = 0;
     std::string part{};  // "2/4"
     bool one = false, table = false, list = false;
-    std::string plant{}, json{};
+    std::string bug{}, json{};
 };
 
 // What a crash prints: made before each seed, because little is safe in a handler.
@@ -42,12 +42,12 @@ void crashed(int) {
     ::_exit(ignored >= 0 ? exit_code(Kind::crash) : 1);
 }
 
-std::string replay(std::uint64_t seed, const std::string& plant) {
-    return fmt::format("gx_fuzz --seed {}{}", seed, plant.empty() ? "" : " --plant " + plant);
+std::string replay(std::uint64_t seed, const std::string& bug) {
+    return fmt::format("gx_fuzz --seed {}{}", seed, bug.empty() ? "" : " --bug " + bug);
 }
-void remember(std::uint64_t seed, const std::string& plant) {
+void remember(std::uint64_t seed, const std::string& bug) {
     const std::string text =
-        fmt::format("gx_fuzz: seed {} crashed. Replay: {}\n", seed, replay(seed, plant));
+        fmt::format("gx_fuzz: seed {} crashed. Replay: {}\n", seed, replay(seed, bug));
     std::snprintf(last_words, sizeof last_words, "%s", text.c_str());
 }
 
@@ -63,17 +63,17 @@ void write_json(const std::string& path, const CampaignReport& r, const Argument
         r.coverage.stacks_covered(), r.coverage.races(), r.coverage.wired(),
         gx::json_quoted(std::string(name_of(r.failure.kind))), r.failing_seed,
         gx::json_quoted(r.failure.sentence),
-        gx::json_quoted(r.failure.kind == Kind::right ? "" : replay(r.failing_seed, a.plant)));
+        gx::json_quoted(r.failure.kind == Kind::right ? "" : replay(r.failing_seed, a.bug)));
     gx::write_file(path, text);
 }
 
-const Plant* find_plant(const std::string& name) {
+const SeededBug* find_bug(const std::string& name) {
     if (name.empty()) return nullptr;
-    for (const Plant& p : plants())
+    for (const SeededBug& p : seeded_bugs())
         if (p.name == name) return &p;
     std::vector<std::string_view> known;
-    for (const Plant& p : plants()) known.push_back(p.name);
-    throw gx::Error(gx::unknown_name("planted bug", name, known));
+    for (const SeededBug& p : seeded_bugs()) known.push_back(p.name);
+    throw gx::Error(gx::unknown_name("seeded bug", name, known));
 }
 
 /// The seeds of `--part NUMBER/PARTS`.
@@ -93,17 +93,18 @@ SeedRange in_part(SeedRange all, const std::string& part) {
 
 int run(const Arguments& a) {
     if (a.list) {
-        for (const Subject& s : subjects()) fmt::print("{}\n", s.name);
-        for (const Plant& p : plants()) fmt::print("--plant {:16} {}\n", p.name, p.what);
+        for (const FuzzedReducer& s : reducers()) fmt::print("{}\n", s.name);
+        for (const SeededBug& p : seeded_bugs()) fmt::print("--bug {:16} {}\n", p.name, p.what);
         return 0;
     }
-    const Plant* plant = find_plant(a.plant);
+    const SeededBug* bug = find_bug(a.bug);
     gx::expect_outputs({{"--json", a.json}});
-    const std::vector<Subject> from = plant ? std::vector<Subject>{plant->subject} : subjects();
-    const Tampering tampering = plant ? plant->tampering : Tampering{};
+    const std::vector<FuzzedReducer> from =
+        bug ? std::vector<FuzzedReducer>{bug->reducer} : reducers();
+    const Tampering tampering = bug ? bug->tampering : Tampering{};
     CampaignOptions o{.first = a.first};
     o.began = [&](std::uint64_t s) {
-        remember(s, a.plant);
+        remember(s, a.bug);
         if (a.progress == 0 || s == o.first || (s - o.first) % a.progress != 0) return;
         fmt::print(stderr, "{} of {} seeds, none has failed\n", s - o.first, o.count);
     };
@@ -142,13 +143,13 @@ int run(const Arguments& a) {
     if (!a.json.empty()) write_json(a.json, r, a, o.first, took);
     if (a.one) fmt::print("{}", describe(r.scenario, from));
     if (r.failure.kind == Kind::right) {  // the failing seed may be 0
-        if (!plant) return 0;
-        fmt::print("the planted bug '{}' was not found\n", a.plant);
+        if (!bug) return 0;
+        fmt::print("the seeded bug '{}' was not found\n", a.bug);
         return a.one ? 0 : 5;
     }
     fmt::print("FAILED, {}: {}\n{}replay: {}\n", name_of(r.failure.kind), r.failure.sentence,
-               describe(r.scenario, from), replay(r.failing_seed, a.plant));
-    return plant && !a.one ? 0 : exit_code(r.failure.kind);
+               describe(r.scenario, from), replay(r.failing_seed, a.bug));
+    return bug && !a.one ? 0 : exit_code(r.failure.kind);
 }
 
 }  // namespace
@@ -170,10 +171,10 @@ int main(int argc, char** argv) {
         ->needs(count)
         ->excludes(seed);
     app.add_option("--progress", a.progress, "print a line on stderr after each so many seeds");
-    app.add_option("--plant", a.plant, "put a bug in: it must be found; exit 5 when it is not");
+    app.add_option("--bug", a.bug, "put a bug in: it must be found; exit 5 when it is not");
     app.add_option("--json", a.json, "write the report to a file");
     app.add_flag("--coverage", a.table, "print reducer x size class x fault, and profile x fabric");
-    app.add_flag("--list", a.list, "print the reducers and the planted bugs");
+    app.add_flag("--list", a.list, "print the reducers and the seeded bugs");
     std::signal(SIGABRT, crashed);
     std::signal(SIGSEGV, crashed);
     std::signal(SIGFPE, crashed);

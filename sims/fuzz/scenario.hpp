@@ -29,7 +29,7 @@ inline constexpr int size_classes = 4;
 
 struct Scenario {
     std::uint64_t seed = 0;
-    int subject = 0;  ///< which reducer
+    int reducer = 0;  ///< which reducer
     ClusterSpec cluster{};
     SizeClass size_class{};
     std::int64_t elements = 1, bucket_elements = 0, samples = 1;
@@ -62,19 +62,19 @@ struct Scenario {
         Engine engine;
         FlowNetwork network(engine);
         const Topology topology(cluster, network, true);
-        FailoverRouting detours(topology);
+        FailoverRouting failover(topology);
         for (const Fault& f : faults) {
             if (const auto* nic = std::get_if<LostNic>(&f))
-                detours.lose_nic(nic->machine, nic->nic);
+                failover.lose_nic(nic->machine, nic->nic);
             if (const auto* lost = std::get_if<LostSwitch>(&f); lost && lost->lasts == forever)
-                detours.lose(lost->which);
+                failover.lose(lost->which);
         }
         // A detour may reach the other machine and be too long for a Path.
         Path path;
         for (int a = 0; a < cluster.ranks(); ++a)
             for (int b = 0; b < cluster.ranks(); ++b)
                 for (int channel = 0; channel < 4; ++channel)
-                    if (!detours.route(a, b, channel, path)) return false;
+                    if (!failover.route(a, b, channel, path)) return false;
         return true;
     }
     [[nodiscard]] bool has(FaultClass wanted) const {
@@ -187,11 +187,11 @@ inline void draw_stack(std::uint64_t seed, ClusterSpec& spec) {
 
 }  // namespace detail
 
-/// Order: a function of (seed, subjects), by streams of its own for each thing.
-[[nodiscard]] inline Scenario draw(std::uint64_t seed, int subjects) {
+/// Order: a function of (seed, reducers), by streams of its own for each thing.
+[[nodiscard]] inline Scenario draw(std::uint64_t seed, int reducers) {
     Scenario s{.seed = seed, .cluster = detail::draw_cluster(seed)};
     const int n = s.cluster.ranks();
-    s.subject = detail::Draw(seed, "fuzz.reducer").integer(0, subjects - 1);
+    s.reducer = detail::Draw(seed, "fuzz.reducer").integer(0, reducers - 1);
     detail::Draw sizes(seed, "fuzz.sizes");
     s.size_class = static_cast<SizeClass>(sizes.integer(0, 11) / 3);
     if (s.size_class == SizeClass::large && !sizes.one_in(3)) s.size_class = SizeClass::small;

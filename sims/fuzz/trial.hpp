@@ -180,8 +180,8 @@ inline void check_history(const Scenario& s, const ElasticRecord& record,
                                       std::to_string(static_cast<int>(record.state.back())));
 }
 
-/// Every survivor that did not finish was told, and the world ended no sooner than it had to.
-inline void check_told(const Scenario& s, const ElasticRecord& record, Verdict& v) {
+/// Every survivor that did not finish got an error, and the world ended no sooner than it had to.
+inline void check_reported(const Scenario& s, const ElasticRecord& record, Verdict& v) {
     for (const std::string& problem : record.problems) v.fail(Kind::correctness, problem);
     if (s.benign() && (record.segments.size() != 1 || !record.finished))
         v.fail(Kind::liveness,
@@ -189,7 +189,7 @@ inline void check_told(const Scenario& s, const ElasticRecord& record, Verdict& 
     if (record.finished) return;
     const ElasticSegment& last = record.segments.back();
     if (last.lost.size() < last.core.members.size() && last.core.members.size() > 1 &&
-        last.told.empty())
+        last.reported.empty())
         v.fail(Kind::liveness, "it stopped, and no survivor got an error");
 }
 
@@ -219,8 +219,8 @@ void check_floor(const Scenario& s, const ElasticRecord& record, Verdict& v) {
 
 }  // namespace detail
 
-/// Safety: whatever breaks, nothing wrong is applied and everybody is told. Liveness: on the core
-/// that is left it goes on to the end, within bounds of virtual time and of waits.
+/// Safety: whatever breaks, nothing wrong is applied and every survivor gets an error. Liveness: on
+/// the core that is left it goes on to the end, within bounds of virtual time and of waits.
 template <class R>
 [[nodiscard]] Verdict trial(const Scenario& s, const Tampering& tampering) {
     using Training = ElasticTraining<R, Constant>;
@@ -270,7 +270,7 @@ template <class R>
         v.fail(Kind::crash, std::string("an exception reached the caller: ") + e.what());
         return v;
     }
-    bool spoiled = false;  // and nobody looked: what the gradients are worth is not the reducer's
+    bool spoiled = false;  // undetected: then the gradients are not the reducer's fault
     for (std::size_t i = 0; i < s.faults.size(); ++i) {
         if (!training.fault_fired(i)) continue;
         const FaultClass c = class_of(s.faults[i]);
@@ -280,7 +280,7 @@ template <class R>
     if (!spoiled) {
         for (std::size_t w = 0; w < logs.size(); ++w)
             detail::check_means<typename R::wire_type>(w, logs[w], v);
-        detail::check_told(s, record, v);
+        detail::check_reported(s, record, v);
     }
     detail::check_history(s, record, logs, v);
     if (tampering.no_profile)

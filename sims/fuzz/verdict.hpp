@@ -1,11 +1,11 @@
-// Verdict: outcome of a scenario; Subject: a reducer under test.
+// Verdict: outcome of a scenario; FuzzedReducer: a reducer under test.
 #pragma once
 
 #include <array>        // counts
 #include <cstdint>      // uint64_t
 #include <string>       // sentences
 #include <string_view>  // names
-#include <vector>       // subjects
+#include <vector>       // reducers
 
 #include <fuzz/scenario.hpp>  // Scenario
 
@@ -22,7 +22,7 @@ enum class Kind : unsigned char {
     constexpr std::array<std::string_view, 4> names{"right", "crash", "liveness", "correctness"};
     return names[static_cast<std::size_t>(k)];
 }
-/// Exit status of gx_fuzz; 1 and 2 are those of run_program, 5 is a planted bug not found.
+/// Exit status of gx_fuzz; 1 and 2 are those of run_program, 5 is a seeded bug not found.
 [[nodiscard]] constexpr int exit_code(Kind k) {
     constexpr std::array<int, 4> codes{0, 6, 3, 4};
     return codes[static_cast<std::size_t>(k)];
@@ -47,24 +47,24 @@ struct Verdict {
 struct Tampering {
     DeliveryRules delivery{};
     bool apply_twice = false;  ///< after a restart
-    bool ready_early = false;  ///< a piece of a gradient is said to be ready, and then written
+    bool ready_early = false;  ///< a piece of a gradient is reported ready, and then written
     bool no_profile = false;   ///< messages do not pay what their stack costs
 };
 
-struct Subject {
+struct FuzzedReducer {
     std::string name;
     Verdict (*run)(const Scenario&, const Tampering&);
 };
 
 /// The reducers that campaigns draw from.
-[[nodiscard]] const std::vector<Subject>& subjects();
+[[nodiscard]] const std::vector<FuzzedReducer>& reducers();
 
 /// A seeded bug: a campaign must find it.
-struct Plant {
+struct SeededBug {
     std::string name, what;
-    Subject subject;
+    FuzzedReducer reducer;
     Tampering tampering{};
 };
-[[nodiscard]] const std::vector<Plant>& plants();
+[[nodiscard]] const std::vector<SeededBug>& seeded_bugs();
 
 }  // namespace gx::sim::fuzz

@@ -1,4 +1,4 @@
-// A short campaign: what the generator draws, seeds that must pass, and planted bugs that must not.
+// A short campaign: what the generator draws, seeds that must pass, and seeded bugs that must not.
 #include <fuzz/campaign.hpp>
 
 #include <functional>  // what a bug needs
@@ -23,7 +23,7 @@ RC_GTEST_PROP(Fuzz, FaultsThatAreDrawnCanBe, (std::uint64_t seed)) {
 }
 RC_GTEST_PROP(Fuzz, ASeedIsAScenario, (std::uint64_t seed)) {
     const Scenario a = draw(seed, 5), b = draw(seed, 5);
-    RC_ASSERT(fuzz::describe(a, subjects()) == fuzz::describe(b, subjects()));
+    RC_ASSERT(fuzz::describe(a, reducers()) == fuzz::describe(b, reducers()));
 }
 RC_GTEST_PROP(Fuzz, AClassThatIsLeftOutShiftsNoOther, (std::uint64_t seed)) {
     const ClusterSpec spec = ethernet_10g(4);
@@ -40,19 +40,19 @@ RC_GTEST_PROP(Fuzz, AClassThatIsLeftOutShiftsNoOther, (std::uint64_t seed)) {
     RC_ASSERT(kept == expected);
 }
 TEST(Fuzz, EveryReducerIsDrawnInEverySizeWithEveryClassOfFault) {
-    const std::size_t reducers = subjects().size();
-    Coverage drawn(reducers);
+    const std::size_t count = reducers().size();
+    Coverage drawn(count);
     std::set<Fabric::Kind> fabrics;
     std::set<int> ranks;
     for (std::uint64_t seed = 1; seed <= 20'000; ++seed) {
-        const Scenario s = draw(seed, static_cast<int>(reducers));
+        const Scenario s = draw(seed, static_cast<int>(count));
         Verdict v;
         for (const Fault& f : s.faults) v.fired[static_cast<std::size_t>(class_of(f))] = true;
         drawn.add(s, v);
         fabrics.insert(s.cluster.fabric.kind);
         ranks.insert(s.cluster.ranks());
     }
-    EXPECT_EQ(drawn.covered(), drawn.cells()) << drawn.table(subjects());
+    EXPECT_EQ(drawn.covered(), drawn.cells()) << drawn.table(reducers());
     EXPECT_EQ(fabrics.size(), 6u);
     EXPECT_EQ(drawn.stacks_covered(), Coverage::stack_cells()) << drawn.stacks();
     EXPECT_GT(drawn.races(), 20'000 / 5);
@@ -62,9 +62,9 @@ TEST(Fuzz, EveryReducerIsDrawnInEverySizeWithEveryClassOfFault) {
 
 // ---- Seeds that must pass -------------------------------------------------------------------
 TEST(Fuzz, ShortCampaign) {
-    const CampaignReport r = campaign(subjects(), {}, {.count = 250});
+    const CampaignReport r = campaign(reducers(), {}, {.count = 250});
     EXPECT_EQ(r.failing_seed, 0u) << name_of(r.failure.kind) << ": " << r.failure.sentence << "\n"
-                                  << (r.failing_seed ? fuzz::describe(r.scenario, subjects()) : "")
+                                  << (r.failing_seed ? fuzz::describe(r.scenario, reducers()) : "")
                                   << "replay: gx_fuzz --seed " << r.failing_seed;
     EXPECT_GT(r.with_faults, 150);
     EXPECT_GT(r.worlds, 300) << "worlds that shrink are among them";
@@ -74,9 +74,9 @@ TEST(Fuzz, ShortCampaign) {
 TEST(Fuzz, EventsAndBitsAreTheSameOnEveryCompiler) {
     EventHash all(0);
     for (std::uint64_t seed = 1; seed <= 40; ++seed) {
-        const Scenario s = draw(seed, static_cast<int>(subjects().size()));
+        const Scenario s = draw(seed, static_cast<int>(reducers().size()));
         all.add(gx::Nanoseconds(0), EventKind::charge, 0,
-                subjects()[static_cast<std::size_t>(s.subject)].run(s, {}).hash, 0);
+                reducers()[static_cast<std::size_t>(s.reducer)].run(s, {}).hash, 0);
     }
     EXPECT_EQ(all.value(), 0x308aef8c275178b9u);
 }
@@ -85,10 +85,10 @@ TEST(Fuzz, EventsAndBitsAreTheSameOnEveryCompiler) {
 TEST(Fuzz, SeedsWhoseClusterCouldNotBeBuilt) {
     for (const std::uint64_t seed :
          {102643u, 217904u, 735921u, 739845u, 965401u, 1014172u, 1073010u}) {
-        const CampaignReport r = campaign(subjects(), {}, {.first = seed, .count = 1});
+        const CampaignReport r = campaign(reducers(), {}, {.first = seed, .count = 1});
         EXPECT_EQ(r.failing_seed, 0u) << seed << ": " << r.failure.sentence;
     }
-    const CampaignReport r = campaign(subjects(), {}, {.first = 9065629576482480454u, .count = 1});
+    const CampaignReport r = campaign(reducers(), {}, {.first = 9065629576482480454u, .count = 1});
     EXPECT_EQ(r.failing_seed, 0u) << r.failure.sentence;
 }
 RC_GTEST_PROP(Fuzz, EveryClusterThatIsDrawnCanBeBuilt, (std::uint64_t seed)) {
@@ -131,35 +131,35 @@ RC_GTEST_PROP(Fuzz, PartsOfARangeAreTheRange, ()) {
 // ---- Bugs that must be found ----------------------------------------------------------------
 class Planted : public ::testing::TestWithParam<std::size_t> {};
 TEST_P(Planted, BugIsFound) {
-    const Plant& plant = plants()[GetParam()];
-    const CampaignReport r = campaign({plant.subject}, plant.tampering, {.count = 1'200});
-    EXPECT_NE(r.failing_seed, 0u) << plant.name << ": " << plant.what;
+    const SeededBug& bug = seeded_bugs()[GetParam()];
+    const CampaignReport r = campaign({bug.reducer}, bug.tampering, {.count = 1'200});
+    EXPECT_NE(r.failing_seed, 0u) << bug.name << ": " << bug.what;
     EXPECT_NE(r.failure.kind, Kind::crash)
         << "the harness failed, not the bug: " << r.failure.sentence;
     RecordProperty("seeds", static_cast<int>(r.seeds));
 }
 TEST_P(Planted, BugIsFoundFromAnotherStart) {
-    const Plant& plant = plants()[GetParam()];
-    const std::uint64_t first = gx::Rng(20'260, plant.name).below(0, std::uint64_t{1} << 62);
+    const SeededBug& bug = seeded_bugs()[GetParam()];
+    const std::uint64_t first = gx::Rng(20'260, bug.name).below(0, std::uint64_t{1} << 62);
     const CampaignReport r =
-        campaign({plant.subject}, plant.tampering, {.first = first, .count = 3'000});
-    EXPECT_NE(r.failing_seed, 0u) << plant.name << " from " << first << ": " << plant.what;
+        campaign({bug.reducer}, bug.tampering, {.first = first, .count = 3'000});
+    EXPECT_NE(r.failing_seed, 0u) << bug.name << " from " << first << ": " << bug.what;
     EXPECT_NE(r.failure.kind, Kind::crash) << r.failing_seed << ": " << r.failure.sentence;
 }
 // Each of these ran into a limit of the simulator before it had waited for long enough: a million
 // open messages, and a retry that met a message of another length.
 TEST(Fuzz, AHangIsALivenessFailureFromAnyStart) {
-    for (const Plant& plant : plants())
+    for (const SeededBug& bug : seeded_bugs())
         for (const std::uint64_t first : {1u, 2'078'200'003u, 1'657'700'005u}) {
-            if (plant.name != "hang") continue;
+            if (bug.name != "hang") continue;
             const CampaignReport r =
-                campaign({plant.subject}, plant.tampering, {.first = first, .count = 1'200});
+                campaign({bug.reducer}, bug.tampering, {.first = first, .count = 1'200});
             EXPECT_EQ(r.failure.kind, Kind::liveness) << first << ": " << r.failure.sentence;
         }
 }
-INSTANTIATE_TEST_SUITE_P(Fuzz, Planted, ::testing::Range(std::size_t{0}, plants().size()),
+INSTANTIATE_TEST_SUITE_P(Fuzz, Planted, ::testing::Range(std::size_t{0}, seeded_bugs().size()),
                          [](const auto& i) {
-                             std::string name = plants()[i.param].name;
+                             std::string name = seeded_bugs()[i.param].name;
                              for (char& c : name)
                                  if (c == '-') c = '_';
                              return name;
@@ -176,12 +176,12 @@ TEST(Fuzz, SomeBugsAreFoundByOneDimensionAlone) {
         {"keep-lost-way", lost},
         {"drop-in-flight", lost}};
     std::size_t tried = 0;
-    for (const Plant& p : plants()) {
+    for (const SeededBug& p : seeded_bugs()) {
         const auto need = needs.find(p.name);
         if (need == needs.end()) continue;
         ++tried;
         const CampaignReport r =
-            campaign({p.subject}, p.tampering, {.count = 150, .leave_out = need->second});
+            campaign({p.reducer}, p.tampering, {.count = 150, .leave_out = need->second});
         EXPECT_EQ(r.failing_seed, 0u) << p.name << ": " << r.failure.sentence;
         EXPECT_GT(r.seeds, 50u);
     }

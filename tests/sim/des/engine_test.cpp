@@ -76,7 +76,7 @@ TEST(Engine, AFiberIsWokenAtTheTimeOfTheWaker) {
 
 TEST(Engine, ADeadlineEndsAWaitAndALaterOneIsPostedAnew) {
     Engine engine;
-    gx::sim::Strand* sleeper = nullptr;
+    gx::sim::ScheduledFiber* sleeper = nullptr;
     sleeper = &engine.spawn(0, "sleeper", [&] {
         EXPECT_EQ(engine.block(10_us), Wake::signalled);  // at 4 us
         EXPECT_EQ(engine.block(10_us), Wake::deadline);   // the first timer fires in between

@@ -144,7 +144,7 @@ TEST(Elastic, GoesOnWithThreeOfFourInTheMiddleOfAnEpoch) {
     expect_counted(r, 2);
     ASSERT_EQ(r.segments.size(), 2u);
     EXPECT_EQ(r.segments[0].lost, std::vector<int>{2});
-    EXPECT_EQ(r.segments[0].told.size(), 3u) << "every survivor";
+    EXPECT_EQ(r.segments[0].reported.size(), 3u) << "every survivor";
     EXPECT_EQ(r.segments[0].updates, 2u) << "step 2 is redone";
     EXPECT_EQ(r.segments[1].core.members, (std::vector<int>{0, 1, 3}));
     EXPECT_EQ(r.updates[1].ranks, 4);

@@ -14,9 +14,9 @@ namespace {
 
 using namespace gx::sim;
 
-std::string refusal(const ClusterSpec& spec, bool detours) {
+std::string refusal(const ClusterSpec& spec, bool failover) {
     try {
-        check_cluster(spec, detours);
+        check_cluster(spec, failover);
     } catch (const gx::Error& e) {
         return e.what();
     }
@@ -43,8 +43,8 @@ TEST(CheckCluster, RefusesWhatCheckRefuses) {
 
 // ---- Properties -----------------------------------------------------------------------
 struct Bench {
-    explicit Bench(const ClusterSpec& spec, bool detours)
-        : network(engine), topology(spec, network, detours) {}
+    explicit Bench(const ClusterSpec& spec, bool failover)
+        : network(engine), topology(spec, network, failover) {}
     Engine engine{};
     FlowNetwork network;
     Topology topology;
@@ -73,14 +73,14 @@ RC_GTEST_PROP(CheckCluster, RefusesWhatATopologyRefuses, ()) {
     const auto* name = *rc::gen::element("p3.16xlarge", "DGX-1V", "DGX-A100", "p3.2xlarge");
     const int n = *rc::gen::inRange(2, 40);
     const ClusterSpec spec{.machine = find_machine(name), .machines = n, .fabric = torus(n, 1)};
-    const bool detours = *rc::gen::arbitrary<bool>();
+    const bool failover = *rc::gen::arbitrary<bool>();
     std::string why;
     try {
-        const Bench b(spec, detours);
+        const Bench b(spec, failover);
     } catch (const gx::Error& e) {
         why = e.what();
     }
-    RC_ASSERT(refusal(spec, detours) == why);
+    RC_ASSERT(refusal(spec, failover) == why);
 }
 
 }  // namespace

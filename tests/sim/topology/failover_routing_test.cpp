@@ -17,7 +17,7 @@ namespace {
 using namespace gx::sim;
 
 struct Bench {
-    explicit Bench(const ClusterSpec& spec) : topology(spec, network, true), detours(topology) {}
+    explicit Bench(const ClusterSpec& spec) : topology(spec, network, true), failover(topology) {}
     Bench(const Fabric& f, int machines, int gpus = 1, int nics = 1)
         : Bench([&] {
               auto spec = ethernet_10g(machines);
@@ -30,12 +30,12 @@ struct Bench {
     gx::sim::Engine engine{};
     FlowNetwork network{engine};
     Topology topology;
-    FailoverRouting detours;
+    FailoverRouting failover;
 
     /// The links of the way, or none.
     std::vector<int> way(int from, int to, int channel = 0) {
         Path p;
-        if (!detours.route(from, to, channel, p)) return {};
+        if (!failover.route(from, to, channel, p)) return {};
         return {p.view().begin(), p.view().end()};
     }
     std::vector<int> own_way(int from, int to, int channel = 0) {
@@ -49,7 +49,7 @@ struct Bench {
         for (const int l : way(from, to))
             if (l >= first)
                 all.push_back(
-                    detours.switches().at(detours.switches().links()[std::size_t(l - first)].to));
+                    failover.switches().at(failover.switches().links()[std::size_t(l - first)].to));
         if (!all.empty()) all.pop_back();
         return all;
     }
@@ -58,84 +58,84 @@ struct Bench {
 // ---- Cases worked by hand -----------------------------------------------------------
 TEST(FailoverRouting, TheFlowsOfALostSpineAreSpreadOverTheOthers) {
     Bench b(leaf_spine({.machines_per_leaf = 6, .spines = 3}), 12);
-    b.detours.lose({SwitchKind::spine, 0});
+    b.failover.lose({SwitchKind::spine, 0});
     for (const int kept : {7, 8, 10, 11}) EXPECT_EQ(b.way(0, kept), b.own_way(0, kept));
     // Machines 6 and 9 were reached by spine 0; 6 / 3 and 9 / 3 are even and odd.
     EXPECT_EQ(b.across(0, 6), (std::vector<Switch>{{SwitchKind::spine, 1}}));
     EXPECT_EQ(b.across(0, 9), (std::vector<Switch>{{SwitchKind::spine, 2}}));
-    b.detours.lose({SwitchKind::spine, 1});
+    b.failover.lose({SwitchKind::spine, 1});
     for (int to = 6; to < 12; ++to)
         EXPECT_EQ(b.across(0, to), (std::vector<Switch>{{SwitchKind::spine, 2}}));
-    b.detours.lose({SwitchKind::spine, 2});
+    b.failover.lose({SwitchKind::spine, 2});
     EXPECT_TRUE(b.way(0, 6).empty());
-    EXPECT_FALSE(b.detours.reaches(0, 6));
-    EXPECT_TRUE(b.detours.reaches(0, 5)) << "one leaf";
-    EXPECT_FALSE(b.detours.isolated(0));
-    EXPECT_TRUE(b.detours.isolated(6)) << "of two equal parts the one with machine 0 goes on";
-    b.detours.restore({SwitchKind::spine, 2});
+    EXPECT_FALSE(b.failover.reaches(0, 6));
+    EXPECT_TRUE(b.failover.reaches(0, 5)) << "one leaf";
+    EXPECT_FALSE(b.failover.isolated(0));
+    EXPECT_TRUE(b.failover.isolated(6)) << "of two equal parts the one with machine 0 goes on";
+    b.failover.restore({SwitchKind::spine, 2});
     EXPECT_EQ(b.way(0, 8), b.own_way(0, 8));
-    EXPECT_FALSE(b.detours.isolated(6));
+    EXPECT_FALSE(b.failover.isolated(6));
 }
 TEST(FailoverRouting, ALostLeafCutsTheMachinesBehindIt) {
     Bench b(leaf_spine({.machines_per_leaf = 2, .spines = 2}), 6);
-    b.detours.lose({SwitchKind::leaf, 0});
-    EXPECT_TRUE(b.detours.isolated(0) && b.detours.isolated(1));
-    for (int m = 2; m < 6; ++m) EXPECT_FALSE(b.detours.isolated(m));
+    b.failover.lose({SwitchKind::leaf, 0});
+    EXPECT_TRUE(b.failover.isolated(0) && b.failover.isolated(1));
+    for (int m = 2; m < 6; ++m) EXPECT_FALSE(b.failover.isolated(m));
     EXPECT_TRUE(b.way(0, 1).empty()) << "not even to each other";
     EXPECT_EQ(b.way(2, 4), b.own_way(2, 4));
 }
 TEST(FailoverRouting, ATorusGoesRoundALostRouter) {
     Bench b(torus(5, 1), 5);
-    b.detours.lose({SwitchKind::router, 1});
+    b.failover.lose({SwitchKind::router, 1});
     EXPECT_EQ(b.across(0, 2),
               (std::vector<Switch>{{SwitchKind::router, 4}, {SwitchKind::router, 3}}));
-    EXPECT_TRUE(b.detours.isolated(1));
-    EXPECT_FALSE(b.detours.isolated(0));
+    EXPECT_TRUE(b.failover.isolated(1));
+    EXPECT_FALSE(b.failover.isolated(0));
 }
 TEST(FailoverRouting, ADragonflyGoesThroughAThirdGroup) {
     // Router 0 of group g goes to group g + 1, router 1 to g + 2.
     Bench b(dragonfly({.groups = 3, .routers = 2, .machines = 1}), 6);
     ASSERT_EQ(b.own_way(1, 2).size(), 2u + 3u) << "NIC, 1 to 0, group 0 to 1, 3 to 2, NIC";
-    b.detours.lose({SwitchKind::router, 0});
+    b.failover.lose({SwitchKind::router, 0});
     EXPECT_EQ(b.across(1, 2),
               (std::vector<Switch>{{SwitchKind::router, 4}, {SwitchKind::router, 5}}))
         << "of group 2";
-    EXPECT_FALSE(b.detours.isolated(1));
+    EXPECT_FALSE(b.failover.isolated(1));
 }
 TEST(FailoverRouting, ALostNicsTrafficTakesTheNextOne) {
     Bench b(star(), 2, 2, 2);
-    b.detours.lose_nic(0, 0);
+    b.failover.lose_nic(0, 0);
     EXPECT_EQ(b.way(0, 2), (std::vector<int>{b.topology.nic_out(0, 1), b.topology.nic_in(1, 0)}));
     EXPECT_EQ(b.way(1, 3), b.own_way(1, 3));
     EXPECT_EQ(b.way(2, 0), (std::vector<int>{b.topology.nic_out(1, 0), b.topology.nic_in(0, 1)}));
-    b.detours.lose_nic(0, 1);
+    b.failover.lose_nic(0, 1);
     EXPECT_TRUE(b.way(0, 2).empty());
-    EXPECT_TRUE(b.detours.isolated(0));
-    EXPECT_FALSE(b.detours.isolated(1)) << "though both are alone, it has NICs";
-    b.detours.lose_nic(1, 0);
-    b.detours.lose_nic(1, 1);
-    EXPECT_FALSE(b.detours.isolated(0)) << "with nobody left, there is one to go on with";
+    EXPECT_TRUE(b.failover.isolated(0));
+    EXPECT_FALSE(b.failover.isolated(1)) << "though both are alone, it has NICs";
+    b.failover.lose_nic(1, 0);
+    b.failover.lose_nic(1, 1);
+    EXPECT_FALSE(b.failover.isolated(0)) << "with nobody left, there is one to go on with";
 }
 TEST(FailoverRouting, OfRailsBothMachinesNeedOne) {
     Bench b(rails(), 3, 2, 2);
-    b.detours.lose_nic(0, 0);
+    b.failover.lose_nic(0, 0);
     const auto way = b.way(0, 2);
     ASSERT_EQ(way.size(), 3u) << "and over NVLink from the GPU whose NIC it is";
     EXPECT_EQ(way[0], b.topology.nic_out(0, 1));
     EXPECT_EQ(way[1], b.topology.nic_in(1, 1));
-    b.detours.lose_nic(1, 1);
-    EXPECT_FALSE(b.detours.reaches(0, 1));
-    EXPECT_TRUE(b.detours.reaches(0, 2) && b.detours.reaches(2, 1));
-    b.detours.lose({SwitchKind::rail, 0});
-    EXPECT_TRUE(b.detours.reaches(0, 2));
-    EXPECT_TRUE(b.detours.isolated(1));
+    b.failover.lose_nic(1, 1);
+    EXPECT_FALSE(b.failover.reaches(0, 1));
+    EXPECT_TRUE(b.failover.reaches(0, 2) && b.failover.reaches(2, 1));
+    b.failover.lose({SwitchKind::rail, 0});
+    EXPECT_TRUE(b.failover.reaches(0, 2));
+    EXPECT_TRUE(b.failover.isolated(1));
 }
 TEST(FailoverRouting, AFarNicIsReachedOverNvlink) {
     // Each GPU of a DGX H100 has a NIC of its own; GPU 0 reaches NIC 1 through GPU 1.
     const ClusterSpec spec{.machine = find_machine("DGX-H100"), .machines = 2, .fabric = rails()};
     Bench b(spec);
     const int own = b.topology.nic_of(0);
-    b.detours.lose_nic(0, own);
+    b.failover.lose_nic(0, own);
     const auto way = b.way(0, spec.machine.gpus);
     ASSERT_FALSE(way.empty());
     bool out = false;
@@ -149,12 +149,12 @@ RC_GTEST_PROP(FailoverRouting, AWayIsFoundWhereThereIsOneAndAvoidsWhatIsLost, ()
     const auto [f, machines] = any_fabric();
     if (machines < 2 || longest_route(f) > 8) return;
     Bench b(f, machines);
-    const FabricSwitches& all = b.detours.switches();
+    const FabricSwitches& all = b.failover.switches();
     const auto n = static_cast<std::size_t>(all.count());
     std::vector<bool> lost(n, false);
     for (int i = *rc::gen::inRange(0, 6); i > 0; --i) {
         const int node = *rc::gen::inRange(0, all.count());
-        b.detours.lose(all.at(node));
+        b.failover.lose(all.at(node));
         lost[std::size_t(node)] = true;
     }
     const int from = *rc::gen::inRange(0, machines), to = *rc::gen::inRange(0, machines);
@@ -168,7 +168,7 @@ RC_GTEST_PROP(FailoverRouting, AWayIsFoundWhereThereIsOneAndAvoidsWhatIsLost, ()
         for (const auto& [a, c] : all.links())
             if (!lost[std::size_t(a)] && !lost[std::size_t(c)])
                 links[std::size_t(c)] = std::min(links[std::size_t(c)], links[std::size_t(a)] + 1);
-    RC_ASSERT(b.detours.reaches(from, to) == (links[end] < far));
+    RC_ASSERT(b.failover.reaches(from, to) == (links[end] < far));
     const auto way = b.way(from, to);
     const bool own = way == b.own_way(from, to);
     RC_CLASSIFY(!own);
@@ -191,11 +191,11 @@ RC_GTEST_PROP(FailoverRouting, WhatIsRestoredIsAsIfItHadNeverBeenLost, ()) {
     const auto [f, machines] = any_fabric();
     if (machines < 2) return;
     Bench b(f, machines);
-    const Switch s = b.detours.switches().at(*rc::gen::inRange(0, b.detours.switches().count()));
-    b.detours.lose(s);
-    b.detours.restore(s);
+    const Switch s = b.failover.switches().at(*rc::gen::inRange(0, b.failover.switches().count()));
+    b.failover.lose(s);
+    b.failover.restore(s);
     for (int m = 0; m < machines; ++m) {
-        RC_ASSERT(!b.detours.isolated(m));
+        RC_ASSERT(!b.failover.isolated(m));
         if (m > 0) RC_ASSERT(b.way(0, m) == b.own_way(0, m));
     }
 }

@@ -1,4 +1,4 @@
-// find_gpu: a GPU by the name that people write, as "V100-SXM2-16GB" or "K80 (one die)".
+// find_gpu: a GPU by any usual name, as "V100-SXM2-16GB" or "K80 (one die)".
 #pragma once
 
 #include <algorithm>    // find, any_of
@@ -84,8 +84,8 @@ inline constexpr std::array<Alias, 24> machine_gpus{
      {"turing", "t4"},  {"ampere", "a100"}, {"hopper", "h100"}, {"blackwell", "b200"}}};
 
 /// Whether a word is part of a GPU's name, its memory size, or a form that its name leaves out.
-[[nodiscard]] inline bool says(const GpuSpec& gpu, const std::vector<std::string>& own,
-                               const std::string& word) {
+[[nodiscard]] inline bool matches(const GpuSpec& gpu, const std::vector<std::string>& own,
+                                  const std::string& word) {
     if (std::find(own.begin(), own.end(), word) != own.end()) return true;
     const auto form = [](const std::string& w) { return w.starts_with("sxm") || w == "pcie"; };
     if (word == "pcie") return std::none_of(own.begin(), own.end(), form);
@@ -93,7 +93,7 @@ inline constexpr std::array<Alias, 24> machine_gpus{
 }
 
 /// Whether a word names a GPU's form or memory size; others ("server", "8") are ignored.
-[[nodiscard]] inline bool tells(std::string_view word) {
+[[nodiscard]] inline bool is_form_or_memory(std::string_view word) {
     constexpr std::array<std::string_view, 12> known{"sxm2", "sxm3", "sxm4",  "sxm5",
                                                      "pcie", "16gb", "32gb",  "40gb",
                                                      "80gb", "12gb", "141gb", "h"};
@@ -144,7 +144,7 @@ inline constexpr std::array<std::string_view, 12> families{
         kin.push_back(gpu.name);
         bool fits = true;
         for (const std::string& word : said)
-            fits = fits && (!d::tells(word) || d::says(gpu, own, word));
+            fits = fits && (!d::is_form_or_memory(word) || d::matches(gpu, own, word));
         if (fits) return gpu;
     }
     if (kin.empty()) {

@@ -1,4 +1,4 @@
-// find_machine("p3.16xlarge"): the machines that gx knows, by name.
+// find_machine("p3.16xlarge"): known machines by name.
 #pragma once
 
 #include <array>        // the table

@@ -1,4 +1,4 @@
-// find_model: the graph of a published network, by the name that people write.
+// find_model: the graph of a published network, by any usual name.
 #pragma once
 
 #include <array>        // the table

@@ -1,4 +1,4 @@
-// GPUs that people rent and own, K80 to H200: data sheets, and what kernels reach of the peaks.
+// GPUs of the catalog, K80 to H200: data-sheet peaks and the fraction that kernels achieve.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // Roofline: kernel time on a GPU: launch, then the slower of arithmetic and memory traffic.
 #pragma once
 
-#include <array>   // the last answers
+#include <array>   // the last results
 #include <vector>  // operations
 
 #include <gx/core/cold.hpp>              // GX_COLD

@@ -26,7 +26,7 @@ enum class Wake : unsigned char {
 };
 
 /// A fiber with the engine's scheduler state: one control flow of one rank.
-class Strand : public Fiber {
+class ScheduledFiber : public Fiber {
 public:
     using Fiber::Fiber;
 
@@ -47,7 +47,7 @@ private:
 ///     spawn(rank, name, f)   a fiber that starts now
 ///     run()                  pops events until every fiber has ended; drain() until none is left
 ///     advance(d)             the calling fiber sleeps
-///     block(deadline)        the calling fiber waits for wake(strand), or for the deadline
+///     block(deadline)        the calling fiber waits for wake(fiber), or for the deadline
 ///
 /// Order:  events by (time, rank, order of posting). Equal programs give equal event hashes.
 /// Errors: run() throws the first exception that left a fiber, after all fibers have ended: from
@@ -77,20 +77,20 @@ public:
     /// If it is popped all the same, its task calls dropped().
     void retract() { ++retracted_; }
     void dropped() { --retracted_; }
-    Strand& spawn(int rank, std::string name, std::function<void()> body);
+    ScheduledFiber& spawn(int rank, std::string name, std::function<void()> body);
     void run();
     void drain() {
         while (pending()) pop();
     }
 
     /// The running fiber; nullptr between fibers.
-    [[nodiscard]] Strand* current() const { return current_; }
+    [[nodiscard]] ScheduledFiber* current() const { return current_; }
     void advance(Nanoseconds duration);
     /// Waits for wake(). `cancellable`: fail() ends the wait too.
     Wake block(Nanoseconds deadline, bool cancellable = true);
     /// Waits for work; neither a deadlock nor a failure ends this wait.
     void idle();
-    void wake(Strand& strand, Wake reason = Wake::signalled);
+    void wake(ScheduledFiber& fiber, Wake reason = Wake::signalled);
 
     /// Ends all cancellable waits, now and later; missing_rank() is `rank` from then on.
     void cancel(int rank);
@@ -110,18 +110,18 @@ private:
         ++events_;
         event.task.run(event.task.context, event.task.argument);
     }
-    static void resume_event(void* strand, std::uint64_t) {
-        auto& s = *static_cast<Strand*>(strand);
+    static void resume_event(void* fiber, std::uint64_t) {
+        auto& s = *static_cast<ScheduledFiber*>(fiber);
         s.engine_->resume(s);
     }
-    static void timer_event(void* strand, std::uint64_t) {
-        auto& s = *static_cast<Strand*>(strand);
+    static void timer_event(void* fiber, std::uint64_t) {
+        auto& s = *static_cast<ScheduledFiber*>(fiber);
         s.engine_->timer(s);
     }
-    void resume(Strand& strand);
-    void suspend(Strand& strand, Strand::State state);
-    void timer(Strand& strand);
-    void arm(Strand& strand);
+    void resume(ScheduledFiber& fiber);
+    void suspend(ScheduledFiber& fiber, ScheduledFiber::State state);
+    void timer(ScheduledFiber& fiber);
+    void arm(ScheduledFiber& fiber);
     void break_deadlock();
 
     EventQueue queue_{};
@@ -129,9 +129,9 @@ private:
     Nanoseconds now_{0};
     std::uint64_t events_ = 0;
     std::size_t retracted_ = 0;
-    std::vector<std::unique_ptr<Strand>> strands_{};
+    std::vector<std::unique_ptr<ScheduledFiber>> fibers_{};
     std::size_t live_ = 0;
-    Strand* current_ = nullptr;
+    ScheduledFiber* current_ = nullptr;
     std::exception_ptr first_error_{};
     bool cancelled_ = false;
     int missing_rank_ = -1;

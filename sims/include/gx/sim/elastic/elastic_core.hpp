@@ -22,9 +22,9 @@ struct Core {
 
 /// Largest core of equal machines among the surviving ranks (`left`); empty if none survive.
 /// Of equally large cores it takes the one with fewer GPUs a machine. A fabric that needs all of
-/// its machines (a torus) becomes a star. `detours` as check_cluster() takes it.
+/// its machines (a torus) becomes a star. `failover` as check_cluster() takes it.
 [[nodiscard]] GX_DECL Core core_of(const Core& from, const std::vector<bool>& left,
-                                   bool detours = false);
+                                   bool failover = false);
 
 /// Translates `fault` of the whole cluster to the core, `passed` ns and `updates` updates later.
 /// Empty if the fault is over or hits no part of the core. A flapping link restarts.

@@ -68,8 +68,8 @@ struct ElasticSegment {
     Nanoseconds elapsed{};
     std::uint64_t event_hash = 0;
     std::string ended{};      ///< the first survivor's error; empty: it reached its end
-    std::vector<int> lost{};  ///< ranks of the whole cluster that are left out afterwards
-    std::vector<LostRank::Where> told{};  ///< errors of the survivors that did not finish
+    std::vector<int> lost{};  ///< ranks of the whole cluster that do not take part afterwards
+    std::vector<LostRank::Where> reported{};  ///< errors of the survivors that did not finish
 };
 
 struct ElasticRecord {
@@ -77,7 +77,7 @@ struct ElasticRecord {
     std::vector<ElasticUpdate> updates{};  ///< the final history
     std::vector<float> state{};
     Nanoseconds elapsed{};                ///< with the time of restarts
-    std::vector<std::string> notes{};     ///< checkpoints that were torn, ranks left out
+    std::vector<std::string> notes{};     ///< checkpoints that were torn, ranks excluded
     std::vector<std::string> problems{};  ///< of what must hold and did not: survivors that differ
     bool finished = false;
 };

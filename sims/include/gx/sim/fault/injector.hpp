@@ -1,4 +1,4 @@
-// Makes a FaultPlan of a list of faults, and carries it out in a run.
+// FaultPlan of a list of faults, which injects them into a run.
 #pragma once
 
 #include <gx/core/decl.hpp>                  // GX_HEADER_ONLY

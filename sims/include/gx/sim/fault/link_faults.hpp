@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>   // uint64_t
-#include <optional>  // detours
+#include <optional>  // failover
 #include <vector>    // changes
 
 #include <gx/core/decl.hpp>                      // GX_HEADER_ONLY
@@ -46,10 +46,10 @@ public:
     /// As FaultInterface says.
     [[nodiscard]] bool cut_off(int rank) const;
     [[nodiscard]] bool unreachable(int rank) const {
-        return lost_ > 0 && detours_->isolated(rank / topology_.spec().machine.gpus);
+        return lost_ > 0 && failover_->isolated(rank / topology_.spec().machine.gpus);
     }
     [[nodiscard]] bool reroute(int from, int to, int channel, Path& path) const {
-        return lost_ > 0 && detours_->route(from, to, channel, path);
+        return lost_ > 0 && failover_->route(from, to, channel, path);
     }
 
 private:
@@ -76,9 +76,9 @@ private:
     static Nanoseconds end(Nanoseconds at, Nanoseconds lasts) {
         return lasts >= forever - at ? forever : at + lasts;
     }
-    FailoverRouting& detours() {
-        if (!detours_) detours_.emplace(topology_);
-        return *detours_;
+    FailoverRouting& failover() {
+        if (!failover_) failover_.emplace(topology_);
+        return *failover_;
     }
     void slow(std::size_t i, const Wire& wire, const std::vector<int>& links, double share,
               Nanoseconds at, Nanoseconds lasts);
@@ -101,7 +101,7 @@ private:
     std::vector<Flap> flaps_{};
     std::vector<Loss> losses_{};
     int lost_ = 0;  // losses that are on
-    std::optional<FailoverRouting> detours_{};
+    std::optional<FailoverRouting> failover_{};
 };
 
 }  // namespace gx::sim

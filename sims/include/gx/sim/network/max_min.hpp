@@ -4,7 +4,7 @@
 #include <algorithm>  // min
 #include <cstdint>    // int64_t
 #include <limits>     // numeric_limits
-#include <span>       // answers
+#include <span>       // results
 #include <vector>     // flat lists
 
 #include <gx/core/decl.hpp>  // GX_HEADER_ONLY
@@ -42,7 +42,7 @@ public:
     };
     struct Flow {
         Rate cap_level = unlimited;                // least of caps, a unit of weight
-        Rate level = -1;                           // the answer; -1 while they grow
+        Rate level = -1;                           // the result; -1 while they grow
         std::uint32_t shared = 0, shared_end = 0;  // its links, in shared_
         int weight = 1, count = 1, slot = 0;
     };

@@ -7,10 +7,10 @@
 #include <span>       // memory
 #include <string>     // sentences
 #include <utility>    // pair
-#include <vector>     // strands, digests
+#include <vector>     // fibers, digests
 
 #include <gx/core/stream.hpp>               // Access, Operation
-#include <gx/sim/des/engine.hpp>            // Engine, Strand
+#include <gx/sim/des/engine.hpp>            // Engine, ScheduledFiber
 #include <gx/sim/world/race_interface.hpp>  // RaceInterface
 #include <gx/testing/race_detector.hpp>     // RaceDetector, Race
 
@@ -29,11 +29,11 @@ using testing::RaceDetector;
 class RaceMonitor final : public RaceInterface {
 public:
     RaceMonitor(Engine& engine, int ranks)
-        : engine_(engine), detector_(ranks), strands_(static_cast<std::size_t>(ranks)) {}
+        : engine_(engine), detector_(ranks), fibers_(static_cast<std::size_t>(ranks)) {}
 
-    int add_stream(int rank, const Strand& strand) override {
+    int add_stream(int rank, const ScheduledFiber& fiber) override {
         const int actor = detector_.add_stream(current(rank), "communication stream");
-        strands_[static_cast<std::size_t>(rank)].emplace_back(&strand, actor);
+        fibers_[static_cast<std::size_t>(rank)].emplace_back(&fiber, actor);
         return actor;
     }
     void queued(int rank, int stream) override { detector_.queued(stream, current(rank)); }
@@ -104,10 +104,10 @@ private:
         return hash;
     }
     int current(int rank) {
-        auto& all = strands_[static_cast<std::size_t>(rank)];
-        const Strand* now = engine_.current();
-        for (const auto& [strand, actor] : all)
-            if (strand == now) return actor;
+        auto& all = fibers_[static_cast<std::size_t>(rank)];
+        const ScheduledFiber* now = engine_.current();
+        for (const auto& [fiber, actor] : all)
+            if (fiber == now) return actor;
         all.emplace_back(
             now, detector_.add_function(rank, all.empty() ? Label("compute stream")
                                                           : Label("fiber ") + int(all.size())));
@@ -116,8 +116,8 @@ private:
 
     Engine& engine_;
     RaceDetector detector_;
-    std::vector<std::vector<std::pair<const Strand*, int>>> strands_;  // by rank
-    std::vector<Sent> sent_{};                                         // by slot
+    std::vector<std::vector<std::pair<const ScheduledFiber*, int>>> fibers_;  // by rank
+    std::vector<Sent> sent_{};                                                // by slot
 };
 
 template <>

@@ -17,10 +17,10 @@ GX_COLD [[nodiscard]] GX_DECL int longest_route(const ClusterSpec& spec,
 /// Errors: gx::Error where the longest route does not fit in a Path.
 GX_COLD GX_DECL void check_routes(const ClusterSpec& spec, const MachineRoutes& inside);
 
-/// Throws unless a Topology of `spec` can be built; `detours` as its constructor takes it.
+/// Throws unless a Topology of `spec` can be built; `failover` as its constructor takes it.
 /// Errors: gx::Error as check(spec) has one, or for a route that does not fit in a Path.
 /// Cost:   the routes inside one machine; none where their longest possible ones fit.
-GX_COLD GX_DECL void check_cluster(const ClusterSpec& spec, bool detours = false);
+GX_COLD GX_DECL void check_cluster(const ClusterSpec& spec, bool failover = false);
 
 }  // namespace gx::sim
 

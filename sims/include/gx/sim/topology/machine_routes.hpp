@@ -24,8 +24,8 @@ public:
         BytesPerSecond cap{0};  // of one flow; 0: none
     };
 
-    /// `detours`: routes between each GPU and each NIC, not only the nearest ones.
-    explicit MachineRoutes(const ClusterSpec& spec, bool detours = false);
+    /// `failover`: routes between each GPU and each NIC, not only the nearest ones.
+    explicit MachineRoutes(const ClusterSpec& spec, bool failover = false);
 
     /// Rate of each link that is kept.
     [[nodiscard]] const std::vector<BytesPerSecond>& rates() const { return rates_; }

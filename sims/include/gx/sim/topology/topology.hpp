@@ -22,7 +22,7 @@ namespace gx::sim {
 /// A link inside a machine is left out where it can never be the narrowest (MachineRoutes).
 /// The sending GPU and the channel choose the NIC; the receiving NIC is, on rails, the one of the
 /// same number, else the one that the receiving GPU would send by.
-/// Errors: gx::Error where check_cluster(spec, detours) has one.
+/// Errors: gx::Error where check_cluster(spec, failover) has one.
 class Topology {
 public:
     struct Route {
@@ -32,8 +32,8 @@ public:
         LinkClass slowest = LinkClass::nvlink;  ///< class of the slowest link crossed
     };
 
-    /// `detours`: GPUs have routes to all NICs of their machine, for when the nearest fail.
-    Topology(const ClusterSpec& spec, FlowNetwork& network, bool detours = false);
+    /// `failover`: GPUs have routes to all NICs of their machine, for when the nearest fail.
+    Topology(const ClusterSpec& spec, FlowNetwork& network, bool failover = false);
 
     /// Route of a message; `channel` identifies parallel collectives and selects the NIC.
     [[nodiscard]] Route route(int from, int to, int channel = 0) const {

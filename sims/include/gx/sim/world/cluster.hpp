@@ -122,7 +122,7 @@ private:
     int rank_;
     Run& run_;
     Busy busy_{};
-    const Strand* main_ = nullptr;
+    const ScheduledFiber* main_ = nullptr;
     std::exception_ptr error_{};
     Endpoint transport_;
     Stream stream_;

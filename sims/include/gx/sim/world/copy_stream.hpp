@@ -16,7 +16,7 @@ namespace gx::sim {
 
 /// A submitted copy.
 struct Copy {
-    Event event{};      ///< of the copies the same way
+    Event event{};      ///< of the copies in the same direction
     Nanoseconds end{};  ///< when it is done
     CopyTo to = CopyTo::gpu;
 };
@@ -38,30 +38,30 @@ public:
     /// what is copied, which may be as much as another network's batch.
     Copy copy(std::span<const std::byte> buffer, Bytes bytes, CopyTo to,
               const Operation& operation) {
-        Way& way = way_of(to);
+        Queue& queue = queue_of(to);
         if (RaceInterface* races = rank_.stream().races()) {
-            if (way.actor < 0) way.actor = races->add_engine(rank_.rank(), name_of(to));
+            if (queue.actor < 0) queue.actor = races->add_engine(rank_.rank(), name_of(to));
             const Access access = to == CopyTo::gpu ? Access::write : Access::read;
-            races->works(rank_.rank(), way.actor, access, buffer, operation);
+            races->works(rank_.rank(), queue.actor, access, buffer, operation);
         }
-        return {{++way.copies}, engines_.submit(rank_.now(), bytes, to), to};
+        return {{++queue.copies}, engines_.submit(rank_.now(), bytes, to), to};
     }
     /// Waits until that copy is done; charges the time to the rank as `name`, Activity::input.
     void wait(const Copy& copy, const Label& name) {
         if (copy.event.sequence == 0) return;
         const Nanoseconds late = copy.end - rank_.now();
         if (late.count() > 0) rank_.charge(late, name, Activity::input);
-        const Way& way = way_of(copy.to);
+        const Queue& queue = queue_of(copy.to);
         RaceInterface* races = rank_.stream().races();
-        if (races && way.actor >= 0) races->waited(rank_.rank(), way.actor, copy.event);
+        if (races && queue.actor >= 0) races->waited(rank_.rank(), queue.actor, copy.event);
     }
 
 private:
-    struct Way {
+    struct Queue {
         std::uint64_t copies = 0;
         int actor = -1;  ///< among those of the race detector
     };
-    Way& way_of(CopyTo to) { return ways_[engines_.shared() ? 0 : std::size_t(to)]; }
+    Queue& queue_of(CopyTo to) { return queues_[engines_.shared() ? 0 : std::size_t(to)]; }
     [[nodiscard]] Label name_of(CopyTo to) const {
         if (engines_.shared()) return "copy engine";
         return to == CopyTo::gpu ? "copy engine to the GPU" : "copy engine to the host";
@@ -69,7 +69,7 @@ private:
 
     Rank& rank_;
     CopyEngines engines_;
-    std::array<Way, 2> ways_{};
+    std::array<Queue, 2> queues_{};
 };
 
 }  // namespace gx::sim

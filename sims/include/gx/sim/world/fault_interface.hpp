@@ -104,7 +104,7 @@ public:
     void check(const ClusterSpec& spec, Problems& problems) const {
         if (listed_) listed_->check(spec, problems);
     }
-    /// Whether some of them remove routes, so that the topology needs detours.
+    /// Whether some of them remove routes, so that the topology needs failover routes.
     [[nodiscard]] bool reroutes() const { return listed_ && listed_->reroutes(); }
     /// nullptr: no faults.
     [[nodiscard]] std::unique_ptr<FaultInterface> start(std::uint64_t seed, Engine& engine,

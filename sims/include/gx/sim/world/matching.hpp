@@ -20,7 +20,7 @@ namespace gx::sim {
 class FlowNetwork;
 class Topology;
 
-using gx::control_channel;  // from here up, bytes are never stretched
+using gx::control_channel;  // from here up, bytes are never scaled
 
 /// Wire scale: a message costs as many bytes as the timed model would send, bytes * timed / real,
 /// rounded to nearest. Equal numbers leave it as it is.
@@ -82,7 +82,7 @@ public:
     [[nodiscard]] bool resend(Transfer& transfer) const;
 
     [[nodiscard]] std::uint64_t duplicates_discarded() const { return discarded_; }
-    [[nodiscard]] std::uint64_t overtakings_healed() const { return healed_; }
+    [[nodiscard]] std::uint64_t reordered() const { return reordered_; }
 
 private:
     static constexpr int none = RequestTable::none;
@@ -146,7 +146,7 @@ private:
     std::vector<int> waits_for_;            // by rank: the slot of its present wait
     std::vector<bool> ended_;               // by rank
     std::deque<Copy> copies_{};
-    std::uint64_t discarded_ = 0, healed_ = 0;
+    std::uint64_t discarded_ = 0, reordered_ = 0;
 };
 
 }  // namespace gx::sim

@@ -12,9 +12,9 @@
 namespace gx::sim {
 
 class Engine;
-class Strand;
+class ScheduledFiber;
 
-/// What streams and the post office tell the race detector; nullptr where there is none.
+/// Events that streams and the message matcher report to the race detector; nullptr without one.
 class RaceInterface {
 public:
     using Memory = std::span<const std::byte>;
@@ -24,8 +24,8 @@ public:
     RaceInterface& operator=(const RaceInterface&) = delete;
     virtual ~RaceInterface() = default;
 
-    /// `strand` is a stream from here on; made by the fiber that runs now.
-    virtual int add_stream(int rank, const Strand& strand) = 0;
+    /// `fiber` is a stream from here on; made by the fiber that runs now.
+    virtual int add_stream(int rank, const ScheduledFiber& fiber) = 0;
     virtual void queued(int rank, int stream) = 0;
     virtual void begun(int stream) = 0;
     virtual void ended(int stream) = 0;
@@ -35,7 +35,7 @@ public:
     /// Such work, from its queueing by the fiber that runs now to its end.
     virtual void works(int rank, int engine, Access access, Memory memory,
                        const Operation& operation) = 0;
-    /// Accesses outside of fibers, before or after the run, are nobody's.
+    /// Accesses outside of fibers, before or after the run, have no owner.
     virtual void note(int rank, Access access, Memory memory, const Operation& operation) = 0;
 
     virtual void sends(int rank, int slot, int to, Memory memory) = 0;
@@ -46,7 +46,7 @@ public:
     virtual void withdrawn(int slot) = 0;
 };
 
-/// Where RaceInterface come from: race/monitor.hpp says so for Bool = bool.
+/// Makes the RaceInterface; race/monitor.hpp specialises it for Bool = bool.
 template <class Bool>
 struct RaceMonitorMaker {
     static_assert(!std::is_same_v<Bool, Bool>,

@@ -32,11 +32,11 @@ public:
 };
 
 /// One rank's end of the simulated network; a Transport.
-/// Channels below `control_channel` carry gradients and are stretched to the timed model's size.
+/// Channels below `control_channel` carry gradients and are scaled to the timed model's size.
 class Endpoint {
 public:
     Endpoint(int rank, Placement placement, Engine& engine, MessageMatcher& matcher, Busy& busy,
-             const Strand*& main)
+             const ScheduledFiber*& main)
         : rank_(rank),
           placement_(placement),
           engine_(engine),
@@ -76,7 +76,7 @@ private:
     Engine& engine_;
     MessageMatcher& matcher_;
     Busy& busy_;
-    const Strand*& main_;
+    const ScheduledFiber*& main_;
     TraceSink* trace_ = nullptr;
     Label activity_{};  ///< of the stream since since_
     Nanoseconds since_{};
@@ -99,7 +99,7 @@ public:
     /// Reports an access of the code that runs now, for race detection and the trace.
     void note(Access access, std::span<const std::byte> memory, const Operation& operation) {
         if (races_) races_->note(rank_, access, memory, operation);
-        if (trace_ && engine_.current() == strand_) operation_ = operation;
+        if (trace_ && engine_.current() == fiber_) operation_ = operation;
     }
     void set_race_detector(RaceInterface* races) { races_ = races; }
     /// nullptr without race detection.
@@ -122,8 +122,8 @@ private:
     std::deque<Nanoseconds> queued_at_{};  ///< with a trace
     Operation operation_{};                ///< of the present task
     std::uint64_t queued_ = 0, done_ = 0;
-    Strand* strand_ = nullptr;
-    Strand* waiter_ = nullptr;
+    ScheduledFiber* fiber_ = nullptr;
+    ScheduledFiber* waiter_ = nullptr;
     std::exception_ptr error_{};
     bool closed_ = false, ended_ = false;
 };

@@ -12,7 +12,7 @@
 
 namespace gx::sim {
 
-class Strand;
+class ScheduledFiber;
 
 /// A send or a receive of one rank, from its posting until it is waited for.
 struct PostedRequest {
@@ -31,7 +31,7 @@ struct PostedRequest {
     int from = 0, to = 0, channel = 0;
     Nanoseconds posted{};
     std::uint64_t message = 0;  ///< of a send: counted from 1
-    Strand* waiter = nullptr;
+    ScheduledFiber* waiter = nullptr;
 
     [[nodiscard]] int owner() const { return is_send ? from : to; }
 };
@@ -40,7 +40,7 @@ struct PostedRequest {
 ///
 ///     open -> finish | withdraw -> release
 ///
-/// A withdrawn request belongs to nobody: its buffer is not touched, its ticket is spent, and its
+/// A withdrawn request has no owner: its buffer is not touched, its ticket is spent, and its
 /// slot is released when its message ends.
 ///
 /// Errors: a spent ticket, and more than 2^20 requests at once, break the contract.

@@ -6,7 +6,7 @@
 
 // Source: NVIDIA's data sheets and user guides for GPUs, NICs and memory; the order of PCIe
 //         switches as `nvidia-smi topo -m` prints it for these machines (DGX-2: NVIDIA/nccl-tests
-//         issue 78). Nobody rents them by the hour; the purchase price of a DGX-1 is that of 2017
+//         issue 78). They are not rented by the hour; the purchase price of a DGX-1 is that of 2017
 //         (BEEVA). Others unknown.
 namespace gx::sim::machine {
 

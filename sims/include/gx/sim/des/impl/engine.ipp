@@ -10,7 +10,7 @@
 
 namespace gx::sim {
 
-GX_DECL Strand& Engine::spawn(int rank, std::string name, std::function<void()> body) {
+GX_DECL ScheduledFiber& Engine::spawn(int rank, std::string name, std::function<void()> body) {
     auto guarded = [this, rank, body = std::move(body)] {
         try {
             body();
@@ -20,12 +20,12 @@ GX_DECL Strand& Engine::spawn(int rank, std::string name, std::function<void()> 
             fail(rank, std::current_exception());
         }
     };
-    strands_.push_back(std::make_unique<Strand>(rank, std::move(name), std::move(guarded)));
-    Strand& strand = *strands_.back();
-    strand.engine_ = this;
+    fibers_.push_back(std::make_unique<ScheduledFiber>(rank, std::move(name), std::move(guarded)));
+    ScheduledFiber& fiber = *fibers_.back();
+    fiber.engine_ = this;
     ++live_;
-    at(now_, rank, {resume_event, &strand, 0});
-    return strand;
+    at(now_, rank, {resume_event, &fiber, 0});
+    return fiber;
 }
 
 GX_DECL void Engine::run() {
@@ -44,34 +44,34 @@ GX_DECL void Engine::advance(Nanoseconds duration) {
         ++events_;
         return;
     }
-    Strand& self = *current_;
+    ScheduledFiber& self = *current_;
     at(now_ + duration, self.rank(), {resume_event, &self, 0});
-    suspend(self, Strand::State::ready);
+    suspend(self, ScheduledFiber::State::ready);
 }
 
 GX_DECL Wake Engine::block(Nanoseconds deadline, bool cancellable) {
     GX_EXPECT(current_ != nullptr, "only a fiber can wait in virtual time");
     if (cancellable && cancelled_) return Wake::cancelled;
-    Strand& self = *current_;
+    ScheduledFiber& self = *current_;
     self.cancellable_ = cancellable;
     self.deadline_ = deadline >= no_deadline - now_ ? no_deadline : now_ + deadline;
     arm(self);
-    suspend(self, Strand::State::blocked);
+    suspend(self, ScheduledFiber::State::blocked);
     self.deadline_ = no_deadline;
     return self.reason_;
 }
 
 GX_DECL void Engine::idle() {
     GX_EXPECT(current_ != nullptr, "only a fiber can wait in virtual time");
-    suspend(*current_, Strand::State::idle);
+    suspend(*current_, ScheduledFiber::State::idle);
 }
 
-GX_DECL void Engine::wake(Strand& strand, Wake reason) {
-    using enum Strand::State;
-    if (strand.state_ != blocked && strand.state_ != idle) return;
-    strand.state_ = ready;
-    strand.reason_ = reason;
-    at(now_, strand.rank(), {resume_event, &strand, 0});
+GX_DECL void Engine::wake(ScheduledFiber& fiber, Wake reason) {
+    using enum ScheduledFiber::State;
+    if (fiber.state_ != blocked && fiber.state_ != idle) return;
+    fiber.state_ = ready;
+    fiber.reason_ = reason;
+    at(now_, fiber.rank(), {resume_event, &fiber, 0});
 }
 
 GX_DECL void Engine::cancel(int rank) {
@@ -79,49 +79,49 @@ GX_DECL void Engine::cancel(int rank) {
     cancelled_ = true;
     missing_rank_ = rank;
     note(EventKind::failure, rank, 0, 0);
-    for (const auto& strand : strands_)
-        if (strand->state_ == Strand::State::blocked && strand->cancellable_)
-            wake(*strand, Wake::cancelled);
+    for (const auto& fiber : fibers_)
+        if (fiber->state_ == ScheduledFiber::State::blocked && fiber->cancellable_)
+            wake(*fiber, Wake::cancelled);
 }
 
-GX_DECL void Engine::resume(Strand& strand) {
-    strand.state_ = Strand::State::running;
-    current_ = &strand;
-    strand.resume();
+GX_DECL void Engine::resume(ScheduledFiber& fiber) {
+    fiber.state_ = ScheduledFiber::State::running;
+    current_ = &fiber;
+    fiber.resume();
     current_ = nullptr;
-    if (strand.finished()) --live_;
+    if (fiber.finished()) --live_;
 }
 
-GX_DECL void Engine::suspend(Strand& strand, Strand::State state) {
-    strand.state_ = state;
-    strand.suspend();
+GX_DECL void Engine::suspend(ScheduledFiber& fiber, ScheduledFiber::State state) {
+    fiber.state_ = state;
+    fiber.suspend();
 }
 
 // One pending timer a fiber: it fires at the earliest deadline and is posted again for a later one,
 // so that a million waits that are met leave no million timers behind.
-GX_DECL void Engine::arm(Strand& strand) {
-    if (strand.deadline_ >= strand.timer_) return;
-    strand.timer_ = strand.deadline_;
-    at(strand.timer_, strand.rank(), {timer_event, &strand, 0});
+GX_DECL void Engine::arm(ScheduledFiber& fiber) {
+    if (fiber.deadline_ >= fiber.timer_) return;
+    fiber.timer_ = fiber.deadline_;
+    at(fiber.timer_, fiber.rank(), {timer_event, &fiber, 0});
 }
 
-GX_DECL void Engine::timer(Strand& strand) {
-    if (now_ < strand.timer_) return;
-    if (strand.finished()) return;
-    strand.timer_ = no_deadline;
-    if (strand.state_ != Strand::State::blocked) return;
-    if (now_ >= strand.deadline_) return wake(strand, Wake::deadline);
-    arm(strand);
+GX_DECL void Engine::timer(ScheduledFiber& fiber) {
+    if (now_ < fiber.timer_) return;
+    if (fiber.finished()) return;
+    fiber.timer_ = no_deadline;
+    if (fiber.state_ != ScheduledFiber::State::blocked) return;
+    if (now_ >= fiber.deadline_) return wake(fiber, Wake::deadline);
+    arm(fiber);
 }
 
 GX_DECL void Engine::break_deadlock() {
     bool any = false;
-    for (const auto& strand : strands_)
-        if (!strand->finished() && strand->state_ == Strand::State::blocked) {
-            wake(*strand, Wake::deadlock);
+    for (const auto& fiber : fibers_)
+        if (!fiber->finished() && fiber->state_ == ScheduledFiber::State::blocked) {
+            wake(*fiber, Wake::deadlock);
             any = true;
         }
-    GX_EXPECT(any, "every fiber that is left waits for work, and nobody is left to give it");
+    GX_EXPECT(any, "every fiber that is left waits for work, and no fiber is left to give it");
 }
 
 }  // namespace gx::sim

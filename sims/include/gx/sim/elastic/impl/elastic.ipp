@@ -40,7 +40,7 @@ void ElasticTraining<R, S, Inner>::close(Run& run, World& world, Shared& w, Elas
         try {
             std::rethrow_exception(world.error_of(r));
         } catch (const LostRank& e) {
-            s.told.push_back(e.where());
+            s.reported.push_back(e.where());
             if (named >= 0 && e.lost() != named)
                 record.problems.push_back("rank " + std::to_string(r) + " names failed rank " +
                                           std::to_string(e.lost()) + " where others name rank " +

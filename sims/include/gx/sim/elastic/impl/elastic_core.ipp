@@ -17,7 +17,7 @@ GX_DECL Core whole(const ClusterSpec& spec) {
     return core;
 }
 
-GX_DECL Core core_of(const Core& from, const std::vector<bool>& left, bool detours) {
+GX_DECL Core core_of(const Core& from, const std::vector<bool>& left, bool failover) {
     const int gpus = from.cluster.machine.gpus, machines = from.cluster.machines;
     const auto of = [&](int m, int g) { return left[static_cast<std::size_t>(m * gpus + g)]; };
     std::vector<int> counts(static_cast<std::size_t>(machines), 0);
@@ -33,7 +33,7 @@ GX_DECL Core core_of(const Core& from, const std::vector<bool>& left, bool detou
     core.cluster.machines = best_machines;
     core.cluster.machine.gpus = best;
     try {
-        if (best > 0) check_cluster(core.cluster, detours);
+        if (best > 0) check_cluster(core.cluster, failover);
     } catch (const Error&) {
         core.cluster.fabric = star();
     }

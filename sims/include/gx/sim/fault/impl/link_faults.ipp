@@ -39,7 +39,7 @@ GX_DECL std::vector<int> LinkFaults::links_of(const Wire& wire) const {
 
 // Its ports: links to other switches, and the NICs that are plugged into it.
 GX_DECL std::vector<int> LinkFaults::links_of(Switch which) {
-    const FabricSwitches& all = detours().switches();
+    const FabricSwitches& all = failover().switches();
     const int node = all.node(which), first = topology_.fabric_links().first();
     std::vector<int> links;
     for (std::size_t l = 0; l < all.links().size(); ++l)
@@ -83,7 +83,7 @@ GX_DECL void LinkFaults::add(std::size_t i, const LostSwitch& f) {
     lose({.which = f.which, .links = links}, f.at, f.unnoticed, f.lasts);
 }
 GX_DECL void LinkFaults::lose(Loss loss, Nanoseconds at, Nanoseconds unnoticed, Nanoseconds lasts) {
-    (void)detours();
+    (void)failover();
     if (unnoticed >= lasts || end(at, unnoticed) == forever) return;
     const Task task{loss_event, this, losses_.size()};
     losses_.push_back(std::move(loss));
@@ -124,9 +124,9 @@ GX_DECL void LinkFaults::toggle(Change& change) {
 GX_DECL void LinkFaults::toggle(Loss& loss) {
     loss.on = !loss.on;
     lost_ += loss.on ? 1 : -1;
-    if (loss.machine >= 0) detours().lose_nic(loss.machine, loss.nic);
-    else if (loss.on) detours().lose(loss.which);
-    else detours().restore(loss.which);
+    if (loss.machine >= 0) failover().lose_nic(loss.machine, loss.nic);
+    else if (loss.on) failover().lose(loss.which);
+    else failover().restore(loss.which);
     std::vector<int> links;  // messages stopped on them may have another route now
     for (const Loss& l : losses_)
         if (l.on) links.insert(links.end(), l.links.begin(), l.links.end());

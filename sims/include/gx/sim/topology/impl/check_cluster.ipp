@@ -38,12 +38,12 @@ GX_DECL void check_routes(const ClusterSpec& spec, const MachineRoutes& inside) 
                     ": choose a smaller torus, or fewer PCIe switches under each other");
 }
 
-GX_DECL void check_cluster(const ClusterSpec& spec, bool detours) {
+GX_DECL void check_cluster(const ClusterSpec& spec, bool failover) {
     check(spec);
     constexpr int unwired = 4;  // links between a GPU and a NIC, by way of another GPU
     if (!spec.machine.wiring.known && 2 * unwired + longest_route(spec.fabric) <= Path::most_links)
         return;
-    check_routes(spec, MachineRoutes(spec, detours));
+    check_routes(spec, MachineRoutes(spec, failover));
 }
 
 }  // namespace gx::sim

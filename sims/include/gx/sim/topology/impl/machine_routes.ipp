@@ -8,7 +8,7 @@
 
 namespace gx::sim {
 
-GX_DECL MachineRoutes::MachineRoutes(const ClusterSpec& spec, bool detours)
+GX_DECL MachineRoutes::MachineRoutes(const ClusterSpec& spec, bool failover)
     : m_(spec.machine),
       gpus_(m_.gpus),
       nics_(spec.machines > 1 ? m_.nics : 0),
@@ -23,7 +23,7 @@ GX_DECL MachineRoutes::MachineRoutes(const ClusterSpec& spec, bool detours)
             out_.push_back(is_near(g, n) ? to_nic(g, n) : Route{});
             in_.push_back(is_near(g, n) ? mirrored(out_.back()) : Route{});
             if (by_rail && nic_of(g, 0) != n) in_.back() = from_rail(n, g);
-            if (!detours || is_near(g, n)) continue;
+            if (!failover || is_near(g, n)) continue;
             out_.back() = to_rail(g, n);
             in_.back() = from_rail(n, g);
         }

@@ -11,9 +11,9 @@
 
 namespace gx::sim {
 
-GX_DECL Topology::Topology(const ClusterSpec& spec, FlowNetwork& network, bool detours)
+GX_DECL Topology::Topology(const ClusterSpec& spec, FlowNetwork& network, bool failover)
     : spec_(checked(spec)),
-      inside_(spec, detours),
+      inside_(spec, failover),
       first_(network.links()),
       stride_(static_cast<int>(inside_.rates().size())),
       fabric_(add_links(network)) {

@@ -132,7 +132,7 @@ GX_DECL void MessageMatcher::arrived(int slot) {
     if (!faults_) return deliver(slot);
     Lane& l = lane(p.from, p.to, p.channel);
     if (p.number != l.delivered) {
-        ++healed_;
+        ++reordered_;
         if (rules_.in_order) return l.early.push_back(slot);
         overtake(slot, l);
     }

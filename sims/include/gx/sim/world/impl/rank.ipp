@@ -72,19 +72,19 @@ GX_DECL bool Endpoint::alive() const {
 GX_DECL Event Stream::enqueue(Task task) {
     tasks_.push_back(task);
     if (trace_) queued_at_.push_back(engine_.now());
-    if (!strand_)
-        strand_ =
+    if (!fiber_)
+        fiber_ =
             &engine_.spawn(rank_, "stream of rank " + std::to_string(rank_), [this] { work(); });
-    else engine_.wake(*strand_);
+    else engine_.wake(*fiber_);
     if (races_) {
-        if (actor_ < 0) actor_ = races_->add_stream(rank_, *strand_);
+        if (actor_ < 0) actor_ = races_->add_stream(rank_, *fiber_);
         races_->queued(rank_, actor_);
     }
     return {++queued_};
 }
 
 GX_DECL void Stream::wait(Event event) {
-    GX_EXPECT(engine_.current() != strand_, "a task cannot wait for the stream that runs it");
+    GX_EXPECT(engine_.current() != fiber_, "a task cannot wait for the stream that runs it");
     GX_EXPECT(event.sequence <= queued_, "this event is not of this stream");
     const Nanoseconds begin = engine_.now();
     waiter_ = engine_.current();
@@ -97,10 +97,10 @@ GX_DECL void Stream::wait(Event event) {
 
 GX_DECL void Stream::close() {
     closed_ = true;
-    if (!strand_) return;
-    engine_.wake(*strand_);
+    if (!fiber_) return;
+    engine_.wake(*fiber_);
     waiter_ = engine_.current();
-    while (!strand_->finished() && !ended_) (void)engine_.block(Engine::no_deadline, false);
+    while (!fiber_->finished() && !ended_) (void)engine_.block(Engine::no_deadline, false);
 }
 
 GX_DECL void Stream::work() {

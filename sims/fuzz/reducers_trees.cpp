@@ -1,6 +1,6 @@
 // Collectives that are no rings, and a star whose messages are all posted at once.
 #include <fuzz/burst.hpp>
-#include <fuzz/subjects.hpp>
+#include <fuzz/reducers.hpp>
 #include <fuzz/trial.hpp>
 
 #include <gx/halving_doubling/reducer.hpp>  // HalvingDoubling
@@ -11,7 +11,7 @@
 
 namespace gx::sim::fuzz {
 
-std::vector<Subject> tree_subjects() {
+std::vector<FuzzedReducer> tree_reducers() {
     return {{"Tree<fp32>", trial<Tree<fp32>>},
             {"DoubleTree<3, fp16>", trial<DoubleTree<3, fp16>>},
             {"HalvingDoubling<fp16>", trial<HalvingDoubling<fp16>>},

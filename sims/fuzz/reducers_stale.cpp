@@ -1,5 +1,5 @@
-// Buckets of the reducer's own size, and gradients that come one or two steps late.
-#include <fuzz/subjects.hpp>
+// Buckets of the reducer's own size, and gradients that are one or two steps stale.
+#include <fuzz/reducers.hpp>
 #include <fuzz/trial.hpp>
 
 #include <gx/reducer/bucketed.hpp>         // Bucketed
@@ -9,7 +9,7 @@
 
 namespace gx::sim::fuzz {
 
-std::vector<Subject> late_subjects() {
+std::vector<FuzzedReducer> stale_reducers() {
     using Twice = DoubleBuffered<DoubleBuffered<Ring<fp32>>>;
     using Both = DoubleBuffered<Bucketed<MultiRing<2, bf16>, 128>>;
     return {{"Bucketed<Ring<fp16>, 64>", trial<Bucketed<Ring<fp16>, 64>>},

@@ -1,5 +1,5 @@
 // Ring and MultiRing in each element.
-#include <fuzz/subjects.hpp>
+#include <fuzz/reducers.hpp>
 #include <fuzz/trial.hpp>
 
 #include <gx/reducer/multi_ring.hpp>  // MultiRing
@@ -7,7 +7,7 @@
 
 namespace gx::sim::fuzz {
 
-std::vector<Subject> ring_subjects() {
+std::vector<FuzzedReducer> ring_reducers() {
     return {{"Ring<fp32>", trial<Ring<fp32>>},
             {"Ring<fp16>", trial<Ring<fp16>>},
             {"Ring<bf16>", trial<Ring<bf16>>},

@@ -1,16 +1,16 @@
-// The planted bugs, each with the reducer or the rule that it breaks.
+// The seeded bugs, each with the reducer or the rule that it breaks.
 #include <fuzz/burst.hpp>
-#include <fuzz/plants.hpp>
+#include <fuzz/seeded_bugs.hpp>
 #include <fuzz/trial.hpp>
 
 #include <gx/reducer/ring.hpp>  // Ring
 
 namespace gx::sim::fuzz {
 
-const std::vector<Plant>& plants() {
+const std::vector<SeededBug>& seeded_bugs() {
     using namespace gx::testing;
     using R = Ring<fp32>;
-    static const std::vector<Plant> all{
+    static const std::vector<SeededBug> all{
         {"ignore-peers", "sends no message", {"IgnorePeers", trial<IgnorePeers<R>>}},
         {"drop-chunk",
          "leaves the last chunk as it was",
@@ -44,7 +44,7 @@ const std::vector<Plant>& plants() {
          {"Ring<fp32>", trial<R>},
          {.apply_twice = true}},
         {"ready-early",
-         "says that a piece is ready, and then writes it: only a race shows it",
+         "reports a piece as ready, and then writes it: only a race shows it",
          {"Ring<fp32>", trial<R>},
          {.ready_early = true}},
         {"free-stack",

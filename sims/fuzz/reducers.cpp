@@ -1,0 +1,16 @@
+// All reducers that campaigns draw from, in one list: a seed means the same in every program.
+#include <fuzz/reducers.hpp>
+
+namespace gx::sim::fuzz {
+
+const std::vector<FuzzedReducer>& reducers() {
+    static const std::vector<FuzzedReducer> all = [] {
+        std::vector<FuzzedReducer> list = ring_reducers();
+        for (auto& s : stale_reducers()) list.push_back(s);
+        for (auto& s : tree_reducers()) list.push_back(s);
+        return list;
+    }();
+    return all;
+}
+
+}  // namespace gx::sim::fuzz

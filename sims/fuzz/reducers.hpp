@@ -1,0 +1,14 @@
+// The lists of reducers that campaigns run, one for each file that compiles them.
+#pragma once
+
+#include <vector>  // lists
+
+#include <fuzz/verdict.hpp>  // FuzzedReducer
+
+namespace gx::sim::fuzz {
+
+[[nodiscard]] std::vector<FuzzedReducer> ring_reducers();
+[[nodiscard]] std::vector<FuzzedReducer> stale_reducers();
+[[nodiscard]] std::vector<FuzzedReducer> tree_reducers();
+
+}  // namespace gx::sim::fuzz
