@@ -229,7 +229,7 @@ int measure(const Settings& s) {
         put(found, "test_rebuild_header_only", plain);
         kept = kept && of_test.holds(test);
     } else {
-        fmt::print("{:<40} left out: it is not there\n", s.test.filename().string());
+        fmt::print("{:<40} skipped: file not found\n", s.test.filename().string());
     }
     found["within_budget"] = kept;
     fmt::print("all budgets: {}\n", kept ? "ok" : "EXCEEDED");

@@ -70,7 +70,7 @@ TEST(ErrorFeedbackState, NamesWhatACheckpointKeeps) {
                                                "residual 1, in flight"}));
 }
 
-// ---- Through a Pipeline: buckets, lateness, loss scales and steps left out -------------
+// ---- Through a Pipeline: buckets, staleness, loss scales and skipped steps -------------
 
 using Feedback = gx::testing::ErrorFeedback<gx::Ring<>>;
 

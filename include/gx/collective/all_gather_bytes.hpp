@@ -1,4 +1,4 @@
-// all_gather_bytes, all_gather_offsets: blocks of bytes of different lengths, from all to all.
+// all_gather_bytes, all_gather_offsets: all-gather of byte blocks of different lengths.
 #pragma once
 
 #include <algorithm>  // copy

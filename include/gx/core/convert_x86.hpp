@@ -143,7 +143,7 @@ GX_INLINE void add_to(const V& mine, V& x) {
     x = mine != mine ? mine + mine : mine + x;
 }
 
-/// Does whole groups of 8; answers how many elements are done.
+/// Converts whole groups of 8; returns the number of elements done.
 template <class From, class To, Combining combining>
 GX_AVX2 std::size_t avx2(const typename From::storage* from, typename To::storage* to,
                          std::size_t count, float factor) {
@@ -161,7 +161,7 @@ GX_AVX2 std::size_t avx2(const typename From::storage* from, typename To::storag
     }
     return i;
 }
-/// Does whole groups of 16; answers how many elements are done.
+/// Converts whole groups of 16; returns the number of elements done.
 template <class From, class To, Combining combining>
 GX_AVX512 std::size_t avx512(const typename From::storage* from, typename To::storage* to,
                              std::size_t count, float factor) {

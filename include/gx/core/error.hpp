@@ -32,13 +32,13 @@ struct [[nodiscard]] Delivery {
     [[nodiscard]] constexpr bool complete() const { return outcome == Outcome::complete; }
 };
 
-/// Returns "did not answer in time" or the like, to follow the peer; empty when complete.
+/// Returns "timed out" or the like, to follow the peer; empty when complete.
 [[nodiscard]] constexpr std::string_view reason(Delivery d) {
     switch (d.outcome) {
         case Delivery::Outcome::complete: return "";
-        case Delivery::Outcome::timed_out: return "did not answer in time";
+        case Delivery::Outcome::timed_out: return "timed out";
         case Delivery::Outcome::cancelled: return "stopped first";
-        case Delivery::Outcome::corrupted: return "sent what did not arrive whole";
+        case Delivery::Outcome::corrupted: return "sent a message that failed its checksum";
     }
     return "";
 }

@@ -44,8 +44,8 @@ struct LinkRates {
     std::vector<Change> changes{};
 };
 
-/// Collects spans and rates while it is recording. Whoever has no sink spends one test of a
-/// pointer on each.
+/// Collects spans and rates while it is recording. Without a sink the cost is one null check a
+/// span.
 struct TraceSink {
     std::vector<Span> spans{};
     bool recording = true;

@@ -84,7 +84,7 @@ consteval bool explain_transport() {
     static_assert(detail::transport::WaitsForMessages<T>,
                   "gx: not a Transport: no 'Delivery wait(Request)' or "
                   "'Arrival wait_any(span<const Request>)'. "
-                  "Fix: add both; a deadline is an answer, not an exception.");
+                  "Fix: add both; a deadline is a result, not an exception.");
     return true;
 }
 

@@ -11,7 +11,7 @@
 
 namespace gx {
 
-/// Told once, before the first reduction.
+/// Argument of reserve(), which is called once, before the first reduction.
 struct ReducePlan {
     Placement placement{};
     std::int64_t elements = 0;         ///< of a whole gradient

@@ -1,4 +1,4 @@
-// Bucketed<R, Bytes>: gradients go out in buckets of so many bytes on the wire.
+// Bucketed<R, Bytes>: gradients reduced in buckets of a given number of bytes on the wire.
 #pragma once
 
 #include <algorithm>  // min

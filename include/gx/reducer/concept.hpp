@@ -17,7 +17,8 @@
 
 namespace gx {
 
-/// What one reduction did. Incomplete: who is missing; the bucket's contents are then unspecified.
+/// What one reduction did. Incomplete: `delivery` names the missing rank, and the bucket's contents
+/// are unspecified.
 struct [[nodiscard]] ReduceReport {
     Delivery delivery{};
     std::int64_t bytes_sent = 0;  ///< on the wire, by this rank
@@ -25,7 +26,7 @@ struct [[nodiscard]] ReduceReport {
     [[nodiscard]] constexpr bool complete() const { return delivery.complete(); }
 };
 
-/// How far the state of a reducer reaches: what a checkpoint keeps, and who gets it back.
+/// Scope of a reducer's state: what a checkpoint keeps, and on which ranks it is restored.
 enum class StateScope : unsigned char {
     per_rank,   ///< each rank its own; kept for every rank, restored on equal rank counts only
     replicated  ///< equal bits on all ranks; kept once, restored on any rank count
@@ -45,7 +46,7 @@ namespace detail::reducer {
 template <class R>
 concept NamesItsWire = Element<typename R::wire_type>;
 template <class R>
-concept SaysHowLateItIs = requires {
+concept NamesItsStaleness = requires {
     { R::staleness } -> std::convertible_to<int>;
     { R::asynchronous } -> std::convertible_to<bool>;
     { R::channels } -> std::convertible_to<int>;
@@ -72,7 +73,7 @@ concept SavesItsState = requires(R& r) {
     { r.state() } -> std::same_as<StateList>;
 };
 template <class R>
-concept IsToldRightly = !requires { &R::settle; } || requires(R& r) {
+concept SettlesRightly = !requires { &R::settle; } || requires(R& r) {
     { r.settle(std::uint64_t{}, bool{}) } -> std::same_as<void>;
 };
 template <class R>
@@ -99,18 +100,18 @@ concept TakesItsOptions =
 ///
 ///     Options                   an aggregate; R(Options). The Trainer's options hold it
 ///     settle(gradient, applied) called for each gradient in order, before gradient + staleness + 1
-///                               is begun: whether its mean was applied, or left out since it had
-///                               overflowed. Left out, its trace in state() must go, bit for bit.
+///                               is begun: whether its mean was applied, or its step skipped after
+///                               an overflow. Skipped: undo, bit for bit, what it left in state().
 ///                               Threads: while later gradients are reduced.
 ///
 /// Order: all ranks end bitwise equal. Each policy documents what else repeats.
 template <class R>
-concept Reducer = detail::reducer::NamesItsWire<R> && detail::reducer::SaysHowLateItIs<R> &&
+concept Reducer = detail::reducer::NamesItsWire<R> && detail::reducer::NamesItsStaleness<R> &&
                   detail::reducer::Reserves<R> && detail::reducer::AveragesABucket<R> &&
                   detail::reducer::KeepsTheBucket<R> && detail::reducer::SavesItsState<R> &&
-                  detail::reducer::TakesItsOptions<R> && detail::reducer::IsToldRightly<R>;
+                  detail::reducer::TakesItsOptions<R> && detail::reducer::SettlesRightly<R>;
 
-/// A reducer that is told whether each mean was applied.
+/// A reducer with settle(): it undoes what skipped steps left in its state.
 template <class R>
 concept Settles = Reducer<R> && requires(R& r) { r.settle(std::uint64_t{}, bool{}); };
 
@@ -121,7 +122,7 @@ consteval bool explain_reducer_members() {
                   "Buckets are packed to it before they are sent. "
                   "Fix: add 'using wire_type = gx::fp32;' to the policy.");
     static_assert(
-        detail::reducer::SaysHowLateItIs<R>,
+        detail::reducer::NamesItsStaleness<R>,
         "gx: not a Reducer: no 'static constexpr int staleness' (at least 0), "
         "'bool asynchronous' or 'int channels' (at least 1). The Trainer plans with them. "
         "Fix: add all three; 0, true and 1 suit a plain reducer.");
@@ -140,10 +141,10 @@ consteval bool explain_reducer_members() {
         detail::reducer::SavesItsState<R>,
         "gx: not a Reducer: no 'StateList state()'. A checkpoint keeps it, so that resuming equals "
         "not having stopped. Fix: return {} if there is none.");
-    static_assert(detail::reducer::IsToldRightly<R>,
+    static_assert(detail::reducer::SettlesRightly<R>,
                   "gx: not a Reducer: its 'settle' is no 'void settle(uint64_t gradient, bool "
-                  "applied)'. It would never be called, and state would not follow the steps that "
-                  "were left out. Fix: give it that signature.");
+                  "applied)'. It would never be called, and state would keep what skipped steps "
+                  "left in it. Fix: give it that signature.");
     static_assert(detail::reducer::TakesItsOptions<R>,
                   "gx: not a Reducer: its 'Options' are no aggregate with defaults, or there is no "
                   "constructor from them. The Trainer's options hold them. Fix: add both.");

@@ -1,4 +1,4 @@
-// ErrorFeedbackState: what error feedback has not sent yet.
+// ErrorFeedbackState: residuals of error feedback, one for each gradient in flight.
 #pragma once
 
 #include <cstddef>  // size_t
@@ -18,9 +18,9 @@ namespace gx {
 ///
 /// With s gradients in flight there are s residuals, and gradient g works on residual g mod s: it
 /// need not wait for the fate of the one before it. A gradient's residual takes effect when it is
-/// settled as applied, and is dropped, bit for bit, when it is left out.
+/// settled as applied, and is dropped, bit for bit, when its step is skipped.
 ///
-///     applied gradients + residuals = gradients given and not left out
+///     applied gradients + residuals = gradients of the steps that are not skipped
 ///
 /// Units: of the gradient without its loss scale, which may change from step to step.
 /// Cost:  2 s floats an element; no copies.

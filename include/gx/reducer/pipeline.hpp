@@ -1,4 +1,4 @@
-// Pipeline<R>: gradients in flight: cut into buckets, reduced on a stream, returned s steps late.
+// Pipeline<R>: gradients in flight: cut into buckets, reduced on a stream, s steps stale.
 #pragma once
 
 #include <cxxabi.h>  // __cxa_current_exception_type
@@ -45,7 +45,7 @@ struct PendingGradient {
     std::uint64_t index = 0;
     std::span<float> values{};
     bool complete = true;
-    Delivery delivery{};     ///< who is missing, where it is not complete
+    Delivery delivery{};     ///< names the missing rank where it is not complete
     int failed_bucket = -1;  ///< as in Reduced
 };
 
@@ -72,8 +72,8 @@ struct PipelineOptions {
 /// Buckets hold `bucket_elements` elements counted from the end of the vector; the last bucket, at
 /// the front, holds the rest. Bucket b is queued when the watermark has passed its begin.
 ///
-/// A reducer that keeps state is told of each gradient whether it was applied, at the next call of
-/// begin(), drain() or pending(): it was, but for skip().
+/// A reducer with settle() gets it for each gradient at the next call of begin(), drain() or
+/// pending(): applied, unless skip() was called.
 ///
 /// Order:   buckets are reduced in one order on every rank, so timing never changes the bits.
 /// Threads: one rank's code calls it; reductions run on the stream. A reducer that is not
@@ -130,7 +130,7 @@ public:
         GX_EXPECT(step == begun_, "gradients begin in order, each once");
         GX_EXPECT(begun_ - collected_ < slots_.size(), "collect the gradient of the step before");
         GX_EXPECT(begun_ == 0 || queued_ == buckets_,
-                  "tell ready(stream, link, 0) before the next step");
+                  "call ready(stream, link, 0) before the next step");
         settle_state(true);
         ++begun_;
         queued_ = 0;
@@ -173,7 +173,7 @@ public:
         return take();
     }
 
-    /// The gradient that was collected last is left out: its mean is not applied.
+    /// Skips the step of the gradient that was collected last: its mean is not applied.
     void skip() {
         GX_EXPECT(unsettled_, "skip() follows collect() or drain()");
         settle_state(false);
@@ -341,7 +341,7 @@ private:
     std::vector<PendingGradient> pending_;
     std::uint64_t begun_ = 0;      ///< gradients begun
     std::uint64_t collected_ = 0;  ///< gradients given back
-    bool unsettled_ = false;       ///< the reducer does not know yet whether the last was applied
+    bool unsettled_ = false;       ///< settle() is due for the last gradient
     int queued_ = 0;               ///< buckets of the newest gradient that were queued
     Delivery broken_{};            ///< the first reduction that failed; touched on the stream only
     int exceptions_ = std::uncaught_exceptions();

@@ -32,7 +32,7 @@ concept HasOptions =
 template <class S>
 concept IsBuiltFromOptions = HasOptions<S> && std::constructible_from<S, typename S::Options>;
 template <class S>
-concept AnswersARate = requires(const S& s, Step t) {
+concept ReturnsARate = requires(const S& s, Step t) {
     { s.rate(t) } -> std::same_as<float>;
 };
 template <class S>
@@ -55,7 +55,7 @@ concept CompletesOptions = requires(typename S::Options o, const Plan& plan) {
 /// Order: rate() depends on its options and t only, so a resumed run sees an unbroken one's rates.
 template <class S>
 concept Scheduler = detail::scheduler::HasOptions<S> && detail::scheduler::IsBuiltFromOptions<S> &&
-                    detail::scheduler::AnswersARate<S>;
+                    detail::scheduler::ReturnsARate<S>;
 
 template <class S>
 consteval bool explain_scheduler_members() {
@@ -66,7 +66,7 @@ consteval bool explain_scheduler_members() {
     static_assert(detail::scheduler::IsBuiltFromOptions<S>,
                   "gx: not a Scheduler: no constructor from its 'Options'. "
                   "Fix: add 'constexpr explicit S(Options)'.");
-    static_assert(detail::scheduler::AnswersARate<S>,
+    static_assert(detail::scheduler::ReturnsARate<S>,
                   "gx: not a Scheduler: no 'float rate(gx::Step) const'. "
                   "The trainer calls it before every update. Fix: add it.");
     return true;

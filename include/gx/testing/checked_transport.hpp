@@ -40,7 +40,7 @@ struct MessageCounts {
 ///     the result is the highest round of any rank and channel
 ///
 /// So a ring of n ranks has 2 (n - 1), and a star that sends to all ranks at once has 2. A round of
-/// a schedule in which nobody sends is not counted.
+/// a schedule in which no rank sends is not counted.
 /// `channels`: those in use are from 0 to channels - 1. Cost: O(events).
 [[nodiscard]] GX_DECL int message_rounds(std::span<const MessageCounts> ranks, int channels);
 

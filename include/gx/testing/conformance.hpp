@@ -145,8 +145,8 @@ void check_state(const Worlds& on, std::uint64_t seed, ConformanceReport& report
     check_state(under_test<R, false>(), any_world(on), seed, checkpoint, report);
 }
 
-/// A gradient that is left out leaves nothing behind: later reductions and state() have the bits of
-/// a run that never had it. Check "skipped". Any accuracy; for reducers with state.
+/// The gradient of a skipped step leaves nothing behind: later reductions and state() have the bits
+/// of a run that never had it. Check "skipped". Any accuracy; for reducers with state.
 template <Reducer R, class Worlds>
 void check_skipped(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
     check_skipped(under_test<R, false>(), any_world(on), seed, report);

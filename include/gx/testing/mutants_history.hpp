@@ -73,7 +73,7 @@ private:
     std::uint64_t calls_ = 0;
 };
 
-/// Takes the step for applied where it was left out.
+/// Settles skipped steps as if they were applied.
 template <Reducer R>
 struct KeepTraceOfSkippedStep : Mutant<R> {
     ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {

@@ -106,7 +106,7 @@ private:
     struct Outgoing {
         Header header{};
         std::span<const std::byte> payload{};
-        std::vector<std::byte> owned{};  ///< the payload, where nobody else keeps it
+        std::vector<std::byte> owned{};  ///< the payload, where no caller keeps it
         std::uint32_t request = 0;       ///< 0: of none
         std::size_t written = 0;         ///< bytes of header and payload
     };
@@ -144,7 +144,7 @@ private:
     std::uint32_t unmatched(Link& l, int channel);
     void lose(int r);
     void stop_locked(const Stop& cause);
-    bool answered(std::span<const Request> requests, Arrival& arrival);
+    bool resolved(std::span<const Request> requests, Arrival& arrival);
     void stop_if_hopeless(std::span<const Request> requests);
     void wake_engine();
     void work();

@@ -111,7 +111,7 @@ private:
     bool match(int rank, Mail& mine, typename Side::Entry& partner);
     static void copy(const Mail& a, const Mail& b);
     std::size_t first_in(int rank, std::span<const Request> requests, MailState state);
-    bool answered(int rank, std::span<const Request> requests, Arrival& arrival);
+    bool resolved(int rank, std::span<const Request> requests, Arrival& arrival);
     void stop_if_hopeless(int rank, std::span<const Request> requests);
     void give_up(int rank, std::span<const Request> requests);
     int diagnose(int rank, int peer);

@@ -13,7 +13,7 @@
 namespace gx {
 
 /// Progress of a long run. A terminal's line is redrawn about ten times a second; in a file or a
-/// pipe a plain line is written every tenth of the way.
+/// pipe a plain line is written at every tenth of the total.
 /// Units: rate in `unit` per wall second; remaining time in minutes and seconds.
 class Progress {
 public:
@@ -30,7 +30,7 @@ public:
           out_(out) {}
 
     [[nodiscard]] bool silent() const { return style_ == Style::silent; }
-    /// Leaves out of the rate the first `done`, which were done before.
+    /// Excludes from the rate the first `done`, which were done before.
     void resume_from(std::int64_t done) { first_ = done; }
 
     /// Prints a line of its own, unless silent.

@@ -223,7 +223,7 @@ private:
         ++step_;
     }
 
-    /// Update number `index` with its averaged gradient; false when it overflowed and is left out.
+    /// Update number `index` with its averaged gradient; false when it overflowed and is skipped.
     /// All ranks hold the same bits, so they decide alike.
     bool apply(const Reduced& reduced) {
         if (!reduced.report.complete()) stop_at_lost_rank(reduced);
@@ -406,7 +406,7 @@ private:
         write_checkpoint(o_.output / checkpoint_name(epochs_done), job_.graph, c);
     }
 
-    // ---- The books -----------------------------------------------------------------------
+    // ---- Accounting ----------------------------------------------------------------------
     /// Adds the time since `begin` to `where`; returns the current time.
     Nanoseconds account(double& where, Nanoseconds begin, const char* name) {
         const Nanoseconds now = rank_.now();

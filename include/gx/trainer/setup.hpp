@@ -76,11 +76,11 @@ struct Names {
 [[nodiscard]] GX_DECL std::vector<std::string> changes(
     const Checkpoint& c, const std::vector<Checkpoint::Option>& options, const WorldInfo& world);
 
-/// Errors: gx::Error where the world has returned before rank 0 had closed the books of the last
-///         epoch, as where all ranks of a cluster died and none was left to name another.
+/// Errors: gx::Error if the world has returned before rank 0 had recorded the last epoch, as when
+///         all ranks of a cluster died and none was left to name another.
 GX_DECL void expect_whole(const RunRecord& r, int epochs);
 
-/// Fills what follows from the books of a run: throughput, efficiency, warnings.
+/// Fills in what follows from the record: throughput, efficiency, warnings.
 GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Split& data, bool evaluated);
 
 /// Takes the rows of `c` into `r`, and those of earlier epochs from the checkpoints beside it.

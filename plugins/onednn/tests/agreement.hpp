@@ -69,7 +69,7 @@ double apart(const A& a, const B& b) {
     return difference == 0 ? 0 : std::sqrt(difference / std::max(size, 1e-300));
 }
 
-/// What one step of each device answers, and how far apart they are.
+/// Results of one step of each device, and their distance.
 struct Apart {
     double loss = 0, logits = 0, gradients = 0, statistics = 0;
     bool same_hits = true;

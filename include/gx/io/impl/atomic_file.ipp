@@ -83,7 +83,7 @@ GX_DECL void AtomicFile::open_temporary(bool replaces, unsigned mode, unsigned o
     const std::string name = target_ + ".tmp";
     struct stat left{};  // by a process that was killed
     if (::lstat(name.c_str(), &left) == 0 && S_ISREG(left.st_mode)) ::unlink(name.c_str());
-    // O_EXCL follows no link; nobody else reads a private file before it has its own mode.
+    // O_EXCL follows no link; 0600 until it has its own mode, so no other user reads it.
     file_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : mode);
     if (file_ < 0) fail("cannot be created");
     temporary_ = name;

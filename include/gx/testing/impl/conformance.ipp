@@ -1,4 +1,4 @@
-// Checks of values, order, overflow, lateness, lost ranks and decisions.
+// Checks of values, order, overflow, staleness, lost ranks and decisions.
 #pragma once
 
 #include <cmath>    // abs, isfinite, pow

@@ -117,15 +117,15 @@ GX_DECL void check_skipped(const ReducerUnderTest& r, const AnyWorld& world, std
             report.values += std::ssize(b.rows[j][0]);
             if (detail::same_bits(a.rows[numbers[j]][0], b.rows[j][0])) continue;
             report.add("skipped", detail::text(p) + ": gradient " + std::to_string(numbers[j]) +
-                                      " has other bits after one that was left out. Fix: undo in "
+                                      " has other bits after a skipped step. Fix: undo in "
                                       "settle(gradient, false) what all_reduce left in state().");
             break;
         }
         for (std::size_t rank = 0; rank < a.states.size(); ++rank)
             if (!detail::same_bits(a.states[rank], b.states[rank]))
                 report.add("skipped", detail::text(p) + ", rank " + std::to_string(rank) +
-                                          ": state() keeps a trace of a gradient that was left "
-                                          "out. Fix: undo it in settle(gradient, false).");
+                                          ": state() keeps a trace of the gradient of a skipped "
+                                          "step. Fix: undo it in settle(gradient, false).");
     }
 }
 

@@ -36,7 +36,7 @@ GX_DECL void expect_deadline(std::chrono::nanoseconds deadline) {
                 " ns: it ends every wait at once; give the longest time that a message may take");
 }
 
-/// How one rank's function ended, as far as its process could tell.
+/// How one rank's function ended, as its process saw it.
 struct Ending {
     bool threw = false;
     Moment when{};  ///< when it threw
@@ -58,7 +58,7 @@ inline std::string sentence_of(const std::exception_ptr& error) {
     }
 }
 
-/// Milliseconds until `end`, for poll(): rounded up, -1 for ever.
+/// Milliseconds until `end`, for poll(): rounded up, -1 for no limit.
 inline int milliseconds_until(Moment end) {
     if (end == Moment::max()) return -1;
     const auto left =
@@ -133,7 +133,7 @@ inline void wait_for_end_of(int control) {
 [[noreturn]] inline void live(int control, int rank, Placement placement,
                               std::vector<Descriptor> sockets, std::chrono::nanoseconds deadline,
                               Moment begin, FunctionRef<void(Part&)> body) noexcept {
-    std::thread([control, deadline] {  // a root that died lets nobody compute for ever
+    std::thread([control, deadline] {  // ends this rank once the root has died
         wait_for_end_of(control);
         const Moment end = after(deadline);
         while (std::chrono::steady_clock::now() < end) ::poll(nullptr, 0, milliseconds_until(end));

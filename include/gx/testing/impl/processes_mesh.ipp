@@ -91,11 +91,11 @@ GX_DECL Arrival Mesh::wait_any(std::span<const Request> requests) {
     const Moment now = std::chrono::steady_clock::now();
     const bool endless = deadline_ >= Moment::max() - now;
     Arrival arrival;
-    while (!answered(requests, arrival)) {
+    while (!resolved(requests, arrival)) {
         auto woken = std::cv_status::no_timeout;
         if (endless) changed_.wait(lock);
         else woken = changed_.wait_until(lock, now + deadline_);
-        if (woken == std::cv_status::no_timeout || answered(requests, arrival)) continue;
+        if (woken == std::cv_status::no_timeout || resolved(requests, arrival)) continue;
         timed_out_ = requests[0].id;
         stop_locked({posted_[requests[0].id].peer, rank_, std::chrono::steady_clock::now()});
     }
@@ -110,7 +110,7 @@ GX_DECL std::uint32_t Mesh::take(Posted posted) {
     return last_request_;
 }
 
-GX_DECL bool Mesh::answered(std::span<const Request> requests, Arrival& arrival) {
+GX_DECL bool Mesh::resolved(std::span<const Request> requests, Arrival& arrival) {
     for (std::size_t i = 0; i < requests.size(); ++i) {
         const auto found = posted_.find(requests[i].id);
         GX_EXPECT(found != posted_.end(), "a request is waited for once");

@@ -43,7 +43,7 @@ GX_DECL void RaceDetector::posted(int actor, std::size_t id, Access access, Memo
     if (!memory.empty()) check(actor, r, access == Access::write, what, task);
     m = {actor, access, r.begin, r.end, what, task, {}};
     open_[static_cast<std::size_t>(at(actor).rank)].push_back(id);
-    if (access != Access::read) return;  // a send tells what its sender knows
+    if (access != Access::read) return;  // a send carries its sender's clock
     m.known = clock(actor);
     clock(actor).advance(actor);
 }

@@ -34,7 +34,7 @@ GX_DECL Arrival Mailbox::wait_any(int rank, std::span<const Request> requests) {
     Arrival arrival;
     ++side(rank).sleepers;
     while (!sleep_until(side(rank).wake, lock, until,
-                        [&] { return answered(rank, requests, arrival); })) {
+                        [&] { return resolved(rank, requests, arrival); })) {
         give_up(rank, requests);
         until = std::chrono::steady_clock::time_point::max();  // of a message that is being copied
     }
@@ -205,7 +205,7 @@ GX_DECL std::size_t Mailbox::first_in(int rank, std::span<const Request> request
     return requests.size();
 }
 
-GX_DECL bool Mailbox::answered(int rank, std::span<const Request> requests, Arrival& arrival) {
+GX_DECL bool Mailbox::resolved(int rank, std::span<const Request> requests, Arrival& arrival) {
     if (const auto i = first_in(rank, requests, MailState::done); i < requests.size()) {
         arrival = {i, {}};
         return true;
@@ -224,7 +224,7 @@ GX_DECL Delivery Mailbox::end_of_wait(int rank) {
     return {first ? Delivery::Outcome::timed_out : Delivery::Outcome::cancelled, failed_rank_};
 }
 
-// Stops the office if every request lacks its other end and that rank has returned.
+// Stops the mailbox if every request lacks its other end and that rank has returned.
 GX_DECL void Mailbox::stop_if_hopeless(int rank, std::span<const Request> requests) {
     for (const Request r : requests) {
         const Mail& m = mail(rank, r);
@@ -242,7 +242,7 @@ GX_DECL void Mailbox::give_up(int rank, std::span<const Request> requests) {
     stop_locked(diagnose(rank, mail(rank, requests[i]).peer));
 }
 
-// Follows who waits for whom from `rank`; the first rank that waits for nobody is missing.
+// Follows the wait-for graph from `rank`; the first rank that waits for no other is missing.
 // All of them waiting is a deadlock: then it is the peer itself.
 GX_DECL int Mailbox::diagnose(int rank, int peer) {
     std::vector<int> reached{rank};

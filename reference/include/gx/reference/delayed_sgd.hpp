@@ -1,4 +1,4 @@
-// delayed_sgd: stochastic gradient descent whose gradients arrive late, one update after another.
+// delayed_sgd: stochastic gradient descent with gradients of a fixed staleness, serially.
 #pragma once
 
 #include <cstddef>      // size_t

@@ -1,4 +1,4 @@
-// Quadratic: a bowl whose gradients, minimum and limits of stability are known.
+// Quadratic: a convex quadratic with known gradients, minimum and limits of stability.
 #pragma once
 
 #include <cmath>    // sin

@@ -51,7 +51,7 @@ inline void select(std::span<const float> values, std::size_t k, std::span<std::
 ///     residual = v, and 0 where it is sent
 ///     bucket   = loss scale / n * sum of what the n ranks sent
 ///
-/// A gradient that is left out takes its residual with it: ErrorFeedbackState. Accuracy: applied
+/// A skipped step takes the residual of its gradient with it: ErrorFeedbackState. Accuracy: applied
 /// gradients plus residuals are the gradients that were given, up to roundings.
 ///
 /// Wire:   an all-gather of k pairs of a 4-byte index and a 4-byte value a rank: 8 k (n - 1) bytes
