@@ -1,4 +1,4 @@
-// What scenarios share and need not each compile: the predictor, the published cases, main().
+// Shared code of the scenarios, compiled once: the predictor, the published cases, main().
 #include "support.hpp"
 
 #include <fstream>   // published cases

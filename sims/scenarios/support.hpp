@@ -1,4 +1,4 @@
-// Scenario: what a scenario prints: published and simulated values, errors, what is in force.
+// Scenario: what a scenario prints: published and simulated values, errors, corrections.
 #pragma once
 
 #include <algorithm>  // min

@@ -81,7 +81,7 @@ void read_options(CLI::App& app, Asked& a) {
         ->check(count_in(1, 1'000'000))
         ->capture_default_str();
     app.add_option("--most-messages", a.most_messages,
-                   "to simulate for all candidates; those with the most are left out")
+                   "to simulate for all candidates; those with the most are dropped")
         ->check(number_in(1, 1e12, "from 1 to 1e12"))
         ->capture_default_str();
     app.add_option("--profile", a.profile,
@@ -90,7 +90,7 @@ void read_options(CLI::App& app, Asked& a) {
                    "framework whose fitted costs a step pays: pytorch-ddp, tensorflow-horovod, "
                    "mxnet-horovod, oneflow; none: computation and wire alone")
         ->capture_default_str();
-    app.add_flag("--synchronous", a.synchronous, "leave out reducers that apply late gradients");
+    app.add_flag("--synchronous", a.synchronous, "exclude reducers that apply stale gradients");
     app.add_option("--lines", a.lines, "dominated candidates to print; 0: all")
         ->check(count_in(0, 1'000'000'000))
         ->capture_default_str();
@@ -247,7 +247,7 @@ void print(const std::vector<Candidate>& candidates, const tools::plan::Job& job
     for (const auto& [date, names] : dates)
         fmt::print("    {}: {}\n", printable(names), printable(date));
     fmt::print(
-        "A late gradient (DoubleBuffered) and a large batch cost accuracy: train before "
+        "A stale gradient (DoubleBuffered) and a large batch cost accuracy: train before "
         "you trust.\n");
 }
 

@@ -65,7 +65,7 @@ std::string page(const std::vector<Candidate>& candidates, const Job& job,
         "style=\"background:{7}\"></i>others, up to 1.5 times its slowest and twice its "
         "dearest</span></p>\n"
         "<h2>Dominated and infeasible candidates</h2>\n{8}</table>\n"
-        "<p class=\"note\">{9}Times are of simulated steps alone. A late gradient and a large "
+        "<p class=\"note\">{9}Times are of simulated steps alone. A stale gradient and a large "
         "batch cost accuracy, which a simulated training shows and this page does not.</p>"
         "</html>\n",
         chart::escaped(job.model), chart::page_style, job.examples, job.epochs, winners,

@@ -73,7 +73,7 @@ Candidate on_cluster(const Job& job, const Graph& graph, const SearchSpace& spac
     return c;
 }
 
-/// Leaves out the candidates with the most messages, once the space's are spent.
+/// Drops the candidates with the most messages, once the space's are spent.
 void limit_messages(std::vector<Candidate>& all, const std::vector<Question>& asked, double most) {
     std::vector<std::size_t> order(all.size());
     std::iota(order.begin(), order.end(), std::size_t{0});

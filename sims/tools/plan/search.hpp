@@ -56,7 +56,7 @@ struct SearchSpace {
     sim::Precision precision = sim::Precision::mixed;
     UpdateCost update{};         ///< of the optimizer: time of an update, memory of its state
     predict::Stack stack{};      ///< costs of the framework; all 0: computation and wire alone
-    double most_messages = 5e7;  ///< of all candidates; those with the most are left out
+    double most_messages = 5e7;  ///< of all candidates; those with the most are dropped
 };
 
 /// The time of a step with a stack's costs: as StepModel has them, beside simulated communication.

@@ -1,4 +1,4 @@
-// Conditions: what a case says of hardware, model and software; defaults for the rest.
+// Conditions: hardware, model and software of a case; defaults for missing fields.
 #pragma once
 
 #include <string>

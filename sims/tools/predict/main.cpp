@@ -1,4 +1,4 @@
-// gx_predict: published scaling results from their conditions, and how far off they are.
+// gx_predict: predicts published scaling results from their conditions, and scores the errors.
 //
 //     gx_predict --cases FILE --out FILE     predict every case of a file
 //     gx_predict --score FILE                compare with the published values that are in it
@@ -89,7 +89,7 @@ void print_tables(const Score& s, const Score& unfitted) {
                    repeated);
     fmt::print(
         "The model's structure, the priors and the constants set by hand were written with "
-        "these results\nin sight: no row is the error on results that nobody has seen.\n");
+        "these results\nin sight: no row is the error on unseen results.\n");
 }
 
 Json json_of(const Errors& e) {
