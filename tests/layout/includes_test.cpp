@@ -10,7 +10,7 @@ using namespace layout;
 // ---- The rules -----------------------------------------------------------------------------
 
 // Which parts of gx a part may include, itself aside. No part includes the trainer.
-const Names roles{"core",      "collective", "io",      "loader",    "model",
+const Names roles{"core",      "collective", "io",      "loader",    "memory", "model",
                   "optimizer", "reducer",    "reflect", "scheduler", "threads"};
 const std::map<std::string, Names> may_include{
     {"core", {}},
@@ -18,15 +18,16 @@ const std::map<std::string, Names> may_include{
     {"threads", {"core"}},
     {"io", {"core", "reflect"}},
     {"report", {"core", "io"}},
-    {"collective", {"core"}},
-    {"reducer", {"core", "reflect", "collective"}},
+    {"memory", {"core"}},
+    {"collective", {"core", "memory"}},
+    {"reducer", {"core", "reflect", "memory", "collective"}},
     {"model", {"core"}},
     {"scheduler", {"core"}},
     {"optimizer", {"core", "model", "scheduler"}},
     {"loader", {"core", "io", "model"}},
     {"trainer",
-     {"core", "reflect", "io", "report", "collective", "reducer", "model", "scheduler", "optimizer",
-      "loader"}},
+     {"core", "reflect", "io", "report", "memory", "collective", "reducer", "model", "scheduler",
+      "optimizer", "loader"}},
     {"testing", roles},
     {"reference", {"core", "collective", "model", "reducer", "scheduler", "optimizer"}},
 };
@@ -48,10 +49,10 @@ const std::map<std::string, Names> rooms{
     {"io", {"catalog", "hardware"}},
     {"testing", {"des", "hardware", "catalog", "network", "topology", "world", "race"}},
 };
-const Names known_to_rooms{"core",    "reflect",   "io",        "collective", "model",
-                           "reducer", "scheduler", "optimizer", "loader",     "testing"};
+const Names known_to_rooms{"core",    "reflect",   "io",        "memory", "collective", "model",
+                           "reducer", "scheduler", "optimizer", "loader", "testing"};
 
-const Names part_of_a_plugin{"core", "model", "collective", "reducer"};
+const Names part_of_a_plugin{"core", "memory", "model", "collective", "reducer"};
 
 // Libraries that include/gx never sees: they belong to plugins and to the simulator.
 const Lines outside_libraries{"oneapi/", "dnnl", "cuda",    "cudnn",  "cublas",       "nccl",

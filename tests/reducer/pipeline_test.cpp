@@ -137,8 +137,8 @@ TEST(Pipeline, DoubleBufferedIsOneStepLate) {
     EXPECT_TRUE(rc::check([] { staleness_is_exact<Late>(); }));
 }
 TEST(Pipeline, StalenessAddsUp) {
-    EXPECT_TRUE(
-        rc::check([] { staleness_is_exact<gx::DoubleBuffered<gx::DoubleBuffered<Late>>>(); }));
+    using Later = gx::DoubleBuffered<gx::DoubleBuffered<Late>>;
+    EXPECT_TRUE(rc::check([] { staleness_is_exact<Later>(); }));
 }
 
 // ---- A checkpoint in between ---------------------------------------------------------------

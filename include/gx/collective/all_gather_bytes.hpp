@@ -1,10 +1,9 @@
 // all_gather_bytes, all_gather_offsets: all-gather of byte blocks of different lengths.
 #pragma once
 
-#include <algorithm>  // copy
-#include <cstddef>    // byte
-#include <cstdint>    // int64_t
-#include <span>       // blocks
+#include <cstddef>  // byte
+#include <cstdint>  // int64_t
+#include <span>     // blocks
 
 #include <gx/collective/execute.hpp>          // execute, raw_bytes
 #include <gx/collective/ring_all_gather.hpp>  // RingAllGather
@@ -28,18 +27,20 @@ namespace gx::collective {
 /// Cost:   allocates nothing; one copy of `mine`, unless it is in place.
 /// Source: Thakur, Rabenseifner and Gropp 2005, "Optimization of collective communication
 ///         operations in MPICH", ring all-gather.
-template <Transport T>
-Execution all_gather_bytes(T& link, std::span<const std::byte> mine, std::span<std::byte> all,
+template <Link T>
+Execution all_gather_bytes(T& link, ViewIn<const std::byte, memory_of<T>> mine,
+                           ViewIn<std::byte, memory_of<T>> all,
                            std::span<const std::int64_t> offsets, int channel) {
     const auto rank = static_cast<std::size_t>(link.rank());
-    const Flow<raw_bytes, RingAllGather> flow{
+    const Flow<raw_bytes, RingAllGather, memory_of<T>> flow{
         RingAllGather(link.ranks()), all, {}, channel, offsets};
     GX_EXPECT(!offsets.empty(), "an offset for each rank, and one for the end");
     detail::expect_valid(flow, link.ranks());
     const auto begin = static_cast<std::size_t>(offsets[rank]);
     const auto block = all.subspan(begin, static_cast<std::size_t>(offsets[rank + 1]) - begin);
     GX_EXPECT(mine.size() == block.size(), "a block as long as the offsets of its rank say");
-    if (mine.data() != block.data()) std::copy(mine.begin(), mine.end(), block.begin());
+    if (!same_place(mine, ViewIn<const std::byte, memory_of<T>>(block)))
+        launch(queue_of(link), kernels::CopyValues<std::byte>{}, mine, block);
     return execute(link, flow);
 }
 

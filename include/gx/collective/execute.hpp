@@ -1,7 +1,7 @@
 // execute: runs several collectives concurrently over a transport; Flow, raw_bytes.
 #pragma once
 
-#include <algorithm>  // copy, is_sorted, max
+#include <algorithm>  // is_sorted, max
 #include <array>      // flows, requests
 #include <concepts>   // same_as
 #include <cstddef>    // byte, size_t
@@ -10,8 +10,10 @@
 
 #include <gx/collective/exchange.hpp>  // Collective, chunk_range
 #include <gx/core/contract.hpp>        // GX_EXPECT
-#include <gx/core/convert.hpp>         // accumulate
 #include <gx/core/transport.hpp>       // Transport
+#include <gx/memory/memory.hpp>        // ViewIn
+#include <gx/memory/kernels.hpp>       // Accumulate, Copy
+#include <gx/memory/queue.hpp>         // launch, StreamOrdered
 
 namespace gx::collective {
 
@@ -33,17 +35,17 @@ template <class E, class C>
 concept Executable =
     Collective<C> && (Element<E> || (std::same_as<E, raw_bytes> && detail::OnlyCopies<C>));
 
-/// A collective, its data, and the channel of its messages.
+/// A collective, its data in memory M, and the channel of its messages.
 ///
 /// Shapes: chunk c of the data is chunk_range(length, chunks, c); or, if offsets are given, from
 ///         offsets[c] to offsets[c + 1], on every rank alike. An all-to-all takes chunks of equal
 ///         lengths, or offsets on each rank with lengths[i, j] = lengths[j, i].
-template <class E, class C>
+template <class E, class C, class M = HostMemory>
     requires Executable<E, C>
 struct Flow {
     C collective;
-    std::span<typename E::storage> data{};     ///< cut into collective.chunks() chunks
-    std::span<typename E::storage> scratch{};  ///< see scratch_elements()
+    ViewIn<typename E::storage, M> data{};     ///< cut into collective.chunks() chunks
+    ViewIn<typename E::storage, M> scratch{};  ///< see scratch_elements()
     int channel = 0;
     std::span<const std::int64_t> offsets{};  ///< empty, or chunks + 1 of them, ascending
 };
@@ -66,43 +68,56 @@ struct [[nodiscard]] Execution {
 namespace detail {
 
 /// State of a running flow: its step, and which half of the step is incomplete.
-template <class E, class C>
+template <class E, class C, class M>
     requires Executable<E, C>
 class Progress {
 public:
     using storage = typename E::storage;
+    using Data = ViewIn<storage, M>;
 
     Progress() = default;
-    explicit Progress(const Flow<E, C>& flow) : flow_(&flow) {}
+    explicit Progress(const Flow<E, C, M>& flow) : flow_(&flow) {}
+
+    /// Goes to the next step; false when the collective is done.
+    bool next(int rank) {
+        if (step_ == flow_->collective.steps()) return false;
+        now_ = flow_->collective.exchange(rank, step_++);
+        out_ = now_.to >= 0 ? chunk(now_.send_chunk) : Data{};
+        in_ = now_.from >= 0 ? arriving() : Data{};
+        return true;
+    }
+    [[nodiscard]] const Exchange& now() const { return now_; }
+    [[nodiscard]] Data out() const { return out_; }     ///< what the step sends; may be empty
+    [[nodiscard]] Data landing() const { return in_; }  ///< where its message lands
 
     /// Posts steps until one has a message to wait for; false when the collective is done.
     template <Transport T>
     bool post(T& link, std::int64_t& bytes_sent) {
         while (!sending && !receiving) {
-            if (step_ == flow_->collective.steps()) return false;
-            now_ = flow_->collective.exchange(link.rank(), step_++);
-            const auto out = now_.to >= 0 ? chunk(now_.send_chunk) : std::span<storage>{};
-            const auto in = now_.from >= 0 ? arriving() : std::span<storage>{};
-            receiving = !in.empty();  // an empty chunk is empty on both sides: no message
-            sending = !out.empty();
+            if (!next(link.rank())) return false;
+            receiving = !in_.empty();  // an empty chunk is empty on both sides: no message
+            sending = !out_.empty();
             if (receiving)
-                received = link.receive(now_.from, flow_->channel, std::as_writable_bytes(in));
-            if (sending) sent = link.send(now_.to, flow_->channel, std::as_bytes(out));
-            bytes_sent += static_cast<std::int64_t>(out.size_bytes());
+                received = link.receive(now_.from, flow_->channel, std::as_writable_bytes(in_));
+            if (sending) sent = link.send(now_.to, flow_->channel, std::as_bytes(out_));
+            bytes_sent += static_cast<std::int64_t>(out_.size_bytes());
         }
         return true;
     }
 
     /// Both halves of the step have arrived: combines what was received.
-    void combine() {
+    template <class Queue>
+    void combine(Queue&& queue) {
         if (now_.from < 0) return;
-        const auto in = arriving(), mine = chunk(now_.receive_chunk);
-        if (in.data() == mine.data()) return;
+        const Data mine = chunk(now_.receive_chunk);
+        if (same_place(in_, mine)) return;
+        const ViewIn<const storage, M> in = in_;
         if constexpr (Element<E>) {
-            if (now_.combine == Combine::add) return gx::accumulate<E>(in, mine);
+            if (now_.combine == Combine::add)
+                return launch(queue, kernels::Accumulate<E>{}, in, mine);
         }
         GX_EXPECT(now_.combine == Combine::copy, "bytes are copied, not added");
-        std::copy(in.begin(), in.end(), mine.begin());
+        launch(queue, kernels::CopyValues<storage>{}, in, mine);
     }
 
     bool sending = false, receiving = false;
@@ -116,14 +131,14 @@ private:
         return {flow_->offsets[static_cast<std::size_t>(first)],
                 flow_->offsets[static_cast<std::size_t>(first + now_.chunks)]};
     }
-    [[nodiscard]] std::span<storage> chunk(int first) const {  // and those that go with it
+    [[nodiscard]] Data chunk(int first) const {  // and those that go with it
         const ChunkRange r = range(first);
         return flow_->data.subspan(static_cast<std::size_t>(r.begin),
                                    static_cast<std::size_t>(r.size()));
     }
     /// Where the message lands: in place when nothing there is still needed.
-    [[nodiscard]] std::span<storage> arriving() const {
-        const auto mine = chunk(now_.receive_chunk);
+    [[nodiscard]] Data arriving() const {
+        const Data mine = chunk(now_.receive_chunk);
         const bool apart = now_.to < 0 || now_.send_chunk >= now_.receive_chunk + now_.chunks ||
                            now_.receive_chunk >= now_.send_chunk + now_.chunks;
         if (now_.combine == Combine::copy && apart) return mine;
@@ -131,13 +146,14 @@ private:
         return flow_->scratch.first(mine.size());
     }
 
-    const Flow<E, C>* flow_ = nullptr;
+    const Flow<E, C, M>* flow_ = nullptr;
     int step_ = 0;
     Exchange now_{};
+    Data out_{}, in_{};
 };
 
-template <class E, class C>
-void expect_valid(const Flow<E, C>& flow, int ranks) {
+template <class E, class C, class M>
+void expect_valid(const Flow<E, C, M>& flow, int ranks) {
     const auto chunks = static_cast<std::size_t>(flow.collective.chunks());
     GX_EXPECT(flow.collective.ranks() == ranks,
               "a collective of as many ranks as the transport has");
@@ -168,10 +184,10 @@ template <class E, class C, std::size_t K, Transport T>
 Execution execute(T& link, const std::array<Flow<E, C>, K>& flows) {
     static_assert(K >= 1);
     Execution done;
-    std::array<detail::Progress<E, C>, K> progress;
+    std::array<detail::Progress<E, C, HostMemory>, K> progress;
     for (std::size_t k = 0; k < K; ++k) {
         detail::expect_valid(flows[k], link.ranks());
-        progress[k] = detail::Progress<E, C>(flows[k]);
+        progress[k] = detail::Progress<E, C, HostMemory>(flows[k]);
         done.steps = std::max(done.steps, flows[k].collective.steps());
     }
     std::array<Request, 2 * K> waiting;
@@ -189,14 +205,50 @@ Execution execute(T& link, const std::array<Flow<E, C>, K>& flows) {
         if (done.delivery.complete()) done.delivery = arrival.delivery;
         auto& p = progress[owner[arrival.index] / 2];
         (owner[arrival.index] % 2 == 0 ? p.receiving : p.sending) = false;
-        if (!p.sending && !p.receiving && done.delivery.complete()) p.combine();
+        if (!p.sending && !p.receiving && done.delivery.complete()) p.combine(HostQueue{});
     }
 }
 
-/// Executes one collective.
-template <class E, class C, Transport T>
+/// The same over a stream-ordered transport: queues all steps and returns at once. The flows go in
+/// lockstep, all messages of a step in one group, so that the messages of two ranks meet in order.
+///
+/// Order:  the same sums, so the same bits.
+/// Errors: as above, but a rank that is missing shows where the host waits for the queue.
+/// Cost:   a group and K kernels are launched for each step.
+template <class E, class C, class M, std::size_t K, StreamOrdered T>
     requires Executable<E, C>
-Execution execute(T& link, const Flow<E, C>& flow) {
+Execution execute(T& link, const std::array<Flow<E, C, M>, K>& flows) {
+    static_assert(K >= 1);
+    Execution done;
+    std::array<detail::Progress<E, C, M>, K> progress;
+    for (std::size_t k = 0; k < K; ++k) {
+        detail::expect_valid(flows[k], link.ranks());
+        progress[k] = detail::Progress<E, C, M>(flows[k]);
+        done.steps = std::max(done.steps, flows[k].collective.steps());
+    }
+    std::array<QueuedMessage<M>, 2 * K> group;
+    for (int step = 0; step < done.steps; ++step) {
+        std::size_t count = 0;
+        std::array<bool, K> runs{};
+        for (std::size_t k = 0; k < K; ++k) {
+            auto& p = progress[k];
+            if (!(runs[k] = p.next(link.rank()))) continue;
+            if (!p.landing().empty())
+                group[count++] = {.peer = p.now().from, .in = writable_bytes_of(p.landing())};
+            if (!p.out().empty()) group[count++] = {.peer = p.now().to, .out = bytes_of(p.out())};
+            done.bytes_sent += static_cast<std::int64_t>(p.out().size_bytes());
+        }
+        if (count > 0) link.exchange(std::span<const QueuedMessage<M>>(group).first(count));
+        for (std::size_t k = 0; k < K; ++k)
+            if (runs[k]) progress[k].combine(link.queue());
+    }
+    return done;
+}
+
+/// Executes one collective.
+template <class E, class C, class M, class T>
+    requires Executable<E, C>
+Execution execute(T& link, const Flow<E, C, M>& flow) {
     return execute(link, std::array{flow});
 }
 

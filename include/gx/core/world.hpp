@@ -18,15 +18,42 @@ struct Graph;
 /// The device of a world that only communicates; a Trainer asks for a real one.
 struct NoDevice {};
 
-/// Argument of a rank's function: blocking interface, the same in every world.
+/// A rank, or its device, whose gradients lie in memory of its own (gx/memory). Its transport
+/// queues messages, and beside it has
+///
+///     control()   a Transport of the host's memory, for what is no gradient
+///     memory()    the MemoryResource of its buffers
 template <class R>
-concept RankContext = Clock<R> && requires(R& r, const Graph& graph, DeviceOptions options) {
-    typename R::Device;
-    { r.rank() } -> std::same_as<int>;
-    { r.ranks() } -> std::same_as<int>;
+concept HasMemory = requires { typename R::Memory; };
+
+namespace detail::world {
+template <class R>
+concept BlocksTheHost = requires(R& r) {
     requires Transport<std::remove_cvref_t<decltype(r.transport())>>;
     requires Stream<std::remove_cvref_t<decltype(r.stream())>>;  ///< the communication stream
 };
+template <class R>
+concept QueuesMessages = HasMemory<R> && requires(R& r) {
+    r.transport();
+    r.memory();
+    requires Transport<std::remove_cvref_t<decltype(r.control())>>;
+};
+}  // namespace detail::world
+
+/// Argument of a rank's function, the same in every world.
+template <class R>
+concept RankContext = Clock<R> && requires(R& r) {
+    typename R::Device;
+    { r.rank() } -> std::same_as<int>;
+    { r.ranks() } -> std::same_as<int>;
+} && (detail::world::BlocksTheHost<R> || detail::world::QueuesMessages<R>);
+
+/// Where a rank's control messages go.
+template <class R>
+[[nodiscard]] constexpr auto& control_of(R& rank) {
+    if constexpr (HasMemory<R>) return rank.control();
+    else return rank.transport();
+}
 
 namespace detail::world {
 template <class W>
@@ -85,12 +112,13 @@ template <World W>
 
 /// A world whose ranks can train: they make devices.
 template <class W>
-concept TrainingWorld = World<W> && Device<typename W::Rank::Device> &&
-                        requires(typename W::Rank& r, const Graph& graph, DeviceOptions options) {
-                            {
-                                r.make_device(graph, options)
-                            } -> std::same_as<std::unique_ptr<typename W::Rank::Device>>;
-                        };
+concept TrainingWorld =
+    World<W> && (Device<typename W::Rank::Device> || HasMemory<typename W::Rank::Device>) &&
+    requires(typename W::Rank& r, const Graph& graph, DeviceOptions options) {
+        {
+            r.make_device(graph, options)
+        } -> std::same_as<std::unique_ptr<typename W::Rank::Device>>;
+    };
 
 template <class W>
 consteval bool explain_world() {

@@ -8,6 +8,9 @@
 
 #include <gx/core/device.hpp>     // ParameterSlice
 #include <gx/core/transport.hpp>  // Placement
+#include <gx/memory/buffer.hpp>   // MemoryResource
+#include <gx/memory/memory.hpp>   // ViewIn, ScalarIn
+#include <gx/memory/queue.hpp>    // Link
 
 namespace gx {
 
@@ -20,6 +23,7 @@ struct ReducePlan {
     std::uint64_t seed = 0;            ///< of random choices, equal on all ranks
     /// Of a whole gradient, ascending; they outlive the reducer. Empty where none are known.
     std::span<const ParameterSlice> slices{};
+    MemoryResource* memory = nullptr;  ///< where buckets lie; nullptr: the host's memory
 
     /// One gradient of one bucket at a time.
     [[nodiscard]] static constexpr ReducePlan whole(Placement placement, std::int64_t elements) {
@@ -27,32 +31,50 @@ struct ReducePlan {
     }
 };
 
-/// Contiguous part of a gradient that is reduced at once. It is a range of its values.
-struct Bucket {
-    std::span<float> values{};  ///< the gradient times loss_scale; the reducer's result
+/// Contiguous part of a gradient in memory M that is reduced at once. On the host it is a range of
+/// its values.
+template <class M>
+struct BucketIn {
+    ViewIn<float, M> values{};  ///< the gradient times loss_scale; the reducer's result
     int index = 0;  ///< in the order of reduction; a Pipeline begins at the gradient's end
     int count = 1;  ///< buckets of this gradient
-    std::int64_t offset = 0;                   ///< of values[0] in the flat gradient
-    std::uint64_t gradient = 0;                ///< counted from 0
-    float loss_scale = 1;                      ///< 1 where there is none; equal on all ranks
-    std::span<const ParameterSlice> slices{};  ///< that have values here; offsets in the gradient
+    std::int64_t offset = 0;                     ///< of the first value in the flat gradient
+    std::uint64_t gradient = 0;                  ///< counted from 0
+    ScalarIn<float, M> loss_scale = no_scale();  ///< 1 where there is none; equal on all ranks
+    std::span<const ParameterSlice> slices{};    ///< that have values here; offsets in the gradient
 
-    constexpr Bucket() = default;
+    constexpr BucketIn() = default;
     /// A gradient of one bucket.
     template <class V>
-        requires std::convertible_to<V, std::span<float>>
-    constexpr Bucket(V&& all) : values(all) {}  // NOLINT(google-explicit-constructor)
+        requires std::convertible_to<V, ViewIn<float, M>>
+    constexpr BucketIn(V&& all) : values(all) {}  // NOLINT(google-explicit-constructor)
 
-    [[nodiscard]] constexpr auto begin() const { return values.begin(); }
-    [[nodiscard]] constexpr auto end() const { return values.end(); }
-    [[nodiscard]] constexpr float* data() const { return values.data(); }
     [[nodiscard]] constexpr std::size_t size() const { return values.size(); }
     [[nodiscard]] constexpr bool empty() const { return values.empty(); }
-    [[nodiscard]] constexpr float& operator[](std::size_t i) const { return values[i]; }
+    [[nodiscard]] constexpr auto begin() const
+        requires std::same_as<M, HostMemory>
+    {
+        return values.begin();
+    }
+    [[nodiscard]] constexpr auto end() const
+        requires std::same_as<M, HostMemory>
+    {
+        return values.end();
+    }
+    [[nodiscard]] constexpr float* data() const
+        requires std::same_as<M, HostMemory>
+    {
+        return values.data();
+    }
+    [[nodiscard]] constexpr float& operator[](std::size_t i) const
+        requires std::same_as<M, HostMemory>
+    {
+        return values[i];
+    }
 
     /// The same bucket with `count` of its values from `first` on.
-    [[nodiscard]] constexpr Bucket part(std::size_t first, std::size_t length) const {
-        Bucket b = *this;
+    [[nodiscard]] constexpr BucketIn part(std::size_t first, std::size_t length) const {
+        BucketIn b = *this;
         b.values = values.subspan(first, length);
         b.offset += static_cast<std::int64_t>(first);
         b.slices = slices_in(slices, b.offset, b.offset + static_cast<std::int64_t>(length));
@@ -68,6 +90,17 @@ struct Bucket {
         while (last > first && slices[last - 1].offset >= to) --last;
         return slices.subspan(first, last - first);
     }
+
+private:
+    static constexpr ScalarIn<float, M> no_scale() {
+        if constexpr (std::same_as<M, HostMemory>) return 1;
+        else return {};
+    }
 };
+
+using Bucket = BucketIn<HostMemory>;
+/// The bucket that a reducer gets over transport T.
+template <class T>
+using BucketOn = BucketIn<memory_of<T>>;
 
 }  // namespace gx

@@ -52,13 +52,14 @@ public:
         plan.bucket_elements = std::min(plan.bucket_elements, bucket_elements);
         inner_.reserve(plan);
     }
-    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+    template <Link T>
+    ReduceReport all_reduce(T& link, const BucketOn<T>& bucket) {
         constexpr auto most = static_cast<std::size_t>(bucket_elements);
         if (bucket.size() <= most) return inner_.all_reduce(link, bucket);
         ReduceReport sum;
         const int parts = static_cast<int>((bucket.size() + most - 1) / most);
         for (std::size_t i = 0; i < bucket.size() && sum.complete(); i += most) {
-            Bucket part = bucket.part(i, std::min(most, bucket.size() - i));
+            BucketOn<T> part = bucket.part(i, std::min(most, bucket.size() - i));
             part.index = bucket.index * parts + static_cast<int>(i / most);
             part.count = bucket.count * parts;
             const ReduceReport done = inner_.all_reduce(link, part);
@@ -70,6 +71,11 @@ public:
         requires Settles<R>
     {
         inner_.settle(gradient, applied);
+    }
+    template <class Q>
+        requires Settles<R>
+    void settle_on(Q& queue, std::uint64_t gradient, ScalarIn<Flag, memory_of<Q>> applied) {
+        inner_.settle_on(queue, gradient, applied);
     }
     StateList state() { return inner_.state(); }
 

@@ -39,6 +39,9 @@ struct StateVector {
     StateScope scope = StateScope::per_rank;
     bool is_gradient =
         false;  ///< laid out as a whole gradient; a checkpoint keeps the graph's order
+    Buffer<float>* on_device = nullptr;  ///< in the memory of a device: instead of values
+
+    [[nodiscard]] std::size_t size() const { return on_device ? on_device->size() : values.size(); }
 };
 using StateList = std::vector<StateVector>;
 
@@ -99,6 +102,11 @@ concept TakesItsOptions =
 /// Optional:
 ///
 ///     Options                   an aggregate; R(Options). The Trainer's options hold it
+///     all_reduce over any Link  template <Link T> all_reduce(T&, const BucketOn<T>&): works in the
+///                               memory of devices too, by launch(queue_of(link), ...) on Buffers
+///                               of plan.memory. With `Transport auto&` it is the host's
+///     settle_on(queue, gradient, applied)
+///                               settle() there: `applied` is a value on the device
 ///     settle(gradient, applied) called for each gradient in order, before gradient + staleness + 1
 ///                               is begun: whether its mean was applied, or its step skipped after
 ///                               an overflow. Skipped: undo, bit for bit, what it left in state().

@@ -51,13 +51,19 @@ public:
 
     [[nodiscard]] static std::string name() { return "DoubleBuffered<" + reducer_name<R>() + ">"; }
     void reserve(const ReducePlan& plan) { inner_.reserve(plan); }
-    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+    template <Link T>
+    ReduceReport all_reduce(T& link, const BucketOn<T>& bucket) {
         return inner_.all_reduce(link, bucket);
     }
     void settle(std::uint64_t gradient, bool applied)
         requires Settles<R>
     {
         inner_.settle(gradient, applied);
+    }
+    template <class Q>
+        requires Settles<R>
+    void settle_on(Q& queue, std::uint64_t gradient, ScalarIn<Flag, memory_of<Q>> applied) {
+        inner_.settle_on(queue, gradient, applied);
     }
     StateList state() { return inner_.state(); }
 

@@ -1,14 +1,18 @@
 // ErrorFeedbackState: residuals of error feedback, one for each gradient in flight.
 #pragma once
 
-#include <cstddef>  // size_t
-#include <cstdint>  // uint64_t
-#include <span>     // views
-#include <string>   // names
-#include <utility>  // swap
-#include <vector>   // residuals
+#include <algorithm>    // copy
+#include <cstddef>      // size_t
+#include <cstdint>      // uint64_t
+#include <span>         // views
+#include <string>       // names
+#include <string_view>  // names
+#include <utility>      // swap
+#include <vector>       // slots
 
 #include <gx/core/contract.hpp>    // GX_EXPECT
+#include <gx/memory/buffer.hpp>    // Buffer
+#include <gx/memory/queue.hpp>     // launch
 #include <gx/reducer/concept.hpp>  // StateList, ReducePlan, Bucket
 
 namespace gx {
@@ -27,60 +31,84 @@ namespace gx {
 class ErrorFeedbackState {
 public:
     /// The residual that a bucket starts from, and where it writes what it leaves.
-    struct View {
-        std::span<const float> before;
-        std::span<float> after;
+    template <class M>
+    struct Residual {
+        ViewIn<const float, M> before;
+        ViewIn<float, M> after;
     };
 
     void reserve(const ReducePlan& plan) {
         GX_EXPECT(plan.in_flight >= 1, "at least one gradient is in flight");
-        slots_.assign(static_cast<std::size_t>(plan.in_flight), {});
-        for (std::size_t i = 0; i < slots_.size(); ++i) {
-            slots_[i].kept.assign(static_cast<std::size_t>(plan.elements), 0.0f);
-            slots_[i].next = slots_[i].kept;
-            slots_[i].name = "residual " + std::to_string(i);
-            slots_[i].next_name = slots_[i].name + ", in flight";
+        slots_.clear();
+        for (int i = 0; i < plan.in_flight; ++i) {
+            Slot& s = slots_.emplace_back();
+            s.kept = {plan.memory, plan.elements, "residual"};
+            s.next = {plan.memory, plan.elements, "residual in flight"};
+            s.name = "residual " + std::to_string(i);
+            s.next_name = s.name + ", in flight";
         }
+        on_device_ = plan.memory != nullptr;
     }
 
     /// Errors: a bucket outside of the reserved gradient breaks the contract.
-    [[nodiscard]] View of(const Bucket& bucket) {
+    template <class M>
+    [[nodiscard]] Residual<M> of(const BucketIn<M>& bucket) {
         Slot& s = slot(bucket.gradient);
         const auto offset = static_cast<std::size_t>(bucket.offset);
         GX_EXPECT(offset + bucket.size() <= s.kept.size(), "a bucket beyond the reserved gradient");
-        return {std::span<const float>(s.kept).subspan(offset, bucket.size()),
-                std::span(s.next).subspan(offset, bucket.size())};
+        return {s.kept.template view<M>().subspan(offset, bucket.size()),
+                s.next.template view<M>().subspan(offset, bucket.size())};
     }
 
     /// Reducer's settle().
     void settle(std::uint64_t gradient, bool applied) {
         if (applied) std::swap(slot(gradient).kept, slot(gradient).next);
     }
+    /// Reducer's settle_on(): copies instead.
+    template <class Q>
+    void settle_on(Q& queue, std::uint64_t gradient, ScalarIn<Flag, memory_of<Q>> applied) {
+        using M = memory_of<Q>;
+        Slot& s = slot(gradient);
+        launch(queue, KeepIf{}, applied, ViewIn<const float, M>(s.next.template view<M>()),
+               s.kept.template view<M>());
+    }
 
     /// Reducer's state(): each residual, and with several also what gradients in flight leave.
     [[nodiscard]] StateList state() {
         StateList list;
+        const auto add = [&](const std::string& name, Buffer<float>& b) {
+            StateVector v{.name = name, .is_gradient = true};
+            if (on_device_) v.on_device = &b;
+            else v.values = b.view();
+            list.push_back(v);
+        };
         for (Slot& s : slots_) {
-            list.push_back({.name = s.name, .values = s.kept, .is_gradient = true});
-            if (slots_.size() > 1)
-                list.push_back({.name = s.next_name, .values = s.next, .is_gradient = true});
+            add(s.name, s.kept);
+            if (slots_.size() > 1) add(s.next_name, s.next);
         }
         return list;
     }
 
-    /// The residual that gradient `gradient` starts from.
-    [[nodiscard]] std::span<const float> kept(std::uint64_t gradient) const {
-        return slots_[gradient % slots_.size()].kept;
+    /// The residual that gradient `gradient` starts from, on the host.
+    [[nodiscard]] std::span<const float> kept(std::uint64_t gradient) {
+        return slot(gradient).kept.view();
     }
 
 private:
+    struct KeepIf {
+        static constexpr std::string_view name = "keep residual";
+        void operator()(Flag applied, std::span<const float> next, std::span<float> kept) const {
+            if (applied) std::copy(next.begin(), next.end(), kept.begin());
+        }
+    };
     struct Slot {
-        std::vector<float> kept, next;  ///< next: if the gradient in flight is applied
+        Buffer<float> kept, next;  ///< next: if the gradient in flight is applied
         std::string name, next_name;
     };
     [[nodiscard]] Slot& slot(std::uint64_t gradient) { return slots_[gradient % slots_.size()]; }
 
     std::vector<Slot> slots_;
+    bool on_device_ = false;
 };
 
 }  // namespace gx

@@ -12,13 +12,14 @@
 #include <type_traits>  // type_identity
 #include <utility>      // integer_sequence
 
-#include <gx/collective/execute.hpp>   // execute
-#include <gx/collective/proof.hpp>     // prove_all_reduce
-#include <gx/core/aligned_buffer.hpp>  // AlignedBuffer
-#include <gx/core/convert.hpp>         // encode_scaled
-#include <gx/core/trace.hpp>           // begin_activity
-#include <gx/reducer/concept.hpp>      // ReduceReport
-#include <gx/reducer/divide.hpp>       // DividePolicy
+#include <gx/collective/execute.hpp>  // execute
+#include <gx/collective/proof.hpp>    // prove_all_reduce
+#include <gx/core/trace.hpp>          // begin_activity
+#include <gx/memory/buffer.hpp>       // Buffer
+#include <gx/memory/kernels.hpp>      // EncodeScaled, DecodeScaled
+#include <gx/memory/queue.hpp>        // launch
+#include <gx/reducer/concept.hpp>     // ReduceReport
+#include <gx/reducer/divide.hpp>      // DividePolicy
 
 namespace gx::detail::reducer {
 
@@ -78,24 +79,26 @@ public:
             const auto proof = collective::prove_all_reduce(c);
             GX_EXPECT(proof.holds(), proof.sentence());
         }
-        scratch_ = AlignedBuffer<storage>(placement.ranks() > 1 ? message_ * K : 0);
-        if constexpr (!in_place) wire_ = AlignedBuffer<storage>(elements);
+        scratch_ = {plan.memory, placement.ranks() > 1 ? message_ * K : 0, "ring scratch"};
+        if constexpr (!in_place) wire_ = {plan.memory, elements, "wire"};
     }
 
-    ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
+    template <Link T>
+    ReduceReport all_reduce(T& link, ViewIn<float, memory_of<T>> bucket) {
+        using M = memory_of<T>;
         GX_EXPECT(link.placement() == placement_, "reserve() for the placement it will run on");
         const auto count = static_cast<std::int64_t>(bucket.size());
         GX_EXPECT(count <= elements_, "a bucket larger than was reserved");
         begin_activity(link, in_place ? "" : "MEMCPY_IN_FUSION_BUFFER");
-        const auto wire = pack(bucket);
+        const auto wire = pack(link, bucket);
         begin_activity(link, "");
         const auto flows = [&]<int... k>(std::integer_sequence<int, k...>) {
-            return std::array<collective::Flow<E, Collective>, K>{flow(wire, k)...};
+            return std::array<collective::Flow<E, Collective, M>, K>{flow<M>(wire, k)...};
         }(std::make_integer_sequence<int, K>{});
         const collective::Execution done = collective::execute(link, flows);
         if (done.delivery.complete()) {
             begin_activity(link, in_place ? "" : "MEMCPY_OUT_FUSION_BUFFER");
-            unpack(wire, bucket);
+            unpack(link, wire, bucket);
             begin_activity(link, "");
         }
         return {done.delivery, done.bytes_sent, done.steps};
@@ -106,37 +109,45 @@ private:
     static constexpr bool in_place = std::same_as<E, fp32>;
     static constexpr std::size_t index(int k) { return static_cast<std::size_t>(k); }
 
-    std::span<storage> pack(std::span<float> bucket) {
+    template <class T, class M = memory_of<T>>
+    ViewIn<storage, M> pack(T& link, ViewIn<float, M> bucket) {
         const float factor = Divide::before(placement_.ranks());
         if constexpr (in_place) {
-            if (factor != 1.0f) encode_scaled<E>(bucket, factor, bucket);
+            if (factor != 1.0f) launch(queue_of(link), kernels::Scale{factor}, bucket);
             return bucket;
         } else {
-            const auto wire = wire_.span().first(bucket.size());
-            encode_scaled<E>(bucket, factor, wire);
+            const auto wire = wire_.template view<M>().first(bucket.size());
+            launch(queue_of(link), kernels::EncodeScaled<E>{factor}, ViewIn<const float, M>(bucket),
+                   wire);
             return wire;
         }
     }
-    void unpack(std::span<const storage> wire, std::span<float> bucket) {
+    template <class T, class M = memory_of<T>>
+    void unpack(T& link, ViewIn<storage, M> wire, ViewIn<float, M> bucket) {
         const float factor = Divide::after(placement_.ranks());
-        if (in_place && factor == 1.0f) return;
-        decode_scaled<E>(wire, factor, bucket);
+        if constexpr (in_place) {
+            if (factor != 1.0f) launch(queue_of(link), kernels::Scale{factor}, bucket);
+        } else {
+            launch(queue_of(link), kernels::DecodeScaled<E>{factor}, ViewIn<const storage, M>(wire),
+                   bucket);
+        }
     }
-    collective::Flow<E, Collective> flow(std::span<storage> wire, int k) {
+    template <class M>
+    collective::Flow<E, Collective, M> flow(ViewIn<storage, M> wire, int k) {
         const auto part = chunk_range(static_cast<std::int64_t>(wire.size()), K, k);
         const auto scratch = scratch_.size() / index(K);
         return {*collectives_[index(k)],
                 wire.subspan(static_cast<std::size_t>(part.begin),
                              static_cast<std::size_t>(part.size())),
-                scratch_.span().subspan(index(k) * scratch, scratch), k};
+                scratch_.template view<M>().subspan(index(k) * scratch, scratch), k};
     }
 
     Placement placement_{0, 0};
     std::int64_t elements_ = 0;
     std::int64_t message_ = 0;
     std::array<std::optional<Collective>, static_cast<std::size_t>(K)> collectives_;
-    AlignedBuffer<storage> wire_;
-    AlignedBuffer<storage> scratch_;
+    Buffer<storage> wire_;
+    Buffer<storage> scratch_;
 };
 
 }  // namespace gx::detail::reducer
@@ -158,7 +169,8 @@ public:
     static constexpr bool asynchronous = true;
 
     void reserve(const ReducePlan& p) { mean_.reserve(p); }
-    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+    template <Link T>
+    ReduceReport all_reduce(T& link, const BucketOn<T>& bucket) {
         return mean_.all_reduce(link, bucket.values);
     }
     StateList state() { return {}; }

@@ -13,12 +13,14 @@
 #include <utility>    // exchange, move
 #include <vector>     // slots
 
-#include <gx/core/aligned_buffer.hpp>  // AlignedBuffer
-#include <gx/core/cold.hpp>            // GX_COLD
-#include <gx/core/contract.hpp>        // GX_EXPECT
-#include <gx/reflect/options_of.hpp>   // make_policy
-#include <gx/core/stream.hpp>          // Stream, Task, Event
-#include <gx/reducer/concept.hpp>      // Reducer, ReduceReport
+#include <gx/core/cold.hpp>           // GX_COLD
+#include <gx/core/contract.hpp>       // GX_EXPECT
+#include <gx/reflect/options_of.hpp>  // make_policy
+#include <gx/core/stream.hpp>         // Stream, Task, Event
+#include <gx/memory/buffer.hpp>       // Buffer
+#include <gx/memory/memory.hpp>       // ViewIn
+#include <gx/memory/queue.hpp>        // StreamOrdered
+#include <gx/reducer/concept.hpp>     // Reducer, ReduceReport
 
 namespace gx {
 
@@ -32,22 +34,27 @@ namespace detail::reducer {
 
 /// An averaged gradient, and what its reduction did. Where the report is incomplete the values are
 /// not to be used: `report.delivery.peer` is missing, since `failed_bucket` of gradient `index`.
-struct Reduced {
+template <class M>
+struct ReducedIn {
     std::uint64_t index = 0;  ///< which gradient, counted from 0
-    std::span<float> values{};
+    ViewIn<float, M> values{};
     ReduceReport report{};   ///< bytes and steps summed over the buckets
     int buckets = 0;         ///< in a whole gradient
     int failed_bucket = -1;  ///< counted from the end of the flat vector, in order of reduction
+    Event reduced{};         ///< in the memory of a device: when the values are there
 };
+using Reduced = ReducedIn<HostMemory>;
 
 /// A gradient that is reduced and not yet collected, for checkpoints.
-struct PendingGradient {
+template <class M>
+struct PendingGradientIn {
     std::uint64_t index = 0;
-    std::span<float> values{};
+    ViewIn<float, M> values{};
     bool complete = true;
     Delivery delivery{};     ///< names the missing rank where it is not complete
     int failed_bucket = -1;  ///< as in Reduced
 };
+using PendingGradient = PendingGradientIn<HostMemory>;
 
 struct PipelineOptions {
     Placement placement{};
@@ -55,6 +62,7 @@ struct PipelineOptions {
     std::int64_t bucket_elements = 0;  ///< 0: what the reducer asks for, else the whole vector
     std::uint64_t seed = 0;            ///< of a reducer's random choices
     std::span<const ParameterSlice> slices{};  ///< of the flat vector, in any order
+    MemoryResource* memory = nullptr;          ///< of the gradients; nullptr: the host's
 };
 
 /// Holds the gradients in flight: staleness + 1 flat vectors, and a reducer working on them.
@@ -75,6 +83,10 @@ struct PipelineOptions {
 /// A reducer with settle() gets it for each gradient at the next call of begin(), drain() or
 /// pending(): applied, unless skip() was called.
 ///
+/// In the memory M of a device the reductions are queued by ready(), behind the event that it is
+/// given, and the host waits for nothing: collect() returns an event too. Whether a mean was
+/// applied is then a value on the device, which settle() passes on.
+///
 /// Order:   buckets are reduced in one order on every rank, so timing never changes the bits.
 /// Threads: one rank's code calls it; reductions run on the stream. A reducer that is not
 ///          asynchronous has finished each bucket before ready() returns.
@@ -83,7 +95,7 @@ struct PipelineOptions {
 ///          unwinds it, it calls the stream's cancel() first, if there is one. Only the forced
 ///          unwinding of a fiber or thread, which must not end in a handler, leaves it.
 /// Cost:    a step allocates nothing.
-template <class R>
+template <class R, class M = HostMemory>
 class Pipeline {
     static_assert(explain_reducer<R>());
 
@@ -91,6 +103,8 @@ public:
     static constexpr int staleness = R::staleness;
 
     using Options = PipelineOptions;
+    using Gradient = ViewIn<float, M>;
+    using Scale = ScalarIn<float, M>;
 
     explicit Pipeline(const Options& options, const options_of<R>& reducer = {})
         : Pipeline(options, make_policy<R>(reducer)) {}
@@ -101,7 +115,8 @@ public:
           reducer_(std::move(reducer)),
           slices_(options.slices.begin(), options.slices.end()) {
         std::ranges::sort(slices_, {}, &ParameterSlice::offset);
-        for (int i = 0; i <= staleness; ++i) slots_.emplace_back(elements_);
+        for (int i = 0; i <= staleness; ++i)
+            slots_.emplace_back(options.memory, elements_, Label("gradient slot ") + i);
         pending_.reserve(slots_.size());
         for (int b = 0; b < buckets_; ++b)
             slices_of_.push_back(Bucket::slices_in(slices_, bucket(b).begin, bucket(b).end));
@@ -110,13 +125,15 @@ public:
                           .bucket_elements = std::min(elements_, bucket_elements_),
                           .in_flight = staleness + 1,
                           .seed = options.seed,
-                          .slices = slices_});
+                          .slices = slices_,
+                          .memory = options.memory});
     }
     Pipeline(const Pipeline&) = delete;
     Pipeline& operator=(const Pipeline&) = delete;
     ~Pipeline() noexcept(false) {
         finish();
-        for (Slot& s : slots_) note(Access::end, s.values.span(), {});
+        if constexpr (on_host)
+            for (Slot& s : slots_) note(Access::end, values(s), {});
     }
 
     [[nodiscard]] std::int64_t elements() const { return elements_; }
@@ -126,7 +143,7 @@ public:
 
     /// The vector to write gradient `step` into, times `loss_scale`; it holds what an earlier one
     /// left there.
-    [[nodiscard]] std::span<float> begin(std::uint64_t step, float loss_scale = 1) {
+    [[nodiscard]] Gradient begin(std::uint64_t step, Scale loss_scale = BucketIn<M>().loss_scale) {
         GX_EXPECT(step == begun_, "gradients begin in order, each once");
         GX_EXPECT(begun_ - collected_ < slots_.size(), "collect the gradient of the step before");
         GX_EXPECT(begun_ == 0 || queued_ == buckets_,
@@ -139,34 +156,52 @@ public:
         s.report = {};
         s.failed_bucket = -1;
         s.event = {};
-        note(Access::write, s.values.span(), {"gradient", static_cast<std::int64_t>(step)});
-        return s.values.span();
+        if constexpr (on_host)
+            note(Access::write, values(s), {"gradient", static_cast<std::int64_t>(step)});
+        return values(s);
     }
 
     /// All elements from `watermark` up are final: queues every bucket that is now whole.
     template <Stream S, Transport T>
+        requires std::same_as<M, HostMemory>
     void ready(S& stream, T& link, std::size_t watermark) {
         GX_EXPECT(begun_ > 0, "begin a gradient before it is ready");
         bind(stream, link);
-        while (queued_ < buckets_ &&
-               bucket(queued_).begin >= static_cast<std::int64_t>(watermark)) {
+        while (is_whole(watermark)) {
             const std::uint64_t work = (begun_ - 1) * static_cast<std::uint64_t>(buckets_) +
                                        static_cast<std::uint64_t>(queued_);
             ++queued_;
-            slot(begun_ - 1).event = stream.enqueue({&Pipeline::reduce<T>, this, work});
+            slot(begun_ - 1).event = stream.enqueue({&Pipeline::reduce_on_stream<T>, this, work});
             if constexpr (!R::asynchronous) stream.wait(slot(begun_ - 1).event);
+        }
+    }
+    /// They are, once the event `final` is reached, which is of another queue of this rank.
+    template <StreamOrdered T>
+        requires std::same_as<memory_of<T>, M>
+    void ready(T& link, std::size_t watermark, Event final) {
+        static_assert(
+            requires(const BucketIn<M>& b) { reducer_.all_reduce(link, b); },
+            "gx: this reducer works on the host's memory only, and the World's gradients lie on "
+            "devices. Fix: let all_reduce take a BucketOn<T> over any Link T, and launch kernels; "
+            "or train on a world of the host's memory.");
+        GX_EXPECT(begun_ > 0, "begin a gradient before it is ready");
+        bind_queue(link);
+        if (is_whole(watermark)) link.queue().wait_for(final);
+        while (is_whole(watermark)) {
+            reduce(link, begun_ - 1, queued_++);
+            slot(begun_ - 1).event = link.queue().record();
         }
     }
 
     /// The averaged gradient that step `step` applies; valid until the next begin().
-    [[nodiscard]] std::optional<Reduced> collect(std::uint64_t step) {
+    [[nodiscard]] std::optional<ReducedIn<M>> collect(std::uint64_t step) {
         GX_EXPECT(step + 1 == begun_ && queued_ == buckets_, "collect(step) follows ready(..., 0)");
         if (step < static_cast<std::uint64_t>(staleness)) return std::nullopt;
         return take();
     }
 
     /// After the last step: the next gradient not yet collected, or none.
-    [[nodiscard]] std::optional<Reduced> drain() {
+    [[nodiscard]] std::optional<ReducedIn<M>> drain() {
         settle_state(true);
         if (collected_ == begun_) return std::nullopt;
         GX_EXPECT(queued_ == buckets_, "drain() follows ready(..., 0)");
@@ -179,23 +214,37 @@ public:
         settle_state(false);
     }
 
+    /// The same where the device decides: `applied` is known there once `decided` is reached.
+    template <StreamOrdered T>
+    void settle(T& link, ScalarIn<Flag, M> applied, Event decided) {
+        GX_EXPECT(unsettled_, "settle() follows collect() or drain()");
+        unsettled_ = false;
+        if constexpr (Settles<R>) {
+            link.queue().wait_for(decided);
+            reducer_.settle_on(link.queue(), collected_ - 1, applied);
+            settled_ = link.queue().record();
+        }
+    }
+
     /// Waits until they are reduced: the gradients not yet collected, oldest first. They stay.
-    [[nodiscard]] std::span<const PendingGradient> pending() {
+    [[nodiscard]] std::span<const PendingGradientIn<M>> pending() {
         GX_EXPECT(begun_ == collected_ || queued_ == buckets_, "pending() follows ready(..., 0)");
         settle_state(true);
+        if (settled_.sequence > 0) wait_(stream_, std::exchange(settled_, {}));
         pending_.clear();
         for (std::uint64_t g = collected_; g < begun_; ++g) {
             settle(slot(g));
-            note(Access::read, slot(g).values.span(),
-                 {"keep gradient", static_cast<std::int64_t>(g)});
-            const Slot& s = slot(g);
-            pending_.push_back({g, slot(g).values.span(), s.report.complete(), s.report.delivery,
-                                s.failed_bucket});
+            Slot& s = slot(g);
+            if constexpr (on_host)
+                note(Access::read, values(s), {"keep gradient", static_cast<std::int64_t>(g)});
+            pending_.push_back(
+                {g, values(s), s.report.complete(), s.report.delivery, s.failed_bucket});
         }
         return pending_;
     }
 
     /// Restores the state in which `pending()` returned `kept`, before step `next_step`.
+    /// In the memory of a device, slot_of(index) is filled by whoever has a queue.
     void restore(std::uint64_t next_step, std::span<const PendingGradient> kept) {
         GX_EXPECT(begun_ == 0, "restore before the first step");
         GX_EXPECT(kept.size() == std::min(next_step, static_cast<std::uint64_t>(staleness)),
@@ -204,18 +253,23 @@ public:
         collected_ = next_step - kept.size();
         queued_ = buckets_;
         for (const PendingGradient& p : kept) {
-            Slot& s = slot(p.index);
+            const Gradient to = slot_of(p.index);
             GX_EXPECT(p.index >= collected_ && p.index < begun_, "a kept gradient of another step");
-            GX_EXPECT(p.values.size() == s.values.size(), "a kept gradient of another network");
-            std::copy(p.values.begin(), p.values.end(), s.values.span().begin());
+            GX_EXPECT(p.values.size() == to.size(), "a kept gradient of another network");
+            if constexpr (on_host) std::copy(p.values.begin(), p.values.end(), to.begin());
         }
     }
+    /// Where a gradient in flight lies.
+    [[nodiscard]] Gradient slot_of(std::uint64_t gradient) { return values(slot(gradient)); }
 
 private:
+    static constexpr bool on_host = std::same_as<M, HostMemory>;
+
     struct Slot {
-        explicit Slot(std::int64_t elements) : values(elements) {}
-        AlignedBuffer<float> values;
-        float loss_scale = 1;
+        Slot(MemoryResource* memory, std::int64_t elements, const Label& name)
+            : values(memory, elements, name) {}
+        Buffer<float> values;
+        Scale loss_scale = BucketIn<M>().loss_scale;
         Event event{};  ///< of its last bucket; 0 when nothing is in flight
         ReduceReport report{};
         int failed_bucket = -1;
@@ -238,12 +292,17 @@ private:
         return {std::max<std::int64_t>(0, end - bucket_elements_), end};
     }
     [[nodiscard]] Slot& slot(std::uint64_t gradient) { return slots_[gradient % slots_.size()]; }
+    [[nodiscard]] static Gradient values(Slot& s) { return s.values.template view<M>(); }
+    [[nodiscard]] bool is_whole(std::size_t watermark) const {  // the next bucket
+        return queued_ < buckets_ && bucket(queued_).begin >= static_cast<std::int64_t>(watermark);
+    }
 
     void finish() {  // what is in flight
-        bool in_flight = false;
+        bool in_flight = settled_.sequence > 0;
         for (std::uint64_t g = collected_; g < begun_; ++g) in_flight |= slot(g).event.sequence > 0;
         if (!in_flight) return;
         if (std::uncaught_exceptions() > exceptions_) cancel_(stream_);
+        if (settled_.sequence > 0) wait_(stream_, settled_);
         for (std::uint64_t g = collected_; g < begun_; ++g) {
             try {
                 wait_(stream_, slot(g).event);
@@ -271,64 +330,80 @@ private:
                 gx::note(*static_cast<S*>(s), a, values, o);
             };
             for (std::size_t i = 0; i < slots_.size(); ++i)
-                note(Access::begin, slots_[i].values.span(), {Label("gradient slot ") + int(i)});
-            note(Access::write, slot(begun_ - 1).values.span(),
+                note(Access::begin, values(slots_[i]), {Label("gradient slot ") + int(i)});
+            note(Access::write, values(slot(begun_ - 1)),
                  {"gradient", static_cast<std::int64_t>(begun_ - 1)});
         }
     }
-    void note(Access access, std::span<const float> values, const Operation& operation) {
-        if (note_) note_(stream_, access, values, operation);
+    template <class T>
+    GX_COLD void bind_queue(T& link) {
+        GX_EXPECT(link_ == nullptr || link_ == &link, "one pipeline and one transport");
+        link_ = &link;
+        stream_ = &link.queue();
+        using Queue = std::remove_reference_t<decltype(link.queue())>;
+        wait_ = [](void* q, Event e) { (void)static_cast<Queue*>(q)->wait(e); };
+        cancel_ = [](void*) {};
+    }
+    void note(Access access, std::span<const float> memory, const Operation& operation) {
+        if (note_) note_(stream_, access, memory, operation);
     }
 
     template <class T>
-    static void reduce(void* self, std::uint64_t work) {  // on the stream
+    static void reduce_on_stream(void* self, std::uint64_t work) {
         auto& p = *static_cast<Pipeline*>(self);
         const auto buckets = static_cast<std::uint64_t>(p.buckets_);
-        Slot& s = p.slot(work / buckets);
-        const int b = static_cast<int>(work % buckets);
-        if (!p.broken_.complete()) {
-            s.report.delivery = p.broken_;
+        p.reduce(*static_cast<T*>(p.link_), work / buckets, static_cast<int>(work % buckets));
+    }
+    template <class T>
+    void reduce(T& link, std::uint64_t gradient, int b) {
+        Slot& s = slot(gradient);
+        if (!broken_.complete()) {
+            s.report.delivery = broken_;
             if (s.failed_bucket < 0) s.failed_bucket = b;
             return;
         }
-        const auto [begin, end] = p.bucket(b);
-        const auto values = s.values.span().subspan(static_cast<std::size_t>(begin),
-                                                    static_cast<std::size_t>(end - begin));
-        Bucket bucket(values);
+        const auto [begin, end] = bucket(b);
+        const Gradient part = values(s).subspan(static_cast<std::size_t>(begin),
+                                                static_cast<std::size_t>(end - begin));
+        BucketIn<M> bucket(part);
         bucket.index = b;
-        bucket.count = p.buckets_;
+        bucket.count = buckets_;
         bucket.offset = begin;
-        bucket.gradient = work / buckets;
+        bucket.gradient = gradient;
         bucket.loss_scale = s.loss_scale;
-        bucket.slices = p.slices_of_[static_cast<std::size_t>(b)];
-        const Operation operation{"all-reduce", static_cast<std::int64_t>(work / buckets), b};
-        p.note(Access::write, values, operation);
-        if constexpr (requires(T& link) { link.working_on(operation); })
-            static_cast<T*>(p.link_)->working_on(operation);
-        const ReduceReport done = p.reducer_.all_reduce(*static_cast<T*>(p.link_), bucket);
-        p.note(Access::write, values, operation);  // until here
+        bucket.slices = slices_of_[static_cast<std::size_t>(b)];
+        const Operation operation{"all-reduce", static_cast<std::int64_t>(gradient), b};
+        if constexpr (on_host) note(Access::write, part, operation);
+        if constexpr (requires { link.working_on(operation); }) link.working_on(operation);
+        const ReduceReport done = reducer_.all_reduce(link, bucket);
+        if constexpr (on_host) note(Access::write, part, operation);  // until here
         s.report.bytes_sent += done.bytes_sent;
         s.report.steps += done.steps;
         if (done.complete()) return;
-        s.report.delivery = p.broken_ = done.delivery;
+        s.report.delivery = broken_ = done.delivery;
         s.failed_bucket = b;
     }
 
     void settle_state(bool applied) {
         if (!std::exchange(unsettled_, false)) return;
-        if constexpr (Settles<R>) reducer_.settle(collected_ - 1, applied);
+        if constexpr (Settles<R>) {
+            GX_EXPECT(on_host, "a device settles each gradient itself: settle(link, ...)");
+            reducer_.settle(collected_ - 1, applied);
+        }
     }
     void settle(Slot& s) {
         if (s.event.sequence > 0) wait_(stream_, s.event);
         s.event = {};
     }
-    Reduced take() {
+    ReducedIn<M> take() {
         const std::uint64_t g = collected_++;
         Slot& s = slot(g);
-        settle(s);
+        const Event reduced = s.event;
+        if constexpr (on_host) settle(s);
         unsettled_ = true;
-        note(Access::read, s.values.span(), {"collect gradient", static_cast<std::int64_t>(g)});
-        return {g, s.values.span(), s.report, buckets_, s.failed_bucket};
+        if constexpr (on_host)
+            note(Access::read, values(s), {"collect gradient", static_cast<std::int64_t>(g)});
+        return {g, values(s), s.report, buckets_, s.failed_bucket, reduced};
     }
 
     std::int64_t elements_;
@@ -338,9 +413,10 @@ private:
     std::vector<ParameterSlice> slices_;  ///< of the flat vector, ascending
     std::vector<Slot> slots_;
     std::vector<std::span<const ParameterSlice>> slices_of_;  ///< each bucket
-    std::vector<PendingGradient> pending_;
+    std::vector<PendingGradientIn<M>> pending_;
     std::uint64_t begun_ = 0;      ///< gradients begun
     std::uint64_t collected_ = 0;  ///< gradients given back
+    Event settled_{};              ///< in the memory of a device: the reducer's state after it
     bool unsettled_ = false;       ///< settle() is due for the last gradient
     int queued_ = 0;               ///< buckets of the newest gradient that were queued
     Delivery broken_{};            ///< the first reduction that failed; touched on the stream only

@@ -1,19 +1,21 @@
 // Quantized<Bits>: the mean by integers of 8 or 4 bits, rounded stochastically in blocks.
 #pragma once
 
-#include <algorithm>  // min
-#include <array>      // sums
-#include <cstddef>    // byte
-#include <cstdint>    // int64_t
-#include <span>       // messages
-#include <string>     // name
-#include <vector>     // offsets
+#include <algorithm>    // min
+#include <array>        // sums
+#include <cstddef>      // byte
+#include <cstdint>      // int64_t
+#include <span>         // messages
+#include <string>       // name
+#include <string_view>  // names of kernels
+#include <vector>       // offsets
 
 #include <gx/collective/all_gather_bytes.hpp>     // all_gather_bytes
 #include <gx/collective/execute.hpp>              // execute, raw_bytes
 #include <gx/collective/pairwise_all_to_all.hpp>  // PairwiseAllToAll
-#include <gx/core/aligned_buffer.hpp>             // AlignedBuffer
 #include <gx/core/element.hpp>                    // fp32
+#include <gx/memory/buffer.hpp>                   // Buffer
+#include <gx/memory/queue.hpp>                    // launch
 #include <gx/quantized/block_codec.hpp>           // BlockCodec, explain_bits
 #include <gx/reducer/accuracy.hpp>                // Accuracy
 #include <gx/reducer/concept.hpp>                 // ReduceReport, Bucket
@@ -21,6 +23,46 @@
 namespace gx {
 
 namespace detail::quantized {
+
+// Kernels.
+
+/// Rounds values whose first is at `offset` in the gradient.
+template <class Codec>
+struct Encode {
+    static constexpr std::string_view name = "quantize";
+    std::int64_t offset;
+    Rng draws;
+    void operator()(std::span<const float> values, std::span<std::byte> out) const {
+        Codec::encode(values, offset, draws, out);
+    }
+};
+template <class Codec>
+struct Decode {
+    static constexpr std::string_view name = "dequantize";
+    void operator()(std::span<const std::byte> message, std::span<float> values) const {
+        Codec::decode(message, values);
+    }
+};
+/// The mean of `ranks` messages of one chunk, each `longest` bytes apart, rank 0's first.
+template <class Codec>
+struct Average {
+    static constexpr std::string_view name = "average messages";
+    std::size_t longest;
+    int ranks;
+    void operator()(std::span<const std::byte> messages, std::span<float> chunk) const {
+        constexpr std::size_t block = Codec::block_values;
+        for (std::size_t done = 0; done < chunk.size(); done += block) {
+            std::array<double, block> sums{};
+            const auto some = std::span(sums).first(std::min(block, chunk.size() - done));
+            for (int r = 0; r < ranks; ++r)
+                Codec::add(messages.subspan(static_cast<std::size_t>(r) * longest)
+                               .subspan(done / block * Codec::block_bytes),
+                           some);
+            for (std::size_t i = 0; i < some.size(); ++i)
+                chunk[done + i] = static_cast<float>(some[i] / ranks);
+        }
+    }
+};
 
 /// Mean of buckets that travel as a codec's messages: all-to-all, sum by the owner, all-gather.
 template <class Codec>
@@ -38,44 +80,57 @@ public:
         seed_ = plan.seed;
         elements_ = static_cast<std::size_t>(plan.bucket_elements);
         const std::size_t longest = Codec::bytes(chunk(elements_, 0).count);
-        messages_ = AlignedBuffer<std::byte>(static_cast<std::int64_t>(longest) *
-                                             static_cast<std::int64_t>(placement_.ranks()));
-        scratch_ = AlignedBuffer<std::byte>(
-            placement_.ranks() > 1 ? static_cast<std::int64_t>(longest) : 0);
+        messages_ = {
+            plan.memory,
+            static_cast<std::int64_t>(longest) * static_cast<std::int64_t>(placement_.ranks()),
+            "quantized messages"};
+        scratch_ = {plan.memory, placement_.ranks() > 1 ? static_cast<std::int64_t>(longest) : 0,
+                    "quantized scratch"};
         offsets_.assign(static_cast<std::size_t>(placement_.ranks()) + 1, 0);
     }
 
-    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+    template <Link T>
+    ReduceReport all_reduce(T& link, const BucketOn<T>& bucket) {
+        using M = memory_of<T>;
         GX_EXPECT(link.placement() == placement_, "reserve() for the placement it will run on");
         GX_EXPECT(bucket.size() <= elements_, "a bucket larger than was reserved");
         if (bucket.empty()) return {};
         const int n = link.ranks(), rank = link.rank();
         const std::size_t longest = Codec::bytes(chunk(bucket.size(), 0).count);
-        const auto message = [&](int r) {
-            return messages_.span().subspan(static_cast<std::size_t>(r) * longest, longest);
+        const auto messages = messages_.template view<M>();
+        const auto all = messages.first(static_cast<std::size_t>(n) * longest);
+        const auto encode = [&](Chunk c, Phase phase, ViewIn<std::byte, M> out) {
+            launch(queue_of(link),
+                   Encode<Codec>{bucket.offset + static_cast<std::int64_t>(c.first),
+                                 Codec::draws(seed_, bucket.gradient, rank, phase)},
+                   ViewIn<const float, M>(bucket.values.subspan(c.first, c.count)),
+                   out.first(Codec::bytes(c.count)));
         };
 
-        const Rng mine = Codec::draws(seed_, bucket.gradient, rank, Phase::gradient);
-        for (int r = 0; r < n; ++r) encode(bucket, chunk(bucket.size(), r), mine, message(r));
-        const auto all = messages_.span().first(static_cast<std::size_t>(n) * longest);
+        for (int r = 0; r < n; ++r)
+            encode(chunk(bucket.size(), r), Phase::gradient,
+                   all.subspan(static_cast<std::size_t>(r) * longest, longest));
         const auto swapped = collective::execute(
-            link, collective::Flow<collective::raw_bytes, collective::PairwiseAllToAll>{
-                      collective::PairwiseAllToAll(n), all, scratch_.span()});
+            link, collective::Flow<collective::raw_bytes, collective::PairwiseAllToAll, M>{
+                      collective::PairwiseAllToAll(n), all, scratch_.template view<M>()});
         if (!swapped.delivery.complete())
             return {swapped.delivery, swapped.bytes_sent, swapped.steps};
 
         const Chunk owned = chunk(bucket.size(), rank);
-        average(bucket, owned, message);  // message(r) now has rank r's values of this chunk
+        launch(queue_of(link), Average<Codec>{longest, n}, ViewIn<const std::byte, M>(all),
+               bucket.values.subspan(owned.first, owned.count));
         for (int r = 0; r <= n; ++r)
             offsets_[static_cast<std::size_t>(r)] =
                 static_cast<std::int64_t>(Codec::bytes(chunk(bucket.size(), r).first));
-        const auto mean = messages_.span().subspan(
-            static_cast<std::size_t>(offsets_[static_cast<std::size_t>(rank)]));
-        encode(bucket, owned, Codec::draws(seed_, bucket.gradient, rank, Phase::mean), mean);
-        const auto whole = messages_.span().first(Codec::bytes(bucket.size()));
+        const auto mean =
+            messages.subspan(static_cast<std::size_t>(offsets_[static_cast<std::size_t>(rank)]));
+        encode(owned, Phase::mean, mean);
+        const auto whole = messages.first(Codec::bytes(bucket.size()));
         const auto gathered = collective::all_gather_bytes(
             link, mean.first(Codec::bytes(owned.count)), whole, offsets_, 0);
-        if (gathered.delivery.complete()) Codec::decode(whole, bucket.values);
+        if (gathered.delivery.complete())
+            launch(queue_of(link), Decode<Codec>{}, ViewIn<const std::byte, M>(whole),
+                   bucket.values);
         return {gathered.delivery, swapped.bytes_sent + gathered.bytes_sent,
                 swapped.steps + gathered.steps};
     }
@@ -97,29 +152,11 @@ private:
         if (r == placement_.ranks()) return {end, 0};
         return {begin, end - begin};
     }
-    static void encode(const Bucket& bucket, Chunk c, const Rng& draws, std::span<std::byte> out) {
-        Codec::encode(bucket.values.subspan(c.first, c.count),
-                      bucket.offset + static_cast<std::int64_t>(c.first), draws,
-                      out.first(Codec::bytes(c.count)));
-    }
-    /// Replaces a chunk by its mean, rank 0's message first.
-    void average(const Bucket& bucket, Chunk c, auto message) const {
-        const int n = placement_.ranks();
-        for (std::size_t done = 0; done < c.count; done += block) {
-            std::array<double, block> sums{};
-            const auto some = std::span(sums).first(std::min(block, c.count - done));
-            for (int r = 0; r < n; ++r)
-                Codec::add(message(r).subspan(done / block * Codec::block_bytes), some);
-            for (std::size_t i = 0; i < some.size(); ++i)
-                bucket[c.first + done + i] = static_cast<float>(some[i] / n);
-        }
-    }
-
     Placement placement_{0, 0};
     std::uint64_t seed_ = 0;
     std::size_t elements_ = 0;
-    AlignedBuffer<std::byte> messages_;  ///< to each rank, then of each rank, then of the mean
-    AlignedBuffer<std::byte> scratch_;
+    Buffer<std::byte> messages_;  ///< to each rank, then of each rank, then of the mean
+    Buffer<std::byte> scratch_;
     std::vector<std::int64_t> offsets_;
 };
 

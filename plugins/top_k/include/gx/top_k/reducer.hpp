@@ -7,12 +7,14 @@
 #include <cstdint>    // uint32_t
 #include <numeric>    // iota
 #include <span>       // values
-#include <vector>     // scratch
+#include <vector>     // offsets
 
 #include <gx/collective/all_gather_bytes.hpp>   // all_gather_bytes
 #include <gx/core/contract.hpp>                 // GX_EXPECT
 #include <gx/core/element.hpp>                  // fp32
 #include <gx/core/findings.hpp>                 // Findings
+#include <gx/memory/buffer.hpp>                 // Buffer
+#include <gx/memory/queue.hpp>                  // launch
 #include <gx/reducer/accuracy.hpp>              // Accuracy
 #include <gx/reducer/concept.hpp>               // ReduceReport, Bucket
 #include <gx/reducer/error_feedback_state.hpp>  // ErrorFeedbackState
@@ -41,6 +43,34 @@ inline void select(std::span<const float> values, std::size_t k, std::span<std::
     });
     std::sort(order.begin(), kth);
 }
+
+/// Writes what a rank sends, ascending, and what it keeps.
+struct Choose {
+    static constexpr std::string_view name = "choose entries";
+    void operator()(float loss_scale, std::span<const float> values, std::span<const float> before,
+                    std::span<float> after, std::span<std::uint32_t> order,
+                    std::span<Entry> mine) const {
+        for (std::size_t i = 0; i < values.size(); ++i)
+            after[i] = values[i] / loss_scale + before[i];
+        select(after, mine.size(), order);
+        for (std::size_t j = 0; j < mine.size(); ++j) {
+            mine[j] = {order[j], after[order[j]]};
+            after[order[j]] = 0;
+        }
+    }
+};
+
+/// The mean of what all ranks sent, rank 0 first.
+struct AddUp {
+    static constexpr std::string_view name = "add entries";
+    float ranks;
+    void operator()(float loss_scale, std::span<const Entry> all, std::span<float> bucket) const {
+        std::fill(bucket.begin(), bucket.end(), 0.0f);
+        for (const Entry& e : all) bucket[e.index] += e.value;
+        const float factor = loss_scale / ranks;
+        for (float& x : bucket) x *= factor;
+    }
+};
 
 }  // namespace detail::top_k
 
@@ -97,57 +127,49 @@ public:
         placement_ = plan.placement;
         const auto longest = static_cast<std::size_t>(plan.bucket_elements);
         const auto ranks = static_cast<std::size_t>(plan.placement.ranks());
-        order_.assign(longest, 0);
-        all_.assign(ranks * sent_of(longest), {});
+        order_ = {plan.memory, plan.bucket_elements, "order"};
+        all_ = {plan.memory, static_cast<std::int64_t>(ranks * sent_of(longest)), "entries"};
         offsets_.assign(ranks + 1, 0);
     }
 
-    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+    template <Link T>
+    ReduceReport all_reduce(T& link, const BucketOn<T>& bucket) {
+        using M = memory_of<T>;
         GX_EXPECT(link.placement() == placement_, "reserve() for the placement it will run on");
         GX_EXPECT(bucket.size() <= order_.size(), "a bucket larger than was reserved");
         const auto ranks = static_cast<std::size_t>(link.ranks());
         const std::size_t k = sent_of(bucket.size());
-        const auto all = std::span(all_).first(ranks * k);
+        const auto all = all_.template view<M>().first(ranks * k);
         const auto mine = all.subspan(static_cast<std::size_t>(link.rank()) * k, k);
-        choose(bucket, mine);
+        const auto [before, after] = state_.of(bucket);
+        launch(queue_of(link), detail::top_k::Choose{}, bucket.loss_scale,
+               ViewIn<const float, M>(bucket.values), before, after,
+               order_.template view<M>().first(bucket.size()), mine);
         for (std::size_t r = 0; r <= ranks; ++r)
             offsets_[r] = static_cast<std::int64_t>(r * k * sizeof(Entry));
-        const auto done = collective::all_gather_bytes(
-            link, std::as_bytes(mine), std::as_writable_bytes(all), std::span(offsets_), 0);
-        if (done.delivery.complete()) add_up(all, bucket, static_cast<float>(ranks));
+        const auto done = collective::all_gather_bytes(link, bytes_of(mine), writable_bytes_of(all),
+                                                       std::span(offsets_), 0);
+        if (done.delivery.complete())
+            launch(queue_of(link), detail::top_k::AddUp{static_cast<float>(ranks)},
+                   bucket.loss_scale, ViewIn<const Entry, M>(all), bucket.values);
         return {done.delivery, done.bytes_sent, done.steps};
     }
 
     void settle(std::uint64_t gradient, bool applied) { state_.settle(gradient, applied); }
+    template <class Q>
+    void settle_on(Q& queue, std::uint64_t gradient, ScalarIn<Flag, memory_of<Q>> applied) {
+        state_.settle_on(queue, gradient, applied);
+    }
     StateList state() { return state_.state(); }
 
 private:
     using Entry = detail::top_k::Entry;
 
-    /// Writes what this rank sends, ascending, and what it keeps.
-    void choose(const Bucket& bucket, std::span<Entry> mine) {
-        const auto [before, after] = state_.of(bucket);
-        for (std::size_t i = 0; i < bucket.size(); ++i)
-            after[i] = bucket[i] / bucket.loss_scale + before[i];
-        const auto order = std::span(order_).first(bucket.size());
-        detail::top_k::select(after, mine.size(), order);
-        for (std::size_t j = 0; j < mine.size(); ++j) {
-            mine[j] = {order[j], after[order[j]]};
-            after[order[j]] = 0;
-        }
-    }
-    static void add_up(std::span<const Entry> all, const Bucket& bucket, float ranks) {
-        std::fill(bucket.begin(), bucket.end(), 0.0f);
-        for (const Entry& e : all) bucket[e.index] += e.value;
-        const float factor = bucket.loss_scale / ranks;
-        for (float& x : bucket) x *= factor;
-    }
-
     Options options_{};
     Placement placement_{0, 0};
     ErrorFeedbackState state_{};
-    std::vector<std::uint32_t> order_{};
-    std::vector<Entry> all_{};
+    Buffer<std::uint32_t> order_{};
+    Buffer<Entry> all_{};
     std::vector<std::int64_t> offsets_{};
 };
 

@@ -1,0 +1,67 @@
+// Kernels on whole vectors that every memory has: conversions, sums, copies, tests.
+#pragma once
+
+#include <algorithm>    // copy, fill
+#include <cstddef>      // byte
+#include <span>         // what they work on
+#include <string_view>  // names
+
+#include <gx/core/convert.hpp>  // encode_scaled, accumulate, decode_scaled
+
+namespace gx::kernels {
+
+// Shapes of all: spans of equal lengths, unless said otherwise. Bits: those of core/convert.hpp.
+
+/// to = encode(from * factor).
+template <Element E>
+struct EncodeScaled {
+    static constexpr std::string_view name = "encode";
+    float factor = 1;
+    void operator()(std::span<const float> from, std::span<typename E::storage> to) const {
+        encode_scaled<E>(from, factor, to);
+    }
+};
+
+/// to = decode(from) * factor.
+template <Element E>
+struct DecodeScaled {
+    static constexpr std::string_view name = "decode";
+    float factor = 1;
+    void operator()(std::span<const typename E::storage> from, std::span<float> to) const {
+        decode_scaled<E>(from, factor, to);
+    }
+};
+
+/// values = values * factor, in place.
+struct Scale {
+    static constexpr std::string_view name = "scale";
+    float factor = 1;
+    void operator()(std::span<float> values) const { encode_scaled<fp32>(values, factor, values); }
+};
+
+/// mine = encode(decode(mine) + decode(received)).
+template <Element E>
+struct Accumulate {
+    static constexpr std::string_view name = "accumulate";
+    void operator()(std::span<const typename E::storage> received,
+                    std::span<typename E::storage> mine) const {
+        accumulate<E>(received, mine);
+    }
+};
+
+template <class T>
+struct CopyValues {
+    static constexpr std::string_view name = "copy";
+    void operator()(std::span<const T> from, std::span<T> to) const {
+        std::copy(from.begin(), from.end(), to.begin());
+    }
+};
+
+template <class T>
+struct Fill {
+    static constexpr std::string_view name = "fill";
+    T value{};
+    void operator()(std::span<T> to) const { std::fill(to.begin(), to.end(), value); }
+};
+
+}  // namespace gx::kernels

@@ -1,0 +1,76 @@
+// QueuedDevice: a device with memory of its own, whose work is queued.
+#pragma once
+
+#include <cstddef>   // size_t
+#include <concepts>  // same_as
+#include <optional>  // optional
+#include <span>      // the host's memory
+#include <string>    // names of layers
+
+#include <gx/core/device.hpp>        // Batch, ForwardReport, ParameterSlice
+#include <gx/core/error.hpp>         // Delivery
+#include <gx/core/function_ref.hpp>  // FunctionRef
+#include <gx/core/stream.hpp>        // Event, Operation
+#include <gx/memory/memory.hpp>      // ViewIn, ScalarIn
+#include <gx/memory/queue.hpp>       // launch
+
+namespace gx {
+
+/// A queue of kernels and copies in memory M, in order. Besides launch(queue, kernel, ...):
+///
+///     record()                    the point behind all that was queued
+///     wait_for(event)             what is queued from here on runs after `event`, of another queue
+///                                 of the rank
+///     wait(event)                 the host waits; incomplete where a rank that it needs is missing
+///     copy_in(span, view, what)   of what the host holds now
+///     copy_out(view, span, what)  the span is the queue's until the event behind it was waited for
+///     host_reads(span, what)      the host reads such a span: for doubles that check it
+template <class Q>
+concept DeviceQueue =
+    !InHostMemory<Q> && requires(Q& q, Event e, std::span<const float> in, std::span<float> out,
+                                 ViewIn<float, memory_of<Q>> view,
+                                 ViewIn<const float, memory_of<Q>> read, const Operation& what) {
+        { q.record() } -> std::same_as<Event>;
+        { q.wait_for(e) } -> std::same_as<void>;
+        { q.wait(e) } -> std::same_as<Delivery>;
+        { q.copy_in(in, view, what) } -> std::same_as<void>;
+        { q.copy_out(read, out, what) } -> std::same_as<void>;
+        { q.host_reads(in, what) } -> std::same_as<void>;
+    };
+
+/// Called while a backward is queued: all gradients from element `watermark` to the end are final
+/// once `event` is reached.
+using GradientsQueued = FunctionRef<void(std::size_t watermark, Event event)>;
+
+/// Device (core/device.hpp), but that it queues: nothing here waits, unless it says so.
+///
+///     queue()                           of all work below
+///     forward(batch, mode, report)      the batch's memory is free when it returns; `report` is
+///                                       one ForwardReport on the device
+///     backward(scale, gradients, ready) `scale` is read on the device
+///     update(change)                    change(parameters) queues kernels on queue()
+///     to_canonical, from_canonical      between the device's memory and the host's: they wait
+///     first_non_finite()                waits
+///
+/// Every operation runs on queue(), and ready's events are of it.
+template <class D>
+concept QueuedDevice =
+    !InHostMemory<D> &&
+    requires(D& d, const D& c, const Batch& batch, Mode mode, GradientsQueued ready,
+             ViewIn<ForwardReport, memory_of<D>> report, ScalarIn<float, memory_of<D>> scale,
+             ViewIn<float, memory_of<D>> view, ViewIn<const float, memory_of<D>> read,
+             FunctionRef<void(ViewIn<float, memory_of<D>>)> change, std::span<const float> in,
+             std::span<float> out) {
+        requires DeviceQueue<std::remove_cvref_t<decltype(d.queue())>>;
+        { d.forward(batch, mode, report) } -> std::same_as<void>;
+        { d.backward(scale, view, ready) } -> std::same_as<void>;
+        { c.parameters() } -> std::same_as<ViewIn<const float, memory_of<D>>>;
+        { c.slices() } -> std::same_as<std::span<const ParameterSlice>>;
+        { d.update(change) } -> std::same_as<void>;
+        { d.statistics() } -> std::same_as<ViewIn<float, memory_of<D>>>;
+        { d.to_canonical(read, out) } -> std::same_as<void>;
+        { d.from_canonical(in, view) } -> std::same_as<void>;
+        { d.first_non_finite() } -> std::same_as<std::optional<std::string>>;
+    };
+
+}  // namespace gx

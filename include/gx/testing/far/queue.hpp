@@ -1,0 +1,114 @@
+// FarQueue: a queue of kernels, copies and messages of one rank of a FarMachine.
+#pragma once
+
+#include <cstring>      // memcpy
+#include <memory>       // shared_ptr
+#include <span>         // the host's memory
+#include <string_view>  // names
+#include <utility>      // move
+#include <vector>       // copies of what the host gave
+
+#include <gx/memory/buffer.hpp>        // MemoryResource
+#include <gx/memory/queue.hpp>         // DeviceKernel, QueuedMessage
+#include <gx/testing/far/machine.hpp>  // FarMachine
+#include <gx/testing/far/memory.hpp>   // FarMemory
+
+namespace gx::testing {
+
+/// One rank's queue; as a CUDA stream, with the same rules.
+class FarQueue {
+public:
+    using Memory = FarMemory;
+
+    FarQueue(FarMachine& machine, int rank, const Label& name)
+        : machine_(&machine), rank_(rank), queue_(machine.add_queue(rank, name)) {}
+
+    void enqueue(FarWork work) { machine_->enqueue(queue_, std::move(work)); }
+    /// The point behind all that was enqueued.
+    [[nodiscard]] Event record() const { return machine_->record(queue_); }
+    /// What is enqueued from here on runs after `event`, of a queue of the same rank.
+    void wait_for(Event event) { machine_->enqueue_wait(queue_, event); }
+    /// The host waits for `event`.
+    [[nodiscard]] Delivery wait(Event event) { return machine_->wait(rank_, event); }
+
+    /// Copies what the host holds now.
+    template <class T>
+    void copy_in(std::span<const T> from, ViewIn<T, FarMemory> to, const Operation& what) {
+        FarWork work{.operation = what, .uses = {{FarMemory::seen(to), true}}};
+        auto held = std::make_shared<std::vector<T>>(from.begin(), from.end());
+        work.run = [held, to] {
+            std::memcpy(FarMemory::open(to).data(), held->data(), held->size() * sizeof(T));
+        };
+        enqueue(std::move(work));
+    }
+    /// Copies to the host's memory, which stays until the event behind it was waited for.
+    template <class T>
+    void copy_out(ViewIn<const T, FarMemory> from, std::span<T> to, const Operation& what) {
+        FarWork work{.operation = what,
+                     .uses = {{FarMemory::seen(from)}, {std::as_bytes(to), true, true}}};
+        work.run = [from, to] {
+            std::memcpy(to.data(), FarMemory::open(from).data(), to.size_bytes());
+        };
+        enqueue(std::move(work));
+    }
+    /// The host reads the target of a copy.
+    template <class T>
+    void host_reads(std::span<const T> memory, const Operation& what) const {
+        machine_->host_uses(rank_, std::as_bytes(memory), false, what);
+    }
+
+    [[nodiscard]] FarMachine& machine() const { return *machine_; }
+    [[nodiscard]] int rank() const { return rank_; }
+
+private:
+    FarMachine* machine_;
+    int rank_;
+    int queue_;
+};
+
+namespace detail::far {
+template <class T>
+void add_use(FarWork& work, DeviceView<T, FarMemory> v) {
+    work.uses.push_back({FarMemory::seen(v), !std::is_const_v<T>});
+}
+template <class T>
+void add_use(FarWork& work, DeviceScalar<T, FarMemory> s) {
+    add_use(work, s.at);
+}
+template <class T>
+void add_use(FarWork&, const T&) {
+    static_assert(std::is_arithmetic_v<T> || std::is_trivially_copyable_v<T>);
+}
+}  // namespace detail::far
+
+/// A kernel on far memory: a view of const is read, any other is read and written.
+template <DeviceKernel K, class... Arguments>
+void launch(FarQueue& queue, const K& kernel, Arguments... arguments) {
+    static_assert((... && explain_argument<Arguments, FarMemory>()));
+    FarWork work{.operation = {Label(std::string_view(K::name))}};
+    (detail::far::add_use(work, arguments), ...);
+    work.run = [kernel, arguments...] { kernel(FarMemory::open(arguments)...); };
+    queue.enqueue(std::move(work));
+}
+
+/// One rank's far memory as a MemoryResource.
+class FarResource : public MemoryResource {
+public:
+    FarResource(FarMachine& machine, int rank) : machine_(&machine), rank_(rank) {}
+    [[nodiscard]] std::byte* allocate(std::size_t bytes, const Label& name) override {
+        std::byte* const memory = machine_->arena(rank_).allocate(bytes, name);
+        machine_->register_memory(rank_, {memory, bytes}, name);
+        return memory;
+    }
+    void release(std::byte* memory, std::size_t bytes) noexcept override {
+        machine_->forget_memory(rank_, {memory, bytes}, {"release"});
+        machine_->arena(rank_).release(memory);
+    }
+    [[nodiscard]] const void* memory() const override { return &memory_id<FarMemory>; }
+
+private:
+    FarMachine* machine_;
+    int rank_;
+};
+
+}  // namespace gx::testing

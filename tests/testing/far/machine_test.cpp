@@ -1,0 +1,334 @@
+// Faults of programs on far memory: each is found and named, whatever order queued work runs in.
+#include <gx/testing/far/machine.hpp>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <gx/memory/kernels.hpp>
+#include <gx/reducer/ring.hpp>
+#include <gx/testing/far/world.hpp>
+
+namespace {
+
+using namespace gx;
+using namespace gx::testing;
+using Rank = FarRank<NoDevice>;
+using View = ViewIn<float, FarMemory>;
+using Read = ViewIn<const float, FarMemory>;
+
+struct Multiply {
+    static constexpr std::string_view name = "multiply";
+    void operator()(float by, std::span<float> v) const {
+        for (float& x : v) x *= by;
+    }
+};
+
+/// What a step of training has: two queues, a gradient, a reducer and an update.
+struct Step {
+    explicit Step(Rank& r)
+        : rank(r),
+          compute(r.machine(), r.rank(), "compute"),
+          communication(r.stream()),
+          gradient(&r.memory(), 8, "gradient"),
+          parameters(&r.memory(), 8, "parameters"),
+          state(&r.memory(), 8, "optimizer state") {
+        ReducePlan plan = ReducePlan::whole(r.transport().placement(), 8);
+        plan.memory = &r.memory();
+        reducer.reserve(plan);
+    }
+    [[nodiscard]] static View of(Buffer<float>& b) { return b.view<FarMemory>(); }
+    void backward() { launch(compute, kernels::Fill<float>{1}, of(gradient)); }
+    void reduce() { (void)reducer.all_reduce(rank.transport(), BucketIn<FarMemory>(of(gradient))); }
+    void update() {
+        launch(compute, kernels::CopyValues<float>{}, Read(of(gradient)), of(parameters));
+    }
+    void finish() {
+        (void)compute.wait(compute.record());
+        (void)communication.wait(communication.record());
+    }
+
+    [[nodiscard]] std::span<float> host() { return here; }
+
+    Rank& rank;
+    FarQueue compute;
+    FarQueue& communication;
+    Buffer<float> gradient, parameters, state;
+    Ring<fp32> reducer{};
+    std::array<float, 8> here{};
+};
+
+/// Both ranks' hosts have come here.
+void meet(Rank& r) {
+    const std::byte here{};
+    std::byte there{};
+    (void)r.control().send(1 - r.rank(), 0, {&here, 1});
+    (void)r.control().wait(r.control().receive(1 - r.rank(), 0, {&there, 1}));
+}
+
+struct Case {
+    const char* name;
+    std::function<void(Rank&)> program;
+    std::vector<std::string> says;
+};
+
+std::string error_on(const Case& c, std::uint64_t seed, QueueProgress progress) {
+    FarWorld<> world({{2, 1}, seed, progress});
+    try {
+        world.run([&](Rank& rank) { c.program(rank); });
+    } catch (const std::exception& e) {
+        return e.what();
+    }
+    return "no error";
+}
+
+const std::vector<Case> cases{
+    {"gradient is reduced before it is final",
+     [](Rank& r) {
+         Step s(r);
+         s.backward();  // communication does not wait for it
+         s.reduce();
+         s.compute.wait_for(s.communication.record());
+         s.update();
+         s.finish();
+     },
+     {"race on rank", "'gradient'", "nothing orders the two"}},
+    {"update does not wait for the reduction",
+     [](Rank& r) {
+         Step s(r);
+         s.backward();
+         s.communication.wait_for(s.compute.record());
+         s.reduce();
+         s.update();
+         s.finish();
+     },
+     {"race on rank", "'gradient'", "nothing orders the two"}},
+    {"gradient is reused before the reduction has ended",
+     [](Rank& r) {
+         Step s(r);
+         for (int step = 0; step < 2; ++step) {
+             s.backward();
+             s.communication.wait_for(s.compute.record());
+             s.reduce();
+         }
+         s.finish();
+     },
+     {"race on rank", "'gradient'", "'fill'"}},
+    {"host reads an outcome before its event",
+     [](Rank& r) {
+         Step s(r);
+         r.machine().register_memory(r.rank(), std::as_bytes(s.host()), "outcome");
+         s.compute.copy_out(Read(Step::of(s.parameters)), s.host(), {"tell"});
+         s.compute.host_reads(std::span<const float>(s.here), {"hear"});
+         s.finish();
+     },
+     {"race on rank", "'outcome'", "'hear'"}},
+    {"host waits for the event before the copy",
+     [](Rank& r) {
+         Step s(r);
+         r.machine().register_memory(r.rank(), std::as_bytes(s.host()), "outcome");
+         s.update();
+         const Event early = s.compute.record();
+         s.compute.copy_out(Read(Step::of(s.parameters)), s.host(), {"tell"});
+         (void)s.compute.wait(early);
+         s.compute.host_reads(std::span<const float>(s.here), {"hear"});
+         s.finish();
+     },
+     {"race on rank", "'outcome'", "'hear'"}},
+    {"outcome is written twice before it is read",
+     [](Rank& r) {
+         Step s(r);
+         FarQueue other(r.machine(), r.rank(), "second");
+         r.machine().register_memory(r.rank(), std::as_bytes(s.host()), "outcome");
+         s.compute.copy_out(Read(Step::of(s.parameters)), s.host(), {"tell"});
+         other.copy_out(Read(Step::of(s.parameters)), s.host(), {"tell again"});
+         s.finish();
+         (void)other.wait(other.record());
+     },
+     {"race on rank", "'outcome'", "'tell"}},
+    {"buffer is released while work on it is queued",
+     [](Rank& r) {
+         Step s(r);
+         for (int i = 0; i < 100; ++i) s.update();  // some of it is still queued
+         s.parameters = {};
+         s.finish();
+     },
+     {"'release'"}},
+    {"kernel works on a released buffer",
+     [](Rank& r) {
+         Step s(r);
+         const View stale = Step::of(s.state);
+         s.state = {};
+         launch(s.compute, kernels::Fill<float>{1}, stale);
+         s.finish();
+     },
+     {"'fill' (compute) writes 'optimizer state', which was released"}},
+    {"kernel works beyond its buffer",
+     [](Rank& r) {
+         Step s(r);
+         const View gradient = Step::of(s.gradient);
+         const auto bytes = FarMemory::seen(gradient);
+         auto* const begin = reinterpret_cast<float*>(const_cast<std::byte*>(bytes.data()));
+         launch(s.compute, kernels::Fill<float>{1}, FarMemory::view(begin, 9));
+         s.finish();
+     },
+     {"'fill' (compute) writes 'gradient' up to byte 36 of 32"}},
+    {"kernel works on the memory of another rank",
+     [](Rank& r) {
+         Step s(r);
+         static std::array<View, 2> views;
+         views[static_cast<std::size_t>(r.rank())] = Step::of(s.gradient);
+         meet(r);
+         launch(s.compute, kernels::Fill<float>{1}, views[static_cast<std::size_t>(1 - r.rank())]);
+         s.finish();
+     },
+     {"memory of no buffer of rank"}},
+    {"event of another rank's queue",
+     [](Rank& r) {
+         Step s(r);
+         static std::array<Event, 2> events;
+         s.backward();
+         events[static_cast<std::size_t>(r.rank())] = s.compute.record();
+         meet(r);
+         s.communication.wait_for(events[static_cast<std::size_t>(1 - r.rank())]);
+         s.finish();
+     },
+     {"waits for an event of queue 'compute' of rank"}},
+    {"event that was never recorded",
+     [](Rank& r) {
+         Step s(r);
+         s.backward();
+         Event e = s.compute.record();
+         e.sequence += 5;
+         (void)s.communication.wait(e);
+     },
+     {"waits for event 6 of queue 'compute', which has queued 1"}},
+    {"state is settled before the decision",
+     [](Rank& r) {
+         Step s(r);
+         launch(s.compute, kernels::Fill<float>{0}, Step::of(s.state));  // decides
+         launch(s.communication, kernels::CopyValues<float>{}, Read(Step::of(s.state)),
+                Step::of(s.gradient));
+         s.finish();
+     },
+     {"race on rank", "'optimizer state'", "'copy'"}},
+    {"scalar is read before it is written",
+     [](Rank& r) {
+         Step s(r);
+         launch(s.compute, kernels::Fill<float>{2}, Step::of(s.state));
+         launch(s.communication, Multiply{},
+                DeviceScalar<float, FarMemory>{Read(Step::of(s.state)).first(1)},
+                Step::of(s.gradient));
+         s.finish();
+     },
+     {"race on rank", "'optimizer state'", "'multiply'"}},
+    {"two queues share a scratch",
+     [](Rank& r) {
+         Step s(r);
+         launch(s.compute, kernels::CopyValues<float>{}, Read(Step::of(s.gradient)),
+                Step::of(s.state));
+         launch(s.communication, kernels::CopyValues<float>{}, Read(Step::of(s.parameters)),
+                Step::of(s.state));
+         s.finish();
+     },
+     {"race on rank", "'optimizer state'", "writes"}},
+    {"forward reads parameters that an update writes",
+     [](Rank& r) {
+         Step s(r);
+         s.update();
+         launch(s.communication, kernels::CopyValues<float>{}, Read(Step::of(s.parameters)),
+                Step::of(s.state));
+         s.finish();
+     },
+     {"race on rank", "'parameters'", "reads"}},
+    {"buckets of other lengths on one rank",
+     [](Rank& r) {
+         Step s(r);
+         const std::size_t count = r.rank() == 0 ? 8 : 6;
+         (void)s.reducer.all_reduce(r.transport(),
+                                    BucketIn<FarMemory>(Step::of(s.gradient).first(count)));
+         s.finish();
+     },
+     {"bytes", "Reduce the same buckets in the same order on every rank"}},
+    {"one rank reduces once less",
+     [](Rank& r) {
+         Step s(r);
+         s.reduce();
+         if (r.rank() == 0) s.reduce();
+         if (!s.communication.wait(s.communication.record()).complete())
+             throw Error("rank 0 misses a message");
+     },
+     {"rank 0 misses a message"}},
+    {"queues wait for each other",
+     [](Rank& r) {
+         Step s(r);
+         const int peer = 1 - r.rank();
+         const View v = Step::of(s.gradient);
+         using Message = QueuedMessage<FarMemory>;
+         const Message in{.peer = peer, .in = writable_bytes_of(v.first(4))};
+         const Message out{.peer = peer, .out = bytes_of(v.last(4))};
+         r.transport().exchange(std::span(&in, 1));  // both receive first: no group of both
+         r.transport().exchange(std::span(&out, 1));
+         s.finish();
+     },
+     {"hosts and queues all wait for each other", "its queue 'communication' stands at",
+      "a message from rank"}},
+    {"hosts wait for each other",
+     [](Rank& r) {
+         std::byte b{};
+         (void)r.control().wait(r.control().receive(1 - r.rank(), 0, {&b, 1}));
+     },
+     {"hosts and queues all wait for each other", "rank 0 waits for a message"}},
+};
+
+TEST(FaultsOnFarMemory, AreFoundAndNamedInEveryOrder) {
+    for (const Case& c : cases)
+        for (const QueueProgress progress :
+             {QueueProgress::late, QueueProgress::eager, QueueProgress::random})
+            for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+                const std::string error = error_on(c, seed, progress);
+                for (const std::string& words : c.says)
+                    EXPECT_NE(error.find(words), std::string::npos)
+                        << c.name << ": " << error << " (expected: " << words << ")";
+            }
+}
+
+TEST(RightProgramsOnFarMemory, AreNotReported) {
+    const Case right{"right",
+                     [](Rank& r) {
+                         Step s(r);
+                         for (int step = 0; step < 3; ++step) {
+                             s.backward();
+                             s.communication.wait_for(s.compute.record());
+                             s.reduce();
+                             s.compute.wait_for(s.communication.record());
+                             s.update();
+                         }
+                         s.finish();
+                     },
+                     {}};
+    for (const QueueProgress progress :
+         {QueueProgress::late, QueueProgress::eager, QueueProgress::random})
+        for (std::uint64_t seed = 1; seed <= 20; ++seed)
+            EXPECT_EQ(error_on(right, seed, progress), "no error");
+}
+
+TEST(FaultsOnFarMemoryDeathTest, HostAccessesAreNamed) {
+    const auto touch = [](bool write) {
+        name_host_accesses();
+        FarWorld<>({.placement = {1, 1}}).run([&](Rank& r) {
+            Step s(r);
+            const auto seen = FarMemory::seen(Step::of(s.gradient));
+            if (write) const_cast<std::byte&>(seen[4]) = std::byte{1};
+            else EXPECT_EQ(seen[4], std::byte{0});
+        });
+    };
+    EXPECT_EXIT(touch(false), ::testing::KilledBySignal(SIGSEGV),
+                "the host touches far memory: 'gradient' of rank 0, byte 4");
+    EXPECT_EXIT(touch(true), ::testing::KilledBySignal(SIGSEGV),
+                "the host touches far memory: 'gradient' of rank 0, byte 4");
+}
+
+}  // namespace
