@@ -29,12 +29,13 @@ void descend(typename O::Options options, float rate) {
     }
     O optimizer(options);
     optimizer.reserve(8, slices, graph);
-    std::vector<float> w(8, 1.0f), gradient(8);
+    std::vector<float> w(8, 1.0f), gradient(8), state(8 * gx::state_vectors<O>());
     constexpr int steps = 200;
     for (int step = 0; step < steps; ++step) {
         for (std::size_t i = 0; i < 8; ++i) gradient[i] = slope[i / 4] * (w[i] - target);
         optimizer.update({.parameters = w,
                           .gradients = gradient,
+                          .state = state,
                           .slices = slices,
                           .rate = rate * (1 - float(step) / steps),
                           .step = step});

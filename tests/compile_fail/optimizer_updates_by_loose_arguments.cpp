@@ -7,6 +7,5 @@ struct Loose {
     void reserve(std::size_t, std::span<const gx::ParameterSlice>, const gx::Graph&);
     void update(std::span<float> parameters, std::span<const float> gradients, float rate,
                 float unscale);
-    std::span<float> state();
 };
 static_assert(gx::explain_optimizer<Loose>());

@@ -30,12 +30,12 @@ TEST(AdamW, FirstStepIsTheSignOfTheGradient) {
     const Graph graph = graph_of({{ParameterRole::weight, 3}});
     const Layout layout = plain_layout(graph);
     rule.reserve(3, layout.slices, graph);
-    Floats w(3, 0.0f);
+    Floats w(3, 0.0f), moments(6, 0.0f);
     const Floats g{1.5f, -0.5f, 0};
-    rule.update({.parameters = w, .gradients = g, .slices = layout.slices, .rate = 1});
+    rule.update(
+        {.parameters = w, .gradients = g, .state = moments, .slices = layout.slices, .rate = 1});
     EXPECT_EQ(w, (Floats{-0.75f, 0.5f, 0}));
-    EXPECT_EQ(Floats(rule.state().begin(), rule.state().end()),
-              (Floats{0.75f, -0.25f, 0, 0.5625f, 0.0625f, 0}));
+    EXPECT_EQ(moments, (Floats{0.75f, -0.25f, 0, 0.5625f, 0.0625f, 0}));
 }
 TEST(AdamW, DecaysByRoleAndNotThroughTheMoments) {
     struct Case {
@@ -143,12 +143,10 @@ template <Fault fault>
 struct Mutant {
     using Options = AdamW::Options;
     explicit Mutant(Options options) : o(options) {}
-    void reserve(std::size_t n, std::span<const ParameterSlice>, const Graph& g) {
-        moments.assign(2 * n, 0.0f);
-        graph = g;
-    }
+    static constexpr auto state_names = AdamW::state_names;
+    void reserve(std::size_t, std::span<const ParameterSlice>, const Graph& g) { graph = g; }
     void update(const UpdateArgs& a) {
-        const std::size_t n = moments.size() / 2;
+        const std::size_t n = a.parameters.size();
         const auto t = double(a.step) + (fault == Fault::correction_early  ? 0
                                          : fault == Fault::correction_late ? 2
                                                                            : 1);
@@ -163,7 +161,7 @@ struct Mutant {
                 role == ParameterRole::weight || fault == Fault::decay_of_every_role;
             const float decay = decays ? o.weight_decay : 0.0f;
             for (std::size_t i = s.offset; i < s.offset + s.count; ++i) {
-                float &w = a.parameters[i], &m = moments[i], &v = moments[n + i];
+                float &w = a.parameters[i], &m = a.state[i], &v = a.state[n + i];
                 float g = a.gradients[i] * (fault == Fault::unscale_ignored ? 1 : a.unscale);
                 if (fault == Fault::coupled_decay) g += decay * w;
                 m = o.beta1 * m + (1 - o.beta1) * g;
@@ -180,10 +178,8 @@ struct Mutant {
             }
         }
     }
-    std::span<float> state() { return moments; }
     Options o;
     Graph graph{};
-    Floats moments{};
 };
 static_assert(Optimizer<Mutant<Fault::none>>);
 

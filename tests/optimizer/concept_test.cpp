@@ -32,7 +32,7 @@ bool goes_on_from_its_state(typename O::Options o) {
     follow_50(0.01, [&](int step, float rate, std::int64_t updates) {
         Descent<O> again(o, graph, plain_layout(graph));
         again.start(whole.w);
-        std::ranges::copy(whole.optimizer.state(), again.optimizer.state().begin());
+        again.vectors = whole.vectors;
         again.update(gradients_50(step, 1), rate, 1, updates);
         whole.update(gradients_50(step, 1), rate, 1, updates);
         equal = equal && again.w == whole.w && again.state() == whole.state();
@@ -54,9 +54,15 @@ bool is_equal_in(const Layout& layout, const Graph& graph, typename O::Options o
            other.w == layout.scattered(plain.w, 77);
 }
 
-struct ForgetsHalfOfItsState : AdamW {
+struct HidesItsState : AdamW {
     using AdamW::AdamW;
-    std::span<float> state() { return AdamW::state().first(AdamW::state().size() / 2); }
+    void update(const UpdateArgs& given) {
+        hidden.resize(given.state.size());
+        UpdateArgs a = given;
+        a.state = hidden;
+        AdamW::update(a);
+    }
+    Floats hidden{};
 };
 struct MovesByPosition : Sgd {
     using Sgd::Sgd;
@@ -75,7 +81,7 @@ struct MovesPadding : Sgd {
     }
 };
 TEST(Laws, RejectMutants) {
-    EXPECT_FALSE(goes_on_from_its_state<ForgetsHalfOfItsState>({}));
+    EXPECT_FALSE(goes_on_from_its_state<HidesItsState>({}));
     const Graph graph = graph_of(tensors);
     Layout padded{.elements = 0};
     for (int p = 0; const Parameter& q : graph.parameters) {

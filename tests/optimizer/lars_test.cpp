@@ -177,10 +177,8 @@ template <Fault fault>
 struct Mutant {
     using Options = Lars::Options;
     explicit Mutant(Options options) : o(options) {}
-    void reserve(std::size_t n, std::span<const ParameterSlice>, const Graph& g) {
-        velocity.assign(n, 0.0f);
-        graph = g;
-    }
+    static constexpr auto state_names = Lars::state_names;
+    void reserve(std::size_t, std::span<const ParameterSlice>, const Graph& g) { graph = g; }
     void update(const UpdateArgs& a) {
         for (std::size_t k = 0; k < a.slices.size(); ++k) {
             const ParameterSlice& s = a.slices[k];
@@ -222,7 +220,7 @@ struct Mutant {
                 static_cast<float>(fault == Fault::rate_outside ? rate / double{a.rate} : rate);
             const float decay = adapts ? o.weight_decay : 0.0f;
             for (std::size_t i = s.offset; i < s.offset + s.count; ++i) {
-                float &w = a.parameters[i], &v = velocity[i];
+                float &w = a.parameters[i], &v = a.state[i];
                 const float g = a.gradients[i] * a.unscale;
                 if (fault == Fault::decay_outside)
                     v = o.momentum * v + (local * g + a.rate * decay * w);
@@ -231,10 +229,8 @@ struct Mutant {
             }
         }
     }
-    std::span<float> state() { return velocity; }
     Options o;
     Graph graph{};
-    Floats velocity{};
 };
 static_assert(Optimizer<Mutant<Fault::none>>);
 
@@ -287,6 +283,7 @@ RC_GTEST_PROP(Lars, PartsOnSeveralRanksMakeTheSameUpdate, ()) {
         const auto args = [&](const std::vector<ParameterSlice>& slices) {
             return UpdateArgs{.parameters = parts.w,
                               .gradients = g,
+                              .state = parts.vectors,
                               .slices = slices,
                               .rate = 0.5f,
                               .step = step};
@@ -343,7 +340,8 @@ TEST(LarsDeathTest, StopsOnABrokenContract) {
     const Layout layout = plain_layout(one_weight);
     Descent<Lars> run({}, one_weight, layout);
     const Floats g(2);
-    const UpdateArgs args{.parameters = run.w, .gradients = g, .slices = layout.slices};
+    const UpdateArgs args{
+        .parameters = run.w, .gradients = g, .state = run.vectors, .slices = layout.slices};
     std::vector<Lars::Norms> many(2);
     EXPECT_DEATH(run.optimizer.add_norms(args, many), "norms of every parameter");
     EXPECT_DEATH(run.optimizer.update_with(args, many), "norms of every parameter");

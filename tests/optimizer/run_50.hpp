@@ -120,13 +120,14 @@ inline Layout any_layout(const gx::Graph& graph) {
     return layout;
 }
 
-/// A rule under test, right or wrong: its state lives in it, and `elements` is the flat length.
+/// A rule under test, right or wrong, with its parameters and state.
 template <class O>
 struct Descent {
     Descent(typename O::Options o, const gx::Graph& graph, Layout where, float elsewhere = 0)
         : layout(std::move(where)),
           optimizer(o),
           w(layout.elements, elsewhere),
+          vectors(gx::state_vectors<O>() * layout.elements),
           elsewhere_(elsewhere) {
         optimizer.reserve(layout.elements, layout.slices, graph);
     }
@@ -135,6 +136,7 @@ struct Descent {
         const Floats g = layout.scattered(gradient, elsewhere_);
         optimizer.update({.parameters = w,
                           .gradients = g,
+                          .state = vectors,
                           .slices = layout.slices,
                           .rate = rate,
                           .unscale = unscale,
@@ -143,13 +145,14 @@ struct Descent {
     [[nodiscard]] Floats parameters() const { return layout.gathered(w); }
     [[nodiscard]] Floats state() {
         Floats out;
-        for (std::span<const float> s = optimizer.state(); !s.empty(); s = s.subspan(w.size()))
+        for (std::span<const float> s = vectors; !s.empty(); s = s.subspan(w.size()))
             for (const float x : layout.gathered(s.first(w.size()))) out.push_back(x);
         return out;
     }
     Layout layout;
     O optimizer;
     Floats w;
+    Floats vectors;  ///< of its state
 
 private:
     float elsewhere_;

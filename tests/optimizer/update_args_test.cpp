@@ -26,15 +26,17 @@ TEST(UpdateArgs, AreCutIntoBlocksThatEndWithTheSlice) {
 }
 
 TEST(UpdateArgsDeathTest, OtherThanReservedBreakTheContract) {
-    std::vector<float> w(4), g(4), few(3);
+    std::vector<float> w(4), g(4), few(3), state(8);
     const std::vector<ParameterSlice> good{{0, 4, 1}}, outside{{2, 3, 0}}, unknown{{0, 4, 2}},
         wrapped{{static_cast<std::size_t>(-1), 2, 0}};
-    const auto check = [&](std::vector<float>& gradients,
-                           const std::vector<ParameterSlice>& slices) {
-        expect_reserved({.parameters = w, .gradients = gradients, .slices = slices}, 4, 2);
+    const auto check = [&](std::vector<float>& gradients, const std::vector<ParameterSlice>& slices,
+                           std::size_t vectors = 2) {
+        expect_reserved({.parameters = w, .gradients = gradients, .state = state, .slices = slices},
+                        4, 2, vectors);
     };
     check(g, good);
     EXPECT_DEATH(check(few, good), "as long as was reserved");
+    EXPECT_DEATH(check(g, good, 1), "a vector as long as was reserved for each of its names");
     EXPECT_DEATH(check(g, {}), "names its parameters");
     EXPECT_DEATH(check(g, outside), "outside of the flat vector");
     EXPECT_DEATH(check(g, wrapped), "outside of the flat vector");

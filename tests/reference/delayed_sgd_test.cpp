@@ -80,10 +80,12 @@ RC_GTEST_PROP(DelayedSgd, WithoutDelayEqualsSgd, (std::uint64_t seed, bool neste
     gx::Sgd sgd({.momentum = 0.9f, .weight_decay = 0.01f, .nesterov = nesterov});
     const std::vector<gx::ParameterSlice> slices{{0, count, 0}};
     sgd.reserve(count, slices, graph);
+    std::vector<float> momentum(count);
     for (std::uint64_t u = 0; u < 5; ++u) {
         RC_ASSERT(w == path[u]);
         sgd.update({.parameters = w,
                     .gradients = gradient(u, w),
+                    .state = momentum,
                     .slices = slices,
                     .rate = rate(u),
                     .unscale = 0.3f,

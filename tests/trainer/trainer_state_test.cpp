@@ -324,9 +324,7 @@ public:
     static constexpr std::array<std::string_view, 1> scalar_names{"beta2_power"};
 
     explicit Adam(Options o) : options_(o) {}
-    void reserve(std::size_t elements, std::span<const gx::ParameterSlice>, const gx::Graph&) {
-        moments_.assign(2 * elements, 0.0f);
-    }
+    void reserve(std::size_t, std::span<const gx::ParameterSlice>, const gx::Graph&) {}
     void update(const gx::UpdateArgs& a) {
         const std::size_t n = a.parameters.size();
         scalars_[0] *= double{options_.beta2};
@@ -334,19 +332,17 @@ public:
         const double b2 = 1 - scalars_[0];
         for (std::size_t i = 0; i < n; ++i) {
             const float x = a.gradients[i] * a.unscale;
-            float &m = moments_[i], &v = moments_[n + i];
+            float &m = a.state[i], &v = a.state[n + i];
             m = options_.beta1 * m + (1 - options_.beta1) * x;
             v = options_.beta2 * v + (1 - options_.beta2) * x * x;
             a.parameters[i] -=
                 float(double{a.rate} * (m / b1) / (std::sqrt(v / b2) + double{options_.epsilon}));
         }
     }
-    std::span<float> state() { return moments_; }
     std::span<double> scalars() { return scalars_; }
 
 private:
     Options options_;
-    std::vector<float> moments_;
     std::array<double, 1> scalars_{1.0};
 };
 static_assert(gx::Optimizer<Adam> && gx::KeepsScalars<Adam> && !gx::KeepsScalars<gx::Sgd>);

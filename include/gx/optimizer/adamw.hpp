@@ -5,7 +5,7 @@
 #include <cmath>        // sqrt
 #include <cstdint>      // int64_t
 #include <string_view>  // names
-#include <vector>       // moments
+#include <vector>       // decay
 
 #include <gx/core/decl.hpp>              // GX_DECL
 #include <gx/core/findings.hpp>          // Findings
@@ -64,20 +64,16 @@ public:
                          const Graph& graph);
 
     void update(const UpdateArgs& a) {
-        const std::size_t elements = moments_.size() / 2;
-        detail::optimizer::expect_reserved(a, elements, decay_.size());
+        detail::optimizer::expect_reserved(a, elements_, decay_.size(), state_names.size());
         Factors f = factors(a);
         for (const ParameterSlice& slice : a.slices) {
             f.decay = decay_[static_cast<std::size_t>(slice.parameter)];
             detail::optimizer::for_each_block(slice, [&](std::size_t i, std::size_t count) {
-                step(&a.parameters[i], &a.gradients[i], &moments_[i], &moments_[elements + i],
-                     count, f);
+                step(&a.parameters[i], &a.gradients[i], &a.state[i], &a.state[elements_ + i], count,
+                     f);
             });
         }
     }
-
-    /// The moments m and v, in the parameters' layout.
-    [[nodiscard]] std::span<float> state() { return moments_; }
 
 private:
     struct Factors {
@@ -112,8 +108,8 @@ private:
     }
 
     Options options_;
-    std::vector<float> decay_;    // of each parameter
-    std::vector<float> moments_;  // m, then v
+    std::vector<float> decay_;  // of each parameter
+    std::size_t elements_ = 0;
 };
 static_assert(explain_optimizer<AdamW>());
 

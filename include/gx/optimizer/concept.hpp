@@ -29,9 +29,7 @@ concept Updates = requires(O& o, const UpdateArgs& args) {
     { o.update(args) } -> std::same_as<void>;
 };
 template <class O>
-concept SavesItsState = requires(O& o) {
-    { o.state() } -> std::same_as<std::span<float>>;
-};
+concept KeepsNoVectors = !requires(O& o) { o.state(); };
 template <class O>
 concept NamesItsScalars = requires {
     { O::scalar_names[0] } -> std::convertible_to<std::string_view>;
@@ -45,12 +43,13 @@ concept NamesItsScalars = requires {
 ///                                        parameter lies in it, and what each parameter is:
 ///                                        graph.parameters[slice.parameter] has name, role, shape
 ///     update(args)                       one step (UpdateArgs); allocates nothing
-///     state()                            state of each element: a whole number of flat vectors,
-///                                        zero where the device pads
 ///
-/// Optional, for checkpoints:
+/// Optional:
 ///
-///     state_names                        an array with the name of each vector in state()
+///     state_names                        an array with a name for each vector of state, which
+///                                        has a float for every element: args.state holds them. The
+///                                        Trainer keeps it, in the device's memory and in
+///                                        checkpoints; zero where the device pads. Absent: none
 ///     scalars(), scalar_names            a span<double> of further state, and an array of names
 ///
 /// Optional, for time and memory: `update_cost` (update_cost.hpp).
@@ -59,7 +58,7 @@ concept NamesItsScalars = requires {
 ///        one element (a norm) gives the same bits wherever the device puts padding and slices.
 template <class O>
 concept Optimizer = detail::optimizer::HasOptions<O> && detail::optimizer::Reserves<O> &&
-                    detail::optimizer::Updates<O> && detail::optimizer::SavesItsState<O>;
+                    detail::optimizer::Updates<O> && detail::optimizer::KeepsNoVectors<O>;
 
 /// An optimizer with state beside its vectors, such as powers of Adam's betas.
 template <class O>
@@ -81,9 +80,11 @@ consteval bool explain_optimizer_members() {
                   "gx: not an Optimizer: no 'void update(const gx::UpdateArgs&)'. It holds "
                   "parameters, gradients, slices, rate, unscale and the number of updates before. "
                   "Fix: add it; lists of single arguments are not called.");
-    static_assert(detail::optimizer::SavesItsState<O>,
-                  "gx: not an Optimizer: no 'span<float> state()'. A checkpoint keeps it, so that "
-                  "resuming equals not having stopped. Fix: return an empty span if it has none.");
+    static_assert(detail::optimizer::KeepsNoVectors<O>,
+                  "gx: not an Optimizer: it has a 'state()'. State of each element lies in the "
+                  "device's memory and in checkpoints, which the Trainer keeps. Fix: name each "
+                  "vector in 'static constexpr std::array<std::string_view, n> state_names', and "
+                  "use args.state.");
     static_assert(!KeepsScalars<O> || detail::optimizer::NamesItsScalars<O>,
                   "gx: not an Optimizer: 'scalars()' without names. A checkpoint keeps each by its "
                   "name. Fix: add 'static constexpr std::array<std::string_view, n> "
@@ -106,16 +107,20 @@ struct Optimizer {
     explicit Optimizer(Options);
     void reserve(std::size_t elements, std::span<const ParameterSlice>, const Graph&);
     void update(const UpdateArgs&);
-    std::span<float> state();
 };
 }  // namespace archetype
 
-/// Name of vector `i` of O's state: from `state_names`, or its number.
+/// Vectors of state that O keeps for each element.
+template <Optimizer O>
+[[nodiscard]] consteval std::size_t state_vectors() {
+    if constexpr (requires { O::state_names[0]; }) return std::size(O::state_names);
+    else return 0;
+}
+/// Name of vector `i` of them.
 template <Optimizer O>
 [[nodiscard]] std::string state_name(std::size_t i) {
-    if constexpr (requires { O::state_names[i]; })
-        if (i < std::size(O::state_names)) return std::string(O::state_names[i]);
-    return std::to_string(i);
+    if constexpr (state_vectors<O>() > 0) return std::string(O::state_names[i]);
+    else return std::to_string(i);
 }
 
 static_assert(explain_optimizer<archetype::Optimizer>());

@@ -3,7 +3,7 @@
 
 #include <array>        // names
 #include <string_view>  // names
-#include <vector>       // momentum, norms
+#include <vector>       // norms
 
 #include <gx/core/decl.hpp>              // GX_DECL
 #include <gx/core/findings.hpp>          // Findings
@@ -89,14 +89,11 @@ public:
     /// The trust ratio of a parameter that has it, given its norms.
     [[nodiscard]] GX_DECL double ratio(const Norms& norms, float unscale) const;
 
-    /// The momentum v, in the parameters' layout.
-    [[nodiscard]] std::span<float> state() { return velocity_; }
-
 private:
     Options options_;
     std::vector<char> adapts_;  // whether each parameter has a trust ratio
     std::vector<Norms> norms_;  // of each parameter
-    std::vector<float> velocity_;
+    std::size_t elements_ = 0;
 };
 static_assert(explain_optimizer<Lars>());
 

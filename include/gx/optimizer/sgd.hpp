@@ -3,7 +3,7 @@
 
 #include <array>        // names
 #include <string_view>  // names
-#include <vector>       // momentum
+#include <vector>       // decay
 
 #include <gx/core/contract.hpp>          // GX_EXPECT
 #include <gx/core/decl.hpp>              // GX_DECL
@@ -59,18 +59,15 @@ public:
     void reserve(std::size_t elements, std::span<const ParameterSlice> slices, const Graph& graph);
 
     void update(const UpdateArgs& a) {
-        detail::optimizer::expect_reserved(a, velocity_.size(), decay_.size());
+        detail::optimizer::expect_reserved(a, elements_, decay_.size(), state_names.size());
         for (const ParameterSlice& slice : a.slices) {
             const Factors f{a.unscale, decay_[static_cast<std::size_t>(slice.parameter)],
                             options_.momentum, a.rate};
             detail::optimizer::for_each_block(slice, [&](std::size_t i, std::size_t count) {
-                step(&a.parameters[i], &a.gradients[i], &velocity_[i], count, f);
+                step(&a.parameters[i], &a.gradients[i], &a.state[i], count, f);
             });
         }
     }
-
-    /// The momentum v, in the parameters' layout.
-    [[nodiscard]] std::span<float> state() { return velocity_; }
 
 private:
     struct Factors {
@@ -110,7 +107,7 @@ private:
 
     Options options_;
     std::vector<float> decay_;  // of each parameter
-    std::vector<float> velocity_;
+    std::size_t elements_ = 0;
 };
 static_assert(explain_optimizer<Sgd>());
 

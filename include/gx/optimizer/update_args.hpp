@@ -13,11 +13,14 @@ namespace gx {
 
 /// One step along gradients * unscale, of the parameters that `slices` cover. Elements outside of
 /// all slices stay as they are; a parameter may lie in several slices.
-/// Shapes: parameters and gradients as long as was reserved, in the device's own layout.
+/// Shapes: parameters and gradients as long as was reserved, in the device's own layout; state as
+///         many such vectors as the optimizer has state_names, one after the other, zeros at first
+///         and then what the update before left there.
 /// Units:  rate as the Scheduler returns it; unscale is 1 / loss scale.
 struct UpdateArgs {
     std::span<float> parameters{};
     std::span<const float> gradients{};
+    std::span<float> state{};                  ///< the optimizer's, of each element
     std::span<const ParameterSlice> slices{};  ///< each names a parameter of the reserved Graph
     float rate = 0;
     float unscale = 1;
@@ -41,10 +44,14 @@ inline void expect_slices(std::span<const ParameterSlice> slices, std::size_t el
     }
 }
 
-/// Breaks the contract unless `a` has the lengths and the parameters that were reserved.
-inline void expect_reserved(const UpdateArgs& a, std::size_t elements, std::size_t parameters) {
+/// Breaks the contract unless `a` has the lengths and the parameters that were reserved, and
+/// `vectors` of state.
+inline void expect_reserved(const UpdateArgs& a, std::size_t elements, std::size_t parameters,
+                            std::size_t vectors) {
     GX_EXPECT(a.parameters.size() == elements && a.gradients.size() == elements,
               "parameters and gradients are as long as was reserved");
+    GX_EXPECT(a.state.size() == vectors * elements,
+              "an optimizer's state has a vector as long as was reserved for each of its names");
     GX_EXPECT(!a.slices.empty() || elements == 0,
               "an update names its parameters: pass the device's slices()");
     expect_slices(a.slices, elements, parameters);

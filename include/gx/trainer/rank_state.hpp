@@ -1,7 +1,8 @@
 // RankState: saves and restores the training state of one rank.
 #pragma once
 
-#include <algorithm>  // copy, min
+#include <algorithm>  // min
+#include <array>      // loss scales
 #include <cstdint>    // int64_t
 #include <span>       // flat vectors
 #include <string>     // names
@@ -16,6 +17,7 @@
 #include <gx/reducer/name.hpp>        // reducer_name
 #include <gx/reducer/pipeline.hpp>    // PendingGradient
 #include <gx/trainer/checkpoint.hpp>  // Checkpoint
+#include <gx/trainer/step_slots.hpp>  // get, put
 
 namespace gx::detail::trainer {
 
@@ -48,63 +50,77 @@ GX_COLD GX_DECL void expect_shapes(const std::vector<StateShape>& reserved,
                                    const std::vector<StateShape>& now, int rank, std::int64_t step,
                                    const std::string& reducer);
 
-/// The parts of one rank that a checkpoint keeps.
+/// The parts of one rank that a checkpoint keeps, but what it decides (Decisions).
 /// Order: flat vectors are canonical in the checkpoint, in the device's own order in the rank.
-template <class Device, class Optimizer, class Pipeline, class Scale>
+template <class Device, class Optimizer, class Pipeline, class View>
 struct RankState {
     using Reducer = std::remove_cvref_t<decltype(std::declval<Pipeline&>().reducer())>;
+    using M = memory_of<Device>;
+    static constexpr bool on_host = std::same_as<M, HostMemory>;
 
     const Graph& graph;
     Device& device;
     Optimizer& optimizer;
     Pipeline& pipeline;
-    Scale& scale;
-    std::vector<float>& scales;  ///< loss scale of each gradient in flight
+    View vectors;  ///< of the optimizer's state
 
     void load(std::span<const float> canonical) {
-        device.update([&](std::span<float> mine) { device.from_canonical(canonical, mine); });
+        device.update([&](ViewIn<float, M> mine) { device.from_canonical(canonical, mine); });
     }
-    [[nodiscard]] std::vector<float> canonical(std::span<const float> mine) const {
+    [[nodiscard]] std::vector<float> canonical(ViewIn<const float, M> mine) const {
         std::vector<float> out(std::size_t(graph.parameter_elements()));
         device.to_canonical(mine, out);
         return out;
     }
+    [[nodiscard]] decltype(auto) queue() const {
+        if constexpr (on_host) return HostQueue{};
+        else return device.queue();
+    }
 
     /// Errors: gx::Error naming `file` where a policy's state has another size.
-    GX_COLD void restore(const Checkpoint& c, int rank, const std::string& file) {
+    /// `scales`: of the gradients in flight.
+    template <class Decisions, std::size_t N>
+    GX_COLD void restore(const Checkpoint& c, int rank, const std::string& file,
+                         Decisions& decisions, std::array<float, N>& scales) {
         const std::size_t elements = device.parameters().size();
-        expect_fits(c, elements, file);
+        expect_fits(c, file);
         load(c.parameters);
-        std::copy(c.statistics.begin(), c.statistics.end(), device.statistics().begin());
-        const auto state = optimizer.state();
+        put(queue(), c.statistics, device.statistics());
         for (std::size_t i = 0; i < c.optimizer.size(); ++i)
-            device.from_canonical(c.optimizer[i].values, state.subspan(i * elements, elements));
+            device.from_canonical(c.optimizer[i].values, vectors.subspan(i * elements, elements));
         if constexpr (KeepsScalars<Optimizer>)
             for (std::size_t i = 0; i < c.scalars.size(); ++i)
                 optimizer.scalars()[i] = c.scalars[i].value;
         std::vector<std::vector<float>> mine;
         std::vector<PendingGradient> kept;
         for (const auto& p : c.pending) {
-            mine.emplace_back(elements);
-            device.from_canonical(p.values, mine.back());
-            scales[p.index % scales.size()] = p.loss_scale;
-            kept.push_back({.index = p.index, .values = mine.back()});
+            scales[p.index % N] = p.loss_scale;
+            kept.push_back({.index = p.index, .values = mine.emplace_back(elements)});
+            if constexpr (on_host) device.from_canonical(p.values, mine.back());
         }
         pipeline.restore(std::uint64_t(c.step), kept);
+        if constexpr (!on_host)
+            for (const auto& p : c.pending)
+                device.from_canonical(p.values, pipeline.slot_of(p.index));
         restore_reducer(c, rank);
-        scale.restore(c.loss_scale);
+        decisions.scale.restore(c.loss_scale);
+        decisions.updates = c.updates;
+        decisions.skips_in_a_row = c.skips_in_a_row;
     }
 
     /// All but the reducer's state, which every rank contributes to.
-    GX_COLD void save(Checkpoint& c) {
-        c.loss_scale = scale.state();
+    template <class Decisions, std::size_t N>
+    GX_COLD void save(Checkpoint& c, const Decisions& decisions,
+                      const std::array<float, N>& scales) {
+        c.loss_scale = decisions.scale.state();
+        c.updates = decisions.updates;
+        c.skips_in_a_row = decisions.skips_in_a_row;
         c.parameters = canonical(device.parameters());
-        c.statistics.assign(device.statistics().begin(), device.statistics().end());
-        const auto state = optimizer.state();
+        c.statistics = get(queue(), device.statistics());
         const std::size_t elements = device.parameters().size();
-        for (std::size_t i = 0; (i + 1) * elements <= state.size(); ++i)
+        for (std::size_t i = 0; (i + 1) * elements <= vectors.size(); ++i)
             c.optimizer.push_back(
-                {state_name<Optimizer>(i), canonical(state.subspan(i * elements, elements))});
+                {state_name<Optimizer>(i), canonical(vectors.subspan(i * elements, elements))});
         if constexpr (KeepsScalars<Optimizer>) {
             GX_EXPECT(std::size(Optimizer::scalar_names) == optimizer.scalars().size(),
                       "an optimizer has as many scalar_names as scalars()");
@@ -112,31 +128,39 @@ struct RankState {
                 c.scalars.push_back(
                     {std::string(Optimizer::scalar_names[i]), optimizer.scalars()[i]});
         }
-        for (const PendingGradient& p : pipeline.pending())
-            c.pending.push_back({p.index, scales[p.index % scales.size()], canonical(p.values)});
+        for (const auto& p : pipeline.pending())
+            c.pending.push_back({p.index, scales[p.index % N], canonical(p.values)});
     }
 
     /// A vector of the reducer's state as a checkpoint keeps it: canonical where it is a gradient.
     [[nodiscard]] GX_COLD std::vector<float> kept(const StateVector& v) const {
-        if (v.is_gradient) return canonical(v.values);
-        return {v.values.begin(), v.values.end()};
+        if (v.is_gradient) return canonical(view_of(v));
+        return get(queue(), view_of(v));
     }
 
 private:
     [[nodiscard]] std::size_t kept_size(const StateVector& v) const {
-        return v.is_gradient ? std::size_t(graph.parameter_elements()) : v.values.size();
+        return v.is_gradient ? std::size_t(graph.parameter_elements()) : v.size();
+    }
+    [[nodiscard]] static ViewIn<float, M> view_of(const StateVector& v) {
+        if constexpr (on_host) {
+            return v.values;
+        } else {
+            GX_EXPECT(v.on_device != nullptr, "on a device a reducer's state lies there");
+            return v.on_device->template view<M>();
+        }
     }
     GX_COLD void restore_reducer(const Checkpoint& c, int rank) {
         const StateList state = pipeline.reducer().state();
         for (std::size_t i = 0; i < state.size(); ++i) {
             const auto& ranks = c.reducer[i].ranks;
             const std::vector<float>& mine = ranks[c.reducer[i].replicated ? 0 : std::size_t(rank)];
-            if (state[i].is_gradient) device.from_canonical(mine, state[i].values);
-            else std::copy(mine.begin(), mine.end(), state[i].values.begin());
+            if (state[i].is_gradient) device.from_canonical(mine, view_of(state[i]));
+            else put(queue(), mine, view_of(state[i]));
         }
     }
-    GX_COLD void expect_fits(const Checkpoint& c, std::size_t elements, const std::string& file) {
-        expect_kept(file, c.optimizer.size(), optimizer.state().size() / elements,
+    GX_COLD void expect_fits(const Checkpoint& c, const std::string& file) {
+        expect_kept(file, c.optimizer.size(), state_vectors<Optimizer>(),
                     "vectors of the optimizer");
         for (std::size_t i = 0; i < c.optimizer.size(); ++i)
             expect_named(file, c.optimizer[i].name, state_name<Optimizer>(i), "an optimizer");
@@ -163,8 +187,8 @@ private:
         expect_kept(file, device.statistics().size(), c.statistics.size(), "running statistics");
     }
 };
-template <class D, class O, class P, class S>
-RankState(const Graph&, D&, O&, P&, S&, std::vector<float>&) -> RankState<D, O, P, S>;
+template <class D, class O, class P, class V>
+RankState(const Graph&, D&, O&, P&, V) -> RankState<D, O, P, V>;
 
 }  // namespace gx::detail::trainer
 

@@ -19,16 +19,19 @@
 #include <gx/loader/in_memory.hpp>       // InMemory: the test set
 #include <gx/model/graph.hpp>            // Graph
 #include <gx/model/init.hpp>             // initial_parameters
-#include <gx/optimizer/finite.hpp>       // all_finite
+#include <gx/memory/buffer.hpp>          // Buffer
+#include <gx/memory/queue.hpp>           // launch
 #include <gx/optimizer/update_cost.hpp>  // update_cost_of
 #include <gx/reducer/pipeline.hpp>       // Pipeline
 #include <gx/scheduler/concept.hpp>      // Plan
 #include <gx/trainer/checkpoint.hpp>     // Checkpoint
 #include <gx/trainer/control.hpp>        // sum_over_ranks, agree
+#include <gx/trainer/decisions.hpp>      // Decisions, BeginStep, Decide, Update
 #include <gx/trainer/progress.hpp>       // Progress
 #include <gx/trainer/rank_state.hpp>     // RankState
 #include <gx/trainer/record.hpp>         // RunRecord
 #include <gx/trainer/setup.hpp>          // restore_rows, errors
+#include <gx/trainer/step_slots.hpp>     // StepSlots, get, put
 
 namespace gx::detail::trainer {
 
@@ -58,6 +61,10 @@ struct Job {
 template <class R, class S, class O, class L, class Scale, class Options, class Rank>
 class RankTraining {
     using Device = typename Rank::Device;
+    using M = memory_of<Device>;
+    static constexpr bool on_host = std::same_as<M, HostMemory>;
+    using D = Decisions<Scale>;
+    using Slots = StepSlots<D, std::size_t(R::staleness) + 1, M>;
 
 public:
     GX_COLD RankTraining(const Job<Options>& job, Rank& rank, RunRecord& record)
@@ -73,14 +80,15 @@ public:
           loader_(job.data.train, share(true)),
           scheduler_(o_.scheduler),
           optimizer_(o_.optimizer),
-          scale_(o_.loss_scale),
+          vectors_(memory(), std::int64_t(state_vectors<O>() * elements_), "optimizer state"),
+          slots_(memory(), D{Scale(o_.loss_scale)}),
           pipeline_({.placement = rank.transport().placement(),
                      .elements = std::int64_t(elements_),
                      .bucket_elements = bucket_elements(),
                      .seed = o_.seed,
-                     .slices = device_->slices()},
+                     .slices = device_->slices(),
+                     .memory = memory()},
                     o_.reducer),
-          scales_(std::size_t(R::staleness) + 1, 1.0f),
           progress_("training", job.plan.total_steps, "steps",
                     rank.rank() == 0 ? o_.progress : Progress::Style::silent) {
         optimizer_.reserve(elements_, device_->slices(), job.graph);
@@ -98,6 +106,16 @@ public:
     }
 
 private:
+    /// Of the device; nullptr: of the host.
+    [[nodiscard]] MemoryResource* memory() {
+        if constexpr (on_host) return nullptr;
+        else return &rank_.memory();
+    }
+    /// Where kernels on the device's memory are queued.
+    [[nodiscard]] decltype(auto) queue() {
+        if constexpr (on_host) return HostQueue{};
+        else return device_->queue();
+    }
     [[nodiscard]] bool fills_record() const { return rank_.rank() == job_.first_local_rank; }
     GX_COLD [[nodiscard]] LoaderOptions share(bool train) const {
         return {.batch = o_.batch,
@@ -118,16 +136,22 @@ private:
 
     // ---- Starting ------------------------------------------------------------------------
     [[nodiscard]] auto state() {
-        return RankState{job_.graph, *device_, optimizer_, pipeline_, scale_, scales_};
+        return RankState{job_.graph, *device_, optimizer_, pipeline_, vectors_.template view<M>()};
     }
     GX_COLD void initialise() {
         std::vector<float> canonical(std::size_t(job_.graph.parameter_elements()));
         initial_parameters(job_.graph, o_.seed, canonical);
         state().load(canonical);
-        initial_statistics(job_.graph, device_->statistics());
+        std::vector<float> statistics(device_->statistics().size());
+        initial_statistics(job_.graph, statistics);
+        put(queue(), statistics, device_->statistics());
+        slots_.put(queue(), D{Scale(o_.loss_scale)}, {});
     }
     GX_COLD void restore(const Checkpoint& c) {
-        state().restore(c, rank_.rank(), o_.resume.string());
+        D decisions{Scale(o_.loss_scale)};
+        typename Slots::Scales scales{};
+        state().restore(c, rank_.rank(), o_.resume.string(), decisions, scales);
+        slots_.put(queue(), decisions, scales);
         first_epoch_ = c.epoch;
         step_ = resumed_at_ = c.step;
         const std::int64_t steps = loader_.steps_per_epoch();
@@ -135,8 +159,6 @@ private:
         steps_before_ =
             c.epoch * (job_.rescaled.empty() ? steps : job_.plan_before.steps_per_epoch);
         scheduler_before_.emplace(job_.scheduler_before);
-        updates_ = c.updates;
-        skips_in_a_row_ = c.skips_in_a_row;
         progress_.resume_from(step_ - shift_);
         for (const std::string& change : job_.changes) progress_.note(change);
         timed_images_ = c.timed_images;
@@ -148,7 +170,7 @@ private:
         if (!fills_record()) return;
         restore_rows(record_, c, o_.resume);
         if (!job_.mixed_clocks) breakdown_ = record_.breakdown;
-        skipped_ = record_.skipped_steps;
+        skipped_before_ = record_.skipped_steps;
     }
 
     /// Learning rate of a gradient: by progress in the data. A gradient that is older than the
@@ -170,15 +192,21 @@ private:
             trace(epoch == 0 && s >= steps - o_.trace_steps);
             train_step(s);
             if (progress_.silent()) continue;
-            const auto* sums = &sums_[3 * std::size_t(s)];
+            // On a device the last step's loss is not known yet.
+            const auto* sums =
+                &sums_[3 * std::size_t(on_host ? s : std::max<std::int64_t>(0, s - 1))];
             progress_.update(step_ - shift_,
                              progress_words(epoch, o_.epochs, sums[0] / std::max(1.0, sums[2])));
         }
         trace(false);
         const Nanoseconds begin = rank_.now();
         if (epoch + 1 == o_.epochs)
-            while (const auto late = pipeline_.drain()) apply(*late);
+            while (const auto late = pipeline_.drain()) {
+                apply(*late);
+                tell(-1, true);
+            }
         else settle();
+        while (!slots_.empty()) hear();
         account(breakdown_.exposed_communication, begin, "WAIT_FOR_ALLREDUCE");
         seconds_ += seconds(rank_.now() - begin);
     }
@@ -188,112 +216,132 @@ private:
         const RankBatch next = loader_.next();
         const Nanoseconds loaded = account(breakdown_.input, begin, "INPUT");
 
-        const auto gradients = pipeline_.begin(std::uint64_t(step_), scale_.scale());
-        const ForwardReport report = device_->forward(next.batch, Mode::train);
-        if (!report.finite) stop_at_bad_loss();
+        const auto index = std::uint64_t(step_);
+        launch(queue(), BeginStep<D>{float(rank_.ranks()), float(next.global_count)},
+               slots_.decisions(), slots_.scale_view(index));
+        const auto gradients = pipeline_.begin(index, slots_.scale_of(index));
+        if constexpr (on_host) {
+            slots_.report() = device_->forward(next.batch, Mode::train);
+            if (!slots_.report().finite) stop_at_bad_loss(step_);
+        } else {
+            device_->forward(next.batch, Mode::train, slots_.report_view());
+        }
         const Nanoseconds forward = account(breakdown_.compute, loaded, "FORWARD");
 
-        scales_[std::uint64_t(step_) % scales_.size()] = scale_.scale();
-        const float factor = scale_.scale() * float(rank_.ranks()) / float(next.global_count);
-        device_->backward(factor, gradients, [&](std::size_t watermark) {
-            pipeline_.ready(rank_.stream(), rank_.transport(), watermark);
-        });
-        pipeline_.ready(rank_.stream(), rank_.transport(), 0);
+        if constexpr (on_host) {
+            device_->backward(slots_.factor(), gradients, [&](std::size_t watermark) {
+                pipeline_.ready(rank_.stream(), rank_.transport(), watermark);
+            });
+            pipeline_.ready(rank_.stream(), rank_.transport(), 0);
+        } else {
+            device_->backward(slots_.factor(), gradients, [&](std::size_t watermark, Event final) {
+                pipeline_.ready(rank_.transport(), watermark, final);
+            });
+            pipeline_.ready(rank_.transport(), 0, device_->queue().record());
+        }
         const Nanoseconds backward = account(breakdown_.compute, forward, "BACKWARD");
 
-        rows_.push_back({.step = step_, .loss_scale = scale_.scale()});
-        const auto reduced = pipeline_.collect(std::uint64_t(step_));
+        rows_.push_back({.step = step_});
+        const auto reduced = pipeline_.collect(index);
         const Nanoseconds waited =
             account(breakdown_.exposed_communication, backward, "WAIT_FOR_ALLREDUCE");
         if (reduced) {
             rows_.back().rate = rate(std::int64_t(reduced->index));
-            rows_.back().skipped = !apply(*reduced);
+            apply(*reduced);
             account(breakdown_.compute, waited, "UPDATE");
         }
         seconds_ += seconds(rank_.now() - begin);
         rows_.back().seconds = over_all_parts(seconds_);
-        auto* sums = &sums_[3 * std::size_t(step_of_epoch)];
-        sums[0] = report.loss_sum;
-        sums[1] = double(report.correct);
-        sums[2] = next.batch.count;
+        sums_[3 * std::size_t(step_of_epoch) + 2] = next.batch.count;
         images_ += next.batch.count;
         images_of_all_ += next.global_count;
         if constexpr (requires { device_->undisturbed_pass(next.batch.count); })
             undisturbed_seconds_ += seconds(device_->undisturbed_pass(next.batch.count));
+        tell(step_of_epoch, reduced.has_value());
         ++step_;
     }
 
-    /// Update number `index` with its averaged gradient; false when it overflowed and is skipped.
-    /// All ranks hold the same bits, so they decide alike.
-    bool apply(const Reduced& reduced) {
+    /// Queues the outcome of a step for the host; it reads those before, as far as it must.
+    void tell(std::int64_t step_of_epoch, bool collected) {
+        if (slots_.full()) hear();
+        slots_.tell(queue(), {step_of_epoch, step_, collected});
+        if constexpr (on_host) hear();
+    }
+    /// Reads the oldest outcome.
+    void hear() {
+        const auto [of, outcome, delivery] = slots_.hear(queue());
+        expect(delivery, of.step, "all-reduce");
+        if (of.step_of_epoch >= 0) {
+            if (!outcome.report.finite) stop_at_bad_loss(of.step);
+            auto* sums = &sums_[3 * std::size_t(of.step_of_epoch)];
+            sums[0] = outcome.report.loss_sum;
+            sums[1] = double(outcome.report.correct);
+            StepRow& row = rows_[std::size_t(of.step_of_epoch)];
+            row.loss_scale = outcome.scale_of_step;
+            row.skipped = of.collected && !outcome.applied;
+        }
+        updates_ = outcome.updates;
+        skipped_ = outcome.skipped;
+        if (outcome.floor && outcome.skips_in_a_row >= o_.most_skips)
+            throw_skips(rank_.rank(), of.step, outcome.skips_in_a_row, outcome.loss_scale,
+                        R::wire_type::name, reducer_name<R>());
+    }
+
+    /// Queues update number `index` with its averaged gradient, unless it overflowed. All ranks
+    /// hold the same bits, so they decide alike.
+    void apply(const ReducedIn<M>& reduced) {
         if (!reduced.report.complete()) stop_at_lost_rank(reduced);
         bytes_sent_ = reduced.report.bytes_sent;
         if constexpr (requires { device_->wire_scale(); })  // as many as the timed model would send
             bytes_sent_ = std::llround(double(bytes_sent_) * device_->wire_scale());
-        const float scale = scales_[reduced.index % scales_.size()];
-        const bool finite = all_finite(reduced.values);
-        scale_.learn(finite);
-        if (!finite) {
-            pipeline_.skip();
-            ++skipped_;
-            if (++skips_in_a_row_ >= o_.most_skips && scale_at_floor())
-                stop_at_skips(skips_in_a_row_);
-            if (!scale_at_floor()) skips_in_a_row_ = 0;
-            return false;
+        const ViewIn<const float, M> mean = reduced.values;
+        if constexpr (!on_host) device_->queue().wait_for(reduced.reduced);
+        launch(queue(), Decide<D>{}, mean, slots_.decisions(), slots_.applied_view(reduced.index));
+        if constexpr (on_host) {
+            if (!slots_.decisions()[0].applied) return pipeline_.skip();
+        } else {
+            pipeline_.settle(rank_.transport(), {slots_.applied_view(reduced.index)},
+                             device_->queue().record());
         }
-        skips_in_a_row_ = 0;
-        const float rate_now = rate(std::int64_t(reduced.index));
-        device_->update([&](std::span<float> parameters) {
-            optimizer_.update({.parameters = parameters,
-                               .gradients = reduced.values,
-                               .slices = device_->slices(),
-                               .rate = rate_now,
-                               .unscale = 1.0f / scale,
-                               .step = updates_});
+        const Update<O, D> update{&optimizer_, device_->slices().data(), device_->slices().size(),
+                                  rate(std::int64_t(reduced.index))};
+        device_->update([&](ViewIn<float, M> parameters) {
+            launch(queue(), update, parameters, mean, slots_.scale_of(reduced.index),
+                   vectors_.template view<M>(), slots_.decisions());
         });
-        ++updates_;
         if constexpr (requires { device_->undisturbed_update(); })
             undisturbed_seconds_ += seconds(device_->undisturbed_update());
-        return true;
-    }
-    [[nodiscard]] bool scale_at_floor() const {
-        if constexpr (requires {
-                          { scale_.at_floor() } -> std::same_as<bool>;
-                      })
-            return scale_.at_floor();
-        else return true;
-    }
-    [[noreturn]] void stop_at_skips(std::int64_t in_a_row) const {
-        throw_skips(rank_.rank(), step_, in_a_row, scale_.scale(), R::wire_type::name,
-                    reducer_name<R>());
     }
     void settle() {
-        for (const PendingGradient& p : pipeline_.pending())
+        for (const auto& p : pipeline_.pending())
             if (!p.complete)
                 throw LostRank({rank_.rank(), std::int64_t(p.index), p.failed_bucket,
                                 pipeline_.buckets(), "all-reduce"},
                                p.delivery);
     }
-    [[noreturn]] void stop_at_lost_rank(const Reduced& reduced) const {
+    [[noreturn]] void stop_at_lost_rank(const ReducedIn<M>& reduced) const {
         throw LostRank({rank_.rank(), std::int64_t(reduced.index), reduced.failed_bucket,
                         reduced.buckets, "all-reduce"},
                        reduced.report.delivery);
     }
-    [[noreturn]] void stop_at_bad_loss() const {
-        throw_bad_loss(rank_.rank(), step_, device_->first_non_finite().value_or("the loss"),
-                       rate(step_));
+    [[noreturn]] void stop_at_bad_loss(std::int64_t step) {
+        throw_bad_loss(rank_.rank(), step, device_->first_non_finite().value_or("the loss"),
+                       rate(step));
     }
-    void expect(Delivery d, const char* operation) const {
+    void expect(Delivery d, const char* operation) const { expect(d, step_, operation); }
+    void expect(Delivery d, std::int64_t step, const char* operation) const {
         if (d.complete()) return;
-        throw LostRank({.rank = rank_.rank(), .step = step_, .operation = operation}, d);
+        throw LostRank({.rank = rank_.rank(), .step = step, .operation = operation}, d);
     }
 
     // ---- The end of an epoch -------------------------------------------------------------
     GX_COLD void finish_epoch(int epoch) {
-        expect(sum_over_ranks(rank_.transport(), sums_), "summing the metrics");
+        expect(sum_over_ranks(control_of(rank_), sums_), "summing the metrics");
         average_statistics();
         check_replicas();
-        if (epoch + 1 == o_.epochs && updates_ == 0) stop_at_skips(0);
+        if (epoch + 1 == o_.epochs && updates_ == 0)
+            throw_skips(rank_.rank(), step_, 0, slots_.get(queue()).scale.scale(),
+                        R::wire_type::name, reducer_name<R>());
         EpochRow row{.epoch = epoch, .step = step_, .seconds = over_all_parts(seconds_)};
         double loss = 0, correct = 0, count = 0;
         for (std::size_t i = 0; i < rows_.size(); ++i) {
@@ -319,14 +367,15 @@ private:
 
     /// Each rank saw other images; all go on with the mean, weighted by images of the epoch.
     void average_statistics() {
-        const auto mine = device_->statistics();
+        std::vector<float> mine = get(queue(), device_->statistics());
         std::vector<double> sums(mine.begin(), mine.end());
         const auto images = double(std::exchange(images_, 0));
         const auto images_of_all = double(std::exchange(images_of_all_, 0));
         if (sums.empty()) return;
         for (double& x : sums) x *= images;
-        expect(sum_over_ranks(rank_.transport(), sums), "averaging batch-norm statistics");
+        expect(sum_over_ranks(control_of(rank_), sums), "averaging batch-norm statistics");
         for (std::size_t i = 0; i < sums.size(); ++i) mine[i] = float(sums[i] / images_of_all);
+        put(queue(), mine, device_->statistics());
     }
     [[nodiscard]] GX_COLD std::vector<StateShape> state_shapes() {
         return shapes_of(pipeline_.reducer().state(), elements_, reducer_name<R>());
@@ -341,7 +390,7 @@ private:
             auto& kept =
                 reducer_state_.emplace_back(std::string(v.name), v.scope == StateScope::replicated);
             if (kept.replicated) {
-                const Agreement a = agree(rank_.transport(), hash_bits(mine));
+                const Agreement a = agree(control_of(rank_), hash_bits(mine));
                 expect(a.delivery, "comparing the reducers' states");
                 if (a.differs >= 0)
                     throw_states_differ(step_, a.differs, reducer_name<R>(), v.name);
@@ -350,7 +399,7 @@ private:
             }
             const bool first = rank_.rank() == 0;
             std::vector<float> all(first ? mine.size() * std::size_t(rank_.ranks()) : 0);
-            expect(gather_to_first(rank_.transport(), std::as_bytes(std::span(mine)),
+            expect(gather_to_first(control_of(rank_), std::as_bytes(std::span(mine)),
                                    std::as_writable_bytes(std::span(all))),
                    "gathering the reducers' states");
             if (!first) continue;
@@ -362,7 +411,7 @@ private:
     }
     GX_COLD void check_replicas() {
         weights_hash_ = hash_bits(state().canonical(device_->parameters()));
-        const Agreement a = agree(rank_.transport(), weights_hash_);
+        const Agreement a = agree(control_of(rank_), weights_hash_);
         expect(a.delivery, "comparing the replicas");
         if (a.differs >= 0) throw_replicas_differ(step_, a.differs);
     }
@@ -371,13 +420,19 @@ private:
         test_loader_->begin_epoch(0);
         for (std::int64_t s = 0; s < test_loader_->steps_per_epoch(); ++s) {
             const RankBatch next = test_loader_->next();
-            const ForwardReport report = device_->forward(next.batch, Mode::evaluate);
-            if (!report.finite) stop_at_bad_loss();
+            ForwardReport report;
+            if constexpr (on_host) {
+                report = device_->forward(next.batch, Mode::evaluate);
+            } else {
+                device_->forward(next.batch, Mode::evaluate, slots_.report_view());
+                report = get<ForwardReport>(queue(), slots_.report_view())[0];
+            }
+            if (!report.finite) stop_at_bad_loss(step_);
             sums[0] += report.loss_sum;
             sums[1] += double(report.correct);
             sums[2] += next.batch.count;
         }
-        expect(sum_over_ranks(rank_.transport(), sums), "summing the test results");
+        expect(sum_over_ranks(control_of(rank_), sums), "summing the test results");
         row.test_loss = sums[0] / sums[2];
         row.test_accuracy_pct = 100 * sums[1] / sums[2];
     }
@@ -390,8 +445,6 @@ private:
                      .images = job_.data.train.count(),
                      .epoch = epochs_done,
                      .step = step_,
-                     .updates = updates_,
-                     .skips_in_a_row = skips_in_a_row_,
                      .clock = job_.mixed_clocks ? std::string(gx::mixed_clocks) : record_.clock,
                      .timed_as = record_.timed_as,
                      .seconds = record_.seconds,
@@ -400,7 +453,7 @@ private:
                      .timed_images = timed_images_};
         c.options = job_.choices;
         c.notes = job_.notes;
-        state().save(c);
+        state().save(c, slots_.get(queue()), slots_.get_scales(queue()));
         c.reducer = std::move(reducer_state_);
         c.record = rows_to_keep(record_, rows_);
         write_checkpoint(o_.output / checkpoint_name(epochs_done), job_.graph, c);
@@ -434,7 +487,7 @@ private:
         record_.dollars = over_all_parts(
             dollars_before_ + (job_.price * nanoseconds(seconds_ - seconds_before_)).count);
         record_.images = std::llround(timed_images_);
-        record_.skipped_steps = skipped_;
+        record_.skipped_steps = skipped_before_ + skipped_;
         record_.bytes_sent_per_step = bytes_sent_;
         record_.weights_hash = weights_hash_;
         record_.undisturbed_seconds = job_.mixed_clocks ? 0.0 : undisturbed_seconds_;
@@ -452,9 +505,9 @@ private:
     std::optional<InMemory<>> test_loader_;  ///< where the run evaluates
     S scheduler_;
     O optimizer_;
-    Scale scale_;
-    Pipeline<R> pipeline_;
-    std::vector<float> scales_;  ///< loss scale of each gradient in flight
+    Buffer<float> vectors_;  ///< of the optimizer's state
+    Slots slots_;
+    Pipeline<R, M> pipeline_;
     Progress progress_;
     std::vector<double> sums_;  ///< loss, hits and images of each step of the epoch
     std::vector<StepRow> rows_;
@@ -463,14 +516,13 @@ private:
     std::vector<Checkpoint::ReducerVector> reducer_state_;  ///< of all ranks, on rank 0
     std::vector<StateShape> reserved_state_;                ///< of a run that writes checkpoints
     int first_epoch_ = 0;
-    std::int64_t step_ = 0, skipped_ = 0, bytes_sent_ = 0;
-    std::int64_t updates_ = 0;         ///< gradients applied
-    std::int64_t skips_in_a_row_ = 0;  ///< at the floor of the loss scale
-    std::int64_t images_ = 0;          ///< of this rank, in this epoch
-    std::int64_t images_of_all_ = 0;   ///< of all ranks
-    std::int64_t resumed_at_ = 0;      ///< step of the checkpoint
-    std::int64_t shift_ = 0;           ///< steps done minus the schedule's step
-    std::int64_t steps_before_ = 0;    ///< of the schedule that the checkpoint was written under
+    std::int64_t step_ = 0, skipped_ = 0, skipped_before_ = 0, bytes_sent_ = 0;
+    std::int64_t updates_ = 0;        ///< gradients applied
+    std::int64_t images_ = 0;         ///< of this rank, in this epoch
+    std::int64_t images_of_all_ = 0;  ///< of all ranks
+    std::int64_t resumed_at_ = 0;     ///< step of the checkpoint
+    std::int64_t shift_ = 0;          ///< steps done minus the schedule's step
+    std::int64_t steps_before_ = 0;   ///< of the schedule that the checkpoint was written under
     std::optional<S> scheduler_before_;
     double seconds_ = 0, epoch_begin_seconds_ = 0, undisturbed_seconds_ = 0;
     double seconds_before_ = 0, dollars_before_ = 0;  ///< of earlier parts, by the same clock

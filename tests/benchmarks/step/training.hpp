@@ -71,6 +71,7 @@ public:
         initial_parameters(graph(), 1, start);
         device_.update([&](std::span<float> w) { device_.from_canonical(start, w); });
         sgd_.reserve(elements(), device_.slices(), graph());
+        momentum_.resize(elements());
         const Rng random = Rng(1, "images").at(static_cast<std::uint64_t>(rank));
         images_.resize(static_cast<std::size_t>(batch) * 3 * 32 * 32);
         for (std::size_t i = 0; i < images_.size(); ++i) images_[i] = random.normal(i);
@@ -89,6 +90,7 @@ public:
         device_.update([&](std::span<float> w) {
             sgd_.update({.parameters = w,
                          .gradients = mean,
+                         .state = momentum_,
                          .slices = device_.slices(),
                          .rate = 0.01f,
                          .step = updates_});
@@ -108,6 +110,7 @@ private:
     }
     onednn::Device device_;
     Sgd sgd_;
+    std::vector<float> momentum_;
     std::int64_t updates_ = 0;
     std::vector<float> images_;
     std::vector<std::int32_t> labels_;

@@ -13,7 +13,7 @@ GX_DECL AdamW::AdamW(Options o) : options_(o) { GX_EXPECT(check(o).empty(), chec
 
 GX_COLD GX_DECL void AdamW::reserve(std::size_t elements, std::span<const ParameterSlice> slices,
                                     const Graph& graph) {
-    moments_.assign(2 * elements, 0.0f);
+    elements_ = elements;
     decay_.clear();
     for (const Parameter& p : graph.parameters)
         decay_.push_back(

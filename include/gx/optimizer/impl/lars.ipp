@@ -31,7 +31,7 @@ GX_DECL Lars::Lars(Options o) : options_(o) { GX_EXPECT(check(o).empty(), check(
 
 GX_COLD GX_DECL void Lars::reserve(std::size_t elements, std::span<const ParameterSlice> slices,
                                    const Graph& graph) {
-    velocity_.assign(elements, 0.0f);
+    elements_ = elements;
     adapts_.clear();
     for (const Parameter& p : graph.parameters)
         adapts_.push_back(
@@ -41,7 +41,7 @@ GX_COLD GX_DECL void Lars::reserve(std::size_t elements, std::span<const Paramet
 }
 
 GX_DECL void Lars::add_norms(const UpdateArgs& a, std::span<Norms> norms) const {
-    detail::optimizer::expect_reserved(a, velocity_.size(), adapts_.size());
+    detail::optimizer::expect_reserved(a, elements_, adapts_.size(), state_names.size());
     GX_EXPECT(norms.size() == adapts_.size(), "norms of every parameter of the graph");
     for (const ParameterSlice& slice : a.slices) {
         const auto index = static_cast<std::size_t>(slice.parameter);
@@ -59,7 +59,7 @@ GX_DECL double Lars::ratio(const Norms& norms, float unscale) const {
 }
 
 GX_DECL void Lars::update_with(const UpdateArgs& a, std::span<const Norms> norms) {
-    detail::optimizer::expect_reserved(a, velocity_.size(), adapts_.size());
+    detail::optimizer::expect_reserved(a, elements_, adapts_.size(), state_names.size());
     GX_EXPECT(norms.size() == adapts_.size(), "norms of every parameter of the graph");
     for (const ParameterSlice& slice : a.slices) {
         const auto index = static_cast<std::size_t>(slice.parameter);
@@ -69,7 +69,7 @@ GX_DECL void Lars::update_with(const UpdateArgs& a, std::span<const Norms> norms
             f.rate = static_cast<float>(double{a.rate} * ratio(norms[index], a.unscale));
         }
         detail::optimizer::for_each_block(slice, [&](std::size_t i, std::size_t count) {
-            detail::lars::step(&a.parameters[i], &a.gradients[i], &velocity_[i], count, f);
+            detail::lars::step(&a.parameters[i], &a.gradients[i], &a.state[i], count, f);
         });
     }
 }

@@ -11,7 +11,7 @@ GX_DECL Sgd::Sgd(Options o) : options_(o) { GX_EXPECT(check(o).empty(), check(o)
 
 GX_COLD GX_DECL void Sgd::reserve(std::size_t elements, std::span<const ParameterSlice> slices,
                                   const Graph& graph) {
-    velocity_.assign(elements, 0.0f);
+    elements_ = elements;
     decay_.clear();
     for (const Parameter& p : graph.parameters) decay_.push_back(decay_of(p.role));
     detail::optimizer::expect_slices(slices, elements, decay_.size());

@@ -40,7 +40,7 @@ GX_DECL std::vector<StateShape> shapes_of(const StateList& state, std::size_t el
                                           const std::string& reducer) {
     std::vector<StateShape> shapes;
     for (const StateVector& v : state) {
-        StateShape s{std::string(v.name), v.values.size(), v.scope, v.is_gradient};
+        StateShape s{std::string(v.name), v.size(), v.scope, v.is_gradient};
         if (!survives_a_header(s.name))
             throw Error("reducer " + reducer + ": the name of vector " +
                         std::to_string(shapes.size()) +

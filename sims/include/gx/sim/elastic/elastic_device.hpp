@@ -59,6 +59,7 @@ public:
                                            .update = update_cost_of<O>()})),
           optimizer_(o.optimizer) {
         optimizer_.reserve(device_->parameters().size(), device_->slices(), graph);
+        optimizer_state_.resize(state_vectors<O>() * device_->parameters().size());
         std::vector<float> canonical(static_cast<std::size_t>(graph.parameter_elements()));
         initial_parameters(graph, o.seed, canonical);
         device_->update([&](std::span<float> mine) { device_->from_canonical(canonical, mine); });
@@ -104,6 +105,7 @@ public:
         device_->update([&](std::span<float> parameters) {
             optimizer_.update({.parameters = parameters,
                                .gradients = mean.first(count),
+                               .state = optimizer_state_,
                                .slices = device_->slices(),
                                .rate = rate,
                                .step = step});
@@ -114,7 +116,7 @@ public:
     [[nodiscard]] std::vector<float> state() {
         const auto mine = device_->parameters();
         std::vector<float> all(mine.begin(), mine.end());
-        const auto kept = optimizer_.state();
+        const auto& kept = optimizer_state_;
         all.insert(all.end(), kept.begin(), kept.end());
         all.insert(all.end(), statistics_.begin(), statistics_.end());
         return all;
@@ -126,7 +128,7 @@ public:
         const auto last = state.last(statistics_.size());
         std::copy(last.begin(), last.end(), statistics_.begin());
         const auto kept = state.subspan(count, state.size() - count - last.size());
-        std::copy(kept.begin(), kept.end(), optimizer_.state().begin());
+        std::copy(kept.begin(), kept.end(), optimizer_state_.begin());
     }
 
 private:
@@ -134,6 +136,7 @@ private:
     std::vector<float> table_;
     std::unique_ptr<typename Rank::Device> device_;
     O optimizer_;
+    std::vector<float> optimizer_state_{};
     std::vector<float> statistics_{};  // common to all ranks, as of the last update
     std::vector<float> images_{};
     std::vector<std::int32_t> labels_{};

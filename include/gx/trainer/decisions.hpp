@@ -1,0 +1,114 @@
+// Decisions: what a run decides from reduced values, on the device that holds them; Outcome.
+#pragma once
+
+#include <cstdint>      // int64_t
+#include <span>         // views
+#include <string_view>  // names
+
+#include <gx/core/device.hpp>        // ForwardReport
+#include <gx/memory/queue.hpp>       // DeviceKernel
+#include <gx/optimizer/concept.hpp>  // UpdateArgs
+#include <gx/optimizer/finite.hpp>   // all_finite
+
+namespace gx::detail::trainer {
+
+template <class Scale>
+[[nodiscard]] bool at_floor(const Scale& scale) {
+    if constexpr (requires {
+                      { scale.at_floor() } -> std::same_as<bool>;
+                  })
+        return scale.at_floor();
+    else return true;
+}
+
+/// Equal on all ranks, since all decide from the same bits. Lies in the memory of the device: the
+/// host learns it when it reads an Outcome.
+template <class Scale>
+struct Decisions {
+    Scale scale;
+    float factor = 1;                 ///< of the present step's loss
+    bool applied = true;              ///< the last mean
+    std::int64_t updates = 0;         ///< gradients applied
+    std::int64_t skipped = 0;         ///< gradients not applied, since they overflowed
+    std::int64_t skips_in_a_row = 0;  ///< at the floor of the loss scale
+};
+
+/// What the host reads of a step.
+struct Outcome {
+    ForwardReport report{};
+    float scale_of_step = 1;  ///< of its own gradient
+    float loss_scale = 1;     ///< after the step
+    bool applied = true;
+    bool floor = true;  ///< the scale can't be lowered
+    std::int64_t skipped = 0, skips_in_a_row = 0, updates = 0;
+};
+
+// Kernels, for D = Decisions<...>, each on one D.
+
+/// Fixes the loss scale of a gradient, for `of_all` images over `ranks` ranks.
+template <class D>
+struct BeginStep {
+    static constexpr std::string_view name = "begin step";
+    float ranks, of_all;
+    void operator()(std::span<D> d, std::span<float> scale) const {
+        scale[0] = d[0].scale.scale();
+        d[0].factor = d[0].scale.scale() * ranks / of_all;
+    }
+};
+
+/// Whether a mean is applied; the loss scale learns of it.
+template <class D>
+struct Decide {
+    static constexpr std::string_view name = "decide";
+    void operator()(std::span<const float> mean, std::span<D> decisions,
+                    std::span<Flag> applied) const {
+        D& d = decisions[0];
+        d.applied = all_finite(mean);
+        applied[0] = d.applied;
+        d.scale.learn(d.applied);
+        if (d.applied) {
+            d.skips_in_a_row = 0;
+            return;
+        }
+        ++d.skipped;
+        ++d.skips_in_a_row;
+        if (!at_floor(d.scale)) d.skips_in_a_row = 0;
+    }
+};
+
+/// One update of optimizer O by a mean, unless it is skipped.
+template <class O, class D>
+struct Update {
+    static constexpr std::string_view name = "update";
+    O* optimizer;
+    const ParameterSlice* slices;
+    std::size_t slice_count;
+    float rate;
+    void operator()(std::span<float> parameters, std::span<const float> mean, float scale,
+                    std::span<float> state, std::span<D> decisions) const {
+        D& d = decisions[0];
+        if (!d.applied) return;
+        optimizer->update({.parameters = parameters,
+                           .gradients = mean,
+                           .state = state,
+                           .slices = {slices, slice_count},
+                           .rate = rate,
+                           .unscale = 1.0f / scale,
+                           .step = d.updates});
+        ++d.updates;
+    }
+};
+
+/// Gathers what the host reads.
+template <class D>
+struct Tell {
+    static constexpr std::string_view name = "outcome";
+    void operator()(std::span<const D> decisions, float scale,
+                    std::span<const ForwardReport> report, std::span<Outcome> out) const {
+        const D& d = decisions[0];
+        out[0] = {report[0],         scale,     d.scale.scale(),  d.applied,
+                  at_floor(d.scale), d.skipped, d.skips_in_a_row, d.updates};
+    }
+};
+
+}  // namespace gx::detail::trainer

@@ -1,0 +1,189 @@
+// StepSlots: what a step leaves on the device until the host reads it; get, put.
+#pragma once
+
+#include <algorithm>    // copy
+#include <array>        // slots
+#include <cstdint>      // int64_t
+#include <span>         // views
+#include <type_traits>  // is_trivially_copyable_v
+#include <utility>      // move
+#include <vector>       // copies
+
+#include <gx/core/error.hpp>            // LostRank
+#include <gx/memory/buffer.hpp>         // Buffer
+#include <gx/memory/queued_device.hpp>  // DeviceQueue
+#include <gx/trainer/decisions.hpp>     // Outcome
+
+namespace gx::detail::trainer {
+
+/// A copy of `view` on the host, which waits for it. Errors: LostRank, where the queue stopped.
+template <class T>
+[[nodiscard]] std::vector<T> get(HostQueue, std::span<T> view) {
+    return {view.begin(), view.end()};
+}
+template <class T, class M, DeviceQueue Q>
+[[nodiscard]] std::vector<T> get(Q& queue, DeviceView<T, M> view) {
+    std::vector<T> here(view.size());
+    queue.copy_out(DeviceView<const T, M>(view), std::span(here), {"copy to the host"});
+    if (const Delivery d = queue.wait(queue.record()); !d.complete())
+        throw LostRank({.operation = "copying to the host"}, d);
+    return here;
+}
+
+/// Copies from the host.
+template <class T>
+void put(HostQueue, const std::vector<T>& from, std::span<T> view) {
+    std::copy(from.begin(), from.end(), view.begin());
+}
+template <class T, class M, DeviceQueue Q>
+void put(Q& queue, const std::vector<T>& from, DeviceView<T, M> view) {
+    queue.copy_in(std::span<const T>(from), view, {"copy from the host"});
+}
+
+/// A step whose outcome the host has not read.
+struct Untold {
+    std::int64_t step_of_epoch = -1;  ///< -1: a late update, of no step
+    std::int64_t step = 0;
+    bool collected = false;  ///< a mean
+};
+struct Told {
+    Untold of;
+    Outcome outcome{};
+    Delivery delivery{};
+};
+
+/// Decisions D of a rank in memory M, and the outcomes of its last steps. On the host an outcome is
+/// read in its step. On a device the host reads that of step t when it has queued step t + 1.
+template <class D, std::size_t InFlight, class M>
+class StepSlots;
+
+template <class D, std::size_t InFlight>
+class StepSlots<D, InFlight, HostMemory> {
+public:
+    using Scales = std::array<float, InFlight>;
+
+    StepSlots(MemoryResource*, const D& start) : decisions_(start) {}
+
+    [[nodiscard]] std::span<D> decisions() { return {&decisions_, 1}; }
+    [[nodiscard]] ForwardReport& report() { return report_; }
+    /// Of a gradient in flight: its loss scale, and whether its mean was applied.
+    [[nodiscard]] std::span<float> scale_view(std::uint64_t gradient) {
+        return {&scales_[gradient % InFlight], 1};
+    }
+    [[nodiscard]] float scale_of(std::uint64_t gradient) const {
+        return scales_[gradient % InFlight];
+    }
+    [[nodiscard]] std::span<Flag> applied_view(std::uint64_t gradient) {
+        return {&applied_[gradient % InFlight], 1};
+    }
+    [[nodiscard]] float factor() const { return decisions_.factor; }
+
+    [[nodiscard]] bool empty() const { return true; }
+    [[nodiscard]] bool full() const { return false; }
+    void tell(HostQueue, Untold of) { of_ = of; }
+    [[nodiscard]] Told hear(HostQueue) {
+        Told told{.of = of_};
+        Tell<D>{}({&decisions_, 1}, scale_of(std::uint64_t(of_.step)), {&report_, 1},
+                  {&told.outcome, 1});
+        return told;
+    }
+    [[nodiscard]] const D& get(HostQueue) const { return decisions_; }
+    [[nodiscard]] const Scales& get_scales(HostQueue) const { return scales_; }
+    void put(HostQueue, const D& d, const Scales& scales) {
+        decisions_ = d;
+        scales_ = scales;
+    }
+
+private:
+    D decisions_;
+    Scales scales_{};
+    std::array<Flag, InFlight> applied_{};
+    ForwardReport report_{};
+    Untold of_{};
+};
+
+template <class D, std::size_t InFlight, class M>
+class StepSlots {
+    static_assert(std::is_trivially_copyable_v<D>,
+                  "gx: this LossScale can't lie in the memory of a device: it is no plain value. "
+                  "Fix: let it hold numbers only.");
+
+public:
+    using Scales = std::array<float, InFlight>;
+
+    StepSlots(MemoryResource* memory, const D&)
+        : decisions_(memory, 1, "decisions"),
+          scales_(memory, InFlight, "loss scales"),
+          applied_(memory, InFlight, "applied"),
+          reports_(memory, latest, "reports"),
+          outcomes_(memory, latest, "outcomes") {}
+
+    [[nodiscard]] ViewIn<D, M> decisions() { return decisions_.template view<M>(); }
+    /// Of the step that is queued now.
+    [[nodiscard]] ViewIn<ForwardReport, M> report_view() {
+        return reports_.template view<M>().subspan(slot(queued_), 1);
+    }
+    [[nodiscard]] ViewIn<float, M> scale_view(std::uint64_t gradient) {
+        return scales_.template view<M>().subspan(gradient % InFlight, 1);
+    }
+    [[nodiscard]] ScalarIn<float, M> scale_of(std::uint64_t gradient) {
+        return {scale_view(gradient)};
+    }
+    [[nodiscard]] ViewIn<Flag, M> applied_view(std::uint64_t gradient) {
+        return applied_.template view<M>().subspan(gradient % InFlight, 1);
+    }
+    [[nodiscard]] ScalarIn<float, M> factor() { return {decisions().member(&D::factor)}; }
+
+    [[nodiscard]] bool empty() const { return queued_ == heard_; }
+    [[nodiscard]] bool full() const { return queued_ - heard_ == latest - 1; }
+    template <DeviceQueue Q>
+    void tell(Q& queue, Untold of) {
+        const std::size_t i = slot(queued_++);
+        const auto outcome = outcomes_.template view<M>().subspan(i, 1);
+        launch(queue, Tell<D>{}, ViewIn<const D, M>(decisions()), scale_of(std::uint64_t(of.step)),
+               ViewIn<const ForwardReport, M>(reports_.template view<M>().subspan(i, 1)), outcome);
+        queue.copy_out(ViewIn<const Outcome, M>(outcome), std::span(&here_[i], 1), {"outcome"});
+        of_[i] = of;
+        events_[i] = queue.record();
+    }
+    template <DeviceQueue Q>
+    [[nodiscard]] Told hear(Q& queue) {
+        const std::size_t i = slot(heard_++);
+        const Delivery d = queue.wait(events_[i]);
+        if (d.complete()) queue.host_reads(std::span<const Outcome>(&here_[i], 1), {"outcome"});
+        return {of_[i], d.complete() ? here_[i] : Outcome{}, d};
+    }
+    template <DeviceQueue Q>
+    [[nodiscard]] D get(Q& queue) {
+        return detail::trainer::get(queue, decisions())[0];
+    }
+    template <DeviceQueue Q>
+    [[nodiscard]] Scales get_scales(Q& queue) {
+        const auto all = detail::trainer::get(queue, scales_.template view<M>());
+        Scales out{};
+        std::copy(all.begin(), all.end(), out.begin());
+        return out;
+    }
+    template <DeviceQueue Q>
+    void put(Q& queue, const D& d, const Scales& scales) {
+        detail::trainer::put(queue, std::vector<D>{d}, decisions());
+        detail::trainer::put(queue, std::vector<float>(scales.begin(), scales.end()),
+                             scales_.template view<M>());
+    }
+
+private:
+    static constexpr std::int64_t latest = 2;  ///< outcomes at once
+    [[nodiscard]] static std::size_t slot(std::int64_t n) { return std::size_t(n % latest); }
+
+    Buffer<D> decisions_;
+    Buffer<float> scales_;
+    Buffer<Flag> applied_;
+    Buffer<ForwardReport> reports_;
+    Buffer<Outcome> outcomes_;
+    std::array<Outcome, latest> here_{};
+    std::array<Untold, latest> of_{};
+    std::array<Event, latest> events_{};
+    std::int64_t queued_ = 0, heard_ = 0;
+};
+
+}  // namespace gx::detail::trainer

@@ -1,0 +1,90 @@
+// The Trainer over far memory: the bits of threads, whatever order queued work runs in.
+#include <gx/testing/far/device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <gx/model/cifar_resnet.hpp>
+#include <gx/optimizer/adamw.hpp>
+#include <gx/optimizer/lars.hpp>
+#include <gx/reducer/bucketed.hpp>
+#include <gx/reducer/double_buffered.hpp>
+#include <gx/reducer/multi_ring.hpp>
+#include <gx/reducer/ring.hpp>
+#include <gx/quantized/reducer.hpp>
+#include <gx/top_k/reducer.hpp>
+#include <gx/trainer/trainer.hpp>
+#include <trainer/small.hpp>
+
+namespace {
+
+using namespace testing_support;
+using namespace gx;
+using Far = gx::testing::FarWorld<gx::testing::FarDevice<reference::Device>>;
+using gx::testing::QueueProgress;
+
+/// A loss scale at which the first gradients overflow.
+template <class O>
+void overflow(O& o, bool half) {
+    if constexpr (requires { o.initial; }) o.initial = o.largest = half ? 0x1p22f : 0x1p127f;
+}
+
+template <class T>
+class OnFarMemory : public ::testing::Test {};
+template <class R, class... Policies>
+using Run = Trainer<Net, R, Warmup<Poly<2>>, Policies...>;
+using Runs = ::testing::Types<Run<Ring<fp32>>, Run<DoubleBuffered<MultiRing<2, fp16>>>,
+                              Run<Bucketed<Ring<fp16>, 64>, AdamW>,
+                              Run<DoubleBuffered<Bucketed<Ring<bf16>, 128>>, Lars>,
+                              Run<TopK, DynamicLossScale>, Run<DoubleBuffered<Bucketed<TopK, 256>>>,
+                              Run<DoubleBuffered<Bucketed<Quantized<8>, 512>>, AdamW>>;
+TYPED_TEST_SUITE(OnFarMemory, Runs);
+
+TYPED_TEST(OnFarMemory, WeightsAreThoseOfThreads) {
+    const Split data = images();  // 40 images over 3 ranks: uneven tails
+    typename TypeParam::Options o{.batch = 4, .epochs = 3, .seed = 3};
+    overflow(o.loss_scale, TypeParam::name().find("fp16") != std::string::npos);
+    const TypeParam trainer(o);
+    auto wall = threads(3);
+    const RunRecord expected = trainer.train(wall, data);
+    const bool overflows = requires { o.loss_scale.initial; };
+    EXPECT_EQ(expected.skipped_steps > 0, overflows);
+    for (const QueueProgress progress :
+         {QueueProgress::late, QueueProgress::eager, QueueProgress::random})
+        for (const std::uint64_t seed : {1, 2, 3}) {
+            Far far({{3, 1}, seed, progress});
+            expect_same_learning(trainer.train(far, data), expected);
+        }
+}
+
+/// One run writes checkpoints on either world; each is resumed on the other.
+TYPED_TEST(OnFarMemory, CheckpointsAreThoseOfThreads) {
+    const Folder here, there;
+    const Split data = images();
+    typename TypeParam::Options o{.batch = 4, .epochs = 3, .seed = 3};
+    overflow(o.loss_scale, TypeParam::name().find("fp16") != std::string::npos);
+    auto wall = threads(3);
+    o.output = here.path;
+    const RunRecord whole = TypeParam(o).train(wall, data);
+    o.output = there.path;
+    Far far({{3, 1}, 5, QueueProgress::random});
+    expect_same_learning(TypeParam(o).train(far, data), whole);
+    const Graph graph = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
+    for (const char* name : {"epoch-0001.safetensors", "epoch-0002.safetensors"}) {
+        const auto a = read_checkpoint(here / name, graph),
+                   b = read_checkpoint(there / name, graph);
+        EXPECT_EQ(a.parameters, b.parameters);
+        EXPECT_EQ(a.statistics, b.statistics);
+        EXPECT_EQ(a.optimizer, b.optimizer);
+        EXPECT_EQ(a.pending.size(), b.pending.size());
+        EXPECT_EQ(a.reducer.size(), b.reducer.size());
+        for (std::size_t i = 0; i < a.reducer.size(); ++i)
+            EXPECT_EQ(a.reducer[i].ranks, b.reducer[i].ranks);
+        o.output.clear();
+        o.resume = here / name;
+        expect_same_learning(TypeParam(o).train(far, data), whole);
+        o.resume = there / name;
+        expect_same_learning(TypeParam(o).train(wall, data), whole);
+    }
+}
+
+}  // namespace
