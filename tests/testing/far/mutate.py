@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Mutants of the code that queues work on a device: each wait, record and bound removed or changed
+once. For each, trainer_test.cpp is compiled against the changed headers and run; it must fail.
+
+    tests/testing/far/mutate.py [--compiler g++] [--only NAME] [--jobs N]
+
+Prints one line a mutant, and the share that was rejected. Exit status 1 below 95 %, 2 where the
+unchanged headers fail. A mutant takes the compiler about half a minute."""
+import argparse, concurrent.futures, pathlib, shutil, subprocess, sys, tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+LIST = pathlib.Path(__file__).with_name("mutants.txt")
+
+
+def mutants():
+    """Of mutants.txt: (name, header, text, replacement)."""
+    found = []
+    for block in LIST.read_text().split("\n== ")[1:]:
+        name, header, *lines = block.rstrip("\n").split("\n")
+        text = "\n".join(line[1:] for line in lines if line.startswith("-"))
+        other = "\n".join(line[1:] for line in lines if line.startswith("+"))
+        found.append((name, "include/gx/" + header.removeprefix("in "), text, other))
+    return found
+
+
+def include_paths(overlay):
+    paths = [overlay / "include", ROOT / "tests", ROOT / "reference/include", ROOT / "sims/include"]
+    paths += sorted((ROOT / "plugins").glob("*/include"))
+    return [f"-I{p}" for p in paths]
+
+
+def survives(mutant, compiler, build):
+    """None where the changed headers do not compile, else whether the test passes."""
+    with tempfile.TemporaryDirectory(dir=build) as name:
+        overlay = pathlib.Path(name)
+        shutil.copytree(ROOT / "include", overlay / "include")
+        if mutant:
+            _, file, old, new = mutant
+            text = (overlay / file).read_text()
+            if text.count(old) != 1:
+                sys.exit(f"mutate.py: '{mutant[0]}': its text occurs {text.count(old)} times in "
+                         f"{file}, once expected. Adapt {LIST.name}.")
+            (overlay / file).write_text(text.replace(old, new))
+        program = overlay / "test"
+        compiled = subprocess.run(
+            [compiler, "-std=c++20", "-O0", "-w", *include_paths(overlay),
+             str(ROOT / "tests/testing/far/trainer_test.cpp"), "-o", str(program),
+             "-lgtest", "-lgtest_main", "-lfmt", "-lz", "-lpthread"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if compiled.returncode != 0:
+            print(compiled.stdout[-2000:], file=sys.stderr)
+            return None
+        try:
+            return subprocess.run([str(program)], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL, timeout=300).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--compiler", default="g++")
+    parser.add_argument("--only", help="mutants whose name holds this")
+    parser.add_argument("--jobs", type=int, default=2)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as build:
+        if survives(None, arguments.compiler, build) is not True:
+            print("the unchanged headers fail")
+            sys.exit(2)
+        chosen = [m for m in mutants() if not arguments.only or arguments.only in m[0]]
+        rejected = 0
+        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+            results = pool.map(lambda m: survives(m, arguments.compiler, build), chosen)
+            for mutant, result in zip(chosen, results):
+                verdict = {None: "does not compile", True: "SURVIVES", False: "rejected"}[result]
+                rejected += result is False
+                print(f"{verdict:16} {mutant[0]}", flush=True)
+        share = 100 * rejected / max(1, len(chosen))
+        print(f"{rejected} of {len(chosen)} rejected, {share:.0f} %")
+        sys.exit(0 if share >= 95 else 1)
+
+
+main()
