@@ -49,13 +49,14 @@ TEST(DeviceView, IsCutAsASpanIs) {
 TEST(DeviceView, ComparesPlaces) {
     EXPECT_TRUE(same_place(all, all.first(2)));
     EXPECT_FALSE(same_place(all, all.subspan(1)));
-    EXPECT_TRUE(same_place(std::span(numbers), std::span(numbers).first(1)));
+    const std::span<float> here = numbers;
+    EXPECT_TRUE(same_place(here, here.first(1)));
 }
 TEST(DeviceView, ShowsItsBytes) {
     EXPECT_EQ(FarMemory::seen(bytes_of(all)).size(), 40u);
     EXPECT_EQ(FarMemory::seen(writable_bytes_of(all.subspan(1))).data(),
               FarMemory::seen(all.subspan(1)).data());
-    EXPECT_EQ(bytes_of(std::span(numbers)).size(), 40u);
+    EXPECT_EQ(bytes_of(std::span<float>(numbers)).size(), 40u);
 }
 TEST(DeviceView, NamesAMember) {
     struct Pair {

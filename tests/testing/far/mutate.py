@@ -23,28 +23,34 @@ def mutants():
     return found
 
 
-def include_paths(overlay):
-    paths = [overlay / "include", ROOT / "tests", ROOT / "reference/include", ROOT / "sims/include"]
-    paths += sorted((ROOT / "plugins").glob("*/include"))
-    return [f"-I{p}" for p in paths]
+def snapshot(to):
+    """What the test includes, so that edits of the tree do not reach a run."""
+    for folder in ["include", "reference/include", "sims/include", "tests/testing/far",
+                   "tests/trainer", "tests/support"]:
+        shutil.copytree(ROOT / folder, to / folder)
+    for plugin in (ROOT / "plugins").glob("*/include"):
+        shutil.copytree(plugin, to / plugin.relative_to(ROOT))
 
 
-def survives(mutant, compiler, build):
+def survives(mutant, compiler, tree):
     """None where the changed headers do not compile, else whether the test passes."""
-    with tempfile.TemporaryDirectory(dir=build) as name:
-        overlay = pathlib.Path(name)
-        shutil.copytree(ROOT / "include", overlay / "include")
+    with tempfile.TemporaryDirectory(dir=tree) as name:
+        changed = pathlib.Path(name)
         if mutant:
             _, file, old, new = mutant
-            text = (overlay / file).read_text()
+            text = (tree / file).read_text()
             if text.count(old) != 1:
                 sys.exit(f"mutate.py: '{mutant[0]}': its text occurs {text.count(old)} times in "
                          f"{file}, once expected. Adapt {LIST.name}.")
-            (overlay / file).write_text(text.replace(old, new))
-        program = overlay / "test"
+            (changed / file).parent.mkdir(parents=True)
+            (changed / file).write_text(text.replace(old, new))
+        plugins = sorted((tree / "plugins").glob("*/include"))
+        paths = [changed / "include", tree / "include", tree / "tests", tree / "reference/include",
+                 tree / "sims/include", *plugins]
+        program = changed / "test"
         compiled = subprocess.run(
-            [compiler, "-std=c++20", "-O0", "-w", *include_paths(overlay),
-             str(ROOT / "tests/testing/far/trainer_test.cpp"), "-o", str(program),
+            [compiler, "-std=c++20", "-O0", "-w", *[f"-I{p}" for p in paths],
+             str(tree / "tests/testing/far/trainer_test.cpp"), "-o", str(program),
              "-lgtest", "-lgtest_main", "-lfmt", "-lz", "-lpthread"],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if compiled.returncode != 0:
@@ -63,14 +69,16 @@ def main():
     parser.add_argument("--only", help="mutants whose name holds this")
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as build:
-        if survives(None, arguments.compiler, build) is not True:
+    with tempfile.TemporaryDirectory() as name:
+        tree = pathlib.Path(name)
+        snapshot(tree)
+        if survives(None, arguments.compiler, tree) is not True:
             print("the unchanged headers fail")
             sys.exit(2)
         chosen = [m for m in mutants() if not arguments.only or arguments.only in m[0]]
         rejected = 0
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-            results = pool.map(lambda m: survives(m, arguments.compiler, build), chosen)
+            results = pool.map(lambda m: survives(m, arguments.compiler, tree), chosen)
             for mutant, result in zip(chosen, results):
                 verdict = {None: "does not compile", True: "SURVIVES", False: "rejected"}[result]
                 rejected += result is False
