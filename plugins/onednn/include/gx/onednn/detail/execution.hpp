@@ -8,12 +8,13 @@
 #include <span>       // flat vectors
 #include <string>     // names of layers
 #include <thread>     // owner
-#include <vector>     // lists
+#include <vector>     // logits
 
 #include <gx/core/cold.hpp>              // GX_COLD
 #include <gx/core/contract.hpp>          // GX_EXPECT
 #include <gx/core/device.hpp>            // Batch, DeviceOptions
 #include <gx/core/error.hpp>             // Error
+#include <gx/core/trivial_vector.hpp>    // lists
 #include <gx/model/graph.hpp>            // Graph
 #include <gx/model/timed_only.hpp>       // expect_numbers
 #include <gx/onednn/detail/planner.hpp>  // Planner
@@ -39,9 +40,9 @@ public:
                   "a graph ends with its loss: call softmax_cross_entropy last");
         try {
             build();
-        } catch (const dnnl::error& e) {
+        } catch (const LibraryError& e) {
             throw Error("gx::onednn: oneDNN cannot plan '" + std::string(graph.name.view()) +
-                        "': " + e.message + "; try reference::Device, or report the shape");
+                        "': " + e.what() + "; try reference::Device, or report the shape");
         }
         Owners::instance().enter(owner_);
     }
@@ -54,7 +55,7 @@ public:
         if (batch.count == 0) return {};
         plan(batch.count);
         const auto blocks = blocks_allocated().load(std::memory_order_relaxed);
-        for (const Segment& s : program_.forward) run_segment(s);
+        for (const Segment* s : program_.forward) run_segment(*s);
         note_allocations(blocks);
         const ForwardReport report = collect();
         if (!report.finite) trace_non_finite();
@@ -74,10 +75,10 @@ public:
         }
         const auto blocks = blocks_allocated().load(std::memory_order_relaxed);
         std::size_t told = gradients.size();
-        for (const Segment& s : program_.backward) {
-            run_segment(s);
-            if (!s.moves_watermark) continue;
-            told = s.watermark;
+        for (const Segment* s : program_.backward) {
+            run_segment(*s);
+            if (!s->moves_watermark) continue;
+            told = s->watermark;
             ready(told);
         }
         note_allocations(blocks);
@@ -89,10 +90,10 @@ public:
     void update(FunctionRef<void(std::span<float>)> change) {
         change(parameters_->values());
         const OneOpenMpThread alone;
-        for (const auto& c : parameters_->convolutions())
+        for (Convolution* c : parameters_->convolutions())
             if (c != nullptr) counters_.weight_repacks += c->repack();
     }
-    [[nodiscard]] std::span<float> statistics() { return statistics_; }
+    [[nodiscard]] std::span<float> statistics() { return {statistics_.data(), statistics_.size()}; }
 
     void to_canonical(std::span<const float> mine, std::span<float> canonical) const {
         expect_sizes(mine.size(), canonical.size());
@@ -117,10 +118,11 @@ public:
     }
     /// The logits of the last forward, until backward. Shapes: (count, classes), row-major.
     GX_COLD [[nodiscard]] std::vector<float> logits() const {
-        std::vector<float> all;
-        for (int n = 0; n < run_.batch.count; ++n)
-            for (int k = 0; k < graph_.classes; ++k)
-                all.push_back(parts_.loss.logits->image(n)[parts_.loss.layout.index(k)]);
+        const auto classes = static_cast<std::size_t>(graph_.classes);
+        std::vector<float> all(static_cast<std::size_t>(run_.batch.count) * classes);
+        for (std::size_t i = 0; i < all.size(); ++i)
+            all[i] = parts_.loss.logits->image(static_cast<int>(
+                i / classes))[parts_.loss.layout.index(static_cast<std::int64_t>(i % classes))];
         return all;
     }
 
@@ -128,26 +130,26 @@ private:
     static int lane_count(const Tuning& t) {
         return t.lanes > 0 ? t.lanes : std::min(16, Owners::cores());
     }
-    GX_COLD static std::vector<float> initial_statistics(const Graph& graph) {
-        std::vector<float> all;
+    GX_COLD static TrivialVector<float> initial_statistics(const Graph& graph) {
+        TrivialVector<float> all;
         for (const Statistic& s : graph.statistics)
-            all.insert(all.end(), static_cast<std::size_t>(s.count), s.initial);
+            all.resize(all.size() + static_cast<std::size_t>(s.count), s.initial);
         return all;
     }
     GX_COLD void build() {
         const OneOpenMpThread alone;
         parameters_.emplace(graph_, shapes_, tuning_, 1, lanes_);
-        Planner(graph_, options_, statistics_, shapes_, *parameters_, lanes_.count(), parts_,
+        Planner(graph_, options_, statistics(), shapes_, *parameters_, lanes_.count(), parts_,
                 program_);
         parts_.gradients.allocate(lanes_.count(), static_cast<std::int64_t>(parameters_->total()));
-        std::vector<Interval> lives;
-        for (Buffer& b : program_.buffers)
-            if (&b != parts_.images)
-                lives.push_back({b.image_floats * options_.batch, b.first, b.last});
-        arena_ = Memory(pack(lives));
+        TrivialVector<Interval> lives;
+        for (const Buffer* b : program_.buffers)
+            if (b != parts_.images)
+                lives.push_back({b->image_floats * options_.batch, b->first, b->last});
+        arena_ = Memory(pack({lives.data(), lives.size()}));
         std::size_t i = 0;
-        for (Buffer& b : program_.buffers)
-            if (&b != parts_.images) b.data = arena_.data() + lives[i++].offset;
+        for (Buffer* b : program_.buffers)
+            if (b != parts_.images) b->data = arena_.data() + lives[i++].offset;
         labels_.resize(static_cast<std::size_t>(options_.batch));
         planned_.assign(static_cast<std::size_t>(options_.batch) + 1, false);
         run_.lanes = lanes_.count();
@@ -159,8 +161,8 @@ private:
         if (planned_[static_cast<std::size_t>(count)]) return;
         const OneOpenMpThread alone;
         for (const auto* segments : {&program_.forward, &program_.backward})
-            for (const Segment& s : *segments)
-                for (int lane = 0; lane < run_.lanes; ++lane) plan_lane(s, count, lane);
+            for (const Segment* s : *segments)
+                for (int lane = 0; lane < run_.lanes; ++lane) plan_lane(*s, count, lane);
         planned_[static_cast<std::size_t>(count)] = true;
         ++counters_.plans;
     }
@@ -188,7 +190,7 @@ private:
                           std::to_string(graph_.classes - 1));
         std::copy(batch.labels.begin(), batch.labels.end(), labels_.begin());
         run_.batch = batch;
-        run_.batch.labels = labels_;
+        run_.batch.labels = {labels_.data(), labels_.size()};
         run_.mode = mode;
         parts_.images->data = const_cast<float*>(batch.images.data());  // only read
         non_finite_.reset();
@@ -228,9 +230,9 @@ private:
     /// Runs forward again and checks each segment's outputs before the next one reuses the memory.
     GX_COLD void trace_non_finite() {
         run_.keeps_statistics = false;
-        for (std::size_t s = 0; s < program_.forward.size() && !non_finite_; ++s) {
+        for (int s = 0; s < program_.forward.count() && !non_finite_; ++s) {
             run_segment(program_.forward[s]);
-            look_at(static_cast<int>(s));
+            look_at(s);
         }
         run_.keeps_statistics = true;
         if (!non_finite_) name(graph_.ops.back());
@@ -261,14 +263,14 @@ private:
     Tuning tuning_;
     Lanes lanes_;
     Shapes shapes_;
-    std::vector<float> statistics_;
+    TrivialVector<float> statistics_;
     std::thread::id owner_;
     std::optional<Parameters> parameters_{};
     Parts parts_{};
     Program program_{};
     Memory arena_{};
-    std::vector<std::int32_t> labels_{};
-    std::vector<bool> planned_{};
+    TrivialVector<std::int32_t> labels_{};
+    TrivialVector<bool> planned_{};
     Run run_{};
     Counters counters_{};
     std::optional<std::string> non_finite_{};

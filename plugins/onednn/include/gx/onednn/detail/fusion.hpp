@@ -1,10 +1,8 @@
 // fusion: batch normalisation fused with the add and the ReLU that follow it.
 #pragma once
 
-#include <deque>   // norms, at fixed addresses
-#include <vector>  // lists
-
 #include <gx/core/cold.hpp>             // GX_COLD
+#include <gx/core/trivial_vector.hpp>   // lists
 #include <gx/model/graph.hpp>           // Graph, Op
 #include <gx/onednn/detail/norm.hpp>    // Norm
 #include <gx/onednn/detail/shapes.hpp>  // Shapes, at
@@ -22,8 +20,8 @@ struct NormGroup {
 /// operation to name when the output is not finite.
 class Fusion {
 public:
-    GX_COLD Fusion(const Graph& graph, const Shapes& shapes, std::deque<Norm>& norms,
-                   std::vector<int>& blame)
+    GX_COLD Fusion(const Graph& graph, const Shapes& shapes, OwnedList<Norm>& norms,
+                   TrivialVector<int>& blame)
         : graph_(graph), shapes_(shapes), norms_(norms), norm_of_(graph.ops.size(), nullptr) {
         const int ops = static_cast<int>(graph.ops.size());
         for (int i = 0; i < ops; ++i) blame.push_back(i);
@@ -36,16 +34,15 @@ public:
     /// The norm that an operation belongs to, or null.
     [[nodiscard]] Norm* norm_of(int op) const { return norm_of_[at(op)]; }
     [[nodiscard]] const NormGroup& group(const Norm& n) const {
-        std::size_t i = 0;
+        int i = 0;
         while (&norms_[i] != &n) ++i;
-        return groups_[i];
+        return groups_[at(i)];
     }
 
 private:
     GX_COLD NormGroup fuse(int begin) {
         const int output = graph_.ops[at(begin)].output;
-        norms_.emplace_back();
-        Norm& n = norms_.back();
+        Norm& n = norms_.add();
         norm_of_[at(begin)] = &n;
         NormGroup group{begin, begin};
         const int sum = only_reader(output, OpKind::add);
@@ -63,15 +60,15 @@ private:
     }
     [[nodiscard]] int only_reader(int tensor, OpKind kind) const {
         if (!shapes_.read_once(tensor)) return -1;
-        const int r = shapes_.readers[at(tensor)][0];
+        const int r = shapes_.readers[at(tensor)].first;
         return graph_.ops[at(r)].kind == kind ? r : -1;
     }
 
     const Graph& graph_;
     const Shapes& shapes_;
-    std::deque<Norm>& norms_;
-    std::vector<Norm*> norm_of_;
-    std::vector<NormGroup> groups_{};  // in the order of the norms
+    OwnedList<Norm>& norms_;
+    TrivialVector<Norm*> norm_of_;
+    TrivialVector<NormGroup> groups_{};  // in the order of the norms
 };
 
 }  // namespace gx::onednn::detail

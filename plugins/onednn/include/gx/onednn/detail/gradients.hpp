@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstdint>  // int64_t
-#include <vector>   // a buffer for each lane
 
-#include <gx/core/cold.hpp>              // GX_COLD
-#include <gx/onednn/detail/memory.hpp>   // Memory
-#include <gx/onednn/detail/program.hpp>  // Run, Step
-#include <gx/onednn/detail/simd.hpp>     // Vector
+#include <gx/core/cold.hpp>                 // GX_COLD
+#include <gx/onednn/detail/memory.hpp>      // Memory
+#include <gx/onednn/detail/owned_list.hpp>  // OwnedList
+#include <gx/onednn/detail/program.hpp>     // Run, Step
+#include <gx/onednn/detail/simd.hpp>        // Vector
 
 namespace gx::onednn::detail {
 
@@ -15,15 +15,14 @@ namespace gx::onednn::detail {
 class LaneGradients {
 public:
     GX_COLD void allocate(int lanes, std::int64_t floats) {
-        for (int lane = 1; lane < lanes; ++lane) others_.emplace_back(floats);
+        for (int lane = 1; lane < lanes; ++lane) others_.add(floats);
     }
     [[nodiscard]] float* of(const Run& run, int lane) const {
-        return lane == 0 ? run.gradients.data()
-                         : others_[static_cast<std::size_t>(lane - 1)].data();
+        return lane == 0 ? run.gradients.data() : others_[lane - 1].data();
     }
 
 private:
-    std::vector<Memory> others_;
+    OwnedList<Memory> others_{};
 };
 
 /// to += from.

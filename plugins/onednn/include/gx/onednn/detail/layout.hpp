@@ -1,7 +1,7 @@
 // layout: where an element of an image, or of a weight, lies in the blocked layouts.
 #pragma once
 
-#include <oneapi/dnnl/dnnl.hpp>  // memory::desc
+#include <oneapi/dnnl/dnnl_types.h>  // dnnl_memory_desc_t
 
 #include <array>    // positions
 #include <cstdint>  // int64_t

@@ -1,27 +1,104 @@
-// library: oneDNN's engine, and a primitive with its arguments for each lane.
+// library: oneDNN's C interface with owners and errors, and a primitive with its arguments for each
+// lane. The C++ interface of oneDNN takes a second to compile.
 #pragma once
 
-#include <oneapi/dnnl/dnnl.hpp>  // primitives
+#include <oneapi/dnnl/dnnl.h>  // primitives
 
-#include <algorithm>         // max
-#include <array>             // arguments
 #include <initializer_list>  // arguments
-#include <vector>            // a set of arguments for each lane
+#include <string>            // errors
+#include <utility>           // swap
 
-#include <gx/core/cold.hpp>             // GX_COLD
-#include <gx/core/contract.hpp>         // GX_EXPECT
-#include <gx/onednn/detail/memory.hpp>  // Memory
+#include <gx/core/cold.hpp>                 // GX_COLD
+#include <gx/core/contract.hpp>             // GX_EXPECT
+#include <gx/core/error.hpp>                // Error
+#include <gx/core/trivial_vector.hpp>       // a set of arguments for each lane
+#include <gx/onednn/detail/memory.hpp>      // Memory
+#include <gx/onednn/detail/owned_list.hpp>  // lanes
 
 namespace gx::onednn::detail {
 
-[[nodiscard]] inline dnnl::engine& engine() {
-    static dnnl::engine e(dnnl::engine::kind::cpu, 0);
-    return e;
+/// A call of oneDNN that failed.
+class LibraryError : public Error {
+public:
+    using Error::Error;
+};
+
+/// Errors: LibraryError if `status` is not success, as in "could not create a stream".
+inline void expect(dnnl_status_t status, const char* what) {
+    if (status != dnnl_success) throw LibraryError(std::string("could not ") + what);
+}
+
+/// Owner of one of oneDNN's objects, or of none.
+template <class Object, dnnl_status_t (*destroy)(Object)>
+class Owned {
+public:
+    Owned() = default;
+    explicit Owned(Object object) : object_(object) {}
+    Owned(Owned&& o) noexcept { std::swap(object_, o.object_); }
+    Owned& operator=(Owned&& o) noexcept {
+        std::swap(object_, o.object_);
+        return *this;
+    }
+    ~Owned() {
+        if (object_ != nullptr) destroy(object_);
+    }
+    [[nodiscard]] Object get() const { return object_; }
+
+private:
+    Object object_ = nullptr;
+};
+using Engine = Owned<dnnl_engine_t, dnnl_engine_destroy>;
+using Stream = Owned<dnnl_stream_t, dnnl_stream_destroy>;
+using Attributes = Owned<dnnl_primitive_attr_t, dnnl_primitive_attr_destroy>;
+using Plan = Owned<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy>;
+using Primitive = Owned<dnnl_primitive_t, dnnl_primitive_destroy>;
+using Desc = dnnl_memory_desc_t;
+
+[[nodiscard]] inline dnnl_engine_t engine() {
+    static const Engine one([] {
+        dnnl_engine_t made = nullptr;
+        expect(dnnl_engine_create(&made, dnnl_cpu, 0), "create an engine");
+        return made;
+    }());
+    return one.get();
+}
+[[nodiscard]] inline Stream new_stream() {
+    dnnl_stream_t made = nullptr;
+    expect(dnnl_stream_create(&made, engine(), dnnl_stream_default_flags), "create a stream");
+    return Stream(made);
+}
+
+/// Attributes with a scratchpad of ours, so that executing a primitive allocates nothing.
+GX_COLD [[nodiscard]] inline dnnl_primitive_attr_t user_scratch() {
+    static const Attributes one([] {
+        dnnl_primitive_attr_t made = nullptr;
+        expect(dnnl_primitive_attr_create(&made), "create primitive attributes");
+        expect(dnnl_primitive_attr_set_scratchpad_mode(made, dnnl_scratchpad_mode_user),
+               "set the scratchpad mode");
+        return made;
+    }());
+    return one.get();
+}
+
+/// Of an array of floats; strides are those of `tag`, or a primitive's choice for `any`.
+GX_COLD [[nodiscard]] inline Desc describe(std::initializer_list<dnnl_dim_t> dims,
+                                           dnnl_format_tag_t tag) {
+    Desc d{};
+    expect(dnnl_memory_desc_init_by_tag(&d, static_cast<int>(dims.size()), dims.begin(), dnnl_f32,
+                                        tag),
+           "describe an array");
+    return d;
+}
+[[nodiscard]] inline const Desc& desc_of(const Plan& plan, dnnl_query_t which) {
+    return *dnnl_primitive_desc_query_md(plan.get(), which, 0);
+}
+[[nodiscard]] inline std::int64_t floats_of(const Desc& d) {
+    return static_cast<std::int64_t>(dnnl_memory_desc_get_size(&d) / sizeof(float));
 }
 
 /// State that the calls of one lane share: a stream and scratch memory.
 struct Lane {
-    dnnl::stream stream{engine()};
+    Stream stream = new_stream();
     Memory scratch{};
     Memory partial{};  ///< the gradient of a chunk, before it is added to the lane's
 };
@@ -29,76 +106,78 @@ struct Lane {
 /// The lanes of one device. A lane is a fixed share of the batch: sums are taken within a lane,
 /// then over lanes in order, so the bits depend on the number of lanes and not on the threads.
 struct Lanes {
-    std::vector<Lane> list;
-    explicit Lanes(int count) : list(static_cast<std::size_t>(count)) {}
-    [[nodiscard]] int count() const { return static_cast<int>(list.size()); }
+    OwnedList<Lane> list{};
+    explicit Lanes(int count) {
+        while (list.count() < count) list.add();
+    }
+    [[nodiscard]] int count() const { return list.count(); }
     GX_COLD void reserve_scratch(std::size_t bytes) {
         const auto floats = static_cast<std::int64_t>((bytes + sizeof(float) - 1) / sizeof(float));
-        for (Lane& lane : list)
-            if (lane.scratch.size() < floats) lane.scratch = Memory(floats);
+        for (Lane* lane : list)
+            if (lane->scratch.size() < floats) lane->scratch = Memory(floats);
     }
     GX_COLD void reserve_partial(std::int64_t floats) {
-        for (Lane& lane : list)
-            if (lane.partial.size() < floats) lane.partial = Memory(floats);
+        for (Lane* lane : list)
+            if (lane->partial.size() < floats) lane->partial = Memory(floats);
     }
 };
-
-/// Attributes with a scratchpad of ours, so that executing a primitive allocates nothing.
-GX_COLD [[nodiscard]] inline dnnl::primitive_attr user_scratch() {
-    dnnl::primitive_attr attr;
-    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    return attr;
-}
 
 /// A primitive and, for each lane, its arguments: only addresses change from call to call.
 class Call {
 public:
     struct Argument {
         int which = 0;
-        dnnl::memory::desc desc{};
+        const Desc& desc;
     };
-    GX_COLD Call(const dnnl::primitive& primitive, const dnnl::memory::desc& scratch, Lanes& lanes,
-                 std::initializer_list<Argument> arguments)
-        : primitive_(primitive),
-          lanes_(&lanes),
-          sets_(lanes.list.size()),
-          count_(arguments.size()) {
-        lanes.reserve_scratch(scratch.get_size());
-        for (Set& set : sets_) {
-            std::size_t i = 0;
-            for (const Argument& a : arguments) set.add(i++, a);
-            set.add(i, {DNNL_ARG_SCRATCHPAD, scratch});
+    GX_COLD Call(const Plan& plan, Lanes& lanes, std::initializer_list<Argument> arguments)
+        : lanes_(&lanes), count_(arguments.size() + 1) {
+        dnnl_primitive_t made = nullptr;
+        expect(dnnl_primitive_create(&made, plan.get()), "create a primitive");
+        primitive_ = Primitive(made);
+        const Desc& scratch = desc_of(plan, dnnl_query_scratchpad_md);
+        lanes.reserve_scratch(dnnl_memory_desc_get_size(&scratch));
+        for (int lane = 0; lane < lanes.count(); ++lane) {
+            for (const Argument& a : arguments) add(a.which, a.desc);
+            add(DNNL_ARG_SCRATCHPAD, scratch);
         }
     }
+
     /// Addresses in the order of the constructor's arguments.
     void operator()(int lane, std::initializer_list<const float*> addresses) {
-        Set& set = sets_[static_cast<std::size_t>(lane)];
-        Lane& place = lanes_->list[static_cast<std::size_t>(lane)];
-        std::size_t i = 0;
-        for (const float* address : addresses) set.point(i++, address);
-        set.point(i, place.scratch.data());
-        const auto status =
-            dnnl_primitive_execute(primitive_.get(), place.stream.get(),
-                                   static_cast<int>(count_) + 1, set.arguments.data());
+        Lane& place = lanes_->list[lane];
+        const dnnl_exec_arg_t* mine =
+            arguments_.list.data() + static_cast<std::size_t>(lane) * count_;
+        const dnnl_exec_arg_t* next = mine;
+        for (const float* address : addresses) point(*next++, address);
+        point(*next, place.scratch.data());
+        const auto status = dnnl_primitive_execute(primitive_.get(), place.stream.get(),
+                                                   static_cast<int>(count_), mine);
         GX_EXPECT(status == dnnl_success, "oneDNN could not run a primitive that it had planned");
     }
 
 private:
-    struct Set {
-        std::array<dnnl::memory, 6> memories{};
-        std::array<dnnl_exec_arg_t, 6> arguments{};
-        void add(std::size_t i, const Argument& a) {
-            memories[i] = dnnl::memory(a.desc, engine(), DNNL_MEMORY_NONE);
-            arguments[i] = {a.which, memories[i].get()};
-        }
-        void point(std::size_t i, const float* address) {
-            dnnl_memory_set_data_handle(memories[i].get(), const_cast<float*>(address));
+    struct Arguments {
+        TrivialVector<dnnl_exec_arg_t> list{};
+        Arguments() = default;
+        Arguments(const Arguments&) = delete;
+        Arguments& operator=(const Arguments&) = delete;
+        GX_COLD ~Arguments() {
+            for (const dnnl_exec_arg_t& a : list) dnnl_memory_destroy(a.memory);
         }
     };
-    dnnl::primitive primitive_;
+    GX_COLD void add(int which, const Desc& desc) {
+        dnnl_memory_t made = nullptr;
+        expect(dnnl_memory_create(&made, &desc, engine(), DNNL_MEMORY_NONE),
+               "create a memory object");
+        arguments_.list.push_back({which, made});
+    }
+    static void point(const dnnl_exec_arg_t& argument, const float* address) {
+        dnnl_memory_set_data_handle(argument.memory, const_cast<float*>(address));
+    }
     Lanes* lanes_;
-    std::vector<Set> sets_;
-    std::size_t count_;
+    std::size_t count_;  // arguments of a lane
+    Primitive primitive_{};
+    Arguments arguments_{};  // (lanes, count)
 };
 
 }  // namespace gx::onednn::detail

@@ -3,8 +3,8 @@
 
 #include <cmath>    // exp, log
 #include <cstdint>  // int64_t
-#include <vector>   // losses of the rows
 
+#include <gx/core/trivial_vector.hpp>    // of each image
 #include <gx/onednn/detail/layout.hpp>   // Layout
 #include <gx/onednn/detail/program.hpp>  // Step
 
@@ -16,8 +16,8 @@ struct Loss {
     double smoothing = 0;
     const Buffer* logits = nullptr;
     Buffer* gradient = nullptr;
-    std::vector<double> losses{};      // of each image
-    std::vector<std::uint8_t> hits{};  // of each image
+    TrivialVector<double> losses{};      // of each image
+    TrivialVector<std::uint8_t> hits{};  // of each image
 
     /// log of the sum of exponentials of a row, and its largest logit's class.
     [[nodiscard]] double log_sum(const float* row, int& best) const {

@@ -10,9 +10,9 @@
 #include <numeric>    // iota
 #include <span>       // intervals
 #include <utility>    // exchange
-#include <vector>     // order
 
-#include <gx/core/cold.hpp>  // GX_COLD
+#include <gx/core/cold.hpp>            // GX_COLD
+#include <gx/core/trivial_vector.hpp>  // order
 
 namespace gx::onednn::detail {
 
@@ -86,14 +86,14 @@ struct Interval {
 /// Largest first, each at the lowest offset that is free for its whole life.
 GX_COLD inline std::int64_t pack(std::span<Interval> intervals) {
     constexpr std::int64_t grain = 64;  // 256 bytes, so that vectors never share a cache line
-    std::vector<std::size_t> order(intervals.size());
+    TrivialVector<std::size_t> order(intervals.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
         if (intervals[a].floats != intervals[b].floats)
             return intervals[a].floats > intervals[b].floats;
         return a < b;
     });
-    std::vector<const Interval*> placed;  // by offset
+    TrivialVector<const Interval*> placed;  // by offset
     std::int64_t total = 0;
     for (const std::size_t i : order) {
         Interval& mine = intervals[i];

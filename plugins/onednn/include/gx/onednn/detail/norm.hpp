@@ -4,11 +4,12 @@
 #include <cmath>    // sqrt
 #include <cstdint>  // int64_t
 #include <span>     // running statistics
-#include <vector>   // sums
 
 #include <gx/core/cold.hpp>                   // GX_COLD
+#include <gx/core/trivial_vector.hpp>         // sums
 #include <gx/onednn/detail/layout.hpp>        // Layout
 #include <gx/onednn/detail/norm_kernels.hpp>  // the passes
+#include <gx/onednn/detail/owned_list.hpp>    // OwnedList
 #include <gx/onednn/detail/program.hpp>       // Step
 
 namespace gx::onednn::detail {
@@ -25,22 +26,24 @@ struct Norm {
     float *running_mean = nullptr, *running_var = nullptr;  // (shape.channels)
 
     struct Sums {
-        std::vector<double> first, second;
-        std::vector<float> shift;
+        TrivialVector<double> first{}, second{};
+        TrivialVector<float> shift{};
     };
-    std::vector<Sums> lanes{};
-    std::vector<float> scale{}, shift{}, mean{}, of_g{}, of_x{}, constant{};
-    std::vector<double> inverse_deviation{};
+    OwnedList<Sums> lanes{};
+    TrivialVector<float> scale{}, shift{}, mean{}, of_g{}, of_x{}, constant{};
+    TrivialVector<double> inverse_deviation{};
 
     GX_COLD void allocate(int lane_count) {
         const auto c = static_cast<std::size_t>(layout.channels());
-        lanes.assign(static_cast<std::size_t>(lane_count),
-                     {std::vector<double>(c), std::vector<double>(c), std::vector<float>(c)});
+        while (lanes.count() < lane_count) {
+            Sums& s = lanes.add();
+            s.first.resize(c), s.second.resize(c), s.shift.resize(c);
+        }
         for (auto* v : {&scale, &shift, &mean, &of_g, &of_x, &constant}) v->assign(c, 0.0f);
         inverse_deviation.assign(c, 0.0);
     }
     [[nodiscard]] int blocks() const { return layout.channels() / layout.block; }
-    [[nodiscard]] Sums& sums(int lane) { return lanes[static_cast<std::size_t>(lane)]; }
+    [[nodiscard]] Sums& sums(int lane) { return lanes[lane]; }
 
     /// Source: Chan, Golub, LeVeque 1979, "Updating formulae and a pairwise algorithm for
     ///         computing sample variances": lanes combine in order, in double.

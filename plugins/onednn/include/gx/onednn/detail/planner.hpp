@@ -1,11 +1,10 @@
 // planner: turns a graph into a program: fusion, buffers and order of steps.
 #pragma once
 
-#include <deque>   // parts of steps, at fixed addresses
 #include <string>  // errors
-#include <vector>  // lists
 
 #include <gx/core/cold.hpp>                     // GX_COLD
+#include <gx/core/trivial_vector.hpp>           // lists
 #include <gx/onednn/detail/convolution.hpp>     // convolution steps
 #include <gx/onednn/detail/elementwise.hpp>     // relu, add, dropout, pack
 #include <gx/onednn/detail/fusion.hpp>          // Fusion, NormGroup
@@ -20,15 +19,15 @@ namespace gx::onednn::detail {
 
 /// Layers, buffers and gradients that steps refer to.
 struct Parts {
-    std::deque<Norm> norms{};
-    std::deque<Linear> linears{};
-    std::deque<Pool> pools{};
+    OwnedList<Norm> norms{};
+    OwnedList<Linear> linears{};
+    OwnedList<Pool> pools{};
     Loss loss{};
     LaneGradients gradients{};
-    Buffer* images = nullptr;       ///< points at the batch
-    std::vector<Buffer*> values{};  ///< of tensors; null where fused away
-    std::vector<int> written_in{};  ///< forward segment that writes a tensor, -1: none
-    std::vector<int> blame{};       ///< of each op: the first one of those it is fused with
+    Buffer* images = nullptr;         ///< points at the batch
+    TrivialVector<Buffer*> values{};  ///< of tensors; null where fused away
+    TrivialVector<int> written_in{};  ///< forward segment that writes a tensor, -1: none
+    TrivialVector<int> blame{};       ///< of each op: the first one of those it is fused with
 };
 
 /// Builds the forward and the backward segments of a training step. An evaluation runs the forward
@@ -50,8 +49,8 @@ public:
           sums_in_(graph.ops.size(), -1),
           linear_of_(graph.ops.size(), nullptr),
           pool_of_(graph.ops.size(), nullptr),
-          factors_of_(graph.ops.size(), nullptr),
-          gradients_(graph.tensors.size()) {
+          factors_of_(graph.ops.size(), nullptr) {
+        for (std::size_t t = 0; t < graph.tensors.size(); ++t) gradients_.add();
         parts_.values.assign(graph.tensors.size(), nullptr);
         parts_.written_in.assign(graph.tensors.size(), -1);
         plan_forward();
@@ -59,6 +58,8 @@ public:
     }
 
 private:
+    using Gradients = TrivialVector<Buffer*>;
+
     // ---- tensors ----------------------------------------------------------------------
     Buffer* value(int tensor) { return parts_.values[at(tensor)]; }
     Buffer* new_value(int tensor) {
@@ -135,12 +136,11 @@ private:
             c.bias = parameters_.data(op.first_parameter + 1);
             c.bias_offset = parameters_.offset(op.first_parameter + 1);
         }
-        writer_.add<ConvolutionStep>(Size::chunk, {x, y}, c);
+        writer_.add<ConvolutionStep>(Size::chunk, {x, y}, c, Convolution::Pass::forward);
         written(op.output);
     }
     GX_COLD void forward_linear(int i, const Op& op) {
-        parts_.linears.emplace_back();
-        Linear& l = parts_.linears.back();
+        Linear& l = parts_.linears.add();
         linear_of_[at(i)] = &l;
         Buffer *x = value(op.inputs[0]), *y = new_value(op.output);
         l.inputs = x->image_floats, l.outputs = shapes_.layouts[at(op.output)].channels();
@@ -155,8 +155,7 @@ private:
         written(op.output);
     }
     GX_COLD void forward_pool(int i, const Op& op) {
-        parts_.pools.emplace_back();
-        Pool& p = parts_.pools.back();
+        Pool& p = parts_.pools.add();
         pool_of_[at(i)] = &p;
         Buffer *x = value(op.inputs[0]), *y = new_value(op.output), *place = nullptr;
         p.largest = op.kind == OpKind::max_pool, p.window = op.window;
@@ -239,7 +238,7 @@ private:
             }
             case OpKind::add: return backward_add(op);
             case OpKind::flatten:
-                for (Buffer* g : gradients_[at(op.output)]) pass(op.inputs[0], g);
+                for (Buffer* g : gradients_[op.output]) pass(op.inputs[0], g);
                 return;
             case OpKind::dropout: {
                 Buffer *g = gradient(op), *factors = factors_of_[at(i)];
@@ -258,12 +257,12 @@ private:
         }
     }
     GX_COLD void pass(int tensor, Buffer* g) {
-        if (shapes_.needs_gradient[at(tensor)]) gradients_[at(tensor)].push_back(g);
+        if (shapes_.needs_gradient[at(tensor)]) gradients_[tensor].push_back(g);
     }
     /// The gradients that arrived at a tensor, added until `most` are left; each is its reader's
     /// own.
-    GX_COLD std::vector<Buffer*>& arrived(int tensor, std::size_t most) {
-        auto& list = gradients_[at(tensor)];
+    GX_COLD Gradients& arrived(int tensor, std::size_t most) {
+        Gradients& list = gradients_[tensor];
         if (list.empty()) {
             const Op& op = graph_.ops[at(shapes_.writer[at(tensor)])];
             throw Error("gx::onednn: nothing reads the output of " +
@@ -294,7 +293,8 @@ private:
         // a large gradient is not added up chunk by chunk: that would cost more than it saves
         const bool heavy = c.weight_floats() > std::int64_t{1} << 17;
         if (heavy && needs(op)) backward_data(c, op, dy);
-        writer_.add<ConvolutionWeightsStep>(heavy ? Size::whole : Size::chunk, {x, dy}, c);
+        writer_.add<ConvolutionStep>(heavy ? Size::whole : Size::chunk, {x, dy}, c,
+                                     Convolution::Pass::weights);
         for (int k = 0; k < op.parameter_count; ++k) writer_.summed_later(op.first_parameter + k);
         if (!heavy && needs(op)) backward_data(c, op, dy);
     }
@@ -303,7 +303,7 @@ private:
     }
     GX_COLD void backward_data(Convolution& c, const Op& op, Buffer* dy) {
         c.dx = writer_.buffer(shapes_.layouts[at(op.inputs[0])].floats());
-        writer_.add<ConvolutionDataStep>(Size::chunk, {dy, c.dx}, c);
+        writer_.add<ConvolutionStep>(Size::chunk, {dy, c.dx}, c, Convolution::Pass::data);
         pass(op.inputs[0], c.dx);
     }
     GX_COLD void backward_linear(int i, const Op& op) {
@@ -325,7 +325,7 @@ private:
     GX_COLD void backward_norm(Norm& n) {
         const NormGroup& group = fusion_.group(n);
         const Op &begin = graph_.ops[at(group.begin)], &end = graph_.ops[at(group.end)];
-        const auto list = arrived(end.output, 2);
+        const Gradients& list = arrived(end.output, 2);
         Buffer *x = value(begin.inputs[0]), *y = value(end.output);
         NormGradient g{list[0], list.size() > 1 ? list[1] : nullptr, nullptr};
         g.out = group.residual >= 0 ? writer_.buffer(x->image_floats) : g.first;
@@ -352,11 +352,11 @@ private:
     Parts& parts_;
     ProgramWriter writer_;
     Fusion fusion_;
-    std::vector<int> sums_in_;
-    std::vector<Linear*> linear_of_;
-    std::vector<Pool*> pool_of_;
-    std::vector<Buffer*> factors_of_;  // of each dropout
-    std::vector<std::vector<Buffer*>> gradients_;
+    TrivialVector<int> sums_in_;
+    TrivialVector<Linear*> linear_of_;
+    TrivialVector<Pool*> pool_of_;
+    TrivialVector<Buffer*> factors_of_;  // of each dropout
+    OwnedList<Gradients> gradients_{};   // of each tensor
 };
 
 }  // namespace gx::onednn::detail

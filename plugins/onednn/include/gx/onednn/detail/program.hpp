@@ -3,13 +3,12 @@
 
 #include <algorithm>  // min, max
 #include <cstdint>    // int64_t
-#include <deque>      // buffers
-#include <memory>     // unique_ptr
 #include <span>       // gradients
-#include <vector>     // steps
 
-#include <gx/core/device.hpp>           // Batch, Mode
-#include <gx/onednn/detail/memory.hpp>  // Interval
+#include <gx/core/device.hpp>               // Batch, Mode
+#include <gx/core/trivial_vector.hpp>       // steps of a segment
+#include <gx/onednn/detail/memory.hpp>      // Interval
+#include <gx/onednn/detail/owned_list.hpp>  // OwnedList
 
 namespace gx::onednn::detail {
 
@@ -63,7 +62,7 @@ public:
 /// Steps between two barriers of the lanes. A lane takes its images chunk by chunk through all of
 /// the steps, so that what one step writes is in the core's cache when the next one reads it.
 struct Segment {
-    std::vector<Step*> steps{};
+    TrivialVector<Step*> steps{};
     bool whole = false;       ///< the lane's images in one chunk
     bool every_lane = false;  ///< runs once in each lane, with images or without
     std::int64_t image_floats = 0;
@@ -80,9 +79,9 @@ struct Segment {
 };
 
 struct Program {
-    std::deque<Buffer> buffers{};  // at fixed addresses
-    std::vector<std::unique_ptr<Step>> steps{};
-    std::vector<Segment> forward{}, backward{};
+    OwnedList<Buffer> buffers{};
+    OwnedList<Step> steps{};
+    OwnedList<Segment> forward{}, backward{};
 };
 
 }  // namespace gx::onednn::detail

@@ -5,9 +5,7 @@
 #include <algorithm>         // max, min
 #include <cstdint>           // int64_t
 #include <initializer_list>  // buffers in use
-#include <memory>            // unique_ptr
 #include <utility>           // forward
-#include <vector>            // lists
 
 #include <gx/core/cold.hpp>                // GX_COLD
 #include <gx/onednn/detail/gradients.hpp>  // LaneGradients, AddLanesStep
@@ -39,20 +37,21 @@ public:
 
     template <class S, class... A>
     void add(Size size, std::initializer_list<Buffer*> uses, A&&... arguments) {
-        append(size, uses, new S(std::forward<A>(arguments)...));  // owned there
+        append(size, uses, program_.steps.add<S>(std::forward<A>(arguments)...));
     }
     [[nodiscard]] Buffer* buffer(std::int64_t image_floats) {
-        program_.buffers.emplace_back().image_floats = image_floats;
-        return &program_.buffers.back();
+        Buffer& b = program_.buffers.add();
+        b.image_floats = image_floats;
+        return &b;
     }
     void cut() { cut_ = true; }
     /// The newest segment, counted in its own direction.
-    [[nodiscard]] int segment() { return static_cast<int>(now().size()) - 1; }
+    [[nodiscard]] int segment() { return now().count() - 1; }
     /// The newest segment, counted from the step's begin.
     [[nodiscard]] int time() { return (backward_ ? forward_segments_ : 0) + segment(); }
 
     void begin_backward() {
-        forward_segments_ = static_cast<int>(program_.forward.size());
+        forward_segments_ = program_.forward.count();
         backward_ = true;
         cut();
     }
@@ -64,38 +63,32 @@ public:
     }
 
 private:
-    using Segments = std::vector<Segment>;
+    using Segments = OwnedList<Segment>;
 
-    /// All that add() does but construct: a unique_ptr of each kind of step is slow to compile.
-    GX_COLD void append(Size size, std::initializer_list<Buffer*> uses, Step* step) {
-        own(step);
+    /// All that add() does but construct.
+    GX_COLD void append(Size size, std::initializer_list<Buffer*> uses, Step& step) {
         open(size);
-        now().back().steps.push_back(step);
+        now().back().steps.push_back(&step);
         for (Buffer* b : uses) use(b);
     }
-    void own(Step* step) { program_.steps.push_back(std::unique_ptr<Step>(step)); }
     [[nodiscard]] Segments& now() { return backward_ ? program_.backward : program_.forward; }
     GX_COLD void open(Size size) {
         const bool whole = size == Size::whole;
-        if (!now().empty() && !cut_ && now().back().whole == whole) return;
+        if (now().count() > 0 && !cut_ && now().back().whole == whole) return;
         flush();
-        now().push_back({});
-        now().back().whole = whole;
+        now().add().whole = whole;
         cut_ = false;
     }
     /// The lanes' weight gradients that are complete now are added in a segment of their own.
     GX_COLD void flush() {
         if (pending_.empty()) return;
-        now().push_back({});
-        Segment& sum = now().back();
+        Segment& sum = now().add();
         sum.every_lane = true;
         for (const int p : pending_) {
             const ParameterSlice& s = parameters_.slices()[at(p)];
-            if (lanes_ > 1) {
-                Step* add = new AddLanesStep(gradients_, s.offset, std::int64_t(s.count));
-                own(add);
-                sum.steps.push_back(add);
-            }
+            if (lanes_ > 1)
+                sum.steps.push_back(
+                    &program_.steps.add<AddLanesStep>(gradients_, s.offset, std::int64_t(s.count)));
             final_now(p);
         }
         pending_.clear();
@@ -110,17 +103,17 @@ private:
     /// After which segment the gradients from an offset to the end are all final.
     GX_COLD void set_watermarks() {
         std::size_t offset = parameters_.total();
-        std::vector<std::size_t> final_from(program_.backward.size(), offset);
+        const int segments = program_.backward.count();
+        TrivialVector<std::size_t> final_from(at(segments), offset);
         int latest = 0;
         for (std::size_t p = finished_.size(); p-- > 0;) {
             latest = std::max(latest, finished_[p]);
-            if (!program_.backward.empty())
-                final_from[at(latest)] = parameters_.offset(static_cast<int>(p));
+            if (segments > 0) final_from[at(latest)] = parameters_.offset(static_cast<int>(p));
         }
-        for (std::size_t s = 0; s < final_from.size(); ++s) {
+        for (int s = 0; s < segments; ++s) {
             Segment& segment = program_.backward[s];
-            segment.moves_watermark = final_from[s] < offset;
-            offset = std::min(offset, final_from[s]);
+            segment.moves_watermark = final_from[at(s)] < offset;
+            offset = std::min(offset, final_from[at(s)]);
             segment.watermark = offset;
         }
     }
@@ -129,8 +122,8 @@ private:
     int lanes_;
     LaneGradients& gradients_;
     Program& program_;
-    std::vector<int> finished_;   // backward segment after which a parameter's gradient is final
-    std::vector<int> pending_{};  // parameters whose lanes are not yet added
+    TrivialVector<int> finished_;   // backward segment after which a parameter's gradient is final
+    TrivialVector<int> pending_{};  // parameters whose lanes are not yet added
     int forward_segments_ = 0;
     bool backward_ = false, cut_ = false;
 };

@@ -1,15 +1,15 @@
 // shapes: layout and readers of each tensor, and the offset of each parameter.
 #pragma once
 
-#include <cstdint>  // int64_t
-#include <memory>   // unique_ptr
-#include <span>     // flat vectors
-#include <string>   // errors
-#include <vector>   // lists
+#include <algorithm>  // find
+#include <cstdint>    // int64_t
+#include <span>       // flat vectors
+#include <string>     // errors
 
 #include <gx/core/cold.hpp>                  // GX_COLD
 #include <gx/core/device.hpp>                // ParameterSlice
 #include <gx/core/error.hpp>                 // Error
+#include <gx/core/trivial_vector.hpp>        // lists
 #include <gx/model/graph.hpp>                // Graph
 #include <gx/onednn/detail/convolution.hpp>  // Convolution
 #include <gx/onednn/tuning.hpp>              // Tuning
@@ -20,10 +20,14 @@ namespace gx::onednn::detail {
 
 /// Layouts of the tensors of a graph, their readers, and whether they need a gradient.
 struct Shapes {
-    std::vector<Layout> layouts{};
-    std::vector<std::vector<int>> readers{};  // indices of ops
-    std::vector<int> writer{};
-    std::vector<bool> needs_gradient{};
+    /// The operations that read a tensor: how many, and the first.
+    struct Readers {
+        int count = 0, first = -1;
+    };
+    TrivialVector<Layout> layouts{};
+    TrivialVector<Readers> readers{};
+    TrivialVector<int> writer{};
+    TrivialVector<bool> needs_gradient{};
     bool packs_input = false;  ///< the images are brought into blocks first
 
     GX_COLD explicit Shapes(const Graph& graph)
@@ -34,20 +38,21 @@ struct Shapes {
         for (std::size_t i = 0; i < graph.ops.size(); ++i) {
             const Op& op = graph.ops[i];
             for (const int t : op.inputs)
-                if (t >= 0) readers[at(t)].push_back(static_cast<int>(i));
+                if (t >= 0 && readers[at(t)].count++ == 0)
+                    readers[at(t)].first = static_cast<int>(i);
             writer[at(op.output)] = static_cast<int>(i);
         }
         packs_input = !input_may_stay_plain(graph, 0);
         for (const Op& op : graph.ops) place(graph, op);
     }
-    [[nodiscard]] bool read_once(int tensor) const { return readers[at(tensor)].size() == 1; }
+    [[nodiscard]] bool read_once(int tensor) const { return readers[at(tensor)].count == 1; }
 
 private:
     /// oneDNN's first-layer kernels read plain images of few channels; a linear layer reads
     /// anything.
     GX_COLD [[nodiscard]] bool input_may_stay_plain(const Graph& graph, int tensor) const {
-        for (const int r : readers[at(tensor)]) {
-            const Op& op = graph.ops[at(r)];
+        for (const Op& op : graph.ops) {
+            if (std::find(op.inputs.begin(), op.inputs.end(), tensor) == op.inputs.end()) continue;
             const bool conv = op.kind == OpKind::conv2d && tensor == 0 && op.groups == 1 &&
                               graph.input.channels <= 3;
             const bool flat = op.kind == OpKind::flatten && input_may_stay_plain(graph, op.output);
@@ -86,20 +91,19 @@ class Parameters {
 public:
     GX_COLD Parameters(const Graph& graph, const Shapes& shapes, const Tuning& tuning, int images,
                        Lanes& lanes)
-        : graph_(graph),
-          shapes_(shapes),
-          convolutions_(graph.ops.size()),
-          owner_(graph.parameters.size()) {
+        : graph_(graph), shapes_(shapes), owner_(graph.parameters.size()) {
+        convolutions_.widen(static_cast<int>(graph.ops.size()));
         for (std::size_t o = 0; o < graph.ops.size(); ++o) {
             const Op& op = graph.ops[o];
             if (op.kind == OpKind::conv2d)
-                convolutions_[o] =
-                    std::make_unique<Convolution>(shape_of(op, tuning), images, lanes);
+                convolutions_.put(static_cast<int>(o),
+                                  new Convolution(shape_of(op, tuning), images, lanes));
             for (int k = 0; k < op.parameter_count; ++k) {
                 const int p = op.first_parameter + k;
                 owner_[at(p)] = static_cast<int>(o);
                 const auto block = static_cast<std::size_t>(cpu_block());
-                const std::size_t count = (floats(op, o, p) + block - 1) / block * block;
+                const std::size_t count =
+                    (floats(op, static_cast<int>(o), p) + block - 1) / block * block;
                 slices_.push_back({total_, count, p});
                 total_ += count;
             }
@@ -111,17 +115,18 @@ public:
     Parameters& operator=(const Parameters&) = delete;
     GX_COLD ~Parameters() = default;
 
-    [[nodiscard]] std::span<const ParameterSlice> slices() const { return slices_; }
+    [[nodiscard]] std::span<const ParameterSlice> slices() const {
+        return {slices_.data(), slices_.size()};
+    }
     [[nodiscard]] std::span<float> values() const { return values_.span(); }
     [[nodiscard]] std::size_t total() const { return total_; }
     [[nodiscard]] std::size_t offset(int parameter) const { return slices_[at(parameter)].offset; }
     [[nodiscard]] const float* data(int parameter) const {
         return values_.data() + offset(parameter);
     }
-    [[nodiscard]] Convolution& convolution(int op) const { return *convolutions_[at(op)]; }
-    [[nodiscard]] std::span<const std::unique_ptr<Convolution>> convolutions() const {
-        return convolutions_;
-    }
+    [[nodiscard]] Convolution& convolution(int op) const { return convolutions_[op]; }
+    /// By operation; null where it is no convolution.
+    [[nodiscard]] const OwnedList<Convolution>& convolutions() const { return convolutions_; }
 
     /// Calls f(canonical index, index in the flat vector) for every element of the graph's
     /// parameters.
@@ -147,19 +152,19 @@ private:
                      op.window == Window::square(3, 1, 1);
         return s;
     }
-    GX_COLD [[nodiscard]] std::size_t floats(const Op& op, std::size_t o, int p) const {
+    GX_COLD [[nodiscard]] std::size_t floats(const Op& op, int o, int p) const {
         const Parameter& q = graph_.parameters[at(p)];
         if (q.role != ParameterRole::weight) return at(round_up(q.shape[0], cpu_block()));
         if (op.kind == OpKind::conv2d)
-            return static_cast<std::size_t>(convolutions_[o]->weight_floats());
+            return static_cast<std::size_t>(convolutions_[o].weight_floats());
         const auto inputs = static_cast<std::size_t>(shapes_.layouts[at(op.inputs[0])].floats());
         return inputs * at(round_up(q.shape[0], cpu_block()));
     }
     [[nodiscard]] std::int64_t index(std::size_t p, std::int64_t i) const {
         const Parameter& q = graph_.parameters[p];
         if (q.role != ParameterRole::weight) return i;
-        const auto o = at(owner_[p]);
-        const Op& op = graph_.ops[o];
+        const int o = owner_[p];
+        const Op& op = graph_.ops[at(o)];
         if (op.kind == OpKind::linear) {
             const std::int64_t inputs = q.shape[1], row = i / inputs, k = i % inputs;
             return shapes_.layouts[at(op.inputs[0])].index(k) * round_up(q.shape[0], cpu_block()) +
@@ -168,15 +173,15 @@ private:
         const int w = static_cast<int>(i % q.shape[3]),
                   h = static_cast<int>(i / q.shape[3] % q.shape[2]);
         const std::int64_t filters = i / q.shape[3] / q.shape[2];
-        return convolutions_[o]->weight_index(static_cast<int>(filters / q.shape[1]),
-                                              static_cast<int>(filters % q.shape[1]), h, w);
+        return convolutions_[o].weight_index(static_cast<int>(filters / q.shape[1]),
+                                             static_cast<int>(filters % q.shape[1]), h, w);
     }
 
     const Graph& graph_;
     const Shapes& shapes_;
-    std::vector<std::unique_ptr<Convolution>> convolutions_;
-    std::vector<int> owner_;  // op of a parameter
-    std::vector<ParameterSlice> slices_{};
+    OwnedList<Convolution> convolutions_{};
+    TrivialVector<int> owner_;  // op of a parameter
+    TrivialVector<ParameterSlice> slices_{};
     std::size_t total_ = 0;
     Memory values_{};
 };

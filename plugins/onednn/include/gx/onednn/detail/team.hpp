@@ -6,13 +6,12 @@
 #include <algorithm>  // max
 #include <atomic>     // epochs
 #include <cstdint>    // uint32_t
-#include <map>        // devices of each thread
-#include <memory>     // unique_ptr
 #include <mutex>      // the pool's list
 #include <thread>     // helpers
-#include <vector>     // helpers
 
-#include <gx/core/function_ref.hpp>  // FunctionRef
+#include <gx/core/function_ref.hpp>         // FunctionRef
+#include <gx/core/trivial_vector.hpp>       // lists
+#include <gx/onednn/detail/owned_list.hpp>  // helpers
 
 namespace gx::onednn::detail {
 
@@ -101,27 +100,26 @@ public:
         static Helpers pool;
         return pool;
     }
-    std::unique_ptr<Helper> lend() {
-        {
-            const std::lock_guard lock(mutex_);
-            if (!idle_.empty()) {
-                auto helper = std::move(idle_.back());
-                idle_.pop_back();
-                return helper;
-            }
-            idle_.reserve(++made_);  // so that giving back never allocates
-        }
-        return std::make_unique<Helper>();
-    }
-    void give_back(std::unique_ptr<Helper> helper) {
+    Helper& lend() {
         const std::lock_guard lock(mutex_);
-        idle_.push_back(std::move(helper));
+        if (idle_.empty()) {
+            Helper& made = all_.add();
+            idle_.reserve(static_cast<std::size_t>(all_.count()));  // giving back never allocates
+            return made;
+        }
+        Helper* helper = idle_.back();
+        idle_.pop_back();
+        return *helper;
+    }
+    void give_back(Helper& helper) {
+        const std::lock_guard lock(mutex_);
+        idle_.push_back(&helper);
     }
 
 private:
     std::mutex mutex_;
-    std::vector<std::unique_ptr<Helper>> idle_;
-    std::size_t made_ = 0;
+    OwnedList<Helper> all_{};
+    TrivialVector<Helper*> idle_{};
 };
 
 inline constexpr int most_threads = 64;
@@ -129,16 +127,25 @@ inline constexpr int most_threads = 64;
 /// Calls job(0), ..., job(threads - 1), the first on the caller, and returns when all are done.
 inline void run_team(int threads, FunctionRef<void(int)> job) {
     const OneOpenMpThread alone;
-    std::unique_ptr<Helper> helpers[most_threads];
+    struct Team {
+        Helper* helpers[most_threads] = {};
+        int count = 0;
+        Team() = default;
+        Team(const Team&) = delete;
+        Team& operator=(const Team&) = delete;
+        ~Team() {
+            for (int i = 0; i < count; ++i) {
+                helpers[i]->wait();
+                Helpers::instance().give_back(*helpers[i]);
+            }
+        }
+    } team;
     for (int t = 1; t < threads; ++t) {
-        helpers[t] = Helpers::instance().lend();
-        helpers[t]->start(job, t);
+        Helper& helper = Helpers::instance().lend();
+        helper.start(job, t);
+        team.helpers[team.count++] = &helper;
     }
     job(0);
-    for (int t = 1; t < threads; ++t) {
-        helpers[t]->wait();
-        Helpers::instance().give_back(std::move(helpers[t]));
-    }
 }
 
 /// Counts the threads that own devices. The cores are divided evenly among them: ranks that are
@@ -151,13 +158,16 @@ public:
     }
     void enter(std::thread::id id) {
         const std::lock_guard lock(mutex_);
-        ++devices_[id];
-        count_ = static_cast<int>(devices_.size());
+        Owner* owner = find(id);
+        if (owner == nullptr) owner = &owners_.emplace_back({id, 0});
+        ++owner->devices;
+        count_ = static_cast<int>(owners_.size());
     }
     void leave(std::thread::id id) {
         const std::lock_guard lock(mutex_);
-        if (--devices_[id] == 0) devices_.erase(id);
-        count_ = static_cast<int>(devices_.size());
+        Owner* owner = find(id);
+        if (--owner->devices == 0) owners_.erase(owner);
+        count_ = static_cast<int>(owners_.size());
     }
     [[nodiscard]] int threads_each() const {
         return std::max(1, cores() / std::max(1, count_.load(std::memory_order_relaxed)));
@@ -168,8 +178,18 @@ public:
     }
 
 private:
+    struct Owner {
+        std::thread::id id;
+        int devices;
+    };
+    [[nodiscard]] Owner* find(std::thread::id id) {
+        for (Owner& o : owners_)
+            if (o.id == id) return &o;
+        return nullptr;
+    }
+
     std::mutex mutex_;
-    std::map<std::thread::id, int> devices_;
+    TrivialVector<Owner> owners_{};
     std::atomic<int> count_{0};
 };
 
