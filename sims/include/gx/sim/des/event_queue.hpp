@@ -5,11 +5,11 @@
 #include <array>      // the wheel's bits, recent instants
 #include <cstdint>    // int64_t, uint64_t
 #include <tuple>      // tie
-#include <vector>     // heaps, entries
 
-#include <gx/core/decl.hpp>    // GX_HEADER_ONLY
-#include <gx/core/stream.hpp>  // Task: what an event does
-#include <gx/core/units.hpp>   // Nanoseconds
+#include <gx/core/decl.hpp>            // GX_HEADER_ONLY
+#include <gx/core/stream.hpp>          // Task: what an event does
+#include <gx/core/trivial_vector.hpp>  // flat lists
+#include <gx/core/units.hpp>           // Nanoseconds
 
 namespace gx::sim {
 
@@ -63,7 +63,7 @@ private:
     };
     static constexpr std::int64_t slots = 1 << 15;  // of the wheel, a nanosecond each
     struct Wheel {
-        std::vector<Index> heads = std::vector<Index>(slots, none);
+        TrivialVector<Index> heads = TrivialVector<Index>(slots, none);
         std::array<std::uint64_t, slots / 64> taken{};       // a bit a slot
         std::array<std::uint64_t, slots / 64 / 64> words{};  // a bit a word of `taken`
     };
@@ -98,11 +98,11 @@ private:
     void push_instant(Instant instant);
     Instant pop_instant();
 
-    std::vector<Node> nodes_{};
+    TrivialVector<Node> nodes_{};
     Wheel wheel_{};
-    std::vector<Instant> instants_{};  // heap of four children a node, least time first
-    std::vector<Ready> ready_{};       // of the open instant, sorted; opened_ is the next
-    std::vector<Ready> late_{};        // posted while it is open: a heap
+    TrivialVector<Instant> instants_{};  // heap of four children a node, least time first
+    TrivialVector<Ready> ready_{};       // of the open instant, sorted; opened_ is the next
+    TrivialVector<Ready> late_{};        // posted while it is open: a heap
     std::array<Instant, 64> recent_{};
     std::size_t opened_ = 0, size_ = 0;
     Nanoseconds open_{-1};

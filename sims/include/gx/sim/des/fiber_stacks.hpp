@@ -3,11 +3,11 @@
 
 #include <cstddef>  // size_t
 #include <mutex>    // the pool is of the process
-#include <vector>   // free stacks
 
 #include <boost/context/stack_context.hpp>  // stack_context
 
-#include <gx/core/decl.hpp>  // GX_DECL
+#include <gx/core/decl.hpp>            // GX_DECL
+#include <gx/core/trivial_vector.hpp>  // flat lists
 
 namespace gx::sim {
 
@@ -33,7 +33,7 @@ public:
 private:
     struct Pool {
         std::mutex mutex{};
-        std::vector<void*> tops{};
+        TrivialVector<void*> tops{};
     };
     static Pool& pool();
     static std::size_t page_bytes();

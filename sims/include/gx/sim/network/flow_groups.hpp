@@ -6,9 +6,9 @@
 #include <cstdint>    // uint64_t
 #include <span>       // due
 #include <utility>    // exchange
-#include <vector>     // groups
 
 #include <gx/core/decl.hpp>                 // GX_HEADER_ONLY
+#include <gx/core/trivial_vector.hpp>       // flat lists
 #include <gx/sim/network/pairing_heap.hpp>  // HeapLinks, PairingHeap
 
 namespace gx::sim {
@@ -151,7 +151,7 @@ private:
         bool ending = false;  // own
     };
     struct ByTarget {
-        std::vector<Group>* groups;
+        TrivialVector<Group>* groups;
         HeapLinks& links(int slot) { return of(slot).links; }
         bool before(int a, int b) { return of(a).target < of(b).target; }
         Group& of(int slot) { return (*groups)[static_cast<std::size_t>(slot)]; }
@@ -162,16 +162,16 @@ private:
     int& list_of(const Group& g) { return lists_[g.hash & (lists_.size() - 1)]; }
     PairingHeap<ByTarget> heap() { return PairingHeap(ByTarget{&groups_}); }
     void grow() {  // twice as many lists, and all anew
-        std::vector<int> all;
+        TrivialVector<int> all;
         for (int i : lists_)
             for (; i != none; i = at(i).next_listed) all.push_back(i);
         lists_.assign(std::max<std::size_t>(64, 2 * listed_), none);
         for (const int i : all) at(i).next_listed = std::exchange(list_of(at(i)), i);
     }
 
-    std::vector<Group> groups_{};  // by slot
-    std::vector<int> lists_{};     // the first of each; a power of two of them
-    std::vector<int> due_{};
+    TrivialVector<Group> groups_{};  // by slot
+    TrivialVector<int> lists_{};     // the first of each; a power of two of them
+    TrivialVector<int> due_{};
     std::size_t listed_ = 0;
     std::uint64_t joined_ = 0;
 };

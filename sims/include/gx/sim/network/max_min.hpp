@@ -5,9 +5,9 @@
 #include <cstdint>    // int64_t
 #include <limits>     // numeric_limits
 #include <span>       // results
-#include <vector>     // flat lists
 
-#include <gx/core/decl.hpp>  // GX_HEADER_ONLY
+#include <gx/core/decl.hpp>            // GX_HEADER_ONLY
+#include <gx/core/trivial_vector.hpp>  // flat lists
 
 namespace gx::sim {
 
@@ -124,12 +124,12 @@ private:
     void meet_caps(Rate level);
     void fix(Flow& f, Rate level);
 
-    std::vector<Link> links_{};
-    std::vector<Flow> flows_{};
-    std::vector<int> members_{}, shared_{};  // flows of each link, links of each flow
-    std::vector<int> full_{};
-    std::vector<Level> levels_{};   // a heap: the least first
-    std::vector<Capped> capped_{};  // sorted, once a cap is met
+    TrivialVector<Link> links_{};
+    TrivialVector<Flow> flows_{};
+    TrivialVector<int> members_{}, shared_{};  // flows of each link, links of each flow
+    TrivialVector<int> full_{};
+    TrivialVector<Level> levels_{};   // a heap: the least first
+    TrivialVector<Capped> capped_{};  // sorted, once a cap is met
     std::size_t growing_ = 0, next_capped_ = 0;
     std::int64_t members_weight_ = 0;
     std::uint32_t members_begin_ = 0, shared_begin_ = 0;

@@ -11,6 +11,7 @@
 #include <gx/core/contract.hpp>            // GX_EXPECT
 #include <gx/core/decl.hpp>                // GX_HEADER_ONLY
 #include <gx/core/function_ref.hpp>        // FunctionRef
+#include <gx/core/trivial_vector.hpp>      // flat lists
 #include <gx/core/stream.hpp>              // Task
 #include <gx/core/units.hpp>               // Bytes, BytesPerSecond, Nanoseconds
 #include <gx/sim/des/engine.hpp>           // Engine
@@ -87,7 +88,7 @@ private:
         int hop;  // which link of the flow's path this is
     };
     struct alignas(64) Link {  // one cache line
-        std::vector<OnLink> flows{};
+        TrivialVector<OnLink> flows{};
         Rate capacity = 0;
         std::uint64_t seen = 0;
         int index = 0;         // in the component that is being solved
@@ -190,11 +191,11 @@ private:
     Engine& engine_;
     RateObserver observer_{};
     std::vector<Link> links_{};
-    std::vector<LinkPast> pasts_{};
-    std::vector<Active> active_{};
+    TrivialVector<LinkPast> pasts_{};
+    TrivialVector<Active> active_{};
     FlowGroups groups_{};  // of the same slots
-    std::vector<int> free_slots_{};
-    std::vector<int> touched_{};
+    TrivialVector<int> free_slots_{};
+    TrivialVector<int> touched_{};
     MaxMinSolver shares_{};  // of the component that is being solved
     std::uint64_t visit_ = 0, messages_ = 0, solves_ = 0, flows_solved_ = 0;
     Rate kept_below_ = 0;

@@ -4,11 +4,11 @@
 #include <cstddef>  // byte
 #include <cstdint>  // uint32_t
 #include <span>     // all slots
-#include <vector>   // slots
 
-#include <gx/core/contract.hpp>   // GX_EXPECT
-#include <gx/core/transport.hpp>  // Request
-#include <gx/core/units.hpp>      // Nanoseconds
+#include <gx/core/contract.hpp>        // GX_EXPECT
+#include <gx/core/transport.hpp>       // Request
+#include <gx/core/trivial_vector.hpp>  // flat lists
+#include <gx/core/units.hpp>           // Nanoseconds
 
 namespace gx::sim {
 
@@ -127,9 +127,9 @@ private:
         pending_with_[static_cast<std::size_t>(p.peer)] += change;
     }
 
-    std::vector<PostedRequest> slots_{};
-    std::vector<int> free_{};
-    std::vector<int> pending_, pending_with_;
+    TrivialVector<PostedRequest> slots_{};
+    TrivialVector<int> free_{};
+    TrivialVector<int> pending_, pending_with_;
 };
 
 }  // namespace gx::sim

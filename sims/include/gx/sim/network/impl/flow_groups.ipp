@@ -2,7 +2,6 @@
 #pragma once
 
 #include <utility>  // exchange
-#include <vector>   // the others
 
 #include <gx/sim/network/flow_groups.hpp>  // FlowGroups
 
@@ -19,7 +18,7 @@ GX_DECL FlowGroups::Work FlowGroups::take_out(int slot, Work remaining) {
         if (comes == slot) --g.joining;
         else at(comes).links.sibling = std::exchange(g.coming, comes);
     }
-    std::vector<int> others;
+    TrivialVector<int> others;
     while (g.first != none) {
         const int first = std::exchange(g.first, heap().pop(g.first));
         if (first != slot) others.push_back(first);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>  // equal, find, max, min
-#include <vector>     // slots
 
 #include <gx/core/contract.hpp>        // GX_EXPECT
 #include <gx/sim/network/network.hpp>  // FlowNetwork
@@ -401,7 +400,7 @@ GX_DECL void FlowNetwork::solve() {
 // byte arrives in this instant has arrived.
 GX_DECL void FlowNetwork::reroute(std::span<const int> links,
                                   FunctionRef<bool(Transfer&)> reroute_flow) {
-    std::vector<bool> ask(active_.size(), true);
+    TrivialVector<bool> ask(active_.size(), true);
     for (const int slot : free_slots_) ask[static_cast<std::size_t>(slot)] = false;
     for (int slot = 0; slot < static_cast<int>(ask.size()); ++slot) {
         Active a = active(slot);
