@@ -6,10 +6,10 @@
 #include <type_traits>  // is_trivially_copyable_v
 #include <utility>      // exchange, swap
 
-#include <gx/core/aligned_buffer.hpp>  // AlignedBuffer: the host's
-#include <gx/core/contract.hpp>        // GX_EXPECT
-#include <gx/core/label.hpp>           // Label
-#include <gx/memory/memory.hpp>        // ViewIn
+#include <gx/memory/aligned_buffer.hpp>  // AlignedBuffer: the host's
+#include <gx/core/contract.hpp>          // GX_EXPECT
+#include <gx/core/label.hpp>             // Label
+#include <gx/memory/memory.hpp>          // ViewIn
 
 namespace gx {
 

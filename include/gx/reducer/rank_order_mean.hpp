@@ -11,7 +11,7 @@
 #include <gx/collective/direct_all_gather.hpp>      // DirectAllGather
 #include <gx/collective/direct_reduce_scatter.hpp>  // DirectReduceScatter
 #include <gx/collective/proof.hpp>                  // prove
-#include <gx/core/aligned_buffer.hpp>               // AlignedBuffer
+#include <gx/memory/aligned_buffer.hpp>             // AlignedBuffer
 #include <gx/core/contract.hpp>                     // GX_EXPECT
 #include <gx/core/convert.hpp>                      // encode, decode_add
 #include <gx/core/trace.hpp>                        // begin_activity
