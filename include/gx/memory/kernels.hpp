@@ -49,6 +49,24 @@ struct Accumulate {
     }
 };
 
+/// to = decode(from).
+template <Element E>
+struct Decode {
+    static constexpr std::string_view name = "decode";
+    void operator()(std::span<const typename E::storage> from, std::span<float> to) const {
+        decode<E>(from, to);
+    }
+};
+
+/// sum = sum + decode(received): sums that stay in float.
+template <Element E>
+struct DecodeAdd {
+    static constexpr std::string_view name = "decode and add";
+    void operator()(std::span<const typename E::storage> received, std::span<float> sum) const {
+        decode_add<E>(received, sum);
+    }
+};
+
 template <class T>
 struct CopyValues {
     static constexpr std::string_view name = "copy";

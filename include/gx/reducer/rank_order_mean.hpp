@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>  // max, min
+#include <array>      // groups
 #include <concepts>   // same_as
 #include <cstddef>    // size_t
 #include <cstdint>    // int64_t
@@ -11,10 +12,12 @@
 #include <gx/collective/direct_all_gather.hpp>      // DirectAllGather
 #include <gx/collective/direct_reduce_scatter.hpp>  // DirectReduceScatter
 #include <gx/collective/proof.hpp>                  // prove
-#include <gx/memory/aligned_buffer.hpp>             // AlignedBuffer
+#include <gx/memory/buffer.hpp>                     // Buffer
 #include <gx/core/contract.hpp>                     // GX_EXPECT
 #include <gx/core/convert.hpp>                      // encode, decode_add
 #include <gx/core/trace.hpp>                        // begin_activity
+#include <gx/memory/kernels.hpp>                    // EncodeScaled, Decode, DecodeAdd
+#include <gx/memory/queue.hpp>                      // launch, StreamOrdered
 #include <gx/reducer/concept.hpp>                   // ReduceReport, ReducePlan
 
 namespace gx {
@@ -56,9 +59,10 @@ public:
             expect(collective::prove(collective::DirectAllGather(n)));
         }
         part_ = chunk_range(elements_, servers_, 0).size();
-        sum_ = AlignedBuffer<float>(part_);
-        slots_ = AlignedBuffer<storage>(part_ * receive_window_);
-        if constexpr (!in_place) wire_ = AlignedBuffer<storage>(elements_);
+        if (plan.memory != nullptr) receive_window_ = std::max(1, n - 1);  // one group has all
+        sum_ = {plan.memory, part_, "sum"};
+        slots_ = {plan.memory, part_ * receive_window_, "received parts"};
+        if constexpr (!in_place) wire_ = {plan.memory, elements_, "wire"};
         arrived_.assign(static_cast<std::size_t>(n), 0);
         open_.reserve(static_cast<std::size_t>(2 * most_in_flight));
         from_.reserve(open_.capacity());
@@ -79,6 +83,67 @@ public:
         begin_activity(link, in_place ? "" : "MEMCPY_OUT_FUSION_BUFFER");
         if constexpr (!in_place) decode<E>(wire, bucket);
         begin_activity(link, "");
+        return done;
+    }
+
+    /// The same, queued: a step after the other.
+    template <StreamOrdered T>
+    ReduceReport all_reduce(T& link, ViewIn<float, memory_of<T>> bucket) {
+        using M = memory_of<T>;
+        using Wire = ViewIn<storage, M>;
+        using Read = ViewIn<const storage, M>;
+        GX_EXPECT(link.placement() == placement_, "reserve() for the placement it will run on");
+        GX_EXPECT(static_cast<std::int64_t>(bucket.size()) <= elements_,
+                  "a bucket larger than was reserved");
+        const int n = placement_.ranks(), rank = link.rank();
+        Wire wire;
+        if constexpr (in_place) {
+            wire = bucket;
+        } else {
+            wire = wire_.template view<M>().first(bucket.size());
+            launch(link.queue(), kernels::EncodeScaled<E>{}, ViewIn<const float, M>(bucket), wire);
+        }
+        const auto part_of = [&](int r) {
+            const ChunkRange range = served(r, static_cast<std::int64_t>(wire.size()));
+            return wire.subspan(static_cast<std::size_t>(range.begin),
+                                static_cast<std::size_t>(range.size()));
+        };
+        const Wire mine = part_of(rank);
+        const auto slot_of = [&](int from) {
+            return slots_.template view<M>().subspan(
+                static_cast<std::size_t>(position(from, rank)) * static_cast<std::size_t>(part_),
+                mine.size());
+        };
+        ReduceReport done;
+        const auto exchange = [&](int to, Wire out, int from, Wire in) {
+            std::array<QueuedMessage<M>, 2> group;
+            std::size_t count = 0;
+            if (!in.empty()) group[count++] = {.peer = from, .in = writable_bytes_of(in)};
+            if (!out.empty()) group[count++] = {.peer = to, .out = bytes_of(out)};
+            if (count == 0) return;
+            link.exchange(std::span<const QueuedMessage<M>>(group).first(count));
+            done.bytes_sent += static_cast<std::int64_t>(out.size_bytes());
+            ++done.steps;
+        };
+        for (int step = 0; step + 1 < n; ++step) {
+            const Exchange e = collective::DirectReduceScatter(n).exchange(rank, step);
+            exchange(e.to, part_of(e.to), e.from, mine.empty() ? Wire{} : slot_of(e.from));
+        }
+        if (!mine.empty()) {
+            const auto sum = sum_.template view<M>().first(mine.size());
+            for (int r = 0; r < n; ++r) {
+                const Read contribution = r == rank ? mine : slot_of(r);
+                if (r == 0) launch(link.queue(), kernels::Decode<E>{}, contribution, sum);
+                else launch(link.queue(), kernels::DecodeAdd<E>{}, contribution, sum);
+            }
+            launch(link.queue(), kernels::EncodeScaled<E>{1.0f / static_cast<float>(n)},
+                   ViewIn<const float, M>(sum), mine);
+        }
+        for (int step = 0; step + 1 < n; ++step) {
+            const Exchange e = collective::DirectAllGather(n).exchange(rank, step);
+            exchange(e.to, mine, e.from, part_of(e.from));
+        }
+        if constexpr (!in_place) launch(link.queue(), kernels::Decode<E>{}, Read(wire), bucket);
         return done;
     }
 
@@ -109,8 +174,8 @@ private:
     std::span<storage> pack(std::span<float> bucket) {
         if constexpr (in_place) return bucket;
         else {
-            encode<E>(bucket, wire_.span().first(bucket.size()));
-            return wire_.span().first(bucket.size());
+            encode<E>(bucket, wire_.view().first(bucket.size()));
+            return wire_.view().first(bucket.size());
         }
     }
     [[nodiscard]] std::span<storage> part(std::span<storage> wire, int rank) const {
@@ -120,7 +185,7 @@ private:
     [[nodiscard]] std::span<storage> slot(int rank, std::size_t length) {
         const auto window = static_cast<std::size_t>(receive_window_);
         const auto stride = static_cast<std::size_t>(part_);
-        return slots_.span().subspan(static_cast<std::size_t>(rank) % window * stride, length);
+        return slots_.view().subspan(static_cast<std::size_t>(rank) % window * stride, length);
     }
 
     void post_send(auto& link, int to, std::span<const storage> message, ReduceReport& done) {
@@ -179,12 +244,12 @@ private:
         }
         if (mine.empty() || !done.complete()) return;
         if (n == 1) add(0, mine);
-        encode_scaled<E>(sum_.span().first(mine.size()), 1.0f / static_cast<float>(n), mine);
+        encode_scaled<E>(sum_.view().first(mine.size()), 1.0f / static_cast<float>(n), mine);
     }
     /// `from`'s place among the other ranks of `rank`.
     [[nodiscard]] static int position(int from, int rank) { return from < rank ? from : from - 1; }
     void add(int rank, std::span<const storage> contribution) {
-        const auto sum = sum_.span().first(contribution.size());
+        const auto sum = sum_.view().first(contribution.size());
         if (rank == 0) decode<E>(contribution, sum);
         else decode_add<E>(contribution, sum);
     }
@@ -212,8 +277,8 @@ private:
     Placement placement_{0, 0};
     std::int64_t elements_ = 0, part_ = 0;
     int servers_ = 1, receive_window_ = 0, send_window_ = 0;
-    AlignedBuffer<float> sum_;
-    AlignedBuffer<storage> wire_, slots_;
+    Buffer<float> sum_;
+    Buffer<storage> wire_, slots_;
     std::vector<char> arrived_;
     std::vector<Request> open_;  ///< posted and not waited for
     std::vector<int> from_;      ///< of each: the rank, or `sent`

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <gx/parameter_server/reducer.hpp>
+#include <gx/shared_memory/reducer.hpp>
 #include <gx/reducer/bucketed.hpp>
 #include <gx/reducer/multi_ring.hpp>
 #include <gx/reducer/ring.hpp>
@@ -46,7 +48,8 @@ template <class R>
 class OverFarMemory : public ::testing::Test {};
 using Reducers =
     ::testing::Types<Ring<fp32>, Ring<fp16>, MultiRing<2, bf16>, Bucketed<Ring<fp16>, 64>,
-                     DoubleTree<3, fp16>, HalvingDoubling<fp32>, Hierarchical<fp16>>;
+                     DoubleTree<3, fp16>, HalvingDoubling<fp32>, Hierarchical<fp16>,
+                     ParameterServer<fp16>, ParameterServer<fp32>, SharedMemory<bf16>>;
 TYPED_TEST_SUITE(OverFarMemory, Reducers);
 
 TYPED_TEST(OverFarMemory, BitsAreThoseOfThreads) {

@@ -46,7 +46,8 @@ public:
     }
 
     void reserve(const ReducePlan& plan) { mean_.reserve(plan, options_.servers); }
-    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+    template <Link T>
+    ReduceReport all_reduce(T& link, const BucketOn<T>& bucket) {
         return mean_.all_reduce(link, bucket.values);
     }
     StateList state() { return {}; }

@@ -53,10 +53,11 @@ public:
         plan_ = plan;
         messages_.reset();
     }
-    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+    template <Link T>
+    ReduceReport all_reduce(T& link, const BucketOn<T>& bucket) {
         GX_EXPECT(link.placement() == plan_.placement,
                   "reserve() for the placement it will run on");
-        GX_EXPECT(std::ssize(bucket.values) <= plan_.bucket_elements,
+        GX_EXPECT(static_cast<std::int64_t>(bucket.size()) <= plan_.bucket_elements,
                   "a bucket larger than was reserved");
         if constexpr (SharesMemory<std::remove_cvref_t<decltype(link)>>)
             if (link.shares_memory()) return reduce_in_place(link, bucket.values);
