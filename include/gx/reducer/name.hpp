@@ -9,7 +9,7 @@
 
 namespace gx {
 
-/// Name of R as a program spells it, defaults left out: `R::name()`, or else its type's name.
+/// Name of R as a program spells it, defaults omitted: `R::name()`, or else its type's name.
 template <class R>
 [[nodiscard]] std::string reducer_name() {
     static_assert(explain_reducer<R>());

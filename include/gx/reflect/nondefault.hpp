@@ -68,7 +68,7 @@ GX_COLD void add(std::string& text, const T& mine, const T& standard) {
 /// Returns the members of `options` that differ from those of T{}, as a program spells them:
 /// ".weight_decay = 0.1, .nesterov = true"; empty where none does.
 /// Numbers have the fewest digits that read back as the same number. What is neither a number, an
-/// enumeration, a text nor an aggregate of them is left out.
+/// enumeration, a text nor an aggregate of them is omitted.
 template <class T>
     requires std::is_aggregate_v<T>
 [[nodiscard]] GX_COLD std::string nondefault(const T& options) {

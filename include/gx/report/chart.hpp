@@ -45,7 +45,7 @@ struct Series {
     bool line = true;   ///< join the points; false: a scatter plot
 };
 
-/// Line chart with an x axis from 0. Points that are not finite are left out; without points only
+/// Line chart with an x axis from 0. Points that are not finite are omitted; without points only
 /// the axes are drawn.
 [[nodiscard]] GX_DECL std::string lines(std::string_view title, std::string_view x_label,
                                         std::string_view y_label,

@@ -90,7 +90,7 @@ GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& gr
                                                  const Graph& graph);
 
 /// Step rows of the epochs before the last of `c`, read from the checkpoints of the same run that
-/// lie beside `path`; epochs whose checkpoint is missing or of another run are left out.
+/// lie beside `path`; epochs whose checkpoint is missing or of another run are omitted.
 /// Cost: each checkpoint keeps the step rows of one epoch, so that a run writes O(steps) of them.
 [[nodiscard]] GX_DECL std::vector<StepRow> earlier_steps(const std::filesystem::path& path,
                                                          const Checkpoint& c);

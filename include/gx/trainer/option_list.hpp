@@ -23,7 +23,7 @@ GX_DECL void add_value(OptionList& out, std::string name, std::string_view x);
 
 /// Adds `x` under `name`: numbers in the shortest form that reads back equal, flags and
 /// enumerations as integers, members of an aggregate as "name.member", elements of a range as
-/// "name.0". What is none of these, such as a function, can't be compared and is left out.
+/// "name.0". What is none of these, such as a function, can't be compared and is omitted.
 template <class T>
 void add_options(OptionList& out, const std::string& name, const T& x) {
     if constexpr (std::is_enum_v<T>) add_value(out, name, static_cast<std::int64_t>(x));

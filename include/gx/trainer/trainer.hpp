@@ -37,7 +37,7 @@ namespace gx {
 ///     RunRecord record = trainer.train(world, data);
 ///
 /// Behind the Scheduler come an Optimizer (Sgd), a Loader (InMemory<>) and a LossScale (dynamic on
-/// an fp16 wire, else static), in any order; what is left out is the default in brackets.
+/// an fp16 wire, else static), in any order; an omitted one is the default in brackets.
 ///
 /// Every rank computes the gradient of its share of a step, the Reducer averages, every rank makes
 /// the same update. Updates are counted by gradients: update u applies the mean of gradient u with
@@ -63,7 +63,7 @@ public:
     explicit Trainer(Options options) : options_(std::move(options)) {}
 
     [[nodiscard]] const Options& options() const { return options_; }
-    /// Name of the composition as a program spells it: what is a default left out, the others in
+    /// Name of the composition as a program spells it: defaults omitted, the others in
     /// the order Optimizer, Loader, LossScale. Behind the Optimizer its options that are not the
     /// default: "Trainer<..., AdamW{.weight_decay = 0.1}>".
     GX_COLD [[nodiscard]] static std::string name(const options_of<O>& optimizer = {}) {

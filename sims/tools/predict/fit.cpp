@@ -105,7 +105,7 @@ Prediction Fitter::predict(std::size_t i, const Calibration& k) {
 
 namespace {
 
-/// Folds of a Fitter's cases, and errors with one or two of them left out.
+/// Folds of a Fitter's cases, and errors with one or two of them held out.
 class Folds {
 public:
     Folds(Fitter& fitter, std::string Case::* fold) : fitter_(fitter) {

@@ -82,7 +82,7 @@ struct HeldOut {
 /// Cost:   a fit for each pair of folds and finite choice: (n (n - 1) / 2 * 5 + n) fits.
 [[nodiscard]] HeldOut hold_out(const std::vector<Case>& cases, std::string Case::* fold);
 
-/// The firmness with the least error on folds that are left out one by one, of all cases: the one
+/// The firmness with the least error on folds that are held out one by one, of all cases: the one
 /// that the constants in force were fitted with. Its own error is no estimate: it was chosen on it.
 [[nodiscard]] double best_firmness(const std::vector<Case>& cases, std::string Case::* fold);
 

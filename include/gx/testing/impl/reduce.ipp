@@ -127,11 +127,11 @@ GX_DECL std::string place(Placement p, std::size_t length, std::size_t rank) {
     return text(p) + ", length " + std::to_string(length) + ", rank " + std::to_string(rank);
 }
 
-inline void check_traffic(const ReducerUnderTest& r, const ReduceReport& told,
+inline void check_traffic(const ReducerUnderTest& r, const ReduceReport& reported,
                           const MessageCounts& t, const std::string& where,
                           ConformanceReport& report) {
-    if (told.bytes_sent != t.bytes_sent)
-        report.add("traffic", where + ": bytes_sent is " + std::to_string(told.bytes_sent) +
+    if (reported.bytes_sent != t.bytes_sent)
+        report.add("traffic", where + ": bytes_sent is " + std::to_string(reported.bytes_sent) +
                                   ", and the rank sent " + std::to_string(t.bytes_sent) +
                                   ". Fix: count the bytes of every send.");
     if (t.messages > 0 && (t.lowest_channel < 0 || t.highest_channel >= r.channels))
@@ -163,12 +163,12 @@ inline void check_steps(const ReducerUnderTest& r, const Reductions& out, std::s
     const bool chunks_may_be_empty =
         !r.scheduled_steps && length < std::int64_t{8} * p.ranks() * r.channels;
     for (std::size_t rank = 0; rank < out.reports[job].size(); ++rank) {
-        const int told = out.reports[job][rank].steps;
-        if (told == counted || told == planned) continue;
-        if (told > counted && (cut || chunks_may_be_empty)) continue;
+        const int reported = out.reports[job][rank].steps;
+        if (reported == counted || reported == planned) continue;
+        if (reported > counted && (cut || chunks_may_be_empty)) continue;
         report.add(
             "traffic",
-            place(p, out.rows[job][rank].size(), rank) + ": steps is " + std::to_string(told) +
+            place(p, out.rows[job][rank].size(), rank) + ": steps is " + std::to_string(reported) +
                 ", and " + std::to_string(counted) + " message rounds were counted" +
                 (planned == counted
                      ? ""
@@ -184,8 +184,8 @@ GX_DECL void check_outcome(const ReducerUnderTest& r, const Reductions& out, Pla
         for (std::size_t rank = 0; rank < out.rows[j].size(); ++rank) {
             const auto& row = out.rows[j][rank];
             report.values += std::ssize(row);
-            const ReduceReport& told = out.reports[j][rank];
-            if (!told.complete()) {
+            const ReduceReport& reported = out.reports[j][rank];
+            if (!reported.complete()) {
                 report.add("agreement", place(p, row.size(), rank) +
                                             ": a reduction without a fault is incomplete");
                 return;  // later ones were not made
@@ -195,10 +195,10 @@ GX_DECL void check_outcome(const ReducerUnderTest& r, const Reductions& out, Pla
                                             ": other bits than on rank 0. Promise: all ranks end "
                                             "bitwise equal.");
             const MessageCounts& t = out.traffic[j][rank];
-            if (told.bytes_sent == t.bytes_sent && t.lowest_channel == 0 &&
+            if (reported.bytes_sent == t.bytes_sent && t.lowest_channel == 0 &&
                 t.highest_channel < r.channels && t.unfinished + t.changed_in_flight == 0)
                 continue;
-            check_traffic(r, told, t, place(p, row.size(), rank), report);
+            check_traffic(r, reported, t, place(p, row.size(), rank), report);
         }
         check_steps(r, out, j, p, report);
     }

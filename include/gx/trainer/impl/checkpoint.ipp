@@ -307,7 +307,7 @@ GX_DECL std::vector<StepRow> earlier_steps(const std::filesystem::path& path, co
                 std::equal(rows.epochs.begin(), rows.epochs.end(), last.epochs.begin(),
                            detail::checkpoint::same_row))
                 steps.insert(steps.end(), rows.steps.begin(), rows.steps.end());
-        } catch (const Error&) {  // missing or damaged: that epoch's rows are left out
+        } catch (const Error&) {  // missing or damaged: that epoch's rows are omitted
         }
     }
     return steps;

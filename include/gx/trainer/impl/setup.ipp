@@ -203,7 +203,7 @@ GX_DECL void warn_of_chance(RunRecord& r, const Dataset& test) {
 GX_DECL void expect_whole(const RunRecord& r, int epochs) {
     if (std::ssize(r.epochs) == epochs) return;
     throw Error(fmt::format(
-        "rank 0 stopped in epoch {} of {}, and no rank was left to say why: all of them were lost. "
+        "rank 0 stopped in epoch {} of {}: all ranks were lost, so none reported the cause. "
         "Go on from the last checkpoint.",
         r.epochs.size() + 1, epochs));
 }
@@ -252,8 +252,8 @@ GX_DECL std::string progress_words(int epoch, int epochs, double loss) {
 
 GX_DECL void throw_bad_loss(int rank, std::int64_t step, const std::string& layer, float rate) {
     throw Error(
-        fmt::format("rank {}, step {}: the loss is not a number; the first values that are not "
-                    "come out of {}. Lower the learning rate ({} at this step), lengthen the "
+        fmt::format("rank {}, step {}: the loss is not finite; the first such values are "
+                    "outputs of {}. Lower the learning rate ({} at this step), lengthen the "
                     "warmup, or look at this step's images.",
                     rank, step, layer, rate));
 }

@@ -83,7 +83,7 @@ inline constexpr std::array<Alias, 24> machine_gpus{
      {"daint", "p100"}, {"summit", "v100"}, {"pascal", "p100"}, {"volta", "v100"},
      {"turing", "t4"},  {"ampere", "a100"}, {"hopper", "h100"}, {"blackwell", "b200"}}};
 
-/// Whether a word is part of a GPU's name, its memory size, or a form that its name leaves out.
+/// Whether a word is part of a GPU's name, its memory size, or a form that its name omits.
 [[nodiscard]] inline bool matches(const GpuSpec& gpu, const std::vector<std::string>& own,
                                   const std::string& word) {
     if (std::find(own.begin(), own.end(), word) != own.end()) return true;
@@ -108,7 +108,7 @@ inline constexpr std::array<std::string_view, 12> families{
 
 }  // namespace detail::find_gpu
 
-/// The known GPU of a name's family, form and memory size; what the name leaves out is as in the
+/// The known GPU of a name's family, form and memory size; what the name omits is as in the
 /// family's first of `known_gpus`. Makers, brands, machines and remarks are ignored:
 /// "Tesla V100", "NVIDIA A100 80GB PCIe", "K80 (one die)", "V100-SXM3-32GB (DGX-2H)".
 /// Errors: gx::Error when no family is named, with the nearest names; when the family has no such

@@ -90,7 +90,7 @@ public:
                                                        .draw = draws_++},
                                                       Mode::train);
         if (!report.finite)
-            throw Error("the loss is not a number; the first values that are not come out of " +
+            throw Error("the loss is not finite; the first such values are outputs of " +
                         device_->first_non_finite().value_or("the loss") +
                         ". Lower the learning rate or lengthen the warmup.");
         const std::size_t count = device_->parameters().size();

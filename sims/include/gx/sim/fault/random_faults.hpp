@@ -9,11 +9,11 @@
 
 namespace gx::sim {
 
-/// What a swarm draws. A seed leaves out most classes, so that the ones it keeps meet each other
+/// What a swarm draws. A seed omits most classes, so that the ones it keeps meet each other
 /// in all combinations, and a rare one is not hidden behind a common one.
 /// Source: Groce et al. 2012, "Swarm testing", ISSTA.
 struct SwarmConfig {
-    double absent = 0.8;      ///< the probability that a class is left out of a seed
+    double absent = 0.8;      ///< the probability that a class is absent from a seed
     int most_each = 2;        ///< faults of a class that is there: 1 to this many
     bool deaths = true;       ///< GPUs, NICs and switches may be lost, links cut, for good
     bool corruption = true;   ///< payloads may be spoiled

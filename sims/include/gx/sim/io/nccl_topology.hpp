@@ -342,7 +342,7 @@ private:
 ///
 /// Ranks follow the first ring of NVLinks if there is one, else the GPUs' `dev`. Rates are those
 /// that NCCL 2.30 derives; host memory and prices are unknown. The GPU is known by its PCI id, else
-/// by `sm`: set `gpu` to correct it. NICs slower than the fastest are left out.
+/// by `sm`: set `gpu` to correct it. NICs slower than the fastest are ignored.
 /// Errors: gx::Error with line, element, attribute and range; with the line of what is not XML. A
 ///         document type, and so any entity of its own, is refused.
 /// Source: NVIDIA/nccl src/graph/topo.cc and topo.h.

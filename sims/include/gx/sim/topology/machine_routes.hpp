@@ -13,7 +13,7 @@ namespace gx::sim {
 
 /// Links and routes of one machine of a cluster; all machines have the same.
 ///
-/// A link is left out where the links just before it, or just after it, on every route over it
+/// A link is omitted where the links just before it, or just after it, on every route over it
 /// carry no more together than it does: then it can never be the narrowest, and fair shares are
 /// the same without it. NICs are always kept.
 class MachineRoutes {
@@ -94,7 +94,7 @@ private:
 
     MachineSpec m_;
     int gpus_, nics_;
-    // Links before any is left out, by kind; up, out and down, in alternate.
+    // Links before any is omitted, by kind; up, out and down, in alternate.
     int most_ = std::max({Wiring::most_switches, gpus_, nics_});  // devices of a kind
     int gpu_up_ = 0, gpu_down_ = most_, switch_up_ = 2 * most_, switch_down_ = 3 * most_,
         nic_out_ = 4 * most_, nic_in_ = 5 * most_, fast_out_ = 6 * most_, fast_in_ = 7 * most_,

@@ -19,7 +19,7 @@ namespace gx::sim {
 ///     else:          GPU to NIC, NIC out, fabric, NIC in, NIC to GPU
 ///     same rank:     no link
 ///
-/// A link inside a machine is left out where it can never be the narrowest (MachineRoutes).
+/// A link inside a machine is omitted where it can never be the narrowest (MachineRoutes).
 /// The sending GPU and the channel choose the NIC; the receiving NIC is, on rails, the one of the
 /// same number, else the one that the receiving GPU would send by.
 /// Errors: gx::Error where check_cluster(spec, failover) has one.

@@ -148,8 +148,8 @@ private:
     }
     [[nodiscard]] const GpuSpec& gpu() const { return rank_.spec().machine.gpu; }
     [[nodiscard]] BytesPerSecond host_rate() const {  // default: 16 GB/s, PCIe 3 x16
-        const BytesPerSecond told = rank_.spec().machine.host_bandwidth;
-        return told.count > 0 ? told : BytesPerSecond{16e9};
+        const BytesPerSecond stated = rank_.spec().machine.host_bandwidth;
+        return stated.count > 0 ? stated : BytesPerSecond{16e9};
     }
     void note_input(Access access, int buffer, const Operation& operation) {
         if (rank_.options().copy_inputs)

@@ -10,7 +10,7 @@ class FlowNetwork;
 class Topology;
 
 /// Reports every change of a NIC's rate, in and out, to `sink` from now on.
-/// Links inside machines and between switches keep an empty name, and are left out.
+/// Links inside machines and between switches keep an empty name, and are omitted.
 GX_DECL void trace_links(TraceSink& sink, const Topology& topology, FlowNetwork& network);
 
 }  // namespace gx::sim

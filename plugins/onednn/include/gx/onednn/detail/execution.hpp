@@ -74,15 +74,15 @@ public:
             return ready(0);
         }
         const auto blocks = blocks_allocated().load(std::memory_order_relaxed);
-        std::size_t told = gradients.size();
+        std::size_t reported = gradients.size();
         for (const Segment* s : program_.backward) {
             run_segment(*s);
             if (!s->moves_watermark) continue;
-            told = s->watermark;
-            ready(told);
+            reported = s->watermark;
+            ready(reported);
         }
         note_allocations(blocks);
-        if (told > 0 || gradients.empty()) ready(0);
+        if (reported > 0 || gradients.empty()) ready(0);
     }
 
     [[nodiscard]] std::span<const float> parameters() const { return parameters_->values(); }

@@ -27,10 +27,10 @@
 #endif
 #ifdef GX_SIM_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>         // forgets what an earlier stack left there
-#include <sanitizer/common_interface_defs.h>  // tells the sanitizer which stack is in use
+#include <sanitizer/common_interface_defs.h>  // which stack is in use
 #endif
 #ifdef GX_SIM_THREAD_SANITIZER
-#include <sanitizer/tsan_interface.h>  // tells the sanitizer whose calls these are
+#include <sanitizer/tsan_interface.h>  // which fiber's calls these are
 #endif
 
 namespace gx::sim {
@@ -116,7 +116,7 @@ struct Fiber::Contexts {
 #endif
     }
 
-    // The thread sanitizer keeps the calls of each fiber, and is told whose the next ones are.
+    // The thread sanitizer keeps a call stack for each fiber: announces the fiber that runs next.
     void call_inside() {
 #ifdef GX_SIM_THREAD_SANITIZER
         outside_calls = __tsan_get_current_fiber();

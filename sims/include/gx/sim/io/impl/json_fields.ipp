@@ -128,7 +128,7 @@ GX_DECL int FieldReader::whole(const JsonValue& item, std::string_view name, int
     try {
         const int x = item.integer<int>();
         if (x >= least && x <= most) return x;
-    } catch (const JsonError&) {  // told below
+    } catch (const JsonError&) {  // reported below
     }
     wrong(name, fmt::format("is {}: expected a whole number from {} to {}",
                             detail::json_fields::written(item), least, most));

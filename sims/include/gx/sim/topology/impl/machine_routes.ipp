@@ -1,4 +1,4 @@
-// MachineRoutes: routes over NVLink and PCIe, and the links that are left out.
+// MachineRoutes: routes over NVLink and PCIe, and the links that are omitted.
 #pragma once
 
 #include <algorithm>  // count, find, min, reverse
