@@ -1,15 +1,14 @@
 // nondefault: the members of an aggregate that differ from their defaults, as text.
 #pragma once
 
-#include <array>        // room for a number
-#include <charconv>     // to_chars
 #include <concepts>     // same_as, floating_point
+#include <cstdint>      // int64_t
 #include <string>       // the text
 #include <string_view>  // names
-#include <tuple>        // get
 #include <type_traits>  // is_aggregate_v
 
 #include <gx/core/cold.hpp>           // GX_COLD
+#include <gx/core/decl.hpp>           // GX_DECL
 #include <gx/reflect/enum_names.hpp>  // enum_name
 #include <gx/reflect/fields.hpp>      // field_names
 
@@ -22,43 +21,50 @@ concept Number = std::integral<T> || std::floating_point<T>;
 template <class T>
 concept Text = std::convertible_to<const T&, std::string_view>;
 
+/// Each adds ", .name = value" unless both values are equal.
+GX_DECL void add_value(std::string& text, std::string_view name, bool mine, bool standard);
+GX_DECL void add_value(std::string& text, std::string_view name, float mine, float standard);
+GX_DECL void add_value(std::string& text, std::string_view name, double mine, double standard);
+GX_DECL void add_value(std::string& text, std::string_view name, std::int64_t mine,
+                       std::int64_t standard);
+GX_DECL void add_value(std::string& text, std::string_view name, std::uint64_t mine,
+                       std::uint64_t standard);
+/// Adds ", .name = value" of a value that is no number.
+GX_DECL void add_text(std::string& text, std::string_view name, std::string_view value);
+GX_DECL void add_quoted(std::string& text, std::string_view name, std::string_view value);
+GX_DECL void add_braced(std::string& text, std::string_view name, std::string_view inner);
+
 template <class T>
 GX_COLD void add(std::string& text, const T& mine, const T& standard);
 
-/// Adds ", .name = value" unless both are equal.
 template <class T>
 GX_COLD void add_member(std::string& text, std::string_view name, const T& mine,
                         const T& standard) {
-    std::string value;
-    if constexpr (std::same_as<T, bool>) {
-        if (mine != standard) value = mine ? "true" : "false";
-    } else if constexpr (Number<T>) {
-        std::array<char, 64> room{};  // the shortest text that reads back as the same number
-        if (mine != standard)
-            value.assign(room.data(),
-                         std::to_chars(room.data(), room.data() + room.size(), mine).ptr);
-    } else if constexpr (FixedEnum<T>) {
-        if (mine != standard) value = enum_name(mine);
+    if constexpr (std::same_as<T, bool> || std::same_as<T, float> || std::same_as<T, double>)
+        add_value(text, name, mine, standard);
+    else if constexpr (std::floating_point<T>)
+        add_value(text, name, static_cast<double>(mine), static_cast<double>(standard));
+    else if constexpr (std::unsigned_integral<T>)
+        add_value(text, name, std::uint64_t{mine}, std::uint64_t{standard});
+    else if constexpr (Number<T>) add_value(text, name, std::int64_t{mine}, std::int64_t{standard});
+    else if constexpr (FixedEnum<T>) {
+        if (mine != standard) add_text(text, name, enum_name(mine));
     } else if constexpr (Text<T>) {
-        if (std::string_view(mine) != std::string_view(standard))
-            value = '"' + std::string(std::string_view(mine)) + '"';
+        if (std::string_view(mine) != std::string_view(standard)) add_quoted(text, name, mine);
     } else if constexpr (std::is_aggregate_v<T> && !std::is_array_v<T>) {
         std::string inner;
         add(inner, mine, standard);
-        if (!inner.empty()) value = "{" + inner + "}";
+        if (!inner.empty()) add_braced(text, name, inner);
     }
-    if (value.empty()) return;
-    text += text.empty() ? "." : ", .";
-    text.append(name).append(" = ").append(value);
 }
 
 template <class T>
 GX_COLD void add(std::string& text, const T& mine, const T& standard) {
     if constexpr (!std::is_empty_v<T>) {
-        const auto values = boost::pfr::structure_tie(mine);
-        const auto defaults = boost::pfr::structure_tie(standard);
         [&]<std::size_t... i>(std::index_sequence<i...>) {
-            (add_member(text, field_names<T>[i], std::get<i>(values), std::get<i>(defaults)), ...);
+            (add_member(text, field_names<T>[i], boost::pfr::get<i>(mine),
+                        boost::pfr::get<i>(standard)),
+             ...);
         }(std::make_index_sequence<field_count<T>>());
     }
 }
@@ -78,3 +84,7 @@ template <class T>
 }
 
 }  // namespace gx
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/reflect/impl/nondefault.ipp>
+#endif
