@@ -9,6 +9,7 @@
 #include <gx/model/resnet.hpp>                 // ResNet50
 #include <gx/reference/device.hpp>             // reference::Device
 #include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
+#include <gx/sim/compute/ready_points.hpp>     // ready_points
 #include <sim/support/two_layers.hpp>          // two_layers
 
 namespace {

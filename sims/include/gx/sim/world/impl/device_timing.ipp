@@ -1,0 +1,137 @@
+// DeviceTiming's members.
+#pragma once
+
+#include <gx/sim/compute/ready_points.hpp>  // ready_points
+#include <gx/sim/world/device_timing.hpp>   // the declarations
+
+namespace gx::sim::detail {
+
+namespace timing {
+[[nodiscard]] inline const GpuSpec& gpu(const cluster::RankBase& rank) {
+    return rank.spec().machine.gpu;
+}
+[[nodiscard]] inline BytesPerSecond host_rate(const cluster::RankBase& rank) {
+    const BytesPerSecond stated = rank.spec().machine.host_bandwidth;
+    return stated.count > 0 ? stated : BytesPerSecond{16e9};  // default: 16 GB/s, PCIe 3 x16
+}
+}  // namespace timing
+
+GX_DECL DeviceTiming::DeviceTiming(const Graph& graph, DeviceOptions options, Rank& rank)
+    : rank_(rank),
+      trained_graph_(graph),
+      batch_(options.batch),
+      timed_graph_(rank.options().timed_as ? *rank.options().timed_as : graph),
+      timed_batch_(rank.options().timed_batch > 0 ? rank.options().timed_batch : options.batch),
+      times_(timed_graph_, timing::gpu(rank), rank.options().compute, rank.options().framework,
+             options.update),
+      jitter_(
+          Rng(rank.options().seed, "compute jitter").at(static_cast<std::uint64_t>(rank.rank()))),
+      copies_(rank, {timing::gpu(rank).copy_engines, timing::host_rate(rank)}) {
+    rank.expect_fits(timed_graph_, timed_batch_, options.update);
+}
+
+GX_DECL void DeviceTiming::begin(std::span<const float> parameters,
+                                 std::span<const ParameterSlice> slices) {
+    for (int i = 0; i < 2; ++i) note_input(Access::begin, i, {Label("input buffer ") + i});
+    note(Access::begin, parameters, {"parameters"});
+    parameters_ = parameters.size();
+    if (!rank_.options().timed_as) {
+        ready_ = sim::ready_points(trained_graph_, slices);
+        return;
+    }
+    ready_ = sim::ready_points(timed_graph_, parameters_);
+    if (parameters_ > 0)
+        rank_.wire_scale(
+            {timed_graph_.parameter_elements(), static_cast<std::int64_t>(parameters_)});
+}
+GX_DECL void DeviceTiming::end(std::span<const float> parameters) {
+    note(Access::end, parameters, {});
+    for (int i = 0; i < 2; ++i) note_input(Access::end, i, {});
+}
+
+GX_DECL void DeviceTiming::reads(std::span<const float> parameters, const char* pass) {
+    note(Access::read, parameters, {pass});
+}
+GX_DECL void DeviceTiming::forward(int count) {
+    count_ = timed_count(count);
+    wait_for_input();
+    note_input(Access::read, input_, {"forward", batches_});
+    begin_pass();
+    for (std::size_t i = 0; i < times_.ops().size(); ++i) spend(i, times_.ops()[i].forward(count_));
+}
+GX_DECL void DeviceTiming::begin_backward(std::span<const float> gradients) {
+    note_input(Access::read, input_, {"backward", batches_});
+    watermarks_.begin(gradients);
+}
+GX_DECL void DeviceTiming::backward(std::span<float> gradients,
+                                    std::span<const ParameterSlice> slices, GradientsReady ready) {
+    watermarks_.expect_final(trained_graph_, slices);
+    begin_pass();
+    std::size_t watermark = gradients.size();
+    for (std::size_t i = times_.ops().size(); i-- > 0;) {
+        spend(i, times_.ops()[i].backward(count_));
+        if (ready_[i] >= watermark) continue;
+        if (rank_.options().detect_races)
+            note(Access::write, gradients.subspan(ready_[i], watermark - ready_[i]),
+                 {Label("backward ") + timed_graph_.ops[i].name.view().substr(0, 54)});
+        watermark = ready_[i];
+        ready(watermark);
+    }
+}
+GX_DECL void DeviceTiming::begin_update(std::span<const float> parameters) {
+    note(Access::write, parameters, {"update"});
+}
+GX_DECL void DeviceTiming::update() { rank_.charge(times_.update(), "update", Activity::compute); }
+
+GX_DECL Nanoseconds DeviceTiming::undisturbed_pass(int count) const {
+    return times_.forward(timed_count(count)) + times_.backward(timed_count(count));
+}
+GX_DECL double DeviceTiming::wire_scale() const {
+    const auto timed = static_cast<double>(timed_graph_.parameter_elements());
+    return ready_.empty() || !rank_.options().timed_as ? 1.0
+                                                       : timed / static_cast<double>(parameters_);
+}
+
+GX_DECL void DeviceTiming::note(Access access, std::span<const float> values,
+                                const Operation& operation) {
+    gx::note(rank_.stream(), access, values, operation);
+}
+GX_DECL void DeviceTiming::note_input(Access access, int buffer, const Operation& operation) {
+    if (rank_.options().copy_inputs)
+        rank_.stream().note(access, std::span(inputs_).subspan(std::size_t(buffer), 1), operation);
+}
+
+/// Waits until the batch has arrived, and begins to copy the next one into the other buffer.
+GX_DECL void DeviceTiming::wait_for_input() {
+    if (!rank_.options().copy_inputs || count_ == 0) return;
+    ++batches_;
+    if (batches_ == 0) copy_input();  // nothing was copied ahead
+    copies_.wait(copied_, "batch to the GPU");
+    input_ = 1 - input_;
+    copy_input();
+}
+GX_DECL void DeviceTiming::copy_input() {
+    const std::int64_t element = rank_.options().compute == Precision::mixed ? 2 : 4;
+    const Bytes bytes{timed_graph_.input.elements() * count_ * element};
+    const std::int64_t batch = copied_.event.sequence;
+    copied_ = copies_.copy(std::span(inputs_).subspan(std::size_t(1 - input_), 1), bytes,
+                           CopyTo::gpu, {"copy of batch", batch});
+}
+
+GX_DECL void DeviceTiming::begin_pass() {
+    const double share = rank_.options().compute_jitter;
+    slowness_ = share == 0 ? 1.0 : 1.0 + share * (2.0 * jitter_.uniform(passes_) - 1.0);
+    variation_ =
+        factor_of_pass(rank_.options().variation, rank_.options().seed, rank_.rank(), passes_);
+    ++passes_;
+}
+GX_DECL void DeviceTiming::spend(std::size_t op, Nanoseconds time) {
+    if (time.count() == 0) return;
+    if (slowness_ != 1.0)
+        time = Nanoseconds(
+            static_cast<std::int64_t>(static_cast<double>(time.count()) * slowness_ + 0.5));
+    time = rank_.options().overlap_slowdown.slowed(time * variation_, rank_.stream().working());
+    rank_.charge(time, timed_graph_.ops[op].name, Activity::compute);
+}
+
+}  // namespace gx::sim::detail
