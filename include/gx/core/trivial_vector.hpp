@@ -50,9 +50,11 @@ protected:
 /// GCC takes 30 to 90 ms for each element type of a std::vector that grows and is copied, and 3 to
 /// 10 ms for one of these, as allocation, growth and copies are ordinary functions on bytes.
 ///
+/// The first element lies on a multiple of `alignment` bytes.
+///
 /// Errors: as std::vector: an index that is not there is undefined; no memory: std::bad_alloc.
 /// Cost:   as std::vector; a move is a swap.
-template <class T>
+template <class T, std::size_t alignment = alignof(T)>
 class TrivialVector : detail::trivial_vector::Storage {
     static_assert(std::is_trivially_copyable_v<T>,
                   "gx: TrivialVector moves elements as bytes. "
@@ -132,7 +134,7 @@ public:
     }
 
 private:
-    static constexpr detail::trivial_vector::Layout element{sizeof(T), alignof(T)};
+    static constexpr detail::trivial_vector::Layout element{sizeof(T), alignment};
 };
 
 }  // namespace gx

@@ -4,11 +4,9 @@
 #include <cstdint>      // int64_t
 #include <span>         // the elements
 #include <type_traits>  // is_trivially_copyable_v
-#include <vector>       // the memory
 
-#include <boost/align/aligned_allocator.hpp>  // aligned_allocator
-
-#include <gx/core/contract.hpp>  // GX_EXPECT
+#include <gx/core/contract.hpp>        // GX_EXPECT
+#include <gx/core/trivial_vector.hpp>  // the memory
 
 namespace gx {
 
@@ -24,12 +22,12 @@ public:
         values_.resize(static_cast<std::size_t>(count));
     }
 
-    [[nodiscard]] std::span<T> span() { return values_; }
-    [[nodiscard]] std::span<const T> span() const { return values_; }
+    [[nodiscard]] std::span<T> span() { return {values_.data(), values_.size()}; }
+    [[nodiscard]] std::span<const T> span() const { return {values_.data(), values_.size()}; }
     [[nodiscard]] std::size_t size() const { return values_.size(); }
 
 private:
-    std::vector<T, boost::alignment::aligned_allocator<T, 64>> values_;
+    TrivialVector<T, 64> values_{};
 };
 
 }  // namespace gx
