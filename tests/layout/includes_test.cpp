@@ -52,7 +52,7 @@ const std::map<std::string, Names> rooms{
 const Names known_to_rooms{"core",    "reflect",   "io",        "memory", "collective", "model",
                            "reducer", "scheduler", "optimizer", "loader", "testing"};
 
-const Names part_of_a_plugin{"core", "memory", "model", "collective", "reducer"};
+const Names part_of_a_plugin{"core", "memory", "reflect", "model", "collective", "reducer"};
 
 // Libraries that include/gx never sees: they belong to plugins and to the simulator.
 const Lines outside_libraries{"oneapi/", "dnnl", "cuda",    "cudnn",  "cublas",       "nccl",

@@ -33,6 +33,7 @@ struct ForwardReport {
 struct UpdateCost {
     int bytes_per_parameter = 20;  ///< read and written; SGD: w, g, v read, w and v written
     int state_vectors = 1;         ///< floats kept for each parameter; SGD: the momentum
+    int shards = 1;                ///< ranks that share it: each updates one part of so many
     constexpr bool operator==(const UpdateCost&) const = default;
 };
 
@@ -101,6 +102,9 @@ concept NamesTheFirstBadLayer = requires(const D& d) {
 ///     from_canonical(canonical, mine)   back; for parameters, gradients and optimizer state alike
 ///     first_non_finite()                the first operation whose output is not a number, after a
 ///                                       forward whose report was not finite
+///
+/// Optional: receive(change), as update(change), for parameters that come from other ranks: it is
+/// not timed as an update.
 ///
 /// Order: equal inputs give equal bits, whatever ran before.
 /// Cost:  a step allocates nothing once a batch of each count has been seen.

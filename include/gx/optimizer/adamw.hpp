@@ -46,6 +46,7 @@ public:
     };
 
     static constexpr UpdateCost update_cost{.bytes_per_parameter = 28, .state_vectors = 2};
+    static constexpr bool elementwise = true;
     static constexpr std::array<std::string_view, 2> state_names{"m", "v"};
 
     GX_DECL explicit AdamW(Options o);

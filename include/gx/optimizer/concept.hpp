@@ -52,6 +52,13 @@ concept NamesItsScalars = requires {
 ///                                        checkpoints; zero where the device pads. Absent: none
 ///     scalars(), scalar_names            a span<double> of further state, and an array of names
 ///
+/// Optional, for updates of which each rank makes a part:
+///
+///     elementwise                `static constexpr bool elementwise = true`: an element's update
+///                                looks at no other element, and scalars() at none
+///     Norms, add_norms(args, norms), update_with(args, norms)
+///                                the same in two steps, where it looks at norms: as in Lars
+///
 /// Optional, for time and memory: `update_cost` (update_cost.hpp).
 ///
 /// Order: each policy states its own; equal inputs give equal bits. A rule that looks at more than
@@ -64,6 +71,20 @@ concept Optimizer = detail::optimizer::HasOptions<O> && detail::optimizer::Reser
 template <class O>
 concept KeepsScalars = Optimizer<O> && requires(O& o) {
     { o.scalars() } -> std::same_as<std::span<double>>;
+};
+
+/// An optimizer that can update a part of the parameters without looking at the others.
+template <class O>
+concept Elementwise = Optimizer<O> && requires { requires O::elementwise; };
+
+/// An optimizer whose update looks at norms that parts of a parameter add up to.
+template <class O>
+concept AddsNorms = Optimizer<O> && requires(O& o, const O& c, const UpdateArgs& a,
+                                             std::span<typename O::Norms> norms,
+                                             std::span<const typename O::Norms> sums) {
+    { c.add_norms(a, norms) } -> std::same_as<void>;
+    { o.update_with(a, sums) } -> std::same_as<void>;
+    { norms[0].add(sums[0]) } -> std::same_as<void>;
 };
 
 template <class O>

@@ -51,6 +51,11 @@ public:
     /// Squared norms of one parameter and of its gradient, or of a part of both.
     struct Norms {
         SquaredSum parameter{}, gradient{};
+        /// Adds those of another part.
+        void add(const Norms& part) {
+            parameter.add(part.parameter);
+            gradient.add(part.gradient);
+        }
     };
 
     static constexpr UpdateCost update_cost{.bytes_per_parameter = 28, .state_vectors = 1};

@@ -43,6 +43,7 @@ public:
     };
 
     static constexpr UpdateCost update_cost{.bytes_per_parameter = 20, .state_vectors = 1};
+    static constexpr bool elementwise = true;
     static constexpr std::array<std::string_view, 1> state_names{"momentum"};
 
     explicit Sgd(Options o);

@@ -25,6 +25,10 @@ class Bucketed {
                   "bytes on the wire. Fix: give at least sizeof(wire_type::storage), "
                   "as in 'Bucketed<Ring<>, 4 << 20>'.");
 
+    static_assert(!detail::reducer::ClaimsTheUpdate<R>,
+                  "gx: Bucketed of a reducer that owns the update: that one has to know its "
+                  "buckets. Fix: the other way about, as in 'Sharded<Bucketed<Ring<>, 4 << 20>>'.");
+
 public:
     using wrapped = R;
     using wire_type = typename R::wire_type;

@@ -8,12 +8,14 @@
 #include <type_traits>  // is_aggregate
 #include <vector>       // state
 
-#include <gx/core/element.hpp>    // Element
-#include <gx/core/error.hpp>      // Delivery
-#include <gx/core/role.hpp>       // role::may_be
-#include <gx/core/transport.hpp>  // archetype::Transport
-#include <gx/reducer/bucket.hpp>  // Bucket, ReducePlan
-#include <gx/reducer/fwd.hpp>     // declarations
+#include <gx/collective/exchange.hpp>  // ChunkRange
+#include <gx/core/element.hpp>         // Element
+#include <gx/core/error.hpp>           // Delivery
+#include <gx/core/function_ref.hpp>    // FunctionRef
+#include <gx/core/role.hpp>            // role::may_be
+#include <gx/core/transport.hpp>       // archetype::Transport
+#include <gx/reducer/bucket.hpp>       // Bucket, ReducePlan
+#include <gx/reducer/fwd.hpp>          // declarations
 
 namespace gx {
 
@@ -44,6 +46,22 @@ struct StateVector {
     [[nodiscard]] std::size_t size() const { return on_device ? on_device->size() : values.size(); }
 };
 using StateList = std::vector<StateVector>;
+
+/// How a reducer that owns the update shares it among the ranks.
+struct UpdateOwnership {
+    bool in_parts = false;  ///< each rank updates a part of the parameters; else each all of them
+    bool apart = false;  ///< with a gradient of its own: the replicas differ until a mean of them
+};
+
+/// Calls a function with all parameters of a rank, in the device's layout, for it to change them.
+using ChangeParameters = FunctionRef<void(FunctionRef<void(std::span<float>)>)>;
+
+/// A rank's update, just made or skipped, for the reducer that owns it.
+struct OwnedUpdate {
+    ChangeParameters change;
+    bool applied = true;  ///< false: skipped after an overflow
+    bool last = false;    ///< of its epoch: replicas must be equal afterwards
+};
 
 namespace detail::reducer {
 template <class R>
@@ -80,6 +98,17 @@ concept SettlesRightly = !requires { &R::settle; } || requires(R& r) {
     { r.settle(std::uint64_t{}, bool{}) } -> std::same_as<void>;
 };
 template <class R>
+concept ClaimsTheUpdate = requires { R::owns_update; };
+template <class R>
+concept OwnsTheUpdateRightly =
+    !ClaimsTheUpdate<R> || (requires(R& r, const R& c, std::span<float> state,
+                                     archetype::Transport& link, const OwnedUpdate& made) {
+        { R::owns_update } -> std::same_as<const UpdateOwnership&>;
+        { c.updated_by(int{}) } -> std::same_as<std::vector<ChunkRange>>;
+        { r.own_update(int{}, state) } -> std::same_as<void>;
+        { r.updated(link, made) } -> std::same_as<ReduceReport>;
+    } && R::staleness == 0);
+template <class R>
 concept TakesItsOptions =
     !requires { typename R::Options; } ||
     (std::is_aggregate_v<typename R::Options> && std::default_initializable<typename R::Options> &&
@@ -112,16 +141,37 @@ concept TakesItsOptions =
 ///                               an overflow. Skipped: undo, bit for bit, what it left in state().
 ///                               Threads: while later gradients are reduced.
 ///
+/// A reducer may own the update: local steps with a mean now and then, or a part of the parameters
+/// on each rank. It then declares what each rank updates with which gradient, and is given the
+/// replicas after every update. Its staleness is 0.
+///
+///     owns_update               'static constexpr UpdateOwnership'
+///     updated_by(rank)          parts of the flat vector that a rank updates, ascending; after
+///                               reserve(), equal on all ranks
+///     own_update(rank, state)   called once, after reserve(): from here on all_reduce() leaves in
+///                               those parts what this rank applies, and anything elsewhere.
+///                               `state`: the optimizer's, of those parts; its memory stays valid
+///     updated(link, made)       called on every rank after each update and each skipped step;
+///                               makes the parameters what the next step is computed on
+///
+/// In parts, all ranks skip a step if one has a value that is not finite in its parts. Apart, each
+/// rank skips its own. Without a call of own_update() it averages like any reducer.
+///
 /// Order: all ranks end bitwise equal. Each policy documents what else repeats.
 template <class R>
 concept Reducer = detail::reducer::NamesItsWire<R> && detail::reducer::NamesItsStaleness<R> &&
                   detail::reducer::Reserves<R> && detail::reducer::AveragesABucket<R> &&
                   detail::reducer::KeepsTheBucket<R> && detail::reducer::SavesItsState<R> &&
-                  detail::reducer::TakesItsOptions<R> && detail::reducer::SettlesRightly<R>;
+                  detail::reducer::TakesItsOptions<R> && detail::reducer::SettlesRightly<R> &&
+                  detail::reducer::OwnsTheUpdateRightly<R>;
 
 /// A reducer with settle(): it undoes what skipped steps left in its state.
 template <class R>
 concept Settles = Reducer<R> && requires(R& r) { r.settle(std::uint64_t{}, bool{}); };
+
+/// A reducer that owns the update.
+template <class R>
+concept OwnsUpdate = Reducer<R> && detail::reducer::ClaimsTheUpdate<R>;
 
 template <class R>
 consteval bool explain_reducer_members() {
@@ -153,6 +203,12 @@ consteval bool explain_reducer_members() {
                   "gx: not a Reducer: its 'settle' is no 'void settle(uint64_t gradient, bool "
                   "applied)'. It would never be called, and state would keep what skipped steps "
                   "left in it. Fix: give it that signature.");
+    static_assert(
+        detail::reducer::OwnsTheUpdateRightly<R>,
+        "gx: not a Reducer: it has 'owns_update', and lacks 'static constexpr "
+        "UpdateOwnership', staleness 0, 'vector<ChunkRange> updated_by(int rank) const', "
+        "'void own_update(int rank, span<float> state)' or 'ReduceReport updated(Transport "
+        "auto&, const OwnedUpdate&)'. A Trainer calls them. Fix: add them.");
     static_assert(detail::reducer::TakesItsOptions<R>,
                   "gx: not a Reducer: its 'Options' are no aggregate with defaults, or there is no "
                   "constructor from them. The Trainer's options hold them. Fix: add both.");

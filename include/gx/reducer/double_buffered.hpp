@@ -28,6 +28,11 @@ class DoubleBuffered {
         "one says 'asynchronous = false'. Fix: use it without DoubleBuffered, or make "
         "it asynchronous.");
 
+    static_assert(
+        !detail::reducer::ClaimsTheUpdate<R>,
+        "gx: DoubleBuffered of a reducer that owns the update: the next step would be computed on "
+        "parameters that the ranks have not exchanged yet. Fix: use it without DoubleBuffered.");
+
 public:
     using wrapped = R;
     using wire_type = typename R::wire_type;

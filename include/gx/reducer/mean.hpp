@@ -163,7 +163,8 @@ class CollectiveReducer {
 
 public:
     using wire_type = E;
-    using plan = P;  ///< what it executes
+    using plan = P;         ///< what it executes
+    using divide = Divide;  ///< where its sums become means
     static constexpr int channels = P::count;
     static constexpr int staleness = 0;
     static constexpr bool asynchronous = true;

@@ -29,8 +29,14 @@ template <class R>
 struct DefaultLossScale {  // fp16 on the wire underflows and overflows; other wires do neither
     using type = StaticLossScale;
 };
+/// Ranks that apply gradients of their own put none on the wire, and decide alone what overflows.
 template <class R>
-    requires std::same_as<typename R::wire_type, fp16>
+inline constexpr bool updates_apart = [] {
+    if constexpr (OwnsUpdate<R>) return R::owns_update.apart;
+    else return false;
+}();
+template <class R>
+    requires(std::same_as<typename R::wire_type, fp16> && !updates_apart<R>)
 struct DefaultLossScale<R> {
     using type = DynamicLossScale;
 };
@@ -90,11 +96,41 @@ consteval bool explain_trainer_loss_scale() {
     else return role::reject<Scale, Role::loss_scale>();
 }
 
+/// Whether the ranks can share the updates of O, and the decisions of Scale, as R shares them.
+template <class R, class O>
+concept SharesUpdates =
+    !OwnsUpdate<R> || !R::owns_update.in_parts || Elementwise<O> || AddsNorms<O>;
+template <class R, class O>
+concept KeepsScalarsAlike = !updates_apart<R> || !KeepsScalars<O> || Elementwise<O>;
+template <class R, class Scale>
+concept DecidesAlone = !updates_apart<R> || std::same_as<Scale, StaticLossScale>;
+
+template <class R, class O, class Scale>
+consteval bool explain_ownership() {
+    static_assert(SharesUpdates<R, O>,
+                  "gx: each rank updates a part of the parameters, and this Optimizer does not say "
+                  "that it can: a rule that looks at several elements would see some of them. Fix: "
+                  "add 'static constexpr bool elementwise = true' to it if it looks at one, or "
+                  "add_norms() and update_with(), as gx::Lars has them.");
+    static_assert(KeepsScalarsAlike<R, O>,
+                  "gx: each rank applies gradients of its own, and the scalars() of this Optimizer "
+                  "may come to differ. Fix: add 'static constexpr bool elementwise = true' to it "
+                  "if they depend on the number of updates alone.");
+    static_assert(DecidesAlone<R, Scale>,
+                  "gx: each rank applies gradients of its own and leaves out what overflows alone, "
+                  "so a loss scale that learns would differ between them. Fix: use "
+                  "gx::StaticLossScale.");
+    return true;
+}
+
 /// Every policy models its role.
 template <class M, class R, class S, class... Policies>
-concept Composes = Model<M> && Reducer<R> && Scheduler<S> && FurtherPolicies<Policies...> &&
-                   Optimizer<optimizer_of<Policies...>> && LoadsADataset<loader_of<Policies...>> &&
-                   LossScale<loss_scale_of<R, Policies...>>;
+concept Composes =
+    Model<M> && Reducer<R> && Scheduler<S> && FurtherPolicies<Policies...> &&
+    Optimizer<optimizer_of<Policies...>> && LoadsADataset<loader_of<Policies...>> &&
+    LossScale<loss_scale_of<R, Policies...>> && SharesUpdates<R, optimizer_of<Policies...>> &&
+    KeepsScalarsAlike<R, optimizer_of<Policies...>> &&
+    DecidesAlone<R, loss_scale_of<R, Policies...>>;
 
 template <class M, class R, class S, class... Policies>
 consteval bool explain_composition() {
@@ -106,6 +142,9 @@ consteval bool explain_composition() {
     static_assert(explain_trainer_loader<loader_of<Policies...>>());
     if constexpr (Reducer<R>)
         static_assert(explain_trainer_loss_scale<loss_scale_of<R, Policies...>>());
+    if constexpr (Reducer<R> && Optimizer<optimizer_of<Policies...>>)
+        static_assert(
+            explain_ownership<R, optimizer_of<Policies...>, loss_scale_of<R, Policies...>>());
     return true;
 }
 

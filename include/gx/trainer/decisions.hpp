@@ -56,23 +56,28 @@ struct BeginStep {
     }
 };
 
-/// Whether a mean is applied; the loss scale learns of it.
+/// What follows from whether a gradient is applied; the loss scale learns of it.
+template <class D>
+void decide(D& d, bool applied) {
+    d.applied = applied;
+    d.scale.learn(d.applied);
+    if (d.applied) {
+        d.skips_in_a_row = 0;
+        return;
+    }
+    ++d.skipped;
+    ++d.skips_in_a_row;
+    if (!at_floor(d.scale)) d.skips_in_a_row = 0;
+}
+
+/// Whether a mean is applied.
 template <class D>
 struct Decide {
     static constexpr std::string_view name = "decide";
     void operator()(std::span<const float> mean, std::span<D> decisions,
                     std::span<Flag> applied) const {
-        D& d = decisions[0];
-        d.applied = all_finite(mean);
-        applied[0] = d.applied;
-        d.scale.learn(d.applied);
-        if (d.applied) {
-            d.skips_in_a_row = 0;
-            return;
-        }
-        ++d.skipped;
-        ++d.skips_in_a_row;
-        if (!at_floor(d.scale)) d.skips_in_a_row = 0;
+        decide(decisions[0], all_finite(mean));
+        applied[0] = decisions[0].applied;
     }
 };
 

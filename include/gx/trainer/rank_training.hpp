@@ -21,7 +21,7 @@
 #include <gx/model/init.hpp>             // initial_parameters
 #include <gx/memory/buffer.hpp>          // Buffer
 #include <gx/memory/queue.hpp>           // launch
-#include <gx/optimizer/update_cost.hpp>  // update_cost_of
+#include <gx/optimizer/update_args.hpp>  // UpdateArgs
 #include <gx/reducer/pipeline.hpp>       // Pipeline
 #include <gx/scheduler/concept.hpp>      // Plan
 #include <gx/trainer/checkpoint.hpp>     // Checkpoint
@@ -32,6 +32,7 @@
 #include <gx/trainer/record.hpp>         // RunRecord
 #include <gx/trainer/setup.hpp>          // restore_rows, errors
 #include <gx/trainer/step_slots.hpp>     // StepSlots, get, put
+#include <gx/trainer/update_share.hpp>   // UpdateShare
 
 namespace gx::detail::trainer {
 
@@ -65,6 +66,7 @@ class RankTraining {
     static constexpr bool on_host = std::same_as<M, HostMemory>;
     using D = Decisions<Scale>;
     using Slots = StepSlots<D, std::size_t(R::staleness) + 1, M>;
+    using Share = UpdateShare<R, O>;
 
 public:
     GX_COLD RankTraining(const Job<Options>& job, Rank& rank, RunRecord& record)
@@ -75,12 +77,13 @@ public:
           device_(rank.make_device(job.graph, {.batch = o_.batch,
                                                .seed = o_.seed,
                                                .rank = rank.rank(),
-                                               .update = update_cost_of<O>()})),
+                                               .update = Share::cost(rank.ranks())})),
           elements_(device_->parameters().size()),
           loader_(job.data.train, share(true)),
           scheduler_(o_.scheduler),
           optimizer_(o_.optimizer),
-          vectors_(memory(), std::int64_t(state_vectors<O>() * elements_), "optimizer state"),
+          vectors_(memory(), std::int64_t(Share::in_parts ? 0 : state_vectors<O>() * elements_),
+                   "optimizer state"),
           slots_(memory(), D{Scale(o_.loss_scale)}),
           pipeline_({.placement = rank.transport().placement(),
                      .elements = std::int64_t(elements_),
@@ -91,7 +94,8 @@ public:
                     o_.reducer),
           progress_("training", job.plan.total_steps, "steps",
                     rank.rank() == 0 ? o_.progress : Progress::Style::silent) {
-        optimizer_.reserve(elements_, device_->slices(), job.graph);
+        if constexpr (OwnsUpdate<R>) own_update();
+        else optimizer_.reserve(elements_, device_->slices(), job.graph);
         if (o_.evaluate) test_loader_.emplace(job.data.test, share(false));
         if (!o_.output.empty()) reserved_state_ = state_shapes();
     }
@@ -136,7 +140,8 @@ private:
 
     // ---- Starting ------------------------------------------------------------------------
     [[nodiscard]] auto state() {
-        return RankState{job_.graph, *device_, optimizer_, pipeline_, vectors_.template view<M>()};
+        return RankState{job_.graph, *device_, optimizer_, pipeline_,
+                         share_.state(vectors_.template view<M>())};
     }
     GX_COLD void initialise() {
         std::vector<float> canonical(std::size_t(job_.graph.parameter_elements()));
@@ -150,7 +155,9 @@ private:
     GX_COLD void restore(const Checkpoint& c) {
         D decisions{Scale(o_.loss_scale)};
         typename Slots::Scales scales{};
+        share_.begin_restore();
         state().restore(c, rank_.rank(), o_.resume.string(), decisions, scales);
+        share_.end_restore(vectors_.template view<M>());
         slots_.put(queue(), decisions, scales);
         first_epoch_ = c.epoch;
         step_ = resumed_at_ = c.step;
@@ -247,8 +254,9 @@ private:
             account(breakdown_.exposed_communication, backward, "WAIT_FOR_ALLREDUCE");
         if (reduced) {
             rows_.back().rate = rate(std::int64_t(reduced->index));
+            mark_ = waited;
             apply(*reduced);
-            account(breakdown_.compute, waited, "UPDATE");
+            if constexpr (!OwnsUpdate<R>) account(breakdown_.compute, waited, "UPDATE");
         }
         seconds_ += seconds(rank_.now() - begin);
         rows_.back().seconds = over_all_parts(seconds_);
@@ -291,9 +299,8 @@ private:
     /// hold the same bits, so they decide alike.
     void apply(const ReducedIn<M>& reduced) {
         if (!reduced.report.complete()) stop_at_lost_rank(reduced);
-        bytes_sent_ = reduced.report.bytes_sent;
-        if constexpr (requires { device_->wire_scale(); })  // as many as the timed model would send
-            bytes_sent_ = std::llround(double(bytes_sent_) * device_->wire_scale());
+        bytes_sent_ = on_the_wire(reduced.report.bytes_sent);
+        if constexpr (OwnsUpdate<R>) return apply_owned(reduced);
         const ViewIn<const float, M> mean = reduced.values;
         if constexpr (!on_host) device_->queue().wait_for(reduced.reduced);
         launch(queue(), Decide<D>{}, mean, slots_.decisions(), slots_.applied_view(reduced.index));
@@ -312,6 +319,58 @@ private:
         if constexpr (requires { device_->undisturbed_update(); })
             undisturbed_seconds_ += seconds(device_->undisturbed_update());
     }
+    /// Bytes that the timed model would send.
+    [[nodiscard]] std::int64_t on_the_wire(std::int64_t bytes) const {
+        if constexpr (requires { device_->wire_scale(); })
+            return std::llround(double(bytes) * device_->wire_scale());
+        else return bytes;
+    }
+
+    // ---- A reducer that owns the update, in the host's memory ----------------------------
+    GX_COLD void own_update() {
+        static_assert(!OwnsUpdate<R> || on_host,
+                      "gx: a reducer that owns the update works in the host's memory. Fix: use "
+                      "another reducer on this device, or another device.");
+        share_.reserve(optimizer_, pipeline_.reducer(), rank_.rank(), rank_.ranks(), elements_,
+                       device_->slices(), job_.graph);
+        if constexpr (Share::in_parts)
+            vectors_ = {memory(), std::int64_t(state_vectors<O>() * share_.elements()),
+                        "optimizer state of a part"};
+        pipeline_.reducer().own_update(rank_.rank(), vectors_.view());
+    }
+    void apply_owned(const ReducedIn<M>& reduced) {
+        D& d = slots_.decisions()[0];
+        UpdateArgs update{.gradients = reduced.values,
+                          .state = vectors_.view(),
+                          .slices = device_->slices(),
+                          .rate = rate(std::int64_t(reduced.index)),
+                          .unscale = 1.0f / slots_.scale_of(reduced.index),
+                          .step = d.updates};
+        bool applied = true;
+        expect(
+            share_.prepare(rank_.transport(), optimizer_, device_->parameters(), update, applied),
+            "agreeing on an update");
+        mark_ = account(breakdown_.exposed_communication, mark_, "WAIT_FOR_AGREEMENT");
+        decide(d, applied);
+        slots_.applied_view(reduced.index)[0] = applied;
+        if (!applied) pipeline_.skip();
+        else
+            device_->update([&](std::span<float> parameters) {
+                update.parameters = parameters;
+                share_.update(optimizer_, update);
+            });
+        if (applied || Share::counts_skipped) ++d.updates;
+        mark_ = account(breakdown_.compute, mark_, "UPDATE");
+        const bool last = std::ssize(rows_) == loader_.steps_per_epoch();
+        const ReduceReport done =
+            share_.updated(pipeline_.reducer(), *device_, rank_.transport(), applied, last);
+        expect(done.delivery, "exchanging the parameters");
+        bytes_sent_ += on_the_wire(done.bytes_sent);
+        mark_ = account(breakdown_.exposed_communication, mark_, "WAIT_FOR_PARAMETERS");
+        if constexpr (requires { device_->undisturbed_update(); })
+            if (applied) undisturbed_seconds_ += seconds(device_->undisturbed_update());
+    }
+
     void settle() {
         for (const auto& p : pipeline_.pending())
             if (!p.complete)
@@ -358,11 +417,16 @@ private:
             row.images_per_second = images / (seconds_ - epoch_begin_seconds_);
         if (o_.evaluate) evaluate(row);
         if (!o_.output.empty()) gather_reducer_state();
+        if (!o_.output.empty())
+            expect(
+                share_.gather(control_of(rank_), vectors_.template view<M>(), pipeline_.reducer()),
+                "gathering the optimizer's state");
         if (!fills_record()) return;
         close_books();
         record_.steps.insert(record_.steps.end(), rows_.begin(), rows_.end());
         record_.epochs.push_back(row);
         if (!o_.output.empty() && rank_.rank() == 0) save(epoch + 1);
+        share_.release();
     }
 
     /// Each rank saw other images; all go on with the mean, weighted by images of the epoch.
@@ -508,6 +572,7 @@ private:
     Buffer<float> vectors_;  ///< of the optimizer's state
     Slots slots_;
     Pipeline<R, M> pipeline_;
+    Share share_;  ///< of the update
     Progress progress_;
     std::vector<double> sums_;  ///< loss, hits and images of each step of the epoch
     std::vector<StepRow> rows_;
@@ -528,6 +593,7 @@ private:
     double seconds_before_ = 0, dollars_before_ = 0;  ///< of earlier parts, by the same clock
     double timed_images_ = 0;                         ///< of all ranks and all parts
     std::uint64_t weights_hash_ = 0;
+    Nanoseconds mark_{};  ///< until when a step that a reducer owns is accounted for
     bool tracing_ = false;
 };
 

@@ -91,6 +91,18 @@ TEST(Memory, SaysThatTheParametersAloneAreTooMany) {
         << text;
     EXPECT_NE(text.find("no batch fits: choose"), std::string::npos) << text;
 }
+TEST(Memory, RanksThatShareTheUpdateKeepAPartOfItsState) {
+    const auto graph = gx::graph<gx::Gpt2Xl>();
+    const auto need = [&](int shards) {
+        return gx::sim::parameter_need(graph, Precision::mixed,
+                                       {.state_vectors = 2, .shards = shards})
+            .count;
+    };
+    const std::int64_t n = graph.parameter_elements();  // fp32 w and g, fp16 copies; m and v
+    EXPECT_EQ(need(1), n * 12 + n * 8);
+    EXPECT_EQ(need(4), n * 12 + (n + 3) / 4 * 8);
+    EXPECT_EQ(need(7), n * 12 + (n + 6) / 7 * 8) << "of the largest shard";
+}
 TEST(Memory, SaysThatMixedPrecisionWouldFit) {
     auto gpu = gx::sim::v100();  // activations outweigh the fp16 copies of parameters
     const auto graph = gx::graph<gx::ResNet18>({.input = {3, 896, 896}});

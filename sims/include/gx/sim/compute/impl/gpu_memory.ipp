@@ -12,7 +12,8 @@ namespace gx::sim {
 
 GX_DECL Bytes parameter_need(const Graph& graph, Precision precision, UpdateCost update) {
     const int copies = precision == Precision::mixed ? 4 : 0;
-    return {graph.parameter_elements() * (8 + 4 * update.state_vectors + copies)};
+    const std::int64_t all = graph.parameter_elements(), shards = update.shards;
+    return {all * (8 + copies) + (all + shards - 1) / shards * 4 * update.state_vectors};
 }
 
 GX_DECL MemoryNeed memory_need(const Graph& graph, int batch, Precision precision,

@@ -94,7 +94,8 @@ GX_DECL TimedGraph::TimedGraph(const Graph& graph, const GpuSpec& gpu, Precision
                                const Framework& framework, UpdateCost update)
     : update_((gpu.launch + framework.dispatch) *
                   (framework.fused ? 1 : static_cast<int>(graph.parameters.size())) +
-              Bytes{update.bytes_per_parameter * graph.parameter_elements()} /
+              Bytes{update.bytes_per_parameter *
+                    ((graph.parameter_elements() + update.shards - 1) / update.shards)} /
                   (gpu.memory_bandwidth * gpu.efficiency_fp32.memory)) {
     const std::vector<OpCost> all = costs(graph);
     const std::vector<bool> fused = joins_the_kernel_before(graph);
