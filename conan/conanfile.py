@@ -17,6 +17,7 @@ COMPONENTS = {  # option with_NAME, CMake's GX_WITH_NAME, find_package's compone
     "hierarchical": True,
     "parameter_server": True,
     "quantized": True,
+    "sharded": True,
     "shared_memory": True,
     "top_k": True,
     "trees": True,
