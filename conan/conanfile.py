@@ -15,6 +15,7 @@ COMPONENTS = {  # option with_NAME, CMake's GX_WITH_NAME, find_package's compone
     "reference": True,
     "halving_doubling": True,
     "hierarchical": True,
+    "local_sgd": True,
     "parameter_server": True,
     "quantized": True,
     "sharded": True,

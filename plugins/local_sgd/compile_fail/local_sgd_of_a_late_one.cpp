@@ -1,0 +1,7 @@
+// expect: gx: LocalSgd of a late reducer
+// expect: Fix: LocalSgd of the reducer without DoubleBuffered.
+#include <gx/local_sgd/reducer.hpp>
+#include <gx/reducer/double_buffered.hpp>
+#include <gx/reducer/ring.hpp>
+
+gx::LocalSgd<gx::DoubleBuffered<gx::Ring<>>, 4> reducer;
