@@ -59,8 +59,8 @@ static_assert(gx::OwnsUpdate<Owner<true>> && gx::OwnsUpdate<Owner<false>>);
 static_assert(UpdateShare<gx::Ring<>, gx::AdamW>::cost(8) == gx::UpdateCost{28, 2, 1});
 static_assert(UpdateShare<Owner<true>, gx::AdamW>::cost(8) == gx::UpdateCost{28, 2, 8});
 static_assert(UpdateShare<Owner<false>, gx::AdamW>::cost(8) == gx::UpdateCost{28, 2, 1});
-static_assert(UpdateShare<Owner<false, true>, gx::Sgd>::counts_left_out &&
-              !UpdateShare<Owner<true>, gx::Sgd>::counts_left_out);
+static_assert(UpdateShare<Owner<false, true>, gx::Sgd>::counts_skipped &&
+              !UpdateShare<Owner<true>, gx::Sgd>::counts_skipped);
 
 /// A layout of Normed's parameters, in one or two slices each, with padding; and who updates what.
 struct Layout {
@@ -215,7 +215,7 @@ TEST(UpdateShare, NormsOfPartsAloneWouldShow) {
 }
 
 // ---- Decisions ------------------------------------------------------------------------
-TEST(UpdateShare, InPartsAllRanksLeaveOutWhatOneCanNotApply) {
+TEST(UpdateShare, InPartsAllRanksSkipWhatOneCannotApply) {
     const float inf = std::numeric_limits<float>::infinity();
     for (const std::size_t bad : {0u, 4u, 5u}) {
         std::array<int, 3> applied{};
@@ -224,7 +224,7 @@ TEST(UpdateShare, InPartsAllRanksLeaveOutWhatOneCanNotApply) {
             g[bad] = inf;
             const std::vector<ParameterSlice> slices{{0, 6, 0}};
             Owner<true> reducer;
-            reducer.of_ranks = {{{0, 2}}, {{2, 4}}, {{4, 5}}};  // nobody has the last one
+            reducer.of_ranks = {{{0, 2}}, {{2, 4}}, {{4, 5}}};  // no rank has the last one
             UpdateShare<Owner<true>, gx::Sgd> share;
             gx::Sgd sgd(gx::Sgd::Options{});
             share.reserve(sgd, reducer, rank.rank(), 3, 6, slices, gx::graph<Normed>());

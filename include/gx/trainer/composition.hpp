@@ -116,10 +116,10 @@ consteval bool explain_ownership() {
                   "gx: each rank applies gradients of its own, and the scalars() of this Optimizer "
                   "may come to differ. Fix: add 'static constexpr bool elementwise = true' to it "
                   "if they depend on the number of updates alone.");
-    static_assert(DecidesAlone<R, Scale>,
-                  "gx: each rank applies gradients of its own and leaves out what overflows alone, "
-                  "so a loss scale that learns would differ between them. Fix: use "
-                  "gx::StaticLossScale.");
+    static_assert(
+        DecidesAlone<R, Scale>,
+        "gx: each rank applies gradients of its own and skips its own overflows, so a loss "
+        "scale that learns would differ between ranks. Fix: use gx::StaticLossScale.");
     return true;
 }
 

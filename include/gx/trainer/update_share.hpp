@@ -60,8 +60,8 @@ private:
     static constexpr bool by_norms = in_parts && AddsNorms<O> && !Elementwise<O>;
 
 public:
-    /// Whether an update that this rank leaves out has a number: apart, the ranks' numbers agree.
-    static constexpr bool counts_left_out = R::owns_update.apart;
+    /// Whether skipped updates are counted: apart, the ranks' counts must agree.
+    static constexpr bool counts_skipped = R::owns_update.apart;
     [[nodiscard]] static constexpr UpdateCost cost(int ranks) {
         UpdateCost c = update_cost_of<O>();
         if (in_parts) c.shards = ranks;
@@ -125,7 +125,7 @@ public:
         }
     }
 
-    /// After an update, or a step left out.
+    /// After an update or a skipped step.
     template <class Device>
     ReduceReport updated(R& reducer, Device& device, auto& link, bool applied, bool last) {
         const auto change = [&](FunctionRef<void(std::span<float>)> f) {

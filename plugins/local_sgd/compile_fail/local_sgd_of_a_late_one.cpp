@@ -1,4 +1,4 @@
-// expect: gx: LocalSgd of a late reducer
+// expect: gx: LocalSgd of a reducer with stale gradients
 // expect: Fix: LocalSgd of the reducer without DoubleBuffered.
 #include <gx/local_sgd/reducer.hpp>
 #include <gx/reducer/double_buffered.hpp>

@@ -1,4 +1,4 @@
-// expect: gx: each rank applies gradients of its own and leaves out what overflows alone
+// expect: gx: each rank applies gradients of its own and skips its own overflows
 // expect: Fix: use gx::StaticLossScale.
 #include <gx/local_sgd/reducer.hpp>
 #include <gx/model/lenet.hpp>

@@ -52,7 +52,7 @@ TEST(LocalSgd, LeavesGradientsAndAveragesParametersEveryPeriod) {
         };
         EXPECT_EQ(reducer.updated(link, {change}).bytes_sent, 0);
         EXPECT_EQ(changes, 0) << "an update between means touches nothing";
-        const auto mean = reducer.updated(link, {change, rank.rank() == 0});  // 1 leaves it out
+        const auto mean = reducer.updated(link, {change, rank.rank() == 0});  // 1 skips it
         EXPECT_EQ(mean.steps, 2 * 2) << "two buckets";
         EXPECT_EQ(mean.bytes_sent, 4 * 3);
         EXPECT_EQ(parameters, (std::vector<float>{3, 3, 3}));

@@ -254,12 +254,12 @@ struct OverflowsOnRankOne : LocalSgd<R, 2> {
         return LocalSgd<R, 2>::all_reduce(link, bucket);
     }
 };
-TEST(LocalSgd, ARankLeavesOutWhatOverflowsAloneAndTakesPartInTheMean) {
+TEST(LocalSgd, ARankSkipsItsOwnOverflowAndTakesPartInTheMean) {
     using T = By<OverflowsOnRankOne<Ring<fp32>>, gx::AdamW>;
     const T::Options o{.batch = 4, .epochs = 2};
     auto world = threads(3);
     const auto r = T(o).train(world, images());
-    EXPECT_EQ(r.skipped_steps, 0) << "rank 0, whose record this is, left out none";
+    EXPECT_EQ(r.skipped_steps, 0) << "rank 0, whose record this is, skipped none";
     EXPECT_TRUE(std::isfinite(r.epochs.back().test_loss));
     gx::sim::Cluster<Device> cluster(gx::sim::ethernet_10g(3));
     expect_same_learning(T(o).train(cluster, images()), r);

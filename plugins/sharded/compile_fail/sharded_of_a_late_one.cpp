@@ -1,4 +1,4 @@
-// expect: gx: Sharded of a late reducer
+// expect: gx: Sharded of a reducer with stale gradients
 // expect: Fix: Sharded of the reducer without DoubleBuffered.
 #include <gx/reducer/double_buffered.hpp>
 #include <gx/reducer/ring.hpp>

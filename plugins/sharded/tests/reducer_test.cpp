@@ -68,7 +68,7 @@ TEST(Sharded, SendsHalfAndThenParametersInFloat) {
         EXPECT_EQ(other.steps, 3);
         EXPECT_EQ(other.bytes_sent, 4 * 9);
         const auto none = reducer.updated(rank.transport(), {change, false});
-        EXPECT_EQ(none.bytes_sent, 0) << "left out on all ranks";
+        EXPECT_EQ(none.bytes_sent, 0) << "skipped on all ranks";
     });
 }
 TEST(Sharded, IsCalledByWhatItWraps) {

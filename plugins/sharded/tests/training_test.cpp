@@ -105,7 +105,7 @@ TEST_F(ShardedOnProcesses, TrainToTheSameWeights) {
                          T(options<T>()).train(world, images()));
 }
 
-// ---- A step is left out on all ranks, or on none ----------------------------------------
+// ---- A step is skipped on all ranks, or on none ----------------------------------------
 
 /// Sharded<Ring>, of which one rank's shard overflows in gradient 4.
 template <class R>
@@ -119,7 +119,7 @@ struct OverflowsInOneShard : Sharded<R> {
         return done;
     }
 };
-TEST(Sharded, AShardThatOverflowsLeavesTheStepOutEverywhere) {
+TEST(Sharded, AShardThatOverflowsSkipsTheStepEverywhere) {
     using T = By<OverflowsInOneShard<Ring<fp32>>>;
     auto world = threads(3);
     const auto r = T(options<T>()).train(world, images());

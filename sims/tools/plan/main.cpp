@@ -25,6 +25,7 @@
 #include <gx/reducer/double_buffered.hpp>   // DoubleBuffered
 #include <gx/reducer/multi_ring.hpp>        // MultiRing
 #include <gx/reducer/ring.hpp>              // Ring
+#include <gx/sharded/reducer.hpp>           // Sharded
 #include <gx/sim/catalog/find_model.hpp>    // find_model
 #include <gx/sim/io/machine_file.hpp>       // find_or_read_machine
 #include <gx/sim/catalog/comm_stacks.hpp>   // find_profile
@@ -47,7 +48,7 @@ struct Asked {
     std::int64_t examples = 1'281'167;
     int epochs = 90, global_batch = 0, batch_per_gpu = 0, most_gpus = 64, lines = 12;
     double budget_dollars = 0, deadline_hours = 0, most_messages = 5e7;
-    bool synchronous = false;
+    bool synchronous = false, sharded = false;
 };
 
 void read_options(CLI::App& app, Asked& a) {
@@ -91,6 +92,8 @@ void read_options(CLI::App& app, Asked& a) {
                    "mxnet-horovod, oneflow; none: computation and wire alone")
         ->capture_default_str();
     app.add_flag("--synchronous", a.synchronous, "exclude reducers that apply stale gradients");
+    app.add_flag("--sharded", a.sharded,
+                 "also consider rings whose ranks update a shard each, and keep its state alone");
     app.add_option("--lines", a.lines, "dominated candidates to print; 0: all")
         ->check(count_in(0, 1'000'000'000))
         ->capture_default_str();
@@ -124,6 +127,15 @@ void add_reducers(std::vector<tools::plan::ReducerChoice>& all, std::string_view
     all.push_back(reducer_choice<DoubleBuffered<Ring<E>>>(wire, ring));
     all.push_back(reducer_choice<DoubleBuffered<MultiRing<4, E>>>(wire, ring));
     all.push_back(reducer_choice<DoubleBuffered<Hierarchical<E>>>(wire, ring));
+}
+
+void add_sharded(std::vector<tools::plan::ReducerChoice>& all) {
+    using enum sim::Algorithm;
+    using tools::plan::reducer_choice;
+    all.push_back(reducer_choice<Sharded<Ring<fp32>>>("fp32", ring));
+    all.push_back(reducer_choice<Sharded<MultiRing<4, fp32>>>("fp32", ring));
+    all.push_back(reducer_choice<Sharded<Ring<fp16>>>("fp16", ring));
+    all.push_back(reducer_choice<Sharded<MultiRing<4, fp16>>>("fp16", ring));
 }
 
 UpdateCost update_of(const std::string& optimizer) {
@@ -165,6 +177,7 @@ tools::plan::SearchSpace space_of(const Asked& a) {
                         a.most_gpus));
     add_reducers<fp32>(space.reducers, "fp32", !a.synchronous);
     add_reducers<fp16>(space.reducers, "fp16", !a.synchronous);
+    if (a.sharded) add_sharded(space.reducers);
     return space;
 }
 

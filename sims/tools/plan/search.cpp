@@ -3,6 +3,7 @@
 #include <algorithm>  // max, sort
 #include <map>        // kernels that were timed
 #include <numeric>    // iota
+#include <tuple>      // keys
 #include <utility>    // pair
 
 #include <fmt/core.h>  // sentences
@@ -48,23 +49,27 @@ struct Question {
     double messages = 0;
 };
 
-using Timed = std::map<std::pair<std::string, int>, sim::StepWork>;
+/// By machine, batch, and ranks that share an update.
+using Timed = std::map<std::tuple<std::string, int, int>, sim::StepWork>;
 
-/// What all candidates of a cluster share; its kernels are timed unless they were before.
+/// What all candidates of a cluster share whose update is shared by so many ranks; its kernels are
+/// timed unless they were before.
 Candidate on_cluster(const Job& job, const Graph& graph, const SearchSpace& space,
-                     const sim::ClusterSpec& spec, Timed& timed) {
+                     const sim::ClusterSpec& spec, int shards, Timed& timed) {
+    UpdateCost update = space.update;
+    update.shards = shards;
     Candidate c{.choice = {.machine = std::string(spec.machine.name.view()),
                            .machines = spec.machines,
                            .gpus = spec.ranks()}};
     const int batch = c.choice.batch_per_gpu = batch_on(job, spec.ranks(), c.infeasible);
-    const std::pair key(c.choice.machine, batch);
+    const std::tuple key(c.choice.machine, batch, shards);
     try {
         check(spec);
         if (c.infeasible.empty() && !timed.contains(key)) {
-            expect_fits(graph, batch, spec.machine.gpu, space.precision, space.update);
+            expect_fits(graph, batch, spec.machine.gpu, space.precision, update);
             timed[key] = step_work(graph,
                                    sim::TimedGraph(graph, spec.machine.gpu, space.precision,
-                                                   sim::fused_kernels, space.update),
+                                                   sim::fused_kernels, update),
                                    batch);
         }
     } catch (const Error& e) {
@@ -119,9 +124,10 @@ std::vector<Candidate> search(const Job& job, const Graph& graph, const SearchSp
     Timed timed;
     for (std::size_t cluster = 0; cluster < space.clusters.size(); ++cluster) {
         const sim::ClusterSpec& spec = space.clusters[cluster];
-        const Candidate base = on_cluster(job, graph, space, spec, timed);
-        const auto work = timed.find({base.choice.machine, base.choice.batch_per_gpu});
-        for (const ReducerChoice& r : space.reducers)
+        for (const ReducerChoice& r : space.reducers) {
+            const int shards = r.in_parts ? spec.ranks() : 1;
+            const Candidate base = on_cluster(job, graph, space, spec, shards, timed);
+            const auto work = timed.find({base.choice.machine, base.choice.batch_per_gpu, shards});
             for (const Bytes bucket : space.buckets) {
                 Candidate& c = all.emplace_back(base);
                 c.choice.reducer = r.name;
@@ -133,6 +139,7 @@ std::vector<Candidate> search(const Job& job, const Graph& graph, const SearchSp
                 q.work = &work->second;
                 q.messages = r.messages(*q.work, spec, bucket);
             }
+        }
     }
     limit_messages(all, asked, space.most_messages);
     for (std::size_t i = 0; i < all.size(); ++i) {

@@ -20,11 +20,19 @@ namespace gx::tools::plan {
 struct ReducerChoice {
     std::string name{}, wire{};
     int staleness = 0;
+    bool in_parts = false;  ///< each rank updates a part of the parameters, and keeps its state
     sim::Algorithm algorithm = sim::Algorithm::ring;  ///< whose latencies the profile charges
     sim::StepTiming (*time)(const sim::StepWork&, const sim::ClusterSpec&, Bytes bucket) = nullptr;
     /// Messages that `time` simulates, at most; routes between GPUs are counted with them.
     double (*messages)(const sim::StepWork&, const sim::ClusterSpec&, Bytes bucket) = nullptr;
 };
+
+/// Plan of R, or that whose halves it runs.
+template <class R>
+[[nodiscard]] consteval auto plan_of() {
+    if constexpr (sim::RunsHalves<R>) return typename R::halves{};
+    else return typename decltype(gx::detail::reducer::plan_of<R>())::type{};
+}
 
 /// R as a choice. Its step is that of step_time<R>, with kernels that are timed already.
 template <class R>
@@ -34,7 +42,7 @@ template <class R>
     };
     const auto messages = [](const sim::StepWork& work, const sim::ClusterSpec& spec,
                              Bytes bucket) {
-        using Plan = typename decltype(gx::detail::reducer::plan_of<R>())::type;
+        using Plan = decltype(plan_of<R>());
         using Schedule = decltype(Plan::make(Placement{}, 0));
         const Schedule s = Plan::make(spec.placement(), 0);
         const bool collapsed = sim::detail::machines_see_the_same(spec) &&
@@ -45,7 +53,8 @@ template <class R>
         const double routes = gpus * gpus * gpus / 20;  // found once, between all pairs
         return routes + actors * s.steps() * Plan::count * buckets * (4 + 2 * R::staleness);
     };
-    return {R::name(), std::string(wire), R::staleness, algorithm, time, messages};
+    const bool in_parts = sim::update_cost_with<R>(2, {}).shards > 1;
+    return {R::name(), std::string(wire), R::staleness, in_parts, algorithm, time, messages};
 }
 
 /// What may be chosen, and what is assumed of the software.

@@ -13,6 +13,7 @@
 #include <gx/reducer/double_buffered.hpp>      // DoubleBuffered
 #include <gx/report/chart.hpp>                 // escaped
 #include <gx/reducer/ring.hpp>                 // Ring
+#include <gx/sharded/reducer.hpp>              // Sharded
 #include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
 #include <tools/plan/page.hpp>                 // page
 
@@ -70,6 +71,28 @@ TEST(Search, CountsTheStateOfTheOptimizer) {
     EXPECT_EQ(search(job, small, s)[0].infeasible, "");
     s.update = gx::AdamW::update_cost;
     EXPECT_NE(search(job, small, s)[0].infeasible.find("does not fit"), std::string::npos);
+}
+
+TEST(Search, CountsAShardOfTheStateWhereRanksShareIt) {
+    const Job job{.examples = 64, .epochs = 1, .global_batch = 64};
+    SearchSpace s = space({4});
+    s.update = gx::AdamW::update_cost;
+    s.reducers.push_back(
+        reducer_choice<gx::Sharded<gx::Ring<gx::fp32>>>("fp32", gx::sim::Algorithm::ring));
+    const std::vector<Candidate> all = search(job, small, s);
+    const auto step = gx::sim::step_time<gx::Sharded<gx::Ring<gx::fp32>>>(
+        small, gx::sim::ethernet_10g(4),
+        {.batch = 16, .worth_simulating = 0, .update = gx::AdamW::update_cost});
+    EXPECT_EQ(all[2].step, step.step);
+    EXPECT_EQ(all[2].choice.reducer, "Sharded<Ring<fp32>>");
+
+    auto shared = gx::AdamW::update_cost;
+    shared.shards = 4;
+    s.clusters[0].machine.gpu.memory = gx::sim::memory_need(small, 16, s.precision, shared).total();
+    const std::vector<Candidate> tight = search(job, small, s);
+    EXPECT_NE(tight[0].infeasible.find("does not fit"), std::string::npos);
+    EXPECT_EQ(tight[2].infeasible, "");
+    EXPECT_EQ(tight[2].step, step.step);
 }
 
 // ---- Infeasible candidates, and the rest is still timed ---------------------------

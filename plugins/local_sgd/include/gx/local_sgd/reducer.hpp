@@ -35,7 +35,8 @@ consteval bool explain() {
                   "gx: LocalSgd of a reducer that owns the update already: one of them can own it. "
                   "Fix: use one of the two.");
     static_assert(R::staleness == 0,
-                  "gx: LocalSgd of a late reducer: the next update would be made on parameters "
+                  "gx: LocalSgd of a reducer with stale gradients: the next update would be made "
+                  "on parameters "
                   "whose mean has not come. Fix: LocalSgd of the reducer without DoubleBuffered.");
     static_assert(accuracy<R>() == Accuracy::rounded && !Settles<R>,
                   "gx: LocalSgd of a reducer that compresses: it averages parameters, and these "
@@ -58,7 +59,7 @@ consteval bool explain() {
 /// of the ranks' replicas.
 ///
 /// The gradient of a rank is as a Trainer gives it: its images weigh as in the gradient of the
-/// whole batch, times the number of ranks. One that is not finite is left out on that rank alone,
+/// whole batch, times the number of ranks. One that is not finite is skipped on that rank alone,
 /// where the update keeps its number, so ranks exchange nothing between means; a loss scale that
 /// learns is therefore refused.
 ///

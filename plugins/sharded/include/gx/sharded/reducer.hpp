@@ -56,7 +56,8 @@ consteval bool explain() {
                   "gx: Sharded of a reducer that owns the update already: one of them can own it. "
                   "Fix: use one of the two.");
     static_assert(R::staleness == 0,
-                  "gx: Sharded of a late reducer: a step would be computed on parameters that the "
+                  "gx: Sharded of a reducer with stale gradients: a step would be computed on "
+                  "parameters that the "
                   "ranks have not exchanged yet. Fix: Sharded of the reducer without "
                   "DoubleBuffered.");
     static_assert(Halves<plan<R>>,
@@ -106,6 +107,7 @@ class Sharded {
 
 public:
     using wire_type = E;
+    using halves = P;  ///< that run apart, for what times it without data
     static constexpr UpdateOwnership owns_update{.in_parts = true};
     static constexpr int channels = R::channels;
     static constexpr int staleness = 0;

@@ -17,6 +17,7 @@
 #include <gx/sim/compute/gpu_memory.hpp>        // expect_fits
 #include <gx/sim/timing/collective_replay.hpp>  // ReductionPlan, can_collapse
 #include <gx/sim/compute/roofline.hpp>          // TimedGraph
+#include <gx/sim/timing/sharded_step_time.hpp>  // exchange_time_of
 #include <gx/sim/timing/step_replay.hpp>        // StepReplay, StepWork
 #include <gx/sim/topology/topology.hpp>         // ClusterSpec
 
@@ -112,13 +113,49 @@ struct StepOptions {
     UpdateCost update{};  ///< of the optimizer: update_cost_of<O>()
 };
 
+namespace detail {
+
+/// Of a reducer that runs halves: steps with its reduce-scatter, each followed by the exchange of
+/// parameters, which begins on all ranks at once.
+template <RunsHalves R>
+[[nodiscard]] StepTiming step_time_of_halves(const StepWork& work, const ClusterSpec& spec,
+                                             std::int64_t bucket_elements,
+                                             const StepOptions& options) {
+    using P = typename R::halves;
+    using Scatter = std::remove_cvref_t<decltype(P::make(Placement{}, 0).reduce_scatter())>;
+    constexpr int element_bytes = sizeof(typename R::wire_type::storage);
+    std::vector<Scatter> scatters;
+    for (int k = 0; k < P::count; ++k)
+        scatters.push_back(P::make(spec.placement(), k).reduce_scatter());
+    StepTiming t =
+        step_time(work, std::span<const Scatter>(scatters), {0, bucket_elements, element_bytes},
+                  spec, options.steps, options.detail, options.worth_simulating, options.slowness);
+    const ExchangeTiming after =
+        exchange_time_of<R>(work.elements, bucket_elements > 0 ? bucket_elements : work.elements,
+                            spec, options.detail, options.worth_simulating);
+    t.step += after.time;
+    t.exposed += after.time;
+    t.communication += after.time;
+    t.messages += after.messages;
+    t.simulated += after.simulated;
+    t.wire = {t.wire.count + after.wire.count};
+    for (std::size_t i = 0; i < t.ends.size(); ++i)
+        t.ends[i] += after.time * static_cast<std::int64_t>(i + 1);
+    t.dollars = spec.dollars(t.step);
+    return t;
+}
+
+}  // namespace detail
+
 /// Time of a step of reducer R over work that is already timed; ignores `batch` and `precision`.
+/// Where R runs halves, the exchange of parameters is added to each step, as if the ranks began it
+/// together.
 template <class R>
 [[nodiscard]] StepTiming step_time(const StepWork& work, const ClusterSpec& spec,
                                    const StepOptions& options) {
     static_assert(explain_reducer<R>());
     using Plan = typename decltype(gx::detail::reducer::plan_of<R>())::type;
-    static_assert(!std::same_as<Plan, void>,
+    static_assert(RunsHalves<R> || !std::same_as<Plan, void>,
                   "gx: this reducer does not declare its collectives, so it can't be timed without "
                   "payload. Fix: add 'using plan = ...' with 'count' and 'make(Placement, k)', or "
                   "'using wrapped = ...' for the reducer it wraps.");
@@ -129,11 +166,17 @@ template <class R>
     if constexpr (requires { R::bucket_elements; }) own = R::bucket_elements;
     const std::int64_t asked = options.bucket_bytes / element_bytes;
     GX_EXPECT(own == 0 || asked <= own, "buckets larger than the reducer's own are cut by it");
-    std::vector<decltype(Plan::make(Placement{}, 0))> collectives;
-    for (int k = 0; k < Plan::count; ++k) collectives.push_back(Plan::make(spec.placement(), k));
-    return step_time(work, std::span<const decltype(Plan::make(Placement{}, 0))>(collectives),
-                     {R::staleness, asked > 0 ? asked : own, element_bytes}, spec, options.steps,
-                     options.detail, options.worth_simulating, options.slowness);
+    const std::int64_t bucket = asked > 0 ? asked : own;
+    if constexpr (RunsHalves<R>) return detail::step_time_of_halves<R>(work, spec, bucket, options);
+    else {
+        using Schedule = decltype(Plan::make(Placement{}, 0));
+        std::vector<Schedule> collectives;
+        for (int k = 0; k < Plan::count; ++k)
+            collectives.push_back(Plan::make(spec.placement(), k));
+        return step_time(work, std::span<const Schedule>(collectives),
+                         {R::staleness, bucket, element_bytes}, spec, options.steps, options.detail,
+                         options.worth_simulating, options.slowness);
+    }
 }
 
 /// Time of a step of reducer R, with the wire type, buckets, staleness and collectives that R has
@@ -147,9 +190,9 @@ template <class R>
 [[nodiscard]] StepTiming step_time(const Graph& graph, const ClusterSpec& spec,
                                    const StepOptions& options) {
     GX_EXPECT(options.batch > 0, "a step has a batch of at least 1 image a GPU");
-    expect_fits(graph, options.batch, spec.machine.gpu, options.precision, options.update);
-    const TimedGraph times(graph, spec.machine.gpu, options.precision, fused_kernels,
-                           options.update);
+    const UpdateCost update = update_cost_with<R>(spec.ranks(), options.update);
+    expect_fits(graph, options.batch, spec.machine.gpu, options.precision, update);
+    const TimedGraph times(graph, spec.machine.gpu, options.precision, fused_kernels, update);
     StepTiming t = step_time<R>(step_work(graph, times, options.batch), spec, options);
     t.images_per_second = options.batch * spec.ranks() / seconds(t.step);
     return t;

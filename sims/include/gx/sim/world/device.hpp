@@ -89,7 +89,7 @@ public:
     [[nodiscard]] Nanoseconds undisturbed_pass(int count) const {
         return timing_.undisturbed_pass(count);
     }
-    [[nodiscard]] Nanoseconds undisturbed_update() const { return timing_.times().update(); }
+    [[nodiscard]] Nanoseconds undisturbed_update() const { return timing_.undisturbed_update(); }
     /// Wire scale: elements of the timed gradient per element of the trained one.
     [[nodiscard]] double wire_scale() const { return timing_.wire_scale(); }
 

@@ -49,6 +49,8 @@ public:
         return static_cast<int>((images + batch_ - 1) / batch_);
     }
     [[nodiscard]] Nanoseconds undisturbed_pass(int count) const;
+    /// Of a rank that shares it with no other.
+    [[nodiscard]] Nanoseconds undisturbed_update() const { return whole_update_; }
     [[nodiscard]] double wire_scale() const;
 
 private:
@@ -66,6 +68,7 @@ private:
     Graph timed_graph_;
     int timed_batch_;
     TimedGraph times_;
+    Nanoseconds whole_update_{};
     Rng jitter_;
     std::size_t parameters_ = 0;
     std::vector<std::size_t> ready_{};

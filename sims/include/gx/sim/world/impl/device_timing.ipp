@@ -28,6 +28,13 @@ GX_DECL DeviceTiming::DeviceTiming(const Graph& graph, DeviceOptions options, Ra
           Rng(rank.options().seed, "compute jitter").at(static_cast<std::uint64_t>(rank.rank()))),
       copies_(rank, {timing::gpu(rank).copy_engines, timing::host_rate(rank)}) {
     rank.expect_fits(timed_graph_, timed_batch_, options.update);
+    whole_update_ = times_.update();
+    if (options.update.shards > 1) {
+        options.update.shards = 1;
+        whole_update_ = TimedGraph(timed_graph_, timing::gpu(rank), rank.options().compute,
+                                   rank.options().framework, options.update)
+                            .update();
+    }
 }
 
 GX_DECL void DeviceTiming::begin(std::span<const float> parameters,
