@@ -173,7 +173,6 @@ struct Counted : gx::Sgd {
     void reserve(std::size_t count, std::span<const gx::ParameterSlice> slices,
                  const gx::Graph& graph) {
         Sgd::reserve(count, slices, graph);
-        if (count == 1) return;  // a trial
         elements += std::int64_t(count);
         std::int64_t seen = largest;
         while (seen < std::int64_t(count) && !largest.compare_exchange_weak(seen, count)) {
