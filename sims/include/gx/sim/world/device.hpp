@@ -62,7 +62,7 @@ public:
 
     /// As update(), in no time: what it does beside waiting for messages is not charged.
     void receive(FunctionRef<void(std::span<float>)> change) {
-        note(Access::write, inner_.parameters(), {"parameters from other ranks"});
+        timing_.receives(inner_.parameters());
         inner_.update(change);
     }
 

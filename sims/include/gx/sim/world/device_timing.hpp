@@ -41,6 +41,8 @@ public:
                   GradientsReady ready);
     void begin_update(std::span<const float> parameters);
     void update();
+    /// Parameters come from other ranks, in no time.
+    void receives(std::span<const float> parameters);
 
     [[nodiscard]] const Graph& graph() const { return timed_graph_; }
     [[nodiscard]] const TimedGraph& times() const { return times_; }

@@ -59,6 +59,9 @@ GX_DECL void DeviceTiming::end(std::span<const float> parameters) {
 GX_DECL void DeviceTiming::reads(std::span<const float> parameters, const char* pass) {
     note(Access::read, parameters, {pass});
 }
+GX_DECL void DeviceTiming::receives(std::span<const float> parameters) {
+    note(Access::write, parameters, {"parameters from other ranks"});
+}
 GX_DECL void DeviceTiming::forward(int count) {
     count_ = timed_count(count);
     wait_for_input();
