@@ -15,7 +15,7 @@ namespace gx::detail::trainer {
 
 using OptionList = std::vector<Checkpoint::Option>;
 
-/// The name of an option as its parts, as in "scheduler" . "next" . 3; made a text where it is kept.
+/// The name of an option as its parts, as in "scheduler" . "next" . 3; a text where kept.
 struct OptionName {
     std::string_view part{};
     const OptionName* owner = nullptr;  ///< null: the outermost
