@@ -111,6 +111,25 @@ RC_GTEST_PROP(EpochOrder, DependsOnSeedAndEpochAlone, ()) {
     RC_ASSERT(std::ranges::equal(straight.step(0), wandering.step(0)));
 }
 
+// An epoch that other numbers of ranks go on with: what each takes from where the last has ended.
+RC_GTEST_PROP(EpochOrder, GoesOnWithinAnEpochWithAnyRanks, ()) {
+    const Shape s = any_shape();
+    EpochOrder whole(s.samples, {.batch = int(s.samples), .seed = s.seed});
+    whole.begin_epoch(s.epoch);
+    std::vector<std::uint32_t> seen;
+    std::int64_t done = 0;
+    for (int ranks = s.ranks; done < s.samples; ranks = std::max(1, ranks - 1)) {
+        EpochOrder order(s.samples, {s.batch, ranks, 0, s.seed});
+        order.begin_epoch(s.epoch, done);
+        const std::int64_t steps = order.steps_after(done);
+        const auto made = ranks == 1 ? steps : *rc::gen::inRange<std::int64_t>(0, steps + 1);
+        for (std::int64_t step = 0; step < made; ++step)
+            for (const std::uint32_t sample : order.step(step)) seen.push_back(sample);
+        done = std::ssize(seen);
+    }
+    RC_ASSERT(std::ranges::equal(seen, whole.step(0)));
+}
+
 TEST(EpochOrder, ShufflesAnewForEachEpochAndSeed) {
     std::set<std::vector<std::uint32_t>> orders;
     for (const std::uint64_t seed : {0, 1, 2})
@@ -143,6 +162,7 @@ TEST(EpochOrderDeathTest, StopsPastTheEnd) {
     EXPECT_DEATH((void)order.share(2), "begin the next one");
     EXPECT_DEATH((void)order.share(-1), "begin the next one");
     EXPECT_DEATH(order.begin_epoch(-1), "epochs count from 0");
+    EXPECT_DEATH(order.begin_epoch(0, 9), "begins at one of its samples");
 }
 
 }  // namespace

@@ -39,12 +39,13 @@ const Dataset& images() {
 
 // ---- The same bits as without ---------------------------------------------------------------
 template <class L>
-void expect_same_epoch(auto& plain, L& ahead, int epoch) {
-    plain.begin_epoch(epoch);
-    ahead.begin_epoch(epoch);
+void expect_same_epoch(auto& plain, L& ahead, int epoch, std::int64_t done = 0) {
+    plain.begin_epoch(epoch, done);
+    ahead.begin_epoch(epoch, done);
     ASSERT_EQ(plain.steps_per_epoch(), ahead.steps_per_epoch());
+    ASSERT_EQ(plain.steps_after(done), ahead.steps_after(done));
     RankBatch last_plain{}, last_ahead{};
-    for (std::int64_t i = 0; i < plain.steps_per_epoch(); ++i) {
+    for (std::int64_t i = 0; i < plain.steps_after(done); ++i) {
         const RankBatch a = plain.next(), b = ahead.next();
         ASSERT_EQ(a.global_count, b.global_count);
         ASSERT_EQ(a.batch.draw, b.batch.draw);

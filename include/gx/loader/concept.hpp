@@ -63,6 +63,18 @@ template <class L>
 concept Loader = detail::loader::KnowsItsData<L> && detail::loader::WalksAnEpoch<L> &&
                  detail::loader::KeepsBatches<L>;
 
+/// A loader that can begin an epoch behind its first images, as the rest of an epoch needs that
+/// another number of ranks has begun.
+///
+///     begin_epoch(epoch, done)   without the first `done` images of the epoch's order, which does
+///                                not depend on the number of ranks: steps are cut from there on
+///     steps_after(done)          steps of such an epoch; any thread may ask
+template <class L>
+concept BeginsWithin = Loader<L> && requires(L& l, const L& c) {
+    { l.begin_epoch(int{}, std::int64_t{}) } -> std::same_as<void>;
+    { c.steps_after(std::int64_t{}) } -> std::same_as<std::int64_t>;
+};
+
 template <class L>
 consteval bool explain_loader_members() {
     static_assert(detail::loader::KnowsItsData<L>,

@@ -77,6 +77,10 @@ public:
     [[nodiscard]] std::int64_t images_per_epoch() const { return order_.samples(); }
     [[nodiscard]] std::int64_t steps_per_epoch() const { return order_.steps(); }
 
+    [[nodiscard]] std::int64_t steps_after(std::int64_t done) const {
+        return order_.steps_after(done);
+    }
+
     void keep(int batches) {
         GX_EXPECT(batches >= 1, "at least one batch is kept");
         const auto images = static_cast<std::size_t>(options_.batch);
@@ -88,11 +92,12 @@ public:
         }
     }
 
-    void begin_epoch(int epoch) {
-        order_.begin_epoch(epoch);
+    void begin_epoch(int epoch, std::int64_t done = 0) {
+        order_.begin_epoch(epoch, done);
         const auto index = static_cast<std::uint64_t>(epoch);
         for (std::size_t i = 0; i < streams_.size(); ++i) epoch_streams_[i] = streams_[i].at(index);
-        first_draw_ = index * static_cast<std::uint64_t>(steps_per_epoch());
+        first_draw_ = index * static_cast<std::uint64_t>(steps_per_epoch()) +
+                      static_cast<std::uint64_t>(done / order_.global_batch());
         step_ = 0;
     }
 

@@ -30,21 +30,24 @@ class EpochOrder {
 public:
     EpochOrder(std::int64_t samples, const LoaderOptions& o);
 
-    void begin_epoch(int epoch);
+    /// The first `done` samples of the epoch's order are left out: steps are cut from there on.
+    void begin_epoch(int epoch, std::int64_t done = 0);
 
     [[nodiscard]] std::int64_t samples() const { return std::ssize(order_); }
     [[nodiscard]] std::int64_t global_batch() const {
         return std::int64_t{options_.ranks} * options_.batch;
     }
-    [[nodiscard]] std::int64_t steps() const {
-        return (samples() + global_batch() - 1) / global_batch();
+    [[nodiscard]] std::int64_t steps() const { return steps_after(0); }
+    /// Steps of an epoch that begins without its first `done` samples.
+    [[nodiscard]] std::int64_t steps_after(std::int64_t done) const {
+        return (samples() - done + global_batch() - 1) / global_batch();
     }
 
-    /// Returns the samples of `step`, over all ranks.
+    /// Returns the samples of `step`, counted from where the epoch was begun, over all ranks.
     [[nodiscard]] std::span<const std::uint32_t> step(std::int64_t step) const {
-        GX_EXPECT(step >= 0 && step < steps(),
+        GX_EXPECT(step >= 0 && step < steps_after(done_),
                   "an epoch has steps_per_epoch() steps: begin the next one");
-        const std::int64_t first = step * global_batch();
+        const std::int64_t first = done_ + step * global_batch();
         const std::int64_t count = std::min(global_batch(), samples() - first);
         return std::span(order_).subspan(static_cast<std::size_t>(first),
                                          static_cast<std::size_t>(count));
@@ -62,6 +65,7 @@ public:
 private:
     LoaderOptions options_;
     std::vector<std::uint32_t> order_;
+    std::int64_t done_ = 0;
 };
 
 }  // namespace gx

@@ -48,16 +48,25 @@ public:
     [[nodiscard]] std::int64_t images_per_epoch() const { return images_; }
     [[nodiscard]] std::int64_t steps_per_epoch() const { return steps_; }
 
+    [[nodiscard]] std::int64_t steps_after(std::int64_t done) const
+        requires BeginsWithin<L>
+    {
+        return loader_.steps_after(done);
+    }
+
     void keep(int batches) {
         const std::scoped_lock lock(mutex_);
         GX_EXPECT(epoch_ < 0, "keep() comes before the first epoch");
         loader_.keep(batches + Depth);
     }
 
-    void begin_epoch(int epoch) {
+    /// `done` above 0 needs a loader that BeginsWithin an epoch.
+    void begin_epoch(int epoch, std::int64_t done = 0) {
         GX_EXPECT(epoch >= 0, "epochs count from 0");
+        GX_EXPECT(done == 0 || BeginsWithin<L>, "this loader begins at an epoch's first image");
         const std::scoped_lock lock(mutex_);
         epoch_ = epoch;
+        done_ = done;
         ++request_;
         ready_count_ = 0;
         trouble_ = nullptr;
@@ -106,10 +115,17 @@ private:
     void produce_epoch(std::unique_lock<std::mutex>& lock, const std::stop_token& stop,
                        std::int64_t served) {
         const int epoch = epoch_;
+        const std::int64_t done = done_;
         lock.unlock();
-        loader_.begin_epoch(epoch);
+        std::int64_t steps = steps_;
+        if constexpr (BeginsWithin<L>) {
+            loader_.begin_epoch(epoch, done);
+            steps = loader_.steps_after(done);
+        } else {
+            loader_.begin_epoch(epoch);
+        }
         lock.lock();
-        for (std::int64_t made = 0; made < steps_; ++made) {
+        for (std::int64_t made = 0; made < steps; ++made) {
             // A batch that is being made counts as ready, so no more than Depth are ahead.
             changed_.wait(lock, stop, [&] { return request_ != served || ready_count_ < Depth; });
             if (request_ != served || stop.stop_requested()) return;
@@ -131,6 +147,7 @@ private:
     std::mutex mutex_;
     std::condition_variable_any changed_;
     int epoch_ = -1;            // the epoch asked for
+    std::int64_t done_ = 0;     // its images that are left out
     std::int64_t request_ = 0;  // counts begin_epoch()
     std::int64_t taken_ = 0;
     int ready_count_ = 0;

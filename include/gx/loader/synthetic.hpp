@@ -33,7 +33,10 @@ public:
     [[nodiscard]] int classes() const { return loader_.classes(); }
     [[nodiscard]] std::int64_t images_per_epoch() const { return loader_.images_per_epoch(); }
     [[nodiscard]] std::int64_t steps_per_epoch() const { return loader_.steps_per_epoch(); }
-    void begin_epoch(int epoch) { loader_.begin_epoch(epoch); }
+    [[nodiscard]] std::int64_t steps_after(std::int64_t done) const {
+        return loader_.steps_after(done);
+    }
+    void begin_epoch(int epoch, std::int64_t done = 0) { loader_.begin_epoch(epoch, done); }
     [[nodiscard]] RankBatch next() { return loader_.next(); }
     void keep(int batches) { loader_.keep(batches); }
 

@@ -38,8 +38,10 @@ GX_DECL EpochOrder::EpochOrder(std::int64_t samples, const LoaderOptions& o) : o
     std::iota(order_.begin(), order_.end(), 0u);
 }
 
-GX_DECL void EpochOrder::begin_epoch(int epoch) {
+GX_DECL void EpochOrder::begin_epoch(int epoch, std::int64_t done) {
     GX_EXPECT(epoch >= 0, "epochs count from 0");
+    GX_EXPECT(done >= 0 && done <= samples(), "an epoch begins at one of its samples");
+    done_ = done;
     if (!options_.shuffle) return;
     const Rng order(options_.seed, "loader.order");
     order.at(static_cast<std::uint64_t>(epoch)).permutation_into(order_);
