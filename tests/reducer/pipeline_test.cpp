@@ -190,6 +190,32 @@ TEST(Pipeline, ResumingEqualsNotHavingStopped) {
     }
 }
 
+// With nothing in flight it is late anew: gradient 5 comes back with step 5 + staleness.
+template <class R>
+void starts_anew_within_a_run() {
+    gx::Threads<2>{}.run([](auto& rank) {
+        Pipeline<R> pipeline({.placement = {1, 2}, .elements = 9, .bucket_elements = 4});
+        pipeline.restore(5, {});
+        std::uint64_t next = 5;
+        for (std::uint64_t t = 5; t < 9; ++t) {
+            std::ranges::fill(pipeline.begin(t), static_cast<float>(t));
+            pipeline.ready(rank.stream(), rank.transport(), 0);
+            const auto got = pipeline.collect(t);
+            ASSERT_EQ(got.has_value(), t >= 5 + std::uint64_t(R::staleness));
+            if (!got) continue;
+            EXPECT_EQ(got->index, next++);
+            EXPECT_EQ(got->values[0], static_cast<float>(got->index));
+        }
+        while (const auto late = pipeline.drain()) EXPECT_EQ(late->index, next++);
+        EXPECT_EQ(next, 9u);
+    });
+}
+TEST(Pipeline, StartsAnewWithinARun) {
+    starts_anew_within_a_run<Ring>();
+    starts_anew_within_a_run<Late>();
+    starts_anew_within_a_run<gx::DoubleBuffered<Late>>();
+}
+
 // ---- Faults ----------------------------------------------------------------------------------
 TEST(Pipeline, SaysWhichBucketFailedAndWhoIsMissing) {
     gx::Threads<3>{}.run([](auto& rank) {
@@ -285,7 +311,8 @@ TEST(PipelineDeathTest, CallsOutOfTurnBreakTheContract) {
             (void)p.begin(1);
         },
         "collect the gradient");
-    EXPECT_DEATH(Pipeline<Late>(options).restore(3, {}),
+    const gx::PendingGradient pending{.index = 2};
+    EXPECT_DEATH(Pipeline<Ring>(options).restore(3, {&pending, 1}),
                  "as many gradients as the reducer is late");
 }
 

@@ -196,7 +196,7 @@ public:
     /// The averaged gradient that step `step` applies; valid until the next begin().
     [[nodiscard]] std::optional<ReducedIn<M>> collect(std::uint64_t step) {
         GX_EXPECT(step + 1 == begun_ && queued_ == buckets_, "collect(step) follows ready(..., 0)");
-        if (step < static_cast<std::uint64_t>(staleness)) return std::nullopt;
+        if (step < first_ + static_cast<std::uint64_t>(staleness)) return std::nullopt;
         return take();
     }
 
@@ -243,13 +243,15 @@ public:
         return pending_;
     }
 
-    /// Restores the state in which `pending()` returned `kept`, before step `next_step`.
+    /// Restores the state in which `pending()` returned `kept`, before step `next_step`. With fewer
+    /// gradients than the reducer is late, the oldest was the first of its world.
     /// In the memory of a device, slot_of(index) is filled by whoever has a queue.
     void restore(std::uint64_t next_step, std::span<const PendingGradient> kept) {
         GX_EXPECT(begun_ == 0, "restore before the first step");
-        GX_EXPECT(kept.size() == std::min(next_step, static_cast<std::uint64_t>(staleness)),
-                  "a checkpoint keeps as many gradients as the reducer is late");
+        GX_EXPECT(kept.size() <= std::min(next_step, static_cast<std::uint64_t>(staleness)),
+                  "a checkpoint keeps at most as many gradients as the reducer is late");
         begun_ = next_step;
+        first_ = next_step - kept.size();
         collected_ = next_step - kept.size();
         queued_ = buckets_;
         for (const PendingGradient& p : kept) {
@@ -400,7 +402,7 @@ private:
         Slot& s = slot(g);
         const Event reduced = s.event;
         if constexpr (on_host) settle(s);
-        unsettled_ = true;
+        unsettled_ = s.report.complete();  // else its fate is not known here
         if constexpr (on_host)
             note(Access::read, values(s), {"collect gradient", static_cast<std::int64_t>(g)});
         return {g, values(s), s.report, buckets_, s.failed_bucket, reduced};
@@ -414,6 +416,7 @@ private:
     std::vector<Slot> slots_;
     std::vector<std::span<const ParameterSlice>> slices_of_;  ///< each bucket
     std::vector<PendingGradientIn<M>> pending_;
+    std::uint64_t first_ = 0;      ///< gradient that this pipeline began with
     std::uint64_t begun_ = 0;      ///< gradients begun
     std::uint64_t collected_ = 0;  ///< gradients given back
     Event settled_{};              ///< in the memory of a device: the reducer's state after it
