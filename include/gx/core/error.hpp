@@ -1,4 +1,4 @@
-// Error: failure outside the program, as one sentence with the remedy; LostRank, Delivery.
+// Error: failure outside the program, as one sentence with the remedy; lost ranks and devices.
 #pragma once
 
 #include <cstdint>      // int64_t
@@ -15,6 +15,13 @@ namespace gx {
 class Error : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
+};
+
+/// Failure of one rank's device: that rank cannot go on, the others can. A device throws it; with
+/// ContinueOnSurvivors its rank counts as lost, with StopOnLoss it ends the run as any error does.
+class DeviceLost : public Error {
+public:
+    using Error::Error;
 };
 
 /// Outcome of a message, a reduction or a step: complete, or the missing rank.

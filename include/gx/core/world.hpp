@@ -3,13 +3,17 @@
 
 #include <concepts>     // same_as
 #include <memory>       // unique_ptr
+#include <span>         // lost ranks
 #include <type_traits>  // remove_cvref_t
+#include <utility>      // declval
+#include <vector>       // members
 
 #include <gx/core/clock.hpp>         // Clock
 #include <gx/core/device.hpp>        // Device
 #include <gx/core/function_ref.hpp>  // FunctionRef
 #include <gx/core/stream.hpp>        // Stream
 #include <gx/core/transport.hpp>     // Transport
+#include <gx/core/units.hpp>         // Nanoseconds
 
 namespace gx {
 
@@ -110,6 +114,37 @@ template <World W>
     return first_local_rank(world) == 0;
 }
 
+/// What is left of a world: a world `W` of some of its ranks.
+template <class W>
+struct Survivors {
+    using World = W;
+    std::vector<int> members{};  ///< its rank r was rank members[r] before; ascending
+    std::unique_ptr<W> world{};  ///< nullptr where no rank is left
+};
+
+namespace detail::world {
+template <class W>
+using Smaller =
+    typename decltype(std::declval<W&>().survivors(std::span<const int>(), Nanoseconds()))::World;
+template <class W>
+concept LeavesSurvivors = requires(W& w, std::span<const int> lost) {
+    { w.survivors(lost, Nanoseconds()) } -> std::same_as<Survivors<Smaller<W>>>;
+} && World<Smaller<W>> && std::same_as<typename Smaller<W>::Rank, typename W::Rank>;
+}  // namespace detail::world
+
+/// A world that can go on without some of its ranks.
+///
+///     survivors(lost, restart_time)   after a run that a lost rank has ended: a world of the ranks
+///                                     that are left, with ranks of the same type
+///
+/// `lost`: the ranks that LostRank errors of this process name, and those whose device is lost. The
+/// world leaves out these, or those that it knows to be lost, and may leave out more. Where
+/// processes hold the ranks they agree on who is left. `restart_time` passes before the next world
+/// begins; only a virtual clock needs to be told.
+template <class W>
+concept Shrinks = World<W> && detail::world::LeavesSurvivors<W> &&
+                  detail::world::LeavesSurvivors<detail::world::Smaller<W>>;
+
 /// A world whose ranks can train: they make devices.
 template <class W>
 concept TrainingWorld =
@@ -138,6 +173,17 @@ consteval bool explain_training_world() {
     static_assert(TrainingWorld<W>,
                   "gx: this World has no device to train on, it only communicates. "
                   "Fix: name one, as in 'Threads<2, gx::onednn::Device>'.");
+    return true;
+}
+
+template <class W>
+consteval bool explain_shrinking_world() {
+    static_assert(explain_world<W>());
+    static_assert(Shrinks<W>,
+                  "gx: this World can't go on without a rank: no 'gx::Survivors<World> "
+                  "survivors(span<const int> lost, Nanoseconds restart_time)'. "
+                  "Fix: train on Threads or a simulated cluster, or leave ContinueOnSurvivors out "
+                  "of the Trainer: it then stops, and resumes from a checkpoint.");
     return true;
 }
 

@@ -6,6 +6,7 @@
 #include <functional>  // on_start
 #include <memory>      // make_unique
 #include <mutex>       // the first error
+#include <span>        // lost ranks
 #include <thread>      // ranks
 #include <utility>     // move
 #include <vector>      // ranks
@@ -39,6 +40,11 @@ struct Run {
 /// Errors: gx::Error for a deadline that is not above 0.
 GX_DECL void expect_deadline(std::chrono::nanoseconds deadline);
 
+/// The ranks of `ranks` that are not in `lost`.
+[[nodiscard]] GX_DECL std::vector<int> ranks_without(int ranks, std::span<const int> lost);
+/// As many machines as `members` lie on, where they have equally many; else one machine.
+[[nodiscard]] GX_DECL Placement placement_of(Placement before, const std::vector<int>& members);
+
 }  // namespace detail::threads
 
 template <class Device>
@@ -54,6 +60,8 @@ class ThreadRank;
 /// Errors:  see World. A wait that meets the deadline, or waits for a rank whose function has
 ///          returned, returns `timed_out` with the failed rank, found along the waits-for graph;
 ///          the waits of all other ranks return `cancelled` with the same rank.
+///          It Shrinks: the next world has the ranks that no LostRank names. A rank whose thread
+///          has missed a deadline is left out; run() still waits for that thread to end.
 ///          A message must be waited for before its memory goes away. A deadline that is not
 ///          above 0 throws gx::Error on construction; nanoseconds::max() is endless.
 /// Cost:    a message is copied once, from the sender's memory to the receiver's. A reduction goes
@@ -76,6 +84,21 @@ public:
 
     [[nodiscard]] int ranks() const { return options_.placement.ranks(); }
     [[nodiscard]] Placement placement() const { return options_.placement; }
+
+    /// A world of the ranks that are not lost; its ranks start as those they were.
+    [[nodiscard]] Survivors<ThreadWorld> survivors(std::span<const int> lost,
+                                                   Nanoseconds /*restart_time*/) const {
+        Survivors<ThreadWorld> left{.members = detail::threads::ranks_without(ranks(), lost)};
+        if (left.members.empty()) return left;
+        Options options = options_;
+        options.placement = detail::threads::placement_of(placement(), left.members);
+        if (options_.on_start)
+            options.on_start = [start = options_.on_start, members = left.members](int rank) {
+                start(members[static_cast<std::size_t>(rank)]);
+            };
+        left.world = std::make_unique<ThreadWorld>(std::move(options));
+        return left;
+    }
 
     void run(FunctionRef<void(Rank&)> f) {
         detail::threads::Run run{.office{options_.placement, options_.deadline}};
@@ -161,7 +184,7 @@ public:
         GX_EXPECT(o.placement.ranks() == N, "the placement of Threads<N> holds N ranks");
     }
 };
-static_assert(explain_world<Threads<2>>());
+static_assert(explain_world<Threads<2>>() && explain_shrinking_world<Threads<2>>());
 
 }  // namespace gx
 

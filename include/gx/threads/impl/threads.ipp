@@ -1,10 +1,12 @@
 // What the ranks of one ThreadWorld::run() share: the bodies.
 #pragma once
 
-#include <chrono>     // nanoseconds
-#include <exception>  // current_exception
-#include <mutex>      // lock_guard
-#include <string>     // sentences
+#include <algorithm>   // adjacent_find, find
+#include <chrono>      // nanoseconds
+#include <exception>   // current_exception
+#include <functional>  // not_equal_to
+#include <mutex>       // lock_guard
+#include <string>      // sentences
 
 #include <gx/core/error.hpp>       // Error
 #include <gx/threads/threads.hpp>  // Run
@@ -29,6 +31,22 @@ GX_DECL void Run::fail(int rank) {
         }
     }
     office.stop(rank);
+}
+
+GX_DECL std::vector<int> ranks_without(int ranks, std::span<const int> lost) {
+    std::vector<int> left;
+    for (int r = 0; r < ranks; ++r)
+        if (std::ranges::find(lost, r) == lost.end()) left.push_back(r);
+    return left;
+}
+
+GX_DECL Placement placement_of(Placement before, const std::vector<int>& members) {
+    std::vector<int> counts(static_cast<std::size_t>(before.machines), 0);
+    for (const int r : members) ++counts[static_cast<std::size_t>(r / before.ranks_per_machine)];
+    std::erase(counts, 0);
+    if (std::ranges::adjacent_find(counts, std::not_equal_to{}) == counts.end())
+        return {static_cast<int>(counts.size()), counts.front()};
+    return {1, static_cast<int>(members.size())};
 }
 
 GX_DECL void expect_deadline(std::chrono::nanoseconds deadline) {

@@ -5,6 +5,7 @@
 #include <exception>  // exception_ptr
 #include <memory>     // unique_ptr
 #include <optional>   // the timed graph
+#include <span>       // lost ranks
 #include <string>     // sentences
 #include <vector>     // ranks
 
@@ -25,6 +26,7 @@
 #include <gx/sim/world/rank.hpp>             // Endpoint, Stream
 #include <gx/sim/topology/topology.hpp>      // ClusterSpec, Topology
 #include <gx/sim/world/activity.hpp>         // Busy, TraceSink
+#include <gx/sim/world/core.hpp>             // core_of
 #include <gx/sim/world/matching.hpp>         // MessageMatcher, WireScale
 
 namespace gx::sim {
@@ -148,6 +150,11 @@ class Device;  // in device.hpp
 ///         missing rank. One gx::Error on construction lists what is invalid, and
 ///         one at the end of a complete run the faults that had no effect. A rank killed by a
 ///         fault throws nothing; died(rank) is then true.
+///
+/// It Shrinks. The next world is the largest core of equal machines without the ranks that have
+/// died; where none has, without those that are named and those without a route to the others. Its
+/// faults are those that are not over and hit its members, `restart_time` later; one that has fired
+/// need not fire again. A torus becomes a star.
 template <class Inner = NoDevice>
 class Cluster {
 public:
@@ -168,6 +175,38 @@ public:
         run_ = std::make_unique<detail::cluster::Run>(spec_, options_);
         for (int r = 0; r < ranks(); ++r) run_->ranks.push_back(std::make_unique<Rank>(r, *run_));
         run_->run([&](detail::cluster::RankBase& rank) { f(static_cast<Rank&>(rank)); });
+    }
+
+    /// After a run: a cluster of the ranks that are left. `lost`: those that errors name.
+    GX_COLD [[nodiscard]] Survivors<Cluster> survivors(std::span<const int> lost,
+                                                       Nanoseconds restart_time) const {
+        const Core core = this->core(lost);
+        Survivors<Cluster> left{.members = core.members};
+        if (!core.members.empty())
+            left.world = std::make_unique<Cluster>(core.cluster, after(core, restart_time));
+        return left;
+    }
+    /// The core that survivors(lost) makes a cluster of.
+    GX_COLD [[nodiscard]] Core core(std::span<const int> lost) const {
+        std::vector<bool> left(static_cast<std::size_t>(ranks()), true);
+        bool any = false;
+        for (int r = 0; r < ranks(); ++r)
+            if (died(r)) left[static_cast<std::size_t>(r)] = false, any = true;
+        if (!any && !lost.empty()) {
+            for (const int r : lost) left[static_cast<std::size_t>(r)] = false;
+            for (int r = 0; r < ranks(); ++r)  // as others may be, behind the same switch
+                if (unreachable(r)) left[static_cast<std::size_t>(r)] = false;
+        }
+        return core_of(whole(spec_), left, options_.faults.reroutes());
+    }
+    /// The options of that cluster.
+    GX_COLD [[nodiscard]] ClusterOptions after(const Core& core, Nanoseconds restart_time) const {
+        ClusterOptions options = options_;
+        options.faults =
+            options_.faults.seen_by(core, spec_, elapsed() + restart_time, last().faults.get());
+        options.trace = nullptr;
+        ++options.seed;
+        return options;
     }
 
     /// Sends the spans of the next run, kernels, reductions and messages, to `sink`; nullptr: none.
@@ -237,7 +276,7 @@ public:
     }
 };
 
-static_assert(explain_world<Cluster<>>());
+static_assert(explain_world<Cluster<>>() && explain_shrinking_world<Cluster<>>());
 
 }  // namespace gx::sim
 

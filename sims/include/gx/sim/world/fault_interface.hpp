@@ -22,6 +22,7 @@ class FlowNetwork;
 class MessageMatcher;
 class Topology;
 struct ClusterSpec;
+struct Core;
 struct Path;
 struct Fault;  // in faults.hpp
 
@@ -88,6 +89,10 @@ public:
         virtual void check(const ClusterSpec& spec, Problems& problems) const = 0;
         /// Whether some of them remove routes.
         [[nodiscard]] virtual bool reroutes() const = 0;
+        /// The faults that the core of a cluster `all` meets `passed` after the start of `run`.
+        [[nodiscard]] virtual FaultPlan seen_by(const Core& core, const ClusterSpec& all,
+                                                Nanoseconds passed,
+                                                const FaultInterface* run) const = 0;
         [[nodiscard]] virtual std::unique_ptr<FaultInterface> start(
             std::uint64_t seed, Engine& engine, FlowNetwork& network, const Topology& topology,
             MessageMatcher& matcher) const = 0;
@@ -100,12 +105,19 @@ public:
 
     [[nodiscard]] bool empty() const { return listed_ == nullptr; }
     [[nodiscard]] const std::vector<Fault>& list() const;
+    explicit FaultPlan(std::shared_ptr<const Listed> listed) : listed_(std::move(listed)) {}
     /// Adds a sentence to `problems` for each invalid field of each fault.
     void check(const ClusterSpec& spec, Problems& problems) const {
         if (listed_) listed_->check(spec, problems);
     }
     /// Whether some of them remove routes, so that the topology needs failover routes.
     [[nodiscard]] bool reroutes() const { return listed_ && listed_->reroutes(); }
+    /// The faults that the core of a cluster `all` meets `passed` after the start of `run`: those
+    /// that are not over. What had an effect counts as fired from the start.
+    [[nodiscard]] FaultPlan seen_by(const Core& core, const ClusterSpec& all, Nanoseconds passed,
+                                    const FaultInterface* run) const {
+        return listed_ ? listed_->seen_by(core, all, passed, run) : FaultPlan{};
+    }
     /// nullptr: no faults.
     [[nodiscard]] std::unique_ptr<FaultInterface> start(std::uint64_t seed, Engine& engine,
                                                         FlowNetwork& network,

@@ -10,14 +10,15 @@
 #include <variant>    // visit
 #include <vector>     // windows
 
-#include <gx/core/rng.hpp>               // Rng: which bit
-#include <gx/core/stream.hpp>            // Operation
-#include <gx/sim/des/engine.hpp>         // Engine
-#include <gx/sim/fault/validate.hpp>     // check_faults
-#include <gx/sim/fault/injector.hpp>     // FaultPlan
-#include <gx/sim/fault/link_faults.hpp>  // LinkFaults
-#include <gx/sim/world/matching.hpp>     // MessageMatcher
-#include <gx/sim/topology/topology.hpp>  // Topology
+#include <gx/core/rng.hpp>                // Rng: which bit
+#include <gx/core/stream.hpp>             // Operation
+#include <gx/sim/des/engine.hpp>          // Engine
+#include <gx/sim/fault/validate.hpp>      // check_faults
+#include <gx/sim/fault/injector.hpp>      // FaultPlan
+#include <gx/sim/fault/link_faults.hpp>   // LinkFaults
+#include <gx/sim/fault/seen_by_core.hpp>  // as_seen_by
+#include <gx/sim/world/matching.hpp>      // MessageMatcher
+#include <gx/sim/topology/topology.hpp>   // Topology
 
 namespace gx::sim {
 
@@ -29,8 +30,10 @@ namespace gx::sim {
 /// Errors: none; check_faults has rejected invalid faults.
 class FaultInjector final : public FaultInterface {
 public:
-    FaultInjector(std::span<const Fault> faults, std::uint64_t seed, Engine& engine,
-                  FlowNetwork& network, const Topology& topology, MessageMatcher& matcher);
+    /// `fired`: those that had an effect in an earlier world.
+    FaultInjector(std::span<const Fault> faults, std::vector<bool> fired, std::uint64_t seed,
+                  Engine& engine, FlowNetwork& network, const Topology& topology,
+                  MessageMatcher& matcher);
 
     [[nodiscard]] Nanoseconds end_of(int rank, Nanoseconds work, bool compute) override;
     [[nodiscard]] Nanoseconds end_of_pause(int rank) override;
@@ -136,14 +139,14 @@ private:
     std::vector<Spoiled> spoiled_{};
 };
 
-GX_DECL FaultInjector::FaultInjector(std::span<const Fault> faults, std::uint64_t seed,
-                                     Engine& engine, FlowNetwork& network, const Topology& topology,
-                                     MessageMatcher& matcher)
+GX_DECL FaultInjector::FaultInjector(std::span<const Fault> faults, std::vector<bool> fired,
+                                     std::uint64_t seed, Engine& engine, FlowNetwork& network,
+                                     const Topology& topology, MessageMatcher& matcher)
     : engine_(engine),
       matcher_(matcher),
       rng_(seed, "fault.payload"),
       faults_(faults.begin(), faults.end()),
-      fired_(faults.size(), false),
+      fired_(std::move(fired)),
       links_(engine, network, topology, matcher, fired_),
       gpus_(static_cast<std::size_t>(topology.spec().ranks())) {
     for (std::size_t i = 0; i < faults_.size(); ++i)
@@ -283,7 +286,9 @@ namespace detail::faults {
 
 class Listed final : public FaultPlan::Listed {
 public:
-    explicit Listed(FaultList faults) : faults_(std::move(faults)) {}
+    explicit Listed(FaultList faults) : faults_(std::move(faults)), fired_(faults_.size(), false) {}
+    Listed(FaultList faults, std::vector<bool> fired)
+        : faults_(std::move(faults)), fired_(std::move(fired)) {}
     [[nodiscard]] const FaultList& list() const override { return faults_; }
     void check(const ClusterSpec& spec, Problems& problems) const override {
         check_faults(faults_, spec, problems);
@@ -298,11 +303,32 @@ public:
                                                         FlowNetwork& network,
                                                         const Topology& topology,
                                                         MessageMatcher& matcher) const override {
-        return std::make_unique<FaultInjector>(faults_, seed, engine, network, topology, matcher);
+        return std::make_unique<FaultInjector>(faults_, fired_, seed, engine, network, topology,
+                                               matcher);
+    }
+    [[nodiscard]] FaultPlan seen_by(const Core& core, const ClusterSpec& all, Nanoseconds passed,
+                                    const FaultInterface* run) const override {
+        FaultList faults;
+        std::vector<bool> fired;
+        for (std::size_t i = 0; i < faults_.size(); ++i) {
+            const bool before = run && run->fired(i);
+            if (before && once(faults_[i])) continue;
+            const auto seen = as_seen_by(core, all, faults_[i], passed);
+            if (!seen) continue;
+            faults.push_back(*seen);
+            fired.push_back(before);
+        }
+        if (faults.empty()) return {};
+        return FaultPlan(std::make_shared<const Listed>(std::move(faults), std::move(fired)));
     }
 
 private:
+    static bool once(const Fault& f) {
+        return std::holds_alternative<FlippedBit>(f) || std::holds_alternative<NanInPayload>(f) ||
+               std::holds_alternative<DeadInCollective>(f);
+    }
     FaultList faults_;
+    std::vector<bool> fired_;
 };
 
 }  // namespace detail::faults

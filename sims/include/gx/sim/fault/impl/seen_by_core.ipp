@@ -1,52 +1,13 @@
-// Core: the bodies.
+// Faults in a smaller cluster: the body.
 #pragma once
 
-#include <algorithm>  // count_if, find, max
+#include <algorithm>  // find, max
 #include <variant>    // visit
 
-#include <gx/core/error.hpp>                    // Error
-#include <gx/sim/elastic/elastic_core.hpp>      // Core
+#include <gx/sim/fault/seen_by_core.hpp>        // as_seen_by
 #include <gx/sim/topology/fabric_switches.hpp>  // FabricSwitches
-#include <gx/sim/topology/check_cluster.hpp>    // check_cluster
 
 namespace gx::sim {
-
-GX_DECL Core whole(const ClusterSpec& spec) {
-    Core core{spec, {}};
-    for (int r = 0; r < spec.ranks(); ++r) core.members.push_back(r);
-    return core;
-}
-
-GX_DECL Core core_of(const Core& from, const std::vector<bool>& left, bool failover) {
-    const int gpus = from.cluster.machine.gpus, machines = from.cluster.machines;
-    const auto of = [&](int m, int g) { return left[static_cast<std::size_t>(m * gpus + g)]; };
-    std::vector<int> counts(static_cast<std::size_t>(machines), 0);
-    for (int m = 0; m < machines; ++m)
-        for (int g = 0; g < gpus; ++g) counts[static_cast<std::size_t>(m)] += of(m, g) ? 1 : 0;
-    int best = 0, best_machines = 0;
-    for (int g = 1; g <= gpus; ++g) {
-        const auto enough = static_cast<int>(
-            std::count_if(counts.begin(), counts.end(), [&](int c) { return c >= g; }));
-        if (enough * g > best * best_machines) best = g, best_machines = enough;
-    }
-    Core core{from.cluster, {}};
-    core.cluster.machines = best_machines;
-    core.cluster.machine.gpus = best;
-    try {
-        if (best > 0) check_cluster(core.cluster, failover);
-    } catch (const Error&) {
-        core.cluster.fabric = star();
-    }
-    for (int m = 0; m < machines && best > 0; ++m) {
-        if (counts[static_cast<std::size_t>(m)] < best) continue;
-        for (int g = 0, taken = 0; g < gpus && taken < best; ++g) {
-            if (!of(m, g)) continue;
-            core.members.push_back(from.members[static_cast<std::size_t>(m * gpus + g)]);
-            ++taken;
-        }
-    }
-    return core;
-}
 
 GX_DECL std::optional<Fault> as_seen_by(const Core& core, const ClusterSpec& all, Fault fault,
                                         Nanoseconds passed, std::int64_t updates) {

@@ -1,0 +1,23 @@
+// as_seen_by: a fault of a cluster, as a part of the cluster meets it later.
+#pragma once
+
+#include <cstdint>   // int64_t
+#include <optional>  // faults that are over
+
+#include <gx/core/decl.hpp>               // GX_DECL
+#include <gx/sim/fault/fault_values.hpp>  // Fault
+#include <gx/sim/world/core.hpp>          // Core
+
+namespace gx::sim {
+
+/// Translates `fault` of the whole cluster to the core, `passed` ns and `updates` updates later.
+/// Empty if the fault is over or hits no part of the core. A flapping link restarts.
+[[nodiscard]] GX_DECL std::optional<Fault> as_seen_by(const Core& core, const ClusterSpec& all,
+                                                      Fault fault, Nanoseconds passed,
+                                                      std::int64_t updates = 0);
+
+}  // namespace gx::sim
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/sim/fault/impl/seen_by_core.ipp>
+#endif
