@@ -14,9 +14,10 @@ using namespace layout;
 
 // A name that stands for more than one public type: a role (its concept, its archetype and what
 // models it), a collective and the reducer that executes it, or one shape (Rows: ranks, elements).
-const Names shared_names{
-    "Clock", "Device", "Loader",    "Model",     "Optimizer",       "Reducer",      "Ring",
-    "Tree",  "Stream", "Scheduler", "Transport", "HalvingDoubling", "Hierarchical", "Rows"};
+const Names shared_names{"Clock",           "Device",       "Loader",   "Model",
+                         "Optimizer",       "Reducer",      "Ring",     "Tree",
+                         "Stream",          "Scheduler",    "Survival", "Transport",
+                         "HalvingDoubling", "Hierarchical", "Rows"};
 
 constexpr std::size_t headers_in_a_folder = 25;
 

@@ -25,9 +25,10 @@ const std::map<std::string, Names> may_include{
     {"scheduler", {"core"}},
     {"optimizer", {"core", "model", "scheduler"}},
     {"loader", {"core", "io", "model"}},
+    {"survival", {"core", "io"}},
     {"trainer",
      {"core", "reflect", "io", "report", "memory", "collective", "reducer", "model", "scheduler",
-      "optimizer", "loader"}},
+      "optimizer", "loader", "survival"}},
     {"testing", roles},
     {"reference", {"core", "collective", "model", "reducer", "scheduler", "optimizer"}},
 };
@@ -50,7 +51,7 @@ const std::map<std::string, Names> rooms{
     {"testing", {"des", "hardware", "catalog", "network", "topology", "world", "race"}},
 };
 const Names known_to_rooms{"core",    "reflect",   "io",        "memory", "collective", "model",
-                           "reducer", "scheduler", "optimizer", "loader", "testing"};
+                           "reducer", "scheduler", "optimizer", "loader", "testing",    "survival"};
 
 const Names part_of_a_plugin{"core", "memory", "reflect", "model", "collective", "reducer"};
 

@@ -14,6 +14,7 @@ enum class Role : unsigned char {
     optimizer,
     loader,
     loss_scale,
+    survival,
     element
 };
 
@@ -45,6 +46,10 @@ concept LikeLossScale = requires(T& s) {
     s.scale();
 };
 template <class T>
+concept LikeSurvival = requires {
+    { T::continues } -> std::convertible_to<bool>;
+};
+template <class T>
 concept LikeElement = requires {
     typename T::storage;
     T::encode(float{});
@@ -54,10 +59,10 @@ concept LikeElement = requires {
 template <class T, Role Expected>
 consteval Role found() {
     const bool fits[] = {
-        false,         LikeModel<T>,     LikeReducer<T>, LikeScheduler<T>, LikeOptimizer<T>,
-        LikeLoader<T>, LikeLossScale<T>, LikeElement<T>};
+        false,         LikeModel<T>,     LikeReducer<T>,  LikeScheduler<T>, LikeOptimizer<T>,
+        LikeLoader<T>, LikeLossScale<T>, LikeSurvival<T>, LikeElement<T>};
     if (fits[static_cast<int>(Expected)]) return Expected;
-    for (int i = 1; i < 8; ++i)
+    for (int i = 1; i < 9; ++i)
         if (fits[i]) return static_cast<Role>(i);
     return Role::none;
 }
@@ -102,6 +107,7 @@ struct Misplaced<Role::model, Found> {
     static_assert(Found != Role::optimizer, GX_MISPLACED("an Optimizer", "Model"));
     static_assert(Found != Role::loader, GX_MISPLACED("a Loader", "Model"));
     static_assert(Found != Role::loss_scale, GX_MISPLACED("a LossScale", "Model"));
+    static_assert(Found != Role::survival, GX_MISPLACED("a Survival", "Model"));
     static_assert(Found != Role::element, GX_MISPLACED("an Element", "Model"));
 };
 template <Role Found>
@@ -111,6 +117,7 @@ struct Misplaced<Role::reducer, Found> {
     static_assert(Found != Role::optimizer, GX_MISPLACED("an Optimizer", "Reducer"));
     static_assert(Found != Role::loader, GX_MISPLACED("a Loader", "Reducer"));
     static_assert(Found != Role::loss_scale, GX_MISPLACED("a LossScale", "Reducer"));
+    static_assert(Found != Role::survival, GX_MISPLACED("a Survival", "Reducer"));
     static_assert(Found != Role::element,
                   "gx: this is an Element where the Reducer is expected. The Reducer averages "
                   "gradients, the Element is what it sends. "
@@ -123,6 +130,7 @@ struct Misplaced<Role::scheduler, Found> {
     static_assert(Found != Role::optimizer, GX_MISPLACED("an Optimizer", "Scheduler"));
     static_assert(Found != Role::loader, GX_MISPLACED("a Loader", "Scheduler"));
     static_assert(Found != Role::loss_scale, GX_MISPLACED("a LossScale", "Scheduler"));
+    static_assert(Found != Role::survival, GX_MISPLACED("a Survival", "Scheduler"));
     static_assert(Found != Role::element, GX_MISPLACED("an Element", "Scheduler"));
 };
 template <Role Found>
@@ -132,6 +140,7 @@ struct Misplaced<Role::optimizer, Found> {
     static_assert(Found != Role::scheduler, GX_MISPLACED("a Scheduler", "Optimizer"));
     static_assert(Found != Role::loader, GX_MISPLACED("a Loader", "Optimizer"));
     static_assert(Found != Role::loss_scale, GX_MISPLACED("a LossScale", "Optimizer"));
+    static_assert(Found != Role::survival, GX_MISPLACED("a Survival", "Optimizer"));
     static_assert(Found != Role::element, GX_MISPLACED("an Element", "Optimizer"));
 };
 template <Role Found>
@@ -141,6 +150,7 @@ struct Misplaced<Role::loader, Found> {
     static_assert(Found != Role::scheduler, GX_MISPLACED("a Scheduler", "Loader"));
     static_assert(Found != Role::optimizer, GX_MISPLACED("an Optimizer", "Loader"));
     static_assert(Found != Role::loss_scale, GX_MISPLACED("a LossScale", "Loader"));
+    static_assert(Found != Role::survival, GX_MISPLACED("a Survival", "Loader"));
     static_assert(Found != Role::element, GX_MISPLACED("an Element", "Loader"));
 };
 template <Role Found>
@@ -150,7 +160,18 @@ struct Misplaced<Role::loss_scale, Found> {
     static_assert(Found != Role::scheduler, GX_MISPLACED("a Scheduler", "LossScale"));
     static_assert(Found != Role::optimizer, GX_MISPLACED("an Optimizer", "LossScale"));
     static_assert(Found != Role::loader, GX_MISPLACED("a Loader", "LossScale"));
+    static_assert(Found != Role::survival, GX_MISPLACED("a Survival", "LossScale"));
     static_assert(Found != Role::element, GX_MISPLACED("an Element", "LossScale"));
+};
+template <Role Found>
+struct Misplaced<Role::survival, Found> {
+    static_assert(Found != Role::model, GX_MISPLACED("a Model", "Survival"));
+    static_assert(Found != Role::reducer, GX_MISPLACED("a Reducer", "Survival"));
+    static_assert(Found != Role::scheduler, GX_MISPLACED("a Scheduler", "Survival"));
+    static_assert(Found != Role::optimizer, GX_MISPLACED("an Optimizer", "Survival"));
+    static_assert(Found != Role::loader, GX_MISPLACED("a Loader", "Survival"));
+    static_assert(Found != Role::loss_scale, GX_MISPLACED("a LossScale", "Survival"));
+    static_assert(Found != Role::element, GX_MISPLACED("an Element", "Survival"));
 };
 #undef GX_MISPLACED
 
@@ -195,8 +216,9 @@ consteval bool explain_further() {
             "a Reducer sends. Fix: name it there, as in 'Ring<gx::fp16>'.");
         static_assert(role != Role::none,
                       "gx: this policy has no role in a Trainer: it is no Optimizer ('Options' and "
-                      "one 'update'), no Loader ('begin_epoch' and 'next') and no LossScale "
-                      "('scale' and 'learn'). Fix: add what its role's concept.hpp lists.");
+                      "one 'update'), no Loader ('begin_epoch' and 'next'), no LossScale "
+                      "('scale' and 'learn') and no Survival ('continues'). "
+                      "Fix: add what its role's concept.hpp lists.");
     }
     return true;
 }

@@ -57,6 +57,7 @@ struct Checkpoint {
     std::int64_t images = 0;          ///< in the training set
     int epoch = 0;                    ///< epochs done
     std::int64_t step = 0;            ///< steps done: gradients computed
+    std::int64_t world_step = 0;      ///< step at which the last world of the run began anew
     std::int64_t updates = 0;         ///< gradients applied: neither pending nor skipped
     std::int64_t skips_in_a_row = 0;  ///< at the floor of the loss scale, up to now
     std::string clock{};              ///< WorldInfo::clock of `seconds`, or mixed_clocks

@@ -4,19 +4,20 @@
 #include <concepts>  // constructible_from, same_as
 #include <string>    // name
 
-#include <gx/core/element.hpp>        // fp16
-#include <gx/reflect/options_of.hpp>  // options_of
-#include <gx/loader/concept.hpp>      // Loader
-#include <gx/loader/dataset.hpp>      // Dataset
-#include <gx/loader/in_memory.hpp>    // InMemory
-#include <gx/model/concept.hpp>       // Model
-#include <gx/optimizer/concept.hpp>   // Optimizer
-#include <gx/optimizer/sgd.hpp>       // Sgd
-#include <gx/reducer/concept.hpp>     // Reducer
-#include <gx/scheduler/concept.hpp>   // Scheduler
-#include <gx/trainer/loss_scale.hpp>  // LossScale
-#include <gx/trainer/options.hpp>     // TrainerOptions
-#include <gx/trainer/record.hpp>      // RunRecord
+#include <gx/core/element.hpp>           // fp16
+#include <gx/reflect/options_of.hpp>     // options_of
+#include <gx/loader/concept.hpp>         // Loader
+#include <gx/loader/dataset.hpp>         // Dataset
+#include <gx/loader/in_memory.hpp>       // InMemory
+#include <gx/model/concept.hpp>          // Model
+#include <gx/optimizer/concept.hpp>      // Optimizer
+#include <gx/optimizer/sgd.hpp>          // Sgd
+#include <gx/reducer/concept.hpp>        // Reducer
+#include <gx/scheduler/concept.hpp>      // Scheduler
+#include <gx/survival/stop_on_loss.hpp>  // StopOnLoss, Survival
+#include <gx/trainer/loss_scale.hpp>     // LossScale
+#include <gx/trainer/options.hpp>        // TrainerOptions
+#include <gx/trainer/record.hpp>         // RunRecord
 
 namespace gx {
 
@@ -50,16 +51,20 @@ using loader_of = typename role::Pick<role::Role::loader, InMemory<>, Policies..
 template <class R, class... Policies>
 using loss_scale_of =
     typename role::Pick<role::Role::loss_scale, default_loss_scale<R>, Policies...>::type;
+template <class... Policies>
+using survival_of = typename role::Pick<role::Role::survival, StopOnLoss, Policies...>::type;
 
 /// Each of the policies has a role of its own.
 template <class... Policies>
 concept FurtherPolicies = (... && (role::count_of<role::Role::optimizer, Policies> +
                                        role::count_of<role::Role::loader, Policies> +
-                                       role::count_of<role::Role::loss_scale, Policies> ==
+                                       role::count_of<role::Role::loss_scale, Policies> +
+                                       role::count_of<role::Role::survival, Policies> ==
                                    1)) &&
                           role::count_of<role::Role::optimizer, Policies...> <= 1 &&
                           role::count_of<role::Role::loader, Policies...> <= 1 &&
-                          role::count_of<role::Role::loss_scale, Policies...> <= 1;
+                          role::count_of<role::Role::loss_scale, Policies...> <= 1 &&
+                          role::count_of<role::Role::survival, Policies...> <= 1;
 
 template <class... Policies>
 consteval bool explain_further_policies() {
@@ -71,6 +76,9 @@ consteval bool explain_further_policies() {
                   "gx: this Trainer has two Loaders. One gives the batches. Fix: drop one.");
     static_assert(role::count_of<Role::loss_scale, Policies...> <= 1,
                   "gx: this Trainer has two LossScales. One scales the loss. Fix: drop one.");
+    static_assert(role::count_of<Role::survival, Policies...> <= 1,
+                  "gx: this Trainer has two Survivals. One says what follows the loss of a rank. "
+                  "Fix: drop one.");
     return true;
 }
 
@@ -86,6 +94,29 @@ consteval bool explain_trainer_loader() {
             "gx: this Loader can't be built from a data set and a rank's share of it. A Trainer "
             "makes one for each rank. Fix: add a constructor from 'const gx::Dataset&' and "
             "'gx::LoaderOptions', or use gx::InMemory<...>.");
+    return true;
+}
+
+/// A reducer after which all ranks hold one state, and a loader that can go on within an epoch,
+/// where the survival asks for them.
+template <class V, class R, class L>
+concept SurvivesWith = Survival<V> && (!V::continues || (!OwnsUpdate<R> && BeginsWithin<L>));
+
+template <class V, class R, class L>
+consteval bool explain_trainer_survival() {
+    static_assert(explain_survival<V>());
+    if constexpr (Survival<V> && LoadsADataset<L>) {
+        static_assert(
+            !V::continues || BeginsWithin<L>,
+            "gx: ContinueOnSurvivors needs a Loader that can begin within an epoch, and this one "
+            "begins at its first image. Fix: add 'void begin_epoch(int epoch, int64_t done)' and "
+            "'int64_t steps_after(int64_t done) const', as gx/loader/concept.hpp says.");
+        static_assert(
+            !V::continues || !OwnsUpdate<R>,
+            "gx: ContinueOnSurvivors needs ranks that all hold the same state, and with a Reducer "
+            "that owns the update a part of it is lost with a rank. Fix: use another Reducer, or "
+            "leave ContinueOnSurvivors out: the run then stops, and resumes from a checkpoint.");
+    }
     return true;
 }
 
@@ -130,7 +161,8 @@ concept Composes =
     Optimizer<optimizer_of<Policies...>> && LoadsADataset<loader_of<Policies...>> &&
     LossScale<loss_scale_of<R, Policies...>> && SharesUpdates<R, optimizer_of<Policies...>> &&
     KeepsScalarsAlike<R, optimizer_of<Policies...>> &&
-    DecidesAlone<R, loss_scale_of<R, Policies...>>;
+    DecidesAlone<R, loss_scale_of<R, Policies...>> &&
+    SurvivesWith<survival_of<Policies...>, R, loader_of<Policies...>>;
 
 template <class M, class R, class S, class... Policies>
 consteval bool explain_composition() {
@@ -145,6 +177,9 @@ consteval bool explain_composition() {
     if constexpr (Reducer<R> && Optimizer<optimizer_of<Policies...>>)
         static_assert(
             explain_ownership<R, optimizer_of<Policies...>, loss_scale_of<R, Policies...>>());
+    if constexpr (Reducer<R>)
+        static_assert(
+            explain_trainer_survival<survival_of<Policies...>, R, loader_of<Policies...>>());
     return true;
 }
 
@@ -160,7 +195,8 @@ class Trainer<M, R, S, Policies...> {
 public:
     using Options = TrainerOptions<options_of<R>, options_of<S>,
                                    options_of<detail::trainer::optimizer_of<Policies...>>,
-                                   options_of<detail::trainer::loss_scale_of<R, Policies...>>>;
+                                   options_of<detail::trainer::loss_scale_of<R, Policies...>>,
+                                   options_of<detail::trainer::survival_of<Policies...>>>;
     Trainer() = default;
     explicit Trainer(Options);
     const Options& options() const;

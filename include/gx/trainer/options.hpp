@@ -16,11 +16,12 @@ namespace gx {
 ///     error    seed: order of the data and random draws; label_smoothing: what a loss means
 ///     note     batch, and the rank count: it goes on by progress in the data
 ///     note     epochs, scheduler, optimizer, loss_scale: may be tuned in mid-run
-///     neither  output, evaluate, trace_steps, progress, most_skips: no effect on the weights
+///     neither  output, evaluate, trace_steps, progress, most_skips, survival: no effect on the
+///              weights
 ///
 /// Units: batch in images of one rank and step; epochs in passes over the training set.
 template <class ReducerOptions, class SchedulerOptions, class OptimizerOptions,
-          class LossScaleOptions>
+          class LossScaleOptions, class SurvivalOptions>
 struct TrainerOptions {
     int batch = 32;
     int epochs = 1;
@@ -30,6 +31,7 @@ struct TrainerOptions {
     SchedulerOptions scheduler{};
     OptimizerOptions optimizer{};
     LossScaleOptions loss_scale{};
+    SurvivalOptions survival{};      ///< NoOptions for StopOnLoss
     std::filesystem::path output{};  ///< folder for checkpoints; empty writes none
     std::filesystem::path resume{};  ///< checkpoint to go on from; empty starts anew
     bool evaluate = true;            ///< run the test set after each epoch

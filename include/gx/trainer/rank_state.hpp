@@ -182,7 +182,7 @@ private:
                         "numbers of '" + c.reducer[i].name + "' of " + reducer);
         }
         expect_kept(file, c.pending.size(),
-                    std::min(std::size_t(c.step), std::size_t(Pipeline::staleness)),
+                    std::min(std::size_t(c.step - c.world_step), std::size_t(Pipeline::staleness)),
                     "gradients in flight (none after a run's last epoch)");
         expect_kept(file, device.statistics().size(), c.statistics.size(), "running statistics");
     }

@@ -1,14 +1,15 @@
 // RankTraining: the training loop of one rank; plain blocking code, the same in every world.
 #pragma once
 
-#include <cmath>     // llround
-#include <concepts>  // same_as
-#include <limits>    // NaN
-#include <memory>    // unique_ptr
-#include <optional>  // the test set
-#include <string>    // sentences
-#include <utility>   // move
-#include <vector>    // flat vectors
+#include <cmath>       // llround
+#include <concepts>    // same_as
+#include <filesystem>  // checkpoints
+#include <limits>      // NaN
+#include <memory>      // unique_ptr
+#include <optional>    // the test set
+#include <string>      // sentences
+#include <utility>     // move
+#include <vector>      // flat vectors
 
 #include <gx/core/cold.hpp>              // GX_COLD
 #include <gx/core/error.hpp>             // Error, LostRank, Delivery
@@ -23,7 +24,9 @@
 #include <gx/memory/queue.hpp>           // launch
 #include <gx/optimizer/update_args.hpp>  // UpdateArgs
 #include <gx/reducer/pipeline.hpp>       // Pipeline
+#include <gx/reflect/options_of.hpp>     // NoOptions
 #include <gx/scheduler/concept.hpp>      // Plan
+#include <gx/trainer/carried.hpp>        // Carried, Course
 #include <gx/trainer/checkpoint.hpp>     // Checkpoint
 #include <gx/trainer/control.hpp>        // sum_over_ranks, agree
 #include <gx/trainer/decisions.hpp>      // Decisions, BeginStep, Decide, Update
@@ -57,9 +60,16 @@ struct Job {
     double timed_images = 1;                    ///< images on the clock for each one trained
     TraceSink* trace = nullptr;                 ///< of the world, where it has one
     int first_local_rank = 0;                   ///< it fills this process's record
+    std::string composition{};                  ///< that a checkpoint must fit
+    std::filesystem::path resumed_from{};       ///< file of `resume`
+    LossRow loss{};              ///< that has led to this world; its `ranks` 0: it is the first
+    Nanoseconds restart_time{};  ///< that passed before it
 };
 
-template <class R, class S, class O, class L, class Scale, class Options, class Rank>
+/// One rank of one world. With a Survival that continues, it brings a Carried from the world before
+/// and takes it to the next.
+template <class R, class S, class O, class L, class Scale, class Survival, class Options,
+          class Rank>
 class RankTraining {
     using Device = typename Rank::Device;
     using M = memory_of<Device>;
@@ -67,10 +77,17 @@ class RankTraining {
     using D = Decisions<Scale>;
     using Slots = StepSlots<D, std::size_t(R::staleness) + 1, M>;
     using Share = UpdateShare<R, O>;
+    static constexpr bool survives = Survival::continues;
+    static_assert(on_host || !survives,
+                  "gx: ContinueOnSurvivors needs gradients in the host's memory, and this World "
+                  "has them on devices. Fix: leave it out; a run is resumed from a checkpoint.");
 
 public:
-    GX_COLD RankTraining(const Job<Options>& job, Rank& rank, RunRecord& record)
-        : job_(job),
+    using Carries = std::conditional_t<survives, Carried<R>, NoOptions>;
+
+    GX_COLD RankTraining(const Job<Options>& job, Rank& rank, RunRecord& record, Carries& carried)
+        : carried_(carried),
+          job_(job),
           o_(job.options),
           rank_(rank),
           record_(record),
@@ -101,12 +118,9 @@ public:
     }
 
     void run() {
-        if (job_.resume) restore(*job_.resume);
-        else initialise();
-        for (int epoch = first_epoch_; epoch < o_.epochs; ++epoch) {
-            train_epoch(epoch);
-            finish_epoch(epoch);
-        }
+        if constexpr (survives) return run_or_leave();
+        start();
+        train();
     }
 
 private:
@@ -139,6 +153,16 @@ private:
     }
 
     // ---- Starting ------------------------------------------------------------------------
+    void start() {
+        if (job_.resume) restore(*job_.resume);
+        else initialise();
+    }
+    void train() {
+        for (int epoch = first_epoch_; epoch < o_.epochs; ++epoch) {
+            train_epoch(epoch);
+            finish_epoch(epoch);
+        }
+    }
     [[nodiscard]] auto state() {
         return RankState{job_.graph, *device_, optimizer_, pipeline_,
                          share_.state(vectors_.template view<M>())};
@@ -156,10 +180,11 @@ private:
         D decisions{Scale(o_.loss_scale)};
         typename Slots::Scales scales{};
         share_.begin_restore();
-        state().restore(c, rank_.rank(), o_.resume.string(), decisions, scales);
+        state().restore(c, rank_.rank(), job_.resumed_from.string(), decisions, scales);
         share_.end_restore(vectors_.template view<M>());
         slots_.put(queue(), decisions, scales);
         first_epoch_ = c.epoch;
+        world_step_ = c.world_step;
         step_ = resumed_at_ = c.step;
         const std::int64_t steps = loader_.steps_per_epoch();
         shift_ = c.step - c.epoch * steps;
@@ -175,7 +200,7 @@ private:
             dollars_before_ = c.dollars;
         }
         if (!fills_record()) return;
-        restore_rows(record_, c, o_.resume);
+        restore_rows(record_, c, job_.resumed_from);
         if (!job_.mixed_clocks) breakdown_ = record_.breakdown;
         skipped_before_ = record_.skipped_steps;
     }
@@ -183,30 +208,44 @@ private:
     /// Learning rate of a gradient: by progress in the data. A gradient that is older than the
     /// checkpoint has the rate of the plan it was computed under.
     [[nodiscard]] float rate(std::int64_t gradient) const {
-        if (gradient >= resumed_at_) return scheduler_.rate(gradient - shift_);
+        if (gradient >= resumed_at_) return scheduler_.rate(schedule_step(gradient));
         return scheduler_before_->rate(
             std::max(std::int64_t{0}, steps_before_ - (resumed_at_ - gradient)));
     }
 
+    [[nodiscard]] std::int64_t schedule_step(std::int64_t step) const {
+        if constexpr (survives) return carried_.course.schedule_step(step);
+        else return step - shift_;
+    }
+
     // ---- One step ------------------------------------------------------------------------
-    void train_epoch(int epoch) {
+    struct StepsOfEpoch {
+        std::int64_t first, end;  ///< those before were made in an earlier world
+    };
+    [[nodiscard]] StepsOfEpoch begin_epoch(int epoch) {
         loader_.begin_epoch(epoch);
         const std::int64_t steps = loader_.steps_per_epoch();
         sums_.assign(3 * std::size_t(steps), 0.0);
         rows_.clear();
         epoch_begin_seconds_ = seconds_;
-        for (std::int64_t s = 0; s < steps; ++s) {
+        return {0, steps};
+    }
+    void train_epoch(int epoch) {
+        const auto [first, steps] = begin(epoch);
+        for (std::int64_t s = first; s < steps; ++s) {
             trace(epoch == 0 && s >= steps - o_.trace_steps);
+            if constexpr (survives) accounted_ = rank_.now();
             train_step(s);
             if (progress_.silent()) continue;
             // On a device the last step's loss is not known yet.
             const auto* sums =
                 &sums_[3 * std::size_t(on_host ? s : std::max<std::int64_t>(0, s - 1))];
-            progress_.update(step_ - shift_,
+            progress_.update(schedule_step(step_),
                              progress_words(epoch, o_.epochs, sums[0] / std::max(1.0, sums[2])));
         }
         trace(false);
         const Nanoseconds begin = rank_.now();
+        if constexpr (survives) accounted_ = begin;
         if (epoch + 1 == o_.epochs)
             while (const auto late = pipeline_.drain()) {
                 apply(*late);
@@ -249,6 +288,7 @@ private:
         const Nanoseconds backward = account(breakdown_.compute, forward, "BACKWARD");
 
         rows_.push_back({.step = step_});
+        if constexpr (survives) keep_step(next.batch.count, step_of_epoch);
         const auto reduced = pipeline_.collect(index);
         const Nanoseconds waited =
             account(breakdown_.exposed_communication, backward, "WAIT_FOR_ALLREDUCE");
@@ -304,6 +344,8 @@ private:
         const ViewIn<const float, M> mean = reduced.values;
         if constexpr (!on_host) device_->queue().wait_for(reduced.reduced);
         launch(queue(), Decide<D>{}, mean, slots_.decisions(), slots_.applied_view(reduced.index));
+        if constexpr (survives)
+            carried_.settled(std::int64_t(reduced.index), slots_.decisions()[0].applied);
         if constexpr (on_host) {
             if (!slots_.decisions()[0].applied) return pipeline_.skip();
         } else {
@@ -395,6 +437,7 @@ private:
 
     // ---- The end of an epoch -------------------------------------------------------------
     GX_COLD void finish_epoch(int epoch) {
+        if constexpr (survives) close_book();
         expect(sum_over_ranks(control_of(rank_), sums_), "summing the metrics");
         average_statistics();
         check_replicas();
@@ -411,6 +454,7 @@ private:
         }
         row.train_loss = loss / count;
         row.train_accuracy_pct = 100 * correct / count;
+        if constexpr (survives) count = double(loader_.images_per_epoch());  // and of lost ranks
         const double images = count * job_.timed_images;
         timed_images_ += images;
         if (seconds_ > epoch_begin_seconds_)
@@ -502,13 +546,14 @@ private:
     }
     GX_COLD void save(int epochs_done) {
         Checkpoint c{.model = std::string(job_.graph.name.view()),
-                     .composition = record_.composition,
+                     .composition = job_.composition,
                      .seed = o_.seed,
                      .ranks = rank_.ranks(),
                      .batch = o_.batch,
                      .images = job_.data.train.count(),
                      .epoch = epochs_done,
                      .step = step_,
+                     .world_step = world_step_,
                      .clock = job_.mixed_clocks ? std::string(gx::mixed_clocks) : record_.clock,
                      .timed_as = record_.timed_as,
                      .seconds = record_.seconds,
@@ -517,6 +562,7 @@ private:
                      .timed_images = timed_images_};
         c.options = job_.choices;
         c.notes = job_.notes;
+        for (const LossRow& row : record_.losses) c.notes.push_back(note_of(row));
         state().save(c, slots_.get(queue()), slots_.get_scales(queue()));
         c.reducer = std::move(reducer_state_);
         c.record = rows_to_keep(record_, rows_);
@@ -559,6 +605,20 @@ private:
         spans_.clear();
     }
 
+    // ---- Losing a rank: impl/rank_survival.ipp --------------------------------------------------
+    void run_or_leave();
+    void join();
+    void share_state();
+    void restart(std::int64_t own, std::int64_t next);
+    void add_loss(LossRow loss, std::int64_t step);
+    void bring_time();
+    void leave(bool lost);
+    [[nodiscard]] StepsOfEpoch begin(int epoch);
+    void keep_step(int count, std::int64_t step_of_epoch);
+    void keep_snapshot(std::int64_t forwards, std::int64_t images);
+    void close_book();
+
+    Carries& carried_;
     const Job<Options>& job_;
     const Options& o_;
     Rank& rank_;
@@ -593,8 +653,13 @@ private:
     double seconds_before_ = 0, dollars_before_ = 0;  ///< of earlier parts, by the same clock
     double timed_images_ = 0;                         ///< of all ranks and all parts
     std::uint64_t weights_hash_ = 0;
-    Nanoseconds mark_{};  ///< until when a step that a reducer owns is accounted for
+    Nanoseconds mark_{};           ///< until when a step that a reducer owns is accounted for
+    std::int64_t world_step_ = 0;  ///< at which the run has last begun without gradients in flight
+    Nanoseconds accounted_{};      ///< seconds_ has the time up to here
     bool tracing_ = false;
+    bool joined_ = false;  ///< it has a state
 };
 
 }  // namespace gx::detail::trainer
+
+#include <gx/trainer/impl/rank_survival.ipp>  // templates too: leaving a world, joining the next

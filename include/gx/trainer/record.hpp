@@ -32,6 +32,16 @@ struct EpochRow {
     double images_per_second = 0;  ///< of all ranks, in this epoch, by its own clock
 };
 
+/// Ranks that a run has lost, and where it went on without them (ContinueOnSurvivors).
+struct LossRow {
+    std::int64_t step = 0;    ///< the first step of the next world
+    int world = 0;            ///< its number: that of the first is 0
+    int ranks = 0;            ///< that are left
+    std::vector<int> lost{};  ///< left out from then on, by their numbers in the first world
+    std::string error{};      ///< the first survivor's; empty where none was told
+    std::vector<std::string> state{};  ///< what is gone with them: the names of reducer state
+};
+
 /// Where the training time of rank 0 went, in seconds; the four add up to RunRecord::seconds.
 struct Breakdown {
     double compute = 0;                ///< forward, backward, update
@@ -54,6 +64,7 @@ struct RunRecord {
     // What it found.
     std::vector<StepRow> steps{};
     std::vector<EpochRow> epochs{};
+    std::vector<LossRow> losses{};
     std::vector<Span> spans{};  ///< of the last `trace_steps` steps of the first epoch
     LinkRates link_rates{};     ///< of the same time, where the world is simulated
     Breakdown breakdown{};

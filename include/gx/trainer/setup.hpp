@@ -80,6 +80,9 @@ struct Names {
 ///         all ranks of a cluster died and none was left to name another.
 GX_DECL void expect_whole(const RunRecord& r, int epochs);
 
+/// Error of a run that would continue, and has fewer ranks left than are worth it.
+[[noreturn]] GX_DECL void throw_too_few(const LossRow& loss, int fewest, const std::string& error);
+
 /// Fills in what follows from the record: throughput, efficiency, warnings.
 GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Split& data, bool evaluated);
 
@@ -89,6 +92,9 @@ GX_DECL void restore_rows(RunRecord& r, const Checkpoint& c, const std::filesyst
 /// Rows that a checkpoint keeps: the epochs of `r`, and the `steps` of the last one.
 [[nodiscard]] GX_DECL std::string rows_to_keep(const RunRecord& r,
                                                const std::vector<StepRow>& steps);
+
+/// What the loss of ranks has changed, one sentence.
+[[nodiscard]] GX_DECL std::string note_of(const LossRow& row);
 
 /// "epoch 1/3  loss 0.250", for the progress bar.
 [[nodiscard]] GX_DECL std::string progress_words(int epoch, int epochs, double loss);
@@ -102,6 +108,7 @@ GX_DECL void restore_rows(RunRecord& r, const Checkpoint& c, const std::filesyst
                                       const std::string& reducer);
 [[noreturn]] GX_DECL void throw_no_memory(int rank, int batch, const Graph& graph);
 [[noreturn]] GX_DECL void throw_replicas_differ(std::int64_t step, int rank);
+[[noreturn]] GX_DECL void throw_survivors_differ(std::int64_t step, int rank, int other);
 [[noreturn]] GX_DECL void throw_states_differ(std::int64_t step, int rank,
                                               const std::string& reducer, std::string_view name);
 

@@ -4,6 +4,7 @@
 #include <chrono>     // wall seconds
 #include <concepts>   // same_as
 #include <exception>  // current_exception
+#include <memory>     // unique_ptr: smaller worlds
 #include <optional>   // resumed checkpoint
 #include <string>     // names
 #include <utility>    // move
@@ -28,6 +29,7 @@
 #include <gx/trainer/rank_training.hpp>  // one rank's work
 #include <gx/trainer/record.hpp>         // RunRecord
 #include <gx/trainer/setup.hpp>          // checks, summary
+#include <gx/trainer/worlds.hpp>         // Worlds
 
 namespace gx {
 
@@ -36,8 +38,9 @@ namespace gx {
 ///     Trainer<ResNet50, MultiRing<4, fp16>, Warmup<Poly<2>>> trainer({.batch = 32, .epochs = 90});
 ///     RunRecord record = trainer.train(world, data);
 ///
-/// Behind the Scheduler come an Optimizer (Sgd), a Loader (InMemory<>) and a LossScale (dynamic on
-/// an fp16 wire, else static), in any order; an omitted one is the default in brackets.
+/// Behind the Scheduler come an Optimizer (Sgd), a Loader (InMemory<>), a LossScale (dynamic on an
+/// fp16 wire, else static) and a Survival (StopOnLoss), in any order; an omitted one is the default
+/// in brackets.
 ///
 /// Every rank computes the gradient of its share of a step, the Reducer averages, every rank makes
 /// the same update. Updates are counted by gradients: update u applies the mean of gradient u with
@@ -55,18 +58,69 @@ class Trainer {
     using O = detail::trainer::optimizer_of<Policies...>;
     using L = detail::trainer::loader_of<Policies...>;
     using Scale = detail::trainer::loss_scale_of<R, Policies...>;
+    using V = detail::trainer::survival_of<Policies...>;
 
 public:
-    using Options = TrainerOptions<options_of<R>, options_of<S>, options_of<O>, options_of<Scale>>;
+    using Options = TrainerOptions<options_of<R>, options_of<S>, options_of<O>, options_of<Scale>,
+                                   options_of<V>>;
 
     Trainer() = default;
     explicit Trainer(Options options) : options_(std::move(options)) {}
 
     [[nodiscard]] const Options& options() const { return options_; }
-    /// Name of the composition as a program spells it: defaults omitted, the others in
-    /// the order Optimizer, Loader, LossScale. Behind the Optimizer its options that are not the
+    /// Name of the composition as a program spells it: defaults omitted, the others in the order
+    /// Optimizer, Loader, LossScale, Survival. Behind the Optimizer its options that are not the
     /// default: "Trainer<..., AdamW{.weight_decay = 0.1}>".
     GX_COLD [[nodiscard]] static std::string name(const options_of<O>& optimizer = {}) {
+        std::string text = learning_name(optimizer);
+        if constexpr (!std::same_as<V, StopOnLoss>)
+            text.insert(text.size() - 1, ", " + type_name<V>());
+        return text;
+    }
+
+    /// Trains on `data.train`, tests on `data.test` after each epoch; returns the run's record.
+    /// Where every process of a world calls train(), each gets a record: losses, accuracies and
+    /// weights are the run's; times, breakdown and bytes are those of its first rank. Only the root
+    /// checks and writes the output folder; an error before the start stops all.
+    template <class W>
+    RunRecord train(W& world, const Split& data) const {
+        static_assert(explain_training_world<W>());
+        if constexpr (V::continues) static_assert(explain_shrinking_world<W>());
+        const auto begin = std::chrono::steady_clock::now();
+        Start start = start_or_stop_all(world, data);
+        RunRecord record = describe(world, start.options);
+        const WorldInfo before = info_of(world);
+        const double timed =
+            before.timed_batch > 0 ? double(before.timed_batch) / start.options.batch : 1.0;
+        detail::trainer::Job<Options> job{.options = start.options,
+                                          .graph = start.graph,
+                                          .data = data,
+                                          .plan = start.plan,
+                                          .choices = choices(options_),
+                                          .timed_images = timed,
+                                          .first_local_rank = first_local_rank(world),
+                                          .composition = learning_name({}),
+                                          .resumed_from = start.options.resume};
+        job.price = before.price;
+        if (start.resume) go_on(job, *start.resume, before, record);
+        WorldInfo after;
+        if constexpr (V::continues) {
+            after = run_until_done(world, job, start.options, record);
+        } else {
+            NoOptions carries;
+            run_in(world, job, record, [&](int) -> NoOptions& { return carries; });
+            detail::trainer::expect_whole(record, job.options.epochs);
+            after = info_of(world);
+        }
+        detail::trainer::summarise(record, after, data, job.options.evaluate);
+        record.wall_seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        return record;
+    }
+
+private:
+    /// What decides the weights: all but what a lost rank changes.
+    GX_COLD [[nodiscard]] static std::string learning_name(const options_of<O>& optimizer) {
         const std::string changed = nondefault(optimizer);
         std::string text =
             "Trainer<" + std::string(M::name) + ", " + reducer_name<R>() + ", " + type_name<S>();
@@ -77,57 +131,134 @@ public:
         return text + ">";
     }
 
-    /// Trains on `data.train`, tests on `data.test` after each epoch; returns the run's record.
-    /// Where every process of a world calls train(), each gets a record: losses, accuracies and
-    /// weights are the run's; times, breakdown and bytes are those of its first rank. Only the root
-    /// checks and writes the output folder; an error before the start stops all.
+    /// Runs one world. `carries(rank)`: what the survival keeps of that rank.
     template <class W>
-    RunRecord train(W& world, const Split& data) const {
-        static_assert(explain_training_world<W>());
-        const auto begin = std::chrono::steady_clock::now();
-        const Start start = start_or_stop_all(world, data);
-        const Options& options = start.options;
-        const Graph& graph = start.graph;
-
-        RunRecord record = describe(world, options);
-        const WorldInfo before = info_of(world);
-        const double timed =
-            before.timed_batch > 0 ? double(before.timed_batch) / options.batch : 1.0;
+    static void run_in(W& world, detail::trainer::Job<Options>& job, RunRecord& record,
+                       auto carries) {
         TraceSink sink{.recording = false};
         constexpr bool traces = requires { world.trace_to(&sink); };
-        if constexpr (traces) world.trace_to(&sink);
-        detail::trainer::Job<Options> job{.options = options,
-                                          .graph = graph,
-                                          .data = data,
-                                          .plan = start.plan,
-                                          .choices = choices(options_),
-                                          .timed_images = timed,
-                                          .trace = traces ? &sink : nullptr,
-                                          .first_local_rank = first_local_rank(world)};
-        job.price = before.price;
-        if (start.resume) go_on(job, *start.resume, before, record);
-        world.run([&](auto& rank) {
-            using Rank = std::remove_cvref_t<decltype(rank)>;
-            RunRecord other;  // one rank of a process fills its record
-            detail::trainer::with_memory(rank.rank(), options.batch, graph, [&] {
-                detail::trainer::RankTraining<R, S, O, L, Scale, Options, Rank>(
-                    job, rank, rank.rank() == job.first_local_rank ? record : other)
-                    .run();
-            });
-        });
-        detail::trainer::expect_whole(record, options.epochs);
         if constexpr (traces) {
-            world.trace_to(nullptr);
-            record.spans = std::move(sink.spans);
-            record.link_rates = std::move(sink.rates);
+            world.trace_to(&sink);
+            job.trace = &sink;
         }
-        detail::trainer::summarise(record, info_of(world), data, options.evaluate);
-        record.wall_seconds =
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-        return record;
+        const auto end_trace = [&] {
+            if constexpr (traces) {
+                world.trace_to(nullptr);
+                if (sink.spans.empty()) return;  // of another world
+                record.spans = std::move(sink.spans);
+                record.link_rates = std::move(sink.rates);
+            }
+        };
+        try {
+            world.run([&](auto& rank) {
+                using Rank = std::remove_cvref_t<decltype(rank)>;
+                RunRecord other;  // one rank of a process fills its record
+                detail::trainer::with_memory(rank.rank(), job.options.batch, job.graph, [&] {
+                    detail::trainer::RankTraining<R, S, O, L, Scale, V, Options, Rank>(
+                        job, rank, rank.rank() == job.first_local_rank ? record : other,
+                        carries(rank.rank()))
+                        .run();
+                });
+            });
+        } catch (...) {
+            end_trace();
+            throw;
+        }
+        end_trace();
     }
 
-private:
+    /// Runs `first`, and smaller worlds until one has done all epochs; returns the last one's info.
+    template <class W>
+    GX_COLD WorldInfo run_until_done(W& first, detail::trainer::Job<Options>& job, Options& options,
+                                     RunRecord& record) const {
+        const V survival(options.survival);
+        int number = 0;  // of the present world
+        const int begun = job.resume ? job.resume->epoch : 0;
+        detail::trainer::Worlds<R> worlds(first.ranks());
+        std::unique_ptr<gx::detail::world::Smaller<W>> next;
+        std::optional<Checkpoint> resume;
+        const auto present = [&](auto f) { return next ? f(*next) : f(first); };
+        for (;;) {
+            const std::size_t known = record.losses.size();
+            const std::exception_ptr error =
+                present([&](auto& w) { return lost_in(w, job, record, worlds); });
+            WorldInfo info = present([](auto& w) { return info_of(w); });
+            worlds.end(info.event_hash, record.epochs.size());
+            if (!error && std::ssize(record.epochs) == options.epochs) {
+                info.event_hash = worlds.event_hash();
+                for (const LossRow& row : record.losses)
+                    record.notes.push_back(detail::trainer::note_of(row));
+                return info;
+            }
+            auto left = present(
+                [&](auto& w) { return w.survivors(worlds.lost(), survival.restart_time()); });
+            const auto ranks = std::ssize(left.members);
+            if (ranks == 0 || ranks == std::ssize(worlds.members())) {
+                if (error) std::rethrow_exception(error);
+                detail::trainer::expect_whole(record, options.epochs);
+            }
+            LossRow loss{.world = ++number,
+                         .ranks = int(ranks),
+                         .lost = worlds.shrink(left.members),
+                         .error = detail::trainer::first_sentence(error)};
+            if (record.losses.size() == known) detail::trainer::add_earlier(loss, job.loss);
+            job.loss = std::move(loss);
+            if (ranks < survival.fewest_ranks())
+                detail::trainer::throw_too_few(job.loss, survival.fewest_ranks(), job.loss.error);
+            next = std::move(left.world);
+            plan_for(*next, job, options, survival.restart_time());
+            if (survival.recovery() == Recovery::checkpoint)
+                go_back(job, options, begun, worlds, resume, record);
+        }
+    }
+    /// Runs one world; returns the error of a loss that it ends with.
+    template <class W>
+    [[nodiscard]] static std::exception_ptr lost_in(W& world, detail::trainer::Job<Options>& job,
+                                                    RunRecord& record,
+                                                    detail::trainer::Worlds<R>& worlds) {
+        worlds.begin();
+        try {
+            run_in(world, job, record, [&](int rank) -> auto& { return worlds.carried(rank); });
+        } catch (const LostRank&) {
+            return std::current_exception();
+        } catch (const DeviceLost&) {
+            return std::current_exception();
+        }
+        return nullptr;
+    }
+    /// Makes `job` one of a world that follows a loss.
+    template <class W>
+    GX_COLD void plan_for(const W& world, detail::trainer::Job<Options>& job, Options& options,
+                          Nanoseconds restart_time) const {
+        job.plan = detail::trainer::plan_of(job.data.train.count(), world.ranks(), options.batch,
+                                            options.epochs);
+        options.scheduler = complete_options<S>(options_.scheduler, job.plan);
+        Problems problems;
+        for (const auto sentence : check_options<S>(options.scheduler))
+            problems.add(std::string(sentence));
+        problems.throw_if_any("gx: this run can't go on with the ranks that are left");
+        job.price = info_of(world).price;
+        job.first_local_rank = first_local_rank(world);
+        job.restart_time = restart_time;
+    }
+    /// Makes all members of the next world go on from the newest checkpoint, or anew.
+    GX_COLD void go_back(detail::trainer::Job<Options>& job, const Options& options, int begun,
+                         detail::trainer::Worlds<R>& worlds, std::optional<Checkpoint>& resume,
+                         RunRecord& record) const {
+        auto found = detail::trainer::newest_whole(options.output, options.resume, begun + 1,
+                                                   int(record.epochs.size()), job.graph);
+        for (std::string& note : found.notes) record.notes.push_back(std::move(note));
+        worlds.forget();
+        record.steps.clear();
+        record.epochs.clear();
+        job.resume = nullptr;
+        if (!found.checkpoint) return;
+        resume = std::move(found.checkpoint);
+        detail::trainer::keep_members(*resume, worlds.wrote(resume->epoch), worlds.members());
+        plan_from(job, *resume);
+        job.resumed_from = std::move(found.file);
+    }
+
     struct Start {
         Options options;  ///< complete
         Plan plan;
@@ -158,8 +289,8 @@ private:
                                     .label_smoothing = options.label_smoothing});
         std::optional<Checkpoint> resume;
         if (!options.resume.empty())
-            resume = detail::trainer::resumable(plain(options, writes), graph,
-                                                {name(), reducer_name<R>()}, data, ranks);
+            resume = detail::trainer::resumable(
+                plain(options, writes), graph, {learning_name({}), reducer_name<R>()}, data, ranks);
         return {std::move(options), plan, std::move(graph), std::move(resume)};
     }
     /// Completes the options from the plan; throws one error that lists everything wrong.
@@ -177,12 +308,24 @@ private:
         if constexpr (requires { Scale::check(o.loss_scale); })
             for (const auto sentence : Scale::check(o.loss_scale))
                 problems.add(std::string(sentence));
+        if constexpr (requires { V::check(problems, o.survival, ranks, true); })
+            V::check(problems, o.survival, ranks, !o.output.empty());
         problems.throw_if_any("gx: this run can't start");
         return plan;
     }
     /// Makes `job` go on from `c` by progress in the data, and notes what changes.
     GX_COLD void go_on(detail::trainer::Job<Options>& job, const Checkpoint& c,
                        const WorldInfo& world, RunRecord& record) const {
+        plan_from(job, c);
+        job.changes = detail::trainer::changes(c, job.choices, world);
+        if (!job.rescaled.empty()) job.changes.insert(job.changes.begin(), job.rescaled);
+        job.mixed_clocks = c.clock != world.clock;
+        job.notes = c.notes;
+        for (const std::string& change : job.changes) job.notes.push_back(change + ".");
+        record.notes.insert(record.notes.end(), job.notes.begin(), job.notes.end());
+    }
+    /// The plan that `c` was written under, and the present one.
+    GX_COLD void plan_from(detail::trainer::Job<Options>& job, const Checkpoint& c) const {
         const Options& o = job.options;
         job.resume = &c;
         job.plan_before = detail::trainer::plan_of(c.images, c.ranks, c.batch, o.epochs);
@@ -192,12 +335,6 @@ private:
             job.scheduler_before = o.scheduler;
         }
         job.rescaled = detail::trainer::rescaled(c, job.plan, o.batch, o.epochs);
-        job.changes = detail::trainer::changes(c, job.choices, world);
-        if (!job.rescaled.empty()) job.changes.insert(job.changes.begin(), job.rescaled);
-        job.mixed_clocks = c.clock != world.clock;
-        job.notes = c.notes;
-        for (const std::string& change : job.changes) job.notes.push_back(change + ".");
-        record.notes.insert(record.notes.end(), job.notes.begin(), job.notes.end());
     }
     /// The options that change the trajectory, as given: those of the policies before they are
     /// completed from the plan.

@@ -92,6 +92,8 @@ struct Reader {
         expect(c.step >= c.epoch && c.step <= c.epoch * c.images, "step", c.step,
                fmt::format("{} to {}, as {} epochs of {} images have", c.epoch, c.epoch * c.images,
                            c.epoch, c.images));
+        expect(c.world_step >= 0 && c.world_step <= c.step, "world_step", c.world_step,
+               "0 to 'step'");
         expect(c.updates >= 0 && c.updates <= c.step, "updates", c.updates, "0 to 'step'");
         expect(c.skips_in_a_row >= 0 && c.skips_in_a_row <= c.step, "skips_in_a_row",
                c.skips_in_a_row, "0 to 'step'");
@@ -213,7 +215,9 @@ GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& gr
     state.open('{').field("format", detail::checkpoint::format).field("model", c.model);
     state.field("composition", c.composition).field("seed", c.seed).field("ranks", c.ranks);
     state.field("batch", c.batch).field("images", c.images).field("epoch", c.epoch);
-    state.field("step", c.step).field("updates", c.updates);
+    state.field("step", c.step);
+    if (c.world_step > 0) state.field("world_step", c.world_step);  // a run that has lost ranks
+    state.field("updates", c.updates);
     state.field("skips_in_a_row", c.skips_in_a_row).field("clock", c.clock);
     state.field("timed_as", c.timed_as).field("seconds", c.seconds);
     state.field("undisturbed_seconds", c.undisturbed_seconds).field("dollars", c.dollars);
@@ -264,6 +268,7 @@ GX_DECL Checkpoint read_checkpoint(const std::filesystem::path& path, const Grap
                      .images = state.at("images").integer(),
                      .epoch = state.at("epoch").integer<int>(),
                      .step = state.at("step").integer(),
+                     .world_step = state.find("world_step") ? state.at("world_step").integer() : 0,
                      .updates = state.at("updates").integer(),
                      .skips_in_a_row = state.at("skips_in_a_row").integer(),
                      .clock = state.at("clock").string(),

@@ -200,6 +200,14 @@ GX_DECL void warn_of_chance(RunRecord& r, const Dataset& test) {
             accuracy, 100 * chance, test.labels.size()));
 }
 
+GX_DECL void throw_too_few(const LossRow& loss, int fewest, const std::string& error) {
+    throw Error(fmt::format(
+        "{}{}{} left, and fewest_ranks is {}. Go on from the last checkpoint.", error,
+        error.empty() ? "" : " ",
+        loss.ranks == 1 ? std::string("1 rank is") : fmt::format("{} ranks are", loss.ranks),
+        fewest));
+}
+
 GX_DECL void expect_whole(const RunRecord& r, int epochs) {
     if (std::ssize(r.epochs) == epochs) return;
     throw Error(fmt::format(
@@ -244,6 +252,24 @@ GX_DECL std::string rows_to_keep(const RunRecord& r, const std::vector<StepRow>&
     rows.epochs = r.epochs;
     rows.steps = steps;
     return rows_text(rows);
+}
+
+GX_DECL std::string note_of(const LossRow& row) {
+    const auto listed = [](const auto& all, auto text) {
+        std::string out;
+        for (std::size_t i = 0; i < all.size(); ++i)
+            out += (i == 0 ? "" : i + 1 < all.size() ? ", " : " and ") + text(all[i]);
+        return out;
+    };
+    const std::string ranks = listed(row.lost, [](int r) { return std::to_string(r); });
+    std::string note = fmt::format(
+        "lost rank{} {}{}, and went on from step {} with {}", row.lost.size() == 1 ? "" : "s",
+        ranks, row.error.empty() ? "" : " (" + row.error + ")", row.step,
+        row.ranks == 1 ? std::string("1 rank") : fmt::format("{} ranks", row.ranks));
+    if (!row.state.empty())
+        note += ". Reducer state of the lost ranks is gone: " +
+                listed(row.state, [](const std::string& name) { return "'" + name + "'"; });
+    return note + ".";
 }
 
 GX_DECL std::string progress_words(int epoch, int epochs, double loss) {
@@ -292,6 +318,13 @@ GX_DECL void throw_replicas_differ(std::int64_t step, int rank) {
         fmt::format("step {}: the weights of rank {} differ from those of rank 0. The reducer gave "
                     "ranks different averages; test it with the conformance kit of gx/testing.",
                     step, rank));
+}
+GX_DECL void throw_survivors_differ(std::int64_t step, int rank, int other) {
+    throw Error(
+        fmt::format("step {}: of the ranks that are left, {} and {} have made as many updates and "
+                    "differ in their state. The reducer gave ranks different averages; test it "
+                    "with the conformance kit of gx/testing, or go on from a checkpoint.",
+                    step, std::min(rank, other), std::max(rank, other)));
 }
 GX_DECL void throw_states_differ(std::int64_t step, int rank, const std::string& reducer,
                                  std::string_view name) {

@@ -11,6 +11,7 @@
 #include <gx/core/error.hpp>                // LostRank
 #include <gx/core/units.hpp>                // Nanoseconds
 #include <gx/sim/elastic/elastic_core.hpp>  // Core
+#include <gx/survival/concept.hpp>          // Recovery
 
 namespace gx::sim {
 
@@ -32,11 +33,7 @@ concept Learner = requires(L& l, std::span<const std::uint32_t> samples, std::sp
     { l.restore(in) } -> std::same_as<void>;
 };
 
-/// Source of the state after a failure.
-enum class Recovery : unsigned char {
-    survivors,  ///< the state of the survivor that has made the most updates
-    checkpoint  ///< the newest checkpoint that is whole; updates since then are made again
-};
+using gx::Recovery;
 
 template <class SchedulerOptions>
 struct ElasticOptions {

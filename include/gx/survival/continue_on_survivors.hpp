@@ -1,0 +1,88 @@
+// ContinueOnSurvivors: training that goes on with the ranks that are left.
+#pragma once
+
+#include <chrono>  // a year
+#include <string>  // sentences
+
+#include <gx/core/units.hpp>        // Nanoseconds
+#include <gx/io/problems.hpp>       // Problems
+#include <gx/survival/concept.hpp>  // Survival, Recovery
+
+namespace gx {
+
+/// Elastic data-parallel training: after the loss of ranks the run goes on with the others.
+///
+///     Trainer<Net, Ring<fp16>, Warmup<Poly<2>>, ContinueOnSurvivors> trainer(
+///         {.batch = 32, .survival = {.fewest_ranks = 4}});
+///     RunRecord record = trainer.train(world, data);      World: Threads, sim::Cluster (Shrinks)
+///     record.losses                                       who was lost, and where it went on
+///
+/// When a rank is lost every other rank gets an error that names it, and stops with the updates
+/// that it has made. Survivors may differ by a few updates, because an averaged gradient may have
+/// reached only some of them. The world gives the next one (Shrinks): a simulated cluster the
+/// largest core of equal machines. There the member with the most updates sends its state to those
+/// that are behind, with a hash; steps that no member applied are repeated. Nothing is lost or
+/// applied twice.
+///
+///     parameters, optimizer,           those of the member with the most updates; members with as
+///     loss scale, counters,            many hold the same bits, which is checked
+///     replicated reducer state
+///     a reducer's state of each rank   every survivor keeps its own; that of a lost rank is lost
+///     running statistics               every survivor keeps its own, as of the last update that
+///                                      counts; the mean at the end of the epoch is over survivors
+///
+/// The images of an epoch are cut into steps from where the history ends, so the final history has
+/// each image once in an epoch, for any rank counts. Losses and accuracies of an epoch are over the
+/// images of its survivors. The learning rate follows the progress in the data: the rate at the
+/// same image of a run with the present rank count. So LinearScaling follows the global batch.
+/// Staleness restarts with each world: a gradient in flight at the end of one is applied or
+/// computed again, never applied late in the next.
+///
+/// Recovery::checkpoint goes back to the newest checkpoint in the output folder that is whole, as a
+/// resumed run does; without one the run starts again. A checkpoint written after a loss resumes
+/// like any other.
+///
+/// Rows, notes, clock and dollars of the record cover all worlds, with the time that repeated and
+/// broken steps took and that of restarts.
+///
+/// Order:  a run without a loss is that of StopOnLoss: equal bits, messages and events. The final
+///         state depends only on the history (which updates, over which ranks): a run that loses
+///         the same ranks after the same updates in another way gives equal bits.
+/// Errors: gx::Error with fewer than `fewest_ranks` left. Errors that are no loss of a rank (a loss
+///         that is not a number, a full disk) end the run as they do elsewhere.
+/// Cost:   a copy of the running statistics in each step; nothing else while no rank is lost.
+class ContinueOnSurvivors {
+public:
+    static constexpr bool continues = true;
+
+    struct Options {
+        int fewest_ranks = 1;                     ///< with fewer ranks it stops
+        Recovery recovery = Recovery::survivors;  ///< where the state comes from
+        Nanoseconds restart_time{};               ///< to build a smaller world; on the run's clock
+    };
+
+    explicit ContinueOnSurvivors(Options o) : options_(o) {}
+
+    /// Adds what is wrong with the options of a run; `writes`: it writes checkpoints.
+    static void check(Problems& problems, const Options& o, int ranks, bool writes) {
+        problems.check(o.fewest_ranks >= 1 && o.fewest_ranks <= ranks,
+                       "fewest_ranks is " + std::to_string(o.fewest_ranks) + ": this world has " +
+                           std::to_string(ranks) + " ranks; give 1 to as many");
+        problems.check(o.restart_time.count() >= 0 && o.restart_time <= most_restart_time,
+                       "restart_time is " + std::to_string(o.restart_time.count()) +
+                           " ns: it must be from 0 to a year");
+        problems.check(o.recovery == Recovery::survivors || writes,
+                       "output is empty: recovery from checkpoints needs a folder for them");
+    }
+
+    [[nodiscard]] int fewest_ranks() const { return options_.fewest_ranks; }
+    [[nodiscard]] Nanoseconds restart_time() const { return options_.restart_time; }
+    [[nodiscard]] Recovery recovery() const { return options_.recovery; }
+
+private:
+    static constexpr Nanoseconds most_restart_time = std::chrono::hours(24 * 365);
+    Options options_;
+};
+static_assert(explain_survival<ContinueOnSurvivors>());
+
+}  // namespace gx

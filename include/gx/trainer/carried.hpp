@@ -1,0 +1,133 @@
+// Carried: the state of one rank between two worlds of a run.
+#pragma once
+
+#include <cstdint>   // int64_t
+#include <cstring>   // memcpy
+#include <optional>  // reducer
+#include <span>      // bytes
+#include <string>    // names of state
+#include <vector>    // flat vectors
+
+#include <gx/core/contract.hpp>       // GX_EXPECT
+#include <gx/core/hash_bits.hpp>      // hash_bits
+#include <gx/reducer/concept.hpp>     // Settles, StateScope
+#include <gx/trainer/course.hpp>      // Course
+#include <gx/trainer/loss_scale.hpp>  // LossScaleState
+#include <gx/trainer/record.hpp>      // StepRow, Breakdown
+
+namespace gx::detail::trainer {
+
+/// One rank's books of an epoch that is not settled yet: own sums, before they are added up.
+struct Book {
+    int epoch = -1;               ///< -1: none
+    std::int64_t first_step = 0;  ///< of the epoch
+    std::vector<double> sums{};   ///< loss, hits and images of each step
+    std::vector<StepRow> rows{};
+    double timed_images = 0, begin_seconds = 0;  ///< when it began
+
+    [[nodiscard]] std::int64_t end() const { return first_step + std::ssize(rows); }
+    void cut_at(std::int64_t step) {
+        rows.resize(std::size_t(step - first_step));
+        sums.resize(3 * rows.size());
+    }
+};
+
+/// What a rank changes by the forward pass of each step, as of one number of such passes.
+struct Snapshot {
+    std::int64_t forwards = -1;
+    std::vector<float> statistics{};
+    std::int64_t images = 0;  ///< of this rank, in the epoch
+    double undisturbed_seconds = 0;
+};
+
+/// State of one rank as it leaves a world. Flat vectors are in the device's own order, which is the
+/// same on all ranks of a world and of the next.
+template <class R>
+struct Carried {
+    bool trained = false;        ///< what follows is a state; else it starts as the run does
+    std::int64_t gradients = 0;  ///< applied or left out, from the start of the run
+    std::vector<char> applied = std::vector<char>(std::size_t(R::staleness) + 1, 1);
+    ///< of the latest gradients, by their number modulo staleness + 1
+    std::int64_t updates = 0, skips_in_a_row = 0, skipped = 0;
+    std::int64_t skipped_before = 0;  ///< before the run was resumed
+    LossScaleState loss_scale{};
+    std::vector<double> scalars{};
+    std::vector<float> parameters{}, optimizer{};
+    std::optional<R> reducer{};
+
+    Course course{};
+    std::vector<Snapshot> snapshots = std::vector<Snapshot>(std::size_t(R::staleness) + 2);
+    Book before{}, present{};  ///< of the last two epochs
+    double seconds = 0, dollars = 0;
+    Breakdown breakdown{};
+
+    // How it left: set anew by each world.
+    bool lived = false;   ///< to the end of its function, or to the error that names another rank
+    bool failed = false;  ///< its device is lost
+    int names = -1;       ///< the rank of that world that its error names
+
+    [[nodiscard]] Snapshot& snapshot(std::int64_t forwards) {
+        return snapshots[std::size_t(forwards) % snapshots.size()];
+    }
+    [[nodiscard]] bool was_applied(std::int64_t gradient) const {
+        return applied[std::size_t(gradient) % applied.size()] != 0;
+    }
+    void settled(std::int64_t gradient, bool finite) {
+        applied[std::size_t(gradient) % applied.size()] = finite ? 1 : 0;
+        gradients = gradient + 1;
+    }
+
+    // ---- The part that is equal on all ranks with as many gradients --------------------------
+    [[nodiscard]] std::vector<std::byte> common() {
+        std::vector<std::byte> out;
+        each_common(
+            [&](std::span<std::byte> part) { out.insert(out.end(), part.begin(), part.end()); });
+        return out;
+    }
+    /// Takes what common() returned on a rank with `theirs` gradients.
+    void take(std::span<const std::byte> message, std::int64_t theirs) {
+        GX_EXPECT(theirs - gradients <= std::ssize(applied),
+                  "survivors differ by at most the gradients in flight and one");
+        const auto get = [&](std::span<std::byte> part) {
+            std::memcpy(part.data(), message.data(), part.size());
+            message = message.subspan(part.size());
+        };
+        each_counted(get);
+        for (; gradients < theirs; ++gradients)  // what became of them, now that it is known
+            if constexpr (Settles<R>)
+                reducer->settle(std::uint64_t(gradients), was_applied(gradients));
+        each_vector(get);
+    }
+
+private:
+    template <class T>
+    static std::span<std::byte> bytes(T& x) {
+        return std::as_writable_bytes(std::span(&x, 1));
+    }
+    template <class T>
+    static std::span<std::byte> bytes(std::vector<T>& x) {
+        return std::as_writable_bytes(std::span(x));
+    }
+    void each_counted(auto f) {
+        f(bytes(applied)), f(bytes(updates)), f(bytes(skips_in_a_row)), f(bytes(skipped));
+        f(bytes(loss_scale.scale)), f(bytes(loss_scale.good_steps)), f(bytes(scalars));
+    }
+    void each_vector(auto f) {
+        f(bytes(parameters)), f(bytes(optimizer));
+        for (const StateVector& v : reducer->state())
+            if (v.scope == StateScope::replicated) f(std::as_writable_bytes(v.values));
+    }
+    void each_common(auto f) {
+        each_counted(f);
+        each_vector(f);
+    }
+};
+
+/// Hash of a message of whole floats or of any bytes, padded with zeros.
+[[nodiscard]] inline std::uint64_t hash_bytes(std::span<const std::byte> message) {
+    std::vector<float> words((message.size() + sizeof(float) - 1) / sizeof(float));
+    if (!message.empty()) std::memcpy(words.data(), message.data(), message.size());
+    return hash_bits(words);
+}
+
+}  // namespace gx::detail::trainer

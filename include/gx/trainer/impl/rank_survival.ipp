@@ -1,0 +1,311 @@
+// RankTraining's part in ContinueOnSurvivors: leaving a broken world, joining the next one.
+#pragma once
+
+#include <algorithm>  // copy, erase_if
+#include <cstring>    // memcpy
+#include <exception>  // exception_ptr
+#include <string>     // notes
+#include <vector>     // messages
+
+#include <gx/trainer/rank_training.hpp>  // RankTraining
+
+// Invariants, as of a rank's number m of gradients that it has applied or left out:
+//   - An averaged gradient that is complete on one rank has been contributed to by all. So every
+//     survivor has made the forward pass of each gradient that any of them has applied.
+//   - A rank ends an epoch with all its gradients complete, and applies what is complete when it
+//     leaves. So m is in the present epoch of any survivor, or at the end of the epoch before; the
+//     end of that epoch is then repeated, by all.
+
+namespace gx::detail::trainer {
+
+#define GX_RANK_TRAINING                                                                      \
+    template <class R, class S, class O, class L, class Scale, class Survival, class Options, \
+              class Rank>
+#define GX_OF_RANK_TRAINING RankTraining<R, S, O, L, Scale, Survival, Options, Rank>
+
+// ---- While no rank is lost ------------------------------------------------------------------
+
+GX_RANK_TRAINING
+auto GX_OF_RANK_TRAINING::begin(int epoch) -> StepsOfEpoch {
+    if constexpr (!survives) {
+        return begin_epoch(epoch);
+    } else {
+        if (epoch != first_epoch_ || carried_.present.epoch != epoch) {
+            carried_.before = std::move(carried_.present);
+            carried_.present = {.epoch = epoch,
+                                .first_step = step_,
+                                .timed_images = timed_images_,
+                                .begin_seconds = seconds_};
+            return begin_epoch(epoch);
+        }
+        Book& book = carried_.present;  // restart() has filled it
+        const std::int64_t done = carried_.course.first_image - epoch * carried_.course.images;
+        const std::int64_t left = carried_.course.steps_of(carried_.course.images - done);
+        loader_.begin_epoch(epoch, done);
+        rows_ = std::exchange(book.rows, {});
+        sums_ = std::exchange(book.sums, {});
+        sums_.resize(3 * (rows_.size() + std::size_t(left)));
+        epoch_begin_seconds_ = book.begin_seconds;
+        return {std::ssize(rows_), std::ssize(rows_) + left};
+    }
+}
+
+/// Behind the backward pass of a step, before anything that can fail.
+GX_RANK_TRAINING
+void GX_OF_RANK_TRAINING::keep_step(int count, std::int64_t step_of_epoch) {
+    const ForwardReport& report = slots_.report();
+    rows_.back().loss_scale = slots_.scale_of(std::uint64_t(step_));
+    auto* sums = &sums_[3 * std::size_t(step_of_epoch)];
+    sums[0] = report.loss_sum;
+    sums[1] = double(report.correct);
+    sums[2] = count;
+    keep_snapshot(step_ + 1, images_ + count);
+    if constexpr (requires { device_->undisturbed_pass(count); })
+        carried_.snapshot(step_ + 1).undisturbed_seconds +=
+            seconds(device_->undisturbed_pass(count));
+}
+
+GX_RANK_TRAINING
+void GX_OF_RANK_TRAINING::keep_snapshot(std::int64_t forwards, std::int64_t images) {
+    Snapshot& s = carried_.snapshot(forwards);
+    const auto statistics = device_->statistics();
+    s.forwards = forwards;
+    s.statistics.assign(statistics.begin(), statistics.end());
+    s.images = images;
+    s.undisturbed_seconds = undisturbed_seconds_;
+}
+
+/// Before the sums of an epoch are added up over the ranks.
+GX_RANK_TRAINING
+void GX_OF_RANK_TRAINING::close_book() {
+    accounted_ = rank_.now();
+    carried_.present.sums = sums_;
+    carried_.present.rows = rows_;
+}
+
+// ---- Leaving --------------------------------------------------------------------------------
+
+GX_RANK_TRAINING
+GX_COLD void GX_OF_RANK_TRAINING::run_or_leave() {
+    std::exception_ptr loss;  // thrown on outside of its handler: leave() may wait
+    carried_.lived = carried_.failed = false;
+    carried_.names = -1;
+    try {
+        join();
+        train();
+    } catch (const LostRank& e) {
+        loss = std::current_exception();
+        carried_.names = e.lost();
+    } catch (const DeviceLost&) {
+        carried_.failed = true;
+        throw;
+    }
+    leave(loss != nullptr);
+    carried_.lived = true;
+    if (loss) std::rethrow_exception(loss);
+}
+
+GX_RANK_TRAINING
+GX_COLD void GX_OF_RANK_TRAINING::leave(bool lost) {
+    if (joined_) {  // else it keeps what it came with
+        while (const auto late = pipeline_.drain()) {
+            if (!late->report.complete()) break;
+            apply(*late);
+            tell(-1, true);
+        }
+        (void)pipeline_.pending();  // nothing works on the reducer's state any more
+        const auto parameters = device_->parameters();
+        const auto state = vectors_.template view<M>();
+        const D& decisions = slots_.get(queue());
+        carried_.parameters.assign(parameters.begin(), parameters.end());
+        carried_.optimizer.assign(state.begin(), state.end());
+        if constexpr (KeepsScalars<O>)
+            carried_.scalars.assign(optimizer_.scalars().begin(), optimizer_.scalars().end());
+        carried_.loss_scale = decisions.scale.state();
+        carried_.updates = decisions.updates;
+        carried_.skips_in_a_row = decisions.skips_in_a_row;
+        carried_.skipped = decisions.skipped;
+        carried_.skipped_before = skipped_before_;
+        carried_.reducer.emplace(std::move(pipeline_.reducer()));
+        if (carried_.present.sums.empty()) {  // within the epoch
+            carried_.present.sums = sums_;
+            carried_.present.rows = rows_;
+        }
+        carried_.trained = true;
+    }
+    if (lost) seconds_ += seconds(rank_.now() - accounted_);
+    carried_.seconds = seconds_;
+    carried_.dollars =
+        dollars_before_ + (job_.price * nanoseconds(seconds_ - seconds_before_)).count;
+    carried_.breakdown = breakdown_;
+}
+
+// ---- Joining --------------------------------------------------------------------------------
+
+GX_RANK_TRAINING
+GX_COLD void GX_OF_RANK_TRAINING::join() {
+    const bool later = job_.loss.ranks > 0;
+    if (later) bring_time();
+    if (carried_.trained) {
+        share_state();
+    } else {
+        start();
+        if (job_.resume)  // on all ranks
+            skipped_before_ = step_ - std::ssize(job_.resume->pending) - job_.resume->updates;
+        carried_.gradients = step_ - std::ssize(pipeline_.pending());
+        carried_.before = carried_.present = {};
+        carried_.course = {.images = loader_.images_per_epoch(),
+                           .global_batch = std::int64_t{o_.batch} * rank_.ranks(),
+                           .first_step = step_,
+                           .first_image = first_epoch_ * loader_.images_per_epoch()};
+        keep_snapshot(step_, 0);
+        if (later) {
+            bring_time();  // and not that of the checkpoint
+            add_loss(job_.loss, step_);
+        }
+    }
+    joined_ = true;
+    if (!later) return;
+    accounted_ = rank_.now();
+    seconds_ += seconds(accounted_);
+}
+
+/// The run's clock goes on where this rank left the last world, after the time of a restart.
+GX_RANK_TRAINING
+GX_COLD void GX_OF_RANK_TRAINING::bring_time() {
+    seconds_before_ = carried_.seconds;
+    seconds_ = carried_.seconds + seconds(job_.restart_time);
+    dollars_before_ = carried_.dollars;
+    breakdown_ = carried_.breakdown;
+}
+
+// The member with the most gradients sends its state to those that are behind, on the channel above
+// the reducer's, so its size is scaled to the timed model's. Its hash goes with it: what a wire
+// without checksums spoils in a gradient is one step's noise, in the state it is every later
+// step's.
+GX_RANK_TRAINING
+GX_COLD void GX_OF_RANK_TRAINING::share_state() {
+    struct Standing {
+        std::int64_t gradients = 0;
+        std::uint64_t hash = 0, check = 0;
+        [[nodiscard]] std::uint64_t sum() const {
+            return mix64(std::uint64_t(gradients) + golden64) ^ hash;
+        }
+    };
+    auto& link = rank_.transport();
+    step_ = carried_.gradients;  // for errors
+    std::vector<std::byte> message = carried_.common();
+    Standing mine{.gradients = carried_.gradients, .hash = hash_bytes(message)};
+    mine.check = mine.sum();
+    std::vector<Standing> all(std::size_t(rank_.ranks()));
+    expect(detail::gather_all(control_of(rank_), std::as_bytes(std::span(&mine, 1)),
+                              std::as_writable_bytes(std::span(all))),
+           "comparing the survivors");
+    int source = 0;
+    for (int r = 0; r < rank_.ranks(); ++r) {
+        const Standing& s = all[std::size_t(r)];
+        if (s.check != s.sum())
+            expect({Delivery::Outcome::corrupted, r}, "comparing the survivors");
+        if (s.gradients > all[std::size_t(source)].gradients) source = r;
+    }
+    const Standing best = all[std::size_t(source)];
+    for (int r = 0; r < rank_.ranks(); ++r)
+        if (all[std::size_t(r)].gradients == best.gradients &&
+            all[std::size_t(r)].hash != best.hash)
+            throw_survivors_differ(best.gradients, r, source);
+
+    const int channel = R::channels;
+    if (rank_.rank() == source) {
+        for (int r = 0; r < rank_.ranks(); ++r)
+            if (all[std::size_t(r)].gradients < best.gradients)
+                expect(link.wait(link.send(r, channel, message)), "sharing the state");
+    } else if (mine.gradients < best.gradients) {
+        expect(link.wait(link.receive(source, channel, message)), "sharing the state");
+        if (hash_bytes(message) != best.hash)
+            expect({Delivery::Outcome::corrupted, source}, "sharing the state");
+        carried_.take(message, best.gradients);
+    }
+    restart(mine.gradients, best.gradients);
+}
+
+/// The state before gradient `next`, from what is carried. The rank itself had come to gradient
+/// `own` and not known what became of it.
+GX_RANK_TRAINING
+GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t own, std::int64_t next) {
+    // The running statistics, and how many images they are of.
+    const Snapshot from = carried_.snapshot(next);
+    GX_EXPECT(from.forwards == next, "a survivor has seen every step that counts");
+    std::vector<double> images{double(from.images)};
+    expect(sum_over_ranks(control_of(rank_), images), "counting the survivors' images");
+
+    Book& book = carried_.present;
+    if (carried_.before.epoch >= 0 && carried_.before.end() == next)
+        book = std::move(carried_.before);
+    carried_.before = {};
+    if (book.epoch < 0)  // it had not begun its first epoch
+        book = {.epoch = int(carried_.course.image_of(next) / carried_.course.images),
+                .first_step = next,
+                .timed_images = timed_images_,
+                .begin_seconds = seconds_};
+    book.cut_at(next);
+    for (std::int64_t g = own; g < next; ++g) {
+        const std::int64_t row = g + R::staleness - book.first_step;
+        if (row >= 0 && row < std::ssize(book.rows))
+            book.rows[std::size_t(row)].skipped = !carried_.was_applied(g);
+    }
+    carried_.course = {.images = carried_.course.images,
+                       .global_batch = std::int64_t{o_.batch} * rank_.ranks(),
+                       .first_step = next,
+                       .first_image = carried_.course.image_of(next)};
+
+    // The state that all share.
+    device_->update([&](std::span<float> parameters) {
+        std::copy(carried_.parameters.begin(), carried_.parameters.end(), parameters.begin());
+    });
+    put(queue(), carried_.optimizer, vectors_.template view<M>());
+    if constexpr (KeepsScalars<O>)
+        std::copy(carried_.scalars.begin(), carried_.scalars.end(), optimizer_.scalars().begin());
+    D decisions{Scale(o_.loss_scale)};
+    decisions.scale.restore(carried_.loss_scale);
+    decisions.updates = updates_ = carried_.updates;
+    decisions.skipped = skipped_ = carried_.skipped;
+    decisions.skips_in_a_row = carried_.skips_in_a_row;
+    slots_.put(queue(), decisions, {});
+    skipped_before_ = carried_.skipped_before;
+    pipeline_.restore(std::uint64_t(next), {});
+
+    // Its own.
+    LossRow loss = job_.loss;
+    const StateList kept = carried_.reducer->state(), fresh = pipeline_.reducer().state();
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+        std::copy(kept[i].values.begin(), kept[i].values.end(), fresh[i].values.begin());
+        if (kept[i].scope == StateScope::per_rank) loss.state.emplace_back(kept[i].name);
+    }
+    std::copy(from.statistics.begin(), from.statistics.end(), device_->statistics().begin());
+    images_ = from.images;
+    images_of_all_ = std::int64_t(images[0]);
+    undisturbed_seconds_ = from.undisturbed_seconds;
+    timed_images_ = book.timed_images;
+    first_epoch_ = book.epoch;
+    step_ = world_step_ = next;
+    keep_snapshot(next, images_);
+    progress_.resume_from(schedule_step(step_));
+    if (fills_record()) {
+        record_.epochs.resize(std::size_t(book.epoch));
+        std::erase_if(record_.steps,
+                      [&](const StepRow& row) { return row.step >= book.first_step; });
+    }
+    add_loss(std::move(loss), next);
+}
+
+GX_RANK_TRAINING
+GX_COLD void GX_OF_RANK_TRAINING::add_loss(LossRow loss, std::int64_t step) {
+    loss.step = step;
+    progress_.note(note_of(loss));
+    if (fills_record()) record_.losses.push_back(std::move(loss));
+}
+
+#undef GX_RANK_TRAINING
+#undef GX_OF_RANK_TRAINING
+
+}  // namespace gx::detail::trainer

@@ -1,0 +1,62 @@
+// Bodies of worlds.hpp.
+#pragma once
+
+#include <algorithm>  // find, sort
+
+#include <gx/core/error.hpp>  // Error
+#include <gx/trainer/worlds.hpp>
+
+namespace gx::detail::trainer {
+
+GX_DECL std::string first_sentence(const std::exception_ptr& error) {
+    if (!error) return "";
+    try {
+        std::rethrow_exception(error);
+    } catch (const std::exception& e) {
+        const std::string text = e.what();
+        return text.substr(0, text.find(". "));
+    }
+}
+
+GX_DECL void add_earlier(LossRow& loss, const LossRow& earlier) {
+    if (earlier.ranks == 0) return;  // there was none
+    loss.lost.insert(loss.lost.end(), earlier.lost.begin(), earlier.lost.end());
+    std::ranges::sort(loss.lost);
+    if (!earlier.error.empty()) loss.error = earlier.error;
+}
+
+GX_DECL Return newest_whole(const std::filesystem::path& folder,
+                            const std::filesystem::path& resumed_from, int first, int written,
+                            const Graph& graph) {
+    Return out;
+    std::vector<std::filesystem::path> files;
+    for (int epoch = written; epoch >= first; --epoch)
+        files.push_back(folder / checkpoint_name(epoch));
+    if (!resumed_from.empty()) files.push_back(resumed_from);
+    for (const auto& file : files) {
+        try {
+            out.checkpoint = read_checkpoint(file, graph);
+            out.file = file;
+            return out;
+        } catch (const Error& e) {
+            out.notes.push_back("An older checkpoint is used, because of this one: " +
+                                std::string(e.what()));
+        }
+    }
+    return out;
+}
+
+GX_DECL void keep_members(Checkpoint& c, const std::vector<int>& before,
+                          const std::vector<int>& now) {
+    for (Checkpoint::ReducerVector& v : c.reducer) {
+        if (v.replicated) continue;
+        std::vector<std::vector<float>> kept;
+        for (const int member : now) {
+            const auto at = std::ranges::find(before, member) - before.begin();
+            kept.push_back(v.ranks.at(std::size_t(at)));
+        }
+        v.ranks = std::move(kept);
+    }
+}
+
+}  // namespace gx::detail::trainer

@@ -1,0 +1,113 @@
+// Worlds: the ranks of a run that continues on survivors, from one world to the next.
+#pragma once
+
+#include <algorithm>  // find
+#include <cstdint>    // uint64_t
+#include <exception>  // exception_ptr
+#include <numeric>    // iota
+#include <optional>   // checkpoint
+#include <string>     // sentences
+#include <vector>     // ranks
+
+#include <gx/core/cold.hpp>           // GX_COLD
+#include <gx/core/decl.hpp>           // GX_DECL
+#include <gx/core/hash.hpp>           // mix64
+#include <gx/model/graph.hpp>         // Graph
+#include <gx/trainer/carried.hpp>     // Carried
+#include <gx/trainer/checkpoint.hpp>  // Checkpoint
+#include <gx/trainer/record.hpp>      // LossRow
+
+namespace gx::detail::trainer {
+
+/// The first sentence of an exception.
+[[nodiscard]] GX_COLD GX_DECL std::string first_sentence(const std::exception_ptr& error);
+
+/// Makes `loss` that of both where no step was made between them.
+GX_COLD GX_DECL void add_earlier(LossRow& loss, const LossRow& earlier);
+
+/// A checkpoint to go back to, if there is one, and its file.
+struct Return {
+    std::optional<Checkpoint> checkpoint{};
+    std::filesystem::path file{};
+    std::vector<std::string> notes{};  ///< what cannot be used, and why
+};
+/// The newest checkpoint of this run that is whole: of the epochs `written` down to `first` in
+/// `folder`, or else `resumed_from`, where it is not empty.
+[[nodiscard]] GX_COLD GX_DECL Return newest_whole(const std::filesystem::path& folder,
+                                                  const std::filesystem::path& resumed_from,
+                                                  int first, int written, const Graph& graph);
+
+/// Gives the reducer state of the ranks `before` to those of them that are in `now`.
+GX_COLD GX_DECL void keep_members(Checkpoint& c, const std::vector<int>& before,
+                                  const std::vector<int>& now);
+
+/// Who is in the present world, by their numbers in the first one, and what they carry.
+template <class R>
+class Worlds {
+public:
+    explicit Worlds(int ranks)
+        : carried_(std::size_t(ranks)), all_(std::size_t(ranks)), members_(std::size_t(ranks)) {
+        std::iota(all_.begin(), all_.end(), 0);
+        members_ = all_;
+    }
+
+    [[nodiscard]] const std::vector<int>& members() const { return members_; }
+    /// Of a rank of the present world.
+    [[nodiscard]] Carried<R>& carried(int rank) {
+        return carried_[std::size_t(members_[std::size_t(rank)])];
+    }
+
+    void begin() {
+        for (Carried<R>& c : carried_) c.lived = c.failed = false, c.names = -1;
+    }
+    /// After a world: its events, and the epochs that the run has now done.
+    void end(std::uint64_t event_hash, std::size_t epochs) {
+        event_hash_ = worlds_++ == 0 ? event_hash : mix64(event_hash_ + golden64) ^ event_hash;
+        if (epochs < wrote_.size()) wrote_.resize(epochs);
+        while (wrote_.size() < epochs) wrote_.push_back(members_);
+    }
+    [[nodiscard]] std::uint64_t event_hash() const { return event_hash_; }
+    /// Members of the world that has done that epoch, from 1; all where an earlier run has.
+    [[nodiscard]] const std::vector<int>& wrote(int epoch) const {
+        const auto at = std::size_t(epoch) - 1;
+        return at < wrote_.size() ? wrote_[at] : all_;
+    }
+
+    /// The ranks of the present world that are named as lost, ascending.
+    [[nodiscard]] std::vector<int> lost() {
+        std::vector<int> out;
+        for (int r = 0; r < int(members_.size()); ++r) {
+            bool named = carried(r).failed;
+            for (int other = 0; other < int(members_.size()); ++other)
+                named = named || (carried(other).lived && carried(other).names == r);
+            if (named) out.push_back(r);
+        }
+        return out;
+    }
+    /// Goes on with the members `left` of the present world; returns the numbers of the others.
+    std::vector<int> shrink(const std::vector<int>& left) {
+        std::vector<int> gone, stay;
+        for (int r = 0; r < int(members_.size()); ++r)
+            (std::ranges::find(left, r) == left.end() ? gone : stay)
+                .push_back(members_[std::size_t(r)]);
+        members_ = std::move(stay);
+        return gone;
+    }
+    /// No member has a state of its own any more, but the time that has passed.
+    void forget() {
+        for (Carried<R>& c : carried_) c.trained = false;
+    }
+
+private:
+    std::vector<Carried<R>> carried_;
+    std::vector<int> all_, members_;
+    std::vector<std::vector<int>> wrote_{};
+    std::uint64_t event_hash_ = 0;
+    int worlds_ = 0;
+};
+
+}  // namespace gx::detail::trainer
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/trainer/impl/worlds.ipp>
+#endif
