@@ -9,9 +9,9 @@
 
 #include <gx/core/rng.hpp>                       // Rng
 #include <gx/sim/catalog/cluster_of.hpp>         // with_gpus
-#include <gx/sim/elastic/elastic.hpp>            // Recovery
 #include <gx/sim/fault/random_faults.hpp>        // random_faults
 #include <gx/sim/catalog/simple_clusters.hpp>    // ethernet_10g
+#include <gx/survival/concept.hpp>               // Recovery
 #include <gx/sim/catalog/comm_stacks.hpp>        // profiles
 #include <gx/sim/topology/check_cluster.hpp>     // check_cluster
 #include <gx/sim/topology/failover_routing.hpp>  // FailoverRouting
@@ -38,8 +38,8 @@ struct Scenario {
     bool wide = false;       ///< magnitudes from 2^-6 to 2^6; else small integers
     bool overflows = false;  ///< some element of some gradients is infinite
     Recovery recovery{};
-    int checkpoint_every = 0;
-    bool heals = true;  ///< from the second world on there are no faults
+    bool evaluate = false;  ///< a test set runs after each epoch
+    bool heals = true;      ///< from the second world on there are no faults
     bool checksum = false;
     bool races = false;  ///< missing waits are looked for
     FaultList faults{};
@@ -172,7 +172,8 @@ inline void draw_stack(std::uint64_t seed, ClusterSpec& spec) {
     return spec;
 }
 
-/// About the time of a run without faults: compute, and rings one after the other.
+/// About the time of a run without faults: compute, rings one after the other, and at the end of an
+/// epoch what all ranks send to rank 0 and hear from it.
 [[nodiscard]] inline Nanoseconds estimate(const Scenario& s) {
     const int n = s.cluster.ranks();
     const std::int64_t updates =
@@ -181,8 +182,10 @@ inline void draw_stack(std::uint64_t seed, ClusterSpec& spec) {
         s.bucket_elements == 0 ? 1 : (s.elements + s.bucket_elements - 1) / s.bucket_elements;
     const std::int64_t hop = s.cluster.message_latency(LinkClass::net).count() +
                              s.cluster.message_latency(LinkClass::nvlink).count();
-    return Nanoseconds(1000 + updates * (s.pieces * (s.compute + s.skew).count() +
-                                         2 * (n - 1) * buckets * hop + s.elements * 8));
+    return Nanoseconds(1000 +
+                       updates * (s.pieces * (s.compute + s.skew).count() +
+                                  2 * (n - 1) * buckets * hop + s.elements * 8) +
+                       s.epochs * std::int64_t{6} * (n - 1) * hop);
 }
 
 }  // namespace detail
@@ -207,12 +210,12 @@ inline void draw_stack(std::uint64_t seed, ClusterSpec& spec) {
     detail::Draw training(seed, "fuzz.training");
     s.batch = training.integer(1, 3);
     s.samples = n + training.from_to(0, std::int64_t{3} * n * s.batch);
-    s.epochs = training.integer(1, 2);
+    s.epochs = training.integer(1, 3);
     s.pieces = training.integer(1, 4);
     s.compute = Nanoseconds(training.scale(0, 1'000'000));
     s.skew = Nanoseconds(training.one_in(2) ? 0 : training.scale(1, 1'000'000));
     s.recovery = training.one_in(3) ? Recovery::checkpoint : Recovery::survivors;
-    s.checkpoint_every = training.integer(1, 3);
+    s.evaluate = training.one_in(3);
     s.heals = !training.one_in(3);
     s.checksum = training.one_in(2);
     s.races = detail::Draw(seed, "fuzz.races").one_in(4);

@@ -7,7 +7,8 @@
 #include <string_view>  // names
 #include <vector>       // reducers
 
-#include <fuzz/scenario.hpp>  // Scenario
+#include <fuzz/scenario.hpp>          // Scenario
+#include <gx/sim/world/matching.hpp>  // DeliveryRules
 
 namespace gx::sim::fuzz {
 

@@ -85,13 +85,14 @@ void expect_counted(const Outcome& o, const gx::Split& data, int epochs) {
 
 // ---- For any faults -----------------------------------------------------------------
 template <class R>
-void survives(std::uint64_t seed) {
+void survives(std::uint64_t seed, gx::Recovery recovery = gx::Recovery::survivors) {
     using T = Trains<Net, R>;
     auto spec = gx::sim::ethernet_10g(3);
     spec.machine.gpus = seed % 2 == 0 ? 1 : 2;
     spec.machine.peer_bandwidth = {10e9};
     const gx::Split data = numbered(images(37));
-    const auto o = options<T>();
+    auto o = options<T>();
+    o.survival.recovery = recovery;
     set_script({});
     auto world =
         scripted_cluster(spec, {.seed = seed,
@@ -107,6 +108,7 @@ void survives(std::uint64_t seed) {
     }
     RC_CLASSIFY(!first.record.losses.empty());
     expect_counted(first, data, 2);
+    o.survival.recovery = gx::Recovery::survivors;
     expect_same_state(first, repeated<T, Net>(first.record, spec, data, o));
     RC_ASSERT(!::testing::Test::HasFailure());
 }
@@ -115,6 +117,36 @@ RC_GTEST_PROP(Survival, EqualsACleanRunOverTheSameWorlds, (std::uint64_t seed)) 
 }
 RC_GTEST_PROP(Survival, ALateReducerLosesNothingEither, (std::uint64_t seed)) {
     survives<gx::DoubleBuffered<Late>>(seed);
+}
+
+RC_GTEST_PROP(Survival, FromCheckpointsToo, (std::uint64_t seed)) {
+    survives<Plain>(seed, gx::Recovery::checkpoint);
+}
+TEST(Survival, LostNicsAndSpoiledMessagesLoseNothing) {
+    using T = Trains<Net, Late>;
+    const auto spec = gx::sim::ethernet_10g(3);
+    const gx::Split data = numbered(images(37));
+    int losses = 0;
+    for (const auto recovery : {gx::Recovery::survivors, gx::Recovery::checkpoint})
+        for (int at = 0; at < 3'000; at += 190)  // in the middle of messages and between them
+            for (const gx::sim::Fault& fault :
+                 {gx::sim::Fault{gx::sim::LostNic{2, gx::Nanoseconds(at * 1'000)}},
+                  gx::sim::Fault{gx::sim::FlippedBit{0, 1, gx::Nanoseconds(at * 1'000)}}}) {
+                set_script({});
+                auto world = scripted_cluster(spec, {.deadline = 1'000'000_us,
+                                                     .faults = {fault},
+                                                     .delivery = {.checksum = true},
+                                                     .faults_must_fire = false});
+                auto o = options<T>();
+                o.survival.recovery = recovery;
+                const Outcome first = outcome<T, Net>(world, data, o);
+                expect_counted(first, data, 2);
+                losses += int(first.record.losses.size());
+                if (recovery == gx::Recovery::survivors && !first.record.losses.empty() &&
+                    first.record.losses[0].step < first.end.step)
+                    expect_same_state(first, repeated<T, Net>(first.record, spec, data, o));
+            }
+    EXPECT_GT(losses, 20);
 }
 
 // ---- At any moment ------------------------------------------------------------------

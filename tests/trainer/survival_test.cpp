@@ -15,6 +15,14 @@
 #include <trainer/losing.hpp>                  // Mortal, Scripted
 #include <trainer/small.hpp>                   // Net, images
 
+/// A detector that fails while a world is built, as where memory runs out.
+template <>
+struct gx::sim::RaceMonitorMaker<bool> {
+    static std::unique_ptr<RaceInterface> make(Engine&, int) {
+        throw gx::Error("no room for clocks");
+    }
+};
+
 namespace {
 
 using namespace testing_support;
@@ -82,6 +90,16 @@ TEST(Survival, GoesOnWithThreeOfFourInTheMiddleOfAnEpoch) {
     auto& cluster = *world;
     const auto r = T(options<T>()).train(cluster, data());
     EXPECT_TRUE(cluster.died(2));
+    for (const int survivor : {0, 1, 3}) {
+        try {
+            std::rethrow_exception(cluster.error_of(survivor));
+        } catch (const gx::LostRank& e) {
+            EXPECT_EQ(e.lost(), 2);
+            EXPECT_EQ(e.where().rank, survivor);
+            EXPECT_EQ(e.where().step, 2);
+            EXPECT_EQ(e.where().operation, "all-reduce");
+        }
+    }
     ASSERT_EQ(r.losses.size(), 1u);
     EXPECT_EQ(r.losses[0].step, 2) << "step 2 is made again";
     EXPECT_EQ(r.losses[0].ranks, 3);
@@ -175,7 +193,7 @@ TEST(Survival, TimeAndDollarsCoverAllWorlds) {
 // ---- Recovery from checkpoints ------------------------------------------------------
 TEST(Survival, GoesBackToTheNewestCheckpointThatIsWhole) {
     using T = Trains<Late>;
-    const auto run = [&](bool torn) {
+    const auto run = [&](const char* torn) {
         const Folder folder;
         auto o = options<T>(3);
         o.output = folder.path;
@@ -191,13 +209,15 @@ TEST(Survival, GoesBackToTheNewestCheckpointThatIsWhole) {
             }
         };
         Tears world(std::make_unique<Cluster>(gx::sim::ethernet_10g(4)));
-        if (torn) world.file = folder / "epoch-0002.safetensors";
+        if (torn) world.file = folder / torn;
         return T(o).train(world, data());
     };
-    const auto whole = run(false), torn = run(true);
+    const auto whole = run(nullptr), older = run("epoch-0001.safetensors"),
+               torn = run("epoch-0002.safetensors");
     ASSERT_EQ(whole.losses.size(), 1u);
     EXPECT_EQ(whole.losses[0].step, 10);
     EXPECT_EQ(whole.steps.size(), 10u + 7u);
+    expect_same_learning(whole, older);  // rows of the first epoch are in the record
     ASSERT_EQ(torn.losses.size(), 1u);
     EXPECT_EQ(torn.losses[0].step, 5);
     EXPECT_EQ(torn.steps.size(), 5u + 7u + 7u);
@@ -294,6 +314,21 @@ TEST(Survival, OtherErrorsEndTheRun) {
     set_script({});
     Cluster world(gx::sim::ethernet_10g(3));
     EXPECT_TRUE(holds(error_of([&] { (void)T(o).train(world, data()); }), "not finite"));
+}
+TEST(Survival, AnErrorWhileAWorldIsBuiltEndsTheRun) {
+    using T = Trains<Plain>;
+    set_script({});
+    Cluster world(gx::sim::ethernet_10g(2), {.detect_races = true});
+    EXPECT_EQ(error_of([&] { (void)T(options<T>()).train(world, data()); }), "no room for clocks");
+}
+TEST(Survival, AFaultThatNeverComesIsToldAtTheEnd) {
+    using T = Trains<Plain>;
+    set_script({});
+    Cluster world(gx::sim::ethernet_10g(3),
+                  faults({gx::sim::DeadInCollective{2, 2, 0, 1}, gx::sim::SlowGpu{0, 2, 0_us},
+                          gx::sim::DeadGpu{1, 3'600'000'000_us}}));
+    EXPECT_TRUE(holds(error_of([&] { (void)T(options<T>()).train(world, data()); }),
+                      "faults without effect", "GPU dead, rank 1"));
 }
 TEST(Survival, OptionsOutOfRangeAreToldAtOnce) {
     using T = Trains<Plain>;

@@ -200,7 +200,7 @@ private:
             dollars_before_ = c.dollars;
         }
         if (!fills_record()) return;
-        restore_rows(record_, c, job_.resumed_from);
+        if (std::ssize(record_.epochs) != c.epoch) restore_rows(record_, c, job_.resumed_from);
         if (!job_.mixed_clocks) breakdown_ = record_.breakdown;
         skipped_before_ = record_.skipped_steps;
     }

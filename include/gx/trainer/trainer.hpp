@@ -8,7 +8,7 @@
 #include <optional>   // resumed checkpoint
 #include <string>     // names
 #include <utility>    // move
-#include <vector>     // options
+#include <vector>     // options, erase_if
 
 #include <gx/core/world_info.hpp>        // WorldInfo
 #include <gx/core/cold.hpp>              // GX_COLD
@@ -249,10 +249,14 @@ private:
                                                    int(record.epochs.size()), job.graph);
         for (std::string& note : found.notes) record.notes.push_back(std::move(note));
         worlds.forget();
-        record.steps.clear();
-        record.epochs.clear();
         job.resume = nullptr;
-        if (!found.checkpoint) return;
+        // The rows are those of the run, where it has them.
+        const Checkpoint* c = found.checkpoint ? &*found.checkpoint : nullptr;
+        const bool has_rows = c && std::ssize(record.epochs) >= c->epoch;
+        record.epochs.resize(has_rows ? std::size_t(c->epoch) : 0);
+        std::erase_if(record.steps,
+                      [&](const StepRow& row) { return !has_rows || row.step >= c->step; });
+        if (!c) return;
         resume = std::move(found.checkpoint);
         detail::trainer::keep_members(*resume, worlds.wrote(resume->epoch), worlds.members());
         plan_from(job, *resume);

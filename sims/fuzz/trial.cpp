@@ -1,0 +1,355 @@
+// A trial: a Trainer that continues on survivors, on a logged cluster, judged by what it logged.
+#include <fuzz/trial.hpp>
+
+#include <algorithm>   // equal, max
+#include <bit>         // bit_cast
+#include <cmath>       // isfinite
+#include <filesystem>  // checkpoints
+#include <limits>      // no end
+#include <string>      // sentences
+#include <vector>      // what was seen
+
+#include <unistd.h>  // getpid
+
+#include <fuzz/world.hpp>                         // LoggedCluster
+#include <gx/model/mlp.hpp>                       // Mlp
+#include <gx/scheduler/constant.hpp>              // Constant
+#include <gx/sim/race/monitor.hpp>                // detect_races
+#include <gx/survival/continue_on_survivors.hpp>  // ContinueOnSurvivors
+#include <gx/trainer/trainer.hpp>                 // Trainer
+
+namespace gx::sim::fuzz {
+
+namespace {
+
+std::string at(std::size_t world, std::size_t rank, std::size_t update) {
+    return "world " + std::to_string(world) + ", rank " + std::to_string(rank) + ", gradient " +
+           std::to_string(update);
+}
+
+[[nodiscard]] bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+    return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](float x, float y) {
+               return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
+           });
+}
+
+/// The gradients of each world that count: from `first` on, `kept` of them.
+struct Part {
+    std::int64_t first = 0, kept = 0;
+};
+/// Of the worlds of a run that has ended at step `end`.
+[[nodiscard]] std::vector<Part> parts_of(const std::vector<LossRow>& losses, std::size_t worlds,
+                                         std::int64_t end) {
+    std::vector<Part> parts;
+    for (int w = 0; w < static_cast<int>(worlds); ++w) {
+        std::int64_t first = w == 0 ? 0 : -1, last = end;
+        for (const LossRow& row : losses) {
+            if (row.world == w) first = row.step;
+            if (row.world > w) last = std::min(last, row.step);
+        }
+        parts.push_back({first, first < 0 ? 0 : std::max<std::int64_t>(0, last - first)});
+    }
+    return parts;
+}
+
+/// Means that a world has only applied: those in flight in the checkpoint that it began with.
+[[nodiscard]] std::size_t inherited(const ReducerKind& kind, const Scenario& s,
+                                    const RankLog& rank) {
+    if (s.recovery == Recovery::survivors) return 0;
+    if (rank.first < 0) return rank.resolved.size();
+    return static_cast<std::size_t>(std::min<std::int64_t>(kind.staleness, rank.first));
+}
+
+/// Every mean that was applied against the serial one of what the ranks had put in, within the
+/// bound that follows from roundings; and the same bits on every rank. A mean that is not finite is
+/// left out by all.
+void check_means(const ReducerKind& kind, const Scenario& s, std::size_t world, const WorldLog& log,
+                 Verdict& v) {
+    const auto resolved = [&](const RankLog& rank) {
+        const std::size_t before = std::min(inherited(kind, s, rank), rank.resolved.size());
+        return std::span(rank.resolved).subspan(before);
+    };
+    std::size_t most = 0;
+    for (const auto& r : log.ranks) most = std::max(most, resolved(r).size());
+    for (std::size_t g = 0; g < most; ++g) {
+        testing::Rows rows;
+        const RankLog::Resolved* first = nullptr;
+        for (std::size_t r = 0; r < log.ranks.size(); ++r) {
+            const auto& rank = log.ranks[r];
+            if (g < rank.rows.size()) rows.push_back(rank.rows[g]);
+            if (g >= resolved(rank).size()) continue;
+            const RankLog::Resolved& got = resolved(rank)[g];
+            if (first && (first->applied != got.applied || !same_bits(first->mean, got.mean)))
+                v.fail(Kind::correctness, at(world, r, g) + ": replicas are not bitwise equal");
+            first = &got;
+        }
+        if (rows.size() != log.ranks.size())
+            return v.fail(Kind::correctness, at(world, 0, g) + ": " +
+                                                 std::to_string(log.ranks.size() - rows.size()) +
+                                                 " ranks have put nothing in, and it is applied");
+        const auto mean = testing::column_means(rows), bound = kind.bounds(rows);
+        const bool finite =
+            std::all_of(mean.begin(), mean.end(), [](double x) { return std::isfinite(x); });
+        if (finite != first->applied)
+            return v.fail(Kind::correctness,
+                          at(world, 0, g) + (finite ? " was left out, and its mean is finite"
+                                                    : " was applied, and its mean is not finite"));
+        for (std::size_t i = 0; i < mean.size() && first->applied; ++i) {
+            const auto got = static_cast<double>(first->mean[i]);
+            if (!(std::abs(got - mean[i]) <= bound[i]))
+                return v.fail(Kind::correctness,
+                              at(world, 0, g) + ", element " + std::to_string(i) + ": " +
+                                  std::to_string(got) + " instead of " + std::to_string(mean[i]) +
+                                  " within " + std::to_string(bound[i]));
+        }
+    }
+}
+
+/// Each sample once an epoch in the history that counts; the final state is the sum of its means,
+/// in order and to the bit, and counts them.
+void check_history(const ReducerKind& kind, const Scenario& s, const Trial& t,
+                   const std::vector<Part>& parts, const RunRecord& record, bool spoiled,
+                   Verdict& v) {
+    std::vector<int> seen(static_cast<std::size_t>(s.samples), 0);
+    std::vector<float> sum(static_cast<std::size_t>(s.elements), 0.0f);
+    double updates = 0;
+    std::int64_t next = 0;
+    for (std::size_t w = 0; w < t.worlds.size(); ++w) {
+        if (parts[w].kept == 0) continue;
+        if (parts[w].first != next)
+            v.fail(Kind::correctness, "world " + std::to_string(w) + " begins with gradient " +
+                                          std::to_string(parts[w].first) + " after " +
+                                          std::to_string(next));
+        next = parts[w].first + parts[w].kept;
+        const auto kept = static_cast<std::size_t>(parts[w].kept);
+        // The next world may begin with the last means, in flight in its checkpoint.
+        std::size_t later = 0;
+        for (std::size_t n = w + 1; n < t.worlds.size() && later == 0; ++n)
+            if (parts[n].kept > 0) later = inherited(kind, s, t.worlds[n].ranks[0]);
+        const RankLog* best = nullptr;
+        std::size_t end = 0;
+        for (const RankLog& rank : t.worlds[w].ranks) {
+            for (std::size_t g = 0; g < std::min(kept, rank.samples.size()); ++g)
+                for (const std::uint32_t sample : rank.samples[g])
+                    if (sample < seen.size()) ++seen[sample];
+            end = inherited(kind, s, rank) + kept - later;
+            if (rank.resolved.size() >= end) best = &rank;
+        }
+        if (!best)
+            return v.fail(Kind::correctness,
+                          "no rank of world " + std::to_string(w) + " has applied all that counts");
+        for (std::size_t g = 0; g < end; ++g) {
+            if (!best->resolved[g].applied) continue;
+            updates += 1;
+            for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += best->resolved[g].mean[i];
+        }
+    }
+    if (next != record.epochs.back().step || record.steps.size() != static_cast<std::size_t>(next))
+        v.fail(Kind::correctness, "the record has " + std::to_string(record.steps.size()) +
+                                      " steps of " + std::to_string(next));
+    for (std::size_t i = 0; i < seen.size(); ++i)
+        if (seen[i] != s.epochs)
+            return v.fail(Kind::correctness, "sample " + std::to_string(i) + " was seen " +
+                                                 std::to_string(seen[i]) + " times in " +
+                                                 std::to_string(s.epochs) + " epochs");
+    for (const RankLog& rank : t.worlds.back().ranks) {
+        if (rank.sum.empty() || spoiled) continue;  // it has applied nothing in this world
+        if (rank.updates != updates)
+            return v.fail(Kind::correctness, std::to_string(updates) +
+                                                 " updates count, and the final state holds " +
+                                                 std::to_string(rank.updates));
+        if (!same_bits(rank.sum, sum))
+            return v.fail(Kind::correctness, "the final state is not the sum of what was applied");
+    }
+}
+
+/// Every survivor that did not finish was told, and the world ended no sooner than it had to.
+void check_told(const Scenario& s, const Trial& t, bool finished, Verdict& v) {
+    for (const WorldLog& world : t.worlds)
+        for (const std::string& problem : world.problems) v.fail(Kind::correctness, problem);
+    if (s.benign() && (t.worlds.size() != 1 || !finished))
+        v.fail(Kind::liveness,
+               "no fault is lasting, and a world stopped: " + t.worlds.front().error);
+    if (finished) return;
+    const WorldLog& last = t.worlds.back();
+    if (last.left > 0 && last.ranks.size() > 1 && last.told == 0)
+        v.fail(Kind::liveness, "it stopped, and no survivor got an error");
+}
+
+/// No world was quicker than it can be: in each update that is not late, the machines compute and
+/// then hear of each other; and in any, a machine receives at least one gradient's bytes.
+void check_floor(const ReducerKind& kind, const Scenario& s, const Trial& t,
+                 const std::vector<Part>& parts, Verdict& v) {
+    for (std::size_t w = 0; w < t.worlds.size(); ++w) {
+        ClusterSpec c = t.worlds[w].cluster;
+        c.profile = s.cluster.profile;  // what it should have paid
+        if (c.machines < 2) continue;
+        const auto bytes =
+            static_cast<double>(s.elements) * static_cast<double>(kind.element_bytes);
+        const double carried = bytes / (c.nic_rate().count * c.machine.nics) * 0.999e9;
+        const Nanoseconds heard = c.message_latency(LinkClass::net);
+        const auto wire = heard + Nanoseconds(static_cast<std::int64_t>(carried));
+        int early = 0;  // pieces that come after element 0, where there are more than elements
+        while (s.elements * (early + 1) / s.pieces == 0) ++early;
+        const Nanoseconds serial =
+            std::max(heard + (s.pieces - early) * s.compute, s.pieces * s.compute);
+        const Nanoseconds each = kind.staleness == 0 ? std::max(wire, serial) : wire;
+        if (t.worlds[w].elapsed >= parts[w].kept * each) continue;
+        return v.fail(Kind::correctness, std::to_string(parts[w].kept) + " updates took " +
+                                             std::to_string(t.worlds[w].elapsed.count()) +
+                                             " ns, and none takes less than " +
+                                             std::to_string(each.count()));
+    }
+}
+
+/// As the scenario says, or the reducer asks for.
+[[nodiscard]] std::int64_t bucket_elements(const ReducerKind& kind, const Scenario& s) {
+    if (s.bucket_elements > 0) return s.bucket_elements;
+    return kind.bucket_elements > 0 ? kind.bucket_elements : s.elements;
+}
+
+/// Images that hold their numbers, so many pixels that the network has a parameter an element.
+[[nodiscard]] Split numbers(const Scenario& s) {
+    constexpr int classes = 64;
+    const int pixels = std::max(2, static_cast<int>((s.elements + classes - 1) / classes) - 1);
+    const auto of = [&](std::int64_t count) {
+        Dataset d{.name = "numbers", .shape = {1, 1, pixels}, .classes = classes};
+        d.pixels.resize(static_cast<std::size_t>(count * pixels));
+        d.labels.resize(static_cast<std::size_t>(count));
+        d.mean = {0.0f};
+        d.deviation = {1.0f / 255};
+        for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+            d.pixels[i * static_cast<std::size_t>(pixels)] = static_cast<std::uint8_t>(i % 256);
+            d.pixels[i * static_cast<std::size_t>(pixels) + 1] = static_cast<std::uint8_t>(i / 256);
+        }
+        return d;
+    };
+    return {of(s.samples), of(s.cluster.ranks())};
+}
+
+/// A folder of this process that goes away; in memory where the system has such a place.
+class Folder {
+public:
+    explicit Folder(bool needed) {
+        if (!needed) return;
+        const std::filesystem::path memory = "/dev/shm";
+        path_ =
+            (std::filesystem::exists(memory) ? memory : std::filesystem::temp_directory_path()) /
+            ("gx_fuzz_" + std::to_string(::getpid()));
+        std::filesystem::remove_all(path_);
+    }
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+    ~Folder() {
+        std::error_code ignored;
+        if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+    }
+    [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+private:
+    std::filesystem::path path_{};
+};
+
+template <int Staleness>
+[[nodiscard]] RunRecord train(LoggedCluster& world, const Scenario& s,
+                              const std::filesystem::path& output) {
+    using Trains = Trainer<Mlp<>, AnyReducer<Staleness>, Constant, Adding, StaticLossScale,
+                           ContinueOnSurvivors>;
+    typename Trains::Options o;
+    o.batch = s.batch;
+    o.epochs = s.epochs;
+    o.seed = s.seed;
+    o.scheduler.peak_rate = 1;
+    o.output = output;
+    o.evaluate = s.evaluate;
+    o.most_skips = std::numeric_limits<int>::max();
+    o.survival.recovery = s.recovery;
+    return Trains(o).train(world, numbers(s));
+}
+[[nodiscard]] RunRecord train(const ReducerKind& kind, LoggedCluster& world, const Scenario& s,
+                              const std::filesystem::path& output) {
+    making = &kind;
+    if (kind.staleness == 0) return train<0>(world, s, output);
+    if (kind.staleness == 1) return train<1>(world, s, output);
+    GX_EXPECT(kind.staleness == 2, "campaigns have reducers of staleness 0 to 2");
+    return train<2>(world, s, output);
+}
+
+}  // namespace
+
+Verdict trial_of(const ReducerKind& kind, const Scenario& s, const Tampering& tampering) {
+    ClusterOptions options{
+        .seed = s.seed,
+        .deadline = s.deadline,
+        .faults = s.faults,
+        .delivery = tampering.delivery,
+        .limits = {.time = 100 * s.deadline, .waits = 200'000, .failed_waits = 5'000},
+        .faults_must_fire = false,
+        .detect_races = s.races};
+    options.delivery.checksum = s.checksum;
+    ClusterSpec cluster = s.cluster;
+    if (tampering.no_profile) cluster.profile = exact;
+    const Folder folder(s.recovery == Recovery::checkpoint);
+    Trial t{.scenario = s,
+            .tampering = tampering,
+            .wire_scale = AnyReducer<0>::scale_for(bucket_elements(kind, s)),
+            .folder = folder.path()};
+    LoggedCluster world(cluster, options, t);
+
+    Verdict v;
+    RunRecord record;
+    bool finished = false;
+    std::string stopped;
+    try {
+        record = train(kind, world, s, folder.path());
+        finished = true;
+    } catch (const Stuck& e) {
+        v.fail(Kind::liveness, e.what());
+        return v;
+    } catch (const Race& e) {
+        v.fail(Kind::correctness, e.what());
+        return v;
+    } catch (const Error& e) {
+        stopped = e.what();
+    } catch (const std::exception& e) {
+        v.fail(Kind::crash, std::string("an exception reached the caller: ") + e.what());
+        return v;
+    }
+    v.fired = t.fired;
+    const auto has_fired = [&](FaultClass c) { return v.fired[static_cast<std::size_t>(c)]; };
+    // Where nobody looked, what the gradients are worth is not the reducer's.
+    const bool spoiled =
+        !s.checksum && (has_fired(FaultClass::bit_flip) || has_fired(FaultClass::nan));
+    // Where every mean overflows the Trainer stops, and it should.
+    const auto none_applied = [&] {  // in the last world; those before may have been undone
+        for (const RankLog& rank : t.worlds.back().ranks)
+            if (rank.updates > 0) return false;
+        return s.overflows && stopped.find("steps were skipped") != stopped.npos;
+    };
+    const bool overflowed = !finished && none_applied();
+    if (!spoiled) {
+        for (std::size_t w = 0; w < t.worlds.size(); ++w) check_means(kind, s, w, t.worlds[w], v);
+        check_told(s, t, finished || overflowed, v);
+    }
+    if (!finished && !spoiled && t.worlds.back().left != 0 && !overflowed)
+        v.fail(Kind::correctness, "it stopped with ranks left: " + stopped);
+    const std::int64_t end = finished ? record.epochs.back().step : 0;
+    const auto parts = parts_of(record.losses, t.worlds.size(), end);
+    if (finished) check_history(kind, s, t, parts, record, spoiled, v);
+    check_floor(kind, s, t, parts, v);
+    v.worlds = static_cast<int>(t.worlds.size());
+    v.updates = static_cast<int>(end);
+    EventHash hash(s.seed);
+    for (std::size_t w = 0; w < t.worlds.size(); ++w) {
+        v.elapsed += t.worlds[w].elapsed;
+        hash.add(t.worlds[w].elapsed, EventKind::rank_done, 0, t.worlds[w].event_hash,
+                 static_cast<std::uint64_t>(parts[w].kept));
+    }
+    for (const RankLog& rank : t.worlds.back().ranks)
+        for (const float x : rank.sum)
+            hash.add(Nanoseconds(0), EventKind::charge, 0, std::bit_cast<std::uint32_t>(x), 0);
+    v.hash = hash.value();
+    return v;
+}
+
+}  // namespace gx::sim::fuzz
