@@ -46,12 +46,11 @@ const std::map<std::string, Names> rooms{
     {"world", {"des", "hardware", "network", "topology", "compute"}},
     {"fault", {"des", "hardware", "network", "topology", "world"}},
     {"race", {"des", "world"}},
-    {"elastic", {"des", "hardware", "network", "topology", "world", "fault"}},
     {"io", {"catalog", "hardware"}},
     {"testing", {"des", "hardware", "catalog", "network", "topology", "world", "race"}},
 };
 const Names known_to_rooms{"core",    "reflect",   "io",        "memory", "collective", "model",
-                           "reducer", "scheduler", "optimizer", "loader", "testing",    "survival"};
+                           "reducer", "scheduler", "optimizer", "loader", "testing"};
 
 const Names part_of_a_plugin{"core", "memory", "reflect", "model", "collective", "reducer"};
 

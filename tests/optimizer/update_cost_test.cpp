@@ -9,7 +9,7 @@
 #include <gx/reducer/ring.hpp>                 // Ring
 #include <gx/reference/device.hpp>             // reference::Device
 #include <gx/sim/world/cluster.hpp>            // Cluster
-#include <gx/sim/elastic/elastic_device.hpp>   // DeviceLearner
+#include <gx/sim/world/device.hpp>             // sim::Device
 #include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
 #include <gx/sim/compute/gpu_memory.hpp>       // memory_need
 #include <gx/trainer/trainer.hpp>              // Trainer
@@ -64,18 +64,11 @@ template <class O>
 gx::Nanoseconds update_on_a_cluster() {
     gx::Nanoseconds time{};
     const gx::Graph graph = wide();
-    const gx::Dataset data{.shape = graph.input,
-                           .classes = 2,
-                           .pixels = std::vector<std::uint8_t>(1'000),
-                           .labels = {0},
-                           .mean = std::vector<float>(1'000, 0.0f),
-                           .deviation = std::vector<float>(1'000, 1.0f)};
     gx::sim::Cluster<gx::reference::Device>(gx::sim::ethernet_10g(1)).run([&](auto& rank) {
-        using Rank = std::remove_cvref_t<decltype(rank)>;
-        gx::sim::DeviceLearner<Rank, O> learner(rank, graph, data, {.batch = 1});
-        const std::vector<float> mean(static_cast<std::size_t>(learner.elements()), 0.0f);
+        const auto device =
+            rank.make_device(graph, {.batch = 1, .update = gx::update_cost_of<O>()});
         const gx::Nanoseconds begin = rank.now();
-        learner.apply(mean, 0.1f, 0);
+        device->update([](std::span<float>) {});
         time = rank.now() - begin;
     });
     return time;

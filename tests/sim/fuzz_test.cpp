@@ -93,7 +93,7 @@ TEST(Fuzz, SeedsWhoseClusterCouldNotBeBuilt) {
 }
 // The rows of epoch 1 were read from its checkpoint, which was torn, where the record had them.
 TEST(Fuzz, ASeedWhoseRecordLostRows) {
-    const CampaignReport r = campaign(subjects(), {}, {.first = 15'417, .count = 1});
+    const CampaignReport r = campaign(reducers(), {}, {.first = 15'417, .count = 1});
     EXPECT_EQ(r.failing_seed, 0u) << r.failure.sentence;
 }
 RC_GTEST_PROP(Fuzz, EveryClusterThatIsDrawnCanBeBuilt, (std::uint64_t seed)) {

@@ -147,7 +147,8 @@ struct NanInPayload {
 
 // ---- Checkpoints ----------------------------------------------------------------------
 
-/// Checkpoint number `write`, from 0, keeps only `share` of its bytes. For elastic training.
+/// Checkpoint number `write`, from 0, keeps only `share` of its bytes. The program that writes them
+/// tears it, as the campaign does: a cluster has no files.
 struct TornCheckpoint {
     int write = 0;
     double share = 0.5;
