@@ -84,7 +84,6 @@ GX_DECL void FarMachine::pass_turn(int from) {
             continue;
         }
         if (!act(possible[draw(possible.size())])) continue;
-        if (turn_ == from) return;
         std::unique_lock lock(mutex_);
         if (at(from).left) return;
         at(from).turn.wait(lock, [&] { return turn_ == from; });
