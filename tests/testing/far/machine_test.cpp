@@ -45,6 +45,14 @@ struct Step {
     void update() {
         launch(compute, kernels::CopyValues<float>{}, Read(of(gradient)), of(parameters));
     }
+    void send(Buffer<float>& b) {
+        const QueuedMessage<FarMemory> m{.peer = 1 - rank.rank(), .out = bytes_of(of(b))};
+        rank.transport().exchange({&m, 1});
+    }
+    void receive(Buffer<float>& b) {
+        const QueuedMessage<FarMemory> m{.peer = 1 - rank.rank(), .in = writable_bytes_of(of(b))};
+        rank.transport().exchange({&m, 1});
+    }
     void finish() {
         (void)compute.wait(compute.record());
         (void)communication.wait(communication.record());
@@ -156,6 +164,53 @@ const std::vector<Case> cases{
          s.finish();
      },
      {"'release'"}},
+    {"buffer is released while its message is posted",
+     [](Rank& r) {
+         Step s(r);
+         if (r.rank() == 0) {
+             s.send(s.gradient);
+             meet(r);
+             s.gradient = {};
+             meet(r);
+         } else {
+             meet(r);
+             meet(r);
+             s.receive(s.gradient);
+         }
+         s.finish();
+     },
+     {"'release' while 'messages' (communication) is still queued on it"}},
+    {"buffer is released under a receive that is never met",
+     [](Rank& r) {
+         Step s(r);
+         if (r.rank() == 0) s.receive(s.gradient);
+     },
+     {"'release' while 'messages' (communication) is still queued on it"}},
+    {"messages of a group overlap",
+     [](Rank& r) {
+         Step s(r);
+         const View v = Step::of(s.gradient);
+         const std::array<QueuedMessage<FarMemory>, 2> group{
+             {{.peer = 1 - r.rank(), .in = writable_bytes_of(v.first(6))},
+              {.peer = 1 - r.rank(), .out = bytes_of(v.last(6))}}};
+         r.transport().exchange(group);
+         s.finish();
+     },
+     {"race on rank", "'gradient'", "'messages'"}},
+    {"kernel works on a message's memory",
+     [](Rank& r) {
+         Step s(r);
+         if (r.rank() == 0) {
+             s.receive(s.gradient);
+             s.backward();
+             meet(r);
+         } else {
+             meet(r);
+             s.send(s.gradient);
+         }
+         s.finish();
+     },
+     {"race on rank 0", "'gradient'", "'fill'"}},
     {"kernel works on a released buffer",
      [](Rank& r) {
          Step s(r);

@@ -42,6 +42,7 @@ struct FarWork {
         bool sends = false;
         int peer = -1;
         std::span<std::byte> memory;  ///< as the host sees it
+        std::size_t id = 0;           ///< for the RaceDetector, from its posting on
         bool done = false;
     };
     Operation operation{};
@@ -57,7 +58,8 @@ struct FarWork {
 /// All memory accesses go to a RaceDetector, whose actors are hosts and queues.
 ///
 /// Errors: the first of these stops all ranks; run() throws it, and every wait returns `cancelled`:
-///             Race       two uses of far memory that no event orders, named
+///             Race       two uses of far memory that no event orders, named; those of messages
+///                        last from the posting of their group to their delivery
 ///             gx::Error  a kernel on memory beyond its buffer or released; a buffer released while
 ///                        queued work uses it; messages of unequal lengths; an event of another
 ///                        rank's queue, or one that was never recorded; hosts and queues that all
@@ -145,6 +147,7 @@ private:
     void transfer(const Action& a);
     void finish_head(int q);
     void check(int q, const FarWork& w);
+    std::size_t unused_id();
     void make_progress();
     void give_up();
     int missing_rank(int rank, std::vector<bool>& seen) const;

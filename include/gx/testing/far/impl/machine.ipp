@@ -300,11 +300,15 @@ GX_DECL void FarMachine::run_head(int q) {
     }
     if (!head.messages.empty()) {
         head.posted = true;
-        for (const auto& m : head.messages)
+        for (auto& m : head.messages) {
             if (const std::string flaw = at(mine.rank).arena->flaw(m.memory); !flaw.empty())
                 throw Error("rank " + std::to_string(mine.rank) + ": a message " +
                             (m.sends ? "sends " : "fills ") + flaw +
                             ". Keep buffers until their work was waited for.");
+            m.id = unused_id();
+            detector_.posted(mine.actor, m.id, m.sends ? Access::read : Access::write, m.memory,
+                             head.operation);
+        }
         return;
     }
     check(q, head);
@@ -331,12 +335,10 @@ GX_DECL void FarMachine::transfer(const Action& a) {
                     "') where rank " + std::to_string(queue(a.peer).rank) + " receives " +
                     std::to_string(receive.memory.size()) + " ('" + to_string(to.operation) +
                     "'). Reduce the same buckets in the same order on every rank.");
-    const std::size_t out = ids_, in = ids_ + 1;  // both ends close here
-    detector_.posted(queue(a.queue).actor, out, Access::read, send.memory, from.operation);
-    detector_.posted(queue(a.peer).actor, in, Access::write, receive.memory, to.operation);
-    detector_.delivered(out, in);
-    detector_.waited_for(out, queue(a.queue).actor);
-    detector_.waited_for(in, queue(a.peer).actor);
+    detector_.delivered(send.id, receive.id);
+    detector_.waited_for(send.id, queue(a.queue).actor);
+    detector_.waited_for(receive.id, queue(a.peer).actor);
+    unused_ids_.insert(unused_ids_.end(), {send.id, receive.id});
     std::memcpy(detail::far::kernels_side(receive.memory.data()),
                 detail::far::kernels_side(send.memory.data()), send.memory.size());
     send.done = receive.done = true;
@@ -374,16 +376,23 @@ GX_DECL void FarMachine::register_memory(int rank, std::span<const std::byte> me
 GX_DECL void FarMachine::forget_memory(int rank, std::span<const std::byte> memory,
                                        const Operation& what) {
     const bool stops = error_ || std::uncaught_exceptions() > 0;  // then nothing is in order
+    const auto in_use = [&](std::span<const std::byte> used) {
+        return used.data() < memory.data() + memory.size() &&
+               memory.data() < used.data() + used.size();
+    };
+    const auto uses = [&](const FarWork& w) {
+        return std::ranges::any_of(w.uses, in_use, &FarWork::Use::memory) ||
+               std::ranges::any_of(w.messages,
+                                   [&](const auto& m) { return !m.done && in_use(m.memory); });
+    };
     try {
         for (const Queue& q : queues_)
             for (const FarWork& w : q.work)
-                for (const FarWork::Use& use : w.uses)
-                    if (use.memory.data() < memory.data() + memory.size() &&
-                        memory.data() < use.memory.data() + use.memory.size() && !stops)
-                        throw Error("rank " + std::to_string(rank) + ": '" + to_string(what) +
-                                    "' while '" + to_string(w.operation) + "' (" +
-                                    std::string(q.name.view()) +
-                                    ") is still queued on it. Wait for its event first.");
+                if (!stops && uses(w))
+                    throw Error("rank " + std::to_string(rank) + ": '" + to_string(what) +
+                                "' while '" + to_string(w.operation) + "' (" +
+                                std::string(q.name.view()) +
+                                ") is still queued on it. Wait for its event first.");
         if (!stops) detector_.note(at(rank).actor, Access::write, memory, what);
     } catch (...) {
         fail(std::current_exception(), rank);
@@ -391,10 +400,15 @@ GX_DECL void FarMachine::forget_memory(int rank, std::span<const std::byte> memo
     detector_.note(at(rank).actor, Access::end, memory, what);
 }
 
+GX_DECL std::size_t FarMachine::unused_id() {
+    if (unused_ids_.empty()) return ids_++;
+    const std::size_t id = unused_ids_.back();
+    unused_ids_.pop_back();
+    return id;
+}
 GX_DECL void FarMachine::host_send(int rank, int to, int channel,
                                    std::span<const std::byte> message) {
-    const std::size_t id = unused_ids_.empty() ? (ids_ += 1) - 1 : unused_ids_.back();
-    if (!unused_ids_.empty()) unused_ids_.pop_back();
+    const std::size_t id = unused_id();
     detector_.posted(at(rank).actor, id, Access::read, {}, {"host message"});
     mail_[{rank, to, channel}].push_back({{message.begin(), message.end()}, id});
 }
