@@ -117,6 +117,8 @@ public:
 
     // ---- Memory ----------------------------------------------------------------------------
     void note(int actor, Access access, Memory memory, const Operation& operation);
+    /// Whether all of `memory` lies in a registered buffer of the rank.
+    [[nodiscard]] bool is_registered(int rank, Memory memory);
 
     // ---- Messages --------------------------------------------------------------------------
     /// `id` is the message end's until `waited_for` or `withdrawn`: any small number.

@@ -133,6 +133,14 @@ const std::vector<Case> cases{
          s.finish();
      },
      {"race on rank", "'outcome'", "'hear'"}},
+    {"host reads memory that a copy alone has named",
+     [](Rank& r) {
+         Step s(r);
+         s.compute.copy_out(Read(Step::of(s.parameters)), s.host(), {"tell"});
+         s.compute.host_reads(std::span<const float>(s.here), {"hear"});
+         s.finish();
+     },
+     {"race on rank", "of 'tell'", "'hear'"}},
     {"host waits for the event before the copy",
      [](Rank& r) {
          Step s(r);

@@ -33,6 +33,13 @@ GX_DECL void RaceDetector::note(int actor, Access access, Memory memory,
     if (at(actor).is_stream) at(actor).task = operation;
 }
 
+GX_DECL bool RaceDetector::is_registered(int rank, Memory memory) {
+    const Range r = range(memory);
+    const auto at = first_buffer(rank, r);
+    return at != buffers_[static_cast<std::size_t>(rank)].end() && at->first <= r.begin &&
+           r.end <= at->second.end;
+}
+
 GX_DECL void RaceDetector::posted(int actor, std::size_t id, Access access, Memory memory,
                                   const Operation& what) {
     GX_EXPECT(access == Access::read || access == Access::write, "a message reads or writes");

@@ -242,7 +242,11 @@ GX_DECL int FarMachine::add_queue(int rank, const Label& name) {
 
 GX_DECL void FarMachine::enqueue(int q, FarWork work) {
     Queue& mine = queue(q);
-    detector_.queued(mine.actor, at(mine.rank).actor);
+    const int host = at(mine.rank).actor;
+    for (const FarWork::Use& use : work.uses)  // from here on its accesses are known
+        if (use.on_host && !detector_.is_registered(mine.rank, use.memory))
+            detector_.note(host, Access::begin, use.memory, work.operation);
+    detector_.queued(mine.actor, host);
     ++mine.queued;
     mine.work.push_back(std::move(work));
     make_progress();
