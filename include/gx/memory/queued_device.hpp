@@ -50,7 +50,8 @@ using GradientsQueued = FunctionRef<void(std::size_t watermark, Event event)>;
 ///     backward(scale, gradients, ready) `scale` is read on the device
 ///     update(change)                    change(parameters) queues kernels on queue()
 ///     to_canonical, from_canonical      between the device's memory and the host's: they wait
-///     first_non_finite()                waits
+///     first_non_finite()                waits; of the first forward whose loss was not finite,
+///                                       since later ones may be queued
 ///
 /// Every operation runs on queue(), and ready's events are of it.
 template <class D>

@@ -3,6 +3,8 @@
 
 #include <algorithm>  // copy, sort
 #include <memory>     // shared_ptr
+#include <optional>   // a layer
+#include <string>     // its name
 #include <vector>     // copies of batches
 
 #include <gx/memory/buffer.hpp>          // Buffer
@@ -49,7 +51,9 @@ public:
             const auto averages = FarMemory::open(statistics());
             inner_.update([&](std::span<float> p) { std::ranges::copy(mine, p.begin()); });
             std::ranges::copy(averages, inner_.statistics().begin());
-            FarMemory::open(report)[0] = inner_.forward(held->batch, mode);
+            const ForwardReport done = inner_.forward(held->batch, mode);
+            if (!done.finite && !bad_layer_) bad_layer_ = inner_.first_non_finite();
+            FarMemory::open(report)[0] = done;
             std::ranges::copy(inner_.statistics(), averages.begin());
         };
         queue_.enqueue(std::move(work));
@@ -97,7 +101,7 @@ public:
     }
     [[nodiscard]] std::optional<std::string> first_non_finite() {
         expect(queue_.wait(queue_.record()));
-        return inner_.first_non_finite();
+        return bad_layer_;
     }
 
 private:
@@ -128,6 +132,7 @@ private:
     Buffer<float> statistics_;
     std::vector<float> raw_;  ///< gradients of the present backward
     std::vector<ParameterSlice> slices_{};
+    std::optional<std::string> bad_layer_{};  ///< of the first forward whose loss was not finite
 };
 
 }  // namespace gx::testing
