@@ -189,7 +189,7 @@ public:
         if (is_whole(watermark)) link.queue().wait_for(final);
         while (is_whole(watermark)) {
             reduce(link, begun_ - 1, queued_++);
-            slot(begun_ - 1).event = link.queue().record();
+            slot(begun_ - 1).event = last_ = link.queue().record();
         }
     }
 
@@ -222,7 +222,7 @@ public:
         if constexpr (Settles<R>) {
             link.queue().wait_for(decided);
             reducer_.settle_on(link.queue(), collected_ - 1, applied);
-            settled_ = link.queue().record();
+            settled_ = last_ = link.queue().record();
         }
     }
 
@@ -230,7 +230,7 @@ public:
     [[nodiscard]] std::span<const PendingGradientIn<M>> pending() {
         GX_EXPECT(begun_ == collected_ || queued_ == buckets_, "pending() follows ready(..., 0)");
         settle_state(true);
-        if (settled_.sequence > 0) wait_(stream_, std::exchange(settled_, {}));
+        if (settled_.sequence > 0) (void)wait_(stream_, std::exchange(settled_, {}));
         pending_.clear();
         for (std::uint64_t g = collected_; g < begun_; ++g) {
             settle(slot(g));
@@ -299,15 +299,18 @@ private:
         return queued_ < buckets_ && bucket(queued_).begin >= static_cast<std::int64_t>(watermark);
     }
 
-    void finish() {  // what is in flight
-        bool in_flight = settled_.sequence > 0;
+    void finish() {                // what is in flight
+        if constexpr (!on_host) {  // a gradient that was collected may be in flight too
+            if (last_.sequence > 0) (void)wait_(stream_, last_);
+            return;
+        }
+        bool in_flight = false;
         for (std::uint64_t g = collected_; g < begun_; ++g) in_flight |= slot(g).event.sequence > 0;
         if (!in_flight) return;
         if (std::uncaught_exceptions() > exceptions_) cancel_(stream_);
-        if (settled_.sequence > 0) wait_(stream_, settled_);
         for (std::uint64_t g = collected_; g < begun_; ++g) {
             try {
-                wait_(stream_, slot(g).event);
+                (void)wait_(stream_, slot(g).event);
             } catch (...) {  // a task's error, which its world knows; or the end of this fiber
                 if (detail::reducer::is_forced_unwind()) throw;
             }
@@ -323,7 +326,10 @@ private:
         }
         stream_ = &stream;
         link_ = &link;
-        wait_ = [](void* s, Event e) { static_cast<S*>(s)->wait(e); };
+        wait_ = [](void* s, Event e) {
+            static_cast<S*>(s)->wait(e);
+            return Delivery{};
+        };
         cancel_ = []([[maybe_unused]] void* s) {
             if constexpr (requires(S& it) { it.cancel(); }) static_cast<S*>(s)->cancel();
         };
@@ -343,7 +349,7 @@ private:
         link_ = &link;
         stream_ = &link.queue();
         using Queue = std::remove_reference_t<decltype(link.queue())>;
-        wait_ = [](void* q, Event e) { (void)static_cast<Queue*>(q)->wait(e); };
+        wait_ = [](void* q, Event e) { return static_cast<Queue*>(q)->wait(e); };
         cancel_ = [](void*) {};
     }
     void note(Access access, std::span<const float> memory, const Operation& operation) {
@@ -394,7 +400,8 @@ private:
         }
     }
     void settle(Slot& s) {
-        if (s.event.sequence > 0) wait_(stream_, s.event);
+        if (s.event.sequence > 0)
+            if (const Delivery d = wait_(stream_, s.event); !d.complete()) s.report.delivery = d;
         s.event = {};
     }
     ReducedIn<M> take() {
@@ -420,13 +427,14 @@ private:
     std::uint64_t begun_ = 0;      ///< gradients begun
     std::uint64_t collected_ = 0;  ///< gradients given back
     Event settled_{};              ///< in the memory of a device: the reducer's state after it
+    Event last_{};                 ///< there: behind all that was queued
     bool unsettled_ = false;       ///< settle() is due for the last gradient
     int queued_ = 0;               ///< buckets of the newest gradient that were queued
     Delivery broken_{};            ///< the first reduction that failed; touched on the stream only
     int exceptions_ = std::uncaught_exceptions();
     void* stream_ = nullptr;
     void* link_ = nullptr;
-    void (*wait_)(void*, Event) = nullptr;
+    Delivery (*wait_)(void*, Event) = nullptr;
     void (*cancel_)(void*) = nullptr;
     void (*note_)(void*, Access, std::span<const float>, const Operation&) = nullptr;
 };

@@ -117,6 +117,12 @@ public:
         if (!o_.output.empty()) reserved_state_ = state_shapes();
     }
 
+    RankTraining(const RankTraining&) = delete;
+    RankTraining& operator=(const RankTraining&) = delete;
+    ~RankTraining() {  // queued work uses what is released here
+        if constexpr (!on_host) (void)queue().wait(queue().record());
+    }
+
     void run() {
         if constexpr (survives) return run_or_leave();
         start();

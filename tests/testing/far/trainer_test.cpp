@@ -90,6 +90,50 @@ TEST(EarlyEnds, NameTheStepAndLayerOfABadLoss) {
         }
 }
 
+struct Lost {};
+thread_local bool is_lost = false;
+/// On some ranks, its fourth update ends in an exception.
+struct Losing {
+    struct Options {
+        float peak_rate = 0.1f;
+    };
+    static constexpr std::string_view name = "Losing";
+    explicit Losing(Options o) : options(o) {}
+    [[nodiscard]] float rate(Step t) const {
+        if (is_lost && t == 3) throw Lost{};
+        return options.peak_rate;
+    }
+    Options options;
+};
+/// Ranks that are lost leave without an error, as a process that is killed does.
+struct LosesRanks : Far {
+    using Far::Far;
+    void run(FunctionRef<void(Rank&)> f) {
+        Far::run([&](Rank& rank) {
+            is_lost = rank.rank() == 1;
+            try {
+                f(rank);
+            } catch (const Lost&) {
+            }
+        });
+    }
+};
+template <class T>
+void expect_lost_rank_is_named() {
+    const T trainer({.batch = 4, .epochs = 3, .seed = 3});
+    for (const QueueProgress progress :
+         {QueueProgress::late, QueueProgress::eager, QueueProgress::random})
+        for (const std::uint64_t seed : {1, 2, 3}) {
+            LosesRanks far({{3, 1}, seed, progress});
+            const std::string error = error_of([&] { (void)trainer.train(far, images(80)); });
+            EXPECT_TRUE(holds(error, "operation all-reduce: rank 1 "));
+        }
+}
+TEST(EarlyEnds, NameALostRank) {
+    expect_lost_rank_is_named<Trainer<Net, Ring<fp32>, Losing>>();
+    expect_lost_rank_is_named<Trainer<Net, DoubleBuffered<Bucketed<TopK, 256>>, Losing>>();
+}
+
 /// One run writes checkpoints on either world; each is resumed on the other.
 TYPED_TEST(OnFarMemory, CheckpointsAreThoseOfThreads) {
     const Folder here, there;
