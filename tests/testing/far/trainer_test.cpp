@@ -92,6 +92,7 @@ TEST(EarlyEnds, NameTheStepAndLayerOfABadLoss) {
 
 struct Lost {};
 thread_local bool is_lost = false;
+thread_local int calls = 0;
 /// On some ranks, its fourth update ends in an exception.
 struct Losing {
     struct Options {
@@ -100,7 +101,7 @@ struct Losing {
     static constexpr std::string_view name = "Losing";
     explicit Losing(Options o) : options(o) {}
     [[nodiscard]] float rate(Step t) const {
-        if (is_lost && t == 3) throw Lost{};
+        if (is_lost && t == 3 && ++calls == 2) throw Lost{};  // with work queued
         return options.peak_rate;
     }
     Options options;

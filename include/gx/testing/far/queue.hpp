@@ -1,7 +1,7 @@
 // FarQueue: a queue of kernels, copies and messages of one rank of a FarMachine.
 #pragma once
 
-#include <cstring>      // memcpy
+#include <algorithm>    // copy
 #include <memory>       // shared_ptr
 #include <span>         // the host's memory
 #include <string_view>  // names
@@ -37,7 +37,7 @@ public:
         FarWork work{.operation = what, .uses = {{FarMemory::seen(to), true}}};
         auto held = std::make_shared<std::vector<T>>(from.begin(), from.end());
         work.run = [held, to] {
-            std::memcpy(FarMemory::open(to).data(), held->data(), held->size() * sizeof(T));
+            std::copy(held->begin(), held->end(), FarMemory::open(to).begin());
         };
         enqueue(std::move(work));
     }
@@ -47,7 +47,7 @@ public:
         FarWork work{.operation = what,
                      .uses = {{FarMemory::seen(from)}, {std::as_bytes(to), true, true}}};
         work.run = [from, to] {
-            std::memcpy(to.data(), FarMemory::open(from).data(), to.size_bytes());
+            std::copy_n(FarMemory::open(from).begin(), to.size(), to.begin());
         };
         enqueue(std::move(work));
     }

@@ -23,6 +23,7 @@ public:
     [[nodiscard]] Placement placement() const { return queue_.machine().placement(); }
     [[nodiscard]] FarQueue& queue() { return queue_; }
     void exchange(std::span<const QueuedMessage<FarMemory>> group) {
+        if (group.empty()) return;
         FarWork work{.operation = {"messages"}};
         for (const auto& m : group) {
             const bool sends = !m.out.empty();
