@@ -17,11 +17,10 @@ namespace testing_support {
 /// A folder for one test, empty at first and gone at the end; each is another one.
 struct Folder {
     static inline int made = 0;
-    std::filesystem::path path =
-        std::filesystem::temp_directory_path() /
-        ("gx_" + std::to_string(getpid()) + "_" +
-         ::testing::UnitTest::GetInstance()->current_test_info()->name() + "_" +
-         std::to_string(made++));
+    std::filesystem::path path = std::filesystem::temp_directory_path() /
+                                 ("gx_" + std::to_string(getpid()) + "_" +
+                                  ::testing::UnitTest::GetInstance()->current_test_info()->name() +
+                                  "_" + std::to_string(made++));
     Folder() {
         std::filesystem::remove_all(path);
         std::filesystem::create_directories(path);
