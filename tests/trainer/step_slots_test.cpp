@@ -89,13 +89,13 @@ TEST(StepSlots, OnTheHostTellAtOnce) {
     EXPECT_EQ(slots.scale_of(7), 8);
     EXPECT_EQ(slots.scale_of(9), 8) << "two gradients in flight share a slot";
     EXPECT_EQ(slots.factor(), 8);
-    slots.tell(HostQueue{}, {4, 7, true});
-    const Told told = slots.hear(HostQueue{});
-    EXPECT_EQ(told.of.step_of_epoch, 4);
-    EXPECT_EQ(told.outcome.report.loss_sum, 3);
-    EXPECT_EQ(told.outcome.report.correct, 2);
-    EXPECT_EQ(told.outcome.scale_of_step, 8);
-    EXPECT_TRUE(told.delivery.complete());
+    slots.record_outcome(HostQueue{}, {4, 7, true});
+    const ReadStep read = slots.read_outcome(HostQueue{});
+    EXPECT_EQ(read.of.step_of_epoch, 4);
+    EXPECT_EQ(read.outcome.report.loss_sum, 3);
+    EXPECT_EQ(read.outcome.report.correct, 2);
+    EXPECT_EQ(read.outcome.scale_of_step, 8);
+    EXPECT_TRUE(read.delivery.complete());
 }
 TEST(StepSlots, AreRestored) {
     Slots slots(nullptr, start(8));

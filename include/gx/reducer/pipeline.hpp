@@ -245,7 +245,7 @@ public:
 
     /// Restores the state in which `pending()` returned `kept`, before step `next_step`. With fewer
     /// gradients than the reducer is late, the oldest was the first of its world.
-    /// In the memory of a device, slot_of(index) is filled by whoever has a queue.
+    /// In the memory of a device the caller fills slot_of(index), by a queue.
     void restore(std::uint64_t next_step, std::span<const PendingGradient> kept) {
         GX_EXPECT(begun_ == 0, "restore before the first step");
         GX_EXPECT(kept.size() <= std::min(next_step, static_cast<std::uint64_t>(staleness)),

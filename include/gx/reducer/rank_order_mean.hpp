@@ -37,8 +37,8 @@ namespace gx {
 ///         to 65 of them. Means go back 64 messages at once. All ranks serving, each sends
 ///         2 (n - 1) / n of the bucket; one serving, it sends n - 1 buckets and the others 1.
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.
-/// Cost:   a bucket in E (none where E is fp32), a part in float and w parts in E. A step
-///         allocates nothing.
+/// Cost:   a bucket in E (none where E is fp32), a part in float and w parts in E; in the memory of
+///         a device n - 1 parts. A step allocates nothing.
 template <Element E>
 class RankOrderMean {
 public:

@@ -106,7 +106,7 @@ struct Update {
 
 /// Gathers what the host reads.
 template <class D>
-struct Tell {
+struct RecordOutcome {
     static constexpr std::string_view name = "outcome";
     void operator()(std::span<const D> decisions, float scale,
                     std::span<const ForwardReport> report, std::span<Outcome> out) const {

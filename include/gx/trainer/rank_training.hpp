@@ -255,10 +255,10 @@ private:
         if (epoch + 1 == o_.epochs)
             while (const auto late = pipeline_.drain()) {
                 apply(*late);
-                tell(-1, true);
+                record_outcome(-1, true);
             }
         else settle();
-        while (!slots_.empty()) hear();
+        while (!slots_.empty()) read_outcome();
         account(breakdown_.exposed_communication, begin, "WAIT_FOR_ALLREDUCE");
         seconds_ += seconds(rank_.now() - begin);
     }
@@ -311,19 +311,19 @@ private:
         images_of_all_ += next.global_count;
         if constexpr (requires { device_->undisturbed_pass(next.batch.count); })
             undisturbed_seconds_ += seconds(device_->undisturbed_pass(next.batch.count));
-        tell(step_of_epoch, reduced.has_value());
+        record_outcome(step_of_epoch, reduced.has_value());
         ++step_;
     }
 
     /// Queues the outcome of a step for the host; it reads those before, as far as it must.
-    void tell(std::int64_t step_of_epoch, bool collected) {
-        if (slots_.full()) hear();
-        slots_.tell(queue(), {step_of_epoch, step_, collected});
-        if constexpr (on_host) hear();
+    void record_outcome(std::int64_t step_of_epoch, bool collected) {
+        if (slots_.full()) read_outcome();
+        slots_.record_outcome(queue(), {step_of_epoch, step_, collected});
+        if constexpr (on_host) read_outcome();
     }
     /// Reads the oldest outcome.
-    void hear() {
-        const auto [of, outcome, delivery] = slots_.hear(queue());
+    void read_outcome() {
+        const auto [of, outcome, delivery] = slots_.read_outcome(queue());
         expect(delivery, of.step, "all-reduce");
         if (of.step_of_epoch >= 0) {
             if (!outcome.report.finite) stop_at_bad_loss(of.step);

@@ -41,13 +41,13 @@ void put(Q& queue, const std::vector<T>& from, DeviceView<T, M> view) {
 }
 
 /// A step whose outcome the host has not read.
-struct Untold {
+struct UnreadStep {
     std::int64_t step_of_epoch = -1;  ///< -1: a late update, of no step
     std::int64_t step = 0;
     bool collected = false;  ///< a mean
 };
-struct Told {
-    Untold of;
+struct ReadStep {
+    UnreadStep of;
     Outcome outcome{};
     Delivery delivery{};
 };
@@ -80,12 +80,12 @@ public:
 
     [[nodiscard]] bool empty() const { return true; }
     [[nodiscard]] bool full() const { return false; }
-    void tell(HostQueue, Untold of) { of_ = of; }
-    [[nodiscard]] Told hear(HostQueue) {
-        Told told{.of = of_};
-        Tell<D>{}({&decisions_, 1}, scale_of(std::uint64_t(of_.step)), {&report_, 1},
-                  {&told.outcome, 1});
-        return told;
+    void record_outcome(HostQueue, UnreadStep of) { of_ = of; }
+    [[nodiscard]] ReadStep read_outcome(HostQueue) {
+        ReadStep read{.of = of_};
+        RecordOutcome<D>{}({&decisions_, 1}, scale_of(std::uint64_t(of_.step)), {&report_, 1},
+                           {&read.outcome, 1});
+        return read;
     }
     [[nodiscard]] const D& get(HostQueue) const { return decisions_; }
     [[nodiscard]] const Scales& get_scales(HostQueue) const { return scales_; }
@@ -99,7 +99,7 @@ private:
     Scales scales_{};
     std::array<Flag, InFlight> applied_{};
     ForwardReport report_{};
-    Untold of_{};
+    UnreadStep of_{};
 };
 
 template <class D, std::size_t InFlight, class M>
@@ -134,21 +134,22 @@ public:
     }
     [[nodiscard]] ScalarIn<float, M> factor() { return {decisions().member(&D::factor)}; }
 
-    [[nodiscard]] bool empty() const { return queued_ == heard_; }
-    [[nodiscard]] bool full() const { return queued_ - heard_ == latest - 1; }
+    [[nodiscard]] bool empty() const { return queued_ == read_; }
+    [[nodiscard]] bool full() const { return queued_ - read_ == latest - 1; }
     template <DeviceQueue Q>
-    void tell(Q& queue, Untold of) {
+    void record_outcome(Q& queue, UnreadStep of) {
         const std::size_t i = slot(queued_++);
         const auto outcome = outcomes_.template view<M>().subspan(i, 1);
-        launch(queue, Tell<D>{}, ViewIn<const D, M>(decisions()), scale_of(std::uint64_t(of.step)),
+        launch(queue, RecordOutcome<D>{}, ViewIn<const D, M>(decisions()),
+               scale_of(std::uint64_t(of.step)),
                ViewIn<const ForwardReport, M>(reports_.template view<M>().subspan(i, 1)), outcome);
         queue.copy_out(ViewIn<const Outcome, M>(outcome), std::span(&here_[i], 1), {"outcome"});
         of_[i] = of;
         events_[i] = queue.record();
     }
     template <DeviceQueue Q>
-    [[nodiscard]] Told hear(Q& queue) {
-        const std::size_t i = slot(heard_++);
+    [[nodiscard]] ReadStep read_outcome(Q& queue) {
+        const std::size_t i = slot(read_++);
         const Delivery d = queue.wait(events_[i]);
         if (d.complete()) queue.host_reads(std::span<const Outcome>(&here_[i], 1), {"outcome"});
         return {of_[i], d.complete() ? here_[i] : Outcome{}, d};
@@ -181,9 +182,9 @@ private:
     Buffer<ForwardReport> reports_;
     Buffer<Outcome> outcomes_;
     std::array<Outcome, latest> here_{};
-    std::array<Untold, latest> of_{};
+    std::array<UnreadStep, latest> of_{};
     std::array<Event, latest> events_{};
-    std::int64_t queued_ = 0, heard_ = 0;
+    std::int64_t queued_ = 0, read_ = 0;
 };
 
 }  // namespace gx::detail::trainer

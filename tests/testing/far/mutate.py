@@ -23,6 +23,15 @@ def mutants():
     return found
 
 
+def check_texts():
+    """Ends the program where a text of mutants.txt does not occur once."""
+    wrong = [f"'{name}': its text occurs {count} times in {file}, once expected."
+             for name, file, old, _ in mutants()
+             if (count := (ROOT / file).read_text().count(old)) != 1]
+    if wrong:
+        sys.exit("mutate.py: " + "\n".join(wrong) + f"\nAdapt {LIST.name}.")
+
+
 def snapshot(to):
     """What the test includes, so that edits of the tree do not reach a run."""
     for folder in ["include", "reference/include", "sims/include", "tests/testing/far",
@@ -39,9 +48,6 @@ def survives(mutant, compiler, tree):
         if mutant:
             _, file, old, new = mutant
             text = (tree / file).read_text()
-            if text.count(old) != 1:
-                sys.exit(f"mutate.py: '{mutant[0]}': its text occurs {text.count(old)} times in "
-                         f"{file}, once expected. Adapt {LIST.name}.")
             (changed / file).parent.mkdir(parents=True)
             (changed / file).write_text(text.replace(old, new))
         plugins = sorted((tree / "plugins").glob("*/include"))
@@ -69,6 +75,7 @@ def main():
     parser.add_argument("--only", help="mutants whose name holds this")
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
+    check_texts()
     with tempfile.TemporaryDirectory() as name:
         tree = pathlib.Path(name)
         snapshot(tree)
@@ -88,4 +95,5 @@ def main():
         sys.exit(0 if share >= 95 else 1)
 
 
-main()
+if __name__ == "__main__":
+    main()

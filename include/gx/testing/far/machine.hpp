@@ -26,8 +26,8 @@ namespace gx::testing {
 
 /// When queued work runs.
 enum class QueueProgress : unsigned char {
-    late,   ///< only when every rank waits, so that whoever does not wait meets stale memory
-    eager,  ///< as soon as it can, so that whoever reuses memory too early spoils nothing yet
+    late,   ///< only when every rank waits: a host that does not wait meets stale memory
+    eager,  ///< as soon as it can: memory that is reused too early holds the right values
     random  ///< some of it at each call, drawn from the seed
 };
 
@@ -55,7 +55,9 @@ struct FarWork {
 
 /// The devices of several ranks and their hosts. Hosts are threads of which one runs at a time, and
 /// each unit of queued work runs whole, in an order drawn from a seed: equal seeds repeat a run.
-/// All memory accesses go to a RaceDetector, whose actors are hosts and queues.
+/// Accesses to views and to targets of copies go to a RaceDetector, whose actors are hosts and
+/// queues. Not seen: memory behind pointers that a kernel holds, and aliasing inside one kernel.
+/// run() is called once.
 ///
 /// Errors: the first of these stops all ranks; run() throws it, and every wait returns `cancelled`:
 ///             Race       two uses of far memory that no event orders, named; those of messages

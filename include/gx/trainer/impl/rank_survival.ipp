@@ -111,7 +111,7 @@ GX_COLD void GX_OF_RANK_TRAINING::leave(bool lost) {
         while (const auto late = pipeline_.drain()) {
             if (!late->report.complete()) break;
             apply(*late);
-            tell(-1, true);
+            record_outcome(-1, true);
         }
         (void)pipeline_.pending();  // nothing works on the reducer's state any more
         const auto parameters = device_->parameters();
