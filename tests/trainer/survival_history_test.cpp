@@ -1,6 +1,6 @@
 // A run's final state depends on its history alone: any faults against a clean run that loses the
 // same ranks after the same steps.
-#include <gx/trainer/rank_training.hpp>  // first, so the header is seen to stand alone
+#include <gx/trainer/rank/training.hpp>  // first, so the header is seen to stand alone
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

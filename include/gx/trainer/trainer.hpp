@@ -26,7 +26,7 @@
 #include <gx/trainer/loss_scale.hpp>     // LossScale
 #include <gx/trainer/option_list.hpp>    // add_options
 #include <gx/trainer/options.hpp>        // TrainerOptions
-#include <gx/trainer/rank_training.hpp>  // one rank's work
+#include <gx/trainer/rank/training.hpp>  // one rank's work
 #include <gx/trainer/record.hpp>         // RunRecord
 #include <gx/trainer/setup.hpp>          // checks, summary
 #include <gx/trainer/worlds.hpp>         // Worlds

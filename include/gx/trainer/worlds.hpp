@@ -9,13 +9,13 @@
 #include <string>     // sentences
 #include <vector>     // ranks
 
-#include <gx/core/cold.hpp>           // GX_COLD
-#include <gx/core/decl.hpp>           // GX_DECL
-#include <gx/core/hash.hpp>           // mix64
-#include <gx/model/graph.hpp>         // Graph
-#include <gx/trainer/carried.hpp>     // Carried
-#include <gx/trainer/checkpoint.hpp>  // Checkpoint
-#include <gx/trainer/record.hpp>      // LossRow
+#include <gx/core/cold.hpp>             // GX_COLD
+#include <gx/core/decl.hpp>             // GX_DECL
+#include <gx/core/hash.hpp>             // mix64
+#include <gx/model/graph.hpp>           // Graph
+#include <gx/trainer/rank/carried.hpp>  // Carried
+#include <gx/trainer/checkpoint.hpp>    // Checkpoint
+#include <gx/trainer/record.hpp>        // LossRow
 
 namespace gx::detail::trainer {
 

@@ -7,7 +7,7 @@
 #include <string>     // notes
 #include <vector>     // messages
 
-#include <gx/trainer/rank_training.hpp>  // RankTraining
+#include <gx/trainer/rank/training.hpp>  // RankTraining
 
 // Invariants, as of a rank's number m of gradients that it has applied or left out:
 //   - An averaged gradient that is complete on one rank has been contributed to by all. So every
@@ -17,11 +17,6 @@
 //     end of that epoch is then repeated, by all.
 
 namespace gx::detail::trainer {
-
-#define GX_RANK_TRAINING                                                                      \
-    template <class R, class S, class O, class L, class Scale, class Survival, class Options, \
-              class Rank>
-#define GX_OF_RANK_TRAINING RankTraining<R, S, O, L, Scale, Survival, Options, Rank>
 
 // ---- While no rank is lost ------------------------------------------------------------------
 
@@ -34,19 +29,19 @@ auto GX_OF_RANK_TRAINING::begin(int epoch) -> StepsOfEpoch {
             carried_.before = std::move(carried_.present);
             carried_.present = {.epoch = epoch,
                                 .first_step = step_,
-                                .timed_images = timed_images_,
-                                .begin_seconds = seconds_};
+                                .timed_images = accounts_.timed_images,
+                                .begin_seconds = accounts_.seconds};
             return begin_epoch(epoch);
         }
-        Book& book = carried_.present;  // restart() has filled it
+        EpochMetrics& present = carried_.present;  // restart() has filled it
         const std::int64_t done = carried_.course.first_image - epoch * carried_.course.images;
         const std::int64_t left = carried_.course.steps_of(carried_.course.images - done);
         loader_.begin_epoch(epoch, done);
-        rows_ = std::exchange(book.rows, {});
-        sums_ = std::exchange(book.sums, {});
-        sums_.resize(3 * (rows_.size() + std::size_t(left)));
-        epoch_begin_seconds_ = book.begin_seconds;
-        return {std::ssize(rows_), std::ssize(rows_) + left};
+        metrics_.rows = std::exchange(present.rows, {});
+        metrics_.sums = std::exchange(present.sums, {});
+        metrics_.sums.resize(3 * (metrics_.rows.size() + std::size_t(left)));
+        metrics_.begin_seconds = present.begin_seconds;
+        return {std::ssize(metrics_.rows), std::ssize(metrics_.rows) + left};
     }
 }
 
@@ -54,8 +49,8 @@ auto GX_OF_RANK_TRAINING::begin(int epoch) -> StepsOfEpoch {
 GX_RANK_TRAINING
 void GX_OF_RANK_TRAINING::keep_step(int count, std::int64_t step_of_epoch) {
     const ForwardReport& report = slots_.report();
-    rows_.back().loss_scale = slots_.scale_of(std::uint64_t(step_));
-    auto* sums = &sums_[3 * std::size_t(step_of_epoch)];
+    metrics_.rows.back().loss_scale = slots_.scale_of(std::uint64_t(step_));
+    const auto sums = metrics_.of_step(step_of_epoch);
     sums[0] = report.loss_sum;
     sums[1] = double(report.correct);
     sums[2] = count;
@@ -72,15 +67,15 @@ void GX_OF_RANK_TRAINING::keep_snapshot(std::int64_t forwards, std::int64_t imag
     s.forwards = forwards;
     s.statistics.assign(statistics.begin(), statistics.end());
     s.images = images;
-    s.undisturbed_seconds = undisturbed_seconds_;
+    s.undisturbed_seconds = accounts_.undisturbed_seconds;
 }
 
 /// Before the sums of an epoch are added up over the ranks.
 GX_RANK_TRAINING
-void GX_OF_RANK_TRAINING::close_book() {
+void GX_OF_RANK_TRAINING::keep_metrics() {
     accounted_ = rank_.now();
-    carried_.present.sums = sums_;
-    carried_.present.rows = rows_;
+    carried_.present.sums = metrics_.sums;
+    carried_.present.rows = metrics_.rows;
 }
 
 // ---- Leaving --------------------------------------------------------------------------------
@@ -128,16 +123,15 @@ GX_COLD void GX_OF_RANK_TRAINING::leave(bool lost) {
         carried_.skipped_before = skipped_before_;
         carried_.reducer.emplace(std::move(pipeline_.reducer()));
         if (carried_.present.sums.empty()) {  // within the epoch
-            carried_.present.sums = sums_;
-            carried_.present.rows = rows_;
+            carried_.present.sums = metrics_.sums;
+            carried_.present.rows = metrics_.rows;
         }
         carried_.trained = true;
     }
-    if (lost) seconds_ += seconds(rank_.now() - accounted_);
-    carried_.seconds = seconds_;
-    carried_.dollars =
-        dollars_before_ + (job_.price * nanoseconds(seconds_ - seconds_before_)).count;
-    carried_.breakdown = breakdown_;
+    if (lost) accounts_.seconds += seconds(rank_.now() - accounted_);
+    carried_.seconds = accounts_.seconds;
+    carried_.dollars = accounts_.dollars();
+    carried_.breakdown = accounts_.breakdown;
 }
 
 // ---- Joining --------------------------------------------------------------------------------
@@ -167,16 +161,16 @@ GX_COLD void GX_OF_RANK_TRAINING::join() {
     joined_ = true;
     if (!later) return;
     accounted_ = rank_.now();
-    seconds_ += seconds(accounted_);
+    accounts_.seconds += seconds(accounted_);
 }
 
 /// The run's clock goes on where this rank left the last world, after the time of a restart.
 GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::bring_time() {
-    seconds_before_ = carried_.seconds;
-    seconds_ = carried_.seconds + seconds(job_.restart_time);
-    dollars_before_ = carried_.dollars;
-    breakdown_ = carried_.breakdown;
+    accounts_.seconds_before = carried_.seconds;
+    accounts_.seconds = carried_.seconds + seconds(job_.restart_time);
+    accounts_.dollars_before = carried_.dollars;
+    accounts_.breakdown = carried_.breakdown;
 }
 
 // The member with the most gradients sends its state to those that are behind, on the channel above
@@ -238,20 +232,20 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t own, std::int64_t next) {
     std::vector<double> images{double(from.images)};
     expect(sum_over_ranks(control_of(rank_), images), "counting the survivors' images");
 
-    Book& book = carried_.present;
+    EpochMetrics& epoch = carried_.present;
     if (carried_.before.epoch >= 0 && carried_.before.end() == next)
-        book = std::move(carried_.before);
+        epoch = std::move(carried_.before);
     carried_.before = {};
-    if (book.epoch < 0)  // it had not begun its first epoch
-        book = {.epoch = int(carried_.course.image_of(next) / carried_.course.images),
-                .first_step = next,
-                .timed_images = timed_images_,
-                .begin_seconds = seconds_};
-    book.cut_at(next);
+    if (epoch.epoch < 0)  // it had not begun its first epoch
+        epoch = {.epoch = int(carried_.course.image_of(next) / carried_.course.images),
+                 .first_step = next,
+                 .timed_images = accounts_.timed_images,
+                 .begin_seconds = accounts_.seconds};
+    epoch.cut_at(next);
     for (std::int64_t g = own; g < next; ++g) {
-        const std::int64_t row = g + R::staleness - book.first_step;
-        if (row >= 0 && row < std::ssize(book.rows))
-            book.rows[std::size_t(row)].skipped = !carried_.was_applied(g);
+        const std::int64_t row = g + R::staleness - epoch.first_step;
+        if (row >= 0 && row < std::ssize(epoch.rows))
+            epoch.rows[std::size_t(row)].skipped = !carried_.was_applied(g);
     }
     carried_.course = {.images = carried_.course.images,
                        .global_batch = std::int64_t{o_.batch} * rank_.ranks(),
@@ -284,16 +278,16 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t own, std::int64_t next) {
     std::copy(from.statistics.begin(), from.statistics.end(), device_->statistics().begin());
     images_ = from.images;
     images_of_all_ = std::int64_t(images[0]);
-    undisturbed_seconds_ = from.undisturbed_seconds;
-    timed_images_ = book.timed_images;
-    first_epoch_ = book.epoch;
+    accounts_.undisturbed_seconds = from.undisturbed_seconds;
+    accounts_.timed_images = epoch.timed_images;
+    first_epoch_ = epoch.epoch;
     step_ = world_step_ = next;
     keep_snapshot(next, images_);
     progress_.resume_from(schedule_step(step_));
     if (fills_record()) {
-        record_.epochs.resize(std::size_t(book.epoch));
+        record_.epochs.resize(std::size_t(epoch.epoch));
         std::erase_if(record_.steps,
-                      [&](const StepRow& row) { return row.step >= book.first_step; });
+                      [&](const StepRow& row) { return row.step >= epoch.first_step; });
     }
     add_loss(std::move(loss), next);
 }
@@ -304,8 +298,5 @@ GX_COLD void GX_OF_RANK_TRAINING::add_loss(LossRow loss, std::int64_t step) {
     progress_.note(note_of(loss));
     if (fills_record()) record_.losses.push_back(std::move(loss));
 }
-
-#undef GX_RANK_TRAINING
-#undef GX_OF_RANK_TRAINING
 
 }  // namespace gx::detail::trainer

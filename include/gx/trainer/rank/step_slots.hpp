@@ -9,10 +9,10 @@
 #include <utility>      // move
 #include <vector>       // copies
 
-#include <gx/core/error.hpp>            // LostRank
-#include <gx/memory/buffer.hpp>         // Buffer
-#include <gx/memory/queued_device.hpp>  // DeviceQueue
-#include <gx/trainer/decisions.hpp>     // Outcome
+#include <gx/core/error.hpp>              // LostRank
+#include <gx/memory/buffer.hpp>           // Buffer
+#include <gx/memory/queued_device.hpp>    // DeviceQueue
+#include <gx/trainer/rank/decisions.hpp>  // Outcome
 
 namespace gx::detail::trainer {
 

@@ -1,4 +1,4 @@
-#include <gx/trainer/step_slots.hpp>  // first, so the header is seen to stand alone
+#include <gx/trainer/rank/step_slots.hpp>  // first, so the header is seen to stand alone
 
 #include <limits>
 #include <vector>

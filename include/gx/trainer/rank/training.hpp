@@ -4,38 +4,39 @@
 #include <cmath>       // llround
 #include <concepts>    // same_as
 #include <filesystem>  // checkpoints
-#include <limits>      // NaN
 #include <memory>      // unique_ptr
 #include <optional>    // the test set
 #include <string>      // sentences
 #include <utility>     // move
 #include <vector>      // flat vectors
 
-#include <gx/core/cold.hpp>              // GX_COLD
-#include <gx/core/error.hpp>             // Error, LostRank, Delivery
-#include <gx/core/hash_bits.hpp>         // hash_bits
-#include <gx/core/units.hpp>             // Nanoseconds, DollarsPerHour
-#include <gx/core/world.hpp>             // RankContext
-#include <gx/loader/dataset.hpp>         // Split
-#include <gx/loader/in_memory.hpp>       // InMemory: the test set
-#include <gx/model/graph.hpp>            // Graph
-#include <gx/model/init.hpp>             // initial_parameters
-#include <gx/memory/buffer.hpp>          // Buffer
-#include <gx/memory/queue.hpp>           // launch
-#include <gx/optimizer/update_args.hpp>  // UpdateArgs
-#include <gx/reducer/pipeline.hpp>       // Pipeline
-#include <gx/reflect/options_of.hpp>     // NoOptions
-#include <gx/scheduler/concept.hpp>      // Plan
-#include <gx/trainer/carried.hpp>        // Carried, Course
-#include <gx/trainer/checkpoint.hpp>     // Checkpoint
-#include <gx/trainer/control.hpp>        // sum_over_ranks, agree
-#include <gx/trainer/decisions.hpp>      // Decisions, BeginStep, Decide, Update
-#include <gx/trainer/progress.hpp>       // Progress
-#include <gx/trainer/rank_state.hpp>     // RankState
-#include <gx/trainer/record.hpp>         // RunRecord
-#include <gx/trainer/setup.hpp>          // restore_rows, errors
-#include <gx/trainer/step_slots.hpp>     // StepSlots, get, put
-#include <gx/trainer/update_share.hpp>   // UpdateShare
+#include <gx/core/cold.hpp>                   // GX_COLD
+#include <gx/core/error.hpp>                  // Error, LostRank, Delivery
+#include <gx/core/hash_bits.hpp>              // hash_bits
+#include <gx/core/units.hpp>                  // Nanoseconds, DollarsPerHour
+#include <gx/core/world.hpp>                  // RankContext
+#include <gx/loader/dataset.hpp>              // Split
+#include <gx/loader/in_memory.hpp>            // InMemory: the test set
+#include <gx/model/graph.hpp>                 // Graph
+#include <gx/model/init.hpp>                  // initial_parameters
+#include <gx/memory/buffer.hpp>               // Buffer
+#include <gx/memory/queue.hpp>                // launch
+#include <gx/optimizer/update_args.hpp>       // UpdateArgs
+#include <gx/reducer/pipeline.hpp>            // Pipeline
+#include <gx/reflect/options_of.hpp>          // NoOptions
+#include <gx/scheduler/concept.hpp>           // Plan
+#include <gx/trainer/rank/accounts.hpp>       // Accounts
+#include <gx/trainer/rank/carried.hpp>        // Carried, Course
+#include <gx/trainer/checkpoint.hpp>          // Checkpoint
+#include <gx/trainer/control.hpp>             // sum_over_ranks, agree
+#include <gx/trainer/rank/decisions.hpp>      // Decisions, BeginStep, Decide, Update
+#include <gx/trainer/rank/epoch_metrics.hpp>  // EpochMetrics
+#include <gx/trainer/progress.hpp>            // Progress
+#include <gx/trainer/rank/state.hpp>          // RankState
+#include <gx/trainer/record.hpp>              // RunRecord
+#include <gx/trainer/setup.hpp>               // restore_rows, errors
+#include <gx/trainer/rank/step_slots.hpp>     // StepSlots, get, put
+#include <gx/trainer/rank/update_share.hpp>   // UpdateShare
 
 namespace gx::detail::trainer {
 
@@ -109,6 +110,10 @@ public:
                      .slices = device_->slices(),
                      .memory = memory()},
                     o_.reducer),
+          accounts_{.rank = rank.rank(),
+                    .price = job.price,
+                    .mixed_clocks = job.mixed_clocks,
+                    .sink = job.trace},
           progress_("training", job.plan.total_steps, "steps",
                     rank.rank() == 0 ? o_.progress : Progress::Style::silent) {
         if constexpr (OwnsUpdate<R>) own_update();
@@ -199,15 +204,10 @@ private:
         scheduler_before_.emplace(job_.scheduler_before);
         progress_.resume_from(step_ - shift_);
         for (const std::string& change : job_.changes) progress_.note(change);
-        timed_images_ = c.timed_images;
-        if (!job_.mixed_clocks) {
-            seconds_ = seconds_before_ = c.seconds;
-            undisturbed_seconds_ = c.undisturbed_seconds;
-            dollars_before_ = c.dollars;
-        }
+        accounts_.resume(c);
         if (!fills_record()) return;
         if (std::ssize(record_.epochs) != c.epoch) restore_rows(record_, c, job_.resumed_from);
-        if (!job_.mixed_clocks) breakdown_ = record_.breakdown;
+        if (!job_.mixed_clocks) accounts_.breakdown = record_.breakdown;
         skipped_before_ = record_.skipped_steps;
     }
 
@@ -231,25 +231,21 @@ private:
     [[nodiscard]] StepsOfEpoch begin_epoch(int epoch) {
         loader_.begin_epoch(epoch);
         const std::int64_t steps = loader_.steps_per_epoch();
-        sums_.assign(3 * std::size_t(steps), 0.0);
-        rows_.clear();
-        epoch_begin_seconds_ = seconds_;
+        metrics_.begin(steps, accounts_.seconds);
         return {0, steps};
     }
     void train_epoch(int epoch) {
         const auto [first, steps] = begin(epoch);
         for (std::int64_t s = first; s < steps; ++s) {
-            trace(epoch == 0 && s >= steps - o_.trace_steps);
+            accounts_.trace(epoch == 0 && s >= steps - o_.trace_steps, rank_.now());
             if constexpr (survives) accounted_ = rank_.now();
             train_step(s);
             if (progress_.silent()) continue;
             // On a device the last step's loss is not known yet.
-            const auto* sums =
-                &sums_[3 * std::size_t(on_host ? s : std::max<std::int64_t>(0, s - 1))];
-            progress_.update(schedule_step(step_),
-                             progress_words(epoch, o_.epochs, sums[0] / std::max(1.0, sums[2])));
+            const double loss = metrics_.loss(on_host ? s : std::max<std::int64_t>(0, s - 1));
+            progress_.update(schedule_step(step_), progress_words(epoch, o_.epochs, loss));
         }
-        trace(false);
+        accounts_.trace(false, rank_.now());
         const Nanoseconds begin = rank_.now();
         if constexpr (survives) accounted_ = begin;
         if (epoch + 1 == o_.epochs)
@@ -259,14 +255,14 @@ private:
             }
         else settle();
         while (!slots_.empty()) read_outcome();
-        account(breakdown_.exposed_communication, begin, "WAIT_FOR_ALLREDUCE");
-        seconds_ += seconds(rank_.now() - begin);
+        account(&Breakdown::exposed_communication, begin, "WAIT_FOR_ALLREDUCE");
+        accounts_.seconds += seconds(rank_.now() - begin);
     }
 
     void train_step(std::int64_t step_of_epoch) {
         const Nanoseconds begin = rank_.now();
         const RankBatch next = loader_.next();
-        const Nanoseconds loaded = account(breakdown_.input, begin, "INPUT");
+        const Nanoseconds loaded = account(&Breakdown::input, begin, "INPUT");
 
         const auto index = std::uint64_t(step_);
         launch(queue(), BeginStep<D>{float(rank_.ranks()), float(next.global_count)},
@@ -278,7 +274,7 @@ private:
         } else {
             device_->forward(next.batch, Mode::train, slots_.report_view());
         }
-        const Nanoseconds forward = account(breakdown_.compute, loaded, "FORWARD");
+        const Nanoseconds forward = account(&Breakdown::compute, loaded, "FORWARD");
 
         if constexpr (on_host) {
             device_->backward(slots_.factor(), gradients, [&](std::size_t watermark) {
@@ -291,26 +287,26 @@ private:
             });
             pipeline_.ready(rank_.transport(), 0, device_->queue().record());
         }
-        const Nanoseconds backward = account(breakdown_.compute, forward, "BACKWARD");
+        const Nanoseconds backward = account(&Breakdown::compute, forward, "BACKWARD");
 
-        rows_.push_back({.step = step_});
+        metrics_.rows.push_back({.step = step_});
         if constexpr (survives) keep_step(next.batch.count, step_of_epoch);
         const auto reduced = pipeline_.collect(index);
         const Nanoseconds waited =
-            account(breakdown_.exposed_communication, backward, "WAIT_FOR_ALLREDUCE");
+            account(&Breakdown::exposed_communication, backward, "WAIT_FOR_ALLREDUCE");
         if (reduced) {
-            rows_.back().rate = rate(std::int64_t(reduced->index));
+            metrics_.rows.back().rate = rate(std::int64_t(reduced->index));
             mark_ = waited;
             apply(*reduced);
-            if constexpr (!OwnsUpdate<R>) account(breakdown_.compute, waited, "UPDATE");
+            if constexpr (!OwnsUpdate<R>) account(&Breakdown::compute, waited, "UPDATE");
         }
-        seconds_ += seconds(rank_.now() - begin);
-        rows_.back().seconds = over_all_parts(seconds_);
-        sums_[3 * std::size_t(step_of_epoch) + 2] = next.batch.count;
+        accounts_.seconds += seconds(rank_.now() - begin);
+        metrics_.rows.back().seconds = accounts_.over_all_parts(accounts_.seconds);
+        metrics_.of_step(step_of_epoch)[2] = next.batch.count;
         images_ += next.batch.count;
         images_of_all_ += next.global_count;
         if constexpr (requires { device_->undisturbed_pass(next.batch.count); })
-            undisturbed_seconds_ += seconds(device_->undisturbed_pass(next.batch.count));
+            accounts_.undisturbed_seconds += seconds(device_->undisturbed_pass(next.batch.count));
         record_outcome(step_of_epoch, reduced.has_value());
         ++step_;
     }
@@ -327,10 +323,10 @@ private:
         expect(delivery, of.step, "all-reduce");
         if (of.step_of_epoch >= 0) {
             if (!outcome.report.finite) stop_at_bad_loss(of.step);
-            auto* sums = &sums_[3 * std::size_t(of.step_of_epoch)];
+            const auto sums = metrics_.of_step(of.step_of_epoch);
             sums[0] = outcome.report.loss_sum;
             sums[1] = double(outcome.report.correct);
-            StepRow& row = rows_[std::size_t(of.step_of_epoch)];
+            StepRow& row = metrics_.rows[std::size_t(of.step_of_epoch)];
             row.loss_scale = outcome.scale_of_step;
             row.skipped = of.collected && !outcome.applied;
         }
@@ -365,7 +361,7 @@ private:
                    vectors_.template view<M>(), slots_.decisions());
         });
         if constexpr (requires { device_->undisturbed_update(); })
-            undisturbed_seconds_ += seconds(device_->undisturbed_update());
+            accounts_.undisturbed_seconds += seconds(device_->undisturbed_update());
     }
     /// Bytes that the timed model would send.
     [[nodiscard]] std::int64_t on_the_wire(std::int64_t bytes) const {
@@ -374,51 +370,11 @@ private:
         else return bytes;
     }
 
-    // ---- A reducer that owns the update, in the host's memory ----------------------------
-    GX_COLD void own_update() {
-        static_assert(!OwnsUpdate<R> || on_host,
-                      "gx: a reducer that owns the update works in the host's memory. Fix: use "
-                      "another reducer on this device, or another device.");
-        share_.reserve(optimizer_, pipeline_.reducer(), rank_.rank(), rank_.ranks(), elements_,
-                       device_->slices(), job_.graph);
-        if constexpr (Share::in_parts)
-            vectors_ = {memory(), std::int64_t(state_vectors<O>() * share_.elements()),
-                        "optimizer state of a part"};
-        pipeline_.reducer().own_update(rank_.rank(), vectors_.view());
-    }
-    void apply_owned(const ReducedIn<M>& reduced) {
-        D& d = slots_.decisions()[0];
-        UpdateArgs update{.gradients = reduced.values,
-                          .state = vectors_.view(),
-                          .slices = device_->slices(),
-                          .rate = rate(std::int64_t(reduced.index)),
-                          .unscale = 1.0f / slots_.scale_of(reduced.index),
-                          .step = d.updates};
-        bool applied = true;
-        expect(
-            share_.prepare(rank_.transport(), optimizer_, device_->parameters(), update, applied),
-            "agreeing on an update");
-        mark_ = account(breakdown_.exposed_communication, mark_, "WAIT_FOR_AGREEMENT");
-        decide(d, applied);
-        slots_.applied_view(reduced.index)[0] = applied;
-        if (!applied) pipeline_.skip();
-        else
-            device_->update([&](std::span<float> parameters) {
-                update.parameters = parameters;
-                share_.update(optimizer_, update);
-            });
-        if (applied || Share::counts_skipped) ++d.updates;
-        mark_ = account(breakdown_.compute, mark_, "UPDATE");
-        const bool last = std::ssize(rows_) == loader_.steps_per_epoch();
-        const ReduceReport done =
-            share_.updated(pipeline_.reducer(), *device_, rank_.transport(), applied, last);
-        expect(done.delivery, "exchanging the parameters");
-        bytes_sent_ += on_the_wire(done.bytes_sent);
-        mark_ = account(breakdown_.exposed_communication, mark_, "WAIT_FOR_PARAMETERS");
-        if constexpr (requires { device_->undisturbed_update(); })
-            if (applied) undisturbed_seconds_ += seconds(device_->undisturbed_update());
-    }
+    // ---- A reducer that owns the update: impl/owned_update.ipp ----
+    void own_update();
+    void apply_owned(const ReducedIn<M>& reduced);
 
+    // ---- Errors --------------------------------------------------------------------------
     void settle() {
         for (const auto& p : pipeline_.pending())
             if (!p.complete)
@@ -441,177 +397,28 @@ private:
         throw LostRank({.rank = rank_.rank(), .step = step, .operation = operation}, d);
     }
 
-    // ---- The end of an epoch -------------------------------------------------------------
-    GX_COLD void finish_epoch(int epoch) {
-        if constexpr (survives) close_book();
-        expect(sum_over_ranks(control_of(rank_), sums_), "summing the metrics");
-        average_statistics();
-        check_replicas();
-        if (epoch + 1 == o_.epochs && updates_ == 0)
-            throw_skips(rank_.rank(), step_, 0, slots_.get(queue()).scale.scale(),
-                        R::wire_type::name, reducer_name<R>());
-        EpochRow row{.epoch = epoch, .step = step_, .seconds = over_all_parts(seconds_)};
-        double loss = 0, correct = 0, count = 0;
-        for (std::size_t i = 0; i < rows_.size(); ++i) {
-            rows_[i].loss = sums_[3 * i] / sums_[3 * i + 2];
-            loss += sums_[3 * i];
-            correct += sums_[3 * i + 1];
-            count += sums_[3 * i + 2];
-        }
-        row.train_loss = loss / count;
-        row.train_accuracy_pct = 100 * correct / count;
-        if constexpr (survives) count = double(loader_.images_per_epoch());  // and of lost ranks
-        const double images = count * job_.timed_images;
-        timed_images_ += images;
-        if (seconds_ > epoch_begin_seconds_)
-            row.images_per_second = images / (seconds_ - epoch_begin_seconds_);
-        if (o_.evaluate) evaluate(row);
-        if (!o_.output.empty()) gather_reducer_state();
-        if (!o_.output.empty())
-            expect(
-                share_.gather(control_of(rank_), vectors_.template view<M>(), pipeline_.reducer()),
-                "gathering the optimizer's state");
-        if (!fills_record()) return;
-        close_books();
-        record_.steps.insert(record_.steps.end(), rows_.begin(), rows_.end());
-        record_.epochs.push_back(row);
-        if (!o_.output.empty() && rank_.rank() == 0) save(epoch + 1);
-        share_.release();
-    }
-
-    /// Each rank saw other images; all go on with the mean, weighted by images of the epoch.
-    void average_statistics() {
-        std::vector<float> mine = get(queue(), device_->statistics());
-        std::vector<double> sums(mine.begin(), mine.end());
-        const auto images = double(std::exchange(images_, 0));
-        const auto images_of_all = double(std::exchange(images_of_all_, 0));
-        if (sums.empty()) return;
-        for (double& x : sums) x *= images;
-        expect(sum_over_ranks(control_of(rank_), sums), "averaging batch-norm statistics");
-        for (std::size_t i = 0; i < sums.size(); ++i) mine[i] = float(sums[i] / images_of_all);
-        put(queue(), mine, device_->statistics());
-    }
-    [[nodiscard]] GX_COLD std::vector<StateShape> state_shapes() {
-        return shapes_of(pipeline_.reducer().state(), elements_, reducer_name<R>());
-    }
-    /// Rank 0 gets the reducer state of every rank, for its checkpoint.
-    GX_COLD void gather_reducer_state() {
-        reducer_state_.clear();
-        settle();  // the state is that behind the gradients in flight
-        expect_shapes(reserved_state_, state_shapes(), rank_.rank(), step_, reducer_name<R>());
-        for (const StateVector& v : pipeline_.reducer().state()) {
-            const std::vector<float> mine = state().kept(v);
-            auto& kept =
-                reducer_state_.emplace_back(std::string(v.name), v.scope == StateScope::replicated);
-            if (kept.replicated) {
-                const Agreement a = agree(control_of(rank_), hash_bits(mine));
-                expect(a.delivery, "comparing the reducers' states");
-                if (a.differs >= 0)
-                    throw_states_differ(step_, a.differs, reducer_name<R>(), v.name);
-                kept.ranks.push_back(mine);
-                continue;
-            }
-            const bool first = rank_.rank() == 0;
-            std::vector<float> all(first ? mine.size() * std::size_t(rank_.ranks()) : 0);
-            expect(gather_to_first(control_of(rank_), std::as_bytes(std::span(mine)),
-                                   std::as_writable_bytes(std::span(all))),
-                   "gathering the reducers' states");
-            if (!first) continue;
-            for (std::int64_t r = 0; r < rank_.ranks(); ++r) {
-                const auto from = all.begin() + r * std::ssize(mine);
-                kept.ranks.emplace_back(from, from + std::ssize(mine));
-            }
-        }
-    }
-    GX_COLD void check_replicas() {
-        weights_hash_ = hash_bits(state().canonical(device_->parameters()));
-        const Agreement a = agree(control_of(rank_), weights_hash_);
-        expect(a.delivery, "comparing the replicas");
-        if (a.differs >= 0) throw_replicas_differ(step_, a.differs);
-    }
-    void evaluate(EpochRow& row) {
-        std::vector<double> sums(3, 0.0);
-        test_loader_->begin_epoch(0);
-        for (std::int64_t s = 0; s < test_loader_->steps_per_epoch(); ++s) {
-            const RankBatch next = test_loader_->next();
-            ForwardReport report;
-            if constexpr (on_host) {
-                report = device_->forward(next.batch, Mode::evaluate);
-            } else {
-                device_->forward(next.batch, Mode::evaluate, slots_.report_view());
-                report = get<ForwardReport>(queue(), slots_.report_view())[0];
-            }
-            if (!report.finite) stop_at_bad_loss(step_);
-            sums[0] += report.loss_sum;
-            sums[1] += double(report.correct);
-            sums[2] += next.batch.count;
-        }
-        expect(sum_over_ranks(control_of(rank_), sums), "summing the test results");
-        row.test_loss = sums[0] / sums[2];
-        row.test_accuracy_pct = 100 * sums[1] / sums[2];
-    }
-    GX_COLD void save(int epochs_done) {
-        Checkpoint c{.model = std::string(job_.graph.name.view()),
-                     .composition = job_.composition,
-                     .seed = o_.seed,
-                     .ranks = rank_.ranks(),
-                     .batch = o_.batch,
-                     .images = job_.data.train.count(),
-                     .epoch = epochs_done,
-                     .step = step_,
-                     .world_step = world_step_,
-                     .clock = job_.mixed_clocks ? std::string(gx::mixed_clocks) : record_.clock,
-                     .timed_as = record_.timed_as,
-                     .seconds = record_.seconds,
-                     .undisturbed_seconds = record_.undisturbed_seconds,
-                     .dollars = record_.dollars,
-                     .timed_images = timed_images_};
-        c.options = job_.choices;
-        c.notes = job_.notes;
-        for (const LossRow& row : record_.losses) c.notes.push_back(note_of(row));
-        state().save(c, slots_.get(queue()), slots_.get_scales(queue()));
-        c.reducer = std::move(reducer_state_);
-        c.record = rows_to_keep(record_, rows_);
-        write_checkpoint(o_.output / checkpoint_name(epochs_done), job_.graph, c);
-    }
+    // ---- The end of an epoch: impl/epoch.ipp -------------------------
+    void finish_epoch(int epoch);
+    void average_statistics();
+    [[nodiscard]] std::vector<StateShape> state_shapes();
+    void gather_reducer_state();
+    void check_replicas();
+    void evaluate(EpochRow& row);
+    void save(int epochs_done);
 
     // ---- Accounting ----------------------------------------------------------------------
-    /// Adds the time since `begin` to `where`; returns the current time.
-    Nanoseconds account(double& where, Nanoseconds begin, const char* name) {
-        const Nanoseconds now = rank_.now();
-        where += seconds(now - begin);
-        const Span span{rank_.rank(), Track::compute, name, begin, now, step_};
-        if (job_.trace) job_.trace->add(span);
-        else if (tracing_) spans_.push_back(span);
-        return now;
+    /// Adds the time since `begin` to a part of the breakdown; returns the current time.
+    Nanoseconds account(double Breakdown::* part, Nanoseconds begin, const char* name) {
+        return accounts_.add(part, begin, rank_.now(), name, step_);
     }
-    /// A sum of times, or NaN where an earlier part was measured by another clock.
-    [[nodiscard]] double over_all_parts(double sum) const {
-        return job_.mixed_clocks ? std::numeric_limits<double>::quiet_NaN() : sum;
-    }
-    void trace(bool on) {
-        tracing_ = on;
-        if (job_.trace && rank_.rank() == 0) job_.trace->record(on, rank_.now());
-    }
-    GX_COLD void close_books() {
-        breakdown_.idle = std::max(0.0, seconds_ - breakdown_.compute - breakdown_.input -
-                                            breakdown_.exposed_communication);
-        record_.breakdown = {over_all_parts(breakdown_.compute),
-                             over_all_parts(breakdown_.exposed_communication),
-                             over_all_parts(breakdown_.input), over_all_parts(breakdown_.idle)};
-        record_.seconds = over_all_parts(seconds_);
-        record_.dollars = over_all_parts(
-            dollars_before_ + (job_.price * nanoseconds(seconds_ - seconds_before_)).count);
-        record_.images = std::llround(timed_images_);
+    GX_COLD void write_record() {
+        accounts_.write(record_);
         record_.skipped_steps = skipped_before_ + skipped_;
         record_.bytes_sent_per_step = bytes_sent_;
         record_.weights_hash = weights_hash_;
-        record_.undisturbed_seconds = job_.mixed_clocks ? 0.0 : undisturbed_seconds_;
-        record_.spans.insert(record_.spans.end(), spans_.begin(), spans_.end());
-        spans_.clear();
     }
 
-    // ---- Losing a rank: impl/rank_survival.ipp --------------------------------------------------
+    // ---- Losing a rank: impl/survival.ipp ----------------------
     void run_or_leave();
     void join();
     void share_state();
@@ -622,7 +429,7 @@ private:
     [[nodiscard]] StepsOfEpoch begin(int epoch);
     void keep_step(int count, std::int64_t step_of_epoch);
     void keep_snapshot(std::int64_t forwards, std::int64_t images);
-    void close_book();
+    void keep_metrics();
 
     Carries& carried_;
     const Job<Options>& job_;
@@ -639,11 +446,9 @@ private:
     Slots slots_;
     Pipeline<R, M> pipeline_;
     Share share_;  ///< of the update
+    Accounts accounts_;
     Progress progress_;
-    std::vector<double> sums_;  ///< loss, hits and images of each step of the epoch
-    std::vector<StepRow> rows_;
-    std::vector<Span> spans_;
-    Breakdown breakdown_;
+    EpochMetrics metrics_;
     std::vector<Checkpoint::ReducerVector> reducer_state_;  ///< of all ranks, on rank 0
     std::vector<StateShape> reserved_state_;                ///< of a run that writes checkpoints
     int first_epoch_ = 0;
@@ -655,17 +460,22 @@ private:
     std::int64_t shift_ = 0;          ///< steps done minus the schedule's step
     std::int64_t steps_before_ = 0;   ///< of the schedule that the checkpoint was written under
     std::optional<S> scheduler_before_;
-    double seconds_ = 0, epoch_begin_seconds_ = 0, undisturbed_seconds_ = 0;
-    double seconds_before_ = 0, dollars_before_ = 0;  ///< of earlier parts, by the same clock
-    double timed_images_ = 0;                         ///< of all ranks and all parts
     std::uint64_t weights_hash_ = 0;
     Nanoseconds mark_{};           ///< until when a step that a reducer owns is accounted for
     std::int64_t world_step_ = 0;  ///< at which the run has last begun without gradients in flight
-    Nanoseconds accounted_{};      ///< seconds_ has the time up to here
-    bool tracing_ = false;
-    bool joined_ = false;  ///< it has a state
+    Nanoseconds accounted_{};      ///< accounts_.seconds has the time up to here
+    bool joined_ = false;          ///< it has a state
 };
+
+// Before each body in impl/*.ipp.
+#define GX_RANK_TRAINING                                                                      \
+    template <class R, class S, class O, class L, class Scale, class Survival, class Options, \
+              class Rank>
+#define GX_OF_RANK_TRAINING RankTraining<R, S, O, L, Scale, Survival, Options, Rank>
 
 }  // namespace gx::detail::trainer
 
-#include <gx/trainer/impl/rank_survival.ipp>  // templates too: leaving a world, joining the next
+// Templates too, by responsibility.
+#include <gx/trainer/rank/impl/epoch.ipp>         // the end of an epoch
+#include <gx/trainer/rank/impl/owned_update.ipp>  // a reducer that owns the update
+#include <gx/trainer/rank/impl/survival.ipp>      // leaving a world, joining the next

@@ -1,5 +1,5 @@
 // UpdateShare: parts of an update, put together, are the update, whatever the layout.
-#include <gx/trainer/update_share.hpp>
+#include <gx/trainer/rank/update_share.hpp>
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

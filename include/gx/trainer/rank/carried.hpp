@@ -8,29 +8,15 @@
 #include <string>    // names of state
 #include <vector>    // flat vectors
 
-#include <gx/core/contract.hpp>       // GX_EXPECT
-#include <gx/core/hash_bits.hpp>      // hash_bits
-#include <gx/reducer/concept.hpp>     // Settles, StateScope
-#include <gx/trainer/course.hpp>      // Course
-#include <gx/trainer/loss_scale.hpp>  // LossScaleState
-#include <gx/trainer/record.hpp>      // StepRow, Breakdown
+#include <gx/core/contract.hpp>               // GX_EXPECT
+#include <gx/core/hash_bits.hpp>              // hash_bits
+#include <gx/reducer/concept.hpp>             // Settles, StateScope
+#include <gx/trainer/rank/course.hpp>         // Course
+#include <gx/trainer/rank/epoch_metrics.hpp>  // EpochMetrics
+#include <gx/trainer/loss_scale.hpp>          // LossScaleState
+#include <gx/trainer/record.hpp>              // StepRow, Breakdown
 
 namespace gx::detail::trainer {
-
-/// One rank's books of an epoch that is not settled yet: own sums, before they are added up.
-struct Book {
-    int epoch = -1;               ///< -1: none
-    std::int64_t first_step = 0;  ///< of the epoch
-    std::vector<double> sums{};   ///< loss, hits and images of each step
-    std::vector<StepRow> rows{};
-    double timed_images = 0, begin_seconds = 0;  ///< when it began
-
-    [[nodiscard]] std::int64_t end() const { return first_step + std::ssize(rows); }
-    void cut_at(std::int64_t step) {
-        rows.resize(std::size_t(step - first_step));
-        sums.resize(3 * rows.size());
-    }
-};
 
 /// What a rank changes by the forward pass of each step, as of one number of such passes.
 struct Snapshot {
@@ -57,7 +43,7 @@ struct Carried {
 
     Course course{};
     std::vector<Snapshot> snapshots = std::vector<Snapshot>(std::size_t(R::staleness) + 2);
-    Book before{}, present{};  ///< of the last two epochs
+    EpochMetrics before{}, present{};  ///< of the last two epochs
     double seconds = 0, dollars = 0;
     Breakdown breakdown{};
 

@@ -8,7 +8,7 @@
 #include <gx/core/error.hpp>          // Error
 #include <gx/io/json_text.hpp>        // json_quoted
 #include <gx/io/json_value.hpp>       // read_json
-#include <gx/trainer/rank_state.hpp>  // the declarations
+#include <gx/trainer/rank/state.hpp>  // the declarations
 
 namespace gx::detail::trainer {
 

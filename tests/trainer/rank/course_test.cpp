@@ -1,4 +1,4 @@
-#include <gx/trainer/course.hpp>  // first, so the header is seen to stand alone
+#include <gx/trainer/rank/course.hpp>  // first, so the header is seen to stand alone
 
 #include <vector>  // starts
 

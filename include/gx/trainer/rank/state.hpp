@@ -8,16 +8,16 @@
 #include <string>     // names
 #include <vector>     // flat vectors
 
-#include <gx/core/cold.hpp>           // GX_COLD
-#include <gx/core/contract.hpp>       // GX_EXPECT
-#include <gx/core/decl.hpp>           // GX_DECL
-#include <gx/core/error.hpp>          // Error
-#include <gx/model/graph.hpp>         // Graph
-#include <gx/optimizer/concept.hpp>   // KeepsScalars, state_name
-#include <gx/reducer/name.hpp>        // reducer_name
-#include <gx/reducer/pipeline.hpp>    // PendingGradient
-#include <gx/trainer/checkpoint.hpp>  // Checkpoint
-#include <gx/trainer/step_slots.hpp>  // get, put
+#include <gx/core/cold.hpp>                // GX_COLD
+#include <gx/core/contract.hpp>            // GX_EXPECT
+#include <gx/core/decl.hpp>                // GX_DECL
+#include <gx/core/error.hpp>               // Error
+#include <gx/model/graph.hpp>              // Graph
+#include <gx/optimizer/concept.hpp>        // KeepsScalars, state_name
+#include <gx/reducer/name.hpp>             // reducer_name
+#include <gx/reducer/pipeline.hpp>         // PendingGradient
+#include <gx/trainer/checkpoint.hpp>       // Checkpoint
+#include <gx/trainer/rank/step_slots.hpp>  // get, put
 
 namespace gx::detail::trainer {
 
@@ -193,5 +193,5 @@ RankState(const Graph&, D&, O&, P&, V) -> RankState<D, O, P, V>;
 }  // namespace gx::detail::trainer
 
 #if defined(GX_HEADER_ONLY)
-#include <gx/trainer/impl/rank_state.ipp>
+#include <gx/trainer/rank/impl/state.ipp>
 #endif

@@ -1,0 +1,56 @@
+// RankTraining: a step whose reducer owns the update, in the host's memory.
+#pragma once
+
+#include <span>  // parameters
+
+#include <gx/trainer/rank/training.hpp>  // RankTraining
+
+namespace gx::detail::trainer {
+
+GX_RANK_TRAINING
+GX_COLD void GX_OF_RANK_TRAINING::own_update() {
+    static_assert(!OwnsUpdate<R> || on_host,
+                  "gx: a reducer that owns the update works in the host's memory. Fix: use "
+                  "another reducer on this device, or another device.");
+    share_.reserve(optimizer_, pipeline_.reducer(), rank_.rank(), rank_.ranks(), elements_,
+                   device_->slices(), job_.graph);
+    if constexpr (Share::in_parts)
+        vectors_ = {memory(), std::int64_t(state_vectors<O>() * share_.elements()),
+                    "optimizer state of a part"};
+    pipeline_.reducer().own_update(rank_.rank(), vectors_.view());
+}
+
+GX_RANK_TRAINING
+void GX_OF_RANK_TRAINING::apply_owned(const ReducedIn<M>& reduced) {
+    D& d = slots_.decisions()[0];
+    UpdateArgs update{.gradients = reduced.values,
+                      .state = vectors_.view(),
+                      .slices = device_->slices(),
+                      .rate = rate(std::int64_t(reduced.index)),
+                      .unscale = 1.0f / slots_.scale_of(reduced.index),
+                      .step = d.updates};
+    bool applied = true;
+    expect(share_.prepare(rank_.transport(), optimizer_, device_->parameters(), update, applied),
+           "agreeing on an update");
+    mark_ = account(&Breakdown::exposed_communication, mark_, "WAIT_FOR_AGREEMENT");
+    decide(d, applied);
+    slots_.applied_view(reduced.index)[0] = applied;
+    if (!applied) pipeline_.skip();
+    else
+        device_->update([&](std::span<float> parameters) {
+            update.parameters = parameters;
+            share_.update(optimizer_, update);
+        });
+    if (applied || Share::counts_skipped) ++d.updates;
+    mark_ = account(&Breakdown::compute, mark_, "UPDATE");
+    const bool last = std::ssize(metrics_.rows) == loader_.steps_per_epoch();
+    const ReduceReport done =
+        share_.updated(pipeline_.reducer(), *device_, rank_.transport(), applied, last);
+    expect(done.delivery, "exchanging the parameters");
+    bytes_sent_ += on_the_wire(done.bytes_sent);
+    mark_ = account(&Breakdown::exposed_communication, mark_, "WAIT_FOR_PARAMETERS");
+    if constexpr (requires { device_->undisturbed_update(); })
+        if (applied) accounts_.undisturbed_seconds += seconds(device_->undisturbed_update());
+}
+
+}  // namespace gx::detail::trainer
