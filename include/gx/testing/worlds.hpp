@@ -1,6 +1,7 @@
 // OnThreads, reduce_jobs: the world of threads that checks run on, and reductions on any world.
 #pragma once
 
+#include <chrono>   // the deadline
 #include <cstdint>  // int64_t
 #include <vector>   // jobs
 
@@ -31,9 +32,11 @@ struct OnReorderedThreads {
 /// write a callable of the same form; `reordered(seed)` is optional, and without it the check
 /// "arrival" is skipped.
 struct OnThreads {
+    std::chrono::nanoseconds deadline = std::chrono::seconds(60);  ///< of one wait
+
     template <class F>
     void operator()(Placement placement, F f) const {
-        ThreadWorld<>({.placement = placement}).run(f);
+        ThreadWorld<>({.placement = placement, .deadline = deadline}).run(f);
     }
     [[nodiscard]] OnReorderedThreads reordered(std::uint64_t seed) const { return {seed}; }
 };
