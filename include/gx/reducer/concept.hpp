@@ -14,6 +14,7 @@
 #include <gx/core/function_ref.hpp>    // FunctionRef
 #include <gx/core/role.hpp>            // role::may_be
 #include <gx/core/transport.hpp>       // archetype::Transport
+#include <gx/memory/memory.hpp>        // ScalarIn, memory_of
 #include <gx/reducer/bucket.hpp>       // Bucket, ReducePlan
 #include <gx/reducer/fwd.hpp>          // declarations
 
@@ -168,6 +169,12 @@ concept Reducer = detail::reducer::NamesItsWire<R> && detail::reducer::NamesItsS
 /// A reducer with settle(): it undoes what skipped steps left in its state.
 template <class R>
 concept Settles = Reducer<R> && requires(R& r) { r.settle(std::uint64_t{}, bool{}); };
+
+/// It does so in the memory of a device, by kernels on queue Q.
+template <class R, class Q>
+concept SettlesOn = Settles<R> && requires(R& r, Q& queue, ScalarIn<Flag, memory_of<Q>> applied) {
+    r.settle_on(queue, std::uint64_t{}, applied);
+};
 
 /// A reducer that owns the update.
 template <class R>

@@ -66,7 +66,7 @@ public:
         inner_.settle(gradient, applied);
     }
     template <class Q>
-        requires Settles<R>
+        requires SettlesOn<R, Q>
     void settle_on(Q& queue, std::uint64_t gradient, ScalarIn<Flag, memory_of<Q>> applied) {
         inner_.settle_on(queue, gradient, applied);
     }

@@ -3,10 +3,10 @@
 
 #include <string>  // name
 
-#include <gx/reducer/fwd.hpp>    // defaults
-#include <gx/reducer/mean.hpp>   // CollectiveReducer
-#include <gx/reducer/ring.hpp>   // so that MultiRing also provides Ring
-#include <gx/reducer/rings.hpp>  // MachineRings
+#include <gx/reducer/fwd.hpp>                 // defaults
+#include <gx/reducer/collective_reducer.hpp>  // CollectiveReducer
+#include <gx/reducer/ring.hpp>                // so that MultiRing also provides Ring
+#include <gx/reducer/rings.hpp>               // MachineRings
 
 namespace gx {
 

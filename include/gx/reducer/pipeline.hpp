@@ -220,6 +220,11 @@ public:
         GX_EXPECT(unsettled_, "settle() follows collect() or drain()");
         unsettled_ = false;
         if constexpr (Settles<R>) {
+            static_assert(SettlesOn<R, std::remove_cvref_t<decltype(link.queue())>>,
+                          "gx: this reducer learns on the host whether a mean was applied, and on "
+                          "this device the device decides. Fix: add 'void settle_on(Queue&, "
+                          "std::uint64_t gradient, ScalarIn<Flag, M> applied)', which queues "
+                          "kernels, as reducer/error_feedback_state.hpp does.");
             link.queue().wait_for(decided);
             reducer_.settle_on(link.queue(), collected_ - 1, applied);
             settled_ = last_ = link.queue().record();

@@ -3,9 +3,9 @@
 
 #include <string>  // name
 
-#include <gx/reducer/fwd.hpp>    // defaults
-#include <gx/reducer/mean.hpp>   // CollectiveReducer
-#include <gx/reducer/rings.hpp>  // MachineRings
+#include <gx/reducer/fwd.hpp>                 // defaults
+#include <gx/reducer/collective_reducer.hpp>  // CollectiveReducer
+#include <gx/reducer/rings.hpp>               // MachineRings
 
 namespace gx {
 

@@ -9,13 +9,13 @@
 #include <string>       // name
 #include <type_traits>  // is_void_v
 
-#include <gx/core/function_ref.hpp>          // FunctionRef
-#include <gx/reducer/accuracy.hpp>           // accuracy
-#include <gx/reducer/mean.hpp>               // plan_of
-#include <gx/reducer/name.hpp>               // reducer_name
-#include <gx/reducer/pipeline.hpp>           // Pipeline
-#include <gx/testing/bounds.hpp>             // wire_limits
-#include <gx/testing/checked_transport.hpp>  // CheckedTransport
+#include <gx/core/function_ref.hpp>           // FunctionRef
+#include <gx/reducer/accuracy.hpp>            // accuracy
+#include <gx/reducer/collective_reducer.hpp>  // plan_of
+#include <gx/reducer/name.hpp>                // reducer_name
+#include <gx/reducer/pipeline.hpp>            // Pipeline
+#include <gx/testing/bounds.hpp>              // wire_limits
+#include <gx/testing/checked_transport.hpp>   // CheckedTransport
 
 namespace gx::testing {
 

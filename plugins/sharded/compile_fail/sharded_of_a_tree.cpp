@@ -1,6 +1,6 @@
 // expect: gx: Sharded needs a reducer that is a reduce-scatter and an all-gather
 // expect: Fix: use Ring or MultiRing
-#include <gx/reducer/mean.hpp>
+#include <gx/reducer/collective_reducer.hpp>
 #include <gx/collective/tree.hpp>
 #include <gx/sharded/reducer.hpp>
 

@@ -189,13 +189,13 @@ TEST(Timeline, SaysWhichBucketOfWhichStepWaitedHowLong) {
 }
 
 TEST(Trace, ABreakdownAddsUpToTheElapsedTime) {
-    gx::sim::Busy before, now;
+    gx::sim::BusyTime before, now;
     now.add(Activity::compute, 30_us);
     now.add(Activity::input, 20_us);
     before = now;
     now.add(Activity::compute, 7_us);
     now.add(Activity::exposed_communication, 2_us);
-    const gx::sim::Busy step = now - before;
+    const gx::sim::BusyTime step = now - before;
     EXPECT_EQ(step.compute, 7_us);
     EXPECT_EQ(step.input, Nanoseconds(0));
     EXPECT_EQ(step.idle(10_us), 1_us);

@@ -1,6 +1,7 @@
 // The Trainer over far memory: the bits of threads, whatever order queued work runs in.
 #include <gx/testing/far/device.hpp>
 
+#include <algorithm>  // any_of
 #include <limits>
 #include <vector>
 
@@ -57,6 +58,28 @@ TYPED_TEST(OnFarMemory, WeightsAreThoseOfThreads) {
             Far far({{3, 1}, seed, progress});
             expect_same_learning(trainer.train(far, data), expected);
         }
+}
+
+// A gradient that is applied behind the last step has no row: only the count shows its overflow.
+TEST(LastGradient, ThatOverflowsIsCounted) {
+    using T = Trainer<Net, DoubleBuffered<Ring<fp16>>, Warmup<Poly<2>>>;
+    const Split data = images();
+    auto wall = threads(3);
+    for (float initial = 1; initial < 0x1p30f; initial *= 2) {  // it doubles with each step
+        const T trainer({.batch = 4,
+                         .epochs = 1,
+                         .seed = 3,
+                         .loss_scale = {.initial = initial, .growth_interval = 1}});
+        const RunRecord expected = trainer.train(wall, data);
+        const auto skipped = [](const StepRow& row) { return row.skipped; };
+        if (expected.skipped_steps != 1 || std::ranges::any_of(expected.steps, skipped)) continue;
+        for (const QueueProgress progress : {QueueProgress::late, QueueProgress::random}) {
+            Far far({{3, 1}, 1, progress});
+            expect_same_learning(trainer.train(far, data), expected);
+        }
+        return;
+    }
+    FAIL() << "in no run did the last gradient alone overflow";
 }
 
 // ---- Runs that end early ---------------------------------------------------------------

@@ -6,7 +6,7 @@
 #include <gx/collective/halving_doubling.hpp>  // HalvingDoubling
 #include <gx/core/element.hpp>                 // fp32
 #include <gx/reducer/divide.hpp>               // DivideSplit
-#include <gx/reducer/mean.hpp>                 // CollectiveReducer
+#include <gx/reducer/collective_reducer.hpp>   // CollectiveReducer
 
 namespace gx {
 

@@ -12,16 +12,16 @@
 #include <utility>      // integer_sequence
 #include <vector>       // parts
 
-#include <gx/collective/execute.hpp>     // execute
-#include <gx/memory/aligned_buffer.hpp>  // AlignedBuffer
-#include <gx/core/contract.hpp>          // GX_EXPECT
-#include <gx/core/convert.hpp>           // encode_scaled, decode_scaled
-#include <gx/core/trace.hpp>             // begin_activity
-#include <gx/reducer/accuracy.hpp>       // accuracy
-#include <gx/reducer/concept.hpp>        // explain_reducer, OwnedUpdate
-#include <gx/reducer/mean.hpp>           // plan_of
-#include <gx/reducer/name.hpp>           // reducer_name
-#include <gx/reflect/options_of.hpp>     // options_of
+#include <gx/collective/execute.hpp>          // execute
+#include <gx/memory/aligned_buffer.hpp>       // AlignedBuffer
+#include <gx/core/contract.hpp>               // GX_EXPECT
+#include <gx/core/convert.hpp>                // encode_scaled, decode_scaled
+#include <gx/core/trace.hpp>                  // begin_activity
+#include <gx/reducer/accuracy.hpp>            // accuracy
+#include <gx/reducer/concept.hpp>             // explain_reducer, OwnedUpdate
+#include <gx/reducer/collective_reducer.hpp>  // plan_of
+#include <gx/reducer/name.hpp>                // reducer_name
+#include <gx/reflect/options_of.hpp>          // options_of
 
 namespace gx {
 

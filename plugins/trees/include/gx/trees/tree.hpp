@@ -3,10 +3,10 @@
 
 #include <string>  // name
 
-#include <gx/collective/tree.hpp>  // Tree
-#include <gx/core/element.hpp>     // fp32
-#include <gx/reducer/divide.hpp>   // DivideSplit
-#include <gx/reducer/mean.hpp>     // CollectiveReducer
+#include <gx/collective/tree.hpp>             // Tree
+#include <gx/core/element.hpp>                // fp32
+#include <gx/reducer/divide.hpp>              // DivideSplit
+#include <gx/reducer/collective_reducer.hpp>  // CollectiveReducer
 
 namespace gx {
 

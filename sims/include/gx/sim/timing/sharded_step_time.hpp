@@ -10,7 +10,7 @@
 #include <gx/collective/tree.hpp>               // Tree
 #include <gx/core/device.hpp>                   // UpdateCost
 #include <gx/reducer/concept.hpp>               // OwnsUpdate
-#include <gx/reducer/mean.hpp>                  // Plan
+#include <gx/reducer/collective_reducer.hpp>    // Plan
 #include <gx/sim/timing/collective_replay.hpp>  // ReductionPlan, CollectiveReplay
 
 namespace gx::sim {

@@ -13,7 +13,7 @@
 #include <gx/core/units.hpp>                    // Nanoseconds, Bytes
 #include <gx/model/graph.hpp>                   // Graph
 #include <gx/reducer/concept.hpp>               // Reducer
-#include <gx/reducer/mean.hpp>                  // plan_of
+#include <gx/reducer/collective_reducer.hpp>    // plan_of
 #include <gx/sim/compute/gpu_memory.hpp>        // expect_fits
 #include <gx/sim/timing/collective_replay.hpp>  // ReductionPlan, can_collapse
 #include <gx/sim/compute/roofline.hpp>          // TimedGraph

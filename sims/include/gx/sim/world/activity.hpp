@@ -1,4 +1,4 @@
-// Activity, Busy: a rank's virtual time by activity; spans go to a gx::TraceSink.
+// Activity, BusyTime: a rank's virtual time by activity; spans go to a gx::TraceSink.
 #pragma once
 
 #include <gx/core/trace.hpp>  // Span, Track, TraceSink
@@ -15,7 +15,7 @@ enum class Activity : unsigned char {
 };
 
 /// Totals of one rank since its run began.
-struct Busy {
+struct BusyTime {
     Nanoseconds compute{};
     Nanoseconds exposed_communication{};
     Nanoseconds input{};
@@ -31,7 +31,7 @@ struct Busy {
         }
     }
     /// Of a step that began at `earlier` totals.
-    [[nodiscard]] friend Busy operator-(const Busy& now, const Busy& earlier) {
+    [[nodiscard]] friend BusyTime operator-(const BusyTime& now, const BusyTime& earlier) {
         return {now.compute - earlier.compute,
                 now.exposed_communication - earlier.exposed_communication,
                 now.input - earlier.input, now.other - earlier.other,

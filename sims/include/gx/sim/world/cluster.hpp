@@ -25,7 +25,7 @@
 #include <gx/sim/world/race_interface.hpp>   // RaceDetection, RaceInterface
 #include <gx/sim/world/rank.hpp>             // Endpoint, Stream
 #include <gx/sim/topology/topology.hpp>      // ClusterSpec, Topology
-#include <gx/sim/world/activity.hpp>         // Busy, TraceSink
+#include <gx/sim/world/activity.hpp>         // BusyTime, TraceSink
 #include <gx/sim/world/core.hpp>             // core_of
 #include <gx/sim/world/matching.hpp>         // MessageMatcher, WireScale
 
@@ -101,7 +101,7 @@ public:
     [[nodiscard]] Nanoseconds now() const { return run_.engine.now(); }
     [[nodiscard]] Endpoint& transport() { return transport_; }
     [[nodiscard]] Stream& stream() { return stream_; }
-    [[nodiscard]] const Busy& busy() const { return busy_; }
+    [[nodiscard]] const BusyTime& busy() const { return busy_; }
     [[nodiscard]] const ClusterSpec& spec() const { return run_.spec; }
     [[nodiscard]] const ClusterOptions& options() const { return run_.options; }
     [[nodiscard]] TraceSink* trace() const { return run_.options.trace; }
@@ -123,7 +123,7 @@ private:
 
     int rank_;
     Run& run_;
-    Busy busy_{};
+    BusyTime busy_{};
     const ScheduledFiber* main_ = nullptr;
     std::exception_ptr error_{};
     Endpoint transport_;
@@ -241,7 +241,7 @@ public:
     [[nodiscard]] const MessageMatcher& matcher() const { return last().matcher; }
     [[nodiscard]] const FlowNetwork& network() const { return last().network; }
     [[nodiscard]] const Topology& topology() const { return last().topology; }
-    [[nodiscard]] Busy busy(int rank) const {
+    [[nodiscard]] BusyTime busy(int rank) const {
         return last().ranks[static_cast<std::size_t>(rank)]->busy();
     }
 

@@ -13,7 +13,7 @@
 #include <gx/sim/des/engine.hpp>             // Engine
 #include <gx/sim/world/fault_interface.hpp>  // FaultInterface, forever
 #include <gx/sim/world/race_interface.hpp>   // RaceInterface
-#include <gx/sim/world/activity.hpp>         // Busy, TraceSink
+#include <gx/sim/world/activity.hpp>         // BusyTime, TraceSink
 #include <gx/sim/world/matching.hpp>         // MessageMatcher
 
 namespace gx::sim {
@@ -35,7 +35,7 @@ public:
 /// Channels below `control_channel` carry gradients and are scaled to the timed model's size.
 class Endpoint {
 public:
-    Endpoint(int rank, Placement placement, Engine& engine, MessageMatcher& matcher, Busy& busy,
+    Endpoint(int rank, Placement placement, Engine& engine, MessageMatcher& matcher, BusyTime& busy,
              const ScheduledFiber*& main)
         : rank_(rank),
           placement_(placement),
@@ -75,7 +75,7 @@ private:
     Placement placement_;
     Engine& engine_;
     MessageMatcher& matcher_;
-    Busy& busy_;
+    BusyTime& busy_;
     const ScheduledFiber*& main_;
     TraceSink* trace_ = nullptr;
     Label activity_{};  ///< of the stream since since_
@@ -87,7 +87,7 @@ private:
 ///         the task's exception. A task must not wait for its own stream.
 class Stream {
 public:
-    Stream(int rank, Engine& engine, Busy& busy, TraceSink* trace)
+    Stream(int rank, Engine& engine, BusyTime& busy, TraceSink* trace)
         : rank_(rank), engine_(engine), busy_(busy), trace_(trace) {}
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
@@ -114,7 +114,7 @@ private:
 
     int rank_;
     Engine& engine_;
-    Busy& busy_;
+    BusyTime& busy_;
     TraceSink* trace_;
     RaceInterface* races_ = nullptr;
     int actor_ = -1;  ///< among those of races_
