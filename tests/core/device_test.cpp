@@ -34,6 +34,23 @@ struct NoCanonical : Device {
 };
 static_assert(!gx::Device<NoCanonical>, "exporting is const");
 
+// Which elements a device computes in: fp32, unless it says otherwise.
+static_assert(gx::computes_in<Device, gx::fp32> && !gx::computes_in<Device, gx::bf16>);
+struct ComputesInBf16 : Device {
+    template <class E>
+    static constexpr bool computes = std::same_as<E, gx::fp32> || std::same_as<E, gx::bf16>;
+};
+static_assert(gx::computes_in<ComputesInBf16, gx::fp32> &&
+              gx::explain_computes<Device, gx::fp32>());
+static_assert(gx::computes_in<ComputesInBf16, gx::bf16>);
+static_assert(!gx::computes_in<ComputesInBf16, gx::fp16>);
+struct ComputesInBf16Only : Device {
+    template <class E>
+    static constexpr bool computes = std::same_as<E, gx::bf16>;
+};
+static_assert(!gx::computes_in<ComputesInBf16Only, gx::fp32>);
+static_assert(gx::DeviceOptions{}.compute == gx::ElementType::fp32);
+
 // Defaults that other code relies on: an empty batch, a sound report.
 static_assert(gx::Batch{}.count == 0 && gx::Batch{}.images.empty());
 static_assert(gx::ForwardReport{}.finite && gx::ForwardReport{}.loss_sum == 0);

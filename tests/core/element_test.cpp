@@ -16,6 +16,9 @@ using gx::bf16, gx::fp16, gx::fp32;
 // ---- What the types promise ---------------------------------------------------------
 static_assert(gx::Element<fp32> && gx::Element<fp16> && gx::Element<bf16>);
 static_assert(!gx::Element<float>, "a number is not an element: it names no storage");
+static_assert(gx::element_type<fp32> == gx::ElementType::fp32);
+static_assert(to_string(gx::element_type<fp16>) == "fp16" &&
+              to_string(gx::element_type<bf16>) == "bf16");
 struct NoName {
     using storage = float;
     static storage encode(float);

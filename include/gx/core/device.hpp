@@ -8,6 +8,7 @@
 #include <span>      // views of flat memory
 #include <string>    // names of layers
 
+#include <gx/core/element.hpp>       // ElementType
 #include <gx/core/function_ref.hpp>  // FunctionRef
 
 namespace gx {
@@ -43,6 +44,7 @@ struct DeviceOptions {
     std::uint64_t seed = 0;  ///< of dropout
     int rank = 0;            ///< dropout differs between ranks
     UpdateCost update{};     ///< of the optimizer; simulated devices time and fit it
+    ElementType compute = ElementType::fp32;  ///< Trainer's Compute<E>; see computes_in
 };
 
 /// Where a parameter lies in the device's flat vector. Blocked layouts may pad, with zeros.
@@ -106,6 +108,12 @@ concept NamesTheFirstBadLayer = requires(const D& d) {
 /// Optional: receive(change), as update(change), for parameters that come from other ranks: it is
 /// not timed as an update.
 ///
+/// Optional: template <class E> static constexpr bool computes, whether DeviceOptions::compute may
+/// be E; absent means fp32 only. In fp16 or bf16 the tensors that gx/model/compute.hpp lists hold
+/// values of E, parameters() stay fp32, update() and receive() refresh the copy in E, and backward
+/// multiplies by `scale` before the gradient of the logits is rounded, so that a loss scale reaches
+/// every gradient in E.
+///
 /// Order: equal inputs give equal bits, whatever ran before.
 /// Cost:  a step allocates nothing once a batch of each count has been seen.
 template <class D>
@@ -142,6 +150,23 @@ consteval bool explain_device() {
     static_assert(detail::device::NamesTheFirstBadLayer<D>,
                   "gx: not a Device: no 'optional<string> first_non_finite() const'. A loss that "
                   "is not a number is traced to a layer. Fix: add it.");
+    return true;
+}
+
+/// Whether D computes in E, as its `computes` says; D without one computes in fp32 only.
+template <class D, class E>
+inline constexpr bool computes_in = [] {
+    if constexpr (requires { D::template computes<E>; }) return bool{D::template computes<E>};
+    else return std::same_as<E, fp32>;
+}();
+
+template <class D, class E>
+consteval bool explain_computes() {
+    static_assert(computes_in<D, E>,
+                  "gx: this Device does not compute in the element of the Trainer's Compute<E>. "
+                  "Fix: leave Compute<E> out, or train on a device that does, as "
+                  "gx::reference::Device; a device of yours says so by "
+                  "'template <class E> static constexpr bool computes = ...'.");
     return true;
 }
 

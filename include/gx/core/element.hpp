@@ -40,6 +40,22 @@ concept Element = requires(float x, typename E::storage s) {
     { E::name } -> std::convertible_to<std::string_view>;
 };
 
+/// The elements above as values, for what is chosen while a program runs.
+enum class ElementType : unsigned char { fp32, fp16, bf16 };
+
+/// An element that has a value of ElementType.
+template <class E>
+concept StandardElement = std::same_as<E, fp32> || std::same_as<E, fp16> || std::same_as<E, bf16>;
+
+template <StandardElement E>
+inline constexpr ElementType element_type = std::same_as<E, fp32>   ? ElementType::fp32
+                                            : std::same_as<E, fp16> ? ElementType::fp16
+                                                                    : ElementType::bf16;
+
+[[nodiscard]] constexpr std::string_view to_string(ElementType t) {
+    return t == ElementType::fp32 ? fp32::name : t == ElementType::fp16 ? fp16::name : bf16::name;
+}
+
 constexpr fp16::storage fp16::encode(float x) {
     const auto bits = std::bit_cast<std::uint32_t>(x);
     const std::uint32_t sign = (bits >> 16) & 0x8000u;
