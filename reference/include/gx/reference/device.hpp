@@ -12,6 +12,8 @@
 
 #include <gx/core/contract.hpp>          // GX_EXPECT
 #include <gx/core/device.hpp>            // Device, Batch
+#include <gx/core/element.hpp>           // ElementType
+#include <gx/model/compute.hpp>          // in_compute_type
 #include <gx/model/graph.hpp>            // Graph, Op
 #include <gx/model/timed_only.hpp>       // expect_numbers
 #include <gx/reference/batch_norm.hpp>   // normalise
@@ -20,6 +22,7 @@
 #include <gx/reference/linear.hpp>       // multiply
 #include <gx/reference/loss.hpp>         // cross_entropy
 #include <gx/reference/pooling.hpp>      // max_pool, avg_pool
+#include <gx/reference/round_to.hpp>     // round_to
 
 namespace gx::reference {
 
@@ -27,17 +30,30 @@ namespace gx::reference {
 /// the canonical layout; activations, their gradients and all sums are double inside. Parameters
 /// start at 0 and statistics at their initial values.
 ///
+/// DeviceOptions::compute = fp32 rounds nothing inside: the exact oracle. In fp16 and bf16 each
+/// operation still computes in double, and what it stores is rounded once, where
+/// gx/model/compute.hpp says so: activations (the loss is none), their gradients, the weights and
+/// biases that are read, and the gradients of these. Batch norms read the parameters themselves.
+///
 /// Errors: a graph that can only be timed throws gx::Error; a batch that does not fit, a label
 ///         outside the classes, or a backward that follows no forward in Mode::train breaks the
 ///         contract.
 /// Order:  operations as listed; within one, as its header says; a tensor that several operations
 ///         read gets its gradient from the last of them first. Gradients sum over the whole batch
-///         in double, are multiplied by scale, and are rounded to float once.
+///         in double, are multiplied by scale, and are rounded to float once. In fp16 and bf16 the
+///         gradient of the logits is multiplied by scale, and all that follows from it is scaled.
 /// Cost:   allocates in the constructor only; a few ns per multiply-add, on one core.
 class Device {
 public:
+    template <class E>
+    static constexpr bool computes = StandardElement<E>;
+
     Device(const Graph& graph, DeviceOptions options)
-        : graph_(expect_numbers(graph)), options_(options) {
+        : graph_(expect_numbers(graph)),
+          options_(options),
+          round_(options.compute == ElementType::fp16   ? round_to<fp16>
+                 : options.compute == ElementType::bf16 ? round_to<bf16>
+                                                        : nullptr) {
         GX_EXPECT(options.batch > 0, "a device is built for a batch of at least one image");
         GX_EXPECT(!graph.ops.empty() && graph.ops.back().kind == OpKind::softmax_cross_entropy,
                   "a graph ends with its loss: call softmax_cross_entropy last");
@@ -61,7 +77,10 @@ public:
     ForwardReport forward(const Batch& batch, Mode mode) {
         accept(batch, mode);
         ForwardReport report;
-        for (const Op& op : graph_.ops) run(op, report);
+        for (const Op& op : graph_.ops) {
+            run(op, report);
+            if (op.kind != OpKind::softmax_cross_entropy) round(activations_, op.output);
+        }
         report.finite = std::isfinite(report.loss_sum);
         return report;
     }
@@ -71,14 +90,18 @@ public:
         GX_EXPECT(gradients.size() == parameters_.size(), "one gradient for each parameter");
         for (auto& gradient : activation_gradients_) std::ranges::fill(gradient, 0.0);
         std::ranges::fill(weight_gradients_, 0.0);
+        const double before = round_ ? double{scale} : 1.0, after = round_ ? 1.0 : double{scale};
         for (std::size_t i = graph_.ops.size(); i-- > 0;) {
             const Op& op = graph_.ops[i];
-            run_backward(op);
+            run_backward(op, before);
+            for (const int input : op.inputs)
+                if (input >= 0) round(activation_gradients_, input);
             if (op.parameter_count == 0) continue;
             const ParameterSlice& first = slices_[std::size_t(op.first_parameter)];
             const ParameterSlice& last = slices_[first_index(op) + op.parameter_count - 1];
+            round_parameters(weight_gradients_, op);
             for (std::size_t k = first.offset; k < last.offset + last.count; ++k)
-                gradients[k] = static_cast<float>(double{scale} * weight_gradients_[k]);
+                gradients[k] = static_cast<float>(after * weight_gradients_[k]);
             ready(first.offset);
         }
         if (slices_.empty()) ready(0);
@@ -90,6 +113,7 @@ public:
     void update(FunctionRef<void(std::span<float>)> change) {
         change(parameters_);
         std::ranges::copy(parameters_, weights_.begin());
+        for (const Op& op : graph_.ops) round_parameters(weights_, op);
     }
 
     [[nodiscard]] std::span<float> statistics() { return statistics_; }
@@ -117,11 +141,15 @@ public:
         return {activations_.at(std::size_t(tensor)).data(), elements(tensor)};
     }
     /// d(sum of losses)/d(tensor) of the last backward, without its scale; of tensor 0, the images.
+    /// In fp16 and bf16: with its scale, as it is stored.
     [[nodiscard]] std::span<const double> activation_gradient(int tensor) const {
         return {activation_gradients_.at(std::size_t(tensor)).data(), elements(tensor)};
     }
     /// d(sum of losses)/d(parameters) of the last backward, without its scale, before rounding.
+    /// In fp16 and bf16: with its scale, as it is stored.
     [[nodiscard]] std::span<const double> parameter_gradient() const { return weight_gradients_; }
+    /// What operations read as parameters: in fp16 and bf16, the working copy.
+    [[nodiscard]] std::span<const double> working_copy() const { return weights_; }
 
 private:
     void accept(const Batch& batch, Mode mode) {
@@ -188,7 +216,8 @@ private:
         }
     }
 
-    void run_backward(const Op& op) {
+    /// `scale` of the gradient of the logits.
+    void run_backward(const Op& op, double scale) {
         if (op.kind == OpKind::input) return;
         const ReadMaps x = read(activations_, op.inputs[0]);
         const ReadMaps dy = read(activation_gradients_, op.output);
@@ -216,6 +245,7 @@ private:
             case OpKind::softmax_cross_entropy:
                 for (int n = 0; n < count_; ++n)
                     cross_entropy_backward(x, n, labels_[std::size_t(n)], op.rate, dx);
+                for (std::size_t i = 0; i < dx.elements(); ++i) dx.data[i] *= scale;
                 return;
             default: break;  // timed only: refused on construction
         }
@@ -249,6 +279,20 @@ private:
         const auto index = static_cast<std::size_t>(op.first_statistic + k);
         return &statistics_[std::size_t(graph_.statistics[index].offset)];
     }
+    /// Rounds a tensor that an operation has just stored.
+    void round(Tensors& of, int tensor) const {
+        if (!round_) return;
+        for (double& x : std::span(of[std::size_t(tensor)]).first(elements(tensor))) x = round_(x);
+    }
+    /// Rounds the parameters of an operation, or their gradients, but those that stay fp32.
+    void round_parameters(std::vector<double>& flat, const Op& op) const {
+        for (int k = 0; round_ && k < op.parameter_count; ++k) {
+            const Parameter& p = graph_.parameters[first_index(op) + std::size_t(k)];
+            if (!in_compute_type(p.role)) continue;
+            for (double& x : std::span(flat).subspan(std::size_t(p.offset), std::size_t(p.count)))
+                x = round_(x);
+        }
+    }
     [[nodiscard]] Kernel kernel(const Op& op) const {
         return {weight(op, 0), weight(op, 1), op.window, op.groups};
     }
@@ -262,9 +306,10 @@ private:
 
     Graph graph_;
     DeviceOptions options_;
+    double (*round_)(double);  ///< to the element that it computes in; nullptr: fp32
     Tensors activations_, activation_gradients_;
     std::vector<float> parameters_, statistics_;
-    std::vector<double> weights_, weight_gradients_;  ///< parameters_ in double; their gradients
+    std::vector<double> weights_, weight_gradients_;  ///< the working copy; gradients
     std::vector<ParameterSlice> slices_;
     std::vector<std::int32_t> labels_;
     int count_ = 0;
