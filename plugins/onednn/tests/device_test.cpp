@@ -189,6 +189,13 @@ TEST(OneDnnDevice, RefusesWhatItDoesNotDo) {
     const Graph g = std::move(b).finish();
     EXPECT_THROW(gx::onednn::Device(g, {.batch = 2}), gx::Error);
 }
+static_assert(gx::computes_in<gx::onednn::Device, gx::fp32>);
+static_assert(!gx::computes_in<gx::onednn::Device, gx::bf16>);
+TEST(OneDnnDeviceDeath, StopsAtAnElementThatItDoesNotComputeIn) {
+    const Graph g = gx::graph<gx::LeNet>();
+    EXPECT_DEATH(gx::onednn::Device(g, {.batch = 2, .compute = gx::ElementType::bf16}),
+                 "computes in fp32");
+}
 TEST(OneDnnDeviceDeath, StopsAtALabelOutOfRange) {
     const Graph g = gx::graph<gx::LeNet>();
     gx::onednn::Device d(g, {.batch = 2}, {.threads = 1});

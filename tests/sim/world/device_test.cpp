@@ -59,6 +59,32 @@ TEST(SimDevice, NumbersAreTheInnerDevicesAndTimeIsTheRoofline) {
     });
 }
 
+// ---- The element is the inner device's ------------------------------------------------
+static_assert(gx::computes_in<World::Rank::Device, gx::bf16>);
+static_assert(!gx::computes_in<gx::sim::Device<gx::archetype::Device>, gx::bf16>);
+
+TEST(SimDevice, ComputesInTheElementOfTheOptionsAndTimesMixedPrecision) {
+    const gx::Graph graph = two_layers();
+    const TwoImages data;
+    const gx::DeviceOptions options{.batch = 2, .compute = gx::ElementType::bf16};
+    gx::reference::Device alone(graph, options), exact(graph, {.batch = 2});
+    alone.update(fill_weights);
+    exact.update(fill_weights);
+    const double expected = alone.forward(data.batch(), gx::Mode::train).loss_sum;
+    EXPECT_NE(expected, exact.forward(data.batch(), gx::Mode::train).loss_sum);
+    const auto run = [&](Precision timed) {
+        World world(gx::sim::ethernet_10g(1), {.compute = timed});
+        world.run([&](auto& rank) {
+            const auto device = rank.make_device(graph, options);
+            device->receive(fill_weights);
+            EXPECT_EQ(device->forward(data.batch(), gx::Mode::train).loss_sum, expected);
+        });
+    };
+    run(Precision::mixed);
+    EXPECT_THROW(run(Precision::fp32), gx::Error);
+    EXPECT_THROW(run(Precision::tf32), gx::Error);
+}
+
 // ---- Another graph is timed ---------------------------------------------------------
 TEST(SimDevice, TimesALargerGraphAndStretchesItsMessages) {
     const gx::Graph graph = two_layers(), large = gx::graph<gx::ResNet50>();

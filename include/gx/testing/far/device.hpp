@@ -23,6 +23,8 @@ template <Device Inner>
 class FarDevice {
 public:
     using Memory = FarMemory;
+    template <class E>
+    static constexpr bool computes = computes_in<Inner, E>;
 
     FarDevice(FarRank<FarDevice>& rank, const Graph& graph, DeviceOptions options)
         : inner_(graph, options),

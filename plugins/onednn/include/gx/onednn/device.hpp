@@ -24,8 +24,9 @@ class Execution;  // gx/onednn/detail/execution.hpp: the plan, its kernels and i
 ///
 /// The images of a batch are not copied: they must stay until backward has returned. Labels are.
 ///
-/// Errors: a batch that does not fit or a label out of range breaks the contract; a graph that
-///         the device cannot run, or a library that fails, is a gx::Error in the constructor.
+/// Errors: a batch that does not fit, a label out of range, or another element than fp32 breaks the
+///         contract; a graph that the device cannot run, or a library that fails, is a gx::Error in
+///         the constructor.
 /// Order:  sums go over images of a chunk, then chunks, then lanes. Equal inputs give equal bits
 ///         for equal Tuning, on one kind of CPU, however many threads run.
 /// Cost:   the first batch of each count plans; after that a step asks for no memory of its own.

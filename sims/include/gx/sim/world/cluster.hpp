@@ -37,7 +37,7 @@ struct ClusterOptions {
     Nanoseconds deadline = std::chrono::seconds(600);  ///< virtual time that a message may take
     std::optional<Graph> timed_as{};  ///< time this graph; the numbers come from the trained one
     int timed_batch = 0;  ///< images per rank and step that are timed; 0: as many as are trained
-    Precision compute = Precision::fp32;
+    Precision compute = Precision::fp32;  ///< of what is timed; mixed for Compute<fp16> and <bf16>
     Framework framework = fused_kernels;  ///< which kernels the timed graph is made of
     double compute_jitter = 0;  ///< each pass takes (1 +- up to this share) of its time, uniformly
     GpuVariation variation{};   ///< besides: by named distributions

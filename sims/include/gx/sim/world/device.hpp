@@ -23,8 +23,13 @@ namespace gx::sim {
 /// part of the trained batch costs the same part of the timed one, rounded up to whole images.
 /// Gradient messages are then scaled to the timed graph's size (wire scale).
 ///
-/// Errors: a timed batch that does not fit in the GPU throws gx::Error on construction, and so does
-///         a backward of Inner that changes gradients after it has reported them as ready.
+/// Inner computes in the element of the Trainer's Compute<E>; time and memory are those of
+/// `ClusterOptions::compute`. With fp32 that may be any precision, of kernels that only the clock
+/// knows; with fp16 or bf16 it is Precision::mixed, and bf16 takes the time of fp16.
+///
+/// Errors: a timed batch that does not fit in the GPU throws gx::Error on construction, and so do
+///         Compute<fp16> and Compute<bf16> on a cluster that times another precision than mixed,
+///         and a backward of Inner that changes gradients after it has reported them as ready.
 /// Order:  the numbers are Inner's to the bit; times depend on the seed only where jitter is asked
 ///         for, by one draw for each pass and rank.
 template <class Inner>
@@ -33,6 +38,8 @@ class Device {
 
 public:
     using Rank = typename Cluster<Inner>::Rank;
+    template <class E>
+    static constexpr bool computes = computes_in<Inner, E>;
 
     GX_COLD Device(const Graph& graph, DeviceOptions options, Rank& rank)
         : inner_(graph, options), timing_(graph, options, rank) {

@@ -28,7 +28,8 @@ class DeviceTiming {
 public:
     using Rank = cluster::RankBase;
 
-    /// Errors: a timed batch that does not fit in the GPU: gx::Error.
+    /// Errors: gx::Error where a timed batch does not fit in the GPU, or the device computes in
+    ///         fp16 or bf16 and the cluster times another precision.
     DeviceTiming(const Graph& graph, DeviceOptions options, Rank& rank);
     void begin(std::span<const float> parameters, std::span<const ParameterSlice> slices);
     void end(std::span<const float> parameters);

@@ -36,6 +36,7 @@ public:
           statistics_(initial_statistics(graph_)),
           owner_(std::this_thread::get_id()) {
         GX_EXPECT(options.batch > 0, "a device is built for a batch of at least one image");
+        GX_EXPECT(options.compute == ElementType::fp32, "onednn::Device computes in fp32");
         GX_EXPECT(!graph.ops.empty() && graph.ops.back().kind == OpKind::softmax_cross_entropy,
                   "a graph ends with its loss: call softmax_cross_entropy last");
         try {

@@ -1,6 +1,9 @@
 // DeviceTiming's members.
 #pragma once
 
+#include <string>  // sentences
+
+#include <gx/core/error.hpp>                // Error
 #include <gx/sim/compute/ready_points.hpp>  // ready_points
 #include <gx/sim/world/device_timing.hpp>   // the declarations
 
@@ -13,6 +16,13 @@ namespace timing {
 [[nodiscard]] inline BytesPerSecond host_rate(const cluster::RankBase& rank) {
     const BytesPerSecond stated = rank.spec().machine.host_bandwidth;
     return stated.count > 0 ? stated : BytesPerSecond{16e9};  // default: 16 GB/s, PCIe 3 x16
+}
+inline void expect_timed_in(ElementType compute, Precision timed) {
+    if (compute == ElementType::fp32 || timed == Precision::mixed) return;
+    throw Error("devices compute in " + std::string(to_string(compute)) +
+                ", and this cluster times kernels in " + std::string(to_string(timed)) +
+                ". Fix: ClusterOptions{.compute = sim::Precision::mixed}, or leave Compute<" +
+                std::string(to_string(compute)) + "> out of the Trainer.");
 }
 }  // namespace timing
 
@@ -27,6 +37,7 @@ GX_DECL DeviceTiming::DeviceTiming(const Graph& graph, DeviceOptions options, Ra
       jitter_(
           Rng(rank.options().seed, "compute jitter").at(static_cast<std::uint64_t>(rank.rank()))),
       copies_(rank, {timing::gpu(rank).copy_engines, timing::host_rate(rank)}) {
+    timing::expect_timed_in(options.compute, rank.options().compute);
     rank.expect_fits(timed_graph_, timed_batch_, options.update);
     whole_update_ = times_.update();
     if (options.update.shards > 1) {
