@@ -7,3 +7,4 @@ using namespace gx;
 
 Trainer<LeNet, Ring<fp16>, Warmup<Poly<2>>, Sgd, InMemory<>> trainer;
 Trainer<LeNet, Ring<fp16>, Warmup<Poly<2>>, StaticLossScale, InMemory<>, Sgd> any_order;
+Trainer<LeNet, Ring<fp16>, Warmup<Poly<2>>, Compute<bf16>, Sgd> in_bf16;

@@ -4,6 +4,7 @@
 // later: gx: this is a Loader where the Model is expected
 // later: gx: this is a LossScale where the Model is expected
 // later: gx: this is a Survival where the Model is expected
+// later: gx: this is a Compute where the Model is expected
 // later: gx: this is a Model where the Reducer is expected
 // later: gx: this is a Scheduler where the Reducer is expected
 // later: gx: this is an Optimizer where the Reducer is expected
@@ -16,6 +17,8 @@
 // later: gx: this is a Loader where the Scheduler is expected
 // later: gx: this is a LossScale where the Scheduler is expected
 // later: gx: this is a Survival where the Scheduler is expected
+// later: gx: this is a Compute where the Reducer is expected
+// later: gx: this is a Compute where the Scheduler is expected
 // later: gx: this is an Element where the Reducer is expected
 // later: gx: this Model stands behind the Scheduler
 // later: gx: this Reducer stands behind the Scheduler
@@ -26,6 +29,7 @@
 // later: gx: this Trainer has two Loaders
 // later: gx: this Trainer has two LossScales
 // later: gx: this Trainer has two Survivals
+// later: gx: this Trainer has two Computes
 #include <gx/loader/in_memory.hpp>
 #include <gx/model/lenet.hpp>
 #include <gx/reducer/ring.hpp>
@@ -40,12 +44,14 @@ template class gx::Trainer<Sgd, Ring<fp16>, Warmup<Poly<2>>>;
 template class gx::Trainer<InMemory<>, Ring<fp16>, Warmup<Poly<2>>>;
 template class gx::Trainer<DynamicLossScale, Ring<fp16>, Warmup<Poly<2>>>;
 template class gx::Trainer<StopOnLoss, Ring<fp16>, Warmup<Poly<2>>>;
+template class gx::Trainer<Compute<bf16>, Ring<fp16>, Warmup<Poly<2>>>;
 template class gx::Trainer<LeNet, LeNet, Warmup<Poly<2>>>;
 template class gx::Trainer<LeNet, Warmup<Poly<2>>, Warmup<Poly<2>>>;
 template class gx::Trainer<LeNet, Sgd, Warmup<Poly<2>>>;
 template class gx::Trainer<LeNet, InMemory<>, Warmup<Poly<2>>>;
 template class gx::Trainer<LeNet, DynamicLossScale, Warmup<Poly<2>>>;
 template class gx::Trainer<LeNet, StopOnLoss, Warmup<Poly<2>>>;
+template class gx::Trainer<LeNet, Compute<bf16>>;
 template class gx::Trainer<LeNet, fp16>;
 template class gx::Trainer<LeNet, Ring<fp16>, LeNet>;
 template class gx::Trainer<LeNet, Ring<fp16>, Ring<fp16>>;
@@ -53,6 +59,7 @@ template class gx::Trainer<LeNet, Ring<fp16>, Sgd>;
 template class gx::Trainer<LeNet, Ring<fp16>, InMemory<>>;
 template class gx::Trainer<LeNet, Ring<fp16>, DynamicLossScale>;
 template class gx::Trainer<LeNet, Ring<fp16>, ContinueOnSurvivors>;
+template class gx::Trainer<LeNet, Ring<fp16>, Compute<bf16>>;
 template class gx::Trainer<LeNet, Ring<fp16>, Poly<2>, LeNet>;
 template class gx::Trainer<LeNet, Ring<fp16>, Poly<2>, Sgd, Ring<fp16>>;
 template class gx::Trainer<LeNet, Ring<fp16>, Poly<2>, InMemory<>, Poly<2>>;
@@ -62,3 +69,4 @@ template class gx::Trainer<LeNet, Ring<fp16>, Poly<2>, Sgd, InMemory<>, Sgd>;
 template class gx::Trainer<LeNet, Ring<fp16>, Poly<2>, InMemory<>, InMemory<>>;
 template class gx::Trainer<LeNet, Ring<fp16>, Poly<2>, DynamicLossScale, StaticLossScale>;
 template class gx::Trainer<LeNet, Ring<fp16>, Poly<2>, StopOnLoss, Sgd, ContinueOnSurvivors>;
+template class gx::Trainer<LeNet, Ring<fp16>, Poly<2>, Compute<fp16>, Compute<bf16>>;

@@ -37,6 +37,7 @@ static_assert(role<archetype::Loader> == Role::loader);
 static_assert(role<StaticLossScale> == Role::loss_scale);
 static_assert(role<DynamicLossScale> == Role::loss_scale);
 static_assert(role<StopOnLoss> == Role::survival && role<archetype::Survival> == Role::survival);
+static_assert(role<Compute<bf16>> == Role::compute && role<Compute<fp32>> == Role::compute);
 static_assert(role<fp16> == Role::element && role<bf16> == Role::element);
 static_assert(role<int> == Role::none && role<ImageShape> == Role::none);
 static_assert(role<onednn::Device> == Role::none, "a device has update(), and is no optimizer");

@@ -15,6 +15,7 @@ enum class Role : unsigned char {
     loader,
     loss_scale,
     survival,
+    compute,
     element
 };
 
@@ -50,6 +51,8 @@ concept LikeSurvival = requires {
     { T::continues } -> std::convertible_to<bool>;
 };
 template <class T>
+concept LikeCompute = requires { typename T::compute_type; };
+template <class T>
 concept LikeElement = requires {
     typename T::storage;
     T::encode(float{});
@@ -60,9 +63,9 @@ template <class T, Role Expected>
 consteval Role found() {
     const bool fits[] = {
         false,         LikeModel<T>,     LikeReducer<T>,  LikeScheduler<T>, LikeOptimizer<T>,
-        LikeLoader<T>, LikeLossScale<T>, LikeSurvival<T>, LikeElement<T>};
+        LikeLoader<T>, LikeLossScale<T>, LikeSurvival<T>, LikeCompute<T>,   LikeElement<T>};
     if (fits[static_cast<int>(Expected)]) return Expected;
-    for (int i = 1; i < 9; ++i)
+    for (int i = 1; i < 10; ++i)
         if (fits[i]) return static_cast<Role>(i);
     return Role::none;
 }
@@ -108,6 +111,7 @@ struct Misplaced<Role::model, Found> {
     static_assert(Found != Role::loader, GX_MISPLACED("a Loader", "Model"));
     static_assert(Found != Role::loss_scale, GX_MISPLACED("a LossScale", "Model"));
     static_assert(Found != Role::survival, GX_MISPLACED("a Survival", "Model"));
+    static_assert(Found != Role::compute, GX_MISPLACED("a Compute", "Model"));
     static_assert(Found != Role::element, GX_MISPLACED("an Element", "Model"));
 };
 template <Role Found>
@@ -118,6 +122,7 @@ struct Misplaced<Role::reducer, Found> {
     static_assert(Found != Role::loader, GX_MISPLACED("a Loader", "Reducer"));
     static_assert(Found != Role::loss_scale, GX_MISPLACED("a LossScale", "Reducer"));
     static_assert(Found != Role::survival, GX_MISPLACED("a Survival", "Reducer"));
+    static_assert(Found != Role::compute, GX_MISPLACED("a Compute", "Reducer"));
     static_assert(Found != Role::element,
                   "gx: this is an Element where the Reducer is expected. The Reducer averages "
                   "gradients, the Element is what it sends. "
@@ -131,6 +136,7 @@ struct Misplaced<Role::scheduler, Found> {
     static_assert(Found != Role::loader, GX_MISPLACED("a Loader", "Scheduler"));
     static_assert(Found != Role::loss_scale, GX_MISPLACED("a LossScale", "Scheduler"));
     static_assert(Found != Role::survival, GX_MISPLACED("a Survival", "Scheduler"));
+    static_assert(Found != Role::compute, GX_MISPLACED("a Compute", "Scheduler"));
     static_assert(Found != Role::element, GX_MISPLACED("an Element", "Scheduler"));
 };
 template <Role Found>
@@ -141,6 +147,7 @@ struct Misplaced<Role::optimizer, Found> {
     static_assert(Found != Role::loader, GX_MISPLACED("a Loader", "Optimizer"));
     static_assert(Found != Role::loss_scale, GX_MISPLACED("a LossScale", "Optimizer"));
     static_assert(Found != Role::survival, GX_MISPLACED("a Survival", "Optimizer"));
+    static_assert(Found != Role::compute, GX_MISPLACED("a Compute", "Optimizer"));
     static_assert(Found != Role::element, GX_MISPLACED("an Element", "Optimizer"));
 };
 template <Role Found>
@@ -151,6 +158,7 @@ struct Misplaced<Role::loader, Found> {
     static_assert(Found != Role::optimizer, GX_MISPLACED("an Optimizer", "Loader"));
     static_assert(Found != Role::loss_scale, GX_MISPLACED("a LossScale", "Loader"));
     static_assert(Found != Role::survival, GX_MISPLACED("a Survival", "Loader"));
+    static_assert(Found != Role::compute, GX_MISPLACED("a Compute", "Loader"));
     static_assert(Found != Role::element, GX_MISPLACED("an Element", "Loader"));
 };
 template <Role Found>
@@ -161,6 +169,7 @@ struct Misplaced<Role::loss_scale, Found> {
     static_assert(Found != Role::optimizer, GX_MISPLACED("an Optimizer", "LossScale"));
     static_assert(Found != Role::loader, GX_MISPLACED("a Loader", "LossScale"));
     static_assert(Found != Role::survival, GX_MISPLACED("a Survival", "LossScale"));
+    static_assert(Found != Role::compute, GX_MISPLACED("a Compute", "LossScale"));
     static_assert(Found != Role::element, GX_MISPLACED("an Element", "LossScale"));
 };
 template <Role Found>
@@ -171,6 +180,7 @@ struct Misplaced<Role::survival, Found> {
     static_assert(Found != Role::optimizer, GX_MISPLACED("an Optimizer", "Survival"));
     static_assert(Found != Role::loader, GX_MISPLACED("a Loader", "Survival"));
     static_assert(Found != Role::loss_scale, GX_MISPLACED("a LossScale", "Survival"));
+    static_assert(Found != Role::compute, GX_MISPLACED("a Compute", "Survival"));
     static_assert(Found != Role::element, GX_MISPLACED("an Element", "Survival"));
 };
 #undef GX_MISPLACED
@@ -213,11 +223,13 @@ consteval bool explain_further() {
         static_assert(
             role != Role::element,
             "gx: this Element stands where policies of a Trainer are expected. It is what "
-            "a Reducer sends. Fix: name it there, as in 'Ring<gx::fp16>'.");
+            "a Reducer sends, or a Device computes in. "
+            "Fix: name it there, as in 'Ring<gx::fp16>' or 'Compute<gx::bf16>'.");
         static_assert(role != Role::none,
                       "gx: this policy has no role in a Trainer: it is no Optimizer ('Options' and "
                       "one 'update'), no Loader ('begin_epoch' and 'next'), no LossScale "
-                      "('scale' and 'learn') and no Survival ('continues'). "
+                      "('scale' and 'learn'), no Survival ('continues') and no Compute "
+                      "('compute_type'). "
                       "Fix: add what its role's concept.hpp lists.");
     }
     return true;

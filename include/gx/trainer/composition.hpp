@@ -9,6 +9,7 @@
 #include <gx/loader/concept.hpp>         // Loader
 #include <gx/loader/dataset.hpp>         // Dataset
 #include <gx/loader/in_memory.hpp>       // InMemory
+#include <gx/model/compute.hpp>          // Compute
 #include <gx/model/concept.hpp>          // Model
 #include <gx/optimizer/concept.hpp>      // Optimizer
 #include <gx/optimizer/sgd.hpp>          // Sgd
@@ -26,8 +27,12 @@ class Trainer;
 
 namespace detail::trainer {
 
-template <class R>
-struct DefaultLossScale {  // fp16 on the wire underflows and overflows; other wires do neither
+template <class... Policies>
+using compute_of = typename role::Pick<role::Role::compute, Compute<fp32>, Policies...>::type;
+
+/// fp16 underflows and overflows, on the wire as in the device; fp32 and bf16 do neither.
+template <class R, class C>
+struct DefaultLossScale {
     using type = StaticLossScale;
 };
 /// Ranks that apply gradients of their own put none on the wire, and decide alone what overflows.
@@ -36,21 +41,23 @@ inline constexpr bool updates_apart = [] {
     if constexpr (OwnsUpdate<R>) return R::owns_update.apart;
     else return false;
 }();
-template <class R>
-    requires(std::same_as<typename R::wire_type, fp16> && !updates_apart<R>)
-struct DefaultLossScale<R> {
+template <class R, class C>
+    requires((std::same_as<typename R::wire_type, fp16> ||
+              std::same_as<typename C::compute_type, fp16>) &&
+             !updates_apart<R>)
+struct DefaultLossScale<R, C> {
     using type = DynamicLossScale;
 };
-template <class R>
-using default_loss_scale = typename DefaultLossScale<R>::type;
+template <class R, class... Policies>
+using default_loss_scale = typename DefaultLossScale<R, compute_of<Policies...>>::type;
 
 template <class... Policies>
 using optimizer_of = typename role::Pick<role::Role::optimizer, Sgd, Policies...>::type;
 template <class... Policies>
 using loader_of = typename role::Pick<role::Role::loader, InMemory<>, Policies...>::type;
 template <class R, class... Policies>
-using loss_scale_of =
-    typename role::Pick<role::Role::loss_scale, default_loss_scale<R>, Policies...>::type;
+using loss_scale_of = typename role::Pick<role::Role::loss_scale,
+                                          default_loss_scale<R, Policies...>, Policies...>::type;
 template <class... Policies>
 using survival_of = typename role::Pick<role::Role::survival, StopOnLoss, Policies...>::type;
 
@@ -59,12 +66,14 @@ template <class... Policies>
 concept FurtherPolicies = (... && (role::count_of<role::Role::optimizer, Policies> +
                                        role::count_of<role::Role::loader, Policies> +
                                        role::count_of<role::Role::loss_scale, Policies> +
-                                       role::count_of<role::Role::survival, Policies> ==
+                                       role::count_of<role::Role::survival, Policies> +
+                                       role::count_of<role::Role::compute, Policies> ==
                                    1)) &&
                           role::count_of<role::Role::optimizer, Policies...> <= 1 &&
                           role::count_of<role::Role::loader, Policies...> <= 1 &&
                           role::count_of<role::Role::loss_scale, Policies...> <= 1 &&
-                          role::count_of<role::Role::survival, Policies...> <= 1;
+                          role::count_of<role::Role::survival, Policies...> <= 1 &&
+                          role::count_of<role::Role::compute, Policies...> <= 1;
 
 template <class... Policies>
 consteval bool explain_further_policies() {
@@ -79,6 +88,9 @@ consteval bool explain_further_policies() {
     static_assert(role::count_of<Role::survival, Policies...> <= 1,
                   "gx: this Trainer has two Survivals. One says what follows the loss of a rank. "
                   "Fix: drop one.");
+    static_assert(role::count_of<Role::compute, Policies...> <= 1,
+                  "gx: this Trainer has two Computes. One names the element that devices compute "
+                  "in. Fix: drop one.");
     return true;
 }
 
@@ -158,6 +170,7 @@ consteval bool explain_ownership() {
 template <class M, class R, class S, class... Policies>
 concept Composes =
     Model<M> && Reducer<R> && Scheduler<S> && FurtherPolicies<Policies...> &&
+    detail::compute::NamesItsElement<compute_of<Policies...>> &&
     Optimizer<optimizer_of<Policies...>> && LoadsADataset<loader_of<Policies...>> &&
     LossScale<loss_scale_of<R, Policies...>> && SharesUpdates<R, optimizer_of<Policies...>> &&
     KeepsScalarsAlike<R, optimizer_of<Policies...>> &&
@@ -170,6 +183,7 @@ consteval bool explain_composition() {
     static_assert(explain_reducer<R>());
     static_assert(explain_scheduler<S>());
     static_assert(explain_further_policies<Policies...>());
+    static_assert(explain_compute<compute_of<Policies...>>());
     static_assert(explain_optimizer<optimizer_of<Policies...>>());
     static_assert(explain_trainer_loader<loader_of<Policies...>>());
     if constexpr (Reducer<R>)

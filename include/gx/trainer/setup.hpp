@@ -12,6 +12,7 @@
 #include <gx/core/world_info.hpp>     // WorldInfo
 #include <gx/core/cold.hpp>           // GX_COLD
 #include <gx/core/decl.hpp>           // GX_DECL
+#include <gx/core/element.hpp>        // ElementType
 #include <gx/io/problems.hpp>         // Problems
 #include <gx/loader/dataset.hpp>      // Split
 #include <gx/model/concept.hpp>       // trouble
@@ -104,7 +105,7 @@ GX_DECL void restore_rows(RunRecord& r, const Checkpoint& c, const std::filesyst
                                          float rate);
 /// `in_a_row` 0: every step of the run.
 [[noreturn]] GX_DECL void throw_skips(int rank, std::int64_t step, std::int64_t in_a_row,
-                                      float loss_scale, std::string_view wire,
+                                      float loss_scale, std::string_view wire, ElementType compute,
                                       const std::string& reducer);
 [[noreturn]] GX_DECL void throw_no_memory(int rank, int batch, const Graph& graph);
 [[noreturn]] GX_DECL void throw_replicas_differ(std::int64_t step, int rank);

@@ -12,11 +12,13 @@
 
 #include <gx/core/world_info.hpp>        // WorldInfo
 #include <gx/core/cold.hpp>              // GX_COLD
+#include <gx/core/device.hpp>            // explain_computes
 #include <gx/io/problems.hpp>            // Problems
 #include <gx/reflect/nondefault.hpp>     // nondefault
 #include <gx/reflect/type_name.hpp>      // type_name
 #include <gx/core/world.hpp>             // TrainingWorld, first_local_rank, is_root
 #include <gx/loader/in_memory.hpp>       // InMemory
+#include <gx/model/compute.hpp>          // Compute
 #include <gx/model/concept.hpp>          // graph<M>()
 #include <gx/optimizer/sgd.hpp>          // Sgd
 #include <gx/reducer/name.hpp>           // reducer_name
@@ -38,9 +40,9 @@ namespace gx {
 ///     Trainer<ResNet50, MultiRing<4, fp16>, Warmup<Poly<2>>> trainer({.batch = 32, .epochs = 90});
 ///     RunRecord record = trainer.train(world, data);
 ///
-/// Behind the Scheduler come an Optimizer (Sgd), a Loader (InMemory<>), a LossScale (dynamic on an
-/// fp16 wire, else static) and a Survival (StopOnLoss), in any order; an omitted one is the default
-/// in brackets.
+/// Behind the Scheduler come an Optimizer (Sgd), a Loader (InMemory<>), a LossScale (dynamic where
+/// the wire or the device is in fp16, else static), a Compute (Compute<fp32>) and a Survival
+/// (StopOnLoss), in any order; an omitted one is the default in brackets.
 ///
 /// Every rank computes the gradient of its share of a step, the Reducer averages, every rank makes
 /// the same update. Updates are counted by gradients: update u applies the mean of gradient u with
@@ -58,6 +60,7 @@ class Trainer {
     using O = detail::trainer::optimizer_of<Policies...>;
     using L = detail::trainer::loader_of<Policies...>;
     using Scale = detail::trainer::loss_scale_of<R, Policies...>;
+    using C = detail::trainer::compute_of<Policies...>;
     using V = detail::trainer::survival_of<Policies...>;
 
 public:
@@ -69,8 +72,8 @@ public:
 
     [[nodiscard]] const Options& options() const { return options_; }
     /// Name of the composition as a program spells it: defaults omitted, the others in the order
-    /// Optimizer, Loader, LossScale, Survival. Behind the Optimizer its options that are not the
-    /// default: "Trainer<..., AdamW{.weight_decay = 0.1}>".
+    /// Optimizer, Loader, LossScale, Compute, Survival. Behind the Optimizer its options that are
+    /// not the default: "Trainer<..., AdamW{.weight_decay = 0.1}>".
     GX_COLD [[nodiscard]] static std::string name(const options_of<O>& optimizer = {}) {
         std::string text = learning_name(optimizer);
         if constexpr (!std::same_as<V, StopOnLoss>)
@@ -85,6 +88,8 @@ public:
     template <class W>
     RunRecord train(W& world, const Split& data) const {
         static_assert(explain_training_world<W>());
+        if constexpr (TrainingWorld<W>)
+            static_assert(explain_computes<typename W::Rank::Device, typename C::compute_type>());
         if constexpr (V::continues) static_assert(explain_shrinking_world<W>());
         const auto begin = std::chrono::steady_clock::now();
         Start start = start_or_stop_all(world, data);
@@ -99,6 +104,7 @@ public:
                                           .choices = choices(options_),
                                           .timed_images = timed,
                                           .first_local_rank = first_local_rank(world),
+                                          .compute = element_type<typename C::compute_type>,
                                           .composition = learning_name({}),
                                           .resumed_from = start.options.resume};
         job.price = before.price;
@@ -126,8 +132,9 @@ private:
             "Trainer<" + std::string(M::name) + ", " + reducer_name<R>() + ", " + type_name<S>();
         if (!std::same_as<O, Sgd> || !changed.empty()) text += ", " + optimizer_name(optimizer);
         if constexpr (!std::same_as<L, InMemory<>>) text += ", " + type_name<L>();
-        if constexpr (!std::same_as<Scale, detail::trainer::default_loss_scale<R>>)
+        if constexpr (!std::same_as<Scale, detail::trainer::default_loss_scale<R, Policies...>>)
             text += ", " + type_name<Scale>();
+        if constexpr (!std::same_as<C, Compute<fp32>>) text += ", " + type_name<C>();
         return text + ">";
     }
 

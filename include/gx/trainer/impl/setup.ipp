@@ -284,18 +284,20 @@ GX_DECL void throw_bad_loss(int rank, std::int64_t step, const std::string& laye
                     rank, step, layer, rate));
 }
 GX_DECL void throw_skips(int rank, std::int64_t step, std::int64_t in_a_row, float loss_scale,
-                         std::string_view wire, const std::string& reducer) {
+                         std::string_view wire, ElementType compute, const std::string& reducer) {
+    const std::string wire_advice = wire == "fp32"
+                                        ? std::string(" or the loss scale")
+                                        : fmt::format(", send fp32 in place of {}", wire);
+    const std::string device_advice =
+        compute == ElementType::fp16 ? ", compute in bf16 or fp32 in place of fp16" : "";
     throw Error(
         fmt::format("rank {}, step {}: {} skipped, because averaged gradients had infinities or "
                     "NaN, and the loss scale is {}. The network does not learn. Lower the learning "
-                    "rate{}, or test reducer {} with the conformance kit of gx/testing.",
+                    "rate{}{}, or test reducer {} with the conformance kit of gx/testing.",
                     rank, step,
                     in_a_row > 0 ? fmt::format("the last {} steps in a row were", in_a_row)
                                  : fmt::format("all {} steps were", step),
-                    loss_scale,
-                    wire == "fp32" ? std::string(" or the loss scale")
-                                   : fmt::format(", send fp32 in place of {}", wire),
-                    reducer));
+                    loss_scale, wire_advice, device_advice, reducer));
 }
 GX_DECL void throw_no_memory(int rank, int batch, const Graph& graph) {
     constexpr double gigabyte = 1e9, element = sizeof(float);

@@ -11,6 +11,7 @@
 #include <vector>      // flat vectors
 
 #include <gx/core/cold.hpp>                   // GX_COLD
+#include <gx/core/element.hpp>                // ElementType
 #include <gx/core/error.hpp>                  // Error, LostRank, Delivery
 #include <gx/core/hash_bits.hpp>              // hash_bits
 #include <gx/core/units.hpp>                  // Nanoseconds, DollarsPerHour
@@ -61,6 +62,7 @@ struct Job {
     double timed_images = 1;                    ///< images on the clock for each one trained
     TraceSink* trace = nullptr;                 ///< of the world, where it has one
     int first_local_rank = 0;                   ///< it fills this process's record
+    ElementType compute = ElementType::fp32;    ///< of devices
     std::string composition{};                  ///< that a checkpoint must fit
     std::filesystem::path resumed_from{};       ///< file of `resume`
     LossRow loss{};              ///< that has led to this world; its `ranks` 0: it is the first
@@ -95,7 +97,8 @@ public:
           device_(rank.make_device(job.graph, {.batch = o_.batch,
                                                .seed = o_.seed,
                                                .rank = rank.rank(),
-                                               .update = Share::cost(rank.ranks())})),
+                                               .update = Share::cost(rank.ranks()),
+                                               .compute = job.compute})),
           elements_(device_->parameters().size()),
           loader_(job.data.train, share(true)),
           scheduler_(o_.scheduler),
@@ -334,7 +337,7 @@ private:
         skipped_ = outcome.skipped;
         if (outcome.floor && outcome.skips_in_a_row >= o_.most_skips)
             throw_skips(rank_.rank(), of.step, outcome.skips_in_a_row, outcome.loss_scale,
-                        R::wire_type::name, reducer_name<R>());
+                        R::wire_type::name, job_.compute, reducer_name<R>());
     }
 
     /// Queues update number `index` with its averaged gradient, unless it overflowed. All ranks

@@ -17,7 +17,7 @@ GX_COLD void GX_OF_RANK_TRAINING::finish_epoch(int epoch) {
     check_replicas();
     if (epoch + 1 == o_.epochs && updates_ == 0)
         throw_skips(rank_.rank(), step_, 0, slots_.get(queue()).scale.scale(), R::wire_type::name,
-                    reducer_name<R>());
+                    job_.compute, reducer_name<R>());
     EpochRow row{
         .epoch = epoch, .step = step_, .seconds = accounts_.over_all_parts(accounts_.seconds)};
     double count = metrics_.finish(row);

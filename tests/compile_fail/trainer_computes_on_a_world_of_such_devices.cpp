@@ -1,0 +1,19 @@
+// expect: gx: this Device does not compute in the element of the Trainer's Compute<E>
+// errors: 2
+#include <gx/model/lenet.hpp>
+#include <gx/onednn/device.hpp>
+#include <gx/reducer/ring.hpp>
+#include <gx/sim/world/cluster.hpp>
+#include <gx/sim/world/device.hpp>
+#include <gx/testing/far/device.hpp>
+#include <gx/testing/far/world.hpp>
+#include <gx/trainer/trainer.hpp>
+
+using namespace gx;
+
+using Half = Trainer<LeNet, Ring<fp16>, Poly<2>, Compute<fp16>>;
+RunRecord simulated(sim::Cluster<onednn::Device>& world, const Split& data) {
+    return Half().train(world, data);
+}
+using Far = testing::FarWorld<testing::FarDevice<onednn::Device>>;
+RunRecord far(Far& world, const Split& data) { return Half().train(world, data); }
