@@ -33,8 +33,8 @@ texts(near near "near ${kind}")
 texts(later later)
 texts(most errors)
 execute_process(
-  COMMAND ${COMPILER} -std=c++20 -DGX_COMPILED -fsyntax-only ${quiet} -fmessage-length=0 -I${folders}
-          ${SOURCE}
+  COMMAND ${COMPILER} -std=c++20 -DGX_COMPILED -fsyntax-only ${quiet} -fmessage-length=0
+          -I${folders} ${SOURCE}
   OUTPUT_VARIABLE text ERROR_VARIABLE text RESULT_VARIABLE status)
 if(NOT expected)
   if(NOT status EQUAL 0)
