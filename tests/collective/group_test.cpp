@@ -44,6 +44,21 @@ TEST(Members, OfAMachineAndAcrossMachines) {
     EXPECT_EQ(across.at(2), 10);
     EXPECT_EQ(across.placement(), (Placement{3, 1}));
 }
+TEST(Members, OfARaggedPlacement) {
+    const std::vector<int> node{0, 1, 0, 0, 1}, local{0, 0, 1, 2, 1};
+    const gx::NodeMap map{.node = node, .local_rank = local};
+    const gx::Placement whole{2, 0, &map};
+    const auto ranks = [](const Members& m) {
+        std::vector<int> all;
+        for (int i = 0; i < m.ranks(); ++i) all.push_back(m.at(i));
+        return all;
+    };
+    EXPECT_EQ(ranks(Members::of_machine(whole, 0)), (std::vector{0, 2, 3}));
+    EXPECT_EQ(ranks(Members::across_machines(whole, 1)), (std::vector{2, 4}));
+    EXPECT_EQ(Members::of_machine(whole, 0).placement(), (gx::Placement{1, 3}));
+    EXPECT_EQ(Members(whole, {0, 2, 1, 4}).placement(), (gx::Placement{2, 2}));
+    EXPECT_THROW(Members::across_machines(whole, 2), gx::Error) << "machine 1 has only two ranks";
+}
 TEST(Members, HaveAPlacementOfTheirOwn) {
     const auto placed = [](std::vector<int> ranks) {
         return Members({3, 4}, std::move(ranks)).placement();

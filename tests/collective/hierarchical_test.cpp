@@ -61,6 +61,18 @@ TEST(Hierarchical, StepsOfAPhaseSendAsFarAndAsMuch) {
 }
 
 // ---- A broken contract ------------------------------------------------------------------
+TEST(Hierarchical, RefusesARaggedPlacement) {
+    const std::vector<int> node{0, 0, 1}, local{0, 1, 0};
+    const gx::NodeMap map{.node = node, .local_rank = local};
+    try {
+        Hierarchical levels({2, 0, &map});
+        FAIL();
+    } catch (const gx::Error& e) {
+        EXPECT_TRUE(std::string(e.what()).starts_with(
+            "a hierarchy needs equally many ranks on each machine"))
+            << e.what();
+    }
+}
 TEST(HierarchicalDeathTest, NeedsAMachine) {
     EXPECT_DEATH((void)Hierarchical({0, 4}), "at least one machine");
 }

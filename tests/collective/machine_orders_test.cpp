@@ -33,6 +33,16 @@ TEST(MachineOrder, FourMachinesOfTwo) {
     EXPECT_EQ(ranks_of({{1, 3}, 2}), (std::vector<int>{2, 0, 1}));
 }
 
+TEST(MachineOrder, OfARaggedPlacementIsThatOfTheRanks) {
+    const std::vector<int> node{0, 1, 0}, local{0, 0, 1};
+    const gx::NodeMap map{.node = node, .local_rank = local};
+    for (int k = 0; k < 4; ++k) {
+        const MachineOrder order({2, 0, &map}, k);
+        EXPECT_EQ(ranks_of(order), (std::vector<int>{0, 1, 2}));
+        EXPECT_TRUE(order.is_identity());
+    }
+}
+
 // ---- Properties, for every placement up to 12 x 9 and 10 rings ------------------------
 TEST(MachineOrder, IsAPermutationThatVisitsMachinesWhole) {
     for (int machines = 1; machines <= 12; ++machines)

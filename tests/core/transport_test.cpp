@@ -36,6 +36,16 @@ static_assert(!gx::Transport<WaitAnyOnlyIndex>);
 static_assert(gx::Placement{.machines = 4, .ranks_per_machine = 8}.ranks() == 32);
 static_assert(gx::Placement{}.ranks() == 1);
 static_assert(gx::Placement{2, 4} != gx::Placement{4, 2}, "as many ranks, other machines");
+static_assert(gx::Placement{2, 4}.node_of(6) == 1 && gx::Placement{2, 4}.local_rank(6) == 2);
+
+// Three ranks on a machine, one on another, and not one machine after the other.
+constexpr int nodes[] = {0, 1, 0, 0}, local_ranks[] = {0, 0, 1, 2};
+constexpr gx::NodeMap map{.node = nodes, .local_rank = local_ranks};
+constexpr gx::Placement ragged{2, 0, &map};
+static_assert(!ragged.regular() && gx::Placement{4, 1}.regular());
+static_assert(ragged.ranks() == 4 && ragged.node_of(1) == 1 && ragged.node_of(3) == 0);
+static_assert(ragged.local_rank(1) == 0 && ragged.local_rank(3) == 2);
+static_assert(ragged == ragged && ragged != gx::Placement{4, 1});
 
 // ---- Generic code on a transport that sends to itself -----------------------------------
 struct Loopback {

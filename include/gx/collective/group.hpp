@@ -23,6 +23,7 @@ public:
     /// All ranks of one machine, in order.
     [[nodiscard]] static Members of_machine(Placement whole, int machine);
     /// Rank `gpu` of every machine, in the order of the machines.
+    /// Errors: gx::Error where a machine of a ragged placement has no such rank.
     [[nodiscard]] static Members across_machines(Placement whole, int gpu);
 
     [[nodiscard]] Placement whole() const { return whole_; }

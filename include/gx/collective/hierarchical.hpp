@@ -3,6 +3,7 @@
 
 #include <gx/collective/exchange.hpp>  // Exchange, Promise
 #include <gx/core/contract.hpp>        // GX_EXPECT
+#include <gx/core/error.hpp>           // Error
 #include <gx/core/transport.hpp>       // Placement
 
 namespace gx::collective {
@@ -17,6 +18,7 @@ namespace gx::collective {
 ///        The bits depend on the placement and on where chunks are cut.
 /// Wire:  2 (G - 1) + 2 (M - 1) steps; each rank sends 2 (G - 1) / G of the data inside its machine
 ///        and 2 (M - 1) / (M G) between machines.
+/// Errors: gx::Error for a ragged placement.
 /// Source: Cho et al. 2019, "BlueConnect: decomposing all-reduce for deep learning on heterogeneous
 ///         network hierarchy", with two levels.
 class Hierarchical {
@@ -24,6 +26,10 @@ public:
     static constexpr Promise promise = Promise::all_reduce;
 
     constexpr explicit Hierarchical(Placement placement) : placement_(placement) {
+        if (!placement.regular())
+            throw Error(
+                "a hierarchy needs equally many ranks on each machine, one machine after the "
+                "other, and this world has not: start it so, or reduce by Ring or DoubleTree");
         GX_EXPECT(placement.machines > 0 && placement.ranks_per_machine > 0,
                   "a hierarchy needs at least one machine with one rank");
     }

@@ -33,14 +33,17 @@ namespace gx::collective {
 ///
 /// Strides are coprime to the machine count, the smallest first: 1, 3, 5, 7 of 8 machines. 2
 /// machines have only one, 4 have two; with more rings than strides, ring k uses stride k mod their
-/// number.
+/// number. On a ragged placement every order is that of the ranks.
 ///
 /// Cost:   O(machines log machines) to make; O(1) to ask.
 /// Source: the ring orders of "Now anyone can train ImageNet in 18 minutes" (2018), get_nccl_rings;
 ///         there four orders for machine counts divisible by 4 and two for the others.
 class MachineOrder {
 public:
-    constexpr MachineOrder(Placement placement, int k) : placement_(placement) {
+    constexpr MachineOrder(Placement placement, int k)
+        : placement_(placement.regular() ? placement : Placement{1, placement.ranks()}) {
+        if (!placement.regular()) k = 0;
+        placement = placement_;
         GX_EXPECT(placement.machines > 0 && placement.ranks_per_machine > 0,
                   "an order needs at least one machine with one rank");
         GX_EXPECT(k >= 0, "rings count from 0");

@@ -11,11 +11,32 @@
 
 namespace gx {
 
-/// Where ranks live: rank r is GPU r % ranks_per_machine of machine r / ranks_per_machine.
+/// Machines of ranks that are spread unevenly, or not one machine after the other.
+struct NodeMap {
+    std::span<const int> node{};        ///< of each rank; machines count from 0
+    std::span<const int> local_rank{};  ///< of each rank: the number of lower ranks on its machine
+};
+
+/// Where ranks live. Regular: rank r is GPU r % ranks_per_machine of machine r / ranks_per_machine.
+/// Ragged: `nodes` says it for each rank, and outlives all copies; ranks_per_machine is then 0.
 struct Placement {
     int machines = 1;
     int ranks_per_machine = 1;
-    [[nodiscard]] constexpr int ranks() const { return machines * ranks_per_machine; }
+    const NodeMap* nodes = nullptr;  ///< nullptr: regular
+
+    [[nodiscard]] constexpr bool regular() const { return nodes == nullptr; }
+    [[nodiscard]] constexpr int ranks() const {
+        return regular() ? machines * ranks_per_machine : static_cast<int>(nodes->node.size());
+    }
+    /// The machine of a rank, from 0.
+    [[nodiscard]] constexpr int node_of(int rank) const {
+        return regular() ? rank / ranks_per_machine : nodes->node[static_cast<std::size_t>(rank)];
+    }
+    /// The number of a rank among those of its machine, from 0.
+    [[nodiscard]] constexpr int local_rank(int rank) const {
+        return regular() ? rank % ranks_per_machine
+                         : nodes->local_rank[static_cast<std::size_t>(rank)];
+    }
     constexpr bool operator==(const Placement&) const = default;
 };
 

@@ -42,7 +42,8 @@ public:
     }
     /// Whether the schedule is the same on all machines of this placement (symmetry reduction).
     [[nodiscard]] constexpr bool alike_on_machines(Placement p) const {
-        return p == order_.placement() || (p.ranks() == ranks() && order_.is_identity());
+        return p.regular() &&
+               (p == order_.placement() || (p.ranks() == ranks() && order_.is_identity()));
     }
     /// End of the phase of `step`: steps before it send as far and as much.
     [[nodiscard]] constexpr int phase_end(int) const { return steps(); }

@@ -121,6 +121,8 @@ GX_DECL std::string number(double x) {
     return text;
 }
 GX_DECL std::string text(Placement p) {
+    if (!p.regular())
+        return std::to_string(p.ranks()) + " ranks on " + std::to_string(p.machines) + " machines";
     return std::to_string(p.machines) + " x " + std::to_string(p.ranks_per_machine) + " ranks";
 }
 GX_DECL std::string place(Placement p, std::size_t length, std::size_t rank) {

@@ -42,7 +42,7 @@ GX_DECL std::vector<int> ranks_without(int ranks, std::span<const int> lost) {
 
 GX_DECL Placement placement_of(Placement before, const std::vector<int>& members) {
     std::vector<int> counts(static_cast<std::size_t>(before.machines), 0);
-    for (const int r : members) ++counts[static_cast<std::size_t>(r / before.ranks_per_machine)];
+    for (const int r : members) ++counts[static_cast<std::size_t>(before.node_of(r))];
     std::erase(counts, 0);
     if (std::ranges::adjacent_find(counts, std::not_equal_to{}) == counts.end())
         return {static_cast<int>(counts.size()), counts.front()};
