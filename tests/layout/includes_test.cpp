@@ -10,12 +10,13 @@ using namespace layout;
 // ---- The rules -----------------------------------------------------------------------------
 
 // Which parts of gx a part may include, itself aside. No part includes the trainer.
-const Names roles{"core",      "collective", "io",      "loader",    "memory", "model",
-                  "optimizer", "reducer",    "reflect", "scheduler", "threads"};
+const Names roles{"core",         "collective", "io",      "loader",  "memory",    "model",
+                  "coordination", "optimizer",  "reducer", "reflect", "scheduler", "threads"};
 const std::map<std::string, Names> may_include{
     {"core", {}},
     {"reflect", {"core"}},
     {"threads", {"core"}},
+    {"coordination", {"core"}},  // worlds of processes are built on it: in plugins and in testing
     {"io", {"core", "reflect"}},
     {"report", {"core", "io"}},
     {"memory", {"core"}},
@@ -52,7 +53,8 @@ const std::map<std::string, Names> rooms{
 const Names known_to_rooms{"core",    "reflect",   "io",        "memory", "collective", "model",
                            "reducer", "scheduler", "optimizer", "loader", "testing"};
 
-const Names part_of_a_plugin{"core", "memory", "reflect", "model", "collective", "reducer"};
+const Names part_of_a_plugin{"core",  "memory",     "reflect", "coordination",
+                             "model", "collective", "reducer"};
 
 // Libraries that include/gx never sees: they belong to plugins and to the simulator.
 const Lines outside_libraries{"oneapi/", "dnnl", "cuda",    "cudnn",  "cublas",       "nccl",
@@ -186,6 +188,8 @@ protected:
 TEST_F(Planted, IncludesOfTheWrongDirection) {
     expect_one("include/gx/core/a.hpp", "gx/reducer/ring.hpp");
     expect_one("include/gx/core/a.hpp", "gx/trainer/trainer.hpp");
+    expect_one("include/gx/coordination/a.hpp", "gx/threads/threads.hpp");
+    expect_one("include/gx/reducer/a.hpp", "gx/coordination/session.hpp");
     expect_one("include/gx/collective/a.hpp", "gx/reducer/ring.hpp");
     expect_one("include/gx/model/a.hpp", "gx/reducer/ring.hpp");
     expect_one("include/gx/reducer/a.hpp", "gx/trainer/trainer.hpp");
@@ -209,6 +213,8 @@ TEST_F(Planted, IncludesOfTheRightDirection) {
     expect_none("include/gx/reducer/a.hpp", "gx/collective/ring.hpp");
     expect_none("include/gx/trainer/a.hpp", "gx/reducer/ring.hpp");
     expect_none("include/gx/testing/a.hpp", "rapidcheck.h");
+    expect_none("include/gx/testing/a.hpp", "gx/coordination/session.hpp");
+    expect_none("plugins/fast/include/gx/fast/a.hpp", "gx/coordination/session.hpp");
     expect_none("sims/include/gx/sim/des/a.hpp", "boost/context/fiber.hpp");
     expect_none("sims/include/gx/sim/world/a.hpp", "gx/sim/network/network.hpp");
     expect_none("plugins/fast/include/gx/fast/a.hpp", "oneapi/dnnl/dnnl.hpp");

@@ -56,6 +56,7 @@ struct Operation {
     Label what{};
     std::int64_t step = -1;    ///< -1: of no step
     std::int64_t bucket = -1;  ///< -1: of the whole gradient
+    constexpr bool operator==(const Operation&) const = default;
 };
 
 /// Access of an operation to a range of memory.

@@ -1,0 +1,381 @@
+// Coordinator: the bodies.
+#pragma once
+
+#include <algorithm>  // all_of
+#include <iomanip>    // hex
+#include <sstream>    // hashes as text
+
+#include <gx/coordination/coordinator.hpp>  // the declarations
+#include <gx/core/contract.hpp>             // GX_EXPECT
+
+namespace gx::coordination {
+
+namespace detail::coordinator {
+
+/// Ranks as "rank 2" or "ranks 1, 2 and 5"; at most ten of them.
+inline std::string list(const std::vector<int>& ranks) {
+    std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+    const std::size_t shown = std::min(ranks.size(), std::size_t{10});
+    for (std::size_t i = 0; i < shown; ++i) {
+        if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
+        text += std::to_string(ranks[i]);
+    }
+    if (shown < ranks.size()) text += " and " + std::to_string(ranks.size() - shown) + " more";
+    return text;
+}
+
+inline std::string hex(std::uint64_t x) {
+    std::ostringstream out;
+    out << "0x" << std::hex << std::setw(16) << std::setfill('0') << x;
+    return out.str();
+}
+
+/// First difference between the terms of `rank` and of rank 0, or nothing.
+inline std::string difference(int rank, const RunTerms& its, const RunTerms& of_root) {
+    const auto say = [&](std::string_view field, const std::string& a, const std::string& b) {
+        const std::string name = std::to_string(rank);
+        return "rank " + name + " and rank 0 do not run the same training: the " +
+               std::string(field) + " of rank " + name + " is '" + a + "', that of rank 0 is '" +
+               b + "'. Start all ranks with the same program, arguments and data.";
+    };
+    if (its.composition != of_root.composition)
+        return say("composition", its.composition, of_root.composition);
+    if (its.seed != of_root.seed)
+        return say("seed", std::to_string(its.seed), std::to_string(of_root.seed));
+    if (its.options_hash != of_root.options_hash)
+        return say("hash of the options", hex(its.options_hash), hex(of_root.options_hash));
+    if (its.ranks != of_root.ranks)
+        return say("number of ranks", std::to_string(its.ranks), std::to_string(of_root.ranks));
+    if (its.source != of_root.source) return say("data source", its.source, of_root.source);
+    return "";
+}
+
+inline std::string seconds(Duration d) {
+    std::ostringstream out;
+    out << std::chrono::duration<double>(d).count() << " s";
+    return out.str();
+}
+
+}  // namespace detail::coordinator
+
+GX_DECL Coordinator::Coordinator(Options options, Duration now)
+    : options_(std::move(options)),
+      begun_(now),
+      next_alive_(saturating_sum(now, options_.silence / 4)),
+      seats_(static_cast<std::size_t>(options_.ranks)) {
+    GX_EXPECT(options_.ranks > 0, "a run has at least one rank");
+}
+
+GX_DECL std::string Coordinator::name(int rank) const {
+    const Hello& h = seat(rank).hello;
+    std::string text = "rank " + std::to_string(rank);
+    if (h.host.empty()) return text;
+    return text + " (host " + h.host + ", process " + std::to_string(h.process) + ")";
+}
+
+GX_DECL void Coordinator::send(int rank, Message message) {
+    if (present(rank))
+        orders_.push_back({.connection = seat(rank).connection, .message = std::move(message)});
+}
+GX_DECL void Coordinator::send_to_all(const Message& message) {
+    for (int r = 0; r < options_.ranks; ++r) send(r, message);
+}
+
+GX_DECL void Coordinator::refuse(int connection, std::string sentence) {
+    connections_[connection].refused = true;
+    last_refusal_ = sentence;
+    orders_.push_back({.connection = connection,
+                       .message = Refused{"refused by rank 0: " + std::move(sentence)},
+                       .close = true});
+}
+
+GX_DECL void Coordinator::stop(Cause cause) {
+    if (cause_.stopped()) return;
+    cause_ = std::move(cause);
+    send_to_all(cause_);
+    end_if_all_left();
+}
+
+// ---- Rendezvous -------------------------------------------------------------------------
+
+GX_DECL void Coordinator::connected(int connection, Duration /*now*/, int rank) {
+    connections_[connection] = {.expected = rank};
+}
+
+GX_DECL void Coordinator::welcome(int connection, const Hello& hello, Duration now) {
+    const std::string who = "rank " + std::to_string(hello.rank) + " (host " + hello.host +
+                            ", process " + std::to_string(hello.process) + ")";
+    if (hello.run_id != options_.run_id)
+        return refuse(connection, who +
+                                      " is of another run: its run id differs; start all ranks "
+                                      "of a run by one launcher");
+    if (hello.ranks != options_.ranks) {
+        const std::string sentence = who + " was started as one of " + std::to_string(hello.ranks) +
+                                     " ranks, rank 0 as one of " + std::to_string(options_.ranks) +
+                                     "; start all ranks with the same number";
+        refuse(connection, sentence);
+        return stop({.reason = Reason::mismatch,
+                     .rank = hello.rank,
+                     .observer = 0,
+                     .exit_status = 1,
+                     .operation = seat(0).operation,
+                     .text = sentence});
+    }
+    if (hello.rank < 0 || hello.rank >= options_.ranks)
+        return refuse(connection, who + " is not in a world of " + std::to_string(options_.ranks) +
+                                      " ranks: they count from 0");
+    const int expected = connections_[connection].expected;
+    if (expected != of_no_rank && expected != hello.rank)
+        return refuse(connection,
+                      who + " came by the connection of rank " + std::to_string(expected));
+    if (seat(hello.rank).connection >= 0)
+        return refuse(connection, who + " came, but " + name(hello.rank) +
+                                      " is there already: two processes have one rank");
+    connections_[connection].rank = hello.rank;
+    Seat& s = seat(hello.rank);
+    s.connection = connection;
+    s.hello = hello;
+    s.hello.run_id.clear();
+    s.heard = now;
+    if (cause_.stopped()) {
+        send(hello.rank, cause_);
+        if (ended_) send(hello.rank, Ended{cause_.exit_status});
+        return;
+    }
+    if (std::ranges::all_of(seats_, [](const Seat& one) { return one.connection >= 0; })) begin();
+}
+
+GX_DECL void Coordinator::begin() {
+    std::map<std::pair<std::string, int>, int> taken;  // (host, local rank) -> rank
+    Welcome all;
+    for (int r = 0; r < options_.ranks; ++r) {
+        const Hello& h = seat(r).hello;
+        all.members.push_back({h.host, h.process, h.local_rank});
+        if (h.local_rank < 0) continue;
+        const auto [first, is_new] = taken.emplace(std::pair(h.host, h.local_rank), r);
+        if (is_new) continue;
+        return stop({.reason = Reason::mismatch,
+                     .rank = r,
+                     .observer = 0,
+                     .exit_status = 1,
+                     .operation = seat(0).operation,
+                     .text = "rank " + std::to_string(first->second) + " and rank " +
+                             std::to_string(r) + " both have local rank " +
+                             std::to_string(h.local_rank) + " of host " + h.host +
+                             ": they would use the same device; start each rank of a host with a "
+                             "local rank of its own"});
+    }
+    joined_ = true;
+    refuse_strangers();
+    send_to_all(all);
+}
+
+// Connections that have not said who they are: no rank is missing any more.
+GX_DECL void Coordinator::refuse_strangers() {
+    for (const auto& [connection, c] : connections_)
+        if (c.rank == of_no_rank && !c.refused && c.expected == of_no_rank)
+            refuse(connection, "all ranks have come");
+}
+
+// ---- Messages ---------------------------------------------------------------------------
+
+GX_DECL void Coordinator::received(int connection, const Message& message, Duration now) {
+    const auto found = connections_.find(connection);
+    if (found == connections_.end() || found->second.refused) return;
+    const int rank = found->second.rank;
+    if (rank == of_no_rank) {
+        if (const auto* hello = std::get_if<Hello>(&message))
+            return welcome(connection, *hello, now);
+        return refuse(connection, "a connection did not begin with a Hello");
+    }
+    if (seat(rank).gone) return;
+    seat(rank).heard = now;
+    heard_from(rank, message);
+}
+
+GX_DECL void Coordinator::heard_from(int rank, const Message& message) {
+    if (const auto* alive = std::get_if<Alive>(&message)) {
+        seat(rank).operation = alive->operation;
+    } else if (const auto* failed = std::get_if<Failed>(&message)) {
+        fail(rank, *failed);
+    } else if (const auto* blamed = std::get_if<Blamed>(&message)) {
+        if (blamed->peer < 0 || blamed->peer >= options_.ranks)
+            return lose(rank, Reason::lost, "it waits for no rank of this world");
+        seat(rank).operation = blamed->operation;
+        stop({.reason = Reason::late,
+              .rank = blamed->peer,
+              .observer = rank,
+              .exit_status = 1,
+              .operation = blamed->operation,
+              .text = name(blamed->peer) + " timed out: rank " + std::to_string(rank) +
+                      " waited for it in " + describe(blamed->operation) +
+                      ", and nothing came before the deadline"});
+    } else if (const auto* terms = std::get_if<RunTerms>(&message)) {
+        compare(rank, *terms);
+    } else if (std::holds_alternative<Leaving>(message)) {
+        leave(rank);
+    } else {
+        lose(rank, Reason::lost,
+             "it sent a message of kind " + std::to_string(message.index() + 1) +
+                 ", which members do not send now");
+    }
+}
+
+GX_DECL void Coordinator::fail(int rank, const Failed& failed) {
+    seat(rank).operation = failed.operation;
+    std::string& error = seat(rank).error;
+    if (error.empty()) error = failed.text;
+    if (!cause_.stopped())
+        return stop({.reason = Reason::error,
+                     .rank = rank,
+                     .observer = rank,
+                     .exit_status = failed.exit_status,
+                     .operation = failed.operation,
+                     .text = failed.text});
+    // It had stopped the others before its text was known.
+    if (cause_.reason != Reason::error || cause_.rank != rank || !cause_.text.empty()) return;
+    if (failed.text.empty()) return;
+    cause_.text = failed.text;
+    cause_.exit_status = failed.exit_status;
+    send_to_all(cause_);
+}
+
+GX_DECL void Coordinator::compare(int rank, const RunTerms& terms) {
+    seat(rank).terms = terms;
+    if (cause_.stopped()) return;
+    const auto mismatch = [&](int r, std::string sentence) {
+        stop({.reason = Reason::mismatch,
+              .rank = r,
+              .observer = 0,
+              .exit_status = 1,
+              .operation = seat(0).operation,
+              .text = std::move(sentence)});
+    };
+    for (int r = 0; r < options_.ranks; ++r)
+        if (seat(r).left)
+            return mismatch(r, "rank " + std::to_string(rank) +
+                                   " compares its run with the "
+                                   "others, and the function of rank " +
+                                   std::to_string(r) +
+                                   " has returned without: all ranks must run the same program");
+    if (!seat(0).terms) return;
+    for (int r = 1; r < options_.ranks; ++r) {
+        if (!seat(r).terms) continue;
+        std::string sentence = detail::coordinator::difference(r, *seat(r).terms, *seat(0).terms);
+        if (!sentence.empty()) return mismatch(r, std::move(sentence));
+    }
+    if (!std::ranges::all_of(seats_, [](const Seat& s) { return s.terms.has_value(); })) return;
+    for (Seat& s : seats_) s.terms.reset();
+    send_to_all(Agreed{});
+}
+
+GX_DECL void Coordinator::leave(int rank) {
+    if (seat(rank).left) return;
+    seat(rank).left = true;
+    send_to_all(Left{rank});
+    for (int r = 0; r < options_.ranks; ++r)
+        if (seat(r).terms) {  // that rank would wait for ever
+            const RunTerms terms = *seat(r).terms;
+            compare(r, terms);
+            break;
+        }
+    end_if_all_left();
+}
+
+// ---- Losses -----------------------------------------------------------------------------
+
+GX_DECL void Coordinator::lose(int rank, Reason reason, std::string what) {
+    std::string text = name(rank) + " is lost: " + std::move(what) + "; noticed by rank 0 in " +
+                       describe(seat(0).operation);
+    if (rank != 0) text += "; its own last report: " + describe(seat(rank).operation);
+    const bool first = !cause_.stopped() && !seat(rank).left;
+    if (present(rank)) {
+        if (first) send(rank, Refused{text});
+        orders_.push_back({.connection = seat(rank).connection, .close = true});
+    }
+    seat(rank).gone = true;
+    if (first)
+        stop({.reason = reason,
+              .rank = rank,
+              .observer = 0,
+              .exit_status = 1,
+              .operation = seat(0).operation,
+              .text = std::move(text)});
+    end_if_all_left();
+}
+
+GX_DECL void Coordinator::malformed(int connection, std::string_view why, Duration /*now*/) {
+    const auto found = connections_.find(connection);
+    if (found == connections_.end() || found->second.refused) return;
+    if (found->second.rank == of_no_rank)
+        return refuse(connection, "a connection is no member of this run: " + std::string(why));
+    lose(found->second.rank, Reason::lost, std::string(why));
+}
+
+GX_DECL void Coordinator::closed(int connection, Duration /*now*/, bool inside_message) {
+    const auto found = connections_.find(connection);
+    if (found == connections_.end()) return;
+    const Connection c = found->second;
+    connections_.erase(found);
+    if (c.refused) return;
+    const int rank = c.rank != of_no_rank ? c.rank : c.expected;
+    if (rank == of_no_rank) {
+        last_refusal_ = "a connection ended before its Hello was whole";
+        return;
+    }
+    if (seat(rank).gone) return;
+    lose(rank, Reason::lost,
+         inside_message ? "its connection ended inside a message"
+                        : "its connection ended before its function had returned");
+}
+
+GX_DECL void Coordinator::tick(Duration now) {
+    if (!joined_ && !cause_.stopped() && now >= saturating_sum(begun_, options_.join_deadline)) {
+        std::vector<int> missing;
+        for (int r = 0; r < options_.ranks; ++r)
+            if (seat(r).connection < 0) missing.push_back(r);
+        std::string text = detail::coordinator::list(missing) + " of " +
+                           std::to_string(options_.ranks) + " did not come within " +
+                           detail::coordinator::seconds(options_.join_deadline) +
+                           "; look at their own errors, and at the address that they were given";
+        if (!last_refusal_.empty()) text += ". Refused meanwhile: " + last_refusal_;
+        stop({.reason = Reason::absent,
+              .rank = missing.front(),
+              .observer = 0,
+              .exit_status = 1,
+              .operation = seat(0).operation,
+              .text = std::move(text)});
+    }
+    for (int r = 1; r < options_.ranks && !ended_; ++r)
+        if (present(r) && now >= saturating_sum(seat(r).heard, options_.silence))
+            lose(r, Reason::silent,
+                 "nothing was heard of it for " + detail::coordinator::seconds(options_.silence));
+    if (now < next_alive_) return;
+    next_alive_ = saturating_sum(now, options_.silence / 4);
+    send_to_all(Alive{seat(0).operation});
+}
+
+GX_DECL Duration Coordinator::next_tick() const {
+    if (ended_) return Duration::max();
+    Duration next = next_alive_;
+    if (!joined_ && !cause_.stopped())
+        next = std::min(next, saturating_sum(begun_, options_.join_deadline));
+    for (int r = 1; r < options_.ranks; ++r)
+        if (present(r)) next = std::min(next, saturating_sum(seat(r).heard, options_.silence));
+    return next;
+}
+
+// ---- The end ----------------------------------------------------------------------------
+
+GX_DECL void Coordinator::end_if_all_left() {
+    if (ended_) return;
+    const auto done = [&](const Seat& s) {
+        return s.left || s.gone || (s.connection < 0 && cause_.stopped());
+    };
+    if (!std::ranges::all_of(seats_, done)) return;
+    ended_ = true;
+    refuse_strangers();
+    send_to_all(Ended{cause_.exit_status});
+}
+
+}  // namespace gx::coordination

@@ -1,0 +1,130 @@
+// Member: the bodies.
+#pragma once
+
+#include <algorithm>  // min
+
+#include <gx/coordination/member.hpp>  // the declarations
+#include <gx/core/contract.hpp>        // GX_EXPECT
+
+namespace gx::coordination {
+
+GX_DECL Member::Member(Options options, Duration now)
+    : options_(std::move(options)),
+      begun_(now),
+      heard_(now),
+      next_alive_(saturating_sum(now, options_.silence / 4)),
+      left_(static_cast<std::size_t>(std::max(options_.hello.ranks, 0)), 0) {
+    outgoing_.emplace_back(options_.hello);
+}
+
+GX_DECL void Member::fail(std::string_view text, int exit_status) {
+    GX_EXPECT(exit_status != 0, "a rank that failed does not return success");
+    outgoing_.emplace_back(Failed{exit_status, operation_, std::string(text)});
+}
+GX_DECL void Member::blame(int peer) { outgoing_.emplace_back(Blamed{peer, operation_}); }
+GX_DECL void Member::compare(const RunTerms& terms) { outgoing_.emplace_back(terms); }
+GX_DECL void Member::leave() {
+    if (leaving_) return;
+    leaving_ = true;
+    outgoing_.emplace_back(Leaving{});
+}
+
+GX_DECL void Member::received(const Message& message, Duration now) {
+    heard_ = now;
+    if (const auto* welcome = std::get_if<Welcome>(&message)) {
+        if (std::ssize(welcome->members) != options_.hello.ranks)
+            return malformed("its list of members is not of this world");
+        roster_ = Roster(welcome->members);
+        joined_ = true;
+    } else if (const auto* refused = std::get_if<Refused>(&message)) {
+        stop({.reason = Reason::mismatch,
+              .rank = rank(),
+              .observer = 0,
+              .exit_status = 1,
+              .operation = {},
+              .text = refused->text});
+    } else if (std::holds_alternative<Agreed>(message)) {
+        ++agreed_;
+    } else if (const auto* cause = std::get_if<Cause>(&message)) {
+        stop(*cause);
+    } else if (const auto* left = std::get_if<Left>(&message)) {
+        if (left->rank < 0 || left->rank >= options_.hello.ranks)
+            return malformed("a rank has left that is not in this world");
+        left_[static_cast<std::size_t>(left->rank)] = 1;
+    } else if (const auto* ended = std::get_if<Ended>(&message)) {
+        ended_ = true;
+        exit_status_ = ended->exit_status;
+    } else if (!std::holds_alternative<Alive>(message)) {
+        malformed("it sent a message of kind " + std::to_string(message.index() + 1) +
+                  ", which only members send");
+    }
+}
+
+GX_DECL void Member::stop(Cause cause) {
+    if (cause_.stopped()) {
+        const bool same = cause.reason == cause_.reason && cause.rank == cause_.rank;
+        if (!same || !cause_.text.empty()) return;
+    } else {
+        operation_when_stopped_ = operation_;
+    }
+    cause_ = std::move(cause);
+    if (exit_status_ == 0) exit_status_ = std::max(1, cause_.exit_status);
+}
+
+GX_DECL std::string Member::sentence() const {
+    if (!cause_.stopped()) return "";
+    std::string text = cause_.text;
+    if (text.empty()) text = "rank " + std::to_string(cause_.rank) + " stopped the run";
+    if (cause_.rank == rank()) return text;
+    return text + ". Rank " + std::to_string(rank()) + " was stopped in " +
+           describe(operation_when_stopped_) + ".";
+}
+
+GX_DECL bool Member::left(int rank) const { return left_[static_cast<std::size_t>(rank)] != 0; }
+
+GX_DECL void Member::lose_root(Reason reason, std::string what) {
+    if (ended_ || cause_.stopped()) return;
+    stop({.reason = reason,
+          .rank = 0,
+          .observer = rank(),
+          .exit_status = 1,
+          .operation = operation_,
+          .text = "rank 0 is lost: " + std::move(what) + "; noticed by rank " +
+                  std::to_string(rank()) + " in " + describe(operation_)});
+}
+
+GX_DECL void Member::malformed(std::string_view why) { lose_root(Reason::lost, std::string(why)); }
+GX_DECL void Member::closed(bool inside_message) {
+    lose_root(Reason::lost, inside_message ? "its connection ended inside a message"
+                                           : "its connection ended before the run had");
+}
+
+GX_DECL void Member::tick(Duration now) {
+    if (!joined_ && !cause_.stopped() &&
+        now >= saturating_sum(saturating_sum(begun_, options_.join_deadline), options_.silence))
+        stop({.reason = Reason::absent,
+              .rank = 0,
+              .observer = rank(),
+              .exit_status = 1,
+              .operation = operation_,
+              .text = "rank " + std::to_string(rank()) +
+                      " did not hear from rank 0 in time that all ranks have come; look at the "
+                      "error of rank 0"});
+    if (now >= saturating_sum(heard_, options_.silence))
+        lose_root(Reason::silent, "nothing was heard of it within the limit of silence");
+    if (ended_ || now < next_alive_) return;
+    next_alive_ = saturating_sum(now, options_.silence / 4);
+    outgoing_.emplace_back(Alive{operation_});
+}
+
+GX_DECL Duration Member::next_tick() const {
+    if (ended_) return Duration::max();
+    Duration next = next_alive_;
+    if (cause_.stopped()) return next;
+    if (!joined_)
+        next = std::min(
+            next, saturating_sum(saturating_sum(begun_, options_.join_deadline), options_.silence));
+    return std::min(next, saturating_sum(heard_, options_.silence));
+}
+
+}  // namespace gx::coordination

@@ -1,0 +1,86 @@
+// Member: one rank's side of the coordination channel, as a state machine without sockets.
+#pragma once
+
+#include <string_view>  // sentences
+#include <utility>      // exchange
+#include <vector>       // messages
+
+#include <gx/coordination/coordinator.hpp>  // Duration, saturating_sum
+#include <gx/coordination/message.hpp>      // Message, Cause
+#include <gx/coordination/roster.hpp>       // Roster
+#include <gx/core/decl.hpp>                 // GX_DECL
+
+namespace gx::coordination {
+
+/// What one rank knows of its run. Like the Coordinator it is told what comes and what time it is,
+/// and take() returns what to send to the root.
+///
+/// Errors: the root's connection that ends, is silent, or brings garbage before Ended is the loss
+///         of rank 0. The first cause that is known here stays; only its text may be completed.
+class Member {
+public:
+    struct Options {
+        Hello hello{};
+        Duration join_deadline = std::chrono::seconds(60);  ///< max(): none
+        Duration silence = std::chrono::seconds(30);        ///< max(): silence is not noticed
+    };
+
+    /// Says Hello.
+    Member(Options options, Duration now);
+
+    // ---- What the rank does
+    void working_on(const Operation& operation) { operation_ = operation; }
+    /// The rank's function throws. An empty text may be followed by a call with the sentence.
+    void fail(std::string_view text, int exit_status);
+    /// A wait for `peer` has met its deadline. The cause follows: this one or an earlier one.
+    void blame(int peer);
+    void compare(const RunTerms& terms);
+    /// The rank's function has returned.
+    void leave();
+
+    // ---- What comes
+    void received(const Message& message, Duration now);
+    void malformed(std::string_view why);
+    void closed(bool inside_message = false);
+    /// Notices what is late by now.
+    void tick(Duration now);
+    /// When tick() has something to do next; max(): never.
+    [[nodiscard]] Duration next_tick() const;
+
+    /// Messages to the root since the last call, in order.
+    [[nodiscard]] std::vector<Message> take() { return std::exchange(outgoing_, {}); }
+
+    // ---- What is known
+    [[nodiscard]] int rank() const { return options_.hello.rank; }
+    [[nodiscard]] bool joined() const { return joined_; }
+    [[nodiscard]] const Roster& roster() const { return roster_; }  ///< once joined
+    [[nodiscard]] int agreed() const { return agreed_; }  ///< calls of compare() that all answered
+    [[nodiscard]] const Cause& cause() const { return cause_; }
+    /// The cause as a sentence of this rank: what it did itself when it was stopped.
+    [[nodiscard]] std::string sentence() const;
+    [[nodiscard]] bool left(int rank) const;
+    [[nodiscard]] bool ended() const { return ended_; }
+    /// That this process should return: 0 where the run ended without an error.
+    [[nodiscard]] int exit_status() const { return exit_status_; }
+    [[nodiscard]] const Operation& operation() const { return operation_; }
+
+private:
+    void stop(Cause cause);
+    void lose_root(Reason reason, std::string what);
+
+    Options options_;
+    Duration begun_, heard_, next_alive_;
+    Operation operation_{}, operation_when_stopped_{};
+    std::vector<Message> outgoing_{};
+    std::vector<char> left_{};
+    Roster roster_{};
+    Cause cause_{};
+    int agreed_ = 0, exit_status_ = 0;
+    bool joined_ = false, ended_ = false, leaving_ = false;
+};
+
+}  // namespace gx::coordination
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/coordination/impl/member.ipp>
+#endif

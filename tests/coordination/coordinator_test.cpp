@@ -1,0 +1,399 @@
+#include <gx/coordination/coordinator.hpp>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <coordination/wire.hpp>  // Wire
+
+namespace {
+
+using namespace testing_support;
+using co::Cause;
+using co::Message;
+using co::Reason;
+using co::RunTerms;
+
+// ---- Rendezvous ------------------------------------------------------------------------
+TEST(Coordinator, WelcomesAllOnceAllHaveCome) {
+    Wire w(3, {.hosts = {"a", "b", "b"}});
+    w.connect(2);
+    w.connect(0);
+    w.settle();
+    EXPECT_FALSE(w.root.joined());
+    EXPECT_FALSE(w.at(0).joined());
+    w.connect(1);
+    w.settle();
+    for (int r = 0; r < 3; ++r) {
+        EXPECT_TRUE(w.at(r).joined());
+        EXPECT_EQ(w.at(r).roster().at(1).process, 101u);
+        EXPECT_EQ(w.at(r).roster().node_of(2), 1);
+        EXPECT_FALSE(w.at(r).roster().placement().regular());
+    }
+}
+/// What a connection that says `hello` to a run of two ranks, of which rank 0 is there, is told.
+std::vector<co::Order> told(const co::Hello& hello) {
+    co::Coordinator root({.run_id = "run", .ranks = 2}, 0s);
+    root.connected(0, 0s);
+    root.received(0, co::Hello{.run_id = "run", .rank = 0, .ranks = 2, .host = "a"}, 0s);
+    root.connected(1, 0s);
+    root.received(1, hello, 0s);
+    return root.take();
+}
+void expect_refused(const co::Hello& hello, const std::string& why) {
+    const auto orders = told(hello);
+    ASSERT_FALSE(orders.empty());
+    EXPECT_EQ(orders[0].connection, 1);
+    EXPECT_TRUE(orders[0].close);
+    ASSERT_TRUE(orders[0].message);
+    EXPECT_TRUE(has(std::get<co::Refused>(*orders[0].message).text, why))
+        << std::get<co::Refused>(*orders[0].message).text;
+}
+TEST(Coordinator, RefusesStrangersAndGoesOn) {
+    const co::Hello good{.run_id = "run", .rank = 1, .ranks = 2, .process = 7, .host = "b"};
+    EXPECT_EQ(told(good).size(), 2u) << "two Welcomes: else this tests nothing";
+    co::Hello bad = good;
+    bad.run_id = "other";
+    expect_refused(bad, "is of another run: its run id differs");
+    bad = good;
+    bad.rank = 0;
+    expect_refused(bad, "rank 0 (host b, process 7) came, but rank 0 (host a, process 0) is there");
+    for (const int rank : {-1, 2, 1'000'000'000}) {
+        bad = good;
+        bad.rank = rank;
+        expect_refused(bad, "is not in a world of 2 ranks");
+    }
+}
+TEST(Coordinator, AStrangerTakesNoSeat) {
+    Wire w(2);
+    w.connect(0);
+    w.root.connected(7, w.now);
+    w.root.malformed(7, "its bytes do not begin as a message of gx", w.now);
+    auto orders = w.root.take();
+    ASSERT_EQ(orders.size(), 1u);
+    EXPECT_TRUE(has(std::get<co::Refused>(*orders[0].message).text, "do not begin as a message"));
+    w.root.received(7, w.hello[1], w.now);
+    EXPECT_TRUE(w.root.take().empty()) << "after a refusal it is not listened to";
+    w.root.closed(7, w.now, true);
+    w.root.connected(8, w.now);
+    w.root.received(8, co::Leaving{}, w.now);
+    EXPECT_TRUE(w.root.take()[0].close) << "no Hello first";
+    w.connect(1);
+    w.settle();
+    EXPECT_TRUE(w.at(0).joined() && w.at(1).joined());
+    EXPECT_FALSE(w.root.cause().stopped());
+}
+TEST(Coordinator, AnotherNumberOfRanksEndsTheRunOnAll) {
+    Wire w(3);
+    w.hello[2].ranks = 4;
+    w.join();
+    for (int r = 0; r < 2; ++r) {
+        EXPECT_EQ(w.at(r).cause().reason, Reason::mismatch);
+        EXPECT_TRUE(has(w.at(r).cause().text,
+                        "rank 2 (host h, process 102) was started as one of "
+                        "4 ranks, rank 0 as one of 3"))
+            << w.at(r).cause().text;
+    }
+    EXPECT_TRUE(has(w.at(2).cause().text, "one of 4 ranks, rank 0 as one of 3"));
+}
+TEST(Coordinator, OneLocalRankTwiceOnAHostEndsTheRun) {
+    Wire good(3, {.hosts = {"a", "a", "b"}, .local_ranks = {0, 1, 0}});
+    good.join();
+    EXPECT_TRUE(good.at(2).joined());
+    Wire w(3, {.hosts = {"a", "b", "b"}, .local_ranks = {0, 1, 1}});
+    w.join();
+    for (int r = 0; r < 3; ++r) {
+        EXPECT_FALSE(w.at(r).joined());
+        EXPECT_TRUE(
+            has(w.at(r).cause().text, "rank 1 and rank 2 both have local rank 1 of host b"));
+    }
+}
+TEST(Coordinator, NamesTheRanksThatNeverCame) {
+    Wire w(5, {.join_deadline = 10s});
+    for (const int r : {0, 2}) w.connect(r);
+    w.settle();
+    w.pass(10s - 1ns);
+    EXPECT_FALSE(w.root.cause().stopped());
+    EXPECT_EQ(w.root.next_tick(), 10s);
+    w.root.connected(9, w.now);
+    w.root.closed(9, w.now, true);
+    w.pass(1ns);
+    w.settle();
+    EXPECT_EQ(w.at(2).cause().reason, Reason::absent);
+    EXPECT_EQ(w.at(2).cause().rank, 1);
+    const std::string text = w.at(2).cause().text;
+    EXPECT_TRUE(has(text, "ranks 1, 3 and 4 of 5 did not come within 10 s")) << text;
+    EXPECT_TRUE(has(text, "Refused meanwhile: a connection ended before its Hello was whole"));
+    w.connect(4);  // too late
+    w.settle();
+    EXPECT_EQ(w.at(4).cause().reason, Reason::absent);
+}
+TEST(Coordinator, AKnownConnectionThatEndsBeforeItsHelloIsALostRank) {
+    co::Coordinator root({.run_id = "run", .ranks = 2}, 0s);
+    root.connected(1, 0s, 1);
+    root.closed(1, 0s);
+    EXPECT_EQ(root.cause().reason, Reason::lost);
+    EXPECT_EQ(root.cause().rank, 1);
+}
+TEST(Coordinator, AKnownConnectionIsOfItsRank) {
+    co::Coordinator root({.run_id = "run", .ranks = 3}, 0s);
+    root.connected(1, 0s, 1);
+    root.received(1, co::Hello{.run_id = "run", .rank = 2, .ranks = 3}, 0s);
+    EXPECT_TRUE(root.take()[0].close);
+}
+
+// ---- Terms -----------------------------------------------------------------------------
+const RunTerms terms{.composition = "Trainer<A>",
+                     .seed = 3,
+                     .options_hash = 255,
+                     .ranks = 3,
+                     .source = "60000 images"};
+/// The cause on all ranks where rank 2 has `its` terms.
+std::string differing(const RunTerms& its) {
+    Wire w(3);
+    w.join();
+    for (int r = 2; r >= 0; --r) {
+        w.at(r).compare(r == 2 ? its : terms);
+        w.settle();
+    }
+    for (int r = 0; r < 3; ++r) {
+        EXPECT_EQ(w.at(r).agreed(), its == terms ? 1 : 0);
+        EXPECT_EQ(w.at(r).cause(), w.at(0).cause());
+        EXPECT_EQ(w.at(r).cause().rank, its == terms ? -1 : 2);
+    }
+    return w.at(0).cause().text;
+}
+TEST(Coordinator, TermsThatDifferEndTheRunOnAllAndNameBothValues) {
+    EXPECT_EQ(differing(terms), "");
+    RunTerms its = terms;
+    its.composition = "Trainer<B>";
+    EXPECT_TRUE(has(differing(its),
+                    "the composition of rank 2 is 'Trainer<B>', that of rank 0 is "
+                    "'Trainer<A>'"));
+    its = terms;
+    its.seed = 4;
+    EXPECT_TRUE(has(differing(its), "the seed of rank 2 is '4', that of rank 0 is '3'"));
+    its = terms;
+    its.options_hash = 256;
+    EXPECT_TRUE(has(differing(its),
+                    "of rank 2 is '0x0000000000000100', that of rank 0 is "
+                    "'0x00000000000000ff'"));
+    its = terms;
+    its.ranks = 4;
+    EXPECT_TRUE(has(differing(its), "the number of ranks of rank 2 is '4', that of rank 0 is '3'"));
+    its = terms;
+    its.source = "59999 images";
+    EXPECT_TRUE(has(differing(its),
+                    "the data source of rank 2 is '59999 images', that of rank 0 "
+                    "is '60000 images'"));
+}
+TEST(Coordinator, TermsAreComparedAnew) {
+    Wire w(2);
+    w.join();
+    for (int round = 1; round <= 3; ++round) {
+        w.at(0).compare(terms);
+        w.settle();
+        EXPECT_EQ(w.at(0).agreed(), round - 1);
+        w.at(1).compare(terms);
+        w.settle();
+        EXPECT_EQ(w.at(0).agreed(), round);
+        EXPECT_EQ(w.at(1).agreed(), round);
+    }
+}
+TEST(Coordinator, ARankThatReturnsWhileOthersCompareEndsTheRun) {
+    for (const bool leaves_first : {true, false}) {
+        Wire w(3);
+        w.join();
+        if (leaves_first) w.at(1).leave();
+        w.settle();
+        w.at(2).compare(terms);
+        w.settle();
+        if (!leaves_first) w.at(1).leave();
+        w.settle();
+        EXPECT_TRUE(has(w.at(0).cause().text, "the function of rank 1 has returned without"));
+        EXPECT_EQ(w.at(0).cause().rank, 1);
+    }
+}
+
+// ---- The first cause ---------------------------------------------------------------------
+TEST(Coordinator, AnErrorReachesAllByTextAndRank) {
+    Wire w(3);
+    w.join();
+    w.at(2).working_on({"load", 4});
+    w.at(2).fail("disk 7 is full", 23);
+    w.settle();
+    for (int r = 0; r < 3; ++r)
+        EXPECT_EQ(w.at(r).cause(), (Cause{Reason::error, 2, 2, 23, {"load", 4}, "disk 7 is full"}));
+    w.at(1).fail("later", 5);
+    for (int r = 0; r < 3; ++r) w.at(r).leave();
+    w.settle();
+    for (int r = 0; r < 3; ++r) {
+        EXPECT_TRUE(w.at(r).ended());
+        EXPECT_EQ(w.at(r).exit_status(), 23) << "of the first error, on every rank";
+    }
+    EXPECT_EQ(w.root.error_of(1), "later");
+}
+TEST(Coordinator, AStopWithoutATextGetsItLater) {
+    Wire w(3);
+    w.join();
+    w.at(1).fail("", 1);
+    w.settle();
+    EXPECT_EQ(w.at(0).cause().rank, 1);
+    w.at(2).fail("not this", 1);
+    w.at(1).fail("no space", 4);
+    w.settle();
+    for (int r = 0; r < 3; ++r) EXPECT_EQ(w.at(r).cause().text, "no space");
+}
+TEST(Coordinator, AKilledRankIsNamedWithWhatItsObserverDid) {
+    Wire w(3);
+    w.join();
+    w.at(2).working_on({"backward", 6});
+    w.root.observe({"all-reduce", 7, 3});
+    w.kill(2);
+    w.settle();
+    for (int r = 0; r < 2; ++r) {
+        const Cause& c = w.at(r).cause();
+        EXPECT_EQ(c.reason, Reason::lost);
+        EXPECT_EQ(c.rank, 2);
+        EXPECT_EQ(c.operation, (gx::Operation{"all-reduce", 7, 3}));
+        EXPECT_TRUE(has(c.text, "rank 2 (host h, process 102) is lost")) << c.text;
+        EXPECT_TRUE(has(c.text, "step 7, bucket 3, operation all-reduce")) << c.text;
+    }
+}
+TEST(Coordinator, ADeadlineNamesThePeerWithTheOperationOfWhoWaited) {
+    Wire w(3);
+    w.join();
+    w.at(1).working_on({"all-reduce", 9, 2});
+    w.at(1).blame(2);
+    w.settle();
+    EXPECT_EQ(w.at(0).cause().reason, Reason::late);
+    EXPECT_EQ(w.at(0).cause().rank, 2);
+    EXPECT_EQ(w.at(0).cause().observer, 1);
+    EXPECT_TRUE(has(w.at(0).cause().text, "rank 1 waited for it in step 9, bucket 2"));
+    w.at(1).blame(5);
+    w.settle();
+    EXPECT_TRUE(w.root.gone(1)) << "waits for no rank of this world: it can't be believed";
+}
+TEST(Coordinator, ASilentRankIsLost) {
+    Wire w(3, {.silence = 20s});
+    w.join();
+    w.at(1).working_on({"forward", 3});
+    for (int i = 0; i < 8; ++i) {
+        w.pass(5s);
+        if (i < 3) w.settle();
+        else  // rank 1 hangs: what it sends and gets is stuck
+            for (const int r : {0, 2, 0, 2}) {
+                while (w.has_up(r)) w.deliver_up(r);
+                while (w.has_down(r)) w.deliver_down(r);
+            }
+        EXPECT_EQ(w.root.cause().stopped(), i >= 6) << i;
+    }
+    EXPECT_EQ(w.at(2).cause().reason, Reason::silent);
+    EXPECT_EQ(w.at(2).cause().rank, 1);
+    EXPECT_TRUE(has(w.at(2).cause().text, "nothing was heard of it for 20 s"));
+    EXPECT_TRUE(has(w.at(2).cause().text, "its own last report: step 3, operation forward"));
+}
+TEST(Coordinator, GarbageOfAMemberIsItsLoss) {
+    Wire w(2);
+    w.join();
+    w.root.malformed(1, "its bytes do not begin as a message of gx", w.now);
+    w.settle();
+    EXPECT_EQ(w.at(0).cause().rank, 1);
+    EXPECT_TRUE(has(w.at(0).cause().text, "do not begin"));
+    Wire v(2);
+    v.join();
+    v.root.received(1, co::Welcome{}, v.now);
+    EXPECT_EQ(v.root.cause().rank, 1) << "what only the root sends";
+}
+TEST(Coordinator, ARankThatLeftIsNotLost) {
+    Wire w(3);
+    w.join();
+    w.at(1).leave();
+    w.settle();
+    EXPECT_TRUE(w.at(0).left(1) && w.at(2).left(1) && !w.at(0).left(2));
+    w.kill(1);
+    w.settle();
+    EXPECT_FALSE(w.root.cause().stopped());
+    for (const int r : {0, 2}) w.at(r).leave();
+    w.settle();
+    EXPECT_TRUE(w.at(0).ended() && w.at(2).ended());
+    EXPECT_EQ(w.at(2).exit_status(), 0);
+}
+
+// ---- Any order of events -----------------------------------------------------------------
+
+/// The first cause by what came to the root, worked out apart from the coordinator.
+struct Oracle {
+    Reason reason = Reason::none;
+    int rank = -1;
+    std::vector<bool> left;
+
+    void arrives(int r, const Message* m) {
+        if (m && std::holds_alternative<co::Leaving>(*m)) left[std::size_t(r)] = true;
+        if (reason != Reason::none) return;
+        if (!m && !left[std::size_t(r)]) reason = Reason::lost, rank = r;
+        if (m && std::holds_alternative<co::Failed>(*m)) reason = Reason::error, rank = r;
+        if (const auto* b = m ? std::get_if<co::Blamed>(m) : nullptr)
+            reason = Reason::late, rank = b->peer;
+    }
+};
+
+/// One schedule: ranks fail, blame, are killed and leave, and messages move, in a random order.
+void all_agree_on_the_first_cause(int ranks, const std::vector<std::pair<int, int>>& schedule) {
+    Wire w(ranks);
+    w.join();
+    Oracle oracle{.left = std::vector<bool>(std::size_t(ranks), false)};
+    std::vector<bool> returned(std::size_t(ranks), false);
+    const auto deliver_up = [&](int r) {
+        const bool ends = w.end(r).up.empty();
+        oracle.arrives(r, ends ? nullptr : &w.end(r).up.front());
+        w.deliver_up(r);
+    };
+    for (const auto& [what, which] : schedule) {
+        const int r = which % ranks;
+        const bool runs = w.end(r).open && !w.end(r).killed && !returned[std::size_t(r)];
+        if (what < 4 && w.has_up(r)) deliver_up(r);
+        else if (what < 8 && w.has_down(r)) w.deliver_down(r);
+        else if (what == 8 && runs) w.at(r).fail("rank " + std::to_string(r) + " fails", 2 + r);
+        else if (what == 9 && runs) w.at(r).blame((r + 1) % ranks);
+        else if (what == 10 && r != 0) w.kill(r);
+        else if (what == 11 && runs) w.at(r).leave(), returned[std::size_t(r)] = true;
+        w.collect();
+    }
+    const auto settle = [&] {
+        for (bool moved = true; moved;) {
+            moved = false;
+            for (int r = 0; r < ranks; ++r) {
+                while (w.has_up(r)) deliver_up(r), moved = true;
+                while (w.has_down(r)) w.deliver_down(r), moved = true;
+            }
+        }
+    };
+    settle();
+    RC_ASSERT(w.root.cause().reason == oracle.reason);
+    RC_ASSERT(w.root.cause().rank == oracle.rank);
+    for (int r = 0; r < ranks; ++r) RC_ASSERT(w.end(r).killed || w.at(r).cause() == w.root.cause());
+    for (int r = 0; r < ranks; ++r)  // all functions return, as after a cancelled wait
+        if (w.end(r).open && !w.end(r).killed) w.at(r).leave();
+    w.collect();
+    settle();
+    RC_ASSERT(w.root.ended());
+    for (int r = 0; r < ranks; ++r) {
+        if (w.end(r).killed) continue;
+        RC_ASSERT(w.at(r).ended());
+        RC_ASSERT((w.at(r).exit_status() == 0) == (oracle.reason == Reason::none));
+        RC_ASSERT(w.at(r).exit_status() == w.at(0).exit_status());
+        int causes = 0;
+        for (const Message& m : w.end(r).got) causes += std::holds_alternative<Cause>(m);
+        RC_ASSERT(causes <= 1);
+    }
+}
+TEST(Coordinator, AllAgreeOnTheFirstCauseInAnyOrderOfEvents) {
+    EXPECT_TRUE(rc::check([] {
+        const int ranks = *rc::gen::inRange(1, 6);
+        all_agree_on_the_first_cause(
+            ranks, *rc::gen::container<std::vector<std::pair<int, int>>>(
+                       rc::gen::pair(rc::gen::inRange(0, 12), rc::gen::inRange(0, 60))));
+    }));
+}
+
+}  // namespace

@@ -1,0 +1,153 @@
+#include <gx/coordination/member.hpp>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <coordination/wire.hpp>  // Wire
+
+namespace {
+
+using namespace testing_support;
+using co::Cause;
+using co::Member;
+using co::Message;
+using co::Reason;
+
+Member member(int rank = 1) {
+    Member m(
+        {.hello = {.run_id = "run", .rank = rank, .ranks = 3}, .join_deadline = 10s, .silence = 8s},
+        0s);
+    (void)m.take();
+    return m;
+}
+Member joined() {
+    Member m = member();
+    m.received(co::Welcome{{{"a"}, {"a"}, {"b"}}}, 0s);
+    return m;
+}
+
+TEST(Member, SaysHelloFirst) {
+    const co::Hello hello{.run_id = "run", .rank = 1, .ranks = 3, .process = 5, .host = "x"};
+    Member m({.hello = hello}, 0s);
+    EXPECT_EQ(m.take(), std::vector<Message>{hello});
+    EXPECT_TRUE(m.take().empty());
+}
+TEST(Member, SendsWhatItWasDoing) {
+    Member m = joined();
+    m.working_on({"all-reduce", 3, 1});
+    m.blame(2);
+    m.fail("bad", 4);
+    m.leave();
+    m.leave();
+    const gx::Operation doing{"all-reduce", 3, 1};
+    EXPECT_EQ(m.take(), (std::vector<Message>{co::Blamed{2, doing}, co::Failed{4, doing, "bad"},
+                                              co::Leaving{}}));
+}
+TEST(Member, ItsSentenceSaysWhereItWasStopped) {
+    Member m = joined();
+    m.working_on({"all-reduce", 3, 1});
+    m.received(Cause{Reason::lost, 2, 0, 1, {}, "rank 2 is lost"}, 1s);
+    m.working_on({"unwinding", 3});
+    EXPECT_EQ(m.sentence(),
+              "rank 2 is lost. Rank 1 was stopped in step 3, bucket 1, operation all-reduce.");
+}
+TEST(Member, KeepsTheFirstCause) {
+    Member m = joined();
+    m.received(Cause{.reason = Reason::error, .rank = 2, .observer = 2, .exit_status = 7}, 1s);
+    m.received(Cause{.reason = Reason::lost, .rank = 0, .text = "another"}, 1s);
+    EXPECT_EQ(m.cause().rank, 2);
+    m.received(Cause{Reason::error, 2, 2, 7, {}, "its text"}, 1s);
+    EXPECT_EQ(m.cause().text, "its text");
+    m.closed();
+    EXPECT_EQ(m.cause().rank, 2) << "the root ends because of it";
+    EXPECT_EQ(m.exit_status(), 7);
+}
+TEST(Member, TheEndOfTheRootsConnectionIsItsLoss) {
+    for (const bool inside : {false, true}) {
+        Member m = joined();
+        m.working_on({"all-reduce", 3, 1});
+        m.closed(inside);
+        EXPECT_EQ(m.cause().reason, Reason::lost);
+        EXPECT_EQ(m.cause().rank, 0);
+        EXPECT_EQ(m.cause().observer, 1);
+        EXPECT_TRUE(has(m.cause().text, "noticed by rank 1 in step 3, bucket 1")) << m.cause().text;
+        EXPECT_EQ(has(m.cause().text, "inside a message"), inside);
+        EXPECT_EQ(m.exit_status(), 1);
+    }
+    Member m = joined();
+    m.received(co::Ended{0}, 1s);
+    m.closed();
+    EXPECT_FALSE(m.cause().stopped()) << "the run had ended";
+    EXPECT_EQ(m.exit_status(), 0);
+}
+TEST(Member, ASilentRootIsLost) {
+    Member m = joined();
+    m.received(co::Alive{}, 5s);
+    m.tick(13s - 1ns);
+    EXPECT_FALSE(m.cause().stopped());
+    m.tick(13s);
+    EXPECT_EQ(m.cause().reason, Reason::silent);
+    EXPECT_EQ(m.cause().rank, 0);
+}
+TEST(Member, ReportsItsOperationFourTimesWithinTheSilence) {
+    Member m = joined();
+    EXPECT_EQ(m.next_tick(), 2s);
+    m.tick(2s - 1ns);
+    EXPECT_TRUE(m.take().empty());
+    m.working_on({"forward", 1});
+    m.tick(2s);
+    EXPECT_EQ(m.take(), (std::vector<Message>{co::Alive{{"forward", 1}}}));
+    EXPECT_EQ(m.next_tick(), 4s);
+}
+TEST(Member, ARefusalIsACauseOfItsOwn) {
+    Member m = member();
+    m.received(co::Refused{"refused by rank 0: two processes have one rank"}, 1s);
+    EXPECT_EQ(m.cause().reason, Reason::mismatch);
+    EXPECT_EQ(m.cause().rank, 1);
+    EXPECT_EQ(m.sentence(), "refused by rank 0: two processes have one rank");
+}
+TEST(Member, ARootThatNeverWelcomesIsNamed) {
+    Member m = member();
+    m.received(co::Alive{}, 17s);
+    m.tick(18s - 1ns);
+    EXPECT_FALSE(m.cause().stopped());
+    m.tick(18s);
+    EXPECT_EQ(m.cause().reason, Reason::absent);
+    EXPECT_EQ(m.cause().rank, 0);
+}
+TEST(Member, WhatARootDoesNotSendIsItsLoss) {
+    const std::vector<Message> wrong{co::Hello{},  co::RunTerms{},      co::Failed{},
+                                     co::Blamed{}, co::Leaving{},       co::Left{-1},
+                                     co::Left{3},  co::Welcome{{{"a"}}}};
+    for (const Message& message : wrong) {
+        Member m = member();
+        m.received(message, 1s);
+        EXPECT_EQ(m.cause().rank, 0) << message.index();
+        EXPECT_FALSE(m.joined());
+    }
+}
+/// The root is killed at any point of a run, after any messages that it had sent.
+TEST(Member, EverySurvivorOfTheRootNamesAnEarlierCauseOrTheRoot) {
+    EXPECT_TRUE(rc::check([](const std::vector<unsigned char>& schedule) {
+        Wire w(4);
+        w.join();
+        for (const unsigned char c : schedule) {
+            const int r = c % 4;
+            if (c < 128 && w.has_up(r)) w.deliver_up(r);
+            else if (c < 220 && w.has_down(r)) w.deliver_down(r);
+            else if (c < 225) w.at(r).fail("error", 3);
+            w.collect();
+        }
+        for (int r = 1; r < 4; ++r) {
+            const auto sent = *rc::gen::inRange<std::size_t>(0, w.end(r).down.size() + 1);
+            for (std::size_t i = 0; i < sent; ++i) w.deliver_down(r);
+            w.at(r).closed();
+            const Cause& c = w.at(r).cause();
+            RC_ASSERT(c.stopped());
+            RC_ASSERT(c.rank == 0 || c == w.root.cause());
+            RC_ASSERT(w.at(r).exit_status() != 0);
+        }
+    }));
+}
+
+}  // namespace
