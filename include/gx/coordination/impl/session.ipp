@@ -1,0 +1,367 @@
+// Session: the monitor and its sockets.
+#pragma once
+
+#include <poll.h>         // poll
+#include <sys/eventfd.h>  // eventfd
+#include <sys/socket.h>   // send, recv
+#include <unistd.h>       // getpid, _exit
+
+#include <algorithm>  // all_of
+#include <cerrno>     // errno
+#include <cstring>    // strerror
+
+#include <gx/coordination/session.hpp>  // the declarations
+#include <gx/core/contract.hpp>         // GX_EXPECT
+#include <gx/core/error.hpp>            // Error, LostRank
+
+namespace gx::coordination {
+
+namespace detail::session {
+
+inline constexpr int own = 0;      ///< rank 0's connection inside the root
+inline constexpr int to_root = 1;  ///< of a member
+inline constexpr std::size_t strangers_max = 64;
+
+inline Member::Options member_options(int rank, int ranks, int local_rank, std::string run_id,
+                                      std::string host, Duration join, Duration silence) {
+    return {.hello = {.run_id = std::move(run_id),
+                      .rank = rank,
+                      .ranks = ranks,
+                      .local_rank = local_rank,
+                      .process = static_cast<std::uint64_t>(::getpid()),
+                      .host = std::move(host)},
+            .join_deadline = join,
+            .silence = silence};
+}
+
+}  // namespace detail::session
+
+GX_DECL Session::Session(Options options, std::vector<Descriptor> members,
+                         std::optional<Listener> listener)
+    : options_(std::move(options)),
+      member_(detail::session::member_options(options_.rank, options_.ranks, options_.local_rank,
+                                              options_.run_id, options_.host,
+                                              options_.join_deadline, options_.silence),
+              steady_now()),
+      listener_(std::move(listener)) {
+    GX_EXPECT(options_.rank == 0, "rank 0 coordinates");
+    const Duration now = steady_now();
+    coordinator_.emplace(Coordinator::Options{.run_id = options_.run_id,
+                                              .ranks = options_.ranks,
+                                              .join_deadline = options_.join_deadline,
+                                              .silence = options_.silence},
+                         now);
+    coordinator_->connected(detail::session::own, now, 0);
+    for (std::size_t r = 0; r < members.size(); ++r) {
+        if (!members[r]) continue;
+        connections_[++last_connection_] = {.socket = std::move(members[r]),
+                                            .reader = MessageReader(hello_bytes_max)};
+        coordinator_->connected(last_connection_, now, static_cast<int>(r));
+    }
+    start();
+}
+
+GX_DECL Session::Session(Options options, Descriptor to_root)
+    : options_(std::move(options)),
+      member_(detail::session::member_options(options_.rank, options_.ranks, options_.local_rank,
+                                              options_.run_id, options_.host,
+                                              options_.join_deadline, options_.silence),
+              steady_now()) {
+    connections_[detail::session::to_root] = {.socket = std::move(to_root)};
+    start();
+}
+
+GX_DECL void Session::start() {
+    wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!wake_) throw Error(std::string("an event can't be made: ") + std::strerror(errno));
+    monitor_ = std::thread([this] { work(); });
+}
+
+GX_DECL Session::~Session() {
+    {
+        const std::lock_guard lock(mutex_);
+        closing_ = true;
+    }
+    wake();
+    monitor_.join();
+}
+
+// ---- The rank -----------------------------------------------------------------------------
+
+GX_DECL Roster Session::join() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return member_.joined() || member_.cause().stopped(); });
+    if (!member_.joined()) throw Error(member_.sentence());
+    return member_.roster();
+}
+
+GX_DECL void Session::compare(const RunTerms& terms) {
+    std::unique_lock lock(mutex_);
+    const int round = ++compared_;
+    member_.compare(terms);
+    wake();
+    changed_.wait(lock, [&] { return member_.agreed() >= round || member_.cause().stopped(); });
+    if (member_.agreed() >= round) return;
+    const Cause& c = member_.cause();
+    if (c.reason == Reason::mismatch) throw Error(c.text);
+    const bool lost = c.reason != Reason::error;
+    throw LostRank({.rank = rank(), .operation = "comparing the run with that of rank 0"},
+                   {lost ? Delivery::Outcome::timed_out : Delivery::Outcome::cancelled, c.rank});
+}
+
+GX_DECL void Session::working_on(const Operation& operation) {
+    const std::lock_guard lock(mutex_);
+    member_.working_on(operation);
+    if (coordinator_) coordinator_->observe(operation);
+}
+
+GX_DECL void Session::fail(std::string_view text, int exit_status) {
+    const std::lock_guard lock(mutex_);
+    member_.fail(text, exit_status);
+    wake();
+}
+
+GX_DECL void Session::blame(int peer) {
+    const std::lock_guard lock(mutex_);
+    member_.blame(peer);
+    wake();
+}
+
+GX_DECL void Session::leave() {
+    const std::lock_guard lock(mutex_);
+    member_.leave();
+    wake();
+}
+
+GX_DECL bool Session::end(Duration limit) {
+    std::unique_lock lock(mutex_);
+    const auto done = [&] { return over(); };
+    if (limit >= Duration::max() - steady_now()) {
+        changed_.wait(lock, done);
+        return true;
+    }
+    return changed_.wait_for(lock, limit, done);
+}
+
+GX_DECL bool Session::over() const {
+    if (!coordinator_) return member_.ended() || root_lost_.has_value();
+    const auto refused = [](const auto& one) { return one.second.closing; };
+    return coordinator_->ended() && member_.ended() &&
+           std::all_of(connections_.begin(), connections_.end(), refused);
+}
+
+GX_DECL Cause Session::cause() {
+    const std::lock_guard lock(mutex_);
+    return member_.cause();
+}
+GX_DECL std::string Session::sentence() {
+    const std::lock_guard lock(mutex_);
+    return member_.sentence();
+}
+GX_DECL bool Session::left(int rank) {
+    const std::lock_guard lock(mutex_);
+    return member_.left(rank);
+}
+GX_DECL int Session::exit_status() {
+    const std::lock_guard lock(mutex_);
+    return member_.exit_status();
+}
+GX_DECL std::string Session::error_of(int rank) {
+    const std::lock_guard lock(mutex_);
+    return coordinator_->error_of(rank);
+}
+GX_DECL std::vector<int> Session::running() {
+    const std::lock_guard lock(mutex_);
+    std::vector<int> ranks;
+    for (int r = 0; r < options_.ranks; ++r)
+        if (!coordinator_->left(r) && !coordinator_->gone(r)) ranks.push_back(r);
+    return ranks;
+}
+
+GX_DECL void Session::on_change(std::function<void()> f) {
+    const std::lock_guard lock(callback_mutex_);
+    callback_ = std::move(f);
+    if (callback_) callback_();
+}
+
+GX_DECL void Session::wake() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto n = ::write(wake_.get(), &one, sizeof(one));
+}
+
+// ---- The monitor --------------------------------------------------------------------------
+
+GX_DECL void Session::work() {
+    std::vector<pollfd> polled;
+    std::vector<int> ids;
+    for (;;) {
+        std::unique_lock lock(mutex_);
+        const Duration now = steady_now();
+        member_.tick(now);
+        if (coordinator_) coordinator_->tick(now);
+        else if (gave_up_root() && !root_lost_) root_lost_ = now;
+        move_messages();
+        write_all();
+        const bool last = closing_;
+        polled.assign(1, {.fd = wake_.get(), .events = POLLIN, .revents = 0});
+        ids.assign(1, -1);
+        if (listener_) {
+            polled.push_back({.fd = listener_->get(), .events = POLLIN, .revents = 0});
+            ids.push_back(-1);
+        }
+        for (const auto& [id, c] : connections_) {
+            const int events = POLLIN | (c.out.empty() ? 0 : POLLOUT);
+            polled.push_back(
+                {.fd = c.socket.get(), .events = static_cast<short>(events), .revents = 0});
+            ids.push_back(id);
+        }
+        changed_.notify_all();
+        const int timeout = milliseconds_until(next_tick());
+        lock.unlock();
+        {
+            const std::lock_guard calling(callback_mutex_);
+            if (callback_) callback_();
+        }
+        if (last) return;
+        ::poll(polled.data(), polled.size(), timeout);
+        lock.lock();
+        std::uint64_t count = 0;
+        if (polled[0].revents != 0) [[maybe_unused]]
+            const auto n = ::read(wake_.get(), &count, sizeof(count));
+        if (listener_ && ids.size() > 1 && ids[1] == -1 && polled[1].revents != 0) accept_all();
+        for (std::size_t i = 1; i < polled.size(); ++i)
+            if (ids[i] >= 0 && (polled[i].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
+                read(ids[i]);
+        exit_without_root();
+    }
+}
+
+GX_DECL Duration Session::next_tick() const {
+    Duration next = member_.next_tick();
+    if (coordinator_) next = std::min(next, coordinator_->next_tick());
+    if (root_lost_) next = std::min(next, saturating_sum(*root_lost_, options_.outlive_root));
+    return next;
+}
+
+// Whether the root is lost though its connection has not ended.
+GX_DECL bool Session::gave_up_root() const {
+    const Cause& c = member_.cause();
+    return c.rank == 0 && c.observer == rank() &&
+           (c.reason == Reason::silent || c.reason == Reason::absent);
+}
+
+GX_DECL void Session::exit_without_root() const {
+    if (!root_lost_ || closing_) return;
+    if (steady_now() >= saturating_sum(*root_lost_, options_.outlive_root)) ::_exit(1);
+}
+
+// Moves what the state machines want to send, until they want nothing more.
+GX_DECL void Session::move_messages() {
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (const Message& m : member_.take()) {
+            moved = true;
+            if (coordinator_) coordinator_->received(detail::session::own, m, steady_now());
+            else append(detail::session::to_root, m);
+        }
+        if (!coordinator_) continue;
+        for (Order& o : coordinator_->take()) {
+            moved = true;
+            order(o);
+        }
+    }
+    if (coordinator_ && coordinator_->joined()) listener_.reset();
+    if (!coordinator_ && member_.ended()) connections_.clear();
+}
+
+GX_DECL void Session::order(Order& o) {
+    if (o.connection == detail::session::own) {
+        if (o.message) member_.received(*o.message, steady_now());
+        return;
+    }
+    if (o.message) append(o.connection, *o.message);
+    const auto found = connections_.find(o.connection);
+    if (o.close && found != connections_.end()) found->second.closing = true;
+}
+
+GX_DECL void Session::append(int id, const Message& message) {
+    const auto found = connections_.find(id);
+    if (found == connections_.end() || found->second.closing) return;
+    const auto bytes = encode(message);
+    found->second.out.insert(found->second.out.end(), bytes.begin(), bytes.end());
+}
+
+GX_DECL void Session::accept_all() {
+    while (Descriptor socket = listener_->accept()) {
+        if (connections_.size() >=
+            static_cast<std::size_t>(options_.ranks) + detail::session::strangers_max)
+            continue;
+        connections_[++last_connection_] = {.socket = std::move(socket),
+                                            .reader = MessageReader(hello_bytes_max)};
+        coordinator_->connected(last_connection_, steady_now());
+    }
+}
+
+// Reads what is there, at most 64 KiB, so that one connection that floods does not stop the others.
+GX_DECL void Session::read(int id) {
+    for (int pieces = 0; pieces < 16; ++pieces) {
+        const auto found = connections_.find(id);
+        if (found == connections_.end()) return;
+        Connection& c = found->second;
+        std::byte bytes[4096];
+        const auto n = ::recv(c.socket.get(), bytes, sizeof(bytes), MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+        if (n <= 0) return lose(id, c.reader.inside_message());
+        if (c.closing) continue;  // refused: what it sends is read, so that it can read why
+        c.reader.feed(std::span(bytes).first(static_cast<std::size_t>(n)));
+        while (const auto message = c.reader.next()) {
+            got(id, *message);
+            c.reader.limit(body_bytes_max);
+        }
+        if (c.reader.problem().empty()) continue;
+        const std::string problem = c.reader.problem();
+        if (coordinator_) coordinator_->malformed(id, problem, steady_now());
+        else member_.malformed(problem), lose(id, false);
+        return;
+    }
+}
+
+GX_DECL void Session::got(int id, const Message& message) {
+    if (coordinator_) coordinator_->received(id, message, steady_now());
+    else member_.received(message, steady_now());
+}
+
+GX_DECL void Session::lose(int id, bool inside_message) {
+    connections_.erase(id);
+    if (coordinator_) return coordinator_->closed(id, steady_now(), inside_message);
+    if (member_.ended()) return;
+    member_.closed(inside_message);
+    root_lost_ = steady_now();
+}
+
+GX_DECL bool Session::write(Connection& c) {
+    std::size_t sent = 0;
+    while (sent < c.out.size()) {
+        const auto n = ::send(c.socket.get(), c.out.data() + sent, c.out.size() - sent,
+                              MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+        if (n < 0) {  // what it sent is still to be read: read() sees its end
+            c.out.clear();
+            return false;
+        }
+        sent += static_cast<std::size_t>(n);
+    }
+    c.out.erase(c.out.begin(), c.out.begin() + static_cast<std::ptrdiff_t>(sent));
+    return true;
+}
+
+GX_DECL void Session::write_all() {
+    for (auto& [id, c] : connections_) {
+        const bool good = write(c);
+        if (c.closing && (!good || c.out.empty())) ::shutdown(c.socket.get(), SHUT_WR);
+    }
+}
+
+}  // namespace gx::coordination

@@ -1,0 +1,208 @@
+// Sockets: the system calls.
+#pragma once
+
+#include <netdb.h>        // getaddrinfo
+#include <netinet/in.h>   // ports
+#include <netinet/tcp.h>  // TCP_NODELAY
+#include <poll.h>         // poll
+#include <sys/socket.h>   // socket
+#include <sys/stat.h>     // chmod, stat
+#include <sys/un.h>       // sockaddr_un
+#include <unistd.h>       // close
+
+#include <algorithm>  // clamp
+#include <cerrno>     // errno
+#include <cstring>    // strerror
+#include <memory>     // addrinfo
+
+#include <gx/coordination/socket.hpp>  // the declarations
+#include <gx/core/error.hpp>           // Error
+
+namespace gx::coordination {
+
+namespace detail::socket {
+
+struct Parsed {
+    std::string path{};          ///< of a Unix-domain socket
+    std::string host{}, port{};  ///< of a TCP socket
+};
+
+inline Parsed parse(std::string_view address) {
+    const std::string text(address);
+    if (address.starts_with("unix:")) {
+        const std::string path = text.substr(5);
+        if (path.empty() || path.size() >= sizeof(sockaddr_un{}.sun_path))
+            throw Error("address '" + text + "': the path of a socket has 1 to " +
+                        std::to_string(sizeof(sockaddr_un{}.sun_path) - 1) + " characters");
+        return {.path = path};
+    }
+    const std::size_t colon = text.rfind(':');
+    if (!address.starts_with("tcp:") || colon < 5 || colon == text.npos)
+        throw Error("address '" + text + "' is none: write unix:PATH or tcp:HOST:PORT");
+    std::string host = text.substr(4, colon - 4), port = text.substr(colon + 1);
+    if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+        host = host.substr(1, host.size() - 2);
+    const bool digits = !port.empty() && port.size() <= 5 &&
+                        std::ranges::all_of(port, [](char c) { return c >= '0' && c <= '9'; });
+    if (!digits || std::stoi(port) > 65535)
+        throw Error("address '" + text + "': '" + port + "' is no port; write 0 to 65535");
+    return {.host = host, .port = port};
+}
+
+[[noreturn]] inline void fail(std::string_view address, std::string_view what) {
+    throw Error("address '" + std::string(address) + "' " + std::string(what) + ": " +
+                std::strerror(errno));
+}
+
+inline sockaddr_un unix_address(const std::string& path) {
+    sockaddr_un a{};
+    a.sun_family = AF_UNIX;
+    std::memcpy(a.sun_path, path.data(), path.size());
+    return a;
+}
+
+using Found = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+inline Found find_host(std::string_view address, const Parsed& p, bool listening) {
+    addrinfo hints{}, *found = nullptr;
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = AI_NUMERICSERV | (listening ? AI_PASSIVE : 0);
+    const int error = ::getaddrinfo(p.host.c_str(), p.port.c_str(), &hints, &found);
+    if (error != 0)
+        throw Error("address '" + std::string(address) + "': host '" + p.host +
+                    "' is not known: " + ::gai_strerror(error));
+    return {found, ::freeaddrinfo};
+}
+
+/// A host that vanishes sends nothing: the kernel asks after a second, and gives up after three.
+inline void notice_vanished_hosts(int socket) {
+    const auto set = [&](int level, int name, int value) {
+        ::setsockopt(socket, level, name, &value, sizeof(value));
+    };
+    set(IPPROTO_TCP, TCP_NODELAY, 1);
+    set(SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(IPPROTO_TCP, TCP_KEEPIDLE, 1);
+    set(IPPROTO_TCP, TCP_KEEPINTVL, 1);
+    set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+    set(IPPROTO_TCP, TCP_USER_TIMEOUT, 3000);
+}
+
+/// One attempt; none, with errno, where it fails.
+inline Descriptor try_connect(std::string_view address, const Parsed& p) {
+    if (!p.path.empty()) {
+        Descriptor s(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        const sockaddr_un a = unix_address(p.path);
+        if (s && ::connect(s.get(), reinterpret_cast<const sockaddr*>(&a), sizeof(a)) == 0)
+            return s;
+        return {};
+    }
+    const Found found = find_host(address, p, false);
+    for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next) {
+        Descriptor s(::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
+        if (!s || ::connect(s.get(), a->ai_addr, a->ai_addrlen) != 0) continue;
+        notice_vanished_hosts(s.get());
+        return s;
+    }
+    return {};
+}
+
+inline Descriptor listen_at_path(std::string_view address, const Parsed& p) {
+    Descriptor s(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const sockaddr_un a = unix_address(p.path);
+    struct stat old{};
+    const bool is_socket = ::lstat(p.path.c_str(), &old) == 0 && S_ISSOCK(old.st_mode);
+    if (is_socket && !try_connect(address, p) && errno == ECONNREFUSED) ::unlink(p.path.c_str());
+    if (!s || ::bind(s.get(), reinterpret_cast<const sockaddr*>(&a), sizeof(a)) != 0)
+        fail(address, "can't be listened to");
+    if (::chmod(p.path.c_str(), S_IRUSR | S_IWUSR) != 0 || ::listen(s.get(), SOMAXCONN) != 0)
+        fail(address, "can't be listened to");
+    return s;
+}
+
+inline Descriptor listen_at_host(std::string_view address, const Parsed& p) {
+    const Found found = find_host(address, p, true);
+    for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next) {
+        Descriptor s(
+            ::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol));
+        const int yes = 1;
+        if (!s) continue;
+        ::setsockopt(s.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+        if (::bind(s.get(), a->ai_addr, a->ai_addrlen) == 0 && ::listen(s.get(), SOMAXCONN) == 0)
+            return s;
+    }
+    fail(address, "can't be listened to");
+}
+
+inline int port_of(int socket) {
+    sockaddr_storage a{};
+    socklen_t size = sizeof(a);
+    ::getsockname(socket, reinterpret_cast<sockaddr*>(&a), &size);
+    if (a.ss_family == AF_INET6) return ntohs(reinterpret_cast<sockaddr_in6&>(a).sin6_port);
+    return ntohs(reinterpret_cast<sockaddr_in&>(a).sin_port);
+}
+
+}  // namespace detail::socket
+
+GX_DECL void Descriptor::close() {
+    if (number_ >= 0) ::close(std::exchange(number_, -1));
+}
+
+GX_DECL std::pair<Descriptor, Descriptor> socket_pair() {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        throw Error(std::string("a pair of sockets can't be made: ") + std::strerror(errno) +
+                    "; raise the limit of open files (ulimit -n) or use fewer ranks");
+    return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+GX_DECL Listener::Listener(std::string_view address) {
+    const auto p = detail::socket::parse(address);
+    if (!p.path.empty()) {
+        socket_ = detail::socket::listen_at_path(address, p);
+        address_ = address;
+        file_ = p.path;
+        return;
+    }
+    socket_ = detail::socket::listen_at_host(address, p);
+    const bool v6 = p.host.find(':') != p.host.npos;
+    address_ = "tcp:" + (v6 ? "[" + p.host + "]" : p.host) + ":" +
+               std::to_string(detail::socket::port_of(socket_.get()));
+}
+
+GX_DECL Listener::~Listener() {
+    if (!file_.empty()) ::unlink(file_.c_str());
+}
+
+GX_DECL Descriptor Listener::accept() {
+    Descriptor s(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (s && file_.empty()) detail::socket::notice_vanished_hosts(s.get());
+    return s;
+}
+
+GX_DECL Descriptor connect_to(std::string_view address, Duration limit) {
+    const auto parsed = detail::socket::parse(address);
+    const Duration end = saturating_sum(steady_now(), limit);
+    for (int pause = 1;; pause = std::min(2 * pause, 200)) {
+        if (Descriptor s = detail::socket::try_connect(address, parsed)) return s;
+        const bool not_yet = errno == ECONNREFUSED || errno == ENOENT || errno == EAGAIN ||
+                             errno == ETIMEDOUT || errno == EINTR || errno == EHOSTUNREACH;
+        if (!not_yet || steady_now() >= end)
+            detail::socket::fail(address, "of rank 0 can't be reached");
+        ::poll(nullptr, 0, pause);
+    }
+}
+
+GX_DECL std::string host_name() {
+    char name[256] = {};
+    ::gethostname(name, sizeof(name) - 1);
+    return name;
+}
+
+GX_DECL Duration steady_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
+GX_DECL int milliseconds_until(Duration end) {
+    if (end == Duration::max()) return -1;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - steady_now());
+    return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000'000));
+}
+
+}  // namespace gx::coordination

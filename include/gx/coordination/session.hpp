@@ -1,0 +1,143 @@
+// Session: one process's end of the coordination channel, over sockets, with a thread of its own.
+#pragma once
+
+#include <condition_variable>  // waits
+#include <functional>          // on_change
+#include <map>                 // connections
+#include <mutex>               // one lock
+#include <optional>            // the root's part
+#include <string>              // sentences
+#include <thread>              // the monitor
+#include <vector>              // sockets
+
+#include <gx/coordination/coordinator.hpp>  // Coordinator, Duration
+#include <gx/coordination/member.hpp>       // Member
+#include <gx/coordination/message.hpp>      // Cause, RunTerms, MessageReader
+#include <gx/coordination/socket.hpp>       // Descriptor, Listener
+#include <gx/core/decl.hpp>                 // GX_DECL
+
+namespace gx::coordination {
+
+/// The coordination channel of one rank, whose process is a member of a run; that of rank 0 is the
+/// root, and coordinates. It carries no payload. A thread, the monitor, watches the sockets; it
+/// never waits for the rank's own code, so a loss is noticed while the rank computes.
+///
+/// A world's run() does this:
+///
+///     join()       before f: all ranks are there
+///     working_on   as its transport's `working_on`: what a lost rank is reported with
+///     fail()       inside the handler of what f throws, and by Stream::cancel
+///     blame()      a wait met its deadline
+///     cause()      checked by all waits; see README.md for what a cancel has to do
+///     leave()      f has returned or thrown
+///     end()        all ranks have; the root's returns last
+///
+/// Threads: safe, but for construction and destruction. `on_change` is called by the monitor.
+/// Errors:  join() and compare() throw gx::Error with the cause's sentence, compare() LostRank
+///          where a rank is lost. All others return; a cause is a value.
+///          A session that is destroyed before end() is a lost rank to the others.
+/// Cost:    one thread; one connection a member; working_on() one short lock and 80 bytes.
+class Session {
+public:
+    struct Options {
+        std::string run_id{};
+        int rank = 0, ranks = 1;
+        int local_rank = -1;  ///< as the launcher numbered it; -1: by host names
+        std::string host = host_name();
+        Duration join_deadline = std::chrono::seconds(60);
+        Duration silence = std::chrono::seconds(30);  ///< after which a member or the root is lost
+        /// How long the process may live on without its root; then it exits. max(): for ever.
+        Duration outlive_root = Duration::max();
+    };
+
+    /// Rank 0. `members[r]` leads to rank r, where there is one: the other ranks connect to
+    /// `listener`. Errors: gx::Error where the system has no descriptor or thread left.
+    Session(Options options, std::vector<Descriptor> members,
+            std::optional<Listener> listener = std::nullopt);
+    /// Another rank.
+    Session(Options options, Descriptor to_root);
+    Session(const Session&) = delete;
+    Session& operator=(const Session&) = delete;
+    ~Session();
+
+    [[nodiscard]] int rank() const { return options_.rank; }
+    [[nodiscard]] int ranks() const { return options_.ranks; }
+
+    /// Waits until all ranks have come.
+    Roster join();
+    /// Compares with the terms of rank 0; every rank calls it equally often.
+    void compare(const RunTerms& terms);
+    void working_on(const Operation& operation);
+    /// Stops all ranks. An empty text may be followed by a call with the sentence.
+    void fail(std::string_view text, int exit_status = 1);
+    /// Stops all ranks, because `peer` is late, unless something has stopped them before.
+    void blame(int peer);
+    void leave();
+    /// Waits until all ranks have left or are gone, and on the root until their connections have
+    /// ended too. Returns false where `limit` passes first. A member whose root is lost returns at
+    /// once.
+    [[nodiscard]] bool end(Duration limit);
+
+    [[nodiscard]] Cause cause();
+    /// The cause as a sentence, with what this rank did when it was stopped.
+    [[nodiscard]] std::string sentence();
+    [[nodiscard]] bool left(int rank);
+    /// What this process should return to its parent.
+    [[nodiscard]] int exit_status();
+    /// Rank 0: the error that a rank's function threw first; empty: none came.
+    [[nodiscard]] std::string error_of(int rank);
+    /// Rank 0: ranks that have neither left nor gone.
+    [[nodiscard]] std::vector<int> running();
+
+    /// Calls `f` on the monitor after each change of cause() or left(), and once before the first.
+    /// Returns when no other call is under way; an empty f ends them.
+    void on_change(std::function<void()> f);
+
+private:
+    struct Connection {
+        Descriptor socket{};
+        MessageReader reader{};
+        std::vector<std::byte> out{};
+        bool closing = false;  ///< once `out` is written
+    };
+
+    void start();
+    void work();
+    void move_messages();
+    void order(Order& o);
+    void append(int id, const Message& message);
+    void accept_all();
+    void read(int id);
+    void got(int id, const Message& message);
+    void lose(int id, bool inside_message);
+    /// False where the connection has ended.
+    bool write(Connection& c);
+    void write_all();
+    void wake();
+    void exit_without_root() const;
+    [[nodiscard]] bool gave_up_root() const;
+    [[nodiscard]] Duration next_tick() const;
+    [[nodiscard]] bool over() const;
+
+    Options options_;
+    std::mutex mutex_{};
+    std::condition_variable changed_{};
+    Descriptor wake_{};
+    Member member_;
+    std::optional<Coordinator> coordinator_{};  ///< on the root
+    std::optional<Listener> listener_{};
+    std::map<int, Connection> connections_{};  ///< members of the root; or 1: to the root
+    int last_connection_ = 0;
+    int compared_ = 0;
+    std::optional<Duration> root_lost_{};
+    bool closing_ = false;
+    std::mutex callback_mutex_{};
+    std::function<void()> callback_{};
+    std::thread monitor_{};
+};
+
+}  // namespace gx::coordination
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/coordination/impl/session.ipp>
+#endif

@@ -1,0 +1,80 @@
+// Sockets of the coordination channel: descriptors, addresses, listening and connecting.
+#pragma once
+
+#include <string>       // addresses
+#include <string_view>  // addresses
+#include <utility>      // exchange, pair
+
+#include <gx/coordination/coordinator.hpp>  // Duration
+#include <gx/core/decl.hpp>                 // GX_DECL
+
+namespace gx::coordination {
+
+/// A file descriptor that is closed with its owner; -1: none.
+class Descriptor {
+public:
+    Descriptor() = default;
+    explicit Descriptor(int number) : number_(number) {}
+    Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+    Descriptor& operator=(Descriptor&& other) noexcept {
+        std::swap(number_, other.number_);
+        return *this;
+    }
+    ~Descriptor() { close(); }
+
+    [[nodiscard]] int get() const { return number_; }
+    [[nodiscard]] explicit operator bool() const { return number_ >= 0; }
+    void close();
+
+private:
+    int number_ = -1;
+};
+
+/// Two connected stream sockets that are closed by exec.
+/// Errors: gx::Error where the system has none left.
+[[nodiscard]] GX_DECL std::pair<Descriptor, Descriptor> socket_pair();
+
+/// A socket that others connect to. Its file, if it has one, is removed with it.
+class Listener {
+public:
+    /// `address`: "unix:PATH" or "tcp:HOST:PORT"; port 0 takes a free one; an IPv6 host stands in
+    /// brackets. A file of a socket that nobody listens to any more is replaced; only this user
+    /// may connect to it.
+    /// Errors: gx::Error for text that is no address, and where it can't be listened to.
+    explicit Listener(std::string_view address);
+    Listener(Listener&& other) noexcept
+        : socket_(std::move(other.socket_)),
+          address_(std::move(other.address_)),
+          file_(std::exchange(other.file_, {})) {}
+    Listener& operator=(Listener&&) = delete;
+    ~Listener();
+
+    [[nodiscard]] int get() const { return socket_.get(); }
+    /// What others connect to: `address` with the port that was taken.
+    [[nodiscard]] const std::string& address() const { return address_; }
+    /// The next connection; none where nobody waits. Does not block.
+    [[nodiscard]] Descriptor accept();
+
+private:
+    Descriptor socket_{};
+    std::string address_{}, file_{};
+};
+
+/// Connects to an address as Listener has them; tries again until `limit` has passed while nobody
+/// listens there. Errors: gx::Error.
+[[nodiscard]] GX_DECL Descriptor connect_to(std::string_view address, Duration limit);
+
+/// The name of this machine.
+[[nodiscard]] GX_DECL std::string host_name();
+
+/// Now on the steady clock.
+[[nodiscard]] GX_DECL Duration steady_now();
+
+/// Milliseconds from now until `end`, for poll(): rounded up, -1 for max().
+[[nodiscard]] GX_DECL int milliseconds_until(Duration end);
+
+}  // namespace gx::coordination
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/coordination/impl/socket.ipp>
+#endif

@@ -1,0 +1,294 @@
+#include <gx/coordination/session.hpp>
+
+#include <signal.h>      // kill
+#include <sys/socket.h>  // send, recv
+#include <sys/wait.h>    // waitpid
+#include <unistd.h>      // fork
+
+#include <gtest/gtest.h>
+
+#include <future>  // a change that is waited for
+#include <memory>
+
+#include <gx/core/error.hpp>  // Error, LostRank
+
+#include <support/files.hpp>          // Folder
+#include <testing/processes_run.hpp>  // WithProcesses, error_of_run
+
+namespace {
+
+using namespace gx::coordination;
+using namespace std::chrono_literals;
+using testing_support::error_of_run;
+using testing_support::Folder;
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+
+Session::Options options(int rank, int ranks) {
+    return {.run_id = "run", .rank = rank, .ranks = ranks, .host = "h", .silence = Duration::max()};
+}
+/// Sessions of one process, joined by pairs of sockets.
+struct Sessions {
+    explicit Sessions(int ranks) {
+        std::vector<Descriptor> of_root(static_cast<std::size_t>(ranks));
+        std::vector<Descriptor> others(of_root.size());
+        for (std::size_t r = 1; r < of_root.size(); ++r)
+            std::tie(of_root[r], others[r]) = socket_pair();
+        all.push_back(std::make_unique<Session>(options(0, ranks), std::move(of_root)));
+        for (int r = 1; r < ranks; ++r)
+            all.push_back(std::make_unique<Session>(
+                options(r, ranks), std::move(others[static_cast<std::size_t>(r)])));
+    }
+    Session& operator[](std::size_t r) { return *all[r]; }
+    std::vector<std::unique_ptr<Session>> all;
+};
+/// Waits until `holds()`, which becomes true by what the session hears.
+template <class F>
+void await(Session& session, F holds) {
+    std::promise<void> done;
+    bool told = false;
+    session.on_change([&] {
+        if (!told && holds()) told = true, done.set_value();
+    });
+    done.get_future().wait();
+    session.on_change({});
+}
+Cause cause_of(Session& session) {
+    await(session, [&] { return session.cause().stopped(); });
+    return session.cause();
+}
+
+// ---- Rendezvous ------------------------------------------------------------------------
+TEST(Session, JoinsOverGivenSockets) {
+    Sessions s(3);
+    for (int r = 0; r < 3; ++r) {
+        const Roster roster = s[std::size_t(r)].join();
+        EXPECT_EQ(roster.placement(), (gx::Placement{1, 3}));
+        EXPECT_EQ(roster.at(r).process, std::uint64_t(getpid()));
+    }
+}
+void expect_joined_at(const std::string& address) {
+    Listener listener(address);
+    const std::string where = listener.address();
+    Session root(options(0, 3), {}, std::move(listener));
+    std::vector<std::unique_ptr<Session>> others;
+    for (const int r : {2, 1}) {
+        auto o = options(r, 3);
+        o.host = r == 2 ? "far" : "h";
+        others.push_back(std::make_unique<Session>(o, connect_to(where, 60s)));
+    }
+    EXPECT_FALSE(root.join().placement().regular());
+    for (auto& session : others) EXPECT_EQ(session->join().node_of(2), 1);
+    for (auto& session : others) session->leave();
+    root.leave();
+    for (auto& session : others) EXPECT_TRUE(session->end(60s));
+    EXPECT_TRUE(root.end(60s));
+}
+TEST(Session, JoinsAtAnAddress) {
+    const Folder folder;
+    expect_joined_at("unix:" + (folder / "socket").string());
+    expect_joined_at("tcp:127.0.0.1:0");
+}
+/// What a connection to a root that waits for rank 1 is told after it sent `bytes`, and closed its
+/// side if `ends`.
+std::string answer_to(const std::string& where, std::span<const std::byte> bytes) {
+    const Descriptor socket = connect_to(where, 60s);
+    EXPECT_EQ(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), std::ssize(bytes));
+    MessageReader reader;
+    std::byte got[256];
+    for (ssize_t n = 0; (n = ::recv(socket.get(), got, sizeof(got), 0)) > 0;)
+        reader.feed(std::span(got).first(std::size_t(n)));
+    const auto message = reader.next();
+    return message ? std::get<Refused>(*message).text : "";
+}
+TEST(Session, StrangersAreRefusedWithASentenceAndTheRunGoesOn) {
+    const Folder folder;
+    Listener listener("unix:" + (folder / "socket").string());
+    const std::string where = listener.address();
+    Session root(options(0, 2), {}, std::move(listener));
+    const std::string noise = "GET / HTTP/1.1\r\n\r\n";
+    EXPECT_TRUE(
+        has(answer_to(where, std::as_bytes(std::span(noise))), "do not begin as a message"));
+    auto other_version = encode(Hello{});
+    other_version[4] = std::byte{9};
+    EXPECT_TRUE(has(answer_to(where, other_version), "speaks version 9"));
+    EXPECT_TRUE(has(answer_to(where, encode(Hello{.run_id = "not", .rank = 1, .ranks = 2})),
+                    "its run id differs"));
+    EXPECT_TRUE(has(answer_to(where, encode(Leaving{})), "did not begin with a Hello"));
+    std::vector<std::byte> large = encode(Hello{});
+    large[9] = std::byte{0x10};
+    large[8] = std::byte{1};
+    EXPECT_TRUE(has(answer_to(where, large), "4097 bytes, at most 4096"));
+    {
+        const auto hello = encode(Hello{.run_id = "run", .rank = 1, .ranks = 2});
+        const Descriptor half = connect_to(where, 60s);
+        ASSERT_EQ(::send(half.get(), hello.data(), 20, MSG_NOSIGNAL), 20);
+    }
+    Session out_of_range(options(7, 2), connect_to(where, 60s));
+    EXPECT_TRUE(has(error_of_run([&] { out_of_range.join(); }), "is not in a world of 2 ranks"));
+    EXPECT_TRUE(has(answer_to(where, encode(Hello{.run_id = "run", .rank = 0, .ranks = 2})),
+                    "two processes have one rank"));
+    Session one(options(1, 2), connect_to(where, 60s));
+    EXPECT_EQ(one.join().ranks(), 2);
+    EXPECT_EQ(root.join().ranks(), 2);
+}
+TEST(Session, AMemberThatNeverComesIsNamedToAll) {
+    Listener listener("tcp:127.0.0.1:0");
+    const std::string where = listener.address();
+    auto o = options(0, 4);
+    o.join_deadline = 50ms;
+    Session root(o, {}, std::move(listener));
+    Session two(options(2, 4), connect_to(where, 60s));
+    for (Session* s : {&root, &two})
+        EXPECT_TRUE(has(error_of_run([&] { s->join(); }), "and 3 of 4 did not come within 0.05 s"))
+            << s->sentence();
+}
+
+// ---- Comparison --------------------------------------------------------------------------
+TEST(Session, DifferentTermsThrowOnAllRanks) {
+    for (const bool equal : {true, false}) {
+        Sessions s(3);
+        std::vector<std::string> said(3);
+        {
+            std::vector<std::jthread> ranks;
+            for (std::size_t r = 0; r < 3; ++r)
+                ranks.emplace_back([&, r] {
+                    const std::uint64_t seed = !equal && r == 1 ? 6 : 5;
+                    said[r] = error_of_run(
+                        [&] { s[r].compare({.composition = "T", .seed = seed, .ranks = 3}); });
+                });
+        }
+        for (const std::string& text : said) {
+            EXPECT_EQ(text, said[0]);
+            EXPECT_EQ(text.empty(), equal);
+            EXPECT_TRUE(equal || has(text, "the seed of rank 1 is '6', that of rank 0 is '5'"));
+        }
+    }
+}
+
+// ---- Causes and ends -----------------------------------------------------------------------
+TEST(Session, AnErrorReachesAllAndItsStatusIsEverybodys) {
+    Sessions s(3);
+    for (std::size_t r = 0; r < 3; ++r) s[r].join();
+    s[2].working_on({"load", 3});
+    s[2].fail("disk 7 is full", 5);
+    for (std::size_t r = 0; r < 3; ++r) {
+        EXPECT_EQ(cause_of(s[r]), (Cause{Reason::error, 2, 2, 5, {"load", 3}, "disk 7 is full"}));
+        s[r].leave();
+    }
+    for (const std::size_t r : {2u, 1u, 0u}) {
+        EXPECT_TRUE(s[r].end(60s));
+        EXPECT_EQ(s[r].exit_status(), 5);
+    }
+    EXPECT_EQ(s[0].error_of(2), "disk 7 is full");
+    EXPECT_TRUE(s[0].running().empty());
+}
+TEST(Session, ASessionThatEndsEarlyIsALostRank) {
+    Sessions s(3);
+    for (std::size_t r = 0; r < 3; ++r) s[r].join();
+    s[0].working_on({"all-reduce", 4, 2});
+    s.all[1].reset();
+    for (const std::size_t r : {0u, 2u}) {
+        EXPECT_EQ(cause_of(s[r]).rank, 1);
+        EXPECT_TRUE(has(s[r].sentence(), "step 4, bucket 2, operation all-reduce"));
+    }
+    EXPECT_EQ(s[0].running(), (std::vector{0, 2}));
+}
+TEST(Session, TheRootReturnsFromEndLast) {
+    Sessions s(2);
+    for (std::size_t r = 0; r < 2; ++r) s[r].join();
+    s[0].leave();
+    await(s[1], [&] { return s[1].left(0); });
+    EXPECT_FALSE(s[0].end(0s)) << "rank 1 still runs";
+    EXPECT_EQ(s[0].running(), std::vector{1});
+    s[1].leave();
+    EXPECT_TRUE(s[1].end(60s));
+    EXPECT_TRUE(s[0].end(60s));
+    EXPECT_FALSE(s[0].cause().stopped());
+}
+TEST(Session, TheLossOfTheRootIsNamedByAll) {
+    Sessions s(3);
+    for (std::size_t r = 0; r < 3; ++r) s[r].join();
+    s.all[0].reset();
+    for (const std::size_t r : {1u, 2u}) {
+        EXPECT_EQ(cause_of(s[r]).rank, 0);
+        s[r].leave();
+        EXPECT_TRUE(s[r].end(60s)) << "there is nobody to wait for";
+        EXPECT_EQ(s[r].exit_status(), 1);
+    }
+}
+TEST(Session, AHalfMessageAndThenTheEndIsSaid) {
+    auto [of_root, raw] = socket_pair();
+    std::vector<Descriptor> members(2);
+    members[1] = std::move(of_root);
+    Session root(options(0, 2), std::move(members));
+    auto bytes = encode(Hello{.run_id = "run", .rank = 1, .ranks = 2, .host = "h"});
+    const auto half = encode(Failed{1, {}, "never whole"});
+    bytes.insert(bytes.end(), half.begin(), half.end() - 3);
+    ASSERT_EQ(::send(raw.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), std::ssize(bytes));
+    root.join();
+    raw.close();
+    EXPECT_TRUE(has(cause_of(root).text, "its connection ended inside a message"));
+}
+
+// ---- Processes -----------------------------------------------------------------------------
+using SessionOfProcesses = testing_support::WithProcesses;
+
+TEST_F(SessionOfProcesses, AKilledProcessIsLost) {
+    auto [of_root, of_child] = socket_pair();
+    const pid_t child = fork();
+    if (child == 0) {
+        of_root.close();
+        Session member(options(1, 2), std::move(of_child));
+        for (;;) pause();
+    }
+    of_child.close();
+    std::vector<Descriptor> members(2);
+    members[1] = std::move(of_root);
+    Session root(options(0, 2), std::move(members));
+    EXPECT_EQ(root.join().at(1).process, std::uint64_t(child));
+    kill(child, SIGKILL);
+    EXPECT_EQ(cause_of(root).rank, 1);
+    EXPECT_EQ(root.cause().reason, Reason::lost);
+    waitpid(child, nullptr, 0);
+}
+TEST_F(SessionOfProcesses, AStoppedProcessIsSilent) {
+    auto [of_root, of_child] = socket_pair();
+    const pid_t child = fork();
+    auto o = options(0, 2);
+    o.silence = 500ms;
+    if (child == 0) {
+        of_root.close();
+        o.rank = 1;
+        o.silence = 1200ms;  // it reports every 300 ms until it is stopped
+        Session member(o, std::move(of_child));
+        (void)error_of_run([&] { member.join(); });
+        for (;;) raise(SIGSTOP);
+    }
+    of_child.close();
+    std::vector<Descriptor> members(2);
+    members[1] = std::move(of_root);
+    Session root(o, std::move(members));
+    EXPECT_EQ(cause_of(root).reason, Reason::silent);
+    EXPECT_EQ(root.cause().rank, 1);
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+}
+TEST_F(SessionOfProcesses, AnOrphanEndsItself) {
+    auto [of_root, of_child] = socket_pair();
+    const pid_t child = fork();
+    if (child == 0) {
+        of_root.close();
+        auto o = options(1, 2);
+        o.outlive_root = 1ms;
+        Session member(o, std::move(of_child));
+        for (;;) pause();
+    }
+    of_child.close();
+    of_root.close();
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+}
+
+}  // namespace

@@ -1,0 +1,109 @@
+#include <gx/coordination/socket.hpp>
+
+#include <fcntl.h>       // fcntl
+#include <sys/socket.h>  // send, recv
+#include <sys/stat.h>    // mode of a socket
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include <gx/core/error.hpp>  // Error
+
+#include <support/files.hpp>  // Folder, error_of
+
+namespace {
+
+using namespace gx::coordination;
+using namespace std::chrono_literals;
+
+template <class F>
+std::string sentence_of(F f) {
+    try {
+        f();
+    } catch (const gx::Error& e) {
+        return e.what();
+    }
+    return "";
+}
+
+TEST(Socket, ADescriptorIsClosedOnce) {
+    auto [a, b] = socket_pair();
+    const int number = a.get();
+    Descriptor moved = std::move(a);
+    EXPECT_FALSE(a);  // NOLINT: what is left of it
+    EXPECT_EQ(moved.get(), number);
+    EXPECT_NE(::fcntl(number, F_GETFD) & FD_CLOEXEC, 0);
+    moved.close();
+    EXPECT_EQ(::fcntl(number, F_GETFD), -1);
+    char none = 0;
+    EXPECT_EQ(::recv(b.get(), &none, 1, 0), 0) << "the other end sees it";
+}
+
+void expect_talk(const std::string& address) {
+    Listener listener(address);
+    EXPECT_FALSE(listener.accept()) << "nobody is there, and it does not block";
+    const Descriptor mine = connect_to(listener.address(), 60s);
+    Descriptor theirs;
+    while (!theirs) theirs = listener.accept();
+    ASSERT_EQ(::send(mine.get(), "x", 1, 0), 1);
+    char got = 0;
+    ASSERT_EQ(::recv(theirs.get(), &got, 1, 0), 1);
+    EXPECT_EQ(got, 'x');
+}
+TEST(Socket, TalksOverAPathAndOverTcp) {
+    const testing_support::Folder folder;
+    expect_talk("unix:" + (folder / "socket").string());
+    expect_talk("tcp:127.0.0.1:0");
+}
+TEST(Socket, AFreePortIsNamed) {
+    const Listener listener("tcp:127.0.0.1:0");
+    EXPECT_TRUE(listener.address().starts_with("tcp:127.0.0.1:")) << listener.address();
+    EXPECT_NE(listener.address(), "tcp:127.0.0.1:0");
+}
+TEST(Socket, ThePathIsForThisUserAndIsRemoved) {
+    const testing_support::Folder folder;
+    const std::string path = (folder / "socket").string();
+    {
+        const Listener listener("unix:" + path);
+        struct stat found{};
+        ASSERT_EQ(::stat(path.c_str(), &found), 0);
+        EXPECT_EQ(found.st_mode & 0777, 0600u);
+        EXPECT_TRUE(sentence_of([&] {
+                        Listener second("unix:" + path);
+                    }).find("can't be listened") != std::string::npos)
+            << "somebody listens there";
+    }
+    EXPECT_FALSE(std::filesystem::exists(path));
+}
+TEST(Socket, AStaleSocketIsReplacedAndAFileIsNot) {
+    const testing_support::Folder folder;
+    const std::string path = (folder / "socket").string(), file = (folder / "file").string();
+    Listener first("unix:" + path);
+    std::filesystem::create_hard_link(path, folder / "stale");
+    const std::string stale = (folder / "stale").string();
+    {
+        const Listener gone = std::move(first);
+    }
+    EXPECT_TRUE(std::filesystem::exists(stale)) << "a socket nobody listens to";
+    const Listener second("unix:" + stale);
+    std::ofstream(file) << "words";
+    EXPECT_NE(sentence_of([&] { Listener no("unix:" + file); }), "");
+    EXPECT_EQ(std::filesystem::file_size(file), 5u);
+}
+TEST(Socket, TextThatIsNoAddress) {
+    for (const char* bad : {"", "tcp:", "tcp:a", "tcp:a:", "tcp:a:x", "tcp:a:65536", "tcp:a:123456",
+                            "host:1", "unix:", "udp:a:1"})
+        EXPECT_NE(sentence_of([&] { Listener no(bad); }).find("address '" + std::string(bad) + "'"),
+                  std::string::npos)
+            << bad;
+    EXPECT_NE(sentence_of([] { Listener no("unix:" + std::string(200, 'x')); }), "");
+}
+TEST(Socket, ARootThatDoesNotListenIsNamed) {
+    const testing_support::Folder folder;
+    const std::string address = "unix:" + (folder / "socket").string();
+    const std::string text = sentence_of([&] { (void)connect_to(address, 0s); });
+    EXPECT_NE(text.find("'" + address + "' of rank 0 can't be reached"), text.npos) << text;
+}
+
+}  // namespace
