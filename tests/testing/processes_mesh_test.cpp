@@ -17,10 +17,11 @@ namespace {
 
 using gx::Delivery;
 using gx::Request;
-using gx::testing::detail::processes::Descriptor;
+using gx::coordination::Descriptor;
+using gx::coordination::Session;
+using gx::coordination::socket_pair;
 using gx::testing::detail::processes::Endpoint;
 using gx::testing::detail::processes::Mesh;
-using gx::testing::detail::processes::socket_pair;
 
 template <class T>
 std::span<const std::byte> out(const T& x) {
@@ -40,17 +41,37 @@ std::vector<std::vector<Descriptor>> sockets(int ranks) {
         for (std::size_t b = a + 1; b < n; ++b) std::tie(ends[a][b], ends[b][a]) = socket_pair();
     return ends;
 }
+/// The session of a rank, over given sockets to the other ranks' or to the root's.
+std::unique_ptr<Session> session_of(int rank, int ranks, std::vector<Descriptor> others) {
+    const Session::Options o{
+        .rank = rank, .ranks = ranks, .silence = gx::coordination::Duration::max()};
+    if (rank == 0) return std::make_unique<Session>(o, std::move(others));
+    return std::make_unique<Session>(o, std::move(others[0]));
+}
+/// One rank: a mesh, and the session that says what happens to ranks.
+struct Node {
+    Node(std::unique_ptr<Session> s, int ranks, std::vector<Descriptor> sockets,
+         std::chrono::nanoseconds deadline)
+        : session(std::move(s)), mesh({ranks, 1}, std::move(sockets), deadline, *session) {}
+    void stop() { session->fail("stopped by the test"); }
+    void leave() {
+        mesh.leave();
+        session->leave();
+    }
+    std::unique_ptr<Session> session;
+    Mesh mesh;
+};
 /// Meshes of one process, as many as ranks.
 struct Meshes {
     explicit Meshes(int ranks, std::chrono::nanoseconds deadline = std::chrono::seconds(60)) {
-        auto ends = sockets(ranks);
+        auto ends = sockets(ranks), control = sockets(ranks);
         for (int r = 0; r < ranks; ++r)
-            all.push_back(std::make_unique<Mesh>(r, gx::Placement{ranks, 1},
-                                                 std::move(ends[static_cast<std::size_t>(r)]),
-                                                 deadline));
+            all.push_back(std::make_unique<Node>(
+                session_of(r, ranks, std::move(control[static_cast<std::size_t>(r)])), ranks,
+                std::move(ends[static_cast<std::size_t>(r)]), deadline));
     }
-    Endpoint operator[](std::size_t r) { return Endpoint(*all[r]); }
-    std::vector<std::unique_ptr<Mesh>> all;
+    Endpoint operator[](std::size_t r) { return Endpoint(all[r]->mesh); }
+    std::vector<std::unique_ptr<Node>> all;
 };
 
 // ---- Messages -----------------------------------------------------------------------
@@ -147,7 +168,7 @@ TEST(Mesh, TheEndOfASocketIsALostRankAtOnce) {  // the deadline is a minute
     EXPECT_EQ(other.outcome, Delivery::Outcome::cancelled);
     EXPECT_EQ(other.peer, 2);
     auto one = m[1];
-    EXPECT_EQ(one.wait(one.receive(0, 0, in(of_one))).peer, 2) << "each sees it by itself";
+    EXPECT_EQ(one.wait(one.receive(0, 0, in(of_one))).peer, 2) << "every rank is told";
 }
 TEST(Mesh, WhatWasSentBeforeTheEndArrives) {
     Meshes m(2);
@@ -202,7 +223,7 @@ TEST(Mesh, AStopCancelsTheOthersAndNamesTheRank) {
     const Delivery d = zero.wait(r);
     EXPECT_EQ(d.outcome, Delivery::Outcome::cancelled);
     EXPECT_EQ(d.peer, 1);
-    EXPECT_EQ(m.all[0]->first_stop().stopper, 1);
+    EXPECT_EQ(m.all[0]->session->cause().observer, 1);
 }
 TEST(Mesh, ARankThatLeftBecauseAnotherFailedIsNotBlamed) {
     Meshes m(3);
@@ -232,19 +253,18 @@ void write_and_let_read(const Descriptor& socket, std::span<const std::byte> byt
 TEST(Mesh, MemoryOfAFailedWaitIsNotTouched) {
     auto ends = sockets(2);
     const Descriptor raw = std::move(ends[1][0]);
-    Mesh mesh(0, {2, 1}, std::move(ends[0]), std::chrono::seconds(60));
-    Endpoint zero(mesh);
+    Node node(session_of(0, 2, {}), 2, std::move(ends[0]), std::chrono::seconds(60));
+    Endpoint zero(node.mesh);
     std::vector<char> got(100'000, 'a');
     const Request r = zero.receive(1, 0, in(got));
     struct {
-        std::uint32_t kind = 0;
-        std::int32_t channel = 0;
+        std::int64_t channel = 0;
         std::uint64_t bytes = 100'000;
     } const header;
     const std::vector<char> half(50'000, 'b');
     write_and_let_read(raw, std::as_bytes(std::span(&header, 1)));
     write_and_let_read(raw, out(half));
-    mesh.stop();
+    node.stop();
     EXPECT_FALSE(zero.wait(r).complete());
     EXPECT_EQ(std::count(got.begin(), got.end(), 'b'), 50'000) << "else this tests nothing";
     write_and_let_read(raw, out(half));
@@ -253,11 +273,11 @@ TEST(Mesh, MemoryOfAFailedWaitIsNotTouched) {
 TEST(Mesh, AMessageThatIsHalfSentGoesOutWholeAfterItsWaitFailed) {
     auto ends = sockets(2);
     const Descriptor raw = std::move(ends[1][0]);
-    Mesh mesh(0, {2, 1}, std::move(ends[0]), std::chrono::seconds(60));
-    Endpoint zero(mesh);
+    Node node(session_of(0, 2, {}), 2, std::move(ends[0]), std::chrono::seconds(60));
+    Endpoint zero(node.mesh);
     std::vector<char> sent(std::size_t{4} << 20, 'c');  // more than a socket holds
     const Request s = zero.send(1, 0, out(sent));
-    mesh.stop();
+    node.stop();
     EXPECT_FALSE(zero.wait(s).complete());
     std::ranges::fill(sent, 'd');  // as the memory of something else
     std::vector<char> got(16 + sent.size());
@@ -266,15 +286,18 @@ TEST(Mesh, AMessageThatIsHalfSentGoesOutWholeAfterItsWaitFailed) {
 }
 
 TEST(Mesh, AKilledProcessIsLost) {
-    auto ends = sockets(2);
+    auto ends = sockets(2), control = sockets(2);
     const pid_t child = fork();
     if (child == 0) {
         ends[0].clear();
+        control[0].clear();
         for (;;) pause();
     }
     ends[1].clear();
-    Mesh mesh(0, {2, 1}, std::move(ends[0]), std::chrono::seconds(60));
-    Endpoint zero(mesh);
+    control[1].clear();
+    Node node(session_of(0, 2, std::move(control[0])), 2, std::move(ends[0]),
+              std::chrono::seconds(60));
+    Endpoint zero(node.mesh);
     std::vector<int> x(1);
     const Request r = zero.receive(1, 0, in(x));
     kill(child, SIGKILL);

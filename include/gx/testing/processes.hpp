@@ -6,6 +6,7 @@
 #include <memory>     // make_unique
 #include <mutex>      // the first error
 
+#include <gx/coordination/session.hpp>    // Session, RunTerms
 #include <gx/core/contract.hpp>           // GX_EXPECT
 #include <gx/core/decl.hpp>               // GX_DECL
 #include <gx/core/function_ref.hpp>       // FunctionRef
@@ -20,11 +21,11 @@ namespace detail::processes {
 
 /// One process's part of a run.
 struct Part {
+    coordination::Session& session;
     Mesh& mesh;
     Moment begin;  ///< of run(), the same for all processes
     std::mutex mutex{};
     std::exception_ptr first_error{};
-    Moment failed_at{};  ///< when first_error was thrown
 
     /// Inside a handler: keeps the first exception of this process and stops the other ranks.
     void fail();
@@ -48,16 +49,18 @@ class ProcessRank;
 ///
 /// Threads: run() forks before it makes a thread. A device whose library has started threads
 ///          before run() may hang in a child. Not for the thread sanitizer.
-/// Errors:  see World. run() throws the first error: in its own type where it is of rank 0, or
-///          gx::Error with its sentence. A child that ends before f returned is a lost rank to
-///          the others (see Mesh), and run() throws how it ended: "rank 2 was killed by signal 9".
-///          Children that have not returned a deadline after rank 0 are killed and named. A child
-///          whose root has died ends within a deadline.
+/// Errors:  see World, and gx/coordination, whose channel names the first error and lost ranks.
+///          run() throws the first error: in its own type where it is of rank 0, or gx::Error with
+///          its sentence. A child that ends before f returned is a lost rank to the others, and
+///          run() throws how it ended: "rank 2 was killed by signal 9". So is one that is stopped
+///          for a deadline, and at least 10 s. Children that have not returned a deadline after
+///          rank 0 are killed and named. A child whose root has died ends within a deadline.
 ///          A wait that meets the deadline names its peer; it does not look for the rank that
 ///          the peer waits for.
 ///          A deadline that is not above 0 throws gx::Error on construction; nanoseconds::max()
 ///          is endless.
-/// Cost:    fork() of the caller, ranks - 1 times, and ranks * (ranks - 1) descriptors in each run.
+/// Cost:    fork() of the caller, ranks - 1 times, and ranks * (ranks - 1) descriptors in each run;
+///          two threads a process.
 template <class Device = NoDevice>
 class ProcessWorld {
 public:
@@ -103,6 +106,8 @@ public:
     [[nodiscard]] Nanoseconds now() const {
         return std::chrono::steady_clock::now() - part_->begin;
     }
+    /// Stops all ranks unless they run what rank 0 runs. Every rank calls it.
+    void compare(const coordination::RunTerms& terms) { part_->session.compare(terms); }
 
     [[nodiscard]] std::unique_ptr<Device> make_device(const Graph& graph, DeviceOptions options)
         requires(!std::same_as<Device, NoDevice>)
@@ -116,8 +121,8 @@ private:
     explicit ProcessRank(detail::processes::Part& part)
         : part_(&part),
           transport_(part.mesh),
-          stream_(
-              {.on_error = [&part] { part.fail(); }, .on_cancel = [&part] { part.mesh.stop(); }}) {}
+          stream_({.on_error = [&part] { part.fail(); },
+                   .on_cancel = [&part] { part.session.fail(""); }}) {}
 
     detail::processes::Part* part_;
     detail::processes::Endpoint transport_;

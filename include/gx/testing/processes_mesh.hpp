@@ -7,95 +7,56 @@
 #include <map>                 // requests by number
 #include <mutex>               // one lock for a process's mail
 #include <thread>              // the progress engine
-#include <utility>             // exchange
 #include <vector>              // links
 
-#include <gx/core/decl.hpp>       // GX_DECL
-#include <gx/core/transport.hpp>  // Request, Arrival, Placement
+#include <gx/coordination/session.hpp>  // Session, Descriptor
+#include <gx/core/decl.hpp>             // GX_DECL
+#include <gx/core/stream.hpp>           // Operation
+#include <gx/core/transport.hpp>        // Request, Arrival, Placement
 
 namespace gx::testing::detail::processes {
 
-/// A file descriptor that is closed with its owner; -1: none.
-class Descriptor {
-public:
-    Descriptor() = default;
-    explicit Descriptor(int number) : number_(number) {}
-    Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-    Descriptor& operator=(Descriptor&& other) noexcept {
-        std::swap(number_, other.number_);
-        return *this;
-    }
-    ~Descriptor() { close(); }
-
-    [[nodiscard]] int get() const { return number_; }
-    [[nodiscard]] explicit operator bool() const { return number_ >= 0; }
-    void close();
-
-private:
-    int number_ = -1;
-};
-
-/// Two connected stream sockets that are closed by exec.
-/// Errors: gx::Error where the system has none left.
-[[nodiscard]] GX_DECL std::pair<Descriptor, Descriptor> socket_pair();
+using coordination::Descriptor;
 
 /// Moment of the steady clock, which all processes of a machine share.
 using Moment = std::chrono::steady_clock::time_point;
 
-/// Why the ranks of a run stop.
-struct Stop {
-    int failed_rank = -1;  ///< that the others name
-    int stopper = -1;      ///< the rank that noticed
-    Moment when{};
-
-    [[nodiscard]] bool stopped() const { return stopper >= 0; }
-    /// Whether this is the first of two causes, in the same order on every rank.
-    [[nodiscard]] bool before(const Stop& other) const {
-        if (!other.stopped()) return stopped();
-        return stopped() && std::pair(when, stopper) < std::pair(other.when, other.stopper);
-    }
-};
-
-/// The messages of one process. A thread of its own, the progress engine, moves bytes and watches
-/// the sockets; it also reads what no receive is posted for yet.
+/// The messages of one process. A thread of its own, the progress engine, moves bytes; it also
+/// reads what no receive is posted for yet. What happens to ranks comes by the session, never by
+/// the end of a mesh socket.
 ///
 /// Order:  messages on one channel of a pair of ranks are matched in the order of their posting.
-/// Errors: a socket that ends before its rank left is a lost rank: waits for it return `timed_out`
-///         at once, all others `cancelled`, and both name it. A wait that meets the deadline, or
-///         only needs ranks that have left, returns `timed_out` and stops all ranks; their waits
-///         name the same rank, and return `timed_out` where it is their peer, else `cancelled`.
+/// Errors: once the session has a cause all waits end and name its rank: with `timed_out` where it
+///         is their peer and did not throw, else with `cancelled`. A wait that meets the deadline,
+///         or only needs ranks that have left, blames its peer, and returns `timed_out`. What a
+///         lost rank had sent still arrives.
 /// Cost:   a send is complete once the system has taken its bytes. What arrives before its receive
 ///         is kept in memory without a limit.
 class Mesh {
 public:
-    /// `sockets[r]` leads to rank r; that of `rank` itself is not used. Deadlines of
-    /// nanoseconds::max() are endless.
+    /// `sockets[r]` leads to rank r; that of the session's own rank is not used. Deadlines of
+    /// nanoseconds::max() are endless. The session lives longer.
     /// Errors: gx::Error where the system has no descriptor or thread left.
-    Mesh(int rank, Placement placement, std::vector<Descriptor> sockets,
-         std::chrono::nanoseconds deadline);
+    Mesh(Placement placement, std::vector<Descriptor> sockets, std::chrono::nanoseconds deadline,
+         coordination::Session& session);
     Mesh(const Mesh&) = delete;
     Mesh& operator=(const Mesh&) = delete;
     ~Mesh();
 
     [[nodiscard]] int rank() const { return rank_; }
     [[nodiscard]] Placement placement() const { return placement_; }
+    [[nodiscard]] coordination::Session& session() { return session_; }
 
     Request send(int to, int channel, std::span<const std::byte> message);
     Request receive(int from, int channel, std::span<std::byte> message);
     Arrival wait_any(std::span<const Request> requests);
 
-    /// Stops every rank because this one failed.
-    void stop();
-    /// What has stopped this rank first, as far as it knows.
-    [[nodiscard]] Stop first_stop();
-    /// Announces that this rank posts nothing more, and writes what is posted, up to the deadline.
+    /// Writes what is posted, up to the deadline, and then nothing more.
     void leave();
 
 private:
-    enum class Kind : std::uint32_t { message, stop, leave };
     struct Header {
-        Kind kind = Kind::message;
-        std::int32_t channel = 0;
+        std::int64_t channel = 0;
         std::uint64_t bytes = 0;
     };
     struct Posted {
@@ -127,14 +88,14 @@ private:
         Incoming in{};
         std::deque<Early> early{};              ///< arrived, and no receive was posted
         std::deque<std::uint32_t> receiving{};  ///< posted, and not matched
-        bool left = false, ended = false;       ///< lost: ended before it left
+        bool left = false;                      ///< its rank's function has returned
+        bool ended = false;                     ///< nothing more comes from it
     };
 
     Link& link(int r) { return links_[static_cast<std::size_t>(r)]; }
     std::uint32_t take(Posted posted);
     void withdraw(std::uint32_t id);
     void push(int to, Outgoing out);
-    void push_stop(int to);
     bool write_some(int to);
     bool read_some(int from);
     bool advance(int from, std::size_t bytes);
@@ -142,13 +103,16 @@ private:
     void finish_frame(int from);
     void finish_message(Link& l, int channel, std::vector<std::byte> bytes);
     std::uint32_t unmatched(Link& l, int channel);
-    void lose(int r);
-    void stop_locked(const Stop& cause);
-    bool resolved(std::span<const Request> requests, Arrival& arrival);
-    void stop_if_hopeless(std::span<const Request> requests);
+    void end_reading(int r);
+    void end_writing(int r);
+    void hear();
+    void blame(Request request);
+    bool resolved(std::span<const Request> requests, Arrival& arrival, bool drained);
+    void blame_if_hopeless(std::span<const Request> requests);
     void wake_engine();
     void work();
 
+    coordination::Session& session_;
     int rank_;
     Placement placement_;
     std::chrono::nanoseconds deadline_;
@@ -158,8 +122,9 @@ private:
     std::vector<Link> links_;
     std::map<std::uint32_t, Posted> posted_{};
     std::uint32_t last_request_ = 0;
-    Stop stop_{};
-    std::uint32_t timed_out_ = 0;  ///< the request whose wait stopped the ranks
+    coordination::Cause stop_{};
+    std::uint32_t timed_out_ = 0;  ///< the request whose wait blamed its peer
+    bool blamed_ = false;
     bool closing_ = false;
     std::thread engine_;
 };
@@ -180,6 +145,8 @@ public:
     }
     Delivery wait(Request request) { return wait_any({&request, 1}).delivery; }
     Arrival wait_any(std::span<const Request> requests) { return mesh_->wait_any(requests); }
+    /// What the rank does, for the sentence of a loss.
+    void working_on(const Operation& operation) { mesh_->session().working_on(operation); }
 
 private:
     Mesh* mesh_;

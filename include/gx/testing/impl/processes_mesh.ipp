@@ -9,6 +9,7 @@
 #include <algorithm>  // find
 #include <cerrno>     // EAGAIN
 #include <cstring>    // memcpy, strerror
+#include <utility>    // exchange
 
 #include <gx/core/contract.hpp>           // GX_EXPECT
 #include <gx/core/error.hpp>              // Error
@@ -16,21 +17,10 @@
 
 namespace gx::testing::detail::processes {
 
-GX_DECL void Descriptor::close() {
-    if (number_ >= 0) ::close(std::exchange(number_, -1));
-}
-
-GX_DECL std::pair<Descriptor, Descriptor> socket_pair() {
-    int ends[2];
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        throw Error(std::string("a pair of sockets can't be made: ") + std::strerror(errno) +
-                    "; raise the limit of open files (ulimit -n) or use fewer ranks");
-    return {Descriptor(ends[0]), Descriptor(ends[1])};
-}
-
-GX_DECL Mesh::Mesh(int rank, Placement placement, std::vector<Descriptor> sockets,
-                   std::chrono::nanoseconds deadline)
-    : rank_(rank),
+GX_DECL Mesh::Mesh(Placement placement, std::vector<Descriptor> sockets,
+                   std::chrono::nanoseconds deadline, coordination::Session& session)
+    : session_(session),
+      rank_(session.rank()),
       placement_(placement),
       deadline_(deadline),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -39,9 +29,11 @@ GX_DECL Mesh::Mesh(int rank, Placement placement, std::vector<Descriptor> socket
     if (!wake_) throw Error(std::string("an event can't be made: ") + std::strerror(errno));
     for (std::size_t r = 0; r < sockets.size(); ++r) links_[r].socket = std::move(sockets[r]);
     engine_ = std::thread([this] { work(); });
+    session_.on_change([this] { hear(); });
 }
 
 GX_DECL Mesh::~Mesh() {
+    session_.on_change({});
     {
         const std::lock_guard lock(mutex_);
         closing_ = true;
@@ -62,9 +54,7 @@ GX_DECL Request Mesh::send(int to, int channel, std::span<const std::byte> messa
         posted_[id].done = true;
         changed_.notify_all();
     } else {
-        push(to, {.header = {Kind::message, channel, message.size()},
-                  .payload = message,
-                  .request = id});
+        push(to, {.header = {channel, message.size()}, .payload = message, .request = id});
     }
     return {id};
 }
@@ -91,13 +81,17 @@ GX_DECL Arrival Mesh::wait_any(std::span<const Request> requests) {
     const Moment now = std::chrono::steady_clock::now();
     const bool endless = deadline_ >= Moment::max() - now;
     Arrival arrival;
-    while (!resolved(requests, arrival)) {
-        auto woken = std::cv_status::no_timeout;
-        if (endless) changed_.wait(lock);
-        else woken = changed_.wait_until(lock, now + deadline_);
-        if (woken == std::cv_status::no_timeout || resolved(requests, arrival)) continue;
-        timed_out_ = requests[0].id;
-        stop_locked({posted_[requests[0].id].peer, rank_, std::chrono::steady_clock::now()});
+    bool drained = false;
+    while (!resolved(requests, arrival, drained)) {
+        constexpr auto timeout = std::cv_status::timeout;
+        if (stop_.stopped()) {  // for the rest of what a lost rank had sent
+            drained = changed_.wait_for(lock, std::chrono::seconds(1)) == timeout;
+        } else if (endless || blamed_) {
+            changed_.wait(lock);  // after a blame the cause follows
+        } else if (changed_.wait_until(lock, now + deadline_) == timeout && !stop_.stopped() &&
+                   !resolved(requests, arrival, drained)) {
+            blame(requests[0]);
+        }
     }
     posted_.erase(requests[arrival.index].id);
     return arrival;
@@ -110,7 +104,8 @@ GX_DECL std::uint32_t Mesh::take(Posted posted) {
     return last_request_;
 }
 
-GX_DECL bool Mesh::resolved(std::span<const Request> requests, Arrival& arrival) {
+// `drained`: whether nothing more is to be expected of a lost rank.
+GX_DECL bool Mesh::resolved(std::span<const Request> requests, Arrival& arrival, bool drained) {
     for (std::size_t i = 0; i < requests.size(); ++i) {
         const auto found = posted_.find(requests[i].id);
         GX_EXPECT(found != posted_.end(), "a request is waited for once");
@@ -118,35 +113,41 @@ GX_DECL bool Mesh::resolved(std::span<const Request> requests, Arrival& arrival)
         arrival = {i, {}};
         return true;
     }
-    if (!stop_.stopped()) stop_if_hopeless(requests);
-    if (!stop_.stopped()) return false;
-    const auto missing = [&](Request r) {  // another rank may have seen the end of its sockets
-        const int peer = posted_[r.id].peer;
-        const Link& l = link(peer);
-        return (l.ended && !l.left) || (peer == stop_.failed_rank && peer != stop_.stopper);
-    };
-    const auto found = std::ranges::find_if(requests, missing);
+    if (!stop_.stopped()) {
+        blame_if_hopeless(requests);
+        return false;
+    }
+    using coordination::Reason;
+    const bool threw = stop_.reason == Reason::error || stop_.reason == Reason::mismatch;
+    const auto found = std::ranges::find_if(
+        requests, [&](Request r) { return !threw && posted_[r.id].peer == stop_.rank; });
     const bool lost = found != requests.end();
+    if (lost && stop_.reason == Reason::lost && !link(stop_.rank).ended && !drained) return false;
     const auto index = lost ? static_cast<std::size_t>(found - requests.begin()) : 0;
     const std::uint32_t id = requests[index].id;
     const bool late = timed_out_ == id;
-    arrival = {index,
-               {lost || late ? Delivery::Outcome::timed_out : Delivery::Outcome::cancelled,
-                lost ? posted_[id].peer : stop_.failed_rank}};
-    if (late) timed_out_ = 0;
+    arrival = {
+        index,
+        {lost || late ? Delivery::Outcome::timed_out : Delivery::Outcome::cancelled, stop_.rank}};
     withdraw(id);
     return true;
 }
 
-// Stops the ranks if every request is for a message of a rank that has left.
-GX_DECL void Mesh::stop_if_hopeless(std::span<const Request> requests) {
+// Blames a rank if every request is for a message of a rank that has left.
+GX_DECL void Mesh::blame_if_hopeless(std::span<const Request> requests) {
     for (const Request r : requests) {
         const Posted& p = posted_[r.id];
-        if (p.peer == rank_ || !link(p.peer).left) return;
-        if (p.sending && !link(p.peer).ended) return;  // its process still reads
+        const Link& l = link(p.peer);
+        if (p.peer == rank_ || !l.left || !l.ended) return;
+        if (p.sending && l.socket) return;  // its process still reads
     }
-    timed_out_ = requests[0].id;
-    stop_locked({posted_[requests[0].id].peer, rank_, std::chrono::steady_clock::now()});
+    blame(requests[0]);
+}
+
+GX_DECL void Mesh::blame(Request request) {
+    if (std::exchange(blamed_, true)) return;
+    timed_out_ = request.id;
+    session_.blame(posted_[request.id].peer);
 }
 
 // The caller's memory may go away after this.
@@ -173,56 +174,36 @@ GX_DECL void Mesh::withdraw(std::uint32_t id) {
 
 // ---- Stopping and leaving ---------------------------------------------------------------
 
-GX_DECL void Mesh::stop() {
+// On the session's monitor.
+GX_DECL void Mesh::hear() {
     const std::lock_guard lock(mutex_);
-    stop_locked({rank_, rank_, std::chrono::steady_clock::now()});
-}
-
-GX_DECL Stop Mesh::first_stop() {
-    const std::lock_guard lock(mutex_);
-    return stop_;
+    if (!stop_.stopped()) stop_ = session_.cause();
+    for (int r = 0; r < placement_.ranks(); ++r) link(r).left = session_.left(r);
+    changed_.notify_all();
 }
 
 GX_DECL void Mesh::leave() {
     std::unique_lock lock(mutex_);
     const auto written = [&] {
-        return std::all_of(links_.begin(), links_.end(),
-                           [](const Link& l) { return l.out.empty() || !l.socket; });
+        return stop_.stopped() || std::all_of(links_.begin(), links_.end(), [](const Link& l) {
+                   return l.out.empty() || !l.socket;
+               });
     };
-    for (int r = 0; r < placement_.ranks(); ++r) {
-        if (r == rank_) continue;
-        if (stop_.stopped()) push_stop(r);  // why this rank leaves, where the cause is on its way
-        push(r, {.header = {Kind::leave, 0, 0}});
-    }
     const Moment now = std::chrono::steady_clock::now();
     if (deadline_ >= Moment::max() - now) changed_.wait(lock, written);
     else changed_.wait_until(lock, now + deadline_, written);
+    for (const Link& l : links_)
+        if (l.socket && l.out.empty()) ::shutdown(l.socket.get(), SHUT_WR);
 }
 
-GX_DECL void Mesh::stop_locked(const Stop& cause) {
-    if (!cause.before(stop_)) return;
-    const bool first = !stop_.stopped();
-    stop_ = cause;
-    if (first && cause.stopper == rank_)
-        for (int r = 0; r < placement_.ranks(); ++r)
-            if (r != rank_) push_stop(r);
+GX_DECL void Mesh::end_reading(int r) {
+    link(r).ended = true;
     changed_.notify_all();
 }
 
-GX_DECL void Mesh::push_stop(int to) {
-    Outgoing out{.header = {Kind::stop, 0, sizeof(Stop)}};
-    out.owned.resize(sizeof(Stop));
-    std::memcpy(out.owned.data(), &stop_, sizeof(Stop));
-    out.payload = out.owned;
-    push(to, std::move(out));
-}
-
-GX_DECL void Mesh::lose(int r) {
-    Link& l = link(r);
-    l.socket.close();
-    l.out.clear();
-    l.ended = true;
-    if (!l.left) stop_locked({r, rank_, std::chrono::steady_clock::now()});
+GX_DECL void Mesh::end_writing(int r) {
+    link(r).socket.close();
+    link(r).out.clear();
     changed_.notify_all();
 }
 
@@ -285,7 +266,7 @@ GX_DECL bool Mesh::read_some(int from) {
 GX_DECL void Mesh::begin_payload(int from) {
     Link& l = link(from);
     Incoming& in = l.in;
-    if (in.header.kind == Kind::message) in.request = unmatched(l, in.header.channel);
+    in.request = unmatched(l, static_cast<int>(in.header.channel));
     if (in.request != 0) {
         in.target = posted_[in.request].target;
         GX_EXPECT(in.target.size() == in.header.bytes, "a receive and its send have equal lengths");
@@ -298,16 +279,10 @@ GX_DECL void Mesh::begin_payload(int from) {
 GX_DECL void Mesh::finish_frame(int from) {
     Link& l = link(from);
     Incoming in = std::exchange(l.in, Incoming{});
-    if (in.header.kind == Kind::leave) {
-        l.left = true;
-    } else if (in.header.kind == Kind::stop) {
-        Stop cause;
-        std::memcpy(&cause, in.owned.data(), sizeof(Stop));
-        stop_locked(cause);
-    } else if (in.request != 0) {
+    if (in.request != 0) {
         posted_[in.request].done = true;
     } else {
-        finish_message(l, in.header.channel, std::move(in.owned));
+        finish_message(l, static_cast<int>(in.header.channel), std::move(in.owned));
     }
     changed_.notify_all();
 }
@@ -351,8 +326,8 @@ GX_DECL void Mesh::work() {
         peers.assign(1, rank_);
         for (int r = 0; r < placement_.ranks(); ++r) {
             const Link& l = link(r);
-            if (!l.socket) continue;
-            const int events = POLLIN | (l.out.empty() ? 0 : POLLOUT);
+            if (!l.socket || (l.ended && l.out.empty())) continue;
+            const int events = (l.ended ? 0 : POLLIN) | (l.out.empty() ? 0 : POLLOUT);
             polled.push_back(
                 {.fd = l.socket.get(), .events = static_cast<short>(events), .revents = 0});
             peers.push_back(r);
@@ -365,8 +340,11 @@ GX_DECL void Mesh::work() {
             const auto n = ::read(wake_.get(), &count, sizeof(count));
         for (std::size_t i = 1; i < polled.size(); ++i) {
             const int r = peers[i];
+            const bool closed = (polled[i].revents & (POLLHUP | POLLERR)) != 0;
             if ((polled[i].revents & POLLOUT) != 0 && !write_some(r)) link(r).out.clear();
-            if ((polled[i].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !read_some(r)) lose(r);
+            if (((polled[i].revents & POLLIN) != 0 || closed) && !link(r).ended && !read_some(r))
+                end_reading(r);
+            if (closed && link(r).ended) end_writing(r);
         }
     }
 }
