@@ -159,6 +159,23 @@ TEST_F(ProcessesTest, AKilledChildIsNamed) {
         EXPECT_EQ((*seen)[r].peer, 2);
     }
 }
+TEST_F(ProcessesTest, AKilledChildIsNamedWithWhatTheRootDid) {
+    const std::string text = error_of_run([&] {
+        Processes<3>{}.run([&](auto& rank) {
+            auto& link = rank.transport();
+            int x = 0;
+            if (rank.rank() == 0) {
+                link.working_on({"all-reduce", 7, 3});
+                (void)link.wait(link.send(2, 0, out(x)));
+            }
+            if (rank.rank() == 2 && link.wait(link.receive(0, 0, in(x))).complete()) raise(SIGKILL);
+            (void)wait_for(rank, 2);
+        });
+    });
+    EXPECT_TRUE(text.starts_with("rank 2 was killed by signal 9")) << text;
+    EXPECT_NE(text.find("noticed by rank 0 in step 7, bucket 3, operation all-reduce"), text.npos)
+        << text;
+}
 TEST_F(ProcessesTest, AChildThatExitsIsNamed) {
     const std::string text = error_of_run([&] {
         Processes<2>{}.run([&](auto& rank) {

@@ -124,6 +124,40 @@ TEST_F(ProcessesTrainer, EveryProcessHasARecordAndOnlyTheRootWrites) {
         EXPECT_EQ(Plain(o).train(local, data).steps.size(), longer.steps.size());
     });
 }
+/// The sentences that four processes throw where rank 2 trains with `its` options and data.
+std::array<std::string, 4> sentences(const Plain::Options& its, const gx::Split& its_data) {
+    const Plain::Options o{.batch = 3, .epochs = 2, .seed = 3};
+    const gx::Split data = images();
+    const Shared<std::array<std::array<char, 400>, 4>> said;
+    Processes world({.placement = {4, 1}});
+    (void)error_of_run([&] {
+        world.run([&](auto& rank) {
+            OneRank local(rank);
+            const bool odd = rank.rank() == 2;
+            const std::string text = error_of_run(
+                [&] { (void)Plain(odd ? its : o).train(local, odd ? its_data : data); });
+            text.copy((*said)[std::size_t(rank.rank())].data(), 399);
+        });
+    });
+    std::array<std::string, 4> all;
+    for (std::size_t r = 0; r < 4; ++r) all[r] = (*said)[r].data();
+    return all;
+}
+TEST_F(ProcessesTrainer, ProcessesThatTrainDifferentThingsEndWithOneSentence) {
+    const Plain::Options o{.batch = 3, .epochs = 2, .seed = 3};
+    for (const std::string& none : sentences(o, images())) EXPECT_EQ(none, "");
+    Plain::Options seed = o, rate = o;
+    seed.seed = 4;
+    rate.scheduler.next.peak_rate = 0.125f;
+    const std::array found{sentences(seed, images()), sentences(rate, images()),
+                           sentences(o, images(41))};
+    const std::array<std::string, 3> expected{
+        "the seed of rank 2 is '4', that of rank 0 is '3'", "the hash of the options of rank 2 is ",
+        "the data source of rank 2 is 'training on 41 images of 1x4x4 in 3 classes"};
+    for (std::size_t i = 0; i < found.size(); ++i)
+        for (const std::string& text : found[i])
+            EXPECT_NE(text.find(expected[i]), text.npos) << text;
+}
 TEST_F(ProcessesTrainer, AnOptionThatIsWrongOnTheRootStopsAllProcesses) {
     const gx::Split data = images();
     const Folder folder;

@@ -10,8 +10,9 @@
 #include <variant>      // a message is one of its kinds
 #include <vector>       // the bytes, the members
 
-#include <gx/core/decl.hpp>    // GX_DECL
-#include <gx/core/stream.hpp>  // Operation
+#include <gx/core/decl.hpp>        // GX_DECL
+#include <gx/core/stream.hpp>      // Operation
+#include <gx/core/world_info.hpp>  // RunTerms
 
 namespace gx::coordination {
 
@@ -75,15 +76,7 @@ struct Refused {
     std::string text{};
     bool operator==(const Refused&) const = default;
 };
-/// What has to be equal on all ranks, or they would train different things.
-struct RunTerms {
-    std::string composition{};
-    std::uint64_t seed = 0;
-    std::uint64_t options_hash = 0;
-    int ranks = 0;
-    std::string source{};  ///< description of the data
-    bool operator==(const RunTerms&) const = default;
-};
+using gx::RunTerms;
 /// All ranks have sent the terms of rank 0.
 struct Agreed {
     bool operator==(const Agreed&) const = default;

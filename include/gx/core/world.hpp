@@ -92,7 +92,8 @@ concept RunsAFunction = requires(W& w, FunctionRef<void(typename W::Rank&)> f) {
 ///                          `timed_out` at once, by a channel beside the messages if these do not
 ///                          show it, and the waits of every survivor name it
 ///
-/// and every process calls run() equally often, also where it has nothing to do but to throw.
+/// and every process calls run() equally often, also where it has nothing to do but to throw. Such
+/// worlds are built on gx/coordination, and their ranks model ComparesTerms (world_info.hpp).
 template <class W>
 concept World = detail::world::HasRanks<W> && detail::world::RunsAFunction<W>;
 

@@ -1,4 +1,4 @@
-// WorldInfo: clock type, price and model corrections that a World adds to the run report.
+// WorldInfo: what a World adds to the run report; RunTerms: what all its ranks have to agree on.
 #pragma once
 
 #include <cstdint>  // uint64_t
@@ -19,5 +19,22 @@ struct WorldInfo {
     DollarsPerHour price{};            ///< of all machines together
     std::uint64_t event_hash = 0;      ///< of the last run; 0 where events are not hashed
 };
+
+/// What has to be equal on all ranks, or they would train different things.
+struct RunTerms {
+    std::string composition{};
+    std::uint64_t seed = 0;
+    std::uint64_t options_hash = 0;  ///< of all other options that decide what a rank does
+    int ranks = 0;
+    std::string source{};  ///< description of the data
+    bool operator==(const RunTerms&) const = default;
+};
+
+/// A rank of a world whose processes may have been started differently.
+///
+///     compare(terms)   every rank calls it once a run; throws on all of them unless the terms are
+///                      those of rank 0
+template <class R>
+concept ComparesTerms = requires(R& rank, const RunTerms& terms) { rank.compare(terms); };
 
 }  // namespace gx

@@ -59,6 +59,9 @@ GX_COLD [[nodiscard]] std::string misfit(ImageShape input) {
     return misfit_text(M::name, input, found, side < most ? side : 0);
 }
 
+/// Sizes and names of both sets of images, for comparing what ranks were given.
+[[nodiscard]] GX_DECL std::string description(const Split& data);
+
 /// Names of the policies that a checkpoint must fit.
 struct Names {
     std::string composition, reducer;

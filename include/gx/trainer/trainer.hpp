@@ -10,7 +10,8 @@
 #include <utility>    // move
 #include <vector>     // options, erase_if
 
-#include <gx/core/world_info.hpp>        // WorldInfo
+#include <gx/core/hash.hpp>              // hash_name
+#include <gx/core/world_info.hpp>        // WorldInfo, RunTerms
 #include <gx/core/cold.hpp>              // GX_COLD
 #include <gx/core/device.hpp>            // explain_computes
 #include <gx/io/problems.hpp>            // Problems
@@ -159,6 +160,7 @@ private:
         try {
             world.run([&](auto& rank) {
                 using Rank = std::remove_cvref_t<decltype(rank)>;
+                if constexpr (ComparesTerms<Rank>) rank.compare(terms(job, rank.ranks()));
                 RunRecord other;  // one rank of a process fills its record
                 detail::trainer::with_memory(rank.rank(), job.options.batch, job.graph, [&] {
                     detail::trainer::RankTraining<R, S, O, L, Scale, V, Options, Rank>(
@@ -359,6 +361,20 @@ private:
         add_options(out, "optimizer", o.optimizer);
         add_options(out, "loss_scale", o.loss_scale);
         return out;
+    }
+
+    /// What a rank compares with the others before it starts.
+    GX_COLD [[nodiscard]] static RunTerms terms(const detail::trainer::Job<Options>& job,
+                                                int ranks) {
+        std::string options = "batch=" + std::to_string(job.options.batch) +
+                              ";evaluate=" + std::to_string(job.options.evaluate) +
+                              ";from=" + std::to_string(job.resume ? job.resume->step : -1);
+        for (const Checkpoint::Option& o : job.choices) options += ";" + o.name + "=" + o.value;
+        return {.composition = job.composition,
+                .seed = job.options.seed,
+                .options_hash = hash_name(options),
+                .ranks = ranks,
+                .source = detail::trainer::description(job.data)};
     }
 
     GX_COLD [[nodiscard]] static std::string optimizer_name(const options_of<O>& o) {

@@ -272,6 +272,15 @@ GX_DECL std::string note_of(const LossRow& row) {
     return note + ".";
 }
 
+GX_DECL std::string description(const Split& data) {
+    const auto text = [](const Dataset& d) {
+        return std::to_string(d.count()) + " images of " + std::to_string(d.shape.channels) + "x" +
+               std::to_string(d.shape.height) + "x" + std::to_string(d.shape.width) + " in " +
+               std::to_string(d.classes) + " classes" + (d.name.empty() ? "" : " from " + d.name);
+    };
+    return "training on " + text(data.train) + ", testing on " + text(data.test);
+}
+
 GX_DECL std::string progress_words(int epoch, int epochs, double loss) {
     return fmt::format("epoch {}/{}  loss {:.3f}", epoch + 1, epochs, loss);
 }
