@@ -319,6 +319,20 @@ TEST(Coordinator, ARankThatLeftIsNotLost) {
     EXPECT_EQ(w.at(2).exit_status(), 0);
 }
 
+TEST(Coordinator, TheEndWaitsForEveryRank) {
+    for (int last = 0; last < 3; ++last) {
+        Wire w(3);
+        w.join();
+        for (int r = 0; r < 3; ++r)
+            if (r != last) w.at(r).leave();
+        w.settle();
+        EXPECT_FALSE(w.root.ended()) << "rank " << last << " still runs";
+        w.at(last).leave();
+        w.settle();
+        for (int r = 0; r < 3; ++r) EXPECT_TRUE(w.at(r).ended());
+    }
+}
+
 // ---- Any order of events -----------------------------------------------------------------
 
 /// The first cause by what came to the root, worked out apart from the coordinator.
