@@ -39,8 +39,15 @@ Execution all_gather_bytes(T& link, ViewIn<const std::byte, memory_of<T>> mine,
     const auto begin = static_cast<std::size_t>(offsets[rank]);
     const auto block = all.subspan(begin, static_cast<std::size_t>(offsets[rank + 1]) - begin);
     GX_EXPECT(mine.size() == block.size(), "a block as long as the offsets of its rank say");
-    if (!same_place(mine, ViewIn<const std::byte, memory_of<T>>(block)))
-        launch(queue_of(link), kernels::CopyValues<std::byte>{}, mine, block);
+    if (!same_place(mine, ViewIn<const std::byte, memory_of<T>>(block))) {
+        constexpr kernels::CopyValues<std::byte> copy{};
+        if constexpr (InHostMemory<T>) {
+            if (channel < control_channel) launch(queue_of(link), copy, mine, block);
+            else launch(HostQueue{}, copy, mine, block);  // the host's, on every world
+        } else {
+            launch(queue_of(link), copy, mine, block);
+        }
+    }
     return execute(link, flow);
 }
 

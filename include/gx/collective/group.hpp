@@ -78,6 +78,11 @@ public:
     Delivery wait(Request request) { return whole_->wait(request); }
     Arrival wait_any(std::span<const Request> requests) { return whole_->wait_any(requests); }
 
+    [[nodiscard]] decltype(auto) queue()
+        requires requires(T& t) { t.queue(); }
+    {
+        return whole_->queue();
+    }
     void begin_activity(const Label& name)
         requires requires(T& t) { t.begin_activity(name); }
     {

@@ -11,11 +11,13 @@
 namespace gx::kernels {
 
 // Shapes of all: spans of equal lengths, unless said otherwise. Bits: those of core/convert.hpp.
+// `overwrites`: outputs are written and not read, for traffic_bytes().
 
 /// to = encode(from * factor).
 template <Element E>
 struct EncodeScaled {
     static constexpr std::string_view name = "encode";
+    static constexpr bool overwrites = true;
     float factor = 1;
     void operator()(std::span<const float> from, std::span<typename E::storage> to) const {
         encode_scaled<E>(from, factor, to);
@@ -26,6 +28,7 @@ struct EncodeScaled {
 template <Element E>
 struct DecodeScaled {
     static constexpr std::string_view name = "decode";
+    static constexpr bool overwrites = true;
     float factor = 1;
     void operator()(std::span<const typename E::storage> from, std::span<float> to) const {
         decode_scaled<E>(from, factor, to);
@@ -53,6 +56,7 @@ struct Accumulate {
 template <Element E>
 struct Decode {
     static constexpr std::string_view name = "decode";
+    static constexpr bool overwrites = true;
     void operator()(std::span<const typename E::storage> from, std::span<float> to) const {
         decode<E>(from, to);
     }
@@ -70,6 +74,7 @@ struct DecodeAdd {
 template <class T>
 struct CopyValues {
     static constexpr std::string_view name = "copy";
+    static constexpr bool overwrites = true;
     void operator()(std::span<const T> from, std::span<T> to) const {
         std::copy(from.begin(), from.end(), to.begin());
     }
@@ -78,6 +83,7 @@ struct CopyValues {
 template <class T>
 struct Fill {
     static constexpr std::string_view name = "fill";
+    static constexpr bool overwrites = true;
     T value{};
     void operator()(std::span<T> to) const { std::fill(to.begin(), to.end(), value); }
 };

@@ -80,10 +80,11 @@ concept StreamOrdered =
 template <class T>
 concept Link = Transport<T> || StreamOrdered<T>;
 
-/// Where kernels on the data of a transport's messages are launched.
+/// Where kernels on the data of a transport's messages are launched: its queue(), or the host's. A
+/// simulated transport has a queue of host memory, which adds the time of a GPU's kernel.
 template <class T>
 [[nodiscard]] constexpr decltype(auto) queue_of(T& link) {
-    if constexpr (InHostMemory<T>) return HostQueue{};
+    if constexpr (InHostMemory<T> && !requires { link.queue(); }) return HostQueue{};
     else return link.queue();
 }
 

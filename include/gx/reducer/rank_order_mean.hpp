@@ -14,7 +14,6 @@
 #include <gx/collective/proof.hpp>                  // prove
 #include <gx/memory/buffer.hpp>                     // Buffer
 #include <gx/core/contract.hpp>                     // GX_EXPECT
-#include <gx/core/convert.hpp>                      // encode, decode_add
 #include <gx/core/trace.hpp>                        // begin_activity
 #include <gx/memory/kernels.hpp>                    // EncodeScaled, Decode, DecodeAdd
 #include <gx/memory/queue.hpp>                      // launch, StreamOrdered
@@ -72,7 +71,7 @@ public:
         GX_EXPECT(link.placement() == placement_, "reserve() for the placement it will run on");
         GX_EXPECT(std::ssize(bucket) <= elements_, "a bucket larger than was reserved");
         begin_activity(link, in_place ? "" : "MEMCPY_IN_FUSION_BUFFER");
-        const std::span<storage> wire = pack(bucket);
+        const std::span<storage> wire = pack(link, bucket);
         begin_activity(link, "");
         ReduceReport done;
         push(link, wire, done);
@@ -81,7 +80,8 @@ public:
         const int n = placement_.ranks();
         if (n > 1) done.steps = rounds(n - 1, receive_window_) + rounds(n - 1, most_in_flight);
         begin_activity(link, in_place ? "" : "MEMCPY_OUT_FUSION_BUFFER");
-        if constexpr (!in_place) decode<E>(wire, bucket);
+        if constexpr (!in_place)
+            launch(queue_of(link), kernels::Decode<E>{}, std::span<const storage>(wire), bucket);
         begin_activity(link, "");
         return done;
     }
@@ -171,11 +171,13 @@ private:
     static void expect(const collective::Proof& proof) {
         GX_EXPECT(proof.holds(), proof.sentence());
     }
-    std::span<storage> pack(std::span<float> bucket) {
+    std::span<storage> pack([[maybe_unused]] auto& link, std::span<float> bucket) {
         if constexpr (in_place) return bucket;
         else {
-            encode<E>(bucket, wire_.view().first(bucket.size()));
-            return wire_.view().first(bucket.size());
+            const std::span<storage> wire = wire_.view().first(bucket.size());
+            launch(queue_of(link), kernels::EncodeScaled<E>{}, std::span<const float>(bucket),
+                   wire);
+            return wire;
         }
     }
     [[nodiscard]] std::span<storage> part(std::span<storage> wire, int rank) const {
@@ -237,21 +239,23 @@ private:
             } else {
                 arrived_[static_cast<std::size_t>(from)] = 1;
                 for (; added < n && arrived_[static_cast<std::size_t>(added)] != 0; ++added) {
-                    add(added, added == rank ? mine : slot(position(added, rank), mine.size()));
+                    add(link, added,
+                        added == rank ? mine : slot(position(added, rank), mine.size()));
                     if (added != rank) --receiving;
                 }
             }
         }
         if (mine.empty() || !done.complete()) return;
-        if (n == 1) add(0, mine);
-        encode_scaled<E>(sum_.view().first(mine.size()), 1.0f / static_cast<float>(n), mine);
+        if (n == 1) add(link, 0, mine);
+        launch(queue_of(link), kernels::EncodeScaled<E>{1.0f / static_cast<float>(n)},
+               std::span<const float>(sum_.view().first(mine.size())), mine);
     }
     /// `from`'s place among the other ranks of `rank`.
     [[nodiscard]] static int position(int from, int rank) { return from < rank ? from : from - 1; }
-    void add(int rank, std::span<const storage> contribution) {
+    void add(auto& link, int rank, std::span<const storage> contribution) {
         const auto sum = sum_.view().first(contribution.size());
-        if (rank == 0) decode<E>(contribution, sum);
-        else decode_add<E>(contribution, sum);
+        if (rank == 0) launch(queue_of(link), kernels::Decode<E>{}, contribution, sum);
+        else launch(queue_of(link), kernels::DecodeAdd<E>{}, contribution, sum);
     }
 
     /// Every server's mean goes to all ranks: the all-gather.

@@ -30,6 +30,7 @@ namespace detail::quantized {
 template <class Codec>
 struct Encode {
     static constexpr std::string_view name = "quantize";
+    static constexpr bool overwrites = true;
     std::int64_t offset;
     Rng draws;
     void operator()(std::span<const float> values, std::span<std::byte> out) const {
@@ -39,6 +40,7 @@ struct Encode {
 template <class Codec>
 struct Decode {
     static constexpr std::string_view name = "dequantize";
+    static constexpr bool overwrites = true;
     void operator()(std::span<const std::byte> message, std::span<float> values) const {
         Codec::decode(message, values);
     }
@@ -47,6 +49,7 @@ struct Decode {
 template <class Codec>
 struct Average {
     static constexpr std::string_view name = "average messages";
+    static constexpr bool overwrites = true;
     std::size_t longest;
     int ranks;
     void operator()(std::span<const std::byte> messages, std::span<float> chunk) const {

@@ -15,8 +15,9 @@
 #include <gx/collective/execute.hpp>          // execute
 #include <gx/memory/aligned_buffer.hpp>       // AlignedBuffer
 #include <gx/core/contract.hpp>               // GX_EXPECT
-#include <gx/core/convert.hpp>                // encode_scaled, decode_scaled
 #include <gx/core/trace.hpp>                  // begin_activity
+#include <gx/memory/kernels.hpp>              // EncodeScaled, DecodeScaled
+#include <gx/memory/queue.hpp>                // launch, queue_of
 #include <gx/reducer/accuracy.hpp>            // accuracy
 #include <gx/reducer/concept.hpp>             // explain_reducer, OwnedUpdate
 #include <gx/reducer/collective_reducer.hpp>  // plan_of
@@ -252,7 +253,9 @@ private:
         if constexpr (in_place) wire = values;
         else wire = wire_.span().first(values.size());
         begin_activity(link, in_place ? "" : "MEMCPY_IN_FUSION_BUFFER");
-        if (!in_place || before != 1.0f) encode_scaled<E>(values, before, wire);
+        if (!in_place || before != 1.0f)
+            launch(queue_of(link), kernels::EncodeScaled<E>{before}, std::span<const float>(values),
+                   wire);
         begin_activity(link, "");
         const auto message = static_cast<std::size_t>(message_);
         const collective::Execution done = collective::execute(
@@ -268,7 +271,9 @@ private:
                 const ChunkRange r = owned(k, std::ssize(values), link.rank());
                 const auto at = static_cast<std::size_t>(r.begin);
                 const auto count = static_cast<std::size_t>(r.size());
-                decode_scaled<E>(wire.subspan(at, count), after, values.subspan(at, count));
+                launch(queue_of(link), kernels::DecodeScaled<E>{after},
+                       std::span<const storage>(wire.subspan(at, count)),
+                       values.subspan(at, count));
             }
         return {done.delivery, done.bytes_sent, done.steps};
     }

@@ -47,6 +47,15 @@ inline void select(std::span<const float> values, std::size_t k, std::span<std::
 /// Writes what a rank sends, ascending, and what it keeps.
 struct Choose {
     static constexpr std::string_view name = "choose entries";
+    /// Of a GPU's radix select, 8 bits of the magnitudes a pass: the sum read, added to and written
+    /// once, four passes that read it, one that picks and clears the entries.
+    static std::int64_t traffic_bytes(float, std::span<const float> values, std::span<const float>,
+                                      std::span<float>, std::span<std::uint32_t>,
+                                      std::span<Entry> mine) {
+        constexpr int read_and_written = 3, passes = 5;
+        return static_cast<std::int64_t>((read_and_written + passes) * values.size_bytes() +
+                                         mine.size_bytes() + mine.size() * sizeof(float));
+    }
     void operator()(float loss_scale, std::span<const float> values, std::span<const float> before,
                     std::span<float> after, std::span<std::uint32_t> order,
                     std::span<Entry> mine) const {
@@ -64,6 +73,11 @@ struct Choose {
 struct AddUp {
     static constexpr std::string_view name = "add entries";
     float ranks;
+    /// Zeros are written, entries read and added, and all values scaled in place.
+    static std::int64_t traffic_bytes(float, std::span<const Entry> all, std::span<float> bucket) {
+        return static_cast<std::int64_t>(3 * bucket.size_bytes() + all.size_bytes() +
+                                         2 * all.size() * sizeof(float));
+    }
     void operator()(float loss_scale, std::span<const Entry> all, std::span<float> bucket) const {
         std::fill(bucket.begin(), bucket.end(), 0.0f);
         for (const Entry& e : all) bucket[e.index] += e.value;
