@@ -281,6 +281,7 @@ Verdict trial_of(const ReducerKind& kind, const Scenario& s, const Tampering& ta
     ClusterOptions options{
         .seed = s.seed,
         .deadline = s.deadline,
+        .charge_reducer_kernels = tampering.charge_reducer_kernels,
         .faults = s.faults,
         .delivery = tampering.delivery,
         .limits = {.time = 100 * s.deadline, .waits = 200'000, .failed_waits = 5'000},

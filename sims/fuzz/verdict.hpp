@@ -50,6 +50,7 @@ struct Tampering {
     bool apply_twice = false;  ///< after a restart
     bool ready_early = false;  ///< a piece of a gradient is reported ready, and then written
     bool no_profile = false;   ///< messages do not pay what their stack costs
+    bool charge_reducer_kernels = true;
 };
 
 struct FuzzedReducer {

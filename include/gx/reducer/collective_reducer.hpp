@@ -21,6 +21,16 @@
 #include <gx/reducer/concept.hpp>     // ReduceReport
 #include <gx/reducer/divide.hpp>      // DividePolicy
 
+namespace gx {
+
+/// Bytes of memory for each element of a bucket that a reducer's kernels read and write beside its
+/// collectives, for what times it without data: casts, scalings. See traffic_bytes().
+struct KernelTraffic {
+    int before = 0, after = 0;  ///< the collectives; 0: there is no kernel
+};
+
+}  // namespace gx
+
 namespace gx::detail::reducer {
 
 template <class E, class Divide>
@@ -48,6 +58,15 @@ consteval auto plan_of() {
     if constexpr (requires { typename R::plan; }) return std::type_identity<typename R::plan>{};
     else if constexpr (requires { typename R::wrapped; }) return plan_of<typename R::wrapped>();
     else return std::type_identity<void>{};
+}
+
+/// Traffic of the kernels of a Mean over E.
+template <Element E, DividePolicy Divide>
+[[nodiscard]] constexpr KernelTraffic kernel_traffic(int ranks) {
+    constexpr int cast = sizeof(float) + sizeof(typename E::storage);
+    const bool in_place = std::same_as<E, fp32>;
+    return {in_place && Divide::before(ranks) == 1.0f ? 0 : cast,
+            in_place && Divide::after(ranks) == 1.0f ? 0 : cast};
 }
 
 /// Part k of the bucket, of K contiguous parts cut like chunks, is summed by collective k on
@@ -168,6 +187,9 @@ public:
     static constexpr int channels = P::count;
     static constexpr int staleness = 0;
     static constexpr bool asynchronous = true;
+    [[nodiscard]] static constexpr KernelTraffic kernel_traffic(int ranks) {
+        return detail::reducer::kernel_traffic<E, Divide>(ranks);
+    }
 
     void reserve(const ReducePlan& p) { mean_.reserve(p); }
     template <Link T>

@@ -134,7 +134,8 @@ concept TakesItsOptions =
 ///     Options                   an aggregate; R(Options). The Trainer's options hold it
 ///     all_reduce over any Link  template <Link T> all_reduce(T&, const BucketOn<T>&): works in the
 ///                               memory of devices too, by launch(queue_of(link), ...) on Buffers
-///                               of plan.memory. With `Transport auto&` it is the host's
+///                               of plan.memory. With `Transport auto&` it is the host's. A
+///                               simulated world charges time for what is launched
 ///     settle_on(queue, gradient, applied)
 ///                               settle() there: `applied` is a value on the device
 ///     settle(gradient, applied) called for each gradient in order, before gradient + staleness + 1

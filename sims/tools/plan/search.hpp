@@ -34,11 +34,14 @@ template <class R>
     else return typename decltype(gx::detail::reducer::plan_of<R>())::type{};
 }
 
-/// R as a choice. Its step is that of step_time<R>, with kernels that are timed already.
+/// R as a choice. Its step is that of step_time<R>, with kernels that are timed already. Those of R
+/// are not charged: casts and copies are part of a stack's fitted costs.
 template <class R>
 [[nodiscard]] ReducerChoice reducer_choice(std::string_view wire, sim::Algorithm algorithm) {
     const auto time = [](const sim::StepWork& work, const sim::ClusterSpec& spec, Bytes bucket) {
-        return sim::step_time<R>(work, spec, {.bucket_bytes = bucket.count, .worth_simulating = 0});
+        return sim::step_time<R>(
+            work, spec,
+            {.bucket_bytes = bucket.count, .worth_simulating = 0, .charge_reducer_kernels = false});
     };
     const auto messages = [](const sim::StepWork& work, const sim::ClusterSpec& spec,
                              Bytes bucket) {

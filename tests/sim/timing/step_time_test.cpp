@@ -79,6 +79,34 @@ TEST(StepTime, ByHand) {
     EXPECT_EQ(wire_bound.floor.count(), 8'000) << "2 (n - 1) / n of 8,000 bytes";
 }
 
+TEST(StepTime, KernelsOfAReducerByHand) {
+    auto spec = two();  // 2 bytes a ns, a kernel every 10 ns
+    spec.machine.gpu.memory_bandwidth = {4e9};
+    spec.machine.gpu.efficiency_fp32.memory = 0.5;
+    spec.machine.gpu.launch = Nanoseconds(10);
+    spec.machine.nic_line_rate = 4_Gbps;  // half a byte a ns, below 2 / 3
+    const Ring ring(2);
+    const auto time = [&](gx::sim::ReduceShape shape) {
+        return gx::sim::step_time(work(), std::span<const Ring>(&ring, 1), shape, spec);
+    };
+    // 1,000 elements: cast (4 + 2 bytes), 2 steps of 1,000 bytes, cast.
+    const gx::sim::ReducerKernels casts{true, {6, 6}};
+    const StepTiming whole = time({.element_bytes = 2, .kernels = casts});
+    EXPECT_EQ(whole.exposed.count(), 3'010 + 2 * (100 + 2'000) + 3'010);
+    EXPECT_EQ(whole.communication, whole.exposed);
+    EXPECT_EQ(time({.element_bytes = 2, .kernels = {false, {6, 6}}}).exposed.count(), 4'200);
+    EXPECT_EQ(time({.element_bytes = 2, .kernels = {true, {8, 0}}}).exposed.count(), 4'010 + 4'200);
+    // Each rank decodes the half that it owns.
+    EXPECT_EQ(time({.element_bytes = 2, .kernels = {true, {6, 6}, true}}).exposed.count(),
+              3'010 + 4'200 + 1'510);
+    // Two halves, the first midway: one stream casts, sends and casts them in turn.
+    const StepTiming halves = time({.bucket_elements = 500, .element_bytes = 2, .kernels = casts});
+    EXPECT_EQ(halves.exposed.count(), 2 * (1'510 + 2 * (100 + 1'000) + 1'510) - 2'000);
+    // A link faster than sums: 2 / 3 of a byte a ns.
+    spec.machine.nic_line_rate = 8_Gbps;
+    EXPECT_EQ(time({.element_bytes = 2, .kernels = {true, {}}}).exposed.count(), 2 * (100 + 1'500));
+}
+
 // ---- The same nanosecond as with payload -----------------------------------------------
 gx::Graph small(int width, int layers) {
     gx::GraphBuilder b("small", {1, 4, 4}, 3);
@@ -91,13 +119,14 @@ gx::Graph small(int width, int layers) {
 template <class R>
 std::vector<Nanoseconds> with_payload(const gx::Graph& graph, const ClusterSpec& spec,
                                       std::int64_t bucket_bytes, std::size_t steps,
-                                      const gx::sim::Slowness& slow = {}) {
+                                      const gx::sim::Slowness& slow = {}, bool charged = true) {
     constexpr auto element = static_cast<std::int64_t>(sizeof(typename R::wire_type::storage));
     std::vector<Nanoseconds> ends(steps);
     gx::sim::Cluster<gx::reference::Device> world(spec, {.seed = slow.seed,
                                                          .compute_jitter = slow.compute_jitter,
                                                          .variation = slow.variation,
-                                                         .overlap_slowdown = slow.overlap});
+                                                         .overlap_slowdown = slow.overlap,
+                                                         .charge_reducer_kernels = charged});
     world.run([&](auto& rank) {
         auto device = rank.make_device(graph, {.batch = 2, .rank = rank.rank()});
         gx::Pipeline<R> pipeline({.placement = spec.placement(),
@@ -139,6 +168,8 @@ ClusterSpec plain_cluster() {
     spec.flow_cap = {1e6 * *rc::gen::inRange(0, 2000)};
     spec.latency = Nanoseconds(*rc::gen::inRange(0, 50'000));
     spec.machine.peer_latency = Nanoseconds(*rc::gen::inRange(0, 10'000));
+    if (*rc::gen::inRange(0, 3) == 0)  // sums may be slower than links
+        spec.machine.gpu.memory_bandwidth = {1e6 * *rc::gen::inRange(100, 20'000)};
     return spec;
 }
 ClusterSpec any_cluster() {
@@ -161,15 +192,17 @@ TYPED_TEST(StepTimeOf, EqualsARunWithPayloadToTheNanosecond) {
         const auto graph = small(*rc::gen::inRange(1, 60), *rc::gen::inRange(0, 5));
         const std::int64_t bucket = 4 * *rc::gen::inRange(0, 250);  // 0: what the reducer asks for
         const auto detail = *rc::gen::element(Detail::every_message, Detail::collapsed);
+        const bool charged = *rc::gen::inRange(0, 4) > 0;
         const StepTiming t = gx::sim::step_time<TypeParam>(
             graph, spec,
             {.batch = 2,
              .bucket_bytes = bucket,
              .steps = 5,
              .detail = detail,
-             .worth_simulating = std::numeric_limits<std::int64_t>::max()});
+             .worth_simulating = std::numeric_limits<std::int64_t>::max(),
+             .charge_reducer_kernels = charged});
         RC_ASSERT(!t.rounded);
-        RC_ASSERT(t.ends == with_payload<TypeParam>(graph, spec, bucket, 5));
+        RC_ASSERT(t.ends == with_payload<TypeParam>(graph, spec, bucket, 5, {}, charged));
         // each message may end half a nanosecond early
         RC_ASSERT(!t.settled || t.step + Nanoseconds(std::int64_t(t.messages)) >= t.floor);
     });
@@ -213,7 +246,9 @@ void expect_the_same(const std::vector<C>& collectives, const ClusterSpec& spec)
         mark = std::max<std::int64_t>(0, mark - *rc::gen::inRange<std::int64_t>(1, 2 * bucket));
         w.ready.push_back({w.backward += Nanoseconds(*rc::gen::inRange(0, 1'000'000)), mark});
     }
-    const gx::sim::ReduceShape shape{*rc::gen::inRange(0, 3), bucket, 2};
+    const gx::KernelTraffic traffic{*rc::gen::inRange(0, 9), *rc::gen::inRange(0, 9)};
+    const gx::sim::ReduceShape shape{
+        *rc::gen::inRange(0, 3), bucket, 2, {*rc::gen::arbitrary<bool>(), traffic, false}};
     const std::span<const C> all(collectives);
     const auto whole = gx::sim::step_time(w, all, shape, spec, 5, Detail::every_message);
     const auto part = gx::sim::step_time(w, all, shape, spec, 5, Detail::collapsed);

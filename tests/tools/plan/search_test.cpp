@@ -40,8 +40,9 @@ TEST(Search, AreStepsTimesTheirCount) {
     const Job job{.model = "ResNet8", .examples = 1000, .epochs = 3, .global_batch = 64};
     const std::vector<Candidate> all = search(job, small, space({4}));
     ASSERT_EQ(all.size(), 2u);
-    const auto step = gx::sim::step_time<gx::Ring<gx::fp32>>(small, gx::sim::ethernet_10g(4),
-                                                             {.batch = 16, .worth_simulating = 0});
+    const auto step = gx::sim::step_time<gx::Ring<gx::fp32>>(
+        small, gx::sim::ethernet_10g(4),
+        {.batch = 16, .worth_simulating = 0, .charge_reducer_kernels = false});
     EXPECT_EQ(all[0].step, step.step);
     EXPECT_EQ(all[0].steps, 48);  // ceil(1000 / 64) = 16 an epoch
     EXPECT_EQ(all[0].total, step.step * 48);
@@ -56,9 +57,11 @@ TEST(Search, TimesTheUpdateOfTheOptimizer) {
     const Job job{.examples = 64, .epochs = 1, .global_batch = 64};
     SearchSpace s = space({4});
     s.update = gx::AdamW::update_cost;
-    const auto step = gx::sim::step_time<gx::Ring<gx::fp32>>(
-        small, gx::sim::ethernet_10g(4),
-        {.batch = 16, .worth_simulating = 0, .update = gx::AdamW::update_cost});
+    const auto step = gx::sim::step_time<gx::Ring<gx::fp32>>(small, gx::sim::ethernet_10g(4),
+                                                             {.batch = 16,
+                                                              .worth_simulating = 0,
+                                                              .update = gx::AdamW::update_cost,
+                                                              .charge_reducer_kernels = false});
     EXPECT_EQ(search(job, small, s)[0].step, step.step);
     EXPECT_GT(step.step, search(job, small, space({4}))[0].step);
 }
@@ -80,9 +83,12 @@ TEST(Search, CountsAShardOfTheStateWhereRanksShareIt) {
     s.reducers.push_back(
         reducer_choice<gx::Sharded<gx::Ring<gx::fp32>>>("fp32", gx::sim::Algorithm::ring));
     const std::vector<Candidate> all = search(job, small, s);
-    const auto step = gx::sim::step_time<gx::Sharded<gx::Ring<gx::fp32>>>(
-        small, gx::sim::ethernet_10g(4),
-        {.batch = 16, .worth_simulating = 0, .update = gx::AdamW::update_cost});
+    const auto step =
+        gx::sim::step_time<gx::Sharded<gx::Ring<gx::fp32>>>(small, gx::sim::ethernet_10g(4),
+                                                            {.batch = 16,
+                                                             .worth_simulating = 0,
+                                                             .update = gx::AdamW::update_cost,
+                                                             .charge_reducer_kernels = false});
     EXPECT_EQ(all[2].step, step.step);
     EXPECT_EQ(all[2].choice.reducer, "Sharded<Ring<fp32>>");
 

@@ -114,6 +114,10 @@ public:
     static constexpr int staleness = 0;
     static constexpr bool asynchronous = R::asynchronous;
     static constexpr Accuracy accuracy = gx::accuracy<R>();
+    /// The traffic after the reduce-scatter is that of a rank's own chunks alone.
+    [[nodiscard]] static constexpr KernelTraffic kernel_traffic(int ranks) {
+        return detail::reducer::kernel_traffic<E, Divide>(ranks);
+    }
     static constexpr std::int64_t bucket_elements = [] {  ///< 0: as many as there are
         if constexpr (requires { R::bucket_elements; }) return std::int64_t{R::bucket_elements};
         else return std::int64_t{0};

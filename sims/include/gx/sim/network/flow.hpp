@@ -27,6 +27,12 @@ struct Path {
     }
 };
 
+/// The lower of two caps on a flow, each 0 where there is none.
+[[nodiscard]] constexpr BytesPerSecond lower_cap(BytesPerSecond a, BytesPerSecond b) {
+    if (a.count == 0 || b.count == 0) return a.count == 0 ? b : a;
+    return a.count < b.count ? a : b;
+}
+
 /// A message: after `latency` its bytes flow along `path` at the fair rate, never above `cap`.
 struct Transfer {
     Path path{};

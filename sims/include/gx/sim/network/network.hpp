@@ -65,6 +65,13 @@ public:
     void observe(RateObserver observer) { observer_ = observer; }
 
     [[nodiscard]] int links() const { return static_cast<int>(links_.size()); }
+    /// Capacity of the fastest link; 0 without links.
+    [[nodiscard]] BytesPerSecond largest_capacity() const {
+        BytesPerSecond largest{0};
+        for (int link = 0; link < links(); ++link)
+            largest.count = std::max(largest.count, capacity(link).count);
+        return largest;
+    }
     [[nodiscard]] BytesPerSecond capacity(int link) const {
         return {static_cast<double>(at(link).capacity) / 1024.0};
     }

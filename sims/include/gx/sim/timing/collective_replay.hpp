@@ -25,6 +25,9 @@ struct ReductionPlan {
     std::span<const C> collectives{};
     std::vector<std::int64_t> elements{};  ///< of each bucket
     int element_bytes = 1;
+    /// Of each bucket: a rank's kernels before and after its collectives; empty: none.
+    std::vector<Nanoseconds> before{}, after{};
+    BytesPerSecond fused_rate{0};  ///< caps messages, where a link is faster; 0: none
 
     [[nodiscard]] std::int64_t part(std::size_t bucket, std::size_t k) const {
         return chunk_range(elements[bucket], static_cast<int>(collectives.size()),
@@ -61,7 +64,7 @@ template <Collective C>
 /// receives, and continues when both are done, as collective::execute does. A message is done when
 /// it has arrived and its receiver has reached that step; until then its sender waits, so one
 /// message per member is enough. A rank begins its next bucket when all its members are done and
-/// the bucket is queued.
+/// the bucket is queued, with the kernels before it, and ends it with those after it.
 ///
 /// Collapsed, only the ranks of machine 0 are simulated (RepresentativeMachine). Chunks are then as
 /// large as the largest of them, also where the last ones would be an element smaller. With no
@@ -92,6 +95,7 @@ public:
         for (std::size_t b = 0; b < plan_.elements.size(); ++b)
             for (std::size_t k = 0; k < plan_.collectives.size(); ++k)
                 parts_.push_back(plan_.part(b, k));
+        if (plan_.fused_rate.count >= network_.largest_capacity().count) plan_.fused_rate = {0};
     }
     CollectiveReplay(const CollectiveReplay&) = delete;  // events point at it
     CollectiveReplay& operator=(const CollectiveReplay&) = delete;
@@ -129,7 +133,8 @@ public:
 
 private:
     struct Actor {
-        std::int64_t queued = 0, reduced = 0;
+        std::int64_t queued = 0, packed = 0, reduced = 0;
+        bool packs = false;
         std::size_t ended = 0;  // members that are done with the present bucket
     };
     struct Member {
@@ -145,6 +150,13 @@ private:
     }
     static void instant_event(void* self, std::uint64_t) {
         static_cast<CollectiveReplay*>(self)->end_of_instant();
+    }
+    static void packed_event(void* self, std::uint64_t actor) {
+        static_cast<CollectiveReplay*>(self)->packed(static_cast<std::size_t>(actor));
+    }
+    static void unpacked_event(void* self, std::uint64_t actor) {
+        static_cast<CollectiveReplay*>(self)->end_reduction(static_cast<std::size_t>(actor));
+        static_cast<CollectiveReplay*>(self)->settle();
     }
     static void skipped_event(void* self, std::uint64_t) {
         static_cast<CollectiveReplay*>(self)->skipping_ = false;
@@ -205,6 +217,24 @@ private:
         skipping_ = true;
         engine_.at(engine_.now() + skipped, after_arrivals, {skipped_event, this, 0});
     }
+    [[nodiscard]] static Nanoseconds time_of(const std::vector<Nanoseconds>& kernels,
+                                             std::int64_t bucket) {
+        return kernels.empty() ? Nanoseconds(0)
+                               : kernels[static_cast<std::size_t>(bucket) % kernels.size()];
+    }
+    void packed(std::size_t actor) {
+        Actor& a = actors_[actor];
+        a.packs = false;
+        a.packed = a.reduced + 1;
+        make_ready(actor);
+        settle();
+    }
+    bool pack(std::size_t actor);
+    void end_reduction(std::size_t actor) {
+        ++actors_[actor].reduced;
+        reduced_.run(reduced_.context, actor);
+        make_ready(actor);
+    }
     bool enter_next_step(std::size_t m);
     void end_bucket(Member& member, std::size_t actor);
     void send(std::size_t m, int rank, const Exchange& e, std::int64_t bytes);
@@ -228,13 +258,27 @@ private:
     std::int64_t under_way_ = 0;  // messages that have not arrived
 };
 
+/// Whether the kernels before the actor's next bucket are done; begins them.
+template <Collective C>
+bool CollectiveReplay<C>::pack(std::size_t actor) {
+    Actor& a = actors_[actor];
+    if (a.packed > a.reduced) return true;
+    if (a.packs) return false;
+    const Nanoseconds time = time_of(plan_.before, a.reduced);
+    a.packs = time.count() > 0;
+    if (a.packs)
+        engine_.at(engine_.now() + time, static_cast<int>(actor), {packed_event, this, actor});
+    else a.packed = a.reduced + 1;
+    return !a.packs;
+}
+
 template <Collective C>
 bool CollectiveReplay<C>::enter_next_step(std::size_t m) {
     const std::size_t k = m / actors_.size(), actor = m % actors_.size();
     const C& collective = plan_.collectives[k];
     Member& self = members_[m];
-    if (self.step < 0 &&
-        (actors_[actor].queued <= self.bucket || actors_[actor].reduced < self.bucket))
+    if (self.step < 0 && (actors_[actor].queued <= self.bucket ||
+                          actors_[actor].reduced < self.bucket || !pack(actor)))
         return false;
     if (++self.step == collective.steps()) {
         end_bucket(self, actor);
@@ -263,14 +307,15 @@ void CollectiveReplay<C>::end_bucket(Member& member, std::size_t actor) {
     Actor& a = actors_[actor];
     if (++a.ended < plan_.collectives.size()) return;
     a.ended = 0;
-    ++a.reduced;
-    reduced_.run(reduced_.context, actor);
-    make_ready(actor);
+    const Nanoseconds time = time_of(plan_.after, a.reduced);
+    if (time.count() == 0) return end_reduction(actor);
+    engine_.at(engine_.now() + time, static_cast<int>(actor), {unpacked_event, this, actor});
 }
 
 template <Collective C>
 void CollectiveReplay<C>::send(std::size_t m, int rank, const Exchange& e, std::int64_t bytes) {
-    const Topology::Route route = stage_.route(rank, e.to, static_cast<int>(m / actors_.size()));
+    Topology::Route route = stage_.route(rank, e.to, static_cast<int>(m / actors_.size()));
+    route.cap = lower_cap(route.cap, plan_.fused_rate);
     ++messages_;
     ++under_way_;
     if (stage_.leaves_machine(rank, e.to)) far_bytes_ += bytes;

@@ -9,6 +9,7 @@
 #include <gx/core/contract.hpp>                 // GX_EXPECT
 #include <gx/core/rng.hpp>                      // Rng: jitter
 #include <gx/core/units.hpp>                    // Nanoseconds
+#include <gx/reducer/collective_reducer.hpp>    // KernelTraffic
 #include <gx/sim/des/engine.hpp>                // Engine
 #include <gx/sim/compute/jitter.hpp>            // GpuVariation, OverlapSlowdown
 #include <gx/sim/timing/collective_replay.hpp>  // CollectiveReplay
@@ -45,11 +46,19 @@ struct Slowness {
     [[nodiscard]] constexpr bool any() const { return differs_by_rank() || overlap.share != 0; }
 };
 
+/// A rank's kernels beside the collectives, as VectorKernels, and their traffic.
+struct ReducerKernels {
+    bool charged = false;             ///< false: they take no time
+    KernelTraffic traffic{};          ///< bytes an element, before the collectives and after
+    bool on_own_chunk_after = false;  ///< the latter on one chunk of each collective's part
+};
+
 /// Shape of the reduction, in a reducer's terms.
 struct ReduceShape {
     int staleness = 0;
     std::int64_t bucket_elements = 0;  ///< 0: the whole gradient
     int element_bytes = 4;             ///< on the wire
+    ReducerKernels kernels{};
 };
 
 namespace detail {

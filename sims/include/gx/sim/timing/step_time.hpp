@@ -17,6 +17,7 @@
 #include <gx/sim/compute/gpu_memory.hpp>        // expect_fits
 #include <gx/sim/timing/collective_replay.hpp>  // ReductionPlan, can_collapse
 #include <gx/sim/compute/roofline.hpp>          // TimedGraph
+#include <gx/sim/compute/vector_kernels.hpp>    // VectorKernels
 #include <gx/sim/timing/sharded_step_time.hpp>  // exchange_time_of
 #include <gx/sim/timing/step_replay.hpp>        // StepReplay, StepWork
 #include <gx/sim/topology/topology.hpp>         // ClusterSpec
@@ -47,6 +48,35 @@ namespace detail {
 /// Bandwidth bound: the least time that NICs, or in one machine GPU links, need for a gradient.
 [[nodiscard]] GX_DECL Nanoseconds wire_floor(const ClusterSpec& spec, Bytes gradient);
 
+/// Traffic of R's kernels, or of those of the reducer that it wraps.
+template <class R>
+[[nodiscard]] constexpr KernelTraffic kernel_traffic_of([[maybe_unused]] int ranks) {
+    if constexpr (requires { R::kernel_traffic(ranks); }) return R::kernel_traffic(ranks);
+    else if constexpr (requires { typename R::wrapped; })
+        return kernel_traffic_of<typename R::wrapped>(ranks);
+    else return {};
+}
+
+/// Adds the kernels' times to a plan. A chunk counts as the largest of its collective.
+template <Collective C>
+void add_kernels(ReductionPlan<C>& plan, const ReducerKernels& kernels, const GpuSpec& gpu) {
+    if (!kernels.charged) return;
+    const VectorKernels times(gpu);
+    plan.fused_rate = times.fused_rate();
+    for (std::size_t b = 0; b < plan.elements.size(); ++b) {
+        plan.before.push_back(times.time({plan.elements[b] * kernels.traffic.before}));
+        Nanoseconds after = times.time({plan.elements[b] * kernels.traffic.after});
+        if (kernels.on_own_chunk_after) {
+            after = Nanoseconds(0);
+            for (std::size_t k = 0; k < plan.collectives.size(); ++k)
+                after += times.time(
+                    {chunk_range(plan.part(b, k), plan.collectives[k].chunks(), 0).size() *
+                     kernels.traffic.after});
+        }
+        plan.after.push_back(after);
+    }
+}
+
 }  // namespace detail
 
 /// Time of steps of any work with any collectives. Every rank computes `work` repeatedly.
@@ -75,6 +105,7 @@ template <Collective C>
     ReductionPlan<C> plan{collectives, {}, shape.element_bytes};
     for (std::int64_t end = work.elements; end > 0; end -= shape.bucket_elements)
         plan.elements.push_back(std::min(end, shape.bucket_elements));
+    detail::add_kernels(plan, shape.kernels, spec.machine.gpu);
     const bool collapsed = detail == Detail::collapsed && !slowness.differs_by_rank() &&
                            can_collapse(plan, spec, worth_simulating);
     const bool rounded = collapsed && !plan.has_equal_chunks();
@@ -110,7 +141,8 @@ struct StepOptions {
     Detail detail = Detail::collapsed;
     std::int64_t worth_simulating = messages_worth_simulating;  ///< as there; 0: round and collapse
     Slowness slowness{};
-    UpdateCost update{};  ///< of the optimizer: update_cost_of<O>()
+    UpdateCost update{};                 ///< of the optimizer: update_cost_of<O>()
+    bool charge_reducer_kernels = true;  ///< as in ClusterOptions
 };
 
 namespace detail {
@@ -128,7 +160,11 @@ template <RunsHalves R>
     for (int k = 0; k < P::count; ++k)
         scatters.push_back(P::make(spec.placement(), k).reduce_scatter());
     StepTiming t =
-        step_time(work, std::span<const Scatter>(scatters), {0, bucket_elements, element_bytes},
+        step_time(work, std::span<const Scatter>(scatters),
+                  {0,
+                   bucket_elements,
+                   element_bytes,
+                   {options.charge_reducer_kernels, kernel_traffic_of<R>(spec.ranks()), true}},
                   spec, options.steps, options.detail, options.worth_simulating, options.slowness);
     const ExchangeTiming after =
         exchange_time_of<R>(work.elements, bucket_elements > 0 ? bucket_elements : work.elements,
@@ -173,9 +209,13 @@ template <class R>
         std::vector<Schedule> collectives;
         for (int k = 0; k < Plan::count; ++k)
             collectives.push_back(Plan::make(spec.placement(), k));
-        return step_time(work, std::span<const Schedule>(collectives),
-                         {R::staleness, bucket, element_bytes}, spec, options.steps, options.detail,
-                         options.worth_simulating, options.slowness);
+        return step_time(
+            work, std::span<const Schedule>(collectives),
+            {R::staleness,
+             bucket,
+             element_bytes,
+             {options.charge_reducer_kernels, detail::kernel_traffic_of<R>(spec.ranks())}},
+            spec, options.steps, options.detail, options.worth_simulating, options.slowness);
     }
 }
 

@@ -42,6 +42,8 @@ struct ClusterOptions {
     double compute_jitter = 0;  ///< each pass takes (1 +- up to this share) of its time, uniformly
     GpuVariation variation{};   ///< besides: by named distributions
     OverlapSlowdown overlap_slowdown{};  ///< of kernels that start while the stream works
+    /// Charge a reducer's casts, scalings, sums and selections as kernels: VectorKernels.
+    bool charge_reducer_kernels = true;
     bool copy_inputs = false;  ///< each batch crosses to the GPU during the pass before it
     TraceSink* trace = nullptr;
     FaultPlan faults{};  ///< what breaks, and when; of <gx/sim/fault/faults.hpp>

@@ -67,7 +67,7 @@ public:
         timing_.update();
     }
 
-    /// As update(), in no time: what it does beside waiting for messages is not charged.
+    /// As update(), but for its time: only messages and a reducer's kernels take any.
     void receive(FunctionRef<void(std::span<float>)> change) {
         timing_.receives(inner_.parameters());
         inner_.update(change);

@@ -65,6 +65,9 @@ public:
     MessageMatcher& operator=(const MessageMatcher&) = delete;
 
     void wire_scale(WireScale scale) { wire_scale_ = scale; }
+    [[nodiscard]] const WireScale& wire_scale() const { return wire_scale_; }
+    /// Caps each message of gradients from now on: kernels sum or copy it as it arrives.
+    void cap_gradients(BytesPerSecond rate);
     void set_race_detector(RaceInterface* races) { races_ = races; }
     void set_faults(FaultInterface* faults, DeliveryRules rules) {
         faults_ = faults;
@@ -140,6 +143,7 @@ private:
     FaultInterface* faults_ = nullptr;
     DeliveryRules rules_{};
     WireScale wire_scale_{};
+    BytesPerSecond fused_rate_{0};
     std::uint64_t messages_ = 0;
     RequestTable requests_;
     std::vector<std::vector<Lane>> lanes_;  // by receiving rank, sorted by (sender, channel)

@@ -1,20 +1,25 @@
 // Endpoint, Stream: the transport and the stream of one simulated rank.
 #pragma once
 
-#include <cstdint>    // uint64_t
-#include <deque>      // queued tasks
-#include <exception>  // exception_ptr
-#include <span>       // messages
+#include <cstdint>      // uint64_t
+#include <deque>        // queued tasks
+#include <exception>    // exception_ptr
+#include <optional>     // no kernels
+#include <span>         // messages
+#include <string_view>  // names of kernels
 
-#include <gx/core/decl.hpp>                  // GX_HEADER_ONLY
-#include <gx/core/error.hpp>                 // Error
-#include <gx/core/stream.hpp>                // Task, Event
-#include <gx/core/transport.hpp>             // Placement, Request, Arrival
-#include <gx/sim/des/engine.hpp>             // Engine
-#include <gx/sim/world/fault_interface.hpp>  // FaultInterface, forever
-#include <gx/sim/world/race_interface.hpp>   // RaceInterface
-#include <gx/sim/world/activity.hpp>         // BusyTime, TraceSink
-#include <gx/sim/world/matching.hpp>         // MessageMatcher
+#include <gx/core/decl.hpp>                   // GX_HEADER_ONLY
+#include <gx/core/error.hpp>                  // Error
+#include <gx/core/stream.hpp>                 // Task, Event
+#include <gx/core/transport.hpp>              // Placement, Request, Arrival
+#include <gx/memory/queue.hpp>                // HostMemory, explain_argument
+#include <gx/memory/traffic.hpp>              // traffic_bytes
+#include <gx/sim/compute/vector_kernels.hpp>  // VectorKernels
+#include <gx/sim/des/engine.hpp>              // Engine
+#include <gx/sim/world/fault_interface.hpp>   // FaultInterface, forever
+#include <gx/sim/world/race_interface.hpp>    // RaceInterface
+#include <gx/sim/world/activity.hpp>          // BusyTime, TraceSink
+#include <gx/sim/world/matching.hpp>          // MessageMatcher
 
 namespace gx::sim {
 
@@ -30,6 +35,17 @@ class Stuck : public Error {
 public:
     using Error::Error;
 };
+
+class Endpoint;
+
+/// Where a simulated rank's reducer launches its kernels: they run at once, on host memory, after
+/// the time that they would take on the rank's GPU. See Endpoint::queue().
+struct KernelQueue {
+    using Memory = HostMemory;
+    Endpoint* link;
+};
+template <DeviceKernel K, class... Arguments>
+void launch(KernelQueue queue, const K& kernel, Arguments... arguments);
 
 /// One rank's end of the simulated network; a Transport.
 /// Channels below `control_channel` carry gradients and are scaled to the timed model's size.
@@ -52,6 +68,14 @@ public:
     Delivery wait(Request request) { return wait_any({&request, 1}).delivery; }
     Arrival wait_any(std::span<const Request> requests);
 
+    /// A kernel launched here takes the time of VectorKernels, its traffic scaled as messages are,
+    /// on the fiber that launches it: on the stream's, beside the model's kernels, as kernels of a
+    /// communication stream do. Without charge_kernels() it takes none.
+    [[nodiscard]] KernelQueue queue() { return {this}; }
+    void charge_kernels(VectorKernels kernels) { kernels_ = kernels; }
+    /// Spends the time of a kernel of so much traffic, before scaling.
+    void spend(std::string_view kernel, Bytes traffic);
+
     /// Names what the communication stream does from now on, for the trace; "": nothing.
     void begin_activity(const Label& name);
     /// Names the operation that the next messages belong to; called by Pipeline.
@@ -70,6 +94,7 @@ private:
 
     FaultInterface* faults_ = nullptr;
     Limits limits_{};
+    std::optional<VectorKernels> kernels_{};
     std::uint64_t waits_ = 0, failed_waits_ = 0;
     int rank_;
     Placement placement_;
@@ -81,6 +106,13 @@ private:
     Label activity_{};  ///< of the stream since since_
     Nanoseconds since_{};
 };
+
+template <DeviceKernel K, class... Arguments>
+void launch(KernelQueue queue, const K& kernel, Arguments... arguments) {
+    static_assert((... && explain_argument<Arguments, HostMemory>()));
+    queue.link->spend(K::name, Bytes{traffic_bytes(kernel, arguments...)});
+    kernel(arguments...);
+}
 
 /// A second fiber of a rank, made when its first task is queued; a gx::Stream.
 /// Errors: a task that throws fails its world; the tasks behind it are dropped, and wait() throws

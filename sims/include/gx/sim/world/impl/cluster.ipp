@@ -28,6 +28,8 @@ GX_DECL Run::Run(const ClusterSpec& s, const ClusterOptions& o)
     matcher.set_race_detector(races.get());
     faults = o.faults.start(o.seed, engine, network, topology, matcher);
     matcher.set_faults(faults.get(), o.delivery);
+    if (o.charge_reducer_kernels)
+        matcher.cap_gradients(VectorKernels(spec.machine.gpu).fused_rate());
     if (o.trace) trace_links(*o.trace, topology, network);
 }
 
@@ -65,6 +67,8 @@ GX_DECL RankBase::RankBase(int rank, Run& run)
     stream_.set_race_detector(run.races.get());
     transport_.trace_to(run.options.trace);
     transport_.set_faults(run.faults.get(), run.options.limits);
+    if (run.options.charge_reducer_kernels)
+        transport_.charge_kernels(VectorKernels(run.spec.machine.gpu));
 }
 
 GX_DECL void RankBase::charge(Nanoseconds duration, const Label& name, Activity activity) {
@@ -147,6 +151,11 @@ GX_DECL WorldInfo info(const ClusterSpec& spec, const ClusterOptions& options) {
         " Gbit/s a machine, goodput " + std::to_string(spec.goodput).substr(0, 5) + ", at most " +
         (spec.flow_cap.count > 0 ? gbit(spec.flow_cap) + " Gbit/s" : "the line rate") +
         " a flow, latency " + std::to_string(spec.latency.count() / 1000) + " us.");
+    a.notes.push_back(
+        options.charge_reducer_kernels
+            ? "Reducers: casts, scalings, sums and selections are kernels at the memory bandwidth; "
+              "sums inside of a collective run as its messages arrive."
+            : "Reducers: casts, scalings, sums and selections take no time.");
     if (options.compute_jitter > 0)
         a.notes.push_back("Jitter: every pass takes up to " +
                           std::to_string(options.compute_jitter) +

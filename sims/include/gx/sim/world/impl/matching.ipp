@@ -25,6 +25,11 @@ GX_DECL MessageMatcher::MessageMatcher(Engine& engine, FlowNetwork& network,
       waits_for_(lanes_.size(), none),
       ended_(lanes_.size(), false) {}
 
+GX_DECL void MessageMatcher::cap_gradients(BytesPerSecond rate) {
+    const bool binds = rate.count < network_.largest_capacity().count;
+    fused_rate_ = binds ? rate : BytesPerSecond{0};  // else no flow needs it
+}
+
 // ---- Posting and matching ---------------------------------------------------------------
 
 GX_DECL Request MessageMatcher::send(int from, int to, int channel,
@@ -95,6 +100,7 @@ GX_DECL void MessageMatcher::transmit(int slot) {
                  std::uint64_t{static_cast<std::uint32_t>(p.to)} << 32 |
                      static_cast<std::uint32_t>(p.channel),
                  static_cast<std::uint64_t>(wire.count));
+    if (p.channel < control_channel) route.cap = lower_cap(route.cap, fused_rate_);
     p.flowing = true;
     Transfer transfer{.path = route.path,
                       .bytes = wire,

@@ -52,6 +52,22 @@ GX_DECL void Endpoint::count_wait(Nanoseconds now) {
                 " ns. It waits again and again without progress (livelock).");
 }
 
+GX_DECL void Endpoint::spend(std::string_view kernel, Bytes traffic) {
+    if (!kernels_ || traffic.count == 0 || !alive()) return;
+    const Nanoseconds begin = engine_.now();
+    Nanoseconds time =
+        kernels_->time(matcher_.wire_scale()(static_cast<std::size_t>(traffic.count)));
+    if (faults_) time = faults_->end_of(rank_, time, true) - begin;
+    engine_.note(EventKind::charge, rank_,
+                 static_cast<std::uint64_t>(Activity::exposed_communication),
+                 static_cast<std::uint64_t>(time.count()));
+    engine_.advance(time);
+    if (engine_.current() == main_) busy_.exposed_communication += time;
+    if (trace_ && activity_.view().empty())
+        trace_->add({rank_, Track::communication, Label(kernel), begin, engine_.now()});
+    (void)alive();
+}
+
 GX_DECL void Endpoint::begin_activity(const Label& name) {
     if (!trace_) return;
     if (!activity_.view().empty())
