@@ -15,6 +15,7 @@
 #include <gx/trainer/trainer.hpp>              // Trainer
 
 #include <support/run_checked.hpp>    // run_checked
+#include <testing/one_rank.hpp>       // OneRank
 #include <testing/processes_run.hpp>  // Shared, WithProcesses
 #include <trainer/small.hpp>          // images, threads, Folder
 
@@ -72,27 +73,6 @@ using Plain = gx::Trainer<Net, gx::Ring<fp32>, gx::Warmup<gx::Poly<2>>>;
 
 // ---- Every process calls train() ------------------------------------------------------
 
-/// The shape of a world under mpirun: this process holds one rank of it.
-template <class R>
-class OneRank {
-public:
-    using Rank = R;
-    explicit OneRank(R& rank) : rank_(rank) {}
-    [[nodiscard]] int ranks() const { return rank_.ranks(); }
-    [[nodiscard]] gx::Placement placement() const { return rank_.transport().placement(); }
-    [[nodiscard]] int first_local_rank() const { return rank_.rank(); }
-    void run(gx::FunctionRef<void(R&)> f) {
-        try {
-            f(rank_);
-        } catch (...) {
-            rank_.stream().cancel();  // stops the other processes
-            throw;
-        }
-    }
-
-private:
-    R& rank_;
-};
 static_assert(gx::SpansProcesses<OneRank<Processes::Rank>>);
 static_assert(!gx::SpansProcesses<Processes> && !gx::SpansProcesses<Cluster>);
 

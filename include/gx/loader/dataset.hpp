@@ -2,15 +2,17 @@
 #pragma once
 
 #include <cstdint>  // uint8_t
+#include <memory>   // unique_ptr
 #include <string>   // name
 #include <vector>   // pixels
 
-#include <gx/core/decl.hpp>    // GX_DECL
-#include <gx/model/graph.hpp>  // ImageShape
+#include <gx/core/decl.hpp>      // GX_DECL
+#include <gx/loader/source.hpp>  // Source, SourceInfo, SampleReader
+#include <gx/model/graph.hpp>    // ImageShape
 
 namespace gx {
 
-/// Labelled images.
+/// Labelled images in memory; models Source.
 /// Shapes: pixels (count, C, H, W) row-major; labels (count), each below classes;
 ///         mean and deviation (C), of pixels scaled to 0 ... 1. A loader hands out
 ///         (pixel / 255 - mean) / deviation.
@@ -24,7 +26,20 @@ struct Dataset {
     std::vector<float> deviation{};
 
     [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(labels.size()); }
+    [[nodiscard]] SourceInfo info() const {
+        return {.name = name,
+                .count = count(),
+                .shape = shape,
+                .classes = classes,
+                .mean = mean,
+                .deviation = deviation};
+    }
+    /// A reader whose samples lie in this data set.
+    [[nodiscard]] GX_DECL std::unique_ptr<SampleReader> open() const;
+    [[nodiscard]] GX_DECL std::string flaw() const;
+    [[nodiscard]] GX_DECL std::int64_t largest_class() const;
 };
+static_assert(explain_source<Dataset>());
 
 /// What is wrong with `data`, as a sentence without its period that names the image or the channel;
 /// empty if it is whole: an image for each label, labels below classes, a finite mean and a

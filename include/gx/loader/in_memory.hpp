@@ -1,8 +1,9 @@
-// InMemory<Augmentations...>: batches from a data set in memory, augmented and normalised.
+// InMemory<Augmentations...>: batches of a source, shuffled, augmented and normalised.
 #pragma once
 
 #include <algorithm>  // fill, clamp
 #include <array>      // one stream an augmentation
+#include <memory>     // unique_ptr
 #include <vector>     // buffers
 
 #include <gx/core/decl.hpp>       // GX_DECL
@@ -11,6 +12,7 @@
 #include <gx/loader/concept.hpp>  // explain_loader, LoaderOptions
 #include <gx/loader/dataset.hpp>  // Dataset
 #include <gx/loader/order.hpp>    // EpochOrder
+#include <gx/loader/source.hpp>   // SourceRef, Sample
 
 namespace gx {
 
@@ -18,7 +20,7 @@ namespace detail::loader {
 
 /// Returns the normalised value of each of the 256 pixel values, channel by channel: a table rounds
 /// the same way on every target.
-[[nodiscard]] GX_DECL std::vector<float> normalised_values(const Dataset& data);
+[[nodiscard]] GX_DECL std::vector<float> normalised_values(const SourceInfo& info);
 
 /// One row: out[x] = value of from[x + right], black outside; mirrored: written from the right.
 template <bool mirrored>
@@ -49,12 +51,14 @@ inline void decode(const std::uint8_t* from, float* out, ImageShape s, View view
 
 }  // namespace detail::loader
 
-/// Loader of a data set in memory, which outlives the loader.
+/// Loader of a source, by default a data set in memory, which outlives the loader. It keeps the
+/// order of an epoch in memory, and of the samples those of the present batch.
 ///
 ///     InMemory<PadCrop<4>, Flip> train(data.train, {.batch = 128, .ranks = 8, .rank = r});
 ///     InMemory<> test(data.test, {.batch = 250, .ranks = 8, .rank = r, .shuffle = false});
 ///
-/// Errors: gx::Error as EpochOrder and validated() say.
+/// Errors: gx::Error as EpochOrder says, for a source with a flaw, and from next() for a sample
+///         that can't be read or has another shape than the source's.
 /// Order:  samples as EpochOrder says; augmentation as augment.hpp says.
 /// Cost:   one pass over the pixels; allocates when built and in keep() only.
 template <class... Augmentations>
@@ -62,18 +66,19 @@ class InMemory {
     static_assert((explain_augmentation<Augmentations>() && ...));
 
 public:
-    InMemory(const Dataset& data, const LoaderOptions& o)
-        : data_(&validated(data)),
+    InMemory(SourceRef source, const LoaderOptions& o)
+        : reader_(source.open()),
+          info_(source.info()),
           options_(o),
-          order_(data.count(), o),
-          table_(detail::loader::normalised_values(data)),
+          order_(info_.count, o),
+          table_(detail::loader::normalised_values(info_)),
           streams_{Rng(o.seed, Augmentations::stream)...},
           epoch_streams_{streams_} {
         keep(2);
     }
 
-    [[nodiscard]] ImageShape shape() const { return data_->shape; }
-    [[nodiscard]] int classes() const { return data_->classes; }
+    [[nodiscard]] ImageShape shape() const { return info_.shape; }
+    [[nodiscard]] int classes() const { return info_.classes; }
     [[nodiscard]] std::int64_t images_per_epoch() const { return order_.samples(); }
     [[nodiscard]] std::int64_t steps_per_epoch() const { return order_.steps(); }
 
@@ -85,6 +90,7 @@ public:
         GX_EXPECT(batches >= 1, "at least one batch is kept");
         const auto images = static_cast<std::size_t>(options_.batch);
         const auto elements = static_cast<std::size_t>(shape().elements());
+        samples_.resize(images);
         slots_.resize(static_cast<std::size_t>(batches));
         for (Slot& slot : slots_) {
             slot.images.resize(images * elements);
@@ -103,15 +109,17 @@ public:
 
     [[nodiscard]] RankBatch next() {
         GX_EXPECT(step_ >= 0, "begin_epoch() comes before next()");
-        const auto samples = order_.share(step_);
+        const auto indices = order_.share(step_);
+        const auto samples = std::span(samples_).first(indices.size());
+        reader_->read(indices, samples);
+        detail::source::expect_samples(info_, indices, samples);
         const auto elements = static_cast<std::size_t>(shape().elements());
         const std::uint64_t draw = first_draw_ + static_cast<std::uint64_t>(step_);
         Slot& slot = slots_[static_cast<std::size_t>(draw % slots_.size())];
         for (std::size_t i = 0; i < samples.size(); ++i) {
-            const std::size_t sample = samples[i];
-            detail::loader::decode(&data_->pixels[sample * elements], &slot.images[i * elements],
-                                   shape(), view(sample), table_.data());
-            slot.labels[i] = data_->labels[sample];
+            detail::loader::decode(samples[i].pixels, &slot.images[i * elements], shape(),
+                                   view(indices[i]), table_.data());
+            slot.labels[i] = samples[i].label;
         }
         const std::int64_t global_count = std::ssize(order_.step(step_++));
         return {
@@ -133,11 +141,13 @@ private:
         return v;
     }
 
-    const Dataset* data_;
+    std::unique_ptr<SampleReader> reader_;
+    SourceInfo info_;
     LoaderOptions options_;
     EpochOrder order_;
     std::vector<float> table_;  // (C, 256)
     std::array<Rng, sizeof...(Augmentations)> streams_, epoch_streams_;
+    std::vector<Sample> samples_;  // of one batch
     std::vector<Slot> slots_;
     std::uint64_t first_draw_ = 0;
     std::int64_t step_ = -1;

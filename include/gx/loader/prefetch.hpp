@@ -35,9 +35,9 @@ public:
     explicit Prefetched(A&&... a) : loader_(std::forward<A>(a)...) {
         start();
     }
-    template <class Source>  // lets a braced LoaderOptions be written
-        requires std::constructible_from<L, const Source&, const LoaderOptions&>
-    Prefetched(const Source& source, const LoaderOptions& o) : loader_(source, o) {
+    template <class Data>  // lets a braced LoaderOptions be written
+        requires std::constructible_from<L, const Data&, const LoaderOptions&>
+    Prefetched(const Data& data, const LoaderOptions& o) : loader_(data, o) {
         start();
     }
     Prefetched(const Prefetched&) = delete;

@@ -10,6 +10,7 @@
 #include <gx/loader/dataset.hpp>         // Dataset
 #include <gx/loader/in_memory.hpp>       // InMemory
 #include <gx/model/compute.hpp>          // Compute
+#include <gx/loader/source.hpp>          // SourceRef
 #include <gx/model/concept.hpp>          // Model
 #include <gx/optimizer/concept.hpp>      // Optimizer
 #include <gx/optimizer/sgd.hpp>          // Sgd
@@ -96,6 +97,9 @@ consteval bool explain_further_policies() {
 
 template <class L>
 concept LoadsADataset = Loader<L> && std::constructible_from<L, const Dataset&, LoaderOptions>;
+/// One of any source; others load data sets in memory only.
+template <class L>
+concept LoadsASource = LoadsADataset<L> && std::constructible_from<L, SourceRef, LoaderOptions>;
 
 template <class L>
 consteval bool explain_trainer_loader() {
@@ -104,8 +108,8 @@ consteval bool explain_trainer_loader() {
         static_assert(
             LoadsADataset<L>,
             "gx: this Loader can't be built from a data set and a rank's share of it. A Trainer "
-            "makes one for each rank. Fix: add a constructor from 'const gx::Dataset&' and "
-            "'gx::LoaderOptions', or use gx::InMemory<...>.");
+            "makes one for each rank. Fix: add a constructor from 'gx::SourceRef' or 'const "
+            "gx::Dataset&' and 'gx::LoaderOptions', or use gx::InMemory<...>.");
     return true;
 }
 

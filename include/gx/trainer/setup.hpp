@@ -1,9 +1,11 @@
 // Checks before a run, and its summary after it: the parts of Trainer that are no templates.
 #pragma once
 
+#include <array>        // texts
 #include <cstdint>      // uint64_t
 #include <filesystem>   // output folder
 #include <new>          // bad_alloc
+#include <span>         // texts of ranks
 #include <stdexcept>    // length_error
 #include <string>       // sentences
 #include <string_view>  // names
@@ -14,7 +16,7 @@
 #include <gx/core/decl.hpp>           // GX_DECL
 #include <gx/core/element.hpp>        // ElementType
 #include <gx/io/problems.hpp>         // Problems
-#include <gx/loader/dataset.hpp>      // Split
+#include <gx/loader/source.hpp>       // Sources
 #include <gx/model/concept.hpp>       // trouble
 #include <gx/scheduler/concept.hpp>   // Plan
 #include <gx/trainer/checkpoint.hpp>  // Checkpoint
@@ -38,7 +40,7 @@ struct RunOptions {
 
 /// Adds every problem of options, data and rank count; returns the plan (with a batch of 1 if it is
 /// wrong, so that schedules can be checked too). `misfit`: why the model does not take the images.
-GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Split& data, int ranks,
+GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Sources& data, int ranks,
                        const std::string& misfit);
 
 /// `least` is the height and width of the smallest square image that fits; 0: unknown.
@@ -60,7 +62,12 @@ GX_COLD [[nodiscard]] std::string misfit(ImageShape input) {
 }
 
 /// Sizes and names of both sets of images, for comparing what ranks were given.
-[[nodiscard]] GX_DECL std::string description(const Split& data);
+[[nodiscard]] GX_DECL std::string description(const Sources& data);
+/// What a rank calls its data, for comparison: describe(info), and a hash of all that is known.
+using DataText = std::array<char, 256>;
+[[nodiscard]] GX_DECL DataText text_of(const SourceInfo& info);
+/// Sentence that names the first rank whose text differs from that of rank 0, and both; else empty.
+[[nodiscard]] GX_DECL std::string other_data(const char* role, std::span<const DataText> of_ranks);
 
 /// Names of the policies that a checkpoint must fit.
 struct Names {
@@ -69,7 +76,7 @@ struct Names {
 /// Checkpoint to go on from.
 /// Errors: gx::Error if the run would not be the one that wrote it; lists every reason.
 [[nodiscard]] GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph,
-                                           const Names& names, const Split& data, int ranks);
+                                           const Names& names, const Sources& data, int ranks);
 
 /// What another rank count or batch changes, as a sentence without its period; else empty.
 [[nodiscard]] GX_DECL std::string rescaled(const Checkpoint& c, const Plan& plan, int batch,
@@ -88,7 +95,7 @@ GX_DECL void expect_whole(const RunRecord& r, int epochs);
 [[noreturn]] GX_DECL void throw_too_few(const LossRow& loss, int fewest, const std::string& error);
 
 /// Fills in what follows from the record: throughput, efficiency, warnings.
-GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Split& data, bool evaluated);
+GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Sources& data, bool evaluated);
 
 /// Takes the rows of `c` into `r`, and those of earlier epochs from the checkpoints beside it.
 GX_DECL void restore_rows(RunRecord& r, const Checkpoint& c, const std::filesystem::path& path);

@@ -83,11 +83,16 @@ public:
     }
 
     /// Trains on `data.train`, tests on `data.test` after each epoch; returns the run's record.
+    /// `data` is a Split in memory, or Sources, of which each rank reads its share.
     /// Where every process of a world calls train(), each gets a record: losses, accuracies and
     /// weights are the run's; times, breakdown and bytes are those of its first rank. Only the root
     /// checks and writes the output folder; an error before the start stops all.
     template <class W>
     RunRecord train(W& world, const Split& data) const {
+        return train(world, Sources{data.train, data.test});
+    }
+    template <class W>
+    RunRecord train(W& world, const Sources& data) const {
         static_assert(explain_training_world<W>());
         if constexpr (TrainingWorld<W>)
             static_assert(explain_computes<typename W::Rank::Device, typename C::compute_type>());
@@ -101,6 +106,7 @@ public:
         detail::trainer::Job<Options> job{.options = start.options,
                                           .graph = start.graph,
                                           .data = data,
+                                          .compares_data = SpansProcesses<W>,
                                           .plan = start.plan,
                                           .choices = choices(options_),
                                           .timed_images = timed,
@@ -284,7 +290,7 @@ private:
     }
     /// What a run starts from. Where other processes wait for this one, an error stops them too.
     template <class W>
-    GX_COLD [[nodiscard]] Start start_or_stop_all(W& world, const Split& data) const {
+    GX_COLD [[nodiscard]] Start start_or_stop_all(W& world, const Sources& data) const {
         try {
             return start(data, world.ranks(), is_root(world));
         } catch (...) {
@@ -294,11 +300,12 @@ private:
             throw;
         }
     }
-    GX_COLD [[nodiscard]] Start start(const Split& data, int ranks, bool writes) const {
+    GX_COLD [[nodiscard]] Start start(const Sources& data, int ranks, bool writes) const {
         Options options = options_;
         const Plan plan = check(options, data, ranks, writes);
-        Graph graph = gx::graph<M>({.input = data.train.shape,
-                                    .classes = data.train.classes,
+        const SourceInfo info = data.train.info();
+        Graph graph = gx::graph<M>({.input = info.shape,
+                                    .classes = info.classes,
                                     .label_smoothing = options.label_smoothing});
         std::optional<Checkpoint> resume;
         if (!options.resume.empty())
@@ -307,10 +314,17 @@ private:
         return {std::move(options), plan, std::move(graph), std::move(resume)};
     }
     /// Completes the options from the plan; throws one error that lists everything wrong.
-    GX_COLD [[nodiscard]] static Plan check(Options& o, const Split& data, int ranks, bool writes) {
+    GX_COLD [[nodiscard]] static Plan check(Options& o, const Sources& data, int ranks,
+                                            bool writes) {
         Problems problems;
-        const Plan plan = detail::trainer::check_run(problems, plain(o, writes), data, ranks,
-                                                     detail::trainer::misfit<M>(data.train.shape));
+        const Plan plan =
+            detail::trainer::check_run(problems, plain(o, writes), data, ranks,
+                                       detail::trainer::misfit<M>(data.train.info().shape));
+        if constexpr (!detail::trainer::LoadsASource<L>)
+            problems.check(data.train.dataset() != nullptr,
+                           type_name<L>() +
+                               " loads data sets in memory only: give a Split, or "
+                               "add a constructor from 'gx::SourceRef'");
         o.scheduler = complete_options<S>(o.scheduler, plan);
         for (const auto sentence : check_options<S>(o.scheduler))
             problems.add(std::string(sentence));

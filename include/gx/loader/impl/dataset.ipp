@@ -1,8 +1,8 @@
 // flaw, validated: checks of data sets; normalise_as.
 #pragma once
 
-#include <algorithm>  // find_if
-#include <cmath>      // isfinite, sqrt
+#include <algorithm>  // find_if, max_element
+#include <cmath>      // sqrt
 #include <cstddef>    // size_t
 #include <string>     // sentences
 #include <vector>     // sums
@@ -34,25 +34,41 @@ GX_DECL std::string flaw(const Dataset& data) {
             "the label of image {} is {}, and labels of {} classes are 0 to {}: correct the label "
             "or the number of classes",
             bad - data.labels.begin(), *bad, data.classes, data.classes - 1);
-    if (std::ssize(data.mean) != channels || std::ssize(data.deviation) != channels)
-        return fmt::format(
-            "mean has {} values and deviation {}, and images have {} channels: set both by "
-            "normalise_as",
-            data.mean.size(), data.deviation.size(), channels);
-    for (std::size_t c = 0; c < data.mean.size(); ++c) {
-        if (!std::isfinite(data.mean[c]))
-            return fmt::format("mean of channel {} is {}: it is finite", c, data.mean[c]);
-        if (!(data.deviation[c] > 0) || !std::isfinite(data.deviation[c]))
-            return fmt::format("deviation of channel {} is {}: it is above 0 and finite", c,
-                               data.deviation[c]);
-    }
-    return "";
+    return flaw(data.info());
 }
 
 GX_DECL const Dataset& validated(const Dataset& data) {
     const std::string sentence = flaw(data);
     if (!sentence.empty()) throw Error(fmt::format("gx: data set '{}': {}", data.name, sentence));
     return data;
+}
+
+namespace detail::loader {
+
+class DatasetReader final : public SampleReader {
+public:
+    explicit DatasetReader(const Dataset& data) : data_(data) {}
+    void read(std::span<const std::uint32_t> indices, std::span<Sample> out) override {
+        const auto elements = static_cast<std::size_t>(data_.shape.elements());
+        for (std::size_t i = 0; i < indices.size(); ++i)
+            out[i] = {&data_.pixels[indices[i] * elements], data_.labels[indices[i]], data_.shape};
+    }
+
+private:
+    const Dataset& data_;
+};
+
+}  // namespace detail::loader
+
+GX_DECL std::unique_ptr<SampleReader> Dataset::open() const {
+    return std::make_unique<detail::loader::DatasetReader>(*this);
+}
+GX_DECL std::string Dataset::flaw() const { return gx::flaw(*this); }
+GX_DECL std::int64_t Dataset::largest_class() const {
+    if (labels.empty()) return 0;
+    std::vector<std::int64_t> counts(256, 0);
+    for (const std::uint8_t label : labels) ++counts[label];
+    return *std::ranges::max_element(counts);
 }
 
 GX_DECL void normalise_as(Dataset& data, const Dataset& from) {

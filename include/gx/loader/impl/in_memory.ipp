@@ -8,12 +8,12 @@
 
 namespace gx::detail::loader {
 
-GX_DECL std::vector<float> normalised_values(const Dataset& data) {
+GX_DECL std::vector<float> normalised_values(const SourceInfo& info) {
     std::vector<float> table;
-    for (std::size_t c = 0; c < data.mean.size(); ++c)
+    for (std::size_t c = 0; c < info.mean.size(); ++c)
         for (int pixel = 0; pixel < 256; ++pixel)
-            table.push_back(static_cast<float>((pixel / 255.0 - double{data.mean[c]}) /
-                                               double{data.deviation[c]}));
+            table.push_back(static_cast<float>((pixel / 255.0 - double{info.mean[c]}) /
+                                               double{info.deviation[c]}));
     return table;
 }
 

@@ -1,7 +1,7 @@
 // Bodies of setup.hpp.
 #pragma once
 
-#include <algorithm>     // max, min, max_element
+#include <algorithm>     // max, min, find_if
 #include <cmath>         // isnan, sqrt
 #include <limits>        // largest batch
 #include <system_error>  // error_code
@@ -11,6 +11,8 @@
 
 #include <gx/io/atomic_file.hpp>     // write_file
 #include <gx/core/error.hpp>         // Error
+#include <gx/core/hash.hpp>          // mix64, hash_name
+#include <gx/core/hash_bits.hpp>     // hash_bits
 #include <gx/model/graph.hpp>        // Graph
 #include <gx/model/memory_plan.hpp>  // MemoryPlan
 #include <gx/trainer/rows.hpp>       // read_rows
@@ -42,10 +44,10 @@ GX_DECL void check_folder(Problems& problems, const std::filesystem::path& folde
     });
 }
 
-GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Split& data, int ranks,
+GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Sources& data, int ranks,
                        const std::string& misfit) {
-    const std::int64_t images = data.train.count();
-    const auto& shape = data.train.shape;
+    const SourceInfo train = data.train.info(), test = data.test.info();
+    const std::int64_t images = train.count;
     problems.check(o.epochs > 0, fmt::format("epochs is {}: train for at least 1", o.epochs));
     problems.check(
         o.label_smoothing >= 0 && o.label_smoothing < 1,
@@ -58,24 +60,24 @@ GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Split& dat
                    fmt::format("there are {} ranks and {} training images: use at most as many "
                                "ranks as images",
                                ranks, images));
-    problems.check(!o.evaluate || data.test.count() >= ranks,
+    problems.check(!o.evaluate || test.count >= ranks,
                    fmt::format("there are {} ranks and {} test images: give a test set, or set "
                                "evaluate to false",
-                               ranks, data.test.count()));
+                               ranks, test.count));
     problems.check(
-        !o.evaluate || data.test.count() == 0 ||
-            (data.test.shape == shape && data.test.classes == data.train.classes),
+        !o.evaluate || test.count == 0 ||
+            (test.shape == train.shape && test.classes == train.classes),
         "the test set has other images or classes than the training set: take both from one "
         "data set");
-    const auto check_whole = [&](const char* role, const Dataset& set) {
-        const std::string sentence = flaw(set);
-        problems.check(sentence.empty(), fmt::format("{} set '{}': {}", role, set.name, sentence));
+    const auto check_whole = [&](const char* role, const SourceRef& set, const std::string& name) {
+        const std::string sentence = set.flaw();
+        problems.check(sentence.empty(), fmt::format("{} set '{}': {}", role, name, sentence));
     };
-    check_whole("training", data.train);
-    if (o.evaluate && data.test.count() > 0) check_whole("test", data.test);
-    problems.check(data.train.classes >= 2,
+    check_whole("training", data.train, train.name);
+    if (o.evaluate && test.count > 0) check_whole("test", data.test, test.name);
+    problems.check(train.classes >= 2,
                    fmt::format("the training set has {} classes: a classifier needs at least 2",
-                               data.train.classes));
+                               train.classes));
     problems.check(misfit.empty(), misfit);
     problems.check(ranks > 0, fmt::format("the world has {} ranks: give it at least 1", ranks));
     ranks = std::max(1, ranks);
@@ -99,7 +101,7 @@ GX_DECL std::string misfit_text(std::string_view model, ImageShape input,
 }
 
 GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph, const Names& names,
-                             const Split& data, int ranks) {
+                             const Sources& data, int ranks) {
     Checkpoint c = read_checkpoint(o.resume, graph);
     Problems problems;
     problems.check(c.composition == names.composition,
@@ -182,12 +184,11 @@ GX_DECL std::vector<std::string> changes(const Checkpoint& c,
 
 /// Warns if the last test accuracy is within three standard deviations of guessing the most
 /// frequent class of the test set. 100 % is no chance, however few the images.
-GX_DECL void warn_of_chance(RunRecord& r, const Dataset& test) {
-    if (r.epochs.empty() || test.labels.empty()) return;
-    std::vector<std::int64_t> counts(std::size_t(test.classes), 0);
-    for (const auto label : test.labels) ++counts[label];
-    const auto images = double(test.labels.size());
-    const double chance = double(*std::ranges::max_element(counts)) / images;
+GX_DECL void warn_of_chance(RunRecord& r, const SourceRef& test) {
+    const std::int64_t count = test.count(), most = test.largest_class();
+    if (r.epochs.empty() || count == 0 || most == 0) return;
+    const auto images = double(count);
+    const double chance = double(most) / images;
     const double deviation = std::sqrt(chance * (1 - chance) / images);
     const double accuracy = r.test_accuracy_pct();
     r.at_chance = accuracy < 100 && accuracy <= 100 * (chance + 3 * deviation);
@@ -197,7 +198,28 @@ GX_DECL void warn_of_chance(RunRecord& r, const Dataset& test) {
             "frequent "
             "class is {:.2f} % of {} images. Lower the learning rate, train longer or test on more "
             "images.",
-            accuracy, 100 * chance, test.labels.size()));
+            accuracy, 100 * chance, count));
+}
+
+GX_DECL DataText text_of(const SourceInfo& info) {
+    std::uint64_t known = hash_name(info.name) ^ hash_bits(info.mean);
+    known = mix64(known ^ info.content) ^ hash_bits(info.deviation);
+    std::string text = describe(info);
+    DataText out{};
+    text.resize(std::min(text.size(), out.size() - 24));
+    text += fmt::format(" ({:016x})", known);
+    std::ranges::copy(text, out.begin());
+    return out;
+}
+
+GX_DECL std::string other_data(const char* role, std::span<const DataText> of_ranks) {
+    const auto differs =
+        std::ranges::find_if(of_ranks, [&](const DataText& t) { return t != of_ranks[0]; });
+    if (differs == of_ranks.end()) return "";
+    return fmt::format(
+        "the {} set of rank {} is not that of rank 0: it is {}, and that of rank 0 is {}. Name the "
+        "same data in every process.",
+        role, differs - of_ranks.begin(), differs->data(), of_ranks[0].data());
 }
 
 GX_DECL void throw_too_few(const LossRow& loss, int fewest, const std::string& error) {
@@ -216,7 +238,7 @@ GX_DECL void expect_whole(const RunRecord& r, int epochs) {
         r.epochs.size() + 1, epochs));
 }
 
-GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Split& data, bool evaluated) {
+GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Sources& data, bool evaluated) {
     if (std::isnan(r.seconds)) {
         r.images_per_second = r.exposed_communication_pct = r.seconds;
     } else if (r.seconds > 0) {
@@ -272,13 +294,14 @@ GX_DECL std::string note_of(const LossRow& row) {
     return note + ".";
 }
 
-GX_DECL std::string description(const Split& data) {
-    const auto text = [](const Dataset& d) {
-        return std::to_string(d.count()) + " images of " + std::to_string(d.shape.channels) + "x" +
+GX_DECL std::string description(const Sources& data) {
+    const auto text = [](const SourceInfo& d) {
+        return std::to_string(d.count) + " images of " + std::to_string(d.shape.channels) + "x" +
                std::to_string(d.shape.height) + "x" + std::to_string(d.shape.width) + " in " +
-               std::to_string(d.classes) + " classes" + (d.name.empty() ? "" : " from " + d.name);
+               std::to_string(d.classes) + " classes" + (d.name.empty() ? "" : " from " + d.name) +
+               (d.content == 0 ? "" : fmt::format(", content {:016x}", d.content));
     };
-    return "training on " + text(data.train) + ", testing on " + text(data.test);
+    return "training on " + text(data.train.info()) + ", testing on " + text(data.test.info());
 }
 
 GX_DECL std::string progress_words(int epoch, int epochs, double loss) {

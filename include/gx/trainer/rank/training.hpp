@@ -16,7 +16,7 @@
 #include <gx/core/hash_bits.hpp>              // hash_bits
 #include <gx/core/units.hpp>                  // Nanoseconds, DollarsPerHour
 #include <gx/core/world.hpp>                  // RankContext
-#include <gx/loader/dataset.hpp>              // Split
+#include <gx/loader/source.hpp>               // Sources
 #include <gx/loader/in_memory.hpp>            // InMemory: the test set
 #include <gx/model/graph.hpp>                 // Graph
 #include <gx/model/init.hpp>                  // initial_parameters
@@ -48,7 +48,8 @@ template <class Options>
 struct Job {
     const Options& options;
     const Graph& graph;
-    const Split& data;
+    const Sources& data;
+    bool compares_data = false;  ///< each process has named its own
     Plan plan;
     const Checkpoint* resume = nullptr;  ///< nullptr: start anew
     Plan plan_before{};  ///< that `resume` was written under, over this run's epochs
@@ -68,6 +69,13 @@ struct Job {
     LossRow loss{};              ///< that has led to this world; its `ranks` 0: it is the first
     Nanoseconds restart_time{};  ///< that passed before it
 };
+
+/// What a loader is built from.
+template <class L>
+[[nodiscard]] decltype(auto) data_of(const SourceRef& source) {
+    if constexpr (std::constructible_from<L, SourceRef, LoaderOptions>) return SourceRef(source);
+    else return *source.dataset();
+}
 
 /// One rank of one world. With a Survival that continues, it brings a Carried from the world before
 /// and takes it to the next.
@@ -100,7 +108,7 @@ public:
                                                .update = Share::cost(rank.ranks()),
                                                .compute = job.compute})),
           elements_(device_->parameters().size()),
-          loader_(job.data.train, share(true)),
+          loader_(data_of<L>(job.data.train), share(true)),
           scheduler_(o_.scheduler),
           optimizer_(o_.optimizer),
           vectors_(memory(), std::int64_t(Share::in_parts ? 0 : state_vectors<O>() * elements_),
@@ -132,6 +140,7 @@ public:
     }
 
     void run() {
+        if (job_.compares_data) compare_data();
         if constexpr (survives) return run_or_leave();
         start();
         train();
@@ -167,6 +176,21 @@ private:
     }
 
     // ---- Starting ------------------------------------------------------------------------
+    /// Throws on all ranks where processes have named different data.
+    GX_COLD void compare_data() {
+        for (const bool train : {true, false}) {
+            if (!train && !o_.evaluate) continue;
+            const DataText mine = text_of((train ? job_.data.train : job_.data.test).info());
+            std::vector<DataText> all(std::size_t(rank_.ranks()));
+            expect(detail::gather_all(control_of(rank_), std::as_bytes(std::span(mine)),
+                                      std::as_writable_bytes(std::span(all))),
+                   "comparing the data sets");
+            const std::string differs = other_data(train ? "training" : "test", all);
+            if (differs.empty()) continue;
+            (void)agree(control_of(rank_), 0);  // all have read `all` before the first one throws
+            throw Error(differs);
+        }
+    }
     void start() {
         if (job_.resume) restore(*job_.resume);
         else initialise();

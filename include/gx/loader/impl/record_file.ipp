@@ -1,0 +1,231 @@
+// Headers and records of record files.
+#pragma once
+
+#include <fcntl.h>     // open
+#include <sys/stat.h>  // fstat
+#include <unistd.h>    // pread
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>  // XXH3_64bits
+
+#include <algorithm>  // min, max_element, copy
+#include <bit>        // bit_cast
+#include <cerrno>     // errno
+#include <cstring>    // strerror
+#include <limits>     // largest sizes
+#include <numeric>    // iota
+#include <string>     // sentences
+#include <utility>    // move
+
+#include <fmt/core.h>  // sentences
+
+#include <gx/core/cold.hpp>           // GX_COLD
+#include <gx/core/error.hpp>          // Error
+#include <gx/core/hash.hpp>           // mix64
+#include <gx/io/atomic_file.hpp>      // AtomicFile
+#include <gx/loader/record_file.hpp>  // the declarations
+
+namespace gx {
+
+namespace detail::record_file {
+
+inline constexpr std::string_view magic = "gxrecord";
+inline constexpr std::size_t fixed_bytes = 56;
+
+[[noreturn]] GX_COLD GX_DECL void wrong(const std::filesystem::path& path,
+                                        const std::string& what) {
+    throw Error(fmt::format("gx: record file '{}': {}", path.string(), what));
+}
+
+[[nodiscard]] inline std::uint64_t number_at(std::span<const std::uint8_t> bytes, std::size_t at,
+                                             int width) {
+    std::uint64_t x = 0;
+    for (int i = width; i-- > 0;) x = x << 8 | bytes[at + std::size_t(i)];
+    return x;
+}
+inline void put(std::vector<std::uint8_t>& to, std::uint64_t x, int width) {
+    for (int i = 0; i < width; ++i, x >>= 8) to.push_back(static_cast<std::uint8_t>(x));
+}
+
+/// An open file, read by position: no state that readers of one process could share.
+class File {
+public:
+    explicit File(std::filesystem::path path)
+        : path_(std::move(path)), file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+        struct stat found{};
+        if (file_ < 0 || ::fstat(file_, &found) != 0)
+            wrong(path_, fmt::format("can't be opened: {}. Give the path of a file that "
+                                     "gx::write_records wrote and this user may read.",
+                                     std::strerror(errno)));
+        if (!S_ISREG(found.st_mode)) {
+            ::close(file_);
+            wrong(path_,
+                  "is no regular file: samples are read by their positions. Copy it to one.");
+        }
+        bytes_ = static_cast<std::uint64_t>(found.st_size);
+    }
+    File(const File&) = delete;
+    File& operator=(const File&) = delete;
+    ~File() { ::close(file_); }
+
+    [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+    [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+
+    /// Reads up to to.size() bytes; returns how many there were.
+    [[nodiscard]] std::size_t read(std::uint64_t at, std::span<std::uint8_t> to) const {
+        std::size_t done = 0;
+        while (done < to.size()) {
+            const ssize_t n =
+                ::pread(file_, &to[done], to.size() - done, static_cast<off_t>(at + done));
+            if (n < 0 && errno == EINTR) continue;
+            if (n < 0)
+                wrong(path_, fmt::format("can't be read at byte {}: {}. Check the disk.", at + done,
+                                         std::strerror(errno)));
+            if (n == 0) break;
+            done += static_cast<std::size_t>(n);
+        }
+        return done;
+    }
+
+private:
+    std::filesystem::path path_;
+    int file_;
+    std::uint64_t bytes_ = 0;
+};
+
+struct Layout {
+    std::uint64_t first, record;  ///< bytes
+};
+[[nodiscard]] inline Layout layout_of(const SourceInfo& info) {
+    return {fixed_bytes + 8 * std::uint64_t(info.shape.channels),
+            2 + std::uint64_t(info.shape.elements())};
+}
+
+class Reader final : public SampleReader {
+public:
+    Reader(const std::filesystem::path& path, const SourceInfo& info)
+        : file_(path), info_(info), layout_(layout_of(info)) {}
+
+    void read(std::span<const std::uint32_t> indices, std::span<Sample> out) override {
+        records_.resize(indices.size() * layout_.record);
+        for (std::size_t i = 0; i < indices.size(); ++i) {
+            const auto record = std::span(records_).subspan(i * layout_.record, layout_.record);
+            const std::uint64_t at = layout_.first + indices[i] * layout_.record;
+            if (const std::size_t found = file_.read(at, record); found < record.size())
+                wrong(file_.path(),
+                      fmt::format("ends within record {} of {}: expected {} bytes at {}, found {}. "
+                                  "It has become shorter since it was opened: copy it again.",
+                                  indices[i], info_.count, record.size(), at, found));
+            out[i] = {&record[2], static_cast<int>(number_at(record, 0, 2)), info_.shape};
+        }
+    }
+
+private:
+    File file_;
+    SourceInfo info_;
+    Layout layout_;
+    std::vector<std::uint8_t> records_;  // of the last read
+};
+
+}  // namespace detail::record_file
+
+GX_DECL RecordFile::RecordFile(std::filesystem::path path) : path_(std::move(path)) {
+    using namespace detail::record_file;
+    const File file(path_);
+    std::vector<std::uint8_t> head(fixed_bytes);
+    const std::size_t found = file.read(0, head);
+    if (found < magic.size() || !std::equal(magic.begin(), magic.end(), head.begin()))
+        wrong(path_, "does not begin with 'gxrecord'. Write it by gx::write_records.");
+    if (found < head.size())
+        wrong(path_, fmt::format("has {} bytes, and a header has at least {}. Copy it again.",
+                                 found, head.size()));
+    if (const auto version = number_at(head, 8, 4); version != 1)
+        wrong(path_, fmt::format("has version {}, and this version of gx reads version 1. Write it "
+                                 "again by gx::write_records.",
+                                 version));
+    const auto field = [&](const char* name, std::size_t at, int width, std::uint64_t least,
+                           std::uint64_t most) {
+        const std::uint64_t x = number_at(head, at, width);
+        if (x < least || x > most)
+            wrong(path_, fmt::format("field '{}' is {}: expected {} to {}. The file is damaged: "
+                                     "copy or write it again.",
+                                     name, x, least, most));
+        return x;
+    };
+    constexpr std::uint64_t side = 1 << 16, count = std::numeric_limits<std::uint32_t>::max();
+    info_.shape = {static_cast<int>(field("channels", 12, 4, 1, 1024)),
+                   static_cast<int>(field("height", 16, 4, 1, side)),
+                   static_cast<int>(field("width", 20, 4, 1, side))};
+    info_.classes = static_cast<int>(field("classes", 24, 4, 1, side));
+    info_.count = static_cast<std::int64_t>(field("count", 32, 8, 0, count));
+    largest_class_ = static_cast<std::int64_t>(
+        field("largest_class", 40, 8, 0, static_cast<std::uint64_t>(info_.count)));
+    info_.content = number_at(head, 48, 8);
+    info_.name = path_.filename().string();
+    const auto [first, record] = layout_of(info_);
+    const std::uint64_t expected = first + std::uint64_t(info_.count) * record;
+    if (file.bytes() != expected)
+        wrong(path_, fmt::format("has {} bytes, and its header says {} records of {} bytes, which "
+                                 "end at byte {}. It was not copied whole, or other data follow: "
+                                 "copy it again.",
+                                 file.bytes(), info_.count, record, expected));
+    std::vector<std::uint8_t> floats(8 * std::size_t(info_.shape.channels));
+    (void)file.read(fixed_bytes, floats);
+    for (std::size_t i = 0; i < floats.size(); i += 4)
+        (i < floats.size() / 2 ? info_.mean : info_.deviation)
+            .push_back(std::bit_cast<float>(static_cast<std::uint32_t>(number_at(floats, i, 4))));
+    if (const std::string sentence = flaw(info_); !sentence.empty()) wrong(path_, sentence + ".");
+}
+
+GX_DECL std::unique_ptr<SampleReader> RecordFile::open() const {
+    return std::make_unique<detail::record_file::Reader>(path_, info_);
+}
+
+GX_DECL void write_records(const std::filesystem::path& path, SourceRef source) {
+    namespace d = detail::record_file;
+    const auto reader = source.open();
+    const SourceInfo info = source.info();
+    if (info.classes > 1 << 16)
+        d::wrong(path,
+                 fmt::format("{} classes: a label has 2 bytes, for at most 65536.", info.classes));
+    constexpr std::int64_t at_once = 256;
+    std::vector<std::uint8_t> bytes;  // of one record
+    const auto for_each_record = [&](auto f) {
+        std::vector<std::uint32_t> indices;
+        std::vector<Sample> samples;
+        for (std::int64_t i = 0; i < info.count; i += at_once) {
+            indices.resize(std::size_t(std::min(at_once, info.count - i)));
+            samples.resize(indices.size());
+            std::iota(indices.begin(), indices.end(), static_cast<std::uint32_t>(i));
+            reader->read(indices, samples);
+            detail::source::expect_samples(info, indices, samples);
+            for (const Sample& s : samples) {
+                bytes.clear();
+                d::put(bytes, static_cast<std::uint64_t>(s.label), 2);
+                bytes.insert(bytes.end(), s.pixels, s.pixels + info.shape.elements());
+                f(s.label);
+            }
+        }
+    };
+    std::uint64_t content = golden64;
+    std::vector<std::int64_t> counts(std::size_t(std::max(1, info.classes)));
+    for_each_record([&](int label) {
+        content = mix64(content ^ XXH3_64bits(bytes.data(), bytes.size()));
+        ++counts[std::size_t(label)];
+    });
+    std::vector<std::uint8_t> head(d::magic.begin(), d::magic.end());
+    d::put(head, 1, 4);
+    for (const int n : {info.shape.channels, info.shape.height, info.shape.width, info.classes, 0})
+        d::put(head, static_cast<std::uint64_t>(n), 4);
+    d::put(head, static_cast<std::uint64_t>(info.count), 8);
+    d::put(head, static_cast<std::uint64_t>(*std::ranges::max_element(counts)), 8);
+    d::put(head, content, 8);
+    for (const auto* values : {&info.mean, &info.deviation})
+        for (const float x : *values) d::put(head, std::bit_cast<std::uint32_t>(x), 4);
+    detail::AtomicFile out(path);
+    out.write(head.data(), head.size());
+    for_each_record([&](int) { out.write(bytes.data(), bytes.size()); });
+    out.commit();
+}
+
+}  // namespace gx

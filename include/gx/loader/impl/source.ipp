@@ -1,0 +1,71 @@
+// Flaws and descriptions of sources.
+#pragma once
+
+#include <cmath>  // isfinite
+
+#include <fmt/core.h>  // sentences
+
+#include <gx/core/error.hpp>     // Error
+#include <gx/loader/source.hpp>  // the declarations
+
+namespace gx {
+
+GX_DECL std::string flaw(const SourceInfo& info) {
+    const auto& [channels, height, width] = info.shape;
+    if (channels < 1 || height < 1 || width < 1)
+        return fmt::format(
+            "images of {} x {} x {}: an image needs at least one channel, row and column", channels,
+            height, width);
+    if (info.count < 0) return fmt::format("count is {}: it is 0 or more", info.count);
+    if (std::ssize(info.mean) != channels || std::ssize(info.deviation) != channels)
+        return fmt::format(
+            "mean has {} values and deviation {}, and images have {} channels: set both by "
+            "normalise_as",
+            info.mean.size(), info.deviation.size(), channels);
+    for (std::size_t c = 0; c < info.mean.size(); ++c) {
+        if (!std::isfinite(info.mean[c]))
+            return fmt::format("mean of channel {} is {}: it is finite", c, info.mean[c]);
+        if (!(info.deviation[c] > 0) || !std::isfinite(info.deviation[c]))
+            return fmt::format("deviation of channel {} is {}: it is above 0 and finite", c,
+                               info.deviation[c]);
+    }
+    return "";
+}
+
+GX_DECL std::string describe(const SourceInfo& info) {
+    std::string text =
+        fmt::format("'{}': {} images of {} x {} x {} in {} classes", info.name, info.count,
+                    info.shape.channels, info.shape.height, info.shape.width, info.classes);
+    if (info.content != 0) text += fmt::format(", content {:016x}", info.content);
+    return text;
+}
+
+namespace detail::source {
+
+GX_DECL void expect_samples(const SourceInfo& info, std::span<const std::uint32_t> indices,
+                            std::span<const Sample> samples) {
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+        const Sample& s = samples[i];
+        if (s.shape != info.shape)
+            throw Error(fmt::format(
+                "gx: data set '{}': sample {} is an image of {} x {} x {}, and the source has "
+                "images of {} x {} x {}: give all samples the shape of SourceInfo::shape",
+                info.name, indices[i], s.shape.channels, s.shape.height, s.shape.width,
+                info.shape.channels, info.shape.height, info.shape.width));
+        if (s.label < 0 || s.label >= info.classes)
+            throw Error(fmt::format(
+                "gx: data set '{}': sample {} has label {}, and labels of {} classes are 0 to {}: "
+                "correct the label or the number of classes",
+                info.name, indices[i], s.label, info.classes, info.classes - 1));
+    }
+}
+
+}  // namespace detail::source
+
+GX_DECL std::unique_ptr<SampleReader> SourceRef::open() const {
+    const std::string sentence = flaw();
+    if (!sentence.empty()) throw Error(fmt::format("gx: data set '{}': {}", info().name, sentence));
+    return functions_->open(source_);
+}
+
+}  // namespace gx

@@ -1,0 +1,62 @@
+// RecordFile: a source of 8-bit images in one file, of which a rank reads its share.
+#pragma once
+
+#include <cstdint>     // int64_t
+#include <filesystem>  // path
+#include <memory>      // unique_ptr
+#include <vector>      // header
+
+#include <gx/core/decl.hpp>      // GX_DECL
+#include <gx/loader/source.hpp>  // Source, SourceInfo
+
+namespace gx {
+
+/// Labelled images of one shape in a file of records of one length; models Source.
+///
+///     gx::write_records("train.gxr", gx::fashion_mnist().train);   // once
+///     const gx::RecordFile train("train.gxr"), test("test.gxr");   // in each process
+///     trainer.train(world, gx::Sources{train, test});
+///
+/// Format: numbers are little-endian.
+///
+///     offset   bytes
+///          0       8   "gxrecord"
+///          8       4   version, 1
+///         12      16   channels C, height H, width W, classes: 4 bytes each
+///         28       4   0
+///         32       8   count of records
+///         40       8   records of the most frequent class
+///         48       8   XXH3 hash of the records, folded record by record
+///         56     8 C   mean of each channel, then deviation of each: fp32, of pixels / 255
+///    56 + 8C           records: label (2 bytes), then pixels (C, H, W) row-major
+///
+/// Errors: gx::Error naming the file and the field or record, what was expected and found: for a
+///         file that can't be read, another format, a header out of range, or more or fewer bytes
+///         than the header says, when built and again where a read meets the end.
+/// Cost:   an open file and the header; a reader has room for one batch, and reads each sample by a
+///         system call of its own.
+class RecordFile {
+public:
+    explicit RecordFile(std::filesystem::path path);
+
+    [[nodiscard]] SourceInfo info() const { return info_; }
+    [[nodiscard]] std::unique_ptr<SampleReader> open() const;
+    [[nodiscard]] std::int64_t largest_class() const { return largest_class_; }
+
+private:
+    std::filesystem::path path_;
+    SourceInfo info_{};
+    std::int64_t largest_class_ = 0;
+};
+static_assert(explain_source<RecordFile>());
+
+/// Writes all samples of `source`, whole or not at all.
+/// Errors: gx::Error as AtomicFile's, and of the source; for more than 65536 classes.
+/// Cost:   two passes over the source, 256 samples at a time in memory.
+GX_DECL void write_records(const std::filesystem::path& path, SourceRef source);
+
+}  // namespace gx
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/loader/impl/record_file.ipp>
+#endif

@@ -1,0 +1,177 @@
+// Source: labelled 8-bit images that each process opens and reads for its share.
+#pragma once
+
+#include <concepts>  // same_as
+#include <cstdint>   // int64_t
+#include <memory>    // unique_ptr
+#include <span>      // samples
+#include <string>    // names
+#include <vector>    // mean, deviation
+
+#include <gx/core/decl.hpp>    // GX_DECL
+#include <gx/model/graph.hpp>  // ImageShape
+
+namespace gx {
+
+/// What is known of a source before its samples are read.
+/// Shapes: mean and deviation (C), of pixels scaled to 0 ... 1. A loader hands out
+///         (pixel / 255 - mean) / deviation.
+struct SourceInfo {
+    std::string name{};
+    std::int64_t count = 0;  ///< samples
+    ImageShape shape{};      ///< of every sample
+    int classes = 0;         ///< labels are below
+    std::vector<float> mean{}, deviation{};
+    std::uint64_t content = 0;  ///< hash of the samples; 0: not known without reading them
+    bool operator==(const SourceInfo&) const = default;
+};
+
+/// One labelled image. Shapes: pixels (C, H, W) row-major.
+struct Sample {
+    const std::uint8_t* pixels = nullptr;
+    int label = 0;
+    ImageShape shape{};
+};
+
+/// Reads the samples of one source, for one rank.
+class SampleReader {
+public:
+    SampleReader() = default;
+    SampleReader(const SampleReader&) = delete;
+    SampleReader& operator=(const SampleReader&) = delete;
+    virtual ~SampleReader() = default;
+
+    /// Sets out[i] to sample indices[i]; pixels stay valid until the next read.
+    /// Errors: gx::Error naming the source or its file, the sample, what was expected and found.
+    virtual void read(std::span<const std::uint32_t> indices, std::span<Sample> out) = 0;
+};
+
+namespace detail::source {
+template <class S>
+concept Describes = requires(const S& s) {
+    { s.info() } -> std::same_as<SourceInfo>;
+};
+template <class S>
+concept Opens = requires(const S& s) {
+    { s.open() } -> std::same_as<std::unique_ptr<SampleReader>>;
+};
+}  // namespace detail::source
+
+/// Labelled samples with global indices 0 ... count - 1, equal in every process of a run.
+///
+///     info()   count, shape, classes, normalisation: the same in every process
+///     open()   a reader of one rank; ranks of one process may read at the same time
+///
+/// Optional: int64_t largest_class() const, samples of the most frequent class (0: unknown), for
+/// the warning of a test accuracy at chance; string flaw() const, what is wrong with the data as a
+/// sentence without its period, or empty.
+///
+/// A source need not be in memory: a rank asks for the samples of its own batches only.
+template <class S>
+concept Source = detail::source::Describes<S> && detail::source::Opens<S>;
+
+template <class S>
+consteval bool explain_source() {
+    static_assert(detail::source::Describes<S>,
+                  "gx: not a Source: no 'gx::SourceInfo info() const'. Runs are planned with the "
+                  "count, the shape and the classes of the data. Fix: add it.");
+    static_assert(detail::source::Opens<S>,
+                  "gx: not a Source: no 'unique_ptr<gx::SampleReader> open() const'. Each rank "
+                  "reads its share through a reader of its own. Fix: add it.");
+    return true;
+}
+
+/// What is wrong with `info`, as a sentence without its period; empty if nothing is.
+[[nodiscard]] GX_DECL std::string flaw(const SourceInfo& info);
+
+/// One line that tells sources apart: "'fashion-mnist': 60000 images of 1 x 28 x 28 in 10 classes".
+[[nodiscard]] GX_DECL std::string describe(const SourceInfo& info);
+
+namespace detail::source {
+/// Errors: gx::Error naming the source, the sample and both shapes, unless all have that of `info`
+///         and a label below its classes.
+GX_DECL void expect_samples(const SourceInfo& info, std::span<const std::uint32_t> indices,
+                            std::span<const Sample> samples);
+}  // namespace detail::source
+
+struct Dataset;
+
+/// Refers to a Source of any type, which it does not own; as cheap to copy as a pointer.
+/// Default constructed, it refers to a source without samples.
+class SourceRef {
+public:
+    SourceRef() = default;
+    template <class S>
+        requires(!std::same_as<S, SourceRef> && Source<S>)
+    SourceRef(const S& source)  // implicit: a loader is built from the source itself
+        : source_(&source), functions_(&functions_of<S>) {}
+
+    [[nodiscard]] SourceInfo info() const {
+        return source_ ? functions_->info(source_) : SourceInfo{};
+    }
+    [[nodiscard]] std::int64_t count() const { return info().count; }
+    /// Errors: gx::Error with the source's name and its flaw.
+    [[nodiscard]] GX_DECL std::unique_ptr<SampleReader> open() const;
+    [[nodiscard]] std::string flaw() const {
+        return source_ ? functions_->flaw(source_) : gx::flaw(SourceInfo{});
+    }
+    [[nodiscard]] std::int64_t largest_class() const {
+        return source_ ? functions_->largest_class(source_) : 0;
+    }
+    /// The data set in memory that it refers to; nullptr: a source of another type.
+    [[nodiscard]] const Dataset* dataset() const {
+        return source_ && functions_->is_dataset ? static_cast<const Dataset*>(source_) : nullptr;
+    }
+
+private:
+    struct Functions {
+        SourceInfo (*info)(const void*);
+        std::unique_ptr<SampleReader> (*open)(const void*);
+        std::string (*flaw)(const void*);
+        std::int64_t (*largest_class)(const void*);
+        bool is_dataset;
+    };
+    template <class S>
+    static std::string flaw_of(const S& s) {
+        if constexpr (requires { s.flaw(); }) return s.flaw();
+        else return gx::flaw(s.info());
+    }
+    template <class S>
+    static constexpr Functions functions_of{
+        [](const void* s) { return static_cast<const S*>(s)->info(); },
+        [](const void* s) { return static_cast<const S*>(s)->open(); },
+        [](const void* s) { return flaw_of(*static_cast<const S*>(s)); },
+        [](const void* s) -> std::int64_t {
+            if constexpr (requires(const S& x) { x.largest_class(); })
+                return static_cast<const S*>(s)->largest_class();
+            else return 0;
+        },
+        std::same_as<S, Dataset>};
+
+    const void* source_ = nullptr;
+    const Functions* functions_ = nullptr;
+};
+
+/// Training set and test set of a run, of any types; both outlive it. A test set is needed where
+/// the run evaluates.
+///
+///     const gx::RecordFile train("train.gxr"), test("test.gxr");
+///     trainer.train(world, gx::Sources{train, test});
+struct Sources {
+    SourceRef train{}, test{};
+};
+
+namespace archetype {
+/// The least type that models Source.
+struct Source {
+    SourceInfo info() const;
+    std::unique_ptr<SampleReader> open() const;
+};
+}  // namespace archetype
+static_assert(explain_source<archetype::Source>());
+
+}  // namespace gx
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/loader/impl/source.ipp>
+#endif

@@ -1,0 +1,167 @@
+#include <gx/loader/record_file.hpp>
+
+#include <gx/loader/in_memory.hpp>  // InMemory
+#include <gx/loader/prefetch.hpp>   // Prefetched
+#include <gx/loader/synthetic.hpp>  // synthetic
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <support/files.hpp>  // Folder, read_text, write_text, error_of, holds
+
+namespace {
+
+using namespace gx;
+using namespace testing_support;
+using testing::ElementsAreArray;
+
+// ---- A file written by hand -----------------------------------------------------------------
+std::string by_hand() {
+    using namespace std::string_literals;
+    return "gxrecord"s + "\1\0\0\0"s +                  // version
+           "\1\0\0\0"s + "\2\0\0\0"s + "\1\0\0\0"s +    // channels, height, width
+           "\1\1\0\0"s + "\0\0\0\0"s +                  // 257 classes
+           "\2\0\0\0\0\0\0\0"s + "\1\0\0\0\0\0\0\0"s +  // count, largest class
+           "\x08\x07\x06\x05\x04\x03\x02\x01"s +        // content
+           "\0\0\0\x3f"s + "\0\0\x80\x3e"s +            // mean 0.5, deviation 0.25
+           "\0\1\0\xff"s + "\2\0\x33\x66"s;             // 256: 0 255; 2: 51 102
+}
+TEST(RecordFile, ReadsAFileWrittenByHand) {
+    const Folder folder;
+    write_text(folder / "a.gxr", by_hand());
+    const RecordFile file(folder / "a.gxr");
+    EXPECT_EQ(file.info(), (SourceInfo{.name = "a.gxr",
+                                       .count = 2,
+                                       .shape = {1, 2, 1},
+                                       .classes = 257,
+                                       .mean = {0.5f},
+                                       .deviation = {0.25f},
+                                       .content = 0x0102030405060708u}));
+    EXPECT_EQ(file.largest_class(), 1);
+    std::vector<Sample> samples(2);
+    const auto reader = file.open();
+    reader->read(std::vector<std::uint32_t>{1, 0}, samples);
+    EXPECT_EQ(samples[0].label, 2);
+    EXPECT_EQ(samples[1].label, 256);
+    EXPECT_EQ(samples[0].pixels[0], 0x33);
+    EXPECT_EQ(samples[0].pixels[1], 0x66);
+    EXPECT_EQ(samples[1].pixels[1], 0xff);
+}
+
+// ---- Properties -----------------------------------------------------------------------------
+TEST(RecordFile, HandsOutTheBitsOfTheDataInMemory) {
+    EXPECT_TRUE(rc::check([] {
+        const Folder folder;
+        const Split data = synthetic(
+            {.shape = {*rc::gen::inRange(1, 4), *rc::gen::inRange(1, 7), *rc::gen::inRange(1, 7)},
+             .classes = *rc::gen::inRange(2, 257),
+             .train_count = *rc::gen::inRange(3, 700),
+             .seed = *rc::gen::arbitrary<std::uint64_t>()});
+        write_records(folder / "t", data.train);
+        const RecordFile file(folder / "t");
+        SourceInfo info = file.info(), expected = data.train.info();
+        RC_ASSERT(info.content != 0u);
+        expected.name = info.name;
+        expected.content = info.content;
+        RC_ASSERT(info == expected);
+        RC_ASSERT(file.largest_class() == data.train.largest_class());
+        const LoaderOptions o{.batch = *rc::gen::inRange(1, 9),
+                              .ranks = *rc::gen::inRange(1, 4),
+                              .rank = 0,
+                              .seed = 3};
+        InMemory<PadCrop<1>, Flip> memory(data.train, o);
+        Prefetched<InMemory<PadCrop<1>, Flip>> disk(file, o);
+        for (const int epoch : {0, 5}) {
+            memory.begin_epoch(epoch);
+            disk.begin_epoch(epoch);
+            for (std::int64_t s = 0; s < memory.steps_per_epoch(); ++s) {
+                const RankBatch a = memory.next(), b = disk.next();
+                RC_ASSERT(std::ranges::equal(a.batch.images, b.batch.images));
+                RC_ASSERT(std::ranges::equal(a.batch.labels, b.batch.labels));
+                RC_ASSERT(a.global_count == b.global_count);
+                RC_ASSERT(a.batch.draw == b.batch.draw);
+            }
+        }
+    }));
+}
+TEST(RecordFile, TellsFilesOfOtherContentApart) {
+    const Folder folder;
+    Split data = synthetic({.shape = {1, 3, 3}, .classes = 2, .train_count = 20});
+    write_records(folder / "a", data.train);
+    write_records(folder / "again", data.train);
+    EXPECT_EQ(read_text(folder / "a"), read_text(folder / "again"));
+    std::swap(data.train.pixels[0], data.train.pixels[1]);
+    ASSERT_NE(data.train.pixels[0], data.train.pixels[1]);
+    write_records(folder / "b", data.train);
+    std::swap(data.train.labels[0], data.train.labels[1]);
+    write_records(folder / "c", data.train);
+    const auto content = [&](const char* name) { return RecordFile(folder / name).info().content; };
+    EXPECT_NE(content("a"), content("b"));
+    EXPECT_NE(content("b"), content("c"));
+}
+
+// ---- Faults ---------------------------------------------------------------------------------
+std::string opening(const std::filesystem::path& path) {
+    return error_of([&] { const RecordFile file(path); });
+}
+TEST(RecordFile, RefusesEveryShorterFile) {
+    const Folder folder;
+    const std::string whole = by_hand();
+    for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
+        write_text(folder / "cut.gxr", whole.substr(0, bytes));
+        EXPECT_TRUE(holds(opening(folder / "cut.gxr"), "cut.gxr")) << bytes;
+    }
+    write_text(folder / "cut.gxr", whole.substr(0, whole.size() - 1));
+    EXPECT_TRUE(holds(opening(folder / "cut.gxr"), "has 71 bytes", "2 records of 4 bytes",
+                      "end at byte 72"));
+    write_text(folder / "cut.gxr", whole + "x");
+    EXPECT_TRUE(holds(opening(folder / "cut.gxr"), "has 73 bytes"));
+}
+TEST(RecordFile, NamesTheFieldThatIsWrong) {
+    const Folder folder;
+    const auto with = [&](std::size_t at, const std::string& bytes) {
+        std::string text = by_hand();
+        text.replace(at, bytes.size(), bytes);
+        write_text(folder / "w.gxr", text);
+        return opening(folder / "w.gxr");
+    };
+    EXPECT_TRUE(holds(with(0, "x"), "w.gxr", "does not begin with 'gxrecord'"));
+    EXPECT_TRUE(holds(with(8, "\2"), "version 2", "reads version 1"));
+    EXPECT_TRUE(holds(with(12, std::string(1, '\0')), "'channels' is 0"));
+    EXPECT_TRUE(holds(with(16, std::string(1, '\0')), "'height' is 0"));
+    EXPECT_TRUE(holds(with(20, "\1\1\1\1"), "'width' is 16843009"));
+    EXPECT_TRUE(holds(with(24, std::string(2, '\0')), "'classes' is 0"));
+    EXPECT_TRUE(holds(with(36, "\1"), "'count' is 4294967298"));
+    EXPECT_TRUE(holds(with(40, "\3"), "'largest_class' is 3"));
+    EXPECT_TRUE(holds(with(56, std::string("\0\0\x80\x7f", 4)), "mean of channel 0 is inf"));
+    EXPECT_TRUE(holds(with(60, std::string(4, '\0')), "deviation of channel 0 is 0"));
+}
+TEST(RecordFile, NamesAFileThatIsNone) {
+    const Folder folder;
+    EXPECT_TRUE(holds(opening(folder / "none"), "none", "can't be opened"));
+    EXPECT_TRUE(holds(opening(folder.path), "no regular file"));
+    EXPECT_TRUE(holds(opening("/dev/zero"), "no regular file"));
+}
+TEST(RecordFile, NamesTheRecordWhereTheFileHasBecomeShorter) {
+    const Folder folder;
+    write_text(folder / "a.gxr", by_hand());
+    const RecordFile file(folder / "a.gxr");
+    const auto reader = file.open();
+    std::filesystem::resize_file(folder / "a.gxr", 70);
+    std::vector<Sample> samples(1);
+    const std::vector<std::uint32_t> first{0}, second{1};
+    EXPECT_NO_THROW(reader->read(first, samples));
+    EXPECT_TRUE(holds(error_of([&] { reader->read(second, samples); }), "a.gxr",
+                      "ends within record 1 of 2", "expected 4 bytes at 68, found 2"));
+}
+TEST(WriteRecords, LeavesNoFileOfABadSource) {
+    const Folder folder;
+    Split data = synthetic({.shape = {1, 3, 3}, .classes = 2, .train_count = 20});
+    data.train.labels.pop_back();
+    EXPECT_TRUE(holds(error_of([&] { write_records(folder / "a", data.train); }), "synthetic",
+                      "19 labels"));
+    EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+}
+
+}  // namespace

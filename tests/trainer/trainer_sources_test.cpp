@@ -1,0 +1,160 @@
+// One Trainer on sources that are not in memory: the bits of a Split, in every world.
+#include <gx/trainer/trainer.hpp>
+
+#include <gtest/gtest.h>
+
+#include <gx/loader/prefetch.hpp>              // Prefetched
+#include <gx/loader/record_file.hpp>           // RecordFile
+#include <gx/reducer/ring.hpp>                 // Ring
+#include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
+#include <gx/sim/world/cluster.hpp>            // Cluster
+#include <gx/sim/world/device.hpp>             // Device
+#include <gx/testing/processes.hpp>            // ProcessWorld
+
+#include <loader/odd_source.hpp>      // OddSource
+#include <support/run_checked.hpp>    // run_checked
+#include <testing/one_rank.hpp>       // OneRank
+#include <testing/processes_run.hpp>  // Shared, WithProcesses
+#include <trainer/small.hpp>          // images, threads, Folder
+
+namespace {
+
+using namespace testing_support;
+using gx::fp32;
+using Cluster = gx::sim::Cluster<gx::reference::Device>;
+using Processes = gx::testing::ProcessWorld<gx::reference::Device>;
+using TrainerSources = WithProcesses;
+using Plain = gx::Trainer<Net, gx::Ring<fp32>>;
+using Ahead = gx::Trainer<Net, gx::Ring<fp32>, gx::Warmup<gx::Poly<2>>,
+                          gx::Prefetched<gx::InMemory<gx::PadCrop<1>, gx::Flip>>>;
+
+/// `data` in two files.
+struct Files {
+    explicit Files(const gx::Split& data) {
+        gx::write_records(folder / "train.gxr", data.train);
+        gx::write_records(folder / "test.gxr", data.test);
+    }
+    Folder folder;
+};
+
+// ---- The bits of a data set in memory --------------------------------------------------------
+template <class T>
+void learns_the_same() {
+    const gx::Split data = images();
+    const Files files(data);
+    const gx::RecordFile train(files.folder / "train.gxr"), test(files.folder / "test.gxr");
+    const gx::Sources sources{train, test};
+    const T trainer({.batch = 3, .epochs = 3, .seed = 3});
+    auto wall = threads(4);
+    const gx::RunRecord expected = trainer.train(wall, data);
+    EXPECT_NE(expected.weights_hash, 0u);
+    expect_same_learning(trainer.train(wall, sources), expected);
+    Cluster in_memory(gx::sim::ethernet_10g(4), {}), from_files(gx::sim::ethernet_10g(4), {});
+    const gx::RunRecord a = trainer.train(in_memory, data), b = trainer.train(from_files, sources);
+    expect_same_learning(b, expected);
+    EXPECT_EQ(a.event_hash, b.event_hash);
+    EXPECT_EQ(a.at_chance, b.at_chance);
+    EXPECT_EQ(a.warnings, b.warnings);
+}
+TEST(Sources, TrainAsTheDataInMemoryDoes) { learns_the_same<Plain>(); }
+TEST(Sources, TrainAsTheDataInMemoryDoesReadAhead) { learns_the_same<Ahead>(); }
+
+TEST_F(TrainerSources, EachProcessOpensItsOwn) {
+    const gx::Split data = images();
+    const Files files(data);
+    auto wall = threads(3);
+    const Plain trainer({.batch = 3, .epochs = 2, .seed = 3});
+    const gx::RunRecord expected = trainer.train(wall, data);
+    Processes forked({.placement = {3, 1}});
+    {
+        const gx::RecordFile train(files.folder / "train.gxr"), test(files.folder / "test.gxr");
+        expect_same_learning(trainer.train(forked, gx::Sources{train, test}), expected);
+    }
+    Processes world({.placement = {3, 1}});
+    run_checked(world, [&](auto& rank) {
+        const gx::RecordFile train(files.folder / "train.gxr"), test(files.folder / "test.gxr");
+        OneRank local(rank);
+        expect_same_learning(trainer.train(local, gx::Sources{train, test}), expected);
+    });
+}
+
+// ---- Faults ----------------------------------------------------------------------------------
+/// What each of three ranks throws; rank 1 opens its own training file.
+struct Texts {
+    char of[3][600];
+};
+void train_with(const std::filesystem::path& of_rank_1, const Files& files, Texts& texts,
+                bool cut) {
+    Processes world({.placement = {3, 1}});
+    run_checked(world, [&](auto& rank) {
+        const bool odd = rank.rank() == 1;
+        const gx::RecordFile train(odd ? of_rank_1 : files.folder / "train.gxr"),
+            test(files.folder / "test.gxr");
+        if (odd && cut) std::filesystem::resize_file(of_rank_1, 400);
+        OneRank local(rank);
+        const std::string text = error_of(
+            [&] { (void)Plain({.batch = 3, .epochs = 2}).train(local, gx::Sources{train, test}); });
+        text.copy(texts.of[rank.rank()], 599);
+    });
+}
+TEST_F(TrainerSources, RanksThatNameOtherDataAreNamed) {
+    const Files files(images());
+    gx::Split other = images();
+    ++other.train.pixels[7];
+    gx::write_records(files.folder / "other.gxr", other.train);
+    gx::Split longer = images(41);
+    gx::write_records(files.folder / "longer.gxr", longer.train);
+    for (const char* name : {"other.gxr", "longer.gxr"}) {
+        const Shared<Texts> texts;
+        train_with(files.folder / name, files, *texts, false);
+        for (const auto& text : texts->of)
+            EXPECT_TRUE(holds(text, "the training set of rank 1 is not that of rank 0", name,
+                              "'train.gxr': 40 images of 1 x 4 x 4 in 3 classes", "content"));
+    }
+}
+TEST_F(TrainerSources, AFileThatEndsEarlyOnOneProcessStopsAll) {
+    const Files files(images());
+    std::filesystem::create_directory(files.folder / "1");
+    std::filesystem::copy(files.folder / "train.gxr", files.folder / "1/train.gxr");
+    const Shared<Texts> texts;
+    train_with(files.folder / "1/train.gxr", files, *texts, true);
+    EXPECT_TRUE(holds(texts->of[1], "1/train.gxr", "ends within record", "of 40"));
+    for (const int r : {0, 2}) EXPECT_TRUE(holds(texts->of[r], "rank 1 stopped first"));
+}
+TEST(Sources, EndEarlyWithTheErrorOfTheReader) {
+    OddSource source(40);
+    source.ends = 30;
+    auto wall = threads(2);
+    const Plain trainer({.batch = 3, .evaluate = false});
+    EXPECT_TRUE(holds(error_of([&] { (void)trainer.train(wall, gx::Sources{source}); }),
+                      "odd source ends at sample 30"));
+    Cluster cluster(gx::sim::ethernet_10g(2), {});
+    EXPECT_TRUE(holds(error_of([&] { (void)trainer.train(cluster, gx::Sources{source}); }),
+                      "odd source ends at sample 30"));
+}
+TEST(Sources, AreCheckedBeforeTheRun) {
+    OddSource source(3);
+    source.deviation = -1;
+    auto wall = threads(4);
+    const std::string text =
+        error_of([&] { (void)Plain({.batch = 3}).train(wall, gx::Sources{source}); });
+    EXPECT_TRUE(holds(text, "training set 'odd': deviation of channel 0 is -1",
+                      "4 ranks and 3 training images", "4 ranks and 0 test images"));
+}
+
+/// A loader of data sets in memory, as programs have written them before there were sources.
+class Old : public gx::InMemory<> {
+public:
+    Old(const gx::Dataset& data, const gx::LoaderOptions& o) : InMemory(data, o) {}
+};
+TEST(Sources, NeedALoaderThatTakesThem) {
+    const gx::Trainer<Net, gx::Ring<fp32>, gx::Warmup<gx::Poly<2>>, Old> trainer(
+        {.batch = 3, .evaluate = false});
+    auto wall = threads(2);
+    EXPECT_EQ(trainer.train(wall, images()).epochs.size(), 1u);
+    const OddSource source(40);
+    EXPECT_TRUE(holds(error_of([&] { (void)trainer.train(wall, gx::Sources{source}); }), "Old",
+                      "loads data sets in memory only"));
+}
+
+}  // namespace
