@@ -45,6 +45,7 @@ struct DeviceOptions {
     int rank = 0;            ///< dropout differs between ranks
     UpdateCost update{};     ///< of the optimizer; simulated devices time and fit it
     ElementType compute = ElementType::fp32;  ///< Trainer's Compute<E>; see computes_in
+    int phase = 0;           ///< of the run; simulated devices may time another graph for each
 };
 
 /// Where a parameter lies in the device's flat vector. Blocked layouts may pad, with zeros.

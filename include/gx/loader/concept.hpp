@@ -18,6 +18,8 @@ struct LoaderOptions {
     int rank = 0;            ///< whose share this is
     std::uint64_t seed = 0;  ///< of the order and of augmentation; the same on all ranks
     bool shuffle = true;     ///< false: every epoch in the data set's own order
+    int image_side = 0;      ///< images are resized to this height and width; 0: the data's own
+    std::uint64_t draw_offset = 0;  ///< added to Batch::draw, modulo 2^64
 };
 
 /// One rank's images of one step, and how many images the step has over all ranks: the tail of

@@ -4,6 +4,7 @@
 #include <algorithm>  // fill, clamp
 #include <array>      // one stream an augmentation
 #include <memory>     // unique_ptr
+#include <optional>   // resizing
 #include <vector>     // buffers
 
 #include <gx/core/decl.hpp>       // GX_DECL
@@ -12,6 +13,7 @@
 #include <gx/loader/concept.hpp>  // explain_loader, LoaderOptions
 #include <gx/loader/dataset.hpp>  // Dataset
 #include <gx/loader/order.hpp>    // EpochOrder
+#include <gx/loader/resize.hpp>   // Resize
 #include <gx/loader/source.hpp>   // SourceRef, Sample
 
 namespace gx {
@@ -52,7 +54,8 @@ inline void decode(const std::uint8_t* from, float* out, ImageShape s, View view
 }  // namespace detail::loader
 
 /// Loader of a source, by default a data set in memory, which outlives the loader. It keeps the
-/// order of an epoch in memory, and of the samples those of the present batch.
+/// order of an epoch in memory, and of the samples those of the present batch. Images are resized
+/// first, then augmented.
 ///
 ///     InMemory<PadCrop<4>, Flip> train(data.train, {.batch = 128, .ranks = 8, .rank = r});
 ///     InMemory<> test(data.test, {.batch = 250, .ranks = 8, .rank = r, .shuffle = false});
@@ -71,13 +74,19 @@ public:
           info_(source.info()),
           options_(o),
           order_(info_.count, o),
+          shape_(info_.shape),
           table_(detail::loader::normalised_values(info_)),
           streams_{Rng(o.seed, Augmentations::stream)...},
           epoch_streams_{streams_} {
+        if (o.image_side > 0) shape_.height = shape_.width = o.image_side;
+        if (shape_ != info_.shape) {
+            resize_.emplace(info_.shape, shape_);
+            resized_.resize(static_cast<std::size_t>(shape_.elements()));
+        }
         keep(2);
     }
 
-    [[nodiscard]] ImageShape shape() const { return info_.shape; }
+    [[nodiscard]] ImageShape shape() const { return shape_; }
     [[nodiscard]] int classes() const { return info_.classes; }
     [[nodiscard]] std::int64_t images_per_epoch() const { return order_.samples(); }
     [[nodiscard]] std::int64_t steps_per_epoch() const { return order_.steps(); }
@@ -114,11 +123,17 @@ public:
         reader_->read(indices, samples);
         detail::source::expect_samples(info_, indices, samples);
         const auto elements = static_cast<std::size_t>(shape().elements());
-        const std::uint64_t draw = first_draw_ + static_cast<std::uint64_t>(step_);
+        const std::uint64_t draw =
+            options_.draw_offset + first_draw_ + static_cast<std::uint64_t>(step_);
         Slot& slot = slots_[static_cast<std::size_t>(draw % slots_.size())];
         for (std::size_t i = 0; i < samples.size(); ++i) {
-            detail::loader::decode(samples[i].pixels, &slot.images[i * elements], shape(),
-                                   view(indices[i]), table_.data());
+            const std::uint8_t* pixels = samples[i].pixels;
+            if (resize_) {
+                (*resize_)(pixels, resized_.data());
+                pixels = resized_.data();
+            }
+            detail::loader::decode(pixels, &slot.images[i * elements], shape(), view(indices[i]),
+                                   table_.data());
             slot.labels[i] = samples[i].label;
         }
         const std::int64_t global_count = std::ssize(order_.step(step_++));
@@ -145,7 +160,10 @@ private:
     SourceInfo info_;
     LoaderOptions options_;
     EpochOrder order_;
-    std::vector<float> table_;  // (C, 256)
+    ImageShape shape_;  // of the images handed out
+    std::optional<Resize> resize_{};
+    std::vector<std::uint8_t> resized_{};  // one image
+    std::vector<float> table_;             // (C, 256)
     std::array<Rng, sizeof...(Augmentations)> streams_, epoch_streams_;
     std::vector<Sample> samples_;  // of one batch
     std::vector<Slot> slots_;

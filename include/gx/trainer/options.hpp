@@ -3,7 +3,9 @@
 
 #include <cstdint>     // uint64_t
 #include <filesystem>  // output folder
+#include <vector>      // phases
 
+#include <gx/scheduler/phases.hpp>  // Phase
 #include <gx/trainer/progress.hpp>  // Progress::Style
 
 namespace gx {
@@ -14,10 +16,17 @@ namespace gx {
 /// A run that resumes is compared with the one that wrote the checkpoint:
 ///
 ///     error    seed: order of the data and random draws; label_smoothing: what a loss means
-///     note     batch, and the rank count: it goes on by progress in the data
+///     note     batch, phases, and the rank count: it goes on by progress in the data
 ///     note     epochs, scheduler, optimizer, loss_scale: may be tuned in mid-run
 ///     neither  output, evaluate, trace_steps, progress, most_skips, survival: no effect on the
 ///              weights
+///
+/// With `phases`, as in {{0, 64, 128}, {13, 32, 224}}, each phase has its own batch, which takes
+/// the place of `batch`, and images of image_side x image_side pixels, to which the loader resizes.
+/// The network's parameters must not depend on the image size. Between two phases weights,
+/// statistics, optimizer state and gradients in flight stay as they are; the schedule is one curve
+/// over the run, in steps of the first phase's batch, and LinearScaling follows the batch.
+/// Source: Howard et al. 2018, "Training Imagenet in 3 hours for $25", fast.ai.
 ///
 /// Units: batch in images of one rank and step; epochs in passes over the training set.
 template <class ReducerOptions, class SchedulerOptions, class OptimizerOptions,
@@ -25,6 +34,7 @@ template <class ReducerOptions, class SchedulerOptions, class OptimizerOptions,
 struct TrainerOptions {
     int batch = 32;
     int epochs = 1;
+    std::vector<Phase> phases{};  ///< batch and image size by epoch; none: `batch`, as the data is
     std::uint64_t seed = 1;
     double label_smoothing = 0;
     ReducerOptions reducer{};  ///< NoOptions for most

@@ -32,6 +32,15 @@ struct EpochRow {
     double images_per_second = 0;  ///< of all ranks, in this epoch, by its own clock
 };
 
+/// A phase of a run whose batch or image size changes.
+struct PhaseRow {
+    int first_epoch = 0;
+    int batch_per_rank = 0;
+    int image_height = 0, image_width = 0;  ///< pixels
+    std::int64_t steps_per_epoch = 0;
+    bool operator==(const PhaseRow&) const = default;
+};
+
 /// Ranks that a run has lost, and where it went on without them (ContinueOnSurvivors).
 struct LossRow {
     std::int64_t step = 0;    ///< the first step of the next world
@@ -65,8 +74,9 @@ struct RunRecord {
     std::vector<StepRow> steps{};
     std::vector<EpochRow> epochs{};
     std::vector<LossRow> losses{};
-    std::vector<Span> spans{};  ///< of the last `trace_steps` steps of the first epoch
-    LinkRates link_rates{};     ///< of the same time, where the world is simulated
+    std::vector<PhaseRow> phases{};  ///< of TrainerOptions::phases; none: one for all epochs
+    std::vector<Span> spans{};       ///< of the last `trace_steps` steps of the first epoch
+    LinkRates link_rates{};          ///< of the same time, where the world is simulated
     Breakdown breakdown{};
     double seconds = 0;              ///< training time on the world's clock
     std::int64_t images = 0;         ///< trained on, all ranks; in units of each part's timed batch

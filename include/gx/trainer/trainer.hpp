@@ -1,6 +1,7 @@
 // Trainer<Model, Reducer, Scheduler, ...>: the one place that sees every role.
 #pragma once
 
+#include <algorithm>  // max
 #include <chrono>     // wall seconds
 #include <concepts>   // same_as
 #include <exception>  // current_exception
@@ -31,6 +32,7 @@
 #include <gx/trainer/options.hpp>        // TrainerOptions
 #include <gx/trainer/rank/training.hpp>  // one rank's work
 #include <gx/trainer/record.hpp>         // RunRecord
+#include <gx/trainer/run_phases.hpp>     // RunPhase, Timetable
 #include <gx/trainer/setup.hpp>          // checks, summary
 #include <gx/trainer/worlds.hpp>         // Worlds
 
@@ -100,14 +102,24 @@ public:
         const auto begin = std::chrono::steady_clock::now();
         Start start = start_or_stop_all(world, data);
         RunRecord record = describe(world, start.options);
+        const auto timetable =
+            detail::trainer::timetable_of(start.phases, world.ranks(), data.train.count());
+        if (!options_.phases.empty()) {
+            record.phases = detail::trainer::rows_of(start.phases, timetable);
+            for (int number = 1; const PhaseRow& row : record.phases)
+                record.notes.push_back(detail::trainer::note_of(row, number++));
+        }
         const WorldInfo before = info_of(world);
         const double timed =
             before.timed_batch > 0 ? double(before.timed_batch) / start.options.batch : 1.0;
         detail::trainer::Job<Options> job{.options = start.options,
-                                          .graph = start.graph,
+                                          .phases = start.phases,
+                                          .graph = start.phases[0].graph,
                                           .data = data,
                                           .compares_data = SpansProcesses<W>,
                                           .plan = start.plan,
+                                          .timetable = timetable,
+                                          .schedulers = std::move(start.schedulers),
                                           .choices = choices(options_),
                                           .timed_images = timed,
                                           .first_local_rank = first_local_rank(world),
@@ -248,6 +260,9 @@ private:
         job.plan = detail::trainer::plan_of(job.data.train.count(), world.ranks(), options.batch,
                                             options.epochs);
         options.scheduler = complete_options<S>(options_.scheduler, job.plan);
+        job.schedulers = {options.scheduler};
+        job.timetable =
+            detail::trainer::timetable_of(job.phases, world.ranks(), job.data.train.count());
         Problems problems;
         for (const auto sentence : check_options<S>(options.scheduler))
             problems.add(std::string(sentence));
@@ -281,7 +296,8 @@ private:
     struct Start {
         Options options;  ///< complete
         Plan plan;
-        Graph graph;
+        std::vector<options_of<S>> schedulers;          ///< complete, of each phase
+        std::vector<detail::trainer::RunPhase> phases;  ///< at least one
         std::optional<Checkpoint> resume;
     };
     [[nodiscard]] static detail::trainer::RunOptions plain(const Options& o, bool writes) {
@@ -301,33 +317,83 @@ private:
         }
     }
     GX_COLD [[nodiscard]] Start start(const Sources& data, int ranks, bool writes) const {
-        Options options = options_;
-        const Plan plan = check(options, data, ranks, writes);
-        const SourceInfo info = data.train.info();
-        Graph graph = gx::graph<M>({.input = info.shape,
-                                    .classes = info.classes,
-                                    .label_smoothing = options.label_smoothing});
-        std::optional<Checkpoint> resume;
-        if (!options.resume.empty())
-            resume = detail::trainer::resumable(
-                plain(options, writes), graph, {learning_name({}), reducer_name<R>()}, data, ranks);
-        return {std::move(options), plan, std::move(graph), std::move(resume)};
+        Start s{.options = options_, .plan = {}, .schedulers = {}, .phases = {}, .resume = {}};
+        s.plan = check(s, data, ranks, writes);
+        s.phases = phases_of(s.options, data.train.info());
+        const Options& o = s.options;
+        if (!o.resume.empty())
+            s.resume =
+                detail::trainer::resumable(plain(o, writes), s.phases[0].graph,
+                                           {learning_name({}), reducer_name<R>()}, data, ranks);
+        return s;
+    }
+    /// The phases with their graphs, without a list of them one.
+    GX_COLD [[nodiscard]] static std::vector<detail::trainer::RunPhase> phases_of(
+        const Options& o, const SourceInfo& info) {
+        std::vector<detail::trainer::RunPhase> phases;
+        const auto add = [&](int first_epoch, int batch, int side, ImageShape input) {
+            phases.push_back({first_epoch, batch, side,
+                              gx::graph<M>({.input = input,
+                                            .classes = info.classes,
+                                            .label_smoothing = o.label_smoothing})});
+        };
+        if (o.phases.empty()) add(0, o.batch, 0, info.shape);
+        for (const Phase& p : o.phases)
+            add(p.first_epoch, p.batch, p.image_side,
+                {info.shape.channels, p.image_side, p.image_side});
+        Problems problems;
+        for (std::size_t i = 1; i < phases.size(); ++i) {
+            const std::string differs =
+                detail::trainer::other_parameters(phases[0].graph, phases[i].graph);
+            problems.check(differs.empty(),
+                           detail::trainer::phase_name(o.phases, i) + ": " + differs);
+        }
+        problems.throw_if_any("gx: this run can't start");
+        return phases;
+    }
+    /// Adds every problem of the phases; `misfit`: none of the data's own size matters then.
+    GX_COLD static void check_phases(Problems& problems, Options& o, const SourceInfo& info,
+                                     int ranks) {
+        detail::trainer::check_phases(problems, o.phases, ranks, info.count);
+        for (std::size_t i = 0; i < o.phases.size(); ++i) {
+            if (o.phases[i].image_side < 1) continue;
+            const int side = o.phases[i].image_side;
+            const std::string misfit =
+                detail::trainer::misfit<M>({info.shape.channels, side, side});
+            problems.check(misfit.empty(),
+                           detail::trainer::phase_name(o.phases, i) + ": " + misfit);
+        }
+        if constexpr (V::continues)
+            problems.add("phases: " + type_name<V>() +
+                         " goes on with one batch and image size: leave phases out, or "
+                         "ContinueOnSurvivors, and resume from a checkpoint after a loss");
+        o.batch = std::max(1, o.phases.front().batch);
     }
     /// Completes the options from the plan; throws one error that lists everything wrong.
-    GX_COLD [[nodiscard]] static Plan check(Options& o, const Sources& data, int ranks,
+    GX_COLD [[nodiscard]] static Plan check(Start& start, const Sources& data, int ranks,
                                             bool writes) {
+        Options& o = start.options;
         Problems problems;
-        const Plan plan =
-            detail::trainer::check_run(problems, plain(o, writes), data, ranks,
-                                       detail::trainer::misfit<M>(data.train.info().shape));
+        const SourceInfo info = data.train.info();
+        if (!o.phases.empty()) check_phases(problems, o, info, ranks);
+        const Plan plan = detail::trainer::check_run(
+            problems, plain(o, writes), data, ranks,
+            o.phases.empty() ? detail::trainer::misfit<M>(info.shape) : std::string());
         if constexpr (!detail::trainer::LoadsASource<L>)
             problems.check(data.train.dataset() != nullptr,
                            type_name<L>() +
                                " loads data sets in memory only: give a Split, or "
                                "add a constructor from 'gx::SourceRef'");
-        o.scheduler = complete_options<S>(o.scheduler, plan);
-        for (const auto sentence : check_options<S>(o.scheduler))
-            problems.add(std::string(sentence));
+        // A schedule for the batch of each phase; the options' own is that of the first.
+        for (std::size_t i = 0; i < std::max(o.phases.size(), std::size_t{1}); ++i) {
+            Plan of_phase = plan;
+            if (i > 0 && problems.empty()) of_phase.global_batch = o.phases[i].batch * ranks;
+            start.schedulers.push_back(complete_options<S>(o.scheduler, of_phase));
+            for (const auto sentence : check_options<S>(start.schedulers.back()))
+                problems.add((i > 0 ? detail::trainer::phase_name(o.phases, i) + ": " : "") +
+                             std::string(sentence));
+        }
+        o.scheduler = start.schedulers.front();
         if constexpr (requires { R::check(o.reducer); })
             for (const auto sentence : R::check(o.reducer)) problems.add(std::string(sentence));
         if constexpr (requires { O::check(o.optimizer); })
@@ -361,7 +427,8 @@ private:
             job.plan_before = job.plan;
             job.scheduler_before = o.scheduler;
         }
-        job.rescaled = detail::trainer::rescaled(c, job.plan, o.batch, o.epochs);
+        const auto phase = std::size_t(job.timetable.phase_of_epoch(c.epoch - 1));
+        job.rescaled = detail::trainer::rescaled(c, job.plan, job.phases[phase].batch, o.epochs);
     }
     /// The options that change the trajectory, as given: those of the policies before they are
     /// completed from the plan.
@@ -369,6 +436,7 @@ private:
         using detail::trainer::add_options;
         std::vector<Checkpoint::Option> out;
         add_options(out, "epochs", o.epochs);
+        add_options(out, "phases", o.phases);
         add_options(out, "label_smoothing", o.label_smoothing);
         add_options(out, "reducer", o.reducer);
         add_options(out, "scheduler", o.scheduler);

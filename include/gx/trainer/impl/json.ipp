@@ -33,6 +33,7 @@ GX_DECL std::string to_json(const RunRecord& r, int indent) {
         detail::rows::write_member(w, name, x);
         if (name == "images_per_second") w.field("test_accuracy_pct", r.test_accuracy_pct());
     });
+    if (!r.phases.empty()) detail::rows::write(w, "phases", r.phases);
     detail::rows::write_rows(w, r);
     return w.close('}').text();
 }

@@ -161,6 +161,10 @@ GX_DECL std::vector<std::string> changes(const Checkpoint& c,
         changed += fmt::format("{}{} is {} instead of {}", changed.empty() ? "" : ", ", o.name,
                                o.value, before);
     }
+    for (const Checkpoint::Option& kept : c.options)
+        if (std::ranges::find(options, kept.name, &Checkpoint::Option::name) == options.end())
+            changed += fmt::format("{}{} is not set instead of {}", changed.empty() ? "" : ", ",
+                                   kept.name, kept.value);
     if (!changed.empty())
         out.push_back(
             fmt::format("resumed after epoch {} with other options: {}", c.epoch, changed));

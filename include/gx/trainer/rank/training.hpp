@@ -13,6 +13,7 @@
 #include <gx/core/cold.hpp>                   // GX_COLD
 #include <gx/core/element.hpp>                // ElementType
 #include <gx/core/error.hpp>                  // Error, LostRank, Delivery
+#include <gx/core/hash.hpp>                   // mix64
 #include <gx/core/hash_bits.hpp>              // hash_bits
 #include <gx/core/units.hpp>                  // Nanoseconds, DollarsPerHour
 #include <gx/core/world.hpp>                  // RankContext
@@ -25,6 +26,7 @@
 #include <gx/optimizer/update_args.hpp>       // UpdateArgs
 #include <gx/reducer/pipeline.hpp>            // Pipeline
 #include <gx/reflect/options_of.hpp>          // NoOptions
+#include <gx/reflect/type_name.hpp>           // type_name
 #include <gx/scheduler/concept.hpp>           // Plan
 #include <gx/trainer/rank/accounts.hpp>       // Accounts
 #include <gx/trainer/rank/carried.hpp>        // Carried, Course
@@ -35,8 +37,10 @@
 #include <gx/trainer/progress.hpp>            // Progress
 #include <gx/trainer/rank/state.hpp>          // RankState
 #include <gx/trainer/record.hpp>              // RunRecord
+#include <gx/trainer/run_phases.hpp>          // RunPhase
 #include <gx/trainer/setup.hpp>               // restore_rows, errors
 #include <gx/trainer/rank/step_slots.hpp>     // StepSlots, get, put
+#include <gx/trainer/rank/timetable.hpp>      // Timetable
 #include <gx/trainer/rank/update_share.hpp>   // UpdateShare
 
 namespace gx::detail::trainer {
@@ -47,11 +51,14 @@ using gx::hash_bits;
 template <class Options>
 struct Job {
     const Options& options;
-    const Graph& graph;
+    const std::vector<RunPhase>& phases;  ///< at least one
+    const Graph& graph;                   ///< of the first phase; parameters are the same in all
     const Sources& data;
     bool compares_data = false;  ///< each process has named its own
-    Plan plan;
-    const Checkpoint* resume = nullptr;  ///< nullptr: start anew
+    Plan plan;                   ///< in steps of the first phase's batch
+    Timetable timetable{};
+    std::vector<decltype(Options::scheduler)> schedulers{};  ///< of each phase, complete
+    const Checkpoint* resume = nullptr;                      ///< nullptr: start anew
     Plan plan_before{};  ///< that `resume` was written under, over this run's epochs
     decltype(Options::scheduler) scheduler_before{};  ///< complete options for it
     std::string rescaled{};  ///< what changes with another rank count or batch; a sentence
@@ -102,14 +109,11 @@ public:
           o_(job.options),
           rank_(rank),
           record_(record),
-          device_(rank.make_device(job.graph, {.batch = o_.batch,
-                                               .seed = o_.seed,
-                                               .rank = rank.rank(),
-                                               .update = Share::cost(rank.ranks()),
-                                               .compute = job.compute})),
+          phase_(job.timetable.phase_of_epoch(job.resume ? job.resume->epoch : 0)),
+          device_(rank.make_device(phase().graph, device_options())),
           elements_(device_->parameters().size()),
-          loader_(data_of<L>(job.data.train), share(true)),
-          scheduler_(o_.scheduler),
+          loader_(std::in_place, data_of<L>(job.data.train), share(true)),
+          schedulers_(job.schedulers.begin(), job.schedulers.end()),
           optimizer_(o_.optimizer),
           vectors_(memory(), std::int64_t(Share::in_parts ? 0 : state_vectors<O>() * elements_),
                    "optimizer state"),
@@ -130,6 +134,8 @@ public:
         if constexpr (OwnsUpdate<R>) own_update();
         else optimizer_.reserve(elements_, device_->slices(), job.graph);
         if (o_.evaluate) test_loader_.emplace(job.data.test, share(false));
+        expect_phases_fit();
+        expect_images();
         if (!o_.output.empty()) reserved_state_ = state_shapes();
     }
 
@@ -159,11 +165,32 @@ private:
     }
     [[nodiscard]] bool fills_record() const { return rank_.rank() == job_.first_local_rank; }
     GX_COLD [[nodiscard]] LoaderOptions share(bool train) const {
-        return {.batch = o_.batch,
+        const int first = phase().first_epoch;
+        const std::int64_t before = job_.timetable.first_step_of_epoch(first) -
+                                    first * job_.timetable.steps_per_epoch(phase_);
+        return {.batch = phase().batch,
                 .ranks = rank_.ranks(),
                 .rank = rank_.rank(),
                 .seed = o_.seed,
-                .shuffle = train};
+                .shuffle = train,
+                .image_side = phase().image_side,
+                .draw_offset = std::uint64_t(before)};
+    }
+    [[nodiscard]] const RunPhase& phase() const { return job_.phases[std::size_t(phase_)]; }
+    GX_COLD [[nodiscard]] DeviceOptions device_options() const {
+        return {.batch = phase().batch,
+                .seed = o_.seed,
+                .rank = rank_.rank(),
+                .update = Share::cost(rank_.ranks()),
+                .compute = job_.compute,
+                .phase = phase_};
+    }
+    /// Images on the clock for each one trained.
+    [[nodiscard]] double timed_images() const {
+        if constexpr (requires { device_->timed_count(1); })
+            if (job_.phases.size() > 1)
+                return double(device_->timed_count(phase().batch)) / phase().batch;
+        return job_.timed_images;
     }
     /// Buckets are meant in bytes of the timed model, where the clock is charged for another one.
     GX_COLD [[nodiscard]] std::int64_t bucket_elements() const {
@@ -197,6 +224,7 @@ private:
     }
     void train() {
         for (int epoch = first_epoch_; epoch < o_.epochs; ++epoch) {
+            if (const int p = job_.timetable.phase_of_epoch(epoch); p != phase_) begin_phase(p);
             train_epoch(epoch);
             finish_epoch(epoch);
         }
@@ -224,12 +252,10 @@ private:
         first_epoch_ = c.epoch;
         world_step_ = c.world_step;
         step_ = resumed_at_ = c.step;
-        const std::int64_t steps = loader_.steps_per_epoch();
-        shift_ = c.step - c.epoch * steps;
-        steps_before_ =
-            c.epoch * (job_.rescaled.empty() ? steps : job_.plan_before.steps_per_epoch);
+        shift_ = c.step - job_.timetable.first_step_of_epoch(c.epoch);
+        steps_before_ = c.epoch * job_.plan_before.steps_per_epoch;
         scheduler_before_.emplace(job_.scheduler_before);
-        progress_.resume_from(step_ - shift_);
+        progress_.resume_from(job_.timetable.schedule_step(step_ - shift_));
         for (const std::string& change : job_.changes) progress_.note(change);
         accounts_.resume(c);
         if (!fills_record()) return;
@@ -238,17 +264,20 @@ private:
         skipped_before_ = record_.skipped_steps;
     }
 
-    /// Learning rate of a gradient: by progress in the data. A gradient that is older than the
-    /// checkpoint has the rate of the plan it was computed under.
+    /// Learning rate of a gradient: by progress in the data, for the batch of its own phase. A
+    /// gradient that is older than the checkpoint has the rate of the plan it was computed under.
     [[nodiscard]] float rate(std::int64_t gradient) const {
-        if (gradient >= resumed_at_) return scheduler_.rate(schedule_step(gradient));
+        if (gradient >= resumed_at_ || job_.rescaled.empty()) {
+            const int p = job_.timetable.phase_of_step(gradient - shift_);
+            return schedulers_[std::size_t(p)].rate(schedule_step(gradient));
+        }
         return scheduler_before_->rate(
             std::max(std::int64_t{0}, steps_before_ - (resumed_at_ - gradient)));
     }
 
     [[nodiscard]] std::int64_t schedule_step(std::int64_t step) const {
         if constexpr (survives) return carried_.course.schedule_step(step);
-        else return step - shift_;
+        else return job_.timetable.schedule_step(step - shift_);
     }
 
     // ---- One step ------------------------------------------------------------------------
@@ -256,8 +285,8 @@ private:
         std::int64_t first, end;  ///< those before were made in an earlier world
     };
     [[nodiscard]] StepsOfEpoch begin_epoch(int epoch) {
-        loader_.begin_epoch(epoch);
-        const std::int64_t steps = loader_.steps_per_epoch();
+        loader_->begin_epoch(epoch);
+        const std::int64_t steps = loader_->steps_per_epoch();
         metrics_.begin(steps, accounts_.seconds);
         return {0, steps};
     }
@@ -288,7 +317,7 @@ private:
 
     void train_step(std::int64_t step_of_epoch) {
         const Nanoseconds begin = rank_.now();
-        const RankBatch next = loader_.next();
+        const RankBatch next = loader_->next();
         const Nanoseconds loaded = account(&Breakdown::input, begin, "INPUT");
 
         const auto index = std::uint64_t(step_);
@@ -445,6 +474,12 @@ private:
         record_.weights_hash = weights_hash_;
     }
 
+    // ---- Phases: impl/phase.ipp --------------------------------------
+    [[nodiscard]] std::uint64_t layout_hash();
+    void expect_phases_fit();
+    void begin_phase(int next);
+    void expect_images();
+
     // ---- Losing a rank: impl/survival.ipp ----------------------
     void run_or_leave();
     void join();
@@ -463,11 +498,12 @@ private:
     const Options& o_;
     Rank& rank_;
     RunRecord& record_;
+    int phase_ = 0;
     std::unique_ptr<Device> device_;
     std::size_t elements_;  ///< of the device's flat vector
-    L loader_;
+    std::optional<L> loader_;
     std::optional<InMemory<>> test_loader_;  ///< where the run evaluates
-    S scheduler_;
+    std::vector<S> schedulers_;              ///< of each phase
     O optimizer_;
     Buffer<float> vectors_;  ///< of the optimizer's state
     Slots slots_;
@@ -505,4 +541,5 @@ private:
 // Templates too, by responsibility.
 #include <gx/trainer/rank/impl/epoch.ipp>         // the end of an epoch
 #include <gx/trainer/rank/impl/owned_update.ipp>  // a reducer that owns the update
+#include <gx/trainer/rank/impl/phase.ipp>         // another batch and image size
 #include <gx/trainer/rank/impl/survival.ipp>      // leaving a world, joining the next

@@ -21,8 +21,8 @@ GX_COLD void GX_OF_RANK_TRAINING::finish_epoch(int epoch) {
     EpochRow row{
         .epoch = epoch, .step = step_, .seconds = accounts_.over_all_parts(accounts_.seconds)};
     double count = metrics_.finish(row);
-    if constexpr (survives) count = double(loader_.images_per_epoch());  // and of lost ranks
-    const double images = count * job_.timed_images;
+    if constexpr (survives) count = double(loader_->images_per_epoch());  // and of lost ranks
+    const double images = count * timed_images();
     accounts_.timed_images += images;
     if (accounts_.seconds > metrics_.begin_seconds)
         row.images_per_second = images / (accounts_.seconds - metrics_.begin_seconds);
@@ -125,7 +125,7 @@ GX_COLD void GX_OF_RANK_TRAINING::save(int epochs_done) {
                  .composition = job_.composition,
                  .seed = o_.seed,
                  .ranks = rank_.ranks(),
-                 .batch = o_.batch,
+                 .batch = phase().batch,
                  .images = job_.data.train.count(),
                  .epoch = epochs_done,
                  .step = step_,

@@ -43,7 +43,7 @@ void GX_OF_RANK_TRAINING::apply_owned(const ReducedIn<M>& reduced) {
         });
     if (applied || Share::counts_skipped) ++d.updates;
     mark_ = account(&Breakdown::compute, mark_, "UPDATE");
-    const bool last = std::ssize(metrics_.rows) == loader_.steps_per_epoch();
+    const bool last = std::ssize(metrics_.rows) == loader_->steps_per_epoch();
     const ReduceReport done =
         share_.updated(pipeline_.reducer(), *device_, rank_.transport(), applied, last);
     expect(done.delivery, "exchanging the parameters");

@@ -36,7 +36,7 @@ auto GX_OF_RANK_TRAINING::begin(int epoch) -> StepsOfEpoch {
         EpochMetrics& present = carried_.present;  // restart() has filled it
         const std::int64_t done = carried_.course.first_image - epoch * carried_.course.images;
         const std::int64_t left = carried_.course.steps_of(carried_.course.images - done);
-        loader_.begin_epoch(epoch, done);
+        loader_->begin_epoch(epoch, done);
         metrics_.rows = std::exchange(present.rows, {});
         metrics_.sums = std::exchange(present.sums, {});
         metrics_.sums.resize(3 * (metrics_.rows.size() + std::size_t(left)));
@@ -148,10 +148,10 @@ GX_COLD void GX_OF_RANK_TRAINING::join() {
             skipped_before_ = step_ - std::ssize(job_.resume->pending) - job_.resume->updates;
         carried_.gradients = step_ - std::ssize(pipeline_.pending());
         carried_.before = carried_.present = {};
-        carried_.course = {.images = loader_.images_per_epoch(),
+        carried_.course = {.images = loader_->images_per_epoch(),
                            .global_batch = std::int64_t{o_.batch} * rank_.ranks(),
                            .first_step = step_,
-                           .first_image = first_epoch_ * loader_.images_per_epoch()};
+                           .first_image = first_epoch_ * loader_->images_per_epoch()};
         keep_snapshot(step_, 0);
         if (later) {
             bring_time();  // and not that of the checkpoint

@@ -31,12 +31,21 @@
 
 namespace gx::sim {
 
+/// What a phase of a run is timed as (TrainerOptions::phases).
+struct TimedPhase {
+    Graph graph{};
+    int batch = 0;  ///< images per rank and step; 0: as many as are trained
+};
+
 /// Options of a run.
 struct ClusterOptions {
     std::uint64_t seed = 0;                            ///< of the jitter; part of the event hash
     Nanoseconds deadline = std::chrono::seconds(600);  ///< virtual time that a message may take
     std::optional<Graph> timed_as{};  ///< time this graph; the numbers come from the trained one
     int timed_batch = 0;  ///< images per rank and step that are timed; 0: as many as are trained
+    /// One for each phase of the run, in the place of timed_as and timed_batch: an image size that
+    /// is trained says nothing of the one that is timed. All have the same parameters.
+    std::vector<TimedPhase> timed_phases{};
     Precision compute = Precision::fp32;  ///< of what is timed; mixed for Compute<fp16> and <bf16>
     Framework framework = fused_kernels;  ///< which kernels the timed graph is made of
     double compute_jitter = 0;  ///< each pass takes (1 +- up to this share) of its time, uniformly

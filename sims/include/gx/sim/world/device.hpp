@@ -21,7 +21,9 @@ namespace gx::sim {
 ///
 /// `ClusterOptions::timed_as` times another graph, and `timed_batch` another batch: a pass over
 /// part of the trained batch costs the same part of the timed one, rounded up to whole images.
-/// Gradient messages are then scaled to the timed graph's size (wire scale).
+/// Gradient messages are then scaled to the timed graph's size (wire scale). A run of several
+/// phases needs `timed_phases` in their place: a graph, and so an image size, and a batch for each
+/// phase. Without any of them, each phase is timed as it is trained.
 ///
 /// Inner computes in the element of the Trainer's Compute<E>; time and memory are those of
 /// `ClusterOptions::compute`. With fp32 that may be any precision, of kernels that only the clock
@@ -48,6 +50,12 @@ public:
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;
     GX_COLD ~Device() { timing_.end(inner_.parameters()); }
+
+    /// Errors: gx::Error where such a device could not be built, as it does not fit in the GPU or
+    ///         ClusterOptions does not say how its phase is timed.
+    GX_COLD static void expect_fits(const Graph& graph, const DeviceOptions& options, Rank& rank) {
+        detail::DeviceTiming::expect_fits(graph, options, rank);
+    }
 
     ForwardReport forward(const Batch& batch, Mode mode) {
         timing_.reads(inner_.parameters(), "forward");

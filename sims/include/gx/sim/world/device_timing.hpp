@@ -28,8 +28,19 @@ class DeviceTiming {
 public:
     using Rank = cluster::RankBase;
 
-    /// Errors: gx::Error where a timed batch does not fit in the GPU, or the device computes in
-    ///         fp16 or bf16 and the cluster times another precision.
+    /// Graph and batch that a device is timed as.
+    struct Shape {
+        const Graph& graph;
+        int batch;
+        bool other;  ///< not what is trained
+    };
+    /// Errors: gx::Error naming the phase that ClusterOptions does not say how to time.
+    static Shape shape_of(const Graph& trained, const DeviceOptions& options, const Rank& rank);
+    /// Errors: gx::Error as shape_of's, and for a timed batch that does not fit in the GPU.
+    static void expect_fits(const Graph& trained, const DeviceOptions& options, Rank& rank);
+
+    /// Errors: as expect_fits, and where the device computes in fp16 or bf16 and the cluster times
+    ///         another precision.
     DeviceTiming(const Graph& graph, DeviceOptions options, Rank& rank);
     void begin(std::span<const float> parameters, std::span<const ParameterSlice> slices);
     void end(std::span<const float> parameters);
@@ -57,6 +68,7 @@ public:
     [[nodiscard]] double wire_scale() const;
 
 private:
+    DeviceTiming(const Graph& graph, DeviceOptions options, Rank& rank, Shape timed);
     void note(Access access, std::span<const float> values, const Operation& operation);
     void note_input(Access access, int buffer, const Operation& operation);
     void wait_for_input();
@@ -70,6 +82,7 @@ private:
     int batch_;
     Graph timed_graph_;
     int timed_batch_;
+    bool timed_as_;  ///< another graph than the trained one
     TimedGraph times_;
     Nanoseconds whole_update_{};
     Rng jitter_;

@@ -111,6 +111,20 @@ GX_DECL Problems check(const ClusterSpec& spec, const ClusterOptions& options) {
     problems.check(options.timed_batch >= 0, "timed_batch is " +
                                                  std::to_string(options.timed_batch) +
                                                  ": give at least 1, or 0 for the trained one");
+    const auto& timed = options.timed_phases;
+    problems.check(timed.empty() || (!options.timed_as && options.timed_batch == 0),
+                   "timed_phases are given beside timed_as or timed_batch: give one of them");
+    for (std::size_t i = 0; i < timed.size(); ++i) {
+        const std::string name = "timed_phases[" + std::to_string(i) + "]";
+        problems.check(timed[i].batch >= 0, name + ".batch is " + std::to_string(timed[i].batch) +
+                                                ": give at least 1, or 0 for the trained one");
+        problems.check(timed[i].graph.parameter_elements() == timed[0].graph.parameter_elements(),
+                       name + ": " + std::string(timed[i].graph.name.view()) + " has " +
+                           std::to_string(timed[i].graph.parameter_elements()) +
+                           " parameters and that of the first phase " +
+                           std::to_string(timed[0].graph.parameter_elements()) +
+                           ": give one network, whose parameters do not depend on the image size");
+    }
     problems.check(options.compute_jitter >= 0 && options.compute_jitter < 1,
                    "compute_jitter is " + std::to_string(options.compute_jitter) +
                        ": it is a share of at least 0 and below 1");
@@ -141,6 +155,16 @@ GX_DECL WorldInfo info(const ClusterSpec& spec, const ClusterOptions& options) {
                                       : std::string("the trained network");
         if (options.timed_batch > 0)
             a.timed_as += ", " + std::to_string(options.timed_batch) + " images a GPU and step";
+        a.timed_as += ", " + precision + " on " + std::string(spec.machine.gpu.name.view());
+    }
+    for (const TimedPhase& phase : options.timed_phases) {
+        a.timed_as += (a.timed_as.empty() ? "" : "; ") + std::string(phase.graph.name.view()) +
+                      " at " + std::to_string(phase.graph.input.height) + " x " +
+                      std::to_string(phase.graph.input.width);
+        if (phase.batch > 0) a.timed_as += ", " + std::to_string(phase.batch) + " images a GPU";
+    }
+    if (!options.timed_phases.empty()) {
+        a.timed_batch = options.timed_phases[0].batch;
         a.timed_as += ", " + precision + " on " + std::string(spec.machine.gpu.name.view());
     }
     a.notes.push_back("Kernels: a roofline of flops and bytes on " +

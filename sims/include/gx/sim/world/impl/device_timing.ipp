@@ -26,12 +26,46 @@ inline void expect_timed_in(ElementType compute, Precision timed) {
 }
 }  // namespace timing
 
+GX_DECL DeviceTiming::Shape DeviceTiming::shape_of(const Graph& trained,
+                                                   const DeviceOptions& options, const Rank& rank) {
+    const ClusterOptions& o = rank.options();
+    const auto batch = [&](int timed) { return timed > 0 ? timed : options.batch; };
+    const auto refuse = [&](const std::string& why) {
+        throw Error("phase " + std::to_string(options.phase + 1) + " of the run " + why +
+                    ": list in ClusterOptions::timed_phases what each phase is timed as.");
+    };
+    if (!o.timed_phases.empty()) {
+        if (std::size_t(options.phase) >= o.timed_phases.size())
+            refuse("is none of the " + std::to_string(o.timed_phases.size()) +
+                   " that the cluster times");
+        const TimedPhase& timed = o.timed_phases[std::size_t(options.phase)];
+        return {timed.graph, batch(timed.batch), true};
+    }
+    if (options.phase > 0 && o.timed_as)
+        refuse("would be timed as " + std::string(o.timed_as->name.view()) + " with images of " +
+               std::to_string(o.timed_as->input.height) + " x " +
+               std::to_string(o.timed_as->input.width) + ", as the first phase is");
+    if (options.phase > 0 && o.timed_batch > 0)
+        refuse("would be timed with " + std::to_string(o.timed_batch) +
+               " images, as the first phase is");
+    return {o.timed_as ? *o.timed_as : trained, batch(o.timed_batch), o.timed_as.has_value()};
+}
+GX_DECL void DeviceTiming::expect_fits(const Graph& trained, const DeviceOptions& options,
+                                       Rank& rank) {
+    const Shape timed = shape_of(trained, options, rank);
+    rank.expect_fits(timed.graph, timed.batch, options.update);
+}
+
 GX_DECL DeviceTiming::DeviceTiming(const Graph& graph, DeviceOptions options, Rank& rank)
+    : DeviceTiming(graph, options, rank, shape_of(graph, options, rank)) {}
+GX_DECL DeviceTiming::DeviceTiming(const Graph& graph, DeviceOptions options, Rank& rank,
+                                   Shape timed)
     : rank_(rank),
       trained_graph_(graph),
       batch_(options.batch),
-      timed_graph_(rank.options().timed_as ? *rank.options().timed_as : graph),
-      timed_batch_(rank.options().timed_batch > 0 ? rank.options().timed_batch : options.batch),
+      timed_graph_(timed.graph),
+      timed_batch_(timed.batch),
+      timed_as_(timed.other),
       times_(timed_graph_, timing::gpu(rank), rank.options().compute, rank.options().framework,
              options.update),
       jitter_(
@@ -53,7 +87,7 @@ GX_DECL void DeviceTiming::begin(std::span<const float> parameters,
     for (int i = 0; i < 2; ++i) note_input(Access::begin, i, {Label("input buffer ") + i});
     note(Access::begin, parameters, {"parameters"});
     parameters_ = parameters.size();
-    if (!rank_.options().timed_as) {
+    if (!timed_as_) {
         ready_ = sim::ready_points(trained_graph_, slices);
         return;
     }
@@ -109,8 +143,7 @@ GX_DECL Nanoseconds DeviceTiming::undisturbed_pass(int count) const {
 }
 GX_DECL double DeviceTiming::wire_scale() const {
     const auto timed = static_cast<double>(timed_graph_.parameter_elements());
-    return ready_.empty() || !rank_.options().timed_as ? 1.0
-                                                       : timed / static_cast<double>(parameters_);
+    return ready_.empty() || !timed_as_ ? 1.0 : timed / static_cast<double>(parameters_);
 }
 
 GX_DECL void DeviceTiming::note(Access access, std::span<const float> values,

@@ -1,0 +1,75 @@
+// RankTraining: from one phase to the next, with another batch and image size.
+#pragma once
+
+#include <cstdint>  // uint64_t
+#include <string>   // names
+#include <vector>   // parameters
+
+#include <gx/trainer/rank/training.hpp>  // RankTraining
+
+namespace gx::detail::trainer {
+
+/// A hash of where each parameter lies in the device's flat vector.
+GX_RANK_TRAINING
+GX_COLD std::uint64_t GX_OF_RANK_TRAINING::layout_hash() {
+    std::vector<float> canonical(std::size_t(job_.graph.parameter_elements()));
+    constexpr std::size_t exact = (1 << 24) - 3;  // a prime: blocks of a layout do not divide it
+    for (std::size_t i = 0; i < canonical.size(); ++i) canonical[i] = float(1 + i % exact);
+    Buffer<float> mine(memory(), std::int64_t(elements_), "layout of the parameters");
+    device_->from_canonical(canonical, mine.template view<M>());
+    std::uint64_t hash = hash_bits(get(queue(), mine.template view<M>()));
+    for (const ParameterSlice& s : device_->slices())
+        hash = mix64(hash ^ s.offset) + mix64(s.count + golden64) + std::uint64_t(s.parameter);
+    return hash;
+}
+
+/// Errors, on the first rank of a process: gx::Error naming the phase that a device with a memory
+/// of a known size can't hold.
+GX_RANK_TRAINING
+GX_COLD void GX_OF_RANK_TRAINING::expect_phases_fit() {
+    if constexpr (requires { Device::expect_fits(job_.graph, device_options(), rank_); }) {
+        if (job_.phases.size() == 1 || !fills_record()) return;
+        const int first = phase_;
+        for (phase_ = 0; phase_ < int(job_.phases.size()); ++phase_) {
+            try {
+                Device::expect_fits(phase().graph, device_options(), rank_);
+            } catch (const Error& e) {
+                throw Error(phase_name(o_.phases, std::size_t(phase_)) + ": " + e.what());
+            }
+        }
+        phase_ = first;
+    }
+}
+
+/// Between two epochs. The weights, statistics, optimizer state, gradients in flight and the
+/// reducer's state stay as they are, to the bit; device and loaders are new.
+GX_RANK_TRAINING
+GX_COLD void GX_OF_RANK_TRAINING::begin_phase(int next) {
+    const std::vector<float> parameters = state().canonical(device_->parameters());
+    const std::vector<float> statistics = get(queue(), device_->statistics());
+    const std::uint64_t layout = layout_hash();
+    if constexpr (!on_host) (void)queue().wait(queue().record());
+    loader_.reset();
+    test_loader_.reset();
+    device_.reset();
+    phase_ = next;
+    with_memory(rank_.rank(), phase().batch, phase().graph, [&] {
+        device_ = rank_.make_device(phase().graph, device_options());
+        loader_.emplace(data_of<L>(job_.data.train), share(true));
+        if (o_.evaluate) test_loader_.emplace(job_.data.test, share(false));
+    });
+    if (device_->parameters().size() != elements_ || layout_hash() != layout)
+        throw_other_layout(rank_.rank(), phase_, type_name<Device>());
+    expect_images();
+    state().load(parameters);
+    put(queue(), statistics, device_->statistics());
+}
+
+GX_RANK_TRAINING
+GX_COLD void GX_OF_RANK_TRAINING::expect_images() {
+    if (loader_->shape() != phase().graph.input)
+        throw_other_images(rank_.rank(), phase_, phase().graph.input, loader_->shape(),
+                           type_name<L>());
+}
+
+}  // namespace gx::detail::trainer

@@ -1,0 +1,75 @@
+// Timetable: the epochs, steps and schedule of a run whose batch changes by phase.
+#pragma once
+
+#include <cstdint>  // int64_t
+#include <utility>  // move
+#include <vector>   // phases
+
+#include <gx/core/contract.hpp>  // GX_EXPECT
+
+namespace gx::detail::trainer {
+
+/// Which phase, epoch and point of the schedule a step of a run lies in.
+///
+/// A schedule is one curve over the run, in steps of the first phase's batch: a step of any phase
+/// asks it for its progress in the data. So options given in steps mean one thing all along, and
+/// a run of one phase asks for its own steps.
+/// Units: steps are counted from the start of the run, as if it had never been resumed.
+class Timetable {
+public:
+    struct Entry {
+        int first_epoch = 0;
+        std::int64_t global_batch = 1;  ///< images of a full step
+        bool operator==(const Entry&) const = default;
+    };
+    Timetable() : Timetable(1, {Entry{}}) {}
+    /// The first entry begins at epoch 0, and each later than the one before.
+    Timetable(std::int64_t images, std::vector<Entry> phases)
+        : images_(images), phases_(std::move(phases)) {
+        GX_EXPECT(!phases_.empty() && phases_[0].first_epoch == 0, "a run begins with a phase");
+        std::int64_t step = 0;
+        for (std::size_t p = 0; p < phases_.size(); ++p) {
+            if (p > 0)
+                step += (phases_[p].first_epoch - phases_[p - 1].first_epoch) *
+                        steps_per_epoch(int(p) - 1);
+            first_steps_.push_back(step);
+        }
+    }
+
+    [[nodiscard]] int phases() const { return int(phases_.size()); }
+    [[nodiscard]] std::int64_t steps_per_epoch(int phase) const {
+        const std::int64_t batch = at(phase).global_batch;
+        return (images_ + batch - 1) / batch;
+    }
+    [[nodiscard]] int phase_of_epoch(int epoch) const {
+        int p = phases() - 1;
+        while (at(p).first_epoch > epoch) --p;
+        return p;
+    }
+    [[nodiscard]] int phase_of_step(std::int64_t step) const {
+        int p = phases() - 1;
+        while (p > 0 && first_steps_[std::size_t(p)] > step) --p;
+        return p;
+    }
+    [[nodiscard]] std::int64_t first_step_of_epoch(int epoch) const {
+        const int p = phase_of_epoch(epoch);
+        return first_steps_[std::size_t(p)] + (epoch - at(p).first_epoch) * steps_per_epoch(p);
+    }
+    /// The step of a run of the first phase's batch that has begun the images of `step`.
+    [[nodiscard]] std::int64_t schedule_step(std::int64_t step) const {
+        const int p = phase_of_step(step);
+        const std::int64_t made = step - first_steps_[std::size_t(p)];
+        const std::int64_t epoch = at(p).first_epoch + made / steps_per_epoch(p);
+        const std::int64_t images = made % steps_per_epoch(p) * at(p).global_batch;
+        return epoch * steps_per_epoch(0) + images / phases_[0].global_batch;
+    }
+
+private:
+    [[nodiscard]] const Entry& at(int phase) const { return phases_[std::size_t(phase)]; }
+
+    std::int64_t images_;
+    std::vector<Entry> phases_;
+    std::vector<std::int64_t> first_steps_{};
+};
+
+}  // namespace gx::detail::trainer
