@@ -15,13 +15,39 @@ namespace gx {
 
 enum class Mode : unsigned char { train, evaluate };
 
-/// Images of one rank and step. Shapes: images (count, C, H, W) row-major; labels (count).
+/// Images of one rank and step: normalised floats, or 8-bit pixels that the device normalises.
+/// Shapes: images or pixels (count, C, H, W) row-major, the other empty; labels (count);
+///         values (C, 256), with pixels: the normalised value of each pixel value of a channel.
 struct Batch {
     std::span<const float> images{};
     std::span<const std::int32_t> labels{};
     int count = 0;           ///< at most the device's batch; fewer in an epoch's tail, even 0
     std::uint64_t draw = 0;  ///< numbers this batch among all of its rank: dropout draws with it
+    std::span<const std::uint8_t> pixels{};
+    std::span<const float> values{};
+
+    /// Of all images.
+    [[nodiscard]] std::size_t elements() const { return images.size() + pixels.size(); }
 };
+
+/// Writes the normalised images of a batch to `to`, elements() numbers of any floating-point type.
+/// Order: a pixel's value is read from a table that was rounded once, so that the bits are those of
+///        a loader that normalises.
+template <class T>
+void normalise_into(const Batch& batch, T* to) {
+    for (const float x : batch.images) *to++ = T{x};
+    if (batch.pixels.empty()) return;
+    const std::size_t channels = batch.values.size() / 256;
+    const std::size_t plane = batch.pixels.size() / (channels * std::size_t(batch.count));
+    for (std::size_t first = 0, c = 0; first < batch.pixels.size(); first += plane, ++c) {
+        const float* of_channel = &batch.values[c % channels * 256];
+        for (std::size_t i = first; i < first + plane; ++i) *to++ = T{of_channel[batch.pixels[i]]};
+    }
+}
+
+/// A device that takes batches of 8-bit pixels: 'static constexpr bool takes_pixels = true'.
+template <class D>
+concept TakesPixels = bool(D::takes_pixels);
 
 /// Sums over the images of a batch, so that ranks with unequal counts add up rightly.
 struct ForwardReport {
@@ -45,7 +71,7 @@ struct DeviceOptions {
     int rank = 0;            ///< dropout differs between ranks
     UpdateCost update{};     ///< of the optimizer; simulated devices time and fit it
     ElementType compute = ElementType::fp32;  ///< Trainer's Compute<E>; see computes_in
-    int phase = 0;           ///< of the run; simulated devices may time another graph for each
+    int phase = 0;  ///< of the run; simulated devices may time another graph for each
 };
 
 /// Where a parameter lies in the device's flat vector. Blocked layouts may pad, with zeros.
@@ -106,8 +132,8 @@ concept NamesTheFirstBadLayer = requires(const D& d) {
 ///     first_non_finite()                the first operation whose output is not a number, after a
 ///                                       forward whose report was not finite
 ///
-/// Optional: receive(change), as update(change), for parameters that come from other ranks: it is
-/// not timed as an update.
+/// Optional: takes_pixels, that forward() takes Batch::pixels; receive(change), as update(change),
+/// for parameters that come from other ranks: it is not timed as an update.
 ///
 /// Optional: template <class E> static constexpr bool computes, whether DeviceOptions::compute may
 /// be E; absent means fp32 only. In fp16 or bf16 the tensors that gx/model/compute.hpp lists hold

@@ -19,6 +19,7 @@ struct LoaderOptions {
     std::uint64_t seed = 0;  ///< of the order and of augmentation; the same on all ranks
     bool shuffle = true;     ///< false: every epoch in the data set's own order
     int image_side = 0;      ///< images are resized to this height and width; 0: the data's own
+    bool pixels = false;     ///< hand out Batch::pixels, which the device normalises
     std::uint64_t draw_offset = 0;  ///< added to Batch::draw, modulo 2^64
 };
 

@@ -25,19 +25,18 @@ namespace detail::loader {
 [[nodiscard]] GX_DECL std::vector<float> normalised_values(const SourceInfo& info);
 
 /// One row: out[x] = value of from[x + right], black outside; mirrored: written from the right.
-template <bool mirrored>
-inline void decode_row(const std::uint8_t* from, float* out, int width, int right,
-                       const float* value) {
+template <bool mirrored, class T>
+inline void decode_row(const std::uint8_t* from, T* out, int width, int right, const T* value) {
     const int first = std::clamp(-right, 0, width), last = std::clamp(width - right, 0, width);
-    const auto at = [&](int x) -> float& { return out[mirrored ? width - 1 - x : x]; };
+    const auto at = [&](int x) -> T& { return out[mirrored ? width - 1 - x : x]; };
     for (int x = 0; x < first; ++x) at(x) = value[0];
     for (int x = first; x < last; ++x) at(x) = value[from[x + right]];
     for (int x = last; x < width; ++x) at(x) = value[0];
 }
 
 /// One image through a view. Shapes: from and out (C, H, W); table (C, 256).
-inline void decode(const std::uint8_t* from, float* out, ImageShape s, View view,
-                   const float* table) {
+template <class T>
+inline void decode(const std::uint8_t* from, T* out, ImageShape s, View view, const T* table) {
     const std::ptrdiff_t width = s.width;
     for (int c = 0; c < s.channels; ++c, table += 256) {
         const std::uint8_t* plane = from + c * width * s.height;
@@ -55,7 +54,7 @@ inline void decode(const std::uint8_t* from, float* out, ImageShape s, View view
 
 /// Loader of a source, by default a data set in memory, which outlives the loader. It keeps the
 /// order of an epoch in memory, and of the samples those of the present batch. Images are resized
-/// first, then augmented.
+/// first, then augmented, then normalised, or left to the device to normalise.
 ///
 ///     InMemory<PadCrop<4>, Flip> train(data.train, {.batch = 128, .ranks = 8, .rank = r});
 ///     InMemory<> test(data.test, {.batch = 250, .ranks = 8, .rank = r, .shuffle = false});
@@ -76,8 +75,11 @@ public:
           order_(info_.count, o),
           shape_(info_.shape),
           table_(detail::loader::normalised_values(info_)),
+          themselves_(o.pixels ? table_.size() : 0),
           streams_{Rng(o.seed, Augmentations::stream)...},
           epoch_streams_{streams_} {
+        for (std::size_t i = 0; i < themselves_.size(); ++i)
+            themselves_[i] = static_cast<std::uint8_t>(i % 256);
         if (o.image_side > 0) shape_.height = shape_.width = o.image_side;
         if (shape_ != info_.shape) {
             resize_.emplace(info_.shape, shape_);
@@ -102,7 +104,8 @@ public:
         samples_.resize(images);
         slots_.resize(static_cast<std::size_t>(batches));
         for (Slot& slot : slots_) {
-            slot.images.resize(images * elements);
+            if (options_.pixels) slot.pixels.resize(images * elements);
+            else slot.images.resize(images * elements);
             slot.labels.resize(images);
         }
     }
@@ -132,20 +135,32 @@ public:
                 (*resize_)(pixels, resized_.data());
                 pixels = resized_.data();
             }
-            detail::loader::decode(pixels, &slot.images[i * elements], shape(), view(indices[i]),
-                                   table_.data());
+            const View v = view(indices[i]);
+            if (options_.pixels)
+                detail::loader::decode(pixels, &slot.pixels[i * elements], shape(), v,
+                                       themselves_.data());
+            else
+                detail::loader::decode(pixels, &slot.images[i * elements], shape(), v,
+                                       table_.data());
             slot.labels[i] = samples[i].label;
         }
         const std::int64_t global_count = std::ssize(order_.step(step_++));
-        return {
-            {std::span(slot.images).first(samples.size() * elements),
-             std::span(slot.labels).first(samples.size()), static_cast<int>(samples.size()), draw},
-            global_count};
+        Batch batch{.labels = std::span(slot.labels).first(samples.size()),
+                    .count = static_cast<int>(samples.size()),
+                    .draw = draw};
+        if (options_.pixels) {
+            batch.pixels = std::span(slot.pixels).first(samples.size() * elements);
+            batch.values = table_;
+        } else {
+            batch.images = std::span(slot.images).first(samples.size() * elements);
+        }
+        return {batch, global_count};
     }
 
 private:
     struct Slot {
         std::vector<float> images;
+        std::vector<std::uint8_t> pixels;
         std::vector<std::int32_t> labels;
     };
 
@@ -162,8 +177,9 @@ private:
     EpochOrder order_;
     ImageShape shape_;  // of the images handed out
     std::optional<Resize> resize_{};
-    std::vector<std::uint8_t> resized_{};  // one image
-    std::vector<float> table_;             // (C, 256)
+    std::vector<std::uint8_t> resized_{};   // one image
+    std::vector<float> table_;              // (C, 256): normalised
+    std::vector<std::uint8_t> themselves_;  // (C, 256): as they are, where they are handed out
     std::array<Rng, sizeof...(Augmentations)> streams_, epoch_streams_;
     std::vector<Sample> samples_;  // of one batch
     std::vector<Slot> slots_;

@@ -18,8 +18,8 @@ namespace gx {
 ///     error    seed: order of the data and random draws; label_smoothing: what a loss means
 ///     note     batch, phases, and the rank count: it goes on by progress in the data
 ///     note     epochs, scheduler, optimizer, loss_scale: may be tuned in mid-run
-///     neither  output, evaluate, trace_steps, progress, most_skips, survival: no effect on the
-///              weights
+///     neither  pixels, output, evaluate, trace_steps, progress, most_skips, survival: no effect
+///              on the weights
 ///
 /// With `phases`, as in {{0, 64, 128}, {13, 32, 224}}, each phase has its own batch, which takes
 /// the place of `batch`, and images of image_side x image_side pixels, to which the loader resizes.
@@ -35,6 +35,7 @@ struct TrainerOptions {
     int batch = 32;
     int epochs = 1;
     std::vector<Phase> phases{};  ///< batch and image size by epoch; none: `batch`, as the data is
+    bool pixels = false;  ///< batches cross to the device as 8-bit pixels, and it normalises them
     std::uint64_t seed = 1;
     double label_smoothing = 0;
     ReducerOptions reducer{};  ///< NoOptions for most

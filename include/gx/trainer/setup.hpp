@@ -43,6 +43,9 @@ struct RunOptions {
 GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Sources& data, int ranks,
                        const std::string& misfit);
 
+/// Errors: gx::Error for 8-bit batches on a device that takes none.
+GX_DECL void check_pixels(bool wanted, bool takes, const std::string& device);
+
 /// `least` is the height and width of the smallest square image that fits; 0: unknown.
 [[nodiscard]] GX_DECL std::string misfit_text(std::string_view model, ImageShape input,
                                               const GraphTrouble& trouble, int least);

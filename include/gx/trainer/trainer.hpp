@@ -308,6 +308,8 @@ private:
     template <class W>
     GX_COLD [[nodiscard]] Start start_or_stop_all(W& world, const Sources& data) const {
         try {
+            detail::trainer::check_pixels(options_.pixels, TakesPixels<typename W::Rank::Device>,
+                                          type_name<typename W::Rank::Device>());
             return start(data, world.ranks(), is_root(world));
         } catch (...) {
             if constexpr (SpansProcesses<W>)

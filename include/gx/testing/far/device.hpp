@@ -25,6 +25,7 @@ public:
     using Memory = FarMemory;
     template <class E>
     static constexpr bool computes = computes_in<Inner, E>;
+    static constexpr bool takes_pixels = TakesPixels<Inner>;
 
     FarDevice(FarRank<FarDevice>& rank, const Graph& graph, DeviceOptions options)
         : inner_(graph, options),
@@ -43,7 +44,10 @@ public:
         auto held = std::make_shared<Held>();
         held->images.assign(batch.images.begin(), batch.images.end());
         held->labels.assign(batch.labels.begin(), batch.labels.end());
-        held->batch = {held->images, held->labels, batch.count, batch.draw};
+        held->pixels.assign(batch.pixels.begin(), batch.pixels.end());
+        held->values.assign(batch.values.begin(), batch.values.end());
+        held->batch = {held->images, held->labels, batch.count,
+                       batch.draw,   held->pixels, held->values};
         FarWork work{.operation = {"forward"},
                      .uses = {{FarMemory::seen(parameters())},
                               {FarMemory::seen(statistics()), true},
@@ -110,6 +114,8 @@ private:
     struct Held {
         std::vector<float> images;
         std::vector<std::int32_t> labels;
+        std::vector<std::uint8_t> pixels;
+        std::vector<float> values;
         Batch batch;
     };
     template <class V>

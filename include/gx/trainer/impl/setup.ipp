@@ -90,6 +90,15 @@ GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Sources& d
     return plan_of(images, ranks, batches ? o.batch : 1, o.epochs);
 }
 
+GX_DECL void check_pixels(bool wanted, bool takes, const std::string& device) {
+    if (!wanted || takes) return;
+    throw Error(
+        fmt::format("gx: this run can't start: pixels is true, and {} takes normalised "
+                    "floats only. Set pixels to false, or let the device normalise "
+                    "Batch::pixels and declare 'static constexpr bool takes_pixels = true'.",
+                    device));
+}
+
 GX_DECL std::string misfit_text(std::string_view model, ImageShape input,
                                 const GraphTrouble& trouble, int least) {
     std::string text = fmt::format("images of {} x {} x {} do not fit {}: ", input.channels,

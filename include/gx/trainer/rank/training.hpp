@@ -174,6 +174,7 @@ private:
                 .seed = o_.seed,
                 .shuffle = train,
                 .image_side = phase().image_side,
+                .pixels = o_.pixels,
                 .draw_offset = std::uint64_t(before)};
     }
     [[nodiscard]] const RunPhase& phase() const { return job_.phases[std::size_t(phase_)]; }

@@ -47,6 +47,7 @@ class Device {
 public:
     template <class E>
     static constexpr bool computes = StandardElement<E>;
+    static constexpr bool takes_pixels = true;
 
     Device(const Graph& graph, DeviceOptions options)
         : graph_(expect_numbers(graph)),
@@ -157,7 +158,7 @@ private:
                   "a batch of " + std::to_string(batch.count) + " images: expected 0 to " +
                       std::to_string(options_.batch) + ", which the device was built for");
         const auto count = static_cast<std::size_t>(batch.count);
-        GX_EXPECT(batch.images.size() == count * std::size_t(graph_.input.elements()),
+        GX_EXPECT(batch.elements() == count * std::size_t(graph_.input.elements()),
                   "a batch holds count images of the graph's input shape");
         GX_EXPECT(batch.labels.size() == count, "a batch holds one label for each image");
         for (std::size_t n = 0; n < count; ++n)
@@ -165,7 +166,7 @@ private:
                       "label " + std::to_string(batch.labels[n]) + " of image " +
                           std::to_string(n) + ": expected 0 to " +
                           std::to_string(graph_.classes - 1));
-        std::ranges::copy(batch.images, activations_[0].begin());
+        normalise_into(batch, activations_[0].data());
         std::ranges::copy(batch.labels, labels_.begin());
         count_ = batch.count;
         draw_ = batch.draw;

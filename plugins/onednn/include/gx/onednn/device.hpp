@@ -22,7 +22,8 @@ class Execution;  // gx/onednn/detail/execution.hpp: the plan, its kernels and i
 /// Models gx::Device. The batch is divided into lanes, a lane into chunks of images that fit a
 /// core's cache; a chunk goes through all layers between two batch norms at once.
 ///
-/// The images of a batch are not copied: they must stay until backward has returned. Labels are.
+/// The images of a batch are not copied: they must stay until backward has returned. Labels are,
+/// and 8-bit pixels become floats on the calling thread.
 ///
 /// Errors: a batch that does not fit, a label out of range, or another element than fp32 breaks the
 ///         contract; a graph that the device cannot run, or a library that fails, is a gx::Error in
@@ -32,6 +33,8 @@ class Execution;  // gx/onednn/detail/execution.hpp: the plan, its kernels and i
 /// Cost:   the first batch of each count plans; after that a step asks for no memory of its own.
 class Device {
 public:
+    static constexpr bool takes_pixels = true;  // normalised on the host when forward() begins
+
     Device(const Graph& graph, DeviceOptions options, Tuning tuning = {});
     ~Device();
     Device(const Device&) = delete;

@@ -42,6 +42,7 @@ public:
     using Rank = typename Cluster<Inner>::Rank;
     template <class E>
     static constexpr bool computes = computes_in<Inner, E>;
+    static constexpr bool takes_pixels = TakesPixels<Inner>;
 
     GX_COLD Device(const Graph& graph, DeviceOptions options, Rank& rank)
         : inner_(graph, options), timing_(graph, options, rank) {
@@ -60,7 +61,7 @@ public:
     ForwardReport forward(const Batch& batch, Mode mode) {
         timing_.reads(inner_.parameters(), "forward");
         const ForwardReport report = inner_.forward(batch, mode);
-        timing_.forward(batch.count);
+        timing_.forward(batch.count, !batch.pixels.empty());
         return report;
     }
     void backward(float scale, std::span<float> gradients, GradientsReady ready) {

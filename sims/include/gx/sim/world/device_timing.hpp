@@ -46,7 +46,9 @@ public:
     void end(std::span<const float> parameters);
 
     void reads(std::span<const float> parameters, const char* pass);
-    void forward(int count);
+    /// `pixels`: of 8 bits; else floats, which the host converts to the format that is computed
+    /// in before it copies them.
+    void forward(int count, bool pixels);
     void begin_backward(std::span<const float> gradients);
     void reported(std::size_t watermark) { watermarks_.reported(watermark); }
     void backward(std::span<float> gradients, std::span<const ParameterSlice> slices,
@@ -97,6 +99,7 @@ private:
     int input_ = 0;                      ///< the one that is computed on
     std::int64_t batches_ = -1;          ///< number of the batch in it
     int count_ = 0;
+    bool pixels_ = false;  ///< the batch has bytes
 };
 
 }  // namespace gx::sim::detail

@@ -181,7 +181,7 @@ private:
                   "a batch of " + std::to_string(batch.count) + " images: expected 0 to " +
                       std::to_string(options_.batch) + ", which the device was built for");
         const auto count = static_cast<std::size_t>(batch.count);
-        GX_EXPECT(batch.images.size() == count * static_cast<std::size_t>(graph_.input.elements()),
+        GX_EXPECT(batch.elements() == count * static_cast<std::size_t>(graph_.input.elements()),
                   "a batch holds count images of the graph's input shape");
         GX_EXPECT(batch.labels.size() == count, "a batch holds one label for each image");
         for (std::size_t n = 0; n < count; ++n)
@@ -194,6 +194,12 @@ private:
         run_.batch.labels = {labels_.data(), labels_.size()};
         run_.mode = mode;
         parts_.images->data = const_cast<float*>(batch.images.data());  // only read
+        if (!batch.pixels.empty()) {
+            normalised_.resize(static_cast<std::size_t>(options_.batch) *
+                               static_cast<std::size_t>(graph_.input.elements()));
+            normalise_into(batch, normalised_.data());
+            parts_.images->data = normalised_.data();
+        }
         non_finite_.reset();
     }
     void run_segment(const Segment& s) {
@@ -271,6 +277,7 @@ private:
     Program program_{};
     Memory arena_{};
     TrivialVector<std::int32_t> labels_{};
+    TrivialVector<float> normalised_{};  // of 8-bit pixels
     TrivialVector<bool> planned_{};
     Run run_{};
     Counters counters_{};

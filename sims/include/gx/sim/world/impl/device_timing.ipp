@@ -107,8 +107,9 @@ GX_DECL void DeviceTiming::reads(std::span<const float> parameters, const char* 
 GX_DECL void DeviceTiming::receives(std::span<const float> parameters) {
     note(Access::write, parameters, {"parameters from other ranks"});
 }
-GX_DECL void DeviceTiming::forward(int count) {
+GX_DECL void DeviceTiming::forward(int count, bool pixels) {
     count_ = timed_count(count);
+    pixels_ = pixels;
     wait_for_input();
     note_input(Access::read, input_, {"forward", batches_});
     begin_pass();
@@ -165,7 +166,8 @@ GX_DECL void DeviceTiming::wait_for_input() {
     copy_input();
 }
 GX_DECL void DeviceTiming::copy_input() {
-    const std::int64_t element = rank_.options().compute == Precision::mixed ? 2 : 4;
+    const std::int64_t computed = rank_.options().compute == Precision::mixed ? 2 : 4;
+    const std::int64_t element = pixels_ ? 1 : computed;
     const Bytes bytes{timed_graph_.input.elements() * count_ * element};
     const std::int64_t batch = copied_.event.sequence;
     copied_ = copies_.copy(std::span(inputs_).subspan(std::size_t(1 - input_), 1), bytes,
