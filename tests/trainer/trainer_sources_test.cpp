@@ -83,9 +83,8 @@ TEST_F(TrainerSources, EachProcessOpensItsOwn) {
 struct Texts {
     char of[3][600];
 };
-void train_with(const std::filesystem::path& of_rank_1, const Files& files, Texts& texts,
-                bool cut) {
-    Processes world({.placement = {3, 1}});
+void train_with(auto& world, const std::filesystem::path& of_rank_1, const Files& files,
+                Texts& texts, bool cut) {
     run_checked(world, [&](auto& rank) {
         const bool odd = rank.rank() == 1;
         const gx::RecordFile train(odd ? of_rank_1 : files.folder / "train.gxr"),
@@ -105,11 +104,16 @@ TEST_F(TrainerSources, RanksThatNameOtherDataAreNamed) {
     gx::Split longer = images(41);
     gx::write_records(files.folder / "longer.gxr", longer.train);
     for (const char* name : {"other.gxr", "longer.gxr"}) {
-        const Shared<Texts> texts;
-        train_with(files.folder / name, files, *texts, false);
-        for (const auto& text : texts->of)
+        Texts texts{};
+        auto wall = threads(3);
+        train_with(wall, files.folder / name, files, texts, false);
+        for (const auto& text : texts.of)
             EXPECT_TRUE(holds(text, "the training set of rank 1 is not that of rank 0", name,
                               "'train.gxr': 40 images of 1 x 4 x 4 in 3 classes", "content"));
+        Processes world({.placement = {3, 1}});  // which compares what its ranks train
+        EXPECT_TRUE(
+            holds(error_of([&] { train_with(world, files.folder / name, files, texts, false); }),
+                  "the data source of rank 1", name, "that of rank 0", "train.gxr, content"));
     }
 }
 TEST_F(TrainerSources, AFileThatEndsEarlyOnOneProcessStopsAll) {
@@ -117,7 +121,8 @@ TEST_F(TrainerSources, AFileThatEndsEarlyOnOneProcessStopsAll) {
     std::filesystem::create_directory(files.folder / "1");
     std::filesystem::copy(files.folder / "train.gxr", files.folder / "1/train.gxr");
     const Shared<Texts> texts;
-    train_with(files.folder / "1/train.gxr", files, *texts, true);
+    Processes world({.placement = {3, 1}});
+    train_with(world, files.folder / "1/train.gxr", files, *texts, true);
     EXPECT_TRUE(holds(texts->of[1], "1/train.gxr", "ends within record", "of 40"));
     for (const int r : {0, 2}) EXPECT_TRUE(holds(texts->of[r], "rank 1 stopped first"));
 }

@@ -112,20 +112,21 @@ public:
         const WorldInfo before = info_of(world);
         const double timed =
             before.timed_batch > 0 ? double(before.timed_batch) / start.options.batch : 1.0;
-        detail::trainer::Job<Options> job{.options = start.options,
-                                          .phases = start.phases,
-                                          .graph = start.phases[0].graph,
-                                          .data = data,
-                                          .compares_data = SpansProcesses<W>,
-                                          .plan = start.plan,
-                                          .timetable = timetable,
-                                          .schedulers = std::move(start.schedulers),
-                                          .choices = choices(options_),
-                                          .timed_images = timed,
-                                          .first_local_rank = first_local_rank(world),
-                                          .compute = element_type<typename C::compute_type>,
-                                          .composition = learning_name({}),
-                                          .resumed_from = start.options.resume};
+        detail::trainer::Job<Options> job{
+            .options = start.options,
+            .phases = start.phases,
+            .graph = start.phases[0].graph,
+            .data = data,
+            .compares_data = SpansProcesses<W> && !ComparesTerms<typename W::Rank>,
+            .plan = start.plan,
+            .timetable = timetable,
+            .schedulers = std::move(start.schedulers),
+            .choices = choices(options_),
+            .timed_images = timed,
+            .first_local_rank = first_local_rank(world),
+            .compute = element_type<typename C::compute_type>,
+            .composition = learning_name({}),
+            .resumed_from = start.options.resume};
         job.price = before.price;
         if (start.resume) go_on(job, *start.resume, before, record);
         WorldInfo after;
