@@ -51,11 +51,11 @@ struct ClusterOptions {
     double compute_jitter = 0;  ///< each pass takes (1 +- up to this share) of its time, uniformly
     GpuVariation variation{};   ///< besides: by named distributions
     OverlapSlowdown overlap_slowdown{};  ///< of kernels that start while the stream works
+    /// Charge a reducer's casts, scalings, sums and selections as kernels: VectorKernels.
+    bool charge_reducer_kernels = true;
     /// Each batch crosses to the GPU during the pass before it: 1 byte a number of 8-bit pixels,
     /// else 4, or 2 in mixed precision. What normalising on the GPU takes is not charged.
     bool copy_inputs = false;
-    /// Charge a reducer's casts, scalings, sums and selections as kernels: VectorKernels.
-    bool charge_reducer_kernels = true;
     TraceSink* trace = nullptr;
     FaultPlan faults{};  ///< what breaks, and when; of <gx/sim/fault/faults.hpp>
     DeliveryRules delivery{};
