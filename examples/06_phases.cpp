@@ -4,10 +4,10 @@
 // Prints:  phase 1: batch 8 a rank, images of 8 x 8
 //          phase 2: batch 4 a rank, images of 12 x 12
 //          epoch   steps    rate   virtual s   images/s   test %
-//              1       8   0.391       2.457        834     72.7
-//              2      16   0.266       4.913        834     71.1
-//              3      32   0.070      10.246        384     53.1
-//              4      48   0.008      15.579        384     75.0
+//              1       8   0.391       2.462        832     72.7
+//              2      16   0.266       4.923        832     71.1
+//              3      32   0.070      10.266        383     53.1
+//              4      48   0.008      15.608        383     75.0
 
 #include <cstdio>      // printf
 #include <filesystem>  // a folder for the files
