@@ -103,7 +103,10 @@ TEST_F(TrainerSources, RanksThatNameOtherDataAreNamed) {
     gx::write_records(files.folder / "other.gxr", other.train);
     gx::Split longer = images(41);
     gx::write_records(files.folder / "longer.gxr", longer.train);
-    for (const char* name : {"other.gxr", "longer.gxr"}) {
+    gx::Split brighter = images();  // equal records, normalised otherwise
+    brighter.train.mean[0] += 0.25f;
+    gx::write_records(files.folder / "brighter.gxr", brighter.train);
+    for (const char* name : {"other.gxr", "longer.gxr", "brighter.gxr"}) {
         Texts texts{};
         auto wall = threads(3);
         train_with(wall, files.folder / name, files, texts, false);
@@ -113,8 +116,20 @@ TEST_F(TrainerSources, RanksThatNameOtherDataAreNamed) {
         Processes world({.placement = {3, 1}});  // which compares what its ranks train
         EXPECT_TRUE(
             holds(error_of([&] { train_with(world, files.folder / name, files, texts, false); }),
-                  "the data source of rank 1", name, "that of rank 0", "train.gxr, content"));
+                  "the data source of rank 1", name, "that of rank 0",
+                  "'train.gxr': 40 images of 1 x 4 x 4 in 3 classes, content"));
     }
+}
+TEST_F(TrainerSources, TestSetsMayDifferWhereNoneIsUsed) {
+    const Files files(images());
+    Processes world({.placement = {2, 1}});
+    run_checked(world, [&](auto& rank) {
+        const gx::RecordFile train(files.folder / "train.gxr");
+        const gx::Split none = images(rank.rank() == 0 ? 40 : 20);
+        OneRank local(rank);
+        const Plain trainer({.batch = 3, .epochs = 1, .evaluate = false});
+        EXPECT_EQ(trainer.train(local, gx::Sources{train, none.test}).epochs.size(), 1u);
+    });
 }
 TEST_F(TrainerSources, AFileThatEndsEarlyOnOneProcessStopsAll) {
     const Files files(images());

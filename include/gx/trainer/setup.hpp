@@ -64,11 +64,11 @@ GX_COLD [[nodiscard]] std::string misfit(ImageShape input) {
     return misfit_text(M::name, input, found, side < most ? side : 0);
 }
 
-/// Sizes and names of both sets of images, for comparing what ranks were given.
-[[nodiscard]] GX_DECL std::string description(const Sources& data);
 /// What a rank calls its data, for comparison: describe(info), and a hash of all that is known.
 using DataText = std::array<char, 256>;
 [[nodiscard]] GX_DECL DataText text_of(const SourceInfo& info);
+/// Both texts, or that of the training set where the run does not test.
+[[nodiscard]] GX_DECL std::string description(const Sources& data, bool evaluate);
 /// Sentence that names the first rank whose text differs from that of rank 0, and both; else empty.
 [[nodiscard]] GX_DECL std::string other_data(const char* role, std::span<const DataText> of_ranks);
 

@@ -459,7 +459,7 @@ private:
                 .seed = job.options.seed,
                 .options_hash = hash_name(options),
                 .ranks = ranks,
-                .source = detail::trainer::description(job.data)};
+                .source = detail::trainer::description(job.data, job.options.evaluate)};
     }
 
     GX_COLD [[nodiscard]] static std::string optimizer_name(const options_of<O>& o) {

@@ -307,14 +307,10 @@ GX_DECL std::string note_of(const LossRow& row) {
     return note + ".";
 }
 
-GX_DECL std::string description(const Sources& data) {
-    const auto text = [](const SourceInfo& d) {
-        return std::to_string(d.count) + " images of " + std::to_string(d.shape.channels) + "x" +
-               std::to_string(d.shape.height) + "x" + std::to_string(d.shape.width) + " in " +
-               std::to_string(d.classes) + " classes" + (d.name.empty() ? "" : " from " + d.name) +
-               (d.content == 0 ? "" : fmt::format(", content {:016x}", d.content));
-    };
-    return "training on " + text(data.train.info()) + ", testing on " + text(data.test.info());
+GX_DECL std::string description(const Sources& data, bool evaluate) {
+    std::string text = std::string("training on ") + text_of(data.train.info()).data();
+    if (evaluate) text += std::string(", testing on ") + text_of(data.test.info()).data();
+    return text;
 }
 
 GX_DECL std::string progress_words(int epoch, int epochs, double loss) {
