@@ -1,5 +1,7 @@
 #include <gx/loader/record_file.hpp>
 
+#include <sys/stat.h>  // mkfifo
+
 #include <gx/loader/in_memory.hpp>  // InMemory
 #include <gx/loader/prefetch.hpp>   // Prefetched
 #include <gx/loader/synthetic.hpp>  // synthetic
@@ -142,6 +144,39 @@ TEST(RecordFile, NamesAFileThatIsNone) {
     EXPECT_TRUE(holds(opening(folder / "none"), "none", "can't be opened"));
     EXPECT_TRUE(holds(opening(folder.path), "no regular file"));
     EXPECT_TRUE(holds(opening("/dev/zero"), "no regular file"));
+}
+TEST(RecordFile, DoesNotWaitForAPipe) {
+    const Folder folder;
+    ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+    EXPECT_TRUE(holds(opening(folder / "pipe"), "no regular file"));
+}
+TEST(RecordFile, SizesBeyondTheNumbersOfAFileAreNotWhole) {  // 2^27 records of 2^37 bytes
+    const Folder folder;
+    std::string bytes = "gxrecord";
+    const auto put = [&](std::uint64_t x, int width) {
+        for (int i = 0; i < width; ++i, x >>= 8) bytes.push_back(static_cast<char>(x & 255));
+    };
+    for (const std::uint64_t x : {1, 654, 4095, 51319, 10, 0}) put(x, 4);
+    for (const std::uint64_t x : {std::uint64_t{1} << 27, std::uint64_t{5}, std::uint64_t{0}})
+        put(x, 8);
+    bytes.resize(56 + 8 * 654);
+    write_text(folder / "huge.gxr", bytes);
+    EXPECT_TRUE(holds(opening(folder / "huge.gxr"), "134217728 records", "copied whole"));
+}
+TEST(RecordFile, ReadsTheFileThatItOpened) {
+    const Folder folder;
+    const Dataset data = synthetic({.shape = {1, 3, 3}, .classes = 2, .train_count = 20}).train;
+    const Dataset other = synthetic({.shape = {1, 2, 2}, .classes = 200, .train_count = 60}).train;
+    write_records(folder / "a.gxr", data);
+    const RecordFile file(folder / "a.gxr");
+    write_records(folder / "a.gxr", other);  // another file of that name
+    const auto reader = file.open();
+    for (std::uint32_t i = 0; i < 20; ++i) {
+        std::vector<Sample> samples(1);
+        reader->read(std::vector{i}, samples);
+        EXPECT_EQ(samples[0].label, data.labels[i]);
+        EXPECT_EQ(samples[0].pixels[8], data.pixels[9 * i + 8]);
+    }
 }
 TEST(RecordFile, NamesTheRecordWhereTheFileHasBecomeShorter) {
     const Folder folder;

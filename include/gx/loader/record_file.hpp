@@ -3,13 +3,17 @@
 
 #include <cstdint>     // int64_t
 #include <filesystem>  // path
-#include <memory>      // unique_ptr
+#include <memory>      // unique_ptr, shared_ptr
 #include <vector>      // header
 
 #include <gx/core/decl.hpp>      // GX_DECL
 #include <gx/loader/source.hpp>  // Source, SourceInfo
 
 namespace gx {
+
+namespace detail::record_file {
+class File;
+}
 
 /// Labelled images of one shape in a file of records of one length; models Source.
 ///
@@ -30,6 +34,8 @@ namespace gx {
 ///         56     8 C   mean of each channel, then deviation of each: fp32, of pixels / 255
 ///    56 + 8C           records: label (2 bytes), then pixels (C, H, W) row-major
 ///
+/// One open file serves all readers: a path that later names another file changes nothing. The hash
+/// is of what was written, and is compared between ranks; records are not hashed again.
 /// Errors: gx::Error naming the file and the field or record, what was expected and found: for a
 ///         file that can't be read, another format, a header out of range, or more or fewer bytes
 ///         than the header says, when built and again where a read meets the end.
@@ -37,14 +43,14 @@ namespace gx {
 ///         system call of its own.
 class RecordFile {
 public:
-    explicit RecordFile(std::filesystem::path path);
+    explicit RecordFile(const std::filesystem::path& path);
 
     [[nodiscard]] SourceInfo info() const { return info_; }
     [[nodiscard]] std::unique_ptr<SampleReader> open() const;
     [[nodiscard]] std::int64_t largest_class() const { return largest_class_; }
 
 private:
-    std::filesystem::path path_;
+    std::shared_ptr<const detail::record_file::File> file_;  // all readers' own
     SourceInfo info_{};
     std::int64_t largest_class_ = 0;
 };

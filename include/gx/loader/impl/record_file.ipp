@@ -31,6 +31,7 @@ namespace detail::record_file {
 
 inline constexpr std::string_view magic = "gxrecord";
 inline constexpr std::size_t fixed_bytes = 56;
+inline constexpr std::uint64_t channels_max = 1024, side_max = 1 << 16;  // side_max classes, too
 
 [[noreturn]] GX_COLD GX_DECL void wrong(const std::filesystem::path& path,
                                         const std::string& what) {
@@ -51,7 +52,8 @@ inline void put(std::vector<std::uint8_t>& to, std::uint64_t x, int width) {
 class File {
 public:
     explicit File(std::filesystem::path path)
-        : path_(std::move(path)), file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+        : path_(std::move(path)),
+          file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // a pipe
         struct stat found{};
         if (file_ < 0 || ::fstat(file_, &found) != 0)
             wrong(path_, fmt::format("can't be opened: {}. Give the path of a file that "
@@ -103,16 +105,16 @@ struct Layout {
 
 class Reader final : public SampleReader {
 public:
-    Reader(const std::filesystem::path& path, const SourceInfo& info)
-        : file_(path), info_(info), layout_(layout_of(info)) {}
+    Reader(std::shared_ptr<const File> file, const SourceInfo& info)
+        : file_(std::move(file)), info_(info), layout_(layout_of(info)) {}
 
     void read(std::span<const std::uint32_t> indices, std::span<Sample> out) override {
         records_.resize(indices.size() * layout_.record);
         for (std::size_t i = 0; i < indices.size(); ++i) {
             const auto record = std::span(records_).subspan(i * layout_.record, layout_.record);
             const std::uint64_t at = layout_.first + indices[i] * layout_.record;
-            if (const std::size_t found = file_.read(at, record); found < record.size())
-                wrong(file_.path(),
+            if (const std::size_t found = file_->read(at, record); found < record.size())
+                wrong(file_->path(),
                       fmt::format("ends within record {} of {}: expected {} bytes at {}, found {}. "
                                   "It has become shorter since it was opened: copy it again.",
                                   indices[i], info_.count, record.size(), at, found));
@@ -121,7 +123,7 @@ public:
     }
 
 private:
-    File file_;
+    std::shared_ptr<const File> file_;
     SourceInfo info_;
     Layout layout_;
     std::vector<std::uint8_t> records_;  // of the last read
@@ -129,56 +131,60 @@ private:
 
 }  // namespace detail::record_file
 
-GX_DECL RecordFile::RecordFile(std::filesystem::path path) : path_(std::move(path)) {
+GX_DECL RecordFile::RecordFile(const std::filesystem::path& path)
+    : file_(std::make_shared<const detail::record_file::File>(path)) {
     using namespace detail::record_file;
-    const File file(path_);
+    const File& file = *file_;
     std::vector<std::uint8_t> head(fixed_bytes);
     const std::size_t found = file.read(0, head);
     if (found < magic.size() || !std::equal(magic.begin(), magic.end(), head.begin()))
-        wrong(path_, "does not begin with 'gxrecord'. Write it by gx::write_records.");
+        wrong(path, "does not begin with 'gxrecord'. Write it by gx::write_records.");
     if (found < head.size())
-        wrong(path_, fmt::format("has {} bytes, and a header has at least {}. Copy it again.",
-                                 found, head.size()));
+        wrong(path, fmt::format("has {} bytes, and a header has at least {}. Copy it again.", found,
+                                head.size()));
     if (const auto version = number_at(head, 8, 4); version != 1)
-        wrong(path_, fmt::format("has version {}, and this version of gx reads version 1. Write it "
-                                 "again by gx::write_records.",
-                                 version));
+        wrong(path, fmt::format("has version {}, and this version of gx reads version 1. Write it "
+                                "again by gx::write_records.",
+                                version));
     const auto field = [&](const char* name, std::size_t at, int width, std::uint64_t least,
                            std::uint64_t most) {
         const std::uint64_t x = number_at(head, at, width);
         if (x < least || x > most)
-            wrong(path_, fmt::format("field '{}' is {}: expected {} to {}. The file is damaged: "
-                                     "copy or write it again.",
-                                     name, x, least, most));
+            wrong(path, fmt::format("field '{}' is {}: expected {} to {}. The file is damaged: "
+                                    "copy or write it again.",
+                                    name, x, least, most));
         return x;
     };
-    constexpr std::uint64_t side = 1 << 16, count = std::numeric_limits<std::uint32_t>::max();
-    info_.shape = {static_cast<int>(field("channels", 12, 4, 1, 1024)),
-                   static_cast<int>(field("height", 16, 4, 1, side)),
-                   static_cast<int>(field("width", 20, 4, 1, side))};
-    info_.classes = static_cast<int>(field("classes", 24, 4, 1, side));
+    constexpr std::uint64_t count = std::numeric_limits<std::uint32_t>::max();
+    info_.shape = {static_cast<int>(field("channels", 12, 4, 1, channels_max)),
+                   static_cast<int>(field("height", 16, 4, 1, side_max)),
+                   static_cast<int>(field("width", 20, 4, 1, side_max))};
+    info_.classes = static_cast<int>(field("classes", 24, 4, 1, side_max));
     info_.count = static_cast<std::int64_t>(field("count", 32, 8, 0, count));
     largest_class_ = static_cast<std::int64_t>(
         field("largest_class", 40, 8, 0, static_cast<std::uint64_t>(info_.count)));
     info_.content = number_at(head, 48, 8);
-    info_.name = path_.filename().string();
+    info_.name = path.filename().string();
     const auto [first, record] = layout_of(info_);
-    const std::uint64_t expected = first + std::uint64_t(info_.count) * record;
+    constexpr std::uint64_t no_file = std::numeric_limits<std::uint64_t>::max();
+    const auto records = std::uint64_t(info_.count);
+    const std::uint64_t expected =
+        records > (no_file - first) / record ? no_file : first + records * record;
     if (file.bytes() != expected)
-        wrong(path_, fmt::format("has {} bytes, and its header says {} records of {} bytes, which "
-                                 "end at byte {}. It was not copied whole, or other data follow: "
-                                 "copy it again.",
-                                 file.bytes(), info_.count, record, expected));
+        wrong(path, fmt::format("has {} bytes, and its header says {} records of {} bytes, which "
+                                "end at byte {}. It was not copied whole, or other data follow: "
+                                "copy it again.",
+                                file.bytes(), info_.count, record, expected));
     std::vector<std::uint8_t> floats(8 * std::size_t(info_.shape.channels));
     (void)file.read(fixed_bytes, floats);
     for (std::size_t i = 0; i < floats.size(); i += 4)
         (i < floats.size() / 2 ? info_.mean : info_.deviation)
             .push_back(std::bit_cast<float>(static_cast<std::uint32_t>(number_at(floats, i, 4))));
-    if (const std::string sentence = flaw(info_); !sentence.empty()) wrong(path_, sentence + ".");
+    if (const std::string sentence = flaw(info_); !sentence.empty()) wrong(path, sentence + ".");
 }
 
 GX_DECL std::unique_ptr<SampleReader> RecordFile::open() const {
-    return std::make_unique<detail::record_file::Reader>(path_, info_);
+    return std::make_unique<detail::record_file::Reader>(file_, info_);
 }
 
 GX_DECL void write_records(const std::filesystem::path& path, SourceRef source) {
@@ -188,6 +194,13 @@ GX_DECL void write_records(const std::filesystem::path& path, SourceRef source) 
     if (info.classes > 1 << 16)
         d::wrong(path,
                  fmt::format("{} classes: a label has 2 bytes, for at most 65536.", info.classes));
+    const ImageShape shape = info.shape;
+    if (std::uint64_t(shape.channels) > d::channels_max ||
+        std::uint64_t(std::max(shape.height, shape.width)) > d::side_max)
+        d::wrong(path, fmt::format("images of {} x {} x {}: a record has at most {} channels, and "
+                                   "{} rows and columns.",
+                                   shape.channels, shape.height, shape.width, d::channels_max,
+                                   d::side_max));
     constexpr std::int64_t at_once = 256;
     std::vector<std::uint8_t> bytes;  // of one record
     const auto for_each_record = [&](auto f) {
