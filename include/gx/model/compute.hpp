@@ -36,6 +36,7 @@ consteval bool explain_element() {
 ///
 /// A gradient is scaled before it is first rounded, so a loss scale lifts every tensor in E above
 /// the underflow of fp16: Compute<fp16> makes DynamicLossScale the default, as an fp16 wire does.
+/// Only ranks that update apart (LocalSgd) have StaticLossScale then, of factor 1: set it.
 /// An activation that overflows makes the loss infinite or NaN, which ends the run.
 ///
 /// Device: one with `computes<E>` (gx/core/device.hpp). Another E is an error of the compiler.

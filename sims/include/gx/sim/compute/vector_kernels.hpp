@@ -11,8 +11,9 @@ namespace gx::sim {
 ///
 ///     time = launch + bytes / (bandwidth * efficiency)        0 bytes: 0, no kernel
 ///
-/// with the efficiency of fp32 kernels, as an optimizer's update. What a framework's dispatch adds
-/// to each kernel of a model is not charged: communication libraries launch theirs themselves.
+/// with the efficiency of fp32 kernels, as an optimizer's update. `launch` is GpuSpec's, fitted as
+/// the gap between kernels of a model: an upper bound for a library that launches its own, which
+/// weighs with many small buckets. What Framework adds to a kernel is not charged.
 ///
 /// Not modelled: such a kernel and the model's, which run at the same time on two streams, share
 /// bandwidth and multiprocessors. ClusterOptions::overlap_slowdown slows the model's kernels beside
