@@ -1,7 +1,6 @@
 // InMemory<Augmentations...>: batches of a source, shuffled, augmented and normalised.
 #pragma once
 
-#include <algorithm>  // fill, clamp
 #include <array>      // one stream an augmentation
 #include <memory>     // unique_ptr
 #include <optional>   // resizing
@@ -24,31 +23,12 @@ namespace detail::loader {
 /// the same way on every target.
 [[nodiscard]] GX_DECL std::vector<float> normalised_values(const SourceInfo& info);
 
-/// One row: out[x] = value of from[x + right], black outside; mirrored: written from the right.
-template <bool mirrored, class T>
-inline void decode_row(const std::uint8_t* from, T* out, int width, int right, const T* value) {
-    const int first = std::clamp(-right, 0, width), last = std::clamp(width - right, 0, width);
-    const auto at = [&](int x) -> T& { return out[mirrored ? width - 1 - x : x]; };
-    for (int x = 0; x < first; ++x) at(x) = value[0];
-    for (int x = first; x < last; ++x) at(x) = value[from[x + right]];
-    for (int x = last; x < width; ++x) at(x) = value[0];
-}
-
-/// One image through a view. Shapes: from and out (C, H, W); table (C, 256).
-template <class T>
-inline void decode(const std::uint8_t* from, T* out, ImageShape s, View view, const T* table) {
-    const std::ptrdiff_t width = s.width;
-    for (int c = 0; c < s.channels; ++c, table += 256) {
-        const std::uint8_t* plane = from + c * width * s.height;
-        for (int y = 0; y < s.height; ++y, out += s.width) {
-            const int row = y + view.down;
-            if (row < 0 || row >= s.height) std::fill_n(out, s.width, table[0]);
-            else if (view.mirrored)
-                decode_row<true>(plane + row * width, out, s.width, view.right, table);
-            else decode_row<false>(plane + row * width, out, s.width, view.right, table);
-        }
-    }
-}
+/// One image through a view, each pixel replaced by its value in `table`. Shapes: from and out
+/// (C, H, W); table (C, 256).
+GX_DECL void decode(const std::uint8_t* from, float* out, ImageShape s, View view,
+                    const float* table);
+GX_DECL void decode(const std::uint8_t* from, std::uint8_t* out, ImageShape s, View view,
+                    const std::uint8_t* table);
 
 }  // namespace detail::loader
 
