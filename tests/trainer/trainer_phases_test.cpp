@@ -301,6 +301,17 @@ TEST(SimulatedPhases, AreTimedAsTheyAreTrained) {
     EXPECT_NEAR(both[2], large[2], 1e-9);
     EXPECT_NEAR(both[3], large[3], 1e-9);
 }
+// A device that is rebuilt goes on with the draws of its rank.
+TEST(SimulatedPhases, GoOnWithTheDrawsOfTheirRank) {
+    const std::vector<Phase> one{{0, 4, 4}}, four{{0, 4, 4}, {1, 4, 4}, {2, 4, 4}, {3, 4, 4}};
+    for (const gx::sim::ClusterOptions& c :
+         {gx::sim::ClusterOptions{.compute_jitter = 0.5},
+          gx::sim::ClusterOptions{.variation = {.pass = gx::sim::Jitter::uniform(0.5)}}}) {
+        const auto expected = seconds_of(one, c), phased = seconds_of(four, c);
+        EXPECT_EQ(phased, expected);
+        EXPECT_NE(expected[0], expected[1]) << "draws differ";
+    }
+}
 TEST(SimulatedPhases, AreTimedAsTheClusterSays) {
     const gx::sim::TimedPhase small{of_side(64), 16}, large{of_side(128), 6};
     const std::vector<Phase> phases{{0, 4, 4}, {2, 2, 6}};

@@ -127,6 +127,9 @@ public:
     }
     /// Sets the wire scale: from now on gradients cost as many bytes as the timed model's.
     void wire_scale(WireScale s) { run_.matcher.wire_scale(s); }
+    /// Number of the next forward or backward: from 0 over all devices of this rank in the run, so
+    /// that a device which is rebuilt goes on with the draws of the one before.
+    [[nodiscard]] std::uint64_t next_pass() { return passes_++; }
 
     [[nodiscard]] std::exception_ptr error() const { return error_; }
 
@@ -137,6 +140,7 @@ private:
     int rank_;
     Run& run_;
     BusyTime busy_{};
+    std::uint64_t passes_ = 0;
     const ScheduledFiber* main_ = nullptr;
     std::exception_ptr error_{};
     Endpoint transport_;

@@ -90,7 +90,6 @@ private:
     Rng jitter_;
     std::size_t parameters_ = 0;
     std::vector<std::size_t> ready_{};
-    std::uint64_t passes_ = 0;
     double slowness_ = 1.0;
     Factor variation_{};
     CopyStream<Rank> copies_;

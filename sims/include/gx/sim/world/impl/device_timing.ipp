@@ -176,10 +176,10 @@ GX_DECL void DeviceTiming::copy_input() {
 
 GX_DECL void DeviceTiming::begin_pass() {
     const double share = rank_.options().compute_jitter;
-    slowness_ = share == 0 ? 1.0 : 1.0 + share * (2.0 * jitter_.uniform(passes_) - 1.0);
+    const std::uint64_t pass = rank_.next_pass();
+    slowness_ = share == 0 ? 1.0 : 1.0 + share * (2.0 * jitter_.uniform(pass) - 1.0);
     variation_ =
-        factor_of_pass(rank_.options().variation, rank_.options().seed, rank_.rank(), passes_);
-    ++passes_;
+        factor_of_pass(rank_.options().variation, rank_.options().seed, rank_.rank(), pass);
 }
 GX_DECL void DeviceTiming::spend(std::size_t op, Nanoseconds time) {
     if (time.count() == 0) return;
