@@ -142,6 +142,35 @@ TEST(AnotherScale, MayComeAgainAndAgain) {
     EXPECT_EQ(r.epochs[3].step, 87);
 }
 
+// ---- Phases -------------------------------------------------------------------------
+
+/// On 2 ranks 2 steps in the first epoch and 10 in each other one; on 4 ranks 1 and 5.
+const std::vector<gx::Phase> phases{{0, 10, 4}, {1, 2, 4}};
+
+template <class T>
+gx::RunRecord train_phases(const Folder& folder, int ranks, int resume_after,
+                           decltype(typename T::Options{}.scheduler) schedule) {
+    typename T::Options o{
+        .epochs = epochs, .phases = phases, .scheduler = schedule, .evaluate = false};
+    if (resume_after > 0) o.resume = folder.path / gx::checkpoint_name(resume_after).c_str();
+    else o.output = folder.path;
+    auto world = threads(ranks);
+    return T(o).train(world, images());
+}
+TEST(AnotherScaleOfPhases, NotesTheStepsOfThePhase) {
+    const Folder folder;
+    using T = Rated<gx::Poly<2>>;
+    (void)train_phases<T>(folder, 2, 0, {});
+    const gx::RunRecord r = train_phases<T>(folder, 4, 2, {});
+    EXPECT_EQ(r.epochs[2].step - r.epochs[1].step, 5);
+    EXPECT_TRUE(std::ranges::any_of(r.notes, [](const std::string& note) {
+        return holds(note,
+                     "after epoch 2 with 4 ranks x batch 2 instead of 2 x 2: 5 steps an "
+                     "epoch instead of 10; the schedule goes on at step 2 of 4 of the first "
+                     "phase's batch, and options given in steps count these steps");
+    })) << ::testing::PrintToString(r.notes);
+}
+
 // ---- What is told -------------------------------------------------------------------
 
 TEST(AnotherScale, StandsInTheRecordAndInTheProgress) {

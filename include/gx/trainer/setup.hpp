@@ -82,8 +82,9 @@ struct Names {
                                            const Names& names, const Sources& data, int ranks);
 
 /// What another rank count or batch changes, as a sentence without its period; else empty.
+/// `batch`, `steps_per_epoch`: at present, of the phase that wrote `c`; `plan`: of the first phase.
 [[nodiscard]] GX_DECL std::string rescaled(const Checkpoint& c, const Plan& plan, int batch,
-                                           int epochs);
+                                           std::int64_t steps_per_epoch);
 
 /// What this part of a run changes against the part that wrote `c`, each as `rescaled`: options,
 /// clock, and what is timed.

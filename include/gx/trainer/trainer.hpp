@@ -430,8 +430,9 @@ private:
             job.plan_before = job.plan;
             job.scheduler_before = o.scheduler;
         }
-        const auto phase = std::size_t(job.timetable.phase_of_epoch(c.epoch - 1));
-        job.rescaled = detail::trainer::rescaled(c, job.plan, job.phases[phase].batch, o.epochs);
+        const int phase = job.timetable.phase_of_epoch(c.epoch - 1);
+        job.rescaled = detail::trainer::rescaled(c, job.plan, job.phases[std::size_t(phase)].batch,
+                                                 job.timetable.steps_per_epoch(phase));
     }
     /// The options that change the trajectory, as given: those of the policies before they are
     /// completed from the plan.

@@ -147,15 +147,17 @@ GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph, const Name
     return c;
 }
 
-GX_DECL std::string rescaled(const Checkpoint& c, const Plan& plan, int batch, int epochs) {
+GX_DECL std::string rescaled(const Checkpoint& c, const Plan& plan, int batch,
+                             std::int64_t steps_per_epoch) {
     if (c.ranks == plan.ranks && c.batch == batch) return "";
     return fmt::format(
         "resumed after epoch {} with {} ranks x batch {} instead of {} x {}: {} steps an epoch "
-        "instead of {}; the schedule goes on at step {} of {}, and options given in steps count "
+        "instead of {}; the schedule goes on at step {} of {}{}, and options given in steps count "
         "these steps",
-        c.epoch, plan.ranks, batch, c.ranks, c.batch, plan.steps_per_epoch,
-        plan_of(c.images, c.ranks, c.batch, epochs).steps_per_epoch, c.epoch * plan.steps_per_epoch,
-        plan.total_steps);
+        c.epoch, plan.ranks, batch, c.ranks, c.batch, steps_per_epoch,
+        plan_of(c.images, c.ranks, c.batch, 1).steps_per_epoch, c.epoch * plan.steps_per_epoch,
+        plan.total_steps,
+        steps_per_epoch == plan.steps_per_epoch ? "" : " of the first phase's batch");
 }
 
 GX_DECL std::vector<std::string> changes(const Checkpoint& c,
