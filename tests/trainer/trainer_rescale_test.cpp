@@ -149,13 +149,54 @@ const std::vector<gx::Phase> phases{{0, 10, 4}, {1, 2, 4}};
 
 template <class T>
 gx::RunRecord train_phases(const Folder& folder, int ranks, int resume_after,
-                           decltype(typename T::Options{}.scheduler) schedule) {
+                           decltype(typename T::Options{}.scheduler) schedule,
+                           std::vector<gx::Phase> in = phases) {
     typename T::Options o{
-        .epochs = epochs, .phases = phases, .scheduler = schedule, .evaluate = false};
+        .epochs = epochs, .phases = std::move(in), .scheduler = schedule, .evaluate = false};
     if (resume_after > 0) o.resume = folder.path / gx::checkpoint_name(resume_after).c_str();
     else o.output = folder.path;
     auto world = threads(ranks);
     return T(o).train(world, images());
+}
+TEST(AnotherScaleOfPhases, LateGradientsKeepTheRateOfTheirOwnPhase) {
+    const Folder folder;
+    using T = Rated<gx::LinearScaling<gx::Poly<2>>, gx::DoubleBuffered<gx::Ring<gx::fp32>>>;
+    const gx::RunRecord whole = train_phases<T>(folder, 2, 0, {.reference_batch = 40});
+    for (const int epoch : {1, 2, 3}) {
+        const gx::RunRecord r = train_phases<T>(folder, 4, epoch, {.reference_batch = 40});
+        const int done = 2 + (epoch - 1) * 10;
+        const double expected =
+            epoch == 1 ? 0.1 * poly(1, 8) * 20 / 40 : 0.1 * poly(epoch * 2 - 1, 8) * 4 / 40;
+        EXPECT_NEAR(r.steps[std::size_t(done)].rate, expected, 1e-7) << epoch;
+        EXPECT_EQ(r.steps[std::size_t(done)].rate, whole.steps[std::size_t(done)].rate) << epoch;
+        EXPECT_NEAR(r.steps[std::size_t(done + 1)].rate, 0.1 * poly(epoch, 4) * 8 / 40, 1e-7);
+    }
+}
+TEST(AnotherScaleOfPhases, OptionsInStepsCountThoseOfTheFirstPhase) {
+    const Folder folder;
+    using T = Rated<gx::StepDecay, gx::DoubleBuffered<gx::Ring<gx::fp32>>>;
+    (void)train_phases<T>(folder, 2, 0, {.milestones = {5}});
+    const gx::RunRecord r = train_phases<T>(folder, 4, 2, {.milestones = {5}});
+    EXPECT_NEAR(r.steps[12].rate, 0.1, 1e-7) << "step 3 of 8";
+}
+TEST(AnotherScaleOfPhases, LateGradientsKeepTheRateOfPhasesThatHaveChanged) {
+    const Folder folder;
+    using T = Rated<gx::LinearScaling<gx::Poly<2>>, gx::DoubleBuffered<gx::Ring<gx::fp32>>>;
+    (void)train_phases<T>(folder, 2, 0, {.reference_batch = 40});
+    for (const std::vector<gx::Phase>& other :
+         {std::vector<gx::Phase>{{0, 5, 4}}, {{0, 2, 4}, {1, 4, 4}, {3, 5, 4}}}) {
+        const gx::RunRecord r = train_phases<T>(folder, 4, 2, {.reference_batch = 40}, other);
+        EXPECT_NEAR(r.steps[12].rate, 0.1 * poly(3, 8) * 4 / 40, 1e-7);
+    }
+}
+TEST(AnotherScaleOfPhases, LateGradientsOfARunWithoutPhasesKeepItsRate) {
+    const Folder folder;
+    using S = gx::LinearScaling<gx::Poly<2>>;
+    using T = Rated<S, gx::DoubleBuffered<gx::Ring<gx::fp32>>>;
+    (void)train<T>(folder, {2, 2}, 0, {.reference_batch = 40});
+    const gx::RunRecord r = train_phases<T>(folder, 4, 2, {.reference_batch = 40});
+    EXPECT_NEAR(r.steps[20].rate, 0.1 * poly(19, 40) * 4 / 40, 1e-7);
+    EXPECT_NEAR(r.steps[21].rate, 0.1 * poly(2, 4) * 8 / 40, 1e-7);
 }
 TEST(AnotherScaleOfPhases, NotesTheStepsOfThePhase) {
     const Folder folder;

@@ -422,13 +422,20 @@ private:
     }
     /// The plan that `c` was written under, and the present one.
     GX_COLD void plan_from(detail::trainer::Job<Options>& job, const Checkpoint& c) const {
-        const Options& o = job.options;
+        using detail::trainer::Timetable;
         job.resume = &c;
-        job.plan_before = detail::trainer::plan_of(c.images, c.ranks, c.batch, o.epochs);
-        job.scheduler_before = complete_options<S>(options_.scheduler, job.plan_before);
-        if (!check_options<S>(job.scheduler_before).empty()) {  // they suit the new plan only
-            job.plan_before = job.plan;
-            job.scheduler_before = o.scheduler;
+        const std::vector<Timetable::Entry> phases = detail::trainer::phases_before(c);
+        job.timetable_before = Timetable(c.images, phases);
+        job.schedulers_before.clear();
+        Plan plan = detail::trainer::plan_of(
+            c.images, c.ranks, int(phases[0].global_batch / c.ranks), job.options.epochs);
+        for (const Timetable::Entry& p : phases) {
+            plan.global_batch = int(p.global_batch);
+            job.schedulers_before.push_back(complete_options<S>(options_.scheduler, plan));
+            if (check_options<S>(job.schedulers_before.back()).empty()) continue;
+            job.timetable_before = job.timetable;  // the options suit the new plan only
+            job.schedulers_before = job.schedulers;
+            break;
         }
         const int phase = job.timetable.phase_of_epoch(c.epoch - 1);
         job.rescaled = detail::trainer::rescaled(c, job.plan, job.phases[std::size_t(phase)].batch,

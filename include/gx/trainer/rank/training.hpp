@@ -59,8 +59,8 @@ struct Job {
     Timetable timetable{};
     std::vector<decltype(Options::scheduler)> schedulers{};  ///< of each phase, complete
     const Checkpoint* resume = nullptr;                      ///< nullptr: start anew
-    Plan plan_before{};  ///< that `resume` was written under, over this run's epochs
-    decltype(Options::scheduler) scheduler_before{};  ///< complete options for it
+    Timetable timetable_before{};                            ///< that `resume` was written under
+    std::vector<decltype(Options::scheduler)> schedulers_before{};  ///< of each of its phases
     std::string rescaled{};  ///< what changes with another rank count or batch; a sentence
     std::vector<std::string> changes{};         ///< all that this resume changes, as `rescaled`
     std::vector<std::string> notes{};           ///< of all resumes, this one included
@@ -254,8 +254,9 @@ private:
         world_step_ = c.world_step;
         step_ = resumed_at_ = c.step;
         shift_ = c.step - job_.timetable.first_step_of_epoch(c.epoch);
-        steps_before_ = c.epoch * job_.plan_before.steps_per_epoch;
-        scheduler_before_.emplace(job_.scheduler_before);
+        steps_before_ = job_.timetable_before.first_step_of_epoch(c.epoch);
+        schedulers_before_ =
+            std::vector<S>(job_.schedulers_before.begin(), job_.schedulers_before.end());
         progress_.resume_from(job_.timetable.schedule_step(step_ - shift_));
         for (const std::string& change : job_.changes) progress_.note(change);
         accounts_.resume(c);
@@ -272,8 +273,11 @@ private:
             const int p = job_.timetable.phase_of_step(gradient - shift_);
             return schedulers_[std::size_t(p)].rate(schedule_step(gradient));
         }
-        return scheduler_before_->rate(
-            std::max(std::int64_t{0}, steps_before_ - (resumed_at_ - gradient)));
+        const Timetable& before = job_.timetable_before;
+        const std::int64_t step =
+            std::max(std::int64_t{0}, steps_before_ - (resumed_at_ - gradient));
+        return schedulers_before_[std::size_t(before.phase_of_step(step))].rate(
+            before.schedule_step(step));
     }
 
     [[nodiscard]] std::int64_t schedule_step(std::int64_t step) const {
@@ -517,13 +521,13 @@ private:
     std::vector<StateShape> reserved_state_;                ///< of a run that writes checkpoints
     int first_epoch_ = 0;
     std::int64_t step_ = 0, skipped_ = 0, skipped_before_ = 0, bytes_sent_ = 0;
-    std::int64_t updates_ = 0;        ///< gradients applied
-    std::int64_t images_ = 0;         ///< of this rank, in this epoch
-    std::int64_t images_of_all_ = 0;  ///< of all ranks
-    std::int64_t resumed_at_ = 0;     ///< step of the checkpoint
-    std::int64_t shift_ = 0;          ///< steps done minus the schedule's step
-    std::int64_t steps_before_ = 0;   ///< of the schedule that the checkpoint was written under
-    std::optional<S> scheduler_before_;
+    std::int64_t updates_ = 0;          ///< gradients applied
+    std::int64_t images_ = 0;           ///< of this rank, in this epoch
+    std::int64_t images_of_all_ = 0;    ///< of all ranks
+    std::int64_t resumed_at_ = 0;       ///< step of the checkpoint
+    std::int64_t shift_ = 0;            ///< steps done minus the schedule's step
+    std::int64_t steps_before_ = 0;     ///< of timetable_before, at the checkpoint
+    std::vector<S> schedulers_before_;  ///< of the phases that the checkpoint was written under
     std::uint64_t weights_hash_ = 0;
     Nanoseconds mark_{};           ///< until when a step that a reducer owns is accounted for
     std::int64_t world_step_ = 0;  ///< at which the run has last begun without gradients in flight
