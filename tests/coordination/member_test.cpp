@@ -43,6 +43,12 @@ TEST(Member, SendsWhatItWasDoing) {
     EXPECT_EQ(m.take(), (std::vector<Message>{co::Blamed{2, doing}, co::Failed{4, doing, "bad"},
                                               co::Leaving{}}));
 }
+TEST(Member, FailsWithAStatusThatAProcessCanReturn) {
+    Member m = joined();
+    for (const int status : {1, 255}) m.fail("bad", status);
+    for (const int status : {-1, 0, 256, 512})
+        EXPECT_DEATH(m.fail("bad", status), "a status of 1 to 255");
+}
 TEST(Member, ItsSentenceSaysWhereItWasStopped) {
     Member m = joined();
     m.working_on({"all-reduce", 3, 1});

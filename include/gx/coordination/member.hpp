@@ -31,6 +31,7 @@ public:
     // ---- What the rank does
     void working_on(const Operation& operation) { operation_ = operation; }
     /// The rank's function throws. An empty text may be followed by a call with the sentence.
+    /// `exit_status`: 1 to 255.
     void fail(std::string_view text, int exit_status);
     /// A wait for `peer` has met its deadline. The cause follows: this one or an earlier one.
     void blame(int peer);

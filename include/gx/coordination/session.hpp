@@ -69,6 +69,7 @@ public:
     void compare(const RunTerms& terms);
     void working_on(const Operation& operation);
     /// Stops all ranks. An empty text may be followed by a call with the sentence.
+    /// `exit_status`: 1 to 255.
     void fail(std::string_view text, int exit_status = 1);
     /// Stops all ranks, because `peer` is late, unless something has stopped them before.
     void blame(int peer);

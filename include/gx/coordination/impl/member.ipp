@@ -18,7 +18,8 @@ GX_DECL Member::Member(Options options, Duration now)
 }
 
 GX_DECL void Member::fail(std::string_view text, int exit_status) {
-    GX_EXPECT(exit_status != 0, "a rank that failed does not return success");
+    GX_EXPECT(exit_status >= 1 && exit_status <= 255,
+              "a rank that failed returns a status of 1 to 255: the system keeps eight bits of it");
     outgoing_.emplace_back(Failed{exit_status, operation_, std::string(text)});
 }
 GX_DECL void Member::blame(int peer) { outgoing_.emplace_back(Blamed{peer, operation_}); }
