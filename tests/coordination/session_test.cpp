@@ -132,6 +132,25 @@ TEST(Session, StrangersAreRefusedWithASentenceAndTheRunGoesOn) {
     EXPECT_EQ(one.join().ranks(), 2);
     EXPECT_EQ(root.join().ranks(), 2);
 }
+TEST(Session, ARunIdHasOneToAThousandBytes) {
+    for (const std::size_t size : {0, 1, 1024, 1025}) {
+        auto o = options(0, 1);
+        o.run_id = std::string(size, 'x');
+        const auto make_root = [&] { Session root(o, std::vector<Descriptor>{}); };
+        const auto make_member = [&] {
+            auto [mine, theirs] = socket_pair();
+            auto of_member = o;
+            of_member.rank = 1;
+            of_member.ranks = 2;
+            Session member(of_member, std::move(mine));
+        };
+        const bool good = size == 1 || size == 1024;
+        for (const std::string& said : {error_of_run(make_root), error_of_run(make_member)}) {
+            EXPECT_EQ(said.empty(), good) << size;
+            EXPECT_TRUE(good || has(said, "a run id has 1 to 1024 bytes")) << said;
+        }
+    }
+}
 TEST(Session, AMemberThatNeverComesIsNamedToAll) {
     Listener listener("tcp:127.0.0.1:0");
     const std::string where = listener.address();

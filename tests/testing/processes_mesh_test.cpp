@@ -43,8 +43,10 @@ std::vector<std::vector<Descriptor>> sockets(int ranks) {
 }
 /// The session of a rank, over given sockets to the other ranks' or to the root's.
 std::unique_ptr<Session> session_of(int rank, int ranks, std::vector<Descriptor> others) {
-    const Session::Options o{
-        .rank = rank, .ranks = ranks, .silence = gx::coordination::Duration::max()};
+    const Session::Options o{.run_id = "mesh",
+                             .rank = rank,
+                             .ranks = ranks,
+                             .silence = gx::coordination::Duration::max()};
     if (rank == 0) return std::make_unique<Session>(o, std::move(others));
     return std::make_unique<Session>(o, std::move(others[0]));
 }

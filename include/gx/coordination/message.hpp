@@ -47,6 +47,7 @@ inline constexpr std::size_t header_bytes = 12;
 inline constexpr std::size_t body_bytes_max = std::size_t{1} << 20;
 /// What is read from a connection before it has said which rank it is.
 inline constexpr std::size_t hello_bytes_max = 4096;
+inline constexpr std::size_t run_id_bytes_max = 1024;
 inline constexpr std::size_t text_bytes_max = 64 * 1024;  ///< longer sentences are cut
 
 /// First message of a member.

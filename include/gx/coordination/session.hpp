@@ -40,7 +40,7 @@ namespace gx::coordination {
 class Session {
 public:
     struct Options {
-        std::string run_id{};
+        std::string run_id{};  ///< 1 to run_id_bytes_max bytes, equal on all ranks
         int rank = 0, ranks = 1;
         int local_rank = -1;  ///< as the launcher numbered it; -1: by host names
         std::string host = host_name();
@@ -51,10 +51,11 @@ public:
     };
 
     /// Rank 0. `members[r]` leads to rank r, where there is one: the other ranks connect to
-    /// `listener`. Errors: gx::Error where the system has no descriptor or thread left.
+    /// `listener`. Errors: gx::Error for a run id of another length, and where the system has no
+    ///                     descriptor or thread left.
     Session(Options options, std::vector<Descriptor> members,
             std::optional<Listener> listener = std::nullopt);
-    /// Another rank.
+    /// Another rank. Errors: as above.
     Session(Options options, Descriptor to_root);
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;

@@ -34,11 +34,19 @@ inline Member::Options member_options(int rank, int ranks, int local_rank, std::
             .silence = silence};
 }
 
+inline Session::Options checked(Session::Options options) {
+    const std::size_t size = options.run_id.size();
+    if (size == 0 || size > run_id_bytes_max)
+        throw Error("a run id has 1 to " + std::to_string(run_id_bytes_max) + " bytes, this one " +
+                    std::to_string(size) + ": it keeps the processes of other runs out");
+    return options;
+}
+
 }  // namespace detail::session
 
 GX_DECL Session::Session(Options options, std::vector<Descriptor> members,
                          std::optional<Listener> listener)
-    : options_(std::move(options)),
+    : options_(detail::session::checked(std::move(options))),
       member_(detail::session::member_options(options_.rank, options_.ranks, options_.local_rank,
                                               options_.run_id, options_.host,
                                               options_.join_deadline, options_.silence),
@@ -62,7 +70,7 @@ GX_DECL Session::Session(Options options, std::vector<Descriptor> members,
 }
 
 GX_DECL Session::Session(Options options, Descriptor to_root)
-    : options_(std::move(options)),
+    : options_(detail::session::checked(std::move(options))),
       member_(detail::session::member_options(options_.rank, options_.ranks, options_.local_rank,
                                               options_.run_id, options_.host,
                                               options_.join_deadline, options_.silence),
