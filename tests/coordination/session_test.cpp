@@ -151,6 +151,18 @@ TEST(Session, ARunIdHasOneToAThousandBytes) {
         }
     }
 }
+TEST(Session, EqualHostsAreOneNodeOnAllRanks) {
+    auto [of_root, of_member] = socket_pair();
+    std::vector<Descriptor> members(2);
+    members[1] = std::move(of_root);
+    auto o = options(0, 2);
+    o.host = "a\x01";
+    Session root(o, std::move(members));
+    o.rank = 1;
+    Session member(o, std::move(of_member));
+    EXPECT_EQ(root.join().nodes(), 1);
+    EXPECT_EQ(member.join().nodes(), 1);
+}
 TEST(Session, AMemberThatNeverComesIsNamedToAll) {
     Listener listener("tcp:127.0.0.1:0");
     const std::string where = listener.address();

@@ -144,6 +144,9 @@ using Message = std::variant<Hello, Welcome, Refused, RunTerms, Agreed, Alive, F
 /// The bytes of a message. Errors: a body beyond the limit breaks the contract; texts are cut.
 [[nodiscard]] GX_DECL std::vector<std::byte> encode(const Message& message);
 
+/// Makes control characters, other than line ends and tabs, '?': as all texts are read.
+GX_DECL void replace_control_characters(std::string& text);
+
 /// "step 7, bucket 3, operation all-reduce", or that none was reported.
 [[nodiscard]] GX_DECL std::string describe(const Operation& operation);
 

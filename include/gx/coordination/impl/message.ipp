@@ -116,9 +116,7 @@ public:
         text.resize(size);
         if (size > 0) std::memcpy(text.data(), rest_.data(), size);
         rest_ = rest_.subspan(size);
-        for (char& c : text)
-            if ((static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
-                c = '?';
+        replace_control_characters(text);
     }
     void operation(Operation& o) {
         std::string what;
@@ -210,6 +208,11 @@ GX_DECL std::vector<std::byte> encode(const Message& message) {
     whole.number(static_cast<std::uint32_t>(body.bytes.size()));
     whole.bytes.insert(whole.bytes.end(), body.bytes.begin(), body.bytes.end());
     return std::move(whole.bytes);
+}
+
+GX_DECL void replace_control_characters(std::string& text) {
+    for (char& c : text)
+        if ((static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f) c = '?';
 }
 
 GX_DECL std::string describe(const Operation& operation) {

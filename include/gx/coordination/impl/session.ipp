@@ -39,6 +39,7 @@ inline Session::Options checked(Session::Options options) {
     if (size == 0 || size > run_id_bytes_max)
         throw Error("a run id has 1 to " + std::to_string(run_id_bytes_max) + " bytes, this one " +
                     std::to_string(size) + ": it keeps the processes of other runs out");
+    replace_control_characters(options.host);  // the other ranks read it so
     return options;
 }
 
