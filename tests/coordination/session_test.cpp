@@ -1,9 +1,11 @@
 #include <gx/coordination/session.hpp>
 
-#include <signal.h>      // kill
-#include <sys/socket.h>  // send, recv
-#include <sys/wait.h>    // waitpid
-#include <unistd.h>      // fork
+#include <signal.h>        // kill
+#include <sys/resource.h>  // limit of open files
+#include <sys/socket.h>    // send, recv
+#include <sys/un.h>        // sockaddr_un
+#include <sys/wait.h>      // waitpid
+#include <unistd.h>        // fork
 
 #include <gtest/gtest.h>
 
@@ -162,6 +164,55 @@ TEST(Session, EqualHostsAreOneNodeOnAllRanks) {
     Session member(o, std::move(of_member));
     EXPECT_EQ(root.join().nodes(), 1);
     EXPECT_EQ(member.join().nodes(), 1);
+}
+/// No descriptor can be opened while it lives.
+class NoDescriptorLeft {
+public:
+    NoDescriptorLeft() {
+        ::getrlimit(RLIMIT_NOFILE, &before_);
+        Descriptor free(::dup(0));
+        rlimit limit = before_;
+        limit.rlim_cur = static_cast<rlim_t>(free.get());
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    ~NoDescriptorLeft() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+private:
+    rlimit before_{};
+};
+void connect_raw(const Descriptor& socket, const std::string& path) {
+    sockaddr_un a{};
+    a.sun_family = AF_UNIX;
+    path.copy(a.sun_path, sizeof(a.sun_path) - 1);
+    ASSERT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&a), sizeof(a)), 0);
+}
+TEST(Session, ARootWithoutADescriptorSaysSo) {
+    const Folder folder;
+    const std::string path = (folder / "socket").string();
+    const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    auto o = options(0, 2);
+    o.join_deadline = 100ms;
+    Listener listener("unix:" + path);
+    Session root(o, {}, std::move(listener));
+    const NoDescriptorLeft none;
+    connect_raw(socket, path);
+    const std::string text = error_of_run([&] { root.join(); });
+    EXPECT_TRUE(has(text, "a connection can't be accepted: Too many open files")) << text;
+}
+TEST(Session, ARootThatHasADescriptorAgainTakesThoseWhoWait) {
+    const Folder folder;
+    const std::string path = (folder / "socket").string();
+    const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    Session root(options(0, 2), {}, Listener("unix:" + path));
+    {
+        const NoDescriptorLeft none;
+        connect_raw(socket, path);
+        int rounds = 0;
+        await(root, [&] { return ++rounds == 4; });  // nothing but the connection wakes the root
+    }
+    const auto hello = encode(Hello{.run_id = "run", .rank = 1, .ranks = 2, .host = "h"});
+    ASSERT_EQ(::send(socket.get(), hello.data(), hello.size(), 0), std::ssize(hello));
+    EXPECT_EQ(root.join().ranks(), 2);
 }
 TEST(Session, AMemberThatNeverComesIsNamedToAll) {
     Listener listener("tcp:127.0.0.1:0");

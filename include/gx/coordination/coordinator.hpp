@@ -53,6 +53,8 @@ public:
     /// A connection is there. `rank`: which must be its, or of_no_rank where anybody may connect.
     void connected(int connection, Duration now, int rank = of_no_rank);
     void received(int connection, const Message& message, Duration now);
+    /// One that can't be taken: said where ranks are missing.
+    void not_accepted(std::string why) { last_refusal_ = std::move(why); }
     /// Its bytes are no message.
     void malformed(int connection, std::string_view why, Duration now);
     /// It has ended. `inside_message`: after a part of a message.

@@ -129,6 +129,7 @@ private:
     std::optional<Coordinator> coordinator_{};  ///< on the root
     std::optional<Listener> listener_{};
     std::map<int, Connection> connections_{};  ///< members of the root; or 1: to the root
+    std::optional<Duration> accept_again_{};   ///< nobody is accepted before
     int last_connection_ = 0;
     int compared_ = 0;
     std::optional<Duration> root_lost_{};

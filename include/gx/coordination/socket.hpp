@@ -52,7 +52,8 @@ public:
     [[nodiscard]] int get() const { return socket_.get(); }
     /// What others connect to: `address` with the port that was taken.
     [[nodiscard]] const std::string& address() const { return address_; }
-    /// The next connection; none where nobody waits. Does not block.
+    /// The next connection; none, with errno, where nobody waits (EAGAIN) or it can't be taken.
+    /// Does not block.
     [[nodiscard]] Descriptor accept();
 
 private:

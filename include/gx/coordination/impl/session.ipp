@@ -21,6 +21,12 @@ namespace detail::session {
 inline constexpr int own = 0;      ///< rank 0's connection inside the root
 inline constexpr int to_root = 1;  ///< of a member
 inline constexpr std::size_t strangers_max = 64;
+inline constexpr Duration accept_pause = std::chrono::milliseconds(100);
+
+/// Whether a connection waits that can't be taken now.
+inline bool none_left(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
 
 inline Member::Options member_options(int rank, int ranks, int local_rank, std::string run_id,
                                       std::string host, Duration join, Duration silence) {
@@ -214,7 +220,9 @@ GX_DECL void Session::work() {
         const bool last = closing_;
         polled.assign(1, {.fd = wake_.get(), .events = POLLIN, .revents = 0});
         ids.assign(1, -1);
-        if (listener_) {
+        if (accept_again_ && now >= *accept_again_) accept_again_.reset();
+        const bool accepting = listener_ && !accept_again_;
+        if (accepting) {
             polled.push_back({.fd = listener_->get(), .events = POLLIN, .revents = 0});
             ids.push_back(-1);
         }
@@ -237,7 +245,7 @@ GX_DECL void Session::work() {
         std::uint64_t count = 0;
         if (polled[0].revents != 0) [[maybe_unused]]
             const auto n = ::read(wake_.get(), &count, sizeof(count));
-        if (listener_ && ids.size() > 1 && ids[1] == -1 && polled[1].revents != 0) accept_all();
+        if (accepting && polled[1].revents != 0) accept_all();
         for (std::size_t i = 1; i < polled.size(); ++i)
             if (ids[i] >= 0 && (polled[i].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
                 read(ids[i]);
@@ -248,6 +256,7 @@ GX_DECL void Session::work() {
 GX_DECL Duration Session::next_tick() const {
     Duration next = member_.next_tick();
     if (coordinator_) next = std::min(next, coordinator_->next_tick());
+    if (listener_ && accept_again_) next = std::min(next, *accept_again_);
     if (root_lost_) next = std::min(next, saturating_sum(*root_lost_, options_.outlive_root));
     return next;
 }
@@ -309,6 +318,10 @@ GX_DECL void Session::accept_all() {
                                             .reader = MessageReader(hello_bytes_max)};
         coordinator_->connected(last_connection_, steady_now());
     }
+    if (!detail::session::none_left(errno)) return;
+    coordinator_->not_accepted(std::string("a connection can't be accepted: ") +
+                               std::strerror(errno));
+    accept_again_ = saturating_sum(steady_now(), detail::session::accept_pause);
 }
 
 // Reads what is there, at most 64 KiB, so that one connection that floods does not stop the others.
