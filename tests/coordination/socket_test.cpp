@@ -1,8 +1,10 @@
 #include <gx/coordination/socket.hpp>
 
 #include <fcntl.h>       // fcntl
+#include <netinet/in.h>  // sockaddr_in
 #include <sys/socket.h>  // send, recv
 #include <sys/stat.h>    // mode of a socket
+#include <sys/un.h>      // sockaddr_un
 
 #include <gtest/gtest.h>
 
@@ -104,6 +106,51 @@ TEST(Socket, ARootThatDoesNotListenIsNamed) {
     const std::string address = "unix:" + (folder / "socket").string();
     const std::string text = sentence_of([&] { (void)connect_to(address, 0s); });
     EXPECT_NE(text.find("'" + address + "' of rank 0 can't be reached"), text.npos) << text;
+}
+
+// A full queue of a listener: no connection comes to be, and none is refused.
+void expect_given_up_at(const std::string& address, int family, const sockaddr* at,
+                        socklen_t size) {
+    std::vector<Descriptor> waiting;
+    for (int i = 0; i < 4; ++i) {
+        waiting.emplace_back(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+        (void)::connect(waiting.back().get(), at, size);
+    }
+    const std::string text = sentence_of([&] { (void)connect_to(address, 50ms); });
+    EXPECT_NE(text.find("can't be reached"), text.npos) << text;
+}
+TEST(Socket, AnAttemptThatHangsEndsWithTheLimit) {
+    const testing_support::Folder folder;
+    const std::string path = (folder / "socket").string();
+    {
+        const Descriptor full(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        sockaddr_un a{};
+        a.sun_family = AF_UNIX;
+        path.copy(a.sun_path, sizeof(a.sun_path) - 1);
+        const auto* at = reinterpret_cast<const sockaddr*>(&a);
+        ASSERT_EQ(::bind(full.get(), at, sizeof(a)), 0);
+        ASSERT_EQ(::listen(full.get(), 0), 0);
+        expect_given_up_at("unix:" + path, AF_UNIX, at, sizeof(a));
+    }
+    const Descriptor full(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in a{};
+    a.sin_family = AF_INET;
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(a);
+    auto* at = reinterpret_cast<sockaddr*>(&a);
+    ASSERT_EQ(::bind(full.get(), at, size), 0);
+    ASSERT_EQ(::listen(full.get(), 0), 0);
+    ASSERT_EQ(::getsockname(full.get(), at, &size), 0);
+    expect_given_up_at("tcp:127.0.0.1:" + std::to_string(ntohs(a.sin_port)), AF_INET, at, size);
+}
+TEST(Socket, AConnectionWaitsForItsBytes) {
+    const testing_support::Folder folder;
+    for (const std::string& address :
+         {"unix:" + (folder / "socket").string(), std::string("tcp:127.0.0.1:0")}) {
+        const Listener listener(address);
+        const Descriptor s = connect_to(listener.address(), 60s);
+        EXPECT_EQ(::fcntl(s.get(), F_GETFL) & O_NONBLOCK, 0) << address;
+    }
 }
 
 }  // namespace

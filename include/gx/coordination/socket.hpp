@@ -62,7 +62,7 @@ private:
 };
 
 /// Connects to an address as Listener has them; tries again until `limit` has passed while nobody
-/// listens there. Errors: gx::Error.
+/// listens there or answers. The search for a host's addresses may take longer. Errors: gx::Error.
 [[nodiscard]] GX_DECL Descriptor connect_to(std::string_view address, Duration limit);
 
 /// The name of this machine.

@@ -1,6 +1,7 @@
 // Sockets: the system calls.
 #pragma once
 
+#include <fcntl.h>        // fcntl
 #include <netdb.h>        // getaddrinfo
 #include <netinet/in.h>   // ports
 #include <netinet/tcp.h>  // TCP_NODELAY
@@ -86,19 +87,48 @@ inline void notice_vanished_hosts(int socket) {
     set(IPPROTO_TCP, TCP_USER_TIMEOUT, 3000);
 }
 
+/// connect() that returns by `end`. False, with errno, where it fails.
+inline bool connect_until(int socket, const sockaddr* a, socklen_t size, Duration end) {
+    const int flags = ::fcntl(socket, F_GETFL);
+    if (flags < 0 || ::fcntl(socket, F_SETFL, flags | O_NONBLOCK) != 0) return false;
+    if (::connect(socket, a, size) != 0) {
+        if (errno != EINPROGRESS) return false;
+        pollfd p{.fd = socket, .events = POLLOUT, .revents = 0};
+        int ready = 0;
+        do ready = ::poll(&p, 1, milliseconds_until(end));
+        while (ready < 0 && errno == EINTR);
+        int error = ETIMEDOUT;
+        socklen_t bytes = sizeof(error);
+        if (ready > 0) ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &bytes);
+        errno = error;
+        if (error != 0) return false;
+    }
+    return ::fcntl(socket, F_SETFL, flags) == 0;
+}
+
+/// Of the time until `end`, what one of so many addresses may take.
+inline Duration share_until(Duration end, int addresses) {
+    if (end == Duration::max()) return end;
+    const Duration now = steady_now();
+    return now + std::max(end - now, Duration(0)) / addresses;
+}
+
 /// One attempt; none, with errno, where it fails.
-inline Descriptor try_connect(std::string_view address, const Parsed& p) {
+inline Descriptor try_connect(std::string_view address, const Parsed& p, Duration end) {
     if (!p.path.empty()) {
         Descriptor s(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
         const sockaddr_un a = unix_address(p.path);
-        if (s && ::connect(s.get(), reinterpret_cast<const sockaddr*>(&a), sizeof(a)) == 0)
+        if (s && connect_until(s.get(), reinterpret_cast<const sockaddr*>(&a), sizeof(a), end))
             return s;
         return {};
     }
     const Found found = find_host(address, p, false);
+    int left = 0;
+    for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next) ++left;
     for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next) {
         Descriptor s(::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
-        if (!s || ::connect(s.get(), a->ai_addr, a->ai_addrlen) != 0) continue;
+        const Duration until = share_until(end, left--);
+        if (!s || !connect_until(s.get(), a->ai_addr, a->ai_addrlen, until)) continue;
         notice_vanished_hosts(s.get());
         return s;
     }
@@ -110,7 +140,8 @@ inline Descriptor listen_at_path(std::string_view address, const Parsed& p) {
     const sockaddr_un a = unix_address(p.path);
     struct stat old{};
     const bool is_socket = ::lstat(p.path.c_str(), &old) == 0 && S_ISSOCK(old.st_mode);
-    if (is_socket && !try_connect(address, p) && errno == ECONNREFUSED) ::unlink(p.path.c_str());
+    if (is_socket && !try_connect(address, p, steady_now()) && errno == ECONNREFUSED)
+        ::unlink(p.path.c_str());
     if (!s || ::bind(s.get(), reinterpret_cast<const sockaddr*>(&a), sizeof(a)) != 0)
         fail(address, "can't be listened to");
     if (::chmod(p.path.c_str(), S_IRUSR | S_IWUSR) != 0 || ::listen(s.get(), SOMAXCONN) != 0)
@@ -182,7 +213,7 @@ GX_DECL Descriptor connect_to(std::string_view address, Duration limit) {
     const auto parsed = detail::socket::parse(address);
     const Duration end = saturating_sum(steady_now(), limit);
     for (int pause = 1;; pause = std::min(2 * pause, 200)) {
-        if (Descriptor s = detail::socket::try_connect(address, parsed)) return s;
+        if (Descriptor s = detail::socket::try_connect(address, parsed, end)) return s;
         const bool not_yet = errno == ECONNREFUSED || errno == ENOENT || errno == EAGAIN ||
                              errno == ETIMEDOUT || errno == EINTR || errno == EHOSTUNREACH;
         if (!not_yet || steady_now() >= end)
