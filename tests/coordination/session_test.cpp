@@ -214,6 +214,19 @@ TEST(Session, ARootThatHasADescriptorAgainTakesThoseWhoWait) {
     ASSERT_EQ(::send(socket.get(), hello.data(), hello.size(), 0), std::ssize(hello));
     EXPECT_EQ(root.join().ranks(), 2);
 }
+TEST(Session, ManySilentConnectionsDoNotKeepAMemberOut) {
+    const Folder folder;
+    Listener listener("unix:" + (folder / "socket").string());
+    const std::string where = listener.address();
+    Session root(options(0, 3), {}, std::move(listener));
+    const Descriptor two = connect_to(where, 60s);  // its Hello is there before the others are
+    const auto hello = encode(Hello{.run_id = "run", .rank = 2, .ranks = 3, .host = "h"});
+    ASSERT_EQ(::send(two.get(), hello.data(), hello.size(), 0), std::ssize(hello));
+    std::vector<Descriptor> silent;
+    for (int i = 0; i < 80; ++i) silent.push_back(connect_to(where, 60s));
+    Session one(options(1, 3), connect_to(where, 60s));
+    for (Session* s : {&root, &one}) EXPECT_EQ(error_of_run([&] { s->join(); }), "");
+}
 TEST(Session, AMemberThatNeverComesIsNamedToAll) {
     Listener listener("tcp:127.0.0.1:0");
     const std::string where = listener.address();

@@ -100,7 +100,8 @@ private:
         Descriptor socket{};
         MessageReader reader{};
         std::vector<std::byte> out{};
-        bool closing = false;  ///< once `out` is written
+        bool stranger = false;  ///< of the listener, and has not said who it is
+        bool closing = false;   ///< once `out` is written
     };
 
     void start();
@@ -109,6 +110,7 @@ private:
     void order(Order& o);
     void append(int id, const Message& message);
     void accept_all();
+    bool drop_stranger();
     void read(int id);
     void got(int id, const Message& message);
     void lose(int id, bool inside_message);

@@ -312,16 +312,35 @@ GX_DECL void Session::append(int id, const Message& message) {
 GX_DECL void Session::accept_all() {
     while (Descriptor socket = listener_->accept()) {
         if (connections_.size() >=
-            static_cast<std::size_t>(options_.ranks) + detail::session::strangers_max)
+                static_cast<std::size_t>(options_.ranks) + detail::session::strangers_max &&
+            !drop_stranger())
             continue;
         connections_[++last_connection_] = {.socket = std::move(socket),
-                                            .reader = MessageReader(hello_bytes_max)};
+                                            .reader = MessageReader(hello_bytes_max),
+                                            .stranger = true};
         coordinator_->connected(last_connection_, steady_now());
     }
     if (!detail::session::none_left(errno)) return;
     coordinator_->not_accepted(std::string("a connection can't be accepted: ") +
                                std::strerror(errno));
     accept_again_ = saturating_sum(steady_now(), detail::session::accept_pause);
+}
+
+// Closes the oldest connection that has not said who it is, or that is refused.
+GX_DECL bool Session::drop_stranger() {
+    for (auto next = connections_.begin(); next != connections_.end();) {
+        const auto [id, seen] =
+            std::pair(next->first, next->second.stranger || next->second.closing);
+        ++next;
+        if (!seen) continue;
+        read(id);  // its Hello may have come
+        const auto found = connections_.find(id);
+        if (found == connections_.end()) return true;
+        if (!found->second.stranger && !found->second.closing) continue;
+        lose(id, false);
+        return true;
+    }
+    return false;
 }
 
 // Reads what is there, at most 64 KiB, so that one connection that floods does not stop the others.
@@ -350,6 +369,8 @@ GX_DECL void Session::read(int id) {
 }
 
 GX_DECL void Session::got(int id, const Message& message) {
+    if (const auto found = connections_.find(id); found != connections_.end())
+        found->second.stranger = false;
     if (coordinator_) coordinator_->received(id, message, steady_now());
     else member_.received(message, steady_now());
 }
