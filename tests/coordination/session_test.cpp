@@ -1,5 +1,6 @@
 #include <gx/coordination/session.hpp>
 
+#include <pthread.h>       // size of a stack
 #include <signal.h>        // kill
 #include <sys/resource.h>  // limit of open files
 #include <sys/socket.h>    // send, recv
@@ -226,6 +227,23 @@ TEST(Session, ManySilentConnectionsDoNotKeepAMemberOut) {
     for (int i = 0; i < 80; ++i) silent.push_back(connect_to(where, 60s));
     Session one(options(1, 3), connect_to(where, 60s));
     for (Session* s : {&root, &one}) EXPECT_EQ(error_of_run([&] { s->join(); }), "");
+}
+TEST(Session, WithoutAThreadItIsAnError) {
+    pthread_attr_t before, huge;
+    ASSERT_EQ(::pthread_getattr_default_np(&before), 0);
+    ASSERT_EQ(::pthread_getattr_default_np(&huge), 0);
+    ASSERT_EQ(::pthread_attr_setstacksize(&huge, std::size_t{1} << 50), 0);
+    ASSERT_EQ(::pthread_setattr_default_np(&huge), 0);
+    std::string text;
+    try {
+        Session root(options(0, 1), std::vector<Descriptor>{});
+    } catch (const gx::Error& e) {
+        text = e.what();
+    } catch (const std::exception& e) {
+        ADD_FAILURE() << e.what();
+    }
+    ASSERT_EQ(::pthread_setattr_default_np(&before), 0);
+    EXPECT_TRUE(has(text, "a thread can't be made")) << text;
 }
 TEST(Session, AMemberThatNeverComesIsNamedToAll) {
     Listener listener("tcp:127.0.0.1:0");

@@ -6,9 +6,10 @@
 #include <sys/socket.h>   // send, recv
 #include <unistd.h>       // getpid, _exit
 
-#include <algorithm>  // all_of
-#include <cerrno>     // errno
-#include <cstring>    // strerror
+#include <algorithm>     // all_of
+#include <cerrno>        // errno
+#include <cstring>       // strerror
+#include <system_error>  // no thread is left
 
 #include <gx/coordination/session.hpp>  // the declarations
 #include <gx/core/contract.hpp>         // GX_EXPECT
@@ -89,7 +90,11 @@ GX_DECL Session::Session(Options options, Descriptor to_root)
 GX_DECL void Session::start() {
     wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wake_) throw Error(std::string("an event can't be made: ") + std::strerror(errno));
-    monitor_ = std::thread([this] { work(); });
+    try {
+        monitor_ = std::thread([this] { work(); });
+    } catch (const std::system_error& e) {
+        throw Error(std::string("a thread can't be made: ") + e.what());
+    }
 }
 
 GX_DECL Session::~Session() {
