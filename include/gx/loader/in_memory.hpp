@@ -1,10 +1,10 @@
 // InMemory<Augmentations...>: batches of a source, shuffled, augmented and normalised.
 #pragma once
 
-#include <array>      // one stream an augmentation
-#include <memory>     // unique_ptr
-#include <optional>   // resizing
-#include <vector>     // buffers
+#include <array>     // one stream an augmentation
+#include <memory>    // unique_ptr
+#include <optional>  // resizing
+#include <vector>    // buffers
 
 #include <gx/core/decl.hpp>       // GX_DECL
 #include <gx/core/rng.hpp>        // Rng
