@@ -463,8 +463,8 @@ TEST(Trainer, NamesTheLayerThatAnImageIsTooSmallFor) {
     EXPECT_TRUE(holds(refused({1, 28, 11}), "layer 'pool2' (", "10x1 input for a 2x2 window",
                       "Use images of at least 12 x 12"));
     using gx::detail::trainer::misfit;
-    EXPECT_EQ(misfit<gx::LeNet>({1, 12, 12}), "");
-    EXPECT_TRUE(holds(misfit<gx::Vgg16>({3, 288, 224}),
+    EXPECT_EQ(misfit("", gx::trouble<gx::LeNet>, {1, 12, 12}), "");
+    EXPECT_TRUE(holds(misfit(gx::Vgg16::name, gx::trouble<gx::Vgg16>, {3, 288, 224}),
                       "images of 3 x 288 x 224 do not fit VGG16: the image does not divide into "
                       "the pooled grid: use an image size that does. At layer"));
 }

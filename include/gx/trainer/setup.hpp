@@ -17,21 +17,27 @@
 #include <gx/core/element.hpp>        // ElementType
 #include <gx/io/problems.hpp>         // Problems
 #include <gx/loader/source.hpp>       // Sources
-#include <gx/model/concept.hpp>       // trouble
+#include <gx/model/concept.hpp>       // GraphOptions
 #include <gx/scheduler/concept.hpp>   // Plan
 #include <gx/trainer/checkpoint.hpp>  // Checkpoint
+#include <gx/trainer/options.hpp>     // Phase
+#include <gx/trainer/progress.hpp>    // Progress::Style
 #include <gx/trainer/record.hpp>      // RunRecord
 
 namespace gx::detail::trainer {
 
 /// TrainerOptions without those of the policies.
 struct RunOptions {
-    int batch, epochs;
-    std::uint64_t seed;
-    double label_smoothing;
-    const std::filesystem::path &output, &resume;
-    bool evaluate;
-    int trace_steps, most_skips;
+    int batch = 0, epochs = 0;
+    std::vector<Phase> phases{};
+    bool pixels = false;
+    std::uint64_t seed = 1;
+    double label_smoothing = 0;
+    std::filesystem::path output{}, resume{};
+    bool evaluate = true;
+    int trace_steps = 0;
+    Progress::Style progress = Progress::Style::silent;
+    int most_skips = 1;
     bool writes = true;  ///< this process writes the output
 };
 
@@ -46,23 +52,11 @@ GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Sources& d
 /// Errors: gx::Error for 8-bit batches on a device that takes none.
 GX_DECL void check_pixels(bool wanted, bool takes, const std::string& device);
 
-/// `least` is the height and width of the smallest square image that fits; 0: unknown.
-[[nodiscard]] GX_DECL std::string misfit_text(std::string_view model, ImageShape input,
-                                              const GraphTrouble& trouble, int least);
-/// Why M does not take images of this shape, with the layer where it ends; empty if it does.
-template <class M>
-GX_COLD [[nodiscard]] std::string misfit(ImageShape input) {
-    const GraphTrouble found = trouble<M>({.input = input});
-    if (found.fault == GraphFault::none) return "";
-    constexpr int most = 1024;
-    int side = found.fault == GraphFault::image_too_small ? 1 : most;
-    const auto too_small = [&] {
-        return trouble<M>({.input = {input.channels, side, side}}).fault ==
-               GraphFault::image_too_small;
-    };
-    while (side < most && too_small()) ++side;
-    return misfit_text(M::name, input, found, side < most ? side : 0);
-}
+/// Why `model` does not take images of this shape, with the layer where it ends and the height and
+/// width of the smallest square image that fits; empty if it does. `trouble`: that of the model.
+[[nodiscard]] GX_DECL std::string misfit(std::string_view model,
+                                         GraphTrouble (*trouble)(const GraphOptions&),
+                                         ImageShape input);
 
 /// What a rank calls its data, for comparison: describe(info), and a hash of all that is known.
 using DataText = std::array<char, 256>;

@@ -1,7 +1,6 @@
 // Worlds: the ranks of a run that continues on survivors, from one world to the next.
 #pragma once
 
-#include <algorithm>  // find
 #include <cstdint>    // uint64_t
 #include <exception>  // exception_ptr
 #include <numeric>    // iota
@@ -41,57 +40,57 @@ struct Return {
 GX_COLD GX_DECL void keep_members(Checkpoint& c, const std::vector<int>& before,
                                   const std::vector<int>& now);
 
-/// Who is in the present world, by their numbers in the first one, and what they carry.
-template <class R>
-class Worlds {
+/// The ranks of the present world, by their numbers in the first one.
+class Membership {
 public:
-    explicit Worlds(int ranks)
-        : carried_(std::size_t(ranks)), all_(std::size_t(ranks)), members_(std::size_t(ranks)) {
+    explicit Membership(int ranks) : all_(std::size_t(ranks)) {
         std::iota(all_.begin(), all_.end(), 0);
-        members_ = all_;
+        now_ = all_;
     }
 
-    [[nodiscard]] const std::vector<int>& members() const { return members_; }
-    /// Of a rank of the present world.
-    [[nodiscard]] Carried<R>& carried(int rank) {
-        return carried_[std::size_t(members_[std::size_t(rank)])];
-    }
-
-    void begin() {
-        for (Carried<R>& c : carried_) c.lived = c.failed = false, c.names = -1;
-    }
+    [[nodiscard]] const std::vector<int>& now() const { return now_; }
     /// After a world: its events, and the epochs that the run has now done.
-    void end(std::uint64_t event_hash, std::size_t epochs) {
-        event_hash_ = worlds_++ == 0 ? event_hash : mix64(event_hash_ + golden64) ^ event_hash;
-        if (epochs < wrote_.size()) wrote_.resize(epochs);
-        while (wrote_.size() < epochs) wrote_.push_back(members_);
-    }
+    GX_COLD GX_DECL void end(std::uint64_t event_hash, std::size_t epochs);
     [[nodiscard]] std::uint64_t event_hash() const { return event_hash_; }
     /// Members of the world that has done that epoch, from 1; all where an earlier run has.
     [[nodiscard]] const std::vector<int>& wrote(int epoch) const {
         const auto at = std::size_t(epoch) - 1;
         return at < wrote_.size() ? wrote_[at] : all_;
     }
+    /// Goes on with the members `left` of the present world; returns the numbers of the others.
+    GX_COLD GX_DECL std::vector<int> shrink(const std::vector<int>& left);
 
+private:
+    std::vector<int> all_, now_{};
+    std::vector<std::vector<int>> wrote_{};
+    std::uint64_t event_hash_ = 0;
+    int worlds_ = 0;
+};
+
+/// What the ranks of a run carry from one world to the next.
+template <class R>
+class Worlds : public Membership {
+public:
+    explicit Worlds(int ranks) : Membership(ranks), carried_(std::size_t(ranks)) {}
+
+    /// Of a rank of the present world.
+    [[nodiscard]] Carried<R>& carried(int rank) {
+        return carried_[std::size_t(now()[std::size_t(rank)])];
+    }
+
+    void begin() {
+        for (Carried<R>& c : carried_) c.lived = c.failed = false, c.names = -1;
+    }
     /// The ranks of the present world that are named as lost, ascending.
     [[nodiscard]] std::vector<int> lost() {
         std::vector<int> out;
-        for (int r = 0; r < int(members_.size()); ++r) {
+        for (int r = 0; r < int(now().size()); ++r) {
             bool named = carried(r).failed;
-            for (int other = 0; other < int(members_.size()); ++other)
+            for (int other = 0; other < int(now().size()); ++other)
                 named = named || (carried(other).lived && carried(other).names == r);
             if (named) out.push_back(r);
         }
         return out;
-    }
-    /// Goes on with the members `left` of the present world; returns the numbers of the others.
-    std::vector<int> shrink(const std::vector<int>& left) {
-        std::vector<int> gone, stay;
-        for (int r = 0; r < int(members_.size()); ++r)
-            (std::ranges::find(left, r) == left.end() ? gone : stay)
-                .push_back(members_[std::size_t(r)]);
-        members_ = std::move(stay);
-        return gone;
     }
     /// No member has a state of its own any more, but the time that has passed.
     void forget() {
@@ -100,10 +99,6 @@ public:
 
 private:
     std::vector<Carried<R>> carried_;
-    std::vector<int> all_, members_;
-    std::vector<std::vector<int>> wrote_{};
-    std::uint64_t event_hash_ = 0;
-    int worlds_ = 0;
 };
 
 }  // namespace gx::detail::trainer

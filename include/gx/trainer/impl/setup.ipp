@@ -99,14 +99,23 @@ GX_DECL void check_pixels(bool wanted, bool takes, const std::string& device) {
                     device));
 }
 
-GX_DECL std::string misfit_text(std::string_view model, ImageShape input,
-                                const GraphTrouble& trouble, int least) {
+GX_DECL std::string misfit(std::string_view model, GraphTrouble (*trouble)(const GraphOptions&),
+                           ImageShape input) {
+    const GraphTrouble found = trouble({.input = input});
+    if (found.fault == GraphFault::none) return "";
+    constexpr int most = 1024;
+    int side = found.fault == GraphFault::image_too_small ? 1 : most;
+    const auto too_small = [&] {
+        return trouble({.input = {input.channels, side, side}}).fault ==
+               GraphFault::image_too_small;
+    };
+    while (side < most && too_small()) ++side;
     std::string text = fmt::format("images of {} x {} x {} do not fit {}: ", input.channels,
                                    input.height, input.width, model);
-    if (least == 0) return text.append(trouble.text().view());
-    text.append(trouble.where().view());
+    if (side == most) return text.append(found.text().view());
+    text.append(found.where().view());
     return text + fmt::format(". Use images of at least {} x {}, or a network with fewer stages",
-                              least, least);
+                              side, side);
 }
 
 GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph, const Names& names,

@@ -4,6 +4,7 @@
 #include <algorithm>  // find, sort
 
 #include <gx/core/error.hpp>  // Error
+#include <gx/core/hash.hpp>   // mix64
 #include <gx/trainer/worlds.hpp>
 
 namespace gx::detail::trainer {
@@ -57,6 +58,20 @@ GX_DECL void keep_members(Checkpoint& c, const std::vector<int>& before,
         }
         v.ranks = std::move(kept);
     }
+}
+
+GX_DECL void Membership::end(std::uint64_t event_hash, std::size_t epochs) {
+    event_hash_ = worlds_++ == 0 ? event_hash : mix64(event_hash_ + golden64) ^ event_hash;
+    if (epochs < wrote_.size()) wrote_.resize(epochs);
+    while (wrote_.size() < epochs) wrote_.push_back(now_);
+}
+
+GX_DECL std::vector<int> Membership::shrink(const std::vector<int>& left) {
+    std::vector<int> gone, stay;
+    for (int r = 0; r < int(now_.size()); ++r)
+        (std::ranges::find(left, r) == left.end() ? gone : stay).push_back(now_[std::size_t(r)]);
+    now_ = std::move(stay);
+    return gone;
 }
 
 }  // namespace gx::detail::trainer

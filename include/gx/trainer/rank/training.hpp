@@ -11,7 +11,6 @@
 #include <vector>      // flat vectors
 
 #include <gx/core/cold.hpp>                   // GX_COLD
-#include <gx/core/element.hpp>                // ElementType
 #include <gx/core/error.hpp>                  // Error, LostRank, Delivery
 #include <gx/core/hash.hpp>                   // mix64
 #include <gx/core/hash_bits.hpp>              // hash_bits
@@ -27,7 +26,6 @@
 #include <gx/reducer/pipeline.hpp>            // Pipeline
 #include <gx/reflect/options_of.hpp>          // NoOptions
 #include <gx/reflect/type_name.hpp>           // type_name
-#include <gx/scheduler/concept.hpp>           // Plan
 #include <gx/trainer/rank/accounts.hpp>       // Accounts
 #include <gx/trainer/rank/carried.hpp>        // Carried, Course
 #include <gx/trainer/checkpoint.hpp>          // Checkpoint
@@ -37,7 +35,7 @@
 #include <gx/trainer/progress.hpp>            // Progress
 #include <gx/trainer/rank/state.hpp>          // RankState
 #include <gx/trainer/record.hpp>              // RunRecord
-#include <gx/trainer/run_phases.hpp>          // RunPhase
+#include <gx/trainer/run.hpp>                 // Run
 #include <gx/trainer/setup.hpp>               // restore_rows, errors
 #include <gx/trainer/rank/step_slots.hpp>     // StepSlots, get, put
 #include <gx/trainer/rank/timetable.hpp>      // Timetable
@@ -47,34 +45,12 @@ namespace gx::detail::trainer {
 
 using gx::hash_bits;
 
-/// What all ranks of a run share and none changes.
-template <class Options>
-struct Job {
-    const Options& options;
-    const std::vector<RunPhase>& phases;  ///< at least one
-    const Graph& graph;                   ///< of the first phase; parameters are the same in all
-    const Sources& data;
-    bool compares_data = false;  ///< each process has named its own
-    Plan plan;                   ///< in steps of the first phase's batch
-    Timetable timetable{};
-    std::vector<decltype(Options::scheduler)> schedulers{};  ///< of each phase, complete
-    const Checkpoint* resume = nullptr;                      ///< nullptr: start anew
-    Timetable timetable_before{};                            ///< that `resume` was written under
-    std::vector<decltype(Options::scheduler)> schedulers_before{};  ///< of each of its phases
-    std::string rescaled{};  ///< what changes with another rank count or batch; a sentence
-    std::vector<std::string> changes{};         ///< all that this resume changes, as `rescaled`
-    std::vector<std::string> notes{};           ///< of all resumes, this one included
-    std::vector<Checkpoint::Option> choices{};  ///< the options that change the trajectory
-    bool mixed_clocks = false;                  ///< an earlier part was measured by another clock
-    DollarsPerHour price{};                     ///< of the world
-    double timed_images = 1;                    ///< images on the clock for each one trained
-    TraceSink* trace = nullptr;                 ///< of the world, where it has one
-    int first_local_rank = 0;                   ///< it fills this process's record
-    ElementType compute = ElementType::fp32;    ///< of devices
-    std::string composition{};                  ///< that a checkpoint must fit
-    std::filesystem::path resumed_from{};       ///< file of `resume`
-    LossRow loss{};              ///< that has led to this world; its `ranks` 0: it is the first
-    Nanoseconds restart_time{};  ///< that passed before it
+/// Options of the policies that each rank makes for itself.
+template <class R, class O, class Scale>
+struct PolicyOptions {
+    const options_of<R>& reducer;
+    const options_of<O>& optimizer;
+    const options_of<Scale>& loss_scale;
 };
 
 /// What a loader is built from.
@@ -86,8 +62,7 @@ template <class L>
 
 /// One rank of one world. With a Survival that continues, it brings a Carried from the world before
 /// and takes it to the next.
-template <class R, class S, class O, class L, class Scale, class Survival, class Options,
-          class Rank>
+template <class R, class O, class L, class Scale, class Survival, class Rank>
 class RankTraining {
     using Device = typename Rank::Device;
     using M = memory_of<Device>;
@@ -103,37 +78,38 @@ class RankTraining {
 public:
     using Carries = std::conditional_t<survives, Carried<R>, NoOptions>;
 
-    GX_COLD RankTraining(const Job<Options>& job, Rank& rank, RunRecord& record, Carries& carried)
+    GX_COLD RankTraining(const Run& run, const PolicyOptions<R, O, Scale>& policies, Rank& rank,
+                         RunRecord& record, Carries& carried)
         : carried_(carried),
-          job_(job),
-          o_(job.options),
+          run_(run),
+          o_(run.options),
+          loss_scale_(policies.loss_scale),
           rank_(rank),
           record_(record),
-          phase_(job.timetable.phase_of_epoch(job.resume ? job.resume->epoch : 0)),
+          phase_(run.timetable.phase_of_epoch(run.resume ? run.resume->epoch : 0)),
           device_(rank.make_device(phase().graph, device_options())),
           elements_(device_->parameters().size()),
-          loader_(std::in_place, data_of<L>(job.data.train), share(true)),
-          schedulers_(job.schedulers.begin(), job.schedulers.end()),
-          optimizer_(o_.optimizer),
+          loader_(std::in_place, data_of<L>(run.data.train), share(true)),
+          optimizer_(policies.optimizer),
           vectors_(memory(), std::int64_t(Share::in_parts ? 0 : state_vectors<O>() * elements_),
                    "optimizer state"),
-          slots_(memory(), D{Scale(o_.loss_scale)}),
+          slots_(memory(), D{loss_scale_}),
           pipeline_({.placement = rank.transport().placement(),
                      .elements = std::int64_t(elements_),
                      .bucket_elements = bucket_elements(),
                      .seed = o_.seed,
                      .slices = device_->slices(),
                      .memory = memory()},
-                    o_.reducer),
+                    policies.reducer),
           accounts_{.rank = rank.rank(),
-                    .price = job.price,
-                    .mixed_clocks = job.mixed_clocks,
-                    .sink = job.trace},
-          progress_("training", job.plan.total_steps, "steps",
+                    .price = run.price,
+                    .mixed_clocks = run.mixed_clocks,
+                    .sink = run.trace},
+          progress_("training", run.plan.total_steps, "steps",
                     rank.rank() == 0 ? o_.progress : Progress::Style::silent) {
         if constexpr (OwnsUpdate<R>) own_update();
-        else optimizer_.reserve(elements_, device_->slices(), job.graph);
-        if (o_.evaluate) test_loader_.emplace(job.data.test, share(false));
+        else optimizer_.reserve(elements_, device_->slices(), run.graph());
+        if (o_.evaluate) test_loader_.emplace(run.data.test, share(false));
         expect_phases_fit();
         expect_images();
         if (!o_.output.empty()) reserved_state_ = state_shapes();
@@ -146,7 +122,7 @@ public:
     }
 
     void run() {
-        if (job_.compares_data) compare_data();
+        if (run_.compares_data) compare_data();
         if constexpr (survives) return run_or_leave();
         start();
         train();
@@ -163,11 +139,11 @@ private:
         if constexpr (on_host) return HostQueue{};
         else return device_->queue();
     }
-    [[nodiscard]] bool fills_record() const { return rank_.rank() == job_.first_local_rank; }
+    [[nodiscard]] bool fills_record() const { return rank_.rank() == run_.first_local_rank; }
     GX_COLD [[nodiscard]] LoaderOptions share(bool train) const {
         const int first = phase().first_epoch;
-        const std::int64_t before = job_.timetable.first_step_of_epoch(first) -
-                                    first * job_.timetable.steps_per_epoch(phase_);
+        const std::int64_t before = run_.timetable.first_step_of_epoch(first) -
+                                    first * run_.timetable.steps_per_epoch(phase_);
         return {.batch = phase().batch,
                 .ranks = rank_.ranks(),
                 .rank = rank_.rank(),
@@ -177,21 +153,21 @@ private:
                 .pixels = o_.pixels,
                 .draw_offset = std::uint64_t(before)};
     }
-    [[nodiscard]] const RunPhase& phase() const { return job_.phases[std::size_t(phase_)]; }
+    [[nodiscard]] const RunPhase& phase() const { return run_.phases[std::size_t(phase_)]; }
     GX_COLD [[nodiscard]] DeviceOptions device_options() const {
         return {.batch = phase().batch,
                 .seed = o_.seed,
                 .rank = rank_.rank(),
                 .update = Share::cost(rank_.ranks()),
-                .compute = job_.compute,
+                .compute = run_.recipe.compute,
                 .phase = phase_};
     }
     /// Images on the clock for each one trained.
     [[nodiscard]] double timed_images() const {
         if constexpr (requires { device_->timed_count(1); })
-            if (job_.phases.size() > 1)
+            if (run_.phases.size() > 1)
                 return double(device_->timed_count(phase().batch)) / phase().batch;
-        return job_.timed_images;
+        return run_.timed_images;
     }
     /// Buckets are meant in bytes of the timed model, where the clock is charged for another one.
     GX_COLD [[nodiscard]] std::int64_t bucket_elements() const {
@@ -208,7 +184,7 @@ private:
     GX_COLD void compare_data() {
         for (const bool train : {true, false}) {
             if (!train && !o_.evaluate) continue;
-            const DataText mine = text_of((train ? job_.data.train : job_.data.test).info());
+            const DataText mine = text_of((train ? run_.data.train : run_.data.test).info());
             std::vector<DataText> all(std::size_t(rank_.ranks()));
             expect(detail::gather_all(control_of(rank_), std::as_bytes(std::span(mine)),
                                       std::as_writable_bytes(std::span(all))),
@@ -220,69 +196,67 @@ private:
         }
     }
     void start() {
-        if (job_.resume) restore(*job_.resume);
+        if (run_.resume) restore(*run_.resume);
         else initialise();
     }
     void train() {
         for (int epoch = first_epoch_; epoch < o_.epochs; ++epoch) {
-            if (const int p = job_.timetable.phase_of_epoch(epoch); p != phase_) begin_phase(p);
+            if (const int p = run_.timetable.phase_of_epoch(epoch); p != phase_) begin_phase(p);
             train_epoch(epoch);
             finish_epoch(epoch);
         }
     }
     [[nodiscard]] auto state() {
-        return RankState{job_.graph, *device_, optimizer_, pipeline_,
+        return RankState{run_.graph(), *device_, optimizer_, pipeline_,
                          share_.state(vectors_.template view<M>())};
     }
     GX_COLD void initialise() {
-        std::vector<float> canonical(std::size_t(job_.graph.parameter_elements()));
-        initial_parameters(job_.graph, o_.seed, canonical);
+        std::vector<float> canonical(std::size_t(run_.graph().parameter_elements()));
+        initial_parameters(run_.graph(), o_.seed, canonical);
         state().load(canonical);
         std::vector<float> statistics(device_->statistics().size());
-        initial_statistics(job_.graph, statistics);
+        initial_statistics(run_.graph(), statistics);
         put(queue(), statistics, device_->statistics());
-        slots_.put(queue(), D{Scale(o_.loss_scale)}, {});
+        slots_.put(queue(), D{loss_scale_}, {});
     }
     GX_COLD void restore(const Checkpoint& c) {
-        D decisions{Scale(o_.loss_scale)};
+        D decisions{loss_scale_};
         typename Slots::Scales scales{};
         share_.begin_restore();
-        state().restore(c, rank_.rank(), job_.resumed_from.string(), decisions, scales);
+        state().restore(c, rank_.rank(), run_.resumed_from.string(), decisions, scales);
         share_.end_restore(vectors_.template view<M>());
         slots_.put(queue(), decisions, scales);
         first_epoch_ = c.epoch;
         world_step_ = c.world_step;
         step_ = resumed_at_ = c.step;
-        shift_ = c.step - job_.timetable.first_step_of_epoch(c.epoch);
-        steps_before_ = job_.timetable_before.first_step_of_epoch(c.epoch);
-        schedulers_before_ =
-            std::vector<S>(job_.schedulers_before.begin(), job_.schedulers_before.end());
-        progress_.resume_from(job_.timetable.schedule_step(step_ - shift_));
-        for (const std::string& change : job_.changes) progress_.note(change);
+        shift_ = c.step - run_.timetable.first_step_of_epoch(c.epoch);
+        steps_before_ = run_.timetable_before.first_step_of_epoch(c.epoch);
+        progress_.resume_from(run_.timetable.schedule_step(step_ - shift_));
+        for (const std::string& change : run_.changes) progress_.note(change);
         accounts_.resume(c);
         if (!fills_record()) return;
-        if (std::ssize(record_.epochs) != c.epoch) restore_rows(record_, c, job_.resumed_from);
-        if (!job_.mixed_clocks) accounts_.breakdown = record_.breakdown;
+        if (std::ssize(record_.epochs) != c.epoch) restore_rows(record_, c, run_.resumed_from);
+        if (!run_.mixed_clocks) accounts_.breakdown = record_.breakdown;
         skipped_before_ = record_.skipped_steps;
     }
 
     /// Learning rate of a gradient: by progress in the data, for the batch of its own phase. A
     /// gradient that is older than the checkpoint has the rate of the plan it was computed under.
     [[nodiscard]] float rate(std::int64_t gradient) const {
-        if (gradient >= resumed_at_ || job_.rescaled.empty()) {
-            const int p = job_.timetable.phase_of_step(gradient - shift_);
-            return schedulers_[std::size_t(p)].rate(schedule_step(gradient));
+        if (gradient >= resumed_at_ || run_.rescaled.empty()) {
+            const int p = run_.timetable.phase_of_step(gradient - shift_);
+            return run_.schedules[std::size_t(p)].rate(schedule_step(gradient));
         }
-        const Timetable& before = job_.timetable_before;
+        const Timetable& before = run_.timetable_before;
         const std::int64_t step =
             std::max(std::int64_t{0}, steps_before_ - (resumed_at_ - gradient));
-        return schedulers_before_[std::size_t(before.phase_of_step(step))].rate(
+        return run_.schedules_before[std::size_t(before.phase_of_step(step))].rate(
             before.schedule_step(step));
     }
 
     [[nodiscard]] std::int64_t schedule_step(std::int64_t step) const {
         if constexpr (survives) return carried_.course.schedule_step(step);
-        else return job_.timetable.schedule_step(step - shift_);
+        else return run_.timetable.schedule_step(step - shift_);
     }
 
     // ---- One step ------------------------------------------------------------------------
@@ -395,7 +369,7 @@ private:
         skipped_ = outcome.skipped;
         if (outcome.floor && outcome.skips_in_a_row >= o_.most_skips)
             throw_skips(rank_.rank(), of.step, outcome.skips_in_a_row, outcome.loss_scale,
-                        R::wire_type::name, job_.compute, reducer_name<R>());
+                        R::wire_type::name, run_.recipe.compute, reducer_name<R>());
     }
 
     /// Queues update number `index` with its averaged gradient, unless it overflowed. All ranks
@@ -499,8 +473,9 @@ private:
     void keep_metrics();
 
     Carries& carried_;
-    const Job<Options>& job_;
-    const Options& o_;
+    const Run& run_;
+    const RunOptions& o_;
+    Scale loss_scale_;  ///< as a run begins with it
     Rank& rank_;
     RunRecord& record_;
     int phase_ = 0;
@@ -508,7 +483,6 @@ private:
     std::size_t elements_;  ///< of the device's flat vector
     std::optional<L> loader_;
     std::optional<InMemory<>> test_loader_;  ///< where the run evaluates
-    std::vector<S> schedulers_;              ///< of each phase
     O optimizer_;
     Buffer<float> vectors_;  ///< of the optimizer's state
     Slots slots_;
@@ -521,13 +495,12 @@ private:
     std::vector<StateShape> reserved_state_;                ///< of a run that writes checkpoints
     int first_epoch_ = 0;
     std::int64_t step_ = 0, skipped_ = 0, skipped_before_ = 0, bytes_sent_ = 0;
-    std::int64_t updates_ = 0;          ///< gradients applied
-    std::int64_t images_ = 0;           ///< of this rank, in this epoch
-    std::int64_t images_of_all_ = 0;    ///< of all ranks
-    std::int64_t resumed_at_ = 0;       ///< step of the checkpoint
-    std::int64_t shift_ = 0;            ///< steps done minus the schedule's step
-    std::int64_t steps_before_ = 0;     ///< of timetable_before, at the checkpoint
-    std::vector<S> schedulers_before_;  ///< of the phases that the checkpoint was written under
+    std::int64_t updates_ = 0;        ///< gradients applied
+    std::int64_t images_ = 0;         ///< of this rank, in this epoch
+    std::int64_t images_of_all_ = 0;  ///< of all ranks
+    std::int64_t resumed_at_ = 0;     ///< step of the checkpoint
+    std::int64_t shift_ = 0;          ///< steps done minus the schedule's step
+    std::int64_t steps_before_ = 0;   ///< of timetable_before, at the checkpoint
     std::uint64_t weights_hash_ = 0;
     Nanoseconds mark_{};           ///< until when a step that a reducer owns is accounted for
     std::int64_t world_step_ = 0;  ///< at which the run has last begun without gradients in flight
@@ -536,10 +509,9 @@ private:
 };
 
 // Before each body in impl/*.ipp.
-#define GX_RANK_TRAINING                                                                      \
-    template <class R, class S, class O, class L, class Scale, class Survival, class Options, \
-              class Rank>
-#define GX_OF_RANK_TRAINING RankTraining<R, S, O, L, Scale, Survival, Options, Rank>
+#define GX_RANK_TRAINING \
+    template <class R, class O, class L, class Scale, class Survival, class Rank>
+#define GX_OF_RANK_TRAINING RankTraining<R, O, L, Scale, Survival, Rank>
 
 }  // namespace gx::detail::trainer
 

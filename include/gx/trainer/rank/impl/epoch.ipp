@@ -17,7 +17,7 @@ GX_COLD void GX_OF_RANK_TRAINING::finish_epoch(int epoch) {
     check_replicas();
     if (epoch + 1 == o_.epochs && updates_ == 0)
         throw_skips(rank_.rank(), step_, 0, slots_.get(queue()).scale.scale(), R::wire_type::name,
-                    job_.compute, reducer_name<R>());
+                    run_.recipe.compute, reducer_name<R>());
     EpochRow row{
         .epoch = epoch, .step = step_, .seconds = accounts_.over_all_parts(accounts_.seconds)};
     double count = metrics_.finish(row);
@@ -121,28 +121,28 @@ void GX_OF_RANK_TRAINING::evaluate(EpochRow& row) {
 
 GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::save(int epochs_done) {
-    Checkpoint c{.model = std::string(job_.graph.name.view()),
-                 .composition = job_.composition,
+    Checkpoint c{.model = std::string(run_.graph().name.view()),
+                 .composition = run_.recipe.name,
                  .seed = o_.seed,
                  .ranks = rank_.ranks(),
                  .batch = phase().batch,
-                 .images = job_.data.train.count(),
+                 .images = run_.data.train.count(),
                  .epoch = epochs_done,
                  .step = step_,
                  .world_step = world_step_,
-                 .clock = job_.mixed_clocks ? std::string(gx::mixed_clocks) : record_.clock,
+                 .clock = run_.mixed_clocks ? std::string(gx::mixed_clocks) : record_.clock,
                  .timed_as = record_.timed_as,
                  .seconds = record_.seconds,
                  .undisturbed_seconds = record_.undisturbed_seconds,
                  .dollars = record_.dollars,
                  .timed_images = accounts_.timed_images};
-    c.options = job_.choices;
-    c.notes = job_.notes;
+    c.options = run_.recipe.choices;
+    c.notes = run_.notes;
     for (const LossRow& row : record_.losses) c.notes.push_back(note_of(row));
     state().save(c, slots_.get(queue()), slots_.get_scales(queue()));
     c.reducer = std::move(reducer_state_);
     c.record = rows_to_keep(record_, metrics_.rows);
-    write_checkpoint(o_.output / checkpoint_name(epochs_done), job_.graph, c);
+    write_checkpoint(o_.output / checkpoint_name(epochs_done), run_.graph(), c);
 }
 
 }  // namespace gx::detail::trainer

@@ -13,7 +13,7 @@ GX_COLD void GX_OF_RANK_TRAINING::own_update() {
                   "gx: a reducer that owns the update works in the host's memory. Fix: use "
                   "another reducer on this device, or another device.");
     share_.reserve(optimizer_, pipeline_.reducer(), rank_.rank(), rank_.ranks(), elements_,
-                   device_->slices(), job_.graph);
+                   device_->slices(), run_.graph());
     if constexpr (Share::in_parts)
         vectors_ = {memory(), std::int64_t(state_vectors<O>() * share_.elements()),
                     "optimizer state of a part"};

@@ -12,7 +12,7 @@ namespace gx::detail::trainer {
 /// A hash of where each parameter lies in the device's flat vector.
 GX_RANK_TRAINING
 GX_COLD std::uint64_t GX_OF_RANK_TRAINING::layout_hash() {
-    std::vector<float> canonical(std::size_t(job_.graph.parameter_elements()));
+    std::vector<float> canonical(std::size_t(run_.graph().parameter_elements()));
     constexpr std::size_t exact = (1 << 24) - 3;  // a prime: blocks of a layout do not divide it
     for (std::size_t i = 0; i < canonical.size(); ++i) canonical[i] = float(1 + i % exact);
     Buffer<float> mine(memory(), std::int64_t(elements_), "layout of the parameters");
@@ -27,10 +27,10 @@ GX_COLD std::uint64_t GX_OF_RANK_TRAINING::layout_hash() {
 /// of a known size can't hold.
 GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::expect_phases_fit() {
-    if constexpr (requires { Device::expect_fits(job_.graph, device_options(), rank_); }) {
-        if (job_.phases.size() == 1 || !fills_record()) return;
+    if constexpr (requires { Device::expect_fits(run_.graph(), device_options(), rank_); }) {
+        if (run_.phases.size() == 1 || !fills_record()) return;
         const int first = phase_;
-        for (phase_ = 0; phase_ < int(job_.phases.size()); ++phase_) {
+        for (phase_ = 0; phase_ < int(run_.phases.size()); ++phase_) {
             try {
                 Device::expect_fits(phase().graph, device_options(), rank_);
             } catch (const Error& e) {
@@ -55,8 +55,8 @@ GX_COLD void GX_OF_RANK_TRAINING::begin_phase(int next) {
     phase_ = next;
     with_memory(rank_.rank(), phase().batch, phase().graph, [&] {
         device_ = rank_.make_device(phase().graph, device_options());
-        loader_.emplace(data_of<L>(job_.data.train), share(true));
-        if (o_.evaluate) test_loader_.emplace(job_.data.test, share(false));
+        loader_.emplace(data_of<L>(run_.data.train), share(true));
+        if (o_.evaluate) test_loader_.emplace(run_.data.test, share(false));
     });
     if (device_->parameters().size() != elements_ || layout_hash() != layout)
         throw_other_layout(rank_.rank(), phase_, type_name<Device>());

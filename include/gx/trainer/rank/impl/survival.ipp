@@ -138,14 +138,14 @@ GX_COLD void GX_OF_RANK_TRAINING::leave(bool lost) {
 
 GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::join() {
-    const bool later = job_.loss.ranks > 0;
+    const bool later = run_.loss.ranks > 0;
     if (later) bring_time();
     if (carried_.trained) {
         share_state();
     } else {
         start();
-        if (job_.resume)  // on all ranks
-            skipped_before_ = step_ - std::ssize(job_.resume->pending) - job_.resume->updates;
+        if (run_.resume)  // on all ranks
+            skipped_before_ = step_ - std::ssize(run_.resume->pending) - run_.resume->updates;
         carried_.gradients = step_ - std::ssize(pipeline_.pending());
         carried_.before = carried_.present = {};
         carried_.course = {.images = loader_->images_per_epoch(),
@@ -155,7 +155,7 @@ GX_COLD void GX_OF_RANK_TRAINING::join() {
         keep_snapshot(step_, 0);
         if (later) {
             bring_time();  // and not that of the checkpoint
-            add_loss(job_.loss, step_);
+            add_loss(run_.loss, step_);
         }
     }
     joined_ = true;
@@ -168,7 +168,7 @@ GX_COLD void GX_OF_RANK_TRAINING::join() {
 GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::bring_time() {
     accounts_.seconds_before = carried_.seconds;
-    accounts_.seconds = carried_.seconds + seconds(job_.restart_time);
+    accounts_.seconds = carried_.seconds + seconds(run_.restart_time);
     accounts_.dollars_before = carried_.dollars;
     accounts_.breakdown = carried_.breakdown;
 }
@@ -259,7 +259,7 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t own, std::int64_t next) {
     put(queue(), carried_.optimizer, vectors_.template view<M>());
     if constexpr (KeepsScalars<O>)
         std::copy(carried_.scalars.begin(), carried_.scalars.end(), optimizer_.scalars().begin());
-    D decisions{Scale(o_.loss_scale)};
+    D decisions{loss_scale_};
     decisions.scale.restore(carried_.loss_scale);
     decisions.updates = updates_ = carried_.updates;
     decisions.skipped = skipped_ = carried_.skipped;
@@ -269,7 +269,7 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t own, std::int64_t next) {
     pipeline_.restore(std::uint64_t(next), {});
 
     // Its own.
-    LossRow loss = job_.loss;
+    LossRow loss = run_.loss;
     const StateList kept = carried_.reducer->state(), fresh = pipeline_.reducer().state();
     for (std::size_t i = 0; i < kept.size(); ++i) {
         std::copy(kept[i].values.begin(), kept[i].values.end(), fresh[i].values.begin());

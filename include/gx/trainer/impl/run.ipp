@@ -1,0 +1,190 @@
+// Bodies of run.hpp.
+#pragma once
+
+#include <algorithm>  // max
+#include <string>     // names
+#include <utility>    // move
+
+#include <gx/core/hash.hpp>  // hash_name
+#include <gx/trainer/run.hpp>
+
+namespace gx::detail::trainer {
+
+/// Adds every problem of the phases.
+GX_DECL void check_phases(Problems& problems, const Recipe& recipe, RunOptions& o,
+                          const SourceInfo& info, int ranks) {
+    check_phases(problems, o.phases, ranks, info.count);
+    for (std::size_t i = 0; i < o.phases.size(); ++i) {
+        const int side = o.phases[i].image_side;
+        if (side < 1) continue;
+        const std::string sentence =
+            misfit(recipe.model, recipe.trouble, {info.shape.channels, side, side});
+        problems.check(sentence.empty(), phase_name(o.phases, i) + ": " + sentence);
+    }
+    if (recipe.continues)
+        problems.add("phases: " + recipe.survival +
+                     " goes on with one batch and image size: leave phases out, or "
+                     "ContinueOnSurvivors, and resume from a checkpoint after a loss");
+    o.batch = std::max(1, o.phases.front().batch);
+}
+
+/// The schedule for the batch of each phase; adds what is wrong with them.
+GX_DECL std::vector<Schedule> schedules_of(Problems& problems, const Recipe& recipe,
+                                           const RunOptions& o, const Plan& plan) {
+    std::vector<Schedule> schedules;
+    for (std::size_t i = 0; i < std::max(o.phases.size(), std::size_t{1}); ++i) {
+        Plan of_phase = plan;
+        if (i > 0 && problems.empty()) of_phase.global_batch = o.phases[i].batch * plan.ranks;
+        schedules.push_back(recipe.schedule(of_phase));
+        for (const auto sentence : schedules.back().findings)
+            problems.add((i > 0 ? phase_name(o.phases, i) + ": " : "") + std::string(sentence));
+    }
+    return schedules;
+}
+
+/// The phases with their graphs; without a list of them one.
+GX_DECL std::vector<RunPhase> phases_of(const Recipe& recipe, const RunOptions& o,
+                                        const SourceInfo& info) {
+    std::vector<RunPhase> phases;
+    const auto add = [&](int first_epoch, int batch, int side, ImageShape input) {
+        phases.push_back(
+            {first_epoch, batch, side,
+             recipe.graph(
+                 {.input = input, .classes = info.classes, .label_smoothing = o.label_smoothing})});
+    };
+    if (o.phases.empty()) add(0, o.batch, 0, info.shape);
+    for (const Phase& p : o.phases)
+        add(p.first_epoch, p.batch, p.image_side,
+            {info.shape.channels, p.image_side, p.image_side});
+    Problems problems;
+    for (std::size_t i = 1; i < phases.size(); ++i) {
+        const std::string differs = other_parameters(phases[0].graph, phases[i].graph);
+        problems.check(differs.empty(), phase_name(o.phases, i) + ": " + differs);
+    }
+    problems.throw_if_any("gx: this run can't start");
+    return phases;
+}
+
+/// Makes `run` go on from its checkpoint: the plan that this was written under, and what changes.
+GX_DECL void plan_from_checkpoint(Run& run) {
+    const Checkpoint& c = *run.resume;
+    const std::vector<Timetable::Entry> phases = phases_before(c);
+    run.timetable_before = Timetable(c.images, phases);
+    run.schedules_before.clear();
+    Plan plan =
+        plan_of(c.images, c.ranks, int(phases[0].global_batch / c.ranks), run.options.epochs);
+    for (const Timetable::Entry& p : phases) {
+        plan.global_batch = int(p.global_batch);
+        run.schedules_before.push_back(run.recipe.schedule(plan));
+        if (run.schedules_before.back().findings.empty()) continue;
+        run.timetable_before = run.timetable;  // the options suit the new plan only
+        run.schedules_before = run.schedules;
+        break;
+    }
+    const int phase = run.timetable.phase_of_epoch(c.epoch - 1);
+    run.rescaled = rescaled(c, run.plan, run.phases[std::size_t(phase)].batch,
+                            run.timetable.steps_per_epoch(phase));
+}
+
+GX_DECL Run start_run(Recipe recipe, RunOptions options, const Sources& data,
+                      const RunWorld& world) {
+    check_pixels(options.pixels, world.takes_pixels, world.device);
+    Run run{.recipe = std::move(recipe), .options = std::move(options), .data = data};
+    RunOptions& o = run.options;
+    const SourceInfo info = data.train.info();
+    Problems problems;
+    if (!o.phases.empty()) check_phases(problems, run.recipe, o, info, world.ranks);
+    run.plan = check_run(problems, o, data, world.ranks,
+                         o.phases.empty() ? misfit(run.recipe.model, run.recipe.trouble, info.shape)
+                                          : std::string());
+    if (!run.recipe.loads_any_source)
+        problems.check(data.train.dataset() != nullptr,
+                       run.recipe.loader +
+                           " loads data sets in memory only: give a Split, or "
+                           "add a constructor from 'gx::SourceRef'");
+    run.schedules = schedules_of(problems, run.recipe, o, run.plan);
+    run.recipe.check_policies(problems, world.ranks);
+    problems.throw_if_any("gx: this run can't start");
+
+    run.phases = phases_of(run.recipe, o, info);
+    run.timetable = timetable_of(run.phases, world.ranks, info.count);
+    run.compares_data = world.compares_data;
+    run.first_local_rank = world.first_local_rank;
+    run.price = world.info.price;
+    if (world.info.timed_batch > 0) run.timed_images = double(world.info.timed_batch) / o.batch;
+    if (o.resume.empty()) return run;
+
+    run.resume =
+        resumable(o, run.graph(), {run.recipe.name, run.recipe.reducer}, data, world.ranks);
+    run.resumed_from = o.resume;
+    plan_from_checkpoint(run);
+    run.changes = changes(*run.resume, run.recipe.choices, world.info);
+    if (!run.rescaled.empty()) run.changes.insert(run.changes.begin(), run.rescaled);
+    run.mixed_clocks = run.resume->clock != world.info.clock;
+    run.notes = run.resume->notes;
+    for (const std::string& change : run.changes) run.notes.push_back(change + ".");
+    return run;
+}
+
+GX_DECL RunRecord record_of(const Run& run, const RunWorld& world) {
+    RunRecord r{.model = std::string(run.recipe.model),
+                .reducer = run.recipe.reducer,
+                .device = world.device,
+                .world = world.info.world,
+                .clock = world.info.clock,
+                .timed_as = world.info.timed_as,
+                .notes = world.info.notes};
+    r.ranks = world.ranks;
+    r.batch_per_rank = run.options.batch;
+    r.epochs_planned = run.options.epochs;
+    r.seed = run.options.seed;
+    if (!run.options.phases.empty()) {
+        r.phases = rows_of(run.phases, run.timetable);
+        for (int number = 1; const PhaseRow& row : r.phases)
+            r.notes.push_back(note_of(row, number++));
+    }
+    r.notes.insert(r.notes.end(), run.notes.begin(), run.notes.end());
+    return r;
+}
+
+GX_DECL RunTerms terms_of(const Run& run, int ranks) {
+    std::string options = "batch=" + std::to_string(run.options.batch) +
+                          ";evaluate=" + std::to_string(run.options.evaluate) +
+                          ";from=" + std::to_string(run.resume ? run.resume->step : -1);
+    for (const Checkpoint::Option& o : run.recipe.choices) options += ";" + o.name + "=" + o.value;
+    return {.composition = run.recipe.name,
+            .seed = run.options.seed,
+            .options_hash = hash_name(options),
+            .ranks = ranks,
+            .source = description(run.data, run.options.evaluate)};
+}
+
+GX_DECL void plan_for_survivors(Run& run, const RunWorld& world, Nanoseconds restart_time) {
+    const std::int64_t images = run.data.train.count();
+    run.plan = plan_of(images, world.ranks, run.options.batch, run.options.epochs);
+    Problems problems;
+    run.schedules = schedules_of(problems, run.recipe, run.options, run.plan);
+    run.timetable = timetable_of(run.phases, world.ranks, images);
+    problems.throw_if_any("gx: this run can't go on with the ranks that are left");
+    run.price = world.info.price;
+    run.first_local_rank = world.first_local_rank;
+    run.restart_time = restart_time;
+}
+
+GX_DECL void go_back(Run& run, const Membership& members, int begun, RunRecord& record) {
+    Return found = newest_whole(run.options.output, run.options.resume, begun + 1,
+                                int(record.epochs.size()), run.graph());
+    for (std::string& note : found.notes) record.notes.push_back(std::move(note));
+    run.resume = std::move(found.checkpoint);
+    // The rows are those of the run, where it has them.
+    const bool has_rows = run.resume && std::ssize(record.epochs) >= run.resume->epoch;
+    record.epochs.resize(has_rows ? std::size_t(run.resume->epoch) : 0);
+    std::erase_if(record.steps,
+                  [&](const StepRow& row) { return !has_rows || row.step >= run.resume->step; });
+    if (!run.resume) return;
+    keep_members(*run.resume, members.wrote(run.resume->epoch), members.now());
+    plan_from_checkpoint(run);
+    run.resumed_from = std::move(found.file);
+}
+
+}  // namespace gx::detail::trainer

@@ -1,0 +1,127 @@
+// Run: what all ranks of a run share; its start and its resumption, compiled once for all Trainers.
+#pragma once
+
+#include <cstdint>     // uint64_t
+#include <filesystem>  // files
+#include <functional>  // the policies' functions
+#include <memory>      // a shared scheduler
+#include <optional>    // resumed checkpoint
+#include <string>      // names
+#include <vector>      // phases
+
+#include <gx/core/cold.hpp>               // GX_COLD
+#include <gx/core/decl.hpp>               // GX_DECL
+#include <gx/core/element.hpp>            // ElementType
+#include <gx/core/findings.hpp>           // Findings
+#include <gx/core/trace.hpp>              // TraceSink
+#include <gx/core/units.hpp>              // DollarsPerHour
+#include <gx/core/world_info.hpp>         // WorldInfo, RunTerms
+#include <gx/io/problems.hpp>             // Problems
+#include <gx/loader/source.hpp>           // Sources
+#include <gx/model/graph.hpp>             // Graph
+#include <gx/scheduler/concept.hpp>       // Plan, Scheduler
+#include <gx/trainer/checkpoint.hpp>      // Checkpoint
+#include <gx/trainer/options.hpp>         // Phase
+#include <gx/trainer/rank/timetable.hpp>  // Timetable
+#include <gx/trainer/record.hpp>          // RunRecord, LossRow
+#include <gx/trainer/run_phases.hpp>      // RunPhase
+#include <gx/trainer/setup.hpp>           // RunOptions
+#include <gx/trainer/worlds.hpp>          // Membership
+
+namespace gx::detail::trainer {
+
+/// A Scheduler with options completed from a plan.
+struct Schedule {
+    Findings findings{};                ///< what is wrong with the options
+    std::function<float(Step)> rate{};  ///< empty where anything is
+};
+template <Scheduler S>
+[[nodiscard]] Schedule schedule_of(const typename S::Options& options, const Plan& plan) {
+    const auto complete = complete_options<S>(options, plan);
+    Schedule out{.findings = check_options<S>(complete)};
+    if (out.findings.empty())
+        out.rate = [scheduler = std::shared_ptr<const S>(new S(complete))](Step step) {
+            return scheduler->rate(step);
+        };
+    return out;
+}
+
+/// What the start of a run asks of a composition.
+struct Recipe {
+    std::string name{};     ///< of the composition, for checkpoints and comparison
+    std::string reducer{};  ///< names of policies
+    std::string loader{}, survival{};
+    std::string_view model{};
+    Graph (*graph)(const GraphOptions&) = nullptr;
+    GraphTrouble (*trouble)(const GraphOptions&) = nullptr;
+    std::function<Schedule(const Plan&)> schedule{};
+    std::function<void(Problems&, int ranks)> check_policies{};  ///< their own options
+    std::vector<Checkpoint::Option> choices{};  ///< options that change the trajectory, as given
+    ElementType compute = ElementType::fp32;    ///< of devices
+    bool loads_any_source = true;               ///< not only data sets in memory
+    bool continues = false;                     ///< when a rank is lost
+};
+
+/// What the start of a run asks of its world.
+struct RunWorld {
+    WorldInfo info{};
+    std::string device{};
+    int ranks = 1;
+    int first_local_rank = 0;    ///< its record is that of this process
+    bool takes_pixels = false;   ///< its devices do
+    bool compares_data = false;  ///< each process has named its own
+};
+
+/// What all ranks of a run share and none changes.
+struct Run {
+    Recipe recipe{};
+    RunOptions options;
+    Sources data;
+    std::vector<RunPhase> phases{};  ///< at least one
+    Plan plan{};                     ///< in steps of the first phase's batch
+    Timetable timetable{};
+    std::vector<Schedule> schedules{};         ///< of each phase
+    std::optional<Checkpoint> resume{};        ///< none: start anew
+    std::filesystem::path resumed_from{};      ///< its file
+    Timetable timetable_before{};              ///< that it was written under
+    std::vector<Schedule> schedules_before{};  ///< of each of its phases
+    std::string rescaled{};  ///< what changes with another rank count or batch; a sentence
+    std::vector<std::string> changes{};  ///< all that this resume changes, as `rescaled`
+    std::vector<std::string> notes{};    ///< of all resumes, this one included
+    bool mixed_clocks = false;           ///< an earlier part was measured by another clock
+    bool compares_data = false;          ///< each process has named its own
+    DollarsPerHour price{};              ///< of the world
+    double timed_images = 1;             ///< images on the clock for each one trained
+    TraceSink* trace = nullptr;          ///< of the world, where it has one
+    int first_local_rank = 0;            ///< it fills this process's record
+    LossRow loss{};              ///< that has led to this world; its `ranks` 0: it is the first
+    Nanoseconds restart_time{};  ///< that passed before it
+
+    /// Of the first phase; parameters are the same in all.
+    [[nodiscard]] const Graph& graph() const { return phases[0].graph; }
+};
+
+/// Checks everything and plans the run; reads the checkpoint that it goes on from.
+/// Errors: one gx::Error that lists every problem.
+GX_COLD [[nodiscard]] GX_DECL Run start_run(Recipe recipe, RunOptions options, const Sources& data,
+                                            const RunWorld& world);
+
+/// The record of a run that starts, with its notes: all but the optimizer's and scheduler's names.
+GX_COLD [[nodiscard]] GX_DECL RunRecord record_of(const Run& run, const RunWorld& world);
+
+/// What a rank compares with the others before it starts.
+GX_COLD [[nodiscard]] GX_DECL RunTerms terms_of(const Run& run, int ranks);
+
+/// Makes `run` that of a world that follows the loss of ranks.
+/// Errors: gx::Error if the schedules can't go on with the ranks that are left.
+GX_COLD GX_DECL void plan_for_survivors(Run& run, const RunWorld& world, Nanoseconds restart_time);
+
+/// Makes all members of the next world go on from the newest checkpoint of this run, or anew where
+/// there is none; `record` keeps the rows of what it goes on from. `begun`: epochs done before it.
+GX_COLD GX_DECL void go_back(Run& run, const Membership& members, int begun, RunRecord& record);
+
+}  // namespace gx::detail::trainer
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/trainer/impl/run.ipp>
+#endif

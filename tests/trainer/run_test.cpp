@@ -1,0 +1,139 @@
+// The start of a run, without a Trainer: schedules, checks, terms, the plan of survivors.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include <gx/loader/synthetic.hpp>
+#include <gx/model/lenet.hpp>
+#include <gx/scheduler/constant.hpp>
+#include <gx/scheduler/poly.hpp>
+#include <gx/scheduler/warmup.hpp>
+#include <gx/trainer/run.hpp>
+
+#include <support/files.hpp>  // error_of, holds
+
+namespace {
+
+using gx::Plan;
+using gx::Problems;
+using gx::detail::trainer::Recipe;
+using gx::detail::trainer::RunOptions;
+using gx::detail::trainer::RunWorld;
+using gx::detail::trainer::schedule_of;
+using gx::detail::trainer::start_run;
+
+using Curve = gx::Warmup<gx::Poly<2>>;
+
+const gx::Split& images() {
+    static const gx::Split split =
+        gx::synthetic({.shape = {1, 28, 28}, .classes = 10, .train_count = 100, .test_count = 20});
+    return split;
+}
+gx::Sources sources() { return {images().train, images().test}; }
+
+Recipe recipe() {
+    return {.name = "Trainer<LeNet, ...>",
+            .reducer = "Ring<fp32>",
+            .model = gx::LeNet::name,
+            .graph = &gx::graph<gx::LeNet>,
+            .trouble = &gx::trouble<gx::LeNet>,
+            .schedule = [](const Plan& plan) { return schedule_of<Curve>({}, plan); },
+            .check_policies = [](Problems&, int) {}};
+}
+
+TEST(Schedule, HasTheRatesOfItsScheduler) {
+    const Plan plan{.total_steps = 50, .steps_per_epoch = 10, .ranks = 4, .global_batch = 128};
+    const Curve curve(gx::complete_options<Curve>({}, plan));
+    const auto schedule = schedule_of<Curve>({}, plan);
+    ASSERT_TRUE(schedule.findings.empty());
+    for (gx::Step t = 0; t < plan.total_steps; ++t) EXPECT_EQ(schedule.rate(t), curve.rate(t));
+}
+TEST(Schedule, OfWrongOptionsHasFindingsAndNoRate) {
+    const auto schedule = schedule_of<gx::Constant>({.peak_rate = -1}, Plan{});
+    EXPECT_FALSE(schedule.findings.empty());
+    EXPECT_FALSE(schedule.rate);
+}
+
+TEST(Run, StartsWithPlanPhasesAndTimetable) {
+    const RunOptions options{.batch = 8, .epochs = 3};
+    const RunWorld world{.info = {.timed_batch = 32}, .ranks = 4, .first_local_rank = 2};
+    const auto run = start_run(recipe(), options, sources(), world);
+    EXPECT_EQ(run.plan, (Plan{.total_steps = 12,
+                              .steps_per_epoch = 4,
+                              .ranks = 4,
+                              .global_batch = 32}));  // 100 images: 3 steps of 32, one of 4
+    ASSERT_EQ(run.phases.size(), 1u);
+    EXPECT_EQ(run.graph().input, (gx::ImageShape{1, 28, 28}));
+    EXPECT_EQ(run.timetable.steps_per_epoch(0), 4);
+    EXPECT_EQ(run.schedules.size(), 1u);
+    EXPECT_EQ(run.timed_images, 4.0);
+    EXPECT_EQ(run.first_local_rank, 2);
+    EXPECT_FALSE(run.resume);
+}
+TEST(Run, HasAScheduleForTheBatchOfEachPhase) {
+    std::vector<int> batches;
+    Recipe r = recipe();
+    r.schedule = [&](const Plan& plan) {
+        batches.push_back(plan.global_batch);
+        return schedule_of<Curve>({}, plan);
+    };
+    RunOptions options{.batch = 8, .epochs = 3};
+    options.phases = {{0, 4, 28}, {1, 10, 28}};
+    const auto run = start_run(r, options, sources(), {.ranks = 2});
+    EXPECT_EQ(batches, (std::vector<int>{8, 20}));
+    EXPECT_EQ(run.timetable.steps_per_epoch(0), 13);
+    EXPECT_EQ(run.timetable.steps_per_epoch(1), 5);
+}
+TEST(Run, ThatIsWrongListsTheProblemsOfOptionsSchedulesAndPolicies) {
+    Recipe r = recipe();
+    r.schedule = [](const Plan& plan) {
+        return schedule_of<gx::Constant>({.peak_rate = -1}, plan);
+    };
+    r.check_policies = [](Problems& problems, int ranks) {
+        problems.add("a policy is wrong on " + std::to_string(ranks) + " ranks");
+    };
+    r.loads_any_source = false;
+    const std::string error = testing_support::error_of(
+        [&] { (void)start_run(r, {.batch = 8, .epochs = 0}, sources(), {.ranks = 2}); });
+    EXPECT_TRUE(testing_support::holds(error, "this run can't start", "epochs is 0",
+                                       "Constant:", "a policy is wrong on 2 ranks"));
+    EXPECT_EQ(error.find("in memory only"), std::string::npos) << "the data is in memory";
+}
+TEST(Run, TakesPixelsOnDevicesThatDo) {
+    const RunOptions options{.batch = 8, .epochs = 1, .pixels = true};
+    EXPECT_TRUE(testing_support::holds(testing_support::error_of([&] {
+                                           (void)start_run(recipe(), options, sources(),
+                                                           {.device = "Mine", .ranks = 2});
+                                       }),
+                                       "pixels is true, and Mine takes normalised floats only"));
+    EXPECT_NO_THROW(
+        (void)start_run(recipe(), options, sources(), {.ranks = 2, .takes_pixels = true}));
+}
+
+TEST(RunTerms, DifferWhereAnOptionThatChangesTheTrajectoryDoes) {
+    const auto terms = [](const Recipe& r, const RunOptions& o) {
+        return gx::detail::trainer::terms_of(start_run(r, o, sources(), {.ranks = 2}), 2);
+    };
+    const RunOptions options{.batch = 8, .epochs = 1};
+    EXPECT_EQ(terms(recipe(), options), terms(recipe(), options));
+    Recipe other = recipe();
+    other.choices = {{"optimizer.momentum", "0.8"}};
+    EXPECT_NE(terms(other, options), terms(recipe(), options));
+    RunOptions more = options;
+    more.batch = 4;
+    EXPECT_NE(terms(recipe(), more), terms(recipe(), options));
+    RunOptions silent = options;  // what has no effect on the weights
+    silent.trace_steps = 7;
+    EXPECT_EQ(terms(recipe(), silent), terms(recipe(), options));
+}
+
+TEST(Run, IsPlannedAnewForSurvivors) {
+    auto run = start_run(recipe(), {.batch = 8, .epochs = 3}, sources(), {.ranks = 4});
+    plan_for_survivors(run, {.ranks = 3, .first_local_rank = 1}, std::chrono::seconds(2));
+    EXPECT_EQ(run.plan.steps_per_epoch, 5);  // 100 images in steps of 24
+    EXPECT_EQ(run.timetable.steps_per_epoch(0), 5);
+    EXPECT_EQ(run.restart_time, std::chrono::seconds(2));
+    EXPECT_EQ(run.first_local_rank, 1);
+}
+
+}  // namespace
