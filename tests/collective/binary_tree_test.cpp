@@ -8,6 +8,8 @@
 
 #include <gx/collective/proof.hpp>
 
+static_assert(gx::explain_promise<gx::collective::BinaryTree>());
+
 using gx::Combine;
 using gx::Exchange;
 using gx::collective::BinaryTree;

@@ -8,6 +8,8 @@
 #include <gx/collective/execute.hpp>
 #include <gx/collective/proof.hpp>
 
+static_assert(gx::explain_promise<gx::collective::DirectAllGather>());
+
 using gx::Exchange;
 using gx::collective::DirectAllGather;
 using gx::collective::Flow;

@@ -9,6 +9,8 @@
 #include <collective/worlds.hpp>
 #include <gx/collective/proof.hpp>
 
+static_assert(gx::explain_promise<gx::collective::DisseminationBarrier>());
+
 using gx::Exchange;
 using gx::collective::DisseminationBarrier;
 

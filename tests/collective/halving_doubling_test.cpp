@@ -6,6 +6,8 @@
 
 #include <gx/collective/proof.hpp>
 
+static_assert(gx::explain_promise<gx::collective::HalvingDoubling>());
+
 using gx::Combine;
 using gx::Exchange;
 using gx::collective::HalvingDoubling;

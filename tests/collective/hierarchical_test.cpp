@@ -5,6 +5,8 @@
 #include <gx/collective/proof.hpp>
 #include <gx/collective/ring.hpp>
 
+static_assert(gx::explain_promise<gx::collective::Hierarchical>());
+
 using gx::Combine;
 using gx::Exchange;
 using gx::collective::Hierarchical;

@@ -8,6 +8,8 @@
 #include <gx/collective/execute.hpp>
 #include <gx/collective/proof.hpp>
 
+static_assert(gx::explain_promise<gx::collective::PairwiseAllToAll>());
+
 using gx::Exchange;
 using gx::collective::Flaw;
 using gx::collective::Flow;

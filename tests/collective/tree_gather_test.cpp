@@ -10,6 +10,8 @@
 #include <gx/collective/execute.hpp>
 #include <gx/collective/proof.hpp>
 
+static_assert(gx::explain_promise<gx::collective::TreeGather>());
+
 using gx::Exchange;
 using gx::collective::Flow;
 using gx::collective::TreeGather;

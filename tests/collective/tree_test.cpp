@@ -4,6 +4,8 @@
 
 #include <gx/collective/proof.hpp>
 
+static_assert(gx::explain_promise<gx::collective::Tree>());
+
 using gx::Combine;
 using gx::Exchange;
 using gx::collective::Tree;

@@ -105,6 +105,5 @@ private:
     int tree_;
     int pipeline_;
 };
-static_assert(explain_promise<BinaryTree>());
 
 }  // namespace gx::collective

@@ -40,6 +40,5 @@ public:
 private:
     int ranks_;
 };
-static_assert(explain_promise<DirectAllGather>());
 
 }  // namespace gx::collective

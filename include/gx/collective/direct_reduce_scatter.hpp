@@ -44,6 +44,5 @@ public:
 private:
     int ranks_;
 };
-static_assert(explain_promise<DirectReduceScatter>());
 
 }  // namespace gx::collective

@@ -43,7 +43,6 @@ private:
     int ranks_;
     int levels_ = 0;
 };
-static_assert(explain_promise<DisseminationBarrier>());
 
 /// Returns when every rank of the transport has called it. Its messages are of one byte.
 ///

@@ -90,6 +90,5 @@ private:
     int levels_ = 0;
     int extra_ = 0;
 };
-static_assert(explain_promise<HalvingDoubling>());
 
 }  // namespace gx::collective

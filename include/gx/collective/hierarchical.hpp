@@ -83,6 +83,5 @@ private:
 
     Placement placement_;
 };
-static_assert(explain_promise<Hierarchical>());
 
 }  // namespace gx::collective

@@ -60,6 +60,5 @@ private:
 
     int ranks_;
 };
-static_assert(explain_promise<PairwiseAllToAll>());
 
 }  // namespace gx::collective

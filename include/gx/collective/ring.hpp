@@ -61,7 +61,6 @@ private:
     RingReduceScatter reduce_scatter_;
     RingAllGather all_gather_;
 };
-static_assert(explain_promise<Ring>());
 
 /// Ring k of several over one placement: each in a machine order of its own.
 [[nodiscard]] constexpr Ring machine_ring(Placement placement, int k) {

@@ -24,6 +24,5 @@ public:
     static constexpr Promise promise = Promise::all_gather;
     using RingPass::RingPass;
 };
-static_assert(explain_promise<RingAllGather>());
 
 }  // namespace gx::collective

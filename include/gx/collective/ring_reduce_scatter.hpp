@@ -26,6 +26,5 @@ public:
     static constexpr Promise promise = Promise::reduce_scatter;
     using RingPass::RingPass;
 };
-static_assert(explain_promise<RingReduceScatter>());
 
 }  // namespace gx::collective

@@ -39,6 +39,5 @@ public:
 private:
     TreeBroadcast broadcast_;
 };
-static_assert(explain_promise<Tree>());
 
 }  // namespace gx::collective

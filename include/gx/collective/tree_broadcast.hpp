@@ -45,6 +45,5 @@ private:
     int root_;
     int levels_ = 0;
 };
-static_assert(explain_promise<TreeBroadcast>());
 
 }  // namespace gx::collective

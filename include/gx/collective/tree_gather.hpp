@@ -58,6 +58,5 @@ private:
     int root_;
     int levels_ = 0;
 };
-static_assert(explain_promise<TreeGather>());
 
 }  // namespace gx::collective

@@ -7,6 +7,9 @@
 
 #include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
 
+static_assert(gx::explain_world<gx::sim::Cluster<>>() &&
+              gx::explain_shrinking_world<gx::sim::Cluster<>>());
+
 namespace {
 
 using gx::Delivery;

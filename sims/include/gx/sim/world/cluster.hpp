@@ -293,8 +293,6 @@ public:
     }
 };
 
-static_assert(explain_world<Cluster<>>() && explain_shrinking_world<Cluster<>>());
-
 }  // namespace gx::sim
 
 #if defined(GX_HEADER_ONLY)
