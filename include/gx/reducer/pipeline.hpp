@@ -3,7 +3,7 @@
 
 #include <cxxabi.h>  // __cxa_current_exception_type
 
-#include <algorithm>  // copy, max, min, sort
+#include <algorithm>  // copy, max, min
 #include <cstdint>    // int64_t
 #include <cstring>    // strstr
 #include <exception>  // uncaught_exceptions
@@ -15,6 +15,7 @@
 
 #include <gx/core/cold.hpp>           // GX_COLD
 #include <gx/core/contract.hpp>       // GX_EXPECT
+#include <gx/core/decl.hpp>           // GX_DECL
 #include <gx/reflect/options_of.hpp>  // make_policy
 #include <gx/core/stream.hpp>         // Stream, Task, Event
 #include <gx/memory/buffer.hpp>       // Buffer
@@ -30,6 +31,25 @@ namespace detail::reducer {
     const std::type_info* type = abi::__cxa_current_exception_type();
     return type == nullptr || std::strstr(type->name(), "forced_unwind") != nullptr;
 }
+
+/// The parameters in a flat vector and in each of its buckets, by ascending offset.
+class BucketSlices {
+public:
+    GX_DECL BucketSlices(std::span<const ParameterSlice> slices, std::int64_t elements,
+                         std::int64_t bucket_elements);
+    BucketSlices(const BucketSlices&) = delete;
+    BucketSlices& operator=(const BucketSlices&) = delete;
+
+    [[nodiscard]] std::span<const ParameterSlice> all() const { return all_; }
+    /// Buckets count from the end of the vector.
+    [[nodiscard]] std::span<const ParameterSlice> of(int bucket) const {
+        return of_[static_cast<std::size_t>(bucket)];
+    }
+
+private:
+    std::vector<ParameterSlice> all_;
+    std::vector<std::span<const ParameterSlice>> of_{};
+};
 }  // namespace detail::reducer
 
 /// An averaged gradient, and what its reduction did. Where the report is incomplete the values are
@@ -113,19 +133,16 @@ public:
           bucket_elements_(bucket_size(options)),
           buckets_(static_cast<int>((elements_ - 1) / bucket_elements_ + 1)),
           reducer_(std::move(reducer)),
-          slices_(options.slices.begin(), options.slices.end()) {
-        std::ranges::sort(slices_, {}, &ParameterSlice::offset);
+          slices_(options.slices, elements_, bucket_elements_) {
         for (int i = 0; i <= staleness; ++i)
             slots_.emplace_back(options.memory, elements_, Label("gradient slot ") + i);
         pending_.reserve(slots_.size());
-        for (int b = 0; b < buckets_; ++b)
-            slices_of_.push_back(Bucket::slices_in(slices_, bucket(b).begin, bucket(b).end));
         reducer_.reserve({.placement = options.placement,
                           .elements = elements_,
                           .bucket_elements = std::min(elements_, bucket_elements_),
                           .in_flight = staleness + 1,
                           .seed = options.seed,
-                          .slices = slices_,
+                          .slices = slices_.all(),
                           .memory = options.memory});
     }
     Pipeline(const Pipeline&) = delete;
@@ -384,7 +401,7 @@ private:
         bucket.offset = begin;
         bucket.gradient = gradient;
         bucket.loss_scale = s.loss_scale;
-        bucket.slices = slices_of_[static_cast<std::size_t>(b)];
+        bucket.slices = slices_.of(b);
         const Operation operation{"all-reduce", static_cast<std::int64_t>(gradient), b};
         if constexpr (on_host) note(Access::write, part, operation);
         if constexpr (requires { link.working_on(operation); }) link.working_on(operation);
@@ -424,9 +441,8 @@ private:
     std::int64_t bucket_elements_;
     int buckets_;
     R reducer_;
-    std::vector<ParameterSlice> slices_;  ///< of the flat vector, ascending
+    detail::reducer::BucketSlices slices_;
     std::vector<Slot> slots_;
-    std::vector<std::span<const ParameterSlice>> slices_of_;  ///< each bucket
     std::vector<PendingGradientIn<M>> pending_;
     std::uint64_t first_ = 0;      ///< gradient that this pipeline began with
     std::uint64_t begun_ = 0;      ///< gradients begun
@@ -445,3 +461,7 @@ private:
 };
 
 }  // namespace gx
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/reducer/impl/pipeline.ipp>
+#endif

@@ -51,7 +51,7 @@ struct Recipe {
     std::string name{};     ///< of the composition, for checkpoints and comparison
     std::string reducer{};  ///< names of policies
     std::string loader{}, survival{};
-    std::string_view model{};
+    std::string_view model{}, wire{};  ///< wire: its element
     Graph (*graph)(const GraphOptions&) = nullptr;
     GraphTrouble (*trouble)(const GraphOptions&) = nullptr;
     std::function<Schedule(const Plan&)> schedule{};
@@ -74,7 +74,11 @@ struct RunWorld {
 
 /// What all ranks of a run share and none changes.
 struct Run {
-    Recipe recipe{};
+    GX_COLD GX_DECL Run(Recipe recipe_in, RunOptions options_in, const Sources& data_in);
+    GX_COLD GX_DECL Run(Run&&) noexcept;
+    GX_COLD GX_DECL ~Run();
+
+    Recipe recipe;
     RunOptions options;
     Sources data;
     std::vector<RunPhase> phases{};  ///< at least one

@@ -140,6 +140,7 @@ private:
                 .loader = type_name<L>(),
                 .survival = type_name<V>(),
                 .model = M::name,
+                .wire = R::wire_type::name,
                 .graph = &gx::graph<M>,
                 .trouble = &gx::trouble<M>,
                 .schedule =

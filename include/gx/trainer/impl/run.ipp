@@ -10,6 +10,11 @@
 
 namespace gx::detail::trainer {
 
+GX_DECL Run::Run(Recipe recipe_in, RunOptions options_in, const Sources& data_in)
+    : recipe(std::move(recipe_in)), options(std::move(options_in)), data(data_in) {}
+GX_DECL Run::Run(Run&&) noexcept = default;
+GX_DECL Run::~Run() = default;
+
 /// Adds every problem of the phases.
 GX_DECL void check_phases(Problems& problems, const Recipe& recipe, RunOptions& o,
                           const SourceInfo& info, int ranks) {
@@ -89,7 +94,7 @@ GX_DECL void plan_from_checkpoint(Run& run) {
 GX_DECL Run start_run(Recipe recipe, RunOptions options, const Sources& data,
                       const RunWorld& world) {
     check_pixels(options.pixels, world.takes_pixels, world.device);
-    Run run{.recipe = std::move(recipe), .options = std::move(options), .data = data};
+    Run run(std::move(recipe), std::move(options), data);
     RunOptions& o = run.options;
     const SourceInfo info = data.train.info();
     Problems problems;

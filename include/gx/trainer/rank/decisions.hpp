@@ -5,10 +5,11 @@
 #include <span>         // views
 #include <string_view>  // names
 
-#include <gx/core/device.hpp>        // ForwardReport
-#include <gx/memory/queue.hpp>       // DeviceKernel
-#include <gx/optimizer/concept.hpp>  // UpdateArgs
-#include <gx/optimizer/finite.hpp>   // all_finite
+#include <gx/core/device.hpp>           // ForwardReport
+#include <gx/trainer/rank/outcome.hpp>  // Outcome
+#include <gx/memory/queue.hpp>          // DeviceKernel
+#include <gx/optimizer/concept.hpp>     // UpdateArgs
+#include <gx/optimizer/finite.hpp>      // all_finite
 
 namespace gx::detail::trainer {
 
@@ -31,16 +32,6 @@ struct Decisions {
     std::int64_t updates = 0;         ///< gradients applied
     std::int64_t skipped = 0;         ///< gradients not applied, since they overflowed
     std::int64_t skips_in_a_row = 0;  ///< at the floor of the loss scale
-};
-
-/// What the host reads of a step.
-struct Outcome {
-    ForwardReport report{};
-    float scale_of_step = 1;  ///< of its own gradient
-    float loss_scale = 1;     ///< after the step
-    bool applied = true;
-    bool floor = true;  ///< the scale can't be lowered
-    std::int64_t skipped = 0, skips_in_a_row = 0, updates = 0;
 };
 
 // Kernels, for D = Decisions<...>, each on one D.

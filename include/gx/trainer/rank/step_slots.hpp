@@ -40,12 +40,6 @@ void put(Q& queue, const std::vector<T>& from, DeviceView<T, M> view) {
     queue.copy_in(std::span<const T>(from), view, {"copy from the host"});
 }
 
-/// A step whose outcome the host has not read.
-struct UnreadStep {
-    std::int64_t step_of_epoch = -1;  ///< -1: a late update, of no step
-    std::int64_t step = 0;
-    bool collected = false;  ///< a mean
-};
 struct ReadStep {
     UnreadStep of;
     Outcome outcome{};

@@ -10,36 +10,29 @@
 #include <utility>     // move
 #include <vector>      // flat vectors
 
-#include <gx/core/cold.hpp>                   // GX_COLD
-#include <gx/core/error.hpp>                  // Error, LostRank, Delivery
-#include <gx/core/hash.hpp>                   // mix64
-#include <gx/core/hash_bits.hpp>              // hash_bits
-#include <gx/core/units.hpp>                  // Nanoseconds, DollarsPerHour
-#include <gx/core/world.hpp>                  // RankContext
-#include <gx/loader/source.hpp>               // Sources
-#include <gx/loader/in_memory.hpp>            // InMemory: the test set
-#include <gx/model/graph.hpp>                 // Graph
-#include <gx/model/init.hpp>                  // initial_parameters
-#include <gx/memory/buffer.hpp>               // Buffer
-#include <gx/memory/queue.hpp>                // launch
-#include <gx/optimizer/update_args.hpp>       // UpdateArgs
-#include <gx/reducer/pipeline.hpp>            // Pipeline
-#include <gx/reflect/options_of.hpp>          // NoOptions
-#include <gx/reflect/type_name.hpp>           // type_name
-#include <gx/trainer/rank/accounts.hpp>       // Accounts
-#include <gx/trainer/rank/carried.hpp>        // Carried, Course
-#include <gx/trainer/checkpoint.hpp>          // Checkpoint
-#include <gx/trainer/control.hpp>             // sum_over_ranks, agree
-#include <gx/trainer/rank/decisions.hpp>      // Decisions, BeginStep, Decide, Update
-#include <gx/trainer/rank/epoch_metrics.hpp>  // EpochMetrics
-#include <gx/trainer/progress.hpp>            // Progress
-#include <gx/trainer/rank/state.hpp>          // RankState
-#include <gx/trainer/record.hpp>              // RunRecord
-#include <gx/trainer/run.hpp>                 // Run
-#include <gx/trainer/setup.hpp>               // restore_rows, errors
-#include <gx/trainer/rank/step_slots.hpp>     // StepSlots, get, put
-#include <gx/trainer/rank/timetable.hpp>      // Timetable
-#include <gx/trainer/rank/update_share.hpp>   // UpdateShare
+#include <gx/core/cold.hpp>                  // GX_COLD
+#include <gx/core/error.hpp>                 // Error, LostRank, Delivery
+#include <gx/core/hash.hpp>                  // mix64
+#include <gx/core/hash_bits.hpp>             // hash_bits
+#include <gx/core/units.hpp>                 // Nanoseconds, DollarsPerHour
+#include <gx/core/world.hpp>                 // RankContext
+#include <gx/loader/source.hpp>              // Sources
+#include <gx/loader/in_memory.hpp>           // InMemory: the test set
+#include <gx/model/graph.hpp>                // Graph
+#include <gx/model/init.hpp>                 // initial_parameters
+#include <gx/memory/buffer.hpp>              // Buffer
+#include <gx/memory/queue.hpp>               // launch
+#include <gx/optimizer/update_args.hpp>      // UpdateArgs
+#include <gx/reducer/pipeline.hpp>           // Pipeline
+#include <gx/reflect/options_of.hpp>         // NoOptions
+#include <gx/reflect/type_name.hpp>          // type_name
+#include <gx/trainer/rank/carried.hpp>       // Carried, Course
+#include <gx/trainer/rank/decisions.hpp>     // Decisions, BeginStep, Decide, Update
+#include <gx/trainer/rank/rank_run.hpp>      // RankRun
+#include <gx/trainer/rank/state.hpp>         // RankState
+#include <gx/trainer/setup.hpp>              // restore_rows, errors
+#include <gx/trainer/rank/step_slots.hpp>    // StepSlots, get, put
+#include <gx/trainer/rank/update_share.hpp>  // UpdateShare
 
 namespace gx::detail::trainer {
 
@@ -63,7 +56,7 @@ template <class L>
 /// One rank of one world. With a Survival that continues, it brings a Carried from the world before
 /// and takes it to the next.
 template <class R, class O, class L, class Scale, class Survival, class Rank>
-class RankTraining {
+class RankTraining : RankRun {
     using Device = typename Rank::Device;
     using M = memory_of<Device>;
     static constexpr bool on_host = std::same_as<M, HostMemory>;
@@ -80,13 +73,10 @@ public:
 
     GX_COLD RankTraining(const Run& run, const PolicyOptions<R, O, Scale>& policies, Rank& rank,
                          RunRecord& record, Carries& carried)
-        : carried_(carried),
-          run_(run),
-          o_(run.options),
+        : RankRun(run, control_of(rank), record),
+          carried_(carried),
           loss_scale_(policies.loss_scale),
           rank_(rank),
-          record_(record),
-          phase_(run.timetable.phase_of_epoch(run.resume ? run.resume->epoch : 0)),
           device_(rank.make_device(phase().graph, device_options())),
           elements_(device_->parameters().size()),
           loader_(std::in_place, data_of<L>(run.data.train), share(true)),
@@ -100,13 +90,8 @@ public:
                      .seed = o_.seed,
                      .slices = device_->slices(),
                      .memory = memory()},
-                    policies.reducer),
-          accounts_{.rank = rank.rank(),
-                    .price = run.price,
-                    .mixed_clocks = run.mixed_clocks,
-                    .sink = run.trace},
-          progress_("training", run.plan.total_steps, "steps",
-                    rank.rank() == 0 ? o_.progress : Progress::Style::silent) {
+                    policies.reducer) {
+        if constexpr (survives) course_ = &carried_.course;
         if constexpr (OwnsUpdate<R>) own_update();
         else optimizer_.reserve(elements_, device_->slices(), run.graph());
         if (o_.evaluate) test_loader_.emplace(run.data.test, share(false));
@@ -139,21 +124,6 @@ private:
         if constexpr (on_host) return HostQueue{};
         else return device_->queue();
     }
-    [[nodiscard]] bool fills_record() const { return rank_.rank() == run_.first_local_rank; }
-    GX_COLD [[nodiscard]] LoaderOptions share(bool train) const {
-        const int first = phase().first_epoch;
-        const std::int64_t before = run_.timetable.first_step_of_epoch(first) -
-                                    first * run_.timetable.steps_per_epoch(phase_);
-        return {.batch = phase().batch,
-                .ranks = rank_.ranks(),
-                .rank = rank_.rank(),
-                .seed = o_.seed,
-                .shuffle = train,
-                .image_side = phase().image_side,
-                .pixels = o_.pixels,
-                .draw_offset = std::uint64_t(before)};
-    }
-    [[nodiscard]] const RunPhase& phase() const { return run_.phases[std::size_t(phase_)]; }
     GX_COLD [[nodiscard]] DeviceOptions device_options() const {
         return {.batch = phase().batch,
                 .seed = o_.seed,
@@ -180,21 +150,6 @@ private:
     }
 
     // ---- Starting ------------------------------------------------------------------------
-    /// Throws on all ranks where processes have named different data.
-    GX_COLD void compare_data() {
-        for (const bool train : {true, false}) {
-            if (!train && !o_.evaluate) continue;
-            const DataText mine = text_of((train ? run_.data.train : run_.data.test).info());
-            std::vector<DataText> all(std::size_t(rank_.ranks()));
-            expect(detail::gather_all(control_of(rank_), std::as_bytes(std::span(mine)),
-                                      std::as_writable_bytes(std::span(all))),
-                   "comparing the data sets");
-            const std::string differs = other_data(train ? "training" : "test", all);
-            if (differs.empty()) continue;
-            (void)agree(control_of(rank_), 0);  // all have read `all` before the first one throws
-            throw Error(differs);
-        }
-    }
     void start() {
         if (run_.resume) restore(*run_.resume);
         else initialise();
@@ -226,37 +181,7 @@ private:
         state().restore(c, rank_.rank(), run_.resumed_from.string(), decisions, scales);
         share_.end_restore(vectors_.template view<M>());
         slots_.put(queue(), decisions, scales);
-        first_epoch_ = c.epoch;
-        world_step_ = c.world_step;
-        step_ = resumed_at_ = c.step;
-        shift_ = c.step - run_.timetable.first_step_of_epoch(c.epoch);
-        steps_before_ = run_.timetable_before.first_step_of_epoch(c.epoch);
-        progress_.resume_from(run_.timetable.schedule_step(step_ - shift_));
-        for (const std::string& change : run_.changes) progress_.note(change);
-        accounts_.resume(c);
-        if (!fills_record()) return;
-        if (std::ssize(record_.epochs) != c.epoch) restore_rows(record_, c, run_.resumed_from);
-        if (!run_.mixed_clocks) accounts_.breakdown = record_.breakdown;
-        skipped_before_ = record_.skipped_steps;
-    }
-
-    /// Learning rate of a gradient: by progress in the data, for the batch of its own phase. A
-    /// gradient that is older than the checkpoint has the rate of the plan it was computed under.
-    [[nodiscard]] float rate(std::int64_t gradient) const {
-        if (gradient >= resumed_at_ || run_.rescaled.empty()) {
-            const int p = run_.timetable.phase_of_step(gradient - shift_);
-            return run_.schedules[std::size_t(p)].rate(schedule_step(gradient));
-        }
-        const Timetable& before = run_.timetable_before;
-        const std::int64_t step =
-            std::max(std::int64_t{0}, steps_before_ - (resumed_at_ - gradient));
-        return run_.schedules_before[std::size_t(before.phase_of_step(step))].rate(
-            before.schedule_step(step));
-    }
-
-    [[nodiscard]] std::int64_t schedule_step(std::int64_t step) const {
-        if constexpr (survives) return carried_.course.schedule_step(step);
-        else return run_.timetable.schedule_step(step - shift_);
+        resume_from(c);
     }
 
     // ---- One step ------------------------------------------------------------------------
@@ -275,10 +200,8 @@ private:
             accounts_.trace(epoch == 0 && s >= steps - o_.trace_steps, rank_.now());
             if constexpr (survives) accounted_ = rank_.now();
             train_step(s);
-            if (progress_.silent()) continue;
             // On a device the last step's loss is not known yet.
-            const double loss = metrics_.loss(on_host ? s : std::max<std::int64_t>(0, s - 1));
-            progress_.update(schedule_step(step_), progress_words(epoch, o_.epochs, loss));
+            show_progress(epoch, on_host ? s : std::max<std::int64_t>(0, s - 1));
         }
         accounts_.trace(false, rank_.now());
         const Nanoseconds begin = rank_.now();
@@ -356,20 +279,8 @@ private:
     void read_outcome() {
         const auto [of, outcome, delivery] = slots_.read_outcome(queue());
         expect(delivery, of.step, "all-reduce");
-        if (of.step_of_epoch >= 0) {
-            if (!outcome.report.finite) stop_at_bad_loss(of.step);
-            const auto sums = metrics_.of_step(of.step_of_epoch);
-            sums[0] = outcome.report.loss_sum;
-            sums[1] = double(outcome.report.correct);
-            StepRow& row = metrics_.rows[std::size_t(of.step_of_epoch)];
-            row.loss_scale = outcome.scale_of_step;
-            row.skipped = of.collected && !outcome.applied;
-        }
-        updates_ = outcome.updates;
-        skipped_ = outcome.skipped;
-        if (outcome.floor && outcome.skips_in_a_row >= o_.most_skips)
-            throw_skips(rank_.rank(), of.step, outcome.skips_in_a_row, outcome.loss_scale,
-                        R::wire_type::name, run_.recipe.compute, reducer_name<R>());
+        if (of.step_of_epoch >= 0 && !outcome.report.finite) stop_at_bad_loss(of.step);
+        take(of, outcome);
     }
 
     /// Queues update number `index` with its averaged gradient, unless it overflowed. All ranks
@@ -426,18 +337,12 @@ private:
         throw_bad_loss(rank_.rank(), step, device_->first_non_finite().value_or("the loss"),
                        rate(step));
     }
-    void expect(Delivery d, const char* operation) const { expect(d, step_, operation); }
-    void expect(Delivery d, std::int64_t step, const char* operation) const {
-        if (d.complete()) return;
-        throw LostRank({.rank = rank_.rank(), .step = step, .operation = operation}, d);
-    }
 
     // ---- The end of an epoch: impl/epoch.ipp -------------------------
     void finish_epoch(int epoch);
     void average_statistics();
     [[nodiscard]] std::vector<StateShape> state_shapes();
     void gather_reducer_state();
-    void check_replicas();
     void evaluate(EpochRow& row);
     void save(int epochs_done);
 
@@ -446,13 +351,6 @@ private:
     Nanoseconds account(double Breakdown::* part, Nanoseconds begin, const char* name) {
         return accounts_.add(part, begin, rank_.now(), name, step_);
     }
-    GX_COLD void write_record() {
-        accounts_.write(record_);
-        record_.skipped_steps = skipped_before_ + skipped_;
-        record_.bytes_sent_per_step = bytes_sent_;
-        record_.weights_hash = weights_hash_;
-    }
-
     // ---- Phases: impl/phase.ipp --------------------------------------
     [[nodiscard]] std::uint64_t layout_hash();
     void expect_phases_fit();
@@ -473,12 +371,8 @@ private:
     void keep_metrics();
 
     Carries& carried_;
-    const Run& run_;
-    const RunOptions& o_;
     Scale loss_scale_;  ///< as a run begins with it
     Rank& rank_;
-    RunRecord& record_;
-    int phase_ = 0;
     std::unique_ptr<Device> device_;
     std::size_t elements_;  ///< of the device's flat vector
     std::optional<L> loader_;
@@ -487,25 +381,11 @@ private:
     Buffer<float> vectors_;  ///< of the optimizer's state
     Slots slots_;
     Pipeline<R, M> pipeline_;
-    Share share_;  ///< of the update
-    Accounts accounts_;
-    Progress progress_;
-    EpochMetrics metrics_;
-    std::vector<Checkpoint::ReducerVector> reducer_state_;  ///< of all ranks, on rank 0
-    std::vector<StateShape> reserved_state_;                ///< of a run that writes checkpoints
-    int first_epoch_ = 0;
-    std::int64_t step_ = 0, skipped_ = 0, skipped_before_ = 0, bytes_sent_ = 0;
-    std::int64_t updates_ = 0;        ///< gradients applied
-    std::int64_t images_ = 0;         ///< of this rank, in this epoch
-    std::int64_t images_of_all_ = 0;  ///< of all ranks
-    std::int64_t resumed_at_ = 0;     ///< step of the checkpoint
-    std::int64_t shift_ = 0;          ///< steps done minus the schedule's step
-    std::int64_t steps_before_ = 0;   ///< of timetable_before, at the checkpoint
-    std::uint64_t weights_hash_ = 0;
-    Nanoseconds mark_{};           ///< until when a step that a reducer owns is accounted for
-    std::int64_t world_step_ = 0;  ///< at which the run has last begun without gradients in flight
-    Nanoseconds accounted_{};      ///< accounts_.seconds has the time up to here
-    bool joined_ = false;          ///< it has a state
+    Share share_;                             ///< of the update
+    std::vector<StateShape> reserved_state_;  ///< of a run that writes checkpoints
+    Nanoseconds mark_{};       ///< until when a step that a reducer owns is accounted for
+    Nanoseconds accounted_{};  ///< accounts_.seconds has the time up to here
+    bool joined_ = false;      ///< it has a state
 };
 
 // Before each body in impl/*.ipp.

@@ -192,7 +192,7 @@ GX_COLD void GX_OF_RANK_TRAINING::share_state() {
     Standing mine{.gradients = carried_.gradients, .hash = hash_bytes(message)};
     mine.check = mine.sum();
     std::vector<Standing> all(std::size_t(rank_.ranks()));
-    expect(detail::gather_all(control_of(rank_), std::as_bytes(std::span(&mine, 1)),
+    expect(detail::gather_all(control_, std::as_bytes(std::span(&mine, 1)),
                               std::as_writable_bytes(std::span(all))),
            "comparing the survivors");
     int source = 0;
@@ -230,7 +230,7 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t own, std::int64_t next) {
     const Snapshot from = carried_.snapshot(next);
     GX_EXPECT(from.forwards == next, "a survivor has seen every step that counts");
     std::vector<double> images{double(from.images)};
-    expect(sum_over_ranks(control_of(rank_), images), "counting the survivors' images");
+    expect(sum_over_ranks(control_, images), "counting the survivors' images");
 
     EpochMetrics& epoch = carried_.present;
     if (carried_.before.epoch >= 0 && carried_.before.end() == next)

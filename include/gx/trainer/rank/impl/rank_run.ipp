@@ -1,0 +1,213 @@
+// Bodies of rank_run.hpp.
+#pragma once
+
+#include <span>     // messages
+#include <utility>  // move, exchange
+
+#include <gx/core/error.hpp>      // Error, LostRank
+#include <gx/core/hash_bits.hpp>  // hash_bits
+#include <gx/trainer/rank/rank_run.hpp>
+
+namespace gx::detail::trainer {
+
+GX_DECL RankRun::RankRun(const Run& run, ControlLink control, RunRecord& record)
+    : run_(run),
+      o_(run.options),
+      record_(record),
+      control_(control),
+      phase_(run.timetable.phase_of_epoch(run.resume ? run.resume->epoch : 0)),
+      accounts_{.rank = control.rank(),
+                .price = run.price,
+                .mixed_clocks = run.mixed_clocks,
+                .sink = run.trace},
+      progress_("training", run.plan.total_steps, "steps",
+                control.rank() == 0 ? o_.progress : Progress::Style::silent) {}
+
+GX_DECL LoaderOptions RankRun::share(bool train) const {
+    const int first = phase().first_epoch;
+    const std::int64_t before =
+        run_.timetable.first_step_of_epoch(first) - first * run_.timetable.steps_per_epoch(phase_);
+    return {.batch = phase().batch,
+            .ranks = ranks(),
+            .rank = rank(),
+            .seed = o_.seed,
+            .shuffle = train,
+            .image_side = phase().image_side,
+            .pixels = o_.pixels,
+            .draw_offset = std::uint64_t(before)};
+}
+
+GX_DECL void RankRun::compare_data() {
+    for (const bool train : {true, false}) {
+        if (!train && !o_.evaluate) continue;
+        const DataText mine = text_of((train ? run_.data.train : run_.data.test).info());
+        std::vector<DataText> all{std::size_t(ranks()), DataText{}};
+        expect(detail::gather_all(control_, std::as_bytes(std::span(mine)),
+                                  std::as_writable_bytes(std::span(all))),
+               "comparing the data sets");
+        const std::string differs = other_data(train ? "training" : "test", all);
+        if (differs.empty()) continue;
+        (void)agree(control_, 0);  // all have read `all` before the first one throws
+        throw Error(differs);
+    }
+}
+
+GX_DECL void RankRun::resume_from(const Checkpoint& c) {
+    first_epoch_ = c.epoch;
+    world_step_ = c.world_step;
+    step_ = resumed_at_ = c.step;
+    shift_ = c.step - run_.timetable.first_step_of_epoch(c.epoch);
+    steps_before_ = run_.timetable_before.first_step_of_epoch(c.epoch);
+    progress_.resume_from(run_.timetable.schedule_step(step_ - shift_));
+    for (const std::string& change : run_.changes) progress_.note(change);
+    accounts_.resume(c);
+    if (!fills_record()) return;
+    if (std::ssize(record_.epochs) != c.epoch) restore_rows(record_, c, run_.resumed_from);
+    if (!run_.mixed_clocks) accounts_.breakdown = record_.breakdown;
+    skipped_before_ = record_.skipped_steps;
+}
+
+GX_DECL float RankRun::rate(std::int64_t gradient) const {
+    if (gradient >= resumed_at_ || run_.rescaled.empty()) {
+        const int p = run_.timetable.phase_of_step(gradient - shift_);
+        return run_.schedules[std::size_t(p)].rate(schedule_step(gradient));
+    }
+    const Timetable& before = run_.timetable_before;
+    const std::int64_t step = std::max(std::int64_t{0}, steps_before_ - (resumed_at_ - gradient));
+    return run_.schedules_before[std::size_t(before.phase_of_step(step))].rate(
+        before.schedule_step(step));
+}
+
+GX_DECL std::int64_t RankRun::schedule_step(std::int64_t step) const {
+    return course_ ? course_->schedule_step(step) : run_.timetable.schedule_step(step - shift_);
+}
+
+GX_DECL void RankRun::show_progress(int epoch, std::int64_t known) {
+    if (progress_.silent()) return;
+    progress_.update(schedule_step(step_), progress_words(epoch, o_.epochs, metrics_.loss(known)));
+}
+
+GX_DECL void RankRun::take(const UnreadStep& of, const Outcome& outcome) {
+    if (of.step_of_epoch >= 0) {
+        const auto sums = metrics_.of_step(of.step_of_epoch);
+        sums[0] = outcome.report.loss_sum;
+        sums[1] = double(outcome.report.correct);
+        StepRow& row = metrics_.rows[std::size_t(of.step_of_epoch)];
+        row.loss_scale = outcome.scale_of_step;
+        row.skipped = of.collected && !outcome.applied;
+    }
+    updates_ = outcome.updates;
+    skipped_ = outcome.skipped;
+    if (outcome.floor && outcome.skips_in_a_row >= o_.most_skips)
+        throw_skips(rank(), of.step, outcome.skips_in_a_row, outcome.loss_scale, run_.recipe.wire,
+                    run_.recipe.compute, run_.recipe.reducer);
+}
+
+GX_DECL void RankRun::stop_without_updates(float loss_scale) const {
+    throw_skips(rank(), step_, 0, loss_scale, run_.recipe.wire, run_.recipe.compute,
+                run_.recipe.reducer);
+}
+
+GX_DECL EpochRow RankRun::row_of(int epoch, double images, double timed) {
+    EpochRow row{
+        .epoch = epoch, .step = step_, .seconds = accounts_.over_all_parts(accounts_.seconds)};
+    const double count = metrics_.finish(row);
+    images = (images < 0 ? count : images) * timed;
+    accounts_.timed_images += images;
+    if (accounts_.seconds > metrics_.begin_seconds)
+        row.images_per_second = images / (accounts_.seconds - metrics_.begin_seconds);
+    return row;
+}
+
+GX_DECL void RankRun::average(std::vector<float>& statistics) {
+    std::vector<double> sums(statistics.begin(), statistics.end());
+    const auto images = double(std::exchange(images_, 0));
+    const auto images_of_all = double(std::exchange(images_of_all_, 0));
+    if (sums.empty()) return;
+    for (double& x : sums) x *= images;
+    expect(sum_over_ranks(control_, sums), "averaging batch-norm statistics");
+    for (std::size_t i = 0; i < sums.size(); ++i) statistics[i] = float(sums[i] / images_of_all);
+}
+
+GX_DECL void RankRun::compare_replicas(std::uint64_t weights_hash) {
+    weights_hash_ = weights_hash;
+    const Agreement a = agree(control_, weights_hash_);
+    expect(a.delivery, "comparing the replicas");
+    if (a.differs >= 0) throw_replicas_differ(step_, a.differs);
+}
+
+GX_DECL void RankRun::add_test(EpochRow& row, std::vector<double> sums) {
+    expect(sum_over_ranks(control_, sums), "summing the test results");
+    row.test_loss = sums[0] / sums[2];
+    row.test_accuracy_pct = 100 * sums[1] / sums[2];
+}
+
+GX_DECL void RankRun::gather(std::string_view name, bool replicated,
+                             const std::vector<float>& mine) {
+    auto& kept = reducer_state_.emplace_back(std::string(name), replicated);
+    if (replicated) {
+        const Agreement a = agree(control_, hash_bits(mine));
+        expect(a.delivery, "comparing the reducers' states");
+        if (a.differs >= 0) throw_states_differ(step_, a.differs, run_.recipe.reducer, name);
+        kept.ranks.push_back(mine);
+        return;
+    }
+    const bool first = rank() == 0;
+    std::vector<float> all(first ? mine.size() * std::size_t(ranks()) : 0);
+    expect(detail::gather_to_first(control_, std::as_bytes(std::span(mine)),
+                                   std::as_writable_bytes(std::span(all))),
+           "gathering the reducers' states");
+    if (!first) return;
+    for (std::int64_t r = 0; r < ranks(); ++r) {
+        const auto from = all.begin() + r * std::ssize(mine);
+        kept.ranks.emplace_back(from, from + std::ssize(mine));
+    }
+}
+
+GX_DECL void RankRun::record_epoch(const EpochRow& row) {
+    write_record();
+    record_.steps.insert(record_.steps.end(), metrics_.rows.begin(), metrics_.rows.end());
+    record_.epochs.push_back(row);
+}
+
+GX_DECL void RankRun::write_record() {
+    accounts_.write(record_);
+    record_.skipped_steps = skipped_before_ + skipped_;
+    record_.bytes_sent_per_step = bytes_sent_;
+    record_.weights_hash = weights_hash_;
+}
+
+GX_DECL Checkpoint RankRun::checkpoint(int epochs_done) const {
+    Checkpoint c{.model = std::string(run_.graph().name.view()),
+                 .composition = run_.recipe.name,
+                 .seed = o_.seed,
+                 .ranks = ranks(),
+                 .batch = phase().batch,
+                 .images = run_.data.train.count(),
+                 .epoch = epochs_done,
+                 .step = step_,
+                 .world_step = world_step_,
+                 .clock = run_.mixed_clocks ? std::string(gx::mixed_clocks) : record_.clock,
+                 .timed_as = record_.timed_as,
+                 .seconds = record_.seconds,
+                 .undisturbed_seconds = record_.undisturbed_seconds,
+                 .dollars = record_.dollars,
+                 .timed_images = accounts_.timed_images};
+    c.options = run_.recipe.choices;
+    c.notes = run_.notes;
+    for (const LossRow& row : record_.losses) c.notes.push_back(note_of(row));
+    return c;
+}
+
+GX_DECL void RankRun::write(Checkpoint& c, int epochs_done) {
+    c.reducer = std::move(reducer_state_);
+    c.record = rows_to_keep(record_, metrics_.rows);
+    write_checkpoint(o_.output / checkpoint_name(epochs_done), run_.graph(), c);
+}
+
+GX_DECL void RankRun::expect(Delivery d, std::int64_t step, const char* operation) const {
+    if (d.complete()) return;
+    throw LostRank({.rank = rank(), .step = step, .operation = operation}, d);
+}
+
+}  // namespace gx::detail::trainer

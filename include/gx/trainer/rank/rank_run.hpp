@@ -1,0 +1,102 @@
+// RankRun: one rank's way through a run, where it is and what it reports; compiled once for all.
+#pragma once
+
+#include <cstdint>      // int64_t
+#include <string>       // sentences
+#include <string_view>  // names
+#include <vector>       // flat vectors
+
+#include <gx/core/cold.hpp>                   // GX_COLD
+#include <gx/core/decl.hpp>                   // GX_DECL
+#include <gx/core/error.hpp>                  // Delivery
+#include <gx/core/units.hpp>                  // Nanoseconds
+#include <gx/loader/source.hpp>               // LoaderOptions
+#include <gx/trainer/checkpoint.hpp>          // Checkpoint
+#include <gx/trainer/control.hpp>             // ControlLink
+#include <gx/trainer/progress.hpp>            // Progress
+#include <gx/trainer/rank/accounts.hpp>       // Accounts
+#include <gx/trainer/rank/course.hpp>         // Course
+#include <gx/trainer/rank/epoch_metrics.hpp>  // EpochMetrics
+#include <gx/trainer/rank/outcome.hpp>        // Outcome, UnreadStep
+#include <gx/trainer/run.hpp>                 // Run
+
+namespace gx::detail::trainer {
+
+/// The part of RankTraining that no policy specialises: place in the run, learning rate, accounts,
+/// metrics, record, control messages and errors.
+class RankRun {
+protected:
+    GX_COLD GX_DECL RankRun(const Run& run, ControlLink control, RunRecord& record);
+
+    [[nodiscard]] int rank() const { return control_.rank(); }
+    [[nodiscard]] int ranks() const { return control_.ranks(); }
+    [[nodiscard]] bool fills_record() const { return rank() == run_.first_local_rank; }
+    [[nodiscard]] const RunPhase& phase() const { return run_.phases[std::size_t(phase_)]; }
+    /// What a loader of the present phase gets.
+    GX_COLD [[nodiscard]] GX_DECL LoaderOptions share(bool train) const;
+
+    /// Throws on all ranks where processes have named different data.
+    GX_COLD GX_DECL void compare_data();
+    /// Takes the place in the run, the accounts and the rows of a checkpoint.
+    GX_COLD GX_DECL void resume_from(const Checkpoint& c);
+
+    /// Learning rate of a gradient: by progress in the data, for the batch of its own phase. A
+    /// gradient that is older than the checkpoint has the rate of the plan it was computed under.
+    [[nodiscard]] GX_DECL float rate(std::int64_t gradient) const;
+    [[nodiscard]] GX_DECL std::int64_t schedule_step(std::int64_t step) const;
+
+    /// Shows the step that was made, with the loss of step `known` of the epoch.
+    GX_DECL void show_progress(int epoch, std::int64_t known);
+    /// Takes what the host has read of a step whose loss is finite.
+    GX_DECL void take(const UnreadStep& of, const Outcome& outcome);
+    [[noreturn]] GX_COLD GX_DECL void stop_without_updates(float loss_scale) const;
+
+    /// The row of an epoch once the sums are those of all ranks. `images`: of the epoch, lost ranks
+    /// included; below 0: those of the sums. `timed`: images on the clock for each one trained.
+    GX_COLD [[nodiscard]] GX_DECL EpochRow row_of(int epoch, double images, double timed);
+    /// The mean of running statistics over the ranks, weighted by their images.
+    GX_COLD GX_DECL void average(std::vector<float>& statistics);
+    /// Throws unless all ranks hold these weights.
+    GX_COLD GX_DECL void compare_replicas(std::uint64_t weights_hash);
+    /// Test loss and accuracy from this rank's own sums of loss, hits and images.
+    GX_COLD GX_DECL void add_test(EpochRow& row, std::vector<double> sums);
+    /// Rank 0 gets a vector of the reducer's state of every rank, for its checkpoint.
+    GX_COLD GX_DECL void gather(std::string_view name, bool replicated,
+                                const std::vector<float>& mine);
+    /// Closes the books of an epoch, on the rank that fills the record.
+    GX_COLD GX_DECL void record_epoch(const EpochRow& row);
+    GX_COLD GX_DECL void write_record();
+    /// A checkpoint without the state of the policies.
+    GX_COLD [[nodiscard]] GX_DECL Checkpoint checkpoint(int epochs_done) const;
+    GX_COLD GX_DECL void write(Checkpoint& c, int epochs_done);
+
+    void expect(Delivery d, const char* operation) const { expect(d, step_, operation); }
+    GX_DECL void expect(Delivery d, std::int64_t step, const char* operation) const;
+
+    const Run& run_;
+    const RunOptions& o_;
+    RunRecord& record_;
+    ControlLink control_;
+    const Course* course_ = nullptr;  ///< of a run that continues on survivors
+    int phase_ = 0;
+    Accounts accounts_;
+    Progress progress_;
+    EpochMetrics metrics_{};
+    std::vector<Checkpoint::ReducerVector> reducer_state_{};  ///< of all ranks, on rank 0
+    int first_epoch_ = 0;
+    std::int64_t step_ = 0, skipped_ = 0, skipped_before_ = 0, bytes_sent_ = 0;
+    std::int64_t updates_ = 0;        ///< gradients applied
+    std::int64_t images_ = 0;         ///< of this rank, in this epoch
+    std::int64_t images_of_all_ = 0;  ///< of all ranks
+    std::int64_t resumed_at_ = 0;     ///< step of the checkpoint
+    std::int64_t shift_ = 0;          ///< steps done minus the schedule's step
+    std::int64_t steps_before_ = 0;   ///< of timetable_before, at the checkpoint
+    std::uint64_t weights_hash_ = 0;
+    std::int64_t world_step_ = 0;  ///< at which the run has last begun without gradients in flight
+};
+
+}  // namespace gx::detail::trainer
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/trainer/rank/impl/rank_run.ipp>
+#endif
