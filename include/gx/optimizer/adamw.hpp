@@ -10,6 +10,7 @@
 #include <gx/core/decl.hpp>              // GX_DECL
 #include <gx/core/findings.hpp>          // Findings
 #include <gx/optimizer/concept.hpp>      // ParameterSlice, Graph
+#include <gx/optimizer/rules.hpp>        // AdamWRule
 #include <gx/optimizer/update_args.hpp>  // UpdateArgs, for_each_block
 
 namespace gx {
@@ -66,7 +67,7 @@ public:
 
     void update(const UpdateArgs& a) {
         detail::optimizer::expect_reserved(a, elements_, decay_.size(), state_names.size());
-        Factors f = factors(a);
+        Rule f = rule(a);
         for (const ParameterSlice& slice : a.slices) {
             f.decay = decay_[static_cast<std::size_t>(slice.parameter)];
             detail::optimizer::for_each_block(slice, [&](std::size_t i, std::size_t count) {
@@ -77,14 +78,11 @@ public:
     }
 
 private:
-    struct Factors {
-        float unscale, rate, beta1, rest1, beta2, rest2, correction1, correction2, epsilon;
-        float decay = 0;
-    };
-    [[nodiscard]] GX_DECL Factors factors(const UpdateArgs& a) const;
+    using Rule = detail::optimizer::AdamWRule;
+    [[nodiscard]] GX_DECL Rule rule(const UpdateArgs& a) const;
 
     static void step(float* w, const float* g, float* m, float* v, std::size_t count,
-                     const Factors& f) {
+                     const Rule& f) {
         if (count == detail::optimizer::block) run(w, g, m, v, detail::optimizer::block, f);
         else run(w, g, m, v, count, f);
     }
@@ -92,20 +90,12 @@ private:
     // Three loops: that of sqrt checks for negative numbers and is not vectorised.
     [[gnu::always_inline]] static inline void run(float* __restrict w, const float* __restrict g,
                                                   float* __restrict m, float* __restrict v,
-                                                  std::size_t count, const Factors f) {
+                                                  std::size_t count, const Rule f) {
         std::array<float, detail::optimizer::block> roots;  // the first loop fills it
         float* __restrict root = roots.data();
-        for (std::size_t i = 0; i < count; ++i) {
-            const float gradient = g[i] * f.unscale;
-            m[i] = f.beta1 * m[i] + f.rest1 * gradient;
-            v[i] = f.beta2 * v[i] + f.rest2 * (gradient * gradient);
-            root[i] = v[i] / f.correction2;
-        }
+        for (std::size_t i = 0; i < count; ++i) root[i] = f.moments(g[i], m[i], v[i]);
         for (std::size_t i = 0; i < count; ++i) root[i] = std::sqrt(root[i]);
-        for (std::size_t i = 0; i < count; ++i) {
-            const float move = m[i] / f.correction1 / (root[i] + f.epsilon);
-            w[i] = w[i] - f.rate * (move + f.decay * w[i]);
-        }
+        for (std::size_t i = 0; i < count; ++i) f.move(w[i], m[i], root[i]);
     }
 
     Options options_;

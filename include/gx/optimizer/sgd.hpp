@@ -10,6 +10,7 @@
 #include <gx/core/findings.hpp>          // Findings
 #include <gx/optimizer/concept.hpp>      // ParameterSlice, Graph
 #include <gx/optimizer/finite.hpp>       // all_finite
+#include <gx/optimizer/rules.hpp>        // SgdRule
 #include <gx/optimizer/update_args.hpp>  // UpdateArgs, for_each_block
 
 namespace gx {
@@ -62,8 +63,8 @@ public:
     void update(const UpdateArgs& a) {
         detail::optimizer::expect_reserved(a, elements_, decay_.size(), state_names.size());
         for (const ParameterSlice& slice : a.slices) {
-            const Factors f{a.unscale, decay_[static_cast<std::size_t>(slice.parameter)],
-                            options_.momentum, a.rate};
+            const Rule f{a.unscale, decay_[static_cast<std::size_t>(slice.parameter)],
+                         options_.momentum, a.rate};
             detail::optimizer::for_each_block(slice, [&](std::size_t i, std::size_t count) {
                 step(&a.parameters[i], &a.gradients[i], &a.state[i], count, f);
             });
@@ -71,9 +72,7 @@ public:
     }
 
 private:
-    struct Factors {
-        float unscale, decay, momentum, rate;
-    };
+    using Rule = detail::optimizer::SgdRule;
 
     [[nodiscard]] float decay_of(ParameterRole role) const {
         switch (role) {
@@ -85,7 +84,7 @@ private:
         return options_.decay_batch_norm ? options_.weight_decay : 0.0f;
     }
 
-    void step(float* w, const float* g, float* v, std::size_t count, Factors f) const {
+    void step(float* w, const float* g, float* v, std::size_t count, Rule f) const {
         if (count == detail::optimizer::block) {
             if (options_.nesterov) run<true>(w, g, v, detail::optimizer::block, f);
             else run<false>(w, g, v, detail::optimizer::block, f);
@@ -97,13 +96,8 @@ private:
 
     template <bool nesterov>
     [[gnu::always_inline]] static inline void run(float* __restrict w, const float* __restrict g,
-                                                  float* __restrict v, std::size_t count,
-                                                  Factors f) {
-        for (std::size_t i = 0; i < count; ++i) {
-            const float gradient = g[i] * f.unscale + f.decay * w[i];
-            v[i] = f.momentum * v[i] + gradient;
-            w[i] = w[i] - f.rate * (nesterov ? gradient + f.momentum * v[i] : v[i]);
-        }
+                                                  float* __restrict v, std::size_t count, Rule f) {
+        for (std::size_t i = 0; i < count; ++i) f.template update<nesterov>(w[i], g[i], v[i]);
     }
 
     Options options_;

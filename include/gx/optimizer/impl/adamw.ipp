@@ -23,7 +23,7 @@ GX_COLD GX_DECL void AdamW::reserve(std::size_t elements, std::span<const Parame
     detail::optimizer::expect_slices(slices, elements, decay_.size());
 }
 
-GX_DECL AdamW::Factors AdamW::factors(const UpdateArgs& a) const {
+GX_DECL AdamW::Rule AdamW::rule(const UpdateArgs& a) const {
     GX_EXPECT(a.step >= 0, "updates are counted from 0");
     const double beta1 = double{options_.beta1}, beta2 = double{options_.beta2};
     return {.unscale = a.unscale,

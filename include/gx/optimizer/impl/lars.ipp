@@ -8,21 +8,15 @@
 #include <gx/model/graph.hpp>      // Graph
 #include <gx/optimizer/lars.hpp>   // the declarations
 #include <gx/optimizer/roles.hpp>  // includes
+#include <gx/optimizer/rules.hpp>  // LarsRule
 
 namespace gx {
 
 namespace detail::lars {
 
-struct Factors {
-    float unscale, decay, momentum, rate;
-};
 inline void step(float* __restrict w, const float* __restrict g, float* __restrict v,
-                 std::size_t count, Factors f) {
-    for (std::size_t i = 0; i < count; ++i) {
-        const float gradient = g[i] * f.unscale + f.decay * w[i];
-        v[i] = f.momentum * v[i] + f.rate * gradient;
-        w[i] = w[i] - v[i];
-    }
+                 std::size_t count, optimizer::LarsRule f) {
+    for (std::size_t i = 0; i < count; ++i) f.update(w[i], g[i], v[i]);
 }
 
 }  // namespace detail::lars
@@ -63,7 +57,7 @@ GX_DECL void Lars::update_with(const UpdateArgs& a, std::span<const Norms> norms
     GX_EXPECT(norms.size() == adapts_.size(), "norms of every parameter of the graph");
     for (const ParameterSlice& slice : a.slices) {
         const auto index = static_cast<std::size_t>(slice.parameter);
-        detail::lars::Factors f{a.unscale, 0, options_.momentum, a.rate};
+        detail::optimizer::LarsRule f{a.unscale, 0, options_.momentum, a.rate};
         if (adapts_[index]) {
             f.decay = options_.weight_decay;
             f.rate = static_cast<float>(double{a.rate} * ratio(norms[index], a.unscale));

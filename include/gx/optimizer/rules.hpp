@@ -1,0 +1,49 @@
+// Update rules of one element: what optimizers apply on the host, and kernels on a GPU.
+#pragma once
+
+namespace gx::detail::optimizer {
+
+// Each product and sum is rounded on its own: compile with -ffp-contract=off (nvcc -fmad=false)
+// where the target has fused multiply-add.
+
+struct SgdRule {
+    float unscale, decay, momentum, rate;
+
+    template <bool nesterov>
+    [[gnu::always_inline]] constexpr void update(float& w, const float& g, float& v) const {
+        const float gradient = g * unscale + decay * w;
+        v = momentum * v + gradient;
+        w = w - rate * (nesterov ? gradient + momentum * v : v);
+    }
+};
+
+/// In three steps, because a loop over sqrt is not vectorised.
+struct AdamWRule {
+    float unscale, rate, beta1, rest1, beta2, rest2, correction1, correction2, epsilon;
+    float decay = 0;
+
+    /// Returns what the square root is taken of.
+    [[gnu::always_inline]] constexpr float moments(const float& g, float& m, float& v) const {
+        const float gradient = g * unscale;
+        m = beta1 * m + rest1 * gradient;
+        v = beta2 * v + rest2 * (gradient * gradient);
+        return v / correction2;
+    }
+    [[gnu::always_inline]] constexpr void move(float& w, const float& m, float root) const {
+        const float move = m / correction1 / (root + epsilon);
+        w = w - rate * (move + decay * w);
+    }
+};
+
+/// `rate` is that of the parameter: the run's times the trust ratio.
+struct LarsRule {
+    float unscale, decay, momentum, rate;
+
+    [[gnu::always_inline]] constexpr void update(float& w, const float& g, float& v) const {
+        const float gradient = g * unscale + decay * w;
+        v = momentum * v + rate * gradient;
+        w = w - v;
+    }
+};
+
+}  // namespace gx::detail::optimizer
