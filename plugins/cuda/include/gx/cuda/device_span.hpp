@@ -1,0 +1,44 @@
+// DeviceSpan: elements in the memory of a GPU, as kernels get them.
+#pragma once
+
+#include <cstdint>      // int64_t
+#include <type_traits>  // is_const_v, is_same_v
+
+#if !defined(__CUDACC__) && __has_include(<gx/cuda/emulation/grid.hpp>)
+#include <gx/cuda/emulation/grid.hpp>  // Index
+#define GX_CUDA_EMULATED
+#endif
+
+namespace gx::cuda {
+
+/// DeviceSpan<const T> is read, DeviceSpan<T> read and written. The host passes it on and does not
+/// index it. Emulated, it checks every index, and a launch reports both to the race detector.
+template <class T>
+struct DeviceSpan {
+    using element_type = T;
+
+    T* data = nullptr;
+    std::int64_t size = 0;
+
+    [[nodiscard]] constexpr DeviceSpan subspan(std::int64_t first, std::int64_t count) const {
+        return {data + first, count};
+    }
+    template <class U>
+        requires std::is_same_v<U, const T> && (!std::is_const_v<T>)
+    constexpr operator DeviceSpan<U>() const {  // NOLINT(google-explicit-constructor)
+        return {data, size};
+    }
+
+#if defined(__CUDACC__)
+    __device__ __forceinline__ T& operator[](std::int64_t i) const { return data[i]; }
+#elif defined(GX_CUDA_EMULATED)
+    T& operator[](cuda::emulation::Index i) const {
+        if (i.value < 0 || i.value >= size)
+            cuda::emulation::out_of_range(
+                i, size, std::is_const_v<T> ? "a span to read" : "a span to write");
+        return data[i.value];
+    }
+#endif
+};
+
+}  // namespace gx::cuda

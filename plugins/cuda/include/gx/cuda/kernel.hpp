@@ -1,0 +1,63 @@
+// What a kernel is written with: one source for nvcc, for clang's CUDA and for g++'s emulation.
+#pragma once
+
+#include <cstdint>      // int64_t
+#include <string>       // sentences
+#include <type_traits>  // type_identity_t
+
+#include <cuda_runtime_api.h>  // cudaStream_t, dim3
+
+#include <gx/core/error.hpp>        // Error
+#include <gx/cuda/device_span.hpp>  // DeviceSpan
+
+#if defined(__CUDACC__)
+#include <cuda_runtime.h>  // cudaLaunchKernelEx
+#define GX_KERNEL static __global__ void
+#define GX_DEVICE __device__ __forceinline__
+#define GX_SHARED(T, name, count) __shared__ T name[count]
+#elif defined(GX_CUDA_EMULATED)
+#include <gx/cuda/emulation/builtins.hpp>  // threadIdx, __shfl_down_sync, atomicAdd
+#include <gx/cuda/emulation/launch.hpp>    // emulation::launch
+#define GX_KERNEL static void
+#define GX_DEVICE inline
+#define GX_SHARED(T, name, count) const ::gx::cuda::emulation::SharedArray<T> name(count)
+#else
+#error "gx: kernels are compiled by nvcc or clang, or by g++ with gx::cuda::emulation"
+#endif
+#define GX_SYNC_BLOCK() __syncthreads()
+
+namespace gx::cuda {
+
+struct LaunchShape {
+    unsigned blocks = 1, threads = 1;
+    cudaStream_t stream = nullptr;
+};
+
+/// Queues `kernel` on a stream: the one way to launch, so that g++ meets no <<<>>>. No-op where the
+/// grid is empty. `name` stays until the kernel has run: give a literal.
+/// Errors: gx::Error with the kernel's name and what CUDA returned.
+template <class... P>
+void launch([[maybe_unused]] const char* name, LaunchShape shape, void (*kernel)(P...),
+            std::type_identity_t<P>... arguments) {
+    if (shape.blocks == 0) return;
+#if defined(__CUDACC__)
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(shape.blocks);
+    config.blockDim = dim3(shape.threads);
+    config.stream = shape.stream;
+    const cudaError_t result = cudaLaunchKernelEx(&config, kernel, arguments...);
+    if (result != cudaSuccess)
+        throw Error(std::string("kernel '") + name +
+                    "' was not launched: " + cudaGetErrorString(result));
+#else
+    emulation::launch(name, shape.blocks, shape.threads, shape.stream, kernel, arguments...);
+#endif
+}
+
+/// Number of the running thread in its grid, and of all of them.
+GX_DEVICE std::int64_t global_thread() {
+    return std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+}
+GX_DEVICE std::int64_t all_threads() { return std::int64_t{gridDim.x} * blockDim.x; }
+
+}  // namespace gx::cuda

@@ -1,0 +1,210 @@
+// Updates of parameters, and exact squared norms.
+#include <gx/cuda/kernels.hpp>
+
+#include <algorithm>  // min
+#include <bit>        // bit_cast
+#include <cmath>      // sqrt
+
+#include <gx/core/contract.hpp>    // GX_EXPECT
+#include <gx/cuda/kernel.hpp>      // GX_KERNEL, launch
+#include <gx/optimizer/rules.hpp>  // SgdRule, AdamWRule, LarsRule
+
+namespace gx::cuda {
+namespace {
+
+using gx::detail::optimizer::AdamWRule;
+using gx::detail::optimizer::LarsRule;
+using gx::detail::optimizer::SgdRule;
+
+constexpr unsigned update_threads = 256, update_blocks_max = 4096;
+constexpr int exponents = 254;  // of finite numbers
+constexpr int lowest_bit = -298, top_word = norm_words - 2, bad_word = norm_words - 1;
+
+template <bool nesterov>
+GX_KERNEL sgd_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const float> decays,
+                     const SgdRule of_all, DeviceSpan<float> w, DeviceSpan<const float> g,
+                     DeviceSpan<float> v) {
+    for (std::int64_t p = blockIdx.x; p < pieces.size; p += gridDim.x) {
+        const UpdatePiece piece = pieces[p];
+        auto rule = of_all;
+        rule.decay = decays[piece.parameter];
+        for (std::int64_t i = threadIdx.x; i < piece.count; i += blockDim.x) {
+            const std::int64_t at = piece.offset + i;
+            rule.update<nesterov>(w[at], g[at], v[at]);
+        }
+    }
+}
+
+GX_KERNEL adamw_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const float> decays,
+                       const AdamWRule of_all, DeviceSpan<float> w, DeviceSpan<const float> g,
+                       DeviceSpan<float> m, DeviceSpan<float> v) {
+    for (std::int64_t p = blockIdx.x; p < pieces.size; p += gridDim.x) {
+        const UpdatePiece piece = pieces[p];
+        auto rule = of_all;
+        rule.decay = decays[piece.parameter];
+        for (std::int64_t i = threadIdx.x; i < piece.count; i += blockDim.x) {
+            const std::int64_t at = piece.offset + i;
+            const float square = rule.moments(g[at], m[at], v[at]);
+            rule.move(w[at], m[at], sqrtf(square));
+        }
+    }
+}
+
+GX_KERNEL lars_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const float> rates,
+                      DeviceSpan<const float> decays, const LarsRule of_all, DeviceSpan<float> w,
+                      DeviceSpan<const float> g, DeviceSpan<float> v) {
+    for (std::int64_t p = blockIdx.x; p < pieces.size; p += gridDim.x) {
+        const UpdatePiece piece = pieces[p];
+        auto rule = of_all;
+        rule.decay = decays[piece.parameter];
+        rule.rate = rates[piece.parameter];
+        for (std::int64_t i = threadIdx.x; i < piece.count; i += blockDim.x) {
+            const std::int64_t at = piece.offset + i;
+            rule.update(w[at], g[at], v[at]);
+        }
+    }
+}
+
+// As SquaredSum::add: sums by exponent, which 64 bits hold for a piece, then words of 32 bits.
+GX_KERNEL squared_norms_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const float> values,
+                               DeviceSpan<unsigned long long> words) {
+    GX_SHARED(unsigned long long, sums, exponents + 1);  // the last: how many are not finite
+    for (std::int64_t p = blockIdx.x; p < pieces.size; p += gridDim.x) {
+        for (unsigned e = threadIdx.x; e <= exponents; e += blockDim.x) sums[e] = 0;
+        GX_SYNC_BLOCK();
+        const UpdatePiece piece = pieces[p];
+        for (std::int64_t i = threadIdx.x; i < piece.count; i += blockDim.x) {
+            const auto bits = std::bit_cast<std::uint32_t>(values[piece.offset + i]);
+            const std::uint32_t biased = bits >> 23 & 0xffu, fraction = bits & 0x7fffffu;
+            const unsigned long long m = biased == 0 ? fraction : fraction | 0x800000u;
+            if (m == 0) continue;
+            const unsigned e = biased == 0 ? 0 : biased - 1;
+            atomicAdd(&sums[e], e == exponents ? 1ull : m * m);
+        }
+        GX_SYNC_BLOCK();
+        const std::int64_t to = std::int64_t{piece.parameter} * norm_words;
+        for (unsigned e = threadIdx.x; e <= exponents; e += blockDim.x) {
+            const unsigned long long part = sums[e];
+            if (part == 0) continue;
+            if (e == exponents) {
+                atomicAdd(&words[to + bad_word], part);
+                continue;
+            }
+            const unsigned word = 2 * e / 32, shift = 2 * e % 32;
+            const unsigned long long low = part << shift;
+            atomicAdd(&words[to + word], low & 0xffffffffu);
+            atomicAdd(&words[to + word + 1], low >> 32);
+            if (shift != 0 && part >> (64 - shift) != 0)
+                atomicAdd(&words[to + word + 2], part >> (64 - shift));
+        }
+        GX_SYNC_BLOCK();
+    }
+}
+
+/// SquaredSum::value.
+GX_DEVICE double squared_norm(DeviceSpan<const unsigned long long> words, std::int64_t first) {
+    if (words[first + bad_word] != 0) return std::bit_cast<double>(0x7ff8000000000000ull);
+    unsigned long long carried[top_word + 1];
+    unsigned long long carry = 0;
+    for (int k = 0; k <= top_word; ++k) {
+        const unsigned long long word = words[first + k] + carry;
+        carry = k < top_word ? word >> 32 : 0;
+        carried[k] = k < top_word ? word & 0xffffffffu : word;
+    }
+    double sum = 0;
+    for (int k = top_word; k >= 0; --k) {
+        const auto exponent = static_cast<std::uint64_t>(1023 + 32 * k + lowest_bit);
+        sum += static_cast<double>(carried[k]) * std::bit_cast<double>(exponent << 52);
+    }
+    return sum;
+}
+
+GX_KERNEL lars_rates_kernel(DeviceSpan<const Flag> adapts,
+                            DeviceSpan<const unsigned long long> parameter_words,
+                            DeviceSpan<const unsigned long long> gradient_words, LarsStep step,
+                            DeviceSpan<float> rates, DeviceSpan<float> decays) {
+    for (std::int64_t p = global_thread(); p < adapts.size; p += all_threads()) {
+        decays[p] = 0;
+        rates[p] = step.rate;
+        if (adapts[p] == 0) continue;
+        decays[p] = step.weight_decay;
+        const double unscale = step.unscale < 0 ? -step.unscale : step.unscale;
+        const double w = sqrt(squared_norm(parameter_words, p * norm_words));
+        const double g = sqrt(squared_norm(gradient_words, p * norm_words)) * unscale;
+        const double below = g + double{step.weight_decay} * w + double{step.epsilon};
+        const double ratio = w == 0 || below == 0 ? 1 : double{step.trust} * w / below;
+        rates[p] = static_cast<float>(double{step.rate} * ratio);
+    }
+}
+
+LaunchShape shape_of(cudaStream_t stream, std::int64_t pieces) {
+    return {static_cast<unsigned>(std::min<std::int64_t>(pieces, update_blocks_max)),
+            update_threads, stream};
+}
+void expect_lengths(const UpdateVectors& v, std::int64_t state) {
+    GX_EXPECT(v.parameters.size == v.gradients.size && state == v.parameters.size,
+              "parameters, gradients and state have one length");
+}
+
+}  // namespace
+
+std::vector<UpdatePiece> update_pieces(std::span<const ParameterSlice> slices) {
+    std::vector<UpdatePiece> pieces;
+    for (const ParameterSlice& s : slices) {
+        for (std::size_t done = 0; done < s.count;) {
+            const std::size_t count = std::min<std::size_t>(piece_elements_max, s.count - done);
+            pieces.push_back({.offset = static_cast<std::int64_t>(s.offset + done),
+                              .count = static_cast<std::int32_t>(count),
+                              .parameter = s.parameter});
+            done += count;
+        }
+    }
+    return pieces;
+}
+
+void sgd(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> momentum,
+         DeviceSpan<const float> decays, const SgdStep& step) {
+    expect_lengths(vectors, momentum.size);
+    launch("sgd", shape_of(stream, vectors.pieces.size),
+           step.nesterov ? sgd_kernel<true> : sgd_kernel<false>, vectors.pieces, decays,
+           SgdRule{step.unscale, 0, step.momentum, step.rate}, vectors.parameters,
+           vectors.gradients, momentum);
+}
+
+void adamw(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> m,
+           DeviceSpan<float> v, DeviceSpan<const float> decays, const AdamWStep& step) {
+    expect_lengths(vectors, m.size);
+    expect_lengths(vectors, v.size);
+    const AdamWRule rule{step.unscale, step.rate,        step.beta1,       step.rest1,  step.beta2,
+                         step.rest2,   step.correction1, step.correction2, step.epsilon};
+    launch("adamw", shape_of(stream, vectors.pieces.size), adamw_kernel, vectors.pieces, decays,
+           rule, vectors.parameters, vectors.gradients, m, v);
+}
+
+void add_squared_norms(cudaStream_t stream, DeviceSpan<const UpdatePiece> pieces,
+                       DeviceSpan<const float> values, DeviceSpan<unsigned long long> words) {
+    launch("squared norms", shape_of(stream, pieces.size), squared_norms_kernel, pieces, values,
+           words);
+}
+
+void lars_rates(cudaStream_t stream, DeviceSpan<const Flag> adapts,
+                DeviceSpan<const unsigned long long> parameter_words,
+                DeviceSpan<const unsigned long long> gradient_words, const LarsStep& step,
+                DeviceSpan<float> rates, DeviceSpan<float> decays) {
+    GX_EXPECT(rates.size == adapts.size && decays.size == adapts.size &&
+                  parameter_words.size == adapts.size * norm_words &&
+                  gradient_words.size == adapts.size * norm_words,
+              "norms, rates and decays of every parameter");
+    launch("lars rates", shape_of(stream, (adapts.size + update_threads - 1) / update_threads),
+           lars_rates_kernel, adapts, parameter_words, gradient_words, step, rates, decays);
+}
+
+void lars(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> momentum,
+          DeviceSpan<const float> rates, DeviceSpan<const float> decays, const LarsStep& step) {
+    expect_lengths(vectors, momentum.size);
+    launch("lars", shape_of(stream, vectors.pieces.size), lars_kernel, vectors.pieces, rates,
+           decays, LarsRule{step.unscale, 0, step.momentum, step.rate}, vectors.parameters,
+           vectors.gradients, momentum);
+}
+
+}  // namespace gx::cuda

@@ -1,0 +1,83 @@
+// Scale, copy, fill, and normalised images.
+#include <gx/cuda/kernels.hpp>
+
+#include "arithmetic.hpp"
+#include "elementwise.hpp"
+
+namespace gx::cuda {
+namespace {
+
+struct Scale {
+    float factor;
+    constexpr void operator()(float& x) const { x = product_of(x, factor); }
+};
+struct Copy {
+    template <class T>
+    constexpr void operator()(const T& from, T& to) const {
+        to = from;
+    }
+};
+template <class T>
+struct Fill {
+    T value;
+    constexpr void operator()(T& to) const { to = value; }
+};
+
+template <class E>
+GX_KERNEL normalise_kernel(PixelShape shape, ImageLayout layout,
+                           DeviceSpan<const std::uint8_t> pixels, DeviceSpan<const float> values,
+                           DeviceSpan<typename E::storage> to) {
+    for (std::int64_t i = global_thread(); i < to.size; i += all_threads()) {
+        std::int64_t from = i, channel = i / shape.pixels % shape.channels;
+        if (layout == ImageLayout::channels_last) {  // i = (image * pixels + pixel) * channels + c
+            const std::int64_t at = i / shape.channels;
+            channel = i % shape.channels;
+            from =
+                (at / shape.pixels * shape.channels + channel) * shape.pixels + at % shape.pixels;
+        }
+        to[i] = E::encode(values[channel * 256 + pixels[from]]);
+    }
+}
+
+}  // namespace
+
+void scale(cudaStream_t stream, DeviceSpan<float> values, float factor) {
+    GX_EXPECT(factor == factor, "a factor of NaN: scale by a number");
+    apply(stream, "scale", Scale{factor}, values);
+}
+template <class T>
+void copy(cudaStream_t stream, DeviceSpan<const T> from, DeviceSpan<T> to) {
+    apply(stream, "copy", Copy{}, from, to);
+}
+template <class T>
+void fill(cudaStream_t stream, DeviceSpan<T> to, T value) {
+    apply(stream, "fill", Fill<T>{value}, to);
+}
+template <StandardElement E>
+void normalise(cudaStream_t stream, PixelShape shape, ImageLayout layout,
+               DeviceSpan<const std::uint8_t> pixels, DeviceSpan<const float> values,
+               DeviceSpan<typename E::storage> to) {
+    GX_EXPECT(pixels.size == shape.images * shape.channels * shape.pixels && to.size == pixels.size,
+              "pixels and images are as many as the shape says");
+    GX_EXPECT(values.size == std::int64_t{shape.channels} * 256, "256 values a channel");
+    const std::int64_t blocks = (to.size + elementwise_threads - 1) / elementwise_threads;
+    launch("normalise",
+           {static_cast<unsigned>(std::min<std::int64_t>(blocks, elementwise_blocks_max)),
+            elementwise_threads, stream},
+           normalise_kernel<E>, shape, layout, pixels, values, to);
+}
+
+template void copy(cudaStream_t, DeviceSpan<const float>, DeviceSpan<float>);
+template void copy(cudaStream_t, DeviceSpan<const std::uint16_t>, DeviceSpan<std::uint16_t>);
+template void fill(cudaStream_t, DeviceSpan<float>, float);
+template void fill(cudaStream_t, DeviceSpan<std::uint16_t>, std::uint16_t);
+template void fill(cudaStream_t, DeviceSpan<unsigned long long>, unsigned long long);
+#define GX_NORMALISE(E)                                                                 \
+    template void normalise<E>(cudaStream_t, PixelShape, ImageLayout,                   \
+                               DeviceSpan<const std::uint8_t>, DeviceSpan<const float>, \
+                               DeviceSpan<E::storage>);
+GX_NORMALISE(fp32)
+GX_NORMALISE(fp16)
+GX_NORMALISE(bf16)
+
+}  // namespace gx::cuda

@@ -1,0 +1,76 @@
+// Emulated grid: the threads of a kernel's blocks as fibers, in an order that a seed decides.
+#pragma once
+
+#include <concepts>         // integral
+#include <cstddef>          // size_t
+#include <cstdint>          // uint32_t
+#include <functional>       // function
+#include <source_location>  // lines of kernels
+#include <string>           // sentences
+
+#include <cuda_runtime_api.h>  // dim3, uint3
+
+// Errors of all: a call outside of run_grid is undefined. What a kernel does wrong goes to
+// cuda_testing::misuse() as one sentence with the kernel, block, thread and source line.
+namespace gx::cuda::emulation {
+
+inline constexpr unsigned warp_lanes = 32;
+
+/// Position of the running thread in its launch.
+struct Place {
+    uint3 thread{}, block{};
+    dim3 threads{}, blocks{};
+};
+[[nodiscard]] Place place();  // by value: a sanitizer sees no access to the scheduler's memory
+
+[[nodiscard]] inline unsigned lane_index() { return place().thread.x % warp_lanes; }
+
+/// An index with the place in the source where it was used.
+struct Index {
+    template <std::integral I>
+    Index(I i, std::source_location where = std::source_location::current())  // NOLINT
+        : value(static_cast<std::int64_t>(i)), at(where) {}
+    std::int64_t value;
+    std::source_location at;
+};
+[[noreturn]] void out_of_range(const Index& i, std::int64_t size, const char* memory);
+/// Reports any other mistake of the running thread.
+[[noreturn]] void misused(const std::source_location& at, const std::string& what);
+
+// ---- Barriers and exchanges -------------------------------------------------------------------
+
+/// Waits for all threads of the block.
+void sync_block(const std::source_location& at);
+/// Waits for the lanes of `mask`.
+void sync_warp(std::uint32_t mask, const std::source_location& at);
+/// Waits for the lanes of `mask`, each with 8 bytes; returns those of lane `from`.
+std::uint64_t exchange(std::uint32_t mask, std::uint64_t mine, unsigned from,
+                       const std::source_location& at);
+/// Waits for the lanes of `mask`; bit i of the result is set where lane i brought true.
+std::uint32_t ballot(std::uint32_t mask, bool mine, const std::source_location& at);
+
+// ---- Shared memory ----------------------------------------------------------------------------
+
+inline constexpr std::size_t shared_limit_bytes = 48 << 10, shared_variables_max = 16;
+
+/// The block's variable that is declared at this place; not written yet.
+[[nodiscard]] void* shared_bytes(std::size_t bytes, const std::source_location& at);
+enum class SharedUse : unsigned char { reads, writes, atomic };
+/// Checks an access: that what is read was written, and that a barrier lies between conflicting
+/// accesses of two threads.
+void use_shared(const void* begin, std::size_t bytes, SharedUse use, const Index& i);
+
+// ---- Runs -------------------------------------------------------------------------------------
+
+/// Runs all threads of all blocks now: blocks one after the other, in an order that the seed
+/// decides; a block's threads until each waits or ends, in an order drawn anew after each barrier.
+/// Errors: a launch that a GPU would refuse; threads that part at a barrier.
+void run_grid(const char* kernel, dim3 blocks, dim3 threads, const std::function<void()>& thread);
+
+/// Orders of blocks and threads follow from it.
+void seed(std::uint64_t value);
+
+/// Whether ThreadSanitizer checks this program: then it reports races between threads.
+[[nodiscard]] bool under_thread_sanitizer();
+
+}  // namespace gx::cuda::emulation

@@ -1,0 +1,439 @@
+// Runs a grid on the host. Compiled without sanitizers: see fiber.hpp.
+#include <gx/cuda/emulation/grid.hpp>
+
+#include <algorithm>  // shuffle
+#include <array>      // variables
+#include <memory>     // unique_ptr
+#include <numeric>    // iota
+#include <random>     // orders
+#include <string>     // sentences
+#include <utility>    // exchange
+#include <vector>     // lanes
+
+#include <sys/mman.h>     // memory without a history
+#include <sys/syscall.h>  // SYS_mmap
+#include <unistd.h>       // syscall
+
+#include <gx/cuda_testing/hooks.hpp>  // misuse
+
+#include "fiber.hpp"
+
+// Each race is reported, also where another kernel raced at the same address of shared memory.
+extern "C" [[gnu::weak]] const char* __tsan_default_options();
+extern "C" const char* __tsan_default_options() { return "suppress_equal_addresses=0"; }
+
+namespace gx::cuda::emulation {
+namespace {
+
+using Location = std::source_location;
+constexpr std::size_t thread_stack_bytes = 64 << 10;
+constexpr unsigned threads_max = 1024;
+std::mt19937_64 random_order{1};
+
+enum class State : unsigned char { fresh, ready, at_block_barrier, at_warp_meeting, done };
+enum class Meeting : unsigned char { barrier, exchange, ballot };
+
+std::string line_of(const Location& at) {
+    const std::string file = at.file_name();
+    return file.substr(file.rfind('/') + 1) + ":" + std::to_string(at.line());
+}
+bool same_place(const Location& a, const Location& b) {
+    return a.line() == b.line() && a.file_name() == b.file_name();
+}
+
+struct Thread {
+    State state = State::fresh;
+    unsigned index = 0;
+    Fiber* fiber = nullptr;
+    Location at{};  ///< where it waits
+    Meeting meeting{};
+    std::uint32_t mask = 0;  ///< lanes that meet
+    std::uint64_t mine = 0, got = 0;
+    unsigned from = 0;
+    unsigned block_barriers = 0, warp_meetings = 0;
+    unsigned stamp = 0;  ///< number of its warp's last meeting that it took part in
+};
+
+/// The last accesses to one byte of shared memory.
+struct ByteHistory {
+    static constexpr unsigned none = ~0u, several = ~0u - 1;
+    unsigned writer = none, reader = none, reader_warp = none;
+    unsigned write_line = 0, read_line = 0;
+    unsigned write_epoch = 0, read_epoch = 0;  ///< the block's barriers before
+    unsigned write_stamp = 0, read_stamp = 0;  ///< the warp's meetings before
+};
+
+/// Shared memory of a block, on pages of its own, so that it can lose its history.
+class SharedMemory {
+public:
+    SharedMemory() = default;
+    SharedMemory(const SharedMemory&) = delete;
+    SharedMemory& operator=(const SharedMemory&) = delete;
+    ~SharedMemory() { ::munmap(data_, shared_limit_bytes); }
+
+    /// Forgets the block before. A race with that one's accesses is none.
+    void renew() {
+        if (under_thread_sanitizer()) {
+            // Unmapped pages lose their accesses; the bare system call is not seen as a write.
+            ::munmap(data_, shared_limit_bytes);
+            ::syscall(SYS_mmap, data_, shared_limit_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0L);
+        }
+        for (volatile char* p = data_; p < data_ + used_; ++p) *p = '\xff';  // NaN
+        history_.assign(used_, {});
+        used_ = count_ = 0;
+    }
+    /// nullptr where a block has no room for it.
+    void* variable(std::size_t bytes, const Location& at) {
+        for (std::size_t i = 0; i < count_; ++i)
+            if (same_place(variables_[i].at, at)) return data_ + variables_[i].offset;
+        const std::size_t rounded = (bytes + 15) / 16 * 16;
+        if (count_ == variables_.size() || used_ + rounded > shared_limit_bytes) return nullptr;
+        variables_[count_++] = {at, used_};
+        if (history_.size() < used_ + rounded) history_.resize(used_ + rounded);
+        return data_ + std::exchange(used_, used_ + rounded);
+    }
+    ByteHistory* history(const void* begin) {
+        return &history_[static_cast<std::size_t>(static_cast<const char*>(begin) - data_)];
+    }
+
+private:
+    struct Variable {
+        Location at{};
+        std::size_t offset = 0;
+    };
+    char* data_ = static_cast<char*>(::mmap(nullptr, shared_limit_bytes, PROT_READ | PROT_WRITE,
+                                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    std::array<Variable, shared_variables_max> variables_{};
+    std::size_t used_ = 0, count_ = 0;
+    std::vector<ByteHistory> history_{};
+};
+
+struct Grid {
+    const char* kernel = "";
+    const std::function<void()>* body = nullptr;
+    dim3 blocks{}, threads_of_block{};
+    unsigned block = 0;
+    SharedMemory shared{};
+    std::vector<Thread> threads{};
+    std::vector<unsigned> warp_meetings{};
+    std::vector<std::uint64_t> tokens{};  // of a block: two of its barrier, two of each warp
+    std::size_t first_token = 0;
+    Thread* running = nullptr;
+    std::uint64_t start = 0, end = 0;
+
+    [[noreturn]] void fail(const Thread& t, const Location& at, const std::string& what) const {
+        cuda_testing::misuse("kernel '" + std::string(kernel) + "', block " +
+                             std::to_string(block) + ", thread " + std::to_string(t.index) + ", " +
+                             line_of(at) + ": " + what);
+    }
+    // 0: the block, w + 1: warp w. A meeting shares its token with the second after it.
+    void* token(unsigned group, unsigned meeting) {
+        return &tokens[first_token + 2 * group + meeting % 2];
+    }
+};
+thread_local Grid* grid_now = nullptr;
+
+std::vector<std::unique_ptr<Fiber>>& fibers(std::size_t count) {
+    static thread_local std::vector<std::unique_ptr<Fiber>> all;
+    while (all.size() < count) all.push_back(std::make_unique<Fiber>(thread_stack_bytes));
+    return all;
+}
+
+std::string name_of(const Thread& t) { return "thread " + std::to_string(t.index); }
+
+// ---- Meetings -----------------------------------------------------------------------------------
+
+bool release_block(Grid& g) {
+    std::size_t waiting = 0;
+    const Thread *first = nullptr, *ended = nullptr;
+    for (const Thread& t : g.threads) {
+        if (t.state == State::at_block_barrier && waiting++ == 0) first = &t;
+        if (t.state == State::done && ended == nullptr) ended = &t;
+        if (t.state == State::at_warp_meeting) return false;
+    }
+    if (waiting == 0) return false;
+    if (ended != nullptr)
+        g.fail(*first, first->at,
+               "waits at a barrier of the block, and " + name_of(*ended) +
+                   " has ended without it. All threads of a block must come to each barrier");
+    for (Thread& t : g.threads)
+        if (!same_place(t.at, first->at))
+            g.fail(*first, first->at,
+                   "waits at a barrier of the block, and " + name_of(t) + " at the one in " +
+                       line_of(t.at) + ". All threads of a block must come to the same barrier");
+    for (Thread& t : g.threads) t.state = State::ready;
+    return true;
+}
+
+bool release_warp(Grid& g, unsigned warp) {
+    const std::size_t first = std::size_t{warp} * warp_lanes;
+    const std::size_t lanes = std::min<std::size_t>(warp_lanes, g.threads.size() - first);
+    bool any = false;
+    for (std::size_t i = 0; i < lanes; ++i) {
+        const Thread& leader = g.threads[first + i];
+        const std::uint32_t mask = leader.mask;
+        if (leader.state != State::at_warp_meeting) continue;
+        const auto is_here = [&](std::size_t k) {
+            const Thread& t = g.threads[first + k];
+            return t.state == State::at_warp_meeting && t.mask == mask;
+        };
+        bool all = true;
+        for (std::size_t k = 0; k < warp_lanes; ++k)
+            if ((mask >> k & 1u) != 0) all = all && k < lanes && is_here(k);
+        if (!all) continue;
+        std::uint64_t votes = 0;
+        for (std::size_t k = 0; k < lanes; ++k) {
+            if ((mask >> k & 1u) == 0) continue;
+            Thread& t = g.threads[first + k];
+            if (t.meeting != leader.meeting ||
+                (t.meeting != Meeting::barrier && !same_place(t.at, leader.at)))
+                g.fail(leader, leader.at,
+                       "exchanges with its warp, and " + name_of(t) + " meets it in " +
+                           line_of(t.at) + ". All lanes of the mask must call the same function");
+            votes |= std::uint64_t{t.mine != 0} << k;
+        }
+        for (std::size_t k = 0; k < lanes; ++k) {
+            if ((mask >> k & 1u) == 0) continue;
+            Thread& t = g.threads[first + k];
+            t.got = t.meeting == Meeting::ballot ? votes : g.threads[first + t.from].mine;
+        }
+        const unsigned stamp = ++g.warp_meetings[warp];
+        for (std::size_t k = 0; k < lanes; ++k) {
+            if ((mask >> k & 1u) == 0) continue;
+            g.threads[first + k].stamp = stamp;
+            g.threads[first + k].state = State::ready;
+        }
+        any = true;
+    }
+    return any;
+}
+
+/// Lets threads go on that have met all that they wait for; false where there are none.
+bool release_any(Grid& g) {
+    bool any = release_block(g);
+    for (unsigned w = 0; w < g.warp_meetings.size(); ++w) any = release_warp(g, w) || any;
+    return any;
+}
+
+[[noreturn]] void fail_stuck(const Grid& g) {
+    for (const Thread& t : g.threads) {
+        if (t.state != State::at_warp_meeting) continue;
+        const std::size_t first = t.index / warp_lanes * warp_lanes;
+        for (std::size_t k = 0; k < warp_lanes; ++k) {
+            if ((t.mask >> k & 1u) == 0) continue;
+            if (first + k >= g.threads.size())
+                g.fail(t, t.at, "waits for lane " + std::to_string(k) + ", which its warp lacks");
+            const Thread& missing = g.threads[first + k];
+            if (missing.state == State::done)
+                g.fail(t, t.at,
+                       "waits for its warp, and " + name_of(missing) + " has ended without it");
+            if (missing.state != State::at_warp_meeting || missing.mask != t.mask)
+                g.fail(t, t.at,
+                       "waits for its warp, and " + name_of(missing) + " waits in " +
+                           line_of(missing.at));
+        }
+    }
+    g.fail(g.threads.front(), {}, "its threads wait for each other");
+}
+
+// ---- Blocks -------------------------------------------------------------------------------------
+
+void start_thread(Grid& g, Thread& t) {
+    t.fiber->begin([&g, &t] {
+        struct End {  // also where an error unwinds the thread
+            Grid& g;
+            ~End() { release(&g.end); }
+        } end{g};
+        acquire(&g.start);
+        (*g.body)();
+        t.state = State::done;
+    });
+    t.state = State::ready;
+}
+
+void run_block(Grid& g, std::vector<unsigned>& order) {
+    for (;;) {
+        std::shuffle(order.begin(), order.end(), random_order);
+        std::size_t done = 0;
+        for (const unsigned i : order) {
+            Thread& t = g.threads[i];
+            if (t.state == State::fresh) start_thread(g, t);
+            if (t.state == State::ready) {
+                g.running = &t;
+                t.fiber->resume();
+            }
+            done += t.state == State::done;
+        }
+        if (done == g.threads.size()) return;
+        if (!release_any(g)) fail_stuck(g);
+    }
+}
+
+void prepare_block(Grid& g, std::size_t turn, std::size_t tokens_of_block) {
+    const unsigned count = g.threads_of_block.x;
+    g.shared.renew();
+    g.first_token = under_thread_sanitizer() ? turn * tokens_of_block : 0;
+    g.threads.assign(count, {});
+    g.warp_meetings.assign((count + warp_lanes - 1) / warp_lanes, 0);
+    // One fiber more than threads, or a thread and its like of the block before would be one to
+    // ThreadSanitizer, which would find no race between the two.
+    auto& all = fibers(under_thread_sanitizer() ? count + 1 : count);
+    for (unsigned i = 0; i < count; ++i) {
+        g.threads[i].index = i;
+        g.threads[i].fiber = all[(i + turn) % all.size()].get();
+    }
+}
+
+std::uint64_t meet(std::uint32_t mask, Meeting meeting, std::uint64_t mine, unsigned from,
+                   const Location& at) {
+    Grid& g = *grid_now;
+    Thread& t = *g.running;
+    if ((mask >> t.index % warp_lanes & 1u) == 0)
+        g.fail(t, at, "is not in the mask that it meets its warp with");
+    if ((mask >> from & 1u) == 0)
+        g.fail(t, at, "reads from lane " + std::to_string(from) + ", which is not in the mask");
+    void* const token = g.token(1 + t.index / warp_lanes, t.warp_meetings++);
+    t.at = at;
+    t.meeting = meeting;
+    t.mask = mask;
+    t.mine = mine;
+    t.from = from;
+    t.state = State::at_warp_meeting;
+    release(token);
+    t.fiber->suspend();
+    acquire(token);
+    return t.got;
+}
+
+std::string conflict(const char* does, unsigned other, const char* did, unsigned line) {
+    const std::string who =
+        other == ByteHistory::several
+            ? std::string("other threads read")
+            : "thread " + std::to_string(other) + " " + did + " in line " + std::to_string(line);
+    return std::string(does) + " shared memory that " + who + ", and no barrier orders the two";
+}
+
+}  // namespace
+
+// ---- What kernels call --------------------------------------------------------------------------
+
+Place place() {
+    const Grid& g = *grid_now;
+    return {{g.running->index, 0, 0}, {g.block, 0, 0}, g.threads_of_block, g.blocks};
+}
+
+void out_of_range(const Index& i, std::int64_t size, const char* memory) {
+    misused(i.at, "element " + std::to_string(i.value) + " of " + memory + " of " +
+                      std::to_string(size) + " elements");
+}
+void misused(const Location& at, const std::string& what) {
+    grid_now->fail(*grid_now->running, at, what);
+}
+
+void sync_block(const Location& at) {
+    Thread& t = *grid_now->running;
+    void* const token = grid_now->token(0, t.block_barriers);
+    t.at = at;
+    t.state = State::at_block_barrier;
+    release(token);
+    t.fiber->suspend();
+    ++t.block_barriers;
+    acquire(token);
+}
+void sync_warp(std::uint32_t mask, const Location& at) {
+    meet(mask, Meeting::barrier, 0, lane_index(), at);
+}
+std::uint64_t exchange(std::uint32_t mask, std::uint64_t mine, unsigned from, const Location& at) {
+    return meet(mask, Meeting::exchange, mine, from, at);
+}
+std::uint32_t ballot(std::uint32_t mask, bool mine, const Location& at) {
+    return static_cast<std::uint32_t>(
+        meet(mask, Meeting::ballot, std::uint64_t{mine}, lane_index(), at));
+}
+
+void* shared_bytes(std::size_t bytes, const Location& at) {
+    void* const memory = grid_now->shared.variable(bytes, at);
+    if (memory == nullptr)
+        misused(at, "a block has " + std::to_string(shared_limit_bytes) +
+                        " bytes of shared memory, in at most " +
+                        std::to_string(shared_variables_max) + " variables");
+    return memory;
+}
+
+void use_shared(const void* begin, std::size_t bytes, SharedUse use, const Index& i) {
+    const Thread& t = *grid_now->running;
+    const unsigned warp = t.index / warp_lanes, epoch = t.block_barriers;
+    for (ByteHistory* b = grid_now->shared.history(begin); bytes-- > 0; ++b) {
+        if (use != SharedUse::writes && b->writer == ByteHistory::none)
+            misused(i.at, "reads element " + std::to_string(i.value) +
+                              " of shared memory, which no thread has written");
+        if (use == SharedUse::atomic) continue;
+        if (b->writer != ByteHistory::none && b->writer != t.index && b->write_epoch == epoch &&
+            !(b->writer / warp_lanes == warp && b->write_stamp < t.stamp))
+            misused(i.at, conflict(use == SharedUse::reads ? "reads" : "writes", b->writer, "wrote",
+                                   b->write_line));
+        if (use == SharedUse::reads) {
+            const bool again = b->reader != ByteHistory::none && b->read_epoch == epoch;
+            const bool others = again && b->reader != t.index;
+            b->reader_warp = again && b->reader_warp != warp ? ByteHistory::several : warp;
+            b->reader = others ? ByteHistory::several : t.index;
+            b->read_stamp = again ? std::max(b->read_stamp, t.stamp) : t.stamp;
+            b->read_epoch = epoch;
+            b->read_line = i.at.line();
+            continue;
+        }
+        if (b->reader != ByteHistory::none && b->reader != t.index && b->read_epoch == epoch &&
+            !(b->reader_warp == warp && b->read_stamp < t.stamp))
+            misused(i.at, conflict("writes", b->reader, "reads", b->read_line));
+        b->writer = t.index;
+        b->write_epoch = epoch;
+        b->write_stamp = t.stamp;
+        b->write_line = i.at.line();
+    }
+}
+
+// ---- Runs ---------------------------------------------------------------------------------------
+
+void run_grid(const char* kernel, dim3 blocks, dim3 threads, const std::function<void()>& thread) {
+    const std::string name = "kernel '" + std::string(kernel) + "': ";
+    if (blocks.y * blocks.z * threads.y * threads.z != 1)
+        cuda_testing::misuse(name + "a grid of one dimension is expected");
+    if (blocks.x == 0 || threads.x == 0 || threads.x > threads_max)
+        cuda_testing::misuse(name + std::to_string(blocks.x) + " blocks of " +
+                             std::to_string(threads.x) + " threads; a GPU has 1 to 1024");
+    Grid g;
+    g.kernel = kernel;
+    g.body = &thread;
+    g.blocks = blocks;
+    g.threads_of_block = threads;
+    const std::size_t tokens_of_block = 2 + 2 * ((threads.x + warp_lanes - 1) / warp_lanes);
+    g.tokens.resize(under_thread_sanitizer() ? tokens_of_block * blocks.x : tokens_of_block);
+    std::vector<unsigned> thread_order(threads.x), block_order(blocks.x);
+    std::iota(thread_order.begin(), thread_order.end(), 0u);
+    std::iota(block_order.begin(), block_order.end(), 0u);
+    std::shuffle(block_order.begin(), block_order.end(), random_order);
+    struct Running {
+        Grid* outer;
+        ~Running() { grid_now = outer; }
+    } running{std::exchange(grid_now, &g)};
+    release(&g.start);
+    for (std::size_t turn = 0; turn < block_order.size(); ++turn) {
+        g.block = block_order[turn];
+        prepare_block(g, turn, tokens_of_block);
+        try {
+            run_block(g, thread_order);
+        } catch (...) {
+            fibers(0).clear();  // some are in the middle of a kernel: they unwind now
+            acquire(&g.end);
+            throw;
+        }
+    }
+    acquire(&g.end);
+}
+
+void seed(std::uint64_t value) { random_order.seed(value); }
+
+bool under_thread_sanitizer() { return __tsan_create_fiber != nullptr; }
+
+}  // namespace gx::cuda::emulation

@@ -1,0 +1,196 @@
+#include <gx/cuda/kernel.hpp>
+
+#include "device_memory.hpp"
+#include "planted_faults.hpp"
+
+#include <set>     // orders
+#include <string>  // sentences
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace gx;
+using namespace gx::cuda_tests;
+using cuda::DeviceSpan;
+using cuda::LaunchShape;
+
+constexpr std::uint64_t seeds = 8;
+
+/// The error of a run, or "" where there is none.
+std::string error_of(auto run) {
+    try {
+        run();
+    } catch (const Error& e) {
+        return e.what();
+    }
+    return {};
+}
+
+// ---- Builtins ----------------------------------------------------------------------------------
+
+GX_KERNEL shuffles_kernel(DeviceSpan<int> out) {
+    const int mine = static_cast<int>(threadIdx.x);
+    out[mine] = __shfl_sync(all_lanes, mine, 5);
+    out[32 + mine] = __shfl_down_sync(all_lanes, mine, 3);
+    out[64 + mine] = __shfl_up_sync(all_lanes, mine, 3);
+    out[96 + mine] = __shfl_xor_sync(all_lanes, mine, 6);
+    out[128 + mine] = static_cast<int>(__ballot_sync(all_lanes, mine % 3 == 0));
+    out[160 + mine] = __any_sync(all_lanes, mine == 9);
+    out[192 + mine] = __all_sync(all_lanes, mine < 31);
+}
+TEST(Kernel, ExchangesInAWarp) {
+    const TestStream stream;
+    DeviceVector<int> out(stream, 7 * 32);
+    cuda::launch("shuffles", LaunchShape{1, 32, stream}, shuffles_kernel, out);
+    const auto got = out.host();
+    int votes = 0;
+    for (int i = 0; i < 32; ++i) votes |= static_cast<int>(std::uint32_t{i % 3 == 0} << i);
+    for (int i = 0; i < 32; ++i) {
+        const auto at = [&](int row) { return got[static_cast<std::size_t>(32 * row + i)]; };
+        EXPECT_EQ(at(0), 5);
+        EXPECT_EQ(at(1), i + 3 < 32 ? i + 3 : i);
+        EXPECT_EQ(at(2), i >= 3 ? i - 3 : i);
+        EXPECT_EQ(at(3), i ^ 6);
+        EXPECT_EQ(at(4), votes);
+        EXPECT_EQ(at(5), 1);
+        EXPECT_EQ(at(6), 0);
+    }
+}
+
+GX_KERNEL places_kernel(DeviceSpan<std::int64_t> out) {
+    out[cuda::global_thread()] = cuda::all_threads() * 1000 + cuda::global_thread();
+}
+TEST(Kernel, NumbersItsThreads) {
+    const TestStream stream;
+    DeviceVector<std::int64_t> out(stream, 3 * 40);
+    cuda::launch("places", LaunchShape{3, 40, stream}, places_kernel, out);
+    const auto got = out.host();
+    for (std::size_t i = 0; i < got.size(); ++i)
+        EXPECT_EQ(got[i], 120'000 + static_cast<std::int64_t>(i));
+}
+
+template <class T>
+GX_KERNEL add_kernel(DeviceSpan<T> sum) {
+    atomicAdd(&sum[0], T(threadIdx.x));
+}
+template <class T>
+class AtomicAdd : public ::testing::Test {};
+using AddedTypes = ::testing::Types<int, unsigned, unsigned long long, float, double>;
+TYPED_TEST_SUITE(AtomicAdd, AddedTypes);
+TYPED_TEST(AtomicAdd, AddsEveryThread) {
+    const TestStream stream;
+    DeviceVector<TypeParam> sum(stream, 1);
+    cuda::launch("add", LaunchShape{4, 64, stream}, add_kernel<TypeParam>, sum);
+    EXPECT_EQ(sum.host()[0], TypeParam(4 * 63 * 64 / 2));
+}
+
+GX_KERNEL misaligned_kernel(DeviceSpan<char> bytes) {
+    atomicAdd(reinterpret_cast<unsigned*>(&bytes[1]), 1u);
+}
+TEST(AtomicAdd, WantsAnAlignedAddress) {
+    const TestStream stream;
+    DeviceVector<char> bytes(stream, 16);
+    const std::string error = error_of([&] {
+        cuda::launch("misaligned", LaunchShape{1, 1, stream}, misaligned_kernel, bytes);
+        must(cudaStreamSynchronize(stream));
+    });
+    EXPECT_NE(error.find("not aligned"), std::string::npos) << error;
+}
+
+// ---- Orders ------------------------------------------------------------------------------------
+
+GX_KERNEL tickets_kernel(DeviceSpan<unsigned> next, DeviceSpan<unsigned> turns) {
+    turns[cuda::global_thread()] = atomicAdd(&next[0], 1u);
+}
+std::vector<unsigned> turns_of(std::uint64_t seed) {
+    cuda::emulation::seed(seed);
+    const TestStream stream;
+    const DeviceVector<unsigned> next(stream, 1);
+    DeviceVector<unsigned> turns(stream, 4 * 64);
+    cuda::launch("tickets", LaunchShape{4, 64, stream}, tickets_kernel, next, turns);
+    return turns.host();
+}
+TEST(Emulation, OrdersFollowFromTheSeed) {
+    std::set<std::vector<unsigned>> orders;
+    for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+        const auto turns = turns_of(seed);
+        EXPECT_EQ(turns, turns_of(seed));
+        orders.insert(turns);
+    }
+    EXPECT_EQ(orders.size(), seeds);
+}
+
+// ---- Planted faults ----------------------------------------------------------------------------
+
+constexpr std::size_t elements = 1024;
+std::vector<float> input() {
+    std::vector<float> x(elements);
+    for (std::size_t i = 0; i < elements; ++i) x[i] = static_cast<float>(i % 89);
+    return x;
+}
+std::vector<float> output_of(const char* name, Kernel kernel, std::uint64_t seed) {
+    cuda::emulation::seed(seed);
+    const TestStream stream;
+    const DeviceVector<float> x(stream, input());
+    DeviceVector<float> y(stream, elements);
+    cuda::launch(name, LaunchShape{elements / fault_threads, fault_threads, stream}, kernel, x, y);
+    return y.host();
+}
+
+class Faults : public ::testing::TestWithParam<PlantedFault> {};
+TEST_P(Faults, TheRightKernelGivesTheSameInEveryOrder) {
+    const PlantedFault& f = GetParam();
+    const auto expected = output_of(f.name, f.right, 0);
+    for (std::uint64_t seed = 1; seed < seeds; ++seed)
+        EXPECT_EQ(output_of(f.name, f.right, seed), expected) << seed;
+}
+TEST_P(Faults, TheWrongKernelIsFound) {
+    const PlantedFault& f = GetParam();
+    if (f.races && cuda::emulation::under_thread_sanitizer())
+        GTEST_SKIP() << "its report ends the run";
+    std::size_t found = 0;
+    for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+        std::vector<float> y;
+        const std::string error = error_of([&] { y = output_of(f.name, f.wrong, seed); });
+        if (*f.sentence == '\0') {
+            EXPECT_EQ(error, "");
+            found += y != output_of(f.name, f.right, 0);
+            continue;
+        }
+        EXPECT_NE(error.find(f.sentence), std::string::npos) << seed << ": " << error;
+        for (const char* part : {"kernel '", f.name, "', block ", ", thread ", "faults.hpp:"})
+            EXPECT_NE(error.find(part), std::string::npos) << seed << ": " << error;
+    }
+    EXPECT_EQ(found > 0, *f.sentence == '\0' && f.numbers);
+}
+INSTANTIATE_TEST_SUITE_P(Planted, Faults, ::testing::ValuesIn(planted_faults),
+                         [](const auto& of) { return std::string(of.param.name); });
+
+GX_KERNEL line_kernel(DeviceSpan<float> y) {
+    if (blockIdx.x == 2 && threadIdx.x == 17) y[4] = 1;
+}
+constexpr int line_of_the_fault = __LINE__ - 2;
+TEST(Emulation, NamesKernelBlockThreadAndLine) {
+    const TestStream stream;
+    DeviceVector<float> y(stream, 4);
+    EXPECT_EQ(
+        error_of([&] {
+            cuda::launch("line", LaunchShape{3, 32, stream}, line_kernel, y);
+            must(cudaStreamSynchronize(stream));
+        }),
+        "kernel 'line', block 2, thread 17, kernel_test.cpp:" + std::to_string(line_of_the_fault) +
+            ": element 4 of a span to write of 4 elements");
+}
+TEST(Emulation, RefusesWhatAGpuWould) {
+    const TestStream stream;
+    DeviceVector<float> y(stream, 4);
+    const std::string error = error_of([&] {
+        cuda::launch("large", LaunchShape{1, 1025, stream}, line_kernel, y);
+        must(cudaStreamSynchronize(stream));
+    });
+    EXPECT_NE(error.find("kernel 'large': 1 blocks of 1025 threads"), std::string::npos) << error;
+    cuda::launch("none", LaunchShape{0, 32, stream}, line_kernel, y);  // an empty grid is none
+}
+
+}  // namespace

@@ -1,0 +1,303 @@
+#include <gx/cuda/kernels.hpp>
+
+#include "device_memory.hpp"
+
+#include <bit>      // bit_cast
+#include <cmath>    // isfinite
+#include <cstdint>  // uint32_t
+#include <cstring>  // memcmp
+#include <random>   // values
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <gx/core/convert.hpp>         // the host's functions
+#include <gx/core/device.hpp>          // normalise_into
+#include <gx/cuda/emulation/grid.hpp>  // seed
+#include <gx/optimizer/finite.hpp>     // all_finite
+
+namespace {
+
+using namespace gx;
+using cuda_tests::DeviceVector;
+using cuda_tests::TestStream;
+
+// ---- Values and sizes --------------------------------------------------------------------------
+
+/// 0, 1, odd, a block and one more, more than the grid's threads at most once in a while.
+rc::Gen<std::size_t> sizes() {
+    return rc::gen::weightedOneOf<std::size_t>(
+        {{1, rc::gen::element<std::size_t>(0, 1, 31, 255, 256, 257, 70'001)},
+         {4, rc::gen::inRange<std::size_t>(0, 1500)}});
+}
+
+/// Floats of every kind: bits at random, so that NaNs, infinities and subnormals are among them.
+std::vector<float> any_floats(std::size_t count, std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::vector<float> x(count);
+    for (float& v : x) {
+        std::uint32_t bits = static_cast<std::uint32_t>(random());
+        switch (random() % 4) {
+            case 0: bits = (bits & 0x9fffffffu) | 0x30000000u; break;  // what fp16 holds
+            case 1: bits |= 0x7f800000u; break;                        // infinities and NaN
+            case 2: bits &= 0x83ffffffu; break;                        // near the subnormals
+            default: break;
+        }
+        v = std::bit_cast<float>(bits);
+    }
+    return x;
+}
+std::vector<std::uint16_t> any_halves(std::size_t count, std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::vector<std::uint16_t> x(count);
+    for (auto& v : x) v = static_cast<std::uint16_t>(random());
+    return x;
+}
+template <class E>
+auto any_of(std::size_t count, std::uint64_t seed) {
+    if constexpr (std::same_as<E, fp32>) return any_floats(count, seed);
+    else return any_halves(count, seed);
+}
+
+/// The index of the first element with other bits, or the size.
+template <class T>
+std::size_t first_difference(const std::vector<T>& a, const std::vector<T>& b) {
+    if (a.size() != b.size()) return 0;
+    for (std::size_t i = 0; i < a.size(); ++i)
+        if (std::memcmp(&a[i], &b[i], sizeof(T)) != 0) return i;
+    return a.size();
+}
+template <class T>
+void assert_equal_bits(const std::vector<T>& a, const std::vector<T>& b) {
+    RC_ASSERT(first_difference(a, b) == a.size());
+}
+
+struct Drawn {
+    std::size_t count;
+    std::uint64_t seed;
+};
+Drawn drawn() {
+    const Drawn d{*sizes(), *rc::gen::arbitrary<std::uint64_t>()};
+    cuda::emulation::seed(d.seed);
+    return d;
+}
+
+// ---- Conversions -------------------------------------------------------------------------------
+
+template <class E>
+class Conversions : public ::testing::Test {};
+using Elements = ::testing::Types<fp32, fp16, bf16>;
+TYPED_TEST_SUITE(Conversions, Elements);
+
+TYPED_TEST(Conversions, HaveTheBitsOfTheHost) {
+    using E = TypeParam;
+    using Storage = typename E::storage;
+    EXPECT_TRUE(rc::check([] {
+        const auto [count, seed] = drawn();
+        const float factor = *rc::gen::element(1.0f, 0.125f, 3.0f, -0.0f, 1e30f, 0x1p-140f);
+        const std::vector<float> floats = any_floats(count, seed);
+        const auto stored = any_of<E>(count, seed + 1), more = any_of<E>(count, seed + 2);
+        const TestStream stream;
+        const DeviceVector<float> x(stream, floats);
+        const DeviceVector<Storage> y(stream, stored);
+
+        std::vector<Storage> expected(count);
+        DeviceVector<Storage> to(stream, count);
+        encode<E>(floats, expected);
+        cuda::encode<E>(stream, x, to);
+        assert_equal_bits(to.host(), expected);
+        encode_scaled<E>(floats, factor, expected);
+        cuda::encode_scaled<E>(stream, x, factor, to);
+        assert_equal_bits(to.host(), expected);
+
+        std::vector<float> wide(count);
+        DeviceVector<float> to_wide(stream, count);
+        decode<E>(stored, wide);
+        cuda::decode<E>(stream, y, to_wide);
+        assert_equal_bits(to_wide.host(), wide);
+        decode_scaled<E>(stored, factor, wide);
+        cuda::decode_scaled<E>(stream, y, factor, to_wide);
+        assert_equal_bits(to_wide.host(), wide);
+
+        expected = more;
+        DeviceVector<Storage> mine(stream, more);
+        accumulate<E>(stored, expected);
+        cuda::accumulate<E>(stream, y, mine);
+        assert_equal_bits(mine.host(), expected);
+
+        wide = floats;
+        DeviceVector<float> sum(stream, floats);
+        decode_add<E>(stored, wide);
+        cuda::decode_add<E>(stream, y, sum);
+        assert_equal_bits(sum.host(), wide);
+    }));
+}
+
+TYPED_TEST(Conversions, CoverMoreThanOneGrid) {
+    using E = TypeParam;
+    const std::size_t count = 4096u * 256 + 77;  // the largest grid, and a part of a second round
+    const std::vector<float> floats = any_floats(count, 3);
+    std::vector<typename E::storage> expected(count);
+    encode<E>(floats, expected);
+    const TestStream stream;
+    const DeviceVector<float> x(stream, floats);
+    DeviceVector<typename E::storage> to(stream, count);
+    cuda::encode<E>(stream, x, to);
+    EXPECT_EQ(first_difference(to.host(), expected), count);
+}
+
+/// All 65,536 values, and every float between and at the points where rounding turns.
+TEST(Halves, RoundAsOnTheHostAtEveryTurn) {
+    std::vector<float> floats;
+    for (std::uint32_t half = 0; half < 0x10000; ++half) {
+        const auto bits =
+            std::bit_cast<std::uint32_t>(fp16::decode(static_cast<fp16::storage>(half)));
+        for (const std::uint32_t near : {0u, 0xfffu, 0x1000u, 0x1001u})
+            floats.push_back(std::bit_cast<float>(bits + near));
+    }
+    std::vector<fp16::storage> expected(floats.size());
+    encode<fp16>(floats, expected);
+    const TestStream stream;
+    const DeviceVector<float> x(stream, floats);
+    DeviceVector<fp16::storage> to(stream, floats.size());
+    cuda::encode<fp16>(stream, x, to);
+    EXPECT_EQ(first_difference(to.host(), expected), floats.size());
+}
+
+// ---- Whole vectors -----------------------------------------------------------------------------
+
+RC_GTEST_PROP(Vectors, AreScaledCopiedAndFilled, ()) {
+    const auto [count, seed] = drawn();
+    std::vector<float> x = any_floats(count, seed);
+    const TestStream stream;
+    DeviceVector<float> values(stream, x), copied(stream, count);
+    cuda::copy<float>(stream, values, copied);
+    assert_equal_bits(copied.host(), x);
+    cuda::scale(stream, values, 0.3f);
+    encode_scaled<fp32>(x, 0.3f, x);
+    assert_equal_bits(values.host(), x);
+    cuda::fill(stream, cuda::DeviceSpan<float>(values), -0.0f);
+    assert_equal_bits(values.host(), std::vector<float>(count, -0.0f));
+}
+
+TEST(Vectors, OfOtherLengthsBreakTheContract) {
+    const TestStream stream;
+    const DeviceVector<float> from(stream, 3);
+    const DeviceVector<float> to(stream, 4);
+    EXPECT_DEATH(cuda::copy<float>(stream, from, to), "one length");
+    EXPECT_DEATH(cuda::scale(stream, to, std::nanf("")), "factor of NaN");
+}
+
+// ---- Reductions --------------------------------------------------------------------------------
+
+TEST(AllFinite, IsTrueOfFiniteNumbersAlone) {
+    const TestStream stream;
+    for (const std::size_t count : {0u, 1u, 255u, 257u, 70'001u}) {
+        for (const float last : {1.0f, INFINITY, -INFINITY, std::nanf("")}) {
+            cuda::emulation::seed(count);
+            std::vector<float> x = any_floats(count, count);
+            for (float& v : x)
+                if (!std::isfinite(v)) v = 1;
+            if (count > 0) x[count * 3 / 4] = last;
+            const DeviceVector<float> values(stream, x);
+            const DeviceVector<std::uint32_t> scratch(stream, cuda::reduction_blocks);
+            DeviceVector<Flag> result(stream, 1);
+            cuda::all_finite(stream, values, scratch, result);
+            EXPECT_EQ(result.host()[0], all_finite(x)) << count << " " << last;
+        }
+    }
+}
+
+/// The order of cuda::sum, as its comment states it.
+float serial_sum(const std::vector<float>& x) {
+    constexpr std::size_t threads = 256, all = threads * 256;
+    const auto tree = [](std::vector<float> v) {  // 32
+        for (std::size_t by = 16; by > 0; by /= 2)
+            for (std::size_t l = 0; l < by; ++l) v[l] += v[l + by];
+        return v[0];
+    };
+    const auto block = [&](const std::vector<float>& v) {  // 256
+        std::vector<float> warps(32);
+        for (std::size_t w = 0; w < 8; ++w) {
+            const auto first = v.begin() + static_cast<std::ptrdiff_t>(32 * w);
+            warps[w] = tree({first, first + 32});
+        }
+        return tree(warps);
+    };
+    std::vector<float> blocks(256);
+    for (std::size_t b = 0; b < 256; ++b) {
+        std::vector<float> v(threads);
+        for (std::size_t t = 0; t < threads; ++t)
+            for (std::size_t i = b * threads + t; i < x.size(); i += all) v[t] += x[i];
+        blocks[b] = block(v);
+    }
+    for (float& v : blocks) v = 0.0f + v;
+    return block(blocks);
+}
+
+TEST(Sum, IsMadeInTheStatedOrder) {
+    for (const std::size_t count : {0u, 1u, 33u, 65'535u, 65'536u, 200'001u}) {
+        std::vector<float> x(count);
+        for (std::size_t i = 0; i < count; ++i)
+            x[i] = std::sin(static_cast<float>(i)) * std::exp2(static_cast<float>(i % 40) - 28);
+        const float expected = serial_sum(x);
+        const TestStream stream;
+        const DeviceVector<float> values(stream, x);
+        const DeviceVector<float> scratch(stream, cuda::reduction_blocks);
+        for (std::uint64_t seed = 0; seed < 3; ++seed) {
+            cuda::emulation::seed(seed);
+            DeviceVector<float> result(stream, 1);
+            cuda::sum(stream, values, scratch, result);
+            EXPECT_EQ(first_difference(result.host(), {expected}), 1u) << count << " " << seed;
+        }
+    }
+}
+
+// ---- Images ------------------------------------------------------------------------------------
+
+template <class E>
+class Images : public ::testing::Test {};
+TYPED_TEST_SUITE(Images, Elements);
+
+TYPED_TEST(Images, AreNormalisedAsOnTheHost) {
+    using E = TypeParam;
+    using Storage = typename E::storage;
+    EXPECT_TRUE(rc::check([] {
+        const int channels = *rc::gen::element(1, 3), pixels = *rc::gen::inRange(1, 90);
+        const int count = *rc::gen::inRange(0, 4);
+        const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+        std::mt19937_64 random(seed);
+        cuda::emulation::seed(seed);
+        const auto channel_count = static_cast<std::size_t>(channels);
+        const std::size_t elements = static_cast<std::size_t>(count * channels * pixels);
+        std::vector<std::uint8_t> bytes(elements);
+        for (auto& b : bytes) b = static_cast<std::uint8_t>(random());
+        std::vector<float> values(channel_count * 256);
+        for (auto& v : values) v = static_cast<float>(random() % 1000) / 500 - 1;
+
+        const Batch batch{.count = count, .pixels = bytes, .values = values};
+        std::vector<float> floats(elements);
+        normalise_into(batch, floats.data());
+        std::vector<Storage> expected(elements);
+        encode<E>(floats, expected);
+
+        const TestStream stream;
+        const DeviceVector<std::uint8_t> in(stream, bytes);
+        const DeviceVector<float> table(stream, values);
+        DeviceVector<Storage> out(stream, elements);
+        const cuda::PixelShape shape{count, channels, pixels};
+        cuda::normalise<E>(stream, shape, cuda::ImageLayout::channels_first, in, table, out);
+        assert_equal_bits(out.host(), expected);
+
+        std::vector<Storage> last(elements);
+        const auto plane = static_cast<std::size_t>(pixels);
+        for (std::size_t i = 0; i < elements; ++i) {
+            const std::size_t image = i / (plane * channel_count), c = i / plane % channel_count;
+            last[(image * plane + i % plane) * channel_count + c] = expected[i];
+        }
+        cuda::normalise<E>(stream, shape, cuda::ImageLayout::channels_last, in, table, out);
+        assert_equal_bits(out.host(), last);
+    }));
+}
+
+}  // namespace

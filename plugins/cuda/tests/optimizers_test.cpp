@@ -1,0 +1,196 @@
+// Updates on the device have the bits of gx::Sgd, gx::AdamW and gx::Lars.
+#include <gx/cuda/kernels.hpp>
+
+#include "device_memory.hpp"
+
+#include <bit>      // bit_cast
+#include <cmath>    // sqrt
+#include <cstring>  // memcmp
+#include <random>   // values
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <gx/cuda/emulation/grid.hpp>  // seed
+#include <gx/model/graph.hpp>          // Graph
+#include <gx/optimizer/adamw.hpp>      // AdamW
+#include <gx/optimizer/lars.hpp>       // Lars
+#include <gx/optimizer/sgd.hpp>        // Sgd
+
+namespace {
+
+using namespace gx;
+using cuda_tests::DeviceVector;
+using cuda_tests::TestStream;
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+    return a.size() == b.size() &&
+           (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+/// A network of four parameters, of all roles, in slices with padding between.
+struct Case {
+    Graph graph{};
+    std::vector<ParameterSlice> slices{};
+    std::vector<float> parameters{}, gradients{}, state{};
+    float rate = 0.1f, unscale = 0.25f;
+
+    explicit Case(std::uint64_t seed, std::size_t state_vectors) {
+        std::mt19937_64 random(seed);
+        std::size_t at = 0;
+        int index = 0;
+        for (const ParameterRole role : {ParameterRole::weight, ParameterRole::bias,
+                                         ParameterRole::gamma, ParameterRole::beta}) {
+            Parameter p;
+            p.role = role;
+            graph.parameters.push_back(p);
+            const std::size_t count = role == ParameterRole::weight
+                                          ? *rc::gen::element<std::size_t>(1, 257, 33'000, 66'001)
+                                          : *rc::gen::inRange<std::size_t>(0, 600);
+            slices.push_back({.offset = at, .count = count, .parameter = index++});
+            at += count + random() % 9;
+        }
+        const auto fill = [&](std::vector<float>& v, std::size_t count, int spread) {
+            v.resize(count);
+            for (float& x : v) {
+                const auto mantissa = static_cast<float>(static_cast<std::int64_t>(random()));
+                const int exponent = static_cast<int>(random() % static_cast<unsigned>(spread));
+                x = std::ldexp(mantissa, -63 - exponent);
+            }
+        };
+        fill(parameters, at, 12);
+        fill(gradients, at, *rc::gen::element(8, 40, 140));
+        fill(state, at * state_vectors, 10);
+        for (std::size_t i = (state_vectors - 1) * at; i < state.size(); ++i)
+            state[i] = std::abs(state[i]);  // AdamW's v
+        cuda::emulation::seed(seed);
+    }
+    [[nodiscard]] UpdateArgs args() {
+        return {.parameters = parameters,
+                .gradients = gradients,
+                .state = state,
+                .slices = slices,
+                .rate = rate,
+                .unscale = unscale,
+                .step = 3};
+    }
+    [[nodiscard]] std::vector<float> state_vector(std::size_t k) const {
+        const auto n = static_cast<std::ptrdiff_t>(parameters.size());
+        const auto from = state.begin() + static_cast<std::ptrdiff_t>(k) * n;
+        return {from, from + n};
+    }
+};
+
+/// The case's vectors on the device.
+struct OnDevice {
+    explicit OnDevice(const Case& c)
+        : pieces(stream, cuda::update_pieces(c.slices)),
+          parameters(stream, c.parameters),
+          gradients(stream, c.gradients),
+          first(stream, c.state_vector(0)) {}
+    [[nodiscard]] cuda::UpdateVectors vectors() const { return {pieces, parameters, gradients}; }
+
+    TestStream stream{};
+    DeviceVector<cuda::UpdatePiece> pieces;
+    DeviceVector<float> parameters, gradients, first;
+};
+
+TEST(UpdatePieces, CoverEverySliceOnce) {
+    const std::vector<ParameterSlice> slices{{5, 0, 0}, {5, 32'768, 1}, {40'000, 70'000, 2}};
+    const auto pieces = cuda::update_pieces(slices);
+    ASSERT_EQ(pieces.size(), 4u);
+    EXPECT_EQ(pieces[0].offset, 5);
+    EXPECT_EQ(pieces[0].count, 32'768);
+    EXPECT_EQ(pieces[3].offset, 40'000 + 2 * 32'768);
+    EXPECT_EQ(pieces[3].count, 70'000 - 2 * 32'768);
+    EXPECT_EQ(pieces[3].parameter, 2);
+}
+
+RC_GTEST_PROP(Optimizers, SgdHasTheBitsOfTheHost, (std::uint64_t seed, bool nesterov)) {
+    Case c(seed, 1);
+    const Sgd::Options o{
+        .momentum = 0.9f, .weight_decay = 1e-2f, .nesterov = nesterov, .decay_bias = true};
+    OnDevice d(c);
+    Sgd sgd(o);
+    sgd.reserve(c.parameters.size(), c.slices, c.graph);
+    sgd.update(c.args());
+    const DeviceVector<float> decays(d.stream, {o.weight_decay, o.weight_decay, 0.0f, 0.0f});
+    cuda::sgd(d.stream, d.vectors(), d.first, decays, {c.unscale, o.momentum, c.rate, nesterov});
+    RC_ASSERT(same_bits(d.parameters.host(), c.parameters));
+    RC_ASSERT(same_bits(d.first.host(), c.state_vector(0)));
+}
+
+RC_GTEST_PROP(Optimizers, AdamWHasTheBitsOfTheHost, (std::uint64_t seed)) {
+    Case c(seed, 2);
+    const AdamW::Options o{};
+    OnDevice d(c);
+    DeviceVector<float> second(d.stream, c.state_vector(1));
+    AdamW adamw(o);
+    adamw.reserve(c.parameters.size(), c.slices, c.graph);
+    adamw.update(c.args());
+    const auto power4 = [](double x) { return (x * x) * (x * x); };  // step 3 is the fourth
+    const double beta1 = double{o.beta1}, beta2 = double{o.beta2};
+    const DeviceVector<float> decays(d.stream, {o.weight_decay, 0.0f, 0.0f, 0.0f});
+    cuda::adamw(d.stream, d.vectors(), d.first, second, decays,
+                {c.unscale, c.rate, o.beta1, static_cast<float>(1 - beta1), o.beta2,
+                 static_cast<float>(1 - beta2), static_cast<float>(1 - power4(beta1)),
+                 static_cast<float>(1 - power4(beta2)), o.epsilon});
+    RC_ASSERT(same_bits(d.parameters.host(), c.parameters));
+    RC_ASSERT(same_bits(d.first.host(), c.state_vector(0)));
+    RC_ASSERT(same_bits(second.host(), c.state_vector(1)));
+}
+
+/// Norms, rates and updates on the device, without the host between.
+RC_GTEST_PROP(Optimizers, LarsHasTheBitsOfTheHost, (std::uint64_t seed)) {
+    Case c(seed, 1);
+    const Lars::Options o{.trust = 0.02f, .epsilon = 1e-9f, .adapt_bias = true};
+    if (*rc::gen::inRange(0, 5) == 0)  // ratio 1 where a tensor is zero
+        std::fill_n(c.parameters.begin(), c.slices[0].count, 0.0f);
+    OnDevice d(c);
+    Lars lars(o);
+    lars.reserve(c.parameters.size(), c.slices, c.graph);
+    lars.update(c.args());
+
+    const std::size_t count = c.slices.size();
+    const DeviceVector<Flag> adapts(d.stream, {1, 1, 0, 0});
+    const DeviceVector<unsigned long long> of_parameters(d.stream, count * cuda::norm_words),
+        of_gradients(d.stream, count * cuda::norm_words);
+    const DeviceVector<float> rates(d.stream, count), decays(d.stream, count);
+    const cuda::LarsStep step{c.unscale, o.momentum, c.rate, o.weight_decay, o.trust, o.epsilon};
+    cuda::add_squared_norms(d.stream, d.pieces, d.parameters, of_parameters);
+    cuda::add_squared_norms(d.stream, d.pieces, d.gradients, of_gradients);
+    cuda::lars_rates(d.stream, adapts, of_parameters, of_gradients, step, rates, decays);
+    cuda::lars(d.stream, d.vectors(), d.first, rates, decays, step);
+    RC_ASSERT(same_bits(d.parameters.host(), c.parameters));
+    RC_ASSERT(same_bits(d.first.host(), c.state_vector(0)));
+}
+
+/// All finite floats and others: the words are those of SquaredSum once carries are added.
+RC_GTEST_PROP(SquaredNorms, AreExact, (std::uint64_t seed)) {
+    std::mt19937_64 random(seed);
+    cuda::emulation::seed(seed);
+    std::vector<float> values(*rc::gen::element<std::size_t>(0, 1, 999, 33'000));
+    for (float& v : values) {
+        auto bits = static_cast<std::uint32_t>(random());
+        if (random() % 500 != 0 && (bits & 0x7f800000u) == 0x7f800000u) bits ^= 0x40000000u;
+        v = std::bit_cast<float>(bits);
+    }
+    const std::vector<ParameterSlice> slices{{0, values.size() / 3, 1},
+                                             {values.size() / 3, values.size() / 2, 0}};
+    std::vector<SquaredSum> sums(2);
+    squared_norms(slices, values, sums);
+    const TestStream stream;
+    const DeviceVector<cuda::UpdatePiece> pieces(stream, cuda::update_pieces(slices));
+    const DeviceVector<float> x(stream, values);
+    DeviceVector<unsigned long long> words(stream, std::size_t{2} * cuda::norm_words);
+    cuda::add_squared_norms(stream, pieces, x, words);
+    const auto got = words.host();
+    for (std::size_t s = 0; s < 2; ++s) {
+        SquaredSum device;
+        for (std::size_t k = 0; k < SquaredSum::word_count; ++k)
+            device.words()[k] = static_cast<double>(got[(1 - s) * cuda::norm_words + k]);
+        RC_ASSERT(device == sums[s]);
+    }
+}
+
+}  // namespace
