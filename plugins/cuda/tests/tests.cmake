@@ -11,3 +11,14 @@ if(NOT GX_SANITIZE)
   target_compile_options(plugins.cuda.races_test PRIVATE -fsanitize=thread -g1)
   target_link_options(plugins.cuda.races_test PRIVATE -fsanitize=thread)
 endif()
+
+if(NOT GX_SANITIZE)
+  set(GX_CUDA12_ROOT "" CACHE PATH "A CUDA 12 toolkit, with which clang compiles for sm_70")
+  add_test(NAME plugins.cuda.gpu_compile
+           COMMAND ${CMAKE_COMMAND} -D PLUGIN=${CMAKE_CURRENT_SOURCE_DIR}
+                   -D INCLUDE=${PROJECT_SOURCE_DIR}/include -D CUDA_INCLUDE=${GX_CUDA_INCLUDE_DIR}
+                   -D CUDA12=${GX_CUDA12_ROOT} -D PLACE=${PROJECT_BINARY_DIR}/gpu_compile
+                   -P ${CMAKE_CURRENT_SOURCE_DIR}/tests/gpu_compile.cmake)
+  set_tests_properties(plugins.cuda.gpu_compile PROPERTIES TIMEOUT 600
+                       SKIP_REGULAR_EXPRESSION "skipped: no CUDA compiler")
+endif()
