@@ -15,7 +15,8 @@ using namespace gx::cuda_tests;
 using cuda::DeviceSpan;
 using cuda::LaunchShape;
 
-constexpr std::uint64_t seeds = 8;
+// A thread's fiber is slow to make under ThreadSanitizer.
+const std::uint64_t seeds = cuda::emulation::under_thread_sanitizer() ? 3 : 8;
 
 /// The error of a run, or "" where there is none.
 std::string error_of(auto run) {
