@@ -55,32 +55,32 @@ void expect_number(float factor) {
 
 }  // namespace
 
-template <StandardElement E>
+template <class E>
 void encode(cudaStream_t stream, DeviceSpan<const float> from, DeviceSpan<typename E::storage> to) {
     apply(stream, "encode", Encode<E>{}, from, to);
 }
-template <StandardElement E>
+template <class E>
 void decode(cudaStream_t stream, DeviceSpan<const typename E::storage> from, DeviceSpan<float> to) {
     apply(stream, "decode", Decode<E>{}, from, to);
 }
-template <StandardElement E>
+template <class E>
 void encode_scaled(cudaStream_t stream, DeviceSpan<const float> from, float factor,
                    DeviceSpan<typename E::storage> to) {
     expect_number(factor);
     apply(stream, "encode scaled", EncodeScaled<E>{factor}, from, to);
 }
-template <StandardElement E>
+template <class E>
 void decode_scaled(cudaStream_t stream, DeviceSpan<const typename E::storage> from, float factor,
                    DeviceSpan<float> to) {
     expect_number(factor);
     apply(stream, "decode scaled", DecodeScaled<E>{factor}, from, to);
 }
-template <StandardElement E>
+template <class E>
 void accumulate(cudaStream_t stream, DeviceSpan<const typename E::storage> received,
                 DeviceSpan<typename E::storage> mine) {
     apply(stream, "accumulate", Accumulate<E>{}, received, mine);
 }
-template <StandardElement E>
+template <class E>
 void decode_add(cudaStream_t stream, DeviceSpan<const typename E::storage> received,
                 DeviceSpan<float> mine) {
     apply(stream, "decode and add", DecodeAdd<E>{}, received, mine);

@@ -53,7 +53,7 @@ template <class T>
 void fill(cudaStream_t stream, DeviceSpan<T> to, T value) {
     apply(stream, "fill", Fill<T>{value}, to);
 }
-template <StandardElement E>
+template <class E>
 void normalise(cudaStream_t stream, PixelShape shape, ImageLayout layout,
                DeviceSpan<const std::uint8_t> pixels, DeviceSpan<const float> values,
                DeviceSpan<typename E::storage> to) {

@@ -39,8 +39,11 @@ std::vector<float> any_floats(std::size_t count, std::uint64_t seed) {
         std::uint32_t bits = static_cast<std::uint32_t>(random());
         switch (random() % 4) {
             case 0: bits = (bits & 0x9fffffffu) | 0x30000000u; break;  // what fp16 holds
-            case 1: bits |= 0x7f800000u; break;                        // infinities and NaN
-            case 2: bits &= 0x83ffffffu; break;                        // near the subnormals
+            case 1:                                                    // infinities and NaN
+                bits |= 0x7f800000u;
+                if (random() % 2 == 0) bits &= 0xff800000u;
+                break;
+            case 2: bits &= 0x83ffffffu; break;  // near the subnormals
             default: break;
         }
         v = std::bit_cast<float>(bits);
@@ -50,7 +53,11 @@ std::vector<float> any_floats(std::size_t count, std::uint64_t seed) {
 std::vector<std::uint16_t> any_halves(std::size_t count, std::uint64_t seed) {
     std::mt19937_64 random(seed);
     std::vector<std::uint16_t> x(count);
-    for (auto& v : x) v = static_cast<std::uint16_t>(random());
+    for (auto& v : x) {
+        v = static_cast<std::uint16_t>(random());
+        if (random() % 8 == 0) v = v % 2 == 0 ? 0x7c00 : 0xfc00;  // infinities of fp16
+        if (random() % 8 == 0) v = v % 2 == 0 ? 0x7f80 : 0xff80;  // and of bf16
+    }
     return x;
 }
 template <class E>

@@ -8,7 +8,7 @@
 #include <cuda_runtime_api.h>  // cudaStream_t
 
 #include <gx/core/device.hpp>       // ParameterSlice
-#include <gx/core/element.hpp>      // StandardElement
+#include <gx/core/element.hpp>      // fp32, fp16, bf16
 #include <gx/cuda/device_span.hpp>  // DeviceSpan
 #include <gx/memory/memory.hpp>     // Flag
 
@@ -21,28 +21,31 @@ namespace gx::cuda {
 //         whatever GPU and grid: no sum is in an order that hardware decides.
 // Cost:   one pass over the spans; nothing is allocated, and the host does not wait.
 
+// E is fp32, fp16 or bf16. It is not constrained: clang 19 and g++ 12 mangle constraints unlike,
+// and a program of one links kernels of the other.
+
 // ---- Conversions: gx/core/convert.hpp ----------------------------------------------------------
 
 /// to = encode(from).
-template <StandardElement E>
+template <class E>
 void encode(cudaStream_t stream, DeviceSpan<const float> from, DeviceSpan<typename E::storage> to);
 /// to = decode(from).
-template <StandardElement E>
+template <class E>
 void decode(cudaStream_t stream, DeviceSpan<const typename E::storage> from, DeviceSpan<float> to);
 /// to = encode(from * factor).
-template <StandardElement E>
+template <class E>
 void encode_scaled(cudaStream_t stream, DeviceSpan<const float> from, float factor,
                    DeviceSpan<typename E::storage> to);
 /// to = decode(from) * factor.
-template <StandardElement E>
+template <class E>
 void decode_scaled(cudaStream_t stream, DeviceSpan<const typename E::storage> from, float factor,
                    DeviceSpan<float> to);
 /// mine = encode(decode(mine) + decode(received)); of two NaNs mine stays.
-template <StandardElement E>
+template <class E>
 void accumulate(cudaStream_t stream, DeviceSpan<const typename E::storage> received,
                 DeviceSpan<typename E::storage> mine);
 /// mine = mine + decode(received).
-template <StandardElement E>
+template <class E>
 void decode_add(cudaStream_t stream, DeviceSpan<const typename E::storage> received,
                 DeviceSpan<float> mine);
 
@@ -149,7 +152,7 @@ enum class ImageLayout : unsigned char { channels_first, channels_last };
 /// to = encode(values[channel, pixel value]), as normalise_into: the table is rounded once.
 /// Shapes: pixels (images, C, H * W) as loaders give them; values (C, 256); to as many as pixels,
 ///         (images, C, H * W) or, channels_last, (images, H * W, C).
-template <StandardElement E>
+template <class E>
 void normalise(cudaStream_t stream, PixelShape shape, ImageLayout layout,
                DeviceSpan<const std::uint8_t> pixels, DeviceSpan<const float> values,
                DeviceSpan<typename E::storage> to);

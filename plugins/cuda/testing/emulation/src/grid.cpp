@@ -20,7 +20,9 @@
 
 // Each race is reported, also where another kernel raced at the same address of shared memory.
 extern "C" [[gnu::weak]] const char* __tsan_default_options();
-extern "C" const char* __tsan_default_options() { return "suppress_equal_addresses=0"; }
+extern "C" const char* __tsan_default_options() {
+    return "suppress_equal_addresses=0:report_signal_unsafe=0";
+}
 
 namespace gx::cuda::emulation {
 namespace {
