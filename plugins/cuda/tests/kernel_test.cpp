@@ -8,6 +8,14 @@
 
 #include <gtest/gtest.h>
 
+#if __has_include(<gx/cuda_testing/runtime.hpp>)
+#include <gx/cuda_testing/runtime.hpp>  // reset
+#else
+namespace gx::cuda_testing {
+inline void reset() {}
+}  // namespace gx::cuda_testing
+#endif
+
 namespace {
 
 using namespace gx;
@@ -18,12 +26,15 @@ using cuda::LaunchShape;
 // A thread's fiber is slow to make under ThreadSanitizer.
 const std::uint64_t seeds = cuda::emulation::under_thread_sanitizer() ? 3 : 8;
 
-/// The error of a run, or "" where there is none.
+/// The error of a run, or "" where there is none. The run's memory is its own: an error stops the
+/// runtime's double, which then starts anew.
 std::string error_of(auto run) {
     try {
         run();
     } catch (const Error& e) {
-        return e.what();
+        const std::string sentence = e.what();
+        cuda_testing::reset();
+        return sentence;
     }
     return {};
 }
@@ -90,9 +101,9 @@ GX_KERNEL misaligned_kernel(DeviceSpan<char> bytes) {
     atomicAdd(reinterpret_cast<unsigned*>(&bytes[1]), 1u);
 }
 TEST(AtomicAdd, WantsAnAlignedAddress) {
-    const TestStream stream;
-    DeviceVector<char> bytes(stream, 16);
-    const std::string error = error_of([&] {
+    const std::string error = error_of([] {
+        const TestStream stream;
+        const DeviceVector<char> bytes(stream, 16);
         cuda::launch("misaligned", LaunchShape{1, 1, stream}, misaligned_kernel, bytes);
         must(cudaStreamSynchronize(stream));
     });
@@ -173,10 +184,10 @@ GX_KERNEL line_kernel(DeviceSpan<float> y) {
 }
 constexpr int line_of_the_fault = __LINE__ - 2;
 TEST(Emulation, NamesKernelBlockThreadAndLine) {
-    const TestStream stream;
-    DeviceVector<float> y(stream, 4);
     EXPECT_EQ(
-        error_of([&] {
+        error_of([] {
+            const TestStream stream;
+            const DeviceVector<float> y(stream, 4);
             cuda::launch("line", LaunchShape{3, 32, stream}, line_kernel, y);
             must(cudaStreamSynchronize(stream));
         }),
@@ -184,13 +195,15 @@ TEST(Emulation, NamesKernelBlockThreadAndLine) {
             ": element 4 of a span to write of 4 elements");
 }
 TEST(Emulation, RefusesWhatAGpuWould) {
-    const TestStream stream;
-    DeviceVector<float> y(stream, 4);
-    const std::string error = error_of([&] {
+    const std::string error = error_of([] {
+        const TestStream stream;
+        const DeviceVector<float> y(stream, 4);
         cuda::launch("large", LaunchShape{1, 1025, stream}, line_kernel, y);
         must(cudaStreamSynchronize(stream));
     });
     EXPECT_NE(error.find("kernel 'large': 1 blocks of 1025 threads"), std::string::npos) << error;
+    const TestStream stream;
+    const DeviceVector<float> y(stream, 4);
     cuda::launch("none", LaunchShape{0, 32, stream}, line_kernel, y);  // an empty grid is none
 }
 
