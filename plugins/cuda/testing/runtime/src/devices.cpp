@@ -1,0 +1,207 @@
+// CUDA Runtime API, "Device Management" and "Version Management".
+#include <cstdio>   // snprintf
+#include <cstring>  // memset
+
+#include "state.hpp"
+
+using namespace gx::cuda_testing;
+
+namespace {
+
+constexpr CallRules plain{};
+constexpr CallRules always{.fails_with_device = false};
+
+bool is_device(const Runtime& r, int device) {
+    return device >= 0 && device < static_cast<int>(r.devices.size());
+}
+
+/// What the double says of its devices: the attributes of an H100 that programs ask for. -1: none.
+int attribute_of(cudaDeviceAttr attribute, int device) {
+    switch (attribute) {
+        case cudaDevAttrMaxThreadsPerBlock: return 1024;
+        case cudaDevAttrMaxBlockDimX: return 1024;
+        case cudaDevAttrMaxBlockDimY: return 1024;
+        case cudaDevAttrMaxBlockDimZ: return 64;
+        case cudaDevAttrMaxGridDimX: return 2147483647;
+        case cudaDevAttrMaxGridDimY: return 65535;
+        case cudaDevAttrMaxGridDimZ: return 65535;
+        case cudaDevAttrMaxSharedMemoryPerBlock: return 49152;
+        case cudaDevAttrMaxSharedMemoryPerBlockOptin: return 232448;
+        case cudaDevAttrMaxSharedMemoryPerMultiprocessor: return 233472;
+        case cudaDevAttrTotalConstantMemory: return 65536;
+        case cudaDevAttrWarpSize: return 32;
+        case cudaDevAttrMaxRegistersPerBlock: return 65536;
+        case cudaDevAttrMultiProcessorCount: return 132;
+        case cudaDevAttrMaxThreadsPerMultiProcessor: return 2048;
+        case cudaDevAttrComputeCapabilityMajor: return 9;
+        case cudaDevAttrComputeCapabilityMinor: return 0;
+        case cudaDevAttrL2CacheSize: return 52428800;
+        case cudaDevAttrAsyncEngineCount: return 3;
+        case cudaDevAttrConcurrentKernels: return 1;
+        case cudaDevAttrUnifiedAddressing: return 1;
+        case cudaDevAttrCanMapHostMemory: return 1;
+        case cudaDevAttrHostRegisterSupported: return 1;
+        case cudaDevAttrStreamPrioritiesSupported: return 1;
+        case cudaDevAttrCooperativeLaunch: return 1;
+        case cudaDevAttrMemoryPoolsSupported: return 1;
+        case cudaDevAttrEccEnabled: return 1;
+        case cudaDevAttrManagedMemory: return 0;
+        case cudaDevAttrIntegrated: return 0;
+        case cudaDevAttrPciDomainId: return 0;
+        case cudaDevAttrPciBusId: return device + 1;
+        case cudaDevAttrPciDeviceId: return 0;
+        default: return -1;
+    }
+}
+
+/// Ends what belongs to the device, without waiting for its work.
+void reset_device(Runtime& r, int device) {
+    r.drop_work(device);
+    const std::string by = "cudaDeviceReset";
+    for (CUstream_st& s : r.streams) {
+        if (s.device != device) continue;
+        if (s.capture) {
+            s.capture->open = false;
+            std::erase(r.captures, s.capture);
+            s.capture.reset();
+        }
+        r.races.note(r.host, gx::Access::begin, {&s.probe, 1}, {"end of a stream"});
+        if (!s.is_default && s.ended_by.empty()) s.ended_by = by;
+    }
+    const auto end = [&](auto& all) {
+        for (auto& one : all)
+            if (one.device == device && one.ended_by.empty()) one.ended_by = by;
+    };
+    end(r.events);
+    end(r.graphs);
+    end(r.executables);
+    std::vector<Allocation*> registered;
+    for (auto& [begin, a] : r.memory.all()) {
+        if (a.device != device || a.state == Allocation::State::freed) continue;
+        r.races.note(r.host, gx::Access::end, {a.begin, a.bytes}, {"cudaDeviceReset"});
+        if (a.kind == Allocation::Kind::registered) registered.push_back(&a);
+        else r.memory.release(a, by);
+    }
+    for (Allocation* const a : registered) r.memory.forget_registered(*a);
+}
+
+}  // namespace
+
+// "Device Management". Without a driver or a device *count stays as it was.
+cudaError_t cudaGetDeviceCount(int* count) {
+    return call("cudaGetDeviceCount", always, [&](Runtime& r) {
+        *count = static_cast<int>(r.devices.size());
+        return cudaSuccess;
+    });
+}
+
+// "Device Management": of the calling host thread; every thread begins with device 0.
+cudaError_t cudaSetDevice(int device) {
+    return call("cudaSetDevice", always, [&](Runtime& r) {
+        if (!is_device(r, device)) return cudaErrorInvalidDevice;
+        host_thread(r).device = device;
+        return r.devices[static_cast<std::size_t>(device)].sticky;
+    });
+}
+cudaError_t cudaGetDevice(int* device) {
+    return call("cudaGetDevice", always, [&](Runtime& r) {
+        *device = host_thread(r).device;
+        return cudaSuccess;
+    });
+}
+
+// "Device Management". An attribute that the double does not know is a misuse of the double.
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+    return call("cudaDeviceGetAttribute", plain, [&](Runtime& r) {
+        if (!is_device(r, device)) return cudaErrorInvalidDevice;
+        *value = attribute_of(attribute, device);
+        if (*value < 0)
+            r.stop("cudaDeviceGetAttribute: the double has no attribute " +
+                   std::to_string(static_cast<int>(attribute)) + ". Add it to devices.cpp.");
+        return cudaSuccess;
+    });
+}
+
+// "Device Management". Fields beyond those set here are 0.
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
+    return call("cudaGetDeviceProperties", plain, [&](Runtime& r) {
+        if (!is_device(r, device)) return cudaErrorInvalidDevice;
+        std::memset(p, 0, sizeof *p);
+        std::snprintf(p->name, sizeof p->name, "gx double of a GPU");
+        const auto of = [&](cudaDeviceAttr a) { return attribute_of(a, device); };
+        p->totalGlobalMem = r.options.device_bytes;
+        p->sharedMemPerBlock = 49152;
+        p->sharedMemPerBlockOptin = 232448;
+        p->sharedMemPerMultiprocessor = 233472;
+        p->regsPerBlock = of(cudaDevAttrMaxRegistersPerBlock);
+        p->warpSize = of(cudaDevAttrWarpSize);
+        p->maxThreadsPerBlock = of(cudaDevAttrMaxThreadsPerBlock);
+        p->maxThreadsPerMultiProcessor = of(cudaDevAttrMaxThreadsPerMultiProcessor);
+        for (int i = 0; i < 3; ++i) {
+            p->maxThreadsDim[i] = of(static_cast<cudaDeviceAttr>(cudaDevAttrMaxBlockDimX + i));
+            p->maxGridSize[i] = of(static_cast<cudaDeviceAttr>(cudaDevAttrMaxGridDimX + i));
+        }
+        p->multiProcessorCount = of(cudaDevAttrMultiProcessorCount);
+        p->major = of(cudaDevAttrComputeCapabilityMajor);
+        p->minor = of(cudaDevAttrComputeCapabilityMinor);
+        p->l2CacheSize = of(cudaDevAttrL2CacheSize);
+        p->asyncEngineCount = of(cudaDevAttrAsyncEngineCount);
+        p->concurrentKernels = 1;
+        p->unifiedAddressing = 1;
+        p->canMapHostMemory = 1;
+        p->hostRegisterSupported = 1;
+        p->memoryPoolsSupported = 1;
+        p->cooperativeLaunch = 1;
+        p->ECCEnabled = 1;
+        p->pciBusID = of(cudaDevAttrPciBusId);
+        return cudaSuccess;
+    });
+}
+
+// "Device Management": the greatest priority is the least number.
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+    return call("cudaDeviceGetStreamPriorityRange", plain, [&](Runtime&) {
+        if (least != nullptr) *least = 0;
+        if (greatest != nullptr) *greatest = -5;
+        return cudaSuccess;
+    });
+}
+
+// "Device Management": waits for all streams of the current device, and returns an error of the
+// work before. In a capture it is refused.
+cudaError_t cudaDeviceSynchronize() {
+    return call("cudaDeviceSynchronize", {.unsafe_in_capture = true}, [](Runtime& r) {
+        ++r.counts.host_synchronizations;
+        std::vector<Point> points;
+        for (CUstream_st& s : r.streams) {
+            if (s.device != host_thread(r).device) continue;
+            if (s.capture)
+                r.stop("cudaDeviceSynchronize while " + s.name +
+                       " is captured: cudaErrorStreamCaptureUnsupported.");
+            points.push_back(Runtime::end_of(s));
+        }
+        return r.wait(points, "cudaDeviceSynchronize");
+    });
+}
+
+// "Device Management": destroys all resources of the current device, pinned memory too. Clears a
+// sticky error, but for a lost device.
+cudaError_t cudaDeviceReset() {
+    return call("cudaDeviceReset", {.frees = true}, [](Runtime& r) {
+        const int device = host_thread(r).device;
+        reset_device(r, device);
+        auto& d = r.devices[static_cast<std::size_t>(device)];
+        if (!d.lost) d.sticky = cudaSuccess;
+        return d.sticky;
+    });
+}
+
+// "Version Management": both work without a device.
+cudaError_t cudaRuntimeGetVersion(int* version) {
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+    *version = the_runtime()->options.driver_version;
+    return cudaSuccess;
+}

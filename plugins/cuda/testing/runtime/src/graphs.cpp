@@ -1,0 +1,106 @@
+// CUDA Runtime API, "Graph Management": instances of captured graphs, and their launches.
+#include <algorithm>  // find_if
+
+#include "state.hpp"
+
+using namespace gx::cuda_testing;
+
+namespace {
+
+template <class List>
+auto& find(Runtime& r, List& all, const void* handle, const std::string& name) {
+    const auto found = std::ranges::find_if(all, [&](const auto& g) { return &g == handle; });
+    if (found == all.end())
+        r.stop(name + ": a graph that was never made, or before the last reset.");
+    if (!found->ended_by.empty())
+        r.stop(name + ": " + found->name + " was destroyed by " + found->ended_by + ".");
+    return *found;
+}
+
+/// Queues the nodes: branch 0 in the stream of the launch, each other one in a lane of its own.
+void launch(Runtime& r, CUgraphExec_st& g, CUstream_st& s) {
+    Operation begin{.name = "begin of " + g.name};
+    if (g.last.stream != nullptr && g.last.stream != &s) begin.waits = {g.last};
+    r.push(s, std::move(begin));
+    const Point start = Runtime::end_of(s);
+    std::vector<Point> points, ends(static_cast<std::size_t>(g.branches));
+    for (const Node& node : *g.nodes) {
+        const auto branch = static_cast<std::size_t>(node.branch);
+        CUstream_st& to = branch == 0 ? s : *g.lanes[branch - 1];
+        Operation op = node.operation;
+        op.name += " of " + g.name;
+        if (&to != &s) op.waits.push_back(start);
+        for (const int n : node.after) {
+            const Point& p = points[static_cast<std::size_t>(n)];
+            if (p.stream != &to) op.waits.push_back(p);
+        }
+        points.push_back(r.enqueue(to, std::move(op)));
+        ends[branch] = points.back();
+    }
+    Operation end{.name = "end of " + g.name};
+    for (std::size_t b = 1; b < ends.size(); ++b)
+        if (ends[b].stream != nullptr) end.waits.push_back(ends[b]);
+    g.last = r.enqueue(s, std::move(end));
+}
+
+}  // namespace
+
+// "Graph Management": an instance of the graph as it is now; both are destroyed by themselves.
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                 unsigned long long flags) {
+    return call("cudaGraphInstantiate", {}, [&](Runtime& r) {
+        const CUgraph_st& g = find(r, r.graphs, graph, "cudaGraphInstantiate");
+        if (flags != 0)
+            r.stop("cudaGraphInstantiate of " + g.name + " with flags " + std::to_string(flags) +
+                   ": the double has none.");
+        CUgraphExec_st& x = r.executables.emplace_back();
+        x.name = "instance " + std::to_string(r.executables.size()) + " of " + g.name;
+        x.branches = g.branches;
+        x.device = g.device;
+        x.nodes = g.nodes;
+        for (std::size_t b = 1; b < g.branch_devices.size(); ++b)
+            x.lanes.push_back(&r.make_stream(
+                g.branch_devices[b], false, "branch " + std::to_string(b) + " of " + x.name, true));
+        *executable = &x;
+        return cudaSuccess;
+    });
+}
+
+// "Graph Management": ordered behind the stream's work and behind earlier launches of the instance.
+// Memory that copies and sets use must be there still; that of kernels is checked as they run.
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+    return call("cudaGraphLaunch", {}, [&](Runtime& r) {
+        CUgraphExec_st& g = find(r, r.executables, executable, "cudaGraphLaunch");
+        CUstream_st& s = r.stream_of(stream, "cudaGraphLaunch");
+        if (const cudaError_t error = r.device_error(s.device); error != cudaSuccess) return error;
+        if (s.capture)
+            r.stop("cudaGraphLaunch in " + s.name +
+                   " while it is captured: this double has no graphs in graphs.");
+        if (s.device != g.device)
+            r.stop("cudaGraphLaunch of " + g.name + ", captured on device " +
+                   std::to_string(g.device) + ", in " + s.name + ".");
+        if (r.next_launch.fires()) return r.next_launch.error;
+        for (const Node& node : *g.nodes)
+            for (const Use& use : node.operation.uses)
+                r.expect_usable("cudaGraphLaunch of " + g.name + ": '" + node.operation.name + "'",
+                                use, -1, Runtime::When::queued);
+        ++r.counts.graph_launches;
+        launch(r, g, s);
+        return cudaSuccess;
+    });
+}
+
+// "Graph Management": launches that are queued still run.
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+    return call("cudaGraphExecDestroy", {.frees = true}, [&](Runtime& r) {
+        find(r, r.executables, executable, "cudaGraphExecDestroy").ended_by =
+            "cudaGraphExecDestroy";
+        return cudaSuccess;
+    });
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    return call("cudaGraphDestroy", {.frees = true}, [&](Runtime& r) {
+        find(r, r.graphs, graph, "cudaGraphDestroy").ended_by = "cudaGraphDestroy";
+        return cudaSuccess;
+    });
+}

@@ -1,0 +1,88 @@
+#include "host_access.hpp"
+
+#include <signal.h>  // sigaction
+#include <unistd.h>  // write
+
+#include <algorithm>    // max, min
+#include <string>       // sentences
+#include <string_view>  // labels
+
+#include "state.hpp"
+
+namespace gx::cuda_testing {
+
+namespace {
+
+// The fault is of the thread that runs this, at an instruction of the program: not inside of
+// malloc, nor of the double unless an operation runs, so locks and strings are safe.
+void on_fault(int, siginfo_t* info, void*) {
+    const auto r = the_runtime();
+    const std::lock_guard lock(r->mutex);
+    const std::string flaw = r->host_touches(info->si_addr);
+    if (flaw.empty() && r->memory.find(info->si_addr) != nullptr) return;  // again, and it succeeds
+    if (!flaw.empty()) {
+        const std::string text = "gx: " + flaw + "\n";
+        [[maybe_unused]] const auto written = ::write(2, text.data(), text.size());
+    }
+    ::signal(SIGSEGV, SIG_DFL);  // the access is repeated, and ends the process
+}
+
+}  // namespace
+
+void name_host_accesses() {
+    struct sigaction action{};
+    action.sa_sigaction = &on_fault;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    ::sigaction(SIGSEGV, &action, nullptr);
+}
+
+std::string Runtime::host_touches(const void* address) {
+    Allocation* const a = memory.find(address);
+    if (a == nullptr) return "";
+    const std::string who = running != nullptr
+                                ? "'" + running->name + "' (" + running_on->name + ")"
+                                : std::string("the host");
+    const std::string where = Memory::byte_of(*a, address);
+    const auto* const byte = static_cast<const std::byte*>(address);
+    if (a->state == Allocation::State::freed)
+        return who + " touches " + where + ", which " + a->freed_by + " freed.";
+    if (byte < a->begin || byte >= a->begin + a->bytes)
+        return who + " touches " + where + ": beyond its bounds.";
+    if (a->kind == Allocation::Kind::device) {
+        if (running != nullptr && running->kind != Operation::Kind::host_function)
+            return who + " touches " + where + " from device " +
+                   std::to_string(running_on->device) + ". Copy it to this device first.";
+        return who + " touches " + where + ". Launch a kernel on it, or copy it to the host first.";
+    }
+    if (a->access.empty()) return "";
+    auto& page = a->access[static_cast<std::size_t>(byte - a->pages) / 4096];
+    if (page == Allocation::Page::open) return "";
+    // A closed page was read, or will be written by the same instruction: then this comes again.
+    const bool writes = page == Allocation::Page::readable;
+    for (const CUstream_st& s : streams) {
+        for (const Operation& op : s.queue) {
+            if (running == &op) continue;
+            for (const Use& use : op.uses)
+                if ((writes || use.writes) && byte >= use.begin && byte < use.begin + use.bytes &&
+                    running == nullptr && misuse.empty())
+                    return who + (writes ? " writes " : " uses ") + where + " while '" + op.name +
+                           "' (" + s.name + "), which " + (use.writes ? "writes" : "reads") +
+                           " it, is queued. Wait for the stream or an event behind it first.";
+        }
+    }
+    if (misuse.empty()) {
+        try {
+            races.note(running != nullptr ? running_on->actor : host,
+                       writes ? Access::write : Access::read, {byte, 1},
+                       {running != nullptr ? Label(std::string_view(running->name).substr(0, 63))
+                                           : Label("use by the host")});
+        } catch (const testing::Race& e) {
+            return race_text(e.what());
+        }
+    }
+    if (running != nullptr) opened_in_run.push_back(byte);  // closed behind it
+    Memory::set_pages(*a, address, 1, writes ? Allocation::Page::open : Allocation::Page::readable);
+    return "";
+}
+
+}  // namespace gx::cuda_testing

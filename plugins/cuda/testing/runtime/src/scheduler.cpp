@@ -1,0 +1,321 @@
+// Queues: what runs, when, and what the race detector learns of it.
+#include <algorithm>    // find
+#include <filesystem>   // threads
+#include <iterator>     // distance
+#include <string_view>  // labels
+#include <utility>      // move
+
+#include "state.hpp"
+
+namespace gx::cuda_testing {
+
+namespace {
+
+using Kind = Operation::Kind;
+
+/// Threads of the process: one that has not called the runtime yet may still queue what is missing.
+int threads_of_process() {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return static_cast<int>(std::distance(begin(tasks), end(tasks)));
+}
+
+Label label(const std::string& text) { return std::string_view(text).substr(0, 63); }
+
+void set_device_memory(Runtime& r, int device, bool open) {
+    for (auto& [begin, a] : r.memory.all())
+        if (a.kind == Allocation::Kind::device && a.device == device &&
+            a.state == Allocation::State::live)
+            Memory::protect(a, open);
+}
+void set_pinned_memory(Runtime& r, const Operation& op, Allocation::Page access) {
+    if (!r.options.watch_pinned) return;
+    for (const Use& use : op.uses) {
+        Allocation* const a = r.memory.find(use.begin);
+        if (a != nullptr && a->kind == Allocation::Kind::pinned &&
+            a->state == Allocation::State::live)
+            Memory::set_pages(*a, use.begin, use.bytes, access);
+    }
+}
+void set_uses(Runtime& r, const Operation& op, bool open) {
+    for (const Use& use : op.uses) {
+        Allocation* const a = r.memory.find(use.begin);
+        if (a != nullptr && a->kind == Allocation::Kind::device) Memory::protect(*a, open);
+    }
+    set_pinned_memory(r, op, open ? Allocation::Page::open : Allocation::Page::closed);
+}
+
+/// Memory is open to the operation while this lives. A kernel may use any memory of its device, the
+/// others use what they name; a host function uses none of a device.
+class OpenMemory {
+public:
+    OpenMemory(Runtime& r, const CUstream_st& s, const Operation& op) : r_(r), s_(s), op_(op) {
+        set(true);
+    }
+    OpenMemory(const OpenMemory&) = delete;
+    OpenMemory& operator=(const OpenMemory&) = delete;
+    ~OpenMemory() {
+        set(false);
+        for (const std::byte* const at : r_.opened_in_run)
+            if (Allocation* const a = r_.memory.find(at))
+                Memory::set_pages(*a, at, 1, Allocation::Page::closed);
+        r_.opened_in_run.clear();
+    }
+
+private:
+    void set(bool open) {
+        if (op_.kind == Kind::host_function) return;
+        if (op_.kind == Kind::kernel) set_device_memory(r_, s_.device, open);
+        set_uses(r_, op_, open);
+    }
+    Runtime& r_;
+    const CUstream_st& s_;
+    const Operation& op_;
+};
+
+class Running {
+public:
+    Running(Runtime& r, CUstream_st& s, const Operation& op) : r_(r) {
+        r.running = &op;
+        r.running_on = &s;
+    }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+    ~Running() {
+        r_.running = nullptr;
+        r_.running_on = nullptr;
+    }
+
+private:
+    Runtime& r_;
+};
+
+}  // namespace
+
+std::string race_text(const std::string& sentence) {
+    constexpr std::string_view rank = "race on rank 0: ";
+    return sentence.starts_with(rank) ? "race: " + sentence.substr(rank.size()) : sentence;
+}
+
+// ---- Queueing --------------------------------------------------------------------------------
+
+Point Runtime::enqueue(CUstream_st& to, Operation op) {
+    races.queued(to.actor, host);
+    ++to.queued;
+    if (op.kind != Kind::order) to.last_name = op.name;
+    close_pinned(op);
+    to.queue.push_back(std::move(op));
+    const Point end = end_of(to);
+    make_progress();
+    return end;
+}
+
+void Runtime::push(CUstream_st& to, Operation op) {
+    for (const Use& use : op.uses)
+        expect_usable("'" + op.name + "' (" + to.name + ")", use, -1, When::queued);
+    if (to.capture) {
+        Capture& c = *to.capture;
+        for (std::size_t b = 0; b < c.branches.size(); ++b) {
+            Capture::Branch& branch = c.branches[b];
+            if (branch.stream != &to) continue;
+            c.nodes.push_back({std::move(op), static_cast<int>(b), std::move(branch.tail)});
+            branch.tail = {static_cast<int>(c.nodes.size()) - 1};
+        }
+        return;
+    }
+    if (to.is_default || to.blocking) {  // Stream synchronization behavior: Legacy default stream
+        for (CUstream_st& other : streams) {
+            if (other.device != to.device || &other == &to || !other.ended_by.empty()) continue;
+            if (!(to.is_default ? other.blocking : other.is_default)) continue;
+            if (other.capture)
+                stop("'" + op.name + "' in the default stream waits for " + other.name +
+                     ", which is captured: cudaErrorStreamCaptureImplicit. Use a stream that was "
+                     "created with cudaStreamNonBlocking.");
+            if (other.queued > 0) op.waits.push_back(end_of(other));
+        }
+    }
+    enqueue(to, std::move(op));
+}
+
+// ---- Running ---------------------------------------------------------------------------------
+
+bool Runtime::can_run(CUstream_st& s) {
+    if (s.queue.empty()) return false;
+    const Operation& head = s.queue.front();
+    return std::ranges::all_of(head.waits, reached) && (!head.ready || head.ready());
+}
+
+void Runtime::execute(CUstream_st& s, Operation& op) {
+    if (op.kind == Kind::transfer || op.kind == Kind::kernel) {
+        if (next_operation.fires())
+            devices[static_cast<std::size_t>(s.device)].sticky = next_operation.error;
+    }
+    if (device_error(s.device) != cudaSuccess) return;
+    const std::string what = "'" + op.name + "' (" + s.name + ")";
+    for (const Use& use : op.uses) {
+        expect_usable(what, use, -1, When::runs);
+        note(s.actor, use, op.name);
+    }
+    if (!op.run) return;
+    counts.operations += op.kind != Kind::order;
+    const Running now(*this, s, op);
+    const OpenMemory open(*this, s, op);
+    try {
+        op.run();
+    } catch (const Misuse& e) {
+        if (misuse.empty()) misuse = e.what();
+        throw;
+    }
+}
+
+void Runtime::run_head(CUstream_st& s) {
+    Operation op = std::move(s.queue.front());
+    s.queue.pop_front();
+    races.begun(s.actor);
+    for (const Point& p : op.waits) races.waited(p.stream->actor, p.sequence, s.actor);
+    execute(s, op);
+    races.note(s.actor, Access::write, {&s.probe, 1}, {label(op.name)});
+    races.ended(s.actor);
+    ++s.done;
+    now_ms += 0.001;
+}
+
+void Runtime::add_needed(const Point& p, std::vector<CUstream_st*>& seen,
+                         std::vector<CUstream_st*>& able) {
+    if (reached(p) || std::ranges::find(seen, p.stream) != seen.end()) return;
+    seen.push_back(p.stream);
+    if (can_run(*p.stream)) {
+        able.push_back(p.stream);
+        return;
+    }
+    for (const Point& awaited : p.stream->queue.front().waits) add_needed(awaited, seen, able);
+}
+
+// Late: what the points need, in a drawn order; else, and where other work must come first (another
+// library's), any stream.
+CUstream_st* Runtime::choose(const std::vector<Point>& points) {
+    std::vector<CUstream_st*> seen, able;
+    if (options.progress == StreamProgress::late)
+        for (const Point& p : points) add_needed(p, seen, able);
+    if (able.empty())
+        for (CUstream_st& s : streams)
+            if (can_run(s)) able.push_back(&s);
+    return able.empty() ? nullptr : able[draw(able.size())];
+}
+
+void Runtime::make_progress() {
+    if (options.progress == StreamProgress::late) return;
+    std::uint64_t left = options.progress == StreamProgress::eager ? ~std::uint64_t{0} : draw(4);
+    for (; left > 0; --left) {
+        CUstream_st* const next = choose({});
+        if (next == nullptr) return;
+        run_head(*next);
+    }
+}
+
+void Runtime::advance(const std::vector<Point>& points) {
+    if (CUstream_st* const next = choose(points)) run_head(*next);
+}
+
+cudaError_t Runtime::wait(const std::vector<Point>& points, const std::string& call) {
+    while (!std::ranges::all_of(points, reached)) {
+        if (!misuse.empty()) return cudaErrorUnknown;
+        if (CUstream_st* const next = choose(points)) {
+            run_head(*next);
+            continue;
+        }
+        const bool all_wait = waiting + 1 >= threads_of_process();
+        ++waiting;
+        const bool woken =
+            !all_wait && changed.wait_for(mutex, options.patience) == std::cv_status::no_timeout;
+        --waiting;
+        if (!woken && misuse.empty() && choose(points) == nullptr)
+            stop("deadlock: " + call + " waits, and nothing can go on: " + stuck() + ".");
+    }
+    for (const Point& p : points) {
+        host_saw(p);
+        if (const cudaError_t error = device_error(p.stream->device); error != cudaSuccess)
+            return error;
+    }
+    return cudaSuccess;
+}
+
+std::string Runtime::stuck() {
+    std::string text;
+    for (const CUstream_st& s : streams) {
+        if (s.queue.empty()) continue;
+        const Operation& head = s.queue.front();
+        text += (text.empty() ? "" : "; ") + s.name + " is at '" + head.name + "'";
+        for (const Point& p : head.waits)
+            if (!reached(p)) text += ", which waits for " + p.stream->name;
+    }
+    return text.empty() ? "all streams are empty" : text;
+}
+
+bool Runtime::host_knows(CUstream_st& s) {
+    if (!s.queue.empty()) return false;
+    try {
+        races.note(host, Access::read, {&s.probe, 1}, {"wait of the host"});
+    } catch (const testing::Race&) {
+        return false;
+    }
+    return true;
+}
+
+void Runtime::drop_work(int device) {
+    for (CUstream_st& s : streams) {
+        if (s.device != device) continue;
+        while (!s.queue.empty()) {
+            races.begun(s.actor);
+            races.ended(s.actor);
+            ++s.done;
+            s.queue.pop_front();
+        }
+    }
+}
+
+// ---- Memory of operations --------------------------------------------------------------------
+
+void Runtime::expect_usable(const std::string& what, const Use& use, int device, When when) {
+    if (use.bytes == 0) return;
+    if (const std::string flaw = memory.flaw(use.begin, use.bytes); !flaw.empty()) {
+        const Allocation* const a = memory.find(use.begin);
+        const bool promised = a != nullptr && a->state == Allocation::State::promised;
+        if (promised && when == When::queued && flaw.ends_with("has not run")) return;
+        stop(what + (use.writes ? " writes " : " reads ") + flaw + ".");
+    }
+    const Allocation& a = *memory.find(use.begin);
+    if (device >= 0 && a.kind == Allocation::Kind::device && a.device != device)
+        stop(what + (use.writes ? " writes " : " reads ") + a.name + " from device " +
+             std::to_string(device) +
+             ". Allocate it with that device current, or copy it with "
+             "cudaMemcpyPeerAsync.");
+}
+
+void Runtime::note(int actor, const Use& use, const std::string& what) {
+    if (use.bytes == 0) return;
+    try {
+        races.note(actor, use.writes ? Access::write : Access::read, {use.begin, use.bytes},
+                   {label(what)});
+    } catch (const testing::Race& e) {
+        stop(race_text(e.what()));
+    }
+}
+
+void Runtime::expect_unused(const Allocation& a, const std::string& call) {
+    if (device_error(a.device) != cudaSuccess) return;  // its work was dropped
+    if (a.state == Allocation::State::promised)
+        stop(call + " of " + a.name + ", whose cudaMallocAsync has not run. Wait for it first.");
+    for (const CUstream_st& s : streams)
+        for (const Operation& op : s.queue)
+            for (const Use& use : op.uses)
+                if (use.begin >= a.begin && use.begin < a.begin + a.bytes)
+                    stop(call + " of " + a.name + " while '" + op.name + "' (" + s.name +
+                         ") is queued on it. Wait for the stream or an event behind it first.");
+    note(host, {a.begin, a.bytes, true}, call);
+}
+
+void Runtime::close_pinned(const Operation& op) {
+    set_pinned_memory(*this, op, Allocation::Page::closed);
+}
+
+}  // namespace gx::cuda_testing

@@ -1,0 +1,174 @@
+// Runtime: the state of the double, its queues and the calls' common part.
+#pragma once
+
+#include <condition_variable>  // waiting hosts
+#include <cstdint>             // uint64_t
+#include <deque>               // handles that stay where they are
+#include <memory>              // shared_ptr
+#include <mutex>               // one call at a time
+#include <string>              // sentences
+#include <vector>              // devices
+
+#include <gx/core/rng.hpp>               // Rng
+#include <gx/cuda_testing/runtime.hpp>   // RuntimeOptions, RuntimeCounters, Misuse
+#include <gx/testing/race_detector.hpp>  // RaceDetector
+
+#include "memory.hpp"
+#include "operations.hpp"
+
+namespace gx::cuda_testing {
+
+/// What a call is, for the rules of captures and of errors.
+struct CallRules {
+    /// "A potentially unsafe API call" of cudaThreadExchangeStreamCaptureMode: refused in captures.
+    bool unsafe_in_capture = false;
+    /// Does its work, and then returns an earlier error of the device. Succeeds after a misuse, and
+    /// while an exception unwinds.
+    bool frees = false;
+    bool fails_with_device = true;  ///< returns an earlier error of the current device
+};
+
+/// The double's state. One call of the host runs at a time, under `mutex`; all host threads are one
+/// actor of the race detector.
+class Runtime {
+public:
+    struct Device {
+        cudaError_t sticky = cudaSuccess;
+        bool lost = false;
+        CUstream_st* default_stream = nullptr;
+    };
+    struct Fault {
+        int left = 0;  ///< 0: none
+        cudaError_t error = cudaSuccess;
+        /// Counts one; whether it is this one.
+        bool fires() { return left > 0 && --left == 0; }
+    };
+
+    explicit Runtime(const RuntimeOptions& o);
+
+    RuntimeOptions options;
+    std::uint64_t generation;  ///< what threads remember is of this one, or void
+    testing::RaceDetector races{1};
+    int host;
+    Memory memory{};
+    std::vector<Device> devices{};
+    std::deque<CUstream_st> streams{};
+    std::deque<CUevent_st> events{};
+    std::deque<CUgraph_st> graphs{};
+    std::deque<CUgraphExec_st> executables{};
+    std::vector<std::shared_ptr<Capture>> captures{};  ///< open
+    RuntimeCounters counts{};
+    Fault next_allocation{}, next_launch{}, next_operation{};
+    std::string misuse{};  ///< the first one: the double is stopped
+    const Operation* running = nullptr;
+    CUstream_st* running_on = nullptr;
+    std::vector<const std::byte*> opened_in_run{};  ///< pinned pages that the running work touched
+    double now_ms = 0;                              ///< virtual: a microsecond an operation
+
+    // ---- Handles: each ends in a misuse where the handle is of nothing, or ended ----
+    CUstream_st& stream_of(cudaStream_t handle, const std::string& call);
+    CUevent_st& event_of(cudaEvent_t handle, const std::string& call);
+    CUstream_st& make_stream(int device, bool blocking, const std::string& name, bool is_branch);
+
+    // ---- Queues (scheduler.cpp) ----
+    /// Queues the operation, or adds it to the stream's capture.
+    void push(CUstream_st& to, Operation op);
+    /// The same, past captures: for branches of graphs.
+    Point enqueue(CUstream_st& to, Operation op);
+    [[nodiscard]] static bool reached(const Point& p) { return p.stream->done >= p.sequence; }
+    /// The host waits. cudaErrorUnknown where the double was stopped meanwhile.
+    cudaError_t wait(const std::vector<Point>& points, const std::string& call);
+    /// The host learned that the point is reached.
+    void host_saw(const Point& p) { races.waited(p.stream->actor, p.sequence, host); }
+    /// One operation that the points need, if any can run: polling hosts get on.
+    void advance(const std::vector<Point>& points);
+    /// Whether all work of the stream is done and the host has waited for it.
+    [[nodiscard]] bool host_knows(CUstream_st& s);
+    void drop_work(int device);
+    [[nodiscard]] static Point end_of(CUstream_st& s) { return {&s, s.queued}; }
+
+    // ---- Memory ----
+    /// A misuse unless the range lies in one live allocation, device memory of `device` or pinned.
+    /// `when`: whether a cudaMallocAsync that has not run may still come before the use.
+    enum class When : unsigned char { queued, runs };
+    void expect_usable(const std::string& what, const Use& use, int device, When when);
+    void note(int actor, const Use& use, const std::string& what);
+    /// Before memory is freed or unregistered: nothing queued uses it, and all was waited for.
+    void expect_unused(const Allocation& a, const std::string& call);
+    void close_pinned(const Operation& op);
+    /// The host touched a closed page. "": it may, and the page is open now.
+    [[nodiscard]] std::string host_touches(const void* address);
+
+    // ---- Calls ----
+    [[nodiscard]] cudaError_t device_error(int device) const;
+    /// Of the driver or of all devices: what every call returns. cudaSuccess: nothing.
+    [[nodiscard]] cudaError_t lacking() const;
+    [[noreturn]] void stop(const std::string& sentence);
+    void refuse_unsafe_in_capture(const std::string& call);
+    [[nodiscard]] std::string leaks();
+    void expect_clean();
+
+    std::recursive_mutex mutex{};
+    std::condition_variable_any changed{};
+    int waiting = 0;
+
+private:
+    void run_head(CUstream_st& s);
+    void execute(CUstream_st& s, Operation& op);
+    [[nodiscard]] bool can_run(CUstream_st& s);
+    void add_needed(const Point& p, std::vector<CUstream_st*>& seen,
+                    std::vector<CUstream_st*>& able);
+    [[nodiscard]] CUstream_st* choose(const std::vector<Point>& points);
+    void make_progress();
+    [[nodiscard]] std::string stuck();
+    std::uint64_t draw(std::uint64_t n) { return rng_.below(draws_++, n); }
+
+    Rng rng_;
+    std::uint64_t draws_ = 0;
+};
+
+/// The RaceDetector's sentence without the rank, of which the double has one.
+[[nodiscard]] std::string race_text(const std::string& sentence);
+
+/// The state, made by the first call.
+[[nodiscard]] std::shared_ptr<Runtime> the_runtime();
+void replace_runtime(std::shared_ptr<Runtime> next);
+
+/// What a host thread remembers.
+struct HostThread {
+    std::uint64_t generation = 0;
+    int device = 0;
+    cudaError_t last_error = cudaSuccess;
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+};
+/// Of the calling thread, for this runtime.
+[[nodiscard]] HostThread& host_thread(const Runtime& r);
+
+/// Who runs a call's body: checks what all calls have in common, keeps the last error.
+template <class F>
+cudaError_t call(const std::string& name, CallRules rules, F body);
+
+/// Ends a body whose rules were checked: remembers the error for cudaGetLastError.
+cudaError_t finish_call(Runtime& r, cudaError_t error);
+/// What stops the call before its body; cudaSuccess: nothing.
+cudaError_t before_call(Runtime& r, const std::string& name, CallRules rules);
+
+template <class F>
+cudaError_t call(const std::string& name, CallRules rules, F body) {
+    const std::shared_ptr<Runtime> r = the_runtime();
+    const std::lock_guard lock(r->mutex);
+    if (rules.frees && !r->misuse.empty()) return cudaSuccess;
+    const bool unwinds = std::uncaught_exceptions() > 0;
+    try {
+        if (const cudaError_t error = before_call(*r, name, rules); error != cudaSuccess)
+            return finish_call(*r, error);
+        const cudaError_t error = body(*r);
+        const bool may_fail = rules.frees && error == cudaSuccess && !r->devices.empty();
+        return finish_call(*r, may_fail ? r->device_error(host_thread(*r).device) : error);
+    } catch (const Misuse&) {
+        if (!unwinds) throw;  // a destructor must not throw while another exception passes
+        return cudaErrorUnknown;
+    }
+}
+
+}  // namespace gx::cuda_testing

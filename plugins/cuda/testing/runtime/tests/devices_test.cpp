@@ -1,0 +1,265 @@
+// Devices, errors, injected faults and counters.
+#include "double.hpp"
+
+#include <cstring>
+#include <thread>
+
+namespace {
+
+using namespace double_test;
+
+class CudaDevices : public Double {};
+class Faults : public Double {};
+
+TEST_F(CudaDevices, AreAsManyAsAsked) {
+    int count = 0;
+    ok(cudaGetDeviceCount(&count));
+    EXPECT_EQ(count, 8);
+    start({.devices = 2});
+    ok(cudaGetDeviceCount(&count));
+    EXPECT_EQ(count, 2);
+    EXPECT_EQ(cudaSetDevice(2), cudaErrorInvalidDevice);
+    EXPECT_EQ(cudaSetDevice(-1), cudaErrorInvalidDevice);
+}
+TEST_F(CudaDevices, TheCurrentOneIsOfTheThread) {
+    ok(cudaSetDevice(3));
+    int other = -1, mine = -1;
+    std::thread([&] { ok(cudaGetDevice(&other)); }).join();
+    ok(cudaGetDevice(&mine));
+    EXPECT_EQ(other, 0);
+    EXPECT_EQ(mine, 3);
+}
+TEST_F(CudaDevices, PropertiesAndAttributesAgree) {
+    cudaDeviceProp p{};
+    ok(cudaGetDeviceProperties(&p, 1));
+    int value = 0;
+    ok(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, 1));
+    EXPECT_EQ(value, p.multiProcessorCount);
+    ok(cudaDeviceGetAttribute(&value, cudaDevAttrComputeCapabilityMajor, 1));
+    EXPECT_EQ(value, p.major);
+    EXPECT_EQ(p.maxGridSize[0], 2147483647);
+    EXPECT_EQ(p.warpSize, 32);
+    EXPECT_EQ(cudaGetDeviceProperties(&p, 8), cudaErrorInvalidDevice);
+    EXPECT_EQ(sentence_of([&] { cudaDeviceGetAttribute(&value, cudaDevAttrMaxTexture1DWidth, 0); }),
+              "cudaDeviceGetAttribute: the double has no attribute 21. Add it to devices.cpp.");
+}
+TEST_F(CudaDevices, PrioritiesAreARange) {
+    int least = -1, greatest = 1;
+    ok(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    EXPECT_LE(greatest, least);
+    cudaStream_t s{};
+    ok(cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, greatest));
+    ok(cudaStreamDestroy(s));
+    EXPECT_EQ(cudaStreamCreateWithPriority(&s, 12345, 0), cudaErrorInvalidValue);
+}
+TEST_F(CudaDevices, ADeviceIsSynchronizedAlone) {
+    bool ran[2] = {};
+    enqueue_kernel(new_stream(), "a", [&] { ran[0] = true; });
+    ok(cudaSetDevice(1));
+    enqueue_kernel(new_stream(), "b", [&] { ran[1] = true; });
+    ok(cudaDeviceSynchronize());
+    EXPECT_FALSE(ran[0]);
+    EXPECT_TRUE(ran[1]);
+}
+TEST_F(CudaDevices, AResetEndsWhatTheDeviceHas) {
+    int* const x = device_memory(1);
+    const cudaStream_t s = new_stream();
+    const cudaEvent_t e = new_event();
+    bool ran = false;
+    enqueue_kernel(s, "dropped", [&] { ran = true; });
+    ok(cudaDeviceReset());
+    expect_clean();
+    EXPECT_FALSE(ran);
+    EXPECT_EQ(sentence_of([&] { cudaStreamQuery(s); }),
+              "cudaStreamQuery: stream 1 of device 0 was destroyed by cudaDeviceReset.");
+    (void)x, (void)e;
+}
+TEST_F(CudaDevices, EightThreadsUseADeviceEach) {
+    in_every_order([] {
+        std::vector<std::jthread> threads;
+        std::vector<int> got(8, -1);
+        for (int d = 0; d < 8; ++d)
+            threads.emplace_back([d, &got] {
+                ok(cudaSetDevice(d));
+                const cudaStream_t s = new_stream();
+                int *const x = device_memory(1), *const out = pinned_memory(1);
+                ok(cudaMemsetAsync(x, 0, 4, s));
+                for (int i = 0; i <= d; ++i) add(x, 1, s);
+                copy(out, x, 1, s);
+                ok(cudaStreamSynchronize(s));
+                got[static_cast<std::size_t>(d)] = *out;
+                ok(cudaFree(x));
+                ok(cudaFreeHost(out));
+                ok(cudaStreamDestroy(s));
+            });
+        threads.clear();
+        for (int d = 0; d < 8; ++d) EXPECT_EQ(got[static_cast<std::size_t>(d)], d + 1);
+        expect_clean();
+    });
+}
+
+// ---- Errors ------------------------------------------------------------------------------------
+
+TEST_F(CudaDevices, TheLastErrorIsGivenOnceAndPeekedAtOften) {
+    EXPECT_EQ(cudaSetDevice(99), cudaErrorInvalidDevice);
+    int device = 0;
+    ok(cudaGetDevice(&device));
+    EXPECT_EQ(cudaPeekAtLastError(), cudaErrorInvalidDevice);
+    std::thread([] { EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess); }).join();
+    EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidDevice);
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+TEST_F(CudaDevices, ErrorsHaveNames) {
+    EXPECT_STREQ(cudaGetErrorName(cudaErrorNotReady), "cudaErrorNotReady");
+    EXPECT_STREQ(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory");
+    EXPECT_STREQ(cudaGetErrorName(static_cast<cudaError_t>(12345)), "unrecognized error code");
+}
+TEST_F(CudaDevices, TheEnvironmentGivesSeedAndProgress) {
+    ::setenv("GX_CUDA_SEED", "77", 1);
+    ::setenv("GX_CUDA_PROGRESS", "random", 1);
+    EXPECT_EQ(options_from_environment().seed, 77u);
+    EXPECT_EQ(options_from_environment().progress, StreamProgress::random);
+    ::setenv("GX_CUDA_SEED", "7x", 1);
+    EXPECT_THROW((void)options_from_environment(), gx::Error);
+    ::unsetenv("GX_CUDA_SEED");
+    ::setenv("GX_CUDA_PROGRESS", "soon", 1);
+    EXPECT_THROW((void)options_from_environment(), gx::Error);
+    ::unsetenv("GX_CUDA_PROGRESS");
+}
+
+// ---- Faults ------------------------------------------------------------------------------------
+
+TEST_F(Faults, NoDeviceAndAnOldDriver) {
+    start({.devices = 0});
+    int count = -1;
+    void* p = nullptr;
+    EXPECT_EQ(cudaGetDeviceCount(&count), cudaErrorNoDevice);
+    EXPECT_EQ(count, -1) << "it stays";
+    EXPECT_EQ(cudaGetLastError(), cudaErrorNoDevice);
+    EXPECT_EQ(cudaGetLastError(), cudaErrorNoDevice) << "so does the error";
+    EXPECT_EQ(cudaMalloc(&p, 4), cudaErrorNoDevice);
+    EXPECT_EQ(cudaSetDevice(0), cudaErrorNoDevice);
+    start({.driver_version = 11020});
+    EXPECT_EQ(cudaGetDeviceCount(&count), cudaErrorInsufficientDriver);
+    EXPECT_EQ(cudaMalloc(&p, 4), cudaErrorInsufficientDriver);
+    int driver = 0, runtime = 0;
+    ok(cudaDriverGetVersion(&driver));
+    ok(cudaRuntimeGetVersion(&runtime));
+    EXPECT_EQ(driver, 11020);
+    EXPECT_EQ(runtime, CUDART_VERSION);
+}
+TEST_F(Faults, TheKthAllocationFails) {
+    void* p = nullptr;
+    fail_allocation(3);
+    ok(cudaMalloc(&p, 4));
+    ok(cudaMallocHost(&p, 4));
+    EXPECT_EQ(cudaMalloc(&p, 4), cudaErrorMemoryAllocation);
+    EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
+    ok(cudaMalloc(&p, 4));
+}
+TEST_F(Faults, ALaunchFails) {
+    const cudaStream_t s = new_stream();
+    int runs = 0;
+    fail_launch(2);
+    for (int i = 0; i < 3; ++i) {
+        enqueue_kernel(s, "k", [&] { ++runs; });
+        EXPECT_EQ(cudaGetLastError(), i == 1 ? cudaErrorLaunchOutOfResources : cudaSuccess);
+    }
+    ok(cudaStreamSynchronize(s));
+    EXPECT_EQ(runs, 2);
+}
+TEST_F(Faults, AnAsynchronousErrorStaysUntilTheReset) {
+    in_every_order([] {
+        const cudaStream_t s = new_stream();
+        int runs = 0;
+        fail_operation(2, cudaErrorECCUncorrectable);
+        for (int i = 0; i < 3; ++i) enqueue_kernel(s, "k", [&] { ++runs; });
+        EXPECT_EQ(cudaStreamSynchronize(s), cudaErrorECCUncorrectable);
+        EXPECT_EQ(runs, 1);
+        void* p = nullptr;
+        EXPECT_EQ(cudaMalloc(&p, 4), cudaErrorECCUncorrectable);
+        EXPECT_EQ(cudaGetLastError(), cudaErrorECCUncorrectable);
+        EXPECT_EQ(cudaGetLastError(), cudaErrorECCUncorrectable) << "it stays";
+        ok(cudaSetDevice(1));
+        ok(cudaMalloc(&p, 4));
+        ok(cudaFree(p));
+        EXPECT_EQ(cudaSetDevice(0), cudaErrorECCUncorrectable);
+        ok(cudaDeviceReset());
+        ok(cudaMalloc(&p, 4));
+        ok(cudaFree(p));
+        expect_clean();
+    });
+}
+TEST_F(Faults, ALostDeviceStaysLostAndTheOthersGoOn) {
+    in_every_order([] {
+        ok(cudaSetDevice(1));
+        const cudaStream_t lost = new_stream();
+        const cudaEvent_t e = new_event();
+        enqueue_kernel(lost, "k", [] {});
+        ok(cudaEventRecord(e, lost));
+        lose_device(1);
+        EXPECT_EQ(cudaStreamSynchronize(lost), cudaErrorDevicesUnavailable);
+        EXPECT_EQ(cudaDeviceReset(), cudaErrorDevicesUnavailable);
+        EXPECT_EQ(cudaGetLastError(), cudaErrorDevicesUnavailable);
+        ok(cudaSetDevice(0));
+        const cudaStream_t s = new_stream();
+        bool ran = false;
+        enqueue_kernel(s, "k", [&] { ran = true; });
+        ok(cudaStreamSynchronize(s));
+        EXPECT_TRUE(ran);
+        EXPECT_EQ(cudaSetDevice(1), cudaErrorDevicesUnavailable);
+    });
+}
+TEST_F(Faults, WhatAFailedDeviceHeldCanBeReleased) {
+    int* const x = device_memory(1);
+    const cudaStream_t s = new_stream();
+    const cudaEvent_t e = new_event();
+    ok(cudaMemsetAsync(x, 0, 4, s));
+    ok(cudaEventRecord(e, s));
+    fail_operation(1);
+    EXPECT_EQ(cudaEventSynchronize(e), cudaErrorIllegalAddress);
+    EXPECT_EQ(cudaFree(x), cudaErrorIllegalAddress);
+    EXPECT_EQ(cudaEventDestroy(e), cudaErrorIllegalAddress);
+    EXPECT_EQ(cudaStreamDestroy(s), cudaErrorIllegalAddress);
+    ok(cudaDeviceReset());
+    expect_clean();
+}
+
+// ---- Counters ----------------------------------------------------------------------------------
+
+TEST_F(CudaDevices, CallsAreCounted) {
+    const RuntimeCounters mark = counters();
+    const cudaStream_t s = new_stream(), t = new_stream();
+    int *const x = device_memory(2), *const out = pinned_memory(2);
+    const cudaEvent_t e = new_event();
+    ok(cudaMemsetAsync(x, 0, 8, s));
+    add(x, 1, s);
+    copy(out, x, 2, s);
+    ok(cudaEventRecord(e, s));
+    ok(cudaStreamWaitEvent(t, e, 0));
+    ok(cudaLaunchHostFunc(t, [](void*) {}, nullptr));
+    while (cudaStreamQuery(t) == cudaErrorNotReady) {
+    }
+    ok(cudaFree(x));
+    RuntimeCounters since = counters() - mark;
+    EXPECT_GE(since.queries, 1);
+    since.queries = 0;
+    EXPECT_EQ(since, (RuntimeCounters{.allocations = 1,
+                                      .frees = 1,
+                                      .host_allocations = 1,
+                                      .copies = 1,
+                                      .copied_bytes = 8,
+                                      .sets = 1,
+                                      .kernels = 1,
+                                      .host_functions = 1,
+                                      .event_records = 1,
+                                      .event_waits = 1,
+                                      .operations = 4}));
+    const RuntimeCounters before = counters();
+    ok(cudaStreamSynchronize(s));
+    ok(cudaEventSynchronize(e));
+    ok(cudaDeviceSynchronize());
+    EXPECT_EQ(counters() - before, (RuntimeCounters{.host_synchronizations = 3}));
+}
+
+}  // namespace

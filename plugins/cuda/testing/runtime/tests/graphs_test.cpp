@@ -1,0 +1,318 @@
+// Captures and graphs: what is captured, how launches are ordered, and what cannot be captured.
+#include "double.hpp"
+
+#include <thread>
+
+namespace {
+
+using namespace double_test;
+
+class Graphs : public Double {
+protected:
+    static cudaGraphExec_t instance(cudaGraph_t graph) {
+        cudaGraphExec_t executable{};
+        ok(cudaGraphInstantiate(&executable, graph, 0));
+        ok(cudaGraphDestroy(graph));
+        return executable;
+    }
+    /// Captures f() in the stream.
+    template <class F>
+    static cudaGraphExec_t captured(cudaStream_t s, F f) {
+        ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+        f();
+        cudaGraph_t graph{};
+        ok(cudaStreamEndCapture(s, &graph));
+        return instance(graph);
+    }
+    static void begin(cudaStream_t s) {
+        ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+    }
+    /// From s to t.
+    static void order(cudaStream_t s, cudaStream_t t) {
+        const cudaEvent_t e = new_event();
+        ok(cudaEventRecord(e, s));
+        ok(cudaStreamWaitEvent(t, e, 0));
+        ok(cudaEventDestroy(e));
+    }
+};
+
+// ---- Right graphs ------------------------------------------------------------------------------
+
+TEST_F(Graphs, AStepIsReplayed) {
+    in_every_order([] {
+        int *const x = device_memory(2), *const out = pinned_memory(2);
+        const cudaStream_t s = new_stream(), t = new_stream();
+        ok(cudaMemsetAsync(x, 0, 8, s));
+        const cudaGraphExec_t step = captured(s, [&] {
+            add(x, 1, s);
+            order(s, t);  // a branch, beside the next kernel of s
+            add(x + 1, 10, t);
+            add(x, 2, s);
+            order(t, s);
+            copy(out, x, 2, s);
+        });
+        for (int i = 1; i <= 3; ++i) {
+            ok(cudaGraphLaunch(step, s));
+            ok(cudaStreamSynchronize(s));
+            EXPECT_EQ(out[0], 3 * i);
+        }
+        EXPECT_EQ(out[1], 30);
+        ok(cudaGraphExecDestroy(step));
+        ok(cudaFree(x));
+        ok(cudaFreeHost(out));
+        ok(cudaStreamDestroy(s));
+        ok(cudaStreamDestroy(t));
+        expect_clean();
+    });
+}
+TEST_F(Graphs, NothingRunsWhileItIsCaptured) {
+    start({.progress = StreamProgress::eager});
+    const cudaStream_t s = new_stream();
+    int runs = 0;
+    cudaStreamCaptureStatus status{};
+    const cudaGraphExec_t g = captured(s, [&] {
+        enqueue_kernel(s, "k", [&] { ++runs; });
+        ok(cudaStreamIsCapturing(s, &status));
+        EXPECT_EQ(status, cudaStreamCaptureStatusActive);
+    });
+    ok(cudaStreamIsCapturing(s, &status));
+    EXPECT_EQ(status, cudaStreamCaptureStatusNone);
+    EXPECT_EQ(runs, 0);
+    ok(cudaGraphLaunch(g, s));
+    EXPECT_EQ(runs, 1);
+}
+TEST_F(Graphs, LaunchesOfAnInstanceFollowEachOther) {
+    in_every_order([] {
+        int *const x = device_memory(1), *const out = pinned_memory(1);
+        const cudaStream_t s = new_stream(), t = new_stream();
+        ok(cudaMemsetAsync(x, 0, 4, s));
+        const cudaGraphExec_t g = captured(s, [&] { add(x, 1, s); });
+        ok(cudaGraphLaunch(g, s));
+        ok(cudaGraphLaunch(g, t));  // behind the one in s, without an event
+        copy(out, x, 1, t);
+        ok(cudaStreamSynchronize(t));
+        EXPECT_EQ(*out, 2);
+    });
+}
+TEST_F(Graphs, BranchesWithoutAWaitRace) {
+    in_every_order([] {
+        const std::string text = sentence_of([] {
+            int* const x = device_memory(1);
+            const cudaStream_t s = new_stream(), t = new_stream();
+            const cudaGraphExec_t g = captured(s, [&] {
+                add(x, 1, s, "first");
+                order(s, t);
+                add(x, 1, s, "beside");
+                add(x, 1, t, "branch");
+                order(t, s);
+            });
+            ok(cudaGraphLaunch(g, s));
+            ok(cudaStreamSynchronize(s));
+        });
+        EXPECT_EQ(text.find("race: "), 0u) << text;
+        EXPECT_NE(text.find("'beside of instance 1 of graph 1' (stream 1"), std::string::npos)
+            << text;
+        EXPECT_NE(text.find("'branch of instance 1 of graph 1' (branch 1"), std::string::npos)
+            << text;
+    });
+}
+TEST_F(Graphs, AStepWithoutAllocationOrSynchronization) {
+    int *const x = device_memory(1), *const out = pinned_memory(1);
+    const cudaStream_t s = new_stream();
+    ok(cudaMemsetAsync(x, 0, 4, s));
+    const cudaGraphExec_t g = captured(s, [&] { add(x, 1, s); });
+    const RuntimeCounters mark = counters();
+    ok(cudaGraphLaunch(g, s));
+    copy(out, x, 1, s);
+    EXPECT_EQ(counters() - mark,
+              (RuntimeCounters{.copies = 1, .copied_bytes = 4, .graph_launches = 1}));
+    ok(cudaStreamSynchronize(s));
+    EXPECT_EQ((counters() - mark).host_synchronizations, 1);
+    EXPECT_EQ((counters() - mark).operations, 3) << "the set, the kernel and the copy";
+}
+
+// ---- Misuse ------------------------------------------------------------------------------------
+
+TEST_F(Graphs, CallsThatCannotBeCaptured) {
+    const auto refused = [](const std::string& name, auto f) {
+        start({});
+        const cudaStream_t s = new_stream();
+        const cudaEvent_t e = new_event();
+        ok(cudaEventRecord(e, new_stream()));
+        int* const x = device_memory(1);
+        begin(s);
+        const std::string text = sentence_of([&] { f(s, e, x); });
+        EXPECT_EQ(text.find(name), 0u) << text;
+        EXPECT_NE(text.find("captured: cudaErrorStreamCaptureUnsupported"), std::string::npos)
+            << text;
+    };
+    void* p = nullptr;
+    refused("cudaMalloc while stream 1 of device 0 is",
+            [&](auto, auto, auto) { cudaMalloc(&p, 4); });
+    refused("cudaMallocHost while", [&](auto, auto, auto) { cudaMallocHost(&p, 4); });
+    refused("cudaFree while", [&](auto, auto, int* x) { cudaFree(x); });
+    refused("cudaMemcpy while",
+            [&](auto, auto, int* x) { cudaMemcpy(x, x, 4, cudaMemcpyDefault); });
+    refused("cudaDeviceSynchronize while", [](auto, auto, auto) { cudaDeviceSynchronize(); });
+    refused("cudaStreamSynchronize of stream 1 of device 0 while it is",
+            [](cudaStream_t s, auto, auto) { cudaStreamSynchronize(s); });
+    refused("cudaStreamQuery of stream 1", [](cudaStream_t s, auto, auto) { cudaStreamQuery(s); });
+    refused("cudaStreamDestroy of stream 1",
+            [](cudaStream_t s, auto, auto) { cudaStreamDestroy(s); });
+    refused("cudaEventQuery while", [](auto, cudaEvent_t e, auto) { cudaEventQuery(e); });
+    refused("cudaEventSynchronize while",
+            [](auto, cudaEvent_t e, auto) { cudaEventSynchronize(e); });
+}
+TEST_F(Graphs, ARelaxedThreadMayAllocateInACapture) {
+    const cudaStream_t s = new_stream();
+    begin(s);
+    auto mode = cudaStreamCaptureModeRelaxed;
+    ok(cudaThreadExchangeStreamCaptureMode(&mode));
+    EXPECT_EQ(mode, cudaStreamCaptureModeGlobal);
+    device_memory(1);
+    ok(cudaThreadExchangeStreamCaptureMode(&mode));
+    EXPECT_EQ(mode, cudaStreamCaptureModeRelaxed);
+    EXPECT_NE(sentence_of([] { device_memory(1); }), "");
+}
+TEST_F(Graphs, AGlobalCaptureForbidsOtherThreadsTooAThreadLocalOneDoesNot) {
+    for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal}) {
+        start({});
+        const cudaStream_t s = new_stream();
+        ok(cudaStreamBeginCapture(s, mode));
+        std::string text;
+        std::thread([&] { text = sentence_of([] { device_memory(1); }); }).join();
+        EXPECT_EQ(text.empty(), mode == cudaStreamCaptureModeThreadLocal) << text;
+    }
+}
+TEST_F(Graphs, ACaptureThatWasNotEnded) {
+    begin(new_stream());
+    const std::string text = sentence_of([] { expect_clean(); });
+    EXPECT_NE(text.find("in stream 1 of device 0 was not ended. Call cudaStreamEndCapture"),
+              std::string::npos)
+        << text;
+}
+TEST_F(Graphs, AStreamThatWasNotJoined) {
+    const cudaStream_t s = new_stream(), t = new_stream();
+    begin(s);
+    enqueue_kernel(s, "first", [] {});
+    order(s, t);
+    enqueue_kernel(t, "lost", [] {});
+    cudaGraph_t g{};
+    EXPECT_EQ(sentence_of([&] { cudaStreamEndCapture(s, &g); }),
+              "cudaStreamEndCapture in stream 1 of device 0, which does not wait for 'lost' of "
+              "stream 2 of device 0: cudaErrorStreamCaptureUnjoined. Record an event there, and "
+              "wait for it.");
+}
+TEST_F(Graphs, ACaptureEndedInAnotherStream) {
+    const cudaStream_t s = new_stream(), t = new_stream();
+    begin(s);
+    order(s, t);
+    cudaGraph_t g{};
+    EXPECT_EQ(sentence_of([&] { cudaStreamEndCapture(t, &g); }),
+              "cudaStreamEndCapture in stream 2 of device 0, but the capture began in stream 1 of "
+              "device 0: cudaErrorStreamCaptureUnmatched.");
+}
+TEST_F(Graphs, ACaptureEndedByAnotherThread) {
+    const cudaStream_t s = new_stream();
+    begin(s);
+    std::string text;
+    std::thread([&] {
+        cudaGraph_t g{};
+        text = sentence_of([&] { cudaStreamEndCapture(s, &g); });
+    }).join();
+    EXPECT_EQ(text,
+              "cudaStreamEndCapture in stream 1 of device 0 by another thread than began it: "
+              "cudaErrorStreamCaptureWrongThread.");
+}
+TEST_F(Graphs, ACaptureThatWasNotBegunOrBegunTwiceOrInTheDefaultStream) {
+    cudaGraph_t g{};
+    const cudaStream_t s = new_stream();
+    EXPECT_EQ(sentence_of([&] { cudaStreamEndCapture(s, &g); }),
+              "cudaStreamEndCapture in stream 1 of device 0, which is not captured.");
+    start({});
+    const cudaStream_t t = new_stream();
+    begin(t);
+    EXPECT_EQ(sentence_of([&] { begin(t); }),
+              "cudaStreamBeginCapture in stream 1 of device 0, which is captured already.");
+    start({});
+    EXPECT_EQ(
+        sentence_of([] { begin(nullptr); }),
+        "cudaStreamBeginCapture in the default stream of device 0, which cannot be captured.");
+}
+TEST_F(Graphs, EventsAcrossTheBorderOfACapture) {
+    cudaStream_t s = new_stream(), t = new_stream();
+    begin(s);
+    const std::string in = sentence_of([&] {
+        const cudaEvent_t e = new_event();
+        ok(cudaEventRecord(e, t));
+        ok(cudaStreamWaitEvent(s, e, 0));
+    });
+    EXPECT_NE(in.find("cudaErrorStreamCaptureIsolation"), std::string::npos) << in;
+    const auto after = [&](auto f) {
+        start({});
+        s = new_stream();
+        const cudaEvent_t e = new_event();
+        captured(s, [&] { ok(cudaEventRecord(e, s)); });
+        return sentence_of([&] { f(e); });
+    };
+    const std::string out = after([&](cudaEvent_t e) { cudaStreamWaitEvent(new_stream(), e, 0); });
+    EXPECT_NE(out.find("in a capture that has ended: cudaErrorCapturedEvent"), std::string::npos)
+        << out;
+    const std::string host = after([](cudaEvent_t e) { cudaEventSynchronize(e); });
+    EXPECT_NE(host.find("whose last record was captured: cudaErrorCapturedEvent"),
+              std::string::npos)
+        << host;
+}
+TEST_F(Graphs, TwoCapturesAreNotJoined) {
+    const cudaStream_t s = new_stream(), t = new_stream();
+    begin(s);
+    begin(t);
+    const std::string text = sentence_of([&] { order(s, t); });
+    EXPECT_NE(text.find("would join two captures: cudaErrorStreamCaptureMerge"), std::string::npos)
+        << text;
+}
+TEST_F(Graphs, TheDefaultStreamBesideACaptureOfABlockingStream) {
+    const cudaStream_t s = new_stream(cudaStreamDefault);
+    begin(s);
+    const std::string text = sentence_of([] { enqueue_kernel(nullptr, "k", [] {}); });
+    EXPECT_NE(text.find("cudaErrorStreamCaptureImplicit"), std::string::npos) << text;
+}
+TEST_F(Graphs, AGraphWhoseMemoryWasFreed) {
+    int *const x = device_memory(1), *const from = pinned_memory(1);
+    const cudaStream_t s = new_stream();
+    const cudaGraphExec_t g = captured(s, [&] { copy(x, from, 1, s); });
+    ok(cudaFree(x));
+    EXPECT_EQ(sentence_of([&] { cudaGraphLaunch(g, s); }),
+              "cudaGraphLaunch of instance 1 of graph 1: 'copy host to device of 4 bytes' writes "
+              "device memory 1 of device 0 (4 bytes), which cudaFree freed.");
+}
+TEST_F(Graphs, AGraphWhoseKernelsMemoryWasFreed) {
+    int* const x = device_memory(1);
+    const cudaStream_t s = new_stream();
+    const cudaGraphExec_t g = captured(s, [&] { add(x, 1, s); });
+    ok(cudaFree(x));
+    ok(cudaGraphLaunch(g, s));
+    EXPECT_EQ(sentence_of([&] { cudaStreamSynchronize(s); }),
+              "'add of instance 1 of graph 1' (stream 1 of device 0) writes device memory 1 of "
+              "device 0 (4 bytes), which cudaFree freed.");
+}
+TEST_F(Graphs, AGraphThatWasDestroyed) {
+    const cudaStream_t s = new_stream();
+    const cudaGraphExec_t g = captured(s, [] {});
+    ok(cudaGraphExecDestroy(g));
+    EXPECT_EQ(sentence_of([&] { cudaGraphLaunch(g, s); }),
+              "cudaGraphLaunch: instance 1 of graph 1 was destroyed by cudaGraphExecDestroy.");
+}
+TEST_F(Graphs, LeakedGraphsAreNamed) {
+    const cudaStream_t s = new_stream();
+    begin(s);
+    cudaGraph_t graph{};
+    cudaGraphExec_t executable{};
+    ok(cudaStreamEndCapture(s, &graph));
+    ok(cudaGraphInstantiate(&executable, graph, 0));
+    ok(cudaStreamDestroy(s));
+    EXPECT_EQ(sentence_of([] { expect_clean(); }),
+              "not released: graph 1, instance 1 of graph 1. Free and destroy what was created.");
+}
+
+}  // namespace

@@ -1,0 +1,375 @@
+// Streams and events: late work, races in both directions, misuse, deadlocks.
+#include "double.hpp"
+
+#include <thread>
+
+namespace {
+
+using namespace double_test;
+
+class Streams : public Double {
+protected:
+    /// Copy in on one stream, kernel on another, copy out on the first.
+    struct Pipeline {
+        int *from = pinned_memory(4), *to = pinned_memory(1), *x = device_memory(4);
+        cudaStream_t copies = new_stream(), compute = new_stream();
+        cudaEvent_t arrived = new_event(), computed = new_event();
+
+        explicit Pipeline(bool waits_in = true, bool waits_out = true, bool host_waits = true) {
+            for (int i = 0; i < 4; ++i) from[i] = 10 + i;
+            *to = -1;
+            copy(x, from, 4, copies);
+            ok(cudaEventRecord(arrived, copies));
+            if (waits_in) ok(cudaStreamWaitEvent(compute, arrived, 0));
+            add(x, 5, compute);
+            ok(cudaEventRecord(computed, compute));
+            if (waits_out) ok(cudaStreamWaitEvent(copies, computed, 0));
+            copy(to, x, 1, copies);
+            if (host_waits) ok(cudaStreamSynchronize(copies));
+        }
+        void release() const {
+            ok(cudaFree(x));
+            ok(cudaFreeHost(from));
+            ok(cudaFreeHost(to));
+            for (const cudaStream_t s : {copies, compute}) ok(cudaStreamDestroy(s));
+            for (const cudaEvent_t e : {arrived, computed}) ok(cudaEventDestroy(e));
+        }
+    };
+};
+
+// ---- Right programs -------------------------------------------------------------------------
+
+TEST_F(Streams, RightWorkIsRightInEveryOrder) {
+    in_every_order([] {
+        const Pipeline p;
+        EXPECT_EQ(*p.to, 15);
+        p.release();
+        expect_clean();
+    });
+}
+TEST_F(Streams, LateWorkRunsOnlyWhenTheHostWaitsForIt) {
+    bool ran[2] = {};
+    const cudaStream_t s = new_stream(), t = new_stream();
+    enqueue_kernel(s, "a", [&] { ran[0] = true; });
+    enqueue_kernel(t, "b", [&] { ran[1] = true; });
+    EXPECT_FALSE(ran[0]);
+    ok(cudaStreamSynchronize(s));
+    EXPECT_TRUE(ran[0]);
+    EXPECT_FALSE(ran[1]) << "nobody waited for it";
+    ok(cudaDeviceSynchronize());
+    EXPECT_TRUE(ran[1]);
+}
+TEST_F(Streams, EagerWorkRunsAsItIsQueued) {
+    start({.progress = StreamProgress::eager});
+    bool ran = false;
+    enqueue_kernel(new_stream(), "a", [&] { ran = true; });
+    EXPECT_TRUE(ran);
+}
+TEST_F(Streams, OrderOfStreamsDependsOnTheSeed) {
+    const auto order = [](std::uint64_t seed) {
+        start({.seed = seed});
+        std::string text;
+        for (const char* const name : {"a", "b", "c", "d"})
+            enqueue_kernel(new_stream(), name, [&text, name] { text += name; });
+        ok(cudaDeviceSynchronize());
+        return text;
+    };
+    EXPECT_EQ(order(7), order(7));
+    std::set<std::string> orders;
+    for (std::uint64_t seed = 0; seed < 20; ++seed) orders.insert(order(seed));
+    EXPECT_GT(orders.size(), 5u);
+}
+TEST_F(Streams, PollingGetsOn) {
+    const cudaStream_t s = new_stream();
+    const cudaEvent_t e = new_event();
+    int runs = 0;
+    for (int i = 0; i < 3; ++i) enqueue_kernel(s, "a", [&] { ++runs; });
+    ok(cudaEventRecord(e, s));
+    EXPECT_EQ(cudaStreamQuery(s), cudaErrorNotReady);
+    int polls = 1;
+    while (cudaEventQuery(e) == cudaErrorNotReady) ++polls;
+    EXPECT_EQ(runs, 3);
+    EXPECT_LE(polls, 4);
+    EXPECT_EQ(cudaStreamQuery(s), cudaSuccess);
+}
+TEST_F(Streams, TheDefaultStreamWaitsForBlockingStreams) {
+    in_every_order([] {
+        int* const x = device_memory(1);
+        const cudaStream_t s = new_stream(cudaStreamDefault);
+        ok(cudaMemsetAsync(x, 0, 4, s));
+        add(x, 1, nullptr);
+        add(x, 2, s);
+        int got = 0;
+        ok(cudaMemcpy(&got, x, 4, cudaMemcpyDeviceToHost));
+        EXPECT_EQ(got, 3);
+    });
+}
+TEST_F(Streams, AnotherDevicesEventCanBeWaitedFor) {
+    in_every_order([] {
+        int* const on_0 = device_memory(1);
+        const cudaStream_t s0 = new_stream();
+        const cudaEvent_t e0 = new_event();
+        ok(cudaMemsetAsync(on_0, 1, 4, s0));
+        ok(cudaEventRecord(e0, s0));
+        ok(cudaSetDevice(1));
+        int* const on_1 = device_memory(1);
+        int* const out = pinned_memory(1);
+        const cudaStream_t s1 = new_stream();
+        ok(cudaStreamWaitEvent(s1, e0, 0));
+        ok(cudaMemcpyPeerAsync(on_1, 1, on_0, 0, 4, s1));
+        copy(out, on_1, 1, s1);
+        ok(cudaStreamSynchronize(s1));
+        EXPECT_EQ(*out, 0x01010101);
+        ok(cudaSetDevice(0));
+    });
+}
+TEST_F(Streams, HostFunctionsRunInTheirStreamsOrder) {
+    const cudaStream_t s = new_stream();
+    std::string text;
+    enqueue_kernel(s, "a", [&] { text += "a"; });
+    ok(cudaLaunchHostFunc(s, [](void* t) { *static_cast<std::string*>(t) += "host"; }, &text));
+    enqueue_kernel(s, "b", [&] { text += "b"; });
+    ok(cudaStreamSynchronize(s));
+    EXPECT_EQ(text, "ahostb");
+}
+TEST_F(Streams, TimeBetweenEventsIsVirtual) {
+    const cudaStream_t s = new_stream();
+    const cudaEvent_t a = new_event(cudaEventDefault), b = new_event(cudaEventDefault);
+    ok(cudaEventRecord(a, s));
+    for (int i = 0; i < 10; ++i) enqueue_kernel(s, "k", [] {});
+    ok(cudaEventRecord(b, s));
+    float ms = -1;
+    EXPECT_EQ(cudaEventElapsedTime(&ms, a, b), cudaErrorNotReady);
+    ok(cudaEventSynchronize(b));
+    ok(cudaEventElapsedTime(&ms, a, b));
+    EXPECT_NEAR(ms, 0.011, 1e-6);
+}
+
+// ---- Races: a wait that is missing, in either direction -------------------------------------
+
+TEST_F(Streams, AMissingWaitForTheInputIsNamed) {
+    in_every_order([] {
+        const std::string text = sentence_of([] { Pipeline(false); });
+        EXPECT_NE(text.find("race: "), std::string::npos) << text;
+        EXPECT_NE(text.find("'add' (stream 2 of device 0)"), std::string::npos) << text;
+        EXPECT_NE(text.find("of 'device memory 1 of device 0'"), std::string::npos) << text;
+        EXPECT_NE(text.find("copy host to device of 16 bytes"), std::string::npos) << text;
+    });
+}
+TEST_F(Streams, AMissingWaitForTheResultIsNamed) {
+    in_every_order([] {
+        const std::string text = sentence_of([] {
+            Pipeline(true, false);
+            ok(cudaDeviceSynchronize());
+        });
+        EXPECT_NE(text.find("race: "), std::string::npos) << text;
+        EXPECT_NE(text.find("copy device to host of 4 bytes"), std::string::npos) << text;
+    });
+}
+TEST_F(Streams, MemoryThatIsFilledAgainTooEarlyIsNamed) {
+    in_every_order([] {
+        const std::string text = sentence_of([] {
+            const Pipeline p;
+            add(p.x, 1, p.compute, "uses it still");
+            copy(p.x, p.from, 1, p.copies);
+            ok(cudaDeviceSynchronize());
+        });
+        EXPECT_NE(text.find("'uses it still'"), std::string::npos) << text;
+    });
+}
+TEST_F(Streams, AHostThatReadsTooEarlyIsNamedByItsReport) {
+    in_every_order([] {
+        const std::string text = sentence_of([] {
+            const Pipeline p(true, true, false);
+            host_reads(p.to, 4, "report of the loss");
+        });
+        EXPECT_NE(text.find("'report of the loss'"), std::string::npos) << text;
+        EXPECT_NE(text.find("copy device to host"), std::string::npos) << text;
+    });
+}
+TEST_F(Streams, AHostThatWritesTooEarlyIsNamedByItsReport) {
+    in_every_order([] {
+        const std::string text = sentence_of([] {
+            const Pipeline p(true, true, false);
+            host_writes(p.from, 4, "the next batch");
+        });
+        EXPECT_NE(text.find("'the next batch'"), std::string::npos) << text;
+        EXPECT_NE(text.find("copy host to device"), std::string::npos) << text;
+    });
+}
+TEST_F(Streams, AQueryThatSucceedsIsAWait) {
+    in_every_order([] {
+        const Pipeline p(true, true, false);
+        while (cudaStreamQuery(p.copies) == cudaErrorNotReady) {
+        }
+        host_reads(p.to, 4, "report");
+        EXPECT_EQ(*p.to, 15);
+    });
+}
+
+// ---- Misuse ---------------------------------------------------------------------------------
+
+TEST_F(Streams, AStreamThatWasDestroyed) {
+    const cudaStream_t s = new_stream();
+    ok(cudaStreamDestroy(s));
+    EXPECT_EQ(sentence_of([&] { cudaStreamSynchronize(s); }),
+              "cudaStreamSynchronize: stream 1 of device 0 was destroyed by cudaStreamDestroy.");
+}
+TEST_F(Streams, AStreamThatWasDestroyedTwice) {
+    const cudaStream_t s = new_stream();
+    ok(cudaStreamDestroy(s));
+    EXPECT_EQ(sentence_of([&] { cudaStreamDestroy(s); }),
+              "cudaStreamDestroy: stream 1 of device 0 was destroyed by cudaStreamDestroy.");
+}
+TEST_F(Streams, TheDefaultStreamIsNotDestroyed) {
+    EXPECT_EQ(sentence_of([] { cudaStreamDestroy(nullptr); }),
+              "cudaStreamDestroy of the default stream of device 0, which is not created.");
+}
+TEST_F(Streams, AStreamOfAnEarlierDouble) {
+    const cudaStream_t s = new_stream();
+    start({});
+    EXPECT_EQ(sentence_of([&] { cudaStreamSynchronize(s); }),
+              "cudaStreamSynchronize: a stream that was never created, or before the last reset.");
+}
+TEST_F(Streams, WorkOfADestroyedStreamRunsButMustBeWaitedFor) {
+    in_every_order([] {
+        const cudaStream_t s = new_stream();
+        enqueue_kernel(s, "orphan", [] {});
+        ok(cudaStreamDestroy(s));
+        EXPECT_EQ(sentence_of([] { expect_clean(); }),
+                  "stream 1 of device 0 has work that nobody waited for, the last of it 'orphan'. "
+                  "Synchronize with the stream, or with an event behind it.");
+    });
+    in_every_order([] {
+        bool ran = false;
+        const cudaStream_t s = new_stream(), t = new_stream();
+        const cudaEvent_t e = new_event();
+        enqueue_kernel(s, "orphan", [&] { ran = true; });
+        ok(cudaEventRecord(e, s));
+        ok(cudaStreamDestroy(s));
+        ok(cudaStreamWaitEvent(t, e, 0));
+        ok(cudaStreamSynchronize(t));
+        EXPECT_TRUE(ran);
+        ok(cudaStreamDestroy(t));
+        ok(cudaEventDestroy(e));
+        expect_clean();
+    });
+}
+TEST_F(Streams, AKernelInAStreamOfAnotherDevice) {
+    const cudaStream_t s = new_stream();
+    ok(cudaSetDevice(2));
+    EXPECT_EQ(sentence_of([&] { add(nullptr, 1, s); }),
+              "'add' is launched in stream 1 of device 0 while device 2 is current: "
+              "cudaErrorInvalidResourceHandle. Call cudaSetDevice first.");
+}
+TEST_F(Streams, AHostFunctionThatCallsTheRuntime) {
+    const cudaStream_t s = new_stream();
+    ok(cudaLaunchHostFunc(s, [](void*) { cudaDeviceSynchronize(); }, nullptr));
+    EXPECT_EQ(sentence_of([&] { cudaStreamSynchronize(s); }),
+              "cudaDeviceSynchronize is called by 'host function': work of a stream must not call "
+              "the runtime. Let it signal the host instead.");
+}
+TEST_F(Streams, AnEventOfAnotherDevice) {
+    const cudaEvent_t e = new_event();
+    ok(cudaSetDevice(1));
+    const cudaStream_t s = new_stream();
+    EXPECT_EQ(sentence_of([&] { cudaEventRecord(e, s); }),
+              "cudaEventRecord of event 1 of device 0 in stream 1 of device 1: "
+              "cudaErrorInvalidResourceHandle. Create the event with the stream's device current.");
+}
+TEST_F(Streams, AnEventThatWasDestroyed) {
+    const cudaEvent_t e = new_event();
+    ok(cudaEventDestroy(e));
+    EXPECT_EQ(sentence_of([&] { cudaEventRecord(e, nullptr); }),
+              "cudaEventRecord: event 1 of device 0 was destroyed by cudaEventDestroy.");
+    start({});
+    EXPECT_EQ(sentence_of([&] { cudaEventDestroy(e); }),
+              "cudaEventDestroy: an event that was never created, or before the last reset.");
+}
+TEST_F(Streams, AnEventMayBeDestroyedBeforeItIsReached) {
+    in_every_order([] {
+        const cudaStream_t s = new_stream(), t = new_stream();
+        const cudaEvent_t e = new_event();
+        enqueue_kernel(s, "a", [] {});
+        ok(cudaEventRecord(e, s));
+        ok(cudaStreamWaitEvent(t, e, 0));
+        ok(cudaEventDestroy(e));
+        ok(cudaStreamSynchronize(t));
+    });
+}
+TEST_F(Streams, AnEventThatWasNeverRecorded) {
+    const std::string tail =
+        " of event 1 of device 0, which was never recorded: the runtime returns at once and waits "
+        "for nothing. Record it first.";
+    const auto try_one = [&](const std::string& name, auto f) {
+        start({});
+        const cudaEvent_t e = new_event(cudaEventDefault);
+        EXPECT_EQ(sentence_of([&] { f(e); }), name + tail);
+    };
+    try_one("cudaStreamWaitEvent", [](cudaEvent_t e) { cudaStreamWaitEvent(nullptr, e, 0); });
+    try_one("cudaEventSynchronize", [](cudaEvent_t e) { cudaEventSynchronize(e); });
+    try_one("cudaEventQuery", [](cudaEvent_t e) { cudaEventQuery(e); });
+    try_one("cudaEventElapsedTime", [](cudaEvent_t e) {
+        float ms = 0;
+        cudaEventElapsedTime(&ms, e, e);
+    });
+}
+TEST_F(Streams, TimesOfEventsWithoutTiming) {
+    const cudaEvent_t e = new_event();
+    float ms = 0;
+    EXPECT_EQ(sentence_of([&] { cudaEventElapsedTime(&ms, e, e); }),
+              "cudaEventElapsedTime of event 1 of device 0, which was created with "
+              "cudaEventDisableTiming: cudaErrorInvalidResourceHandle.");
+}
+TEST_F(Streams, ThePerThreadDefaultStreamIsNotDoubled) {
+    EXPECT_EQ(sentence_of([] { cudaStreamSynchronize(cudaStreamPerThread); }),
+              "cudaStreamSynchronize: this double has no per-thread default stream. Create a "
+              "stream.");
+}
+
+// ---- Waits that cannot end ------------------------------------------------------------------
+
+TEST_F(Streams, ADeadlockIsNamed) {
+    for (const auto progress :
+         {StreamProgress::late, StreamProgress::eager, StreamProgress::random}) {
+        // a sanitizer has a thread of its own, which waits for nothing
+        start({.progress = progress, .patience = std::chrono::milliseconds(1)});
+        const cudaStream_t s = new_stream(), t = new_stream();
+        const cudaEvent_t e = new_event();
+        enqueue_when(s, "receive", [] { return false; }, [] {});
+        ok(cudaEventRecord(e, s));
+        ok(cudaStreamWaitEvent(t, e, 0));
+        EXPECT_EQ(sentence_of([&] { cudaStreamSynchronize(t); }),
+                  "deadlock: cudaStreamSynchronize waits, and nothing can go on: stream 1 of "
+                  "device 0 is at 'receive'; stream 2 of device 0 is at 'wait for event 1 of "
+                  "device 0', which waits for stream 1 of device 0.");
+    }
+}
+TEST_F(Streams, AHostThreadCanGiveAnotherWhatItWaitsFor) {
+    in_every_order([] {
+        const cudaStream_t s = new_stream(), t = new_stream();
+        bool sent = false, received = false;
+        enqueue_when(s, "receive", [&] { return sent; }, [&] { received = true; });
+        std::thread other([&] {
+            enqueue_kernel(t, "send", [&] { sent = true; });
+            ok(cudaStreamSynchronize(t));
+        });
+        ok(cudaStreamSynchronize(s));
+        other.join();
+        EXPECT_TRUE(received);
+    });
+}
+TEST_F(Streams, AfterAMisuseCallsFailAndReleasesSucceed) {
+    const cudaStream_t s = new_stream();
+    int* const x = device_memory(1);
+    EXPECT_NE(sentence_of([] { cudaEventDestroy(nullptr); }), "");
+    EXPECT_EQ(cudaStreamSynchronize(s), cudaErrorUnknown);
+    EXPECT_EQ(cudaFree(x), cudaSuccess);
+    EXPECT_EQ(cudaStreamDestroy(s), cudaSuccess);
+    EXPECT_EQ(first_misuse(),
+              "cudaEventDestroy: an event that was never created, or before the last reset.");
+    start({});
+    EXPECT_EQ(first_misuse(), "");
+}
+
+}  // namespace
