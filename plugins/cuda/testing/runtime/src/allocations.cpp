@@ -163,9 +163,8 @@ cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigned int) {
     return call("cudaHostRegister", allocates, [&](Runtime& r) {
         if (pointer == nullptr || bytes == 0) return cudaErrorInvalidValue;
         const auto* const begin = static_cast<const std::byte*>(pointer);
-        for (const auto& [other, a] : r.memory.all())
-            if (a.state != Allocation::State::freed && other < begin + bytes &&
-                begin < other + a.bytes)
+        for (const Allocation* const a : r.memory.live())
+            if (a->begin < begin + bytes && begin < a->begin + a->bytes)
                 return cudaErrorHostMemoryAlreadyRegistered;
         const Allocation& a = *r.memory.add_registered(pointer, bytes, host_thread(r).device);
         const std::string label = a.name.substr(0, a.name.find(" ("));

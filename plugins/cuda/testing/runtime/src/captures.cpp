@@ -98,6 +98,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
         g.branch_devices.reserve(c->branches.size());
         for (const Capture::Branch& b : c->branches) g.branch_devices.push_back(b.stream->device);
         g.nodes = std::make_shared<const std::vector<Node>>(std::move(c->nodes));
+        r.handles.insert(&g);
         *graph = &g;
         return cudaSuccess;
     });

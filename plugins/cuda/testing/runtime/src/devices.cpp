@@ -75,14 +75,12 @@ void reset_device(Runtime& r, int device) {
     end(r.events);
     end(r.graphs);
     end(r.executables);
-    std::vector<Allocation*> registered;
-    for (auto& [begin, a] : r.memory.all()) {
-        if (a.device != device || a.state == Allocation::State::freed) continue;
-        r.races.note(r.host, gx::Access::end, {a.begin, a.bytes}, {"cudaDeviceReset"});
-        if (a.kind == Allocation::Kind::registered) registered.push_back(&a);
-        else r.memory.release(a, by);
+    for (Allocation* const a : r.memory.live()) {
+        if (a->device != device) continue;
+        r.races.note(r.host, gx::Access::end, {a->begin, a->bytes}, {"cudaDeviceReset"});
+        if (a->kind == Allocation::Kind::registered) r.memory.forget_registered(*a);
+        else r.memory.release(*a, by);
     }
-    for (Allocation* const a : registered) r.memory.forget_registered(*a);
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
         e.timing = (flags & cudaEventDisableTiming) == 0;
         e.name =
             "event " + std::to_string(r.events.size()) + " of device " + std::to_string(e.device);
+        r.handles.insert(&e);
         *event = &e;
         return cudaSuccess;
     });

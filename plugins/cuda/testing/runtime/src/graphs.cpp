@@ -1,20 +1,17 @@
 // CUDA Runtime API, "Graph Management": instances of captured graphs, and their launches.
-#include <algorithm>  // find_if
-
 #include "state.hpp"
 
 using namespace gx::cuda_testing;
 
 namespace {
 
-template <class List>
-auto& find(Runtime& r, List& all, const void* handle, const std::string& name) {
-    const auto found = std::ranges::find_if(all, [&](const auto& g) { return &g == handle; });
-    if (found == all.end())
+template <class Graph>
+Graph& graph_of(Runtime& r, Graph* handle, const std::string& name) {
+    if (!r.handles.contains(handle))
         r.stop(name + ": a graph that was never made, or before the last reset.");
-    if (!found->ended_by.empty())
-        r.stop(name + ": " + found->name + " was destroyed by " + found->ended_by + ".");
-    return *found;
+    if (!handle->ended_by.empty())
+        r.stop(name + ": " + handle->name + " was destroyed by " + handle->ended_by + ".");
+    return *handle;
 }
 
 /// Queues the nodes: branch 0 in the stream of the launch, each other one in a lane of its own.
@@ -49,7 +46,7 @@ void launch(Runtime& r, CUgraphExec_st& g, CUstream_st& s) {
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
                                  unsigned long long flags) {
     return call("cudaGraphInstantiate", {}, [&](Runtime& r) {
-        const CUgraph_st& g = find(r, r.graphs, graph, "cudaGraphInstantiate");
+        const CUgraph_st& g = graph_of(r, graph, "cudaGraphInstantiate");
         if (flags != 0)
             r.stop("cudaGraphInstantiate of " + g.name + " with flags " + std::to_string(flags) +
                    ": the double has none.");
@@ -61,6 +58,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
         for (std::size_t b = 1; b < g.branch_devices.size(); ++b)
             x.lanes.push_back(&r.make_stream(
                 g.branch_devices[b], false, "branch " + std::to_string(b) + " of " + x.name, true));
+        r.handles.insert(&x);
         *executable = &x;
         return cudaSuccess;
     });
@@ -70,7 +68,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
 // Memory that copies and sets use must be there still; that of kernels is checked as they run.
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
     return call("cudaGraphLaunch", {}, [&](Runtime& r) {
-        CUgraphExec_st& g = find(r, r.executables, executable, "cudaGraphLaunch");
+        CUgraphExec_st& g = graph_of(r, executable, "cudaGraphLaunch");
         CUstream_st& s = r.stream_of(stream, "cudaGraphLaunch");
         if (const cudaError_t error = r.device_error(s.device); error != cudaSuccess) return error;
         if (s.capture)
@@ -93,14 +91,13 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
 // "Graph Management": launches that are queued still run.
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
     return call("cudaGraphExecDestroy", {.frees = true}, [&](Runtime& r) {
-        find(r, r.executables, executable, "cudaGraphExecDestroy").ended_by =
-            "cudaGraphExecDestroy";
+        graph_of(r, executable, "cudaGraphExecDestroy").ended_by = "cudaGraphExecDestroy";
         return cudaSuccess;
     });
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
     return call("cudaGraphDestroy", {.frees = true}, [&](Runtime& r) {
-        find(r, r.graphs, graph, "cudaGraphDestroy").ended_by = "cudaGraphDestroy";
+        graph_of(r, graph, "cudaGraphDestroy").ended_by = "cudaGraphDestroy";
         return cudaSuccess;
     });
 }

@@ -64,12 +64,7 @@ void report_access(const void* begin, std::size_t bytes, bool writes, const char
         r.expect_usable("'" + r.running->name + "' (" + r.running_on->name + ")", use,
                         r.running_on->device, Runtime::When::runs);
         r.note(r.running_on->actor, use, r.running->name);
-        if (const Allocation& a = *r.memory.find(begin);
-            a.kind == Allocation::Kind::pinned && r.options.watch_pinned) {
-            for (std::size_t at = 0; at < bytes; at += 4096)
-                r.opened_in_run.push_back(use.begin + at);
-            r.opened_in_run.push_back(use.begin + bytes - 1);
-        }
+        r.open(*r.memory.find(begin), begin, bytes);
     });
 }
 

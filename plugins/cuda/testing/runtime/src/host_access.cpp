@@ -3,11 +3,16 @@
 #include <signal.h>  // sigaction
 #include <unistd.h>  // write
 
-#include <algorithm>    // max, min
+#include <cerrno>       // errno
 #include <string>       // sentences
 #include <string_view>  // labels
 
 #include "state.hpp"
+
+// The thread sanitizer reports calls of malloc in any handler, also where, as here, the signal
+// comes from an instruction of the program. It asks for this; a program may define its own.
+extern "C" [[gnu::weak]] const char* __tsan_default_options();
+extern "C" [[gnu::weak]] const char* __tsan_default_options() { return "report_signal_unsafe=0"; }
 
 namespace gx::cuda_testing {
 
@@ -16,10 +21,14 @@ namespace {
 // The fault is of the thread that runs this, at an instruction of the program: not inside of
 // malloc, nor of the double unless an operation runs, so locks and strings are safe.
 void on_fault(int, siginfo_t* info, void*) {
+    const int error = errno;  // of the program
     const auto r = the_runtime();
     const std::lock_guard lock(r->mutex);
     const std::string flaw = r->host_touches(info->si_addr);
-    if (flaw.empty() && r->memory.find(info->si_addr) != nullptr) return;  // again, and it succeeds
+    if (flaw.empty() && r->memory.find(info->si_addr) != nullptr) {
+        errno = error;
+        return;  // the access is repeated, and succeeds
+    }
     if (!flaw.empty()) {
         const std::string text = "gx: " + flaw + "\n";
         [[maybe_unused]] const auto written = ::write(2, text.data(), text.size());
@@ -49,7 +58,15 @@ std::string Runtime::host_touches(const void* address) {
     if (byte < a->begin || byte >= a->begin + a->bytes)
         return who + " touches " + where + ": beyond its bounds.";
     if (a->kind == Allocation::Kind::device) {
-        if (running != nullptr && running->kind != Operation::Kind::host_function)
+        const bool works = running != nullptr && running->kind != Operation::Kind::host_function;
+        if (works && a->device == running_on->device && a->state == Allocation::State::live &&
+            !a->is_open) {
+            open(*a, a->begin, a->bytes);
+            return "";
+        }
+        if (works && a->state == Allocation::State::promised)
+            return who + " touches " + where + ", whose cudaMallocAsync has not run.";
+        if (works)
             return who + " touches " + where + " from device " +
                    std::to_string(running_on->device) + ". Copy it to this device first.";
         return who + " touches " + where + ". Launch a kernel on it, or copy it to the host first.";
@@ -59,18 +76,17 @@ std::string Runtime::host_touches(const void* address) {
     if (page == Allocation::Page::open) return "";
     // A closed page was read, or will be written by the same instruction: then this comes again.
     const bool writes = page == Allocation::Page::readable;
-    for (const CUstream_st& s : streams) {
-        for (const Operation& op : s.queue) {
-            if (running == &op) continue;
-            for (const Use& use : op.uses)
-                if ((writes || use.writes) && byte >= use.begin && byte < use.begin + use.bytes &&
-                    running == nullptr && misuse.empty())
-                    return who + (writes ? " writes " : " uses ") + where + " while '" + op.name +
-                           "' (" + s.name + "), which " + (use.writes ? "writes" : "reads") +
-                           " it, is queued. Wait for the stream or an event behind it first.";
-        }
-    }
-    if (misuse.empty()) {
+    const bool checks = misuse.empty();
+    if (checks && running == nullptr)
+        for (const CUstream_st& s : streams)
+            for (const Operation& op : s.queue)
+                for (const Use& use : op.uses)
+                    if ((writes || use.writes) && byte >= use.begin && byte < use.begin + use.bytes)
+                        return who + (writes ? " writes " : " uses ") + where + " while '" +
+                               op.name + "' (" + s.name + "), which " +
+                               (use.writes ? "writes" : "reads") +
+                               " it, is queued. Wait for the stream or an event behind it first.";
+    if (checks) {
         try {
             races.note(running != nullptr ? running_on->actor : host,
                        writes ? Access::write : Access::read, {byte, 1},
@@ -80,7 +96,7 @@ std::string Runtime::host_touches(const void* address) {
             return race_text(e.what());
         }
     }
-    if (running != nullptr) opened_in_run.push_back(byte);  // closed behind it
+    if (running != nullptr) opened_pinned_.push_back({byte, 1});  // closed before the host goes on
     Memory::set_pages(*a, address, 1, writes ? Allocation::Page::open : Allocation::Page::readable);
     return "";
 }

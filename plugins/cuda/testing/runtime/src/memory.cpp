@@ -2,7 +2,7 @@
 
 #include <sys/mman.h>  // mmap, mprotect
 
-#include <algorithm>  // max
+#include <algorithm>  // max, sort
 #include <iterator>   // prev
 
 namespace gx::cuda_testing {
@@ -33,6 +33,7 @@ Allocation* Memory::map(Allocation::Kind kind, int device, std::size_t bytes) {
     a = {.kind = kind, .device = device, .begin = begin, .bytes = bytes};
     a.pages = pages;
     a.page_count = count;
+    live_.insert(&a);
     const bool is_device = kind == Allocation::Kind::device;
     a.name = (is_device ? "device memory " : "pinned memory ") +
              std::to_string(is_device ? ++devices_memory_ : ++pinned_) +
@@ -51,6 +52,7 @@ Allocation* Memory::add_registered(void* begin, std::size_t bytes, int device) {
          .device = device,
          .begin = static_cast<std::byte*>(begin),
          .bytes = bytes};
+    live_.insert(&a);
     a.name =
         "registered memory " + std::to_string(++pinned_) + " (" + std::to_string(bytes) + " bytes)";
     return &a;
@@ -59,11 +61,22 @@ Allocation* Memory::add_registered(void* begin, std::size_t bytes, int device) {
 void Memory::release(Allocation& a, const std::string& by) {
     a.state = Allocation::State::freed;
     a.freed_by = by;
+    a.is_open = false;
+    live_.erase(&a);
     ::mmap(a.pages, a.page_count * page_bytes, PROT_NONE,
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-void Memory::forget_registered(Allocation& a) { all_.erase(a.begin); }
+void Memory::forget_registered(Allocation& a) {
+    live_.erase(&a);
+    all_.erase(a.begin);
+}
+
+std::vector<Allocation*> Memory::live() {
+    std::vector<Allocation*> list(live_.begin(), live_.end());
+    std::ranges::sort(list, {}, &Allocation::begin);
+    return list;
+}
 
 Allocation* Memory::find(const void* address) {
     const auto* const byte = static_cast<const std::byte*>(address);
@@ -107,10 +120,8 @@ std::string Memory::byte_of(const Allocation& a, const void* address) {
 
 std::size_t Memory::used(int device) const {
     std::size_t sum = 0;
-    for (const auto& [begin, a] : all_)
-        if (a.kind == Allocation::Kind::device && a.device == device &&
-            a.state != Allocation::State::freed)
-            sum += footprint(a.bytes);
+    for (const Allocation* const a : live_)
+        if (a->kind == Allocation::Kind::device && a->device == device) sum += footprint(a->bytes);
     return sum;
 }
 std::size_t Memory::footprint(std::size_t bytes) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>  // byte
 #include <map>      // allocations
+#include <set>      // those that live
 #include <string>   // names
 #include <vector>   // pages
 
@@ -27,13 +28,14 @@ struct Allocation {
     std::byte* pages = nullptr;  ///< of our own mapping; nullptr where registered
     std::size_t page_count = 0;  ///< without the closed page at either end
     std::vector<Page> access{};  ///< of pinned pages
+    bool is_open = false;        ///< of device memory: to the work that runs
 };
 
 /// All memory that the runtime gave out or was told of. Device memory lies in pages without access,
-/// which are open while an operation of that device runs: emulated kernels use device pointers
-/// themselves, so a second mapping would not do. An allocation ends where its last page does, to
-/// 256 bytes, and a closed page lies on either side. No address is given out twice, so that a use
-/// after free is known.
+/// which are opened to an operation that uses it, and closed before the host goes on: emulated
+/// kernels use device pointers themselves, so a second mapping would not do. An allocation ends
+/// where its last page does, to 256 bytes, and a closed page lies on either side. No address is
+/// given out twice, so that a use after free is known.
 /// Errors: `map` returns nullptr where the system gives no pages.
 class Memory {
 public:
@@ -57,7 +59,8 @@ public:
     /// "byte 16 of device memory 3 of device 0 (400 bytes)".
     [[nodiscard]] static std::string byte_of(const Allocation& a, const void* address);
 
-    [[nodiscard]] std::map<const std::byte*, Allocation>& all() { return all_; }
+    /// Those that were not freed, in the order of their addresses.
+    [[nodiscard]] std::vector<Allocation*> live();
     [[nodiscard]] std::size_t used(int device) const;
     /// Bytes of a device's memory that an allocation takes.
     [[nodiscard]] static std::size_t footprint(std::size_t bytes);
@@ -68,7 +71,8 @@ public:
                           Allocation::Page access);
 
 private:
-    std::map<const std::byte*, Allocation> all_{};  // by begin
+    std::map<const std::byte*, Allocation> all_{};  // by begin; the freed ones too
+    std::set<Allocation*> live_{};
     int devices_memory_ = 0, pinned_ = 0;
 };
 

@@ -21,57 +21,6 @@ int threads_of_process() {
 
 Label label(const std::string& text) { return std::string_view(text).substr(0, 63); }
 
-void set_device_memory(Runtime& r, int device, bool open) {
-    for (auto& [begin, a] : r.memory.all())
-        if (a.kind == Allocation::Kind::device && a.device == device &&
-            a.state == Allocation::State::live)
-            Memory::protect(a, open);
-}
-void set_pinned_memory(Runtime& r, const Operation& op, Allocation::Page access) {
-    if (!r.options.watch_pinned) return;
-    for (const Use& use : op.uses) {
-        Allocation* const a = r.memory.find(use.begin);
-        if (a != nullptr && a->kind == Allocation::Kind::pinned &&
-            a->state == Allocation::State::live)
-            Memory::set_pages(*a, use.begin, use.bytes, access);
-    }
-}
-void set_uses(Runtime& r, const Operation& op, bool open) {
-    for (const Use& use : op.uses) {
-        Allocation* const a = r.memory.find(use.begin);
-        if (a != nullptr && a->kind == Allocation::Kind::device) Memory::protect(*a, open);
-    }
-    set_pinned_memory(r, op, open ? Allocation::Page::open : Allocation::Page::closed);
-}
-
-/// Memory is open to the operation while this lives. A kernel may use any memory of its device, the
-/// others use what they name; a host function uses none of a device.
-class OpenMemory {
-public:
-    OpenMemory(Runtime& r, const CUstream_st& s, const Operation& op) : r_(r), s_(s), op_(op) {
-        set(true);
-    }
-    OpenMemory(const OpenMemory&) = delete;
-    OpenMemory& operator=(const OpenMemory&) = delete;
-    ~OpenMemory() {
-        set(false);
-        for (const std::byte* const at : r_.opened_in_run)
-            if (Allocation* const a = r_.memory.find(at))
-                Memory::set_pages(*a, at, 1, Allocation::Page::closed);
-        r_.opened_in_run.clear();
-    }
-
-private:
-    void set(bool open) {
-        if (op_.kind == Kind::host_function) return;
-        if (op_.kind == Kind::kernel) set_device_memory(r_, s_.device, open);
-        set_uses(r_, op_, open);
-    }
-    Runtime& r_;
-    const CUstream_st& s_;
-    const Operation& op_;
-};
-
 class Running {
 public:
     Running(Runtime& r, CUstream_st& s, const Operation& op) : r_(r) {
@@ -158,7 +107,7 @@ void Runtime::execute(CUstream_st& s, Operation& op) {
     if (!op.run) return;
     counts.operations += op.kind != Kind::order;
     const Running now(*this, s, op);
-    const OpenMemory open(*this, s, op);
+    open_memory(s, op);
     try {
         op.run();
     } catch (const Misuse& e) {
@@ -223,6 +172,7 @@ cudaError_t Runtime::wait(const std::vector<Point>& points, const std::string& c
             run_head(*next);
             continue;
         }
+        close_memory();
         const bool all_wait = waiting + 1 >= threads_of_process();
         ++waiting;
         const bool woken =
@@ -315,7 +265,47 @@ void Runtime::expect_unused(const Allocation& a, const std::string& call) {
 }
 
 void Runtime::close_pinned(const Operation& op) {
-    set_pinned_memory(*this, op, Allocation::Page::closed);
+    if (!options.watch_pinned) return;
+    for (const Use& use : op.uses) {
+        Allocation* const a = memory.find(use.begin);
+        if (a != nullptr && a->kind == Allocation::Kind::pinned &&
+            a->state == Allocation::State::live)
+            Memory::set_pages(*a, use.begin, use.bytes, Allocation::Page::closed);
+    }
+}
+
+void Runtime::open(Allocation& a, const void* begin, std::size_t bytes) {
+    if (a.kind == Allocation::Kind::device && !a.is_open) {
+        Memory::protect(a, true);
+        a.is_open = true;
+        opened_.push_back(&a);
+    }
+    if (a.kind == Allocation::Kind::pinned && options.watch_pinned) {
+        Memory::set_pages(a, begin, bytes, Allocation::Page::open);
+        opened_pinned_.push_back({static_cast<const std::byte*>(begin), bytes});
+    }
+}
+
+// What earlier operations of the same call opened stays open, but for a host function, which may
+// use no device's memory, and for work of another device.
+void Runtime::open_memory(const CUstream_st& s, const Operation& op) {
+    const auto of_another = [&](const Allocation* a) { return a->device != s.device; };
+    if (op.kind == Kind::host_function || std::ranges::any_of(opened_, of_another)) close_memory();
+    for (const Use& use : op.uses)
+        if (Allocation* const a = memory.find(use.begin)) open(*a, use.begin, use.bytes);
+}
+
+void Runtime::close_memory() {
+    for (Allocation* const a : opened_) {
+        if (a->is_open) Memory::protect(*a, false);
+        a->is_open = false;
+    }
+    opened_.clear();
+    for (const Use& use : opened_pinned_)
+        if (Allocation* const a = memory.find(use.begin);
+            a != nullptr && a->state == Allocation::State::live)
+            Memory::set_pages(*a, use.begin, use.bytes, Allocation::Page::closed);
+    opened_pinned_.clear();
 }
 
 }  // namespace gx::cuda_testing

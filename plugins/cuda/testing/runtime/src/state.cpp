@@ -2,7 +2,7 @@
 
 #include <unistd.h>  // write
 
-#include <algorithm>    // find_if
+#include <algorithm>    // max
 #include <atomic>       // generations
 #include <cstdlib>      // getenv, _Exit
 #include <string_view>  // the environment
@@ -127,21 +127,19 @@ CUstream_st& Runtime::stream_of(cudaStream_t handle, const std::string& call) {
         return *devices[static_cast<std::size_t>(host_thread(*this).device)].default_stream;
     if (handle == cudaStreamPerThread)
         stop(call + ": this double has no per-thread default stream. Create a stream.");
-    const auto found = std::ranges::find_if(streams, [&](const auto& s) { return &s == handle; });
-    if (found == streams.end() || found->is_branch)
+    if (!handles.contains(handle))
         stop(call + ": a stream that was never created, or before the last reset.");
-    if (!found->ended_by.empty())
-        stop(call + ": " + found->name + " was destroyed by " + found->ended_by + ".");
-    return *found;
+    if (!handle->ended_by.empty())
+        stop(call + ": " + handle->name + " was destroyed by " + handle->ended_by + ".");
+    return *handle;
 }
 
 CUevent_st& Runtime::event_of(cudaEvent_t handle, const std::string& call) {
-    const auto found = std::ranges::find_if(events, [&](const auto& e) { return &e == handle; });
-    if (found == events.end())
+    if (!handles.contains(handle))
         stop(call + ": an event that was never created, or before the last reset.");
-    if (!found->ended_by.empty())
-        stop(call + ": " + found->name + " was destroyed by " + found->ended_by + ".");
-    return *found;
+    if (!handle->ended_by.empty())
+        stop(call + ": " + handle->name + " was destroyed by " + handle->ended_by + ".");
+    return *handle;
 }
 
 // ---- The end ---------------------------------------------------------------------------------
@@ -152,8 +150,7 @@ std::string Runtime::leaks() {
     const auto add = [&](const std::string& name) {
         if (++count <= 5) names += (count > 1 ? ", " : "") + name;
     };
-    for (const auto& [begin, a] : memory.all())
-        if (a.state != Allocation::State::freed) add(a.name);
+    for (const Allocation* const a : memory.live()) add(a->name);
     for (const CUstream_st& s : streams)
         if (s.ended_by.empty() && !s.is_default && !s.is_branch) add(s.name);
     for (const CUevent_st& e : events)

@@ -7,6 +7,7 @@
 #include <memory>              // shared_ptr
 #include <mutex>               // one call at a time
 #include <string>              // sentences
+#include <unordered_set>       // handles
 #include <vector>              // devices
 
 #include <gx/core/rng.hpp>               // Rng
@@ -56,14 +57,14 @@ public:
     std::deque<CUevent_st> events{};
     std::deque<CUgraph_st> graphs{};
     std::deque<CUgraphExec_st> executables{};
+    std::unordered_set<const void*> handles{};         ///< that were given out; the ended ones too
     std::vector<std::shared_ptr<Capture>> captures{};  ///< open
     RuntimeCounters counts{};
     Fault next_allocation{}, next_launch{}, next_operation{};
     std::string misuse{};  ///< the first one: the double is stopped
     const Operation* running = nullptr;
     CUstream_st* running_on = nullptr;
-    std::vector<const std::byte*> opened_in_run{};  ///< pinned pages that the running work touched
-    double now_ms = 0;                              ///< virtual: a microsecond an operation
+    double now_ms = 0;  ///< virtual: a microsecond an operation
 
     // ---- Handles: each ends in a misuse where the handle is of nothing, or ended ----
     CUstream_st& stream_of(cudaStream_t handle, const std::string& call);
@@ -95,7 +96,12 @@ public:
     void note(int actor, const Use& use, const std::string& what);
     /// Before memory is freed or unregistered: nothing queued uses it, and all was waited for.
     void expect_unused(const Allocation& a, const std::string& call);
+    /// Pages that the operation uses are closed to the host from here on.
     void close_pinned(const Operation& op);
+    /// Opens memory to the running operation, until close_memory(): device memory as a whole.
+    void open(Allocation& a, const void* begin, std::size_t bytes);
+    /// Before the host goes on.
+    void close_memory();
     /// The host touched a closed page. "": it may, and the page is open now.
     [[nodiscard]] std::string host_touches(const void* address);
 
@@ -123,6 +129,10 @@ private:
     [[nodiscard]] std::string stuck();
     std::uint64_t draw(std::uint64_t n) { return rng_.below(draws_++, n); }
 
+    void open_memory(const CUstream_st& s, const Operation& op);
+
+    std::vector<Allocation*> opened_{};
+    std::vector<Use> opened_pinned_{};
     Rng rng_;
     std::uint64_t draws_ = 0;
 };
@@ -148,6 +158,17 @@ struct HostThread {
 template <class F>
 cudaError_t call(const std::string& name, CallRules rules, F body);
 
+class ClosesMemory {
+public:
+    explicit ClosesMemory(Runtime& r) : r_(r) {}
+    ClosesMemory(const ClosesMemory&) = delete;
+    ClosesMemory& operator=(const ClosesMemory&) = delete;
+    ~ClosesMemory() { r_.close_memory(); }
+
+private:
+    Runtime& r_;
+};
+
 /// Ends a body whose rules were checked: remembers the error for cudaGetLastError.
 cudaError_t finish_call(Runtime& r, cudaError_t error);
 /// What stops the call before its body; cudaSuccess: nothing.
@@ -157,6 +178,7 @@ template <class F>
 cudaError_t call(const std::string& name, CallRules rules, F body) {
     const std::shared_ptr<Runtime> r = the_runtime();
     const std::lock_guard lock(r->mutex);
+    const ClosesMemory closes(*r);
     if (rules.frees && !r->misuse.empty()) return cudaSuccess;
     const bool unwinds = std::uncaught_exceptions() > 0;
     try {

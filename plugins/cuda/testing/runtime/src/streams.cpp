@@ -16,9 +16,11 @@ cudaError_t create(Runtime& r, cudaStream_t* stream, unsigned int flags) {
     const int device = host_thread(r).device;
     int number = 1;
     for (const CUstream_st& s : r.streams) number += !s.is_default && !s.is_branch;
-    *stream = &r.make_stream(
+    CUstream_st& s = r.make_stream(
         device, flags == cudaStreamDefault,
         "stream " + std::to_string(number) + " of device " + std::to_string(device), false);
+    r.handles.insert(&s);
+    *stream = &s;
     return cudaSuccess;
 }
 

@@ -309,6 +309,17 @@ TEST_F(HostAccess, OfAKernelBeyondItsMemory) {
         "(256 bytes): beyond its bounds.",
         [=] { cudaStreamSynchronize(s); });
 }
+TEST_F(HostAccess, OfAKernelThatReportsNothingOpensMemoryOfItsDevice) {
+    int *const x = device_memory(4), *const out = pinned_memory(1);
+    const cudaStream_t s = new_stream();
+    ok(cudaMemsetAsync(x, 0, 16, s));
+    enqueue_kernel(s, "unreported", [=] { x[3] += 7; });
+    copy(out, x + 3, 1, s);
+    ok(cudaStreamSynchronize(s));
+    EXPECT_EQ(*out, 7);
+    const Ending ending = in_child([=] { (void)*static_cast<volatile int*>(x); });
+    EXPECT_EQ(ending.signal, SIGSEGV) << "it is closed again";
+}
 TEST_F(HostAccess, OfAHostFunctionToDeviceMemory) {
     int* const x = device_memory(1);
     const cudaStream_t s = new_stream();
