@@ -16,7 +16,7 @@ auto locked(F f) {
 
 void host_uses(const void* begin, std::size_t bytes, bool writes, const std::string& what) {
     locked([&](Runtime& r) {
-        if (!r.misuse.empty()) return;
+        if (r.stopped) return;
         const Use use{static_cast<const std::byte*>(begin), bytes, writes};
         for (const CUstream_st& s : r.streams)
             for (const Operation& op : s.queue)

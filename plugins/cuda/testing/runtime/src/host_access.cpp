@@ -76,7 +76,7 @@ std::string Runtime::host_touches(const void* address) {
     if (page == Allocation::Page::open) return "";
     // A closed page was read, or will be written by the same instruction: then this comes again.
     const bool writes = page == Allocation::Page::readable;
-    const bool checks = misuse.empty();
+    const bool checks = !stopped;
     if (checks && running == nullptr)
         for (const CUstream_st& s : streams)
             for (const Operation& op : s.queue)

@@ -38,6 +38,21 @@ private:
     Runtime& r_;
 };
 
+class Ends {
+public:
+    Ends(testing::RaceDetector& races, CUstream_st& s) : races_(races), s_(s) {}
+    Ends(const Ends&) = delete;
+    Ends& operator=(const Ends&) = delete;
+    ~Ends() {
+        races_.ended(s_.actor);
+        ++s_.done;
+    }
+
+private:
+    testing::RaceDetector& races_;
+    CUstream_st& s_;
+};
+
 }  // namespace
 
 std::string race_text(const std::string& sentence) {
@@ -108,12 +123,7 @@ void Runtime::execute(CUstream_st& s, Operation& op) {
     counts.operations += op.kind != Kind::order;
     const Running now(*this, s, op);
     open_memory(s, op);
-    try {
-        op.run();
-    } catch (const Misuse& e) {
-        if (misuse.empty()) misuse = e.what();
-        throw;
-    }
+    op.run();
 }
 
 void Runtime::run_head(CUstream_st& s) {
@@ -121,10 +131,9 @@ void Runtime::run_head(CUstream_st& s) {
     s.queue.pop_front();
     races.begun(s.actor);
     for (const Point& p : op.waits) races.waited(p.stream->actor, p.sequence, s.actor);
+    const Ends ends(races, s);  // in the detector too where the operation throws
     execute(s, op);
     races.note(s.actor, Access::write, {&s.probe, 1}, {label(op.name)});
-    races.ended(s.actor);
-    ++s.done;
     now_ms += 0.001;
 }
 
@@ -167,7 +176,7 @@ void Runtime::advance(const std::vector<Point>& points) {
 
 cudaError_t Runtime::wait(const std::vector<Point>& points, const std::string& call) {
     while (!std::ranges::all_of(points, reached)) {
-        if (!misuse.empty()) return cudaErrorUnknown;
+        if (stopped) return cudaErrorUnknown;
         if (CUstream_st* const next = choose(points)) {
             run_head(*next);
             continue;
@@ -178,7 +187,7 @@ cudaError_t Runtime::wait(const std::vector<Point>& points, const std::string& c
         const bool woken =
             !all_wait && changed.wait_for(mutex, options.patience) == std::cv_status::no_timeout;
         --waiting;
-        if (!woken && misuse.empty() && choose(points) == nullptr)
+        if (!woken && !stopped && choose(points) == nullptr)
             stop("deadlock: " + call + " waits, and nothing can go on: " + stuck() + ".");
     }
     for (const Point& p : points) {
@@ -242,7 +251,7 @@ void Runtime::expect_usable(const std::string& what, const Use& use, int device,
 }
 
 void Runtime::note(int actor, const Use& use, const std::string& what) {
-    if (use.bytes == 0) return;
+    if (use.bytes == 0 || stopped) return;
     try {
         races.note(actor, use.writes ? Access::write : Access::read, {use.begin, use.bytes},
                    {label(what)});
@@ -252,7 +261,7 @@ void Runtime::note(int actor, const Use& use, const std::string& what) {
 }
 
 void Runtime::expect_unused(const Allocation& a, const std::string& call) {
-    if (device_error(a.device) != cudaSuccess) return;  // its work was dropped
+    if (stopped || device_error(a.device) != cudaSuccess) return;  // its work is dropped
     if (a.state == Allocation::State::promised)
         stop(call + " of " + a.name + ", whose cudaMallocAsync has not run. Wait for it first.");
     for (const CUstream_st& s : streams)

@@ -86,13 +86,37 @@ cudaError_t Runtime::device_error(int device) const {
 
 void Runtime::stop(const std::string& sentence) {
     if (misuse.empty()) misuse = sentence;
+    if (!stopped) stopped_by = std::this_thread::get_id();
+    stopped = true;
     changed.notify_all();
     throw Misuse(sentence);
 }
 
+void Runtime::go_on() {
+    stopped = false;
+    for (int d = 0; d < static_cast<int>(devices.size()); ++d) drop_work(d);
+    for (const auto& c : captures) {
+        c->open = false;
+        for (const Capture::Branch& b : c->branches) b.stream->capture.reset();
+    }
+    captures.clear();
+    for (CUstream_st& s : streams)
+        races.note(host, Access::begin, {&s.probe, 1}, {"end of a stream"});
+    for (Allocation* const a : memory.live()) {
+        const std::string name = a->name.substr(0, std::min<std::size_t>(a->name.find(" ("), 63));
+        races.note(host, Access::begin, {a->begin, a->bytes}, {std::string_view(name)});
+        if (a->kind == Allocation::Kind::pinned)
+            Memory::set_pages(*a, a->begin, a->bytes, Allocation::Page::open);
+    }
+}
+
 cudaError_t before_call(Runtime& r, const std::string& name, CallRules rules) {
     HostThread& thread = host_thread(r);
-    if (!r.misuse.empty()) return cudaErrorUnknown;
+    if (r.stopped && !rules.frees) {
+        const bool is_caught = r.running == nullptr && std::uncaught_exceptions() == 0;
+        if (!is_caught || r.stopped_by != std::this_thread::get_id()) return cudaErrorUnknown;
+        r.go_on();
+    }
     if (r.running != nullptr)
         r.stop(name + " is called by '" + r.running->name +
                "': work of a stream must not call the runtime. Let it signal the host instead.");

@@ -7,6 +7,7 @@
 #include <memory>              // shared_ptr
 #include <mutex>               // one call at a time
 #include <string>              // sentences
+#include <thread>              // who stopped it
 #include <unordered_set>       // handles
 #include <vector>              // devices
 
@@ -61,7 +62,10 @@ public:
     std::vector<std::shared_ptr<Capture>> captures{};  ///< open
     RuntimeCounters counts{};
     Fault next_allocation{}, next_launch{}, next_operation{};
-    std::string misuse{};  ///< the first one: the double is stopped
+    std::string misuse{};  ///< the first one
+    /// Behind a misuse, until the thread that got it goes on: other threads are told, too.
+    bool stopped = false;
+    std::thread::id stopped_by{};
     const Operation* running = nullptr;
     CUstream_st* running_on = nullptr;
     double now_ms = 0;  ///< virtual: a microsecond an operation
@@ -110,6 +114,8 @@ public:
     /// Of the driver or of all devices: what every call returns. cudaSuccess: nothing.
     [[nodiscard]] cudaError_t lacking() const;
     [[noreturn]] void stop(const std::string& sentence);
+    /// Behind a misuse: drops all work and open captures; what exists stays, as if just made.
+    void go_on();
     void refuse_unsafe_in_capture(const std::string& call);
     [[nodiscard]] std::string leaks();
     void expect_clean();
@@ -179,8 +185,7 @@ cudaError_t call(const std::string& name, CallRules rules, F body) {
     const std::shared_ptr<Runtime> r = the_runtime();
     const std::lock_guard lock(r->mutex);
     const ClosesMemory closes(*r);
-    if (rules.frees && !r->misuse.empty()) return cudaSuccess;
-    const bool unwinds = std::uncaught_exceptions() > 0;
+    const bool quiet = std::uncaught_exceptions() > 0 || (rules.frees && r->stopped);
     try {
         if (const cudaError_t error = before_call(*r, name, rules); error != cudaSuccess)
             return finish_call(*r, error);
@@ -188,8 +193,8 @@ cudaError_t call(const std::string& name, CallRules rules, F body) {
         const bool may_fail = rules.frees && error == cudaSuccess && !r->devices.empty();
         return finish_call(*r, may_fail ? r->device_error(host_thread(*r).device) : error);
     } catch (const Misuse&) {
-        if (!unwinds) throw;  // a destructor must not throw while another exception passes
-        return cudaErrorUnknown;
+        if (!quiet) throw;  // a destructor must not throw while another exception passes
+        return rules.frees ? cudaSuccess : cudaErrorUnknown;
     }
 }
 

@@ -359,17 +359,49 @@ TEST_F(Streams, AHostThreadCanGiveAnotherWhatItWaitsFor) {
         EXPECT_TRUE(received);
     });
 }
-TEST_F(Streams, AfterAMisuseCallsFailAndReleasesSucceed) {
-    const cudaStream_t s = new_stream();
-    int* const x = device_memory(1);
-    EXPECT_NE(sentence_of([] { cudaEventDestroy(nullptr); }), "");
-    EXPECT_EQ(cudaStreamSynchronize(s), cudaErrorUnknown);
-    EXPECT_EQ(cudaFree(x), cudaSuccess);
-    EXPECT_EQ(cudaStreamDestroy(s), cudaSuccess);
-    EXPECT_EQ(first_misuse(),
-              "cudaEventDestroy: an event that was never created, or before the last reset.");
+TEST_F(Streams, AfterAMisuseOtherThreadsFailAndTheOneThatCaughtItGoesOn) {
+    in_every_order([] {
+        const cudaStream_t s = new_stream();
+        int *const x = device_memory(1), *const y = device_memory(1), *const out = pinned_memory(1);
+        bool ran = false;
+        enqueue_when(s, "dropped", [] { return false; }, [&] { ran = true; });
+        copy(out, x, 1, s);
+        EXPECT_NE(sentence_of([] { cudaEventDestroy(nullptr); }), "");
+        std::thread([&] { EXPECT_EQ(cudaStreamSynchronize(s), cudaErrorUnknown); }).join();
+        EXPECT_EQ(cudaFree(y), cudaSuccess) << "unchecked";
+        ok(cudaMemsetAsync(x, 0, 4, s));
+        add(x, 4, s);
+        *out = 7;  // its copy was dropped
+        copy(out, x, 1, s);
+        ok(cudaStreamSynchronize(s));
+        EXPECT_FALSE(ran);
+        EXPECT_EQ(*out, 4);
+        const std::string first =
+            "cudaEventDestroy: an event that was never created, or before the last reset.";
+        EXPECT_EQ(first_misuse(), first);
+        EXPECT_EQ(sentence_of([] { expect_clean(); }), first);
+    });
     start({});
     EXPECT_EQ(first_misuse(), "");
+}
+TEST_F(Streams, AKernelThatFailsLeavesTheDoubleInOrder) {
+    in_every_order([] {
+        const cudaStream_t s = new_stream(), t = new_stream();
+        for (int i = 0; i < 3; ++i) {
+            const cudaEvent_t e = new_event();
+            EXPECT_EQ(sentence_of([&] {
+                          enqueue_kernel(s, "k", [] { misuse("a fault"); });
+                          ok(cudaEventRecord(e, s));
+                          ok(cudaStreamWaitEvent(t, e, 0));
+                          ok(cudaStreamSynchronize(t));
+                      }),
+                      "a fault");
+            bool ran = false;
+            enqueue_kernel(t, "k", [&] { ran = true; });
+            ok(cudaStreamSynchronize(t));
+            EXPECT_TRUE(ran);
+        }
+    });
 }
 
 }  // namespace

@@ -15,8 +15,10 @@
 namespace gx::cuda_testing {
 
 /// Wrong use of the CUDA runtime: a race, freed memory, a leak, a call that the manual forbids.
-/// After the first one the double is stopped: calls return cudaErrorUnknown, and calls that free or
-/// destroy return cudaSuccess, until reset().
+/// The double is stopped behind it: calls return cudaErrorUnknown, and calls that free or destroy
+/// do so without checks. It goes on with reset(), or with the next other call of the thread that
+/// caught the misuse: then all queued work and open captures are dropped, and expect_clean() still
+/// throws.
 class Misuse : public Error {
 public:
     using Error::Error;
