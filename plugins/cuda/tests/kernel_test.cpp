@@ -8,13 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#if __has_include(<gx/cuda_testing/runtime.hpp>)
 #include <gx/cuda_testing/runtime.hpp>  // reset
-#else
-namespace gx::cuda_testing {
-inline void reset() {}
-}  // namespace gx::cuda_testing
-#endif
 
 namespace {
 
