@@ -5,10 +5,20 @@
 #include <filesystem>  // output folder
 #include <vector>      // phases
 
-#include <gx/scheduler/phases.hpp>  // Phase
 #include <gx/trainer/progress.hpp>  // Progress::Style
 
 namespace gx {
+
+/// Batch and image size from `first_epoch` until the next phase begins. A list starts at epoch 0
+/// and rises; the Trainer lists every problem of one at the start.
+/// Source: image size by phase: Howard et al. 2018, fast.ai DAWNBench; batch size by phase: Smith
+///         et al. 2017, arXiv:1711.00489.
+struct Phase {
+    int first_epoch = 0;
+    int batch = 0;       ///< images of one rank in a step
+    int image_side = 0;  ///< height and width in pixels
+    constexpr bool operator==(const Phase&) const = default;
+};
 
 /// Options of the Trainer itself and of the policies it is composed of: an aggregate, filled by
 /// designated initialisers or member by member, `Options o; o.batch = 64;`.

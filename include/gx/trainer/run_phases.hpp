@@ -9,8 +9,8 @@
 #include <gx/io/problems.hpp>             // Problems
 #include <gx/loader/source.hpp>           // SourceInfo
 #include <gx/model/graph.hpp>             // Graph
-#include <gx/scheduler/phases.hpp>        // Phase
 #include <gx/trainer/checkpoint.hpp>      // Checkpoint
+#include <gx/trainer/options.hpp>         // Phase
 #include <gx/trainer/rank/timetable.hpp>  // Timetable
 #include <gx/trainer/record.hpp>          // PhaseRow
 
