@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# mutate_test.sh MUTATE_PY: verdicts, exit statuses and interruption of mutate.py, on a small tree
+# whose headers are shell scripts and whose compiler copies them.
+set -uo pipefail
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+mkdir -p "$place/include/gx" "$place/sims/include/gx/sim" "$place/tests"
+cp "$1" "$place/tests/mutate.py"
+cd "$place" || exit 1
+failures=0
+
+# The program is the first copy of the header whose name the test holds.
+cat >compiler <<'END'
+#!/usr/bin/env bash
+folders=()
+while (($#)); do
+    case $1 in
+    -I*) folders+=("${1#-I}") ;;
+    -o) program=$2 ;;
+    *_test.cpp) header=$(<"$1") ;;
+    esac
+    shift
+done
+for folder in "${folders[@]}"; do
+    [[ -f $folder/$header ]] && text=$(<"$folder/$header") && break
+done
+[[ $text != *"syntax error"* ]] || { echo "no program of this"; exit 1; }
+printf '#!/usr/bin/env bash\n%s\n' "$text" >"$program"
+chmod +x "$program"
+END
+chmod +x compiler
+printf 'a=1\nb=1\n((a == 1))\n' >include/gx/header.hpp
+printf 'exit 0\n' >sims/include/gx/sim/other.hpp
+printf 'gx/header.hpp' >tests/header_test.cpp
+printf 'gx/sim/other.hpp' >tests/other_test.cpp
+
+# entry NAME HEADER TEST OLD NEW: one mutant.
+entry() { printf '\n== %s\nin %s\nby %s\n-%s\n+%s\n' "$@"; }
+
+# expect NAME STATUS TEXT [ARGUMENT...]: mutate.py ends with STATUS and prints TEXT somewhere.
+expect() {
+    local name=$1 status=$2 text=$3 printed got=0
+    shift 3
+    printed=$(tests/mutate.py tests/mutants.txt --compiler ./compiler "$@" 2>&1) || got=$?
+    if ((got != status)) || [[ $printed != *"$text"* ]]; then
+        printf 'FAILED %s: status %d (wanted %d), wanted the text\n    %s\ngot\n%s\n' \
+            "$name" "$got" "$status" "$text" "$printed"
+        failures=$((failures + 1))
+    fi
+}
+
+{
+    entry "a is two" gx/header.hpp header_test.cpp "a=1" "a=2"
+    entry "the exit status" gx/sim/other.hpp other_test.cpp "exit 0" "exit 1"
+} >tests/mutants.txt
+expect "all rejected" 0 "2 of 2 rejected"
+expect "one chosen" 0 "1 of 1 rejected" --only "exit status"
+expect "no compiler" 2 "does not compile with the unchanged headers" --compiler ./none
+expect "none chosen" 2 "has 'nothing' in its name" --only nothing
+
+{
+    entry "a is two" gx/header.hpp header_test.cpp "a=1" "a=2"
+    entry "b is two" gx/header.hpp header_test.cpp "b=1" "b=2"
+} >tests/mutants.txt
+expect "a survivor" 1 "SURVIVES         b is two"
+expect "the share with a survivor" 1 "1 of 2 rejected"
+
+entry "no program" gx/header.hpp header_test.cpp "a=1" "syntax error" >tests/mutants.txt
+expect "a mutant that does not compile" 1 "DOES NOT COMPILE no program"
+
+{
+    entry "gone" gx/header.hpp header_test.cpp "c=1" "c=2"
+    entry "twice" gx/header.hpp header_test.cpp "=1" "=2"
+    entry "no header" gx/none.hpp header_test.cpp "a=1" "a=2"
+    entry "no test" gx/header.hpp none_test.cpp "a=1" "a=2"
+    entry "same" gx/header.hpp header_test.cpp "a=1" "a=1"
+} >tests/mutants.txt
+expect "a text that is gone" 2 "'gone': its text occurs 0 times"
+expect "a text that occurs twice" 2 "'twice': its text occurs 2 times"
+expect "a header that is gone" 2 "'no header': no include folder has gx/none.hpp"
+expect "a test that is gone" 2 "'no test': there is no test tests/none_test.cpp"
+expect "no change" 2 "'same' changes nothing"
+
+entry "status" gx/sim/other.hpp other_test.cpp "exit 0" "exit 1" >tests/mutants.txt
+printf 'exit 1\n' >sims/include/gx/sim/other.hpp
+sed -i 's/^-exit 0/-exit 1/; s/^+exit 1/+exit 2/' tests/mutants.txt
+expect "a test that fails unchanged" 2 "tests/other_test.cpp fails with the unchanged headers"
+
+# A mutant that runs on, and its child, end with an interrupted mutate.py: both hold the pipe open.
+mkfifo pipe
+entry "endless" gx/header.hpp header_test.cpp "((a == 1))" \
+    "{ echo begun; (while :; do :; done) & while :; do :; done; } >'$place/pipe'" \
+    >tests/mutants.txt
+tests/mutate.py tests/mutants.txt --compiler ./compiler >interrupted.txt 2>&1 &
+runner=$!
+{
+    read -r begun
+    kill -TERM "$runner"
+    cat >rest.txt  # ends when no process has the pipe open
+} <pipe
+status=0
+wait "$runner" || status=$?
+if [[ $begun != begun || $status != 130 ]]; then
+    printf 'FAILED interruption: status %d (wanted 130), printed\n' "$status"
+    cat interrupted.txt
+    failures=$((failures + 1))
+fi
+
+((failures == 0)) && echo "mutate.py: all cases passed"
+exit $((failures > 0))
