@@ -16,7 +16,7 @@ namespace gx::coordination {
 
 using Duration = std::chrono::nanoseconds;
 
-/// What the coordinator wants done with a connection.
+/// A message to send on a connection, or its end.
 struct Order {
     int connection = -1;
     std::optional<Message> message{};  ///< to send
@@ -24,7 +24,7 @@ struct Order {
 };
 
 /// Rendezvous, membership, comparison, the first cause to stop, and the end of one run. It does
-/// nothing by itself: it is told what connections bring and what time it is, and take() returns
+/// neither I/O nor timing: the caller passes in received messages and the time, and take() returns
 /// what to send. Rank 0 is a member like the others, on a connection inside its process.
 ///
 ///     rendezvous   each connection sends a Hello; once every rank has, all get a Welcome
@@ -43,7 +43,7 @@ public:
         std::string run_id{};
         int ranks = 1;
         Duration join_deadline = std::chrono::seconds(60);  ///< max(): none
-        Duration silence = std::chrono::seconds(30);        ///< max(): silence is not noticed
+        Duration silence = std::chrono::seconds(30);        ///< max(): silence is not detected
     };
     static constexpr int of_no_rank = -1;
 

@@ -12,8 +12,8 @@
 
 namespace gx::coordination {
 
-/// What one rank knows of its run. Like the Coordinator it is told what comes and what time it is,
-/// and take() returns what to send to the root.
+/// State of one rank's membership in a run. Like the Coordinator it does neither I/O nor timing:
+/// the caller passes in received messages and the time, and take() returns messages for the root.
 ///
 /// Errors: the root's connection that ends, is silent, or brings garbage before Ended is the loss
 ///         of rank 0. The first cause that is known here stays; only its text may be completed.
@@ -22,10 +22,10 @@ public:
     struct Options {
         Hello hello{};
         Duration join_deadline = std::chrono::seconds(60);  ///< max(): none
-        Duration silence = std::chrono::seconds(30);        ///< max(): silence is not noticed
+        Duration silence = std::chrono::seconds(30);        ///< max(): silence is not detected
     };
 
-    /// Says Hello.
+    /// Queues the Hello to the root.
     Member(Options options, Duration now);
 
     // ---- What the rank does

@@ -115,7 +115,7 @@ enum class Reason : unsigned char {
 struct Cause {
     Reason reason = Reason::none;
     int rank = -1;      ///< that failed
-    int observer = -1;  ///< that noticed; equal to `rank` where that one said so itself
+    int observer = -1;  ///< that detected it; equal to `rank` if that rank reported it itself
     int exit_status = 0;
     Operation operation{};  ///< of the observer
     std::string text{};     ///< a sentence

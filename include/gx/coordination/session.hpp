@@ -20,7 +20,7 @@ namespace gx::coordination {
 
 /// The coordination channel of one rank, whose process is a member of a run; that of rank 0 is the
 /// root, and coordinates. It carries no payload. A thread, the monitor, watches the sockets; it
-/// never waits for the rank's own code, so a loss is noticed while the rank computes.
+/// never waits for the rank's own code, so a loss is detected while the rank computes.
 ///
 /// A world's run() does this:
 ///
@@ -131,7 +131,7 @@ private:
     std::optional<Coordinator> coordinator_{};  ///< on the root
     std::optional<Listener> listener_{};
     std::map<int, Connection> connections_{};  ///< members of the root; or 1: to the root
-    std::optional<Duration> accept_again_{};   ///< nobody is accepted before
+    std::optional<Duration> accept_again_{};   ///< no connection is accepted before
     int last_connection_ = 0;
     int compared_ = 0;
     std::optional<Duration> root_lost_{};

@@ -38,8 +38,8 @@ private:
 class Listener {
 public:
     /// `address`: "unix:PATH" or "tcp:HOST:PORT"; port 0 takes a free one; an IPv6 host stands in
-    /// brackets. A file of a socket that nobody listens to any more is replaced; only this user
-    /// may connect to it.
+    /// brackets. The file of a socket without a listening process is replaced; only this user may
+    /// connect to it.
     /// Errors: gx::Error for text that is no address, and where it can't be listened to.
     explicit Listener(std::string_view address);
     Listener(Listener&& other) noexcept
@@ -52,8 +52,8 @@ public:
     [[nodiscard]] int get() const { return socket_.get(); }
     /// What others connect to: `address` with the port that was taken.
     [[nodiscard]] const std::string& address() const { return address_; }
-    /// The next connection; none, with errno, where nobody waits (EAGAIN) or it can't be taken.
-    /// Does not block.
+    /// The next pending connection; none, with errno, if none is pending (EAGAIN) or accept(2)
+    /// fails. Does not block.
     [[nodiscard]] Descriptor accept();
 
 private:
@@ -61,8 +61,8 @@ private:
     std::string address_{}, file_{};
 };
 
-/// Connects to an address as Listener has them; tries again until `limit` has passed while nobody
-/// listens there or answers. The search for a host's addresses may take longer. Errors: gx::Error.
+/// Connects to an address of Listener's form. Retries until `limit` has passed while there is no
+/// listener or no route to it. Resolving a host's name may take longer. Errors: gx::Error.
 [[nodiscard]] GX_DECL Descriptor connect_to(std::string_view address, Duration limit);
 
 /// The name of this machine.

@@ -180,7 +180,7 @@ consteval bool explain_device() {
     return true;
 }
 
-/// Whether D computes in E, as its `computes` says; D without one computes in fp32 only.
+/// Whether D computes in E, as its `computes` declares; D without one computes in fp32 only.
 template <class D, class E>
 inline constexpr bool computes_in = [] {
     if constexpr (requires { D::template computes<E>; }) return bool{D::template computes<E>};
@@ -192,7 +192,7 @@ consteval bool explain_computes() {
     static_assert(computes_in<D, E>,
                   "gx: this Device does not compute in the element of the Trainer's Compute<E>. "
                   "Fix: leave Compute<E> out, or train on a device that does, as "
-                  "gx::reference::Device; a device of yours says so by "
+                  "gx::reference::Device; your own device declares it by "
                   "'template <class E> static constexpr bool computes = ...'.");
     return true;
 }

@@ -11,14 +11,14 @@
 
 namespace gx {
 
-/// Machines of ranks that are spread unevenly, or not one machine after the other.
+/// Machine and local rank of each rank, for ranks spread unevenly or not in order of machines.
 struct NodeMap {
     std::span<const int> node{};        ///< of each rank; machines count from 0
     std::span<const int> local_rank{};  ///< of each rank: the number of lower ranks on its machine
 };
 
 /// Where ranks live. Regular: rank r is GPU r % ranks_per_machine of machine r / ranks_per_machine.
-/// Ragged: `nodes` says it for each rank, and outlives all copies; ranks_per_machine is then 0.
+/// Ragged: `nodes` has both for each rank and must outlive all copies; ranks_per_machine is then 0.
 struct Placement {
     int machines = 1;
     int ranks_per_machine = 1;
