@@ -73,6 +73,18 @@ TEST(TopK, AValueThatIsNotFiniteReachesEveryRank) {
         for (const auto& row : rows) EXPECT_FALSE(std::isfinite(row[2]));
     }
 }
+TEST(TopK, AnIndexThatIsNotInTheBucketSkipsTheStep) {
+    using gx::detail::top_k::Entry;
+    std::vector<float> memory{1, 2, 3, 4};
+    for (const std::uint32_t index : {2u, 3u, 1u << 20, ~0u}) {
+        const std::vector<Entry> entries{{1, 6}, {index, 8}};
+        gx::detail::top_k::AddUp{2}(1, entries, std::span(memory).first(2));
+        EXPECT_FALSE(std::isfinite(memory[0])) << index;
+        EXPECT_EQ(memory[1], 3) << index;
+        EXPECT_EQ(memory[2], 3) << index;
+        EXPECT_EQ(memory[3], 4) << index;
+    }
+}
 TEST(TopK, RefusesBadOptions) {
     EXPECT_DEATH(gx::TopK({.share = 0}), "options that its check\\(\\) refuses");
 }

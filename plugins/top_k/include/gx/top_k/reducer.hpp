@@ -5,6 +5,7 @@
 #include <bit>        // bit_cast
 #include <cmath>      // ceil
 #include <cstdint>    // uint32_t
+#include <limits>     // quiet_NaN
 #include <numeric>    // iota
 #include <span>       // values
 #include <vector>     // offsets
@@ -69,7 +70,8 @@ struct Choose {
     }
 };
 
-/// The mean of what all ranks sent, rank 0 first.
+/// The mean of what all ranks sent, rank 0 first. An index beyond the bucket, which a corrupted
+/// message may have, makes it NaN, so that the step is skipped.
 struct AddUp {
     static constexpr std::string_view name = "add entries";
     float ranks;
@@ -80,7 +82,9 @@ struct AddUp {
     }
     void operator()(float loss_scale, std::span<const Entry> all, std::span<float> bucket) const {
         std::fill(bucket.begin(), bucket.end(), 0.0f);
-        for (const Entry& e : all) bucket[e.index] += e.value;
+        for (const Entry& e : all)
+            if (e.index < bucket.size()) bucket[e.index] += e.value;
+            else bucket.front() = std::numeric_limits<float>::quiet_NaN();  // not as it was sent
         const float factor = loss_scale / ranks;
         for (float& x : bucket) x *= factor;
     }
@@ -104,7 +108,8 @@ struct AddUp {
 /// Order:  contributions are added from rank 0 up, so all ranks end bitwise equal in every world.
 ///         The bits depend on where buckets are cut: each is searched for its own largest values.
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract. A
-///         value that is not finite is sent before all others.
+///         value that is not finite is sent before all others. An index from the wire that is not
+///         in the bucket makes the bucket NaN.
 /// Cost:   a selection in O(N); ErrorFeedbackState's memory, 4 bytes an element for indices, and
 ///         8 k (n + 1); allocates nothing in a step.
 /// Source: Aji and Heafield 2017, "Sparse communication for distributed gradient descent",
