@@ -2,13 +2,14 @@
 // Run:    build/dev/gx_fuzz --seconds 60
 // Exit:   0 all right; 3 liveness, 4 correctness, 5 a seeded bug was not found, 6 crash; 2 for a
 //         command line that cannot be used; 1 where the campaign itself fails, as without memory
-#include <algorithm>  // max
+#include <algorithm>  // find, max
 #include <charconv>   // from_chars
 #include <chrono>     // wall seconds
 #include <csignal>    // SIGABRT
 #include <cstdio>     // fputs
 #include <cstring>    // strlen
 #include <string>     // text
+#include <vector>     // reducers
 
 #include <unistd.h>  // write
 
@@ -33,6 +34,7 @@ struct Arguments {
     std::string part{};  // "2/4"
     bool one = false, table = false, list = false;
     std::string bug{}, json{};
+    std::vector<std::string> only{};  ///< names of reducers
 };
 
 // What a crash prints: made before each seed, because little is safe in a handler.
@@ -42,12 +44,32 @@ void crashed(int) {
     ::_exit(ignored >= 0 ? exit_code(Kind::crash) : 1);
 }
 
-std::string replay(std::uint64_t seed, const std::string& bug) {
-    return fmt::format("gx_fuzz --seed {}{}", seed, bug.empty() ? "" : " --bug " + bug);
+/// The reducers named by `--reducer`, in the order of the list; all if none is.
+std::vector<FuzzedReducer> chosen(const std::vector<std::string>& names) {
+    if (names.empty()) return reducers();
+    std::vector<std::string_view> known;
+    for (const FuzzedReducer& r : reducers()) known.push_back(r.name);
+    for (const std::string& name : names)
+        if (std::find(known.begin(), known.end(), name) == known.end())
+            throw gx::Error(gx::unknown_name("reducer", name, known));
+    std::vector<FuzzedReducer> list;
+    for (const FuzzedReducer& r : reducers())
+        if (std::find(names.begin(), names.end(), r.name) != names.end()) list.push_back(r);
+    return list;
 }
-void remember(std::uint64_t seed, const std::string& bug) {
+
+/// A scenario depends on the number of reducers by its reducer alone.
+std::string replay(std::uint64_t seed, const Arguments& a) {
+    std::string line = fmt::format("gx_fuzz --seed {}", seed);
+    if (!a.bug.empty()) line += " --bug " + a.bug;
+    if (a.only.empty()) return line;
+    const auto from = chosen(a.only);
+    const int drawn = drawn_reducer(seed, static_cast<int>(from.size()));
+    return line + fmt::format(" --reducer '{}'", from[static_cast<std::size_t>(drawn)].name);
+}
+void remember(std::uint64_t seed, const Arguments& a) {
     const std::string text =
-        fmt::format("gx_fuzz: seed {} crashed. Replay: {}\n", seed, replay(seed, bug));
+        fmt::format("gx_fuzz: seed {} crashed. Replay: {}\n", seed, replay(seed, a));
     std::snprintf(last_words, sizeof last_words, "%s", text.c_str());
 }
 
@@ -63,7 +85,7 @@ void write_json(const std::string& path, const CampaignReport& r, const Argument
         r.coverage.stacks_covered(), r.coverage.races(), r.coverage.wired(),
         gx::json_quoted(std::string(name_of(r.failure.kind))), r.failing_seed,
         gx::json_quoted(r.failure.sentence),
-        gx::json_quoted(r.failure.kind == Kind::right ? "" : replay(r.failing_seed, a.bug)));
+        gx::json_quoted(r.failure.kind == Kind::right ? "" : replay(r.failing_seed, a)));
     gx::write_file(path, text);
 }
 
@@ -100,11 +122,11 @@ int run(const Arguments& a) {
     const SeededBug* bug = find_bug(a.bug);
     gx::expect_outputs({{"--json", a.json}});
     const std::vector<FuzzedReducer> from =
-        bug ? std::vector<FuzzedReducer>{bug->reducer} : reducers();
+        bug ? std::vector<FuzzedReducer>{bug->reducer} : chosen(a.only);
     const Tampering tampering = bug ? bug->tampering : Tampering{};
     CampaignOptions o{.first = a.first};
     o.began = [&](std::uint64_t s) {
-        remember(s, a.bug);
+        remember(s, a);
         if (a.progress == 0 || s == o.first || (s - o.first) % a.progress != 0) return;
         fmt::print(stderr, "{} of {} seeds, none has failed\n", s - o.first, o.count);
     };
@@ -148,7 +170,7 @@ int run(const Arguments& a) {
         return a.one ? 0 : 5;
     }
     fmt::print("FAILED, {}: {}\n{}replay: {}\n", name_of(r.failure.kind), r.failure.sentence,
-               describe(r.scenario, from), replay(r.failing_seed, a.bug));
+               describe(r.scenario, from), replay(r.failing_seed, a));
     return bug && !a.one ? 0 : exit_code(r.failure.kind);
 }
 
@@ -171,7 +193,10 @@ int main(int argc, char** argv) {
         ->needs(count)
         ->excludes(seed);
     app.add_option("--progress", a.progress, "print a line on stderr after each so many seeds");
-    app.add_option("--bug", a.bug, "put a bug in: it must be found; exit 5 when it is not");
+    auto* bug =
+        app.add_option("--bug", a.bug, "put a bug in: it must be found; exit 5 when it is not");
+    app.add_option("--reducer", a.only, "draw from this reducer, as --list prints it; repeatable")
+        ->excludes(bug);
     app.add_option("--json", a.json, "write the report to a file");
     app.add_flag("--coverage", a.table, "print reducer x size class x fault, and profile x fabric");
     app.add_flag("--list", a.list, "print the reducers and the seeded bugs");

@@ -8,6 +8,9 @@ const std::vector<FuzzedReducer>& reducers() {
         std::vector<FuzzedReducer> list = ring_reducers();
         for (auto& s : stale_reducers()) list.push_back(s);
         for (auto& s : tree_reducers()) list.push_back(s);
+        for (auto& s : server_reducers()) list.push_back(s);
+        for (auto& s : lossy_reducers()) list.push_back(s);
+        for (auto& s : owner_reducers()) list.push_back(s);
         return list;
     }();
     return all;

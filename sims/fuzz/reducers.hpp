@@ -10,5 +10,8 @@ namespace gx::sim::fuzz {
 [[nodiscard]] std::vector<FuzzedReducer> ring_reducers();
 [[nodiscard]] std::vector<FuzzedReducer> stale_reducers();
 [[nodiscard]] std::vector<FuzzedReducer> tree_reducers();
+[[nodiscard]] std::vector<FuzzedReducer> server_reducers();
+[[nodiscard]] std::vector<FuzzedReducer> lossy_reducers();
+[[nodiscard]] std::vector<FuzzedReducer> owner_reducers();
 
 }  // namespace gx::sim::fuzz

@@ -190,11 +190,16 @@ inline void draw_stack(std::uint64_t seed, ClusterSpec& spec) {
 
 }  // namespace detail
 
+/// Index of the reducer that a seed draws of so many.
+[[nodiscard]] inline int drawn_reducer(std::uint64_t seed, int reducers) {
+    return detail::Draw(seed, "fuzz.reducer").integer(0, reducers - 1);
+}
+
 /// Order: a function of (seed, reducers), by streams of its own for each thing.
 [[nodiscard]] inline Scenario draw(std::uint64_t seed, int reducers) {
     Scenario s{.seed = seed, .cluster = detail::draw_cluster(seed)};
     const int n = s.cluster.ranks();
-    s.reducer = detail::Draw(seed, "fuzz.reducer").integer(0, reducers - 1);
+    s.reducer = drawn_reducer(seed, reducers);
     detail::Draw sizes(seed, "fuzz.sizes");
     s.size_class = static_cast<SizeClass>(sizes.integer(0, 11) / 3);
     if (s.size_class == SizeClass::large && !sizes.one_in(3)) s.size_class = SizeClass::small;

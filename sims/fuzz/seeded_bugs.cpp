@@ -3,13 +3,16 @@
 #include <fuzz/seeded_bugs.hpp>
 #include <fuzz/trial.hpp>
 
-#include <gx/reducer/ring.hpp>  // Ring
+#include <gx/parameter_server/reducer.hpp>  // ParameterServer
+#include <gx/reducer/ring.hpp>              // Ring
+#include <gx/shared_memory/reducer.hpp>     // SharedMemory
 
 namespace gx::sim::fuzz {
 
 const std::vector<SeededBug>& seeded_bugs() {
     using namespace gx::testing;
     using R = Ring<fp32>;
+    using Top = TopPercent<10>;
     static const std::vector<SeededBug> all{
         {"ignore-peers", "sends no message", {"IgnorePeers", trial<IgnorePeers<R>>}},
         {"drop-chunk",
@@ -58,7 +61,38 @@ const std::vector<SeededBug>& seeded_bugs() {
         {"drop-in-flight",
          "forgets what was on its way over a NIC or switch that is lost",
          {"Ring<fp32>", trial<R>},
-         {.delivery = {.resend = false}}}};
+         {.delivery = {.resend = false}}},
+        {"serve-residue",
+         "a server adds some of the last sum",
+         {"KeepResidue", trial<KeepResidue<ParameterServer<fp32>>>}},
+        {"shared-wait",
+         "adds a contribution before it has come",
+         {"ForgetAWait", trial<ForgetAWait<SharedMemory<fp32>>>}},
+        {"drop-residual",
+         "forgets what error feedback has kept",
+         {"DropResidual", trial<DropResidual<Top>, tenth>}},
+        {"keep-skipped",
+         "keeps the residual of a skipped step",
+         {"KeepSkipped", trial<KeepSkipped<Top>, tenth>}},
+        {"send-less",
+         "sends less of a bucket than it promises",
+         {"TopK, 1 %", trial<TopPercent<1>, tenth>}},
+        {"round-down",
+         "quantises without a draw",
+         {"RoundsDown", trial<gx::detail::quantized::TwoPhases<RoundsDown>, eight_bits>}},
+        {"next-step",
+         "quantises by the step of the next block",
+         {"StepOfTheNextBlock",
+          trial<gx::detail::quantized::TwoPhases<StepOfTheNextBlock>, eight_bits>}},
+        {"keep-shard",
+         "does not gather the other ranks' shards",
+         {"KeepOwnShard", trial<KeepOwnShard<R>>}},
+        {"late-mean",
+         "averages local parameters an update too late",
+         {"LocalSgd<Ring<fp32>, 3>", trial<LocalSgd<R, 3>, Promise{.period = 2}>}},
+        {"forget-last-mean",
+         "makes no mean of local parameters at the end of an epoch",
+         {"ForgetLastMean", trial<ForgetLastMean<R, 4>, Promise{.period = 4}>}}};
     return all;
 }
 

@@ -1,11 +1,17 @@
 // Mutants that gx::testing lacks: a missing wait, a hang.
 #pragma once
 
-#include <cstddef>  // byte
-#include <span>     // requests
-#include <vector>   // forgotten waits
+#include <algorithm>  // fill
+#include <cmath>      // floor
+#include <cstddef>    // byte
+#include <cstring>    // memcpy
+#include <span>       // requests
+#include <vector>     // forgotten waits
 
-#include <gx/testing/mutants.hpp>  // Mutant
+#include <fuzz/lossy.hpp>            // TopPercent
+#include <gx/local_sgd/reducer.hpp>  // LocalSgd
+#include <gx/sharded/reducer.hpp>    // Sharded
+#include <gx/testing/mutants.hpp>    // Mutant
 
 namespace gx::sim::fuzz {
 
@@ -64,6 +70,75 @@ struct HangSilently : testing::Mutant<R> {
             const ReduceReport report = this->inner_.all_reduce(link, bucket);
             if (report.complete()) return report;
         }
+    }
+};
+
+// ---- Error feedback ---------------------------------------------------------------------------
+
+/// Forgets the residual once its step is applied.
+template <Reducer R>
+struct DropResidual : testing::Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        return this->inner_.all_reduce(link, bucket);
+    }
+    void settle(std::uint64_t gradient, bool applied) {
+        this->inner_.settle(gradient, applied);
+        for (StateVector& v : this->inner_.state()) std::fill(v.values.begin(), v.values.end(), 0);
+    }
+};
+/// Keeps the residual of a skipped step.
+template <Reducer R>
+struct KeepSkipped : testing::Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        return this->inner_.all_reduce(link, bucket);
+    }
+    void settle(std::uint64_t gradient, bool) { this->inner_.settle(gradient, true); }
+};
+
+// ---- Stochastic rounding ----------------------------------------------------------------------
+
+/// Rounds down, whatever was drawn.
+struct RoundsDown : gx::detail::quantized::BlockCodec<8> {
+    using Base = gx::detail::quantized::BlockCodec<8>;
+    static void encode(std::span<const float> values, std::int64_t offset, const Rng& draws,
+                       std::span<std::byte> out) {
+        Base::encode(values, offset, draws, out);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            std::byte* const message = out.data() + i / block_values * block_bytes;
+            float s = 0;
+            std::memcpy(&s, message, sizeof s);
+            if (s > 0)
+                message[sizeof s + i % block_values] =
+                    static_cast<std::byte>(static_cast<int>(std::floor(values[i] / s)));
+        }
+    }
+};
+/// Sends each block with the step of the next one.
+struct StepOfTheNextBlock : gx::detail::quantized::BlockCodec<8> {
+    using Base = gx::detail::quantized::BlockCodec<8>;
+    static void encode(std::span<const float> values, std::int64_t offset, const Rng& draws,
+                       std::span<std::byte> out) {
+        Base::encode(values, offset, draws, out);
+        for (std::size_t b = 0; (b + 1) * block_values < values.size(); ++b)
+            std::memcpy(out.data() + b * block_bytes, out.data() + (b + 1) * block_bytes, 4);
+    }
+};
+
+// ---- Owners of the update ---------------------------------------------------------------------
+
+/// Leaves the shards of the other ranks as they were.
+template <Reducer R>
+struct KeepOwnShard : Sharded<R> {
+    using Sharded<R>::Sharded;
+    ReduceReport updated(Transport auto&, const OwnedUpdate&) { return {}; }
+};
+/// Makes no mean at the end of an epoch.
+template <Reducer R, int H>
+struct ForgetLastMean : LocalSgd<R, H> {
+    using LocalSgd<R, H>::LocalSgd;
+    ReduceReport updated(Transport auto& link, OwnedUpdate made) {
+        made.last = false;
+        return LocalSgd<R, H>::updated(link, made);
     }
 };
 

@@ -1,37 +1,22 @@
 // A trial: a Trainer that continues on survivors, on a logged cluster, judged by what it logged.
 #include <fuzz/trial.hpp>
 
-#include <algorithm>   // equal, max
+#include <algorithm>   // all_of, max
 #include <bit>         // bit_cast
-#include <cmath>       // isfinite
 #include <filesystem>  // checkpoints
-#include <limits>      // no end
 #include <string>      // sentences
 #include <vector>      // what was seen
 
 #include <unistd.h>  // getpid
 
-#include <fuzz/world.hpp>                         // LoggedCluster
-#include <gx/model/mlp.hpp>                       // Mlp
-#include <gx/scheduler/constant.hpp>              // Constant
-#include <gx/sim/race/monitor.hpp>                // detect_races
-#include <gx/survival/continue_on_survivors.hpp>  // ContinueOnSurvivors
-#include <gx/trainer/trainer.hpp>                 // Trainer
+#include <fuzz/oracles.hpp>         // check_mean, check_apart
+#include <fuzz/training.hpp>        // train_replicas, train_owned
+#include <fuzz/world.hpp>           // LoggedCluster
+#include <gx/sim/race/monitor.hpp>  // detect_races
 
 namespace gx::sim::fuzz {
 
 namespace {
-
-std::string at(std::size_t world, std::size_t rank, std::size_t update) {
-    return "world " + std::to_string(world) + ", rank " + std::to_string(rank) + ", gradient " +
-           std::to_string(update);
-}
-
-[[nodiscard]] bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-    return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](float x, float y) {
-               return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
-           });
-}
 
 /// The gradients of each world that count: from `first` on, `kept` of them.
 struct Part {
@@ -60,9 +45,14 @@ struct Part {
     return static_cast<std::size_t>(std::min<std::int64_t>(kind.staleness, rank.first));
 }
 
-/// Every mean that was applied against the serial one of what the ranks had put in, within the
-/// bound that follows from roundings; and the same bits on every rank. A mean that is not finite is
-/// left out by all.
+/// As the scenario says, or the reducer asks for.
+[[nodiscard]] std::int64_t bucket_elements(const ReducerKind& kind, const Scenario& s) {
+    if (s.bucket_elements > 0) return s.bucket_elements;
+    return kind.bucket_elements > 0 ? kind.bucket_elements : s.elements;
+}
+
+/// Every mean that was applied against the serial one of what the ranks had put in, as the reducer
+/// promises it; and the same bits on every rank. A mean that is not finite is left out by all.
 void check_means(const ReducerKind& kind, const Scenario& s, std::size_t world, const WorldLog& log,
                  Verdict& v) {
     const auto resolved = [&](const RankLog& rank) {
@@ -71,37 +61,29 @@ void check_means(const ReducerKind& kind, const Scenario& s, std::size_t world, 
     };
     std::size_t most = 0;
     for (const auto& r : log.ranks) most = std::max(most, resolved(r).size());
+    Bias bias;
     for (std::size_t g = 0; g < most; ++g) {
-        testing::Rows rows;
-        const RankLog::Resolved* first = nullptr;
+        Gradient all{.kind = kind, .bucket_elements = bucket_elements(kind, s)};
         for (std::size_t r = 0; r < log.ranks.size(); ++r) {
             const auto& rank = log.ranks[r];
-            if (g < rank.rows.size()) rows.push_back(rank.rows[g]);
+            if (g < rank.rows.size()) all.rows.push_back(rank.rows[g]);
             if (g >= resolved(rank).size()) continue;
             const RankLog::Resolved& got = resolved(rank)[g];
-            if (first && (first->applied != got.applied || !same_bits(first->mean, got.mean)))
+            if (all.first &&
+                (all.first->applied != got.applied || !same_bits(all.first->mean, got.mean)))
                 v.fail(Kind::correctness, at(world, r, g) + ": replicas are not bitwise equal");
-            first = &got;
+            all.first = &got;
+            all.resolved.push_back(&got);
+            const auto gradients = static_cast<std::size_t>(kind.staleness) + 1;  // in flight
+            all.earlier.push_back(g >= gradients ? &resolved(rank)[g - gradients] : nullptr);
         }
-        if (rows.size() != log.ranks.size())
-            return v.fail(Kind::correctness, at(world, 0, g) + ": " +
-                                                 std::to_string(log.ranks.size() - rows.size()) +
-                                                 " ranks have put nothing in, and it is applied");
-        const auto mean = testing::column_means(rows), bound = kind.bounds(rows);
-        const bool finite =
-            std::all_of(mean.begin(), mean.end(), [](double x) { return std::isfinite(x); });
-        if (finite != first->applied)
+        if (all.rows.size() != log.ranks.size())
             return v.fail(Kind::correctness,
-                          at(world, 0, g) + (finite ? " was left out, and its mean is finite"
-                                                    : " was applied, and its mean is not finite"));
-        for (std::size_t i = 0; i < mean.size() && first->applied; ++i) {
-            const auto got = static_cast<double>(first->mean[i]);
-            if (!(std::abs(got - mean[i]) <= bound[i]))
-                return v.fail(Kind::correctness,
-                              at(world, 0, g) + ", element " + std::to_string(i) + ": " +
-                                  std::to_string(got) + " instead of " + std::to_string(mean[i]) +
-                                  " within " + std::to_string(bound[i]));
-        }
+                          at(world, 0, g) + ": " +
+                              std::to_string(log.ranks.size() - all.rows.size()) +
+                              " ranks have put nothing in, and it is applied");
+        const std::string wrong = check_mean(all, bias);
+        if (!wrong.empty()) return v.fail(Kind::correctness, at(world, 0, g) + wrong);
     }
 }
 
@@ -158,13 +140,14 @@ void check_history(const ReducerKind& kind, const Scenario& s, const Trial& t,
             return v.fail(Kind::correctness, std::to_string(updates) +
                                                  " updates count, and the final state holds " +
                                                  std::to_string(rank.updates));
-        if (!same_bits(rank.sum, sum))
+        if (!same_bits(rank.sum, rank.parts.empty() ? sum : in_parts(sum, rank.parts)))
             return v.fail(Kind::correctness, "the final state is not the sum of what was applied");
     }
 }
 
 /// Every survivor that did not finish was told, and the world ended no sooner than it had to.
-void check_told(const Scenario& s, const Trial& t, bool finished, Verdict& v) {
+void check_told(const ReducerKind& kind, const Scenario& s, const Trial& t, bool finished,
+                Verdict& v) {
     for (const WorldLog& world : t.worlds)
         for (const std::string& problem : world.problems) v.fail(Kind::correctness, problem);
     if (s.benign() && (t.worlds.size() != 1 || !finished))
@@ -172,8 +155,18 @@ void check_told(const Scenario& s, const Trial& t, bool finished, Verdict& v) {
                "no fault is lasting, and a world stopped: " + t.worlds.front().error);
     if (finished) return;
     const WorldLog& last = t.worlds.back();
-    if (last.left > 0 && last.ranks.size() > 1 && last.told == 0)
+    const int left = kind.owns_update() ? last.alive : last.left;
+    if (left > 0 && last.ranks.size() > 1 && last.told == 0)
         v.fail(Kind::liveness, "it stopped, and no survivor got an error");
+}
+
+/// Least bytes that a machine receives for an element of a gradient.
+double least_bytes(const ReducerKind& kind) {
+    switch (kind.accuracy) {
+        case Accuracy::error_feedback: return 8 * kind.promise.sent_pct / 100.0;
+        case Accuracy::unbiased: return kind.promise.levels > 7 ? 1 : 0.5;
+        default: return static_cast<double>(kind.element_bytes);
+    }
 }
 
 /// No world was quicker than it can be: in each update that is not late, the machines compute and
@@ -184,8 +177,7 @@ void check_floor(const ReducerKind& kind, const Scenario& s, const Trial& t,
         ClusterSpec c = t.worlds[w].cluster;
         c.profile = s.cluster.profile;  // what it should have paid
         if (c.machines < 2) continue;
-        const auto bytes =
-            static_cast<double>(s.elements) * static_cast<double>(kind.element_bytes);
+        const double bytes = static_cast<double>(s.elements) * least_bytes(kind);
         const double carried = bytes / (c.nic_rate().count * c.machine.nics) * 0.999e9;
         const Nanoseconds heard = c.message_latency(LinkClass::net);
         const auto wire = heard + Nanoseconds(static_cast<std::int64_t>(carried));
@@ -193,38 +185,15 @@ void check_floor(const ReducerKind& kind, const Scenario& s, const Trial& t,
         while (s.elements * (early + 1) / s.pieces == 0) ++early;
         const Nanoseconds serial =
             std::max(heard + (s.pieces - early) * s.compute, s.pieces * s.compute);
-        const Nanoseconds each = kind.staleness == 0 ? std::max(wire, serial) : wire;
+        const Nanoseconds each = kind.owns.apart       ? s.pieces * s.compute
+                                 : kind.staleness == 0 ? std::max(wire, serial)
+                                                       : wire;
         if (t.worlds[w].elapsed >= parts[w].kept * each) continue;
         return v.fail(Kind::correctness, std::to_string(parts[w].kept) + " updates took " +
                                              std::to_string(t.worlds[w].elapsed.count()) +
                                              " ns, and none takes less than " +
                                              std::to_string(each.count()));
     }
-}
-
-/// As the scenario says, or the reducer asks for.
-[[nodiscard]] std::int64_t bucket_elements(const ReducerKind& kind, const Scenario& s) {
-    if (s.bucket_elements > 0) return s.bucket_elements;
-    return kind.bucket_elements > 0 ? kind.bucket_elements : s.elements;
-}
-
-/// Images that hold their numbers, so many pixels that the network has a parameter an element.
-[[nodiscard]] Split numbers(const Scenario& s) {
-    constexpr int classes = 64;
-    const int pixels = std::max(2, static_cast<int>((s.elements + classes - 1) / classes) - 1);
-    const auto of = [&](std::int64_t count) {
-        Dataset d{.name = "numbers", .shape = {1, 1, pixels}, .classes = classes};
-        d.pixels.resize(static_cast<std::size_t>(count * pixels));
-        d.labels.resize(static_cast<std::size_t>(count));
-        d.mean = {0.0f};
-        d.deviation = {1.0f / 255};
-        for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-            d.pixels[i * static_cast<std::size_t>(pixels)] = static_cast<std::uint8_t>(i % 256);
-            d.pixels[i * static_cast<std::size_t>(pixels) + 1] = static_cast<std::uint8_t>(i / 256);
-        }
-        return d;
-    };
-    return {of(s.samples), of(s.cluster.ranks())};
 }
 
 /// A folder of this process that goes away; in memory where the system has such a place.
@@ -249,31 +218,6 @@ public:
 private:
     std::filesystem::path path_{};
 };
-
-template <int Staleness>
-[[nodiscard]] RunRecord train(LoggedCluster& world, const Scenario& s,
-                              const std::filesystem::path& output) {
-    using Trains = Trainer<Mlp<>, AnyReducer<Staleness>, Constant, Adding, StaticLossScale,
-                           ContinueOnSurvivors>;
-    typename Trains::Options o;
-    o.batch = s.batch;
-    o.epochs = s.epochs;
-    o.seed = s.seed;
-    o.scheduler.peak_rate = 1;
-    o.output = output;
-    o.evaluate = s.evaluate;
-    o.most_skips = std::numeric_limits<int>::max();
-    o.survival.recovery = s.recovery;
-    return Trains(o).train(world, numbers(s));
-}
-[[nodiscard]] RunRecord train(const ReducerKind& kind, LoggedCluster& world, const Scenario& s,
-                              const std::filesystem::path& output) {
-    making = &kind;
-    if (kind.staleness == 0) return train<0>(world, s, output);
-    if (kind.staleness == 1) return train<1>(world, s, output);
-    GX_EXPECT(kind.staleness == 2, "campaigns have reducers of staleness 0 to 2");
-    return train<2>(world, s, output);
-}
 
 }  // namespace
 
@@ -302,7 +246,8 @@ Verdict trial_of(const ReducerKind& kind, const Scenario& s, const Tampering& ta
     bool finished = false;
     std::string stopped;
     try {
-        record = train(kind, world, s, folder.path());
+        record = kind.owns_update() ? train_owned(kind, world, s, folder.path())
+                                    : train_replicas(kind, world, s, folder.path());
         finished = true;
     } catch (const Stuck& e) {
         v.fail(Kind::liveness, e.what());
@@ -323,16 +268,25 @@ Verdict trial_of(const ReducerKind& kind, const Scenario& s, const Tampering& ta
         !s.checksum && (has_fired(FaultClass::bit_flip) || has_fired(FaultClass::nan));
     // Where every mean overflows the Trainer stops, and it should.
     const auto none_applied = [&] {  // in the last world; those before may have been undone
-        for (const RankLog& rank : t.worlds.back().ranks)
+        const auto applied = [](const RankLog& rank) {
+            return std::ranges::any_of(rank.resolved, &RankLog::Resolved::applied);
+        };
+        const auto& ranks = t.worlds.back().ranks;
+        if (kind.owns.apart && std::ranges::all_of(ranks, applied)) return false;  // each its own
+        for (const RankLog& rank : ranks)
             if (rank.updates > 0) return false;
         return s.overflows && stopped.find("steps were skipped") != stopped.npos;
     };
     const bool overflowed = !finished && none_applied();
     if (!spoiled) {
-        for (std::size_t w = 0; w < t.worlds.size(); ++w) check_means(kind, s, w, t.worlds[w], v);
-        check_told(s, t, finished || overflowed, v);
+        for (std::size_t w = 0; w < t.worlds.size(); ++w)
+            if (kind.owns.apart) check_apart(kind, s, t.worlds[w], v);
+            else check_means(kind, s, w, t.worlds[w], v);
+        check_told(kind, s, t, finished || overflowed, v);
     }
-    if (!finished && !spoiled && t.worlds.back().left != 0 && !overflowed)
+    const bool none_left = kind.owns_update() ? t.worlds.back().ended || t.worlds.back().alive == 0
+                                              : t.worlds.back().left == 0;
+    if (!finished && !spoiled && !none_left && !overflowed)
         v.fail(Kind::correctness, "it stopped with ranks left: " + stopped);
     const std::int64_t end = finished ? record.epochs.back().step : 0;
     const auto parts = parts_of(record.losses, t.worlds.size(), end);

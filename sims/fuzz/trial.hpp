@@ -11,9 +11,9 @@ namespace gx::sim::fuzz {
 [[nodiscard]] Verdict trial_of(const ReducerKind& kind, const Scenario& s,
                                const Tampering& tampering);
 
-template <Reducer R>
+template <Reducer R, Promise promise = Promise{}>
 [[nodiscard]] Verdict trial(const Scenario& s, const Tampering& tampering) {
-    return trial_of(kind_of<R>(), s, tampering);
+    return trial_of(kind_of<R, promise>(), s, tampering);
 }
 
 }  // namespace gx::sim::fuzz

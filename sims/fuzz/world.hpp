@@ -35,6 +35,7 @@ struct WorldLog {
     std::uint64_t event_hash = 0;
     bool ended = false;                   ///< some rank was told that another is lost
     int told = 0, left = -1;              ///< how many; ranks of the next world, -1: none was asked
+    int alive = 0;                        ///< ranks that did not die
     std::string error{};                  ///< the first of them
     std::vector<std::string> problems{};  ///< of what must hold and did not
 };
@@ -55,6 +56,7 @@ class Adding {
 public:
     struct Options {};
     static constexpr std::array<std::string_view, 1> state_names{"sum"}, scalar_names{"updates"};
+    static constexpr bool elementwise = true;
     explicit Adding(Options) : log_(building) {}
     void reserve(std::size_t, std::span<const ParameterSlice>, const Graph&) {}
     void update(const UpdateArgs& a) {
@@ -70,6 +72,22 @@ public:
 private:
     RankLog* log_;
     double updates_ = 0;
+};
+
+/// An Optimizer whose parameters are the sum of what this rank was given.
+class Descending {
+public:
+    struct Options {};
+    static constexpr bool elementwise = true;
+    explicit Descending(Options) : log_(building) {}
+    void reserve(std::size_t, std::span<const ParameterSlice>, const Graph&) {}
+    void update(const UpdateArgs& a) {
+        if (log_->start.empty()) log_->start.assign(a.parameters.begin(), a.parameters.end());
+        for (std::size_t i = 0; i < a.parameters.size(); ++i) a.parameters[i] += a.gradients[i];
+    }
+
+private:
+    RankLog* log_;
 };
 
 /// A device whose gradients are made of the samples' own numbers. It takes the time that the
@@ -135,6 +153,8 @@ public:
         for (int n = 0; n < times; ++n) change(parameters_);
         ++updates_;  // the first is that which brings the state
     }
+    /// For what the ranks exchange.
+    void receive(FunctionRef<void(std::span<float>)> change) { change(parameters_); }
     [[nodiscard]] std::span<const float> parameters() const { return parameters_; }
     [[nodiscard]] std::span<const ParameterSlice> slices() const { return slice_; }
     [[nodiscard]] std::span<float> statistics() { return {}; }
@@ -251,6 +271,7 @@ private:
         bool died = false;
         for (int r = 0; r < ranks(); ++r) {
             died = died || cluster_.died(r);
+            log.alive += cluster_.died(r) ? 0 : 1;
             if (!cluster_.error_of(r)) continue;
             try {
                 std::rethrow_exception(cluster_.error_of(r));
