@@ -102,7 +102,6 @@ public:
           log_(log),
           values_(s_.seed, "fuzz.gradient"),
           skew_(Rng(s_.seed, "fuzz.skew").at(static_cast<std::uint64_t>(rank.rank()))),
-          wire_scale_(trial.wire_scale),
           later_(trial.worlds.size() > 1),
           pixels_(static_cast<std::size_t>(graph.input.elements())),
           charge_([&rank](Nanoseconds time) { rank.charge(time, "gradient", Activity::compute); }),
@@ -165,7 +164,6 @@ public:
         std::copy_n(canonical.begin(), mine.size(), mine.begin());
     }
     [[nodiscard]] std::optional<std::string> first_non_finite() const { return std::nullopt; }
-    [[nodiscard]] double wire_scale() const { return wire_scale_; }
 
 private:
     [[nodiscard]] float value(std::uint32_t sample, std::size_t i) const {
@@ -181,7 +179,6 @@ private:
     RankLog& log_;
     Rng values_, skew_;
     std::uint64_t draws_ = 0;
-    double wire_scale_;
     bool later_;
     std::size_t pixels_;
     int updates_ = 0;
@@ -205,6 +202,7 @@ public:
         [[nodiscard]] Nanoseconds now() const { return rank_.now(); }
         [[nodiscard]] Endpoint& transport() { return rank_.transport(); }
         [[nodiscard]] Stream& stream() { return rank_.stream(); }
+        [[nodiscard]] double wire_scale() const { return trial_.wire_scale; }
         [[nodiscard]] std::unique_ptr<Device> make_device(const Graph& graph, DeviceOptions) {
             building = &log_.ranks[static_cast<std::size_t>(rank())];
             return std::make_unique<Device>(trial_, graph, *building, rank_);

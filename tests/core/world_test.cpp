@@ -67,6 +67,15 @@ struct OtherDevice : Trains {
 };
 static_assert(!gx::TrainingWorld<LeastWorld<OtherDevice>>);
 
+// ---- The wire scale is the rank's ---------------------------------------------------------
+struct TimesAnother : Talks {
+    double wire_scale() const { return 2.5; }
+};
+TEST(World, WireScaleIsOneUnlessTheRankHasAnother) {
+    EXPECT_EQ(gx::wire_scale_of(Talks()), 1);
+    EXPECT_EQ(gx::wire_scale_of(TimesAnother()), 2.5);
+}
+
 // ---- Generic code needs the concept only -------------------------------------------------
 std::vector<int> ranks_that_ran(gx::World auto& world) {
     std::vector<int> ran;

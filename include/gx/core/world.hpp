@@ -52,6 +52,19 @@ concept RankContext = Clock<R> && requires(R& r) {
     { r.ranks() } -> std::same_as<int>;
 } && (detail::world::BlocksTheHost<R> || detail::world::QueuesMessages<R>);
 
+/// Bytes that the clock is charged for each byte that a rank's reducer sends: 1, unless the rank
+/// has `double wire_scale() const`, in a world that trains one model and times another. It is known
+/// once the rank has made its device.
+template <class R>
+[[nodiscard]] constexpr double wire_scale_of([[maybe_unused]] const R& rank) {
+    if constexpr (requires { rank.wire_scale(); }) {
+        static_assert(std::same_as<decltype(rank.wire_scale()), double>,
+                      "gx: a rank's 'wire_scale()' is no 'double wire_scale() const'. Fix: return "
+                      "the bytes that are timed for each byte that is sent.");
+        return rank.wire_scale();
+    } else return 1;
+}
+
 /// Where a rank's control messages go.
 template <class R>
 [[nodiscard]] constexpr auto& control_of(R& rank) {

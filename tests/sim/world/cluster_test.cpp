@@ -149,7 +149,9 @@ TEST(Cluster, QueuedWorkIsDoneWhenRunReturns) {
 TEST(Cluster, StretchWeighsGradientsOnly) {
     World world(plain(2));
     world.run([&](auto& rank) {
+        EXPECT_EQ(gx::wire_scale_of(rank), 1);
         rank.wire_scale({.timed = 10, .real = 1});
+        EXPECT_EQ(gx::wire_scale_of(rank), 10);
         std::vector<std::byte> m(100'000);
         auto& link = rank.transport();
         const auto go = [&](int channel) {

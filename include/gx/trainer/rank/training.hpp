@@ -141,12 +141,12 @@ private:
     }
     /// Buckets are meant in bytes of the timed model, where the clock is charged for another one.
     GX_COLD [[nodiscard]] std::int64_t bucket_elements() const {
-        if constexpr (requires { R::bucket_elements; } && requires { device_->wire_scale(); })
+        if constexpr (requires { R::bucket_elements; })
             if (R::bucket_elements > 0)
                 return std::max(
                     std::int64_t{1},
-                    static_cast<std::int64_t>(double(R::bucket_elements) / device_->wire_scale()));
-        return 0;  // what R asks for, or the whole gradient
+                    static_cast<std::int64_t>(double(R::bucket_elements) / wire_scale_of(rank_)));
+        return 0;  // the whole gradient
     }
 
     // ---- Starting ------------------------------------------------------------------------
@@ -311,9 +311,7 @@ private:
     }
     /// Bytes that the timed model would send.
     [[nodiscard]] std::int64_t on_the_wire(std::int64_t bytes) const {
-        if constexpr (requires { device_->wire_scale(); })
-            return std::llround(double(bytes) * device_->wire_scale());
-        else return bytes;
+        return std::llround(double(bytes) * wire_scale_of(rank_));
     }
 
     // ---- A reducer that owns the update: impl/owned_update.ipp ----

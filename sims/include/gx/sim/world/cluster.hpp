@@ -126,7 +126,14 @@ public:
         run_.expect_fits(graph, batch, update);
     }
     /// Sets the wire scale: from now on gradients cost as many bytes as the timed model's.
-    void wire_scale(WireScale s) { run_.matcher.wire_scale(s); }
+    void wire_scale(WireScale s) {
+        wire_scale_ = s;
+        run_.matcher.wire_scale(s);
+    }
+    /// Bytes of the timed gradient per byte of the trained one.
+    [[nodiscard]] double wire_scale() const {
+        return static_cast<double>(wire_scale_.timed) / static_cast<double>(wire_scale_.real);
+    }
     /// Number of the next forward or backward: from 0 over all devices of this rank in the run, so
     /// that a device which is rebuilt goes on with the draws of the one before.
     [[nodiscard]] std::uint64_t next_pass() { return passes_++; }
@@ -140,6 +147,7 @@ private:
     int rank_;
     Run& run_;
     BusyTime busy_{};
+    WireScale wire_scale_{};
     std::uint64_t passes_ = 0;
     const ScheduledFiber* main_ = nullptr;
     std::exception_ptr error_{};

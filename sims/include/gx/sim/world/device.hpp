@@ -106,8 +106,6 @@ public:
         return timing_.undisturbed_pass(count);
     }
     [[nodiscard]] Nanoseconds undisturbed_update() const { return timing_.undisturbed_update(); }
-    /// Wire scale: elements of the timed gradient per element of the trained one.
-    [[nodiscard]] double wire_scale() const { return timing_.wire_scale(); }
 
 private:
     Inner inner_;

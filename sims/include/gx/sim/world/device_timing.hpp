@@ -67,7 +67,6 @@ public:
     [[nodiscard]] Nanoseconds undisturbed_pass(int count) const;
     /// Of a rank that shares it with no other.
     [[nodiscard]] Nanoseconds undisturbed_update() const { return whole_update_; }
-    [[nodiscard]] double wire_scale() const;
 
 private:
     DeviceTiming(const Graph& graph, DeviceOptions options, Rank& rank, Shape timed);

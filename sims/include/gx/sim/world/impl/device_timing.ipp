@@ -142,10 +142,6 @@ GX_DECL void DeviceTiming::update() { rank_.charge(times_.update(), "update", Ac
 GX_DECL Nanoseconds DeviceTiming::undisturbed_pass(int count) const {
     return times_.forward(timed_count(count)) + times_.backward(timed_count(count));
 }
-GX_DECL double DeviceTiming::wire_scale() const {
-    const auto timed = static_cast<double>(timed_graph_.parameter_elements());
-    return ready_.empty() || !timed_as_ ? 1.0 : timed / static_cast<double>(parameters_);
-}
 
 GX_DECL void DeviceTiming::note(Access access, std::span<const float> values,
                                 const Operation& operation) {
