@@ -121,6 +121,12 @@ TEST(Fuzz, ASeedWhoseCorruptedIndexWasNotInTheBucket) {
     const CampaignReport r = campaign(top, {}, {.first = 287, .count = 1});
     EXPECT_EQ(r.failing_seed, 0u) << r.failure.sentence;
 }
+// An epoch was done again by fewer ranks, and its checkpoint read as that of the first time.
+TEST(Fuzz, ASeedWhoseEpochIsDoneAgainByFewerRanks) {
+    const CampaignReport r =
+        campaign(reducer_named("TopK, 10 %"), {}, {.first = 72'912, .count = 1});
+    EXPECT_EQ(r.failing_seed, 0u) << r.failure.sentence;
+}
 RC_GTEST_PROP(Fuzz, EveryClusterThatIsDrawnCanBeBuilt, (std::uint64_t seed)) {
     const Scenario s = draw(seed, 5);
     check_cluster(s.cluster, true);

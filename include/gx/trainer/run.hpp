@@ -122,7 +122,7 @@ GX_COLD GX_DECL void plan_for_survivors(Run& run, const RunWorld& world, Nanosec
 
 /// Makes all members of the next world go on from the newest checkpoint of this run, or anew where
 /// there is none; `record` keeps the rows of what it goes on from. `begun`: epochs done before it.
-GX_COLD GX_DECL void go_back(Run& run, const Membership& members, int begun, RunRecord& record);
+GX_COLD GX_DECL void go_back(Run& run, Membership& members, int begun, RunRecord& record);
 
 }  // namespace gx::detail::trainer
 

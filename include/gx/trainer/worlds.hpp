@@ -52,6 +52,11 @@ public:
     /// After a world: its events, and the epochs that the run has now done.
     GX_COLD GX_DECL void end(std::uint64_t event_hash, std::size_t epochs);
     [[nodiscard]] std::uint64_t event_hash() const { return event_hash_; }
+    /// The run goes back to the end of that epoch, 0: to its start: those after it are done again,
+    /// by the members that the next world has.
+    void go_back_to(int epoch) {
+        if (std::size_t(epoch) < wrote_.size()) wrote_.resize(std::size_t(epoch));
+    }
     /// Members of the world that has done that epoch, from 1; all where an earlier run has.
     [[nodiscard]] const std::vector<int>& wrote(int epoch) const {
         const auto at = std::size_t(epoch) - 1;

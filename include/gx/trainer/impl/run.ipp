@@ -176,7 +176,7 @@ GX_DECL void plan_for_survivors(Run& run, const RunWorld& world, Nanoseconds res
     run.restart_time = restart_time;
 }
 
-GX_DECL void go_back(Run& run, const Membership& members, int begun, RunRecord& record) {
+GX_DECL void go_back(Run& run, Membership& members, int begun, RunRecord& record) {
     Return found = newest_whole(run.options.output, run.options.resume, begun + 1,
                                 int(record.epochs.size()), run.graph());
     for (std::string& note : found.notes) record.notes.push_back(std::move(note));
@@ -186,6 +186,7 @@ GX_DECL void go_back(Run& run, const Membership& members, int begun, RunRecord& 
     record.epochs.resize(has_rows ? std::size_t(run.resume->epoch) : 0);
     std::erase_if(record.steps,
                   [&](const StepRow& row) { return !has_rows || row.step >= run.resume->step; });
+    members.go_back_to(run.resume ? run.resume->epoch : 0);
     if (!run.resume) return;
     keep_members(*run.resume, members.wrote(run.resume->epoch), members.now());
     plan_from_checkpoint(run);
