@@ -32,6 +32,7 @@
 #include <gx/trees/double_tree.hpp>         // DoubleTree
 #include <gx/trees/tree.hpp>                // Tree
 #include <support/command_line.hpp>         // expect_outputs, printable, run_program
+#include <tools/plan/compressed.hpp>        // top_k_choice, quantized_choice, local_choice
 #include <tools/plan/page.hpp>              // page
 #include <tools/plan/search.hpp>            // search
 
@@ -48,7 +49,7 @@ struct Asked {
     std::int64_t examples = 1'281'167;
     int epochs = 90, global_batch = 0, batch_per_gpu = 0, most_gpus = 64, lines = 12;
     double budget_dollars = 0, deadline_hours = 0, most_messages = 5e7;
-    bool synchronous = false, sharded = false;
+    bool synchronous = false, sharded = false, lossy = false;
 };
 
 void read_options(CLI::App& app, Asked& a) {
@@ -94,6 +95,9 @@ void read_options(CLI::App& app, Asked& a) {
     app.add_flag("--synchronous", a.synchronous, "exclude reducers that apply stale gradients");
     app.add_flag("--sharded", a.sharded,
                  "also consider rings whose ranks update a shard each, and keep its state alone");
+    app.add_flag("--lossy", a.lossy,
+                 "also consider reducers that send less than the gradient: TopK, Quantized, "
+                 "LocalSgd");
     app.add_option("--lines", a.lines, "dominated candidates to print; 0: all")
         ->check(count_in(0, 1'000'000'000))
         ->capture_default_str();
@@ -138,6 +142,17 @@ void add_sharded(std::vector<tools::plan::ReducerChoice>& all) {
     all.push_back(reducer_choice<Sharded<MultiRing<4, fp16>>>("fp16", ring));
 }
 
+void add_lossy(std::vector<tools::plan::ReducerChoice>& all) {
+    using namespace tools::plan;
+    using enum sim::Algorithm;
+    all.push_back(top_k_choice<1>());
+    all.push_back(top_k_choice<10>());
+    all.push_back(quantized_choice<8>());
+    all.push_back(quantized_choice<4>());
+    all.push_back(local_choice<Ring<fp32>, 4>("fp32", ring));
+    all.push_back(local_choice<MultiRing<4, fp32>, 16>("fp32", ring));
+}
+
 UpdateCost update_of(const std::string& optimizer) {
     if (optimizer == "adamw") return update_cost_of<AdamW>();
     if (optimizer == "lars") return update_cost_of<Lars>();
@@ -178,6 +193,7 @@ tools::plan::SearchSpace space_of(const Asked& a) {
     add_reducers<fp32>(space.reducers, "fp32", !a.synchronous);
     add_reducers<fp16>(space.reducers, "fp16", !a.synchronous);
     if (a.sharded) add_sharded(space.reducers);
+    if (a.lossy) add_lossy(space.reducers);
     return space;
 }
 
@@ -260,8 +276,9 @@ void print(const std::vector<Candidate>& candidates, const tools::plan::Job& job
     for (const auto& [date, names] : dates)
         fmt::print("    {}: {}\n", printable(names), printable(date));
     fmt::print(
-        "A stale gradient (DoubleBuffered) and a large batch cost accuracy: train before "
-        "you trust.\n");
+        "A stale gradient (DoubleBuffered){} and a large batch cost accuracy: train before "
+        "you trust.\n",
+        a.lossy ? ", a compressed one (TopK, Quantized), local steps (LocalSgd)" : "");
 }
 
 nlohmann::ordered_json json_of(const Candidate& o) {

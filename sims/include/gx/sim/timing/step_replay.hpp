@@ -51,6 +51,7 @@ struct ReducerKernels {
     bool charged = false;             ///< false: they take no time
     KernelTraffic traffic{};          ///< bytes an element, before the collectives and after
     bool on_own_chunk_after = false;  ///< the latter on one chunk of each collective's part
+    int more_launches = 0;            ///< after, beyond one before and one after
 };
 
 /// Shape of the reduction, in a reducer's terms.

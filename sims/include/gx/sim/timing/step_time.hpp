@@ -73,7 +73,7 @@ void add_kernels(ReductionPlan<C>& plan, const ReducerKernels& kernels, const Gp
                     {chunk_range(plan.part(b, k), plan.collectives[k].chunks(), 0).size() *
                      kernels.traffic.after});
         }
-        plan.after.push_back(after);
+        plan.after.push_back(after + kernels.more_launches * gpu.launch);
     }
 }
 
