@@ -79,6 +79,18 @@ gx::Delivery echo(gx::Transport auto& link, std::span<const std::byte> out,
     return sent.complete() ? link.wait(got) : sent;
 }
 
+struct Follows : Loopback {
+    void working_on(const gx::Operation& now) { operation = now; }
+    gx::Operation operation{};
+};
+TEST(Transport, FollowsTheOperationInProgressIfItCan) {
+    Follows link;
+    gx::working_on(link, {"all-reduce", 7, 3});
+    EXPECT_EQ(link.operation, (gx::Operation{"all-reduce", 7, 3}));
+    Loopback other;
+    gx::working_on(other, {"all-reduce", 7, 3});  // nothing to follow it
+}
+
 TEST(Transport, GenericCodeNeedsTheConceptOnly) {
     Loopback link;
     const std::byte out[2] = {std::byte{1}, std::byte{2}};

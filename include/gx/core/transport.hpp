@@ -8,6 +8,7 @@
 
 #include <gx/core/error.hpp>         // Delivery
 #include <gx/core/function_ref.hpp>  // FunctionRef
+#include <gx/core/stream.hpp>        // Operation
 
 namespace gx {
 
@@ -87,6 +88,11 @@ concept WaitsForMessages = requires(T& t, Request r, std::span<const Request> so
 /// Errors: a wait that meets its deadline returns `timed_out` and names the peer; so does one that
 ///         only ranks could complete whose functions have returned. wait_any goes on while one of
 ///         its requests can still complete.
+///
+/// Optional: working_on(operation)  sets the operation that the next messages belong to, until the
+///           next call. Processes report a lost rank with it; faults of a simulated cluster strike
+///           in it. See working_on(link, operation).
+///           begin_activity(label)  begins a part of it in a trace. See core/trace.hpp.
 template <class T>
 concept Transport = detail::transport::KnowsItsRank<T> && detail::transport::PostsMessages<T> &&
                     detail::transport::WaitsForMessages<T>;
@@ -136,6 +142,17 @@ template <Transport T>
 [[nodiscard]] constexpr bool shares_memory([[maybe_unused]] const T& link) {
     if constexpr (SharesMemory<T>) return link.shares_memory();
     else return false;
+}
+
+/// Sets the operation in progress; no-op unless `link` has working_on(operation).
+template <class T>
+constexpr void working_on([[maybe_unused]] T& link, [[maybe_unused]] const Operation& operation) {
+    if constexpr (requires { link.working_on(operation); }) link.working_on(operation);
+    else
+        static_assert(
+            !requires { &T::working_on; },
+            "gx: this transport's 'working_on' takes no 'const gx::Operation&', so errors "
+            "would lack the operation in progress. Fix: give it that parameter.");
 }
 
 namespace archetype {

@@ -404,7 +404,7 @@ private:
         bucket.slices = slices_.of(b);
         const Operation operation{"all-reduce", static_cast<std::int64_t>(gradient), b};
         if constexpr (on_host) note(Access::write, part, operation);
-        if constexpr (requires { link.working_on(operation); }) link.working_on(operation);
+        working_on(link, operation);
         const ReduceReport done = reducer_.all_reduce(link, bucket);
         if constexpr (on_host) note(Access::write, part, operation);  // until here
         s.report.bytes_sent += done.bytes_sent;
