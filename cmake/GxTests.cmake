@@ -3,24 +3,26 @@ find_package(GTest REQUIRED)
 find_path(GX_RAPIDCHECK_INCLUDE rapidcheck.h REQUIRED)
 find_library(GX_RAPIDCHECK_LIBRARY rapidcheck REQUIRED)
 
-# What every test includes, compiled once. Headers are seen to stand alone elsewhere, without it.
-add_library(gx_test_headers OBJECT ${CMAKE_CURRENT_LIST_DIR}/test_headers.cpp)
+# What every test includes, compiled once, and the templates of the test libraries that most tests
+# use, instantiated once. Headers are seen to stand alone elsewhere, without it.
+add_library(gx_test_headers STATIC ${CMAKE_CURRENT_LIST_DIR}/test_headers.cpp)
 target_link_libraries(gx_test_headers PUBLIC gx_warnings GTest::gtest_main GTest::gmock)
+target_include_directories(gx_test_headers PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_include_directories(gx_test_headers SYSTEM PUBLIC ${GX_RAPIDCHECK_INCLUDE})
 target_precompile_headers(gx_test_headers PRIVATE
   <gmock/gmock.h> <gtest/gtest.h> <rapidcheck.h> <rapidcheck/gtest.h>
   <algorithm> <array> <atomic> <chrono> <cmath> <condition_variable> <cstdint> <filesystem>
   <fstream> <functional> <map> <memory> <mutex> <numeric> <optional> <random> <ranges> <set> <span>
-  <sstream> <string> <string_view> <thread> <tuple> <type_traits> <utility> <variant> <vector>)
+  <sstream> <string> <string_view> <thread> <tuple> <type_traits> <utility> <variant> <vector>
+  <support/common_templates.hpp>)
 
 # gx_test_program(NAME SOURCE LINKS ...): a program of the test libraries, which ctest does not run.
 function(gx_test_program name source)
   cmake_parse_arguments(arg "" "" "LINKS" ${ARGN})
   add_executable(${name} ${source})
-  target_link_libraries(${name} PRIVATE ${arg_LINKS} gx_developer GTest::gtest_main
-                        GTest::gmock ${GX_RAPIDCHECK_LIBRARY})
+  target_link_libraries(${name} PRIVATE ${arg_LINKS} gx_developer gx_test_headers
+                        ${GX_RAPIDCHECK_LIBRARY})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_include_directories(${name} SYSTEM PRIVATE ${GX_RAPIDCHECK_INCLUDE})
   target_precompile_headers(${name} REUSE_FROM gx_test_headers)
 endfunction()
 
