@@ -1,5 +1,5 @@
-# cmake -D COMPILER=... -D SOURCE=... -D INCLUDES=a:b -P: a program that must not compile, and must
-# say so well. Lines of the source state it:
+# cmake -D COMPILER=... -D SOURCE=... -D INCLUDES=a:b [-D PRECOMPILED=OPTION:FILE] -P: a program
+# that must not compile, and must say so well. Lines of the source state it:
 #     // expect: TEXT   in the first line with an error
 #     // near: TEXT     in that line or the note behind it; `near gcc:` and `near clang:` for one
 #     // later: TEXT    in any line with an error
@@ -9,6 +9,7 @@
 # a slip of the pen cannot make the others pass.
 cmake_minimum_required(VERSION 3.25)
 string(REPLACE ":" ";-I" folders "${INCLUDES}")
+string(REPLACE ":" ";" precompiled "${PRECOMPILED}")
 file(READ ${SOURCE} source)
 set(kind gcc)
 set(quiet -fno-diagnostics-show-caret)  # notes stand right behind their error
@@ -34,7 +35,7 @@ texts(later later)
 texts(most errors)
 execute_process(
   COMMAND ${COMPILER} -std=c++20 -DGX_COMPILED -fsyntax-only ${quiet} -fmessage-length=0
-          -I${folders} ${SOURCE}
+          ${precompiled} -I${folders} ${SOURCE}
   OUTPUT_VARIABLE text ERROR_VARIABLE text RESULT_VARIABLE status)
 if(NOT expected)
   if(NOT status EQUAL 0)
