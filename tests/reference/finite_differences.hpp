@@ -7,7 +7,8 @@
 #include <string>     // what disagrees
 #include <vector>     // data
 
-#include <gx/reference/device.hpp>  // Device
+#include <gx/reference/device.hpp>   // Device
+#include <gx/reference/pooling.hpp>  // largest
 
 namespace gx::reference::testing {
 

@@ -4,6 +4,7 @@
 
 #include <thread>  // ranks
 
+#include <gx/core/error.hpp>          // Error
 #include <gx/model/cifar_resnet.hpp>  // FashionResNet
 #include <gx/model/lenet.hpp>         // LeNet
 
