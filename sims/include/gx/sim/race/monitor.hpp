@@ -3,12 +3,13 @@
 
 #include <cstring>    // memcpy
 #include <exception>  // make_exception_ptr
-#include <memory>     // make_unique
+#include <memory>     // unique_ptr
 #include <span>       // memory
 #include <string>     // sentences
 #include <utility>    // pair
 #include <vector>     // fibers, digests
 
+#include <gx/core/decl.hpp>                 // GX_DECL
 #include <gx/core/stream.hpp>               // Access, Operation
 #include <gx/sim/des/engine.hpp>            // Engine, ScheduledFiber
 #include <gx/sim/world/race_interface.hpp>  // RaceInterface
@@ -122,9 +123,11 @@ private:
 
 template <>
 struct RaceMonitorMaker<bool> {
-    static std::unique_ptr<RaceInterface> make(Engine& engine, int ranks) {
-        return std::make_unique<RaceMonitor>(engine, ranks);
-    }
+    static GX_DECL std::unique_ptr<RaceInterface> make(Engine& engine, int ranks);
 };
 
 }  // namespace gx::sim
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/sim/race/impl/monitor.ipp>
+#endif
