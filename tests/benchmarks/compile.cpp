@@ -3,8 +3,9 @@
 // Run:     ./gx bench compile [--json FILE] [--source FILE] [--test FILE] [--runs N]
 // Prints:  one line a measurement, `ok` or `EXCEEDED` behind it; ends with 1 if one is exceeded.
 // Times are of processor, the user's share of it, and wall; on a busy machine read the user's
-// share. The least of N runs. The test is rebuilt as gx's own build does it: on the compiled
-// libraries, if this build has them, and with precompiled headers of others (not counted).
+// share. The least of N runs. The test is rebuilt as the preset dev does it: with its flags, on the
+// compiled libraries, if this build has them, and with the precompiled headers of others and the
+// library of their common templates (not counted).
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -148,11 +149,11 @@ constexpr const char* precompiled =
     "#include <gmock/gmock.h>\n#include <gtest/gtest.h>\n#include <rapidcheck.h>\n"
     "#include <rapidcheck/gtest.h>\n#include <algorithm>\n#include <filesystem>\n"
     "#include <functional>\n#include <map>\n#include <random>\n#include <string>\n"
-    "#include <thread>\n#include <vector>\n";
+    "#include <thread>\n#include <vector>\n#include <support/common_templates.hpp>\n";
 
 /// A rebuild of one test: compiled and linked.
 Cost rebuild(const Settings& s, const fs::path& place, bool compiled, bool precompile) {
-    Words flags{"-O2", "-g1", "-I" GX_SOURCE_DIR "/tests"};
+    Words flags{"-Og", "-g1", "-I" GX_SOURCE_DIR "/tests"};
     if (compiled) flags.push_back("-DGX_COMPILED");
     if (precompile) {
         const fs::path header = place / "test_headers.hpp";
@@ -162,6 +163,11 @@ Cost rebuild(const Settings& s, const fs::path& place, bool compiled, bool preco
                      {"-x", "c++-header", header.string(), "-o", header.string() + ".gch"});
         run(words, place / "log");
         flags.insert(flags.end(), {"-Winvalid-pch", "-include", header.string()});
+        const std::string templates = (place / "templates.o").string();
+        words = compile_command(s, flags);
+        words.insert(words.end(), {"-c", GX_SOURCE_DIR "/cmake/test_headers.cpp", "-o", templates});
+        run(words, place / "log");
+        flags.push_back(templates);
     }
     flags.insert(flags.end(), {s.test.string(), "-o", (place / "a.out").string()});
     const std::string libraries = compiled ? GX_COMPILED_LIBRARIES : "";
