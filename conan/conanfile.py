@@ -1,5 +1,5 @@
 # Recipe of the header-only package gx. The libraries it needs are Conan's; oneDNN, where it is
-# asked for, is the system's. Nothing is built but the test_package.
+# asked for, is the system's, as are CUDA's headers. Nothing is built but the test_package.
 #
 #     conan create conan --build=missing -s compiler.cppstd=20
 import re
@@ -23,6 +23,7 @@ COMPONENTS = {  # option with_NAME, CMake's GX_WITH_NAME, find_package's compone
     "top_k": True,
     "trees": True,
     "onednn": False,  # needs the system's oneDNN
+    "cuda": False,  # needs the headers of a CUDA toolkit
 }
 
 
