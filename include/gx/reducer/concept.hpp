@@ -43,8 +43,12 @@ struct StateVector {
     bool is_gradient =
         false;  ///< laid out as a whole gradient; a checkpoint keeps the graph's order
     Buffer<float>* on_device = nullptr;  ///< in the memory of a device: instead of values
+    ChunkRange part{};                   ///< of `on_device`; empty: all of it
 
-    [[nodiscard]] std::size_t size() const { return on_device ? on_device->size() : values.size(); }
+    [[nodiscard]] std::size_t size() const {
+        if (on_device == nullptr) return values.size();
+        return part.size() > 0 ? static_cast<std::size_t>(part.size()) : on_device->size();
+    }
 };
 using StateList = std::vector<StateVector>;
 
@@ -54,15 +58,16 @@ struct UpdateOwnership {
     bool apart = false;  ///< with a gradient of its own: the replicas differ until a mean of them
 };
 
-/// Calls a function with all parameters of a rank, in the device's layout, for it to change them.
-using ChangeParameters = FunctionRef<void(FunctionRef<void(std::span<float>)>)>;
-
-/// A rank's update, just made or skipped, for the reducer that owns it.
-struct OwnedUpdate {
-    ChangeParameters change;
-    bool applied = true;  ///< false: skipped after an overflow
+/// A rank's update, just made or skipped, for the reducer that owns it; on a device it is queued,
+/// and what the reducer queues on its link comes after it and before the next step.
+template <class M>
+struct OwnedUpdateIn {
+    /// Calls a function with all parameters of the rank, in the device's layout, to change them.
+    FunctionRef<void(FunctionRef<void(ViewIn<float, M>)>)> change;
+    bool applied = true;  ///< false: skipped after an overflow; on a device always true
     bool last = false;    ///< of its epoch: replicas must be equal afterwards
 };
+using OwnedUpdate = OwnedUpdateIn<HostMemory>;
 
 namespace detail::reducer {
 template <class R>
@@ -152,7 +157,8 @@ concept TakesItsOptions =
 ///                               reserve(), equal on all ranks
 ///     own_update(rank, state)   called once, after reserve(): from here on all_reduce() leaves in
 ///                               those parts what this rank applies, and anything elsewhere.
-///                               `state`: the optimizer's, of those parts; its memory stays valid
+///                               `state`: the optimizer's, of those parts; its memory stays valid.
+///                               A Buffer<float>&, where the memory is a device's
 ///     updated(link, made)       called on every rank after each update and each skipped step;
 ///                               makes the parameters what the next step is computed on
 ///

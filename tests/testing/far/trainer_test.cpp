@@ -14,6 +14,7 @@
 #include <gx/reducer/double_buffered.hpp>
 #include <gx/reducer/multi_ring.hpp>
 #include <gx/reducer/ring.hpp>
+#include <gx/local_sgd/reducer.hpp>
 #include <gx/quantized/reducer.hpp>
 #include <gx/top_k/reducer.hpp>
 #include <gx/trainer/trainer.hpp>
@@ -40,7 +41,8 @@ using Runs = ::testing::Types<Run<Ring<fp32>>, Run<DoubleBuffered<MultiRing<2, f
                               Run<Bucketed<Ring<fp16>, 64>, AdamW>,
                               Run<DoubleBuffered<Bucketed<Ring<bf16>, 128>>, Lars>,
                               Run<TopK, DynamicLossScale>, Run<DoubleBuffered<Bucketed<TopK, 256>>>,
-                              Run<DoubleBuffered<Bucketed<Quantized<8>, 512>>, AdamW>>;
+                              Run<DoubleBuffered<Bucketed<Quantized<8>, 512>>, AdamW>,
+                              Run<LocalSgd<Bucketed<Ring<fp32>, 256>, 3>, AdamW>>;
 TYPED_TEST_SUITE(OnFarMemory, Runs);
 
 TYPED_TEST(OnFarMemory, WeightsAreThoseOfThreads) {
@@ -58,6 +60,37 @@ TYPED_TEST(OnFarMemory, WeightsAreThoseOfThreads) {
             Far far({{3, 1}, seed, progress});
             expect_same_learning(trainer.train(far, data), expected);
         }
+}
+
+/// The second gradient of rank 1 is not finite.
+struct OverflowsOnRankOne : reference::Device {
+    OverflowsOnRankOne(const Graph& graph, DeviceOptions options)
+        : Device(graph, options), on_rank_one(options.rank == 1) {}
+    void backward(float scale, std::span<float> gradients, GradientsReady ready) {
+        Device::backward(scale, gradients, [](std::size_t) {});
+        if (on_rank_one && ++calls == 2) gradients[0] = std::numeric_limits<float>::infinity();
+        ready(0);
+    }
+    bool on_rank_one;
+    int calls = 0;
+};
+// Ranks descend apart, skip their own overflows, and average what they have come to.
+TEST(LocalSgdOnFarMemory, HasTheWeightsOfThreadsWhateverBecomesOfTheState) {
+    using T = Trainer<Net, LocalSgd<MultiRing<2, fp16>, 2>, Warmup<Poly<2>>, AdamW>;
+    const Split data = images();
+    auto wall = threads<OverflowsOnRankOne>(3);
+    auto right = threads(3);
+    for (const LocalState state : {LocalState::kept, LocalState::averaged, LocalState::reset}) {
+        const T trainer({.batch = 4, .epochs = 2, .seed = 3, .reducer = {.state = state}});
+        const RunRecord expected = trainer.train(wall, data);
+        EXPECT_NE(expected.weights_hash, trainer.train(right, data).weights_hash);
+        for (const QueueProgress progress :
+             {QueueProgress::late, QueueProgress::eager, QueueProgress::random}) {
+            gx::testing::FarWorld<gx::testing::FarDevice<OverflowsOnRankOne>> far(
+                {{3, 1}, 7, progress});
+            expect_same_learning(trainer.train(far, data), expected);
+        }
+    }
 }
 
 // A gradient that is applied behind the last step has no row: only the count shows its overflow.

@@ -18,7 +18,8 @@ namespace gx::testing {
 
 /// Computes as Inner does, with its bits, when its queue gets there. Parameters, statistics and
 /// gradients lie in far memory; a backward gives the gradients of each parameter an event of its
-/// own, from the end down.
+/// own, from the end down. An update is followed by a refresh of what passes compute with, as on a
+/// GPU with a copy in another element.
 template <Device Inner>
 class FarDevice {
 public:
@@ -48,14 +49,11 @@ public:
         held->values.assign(batch.values.begin(), batch.values.end());
         held->batch = {held->images, held->labels, batch.count,
                        batch.draw,   held->pixels, held->values};
-        FarWork work{.operation = {"forward"},
-                     .uses = {{FarMemory::seen(parameters())},
-                              {FarMemory::seen(statistics()), true},
-                              {FarMemory::seen(report), true}}};
+        FarWork work{
+            .operation = {"forward"},
+            .uses = {{FarMemory::seen(statistics()), true}, {FarMemory::seen(report), true}}};
         work.run = [this, held, mode, report] {
-            const auto mine = FarMemory::open(parameters());
             const auto averages = FarMemory::open(statistics());
-            inner_.update([&](std::span<float> p) { std::ranges::copy(mine, p.begin()); });
             std::ranges::copy(averages, inner_.statistics().begin());
             const ForwardReport done = inner_.forward(held->batch, mode);
             if (!done.finite && !bad_layer_) bad_layer_ = inner_.first_non_finite();
@@ -89,6 +87,13 @@ public:
     [[nodiscard]] std::span<const ParameterSlice> slices() const { return inner_.slices(); }
     void update(FunctionRef<void(ViewIn<float, FarMemory>)> change) {
         change(parameters_.template view<FarMemory>());
+        FarWork work{.operation = {"refresh the copy to compute with"},
+                     .uses = {{FarMemory::seen(parameters())}}};
+        work.run = [this] {
+            const auto mine = FarMemory::open(parameters());
+            inner_.update([&](std::span<float> p) { std::ranges::copy(mine, p.begin()); });
+        };
+        queue_.enqueue(std::move(work));
     }
     [[nodiscard]] ViewIn<float, FarMemory> statistics() {
         return statistics_.template view<FarMemory>();

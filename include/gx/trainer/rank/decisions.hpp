@@ -72,8 +72,9 @@ struct Decide {
     }
 };
 
-/// One update of optimizer O by a mean, unless it is skipped.
-template <class O, class D>
+/// One update of optimizer O by a mean, unless it is skipped. `counts_skipped`: a skipped update
+/// keeps its number.
+template <class O, class D, bool counts_skipped = false>
 struct Update {
     static constexpr std::string_view name = "update";
     O* optimizer;
@@ -83,6 +84,7 @@ struct Update {
     void operator()(std::span<float> parameters, std::span<const float> mean, float scale,
                     std::span<float> state, std::span<D> decisions) const {
         D& d = decisions[0];
+        if (counts_skipped && !d.applied) ++d.updates;
         if (!d.applied) return;
         optimizer->update({.parameters = parameters,
                            .gradients = mean,

@@ -147,7 +147,8 @@ private:
             return v.values;
         } else {
             GX_EXPECT(v.on_device != nullptr, "on a device a reducer's state lies there");
-            return v.on_device->template view<M>();
+            const auto all = v.on_device->template view<M>();
+            return v.part.size() > 0 ? all.subspan(std::size_t(v.part.begin), v.size()) : all;
         }
     }
     GX_COLD void restore_reducer(const Checkpoint& c, int rank) {

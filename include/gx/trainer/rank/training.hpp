@@ -64,6 +64,9 @@ class RankTraining : RankRun {
     using Slots = StepSlots<D, std::size_t(R::staleness) + 1, M>;
     using Share = UpdateShare<R, O>;
     static constexpr bool survives = Survival::continues;
+    /// Whether R, which owns the update, does so in M.
+    static constexpr bool owns_in_memory =
+        on_host || requires(R& r, Buffer<float>& state) { r.own_update(int{}, state); };
     static_assert(on_host || !survives,
                   "gx: ContinueOnSurvivors needs gradients in the host's memory, and this World "
                   "has them on devices. Fix: leave it out; a run is resumed from a checkpoint.");
@@ -288,7 +291,11 @@ private:
     void apply(const ReducedIn<M>& reduced) {
         if (!reduced.report.complete()) stop_at_lost_rank(reduced);
         bytes_sent_ = on_the_wire(reduced.report.bytes_sent);
-        if constexpr (OwnsUpdate<R>) return apply_owned(reduced);
+        if constexpr (OwnsUpdate<R>) apply_owned(reduced);
+        else update_by<Update<O, D>>(reduced);
+    }
+    template <class U>
+    void update_by(const ReducedIn<M>& reduced) {
         const ViewIn<const float, M> mean = reduced.values;
         if constexpr (!on_host) device_->queue().wait_for(reduced.reduced);
         launch(queue(), Decide<D>{}, mean, slots_.decisions(), slots_.applied_view(reduced.index));
@@ -300,8 +307,8 @@ private:
             pipeline_.settle(rank_.transport(), {slots_.applied_view(reduced.index)},
                              device_->queue().record());
         }
-        const Update<O, D> update{&optimizer_, device_->slices().data(), device_->slices().size(),
-                                  rate(std::int64_t(reduced.index))};
+        const U update{&optimizer_, device_->slices().data(), device_->slices().size(),
+                       rate(std::int64_t(reduced.index))};
         device_->update([&](ViewIn<float, M> parameters) {
             launch(queue(), update, parameters, mean, slots_.scale_of(reduced.index),
                    vectors_.template view<M>(), slots_.decisions());
@@ -317,6 +324,7 @@ private:
     // ---- A reducer that owns the update: impl/owned_update.ipp ----
     void own_update();
     void apply_owned(const ReducedIn<M>& reduced);
+    void apply_on_host(const ReducedIn<M>& reduced, bool last);
 
     // ---- Errors --------------------------------------------------------------------------
     void settle() {

@@ -134,16 +134,34 @@ public:
         };
         return reducer.updated(link, OwnedUpdate{change, applied, last});
     }
+    /// In the memory of a device, after an update that is queued there.
+    template <class Device, StreamOrdered T>
+    ReduceReport updated(R& reducer, Device& device, T& link, bool last) {
+        using M = memory_of<T>;
+        const auto follow = [](auto& queue, auto& other) { queue.wait_for(other.record()); };
+        const auto change = [&](FunctionRef<void(ViewIn<float, M>)> f) {
+            device.update([&](ViewIn<float, M> parameters) {
+                f(parameters);
+                follow(device.queue(), link.queue());  // before what the device derives from them
+            });
+        };
+        follow(link.queue(), device.queue());
+        const ReduceReport done =
+            reducer.updated(link, OwnedUpdateIn<M>{.change = change, .last = last});
+        follow(device.queue(), link.queue());
+        return done;
+    }
 
     // ---- Checkpoints -----------------------------------------------------------------------
-    [[nodiscard]] std::span<float> state(std::span<float> mine) {
+    template <class View>
+    [[nodiscard]] View state(View mine) {
         if constexpr (in_parts) return whole_;
         else return mine;
     }
     GX_COLD void begin_restore() {
         if constexpr (in_parts) whole_.assign(vectors * elements_, 0.0f);
     }
-    GX_COLD void end_restore(std::span<float> mine) {
+    GX_COLD void end_restore([[maybe_unused]] auto mine) {
         if constexpr (in_parts) {
             for (std::size_t v = 0; v < vectors; ++v)
                 collect(std::span<const float>(whole_).subspan(v * elements_, elements_),
@@ -152,7 +170,8 @@ public:
         }
     }
     /// Rank 0 gets the state of all ranks, for state().
-    GX_COLD Delivery gather(auto&& link, std::span<const float> mine, const R& reducer) {
+    GX_COLD Delivery gather([[maybe_unused]] auto&& link, [[maybe_unused]] auto mine,
+                            [[maybe_unused]] const R& reducer) {
         if constexpr (in_parts) {
             if (link.rank() != 0)
                 return mine.empty() ? Delivery{}

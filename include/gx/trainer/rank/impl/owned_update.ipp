@@ -1,4 +1,4 @@
-// RankTraining: a step whose reducer owns the update, in the host's memory.
+// RankTraining: a step whose reducer owns the update.
 #pragma once
 
 #include <span>  // parameters
@@ -9,19 +9,34 @@ namespace gx::detail::trainer {
 
 GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::own_update() {
-    static_assert(!OwnsUpdate<R> || on_host,
-                  "gx: a reducer that owns the update works in the host's memory. Fix: use "
-                  "another reducer on this device, or another device.");
+    static_assert(!OwnsUpdate<R> || owns_in_memory,
+                  "gx: this reducer owns the update in the host's memory only, and the World's "
+                  "gradients lie on devices. Fix: use LocalSgd or a reducer that owns nothing, or "
+                  "a world of the host's memory.");
     share_.reserve(optimizer_, pipeline_.reducer(), rank_.rank(), rank_.ranks(), elements_,
                    device_->slices(), run_.graph());
     if constexpr (Share::in_parts)
         vectors_ = {memory(), std::int64_t(state_vectors<O>() * share_.elements()),
                     "optimizer state of a part"};
-    pipeline_.reducer().own_update(rank_.rank(), vectors_.view());
+    if constexpr (on_host) pipeline_.reducer().own_update(rank_.rank(), vectors_.view());
+    else if constexpr (owns_in_memory) pipeline_.reducer().own_update(rank_.rank(), vectors_);
 }
 
 GX_RANK_TRAINING
 void GX_OF_RANK_TRAINING::apply_owned(const ReducedIn<M>& reduced) {
+    const bool last = std::ssize(metrics_.rows) == loader_->steps_per_epoch();
+    if constexpr (!on_host) {
+        update_by<Update<O, D, Share::counts_skipped>>(reduced);
+        const ReduceReport done =
+            share_.updated(pipeline_.reducer(), *device_, rank_.transport(), last);
+        bytes_sent_ += on_the_wire(done.bytes_sent);
+    } else {
+        apply_on_host(reduced, last);
+    }
+}
+
+GX_RANK_TRAINING
+void GX_OF_RANK_TRAINING::apply_on_host(const ReducedIn<M>& reduced, bool last) {
     D& d = slots_.decisions()[0];
     UpdateArgs update{.gradients = reduced.values,
                       .state = vectors_.view(),
@@ -43,7 +58,6 @@ void GX_OF_RANK_TRAINING::apply_owned(const ReducedIn<M>& reduced) {
         });
     if (applied || Share::counts_skipped) ++d.updates;
     mark_ = account(&Breakdown::compute, mark_, "UPDATE");
-    const bool last = std::ssize(metrics_.rows) == loader_->steps_per_epoch();
     const ReduceReport done =
         share_.updated(pipeline_.reducer(), *device_, rank_.transport(), applied, last);
     expect(done.delivery, "exchanging the parameters");

@@ -1,7 +1,8 @@
 // LocalSgd<R, H>: each rank applies its own gradients; every H updates the parameters are averaged.
 #pragma once
 
-#include <algorithm>  // fill, max
+#include <algorithm>  // max
+#include <concepts>   // same_as
 #include <cstddef>    // size_t
 #include <cstdint>    // int64_t
 #include <span>       // parameters
@@ -9,6 +10,9 @@
 #include <vector>     // parts
 
 #include <gx/core/contract.hpp>       // GX_EXPECT
+#include <gx/memory/buffer.hpp>       // Buffer: state on a device
+#include <gx/memory/kernels.hpp>      // Fill
+#include <gx/memory/queue.hpp>        // launch, Link
 #include <gx/reducer/accuracy.hpp>    // accuracy
 #include <gx/reducer/concept.hpp>     // explain_reducer, OwnedUpdate
 #include <gx/reducer/name.hpp>        // reducer_name
@@ -70,6 +74,7 @@ consteval bool explain() {
 /// Order:  as R, of the parameters in the buckets of a gradient. With H = 1 and plain descent the
 ///         run is that of R within the roundings of mean(w - r g) and w - r mean(g).
 /// Errors: as R; a lost rank is named at the next mean.
+/// Memory: also that of a device, where R has kernels for it: no step waits for the host.
 /// Cost:   no memory beside R's. With `kept` a checkpoint holds the optimizer's state of each rank
 ///         and resumes on as many; else it is that of a run with R, for any number of them.
 /// Source: Stich 2019, "Local SGD converges fast and communicates little", arXiv:1805.09767; Lin et
@@ -110,53 +115,77 @@ public:
         plan_ = plan;
         inner_.reserve(plan);
     }
-    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+    template <Link T>
+    ReduceReport all_reduce(T& link, const BucketOn<T>& bucket) {
         if (owns_) return {};  // a rank applies its own
         return inner_.all_reduce(link, bucket);
     }
     /// With `kept`, the optimizer's vectors, which are this rank's own.
     StateList state() {
         StateList list;
-        for (std::size_t v = 0; v < names_.size(); ++v)
-            list.push_back({.name = names_[v],
-                            .values = vector(v),
-                            .scope = StateScope::per_rank,
-                            .is_gradient = true});
+        for (std::size_t v = 0; v < names_.size(); ++v) {
+            list.push_back({.name = names_[v], .scope = StateScope::per_rank, .is_gradient = true});
+            if (on_device_ == nullptr) list.back().values = vector<HostMemory>(v);
+            else
+                list.back().on_device = on_device_,
+                list.back().part = {static_cast<std::int64_t>(v) * plan_.elements,
+                                    static_cast<std::int64_t>(v + 1) * plan_.elements};
+        }
         return list;
     }
 
     // ---- The update ------------------------------------------------------------------------
     [[nodiscard]] std::vector<ChunkRange> updated_by(int) const { return {{0, plan_.elements}}; }
     void own_update(int, std::span<float> state) {
-        GX_EXPECT(plan_.elements > 0 && state.size() % elements() == 0,
-                  "an optimizer keeps whole vectors");
-        owns_ = true;
         state_ = state;
-        if (at_mean_ != LocalState::kept) return;
-        for (std::size_t v = 0; v < vectors(); ++v)
-            names_.push_back("optimizer state " + std::to_string(v));
+        own(state.size());
     }
-    ReduceReport updated(Transport auto& link, const OwnedUpdate& made) {
+    void own_update(int, Buffer<float>& state) {
+        on_device_ = &state;
+        own(state.size());
+    }
+    template <Link T>
+    ReduceReport updated(T& link, const OwnedUpdateIn<memory_of<T>>& made) {
+        using M = memory_of<T>;
         ReduceReport sum;
         if (++since_ < H && !made.last) return sum;
         since_ = 0;
-        made.change([&](std::span<float> parameters) { average(link, parameters, sum); });
-        if (at_mean_ == LocalState::averaged)
-            for (std::size_t v = 0; v < vectors(); ++v) average(link, vector(v), sum);
-        if (at_mean_ == LocalState::reset) std::fill(state_.begin(), state_.end(), 0.0f);
+        made.change([&](ViewIn<float, M> parameters) { average(link, parameters, sum); });
+        for (std::size_t v = 0; v < vectors_; ++v) {
+            if (at_mean_ == LocalState::averaged) average(link, vector<M>(v), sum);
+            if (at_mean_ == LocalState::reset)
+                launch(own_queue(link), kernels::Fill<float>{}, vector<M>(v));
+        }
         return sum;
     }
 
 private:
-    [[nodiscard]] std::size_t elements() const { return static_cast<std::size_t>(plan_.elements); }
-    [[nodiscard]] std::size_t vectors() const { return state_.size() / elements(); }
-    [[nodiscard]] std::span<float> vector(std::size_t v) const {
-        return state_.subspan(v * elements(), elements());
+    void own(std::size_t state) {
+        const auto elements = static_cast<std::size_t>(plan_.elements);
+        GX_EXPECT(elements > 0 && state % elements == 0, "an optimizer keeps whole vectors");
+        owns_ = true;
+        vectors_ = state / elements;
+        if (at_mean_ != LocalState::kept) return;
+        for (std::size_t v = 0; v < vectors_; ++v)
+            names_.push_back("optimizer state " + std::to_string(v));
+    }
+    template <class M>
+    [[nodiscard]] ViewIn<float, M> vector(std::size_t v) const {
+        const auto elements = static_cast<std::size_t>(plan_.elements);
+        if constexpr (std::same_as<M, HostMemory>) return state_.subspan(v * elements, elements);
+        else return on_device_->template view<M>().subspan(v * elements, elements);
+    }
+    /// Of the optimizer's state, whose time is the update's.
+    template <Link T>
+    [[nodiscard]] static decltype(auto) own_queue(T& link) {
+        if constexpr (InHostMemory<T>) return HostQueue{};
+        else return link.queue();
     }
     /// In buckets, as a Pipeline cuts a gradient.
-    void average(auto& link, std::span<float> values, ReduceReport& sum) {
+    template <Link T>
+    void average(T& link, ViewIn<float, memory_of<T>> values, ReduceReport& sum) {
         const std::int64_t most = plan_.bucket_elements;
-        Bucket bucket;
+        BucketOn<T> bucket;
         bucket.count = static_cast<int>((plan_.elements - 1) / most + 1);
         bucket.gradient = means_++;
         for (std::int64_t end = plan_.elements; end > 0 && sum.complete(); end -= most) {
@@ -176,7 +205,9 @@ private:
     bool owns_ = false;
     int since_ = 0;            ///< updates since the last mean
     std::uint64_t means_ = 0;  ///< vectors that were averaged
+    std::size_t vectors_ = 0;  ///< of the optimizer's state
     std::span<float> state_{};
+    Buffer<float>* on_device_ = nullptr;  ///< in place of state_
     std::vector<std::string> names_{};
 };
 
