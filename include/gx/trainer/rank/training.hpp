@@ -294,6 +294,7 @@ private:
         if constexpr (OwnsUpdate<R>) apply_owned(reduced);
         else update_by<Update<O, D>>(reduced);
     }
+    /// U: Update of this rank's parameters, by the mean or by its own gradient.
     template <class U>
     void update_by(const ReducedIn<M>& reduced) {
         const ViewIn<const float, M> mean = reduced.values;

@@ -1,8 +1,9 @@
 // Bodies of rank_run.hpp.
 #pragma once
 
-#include <span>     // messages
-#include <utility>  // move, exchange
+#include <algorithm>  // max
+#include <span>       // messages
+#include <utility>    // move, exchange
 
 #include <gx/core/error.hpp>      // Error, LostRank
 #include <gx/core/hash_bits.hpp>  // hash_bits
