@@ -153,15 +153,14 @@ public:
     }
 
     // ---- Checkpoints -----------------------------------------------------------------------
-    template <class View>
-    [[nodiscard]] View state(View mine) {
+    [[nodiscard]] std::span<float> state(std::span<float> mine) {
         if constexpr (in_parts) return whole_;
         else return mine;
     }
     GX_COLD void begin_restore() {
         if constexpr (in_parts) whole_.assign(vectors * elements_, 0.0f);
     }
-    GX_COLD void end_restore([[maybe_unused]] auto mine) {
+    GX_COLD void end_restore(std::span<float> mine) {
         if constexpr (in_parts) {
             for (std::size_t v = 0; v < vectors; ++v)
                 collect(std::span<const float>(whole_).subspan(v * elements_, elements_),
@@ -170,8 +169,7 @@ public:
         }
     }
     /// Rank 0 gets the state of all ranks, for state().
-    GX_COLD Delivery gather([[maybe_unused]] auto&& link, [[maybe_unused]] auto mine,
-                            [[maybe_unused]] const R& reducer) {
+    GX_COLD Delivery gather(auto&& link, std::span<const float> mine, const R& reducer) {
         if constexpr (in_parts) {
             if (link.rank() != 0)
                 return mine.empty() ? Delivery{}
@@ -196,6 +194,18 @@ public:
         return {};
     }
     GX_COLD void release() { std::vector<float>().swap(whole_); }
+
+    // On a device, where nothing is in parts.
+    template <class M>
+    [[nodiscard]] DeviceView<float, M> state(DeviceView<float, M> mine) {
+        return mine;
+    }
+    template <class M>
+    void end_restore(DeviceView<float, M>) {}
+    template <class M>
+    Delivery gather(auto&&, DeviceView<float, M>, const R&) {
+        return {};
+    }
 
 private:
     static constexpr std::size_t vectors = state_vectors<O>();
