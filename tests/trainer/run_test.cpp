@@ -1,6 +1,7 @@
 // The start of a run, without a Trainer: schedules, checks, terms, the plan of survivors.
 #include <gtest/gtest.h>
 
+#include <new>
 #include <string>
 
 #include <gx/loader/synthetic.hpp>
@@ -46,12 +47,13 @@ TEST(Schedule, HasTheRatesOfItsScheduler) {
     const Curve curve(gx::complete_options<Curve>({}, plan));
     const auto schedule = schedule_of<Curve>({}, plan);
     ASSERT_TRUE(schedule.findings.empty());
-    for (gx::Step t = 0; t < plan.total_steps; ++t) EXPECT_EQ(schedule.rate(t), curve.rate(t));
+    const auto rate = schedule.make();
+    for (gx::Step t = 0; t < plan.total_steps; ++t) EXPECT_EQ(rate(t), curve.rate(t));
 }
-TEST(Schedule, OfWrongOptionsHasFindingsAndNoRate) {
+TEST(Schedule, OfWrongOptionsHasFindingsAndNoRates) {
     const auto schedule = schedule_of<gx::Constant>({.peak_rate = -1}, Plan{});
     EXPECT_FALSE(schedule.findings.empty());
-    EXPECT_FALSE(schedule.rate);
+    EXPECT_FALSE(schedule.make);
 }
 
 TEST(Run, StartsWithPlanPhasesAndTimetable) {
@@ -65,7 +67,7 @@ TEST(Run, StartsWithPlanPhasesAndTimetable) {
     ASSERT_EQ(run.phases.size(), 1u);
     EXPECT_EQ(run.graph().input, (gx::ImageShape{1, 28, 28}));
     EXPECT_EQ(run.timetable.steps_per_epoch(0), 4);
-    EXPECT_EQ(run.schedules.size(), 1u);
+    EXPECT_EQ(run.rates.size(), 1u);
     EXPECT_EQ(run.timed_images, 4.0);
     EXPECT_EQ(run.first_local_rank, 2);
     EXPECT_FALSE(run.resume);
@@ -98,6 +100,22 @@ TEST(Run, ThatIsWrongListsTheProblemsOfOptionsSchedulesAndPolicies) {
     EXPECT_TRUE(testing_support::holds(error, "this run can't start", "epochs is 0",
                                        "Constant:", "a policy is wrong on 2 ranks"));
     EXPECT_EQ(error.find("in memory only"), std::string::npos) << "the data is in memory";
+}
+/// Its table does not fit, as that of a long plan may not.
+struct Table {
+    struct Options {};
+    explicit Table(Options) { throw std::bad_alloc(); }
+    [[nodiscard]] float rate(gx::Step) const { return 0; }
+};
+TEST(Run, ListsItsProblemsBeforeItMakesAScheduler) {
+    Recipe r = recipe();
+    r.schedule = [](const Plan& plan) { return schedule_of<Table>({}, plan); };
+    const auto error = [&](int epochs) {
+        return testing_support::error_of(
+            [&] { (void)start_run(r, {.batch = 8, .epochs = epochs}, sources(), {.ranks = 2}); });
+    };
+    EXPECT_TRUE(testing_support::holds(error(0), "this run can't start", "epochs is 0"));
+    EXPECT_TRUE(testing_support::holds(error(1), "rank 0: there is not enough memory"));
 }
 TEST(Run, TakesPixelsOnDevicesThatDo) {
     const RunOptions options{.batch = 8, .epochs = 1, .pixels = true};

@@ -30,18 +30,22 @@
 
 namespace gx::detail::trainer {
 
-/// A Scheduler with options completed from a plan.
+using Rate = std::function<float(Step)>;
+
+/// A Scheduler with options completed from a plan: what is wrong with them, or how it is made.
 struct Schedule {
-    Findings findings{};                ///< what is wrong with the options
-    std::function<float(Step)> rate{};  ///< empty where anything is
+    Findings findings{};
+    std::function<Rate()> make{};  ///< empty where anything is wrong
 };
 template <Scheduler S>
 [[nodiscard]] Schedule schedule_of(const typename S::Options& options, const Plan& plan) {
     const auto complete = complete_options<S>(options, plan);
     Schedule out{.findings = check_options<S>(complete)};
     if (out.findings.empty())
-        out.rate = [scheduler = std::shared_ptr<const S>(new S(complete))](Step step) {
-            return scheduler->rate(step);
+        out.make = [complete]() -> Rate {
+            return [scheduler = std::shared_ptr<const S>(new S(complete))](Step step) {
+                return scheduler->rate(step);
+            };
         };
     return out;
 }
@@ -84,11 +88,11 @@ struct Run {
     std::vector<RunPhase> phases{};  ///< at least one
     Plan plan{};                     ///< in steps of the first phase's batch
     Timetable timetable{};
-    std::vector<Schedule> schedules{};         ///< of each phase
-    std::optional<Checkpoint> resume{};        ///< none: start anew
-    std::filesystem::path resumed_from{};      ///< its file
-    Timetable timetable_before{};              ///< that it was written under
-    std::vector<Schedule> schedules_before{};  ///< of each of its phases
+    std::vector<Rate> rates{};             ///< of each phase
+    std::optional<Checkpoint> resume{};    ///< none: start anew
+    std::filesystem::path resumed_from{};  ///< its file
+    Timetable timetable_before{};          ///< that it was written under
+    std::vector<Rate> rates_before{};      ///< of each of its phases
     std::string rescaled{};  ///< what changes with another rank count or batch; a sentence
     std::vector<std::string> changes{};  ///< all that this resume changes, as `rescaled`
     std::vector<std::string> notes{};    ///< of all resumes, this one included

@@ -47,6 +47,13 @@ GX_DECL std::vector<Schedule> schedules_of(Problems& problems, const Recipe& rec
     return schedules;
 }
 
+/// The rates of schedules without findings.
+GX_DECL std::vector<Rate> rates_of(const std::vector<Schedule>& schedules) {
+    std::vector<Rate> rates;
+    for (const Schedule& s : schedules) rates.push_back(s.make());
+    return rates;
+}
+
 /// The phases with their graphs; without a list of them one.
 GX_DECL std::vector<RunPhase> phases_of(const Recipe& recipe, const RunOptions& o,
                                         const SourceInfo& info) {
@@ -75,15 +82,18 @@ GX_DECL void plan_from_checkpoint(Run& run) {
     const Checkpoint& c = *run.resume;
     const std::vector<Timetable::Entry> phases = phases_before(c);
     run.timetable_before = Timetable(c.images, phases);
-    run.schedules_before.clear();
+    run.rates_before.clear();
     Plan plan =
         plan_of(c.images, c.ranks, int(phases[0].global_batch / c.ranks), run.options.epochs);
     for (const Timetable::Entry& p : phases) {
         plan.global_batch = int(p.global_batch);
-        run.schedules_before.push_back(run.recipe.schedule(plan));
-        if (run.schedules_before.back().findings.empty()) continue;
+        const Schedule schedule = run.recipe.schedule(plan);
+        if (schedule.findings.empty()) {
+            run.rates_before.push_back(schedule.make());
+            continue;
+        }
         run.timetable_before = run.timetable;  // the options suit the new plan only
-        run.schedules_before = run.schedules;
+        run.rates_before = run.rates;
         break;
     }
     const int phase = run.timetable.phase_of_epoch(c.epoch - 1);
@@ -107,11 +117,13 @@ GX_DECL Run start_run(Recipe recipe, RunOptions options, const Sources& data,
                        run.recipe.loader +
                            " loads data sets in memory only: give a Split, or "
                            "add a constructor from 'gx::SourceRef'");
-    run.schedules = schedules_of(problems, run.recipe, o, run.plan);
+    const auto schedules = schedules_of(problems, run.recipe, o, run.plan);
     run.recipe.check_policies(problems, world.ranks);
     problems.throw_if_any("gx: this run can't start");
 
     run.phases = phases_of(run.recipe, o, info);
+    with_memory(world.first_local_rank, o.batch, run.graph(),
+                [&] { run.rates = rates_of(schedules); });
     run.timetable = timetable_of(run.phases, world.ranks, info.count);
     run.compares_data = world.compares_data;
     run.first_local_rank = world.first_local_rank;
@@ -168,9 +180,10 @@ GX_DECL void plan_for_survivors(Run& run, const RunWorld& world, Nanoseconds res
     const std::int64_t images = run.data.train.count();
     run.plan = plan_of(images, world.ranks, run.options.batch, run.options.epochs);
     Problems problems;
-    run.schedules = schedules_of(problems, run.recipe, run.options, run.plan);
+    const auto schedules = schedules_of(problems, run.recipe, run.options, run.plan);
     run.timetable = timetable_of(run.phases, world.ranks, images);
     problems.throw_if_any("gx: this run can't go on with the ranks that are left");
+    run.rates = rates_of(schedules);
     run.price = world.info.price;
     run.first_local_rank = world.first_local_rank;
     run.restart_time = restart_time;

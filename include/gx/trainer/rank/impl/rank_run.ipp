@@ -71,12 +71,11 @@ GX_DECL void RankRun::resume_from(const Checkpoint& c) {
 GX_DECL float RankRun::rate(std::int64_t gradient) const {
     if (gradient >= resumed_at_ || run_.rescaled.empty()) {
         const int p = run_.timetable.phase_of_step(gradient - shift_);
-        return run_.schedules[std::size_t(p)].rate(schedule_step(gradient));
+        return run_.rates[std::size_t(p)](schedule_step(gradient));
     }
     const Timetable& before = run_.timetable_before;
     const std::int64_t step = std::max(std::int64_t{0}, steps_before_ - (resumed_at_ - gradient));
-    return run_.schedules_before[std::size_t(before.phase_of_step(step))].rate(
-        before.schedule_step(step));
+    return run_.rates_before[std::size_t(before.phase_of_step(step))](before.schedule_step(step));
 }
 
 GX_DECL std::int64_t RankRun::schedule_step(std::int64_t step) const {
