@@ -158,7 +158,8 @@ concept TakesItsOptions =
 ///     own_update(rank, state)   called once, after reserve(): from here on all_reduce() leaves in
 ///                               those parts what this rank applies, and anything elsewhere.
 ///                               `state`: the optimizer's, of those parts; its memory stays valid.
-///                               A Buffer<float>&, where the memory is a device's
+///                               In the memory of a device, where nothing is in parts, it takes a
+///                               'Buffer<float>& state' instead
 ///     updated(link, made)       called on every rank after each update and each skipped step;
 ///                               makes the parameters what the next step is computed on
 ///

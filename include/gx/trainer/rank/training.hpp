@@ -66,7 +66,8 @@ class RankTraining : RankRun {
     static constexpr bool survives = Survival::continues;
     /// Whether R, which owns the update, does so in M.
     static constexpr bool owns_in_memory =
-        on_host || requires(R& r, Buffer<float>& state) { r.own_update(int{}, state); };
+        on_host ||
+        (!Share::in_parts && requires(R& r, Buffer<float>& state) { r.own_update(int{}, state); });
     static_assert(on_host || !survives,
                   "gx: ContinueOnSurvivors needs gradients in the host's memory, and this World "
                   "has them on devices. Fix: leave it out; a run is resumed from a checkpoint.");
@@ -281,7 +282,7 @@ private:
     /// Reads the oldest outcome.
     void read_outcome() {
         const auto [of, outcome, delivery] = slots_.read_outcome(queue());
-        expect(delivery, of.step, "all-reduce");
+        expect(delivery, of.step, OwnsUpdate<R> ? "exchanging the parameters" : "all-reduce");
         if (of.step_of_epoch >= 0 && !outcome.report.finite) stop_at_bad_loss(of.step);
         take(of, outcome);
     }

@@ -140,10 +140,12 @@ public:
         using M = memory_of<T>;
         const auto follow = [](auto& queue, auto& other) { queue.wait_for(other.record()); };
         const auto change = [&](FunctionRef<void(ViewIn<float, M>)> f) {
-            device.update([&](ViewIn<float, M> parameters) {
+            const auto exchange = [&](ViewIn<float, M> parameters) {
                 f(parameters);
                 follow(device.queue(), link.queue());  // before what the device derives from them
-            });
+            };
+            if constexpr (requires { device.receive(exchange); }) device.receive(exchange);
+            else device.update(exchange);
         };
         follow(link.queue(), device.queue());
         const ReduceReport done =
