@@ -62,7 +62,13 @@ template <class R>
                       "gx: a rank's 'wire_scale()' is no 'double wire_scale() const'. Fix: return "
                       "the bytes that are timed for each byte that is sent.");
         return rank.wire_scale();
-    } else return 1;
+    } else {
+        static_assert(
+            !requires(std::remove_const_t<R>& r) { r.wire_scale(); },
+            "gx: a rank's 'wire_scale()' is not const, so it would not be used. Fix: "
+            "declare it 'double wire_scale() const'.");
+        return 1;
+    }
 }
 
 /// Where a rank's control messages go.

@@ -249,7 +249,7 @@ GX_DECL std::string other_data(const char* role, std::span<const DataText> of_ra
 GX_DECL void throw_too_few(const LossRow& loss, int fewest, const std::string& error) {
     throw Error(fmt::format(
         "{}{}{} left, and fewest_ranks is {}. Go on from the last checkpoint.", error,
-        error.empty() ? "" : " ",
+        error.empty() ? "" : ". ",
         loss.ranks == 1 ? std::string("1 rank is") : fmt::format("{} ranks are", loss.ranks),
         fewest));
 }

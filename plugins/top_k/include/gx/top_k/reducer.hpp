@@ -71,7 +71,8 @@ struct Choose {
 };
 
 /// The mean of what all ranks sent, rank 0 first. An index beyond the bucket, which a corrupted
-/// message may have, makes it NaN, so that the step is skipped.
+/// message may have, makes it NaN: a rank that reads one skips the step, and where others do not,
+/// the comparison of replicas ends the run.
 struct AddUp {
     static constexpr std::string_view name = "add entries";
     float ranks;
