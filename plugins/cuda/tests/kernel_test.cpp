@@ -127,6 +127,65 @@ TEST(Emulation, OrdersFollowFromTheSeed) {
     EXPECT_EQ(orders.size(), seeds);
 }
 
+// ---- Shared memory -----------------------------------------------------------------------------
+
+template <class T>
+GX_DEVICE T sum_of_block(T v) {
+    GX_SHARED(T, sums, 8);
+    for (unsigned by = 16; by > 0; by /= 2) v += __shfl_down_sync(all_lanes, v, by);
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = v;
+    GX_SYNC_BLOCK();
+    T sum{};
+    for (unsigned i = 0; i < 8; ++i) sum += sums[i];
+    return sum;
+}
+GX_KERNEL two_types_kernel(DeviceSpan<double> y) {
+    const float a = sum_of_block(1.0f);
+    const double b = sum_of_block(1.0 / 3);  // no barrier between: these are two variables
+    y[threadIdx.x] = b + a;
+}
+TEST(Shared, AFunctionHasOneVariableOfEachType) {
+    const TestStream stream;
+    DeviceVector<double> y(stream, 256);
+    cuda::launch("two types", LaunchShape{1, 256, stream}, two_types_kernel, y);
+    for (const double sum : y.host()) EXPECT_NEAR(sum, 256 + 256.0 / 3, 1e-9);
+}
+
+#define GX_TWO_SHARED(a, b)  \
+    GX_SHARED(float, a, 32); \
+    GX_SHARED(float, b, 32)
+GX_KERNEL one_line_kernel(DeviceSpan<float> y) {
+    GX_TWO_SHARED(a, b);
+    a[threadIdx.x] = 1;
+    b[threadIdx.x] = 2;
+    y[threadIdx.x] = a[threadIdx.x] * 10 + b[threadIdx.x];
+}
+#undef GX_TWO_SHARED
+TEST(Shared, DeclarationsInOneLineAreTwoVariables) {
+    const TestStream stream;
+    DeviceVector<float> y(stream, 32);
+    cuda::launch("one line", LaunchShape{1, 32, stream}, one_line_kernel, y);
+    for (const float v : y.host()) EXPECT_EQ(v, 12);
+}
+
+/// A GPU's compiler refuses a length that is no constant.
+GX_KERNEL growing_kernel(DeviceSpan<float> y) {
+    for (unsigned count = 1; count <= 2; ++count) {
+        GX_SHARED(float, s, count);
+        s[0] = 1;
+        y[0] = s[0];
+    }
+}
+TEST(Shared, OneVariableHasOneSize) {
+    const std::string error = error_of([] {
+        const TestStream stream;
+        const DeviceVector<float> y(stream, 1);
+        cuda::launch("growing", LaunchShape{1, 1, stream}, growing_kernel, y);
+        must(cudaStreamSynchronize(stream));
+    });
+    EXPECT_NE(error.find("of 4 bytes before, is declared with 8"), std::string::npos) << error;
+}
+
 // ---- Planted faults ----------------------------------------------------------------------------
 
 constexpr std::size_t elements = 1024;

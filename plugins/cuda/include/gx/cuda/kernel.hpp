@@ -20,7 +20,12 @@
 #include <gx/cuda/emulation/launch.hpp>    // emulation::launch
 #define GX_KERNEL static void
 #define GX_DEVICE inline
-#define GX_SHARED(T, name, count) const ::gx::cuda::emulation::SharedArray<T> name(count)
+// A lambda, and so its static object, is one of each declaration and instantiation.
+#define GX_SHARED(T, name, count)                                                 \
+    const ::gx::cuda::emulation::SharedArray<T> name(count, []() -> const void* { \
+        static char declaration;                                                  \
+        return &declaration;                                                      \
+    }())
 #else
 #error "gx: kernels are compiled by nvcc or clang, or by g++ with gx::cuda::emulation"
 #endif

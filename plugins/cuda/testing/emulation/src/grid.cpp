@@ -85,25 +85,26 @@ public:
         history_.assign(used_, {});
         used_ = count_ = 0;
     }
+    struct Variable {
+        const void* declaration = nullptr;
+        std::size_t offset = 0, bytes = 0;
+    };
     /// nullptr where a block has no room for it.
-    void* variable(std::size_t bytes, const Location& at) {
+    const Variable* variable(const void* declaration, std::size_t bytes) {
         for (std::size_t i = 0; i < count_; ++i)
-            if (same_place(variables_[i].at, at)) return data_ + variables_[i].offset;
+            if (variables_[i].declaration == declaration) return &variables_[i];
         const std::size_t rounded = (bytes + 15) / 16 * 16;
         if (count_ == variables_.size() || used_ + rounded > shared_limit_bytes) return nullptr;
-        variables_[count_++] = {at, used_};
         if (history_.size() < used_ + rounded) history_.resize(used_ + rounded);
-        return data_ + std::exchange(used_, used_ + rounded);
+        variables_[count_] = {declaration, std::exchange(used_, used_ + rounded), bytes};
+        return &variables_[count_++];
     }
+    [[nodiscard]] char* begin(const Variable& v) const { return data_ + v.offset; }
     ByteHistory* history(const void* begin) {
         return &history_[static_cast<std::size_t>(static_cast<const char*>(begin) - data_)];
     }
 
 private:
-    struct Variable {
-        Location at{};
-        std::size_t offset = 0;
-    };
     char* data_ = static_cast<char*>(::mmap(nullptr, shared_limit_bytes, PROT_READ | PROT_WRITE,
                                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     std::array<Variable, shared_variables_max> variables_{};
@@ -354,13 +355,16 @@ std::uint32_t ballot(std::uint32_t mask, bool mine, const Location& at) {
         meet(mask, Meeting::ballot, std::uint64_t{mine}, lane_index(), at));
 }
 
-void* shared_bytes(std::size_t bytes, const Location& at) {
-    void* const memory = grid_now->shared.variable(bytes, at);
-    if (memory == nullptr)
+void* shared_bytes(const void* declaration, std::size_t bytes, const Location& at) {
+    const auto* const variable = grid_now->shared.variable(declaration, bytes);
+    if (variable == nullptr)
         misused(at, "a block has " + std::to_string(shared_limit_bytes) +
                         " bytes of shared memory, in at most " +
                         std::to_string(shared_variables_max) + " variables");
-    return memory;
+    if (variable->bytes != bytes)
+        misused(at, "shared memory, of " + std::to_string(variable->bytes) +
+                        " bytes before, is declared with " + std::to_string(bytes));
+    return grid_now->shared.begin(*variable);
 }
 
 void use_shared(const void* begin, std::size_t bytes, SharedUse use, const Index& i) {

@@ -53,8 +53,10 @@ std::uint32_t ballot(std::uint32_t mask, bool mine, const std::source_location& 
 
 inline constexpr std::size_t shared_limit_bytes = 48 << 10, shared_variables_max = 16;
 
-/// The block's variable that is declared at this place; not written yet.
-[[nodiscard]] void* shared_bytes(std::size_t bytes, const std::source_location& at);
+/// The block's variable of this declaration, which an address stands for: one for each of the types
+/// that a template declares it with. Not written yet. Errors: other bytes than before.
+[[nodiscard]] void* shared_bytes(const void* declaration, std::size_t bytes,
+                                 const std::source_location& at);
 enum class SharedUse : unsigned char { reads, writes, atomic };
 /// Checks an access: that what is read was written, and that a barrier lies between conflicting
 /// accesses of two threads.

@@ -52,9 +52,9 @@ class SharedArray {
     static_assert(std::is_trivially_copyable_v<T>);
 
 public:
-    explicit SharedArray(std::size_t count,
-                         std::source_location at = std::source_location::current())
-        : begin_(static_cast<T*>(shared_bytes(count * sizeof(T), at))),
+    SharedArray(std::size_t count, const void* declaration,
+                std::source_location at = std::source_location::current())
+        : begin_(static_cast<T*>(shared_bytes(declaration, count * sizeof(T), at))),
           size_(static_cast<std::int64_t>(count)) {}
 
     SharedElement<T> operator[](Index i) const {
