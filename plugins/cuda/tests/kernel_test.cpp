@@ -186,6 +186,56 @@ TEST(Shared, OneVariableHasOneSize) {
     EXPECT_NE(error.find("of 4 bytes before, is declared with 8"), std::string::npos) << error;
 }
 
+// ---- Launches ----------------------------------------------------------------------------------
+
+GX_KERNEL first_kernel(DeviceSpan<float> y) {
+    if (cuda::global_thread() == 0) y[0] = 1;
+}
+/// The error of a launch of one block, before anything waits for it.
+std::string launch_error(cudaStream_t stream, LaunchShape shape, DeviceSpan<float> y) {
+    shape.stream = stream;
+    try {
+        cuda::launch("first", shape, first_kernel, y);
+    } catch (const Error& e) {
+        return e.what();
+    }
+    return {};
+}
+std::string refused(cudaError_t error) {
+    return std::string("kernel 'first' was not launched: ") + cudaGetErrorString(error);
+}
+TEST(Launch, ThrowsWhatCudaReturns) {
+    const TestStream stream;
+    DeviceVector<float> y(stream, 1);
+    cuda_testing::fail_launch(1);
+    EXPECT_EQ(launch_error(stream, {}, y), refused(cudaErrorLaunchOutOfResources));
+    EXPECT_EQ(launch_error(stream, {}, y), "");
+    EXPECT_EQ(y.host()[0], 1);
+}
+TEST(Launch, ThrowsAnEarlierErrorOfTheDevice) {
+    {
+        const TestStream stream;
+        const DeviceVector<float> y(stream, 1);
+        cuda_testing::fail_operation(1);
+        EXPECT_EQ(launch_error(stream, {}, y), "");
+        EXPECT_EQ(cudaStreamSynchronize(stream), cudaErrorIllegalAddress);
+        EXPECT_EQ(launch_error(stream, {}, y), refused(cudaErrorIllegalAddress));
+    }
+    cuda_testing::reset();
+}
+TEST(Launch, ThrowsForAShapeThatNoGpuHas) {
+    const TestStream stream;
+    DeviceVector<float> y(stream, 1);
+    for (const LaunchShape& shape :
+         {LaunchShape{1, 0}, LaunchShape{1, 1025}, LaunchShape{1, 2048}, LaunchShape{1u << 31, 1}})
+        EXPECT_EQ(launch_error(stream, shape, y), refused(cudaErrorInvalidConfiguration))
+            << shape.blocks << " " << shape.threads;
+    EXPECT_EQ(y.host()[0], 0);
+    EXPECT_EQ(launch_error(stream, {1, 1024}, y), "");
+    EXPECT_EQ(launch_error(stream, {0, 2048}, y), "") << "an empty grid is none";
+    EXPECT_EQ(y.host()[0], 1);
+}
+
 // ---- Planted faults ----------------------------------------------------------------------------
 
 constexpr std::size_t elements = 1024;
@@ -246,18 +296,6 @@ TEST(Emulation, NamesKernelBlockThreadAndLine) {
         }),
         "kernel 'line', block 2, thread 17, kernel_test.cpp:" + std::to_string(line_of_the_fault) +
             ": element 4 of a span to write of 4 elements");
-}
-TEST(Emulation, RefusesWhatAGpuWould) {
-    const std::string error = error_of([] {
-        const TestStream stream;
-        const DeviceVector<float> y(stream, 4);
-        cuda::launch("large", LaunchShape{1, 1025, stream}, line_kernel, y);
-        must(cudaStreamSynchronize(stream));
-    });
-    EXPECT_NE(error.find("kernel 'large': 1 blocks of 1025 threads"), std::string::npos) << error;
-    const TestStream stream;
-    const DeviceVector<float> y(stream, 4);
-    cuda::launch("none", LaunchShape{0, 32, stream}, line_kernel, y);  // an empty grid is none
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ struct LaunchShape {
 /// grid is empty. `name` stays until the kernel has run: give a literal.
 /// Errors: gx::Error with the kernel's name and what CUDA returned.
 template <class... P>
-void launch([[maybe_unused]] const char* name, LaunchShape shape, void (*kernel)(P...),
+void launch(const char* name, LaunchShape shape, void (*kernel)(P...),
             std::type_identity_t<P>... arguments) {
     if (shape.blocks == 0) return;
 #if defined(__CUDACC__)
@@ -51,12 +51,13 @@ void launch([[maybe_unused]] const char* name, LaunchShape shape, void (*kernel)
     config.blockDim = dim3(shape.threads);
     config.stream = shape.stream;
     const cudaError_t result = cudaLaunchKernelEx(&config, kernel, arguments...);
+#else
+    const cudaError_t result =
+        emulation::launch(name, shape.blocks, shape.threads, shape.stream, kernel, arguments...);
+#endif
     if (result != cudaSuccess)
         throw Error(std::string("kernel '") + name +
                     "' was not launched: " + cudaGetErrorString(result));
-#else
-    emulation::launch(name, shape.blocks, shape.threads, shape.stream, kernel, arguments...);
-#endif
 }
 
 /// Number of the running thread in its grid, and of all of them.

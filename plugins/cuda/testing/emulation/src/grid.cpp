@@ -29,7 +29,6 @@ namespace {
 
 using Location = std::source_location;
 constexpr std::size_t thread_stack_bytes = 64 << 10;
-constexpr unsigned threads_max = 1024;
 std::mt19937_64 random_order{1};
 
 enum class State : unsigned char { fresh, ready, at_block_barrier, at_warp_meeting, done };
@@ -405,9 +404,10 @@ void run_grid(const char* kernel, dim3 blocks, dim3 threads, const std::function
     const std::string name = "kernel '" + std::string(kernel) + "': ";
     if (blocks.y * blocks.z * threads.y * threads.z != 1)
         cuda_testing::misuse(name + "a grid of one dimension is expected");
-    if (blocks.x == 0 || threads.x == 0 || threads.x > threads_max)
+    if (!is_launchable(blocks.x, threads.x))
         cuda_testing::misuse(name + std::to_string(blocks.x) + " blocks of " +
-                             std::to_string(threads.x) + " threads; a GPU has 1 to 1024");
+                             std::to_string(threads.x) +
+                             " threads; a GPU takes 1 to 2147483647 of 1 to 1024");
     Grid g;
     g.kernel = kernel;
     g.body = &thread;

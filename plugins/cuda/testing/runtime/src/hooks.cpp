@@ -37,9 +37,9 @@ void host_uses(const void* begin, std::size_t bytes, bool writes, const std::str
 
 // Programming guide, "Stream and Event Behavior": a launch fails in a stream of another device than
 // the current one. An injected failure is kept for cudaGetLastError, as with <<<>>>.
-void enqueue_kernel(cudaStream_t stream, const char* kernel, std::function<void()> run) {
+cudaError_t enqueue_kernel(cudaStream_t stream, const char* kernel, std::function<void()> run) {
     const std::string name = kernel;
-    (void)call("a launch of '" + name + "'", {}, [&](Runtime& r) {
+    return call("a launch of '" + name + "'", {}, [&](Runtime& r) {
         CUstream_st& s = r.stream_of(stream, "a launch of '" + name + "'");
         const int device = host_thread(r).device;
         if (s.device != device)

@@ -9,8 +9,9 @@
 
 namespace gx::cuda_testing {
 
-/// Queues a kernel's emulated run on a stream; defined by the runtime's double.
-void enqueue_kernel(cudaStream_t stream, const char* kernel, std::function<void()> run);
+/// Queues a kernel's emulated run on a stream; defined by the runtime's double. Returns why it does
+/// not: an error that was injected, or an earlier one of the device, which cudaGetLastError() has.
+cudaError_t enqueue_kernel(cudaStream_t stream, const char* kernel, std::function<void()> run);
 
 /// Reports an access of the running operation to device memory, for the race detector; defined by
 /// the runtime's double.

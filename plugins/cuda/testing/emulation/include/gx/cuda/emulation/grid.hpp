@@ -64,6 +64,11 @@ void use_shared(const void* begin, std::size_t bytes, SharedUse use, const Index
 
 // ---- Runs -------------------------------------------------------------------------------------
 
+inline constexpr unsigned threads_max = 1024, blocks_max = 0x7fffffff;
+[[nodiscard]] constexpr bool is_launchable(unsigned blocks, unsigned threads) {
+    return blocks > 0 && blocks <= blocks_max && threads > 0 && threads <= threads_max;
+}
+
 /// Runs all threads of all blocks now: blocks one after the other, in an order that the seed
 /// decides; a block's threads until each waits or ends, in an order drawn anew after each barrier.
 /// Errors: a launch that a GPU would refuse; threads that part at a barrier.

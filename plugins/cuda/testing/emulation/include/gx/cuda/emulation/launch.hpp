@@ -23,10 +23,12 @@ void report(const char*, const T&) {}
 
 /// Queues the run of a grid. When its turn comes, each span that is an argument counts as read, or
 /// as written where its elements are not const, in its whole length.
+/// Errors: returns why it queued nothing: a grid that no GPU runs, or what the double says.
 template <class... P>
-void launch(const char* name, unsigned blocks, unsigned threads, cudaStream_t stream,
-            void (*kernel)(P...), P... arguments) {
-    cuda_testing::enqueue_kernel(stream, name, [=] {
+[[nodiscard]] cudaError_t launch(const char* name, unsigned blocks, unsigned threads,
+                                 cudaStream_t stream, void (*kernel)(P...), P... arguments) {
+    if (!is_launchable(blocks, threads)) return cudaErrorInvalidConfiguration;
+    return cuda_testing::enqueue_kernel(stream, name, [=] {
         (report(name, arguments), ...);
         run_grid(name, dim3(blocks), dim3(threads), [&] { kernel(arguments...); });
     });
