@@ -1,4 +1,5 @@
 // CUDA Runtime API, "Memory Management" and "Stream Ordered Memory Allocator": what is given out.
+#include <cstdint>  // PTRDIFF_MAX
 #include <cstring>  // memset
 
 #include "state.hpp"
@@ -7,6 +8,7 @@ using namespace gx::cuda_testing;
 
 namespace {
 
+constexpr std::uintptr_t addresses_max = PTRDIFF_MAX;  // a program has fewer
 constexpr CallRules allocates{.unsafe_in_capture = true};
 constexpr CallRules releases{.unsafe_in_capture = true, .frees = true};
 
@@ -72,6 +74,7 @@ void end(Runtime& r, Allocation& a, const std::string& name) {
 // cleared. *pointer stays where it fails. A potentially unsafe call in captures.
 cudaError_t cudaMalloc(void** pointer, size_t bytes) {
     return call("cudaMalloc", allocates, [&](Runtime& r) {
+        if (pointer == nullptr) return cudaErrorInvalidValue;
         if (bytes == 0) return no_bytes(pointer);
         cudaError_t error{};
         if (const auto* const a =
@@ -97,6 +100,7 @@ cudaError_t cudaFree(void* pointer) {
 // "Stream Ordered Memory Allocator": usable by work that is ordered behind the allocation.
 cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t stream) {
     return call("cudaMallocAsync", {}, [&](Runtime& r) {
+        if (pointer == nullptr) return cudaErrorInvalidValue;
         CUstream_st& s = r.stream_of(stream, "cudaMallocAsync");
         if (s.capture)
             r.stop("cudaMallocAsync in a capture of " + s.name +
@@ -140,6 +144,7 @@ cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
 // the host while queued work uses them (RuntimeOptions::watch_pinned).
 cudaError_t cudaMallocHost(void** pointer, size_t bytes) {
     return call("cudaMallocHost", allocates, [&](Runtime& r) {
+        if (pointer == nullptr) return cudaErrorInvalidValue;
         if (bytes == 0) return no_bytes(pointer);
         cudaError_t error{};
         if (const auto* const a =
@@ -162,6 +167,8 @@ cudaError_t cudaFreeHost(void* pointer) {
 cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigned int) {
     return call("cudaHostRegister", allocates, [&](Runtime& r) {
         if (pointer == nullptr || bytes == 0) return cudaErrorInvalidValue;
+        if (bytes > addresses_max - reinterpret_cast<std::uintptr_t>(pointer))
+            return cudaErrorInvalidValue;
         const auto* const begin = static_cast<const std::byte*>(pointer);
         for (const Allocation* const a : r.memory.live())
             if (a->begin < begin + bytes && begin < a->begin + a->bytes)
@@ -185,6 +192,7 @@ cudaError_t cudaHostUnregister(void* pointer) {
 // "Memory Management": of the current device.
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
     return call("cudaMemGetInfo", {}, [&](Runtime& r) {
+        if (free == nullptr || total == nullptr) return cudaErrorInvalidValue;
         *total = r.options.device_bytes;
         const std::size_t used = r.memory.used(host_thread(r).device);
         *free = *total - std::min(*total, used);

@@ -78,6 +78,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
 // other streams of the capture must have been joined.
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
     return call("cudaStreamEndCapture", {}, [&](Runtime& r) {
+        if (graph == nullptr) return cudaErrorInvalidValue;
         CUstream_st& s = r.stream_of(stream, "cudaStreamEndCapture");
         if (!s.capture) r.stop("cudaStreamEndCapture in " + s.name + ", which is not captured.");
         const std::shared_ptr<Capture> c = s.capture;
@@ -108,6 +109,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 // returns cudaErrorStreamCaptureImplicit; not here.
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
     return call("cudaStreamIsCapturing", {}, [&](Runtime& r) {
+        if (status == nullptr) return cudaErrorInvalidValue;
         const CUstream_st& s = r.stream_of(stream, "cudaStreamIsCapturing");
         *status = s.capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
         return cudaSuccess;
@@ -117,6 +119,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
 // "Stream Management": swaps the calling thread's mode.
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
     return call("cudaThreadExchangeStreamCaptureMode", {}, [&](Runtime& r) {
+        if (mode == nullptr) return cudaErrorInvalidValue;
         *mode = std::exchange(host_thread(r).mode, *mode);
         return cudaSuccess;
     });

@@ -88,6 +88,7 @@ void reset_device(Runtime& r, int device) {
 // "Device Management". Without a driver or a device *count stays as it was.
 cudaError_t cudaGetDeviceCount(int* count) {
     return call("cudaGetDeviceCount", always, [&](Runtime& r) {
+        if (count == nullptr) return cudaErrorInvalidValue;
         *count = static_cast<int>(r.devices.size());
         return cudaSuccess;
     });
@@ -103,6 +104,7 @@ cudaError_t cudaSetDevice(int device) {
 }
 cudaError_t cudaGetDevice(int* device) {
     return call("cudaGetDevice", always, [&](Runtime& r) {
+        if (device == nullptr) return cudaErrorInvalidValue;
         *device = host_thread(r).device;
         return cudaSuccess;
     });
@@ -111,6 +113,7 @@ cudaError_t cudaGetDevice(int* device) {
 // "Device Management". An attribute that the double does not know is a misuse of the double.
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
     return call("cudaDeviceGetAttribute", plain, [&](Runtime& r) {
+        if (value == nullptr) return cudaErrorInvalidValue;
         if (!is_device(r, device)) return cudaErrorInvalidDevice;
         *value = attribute_of(attribute, device);
         if (*value < 0)
@@ -123,6 +126,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 // "Device Management". Fields beyond those set here are 0.
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
     return call("cudaGetDeviceProperties", plain, [&](Runtime& r) {
+        if (p == nullptr) return cudaErrorInvalidValue;
         if (!is_device(r, device)) return cudaErrorInvalidDevice;
         std::memset(p, 0, sizeof *p);
         std::snprintf(p->name, sizeof p->name, "gx double of a GPU");
@@ -196,10 +200,12 @@ cudaError_t cudaDeviceReset() {
 
 // "Version Management": both work without a device.
 cudaError_t cudaRuntimeGetVersion(int* version) {
+    if (version == nullptr) return cudaErrorInvalidValue;
     *version = CUDART_VERSION;
     return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int* version) {
+    if (version == nullptr) return cudaErrorInvalidValue;
     *version = the_runtime()->options.driver_version;
     return cudaSuccess;
 }

@@ -25,6 +25,7 @@ const Recorded& record_of(Runtime& r, const CUevent_st& e, const std::string& na
 // "Event Management": of the current device.
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
     return call("cudaEventCreateWithFlags", {}, [&](Runtime& r) {
+        if (event == nullptr) return cudaErrorInvalidValue;
         constexpr unsigned int known = cudaEventBlockingSync | cudaEventDisableTiming;
         if ((flags & ~known) != 0) return cudaErrorInvalidValue;
         CUevent_st& e = r.events.emplace_back();
@@ -144,6 +145,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 // microsecond for each operation of any stream.
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
     return call("cudaEventElapsedTime", {}, [&](Runtime& r) {
+        if (ms == nullptr) return cudaErrorInvalidValue;
         const std::string name = "cudaEventElapsedTime";
         const CUevent_st& a = r.event_of(start, name);
         const CUevent_st& b = r.event_of(end, name);

@@ -46,6 +46,7 @@ void launch(Runtime& r, CUgraphExec_st& g, CUstream_st& s) {
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
                                  unsigned long long flags) {
     return call("cudaGraphInstantiate", {}, [&](Runtime& r) {
+        if (executable == nullptr) return cudaErrorInvalidValue;
         const CUgraph_st& g = graph_of(r, graph, "cudaGraphInstantiate");
         if (flags != 0)
             r.stop("cudaGraphInstantiate of " + g.name + " with flags " + std::to_string(flags) +

@@ -3,6 +3,7 @@
 #include <sys/mman.h>  // mmap, mprotect
 
 #include <algorithm>  // max, sort
+#include <cstdint>    // PTRDIFF_MAX
 #include <iterator>   // prev
 
 namespace gx::cuda_testing {
@@ -22,6 +23,7 @@ Memory::~Memory() {
 }
 
 Allocation* Memory::map(Allocation::Kind kind, int device, std::size_t bytes) {
+    if (bytes > PTRDIFF_MAX / 2) return nullptr;  // rounded up it would be little
     const std::size_t lines = footprint(bytes);
     const std::size_t count = round_up(lines, page_bytes) / page_bytes;
     void* const all = ::mmap(nullptr, (count + 2) * page_bytes, PROT_NONE,
@@ -105,7 +107,7 @@ std::string Memory::flaw(const void* begin, std::size_t bytes) {
     if (a->state == Allocation::State::freed) return a->name + ", which " + a->freed_by + " freed";
     if (first < a->begin) return byte_of(*a, begin);
     const auto offset = static_cast<std::size_t>(first - a->begin);
-    if (offset + bytes > a->bytes)
+    if (offset > a->bytes || bytes > a->bytes - offset)
         return "bytes " + std::to_string(offset) + " to " + std::to_string(offset + bytes) +
                " of " + a->name;
     if (a->state == Allocation::State::promised)

@@ -12,6 +12,7 @@ void refuse_captured(Runtime& r, const CUstream_st& s, const std::string& name) 
 }
 
 cudaError_t create(Runtime& r, cudaStream_t* stream, unsigned int flags) {
+    if (stream == nullptr) return cudaErrorInvalidValue;
     if (flags != cudaStreamDefault && flags != cudaStreamNonBlocking) return cudaErrorInvalidValue;
     const int device = host_thread(r).device;
     int number = 1;

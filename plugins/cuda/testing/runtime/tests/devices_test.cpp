@@ -261,5 +261,29 @@ TEST_F(CudaDevices, CallsAreCounted) {
     ok(cudaDeviceSynchronize());
     EXPECT_EQ(counters() - before, (RuntimeCounters{.host_synchronizations = 3}));
 }
+TEST_F(CudaDevices, NowhereToWriteTheResultIsAnInvalidValue) {
+    const cudaEvent_t e = new_event(0);
+    const cudaStream_t s = new_stream();
+    ok(cudaEventRecord(e, s));
+    ok(cudaStreamSynchronize(s));
+    for (const cudaError_t error :
+         {cudaGetDeviceCount(nullptr), cudaGetDevice(nullptr),
+          cudaDeviceGetAttribute(nullptr, cudaDevAttrWarpSize, 0),
+          cudaGetDeviceProperties(nullptr, 0), cudaRuntimeGetVersion(nullptr),
+          cudaDriverGetVersion(nullptr), cudaStreamCreateWithFlags(nullptr, 0),
+          cudaStreamCreateWithPriority(nullptr, 0, 0),
+          cudaEventCreateWithFlags(nullptr, cudaEventDefault), cudaEventElapsedTime(nullptr, e, e),
+          cudaStreamIsCapturing(s, nullptr), cudaThreadExchangeStreamCaptureMode(nullptr)})
+        EXPECT_EQ(error, cudaErrorInvalidValue);
+    ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
+    EXPECT_EQ(cudaStreamEndCapture(s, nullptr), cudaErrorInvalidValue);
+    cudaGraph_t graph{};
+    ok(cudaStreamEndCapture(s, &graph));
+    EXPECT_EQ(cudaGraphInstantiate(nullptr, graph, 0), cudaErrorInvalidValue);
+    ok(cudaGraphDestroy(graph));
+    ok(cudaEventDestroy(e));
+    ok(cudaStreamDestroy(s));
+    expect_clean();
+}
 
 }  // namespace

@@ -38,6 +38,36 @@ TEST_F(CudaMemory, MoreThanADeviceHasIsRefused) {
     ok(cudaSetDevice(1));
     ok(cudaMalloc(&p, 700));
 }
+TEST_F(CudaMemory, SizesThatNoAddressReachesAreRefused) {
+    char mine[64];
+    for (const std::size_t bytes : {SIZE_MAX, SIZE_MAX - 5, SIZE_MAX - 8192, SIZE_MAX / 2 + 1}) {
+        void* p = nullptr;
+        EXPECT_EQ(cudaMalloc(&p, bytes), cudaErrorMemoryAllocation) << bytes;
+        EXPECT_EQ(cudaMallocHost(&p, bytes), cudaErrorMemoryAllocation) << bytes;
+        EXPECT_EQ(p, nullptr);
+        EXPECT_EQ(cudaHostRegister(mine, bytes, 0), cudaErrorInvalidValue) << bytes;
+    }
+    const auto mark = counters();
+    ok(cudaHostRegister(mine, sizeof mine, 0));
+    EXPECT_EQ((counters() - mark).host_allocations, 1);
+    ok(cudaHostUnregister(mine));
+    expect_clean();
+}
+TEST_F(CudaMemory, ALengthThatWrapsIsBeyondTheAllocation) {
+    int* const x = device_memory(4);
+    EXPECT_THROW(cudaMemsetAsync(x + 1, 0, SIZE_MAX - 2, nullptr), Misuse);
+}
+TEST_F(CudaMemory, NowhereToWriteTheResultIsAnInvalidValue) {
+    std::size_t n = 0;
+    for (const cudaError_t error :
+         {cudaMalloc(static_cast<void**>(nullptr), 4), cudaMalloc(static_cast<void**>(nullptr), 0),
+          cudaMallocHost(static_cast<void**>(nullptr), 4),
+          cudaMallocAsync(static_cast<void**>(nullptr), 4, nullptr), cudaMemGetInfo(nullptr, &n),
+          cudaMemGetInfo(&n, nullptr)})
+        EXPECT_EQ(error, cudaErrorInvalidValue);
+    EXPECT_EQ(counters().allocations + counters().host_allocations, 0);
+    expect_clean();
+}
 TEST_F(CudaMemory, NoAddressIsGivenOutTwice) {
     std::set<int*> seen;
     for (int i = 0; i < 20; ++i) {
