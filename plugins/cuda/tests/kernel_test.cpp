@@ -3,11 +3,15 @@
 #include "device_memory.hpp"
 #include "planted_faults.hpp"
 
-#include <set>     // orders
-#include <string>  // sentences
+#include <initializer_list>  // parts
+#include <limits>            // of an int64_t
+#include <set>               // orders
+#include <string>            // sentences
+#include <utility>           // pairs
 
 #include <gtest/gtest.h>
 
+#include <gx/cuda/kernels.hpp>          // scale
 #include <gx/cuda_testing/runtime.hpp>  // reset
 
 namespace {
@@ -234,6 +238,43 @@ TEST(Launch, ThrowsForAShapeThatNoGpuHas) {
     EXPECT_EQ(launch_error(stream, {1, 1024}, y), "");
     EXPECT_EQ(launch_error(stream, {0, 2048}, y), "") << "an empty grid is none";
     EXPECT_EQ(y.host()[0], 1);
+}
+
+// ---- Spans -------------------------------------------------------------------------------------
+
+GX_KERNEL part_kernel(DeviceSpan<float> y) { y.subspan(threadIdx.x * 4, 5)[0] = 1; }
+TEST(Spans, APartOutsideIsNamedInKernels) {
+    const std::string error = error_of([] {
+        const TestStream stream;
+        const DeviceVector<float> y(stream, 32);
+        cuda::launch("part", LaunchShape{1, 8, stream}, part_kernel, y);
+        must(cudaStreamSynchronize(stream));
+    });
+    EXPECT_NE(error.find("kernel 'part', block 0, thread 7, kernel_test.cpp:"), std::string::npos)
+        << error;
+    EXPECT_NE(error.find("5 elements from element 28 of a span of 32 elements"), std::string::npos)
+        << error;
+}
+TEST(Spans, APartOutsideIsNamedOnTheHost) {
+    constexpr std::int64_t max = std::numeric_limits<std::int64_t>::max();
+    float x[4]{};
+    const DeviceSpan<float> all{x, 4};
+    for (const auto& [first, count] : std::initializer_list<std::pair<std::int64_t, std::int64_t>>{
+             {-1, 1}, {0, -1}, {0, 5}, {5, 0}, {4, 1}, {max, max}, {max, 1}, {1, max}}) {
+        const std::string error = error_of([&] { (void)all.subspan(first, count); });
+        EXPECT_NE(error.find("of a span of 4 elements"), std::string::npos)
+            << first << " " << count << ": " << error;
+    }
+    EXPECT_EQ(all.subspan(4, 0).size, 0);
+    EXPECT_EQ(all.subspan(1, 3).data, x + 1);
+}
+TEST(Spans, NoneHasANegativeSize) {
+    for (const std::int64_t size :
+         {std::int64_t{-1}, std::int64_t{-1000}, std::numeric_limits<std::int64_t>::min()}) {
+        const DeviceSpan<float> none{nullptr, size};
+        EXPECT_DEATH(cuda::scale(nullptr, none, 2), "is not negative");
+        EXPECT_DEATH(cuda::launch("first", LaunchShape{}, first_kernel, none), "is not negative");
+    }
 }
 
 // ---- Planted faults ----------------------------------------------------------------------------

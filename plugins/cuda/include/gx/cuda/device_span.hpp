@@ -12,7 +12,8 @@
 namespace gx::cuda {
 
 /// DeviceSpan<const T> is read, DeviceSpan<T> read and written. The host passes it on and does not
-/// index it. Emulated, it checks every index, and a launch reports both to the race detector.
+/// index it. Emulated, it checks every index and every part, and a launch reports both to the race
+/// detector.
 template <class T>
 struct DeviceSpan {
     using element_type = T;
@@ -20,9 +21,17 @@ struct DeviceSpan {
     T* data = nullptr;
     std::int64_t size = 0;
 
+#if defined(GX_CUDA_EMULATED)
+    [[nodiscard]] DeviceSpan subspan(cuda::emulation::Index first, std::int64_t count) const {
+        if (first.value < 0 || count < 0 || first.value > size || count > size - first.value)
+            cuda::emulation::out_of_span(first, count, size);
+        return {data + first.value, count};
+    }
+#else
     [[nodiscard]] constexpr DeviceSpan subspan(std::int64_t first, std::int64_t count) const {
         return {data + first, count};
     }
+#endif
     template <class U>
         requires std::is_same_v<U, const T> && (!std::is_const_v<T>)
     constexpr operator DeviceSpan<U>() const {  // NOLINT(google-explicit-constructor)

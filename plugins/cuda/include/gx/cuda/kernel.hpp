@@ -7,6 +7,7 @@
 
 #include <cuda_runtime_api.h>  // cudaStream_t, dim3
 
+#include <gx/core/contract.hpp>     // GX_EXPECT
 #include <gx/core/error.hpp>        // Error
 #include <gx/cuda/device_span.hpp>  // DeviceSpan
 
@@ -38,12 +39,23 @@ struct LaunchShape {
     cudaStream_t stream = nullptr;
 };
 
+template <class T>
+[[nodiscard]] constexpr bool has_size(const DeviceSpan<T>& memory) {
+    return memory.size >= 0;
+}
+template <class T>
+[[nodiscard]] constexpr bool has_size(const T&) {
+    return true;
+}
+
 /// Queues `kernel` on a stream: the one way to launch, so that g++ meets no <<<>>>. No-op where the
 /// grid is empty. `name` stays until the kernel has run: give a literal.
-/// Errors: gx::Error with the kernel's name and what CUDA returned.
+/// Errors: gx::Error with the kernel's name and what CUDA returned. A span of negative size breaks
+///         the contract.
 template <class... P>
 void launch(const char* name, LaunchShape shape, void (*kernel)(P...),
             std::type_identity_t<P>... arguments) {
+    GX_EXPECT((... && has_size(arguments)), "the size of a kernel's span is not negative");
     if (shape.blocks == 0) return;
 #if defined(__CUDACC__)
     cudaLaunchConfig_t config{};

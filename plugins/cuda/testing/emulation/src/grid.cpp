@@ -329,6 +329,13 @@ void out_of_range(const Index& i, std::int64_t size, const char* memory) {
     misused(i.at, "element " + std::to_string(i.value) + " of " + memory + " of " +
                       std::to_string(size) + " elements");
 }
+void out_of_span(const Index& first, std::int64_t count, std::int64_t size) {
+    const std::string what = std::to_string(count) + " elements from element " +
+                             std::to_string(first.value) + " of a span of " + std::to_string(size) +
+                             " elements";
+    if (grid_now != nullptr) misused(first.at, what);
+    cuda_testing::misuse(line_of(first.at) + ": " + what);
+}
 void misused(const Location& at, const std::string& what) {
     grid_now->fail(*grid_now->running, at, what);
 }

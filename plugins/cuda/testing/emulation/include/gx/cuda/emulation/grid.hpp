@@ -34,6 +34,8 @@ struct Index {
     std::source_location at;
 };
 [[noreturn]] void out_of_range(const Index& i, std::int64_t size, const char* memory);
+/// Of a part of a span, which the host may take, too.
+[[noreturn]] void out_of_span(const Index& first, std::int64_t count, std::int64_t size);
 /// Reports any other mistake of the running thread.
 [[noreturn]] void misused(const std::source_location& at, const std::string& what);
 
