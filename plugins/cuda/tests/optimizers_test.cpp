@@ -193,4 +193,7 @@ RC_GTEST_PROP(SquaredNorms, AreExact, (std::uint64_t seed)) {
     }
 }
 
+// The README's step: warnings are errors there, too.
+static_assert(!cuda::SgdStep{.unscale = 1, .momentum = 0.9f, .rate = 1}.nesterov);
+
 }  // namespace

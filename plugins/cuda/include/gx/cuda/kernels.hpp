@@ -17,8 +17,9 @@ namespace gx::cuda {
 // For all that follows:
 // Shapes: spans of equal lengths, any length from 0, unless said otherwise.
 // Errors: other lengths break the contract; gx::Error where CUDA refuses a launch.
-// Order:  bit for bit what the host's functions of the same names give, NaN payloads included,
-//         whatever GPU and grid: no sum is in an order that hardware decides.
+// Order:  bit for bit what the host's functions of the same names give, whatever GPU and grid: no
+//         sum is in an order that hardware decides. Payloads of NaNs are promised where a ring
+//         sums: accumulate, decode_add.
 // Cost:   one pass over the spans; nothing is allocated, and the host does not wait.
 
 // E is fp32, fp16 or bf16. It is not constrained: clang 19 and g++ 12 mangle constraints unlike,
@@ -103,7 +104,7 @@ struct UpdateVectors {
 
 struct SgdStep {
     float unscale, momentum, rate;
-    bool nesterov;
+    bool nesterov = false;
 };
 /// Shapes: decays (parameters): Sgd's weight decay of each.
 void sgd(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> momentum,
