@@ -19,7 +19,7 @@ void poison(const Runtime& r, Allocation& a) {
     if (a.kind == Allocation::Kind::device) Memory::protect(a, false);
 }
 
-// nullptr: *error says why.
+// nullptr: the reason is in *error.
 Allocation* allocate(Runtime& r, Allocation::Kind kind, int device, std::size_t bytes,
                      cudaError_t* error) {
     *error = cudaErrorMemoryAllocation;
@@ -68,19 +68,23 @@ void end(Runtime& r, Allocation& a, const std::string& name) {
     else r.memory.release(a, name);
 }
 
+// Memory of the current device, or pinned while it is.
+cudaError_t allocate_here(Runtime& r, Allocation::Kind kind, void** pointer, size_t bytes) {
+    if (pointer == nullptr) return cudaErrorInvalidValue;
+    if (bytes == 0) return no_bytes(pointer);
+    cudaError_t error{};
+    if (const auto* const a = allocate(r, kind, host_thread(r).device, bytes, &error))
+        *pointer = a->begin;
+    return error;
+}
+
 }  // namespace
 
 // "Memory Management": linear memory of the current device, aligned to at least 256 bytes, not
 // cleared. *pointer stays where it fails. A potentially unsafe call in captures.
 cudaError_t cudaMalloc(void** pointer, size_t bytes) {
     return call("cudaMalloc", allocates, [&](Runtime& r) {
-        if (pointer == nullptr) return cudaErrorInvalidValue;
-        if (bytes == 0) return no_bytes(pointer);
-        cudaError_t error{};
-        if (const auto* const a =
-                allocate(r, Allocation::Kind::device, host_thread(r).device, bytes, &error))
-            *pointer = a->begin;
-        return error;
+        return allocate_here(r, Allocation::Kind::device, pointer, bytes);
     });
 }
 
@@ -144,13 +148,7 @@ cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
 // the host while queued work uses them (RuntimeOptions::watch_pinned).
 cudaError_t cudaMallocHost(void** pointer, size_t bytes) {
     return call("cudaMallocHost", allocates, [&](Runtime& r) {
-        if (pointer == nullptr) return cudaErrorInvalidValue;
-        if (bytes == 0) return no_bytes(pointer);
-        cudaError_t error{};
-        if (const auto* const a =
-                allocate(r, Allocation::Kind::pinned, host_thread(r).device, bytes, &error))
-            *pointer = a->begin;
-        return error;
+        return allocate_here(r, Allocation::Kind::pinned, pointer, bytes);
     });
 }
 cudaError_t cudaFreeHost(void* pointer) {

@@ -1,6 +1,7 @@
 // What CUDA C++ has built in, for g++: threadIdx, __syncthreads, shuffles, votes, atomicAdd.
 #pragma once
 
+#include <bit>              // bit_cast
 #include <concepts>         // same_as
 #include <cstdint>          // uint32_t
 #include <cstring>          // memcpy
@@ -43,31 +44,23 @@ T add_atomically(T* to, T value) {
         !__atomic_compare_exchange_n(to, &before, sum, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     return before;
 }
+/// The same for floating-point numbers, as words of their size.
+template <class Word, class T>
+T add_as_word(T* to, T value) {
+    auto* const word = reinterpret_cast<Word*>(to);
+    Word before = __atomic_load_n(word, __ATOMIC_RELAXED), after{};
+    do after = std::bit_cast<Word>(std::bit_cast<T>(before) + value);
+    while (!__atomic_compare_exchange_n(word, &before, after, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED));
+    return std::bit_cast<T>(before);
+}
 template <>
 inline float add_atomically(float* to, float value) {
-    auto* const word = reinterpret_cast<std::uint32_t*>(to);
-    std::uint32_t before = __atomic_load_n(word, __ATOMIC_RELAXED), after = 0;
-    float x = 0;
-    do {
-        std::memcpy(&x, &before, sizeof x);
-        const float sum = x + value;
-        std::memcpy(&after, &sum, sizeof sum);
-    } while (!__atomic_compare_exchange_n(word, &before, after, false, __ATOMIC_RELAXED,
-                                          __ATOMIC_RELAXED));
-    return x;
+    return add_as_word<std::uint32_t>(to, value);
 }
 template <>
 inline double add_atomically(double* to, double value) {
-    auto* const word = reinterpret_cast<std::uint64_t*>(to);
-    std::uint64_t before = __atomic_load_n(word, __ATOMIC_RELAXED), after = 0;
-    double x = 0;
-    do {
-        std::memcpy(&x, &before, sizeof x);
-        const double sum = x + value;
-        std::memcpy(&after, &sum, sizeof sum);
-    } while (!__atomic_compare_exchange_n(word, &before, after, false, __ATOMIC_RELAXED,
-                                          __ATOMIC_RELAXED));
-    return x;
+    return add_as_word<std::uint64_t>(to, value);
 }
 
 }  // namespace gx::cuda::emulation
