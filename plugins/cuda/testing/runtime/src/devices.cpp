@@ -15,7 +15,7 @@ bool is_device(const Runtime& r, int device) {
     return device >= 0 && device < static_cast<int>(r.devices.size());
 }
 
-/// What the double says of its devices: the attributes of an H100 that programs ask for. -1: none.
+/// Attributes of the double's devices: those of an H100 that programs ask for. -1: none.
 int attribute_of(cudaDeviceAttr attribute, int device) {
     switch (attribute) {
         case cudaDevAttrMaxThreadsPerBlock: return 1024;

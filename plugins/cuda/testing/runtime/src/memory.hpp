@@ -31,7 +31,7 @@ struct Allocation {
     bool is_open = false;        ///< of device memory: to the work that runs
 };
 
-/// All memory that the runtime gave out or was told of. Device memory lies in pages without access,
+/// All memory that the runtime allocated or registered. Device memory lies in pages without access,
 /// which are opened to an operation that uses it, and closed before the host goes on: emulated
 /// kernels use device pointers themselves, so a second mapping would not do. An allocation ends
 /// where its last page does, to 256 bytes, and a closed page lies on either side. No address is

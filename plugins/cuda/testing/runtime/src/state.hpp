@@ -63,7 +63,7 @@ public:
     RuntimeCounters counts{};
     Fault next_allocation{}, next_launch{}, next_operation{};
     std::string misuse{};  ///< the first one
-    /// Behind a misuse, until the thread that got it goes on: other threads are told, too.
+    /// Behind a misuse, until the thread that got it goes on: other threads get cudaErrorUnknown.
     bool stopped = false;
     std::thread::id stopped_by{};
     const Operation* running = nullptr;

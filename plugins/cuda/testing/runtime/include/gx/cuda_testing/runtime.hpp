@@ -26,7 +26,7 @@ public:
 
 /// When queued work runs.
 enum class StreamProgress : unsigned char {
-    late,   ///< only what a call of the host waits for: whoever does not wait meets stale memory
+    late,   ///< only what a call of the host waits for: without a wait memory is stale
     eager,  ///< as soon as it can: memory that is reused too early holds the right values
     random  ///< some of it at each call, drawn from the seed
 };

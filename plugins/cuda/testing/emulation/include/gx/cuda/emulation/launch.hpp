@@ -23,7 +23,7 @@ void report(const char*, const T&) {}
 
 /// Queues the run of a grid. When its turn comes, each span that is an argument counts as read, or
 /// as written where its elements are not const, in its whole length.
-/// Errors: returns why it queued nothing: a grid that no GPU runs, or what the double says.
+/// Errors: cudaErrorInvalidConfiguration, or the error of the runtime's double; nothing is queued.
 template <class... P>
 [[nodiscard]] cudaError_t launch(const char* name, unsigned blocks, unsigned threads,
                                  cudaStream_t stream, void (*kernel)(P...), P... arguments) {
