@@ -172,4 +172,6 @@ static_assert(explain_loader<InMemory<>>());
 
 #if defined(GX_HEADER_ONLY)
 #include <gx/loader/impl/in_memory.ipp>
+#else
+extern template class gx::InMemory<>;
 #endif

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>        // names
-#include <cmath>        // sqrt
 #include <cstdint>      // int64_t
 #include <string_view>  // names
 #include <vector>       // decay
@@ -11,7 +10,7 @@
 #include <gx/core/findings.hpp>          // Findings
 #include <gx/optimizer/concept.hpp>      // ParameterSlice, Graph
 #include <gx/optimizer/rules.hpp>        // AdamWRule
-#include <gx/optimizer/update_args.hpp>  // UpdateArgs, for_each_block
+#include <gx/optimizer/update_args.hpp>  // UpdateArgs
 
 namespace gx {
 
@@ -65,38 +64,11 @@ public:
     GX_DECL void reserve(std::size_t elements, std::span<const ParameterSlice> slices,
                          const Graph& graph);
 
-    void update(const UpdateArgs& a) {
-        detail::optimizer::expect_reserved(a, elements_, decay_.size(), state_names.size());
-        Rule f = rule(a);
-        for (const ParameterSlice& slice : a.slices) {
-            f.decay = decay_[static_cast<std::size_t>(slice.parameter)];
-            detail::optimizer::for_each_block(slice, [&](std::size_t i, std::size_t count) {
-                step(&a.parameters[i], &a.gradients[i], &a.state[i], &a.state[elements_ + i], count,
-                     f);
-            });
-        }
-    }
+    GX_DECL void update(const UpdateArgs& a);
 
 private:
     using Rule = detail::optimizer::AdamWRule;
     [[nodiscard]] GX_DECL Rule rule(const UpdateArgs& a) const;
-
-    static void step(float* w, const float* g, float* m, float* v, std::size_t count,
-                     const Rule& f) {
-        if (count == detail::optimizer::block) run(w, g, m, v, detail::optimizer::block, f);
-        else run(w, g, m, v, count, f);
-    }
-
-    // Three loops: that of sqrt checks for negative numbers and is not vectorised.
-    [[gnu::always_inline]] static inline void run(float* __restrict w, const float* __restrict g,
-                                                  float* __restrict m, float* __restrict v,
-                                                  std::size_t count, const Rule f) {
-        std::array<float, detail::optimizer::block> roots;  // the first loop fills it
-        float* __restrict root = roots.data();
-        for (std::size_t i = 0; i < count; ++i) root[i] = f.moments(g[i], m[i], v[i]);
-        for (std::size_t i = 0; i < count; ++i) root[i] = std::sqrt(root[i]);
-        for (std::size_t i = 0; i < count; ++i) f.move(w[i], m[i], root[i]);
-    }
 
     Options options_;
     std::vector<float> decay_;  // of each parameter

@@ -11,7 +11,7 @@
 #include <gx/optimizer/concept.hpp>      // ParameterSlice, Graph
 #include <gx/optimizer/finite.hpp>       // all_finite
 #include <gx/optimizer/rules.hpp>        // SgdRule
-#include <gx/optimizer/update_args.hpp>  // UpdateArgs, for_each_block
+#include <gx/optimizer/update_args.hpp>  // UpdateArgs
 
 namespace gx {
 
@@ -60,16 +60,7 @@ public:
 
     void reserve(std::size_t elements, std::span<const ParameterSlice> slices, const Graph& graph);
 
-    void update(const UpdateArgs& a) {
-        detail::optimizer::expect_reserved(a, elements_, decay_.size(), state_names.size());
-        for (const ParameterSlice& slice : a.slices) {
-            const Rule f{a.unscale, decay_[static_cast<std::size_t>(slice.parameter)],
-                         options_.momentum, a.rate};
-            detail::optimizer::for_each_block(slice, [&](std::size_t i, std::size_t count) {
-                step(&a.parameters[i], &a.gradients[i], &a.state[i], count, f);
-            });
-        }
-    }
+    GX_DECL void update(const UpdateArgs& a);
 
 private:
     using Rule = detail::optimizer::SgdRule;
@@ -82,22 +73,6 @@ private:
             case ParameterRole::beta: break;
         }
         return options_.decay_batch_norm ? options_.weight_decay : 0.0f;
-    }
-
-    void step(float* w, const float* g, float* v, std::size_t count, Rule f) const {
-        if (count == detail::optimizer::block) {
-            if (options_.nesterov) run<true>(w, g, v, detail::optimizer::block, f);
-            else run<false>(w, g, v, detail::optimizer::block, f);
-        } else {
-            if (options_.nesterov) run<true>(w, g, v, count, f);
-            else run<false>(w, g, v, count, f);
-        }
-    }
-
-    template <bool nesterov>
-    [[gnu::always_inline]] static inline void run(float* __restrict w, const float* __restrict g,
-                                                  float* __restrict v, std::size_t count, Rule f) {
-        for (std::size_t i = 0; i < count; ++i) f.template update<nesterov>(w[i], g[i], v[i]);
     }
 
     Options options_;

@@ -53,3 +53,7 @@ GX_DECL void decode(const std::uint8_t* from, std::uint8_t* out, ImageShape s, V
 }
 
 }  // namespace gx::detail::loader
+
+#if defined(GX_COMPILED)
+template class gx::InMemory<>;
+#endif

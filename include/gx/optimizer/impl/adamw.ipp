@@ -1,11 +1,15 @@
-// Set-up of AdamW.
+// Set-up and update of AdamW.
 #pragma once
 
-#include <gx/core/cold.hpp>        // GX_COLD
-#include <gx/core/contract.hpp>    // GX_EXPECT
-#include <gx/model/graph.hpp>      // Graph
-#include <gx/optimizer/adamw.hpp>  // the declarations
-#include <gx/optimizer/roles.hpp>  // includes
+#include <array>  // roots
+#include <cmath>  // sqrt
+
+#include <gx/core/cold.hpp>              // GX_COLD
+#include <gx/core/contract.hpp>          // GX_EXPECT
+#include <gx/model/graph.hpp>            // Graph
+#include <gx/optimizer/adamw.hpp>        // the declarations
+#include <gx/optimizer/roles.hpp>        // includes
+#include <gx/optimizer/update_args.hpp>  // for_each_block
 
 namespace gx {
 
@@ -35,6 +39,37 @@ GX_DECL AdamW::Rule AdamW::rule(const UpdateArgs& a) const {
             .correction1 = static_cast<float>(1 - detail::optimizer::power(beta1, a.step + 1)),
             .correction2 = static_cast<float>(1 - detail::optimizer::power(beta2, a.step + 1)),
             .epsilon = options_.epsilon};
+}
+
+namespace detail::optimizer {
+
+// Three loops: that of sqrt checks for negative numbers and is not vectorised.
+[[gnu::always_inline]] inline void run(float* __restrict w, const float* __restrict g,
+                                       float* __restrict m, float* __restrict v, std::size_t count,
+                                       const AdamWRule f) {
+    std::array<float, block> roots;  // the first loop fills it
+    float* __restrict root = roots.data();
+    for (std::size_t i = 0; i < count; ++i) root[i] = f.moments(g[i], m[i], v[i]);
+    for (std::size_t i = 0; i < count; ++i) root[i] = std::sqrt(root[i]);
+    for (std::size_t i = 0; i < count; ++i) f.move(w[i], m[i], root[i]);
+}
+
+}  // namespace detail::optimizer
+
+GX_DECL void AdamW::update(const UpdateArgs& a) {
+    using namespace detail::optimizer;
+    expect_reserved(a, elements_, decay_.size(), state_names.size());
+    Rule f = rule(a);
+    for (const ParameterSlice& slice : a.slices) {
+        f.decay = decay_[static_cast<std::size_t>(slice.parameter)];
+        for_each_block(slice, [&](std::size_t i, std::size_t count) {
+            float* const w = &a.parameters[i];
+            const float* const g = &a.gradients[i];
+            float *const m = &a.state[i], *const v = &a.state[elements_ + i];
+            if (count == block) run(w, g, m, v, block, f);  // a length that the compiler knows
+            else run(w, g, m, v, count, f);
+        });
+    }
 }
 
 }  // namespace gx
