@@ -153,18 +153,17 @@ double with_payload(const gx::Graph& graph) {
     world.run([&](auto& rank) {
         auto device = rank.make_device(graph, {payload_batch, 1, rank.rank()});
         give_weights(*device, graph);
-        gx::Pipeline<R> pipeline(
-            {.placement = spec.placement(),
-             .elements = static_cast<std::int64_t>(device->parameters().size())});
+        gx::Pipeline pipeline(rank.stream(), rank.transport(),
+                              {.elements = static_cast<std::int64_t>(device->parameters().size())},
+                              R());
         rank.charge(std::chrono::seconds(1), "start");  // when all ranks are made
         for (int step = -1; step < payload_steps; ++step) {
             if (step == 0 && rank.rank() == 0) begin = cpu_seconds();
             const auto index = static_cast<std::uint64_t>(step + 1);
             const auto gradients = pipeline.begin(index);
             (void)device->forward(images.batch(), gx::Mode::train);
-            device->backward(1.0f, gradients, [&](std::size_t watermark) {
-                pipeline.ready(rank.stream(), rank.transport(), watermark);
-            });
+            device->backward(1.0f, gradients,
+                             [&](std::size_t watermark) { pipeline.ready(watermark); });
             if (const auto mean = pipeline.collect(index))
                 device->update([&](std::span<float> p) { descend(p, mean->values); });
         }

@@ -4,6 +4,6 @@
 
 struct OfTheHost : gx::archetype::Reducer {};
 
-void ready(gx::Pipeline<OfTheHost, gx::testing::FarMemory>& p, gx::testing::FarTransport& link) {
-    p.ready(link, 0, {});
+void ready(gx::Pipeline<OfTheHost, gx::testing::FarQueue, gx::testing::FarTransport>& p) {
+    p.ready(0, {});
 }

@@ -8,7 +8,8 @@ struct Settling : gx::Ring<> {
     void settle(std::uint64_t, bool) {}
 };
 
-void settle(gx::Pipeline<gx::Bucketed<Settling, 8>, gx::testing::FarMemory>& p,
-            gx::testing::FarTransport& link, gx::ViewIn<gx::Flag, gx::testing::FarMemory> flag) {
-    p.settle(link, {flag}, {});
+void settle(
+    gx::Pipeline<gx::Bucketed<Settling, 8>, gx::testing::FarQueue, gx::testing::FarTransport>& p,
+    gx::ViewIn<gx::Flag, gx::testing::FarMemory> flag) {
+    p.settle({flag}, {});
 }

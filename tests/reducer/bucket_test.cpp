@@ -1,4 +1,5 @@
 #include <gx/reducer/bucket.hpp>
+#include <gx/reducer/bucket_slices.hpp>
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -57,6 +58,21 @@ TEST(Bucket, PartsKeepTheirPlace) {
     ASSERT_EQ(part.slices.size(), 1u);
     EXPECT_EQ(part.slices[0].parameter, 1);
     EXPECT_TRUE(b.part(10, 0).empty());
+}
+
+// 20 elements in buckets of 8 from the end: [12, 20), [4, 12), [0, 4); slices in any order.
+TEST(BucketSlices, CountFromTheEndOfTheVector) {
+    const std::vector<ParameterSlice> slices{{15, 5, 2}, {0, 6, 0}, {6, 9, 1}};
+    const gx::detail::reducer::BucketSlices buckets(slices, 20, 8);
+    const auto parameters = [](std::span<const ParameterSlice> some) {
+        std::vector<int> list;
+        for (const ParameterSlice& s : some) list.push_back(s.parameter);
+        return list;
+    };
+    EXPECT_EQ(parameters(buckets.all()), (std::vector{0, 1, 2}));
+    EXPECT_EQ(parameters(buckets.of(0)), (std::vector{1, 2}));
+    EXPECT_EQ(parameters(buckets.of(1)), (std::vector{0, 1}));
+    EXPECT_EQ(parameters(buckets.of(2)), (std::vector{0}));
 }
 
 }  // namespace

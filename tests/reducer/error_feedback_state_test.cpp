@@ -87,8 +87,8 @@ std::vector<Books> train(int ranks, std::int64_t elements, std::int64_t bucket,
     gx::ThreadWorld<>({.placement = {1, ranks}}).run([&](auto& rank) {
         Books& b = books[std::size_t(rank.rank())];
         b.given = b.applied = b.residual = std::vector<double>(std::size_t(elements));
-        gx::Pipeline<R> pipeline(
-            {.placement = {1, ranks}, .elements = elements, .bucket_elements = bucket});
+        gx::Pipeline pipeline(rank.stream(), rank.transport(),
+                              {.elements = elements, .bucket_elements = bucket}, R());
         const auto take = [&](const gx::Reduced& got) {
             const auto [skipped, scale] = steps[got.index];
             if (skipped) return pipeline.skip();
@@ -104,7 +104,7 @@ std::vector<Books> train(int ranks, std::int64_t elements, std::int64_t bucket,
                 out[i] = g * scale;
                 if (!skipped) b.given[i] += double(g);
             }
-            pipeline.ready(rank.stream(), rank.transport(), 0);
+            pipeline.ready(0);
             if (const auto got = pipeline.collect(t)) take(*got);
         }
         while (const auto late = pipeline.drain()) take(*late);

@@ -43,12 +43,12 @@ TEST(Pipeline, QueuesABucketWhenItIsWhole) {
     gx::Threads<1>{}.run([&](auto& rank) {
         NotingNow reducer;
         reducer.lengths = &lengths;
-        Pipeline<NotingNow> pipeline({.placement = {1, 1}, .elements = 10, .bucket_elements = 4},
-                                     reducer);
+        Pipeline pipeline(rank.stream(), rank.transport(), {.elements = 10, .bucket_elements = 4},
+                          reducer);
         EXPECT_EQ(pipeline.buckets(), 3);
         (void)pipeline.begin(0);
         const auto queued_at = [&](std::size_t watermark) {
-            pipeline.ready(rank.stream(), rank.transport(), watermark);
+            pipeline.ready(watermark);
             return lengths;
         };
         EXPECT_EQ(queued_at(7), (std::vector<std::size_t>{}));
@@ -60,22 +60,28 @@ TEST(Pipeline, QueuesABucketWhenItIsWhole) {
     });
 }
 
+/// f(a pipeline of R on one rank).
+template <class R>
+void with_pipeline(const gx::PipelineOptions& options, auto f) {
+    gx::Threads<1>{}.run([&](auto& rank) {
+        Pipeline pipeline(rank.stream(), rank.transport(), options, R());
+        f(pipeline);
+    });
+}
 TEST(Pipeline, TakesTheBucketThatTheReducerAsksFor) {
-    EXPECT_EQ(Pipeline<Ring>({.placement = {1, 1}, .elements = 100}).bucket_elements(), 100);
-    EXPECT_EQ((Pipeline<gx::Bucketed<Ring, 32>>({.placement = {1, 1}, .elements = 100})
-                   .bucket_elements()),
-              16);
-    EXPECT_EQ((Pipeline<gx::DoubleBuffered<gx::Bucketed<Ring, 32>>>(
-                   {.placement = {1, 1}, .elements = 100})
-                   .buckets()),
-              7);
-    EXPECT_EQ(Pipeline<Late>({.placement = {1, 1}, .elements = 100}).buckets(), 1);
+    const auto in_a_bucket = [](std::int64_t elements) {
+        return [=](auto& pipeline) { EXPECT_EQ(pipeline.bucket_elements(), elements); };
+    };
+    with_pipeline<Ring>({.elements = 100}, in_a_bucket(100));
+    with_pipeline<gx::Bucketed<Ring, 32>>({.elements = 100}, in_a_bucket(16));
+    with_pipeline<gx::DoubleBuffered<gx::Bucketed<Ring, 32>>>(
+        {.elements = 100}, [](auto& pipeline) { EXPECT_EQ(pipeline.buckets(), 7); });
+    with_pipeline<Late>({.elements = 100}, in_a_bucket(100));
 }
 TEST(Pipeline, ABucketOfAnySizeHoldsTheWholeVector) {
     for (const std::int64_t most : {std::int64_t{101}, std::numeric_limits<std::int64_t>::max()})
-        EXPECT_EQ(Pipeline<Ring>({.placement = {1, 1}, .elements = 100, .bucket_elements = most})
-                      .buckets(),
-                  1);
+        with_pipeline<Ring>({.elements = 100, .bucket_elements = most},
+                            [](auto& pipeline) { EXPECT_EQ(pipeline.buckets(), 1); });
 }
 
 // ---- Staleness, against the list made one by one -------------------------------------------
@@ -86,8 +92,8 @@ std::vector<std::pair<std::uint64_t, std::vector<float>>> applied(int steps, std
                                                                   std::int64_t bucket_elements) {
     std::vector<std::pair<std::uint64_t, std::vector<float>>> list;
     gx::Threads<3>{}.run([&](auto& rank) {
-        Pipeline<R> pipeline(
-            {.placement = {1, 3}, .elements = elements, .bucket_elements = bucket_elements});
+        Pipeline pipeline(rank.stream(), rank.transport(),
+                          {.elements = elements, .bucket_elements = bucket_elements}, R());
         const auto note = [&](const gx::Reduced& g) {
             EXPECT_TRUE(g.report.complete());
             if (rank.rank() == 0)
@@ -97,8 +103,8 @@ std::vector<std::pair<std::uint64_t, std::vector<float>>> applied(int steps, std
             const auto rows = gx::testing::wide_magnitudes(seed + t, 3, elements);
             std::copy(rows[static_cast<std::size_t>(rank.rank())].begin(),
                       rows[static_cast<std::size_t>(rank.rank())].end(), pipeline.begin(t).begin());
-            pipeline.ready(rank.stream(), rank.transport(), static_cast<std::size_t>(elements / 2));
-            pipeline.ready(rank.stream(), rank.transport(), 0);
+            pipeline.ready(static_cast<std::size_t>(elements / 2));
+            pipeline.ready(0);
             const auto got = pipeline.collect(t);
             EXPECT_EQ(got.has_value(), t >= static_cast<std::uint64_t>(R::staleness));
             if (got) note(*got);
@@ -153,15 +159,16 @@ void resuming_equals_not_having_stopped(std::uint64_t stop_after) {
                 EXPECT_EQ(g.index, list.size());
                 list.emplace_back(g.values.begin(), g.values.end());
             };
-            const gx::PipelineOptions options{
-                .placement = {1, 2}, .elements = 9, .bucket_elements = 4};
-            auto pipeline = std::make_unique<Pipeline<R>>(options);
+            const gx::PipelineOptions options{.elements = 9, .bucket_elements = 4};
+            std::optional<decltype(Pipeline(rank.stream(), rank.transport(), options, R()))>
+                pipeline;
+            pipeline.emplace(rank.stream(), rank.transport(), options, R());
             for (std::uint64_t t = 0; t < steps; ++t) {
                 const auto rows = gx::testing::wide_magnitudes(t, 2, 9);
                 std::copy(rows[static_cast<std::size_t>(rank.rank())].begin(),
                           rows[static_cast<std::size_t>(rank.rank())].end(),
                           pipeline->begin(t).begin());
-                pipeline->ready(rank.stream(), rank.transport(), 0);
+                pipeline->ready(0);
                 if (const auto got = pipeline->collect(t)) note(*got);
                 if (!broken || t + 1 != stop_after) continue;
                 std::vector<std::vector<float>> saved;  // as a checkpoint would
@@ -172,7 +179,7 @@ void resuming_equals_not_having_stopped(std::uint64_t stop_after) {
                     kept.push_back({p.index, {}, true});
                 }
                 for (std::size_t i = 0; i < kept.size(); ++i) kept[i].values = saved[i];
-                pipeline = std::make_unique<Pipeline<R>>(options);
+                pipeline.emplace(rank.stream(), rank.transport(), options, R());
                 pipeline->restore(t + 1, kept);
             }
             while (const auto late = pipeline->drain()) note(*late);
@@ -194,12 +201,13 @@ TEST(Pipeline, ResumingEqualsNotHavingStopped) {
 template <class R>
 void starts_anew_within_a_run() {
     gx::Threads<2>{}.run([](auto& rank) {
-        Pipeline<R> pipeline({.placement = {1, 2}, .elements = 9, .bucket_elements = 4});
+        Pipeline pipeline(rank.stream(), rank.transport(), {.elements = 9, .bucket_elements = 4},
+                          R());
         pipeline.restore(5, {});
         std::uint64_t next = 5;
         for (std::uint64_t t = 5; t < 9; ++t) {
             std::ranges::fill(pipeline.begin(t), static_cast<float>(t));
-            pipeline.ready(rank.stream(), rank.transport(), 0);
+            pipeline.ready(0);
             const auto got = pipeline.collect(t);
             ASSERT_EQ(got.has_value(), t >= 5 + std::uint64_t(R::staleness));
             if (!got) continue;
@@ -219,14 +227,15 @@ TEST(Pipeline, StartsAnewWithinARun) {
 // ---- Faults ----------------------------------------------------------------------------------
 TEST(Pipeline, SaysWhichBucketFailedAndWhoIsMissing) {
     gx::Threads<3>{}.run([](auto& rank) {
-        Pipeline<Late> pipeline({.placement = {1, 3}, .elements = 12, .bucket_elements = 4});
+        Pipeline pipeline(rank.stream(), rank.transport(), {.elements = 12, .bucket_elements = 4},
+                          Late());
         for (std::uint64_t t = 0; t < 3; ++t) {
             (void)pipeline.begin(t);
             if (t == 1 && rank.rank() == 1) {  // leaves within gradient 1, after its first bucket
-                pipeline.ready(rank.stream(), rank.transport(), 8);
+                pipeline.ready(8);
                 return;
             }
-            pipeline.ready(rank.stream(), rank.transport(), 0);
+            pipeline.ready(0);
             const auto got = pipeline.collect(t);
             if (t == 0) continue;
             if (t == 1) {
@@ -247,7 +256,7 @@ TEST(Pipeline, SaysWhichBucketFailedAndWhoIsMissing) {
 TEST(Pipeline, AnErrorWithWorkInFlightDoesNotHang) {
     const auto run = [] {
         gx::Threads<2>({.deadline = std::chrono::hours(10)}).run([](auto& rank) {
-            Pipeline<Late> pipeline({.placement = {1, 2}, .elements = 1000});
+            Pipeline pipeline(rank.stream(), rank.transport(), {.elements = 1000}, Late());
             (void)pipeline.begin(0);
             if (rank.rank() == 1) {
                 int x = 0;  // stays until the world stops
@@ -257,7 +266,7 @@ TEST(Pipeline, AnErrorWithWorkInFlightDoesNotHang) {
                                  .complete());
                 return;
             }
-            pipeline.ready(rank.stream(), rank.transport(), 0);
+            pipeline.ready(0);
             throw gx::Error("the disk is full");
         });
     };
@@ -281,10 +290,10 @@ template <class E>
 int waits_at_the_end() {
     ThrowsAtEachWait<E> stream;
     gx::Threads<1>{}.run([&](auto& rank) {
-        Pipeline<gx::DoubleBuffered<Late>> pipeline({.placement = {1, 1}, .elements = 12});
+        Pipeline pipeline(stream, rank.transport(), {.elements = 12}, gx::DoubleBuffered<Late>());
         for (std::uint64_t t = 0; t < 2; ++t) {
             (void)pipeline.begin(t);
-            pipeline.ready(stream, rank.transport(), 0);
+            pipeline.ready(0);
             EXPECT_FALSE(pipeline.collect(t).has_value());
         }
     });
@@ -300,19 +309,19 @@ TEST(Pipeline, LetsAForcedUnwindPass) {
 }
 
 TEST(PipelineDeathTest, CallsOutOfTurnBreakTheContract) {
-    const gx::PipelineOptions options{.placement = {1, 1}, .elements = 4};
-    EXPECT_DEATH(Pipeline<Ring>{{}}, "at least one element");
-    EXPECT_DEATH((void)Pipeline<Ring>(options).begin(1), "in order");
-    EXPECT_DEATH((void)Pipeline<Ring>(options).collect(0), "follows ready");
-    EXPECT_DEATH(
-        {
-            Pipeline<Ring> p(options);
-            (void)p.begin(0);
-            (void)p.begin(1);
-        },
-        "collect the gradient");
+    const gx::PipelineOptions options{.elements = 4};
+    EXPECT_DEATH(with_pipeline<Ring>({}, [](auto&) {}), "at least one element");
+    EXPECT_DEATH(with_pipeline<Ring>(options, [](auto& p) { (void)p.begin(1); }), "in order");
+    EXPECT_DEATH(with_pipeline<Ring>(options, [](auto& p) { (void)p.collect(0); }),
+                 "follows ready");
+    EXPECT_DEATH(with_pipeline<Ring>(options,
+                                     [](auto& p) {
+                                         (void)p.begin(0);
+                                         (void)p.begin(1);
+                                     }),
+                 "collect the gradient");
     const gx::PendingGradient pending{.index = 2};
-    EXPECT_DEATH(Pipeline<Ring>(options).restore(3, {&pending, 1}),
+    EXPECT_DEATH(with_pipeline<Ring>(options, [&](auto& p) { p.restore(3, {&pending, 1}); }),
                  "as many gradients as the reducer is late");
 }
 

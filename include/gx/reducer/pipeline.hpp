@@ -1,27 +1,27 @@
-// Pipeline<R>: gradients in flight: cut into buckets, reduced on a stream, s steps stale.
+// Pipeline<R, S, T>: gradients in flight: cut into buckets, reduced on a stream, s steps stale.
 #pragma once
 
 #include <cxxabi.h>  // __cxa_current_exception_type
 
-#include <algorithm>  // copy, max, min
-#include <cstdint>    // int64_t
-#include <cstring>    // strstr
-#include <exception>  // uncaught_exceptions
-#include <optional>   // no gradient yet
-#include <span>       // gradients
-#include <typeinfo>   // type_info
-#include <utility>    // exchange, move
-#include <vector>     // slots
+#include <algorithm>    // copy, max, min
+#include <cstdint>      // int64_t
+#include <cstring>      // strstr
+#include <exception>    // uncaught_exceptions
+#include <optional>     // no gradient yet
+#include <span>         // gradients
+#include <typeinfo>     // type_info
+#include <type_traits>  // remove_reference_t
+#include <utility>      // declval, exchange, move
+#include <vector>       // slots
 
-#include <gx/core/cold.hpp>           // GX_COLD
-#include <gx/core/contract.hpp>       // GX_EXPECT
-#include <gx/core/decl.hpp>           // GX_DECL
-#include <gx/reflect/options_of.hpp>  // make_policy
-#include <gx/core/stream.hpp>         // Stream, Task, Event
-#include <gx/memory/buffer.hpp>       // Buffer
-#include <gx/memory/memory.hpp>       // ViewIn
-#include <gx/memory/queue.hpp>        // StreamOrdered
-#include <gx/reducer/concept.hpp>     // Reducer, ReduceReport
+#include <gx/core/contract.hpp>          // GX_EXPECT
+#include <gx/core/stream.hpp>            // Stream, Task, Event
+#include <gx/core/world.hpp>             // HasMemory
+#include <gx/memory/buffer.hpp>          // Buffer
+#include <gx/memory/memory.hpp>          // ViewIn
+#include <gx/memory/queue.hpp>           // StreamOrdered
+#include <gx/reducer/bucket_slices.hpp>  // BucketSlices
+#include <gx/reducer/concept.hpp>        // Reducer, ReduceReport
 
 namespace gx {
 
@@ -31,25 +31,6 @@ namespace detail::reducer {
     const std::type_info* type = abi::__cxa_current_exception_type();
     return type == nullptr || std::strstr(type->name(), "forced_unwind") != nullptr;
 }
-
-/// The parameters in a flat vector and in each of its buckets, by ascending offset.
-class BucketSlices {
-public:
-    GX_DECL BucketSlices(std::span<const ParameterSlice> slices, std::int64_t elements,
-                         std::int64_t bucket_elements);
-    BucketSlices(const BucketSlices&) = delete;
-    BucketSlices& operator=(const BucketSlices&) = delete;
-
-    [[nodiscard]] std::span<const ParameterSlice> all() const { return all_; }
-    /// Buckets count from the end of the vector.
-    [[nodiscard]] std::span<const ParameterSlice> of(int bucket) const {
-        return of_[static_cast<std::size_t>(bucket)];
-    }
-
-private:
-    std::vector<ParameterSlice> all_;
-    std::vector<std::span<const ParameterSlice>> of_{};
-};
 }  // namespace detail::reducer
 
 /// An averaged gradient, and what its reduction did. Where the report is incomplete the values are
@@ -77,7 +58,6 @@ struct PendingGradientIn {
 using PendingGradient = PendingGradientIn<HostMemory>;
 
 struct PipelineOptions {
-    Placement placement{};
     std::int64_t elements = 0;         ///< of the flat vector
     std::int64_t bucket_elements = 0;  ///< 0: what the reducer asks for, else the whole vector
     std::uint64_t seed = 0;            ///< of a reducer's random choices
@@ -87,9 +67,10 @@ struct PipelineOptions {
 
 /// Holds the gradients in flight: staleness + 1 flat vectors, and a reducer working on them.
 ///
+///     Pipeline pipeline(rank.stream(), rank.transport(), {.elements = n}, Ring<fp16>());
 ///     for step = 0, 1, ... in order:
 ///         gradients = begin(step)              write them, from the end of the vector down, while
-///         ready(stream, link, watermark)       telling how far they are final; lastly with 0
+///         ready(watermark)                     telling how far they are final; lastly with 0
 ///         collect(step)                        the averaged gradient to apply now, or none yet
 ///         skip()                               it is not applied after all
 ///     while (auto late = drain()) ...          the last `staleness` gradients, in order
@@ -103,9 +84,10 @@ struct PipelineOptions {
 /// A reducer with settle() gets it for each gradient at the next call of begin(), drain() or
 /// pending(): applied, unless skip() was called.
 ///
-/// In the memory M of a device the reductions are queued by ready(), behind the event that it is
-/// given, and the host waits for nothing: collect() returns an event too. Whether a mean was
-/// applied is then a value on the device, which settle() passes on.
+/// Over a transport T of host memory they run on the Stream S. Over one in the memory of a device S
+/// is its queue: ready() queues the reductions behind the event that it is given, and the host
+/// waits for nothing: collect() returns an event too. Whether a mean was applied is then a value on
+/// the device, which settle() passes on.
 ///
 /// Order:   buckets are reduced in one order on every rank, so timing never changes the bits.
 /// Threads: one rank's code calls it; reductions run on the stream. A reducer that is not
@@ -115,9 +97,11 @@ struct PipelineOptions {
 ///          unwinds it, it calls the stream's cancel() first, if there is one. Only the forced
 ///          unwinding of a fiber or thread, which must not end in a handler, leaves it.
 /// Cost:    a step allocates nothing.
-template <class R, class M = HostMemory>
+template <class R, class S, Link T>
 class Pipeline {
     static_assert(explain_reducer<R>());
+    using M = memory_of<T>;
+    static constexpr bool on_host = std::same_as<M, HostMemory>;
 
 public:
     static constexpr int staleness = R::staleness;
@@ -126,10 +110,11 @@ public:
     using Gradient = ViewIn<float, M>;
     using Scale = ScalarIn<float, M>;
 
-    explicit Pipeline(const Options& options, const options_of<R>& reducer = {})
-        : Pipeline(options, make_policy<R>(reducer)) {}
-    Pipeline(const Options& options, R reducer)
-        : elements_(options.elements),
+    /// Stream and transport outlive it.
+    Pipeline(S& stream, T& link, const Options& options, R reducer)
+        : stream_(stream),
+          link_(link),
+          elements_(options.elements),
           bucket_elements_(bucket_size(options)),
           buckets_(static_cast<int>((elements_ - 1) / bucket_elements_ + 1)),
           reducer_(std::move(reducer)),
@@ -137,13 +122,16 @@ public:
         for (int i = 0; i <= staleness; ++i)
             slots_.emplace_back(options.memory, elements_, Label("gradient slot ") + i);
         pending_.reserve(slots_.size());
-        reducer_.reserve({.placement = options.placement,
+        reducer_.reserve({.placement = link.placement(),
                           .elements = elements_,
                           .bucket_elements = std::min(elements_, bucket_elements_),
                           .in_flight = staleness + 1,
                           .seed = options.seed,
                           .slices = slices_.all(),
                           .memory = options.memory});
+        if constexpr (on_host)
+            for (std::size_t i = 0; i < slots_.size(); ++i)
+                note(Access::begin, values(slots_[i]), {Label("gradient slot ") + int(i)});
     }
     Pipeline(const Pipeline&) = delete;
     Pipeline& operator=(const Pipeline&) = delete;
@@ -163,8 +151,7 @@ public:
     [[nodiscard]] Gradient begin(std::uint64_t step, Scale loss_scale = BucketIn<M>().loss_scale) {
         GX_EXPECT(step == begun_, "gradients begin in order, each once");
         GX_EXPECT(begun_ - collected_ < slots_.size(), "collect the gradient of the step before");
-        GX_EXPECT(begun_ == 0 || queued_ == buckets_,
-                  "call ready(stream, link, 0) before the next step");
+        GX_EXPECT(begun_ == 0 || queued_ == buckets_, "call ready(0) before the next step");
         settle_state(true);
         ++begun_;
         queued_ = 0;
@@ -179,40 +166,38 @@ public:
     }
 
     /// All elements from `watermark` up are final: queues every bucket that is now whole.
-    template <Stream S, Transport T>
-        requires std::same_as<M, HostMemory>
-    void ready(S& stream, T& link, std::size_t watermark) {
+    void ready(std::size_t watermark)
+        requires(on_host)
+    {
         GX_EXPECT(begun_ > 0, "begin a gradient before it is ready");
-        bind(stream, link);
         while (is_whole(watermark)) {
             const std::uint64_t work = (begun_ - 1) * static_cast<std::uint64_t>(buckets_) +
                                        static_cast<std::uint64_t>(queued_);
             ++queued_;
-            slot(begun_ - 1).event = stream.enqueue({&Pipeline::reduce_on_stream<T>, this, work});
-            if constexpr (!R::asynchronous) stream.wait(slot(begun_ - 1).event);
+            slot(begun_ - 1).event = stream_.enqueue({&Pipeline::reduce_on_stream, this, work});
+            if constexpr (!R::asynchronous) stream_.wait(slot(begun_ - 1).event);
         }
     }
     /// They are, once the event `final` is reached, which is of another queue of this rank.
-    template <StreamOrdered T>
-        requires std::same_as<memory_of<T>, M>
-    void ready(T& link, std::size_t watermark, Event final) {
+    void ready(std::size_t watermark, Event final)
+        requires(!on_host)
+    {
         static_assert(
-            requires(const BucketIn<M>& b) { reducer_.all_reduce(link, b); },
+            requires(T& link, const BucketIn<M>& b) { reducer_.all_reduce(link, b); },
             "gx: this reducer works on the host's memory only, and the World's gradients lie on "
             "devices. Fix: let all_reduce take a BucketOn<T> over any Link T, and launch kernels; "
             "or train on a world of the host's memory.");
         GX_EXPECT(begun_ > 0, "begin a gradient before it is ready");
-        bind_queue(link);
-        if (is_whole(watermark)) link.queue().wait_for(final);
+        if (is_whole(watermark)) stream_.wait_for(final);
         while (is_whole(watermark)) {
-            reduce(link, begun_ - 1, queued_++);
-            slot(begun_ - 1).event = last_ = link.queue().record();
+            reduce(begun_ - 1, queued_++);
+            slot(begun_ - 1).event = last_ = stream_.record();
         }
     }
 
     /// The averaged gradient that step `step` applies; valid until the next begin().
     [[nodiscard]] std::optional<ReducedIn<M>> collect(std::uint64_t step) {
-        GX_EXPECT(step + 1 == begun_ && queued_ == buckets_, "collect(step) follows ready(..., 0)");
+        GX_EXPECT(step + 1 == begun_ && queued_ == buckets_, "collect(step) follows ready(0)");
         if (step < first_ + static_cast<std::uint64_t>(staleness)) return std::nullopt;
         return take();
     }
@@ -221,7 +206,7 @@ public:
     [[nodiscard]] std::optional<ReducedIn<M>> drain() {
         settle_state(true);
         if (collected_ == begun_) return std::nullopt;
-        GX_EXPECT(queued_ == buckets_, "drain() follows ready(..., 0)");
+        GX_EXPECT(queued_ == buckets_, "drain() follows ready(0)");
         return take();
     }
 
@@ -232,27 +217,28 @@ public:
     }
 
     /// The same where the device decides: `applied` is known there once `decided` is reached.
-    template <StreamOrdered T>
-    void settle(T& link, ScalarIn<Flag, M> applied, Event decided) {
+    void settle(ScalarIn<Flag, M> applied, Event decided)
+        requires(!on_host)
+    {
         GX_EXPECT(unsettled_, "settle() follows collect() or drain()");
         unsettled_ = false;
         if constexpr (Settles<R>) {
-            static_assert(SettlesOn<R, std::remove_cvref_t<decltype(link.queue())>>,
+            static_assert(SettlesOn<R, S>,
                           "gx: this reducer learns on the host whether a mean was applied, and on "
                           "this device the device decides. Fix: add 'void settle_on(Queue&, "
                           "std::uint64_t gradient, ScalarIn<Flag, M> applied)', which queues "
                           "kernels, as reducer/error_feedback_state.hpp does.");
-            link.queue().wait_for(decided);
-            reducer_.settle_on(link.queue(), collected_ - 1, applied);
-            settled_ = last_ = link.queue().record();
+            stream_.wait_for(decided);
+            reducer_.settle_on(stream_, collected_ - 1, applied);
+            settled_ = last_ = stream_.record();
         }
     }
 
     /// Waits until they are reduced: the gradients not yet collected, oldest first. They stay.
     [[nodiscard]] std::span<const PendingGradientIn<M>> pending() {
-        GX_EXPECT(begun_ == collected_ || queued_ == buckets_, "pending() follows ready(..., 0)");
+        GX_EXPECT(begun_ == collected_ || queued_ == buckets_, "pending() follows ready(0)");
         settle_state(true);
-        if (settled_.sequence > 0) (void)wait_(stream_, std::exchange(settled_, {}));
+        if (settled_.sequence > 0) (void)wait(std::exchange(settled_, {}));
         pending_.clear();
         for (std::uint64_t g = collected_; g < begun_; ++g) {
             settle(slot(g));
@@ -287,8 +273,6 @@ public:
     [[nodiscard]] Gradient slot_of(std::uint64_t gradient) { return values(slot(gradient)); }
 
 private:
-    static constexpr bool on_host = std::same_as<M, HostMemory>;
-
     struct Slot {
         Slot(MemoryResource* memory, std::int64_t elements, const Label& name)
             : values(memory, elements, name) {}
@@ -323,69 +307,42 @@ private:
 
     void finish() {                // what is in flight
         if constexpr (!on_host) {  // a gradient that was collected may be in flight too
-            if (last_.sequence > 0) (void)wait_(stream_, last_);
+            if (last_.sequence > 0) (void)wait(last_);
             return;
         }
         bool in_flight = false;
         for (std::uint64_t g = collected_; g < begun_; ++g) in_flight |= slot(g).event.sequence > 0;
         if (!in_flight) return;
-        if (std::uncaught_exceptions() > exceptions_) cancel_(stream_);
+        if constexpr (requires { stream_.cancel(); })
+            if (std::uncaught_exceptions() > exceptions_) stream_.cancel();
         for (std::uint64_t g = collected_; g < begun_; ++g) {
             try {
-                (void)wait_(stream_, slot(g).event);
+                (void)wait(slot(g).event);
             } catch (...) {  // a task's error, which its world knows; or the end of this fiber
                 if (detail::reducer::is_forced_unwind()) throw;
             }
         }
     }
 
-    template <class S, class T>
-    GX_COLD void bind(S& stream, T& link) {  // once: tasks in flight read link_
-        if (stream_ != nullptr) {
-            GX_EXPECT(stream_ == &stream && link_ == &link,
-                      "one pipeline, one stream and one transport");
-            return;
+    /// The host waits.
+    Delivery wait(Event e) {
+        if constexpr (on_host) {
+            stream_.wait(e);
+            return {};
+        } else {
+            return stream_.wait(e);
         }
-        stream_ = &stream;
-        link_ = &link;
-        wait_ = [](void* s, Event e) {
-            static_cast<S*>(s)->wait(e);
-            return Delivery{};
-        };
-        cancel_ = []([[maybe_unused]] void* s) {
-            if constexpr (requires(S& it) { it.cancel(); }) static_cast<S*>(s)->cancel();
-        };
-        if constexpr (Watchful<S>) {
-            note_ = [](void* s, Access a, std::span<const float> values, const Operation& o) {
-                gx::note(*static_cast<S*>(s), a, values, o);
-            };
-            for (std::size_t i = 0; i < slots_.size(); ++i)
-                note(Access::begin, values(slots_[i]), {Label("gradient slot ") + int(i)});
-            note(Access::write, values(slot(begun_ - 1)),
-                 {"gradient", static_cast<std::int64_t>(begun_ - 1)});
-        }
-    }
-    template <class T>
-    GX_COLD void bind_queue(T& link) {
-        GX_EXPECT(link_ == nullptr || link_ == &link, "one pipeline and one transport");
-        link_ = &link;
-        stream_ = &link.queue();
-        using Queue = std::remove_reference_t<decltype(link.queue())>;
-        wait_ = [](void* q, Event e) { return static_cast<Queue*>(q)->wait(e); };
-        cancel_ = [](void*) {};
     }
     void note(Access access, std::span<const float> memory, const Operation& operation) {
-        if (note_) note_(stream_, access, memory, operation);
+        gx::note(stream_, access, memory, operation);
     }
 
-    template <class T>
     static void reduce_on_stream(void* self, std::uint64_t work) {
         auto& p = *static_cast<Pipeline*>(self);
         const auto buckets = static_cast<std::uint64_t>(p.buckets_);
-        p.reduce(*static_cast<T*>(p.link_), work / buckets, static_cast<int>(work % buckets));
+        p.reduce(work / buckets, static_cast<int>(work % buckets));
     }
-    template <class T>
-    void reduce(T& link, std::uint64_t gradient, int b) {
+    void reduce(std::uint64_t gradient, int b) {
         Slot& s = slot(gradient);
         if (!broken_.complete()) {
             s.report.delivery = broken_;
@@ -404,8 +361,8 @@ private:
         bucket.slices = slices_.of(b);
         const Operation operation{"all-reduce", static_cast<std::int64_t>(gradient), b};
         if constexpr (on_host) note(Access::write, part, operation);
-        working_on(link, operation);
-        const ReduceReport done = reducer_.all_reduce(link, bucket);
+        working_on(link_, operation);
+        const ReduceReport done = reducer_.all_reduce(link_, bucket);
         if constexpr (on_host) note(Access::write, part, operation);  // until here
         s.report.bytes_sent += done.bytes_sent;
         s.report.steps += done.steps;
@@ -417,13 +374,13 @@ private:
     void settle_state(bool applied) {
         if (!std::exchange(unsettled_, false)) return;
         if constexpr (Settles<R>) {
-            GX_EXPECT(on_host, "a device settles each gradient itself: settle(link, ...)");
+            GX_EXPECT(on_host, "a device settles each gradient itself: settle(applied, decided)");
             reducer_.settle(collected_ - 1, applied);
         }
     }
     void settle(Slot& s) {
         if (s.event.sequence > 0)
-            if (const Delivery d = wait_(stream_, s.event); !d.complete()) s.report.delivery = d;
+            if (const Delivery d = wait(s.event); !d.complete()) s.report.delivery = d;
         s.event = {};
     }
     ReducedIn<M> take() {
@@ -437,6 +394,8 @@ private:
         return {g, values(s), s.report, buckets_, s.failed_bucket, reduced};
     }
 
+    S& stream_;
+    T& link_;
     std::int64_t elements_;
     std::int64_t bucket_elements_;
     int buckets_;
@@ -453,15 +412,18 @@ private:
     int queued_ = 0;               ///< buckets of the newest gradient that were queued
     Delivery broken_{};            ///< the first reduction that failed; touched on the stream only
     int exceptions_ = std::uncaught_exceptions();
-    void* stream_ = nullptr;
-    void* link_ = nullptr;
-    Delivery (*wait_)(void*, Event) = nullptr;
-    void (*cancel_)(void*) = nullptr;
-    void (*note_)(void*, Access, std::span<const float>, const Operation&) = nullptr;
 };
 
-}  // namespace gx
+/// Where a rank's reductions run: on its stream, or its transport's queue.
+template <class Rank>
+[[nodiscard]] constexpr auto& reductions_of(Rank& rank) {
+    if constexpr (HasMemory<Rank>) return rank.transport().queue();
+    else return rank.stream();
+}
+/// A Pipeline of R on a rank of a World.
+template <class R, class Rank>
+using PipelineOn =
+    Pipeline<R, std::remove_reference_t<decltype(reductions_of(std::declval<Rank&>()))>,
+             std::remove_reference_t<decltype(std::declval<Rank&>().transport())>>;
 
-#if defined(GX_HEADER_ONLY)
-#include <gx/reducer/impl/pipeline.ipp>
-#endif
+}  // namespace gx

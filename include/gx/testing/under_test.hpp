@@ -91,12 +91,12 @@ int steps_of_plan(Placement placement) {
 
 template <Reducer R>
 void run_pipeline(CheckedTransport& link, AnyStream& stream, const PipelineRun& run) {
-    Pipeline<R> pipeline(run.options);
+    Pipeline pipeline(stream, link, run.options, R());
     const auto elements = static_cast<std::size_t>(run.options.elements);
     for (std::uint64_t t = 0; t < run.steps; ++t) {
         run.write(t, pipeline.begin(t));
         for (const std::size_t watermark : {elements - elements / 5, elements / 3, std::size_t{0}})
-            pipeline.ready(stream, link, watermark);
+            pipeline.ready(watermark);
         run.collected(t, pipeline.collect(t));
     }
     while (const auto late = pipeline.drain()) run.drained(*late);
@@ -104,8 +104,8 @@ void run_pipeline(CheckedTransport& link, AnyStream& stream, const PipelineRun& 
 
 }  // namespace detail
 
-/// The properties of R. `Pipelined = false` saves the compiler a Pipeline<R>, which check_staleness
-/// needs and no other check does.
+/// The properties of R. `Pipelined = false` saves the compiler a Pipeline of it, which
+/// check_staleness needs and no other check does.
 template <Reducer R, bool Pipelined = true>
 [[nodiscard]] ReducerUnderTest under_test() {
     ReducerUnderTest r{.name = reducer_name<R>(),

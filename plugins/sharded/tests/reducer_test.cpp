@@ -112,24 +112,23 @@ void owners_have_the_bits_of(const auto& on) {
     const auto bucket = *rc::gen::inRange<std::int64_t>(0, elements + 1);
     const Rows rows =
         gx::testing::wide_magnitudes(*rc::gen::arbitrary<std::uint64_t>(), p.ranks(), elements);
-    const gx::PipelineOptions options{
-        .placement = p, .elements = elements, .bucket_elements = bucket};
+    const gx::PipelineOptions options{.elements = elements, .bucket_elements = bucket};
     Rows means(rows.size()), ends(rows.size());
     const auto collect = [&](auto& pipeline, auto& rank) {
         const auto& mine = rows[std::size_t(rank.rank())];
         std::ranges::copy(mine, pipeline.begin(0).begin());
-        pipeline.ready(rank.stream(), rank.transport(), 0);
+        pipeline.ready(0);
         const auto reduced = pipeline.collect(0);
         EXPECT_TRUE(reduced->report.complete());
         return reduced->values;
     };
     on(p, [&](auto& rank) {
-        gx::Pipeline<R> pipeline(options);
+        gx::Pipeline pipeline(rank.stream(), rank.transport(), options, R());
         const auto mean = collect(pipeline, rank);
         means[std::size_t(rank.rank())].assign(mean.begin(), mean.end());
     });
     on(p, [&](auto& rank) {
-        gx::Pipeline<Sharded<R>> pipeline(options);
+        gx::Pipeline pipeline(rank.stream(), rank.transport(), options, Sharded<R>());
         auto& reducer = pipeline.reducer();
         reducer.own_update(rank.rank(), {});
         const auto shard = collect(pipeline, rank);

@@ -178,12 +178,12 @@ TEST(SharedMemory, ARankThatThrowsBesideItsReductionHangsNoOther) {
         std::array<bool, 3> complete{};
         const auto run = [&] {
             gx::Threads<3>({.deadline = std::chrono::hours(10)}).run([&](auto& rank) {
-                gx::Pipeline<gx::Bucketed<SharedMemory<>, 4096>> pipeline(
-                    {.placement = {1, 3}, .elements = 50'000});
+                gx::Pipeline pipeline(rank.stream(), rank.transport(), {.elements = 50'000},
+                                      gx::Bucketed<SharedMemory<>, 4096>());
                 for (std::uint64_t t = 0; t < 3; ++t) {
                     const auto gradient = pipeline.begin(t);
                     std::ranges::fill(gradient, float(rank.rank()));
-                    pipeline.ready(rank.stream(), rank.transport(), 0);
+                    pipeline.ready(0);
                     if (t == 1 && rank.rank() == turn % 3) throw gx::Error("beside its stream");
                     const auto mean = pipeline.collect(t);
                     complete[std::size_t(rank.rank())] = mean->report.complete();

@@ -43,13 +43,10 @@ template <class Rank>
 class Averaged {
 public:
     Averaged(Rank& rank, std::size_t elements)
-        : rank_(rank),
-          pipeline_({.placement = rank.transport().placement(),
-                     .elements = static_cast<std::int64_t>(elements)}) {}
+        : pipeline_(rank.stream(), rank.transport(),
+                    {.elements = static_cast<std::int64_t>(elements)}, Ring<fp32>()) {}
     std::span<float> begin() { return pipeline_.begin(step_); }
-    void ready(std::size_t watermark) {
-        pipeline_.ready(rank_.stream(), rank_.transport(), watermark);
-    }
+    void ready(std::size_t watermark) { pipeline_.ready(watermark); }
     std::span<const float> collect() {
         const auto reduced = pipeline_.collect(step_++);
         if (!reduced || !reduced->report.complete()) throw Error("the reduction did not complete");
@@ -57,8 +54,7 @@ public:
     }
 
 private:
-    Rank& rank_;
-    Pipeline<Ring<fp32>> pipeline_;
+    PipelineOn<Ring<fp32>, Rank> pipeline_;
     std::uint64_t step_ = 0;
 };
 

@@ -247,13 +247,13 @@ TEST(Faults, AFlippedBitIsSeenByAChecksumOnly) {
 /// `steps` steps of a gradient of 40 elements in buckets of 10; throws LostRank as a trainer does.
 void train(World& world, std::uint64_t steps) {
     world.run([&](auto& rank) {
-        gx::Pipeline<gx::Ring<gx::fp32>> pipeline(
-            {.placement = world.placement(), .elements = 40, .bucket_elements = 10});
+        gx::Pipeline pipeline(rank.stream(), rank.transport(),
+                              {.elements = 40, .bucket_elements = 10}, gx::Ring<gx::fp32>());
         for (std::uint64_t t = 0; t < steps; ++t) {
             const auto g = pipeline.begin(t);
             std::fill(g.begin(), g.end(), 1.0f);
             rank.charge(100_us, "backward", Activity::compute);
-            pipeline.ready(rank.stream(), rank.transport(), 0);
+            pipeline.ready(0);
             const auto r = pipeline.collect(t);
             if (!r->report.complete())
                 throw LostRank({rank.rank(), static_cast<std::int64_t>(t), r->failed_bucket,

@@ -45,9 +45,8 @@ bool names(const std::string& text, std::initializer_list<const char*> parts) {
 /// Steps as a trainer makes them: gradients from the end down, reduced beside the computation.
 template <class R>
 void train(auto& rank, int steps, std::int64_t elements, std::int64_t bucket, bool keep) {
-    gx::Pipeline<R> pipeline({.placement = rank.transport().placement(),
-                              .elements = elements,
-                              .bucket_elements = bucket});
+    gx::Pipeline pipeline(rank.stream(), rank.transport(),
+                          {.elements = elements, .bucket_elements = bucket}, R());
     for (std::uint64_t t = 0; t < static_cast<std::uint64_t>(steps); ++t) {
         const auto gradients = pipeline.begin(t);
         for (auto end = gradients.size(); end > 0;) {
@@ -56,7 +55,7 @@ void train(auto& rank, int steps, std::int64_t elements, std::int64_t bucket, bo
             rank.charge(10_us, "backward", Activity::compute);
             gx::note(rank.stream(), Access::write, part, {"backward", std::int64_t(t)});
             std::fill(part.begin(), part.end(), 1.0f);
-            pipeline.ready(rank.stream(), rank.transport(), end = begin);
+            pipeline.ready(end = begin);
         }
         if (keep) (void)pipeline.pending();
         if (const auto got = pipeline.collect(t))
@@ -104,17 +103,16 @@ TEST(RaceMonitor, ADeviceIsRight) {
         const auto device = rank.make_device(graph, {.batch = 2, .rank = rank.rank()});
         std::vector<float> images(8, 0.5f);
         std::vector<std::int32_t> labels(2, 1);
-        gx::Pipeline<gx::DoubleBuffered<Ring>> pipeline(
-            {.placement = rank.transport().placement(),
-             .elements = std::int64_t(device->parameters().size()),
-             .bucket_elements = 4});
+        gx::Pipeline pipeline(
+            rank.stream(), rank.transport(),
+            {.elements = std::int64_t(device->parameters().size()), .bucket_elements = 4},
+            gx::DoubleBuffered<Ring>());
         for (std::uint64_t t = 0; t < 3; ++t) {
             const auto gradients = pipeline.begin(t);
             (void)device->forward({images, labels, 2}, gx::Mode::train);
-            device->backward(1.0f, gradients, [&](std::size_t watermark) {
-                pipeline.ready(rank.stream(), rank.transport(), watermark);
-            });
-            pipeline.ready(rank.stream(), rank.transport(), 0);
+            device->backward(1.0f, gradients,
+                             [&](std::size_t watermark) { pipeline.ready(watermark); });
+            pipeline.ready(0);
             if (pipeline.collect(t)) device->update([](std::span<float>) {});
         }
         while (pipeline.drain()) device->update([](std::span<float>) {});
@@ -222,11 +220,12 @@ TEST(RaceMonitor, AGradientThatIsWrittenWhileItIsReducedIsFound) {
 }
 TEST(RaceMonitor, APipelineWhoseBucketsRaceEndsWithThatError) {
     const auto text = told(2, [](auto& rank) {
-        gx::Pipeline<Ring> pipeline({.placement = {2, 1}, .elements = 20, .bucket_elements = 10});
+        gx::Pipeline pipeline(rank.stream(), rank.transport(),
+                              {.elements = 20, .bucket_elements = 10}, Ring());
         const auto gradients = pipeline.begin(0);
-        pipeline.ready(rank.stream(), rank.transport(), 10);
+        pipeline.ready(10);
         gx::note(rank.stream(), Access::write, gradients.subspan(8, 4), {"backward conv1"});
-        pipeline.ready(rank.stream(), rank.transport(), 0);
+        pipeline.ready(0);
         (void)pipeline.collect(0);
     });
     EXPECT_TRUE(names(text, {"'all-reduce bucket 0 of step 0' (communication stream) writes bytes "

@@ -129,17 +129,17 @@ std::vector<Nanoseconds> with_payload(const gx::Graph& graph, const ClusterSpec&
                                                          .charge_reducer_kernels = charged});
     world.run([&](auto& rank) {
         auto device = rank.make_device(graph, {.batch = 2, .rank = rank.rank()});
-        gx::Pipeline<R> pipeline({.placement = spec.placement(),
-                                  .elements = graph.parameter_elements(),
-                                  .bucket_elements = bucket_bytes / element});
+        gx::Pipeline pipeline(
+            rank.stream(), rank.transport(),
+            {.elements = graph.parameter_elements(), .bucket_elements = bucket_bytes / element},
+            R());
         const std::vector<float> images(32, 0.25f);
         const std::vector<std::int32_t> labels{0, 2};
         for (std::size_t t = 0; t < steps; ++t) {
             const auto gradients = pipeline.begin(t);
             (void)device->forward({images, labels, 2, 0}, gx::Mode::train);
-            device->backward(1.0f, gradients, [&](std::size_t watermark) {
-                pipeline.ready(rank.stream(), rank.transport(), watermark);
-            });
+            device->backward(1.0f, gradients,
+                             [&](std::size_t watermark) { pipeline.ready(watermark); });
             if (pipeline.collect(t)) device->update([](std::span<float>) {});
             ends[t] = std::max(ends[t], rank.now());
         }

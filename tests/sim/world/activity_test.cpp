@@ -90,14 +90,13 @@ std::string timeline(int machines, std::int64_t elements, std::int64_t bucket) {
     spec.machine.gpus = 2;
     gx::sim::Cluster<> world(spec, {.trace = &sink});
     world.run([&](auto& rank) {
-        gx::Pipeline<Reducer> pipeline({.placement = rank.transport().placement(),
-                                        .elements = elements,
-                                        .bucket_elements = bucket});
+        gx::Pipeline pipeline(rank.stream(), rank.transport(),
+                              {.elements = elements, .bucket_elements = bucket}, Reducer());
         for (std::uint64_t t = 0; t < 3; ++t) {
             const auto gradients = pipeline.begin(t);
             std::ranges::fill(gradients, 1.0f);
             rank.charge(20_us, "backward", Activity::compute);
-            pipeline.ready(rank.stream(), rank.transport(), 0);
+            pipeline.ready(0);
             (void)pipeline.collect(t);
         }
         while (pipeline.drain()) {

@@ -247,7 +247,7 @@ GX_DECL void check_staleness(const ReducerUnderTest& r, const AnyWorld& world, s
                            " steps late";
         };
         r.pipeline(link, rank.stream,
-                   {.options = {.placement = p, .elements = elements, .bucket_elements = bucket},
+                   {.options = {.elements = elements, .bucket_elements = bucket},
                     .steps = steps,
                     .write = write,
                     .collected = collected,

@@ -23,8 +23,8 @@
 #include <gx/memory/buffer.hpp>              // Buffer
 #include <gx/memory/queue.hpp>               // launch
 #include <gx/optimizer/update_args.hpp>      // UpdateArgs
-#include <gx/reducer/pipeline.hpp>           // Pipeline
-#include <gx/reflect/options_of.hpp>         // NoOptions
+#include <gx/reducer/pipeline.hpp>           // PipelineOn
+#include <gx/reflect/options_of.hpp>         // NoOptions, make_policy
 #include <gx/reflect/type_name.hpp>          // type_name
 #include <gx/trainer/rank/carried.hpp>       // Carried, Course
 #include <gx/trainer/rank/decisions.hpp>     // Decisions, BeginStep, Decide, Update
@@ -88,13 +88,13 @@ public:
           vectors_(memory(), std::int64_t(Share::in_parts ? 0 : state_vectors<O>() * elements_),
                    "optimizer state"),
           slots_(memory(), D{loss_scale_}),
-          pipeline_({.placement = rank.transport().placement(),
-                     .elements = std::int64_t(elements_),
+          pipeline_(reductions_of(rank), rank.transport(),
+                    {.elements = std::int64_t(elements_),
                      .bucket_elements = bucket_elements(),
                      .seed = o_.seed,
                      .slices = device_->slices(),
                      .memory = memory()},
-                    policies.reducer) {
+                    make_policy<R>(policies.reducer)) {
         if constexpr (survives) course_ = &carried_.course;
         if constexpr (OwnsUpdate<R>) own_update();
         else optimizer_.reserve(elements_, device_->slices(), run.graph());
@@ -239,15 +239,14 @@ private:
         const Nanoseconds forward = account(&Breakdown::compute, loaded, "FORWARD");
 
         if constexpr (on_host) {
-            device_->backward(slots_.factor(), gradients, [&](std::size_t watermark) {
-                pipeline_.ready(rank_.stream(), rank_.transport(), watermark);
-            });
-            pipeline_.ready(rank_.stream(), rank_.transport(), 0);
+            device_->backward(slots_.factor(), gradients,
+                              [&](std::size_t watermark) { pipeline_.ready(watermark); });
+            pipeline_.ready(0);
         } else {
             device_->backward(slots_.factor(), gradients, [&](std::size_t watermark, Event final) {
-                pipeline_.ready(rank_.transport(), watermark, final);
+                pipeline_.ready(watermark, final);
             });
-            pipeline_.ready(rank_.transport(), 0, device_->queue().record());
+            pipeline_.ready(0, device_->queue().record());
         }
         const Nanoseconds backward = account(&Breakdown::compute, forward, "BACKWARD");
 
@@ -306,8 +305,7 @@ private:
         if constexpr (on_host) {
             if (!slots_.decisions()[0].applied) return pipeline_.skip();
         } else {
-            pipeline_.settle(rank_.transport(), {slots_.applied_view(reduced.index)},
-                             device_->queue().record());
+            pipeline_.settle({slots_.applied_view(reduced.index)}, device_->queue().record());
         }
         const U update{&optimizer_, device_->slices().data(), device_->slices().size(),
                        rate(std::int64_t(reduced.index))};
@@ -388,7 +386,7 @@ private:
     O optimizer_;
     Buffer<float> vectors_;  ///< of the optimizer's state
     Slots slots_;
-    Pipeline<R, M> pipeline_;
+    PipelineOn<R, Rank> pipeline_;
     Share share_;                             ///< of the update
     std::vector<StateShape> reserved_state_;  ///< of a run that writes checkpoints
     Nanoseconds mark_{};       ///< until when a step that a reducer owns is accounted for

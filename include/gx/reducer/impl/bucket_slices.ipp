@@ -1,9 +1,10 @@
-// Bodies of pipeline.hpp.
+// The parameters of each bucket.
 #pragma once
 
 #include <algorithm>  // max, sort
 
-#include <gx/reducer/pipeline.hpp>
+#include <gx/reducer/bucket.hpp>         // Bucket
+#include <gx/reducer/bucket_slices.hpp>  // the declarations
 
 namespace gx::detail::reducer {
 
