@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <csignal>
 #include <fstream>
 
 #include <gx/reducer/double_buffered.hpp>      // DoubleBuffered
@@ -137,6 +138,27 @@ TEST_F(ProcessesTrainer, ProcessesThatTrainDifferentThingsEndWithOneSentence) {
     for (std::size_t i = 0; i < found.size(); ++i)
         for (const std::string& text : found[i])
             EXPECT_NE(text.find(expected[i]), text.npos) << text;
+}
+
+/// A device whose process is killed in the evaluation on rank 2.
+struct DiesInTheEvaluation : Device {
+    DiesInTheEvaluation(const gx::Graph& graph, gx::DeviceOptions o)
+        : Device(graph, o), options(o) {}
+    gx::ForwardReport forward(const gx::Batch& batch, gx::Mode mode) {
+        if (mode == gx::Mode::evaluate && options.rank == 2) raise(SIGKILL);
+        return Device::forward(batch, mode);
+    }
+    gx::DeviceOptions options;
+};
+TEST_F(ProcessesTrainer, ALossInTheEvaluationIsNamedWithIt) {
+    const gx::Split data = images();
+    gx::testing::ProcessWorld<DiesInTheEvaluation> world({.placement = {3, 1}});
+    const std::string text =
+        error_of_run([&] { (void)Plain({.batch = 3, .epochs = 2, .seed = 3}).train(world, data); });
+    EXPECT_TRUE(text.starts_with("rank 2 was killed by signal 9")) << text;
+    EXPECT_TRUE(holds(text, "operation evaluating") ||
+                holds(text, "operation summing the test results"))
+        << text;
 }
 TEST_F(ProcessesTrainer, AnOptionThatIsWrongOnTheRootStopsAllProcesses) {
     const gx::Split data = images();

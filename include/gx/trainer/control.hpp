@@ -21,7 +21,9 @@ public:
           rank_(link.rank()),
           ranks_(link.ranks()),
           send_(&send_on<T>),
-          receive_(&receive_on<T>) {}
+          receive_(&receive_on<T>),
+          working_on_(
+              [](void* to, const Operation& o) { gx::working_on(*static_cast<T*>(to), o); }) {}
 
     [[nodiscard]] int rank() const { return rank_; }
     [[nodiscard]] int ranks() const { return ranks_; }
@@ -29,6 +31,7 @@ public:
     Delivery receive(int from, std::span<std::byte> message) {
         return receive_(link_, from, message);
     }
+    void working_on(const Operation& operation) { working_on_(link_, operation); }
 
 private:
     template <class T>
@@ -46,6 +49,7 @@ private:
     int rank_, ranks_;
     Delivery (*send_)(void*, int, std::span<const std::byte>);
     Delivery (*receive_)(void*, int, std::span<std::byte>);
+    void (*working_on_)(void*, const Operation&);
 };
 
 namespace detail {

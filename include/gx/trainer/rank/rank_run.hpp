@@ -70,13 +70,17 @@ protected:
     GX_COLD [[nodiscard]] GX_DECL Checkpoint checkpoint(int epochs_done) const;
     GX_COLD GX_DECL void write(Checkpoint& c, int epochs_done);
 
-    void expect(Delivery d, const char* operation) const { expect(d, step_, operation); }
+    /// Names what the next messages are for, on the transport too.
+    GX_DECL void working_on(const char* operation);
+    /// Throws LostRank with the operation in progress unless `d` is complete.
+    void expect(Delivery d) const { expect(d, step_, operation_); }
     GX_DECL void expect(Delivery d, std::int64_t step, const char* operation) const;
 
     const Run& run_;
     const RunOptions& o_;
     RunRecord& record_;
     ControlLink control_;
+    const char* operation_ = "";      ///< beside the reductions
     const Course* course_ = nullptr;  ///< of a run that continues on survivors
     int phase_ = 0;
     Accounts accounts_;

@@ -12,7 +12,8 @@ namespace gx::detail::trainer {
 GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::finish_epoch(int epoch) {
     if constexpr (survives) keep_metrics();
-    expect(sum_over_ranks(control_, metrics_.sums), "summing the metrics");
+    working_on("summing the metrics");
+    expect(sum_over_ranks(control_, metrics_.sums));
     average_statistics();
     compare_replicas(hash_bits(state().canonical(device_->parameters())));
     if (epoch + 1 == o_.epochs && updates_ == 0)
@@ -21,10 +22,11 @@ GX_COLD void GX_OF_RANK_TRAINING::finish_epoch(int epoch) {
     EpochRow row =
         row_of(epoch, survives ? double(loader_->images_per_epoch()) : -1, timed_images());
     if (o_.evaluate) evaluate(row);
-    if (!o_.output.empty()) gather_reducer_state();
-    if (!o_.output.empty())
-        expect(share_.gather(control_of(rank_), vectors_.template view<M>(), pipeline_.reducer()),
-               "gathering the optimizer's state");
+    if (!o_.output.empty()) {
+        gather_reducer_state();
+        working_on("gathering the optimizer's state");
+        expect(share_.gather(control_of(rank_), vectors_.template view<M>(), pipeline_.reducer()));
+    }
     if (!fills_record()) return;
     record_epoch(row);
     if (!o_.output.empty() && rank() == 0) save(epoch + 1);
@@ -56,6 +58,7 @@ GX_COLD void GX_OF_RANK_TRAINING::gather_reducer_state() {
 
 GX_RANK_TRAINING
 void GX_OF_RANK_TRAINING::evaluate(EpochRow& row) {
+    working_on("evaluating");
     std::vector<double> sums(3, 0.0);
     test_loader_->begin_epoch(0);
     for (std::int64_t s = 0; s < test_loader_->steps_per_epoch(); ++s) {
@@ -77,6 +80,7 @@ void GX_OF_RANK_TRAINING::evaluate(EpochRow& row) {
 
 GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::save(int epochs_done) {
+    working_on("writing a checkpoint");
     Checkpoint c = checkpoint(epochs_done);
     state().save(c, slots_.get(queue()), slots_.get_scales(queue()));
     write(c, epochs_done);

@@ -45,8 +45,8 @@ void GX_OF_RANK_TRAINING::apply_on_host(const ReducedIn<M>& reduced, bool last) 
                       .unscale = 1.0f / slots_.scale_of(reduced.index),
                       .step = d.updates};
     bool applied = true;
-    expect(share_.prepare(rank_.transport(), optimizer_, device_->parameters(), update, applied),
-           "agreeing on an update");
+    working_on("agreeing on an update");
+    expect(share_.prepare(rank_.transport(), optimizer_, device_->parameters(), update, applied));
     mark_ = account(&Breakdown::exposed_communication, mark_, "WAIT_FOR_AGREEMENT");
     decide(d, applied);
     slots_.applied_view(reduced.index)[0] = applied;
@@ -58,9 +58,10 @@ void GX_OF_RANK_TRAINING::apply_on_host(const ReducedIn<M>& reduced, bool last) 
         });
     if (applied || Share::counts_skipped) ++d.updates;
     mark_ = account(&Breakdown::compute, mark_, "UPDATE");
+    working_on("exchanging the parameters");
     const ReduceReport done =
         share_.updated(pipeline_.reducer(), *device_, rank_.transport(), applied, last);
-    expect(done.delivery, "exchanging the parameters");
+    expect(done.delivery);
     bytes_sent_ += on_the_wire(done.bytes_sent);
     mark_ = account(&Breakdown::exposed_communication, mark_, "WAIT_FOR_PARAMETERS");
     if constexpr (requires { device_->undisturbed_update(); })

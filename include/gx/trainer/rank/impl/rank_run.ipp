@@ -43,9 +43,9 @@ GX_DECL void RankRun::compare_data() {
         if (!train && !o_.evaluate) continue;
         const DataText mine = text_of((train ? run_.data.train : run_.data.test).info());
         std::vector<DataText> all{std::size_t(ranks()), DataText{}};
+        working_on("comparing the data sets");
         expect(detail::gather_all(control_, std::as_bytes(std::span(mine)),
-                                  std::as_writable_bytes(std::span(all))),
-               "comparing the data sets");
+                                  std::as_writable_bytes(std::span(all))));
         const std::string differs = other_data(train ? "training" : "test", all);
         if (differs.empty()) continue;
         (void)agree(control_, 0);  // all have read `all` before the first one throws
@@ -125,19 +125,22 @@ GX_DECL void RankRun::average(std::vector<float>& statistics) {
     const auto images_of_all = double(std::exchange(images_of_all_, 0));
     if (sums.empty()) return;
     for (double& x : sums) x *= images;
-    expect(sum_over_ranks(control_, sums), "averaging batch-norm statistics");
+    working_on("averaging batch-norm statistics");
+    expect(sum_over_ranks(control_, sums));
     for (std::size_t i = 0; i < sums.size(); ++i) statistics[i] = float(sums[i] / images_of_all);
 }
 
 GX_DECL void RankRun::compare_replicas(std::uint64_t weights_hash) {
     weights_hash_ = weights_hash;
+    working_on("comparing the replicas");
     const Agreement a = agree(control_, weights_hash_);
-    expect(a.delivery, "comparing the replicas");
+    expect(a.delivery);
     if (a.differs >= 0) throw_replicas_differ(step_, a.differs);
 }
 
 GX_DECL void RankRun::add_test(EpochRow& row, std::vector<double> sums) {
-    expect(sum_over_ranks(control_, sums), "summing the test results");
+    working_on("summing the test results");
+    expect(sum_over_ranks(control_, sums));
     row.test_loss = sums[0] / sums[2];
     row.test_accuracy_pct = 100 * sums[1] / sums[2];
 }
@@ -146,17 +149,18 @@ GX_DECL void RankRun::gather(std::string_view name, bool replicated,
                              const std::vector<float>& mine) {
     auto& kept = reducer_state_.emplace_back(std::string(name), replicated);
     if (replicated) {
+        working_on("comparing the reducers' states");
         const Agreement a = agree(control_, hash_bits(mine));
-        expect(a.delivery, "comparing the reducers' states");
+        expect(a.delivery);
         if (a.differs >= 0) throw_states_differ(step_, a.differs, run_.recipe.reducer, name);
         kept.ranks.push_back(mine);
         return;
     }
     const bool first = rank() == 0;
     std::vector<float> all(first ? mine.size() * std::size_t(ranks()) : 0);
+    working_on("gathering the reducers' states");
     expect(detail::gather_to_first(control_, std::as_bytes(std::span(mine)),
-                                   std::as_writable_bytes(std::span(all))),
-           "gathering the reducers' states");
+                                   std::as_writable_bytes(std::span(all))));
     if (!first) return;
     for (std::int64_t r = 0; r < ranks(); ++r) {
         const auto from = all.begin() + r * std::ssize(mine);
@@ -203,6 +207,11 @@ GX_DECL void RankRun::write(Checkpoint& c, int epochs_done) {
     c.reducer = std::move(reducer_state_);
     c.record = rows_to_keep(record_, metrics_.rows);
     write_checkpoint(o_.output / checkpoint_name(epochs_done), run_.graph(), c);
+}
+
+GX_DECL void RankRun::working_on(const char* operation) {
+    operation_ = operation;
+    control_.working_on({operation, step_});
 }
 
 GX_DECL void RankRun::expect(Delivery d, std::int64_t step, const char* operation) const {

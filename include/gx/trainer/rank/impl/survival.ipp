@@ -192,14 +192,13 @@ GX_COLD void GX_OF_RANK_TRAINING::share_state() {
     Standing mine{.gradients = carried_.gradients, .hash = hash_bytes(message)};
     mine.check = mine.sum();
     std::vector<Standing> all(std::size_t(rank_.ranks()));
+    working_on("comparing the survivors");
     expect(detail::gather_all(control_, std::as_bytes(std::span(&mine, 1)),
-                              std::as_writable_bytes(std::span(all))),
-           "comparing the survivors");
+                              std::as_writable_bytes(std::span(all))));
     int source = 0;
     for (int r = 0; r < rank_.ranks(); ++r) {
         const Standing& s = all[std::size_t(r)];
-        if (s.check != s.sum())
-            expect({Delivery::Outcome::corrupted, r}, "comparing the survivors");
+        if (s.check != s.sum()) expect({Delivery::Outcome::corrupted, r});
         if (s.gradients > all[std::size_t(source)].gradients) source = r;
     }
     const Standing best = all[std::size_t(source)];
@@ -208,15 +207,15 @@ GX_COLD void GX_OF_RANK_TRAINING::share_state() {
             all[std::size_t(r)].hash != best.hash)
             throw_survivors_differ(best.gradients, r, source);
 
+    working_on("sharing the state");
     const int channel = R::channels;
     if (rank_.rank() == source) {
         for (int r = 0; r < rank_.ranks(); ++r)
             if (all[std::size_t(r)].gradients < best.gradients)
-                expect(link.wait(link.send(r, channel, message)), "sharing the state");
+                expect(link.wait(link.send(r, channel, message)));
     } else if (mine.gradients < best.gradients) {
-        expect(link.wait(link.receive(source, channel, message)), "sharing the state");
-        if (hash_bytes(message) != best.hash)
-            expect({Delivery::Outcome::corrupted, source}, "sharing the state");
+        expect(link.wait(link.receive(source, channel, message)));
+        if (hash_bytes(message) != best.hash) expect({Delivery::Outcome::corrupted, source});
         carried_.take(message, best.gradients);
     }
     restart(mine.gradients, best.gradients);
@@ -230,7 +229,8 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t own, std::int64_t next) {
     const Snapshot from = carried_.snapshot(next);
     GX_EXPECT(from.forwards == next, "a survivor has seen every step that counts");
     std::vector<double> images{double(from.images)};
-    expect(sum_over_ranks(control_, images), "counting the survivors' images");
+    working_on("counting the survivors' images");
+    expect(sum_over_ranks(control_, images));
 
     EpochMetrics& epoch = carried_.present;
     if (carried_.before.epoch >= 0 && carried_.before.end() == next)
