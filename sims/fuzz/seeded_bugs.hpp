@@ -17,17 +17,11 @@ namespace gx::sim::fuzz {
 
 /// A transport whose first wait of a receive returns at once; the message comes later.
 template <class Link>
-class Forgetful {
+class Forgetful : public TransportOver<Link> {
 public:
-    explicit Forgetful(Link& link) : link_(link) {}
-    [[nodiscard]] int rank() const { return link_.rank(); }
-    [[nodiscard]] int ranks() const { return link_.ranks(); }
-    [[nodiscard]] Placement placement() const { return link_.placement(); }
-    Request send(int to, int channel, std::span<const std::byte> message) {
-        return link_.send(to, channel, message);
-    }
+    using TransportOver<Link>::TransportOver;
     Request receive(int from, int channel, std::span<std::byte> message) {
-        const Request request = link_.receive(from, channel, message);
+        const Request request = this->under().receive(from, channel, message);
         if (!has_) first_ = request, has_ = true;
         return request;
     }
@@ -38,15 +32,14 @@ public:
                 forgotten_ = true;
                 return {i, {}};
             }
-        return link_.wait_any(requests);
+        return this->under().wait_any(requests);
     }
     /// The memory it lands in must stay: here the message is waited for after all.
     void settle() {
-        if (forgotten_) (void)link_.wait(first_);
+        if (forgotten_) (void)this->under().wait(first_);
     }
 
 private:
-    Link& link_;
     Request first_{};
     bool has_ = false, forgotten_ = false;
 };

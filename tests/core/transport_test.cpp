@@ -91,6 +91,46 @@ TEST(Transport, FollowsTheOperationInProgressIfItCan) {
     gx::working_on(other, {"all-reduce", 7, 3});  // nothing to follow it
 }
 
+struct FollowsParts : Loopback {
+    void working_on(const gx::Operation& operation) { all.push_back(operation); }
+    [[nodiscard]] const gx::Operation& operation() const { return all.back(); }
+    [[nodiscard]] int queue() { return 5; }
+    std::vector<gx::Operation> all{1};
+};
+template <class T>
+concept HasOperation = requires(const T& t) { t.operation(); };
+template <class T>
+concept HasQueue = requires(T& t) { t.queue(); };
+static_assert(HasOperation<gx::TransportOver<FollowsParts>> &&
+              HasQueue<gx::TransportOver<FollowsParts>>);
+static_assert(!HasOperation<gx::TransportOver<Follows>> && !HasQueue<gx::TransportOver<Follows>>);
+static_assert(gx::Transport<gx::TransportOver<gx::TransportOver<Loopback>>>);
+
+TEST(Transport, APartIsOneOfTheOperationInProgress) {
+    FollowsParts link;
+    gx::TransportOver over(link);
+    gx::TransportOver twice(over);
+    gx::working_on(twice, {"all-reduce", 7, 3});
+    gx::working_on_part(twice, "MEMCPY_IN_FUSION_BUFFER");
+    gx::working_on_part(twice, "");
+    gx::working_on_part(twice, "MEMCPY_OUT_FUSION_BUFFER");
+    gx::working_on(twice, {"all-reduce", 7, 4});
+    const gx::Operation plain{"all-reduce", 7, 3};
+    EXPECT_EQ(link.all,
+              (std::vector<gx::Operation>{{},
+                                          plain,
+                                          {"all-reduce", 7, 3, "MEMCPY_IN_FUSION_BUFFER"},
+                                          plain,
+                                          {"all-reduce", 7, 3, "MEMCPY_OUT_FUSION_BUFFER"},
+                                          {"all-reduce", 7, 4}}));
+    EXPECT_EQ(twice.queue(), 5);
+
+    Follows whole;  // it does not follow parts
+    gx::working_on(whole, plain);
+    gx::working_on_part(whole, "MEMCPY_IN_FUSION_BUFFER");
+    EXPECT_EQ(whole.operation, plain);
+}
+
 TEST(Transport, GenericCodeNeedsTheConceptOnly) {
     Loopback link;
     const std::byte out[2] = {std::byte{1}, std::byte{2}};

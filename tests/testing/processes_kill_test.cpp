@@ -36,25 +36,16 @@ struct Board {
 };
 
 /// Counts messages, so that a point of training can be waited for.
-class CountingLink {
+class CountingLink : public gx::TransportOver<gx::testing::detail::processes::Endpoint> {
 public:
     CountingLink(gx::testing::detail::processes::Endpoint& link, std::atomic<int>& count)
-        : link_(link), count_(count) {}
-    [[nodiscard]] int rank() const { return link_.rank(); }
-    [[nodiscard]] int ranks() const { return link_.ranks(); }
-    [[nodiscard]] gx::Placement placement() const { return link_.placement(); }
+        : TransportOver(link), count_(count) {}
     gx::Request send(int to, int channel, std::span<const std::byte> message) {
         ++count_;
-        return link_.send(to, channel, message);
+        return under().send(to, channel, message);
     }
-    gx::Request receive(int from, int channel, std::span<std::byte> message) {
-        return link_.receive(from, channel, message);
-    }
-    gx::Delivery wait(gx::Request r) { return link_.wait(r); }
-    gx::Arrival wait_any(std::span<const gx::Request> some) { return link_.wait_any(some); }
 
 private:
-    gx::testing::detail::processes::Endpoint& link_;
     std::atomic<int>& count_;
 };
 

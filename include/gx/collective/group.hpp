@@ -1,15 +1,13 @@
 // Members, Group: some ranks of a transport, in an order of their own, as a transport.
 #pragma once
 
-#include <cstddef>      // byte
-#include <span>         // messages
-#include <string_view>  // activities
-#include <vector>       // ranks
+#include <cstddef>  // byte
+#include <span>     // messages
+#include <vector>   // ranks
 
 #include <gx/core/contract.hpp>   // GX_EXPECT
 #include <gx/core/decl.hpp>       // GX_DECL
-#include <gx/core/label.hpp>      // Label
-#include <gx/core/transport.hpp>  // Transport, Placement
+#include <gx/core/transport.hpp>  // TransportOver, Placement
 
 namespace gx::collective {
 
@@ -55,9 +53,9 @@ private:
 ///         of another placement than the transport's, break the contract.
 /// Cost:   allocates nothing: make one for each call. Refers to the transport and the members.
 template <Transport T>
-class Group {
+class Group : public TransportOver<T> {
 public:
-    Group(T& whole, const Members& members) : whole_(&whole), members_(&members) {
+    Group(T& whole, const Members& members) : TransportOver<T>(whole), members_(&members) {
         GX_EXPECT(members.whole() == whole.placement(),
                   "members of the placement that the transport has");
         rank_ = members.index_of(whole.rank());
@@ -70,27 +68,13 @@ public:
     [[nodiscard]] const Members& members() const { return *members_; }
 
     Request send(int to, int channel, std::span<const std::byte> message) {
-        return whole_->send(members_->at(to), channel, message);
+        return this->under().send(members_->at(to), channel, message);
     }
     Request receive(int from, int channel, std::span<std::byte> message) {
-        return whole_->receive(members_->at(from), channel, message);
-    }
-    Delivery wait(Request request) { return whole_->wait(request); }
-    Arrival wait_any(std::span<const Request> requests) { return whole_->wait_any(requests); }
-
-    [[nodiscard]] decltype(auto) queue()
-        requires requires(T& t) { t.queue(); }
-    {
-        return whole_->queue();
-    }
-    void begin_activity(const Label& name)
-        requires requires(T& t) { t.begin_activity(name); }
-    {
-        whole_->begin_activity(name);
+        return this->under().receive(members_->at(from), channel, message);
     }
 
 private:
-    T* whole_;
     const Members* members_;
     int rank_ = -1;
 };

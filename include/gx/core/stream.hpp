@@ -51,11 +51,12 @@ consteval bool explain_stream() {
     return true;
 }
 
-/// Label of an operation for race detection and traces: 'all-reduce bucket 3 of step 7'.
+/// Label of an operation for errors, race detection and traces: 'all-reduce bucket 3 of step 7'.
 struct Operation {
     Label what{};
     std::int64_t step = -1;    ///< -1: of no step
     std::int64_t bucket = -1;  ///< -1: of the whole gradient
+    Label part{};  ///< in progress, by Horovod's name where it has one: MEMCPY_IN_FUSION_BUFFER
     constexpr bool operator==(const Operation&) const = default;
 };
 

@@ -1,11 +1,10 @@
 // Span, LinkRates, TraceSink: what ranks did and what links carried, when; for timelines.
 #pragma once
 
-#include <cstddef>      // size_t
-#include <cstdint>      // int64_t
-#include <string_view>  // names
-#include <utility>      // move
-#include <vector>       // spans
+#include <cstddef>  // size_t
+#include <cstdint>  // int64_t
+#include <utility>  // move
+#include <vector>   // spans
 
 #include <gx/core/decl.hpp>   // GX_COMPILED
 #include <gx/core/cold.hpp>   // GX_COLD
@@ -78,13 +77,6 @@ struct TraceSink {
     /// Records or stops; what the links carry at this moment is noted in both cases.
     void record(bool on, Nanoseconds now);
 };
-
-/// A part of a reduction begins, and the one before it ends; "": none begins. Nothing where `link`
-/// does not draw. Names are Horovod's where it has one: MEMCPY_IN_FUSION_BUFFER.
-template <class T>
-constexpr void begin_activity([[maybe_unused]] T& link, [[maybe_unused]] std::string_view name) {
-    if constexpr (requires { link.begin_activity(Label(name)); }) link.begin_activity(Label(name));
-}
 
 }  // namespace gx
 

@@ -1,10 +1,12 @@
 // Transport: point-to-point messages between ranks, posted and waited for.
 #pragma once
 
-#include <cstddef>   // byte
-#include <concepts>  // same_as
-#include <cstdint>   // uint32_t
-#include <span>      // messages, requests
+#include <cstddef>      // byte
+#include <concepts>     // same_as
+#include <cstdint>      // uint32_t
+#include <span>         // messages, requests
+#include <string_view>  // parts
+#include <utility>      // as_const
 
 #include <gx/core/error.hpp>         // Delivery
 #include <gx/core/function_ref.hpp>  // FunctionRef
@@ -91,8 +93,8 @@ concept WaitsForMessages = requires(T& t, Request r, std::span<const Request> so
 ///
 /// Optional: working_on(operation)  sets the operation that the next messages belong to, until the
 ///           next call. Processes report a lost rank with it; faults of a simulated cluster strike
-///           in it. See working_on(link, operation).
-///           begin_activity(label)  begins a part of it in a trace. See core/trace.hpp.
+///           in the reduction of a bucket. See working_on(link, operation).
+///           operation()  returns it, where parts of it matter, as to a trace. See working_on_part.
 template <class T>
 concept Transport = detail::transport::KnowsItsRank<T> && detail::transport::PostsMessages<T> &&
                     detail::transport::WaitsForMessages<T>;
@@ -155,6 +157,55 @@ constexpr void working_on([[maybe_unused]] T& link, [[maybe_unused]] const Opera
             "would lack the operation in progress. Fix: give it that parameter.");
 }
 
+/// Sets the part of the operation in progress, "": none; no-op unless `link` has operation().
+/// Reducers call it with spans that know neither step nor bucket, so the transport keeps these.
+template <class T>
+constexpr void working_on_part([[maybe_unused]] T& link, [[maybe_unused]] std::string_view part) {
+    if constexpr (requires { link.operation(); }) {
+        Operation now = link.operation();
+        now.part = part;
+        link.working_on(now);
+    }
+}
+
+/// Base of a transport over another one: forwards the members of a Transport, the operation in
+/// progress, and the queue of one that has it. A derived class writes those that differ.
+template <class T>
+class TransportOver {
+public:
+    explicit TransportOver(T& under) : under_(&under) {}
+
+    [[nodiscard]] int rank() const { return under_->rank(); }
+    [[nodiscard]] int ranks() const { return under_->ranks(); }
+    [[nodiscard]] Placement placement() const { return under_->placement(); }
+    Request send(int to, int channel, std::span<const std::byte> message) {
+        return under_->send(to, channel, message);
+    }
+    Request receive(int from, int channel, std::span<std::byte> message) {
+        return under_->receive(from, channel, message);
+    }
+    Delivery wait(Request request) { return under_->wait(request); }
+    Arrival wait_any(std::span<const Request> requests) { return under_->wait_any(requests); }
+
+    void working_on(const Operation& operation) { gx::working_on(*under_, operation); }
+    [[nodiscard]] decltype(auto) operation() const
+        requires requires(const T& t) { t.operation(); }
+    {
+        return std::as_const(*under_).operation();
+    }
+    [[nodiscard]] decltype(auto) queue()
+        requires requires(T& t) { t.queue(); }
+    {
+        return under_->queue();
+    }
+
+protected:
+    [[nodiscard]] T& under() const { return *under_; }
+
+private:
+    T* under_;
+};
+
 namespace archetype {
 /// The least type that models Transport.
 struct Transport {
@@ -168,5 +219,6 @@ struct Transport {
 };
 }  // namespace archetype
 static_assert(explain_transport<archetype::Transport>());
+static_assert(explain_transport<TransportOver<archetype::Transport>>());
 
 }  // namespace gx

@@ -14,7 +14,7 @@
 
 #include <gx/collective/execute.hpp>  // execute
 #include <gx/collective/proof.hpp>    // prove_all_reduce
-#include <gx/core/trace.hpp>          // begin_activity
+#include <gx/core/transport.hpp>      // working_on_part
 #include <gx/memory/buffer.hpp>       // Buffer
 #include <gx/memory/kernels.hpp>      // EncodeScaled, DecodeScaled
 #include <gx/memory/queue.hpp>        // launch
@@ -108,17 +108,17 @@ public:
         GX_EXPECT(link.placement() == placement_, "reserve() for the placement it will run on");
         const auto count = static_cast<std::int64_t>(bucket.size());
         GX_EXPECT(count <= elements_, "a bucket larger than was reserved");
-        begin_activity(link, in_place ? "" : "MEMCPY_IN_FUSION_BUFFER");
+        working_on_part(link, in_place ? "" : "MEMCPY_IN_FUSION_BUFFER");
         const auto wire = pack(link, bucket);
-        begin_activity(link, "");
+        working_on_part(link, "");
         const auto flows = [&]<int... k>(std::integer_sequence<int, k...>) {
             return std::array<collective::Flow<E, Collective, M>, K>{flow<M>(wire, k)...};
         }(std::make_integer_sequence<int, K>{});
         const collective::Execution done = collective::execute(link, flows);
         if (done.delivery.complete()) {
-            begin_activity(link, in_place ? "" : "MEMCPY_OUT_FUSION_BUFFER");
+            working_on_part(link, in_place ? "" : "MEMCPY_OUT_FUSION_BUFFER");
             unpack(link, wire, bucket);
-            begin_activity(link, "");
+            working_on_part(link, "");
         }
         return {done.delivery, done.bytes_sent, done.steps};
     }

@@ -14,7 +14,7 @@
 #include <gx/collective/proof.hpp>                  // prove
 #include <gx/memory/buffer.hpp>                     // Buffer
 #include <gx/core/contract.hpp>                     // GX_EXPECT
-#include <gx/core/trace.hpp>                        // begin_activity
+#include <gx/core/transport.hpp>                    // working_on_part
 #include <gx/memory/kernels.hpp>                    // EncodeScaled, Decode, DecodeAdd
 #include <gx/memory/queue.hpp>                      // launch, StreamOrdered
 #include <gx/reducer/concept.hpp>                   // ReduceReport, ReducePlan
@@ -70,19 +70,19 @@ public:
     ReduceReport all_reduce(Transport auto& link, std::span<float> bucket) {
         GX_EXPECT(link.placement() == placement_, "reserve() for the placement it will run on");
         GX_EXPECT(std::ssize(bucket) <= elements_, "a bucket larger than was reserved");
-        begin_activity(link, in_place ? "" : "MEMCPY_IN_FUSION_BUFFER");
+        working_on_part(link, in_place ? "" : "MEMCPY_IN_FUSION_BUFFER");
         const std::span<storage> wire = pack(link, bucket);
-        begin_activity(link, "");
+        working_on_part(link, "");
         ReduceReport done;
         push(link, wire, done);
         if (done.complete()) pull(link, wire, done);
         if (!done.complete()) return done;
         const int n = placement_.ranks();
         if (n > 1) done.steps = rounds(n - 1, receive_window_) + rounds(n - 1, most_in_flight);
-        begin_activity(link, in_place ? "" : "MEMCPY_OUT_FUSION_BUFFER");
+        working_on_part(link, in_place ? "" : "MEMCPY_OUT_FUSION_BUFFER");
         if constexpr (!in_place)
             launch(queue_of(link), kernels::Decode<E>{}, std::span<const storage>(wire), bucket);
-        begin_activity(link, "");
+        working_on_part(link, "");
         return done;
     }
 

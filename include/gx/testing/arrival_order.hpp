@@ -67,20 +67,20 @@ private:
 
 /// A transport whose waits return in the order of an ArrivalOrder.
 template <Transport Link>
-class ReorderedTransport {
-public:
-    ReorderedTransport(Link& link, ArrivalOrder& order) : link_(link), order_(order) {}
+class ReorderedTransport : public TransportOver<Link> {
+    using TransportOver<Link>::under, TransportOver<Link>::rank;
 
-    [[nodiscard]] int rank() const { return link_.rank(); }
-    [[nodiscard]] int ranks() const { return link_.ranks(); }
-    [[nodiscard]] Placement placement() const { return link_.placement(); }
+public:
+    ReorderedTransport(Link& link, ArrivalOrder& order)
+        : TransportOver<Link>(link), order_(order) {}
+
     Request send(int to, int channel, std::span<const std::byte> message) {
-        const Request request = link_.send(to, channel, message);
+        const Request request = under().send(to, channel, message);
         order_.posted(rank(), request, to, channel, true);
         return request;
     }
     Request receive(int from, int channel, std::span<std::byte> message) {
-        const Request request = link_.receive(from, channel, message);
+        const Request request = under().receive(from, channel, message);
         order_.posted(rank(), request, from, channel, false);
         return request;
     }
@@ -88,15 +88,14 @@ public:
     Arrival wait_any(std::span<const Request> requests) {
         const std::ptrdiff_t drawn = order_.draw(rank(), requests);
         const Arrival arrival =
-            drawn < 0 ? link_.wait_any(requests)
+            drawn < 0 ? under().wait_any(requests)
                       : Arrival{static_cast<std::size_t>(drawn),
-                                link_.wait(requests[static_cast<std::size_t>(drawn)])};
+                                under().wait(requests[static_cast<std::size_t>(drawn)])};
         if (!arrival.delivery.complete()) order_.open();
         return arrival;
     }
 
 private:
-    Link& link_;
     ArrivalOrder& order_;
 };
 

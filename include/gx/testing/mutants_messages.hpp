@@ -6,7 +6,7 @@
 #include <span>     // messages
 #include <vector>   // rows
 
-#include <gx/core/transport.hpp>  // control_channel
+#include <gx/core/transport.hpp>  // control_channel, TransportOver
 #include <gx/testing/mutant.hpp>  // Mutant
 
 namespace gx::testing {
@@ -77,23 +77,17 @@ struct Star : Mutant<R> {
 
 /// A transport whose messages go on channels `by` higher.
 template <Transport Link>
-class ShiftedChannels {
+class ShiftedChannels : public TransportOver<Link> {
 public:
-    ShiftedChannels(Link& link, int by) : link_(link), by_(by) {}
-    [[nodiscard]] int rank() const { return link_.rank(); }
-    [[nodiscard]] int ranks() const { return link_.ranks(); }
-    [[nodiscard]] Placement placement() const { return link_.placement(); }
+    ShiftedChannels(Link& link, int by) : TransportOver<Link>(link), by_(by) {}
     Request send(int to, int channel, std::span<const std::byte> message) {
-        return link_.send(to, channel + by_, message);
+        return this->under().send(to, channel + by_, message);
     }
     Request receive(int from, int channel, std::span<std::byte> message) {
-        return link_.receive(from, channel + by_, message);
+        return this->under().receive(from, channel + by_, message);
     }
-    Delivery wait(Request request) { return link_.wait(request); }
-    Arrival wait_any(std::span<const Request> requests) { return link_.wait_any(requests); }
 
 private:
-    Link& link_;
     int by_;
 };
 

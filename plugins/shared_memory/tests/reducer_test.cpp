@@ -31,31 +31,12 @@ namespace {
 
 using gx::SharedMemory;
 
-/// A rank whose transport is the same, without the peers' memory.
-template <class Link>
-class MessagesOnly {
-public:
-    explicit MessagesOnly(Link& link) : link_(link) {}
-    [[nodiscard]] int rank() const { return link_.rank(); }
-    [[nodiscard]] int ranks() const { return link_.ranks(); }
-    [[nodiscard]] gx::Placement placement() const { return link_.placement(); }
-    gx::Request send(int to, int channel, std::span<const std::byte> message) {
-        return link_.send(to, channel, message);
-    }
-    gx::Request receive(int from, int channel, std::span<std::byte> message) {
-        return link_.receive(from, channel, message);
-    }
-    gx::Delivery wait(gx::Request r) { return link_.wait(r); }
-    gx::Arrival wait_any(std::span<const gx::Request> some) { return link_.wait_any(some); }
-
-private:
-    Link& link_;
-};
+/// Ranks whose transport does not have the peers' memory.
 struct OnMessages {
     template <class F>
     void operator()(gx::Placement placement, F f) const {
         gx::ThreadWorld<>({.placement = placement}).run([&](auto& rank) {
-            MessagesOnly link(rank.transport());
+            gx::TransportOver link(rank.transport());
             gx::testing::RankWithTransport other(rank, link);
             f(other);
         });

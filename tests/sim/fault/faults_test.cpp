@@ -309,6 +309,26 @@ TEST(Faults, ASentenceNamesRankStepBucketAndOperation) {
               "rank 0, step 2, bucket 0 of 4, operation all-reduce: rank 1 timed "
               "out. Look at that rank's own error, then go on from the last checkpoint.");
 }
+TEST(Faults, PartsAndControlOperationsAreNoOtherBucket) {
+    World world(plain(2), {.faults = {DeadInCollective{1, 2, 0, 1, false}}});
+    EXPECT_THROW(world.run([](auto& rank) {
+        auto& link = rank.transport();
+        std::byte x{};
+        for (int i = 0; i < 2; ++i) {
+            gx::working_on(link, {"all-reduce", 2, 0});
+            gx::working_on_part(link, "MEMCPY_IN_FUSION_BUFFER");
+            const auto in = link.receive(1 - rank.rank(), 0, {&x, 1});
+            const auto out = link.send(1 - rank.rank(), 0, {&x, 1});
+            const Delivery d = link.wait(in);
+            if (!d.complete()) throw LostRank({.rank = rank.rank()}, d);
+            EXPECT_TRUE(link.wait(out).complete());
+            gx::working_on(link, {"summing the metrics", 2});
+            gx::working_on(link, {"all-reduce", 2, 0});
+        }
+    }),
+                 LostRank);
+    EXPECT_TRUE(world.died(1)) << "in the second message of bucket 0, not of anything else";
+}
 TEST(Faults, ARunWithFaultsRepeatsToTheEvent) {
     const auto hash = [](std::uint64_t seed, bool charged = true) {
         World world(plain(4), {.seed = seed,

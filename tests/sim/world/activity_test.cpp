@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <rapidcheck/gtest.h>
 
+#include <gx/collective/group.hpp>             // Group
 #include <gx/reducer/bucketed.hpp>             // Bucketed
 #include <gx/reducer/double_buffered.hpp>      // DoubleBuffered
 #include <gx/reducer/multi_ring.hpp>           // MultiRing
@@ -170,6 +171,29 @@ RC_GTEST_PROP(Timeline, IsOneThatPerfettoReads, ()) {
     RC_ASSERT(names["MEMCPY_IN_FUSION_BUFFER"] == reductions);
     RC_ASSERT(names["MEMCPY_OUT_FUSION_BUFFER"] == reductions);
     RC_ASSERT(names["backward"] == 3 * 2 * machines);
+}
+TEST(Timeline, ShowsThePartsOfAnOperation) {
+    gx::TraceSink sink;
+    gx::sim::Cluster<> world(gx::sim::ethernet_10g(2), {.trace = &sink});
+    world.run([](auto& rank) {
+        const gx::collective::Members members(rank.transport().placement(), {1, 0});
+        gx::collective::Group link(rank.transport(), members);
+        rank.charge(5_us, "forward", Activity::compute);
+        gx::working_on(link, {"all-reduce", 0, 0});
+        gx::working_on_part(link, "MEMCPY_IN_FUSION_BUFFER");
+        rank.charge(3_us, "copying", Activity::compute);
+        gx::working_on_part(link, "COMPRESS");
+        rank.charge(2_us, "compressing", Activity::compute);
+        gx::working_on(link, {"summing the metrics", 0});
+        rank.charge(1_us, "summing", Activity::compute);
+    });
+    std::vector<std::string> parts;
+    for (const gx::Span& s : sink.spans)
+        if (s.rank == 1 && s.track == gx::Track::communication)
+            parts.push_back(std::string(s.name.view()) + " " + std::to_string(s.begin.count()) +
+                            " " + std::to_string(s.end.count()));
+    EXPECT_EQ(parts, (std::vector<std::string>{"MEMCPY_IN_FUSION_BUFFER 5000 8000",
+                                               "COMPRESS 8000 10000"}));
 }
 TEST(Timeline, SaysWhichBucketOfWhichStepWaitedHowLong) {
     const Json events = Json::parse(timeline(2, 100, 40)).at("traceEvents");

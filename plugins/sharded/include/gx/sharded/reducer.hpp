@@ -15,7 +15,7 @@
 #include <gx/collective/execute.hpp>          // execute
 #include <gx/memory/aligned_buffer.hpp>       // AlignedBuffer
 #include <gx/core/contract.hpp>               // GX_EXPECT
-#include <gx/core/trace.hpp>                  // begin_activity
+#include <gx/core/transport.hpp>              // working_on_part
 #include <gx/memory/kernels.hpp>              // EncodeScaled, DecodeScaled
 #include <gx/memory/queue.hpp>                // launch, queue_of
 #include <gx/reducer/accuracy.hpp>            // accuracy
@@ -256,11 +256,11 @@ private:
         std::span<storage> wire;
         if constexpr (in_place) wire = values;
         else wire = wire_.span().first(values.size());
-        begin_activity(link, in_place ? "" : "MEMCPY_IN_FUSION_BUFFER");
+        working_on_part(link, in_place ? "" : "MEMCPY_IN_FUSION_BUFFER");
         if (!in_place || before != 1.0f)
             launch(queue_of(link), kernels::EncodeScaled<E>{before}, std::span<const float>(values),
                    wire);
-        begin_activity(link, "");
+        working_on_part(link, "");
         const auto message = static_cast<std::size_t>(message_);
         const collective::Execution done = collective::execute(
             link, flows<E, Scatter>(wire, [&](int k, std::span<storage>) {

@@ -5,9 +5,10 @@
 #include <cstdint>      // seeds
 #include <span>         // messages
 #include <type_traits>  // remove_reference_t
+#include <utility>      // declval
 
 #include <gx/core/rng.hpp>                     // Rng
-#include <gx/core/transport.hpp>               // Placement, Request
+#include <gx/core/transport.hpp>               // TransportOver, Placement
 #include <gx/sim/world/cluster.hpp>            // Cluster
 #include <gx/sim/catalog/simple_clusters.hpp>  // p3_16xlarge
 #include <gx/sim/race/monitor.hpp>             // detect_races
@@ -17,28 +18,20 @@ namespace gx::sim {
 /// The endpoint of a rank that waits before each send for a virtual time drawn from a seed: from
 /// 0 to 1 ms, most often short, so messages of different ranks arrive in any order.
 template <class Rank>
-class JitteredEndpoint {
+class JitteredEndpoint
+    : public TransportOver<std::remove_reference_t<decltype(std::declval<Rank&>().transport())>> {
 public:
     JitteredEndpoint(Rank& rank, std::uint64_t seed)
-        : rank_(rank),
+        : JitteredEndpoint::TransportOver(rank.transport()),
+          rank_(rank),
           rng_(Rng(seed, "gx::sim arrival order").at(static_cast<std::uint64_t>(rank.rank()))) {}
 
-    [[nodiscard]] int rank() const { return rank_.rank(); }
-    [[nodiscard]] int ranks() const { return rank_.ranks(); }
-    [[nodiscard]] Placement placement() const { return rank_.transport().placement(); }
     Request send(int to, int channel, std::span<const std::byte> message) {
         const std::uint64_t scale = std::uint64_t{1} << rng_.below(2 * sends_, 21);  // ns
         rank_.charge(Nanoseconds(static_cast<std::int64_t>(rng_.below(2 * sends_ + 1, scale))),
                      "delivery jitter");
         ++sends_;
-        return rank_.transport().send(to, channel, message);
-    }
-    Request receive(int from, int channel, std::span<std::byte> message) {
-        return rank_.transport().receive(from, channel, message);
-    }
-    Delivery wait(Request request) { return rank_.transport().wait(request); }
-    Arrival wait_any(std::span<const Request> requests) {
-        return rank_.transport().wait_any(requests);
+        return this->under().send(to, channel, message);
     }
 
 private:

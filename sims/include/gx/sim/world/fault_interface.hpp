@@ -55,6 +55,7 @@ public:
     [[nodiscard]] virtual bool cut_off(int rank) const = 0;
     /// Whether lost NICs and switches leave no route to most other ranks.
     [[nodiscard]] virtual bool unreachable(int rank) const = 0;
+    /// `rank` reduces a bucket, or goes on with it.
     virtual void reducing(int rank, const Operation& operation) = 0;
     /// Called before `rank` posts a gradient message; may kill the rank.
     virtual void sending(int rank) = 0;

@@ -76,12 +76,10 @@ public:
     /// Spends the time of a kernel of so much traffic, before scaling.
     void spend(std::string_view kernel, Bytes traffic);
 
-    /// Names what the communication stream does from now on, for the trace; "": nothing.
-    void begin_activity(const Label& name);
-    /// Names the operation that the next messages belong to; called by Pipeline.
-    void working_on(const Operation& operation) {
-        if (faults_) faults_->reducing(rank_, operation);
-    }
+    /// The operation that the next messages belong to: its parts are spans of the communication
+    /// stream, and faults may strike in the reduction of a bucket.
+    void working_on(const Operation& operation);
+    [[nodiscard]] const Operation& operation() const { return operation_; }
     void trace_to(TraceSink* trace) { trace_ = trace; }
     void set_faults(FaultInterface* faults, Limits limits) {
         faults_ = faults;
@@ -103,8 +101,8 @@ private:
     BusyTime& busy_;
     const ScheduledFiber*& main_;
     TraceSink* trace_ = nullptr;
-    Label activity_{};  ///< of the stream since since_
-    Nanoseconds since_{};
+    Operation operation_{};
+    Nanoseconds part_began_{};
 };
 
 template <DeviceKernel K, class... Arguments>

@@ -227,8 +227,9 @@ GX_DECL Nanoseconds FaultInjector::end_of_pause(int rank) {
 }
 
 GX_DECL void FaultInjector::reducing(int rank, const Operation& operation) {
-    at(rank).now = operation;
-    at(rank).sent = 0;
+    Gpu& gpu = at(rank);
+    if (gpu.now.step != operation.step || gpu.now.bucket != operation.bucket) gpu.sent = 0;
+    gpu.now = operation;
 }
 
 GX_DECL void FaultInjector::sending(int rank) {

@@ -63,17 +63,17 @@ GX_DECL void Endpoint::spend(std::string_view kernel, Bytes traffic) {
                  static_cast<std::uint64_t>(time.count()));
     engine_.advance(time);
     if (engine_.current() == main_) busy_.exposed_communication += time;
-    if (trace_ && activity_.view().empty())
+    if (trace_ && operation_.part.view().empty())
         trace_->add({rank_, Track::communication, Label(kernel), begin, engine_.now()});
     (void)alive();
 }
 
-GX_DECL void Endpoint::begin_activity(const Label& name) {
-    if (!trace_) return;
-    if (!activity_.view().empty())
-        trace_->add({rank_, Track::communication, activity_, since_, engine_.now()});
-    activity_ = name;
-    since_ = engine_.now();
+GX_DECL void Endpoint::working_on(const Operation& operation) {
+    if (faults_ && operation.bucket >= 0) faults_->reducing(rank_, operation);
+    if (trace_ && !operation_.part.view().empty())
+        trace_->add({rank_, Track::communication, operation_.part, part_began_, engine_.now()});
+    operation_ = operation;
+    part_began_ = engine_.now();
 }
 
 // Throws RankDied in a dead rank, unless it is unwinding already.
