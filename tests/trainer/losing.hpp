@@ -41,6 +41,7 @@ struct Script {
     std::mutex mutex{};
     /// Images of each training pass: by world, by pass.
     std::vector<std::map<std::int64_t, std::vector<int>>> seen{};
+    std::map<std::pair<std::size_t, int>, std::int64_t> passes{};  ///< by world and rank
 };
 inline Script& script() {
     static Script one;
@@ -65,19 +66,18 @@ private:
     void log(const gx::Batch& batch) {
         Script& s = script();
         const std::lock_guard lock(s.mutex);
+        const std::int64_t pass = s.passes[{world_, rank_}]++;  // of all its devices
         if (world_ < s.departures.size() && s.departures[world_].device &&
-            s.departures[world_].step == s.first_step(world_) + passes_)
+            s.departures[world_].step == s.first_step(world_) + pass)
             for (const int rank : s.departures[world_].ranks)
                 if (rank == rank_) throw gx::DeviceLost("the device of a rank is gone");
         s.seen.resize(std::max(s.seen.size(), world_ + 1));
-        auto& images = s.seen[world_][passes_];
+        auto& images = s.seen[world_][pass];
         for (std::size_t i = 0; i < std::size_t(batch.count); ++i)
             images.push_back(static_cast<int>(std::lround(batch.images[i * pixels_])));
-        ++passes_;
     }
     int rank_;
     std::size_t world_, pixels_;
-    std::int64_t passes_ = 0;
 };
 
 /// R, but for departures: their step is the first that no rank gets. A barrier before it lets all
@@ -103,6 +103,14 @@ inline gx::Split numbered(gx::Split data) {
     data.train.mean = data.test.mean = {0};
     data.train.deviation = data.test.deviation = {1.0f / 255};
     return data;
+}
+
+/// `data` whose images have their number in every pixel, so that a resized one has it too.
+inline gx::Split numbered_at_any_size(gx::Split data) {
+    const auto pixels = std::size_t(data.train.shape.elements());
+    for (std::size_t i = 0; i < data.train.pixels.size(); ++i)
+        data.train.pixels[i] = static_cast<std::uint8_t>(i / pixels);
+    return numbered(std::move(data));
 }
 
 /// W, that tells `script()` which world of a run it is. Where the script has a departure, the next
@@ -141,6 +149,7 @@ inline void set_script(std::vector<Departure> departures) {
     script().departures = std::move(departures);
     script().world = 0;
     script().seen.clear();
+    script().passes.clear();
 }
 inline ScriptedCluster scripted_cluster(const gx::sim::ClusterSpec& spec,
                                         gx::sim::ClusterOptions options = {}) {

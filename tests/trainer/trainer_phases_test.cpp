@@ -7,28 +7,27 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <gx/loader/prefetch.hpp>                 // Prefetched
-#include <gx/loader/record_file.hpp>              // RecordFile
-#include <gx/loader/resize.hpp>                   // Resize
-#include <gx/model/layers.hpp>                    // Network
-#include <gx/optimizer/adamw.hpp>                 // AdamW
-#include <gx/optimizer/lars.hpp>                  // Lars
-#include <gx/quantized/reducer.hpp>               // Quantized
-#include <gx/reducer/double_buffered.hpp>         // DoubleBuffered
-#include <gx/reducer/multi_ring.hpp>              // MultiRing
-#include <gx/reducer/ring.hpp>                    // Ring
-#include <gx/scheduler/linear_scaling.hpp>        // LinearScaling
-#include <gx/sharded/reducer.hpp>                 // Sharded
-#include <gx/survival/continue_on_survivors.hpp>  // ContinueOnSurvivors
-#include <gx/sim/catalog/simple_clusters.hpp>     // ethernet_10g
-#include <gx/sim/race/monitor.hpp>                // monitor
-#include <gx/sim/world/cluster.hpp>               // Cluster
-#include <gx/sim/world/device.hpp>                // Device
-#include <gx/testing/far/device.hpp>              // FarDevice
-#include <gx/testing/processes.hpp>               // ProcessWorld
-#include <gx/top_k/reducer.hpp>                   // TopK
-#include <gx/trainer/json.hpp>                    // to_json
-#include <gx/trainer/json.hpp>                    // to_json
+#include <gx/loader/prefetch.hpp>              // Prefetched
+#include <gx/loader/record_file.hpp>           // RecordFile
+#include <gx/loader/resize.hpp>                // Resize
+#include <gx/model/layers.hpp>                 // Network
+#include <gx/optimizer/adamw.hpp>              // AdamW
+#include <gx/optimizer/lars.hpp>               // Lars
+#include <gx/quantized/reducer.hpp>            // Quantized
+#include <gx/reducer/double_buffered.hpp>      // DoubleBuffered
+#include <gx/reducer/multi_ring.hpp>           // MultiRing
+#include <gx/reducer/ring.hpp>                 // Ring
+#include <gx/scheduler/linear_scaling.hpp>     // LinearScaling
+#include <gx/sharded/reducer.hpp>              // Sharded
+#include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
+#include <gx/sim/race/monitor.hpp>             // monitor
+#include <gx/sim/world/cluster.hpp>            // Cluster
+#include <gx/sim/world/device.hpp>             // Device
+#include <gx/testing/far/device.hpp>           // FarDevice
+#include <gx/testing/processes.hpp>            // ProcessWorld
+#include <gx/top_k/reducer.hpp>                // TopK
+#include <gx/trainer/json.hpp>                 // to_json
+#include <gx/trainer/json.hpp>                 // to_json
 
 #include <testing/processes_run.hpp>  // WithProcesses
 #include <trainer/small.hpp>          // threads, Folder
@@ -440,10 +439,6 @@ TEST(Phases, NameALoaderThatDoesNotResize) {
     using T = gx::Trainer<Pooled, gx::Ring<fp32>, gx::Warmup<gx::Poly<2>>, FixedSize>;
     EXPECT_TRUE(holds(refused<T>({{0, 4, 6}, {2, 4, 8}}), "phase 2", "FixedSize",
                       "images of 1 x 6 x 6", "the phase has 1 x 8 x 8"));
-}
-TEST(Phases, DoNotGoWithTheLossOfARank) {
-    using T = gx::Trainer<Pooled, gx::Ring<fp32>, gx::Warmup<gx::Poly<2>>, gx::ContinueOnSurvivors>;
-    EXPECT_TRUE(holds(refused<T>({{0, 4, 6}}), "ContinueOnSurvivors", "leave phases out"));
 }
 /// A device whose layout depends on the batch.
 struct Shifting : gx::reference::Device {

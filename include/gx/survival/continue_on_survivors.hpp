@@ -35,6 +35,8 @@ namespace gx {
 /// each image once in an epoch, for any rank counts. Losses and accuracies of an epoch are over the
 /// images of its survivors. The learning rate follows the progress in the data: the rate at the
 /// same image of a run with the present rank count. So LinearScaling follows the global batch.
+/// Phases begin at their epochs whatever was lost: with the batch of a rank and the image size that
+/// they name. A loss goes on in the phase of the epoch that it goes back to.
 /// Staleness restarts with each world: a gradient in flight at the end of one is applied or
 /// computed again, never applied late in the next.
 ///

@@ -26,6 +26,8 @@ struct Checkpoint {
         std::uint64_t index = 0;  ///< number of the gradient
         float loss_scale = 1;     ///< it was computed with
         std::vector<float> values;
+        std::int64_t image = -1;  ///< the first of its step, counted from the start of the run;
+                                  ///< -1: as a run without a loss has it
     };
     struct Vector {
         std::string name;

@@ -37,7 +37,7 @@ struct PhaseRow {
     int first_epoch = 0;
     int batch_per_rank = 0;
     int image_height = 0, image_width = 0;  ///< pixels
-    std::int64_t steps_per_epoch = 0;
+    std::int64_t steps_per_epoch = 0;       ///< with the ranks that the run began with
     bool operator==(const PhaseRow&) const = default;
 };
 

@@ -54,7 +54,7 @@ template <Scheduler S>
 struct Recipe {
     std::string name{};     ///< of the composition, for checkpoints and comparison
     std::string reducer{};  ///< names of policies
-    std::string loader{}, survival{};
+    std::string loader{};
     std::string_view model{}, wire{};  ///< wire: its element
     Graph (*graph)(const GraphOptions&) = nullptr;
     GraphTrouble (*trouble)(const GraphOptions&) = nullptr;
@@ -63,7 +63,6 @@ struct Recipe {
     std::vector<Checkpoint::Option> choices{};  ///< options that change the trajectory, as given
     ElementType compute = ElementType::fp32;    ///< of devices
     bool loads_any_source = true;               ///< not only data sets in memory
-    bool continues = false;                     ///< when a rank is lost
 };
 
 /// What the start of a run asks of its world.

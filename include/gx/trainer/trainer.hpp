@@ -138,7 +138,6 @@ private:
         return {.name = learning_name({}),
                 .reducer = reducer_name<R>(),
                 .loader = type_name<L>(),
-                .survival = type_name<V>(),
                 .model = M::name,
                 .wire = R::wire_type::name,
                 .graph = &gx::graph<M>,
@@ -151,8 +150,7 @@ private:
                                          int ranks) { check_policies(problems, ranks); },
                 .choices = choices(),
                 .compute = element_type<typename C::compute_type>,
-                .loads_any_source = detail::trainer::LoadsASource<L>,
-                .continues = V::continues};
+                .loads_any_source = detail::trainer::LoadsASource<L>};
     }
     /// Adds what is wrong with the options of policies, but the Scheduler's.
     GX_COLD void check_policies(Problems& problems, [[maybe_unused]] int ranks) const {

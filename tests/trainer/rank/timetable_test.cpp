@@ -49,6 +49,7 @@ TEST(Timetable, IsAWalkThroughTheRun) {
             std::int64_t in_epoch = 0;
             for (std::int64_t image = 0; image < images; ++step, ++in_epoch) {
                 RC_ASSERT(t.phase_of_step(step) == p);
+                RC_ASSERT(t.image_of(step) == epoch * images + image);
                 RC_ASSERT(t.schedule_step(step) == epoch * an_epoch + image / batch_0);
                 RC_ASSERT(t.schedule_step(step) >= before);
                 before = t.schedule_step(step);

@@ -141,8 +141,12 @@ struct Reader {
             expect(count <= c.step && index == std::uint64_t(c.step - count + next), "gradient",
                    index,
                    fmt::format("the {}th of the last {} before step {}", next + 1, count, c.step));
-            c.pending.push_back(
-                {index, scale(p), parameters(graph, "pending." + std::to_string(next) + ".")});
+            const std::int64_t image = p.find("image") ? p.at("image").integer() : -1;
+            expect(image >= -1 && image < c.epoch * c.images, "image", image,
+                   fmt::format("below {}, as {} epochs have", c.epoch * c.images, c.epoch));
+            c.pending.push_back({index, scale(p),
+                                 parameters(graph, "pending." + std::to_string(next) + "."),
+                                 image});
         }
         for (const JsonValue& v : state.at("reducer").array()) {
             const std::string& name = v.at("name").string();
@@ -232,8 +236,11 @@ GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& gr
     for (const Checkpoint::ReducerVector& v : c.reducer)
         state.open('{').field("name", v.name).field("replicated", v.replicated).close('}');
     state.close(']').name("pending").open('[');
-    for (const Checkpoint::Pending& p : c.pending)
-        state.open('{').field("gradient", p.index).field("loss_scale", p.loss_scale).close('}');
+    for (const Checkpoint::Pending& p : c.pending) {
+        state.open('{').field("gradient", p.index).field("loss_scale", p.loss_scale);
+        if (p.image >= 0) state.field("image", p.image);  // a run that continues on survivors
+        state.close('}');
+    }
     state.close(']').name("options").open('[');
     for (const Checkpoint::Option& o : c.options)
         state.open('{').field("name", o.name).field("value", o.value).close('}');

@@ -26,10 +26,6 @@ GX_DECL void check_phases(Problems& problems, const Recipe& recipe, RunOptions& 
             misfit(recipe.model, recipe.trouble, {info.shape.channels, side, side});
         problems.check(sentence.empty(), phase_name(o.phases, i) + ": " + sentence);
     }
-    if (recipe.continues)
-        problems.add("phases: " + recipe.survival +
-                     " goes on with one batch and image size: leave phases out, or "
-                     "ContinueOnSurvivors, and resume from a checkpoint after a loss");
     o.batch = std::max(1, o.phases.front().batch);
 }
 

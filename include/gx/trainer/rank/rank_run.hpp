@@ -26,7 +26,9 @@ namespace gx::detail::trainer {
 /// metrics, record, control messages and errors.
 class RankRun {
 protected:
-    GX_COLD GX_DECL RankRun(const Run& run, ControlLink control, RunRecord& record);
+    /// `first_epoch`: whose phase it begins in.
+    GX_COLD GX_DECL RankRun(const Run& run, ControlLink control, RunRecord& record,
+                            int first_epoch);
 
     [[nodiscard]] int rank() const { return control_.rank(); }
     [[nodiscard]] int ranks() const { return control_.ranks(); }
@@ -43,6 +45,9 @@ protected:
     /// Learning rate of a gradient: by progress in the data, for the batch of its own phase. A
     /// gradient that is older than the checkpoint has the rate of the plan it was computed under.
     [[nodiscard]] GX_DECL float rate(std::int64_t gradient) const;
+    [[nodiscard]] GX_DECL float rate_before(std::int64_t gradient) const;
+    /// The first image of a gradient's step, where the run continues on survivors; else -1.
+    GX_COLD [[nodiscard]] GX_DECL std::int64_t image_of(std::int64_t gradient) const;
     [[nodiscard]] GX_DECL std::int64_t schedule_step(std::int64_t step) const;
 
     /// Shows the step that was made, with the loss of step `known` of the epoch.

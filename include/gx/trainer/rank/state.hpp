@@ -129,7 +129,9 @@ struct RankState {
                     {std::string(Optimizer::scalar_names[i]), optimizer.scalars()[i]});
         }
         for (const auto& p : pipeline.pending())
-            c.pending.push_back({p.index, scales[p.index % N], canonical(p.values)});
+            c.pending.push_back({.index = p.index,
+                                 .loss_scale = scales[p.index % N],
+                                 .values = canonical(p.values)});
     }
 
     /// A vector of the reducer's state as a checkpoint keeps it: canonical where it is a gradient.

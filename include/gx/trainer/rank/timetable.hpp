@@ -36,11 +36,14 @@ public:
         }
     }
 
+    [[nodiscard]] std::int64_t images() const { return images_; }  ///< in an epoch
     [[nodiscard]] int phases() const { return int(phases_.size()); }
-    [[nodiscard]] std::int64_t steps_per_epoch(int phase) const {
-        const std::int64_t batch = at(phase).global_batch;
-        return (images_ + batch - 1) / batch;
+    [[nodiscard]] std::int64_t global_batch(int phase) const { return at(phase).global_batch; }
+    /// Steps of `count` images in a phase.
+    [[nodiscard]] std::int64_t steps_of(std::int64_t count, int phase) const {
+        return (count + global_batch(phase) - 1) / global_batch(phase);
     }
+    [[nodiscard]] std::int64_t steps_per_epoch(int phase) const { return steps_of(images_, phase); }
     [[nodiscard]] int phase_of_epoch(int epoch) const {
         int p = phases() - 1;
         while (at(p).first_epoch > epoch) --p;
@@ -55,14 +58,21 @@ public:
         const int p = phase_of_epoch(epoch);
         return first_steps_[std::size_t(p)] + (epoch - at(p).first_epoch) * steps_per_epoch(p);
     }
-    /// The step of a run of the first phase's batch that has begun the images of `step`.
-    [[nodiscard]] std::int64_t schedule_step(std::int64_t step) const {
+    /// The first image of `step`, counted from the start of epoch 0.
+    [[nodiscard]] std::int64_t image_of(std::int64_t step) const {
         const int p = phase_of_step(step);
         const std::int64_t made = step - first_steps_[std::size_t(p)];
         const std::int64_t epoch = at(p).first_epoch + made / steps_per_epoch(p);
-        const std::int64_t images = made % steps_per_epoch(p) * at(p).global_batch;
-        return epoch * steps_per_epoch(0) + images / phases_[0].global_batch;
+        return epoch * images_ + made % steps_per_epoch(p) * global_batch(p);
     }
+    /// The step of a run of the first phase's batch that `image` lies in.
+    [[nodiscard]] std::int64_t schedule_step_at(std::int64_t image) const {
+        return image / images_ * steps_per_epoch(0) + image % images_ / global_batch(0);
+    }
+    [[nodiscard]] std::int64_t schedule_step(std::int64_t step) const {
+        return schedule_step_at(image_of(step));
+    }
+    bool operator==(const Timetable&) const = default;
 
 private:
     [[nodiscard]] const Entry& at(int phase) const { return phases_[std::size_t(phase)]; }

@@ -77,7 +77,7 @@ public:
 
     GX_COLD RankTraining(const Run& run, const PolicyOptions<R, O, Scale>& policies, Rank& rank,
                          RunRecord& record, Carries& carried)
-        : RankRun(run, control_of(rank), record),
+        : RankRun(run, control_of(rank), record, begins_in(run, carried)),
           carried_(carried),
           loss_scale_(policies.loss_scale),
           rank_(rank),
@@ -118,6 +118,12 @@ public:
     }
 
 private:
+    /// The epoch whose phase it begins in.
+    [[nodiscard]] static int begins_in(const Run& run, [[maybe_unused]] const Carries& carried) {
+        if constexpr (survives)
+            if (carried.trained && carried.present.epoch >= 0) return carried.present.epoch;
+        return run.resume ? run.resume->epoch : 0;
+    }
     /// Of the device; nullptr: of the host.
     [[nodiscard]] MemoryResource* memory() {
         if constexpr (on_host) return nullptr;
@@ -361,6 +367,7 @@ private:
     [[nodiscard]] std::uint64_t layout_hash();
     void expect_phases_fit();
     void begin_phase(int next);
+    void make_device(int phase);
     void expect_images();
 
     // ---- Losing a rank: impl/survival.ipp ----------------------

@@ -11,12 +11,12 @@
 
 namespace gx::detail::trainer {
 
-GX_DECL RankRun::RankRun(const Run& run, ControlLink control, RunRecord& record)
+GX_DECL RankRun::RankRun(const Run& run, ControlLink control, RunRecord& record, int first_epoch)
     : run_(run),
       o_(run.options),
       record_(record),
       control_(control),
-      phase_(run.timetable.phase_of_epoch(run.resume ? run.resume->epoch : 0)),
+      phase_(run.timetable.phase_of_epoch(first_epoch)),
       accounts_{.rank = control.rank(),
                 .price = run.price,
                 .mixed_clocks = run.mixed_clocks,
@@ -69,13 +69,28 @@ GX_DECL void RankRun::resume_from(const Checkpoint& c) {
 }
 
 GX_DECL float RankRun::rate(std::int64_t gradient) const {
-    if (gradient >= resumed_at_ || run_.rescaled.empty()) {
-        const int p = run_.timetable.phase_of_step(gradient - shift_);
-        return run_.rates[std::size_t(p)](schedule_step(gradient));
-    }
+    if (gradient < resumed_at_) return rate_before(gradient);
+    const int p =
+        course_ ? course_->phase_of(gradient) : run_.timetable.phase_of_step(gradient - shift_);
+    return run_.rates[std::size_t(p)](schedule_step(gradient));
+}
+
+GX_DECL float RankRun::rate_before(std::int64_t gradient) const {
     const Timetable& before = run_.timetable_before;
+    const auto of_image = [&](std::int64_t image) {
+        const int p = before.phase_of_epoch(int(image / before.images()));
+        return run_.rates_before[std::size_t(p)](before.schedule_step_at(image));
+    };
+    if (const std::int64_t kept = image_of(gradient); kept >= 0) return of_image(kept);
     const std::int64_t step = std::max(std::int64_t{0}, steps_before_ - (resumed_at_ - gradient));
-    return run_.rates_before[std::size_t(before.phase_of_step(step))](before.schedule_step(step));
+    return of_image(before.image_of(step));
+}
+
+GX_DECL std::int64_t RankRun::image_of(std::int64_t gradient) const {
+    if (gradient >= resumed_at_) return course_ ? course_->image_of(gradient) : -1;
+    for (const Checkpoint::Pending& p : run_.resume->pending)
+        if (std::int64_t(p.index) == gradient) return p.image;
+    return -1;
 }
 
 GX_DECL std::int64_t RankRun::schedule_step(std::int64_t step) const {

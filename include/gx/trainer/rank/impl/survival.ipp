@@ -34,8 +34,9 @@ auto GX_OF_RANK_TRAINING::begin(int epoch) -> StepsOfEpoch {
             return begin_epoch(epoch);
         }
         EpochMetrics& present = carried_.present;  // restart() has filled it
-        const std::int64_t done = carried_.course.first_image - epoch * carried_.course.images;
-        const std::int64_t left = carried_.course.steps_of(carried_.course.images - done);
+        const Course& course = carried_.course;
+        const std::int64_t done = course.first_image - epoch * course.timetable.images();
+        const std::int64_t left = course.steps_after(epoch, done);
         loader_->begin_epoch(epoch, done);
         metrics_.rows = std::exchange(present.rows, {});
         metrics_.sums = std::exchange(present.sums, {});
@@ -148,10 +149,9 @@ GX_COLD void GX_OF_RANK_TRAINING::join() {
             skipped_before_ = step_ - std::ssize(run_.resume->pending) - run_.resume->updates;
         carried_.gradients = step_ - std::ssize(pipeline_.pending());
         carried_.before = carried_.present = {};
-        carried_.course = {.images = loader_->images_per_epoch(),
-                           .global_batch = std::int64_t{o_.batch} * rank_.ranks(),
+        carried_.course = {.timetable = run_.timetable,
                            .first_step = step_,
-                           .first_image = first_epoch_ * loader_->images_per_epoch()};
+                           .first_image = first_epoch_ * run_.timetable.images()};
         keep_snapshot(step_, 0);
         if (later) {
             bring_time();  // and not that of the checkpoint
@@ -237,7 +237,7 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t own, std::int64_t next) {
         epoch = std::move(carried_.before);
     carried_.before = {};
     if (epoch.epoch < 0)  // it had not begun its first epoch
-        epoch = {.epoch = int(carried_.course.image_of(next) / carried_.course.images),
+        epoch = {.epoch = carried_.course.epoch_at(carried_.course.image_of(next)),
                  .first_step = next,
                  .timed_images = accounts_.timed_images,
                  .begin_seconds = accounts_.seconds};
@@ -247,10 +247,10 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t own, std::int64_t next) {
         if (row >= 0 && row < std::ssize(epoch.rows))
             epoch.rows[std::size_t(row)].skipped = !carried_.was_applied(g);
     }
-    carried_.course = {.images = carried_.course.images,
-                       .global_batch = std::int64_t{o_.batch} * rank_.ranks(),
+    carried_.course = {.timetable = run_.timetable,
                        .first_step = next,
                        .first_image = carried_.course.image_of(next)};
+    if (const int p = run_.timetable.phase_of_epoch(epoch.epoch); p != phase_) make_device(p);
 
     // The state that all share.
     device_->update([&](std::span<float> parameters) {
