@@ -209,6 +209,9 @@ template <class F>
         s.overflows ? " and infinities" : "",
         s.recovery == Recovery::survivors ? "survivors" : "checkpoints",
         s.checksum ? "checksums" : "no checksums", s.races ? ", looking for races" : "");
+    for (const Phase& p : s.phases)
+        text += fmt::format("  from epoch {}: batch {}, images of {} x {}\n", p.first_epoch,
+                            p.batch, p.image_side, p.image_side);
     for (std::size_t i = 0; i < s.faults.size(); ++i)
         text += "  " + sim::describe(s.faults[i], i) + "\n";
     return text;

@@ -6,6 +6,7 @@
 #include <cstdint>      // uint64_t
 #include <string>       // names
 #include <string_view>  // names
+#include <vector>       // phases
 
 #include <gx/core/rng.hpp>                       // Rng
 #include <gx/sim/catalog/cluster_of.hpp>         // with_gpus
@@ -15,6 +16,7 @@
 #include <gx/sim/catalog/comm_stacks.hpp>        // profiles
 #include <gx/sim/topology/check_cluster.hpp>     // check_cluster
 #include <gx/sim/topology/failover_routing.hpp>  // FailoverRouting
+#include <gx/trainer/options.hpp>                // Phase
 
 namespace gx::sim::fuzz {
 
@@ -34,6 +36,7 @@ struct Scenario {
     SizeClass size_class{};
     std::int64_t elements = 1, bucket_elements = 0, samples = 1;
     int batch = 1, epochs = 1, pieces = 1;  ///< pieces: of backward, each ready on its own
+    std::vector<Phase> phases{};            ///< empty: one of `batch`; owners have one
     Nanoseconds compute{}, skew{}, horizon{}, deadline{};
     bool wide = false;       ///< magnitudes from 2^-6 to 2^6; else small integers
     bool overflows = false;  ///< some element of some gradients is infinite
@@ -76,6 +79,13 @@ struct Scenario {
                 for (int channel = 0; channel < 4; ++channel)
                     if (!failover.route(a, b, channel, path)) return false;
         return true;
+    }
+    /// Of one rank.
+    [[nodiscard]] int batch_of(int epoch) const {
+        int of_phase = batch;
+        for (const Phase& p : phases)
+            if (p.first_epoch <= epoch) of_phase = p.batch;
+        return of_phase;
     }
     [[nodiscard]] bool has(FaultClass wanted) const {
         for (const Fault& f : faults)
@@ -172,6 +182,15 @@ inline void draw_stack(std::uint64_t seed, ClusterSpec& spec) {
     return spec;
 }
 
+/// Half of the time none; else one or more, each with a batch that all ranks have images for.
+inline void draw_phases(Scenario& s) {
+    Draw d(s.seed, "fuzz.phases");
+    if (d.one_in(2)) return;
+    const int most = std::min<int>(3, static_cast<int>(s.samples) / s.cluster.ranks());
+    for (int epoch = 0; epoch < s.epochs; epoch += d.integer(1, 2))
+        s.phases.push_back({epoch, d.integer(1, most), d.integer(1, 4)});
+}
+
 /// About the time of a run without faults: compute, rings one after the other, and at the end of an
 /// epoch what all ranks send to rank 0 and hear from it.
 [[nodiscard]] inline Nanoseconds estimate(const Scenario& s) {
@@ -224,6 +243,7 @@ inline void draw_stack(std::uint64_t seed, ClusterSpec& spec) {
     s.heals = !training.one_in(3);
     s.checksum = training.one_in(2);
     s.races = detail::Draw(seed, "fuzz.races").one_in(4);
+    detail::draw_phases(s);
     detail::Draw values(seed, "fuzz.values");
     s.wide = values.one_in(2);
     s.overflows = values.one_in(8);

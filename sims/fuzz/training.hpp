@@ -16,6 +16,9 @@ namespace gx::sim::fuzz {
 /// Errors: of train(): LostRank, Error; Stuck and Race of the cluster.
 [[nodiscard]] RunRecord train_replicas(const ReducerKind& kind, LoggedCluster& world,
                                        const Scenario& s, const std::filesystem::path& output);
+/// The same with the scenario's phases.
+[[nodiscard]] RunRecord train_in_phases(const ReducerKind& kind, LoggedCluster& world,
+                                        const Scenario& s, const std::filesystem::path& output);
 /// A reducer that owns the update: the run stops at a lost rank.
 [[nodiscard]] RunRecord train_owned(const ReducerKind& kind, LoggedCluster& world,
                                     const Scenario& s, const std::filesystem::path& output);

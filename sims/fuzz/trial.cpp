@@ -145,6 +145,29 @@ void check_history(const ReducerKind& kind, const Scenario& s, const Trial& t,
     }
 }
 
+/// Each step that counts has the images that its phase's batch and the ranks of its world cut from
+/// the epoch.
+void check_steps(const Scenario& s, const Trial& t, const std::vector<Part>& parts, Verdict& v) {
+    int epoch = 0;
+    std::int64_t done = 0;  // images of the epoch
+    for (std::size_t w = 0; w < t.worlds.size(); ++w) {
+        const auto& ranks = t.worlds[w].ranks;
+        for (std::size_t g = 0; g < static_cast<std::size_t>(parts[w].kept); ++g) {
+            std::int64_t images = 0;
+            for (const RankLog& rank : ranks)
+                if (g < rank.samples.size()) images += std::ssize(rank.samples[g]);
+            const std::int64_t expected =
+                std::min(s.samples - done, std::ssize(ranks) * s.batch_of(epoch));
+            if (images != expected)
+                return v.fail(Kind::correctness, at(w, 0, g) + " has " + std::to_string(images) +
+                                                     " images of " + std::to_string(expected) +
+                                                     " in epoch " + std::to_string(epoch));
+            done += images;
+            if (done == s.samples) ++epoch, done = 0;
+        }
+    }
+}
+
 /// Every survivor that did not finish was told, and the world ended no sooner than it had to.
 void check_told(const ReducerKind& kind, const Scenario& s, const Trial& t, bool finished,
                 Verdict& v) {
@@ -221,7 +244,9 @@ private:
 
 }  // namespace
 
-Verdict trial_of(const ReducerKind& kind, const Scenario& s, const Tampering& tampering) {
+Verdict trial_of(const ReducerKind& kind, const Scenario& drawn, const Tampering& tampering) {
+    Scenario s = drawn;
+    if (kind.owns_update()) s.phases.clear();
     ClusterOptions options{
         .seed = s.seed,
         .deadline = s.deadline,
@@ -246,8 +271,8 @@ Verdict trial_of(const ReducerKind& kind, const Scenario& s, const Tampering& ta
     bool finished = false;
     std::string stopped;
     try {
-        record = kind.owns_update() ? train_owned(kind, world, s, folder.path())
-                                    : train_replicas(kind, world, s, folder.path());
+        record = (s.phases.empty() ? kind.owns_update() ? train_owned : train_replicas
+                                   : train_in_phases)(kind, world, s, folder.path());
         finished = true;
     } catch (const Stuck& e) {
         v.fail(Kind::liveness, e.what());
@@ -291,6 +316,7 @@ Verdict trial_of(const ReducerKind& kind, const Scenario& s, const Tampering& ta
     const std::int64_t end = finished ? record.epochs.back().step : 0;
     const auto parts = parts_of(record.losses, t.worlds.size(), end);
     if (finished) check_history(kind, s, t, parts, record, spoiled, v);
+    if (finished) check_steps(s, t, parts, v);
     check_floor(kind, s, t, parts, v);
     v.worlds = static_cast<int>(t.worlds.size());
     v.updates = static_cast<int>(end);

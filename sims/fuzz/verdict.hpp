@@ -47,9 +47,12 @@ struct Verdict {
 /// Seeded bugs outside of the reducer.
 struct Tampering {
     DeliveryRules delivery{};
-    bool apply_twice = false;  ///< after a restart
-    bool ready_early = false;  ///< a piece of a gradient is reported ready, and then written
-    bool no_profile = false;   ///< messages do not pay what their stack costs
+    bool apply_twice = false;     ///< after a restart
+    bool twice_in_phase = false;  ///< after a restart, where a phase but the first begins
+    bool first_batch = false;     ///< after a restart the first phase's, where that is smaller
+    bool forget_place = false;    ///< a restart in a phase but the first begins its epoch anew
+    bool ready_early = false;     ///< a piece of a gradient is reported ready, and then written
+    bool no_profile = false;      ///< messages do not pay what their stack costs
     bool charge_reducer_kernels = true;
 };
 

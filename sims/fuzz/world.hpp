@@ -51,6 +51,13 @@ struct Trial {
     std::size_t torn = 0;  ///< checkpoints that were torn
 };
 
+/// The device that is being built, for the loader that comes behind it.
+struct Built {
+    const Trial* trial = nullptr;
+    int phase = 0;
+};
+inline Built built;
+
 /// An Optimizer whose parameters are the last mean, and whose state is the sum of all.
 class Adding {
 public:
@@ -92,7 +99,7 @@ private:
 
 /// A device whose gradients are made of the samples' own numbers. It takes the time that the
 /// scenario says, and reports final parts of a gradient piece by piece.
-/// Shapes: an image holds its number: pixel 0 + 256 * pixel 1.
+/// Shapes: an image holds its number: pixel 0 + 256 * pixel 1; in phases its label is its number.
 class NumberDevice {
 public:
     template <class R>
@@ -103,6 +110,7 @@ public:
           values_(s_.seed, "fuzz.gradient"),
           skew_(Rng(s_.seed, "fuzz.skew").at(static_cast<std::uint64_t>(rank.rank()))),
           later_(trial.worlds.size() > 1),
+          phase_(built.phase),
           pixels_(static_cast<std::size_t>(graph.input.elements())),
           charge_([&rank](Nanoseconds time) { rank.charge(time, "gradient", Activity::compute); }),
           wrote_([&rank](std::span<const float> piece) {
@@ -115,9 +123,7 @@ public:
         if (mode == Mode::train) {
             auto& samples = log_.samples.emplace_back();
             for (std::size_t i = 0; i < static_cast<std::size_t>(batch.count); ++i)
-                samples.push_back(
-                    static_cast<std::uint32_t>(std::lround(batch.images[i * pixels_]) +
-                                               256 * std::lround(batch.images[i * pixels_ + 1])));
+                samples.push_back(number_of(batch, i));
         }
         return {.loss_sum = double(batch.count)};
     }
@@ -148,7 +154,8 @@ public:
         }
     }
     void update(FunctionRef<void(std::span<float>)> change) {
-        const int times = tampering_.apply_twice && later_ && updates_ == 1 ? 2 : 1;
+        const bool twice = tampering_.apply_twice || (tampering_.twice_in_phase && phase_ > 0);
+        const int times = twice && later_ && updates_ == 1 ? 2 : 1;
         for (int n = 0; n < times; ++n) change(parameters_);
         ++updates_;  // the first is that which brings the state
     }
@@ -166,6 +173,11 @@ public:
     [[nodiscard]] std::optional<std::string> first_non_finite() const { return std::nullopt; }
 
 private:
+    [[nodiscard]] std::uint32_t number_of(const Batch& batch, std::size_t i) const {
+        if (!s_.phases.empty()) return static_cast<std::uint32_t>(batch.labels[i]);
+        return static_cast<std::uint32_t>(std::lround(batch.images[i * pixels_]) +
+                                          256 * std::lround(batch.images[i * pixels_ + 1]));
+    }
     [[nodiscard]] float value(std::uint32_t sample, std::size_t i) const {
         const auto four = values_.at(sample).bits(i / 4);
         const std::uint32_t word = four[i % 4];
@@ -180,6 +192,7 @@ private:
     Rng values_, skew_;
     std::uint64_t draws_ = 0;
     bool later_;
+    int phase_;
     std::size_t pixels_;
     int updates_ = 0;
     std::function<void(Nanoseconds)> charge_;
@@ -203,8 +216,9 @@ public:
         [[nodiscard]] Endpoint& transport() { return rank_.transport(); }
         [[nodiscard]] Stream& stream() { return rank_.stream(); }
         [[nodiscard]] double wire_scale() const { return trial_.wire_scale; }
-        [[nodiscard]] std::unique_ptr<Device> make_device(const Graph& graph, DeviceOptions) {
+        [[nodiscard]] std::unique_ptr<Device> make_device(const Graph& graph, DeviceOptions o) {
             building = &log_.ranks[static_cast<std::size_t>(rank())];
+            built = {&trial_, o.phase};
             return std::make_unique<Device>(trial_, graph, *building, rank_);
         }
 

@@ -55,8 +55,12 @@ TEST(Fuzz, EveryReducerIsDrawnInEverySizeWithEveryClassOfFault) {
     Coverage drawn(count);
     std::set<Fabric::Kind> fabrics;
     std::set<int> ranks;
+    std::map<std::size_t, int> phases;
     for (std::uint64_t seed = 1; seed <= 40'000; ++seed) {
         const Scenario s = draw(seed, static_cast<int>(count));
+        ++phases[s.phases.size()];
+        for (const gx::Phase& p : s.phases)
+            ASSERT_LE(p.batch * s.cluster.ranks(), s.samples) << "seed " << seed;
         Verdict v;
         for (const Fault& f : s.faults) v.fired[static_cast<std::size_t>(class_of(f))] = true;
         drawn.add(s, v);
@@ -69,6 +73,7 @@ TEST(Fuzz, EveryReducerIsDrawnInEverySizeWithEveryClassOfFault) {
     EXPECT_GT(drawn.races(), 40'000 / 5);
     EXPECT_GT(drawn.wired(), 40'000 / 20);
     for (int n = 1; n <= 12; ++n) EXPECT_TRUE(ranks.contains(n)) << n;
+    for (std::size_t n = 0; n <= 3; ++n) EXPECT_GT(phases[n], 40'000 / 50) << n << " phases";
 }
 
 // ---- Seeds that must pass -------------------------------------------------------------------
@@ -83,10 +88,12 @@ TEST(Fuzz, ShortCampaign) {
 }
 
 TEST(Fuzz, EventsAndBitsAreTheSameOnEveryCompiler) {
-    const auto hash = [](const std::vector<FuzzedReducer>& from, const fuzz::Tampering& tampering) {
+    const auto hash = [](const std::vector<FuzzedReducer>& from, const fuzz::Tampering& tampering,
+                         bool phases = false) {
         EventHash all(0);
         for (std::uint64_t seed = 1; seed <= 40; ++seed) {
-            const Scenario s = draw(seed, static_cast<int>(from.size()));
+            Scenario s = draw(seed, static_cast<int>(from.size()));
+            if (!phases) s.phases.clear();
             all.add(gx::Nanoseconds(0), EventKind::charge, 0,
                     from[static_cast<std::size_t>(s.reducer)].run(s, tampering).hash, 0);
         }
@@ -96,6 +103,7 @@ TEST(Fuzz, EventsAndBitsAreTheSameOnEveryCompiler) {
     EXPECT_EQ(hash(first_reducers(), {.charge_reducer_kernels = false}), 0xc4625d76f2f1b14bu)
         << "as before reducers' kernels took time";
     EXPECT_EQ(hash(later_reducers(), {}), 0x63346ff28740899cu);
+    EXPECT_EQ(hash(reducers(), {}, true), 0xd1976e22aaab5f61u) << "with the phases that seeds draw";
 }
 
 // Tori of 22 to 24 wired machines: with routes to every NIC the longest has 17 or 18 links.
@@ -208,6 +216,9 @@ TEST(Fuzz, SomeBugsAreFoundByOneDimensionAlone) {
     };
     const std::map<std::string, std::function<bool(const Scenario&)>> needs{
         {"ready-early", [](const Scenario& s) { return s.races; }},
+        {"twice-in-phase", [](const Scenario& s) { return s.phases.size() > 1; }},
+        {"first-batch", [](const Scenario& s) { return s.phases.size() > 1; }},
+        {"forget-place", [](const Scenario& s) { return s.phases.size() > 1; }},
         {"free-stack", [](const Scenario& s) { return s.cluster.profile.name.view() != "exact"; }},
         {"keep-lost-way", lost},
         {"drop-in-flight", lost}};
