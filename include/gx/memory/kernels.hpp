@@ -1,12 +1,13 @@
 // Kernels on whole vectors that every memory has: conversions, sums, copies, tests.
 #pragma once
 
-#include <algorithm>    // copy, fill
+#include <algorithm>    // copy, fill, swap_ranges
 #include <cstddef>      // byte
 #include <span>         // what they work on
 #include <string_view>  // names
 
-#include <gx/core/convert.hpp>  // encode_scaled, accumulate, decode_scaled
+#include <gx/core/convert.hpp>   // encode_scaled, accumulate, decode_scaled
+#include <gx/memory/memory.hpp>  // Flag
 
 namespace gx::kernels {
 
@@ -77,6 +78,14 @@ struct CopyValues {
     static constexpr bool overwrites = true;
     void operator()(std::span<const T> from, std::span<T> to) const {
         std::copy(from.begin(), from.end(), to.begin());
+    }
+};
+
+/// Swaps `a` and `b` if the condition holds.
+struct SwapIf {
+    static constexpr std::string_view name = "swap if";
+    void operator()(Flag condition, std::span<float> a, std::span<float> b) const {
+        if (condition) std::swap_ranges(a.begin(), a.end(), b.begin());
     }
 };
 

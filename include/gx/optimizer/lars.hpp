@@ -77,6 +77,11 @@ public:
     GX_DECL void reserve(std::size_t elements, std::span<const ParameterSlice> slices,
                          const Graph& graph);
 
+    /// What kernels of a device need of it: its options, and whether each parameter has a trust
+    /// ratio.
+    [[nodiscard]] const Options& options() const { return options_; }
+    [[nodiscard]] std::span<const char> adapts() const { return adapts_; }
+
     void update(const UpdateArgs& a) {
         norms_.assign(norms_.size(), Norms{});
         add_norms(a, norms_);

@@ -60,6 +60,10 @@ public:
 
     void reserve(std::size_t elements, std::span<const ParameterSlice> slices, const Graph& graph);
 
+    /// What kernels of a device need of it: its options, and the weight decay of each parameter.
+    [[nodiscard]] const Options& options() const { return options_; }
+    [[nodiscard]] std::span<const float> decays() const { return decay_; }
+
     GX_DECL void update(const UpdateArgs& a);
 
 private:

@@ -1,17 +1,16 @@
 // ErrorFeedbackState: residuals of error feedback, one for each gradient in flight.
 #pragma once
 
-#include <algorithm>    // swap_ranges
 #include <cstddef>      // size_t
 #include <cstdint>      // uint64_t
 #include <span>         // views
 #include <string>       // names
-#include <string_view>  // names
 #include <utility>      // swap
 #include <vector>       // slots
 
 #include <gx/core/contract.hpp>    // GX_EXPECT
 #include <gx/memory/buffer.hpp>    // Buffer
+#include <gx/memory/kernels.hpp>   // SwapIf
 #include <gx/memory/queue.hpp>     // launch
 #include <gx/reducer/concept.hpp>  // StateList, ReducePlan, Bucket
 
@@ -69,7 +68,7 @@ public:
     void settle_on(Q& queue, std::uint64_t gradient, ScalarIn<Flag, memory_of<Q>> applied) {
         using M = memory_of<Q>;
         Slot& s = slot(gradient);
-        launch(queue, SwapIf{}, applied, s.next.template view<M>(), s.kept.template view<M>());
+        launch(queue, kernels::SwapIf{}, applied, s.next.template view<M>(), s.kept.template view<M>());
     }
 
     /// Reducer's state(): each residual, and with several also what gradients in flight leave.
@@ -94,12 +93,6 @@ public:
     }
 
 private:
-    struct SwapIf {
-        static constexpr std::string_view name = "keep residual";
-        void operator()(Flag applied, std::span<float> next, std::span<float> kept) const {
-            if (applied) std::swap_ranges(next.begin(), next.end(), kept.begin());
-        }
-    };
     struct Slot {
         Buffer<float> kept, next;  ///< next: if the gradient in flight is applied
         std::string name, next_name;

@@ -58,8 +58,8 @@ public:
         return Findings{}.expect(o.factor > 0 && o.factor <= std::numeric_limits<float>::max(),
                                  "StaticLossScale: factor must be above 0 and finite");
     }
-    [[nodiscard]] float scale() const { return factor_; }
-    void learn(bool) {}
+    [[nodiscard]] constexpr float scale() const { return factor_; }
+    constexpr void learn(bool) {}
     [[nodiscard]] LossScaleState state() const { return {.scale = factor_}; }
     void restore(LossScaleState) {}
 
@@ -89,9 +89,9 @@ public:
                     "DynamicLossScale: largest must be finite")
             .expect(o.growth_interval > 0, "DynamicLossScale: growth_interval must be at least 1");
     }
-    [[nodiscard]] float scale() const { return state_.scale; }
-    [[nodiscard]] bool at_floor() const { return state_.scale <= 1.0f; }
-    void learn(bool finite) {
+    [[nodiscard]] constexpr float scale() const { return state_.scale; }
+    [[nodiscard]] constexpr bool at_floor() const { return state_.scale <= 1.0f; }
+    constexpr void learn(bool finite) {
         if (!finite) {
             state_ = {state_.scale > 1.0f ? state_.scale / 2 : state_.scale, 0};
         } else if (++state_.good_steps == options_.growth_interval) {

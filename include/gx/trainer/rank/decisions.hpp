@@ -14,7 +14,7 @@
 namespace gx::detail::trainer {
 
 template <class Scale>
-[[nodiscard]] bool at_floor(const Scale& scale) {
+[[nodiscard]] constexpr bool at_floor(const Scale& scale) {
     if constexpr (requires {
                       { scale.at_floor() } -> std::same_as<bool>;
                   })
@@ -34,14 +34,14 @@ struct Decisions {
     std::int64_t skips_in_a_row = 0;  ///< at the floor of the loss scale
 };
 
-// Kernels, for D = Decisions<...>, each on one D.
+// Kernels, for D = Decisions<...>, each on one D. Those that are constexpr run on GPUs as they are.
 
 /// Fixes the loss scale of a gradient, for `of_all` images over `ranks` ranks.
 template <class D>
 struct BeginStep {
     static constexpr std::string_view name = "begin step";
     float ranks, of_all;
-    void operator()(std::span<D> d, std::span<float> scale) const {
+    constexpr void operator()(std::span<D> d, std::span<float> scale) const {
         scale[0] = d[0].scale.scale();
         d[0].factor = d[0].scale.scale() * ranks / of_all;
     }
@@ -49,7 +49,7 @@ struct BeginStep {
 
 /// What follows from whether a gradient is applied; the loss scale learns of it.
 template <class D>
-void decide(D& d, bool applied) {
+constexpr void decide(D& d, bool applied) {
     d.applied = applied;
     d.scale.learn(d.applied);
     if (d.applied) {
@@ -101,8 +101,9 @@ struct Update {
 template <class D>
 struct RecordOutcome {
     static constexpr std::string_view name = "outcome";
-    void operator()(std::span<const D> decisions, float scale,
-                    std::span<const ForwardReport> report, std::span<Outcome> out) const {
+    constexpr void operator()(std::span<const D> decisions, float scale,
+                              std::span<const ForwardReport> report,
+                              std::span<Outcome> out) const {
         const D& d = decisions[0];
         out[0] = {report[0],         scale,     d.scale.scale(),  d.applied,
                   at_floor(d.scale), d.skipped, d.skips_in_a_row, d.updates};

@@ -7,24 +7,17 @@
 #include <cstddef>    // byte
 #include <cstdint>    // int8_t, int64_t
 #include <cstring>    // memcpy
-#include <limits>     // quiet_NaN, max
+#include <limits>     // quiet_NaN
 #include <span>       // values
 
-#include <gx/core/contract.hpp>  // GX_EXPECT
-#include <gx/core/rng.hpp>       // Rng
+#include <gx/core/contract.hpp>           // GX_EXPECT
+#include <gx/core/rng.hpp>                // Rng
+#include <gx/reducer/block_rounding.hpp>  // BlockRounding, explain_bits
 
 namespace gx::detail::quantized {
 
 /// The two roundings of a value: before the sum by each rank, and of the mean by its owner.
 enum class Phase : std::uint8_t { gradient, mean };
-
-template <int Bits>
-consteval bool explain_bits() {
-    static_assert(Bits == 8 || Bits == 4,
-                  "gx: Quantized sends integers of 8 or of 4 bits. "
-                  "Fix: write 'Quantized<8>' or 'Quantized<4>'.");
-    return true;
-}
 
 /// A block of up to 256 values x as one step s and a code c for each:
 ///
@@ -52,28 +45,9 @@ consteval bool explain_bits() {
 ///         max |x| is within 2^-22 of the largest float.
 /// Cost:   encode(): a quarter of a Philox block and a division for each value. Allocates nothing.
 template <int Bits>
-struct BlockCodec {
-    static_assert(explain_bits<Bits>());
-    static constexpr int levels = (1 << (Bits - 1)) - 1;
-    static constexpr std::size_t block_values = 256;
-    static constexpr std::size_t block_bytes = 4 + block_values * Bits / 8;
-
-    /// Bytes of a message of so many values.
-    [[nodiscard]] static constexpr std::size_t bytes(std::size_t values) {
-        const std::size_t rest = values % block_values;
-        return values / block_values * block_bytes + (rest > 0 ? 4 + code_bytes(rest) : 0);
-    }
-
-    /// The step of a block whose largest magnitude is finite.
-    [[nodiscard]] static constexpr float step(float largest) {
-        constexpr float most = std::numeric_limits<float>::max();
-        float s = largest / levels;
-        if (double{s} * levels < double{largest})
-            s = std::bit_cast<float>(std::bit_cast<std::uint32_t>(s) + 1);
-        constexpr float top = most / top_levels;
-        static_assert(double{top} * top_levels == double{most});
-        return double{s} * levels > double{most} ? top : s;
-    }
+struct BlockCodec : BlockRounding<Bits> {
+    using BlockRounding<Bits>::block_values, BlockRounding<Bits>::block_bytes;
+    using BlockRounding<Bits>::bytes, BlockRounding<Bits>::round;
 
     /// The stream of uniform words: independent for each rank, phase and gradient.
     [[nodiscard]] static constexpr Rng draws(std::uint64_t seed, std::uint64_t gradient, int rank,
@@ -127,19 +101,12 @@ struct BlockCodec {
     }
 
 private:
-    /// The largest float is this many steps that are a float: 2^24 - 1 is a multiple of 63 and 7.
-    static constexpr int top_levels = Bits == 8 ? 126 : 7;
-
-    [[nodiscard]] static constexpr std::size_t code_bytes(std::size_t values) {
-        return (values * Bits + 7) / 8;
-    }
     [[nodiscard]] static float step_of(std::span<const float> block) {
         std::uint32_t largest =
             0;  // magnitudes as integers: infinity and NaN sort above all others
         for (const float x : block)
             largest = std::max(largest, std::bit_cast<std::uint32_t>(x) & 0x7fffffffu);
-        if (largest >= 0x7f800000u) return std::numeric_limits<float>::quiet_NaN();
-        return step(std::bit_cast<float>(largest));
+        return BlockRounding<Bits>::step_of_bits(largest);
     }
     /// Words of a block of values, from the Philox block that has the first one's.
     using Words = std::array<std::uint32_t, block_values + 4>;
@@ -150,10 +117,6 @@ private:
             for (std::size_t w = 0; w < 4; ++w) words[i + w] = four[w];
         }
         return words;
-    }
-    /// floor(x + word / 2^32): 128 makes it positive, where a conversion rounds down.
-    [[nodiscard]] static std::int8_t round(double x, std::uint32_t word) {
-        return static_cast<std::int8_t>(static_cast<int>(x + 128 + word * 0x1p-32) - 128);
     }
     static void pack(std::span<const std::int8_t> codes, std::span<std::byte> out) {
         if constexpr (Bits == 8) std::memcpy(out.data(), codes.data(), codes.size());
