@@ -1,4 +1,4 @@
-// Sums and products whose NaNs have the bits that they have on the host.
+// Sums, products and quotients whose NaNs have the bits that they have on the host.
 #pragma once
 
 #include <bit>      // bit_cast
@@ -27,6 +27,13 @@ inline constexpr std::uint32_t invalid_bits = 0xffc00000u;
     if (x != x) return quieted(x);
     const float product = x * factor;
     return product != product ? std::bit_cast<float>(invalid_bits) : product;
+}
+
+/// x / divisor, where divisor is neither NaN nor infinite.
+[[nodiscard]] constexpr float quotient_of(float x, float divisor) {
+    if (x != x) return quieted(x);
+    const float quotient = x / divisor;
+    return quotient != quotient ? std::bit_cast<float>(invalid_bits) : quotient;
 }
 
 }  // namespace gx::cuda

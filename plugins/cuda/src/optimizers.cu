@@ -7,6 +7,7 @@
 
 #include <gx/core/contract.hpp>    // GX_EXPECT
 #include <gx/cuda/kernel.hpp>      // GX_KERNEL, launch
+#include <gx/optimizer/roles.hpp>  // power
 #include <gx/optimizer/rules.hpp>  // SgdRule, AdamWRule, LarsRule
 
 namespace gx::cuda {
@@ -14,16 +15,30 @@ namespace {
 
 using gx::detail::optimizer::AdamWRule;
 using gx::detail::optimizer::LarsRule;
+using gx::detail::optimizer::power;
 using gx::detail::optimizer::SgdRule;
 
 constexpr unsigned update_threads = 256, update_blocks_max = 4096;
 constexpr int exponents = 254;  // of finite numbers
 constexpr int lowest_bit = -298, top_word = norm_words - 2, bad_word = norm_words - 1;
 
+GX_KERNEL begin_update_kernel(DeviceSpan<const bool> applied, DeviceSpan<const float> loss_scale,
+                              UpdateStart start, DeviceSpan<std::int64_t> updates,
+                              DeviceSpan<UpdateStep> step) {
+    const std::int64_t t = updates[0] + 1;
+    step[0] = {.unscale = 1.0f / loss_scale[0],
+               .correction1 = static_cast<float>(1 - power(double{start.beta1}, t)),
+               .correction2 = static_cast<float>(1 - power(double{start.beta2}, t)),
+               .applied = applied[0]};
+    if (applied[0] || start.counts_skipped) updates[0] = t;
+}
+
 template <bool nesterov>
 GX_KERNEL sgd_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const float> decays,
-                     const SgdRule of_all, DeviceSpan<float> w, DeviceSpan<const float> g,
-                     DeviceSpan<float> v) {
+                     DeviceSpan<const UpdateStep> step, SgdRule of_all, DeviceSpan<float> w,
+                     DeviceSpan<const float> g, DeviceSpan<float> v) {
+    if (step[0].applied == 0) return;
+    of_all.unscale = step[0].unscale;
     for (std::int64_t p = blockIdx.x; p < pieces.size; p += gridDim.x) {
         const UpdatePiece piece = pieces[p];
         auto rule = of_all;
@@ -36,8 +51,12 @@ GX_KERNEL sgd_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const floa
 }
 
 GX_KERNEL adamw_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const float> decays,
-                       const AdamWRule of_all, DeviceSpan<float> w, DeviceSpan<const float> g,
-                       DeviceSpan<float> m, DeviceSpan<float> v) {
+                       DeviceSpan<const UpdateStep> step, AdamWRule of_all, DeviceSpan<float> w,
+                       DeviceSpan<const float> g, DeviceSpan<float> m, DeviceSpan<float> v) {
+    if (step[0].applied == 0) return;
+    of_all.unscale = step[0].unscale;
+    of_all.correction1 = step[0].correction1;
+    of_all.correction2 = step[0].correction2;
     for (std::int64_t p = blockIdx.x; p < pieces.size; p += gridDim.x) {
         const UpdatePiece piece = pieces[p];
         auto rule = of_all;
@@ -51,8 +70,11 @@ GX_KERNEL adamw_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const fl
 }
 
 GX_KERNEL lars_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const float> rates,
-                      DeviceSpan<const float> decays, const LarsRule of_all, DeviceSpan<float> w,
-                      DeviceSpan<const float> g, DeviceSpan<float> v) {
+                      DeviceSpan<const float> decays, DeviceSpan<const UpdateStep> step,
+                      LarsRule of_all, DeviceSpan<float> w, DeviceSpan<const float> g,
+                      DeviceSpan<float> v) {
+    if (step[0].applied == 0) return;
+    of_all.unscale = step[0].unscale;
     for (std::int64_t p = blockIdx.x; p < pieces.size; p += gridDim.x) {
         const UpdatePiece piece = pieces[p];
         auto rule = of_all;
@@ -121,14 +143,16 @@ GX_DEVICE double squared_norm(DeviceSpan<const unsigned long long> words, std::i
 
 GX_KERNEL lars_rates_kernel(DeviceSpan<const Flag> adapts,
                             DeviceSpan<const unsigned long long> parameter_words,
-                            DeviceSpan<const unsigned long long> gradient_words, LarsStep step,
+                            DeviceSpan<const unsigned long long> gradient_words,
+                            DeviceSpan<const UpdateStep> update, LarsStep step,
                             DeviceSpan<float> rates, DeviceSpan<float> decays) {
+    const float signed_unscale = update[0].unscale;
     for (std::int64_t p = global_thread(); p < adapts.size; p += all_threads()) {
         decays[p] = 0;
         rates[p] = step.rate;
         if (adapts[p] == 0) continue;
         decays[p] = step.weight_decay;
-        const double unscale = step.unscale < 0 ? -step.unscale : step.unscale;
+        const double unscale = signed_unscale < 0 ? -signed_unscale : signed_unscale;
         const double w = sqrt(squared_norm(parameter_words, p * norm_words));
         const double g = sqrt(squared_norm(gradient_words, p * norm_words)) * unscale;
         const double below = g + double{step.weight_decay} * w + double{step.epsilon};
@@ -142,6 +166,7 @@ LaunchShape shape_of(cudaStream_t stream, std::int64_t pieces) {
             update_threads, stream};
 }
 void expect_lengths(const UpdateVectors& v, std::int64_t state) {
+    GX_EXPECT(v.step.size == 1, "one step of an update");
     GX_EXPECT(v.parameters.size == v.gradients.size && state == v.parameters.size,
               "parameters, gradients and state have one length");
 }
@@ -162,12 +187,21 @@ std::vector<UpdatePiece> update_pieces(std::span<const ParameterSlice> slices) {
     return pieces;
 }
 
+void begin_update(cudaStream_t stream, DeviceSpan<const bool> applied,
+                  DeviceSpan<const float> loss_scale, const UpdateStart& start,
+                  DeviceSpan<std::int64_t> updates, DeviceSpan<UpdateStep> step) {
+    GX_EXPECT(applied.size == 1 && loss_scale.size == 1 && updates.size == 1 && step.size == 1,
+              "one decision, loss scale, count and step of an update");
+    launch("begin update", {1, 1, stream}, begin_update_kernel, applied, loss_scale, start, updates,
+           step);
+}
+
 void sgd(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> momentum,
          DeviceSpan<const float> decays, const SgdStep& step) {
     expect_lengths(vectors, momentum.size);
     launch("sgd", shape_of(stream, vectors.pieces.size),
            step.nesterov ? sgd_kernel<true> : sgd_kernel<false>, vectors.pieces, decays,
-           SgdRule{step.unscale, 0, step.momentum, step.rate}, vectors.parameters,
+           vectors.step, SgdRule{1, 0, step.momentum, step.rate}, vectors.parameters,
            vectors.gradients, momentum);
 }
 
@@ -175,10 +209,18 @@ void adamw(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> 
            DeviceSpan<float> v, DeviceSpan<const float> decays, const AdamWStep& step) {
     expect_lengths(vectors, m.size);
     expect_lengths(vectors, v.size);
-    const AdamWRule rule{step.unscale, step.rate,        step.beta1,       step.rest1,  step.beta2,
-                         step.rest2,   step.correction1, step.correction2, step.epsilon};
+    const auto rest = [](float beta) { return static_cast<float>(1 - double{beta}); };
+    const AdamWRule rule{.unscale = 1,
+                         .rate = step.rate,
+                         .beta1 = step.beta1,
+                         .rest1 = rest(step.beta1),
+                         .beta2 = step.beta2,
+                         .rest2 = rest(step.beta2),
+                         .correction1 = 1,
+                         .correction2 = 1,
+                         .epsilon = step.epsilon};
     launch("adamw", shape_of(stream, vectors.pieces.size), adamw_kernel, vectors.pieces, decays,
-           rule, vectors.parameters, vectors.gradients, m, v);
+           vectors.step, rule, vectors.parameters, vectors.gradients, m, v);
 }
 
 void add_squared_norms(cudaStream_t stream, DeviceSpan<const UpdatePiece> pieces,
@@ -189,21 +231,23 @@ void add_squared_norms(cudaStream_t stream, DeviceSpan<const UpdatePiece> pieces
 
 void lars_rates(cudaStream_t stream, DeviceSpan<const Flag> adapts,
                 DeviceSpan<const unsigned long long> parameter_words,
-                DeviceSpan<const unsigned long long> gradient_words, const LarsStep& step,
-                DeviceSpan<float> rates, DeviceSpan<float> decays) {
+                DeviceSpan<const unsigned long long> gradient_words,
+                DeviceSpan<const UpdateStep> update, const LarsStep& step, DeviceSpan<float> rates,
+                DeviceSpan<float> decays) {
+    GX_EXPECT(update.size == 1, "one step of an update");
     GX_EXPECT(rates.size == adapts.size && decays.size == adapts.size &&
                   parameter_words.size == adapts.size * norm_words &&
                   gradient_words.size == adapts.size * norm_words,
               "norms, rates and decays of every parameter");
     launch("lars rates", shape_of(stream, (adapts.size + update_threads - 1) / update_threads),
-           lars_rates_kernel, adapts, parameter_words, gradient_words, step, rates, decays);
+           lars_rates_kernel, adapts, parameter_words, gradient_words, update, step, rates, decays);
 }
 
 void lars(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> momentum,
           DeviceSpan<const float> rates, DeviceSpan<const float> decays, const LarsStep& step) {
     expect_lengths(vectors, momentum.size);
     launch("lars", shape_of(stream, vectors.pieces.size), lars_kernel, vectors.pieces, rates,
-           decays, LarsRule{step.unscale, 0, step.momentum, step.rate}, vectors.parameters,
+           decays, vectors.step, LarsRule{1, 0, step.momentum, step.rate}, vectors.parameters,
            vectors.gradients, momentum);
 }
 

@@ -1,36 +1,18 @@
 // Reductions in two kernels: blocks to partial results, and one block over these.
 #include <gx/cuda/kernels.hpp>
 
-#include <bit>  // bit_cast
+#include <algorithm>  // clamp
+#include <bit>        // bit_cast
 
 #include <gx/core/contract.hpp>  // GX_EXPECT
 #include <gx/cuda/kernel.hpp>    // GX_KERNEL, launch
 
+#include "block_sum.hpp"
+
 namespace gx::cuda {
 namespace {
 
-constexpr unsigned all_lanes = 0xffffffffu;
-constexpr int warps = reduction_threads / 32;
 static_assert(reduction_blocks == reduction_threads, "one block takes a partial result a thread");
-
-template <class T>
-GX_DEVICE T warp_sum(T v) {
-    for (unsigned by = 16; by > 0; by /= 2) v += __shfl_down_sync(all_lanes, v, by);
-    return v;  // right in lane 0
-}
-
-/// The sum of a block's values in thread 0; a block calls it once.
-template <class T>
-GX_DEVICE T block_sum(T v) {
-    GX_SHARED(T, sums, warps);
-    v = warp_sum(v);
-    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = v;
-    GX_SYNC_BLOCK();
-    if (threadIdx.x >= 32) return T{};
-    T mine{};
-    if (threadIdx.x < warps) mine = sums[threadIdx.x];
-    return warp_sum(mine);
-}
 
 GX_KERNEL sum_kernel(DeviceSpan<const float> x, DeviceSpan<float> sums) {
     float v = 0;
@@ -72,9 +54,11 @@ void sum(cudaStream_t stream, DeviceSpan<const float> values, DeviceSpan<float> 
 void all_finite(cudaStream_t stream, DeviceSpan<const float> values,
                 DeviceSpan<std::uint32_t> scratch, DeviceSpan<Flag> result) {
     expect_scratch(scratch.size, result.size);
-    launch("count of blocks", {reduction_blocks, reduction_threads, stream}, count_kernel, values,
-           scratch);
-    launch("all finite", {1, reduction_threads, stream}, none_kernel, scratch, result);
+    const std::int64_t enough = (values.size + reduction_threads - 1) / reduction_threads;
+    const auto counts = scratch.subspan(0, std::clamp<std::int64_t>(enough, 1, reduction_blocks));
+    launch("count of blocks", {static_cast<unsigned>(counts.size), reduction_threads, stream},
+           count_kernel, values, counts);
+    launch("all finite", {1, reduction_threads, stream}, none_kernel, counts, result);
 }
 
 }  // namespace gx::cuda

@@ -1,6 +1,8 @@
 // Scale, copy, fill, and normalised images.
 #include <gx/cuda/kernels.hpp>
 
+#include <gx/cuda/error.hpp>  // expect
+
 #include "arithmetic.hpp"
 #include "elementwise.hpp"
 
@@ -17,6 +19,15 @@ struct Copy {
         to = from;
     }
 };
+GX_KERNEL swap_if_kernel(DeviceSpan<const Flag> condition, DeviceSpan<float> a,
+                         DeviceSpan<float> b) {
+    if (condition[0] == 0) return;
+    for (std::int64_t i = global_thread(); i < a.size; i += all_threads()) {
+        const float was = a[i];
+        a[i] = b[i];
+        b[i] = was;
+    }
+}
 template <class T>
 struct Fill {
     T value;
@@ -48,6 +59,22 @@ void scale(cudaStream_t stream, DeviceSpan<float> values, float factor) {
 template <class T>
 void copy(cudaStream_t stream, DeviceSpan<const T> from, DeviceSpan<T> to) {
     apply(stream, "copy", Copy{}, from, to);
+}
+void copy_bytes(cudaStream_t stream, const void* from, std::int64_t from_bytes, void* to,
+                std::int64_t to_bytes) {
+    GX_EXPECT(from_bytes == to_bytes, "a copy fills as many bytes as it reads");
+    expect(cudaMemcpyAsync(to, from, static_cast<std::size_t>(to_bytes), cudaMemcpyDeviceToDevice,
+                           stream),
+           "cudaMemcpyAsync within the device");
+}
+void swap_if(cudaStream_t stream, DeviceSpan<const Flag> condition, DeviceSpan<float> a,
+             DeviceSpan<float> b) {
+    GX_EXPECT(condition.size == 1 && a.size == b.size, "one condition and vectors of one length");
+    const std::int64_t blocks = (a.size + elementwise_threads - 1) / elementwise_threads;
+    launch("swap if",
+           {static_cast<unsigned>(std::min<std::int64_t>(blocks, elementwise_blocks_max)),
+            elementwise_threads, stream},
+           swap_if_kernel, condition, a, b);
 }
 template <class T>
 void fill(cudaStream_t stream, DeviceSpan<T> to, T value) {

@@ -6,6 +6,7 @@
 #include <bit>      // bit_cast
 #include <cmath>    // sqrt
 #include <cstring>  // memcmp
+#include <memory>   // unique_ptr
 #include <random>   // values
 
 #include <gtest/gtest.h>
@@ -15,11 +16,13 @@
 #include <gx/model/graph.hpp>          // Graph
 #include <gx/optimizer/adamw.hpp>      // AdamW
 #include <gx/optimizer/lars.hpp>       // Lars
+#include <gx/optimizer/roles.hpp>      // power
 #include <gx/optimizer/sgd.hpp>        // Sgd
 
 namespace {
 
 using namespace gx;
+using cuda::DeviceSpan;
 using cuda_tests::DeviceVector;
 using cuda_tests::TestStream;
 
@@ -34,6 +37,7 @@ struct Case {
     std::vector<ParameterSlice> slices{};
     std::vector<float> parameters{}, gradients{}, state{};
     float rate = 0.1f, unscale = 0.25f;
+    std::int64_t args_step = 3;
 
     explicit Case(std::uint64_t seed, std::size_t state_vectors) {
         std::mt19937_64 random(seed);
@@ -72,7 +76,7 @@ struct Case {
                 .slices = slices,
                 .rate = rate,
                 .unscale = unscale,
-                .step = 3};
+                .step = args_step};
     }
     [[nodiscard]] std::vector<float> state_vector(std::size_t k) const {
         const auto n = static_cast<std::ptrdiff_t>(parameters.size());
@@ -87,12 +91,27 @@ struct OnDevice {
         : pieces(stream, cuda::update_pieces(c.slices)),
           parameters(stream, c.parameters),
           gradients(stream, c.gradients),
-          first(stream, c.state_vector(0)) {}
-    [[nodiscard]] cuda::UpdateVectors vectors() const { return {pieces, parameters, gradients}; }
+          first(stream, c.state_vector(0)),
+          step(stream, 1) {}
+    [[nodiscard]] cuda::UpdateVectors vectors() const {
+        return {pieces, step, parameters, gradients};
+    }
+    /// Begins the update of the case, as the step of a trainer does.
+    void begin(const Case& c, bool applied = true, cuda::UpdateStart start = {}) {
+        const DeviceVector<Flag> decision(stream, std::vector{Flag{applied}});
+        const DeviceSpan<const Flag> flag = decision;
+        const DeviceVector<float> loss_scale(stream, std::vector{1 / c.unscale});
+        updates = std::make_unique<DeviceVector<std::int64_t>>(stream, std::vector{c.args_step});
+        cuda::begin_update(stream, {reinterpret_cast<const bool*>(flag.data), 1}, loss_scale, start,
+                           *updates, step);
+        cuda_tests::must(cudaStreamSynchronize(stream));
+    }
 
     TestStream stream{};
     DeviceVector<cuda::UpdatePiece> pieces;
     DeviceVector<float> parameters, gradients, first;
+    DeviceVector<cuda::UpdateStep> step;
+    std::unique_ptr<DeviceVector<std::int64_t>> updates{};
 };
 
 TEST(UpdatePieces, CoverEverySliceOnce) {
@@ -115,7 +134,8 @@ RC_GTEST_PROP(Optimizers, SgdHasTheBitsOfTheHost, (std::uint64_t seed, bool nest
     sgd.reserve(c.parameters.size(), c.slices, c.graph);
     sgd.update(c.args());
     const DeviceVector<float> decays(d.stream, {o.weight_decay, o.weight_decay, 0.0f, 0.0f});
-    cuda::sgd(d.stream, d.vectors(), d.first, decays, {c.unscale, o.momentum, c.rate, nesterov});
+    d.begin(c);
+    cuda::sgd(d.stream, d.vectors(), d.first, decays, {o.momentum, c.rate, nesterov});
     RC_ASSERT(same_bits(d.parameters.host(), c.parameters));
     RC_ASSERT(same_bits(d.first.host(), c.state_vector(0)));
 }
@@ -128,13 +148,10 @@ RC_GTEST_PROP(Optimizers, AdamWHasTheBitsOfTheHost, (std::uint64_t seed)) {
     AdamW adamw(o);
     adamw.reserve(c.parameters.size(), c.slices, c.graph);
     adamw.update(c.args());
-    const auto power4 = [](double x) { return (x * x) * (x * x); };  // step 3 is the fourth
-    const double beta1 = double{o.beta1}, beta2 = double{o.beta2};
     const DeviceVector<float> decays(d.stream, {o.weight_decay, 0.0f, 0.0f, 0.0f});
+    d.begin(c, true, {.beta1 = o.beta1, .beta2 = o.beta2});
     cuda::adamw(d.stream, d.vectors(), d.first, second, decays,
-                {c.unscale, c.rate, o.beta1, static_cast<float>(1 - beta1), o.beta2,
-                 static_cast<float>(1 - beta2), static_cast<float>(1 - power4(beta1)),
-                 static_cast<float>(1 - power4(beta2)), o.epsilon});
+                {c.rate, o.beta1, o.beta2, o.epsilon});
     RC_ASSERT(same_bits(d.parameters.host(), c.parameters));
     RC_ASSERT(same_bits(d.first.host(), c.state_vector(0)));
     RC_ASSERT(same_bits(second.host(), c.state_vector(1)));
@@ -156,10 +173,11 @@ RC_GTEST_PROP(Optimizers, LarsHasTheBitsOfTheHost, (std::uint64_t seed)) {
     const DeviceVector<unsigned long long> of_parameters(d.stream, count * cuda::norm_words),
         of_gradients(d.stream, count * cuda::norm_words);
     const DeviceVector<float> rates(d.stream, count), decays(d.stream, count);
-    const cuda::LarsStep step{c.unscale, o.momentum, c.rate, o.weight_decay, o.trust, o.epsilon};
+    const cuda::LarsStep step{o.momentum, c.rate, o.weight_decay, o.trust, o.epsilon};
+    d.begin(c);
     cuda::add_squared_norms(d.stream, d.pieces, d.parameters, of_parameters);
     cuda::add_squared_norms(d.stream, d.pieces, d.gradients, of_gradients);
-    cuda::lars_rates(d.stream, adapts, of_parameters, of_gradients, step, rates, decays);
+    cuda::lars_rates(d.stream, adapts, of_parameters, of_gradients, d.step, step, rates, decays);
     cuda::lars(d.stream, d.vectors(), d.first, rates, decays, step);
     RC_ASSERT(same_bits(d.parameters.host(), c.parameters));
     RC_ASSERT(same_bits(d.first.host(), c.state_vector(0)));
@@ -193,7 +211,35 @@ RC_GTEST_PROP(SquaredNorms, AreExact, (std::uint64_t seed)) {
     }
 }
 
+/// An update that is not applied changes nothing but, where that counts, its number.
+RC_GTEST_PROP(Optimizers, SkippedUpdatesChangeNothing, (std::uint64_t seed, bool counts_skipped)) {
+    Case c(seed, 1);
+    OnDevice d(c);
+    const DeviceVector<float> ones(d.stream, std::vector<float>(4, 1.0f));
+    d.begin(c, false, {.counts_skipped = counts_skipped});
+    cuda::sgd(d.stream, d.vectors(), d.first, ones, {0.9f, c.rate});
+    cuda::adamw(d.stream, d.vectors(), d.first, d.first, ones, {c.rate, 0.9f, 0.99f, 1e-8f});
+    cuda::lars(d.stream, d.vectors(), d.first, ones, ones, {});
+    RC_ASSERT(same_bits(d.parameters.host(), c.parameters));
+    RC_ASSERT(same_bits(d.first.host(), c.state_vector(0)));
+    RC_ASSERT(d.updates->host()[0] == c.args_step + (counts_skipped ? 1 : 0));
+}
+TEST(Optimizers, CountAppliedUpdates) {
+    EXPECT_TRUE(rc::check([](std::uint64_t seed, bool counts_skipped) {
+        Case c(seed, 1);
+        c.args_step = *rc::gen::inRange<std::int64_t>(0, 100'000);
+        OnDevice d(c);
+        d.begin(c, true, {.beta1 = 0.9f, .beta2 = 0.999f, .counts_skipped = counts_skipped});
+        RC_ASSERT(d.updates->host()[0] == c.args_step + 1);
+        const cuda::UpdateStep step = d.step.host()[0];
+        RC_ASSERT(step.unscale == c.unscale);
+        RC_ASSERT(step.applied == 1);
+        RC_ASSERT(step.correction2 ==
+                  float(1 - detail::optimizer::power(double{0.999f}, c.args_step + 1)));
+    }));
+}
+
 // The README's step: warnings are errors there, too.
-static_assert(!cuda::SgdStep{.unscale = 1, .momentum = 0.9f, .rate = 1}.nesterov);
+static_assert(!cuda::SgdStep{.momentum = 0.9f, .rate = 1}.nesterov);
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Kernels of a training step, as functions that queue them on a CUDA stream.
 #pragma once
 
+#include <cstddef>  // byte
 #include <cstdint>  // int64_t
 #include <span>     // slices
 #include <vector>   // pieces
@@ -9,6 +10,7 @@
 
 #include <gx/core/device.hpp>       // ParameterSlice
 #include <gx/core/element.hpp>      // fp32, fp16, bf16
+#include <gx/core/rng.hpp>          // Rng
 #include <gx/cuda/device_span.hpp>  // DeviceSpan
 #include <gx/memory/memory.hpp>     // Flag
 
@@ -57,6 +59,12 @@ void scale(cudaStream_t stream, DeviceSpan<float> values, float factor);
 /// to = from, for float and std::uint16_t.
 template <class T>
 void copy(cudaStream_t stream, DeviceSpan<const T> from, DeviceSpan<T> to);
+/// The same bytes: cudaMemcpyAsync within the device. Errors: gx::Error.
+void copy_bytes(cudaStream_t stream, const void* from, std::int64_t from_bytes, void* to,
+                std::int64_t to_bytes);
+/// Swaps a and b where the condition is not 0. Shapes: condition (1).
+void swap_if(cudaStream_t stream, DeviceSpan<const Flag> condition, DeviceSpan<float> a,
+             DeviceSpan<float> b);
 /// to = value, for float, std::uint16_t and unsigned long long.
 template <class T>
 void fill(cudaStream_t stream, DeviceSpan<T> to, T value);
@@ -94,25 +102,41 @@ inline constexpr std::int32_t piece_elements_max = 32'768;
 /// The slices, cut: made once, and copied to the device.
 [[nodiscard]] std::vector<UpdatePiece> update_pieces(std::span<const ParameterSlice> slices);
 
+/// What of an update the device alone knows.
+struct UpdateStep {
+    float unscale = 1;                       ///< 1 / loss scale
+    float correction1 = 1, correction2 = 1;  ///< AdamW's 1 - beta^t, rounded to float
+    Flag applied = 1;                        ///< 0: the update changes nothing
+};
+struct UpdateStart {
+    float beta1 = 0, beta2 = 0;   ///< AdamW's
+    bool counts_skipped = false;  ///< an update that is not applied has a number too
+};
+/// Writes what an update reads, where t is `updates` and 1, and then counts the update.
+/// Shapes: all (1).
+void begin_update(cudaStream_t stream, DeviceSpan<const bool> applied,
+                  DeviceSpan<const float> loss_scale, const UpdateStart& start,
+                  DeviceSpan<std::int64_t> updates, DeviceSpan<UpdateStep> step);
+
 /// Vectors of an update, in the device's layout. Elements outside of all pieces stay as they are.
-/// Shapes: parameters, gradients and each vector of state (elements).
+/// Shapes: step (1); parameters, gradients and each vector of state (elements).
 struct UpdateVectors {
     DeviceSpan<const UpdatePiece> pieces{};
+    DeviceSpan<const UpdateStep> step{};
     DeviceSpan<float> parameters{};
     DeviceSpan<const float> gradients{};
 };
 
 struct SgdStep {
-    float unscale, momentum, rate;
+    float momentum, rate;
     bool nesterov = false;
 };
 /// Shapes: decays (parameters): Sgd's weight decay of each.
 void sgd(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> momentum,
          DeviceSpan<const float> decays, const SgdStep& step);
 
-/// The numbers of AdamW's formula; rest is 1 - beta and correction 1 - beta^t, rounded to float.
 struct AdamWStep {
-    float unscale, rate, beta1, rest1, beta2, rest2, correction1, correction2, epsilon;
+    float rate, beta1, beta2, epsilon;
 };
 /// Shapes: decays (parameters): AdamW's weight decay of each.
 void adamw(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> m,
@@ -129,18 +153,75 @@ void add_squared_norms(cudaStream_t stream, DeviceSpan<const UpdatePiece> pieces
                        DeviceSpan<const float> values, DeviceSpan<unsigned long long> words);
 
 struct LarsStep {
-    float unscale, momentum, rate, weight_decay, trust, epsilon;
+    float momentum, rate, weight_decay, trust, epsilon;
 };
 /// Writes the rate and weight decay of each parameter: rate * trust ratio, rounded to float.
 /// Shapes: adapts (parameters), 1 where Lars has a trust ratio; words as of add_squared_norms;
-///         rates and decays (parameters).
+///         update (1); rates and decays (parameters).
 void lars_rates(cudaStream_t stream, DeviceSpan<const Flag> adapts,
                 DeviceSpan<const unsigned long long> parameter_words,
-                DeviceSpan<const unsigned long long> gradient_words, const LarsStep& step,
-                DeviceSpan<float> rates, DeviceSpan<float> decays);
+                DeviceSpan<const unsigned long long> gradient_words,
+                DeviceSpan<const UpdateStep> update, const LarsStep& step, DeviceSpan<float> rates,
+                DeviceSpan<float> decays);
 /// Shapes: rates and decays (parameters), of lars_rates.
 void lars(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> momentum,
           DeviceSpan<const float> rates, DeviceSpan<const float> decays, const LarsStep& step);
+
+// ---- Decisions: gx/trainer/rank/decisions.hpp --------------------------------------------------
+
+// D: Decisions of StaticLossScale or DynamicLossScale. Shapes: (1) of all.
+
+/// BeginStep<D>.
+template <class D>
+void begin_step(cudaStream_t stream, float ranks, float of_all, DeviceSpan<D> decisions,
+                DeviceSpan<float> scale);
+/// decide(decisions, finite): `finite` becomes whether the mean is applied.
+template <class D>
+void decide(cudaStream_t stream, DeviceSpan<D> decisions, DeviceSpan<Flag> finite);
+/// RecordOutcome<D>.
+template <class D, class Outcome>
+void record_outcome(cudaStream_t stream, DeviceSpan<const D> decisions,
+                    DeviceSpan<const float> scale, DeviceSpan<const ForwardReport> report,
+                    DeviceSpan<Outcome> out);
+
+// ---- Sparse gradients: plugins/top_k -----------------------------------------------------------
+
+struct IndexedValue {
+    std::uint32_t index;
+    float value;
+};
+inline constexpr std::int64_t selection_words = 1024;  ///< of scratch memory
+
+/// after = values / loss scale + before; the elements of `after` with the largest magnitudes, of
+/// equal ones the first, go to `chosen` in ascending order of their indices, and become 0. NaN is
+/// larger than infinity.
+/// Shapes: loss_scale (1); scratch (selection_words); chosen: at most as long as values.
+/// Cost:   a pass that adds, four that read, one that counts and one that writes.
+void choose_largest(cudaStream_t stream, DeviceSpan<const float> loss_scale,
+                    DeviceSpan<const float> values, DeviceSpan<const float> before,
+                    DeviceSpan<float> after, DeviceSpan<std::uint32_t> scratch,
+                    DeviceSpan<IndexedValue> chosen);
+/// bucket = loss scale / ranks * the sum of what `ranks` equal parts of `all` hold, the first part
+/// first. An index beyond the bucket makes its first element NaN.
+/// Shapes: loss_scale (1); scratch (selection_words).
+void add_indexed(cudaStream_t stream, int ranks, DeviceSpan<const float> loss_scale,
+                 DeviceSpan<const IndexedValue> all, DeviceSpan<std::uint32_t> scratch,
+                 DeviceSpan<float> bucket);
+
+// ---- Integers in blocks: plugins/quantized, Bits 8 and 4 ----------------------------------------
+
+/// BlockCodec<Bits>::encode. Shapes: out (bytes(values)).
+template <int Bits>
+void quantize(cudaStream_t stream, DeviceSpan<const float> values, std::int64_t offset,
+              const Rng& draws, DeviceSpan<std::byte> out);
+/// BlockCodec<Bits>::decode. Shapes: message (bytes(values)).
+template <int Bits>
+void dequantize(cudaStream_t stream, DeviceSpan<const std::byte> message, DeviceSpan<float> values);
+/// chunk = the mean of `ranks` messages of it, each `longest` bytes behind the one before; summed
+/// in double from the first on.
+template <int Bits>
+void average_quantized(cudaStream_t stream, DeviceSpan<const std::byte> messages,
+                       std::int64_t longest, int ranks, DeviceSpan<float> chunk);
 
 // ---- Images ------------------------------------------------------------------------------------
 

@@ -1,0 +1,19 @@
+// expect: turns what a CUDA call returned into gx::Error with the GPU, CUDA's name and a remedy.
+#pragma once
+
+#include <string>  // what was called
+
+#include <cuda_runtime_api.h>  // cudaError_t
+
+namespace gx::cuda {
+
+/// Throws unless `result` is cudaSuccess. `call` names what was called, and its arguments that
+/// matter; `device` is the GPU, or -1 for none.
+/// Errors: gx::Error, or gx::DeviceLost where the device cannot be used any more:
+///         "GPU 1: cudaMalloc of 400 bytes: cudaErrorMemoryAllocation (out of memory). ..."
+void expect(cudaError_t result, const std::string& call, int device = -1);
+
+/// GPUs that a program may use. Errors: gx::Error where there is no driver or no GPU.
+[[nodiscard]] int device_count();
+
+}  // namespace gx::cuda

@@ -1,0 +1,68 @@
+#include <gx/cuda/error.hpp>
+
+#include <gx/core/error.hpp>  // Error, DeviceLost
+
+namespace gx::cuda {
+
+namespace {
+
+/// Whether the device, or the process, returns this error from now on.
+bool is_sticky(cudaError_t error) {
+    switch (error) {
+        case cudaErrorIllegalAddress:
+        case cudaErrorIllegalInstruction:
+        case cudaErrorMisalignedAddress:
+        case cudaErrorInvalidAddressSpace:
+        case cudaErrorInvalidPc:
+        case cudaErrorHardwareStackError:
+        case cudaErrorLaunchFailure:
+        case cudaErrorLaunchTimeout:
+        case cudaErrorAssert:
+        case cudaErrorECCUncorrectable:
+        case cudaErrorNvlinkUncorrectable:
+        case cudaErrorDevicesUnavailable: return true;
+        default: return false;
+    }
+}
+
+const char* remedy(cudaError_t error) {
+    switch (error) {
+        case cudaErrorMemoryAllocation:
+            return "Take a smaller batch or model, or end the programs that use this GPU "
+                   "(nvidia-smi lists them).";
+        case cudaErrorInsufficientDriver:
+            return "Install an NVIDIA driver, or a newer one: nvidia-smi names its version and the "
+                   "newest CUDA that it runs.";
+        case cudaErrorNoDevice:
+            return "Run on a machine with an NVIDIA GPU, and let CUDA_VISIBLE_DEVICES name it.";
+        case cudaErrorInvalidDevice:
+            return "Name a GPU that nvidia-smi lists and CUDA_VISIBLE_DEVICES does not hide.";
+        case cudaErrorNoKernelImageForDevice:
+            return "Build gx::cuda for this GPU: -D CMAKE_CUDA_ARCHITECTURES=native.";
+        default: break;
+    }
+    if (is_sticky(error))
+        return "The GPU can't go on in this process: resume from the last checkpoint, and see "
+               "nvidia-smi and the system's log.";
+    return "Run it below compute-sanitizer to find the call that is wrong.";
+}
+
+}  // namespace
+
+void expect(cudaError_t result, const std::string& call, int device) {
+    if (result == cudaSuccess) return;
+    const std::string text = (device >= 0 ? "GPU " + std::to_string(device) : "CUDA") + ": " +
+                             call + ": " + cudaGetErrorName(result) + " (" +
+                             cudaGetErrorString(result) + "). " + remedy(result);
+    (void)cudaGetLastError();  // what is not sticky was told
+    if (is_sticky(result)) throw DeviceLost(text);
+    throw Error(text);
+}
+
+int device_count() {
+    int count = 0;
+    expect(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+    return count;
+}
+
+}  // namespace gx::cuda
