@@ -1,12 +1,12 @@
 // ErrorFeedbackState: residuals of error feedback, one for each gradient in flight.
 #pragma once
 
-#include <cstddef>      // size_t
-#include <cstdint>      // uint64_t
-#include <span>         // views
-#include <string>       // names
-#include <utility>      // swap
-#include <vector>       // slots
+#include <cstddef>  // size_t
+#include <cstdint>  // uint64_t
+#include <span>     // views
+#include <string>   // names
+#include <utility>  // swap
+#include <vector>   // slots
 
 #include <gx/core/contract.hpp>    // GX_EXPECT
 #include <gx/memory/buffer.hpp>    // Buffer
@@ -68,7 +68,8 @@ public:
     void settle_on(Q& queue, std::uint64_t gradient, ScalarIn<Flag, memory_of<Q>> applied) {
         using M = memory_of<Q>;
         Slot& s = slot(gradient);
-        launch(queue, kernels::SwapIf{}, applied, s.next.template view<M>(), s.kept.template view<M>());
+        launch(queue, kernels::SwapIf{}, applied, s.next.template view<M>(),
+               s.kept.template view<M>());
     }
 
     /// Reducer's state(): each residual, and with several also what gradients in flight leave.

@@ -2,7 +2,7 @@
 get_property(names DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
 list(FILTER names INCLUDE REGEX "^plugins\\.cuda\\..*_test$")
 foreach(name IN LISTS names)
-  target_link_libraries(${name} PRIVATE gx_cuda_emulated)
+  target_link_libraries(${name} PRIVATE gx_cuda_emulated gx_plugins)
 endforeach()
 
 # ThreadSanitizer finds what the emulation by itself does not: also in builds without it.

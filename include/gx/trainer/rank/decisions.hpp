@@ -102,8 +102,7 @@ template <class D>
 struct RecordOutcome {
     static constexpr std::string_view name = "outcome";
     constexpr void operator()(std::span<const D> decisions, float scale,
-                              std::span<const ForwardReport> report,
-                              std::span<Outcome> out) const {
+                              std::span<const ForwardReport> report, std::span<Outcome> out) const {
         const D& d = decisions[0];
         out[0] = {report[0],         scale,     d.scale.scale(),  d.applied,
                   at_floor(d.scale), d.skipped, d.skips_in_a_row, d.updates};

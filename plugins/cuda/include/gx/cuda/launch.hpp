@@ -1,0 +1,249 @@
+// launch: gx's kernels on a cuda::Queue, each by the function of kernels.hpp that has its bits.
+#pragma once
+
+#include <concepts>     // same_as
+#include <cstddef>      // byte
+#include <cstdint>      // int64_t
+#include <type_traits>  // is_const_v
+
+#include <gx/core/element.hpp>        // fp32, fp16, bf16
+#include <gx/cuda/kernels.hpp>        // encode, accumulate
+#include <gx/cuda/queue.hpp>          // Queue
+#include <gx/cuda/update_tables.hpp>  // UpdateTables
+#include <gx/memory/kernels.hpp>      // EncodeScaled, Accumulate
+#include <gx/memory/queue.hpp>        // DeviceKernel, explain_argument
+
+// Kernels of the trainer and of other plugins, which this one does not include.
+namespace gx {
+class Sgd;
+class AdamW;
+class Lars;
+class StaticLossScale;
+class DynamicLossScale;
+}  // namespace gx
+namespace gx::detail::trainer {
+template <class Scale>
+struct Decisions;
+template <class D>
+struct BeginStep;
+template <class D>
+struct Decide;
+template <class O, class D, bool counts_skipped>
+struct Update;
+template <class D>
+struct RecordOutcome;
+struct Outcome;
+}  // namespace gx::detail::trainer
+namespace gx::detail::top_k {
+struct Choose;
+struct AddUp;
+struct Entry;
+}  // namespace gx::detail::top_k
+namespace gx::detail::quantized {
+template <int Bits>
+struct BlockCodec;
+template <class Codec>
+struct Encode;
+template <class Codec>
+struct Decode;
+template <class Codec>
+struct Average;
+}  // namespace gx::detail::quantized
+
+namespace gx::cuda {
+
+// launch_on(queue, kernel, arguments...): a span for each view and for each scalar, values as they
+// are. A program gives a kernel of its own such a function in the kernel's namespace.
+
+template <class E>
+concept OnGpu = std::same_as<E, fp32> || std::same_as<E, fp16> || std::same_as<E, bf16>;
+
+// ---- gx/memory/kernels.hpp ---------------------------------------------------------------------
+
+template <OnGpu E>
+void launch_on(Queue& q, kernels::EncodeScaled<E> k, DeviceSpan<const float> from,
+               DeviceSpan<typename E::storage> to) {
+    encode_scaled<E>(q.stream(), from, k.factor, to);
+}
+template <OnGpu E>
+void launch_on(Queue& q, kernels::DecodeScaled<E> k, DeviceSpan<const typename E::storage> from,
+               DeviceSpan<float> to) {
+    decode_scaled<E>(q.stream(), from, k.factor, to);
+}
+inline void launch_on(Queue& q, kernels::Scale k, DeviceSpan<float> values) {
+    scale(q.stream(), values, k.factor);
+}
+template <OnGpu E>
+void launch_on(Queue& q, kernels::Accumulate<E>, DeviceSpan<const typename E::storage> received,
+               DeviceSpan<typename E::storage> mine) {
+    accumulate<E>(q.stream(), received, mine);
+}
+template <OnGpu E>
+void launch_on(Queue& q, kernels::Decode<E>, DeviceSpan<const typename E::storage> from,
+               DeviceSpan<float> to) {
+    decode<E>(q.stream(), from, to);
+}
+template <OnGpu E>
+void launch_on(Queue& q, kernels::DecodeAdd<E>, DeviceSpan<const typename E::storage> received,
+               DeviceSpan<float> sum) {
+    decode_add<E>(q.stream(), received, sum);
+}
+template <class T>
+void launch_on(Queue& q, kernels::CopyValues<T>, DeviceSpan<const T> from, DeviceSpan<T> to) {
+    copy_bytes(q.stream(), from.data, from.size * std::int64_t{sizeof(T)}, to.data,
+               to.size * std::int64_t{sizeof(T)});
+}
+inline void launch_on(Queue& q, kernels::Fill<float> k, DeviceSpan<float> to) {
+    fill(q.stream(), to, k.value);
+}
+inline void launch_on(Queue& q, kernels::SwapIf, DeviceSpan<const Flag> condition,
+                      DeviceSpan<float> a, DeviceSpan<float> b) {
+    swap_if(q.stream(), condition, a, b);
+}
+
+// ---- gx/trainer/rank/decisions.hpp -------------------------------------------------------------
+
+/// Loss scales whose decisions are compiled for GPUs.
+template <class S>
+concept ScaleOnGpu = std::same_as<S, StaticLossScale> || std::same_as<S, DynamicLossScale>;
+
+template <ScaleOnGpu S>
+using DecisionsOf = gx::detail::trainer::Decisions<S>;
+
+template <ScaleOnGpu S>
+void launch_on(Queue& q, const gx::detail::trainer::BeginStep<DecisionsOf<S>>& k,
+               DeviceSpan<DecisionsOf<S>> decisions, DeviceSpan<float> scale) {
+    begin_step(q.stream(), k.ranks, k.of_all, decisions, scale);
+}
+template <ScaleOnGpu S>
+void launch_on(Queue& q, const gx::detail::trainer::Decide<DecisionsOf<S>>&,
+               DeviceSpan<const float> mean, DeviceSpan<DecisionsOf<S>> decisions,
+               DeviceSpan<Flag> applied) {
+    all_finite(q.stream(), mean, q.scratch().subspan(0, reduction_blocks), applied);
+    decide(q.stream(), decisions, applied);
+}
+template <ScaleOnGpu S>
+void launch_on(Queue& q, const gx::detail::trainer::RecordOutcome<DecisionsOf<S>>&,
+               DeviceSpan<const DecisionsOf<S>> decisions, DeviceSpan<const float> scale,
+               DeviceSpan<const ForwardReport> report,
+               DeviceSpan<gx::detail::trainer::Outcome> out) {
+    record_outcome(q.stream(), decisions, scale, report, out);
+}
+
+template <class O, class D, bool counts_skipped>
+using UpdateBy = gx::detail::trainer::Update<O, D, counts_skipped>;
+
+/// What an update on the device begins with.
+template <class D, bool counts_skipped>
+void begin_update(Queue& q, DeviceSpan<D> decisions, DeviceSpan<const float> loss_scale,
+                  float beta1 = 0, float beta2 = 0) {
+    D* const d = decisions.data;
+    begin_update(q.stream(), DeviceSpan<const bool>{&d->applied, 1}, loss_scale,
+                 {.beta1 = beta1, .beta2 = beta2, .counts_skipped = counts_skipped},
+                 DeviceSpan<std::int64_t>{&d->updates, 1}, q.update_tables().step());
+}
+template <std::same_as<Sgd> O, class D, bool counts_skipped>
+void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<float> parameters,
+               DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
+               DeviceSpan<float> momentum, DeviceSpan<D> decisions) {
+    const auto& o = k.optimizer->options();
+    UpdateTables& tables = q.update_tables();
+    tables.prepare(q, {k.slices, k.slice_count}, k.optimizer->decays());
+    begin_update<D, counts_skipped>(q, decisions, loss_scale);
+    sgd(q.stream(), {tables.pieces(), tables.step(), parameters, mean}, momentum, tables.decays(),
+        {.momentum = o.momentum, .rate = k.rate, .nesterov = o.nesterov});
+}
+template <std::same_as<AdamW> O, class D, bool counts_skipped>
+void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<float> parameters,
+               DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
+               DeviceSpan<float> moments, DeviceSpan<D> decisions) {
+    const auto& o = k.optimizer->options();
+    UpdateTables& tables = q.update_tables();
+    tables.prepare(q, {k.slices, k.slice_count}, k.optimizer->decays());
+    begin_update<D, counts_skipped>(q, decisions, loss_scale, o.beta1, o.beta2);
+    adamw(q.stream(), {tables.pieces(), tables.step(), parameters, mean},
+          moments.subspan(0, mean.size), moments.subspan(mean.size, mean.size), tables.decays(),
+          {.rate = k.rate, .beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon});
+}
+template <std::same_as<Lars> O, class D, bool counts_skipped>
+void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<float> parameters,
+               DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
+               DeviceSpan<float> momentum, DeviceSpan<D> decisions) {
+    const auto& o = k.optimizer->options();
+    const LarsStep step{.momentum = o.momentum,
+                        .rate = k.rate,
+                        .weight_decay = o.weight_decay,
+                        .trust = o.trust,
+                        .epsilon = o.epsilon};
+    UpdateTables& tables = q.update_tables();
+    tables.prepare_norms(q, {k.slices, k.slice_count}, k.optimizer->adapts());
+    begin_update<D, counts_skipped>(q, decisions, loss_scale);
+    const std::int64_t half = tables.words().size / 2;
+    const auto of_parameters = tables.words().subspan(0, half),
+               of_gradients = tables.words().subspan(half, half);
+    fill(q.stream(), tables.words(), 0ull);
+    add_squared_norms(q.stream(), tables.pieces(), parameters, of_parameters);
+    add_squared_norms(q.stream(), tables.pieces(), mean, of_gradients);
+    lars_rates(q.stream(), tables.adapts(), of_parameters, of_gradients, tables.step(), step,
+               tables.rates(), tables.decays());
+    lars(q.stream(), {tables.pieces(), tables.step(), parameters, mean}, momentum, tables.rates(),
+         tables.decays(), step);
+}
+
+// ---- plugins/top_k -----------------------------------------------------------------------------
+
+template <std::same_as<gx::detail::top_k::Choose> K, std::same_as<gx::detail::top_k::Entry> Entry>
+void launch_on(Queue& q, const K&, DeviceSpan<const float> loss_scale,
+               DeviceSpan<const float> values, DeviceSpan<const float> before,
+               DeviceSpan<float> after, DeviceSpan<std::uint32_t>, DeviceSpan<Entry> mine) {
+    static_assert(sizeof(Entry) == sizeof(IndexedValue));
+    choose_largest(q.stream(), loss_scale, values, before, after, q.scratch(),
+                   {reinterpret_cast<IndexedValue*>(mine.data), mine.size});
+}
+template <std::same_as<gx::detail::top_k::AddUp> K, std::same_as<gx::detail::top_k::Entry> Entry>
+void launch_on(Queue& q, const K& k, DeviceSpan<const float> loss_scale,
+               DeviceSpan<const Entry> all, DeviceSpan<float> bucket) {
+    add_indexed(q.stream(), static_cast<int>(k.ranks), loss_scale,
+                {reinterpret_cast<const IndexedValue*>(all.data), all.size}, q.scratch(), bucket);
+}
+
+// ---- plugins/quantized -------------------------------------------------------------------------
+
+template <int Bits>
+using CodecOf = gx::detail::quantized::BlockCodec<Bits>;
+
+template <int Bits>
+void launch_on(Queue& q, const gx::detail::quantized::Encode<CodecOf<Bits>>& k,
+               DeviceSpan<const float> values, DeviceSpan<std::byte> out) {
+    quantize<Bits>(q.stream(), values, k.offset, k.draws, out);
+}
+template <int Bits>
+void launch_on(Queue& q, const gx::detail::quantized::Decode<CodecOf<Bits>>&,
+               DeviceSpan<const std::byte> message, DeviceSpan<float> values) {
+    dequantize<Bits>(q.stream(), message, values);
+}
+template <int Bits>
+void launch_on(Queue& q, const gx::detail::quantized::Average<CodecOf<Bits>>& k,
+               DeviceSpan<const std::byte> messages, DeviceSpan<float> chunk) {
+    average_quantized<Bits>(q.stream(), messages, static_cast<std::int64_t>(k.longest), k.ranks,
+                            chunk);
+}
+
+// ---- launch ------------------------------------------------------------------------------------
+
+/// A kernel of gx, queued. Errors: gx::Error where CUDA refuses it; other lengths than the kernel
+/// asks for break the contract.
+template <DeviceKernel K, class... Arguments>
+void launch(Queue& queue, const K& kernel, Arguments... arguments) {
+    static_assert((... && explain_argument<Arguments, GpuMemory>()));
+    static_assert(
+        requires { launch_on(queue, kernel, GpuMemory::open(arguments)...); },
+        "gx: this DeviceKernel has no CUDA kernel. gx's optimizers Sgd, AdamW and Lars, "
+        "loss scales StaticLossScale and DynamicLossScale, reducers and elements have "
+        "theirs. Fix: use one of these, or give the kernel 'void "
+        "launch_on(gx::cuda::Queue&, const Kernel&, gx::cuda::DeviceSpan<...>...)' in "
+        "its namespace, which queues a CUDA kernel with the same bits.");
+    launch_on(queue, kernel, GpuMemory::open(arguments)...);
+}
+
+}  // namespace gx::cuda

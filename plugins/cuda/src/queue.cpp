@@ -1,0 +1,210 @@
+#include <gx/cuda/queue.hpp>
+
+#include <algorithm>  // min
+#include <cstring>    // memcpy
+#include <string>     // sentences
+#include <thread>     // yield
+#include <utility>    // exchange
+
+#include <gx/core/contract.hpp>  // GX_EXPECT
+#include <gx/cuda/error.hpp>     // expect
+
+namespace gx::cuda {
+
+namespace {
+constexpr std::size_t line_bytes = 64;
+constexpr std::size_t lines(std::size_t bytes) {
+    return (bytes + line_bytes - 1) / line_bytes * line_bytes;
+}
+}  // namespace
+
+// ---- DeviceContext -----------------------------------------------------------------------------
+
+DeviceContext::DeviceContext(int device) : device_(device), resource_(device) {}
+
+void DeviceContext::use() const { expect(cudaSetDevice(device_), "cudaSetDevice", device_); }
+
+// ---- Queue -------------------------------------------------------------------------------------
+
+Queue::Queue(DeviceContext& context, const Label& name, const QueueOptions& options)
+    : context_(&context),
+      name_(name),
+      id_(static_cast<int>(context.queues_.size())),
+      stream_(make_stream()),
+      events_(static_cast<std::size_t>(options.events)),
+      staging_(make_pinned(options.staging_bytes)),
+      staging_bytes_(options.staging_bytes),
+      staged_(events_.size()),
+      scratch_(&context.memory(), scratch_words, "scratch of kernels") {
+    GX_EXPECT(options.events > 0, "a queue records at least one event");
+    GX_EXPECT(staging_bytes_ > 0 && staging_bytes_ % line_bytes == 0,
+              "staging memory is a multiple of 64 bytes");
+    for (EventHandle& e : events_) e = make_event();
+    context.queues_.push_back(this);
+}
+
+Queue::~Queue() {
+    context_->queues_[static_cast<std::size_t>(id_)] = nullptr;
+    (void)cudaStreamSynchronize(stream());
+}
+
+void Queue::expect_done(cudaError_t result, const char* call) {
+    if (result == cudaSuccess) return;
+    drop_copies();
+    expect(result, std::string(call) + " of queue '" + std::string(name_.view()) + "'",
+           context_->device());
+}
+
+// ---- Events ------------------------------------------------------------------------------------
+
+Event Queue::record() {
+    expect_done(cudaEventRecord(event(recorded_ + 1), stream()), "cudaEventRecord");
+    return {++recorded_, id_};
+}
+
+void Queue::wait_for(Event e) {
+    if (e.sequence == 0 || e.stream == id_) return;
+    const auto of = static_cast<std::size_t>(e.stream);
+    GX_EXPECT(e.stream >= 0 && of < context_->queues_.size(), "an event of this rank's queues");
+    const Queue* const other = context_->queues_[of];
+    if (other == nullptr) return;  // it has waited for its work
+    GX_EXPECT(e.sequence <= other->recorded_, "an event that was recorded");
+    expect_done(cudaStreamWaitEvent(stream(), other->event(e.sequence), 0), "cudaStreamWaitEvent");
+}
+
+Delivery Queue::wait(Event e) {
+    if (e.sequence == 0) return {};
+    const auto of = static_cast<std::size_t>(e.stream);
+    GX_EXPECT(e.stream >= 0 && of < context_->queues_.size(), "an event of this rank's queues");
+    Queue* const other = context_->queues_[of];
+    if (other == nullptr) return {};
+    GX_EXPECT(e.sequence <= other->recorded_, "an event that was recorded");
+    if (const Delivery d = other->reach(e.sequence); !d.complete()) {
+        for (Queue* const q : context_->queues_)
+            if (q != nullptr) q->drop_copies();
+        return d;
+    }
+    other->release_staged();
+    for (Queue* const q : context_->queues_)
+        if (q != nullptr && q != other) q->release_reached();
+    return {};
+}
+
+/// The host waits; from here on it knows that the event was reached.
+Delivery Queue::reach(std::uint64_t sequence) {
+    if (sequence <= reached_) return {};
+    if (!context_->watch_) {
+        expect_done(cudaEventSynchronize(event(sequence)), "cudaEventSynchronize");
+    } else {
+        for (;;) {
+            const cudaError_t result = cudaEventQuery(event(sequence));
+            if (result == cudaSuccess) break;
+            if (result != cudaErrorNotReady) expect_done(result, "cudaEventQuery");
+            if (const Delivery d = context_->watch_(); !d.complete()) return d;
+            std::this_thread::yield();
+        }
+    }
+    reached_ = sequence;
+    return {};
+}
+
+// ---- Copies ------------------------------------------------------------------------------------
+
+/// What fits in the staging memory beside another part; all of it where that is possible.
+std::size_t Queue::part_of(std::size_t bytes) const {
+    return bytes <= staging_bytes_ ? bytes : (staging_bytes_ + 1) / 2;
+}
+
+void Queue::copy_in(std::span<const std::byte> from, void* to, const Operation& what) {
+    for (auto* at = static_cast<std::byte*>(to); !from.empty();) {
+        const std::size_t bytes = part_of(from.size()), begin = reserve(bytes, what);
+        std::memcpy(staging_.get() + begin, from.data(), bytes);
+        expect_done(
+            cudaMemcpyAsync(at, staging_.get() + begin, bytes, cudaMemcpyHostToDevice, stream()),
+            "cudaMemcpyAsync");
+        stage({.begin = begin, .bytes = bytes});
+        from = from.subspan(bytes);
+        at += bytes;
+    }
+}
+
+void Queue::copy_out(const void* from, std::span<std::byte> to, const Operation& what) {
+    for (const auto* at = static_cast<const std::byte*>(from); !to.empty();) {
+        const std::size_t bytes = part_of(to.size()), begin = reserve(bytes, what);
+        expect_done(
+            cudaMemcpyAsync(staging_.get() + begin, at, bytes, cudaMemcpyDeviceToHost, stream()),
+            "cudaMemcpyAsync");
+        stage({.begin = begin, .bytes = bytes, .target = to.data()});
+        to = to.subspan(bytes);
+        at += bytes;
+    }
+}
+
+void Queue::expect_copied(std::span<const std::byte> memory) const {
+    for (std::size_t i = 0; i < staged_count_; ++i) {
+        const Staged& s = staged(i);
+        const bool apart = s.target == nullptr || s.target + s.bytes <= memory.data() ||
+                           memory.data() + memory.size() <= s.target;
+        GX_EXPECT(apart, "the host reads the target of a copy that it did not wait for");
+    }
+}
+
+/// Begin of free staging memory; staging_bytes_: there is none in one piece.
+std::size_t Queue::place(std::size_t bytes) const {
+    if (staged_count_ == 0) return 0;
+    if (staged_count_ == staged_.size()) return staging_bytes_;
+    const std::size_t used = staged(0).begin;
+    if (staging_end_ > used) {
+        if (staging_bytes_ - staging_end_ >= bytes) return staging_end_;
+        return used >= bytes ? 0 : staging_bytes_;
+    }
+    return used - staging_end_ >= bytes ? staging_end_ : staging_bytes_;
+}
+
+/// Staging memory of no copy; the host waits where there is none.
+std::size_t Queue::reserve(std::size_t bytes, const Operation& what) {
+    for (;;) {
+        if (const std::size_t begin = place(lines(bytes)); begin < staging_bytes_) return begin;
+        if (const Delivery d = reach(staged(0).sequence); !d.complete()) {
+            drop_copies();
+            throw LostRank({.operation = "copying '" + std::string(what.what.view()) + "'"}, d);
+        }
+        release_staged();
+    }
+}
+
+void Queue::stage(const Staged& part) {
+    Staged& s = staged(staged_count_);
+    s = part;
+    s.sequence = record().sequence;
+    ++staged_count_;
+    staging_end_ = part.begin + lines(part.bytes);
+}
+
+/// Hands over what was copied by events that the host knows to be reached.
+void Queue::release_staged() {
+    for (; staged_count_ > 0 && staged(0).sequence <= reached_; --staged_count_) {
+        const Staged& s = staged(0);
+        if (s.target != nullptr) std::memcpy(s.target, staging_.get() + s.begin, s.bytes);
+        oldest_ = (oldest_ + 1) % staged_.size();
+    }
+}
+
+/// The same, for events of this queue that another queue's event may be behind.
+void Queue::release_reached() {
+    for (;;) {
+        release_staged();
+        std::uint64_t out = 0;
+        for (std::size_t i = 0; i < staged_count_ && out == 0; ++i)
+            if (staged(i).target != nullptr) out = staged(i).sequence;
+        if (out == 0 || cudaEventQuery(event(out)) != cudaSuccess) return;
+        reached_ = out;
+    }
+}
+
+/// Memory of the host that waited for nothing may end; the copies still use the staging memory.
+void Queue::drop_copies() {
+    for (std::size_t i = 0; i < staged_count_; ++i) staged(i).target = nullptr;
+}
+
+}  // namespace gx::cuda

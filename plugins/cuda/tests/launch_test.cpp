@@ -1,0 +1,349 @@
+// Kernels of gx on a queue: launch() gives the bits of the host's kernels.
+#include <gx/cuda/launch.hpp>
+
+#include <bit>      // bit_cast
+#include <cstdint>  // uint64_t
+#include <cstring>  // memcmp
+#include <memory>   // unique_ptr
+#include <random>   // values
+#include <vector>   // the host's memory
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <gx/cuda/emulation/grid.hpp>   // seed
+#include <gx/cuda_testing/runtime.hpp>  // reset, counters
+#include <gx/model/graph.hpp>           // Graph
+#include <gx/optimizer/adamw.hpp>       // AdamW
+#include <gx/optimizer/lars.hpp>        // Lars
+#include <gx/optimizer/sgd.hpp>         // Sgd
+#include <gx/quantized/reducer.hpp>     // Encode, Average, Decode
+#include <gx/top_k/reducer.hpp>         // Choose, AddUp
+#include <gx/trainer/loss_scale.hpp>    // DynamicLossScale
+#include <gx/trainer/rank/decisions.hpp>
+
+namespace {
+
+using namespace gx;
+using Memory = cuda::GpuMemory;
+using cuda::Queue;
+
+// ---- A kernel, on the host and on a queue ------------------------------------------------------
+
+/// A vector on both sides.
+template <class T>
+struct Both {
+    Both(Queue& q, std::vector<T> v)
+        : queue(q), host(std::move(v)), device(&q.context().memory(), std::ssize(host), "values") {
+        queue.copy_in(std::span<const T>(host), view(), {"in"});
+    }
+    [[nodiscard]] ViewIn<T, Memory> view() { return device.template view<Memory>(); }
+    [[nodiscard]] ViewIn<const T, Memory> read() { return view(); }
+    [[nodiscard]] std::vector<T> back() {
+        std::vector<T> v(host.size());
+        queue.copy_out(read(), std::span(v), {"out"});
+        if (!queue.wait(queue.record()).complete()) throw Error("the queue stopped");
+        return v;
+    }
+    [[nodiscard]] bool same() {
+        const std::vector<T> there = back();
+        return there.empty() ||
+               std::memcmp(there.data(), host.data(), there.size() * sizeof(T)) == 0;
+    }
+
+    Queue& queue;
+    std::vector<T> host;
+    Buffer<T> device;
+};
+template <class T>
+ScalarIn<T, Memory> scalar(Both<T>& b) {
+    return {b.read()};
+}
+
+/// Checks `body(queue, random)` for drawn seeds of the grid and of the order of streams.
+template <class F>
+void check(F body) {
+    EXPECT_TRUE(rc::check([&](std::uint64_t seed) {
+        cuda_testing::reset({.seed = seed,
+                             .progress = *rc::gen::element(cuda_testing::StreamProgress::late,
+                                                           cuda_testing::StreamProgress::eager,
+                                                           cuda_testing::StreamProgress::random)});
+        cuda::emulation::seed(seed);
+        std::mt19937_64 random(seed);
+        {
+            cuda::DeviceContext gpu(0);
+            Queue queue(gpu, "compute", {.events = 32});
+            body(queue, random);
+        }
+        cuda_testing::expect_clean();
+    }));
+}
+
+/// Numbers of many magnitudes, many of them equal; some not finite where `wild`.
+std::vector<float> numbers(std::mt19937_64& random, std::size_t count, bool wild = false) {
+    std::vector<float> v(count);
+    for (float& x : v) {
+        const auto exponent = static_cast<int>(random() % 20);
+        x = std::ldexp(static_cast<float>(static_cast<int>(random() % 17) - 8), 3 - exponent);
+        if (wild && random() % 64 == 0)
+            x = std::bit_cast<float>(0x7f800000u | static_cast<std::uint32_t>(random() % 5) << 20);
+    }
+    return v;
+}
+std::size_t drawn_count() {
+    return *rc::gen::weightedOneOf<std::size_t>(
+        {{1, rc::gen::element<std::size_t>(0, 1, 255, 256, 257, 1024, 1025, 3000)},
+         {2, rc::gen::inRange<std::size_t>(0, 700)}});
+}
+
+// ---- gx/memory/kernels.hpp ---------------------------------------------------------------------
+
+template <class E>
+class Conversions : public ::testing::Test {};
+using Elements = ::testing::Types<fp32, fp16, bf16>;
+TYPED_TEST_SUITE(Conversions, Elements);
+
+TYPED_TEST(Conversions, HaveTheBitsOfTheHost) {
+    using E = TypeParam;
+    using storage = typename E::storage;
+    check([](Queue& q, std::mt19937_64& random) {
+        const std::size_t n = drawn_count();
+        const float factor = *rc::gen::element(1.0f, 0.5f, 1.0f / 3);
+        Both<float> values(q, numbers(random, n, true));
+        Both<storage> wire(q, std::vector<storage>(n)), other(q, std::vector<storage>(n));
+        const auto on_both = [&](const auto& kernel, auto& from, auto& to) {
+            launch(q, kernel, from.read(), to.view());
+            kernel(from.host, to.host);
+            RC_ASSERT(to.same());
+        };
+        on_both(kernels::EncodeScaled<E>{factor}, values, wire);
+        on_both(kernels::CopyValues<storage>{}, wire, other);
+        on_both(kernels::Accumulate<E>{}, wire, other);
+        on_both(kernels::DecodeAdd<E>{}, other, values);
+        on_both(kernels::DecodeScaled<E>{factor}, wire, values);
+        on_both(kernels::Decode<E>{}, other, values);
+        launch(q, kernels::Scale{factor}, values.view());
+        kernels::Scale{factor}(values.host);
+        RC_ASSERT(values.same());
+    });
+}
+
+TEST(Vectors, AreFilledSwappedAndCopiedAsBytes) {
+    check([](Queue& q, std::mt19937_64& random) {
+        const std::size_t n = drawn_count();
+        Both<float> a(q, numbers(random, n)), b(q, numbers(random, n)), c(q, numbers(random, n));
+        Both<Flag> yes(q, {1}), no(q, {0});
+        launch(q, kernels::Fill<float>{2}, c.view());
+        RC_ASSERT(c.back() == std::vector<float>(n, 2.0f));
+        launch(q, kernels::SwapIf{}, scalar(no), a.view(), b.view());
+        RC_ASSERT(a.same() && b.same());
+        launch(q, kernels::SwapIf{}, scalar(yes), a.view(), b.view());
+        kernels::SwapIf{}(1, a.host, b.host);
+        RC_ASSERT(a.same() && b.same());
+        launch(q, kernels::CopyValues<std::byte>{}, bytes_of(a.view()),
+               writable_bytes_of(c.view()));
+        RC_ASSERT(c.back() == a.host);
+    });
+}
+
+// ---- Decisions and updates ---------------------------------------------------------------------
+
+template <class S>
+using D = detail::trainer::Decisions<S>;
+
+template <class S>
+class Decisions : public ::testing::Test {};
+using Scales = ::testing::Types<StaticLossScale, DynamicLossScale>;
+TYPED_TEST_SUITE(Decisions, Scales);
+
+/// Steps of a trainer, some of which overflow.
+TYPED_TEST(Decisions, AreThoseOfTheHost) {
+    using Of = D<TypeParam>;
+    namespace trainer = detail::trainer;
+    check([](Queue& q, std::mt19937_64& random) {
+        typename TypeParam::Options o;
+        if constexpr (requires { o.growth_interval; }) o = {.initial = 8, .growth_interval = 2};
+        Both<Of> d(q, {Of{TypeParam(o)}});
+        const std::size_t n = drawn_count();
+        Both<float> scale(q, {0});
+        Both<Flag> applied(q, {1});
+        Both<ForwardReport> report(q, {{1.5, 3, true}});
+        Both<trainer::Outcome> outcome(q, std::vector<trainer::Outcome>(1));
+        for (int step = 0; step < 6; ++step) {
+            const trainer::BeginStep<Of> begin{2, 10};
+            launch(q, begin, d.view(), scale.view());
+            begin(d.host, scale.host);
+            std::vector<float> values = numbers(random, n);
+            if (n > 0 && random() % 3 == 0)
+                values[random() % n] = std::numeric_limits<float>::infinity();
+            Both<float> mean(q, values);
+            launch(q, trainer::Decide<Of>{}, mean.read(), d.view(), applied.view());
+            trainer::Decide<Of>{}(mean.host, d.host, applied.host);
+            launch(q, trainer::RecordOutcome<Of>{}, d.read(), scalar(scale), report.read(),
+                   outcome.view());
+            trainer::RecordOutcome<Of>{}(d.host, scale.host[0], report.host, outcome.host);
+            const trainer::Outcome there = outcome.back()[0], here = outcome.host[0];
+            RC_ASSERT(scale.same() && applied.same());
+            RC_ASSERT(there.loss_scale == here.loss_scale && there.applied == here.applied);
+            RC_ASSERT(there.scale_of_step == here.scale_of_step && there.floor == here.floor);
+            RC_ASSERT(there.skipped == here.skipped);
+            RC_ASSERT(there.skips_in_a_row == here.skips_in_a_row);
+            RC_ASSERT(there.report.loss_sum == here.report.loss_sum);
+            RC_ASSERT(there.report.correct == here.report.correct);
+            RC_ASSERT(d.back()[0].factor == d.host[0].factor);
+        }
+    });
+}
+
+template <class O>
+class Updates : public ::testing::Test {};
+using Optimizers = ::testing::Types<Sgd, AdamW, Lars>;
+TYPED_TEST_SUITE(Updates, Optimizers);
+
+template <class O, bool counts_skipped>
+void check_updates() {
+    using Of = D<DynamicLossScale>;
+    check([](Queue& q, std::mt19937_64& random) {
+        Graph graph;
+        std::vector<ParameterSlice> slices;
+        std::size_t n = 0;
+        for (const ParameterRole role : {ParameterRole::weight, ParameterRole::bias}) {
+            Parameter p;
+            p.role = role;
+            graph.parameters.push_back(p);
+            const std::size_t count = random() % 400;
+            slices.push_back({n, count, static_cast<int>(slices.size())});
+            n += count + random() % 5;
+        }
+        O optimizer{typename O::Options{}};
+        optimizer.reserve(n, slices, graph);
+        Both<float> parameters(q, numbers(random, n));
+        Both<float> state(q, std::vector<float>(state_vectors<O>() * n));
+        Both<float> scale(q, {64});
+        Both<Of> d(q, {Of{DynamicLossScale()}});
+        Both<Flag> applied(q, {1});
+        for (int step = 0; step < 4; ++step) {
+            std::vector<float> values = numbers(random, n);
+            if (n > 0 && random() % 3 == 0) values[0] = std::numeric_limits<float>::infinity();
+            Both<float> mean(q, values);
+            launch(q, detail::trainer::Decide<Of>{}, mean.read(), d.view(), applied.view());
+            detail::trainer::Decide<Of>{}(mean.host, d.host, applied.host);
+            const detail::trainer::Update<O, Of, counts_skipped> update{&optimizer, slices.data(),
+                                                                        slices.size(), 0.1f};
+            launch(q, update, parameters.view(), mean.read(), scalar(scale), state.view(),
+                   d.view());
+            update(parameters.host, mean.host, scale.host[0], state.host, d.host);
+            RC_ASSERT(parameters.same() && state.same());
+            RC_ASSERT(d.back()[0].updates == d.host[0].updates);
+        }
+    });
+}
+TYPED_TEST(Updates, HaveTheBitsOfTheHost) {
+    check_updates<TypeParam, false>();
+    check_updates<TypeParam, true>();
+}
+
+/// Tables are made once, and again for other slices.
+TEST(UpdateTables, AreMadeAgainForOtherSlicesAlone) {
+    cuda_testing::reset({});
+    cuda::DeviceContext gpu(0);
+    Queue queue(gpu, "compute");
+    std::vector<ParameterSlice> slices{{0, 10, 0}, {16, 5, 1}};
+    const std::vector<float> decays{0.1f, 0};
+    cuda::UpdateTables& tables = queue.update_tables();
+    const auto allocations = [&](auto prepare) {
+        const auto mark = cuda_testing::counters();
+        prepare();
+        return (cuda_testing::counters() - mark).allocations;
+    };
+    EXPECT_EQ(allocations([&] { tables.prepare(queue, slices, decays); }), 3);
+    EXPECT_EQ(allocations([&] { tables.prepare(queue, slices, decays); }), 0);
+    EXPECT_EQ(tables.pieces().size, 2);
+    slices[1].count = 40'000;
+    EXPECT_EQ(allocations([&] { tables.prepare(queue, slices, decays); }), 2);
+    EXPECT_EQ(tables.pieces().size, 3);
+    const std::vector<float> others{0.2f, 0};
+    EXPECT_EQ(allocations([&] { tables.prepare(queue, slices, others); }), 2);
+    const std::vector<char> adapts{1, 0};
+    EXPECT_EQ(allocations([&] { tables.prepare_norms(queue, slices, adapts); }), 5);
+    EXPECT_EQ(allocations([&] { tables.prepare_norms(queue, slices, adapts); }), 0);
+    EXPECT_EQ(allocations([&] { tables.prepare(queue, slices, others); }), 2);
+    EXPECT_TRUE(queue.wait(queue.record()).complete());
+}
+
+// ---- TopK --------------------------------------------------------------------------------------
+
+TEST(TopK, ChoosesAndAddsAsTheHostDoes) {
+    using namespace detail::top_k;
+    check([](Queue& q, std::mt19937_64& random) {
+        const std::size_t n = drawn_count();
+        const auto k = *rc::gen::inRange<std::size_t>(0, n + 1);
+        const bool wild = *rc::gen::inRange(0, 4) == 0;
+        Both<float> values(q, numbers(random, n, wild)), before(q, numbers(random, n)),
+            after(q, std::vector<float>(n));
+        Both<float> scale(q, {*rc::gen::element(1.0f, 1024.0f, 3.0f)});
+        Both<std::uint32_t> order(q, std::vector<std::uint32_t>(n));
+        Both<Entry> mine(q, std::vector<Entry>(k));
+        launch(q, Choose{}, scalar(scale), values.read(), before.read(), after.view(), order.view(),
+               mine.view());
+        Choose{}(scale.host[0], values.host, before.host, after.host, order.host, mine.host);
+        RC_ASSERT(after.same() && mine.same());
+
+        const int ranks = *rc::gen::inRange(1, 5);
+        std::vector<Entry> entries;
+        for (int r = 0; r < ranks; ++r)
+            for (Entry e : mine.host) {
+                e.value = std::ldexp(e.value, static_cast<int>(random() % 30) - 15);
+                entries.push_back(e);
+            }
+        if (!entries.empty() && *rc::gen::inRange(0, 8) == 0)  // a corrupted message
+            entries[random() % entries.size()].index = static_cast<std::uint32_t>(n);
+        Both<Entry> all(q, entries);
+        const AddUp add{static_cast<float>(ranks)};
+        launch(q, add, scalar(scale), all.read(), values.view());
+        add(scale.host[0], all.host, values.host);
+        RC_ASSERT(values.same());
+    });
+}
+
+// ---- Quantized ---------------------------------------------------------------------------------
+
+template <class Bits>
+class Quantization : public ::testing::Test {};
+using AllBits = ::testing::Types<std::integral_constant<int, 8>, std::integral_constant<int, 4>>;
+TYPED_TEST_SUITE(Quantization, AllBits);
+
+TYPED_TEST(Quantization, HasTheBitsOfTheHost) {
+    using Codec = detail::quantized::BlockCodec<TypeParam::value>;
+    check([](Queue& q, std::mt19937_64& random) {
+        const std::size_t n = drawn_count(), bytes = Codec::bytes(n);
+        const auto ranks = *rc::gen::inRange<std::size_t>(1, 4);
+        const auto longest = bytes + *rc::gen::inRange<std::size_t>(0, 3);
+        const auto offset = *rc::gen::inRange<std::int64_t>(0, 1000);
+        Both<std::byte> messages(q, std::vector<std::byte>(ranks * longest));
+        for (std::size_t r = 0; r < ranks; ++r) {
+            std::vector<float> v = numbers(random, n, random() % 3 == 0);
+            if (n > 0 && random() % 4 == 0) v[0] = std::numeric_limits<float>::max();
+            if (n > 600 && random() % 2 == 0) std::fill(v.begin(), v.begin() + 300, 0.0f);
+            if (random() % 4 == 0)
+                for (float& x : v) x *= 1e-38f;
+            Both<float> values(q, v);
+            const detail::quantized::Encode<Codec> encode{
+                offset, Codec::draws(7, r, int(r), detail::quantized::Phase::gradient)};
+            launch(q, encode, values.read(), messages.view().subspan(r * longest, bytes));
+            encode(values.host, std::span(messages.host).subspan(r * longest, bytes));
+            RC_ASSERT(messages.same());
+        }
+        Both<float> mean(q, std::vector<float>(n)), first(q, std::vector<float>(n));
+        const detail::quantized::Average<Codec> average{longest, int(ranks)};
+        launch(q, average, messages.read(), mean.view());
+        average(messages.host, mean.host);
+        RC_ASSERT(mean.same());
+        launch(q, detail::quantized::Decode<Codec>{}, messages.read().first(bytes), first.view());
+        detail::quantized::Decode<Codec>{}(std::span<const std::byte>(messages.host).first(bytes),
+                                           first.host);
+        RC_ASSERT(first.same());
+    });
+}
+
+}  // namespace

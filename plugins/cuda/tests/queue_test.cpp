@@ -1,0 +1,295 @@
+// Queues: events, copies through staging memory, and errors, in every order of the double.
+#include <gx/cuda/queue.hpp>
+
+#include <cstdint>  // uint64_t
+#include <numeric>  // iota
+#include <string>   // sentences
+#include <vector>   // the host's memory
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <gx/cuda/error.hpp>            // device_count
+#include <gx/cuda/launch.hpp>           // launch
+#include <gx/cuda_testing/runtime.hpp>  // reset, counters, Misuse
+#include <gx/memory/queued_device.hpp>  // DeviceQueue
+
+#include <support/files.hpp>  // error_of, holds
+
+namespace {
+
+using namespace gx;
+using cuda::DeviceContext;
+using cuda::Queue;
+using cuda_testing::StreamProgress;
+using testing_support::error_of;
+using testing_support::holds;
+using View = ViewIn<float, cuda::GpuMemory>;
+
+// ---- What the types promise --------------------------------------------------------------------
+
+static_assert(gx::Memory<cuda::GpuMemory> && DeviceQueue<Queue>);
+static_assert(DeviceKernel<kernels::Scale>);
+
+// ---- Cases -------------------------------------------------------------------------------------
+
+constexpr StreamProgress all_progress[] = {StreamProgress::late, StreamProgress::eager,
+                                           StreamProgress::random};
+
+/// Calls f in each way to run work, under some seeds, on a context of GPU 1.
+template <class F>
+void in_all_orders(F f) {
+    for (const StreamProgress progress : all_progress)
+        for (const std::uint64_t seed : {1, 2, 3}) {
+            cuda_testing::reset({.seed = seed, .progress = progress});
+            {
+                DeviceContext gpu(1);
+                f(gpu);
+            }
+            cuda_testing::expect_clean();
+        }
+}
+std::vector<float> ramp(std::size_t count, float begin = 0) {
+    std::vector<float> v(count);
+    std::iota(v.begin(), v.end(), begin);
+    return v;
+}
+View view(Buffer<float>& b) { return b.view<cuda::GpuMemory>(); }
+std::span<const float> read(const std::vector<float>& v) { return v; }
+
+TEST(Queue, CopiesInComputesAndCopiesOut) {
+    in_all_orders([](DeviceContext& gpu) {
+        Queue queue(gpu, "compute");
+        Buffer<float> b(&gpu.memory(), 100, "values");
+        std::vector<float> here = ramp(100), back(100, -1.0f);
+        queue.copy_in(read(here), view(b), {"in"});
+        here.assign(100, 7.0f);  // was copied
+        launch(queue, kernels::Scale{2}, view(b));
+        queue.copy_out(ViewIn<const float, cuda::GpuMemory>(view(b)), std::span(back), {"out"});
+        EXPECT_TRUE(queue.wait(queue.record()).complete());
+        queue.host_reads(read(back), {"read"});
+        for (std::size_t i = 0; i < 100; ++i) ASSERT_EQ(back[i], 2 * float(i));
+    });
+}
+
+TEST(Queue, OrdersQueuesByEvents) {
+    in_all_orders([](DeviceContext& gpu) {
+        Queue first(gpu, "first"), second(gpu, "second");
+        Buffer<float> b(&gpu.memory(), 50, "values");
+        std::vector<float> here = ramp(50), back(50);
+        for (int round = 0; round < 4; ++round) {
+            first.copy_in(read(here), view(b), {"in"});
+            second.wait_for(first.record());
+            launch(second, kernels::Scale{3}, view(b));
+            first.wait_for(second.record());
+            first.copy_out(ViewIn<const float, cuda::GpuMemory>(view(b)), std::span(back), {"out"});
+            EXPECT_TRUE(first.wait(first.record()).complete());
+            for (std::size_t i = 0; i < 50; ++i) ASSERT_EQ(back[i], 3 * float(i));
+        }
+    });
+}
+
+// An event of another queue that is behind a copy hands the copy over.
+TEST(Queue, HandsOverCopiesBehindEventsOfOtherQueues) {
+    in_all_orders([](DeviceContext& gpu) {
+        Queue first(gpu, "first"), second(gpu, "second");
+        Buffer<float> b(&gpu.memory(), 50, "values");
+        std::vector<float> back(50, -1.0f);
+        first.copy_in(read(ramp(50)), view(b), {"in"});
+        first.copy_out(ViewIn<const float, cuda::GpuMemory>(view(b)), std::span(back), {"out"});
+        second.wait_for(first.record());
+        EXPECT_TRUE(second.wait(second.record()).complete());
+        EXPECT_EQ(back, ramp(50));
+    });
+}
+
+TEST(Queue, KnowsNoEventsThatWereNotRecorded) {
+    cuda_testing::reset({});
+    DeviceContext gpu(0);
+    Queue a(gpu, "a"), b(gpu, "b");
+    b.wait_for({});
+    EXPECT_TRUE(b.wait({}).complete());
+    EXPECT_DEATH(b.wait_for({1, 0}), "an event that was recorded");
+    EXPECT_DEATH((void)b.wait({1, 0}), "an event that was recorded");
+    EXPECT_DEATH(b.wait_for({1, 2}), "an event of this rank's queues");
+}
+
+// The pool is small: events that were overwritten mean later points.
+TEST(Queue, WaitsForOverwrittenEvents) {
+    in_all_orders([](DeviceContext& gpu) {
+        Queue first(gpu, "first", {.events = 2}), second(gpu, "second", {.events = 3});
+        Buffer<float> b(&gpu.memory(), 10, "values");
+        first.copy_in(read(ramp(10)), view(b), {"in"});
+        const Event written = first.record();
+        for (int i = 0; i < 5; ++i) (void)first.record();
+        second.wait_for(written);
+        std::vector<float> back(10);
+        launch(second, kernels::Scale{2}, view(b));
+        second.copy_out(ViewIn<const float, cuda::GpuMemory>(view(b)), std::span(back), {"out"});
+        const Event copied = second.record();
+        for (int i = 0; i < 5; ++i) (void)second.record();
+        EXPECT_TRUE(second.wait(copied).complete());
+        EXPECT_EQ(back[9], 18.0f);
+    });
+}
+
+/// Copies of drawn sizes, in and out, through little staging memory.
+TEST(Queue, ReusesStagingMemoryOnceItsCopyIsDone) {
+    for (const StreamProgress progress : all_progress)
+        EXPECT_TRUE(rc::check("staged copies", [&] {
+            cuda_testing::reset(
+                {.seed = *rc::gen::arbitrary<std::uint64_t>(), .progress = progress});
+            DeviceContext gpu(0);
+            const int events = *rc::gen::inRange(1, 9);
+            Queue queue(gpu, "compute", {.events = events, .staging_bytes = 256});
+            constexpr std::size_t count = 300;
+            Buffer<float> b(&gpu.memory(), count, "values");
+            std::vector<float> expected(count), back(count);
+            const int copies = *rc::gen::inRange(1, 12);
+            std::vector<Event> done;
+            for (int c = 0; c < copies; ++c) {
+                const auto begin = *rc::gen::inRange<std::size_t>(0, count);
+                const auto size = *rc::gen::inRange<std::size_t>(0, count - begin + 1);
+                if (*rc::gen::arbitrary<bool>()) {
+                    const auto values = ramp(size, float(1000 * c));
+                    std::copy(values.begin(), values.end(), expected.begin() + long(begin));
+                    queue.copy_in(read(values), view(b).subspan(begin, size), {"in"});
+                } else {
+                    std::vector<float> part(size);
+                    const ViewIn<const float, cuda::GpuMemory> from = view(b).subspan(begin, size);
+                    queue.copy_out(from, std::span(part), {"out"});
+                    RC_ASSERT(queue.wait(queue.record()).complete());
+                    RC_ASSERT(std::equal(part.begin(), part.end(), expected.begin() + long(begin)));
+                }
+            }
+            queue.copy_out(ViewIn<const float, cuda::GpuMemory>(view(b)), std::span(back), {"out"});
+            RC_ASSERT(queue.wait(queue.record()).complete());
+            RC_ASSERT(back == expected);
+        }));
+}
+
+TEST(Queue, RefusesReadsOfCopiesThatWereNotWaitedFor) {
+    cuda_testing::reset({});
+    DeviceContext gpu(0);
+    Queue queue(gpu, "compute");
+    Buffer<float> b(&gpu.memory(), 4, "values");
+    std::vector<float> back(4), other(4);
+    queue.copy_out(ViewIn<const float, cuda::GpuMemory>(view(b)), std::span(back), {"out"});
+    queue.host_reads(read(other), {"another"});
+    EXPECT_DEATH(queue.host_reads(std::span<const float>(back).last(1), {"early"}),
+                 "target of a copy that it did not wait for");
+    EXPECT_TRUE(queue.wait(queue.record()).complete());
+    queue.host_reads(read(back), {"in time"});
+}
+
+// ---- Costs -------------------------------------------------------------------------------------
+
+TEST(Queue, StepsAllocateNothingAndWaitOnce) {
+    in_all_orders([](DeviceContext& gpu) {
+        Queue compute(gpu, "compute"), communication(gpu, "communication");
+        Buffer<float> b(&gpu.memory(), 1000, "values");
+        std::vector<float> back(1000);
+        const auto step = [&] {
+            compute.copy_in(read(ramp(1000)), view(b), {"batch"});
+            launch(compute, kernels::Scale{2}, view(b));
+            communication.wait_for(compute.record());
+            launch(communication, kernels::Scale{0.5f}, view(b));
+            compute.wait_for(communication.record());
+            compute.copy_out(ViewIn<const float, cuda::GpuMemory>(view(b)), std::span(back),
+                             {"out"});
+            EXPECT_TRUE(compute.wait(compute.record()).complete());
+        };
+        step();
+        const auto mark = cuda_testing::counters();
+        for (int i = 0; i < 10; ++i) step();
+        const auto used = cuda_testing::counters() - mark;
+        EXPECT_EQ(used.allocations, 0);
+        EXPECT_EQ(used.host_allocations, 0);
+        EXPECT_EQ(used.host_synchronizations, 10);
+        EXPECT_EQ(used.queries, 0);
+        EXPECT_EQ(used.copies, 20);
+        EXPECT_EQ(used.event_records, 50);  // three of the step, and one behind each copy
+        EXPECT_EQ(used.event_waits, 20);
+    });
+}
+
+// ---- Errors ------------------------------------------------------------------------------------
+
+TEST(Errors, NameWhatIsMissing) {
+    cuda_testing::reset({.devices = 0});
+    EXPECT_TRUE(holds(error_of([] { (void)cuda::device_count(); }), "cudaErrorNoDevice",
+                      "CUDA_VISIBLE_DEVICES"));
+    cuda_testing::reset({.driver_version = 11000});
+    EXPECT_TRUE(holds(error_of([] { DeviceContext gpu(0); }), "GPU 0",
+                      "cudaErrorInsufficientDriver", "Install an NVIDIA driver"));
+    cuda_testing::reset({.devices = 2});
+    EXPECT_EQ(cuda::device_count(), 2);
+    EXPECT_TRUE(holds(error_of([] { DeviceContext gpu(2); }), "GPU 2", "cudaErrorInvalidDevice"));
+}
+
+TEST(Errors, SayHowMuchMemoryWasAskedForAndIsFree) {
+    cuda_testing::reset({.devices = 1, .device_bytes = 1 << 20});
+    DeviceContext gpu(0);
+    const std::string error =
+        error_of([&] { const Buffer<float> b(&gpu.memory(), 1 << 20, "parameters"); });
+    EXPECT_TRUE(holds(error, "GPU 0: cudaMalloc of 4194304 bytes for 'parameters'",
+                      "of 1048576 bytes 1048576 are free", "cudaErrorMemoryAllocation",
+                      "smaller batch"))
+        << error;
+    const Buffer<float> fits(&gpu.memory(), 1 << 10, "parameters");
+}
+
+TEST(Errors, OfEarlierWorkNameTheQueue) {
+    for (const StreamProgress progress : all_progress) {
+        cuda_testing::reset({.progress = progress, .check_at_exit = false});
+        DeviceContext gpu(0);
+        Queue queue(gpu, "compute");
+        Buffer<float> b(&gpu.memory(), 4, "values");
+        std::vector<float> back(4, 5.0f);
+        cuda_testing::fail_operation(1, cudaErrorECCUncorrectable);
+        const auto work = [&] {
+            launch(queue, kernels::Scale{2}, view(b));
+            queue.copy_out(ViewIn<const float, cuda::GpuMemory>(view(b)), std::span(back), {"out"});
+            (void)queue.wait(queue.record());
+        };
+        EXPECT_THROW(
+            {
+                try {
+                    work();
+                } catch (const DeviceLost& e) {
+                    EXPECT_TRUE(holds(e.what(), "GPU 0", "queue 'compute'",
+                                      "cudaErrorECCUncorrectable", "last checkpoint"))
+                        << e.what();
+                    throw;
+                }
+            },
+            DeviceLost);
+        EXPECT_EQ(back[0], 5.0f);
+    }
+    cuda_testing::reset({});
+}
+
+// ---- A rank is missing -------------------------------------------------------------------------
+
+TEST(Watch, EndsAWaitThatNothingElseEnds) {
+    cuda_testing::reset({.check_at_exit = false});
+    DeviceContext gpu(0);
+    Queue queue(gpu, "communication");
+    bool arrives = false;
+    cuda_testing::enqueue_when(queue.stream(), "receive", [&] { return arrives; }, [] {});
+    int calls = 0;
+    gpu.watch([&]() -> Delivery {
+        if (++calls < 3) return {};
+        return {Delivery::Outcome::timed_out, 2};
+    });
+    const Event received = queue.record();
+    const Delivery d = queue.wait(received);
+    EXPECT_EQ(d.outcome, Delivery::Outcome::timed_out);
+    EXPECT_EQ(d.peer, 2);
+    EXPECT_EQ(calls, 3);
+    arrives = true;
+    calls = 0;
+    EXPECT_TRUE(queue.wait(received).complete());
+}
+
+}  // namespace
