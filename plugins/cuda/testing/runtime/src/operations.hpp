@@ -32,10 +32,12 @@ struct Operation {
     enum class Kind : unsigned char { order, transfer, kernel, host_function };
     std::string name{};
     Kind kind = Kind::order;
-    std::vector<Use> uses{};        ///< that are known before it runs
-    std::function<void()> run{};    ///< may be empty
-    std::function<bool()> ready{};  ///< empty: always
-    std::vector<Point> waits{};     ///< other streams' points that it waits for
+    std::vector<Use> uses{};                 ///< that are known before it runs
+    std::function<void()> run{};             ///< may be empty
+    std::function<bool()> ready{};           ///< empty: always
+    std::vector<Point> waits{};              ///< other streams' points that it waits for
+    std::function<std::string()> awaited{};  ///< what `ready` waits for, for sentences
+    const void* owner = nullptr;  ///< a handle of another library, which graphs must not outlive
 };
 
 /// An operation of a graph. Operations of one branch follow each other.

@@ -135,6 +135,7 @@ void Runtime::run_head(CUstream_st& s) {
     execute(s, op);
     races.note(s.actor, Access::write, {&s.probe, 1}, {label(op.name)});
     now_ms += 0.001;
+    wake();
 }
 
 void Runtime::add_needed(const Point& p, std::vector<CUstream_st*>& seen,
@@ -170,8 +171,30 @@ void Runtime::make_progress() {
     }
 }
 
-void Runtime::advance(const std::vector<Point>& points) {
-    if (CUstream_st* const next = choose(points)) run_head(*next);
+bool Runtime::advance(const std::vector<Point>& points) {
+    CUstream_st* const next = choose(points);
+    if (next != nullptr) run_head(*next);
+    return next != nullptr;
+}
+
+// Those that are woken do not wait from here on: what they wait for may be there.
+void Runtime::wake() {
+    if (waiting == 0) return;
+    waiting = 0;
+    ++wakes_;
+    changed_.notify_all();
+}
+
+void Runtime::sleep(const std::string& call, FunctionRef<bool()> can_go_on) {
+    close_memory();
+    const bool all_wait = waiting + 1 >= threads_of_process();
+    ++waiting;
+    const std::uint64_t before = wakes_;
+    if (!all_wait) changed_.wait_for(mutex, options.patience);
+    const bool woken = wakes_ != before;
+    if (!woken) --waiting;
+    if (!woken && !stopped && !can_go_on())
+        stop("deadlock: " + call + " waits, and nothing can go on: " + stuck() + ".");
 }
 
 cudaError_t Runtime::wait(const std::vector<Point>& points, const std::string& call) {
@@ -181,14 +204,7 @@ cudaError_t Runtime::wait(const std::vector<Point>& points, const std::string& c
             run_head(*next);
             continue;
         }
-        close_memory();
-        const bool all_wait = waiting + 1 >= threads_of_process();
-        ++waiting;
-        const bool woken =
-            !all_wait && changed.wait_for(mutex, options.patience) == std::cv_status::no_timeout;
-        --waiting;
-        if (!woken && !stopped && choose(points) == nullptr)
-            stop("deadlock: " + call + " waits, and nothing can go on: " + stuck() + ".");
+        sleep(call, [&] { return choose(points) != nullptr; });
     }
     for (const Point& p : points) {
         host_saw(p);
@@ -206,6 +222,7 @@ std::string Runtime::stuck() {
         text += (text.empty() ? "" : "; ") + s.name + " is at '" + head.name + "'";
         for (const Point& p : head.waits)
             if (!reached(p)) text += ", which waits for " + p.stream->name;
+        if (head.awaited) text += head.awaited();
     }
     return text.empty() ? "all streams are empty" : text;
 }
@@ -230,6 +247,7 @@ void Runtime::drop_work(int device) {
             s.queue.pop_front();
         }
     }
+    if (extension) extension->work_dropped(device);
 }
 
 // ---- Memory of operations --------------------------------------------------------------------

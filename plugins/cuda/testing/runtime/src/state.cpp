@@ -88,7 +88,7 @@ void Runtime::stop(const std::string& sentence) {
     if (misuse.empty()) misuse = sentence;
     if (!stopped) stopped_by = std::this_thread::get_id();
     stopped = true;
-    changed.notify_all();
+    wake();
     throw Misuse(sentence);
 }
 
@@ -128,7 +128,7 @@ cudaError_t before_call(Runtime& r, const std::string& name, CallRules rules) {
 
 cudaError_t finish_call(Runtime& r, cudaError_t error) {
     if (error != cudaSuccess) host_thread(r).last_error = error;
-    if (r.waiting > 0) r.changed.notify_all();
+    r.wake();
     return error;
 }
 
@@ -196,6 +196,8 @@ void Runtime::expect_clean() {
         if (!s.is_branch && device_error(s.device) == cudaSuccess && !host_knows(s))
             stop(s.name + " has work that nobody waited for, the last of it '" + s.last_name +
                  "'. Synchronize with the stream, or with an event behind it.");
+    if (extension)
+        if (const std::string sentence = extension->leaks(); !sentence.empty()) stop(sentence);
     if (const std::string names = leaks(); !names.empty())
         stop("not released: " + names + ". Free and destroy what was created.");
 }

@@ -11,6 +11,7 @@
 #include <unordered_set>       // handles
 #include <vector>              // devices
 
+#include <gx/core/function_ref.hpp>      // FunctionRef
 #include <gx/core/rng.hpp>               // Rng
 #include <gx/cuda_testing/runtime.hpp>   // RuntimeOptions, RuntimeCounters, Misuse
 #include <gx/testing/race_detector.hpp>  // RaceDetector
@@ -28,6 +29,20 @@ struct CallRules {
     /// while an exception unwinds.
     bool frees = false;
     bool fails_with_device = true;  ///< returns an earlier error of the current device
+};
+
+/// The double of a library that queues work on streams, such as NCCL. It lives as long as the
+/// Runtime, whose lock is held in its calls.
+class Extension {
+public:
+    Extension() = default;
+    Extension(const Extension&) = delete;
+    Extension& operator=(const Extension&) = delete;
+    virtual ~Extension() = default;
+    /// The device's queued work will not run.
+    virtual void work_dropped(int device) = 0;
+    /// A sentence about what was not released; "" if there is nothing.
+    [[nodiscard]] virtual std::string leaks() = 0;
 };
 
 /// The double's state. One call of the host runs at a time, under `mutex`; all host threads are one
@@ -85,8 +100,12 @@ public:
     cudaError_t wait(const std::vector<Point>& points, const std::string& call);
     /// The host learned that the point is reached.
     void host_saw(const Point& p) { races.waited(p.stream->actor, p.sequence, host); }
-    /// One operation that the points need, if any can run: polling hosts get on.
-    void advance(const std::vector<Point>& points);
+    /// The host sleeps until another call; a misuse where no call can come.
+    void sleep(const std::string& call, FunctionRef<bool()> can_go_on);
+    /// A call or an operation has changed something that hosts may wait for.
+    void wake();
+    /// Runs one operation that the points need; false where none can run.
+    bool advance(const std::vector<Point>& points);
     /// Whether all work of the stream is done and the host has waited for it.
     [[nodiscard]] bool host_knows(CUstream_st& s);
     void drop_work(int device);
@@ -121,8 +140,8 @@ public:
     void expect_clean();
 
     std::recursive_mutex mutex{};
-    std::condition_variable_any changed{};
-    int waiting = 0;
+    int waiting = 0;  ///< hosts that sleep
+    std::unique_ptr<Extension> extension{};
 
 private:
     void run_head(CUstream_st& s);
@@ -137,6 +156,8 @@ private:
 
     void open_memory(const CUstream_st& s, const Operation& op);
 
+    std::condition_variable_any changed_{};
+    std::uint64_t wakes_ = 0;
     std::vector<Allocation*> opened_{};
     std::vector<Use> opened_pinned_{};
     Rng rng_;

@@ -1,0 +1,63 @@
+// NcclOptions, counters, faults: the double of NCCL as tests see it.
+#pragma once
+
+#include <cstdint>  // int64_t
+
+#include <nccl.h>  // ncclComm_t, ncclResult_t
+
+#include <gx/cuda_testing/runtime.hpp>  // reset, Misuse, expect_clean
+
+namespace gx::nccl_testing {
+
+struct NcclOptions {
+    int version = NCCL_VERSION_CODE;  ///< what ncclGetVersion returns
+    /// A device runs one NCCL kernel at a time, so that two communicators whose kernels nothing
+    /// orders can be seen to wait for each other. Without it all of them fit in the GPU.
+    bool one_kernel_at_a_time = true;
+    /// Polls of a non-blocking communicator until what it was given is queued: up to this many,
+    /// drawn from the seed.
+    int polls_max = 2;
+};
+
+/// Sets the options until cuda_testing::reset(), which also forgets all communicators. Seed and
+/// progress are the runtime's.
+void set_options(const NcclOptions& options);
+
+// ---- Counters --------------------------------------------------------------------------------
+
+/// Since cuda_testing::reset(), of all ranks.
+struct NcclCounters {
+    std::int64_t kernels = 0;  ///< of groups, one for each communicator; those of graphs too
+    std::int64_t sends = 0;
+    std::int64_t sent_bytes = 0;   ///< by these
+    std::int64_t collectives = 0;  ///< parts of ranks
+    std::int64_t polls = 0;        ///< calls of ncclCommGetAsyncError
+
+    bool operator==(const NcclCounters&) const = default;
+    friend NcclCounters operator-(NcclCounters a, const NcclCounters& b);
+};
+[[nodiscard]] NcclCounters counters();
+
+// ---- Faults ----------------------------------------------------------------------------------
+
+/// What the other ranks of a communicator learn of a rank that died.
+enum class PeersSee : unsigned char {
+    nothing,      ///< they wait until they abort
+    remote_error  ///< ncclCommGetAsyncError returns ncclRemoteError
+};
+
+/// The rank of `comm` dies in its k-th kernel from now on: nothing of this kernel or a later one
+/// reaches its peers, and calls on `comm` return ncclSystemError, but for ncclCommAbort. k == 0: at
+/// once, between two kernels.
+void lose_rank(ncclComm_t comm, int k, PeersSee peers = PeersSee::nothing);
+/// ncclCommGetAsyncError on this rank returns `error` from now on; its kernels end by an abort only.
+void fail_communicator(ncclComm_t comm, ncclResult_t error);
+/// The k-th rank that begins to join a communicator from now on fails with `error`; 1 is the next.
+/// The others wait for it.
+void fail_init(int k, ncclResult_t error = ncclSystemError);
+/// The k-th rank that begins to join a communicator is never heard of: all wait.
+void hang_init(int k);
+/// Communicators with ranks on both devices fail with ncclSystemError.
+void set_unreachable(int device, int other);
+
+}  // namespace gx::nccl_testing
