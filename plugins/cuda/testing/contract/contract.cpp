@@ -142,7 +142,15 @@ TEST_F(Runtime, TakesPrioritiesFromARangeThatEndsAtZero) {
     EXPECT_EQ(least, 0);
     EXPECT_LE(greatest, least);
     cudaStream_t s{};
+    int priority = 1, device = -1;
+    unsigned flags = 0;
     OK(cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, greatest - 100));
+    OK(cudaStreamGetPriority(s, &priority));
+    OK(cudaStreamGetFlags(s, &flags));
+    OK(cudaStreamGetDevice(s, &device));
+    EXPECT_EQ(priority, greatest);
+    EXPECT_EQ(flags, cudaStreamNonBlocking);
+    EXPECT_EQ(device, 0);
     OK(cudaStreamDestroy(s));
 }
 
@@ -209,6 +217,42 @@ TEST_F(Runtime, CopiesPageableMemoryWhileTheHostWaits) {
     OK(cudaMemcpy(x_, mine.data(), bytes, cudaMemcpyHostToDevice));
     OK(cudaMemcpy(back.data(), x_, bytes, cudaMemcpyDefault));
     EXPECT_EQ(back, mine);
+}
+TEST_F(Runtime, OrdersSynchronousCopiesAndSetsInTheDefaultStream) {  // API synchronization behavior
+    std::vector<int> mine(count, 3);
+    OK(cudaMemcpy(x_, mine.data(), bytes, cudaMemcpyHostToDevice));
+    mine.assign(count, 0);  // it was staged
+    OK(cudaMemset(x_, 1, 4));
+    OK(cudaMemcpy(y_, x_, bytes, cudaMemcpyDeviceToDevice));
+    OK(cudaMemcpy(out_, y_, bytes, cudaMemcpyDeviceToHost));
+    EXPECT_EQ(out_[0], 0x01010101);
+    EXPECT_EQ(out_[1], 3);
+    OK(cudaMemset(out_, 2, 4));  // pinned: ends before it returns
+    EXPECT_EQ(out_[0], 0x02020202);
+}
+TEST_F(Runtime, TellsWhatMemoryAnAddressIsOf) {  // Unified Addressing
+    cudaPointerAttributes a{};
+    OK(cudaPointerGetAttributes(&a, x_ + 1));
+    EXPECT_EQ(a.type, cudaMemoryTypeDevice);
+    EXPECT_EQ(a.device, 0);
+    EXPECT_EQ(a.devicePointer, x_ + 1);
+    OK(cudaPointerGetAttributes(&a, in_));
+    EXPECT_EQ(a.type, cudaMemoryTypeHost);
+    EXPECT_EQ(a.hostPointer, in_);
+    OK(cudaPointerGetAttributes(&a, &a));
+    EXPECT_EQ(a.type, cudaMemoryTypeUnregistered);
+    EXPECT_EQ(a.device, cudaInvalidDeviceId);  // observed
+    EXPECT_EQ(a.devicePointer, nullptr);
+    EXPECT_EQ(cudaPointerGetAttributes(nullptr, x_), cudaErrorInvalidValue);
+    cudaGetLastError();
+}
+TEST_F(Runtime, AllocatesPinnedMemoryWithFlags) {
+    void* p = nullptr;
+    OK(cudaHostAlloc(&p, bytes, cudaHostAllocPortable | cudaHostAllocMapped));
+    static_cast<int*>(p)[0] = 5;
+    OK(cudaFreeHost(p));
+    EXPECT_EQ(cudaHostAlloc(&p, bytes, 0x100), cudaErrorInvalidValue);
+    cudaGetLastError();
 }
 TEST_F(Runtime, RefusesACopyInAWrongDirection) {
     expect_refused(cudaErrorInvalidValue,
@@ -280,7 +324,7 @@ TEST_F(Runtime, LetsThePollerGetThereAndKeepsNotReadyAsTheLastError) {  // the l
 }
 TEST_F(Runtime, SynchronizesTheLegacyDefaultStreamWithBlockingStreamsOnly) {
     cudaStream_t blocking{};
-    OK(cudaStreamCreateWithFlags(&blocking, cudaStreamDefault));
+    OK(cudaStreamCreate(&blocking));
     to_device(x_, in_, blocking);
     OK(cudaMemsetAsync(x_, 0, 4, nullptr));
     to_host(out_, x_, blocking);
@@ -303,7 +347,7 @@ TEST_F(Runtime, CallsHostFunctionsInOrder) {  // Execution Control
 }
 TEST_F(Runtime, MeasuresTimeThatDoesNotRunBackwards) {
     cudaEvent_t a{}, b{};
-    for (cudaEvent_t* e : {&a, &b}) OK(cudaEventCreateWithFlags(e, cudaEventDefault));
+    for (cudaEvent_t* e : {&a, &b}) OK(cudaEventCreate(e));
     OK(cudaEventRecord(a, s_));
     to_device(x_, in_, s_);
     OK(cudaEventRecord(b, s_));
@@ -349,6 +393,35 @@ TEST_F(TwoDevices, CopyToEachOtherAndWaitForEachOthersEvents) {
     EXPECT_EQ(out_[13], 13);
     OK(cudaFree(there));
     OK(cudaStreamDestroy(s1));
+}
+TEST_F(TwoDevices, SerializeTheirWorkWithACopyBetweenThem) {  // cudaMemcpyPeer
+    to_device(x_, in_, s_);
+    OK(cudaSetDevice(1));
+    void* there = nullptr;
+    cudaStream_t s1{};
+    OK(cudaMalloc(&there, bytes));
+    OK(cudaStreamCreateWithFlags(&s1, cudaStreamNonBlocking));
+    OK(cudaMemcpyPeer(there, 1, x_, 0, bytes));
+    to_host(out_, static_cast<int*>(there), s1);
+    OK(cudaStreamSynchronize(s1));
+    EXPECT_EQ(out_[13], 13);
+    OK(cudaFree(there));
+    OK(cudaStreamDestroy(s1));
+}
+TEST_F(TwoDevices, EnableAccessToEachOtherOnce) {  // Peer Device Memory Access
+    int can = -1;
+    OK(cudaDeviceCanAccessPeer(&can, 0, 0));
+    EXPECT_EQ(can, 0);
+    EXPECT_EQ(cudaDeviceEnablePeerAccess(0, 0), cudaErrorInvalidDevice);
+    EXPECT_EQ(cudaDeviceDisablePeerAccess(1), cudaErrorPeerAccessNotEnabled);
+    OK(cudaDeviceCanAccessPeer(&can, 0, 1));
+    EXPECT_EQ(cudaDeviceEnablePeerAccess(1, 1), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaDeviceEnablePeerAccess(1, 0), can == 1 ? cudaSuccess : cudaErrorInvalidDevice);
+    cudaGetLastError();
+    if (can == 0) return;
+    EXPECT_EQ(cudaDeviceEnablePeerAccess(1, 0), cudaErrorPeerAccessAlreadyEnabled);
+    OK(cudaDeviceDisablePeerAccess(1));
+    cudaGetLastError();
 }
 TEST_F(TwoDevices, RecordTheirOwnEventsOnly) {
     OK(cudaSetDevice(1));
@@ -402,6 +475,33 @@ TEST_F(Runtime, RunsLaunchesOfAnInstanceInOrderAndHostFunctionsInEach) {
     for (int i = 0; i < 3; ++i) OK(cudaGraphLaunch(g, i % 2 == 0 ? s_ : t_));
     for (const cudaStream_t s : {s_, t_}) OK(cudaStreamSynchronize(s));
     EXPECT_EQ(calls, 3);
+    OK(cudaGraphExecDestroy(g));
+}
+TEST_F(Runtime, UpdatesAnInstanceWithTheSameNodes) {
+    const auto set = [&](int value, int times) {
+        begin();
+        for (int i = 0; i < times; ++i) EXPECT_EQ(cudaMemsetAsync(x_, value, 4, s_), cudaSuccess);
+        to_host(out_, x_, s_);
+        cudaGraph_t graph{};
+        EXPECT_EQ(cudaStreamEndCapture(s_, &graph), cudaSuccess);
+        return graph;
+    };
+    const cudaGraph_t first = set(1, 1), second = set(2, 1), longer = set(3, 2);
+    cudaGraphExec_t g{};
+    cudaGraphExecUpdateResultInfo info{};
+    OK(cudaGraphInstantiateWithFlags(&g, first, 0));
+    OK(cudaGraphLaunch(g, s_));
+    OK(cudaGraphExecUpdate(g, second, &info));
+    EXPECT_EQ(info.result, cudaGraphExecUpdateSuccess);
+    OK(cudaStreamSynchronize(s_));
+    EXPECT_EQ(out_[0], 0x01010101);
+    OK(cudaGraphLaunch(g, s_));
+    OK(cudaStreamSynchronize(s_));
+    EXPECT_EQ(out_[0], 0x02020202);
+    EXPECT_EQ(cudaGraphExecUpdate(g, longer, &info), cudaErrorGraphExecUpdateFailure);
+    EXPECT_EQ(info.result, cudaGraphExecUpdateErrorTopologyChanged);
+    cudaGetLastError();
+    for (const cudaGraph_t graph : {first, second, longer}) OK(cudaGraphDestroy(graph));
     OK(cudaGraphExecDestroy(g));
 }
 TEST_F(Runtime, MakesAGraphOfNothing) {
@@ -498,6 +598,15 @@ TEST(NoDevice, WithoutADriverEveryCallSaysSo) {
     EXPECT_EQ(cudaMallocHost(&p, 4), cudaErrorInsufficientDriver);
     EXPECT_EQ(cudaStreamCreateWithFlags(&s, 0), cudaErrorInsufficientDriver);
     EXPECT_EQ(cudaEventCreateWithFlags(&e, 0), cudaErrorInsufficientDriver);
+    cudaPointerAttributes attributes{};
+    EXPECT_EQ(cudaStreamCreate(&s), cudaErrorInsufficientDriver);
+    EXPECT_EQ(cudaEventCreate(&e), cudaErrorInsufficientDriver);
+    EXPECT_EQ(cudaHostAlloc(&p, 4, cudaHostAllocDefault), cudaErrorInsufficientDriver);
+    EXPECT_EQ(cudaMemset(nullptr, 0, 4), cudaErrorInsufficientDriver);
+    EXPECT_EQ(cudaMemcpyPeer(nullptr, 0, nullptr, 0, 4), cudaErrorInsufficientDriver);
+    EXPECT_EQ(cudaPointerGetAttributes(&attributes, &p), cudaErrorInsufficientDriver);
+    EXPECT_EQ(cudaDeviceCanAccessPeer(&devices, 0, 1), cudaErrorInsufficientDriver);
+    EXPECT_EQ(cudaDeviceEnablePeerAccess(1, 0), cudaErrorInsufficientDriver);
     EXPECT_EQ(cudaSetDevice(0), cudaErrorInsufficientDriver);
     EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorInsufficientDriver);
     EXPECT_EQ(cudaDeviceReset(), cudaErrorInsufficientDriver);

@@ -151,6 +151,15 @@ cudaError_t cudaMallocHost(void** pointer, size_t bytes) {
         return allocate_here(r, Allocation::Kind::pinned, pointer, bytes);
     });
 }
+// "Memory Management": the same with hints, which change nothing here.
+cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned int flags) {
+    return call("cudaHostAlloc", allocates, [&](Runtime& r) {
+        constexpr unsigned int known =
+            cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
+        if ((flags & ~known) != 0) return cudaErrorInvalidValue;
+        return allocate_here(r, Allocation::Kind::pinned, pointer, bytes);
+    });
+}
 cudaError_t cudaFreeHost(void* pointer) {
     return call("cudaFreeHost", releases, [&](Runtime& r) {
         if (pointer == nullptr) return cudaSuccess;
@@ -162,9 +171,14 @@ cudaError_t cudaFreeHost(void* pointer) {
 }
 
 // "Memory Management": page-locks memory of the program, which must not be registered already.
-cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigned int) {
+// Flags are hints, but for cudaHostRegisterReadOnly, which the double's devices do not support.
+cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigned int flags) {
     return call("cudaHostRegister", allocates, [&](Runtime& r) {
+        constexpr unsigned int hints =
+            cudaHostRegisterPortable | cudaHostRegisterMapped | cudaHostRegisterIoMemory;
         if (pointer == nullptr || bytes == 0) return cudaErrorInvalidValue;
+        if ((flags & ~(hints | cudaHostRegisterReadOnly)) != 0) return cudaErrorInvalidValue;
+        if ((flags & cudaHostRegisterReadOnly) != 0) return cudaErrorNotSupported;
         if (bytes > addresses_max - reinterpret_cast<std::uintptr_t>(pointer))
             return cudaErrorInvalidValue;
         const auto* const begin = static_cast<const std::byte*>(pointer);
@@ -183,6 +197,30 @@ cudaError_t cudaHostUnregister(void* pointer) {
         Allocation& a = to_free(r, pointer, Allocation::Kind::registered, "cudaHostUnregister");
         r.expect_unused(a, "cudaHostUnregister");
         end(r, a, "cudaHostUnregister");
+        return cudaSuccess;
+    });
+}
+
+// "Unified Addressing": what memory an address is of. devicePointer is nullptr where the current
+// device may not access it. Of freed memory it is a misuse here; CUDA may give the address anew.
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
+    return call("cudaPointerGetAttributes", {}, [&](Runtime& r) {
+        if (attributes == nullptr) return cudaErrorInvalidValue;
+        void* const address = const_cast<void*>(pointer);
+        *attributes = {};
+        attributes->type = cudaMemoryTypeUnregistered;
+        attributes->device = cudaInvalidDeviceId;  // observed
+        attributes->hostPointer = address;
+        const Allocation* const a = r.memory.find(pointer);
+        const auto* const byte = static_cast<const std::byte*>(pointer);
+        if (a == nullptr || byte < a->begin || byte >= a->begin + a->bytes) return cudaSuccess;
+        if (a->state == Allocation::State::freed)
+            r.stop("cudaPointerGetAttributes of " + a->name + ", which " + a->freed_by + " freed.");
+        const bool on_device = a->kind == Allocation::Kind::device;
+        attributes->type = on_device ? cudaMemoryTypeDevice : cudaMemoryTypeHost;
+        attributes->device = a->device;
+        attributes->devicePointer = r.may_access(host_thread(r).device, *a) ? address : nullptr;
+        if (on_device) attributes->hostPointer = nullptr;
         return cudaSuccess;
     });
 }

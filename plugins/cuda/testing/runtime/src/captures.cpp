@@ -95,7 +95,6 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
         CUgraph_st& g = r.graphs.emplace_back();
         g.name = "graph " + std::to_string(r.graphs.size());
         g.device = s.device;
-        g.branches = static_cast<int>(c->branches.size());
         g.branch_devices.reserve(c->branches.size());
         for (const Capture::Branch& b : c->branches) g.branch_devices.push_back(b.stream->device);
         g.nodes = std::make_shared<const std::vector<Node>>(std::move(c->nodes));

@@ -1,5 +1,7 @@
 // CUDA Runtime API, "Memory Management": copies and sets; "API synchronization behavior".
 #include <cstring>  // memcpy, memset
+#include <set>      // devices
+#include <utility>  // move
 
 #include "state.hpp"
 
@@ -61,6 +63,50 @@ std::vector<Use> uses_of(Runtime& r, const std::string& name, std::initializer_l
     return uses;
 }
 
+void count_copy(Runtime& r, std::size_t bytes) {
+    ++r.counts.copies;
+    r.counts.copied_bytes += static_cast<std::int64_t>(bytes);
+}
+
+template <class Pointer>
+struct OnDevice {
+    Pointer begin;
+    int device;
+};
+
+/// Queues a copy between two devices, behind these points too.
+cudaError_t copy_between(Runtime& r, const std::string& name, CUstream_st& s, OnDevice<void*> to,
+                         OnDevice<const void*> from, std::size_t bytes, std::vector<Point> waits) {
+    if (!r.is_device(to.device) || !r.is_device(from.device)) return cudaErrorInvalidDevice;
+    for (const int device : {s.device, to.device, from.device})
+        if (const cudaError_t error = r.device_error(device); error != cudaSuccess) return error;
+    if (bytes == 0) return cudaSuccess;
+    const std::string who = name + " (" + s.name + ")";
+    auto uses = uses_of(
+        r, who, {{from.begin, bytes, false, from.device}, {to.begin, bytes, true, to.device}},
+        false);
+    direction(r, who, to.begin, from.begin, cudaMemcpyDeviceToDevice);
+    count_copy(r, bytes);
+    r.push(s, {.name = "copy from device " + std::to_string(from.device) + " to device " +
+                       std::to_string(to.device) + " of " + std::to_string(bytes) + " bytes",
+               .kind = Operation::Kind::transfer,
+               .uses = std::move(uses),
+               .run = [=] { std::memcpy(to.begin, from.begin, bytes); },
+               .waits = std::move(waits)});
+    return cudaSuccess;
+}
+
+/// Queues a set of device or pinned memory.
+void set(Runtime& r, const std::string& who, CUstream_st& s, void* to, int value,
+         std::size_t bytes) {
+    auto uses = uses_of(r, who, {{to, bytes, true, s.device}}, false);
+    ++r.counts.sets;
+    r.push(s, {.name = "set of " + std::to_string(bytes) + " bytes",
+               .kind = Operation::Kind::transfer,
+               .uses = std::move(uses),
+               .run = [=] { std::memset(to, value, bytes); }});
+}
+
 }  // namespace
 
 // "API synchronization behavior", Asynchronous: from pageable memory the copy is staged and may
@@ -77,8 +123,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
             uses_of(r, who, {{from, bytes, false, s.device}, {to, bytes, true, s.device}}, false);
         const std::string name = std::string("copy ") + name_of(direction(r, who, to, from, kind)) +
                                  " of " + std::to_string(bytes) + " bytes";
-        ++r.counts.copies;
-        r.counts.copied_bytes += static_cast<std::int64_t>(bytes);
+        count_copy(r, bytes);
         r.push(s, {.name = name,
                    .kind = Operation::Kind::transfer,
                    .uses = std::move(uses),
@@ -91,60 +136,83 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
                                 size_t bytes, cudaStream_t stream) {
     return call("cudaMemcpyPeerAsync", {}, [&](Runtime& r) {
-        const int count = static_cast<int>(r.devices.size());
-        if (to_device < 0 || from_device < 0 || to_device >= count || from_device >= count)
-            return cudaErrorInvalidDevice;
         CUstream_st& s = r.stream_of(stream, "cudaMemcpyPeerAsync");
-        for (const int device : {s.device, to_device, from_device})
-            if (const cudaError_t error = r.device_error(device); error != cudaSuccess)
-                return error;
-        if (bytes == 0) return cudaSuccess;
-        const std::string who = "cudaMemcpyPeerAsync (" + s.name + ")";
-        auto uses = uses_of(
-            r, who, {{from, bytes, false, from_device}, {to, bytes, true, to_device}}, false);
-        direction(r, who, to, from, cudaMemcpyDeviceToDevice);
-        ++r.counts.copies;
-        r.counts.copied_bytes += static_cast<std::int64_t>(bytes);
-        r.push(s, {.name = "copy from device " + std::to_string(from_device) + " to device " +
-                           std::to_string(to_device) + " of " + std::to_string(bytes) + " bytes",
-                   .kind = Operation::Kind::transfer,
-                   .uses = std::move(uses),
-                   .run = [=] { std::memcpy(to, from, bytes); }});
+        return copy_between(r, "cudaMemcpyPeerAsync", s, {to, to_device}, {from, from_device},
+                            bytes, {});
+    });
+}
+
+// "Memory Management": asynchronous to the host, and serialized with all work of the current device
+// and of these two, before and after.
+cudaError_t cudaMemcpyPeer(void* to, int to_device, const void* from, int from_device,
+                           size_t bytes) {
+    return call("cudaMemcpyPeer", {.unsafe_in_capture = true}, [&](Runtime& r) {
+        CUstream_st& s = r.stream_of(nullptr, "cudaMemcpyPeer");
+        const std::set<int> devices{s.device, to_device, from_device};
+        std::vector<Point> before;
+        for (CUstream_st& other : r.streams)
+            if (devices.contains(other.device) && &other != &s && other.queued > 0)
+                before.push_back(Runtime::end_of(other));
+        const cudaError_t error = copy_between(r, "cudaMemcpyPeer", s, {to, to_device},
+                                               {from, from_device}, bytes, std::move(before));
+        if (error != cudaSuccess || bytes == 0) return error;
+        for (const int d : devices)
+            r.devices[static_cast<std::size_t>(d)].serial = Runtime::end_of(s);
         return cudaSuccess;
     });
 }
 
-// "API synchronization behavior", Synchronous: in the default stream, and the host waits.
+// "API synchronization behavior", Synchronous: in the default stream. From pageable memory to a
+// device the host waits for the stream, then copies to staging memory, from which the device copies
+// on its own; between device memories the host does not wait; else it waits for the copy.
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
     return call("cudaMemcpy", {.unsafe_in_capture = true}, [&](Runtime& r) {
         if (bytes == 0) return cudaSuccess;
         CUstream_st& s = r.stream_of(nullptr, "cudaMemcpy");
         auto uses =
             uses_of(r, "cudaMemcpy", {{from, bytes, false, -1}, {to, bytes, true, -1}}, true);
-        const std::string name =
-            std::string("cudaMemcpy ") + name_of(direction(r, "cudaMemcpy", to, from, kind));
+        const cudaMemcpyKind is = direction(r, "cudaMemcpy", to, from, kind);
+        const bool is_staged = is == cudaMemcpyHostToDevice && r.memory.find(from) == nullptr;
+        const bool waits = !is_staged && is != cudaMemcpyDeviceToDevice;
+        Operation op{.name = std::string("cudaMemcpy ") + name_of(is),
+                     .kind = Operation::Kind::transfer,
+                     .uses = std::move(uses),
+                     .run = [=] { std::memcpy(to, from, bytes); }};
+        if (is_staged) {
+            ++r.counts.host_synchronizations;
+            const cudaError_t error = r.wait({Runtime::end_of(s)}, "cudaMemcpy");
+            if (error != cudaSuccess) return error;
+            op.run = [to, staging = std::vector(bytes_at(from), bytes_at(from) + bytes)] {
+                std::memcpy(to, staging.data(), staging.size());
+            };
+        }
+        if (!waits) count_copy(r, bytes);
+        r.push(s, std::move(op));
+        if (!waits) return cudaSuccess;
         ++r.counts.host_synchronizations;
-        r.push(s, {.name = name,
-                   .kind = Operation::Kind::transfer,
-                   .uses = std::move(uses),
-                   .run = [=] { std::memcpy(to, from, bytes); }});
         return r.wait({Runtime::end_of(s)}, "cudaMemcpy");
     });
 }
 
-// "Memory Management": asynchronous to the host unless the target is pinned host memory.
+// "API synchronization behavior", Memset: asynchronous to the host, also of pinned memory.
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
     return call("cudaMemsetAsync", {}, [&](Runtime& r) {
         CUstream_st& s = r.stream_of(stream, "cudaMemsetAsync");
         if (const cudaError_t error = r.device_error(s.device); error != cudaSuccess) return error;
-        if (bytes == 0) return cudaSuccess;
-        const std::string who = "cudaMemsetAsync (" + s.name + ")";
-        auto uses = uses_of(r, who, {{to, bytes, true, s.device}}, false);
-        ++r.counts.sets;
-        r.push(s, {.name = "set of " + std::to_string(bytes) + " bytes",
-                   .kind = Operation::Kind::transfer,
-                   .uses = std::move(uses),
-                   .run = [=] { std::memset(to, value, bytes); }});
+        if (bytes > 0) set(r, "cudaMemsetAsync (" + s.name + ")", s, to, value, bytes);
         return cudaSuccess;
+    });
+}
+
+// "API synchronization behavior", Memset: in the default stream, and asynchronous to the host unless
+// the memory is pinned. Stricter than the manual: refused where cudaMemcpy is, beside a capture.
+cudaError_t cudaMemset(void* to, int value, size_t bytes) {
+    return call("cudaMemset", {.unsafe_in_capture = true}, [&](Runtime& r) {
+        if (bytes == 0) return cudaSuccess;
+        CUstream_st& s = r.stream_of(nullptr, "cudaMemset");
+        set(r, "cudaMemset", s, to, value, bytes);
+        if (on_device(r, to)) return cudaSuccess;
+        ++r.counts.host_synchronizations;
+        return r.wait({Runtime::end_of(s)}, "cudaMemset");
     });
 }

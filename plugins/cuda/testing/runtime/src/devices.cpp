@@ -11,10 +11,6 @@ namespace {
 constexpr CallRules plain{};
 constexpr CallRules always{.fails_with_device = false};
 
-bool is_device(const Runtime& r, int device) {
-    return device >= 0 && device < static_cast<int>(r.devices.size());
-}
-
 /// Attributes of the double's devices: those of an H100 that programs ask for. -1: none.
 int attribute_of(cudaDeviceAttr attribute, int device) {
     switch (attribute) {
@@ -75,6 +71,8 @@ void reset_device(Runtime& r, int device) {
     end(r.events);
     end(r.graphs);
     end(r.executables);
+    for (Runtime::Device& d : r.devices) d.peers.erase(device);
+    r.devices[static_cast<std::size_t>(device)].peers.clear();
     for (Allocation* const a : r.memory.live()) {
         if (a->device != device) continue;
         r.races.note(r.host, gx::Access::end, {a->begin, a->bytes}, {"cudaDeviceReset"});
@@ -97,7 +95,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
 // "Device Management": of the calling host thread; every thread begins with device 0.
 cudaError_t cudaSetDevice(int device) {
     return call("cudaSetDevice", always, [&](Runtime& r) {
-        if (!is_device(r, device)) return cudaErrorInvalidDevice;
+        if (!r.is_device(device)) return cudaErrorInvalidDevice;
         host_thread(r).device = device;
         return r.devices[static_cast<std::size_t>(device)].sticky;
     });
@@ -114,7 +112,7 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
     return call("cudaDeviceGetAttribute", plain, [&](Runtime& r) {
         if (value == nullptr) return cudaErrorInvalidValue;
-        if (!is_device(r, device)) return cudaErrorInvalidDevice;
+        if (!r.is_device(device)) return cudaErrorInvalidDevice;
         *value = attribute_of(attribute, device);
         if (*value < 0)
             r.stop("cudaDeviceGetAttribute: the double has no attribute " +
@@ -127,7 +125,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
     return call("cudaGetDeviceProperties", plain, [&](Runtime& r) {
         if (p == nullptr) return cudaErrorInvalidValue;
-        if (!is_device(r, device)) return cudaErrorInvalidDevice;
+        if (!r.is_device(device)) return cudaErrorInvalidDevice;
         std::memset(p, 0, sizeof *p);
         std::snprintf(p->name, sizeof p->name, "gx double of a GPU");
         const auto of = [&](cudaDeviceAttr a) { return attribute_of(a, device); };
@@ -163,8 +161,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
 // "Device Management": the greatest priority is the least number.
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
     return call("cudaDeviceGetStreamPriorityRange", plain, [&](Runtime&) {
-        if (least != nullptr) *least = 0;
-        if (greatest != nullptr) *greatest = -5;
+        if (least != nullptr) *least = least_priority;
+        if (greatest != nullptr) *greatest = greatest_priority;
         return cudaSuccess;
     });
 }

@@ -20,23 +20,29 @@ const Recorded& record_of(Runtime& r, const CUevent_st& e, const std::string& na
     return *e.last;
 }
 
+cudaError_t create(Runtime& r, cudaEvent_t* event, unsigned int flags) {
+    if (event == nullptr) return cudaErrorInvalidValue;
+    constexpr unsigned int known = cudaEventBlockingSync | cudaEventDisableTiming;
+    if ((flags & ~known) != 0) return cudaErrorInvalidValue;
+    CUevent_st& e = r.events.emplace_back();
+    e.device = host_thread(r).device;
+    e.timing = (flags & cudaEventDisableTiming) == 0;
+    e.name = "event " + std::to_string(r.events.size()) + " of device " + std::to_string(e.device);
+    r.handles.insert(&e);
+    *event = &e;
+    return cudaSuccess;
+}
+
 }  // namespace
 
-// "Event Management": of the current device.
+// "Event Management": of the current device; cudaEventCreate with cudaEventDefault.
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+    return call("cudaEventCreate", {},
+                [&](Runtime& r) { return create(r, event, cudaEventDefault); });
+}
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
-    return call("cudaEventCreateWithFlags", {}, [&](Runtime& r) {
-        if (event == nullptr) return cudaErrorInvalidValue;
-        constexpr unsigned int known = cudaEventBlockingSync | cudaEventDisableTiming;
-        if ((flags & ~known) != 0) return cudaErrorInvalidValue;
-        CUevent_st& e = r.events.emplace_back();
-        e.device = host_thread(r).device;
-        e.timing = (flags & cudaEventDisableTiming) == 0;
-        e.name =
-            "event " + std::to_string(r.events.size()) + " of device " + std::to_string(e.device);
-        r.handles.insert(&e);
-        *event = &e;
-        return cudaSuccess;
-    });
+    return call("cudaEventCreateWithFlags", {},
+                [&](Runtime& r) { return create(r, event, flags); });
 }
 
 // "Event Management": may be destroyed before it is complete.

@@ -1,4 +1,7 @@
 // CUDA Runtime API, "Graph Management": instances of captured graphs, and their launches.
+#include <set>      // dependencies
+#include <utility>  // pair
+
 #include "state.hpp"
 
 using namespace gx::cuda_testing;
@@ -20,7 +23,7 @@ void launch(Runtime& r, CUgraphExec_st& g, CUstream_st& s) {
     if (g.last.stream != nullptr && g.last.stream != &s) begin.waits = {g.last};
     r.push(s, std::move(begin));
     const Point start = Runtime::end_of(s);
-    std::vector<Point> points, ends(static_cast<std::size_t>(g.branches));
+    std::vector<Point> points, ends(g.lanes.size() + 1);
     for (const Node& node : *g.nodes) {
         const auto branch = static_cast<std::size_t>(node.branch);
         CUstream_st& to = branch == 0 ? s : *g.lanes[branch - 1];
@@ -40,27 +43,97 @@ void launch(Runtime& r, CUgraphExec_st& g, CUstream_st& s) {
     g.last = r.enqueue(s, std::move(end));
 }
 
+/// Streams for the graph's branches but the first, which runs in the stream of the launch. Those of
+/// the last launch may still have work.
+void make_lanes(Runtime& r, CUgraphExec_st& x, const CUgraph_st& g) {
+    std::vector<CUstream_st*> lanes;
+    for (std::size_t b = 1; b < g.branch_devices.size(); ++b) {
+        const bool there = b <= x.lanes.size() && x.lanes[b - 1]->device == g.branch_devices[b];
+        lanes.push_back(there ? x.lanes[b - 1]
+                              : &r.make_stream(g.branch_devices[b], false,
+                                               "branch " + std::to_string(b) + " of " + x.name,
+                                               true));
+    }
+    x.lanes = std::move(lanes);
+}
+
+cudaError_t instantiate(Runtime& r, cudaGraphExec_t* executable, cudaGraph_t graph,
+                        unsigned long long flags, const std::string& name) {
+    if (executable == nullptr) return cudaErrorInvalidValue;
+    const CUgraph_st& g = graph_of(r, graph, name);
+    // Without allocations in graphs, and with priorities as hints, these two change nothing.
+    constexpr unsigned long long known =
+        cudaGraphInstantiateFlagAutoFreeOnLaunch | cudaGraphInstantiateFlagUseNodePriority;
+    if ((flags & ~known) != 0)
+        r.stop(name + " of " + g.name + " with flags " + std::to_string(flags) +
+               ", which the double does not have.");
+    CUgraphExec_st& x = r.executables.emplace_back();
+    x.name = "instance " + std::to_string(r.executables.size()) + " of " + g.name;
+    x.device = g.device;
+    x.nodes = g.nodes;
+    make_lanes(r, x, g);
+    r.handles.insert(&x);
+    *executable = &x;
+    return cudaSuccess;
+}
+
+/// The allocation's kind and device, for each memory that the node uses.
+std::vector<std::pair<Allocation::Kind, int>> memory_of(Runtime& r, const Node& n) {
+    std::vector<std::pair<Allocation::Kind, int>> of;
+    for (const Use& use : n.operation.uses)
+        if (const Allocation* const a = r.memory.find(use.begin))
+            of.emplace_back(a->kind, a->device);
+    return of;
+}
+
+/// Why an instance of `now` cannot be updated with `next`.
+cudaGraphExecUpdateResult difference(Runtime& r, const std::vector<Node>& now,
+                                     const std::vector<Node>& next) {
+    if (now.size() != next.size()) return cudaGraphExecUpdateErrorTopologyChanged;
+    for (std::size_t i = 0; i < now.size(); ++i) {
+        if (std::set(now[i].after.begin(), now[i].after.end()) !=
+            std::set(next[i].after.begin(), next[i].after.end()))
+            return cudaGraphExecUpdateErrorTopologyChanged;
+        if (now[i].operation.kind != next[i].operation.kind ||
+            now[i].operation.uses.size() != next[i].operation.uses.size())  // a set or a copy
+            return cudaGraphExecUpdateErrorNodeTypeChanged;
+        if (memory_of(r, now[i]) != memory_of(r, next[i]))
+            return cudaGraphExecUpdateErrorParametersChanged;
+    }
+    return cudaGraphExecUpdateSuccess;
+}
+
 }  // namespace
 
 // "Graph Management": an instance of the graph as it is now; both are destroyed by themselves.
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
                                  unsigned long long flags) {
     return call("cudaGraphInstantiate", {}, [&](Runtime& r) {
-        if (executable == nullptr) return cudaErrorInvalidValue;
-        const CUgraph_st& g = graph_of(r, graph, "cudaGraphInstantiate");
-        if (flags != 0)
-            r.stop("cudaGraphInstantiate of " + g.name + " with flags " + std::to_string(flags) +
-                   ": the double has none.");
-        CUgraphExec_st& x = r.executables.emplace_back();
-        x.name = "instance " + std::to_string(r.executables.size()) + " of " + g.name;
-        x.branches = g.branches;
-        x.device = g.device;
+        return instantiate(r, executable, graph, flags, "cudaGraphInstantiate");
+    });
+}
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                          unsigned long long flags) {
+    return call("cudaGraphInstantiateWithFlags", {}, [&](Runtime& r) {
+        return instantiate(r, executable, graph, flags, "cudaGraphInstantiateWithFlags");
+    });
+}
+
+// "Graph Management": launches from here on take the parameters of `graph`, which must have the
+// same nodes with the same dependencies, on the same devices. Nodes are paired in the order of
+// their captures. The node in question is not given.
+cudaError_t cudaGraphExecUpdate(cudaGraphExec_t executable, cudaGraph_t graph,
+                                cudaGraphExecUpdateResultInfo* result) {
+    return call("cudaGraphExecUpdate", {}, [&](Runtime& r) {
+        if (result == nullptr) return cudaErrorInvalidValue;
+        CUgraphExec_st& x = graph_of(r, executable, "cudaGraphExecUpdate");
+        const CUgraph_st& g = graph_of(r, graph, "cudaGraphExecUpdate");
+        *result = {};
+        result->result = x.device == g.device ? difference(r, *x.nodes, *g.nodes)
+                                              : cudaGraphExecUpdateErrorParametersChanged;
+        if (result->result != cudaGraphExecUpdateSuccess) return cudaErrorGraphExecUpdateFailure;
         x.nodes = g.nodes;
-        for (std::size_t b = 1; b < g.branch_devices.size(); ++b)
-            x.lanes.push_back(&r.make_stream(
-                g.branch_devices[b], false, "branch " + std::to_string(b) + " of " + x.name, true));
-        r.handles.insert(&x);
-        *executable = &x;
+        make_lanes(r, x, g);
         return cudaSuccess;
     });
 }

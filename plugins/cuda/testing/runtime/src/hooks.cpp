@@ -112,8 +112,9 @@ void fail_operation(int k, cudaError_t error) {
 }
 void lose_device(int device, cudaError_t error) {
     locked([&](Runtime& r) {
-        r.devices.at(static_cast<std::size_t>(device)) = {
-            error, true, r.devices.at(static_cast<std::size_t>(device)).default_stream};
+        Runtime::Device& d = r.devices.at(static_cast<std::size_t>(device));
+        d.sticky = error;
+        d.lost = true;
     });
 }
 

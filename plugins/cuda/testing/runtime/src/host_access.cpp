@@ -59,7 +59,7 @@ std::string Runtime::host_touches(const void* address) {
         return who + " touches " + where + ": beyond its bounds.";
     if (a->kind == Allocation::Kind::device) {
         const bool works = running != nullptr && running->kind != Operation::Kind::host_function;
-        if (works && a->device == running_on->device && a->state == Allocation::State::live &&
+        if (works && may_access(running_on->device, *a) && a->state == Allocation::State::live &&
             !a->is_open) {
             open(*a, a->begin, a->bytes);
             return "";

@@ -72,6 +72,7 @@ struct CUstream_st {
     int device = 0;
     int actor = 0;  ///< of the RaceDetector
     std::string name{};
+    int priority = 0;
     bool blocking = false;  ///< waits for the default stream, and the default stream for it
     bool is_default = false;
     bool is_branch = false;  ///< of a graph: no handle of the program
@@ -96,7 +97,6 @@ struct CUevent_st {
 struct CUgraph_st {
     std::string name{};
     int device = 0;
-    int branches = 1;
     std::vector<int> branch_devices{};
     std::shared_ptr<const std::vector<gx::cuda_testing::Node>> nodes{};
     std::string ended_by{};
@@ -104,7 +104,6 @@ struct CUgraph_st {
 
 struct CUgraphExec_st {
     std::string name{};
-    int branches = 1;
     int device = 0;
     std::shared_ptr<const std::vector<gx::cuda_testing::Node>> nodes{};
     std::vector<CUstream_st*> lanes{};  ///< of branches 1 and up

@@ -67,6 +67,8 @@ Point Runtime::enqueue(CUstream_st& to, Operation op) {
     ++to.queued;
     if (op.kind != Kind::order) to.last_name = op.name;
     close_pinned(op);
+    const Point& serial = devices[static_cast<std::size_t>(to.device)].serial;
+    if (serial.stream != nullptr && serial.stream != &to) op.waits.push_back(serial);
     to.queue.push_back(std::move(op));
     const Point end = end_of(to);
     make_progress();
@@ -261,11 +263,16 @@ void Runtime::expect_usable(const std::string& what, const Use& use, int device,
         stop(what + (use.writes ? " writes " : " reads ") + flaw + ".");
     }
     const Allocation& a = *memory.find(use.begin);
-    if (device >= 0 && a.kind == Allocation::Kind::device && a.device != device)
+    if (device >= 0 && !may_access(device, a))
         stop(what + (use.writes ? " writes " : " reads ") + a.name + " from device " +
              std::to_string(device) +
              ". Allocate it with that device current, or copy it with "
              "cudaMemcpyPeerAsync.");
+}
+
+bool Runtime::may_access(int device, const Allocation& a) const {
+    return a.kind != Allocation::Kind::device || a.device == device ||
+           devices[static_cast<std::size_t>(device)].peers.contains(a.device);
 }
 
 void Runtime::note(int actor, const Use& use, const std::string& what) {
@@ -314,9 +321,9 @@ void Runtime::open(Allocation& a, const void* begin, std::size_t bytes) {
 }
 
 // What earlier operations of the same call opened stays open, but for a host function, which may
-// use no device's memory, and for work of another device.
+// use no device's memory, and for work of a device that may not access it.
 void Runtime::open_memory(const CUstream_st& s, const Operation& op) {
-    const auto of_another = [&](const Allocation* a) { return a->device != s.device; };
+    const auto of_another = [&](const Allocation* a) { return !may_access(s.device, *a); };
     if (op.kind == Kind::host_function || std::ranges::any_of(opened_, of_another)) close_memory();
     for (const Use& use : op.uses)
         if (Allocation* const a = memory.find(use.begin)) open(*a, use.begin, use.bytes);

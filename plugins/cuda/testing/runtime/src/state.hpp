@@ -7,6 +7,7 @@
 #include <memory>              // shared_ptr
 #include <mutex>               // one call at a time
 #include <string>              // sentences
+#include <set>                 // peers
 #include <thread>              // who stopped it
 #include <unordered_set>       // handles
 #include <vector>              // devices
@@ -20,6 +21,9 @@
 #include "operations.hpp"
 
 namespace gx::cuda_testing {
+
+/// Of streams: the greatest is the least number, as on an H100.
+inline constexpr int least_priority = 0, greatest_priority = -5;
 
 /// What a call is, for the rules of captures and of errors.
 struct CallRules {
@@ -53,6 +57,8 @@ public:
         cudaError_t sticky = cudaSuccess;
         bool lost = false;
         CUstream_st* default_stream = nullptr;
+        std::set<int> peers{};  ///< whose memory it may access
+        Point serial{};         ///< the last cudaMemcpyPeer of the device, which later work awaits
     };
     struct Fault {
         int left = 0;  ///< 0: none
@@ -116,6 +122,7 @@ public:
     /// `when`: whether a cudaMallocAsync that has not run may still come before the use.
     enum class When : unsigned char { queued, runs };
     void expect_usable(const std::string& what, const Use& use, int device, When when);
+    [[nodiscard]] bool may_access(int device, const Allocation& a) const;
     void note(int actor, const Use& use, const std::string& what);
     /// Before memory is freed or unregistered: nothing queued uses it, and all was waited for.
     void expect_unused(const Allocation& a, const std::string& call);
@@ -129,6 +136,9 @@ public:
     [[nodiscard]] std::string host_touches(const void* address);
 
     // ---- Calls ----
+    [[nodiscard]] bool is_device(int device) const {
+        return device >= 0 && device < static_cast<int>(devices.size());
+    }
     [[nodiscard]] cudaError_t device_error(int device) const;
     /// Of the driver or of all devices: what every call returns. cudaSuccess: nothing.
     [[nodiscard]] cudaError_t lacking() const;

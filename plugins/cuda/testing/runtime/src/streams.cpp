@@ -1,4 +1,6 @@
 // CUDA Runtime API, "Stream Management" without captures; "Execution Control": host functions.
+#include <algorithm>  // clamp
+
 #include "state.hpp"
 
 using namespace gx::cuda_testing;
@@ -11,7 +13,14 @@ void refuse_captured(Runtime& r, const CUstream_st& s, const std::string& name) 
                " while it is captured: cudaErrorStreamCaptureUnsupported. End the capture first.");
 }
 
-cudaError_t create(Runtime& r, cudaStream_t* stream, unsigned int flags) {
+template <class T>
+cudaError_t give(T* to, T value) {
+    if (to == nullptr) return cudaErrorInvalidValue;
+    *to = value;
+    return cudaSuccess;
+}
+
+cudaError_t create(Runtime& r, cudaStream_t* stream, unsigned int flags, int priority) {
     if (stream == nullptr) return cudaErrorInvalidValue;
     if (flags != cudaStreamDefault && flags != cudaStreamNonBlocking) return cudaErrorInvalidValue;
     const int device = host_thread(r).device;
@@ -20,6 +29,7 @@ cudaError_t create(Runtime& r, cudaStream_t* stream, unsigned int flags) {
     CUstream_st& s = r.make_stream(
         device, flags == cudaStreamDefault,
         "stream " + std::to_string(number) + " of device " + std::to_string(device), false);
+    s.priority = std::clamp(priority, greatest_priority, least_priority);
     r.handles.insert(&s);
     *stream = &s;
     return cudaSuccess;
@@ -27,16 +37,40 @@ cudaError_t create(Runtime& r, cudaStream_t* stream, unsigned int flags) {
 
 }  // namespace
 
+// "Stream Management": with cudaStreamDefault.
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+    return call("cudaStreamCreate", {},
+                [&](Runtime& r) { return create(r, stream, cudaStreamDefault, 0); });
+}
 // "Stream Management": of the current device. A cudaStreamDefault stream and the default stream
 // wait for each other ("Stream synchronization behavior", Legacy default stream).
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
     return call("cudaStreamCreateWithFlags", {},
-                [&](Runtime& r) { return create(r, stream, flags); });
+                [&](Runtime& r) { return create(r, stream, flags, 0); });
 }
-// "Stream Management": a priority is a hint; one out of range counts as the nearest.
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int) {
+// "Stream Management": a priority is a hint, which changes no order here; one out of range counts
+// as the nearest.
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
     return call("cudaStreamCreateWithPriority", {},
-                [&](Runtime& r) { return create(r, stream, flags); });
+                [&](Runtime& r) { return create(r, stream, flags, priority); });
+}
+
+// "Stream Management": how the stream was made.
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
+    return call("cudaStreamGetPriority", {}, [&](Runtime& r) {
+        return give(priority, r.stream_of(stream, "cudaStreamGetPriority").priority);
+    });
+}
+cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int* flags) {
+    return call("cudaStreamGetFlags", {}, [&](Runtime& r) {
+        const bool blocking = r.stream_of(stream, "cudaStreamGetFlags").blocking;
+        return give(flags, blocking ? cudaStreamDefault : unsigned{cudaStreamNonBlocking});
+    });
+}
+cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
+    return call("cudaStreamGetDevice", {}, [&](Runtime& r) {
+        return give(device, r.stream_of(stream, "cudaStreamGetDevice").device);
+    });
 }
 
 // "Stream Management": queued work still runs, and the handle is void at once. Whether anybody

@@ -48,9 +48,36 @@ TEST_F(CudaDevices, PrioritiesAreARange) {
     ok(cudaDeviceGetStreamPriorityRange(&least, &greatest));
     EXPECT_LE(greatest, least);
     cudaStream_t s{};
-    ok(cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, greatest));
-    ok(cudaStreamDestroy(s));
     EXPECT_EQ(cudaStreamCreateWithPriority(&s, 12345, 0), cudaErrorInvalidValue);
+    const auto given = [&](int wanted) {
+        ok(cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, wanted));
+        int priority = 99;
+        ok(cudaStreamGetPriority(s, &priority));
+        ok(cudaStreamDestroy(s));
+        return priority;
+    };
+    for (int p = greatest; p <= least; ++p) EXPECT_EQ(given(p), p);
+    EXPECT_EQ(given(greatest - 1), greatest);
+    EXPECT_EQ(given(least + 1), least);
+    int priority = 99;
+    ok(cudaStreamGetPriority(new_stream(), &priority));
+    EXPECT_EQ(priority, 0);
+}
+TEST_F(CudaDevices, StreamsGiveTheirFlagsAndDevice) {
+    unsigned flags = 99;
+    int device = -1;
+    ok(cudaStreamGetFlags(new_stream(cudaStreamNonBlocking), &flags));
+    EXPECT_EQ(flags, cudaStreamNonBlocking);
+    ok(cudaSetDevice(2));
+    cudaStream_t s{};
+    ok(cudaStreamCreate(&s));
+    ok(cudaStreamGetFlags(s, &flags));
+    EXPECT_EQ(flags, cudaStreamDefault);
+    ok(cudaSetDevice(1));
+    ok(cudaStreamGetDevice(s, &device));
+    EXPECT_EQ(device, 2);
+    ok(cudaStreamGetDevice(nullptr, &device));
+    EXPECT_EQ(device, 1) << "the default stream of the current device";
 }
 TEST_F(CudaDevices, ADeviceIsSynchronizedAlone) {
     bool ran[2] = {};
@@ -271,7 +298,9 @@ TEST_F(CudaDevices, NowhereToWriteTheResultIsAnInvalidValue) {
           cudaDeviceGetAttribute(nullptr, cudaDevAttrWarpSize, 0),
           cudaGetDeviceProperties(nullptr, 0), cudaRuntimeGetVersion(nullptr),
           cudaDriverGetVersion(nullptr), cudaStreamCreateWithFlags(nullptr, 0),
-          cudaStreamCreateWithPriority(nullptr, 0, 0),
+          cudaStreamCreateWithPriority(nullptr, 0, 0), cudaStreamCreate(nullptr),
+          cudaStreamGetPriority(s, nullptr), cudaStreamGetFlags(s, nullptr),
+          cudaStreamGetDevice(s, nullptr), cudaEventCreate(nullptr),
           cudaEventCreateWithFlags(nullptr, cudaEventDefault), cudaEventElapsedTime(nullptr, e, e),
           cudaStreamIsCapturing(s, nullptr), cudaThreadExchangeStreamCaptureMode(nullptr)})
         EXPECT_EQ(error, cudaErrorInvalidValue);

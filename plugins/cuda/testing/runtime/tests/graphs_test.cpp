@@ -131,6 +131,141 @@ TEST_F(Graphs, AStepWithoutAllocationOrSynchronization) {
     EXPECT_EQ((counters() - mark).operations, 3) << "the set, the kernel and the copy";
 }
 
+// ---- Updates -----------------------------------------------------------------------------------
+
+TEST_F(Graphs, AnUpdateReplacesWhatLaterLaunchesDo) {
+    in_every_order([] {
+        int *const x = device_memory(2), *const out = pinned_memory(2);
+        const cudaStream_t s = new_stream(), t = new_stream();
+        const auto step = [&](int n) {
+            ok(cudaMemsetAsync(x, n, 8, s));
+            add(x, n, s);
+            order(s, t);
+            add(x + 1, 2 * n, t);
+            order(t, s);
+            copy(out, x, 2, s);
+        };
+        const cudaGraphExec_t g = captured(s, [&] { step(1); });
+        ok(cudaGraphLaunch(g, s));
+        cudaGraph_t next{};
+        ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+        step(3);
+        ok(cudaStreamEndCapture(s, &next));
+        cudaGraphExecUpdateResultInfo info{};
+        info.result = cudaGraphExecUpdateError;
+        ok(cudaGraphExecUpdate(g, next, &info));
+        EXPECT_EQ(info.result, cudaGraphExecUpdateSuccess);
+        ok(cudaGraphDestroy(next));
+        ok(cudaStreamSynchronize(s));
+        EXPECT_EQ(out[0], 0x01010102) << "this launch came before";
+        EXPECT_EQ(out[1], 0x01010103);
+        ok(cudaGraphLaunch(g, s));
+        ok(cudaStreamSynchronize(s));
+        EXPECT_EQ(out[0], 0x03030306);
+        EXPECT_EQ(out[1], 0x03030309);
+        ok(cudaGraphExecDestroy(g));
+        for (const cudaStream_t u : {s, t}) ok(cudaStreamDestroy(u));
+        ok(cudaFree(x));
+        ok(cudaFreeHost(out));
+        expect_clean();
+    });
+}
+TEST_F(Graphs, AnUpdateNeedsTheSameNodesEdgesAndMemoryKinds) {
+    int *const x = device_memory(2), *const out = pinned_memory(2);
+    const cudaStream_t s = new_stream(), t = new_stream();
+    const auto graph = [&](auto f) {
+        cudaGraph_t g{};
+        begin(s);
+        f();
+        ok(cudaStreamEndCapture(s, &g));
+        return g;
+    };
+    const auto result = [&](auto from, auto to) {
+        const cudaGraphExec_t g = instance(graph(from));
+        cudaGraphExecUpdateResultInfo info{};
+        const cudaError_t error = cudaGraphExecUpdate(g, graph(to), &info);
+        EXPECT_EQ(error, info.result == cudaGraphExecUpdateSuccess
+                             ? cudaSuccess
+                             : cudaErrorGraphExecUpdateFailure);
+        return info.result;
+    };
+    const auto one = [&] { add(x, 1, s); };
+    const auto two = [&] { add(x, 1, s), add(x, 1, s); };
+    const auto beside = [&] {
+        order(s, t);
+        add(x, 1, s), add(x + 1, 1, t);
+        order(t, s);
+    };
+    const auto set = [&] { ok(cudaMemsetAsync(x, 0, 4, s)); };
+    const auto up = [&] { copy(x, out, 1, s); };
+    const auto up_more = [&] { copy(x, out, 2, s); };
+    const auto down = [&] { copy(out, x, 1, s); };
+    EXPECT_EQ(result(one, one), cudaGraphExecUpdateSuccess);
+    EXPECT_EQ(result(up, up_more), cudaGraphExecUpdateSuccess);
+    EXPECT_EQ(result(one, two), cudaGraphExecUpdateErrorTopologyChanged);
+    EXPECT_EQ(result(two, beside), cudaGraphExecUpdateErrorTopologyChanged);
+    EXPECT_EQ(result(one, set), cudaGraphExecUpdateErrorNodeTypeChanged);
+    EXPECT_EQ(result(set, up), cudaGraphExecUpdateErrorNodeTypeChanged);
+    EXPECT_EQ(result(up, down), cudaGraphExecUpdateErrorParametersChanged);
+    const cudaGraph_t here = graph(one);
+    EXPECT_EQ(cudaGraphExecUpdate(instance(graph(one)), here, nullptr), cudaErrorInvalidValue);
+    ok(cudaSetDevice(1));
+    const cudaStream_t there = new_stream();
+    begin(there);
+    enqueue_kernel(there, "add", [] {});
+    cudaGraph_t g{};
+    ok(cudaStreamEndCapture(there, &g));
+    cudaGraphExecUpdateResultInfo info{};
+    EXPECT_EQ(cudaGraphExecUpdate(instance(g), here, &info), cudaErrorGraphExecUpdateFailure);
+    EXPECT_EQ(info.result, cudaGraphExecUpdateErrorParametersChanged);
+}
+TEST_F(Graphs, AnUpdateMayTakeOtherStreams) {
+    in_every_order([] {
+        int *const x = device_memory(2), *const out = pinned_memory(2);
+        const cudaStream_t s = new_stream(), t = new_stream(), u = new_stream();
+        const auto two_beside = [&](cudaStream_t first, cudaStream_t second) {
+            for (const cudaStream_t branch : {first, second})
+                if (branch != s) order(s, branch);
+            add(x, 1, first);
+            add(x + 1, 2, second);
+            for (const cudaStream_t branch : {first, second})
+                if (branch != s) order(branch, s);
+            copy(out, x, 2, s);
+        };
+        ok(cudaMemsetAsync(x, 0, 8, s));
+        const cudaGraphExec_t g = captured(s, [&] { two_beside(s, t); });
+        ok(cudaGraphLaunch(g, s));
+        for (const bool again : {true, false}) {  // in three streams, and in two again
+            begin(s);
+            two_beside(again ? t : s, u);
+            cudaGraph_t next{};
+            ok(cudaStreamEndCapture(s, &next));
+            cudaGraphExecUpdateResultInfo info{};
+            ok(cudaGraphExecUpdate(g, next, &info));
+            ok(cudaGraphLaunch(g, s));
+        }
+        ok(cudaStreamSynchronize(s));
+        EXPECT_EQ(out[0], 3);
+        EXPECT_EQ(out[1], 6);
+    });
+}
+TEST_F(Graphs, FlagsOfInstances) {
+    const cudaStream_t s = new_stream();
+    begin(s);
+    cudaGraph_t graph{};
+    ok(cudaStreamEndCapture(s, &graph));
+    cudaGraphExec_t g{};
+    ok(cudaGraphInstantiateWithFlags(
+        &g, graph,
+        cudaGraphInstantiateFlagAutoFreeOnLaunch | cudaGraphInstantiateFlagUseNodePriority));
+    ok(cudaGraphLaunch(g, s));
+    EXPECT_EQ(sentence_of([&] {
+                  cudaGraphInstantiateWithFlags(&g, graph, cudaGraphInstantiateFlagDeviceLaunch);
+              }),
+              "cudaGraphInstantiateWithFlags of graph 1 with flags 4, which the double does not "
+              "have.");
+}
+
 // ---- Misuse ------------------------------------------------------------------------------------
 
 TEST_F(Graphs, CallsThatCannotBeCaptured) {
@@ -153,6 +288,10 @@ TEST_F(Graphs, CallsThatCannotBeCaptured) {
     refused("cudaFree while", [&](auto, auto, int* x) { cudaFree(x); });
     refused("cudaMemcpy while",
             [&](auto, auto, int* x) { cudaMemcpy(x, x, 4, cudaMemcpyDefault); });
+    refused("cudaMemset while", [&](auto, auto, int* x) { cudaMemset(x, 0, 4); });
+    refused("cudaMemcpyPeer while", [&](auto, auto, int* x) { cudaMemcpyPeer(x, 0, x, 0, 4); });
+    refused("cudaHostAlloc while",
+            [&](auto, auto, auto) { cudaHostAlloc(&p, 4, cudaHostAllocDefault); });
     refused("cudaDeviceSynchronize while", [](auto, auto, auto) { cudaDeviceSynchronize(); });
     refused("cudaStreamSynchronize of stream 1 of device 0 while it is",
             [](cudaStream_t s, auto, auto) { cudaStreamSynchronize(s); });

@@ -53,6 +53,24 @@ TEST_F(CudaMemory, SizesThatNoAddressReachesAreRefused) {
     ok(cudaHostUnregister(mine));
     expect_clean();
 }
+TEST_F(CudaMemory, FlagsOfPinnedAndRegisteredMemory) {
+    void* p = nullptr;
+    ok(cudaHostAlloc(&p, 4,
+                     cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined));
+    *static_cast<int*>(p) = 7;
+    EXPECT_EQ(counters().host_allocations, 1);
+    ok(cudaFreeHost(p));
+    EXPECT_EQ(cudaHostAlloc(&p, 4, 8), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaHostAlloc(nullptr, 4, 0), cudaErrorInvalidValue);
+    char mine[64];
+    EXPECT_EQ(cudaHostRegister(mine, 64, 16), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaHostRegister(mine, 64, cudaHostRegisterReadOnly), cudaErrorNotSupported);
+    EXPECT_EQ(cudaHostRegister(mine, 0, 0), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaHostRegister(nullptr, 64, 0), cudaErrorInvalidValue);
+    ok(cudaHostRegister(mine, 64, cudaHostRegisterPortable | cudaHostRegisterMapped));
+    ok(cudaHostUnregister(mine));
+    expect_clean();
+}
 TEST_F(CudaMemory, ALengthThatWrapsIsBeyondTheAllocation) {
     int* const x = device_memory(4);
     EXPECT_THROW(cudaMemsetAsync(x + 1, 0, SIZE_MAX - 2, nullptr), Misuse);

@@ -134,7 +134,8 @@ TEST_F(Streams, HostFunctionsRunInTheirStreamsOrder) {
 }
 TEST_F(Streams, TimeBetweenEventsIsVirtual) {
     const cudaStream_t s = new_stream();
-    const cudaEvent_t a = new_event(cudaEventDefault), b = new_event(cudaEventDefault);
+    cudaEvent_t a{}, b{};
+    for (cudaEvent_t* e : {&a, &b}) ok(cudaEventCreate(e));
     ok(cudaEventRecord(a, s));
     for (int i = 0; i < 10; ++i) enqueue_kernel(s, "k", [] {});
     ok(cudaEventRecord(b, s));
