@@ -30,7 +30,7 @@ void* reported[256];
 std::size_t reports = 0;
 
 /// File and line of the first access of report `i`.
-[[gnu::no_sanitize("thread")]] std::string line_of(std::size_t i) {
+__attribute__((no_sanitize("thread"))) std::string line_of(std::size_t i) {
     char text[512] = "";
     __sanitizer_symbolize_pc(reported[i], "%s:%l", text, sizeof text);
     return text;
@@ -38,7 +38,7 @@ std::size_t reports = 0;
 
 }  // namespace
 
-[[gnu::no_sanitize("thread")]] void __tsan_on_report(void* report) {
+__attribute__((no_sanitize("thread"))) void __tsan_on_report(void* report) {
     int thread = 0, size = 0, write = 0, atomic = 0;
     void* address = nullptr;
     void* stack[8] = {};
