@@ -72,6 +72,14 @@ struct Decide {
     }
 };
 
+/// Counts this rank against the step where a part of its means is not finite.
+struct FindOverflow {
+    static constexpr std::string_view name = "find overflow";
+    void operator()(std::span<const float> part, std::span<float> against) const {
+        if (!all_finite(part)) against[0] = 1;
+    }
+};
+
 /// One update of optimizer O by a mean, unless it is skipped. `counts_skipped`: a skipped update
 /// keeps its number.
 template <class O, class D, bool counts_skipped = false>

@@ -1,25 +1,30 @@
 // UpdateShare<R, O>: what one rank updates: everything, or what a reducer that owns it leaves it.
 #pragma once
 
-#include <algorithm>  // copy, max, min, sort
+#include <algorithm>  // all_of, sort
 #include <cstddef>    // size_t
 #include <cstdint>    // int64_t
 #include <span>       // flat vectors
 #include <utility>    // swap
 #include <vector>     // flat vectors
 
-#include <gx/collective/all_gather_bytes.hpp>  // all_gather_bytes: norms
-#include <gx/collective/execute.hpp>           // execute
-#include <gx/collective/tree.hpp>              // Tree
-#include <gx/core/cold.hpp>                    // GX_COLD
-#include <gx/core/error.hpp>                   // Delivery
-#include <gx/core/transport.hpp>               // control_channel
-#include <gx/model/graph.hpp>                  // Graph
-#include <gx/optimizer/concept.hpp>            // AddsNorms
-#include <gx/optimizer/finite.hpp>             // all_finite
-#include <gx/optimizer/update_args.hpp>        // UpdateArgs
-#include <gx/optimizer/update_cost.hpp>        // update_cost_of
-#include <gx/reducer/concept.hpp>              // OwnsUpdate
+#include <gx/collective/execute.hpp>         // execute
+#include <gx/collective/tree.hpp>            // Tree
+#include <gx/core/cold.hpp>                  // GX_COLD
+#include <gx/core/error.hpp>                 // Delivery
+#include <gx/core/transport.hpp>             // control_channel
+#include <gx/memory/buffer.hpp>              // Buffer
+#include <gx/memory/kernels.hpp>             // Fill
+#include <gx/memory/queue.hpp>               // launch, StreamOrdered
+#include <gx/model/graph.hpp>                // Graph
+#include <gx/optimizer/concept.hpp>          // AddsNorms
+#include <gx/optimizer/finite.hpp>           // all_finite
+#include <gx/optimizer/update_args.hpp>      // UpdateArgs
+#include <gx/optimizer/update_cost.hpp>      // update_cost_of
+#include <gx/reducer/concept.hpp>            // OwnsUpdate
+#include <gx/trainer/rank/decisions.hpp>     // FindOverflow
+#include <gx/trainer/rank/shard_layout.hpp>  // ShardLayout
+#include <gx/trainer/rank/summed_norms.hpp>  // SummedNorms
 
 namespace gx::detail::trainer {
 
@@ -68,44 +73,49 @@ public:
         return c;
     }
 
-    /// Reserves the optimizer, once.
+    /// Reserves the optimizer, once. `memory`: of parameters and gradients; nullptr: the host's.
     GX_COLD void reserve(O& optimizer, const R& reducer, int rank, int ranks, std::size_t elements,
-                         std::span<const ParameterSlice> slices, const Graph& graph) {
+                         std::span<const ParameterSlice> slices, const Graph& graph,
+                         MemoryResource* memory = nullptr) {
         elements_ = elements;
         parts_ = reducer.updated_by(rank);
         if constexpr (in_parts) {
             all_slices_.assign(slices.begin(), slices.end());
             std::ranges::sort(all_slices_, {}, &ParameterSlice::offset);
-            lay_out(parts_);
-            optimizer.reserve(mine_, slices_, graph);
-            if (by_norms || runs_.size() > 1) parameters_.resize(mine_);
-            if (runs_.size() > 1) gradients_.resize(mine_);
-            if constexpr (by_norms) norms_.reserve(graph.parameters.size(), ranks);
+            shard_ = ShardLayout(parts_, all_slices_);
+            optimizer.reserve(shard_.elements(), shard_.slices(), graph);
+            const auto mine = static_cast<std::int64_t>(shard_.elements());
+            if (by_norms || shard_.apart()) parameters_ = {memory, mine, "parameters of a shard"};
+            if (shard_.apart()) gradients_ = {memory, mine, "gradients of a shard"};
+            against_ = {memory, 2, "ranks against a step"};
+            if constexpr (by_norms)
+                norms_ = SummedNorms<O>(memory, graph.parameters.size(), rank, ranks);
         } else {
-            (void)ranks;
+            (void)ranks, (void)memory;
             optimizer.reserve(elements, slices, graph);
         }
     }
     /// Of each vector of this rank's state.
-    [[nodiscard]] std::size_t elements() const { return in_parts ? mine_ : elements_; }
+    [[nodiscard]] std::size_t elements() const { return in_parts ? shard_.elements() : elements_; }
 
     /// Whether the step is applied; and what the update needs of the other ranks. `a` lacks the
     /// parameters.
     Delivery prepare(auto& link, O& optimizer, std::span<const float> parameters,
                      const UpdateArgs& a, bool& applies) {
-        applies = true;
-        for (const ChunkRange& p : parts_)
-            applies =
-                applies && all_finite(a.gradients.subspan(static_cast<std::size_t>(p.begin),
-                                                          static_cast<std::size_t>(p.size())));
-        if constexpr (in_parts) {
-            if (const Delivery d = agree_on(link, applies); !d.complete()) return d;
+        if constexpr (!in_parts) {
+            applies = std::ranges::all_of(
+                parts_, [&](const ChunkRange& p) { return all_finite(part_of(a.gradients, p)); });
+        } else {
+            const Delivery d = agree(HostQueue{}, link, a.gradients);
+            applies = against()[0] == 0;
+            if (!d.complete() || !applies) return d;
             if constexpr (by_norms) {
-                if (!applies) return {};
-                collect(parameters, parameters_);
+                shard_.collect(HostQueue{}, parameters, parameters_.view());
                 UpdateArgs mine = of_mine(a);
-                mine.parameters = parameters_;
-                return norms_.sum(link, optimizer, mine);
+                mine.parameters = parameters_.view();
+                const auto norms = norms_.begin(HostQueue{});
+                if (!mine.slices.empty()) optimizer.add_norms(mine, norms);
+                return norms_.sum(HostQueue{}, link);
             }
         }
         return {};
@@ -116,12 +126,11 @@ public:
         if constexpr (!in_parts) optimizer.update(a);
         else {
             UpdateArgs mine = of_mine(a);
-            const bool apart = runs_.size() > 1;
-            if (apart) collect(a.parameters, parameters_);
-            mine.parameters = apart ? std::span(parameters_) : piece(a.parameters);
+            if (shard_.apart()) shard_.collect(HostQueue{}, a.parameters, parameters_.view());
+            mine.parameters = parameters_of_mine<HostMemory>(a.parameters);
             if constexpr (by_norms) optimizer.update_with(mine, norms_.sums());
             else optimizer.update(mine);
-            if (apart) spread(runs_, parameters_, a.parameters);
+            if (shard_.apart()) shard_.spread(HostQueue{}, parameters_.view(), a.parameters);
         }
     }
 
@@ -155,8 +164,8 @@ public:
     }
 
     // ---- Checkpoints -----------------------------------------------------------------------
-    [[nodiscard]] std::span<float> state(std::span<float> mine) {
-        if constexpr (in_parts) return whole_;
+    [[nodiscard]] auto state(auto mine) {
+        if constexpr (in_parts) return std::span<float>(whole_);
         else return mine;
     }
     GX_COLD void begin_restore() {
@@ -164,9 +173,11 @@ public:
     }
     GX_COLD void end_restore(std::span<float> mine) {
         if constexpr (in_parts) {
+            const std::size_t count = shard_.elements();
             for (std::size_t v = 0; v < vectors; ++v)
-                collect(std::span<const float>(whole_).subspan(v * elements_, elements_),
-                        mine.subspan(v * mine_, mine_));
+                shard_.collect(HostQueue{},
+                               std::span<const float>(whole_).subspan(v * elements_, elements_),
+                               mine.subspan(v * count, count));
             release();
         }
     }
@@ -179,9 +190,8 @@ public:
             begin_restore();
             std::vector<float> theirs(mine.begin(), mine.end());
             for (int r = 0; r < link.ranks(); ++r) {
-                const std::vector<Run> runs = runs_of(reducer.updated_by(r));
-                std::size_t count = 0;
-                for (const Run& run : runs) count += run.count;
+                const ShardLayout layout(reducer.updated_by(r), all_slices_);
+                const std::size_t count = layout.elements();
                 if (r > 0) theirs.resize(vectors * count);
                 const auto in = std::as_writable_bytes(std::span(theirs));
                 if (r > 0 && !in.empty())
@@ -189,8 +199,9 @@ public:
                         !d.complete())
                         return d;
                 for (std::size_t v = 0; v < vectors; ++v)
-                    spread(runs, std::span<const float>(theirs).subspan(v * count, count),
-                           std::span(whole_).subspan(v * elements_, elements_));
+                    layout.spread(HostQueue{},
+                                  std::span<const float>(theirs).subspan(v * count, count),
+                                  std::span(whole_).subspan(v * elements_, elements_));
             }
         }
         return {};
@@ -198,10 +209,6 @@ public:
     GX_COLD void release() { std::vector<float>().swap(whole_); }
 
     // On a device, where nothing is in parts.
-    template <class M>
-    [[nodiscard]] DeviceView<float, M> state(DeviceView<float, M> mine) {
-        return mine;
-    }
     template <class M>
     void end_restore(DeviceView<float, M>) {}
     template <class M>
@@ -212,125 +219,55 @@ public:
 private:
     static constexpr std::size_t vectors = state_vectors<O>();
 
-    /// Elements of the flat vector that this rank updates, one behind the other.
-    struct Run {
-        std::size_t begin = 0, count = 0;
-    };
-
-    /// Norms of all parameters, of the parts of all ranks.
     struct NoNorms {};
-    template <class Optimizer>
-    class SummedNorms {
-        using Norms = typename Optimizer::Norms;
-
-    public:
-        void reserve(std::size_t parameters, int ranks) {
-            sums_.resize(parameters);
-            all_.resize(parameters * static_cast<std::size_t>(ranks));
-            for (int r = 0; r <= ranks; ++r)
-                offsets_.push_back(static_cast<std::int64_t>(static_cast<std::size_t>(r) *
-                                                             parameters * sizeof(Norms)));
-        }
-        [[nodiscard]] std::span<const Norms> sums() const { return sums_; }
-        Delivery sum(auto& link, Optimizer& optimizer, const UpdateArgs& mine) {
-            std::fill(sums_.begin(), sums_.end(), Norms{});
-            if (!mine.slices.empty()) optimizer.add_norms(mine, sums_);
-            const auto done = collective::all_gather_bytes(
-                link, std::as_bytes(std::span<const Norms>(sums_)),
-                std::as_writable_bytes(std::span(all_)), std::span(offsets_), control_channel);
-            std::fill(sums_.begin(), sums_.end(), Norms{});
-            for (std::size_t i = 0; i < all_.size() && done.delivery.complete(); ++i)
-                sums_[i % sums_.size()].add(all_[i]);
-            return done.delivery;
-        }
-
-    private:
-        std::vector<Norms> sums_, all_;
-        std::vector<std::int64_t> offsets_;
-    };
     static auto norms_type() {
         if constexpr (by_norms) return SummedNorms<O>{};
         else return NoNorms{};
     }
 
-    /// What lies in `parts` and in a slice.
-    [[nodiscard]] std::vector<Run> runs_of(const std::vector<ChunkRange>& parts) const {
-        std::vector<Run> runs;
-        for (const ChunkRange& p : parts)
-            for (const ParameterSlice& s : all_slices_) {
-                const auto [begin, count] = common(s, p);
-                if (count == 0) continue;
-                if (!runs.empty() && runs.back().begin + runs.back().count == begin)
-                    runs.back().count += count;
-                else runs.push_back({begin, count});
-            }
-        return runs;
+    template <class View>
+    [[nodiscard]] static View part_of(View whole, const ChunkRange& part) {
+        return whole.subspan(static_cast<std::size_t>(part.begin),
+                             static_cast<std::size_t>(part.size()));
     }
-    [[nodiscard]] static Run common(const ParameterSlice& s, const ChunkRange& p) {
-        const std::size_t begin = std::max(s.offset, static_cast<std::size_t>(p.begin));
-        const std::size_t end = std::min(s.offset + s.count, static_cast<std::size_t>(p.end));
-        return {begin, end > begin ? end - begin : 0};
+    template <class M>
+    [[nodiscard]] ViewIn<float, M> parameters_of_mine(ViewIn<float, M> all) {
+        return shard_.apart() ? parameters_.template view<M>() : shard_.piece(all);
     }
-    void lay_out(const std::vector<ChunkRange>& parts) {
-        runs_ = runs_of(parts);
-        for (const ChunkRange& p : parts)
-            for (const ParameterSlice& s : all_slices_) {
-                const Run run = common(s, p);
-                if (run.count == 0) continue;
-                slices_.push_back({mine_, run.count, s.parameter});
-                mine_ += run.count;
-            }
-    }
-    template <class T>
-    [[nodiscard]] std::span<T> piece(std::span<T> whole) const {
-        return runs_.empty() ? whole.first(0) : whole.subspan(runs_[0].begin, runs_[0].count);
-    }
-    void collect(std::span<const float> whole, std::span<float> mine) const {
-        std::size_t at = 0;
-        for (const Run& run : runs_) {
-            const auto from = whole.subspan(run.begin, run.count);
-            std::copy(from.begin(), from.end(), mine.subspan(at).begin());
-            at += run.count;
-        }
-    }
-    static void spread(const std::vector<Run>& runs, std::span<const float> mine,
-                       std::span<float> whole) {
-        std::size_t at = 0;
-        for (const Run& run : runs) {
-            const auto from = mine.subspan(at, run.count);
-            std::copy(from.begin(), from.end(), whole.subspan(run.begin).begin());
-            at += run.count;
-        }
+    template <class M>
+    [[nodiscard]] ViewIn<const float, M> gradients_of_mine(ViewIn<const float, M> all) {
+        return shard_.apart() ? ViewIn<const float, M>(gradients_.template view<M>())
+                              : shard_.piece(all);
     }
     /// `a` without its parameters, in the layout that the optimizer was reserved with.
     [[nodiscard]] UpdateArgs of_mine(UpdateArgs a) {
-        if (runs_.size() > 1) {
-            collect(a.gradients, gradients_);
-            a.gradients = gradients_;
-        } else {
-            a.gradients = piece(a.gradients);
-        }
-        a.slices = slices_;
+        if (shard_.apart()) shard_.collect(HostQueue{}, a.gradients, gradients_.view());
+        a.gradients = gradients_of_mine<HostMemory>(a.gradients);
+        a.slices = shard_.slices();
         return a;
     }
-    /// Whether `mine` holds on all ranks.
-    static Delivery agree_on(auto& link, bool& mine) {
-        float against = mine ? 0.0f : 1.0f, scratch = 0;
-        const auto done =
-            collective::execute(link, collective::Flow<fp32, collective::Tree>{
-                                          collective::Tree(link.ranks()), std::span(&against, 1),
-                                          std::span(&scratch, 1), control_channel});
-        mine = against == 0;
-        return done.delivery;
+    [[nodiscard]] std::span<const float> against() { return against_.view().first(1); }
+    /// Adds up, on all ranks, who is against the step.
+    template <class Queue, Link T, class M = memory_of<T>>
+    Delivery agree(Queue&& queue, T& link, ViewIn<const float, M> mean) {
+        const ViewIn<float, M> votes = against_.template view<M>();
+        launch(queue, kernels::Fill<float>{}, votes);
+        for (const ChunkRange& p : parts_)
+            launch(queue, FindOverflow{}, part_of(mean, p), votes.first(1));
+        return collective::execute(
+                   link, collective::Flow<fp32, collective::Tree, M>{collective::Tree(link.ranks()),
+                                                                     votes.first(1), votes.last(1),
+                                                                     control_channel})
+            .delivery;
     }
 
     std::size_t elements_ = 0;  ///< of the device's flat vector
     std::vector<ChunkRange> parts_;
     std::vector<ParameterSlice> all_slices_;  ///< of the device, ascending
-    std::vector<Run> runs_;                   ///< in this rank's parts
-    std::vector<ParameterSlice> slices_;      ///< of the optimizer
-    std::size_t mine_ = 0;                    ///< elements of them
-    std::vector<float> parameters_, gradients_, whole_;
+    ShardLayout shard_;                       ///< of the optimizer
+    Buffer<float> parameters_, gradients_;    ///< of the shard, where it has to be copied
+    Buffer<float> against_;  ///< ranks that can't apply the step, and a scratch as long
+    std::vector<float> whole_;
     [[no_unique_address]] decltype(norms_type()) norms_;
 };
 
