@@ -158,13 +158,14 @@ concept TakesItsOptions =
 ///     own_update(rank, state)   called once, after reserve(): from here on all_reduce() leaves in
 ///                               those parts what this rank applies, and anything elsewhere.
 ///                               `state`: the optimizer's, of those parts; its memory stays valid.
-///                               In the memory of a device, where nothing is in parts, it takes a
-///                               'Buffer<float>& state' instead
+///                               In the memory of a device it takes a 'Buffer<float>& state'
+///                               instead
 ///     updated(link, made)       called on every rank after each update and each skipped step;
 ///                               makes the parameters what the next step is computed on
 ///
-/// In parts, all ranks skip a step if one has a value that is not finite in its parts. Apart, each
-/// rank skips its own. Without a call of own_update() it averages like any reducer.
+/// In parts, all ranks skip a step if one has a value that is not finite in its parts: they decide
+/// by messages, on a device by queued ones. Apart, each rank skips its own. Without a call of
+/// own_update() it averages like any reducer.
 ///
 /// Order: all ranks end bitwise equal. Each policy documents what else repeats.
 template <class R>

@@ -78,6 +78,8 @@ public:
     [[nodiscard]] GX_DECL std::string describe(const void* address) const;
     /// Buffers that were not released.
     [[nodiscard]] int live() const { return live_; }
+    /// Bytes of all buffers, released or not, with the room between them.
+    [[nodiscard]] std::size_t used() const { return used_; }
 
 private:
     struct Allocation {

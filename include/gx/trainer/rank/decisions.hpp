@@ -80,8 +80,33 @@ struct FindOverflow {
     }
 };
 
-/// One update of optimizer O by a mean, unless it is skipped. `counts_skipped`: a skipped update
-/// keeps its number.
+/// Whether the means of all ranks are applied, given how many ranks are against it.
+template <class D>
+struct DecideTogether {
+    static constexpr std::string_view name = "decide together";
+    constexpr void operator()(std::span<const float> against, std::span<D> decisions,
+                              std::span<Flag> applied) const {
+        decide(decisions[0], against[0] == 0);
+        applied[0] = decisions[0].applied;
+    }
+};
+
+/// Arguments of the update of which `queued`, a kernel, holds what the host knows.
+template <class Queued>
+[[nodiscard]] UpdateArgs update_args(const Queued& queued, std::span<float> parameters,
+                                     std::span<const float> gradients, std::span<float> state,
+                                     float scale, std::int64_t step) {
+    return {.parameters = parameters,
+            .gradients = gradients,
+            .state = state,
+            .slices = {queued.slices, queued.slice_count},
+            .rate = queued.rate,
+            .unscale = 1.0f / scale,
+            .step = step};
+}
+
+/// One update of optimizer O by a mean, unless it is skipped; with the norms of whole parameters,
+/// if they are given. `counts_skipped`: a skipped update keeps its number.
 template <class O, class D, bool counts_skipped = false>
 struct Update {
     static constexpr std::string_view name = "update";
@@ -90,18 +115,31 @@ struct Update {
     std::size_t slice_count;
     float rate;
     void operator()(std::span<float> parameters, std::span<const float> mean, float scale,
-                    std::span<float> state, std::span<D> decisions) const {
+                    std::span<float> state, std::span<D> decisions, auto... norms) const {
         D& d = decisions[0];
         if (counts_skipped && !d.applied) ++d.updates;
         if (!d.applied) return;
-        optimizer->update({.parameters = parameters,
-                           .gradients = mean,
-                           .state = state,
-                           .slices = {slices, slice_count},
-                           .rate = rate,
-                           .unscale = 1.0f / scale,
-                           .step = d.updates});
+        const UpdateArgs args = update_args(*this, parameters, mean, state, scale, d.updates);
+        if constexpr (sizeof...(norms) == 0) optimizer->update(args);
+        else optimizer->update_with(args, norms...);
         ++d.updates;
+    }
+};
+
+/// Adds the norms of this rank's parts, whether or not the update is skipped.
+template <class O, class D>
+struct AddNorms {
+    static constexpr std::string_view name = "norms";
+    O* optimizer;
+    const ParameterSlice* slices;
+    std::size_t slice_count;
+    float rate;
+    void operator()(std::span<float> parameters, std::span<const float> mean, float scale,
+                    std::span<float> state, std::span<const D> decisions,
+                    std::span<typename O::Norms> norms) const {
+        if (slice_count == 0) return;
+        const std::int64_t step = decisions[0].updates;
+        optimizer->add_norms(update_args(*this, parameters, mean, state, scale, step), norms);
     }
 };
 

@@ -1,8 +1,9 @@
 // RankState: saves and restores the training state of one rank.
 #pragma once
 
-#include <algorithm>  // min
+#include <algorithm>  // copy, min
 #include <array>      // loss scales
+#include <concepts>   // same_as
 #include <cstdint>    // int64_t
 #include <span>       // flat vectors
 #include <string>     // names
@@ -62,7 +63,7 @@ struct RankState {
     Device& device;
     Optimizer& optimizer;
     Pipeline& pipeline;
-    View vectors;  ///< of the optimizer's state
+    View vectors;  ///< of the optimizer's state; in the device's memory, or on the host
 
     void load(std::span<const float> canonical) {
         device.update([&](ViewIn<float, M> mine) { device.from_canonical(canonical, mine); });
@@ -87,7 +88,7 @@ struct RankState {
         load(c.parameters);
         put(queue(), c.statistics, device.statistics());
         for (std::size_t i = 0; i < c.optimizer.size(); ++i)
-            device.from_canonical(c.optimizer[i].values, vectors.subspan(i * elements, elements));
+            restore_vector(c.optimizer[i].values, vectors.subspan(i * elements, elements));
         if constexpr (KeepsScalars<Optimizer>)
             for (std::size_t i = 0; i < c.scalars.size(); ++i)
                 optimizer.scalars()[i] = c.scalars[i].value;
@@ -120,7 +121,7 @@ struct RankState {
         const std::size_t elements = device.parameters().size();
         for (std::size_t i = 0; (i + 1) * elements <= vectors.size(); ++i)
             c.optimizer.push_back(
-                {state_name<Optimizer>(i), canonical(vectors.subspan(i * elements, elements))});
+                {state_name<Optimizer>(i), kept_vector(vectors.subspan(i * elements, elements))});
         if constexpr (KeepsScalars<Optimizer>) {
             GX_EXPECT(std::size(Optimizer::scalar_names) == optimizer.scalars().size(),
                       "an optimizer has as many scalar_names as scalars()");
@@ -141,6 +142,28 @@ struct RankState {
     }
 
 private:
+    /// A vector of the optimizer's state. One that lies on the host, in the device's order, goes by
+    /// way of a gradient's slot, which holds nothing between two steps of a reducer that is not
+    /// late.
+    static constexpr bool in_memory = std::same_as<View, ViewIn<float, M>>;
+    GX_COLD void restore_vector(const std::vector<float>& canonical, View mine) {
+        if constexpr (in_memory) {
+            device.from_canonical(canonical, mine);
+        } else {
+            static_assert(Pipeline::staleness == 0);
+            device.from_canonical(canonical, pipeline.slot_of(0));
+            std::ranges::copy(get(queue(), pipeline.slot_of(0)), mine.begin());
+        }
+    }
+    GX_COLD [[nodiscard]] std::vector<float> kept_vector(View mine) {
+        if constexpr (!in_memory) {
+            static_assert(Pipeline::staleness == 0);
+            put(queue(), std::vector<float>(mine.begin(), mine.end()), pipeline.slot_of(0));
+            return canonical(pipeline.slot_of(0));
+        } else {
+            return canonical(mine);
+        }
+    }
     [[nodiscard]] std::size_t kept_size(const StateVector& v) const {
         return v.is_gradient ? std::size_t(graph.parameter_elements()) : v.size();
     }

@@ -66,8 +66,7 @@ class RankTraining : RankRun {
     static constexpr bool survives = Survival::continues;
     /// Whether R, which owns the update, does so in M.
     static constexpr bool owns_in_memory =
-        on_host ||
-        (!Share::in_parts && requires(R& r, Buffer<float>& state) { r.own_update(int{}, state); });
+        on_host || requires(R& r, Buffer<float>& state) { r.own_update(int{}, state); };
     static_assert(on_host || !survives,
                   "gx: ContinueOnSurvivors needs gradients in the host's memory, and this World "
                   "has them on devices. Fix: leave it out; a run is resumed from a checkpoint.");
@@ -189,7 +188,7 @@ private:
         typename Slots::Scales scales{};
         share_.begin_restore();
         state().restore(c, rank_.rank(), run_.resumed_from.string(), decisions, scales);
-        share_.end_restore(vectors_.template view<M>());
+        restore_optimizer_state();
         slots_.put(queue(), decisions, scales);
         resume_from(c);
     }
@@ -330,7 +329,10 @@ private:
     // ---- A reducer that owns the update: impl/owned_update.ipp ----
     void own_update();
     void apply_owned(const ReducedIn<M>& reduced);
+    void apply_in_parts(const ReducedIn<M>& reduced, bool last);
     void apply_on_host(const ReducedIn<M>& reduced, bool last);
+    void gather_optimizer_state();
+    void restore_optimizer_state();
 
     // ---- Errors --------------------------------------------------------------------------
     void settle() {

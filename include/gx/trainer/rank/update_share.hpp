@@ -16,13 +16,14 @@
 #include <gx/memory/buffer.hpp>              // Buffer
 #include <gx/memory/kernels.hpp>             // Fill
 #include <gx/memory/queue.hpp>               // launch, StreamOrdered
+#include <gx/memory/queued_device.hpp>       // DeviceQueue
 #include <gx/model/graph.hpp>                // Graph
 #include <gx/optimizer/concept.hpp>          // AddsNorms
 #include <gx/optimizer/finite.hpp>           // all_finite
 #include <gx/optimizer/update_args.hpp>      // UpdateArgs
 #include <gx/optimizer/update_cost.hpp>      // update_cost_of
 #include <gx/reducer/concept.hpp>            // OwnsUpdate
-#include <gx/trainer/rank/decisions.hpp>     // FindOverflow
+#include <gx/trainer/rank/decisions.hpp>     // FindOverflow, AddNorms, Update
 #include <gx/trainer/rank/shard_layout.hpp>  // ShardLayout
 #include <gx/trainer/rank/summed_norms.hpp>  // SummedNorms
 
@@ -47,6 +48,17 @@ public:
     static void release() {}
 };
 
+/// An update on a device as it is queued: what lies there, D the decisions.
+template <class O, class D, class M>
+struct ShardUpdate {
+    O* optimizer;
+    float rate;
+    ViewIn<const float, M> gradients;
+    ViewIn<float, M> state;
+    ScalarIn<float, M> scale;
+    ViewIn<D, M> decisions;
+};
+
 /// Of a reducer that owns the update.
 ///
 /// In parts: the optimizer is reserved for what lies in this rank's parts alone, moved together
@@ -54,7 +66,8 @@ public:
 /// Apart: everything, with this rank's own decisions.
 ///
 /// Cost: in parts, a copy of the parts' parameters and gradients a step, unless they are in one
-///       piece; and 2 ceil(log2 n) messages of 4 bytes to decide on a step.
+///       piece; and 2 ceil(log2 n) messages of 4 bytes to decide on a step. In the memory of a
+///       device the host waits for none of it, so a skipped step sends what others send.
 template <class R, class O>
     requires OwnsUpdate<R>
 class UpdateShare<R, O> {
@@ -98,6 +111,7 @@ public:
     /// Of each vector of this rank's state.
     [[nodiscard]] std::size_t elements() const { return in_parts ? shard_.elements() : elements_; }
 
+    // ---- A step, on the host ---------------------------------------------------------------
     /// Whether the step is applied; and what the update needs of the other ranks. `a` lacks the
     /// parameters.
     Delivery prepare(auto& link, O& optimizer, std::span<const float> parameters,
@@ -143,7 +157,52 @@ public:
         };
         return reducer.updated(link, OwnedUpdate{change, applied, last});
     }
-    /// In the memory of a device, after an update that is queued there.
+
+    // ---- A step, in the memory of a device -------------------------------------------------
+    /// Of a part: queues the ranks' decision, and what the update needs of the other ranks, behind
+    /// the reductions.
+    template <class D, StreamOrdered T, class M = memory_of<T>>
+    void prepare(T& link, const ShardUpdate<O, D, M>& u, ViewIn<const float, M> parameters) {
+        auto& queue = link.queue();
+        (void)agree(queue, link, u.gradients);
+        if (by_norms || shard_.apart())
+            shard_.collect(queue, parameters, parameters_.template view<M>());
+        if (shard_.apart()) shard_.collect(queue, u.gradients, gradients_.template view<M>());
+        if constexpr (by_norms) {
+            const auto norms = norms_.begin(queue);
+            launch(queue, of_shard<AddNorms<O, D>>(u), parameters_.template view<M>(),
+                   gradients_of_mine<M>(u.gradients), u.scale, u.state,
+                   ViewIn<const D, M>(u.decisions), norms);
+            (void)norms_.sum(queue, link);
+        }
+    }
+    /// Ranks that can't apply the step, once prepare() is done.
+    template <class M = HostMemory>
+    [[nodiscard]] ViewIn<const float, M> against() {
+        return against_.template view<M>().first(1);
+    }
+    /// Queues the update of a part.
+    template <class D, DeviceQueue Q, class M = memory_of<Q>>
+    void update(Q& queue, const ShardUpdate<O, D, M>& u, ViewIn<float, M> parameters) {
+        const auto launch_with = [&](auto... norms) {
+            launch(queue, of_shard<Update<O, D>>(u), parameters_of_mine<M>(parameters),
+                   gradients_of_mine<M>(u.gradients), u.scale, u.state, u.decisions, norms...);
+        };
+        if constexpr (by_norms) launch_with(norms_.template sums<M>());
+        else launch_with();
+        if (shard_.apart()) shard_.spread(queue, parameters_.template view<M>(), parameters);
+    }
+    /// After an update that is queued, before what the device derives from the parameters.
+    template <DeviceQueue Q, StreamOrdered T, class M = memory_of<T>>
+    ReduceReport updated(R& reducer, Q& queue, T& link, ViewIn<float, M> parameters, bool last) {
+        const auto change = [&](FunctionRef<void(ViewIn<float, M>)> f) { f(parameters); };
+        link.queue().wait_for(queue.record());
+        const ReduceReport done =
+            reducer.updated(link, OwnedUpdateIn<M>{.change = change, .last = last});
+        queue.wait_for(link.queue().record());
+        return done;
+    }
+    /// Of a replica.
     template <class Device, StreamOrdered T>
     ReduceReport updated(R& reducer, Device& device, T& link, bool last) {
         using M = memory_of<T>;
@@ -164,6 +223,8 @@ public:
     }
 
     // ---- Checkpoints -----------------------------------------------------------------------
+    /// Of all parameters, on rank 0 once gathered, or given this rank's; in parts it lies on the
+    /// host in every world.
     [[nodiscard]] auto state(auto mine) {
         if constexpr (in_parts) return std::span<float>(whole_);
         else return mine;
@@ -208,14 +269,6 @@ public:
     }
     GX_COLD void release() { std::vector<float>().swap(whole_); }
 
-    // On a device, where nothing is in parts.
-    template <class M>
-    void end_restore(DeviceView<float, M>) {}
-    template <class M>
-    Delivery gather(auto&&, DeviceView<float, M>, const R&) {
-        return {};
-    }
-
 private:
     static constexpr std::size_t vectors = state_vectors<O>();
 
@@ -246,7 +299,10 @@ private:
         a.slices = shard_.slices();
         return a;
     }
-    [[nodiscard]] std::span<const float> against() { return against_.view().first(1); }
+    template <class Kernel, class D, class M>
+    [[nodiscard]] Kernel of_shard(const ShardUpdate<O, D, M>& u) const {
+        return {u.optimizer, shard_.slices().data(), shard_.slices().size(), u.rate};
+    }
     /// Adds up, on all ranks, who is against the step.
     template <class Queue, Link T, class M = memory_of<T>>
     Delivery agree(Queue&& queue, T& link, ViewIn<const float, M> mean) {
@@ -254,11 +310,9 @@ private:
         launch(queue, kernels::Fill<float>{}, votes);
         for (const ChunkRange& p : parts_)
             launch(queue, FindOverflow{}, part_of(mean, p), votes.first(1));
-        return collective::execute(
-                   link, collective::Flow<fp32, collective::Tree, M>{collective::Tree(link.ranks()),
-                                                                     votes.first(1), votes.last(1),
-                                                                     control_channel})
-            .delivery;
+        const collective::Flow<fp32, collective::Tree, M> sum{
+            collective::Tree(link.ranks()), votes.first(1), votes.last(1), control_channel};
+        return collective::execute(link, sum).delivery;
     }
 
     std::size_t elements_ = 0;  ///< of the device's flat vector

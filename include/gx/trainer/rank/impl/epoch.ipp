@@ -24,8 +24,7 @@ GX_COLD void GX_OF_RANK_TRAINING::finish_epoch(int epoch) {
     if (o_.evaluate) evaluate(row);
     if (!o_.output.empty()) {
         gather_reducer_state();
-        working_on("gathering the optimizer's state");
-        expect(share_.gather(control_of(rank_), vectors_.template view<M>(), pipeline_.reducer()));
+        gather_optimizer_state();
     }
     if (!fills_record()) return;
     record_epoch(row);

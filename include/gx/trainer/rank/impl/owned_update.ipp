@@ -1,7 +1,9 @@
 // RankTraining: a step whose reducer owns the update.
 #pragma once
 
-#include <span>  // parameters
+#include <cstdint>  // int64_t
+#include <span>     // parameters
+#include <vector>   // state
 
 #include <gx/trainer/rank/training.hpp>  // RankTraining
 
@@ -11,10 +13,11 @@ GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::own_update() {
     static_assert(!OwnsUpdate<R> || owns_in_memory,
                   "gx: this reducer owns the update in the host's memory only, and the World's "
-                  "gradients lie on devices. Fix: use LocalSgd or a reducer that owns nothing, or "
-                  "a world of the host's memory.");
+                  "gradients lie on devices. Fix: add 'void own_update(int rank, Buffer<float>& "
+                  "state)' and let updated() take any Link, as Sharded does; or train on a world "
+                  "of the host's memory.");
     share_.reserve(optimizer_, pipeline_.reducer(), rank_.rank(), rank_.ranks(), elements_,
-                   device_->slices(), run_.graph());
+                   device_->slices(), run_.graph(), memory());
     if constexpr (Share::in_parts)
         vectors_ = {memory(), std::int64_t(state_vectors<O>() * share_.elements()),
                     "optimizer state of a part"};
@@ -25,14 +28,39 @@ GX_COLD void GX_OF_RANK_TRAINING::own_update() {
 GX_RANK_TRAINING
 void GX_OF_RANK_TRAINING::apply_owned(const ReducedIn<M>& reduced) {
     const bool last = std::ssize(metrics_.rows) == loader_->steps_per_epoch();
-    if constexpr (!on_host) {
+    if constexpr (on_host) {
+        apply_on_host(reduced, last);
+    } else if constexpr (Share::in_parts) {
+        apply_in_parts(reduced, last);
+    } else {
         update_by<Update<O, D, Share::counts_skipped>>(reduced);
         const ReduceReport done =
             share_.updated(pipeline_.reducer(), *device_, rank_.transport(), last);
         bytes_sent_ += on_the_wire(done.bytes_sent);
-    } else {
-        apply_on_host(reduced, last);
     }
+}
+
+/// Queues the update of this rank's part in the memory of a device.
+GX_RANK_TRAINING
+void GX_OF_RANK_TRAINING::apply_in_parts(const ReducedIn<M>& reduced, bool last) {
+    auto& link = rank_.transport();
+    const ShardUpdate<O, D, M> update{.optimizer = &optimizer_,
+                                      .rate = rate(std::int64_t(reduced.index)),
+                                      .gradients = reduced.values,
+                                      .state = vectors_.template view<M>(),
+                                      .scale = slots_.scale_of(reduced.index),
+                                      .decisions = slots_.decisions()};
+    share_.prepare(link, update, device_->parameters());
+    queue().wait_for(link.queue().record());
+    const auto applied = slots_.applied_view(reduced.index);
+    launch(queue(), DecideTogether<D>{}, share_.template against<M>(), slots_.decisions(), applied);
+    pipeline_.settle({applied}, queue().record());
+    ReduceReport done;
+    device_->update([&](ViewIn<float, M> parameters) {
+        share_.update(queue(), update, parameters);
+        done = share_.updated(pipeline_.reducer(), queue(), link, parameters, last);
+    });
+    bytes_sent_ += on_the_wire(done.bytes_sent);
 }
 
 GX_RANK_TRAINING
@@ -66,6 +94,31 @@ void GX_OF_RANK_TRAINING::apply_on_host(const ReducedIn<M>& reduced, bool last) 
     mark_ = account(&Breakdown::exposed_communication, mark_, "WAIT_FOR_PARAMETERS");
     if constexpr (requires { device_->undisturbed_update(); })
         if (applied) accounts_.undisturbed_seconds += seconds(device_->undisturbed_update());
+}
+
+// ---- Checkpoints: the state of parts goes to rank 0 by the hosts, and is restored by them --------
+
+GX_RANK_TRAINING
+GX_COLD void GX_OF_RANK_TRAINING::gather_optimizer_state() {
+    working_on("gathering the optimizer's state");
+    const auto mine = vectors_.template view<M>();
+    Delivery d;
+    if constexpr (on_host) d = share_.gather(control_of(rank_), mine, pipeline_.reducer());
+    else if constexpr (Share::in_parts)
+        d = share_.gather(control_of(rank_), get(queue(), mine), pipeline_.reducer());
+    expect(d);
+}
+
+GX_RANK_TRAINING
+GX_COLD void GX_OF_RANK_TRAINING::restore_optimizer_state() {
+    const auto mine = vectors_.template view<M>();
+    if constexpr (on_host) {
+        share_.end_restore(mine);
+    } else if constexpr (Share::in_parts) {
+        std::vector<float> here(mine.size());
+        share_.end_restore(here);
+        put(queue(), here, mine);
+    }
 }
 
 }  // namespace gx::detail::trainer

@@ -13,11 +13,11 @@
 #include <vector>       // parts
 
 #include <gx/collective/execute.hpp>          // execute
-#include <gx/memory/aligned_buffer.hpp>       // AlignedBuffer
 #include <gx/core/contract.hpp>               // GX_EXPECT
 #include <gx/core/transport.hpp>              // working_on_part
+#include <gx/memory/buffer.hpp>               // Buffer
 #include <gx/memory/kernels.hpp>              // EncodeScaled, DecodeScaled
-#include <gx/memory/queue.hpp>                // launch, queue_of
+#include <gx/memory/queue.hpp>                // launch, queue_of, Link
 #include <gx/reducer/accuracy.hpp>            // accuracy
 #include <gx/reducer/concept.hpp>             // explain_reducer, OwnedUpdate
 #include <gx/reducer/collective_reducer.hpp>  // plan_of
@@ -87,12 +87,17 @@ consteval bool explain() {
 ///
 /// Wire:   (n - 1) / n of the bucket in E and as much of the parameters in fp32, sent by each rank,
 ///         in (n - 1) steps each; 2 ceil(log2 n) messages of 4 bytes to decide on a step. Beside
-///         that, with an optimizer that AddsNorms, the norms of all parameters, n - 1 times.
+///         that, with an optimizer that AddsNorms, the norms of all parameters, n - 1 times. A step
+///         that is skipped ends with the decision; in the memory of a device it sends all of this.
 /// Order:  as R.
-/// Errors: as R; an exchange that is incomplete names the missing rank.
+/// Errors: as R; an exchange that is incomplete names the missing rank. In the memory of a device
+///         the host learns of it when it reads the step's outcome.
+/// Memory: also that of a device. The reduce-scatter is queued as gradients become ready, the
+///         decision, the norms and the all-gather on the same queue: no step waits for the host.
 /// Cost:   the optimizer's state, and its time, of 1 / n of the parameters, about; the bucket in E,
-///         unless E is fp32. A checkpoint gathers the state on rank 0: it is that of R, and any
-///         number of ranks resumes from it.
+///         unless E is fp32; the shard's parameters and gradients, copied together, unless they
+///         are in one piece: on a device, four kernels for each piece. A checkpoint gathers the
+///         state on rank 0's host: it is that of R, and any number of ranks resumes from it.
 /// Source: Rajbhandari et al. 2020, "ZeRO", arXiv:1910.02054, stage 1; Xu et al. 2020, "Automatic
 ///         cross-replica sharding of weight update", arXiv:2004.13336.
 template <class R>
@@ -139,14 +144,15 @@ public:
         for (int k = 0; k < K; ++k) all_[index(k)].emplace(P::make(plan.placement, k));
         inner_.reserve(plan);
     }
-    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+    template <Link T>
+    ReduceReport all_reduce(T& link, const BucketOn<T>& bucket) {
         if (!owns_) return inner_.all_reduce(link, bucket);
         GX_EXPECT(link.placement() == plan_.placement,
                   "reserve() for the placement it will run on");
-        GX_EXPECT(std::ssize(bucket.values) <= plan_.bucket_elements,
-                  "a bucket larger than was reserved");
+        const auto count = static_cast<std::int64_t>(bucket.size());
+        GX_EXPECT(count <= plan_.bucket_elements, "a bucket larger than was reserved");
         ReduceReport sum;
-        for_each_piece(0, std::ssize(bucket.values), [&](std::int64_t begin, std::int64_t end) {
+        for_each_piece(0, count, [&](std::int64_t begin, std::int64_t end) {
             if (!sum.complete()) return;
             const ReduceReport done =
                 scatter(link, bucket.values.subspan(static_cast<std::size_t>(begin),
@@ -171,33 +177,24 @@ public:
         std::ranges::sort(parts, {}, &ChunkRange::begin);
         return parts;
     }
-    /// What only the whole all-reduce needs is released.
-    void own_update(int rank, std::span<float>) {
-        GX_EXPECT(rank >= 0 && rank < plan_.placement.ranks(), "a rank of the reserved placement");
-        owns_ = true;
-        inner_ = make_policy<R>(options_);
-        const std::int64_t longest = std::min(plan_.bucket_elements, most());
-        for (int k = 0; k < K; ++k)
-            message_ =
-                std::max(message_, collective::scratch_elements(all_[index(k)]->reduce_scatter(),
-                                                                chunk_range(longest, K, k).size()));
-        scratch_ = AlignedBuffer<storage>(plan_.placement.ranks() > 1 ? message_ * K : 0);
-        if constexpr (!in_place) wire_ = AlignedBuffer<storage>(longest);
-    }
-    ReduceReport updated(Transport auto& link, const OwnedUpdate& made) {
+    void own_update(int rank, std::span<float>) { own(rank); }
+    void own_update(int rank, Buffer<float>&) { own(rank); }
+    template <Link T>
+    ReduceReport updated(T& link, const OwnedUpdateIn<memory_of<T>>& made) {
+        using M = memory_of<T>;
         ReduceReport sum;
         if (!made.applied) return sum;  // on no rank
-        made.change([&](std::span<float> parameters) {
+        made.change([&](ViewIn<float, M> parameters) {
             for_each_bucket([&](std::int64_t bucket, std::int64_t end) {
                 for_each_piece(bucket, end, [&](std::int64_t begin, std::int64_t to) {
                     if (!sum.complete()) return;
                     const auto piece = parameters.subspan(static_cast<std::size_t>(begin),
                                                           static_cast<std::size_t>(to - begin));
-                    const auto done = collective::execute(
-                        link, flows<fp32, Gather>(piece, [&](int k, std::span<float>) {
-                            return collective::Flow<fp32, Gather>{
-                                all_[index(k)]->all_gather(), {}, {}, k};
-                        }));
+                    const auto done =
+                        collective::execute(link, flows<fp32, Gather, M>(piece, [&](int k) {
+                                                return collective::Flow<fp32, Gather, M>{
+                                                    all_[index(k)]->all_gather(), {}, {}, k};
+                                            }));
                     sum = {done.delivery, sum.bytes_sent + done.bytes_sent, sum.steps + done.steps};
                 });
             });
@@ -209,6 +206,20 @@ private:
     using storage = typename E::storage;
     static constexpr bool in_place = std::same_as<E, fp32>;
     static constexpr std::size_t index(int k) { return static_cast<std::size_t>(k); }
+
+    /// What only the whole all-reduce needs is released.
+    void own(int rank) {
+        GX_EXPECT(rank >= 0 && rank < plan_.placement.ranks(), "a rank of the reserved placement");
+        owns_ = true;
+        inner_ = make_policy<R>(options_);
+        const std::int64_t longest = std::min(plan_.bucket_elements, most());
+        for (int k = 0; k < K; ++k)
+            message_ =
+                std::max(message_, collective::scratch_elements(all_[index(k)]->reduce_scatter(),
+                                                                chunk_range(longest, K, k).size()));
+        scratch_ = {plan_.memory, plan_.placement.ranks() > 1 ? message_ * K : 0, "ring scratch"};
+        if constexpr (!in_place) wire_ = {plan_.memory, longest, "wire"};
+    }
     /// R cuts what is longer, from its front.
     static constexpr std::int64_t most() {
         return bucket_elements > 0 ? bucket_elements : INT64_MAX;
@@ -231,52 +242,54 @@ private:
             collective::owned_range(all_[index(k)]->reduce_scatter(), part.size(), rank);
         return {part.begin + mine.begin, part.begin + mine.end};
     }
-    /// make(k, part k), over part k of the data.
-    template <class Wire, class Half>
-    static auto flows(std::span<typename Wire::storage> data, auto make) {
+    /// make(k), over part k of the data.
+    template <class Wire, class Half, class M>
+    static auto flows(ViewIn<typename Wire::storage, M> data, auto make) {
         return [&]<int... k>(std::integer_sequence<int, k...>) {
-            return std::array<collective::Flow<Wire, Half>, K>{flow<Wire, Half>(data, k, make)...};
+            return std::array<collective::Flow<Wire, Half, M>, K>{
+                flow<Wire, Half, M>(data, k, make)...};
         }(std::make_integer_sequence<int, K>{});
     }
-    template <class Wire, class Half>
-    static collective::Flow<Wire, Half> flow(std::span<typename Wire::storage> data, int k,
-                                             auto& make) {
-        const ChunkRange r = chunk_range(std::ssize(data), K, k);
-        const auto part =
+    template <class Wire, class Half, class M>
+    static collective::Flow<Wire, Half, M> flow(ViewIn<typename Wire::storage, M> data, int k,
+                                                auto& make) {
+        const ChunkRange r = chunk_range(static_cast<std::int64_t>(data.size()), K, k);
+        collective::Flow<Wire, Half, M> f = make(k);
+        f.data =
             data.subspan(static_cast<std::size_t>(r.begin), static_cast<std::size_t>(r.size()));
-        collective::Flow<Wire, Half> f = make(k, part);
-        f.data = part;
         return f;
     }
 
     /// This rank's chunks end as R leaves them.
-    ReduceReport scatter(auto& link, std::span<float> values) {
+    template <class T, class M = memory_of<T>>
+    ReduceReport scatter(T& link, ViewIn<float, M> values) {
         const int n = plan_.placement.ranks();
         const float before = Divide::before(n), after = Divide::after(n);
-        std::span<storage> wire;
+        ViewIn<storage, M> wire;
         if constexpr (in_place) wire = values;
-        else wire = wire_.span().first(values.size());
+        else wire = wire_.template view<M>().first(values.size());
         working_on_part(link, in_place ? "" : "MEMCPY_IN_FUSION_BUFFER");
         if (!in_place || before != 1.0f)
-            launch(queue_of(link), kernels::EncodeScaled<E>{before}, std::span<const float>(values),
+            launch(queue_of(link), kernels::EncodeScaled<E>{before}, ViewIn<const float, M>(values),
                    wire);
         working_on_part(link, "");
         const auto message = static_cast<std::size_t>(message_);
-        const collective::Execution done = collective::execute(
-            link, flows<E, Scatter>(wire, [&](int k, std::span<storage>) {
-                const auto scratch = scratch_.size() > 0
-                                         ? scratch_.span().subspan(index(k) * message, message)
-                                         : scratch_.span();
-                return collective::Flow<E, Scatter>{
-                    all_[index(k)]->reduce_scatter(), {}, scratch, k};
-            }));
+        const collective::Execution done =
+            collective::execute(link, flows<E, Scatter, M>(wire, [&](int k) {
+                                    auto scratch = scratch_.template view<M>();
+                                    if (!scratch.empty())
+                                        scratch = scratch.subspan(index(k) * message, message);
+                                    return collective::Flow<E, Scatter, M>{
+                                        all_[index(k)]->reduce_scatter(), {}, scratch, k};
+                                }));
         if (done.delivery.complete() && (!in_place || after != 1.0f))
             for (int k = 0; k < K; ++k) {
-                const ChunkRange r = owned(k, std::ssize(values), link.rank());
+                const ChunkRange r =
+                    owned(k, static_cast<std::int64_t>(values.size()), link.rank());
                 const auto at = static_cast<std::size_t>(r.begin);
                 const auto count = static_cast<std::size_t>(r.size());
                 launch(queue_of(link), kernels::DecodeScaled<E>{after},
-                       std::span<const storage>(wire.subspan(at, count)),
+                       ViewIn<const storage, M>(wire.subspan(at, count)),
                        values.subspan(at, count));
             }
         return {done.delivery, done.bytes_sent, done.steps};
@@ -288,7 +301,7 @@ private:
     std::array<std::optional<Whole>, static_cast<std::size_t>(K)> all_;
     bool owns_ = false;
     std::int64_t message_ = 0;
-    AlignedBuffer<storage> wire_, scratch_;
+    Buffer<storage> wire_, scratch_;
 };
 
 }  // namespace gx
