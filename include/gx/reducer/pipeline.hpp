@@ -191,7 +191,7 @@ public:
         if (is_whole(watermark)) stream_.wait_for(final);
         while (is_whole(watermark)) {
             reduce(begun_ - 1, queued_++);
-            slot(begun_ - 1).event = last_ = stream_.record();
+            slot(begun_ - 1).event = stream_.record();
         }
     }
 
@@ -230,7 +230,7 @@ public:
                           "kernels, as reducer/error_feedback_state.hpp does.");
             stream_.wait_for(decided);
             reducer_.settle_on(stream_, collected_ - 1, applied);
-            settled_ = last_ = stream_.record();
+            settled_ = stream_.record();
         }
     }
 
@@ -307,7 +307,10 @@ private:
 
     void finish() {                // what is in flight
         if constexpr (!on_host) {  // a gradient that was collected may be in flight too
-            if (last_.sequence > 0) (void)wait(last_);
+            try {
+                if (begun_ > 0) (void)wait(stream_.record());
+            } catch (const Error&) {  // of the device, which its other calls throw too
+            }
             return;
         }
         bool in_flight = false;
@@ -407,7 +410,6 @@ private:
     std::uint64_t begun_ = 0;      ///< gradients begun
     std::uint64_t collected_ = 0;  ///< gradients given back
     Event settled_{};              ///< in the memory of a device: the reducer's state after it
-    Event last_{};                 ///< there: behind all that was queued
     bool unsettled_ = false;       ///< settle() is due for the last gradient
     int queued_ = 0;               ///< buckets of the newest gradient that were queued
     Delivery broken_{};            ///< the first reduction that failed; touched on the stream only

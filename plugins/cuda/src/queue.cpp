@@ -97,10 +97,13 @@ Delivery Queue::reach(std::uint64_t sequence) {
         expect_done(cudaEventSynchronize(event(sequence)), "cudaEventSynchronize");
     } else {
         for (;;) {
+            if (const Delivery d = context_->watch_(); !d.complete()) {
+                (void)cudaEventSynchronize(event(sequence));  // what was given up ends by itself
+                return d;
+            }
             const cudaError_t result = cudaEventQuery(event(sequence));
             if (result == cudaSuccess) break;
             if (result != cudaErrorNotReady) expect_done(result, "cudaEventQuery");
-            if (const Delivery d = context_->watch_(); !d.complete()) return d;
             std::this_thread::yield();
         }
     }

@@ -106,7 +106,10 @@ public:
     RankTraining(const RankTraining&) = delete;
     RankTraining& operator=(const RankTraining&) = delete;
     ~RankTraining() {  // queued work uses what is released here
-        if constexpr (!on_host) (void)queue().wait(queue().record());
+        if constexpr (!on_host) try {
+                (void)queue().wait(queue().record());
+            } catch (const Error&) {  // of the device: the run has thrown it, or does not end well
+            }
     }
 
     void run() {
