@@ -1,0 +1,263 @@
+// The Trainer on GPUs of the runtime's double: the bits of threads, in every order of the streams.
+#include <gx/cuda_testing/host_computed.hpp>
+
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <gx/cuda_testing/gpu_world.hpp>
+#include <gx/halving_doubling/reducer.hpp>
+#include <gx/hierarchical/reducer.hpp>
+#include <gx/local_sgd/reducer.hpp>
+#include <gx/optimizer/adamw.hpp>
+#include <gx/optimizer/lars.hpp>
+#include <gx/parameter_server/reducer.hpp>
+#include <gx/quantized/reducer.hpp>
+#include <gx/reducer/bucketed.hpp>
+#include <gx/reducer/double_buffered.hpp>
+#include <gx/reducer/multi_ring.hpp>
+#include <gx/reducer/ring.hpp>
+#include <gx/shared_memory/reducer.hpp>
+#include <gx/top_k/reducer.hpp>
+#include <gx/trainer/trainer.hpp>
+#include <gx/trees/double_tree.hpp>
+#include <trainer/small.hpp>
+
+namespace {
+
+using namespace testing_support;
+using namespace gx;
+using cuda_testing::GpuWorld;
+using cuda_testing::HostComputed;
+using cuda_testing::StreamProgress;
+using Gpus = GpuWorld<HostComputed<reference::Device>>;
+static_assert(QueuedDevice<HostComputed<reference::Device>>);
+static_assert(explain_training_world<Gpus>());
+
+constexpr StreamProgress all_progress[] = {StreamProgress::late, StreamProgress::eager,
+                                           StreamProgress::random};
+
+/// Trains on new GPUs, whose streams run in such an order, and expects nothing left behind.
+template <class T>
+RunRecord train_on_gpus(const T& trainer, const Split& data, Placement placement,
+                        std::uint64_t seed, StreamProgress progress) {
+    cuda_testing::reset({.seed = seed, .progress = progress});
+    Gpus gpus(placement);
+    const RunRecord record = trainer.train(gpus, data);
+    cuda_testing::expect_clean();
+    return record;
+}
+
+/// A loss scale at which the first gradients overflow.
+template <class O>
+void overflow(O& o, bool half) {
+    if constexpr (requires { o.initial; }) o.initial = o.largest = half ? 0x1p17f : 0x1p127f;
+}
+
+template <class T>
+class OnGpus : public ::testing::Test {
+public:
+    static typename T::Options options() {
+        typename T::Options o{.batch = 4, .epochs = 3, .seed = 3};
+        overflow(o.loss_scale, T::name().find("fp16") != std::string::npos);
+        return o;
+    }
+};
+template <class R, class... Policies>
+using Run = Trainer<Net, R, Warmup<Poly<2>>, Policies...>;
+using Runs = ::testing::Types<
+    Run<Ring<fp32>>, Run<DoubleBuffered<MultiRing<2, fp16>>, DynamicLossScale>,
+    Run<Bucketed<Ring<fp16>, 64>, AdamW>, Run<DoubleBuffered<Bucketed<Ring<bf16>, 128>>, Lars>,
+    Run<TopK, DynamicLossScale>, Run<DoubleBuffered<Bucketed<TopK, 256>>>,
+    Run<DoubleBuffered<Bucketed<Quantized<8>, 512>>, AdamW>, Run<Quantized<4>>,
+    Run<LocalSgd<Bucketed<Ring<fp32>, 256>, 3>, AdamW>, Run<Hierarchical<fp16>, Lars>,
+    Run<DoubleTree<3, fp16>>, Run<HalvingDoubling<fp32>>, Run<ParameterServer<fp16>>,
+    Run<SharedMemory<bf16>>>;
+TYPED_TEST_SUITE(OnGpus, Runs);
+
+TYPED_TEST(OnGpus, WeightsAreThoseOfThreads) {
+    const Split data = images(24, 8);
+    const TypeParam trainer(TestFixture::options());
+    std::uint64_t seed = 1;
+    for (const Placement placement :
+         {Placement{1, 1}, Placement{2, 1}, Placement{3, 1}, Placement{2, 2}}) {
+        ThreadWorld<reference::Device> wall({.placement = placement});
+        const RunRecord expected = trainer.train(wall, data);
+        for (const StreamProgress progress : all_progress)
+            expect_same_learning(train_on_gpus(trainer, data, placement, seed++, progress),
+                                 expected);
+    }
+}
+
+/// One run writes checkpoints on either world; each is resumed on the other.
+TYPED_TEST(OnGpus, CheckpointsAreThoseOfThreads) {
+    const Folder here, there;
+    const Split data = images(24, 8);
+    auto o = TestFixture::options();
+    auto wall = threads(2);
+    const Placement placement{2, 1};
+    const auto on_gpus = [&] {
+        return train_on_gpus(TypeParam(o), data, placement, 5, StreamProgress::random);
+    };
+    o.output = here.path;
+    const RunRecord whole = TypeParam(o).train(wall, data);
+    o.output = there.path;
+    expect_same_learning(on_gpus(), whole);
+    const Graph graph = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
+    const char* const name = "epoch-0001.safetensors";
+    const auto a = read_checkpoint(here / name, graph), b = read_checkpoint(there / name, graph);
+    EXPECT_EQ(a.parameters, b.parameters);
+    EXPECT_EQ(a.statistics, b.statistics);
+    EXPECT_EQ(a.optimizer, b.optimizer);
+    ASSERT_EQ(a.reducer.size(), b.reducer.size());
+    for (std::size_t i = 0; i < a.reducer.size(); ++i)
+        EXPECT_EQ(a.reducer[i].ranks, b.reducer[i].ranks);
+    o.output.clear();
+    o.resume = here / name;
+    expect_same_learning(on_gpus(), whole);
+    o.resume = there / name;
+    expect_same_learning(TypeParam(o).train(wall, data), whole);
+}
+
+TEST(Overflows, AreSkippedAsOnThreads) {
+    using T = Trainer<Net, Ring<fp32>, Warmup<Poly<2>>, DynamicLossScale>;
+    T::Options o{.batch = 4, .epochs = 2, .seed = 3};
+    overflow(o.loss_scale, false);
+    const Split data = images(24, 8);
+    auto wall = threads(3);
+    const RunRecord expected = T(o).train(wall, data);
+    EXPECT_GT(expected.skipped_steps, 0);
+    for (const StreamProgress progress : all_progress)
+        expect_same_learning(train_on_gpus(T(o), data, {3, 1}, 2, progress), expected);
+}
+
+// ---- Costs -------------------------------------------------------------------------------------
+
+/// Calls of a run of one epoch of so many steps.
+template <class R, class... Policies>
+cuda_testing::RuntimeCounters calls(int steps, int ranks, StreamProgress progress) {
+    using T = Trainer<Net, R, Warmup<Poly<2>>, Policies...>;
+    typename T::Options o{.batch = 4, .epochs = 1, .seed = 3, .evaluate = false};
+    cuda_testing::reset({.progress = progress});
+    Gpus gpus({ranks, 1});
+    EXPECT_EQ(T(o).train(gpus, images(std::int64_t{4} * ranks * steps, 8)).steps.size(),
+              std::size_t(steps));
+    const auto counted = cuda_testing::counters();
+    cuda_testing::expect_clean();
+    return counted;
+}
+/// Of two ranks, what ten steps more cost: no allocation, and one wait of each host a step, for the
+/// outcome of the step before.
+template <class R, class... Policies>
+void expect_lean_steps(std::int64_t kernels_of_a_rank, std::int64_t copies) {
+    for (const StreamProgress progress : all_progress) {
+        const auto ten =
+            calls<R, Policies...>(15, 2, progress) - calls<R, Policies...>(5, 2, progress);
+        EXPECT_EQ(ten.allocations, 0);
+        EXPECT_EQ(ten.frees, 0);
+        EXPECT_EQ(ten.host_allocations, 0);
+        EXPECT_EQ(ten.host_synchronizations, 20);
+        EXPECT_EQ(ten.queries, 0);
+        EXPECT_EQ(ten.kernels, 20 * kernels_of_a_rank);
+        EXPECT_EQ(ten.copies, copies);
+    }
+}
+
+// Kernels beside the reducer's and the update's: 1 begins the step, 1 forward, 1 backward, 4
+// gradients, 3 of the decision, 1 refresh, 1 outcome. Copies beside the messages: 3 of a step.
+TEST(Steps, AllocateNothingAndWaitOnce) {
+    expect_lean_steps<Ring<fp32>>(12 + 2 + 2, 20 * (3 + 2));
+    // encode, decode, and an addition of each ring
+    expect_lean_steps<DoubleBuffered<MultiRing<2, fp16>>, AdamW>(12 + 4 + 2, 20 * (3 + 4));
+    // 7 buckets: 12 kernels choose, 4 add, and 1 keeps the residual of a whole gradient; norms
+    expect_lean_steps<Bucketed<TopK, 64>, Lars>(12 + 7 * 16 + 1 + 6, 20 * (3 + 7));
+    // a block, so one of the ranks has nothing to average
+    expect_lean_steps<Quantized<8>>(12 + 3 + 2, 110);
+}
+
+// ---- Runs that end early -----------------------------------------------------------------------
+
+/// The image of one call is not a number.
+struct Spoiled : reference::Device {
+    using reference::Device::Device;
+    int calls = 0;
+    ForwardReport forward(const Batch& batch, Mode mode) {
+        if (++calls != 5) return reference::Device::forward(batch, mode);
+        std::vector<float> images(batch.elements());
+        normalise_into(batch, images.data());
+        images[0] = std::numeric_limits<float>::quiet_NaN();
+        return reference::Device::forward({images, batch.labels, batch.count, batch.draw}, mode);
+    }
+};
+TEST(EarlyEnds, NameTheStepAndLayerOfABadLoss) {
+    using T = Trainer<Net, DoubleBuffered<Ring<fp32>>, Constant>;
+    const T trainer({.batch = 4, .epochs = 1, .seed = 3});
+    const Split data = images(80);
+    auto wall = threads<Spoiled>(2);
+    const auto error_on = [&](auto& world) {
+        return error_of([&] { (void)trainer.train(world, data); }).substr(6);  // "rank r"
+    };
+    const std::string expected = error_on(wall);
+    EXPECT_TRUE(holds(expected, ", step 4: the loss is not finite", "outputs of input 'input'"));
+    for (const StreamProgress progress : all_progress) {
+        cuda_testing::reset({.progress = progress, .check_at_exit = false});
+        GpuWorld<HostComputed<Spoiled>> gpus({2, 1});
+        EXPECT_EQ(error_on(gpus), expected);
+        EXPECT_EQ(cuda_testing::first_misuse(), "");
+    }
+}
+
+struct Lost {};
+thread_local bool is_lost = false;
+/// On some ranks, its fourth update ends in an exception.
+struct Losing {
+    struct Options {
+        float peak_rate = 0.1f;
+    };
+    static constexpr std::string_view name = "Losing";
+    explicit Losing(Options o) : options(o) {}
+    [[nodiscard]] float rate(Step t) const {
+        if (is_lost && t == 3) throw Lost{};  // with work queued
+        return options.peak_rate;
+    }
+    Options options;
+};
+/// Rank 1 leaves without an error, as a process that is killed does.
+struct LosesRanks : Gpus {
+    using Gpus::Gpus;
+    void run(FunctionRef<void(Rank&)> f) {
+        Gpus::run([&](Rank& rank) {
+            is_lost = rank.rank() == 1;
+            try {
+                f(rank);
+            } catch (const Lost&) {
+            }
+        });
+    }
+};
+TEST(EarlyEnds, NameALostRank) {
+    using T = Trainer<Net, DoubleBuffered<Bucketed<TopK, 256>>, Losing>;
+    const T trainer({.batch = 4, .epochs = 3, .seed = 3});
+    for (const StreamProgress progress : all_progress) {
+        cuda_testing::reset({.progress = progress, .check_at_exit = false});
+        LosesRanks gpus({3, 1});
+        const std::string error = error_of([&] { (void)trainer.train(gpus, images(80)); });
+        EXPECT_TRUE(holds(error, "rank 1")) << error << cuda_testing::first_misuse();
+        EXPECT_EQ(cuda_testing::first_misuse(), "");
+    }
+}
+TEST(EarlyEnds, NameALostGpu) {
+    const Trainer<Net, Ring<fp32>, Constant> trainer({.batch = 4, .epochs = 3, .seed = 3});
+    for (const StreamProgress progress : all_progress) {
+        cuda_testing::reset({.progress = progress, .check_at_exit = false});
+        Gpus gpus({1, 1});
+        cuda_testing::fail_operation(200, cudaErrorECCUncorrectable);
+        const std::string error = error_of([&] { (void)trainer.train(gpus, images(80)); });
+        EXPECT_TRUE(holds(error, "GPU 0", "queue 'compute'", "cudaErrorECCUncorrectable")) << error;
+        EXPECT_EQ(cuda_testing::first_misuse(), "");
+    }
+    cuda_testing::reset({});
+}
+
+}  // namespace
