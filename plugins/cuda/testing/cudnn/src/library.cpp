@@ -73,7 +73,9 @@ void expect_cudnn_clean() {
 }
 
 CudnnCounters cudnn_counters() { return cudnn_library().counts; }
-void fail_cudnn_plan(int k, cudnnStatus_t status) { cudnn_library().next_plan = {k, status}; }
+void fail_cudnn_plan(int k, cudnnStatus_t status, int count) {
+    cudnn_library().next_plan = {k, status, count};
+}
 void fail_cudnn_execution(int k, cudnnStatus_t status) {
     cudnn_library().next_execution = {k, status};
 }

@@ -28,7 +28,12 @@ namespace gx::cuda_testing {
 struct CudnnFault {
     int left = 0;  ///< 0: none
     cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
-    bool fires() { return left > 0 && --left == 0; }
+    int count = 1;
+    bool fires() {
+        if (left == 0 || (left > 1 && --left >= 1)) return false;
+        if (--count <= 0) left = 0;
+        return true;
+    }
 };
 
 struct CudnnLibrary {

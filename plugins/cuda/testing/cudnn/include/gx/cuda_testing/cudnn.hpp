@@ -37,8 +37,8 @@ struct CudnnCounters {
 };
 [[nodiscard]] CudnnCounters cudnn_counters();
 
-/// The k-th plan that is finalized from now on is refused; 1 is the next.
-void fail_cudnn_plan(int k, cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED);
+/// `count` plans that are finalized from now on are refused, from the k-th on; 1 is the next.
+void fail_cudnn_plan(int k, cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED, int count = 1);
 /// The k-th execution from now on is refused by cudnnBackendExecute; nothing is queued.
 void fail_cudnn_execution(int k, cudnnStatus_t status = CUDNN_STATUS_EXECUTION_FAILED);
 /// The k-th descriptor or handle from now on is not made.
