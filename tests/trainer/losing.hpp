@@ -48,22 +48,13 @@ inline Script& script() {
     return one;
 }
 
-/// A reference device that may be lost. Pixel 0 of an image is its number, where `numbered()` made
-/// the data.
-class Mortal : public gx::reference::Device {
+/// Logs the images of the training passes of a device, and loses it where the script says. Pixel 0
+/// of an image is its number, where `numbered()` made the data.
+class PassLog {
 public:
-    Mortal(const gx::Graph& graph, gx::DeviceOptions o)
-        : gx::reference::Device(graph, o),
-          rank_(o.rank),
-          world_(script().world),
-          pixels_(std::size_t(graph.input.elements())) {}
-    gx::ForwardReport forward(const gx::Batch& batch, gx::Mode mode) {
-        if (mode == gx::Mode::train) log(batch);
-        return gx::reference::Device::forward(batch, mode);
-    }
-
-private:
-    void log(const gx::Batch& batch) {
+    PassLog(const gx::Graph& graph, gx::DeviceOptions o)
+        : rank_(o.rank), world_(script().world), pixels_(std::size_t(graph.input.elements())) {}
+    void operator()(const gx::Batch& batch) {
         Script& s = script();
         const std::lock_guard lock(s.mutex);
         const std::int64_t pass = s.passes[{world_, rank_}]++;  // of all its devices
@@ -76,14 +67,34 @@ private:
         for (std::size_t i = 0; i < std::size_t(batch.count); ++i)
             images.push_back(static_cast<int>(std::lround(batch.images[i * pixels_])));
     }
+
+private:
     int rank_;
     std::size_t world_, pixels_;
+};
+
+/// A reference device that may be lost.
+class Mortal : public gx::reference::Device {
+public:
+    Mortal(const gx::Graph& graph, gx::DeviceOptions o)
+        : gx::reference::Device(graph, o), log_(graph, o) {}
+    gx::ForwardReport forward(const gx::Batch& batch, gx::Mode mode) {
+        if (mode == gx::Mode::train) log_(batch);
+        return gx::reference::Device::forward(batch, mode);
+    }
+
+private:
+    PassLog log_;
 };
 
 /// R, but for departures: their step is the first that no rank gets. A barrier before it lets all
 /// earlier ones end.
 template <gx::Reducer R>
 struct Departing : gx::testing::Mutant<R> {
+    static constexpr std::int64_t bucket_elements = [] {
+        if constexpr (requires { R::bucket_elements; }) return R::bucket_elements;
+        else return 0;
+    }();
     gx::ReduceReport all_reduce(gx::Transport auto& link, const gx::Bucket& bucket) {
         const Script& s = script();
         if (s.world >= s.departures.size() || s.departures[s.world].device ||

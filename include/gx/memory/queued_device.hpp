@@ -38,6 +38,17 @@ concept DeviceQueue =
         { q.host_reads(in, what) } -> std::same_as<void>;
     };
 
+/// A queue that can go on after a rank was lost that its work needs: for ContinueOnSurvivors.
+///
+///     reached(event)   whether it is; waits for nothing
+///     abandon()        drops what is queued and can't run, as behind a message of a lost rank. What
+///                      was done is whole kernels, in the order of the queue
+template <class Q>
+concept Abandons = DeviceQueue<Q> && requires(Q& q, const Q& c, Event e) {
+    { c.reached(e) } -> std::same_as<bool>;
+    { q.abandon() } -> std::same_as<void>;
+};
+
 /// Called while a backward is queued: all gradients from element `watermark` to the end are final
 /// once `event` is reached.
 using GradientsQueued = FunctionRef<void(std::size_t watermark, Event event)>;

@@ -234,6 +234,12 @@ public:
         }
     }
 
+    /// On a device, after a loss: how many gradients that were not collected are reduced.
+    [[nodiscard]] int complete() const {
+        std::uint64_t g = collected_;
+        while (g < begun_ && slot(g).report.complete() && stream_.reached(slot(g).event)) ++g;
+        return static_cast<int>(g - collected_);
+    }
     /// Waits until they are reduced: the gradients not yet collected, oldest first. They stay.
     [[nodiscard]] std::span<const PendingGradientIn<M>> pending() {
         GX_EXPECT(begun_ == collected_ || queued_ == buckets_, "pending() follows ready(0)");
@@ -300,6 +306,9 @@ private:
         return {std::max<std::int64_t>(0, end - bucket_elements_), end};
     }
     [[nodiscard]] Slot& slot(std::uint64_t gradient) { return slots_[gradient % slots_.size()]; }
+    [[nodiscard]] const Slot& slot(std::uint64_t gradient) const {
+        return slots_[gradient % slots_.size()];
+    }
     [[nodiscard]] static Gradient values(Slot& s) { return s.values.template view<M>(); }
     [[nodiscard]] bool is_whole(std::size_t watermark) const {  // the next bucket
         return queued_ < buckets_ && bucket(queued_).begin >= static_cast<std::int64_t>(watermark);

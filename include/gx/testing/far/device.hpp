@@ -28,7 +28,8 @@ public:
     static constexpr bool computes = computes_in<Inner, E>;
     static constexpr bool takes_pixels = TakesPixels<Inner>;
 
-    FarDevice(FarRank<FarDevice>& rank, const Graph& graph, DeviceOptions options)
+    template <class Rank>  // a FarRank of this device, or of one derived from it
+    FarDevice(Rank& rank, const Graph& graph, DeviceOptions options)
         : inner_(graph, options),
           queue_(rank.machine(), rank.rank(), "compute"),
           parameters_(&rank.memory(), count(inner_.parameters()), "parameters"),

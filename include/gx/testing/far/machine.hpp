@@ -67,6 +67,8 @@ struct FarWork {
 ///                        rank's queue, or one that was never recorded; hosts and queues that all
 ///                        wait for each other
 ///         A wait that only a rank that has left could complete returns `timed_out` with that rank.
+///         LostRank and DeviceLost of a host end that rank alone, and what it has queued; run()
+///         throws the first of them after all ranks have left.
 class FarMachine {
 public:
     GX_DECL FarMachine(Placement placement, std::uint64_t seed, QueueProgress progress);
@@ -91,6 +93,11 @@ public:
     GX_DECL void enqueue_wait(int queue, Event event);
     /// The host waits.
     [[nodiscard]] GX_DECL Delivery wait(int rank, Event event);
+    [[nodiscard]] bool reached(Event event) const {
+        return queue(event.stream).done >= event.sequence;
+    }
+    /// Drops what is queued and not done; its events count as reached.
+    GX_DECL void abandon(int queue);
     /// The host uses memory that queued work uses too, such as the target of a copy.
     GX_DECL void host_uses(int rank, std::span<const std::byte> memory, bool writes,
                            const Operation& what);
@@ -143,6 +150,7 @@ private:
 
     Delivery block(int rank, std::function<bool()> ready, std::string what);
     void pass_turn(int from);
+    void lose(int rank);  ///< in a handler
     std::vector<Action> actions();
     bool act(const Action& a);  ///< true: a host has the turn now
     void run_head(int q);
@@ -168,7 +176,7 @@ private:
     std::map<std::tuple<int, int, int>, std::deque<HostMessage>> mail_{};
     std::size_t ids_ = 0;
     std::vector<std::size_t> unused_ids_{};
-    std::exception_ptr error_{};
+    std::exception_ptr error_{}, loss_{};
     int failed_ = -1;
     std::mutex mutex_{};
     int turn_ = -1;

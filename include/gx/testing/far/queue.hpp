@@ -30,6 +30,8 @@ public:
     void wait_for(Event event) { machine_->enqueue_wait(queue_, event); }
     /// The host waits for `event`.
     [[nodiscard]] Delivery wait(Event event) { return machine_->wait(rank_, event); }
+    [[nodiscard]] bool reached(Event event) const { return machine_->reached(event); }
+    void abandon() { machine_->abandon(queue_); }
 
     /// Copies what the host holds now.
     template <class T>

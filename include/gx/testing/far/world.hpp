@@ -4,12 +4,14 @@
 #include <concepts>  // same_as
 #include <cstdint>   // uint64_t
 #include <memory>    // make_unique
+#include <span>      // lost ranks
 
 #include <gx/core/function_ref.hpp>      // FunctionRef
 #include <gx/core/units.hpp>             // Nanoseconds
 #include <gx/core/world.hpp>             // NoDevice
 #include <gx/testing/far/machine.hpp>    // FarMachine
 #include <gx/testing/far/transport.hpp>  // FarTransport, HostTransport
+#include <gx/threads/threads.hpp>        // ranks_without, placement_of
 
 namespace gx::testing {
 
@@ -38,6 +40,17 @@ public:
             Rank rank(machine, r);
             f(rank);
         });
+    }
+
+    /// A world of the ranks that are not lost.
+    [[nodiscard]] Survivors<FarWorld> survivors(std::span<const int> lost,
+                                                Nanoseconds /*restart_time*/) const {
+        Survivors<FarWorld> left{.members = gx::detail::threads::ranks_without(ranks(), lost)};
+        if (left.members.empty()) return left;
+        Options options = options_;
+        options.placement = gx::detail::threads::placement_of(placement(), left.members);
+        left.world = std::make_unique<FarWorld>(options);
+        return left;
     }
 
 private:

@@ -39,10 +39,16 @@ struct Carried {
     LossScaleState loss_scale{};
     std::vector<double> scalars{};
     std::vector<float> parameters{}, optimizer{};
-    std::optional<R> reducer{};
+    std::optional<R> reducer{};  ///< on the host; on a device its state alone
+    struct State {
+        StateScope scope{};
+        std::vector<float> values{};
+    };
+    std::vector<State> state{};
 
     Course course{};
-    std::vector<Snapshot> snapshots = std::vector<Snapshot>(std::size_t(R::staleness) + 2);
+    std::vector<Snapshot> snapshots = std::vector<Snapshot>(std::size_t(R::staleness) + 3);
+    ///< one more than count: the host of a device is ahead of it by a pass
     EpochMetrics before{}, present{};  ///< of the last two epochs
     double seconds = 0, dollars = 0;
     Breakdown breakdown{};
@@ -80,7 +86,7 @@ struct Carried {
         };
         each_counted(get);
         for (; gradients < theirs; ++gradients)  // what became of them, now that it is known
-            if constexpr (Settles<R>)
+            if constexpr (Settles<R>)            // on the host
                 reducer->settle(std::uint64_t(gradients), was_applied(gradients));
         each_vector(get);
     }
@@ -100,8 +106,11 @@ private:
     }
     void each_vector(auto f) {
         f(bytes(parameters)), f(bytes(optimizer));
-        for (const StateVector& v : reducer->state())
-            if (v.scope == StateScope::replicated) f(std::as_writable_bytes(v.values));
+        if (reducer)
+            for (const StateVector& v : reducer->state())
+                if (v.scope == StateScope::replicated) f(std::as_writable_bytes(v.values));
+        for (State& s : state)
+            if (s.scope == StateScope::replicated) f(bytes(s.values));
     }
     void each_common(auto f) {
         each_counted(f);

@@ -141,6 +141,17 @@ struct RankState {
         return get(queue(), view_of(v));
     }
 
+    /// In the device's own order.
+    [[nodiscard]] static ViewIn<float, M> view_of(const StateVector& v) {
+        if constexpr (on_host) {
+            return v.values;
+        } else {
+            GX_EXPECT(v.on_device != nullptr, "on a device a reducer's state lies there");
+            const auto all = v.on_device->template view<M>();
+            return v.part.size() > 0 ? all.subspan(std::size_t(v.part.begin), v.size()) : all;
+        }
+    }
+
 private:
     /// A vector of the optimizer's state. One that lies on the host, in the device's order, goes by
     /// way of a gradient's slot, which holds nothing between two steps of a reducer that is not
@@ -166,15 +177,6 @@ private:
     }
     [[nodiscard]] std::size_t kept_size(const StateVector& v) const {
         return v.is_gradient ? std::size_t(graph.parameter_elements()) : v.size();
-    }
-    [[nodiscard]] static ViewIn<float, M> view_of(const StateVector& v) {
-        if constexpr (on_host) {
-            return v.values;
-        } else {
-            GX_EXPECT(v.on_device != nullptr, "on a device a reducer's state lies there");
-            const auto all = v.on_device->template view<M>();
-            return v.part.size() > 0 ? all.subspan(std::size_t(v.part.begin), v.size()) : all;
-        }
     }
     GX_COLD void restore_reducer(const Checkpoint& c, int rank) {
         const StateList state = pipeline.reducer().state();

@@ -5,7 +5,8 @@
 #include <array>        // slots
 #include <cstdint>      // int64_t
 #include <span>         // views
-#include <type_traits>  // is_trivially_copyable_v
+#include <string_view>  // names
+#include <type_traits>  // is_trivially_copyable_v, remove_const_t
 #include <utility>      // move
 #include <vector>       // copies
 
@@ -18,12 +19,12 @@ namespace gx::detail::trainer {
 
 /// A copy of `view` on the host, which waits for it. Errors: LostRank, where the queue stopped.
 template <class T>
-[[nodiscard]] std::vector<T> get(HostQueue, std::span<T> view) {
+[[nodiscard]] std::vector<std::remove_const_t<T>> get(HostQueue, std::span<T> view) {
     return {view.begin(), view.end()};
 }
 template <class T, class M, DeviceQueue Q>
-[[nodiscard]] std::vector<T> get(Q& queue, DeviceView<T, M> view) {
-    std::vector<T> here(view.size());
+[[nodiscard]] std::vector<std::remove_const_t<T>> get(Q& queue, DeviceView<T, M> view) {
+    std::vector<std::remove_const_t<T>> here(view.size());
     queue.copy_out(DeviceView<const T, M>(view), std::span(here), {"copy to the host"});
     if (const Delivery d = queue.wait(queue.record()); !d.complete())
         throw LostRank({.operation = "copying to the host"}, d);
@@ -148,9 +149,17 @@ public:
         if (d.complete()) queue.host_reads(std::span<const Outcome>(&here_[i], 1), {"outcome"});
         return {of_[i], d.complete() ? here_[i] : Outcome{}, d};
     }
+    template <Abandons Q>
+    [[nodiscard]] bool is_there(const Q& queue) const {
+        return !empty() && queue.reached(events_[slot(read_)]);
+    }
     template <DeviceQueue Q>
     [[nodiscard]] D get(Q& queue) {
         return detail::trainer::get(queue, decisions())[0];
+    }
+    template <DeviceQueue Q>
+    [[nodiscard]] std::vector<Flag> get_applied(Q& queue) {
+        return detail::trainer::get(queue, applied_.template view<M>());
     }
     template <DeviceQueue Q>
     [[nodiscard]] Scales get_scales(Q& queue) {
@@ -179,6 +188,55 @@ private:
     std::array<UnreadStep, latest> of_{};
     std::array<Event, latest> events_{};
     std::int64_t queued_ = 0, read_ = 0;
+};
+
+/// One forward pass, by its number from 1 on, and what it left.
+struct Pass {
+    std::int64_t forwards = 0;
+    ForwardReport report{};
+};
+struct KeepPass {
+    static constexpr std::string_view name = "keep forward pass";
+    std::int64_t forwards;
+    void operator()(std::span<const float> statistics, std::span<const ForwardReport> report,
+                    std::span<float> kept, std::span<Pass> pass) const {
+        std::copy(statistics.begin(), statistics.end(), kept.begin());
+        pass[0] = {forwards, report[0]};
+    }
+};
+
+/// The last `passes` forward passes on a device, as its queue has made them: the host is ahead.
+template <class M>
+class PassSlots {
+public:
+    PassSlots(MemoryResource* memory, std::size_t passes, std::size_t statistics)
+        : count_(passes),
+          size_(statistics),
+          statistics_(memory, std::int64_t(passes * statistics), "statistics of passes"),
+          passes_(memory, std::int64_t(passes), "passes") {}
+
+    template <DeviceQueue Q>
+    void keep(Q& queue, std::int64_t forwards, ViewIn<const float, M> statistics,
+              ViewIn<const ForwardReport, M> report) {
+        const std::size_t i = std::size_t(forwards) % count_;
+        launch(queue, KeepPass{forwards}, statistics, report,
+               statistics_.template view<M>().subspan(i * size_, size_),
+               passes_.template view<M>().subspan(i, 1));
+    }
+    /// Calls f(pass, its statistics) for each.
+    template <DeviceQueue Q>
+    void each(Q& queue, auto f) {
+        const auto passes = get(queue, passes_.template view<M>());
+        const auto all = get(queue, statistics_.template view<M>());
+        for (std::size_t i = 0; i < count_; ++i)
+            if (std::size_t(passes[i].forwards) % count_ == i)  // else it was never written
+                f(passes[i], std::span<const float>(all).subspan(i * size_, size_));
+    }
+
+private:
+    std::size_t count_, size_;
+    Buffer<float> statistics_;
+    Buffer<Pass> passes_;
 };
 
 }  // namespace gx::detail::trainer

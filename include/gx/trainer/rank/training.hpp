@@ -53,6 +53,11 @@ template <class L>
     else return *source.dataset();
 }
 
+/// Whether the work of a device can be dropped after a loss.
+template <class Device>
+concept AbandonsWork =
+    requires(Device& d) { requires Abandons<std::remove_cvref_t<decltype(d.queue())>>; };
+
 /// One rank of one world. With a Survival that continues, it brings a Carried from the world before
 /// and takes it to the next.
 template <class R, class O, class L, class Scale, class Survival, class Rank>
@@ -64,12 +69,19 @@ class RankTraining : RankRun {
     using Slots = StepSlots<D, std::size_t(R::staleness) + 1, M>;
     using Share = UpdateShare<R, O>;
     static constexpr bool survives = Survival::continues;
+    /// What the host of a device must ask for after a loss.
+    using Passes = std::conditional_t<survives && !on_host, PassSlots<M>, NoOptions>;
     /// Whether R, which owns the update, does so in M.
     static constexpr bool owns_in_memory =
         on_host || requires(R& r, Buffer<float>& state) { r.own_update(int{}, state); };
-    static_assert(on_host || !survives,
-                  "gx: ContinueOnSurvivors needs gradients in the host's memory, and this World "
-                  "has them on devices. Fix: leave it out; a run is resumed from a checkpoint.");
+    static_assert(on_host || !survives || AbandonsWork<Device>,
+                  "gx: ContinueOnSurvivors on devices needs queues that drop what a lost rank has "
+                  "left unfinished, and this World's have no 'bool reached(Event) const' and 'void "
+                  "abandon()'. Fix: leave it out; a run is resumed from a checkpoint.");
+    static_assert(on_host || !survives || !Settles<R>,
+                  "gx: ContinueOnSurvivors on devices can't tell this Reducer on the host which "
+                  "gradients a survivor was told of, as its settle() needs. Fix: use another "
+                  "Reducer, or leave ContinueOnSurvivors out; a run is resumed from a checkpoint.");
 
 public:
     using Carries = std::conditional_t<survives, Carried<R>, NoOptions>;
@@ -107,7 +119,7 @@ public:
     RankTraining& operator=(const RankTraining&) = delete;
     ~RankTraining() {  // queued work uses what is released here
         if constexpr (!on_host) try {
-                (void)queue().wait(queue().record());
+                if (device_) (void)queue().wait(queue().record());
             } catch (const Error&) {  // of the device: the run has thrown it, or does not end well
             }
     }
@@ -130,6 +142,11 @@ private:
     [[nodiscard]] MemoryResource* memory() {
         if constexpr (on_host) return nullptr;
         else return &rank_.memory();
+    }
+    [[nodiscard]] Passes make_passes() {
+        if constexpr (survives && !on_host)
+            return {memory(), carried_.snapshots.size(), device_->statistics().size()};
+        else return {};
     }
     /// Where kernels on the device's memory are queued.
     [[nodiscard]] decltype(auto) queue() {
@@ -308,7 +325,7 @@ private:
         const ViewIn<const float, M> mean = reduced.values;
         if constexpr (!on_host) device_->queue().wait_for(reduced.reduced);
         launch(queue(), Decide<D>{}, mean, slots_.decisions(), slots_.applied_view(reduced.index));
-        if constexpr (survives)
+        if constexpr (survives && on_host)
             carried_.settled(std::int64_t(reduced.index), slots_.decisions()[0].applied);
         if constexpr (on_host) {
             if (!slots_.decisions()[0].applied) return pipeline_.skip();
@@ -383,6 +400,9 @@ private:
     void add_loss(LossRow loss, std::int64_t step);
     void bring_time();
     void leave(bool lost);
+    void apply_what_is_reduced();
+    void read_device();
+    void abandon();
     [[nodiscard]] StepsOfEpoch begin(int epoch);
     void keep_step(int count, std::int64_t step_of_epoch);
     void keep_snapshot(std::int64_t forwards, std::int64_t images);
@@ -399,7 +419,8 @@ private:
     Buffer<float> vectors_;  ///< of the optimizer's state
     Slots slots_;
     PipelineOn<R, Rank> pipeline_;
-    Share share_;                             ///< of the update
+    Share share_;  ///< of the update
+    [[no_unique_address]] Passes passes_ = make_passes();
     std::vector<StateShape> reserved_state_;  ///< of a run that writes checkpoints
     Nanoseconds mark_{};       ///< until when a step that a reducer owns is accounted for
     Nanoseconds accounted_{};  ///< accounts_.seconds has the time up to here

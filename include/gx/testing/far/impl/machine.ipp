@@ -44,6 +44,10 @@ GX_DECL void FarMachine::run(FunctionRef<void(int)> f) {
             }
             try {
                 f(r);
+            } catch (const LostRank&) {
+                lose(r);
+            } catch (const DeviceLost&) {
+                lose(r);
             } catch (...) {
                 fail(std::current_exception(), r);
             }
@@ -52,6 +56,13 @@ GX_DECL void FarMachine::run(FunctionRef<void(int)> f) {
         });
     threads.clear();  // joins
     if (error_) std::rethrow_exception(error_);
+    if (loss_) std::rethrow_exception(loss_);
+}
+
+GX_DECL void FarMachine::lose(int rank) {
+    if (!loss_) loss_ = std::current_exception();
+    for (int q = 0; q < static_cast<int>(queues_.size()); ++q)
+        if (queue(q).rank == rank) abandon(q);
 }
 
 GX_DECL void FarMachine::fail(std::exception_ptr error, int rank) {
@@ -402,6 +413,14 @@ GX_DECL void FarMachine::forget_memory(int rank, std::span<const std::byte> memo
         fail(std::current_exception(), rank);
     }
     detector_.note(at(rank).actor, Access::end, memory, what);
+}
+
+GX_DECL void FarMachine::abandon(int q) {
+    Queue& mine = queue(q);
+    while (!mine.work.empty()) {
+        if (!mine.work.front().posted) detector_.begun(mine.actor);
+        finish_head(q);
+    }
 }
 
 GX_DECL std::size_t FarMachine::unused_id() {

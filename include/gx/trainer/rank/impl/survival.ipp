@@ -49,11 +49,13 @@ auto GX_OF_RANK_TRAINING::begin(int epoch) -> StepsOfEpoch {
 /// Behind the backward pass of a step, before anything that can fail.
 GX_RANK_TRAINING
 void GX_OF_RANK_TRAINING::keep_step(int count, std::int64_t step_of_epoch) {
-    const ForwardReport& report = slots_.report();
-    metrics_.rows.back().loss_scale = slots_.scale_of(std::uint64_t(step_));
     const auto sums = metrics_.of_step(step_of_epoch);
-    sums[0] = report.loss_sum;
-    sums[1] = double(report.correct);
+    if constexpr (on_host) {
+        const ForwardReport& report = slots_.report();
+        metrics_.rows.back().loss_scale = slots_.scale_of(std::uint64_t(step_));
+        sums[0] = report.loss_sum;
+        sums[1] = double(report.correct);
+    }
     sums[2] = count;
     keep_snapshot(step_ + 1, images_ + count);
     if constexpr (requires { device_->undisturbed_pass(count); })
@@ -64,9 +66,9 @@ void GX_OF_RANK_TRAINING::keep_step(int count, std::int64_t step_of_epoch) {
 GX_RANK_TRAINING
 void GX_OF_RANK_TRAINING::keep_snapshot(std::int64_t forwards, std::int64_t images) {
     Snapshot& s = carried_.snapshot(forwards);
-    const auto statistics = device_->statistics();
     s.forwards = forwards;
-    s.statistics.assign(statistics.begin(), statistics.end());
+    if constexpr (on_host) s.statistics = get(queue(), device_->statistics());
+    else passes_.keep(queue(), forwards, device_->statistics(), slots_.report_view());
     s.images = images;
     s.undisturbed_seconds = accounts_.undisturbed_seconds;
 }
@@ -94,6 +96,7 @@ GX_COLD void GX_OF_RANK_TRAINING::run_or_leave() {
         carried_.names = e.lost();
     } catch (const DeviceLost&) {
         carried_.failed = true;
+        abandon();
         throw;
     }
     leave(loss != nullptr);
@@ -104,35 +107,83 @@ GX_COLD void GX_OF_RANK_TRAINING::run_or_leave() {
 GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::leave(bool lost) {
     if (joined_) {  // else it keeps what it came with
-        while (const auto late = pipeline_.drain()) {
-            if (!late->report.complete()) break;
-            apply(*late);
-            record_outcome(-1, true);
-        }
-        (void)pipeline_.pending();  // nothing works on the reducer's state any more
-        const auto parameters = device_->parameters();
-        const auto state = vectors_.template view<M>();
-        const D& decisions = slots_.get(queue());
-        carried_.parameters.assign(parameters.begin(), parameters.end());
-        carried_.optimizer.assign(state.begin(), state.end());
+        if (lost || on_host) apply_what_is_reduced();
+        carried_.parameters = get(queue(), device_->parameters());
+        carried_.optimizer = get(queue(), vectors_.template view<M>());
         if constexpr (KeepsScalars<O>)
             carried_.scalars.assign(optimizer_.scalars().begin(), optimizer_.scalars().end());
+        const D decisions = slots_.get(queue());
         carried_.loss_scale = decisions.scale.state();
         carried_.updates = decisions.updates;
         carried_.skips_in_a_row = decisions.skips_in_a_row;
         carried_.skipped = decisions.skipped;
         carried_.skipped_before = skipped_before_;
-        carried_.reducer.emplace(std::move(pipeline_.reducer()));
-        if (carried_.present.sums.empty()) {  // within the epoch
+        const bool within_epoch = carried_.present.sums.empty();
+        if (within_epoch) {
             carried_.present.sums = metrics_.sums;
             carried_.present.rows = metrics_.rows;
         }
+        if constexpr (on_host) carried_.reducer.emplace(std::move(pipeline_.reducer()));
+        else read_device();
         carried_.trained = true;
     }
     if (lost) accounts_.seconds += seconds(rank_.now() - accounted_);
     carried_.seconds = accounts_.seconds;
     carried_.dollars = accounts_.dollars();
     carried_.breakdown = accounts_.breakdown;
+}
+
+/// The gradients that are complete on this rank, and not applied.
+GX_RANK_TRAINING
+GX_COLD void GX_OF_RANK_TRAINING::apply_what_is_reduced() {
+    if constexpr (on_host) {
+        while (const auto late = pipeline_.drain()) {
+            if (!late->report.complete()) break;
+            apply(*late);
+            record_outcome(-1, true);
+        }
+        (void)pipeline_.pending();  // nothing works on the reducer's state any more
+    } else {
+        // A device has done what needs no lost rank: updates up to the first that waits for one.
+        while (slots_.is_there(queue())) read_outcome();
+        const int complete = pipeline_.complete();
+        abandon();
+        for (int i = 0; i < complete; ++i) apply(*pipeline_.drain());
+    }
+}
+
+GX_RANK_TRAINING
+GX_COLD void GX_OF_RANK_TRAINING::abandon() {
+    if constexpr (!on_host) {
+        if (device_) queue().abandon();
+        rank_.transport().queue().abandon();
+    }
+}
+
+/// What the host of a device has not read yet: which gradients were applied, and what the forward
+/// passes left.
+GX_RANK_TRAINING
+GX_COLD void GX_OF_RANK_TRAINING::read_device() {
+    carried_.gradients = carried_.updates + carried_.skipped + carried_.skipped_before;
+    const auto applied = slots_.get_applied(queue());
+    carried_.applied.assign(applied.begin(), applied.end());
+    const auto scales = slots_.get_scales(queue());
+    EpochMetrics& epoch = carried_.present;
+    passes_.each(queue(), [&](const Pass& pass, std::span<const float> statistics) {
+        Snapshot& s = carried_.snapshot(pass.forwards);
+        if (s.forwards == pass.forwards) s.statistics.assign(statistics.begin(), statistics.end());
+        const std::int64_t step = pass.forwards - 1, row = step - epoch.first_step;
+        if (step < carried_.course.first_step) return;  // the state that this world began with
+        if (row < 0 || row >= std::ssize(epoch.rows)) return;
+        const auto sums = epoch.of_step(row);
+        sums[0] = pass.report.loss_sum;
+        sums[1] = double(pass.report.correct);
+        if (step >= carried_.gradients)  // else its outcome has it
+            epoch.rows[std::size_t(row)].loss_scale = scales[std::size_t(step) % scales.size()];
+    });
+    carried_.state.clear();
+    for (const StateVector& v : pipeline_.reducer().state())
+        carried_.state.push_back({v.scope, get(queue(), state().view_of(v))});
 }
 
 // ---- Joining --------------------------------------------------------------------------------
@@ -186,7 +237,7 @@ GX_COLD void GX_OF_RANK_TRAINING::share_state() {
             return mix64(std::uint64_t(gradients) + golden64) ^ hash;
         }
     };
-    auto& link = rank_.transport();
+    auto& link = control_of(rank_);
     step_ = carried_.gradients;  // for errors
     std::vector<std::byte> message = carried_.common();
     Standing mine{.gradients = carried_.gradients, .hash = hash_bytes(message)};
@@ -253,9 +304,8 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t own, std::int64_t next) {
     if (const int p = run_.timetable.phase_of_epoch(epoch.epoch); p != phase_) make_device(p);
 
     // The state that all share.
-    device_->update([&](std::span<float> parameters) {
-        std::copy(carried_.parameters.begin(), carried_.parameters.end(), parameters.begin());
-    });
+    device_->update(
+        [&](ViewIn<float, M> parameters) { put(queue(), carried_.parameters, parameters); });
     put(queue(), carried_.optimizer, vectors_.template view<M>());
     if constexpr (KeepsScalars<O>)
         std::copy(carried_.scalars.begin(), carried_.scalars.end(), optimizer_.scalars().begin());
@@ -270,12 +320,14 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t own, std::int64_t next) {
 
     // Its own.
     LossRow loss = run_.loss;
-    const StateList kept = carried_.reducer->state(), fresh = pipeline_.reducer().state();
-    for (std::size_t i = 0; i < kept.size(); ++i) {
-        std::copy(kept[i].values.begin(), kept[i].values.end(), fresh[i].values.begin());
-        if (kept[i].scope == StateScope::per_rank) loss.state.emplace_back(kept[i].name);
+    const StateList fresh = pipeline_.reducer().state();
+    for (std::size_t i = 0; i < fresh.size(); ++i) {
+        if constexpr (on_host)
+            std::ranges::copy(carried_.reducer->state()[i].values, fresh[i].values.begin());
+        else put(queue(), carried_.state[i].values, state().view_of(fresh[i]));
+        if (fresh[i].scope == StateScope::per_rank) loss.state.emplace_back(fresh[i].name);
     }
-    std::copy(from.statistics.begin(), from.statistics.end(), device_->statistics().begin());
+    put(queue(), from.statistics, device_->statistics());
     images_ = from.images;
     images_of_all_ = std::int64_t(images[0]);
     accounts_.undisturbed_seconds = from.undisturbed_seconds;

@@ -1,0 +1,191 @@
+// A run on devices that goes on without the ranks that it has lost: the bits of threads.
+#include <gx/trainer/rank/training.hpp>  // first, so the header is seen to stand alone
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <gx/model/layers.hpp>                    // Network
+#include <gx/optimizer/adamw.hpp>                 // AdamW
+#include <gx/reducer/bucketed.hpp>                // Bucketed
+#include <gx/reducer/double_buffered.hpp>         // DoubleBuffered
+#include <gx/reducer/multi_ring.hpp>              // MultiRing
+#include <gx/reducer/ring.hpp>                    // Ring
+#include <gx/scheduler/linear_scaling.hpp>        // LinearScaling
+#include <gx/survival/continue_on_survivors.hpp>  // ContinueOnSurvivors
+#include <gx/testing/far/device.hpp>              // FarDevice
+#include <gx/testing/far/world.hpp>               // FarWorld
+#include <gx/trainer/checkpoint.hpp>              // read_checkpoint
+#include <gx/trainer/trainer.hpp>                 // Trainer
+#include <trainer/losing.hpp>                     // Scripted
+#include <trainer/small.hpp>                      // images
+
+namespace {
+
+using namespace testing_support;
+using gx::fp16;
+using gx::fp32;
+using gx::Recovery;
+using gx::testing::QueueProgress;
+using Rate = gx::LinearScaling<gx::Poly<2>>;
+
+/// A device whose host may lose it, in the forward pass of a step, with work queued.
+class FarMortal : public gx::testing::FarDevice<gx::reference::Device> {
+public:
+    using Inner = gx::reference::Device;
+    template <class Rank>
+    FarMortal(Rank& rank, const gx::Graph& graph, gx::DeviceOptions o)
+        : FarDevice(rank, graph, o), log_(graph, o) {}
+    void forward(const gx::Batch& batch, gx::Mode mode,
+                 gx::ViewIn<gx::ForwardReport, gx::testing::FarMemory> report) {
+        if (mode == gx::Mode::train) log_(batch);
+        FarDevice::forward(batch, mode, report);
+    }
+
+private:
+    PassLog log_;
+};
+using FarWorld = gx::testing::FarWorld<FarMortal>;
+using ScriptedFar = Scripted<FarWorld>;
+static_assert(gx::Shrinks<FarWorld>);
+static_assert(gx::Abandons<gx::testing::FarQueue>);
+
+ScriptedFar scripted_far(int ranks, std::uint64_t seed, QueueProgress progress) {
+    return ScriptedFar(std::make_unique<FarWorld>(FarWorld::Options{{ranks, 1}, seed, progress}));
+}
+
+/// Takes images of any size, and has running statistics.
+struct Pooled : gx::Network<gx::ImageShape{1, 4, 4}, 3, gx::Conv<4, 3, 1, 1>, gx::BatchNorm,
+                            gx::ReLU, gx::GlobalAvgPool, gx::Classifier> {
+    static constexpr std::string_view name = "Pooled";
+};
+constexpr int images_of_epoch = 37;
+gx::Split data() { return numbered_at_any_size(images(images_of_epoch)); }
+
+template <class R, class O>
+struct Composed {
+    using Devices = gx::Trainer<Pooled, R, Rate, O, gx::ContinueOnSurvivors>;
+    using Hosts = gx::Trainer<Pooled, Departing<R>, Rate, O, gx::ContinueOnSurvivors>;
+};
+template <class T>
+typename T::Options options() {
+    typename T::Options o;
+    o.epochs = 3;
+    o.phases = {{0, 2, 4}, {1, 3, 6}, {2, 1, 5}};
+    o.seed = 7;
+    o.scheduler = {.reference_batch = 8, .next = {.peak_rate = 0.1f}};
+    return o;
+}
+struct Outcome {
+    gx::RunRecord record{};
+    gx::Checkpoint end{};
+    std::map<int, int> seen{};
+};
+template <class T>
+Outcome outcome(auto& world, typename T::Options o) {
+    const Folder folder;
+    o.output = folder.path;
+    Outcome out{.record = T(o).train(world, data())};
+    const auto graph = gx::graph<Pooled>({.input = {1, 4, 4}, .classes = 3});
+    out.end = gx::read_checkpoint(folder.path / gx::checkpoint_name(o.epochs), graph);
+    out.seen = seen_in(out.record.losses);
+    return out;
+}
+void expect_same(const Outcome& far, const Outcome& near) {
+    expect_same_learning(far.record, near.record);
+    EXPECT_EQ(far.end.parameters, near.end.parameters);
+    EXPECT_EQ(far.end.statistics, near.end.statistics);
+    EXPECT_EQ(far.end.optimizer, near.end.optimizer);
+    EXPECT_EQ(far.end.scalars, near.end.scalars);
+    EXPECT_EQ(far.end.reducer, near.end.reducer);
+    EXPECT_EQ(far.end.updates, near.end.updates);
+    EXPECT_EQ(far.end.loss_scale.scale, near.end.loss_scale.scale);
+    EXPECT_EQ(std::ssize(far.seen), images_of_epoch);
+    for (const auto& [image, times] : far.seen) EXPECT_EQ(times, 3) << image;
+}
+
+template <class C>
+class OnDevices : public ::testing::Test {};
+using Compositions =
+    ::testing::Types<Composed<gx::Ring<fp32>, gx::Sgd>,
+                     Composed<gx::Bucketed<gx::Ring<fp32>, 64>, gx::AdamW>,
+                     Composed<gx::DoubleBuffered<gx::MultiRing<2, fp16>>, gx::AdamW>,
+                     Composed<gx::DoubleBuffered<gx::DoubleBuffered<gx::Ring<fp32>>>, gx::Sgd>>;
+TYPED_TEST_SUITE(OnDevices, Compositions);
+
+TYPED_TEST(OnDevices, WithoutALossItIsARunOnThreads) {
+    using Far = typename TypeParam::Devices;
+    using Near = typename TypeParam::Hosts;
+    set_script({});
+    auto threads = scripted_threads(3);
+    const Outcome near = outcome<Near>(threads, options<Near>());
+    for (const auto progress : {QueueProgress::late, QueueProgress::eager, QueueProgress::random}) {
+        set_script({});
+        auto far = scripted_far(3, 1, progress);
+        const Outcome r = outcome<Far>(far, options<Far>());
+        EXPECT_TRUE(r.record.losses.empty());
+        expect_same(r, near);
+    }
+}
+/// The same history on threads: ranks leave between two steps.
+template <class T>
+void expect_as_on_threads(const Outcome& far, int ranks) {
+    auto o = options<T>();
+    set_script(departures_of(far.record.losses, ranks));
+    auto threads = scripted_threads(ranks);
+    expect_same(far, outcome<T>(threads, o));
+}
+TYPED_TEST(OnDevices, ALossInAnyStepGivesTheBitsOfThreads) {
+    using Far = typename TypeParam::Devices;
+    // 5 steps, 4 steps of the second phase, 10 steps of the third
+    for (std::int64_t step = 0; step < 16; ++step)
+        for (const auto progress :
+             {QueueProgress::late, step % 2 == 0 ? QueueProgress::eager : QueueProgress::random}) {
+            const int lost = int(step % 4);
+            SCOPED_TRACE("step " + std::to_string(step) + ", progress " +
+                         std::to_string(int(progress)));
+            set_script({{{lost}, step, true}});
+            auto world = scripted_far(4, std::uint64_t(step), progress);
+            const Outcome far = outcome<Far>(world, options<Far>());
+            ASSERT_EQ(far.record.losses.size(), 1u);
+            EXPECT_EQ(far.record.losses[0].lost, std::vector<int>{lost});
+            EXPECT_LE(far.record.losses[0].step, step);
+            EXPECT_GE(far.record.losses[0].step, step - 3) << "those in flight, and one";
+            expect_as_on_threads<typename TypeParam::Hosts>(far, 4);
+            if (::testing::Test::HasFailure()) return;
+        }
+}
+TYPED_TEST(OnDevices, ManyLossesInAnyOrderGiveTheBitsOfThreads) {
+    using Far = typename TypeParam::Devices;
+    EXPECT_TRUE(rc::check([](std::uint64_t seed) {
+        const std::int64_t first = *rc::gen::inRange(0, 12), second = *rc::gen::inRange(0, 8);
+        const int a = *rc::gen::inRange(0, 5), b = *rc::gen::inRange(0, 4);
+        const auto progress =
+            *rc::gen::element(QueueProgress::late, QueueProgress::eager, QueueProgress::random);
+        // the second counts passes of its world from the step of the first
+        set_script({{{a}, first, true}, {{b}, first + second, true}});
+        auto world = scripted_far(5, seed, progress);
+        const Outcome far = outcome<Far>(world, options<Far>());
+        RC_ASSERT(!far.record.losses.empty());  // the second may be behind the end
+        expect_as_on_threads<typename TypeParam::Hosts>(far, 5);
+        RC_ASSERT(!::testing::Test::HasFailure());
+    }));
+}
+TYPED_TEST(OnDevices, RecoverFromCheckpointsToo) {
+    using Far = typename TypeParam::Devices;
+    for (const std::int64_t step : {2, 5, 7, 9, 12}) {
+        SCOPED_TRACE(step);
+        std::vector<Outcome> runs;
+        for (const auto progress : {QueueProgress::late, QueueProgress::random}) {
+            auto o = options<Far>();
+            o.survival.recovery = Recovery::checkpoint;
+            set_script({{{1}, step, true}});
+            auto world = scripted_far(3, 3, progress);
+            runs.push_back(outcome<Far>(world, o));
+            ASSERT_EQ(runs.back().record.losses.size(), 1u);
+            EXPECT_EQ(runs.back().record.losses[0].step, step < 7 ? 0 : step < 12 ? 7 : 12);
+        }
+        expect_same(runs[0], runs[1]);
+    }
+}
+
+}  // namespace
