@@ -35,6 +35,7 @@
 #include <tools/plan/compressed.hpp>        // top_k_choice, quantized_choice, local_choice
 #include <tools/plan/page.hpp>              // page
 #include <tools/plan/search.hpp>            // search
+#include <tools/plan/served.hpp>            // served_choice
 
 namespace {
 
@@ -49,7 +50,7 @@ struct Asked {
     std::int64_t examples = 1'281'167;
     int epochs = 90, global_batch = 0, batch_per_gpu = 0, most_gpus = 64, lines = 12;
     double budget_dollars = 0, deadline_hours = 0, most_messages = 5e7;
-    bool synchronous = false, sharded = false, lossy = false;
+    bool synchronous = false, sharded = false, lossy = false, served = false;
 };
 
 void read_options(CLI::App& app, Asked& a) {
@@ -98,6 +99,9 @@ void read_options(CLI::App& app, Asked& a) {
     app.add_flag("--lossy", a.lossy,
                  "also consider reducers that send less than the gradient: TopK, Quantized, "
                  "LocalSgd");
+    app.add_flag("--served", a.served,
+                 "also consider means by direct messages to the ranks that serve them: "
+                 "ParameterServer, SharedMemory");
     app.add_option("--lines", a.lines, "dominated candidates to print; 0: all")
         ->check(count_in(0, 1'000'000'000))
         ->capture_default_str();
@@ -153,6 +157,14 @@ void add_lossy(std::vector<tools::plan::ReducerChoice>& all) {
     all.push_back(local_choice<MultiRing<4, fp32>, 16>("fp32", ring));
 }
 
+void add_served(std::vector<tools::plan::ReducerChoice>& all) {
+    using tools::plan::served_choice;
+    all.push_back(served_choice<ParameterServer<fp32>>("fp32"));
+    all.push_back(served_choice<ParameterServer<fp16>>("fp16"));
+    all.push_back(served_choice<SharedMemory<fp32>>("fp32"));
+    all.push_back(served_choice<SharedMemory<fp16>>("fp16"));
+}
+
 UpdateCost update_of(const std::string& optimizer) {
     if (optimizer == "adamw") return update_cost_of<AdamW>();
     if (optimizer == "lars") return update_cost_of<Lars>();
@@ -194,6 +206,7 @@ tools::plan::SearchSpace space_of(const Asked& a) {
     add_reducers<fp16>(space.reducers, "fp16", !a.synchronous);
     if (a.sharded) add_sharded(space.reducers);
     if (a.lossy) add_lossy(space.reducers);
+    if (a.served) add_served(space.reducers);
     return space;
 }
 
