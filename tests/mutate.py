@@ -12,6 +12,13 @@ LIST is a file of entries, with any text above the first:
     -    if (last) record();         lines to take out: they occur once in the header
     +    record();                   lines to put there; a single + puts nothing there
 
+Above the first entry a list may name what its tests are linked with, and how all is compiled:
+
+    sources plugins/cuda/src/*.cpp   relative to the project; compiled once, and again where an entry
+                                     changes one of them ("in plugins/cuda/src/queue.cpp") or a
+                                     header that they include
+    options -isystem /usr/local/cuda/include
+
 All texts are searched before the first compilation. Each test must pass with the unchanged headers;
 its time limit with changed ones is ten times what it took, and at least a minute. Tests see a copy
 of the sources, so edits of the tree do not reach a run.
@@ -35,6 +42,11 @@ class Mutant(NamedTuple):
     new: str
 
 
+class Build(NamedTuple):
+    sources: list  # paths below ROOT
+    options: list
+
+
 def stop(message):
     print("mutate.py: " + message, file=sys.stderr)
     sys.exit(2)
@@ -55,14 +67,31 @@ def read(path):
     return found
 
 
+def build_of(path):
+    """What the tests of a list are built from, by the lines above its first entry."""
+    build = Build([], [])
+    for line in path.read_text().split("\n== ")[0].split("\n"):
+        word, *rest = line.split() or [""]
+        if word == "options":
+            build.options.extend(rest)
+        for pattern in rest if word == "sources" else []:
+            found = sorted(str(p.relative_to(ROOT)) for p in ROOT.glob(pattern))
+            if not found:
+                stop(f"no source of {path} is named {pattern}")
+            build.sources.extend(found)
+    return build
+
+
 def include_folders(tree):
     return [tree / "include", tree / "sims/include", tree / "reference/include",
-            *sorted((tree / "plugins").glob("*/include"))]
+            *sorted((tree / "plugins").glob("*/include")),
+            *sorted((tree / "plugins").glob("*/testing/include")),
+            *sorted((tree / "plugins").glob("*/testing/*/include"))]
 
 
 def header_of(mutant, tree):
-    """The mutant's header in `tree`; None if no include folder has it."""
-    places = [folder / mutant.header for folder in include_folders(tree)]
+    """The mutant's header or source in `tree`; None if there is none."""
+    places = [folder / mutant.header for folder in [*include_folders(tree), tree]]
     return next((place for place in places if place.is_file()), None)
 
 
@@ -129,21 +158,46 @@ class Children:
 
 
 class Runner:
-    def __init__(self, tree, compiler, children):
+    def __init__(self, tree, compiler, children, build):
         self.tree, self.compiler, self.children = tree, compiler, children
+        self.build, self.objects = build, tree / "objects"
+        self.objects.mkdir()
         self.limit_s = {}  # of a test, once it passed
         for folder in ["include", "sims", "reference", "plugins", "tests"]:
             if (ROOT / folder).is_dir():
                 shutil.copytree(ROOT / folder, tree / folder)
 
-    def compile_and_run(self, test, first_folders, limit_s, place):
-        """(verdict, output, seconds of the run); a test passes, fails, hangs, does not compile."""
-        program = place / "test"
+    def compiling(self, first_folders):
         paths = [*first_folders, *include_folders(self.tree), self.tree / "tests"]
+        return [self.compiler, "-std=c++20", "-O0", "-w", *self.build.options,
+                *[f"-I{path}" for path in paths]]
+
+    @staticmethod
+    def object_of(source, folder):
+        return folder / (source.replace("/", "_") + ".o")
+
+    def compile_source(self, source, first_folders, folder, text=None):
+        """(exit status, output). `text`: a changed copy of the source."""
+        path = text or self.tree / source
+        return self.children.run(
+            [*self.compiling([*first_folders, (self.tree / source).parent]), "-x", "c++", "-MMD",
+             "-c", path, "-o", self.object_of(source, folder)], COMPILE_LIMIT_S)[:2]
+
+    def sources_with(self, header):
+        """Sources that include a header, by what the compiler wrote."""
+        wanted = "/" + header
+        return [s for s in self.build.sources if wanted in
+                self.object_of(s, self.objects).with_suffix(".d").read_text()]
+
+    def compile_and_run(self, test, first_folders, limit_s, place):
+        """(verdict, output, seconds of the run); a test passes, fails, hangs, does not compile.
+        Objects in `place` go before those of the unchanged sources."""
+        program = place / "test"
+        objects = [next(o for o in (self.object_of(s, place), self.object_of(s, self.objects))
+                        if o.is_file()) for s in self.build.sources]
         status, output, _ = self.children.run(
-            [self.compiler, "-std=c++20", "-O0", "-w", *[f"-I{path}" for path in paths],
-             self.tree / test, "-o", program, *[f"-l{library}" for library in LIBRARIES]],
-            COMPILE_LIMIT_S)
+            [*self.compiling(first_folders), self.tree / test, *objects, "-o", program,
+             *[f"-l{library}" for library in LIBRARIES]], COMPILE_LIMIT_S)
         if status != 0:
             return "does not compile", output, 0
         status, output, seconds = self.children.run([program], limit_s)
@@ -162,6 +216,13 @@ class Runner:
             changed = place / "include" / m.header
             changed.parent.mkdir(parents=True)
             changed.write_text(header_of(m, self.tree).read_text().replace(m.old, m.new))
+            is_source = m.header in self.build.sources
+            again = [m.header] if is_source else self.sources_with(m.header)
+            for source in again:
+                status, output = self.compile_source(source, [place / "include"], place,
+                                                     changed if is_source else None)
+                if status != 0:
+                    return "does not compile", output
             return self.compile_and_run(m.test, [place / "include"], self.limit_s[m.test],
                                         place)[:2]
 
@@ -169,6 +230,12 @@ class Runner:
 def run(mutants, runner, jobs):
     """The number of rejected mutants. Prints a line for each."""
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        sources = runner.build.sources
+        compiled = pool.map(lambda s: runner.compile_source(s, [], runner.objects), sources)
+        for source, (status, output) in zip(sources, compiled):
+            if status != 0:
+                runner.children.kill()
+                stop(f"{source} does not compile unchanged:\n{output[-2000:]}")
         tests = sorted({m.test for m in mutants})
         for test, (verdict, output) in zip(tests, pool.map(runner.unchanged, tests)):
             if verdict != "passes":
@@ -212,7 +279,8 @@ def main():
             signal.signal(number, interrupted)
     try:
         with tempfile.TemporaryDirectory(prefix="gx-mutants-") as name:
-            rejected = run(chosen, Runner(pathlib.Path(name), arguments.compiler, children),
+            rejected = run(chosen, Runner(pathlib.Path(name), arguments.compiler, children,
+                                          build_of(arguments.list.resolve())),
                            arguments.jobs)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -168,6 +168,30 @@ TEST(Queue, ReusesStagingMemoryOnceItsCopyIsDone) {
         }));
 }
 
+TEST(Queue, EndsBehindItsWork) {
+    in_all_orders([](DeviceContext& gpu) {
+        Buffer<float> b(&gpu.memory(), 100, "values");
+        std::vector<float> back(100, -1.0f);
+        {
+            Queue queue(gpu, "compute");
+            launch(queue, kernels::Scale{2}, view(b));
+            queue.copy_out(ViewIn<const float, cuda::GpuMemory>(view(b)), std::span(back), {"out"});
+        }
+        EXPECT_EQ(back[0], -1.0f);  // nobody waited for the copy
+    });
+}
+
+TEST(Buffers, BeginAtZero) {
+    in_all_orders([](DeviceContext& gpu) {
+        Queue queue(gpu, "compute");
+        Buffer<float> b(&gpu.memory(), 100, "values");
+        std::vector<float> back(100, -1.0f);
+        queue.copy_out(ViewIn<const float, cuda::GpuMemory>(view(b)), std::span(back), {"out"});
+        EXPECT_TRUE(queue.wait(queue.record()).complete());
+        EXPECT_EQ(back, std::vector<float>(100));
+    });
+}
+
 TEST(Queue, RefusesReadsOfCopiesThatWereNotWaitedFor) {
     cuda_testing::reset({});
     DeviceContext gpu(0);
