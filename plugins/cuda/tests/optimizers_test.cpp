@@ -239,7 +239,4 @@ TEST(Optimizers, CountAppliedUpdates) {
     }));
 }
 
-// The README's step: warnings are errors there, too.
-static_assert(!cuda::SgdStep{.momentum = 0.9f, .rate = 1}.nesterov);
-
 }  // namespace
