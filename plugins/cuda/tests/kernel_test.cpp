@@ -230,10 +230,14 @@ TEST(Launch, ThrowsAnEarlierErrorOfTheDevice) {
 TEST(Launch, ThrowsForAShapeThatNoGpuHas) {
     const TestStream stream;
     DeviceVector<float> y(stream, 1);
-    for (const LaunchShape& shape :
-         {LaunchShape{1, 0}, LaunchShape{1, 1025}, LaunchShape{1, 2048}, LaunchShape{1u << 31, 1}})
+    for (const LaunchShape& shape : {LaunchShape{1, 0}, LaunchShape{1, 1025}, LaunchShape{1, 2048},
+                                     LaunchShape{1u << 31, 1}}) {
         EXPECT_EQ(launch_error(stream, shape, y), refused(cudaErrorInvalidConfiguration))
             << shape.blocks << " " << shape.threads;
+        EXPECT_EQ(cudaPeekAtLastError(), cudaErrorInvalidConfiguration);
+        EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration) << "as from a GPU's launch";
+        EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+    }
     EXPECT_EQ(y.host()[0], 0);
     EXPECT_EQ(launch_error(stream, {1, 1024}, y), "");
     EXPECT_EQ(launch_error(stream, {0, 2048}, y), "") << "an empty grid is none";
@@ -241,6 +245,42 @@ TEST(Launch, ThrowsForAShapeThatNoGpuHas) {
 }
 
 // ---- Spans -------------------------------------------------------------------------------------
+
+GX_KERNEL doubles_kernel(DeviceSpan<const double> x, DeviceSpan<double> y) { y[0] = x[0]; }
+TEST(Spans, WantTheAlignmentOfTheirElements) {
+    const auto error_at = [](int read_offset, int write_offset) {
+        return error_of([&] {
+            const TestStream stream;
+            const DeviceVector<double> x(stream, 4);
+            char* const bytes = reinterpret_cast<char*>(DeviceSpan<double>(x).data);
+            const auto at = [&](int offset) {
+                return DeviceSpan<double>{reinterpret_cast<double*>(bytes + offset), 1};
+            };
+            cuda::launch("doubles", LaunchShape{1, 1, stream}, doubles_kernel, at(read_offset),
+                         at(write_offset));
+            must(cudaStreamSynchronize(stream));
+        });
+    };
+    const std::string error =
+        "kernel 'doubles': the memory of a span is not aligned to the 8 bytes of its elements";
+    EXPECT_EQ(error_at(8, 16), "");
+    EXPECT_EQ(error_at(4, 16), error);
+    EXPECT_EQ(error_at(8, 17), error);
+}
+GX_KERNEL ints_of_bytes_kernel(DeviceSpan<char> bytes) {
+    const DeviceSpan<int> ints{reinterpret_cast<int*>(&bytes[2]), 3};
+    ints[1] = 1;
+}
+TEST(Spans, ThatAKernelMakesWantItToo) {
+    const std::string error = error_of([] {
+        const TestStream stream;
+        const DeviceVector<char> bytes(stream, 32);
+        cuda::launch("ints of bytes", LaunchShape{1, 1, stream}, ints_of_bytes_kernel, bytes);
+        must(cudaStreamSynchronize(stream));
+    });
+    EXPECT_NE(error.find("element 1 of a span that is not aligned to 4 bytes"), std::string::npos)
+        << error;
+}
 
 GX_KERNEL part_kernel(DeviceSpan<float> y) { y.subspan(threadIdx.x * 4, 5)[0] = 1; }
 TEST(Spans, APartOutsideIsNamedInKernels) {

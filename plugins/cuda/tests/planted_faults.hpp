@@ -162,6 +162,147 @@ GX_KERNEL atomic_on_unwritten(In x, Out y) {
     GX_SYNC_BLOCK();
     y[cuda::global_thread()] = static_cast<float>(sum[0]);
 }
+/// Reads a sum that others may still add to.
+template <bool right>
+GX_KERNEL read_beside_atomics(In x, Out y) {
+    GX_SHARED(unsigned, sum, 1);
+    if (threadIdx.x == 0) sum[0] = 0;
+    GX_SYNC_BLOCK();
+    atomicAdd(&sum[0], static_cast<unsigned>(x[cuda::global_thread()]));
+    if (right) GX_SYNC_BLOCK();
+    y[cuda::global_thread()] = static_cast<float>(sum[0]);
+}
+/// Adds to a sum that was read, in a warp.
+template <bool right>
+GX_KERNEL atomics_beside_reads(In x, Out y) {
+    GX_SHARED(unsigned, sum, fault_threads / 32);
+    const unsigned warp = threadIdx.x / 32;
+    if (threadIdx.x % 32 == 0) sum[warp] = 0;
+    __syncwarp();
+    const unsigned before = sum[warp];
+    if (right) __syncwarp();
+    atomicAdd(&sum[warp], static_cast<unsigned>(x[cuda::global_thread()]));
+    __syncwarp();
+    y[cuda::global_thread()] = static_cast<float>(before + sum[warp]);
+}
+/// Sets a sum to zero while others may still add to it.
+template <bool right>
+GX_KERNEL write_beside_atomics(In x, Out y) {
+    GX_SHARED(unsigned, sum, 1);
+    if (threadIdx.x == 0) sum[0] = 0;
+    GX_SYNC_BLOCK();
+    atomicAdd(&sum[0], static_cast<unsigned>(x[cuda::global_thread()]));
+    if (right) GX_SYNC_BLOCK();
+    if (threadIdx.x == 7) sum[0] = 3;
+    GX_SYNC_BLOCK();
+    y[cuda::global_thread()] = static_cast<float>(sum[0]);
+}
+/// Adds to what another thread of the block has just written.
+template <bool right>
+GX_KERNEL atomics_beside_a_write(In x, Out y) {
+    GX_SHARED(unsigned, sum, 1);
+    if (threadIdx.x == 0) sum[0] = 0;
+    GX_SYNC_BLOCK();
+    if (threadIdx.x == 33) sum[0] = 5;
+    if (right) GX_SYNC_BLOCK();
+    atomicAdd(&sum[0], static_cast<unsigned>(x[cuda::global_thread()]));
+    GX_SYNC_BLOCK();
+    y[cuda::global_thread()] = static_cast<float>(sum[0]);
+}
+/// A part of the warp meets: the others' writes are not ordered.
+template <bool right>
+GX_KERNEL half_a_warp(In x, Out y) {
+    GX_SHARED(float, s, fault_threads);
+    s[threadIdx.x] = 0;
+    __syncwarp();
+    s[threadIdx.x] = x[cuda::global_thread()];
+    __syncwarp(threadIdx.x % 32 < 16 ? 0xffffu : 0xffff0000u);
+    y[cuda::global_thread()] = s[threadIdx.x ^ (right ? 8 : 16)];
+}
+/// Lane 16's write comes to lane 1 through lane 0.
+template <bool right>
+GX_KERNEL through_a_lane(In x, Out y) {
+    GX_SHARED(float, s, fault_threads);
+    const unsigned lane = threadIdx.x % 32;
+    s[threadIdx.x] = 0;
+    __syncwarp();
+    if (lane == 16) s[threadIdx.x] = x[cuda::global_thread()];
+    if (lane == 0 || lane == 16) __syncwarp(right ? 0x10001u : 1u << lane);
+    if (lane < 2) __syncwarp(0x3u);
+    y[cuda::global_thread()] = lane == 1 ? float{s[threadIdx.x + 15]} : 0.0f;
+}
+/// The barrier before does not order what comes after it.
+template <bool right>
+GX_KERNEL write_after_the_barrier(In x, Out y) {
+    GX_SHARED(float, s, fault_threads);
+    s[threadIdx.x] = x[cuda::global_thread()];
+    __syncwarp();
+    if (!right) s[threadIdx.x] = 1 + x[cuda::global_thread()];
+    y[cuda::global_thread()] = s[threadIdx.x ^ 1];
+}
+/// A shuffle moves values, and orders no memory.
+template <bool right>
+GX_KERNEL shuffle_for_a_barrier(In x, Out y) {
+    GX_SHARED(float, s, fault_threads);
+    s[threadIdx.x] = 0;
+    __syncwarp();
+    s[threadIdx.x] = x[cuda::global_thread()];
+    if (right) __syncwarp();
+    const float v = __shfl_xor_sync(all_lanes, x[cuda::global_thread()], 1);
+    y[cuda::global_thread()] = v + s[threadIdx.x ^ 1];
+}
+/// So does a vote.
+template <bool right>
+GX_KERNEL vote_for_a_barrier(In x, Out y) {
+    GX_SHARED(float, s, fault_threads);
+    s[threadIdx.x] = 0;
+    __syncwarp();
+    s[threadIdx.x] = x[cuda::global_thread()];
+    if (right) __syncwarp();
+    const int any = __any_sync(all_lanes, threadIdx.x == 3);
+    y[cuda::global_thread()] = static_cast<float>(any) + s[threadIdx.x ^ 1];
+}
+/// A thread reads with others, and writes when they all are behind a barrier.
+template <bool right>
+GX_KERNEL read_then_write(In x, Out y) {
+    GX_SHARED(float, s, fault_threads / 32);
+    const unsigned warp = threadIdx.x / 32;
+    if (threadIdx.x % 32 == 5) s[warp] = x[cuda::global_thread()];
+    __syncwarp();
+    float v = s[warp];
+    if (right) __syncwarp();
+    if (threadIdx.x % 32 == 9) {
+        v += s[warp];
+        s[warp] = v;
+    }
+    __syncwarp();
+    y[cuda::global_thread()] = v + s[warp];
+}
+/// Warps read the same, and one of them writes.
+template <bool right>
+GX_KERNEL read_by_all_warps(In x, Out y) {
+    GX_SHARED(float, s, 1);
+    if (threadIdx.x == 0) s[0] = x[cuda::global_thread()];
+    GX_SYNC_BLOCK();
+    const float v = s[0];
+    if (right) GX_SYNC_BLOCK();
+    else __syncwarp();
+    if (threadIdx.x == 70) s[0] = 2 * v;
+    GX_SYNC_BLOCK();
+    y[cuda::global_thread()] = v + s[0];
+}
+/// A warp writes what only another one read.
+template <bool right>
+GX_KERNEL read_by_another_warp(In x, Out y) {
+    GX_SHARED(float, s, 1);
+    if (threadIdx.x == 0) s[0] = x[cuda::global_thread()];
+    GX_SYNC_BLOCK();
+    y[cuda::global_thread()] = 0;
+    if (threadIdx.x / 32 == 2) y[cuda::global_thread()] = s[0];
+    if (right) GX_SYNC_BLOCK();
+    else __syncwarp();
+    if (threadIdx.x == 130) s[0] = 3;
+}
 template <bool right>
 GX_KERNEL too_much_shared(In x, Out y) {
     GX_SHARED(float, s, right ? 256 : 12'289);
@@ -232,6 +373,18 @@ inline constexpr std::array planted_faults{
     PlantedFault{GX_FAULT(too_far_in_shared), "element 256 of shared memory of 256 elements"},
     PlantedFault{GX_FAULT(unwritten), "reads element 256 of shared memory, which no thread"},
     PlantedFault{GX_FAULT(atomic_on_unwritten), "reads element 0 of shared memory, which no"},
+    PlantedFault{GX_FAULT(read_beside_atomics), "and no barrier orders the two"},
+    PlantedFault{GX_FAULT(atomics_beside_reads), "and no barrier orders the two"},
+    PlantedFault{GX_FAULT(write_beside_atomics), "and no barrier orders the two"},
+    PlantedFault{GX_FAULT(atomics_beside_a_write), "and no barrier orders the two"},
+    PlantedFault{GX_FAULT(half_a_warp), "and no barrier orders the two"},
+    PlantedFault{GX_FAULT(through_a_lane), "and no barrier orders the two"},
+    PlantedFault{GX_FAULT(write_after_the_barrier), "and no barrier orders the two"},
+    PlantedFault{GX_FAULT(shuffle_for_a_barrier), "and no barrier orders the two"},
+    PlantedFault{GX_FAULT(vote_for_a_barrier), "and no barrier orders the two"},
+    PlantedFault{GX_FAULT(read_then_write), "and no barrier orders the two"},
+    PlantedFault{GX_FAULT(read_by_all_warps), "and no barrier orders the two"},
+    PlantedFault{GX_FAULT(read_by_another_warp), "and no barrier orders the two"},
     PlantedFault{GX_FAULT(too_much_shared), "49152 bytes of shared memory"},
     PlantedFault{GX_FAULT(one_place), "", true},
     PlantedFault{GX_FAULT(neighbour_block), "", true},

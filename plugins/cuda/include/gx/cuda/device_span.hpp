@@ -45,6 +45,8 @@ struct DeviceSpan {
         if (i.value < 0 || i.value >= size)
             cuda::emulation::out_of_range(
                 i, size, std::is_const_v<T> ? "a span to read" : "a span to write");
+        if (reinterpret_cast<std::uintptr_t>(data) % alignof(T) != 0)
+            cuda::emulation::misaligned(i, alignof(T));
         return data[i.value];
     }
 #endif

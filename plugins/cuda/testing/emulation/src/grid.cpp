@@ -1,7 +1,7 @@
 // Runs a grid on the host. Compiled without sanitizers: see fiber.hpp.
 #include <gx/cuda/emulation/grid.hpp>
 
-#include <algorithm>  // shuffle
+#include <algorithm>  // fill_n, max, shuffle
 #include <array>      // variables
 #include <memory>     // unique_ptr
 #include <numeric>    // iota
@@ -42,6 +42,8 @@ bool same_place(const Location& a, const Location& b) {
     return a.line() == b.line() && a.file_name() == b.file_name();
 }
 
+using LaneClocks = std::array<unsigned, warp_lanes>;
+
 struct Thread {
     State state = State::fresh;
     unsigned index = 0;
@@ -51,17 +53,31 @@ struct Thread {
     std::uint32_t mask = 0;  ///< lanes that meet
     std::uint64_t mine = 0, got = 0;
     unsigned from = 0;
-    unsigned block_barriers = 0, warp_meetings = 0;
-    unsigned stamp = 0;  ///< number of its warp's last meeting that it took part in
+    unsigned block_barriers = 0, warp_barriers = 0;
+    /// Since the block's last barrier: for each lane of the warp, how many barriers of the warp that
+    /// lane had come to, and one, when it was last heard of. A vector clock.
+    LaneClocks known{};
+    unsigned released = 0;  ///< which of its tokens it released at its last barrier of the warp
 };
 
-/// The last accesses to one byte of shared memory.
-struct ByteHistory {
-    static constexpr unsigned none = ~0u, several = ~0u - 1;
-    unsigned writer = none, reader = none, reader_warp = none;
-    unsigned write_line = 0, read_line = 0;
-    unsigned write_epoch = 0, read_epoch = 0;  ///< the block's barriers before
-    unsigned write_stamp = 0, read_stamp = 0;  ///< the warp's meetings before
+constexpr unsigned none = ~0u, several = ~0u - 1;
+
+struct Write {
+    unsigned thread = none, line = 0;
+    unsigned epoch = 0;  ///< the block's barriers before
+    unsigned clock = 0;  ///< of the thread
+};
+/// Reads of one element, or atomic accesses, since the block's last barrier before the last of
+/// them: these do not conflict with each other.
+struct Crowd {
+    unsigned warp = none, line = 0;  ///< of the last
+    unsigned epoch = 0;
+    std::uint32_t lanes = 0;  ///< of the warp, where it is one
+    unsigned clocks = none;   ///< of the lanes' last accesses: see SharedMemory::clocks()
+};
+struct History {
+    Write write{};
+    Crowd reads{}, atomics{};
 };
 
 /// Shared memory of a block, on pages of its own, so that it can lose its history.
@@ -70,7 +86,11 @@ public:
     SharedMemory() = default;
     SharedMemory(const SharedMemory&) = delete;
     SharedMemory& operator=(const SharedMemory&) = delete;
-    ~SharedMemory() { ::munmap(data_, shared_limit_bytes); }
+    ~SharedMemory() {
+        ::munmap(data_, shared_limit_bytes);
+        ::munmap(history_, shared_limit_bytes * sizeof(History));
+        ::munmap(clocks_, clocks_max * sizeof(LaneClocks));
+    }
 
     /// Forgets the block before. A race with that one's accesses is none.
     void renew() {
@@ -81,8 +101,7 @@ public:
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0L);
         }
         for (volatile char* p = data_; p < data_ + used_; ++p) *p = '\xff';  // NaN
-        history_.assign(used_, {});
-        used_ = count_ = 0;
+        used_ = count_ = clocks_used_ = 0;
     }
     struct Variable {
         const void* declaration = nullptr;
@@ -94,21 +113,38 @@ public:
             if (variables_[i].declaration == declaration) return &variables_[i];
         const std::size_t rounded = (bytes + 15) / 16 * 16;
         if (count_ == variables_.size() || used_ + rounded > shared_limit_bytes) return nullptr;
-        if (history_.size() < used_ + rounded) history_.resize(used_ + rounded);
+        std::fill_n(history_ + used_, rounded, History{});
         variables_[count_] = {declaration, std::exchange(used_, used_ + rounded), bytes};
         return &variables_[count_++];
     }
     [[nodiscard]] char* begin(const Variable& v) const { return data_ + v.offset; }
-    ByteHistory* history(const void* begin) {
-        return &history_[static_cast<std::size_t>(static_cast<const char*>(begin) - data_)];
+    /// Of the element that begins there: elements of a variable do not overlap.
+    History& history(const void* begin) {
+        return history_[static_cast<std::size_t>(static_cast<const char*>(begin) - data_)];
+    }
+    LaneClocks& clocks(Crowd& c) {
+        if (c.clocks == none) {
+            c.clocks = clocks_used_++;
+        }
+        return clocks_[c.clocks];
     }
 
 private:
-    char* data_ = static_cast<char*>(::mmap(nullptr, shared_limit_bytes, PROT_READ | PROT_WRITE,
-                                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    /// Pages that are there once they are touched. Threads take from them without malloc, which a
+    /// sanitizer would see.
+    template <class T>
+    static T* pages(std::size_t count) {
+        return static_cast<T*>(::mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
+                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    }
+    static constexpr std::size_t clocks_max = 2 * shared_limit_bytes;  // reads, atomics
+
+    char* data_ = pages<char>(shared_limit_bytes);
+    History* history_ = pages<History>(shared_limit_bytes);
+    LaneClocks* clocks_ = pages<LaneClocks>(clocks_max);
     std::array<Variable, shared_variables_max> variables_{};
     std::size_t used_ = 0, count_ = 0;
-    std::vector<ByteHistory> history_{};
+    unsigned clocks_used_ = 0;
 };
 
 struct Grid {
@@ -118,8 +154,8 @@ struct Grid {
     unsigned block = 0;
     SharedMemory shared{};
     std::vector<Thread> threads{};
-    std::vector<unsigned> warp_meetings{};
-    std::vector<std::uint64_t> tokens{};  // of a block: two of its barrier, two of each warp
+    unsigned warps = 0;
+    std::vector<std::uint64_t> tokens{};  // of a block: two of its barrier, two of each thread
     std::size_t first_token = 0;
     Thread* running = nullptr;
     std::uint64_t start = 0, end = 0;
@@ -129,9 +165,9 @@ struct Grid {
                              std::to_string(block) + ", thread " + std::to_string(t.index) + ", " +
                              line_of(at) + ": " + what);
     }
-    // 0: the block, w + 1: warp w. A meeting shares its token with the second after it.
-    void* token(unsigned group, unsigned meeting) {
-        return &tokens[first_token + 2 * group + meeting % 2];
+    // 0: the block, t + 1: thread t. A barrier shares its token with the second after it.
+    void* token(unsigned of, unsigned barrier) {
+        return &tokens[first_token + 2 * of + barrier % 2];
     }
 };
 thread_local Grid* grid_now = nullptr;
@@ -145,6 +181,14 @@ std::vector<std::unique_ptr<Fiber>>& fibers(std::size_t count) {
 std::string name_of(const Thread& t) { return "thread " + std::to_string(t.index); }
 
 // ---- Meetings -----------------------------------------------------------------------------------
+
+// Clocks are of the scheduler alone: a sanitizer would see a thread's memcpy.
+void pass_block_barrier(Thread& t) {
+    t.state = State::ready;
+    ++t.block_barriers;
+    t.known = {};
+    t.known[t.index % warp_lanes] = 1;
+}
 
 bool release_block(Grid& g) {
     std::size_t waiting = 0;
@@ -164,8 +208,23 @@ bool release_block(Grid& g) {
             g.fail(*first, first->at,
                    "waits at a barrier of the block, and " + name_of(t) + " at the one in " +
                        line_of(t.at) + ". All threads of a block must come to the same barrier");
-    for (Thread& t : g.threads) t.state = State::ready;
+    for (Thread& t : g.threads) pass_block_barrier(t);
     return true;
+}
+
+/// After a barrier each lane of the mask knows what any of them knew.
+void join_clocks(Grid& g, std::size_t first, std::uint32_t mask) {
+    LaneClocks joined{};
+    for (std::size_t k = 0; k < warp_lanes; ++k)
+        for (std::size_t l = 0; (mask >> k & 1u) != 0 && l < warp_lanes; ++l)
+            joined[l] = std::max(joined[l], g.threads[first + k].known[l]);
+    for (std::size_t k = 0; k < warp_lanes; ++k) {
+        if ((mask >> k & 1u) == 0) continue;
+        Thread& t = g.threads[first + k];
+        t.known = joined;
+        ++t.known[k];
+        t.released = t.warp_barriers++;
+    }
 }
 
 bool release_warp(Grid& g, unsigned warp) {
@@ -200,12 +259,9 @@ bool release_warp(Grid& g, unsigned warp) {
             Thread& t = g.threads[first + k];
             t.got = t.meeting == Meeting::ballot ? votes : g.threads[first + t.from].mine;
         }
-        const unsigned stamp = ++g.warp_meetings[warp];
-        for (std::size_t k = 0; k < lanes; ++k) {
-            if ((mask >> k & 1u) == 0) continue;
-            g.threads[first + k].stamp = stamp;
-            g.threads[first + k].state = State::ready;
-        }
+        if (leader.meeting == Meeting::barrier) join_clocks(g, first, mask);
+        for (std::size_t k = 0; k < lanes; ++k)
+            if ((mask >> k & 1u) != 0) g.threads[first + k].state = State::ready;
         any = true;
     }
     return any;
@@ -214,7 +270,7 @@ bool release_warp(Grid& g, unsigned warp) {
 /// Lets threads go on that have met all that they wait for; false where there are none.
 bool release_any(Grid& g) {
     bool any = release_block(g);
-    for (unsigned w = 0; w < g.warp_meetings.size(); ++w) any = release_warp(g, w) || any;
+    for (unsigned w = 0; w < g.warps; ++w) any = release_warp(g, w) || any;
     return any;
 }
 
@@ -277,14 +333,21 @@ void prepare_block(Grid& g, std::size_t turn, std::size_t tokens_of_block) {
     g.shared.renew();
     g.first_token = under_thread_sanitizer() ? turn * tokens_of_block : 0;
     g.threads.assign(count, {});
-    g.warp_meetings.assign((count + warp_lanes - 1) / warp_lanes, 0);
+    g.warps = (count + warp_lanes - 1) / warp_lanes;
     // One fiber more than threads, or a thread and its like of the block before would be one to
     // ThreadSanitizer, which would find no race between the two.
     auto& all = fibers(under_thread_sanitizer() ? count + 1 : count);
     for (unsigned i = 0; i < count; ++i) {
         g.threads[i].index = i;
+        g.threads[i].known[i % warp_lanes] = 1;
         g.threads[i].fiber = all[(i + turn) % all.size()].get();
     }
+}
+
+void acquire_lanes(Grid& g, const Thread& t) {
+    const unsigned first = t.index / warp_lanes * warp_lanes;
+    for (unsigned k = 0; k < warp_lanes; ++k)
+        if ((t.mask >> k & 1u) != 0) acquire(g.token(1 + first + k, g.threads[first + k].released));
 }
 
 std::uint64_t meet(std::uint32_t mask, Meeting meeting, std::uint64_t mine, unsigned from,
@@ -295,24 +358,48 @@ std::uint64_t meet(std::uint32_t mask, Meeting meeting, std::uint64_t mine, unsi
         g.fail(t, at, "is not in the mask that it meets its warp with");
     if ((mask >> from & 1u) == 0)
         g.fail(t, at, "reads from lane " + std::to_string(from) + ", which is not in the mask");
-    void* const token = g.token(1 + t.index / warp_lanes, t.warp_meetings++);
     t.at = at;
     t.meeting = meeting;
     t.mask = mask;
     t.mine = mine;
     t.from = from;
     t.state = State::at_warp_meeting;
-    release(token);
+    if (meeting == Meeting::barrier) release(g.token(1 + t.index, t.warp_barriers));
     t.fiber->suspend();
-    acquire(token);
+    if (meeting == Meeting::barrier) acquire_lanes(g, t);
     return t.got;
+}
+
+/// Whether thread `other`'s access happened before what `t` does now.
+bool happened_before(unsigned other, unsigned epoch, unsigned clock, const Thread& t) {
+    if (other == t.index || epoch < t.block_barriers) return true;
+    return other / warp_lanes == t.index / warp_lanes && t.known[other % warp_lanes] >= clock;
+}
+/// A thread of the crowd whose access did not; `none`: there is no such thread.
+unsigned concurrent(Crowd& c, const Thread& t) {
+    if (c.warp == none || c.epoch < t.block_barriers) return none;
+    if (c.warp == several) return several;
+    const LaneClocks& clocks = grid_now->shared.clocks(c);
+    for (unsigned k = 0; k < warp_lanes; ++k)
+        if ((c.lanes >> k & 1u) != 0 &&
+            !happened_before(c.warp * warp_lanes + k, c.epoch, clocks[k], t))
+            return c.warp * warp_lanes + k;
+    return none;
+}
+void join(Crowd& c, const Thread& t, unsigned line) {
+    const unsigned warp = t.index / warp_lanes, lane = t.index % warp_lanes;
+    const bool again = c.warp != none && c.epoch == t.block_barriers;
+    c.lanes = again ? c.lanes | 1u << lane : 1u << lane;
+    c.warp = again && c.warp != warp ? several : warp;
+    c.epoch = t.block_barriers;
+    c.line = line;
+    grid_now->shared.clocks(c)[lane] = t.known[lane];
 }
 
 std::string conflict(const char* does, unsigned other, const char* did, unsigned line) {
     const std::string who =
-        other == ByteHistory::several
-            ? std::string("other threads read")
-            : "thread " + std::to_string(other) + " " + did + " in line " + std::to_string(line);
+        (other == several ? "other threads" : "thread " + std::to_string(other)) + " " + did +
+        " in line " + std::to_string(line);
     return std::string(does) + " shared memory that " + who + ", and no barrier orders the two";
 }
 
@@ -328,6 +415,10 @@ Place place() {
 void out_of_range(const Index& i, std::int64_t size, const char* memory) {
     misused(i.at, "element " + std::to_string(i.value) + " of " + memory + " of " +
                       std::to_string(size) + " elements");
+}
+void misaligned(const Index& i, std::size_t bytes) {
+    misused(i.at, "element " + std::to_string(i.value) + " of a span that is not aligned to " +
+                      std::to_string(bytes) + " bytes");
 }
 void out_of_span(const Index& first, std::int64_t count, std::int64_t size) {
     const std::string what = std::to_string(count) + " elements from element " +
@@ -347,7 +438,6 @@ void sync_block(const Location& at) {
     t.state = State::at_block_barrier;
     release(token);
     t.fiber->suspend();
-    ++t.block_barriers;
     acquire(token);
 }
 void sync_warp(std::uint32_t mask, const Location& at) {
@@ -373,36 +463,28 @@ void* shared_bytes(const void* declaration, std::size_t bytes, const Location& a
     return grid_now->shared.begin(*variable);
 }
 
-void use_shared(const void* begin, std::size_t bytes, SharedUse use, const Index& i) {
+void use_shared(const void* begin, SharedUse use, const Index& i) {
     const Thread& t = *grid_now->running;
-    const unsigned warp = t.index / warp_lanes, epoch = t.block_barriers;
-    for (ByteHistory* b = grid_now->shared.history(begin); bytes-- > 0; ++b) {
-        if (use != SharedUse::writes && b->writer == ByteHistory::none)
-            misused(i.at, "reads element " + std::to_string(i.value) +
-                              " of shared memory, which no thread has written");
-        if (use == SharedUse::atomic) continue;
-        if (b->writer != ByteHistory::none && b->writer != t.index && b->write_epoch == epoch &&
-            !(b->writer / warp_lanes == warp && b->write_stamp < t.stamp))
-            misused(i.at, conflict(use == SharedUse::reads ? "reads" : "writes", b->writer, "wrote",
-                                   b->write_line));
-        if (use == SharedUse::reads) {
-            const bool again = b->reader != ByteHistory::none && b->read_epoch == epoch;
-            const bool others = again && b->reader != t.index;
-            b->reader_warp = again && b->reader_warp != warp ? ByteHistory::several : warp;
-            b->reader = others ? ByteHistory::several : t.index;
-            b->read_stamp = again ? std::max(b->read_stamp, t.stamp) : t.stamp;
-            b->read_epoch = epoch;
-            b->read_line = i.at.line();
-            continue;
-        }
-        if (b->reader != ByteHistory::none && b->reader != t.index && b->read_epoch == epoch &&
-            !(b->reader_warp == warp && b->read_stamp < t.stamp))
-            misused(i.at, conflict("writes", b->reader, "reads", b->read_line));
-        b->writer = t.index;
-        b->write_epoch = epoch;
-        b->write_stamp = t.stamp;
-        b->write_line = i.at.line();
-    }
+    History& h = grid_now->shared.history(begin);
+    const char* const does = use == SharedUse::reads    ? "reads"
+                             : use == SharedUse::writes ? "writes"
+                                                        : "atomically adds to";
+    const auto expect_none = [&](Crowd& c, const char* did) {
+        const unsigned other = concurrent(c, t);
+        if (other != none) misused(i.at, conflict(does, other, did, c.line));
+    };
+    const Write& w = h.write;
+    if (use != SharedUse::writes && w.thread == none)
+        misused(i.at, "reads element " + std::to_string(i.value) +
+                          " of shared memory, which no thread has written");
+    if (w.thread != none && !happened_before(w.thread, w.epoch, w.clock, t))
+        misused(i.at, conflict(does, w.thread, "wrote", w.line));
+    if (use != SharedUse::reads) expect_none(h.reads, "read");
+    if (use != SharedUse::atomic) expect_none(h.atomics, "added to atomically");
+    if (use == SharedUse::reads) join(h.reads, t, i.at.line());
+    if (use == SharedUse::atomic) join(h.atomics, t, i.at.line());
+    if (use == SharedUse::writes)
+        h.write = {t.index, i.at.line(), t.block_barriers, t.known[t.index % warp_lanes]};
 }
 
 // ---- Runs ---------------------------------------------------------------------------------------
@@ -420,7 +502,7 @@ void run_grid(const char* kernel, dim3 blocks, dim3 threads, const std::function
     g.body = &thread;
     g.blocks = blocks;
     g.threads_of_block = threads;
-    const std::size_t tokens_of_block = 2 + 2 * ((threads.x + warp_lanes - 1) / warp_lanes);
+    const std::size_t tokens_of_block = 2 + 2 * std::size_t{threads.x};
     g.tokens.resize(under_thread_sanitizer() ? tokens_of_block * blocks.x : tokens_of_block);
     std::vector<unsigned> thread_order(threads.x), block_order(blocks.x);
     std::iota(thread_order.begin(), thread_order.end(), 0u);

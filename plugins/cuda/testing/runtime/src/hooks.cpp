@@ -1,4 +1,5 @@
 // The hooks of emulated kernels, faults and counters.
+#include <string>       // names
 #include <string_view>  // labels
 
 #include "state.hpp"
@@ -52,6 +53,10 @@ cudaError_t enqueue_kernel(cudaStream_t stream, const char* kernel, std::functio
         r.push(s, {.name = name, .kind = Operation::Kind::kernel, .run = std::move(run)});
         return cudaSuccess;
     });
+}
+
+cudaError_t refuse_kernel(const char* kernel, cudaError_t error) {
+    return call("a launch of '" + std::string(kernel) + "'", {}, [&](Runtime&) { return error; });
 }
 
 void report_access(const void* begin, std::size_t bytes, bool writes, const char* kernel) {

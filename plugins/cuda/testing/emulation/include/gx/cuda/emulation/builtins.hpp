@@ -119,7 +119,6 @@ T atomicAdd(T* to, std::type_identity_t<T> value,
 template <class T>
 T atomicAdd(gx::cuda::emulation::SharedPointer<T> to, std::type_identity_t<T> value) {
     static_assert(gx::cuda::emulation::AtomicallyAdded<T>, "no GPU adds this type atomically");
-    gx::cuda::emulation::use_shared(to.to, sizeof(T), gx::cuda::emulation::SharedUse::atomic,
-                                    to.index);
+    gx::cuda::emulation::use_shared(to.to, gx::cuda::emulation::SharedUse::atomic, to.index);
     return gx::cuda::emulation::add_atomically(to.to, value);
 }

@@ -34,6 +34,8 @@ struct Index {
     std::source_location at;
 };
 [[noreturn]] void out_of_range(const Index& i, std::int64_t size, const char* memory);
+/// Of a span whose memory is not aligned to `bytes`, at an access.
+[[noreturn]] void misaligned(const Index& i, std::size_t bytes);
 /// Of a part of a span, which the host may take, too.
 [[noreturn]] void out_of_span(const Index& first, std::int64_t count, std::int64_t size);
 /// Reports any other mistake of the running thread.
@@ -43,8 +45,11 @@ struct Index {
 
 /// Waits for all threads of the block.
 void sync_block(const std::source_location& at);
-/// Waits for the lanes of `mask`.
+/// Waits for the lanes of `mask`, and orders the accesses of these.
 void sync_warp(std::uint32_t mask, const std::source_location& at);
+// Exchanges and votes order no memory: CUDA C++ Programming Guide, "Warp Shuffle Functions", "Warp
+// Vote Functions".
+
 /// Waits for the lanes of `mask`, each with 8 bytes; returns those of lane `from`.
 std::uint64_t exchange(std::uint32_t mask, std::uint64_t mine, unsigned from,
                        const std::source_location& at);
@@ -60,9 +65,10 @@ inline constexpr std::size_t shared_limit_bytes = 48 << 10, shared_variables_max
 [[nodiscard]] void* shared_bytes(const void* declaration, std::size_t bytes,
                                  const std::source_location& at);
 enum class SharedUse : unsigned char { reads, writes, atomic };
-/// Checks an access: that what is read was written, and that a barrier lies between conflicting
-/// accesses of two threads.
-void use_shared(const void* begin, std::size_t bytes, SharedUse use, const Index& i);
+/// Checks an access to the element that begins there: that what is read was written, and that a
+/// barrier of both threads lies between conflicting accesses. Atomic accesses conflict with reads
+/// and writes, and not with each other.
+void use_shared(const void* begin, SharedUse use, const Index& i);
 
 // ---- Runs -------------------------------------------------------------------------------------
 

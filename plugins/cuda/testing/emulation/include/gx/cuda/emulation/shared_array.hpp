@@ -25,11 +25,11 @@ public:
     SharedElement(T* to, const Index& i) : to_(to), index_(i) {}
 
     operator T() const {  // NOLINT(google-explicit-constructor): reads as on a GPU
-        use_shared(to_, sizeof(T), SharedUse::reads, index_);
+        use_shared(to_, SharedUse::reads, index_);
         return *to_;
     }
     const SharedElement& operator=(T value) const {
-        use_shared(to_, sizeof(T), SharedUse::writes, index_);
+        use_shared(to_, SharedUse::writes, index_);
         *to_ = value;
         return *this;
     }
