@@ -59,6 +59,18 @@ TEST_F(OneRank, AQueuedTaskKnowsWhatWasBefore) {
     races.waited(stream, 1, function);
     read(function, {"update"});
 }
+TEST_F(OneRank, AnOrderIsAskedForWithoutAnAccess) {
+    races.queued(stream, function);
+    races.begun(stream);
+    races.note(stream, Access::read, bytes(0, 32), {"send"});
+    EXPECT_TRUE(races.is_ordered(function, Access::read, bytes(0, 32)));
+    EXPECT_FALSE(races.is_ordered(function, Access::write, bytes(31, 40)));
+    EXPECT_TRUE(races.is_ordered(function, Access::write, bytes(32, 40)));
+    EXPECT_TRUE(races.is_ordered(stream, Access::write, bytes(0, 32)));
+    races.ended(stream);
+    races.waited(stream, 1, function);
+    EXPECT_TRUE(races.is_ordered(function, Access::write, bytes(0, 32)));
+}
 TEST_F(OneRank, AMissingWaitNamesBoth) {
     task([&] { write(stream, {"all-reduce", 7, 3}); });
     EXPECT_EQ(told([&] { read(function, {"update", 7}); }),

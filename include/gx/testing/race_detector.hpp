@@ -117,6 +117,8 @@ public:
 
     // ---- Memory ----------------------------------------------------------------------------
     void note(int actor, Access access, Memory memory, const Operation& operation);
+    /// Whether every conflicting access by another actor happened before. Records nothing.
+    [[nodiscard]] bool is_ordered(int actor, Access access, Memory memory);
     /// Whether all of `memory` lies in a registered buffer of the rank.
     [[nodiscard]] bool is_registered(int rank, Memory memory);
 

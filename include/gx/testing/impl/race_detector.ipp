@@ -33,6 +33,16 @@ GX_DECL void RaceDetector::note(int actor, Access access, Memory memory,
     if (at(actor).is_stream) at(actor).task = operation;
 }
 
+GX_DECL bool RaceDetector::is_ordered(int actor, Access access, Memory memory) {
+    bool ordered = true;
+    for_buffers(
+        at(actor).rank, range(memory), [&](Buffer& b, Address, std::size_t begin, std::size_t end) {
+            ordered = ordered &&
+                      !b.history.conflict(begin, end, access == Access::write, actor, clock(actor));
+        });
+    return ordered;
+}
+
 GX_DECL bool RaceDetector::is_registered(int rank, Memory memory) {
     const Range r = range(memory);
     const auto at = first_buffer(rank, r);

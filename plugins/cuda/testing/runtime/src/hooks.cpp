@@ -22,8 +22,7 @@ void host_uses(const void* begin, std::size_t bytes, bool writes, const std::str
         for (const CUstream_st& s : r.streams)
             for (const Operation& op : s.queue)
                 for (const Use& other : op.uses)
-                    if ((writes || other.writes) && other.begin < use.begin + bytes &&
-                        use.begin < other.begin + other.bytes)
+                    if ((writes || other.writes) && other.overlaps(use))
                         r.stop("'" + what + "' of the host uses memory while '" + op.name + "' (" +
                                s.name +
                                ") is queued on it. Wait for the stream or an event "
@@ -69,7 +68,7 @@ void report_access(const void* begin, std::size_t bytes, bool writes, const char
         r.expect_usable("'" + r.running->name + "' (" + r.running_on->name + ")", use,
                         r.running_on->device, Runtime::When::runs);
         r.note(r.running_on->actor, use, r.running->name);
-        r.open(*r.memory.find(begin), begin, bytes);
+        r.open(*r.memory.find(begin), use);
     });
 }
 

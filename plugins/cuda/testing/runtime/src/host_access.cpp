@@ -6,6 +6,7 @@
 #include <cerrno>       // errno
 #include <string>       // sentences
 #include <string_view>  // labels
+#include <utility>      // exchange
 
 #include "state.hpp"
 
@@ -18,9 +19,25 @@ namespace gx::cuda_testing {
 
 namespace {
 
+struct sigaction before{};  // the handler that was there
+
+/// To the handler that was there before. Without one, or where that one comes back here, the access
+/// is repeated, and ends the process.
+void give_on(int signal, siginfo_t* info, void* context) {
+    thread_local bool is_given = false;
+    const bool is_function = before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN;
+    if (!is_function || std::exchange(is_given, true)) {
+        ::signal(SIGSEGV, SIG_DFL);
+        return;
+    }
+    if ((before.sa_flags & SA_SIGINFO) != 0) before.sa_sigaction(signal, info, context);
+    else before.sa_handler(signal);
+    is_given = false;
+}
+
 // The fault is of the thread that runs this, at an instruction of the program: not inside of
 // malloc, nor of the double unless an operation runs, so locks and strings are safe.
-void on_fault(int, siginfo_t* info, void*) {
+void on_fault(int signal, siginfo_t* info, void* context) {
     const int error = errno;  // of the program
     const auto r = the_runtime();
     const std::lock_guard lock(r->mutex);
@@ -33,15 +50,19 @@ void on_fault(int, siginfo_t* info, void*) {
         const std::string text = "gx: " + flaw + "\n";
         [[maybe_unused]] const auto written = ::write(2, text.data(), text.size());
     }
-    ::signal(SIGSEGV, SIG_DFL);  // the access is repeated, and ends the process
+    give_on(signal, info, context);
 }
 
 }  // namespace
 
 void name_host_accesses() {
+    struct sigaction now{};
+    ::sigaction(SIGSEGV, nullptr, &now);
+    if (now.sa_sigaction == &on_fault) return;
+    before = now;
     struct sigaction action{};
     action.sa_sigaction = &on_fault;
-    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER | (before.sa_flags & SA_ONSTACK);
     ::sigaction(SIGSEGV, &action, nullptr);
 }
 
@@ -61,7 +82,7 @@ std::string Runtime::host_touches(const void* address) {
         const bool works = running != nullptr && running->kind != Operation::Kind::host_function;
         if (works && may_access(running_on->device, *a) && a->state == Allocation::State::live &&
             !a->is_open) {
-            open(*a, a->begin, a->bytes);
+            open(*a, {a->begin, a->bytes, true});
             return "";
         }
         if (works && a->state == Allocation::State::promised)
@@ -96,7 +117,7 @@ std::string Runtime::host_touches(const void* address) {
             return race_text(e.what());
         }
     }
-    if (running != nullptr) opened_pinned_.push_back({byte, 1});  // closed before the host goes on
+    if (running != nullptr) opened_pinned_.push_back({byte, 1, true});  // until close_memory()
     Memory::set_pages(*a, address, 1, writes ? Allocation::Page::open : Allocation::Page::readable);
     return "";
 }

@@ -3,7 +3,7 @@
 #include <sys/mman.h>  // mmap, mprotect
 
 #include <algorithm>  // max, sort
-#include <cstdint>    // PTRDIFF_MAX
+#include <cstdint>    // PTRDIFF_MAX, uintptr_t
 #include <iterator>   // prev
 
 namespace gx::cuda_testing {
@@ -132,6 +132,11 @@ std::size_t Memory::footprint(std::size_t bytes) {
 
 void Memory::protect(Allocation& a, bool open) {
     ::mprotect(a.pages, a.page_count * page_bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+Use Memory::pages_of(const Use& use) {
+    const auto before = reinterpret_cast<std::uintptr_t>(use.begin) % page_bytes;
+    return {use.begin - before, round_up(before + use.bytes, page_bytes), use.writes};
 }
 
 void Memory::set_pages(Allocation& a, const void* begin, std::size_t bytes,

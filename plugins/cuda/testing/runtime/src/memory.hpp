@@ -7,6 +7,8 @@
 #include <string>   // names
 #include <vector>   // pages
 
+#include "operations.hpp"
+
 namespace gx::cuda_testing {
 
 struct Allocation {
@@ -65,6 +67,8 @@ public:
     /// Bytes of a device's memory that an allocation takes.
     [[nodiscard]] static std::size_t footprint(std::size_t bytes);
 
+    /// The use in whole pages.
+    [[nodiscard]] static Use pages_of(const Use& use);
     static void protect(Allocation& a, bool open);
     /// Pinned pages of the range.
     static void set_pages(Allocation& a, const void* begin, std::size_t bytes,

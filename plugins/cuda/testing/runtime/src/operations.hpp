@@ -25,6 +25,10 @@ struct Use {
     const std::byte* begin = nullptr;
     std::size_t bytes = 0;
     bool writes = false;
+
+    [[nodiscard]] bool overlaps(const Use& other) const {
+        return begin < other.begin + other.bytes && other.begin < begin + bytes;
+    }
 };
 
 /// A unit of work of a stream; it runs whole.

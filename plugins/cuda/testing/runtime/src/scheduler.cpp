@@ -66,7 +66,7 @@ Point Runtime::enqueue(CUstream_st& to, Operation op) {
     races.queued(to.actor, host);
     ++to.queued;
     if (op.kind != Kind::order) to.last_name = op.name;
-    close_pinned(op);
+    for (const Use& use : op.uses) close_pinned(use);
     const Point& serial = devices[static_cast<std::size_t>(to.device)].serial;
     if (serial.stream != nullptr && serial.stream != &to) op.waits.push_back(serial);
     to.queue.push_back(std::move(op));
@@ -213,6 +213,8 @@ cudaError_t Runtime::wait(const std::vector<Point>& points, const std::string& c
         if (const cudaError_t error = device_error(p.stream->device); error != cudaSuccess)
             return error;
     }
+    close_memory();
+    open_pinned();
     return cudaSuccess;
 }
 
@@ -298,25 +300,47 @@ void Runtime::expect_unused(const Allocation& a, const std::string& call) {
     note(host, {a.begin, a.bytes, true}, call);
 }
 
-void Runtime::close_pinned(const Operation& op) {
-    if (!options.watch_pinned) return;
-    for (const Use& use : op.uses) {
-        Allocation* const a = memory.find(use.begin);
-        if (a != nullptr && a->kind == Allocation::Kind::pinned &&
-            a->state == Allocation::State::live)
-            Memory::set_pages(*a, use.begin, use.bytes, Allocation::Page::closed);
-    }
+void Runtime::close_pinned(const Use& use) {
+    Allocation* const a = memory.find(use.begin);
+    if (!options.watch_pinned || a == nullptr || a->kind != Allocation::Kind::pinned ||
+        a->state != Allocation::State::live)
+        return;
+    const Use pages = Memory::pages_of(use);
+    in_flight_.push_back(pages);
+    const bool written = std::ranges::any_of(
+        in_flight_, [&](const Use& other) { return other.writes && other.overlaps(pages); });
+    Memory::set_pages(*a, pages.begin, pages.bytes,
+                      written ? Allocation::Page::closed : Allocation::Page::readable);
 }
 
-void Runtime::open(Allocation& a, const void* begin, std::size_t bytes) {
+void Runtime::open_pinned() {
+    const auto is_queued = [&](const Use& pages) {
+        return std::ranges::any_of(streams, [&](const CUstream_st& s) {
+            return std::ranges::any_of(s.queue, [&](const Operation& op) {
+                return std::ranges::any_of(op.uses,
+                                           [&](const Use& use) { return use.overlaps(pages); });
+            });
+        });
+    };
+    std::erase_if(in_flight_, [&](const Use& pages) {
+        Allocation* const a = memory.find(pages.begin);
+        if (a->state != Allocation::State::live) return true;
+        if (is_queued(pages) || !races.is_ordered(host, Access::write, {pages.begin, pages.bytes}))
+            return false;
+        Memory::set_pages(*a, pages.begin, pages.bytes, Allocation::Page::open);
+        return true;
+    });
+}
+
+void Runtime::open(Allocation& a, const Use& use) {
     if (a.kind == Allocation::Kind::device && !a.is_open) {
         Memory::protect(a, true);
         a.is_open = true;
         opened_.push_back(&a);
     }
     if (a.kind == Allocation::Kind::pinned && options.watch_pinned) {
-        Memory::set_pages(a, begin, bytes, Allocation::Page::open);
-        opened_pinned_.push_back({static_cast<const std::byte*>(begin), bytes});
+        Memory::set_pages(a, use.begin, use.bytes, Allocation::Page::open);
+        opened_pinned_.push_back(use);
     }
 }
 
@@ -326,7 +350,7 @@ void Runtime::open_memory(const CUstream_st& s, const Operation& op) {
     const auto of_another = [&](const Allocation* a) { return !may_access(s.device, *a); };
     if (op.kind == Kind::host_function || std::ranges::any_of(opened_, of_another)) close_memory();
     for (const Use& use : op.uses)
-        if (Allocation* const a = memory.find(use.begin)) open(*a, use.begin, use.bytes);
+        if (Allocation* const a = memory.find(use.begin)) open(*a, use);
 }
 
 void Runtime::close_memory() {
@@ -335,10 +359,7 @@ void Runtime::close_memory() {
         a->is_open = false;
     }
     opened_.clear();
-    for (const Use& use : opened_pinned_)
-        if (Allocation* const a = memory.find(use.begin);
-            a != nullptr && a->state == Allocation::State::live)
-            Memory::set_pages(*a, use.begin, use.bytes, Allocation::Page::closed);
+    for (const Use& use : opened_pinned_) close_pinned(use);
     opened_pinned_.clear();
 }
 

@@ -100,6 +100,7 @@ void Runtime::go_on() {
         for (const Capture::Branch& b : c->branches) b.stream->capture.reset();
     }
     captures.clear();
+    forget_pinned();
     for (CUstream_st& s : streams)
         races.note(host, Access::begin, {&s.probe, 1}, {"end of a stream"});
     for (Allocation* const a : memory.live()) {

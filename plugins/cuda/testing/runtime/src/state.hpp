@@ -126,10 +126,15 @@ public:
     void note(int actor, const Use& use, const std::string& what);
     /// Before memory is freed or unregistered: nothing queued uses it, and all was waited for.
     void expect_unused(const Allocation& a, const std::string& call);
-    /// Pages that the operation uses are closed to the host from here on.
-    void close_pinned(const Operation& op);
+    /// Pinned pages that work uses are closed to the host from here on, or readable where all work
+    /// only reads them.
+    void close_pinned(const Use& use);
+    /// Opens those whose work the host has waited for.
+    void open_pinned();
+    /// All work is dropped.
+    void forget_pinned() { in_flight_.clear(); }
     /// Opens memory to the running operation, until close_memory(): device memory as a whole.
-    void open(Allocation& a, const void* begin, std::size_t bytes);
+    void open(Allocation& a, const Use& use);
     /// Before the host goes on.
     void close_memory();
     /// The host touched a closed page. "": it may, and the page is open now.
@@ -170,6 +175,7 @@ private:
     std::uint64_t wakes_ = 0;
     std::vector<Allocation*> opened_{};
     std::vector<Use> opened_pinned_{};
+    std::vector<Use> in_flight_{};  ///< pinned pages, whole
     Rng rng_;
     std::uint64_t draws_ = 0;
 };

@@ -15,7 +15,20 @@
 
 #include <gx/cuda_testing/runtime.hpp>
 
+extern "C" [[gnu::weak]] void __gcov_dump();  // where coverage is measured
+
 namespace double_test {
+
+/// The handler that the double's gives faults on to: a child ends by the signal, also where a
+/// sanitizer would report it.
+inline const bool ends_by_the_signal = [] {
+    std::signal(SIGSEGV, [](int) {
+        if (__gcov_dump != nullptr) __gcov_dump();
+        std::signal(SIGSEGV, SIG_DFL);
+        std::raise(SIGSEGV);
+    });
+    return true;
+}();
 
 using namespace gx::cuda_testing;
 
@@ -97,6 +110,10 @@ struct Ending {
     int status = 0;
     std::string text{};
 };
+[[noreturn]] inline void end_child(int status) {
+    if (__gcov_dump != nullptr) __gcov_dump();
+    ::_exit(status);
+}
 template <class F>
 Ending in_child(F f) {
     int ends[2];
@@ -110,9 +127,9 @@ Ending in_child(F f) {
         } catch (const std::exception& e) {
             const std::string text = e.what();
             [[maybe_unused]] const auto n = ::write(2, text.data(), text.size());
-            ::_exit(3);
+            end_child(3);
         }
-        ::_exit(0);
+        end_child(0);
     }
     ::close(ends[1]);
     Ending ending;

@@ -1,6 +1,7 @@
 // Memory: what may use it and when, and a host that touches what it must not, in a forked child.
 #include "double.hpp"
 
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 
@@ -442,6 +443,102 @@ TEST_F(HostAccess, OfAHostFunctionBehindTheCopy) {
         ok(cudaStreamSynchronize(s));
         EXPECT_EQ(both.got, 1);
     });
+}
+TEST_F(HostAccess, OfSystemCallsFailsWhereItIsWrong) {
+    in_every_order([] {
+        int *const x = device_memory(1), *const from = pinned_memory(1),
+                   *const to = pinned_memory(1);
+        const cudaStream_t s = new_stream(), t = new_stream();
+        *from = 5;
+        copy(x, from, 1, s);
+        copy(to, x, 1, s);
+        int ends[2];
+        ASSERT_EQ(::pipe(ends), 0);
+        const auto fails = [](ssize_t n) { return n == -1 && errno == EFAULT; };
+        EXPECT_TRUE(fails(::write(ends[1], to, 4))) << "the copy writes it";
+        EXPECT_EQ(::write(ends[1], from, 4), 4) << "both only read";
+        EXPECT_TRUE(fails(::read(ends[0], from, 4)));
+        ok(cudaStreamSynchronize(t));
+        EXPECT_TRUE(fails(::write(ends[1], to, 4))) << "this was the wrong stream";
+        ok(cudaStreamSynchronize(s));
+        EXPECT_EQ(::read(ends[0], from, 4), 4);
+        EXPECT_EQ(::write(ends[1], to, 4), 4);
+        EXPECT_EQ(::read(ends[0], to, 4), 4);
+        EXPECT_EQ(*to, 5);
+        for (const int end : ends) ::close(end);
+    });
+}
+TEST_F(HostAccess, OfSystemCallsFailsInPagesThatOtherWorkUsesStill) {
+    in_every_order([] {
+        int *const x = device_memory(2), *const to = pinned_memory(2);
+        const cudaStream_t s = new_stream(), t = new_stream();
+        copy(to, x, 1, s);
+        copy(to + 1, x + 1, 1, t);
+        ok(cudaStreamSynchronize(s));
+        int ends[2];
+        ASSERT_EQ(::pipe(ends), 0);
+        EXPECT_EQ(::write(ends[1], to, 4), -1);
+        ok(cudaStreamSynchronize(t));
+        EXPECT_EQ(::write(ends[1], to, 4), 4);
+        for (const int end : ends) ::close(end);
+    });
+}
+TEST_F(HostAccess, OfSystemCallsIsOpenWhereNothingIsWatched) {
+    start({.watch_pinned = false});
+    int *const x = device_memory(1), *const to = pinned_memory(1);
+    copy(to, x, 1, new_stream());
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    EXPECT_EQ(::write(ends[1], to, 4), 4);
+    for (const int end : ends) ::close(end);
+}
+
+// ---- Handlers of SIGSEGV -----------------------------------------------------------------------
+
+volatile char* last_byte = nullptr;
+void says_and_ends(int, siginfo_t* info, void*) {
+    const bool right = info->si_addr == const_cast<char*>(last_byte);
+    [[maybe_unused]] const auto n = ::write(2, right ? "mine\n" : "another address\n", 5);
+    end_child(7);
+}
+/// A child whose handler was there before the double's touches a byte.
+Ending with_a_handler(volatile char* byte, int flags, void (*handler)(int, siginfo_t*, void*)) {
+    return in_child([=] {
+        struct sigaction action{};
+        action.sa_sigaction = handler;
+        action.sa_flags = flags;
+        ::sigaction(SIGSEGV, &action, nullptr);
+        reset({});
+        last_byte = byte != nullptr ? byte : reinterpret_cast<volatile char*>(device_memory(1));
+        (void)*last_byte;
+    });
+}
+TEST_F(HostAccess, IsGivenOnToTheHandlerBefore) {
+    const Ending of_device = with_a_handler(nullptr, SA_SIGINFO, &says_and_ends);
+    EXPECT_EQ(of_device.status, 7);
+    EXPECT_EQ(of_device.text,
+              "gx: the host touches byte 0 of device memory 1 of device 0 (4 bytes). Launch a "
+              "kernel on it, or copy it to the host first.\nmine\n");
+    auto* const elsewhere = reinterpret_cast<volatile char*>(std::uintptr_t{64});
+    const Ending other = with_a_handler(elsewhere, SA_SIGINFO, &says_and_ends);
+    EXPECT_EQ(other.status, 7);
+    EXPECT_EQ(other.text, "mine\n");
+}
+TEST_F(HostAccess, IsGivenOnOnce) {
+    static struct sigaction doubles;  // a handler that gives on to the double's again
+    ::sigaction(SIGSEGV, nullptr, &doubles);
+    const Ending ending = with_a_handler(
+        nullptr, SA_SIGINFO,
+        [](int n, siginfo_t* info, void* context) { doubles.sa_sigaction(n, info, context); });
+    EXPECT_EQ(ending.signal, SIGSEGV);
+}
+TEST_F(HostAccess, EndsAProcessThatIgnoresSignals) {
+    const Ending ending = in_child([] {
+        std::signal(SIGSEGV, SIG_IGN);
+        reset({});
+        (void)*static_cast<volatile int*>(device_memory(1));
+    });
+    EXPECT_EQ(ending.signal, SIGSEGV);
 }
 TEST_F(HostAccess, LeaksEndAProcessWithASentence) {
     const Ending ending = in_child([] {
