@@ -24,6 +24,7 @@ COMPONENTS = {  # option with_NAME, CMake's GX_WITH_NAME, find_package's compone
     "trees": True,
     "onednn": False,  # needs the system's oneDNN
     "cuda": False,  # needs the headers of a CUDA toolkit
+    "nccl": False,  # needs nccl.h, and cuda
 }
 
 

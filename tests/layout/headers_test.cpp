@@ -17,7 +17,7 @@ using namespace layout;
 const Names shared_names{"Clock",           "Device",       "Loader",   "Model",
                          "Optimizer",       "Reducer",      "Ring",     "Tree",
                          "Stream",          "Scheduler",    "Survival", "Transport",
-                         "HalvingDoubling", "Hierarchical", "Rows"};
+                         "HalvingDoubling", "Hierarchical", "Rows",     "World"};
 
 constexpr std::size_t headers_in_a_folder = 25;
 

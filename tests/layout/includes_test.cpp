@@ -69,6 +69,11 @@ bool is_of(const Lines& libraries, const std::string& what) {
 
 // What `part` may include; none when the part is unknown.
 std::optional<Names> allowed_for(const Header& h) {
+    if (is_plugin(h) && h.part == "nccl") {  // on CUDA; its ranks are threads
+        Names allowed = part_of_a_plugin;
+        allowed.insert({"cuda", "threads"});
+        return allowed;
+    }
     if (is_plugin(h)) return part_of_a_plugin;
     if (h.part.starts_with("sim/")) {
         const auto room = rooms.find(h.part.substr(4));

@@ -1,6 +1,6 @@
-// What is believed of NCCL. One program for the double and for libnccl: what holds on the double and
-// fails on GPUs is a fault of the double. Statements cite NVIDIA's NCCL documentation where they
-// rest on it; those marked "observed" do not.
+// What is believed of NCCL. One program for the double and for libnccl: what holds on the double
+// and fails on GPUs is a fault of the double. Statements cite NVIDIA's NCCL documentation where
+// they rest on it; those marked "observed" do not.
 // Run:  nccl.contract.real   exits with 77 (skipped) without a GPU, after what needs none; what
 //                            needs two GPUs is skipped where there is one
 //       nccl.contract.late, .eager, .random   on the double

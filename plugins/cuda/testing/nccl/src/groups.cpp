@@ -90,7 +90,7 @@ ncclResult_t Nccl::add(const std::string& call, ncclComm_t handle, cudaStream_t 
     return g.depth > 0 ? ncclSuccess : close_group(call);
 }
 
-/// Launches what the group has, one kernel for each communicator, in the order of their first calls.
+/// Launches what the group has, a kernel for each communicator, in the order of their first calls.
 ncclResult_t Nccl::close_group(const std::string& call) {
     Group& g = group();
     const auto calls = std::exchange(g.calls, {});

@@ -1,4 +1,4 @@
-// What the tests of NCCL's double share: ranks of one thread, each with a device, stream and memory.
+// What the tests of NCCL's double share: ranks of one thread, each with device, stream and memory.
 #pragma once
 
 #include <functional>

@@ -1,0 +1,129 @@
+// Transport: messages between GPUs by NCCL, queued on a stream in groups.
+#pragma once
+
+#include <chrono>  // deadlines
+#include <deque>   // parts
+#include <memory>  // unique_ptr
+#include <span>    // messages
+#include <string>  // sentences
+
+#include <nccl.h>  // ncclDataType_t
+
+#include <gx/core/decl.hpp>          // GX_DECL
+#include <gx/core/element.hpp>       // fp32, fp16, bf16
+#include <gx/core/transport.hpp>     // Placement
+#include <gx/cuda/queue.hpp>         // Queue
+#include <gx/memory/queue.hpp>       // StreamOrdered, QueuedMessage
+#include <gx/nccl/communicator.hpp>  // Communicator
+#include <gx/nccl/rank_board.hpp>    // RankBoard
+
+namespace gx::nccl {
+
+template <class E>
+inline constexpr ncclDataType_t type_of = ncclNumTypes;
+template <>
+inline constexpr ncclDataType_t type_of<fp32> = ncclFloat32;
+template <>
+inline constexpr ncclDataType_t type_of<fp16> = ncclFloat16;
+template <>
+inline constexpr ncclDataType_t type_of<bf16> = ncclBfloat16;
+
+/// One rank's end of an NCCL communicator; models StreamOrdered. A group of messages is one
+/// ncclGroupStart ... ncclGroupEnd; nothing waits for the host but where NCCL is still setting up.
+///
+/// Errors: gx::Error for a call that NCCL refuses. Where a rank is missing, NCCL reports an
+///         asynchronous error, or nothing that is queued gets on for `deadline`, the communicator
+///         is aborted, later messages are dropped, and the host's waits return
+///
+///             timed_out  on the rank that finds it: the peer is the rank that left without what it
+///                        owes, or that others wait for; where none owes anything, itself
+///             cancelled  on all other ranks, with the same peer
+///
+///         What the queue holds then runs on memory that holds anything.
+/// Threads: that of its rank.
+class Transport {
+public:
+    using Memory = cuda::GpuMemory;
+    struct Options {
+        Placement placement{};
+        std::chrono::nanoseconds deadline = std::chrono::seconds(60);  ///< without progress
+    };
+
+    /// Joins the other ranks: waits for them. Errors: LostRank.
+    GX_DECL Transport(cuda::Queue& queue, RankBoard& board, const ncclUniqueId& id, int rank,
+                      const Options& options);
+    Transport(const Transport&) = delete;
+    Transport& operator=(const Transport&) = delete;
+    /// Aborts what was not closed.
+    GX_DECL ~Transport();
+
+    [[nodiscard]] int rank() const { return rank_; }
+    [[nodiscard]] int ranks() const { return options_.placement.ranks(); }
+    [[nodiscard]] Placement placement() const { return options_.placement; }
+    [[nodiscard]] cuda::Queue& queue() { return *queue_; }
+    /// Incomplete once a rank is lost.
+    [[nodiscard]] Delivery lost() const { return lost_; }
+    [[nodiscard]] ncclComm_t communicator() const { return comm_.get(); }
+    GX_DECL void exchange(std::span<const QueuedMessage<Memory>> group);
+
+    /// Queues ncclAllReduce by ncclSum, in place.
+    /// Order: NCCL's own: it depends on its version, topology and settings; equal on all ranks.
+    template <Element E>
+    void all_reduce(ViewIn<typename E::storage, Memory> values) {
+        static_assert(type_of<E> != ncclNumTypes,
+                      "gx: NCCL does not sum this element. Fix: fp32, fp16 or bf16.");
+        sum(Memory::open(values).data, values.size(), type_of<E>);
+    }
+
+    /// The ranks that give the same color, ordered by key, then by rank, by ncclCommSplit. Every
+    /// rank calls it. It queues where this one does, and lives as long.
+    /// Errors: LostRank.
+    [[nodiscard]] GX_DECL Transport& split(int color, int key);
+
+    /// Waits until all that was queued is done, and ends the communicator. Errors: LostRank.
+    GX_DECL void close();
+    /// Ends the messages of this and its parts, whatever they wait for.
+    GX_DECL void abort() noexcept;
+    /// This rank goes no further: reports so, unless a rank is lost already, ends its messages, and
+    /// waits for the rest of the queue.
+    GX_DECL void abandon() noexcept;
+
+private:
+    GX_DECL Transport(Transport& parent, Communicator part, int color);
+    GX_DECL void sum(void* values, std::size_t count, ncclDataType_t type);
+    /// Polls while the host waits; incomplete once a rank is lost.
+    [[nodiscard]] GX_DECL Delivery watch();
+    [[nodiscard]] GX_DECL Delivery watch_all();
+    [[nodiscard]] GX_DECL Delivery watch_deadline();
+    /// Polls until the communicator is not in progress. False: a rank is lost.
+    GX_DECL bool settle();
+    GX_DECL void check(ncclResult_t result, const char* call);
+    [[nodiscard]] GX_DECL int gone();
+    [[nodiscard]] GX_DECL int suspect();
+    GX_DECL Delivery lose(int lost);
+    [[noreturn]] GX_DECL void throw_lost(const char* operation, Delivery d) const;
+
+    using Clock = std::chrono::steady_clock;
+
+    cuda::Queue* queue_;
+    RankBoard* board_;
+    Options options_;
+    Transport* parent_ = nullptr;
+    int rank_ = 0, world_rank_ = 0;
+    int ledger_ = -1;  ///< -1: has not joined
+    int splits_ = 0;
+    Communicator comm_{};
+    std::deque<std::unique_ptr<Transport>> parts_{};
+    Delivery lost_{};
+    // A mark at the end of the queue, to see that it gets on.
+    cuda::EventHandle mark_{};
+    bool marked_ = false;
+    Clock::time_point marked_at_{};
+};
+static_assert(StreamOrdered<Transport>);
+
+}  // namespace gx::nccl
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/nccl/impl/transport.ipp>
+#endif

@@ -1,0 +1,169 @@
+// World<Device>: ranks as threads of one process, a GPU each, whose gradients go over NCCL.
+#pragma once
+
+#include <chrono>     // deadlines
+#include <exception>  // rethrow_exception, uncaught_exceptions
+#include <memory>     // make_unique
+#include <thread>     // ranks
+#include <utility>    // move
+#include <vector>     // GPUs
+
+#include <gx/core/decl.hpp>          // GX_DECL
+#include <gx/core/error.hpp>         // LostRank
+#include <gx/core/function_ref.hpp>  // FunctionRef
+#include <gx/core/units.hpp>         // Nanoseconds
+#include <gx/core/world.hpp>         // NoDevice
+#include <gx/cuda/queue.hpp>         // DeviceContext, Queue
+#include <gx/nccl/rank_board.hpp>    // RankBoard
+#include <gx/nccl/transport.hpp>     // Transport
+#include <gx/threads/threads.hpp>    // Mailbox, Run
+
+namespace gx::nccl {
+
+/// A GPU's memory. Where an exception passes, or a rank is lost, buffers are released that queued
+/// messages use, whose peers may never come: these are ended first, and the queue is waited for.
+class UnwindingResource : public cuda::Resource {
+public:
+    using Resource::Resource;
+    void ends(Transport& messages) { messages_ = &messages; }
+    void release(std::byte* memory, std::size_t bytes) noexcept override {
+        if (messages_ != nullptr &&
+            (std::uncaught_exceptions() > 0 || !messages_->lost().complete()))
+            messages_->abandon();
+        Resource::release(memory, bytes);
+    }
+
+private:
+    Transport* messages_ = nullptr;
+};
+
+template <class Device>
+class WorldRank;
+
+struct WorldOptions {
+    Placement placement{};    ///< as if they were spread so
+    std::vector<int> gpus{};  ///< of each rank; empty: rank r has GPU r
+    /// Of a wait for a control message; of queued messages that do not get on.
+    std::chrono::nanoseconds deadline = std::chrono::seconds(60);
+};
+
+/// Throws gx::Error with the first of: no driver or GPU, another NCCL than gx was compiled for,
+/// fewer GPUs than ranks, a GPU that is not there, a GPU of two ranks, a deadline that is not above
+/// 0.
+GX_DECL void expect_possible(const WorldOptions& options);
+/// Throws gx::Error where NCCL gives none.
+[[nodiscard]] GX_DECL ncclUniqueId unique_id();
+
+/// As many ranks as the placement holds, as threads of this process, each with a GPU of its own.
+/// Gradients go over NCCL (Transport); control messages through the process's memory.
+///
+/// Order:  reducers of gx end with the bits that they have on threads; nccl::AllReduce does not.
+/// Errors: on construction, expect_possible(). In run() see World: when a rank throws or is lost,
+///         the communicators of all others are aborted and their waits return `cancelled`.
+template <class Device = NoDevice>
+class World {
+public:
+    using Options = WorldOptions;
+    using Rank = WorldRank<Device>;
+
+    explicit World(Options options) : options_(std::move(options)) { expect_possible(options_); }
+
+    [[nodiscard]] int ranks() const { return options_.placement.ranks(); }
+    [[nodiscard]] Placement placement() const { return options_.placement; }
+    void run(FunctionRef<void(Rank&)> f) {
+        gx::detail::threads::Run run{.office{options_.placement, options_.deadline}};
+        RankBoard board(ranks(), [&](int lost) { run.stop(lost); });
+        const ncclUniqueId id = unique_id();
+        {
+            std::vector<std::jthread> threads;
+            threads.reserve(static_cast<std::size_t>(ranks()));
+            for (int r = 0; r < ranks(); ++r)
+                threads.emplace_back([&, r] { run_rank(run, board, id, r, f); });
+        }
+        if (run.first_error) std::rethrow_exception(run.first_error);
+    }
+
+private:
+    [[nodiscard]] int gpu(int r) const {
+        return options_.gpus.empty() ? r : options_.gpus[static_cast<std::size_t>(r)];
+    }
+    void run_rank(gx::detail::threads::Run& run, RankBoard& board, const ncclUniqueId& id, int r,
+                  FunctionRef<void(Rank&)> f) {
+        try {
+            Rank rank(run, board, id, r, gpu(r), options_);
+            try {
+                f(rank);
+                rank.transport().close();
+            } catch (const LostRank& e) {
+                board.report(e.lost());
+                rank.transport().abandon();
+                throw;
+            } catch (...) {
+                rank.transport().abandon();  // before its queues are waited for
+                throw;
+            }
+        } catch (const LostRank& e) {
+            board.report(e.lost());
+            run.fail(r);
+        } catch (...) {
+            board.report(r);
+            run.fail(r);
+        }
+        board.leave(r);
+        run.office.leave(r);
+    }
+
+    Options options_;
+};
+
+/// What f is given: valid on the rank's thread, until f returns.
+template <class DeviceType>
+class WorldRank {
+public:
+    using Device = DeviceType;
+    using Memory = cuda::GpuMemory;
+
+    WorldRank(gx::detail::threads::Run& run, RankBoard& board, const ncclUniqueId& id, int rank,
+              int gpu, const WorldOptions& options)
+        : run_(&run),
+          gpu_(gpu),
+          memory_(gpu),
+          queue_(gpu_, "communication"),
+          transport_(queue_, board, id, rank,
+                     {.placement = options.placement, .deadline = options.deadline}),
+          control_(run.office, rank) {
+        memory_.ends(transport_);
+    }
+
+    [[nodiscard]] int rank() const { return transport_.rank(); }
+    [[nodiscard]] int ranks() const { return transport_.ranks(); }
+    [[nodiscard]] Transport& transport() { return transport_; }
+    [[nodiscard]] cuda::Queue& stream() { return queue_; }
+    /// The hosts' messages.
+    [[nodiscard]] gx::detail::threads::Endpoint& control() { return control_; }
+    [[nodiscard]] MemoryResource& memory() { return memory_; }
+    [[nodiscard]] cuda::DeviceContext& gpu() { return gpu_; }
+    [[nodiscard]] std::unique_ptr<Device> make_device(const Graph& graph, DeviceOptions options)
+        requires(!std::same_as<Device, NoDevice>)
+    {
+        options.rank = rank();
+        return std::make_unique<Device>(gpu_, graph, options);
+    }
+    /// Since run() began.
+    [[nodiscard]] Nanoseconds now() const { return std::chrono::steady_clock::now() - run_->begin; }
+
+private:
+    gx::detail::threads::Run* run_;
+    cuda::DeviceContext gpu_;
+    UnwindingResource memory_;
+    cuda::Queue queue_;
+    Transport transport_;
+    gx::detail::threads::Endpoint control_;
+};
+static_assert(gx::World<World<>>);
+
+}  // namespace gx::nccl
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/nccl/impl/world.ipp>
+#endif
