@@ -150,7 +150,7 @@ inline Descriptor resample(const WindowSpec& s) {
 
 enum class Conv : unsigned char { forward, data, filter };
 
-/// Operations and their descriptors. Tensors get the unique ids 1, 2, 3 ... in the order of tensor().
+/// Operations and their descriptors. Tensors get the unique ids 1, 2, 3 ... as tensor() makes them.
 class Graph {
 public:
     Descriptor& tensor(TensorSpec s) {

@@ -567,7 +567,7 @@ void update_running(Tensors& t, const Contents& op, const Running& at, const Val
     t.write(op, at.variance_out, std::move(variances));
 }
 
-/// Scale and bias that normalise: eq_scale = scale / sqrt(var + epsilon), eq_bias = bias - mean eq_scale.
+/// eq_scale = scale / sqrt(variance + epsilon), eq_bias = bias - mean * eq_scale.
 void finalize_statistics(Tensors& t, const Contents& op) {
     const Values sums = t.read(op, CUDNN_ATTR_OPERATION_BN_FINALIZE_Y_SUM_DESC),
                  squares = t.read(op, CUDNN_ATTR_OPERATION_BN_FINALIZE_Y_SQ_SUM_DESC),

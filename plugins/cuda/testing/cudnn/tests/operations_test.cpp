@@ -139,7 +139,7 @@ TEST_F(Operations, ConvolvesAnyShapeExactlyOnIntegers) {
     }));
 }
 
-// |computed - exact| <= (n - 1 + 1) u sum |products| to first order: n - 1 additions and one product
+// |computed - exact| <= n u sum |products| to first order: n - 1 additions and one product
 // each, u = 2^-24; Higham 2002, section 3.1. n u / (1 - n u) is below 1.001 n u here.
 TEST_F(Operations, ConvolvesWithinTheBoundOfSums) {
     const Shapes s = shapes_of(2, 1, 8, 4, {9, 7}, {3, 3}, {.pad = {1, 1}, .stride = {2, 1}});
