@@ -141,6 +141,37 @@ GX_DEVICE double squared_norm(DeviceSpan<const unsigned long long> words, std::i
     return sum;
 }
 
+/// Where word 0 of sum i lies: of words, sums of parameters come first; of norms, a parameter's two.
+GX_DEVICE std::int64_t in_words(std::int64_t i, std::int64_t parameters) {
+    return ((i % 2) * parameters + i / 2) * norm_words;
+}
+GX_KERNEL store_norms_kernel(DeviceSpan<const unsigned long long> words, DeviceSpan<double> norms) {
+    const std::int64_t sums = norms.size / norm_words;
+    for (std::int64_t i = global_thread(); i < sums; i += all_threads()) {
+        const std::int64_t from = in_words(i, sums / 2), to = i * norm_words;
+        unsigned long long carry = 0;
+        for (int k = 0; k <= top_word; ++k) {
+            const unsigned long long word = words[from + k] + carry;
+            carry = k < top_word ? word >> 32 : 0;
+            norms[to + k] += static_cast<double>(k < top_word ? word & 0xffffffffu : word);
+        }
+        norms[to + bad_word] += static_cast<double>(words[from + bad_word]);
+    }
+}
+GX_KERNEL sum_norms_kernel(DeviceSpan<const double> all, DeviceSpan<double> sums) {
+    for (std::int64_t i = global_thread(); i < sums.size; i += all_threads()) {
+        double sum = 0;
+        for (std::int64_t at = i; at < all.size; at += sums.size) sum += all[at];
+        sums[i] = sum;
+    }
+}
+GX_KERNEL load_norms_kernel(DeviceSpan<const double> norms, DeviceSpan<unsigned long long> words) {
+    const std::int64_t sums = norms.size / norm_words;
+    for (std::int64_t i = global_thread(); i < norms.size; i += all_threads())
+        words[in_words(i / norm_words, sums / 2) + i % norm_words] =
+            static_cast<unsigned long long>(norms[i]);
+}
+
 GX_KERNEL lars_rates_kernel(DeviceSpan<const Flag> adapts,
                             DeviceSpan<const unsigned long long> parameter_words,
                             DeviceSpan<const unsigned long long> gradient_words,
@@ -164,6 +195,9 @@ GX_KERNEL lars_rates_kernel(DeviceSpan<const Flag> adapts,
 LaunchShape shape_of(cudaStream_t stream, std::int64_t pieces) {
     return {static_cast<unsigned>(std::min<std::int64_t>(pieces, update_blocks_max)),
             update_threads, stream};
+}
+constexpr std::int64_t blocks_for(std::int64_t threads) {
+    return (threads + update_threads - 1) / update_threads;
 }
 void expect_lengths(const UpdateVectors& v, std::int64_t state) {
     GX_EXPECT(v.step.size == 1, "one step of an update");
@@ -229,6 +263,24 @@ void add_squared_norms(cudaStream_t stream, DeviceSpan<const UpdatePiece> pieces
            words);
 }
 
+void store_norms(cudaStream_t stream, DeviceSpan<const unsigned long long> words,
+                 DeviceSpan<double> norms) {
+    GX_EXPECT(words.size == norms.size && norms.size % (2 * norm_words) == 0,
+              "two sums of each parameter");
+    launch("store norms", shape_of(stream, blocks_for(norms.size / norm_words)), store_norms_kernel,
+           words, norms);
+}
+void sum_norms(cudaStream_t stream, DeviceSpan<const double> all, DeviceSpan<double> sums) {
+    GX_EXPECT(sums.size == 0 || all.size % sums.size == 0, "as many norms of each rank");
+    launch("sum norms", shape_of(stream, blocks_for(sums.size)), sum_norms_kernel, all, sums);
+}
+void load_norms(cudaStream_t stream, DeviceSpan<const double> norms,
+                DeviceSpan<unsigned long long> words) {
+    GX_EXPECT(words.size == norms.size && norms.size % (2 * norm_words) == 0,
+              "two sums of each parameter");
+    launch("load norms", shape_of(stream, blocks_for(norms.size)), load_norms_kernel, norms, words);
+}
+
 void lars_rates(cudaStream_t stream, DeviceSpan<const Flag> adapts,
                 DeviceSpan<const unsigned long long> parameter_words,
                 DeviceSpan<const unsigned long long> gradient_words,
@@ -239,8 +291,8 @@ void lars_rates(cudaStream_t stream, DeviceSpan<const Flag> adapts,
                   parameter_words.size == adapts.size * norm_words &&
                   gradient_words.size == adapts.size * norm_words,
               "norms, rates and decays of every parameter");
-    launch("lars rates", shape_of(stream, (adapts.size + update_threads - 1) / update_threads),
-           lars_rates_kernel, adapts, parameter_words, gradient_words, update, step, rates, decays);
+    launch("lars rates", shape_of(stream, blocks_for(adapts.size)), lars_rates_kernel, adapts,
+           parameter_words, gradient_words, update, step, rates, decays);
 }
 
 void lars(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> momentum,

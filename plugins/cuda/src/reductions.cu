@@ -37,9 +37,29 @@ GX_KERNEL none_kernel(DeviceSpan<const std::uint32_t> counts, DeviceSpan<Flag> r
     if (threadIdx.x == 0) result[0] = static_cast<Flag>(bad == 0);
 }
 
+GX_KERNEL any_kernel(DeviceSpan<const std::uint32_t> counts, DeviceSpan<float> against) {
+    std::uint32_t bad = 0;
+    for (std::int64_t i = global_thread(); i < counts.size; i += all_threads()) bad += counts[i];
+    bad = block_sum(bad);
+    if (threadIdx.x == 0 && bad != 0) against[0] = 1;
+}
+GX_KERNEL is_zero_kernel(DeviceSpan<const float> value, DeviceSpan<Flag> result) {
+    result[0] = static_cast<Flag>(value[0] == 0);
+}
+
 void expect_scratch(std::int64_t scratch, std::int64_t result) {
     GX_EXPECT(scratch == reduction_blocks, "a reduction's scratch memory has reduction_blocks");
     GX_EXPECT(result == 1, "a reduction has one result");
+}
+
+/// How many of each block.
+DeviceSpan<std::uint32_t> count_not_finite(cudaStream_t stream, DeviceSpan<const float> values,
+                                           DeviceSpan<std::uint32_t> scratch) {
+    const std::int64_t enough = (values.size + reduction_threads - 1) / reduction_threads;
+    const auto counts = scratch.subspan(0, std::clamp<std::int64_t>(enough, 1, reduction_blocks));
+    launch("count of blocks", {static_cast<unsigned>(counts.size), reduction_threads, stream},
+           count_kernel, values, counts);
+    return counts;
 }
 
 }  // namespace
@@ -54,11 +74,19 @@ void sum(cudaStream_t stream, DeviceSpan<const float> values, DeviceSpan<float> 
 void all_finite(cudaStream_t stream, DeviceSpan<const float> values,
                 DeviceSpan<std::uint32_t> scratch, DeviceSpan<Flag> result) {
     expect_scratch(scratch.size, result.size);
-    const std::int64_t enough = (values.size + reduction_threads - 1) / reduction_threads;
-    const auto counts = scratch.subspan(0, std::clamp<std::int64_t>(enough, 1, reduction_blocks));
-    launch("count of blocks", {static_cast<unsigned>(counts.size), reduction_threads, stream},
-           count_kernel, values, counts);
+    const auto counts = count_not_finite(stream, values, scratch);
     launch("all finite", {1, reduction_threads, stream}, none_kernel, counts, result);
+}
+
+void find_overflow(cudaStream_t stream, DeviceSpan<const float> values,
+                   DeviceSpan<std::uint32_t> scratch, DeviceSpan<float> against) {
+    expect_scratch(scratch.size, against.size);
+    const auto counts = count_not_finite(stream, values, scratch);
+    launch("find overflow", {1, reduction_threads, stream}, any_kernel, counts, against);
+}
+void is_zero(cudaStream_t stream, DeviceSpan<const float> value, DeviceSpan<Flag> result) {
+    GX_EXPECT(value.size == 1 && result.size == 1, "one value and one result");
+    launch("is zero", {1, 1, stream}, is_zero_kernel, value, result);
 }
 
 }  // namespace gx::cuda

@@ -97,6 +97,7 @@ void normalise(cudaStream_t stream, PixelShape shape, ImageLayout layout,
 template void copy(cudaStream_t, DeviceSpan<const float>, DeviceSpan<float>);
 template void copy(cudaStream_t, DeviceSpan<const std::uint16_t>, DeviceSpan<std::uint16_t>);
 template void fill(cudaStream_t, DeviceSpan<float>, float);
+template void fill(cudaStream_t, DeviceSpan<double>, double);
 template void fill(cudaStream_t, DeviceSpan<std::uint16_t>, std::uint16_t);
 template void fill(cudaStream_t, DeviceSpan<unsigned long long>, unsigned long long);
 #define GX_NORMALISE(E)                                                                 \

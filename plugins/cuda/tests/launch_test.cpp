@@ -1,6 +1,8 @@
 // Kernels of gx on a queue: launch() gives the bits of the host's kernels.
 #include <gx/cuda/launch.hpp>
 
+#include "device_memory.hpp"
+
 #include <bit>      // bit_cast
 #include <cstdint>  // uint64_t
 #include <cstring>  // memcmp
@@ -284,6 +286,9 @@ TEST(TopK, ChoosesAndAddsAsTheHostDoes) {
         Both<float> scale(q, {*rc::gen::element(1.0f, 1024.0f, 3.0f)});
         Both<std::uint32_t> order(q, std::vector<std::uint32_t>(n));
         Both<Entry> mine(q, std::vector<Entry>(k));
+        const auto scratch = q.scratch();  // holds what other kernels left
+        cuda_tests::must(
+            cudaMemsetAsync(scratch.data, 0xab, std::size_t(scratch.size) * 4, q.stream()));
         launch(q, Choose{}, scalar(scale), values.read(), before.read(), after.view(), order.view(),
                mine.view());
         Choose{}(scale.host[0], values.host, before.host, after.host, order.host, mine.host);

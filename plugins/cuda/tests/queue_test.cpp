@@ -296,11 +296,12 @@ TEST(Errors, OfEarlierWorkNameTheQueue) {
 // ---- A rank is missing -------------------------------------------------------------------------
 
 TEST(Watch, EndsAWaitThatNothingElseEnds) {
-    cuda_testing::reset({.check_at_exit = false});
+    cuda_testing::reset({.progress = StreamProgress::late, .check_at_exit = false});
     DeviceContext gpu(0);
     Queue queue(gpu, "communication");
-    bool arrives = false;
-    cuda_testing::enqueue_when(queue.stream(), "receive", [&] { return arrives; }, [] {});
+    bool arrives = false, ran = false;
+    cuda_testing::enqueue_when(
+        queue.stream(), "receive", [&] { return arrives; }, [&] { ran = true; });
     int calls = 0;
     gpu.watch([&]() -> Delivery {
         if (++calls < 3) return {};
@@ -312,7 +313,10 @@ TEST(Watch, EndsAWaitThatNothingElseEnds) {
     EXPECT_EQ(d.outcome, Delivery::Outcome::timed_out);
     EXPECT_EQ(d.peer, 2);
     EXPECT_EQ(calls, 3);
-    EXPECT_FALSE(queue.wait(queue.record()).complete());  // though it is reached
+    EXPECT_TRUE(ran);  // what is left of the queue
+    const Event reached = queue.record();
+    cuda::expect(cudaStreamSynchronize(queue.stream()), "cudaStreamSynchronize");
+    EXPECT_FALSE(queue.wait(reached).complete());
 }
 
 }  // namespace

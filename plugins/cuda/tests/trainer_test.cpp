@@ -18,6 +18,7 @@
 #include <gx/reducer/double_buffered.hpp>
 #include <gx/reducer/multi_ring.hpp>
 #include <gx/reducer/ring.hpp>
+#include <gx/sharded/reducer.hpp>
 #include <gx/shared_memory/reducer.hpp>
 #include <gx/top_k/reducer.hpp>
 #include <gx/trainer/trainer.hpp>
@@ -71,6 +72,7 @@ using Runs = ::testing::Types<
     Run<Bucketed<Ring<fp16>, 64>, AdamW>, Run<DoubleBuffered<Bucketed<Ring<bf16>, 128>>, Lars>,
     Run<TopK, DynamicLossScale>, Run<DoubleBuffered<Bucketed<TopK, 256>>>,
     Run<DoubleBuffered<Bucketed<Quantized<8>, 512>>, AdamW>, Run<Quantized<4>>,
+    Run<Sharded<Ring<fp16>>, AdamW>, Run<Sharded<Ring<fp32>>, Lars>,
     Run<LocalSgd<Bucketed<Ring<fp32>, 256>, 3>, AdamW>, Run<Hierarchical<fp16>, Lars>,
     Run<DoubleTree<3, fp16>>, Run<HalvingDoubling<fp32>>, Run<ParameterServer<fp16>>,
     Run<SharedMemory<bf16>>>;

@@ -65,7 +65,7 @@ void copy_bytes(cudaStream_t stream, const void* from, std::int64_t from_bytes, 
 /// Swaps a and b where the condition is not 0. Shapes: condition (1).
 void swap_if(cudaStream_t stream, DeviceSpan<const Flag> condition, DeviceSpan<float> a,
              DeviceSpan<float> b);
-/// to = value, for float, std::uint16_t and unsigned long long.
+/// to = value, for float, double, std::uint16_t and unsigned long long.
 template <class T>
 void fill(cudaStream_t stream, DeviceSpan<T> to, T value);
 
@@ -78,6 +78,13 @@ inline constexpr int reduction_blocks = 256, reduction_threads = 256;
 /// Shapes: scratch (reduction_blocks), result (1).
 void all_finite(cudaStream_t stream, DeviceSpan<const float> values,
                 DeviceSpan<std::uint32_t> scratch, DeviceSpan<Flag> result);
+
+/// against = 1 where an element is not finite, and else what it was.
+/// Shapes: scratch (reduction_blocks), against (1).
+void find_overflow(cudaStream_t stream, DeviceSpan<const float> values,
+                   DeviceSpan<std::uint32_t> scratch, DeviceSpan<float> against);
+/// result = 1 where the value is 0, else 0. Shapes: (1).
+void is_zero(cudaStream_t stream, DeviceSpan<const float> value, DeviceSpan<Flag> result);
 
 /// result = the sum of values, in float.
 /// Shapes: scratch (reduction_blocks), result (1).
@@ -151,6 +158,19 @@ inline constexpr int norm_words = 19;
 /// Order:  none shows: the sums are exact, by additions of integers.
 void add_squared_norms(cudaStream_t stream, DeviceSpan<const UpdatePiece> pieces,
                        DeviceSpan<const float> values, DeviceSpan<unsigned long long> words);
+
+// SquaredSums of a parameter and of its gradient, for each parameter: doubles that are integers.
+// Shapes: words (2, parameters, norm_words), of add_squared_norms; norms (parameters, 2,
+//         norm_words).
+
+/// Adds the words to the norms.
+void store_norms(cudaStream_t stream, DeviceSpan<const unsigned long long> words,
+                 DeviceSpan<double> norms);
+/// sums = the norms of all ranks, one rank's behind the other's, added up.
+void sum_norms(cudaStream_t stream, DeviceSpan<const double> all, DeviceSpan<double> sums);
+/// The words of norms.
+void load_norms(cudaStream_t stream, DeviceSpan<const double> norms,
+                DeviceSpan<unsigned long long> words);
 
 struct LarsStep {
     float momentum, rate, weight_decay, trust, epsilon;

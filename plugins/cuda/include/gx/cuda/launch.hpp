@@ -4,7 +4,7 @@
 #include <concepts>     // same_as
 #include <cstddef>      // byte
 #include <cstdint>      // int64_t
-#include <type_traits>  // is_const_v
+#include <type_traits>  // is_const_v, conditional_t
 
 #include <gx/core/element.hpp>        // fp32, fp16, bf16
 #include <gx/cuda/kernels.hpp>        // encode, accumulate
@@ -30,6 +30,13 @@ template <class D>
 struct Decide;
 template <class O, class D, bool counts_skipped>
 struct Update;
+struct FindOverflow;
+template <class D>
+struct DecideTogether;
+template <class O, class D>
+struct AddNorms;
+template <class Norms>
+struct SumNorms;
 template <class D>
 struct RecordOutcome;
 struct Outcome;
@@ -122,6 +129,17 @@ void launch_on(Queue& q, const gx::detail::trainer::Decide<DecisionsOf<S>>&,
     all_finite(q.stream(), mean, q.scratch().subspan(0, reduction_blocks), applied);
     decide(q.stream(), decisions, applied);
 }
+template <std::same_as<gx::detail::trainer::FindOverflow> K>
+void launch_on(Queue& q, const K&, DeviceSpan<const float> part, DeviceSpan<float> against) {
+    find_overflow(q.stream(), part, q.scratch().subspan(0, reduction_blocks), against);
+}
+template <ScaleOnGpu S>
+void launch_on(Queue& q, const gx::detail::trainer::DecideTogether<DecisionsOf<S>>&,
+               DeviceSpan<const float> against, DeviceSpan<DecisionsOf<S>> decisions,
+               DeviceSpan<Flag> applied) {
+    is_zero(q.stream(), against, applied);
+    decide(q.stream(), decisions, applied);
+}
 template <ScaleOnGpu S>
 void launch_on(Queue& q, const gx::detail::trainer::RecordOutcome<DecisionsOf<S>>&,
                DeviceSpan<const DecisionsOf<S>> decisions, DeviceSpan<const float> scale,
@@ -165,10 +183,28 @@ void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<flo
           moments.subspan(0, mean.size), moments.subspan(mean.size, mean.size), tables.decays(),
           {.rate = k.rate, .beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon});
 }
-template <std::same_as<Lars> O, class D, bool counts_skipped>
-void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<float> parameters,
-               DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
-               DeviceSpan<float> momentum, DeviceSpan<D> decisions) {
+/// Words of the norms of parameters and of gradients.
+struct NormWords {
+    DeviceSpan<unsigned long long> all, of_parameters, of_gradients;
+};
+inline NormWords norm_words_of(UpdateTables& tables) {
+    const auto all = tables.words();
+    return {all, all.subspan(0, all.size / 2), all.subspan(all.size / 2, all.size / 2)};
+}
+/// Squared norms of what the tables' pieces hold.
+inline void find_norms(Queue& q, UpdateTables& tables, DeviceSpan<const float> parameters,
+                       DeviceSpan<const float> mean) {
+    const NormWords words = norm_words_of(tables);
+    fill(q.stream(), words.all, 0ull);
+    add_squared_norms(q.stream(), tables.pieces(), parameters, words.of_parameters);
+    add_squared_norms(q.stream(), tables.pieces(), mean, words.of_gradients);
+}
+/// Of Lars, whose norms the tables hold.
+template <class O, class D, bool counts_skipped>
+void update_with_norms(Queue& q, const UpdateBy<O, D, counts_skipped>& k,
+                       DeviceSpan<float> parameters, DeviceSpan<const float> mean,
+                       DeviceSpan<const float> loss_scale, DeviceSpan<float> momentum,
+                       DeviceSpan<D> decisions) {
     const auto& o = k.optimizer->options();
     const LarsStep step{.momentum = o.momentum,
                         .rate = k.rate,
@@ -176,18 +212,59 @@ void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<flo
                         .trust = o.trust,
                         .epsilon = o.epsilon};
     UpdateTables& tables = q.update_tables();
-    tables.prepare_norms(q, {k.slices, k.slice_count}, k.optimizer->adapts());
+    const NormWords words = norm_words_of(tables);
     begin_update<D, counts_skipped>(q, decisions, loss_scale);
-    const std::int64_t half = tables.words().size / 2;
-    const auto of_parameters = tables.words().subspan(0, half),
-               of_gradients = tables.words().subspan(half, half);
-    fill(q.stream(), tables.words(), 0ull);
-    add_squared_norms(q.stream(), tables.pieces(), parameters, of_parameters);
-    add_squared_norms(q.stream(), tables.pieces(), mean, of_gradients);
-    lars_rates(q.stream(), tables.adapts(), of_parameters, of_gradients, tables.step(), step,
-               tables.rates(), tables.decays());
+    lars_rates(q.stream(), tables.adapts(), words.of_parameters, words.of_gradients, tables.step(),
+               step, tables.rates(), tables.decays());
     lars(q.stream(), {tables.pieces(), tables.step(), parameters, mean}, momentum, tables.rates(),
          tables.decays(), step);
+}
+template <std::same_as<Lars> O, class D, bool counts_skipped>
+void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<float> parameters,
+               DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
+               DeviceSpan<float> momentum, DeviceSpan<D> decisions) {
+    UpdateTables& tables = q.update_tables();
+    tables.prepare_norms(q, {k.slices, k.slice_count}, k.optimizer->adapts());
+    find_norms(q, tables, parameters, mean);
+    update_with_norms(q, k, parameters, mean, loss_scale, momentum, decisions);
+}
+
+// Norms that several ranks add up: two SquaredSums of each parameter, one after the other.
+
+template <class Norms>
+[[nodiscard]] auto sums_in(DeviceSpan<Norms> norms) {
+    using Word = std::conditional_t<std::is_const_v<Norms>, const double, double>;
+    static_assert(sizeof(Norms) == 2 * norm_words * sizeof(double));
+    return DeviceSpan<Word>{reinterpret_cast<Word*>(norms.data), norms.size * 2 * norm_words};
+}
+template <class Norms>
+    requires requires(Norms n) { n.parameter.words(), n.gradient.words(); }
+void launch_on(Queue& q, const kernels::Fill<Norms>&, DeviceSpan<Norms> to) {  // with zeros
+    fill(q.stream(), sums_in(to), 0.0);
+}
+template <std::same_as<Lars> O, class D, class Norms>
+void launch_on(Queue& q, const gx::detail::trainer::AddNorms<O, D>& k, DeviceSpan<float> parameters,
+               DeviceSpan<const float> mean, DeviceSpan<const float>, DeviceSpan<float>,
+               DeviceSpan<const D>, DeviceSpan<Norms> norms) {
+    if (k.slice_count == 0) return;
+    UpdateTables& tables = q.update_tables();
+    tables.prepare_norms(q, {k.slices, k.slice_count}, k.optimizer->adapts());
+    find_norms(q, tables, parameters, mean);
+    store_norms(q.stream(), tables.words(), sums_in(norms));
+}
+template <class Norms>
+void launch_on(Queue& q, const gx::detail::trainer::SumNorms<Norms>&, DeviceSpan<const Norms> all,
+               DeviceSpan<Norms> sums) {
+    sum_norms(q.stream(), sums_in(all), sums_in(sums));
+}
+template <std::same_as<Lars> O, class D, bool counts_skipped, class Norms>
+void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<float> parameters,
+               DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
+               DeviceSpan<float> momentum, DeviceSpan<D> decisions, DeviceSpan<const Norms> norms) {
+    UpdateTables& tables = q.update_tables();
+    tables.prepare_norms(q, {k.slices, k.slice_count}, k.optimizer->adapts());
+    load_norms(q.stream(), sums_in(norms), tables.words());
+    update_with_norms(q, k, parameters, mean, loss_scale, momentum, decisions);
 }
 
 // ---- plugins/top_k -----------------------------------------------------------------------------
