@@ -23,6 +23,7 @@
 #include <gx/top_k/reducer.hpp>         // Choose, AddUp
 #include <gx/trainer/loss_scale.hpp>    // DynamicLossScale
 #include <gx/trainer/rank/decisions.hpp>
+#include <gx/trainer/rank/summed_norms.hpp>
 
 namespace {
 
@@ -243,6 +244,55 @@ void check_updates() {
 TYPED_TEST(Updates, HaveTheBitsOfTheHost) {
     check_updates<TypeParam, false>();
     check_updates<TypeParam, true>();
+}
+
+/// Votes and norms of several ranks.
+TEST(Shards, DecideAndAddNormsAsTheHostDoes) {
+    using Of = D<StaticLossScale>;
+    namespace trainer = detail::trainer;
+    check([](Queue& q, std::mt19937_64& random) {
+        const std::size_t n = drawn_count();
+        std::vector<float> values = numbers(random, n);
+        if (n > 0 && random() % 2 == 0) values[n - 1] = std::numeric_limits<float>::infinity();
+        Both<float> part(q, values), against(q, {0}), loss_scale(q, {1});
+        Both<Of> d(q, {Of{StaticLossScale()}});
+        Both<Flag> applied(q, {1});
+        launch(q, trainer::FindOverflow{}, part.read(), against.view());
+        trainer::FindOverflow{}(part.host, against.host);
+        launch(q, trainer::DecideTogether<Of>{}, against.read(), d.view(), applied.view());
+        trainer::DecideTogether<Of>{}(against.host, d.host, applied.host);
+        RC_ASSERT(against.same() && applied.same());
+
+        Graph graph;
+        graph.parameters.resize(2);
+        for (Parameter& p : graph.parameters) p.role = ParameterRole::weight;
+        const std::vector<ParameterSlice> slices{{0, n / 3, 0}, {n / 3, n - n / 3, 1}};
+        Lars lars{Lars::Options{}};
+        lars.reserve(n, slices, graph);
+        using Norms = Lars::Norms;
+        const int ranks = 1 + static_cast<int>(random() % 3);
+        Both<Norms> all(q, std::vector<Norms>(std::size_t(2 * ranks))),
+            sums(q, std::vector<Norms>(2));
+        const trainer::AddNorms<Lars, Of> add{&lars, slices.data(), slices.size(), 0.1f};
+        Both<float> state(q, std::vector<float>(n)), parameters(q, numbers(random, n));
+        for (int r = 0; r < ranks; ++r) {
+            Both<float> mean(q, numbers(random, n));
+            const auto mine = all.view().subspan(std::size_t(2 * r), 2);
+            launch(q, kernels::Fill<Norms>{}, mine);
+            launch(q, add, parameters.view(), mean.read(), scalar(loss_scale), state.view(),
+                   d.read(), mine);
+            add(parameters.host, mean.host, 1, state.host, d.host,
+                std::span(all.host).subspan(std::size_t(2 * r), 2));
+            RC_ASSERT(mean.same());
+        }
+        launch(q, trainer::SumNorms<Norms>{}, all.read(), sums.view());
+        trainer::SumNorms<Norms>{}(all.host, sums.host);
+        const std::vector<Norms> there = sums.back();
+        for (std::size_t p = 0; p < 2; ++p) {
+            RC_ASSERT(there[p].parameter == sums.host[p].parameter);
+            RC_ASSERT(there[p].gradient == sums.host[p].gradient);
+        }
+    });
 }
 
 /// Tables are made once, and again for other slices.
