@@ -141,7 +141,7 @@ GX_DEVICE double squared_norm(DeviceSpan<const unsigned long long> words, std::i
     return sum;
 }
 
-/// Where word 0 of sum i lies: of words, sums of parameters come first; of norms, a parameter's two.
+/// Where word 0 of sum i lies: of words, sums of parameters come first; of norms, both of one.
 GX_DEVICE std::int64_t in_words(std::int64_t i, std::int64_t parameters) {
     return ((i % 2) * parameters + i / 2) * norm_words;
 }
