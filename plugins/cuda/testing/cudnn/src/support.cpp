@@ -1,5 +1,5 @@
-// Which graphs the GPUs take, and with which engines: what libcudnn returned for a V100 (9.10.2) and
-// an H100 (9.19), described by CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR. ../contract compares it.
+// Which graphs the GPUs take, and with which engines: what libcudnn returned for a V100 (9.10.2)
+// and an H100 (9.19), described by CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR. ../contract compares it.
 #include <algorithm>  // ranges
 
 #include "contents.hpp"
