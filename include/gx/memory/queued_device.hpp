@@ -41,7 +41,7 @@ concept DeviceQueue =
 /// A queue that can go on after a rank was lost that its work needs: for ContinueOnSurvivors.
 ///
 ///     reached(event)   whether it is; waits for nothing
-///     abandon()        drops what is queued and can't run, as behind a message of a lost rank. What
+///     abandon()        drops what is queued and can't run, as behind a lost rank's message. What
 ///                      was done is whole kernels, in the order of the queue
 template <class Q>
 concept Abandons = DeviceQueue<Q> && requires(Q& q, const Q& c, Event e) {

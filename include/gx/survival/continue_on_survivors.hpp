@@ -33,8 +33,9 @@ namespace gx {
 ///
 /// The images of an epoch are cut into steps from where the history ends, so the final history has
 /// each image once in an epoch, for any rank counts. Losses and accuracies of an epoch are over the
-/// images of its survivors; a step of which no survivor had an image has the loss NaN. The learning rate follows the progress in the data: the rate at the
-/// same image of a run with the present rank count. So LinearScaling follows the global batch.
+/// images of its survivors; a step of which no survivor had an image has the loss NaN. The learning
+/// rate follows the progress in the data: the rate at the same image of a run with the present rank
+/// count. So LinearScaling follows the global batch.
 /// Phases begin at their epochs whatever was lost: with the batch of a rank and the image size that
 /// they name. A loss goes on in the phase of the epoch that it goes back to.
 /// Staleness restarts with each world: a gradient in flight at the end of one is applied or

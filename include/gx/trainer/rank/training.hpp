@@ -389,7 +389,6 @@ private:
     [[nodiscard]] std::uint64_t layout_hash();
     void expect_phases_fit();
     void begin_phase(int next);
-    void make_device(int phase);
     void expect_images();
 
     // ---- Losing a rank: impl/survival.ipp ----------------------

@@ -47,20 +47,12 @@ GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::begin_phase(int next) {
     const std::vector<float> parameters = state().canonical(device_->parameters());
     const std::vector<float> statistics = get(queue(), device_->statistics());
-    make_device(next);
-    state().load(parameters);
-    put(queue(), statistics, device_->statistics());
-}
-
-/// The device and the loaders of a phase; the parameters lie as in the phase before.
-GX_RANK_TRAINING
-GX_COLD void GX_OF_RANK_TRAINING::make_device(int phase_index) {
     const std::uint64_t layout = layout_hash();
     if constexpr (!on_host) (void)queue().wait(queue().record());
     loader_.reset();
     test_loader_.reset();
     device_.reset();
-    phase_ = phase_index;
+    phase_ = next;
     with_memory(rank_.rank(), phase().batch, phase().graph, [&] {
         device_ = rank_.make_device(phase().graph, device_options());
         loader_.emplace(data_of<L>(run_.data.train), share(true));
@@ -69,6 +61,8 @@ GX_COLD void GX_OF_RANK_TRAINING::make_device(int phase_index) {
     if (device_->parameters().size() != elements_ || layout_hash() != layout)
         throw_other_layout(rank_.rank(), phase_, type_name<Device>());
     expect_images();
+    state().load(parameters);
+    put(queue(), statistics, device_->statistics());
 }
 
 GX_RANK_TRAINING

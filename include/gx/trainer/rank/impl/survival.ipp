@@ -301,7 +301,6 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t own, std::int64_t next) {
     carried_.course = {.timetable = run_.timetable,
                        .first_step = next,
                        .first_image = carried_.course.image_of(next)};
-    if (const int p = run_.timetable.phase_of_epoch(epoch.epoch); p != phase_) make_device(p);
 
     // The state that all share.
     device_->update(
