@@ -101,6 +101,23 @@ TEST_F(CudaDevices, AResetEndsWhatTheDeviceHas) {
               "cudaStreamQuery: stream 1 of device 0 was destroyed by cudaDeviceReset.");
     (void)x, (void)e;
 }
+TEST_F(CudaDevices, AResetLeavesOtherDevices) {
+    ok(cudaSetDevice(1));
+    int* const pinned = pinned_memory(1);
+    const cudaStream_t s = new_stream();
+    bool ran = false;
+    enqueue_kernel(s, "k", [&] { ran = true; });
+    ok(cudaSetDevice(0));
+    const cudaStream_t captured = new_stream();
+    ok(cudaStreamBeginCapture(captured, cudaStreamCaptureModeRelaxed));
+    ok(cudaDeviceReset());
+    *pinned = 1;
+    ok(cudaStreamSynchronize(s));
+    EXPECT_TRUE(ran);
+    ok(cudaFreeHost(pinned));
+    ok(cudaStreamDestroy(s));
+    expect_clean();
+}
 TEST_F(CudaDevices, EightThreadsUseADeviceEach) {
     in_every_order([] {
         std::vector<std::jthread> threads;
@@ -194,6 +211,22 @@ TEST_F(Faults, ALaunchFails) {
     }
     ok(cudaStreamSynchronize(s));
     EXPECT_EQ(runs, 2);
+}
+TEST_F(Faults, OperationsAreCopiesSetsAndKernels) {
+    const cudaStream_t s = new_stream();
+    const cudaEvent_t e = new_event();
+    fail_operation(1);
+    ok(cudaEventRecord(e, s));
+    ok(cudaLaunchHostFunc(s, [](void*) {}, nullptr));
+    ok(cudaStreamSynchronize(s));
+    enqueue_kernel(s, "k", [] {});
+    EXPECT_EQ(cudaStreamSynchronize(s), cudaErrorIllegalAddress);
+    EXPECT_EQ(cudaEventRecord(e, s), cudaErrorIllegalAddress);
+    EXPECT_EQ(cudaStreamWaitEvent(s, e, 0), cudaErrorIllegalAddress);
+    ok(cudaSetDevice(1));
+    EXPECT_EQ(cudaLaunchHostFunc(s, [](void*) {}, nullptr), cudaErrorIllegalAddress);
+    EXPECT_EQ(cudaEventRecord(e, s), cudaErrorIllegalAddress);
+    EXPECT_EQ(cudaStreamWaitEvent(s, e, 0), cudaErrorIllegalAddress);
 }
 TEST_F(Faults, AnAsynchronousErrorStaysUntilTheReset) {
     in_every_order([] {

@@ -8,6 +8,7 @@
 
 #include <csignal>  // SIGSEGV
 #include <cstdlib>  // _Exit
+#include <filesystem>
 #include <set>
 #include <stdexcept>  // runtime_error
 #include <string>
@@ -70,6 +71,12 @@ protected:
     }
 };
 
+inline int threads_of_process() {
+    int count = 0;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
+        count += task.is_directory();
+    return count;
+}
 inline cudaStream_t new_stream(unsigned int flags = cudaStreamNonBlocking) {
     cudaStream_t s{};
     ok(cudaStreamCreateWithFlags(&s, flags));

@@ -323,6 +323,178 @@ TEST_F(Graphs, AGlobalCaptureForbidsOtherThreadsTooAThreadLocalOneDoesNot) {
         EXPECT_EQ(text.empty(), mode == cudaStreamCaptureModeThreadLocal) << text;
     }
 }
+TEST_F(Graphs, ModesOfThreadsAndCaptures) {
+    const auto allocates = [](cudaStreamCaptureMode capture, cudaStreamCaptureMode thread,
+                              bool in_another) {
+        start({});
+        const cudaStream_t s = new_stream();
+        ok(cudaStreamBeginCapture(s, capture));
+        std::string text;
+        const auto f = [&] {
+            auto mode = thread;
+            ok(cudaThreadExchangeStreamCaptureMode(&mode));
+            text = sentence_of([] { device_memory(1); });
+            ok(cudaThreadExchangeStreamCaptureMode(&mode));
+        };
+        if (in_another) std::thread(f).join();
+        else f();
+        return text.empty();
+    };
+    constexpr auto global = cudaStreamCaptureModeGlobal, local = cudaStreamCaptureModeThreadLocal,
+                   relaxed = cudaStreamCaptureModeRelaxed;
+    // the manual's table: the mode of the capture, of the thread that calls, who captures
+    EXPECT_FALSE(allocates(global, global, false));
+    EXPECT_FALSE(allocates(local, global, false));
+    EXPECT_TRUE(allocates(relaxed, global, false));
+    EXPECT_FALSE(allocates(global, local, false));
+    EXPECT_FALSE(allocates(local, local, false));
+    EXPECT_TRUE(allocates(global, relaxed, false));
+    EXPECT_FALSE(allocates(global, global, true));
+    EXPECT_TRUE(allocates(global, local, true));
+    EXPECT_TRUE(allocates(global, relaxed, true));
+    EXPECT_TRUE(allocates(local, global, true));
+    EXPECT_TRUE(allocates(relaxed, global, true));
+}
+TEST_F(Graphs, ARelaxedCaptureMayEndInAnotherThread) {
+    const cudaStream_t s = new_stream();
+    ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
+    cudaGraph_t g{};
+    std::thread([&] { ok(cudaStreamEndCapture(s, &g)); }).join();
+    ok(cudaGraphDestroy(g));
+}
+TEST_F(Graphs, OtherStreamsAreNotWaitedForInACapture) {
+    for (const bool queries : {false, true}) {
+        start({});
+        const cudaStream_t s = new_stream(), t = new_stream();
+        begin(s);
+        const std::string text =
+            sentence_of([&] { queries ? cudaStreamQuery(t) : cudaStreamSynchronize(t); });
+        EXPECT_NE(text.find(" while stream 1 of device 0 is captured"), std::string::npos) << text;
+    }
+}
+TEST_F(Graphs, AfterACaptureItsStreamsAreFree) {
+    const cudaStream_t s = new_stream(), t = new_stream();
+    bool ran = false;
+    ok(cudaGraphExecDestroy(captured(s, [&] { order(s, t), order(t, s); })));
+    enqueue_kernel(t, "k", [&] { ran = true; });
+    ok(cudaStreamSynchronize(t));
+    EXPECT_TRUE(ran);
+    for (const cudaStream_t u : {s, t}) ok(cudaStreamDestroy(u));
+    expect_clean();
+}
+TEST_F(Graphs, AfterAMisuseInACaptureItsStreamsAreFree) {
+    const cudaStream_t s = new_stream(), t = new_stream();
+    begin(s);
+    order(s, t);
+    EXPECT_NE(sentence_of([] { device_memory(1); }), "");
+    for (const cudaStream_t u : {s, t}) {
+        cudaStreamCaptureStatus status{};
+        ok(cudaStreamIsCapturing(u, &status));
+        EXPECT_EQ(status, cudaStreamCaptureStatusNone);
+    }
+    device_memory(1);
+}
+TEST_F(Graphs, ABranchOfAnotherDevice) {
+    in_every_order([] {
+        const cudaStream_t s = new_stream();
+        const cudaEvent_t e = new_event();
+        ok(cudaSetDevice(1));
+        int *const y = device_memory(1), *const out = pinned_memory(1);
+        const cudaStream_t t = new_stream();
+        const cudaEvent_t back = new_event();
+        ok(cudaMemsetAsync(y, 0, 4, t));
+        ok(cudaStreamSynchronize(t));
+        const cudaGraphExec_t g = captured(s, [&] {
+            ok(cudaEventRecord(e, s));
+            ok(cudaStreamWaitEvent(t, e, 0));
+            add(y, 3, t);
+            copy(out, y, 1, t);
+            ok(cudaEventRecord(back, t));
+            ok(cudaStreamWaitEvent(s, back, 0));
+        });
+        ok(cudaGraphLaunch(g, s));
+        ok(cudaStreamSynchronize(s));
+        EXPECT_EQ(*out, 3);
+    });
+}
+TEST_F(Graphs, ALaunchWaitsForEachOfItsBranches) {
+    in_every_order([] {
+        int* const x = device_memory(3);
+        const cudaStream_t s = new_stream(), t = new_stream(), u = new_stream();
+        const cudaGraphExec_t g = captured(s, [&] {
+            order(s, t), order(s, u);
+            add(x, 1, t), add(x + 1, 1, u);
+            order(t, s), order(u, s);
+            add(x + 2, 1, s);
+        });
+        ok(cudaGraphLaunch(g, s));
+        ok(cudaStreamSynchronize(s));
+        ok(cudaFree(x));
+    });
+    in_every_order([] {  // joined, and nothing behind the join
+        int* const x = device_memory(2);
+        const cudaStream_t s = new_stream(), t = new_stream(), u = new_stream();
+        const cudaGraphExec_t g = captured(s, [&] {
+            order(s, t), order(s, u);
+            add(x, 1, t), add(x + 1, 1, u);
+            order(t, s), order(u, s);
+        });
+        ok(cudaGraphLaunch(g, s));
+        ok(cudaStreamSynchronize(s));
+        ok(cudaFree(x));
+    });
+}
+TEST_F(Graphs, ALaunchFollowsTheWorkOfItsStreamInAllBranches) {
+    in_every_order([] {
+        int* const x = device_memory(1);
+        const cudaStream_t s = new_stream(), t = new_stream();
+        const cudaGraphExec_t g = captured(s, [&] {
+            order(s, t);
+            add(x, 1, t);
+            order(t, s);
+        });
+        add(x, 1, s);
+        ok(cudaGraphLaunch(g, s));
+        add(x, 1, s);
+        ok(cudaStreamSynchronize(s));
+        ok(cudaFree(x));
+    });
+}
+TEST_F(Graphs, LaunchesThatAreRefused) {
+    const cudaStream_t s = new_stream(), t = new_stream();
+    const cudaGraphExec_t g = captured(s, [&] { enqueue_kernel(s, "k", [] {}); });
+    fail_launch(1);
+    EXPECT_EQ(cudaGraphLaunch(g, s), cudaErrorLaunchOutOfResources);
+    EXPECT_EQ(counters().graph_launches, 0);
+    begin(t);
+    EXPECT_EQ(sentence_of([&] { cudaGraphLaunch(g, t); }),
+              "cudaGraphLaunch in stream 2 of device 0 while it is captured: this double has no "
+              "graphs in graphs.");
+    ok(cudaSetDevice(1));
+    const cudaStream_t there = new_stream();
+    EXPECT_EQ(sentence_of([&] { cudaGraphLaunch(g, there); }),
+              "cudaGraphLaunch of instance 1 of graph 1, captured on device 0, in stream 3 of "
+              "device 1.");
+}
+TEST_F(Graphs, HandlesThatAreNone) {
+    const cudaStream_t s = new_stream();
+    begin(s);
+    cudaGraph_t graph{};
+    ok(cudaStreamEndCapture(s, &graph));
+    ok(cudaGraphDestroy(graph));
+    cudaGraphExec_t g{};
+    EXPECT_EQ(sentence_of([&] { cudaGraphInstantiate(&g, graph, 0); }),
+              "cudaGraphInstantiate: graph 1 was destroyed by cudaGraphDestroy.");
+    start({});
+    EXPECT_EQ(sentence_of([&] { cudaGraphInstantiate(&g, graph, 0); }),
+              "cudaGraphInstantiate: a graph that was never made, or before the last reset.");
+}
+TEST_F(Graphs, TheDefaultStreamDoesNotJoinACapture) {
+    const cudaStream_t s = new_stream();
+    begin(s);
+    EXPECT_NE(sentence_of([&] { order(s, nullptr); }).find("cudaErrorStreamCaptureImplicit"),
+              std::string::npos);
+}
 TEST_F(Graphs, ACaptureThatWasNotEnded) {
     begin(new_stream());
     const std::string text = sentence_of([] { expect_clean(); });

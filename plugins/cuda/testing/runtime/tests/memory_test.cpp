@@ -227,6 +227,71 @@ TEST_F(CudaMemory, FreedBehindWorkThatNobodyWaitedFor) {
         "'set of 4 bytes' (stream 1 of device 0) writes, and nothing orders the two. Wait for "
         "the event of 'set of 4 bytes' before 'cudaFree'.");
 }
+TEST_F(CudaMemory, FreedBehindAReadThatNobodyWaitedFor) {
+    start({.progress = StreamProgress::eager});
+    int *const x = device_memory(1), *const out = pinned_memory(1);
+    copy(out, x, 1, new_stream());
+    EXPECT_EQ(sentence_of([&] { cudaFree(x); }).find("race: 'cudaFree' (host) writes"), 0u);
+}
+TEST_F(CudaMemory, RegisteredMemoryReleasedWhileACopyUsesIt) {
+    int *const x = device_memory(1), mine = 0;
+    ok(cudaHostRegister(&mine, 4, 0));
+    copy(x, &mine, 1, new_stream());
+    EXPECT_NE(sentence_of([&] { cudaHostUnregister(&mine); }).find("is queued on it"),
+              std::string::npos);
+}
+TEST_F(CudaMemory, StreamOrderedMemoryIsNotFreedByTheHostBeforeItIsThere) {
+    void* p = nullptr;
+    ok(cudaMallocAsync(&p, 4, new_stream()));
+    EXPECT_EQ(sentence_of([&] { cudaFree(p); }),
+              "cudaFree of device memory 1 of device 0 (4 bytes), whose cudaMallocAsync has not "
+              "run. Wait for it first.");
+}
+TEST_F(CudaMemory, StreamOrderedMemoryIsWrittenByItsAllocationAndItsEnd) {
+    start({.progress = StreamProgress::eager});
+    const cudaStream_t s = new_stream(), t = new_stream();
+    void* p = nullptr;
+    ok(cudaMallocAsync(&p, 4, s));
+    EXPECT_EQ(sentence_of([&] { cudaMemsetAsync(p, 0, 4, t); }).find("race: "), 0u);
+    start({.progress = StreamProgress::eager});
+    int *const x = device_memory(1), *const out = pinned_memory(1);
+    copy(out, x, 1, new_stream());
+    EXPECT_EQ(sentence_of([&] { cudaFreeAsync(x, new_stream()); }).find("race: 'cudaFreeAsync'"),
+              0u);
+}
+TEST_F(CudaMemory, NamesAreOfWhatBeginsThere) {
+    int* const x = device_memory(2);
+    EXPECT_EQ(sentence_of([&] { name_memory(x + 1, "weights"); }),
+              "'weights' names memory that no allocation begins at.");
+}
+TEST_F(CudaMemory, ACopyReadsAndWrites) {
+    in_every_order([] {
+        int *const x = device_memory(1), *const y = device_memory(1);
+        EXPECT_EQ(sentence_of([&] {
+                      copy(y, x, 1, new_stream());
+                      add(x, 1, new_stream());
+                      ok(cudaDeviceSynchronize());
+                  }).find("race: "),
+                  0u);
+    });
+    in_every_order([] {
+        int *const x = device_memory(1), *const y = device_memory(1), *const out = pinned_memory(1);
+        EXPECT_EQ(sentence_of([&] {
+                      copy(y, x, 1, new_stream());
+                      copy(out, y, 1, new_stream());
+                      ok(cudaDeviceSynchronize());
+                  }).find("race: "),
+                  0u);
+        start({});
+        int* const z = device_memory(1);
+        EXPECT_EQ(sentence_of([&] {
+                      ok(cudaMemsetAsync(z, 0, 4, new_stream()));
+                      copy(pinned_memory(1), z, 1, new_stream());
+                      ok(cudaDeviceSynchronize());
+                  }).find("race: "),
+                  0u);
+    });
+}
 TEST_F(CudaMemory, FreedBeforeAKernelThatUsesIt) {
     int* const x = device_memory(1);
     const cudaStream_t s = new_stream();
@@ -377,6 +442,38 @@ TEST_F(HostAccess, OfAHostFunctionToDeviceMemory) {
         "'host function' (stream 1 of device 0) touches byte 0 of device memory 1 of "
         "device 0 (4 bytes). Launch a kernel on it, or copy it to the host first.",
         [=] { cudaStreamSynchronize(s); });
+}
+TEST_F(HostAccess, OfAHostFunctionBehindWorkOnTheSameMemory) {
+    int* const x = device_memory(1);
+    const cudaStream_t s = new_stream();
+    ok(cudaMemsetAsync(x, 0, 4, s));
+    ok(cudaLaunchHostFunc(s, [](void* p) { *static_cast<int*>(p) = 1; }, x));
+    const Ending ending = in_child([=] { cudaStreamSynchronize(s); });
+    EXPECT_EQ(ending.signal, SIGSEGV) << ending.text;
+}
+TEST_F(HostAccess, OfAKernelBehindWorkOfAnotherDevice) {
+    int* const x = device_memory(1);
+    const cudaEvent_t e = new_event();
+    ok(cudaMemsetAsync(x, 0, 4, nullptr));
+    ok(cudaEventRecord(e, nullptr));
+    ok(cudaSetDevice(1));
+    int* const y = device_memory(1);
+    const cudaStream_t s = new_stream();
+    ok(cudaStreamWaitEvent(s, e, 0));
+    ok(cudaMemsetAsync(y, 0, 4, s));
+    enqueue_kernel(s, "unreported", [=] { *x = 1; });
+    const Ending ending = in_child([=] { cudaStreamSynchronize(s); });
+    EXPECT_EQ(ending.signal, SIGSEGV) << ending.text;
+}
+TEST_F(HostAccess, OfSystemCallsBehindAMisuse) {
+    int *const x = device_memory(1), *const to = pinned_memory(1);
+    copy(to, x, 1, new_stream());
+    EXPECT_NE(sentence_of([] { cudaEventDestroy(nullptr); }), "");
+    device_memory(1);  // the double goes on
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    EXPECT_EQ(::write(ends[1], to, 4), 4);
+    for (const int end : ends) ::close(end);
 }
 TEST_F(HostAccess, ToTheTargetOfACopyThatIsQueued) {
     int *const x = device_memory(1), *const to = pinned_memory(1);

@@ -59,6 +59,34 @@ TEST_F(Streams, LateWorkRunsOnlyWhenTheHostWaitsForIt) {
     ok(cudaDeviceSynchronize());
     EXPECT_TRUE(ran[1]);
 }
+TEST_F(Streams, LateWorkIsRunWithWhatItWaitsForAlone) {
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+        start({.seed = seed});
+        const cudaStream_t s = new_stream(), t = new_stream(), u = new_stream();
+        const cudaEvent_t e = new_event();
+        std::string text;
+        enqueue_kernel(u, "other", [&] { text += "u"; });
+        enqueue_kernel(s, "first", [&] { text += "s"; });
+        ok(cudaEventRecord(e, s));
+        enqueue_kernel(s, "behind the event", [&] { text += "x"; });
+        ok(cudaStreamWaitEvent(t, e, 0));
+        enqueue_kernel(t, "second", [&] { text += "t"; });
+        ok(cudaStreamSynchronize(t));
+        EXPECT_EQ(text.find('u'), std::string::npos) << text;
+        EXPECT_LT(text.find('s'), text.find('t')) << text;
+    }
+}
+TEST_F(Streams, RandomWorkIsSometimesLateAndSometimesEager) {
+    int early = 0;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        start({.seed = seed, .progress = StreamProgress::random});
+        bool ran = false;
+        enqueue_kernel(new_stream(), "k", [&] { ran = true; });
+        early += ran;
+    }
+    EXPECT_GT(early, 0);
+    EXPECT_LT(early, 20);
+}
 TEST_F(Streams, EagerWorkRunsAsItIsQueued) {
     start({.progress = StreamProgress::eager});
     bool ran = false;
@@ -86,6 +114,7 @@ TEST_F(Streams, PollingGetsOn) {
     for (int i = 0; i < 3; ++i) enqueue_kernel(s, "a", [&] { ++runs; });
     ok(cudaEventRecord(e, s));
     EXPECT_EQ(cudaStreamQuery(s), cudaErrorNotReady);
+    EXPECT_EQ(runs, 1) << "a poll runs one operation";
     int polls = 1;
     while (cudaEventQuery(e) == cudaErrorNotReady) ++polls;
     EXPECT_EQ(runs, 3);
@@ -102,6 +131,49 @@ TEST_F(Streams, TheDefaultStreamWaitsForBlockingStreams) {
         int got = 0;
         ok(cudaMemcpy(&got, x, 4, cudaMemcpyDeviceToHost));
         EXPECT_EQ(got, 3);
+    });
+}
+TEST_F(Streams, TheDefaultStreamOrdersBlockingStreamsOfItsDeviceAlone) {
+    in_every_order([] {
+        int* const x = device_memory(1);
+        EXPECT_EQ(sentence_of([&] {
+                      add(x, 1, new_stream(cudaStreamNonBlocking), "beside");
+                      add(x, 1, nullptr, "default");
+                      ok(cudaDeviceSynchronize());
+                  }).find("race: "),
+                  0u);
+    });
+    in_every_order([] {
+        int* const x = device_memory(1);
+        EXPECT_EQ(sentence_of([&] {
+                      for (int i = 0; i < 2; ++i) add(x, 1, new_stream(cudaStreamDefault));
+                      ok(cudaDeviceSynchronize());
+                  }).find("race: "),
+                  0u);
+    });
+    in_every_order([] {
+        int* const x = device_memory(1);
+        ok(cudaSetDevice(1));
+        ok(cudaDeviceEnablePeerAccess(0, 0));
+        add(x, 1, new_stream(cudaStreamDefault), "of device 1");
+        ok(cudaSetDevice(0));
+        EXPECT_EQ(sentence_of([&] {
+                      add(x, 1, nullptr, "default");
+                      ok(cudaDeviceSynchronize());
+                      ok(cudaSetDevice(1));
+                      ok(cudaDeviceSynchronize());
+                  }).find("race: "),
+                  0u);
+    });
+}
+TEST_F(Streams, ABlockingStreamWaitsForTheDefaultStream) {
+    in_every_order([] {
+        int* const x = device_memory(1);
+        const cudaStream_t s = new_stream(cudaStreamDefault);
+        add(x, 1, nullptr);
+        add(x, 1, s);
+        ok(cudaStreamSynchronize(s));
+        ok(cudaFree(x));
     });
 }
 TEST_F(Streams, AnotherDevicesEventCanBeWaitedFor) {
@@ -121,6 +193,61 @@ TEST_F(Streams, AnotherDevicesEventCanBeWaitedFor) {
         ok(cudaStreamSynchronize(s1));
         EXPECT_EQ(*out, 0x01010101);
         ok(cudaSetDevice(0));
+    });
+}
+TEST_F(Streams, AnEventIsReachedBeforeWhatFollowsIt) {
+    const cudaStream_t s = new_stream();
+    const cudaEvent_t e = new_event();
+    int runs = 0;
+    enqueue_kernel(s, "before", [&] { ++runs; });
+    ok(cudaEventRecord(e, s));
+    enqueue_kernel(s, "behind", [&] { ++runs; });
+    while (cudaEventQuery(e) == cudaErrorNotReady) {
+    }
+    EXPECT_EQ(runs, 1);
+    ok(cudaEventSynchronize(e));
+    EXPECT_EQ(runs, 1);
+    EXPECT_EQ(cudaStreamQuery(s), cudaErrorNotReady);
+    EXPECT_EQ(runs, 2);
+}
+TEST_F(Streams, AnEventIsOfItsLastRecord) {
+    in_every_order([] {
+        int *const x = device_memory(1), *const out = pinned_memory(1);
+        const cudaStream_t s = new_stream();
+        const cudaEvent_t e = new_event();
+        ok(cudaEventRecord(e, s));
+        ok(cudaMemsetAsync(x, 1, 4, s));
+        copy(out, x, 1, s);
+        ok(cudaEventRecord(e, s));
+        ok(cudaEventSynchronize(e));
+        host_reads(out, 4, "report");
+        EXPECT_EQ(*out, 0x01010101);
+    });
+}
+TEST_F(Streams, AnEventKnowsTheLastOperationBeforeIt) {
+    in_every_order([] {
+        int* const x = device_memory(1);
+        const cudaStream_t s = new_stream(), t = new_stream();
+        const cudaEvent_t e = new_event();
+        add(x, 1, s);
+        add(x, 1, s);
+        ok(cudaEventRecord(e, s));
+        ok(cudaStreamWaitEvent(t, e, 0));
+        add(x, 1, t);
+        while (cudaStreamQuery(t) == cudaErrorNotReady) {
+        }
+        ok(cudaFree(x));
+    });
+}
+TEST_F(Streams, AQueryOfAnEventThatSucceedsIsAWait) {
+    in_every_order([] {
+        const Pipeline p(true, true, false);
+        const cudaEvent_t e = new_event();
+        ok(cudaEventRecord(e, p.copies));
+        while (cudaEventQuery(e) == cudaErrorNotReady) {
+        }
+        host_reads(p.to, 4, "report");
+        EXPECT_EQ(*p.to, 15);
     });
 }
 TEST_F(Streams, HostFunctionsRunInTheirStreamsOrder) {
@@ -198,6 +325,11 @@ TEST_F(Streams, AHostThatWritesTooEarlyIsNamedByItsReport) {
         EXPECT_NE(text.find("copy host to device"), std::string::npos) << text;
     });
 }
+TEST_F(Streams, AHostMayReadWhatAQueuedCopyReads) {
+    const Pipeline p(true, true, false);
+    host_reads(p.from, 16, "checksum");
+    EXPECT_NE(sentence_of([&] { host_writes(p.from + 3, 4, "the next batch"); }), "");
+}
 TEST_F(Streams, AQueryThatSucceedsIsAWait) {
     in_every_order([] {
         const Pipeline p(true, true, false);
@@ -269,6 +401,45 @@ TEST_F(Streams, AHostFunctionThatCallsTheRuntime) {
     EXPECT_EQ(sentence_of([&] { cudaStreamSynchronize(s); }),
               "cudaDeviceSynchronize is called by 'host function': work of a stream must not call "
               "the runtime. Let it signal the host instead.");
+}
+TEST_F(Streams, AHostFunctionThatIsNone) {
+    EXPECT_EQ(cudaLaunchHostFunc(new_stream(), nullptr, nullptr), cudaErrorInvalidValue);
+}
+TEST_F(Streams, ReportsOfAccessesWithoutAKernel) {
+    int* const x = device_memory(1);
+    const std::string sentence = "'k' reports an access, but no kernel runs.";
+    EXPECT_EQ(sentence_of([&] { report_access(x, 4, false, "k"); }), sentence);
+    start({});
+    static int* y = nullptr;
+    y = device_memory(1);
+    const cudaStream_t s = new_stream();
+    ok(cudaLaunchHostFunc(s, [](void*) { report_access(y, 4, false, "k"); }, nullptr));
+    EXPECT_EQ(sentence_of([&] { cudaStreamSynchronize(s); }), sentence);
+}
+TEST_F(Streams, AKernelsAccessBeyondItsMemoryAndOfNoBytes) {
+    int* const x = device_memory(1);
+    const cudaStream_t s = new_stream();
+    enqueue_kernel(s, "none", [=] { report_access(x + 100, 0, true, "none"); });
+    ok(cudaStreamSynchronize(s));
+    enqueue_kernel(s, "far", [=] { report_access(x, 8, true, "far"); });
+    EXPECT_EQ(sentence_of([&] { cudaStreamSynchronize(s); }),
+              "'far' (stream 1 of device 0) writes bytes 0 to 8 of device memory 1 of device 0 (4 "
+              "bytes).");
+}
+TEST_F(Streams, UnknownFlagsOfAnEvent) {
+    cudaEvent_t e{};
+    EXPECT_EQ(cudaEventCreateWithFlags(&e, 64), cudaErrorInvalidValue);
+}
+TEST_F(Streams, TimesOfEventsOfTwoDevices) {
+    const cudaEvent_t a = new_event(cudaEventDefault);
+    ok(cudaEventRecord(a, nullptr));
+    ok(cudaSetDevice(1));
+    const cudaEvent_t b = new_event(cudaEventDefault);
+    ok(cudaEventRecord(b, nullptr));
+    float ms = 0;
+    EXPECT_EQ(sentence_of([&] { cudaEventElapsedTime(&ms, a, b); }),
+              "cudaEventElapsedTime of event 1 of device 0 and event 2 of device 1: "
+              "cudaErrorInvalidResourceHandle. Compare events of one device.");
 }
 TEST_F(Streams, AnEventOfAnotherDevice) {
     const cudaEvent_t e = new_event();
@@ -344,6 +515,38 @@ TEST_F(Streams, ADeadlockIsNamed) {
                   "deadlock: cudaStreamSynchronize waits, and nothing can go on: stream 1 of "
                   "device 0 is at 'receive'; stream 2 of device 0 is at 'wait for event 1 of "
                   "device 0', which waits for stream 1 of device 0.");
+    }
+}
+TEST_F(Streams, ADeadlockOfAllThreadsIsNamedAtOnce) {
+    if (threads_of_process() > 1) GTEST_SKIP() << "a sanitizer has a thread of its own";
+    start({.patience = std::chrono::hours(10)});
+    const cudaStream_t s = new_stream();
+    enqueue_when(s, "receive", [] { return false; }, [] {});
+    EXPECT_EQ(sentence_of([&] { cudaStreamSynchronize(s); }).find("deadlock: "), 0u);
+}
+TEST_F(Streams, WorkThatIsReadyAtLastIsNoDeadlock) {
+    start({.patience = std::chrono::milliseconds(1)});
+    const cudaStream_t s = new_stream();
+    int asked = 0;
+    bool ran = false;
+    enqueue_when(s, "receive", [&] { return ++asked > 2; }, [&] { ran = true; });
+    ok(cudaStreamSynchronize(s));
+    EXPECT_TRUE(ran);
+}
+TEST_F(Streams, ACallWakesAHostThatWaits) {
+    for (const auto progress :
+         {StreamProgress::late, StreamProgress::eager, StreamProgress::random}) {
+        start({.progress = progress, .patience = std::chrono::hours(10)});
+        const cudaStream_t s = new_stream();
+        bool sent = false;
+        enqueue_when(s, "receive", [&] { return sent; }, [] {});
+        std::thread other([&] {
+            const cudaStream_t t = new_stream();
+            enqueue_kernel(t, "send", [&] { sent = true; });
+            ok(cudaStreamSynchronize(t));
+        });
+        ok(cudaStreamSynchronize(s));
+        other.join();
     }
 }
 TEST_F(Streams, AHostThreadCanGiveAnotherWhatItWaitsFor) {
