@@ -278,6 +278,21 @@ GX_KERNEL read_then_write(In x, Out y) {
     __syncwarp();
     y[cuda::global_thread()] = v + s[warp];
 }
+/// A lane writes behind a barrier with some of the lanes that read.
+template <bool right>
+GX_KERNEL read_by_lanes_apart(In x, Out y) {
+    GX_SHARED(float, s, fault_threads / 32);
+    const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (lane == 5) s[warp] = x[cuda::global_thread()];
+    __syncwarp();
+    float v = s[warp];
+    if (right || lane == 3 || lane == 9) __syncwarp(right ? all_lanes : 0x208u);
+    if (lane == 9) {
+        v += s[warp];  // the last read is its own
+        s[warp] = v;
+    }
+    y[cuda::global_thread()] = v;
+}
 /// Warps read the same, and one of them writes.
 template <bool right>
 GX_KERNEL read_by_all_warps(In x, Out y) {
@@ -383,6 +398,7 @@ inline constexpr std::array planted_faults{
     PlantedFault{GX_FAULT(shuffle_for_a_barrier), "and no barrier orders the two"},
     PlantedFault{GX_FAULT(vote_for_a_barrier), "and no barrier orders the two"},
     PlantedFault{GX_FAULT(read_then_write), "and no barrier orders the two"},
+    PlantedFault{GX_FAULT(read_by_lanes_apart), "and no barrier orders the two"},
     PlantedFault{GX_FAULT(read_by_all_warps), "and no barrier orders the two"},
     PlantedFault{GX_FAULT(read_by_another_warp), "and no barrier orders the two"},
     PlantedFault{GX_FAULT(too_much_shared), "49152 bytes of shared memory"},

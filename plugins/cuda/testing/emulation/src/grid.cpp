@@ -54,8 +54,8 @@ struct Thread {
     std::uint64_t mine = 0, got = 0;
     unsigned from = 0;
     unsigned block_barriers = 0, warp_barriers = 0;
-    /// Since the block's last barrier: for each lane of the warp, how many barriers of the warp that
-    /// lane had come to, and one, when it was last heard of. A vector clock.
+    /// For each lane of the warp: how many barriers of the warp that lane had come to, and one, when
+    /// it was last heard of. A vector clock.
     LaneClocks known{};
     unsigned released = 0;  ///< which of its tokens it released at its last barrier of the warp
 };
@@ -182,14 +182,6 @@ std::string name_of(const Thread& t) { return "thread " + std::to_string(t.index
 
 // ---- Meetings -----------------------------------------------------------------------------------
 
-// Clocks are of the scheduler alone: a sanitizer would see a thread's memcpy.
-void pass_block_barrier(Thread& t) {
-    t.state = State::ready;
-    ++t.block_barriers;
-    t.known = {};
-    t.known[t.index % warp_lanes] = 1;
-}
-
 bool release_block(Grid& g) {
     std::size_t waiting = 0;
     const Thread *first = nullptr, *ended = nullptr;
@@ -208,11 +200,15 @@ bool release_block(Grid& g) {
             g.fail(*first, first->at,
                    "waits at a barrier of the block, and " + name_of(t) + " at the one in " +
                        line_of(t.at) + ". All threads of a block must come to the same barrier");
-    for (Thread& t : g.threads) pass_block_barrier(t);
+    for (Thread& t : g.threads) {
+        t.state = State::ready;
+        ++t.block_barriers;
+    }
     return true;
 }
 
-/// After a barrier each lane of the mask knows what any of them knew.
+/// After a barrier each lane of the mask knows what any of them knew. The scheduler writes clocks: a
+/// sanitizer would see a thread's memcpy.
 void join_clocks(Grid& g, std::size_t first, std::uint32_t mask) {
     LaneClocks joined{};
     for (std::size_t k = 0; k < warp_lanes; ++k)
