@@ -216,6 +216,29 @@ TEST(Launch, ThrowsWhatCudaReturns) {
     EXPECT_EQ(launch_error(stream, {}, y), "");
     EXPECT_EQ(y.host()[0], 1);
 }
+TEST(Launch, ReportsItsSpansToTheRaceDetector) {
+    const std::string error = error_of([] {
+        const TestStream stream, other;
+        const DeviceVector<float> y(stream, 1);
+        for (const cudaStream_t s : {cudaStream_t(stream), cudaStream_t(other)})
+            cuda::launch("first", LaunchShape{1, 1, s}, first_kernel, y);
+        must(cudaDeviceSynchronize());
+    });
+    EXPECT_EQ(error.find("race: 'first'"), 0u) << error;
+}
+GX_KERNEL all_lanes_kernel(DeviceSpan<float> y) {
+    __syncwarp(all_lanes);
+    y[threadIdx.x] = 1;
+}
+TEST(Launch, OfAPartOfAWarpLacksItsOtherLanes) {
+    const std::string error = error_of([] {
+        const TestStream stream;
+        const DeviceVector<float> y(stream, 20);
+        cuda::launch("all lanes", LaunchShape{1, 20, stream}, all_lanes_kernel, y);
+        must(cudaStreamSynchronize(stream));
+    });
+    EXPECT_NE(error.find("waits for lane 20, which its warp lacks"), std::string::npos) << error;
+}
 TEST(Launch, ThrowsAnEarlierErrorOfTheDevice) {
     {
         const TestStream stream;
