@@ -43,6 +43,26 @@ TEST_F(CudaDevices, PropertiesAndAttributesAgree) {
     EXPECT_EQ(sentence_of([&] { cudaDeviceGetAttribute(&value, cudaDevAttrMaxTexture1DWidth, 0); }),
               "cudaDeviceGetAttribute: the double has no attribute 21. Add it to devices.cpp.");
 }
+TEST_F(CudaDevices, AttributesAreThoseOfAnH100) {
+    const auto value_of = [](cudaDeviceAttr attribute) {
+        int value = -1;
+        ok(cudaDeviceGetAttribute(&value, attribute, 2));
+        return value;
+    };
+    EXPECT_EQ(value_of(cudaDevAttrMaxSharedMemoryPerBlock), 48 << 10);
+    EXPECT_EQ(value_of(cudaDevAttrMaxSharedMemoryPerBlockOptin), 227 << 10);
+    EXPECT_EQ(value_of(cudaDevAttrMaxSharedMemoryPerMultiprocessor), 228 << 10);
+    EXPECT_EQ(value_of(cudaDevAttrTotalConstantMemory), 64 << 10);
+    EXPECT_EQ(value_of(cudaDevAttrPciBusId), 3);
+    for (const auto has :
+         {cudaDevAttrConcurrentKernels, cudaDevAttrCanMapHostMemory,
+          cudaDevAttrHostRegisterSupported, cudaDevAttrStreamPrioritiesSupported,
+          cudaDevAttrCooperativeLaunch, cudaDevAttrMemoryPoolsSupported, cudaDevAttrEccEnabled})
+        EXPECT_EQ(value_of(has), 1);
+    for (const auto has_not : {cudaDevAttrManagedMemory, cudaDevAttrIntegrated,
+                               cudaDevAttrPciDomainId, cudaDevAttrPciDeviceId})
+        EXPECT_EQ(value_of(has_not), 0);
+}
 TEST_F(CudaDevices, PrioritiesAreARange) {
     int least = -1, greatest = 1;
     ok(cudaDeviceGetStreamPriorityRange(&least, &greatest));
