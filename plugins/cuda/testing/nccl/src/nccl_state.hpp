@@ -19,7 +19,7 @@
 #include <gx/core/rng.hpp>           // Rng
 #include <gx/nccl_testing/nccl.hpp>  // NcclOptions, NcclCounters
 
-#include "state.hpp"  // of the runtime's double
+#include "../../runtime/src/state.hpp"  // Runtime, Extension
 
 namespace gx::nccl_testing {
 
