@@ -86,56 +86,6 @@ printf 'exit 1\n' >sims/include/gx/sim/other.hpp
 sed -i 's/^-exit 0/-exit 1/; s/^+exit 1/+exit 2/' tests/mutants.txt
 expect "a test that fails unchanged" 2 "tests/other_test.cpp fails with the unchanged headers"
 
-# Linked sources: a program is the objects behind each other, an object a source with its one include.
-cat >linker <<'END'
-#!/usr/bin/env bash
-objects=()
-while (($#)); do
-    case $1 in
-    -c) is_object=1 ;;
-    -MF) depends=$2 ;;
-    -x) source=$3 ;;
-    -DFLAG=1) flag=1 ;;
-    -o) output=$2 ;;
-    *.o) objects=("$1" "${objects[@]}") ;;  # the test is the last
-    esac
-    shift
-done
-if [[ ! ${is_object-} ]]; then
-    { echo '#!/usr/bin/env bash' && cat "${objects[@]}"; } >"$output"
-    chmod +x "$output"
-    exit
-fi
-[[ ${flag-} ]] || { echo "no flag"; exit 1; }
-include=$(sed -n 's/^#include "\(.*\)"/\1/p' "$source")
-printf '%s: %s \\\n %s\n' "$output" "$source" "$include" >"$depends"
-{ grep -v include "$source"; [[ $include ]] && cat "$include"; } >"$output"
-echo "$source" >>"$COMPILED"
-END
-chmod +x linker
-export COMPILED=$place/compiled.txt
-mkdir -p plugins/one/src
-printf 'a=1\n' >plugins/one/src/part.hpp
-printf '#include "plugins/one/src/part.hpp"\nb=1\n' >plugins/one/src/one.cpp
-printf 'c=1\n' >plugins/one/src/two.cpp
-printf '((a == 1 && b == 1))\n' >tests/first_test.cpp
-printf '((a == 1 && c == 1))\n' >tests/second_test.cpp
-{
-    printf 'links plugins/one/src/*.cpp\nflags -DFLAG=1\n'
-    entry "a is two" plugins/one/src/part.hpp first_test.cpp "a=1" "a=2"
-    entry "c is two" plugins/one/src/two.cpp "first_test.cpp second_test.cpp" "c=1" "c=2"
-    entry "b is two" plugins/one/src/one.cpp second_test.cpp "b=1" "b=2"
-} >tests/mutants.txt
-expect "linked sources" 1 "2 of 3 rejected" --compiler ./linker
-expect "one of two tests" 0 "rejected         c is two (tests/second_test.cpp)" --compiler ./linker \
-    --only "c is"
-rm "$COMPILED"
-expect "one is compiled again" 0 "1 of 1 rejected" --compiler ./linker --only "a is" --jobs 1
-if [[ $(tail -n 1 "$COMPILED") != plugins/one/src/one.cpp || $(wc -l <"$COMPILED") != 4 ]]; then
-    printf 'FAILED one is compiled again: compiled\n%s\n' "$(<"$COMPILED")"
-    failures=$((failures + 1))
-fi
-
 # A mutant that runs on, and its child, end with an interrupted mutate.py: both hold the pipe open.
 mkfifo pipe
 entry "endless" gx/header.hpp header_test.cpp "((a == 1))" \
