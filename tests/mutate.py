@@ -14,9 +14,9 @@ LIST is a file of entries, with any text above the first:
 
 Above the first entry a list may name what its tests are linked with, and how all is compiled:
 
-    sources plugins/cuda/src/*.cpp   relative to the project; compiled once, and again where an entry
-                                     changes one of them ("in plugins/cuda/src/queue.cpp") or a
-                                     header that they include
+    sources plugins/cuda/src/*.cpp   relative to the project; compiled once, and again where an
+                                     entry changes one of them ("in plugins/cuda/src/queue.cpp")
+                                     or a header that they include
     options -isystem /usr/local/cuda/include
 
 All texts are searched before the first compilation. Each test must pass with the unchanged headers;

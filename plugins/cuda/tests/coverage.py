@@ -3,14 +3,14 @@
 
     plugins/cuda/tests/coverage.py [BUILD]      BUILD: a folder, build/coverage unless given
 
-Configures BUILD as the preset dev, with gcov's counters, builds the plugin, runs its tests and prints
-each line of the measured folders that none of them ran. uncovered.txt beside this file lists such
-lines with a reason, in lines of the form
+Configures BUILD as the preset dev, with gcov's counters, builds the plugin, runs its tests and
+prints each line of the measured folders that none of them ran. uncovered.txt beside this file lists
+such lines with a reason, below the name of their file:
 
-    FILE | TEXT | REASON     TEXT is a part of the line, or of the name of its function
+        TEXT | REASON     TEXT is a part of the line, or of the name of its function
 
-Exit status: 0; 1 if a line is not listed, an entry fits no line, or less than 98 % of all lines ran;
-2 if the plugin does not build or a test fails."""
+Exit status: 0; 1 if a line is not listed, an entry fits no line, or less than 98 % of all lines
+ran; 2 if the plugin does not build or a test fails."""
 import collections, gzip, json, pathlib, subprocess, sys, tempfile
 
 PLUGIN = pathlib.Path(__file__).resolve().parents[1]
@@ -70,11 +70,13 @@ def counts(build):
 
 
 def read_list():
-    entries = []
+    entries, file = [], ""
     for line in (PLUGIN / "tests/uncovered.txt").read_text().splitlines():
-        parts = [part.strip() for part in line.split(" | ")]
-        if len(parts) == 3 and not line.startswith("#"):
-            entries.append(tuple(parts))
+        if line.startswith(" "):
+            text, reason = line.split(" | ")
+            entries.append((file, text.strip(), reason.strip()))
+        elif not line.startswith("#"):
+            file = line
     return entries
 
 

@@ -1,4 +1,4 @@
-// Choices of reducers whose messages are all in flight at once: ParameterServer<E>, SharedMemory<E>.
+// Choices of reducers whose messages are all in flight at once: ParameterServer, SharedMemory.
 #pragma once
 
 #include <algorithm>    // max, min

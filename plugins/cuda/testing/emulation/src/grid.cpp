@@ -54,8 +54,8 @@ struct Thread {
     std::uint64_t mine = 0, got = 0;
     unsigned from = 0;
     unsigned block_barriers = 0, warp_barriers = 0;
-    /// For each lane of the warp: how many barriers of the warp that lane had come to, and one, when
-    /// it was last heard of. A vector clock.
+    /// For each lane of the warp: how many barriers of the warp that lane had come to, and one,
+    /// when it was last heard of. A vector clock.
     LaneClocks known{};
     unsigned released = 0;  ///< which of its tokens it released at its last barrier of the warp
 };
@@ -207,8 +207,8 @@ bool release_block(Grid& g) {
     return true;
 }
 
-/// After a barrier each lane of the mask knows what any of them knew. The scheduler writes clocks: a
-/// sanitizer would see a thread's memcpy.
+/// After a barrier each lane of the mask knows what any of them knew. The scheduler writes clocks:
+/// a sanitizer would see a thread's memcpy.
 void join_clocks(Grid& g, std::size_t first, std::uint32_t mask) {
     LaneClocks joined{};
     for (std::size_t k = 0; k < warp_lanes; ++k)

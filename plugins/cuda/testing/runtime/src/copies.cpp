@@ -204,8 +204,9 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stre
     });
 }
 
-// "API synchronization behavior", Memset: in the default stream, and asynchronous to the host unless
-// the memory is pinned. Stricter than the manual: refused where cudaMemcpy is, beside a capture.
+// "API synchronization behavior", Memset: in the default stream, and asynchronous to the host
+// unless the memory is pinned. Stricter than the manual: refused where cudaMemcpy is, beside a
+// capture.
 cudaError_t cudaMemset(void* to, int value, size_t bytes) {
     return call("cudaMemset", {.unsafe_in_capture = true}, [&](Runtime& r) {
         if (bytes == 0) return cudaSuccess;

@@ -11,7 +11,8 @@ bool can_access(const Runtime& r, int device, int peer) {
 
 }  // namespace
 
-// "Peer Device Memory Access": all devices of the double can, or none (RuntimeOptions::peer_access).
+// "Peer Device Memory Access": all devices of the double can, or none:
+// RuntimeOptions::peer_access.
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
     return call("cudaDeviceCanAccessPeer", {}, [&](Runtime& r) {
         if (can == nullptr) return cudaErrorInvalidValue;

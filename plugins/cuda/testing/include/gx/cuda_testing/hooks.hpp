@@ -13,8 +13,8 @@ namespace gx::cuda_testing {
 /// not: an error that was injected, or an earlier one of the device, which cudaGetLastError() has.
 cudaError_t enqueue_kernel(cudaStream_t stream, const char* kernel, std::function<void()> run);
 
-/// Refuses a launch with `error`, which it returns, and cudaGetLastError() later; an earlier error of
-/// the device comes first. Defined by the runtime's double.
+/// Refuses a launch with `error`, which it returns, and cudaGetLastError() later; an earlier error
+/// of the device comes first. Defined by the runtime's double.
 cudaError_t refuse_kernel(const char* kernel, cudaError_t error);
 
 /// Reports an access of the running operation to device memory, for the race detector; defined by
