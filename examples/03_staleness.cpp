@@ -33,7 +33,7 @@ std::vector<float> descend() {
     gx::sim::Cluster<> cluster(gx::sim::ethernet_10g(2));
     cluster.run([&](auto& rank) {
         const gx::reference::Quadratic bowl{{1.0f}, {1.0f - 2.0f * float(rank.rank())}};
-        gx::Pipeline<Reducer> pipeline({.placement = cluster.placement(), .elements = 1});
+        gx::Pipeline pipeline(rank.stream(), rank.transport(), {.elements = 1}, Reducer());
         std::vector<float> w{1.0f};
         const auto update = [&](std::span<const float> mean) {
             w[0] -= rate * mean[0];
@@ -41,7 +41,7 @@ std::vector<float> descend() {
         };
         for (std::uint64_t step = 0; step < updates; ++step) {
             pipeline.begin(step)[0] = bowl.gradient(w)[0];
-            pipeline.ready(rank.stream(), rank.transport(), 0);
+            pipeline.ready(0);
             if (const auto late = pipeline.collect(step)) update(late->values);
         }
         while (const auto last = pipeline.drain()) update(last->values);

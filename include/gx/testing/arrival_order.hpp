@@ -68,9 +68,11 @@ private:
 /// A transport whose waits return in the order of an ArrivalOrder.
 template <Transport Link>
 class ReorderedTransport : public TransportOver<Link> {
-    using TransportOver<Link>::under, TransportOver<Link>::rank;
+    using TransportOver<Link>::under;
 
 public:
+    using TransportOver<Link>::rank;
+
     ReorderedTransport(Link& link, ArrivalOrder& order)
         : TransportOver<Link>(link), order_(order) {}
 
