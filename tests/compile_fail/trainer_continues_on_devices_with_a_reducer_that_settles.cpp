@@ -7,8 +7,8 @@
 #include <gx/trainer/trainer.hpp>
 
 using namespace gx;
-using Device = testing::FarDevice<reference::Device>;
+using FarNumbers = testing::FarDevice<reference::Device>;
 
-RunRecord train(testing::FarWorld<Device>& world, const Split& data) {
+RunRecord train(testing::FarWorld<FarNumbers>& world, const Split& data) {
     return Trainer<LeNet, TopK, Poly<2>, ContinueOnSurvivors>().train(world, data);
 }

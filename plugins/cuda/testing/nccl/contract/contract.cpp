@@ -69,6 +69,7 @@ protected:
         const std::vector<float> v(count, value);
         EXPECT_EQ(cudaMemcpy(p, v.data(), count * sizeof(float), cudaMemcpyHostToDevice),
                   cudaSuccess);
+        EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);  // the copy may go on
         return p;
     }
     static std::vector<float> read(const float* p) {

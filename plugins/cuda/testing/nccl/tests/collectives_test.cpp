@@ -246,6 +246,7 @@ TEST_F(NcclCollectives, GoFromAThreadEach) {
             const cudaStream_t s = new_stream();
             int* const x = device_memory(1);
             ok(cudaMemcpy(x, &r, 4, cudaMemcpyHostToDevice));
+            ok(cudaStreamSynchronize(nullptr));
             for (int t = 0; t < 3; ++t) ok(ncclAllReduce(x, x, 1, ncclInt, ncclSum, comm, s));
             ok(cudaStreamSynchronize(s));
             ok(cudaMemcpy(&sums[std::size_t(r)], x, 4, cudaMemcpyDeviceToHost));

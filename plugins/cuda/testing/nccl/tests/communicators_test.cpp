@@ -170,6 +170,7 @@ TEST_F(NcclCommunicators, ThatDoNotBlockQueueTheirWorkBehindAPoll) {
             streams.push_back(new_stream());
             x.push_back(device_memory(1));
             ok(cudaMemcpy(x[i], &r, 4, cudaMemcpyHostToDevice));
+            ok(cudaStreamSynchronize(nullptr));
             const auto result =
                 ncclAllReduce(x[i], x[i], 1, ncclInt, ncclSum, comms[i], streams[i]);
             EXPECT_TRUE(result == ncclSuccess || result == ncclInProgress);

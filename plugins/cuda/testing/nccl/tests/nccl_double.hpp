@@ -39,6 +39,7 @@ public:
         T* const p = device_memory<T>(values.size());
         held_.push_back(p);
         ok(cudaMemcpy(p, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
+        ok(cudaStreamSynchronize(nullptr));  // out of pageable memory the copy may go on
         return p;
     }
     /// A vector of ranks' memories, `value(rank)` in each.
