@@ -21,6 +21,14 @@ bool is_sticky(cudaError_t error) {
         case cudaErrorECCUncorrectable:
         case cudaErrorNvlinkUncorrectable:
         case cudaErrorDevicesUnavailable: return true;
+#if CUDART_VERSION >= 12000
+        case cudaErrorMpsClientTerminated:
+        case cudaErrorExternalDevice: return true;
+#endif
+#if CUDART_VERSION >= 13000
+        case cudaErrorContained:
+        case cudaErrorTensorMemoryLeak: return true;
+#endif
         default: return false;
     }
 }

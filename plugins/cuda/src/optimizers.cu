@@ -64,7 +64,7 @@ GX_KERNEL adamw_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const fl
         for (std::int64_t i = threadIdx.x; i < piece.count; i += blockDim.x) {
             const std::int64_t at = piece.offset + i;
             const float square = rule.moments(g[at], m[at], v[at]);
-            rule.move(w[at], m[at], sqrtf(square));
+            rule.move(w[at], m[at], __fsqrt_rn(square));
         }
     }
 }
@@ -145,9 +145,11 @@ GX_DEVICE double squared_norm(DeviceSpan<const unsigned long long> words, std::i
 GX_DEVICE std::int64_t in_words(std::int64_t i, std::int64_t parameters) {
     return ((i % 2) * parameters + i / 2) * norm_words;
 }
-GX_KERNEL store_norms_kernel(DeviceSpan<const unsigned long long> words, DeviceSpan<double> norms) {
+GX_KERNEL store_norms_kernel(DeviceSpan<const Flag> adapts,
+                             DeviceSpan<const unsigned long long> words, DeviceSpan<double> norms) {
     const std::int64_t sums = norms.size / norm_words;
     for (std::int64_t i = global_thread(); i < sums; i += all_threads()) {
+        if (adapts[i / 2] == 0) continue;
         const std::int64_t from = in_words(i, sums / 2), to = i * norm_words;
         unsigned long long carry = 0;
         for (int k = 0; k <= top_word; ++k) {
@@ -263,12 +265,12 @@ void add_squared_norms(cudaStream_t stream, DeviceSpan<const UpdatePiece> pieces
            words);
 }
 
-void store_norms(cudaStream_t stream, DeviceSpan<const unsigned long long> words,
-                 DeviceSpan<double> norms) {
-    GX_EXPECT(words.size == norms.size && norms.size % (2 * norm_words) == 0,
+void store_norms(cudaStream_t stream, DeviceSpan<const Flag> adapts,
+                 DeviceSpan<const unsigned long long> words, DeviceSpan<double> norms) {
+    GX_EXPECT(words.size == norms.size && norms.size == 2 * norm_words * adapts.size,
               "two sums of each parameter");
     launch("store norms", shape_of(stream, blocks_for(norms.size / norm_words)), store_norms_kernel,
-           words, norms);
+           adapts, words, norms);
 }
 void sum_norms(cudaStream_t stream, DeviceSpan<const double> all, DeviceSpan<double> sums) {
     GX_EXPECT(sums.size == 0 || all.size % sums.size == 0, "as many norms of each rank");

@@ -16,6 +16,12 @@ constexpr std::size_t line_bytes = 64;
 constexpr std::size_t lines(std::size_t bytes) {
     return (bytes + line_bytes - 1) / line_bytes * line_bytes;
 }
+const QueueOptions& checked(const QueueOptions& o) {
+    GX_EXPECT(o.events > 0, "a queue records at least one event");
+    GX_EXPECT(o.staging_bytes > 0 && o.staging_bytes % line_bytes == 0,
+              "staging memory is a multiple of 64 bytes");
+    return o;
+}
 }  // namespace
 
 // ---- DeviceContext -----------------------------------------------------------------------------
@@ -31,19 +37,20 @@ Queue::Queue(DeviceContext& context, const Label& name, const QueueOptions& opti
       name_(name),
       id_(static_cast<int>(context.queues_.size())),
       stream_(make_stream()),
-      events_(static_cast<std::size_t>(options.events)),
+      events_(static_cast<std::size_t>(checked(options).events)),
       staging_(make_pinned(options.staging_bytes)),
       staging_bytes_(options.staging_bytes),
       staged_(events_.size()),
       scratch_(&context.memory(), scratch_words, "scratch of kernels") {
-    GX_EXPECT(options.events > 0, "a queue records at least one event");
-    GX_EXPECT(staging_bytes_ > 0 && staging_bytes_ % line_bytes == 0,
-              "staging memory is a multiple of 64 bytes");
     for (EventHandle& e : events_) e = make_event();
     context.queues_.push_back(this);
 }
 
 Queue::~Queue() {
+    try {  // watched: messages of a rank that is missing end with it
+        (void)reach(record().sequence);
+    } catch (const Error&) {  // of the device, which its other calls throw too
+    }
     context_->queues_[static_cast<std::size_t>(id_)] = nullptr;
     (void)cudaStreamSynchronize(stream());
 }
@@ -104,6 +111,7 @@ Delivery Queue::reach(std::uint64_t sequence) {
             const cudaError_t result = cudaEventQuery(event(sequence));
             if (result == cudaSuccess) break;
             if (result != cudaErrorNotReady) expect_done(result, "cudaEventQuery");
+            (void)cudaGetLastError();  // not ready is no error of anyone
             std::this_thread::yield();
         }
     }
@@ -200,7 +208,14 @@ void Queue::release_reached() {
         std::uint64_t out = 0;
         for (std::size_t i = 0; i < staged_count_ && out == 0; ++i)
             if (staged(i).target != nullptr) out = staged(i).sequence;
-        if (out == 0 || cudaEventQuery(event(out)) != cudaSuccess) return;
+        if (out == 0) return;
+        if (recorded_ - out >= events_.size()) {  // its event means a later point by now
+            if (!reach(out).complete()) return;
+            continue;
+        }
+        const cudaError_t result = cudaEventQuery(event(out));
+        if (result == cudaErrorNotReady) (void)cudaGetLastError();  // no error of anyone
+        if (result != cudaSuccess) return;
         reached_ = out;
     }
 }

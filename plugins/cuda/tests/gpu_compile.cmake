@@ -111,6 +111,18 @@ if(clang AND ptxas)
           -isystem ${CUDA_INCLUDE} -isystem ${PLACE}/empty ${warnings} -ffp-contract=off
           --cuda-device-only --cuda-gpu-arch=sm_90 -Xcuda-ptxas -v)
   set(compiled TRUE)
+  foreach(source IN LISTS sources)  # bits are the host's: nothing is approximate, flushed or fused
+    execute_process(COMMAND ${clang} -std=c++20 -O3 -x cuda --cuda-path=${cuda}
+                            -isystem ${CUDA_INCLUDE} -isystem ${PLACE}/empty -ffp-contract=off
+                            -Wno-unknown-cuda-version --cuda-device-only --cuda-gpu-arch=sm_90
+                            ${includes} -S ${source} -o -
+                    OUTPUT_VARIABLE ptx COMMAND_ERROR_IS_FATAL ANY)
+    string(REGEX MATCH
+           "[a-z]+[a-z0-9.]*\\.(approx|ftz)[a-z0-9.]*|fma\\.[a-z0-9.]+" inexact "${ptx}")
+    if(inexact)
+      list(APPEND violations "${source}: clang writes '${inexact}', whose bits are not the host's")
+    endif()
+  endforeach()
 endif()
 if(NOT CUDA12)
   file(GLOB CUDA12 /usr/local/cuda-12*)

@@ -8,8 +8,8 @@
 #include <cuda_runtime_api.h>  // cudaStream_t, dim3
 
 #include <gx/core/contract.hpp>     // GX_EXPECT
-#include <gx/core/error.hpp>        // Error
 #include <gx/cuda/device_span.hpp>  // DeviceSpan
+#include <gx/cuda/error.hpp>        // expect
 
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>  // cudaLaunchKernelEx
@@ -50,8 +50,8 @@ template <class T>
 
 /// Queues `kernel` on a stream: the one way to launch, so that g++ meets no <<<>>>. No-op where the
 /// grid is empty. `name` stays until the kernel has run: give a literal.
-/// Errors: gx::Error with the kernel's name and what CUDA returned. A span of negative size breaks
-///         the contract.
+/// Errors: gx::Error, or DeviceLost, as expect(), with the kernel's name. A span of negative size
+///         breaks the contract.
 template <class... P>
 void launch(const char* name, LaunchShape shape, void (*kernel)(P...),
             std::type_identity_t<P>... arguments) {
@@ -67,9 +67,10 @@ void launch(const char* name, LaunchShape shape, void (*kernel)(P...),
     const cudaError_t result =
         emulation::launch(name, shape.blocks, shape.threads, shape.stream, kernel, arguments...);
 #endif
-    if (result != cudaSuccess)
-        throw Error(std::string("kernel '") + name +
-                    "' was not launched: " + cudaGetErrorString(result));
+    if (result == cudaSuccess) return;
+    int device = -1;
+    (void)cudaGetDevice(&device);
+    expect(result, "launch of kernel '" + std::string(name) + "'", device);
 }
 
 /// Number of the running thread in its grid, and of all of them.

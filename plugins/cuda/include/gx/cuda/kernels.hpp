@@ -163,9 +163,9 @@ void add_squared_norms(cudaStream_t stream, DeviceSpan<const UpdatePiece> pieces
 // Shapes: words (2, parameters, norm_words), of add_squared_norms; norms (parameters, 2,
 //         norm_words).
 
-/// Adds the words to the norms.
-void store_norms(cudaStream_t stream, DeviceSpan<const unsigned long long> words,
-                 DeviceSpan<double> norms);
+/// Adds the words to the norms of the parameters that adapt. Shapes: adapts (parameters).
+void store_norms(cudaStream_t stream, DeviceSpan<const Flag> adapts,
+                 DeviceSpan<const unsigned long long> words, DeviceSpan<double> norms);
 /// sums = the norms of all ranks, one rank's behind the other's, added up.
 void sum_norms(cudaStream_t stream, DeviceSpan<const double> all, DeviceSpan<double> sums);
 /// The words of norms.

@@ -250,7 +250,7 @@ void launch_on(Queue& q, const gx::detail::trainer::AddNorms<O, D>& k, DeviceSpa
     UpdateTables& tables = q.update_tables();
     tables.prepare_norms(q, {k.slices, k.slice_count}, k.optimizer->adapts());
     find_norms(q, tables, parameters, mean);
-    store_norms(q.stream(), tables.words(), sums_in(norms));
+    store_norms(q.stream(), tables.adapts(), tables.words(), sums_in(norms));
 }
 template <class Norms>
 void launch_on(Queue& q, const gx::detail::trainer::SumNorms<Norms>&, DeviceSpan<const Norms> all,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bit>              // bit_cast
+#include <cmath>            // sqrt
 #include <concepts>         // same_as
 #include <cstdint>          // uint32_t
 #include <cstring>          // memcpy
@@ -122,3 +123,4 @@ T atomicAdd(gx::cuda::emulation::SharedPointer<T> to, std::type_identity_t<T> va
     gx::cuda::emulation::use_shared(to.to, gx::cuda::emulation::SharedUse::atomic, to.index);
     return gx::cuda::emulation::add_atomically(to.to, value);
 }
+inline float __fsqrt_rn(float x) { return std::sqrt(x); }
