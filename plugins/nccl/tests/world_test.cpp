@@ -202,6 +202,30 @@ TEST(NcclWorld, ARankThatThrowsStopsTheOthers) {
         expect_clean();
     }
 }
+// Its queue's destructor waits while the rank unwinds, for a message that nobody sends.
+TEST(NcclWorld, ARankThatThrowsWithAQueueBehindItsMessagesEnds) {
+    for (const StreamProgress progress : every_progress) {
+        start(progress, 4);
+        const std::string s = error_of([] {
+            nccl::World<> world({.placement = {2, 1}, .deadline = std::chrono::milliseconds(50)});
+            world.run([](auto& rank) {
+                if (rank.rank() == 1) {  // stays until the world stops
+                    while (rank.stream().wait(rank.stream().record()).complete()) {
+                    }
+                    return;
+                }
+                Buffer<std::byte> memory(&rank.memory(), 8, "memory");
+                cuda::Queue compute(rank.gpu(), "compute");
+                const QueuedMessage<cuda::GpuMemory> never{
+                    .peer = 1, .in = memory.template view<cuda::GpuMemory>()};
+                rank.transport().exchange({&never, 1});
+                compute.wait_for(rank.stream().record());
+                throw Error("the disk of rank 0 is full");
+            });
+        });
+        EXPECT_TRUE(holds(s, "the disk of rank 0 is full")) << s;
+    }
+}
 /// A rank whose GPU dies in a kernel, where NCCL tells the others, and where it does not.
 TEST(NcclWorld, ADeadGpuEndsTheRun) {
     for (const auto peers :

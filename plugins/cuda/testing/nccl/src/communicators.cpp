@@ -50,7 +50,7 @@ ncclComm& Nccl::comm_of(ncclComm_t handle, const std::string& call) {
 // "Creating a communication with options": other calls wait until the state is ncclSuccess.
 ncclComm& Nccl::ready_comm(ncclComm_t handle, const std::string& call) {
     ncclComm& c = comm_of(handle, call);
-    if (c.state == State::joining || c.later)
+    if (c.state == State::joining || c.later || c.child)
         r.stop(call + ": " + c.name +
                " is in progress. Poll ncclCommGetAsyncError until it is not ncclInProgress.");
     if (c.state == State::failed)
@@ -73,6 +73,7 @@ void Nccl::end(ncclComm& c, const std::string& call) {
     c.state = State::ended;
     c.ended_by = call;
     c.later = nullptr;
+    if (const auto child = std::exchange(c.child, std::nullopt)) end(*child->comm, call);
 }
 
 // ---- Ranks meet ------------------------------------------------------------------------------
@@ -350,7 +351,12 @@ ncclResult_t divide(Nccl& n, const std::string& call, ncclComm& parent, ncclComm
         if (c != nullptr) n.group().joins.emplace_back(c, newcomm);
         return ncclSuccess;
     }
-    if (c != nullptr) return c->blocking ? n.await(*c, newcomm, call) : ncclInProgress;
+    if (c != nullptr && c->blocking) return n.await(*c, newcomm, call);
+    if (c != nullptr) {  // as NCCL, which stores the handle when all ranks have met
+        *newcomm = nullptr;
+        parent.child = {c, newcomm};
+        return ncclInProgress;
+    }
     while (parent.blocking && !mine->done && !n.r.stopped)
         n.r.sleep(call + " by " + parent.name + " for " + missing_ranks(*mine),
                   [&] { return mine->done; });
@@ -488,6 +494,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
                 }
         if (*error != ncclSuccess) return ncclSuccess;
         if (c.state == State::joining) *error = ncclInProgress;
+        if (c.child && c.child->comm->state == State::joining) *error = ncclInProgress;
+        else if (c.child) *c.child->to = c.child->comm, c.child.reset();
         if (c.later && c.polls_left-- > 0) *error = ncclInProgress;
         else if (c.later) std::exchange(c.later, nullptr)();
         if (c.state == State::finalized) {

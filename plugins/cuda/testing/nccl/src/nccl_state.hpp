@@ -9,6 +9,7 @@
 #include <functional>     // work that is not queued yet
 #include <map>            // cliques
 #include <memory>         // shared_ptr
+#include <optional>       // a division
 #include <set>            // pairs of devices
 #include <string>         // sentences
 #include <thread>         // who has a group open
@@ -153,6 +154,12 @@ struct ncclComm {
     int polls_left = 0;             ///< of a non-blocking one
     std::function<void()> later{};  ///< what is queued then
     int splits = 0, shrinks = 0;
+    /// A division that has not ended: where the handle of the new communicator goes.
+    struct Child {
+        ncclComm* comm;
+        ncclComm** to;
+    };
+    std::optional<Child> child{};
     std::map<void*, const void*> registered{};  ///< by handle
 };
 

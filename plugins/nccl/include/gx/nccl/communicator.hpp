@@ -30,9 +30,10 @@ public:
     [[nodiscard]] ncclComm_t get() const { return comm_; }
     /// Polls: ncclSuccess, ncclInProgress, or the error that ended it.
     [[nodiscard]] GX_DECL ncclResult_t state();
-    /// Begins the communicator of the ranks that give the same color, ordered by key, then by rank.
-    /// Every rank calls it, where none of its work is outstanding.
-    [[nodiscard]] GX_DECL Communicator split(int color, int key);
+    /// Begins `part`, the communicator of the ranks that give the same color, ordered by key, then
+    /// by rank. Every rank calls it, where none of its work is outstanding. NCCL fills `part` while
+    /// this communicator is in progress: it must stay in place until then.
+    GX_DECL void split(int color, int key, Communicator& part);
     /// Begins the end: all work is flushed once state() is ncclSuccess; then destroy() it.
     GX_DECL void finalize();
     GX_DECL void destroy();
@@ -61,9 +62,11 @@ public:
 
     /// Adds what a call in the group returned.
     void add(ncclResult_t result) {
-        if (result_ == ncclSuccess) result_ = result;
+        if (!failed() && result != ncclSuccess) result_ = result;
     }
-    [[nodiscard]] bool failed() const { return result_ != ncclSuccess; }
+    [[nodiscard]] bool failed() const {
+        return result_ != ncclSuccess && result_ != ncclInProgress;
+    }
     /// The first error, ncclInProgress, or ncclSuccess.
     ncclResult_t end() {
         if (std::exchange(open_, false)) {

@@ -89,7 +89,7 @@ public:
     GX_DECL void abandon() noexcept;
 
 private:
-    GX_DECL Transport(Transport& parent, Communicator part, int color);
+    GX_DECL Transport(Transport& parent, int color, int key);
     GX_DECL void sum(void* values, std::size_t count, ncclDataType_t type);
     /// Polls while the host waits; incomplete once a rank is lost.
     [[nodiscard]] GX_DECL Delivery watch();

@@ -20,12 +20,10 @@ GX_DECL ncclResult_t Communicator::state() {
     return polled == ncclSuccess ? state : polled;
 }
 
-GX_DECL Communicator Communicator::split(int color, int key) {
-    Communicator part;
+GX_DECL void Communicator::split(int color, int key, Communicator& part) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     expect(ncclCommSplit(comm_, color, key, &part.comm_, &config), "ncclCommSplit", comm_);
-    return part;
 }
 
 GX_DECL void Communicator::finalize() {

@@ -17,20 +17,24 @@ GX_DECL Transport::Transport(cuda::Queue& queue, RankBoard& board, const ncclUni
                              const Options& options)
     : queue_(&queue), board_(&board), options_(options), rank_(rank), world_rank_(rank) {
     mark_ = cuda::make_event();
-    queue.context().watch([this] { return watch_all(); });
     comm_ = Communicator(id, rank, ranks());
     ledger_ = board.join({-1, 0, 0}, ranks(), rank, rank);
     if (!settle()) throw_lost("joining the other ranks", lost_);
+    queue.context().watch([this] { return watch_all(); });
 }
 
-GX_DECL Transport::Transport(Transport& parent, Communicator part, int color)
+GX_DECL Transport::Transport(Transport& parent, int color, int key)
     : queue_(parent.queue_),
       board_(parent.board_),
       options_(parent.options_),
       parent_(&parent),
-      world_rank_(parent.world_rank_),
-      comm_(std::move(part)) {
+      world_rank_(parent.world_rank_) {
     mark_ = cuda::make_event();
+    parent.comm_.split(color, key, comm_);
+    if (!parent.settle()) {
+        parent.abort();  // before comm_ ends, which NCCL fills
+        throw_lost("splitting a communicator", parent.lost_);
+    }
     if (!settle()) throw_lost("splitting a communicator", lost_);
     int ranks = 0;
     check(ncclCommCount(comm_.get(), &ranks), "ncclCommCount");
@@ -50,8 +54,7 @@ GX_DECL Transport& Transport::split(int color, int key) {
     if (!done.complete()) throw_lost("splitting a communicator", done);
     ++splits_;
     board_->takes_part(ledger_, rank_);
-    parts_.push_back(
-        std::unique_ptr<Transport>(new Transport(*this, comm_.split(color, key), color)));
+    parts_.push_back(std::unique_ptr<Transport>(new Transport(*this, color, key)));
     return *parts_.back();
 }
 
