@@ -417,8 +417,8 @@ private:
     O optimizer_;
     Buffer<float> vectors_;  ///< of the optimizer's state
     Slots slots_;
+    Share share_;  ///< of the update; its buffers end behind the pipeline, which waits
     PipelineOn<R, Rank> pipeline_;
-    Share share_;  ///< of the update
     [[no_unique_address]] Passes passes_ = make_passes();
     std::vector<StateShape> reserved_state_;  ///< of a run that writes checkpoints
     Nanoseconds mark_{};       ///< until when a step that a reducer owns is accounted for

@@ -166,7 +166,10 @@ GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::read_device() {
     carried_.gradients = carried_.updates + carried_.skipped + carried_.skipped_before;
     const auto applied = slots_.get_applied(queue());
-    carried_.applied.assign(applied.begin(), applied.end());
+    const std::int64_t n = std::ssize(applied), first = carried_.gradients - n;
+    // The slots hold nothing of gradients before this world, and what is carried does.
+    for (std::int64_t g = std::max(carried_.course.first_step, first); g < carried_.gradients; ++g)
+        carried_.applied[std::size_t(g % n)] = applied[std::size_t(g % n)];
     const auto scales = slots_.get_scales(queue());
     EpochMetrics& epoch = carried_.present;
     passes_.each(queue(), [&](const Pass& pass, std::span<const float> statistics) {

@@ -1,0 +1,121 @@
+// Ranks that are lost while survivors join the next world on devices.
+#include <gx/trainer/rank/training.hpp>  // first, so the header is seen to stand alone
+
+#include <gtest/gtest.h>
+
+#include <gx/optimizer/sgd.hpp>
+#include <gx/reducer/ring.hpp>
+#include <gx/scheduler/constant.hpp>
+#include <gx/survival/continue_on_survivors.hpp>
+#include <gx/testing/far/device.hpp>
+#include <gx/testing/far/world.hpp>
+#include <gx/trainer/trainer.hpp>
+#include <trainer/small.hpp>  // Net, images
+
+namespace {
+
+using namespace testing_support;
+
+/// In world `world` of a run, `rank` loses its device: in the forward pass, or the call of a
+/// control message, before which there were `calls`.
+struct Death {
+    int world = 0, rank = 0, calls = 0;
+    bool in_control = false;
+};
+struct Script {
+    Death first{}, second{};
+    int world = 0;
+    std::array<int, 4> calls{};  ///< of control messages, by rank
+
+    void die(bool in_control, int rank, int before) const {
+        for (const Death& d : {first, second})
+            if (d.world == world && d.rank == rank && d.calls == before &&
+                d.in_control == in_control)
+                throw gx::DeviceLost("a planned death");
+    }
+};
+Script script;
+
+class Mortal : public gx::testing::FarDevice<gx::reference::Device> {
+public:
+    using Inner = gx::reference::Device;
+    template <class Rank>
+    Mortal(Rank& rank, const gx::Graph& graph, gx::DeviceOptions o)
+        : FarDevice(rank, graph, o), rank_(o.rank) {}
+    void forward(const gx::Batch& batch, gx::Mode mode,
+                 gx::ViewIn<gx::ForwardReport, gx::testing::FarMemory> report) {
+        if (mode == gx::Mode::train) script.die(false, rank_, passes_++);
+        FarDevice::forward(batch, mode, report);
+    }
+
+private:
+    int rank_, passes_ = 0;
+};
+
+struct MortalControl : gx::TransportOver<gx::testing::HostTransport> {
+    using TransportOver::TransportOver;
+    gx::Request send(int to, int channel, std::span<const std::byte> message) {
+        script.die(true, rank(), script.calls[std::size_t(rank())]++);
+        return under().send(to, channel, message);
+    }
+    gx::Request receive(int from, int channel, std::span<std::byte> message) {
+        script.die(true, rank(), script.calls[std::size_t(rank())]++);
+        return under().receive(from, channel, message);
+    }
+};
+
+struct MortalRank : gx::testing::FarRank<Mortal> {
+    MortalRank(gx::testing::FarMachine& machine, int rank)
+        : FarRank(machine, rank), mortal(FarRank::control()) {}
+    MortalControl& control() { return mortal; }
+    MortalControl mortal;
+};
+
+/// FarWorld with such ranks.
+struct MortalWorld {
+    using Rank = MortalRank;
+    gx::testing::FarWorld<Mortal>::Options options{};
+    int number = 0;
+
+    [[nodiscard]] int ranks() const { return options.placement.ranks(); }
+    [[nodiscard]] gx::Placement placement() const { return options.placement; }
+    void run(gx::FunctionRef<void(Rank&)> f) const {
+        script.world = number;
+        script.calls = {};
+        gx::testing::FarMachine machine(options.placement, options.seed, options.progress);
+        machine.run([&](int r) {
+            Rank rank(machine, r);
+            f(rank);
+        });
+    }
+    [[nodiscard]] gx::Survivors<MortalWorld> survivors(std::span<const int> lost,
+                                                       gx::Nanoseconds) const {
+        gx::Survivors<MortalWorld> left{.members =
+                                            gx::detail::threads::ranks_without(ranks(), lost)};
+        if (left.members.empty()) return left;
+        auto next = options;
+        next.placement = gx::detail::threads::placement_of(placement(), left.members);
+        left.world = std::make_unique<MortalWorld>(MortalWorld{next, number + 1});
+        return left;
+    }
+};
+
+// Each rank of the second world dies in turn, at each of its first control messages: some of the
+// others have joined then, and some have not.
+TEST(SurvivalOnDevices, ASecondLossWhileSurvivorsJoinIsSurvived) {
+    using Training = gx::Trainer<Net, gx::Ring<gx::fp32>, gx::Constant, gx::ContinueOnSurvivors>;
+    for (int rank = 0; rank < 3; ++rank)
+        for (int calls = 0; calls < 9; ++calls) {
+            script = {.first = {.world = 0, .rank = 3, .calls = 4},
+                      .second = {.world = 1, .rank = rank, .calls = calls, .in_control = true}};
+            MortalWorld world{{{4, 1}, 1, gx::testing::QueueProgress::random}};
+            const auto record =
+                Training({.batch = 2, .epochs = 2, .seed = 7}).train(world, images());
+            ASSERT_FALSE(record.losses.empty());
+            EXPECT_EQ(record.losses.back().ranks, 2) << "rank " << rank << ", call " << calls;
+            EXPECT_EQ(record.losses.back().world, 2);
+            EXPECT_EQ(record.epochs.size(), 2u);
+        }
+}
+
+}  // namespace
