@@ -1,4 +1,4 @@
-// expect: gx: ContinueOnSurvivors on devices can't tell this Reducer on the host which gradients
+// expect: gx: ContinueOnSurvivors on devices can't report to this Reducer which gradients
 #include <gx/model/lenet.hpp>
 #include <gx/reference/device.hpp>
 #include <gx/survival/continue_on_survivors.hpp>

@@ -62,7 +62,7 @@ void expect(cudaError_t result, const std::string& call, int device) {
     const std::string text = (device >= 0 ? "GPU " + std::to_string(device) : "CUDA") + ": " +
                              call + ": " + cudaGetErrorName(result) + " (" +
                              cudaGetErrorString(result) + "). " + remedy(result);
-    (void)cudaGetLastError();  // what is not sticky was told
+    (void)cudaGetLastError();  // the exception reports it
     if (is_sticky(result)) throw DeviceLost(text);
     throw Error(text);
 }

@@ -79,8 +79,8 @@ class RankTraining : RankRun {
                   "left unfinished, and this World's have no 'bool reached(Event) const' and 'void "
                   "abandon()'. Fix: leave it out; a run is resumed from a checkpoint.");
     static_assert(on_host || !survives || !Settles<R>,
-                  "gx: ContinueOnSurvivors on devices can't tell this Reducer on the host which "
-                  "gradients a survivor was told of, as its settle() needs. Fix: use another "
+                  "gx: ContinueOnSurvivors on devices can't report to this Reducer which gradients "
+                  "were applied before the loss, as its settle() needs. Fix: use another "
                   "Reducer, or leave ContinueOnSurvivors out; a run is resumed from a checkpoint.");
 
 public:

@@ -52,7 +52,7 @@ private:
 };
 
 struct QueueOptions {
-    int events = 512;  ///< records whose events are told apart, in the pool
+    int events = 512;  ///< events in the pool: records that have one of their own
     /// Pinned memory between the device and memory of the host that is not pinned. Copies larger
     /// than half of it go in parts. A step does not wait where it holds what two steps copy.
     std::size_t staging_bytes = std::size_t{1} << 20;
