@@ -20,6 +20,11 @@ TEST(HashBits, SeesTheBitsAndNotTheValues) {
     const std::vector<float> nan{std::numeric_limits<float>::quiet_NaN()};
     EXPECT_EQ(gx::hash_bits(nan), gx::hash_bits(nan));
 }
+TEST(HashBytes, IsThatOfTheBitsOfFloats) {
+    const std::vector<float> values{1.5f, -0.0f};
+    const std::vector<std::uint8_t> bytes{0, 0, 0xc0, 0x3f, 0, 0, 0, 0x80};  // little-endian
+    EXPECT_EQ(gx::hash_bytes(bytes), gx::hash_bits(values));
+}
 
 // ---- A property ---------------------------------------------------------------------
 RC_GTEST_PROP(HashBits, EveryFlippedBitShows, (std::vector<float> values)) {

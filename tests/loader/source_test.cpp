@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include <gx/core/hash_bits.hpp>      // hash_bytes
 #include <gx/loader/in_memory.hpp>    // InMemory
 #include <gx/loader/prefetch.hpp>     // Prefetched
 #include <gx/loader/record_file.hpp>  // RecordFile
@@ -46,9 +47,22 @@ TEST(SourceRef, RefersToADataSet) {
     EXPECT_EQ(samples[1].shape, set.shape);
     EXPECT_EQ(describe(set.info()), "'synthetic': 50 images of 2 x 5 x 4 in 3 classes");
 }
+TEST(SourceRef, HashesTheContentOfADataSetAsDocumented) {
+    const Dataset set{.name = "two",
+                      .shape = {1, 1, 2},
+                      .classes = 3,
+                      .pixels = {0, 255, 51, 102},
+                      .labels = {2, 1}};
+    const std::uint64_t one = hash_bytes(std::vector<std::uint8_t>{2, 0, 0, 255}),
+                        two = hash_bytes(std::vector<std::uint8_t>{1, 0, 51, 102});
+    EXPECT_EQ(SourceRef(set).content(), mix64(mix64(golden64 ^ one) ^ two));
+    const OddSource odd(3);
+    EXPECT_EQ(SourceRef(odd).content(), 0u) << "a source need not know it";
+}
 TEST(SourceRef, IsEmptyByDefault) {
     const SourceRef none;
     EXPECT_EQ(none.count(), 0);
+    EXPECT_EQ(none.content(), 0u);
     EXPECT_EQ(none.dataset(), nullptr);
     EXPECT_NE(none.flaw(), "");
     EXPECT_TRUE(holds(error_of([&] { (void)none.open(); }), "at least one channel"));

@@ -78,7 +78,40 @@ TEST_F(TrainerSources, EachProcessOpensItsOwn) {
     });
 }
 
+TEST(Sources, ResumeOnTheSameImagesWhereverTheyAreStored) {
+    const gx::Split data = images();
+    const Files files(data);
+    const gx::RecordFile train(files.folder / "train.gxr"), test(files.folder / "test.gxr");
+    const Folder out;
+    Plain::Options o{.batch = 3, .epochs = 2, .seed = 3, .output = out.path};
+    auto wall = threads(2);
+    const gx::RunRecord whole = Plain(o).train(wall, data);
+    o.output.clear();
+    o.resume = out / "epoch-0001.safetensors";
+    EXPECT_EQ(Plain(o).train(wall, gx::Sources{train, test}).weights_hash, whole.weights_hash);
+}
+
 // ---- Faults ----------------------------------------------------------------------------------
+TEST(Sources, OtherImagesAreNotResumedOn) {
+    const gx::Split data = images();
+    const Folder out;
+    Plain::Options o{.batch = 3, .epochs = 2, .seed = 3, .output = out.path};
+    auto wall = threads(2);
+    (void)Plain(o).train(wall, data);
+    o.resume = out / "epoch-0001.safetensors";
+    gx::Split pixel = data, label = data, brighter = data, longer = images(41);
+    ++pixel.train.pixels[7];
+    std::swap(label.train.labels[0], label.train.labels[1]);
+    ASSERT_NE(label.train.labels[0], label.train.labels[1]);
+    brighter.train.mean[0] += 0.25f;
+    for (const gx::Split& other : {pixel, label, brighter})
+        EXPECT_TRUE(holds(error_of([&] { (void)Plain(o).train(wall, other); }),
+                          "it was trained on other images than those of 'synthetic'",
+                          "give the same training set"));
+    const std::string count = error_of([&] { (void)Plain(o).train(wall, longer); });
+    EXPECT_TRUE(holds(count, "it was trained on 40 images, and this run has 41"));
+    EXPECT_EQ(count.find("other images"), std::string::npos) << "one reason is enough";
+}
 /// What each of three ranks throws; rank 1 opens its own training file.
 struct Texts {
     char of[3][600];

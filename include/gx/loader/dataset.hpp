@@ -38,6 +38,8 @@ struct Dataset {
     [[nodiscard]] GX_DECL std::unique_ptr<SampleReader> open() const;
     [[nodiscard]] GX_DECL std::string flaw() const;
     [[nodiscard]] GX_DECL std::int64_t largest_class() const;
+    /// That of a RecordFile of these images.
+    [[nodiscard]] GX_DECL std::uint64_t content() const;
 };
 static_assert(explain_source<Dataset>());
 

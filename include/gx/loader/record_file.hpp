@@ -30,7 +30,7 @@ class File;
 ///         28       4   0
 ///         32       8   count of records
 ///         40       8   records of the most frequent class
-///         48       8   XXH3 hash of the records, folded record by record
+///         48       8   ContentHash of the records
 ///         56     8 C   mean of each channel, then deviation of each: fp32, of pixels / 255
 ///    56 + 8C           records: label (2 bytes), then pixels (C, H, W) row-major
 ///
@@ -48,11 +48,14 @@ public:
     [[nodiscard]] SourceInfo info() const { return info_; }
     [[nodiscard]] std::unique_ptr<SampleReader> open() const;
     [[nodiscard]] std::int64_t largest_class() const { return largest_class_; }
+    /// As its writer found it.
+    [[nodiscard]] std::uint64_t content() const { return content_; }
 
 private:
     std::shared_ptr<const detail::record_file::File> file_;  // all readers' own
     SourceInfo info_{};
     std::int64_t largest_class_ = 0;
+    std::uint64_t content_ = 0;
 };
 static_assert(explain_source<RecordFile>());
 

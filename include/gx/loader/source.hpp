@@ -9,6 +9,7 @@
 #include <vector>    // mean, deviation
 
 #include <gx/core/decl.hpp>    // GX_DECL
+#include <gx/core/hash.hpp>    // golden64
 #include <gx/model/graph.hpp>  // ImageShape
 
 namespace gx {
@@ -22,7 +23,6 @@ struct SourceInfo {
     ImageShape shape{};      ///< of every sample
     int classes = 0;         ///< labels are below
     std::vector<float> mean{}, deviation{};
-    std::uint64_t content = 0;  ///< hash of the samples; 0: not known without reading them
     bool operator==(const SourceInfo&) const = default;
 };
 
@@ -63,8 +63,9 @@ concept Opens = requires(const S& s) {
 ///     open()   a reader of one rank; ranks of one process may read at the same time
 ///
 /// Optional: int64_t largest_class() const, samples of the most frequent class (0: unknown), for
-/// the warning of a test accuracy at chance; string flaw() const, what is wrong with the data as a
-/// sentence without its period, or empty.
+/// the warning of a test accuracy at chance; uint64_t content() const, the samples' ContentHash (0:
+/// unknown), which ranks and resumed runs compare; string flaw() const, what is wrong with the data
+/// as a sentence without its period, or empty.
 ///
 /// A source need not be in memory: a rank asks for the samples of its own batches only.
 template <class S>
@@ -83,6 +84,19 @@ consteval bool explain_source() {
 
 /// What is wrong with `info`, as a sentence without its period; empty if nothing is.
 [[nodiscard]] GX_DECL std::string flaw(const SourceInfo& info);
+
+/// Hash of samples in their order, equal wherever they are stored.
+/// Order: folded by mix64 over the XXH3 of each sample: its label (2 bytes, little-endian), then
+///        its pixels (C, H, W) row-major.
+class ContentHash {
+public:
+    /// Shapes: `record` is a sample as above.
+    GX_DECL void add(std::span<const std::uint8_t> record);
+    [[nodiscard]] std::uint64_t value() const { return value_; }
+
+private:
+    std::uint64_t value_ = golden64;
+};
 
 /// One line that tells sources apart: "'fashion-mnist': 60000 images of 1 x 28 x 28 in 10 classes".
 [[nodiscard]] GX_DECL std::string describe(const SourceInfo& info);
@@ -118,6 +132,10 @@ public:
     [[nodiscard]] std::int64_t largest_class() const {
         return source_ ? functions_->largest_class(source_) : 0;
     }
+    /// Cost: a data set in memory is read whole.
+    [[nodiscard]] std::uint64_t content() const {
+        return source_ ? functions_->content(source_) : 0;
+    }
     /// The data set in memory that it refers to; nullptr: a source of another type.
     [[nodiscard]] const Dataset* dataset() const {
         return source_ && functions_->is_dataset ? static_cast<const Dataset*>(source_) : nullptr;
@@ -129,6 +147,7 @@ private:
         std::unique_ptr<SampleReader> (*open)(const void*);
         std::string (*flaw)(const void*);
         std::int64_t (*largest_class)(const void*);
+        std::uint64_t (*content)(const void*);
         bool is_dataset;
     };
     template <class S>
@@ -144,6 +163,11 @@ private:
         [](const void* s) -> std::int64_t {
             if constexpr (requires(const S& x) { x.largest_class(); })
                 return static_cast<const S*>(s)->largest_class();
+            else return 0;
+        },
+        [](const void* s) -> std::uint64_t {
+            if constexpr (requires(const S& x) { x.content(); })
+                return static_cast<const S*>(s)->content();
             else return 0;
         },
         std::same_as<S, Dataset>};

@@ -57,6 +57,7 @@ struct Checkpoint {
     std::uint64_t seed = 0;
     int ranks = 0, batch = 0;         ///< batch of one rank
     std::int64_t images = 0;          ///< in the training set
+    std::uint64_t data_hash = 0;      ///< of the training set; 0: not known
     int epoch = 0;                    ///< epochs done
     std::int64_t step = 0;            ///< steps done: gradients computed
     std::int64_t world_step = 0;      ///< step at which the last world of the run began anew

@@ -90,6 +90,7 @@ struct Run {
     std::vector<Rate> rates{};             ///< of each phase
     std::optional<Checkpoint> resume{};    ///< none: start anew
     std::filesystem::path resumed_from{};  ///< its file
+    std::uint64_t data_hash = 0;           ///< of the training set, where checkpoints need it
     Timetable timetable_before{};          ///< that it was written under
     std::vector<Rate> rates_before{};      ///< of each of its phases
     std::string rescaled{};  ///< what changes with another rank count or batch; a sentence

@@ -60,7 +60,9 @@ GX_DECL void check_pixels(bool wanted, bool takes, const std::string& device);
 
 /// What a rank calls its data, for comparison: describe(info), and a hash of all that is known.
 using DataText = std::array<char, 256>;
-[[nodiscard]] GX_DECL DataText text_of(const SourceInfo& info);
+[[nodiscard]] GX_DECL DataText text_of(const SourceRef& source);
+/// Hash of the samples and of their normalisation; 0 where the samples' is not known.
+[[nodiscard]] GX_DECL std::uint64_t data_hash(const SourceRef& source);
 /// Both texts, or that of the training set where the run does not test.
 [[nodiscard]] GX_DECL std::string description(const Sources& data, bool evaluate);
 /// Sentence that names the first rank whose text differs from that of rank 0, and both; else empty.
@@ -70,10 +72,11 @@ using DataText = std::array<char, 256>;
 struct Names {
     std::string composition, reducer;
 };
-/// Checkpoint to go on from.
+/// Checkpoint to go on from. `data_hash`: that of `data.train`.
 /// Errors: gx::Error if the run would not be the one that wrote it; lists every reason.
 [[nodiscard]] GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph,
-                                           const Names& names, const Sources& data, int ranks);
+                                           const Names& names, const Sources& data,
+                                           std::uint64_t data_hash, int ranks);
 
 /// What another rank count or batch changes, as a sentence without its period; else empty.
 /// `batch`, `steps_per_epoch`: at present, of the phase that wrote `c`; `plan`: of the first phase.

@@ -71,6 +71,18 @@ GX_DECL std::int64_t Dataset::largest_class() const {
     return *std::ranges::max_element(counts);
 }
 
+GX_DECL std::uint64_t Dataset::content() const {
+    const auto elements = static_cast<std::size_t>(shape.elements());
+    std::vector<std::uint8_t> record(2 + elements);
+    ContentHash hash;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+        record[0] = labels[i];
+        std::copy_n(&pixels[i * elements], elements, &record[2]);
+        hash.add(record);
+    }
+    return hash.value();
+}
+
 GX_DECL void normalise_as(Dataset& data, const Dataset& from) {
     GX_EXPECT(data.shape.channels == from.shape.channels, "both sets have the same channels");
     const auto channels = static_cast<std::size_t>(from.shape.channels);

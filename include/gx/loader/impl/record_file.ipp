@@ -5,9 +5,6 @@
 #include <sys/stat.h>  // fstat
 #include <unistd.h>    // pread
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>  // XXH3_64bits
-
 #include <algorithm>  // min, max_element, copy
 #include <bit>        // bit_cast
 #include <cerrno>     // errno
@@ -21,7 +18,6 @@
 
 #include <gx/core/cold.hpp>           // GX_COLD
 #include <gx/core/error.hpp>          // Error
-#include <gx/core/hash.hpp>           // mix64
 #include <gx/io/atomic_file.hpp>      // AtomicFile
 #include <gx/loader/record_file.hpp>  // the declarations
 
@@ -163,7 +159,7 @@ GX_DECL RecordFile::RecordFile(const std::filesystem::path& path)
     info_.count = static_cast<std::int64_t>(field("count", 32, 8, 0, count));
     largest_class_ = static_cast<std::int64_t>(
         field("largest_class", 40, 8, 0, static_cast<std::uint64_t>(info_.count)));
-    info_.content = number_at(head, 48, 8);
+    content_ = number_at(head, 48, 8);
     info_.name = path.filename().string();
     const auto [first, record] = layout_of(info_);
     constexpr std::uint64_t no_file = std::numeric_limits<std::uint64_t>::max();
@@ -220,10 +216,10 @@ GX_DECL void write_records(const std::filesystem::path& path, SourceRef source) 
             }
         }
     };
-    std::uint64_t content = golden64;
+    ContentHash content;
     std::vector<std::int64_t> counts(std::size_t(std::max(1, info.classes)));
     for_each_record([&](int label) {
-        content = mix64(content ^ XXH3_64bits(bytes.data(), bytes.size()));
+        content.add(bytes);
         ++counts[std::size_t(label)];
     });
     std::vector<std::uint8_t> head(d::magic.begin(), d::magic.end());
@@ -232,7 +228,7 @@ GX_DECL void write_records(const std::filesystem::path& path, SourceRef source) 
         d::put(head, static_cast<std::uint64_t>(n), 4);
     d::put(head, static_cast<std::uint64_t>(info.count), 8);
     d::put(head, static_cast<std::uint64_t>(*std::ranges::max_element(counts)), 8);
-    d::put(head, content, 8);
+    d::put(head, content.value(), 8);
     for (const auto* values : {&info.mean, &info.deviation})
         for (const float x : *values) d::put(head, std::bit_cast<std::uint32_t>(x), 4);
     detail::AtomicFile out(path);

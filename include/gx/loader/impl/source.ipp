@@ -5,8 +5,10 @@
 
 #include <fmt/core.h>  // sentences
 
-#include <gx/core/error.hpp>     // Error
-#include <gx/loader/source.hpp>  // the declarations
+#include <gx/core/error.hpp>      // Error
+#include <gx/core/hash.hpp>       // mix64
+#include <gx/core/hash_bits.hpp>  // hash_bytes
+#include <gx/loader/source.hpp>   // the declarations
 
 namespace gx {
 
@@ -32,12 +34,13 @@ GX_DECL std::string flaw(const SourceInfo& info) {
     return "";
 }
 
+GX_DECL void ContentHash::add(std::span<const std::uint8_t> record) {
+    value_ = mix64(value_ ^ hash_bytes(record));
+}
+
 GX_DECL std::string describe(const SourceInfo& info) {
-    std::string text =
-        fmt::format("'{}': {} images of {} x {} x {} in {} classes", info.name, info.count,
-                    info.shape.channels, info.shape.height, info.shape.width, info.classes);
-    if (info.content != 0) text += fmt::format(", content {:016x}", info.content);
-    return text;
+    return fmt::format("'{}': {} images of {} x {} x {} in {} classes", info.name, info.count,
+                       info.shape.channels, info.shape.height, info.shape.width, info.classes);
 }
 
 namespace detail::source {

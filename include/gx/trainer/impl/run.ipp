@@ -125,10 +125,11 @@ GX_DECL Run start_run(Recipe recipe, RunOptions options, const Sources& data,
     run.first_local_rank = world.first_local_rank;
     run.price = world.info.price;
     if (world.info.timed_batch > 0) run.timed_images = double(world.info.timed_batch) / o.batch;
+    if (!o.output.empty() || !o.resume.empty()) run.data_hash = data_hash(data.train);
     if (o.resume.empty()) return run;
 
-    run.resume =
-        resumable(o, run.graph(), {run.recipe.name, run.recipe.reducer}, data, world.ranks);
+    run.resume = resumable(o, run.graph(), {run.recipe.name, run.recipe.reducer}, data,
+                           run.data_hash, world.ranks);
     run.resumed_from = o.resume;
     plan_from_checkpoint(run);
     run.changes = changes(*run.resume, run.recipe.choices, world.info);

@@ -119,7 +119,7 @@ GX_DECL std::string misfit(std::string_view model, GraphTrouble (*trouble)(const
 }
 
 GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph, const Names& names,
-                             const Sources& data, int ranks) {
+                             const Sources& data, std::uint64_t data_hash, int ranks) {
     Checkpoint c = read_checkpoint(o.resume, graph);
     Problems problems;
     problems.check(c.composition == names.composition,
@@ -130,6 +130,12 @@ GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph, const Name
                    fmt::format("it was trained on {} images, and this run has {}: give the same "
                                "training set",
                                c.images, data.train.count()));
+    problems.check(c.images != data.train.count() || c.data_hash == 0 || data_hash == 0 ||
+                       c.data_hash == data_hash,
+                   fmt::format("it was trained on other images than those of '{}', or on images "
+                               "normalised otherwise ({:016x} and {:016x}): give the same training "
+                               "set",
+                               data.train.info().name, c.data_hash, data_hash));
     for (const Checkpoint::ReducerVector& v : c.reducer)
         problems.check(v.replicated || c.ranks == ranks,
                        fmt::format("reducer {} keeps '{}' for each rank, the checkpoint holds that "
@@ -225,15 +231,25 @@ GX_DECL void warn_of_chance(RunRecord& r, const SourceRef& test) {
             accuracy, 100 * chance, count));
 }
 
-GX_DECL DataText text_of(const SourceInfo& info) {
+GX_DECL DataText text_of(const SourceRef& source) {
+    const SourceInfo info = source.info();
+    const std::uint64_t content = source.content();
     std::uint64_t known = hash_name(info.name) ^ hash_bits(info.mean);
-    known = mix64(known ^ info.content) ^ hash_bits(info.deviation);
+    known = mix64(known ^ content) ^ hash_bits(info.deviation);
     std::string text = describe(info);
+    if (content != 0) text += fmt::format(", content {:016x}", content);
     DataText out{};
     text.resize(std::min(text.size(), out.size() - 24));
     text += fmt::format(" ({:016x})", known);
     std::ranges::copy(text, out.begin());
     return out;
+}
+
+GX_DECL std::uint64_t data_hash(const SourceRef& source) {
+    const std::uint64_t content = source.content();
+    if (content == 0) return 0;
+    const SourceInfo info = source.info();
+    return mix64(mix64(content ^ hash_bits(info.mean)) ^ hash_bits(info.deviation));
 }
 
 GX_DECL std::string other_data(const char* role, std::span<const DataText> of_ranks) {
@@ -319,8 +335,8 @@ GX_DECL std::string note_of(const LossRow& row) {
 }
 
 GX_DECL std::string description(const Sources& data, bool evaluate) {
-    std::string text = std::string("training on ") + text_of(data.train.info()).data();
-    if (evaluate) text += std::string(", testing on ") + text_of(data.test.info()).data();
+    std::string text = std::string("training on ") + text_of(data.train).data();
+    if (evaluate) text += std::string(", testing on ") + text_of(data.test).data();
     return text;
 }
 

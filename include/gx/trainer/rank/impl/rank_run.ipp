@@ -41,7 +41,7 @@ GX_DECL LoaderOptions RankRun::share(bool train) const {
 GX_DECL void RankRun::compare_data() {
     for (const bool train : {true, false}) {
         if (!train && !o_.evaluate) continue;
-        const DataText mine = text_of((train ? run_.data.train : run_.data.test).info());
+        const DataText mine = text_of(train ? run_.data.train : run_.data.test);
         std::vector<DataText> all{std::size_t(ranks()), DataText{}};
         working_on("comparing the data sets");
         expect(detail::gather_all(control_, std::as_bytes(std::span(mine)),
@@ -203,6 +203,7 @@ GX_DECL Checkpoint RankRun::checkpoint(int epochs_done) const {
                  .ranks = ranks(),
                  .batch = phase().batch,
                  .images = run_.data.train.count(),
+                 .data_hash = run_.data_hash,
                  .epoch = epochs_done,
                  .step = step_,
                  .world_step = world_step_,
