@@ -147,6 +147,12 @@ private:
     unsigned clocks_used_ = 0;
 };
 
+/// Thrown by a thread of a kernel. Reported from outside of its fiber, which is a thread of its own
+/// to ThreadSanitizer: the runtime's mutex, which the launching thread holds, can't be locked there.
+struct Failure {
+    std::string sentence;
+};
+
 struct Grid {
     const char* kernel = "";
     const std::function<void()>* body = nullptr;
@@ -161,9 +167,8 @@ struct Grid {
     std::uint64_t start = 0, end = 0;
 
     [[noreturn]] void fail(const Thread& t, const Location& at, const std::string& what) const {
-        cuda_testing::misuse("kernel '" + std::string(kernel) + "', block " +
-                             std::to_string(block) + ", thread " + std::to_string(t.index) + ", " +
-                             line_of(at) + ": " + what);
+        throw Failure{"kernel '" + std::string(kernel) + "', block " + std::to_string(block) +
+                      ", thread " + std::to_string(t.index) + ", " + line_of(at) + ": " + what};
     }
     // 0: the block, t + 1: thread t. A barrier shares its token with the second after it.
     void* token(unsigned of, unsigned barrier) {
@@ -340,6 +345,12 @@ void prepare_block(Grid& g, std::size_t turn, std::size_t tokens_of_block) {
     }
 }
 
+/// Of a block that failed: some are in the middle of the kernel, and unwind now.
+void end_threads(Grid& g) {
+    fibers(0).clear();
+    acquire(&g.end);
+}
+
 void acquire_lanes(Grid& g, const Thread& t) {
     const unsigned first = t.index / warp_lanes * warp_lanes;
     for (unsigned k = 0; k < warp_lanes; ++k)
@@ -514,9 +525,11 @@ void run_grid(const char* kernel, dim3 blocks, dim3 threads, const std::function
         prepare_block(g, turn, tokens_of_block);
         try {
             run_block(g, thread_order);
+        } catch (const Failure& failure) {
+            end_threads(g);
+            cuda_testing::misuse(failure.sentence);
         } catch (...) {
-            fibers(0).clear();  // some are in the middle of a kernel: they unwind now
-            acquire(&g.end);
+            end_threads(g);
             throw;
         }
     }
