@@ -10,7 +10,9 @@ target_compile_options(gx_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(gx_warnings INTERFACE --param=ggc-min-heapsize=1000000)
 endif()
+set(GX_TEST_TIMEOUT 300)  # seconds of a test program
 if(GX_SANITIZE)
+  set(GX_TEST_TIMEOUT 900)
   target_compile_options(gx_warnings INTERFACE -fsanitize=${GX_SANITIZE} -fno-omit-frame-pointer
                          -fno-sanitize-recover=all)
   target_link_options(gx_warnings INTERFACE -fsanitize=${GX_SANITIZE})
