@@ -211,21 +211,39 @@ TEST(ShardedOnFarMemory, AStepSendsWhatThreadsSend) {
 // ---- A lost rank ---------------------------------------------------------------------
 
 struct Lost {};
-/// Rank 1 leaves before it exchanges the parameters of its third step.
+/// Rank 1 leaves its third step: before it sends a gradient, agrees on the update, or exchanges the
+/// parameters.
+enum class Leaves { reducing, agreeing, exchanging } leaves{};
 template <class R>
 struct Leaving : Sharded<R> {
     using Sharded<R>::Sharded;
     template <Link T>
+    ReduceReport all_reduce(T& link, const BucketOn<T>& bucket) {
+        if (leaves == Leaves::reducing && link.rank() == 1 && bucket.gradient == 2) throw Lost{};
+        return Sharded<R>::all_reduce(link, bucket);
+    }
+    template <Link T>
     ReduceReport updated(T& link, const OwnedUpdateIn<memory_of<T>>& made) {
-        if (link.rank() == 1 && ++calls == 3) throw Lost{};
+        if (leaves == Leaves::exchanging && link.rank() == 1 && ++calls == 3) throw Lost{};
         return Sharded<R>::updated(link, made);
     }
     int calls = 0;
+};
+/// Its rate is asked for by the row of a step, and before the ranks agree on an update.
+thread_local int rank_of_thread = -1, rates = 0;
+struct LeavingRate : Constant {
+    using Constant::Constant;
+    [[nodiscard]] float rate(Step t) const {
+        if (leaves == Leaves::agreeing && rank_of_thread == 1 && t == 2 && ++rates == 2)
+            throw Lost{};
+        return Constant::rate(t);
+    }
 };
 struct LosesRanks : Far {
     using Far::Far;
     void run(FunctionRef<void(Rank&)> f) {
         Far::run([&](Rank& rank) {
+            rank_of_thread = rank.rank();
             try {
                 f(rank);
             } catch (const Lost&) {
@@ -234,15 +252,21 @@ struct LosesRanks : Far {
     }
 };
 TEST(ShardedOnFarMemory, ALostRankIsNamed) {
-    using T = Trainer<Normed, Leaving<Ring<fp32>>, Constant, Lars>;
+    using T = Trainer<Normed, Leaving<Ring<fp32>>, LeavingRate, Lars>;
     overflow(3);
-    for (const QueueProgress order : orders)
-        for (const std::uint64_t seed : {1, 2, 3}) {
-            LosesRanks far({{3, 1}, seed, order});
-            const std::string error = error_of(
-                [&] { (void)T({.batch = 3, .epochs = 2, .seed = 7}).train(far, images()); });
-            EXPECT_TRUE(holds(error, "step 2, ", "exchanging the parameters: rank 1 ")) << error;
-        }
+    const auto expect_error = [](Leaves when, const std::string& operation) {
+        leaves = when;
+        for (const QueueProgress order : orders)
+            for (const std::uint64_t seed : {1, 2, 3}) {
+                LosesRanks far({{3, 1}, seed, order});
+                const std::string error = error_of(
+                    [&] { (void)T({.batch = 3, .epochs = 2, .seed = 7}).train(far, images()); });
+                EXPECT_TRUE(holds(error, "step 2, ", operation + ": rank 1 ")) << error;
+            }
+    };
+    expect_error(Leaves::reducing, "operation all-reduce");
+    expect_error(Leaves::agreeing, "operation agreeing on an update");
+    expect_error(Leaves::exchanging, "operation exchanging the parameters");
 }
 
 }  // namespace

@@ -191,6 +191,37 @@ TEST(EarlyEnds, NameALostRank) {
     expect_lost_rank_is_named<Trainer<Net, DoubleBuffered<Bucketed<TopK, 256>>, Losing>>();
 }
 
+/// Rank 1 leaves before it takes part in the reduction of gradient `leaves_at`.
+std::uint64_t leaves_at = 0;
+template <class R>
+struct Leaving : R {
+    using R::R;
+    ReduceReport all_reduce(auto& link, const auto& bucket) {
+        if (link.rank() == 1 && bucket.gradient == leaves_at) throw Lost{};
+        return R::all_reduce(link, bucket);
+    }
+};
+/// As on a host, where the reduction of a gradient says what became of it.
+template <class R>
+void expect_the_gradients_own_step() {
+    using T = Trainer<Net, Leaving<R>, Constant>;
+    for (leaves_at = 0; leaves_at < 8; ++leaves_at)  // epochs end behind 3 and 7
+        for (const QueueProgress progress :
+             {QueueProgress::late, QueueProgress::eager, QueueProgress::random}) {
+            LosesRanks far({{3, 1}, 1, progress});
+            const std::string error = error_of(
+                [&] { (void)T({.batch = 4, .epochs = 2, .seed = 3}).train(far, images()); });
+            EXPECT_TRUE(holds(error, ", step " + std::to_string(leaves_at) + ", ",
+                              "operation all-reduce: rank 1 "))
+                << error;
+        }
+}
+TEST(EarlyEnds, NameTheGradientThatARankIsMissingFrom) {
+    expect_the_gradients_own_step<Ring<fp32>>();
+    expect_the_gradients_own_step<DoubleBuffered<Ring<fp32>>>();
+    expect_the_gradients_own_step<DoubleBuffered<DoubleBuffered<Bucketed<Ring<fp16>, 64>>>>();
+}
+
 /// One run writes checkpoints on either world; each is resumed on the other.
 TYPED_TEST(OnFarMemory, CheckpointsAreThoseOfThreads) {
     const Folder here, there;

@@ -89,9 +89,11 @@ TEST(StepSlots, OnTheHostTellAtOnce) {
     EXPECT_EQ(slots.scale_of(7), 8);
     EXPECT_EQ(slots.scale_of(9), 8) << "two gradients in flight share a slot";
     EXPECT_EQ(slots.factor(), 8);
-    slots.record_outcome(HostQueue{}, {4, 7, true});
+    slots.record_outcome(HostQueue{}, {.step_of_epoch = 4, .step = 7, .gradient = 6});
     const ReadStep read = slots.read_outcome(HostQueue{});
     EXPECT_EQ(read.of.step_of_epoch, 4);
+    EXPECT_TRUE(read.of.collected());
+    EXPECT_FALSE(UnreadStep().collected());
     EXPECT_EQ(read.outcome.report.loss_sum, 3);
     EXPECT_EQ(read.outcome.report.correct, 2);
     EXPECT_EQ(read.outcome.scale_of_step, 8);

@@ -4,6 +4,7 @@
 #include <cstdint>  // int64_t
 
 #include <gx/core/device.hpp>  // ForwardReport
+#include <gx/core/stream.hpp>  // Event
 
 namespace gx::detail::trainer {
 
@@ -21,7 +22,12 @@ struct Outcome {
 struct UnreadStep {
     std::int64_t step_of_epoch = -1;  ///< -1: a late update, of no step
     std::int64_t step = 0;
-    bool collected = false;  ///< a mean
+    std::int64_t gradient = -1;  ///< whose mean it collected; -1: none
+    // On a device, what it waits for of the other ranks:
+    Event reduced{};  ///< behind that mean
+    Event agreed{};   ///< behind their agreement on the update of a shard
+
+    [[nodiscard]] bool collected() const { return gradient >= 0; }
 };
 
 }  // namespace gx::detail::trainer

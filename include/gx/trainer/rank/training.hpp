@@ -238,10 +238,10 @@ private:
         if (epoch + 1 == o_.epochs)
             while (const auto late = pipeline_.drain()) {
                 apply(*late);
-                record_outcome(-1, true);
+                record_outcome(-1, late);
             }
-        else settle();
         while (!slots_.empty()) read_outcome();
+        settle();
         account(&Breakdown::exposed_communication, begin, "WAIT_FOR_ALLREDUCE");
         accounts_.seconds += seconds(rank_.now() - begin);
     }
@@ -293,18 +293,30 @@ private:
         images_of_all_ += next.global_count;
         if constexpr (requires { device_->undisturbed_pass(next.batch.count); })
             accounts_.undisturbed_seconds += seconds(device_->undisturbed_pass(next.batch.count));
-        record_outcome(step_of_epoch, reduced.has_value());
+        record_outcome(step_of_epoch, reduced);
         ++step_;
     }
 
     /// Queues the outcome of a step for the host; it reads those before, as far as it must.
-    void record_outcome(std::int64_t step_of_epoch, bool collected) {
+    void record_outcome(std::int64_t step_of_epoch, const std::optional<ReducedIn<M>>& collected) {
         if (slots_.full()) read_outcome();
-        slots_.record_outcome(queue(), {step_of_epoch, step_, collected});
+        UnreadStep of{.step_of_epoch = step_of_epoch, .step = step_};
+        if (collected) {
+            of.gradient = std::int64_t(collected->index);
+            of.reduced = collected->reduced;
+            of.agreed = agreed_;
+        }
+        slots_.record_outcome(queue(), of);
         if constexpr (on_host) read_outcome();
     }
-    /// Reads the oldest outcome.
+    /// Reads the oldest outcome. An error names what the host of a host's memory would have waited
+    /// for.
     void read_outcome() {
+        if constexpr (!on_host) {
+            const UnreadStep& next = slots_.oldest();
+            expect(queue().wait(next.reduced), next.gradient, "all-reduce");
+            expect(queue().wait(next.agreed), next.step, "agreeing on an update");
+        }
         const auto [of, outcome, delivery] = slots_.read_outcome(queue());
         expect(delivery, of.step, OwnsUpdate<R> ? "exchanging the parameters" : "all-reduce");
         if (of.step_of_epoch >= 0 && !outcome.report.finite) stop_at_bad_loss(of.step);
@@ -421,6 +433,7 @@ private:
     PipelineOn<R, Rank> pipeline_;
     [[no_unique_address]] Passes passes_ = make_passes();
     std::vector<StateShape> reserved_state_;  ///< of a run that writes checkpoints
+    Event agreed_{};           ///< on a device: behind the agreement on a shard's latest update
     Nanoseconds mark_{};       ///< until when a step that a reducer owns is accounted for
     Nanoseconds accounted_{};  ///< accounts_.seconds has the time up to here
     bool joined_ = false;      ///< it has a state

@@ -51,7 +51,8 @@ void GX_OF_RANK_TRAINING::apply_in_parts(const ReducedIn<M>& reduced, bool last)
                                       .scale = slots_.scale_of(reduced.index),
                                       .decisions = slots_.decisions()};
     share_.prepare(link, update, device_->parameters());
-    queue().wait_for(link.queue().record());
+    agreed_ = link.queue().record();
+    queue().wait_for(agreed_);
     const auto applied = slots_.applied_view(reduced.index);
     launch(queue(), DecideTogether<D>{}, share_.template against<M>(), slots_.decisions(), applied);
     pipeline_.settle({applied}, queue().record());

@@ -109,7 +109,7 @@ GX_DECL void RankRun::take(const UnreadStep& of, const Outcome& outcome) {
         sums[1] = double(outcome.report.correct);
         StepRow& row = metrics_.rows[std::size_t(of.step_of_epoch)];
         row.loss_scale = outcome.scale_of_step;
-        row.skipped = of.collected && !outcome.applied;
+        row.skipped = of.collected() && !outcome.applied;
     }
     updates_ = outcome.updates;
     skipped_ = outcome.skipped;
