@@ -360,6 +360,36 @@ TEST(SimulatedPhases, NameThePhaseThatDoesNotFitInTheGpu) {
                       "a batch of 4096 images of Pooled does not fit in a"));
 }
 
+/// Its memory is too small for images of 6 x 6: as it is made, or as it first computes.
+template <bool at_once>
+struct Small : gx::reference::Device {
+    Small(const gx::Graph& graph, gx::DeviceOptions o) : Device(graph, o) {
+        full = graph.input.height == 6 && o.rank == 1;
+        if (full && at_once) throw std::bad_alloc();
+    }
+    gx::ForwardReport forward(const gx::Batch& batch, gx::Mode mode) {
+        if (full) throw std::bad_alloc();
+        return Device::forward(batch, mode);
+    }
+    bool full = false;
+};
+template <class Device>
+void expect_the_phase_without_memory() {
+    const Folder folder;
+    Plain::Options o{
+        .epochs = 3, .phases = {{0, 4, 4}, {2, 3, 6}}, .seed = 3, .output = folder.path};
+    auto wall = threads<Device>(2);
+    const char* expected = "rank 1: there is not enough memory for batch 3 of images of 1 x 6 x 6";
+    EXPECT_TRUE(holds(error_of([&] { (void)Plain(o).train(wall, squares()); }), expected));
+    o.output.clear();
+    o.resume = folder / gx::checkpoint_name(2).c_str();
+    EXPECT_TRUE(holds(error_of([&] { (void)Plain(o).train(wall, squares()); }), expected));
+}
+TEST(Phases, ThatDoNotFitInMemoryAreNamed) {
+    expect_the_phase_without_memory<Small<true>>();
+    expect_the_phase_without_memory<Small<false>>();
+}
+
 // ---- The record ------------------------------------------------------------------------------
 
 TEST(Phases, AreInTheRecord) {

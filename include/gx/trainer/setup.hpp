@@ -124,15 +124,17 @@ GX_DECL void restore_rows(RunRecord& r, const Checkpoint& c, const std::filesyst
 [[noreturn]] GX_DECL void throw_states_differ(std::int64_t step, int rank,
                                               const std::string& reducer, std::string_view name);
 
-/// Runs `f`; an allocation that fails in it throws the bytes that a rank needs.
-template <class F>
-void with_memory(int rank, int batch, const Graph& graph, F f) {
+/// Runs `f`; an allocation that fails in it throws the bytes that a rank needs in the RunPhase that
+/// phase() then returns.
+template <class Phase, class F>
+void with_memory(int rank, Phase phase, F f) {
+    const auto stop = [&] { throw_no_memory(rank, phase().batch, phase().graph); };
     try {
         f();
     } catch (const std::bad_alloc&) {
-        throw_no_memory(rank, batch, graph);
+        stop();
     } catch (const std::length_error&) {  // more elements than a vector counts
-        throw_no_memory(rank, batch, graph);
+        stop();
     }
 }
 

@@ -5,6 +5,7 @@
 #include <concepts>   // same_as
 #include <exception>  // current_exception
 #include <memory>     // unique_ptr: smaller worlds
+#include <optional>   // a rank's training
 #include <string>     // names
 #include <utility>    // move
 #include <vector>     // options
@@ -221,12 +222,19 @@ private:
                 if constexpr (ComparesTerms<Rank>)
                     rank.compare(detail::trainer::terms_of(run, rank.ranks()));
                 RunRecord other;  // one rank of a process fills its record
-                detail::trainer::with_memory(rank.rank(), run.options.batch, run.graph(), [&] {
-                    detail::trainer::RankTraining<R, O, L, Scale, V, Rank>(
-                        run, {options_.reducer, options_.optimizer, options_.loss_scale}, rank,
-                        rank.rank() == run.first_local_rank ? record : other, carries(rank.rank()))
-                        .run();
-                });
+                using Training = detail::trainer::RankTraining<R, O, L, Scale, V, Rank>;
+                const detail::trainer::PolicyOptions<R, O, Scale> policies{
+                    options_.reducer, options_.optimizer, options_.loss_scale};
+                auto& carried = carries(rank.rank());
+                std::optional<Training> training;
+                detail::trainer::with_memory(
+                    rank.rank(), [&]() -> auto& { return Training::first_phase(run, carried); },
+                    [&] {
+                        training.emplace(run, policies, rank,
+                                         rank.rank() == run.first_local_rank ? record : other,
+                                         carried);
+                    });
+                training->run();
             });
         } catch (...) {
             end_trace();

@@ -118,8 +118,9 @@ GX_DECL Run start_run(Recipe recipe, RunOptions options, const Sources& data,
     problems.throw_if_any("gx: this run can't start");
 
     run.phases = phases_of(run.recipe, o, info);
-    with_memory(world.first_local_rank, o.batch, run.graph(),
-                [&] { run.rates = rates_of(schedules); });
+    with_memory(
+        world.first_local_rank, [&]() -> auto& { return run.phases[0]; },
+        [&] { run.rates = rates_of(schedules); });
     run.timetable = timetable_of(run.phases, world.ranks, info.count);
     run.compares_data = world.compares_data;
     run.first_local_rank = world.first_local_rank;

@@ -125,14 +125,21 @@ public:
     }
 
     void run() {
-        if (run_.compares_data) compare_data();
-        if constexpr (survives) return run_or_leave();
-        start();
-        train();
+        with_memory(
+            rank(), [&]() -> auto& { return phase(); },
+            [&] {
+                if (run_.compares_data) compare_data();
+                if constexpr (survives) return run_or_leave();
+                start();
+                train();
+            });
+    }
+    /// The phase that it begins in.
+    [[nodiscard]] static const RunPhase& first_phase(const Run& run, const Carries& carried) {
+        return run.phases[std::size_t(run.timetable.phase_of_epoch(begins_in(run, carried)))];
     }
 
 private:
-    /// The epoch whose phase it begins in.
     [[nodiscard]] static int begins_in(const Run& run, [[maybe_unused]] const Carries& carried) {
         if constexpr (survives)
             if (carried.trained && carried.present.epoch >= 0) return carried.present.epoch;

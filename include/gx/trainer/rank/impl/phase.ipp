@@ -53,11 +53,9 @@ GX_COLD void GX_OF_RANK_TRAINING::begin_phase(int next) {
     test_loader_.reset();
     device_.reset();
     phase_ = next;
-    with_memory(rank_.rank(), phase().batch, phase().graph, [&] {
-        device_ = rank_.make_device(phase().graph, device_options());
-        loader_.emplace(data_of<L>(run_.data.train), share(true));
-        if (o_.evaluate) test_loader_.emplace(run_.data.test, share(false));
-    });
+    device_ = rank_.make_device(phase().graph, device_options());
+    loader_.emplace(data_of<L>(run_.data.train), share(true));
+    if (o_.evaluate) test_loader_.emplace(run_.data.test, share(false));
     if (device_->parameters().size() != elements_ || layout_hash() != layout)
         throw_other_layout(rank_.rank(), phase_, type_name<Device>());
     expect_images();
