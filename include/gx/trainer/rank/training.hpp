@@ -414,7 +414,8 @@ private:
     void run_or_leave();
     void join();
     void share_state();
-    void restart(std::int64_t own, std::int64_t next);
+    void mark_row(std::int64_t gradient);
+    void restart(std::int64_t next);
     void add_loss(LossRow loss, std::int64_t step);
     void bring_time();
     void leave(bool lost);

@@ -271,14 +271,24 @@ GX_COLD void GX_OF_RANK_TRAINING::share_state() {
         expect(link.wait(link.receive(source, channel, message)));
         if (hash_bytes(message) != best.hash) expect({Delivery::Outcome::corrupted, source});
         carried_.take(message, best.gradients);
+        for (std::int64_t g = mine.gradients; g < best.gradients; ++g) mark_row(g);
     }
-    restart(mine.gradients, best.gradients);
+    restart(best.gradients);
 }
 
-/// The state before gradient `next`, from what is carried. The rank itself had come to gradient
-/// `own` and not known what became of it.
+/// The row that gradient `g` was applied in, now that this rank knows whether it was.
 GX_RANK_TRAINING
-GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t own, std::int64_t next) {
+GX_COLD void GX_OF_RANK_TRAINING::mark_row(std::int64_t g) {
+    for (EpochMetrics* const epoch : {&carried_.before, &carried_.present}) {
+        const std::int64_t row = g + R::staleness - epoch->first_step;
+        if (row >= 0 && row < std::ssize(epoch->rows))
+            epoch->rows[std::size_t(row)].skipped = !carried_.was_applied(g);
+    }
+}
+
+/// The state before gradient `next`, from what is carried.
+GX_RANK_TRAINING
+GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t next) {
     // The running statistics, and how many images they are of.
     const Snapshot from = carried_.snapshot(next);
     GX_EXPECT(from.forwards == next, "a survivor has seen every step that counts");
@@ -296,11 +306,6 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t own, std::int64_t next) {
                  .timed_images = accounts_.timed_images,
                  .begin_seconds = accounts_.seconds};
     epoch.cut_at(next);
-    for (std::int64_t g = own; g < next; ++g) {
-        const std::int64_t row = g + R::staleness - epoch.first_step;
-        if (row >= 0 && row < std::ssize(epoch.rows))
-            epoch.rows[std::size_t(row)].skipped = !carried_.was_applied(g);
-    }
     carried_.course = {.timetable = run_.timetable,
                        .first_step = next,
                        .first_image = carried_.course.image_of(next)};
