@@ -23,7 +23,7 @@ TEST(HashBits, SeesTheBitsAndNotTheValues) {
 TEST(HashBytes, IsThatOfTheBitsOfFloats) {
     const std::vector<float> values{1.5f, -0.0f};
     const std::vector<std::uint8_t> bytes{0, 0, 0xc0, 0x3f, 0, 0, 0, 0x80};  // little-endian
-    EXPECT_EQ(gx::hash_bytes(bytes), gx::hash_bits(values));
+    EXPECT_EQ(gx::hash_bytes(std::as_bytes(std::span(bytes))), gx::hash_bits(values));
 }
 
 // ---- A property ---------------------------------------------------------------------

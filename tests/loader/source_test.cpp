@@ -1,5 +1,6 @@
 #include <gx/loader/source.hpp>
 
+#include <array>
 #include <map>
 
 #include <gx/core/hash_bits.hpp>      // hash_bytes
@@ -53,8 +54,9 @@ TEST(SourceRef, HashesTheContentOfADataSetAsDocumented) {
                       .classes = 3,
                       .pixels = {0, 255, 51, 102},
                       .labels = {2, 1}};
-    const std::uint64_t one = hash_bytes(std::vector<std::uint8_t>{2, 0, 0, 255}),
-                        two = hash_bytes(std::vector<std::uint8_t>{1, 0, 51, 102});
+    const std::array<std::uint8_t, 4> records[] = {{2, 0, 0, 255}, {1, 0, 51, 102}};
+    const std::uint64_t one = hash_bytes(std::as_bytes(std::span(records[0]))),
+                        two = hash_bytes(std::as_bytes(std::span(records[1])));
     EXPECT_EQ(SourceRef(set).content(), mix64(mix64(golden64 ^ one) ^ two));
     const OddSource odd(3);
     EXPECT_EQ(SourceRef(odd).content(), 0u) << "a source need not know it";

@@ -11,7 +11,7 @@ namespace gx {
 GX_DECL std::uint64_t hash_bits(std::span<const float> values) {
     return XXH3_64bits(values.data(), values.size_bytes());
 }
-GX_DECL std::uint64_t hash_bytes(std::span<const std::uint8_t> bytes) {
+GX_DECL std::uint64_t hash_bytes(std::span<const std::byte> bytes) {
     return XXH3_64bits(bytes.data(), bytes.size());
 }
 

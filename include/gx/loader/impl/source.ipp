@@ -35,7 +35,7 @@ GX_DECL std::string flaw(const SourceInfo& info) {
 }
 
 GX_DECL void ContentHash::add(std::span<const std::uint8_t> record) {
-    value_ = mix64(value_ ^ hash_bytes(record));
+    value_ = mix64(value_ ^ hash_bytes(std::as_bytes(record)));
 }
 
 GX_DECL std::string describe(const SourceInfo& info) {

@@ -9,7 +9,6 @@
 #include <vector>    // flat vectors
 
 #include <gx/core/contract.hpp>               // GX_EXPECT
-#include <gx/core/hash_bits.hpp>              // hash_bits
 #include <gx/reducer/concept.hpp>             // Settles, StateScope
 #include <gx/trainer/rank/course.hpp>         // Course
 #include <gx/trainer/rank/epoch_metrics.hpp>  // EpochMetrics
@@ -117,12 +116,5 @@ private:
         each_vector(f);
     }
 };
-
-/// Hash of a message of whole floats or of any bytes, padded with zeros.
-[[nodiscard]] inline std::uint64_t hash_bytes(std::span<const std::byte> message) {
-    std::vector<float> words((message.size() + sizeof(float) - 1) / sizeof(float));
-    if (!message.empty()) std::memcpy(words.data(), message.data(), message.size());
-    return hash_bits(words);
-}
 
 }  // namespace gx::detail::trainer

@@ -7,6 +7,7 @@
 #include <string>     // notes
 #include <vector>     // messages
 
+#include <gx/core/hash_bits.hpp>         // hash_bytes
 #include <gx/trainer/rank/training.hpp>  // RankTraining
 
 // Invariants, as of a rank's number m of gradients that it has applied or left out:
