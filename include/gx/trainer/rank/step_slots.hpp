@@ -142,8 +142,6 @@ public:
         of_[i] = of;
         events_[i] = queue.record();
     }
-    /// The step whose outcome is read next.
-    [[nodiscard]] const UnreadStep& oldest() const { return of_[slot(read_)]; }
     template <DeviceQueue Q>
     [[nodiscard]] ReadStep read_outcome(Q& queue) {
         const std::size_t i = slot(read_++);

@@ -316,16 +316,10 @@ private:
         slots_.record_outcome(queue(), of);
         if constexpr (on_host) read_outcome();
     }
-    /// Reads the oldest outcome. An error names what the host of a host's memory would have waited
-    /// for.
+    /// Reads the oldest outcome.
     void read_outcome() {
-        if constexpr (!on_host) {
-            const UnreadStep& next = slots_.oldest();
-            expect(queue().wait(next.reduced), next.gradient, "all-reduce");
-            expect(queue().wait(next.agreed), next.step, "agreeing on an update");
-        }
         const auto [of, outcome, delivery] = slots_.read_outcome(queue());
-        expect(delivery, of.step, OwnsUpdate<R> ? "exchanging the parameters" : "all-reduce");
+        if (!delivery.complete()) stop_at_unread(of, delivery);
         if (of.step_of_epoch >= 0 && !outcome.report.finite) stop_at_bad_loss(of.step);
         take(of, outcome);
     }
@@ -380,6 +374,19 @@ private:
                 throw LostRank({rank_.rank(), std::int64_t(p.index), p.failed_bucket,
                                 pipeline_.buckets(), "all-reduce"},
                                p.delivery);
+    }
+    /// Names what the host would have waited for, were the device's memory its own.
+    [[noreturn]] GX_COLD void stop_at_unread(const UnreadStep& of, Delivery delivery) {
+        LostRank::Where where{
+            .rank = rank_.rank(),
+            .step = of.step,
+            .operation = OwnsUpdate<R> ? "exchanging the parameters" : "all-reduce"};
+        if constexpr (!on_host) {
+            if (!queue().wait(of.reduced).complete())
+                where.step = of.gradient, where.operation = "all-reduce";
+            else if (!queue().wait(of.agreed).complete()) where.operation = "agreeing on an update";
+        }
+        throw LostRank(where, delivery);
     }
     [[noreturn]] void stop_at_lost_rank(const ReducedIn<M>& reduced) const {
         throw LostRank({rank_.rank(), std::int64_t(reduced.index), reduced.failed_bucket,
