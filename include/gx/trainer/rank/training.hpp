@@ -130,8 +130,13 @@ public:
             [&] {
                 if (run_.compares_data) compare_data();
                 if constexpr (survives) return run_or_leave();
-                start();
-                train();
+                try {
+                    start();
+                    train();
+                } catch (const LostRank& e) {
+                    if (on_host || e.where().rank >= 0) throw;
+                    expect(e.delivery(), step_, e.where().operation.c_str());  // a copy to the host
+                }
             });
     }
     /// The phase that it begins in.
@@ -371,9 +376,17 @@ private:
     void settle() {
         for (const auto& p : pipeline_.pending())
             if (!p.complete)
-                throw LostRank({rank_.rank(), std::int64_t(p.index), p.failed_bucket,
-                                pipeline_.buckets(), "all-reduce"},
+                throw LostRank(unfinished({rank_.rank(), std::int64_t(p.index), p.failed_bucket,
+                                           pipeline_.buckets(), "all-reduce"}),
                                p.delivery);
+    }
+    /// The first messages that are not done, where the transport knows them, or else `where`.
+    [[nodiscard]] LostRank::Where unfinished(LostRank::Where where) {
+        if constexpr (requires { rank_.transport().unfinished(); })
+            if (const auto o = rank_.transport().unfinished(); o && o->step >= 0)
+                return {rank_.rank(), o->step, int(o->bucket), pipeline_.buckets(),
+                        std::string(o->what.view())};
+        return where;
     }
     /// Names what the host would have waited for, were the device's memory its own.
     [[noreturn]] GX_COLD void stop_at_unread(const UnreadStep& of, Delivery delivery) {
@@ -386,7 +399,7 @@ private:
                 where.step = of.gradient, where.operation = "all-reduce";
             else if (!queue().wait(of.agreed).complete()) where.operation = "agreeing on an update";
         }
-        throw LostRank(where, delivery);
+        throw LostRank(unfinished(where), delivery);
     }
     [[noreturn]] void stop_at_lost_rank(const ReducedIn<M>& reduced) const {
         throw LostRank({rank_.rank(), std::int64_t(reduced.index), reduced.failed_bucket,

@@ -34,6 +34,7 @@ void GX_OF_RANK_TRAINING::apply_owned(const ReducedIn<M>& reduced) {
         apply_in_parts(reduced, last);
     } else {
         update_by<Update<O, D, Share::counts_skipped>>(reduced);
+        gx::working_on(rank_.transport(), {"exchanging the parameters", step_});
         const ReduceReport done =
             share_.updated(pipeline_.reducer(), *device_, rank_.transport(), last);
         bytes_sent_ += on_the_wire(done.bytes_sent);
@@ -50,12 +51,14 @@ void GX_OF_RANK_TRAINING::apply_in_parts(const ReducedIn<M>& reduced, bool last)
                                       .state = vectors_.template view<M>(),
                                       .scale = slots_.scale_of(reduced.index),
                                       .decisions = slots_.decisions()};
+    gx::working_on(link, {"agreeing on an update", step_});
     share_.prepare(link, update, device_->parameters());
     agreed_ = link.queue().record();
     queue().wait_for(agreed_);
     const auto applied = slots_.applied_view(reduced.index);
     launch(queue(), DecideTogether<D>{}, share_.template against<M>(), slots_.decisions(), applied);
     pipeline_.settle({applied}, queue().record());
+    gx::working_on(link, {"exchanging the parameters", step_});
     ReduceReport done;
     device_->update([&](ViewIn<float, M> parameters) {
         share_.update(queue(), update, parameters);
