@@ -210,8 +210,9 @@ TEST(NcclWorld, ARankThatThrowsWithAQueueBehindItsMessagesEnds) {
             nccl::World<> world({.placement = {2, 1}, .deadline = std::chrono::milliseconds(50)});
             world.run([](auto& rank) {
                 if (rank.rank() == 1) {  // stays until the world stops
-                    while (rank.stream().wait(rank.stream().record()).complete()) {
-                    }
+                    std::byte never{};
+                    (void)rank.control().wait(
+                        rank.control().receive(0, control_channel, {&never, 1}));
                     return;
                 }
                 Buffer<std::byte> memory(&rank.memory(), 8, "memory");
@@ -278,6 +279,96 @@ TEST(NcclWorld, ARankThatHangsIsNamedAtTheDeadline) {
     EXPECT_EQ(seen.peer, 1);
     EXPECT_TRUE(holds(s, "rank 1")) << s;
     expect_clean();
+}
+/// In a group, a rank that does not do its part is named by its number in the world.
+TEST(NcclWorld, ARankThatLeavesAGroupIsNamedByItsNumberInTheWorld) {
+    for (const StreamProgress progress : every_progress) {
+        start(progress, 1);
+        std::vector<Delivery> seen(4);
+        nccl::World<> world({.placement = {4, 1}});
+        const std::string s = error_of([&] {
+            world.run([&](auto& rank) {
+                nccl::Transport& half = rank.transport().split(rank.rank() % 2, -rank.rank());
+                if (rank.rank() == 3) return;  // rank 0 of the group that rank 1 is in
+                Buffer<std::byte> b(&rank.memory(), 8, "bytes");
+                const QueuedMessage<cuda::GpuMemory> in[]{
+                    {.peer = 1 - half.rank(), .in = b.template view<cuda::GpuMemory>()}};
+                if (rank.rank() == 1) half.exchange(in);
+                auto& d = seen[static_cast<std::size_t>(rank.rank())];
+                d = rank.stream().wait(rank.stream().record());
+                if (!d.complete()) throw LostRank({.rank = rank.rank()}, d);
+            });
+        });
+        EXPECT_EQ(seen[1].peer, 3) << s;
+        expect_clean();
+    }
+}
+/// Before NCCL has let all ranks of a group join, and where one of them is late.
+TEST(RankBoard, KnowsTheRanksOfAGroupBeforeTheyJoin) {
+    nccl::RankBoard board(4, [](int) {});
+    for (int r = 0; r < 4; ++r) board.joins(0, r);
+    for (int r = 0; r < 4; ++r) board.divides(0, 1, r, r % 2, -r);
+    const int odd = board.part(0, 1, 1), even = board.part(0, 1, 0);
+    EXPECT_EQ(board.part(0, 1, 1), odd);
+    EXPECT_NE(even, odd);
+    board.joins(odd, 1);  // rank 1 of the world
+    EXPECT_EQ(board.suspect(odd, 1), 3) << "rank 0 of the group has not joined";
+    EXPECT_EQ(board.missing(odd, 1), -1) << "it has not left";
+    board.leave(3);
+    EXPECT_EQ(board.missing(odd, 1), 3);
+}
+TEST(RankBoard, NamesWhoComputesWhereNobodyOwesAnything) {
+    nccl::RankBoard board(3, [](int) {});
+    for (int r = 0; r < 3; ++r) board.joins(0, r);
+    EXPECT_EQ(board.suspect(0, 0), -1);
+    board.computes(2, true);
+    EXPECT_EQ(board.suspect(0, 0), 2);
+    board.takes_part(0, 0);
+    EXPECT_EQ(board.suspect(0, 0), 1) << "a debt comes first";
+}
+TEST(RankBoard, AsksWhoIsWell) {
+    nccl::RankBoard board(3, [](int) {});
+    board.answer(1);
+    EXPECT_EQ(board.silent(0), 1) << "an answer to no question";
+    board.ask();
+    board.answer(1);
+    EXPECT_EQ(board.silent(0), 2);
+    board.leave(2);
+    EXPECT_EQ(board.silent(0), -1);
+}
+
+/// A queue that takes longer than the deadline in all, and always gets on.
+TEST(NcclWorld, ALongQueueThatGetsOnIsNoLoss) {
+    for (const bool behind_work : {false, true}) {
+        start(StreamProgress::late, 1);
+        nccl::World<> world({.placement = {2, 1}, .deadline = std::chrono::seconds(2)});
+        const auto begin = std::chrono::steady_clock::now();
+        int pieces = 0;  // of 600 ms
+        world.run([&](auto& rank) {
+            Buffer<float> b(&rank.memory(), 16, "gradient");
+            Ring<fp32> ring;
+            ReducePlan plan = ReducePlan::whole(rank.transport().placement(), 16);
+            plan.memory = &rank.memory();
+            ring.reserve(plan);
+            const auto passed = [=](int piece) {
+                return std::chrono::steady_clock::now() - begin >
+                       piece * std::chrono::milliseconds(600);
+            };
+            for (int i = 0; i < 4; ++i) {
+                if (rank.rank() == 0) ++pieces;
+                const int until = behind_work ? 4 : i + 1;
+                if (behind_work || rank.rank() == 1)
+                    cuda_testing::enqueue_when(
+                        rank.stream().stream(), "work", [=] { return passed(until); }, [] {});
+                working_on(rank.transport(), {"all-reduce", i, 0});
+                (void)ring.all_reduce(rank.transport(), BucketIn<cuda::GpuMemory>(
+                                                            b.template view<cuda::GpuMemory>()));
+            }
+            EXPECT_TRUE(rank.stream().wait(rank.stream().record()).complete());
+        });
+        EXPECT_EQ(pieces, 4);
+        expect_clean();
+    }
 }
 TEST(NcclWorld, AnInitThatFailsOrHangsEndsTheRun) {
     for (const bool hangs : {true, false}) {

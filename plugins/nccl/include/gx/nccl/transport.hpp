@@ -1,21 +1,24 @@
 // Transport: messages between GPUs by NCCL, queued on a stream in groups.
 #pragma once
 
-#include <chrono>  // deadlines
-#include <deque>   // parts
-#include <memory>  // unique_ptr
-#include <span>    // messages
-#include <string>  // sentences
+#include <chrono>    // deadlines
+#include <deque>     // parts
+#include <memory>    // unique_ptr
+#include <optional>  // what is unfinished
+#include <span>      // messages
+#include <string>    // sentences
 
 #include <nccl.h>  // ncclDataType_t
 
-#include <gx/core/decl.hpp>          // GX_DECL
-#include <gx/core/element.hpp>       // fp32, fp16, bf16
-#include <gx/core/transport.hpp>     // Placement
-#include <gx/cuda/queue.hpp>         // Queue
-#include <gx/memory/queue.hpp>       // StreamOrdered, QueuedMessage
-#include <gx/nccl/communicator.hpp>  // Communicator
-#include <gx/nccl/rank_board.hpp>    // RankBoard
+#include <gx/core/decl.hpp>           // GX_DECL
+#include <gx/core/element.hpp>        // fp32, fp16, bf16
+#include <gx/core/stream.hpp>         // Operation
+#include <gx/core/transport.hpp>      // Placement
+#include <gx/cuda/queue.hpp>          // Queue
+#include <gx/memory/queue.hpp>        // StreamOrdered, QueuedMessage
+#include <gx/nccl/communicator.hpp>   // Communicator
+#include <gx/nccl/message_marks.hpp>  // MessageMarks
+#include <gx/nccl/rank_board.hpp>     // RankBoard
 
 namespace gx::nccl {
 
@@ -32,21 +35,24 @@ inline constexpr ncclDataType_t type_of<bf16> = ncclBfloat16;
 /// ncclGroupStart ... ncclGroupEnd; nothing waits for the host but where NCCL is still setting up.
 ///
 /// Errors: gx::Error for a call that NCCL refuses. Where a rank is missing, NCCL reports an
-///         asynchronous error, or nothing that is queued gets on for `deadline`, the communicator
-///         is aborted, later messages are dropped, and the host's waits return
+///         asynchronous error, or messages that have begun do not get on for `deadline`, the
+///         communicator is aborted, later messages are dropped, and the host's waits return
 ///
 ///             timed_out  on the rank that finds it: the peer is the rank that left without what it
-///                        owes, or that others wait for; where none owes anything, itself
+///                        owes, or that others wait for; where none owes anything, one whose GPU
+///                        has not come to its messages; else itself. Where NCCL fails on a rank,
+///                        this one; where it fails elsewhere, one that does not answer
 ///             cancelled  on all other ranks, with the same peer
 ///
-///         What the queue holds then runs on memory that holds anything.
+///         What the queue holds then runs on memory that holds anything; unfinished() is the
+///         operation from which on it does.
 /// Threads: that of its rank.
 class Transport {
 public:
     using Memory = cuda::GpuMemory;
     struct Options {
         Placement placement{};
-        std::chrono::nanoseconds deadline = std::chrono::seconds(60);  ///< without progress
+        std::chrono::nanoseconds deadline = std::chrono::seconds(60);  ///< of messages in progress
     };
 
     /// Joins the other ranks: waits for them. Errors: LostRank.
@@ -64,6 +70,10 @@ public:
     /// Incomplete once a rank is lost.
     [[nodiscard]] Delivery lost() const { return lost_; }
     [[nodiscard]] ncclComm_t communicator() const { return comm_.get(); }
+    /// What the next messages are of, on this transport and its parts.
+    void working_on(const Operation& operation) { root().marks_->begin(operation); }
+    /// Once a rank is lost: what the first messages are of that were not done then.
+    [[nodiscard]] std::optional<Operation> unfinished() const { return root().unfinished_; }
     GX_DECL void exchange(std::span<const QueuedMessage<Memory>> group);
 
     /// Queues ncclAllReduce by ncclSum, in place.
@@ -89,21 +99,30 @@ public:
     GX_DECL void abandon() noexcept;
 
 private:
+    using Clock = std::chrono::steady_clock;
     GX_DECL Transport(Transport& parent, int color, int key);
     GX_DECL void sum(void* values, std::size_t count, ncclDataType_t type);
     /// Polls while the host waits; incomplete once a rank is lost.
     [[nodiscard]] GX_DECL Delivery watch();
     [[nodiscard]] GX_DECL Delivery watch_all();
-    [[nodiscard]] GX_DECL Delivery watch_deadline();
-    /// Polls until the communicator is not in progress. False: a rank is lost.
-    GX_DECL bool settle();
+    /// Polls until the communicator is not in progress, as `state` says it is. False: a rank is
+    /// lost.
+    GX_DECL bool settle(ncclResult_t state);
     GX_DECL void check(ncclResult_t result, const char* call);
     [[nodiscard]] GX_DECL int gone();
     [[nodiscard]] GX_DECL int suspect();
+    [[nodiscard]] GX_DECL int owing();
+    /// Incomplete where a rank has left with a debt, or NCCL, in this state, has failed.
+    [[nodiscard]] GX_DECL Delivery examine(ncclResult_t state);
+    /// Behind messages: marks them, or keeps that they were dropped.
+    GX_DECL void queued();
+    [[nodiscard]] Transport& root() { return parent_ == nullptr ? *this : parent_->root(); }
+    [[nodiscard]] const Transport& root() const {
+        return parent_ == nullptr ? *this : parent_->root();
+    }
     GX_DECL Delivery lose(int lost);
+    GX_DECL void finish(const char* operation);
     [[noreturn]] GX_DECL void throw_lost(const char* operation, Delivery d) const;
-
-    using Clock = std::chrono::steady_clock;
 
     cuda::Queue* queue_;
     RankBoard* board_;
@@ -115,10 +134,10 @@ private:
     Communicator comm_{};
     std::deque<std::unique_ptr<Transport>> parts_{};
     Delivery lost_{};
-    // A mark at the end of the queue, to see that it gets on.
-    cuda::EventHandle mark_{};
-    bool marked_ = false;
-    Clock::time_point marked_at_{};
+    std::optional<Clock::time_point> failed_since_{};  ///< as NCCL says, elsewhere
+    // Of the whole rank, in the transport that is no part of another:
+    std::optional<MessageMarks> marks_{};
+    std::optional<Operation> unfinished_{};
 };
 static_assert(StreamOrdered<Transport>);
 

@@ -5,7 +5,6 @@
 #include <utility>  // move
 
 #include <gx/core/error.hpp>      // LostRank
-#include <gx/cuda/error.hpp>      // cuda::expect
 #include <gx/nccl/error.hpp>      // expect
 #include <gx/nccl/transport.hpp>  // the declarations
 
@@ -16,10 +15,11 @@ namespace gx::nccl {
 GX_DECL Transport::Transport(cuda::Queue& queue, RankBoard& board, const ncclUniqueId& id, int rank,
                              const Options& options)
     : queue_(&queue), board_(&board), options_(options), rank_(rank), world_rank_(rank) {
-    mark_ = cuda::make_event();
+    marks_.emplace(queue);
+    ledger_ = 0;
+    board.joins(ledger_, rank);
     comm_ = Communicator(id, rank, ranks());
-    ledger_ = board.join({-1, 0, 0}, ranks(), rank, rank);
-    if (!settle()) throw_lost("joining the other ranks", lost_);
+    if (!settle(ncclInProgress)) throw_lost("joining the other ranks", lost_);
     queue.context().watch([this] { return watch_all(); });
 }
 
@@ -29,18 +29,19 @@ GX_DECL Transport::Transport(Transport& parent, int color, int key)
       options_(parent.options_),
       parent_(&parent),
       world_rank_(parent.world_rank_) {
-    mark_ = cuda::make_event();
+    board_->divides(parent.ledger_, parent.splits_, parent.rank_, color, key);
     parent.comm_.split(color, key, comm_);
-    if (!parent.settle()) {
+    if (!parent.settle(ncclInProgress)) {
         parent.abort();  // before comm_ ends, which NCCL fills
         throw_lost("splitting a communicator", parent.lost_);
     }
-    if (!settle()) throw_lost("splitting a communicator", lost_);
+    if (!settle(ncclInProgress)) throw_lost("splitting a communicator", lost_);
     int ranks = 0;
     check(ncclCommCount(comm_.get(), &ranks), "ncclCommCount");
     check(ncclCommUserRank(comm_.get(), &rank_), "ncclCommUserRank");
     options_.placement = {1, ranks};
-    ledger_ = board_->join({parent.ledger_, parent.splits_, color}, ranks, rank_, world_rank_);
+    ledger_ = board_->part(parent.ledger_, parent.splits_, color);
+    board_->joins(ledger_, rank_);
 }
 
 GX_DECL Transport::~Transport() {
@@ -49,24 +50,28 @@ GX_DECL Transport::~Transport() {
 }
 
 GX_DECL Transport& Transport::split(int color, int key) {
-    if (!lost_.complete()) throw_lost("splitting a communicator", lost_);
-    const Delivery done = queue_->wait(queue_->record());
-    if (!done.complete()) throw_lost("splitting a communicator", done);
+    finish("splitting a communicator");
     ++splits_;
     board_->takes_part(ledger_, rank_);
     parts_.push_back(std::unique_ptr<Transport>(new Transport(*this, color, key)));
     return *parts_.back();
 }
 
-GX_DECL void Transport::close() {
+/// Waits for all that was queued.
+GX_DECL void Transport::finish(const char* operation) {
     const Delivery done = queue_->wait(queue_->record());
-    if (!done.complete()) throw_lost("waiting for the last messages", done);
+    if (!lost_.complete()) throw_lost(operation, lost_);
+    if (!done.complete()) throw_lost(operation, done);
+}
+
+GX_DECL void Transport::close() {
+    finish("waiting for the last messages");
     while (!parts_.empty()) {
         parts_.back()->close();
         parts_.pop_back();
     }
     comm_.finalize();
-    if (!settle()) throw_lost("ending a communicator", lost_);
+    if (!settle(ncclInProgress)) throw_lost("ending a communicator", lost_);
     comm_.destroy();
 }
 
@@ -78,7 +83,8 @@ GX_DECL void Transport::abort() noexcept {
 // ---- Groups ----------------------------------------------------------------------------------
 
 GX_DECL void Transport::exchange(std::span<const QueuedMessage<Memory>> group) {
-    if (!lost_.complete() || group.empty()) return;
+    if (group.empty()) return;
+    if (!lost_.complete()) return queued();
     CallGroup calls;
     for (const auto& m : group) {
         if (calls.failed()) break;
@@ -92,32 +98,39 @@ GX_DECL void Transport::exchange(std::span<const QueuedMessage<Memory>> group) {
         sends ? board_->sends(ledger_, rank_, m.peer) : board_->receives(ledger_, rank_, m.peer);
     }
     check(calls.end(), "a group of ncclSend and ncclRecv");
+    queued();
 }
 
 GX_DECL void Transport::sum(void* values, std::size_t count, ncclDataType_t type) {
-    if (!lost_.complete() || count == 0) return;
+    if (count == 0) return;
+    if (!lost_.complete()) return queued();
     board_->takes_part(ledger_, rank_);
     check(ncclAllReduce(values, values, count, type, ncclSum, comm_.get(), queue_->stream()),
           "ncclAllReduce");
+    queued();
+}
+
+GX_DECL void Transport::queued() {
+    Transport& all = root();
+    if (lost_.complete()) all.marks_->queued();
+    else if (!all.unfinished_) all.unfinished_ = all.marks_->current();
 }
 
 GX_DECL void Transport::check(ncclResult_t result, const char* call) {
-    if (result == ncclInProgress) (void)settle();
-    else if (is_failure(result)) (void)lose(suspect());
+    if (result == ncclInProgress || is_failure(result)) (void)settle(result);
     else expect(result, std::string(call) + " by rank " + std::to_string(rank_), comm_.get());
 }
 
-GX_DECL bool Transport::settle() {
+GX_DECL bool Transport::settle(ncclResult_t state) {
     const auto begin = Clock::now();
     while (lost_.complete()) {
-        const ncclResult_t state = comm_.state();
         if (state == ncclSuccess) return true;
-        const bool late = Clock::now() - begin > options_.deadline;
-        if (const int lost = gone(); lost >= 0) (void)lose(lost);
-        else if (state != ncclInProgress && !is_failure(state))
+        if (!goes_on(state) && !is_failure(state))
             expect(state, "NCCL on rank " + std::to_string(world_rank_), comm_.get());
-        else if (state != ncclInProgress || late) (void)lose(suspect());
-        else std::this_thread::yield();
+        if (!examine(state).complete()) break;
+        if (Clock::now() - begin > options_.deadline) (void)lose(suspect());
+        std::this_thread::yield();
+        if (comm_.get() != nullptr) state = comm_.state();
     }
     return false;
 }
@@ -125,35 +138,35 @@ GX_DECL bool Transport::settle() {
 // ---- Waits of the host -----------------------------------------------------------------------
 
 GX_DECL Delivery Transport::watch_all() {
+    marks_->poll();
+    board_->computes(world_rank_, marks_->works_before_messages());
     Delivery d = watch();
     for (std::size_t i = 0; d.complete() && i < parts_.size(); ++i) d = parts_[i]->watch();
-    if (d.complete()) d = watch_deadline();
-    if (!d.complete()) abort();
-    return d;
+    if (d.complete() && marks_->stuck() > options_.deadline) d = lose(suspect());
+    if (d.complete()) return d;
+    abort();
+    // Where all messages were done the queue gets to its end; what is dropped later shows then.
+    return unfinished_ ? d : Delivery{};
 }
 
 GX_DECL Delivery Transport::watch() {
     if (!lost_.complete()) return lost_;
-    if (comm_.get() == nullptr) return {};
-    if (const int lost = gone(); lost >= 0) return lose(lost);
-    return goes_on(comm_.state()) ? Delivery{} : lose(suspect());
+    return comm_.get() == nullptr ? Delivery{} : examine(comm_.state());
 }
 
-/// The queue gets on: a mark at its end is reached within the deadline.
-GX_DECL Delivery Transport::watch_deadline() {
-    if (!marked_) {
-        cuda::expect(cudaEventRecord(mark_.get(), queue_->stream()), "cudaEventRecord",
-                     queue_->context().device());
-        marked_ = true;
-        marked_at_ = Clock::now();
+/// Incomplete where a rank has left with a debt, or NCCL has failed in such a state.
+GX_DECL Delivery Transport::examine(ncclResult_t state) {
+    if (const int lost = gone(); lost >= 0) return lose(lost);
+    if (goes_on(state)) {
+        board_->answer(world_rank_);
         return {};
     }
-    if (const cudaError_t reached = cudaEventQuery(mark_.get()); reached == cudaSuccess)
-        marked_ = false;
-    else if (reached != cudaErrorNotReady)
-        cuda::expect(reached, "cudaEventQuery", queue_->context().device());
-    else if (Clock::now() - marked_at_ > options_.deadline) return lose(suspect());
-    return {};
+    if (state != ncclRemoteError) return lose(world_rank_);
+    if (!failed_since_) failed_since_ = Clock::now();
+    board_->ask();
+    const int silent = board_->silent(world_rank_);
+    if (silent >= 0 && Clock::now() - *failed_since_ <= options_.deadline) return {};
+    return lose(silent >= 0 ? silent : world_rank_);
 }
 
 /// The rank that is known to be lost, or has left without what it owes; -1: none.
@@ -163,10 +176,17 @@ GX_DECL int Transport::gone() {
                        : board_->missing(ledger_, rank_);
 }
 
+/// The rank that this one waits for, also on its parts; -1: none.
+GX_DECL int Transport::owing() {
+    int found = ledger_ < 0 ? board_->suspect(parent_->ledger_, parent_->rank_)
+                            : board_->suspect(ledger_, rank_);
+    for (std::size_t i = 0; found < 0 && i < parts_.size(); ++i) found = parts_[i]->owing();
+    return found;
+}
+
 /// The rank that is most likely lost where NCCL fails or waits.
 GX_DECL int Transport::suspect() {
-    const int found = ledger_ < 0 ? board_->suspect(parent_->ledger_, parent_->rank_)
-                                  : board_->suspect(ledger_, rank_);
+    const int found = owing();
     return found < 0 ? world_rank_ : found;
 }
 
@@ -176,6 +196,8 @@ GX_DECL Delivery Transport::lose(int lost) {
         lost_ = parent_->lose(lost);
         return lost_;
     }
+    marks_->poll();
+    if (!unfinished_) unfinished_ = marks_->oldest();
     const bool first = board_->report(lost);
     lost_ = {first ? Delivery::Outcome::timed_out : Delivery::Outcome::cancelled,
              first ? lost : board_->lost()};

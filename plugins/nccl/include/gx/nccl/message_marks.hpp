@@ -1,0 +1,63 @@
+// MessageMarks: which messages of a queue are done, what they are of, and since when none is.
+#pragma once
+
+#include <chrono>    // time without progress
+#include <cstdint>   // uint64_t
+#include <optional>  // nothing in progress
+#include <vector>    // a ring
+
+#include <gx/core/decl.hpp>     // GX_DECL
+#include <gx/core/stream.hpp>   // Operation
+#include <gx/cuda/handles.hpp>  // EventHandle
+#include <gx/cuda/queue.hpp>    // Queue
+
+namespace gx::nccl {
+
+/// Events of a queue: one where an operation begins, one behind each group of its messages. While
+/// the ring is full groups go without one.
+/// Threads: one at a time.
+class MessageMarks {
+public:
+    /// Of the current GPU.
+    GX_DECL explicit MessageMarks(cuda::Queue& queue, std::size_t capacity = 256);
+
+    /// What is queued from here on is of `operation`.
+    GX_DECL void begin(const Operation& operation);
+    /// A group of messages was queued.
+    GX_DECL void queued();
+    /// Asks for the events, in their order.
+    GX_DECL void poll();
+
+    /// How long no message has got on that has begun; 0 where the queue has not come to any.
+    [[nodiscard]] GX_DECL std::chrono::nanoseconds stuck() const;
+    /// Whether the queue has work before the oldest messages that are not done.
+    [[nodiscard]] bool works_before_messages() const {
+        return reached_ < recorded_ && mark(reached_).begins;
+    }
+    /// What the oldest messages are of that are not done; nothing: all are.
+    [[nodiscard]] GX_DECL std::optional<Operation> oldest() const;
+    [[nodiscard]] const Operation& current() const { return current_; }
+
+private:
+    using Clock = std::chrono::steady_clock;
+    struct Mark {
+        cuda::EventHandle event{};
+        Operation operation{};
+        bool begins = false;
+    };
+    GX_DECL void record(bool begins);
+    [[nodiscard]] const Mark& mark(std::uint64_t i) const { return marks_[i % marks_.size()]; }
+
+    cuda::Queue* queue_;
+    std::vector<Mark> marks_;
+    std::uint64_t recorded_ = 0, reached_ = 0;
+    bool unmarked_ = false;  ///< messages were queued behind the last mark
+    Operation current_{};
+    Clock::time_point got_on_ = Clock::now();
+};
+
+}  // namespace gx::nccl
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/nccl/impl/message_marks.ipp>
+#endif
