@@ -1,0 +1,131 @@
+// The Trainer over NCCL's double: the bits of threads, in every order of the streams.
+#include <gx/nccl/world.hpp>
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <gx/cuda_testing/host_computed.hpp>
+#include <gx/nccl/all_reduce.hpp>
+#include <gx/trainer/checkpoint.hpp>
+
+#include "../../cuda/tests/trainer_runs.hpp"
+#include "nccl_world.hpp"
+
+namespace {
+
+using namespace testing_support;
+using namespace gx;
+using cuda_testing::HostComputed;
+using cuda_testing::StreamProgress;
+using nccl_tests::every_progress;
+using nccl_tests::start;
+using Gpus = nccl::World<HostComputed<reference::Device>>;
+static_assert(explain_training_world<Gpus>());
+
+/// Trains on new GPUs, whose streams run in such an order, and expects nothing left behind.
+template <class T>
+RunRecord train_on_gpus(const T& trainer, const Split& data, Placement placement,
+                        std::uint64_t seed, StreamProgress progress) {
+    start(progress, seed);
+    Gpus gpus({.placement = placement});
+    const RunRecord record = trainer.train(gpus, data);
+    cuda_testing::expect_clean();
+    return record;
+}
+
+template <class T>
+class OverNccl : public ::testing::Test {};
+TYPED_TEST_SUITE(OverNccl, cuda_tests::Runs);
+
+TYPED_TEST(OverNccl, WeightsAreThoseOfThreads) {
+    const Split data = images(24, 8);
+    const TypeParam trainer(cuda_tests::options_of_run<TypeParam>());
+    std::uint64_t seed = 1;
+    for (const Placement placement :
+         {Placement{1, 1}, Placement{2, 1}, Placement{3, 1}, Placement{2, 2}}) {
+        ThreadWorld<reference::Device> wall({.placement = placement});
+        const RunRecord expected = trainer.train(wall, data);
+        for (const StreamProgress progress : every_progress)
+            expect_same_learning(train_on_gpus(trainer, data, placement, seed++, progress),
+                                 expected);
+    }
+}
+
+/// One run writes checkpoints on either world; each is resumed on the other.
+TYPED_TEST(OverNccl, CheckpointsAreThoseOfThreads) {
+    const Folder here, there;
+    const Split data = images(24, 8);
+    auto o = cuda_tests::options_of_run<TypeParam>();
+    auto wall = threads(2);
+    const auto on_gpus = [&] {
+        return train_on_gpus(TypeParam(o), data, {2, 1}, 5, StreamProgress::random);
+    };
+    o.output = here.path;
+    const RunRecord whole = TypeParam(o).train(wall, data);
+    o.output = there.path;
+    expect_same_learning(on_gpus(), whole);
+    const Graph graph = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
+    const char* const name = "epoch-0001.safetensors";
+    const auto a = read_checkpoint(here / name, graph), b = read_checkpoint(there / name, graph);
+    EXPECT_EQ(a.parameters, b.parameters);
+    EXPECT_EQ(a.optimizer, b.optimizer);
+    EXPECT_EQ(a.reducer, b.reducer);
+    o.output.clear();
+    o.resume = here / name;
+    expect_same_learning(on_gpus(), whole);
+    o.resume = there / name;
+    expect_same_learning(TypeParam(o).train(wall, data), whole);
+}
+
+/// NCCL's own sum: its bits are its own, equal on all ranks, and the run learns.
+TEST(Native, AllReduceTrains) {
+    using T = cuda_tests::Run<Bucketed<nccl::AllReduce<fp16>, 64>>;
+    const T trainer(cuda_tests::options_of_run<T>());
+    const RunRecord r = train_on_gpus(trainer, images(24, 8), {3, 1}, 1, StreamProgress::random);
+    EXPECT_EQ(r.epochs.size(), 3u);
+    EXPECT_LT(r.epochs.back().train_loss, r.epochs.front().train_loss);
+}
+
+// ---- Costs -------------------------------------------------------------------------------------
+
+struct Calls {
+    cuda_testing::RuntimeCounters runtime{};
+    nccl_testing::NcclCounters nccl{};
+};
+/// Calls of a run of one epoch of so many steps.
+template <class T>
+Calls calls(int steps, int ranks, StreamProgress progress) {
+    typename T::Options o{.batch = 4, .epochs = 1, .seed = 3, .evaluate = false};
+    start(progress, 1);
+    Gpus gpus({.placement = {ranks, 1}});
+    EXPECT_EQ(T(o).train(gpus, images(std::int64_t{4} * ranks * steps, 8)).steps.size(),
+              std::size_t(steps));
+    return {cuda_testing::counters(), nccl_testing::counters()};
+}
+TEST(Steps, AllocateNothingAndLaunchWhatTheFormulaSays) {
+    using T = Trainer<Net, DoubleBuffered<Bucketed<MultiRing<2, fp16>, 64>>, Constant>;
+    const std::int64_t buckets = 4;
+    for (const int ranks : {2, 3})
+        for (const StreamProgress progress : every_progress) {
+            const Calls many = calls<T>(15, ranks, progress), few = calls<T>(5, ranks, progress);
+            const auto runtime = many.runtime - few.runtime;
+            const auto nccl = many.nccl - few.nccl;
+            EXPECT_EQ(runtime.allocations, 0);
+            EXPECT_EQ(runtime.frees, 0);
+            EXPECT_EQ(runtime.host_allocations, 0);
+            EXPECT_EQ(runtime.host_synchronizations, 0) << "the host polls";
+            EXPECT_EQ(nccl.kernels, 10 * ranks * buckets * 2 * (ranks - 1));
+            EXPECT_EQ(nccl.sends, 10 * ranks * buckets * 2 * (ranks - 1) * 2);
+        }
+}
+/// Where all work is done by the time that the host asks, it asks once a wait: once a step for the
+/// mean of the step before, and once for its outcome.
+TEST(Steps, WaitForTheStepBeforeOnly) {
+    using T = Trainer<Net, Ring<fp32>, Constant>;
+    const auto polls = calls<T>(15, 1, StreamProgress::eager).nccl.polls -
+                       calls<T>(5, 1, StreamProgress::eager).nccl.polls;
+    EXPECT_EQ(polls, 20);
+}
+
+}  // namespace
