@@ -41,8 +41,9 @@ concept DeviceQueue =
 /// A queue that can go on after a rank was lost that its work needs: for ContinueOnSurvivors.
 ///
 ///     reached(event)   whether it is; waits for nothing
-///     abandon()        drops what is queued and can't run, as behind a lost rank's message. What
-///                      was done is whole kernels, in the order of the queue
+///     abandon()        runs what the rank has queued and needs no other rank for, then drops the
+///                      rest of the queue, as behind a lost rank's message; its events count as
+///                      reached. So what was done is whole kernels, in the order of the queue
 template <class Q>
 concept Abandons = DeviceQueue<Q> && requires(Q& q, const Q& c, Event e) {
     { c.reached(e) } -> std::same_as<bool>;

@@ -394,4 +394,55 @@ TEST(FaultsOnFarMemoryDeathTest, HostAccessesAreNamed) {
                 "the host touches far memory: 'gradient' of rank 0, byte 4");
 }
 
+// ---- After a loss --------------------------------------------------------------------------
+
+constexpr std::array orders{QueueProgress::late, QueueProgress::eager, QueueProgress::random};
+
+/// Rank 1 leaves, and rank 0 has queued f's work, of which it waits for nothing.
+void alone(QueueProgress progress, FunctionRef<void(Step&)> f) {
+    FarWorld<> world({{2, 1}, 1, progress});
+    world.run([&](Rank& rank) {
+        if (rank.rank() == 1) return;
+        Step s(rank);
+        f(s);
+        s.finish();
+    });
+}
+float first_of(Step& s, Buffer<float>& b) {
+    s.compute.copy_out(Read(Step::of(b)), s.host(), {"copy"});
+    EXPECT_TRUE(s.compute.wait(s.compute.record()).complete());
+    return s.host()[0];
+}
+TEST(AbandonedQueues, RunWhatCanRunAndDropTheRest) {
+    for (const QueueProgress progress : orders)
+        alone(progress, [](Step& s) {
+            launch(s.communication, kernels::Fill<float>{1}, Step::of(s.parameters));
+            s.compute.wait_for(s.communication.record());
+            launch(s.compute, Multiply{}, 2.0f, Step::of(s.parameters));
+            s.compute.abandon();  // it needs the other queue of its rank
+            s.communication.wait_for(s.compute.record());
+            launch(s.communication, Multiply{}, 4.0f, Step::of(s.parameters));
+            s.receive(s.gradient);
+            launch(s.communication, Multiply{}, 8.0f, Step::of(s.parameters));
+            const Event behind = s.communication.record();
+            s.communication.abandon();
+            EXPECT_TRUE(s.communication.reached(behind));
+            s.compute.wait_for(behind);
+            EXPECT_EQ(first_of(s, s.parameters), 8);
+        });
+}
+TEST(AbandonedQueues, GiveUpTheirMessagesAndTheMemoryOfThese) {
+    for (const QueueProgress progress : orders)
+        alone(progress, [](Step& s) {
+            for (int i = 0; i < 3; ++i) {
+                s.receive(s.gradient);
+                EXPECT_FALSE(s.communication.wait(s.communication.record()).complete());
+                s.communication.abandon();
+                s.compute.wait_for(s.communication.record());
+                launch(s.compute, kernels::Fill<float>{float(i)}, Step::of(s.gradient));
+                EXPECT_EQ(first_of(s, s.gradient), float(i)) << "and no race with the message";
+            }
+        });
+}
+
 }  // namespace

@@ -96,7 +96,8 @@ public:
     [[nodiscard]] bool reached(Event event) const {
         return queue(event.stream).done >= event.sequence;
     }
-    /// Drops what is queued and not done; its events count as reached.
+    /// Runs what the rank has queued and needs no other rank for; then drops what is left in
+    /// `queue`, whose events count as reached.
     GX_DECL void abandon(int queue);
     /// The host uses memory that queued work uses too, such as the target of a copy.
     GX_DECL void host_uses(int rank, std::span<const std::byte> memory, bool writes,
@@ -151,6 +152,8 @@ private:
     Delivery block(int rank, std::function<bool()> ready, std::string what);
     void pass_turn(int from);
     void lose(int rank);  ///< in a handler
+    [[nodiscard]] bool can_run(const FarWork& head) const;
+    void drop(int q);
     std::vector<Action> actions();
     bool act(const Action& a);  ///< true: a host has the turn now
     void run_head(int q);

@@ -62,7 +62,7 @@ GX_DECL void FarMachine::run(FunctionRef<void(int)> f) {
 GX_DECL void FarMachine::lose(int rank) {
     if (!loss_) loss_ = std::current_exception();
     for (int q = 0; q < static_cast<int>(queues_.size()); ++q)
-        if (queue(q).rank == rank) abandon(q);
+        if (queue(q).rank == rank) drop(q);
 }
 
 GX_DECL void FarMachine::fail(std::exception_ptr error, int rank) {
@@ -102,6 +102,12 @@ GX_DECL void FarMachine::pass_turn(int from) {
     }
 }
 
+/// By itself: no group of messages.
+GX_DECL bool FarMachine::can_run(const FarWork& head) const {
+    if (head.awaited.sequence > 0) return reached(head.awaited);
+    return head.messages.empty();
+}
+
 GX_DECL std::vector<FarMachine::Action> FarMachine::actions() {
     std::vector<Action> hosts, work;
     for (int r = 0; r < placement_.ranks(); ++r) {
@@ -114,12 +120,7 @@ GX_DECL std::vector<FarMachine::Action> FarMachine::actions() {
         const Queue& mine = queue(q);
         if (mine.work.empty()) continue;
         const FarWork& head = mine.work.front();
-        if (head.awaited.sequence > 0) {
-            if (queue(head.awaited.stream).done >= head.awaited.sequence)
-                work.push_back({.queue = q});
-            continue;
-        }
-        if (head.messages.empty() || !head.posted) {
+        if (can_run(head) || (!head.messages.empty() && !head.posted)) {
             work.push_back({.queue = q});
             continue;
         }
@@ -416,9 +417,26 @@ GX_DECL void FarMachine::forget_memory(int rank, std::span<const std::byte> memo
 }
 
 GX_DECL void FarMachine::abandon(int q) {
+    for (int i = 0; i < static_cast<int>(queues_.size()) && !error_; ++i) {
+        const Queue& other = queue(i);
+        if (other.rank != queue(q).rank || other.work.empty() || !can_run(other.work.front()))
+            continue;
+        act({.queue = i});
+        i = -1;  // others may have waited for it
+    }
+    drop(q);
+}
+GX_DECL void FarMachine::drop(int q) {
     Queue& mine = queue(q);
     while (!mine.work.empty()) {
-        if (!mine.work.front().posted) detector_.begun(mine.actor);
+        FarWork& head = mine.work.front();
+        if (!head.posted) detector_.begun(mine.actor);
+        else
+            for (const FarWork::Message& m : head.messages) {
+                if (m.done) continue;
+                detector_.waited_for(m.id, mine.actor);
+                unused_ids_.push_back(m.id);
+            }
         finish_head(q);
     }
 }
