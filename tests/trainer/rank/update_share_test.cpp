@@ -198,6 +198,36 @@ RC_GTEST_PROP(UpdateShare, PartsOfSgd, ()) { parts_make_the_whole<gx::Sgd>(); }
 RC_GTEST_PROP(UpdateShare, PartsOfAdamW, ()) { parts_make_the_whole<gx::AdamW>(); }
 RC_GTEST_PROP(UpdateShare, PartsOfLarsWhoseTensorsAreCut, ()) { parts_make_the_whole<gx::Lars>(); }
 
+// ---- Copies of a shard that is not in one piece -----------------------------------------------
+template <class O>
+void expect_collected_once() {
+    const gx::Graph graph = gx::graph<Normed>();
+    const auto n = std::size_t(graph.parameters[0].count);
+    const auto half = std::int64_t(n / 2), end = std::int64_t(n);
+    gx::testing::OnThreads{}({1, 2}, [&](auto& rank) {
+        const std::vector<ParameterSlice> slices{{0, n, 0}};
+        Owner<true> reducer;
+        reducer.of_ranks = {{{0, 2}, {half, end}}, {{2, half}}};
+        UpdateShare<Owner<true>, O> share;
+        O optimizer(typename O::Options{});
+        share.reserve(optimizer, reducer, rank.rank(), 2, n, slices, graph);
+        Floats parameters(n, 1.0f), gradients(n, 1.0f), state(share.elements());
+        gx::UpdateArgs a{.gradients = gradients, .state = state, .slices = slices, .rate = 0.25f};
+        bool applies = false;
+        EXPECT_TRUE(share.prepare(rank.transport(), optimizer, parameters, a, applies).complete());
+        if (rank.rank() == 0)  // update() has a copy; the other's shard is in one piece
+            std::ranges::fill(gradients, std::numeric_limits<float>::quiet_NaN());
+        a.parameters = parameters;
+        share.update(optimizer, a);
+        const bool mine_changed = parameters[2] == 1 && parameters[0] < 1;
+        EXPECT_EQ(mine_changed, rank.rank() == 0) << parameters[0];
+    });
+}
+TEST(UpdateShare, AStepCollectsItsShardOnce) {
+    expect_collected_once<gx::Sgd>();
+    expect_collected_once<gx::Lars>();
+}
+
 // ---- A seeded bug: norms of a part in place of the tensor's ---------------------------------
 TEST(UpdateShare, NormsOfPartsAloneWouldShow) {
     const gx::Graph graph = gx::graph<Normed>();

@@ -123,8 +123,8 @@ public:
             const Delivery d = agree(HostQueue{}, link, a.gradients);
             applies = against()[0] == 0;
             if (!d.complete() || !applies) return d;
+            collect(HostQueue{}, parameters, a.gradients);
             if constexpr (by_norms) {
-                shard_.collect(HostQueue{}, parameters, parameters_.view());
                 UpdateArgs mine = of_mine(a);
                 mine.parameters = parameters_.view();
                 const auto norms = norms_.begin(HostQueue{});
@@ -135,12 +135,12 @@ public:
         return {};
     }
 
-    /// The update of what is this rank's; `a` has all parameters and gradients, and its state.
+    /// The update that was prepared, of what is this rank's; `a` has all parameters and gradients,
+    /// and its state.
     void update(O& optimizer, const UpdateArgs& a) {
         if constexpr (!in_parts) optimizer.update(a);
         else {
             UpdateArgs mine = of_mine(a);
-            if (shard_.apart()) shard_.collect(HostQueue{}, a.parameters, parameters_.view());
             mine.parameters = parameters_of_mine<HostMemory>(a.parameters);
             if constexpr (by_norms) optimizer.update_with(mine, norms_.sums());
             else optimizer.update(mine);
@@ -165,9 +165,7 @@ public:
     void prepare(T& link, const ShardUpdate<O, D, M>& u, ViewIn<const float, M> parameters) {
         auto& queue = link.queue();
         (void)agree(queue, link, u.gradients);
-        if (by_norms || shard_.apart())
-            shard_.collect(queue, parameters, parameters_.template view<M>());
-        if (shard_.apart()) shard_.collect(queue, u.gradients, gradients_.template view<M>());
+        collect(queue, parameters, u.gradients);
         if constexpr (by_norms) {
             const auto norms = norms_.begin(queue);
             launch(queue, of_shard<AddNorms<O, D>>(u), parameters_.template view<M>(),
@@ -292,9 +290,16 @@ private:
         return shard_.apart() ? ViewIn<const float, M>(gradients_.template view<M>())
                               : shard_.piece(all);
     }
+    /// Copies the shard together, where it is in several pieces or norms need a copy to work on.
+    template <class Queue, class M = memory_of<Queue>>
+    void collect(Queue&& queue, ViewIn<const float, M> parameters,
+                 ViewIn<const float, M> gradients) {
+        if (by_norms || shard_.apart())
+            shard_.collect(queue, parameters, parameters_.template view<M>());
+        if (shard_.apart()) shard_.collect(queue, gradients, gradients_.template view<M>());
+    }
     /// `a` without its parameters, in the layout that the optimizer was reserved with.
     [[nodiscard]] UpdateArgs of_mine(UpdateArgs a) {
-        if (shard_.apart()) shard_.collect(HostQueue{}, a.gradients, gradients_.view());
         a.gradients = gradients_of_mine<HostMemory>(a.gradients);
         a.slices = shard_.slices();
         return a;
