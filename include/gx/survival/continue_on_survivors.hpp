@@ -56,7 +56,9 @@ namespace gx {
 ///         the same ranks after the same updates in another way gives equal bits.
 /// Errors: gx::Error with fewer than `fewest_ranks` left. Errors that are no loss of a rank (a loss
 ///         that is not a number, a full disk) end the run as they do elsewhere.
-/// Cost:   a copy of the running statistics in each step; nothing else while no rank is lost.
+/// Cost:   a copy of the running statistics in each step; nothing else while no rank is lost. On a
+///         device a kernel, and the copies of the last staleness + 3 steps lie in its memory. The
+///         host waits for nothing.
 class ContinueOnSurvivors {
 public:
     static constexpr bool continues = true;
