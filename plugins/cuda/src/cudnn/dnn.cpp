@@ -145,38 +145,38 @@ bool Dnn::is_selected(const void* configuration, Precision precision) const {
     return true;
 }
 
-std::unique_ptr<DnnPlan> Dnn::choose(const DnnGraph& graph, Precision precision,
-                                     std::string& refusal) {
+std::optional<DnnPlan> Dnn::choose(const DnnGraph& graph, Precision precision,
+                                   std::string& refusal) {
     const DnnDescriptor finished = graph.finish(handle_.get());
     int proposed = 0, refused = 0;
     for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
         for (const DnnDescriptor& configuration : propose(finished, mode, device_, refusal)) {
             ++proposed;
             if (!is_selected(configuration.get(), precision)) continue;
-            auto made = std::make_unique<DnnPlan>();
-            made->plan_ = detail::make_descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-            detail::set_part(made->plan_, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
-                             configuration.get());
-            detail::set_plan_handle(made->plan_, handle_.get());
+            DnnDescriptor plan = detail::make_descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+            detail::set_part(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration.get());
+            detail::set_plan_handle(plan, handle_.get());
             if (device_)
-                detail::set_part(made->plan_, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device_.get());
-            if (const cudnnStatus_t status = cudnnBackendFinalize(made->plan_.get());
+                detail::set_part(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device_.get());
+            if (const cudnnStatus_t status = cudnnBackendFinalize(plan.get());
                 status != CUDNN_STATUS_SUCCESS) {
                 ++refused;
                 refusal = detail::last_refusal(status);
                 continue;
             }
-            made->workspace_bytes_ =
-                get<std::int64_t>(made->plan_.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+            DnnPlan made;
+            made.workspace_bytes_ =
+                get<std::int64_t>(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
                                   CUDNN_TYPE_INT64, 1)
                     .at(0);
-            made->tensors_ = graph.tensors_in_memory();
+            made.tensors_ = graph.tensors_in_memory();
+            made.plan_ = std::move(plan);
             return made;
         }
     refusal = std::to_string(proposed) + " engines proposed, " +
               std::to_string(proposed - refused) + " excluded for their notes" +
               (refusal.empty() ? "" : ", the last refusal: " + refusal);
-    return nullptr;
+    return std::nullopt;
 }
 
 std::string Dnn::gpu() const {
@@ -192,19 +192,23 @@ std::string Dnn::gpu() const {
 template <class Make>
 const DnnPlan* Dnn::plan(const std::string& key, const std::string& name, Precision precision,
                          Make make, bool may_lack) {
-    if (const auto at = plans_.find(key); at != plans_.end()) return at->second.get();
-    DnnGraph graph;
-    make(graph);
-    std::string refusal;
-    std::unique_ptr<DnnPlan> made = choose(graph, precision, refusal);
-    if (!made && !may_lack)
-        throw Error(name + ": " + detail::dnn_version() + " has no plan for " + key + " on " +
-                    gpu() + ": " + refusal + ". Use another Compute, or a layer of another shape.");
-    if (made) {
-        made->name_ = name;
-        workspace_bytes_ = std::max(workspace_bytes_, made->workspace_bytes_);
+    auto at = plans_.find(key);
+    if (at == plans_.end()) {
+        DnnGraph graph;
+        make(graph);
+        std::string refusal;
+        std::optional<DnnPlan> made = choose(graph, precision, refusal);
+        if (!made && !may_lack)
+            throw Error(name + ": " + detail::dnn_version() + " has no plan for " + key + " on " +
+                        gpu() + ": " + refusal +
+                        ". Use another Compute, or a layer of another shape.");
+        if (made) workspace_bytes_ = std::max(workspace_bytes_, made->workspace_bytes_);
+        at = plans_.emplace(key, std::move(made)).first;
     }
-    return (plans_[key] = std::move(made)).get();
+    if (!at->second) return nullptr;
+    DnnPlan& named = named_.try_emplace({key, name}, *at->second).first->second;
+    named.name_ = name;
+    return &named;
 }
 
 // ---- Layers -----------------------------------------------------------------------------------

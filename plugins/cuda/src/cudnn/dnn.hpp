@@ -5,8 +5,10 @@
 #include <cstdint>           // int64_t
 #include <initializer_list>  // pointers
 #include <map>               // plans by what they compute
-#include <memory>            // unique_ptr
+#include <memory>            // unique_ptr, shared_ptr
+#include <optional>          // a plan
 #include <string>            // names
+#include <utility>           // pair
 
 #include <cudnn.h>
 
@@ -39,7 +41,8 @@ struct DnnOptions {
     bool fp32_weight_gradients = true;
 };
 
-/// A finalized execution plan of one graph of operations.
+/// A finalized execution plan of one graph of operations, under the name of one layer; layers of
+/// equal shape share the plan.
 class DnnPlan {
 public:
     /// Queues the plan on the stream of `handle`.
@@ -59,7 +62,7 @@ public:
 
 private:
     friend class Dnn;
-    DnnDescriptor plan_{};
+    std::shared_ptr<void> plan_{};
     std::int64_t workspace_bytes_ = 0;
     std::size_t tensors_ = 0;
     std::string name_{};
@@ -129,20 +132,21 @@ private:
     [[nodiscard]] DnnLayer pooling(const Graph& graph, const Op& op, int batch, bool input);
     [[nodiscard]] DnnLayer elementwise(const Graph& graph, const Op& op, int batch, bool input);
 
-    /// The plan under `key`; or the one that `make` describes. nullptr where cuDNN has none and
-    /// `may_lack` is set.
+    /// The plan under `key`, as `name`; or the one that `make` describes. nullptr where cuDNN has
+    /// none and `may_lack` is set.
     template <class Make>
     const DnnPlan* plan(const std::string& key, const std::string& name, Precision precision,
                         Make make, bool may_lack = false);
-    std::unique_ptr<DnnPlan> choose(const detail::DnnGraph& graph, Precision precision,
-                                    std::string& refusal);
+    std::optional<DnnPlan> choose(const detail::DnnGraph& graph, Precision precision,
+                                  std::string& refusal);
     [[nodiscard]] bool is_selected(const void* configuration, Precision precision) const;
     [[nodiscard]] std::string gpu() const;
 
     std::unique_ptr<cudnnContext, detail::DestroyDnnHandle> handle_{};
     DnnDescriptor device_{};  ///< without a handle
     DnnOptions options_;
-    std::map<std::string, std::unique_ptr<DnnPlan>> plans_{};
+    std::map<std::string, std::optional<DnnPlan>> plans_{};           ///< by key
+    std::map<std::pair<std::string, std::string>, DnnPlan> named_{};  ///< by key and name
     std::int64_t workspace_bytes_ = 0;
 };
 

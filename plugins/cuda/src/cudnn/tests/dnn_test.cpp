@@ -6,7 +6,6 @@
 #include <cstring>
 #include <functional>
 #include <map>
-#include <set>
 #include <vector>
 
 #include <gx/core/error.hpp>
@@ -370,16 +369,18 @@ TEST(Dnn, SharesPlansOfEqualShapes) {
     start(CudnnGpu::h100);
     const Graph graph = gx::graph<CifarResNet<20>>();
     Dnn dnn(nullptr, {});
-    std::set<const DnnPlan*> plans;
     int layers = 0;
-    for (const Op& op : graph.ops)
-        if (const DnnLayer layer = dnn.layer(graph, op, 4); op.kind == OpKind::conv2d) {
-            plans.insert(layer.forward);
-            ++layers;
-            EXPECT_LE(layer.forward->workspace_bytes(), dnn.workspace_bytes());
-        }
+    for (const Op& op : graph.ops) {
+        if (op.kind != OpKind::conv2d) continue;
+        const DnnLayer layer = dnn.layer(graph, op, 4);
+        ++layers;
+        EXPECT_LE(layer.forward->workspace_bytes(), dnn.workspace_bytes());
+        EXPECT_EQ(layer.forward->name(), "conv2d '" + std::string(op.name.view()) + "', forward");
+    }
     EXPECT_EQ(layers, 21);
-    EXPECT_EQ(plans.size(), 8u) << "the stem; 3x3 at 3 widths, 3x3/2 and 1x1/2 into 2 of them";
+    EXPECT_EQ(cuda_testing::cudnn_counters().plans, 3 * 8)
+        << "the stem; 3x3 at 3 widths, 3x3/2 and 1x1/2 into 2 of them";
+    for (const Op& op : graph.ops) (void)dnn.layer(graph, op, 4);
     const auto planned = cuda_testing::cudnn_counters().plans;
     for (const Op& op : graph.ops) (void)dnn.layer(graph, op, 4);
     EXPECT_EQ(cuda_testing::cudnn_counters().plans, planned) << "nothing is planned twice";
@@ -432,6 +433,27 @@ TEST(Dnn, SaysWhatAGpuLacks) {
     EXPECT_NE(error_of([] { Dnn dnn(nullptr, {}); }).find("cudnnCreate on GPU 0"),
               std::string::npos);
     cuda_testing::expect_cudnn_clean();
+}
+TEST(Dnn, ErrorsNameTheLayerThatRuns) {
+    start(CudnnGpu::h100);
+    GraphBuilder b("two", {8, 2, 2}, 8);
+    const int first = b.conv2d(0, {.channels = 8}, "first");
+    const int second = b.conv2d(first, {.channels = 8}, "second");
+    b.softmax_cross_entropy(b.flatten(b.global_avg_pool(second, "mean"), "flatten"), 0, "loss");
+    const Graph graph = std::move(b).finish();
+    Dnn dnn(nullptr, {});
+    for (int op : {1, 2, 1}) {
+        const DnnPlan& plan = *dnn.layer(graph, graph.ops[std::size_t(op)], 1).forward;
+        Tensor x(ElementType::fp32, 32), w(ElementType::fp32, 64), y(ElementType::fp32, 32),
+            space(ElementType::fp32, 64);
+        cuda_testing::fail_cudnn_execution(1);
+        const std::string error = error_of([&] {
+            plan.run(dnn.handle(), {x, w, y}, const_cast<void*>(static_cast<const void*>(space)));
+        });
+        EXPECT_NE(error.find(op == 1 ? "conv2d 'first', forward: " : "conv2d 'second', forward: "),
+                  std::string::npos)
+            << error;
+    }
 }
 TEST(Dnn, FailedExecutionsAreErrors) {
     start(CudnnGpu::h100);
