@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <gx/optimizer/sgd.hpp>
+#include <gx/reducer/double_buffered.hpp>
 #include <gx/reducer/ring.hpp>
 #include <gx/scheduler/constant.hpp>
 #include <gx/survival/continue_on_survivors.hpp>
@@ -135,6 +136,21 @@ TEST(SurvivalOnDevices, ASecondLossWhileSurvivorsJoinIsSurvived) {
             EXPECT_EQ(record.losses.back().world, 2);
             EXPECT_EQ(record.epochs.size(), 2u);
         }
+}
+
+// A rank that is lost in the first control message of an epoch's end: all gradients are complete.
+TEST(SurvivalOnDevices, GradientsInFlightAreAppliedWhereARankIsLostBehindThem) {
+    using Training = gx::Trainer<Net, gx::DoubleBuffered<gx::Ring<gx::fp32>>, gx::Constant,
+                                 gx::ContinueOnSurvivors>;
+    for (const auto progress : {gx::testing::QueueProgress::late, gx::testing::QueueProgress::eager,
+                                gx::testing::QueueProgress::random}) {
+        script = {.first = {.world = 0, .rank = 3, .calls = 0, .in_control = true},
+                  .second = {.world = -1}};
+        MortalWorld world{{{4, 1}, 1, progress}};
+        const auto record = Training({.batch = 2, .epochs = 2, .seed = 7}).train(world, images());
+        ASSERT_EQ(record.losses.size(), 1u);
+        EXPECT_EQ(record.losses[0].step, record.epochs[0].step) << "nothing is repeated";
+    }
 }
 
 // Rank 0 was behind the others by a gradient that they skip. It learns so as it joins the second
