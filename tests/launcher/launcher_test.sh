@@ -5,36 +5,12 @@ gx=$1/gx
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 cd "$place" || exit 1
-failures=0
-
-# expect NAME STATUS TEXT COMMAND...: the command ends with STATUS and prints TEXT somewhere.
-expect() {
-    local name=$1 status=$2 text=$3 printed got=0
-    shift 3
-    printed=$("$@" 2>&1 </dev/null) || got=$?
-    if ((got != status)) || [[ $printed != *"$text"* ]]; then
-        printf 'FAILED %s: status %d (wanted %d), wanted the text\n    %s\ngot\n%s\n' \
-            "$name" "$got" "$status" "$text" "$printed"
-        failures=$((failures + 1))
-    fi
-}
-
-fail() {
-    printf 'FAILED %s\n' "$*"
-    failures=$((failures + 1))
-}
-
-# valid_json FILE: checked by CMake, which reads JSON and is there wherever this test runs.
-valid_json() {
-    printf 'file(READ "%s" text)\nstring(JSON value GET "${text}" %s)\nmessage("${value}")\n' \
-        "$PWD/$1" "$2" >read.cmake
-    cmake -P read.cmake
-}
+. "$1/tests/launcher/expect.sh"
 
 expect "no command gives the help" 0 "./gx demo     train one network" "$gx"
 expect "help" 0 "./gx doctor   list what" "$gx" help
 expect "help of a command" 0 "--preset NAME" "$gx" help test
-for command in demo test bench predict plan fuzz doctor; do
+for command in demo test bench predict plan fuzz doctor cuda-headers; do
     expect "$command --help" 0 "./gx $command" "$gx" "$command" --help
     expect "$command to a folder that is not there" 2 "choose a file in a folder that exists" \
         "$gx" "$command" --json nowhere/file.json

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# cuda_commands_test.sh ROOT: the launcher's commands for GPUs, on stand-ins: a package index that is
+# a folder of tiny wheels. No network, no GPU.
+set -uo pipefail
+root=$1
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+cd "$place" || exit 1
+. "$root/tests/launcher/expect.sh"
+if ! python3 -m pip --version >/dev/null 2>&1; then
+    echo "skipped: pip for python3 is missing"
+    exit 0
+fi
+
+mkdir -p tree/plugins/cuda index
+cp "$root/gx" tree
+cp "$root/plugins/cuda/commands.sh" tree/plugins/cuda
+export PIP_NO_INDEX=1 PIP_FIND_LINKS=$place/index PIP_CONFIG_FILE=/dev/null
+gx() { "$place/tree/gx" "$@"; }
+
+cat >wheel.py <<'PY'
+# wheel.py PACKAGE==VERSION [FILE...]: a wheel of files with one line each, in index/.
+import sys, zipfile
+name, version = sys.argv[1].split("==")
+base = name.replace("-", "_")
+info = f"{base}-{version}.dist-info"
+with zipfile.ZipFile(f"index/{base}-{version}-py3-none-any.whl", "w") as files:
+    files.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    files.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+    files.writestr(f"{info}/RECORD", "")
+    for file in sys.argv[2:]:
+        files.writestr(file, f"// {file}\n")
+PY
+wheel() { python3 wheel.py "$@"; }
+some_wheels() {
+    rm -f index/*
+    wheel nvidia-cuda-runtime==13.0.96 nvidia/cu13/include/cuda_runtime_api.h nvidia/cu13/lib/big.so
+    wheel nvidia-cuda-crt==13.0.88 nvidia/cu13/include/crt/host_config.h
+    wheel nvidia-cuda-cccl==13.0.85 nvidia/cu13/include/nv/target nvidia/cu13/include/cccl/cub.h
+    wheel nvidia-cudnn-cu13==9.19.0.56 nvidia/cudnn/include/cudnn.h nvidia/cudnn/lib/libcudnn.so.9
+}
+headers=tree/build/cuda-headers
+
+# ---- cuda-headers -------------------------------------------------------------------------------
+expect "without a network" 2 "nvidia-nccl-cu13 2.28.9 could not be fetched: is there a network" \
+    gx cuda-headers
+[[ ! -e $headers && ! -e $headers.part ]] || fail "nothing is left of a fetch that failed"
+some_wheels
+wheel nvidia-nccl-cu13==2.27.7 nvidia/nccl/include/nccl.h
+expect "another version" 2 "nvidia-nccl-cu13 2.28.9 is not offered by the package index that pip \
+is configured for, which offers 2.27.7" gx cuda-headers
+[[ ! -e $headers ]] || fail "headers are complete or not there"
+wheel nvidia-nccl-cu13==2.28.9 nvidia/nccl/lib/libnccl.so.2
+expect "a wheel without headers" 2 "nvidia-nccl-cu13 2.28.9: the wheel holds nothing below include/" \
+    gx cuda-headers
+wheel nvidia-nccl-cu13==2.28.9 nvidia/nccl/include/other.h
+expect "a wheel without the header" 2 "the wheels hold no nccl.h" gx cuda-headers
+[[ ! -e $headers ]] || fail "headers without nccl.h are not kept"
+wheel nvidia-nccl-cu13==2.28.9 nvidia/nccl/include/nccl.h
+expect "headers" 0 "where ./gx test finds them" gx cuda-headers --json "$place/headers.json"
+expect "its JSON" 0 "2.28.9" valid_json headers.json "packages 0 version"
+(cd "$headers" && find . -type f | sort) >kept
+expect "headers alone are kept" 0 "./cuda/include/crt/host_config.h
+./cuda/include/cuda_runtime_api.h
+./cuda/include/nv/target
+./cudnn/include/cudnn.h
+./nccl/include/nccl.h
+./versions" cat kept
+[[ $(wc -l <kept) == 6 ]] || fail "and nothing else: $(cat kept)"
+rm index/*
+expect "a second call fetches nothing" 0 "where ./gx test finds them" gx cuda-headers
+sed -i 's/2.28.9/2.27.7/' "$headers/versions"
+expect "headers of another version are fetched again" 2 "nvidia-nccl-cu13 2.28.9" gx cuda-headers
+[[ -f $headers/nccl/include/nccl.h ]] || fail "they stay until the others are there"
+: >index/nvidia_nccl_cu13-2.28.9-py3-none-any.whl
+expect "a damaged wheel" 2 "nvidia-nccl-cu13 2.28.9" gx cuda-headers
+expect "an option that is not there" 2 "Did you mean '--json'?" gx cuda-headers --jsn
+
+mkdir tools
+printf '#!/bin/bash\necho "Filesystem 1024-blocks Used Available"; echo "x 9 9 200000"\n' >tools/df
+chmod +x tools/df
+rm -r "$headers"
+expect "a full disk" 2 "has 204 MB left, and 1500 MB are needed" env PATH="$place/tools:$PATH" \
+    "$place/tree/gx" cuda-headers
+
+((failures == 0)) && echo "the launcher's commands for GPUs keep their promises"
+exit $((failures > 0))
