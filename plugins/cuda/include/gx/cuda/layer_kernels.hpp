@@ -1,0 +1,219 @@
+// Kernels of a network's layers that are not cuDNN's, as functions that queue them on a stream.
+#pragma once
+
+#include <cstdint>  // int64_t
+#include <span>     // tensors
+#include <vector>   // pieces
+
+#include <cuda_runtime_api.h>  // cudaStream_t
+
+#include <gx/core/device.hpp>       // ForwardReport
+#include <gx/core/element.hpp>      // fp32, fp16, bf16
+#include <gx/core/rng.hpp>          // Rng
+#include <gx/cuda/device_span.hpp>  // DeviceSpan
+#include <gx/cuda/kernels.hpp>      // PixelShape
+
+namespace gx::cuda {
+
+// For all that follows:
+// Shapes: activations (N, C, H, W) in memory as (N, H, W, C): rows of C channels, N * H * W of
+//         them; in E, aligned to 16 bytes. A buffer may have room for more images than a batch has:
+//         what a kernel writes is 0 there.
+// Units:  a value in E is rounded once, as gx/model/compute.hpp says. A kernel that joins several
+//         operations rounds after each, so that joining changes no bits.
+// Errors: spans that do not fit break the contract; gx::Error where CUDA refuses a launch.
+// Order:  equal inputs give equal bits on any GPU: no sum is in an order that hardware decides.
+//         NaNs stay NaNs, their payloads are not promised.
+// Cost:   nothing is allocated, and the host does not wait. Traffic: bytes of device memory an
+//         element of the activation, where E has e bytes; what is read of each channel is left out.
+// E is fp32, fp16 or bf16, not constrained: see kernels.hpp.
+
+// ---- Batch norm --------------------------------------------------------------------------------
+
+struct BatchNormShape {
+    std::int64_t rows = 0;  ///< of the batch's images: N * H * W
+    int channels = 0;
+};
+
+/// What forward leaves of each channel for backward.
+struct alignas(16) ChannelNorm {
+    float mean, mean_rest;       ///< their sum is the mean to twice the precision of a float
+    float scale, shift;          ///< gamma * inverse; beta
+    double exact_mean, inverse;  ///< inverse = 1 / sqrt(variance + epsilon)
+};
+
+/// Shapes: all (C).
+struct BatchNormParameters {
+    DeviceSpan<const float> gamma{}, beta{};
+    DeviceSpan<float> mean{}, variance{};  ///< running; updated while training
+    double epsilon = 1e-5, momentum = 0.1;
+};
+
+/// y = relu(norm(x) + residual), of which relu and residual may be left out.
+/// Shapes: x, y and residual, which may be empty: (rows or more, C); y may be x or residual.
+///         mask: batch_norm_mask_bytes() of them where backward will need it, see there, or empty.
+template <class E>
+struct BatchNormMaps {
+    DeviceSpan<const typename E::storage> x{}, residual{};
+    DeviceSpan<typename E::storage> y{};
+    DeviceSpan<std::uint8_t> mask{};
+    bool relu = false;
+};
+
+/// Bytes of a mask, of a buffer of so many rows: a bit an element, rows of whole bytes.
+[[nodiscard]] constexpr std::int64_t batch_norm_mask_bytes(const BatchNormShape& shape) {
+    return shape.rows * ((shape.channels + 7) / 8);
+}
+/// Doubles of scratch memory for forward and backward; those of a batch serve smaller ones.
+[[nodiscard]] std::int64_t batch_norm_scratch(const BatchNormShape& shape);
+
+/// Normalises by the moments of the batch, and moves the running ones; a batch of 0 rows leaves
+/// these.
+/// Shapes: norms (C); scratch (batch_norm_scratch(shape) or more).
+/// Order:  sums of x and x * x, which is exact, in double: of rows in steps, then of threads, then
+///         of blocks, as batch_norm.cu states it; the shape alone decides.
+/// Errors: a channel whose mean is more than 2^24 of its standard deviations loses its variance.
+/// Cost:   traffic 2 e read and e written; e more read with a residual, 1/8 written with a mask.
+///         Three kernels.
+template <class E>
+void batch_norm_train(cudaStream_t stream, const BatchNormShape& shape,
+                      const BatchNormParameters& parameters, const BatchNormMaps<E>& maps,
+                      DeviceSpan<ChannelNorm> norms, DeviceSpan<double> scratch);
+
+/// Normalises by the running moments. Shapes: norms (C), which are overwritten.
+/// Cost:   traffic e read and e written; e more read with a residual. Two kernels.
+template <class E>
+void batch_norm_evaluate(cudaStream_t stream, const BatchNormShape& shape,
+                         const BatchNormParameters& parameters, const BatchNormMaps<E>& maps,
+                         DeviceSpan<ChannelNorm> norms);
+
+/// Shapes: x, dy, dx, and residual_gradient, which may be empty: (rows or more, C); dx or
+///         residual_gradient may be dy. mask: of forward, which a relu behind a residual needs;
+///         where it is empty, relu is found again from x.
+///         dgamma, dbeta (C): slices of the flat gradient.
+template <class E>
+struct BatchNormGradients {
+    DeviceSpan<const typename E::storage> x{}, dy{};
+    DeviceSpan<const std::uint8_t> mask{};
+    DeviceSpan<typename E::storage> dx{}, residual_gradient{};
+    DeviceSpan<float> dgamma{}, dbeta{};
+    bool relu = false;
+};
+
+/// Writes dx, dgamma, dbeta and the gradient of the residual, which is dy behind the relu.
+/// Shapes: norms as forward left them; scratch (batch_norm_scratch(shape) or more).
+/// Order:  as forward: sums of dy and dy * x.
+/// Cost:   traffic 4 e read and e written; with a mask 1/4 more read; e more written with the
+///         gradient of a residual. Three kernels. The mask is read as bits, not as y, which would
+///         be 2 e; without a residual it costs nothing.
+template <class E>
+void batch_norm_backward(cudaStream_t stream, const BatchNormShape& shape,
+                         DeviceSpan<const ChannelNorm> norms, const BatchNormGradients<E>& maps,
+                         DeviceSpan<double> scratch);
+
+// ---- Loss --------------------------------------------------------------------------------------
+
+struct LossShape {
+    int images = 0;  ///< of the batch
+    int classes = 0;
+    double smoothing = 0;
+};
+
+/// What forward leaves of each image.
+struct ImageLoss {
+    double log_sum_exp = 0, loss = 0;  ///< nats
+    std::int64_t correct = 0;          ///< 1: the first of the largest logits is at the label
+};
+
+/// Softmax cross-entropy against smoothed labels, and the report of the batch.
+/// Shapes: logits (images or more, classes); labels (images or more), below classes; losses
+///         (images or more); report (1).
+/// Order:  in double. Classes: thread t of 256 adds t, t + 256 ...; 32 threads in a row as a tree,
+///         lane l plus lane l + 16, then 8, 4, 2, 1; the eight sums likewise. Images likewise.
+///         exp and log are sums and products of doubles, the same on host and GPU.
+/// Cost:   logits are read three times, of which two from cache. Two kernels.
+template <class E>
+void softmax_cross_entropy(cudaStream_t stream, const LossShape& shape,
+                           DeviceSpan<const typename E::storage> logits,
+                           DeviceSpan<const std::int32_t> labels, DeviceSpan<ImageLoss> losses,
+                           DeviceSpan<ForwardReport> report);
+
+/// dlogits = scale * (softmax - target), rounded once.
+/// Shapes: losses of forward; scale (1), in device memory; dlogits as logits, and may be these.
+/// Cost:   traffic e read and e written.
+template <class E>
+void softmax_cross_entropy_backward(cudaStream_t stream, const LossShape& shape,
+                                    DeviceSpan<const typename E::storage> logits,
+                                    DeviceSpan<const std::int32_t> labels,
+                                    DeviceSpan<const ImageLoss> losses,
+                                    DeviceSpan<const float> scale,
+                                    DeviceSpan<typename E::storage> dlogits);
+
+// ---- Dropout -----------------------------------------------------------------------------------
+
+/// y = x / (1 - rate), or 0 where draws.uniform(i) < rate, for element i of (N, C, H, W); backward
+/// is the same function, of dy. `draws` is Rng(seed, op.name).at(rank).at(batch.draw).
+/// Shapes: shape of the batch; x and y (images or more, pixels, C); y may be x.
+/// Cost:   traffic e read and e written; no mask is kept: 10 rounds of Philox an element.
+template <class E>
+void dropout(cudaStream_t stream, const PixelShape& shape, const Rng& draws, double rate,
+             DeviceSpan<const typename E::storage> x, DeviceSpan<typename E::storage> y);
+
+// ---- Images ------------------------------------------------------------------------------------
+
+/// to = encode(images), channels last; channels from C on are 0.
+/// Shapes: images (images, C, H * W); to (images or more, H * W, padded_channels), which is C or
+///         more.
+/// Cost:   traffic 4 bytes read an element of the images and e written an element of `to`.
+template <class E>
+void pack_images(cudaStream_t stream, const PixelShape& shape, int padded_channels,
+                 DeviceSpan<const float> images, DeviceSpan<typename E::storage> to);
+/// to = encode(values[channel, pixel value]), as normalise_into; else as pack_images.
+/// Shapes: pixels (images, C, H * W); values (C, 256).
+/// Cost:   as pack_images, of 1 byte read.
+template <class E>
+void pack_pixels(cudaStream_t stream, const PixelShape& shape, int padded_channels,
+                 DeviceSpan<const std::uint8_t> pixels, DeviceSpan<const float> values,
+                 DeviceSpan<typename E::storage> to);
+
+// ---- Weights and their gradients ---------------------------------------------------------------
+
+// A second gradient of a tensor is added by accumulate() of kernels.hpp.
+
+/// A tensor that lies in two vectors, in the same order.
+struct CastTensor {
+    std::int64_t from = 0, to = 0, count = 0;  ///< elements
+};
+/// A part of one: what one block works on.
+struct CastPiece {
+    std::int64_t from = 0, to = 0;
+    std::int32_t count = 0;  ///< at most cast_elements_max
+};
+inline constexpr std::int32_t cast_elements_max = 8192;
+/// The tensors, cut: made once, and copied to the device.
+[[nodiscard]] std::vector<CastPiece> cast_pieces(std::span<const CastTensor> tensors);
+
+/// Of all tensors in one launch: to = encode(from), the working copy of master weights.
+/// Shapes: both aligned to 16 bytes; elements outside of all pieces stay as they are.
+/// Cost:   traffic 4 bytes read and e written, in words of 16 bytes where both offsets of a piece
+///         are multiples of 8.
+template <class E>
+void encode_tensors(cudaStream_t stream, DeviceSpan<const CastPiece> pieces,
+                    DeviceSpan<const float> from, DeviceSpan<typename E::storage> to);
+/// to = decode(from): gradients of weights into the flat gradient.
+/// Cost:   traffic e read and 4 bytes written.
+template <class E>
+void decode_tensors(cudaStream_t stream, DeviceSpan<const CastPiece> pieces,
+                    DeviceSpan<const typename E::storage> from, DeviceSpan<float> to);
+
+// ---- Numbers that are none ---------------------------------------------------------------------
+
+/// first = the smaller of first and `operation`, where one of the values is not finite.
+/// Shapes: first (1), no_operation at the start.
+/// Cost:   traffic e read.
+inline constexpr int no_operation = 0x7fffffff;
+template <class E>
+void find_non_finite(cudaStream_t stream, DeviceSpan<const typename E::storage> values,
+                     int operation, DeviceSpan<int> first);
+
+}  // namespace gx::cuda
