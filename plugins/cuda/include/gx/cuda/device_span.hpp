@@ -47,6 +47,7 @@ struct DeviceSpan {
                 i, size, std::is_const_v<T> ? "a span to read" : "a span to write");
         if (reinterpret_cast<std::uintptr_t>(data) % alignof(T) != 0)
             cuda::emulation::misaligned(i, alignof(T));
+        cuda::emulation::count_traffic(sizeof(T), !std::is_const_v<T>);
         return data[i.value];
     }
 #endif

@@ -536,6 +536,14 @@ void run_grid(const char* kernel, dim3 blocks, dim3 threads, const std::function
     acquire(&g.end);
 }
 
+namespace {
+Traffic traffic;
+}
+Traffic take_traffic() { return std::exchange(traffic, {}); }
+void count_traffic(std::size_t bytes, bool written) {
+    (written ? traffic.written : traffic.read) += static_cast<std::int64_t>(bytes);
+}
+
 void seed(std::uint64_t value) { random_order.seed(value); }
 
 bool under_thread_sanitizer() { return __tsan_create_fiber != nullptr; }

@@ -85,6 +85,14 @@ void run_grid(const char* kernel, dim3 blocks, dim3 threads, const std::function
 /// Orders of blocks and threads follow from it.
 void seed(std::uint64_t value);
 
+/// Bytes of the elements that kernels have indexed in spans, since the last call.
+struct Traffic {
+    std::int64_t read = 0;     ///< in spans of const elements
+    std::int64_t written = 0;  ///< in others, whatever a kernel does there
+};
+[[nodiscard]] Traffic take_traffic();
+void count_traffic(std::size_t bytes, bool written);
+
 /// Whether ThreadSanitizer checks this program: then it reports races between threads.
 [[nodiscard]] bool under_thread_sanitizer();
 
