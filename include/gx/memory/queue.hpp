@@ -64,6 +64,9 @@ struct QueuedMessage {
 ///                        rank a to rank b meets the k-th receive of b from a; there are no
 ///                        channels
 ///
+/// Optional: working_on(operation), as of Transport; optional<Operation> unfinished(), once a wait
+/// was incomplete what the first messages are of that were not done.
+///
 /// Errors: a rank that is missing shows where the host waits for the queue.
 template <class T>
 concept StreamOrdered =
