@@ -97,8 +97,8 @@ GX_DEVICE void store_sums(const Tiles& t, Sums<V> mine, DeviceSpan<double> sums)
 struct ChannelSums {
     double first, second;
 };
-/// The sums of all blocks, of channel blockIdx.x * 32 + lane, in warp 0: warp w adds those of blocks
-/// w, w + 8 ...; then those of the warps in order.
+/// The sums of all blocks, of channel blockIdx.x * 32 + lane, in warp 0: warp w adds those of
+/// blocks w, w + 8 ...; then those of the warps in order.
 GX_DEVICE ChannelSums sums_of(DeviceSpan<const double> sums, int channels) {
     GX_SHARED(double, of_warps, norm_warps * 64);
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;

@@ -108,6 +108,50 @@ TEST(AtomicAdd, WantsAnAlignedAddress) {
     EXPECT_NE(error.find("not aligned"), std::string::npos) << error;
 }
 
+GX_KERNEL smallest_kernel(DeviceSpan<const int> x, DeviceSpan<int> smallest) {
+    atomicMin(&smallest[0], x[cuda::global_thread()]);
+}
+TEST(AtomicMin, KeepsTheSmallest) {
+    for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+        cuda::emulation::seed(seed);
+        std::vector<int> x(4 * 64, 9);
+        x[seed * 50 % x.size()] = -3;
+        const TestStream stream;
+        const DeviceVector<int> values(stream, x);
+        DeviceVector<int> smallest(stream, std::vector<int>{5});
+        cuda::launch("smallest", LaunchShape{4, 64, stream}, smallest_kernel, values, smallest);
+        EXPECT_EQ(smallest.host()[0], -3);
+    }
+}
+GX_KERNEL misaligned_min_kernel(DeviceSpan<char> bytes) {
+    atomicMin(reinterpret_cast<int*>(&bytes[1]), 1);
+}
+TEST(AtomicMin, WantsAnAlignedAddress) {
+    const std::string error = error_of([] {
+        const TestStream stream;
+        const DeviceVector<char> bytes(stream, 16);
+        cuda::launch("misaligned", LaunchShape{1, 1, stream}, misaligned_min_kernel, bytes);
+        must(cudaStreamSynchronize(stream));
+    });
+    EXPECT_NE(error.find("atomicMin"), std::string::npos) << error;
+}
+
+GX_KERNEL double_kernel(DeviceSpan<const float> x, DeviceSpan<double> y) {
+    y[cuda::global_thread()] = 2 * x[cuda::global_thread()];
+}
+TEST(Traffic, IsCountedUntilItIsTaken) {
+    const TestStream stream;
+    const DeviceVector<float> x(stream, 128);
+    const DeviceVector<double> y(stream, 128);
+    (void)cuda::emulation::take_traffic();
+    cuda::launch("double", LaunchShape{2, 64, stream}, double_kernel, x, y);
+    must(cudaStreamSynchronize(stream));
+    const cuda::emulation::Traffic traffic = cuda::emulation::take_traffic();
+    EXPECT_EQ(traffic.read, 128 * 4);
+    EXPECT_EQ(traffic.written, 128 * 8);
+    EXPECT_EQ(cuda::emulation::take_traffic().read, 0);
+}
+
 // ---- Orders ------------------------------------------------------------------------------------
 
 GX_KERNEL tickets_kernel(DeviceSpan<unsigned> next, DeviceSpan<unsigned> turns) {

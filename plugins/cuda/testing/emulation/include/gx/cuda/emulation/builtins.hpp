@@ -1,4 +1,4 @@
-// What CUDA C++ has built in, for g++: threadIdx, __syncthreads, shuffles, votes, atomicAdd.
+// What CUDA C++ has built in, for g++: threadIdx, __syncthreads, shuffles, votes, atomics.
 #pragma once
 
 #include <bit>              // bit_cast
@@ -45,7 +45,15 @@ T add_atomically(T* to, T value) {
         !__atomic_compare_exchange_n(to, &before, sum, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     return before;
 }
-/// The same for floating-point numbers, as words of their size.
+/// The smaller of both takes its place; returns the value before.
+inline int keep_smaller_atomically(int* to, int value) {
+    int before = __atomic_load_n(to, __ATOMIC_RELAXED);
+    while (value < before && !__atomic_compare_exchange_n(to, &before, value, false,
+                                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    return before;
+}
+/// The same as add_atomically for floating-point numbers, as words of their size.
 template <class Word, class T>
 T add_as_word(T* to, T value) {
     auto* const word = reinterpret_cast<Word*>(to);
@@ -122,5 +130,11 @@ T atomicAdd(gx::cuda::emulation::SharedPointer<T> to, std::type_identity_t<T> va
     static_assert(gx::cuda::emulation::AtomicallyAdded<T>, "no GPU adds this type atomically");
     gx::cuda::emulation::use_shared(to.to, gx::cuda::emulation::SharedUse::atomic, to.index);
     return gx::cuda::emulation::add_atomically(to.to, value);
+}
+inline int atomicMin(int* to, int value,
+                     std::source_location at = std::source_location::current()) {
+    if (reinterpret_cast<std::uintptr_t>(to) % sizeof(int) != 0)
+        gx::cuda::emulation::misused(at, "atomicMin of an address that is not aligned");
+    return gx::cuda::emulation::keep_smaller_atomically(to, value);
 }
 inline float __fsqrt_rn(float x) { return std::sqrt(x); }

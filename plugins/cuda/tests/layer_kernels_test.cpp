@@ -1,0 +1,488 @@
+#include <gx/cuda/layer_kernels.hpp>
+
+#include "device_memory.hpp"
+
+#include "../src/plain_math.hpp"
+
+#include <algorithm>  // count
+#include <bit>        // bit_cast
+#include <cmath>      // exp, log
+#include <cstdint>    // uint8_t
+#include <cstring>    // memcmp
+#include <random>     // values
+#include <vector>     // the host's
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <gx/core/convert.hpp>           // encode
+#include <gx/core/device.hpp>            // normalise_into
+#include <gx/cuda/emulation/grid.hpp>    // seed, take_traffic
+#include <gx/reference/elementwise.hpp>  // dropout_stream, dropout_factor
+#include <gx/reference/loss.hpp>         // cross_entropy
+#include <gx/reference/round_to.hpp>     // round_to
+
+namespace {
+
+using namespace gx;
+using cuda::ImageLoss, cuda::LossShape, cuda::PixelShape;
+using cuda_tests::DeviceVector;
+using cuda_tests::TestStream;
+
+template <class E>
+double number(typename E::storage x) {
+    return double{E::decode(x)};
+}
+/// x rounded once.
+template <class E>
+typename E::storage rounded(double x) {
+    if constexpr (std::is_same_v<E, fp32>) return static_cast<float>(x);
+    else return E::encode(static_cast<float>(reference::round_to<E>(x)));
+}
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+std::uint64_t any_seed() {
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    cuda::emulation::seed(seed);
+    return seed;
+}
+template <class T>
+std::vector<T> filled(std::size_t count, T with) {
+    return std::vector<T>(count, with);
+}
+
+/// Numbers that two functions must give the same bits: what no kernel writes is none of them.
+template <class E>
+auto unwritten(std::size_t count) {
+    return filled(count, E::encode(7.0f));
+}
+
+template <class E>
+class Layers : public ::testing::Test {};
+using Elements = ::testing::Types<fp32, fp16, bf16>;
+TYPED_TEST_SUITE(Layers, Elements);
+
+// ---- Plain mathematics -------------------------------------------------------------------------
+
+TEST(PlainMath, IsThatOfTheLibrary) {
+    std::mt19937_64 random(1);
+    std::uniform_real_distribution<double> any(-745, 3), more(0, 15);
+    for (int i = 0; i < 100'000; ++i) {
+        const double x = any(random), exact = std::exp(x);
+        EXPECT_NEAR(cuda::exponential(x), exact, 0x1p-51 * exact + 0x1p-1021) << x;
+        const double large = std::exp(more(random));
+        EXPECT_NEAR(cuda::logarithm(large), std::log(large), 0x1p-51 * std::log(large) + 1e-17)
+            << large;
+    }
+    EXPECT_EQ(cuda::exponential(0.0), 1);
+    EXPECT_EQ(cuda::exponential(-INFINITY), 0);
+    EXPECT_EQ(cuda::exponential(INFINITY), INFINITY);
+    EXPECT_TRUE(std::isnan(cuda::exponential(std::nan(""))));
+    EXPECT_EQ(cuda::logarithm(1.0), 0);
+    EXPECT_TRUE(std::isnan(cuda::logarithm(std::nan(""))));
+}
+
+// ---- Loss --------------------------------------------------------------------------------------
+
+template <class E>
+struct Losses {
+    using Storage = typename E::storage;
+    LossShape shape;
+    std::vector<Storage> logits;  ///< (rows, classes), more rows than images
+    std::vector<std::int32_t> labels;
+    float scale = 1;
+    std::vector<ImageLoss> of_images{};
+    ForwardReport report{};
+    std::vector<Storage> gradient{};
+
+    void run() {
+        const TestStream stream;
+        const DeviceVector<Storage> z(stream, logits);
+        const DeviceVector<std::int32_t> at(stream, labels);
+        DeviceVector<ImageLoss> losses(stream, static_cast<std::size_t>(shape.images));
+        DeviceVector<ForwardReport> reports(stream, filled(1, ForwardReport{5, 5, false}));
+        cuda::softmax_cross_entropy<E>(stream, shape, z, at, losses, reports);
+        const DeviceVector<float> factor(stream, filled(1, scale));
+        DeviceVector<Storage> dz(stream, unwritten<E>(logits.size()));
+        cuda::softmax_cross_entropy_backward<E>(stream, shape, z, at, losses, factor, dz);
+        of_images = losses.host();
+        report = reports.host()[0];
+        gradient = dz.host();
+    }
+};
+
+template <class E>
+Losses<E> any_losses(std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    Losses<E> l;
+    l.shape = {.images = *rc::gen::element(0, 1, 2, 5, 31),
+               .classes = *rc::gen::element(2, 3, 10, 255, 256, 257, 700),
+               .smoothing = *rc::gen::element(0.0, 0.1, 0.5)};
+    const auto rows = static_cast<std::size_t>(l.shape.images + *rc::gen::element(0, 0, 1, 3));
+    const auto classes = static_cast<std::size_t>(l.shape.classes);
+    l.scale = *rc::gen::element(1.0f, 128.0f, 0.3f);
+    const double spread = *rc::gen::element(1.0, 30.0);
+    std::normal_distribution<double> normal(0, spread);
+    for (std::size_t i = 0; i < rows * classes; ++i)  // few values: ties are frequent
+        l.logits.push_back(E::encode(static_cast<float>(std::round(normal(random) * 4) / 4)));
+    for (std::size_t n = 0; n < rows; ++n)
+        l.labels.push_back(static_cast<std::int32_t>(random() % classes));
+    return l;
+}
+
+TYPED_TEST(Layers, LossIsThatOfTheReference) {
+    using E = TypeParam;
+    EXPECT_TRUE(rc::check([] {
+        Losses<E> l = any_losses<E>(any_seed());
+        const int classes = l.shape.classes, images = l.shape.images;
+        std::vector<double> z, dz(l.logits.size());
+        for (const auto x : l.logits) z.push_back(number<E>(x));
+        const reference::ReadMaps logits{z.data(), images, {classes, 1, 1}};
+        const reference::WriteMaps gradient{dz.data(), images, {classes, 1, 1}};
+        for (int n = 0; n < images; ++n)  // half of them are right
+            if (n % 2 == 0) l.labels[std::size_t(n)] = reference::predicted(logits, n);
+        l.run();
+        const double terms = classes + 16;  // roundings of sums of classes, and of each term
+        double sum = 0;
+        std::int64_t correct = 0;
+        for (int n = 0; n < images; ++n) {
+            const int label = l.labels[std::size_t(n)];
+            const double loss = reference::cross_entropy(logits, n, label, l.shape.smoothing);
+            const ImageLoss& got = l.of_images[std::size_t(n)];
+            const double size = 200 + std::abs(reference::log_sum_exp(logits, n));
+            RC_ASSERT(std::abs(got.loss - loss) <= 0x1p-52 * terms * size);
+            const bool hit = reference::predicted(logits, n) == label;
+            RC_ASSERT(got.correct == (hit ? 1 : 0));
+            correct += hit ? 1 : 0;
+            sum += got.loss;
+            reference::cross_entropy_backward(logits, n, label, l.shape.smoothing, gradient);
+        }
+        RC_ASSERT(l.report.correct == correct);
+        RC_ASSERT(std::abs(l.report.loss_sum - sum) <= 0x1p-48 * std::abs(sum));
+        RC_ASSERT(l.report.finite);
+        for (std::size_t i = 0; i < l.logits.size(); ++i) {
+            const double exact = dz[i] * double{l.scale}, got = number<E>(l.gradient[i]);
+            const double error = 0x1p-52 * (terms + 400) * double{l.scale};  // logits up to 200
+            RC_ASSERT(number<E>(rounded<E>(exact - error)) <= got);
+            RC_ASSERT(got <= number<E>(rounded<E>(exact + error)));
+        }
+        Losses<E> again = l;
+        again.run();
+        RC_ASSERT(same_bits(l.gradient, again.gradient));
+        RC_ASSERT(l.report.loss_sum == again.report.loss_sum);
+    }));
+}
+
+/// The order of the sums, as the comment states it.
+double tree(std::vector<double> v) {  // 32
+    for (std::size_t by = 16; by > 0; by /= 2)
+        for (std::size_t k = 0; k < by; ++k) v[k] += v[k + by];
+    return v[0];
+}
+double block_sum(const std::vector<double>& values) {
+    std::vector<double> threads(256), warps(32);
+    for (std::size_t i = 0; i < values.size(); ++i) threads[i % 256] += values[i];
+    for (std::size_t w = 0; w < 8; ++w)
+        warps[w] = tree({threads.begin() + std::ptrdiff_t(32 * w),
+                         threads.begin() + std::ptrdiff_t(32 * w + 32)});
+    return tree(warps);
+}
+TEST(Loss, IsSummedInTheStatedOrder) {
+    std::mt19937_64 random(3);
+    std::normal_distribution<float> normal(0, 3);
+    Losses<fp32> l;
+    l.shape = {.images = 700, .classes = 300, .smoothing = 0.1};
+    for (int i = 0; i < 700 * 300; ++i) l.logits.push_back(normal(random));
+    for (int n = 0; n < 700; ++n) l.labels.push_back(n % 300);
+    l.run();
+    std::vector<double> losses;
+    for (std::size_t n = 0; n < 700; ++n) {
+        const float* z = &l.logits[n * 300];
+        const double largest = *std::max_element(z, z + 300);
+        std::vector<double> shares, away;
+        for (int k = 0; k < 300; ++k) shares.push_back(cuda::exponential(z[k] - largest));
+        const double log_sum = largest + cuda::logarithm(block_sum(shares));
+        EXPECT_EQ(l.of_images[n].log_sum_exp, log_sum);
+        for (int k = 0; k < 300; ++k) away.push_back(log_sum - z[k]);
+        const double label = log_sum - z[l.labels[n]];
+        losses.push_back(0.1 / 300 * block_sum(away) + (1 - 0.1) * label);
+        EXPECT_EQ(l.of_images[n].loss, losses.back());
+    }
+    EXPECT_EQ(l.report.loss_sum, block_sum(losses));
+}
+
+TEST(Loss, TakesTheFirstOfEqualLogits) {
+    for (const int label : {0, 1, 40, 41, 299}) {
+        Losses<fp16> l{.shape = {.images = 1, .classes = 300},
+                       .logits = filled<std::uint16_t>(300, 0),
+                       .labels = {label}};
+        l.logits[40] = l.logits[41] = l.logits[299] = fp16::encode(2.0f);
+        l.run();
+        EXPECT_EQ(l.report.correct, label == 40 ? 1 : 0);
+        l.logits = filled<std::uint16_t>(300, 0);
+        l.run();
+        EXPECT_EQ(l.report.correct, label == 0 ? 1 : 0);
+    }
+}
+
+TEST(Loss, OfLogitsThatAreNotFiniteIsThatOfTheReference) {
+    for (const float bad : {INFINITY, -INFINITY, std::nanf("")})
+        for (const int at : {0, 2})
+            for (const int label : {0, 2, 4})
+                for (const double smoothing : {0.0, 0.1}) {
+                    Losses<fp32> l{.shape = {.images = 1, .classes = 5, .smoothing = smoothing},
+                                   .logits = {1, 3, 2, 4, 4},
+                                   .labels = {label}};
+                    l.logits[std::size_t(at)] = bad;
+                    l.run();
+                    const std::vector<double> z(l.logits.begin(), l.logits.end());
+                    const reference::ReadMaps logits{z.data(), 1, {5, 1, 1}};
+                    const double loss = reference::cross_entropy(logits, 0, label, smoothing);
+                    const double got = l.report.loss_sum;
+                    EXPECT_EQ(std::isnan(got), std::isnan(loss)) << bad << at << label;
+                    EXPECT_EQ(std::isinf(got), std::isinf(loss)) << bad << at << label;
+                    EXPECT_EQ(l.report.finite, std::isfinite(loss));
+                    EXPECT_EQ(l.report.correct, reference::predicted(logits, 0) == label);
+                }
+}
+
+TEST(Loss, WantsALabelAnImage) {
+    Losses<fp32> l{.shape = {.images = 2, .classes = 2}, .logits = {1, 2, 3, 4}, .labels = {0}};
+    EXPECT_DEATH(l.run(), "a label and a loss an image");
+}
+
+// ---- Dropout -----------------------------------------------------------------------------------
+
+TYPED_TEST(Layers, DropoutDrawsAsTheReference) {
+    using E = TypeParam;
+    EXPECT_TRUE(rc::check([] {
+        const auto seed = any_seed();
+        std::mt19937_64 random(seed);
+        const PixelShape shape{*rc::gen::element<std::int64_t>(0, 1, 3),
+                               *rc::gen::element(1, 3, 40), *rc::gen::element(1, 2, 49)};
+        const std::int64_t room = shape.images + *rc::gen::element(0, 1);
+        const double rate = *rc::gen::element(0.0, 0.25, 0.5, 0.9);
+        const Rng draws = reference::dropout_stream(seed, "drop", 3, seed % 100);
+        const auto channels = static_cast<std::size_t>(shape.channels),
+                   pixels = static_cast<std::size_t>(shape.pixels);
+        const auto count = static_cast<std::size_t>(room) * channels * pixels;
+        std::normal_distribution<float> normal;
+        std::vector<typename E::storage> x(count), expected(count, E::encode(0.0f));
+        for (auto& v : x) v = E::encode(normal(random));
+        for (std::size_t n = 0; n < static_cast<std::size_t>(shape.images); ++n)
+            for (std::size_t c = 0; c < channels; ++c)
+                for (std::size_t p = 0; p < pixels; ++p) {
+                    const std::size_t at = (n * pixels + p) * channels + c;
+                    const double factor =
+                        reference::dropout_factor(draws, (n * channels + c) * pixels + p, rate);
+                    expected[at] = rounded<E>(number<E>(x[at]) * factor);
+                }
+        const TestStream stream;
+        const DeviceVector<typename E::storage> in(stream, x);
+        DeviceVector<typename E::storage> out(stream, unwritten<E>(count));
+        cuda::dropout<E>(stream, shape, draws, rate, in, out);
+        RC_ASSERT(same_bits(out.host(), expected));
+    }));
+}
+
+TEST(Dropout, KeepsTheGradientsOfWhatItKept) {
+    const TestStream stream;
+    const PixelShape shape{2, 30, 9};
+    const Rng draws = Rng(1, "drop").at(0).at(7);
+    const DeviceVector<float> ones(stream, filled(540, 1.0f)), twos(stream, filled(540, 2.0f));
+    DeviceVector<float> y(stream, 540), dx(stream, 540);
+    cuda::dropout<fp32>(stream, shape, draws, 0.5, ones, y);
+    cuda::dropout<fp32>(stream, shape, draws, 0.5, twos, dx);
+    const auto of_y = y.host(), of_dx = dx.host();
+    for (std::size_t i = 0; i < 540; ++i) EXPECT_EQ(of_dx[i], 2 * of_y[i]);
+    const auto kept = std::count(of_y.begin(), of_y.end(), 2.0f);
+    EXPECT_EQ(kept + std::count(of_y.begin(), of_y.end(), 0.0f), 540);
+    EXPECT_NEAR(static_cast<double>(kept), 270, 60);
+    EXPECT_DEATH(cuda::dropout<fp32>(stream, shape, draws, 1.0, ones, y), "less than all");
+}
+
+// ---- Images ------------------------------------------------------------------------------------
+
+TYPED_TEST(Layers, ImagesArePackedChannelsLast) {
+    using E = TypeParam;
+    using Storage = typename E::storage;
+    EXPECT_TRUE(rc::check([] {
+        std::mt19937_64 random(any_seed());
+        const PixelShape shape{*rc::gen::inRange<std::int64_t>(0, 4), *rc::gen::element(1, 3, 5),
+                               *rc::gen::inRange(1, 90)};
+        const int padded = shape.channels + *rc::gen::element(0, 0, 1, 3, 5);
+        const auto room = static_cast<std::size_t>(shape.images + *rc::gen::element(0, 2));
+        const auto channels = static_cast<std::size_t>(shape.channels),
+                   pixels = static_cast<std::size_t>(shape.pixels),
+                   images = static_cast<std::size_t>(shape.images),
+                   width = static_cast<std::size_t>(padded);
+        std::vector<std::uint8_t> bytes(images * channels * pixels);
+        for (auto& b : bytes) b = static_cast<std::uint8_t>(random());
+        std::vector<float> values(channels * 256);
+        std::normal_distribution<float> normal;
+        for (auto& v : values) v = normal(random);
+        std::vector<float> floats(bytes.size());
+        normalise_into(Batch{.count = static_cast<int>(images), .pixels = bytes, .values = values},
+                       floats.data());
+
+        std::vector<Storage> expected(room * pixels * width, E::encode(0.0f));
+        for (std::size_t i = 0; i < floats.size(); ++i) {
+            const std::size_t image = i / (pixels * channels), c = i / pixels % channels;
+            expected[(image * pixels + i % pixels) * width + c] = E::encode(floats[i]);
+        }
+        const TestStream stream;
+        const DeviceVector<float> in(stream, floats), table(stream, values);
+        const DeviceVector<std::uint8_t> of_bytes(stream, bytes);
+        DeviceVector<Storage> out(stream, unwritten<E>(expected.size()));
+        cuda::pack_images<E>(stream, shape, padded, in, out);
+        RC_ASSERT(same_bits(out.host(), expected));
+        DeviceVector<Storage> from_bytes(stream, unwritten<E>(expected.size()));
+        cuda::pack_pixels<E>(stream, shape, padded, of_bytes, table, from_bytes);
+        RC_ASSERT(same_bits(from_bytes.host(), expected));
+    }));
+}
+
+// ---- Casts -------------------------------------------------------------------------------------
+
+/// Bits of every kind, NaNs among them.
+std::vector<float> any_floats(std::size_t count, std::mt19937_64& random) {
+    std::vector<float> x(count);
+    for (float& v : x) {
+        auto bits = static_cast<std::uint32_t>(random());
+        if (random() % 4 != 0) bits = (bits & 0x9fffffffu) | 0x30000000u;  // what fp16 holds
+        v = std::bit_cast<float>(bits);
+    }
+    return x;
+}
+
+TYPED_TEST(Layers, TensorsAreCastInOneLaunch) {
+    using E = TypeParam;
+    using Storage = typename E::storage;
+    EXPECT_TRUE(rc::check([] {
+        std::mt19937_64 random(any_seed());
+        std::vector<cuda::CastTensor> tensors;
+        std::int64_t from = 0, to = 0;
+        const int many = *rc::gen::inRange(0, 12);
+        const bool aligned = *rc::gen::arbitrary<bool>();
+        for (int t = 0; t < many; ++t) {
+            const auto count = *rc::gen::weightedOneOf<std::int64_t>(
+                {{4, rc::gen::inRange<std::int64_t>(0, 60)},
+                 {1, rc::gen::element<std::int64_t>(8191, 8192, 8193, 17'000)}});
+            tensors.push_back({from, to, count});
+            const std::int64_t room = aligned ? (count + 7) / 8 * 8 : count + 1;
+            from += room + (aligned ? 8 : 0);
+            to += room + (aligned ? 16 : t % 3);
+        }
+        const std::vector<float> master = any_floats(std::size_t(from), random);
+        std::vector<Storage> expected(std::size_t(to), E::encode(7.0f));
+        std::vector<float> wide(master.size(), 7.0f);
+        for (const auto& t : tensors)
+            for (std::int64_t i = 0; i < t.count; ++i) {
+                const Storage x = E::encode(master[std::size_t(t.from + i)]);
+                expected[std::size_t(t.to + i)] = x;
+                wide[std::size_t(t.from + i)] = E::decode(x);
+            }
+        const TestStream stream;
+        const DeviceVector<float> in(stream, master);
+        DeviceVector<Storage> out(stream, unwritten<E>(expected.size()));
+        const DeviceVector<cuda::CastPiece> pieces(stream, cuda::cast_pieces(tensors));
+        cuda::encode_tensors<E>(stream, pieces, in, out);
+        RC_ASSERT(same_bits(out.host(), expected));
+
+        for (auto& t : tensors) std::swap(t.from, t.to);
+        DeviceVector<float> back(stream, filled(master.size(), 7.0f));
+        const DeviceVector<cuda::CastPiece> returns(stream, cuda::cast_pieces(tensors));
+        cuda::decode_tensors<E>(stream, returns, out, back);
+        RC_ASSERT(same_bits(back.host(), wide));
+    }));
+}
+
+TEST(CastPieces, CoverEachTensorOnce) {
+    const std::vector<cuda::CastTensor> tensors{{8, 0, 20'000}, {30'000, 20'008, 0}, {0, 99, 1}};
+    const auto pieces = cuda::cast_pieces(tensors);
+    ASSERT_EQ(pieces.size(), 4u);
+    EXPECT_EQ(pieces[1].from, 8 + 8192);
+    EXPECT_EQ(pieces[2].to, 2 * 8192);
+    EXPECT_EQ(pieces[2].count, 20'000 - 2 * 8192);
+    EXPECT_EQ(pieces[3].to, 99);
+}
+
+// ---- Numbers that are none ---------------------------------------------------------------------
+
+TYPED_TEST(Layers, FirstOperationIsTheSmallest) {
+    using E = TypeParam;
+    EXPECT_TRUE(rc::check([] {
+        any_seed();
+        const auto count = *rc::gen::element<std::size_t>(0, 1, 7, 8, 9, 300, 5000);
+        const TestStream stream;
+        DeviceVector<int> first(stream, filled(1, cuda::no_operation));
+        int expected = cuda::no_operation;
+        for (int call = 0; call < 3; ++call) {
+            const int operation = *rc::gen::inRange(0, 5);
+            auto x = filled(count, E::encode(-3.0f));
+            if (count > 0 && *rc::gen::arbitrary<bool>()) {
+                const auto at = *rc::gen::inRange<std::size_t>(0, count);
+                x[at] = E::encode(*rc::gen::element(INFINITY, -INFINITY, std::nanf("")));
+                expected = std::min(expected, operation);
+            }
+            const DeviceVector<typename E::storage> values(stream, x);
+            cuda::find_non_finite<E>(stream, values, operation, first);
+            RC_ASSERT(first.host()[0] == expected);
+        }
+    }));
+}
+
+// ---- Traffic -----------------------------------------------------------------------------------
+
+template <class F>
+void expect_traffic(double read, double written, F run) {
+    (void)cuda::emulation::take_traffic();
+    run();
+    const cuda::emulation::Traffic got = cuda::emulation::take_traffic();
+    EXPECT_NEAR(static_cast<double>(got.read), read, 0.01 * read);
+    EXPECT_NEAR(static_cast<double>(got.written), written, 0.01 * written);
+}
+TEST(Traffic, IsAsDocumented) {
+    const TestStream stream;
+    const std::size_t count = 64 * 256;
+    const DeviceVector<std::uint16_t> x(stream, count);
+    DeviceVector<std::uint16_t> y(stream, count);
+    const DeviceVector<float> wide(stream, count), scale(stream, 1), values(stream, 512);
+    const DeviceVector<std::uint8_t> bytes(stream, count);
+    const auto bytes_of = [&](double element) { return static_cast<double>(count) * element; };
+    const auto done = [&] { cuda_tests::must(cudaStreamSynchronize(stream)); };
+    expect_traffic(bytes_of(2), bytes_of(2), [&] {
+        cuda::dropout<bf16>(stream, {4, 64, 64}, Rng(1, "drop"), 0.5, x, y);
+        done();
+    });
+    expect_traffic(bytes_of(4) / 2, bytes_of(2), [&] {
+        const auto half = cuda::DeviceSpan<const float>(wide).subspan(0, count / 2);
+        cuda::pack_images<fp16>(stream, {4, 2, 1024}, 4, half, y);
+        done();
+    });
+    expect_traffic(bytes_of(1 + 4), bytes_of(2), [&] {  // values of channels come from cache
+        cuda::pack_pixels<fp16>(stream, {8, 2, 1024}, 2, bytes, values, y);
+        done();
+    });
+    const auto all = static_cast<std::int64_t>(count);
+    const DeviceVector<cuda::CastPiece> pieces(
+        stream, cuda::cast_pieces(std::vector<cuda::CastTensor>{{0, 0, all}}));
+    const double cached = 2 * 256 * sizeof(cuda::CastPiece);  // a piece, by each thread of a block
+    expect_traffic(bytes_of(4) + cached, bytes_of(2), [&] {
+        cuda::encode_tensors<fp16>(stream, pieces, wide, y);
+        done();
+    });
+    expect_traffic(bytes_of(2) + cached, bytes_of(4), [&] {
+        cuda::decode_tensors<fp16>(stream, pieces, x, wide);
+        done();
+    });
+    expect_traffic(bytes_of(2), 0, [&] {
+        const DeviceVector<int> first(stream, filled(1, cuda::no_operation));
+        cuda::find_non_finite<fp16>(stream, x, 3, first);
+        done();
+    });
+}
+
+}  // namespace
