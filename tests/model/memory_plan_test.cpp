@@ -164,6 +164,20 @@ RC_GTEST_PROP(MemoryPlan, GivesNoMemoryToTwoAtATime, ()) {
     RC_ASSERT(plan.bytes <= 2 * plan.lower_bound_bytes);
 }
 
+RC_GTEST_PROP(PlaceBlocks, SharesMemoryOnlyAtOtherTimes, ()) {
+    std::vector<MemoryBlock> blocks(std::size_t(testing_support::any_of(0, 20)));
+    for (MemoryBlock& b : blocks) {
+        b.bytes = testing_support::any_of(0, 300);
+        b.first = testing_support::any_of(0, 9);
+        b.last = b.first + testing_support::any_of(0, 5);
+    }
+    const std::int64_t bytes = place_blocks(blocks);
+    RC_ASSERT(!overlaps(blocks));
+    for (const MemoryBlock& b : blocks) {
+        RC_ASSERT(b.exists() == (b.offset >= 0));
+        RC_ASSERT(!b.exists() || (b.offset % 64 == 0 && b.offset + b.bytes <= bytes));
+    }
+}
 RC_GTEST_PROP(MemoryPlan, IsSeenWhenTwoLiveBlocksAreMovedTogether, ()) {
     const Graph g = testing_support::random_network();
     const MemoryPlan plan(g, 2, Mode::train, 4);

@@ -27,6 +27,100 @@ struct MemoryBlock {
     }
 };
 
+namespace detail::memory_plan {
+
+inline constexpr std::int64_t alignment_bytes = 64;
+constexpr std::int64_t aligned(std::int64_t n) {
+    return (n + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
+}
+[[nodiscard]] inline std::int64_t live_bytes(const std::vector<MemoryBlock>& blocks, int time) {
+    std::int64_t sum = 0;
+    for (const MemoryBlock& b : blocks)
+        if (b.exists() && b.first <= time && time <= b.last) sum += aligned(b.bytes);
+    return sum;
+}
+
+/// Writes the offsets of blocks whose sizes and times are given.
+class Placement {
+public:
+    /// Tries three orders, until one needs no more than must be, and keeps the smallest arena.
+    GX_COLD explicit Placement(std::vector<MemoryBlock>& blocks) : blocks_(blocks) {
+        for (const MemoryBlock& at : blocks_)
+            lower_bound_bytes = std::max(lower_bound_bytes, live_bytes(blocks_, at.first));
+        const auto by_time = +[](const MemoryBlock& b) { return -std::int64_t{b.first}; };
+        const auto by_size = +[](const MemoryBlock& b) { return b.bytes; };
+        const auto by_life = +[](const MemoryBlock& b) { return std::int64_t{b.last} - b.first; };
+        std::vector<std::size_t> order(blocks_.size());
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        std::vector<MemoryBlock> best;
+        const auto attempt = [&](std::int64_t (*weight)(const MemoryBlock&)) {  // one sort for all
+            if (!best.empty() && bytes == lower_bound_bytes) return;
+            std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+                const MemoryBlock &x = blocks_[a], &y = blocks_[b];
+                if (weight(x) != weight(y)) return weight(x) > weight(y);  // heaviest first
+                return x.bytes != y.bytes ? x.bytes > y.bytes : a < b;
+            });
+            const std::int64_t end = place_in(order);
+            if (!best.empty() && end >= bytes) return;
+            bytes = end;
+            best = blocks_;
+        };
+        attempt(by_time);
+        attempt(by_size);
+        attempt(by_life);
+        blocks_ = std::move(best);
+    }
+
+    std::int64_t bytes = 0, lower_bound_bytes = 0;
+
+private:
+    /// Places the blocks in this order; returns the bytes of the arena.
+    std::int64_t place_in(const std::vector<std::size_t>& order) {
+        std::int64_t end = 0;
+        std::vector<std::size_t> placed;  // by offset
+        for (const std::size_t index : order) {
+            MemoryBlock& block = blocks_[index];
+            if (!block.exists()) continue;
+            block.offset = tightest_gap(placed, block);
+            const auto behind = std::find_if(placed.begin(), placed.end(), [&](std::size_t p) {
+                return blocks_[p].offset > block.offset;
+            });
+            placed.insert(behind, index);
+            end = std::max(end, block.offset + aligned(block.bytes));
+        }
+        return end;
+    }
+
+    /// Offset of the smallest gap that holds `block` between those placed that share its time; or
+    /// the end of them all.
+    [[nodiscard]] std::int64_t tightest_gap(const std::vector<std::size_t>& placed,
+                                            const MemoryBlock& block) const {
+        const std::int64_t wanted = aligned(block.bytes);
+        std::int64_t best = -1, best_gap = 0, end = 0;
+        for (const std::size_t p : placed) {
+            const MemoryBlock& other = blocks_[p];
+            if (!other.shares_time_with(block)) continue;
+            const std::int64_t gap = other.offset - end;
+            if (gap >= wanted && (best < 0 || gap < best_gap)) {
+                best = end;
+                best_gap = gap;
+            }
+            end = std::max(end, other.offset + aligned(other.bytes));
+        }
+        return best < 0 ? end : best;
+    }
+
+    std::vector<MemoryBlock>& blocks_;
+};
+
+}  // namespace detail::memory_plan
+
+/// Places blocks of a device's own, as MemoryPlan does: writes their offsets, returns the bytes of
+/// the arena.
+[[nodiscard]] inline std::int64_t place_blocks(std::vector<MemoryBlock>& blocks) {
+    return detail::memory_plan::Placement(blocks).bytes;
+}
+
 /// Lifetimes of all blocks over one step, and their offsets in the arena.
 ///
 /// Time: operation i runs forward at time i; of n operations, i runs backward at 2n - 1 - i.
@@ -47,7 +141,7 @@ struct MemoryBlock {
 ///         arXiv:2001.03288, section 5 (greedy by size with best fit).
 class MemoryPlan {
 public:
-    static constexpr std::int64_t alignment_bytes = 64;
+    static constexpr std::int64_t alignment_bytes = detail::memory_plan::alignment_bytes;
 
     GX_COLD MemoryPlan(const Graph& graph, int batch, Mode mode, std::int64_t element_bytes = 4)
         : tensors_(graph.tensors.size()), operations_(graph.ops.size()) {
@@ -56,9 +150,9 @@ public:
         blocks_.resize(2 * tensors_ + operations_);
         set_sizes(graph, batch, element_bytes, mode);
         set_lifetimes(graph, mode);
-        for (const MemoryBlock& at : blocks_)
-            lower_bound_bytes = std::max(lower_bound_bytes, live_bytes(at.first));
-        place();
+        const detail::memory_plan::Placement placed(blocks_);
+        bytes = placed.bytes;
+        lower_bound_bytes = placed.lower_bound_bytes;
     }
 
     std::int64_t bytes = 0;              ///< of the arena
@@ -75,17 +169,11 @@ public:
 
     /// Bytes in use at a time, alignment included.
     [[nodiscard]] std::int64_t live_bytes(int time) const {
-        std::int64_t sum = 0;
-        for (const MemoryBlock& b : blocks_)
-            if (b.exists() && b.first <= time && time <= b.last) sum += aligned(b.bytes);
-        return sum;
+        return detail::memory_plan::live_bytes(blocks_, time);
     }
 
 private:
     static std::size_t at(int index) { return static_cast<std::size_t>(index); }
-    static std::int64_t aligned(std::int64_t n) {
-        return (n + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
-    }
     MemoryBlock& gradient_of(int tensor) { return blocks_[tensors_ + at(tensor)]; }
 
     GX_COLD void set_sizes(const Graph& graph, int batch, std::int64_t element_bytes, Mode mode) {
@@ -122,68 +210,6 @@ private:
             blocks_[2 * tensors_ + at(i)].first = i;
             blocks_[2 * tensors_ + at(i)].last = backward;
         }
-    }
-
-    /// Tries three orders, until one needs no more than must be, and keeps the smallest arena.
-    GX_COLD void place() {
-        const auto by_time = +[](const MemoryBlock& b) { return -std::int64_t{b.first}; };
-        const auto by_size = +[](const MemoryBlock& b) { return b.bytes; };
-        const auto by_life = +[](const MemoryBlock& b) { return std::int64_t{b.last} - b.first; };
-        std::vector<std::size_t> order(blocks_.size());
-        std::iota(order.begin(), order.end(), std::size_t{0});
-        std::vector<MemoryBlock> best;
-        const auto attempt = [&](std::int64_t (*weight)(const MemoryBlock&)) {  // one sort for all
-            if (!best.empty() && bytes == lower_bound_bytes) return;
-            std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-                const MemoryBlock &x = blocks_[a], &y = blocks_[b];
-                if (weight(x) != weight(y)) return weight(x) > weight(y);  // heaviest first
-                return x.bytes != y.bytes ? x.bytes > y.bytes : a < b;
-            });
-            const std::int64_t end = place_in(order);
-            if (!best.empty() && end >= bytes) return;
-            bytes = end;
-            best = blocks_;
-        };
-        attempt(by_time);
-        attempt(by_size);
-        attempt(by_life);
-        blocks_ = std::move(best);
-    }
-
-    /// Places the blocks in this order; returns the bytes of the arena.
-    std::int64_t place_in(const std::vector<std::size_t>& order) {
-        std::int64_t end = 0;
-        std::vector<std::size_t> placed;  // by offset
-        for (const std::size_t index : order) {
-            MemoryBlock& block = blocks_[index];
-            if (!block.exists()) continue;
-            block.offset = tightest_gap(placed, block);
-            const auto behind = std::find_if(placed.begin(), placed.end(), [&](std::size_t p) {
-                return blocks_[p].offset > block.offset;
-            });
-            placed.insert(behind, index);
-            end = std::max(end, block.offset + aligned(block.bytes));
-        }
-        return end;
-    }
-
-    /// Offset of the smallest gap that holds `block` between those placed that share its time; or
-    /// the end of them all.
-    [[nodiscard]] std::int64_t tightest_gap(const std::vector<std::size_t>& placed,
-                                            const MemoryBlock& block) const {
-        const std::int64_t wanted = aligned(block.bytes);
-        std::int64_t best = -1, best_gap = 0, end = 0;
-        for (const std::size_t p : placed) {
-            const MemoryBlock& other = blocks_[p];
-            if (!other.shares_time_with(block)) continue;
-            const std::int64_t gap = other.offset - end;
-            if (gap >= wanted && (best < 0 || gap < best_gap)) {
-                best = end;
-                best_gap = gap;
-            }
-            end = std::max(end, other.offset + aligned(other.bytes));
-        }
-        return best < 0 ? end : best;
     }
 
     std::size_t tensors_, operations_;
