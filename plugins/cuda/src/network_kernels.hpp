@@ -1,0 +1,42 @@
+// Kernels of a network that no other program needs: flatten, and the check of activations.
+#pragma once
+
+#include <cstdint>  // int64_t
+
+#include <cuda_runtime_api.h>  // cudaStream_t
+
+#include <gx/core/device.hpp>       // ForwardReport
+#include <gx/cuda/device_span.hpp>  // DeviceSpan
+#include <gx/cuda/kernels.hpp>      // PixelShape
+
+namespace gx::cuda {
+
+/// to[image, c, pixel] = from[image, pixel, c]: flatten.
+/// Shapes: from (images, H * W, C); to (images, C, H * W). T is float or std::uint16_t.
+template <class T>
+void channels_to_front(cudaStream_t stream, const PixelShape& shape, DeviceSpan<const T> from,
+                       DeviceSpan<T> to);
+/// The gradient of flatten. Shapes: from (images, C, H * W); to (images, H * W, C).
+template <class T>
+void channels_to_back(cudaStream_t stream, const PixelShape& shape, DeviceSpan<const T> from,
+                      DeviceSpan<T> to);
+
+/// value = decode(encode(value)).
+template <class E>
+void round_to(cudaStream_t stream, DeviceSpan<float> values);
+
+/// Elements of an activation in the arena.
+struct CheckedActivation {
+    std::int64_t first = 0, count_per_image = 0;
+};
+/// Where the loss is not finite, and none was before: counts the elements of each activation that
+/// are not finite, and then sets `found`.
+/// Shapes: report, found (1); counts as activations; found and counts are 0 at first.
+/// Cost:   two launches that end at once where the loss is finite.
+template <class E>
+void check_activations(cudaStream_t stream, DeviceSpan<const ForwardReport> report, int images,
+                       DeviceSpan<const CheckedActivation> activations,
+                       DeviceSpan<const typename E::storage> arena,
+                       DeviceSpan<std::uint32_t> counts, DeviceSpan<std::uint32_t> found);
+
+}  // namespace gx::cuda

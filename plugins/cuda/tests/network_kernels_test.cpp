@@ -1,0 +1,96 @@
+// Kernels of a network: flatten, rounding, the check of activations.
+#include "../src/network_kernels.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+#include <gx/cuda_testing/runtime.hpp>
+
+#include "device_memory.hpp"
+
+namespace {
+
+using namespace gx;
+using namespace gx::cuda_tests;
+
+TEST(NetworkKernels, FlattenAndItsGradient) {
+    for (std::uint64_t seed = 0; seed < 3; ++seed) {
+        cuda_testing::reset({.seed = seed, .check_at_exit = false});
+        const TestStream s;
+        const cuda::PixelShape shape{.images = 2, .channels = 3, .pixels = 4};
+        std::vector<std::uint16_t> maps, flat;
+        for (int n = 0; n < 2; ++n)
+            for (int p = 0; p < 4; ++p)
+                for (int c = 0; c < 3; ++c) maps.push_back(std::uint16_t(100 * n + 10 * p + c));
+        for (int n = 0; n < 2; ++n)
+            for (int c = 0; c < 3; ++c)
+                for (int p = 0; p < 4; ++p) flat.push_back(std::uint16_t(100 * n + 10 * p + c));
+        const DeviceVector<std::uint16_t> from(s, maps);
+        DeviceVector<std::uint16_t> to(s, flat.size()), back(s, flat.size());
+        cuda::channels_to_front<std::uint16_t>(s, shape, from, to);
+        EXPECT_EQ(to.host(), flat);
+        cuda::channels_to_back<std::uint16_t>(s, shape, to, back);
+        EXPECT_EQ(back.host(), maps);
+        EXPECT_DEATH(cuda::channels_to_front<std::uint16_t>(s, {2, 5, 4}, from, to), "flatten");
+    }
+}
+TEST(NetworkKernels, RoundsToTheElement) {
+    cuda_testing::reset({.check_at_exit = false});
+    const TestStream s;
+    DeviceVector<float> values(s, {1.0f, 1 + 0x1p-12f, 70'000.0f, -3.0f});
+    cuda::round_to<fp16>(s, values);
+    EXPECT_EQ(values.host(),
+              (std::vector<float>{1, 1, std::numeric_limits<float>::infinity(), -3}));
+}
+
+/// Two activations of 2 and 3 elements an image, behind one element of something else.
+template <class E>
+class Checked {
+public:
+    Checked() : arena_(stream_, bits({9, 1, 2, 3, 4, 1, 2, 3, 4, 5, 6, 9})) {}
+    /// The counts, and whether any forward was checked.
+    std::vector<std::uint32_t> after(bool finite, const std::vector<float>& values, int images) {
+        const DeviceVector<typename E::storage> arena(stream_, bits(values));
+        const DeviceVector<ForwardReport> report(stream_, {{.finite = finite}});
+        const cuda::DeviceSpan<std::uint32_t> all = counts_;
+        cuda::check_activations<E>(stream_, report, images, activations_, arena, {all.data, 2},
+                                   {all.data + 2, 1});
+        return counts_.host();
+    }
+
+private:
+    static std::vector<typename E::storage> bits(const std::vector<float>& values) {
+        std::vector<typename E::storage> all;
+        for (const float x : values) all.push_back(E::encode(x));
+        return all;
+    }
+    TestStream stream_{};
+    DeviceVector<typename E::storage> arena_;
+    DeviceVector<std::uint32_t> counts_{stream_, 3};
+    DeviceVector<cuda::CheckedActivation> activations_{stream_, {{1, 2}, {5, 3}}};
+};
+template <class E>
+void expect_first_is_kept() {
+    constexpr float nan = std::numeric_limits<float>::quiet_NaN(),
+                    inf = std::numeric_limits<float>::infinity();
+    using Counts = std::vector<std::uint32_t>;
+    cuda_testing::reset({.check_at_exit = false});
+    Checked<E> c;
+    const std::vector<float> bad{nan, 1, 2, 3, 4, -inf, 2, nan, 4, 5, 6, nan};
+    EXPECT_EQ(c.after(true, bad, 2), (Counts{0, 0, 0})) << "the loss is finite";
+    EXPECT_EQ(c.after(false, bad, 2), (Counts{0, 2, 1})) << "those beside do not count";
+    EXPECT_EQ(c.after(false, {nan, nan, nan, 3, 4, 5, 6, 7, 8, 9, 10, 11}, 2), (Counts{0, 2, 1}));
+    Checked<E> tail;
+    EXPECT_EQ(tail.after(false, {0, 1, 2, nan, nan, 1, 2, 3, nan, nan, nan, 0}, 1),
+              (Counts{0, 0, 1}))
+        << "of the images of the batch";
+}
+TEST(NetworkKernels, CountsOnceWhatIsNotFinite) {
+    expect_first_is_kept<fp32>();
+    expect_first_is_kept<fp16>();
+    expect_first_is_kept<bf16>();
+}
+
+}  // namespace
