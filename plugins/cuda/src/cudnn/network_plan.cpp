@@ -1,0 +1,226 @@
+#include "network_plan.hpp"
+
+#include <algorithm>  // find, max, sort
+
+#include <gx/cuda/layer_kernels.hpp>    // ChannelNorm, batch_norm_scratch
+#include <gx/model/backward_needs.hpp>  // gradient_tensors
+#include <gx/model/compute.hpp>         // in_compute_type
+
+namespace gx::cuda::detail {
+
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+BatchNormShape batch_norm_shape(const ImageShape& s, int batch) {
+    return {std::int64_t{batch} * s.height * s.width, s.channels};
+}
+
+std::int64_t workspace_of(const DnnPlan* plan) {
+    return plan == nullptr ? 0 : plan->workspace_bytes();
+}
+
+}  // namespace
+
+NetworkPlan::NetworkPlan(const Graph& graph, Dnn& dnn, int batch, ElementType compute)
+    : graph_(&graph),
+      batch_(batch),
+      element_bytes_(compute == ElementType::fp32 ? 4 : 2),
+      has_gradient_(gradient_tensors(graph)),
+      readers_(graph.tensors.size()),
+      activations_(graph.tensors.size(), Block::none),
+      gradients_(graph.tensors.size(), Block::none) {
+    for (const Op& op : graph.ops)
+        for (const int input : op.inputs)
+            if (input >= 0) ++readers_[at(input)];
+    join();
+    for (Unit& unit : units_) plan_forward(unit, dnn);
+    for (std::size_t i = units_.size(); i-- > 0;) plan_backward(units_[i]);
+    set_final_parameters();
+    bytes_ = place_blocks(blocks_);
+}
+
+// ---- Units -------------------------------------------------------------------------------------
+
+/// Units in the order of their last operations. Of two batch norms that are added, the second takes
+/// the addition: the first has run by then.
+void NetworkPlan::join() {
+    std::vector<const Op*> reader(graph_->tensors.size(), nullptr);
+    for (const Op& op : graph_->ops)
+        for (const int input : op.inputs)
+            if (input >= 0) reader[at(input)] = readers(input) == 1 ? &op : nullptr;
+    std::vector<bool> joined(graph_->ops.size(), false);
+    const auto index = [&](const Op* op) { return op - graph_->ops.data(); };
+    for (std::size_t i = graph_->ops.size(); i-- > 0;) {
+        if (joined[i]) continue;
+        const Op& op = graph_->ops[i];
+        Unit unit{.op = &op, .last = static_cast<int>(i), .inputs = op.inputs, .output = op.output};
+        if (op.kind == OpKind::batch_norm) {
+            const Op* behind = reader[at(op.output)];
+            const Op* relu = behind;
+            if (behind != nullptr && behind->kind == OpKind::add && !joined[at(int(index(behind)))])
+                relu = reader[at(behind->output)];
+            if (relu != nullptr && relu->kind == OpKind::relu) {
+                unit.adds = relu != behind;
+                unit.relu = true;
+                if (unit.adds)
+                    unit.inputs[1] =
+                        behind->inputs[0] == op.output ? behind->inputs[1] : behind->inputs[0];
+                unit.last = static_cast<int>(index(relu));
+                unit.output = relu->output;
+                joined[at(int(index(relu)))] = joined[at(int(index(behind)))] = true;
+                std::erase_if(units_,
+                              [&](const Unit& u) { return u.op == relu || u.op == behind; });
+            }
+        }
+        units_.push_back(unit);
+    }
+    std::ranges::sort(units_, {}, &Unit::last);
+}
+
+void NetworkPlan::plan_forward(Unit& unit, Dnn& dnn) {
+    const Op& op = *unit.op;
+    const int time = unit.last;
+    for (const int input : unit.inputs)
+        if (input >= 0) use(activation(input), time);
+    if (op.kind == OpKind::flatten && keeps_order(op)) {
+        activations_[at(op.output)] = activation(op.inputs[0]);
+        return;
+    }
+    if (op.kind == OpKind::softmax_cross_entropy) {
+        unit.notes = add(batch_ * std::int64_t{sizeof(ImageLoss)}, time);
+        return;
+    }
+    activations_[at(unit.output)] = add(tensor_bytes(unit.output), time);
+    if (op.kind == OpKind::batch_norm) {
+        const ImageShape& shape = graph_->tensors[at(op.output)];
+        const BatchNormShape rows = batch_norm_shape(shape, batch_);
+        unit.notes = add(shape.channels * std::int64_t{sizeof(ChannelNorm)}, time);
+        if (unit.adds) unit.mask = add(batch_norm_mask_bytes(rows), time);
+        unit.workspace = add(batch_norm_scratch(rows) * std::int64_t{sizeof(double)}, time);
+        return;
+    }
+    unit.dnn = dnn.layer(*graph_, op, batch_, has_gradient(op.inputs[0]));
+    unit.workspace = add(workspace_of(unit.dnn.forward), time);
+    if (op.kind == OpKind::max_pool)
+        unit.notes = add(batch_ * graph_->tensors[at(op.output)].elements(), time);
+}
+
+// ---- Backward ----------------------------------------------------------------------------------
+
+void NetworkPlan::plan_backward(Unit& unit) {
+    const Op& op = *unit.op;
+    const int time = 2 * static_cast<int>(graph_->ops.size()) - 1 - unit.last;
+    const bool is_loss = op.kind == OpKind::softmax_cross_entropy;
+    unit.output_gradient = gradients_[at(unit.output)];
+    if (unit.output_gradient == Block::none && !is_loss) return;  // nothing behind reads it
+    if (!is_loss) use(unit.output_gradient, time);
+    for (const Block b : {unit.notes, unit.mask}) use(b, time);
+    for (std::size_t k = 0; k < unit.inputs.size(); ++k) unit.gradients[k] = route(unit, k, time);
+    switch (op.kind) {
+        case OpKind::softmax_cross_entropy:
+        case OpKind::conv2d:
+        case OpKind::linear: use(activation(op.inputs[0]), time); break;
+        case OpKind::relu: use(activation(op.output), time); break;
+        case OpKind::batch_norm:
+            use(activation(op.inputs[0]), time);
+            unit.backward_workspace = add(memory(unit.workspace).bytes, time);
+            // its kernel stores the gradient of the images, too
+            if (unit.gradients[0].kind == GradientRoute::Kind::none)
+                unit.gradients[0].to = add(tensor_bytes(op.inputs[0]), time);
+            break;
+        default: break;
+    }
+    if (op.kind == OpKind::batch_norm) return;
+    unit.backward_workspace =
+        add(std::max({workspace_of(unit.dnn.input_gradient), workspace_of(unit.dnn.weight_gradient),
+                      workspace_of(unit.dnn.bias_gradient)}),
+            time);
+    if (op.parameter_count == 0 || element_bytes_ == 4) return;
+    std::int64_t largest = 0;
+    for (int k = 0; k < op.parameter_count; ++k)
+        largest = std::max(largest, graph_->parameters[at(op.first_parameter + k)].count);
+    unit.weight_gradient = add(largest * element_bytes_, time);
+}
+
+bool NetworkPlan::keeps_order(const Op& flatten) const {
+    const ImageShape& from = graph_->tensors[at(flatten.inputs[0])];
+    return from.channels == 1 || from.height * from.width == 1;
+}
+
+bool NetworkPlan::passes_gradient(const Unit& unit) const {
+    const Op& op = *unit.op;
+    return op.kind == OpKind::add || (op.kind == OpKind::flatten && keeps_order(op));
+}
+
+GradientRoute NetworkPlan::route(const Unit& unit, std::size_t input, int time) {
+    using Kind = GradientRoute::Kind;
+    const int tensor = unit.inputs[input];
+    if (!has_gradient(tensor)) return {};
+    Block& gradient = gradients_[at(tensor)];
+    const bool passes = passes_gradient(unit);
+    if (gradient == Block::none) {
+        if (passes && readers(tensor) == 1) {  // nothing is ever added to it
+            gradient = unit.output_gradient;
+            return {.kind = Kind::shared, .to = gradient};
+        }
+        gradient = add(tensor_bytes(tensor), time);
+        return {.kind = Kind::store, .to = gradient};
+    }
+    use(gradient, time);
+    return {.kind = Kind::add,
+            .to = gradient,
+            .addend = passes ? Block::none : add(tensor_bytes(tensor), time)};
+}
+
+/// Units end in another order than their parameters where one with an addition runs late.
+void NetworkPlan::set_final_parameters() {
+    std::vector<bool> done(graph_->parameters.size(), false);
+    std::size_t from = done.size();
+    for (std::size_t i = units_.size(); i-- > 0;) {
+        const Op& op = *units_[i].op;
+        for (int k = 0; k < op.parameter_count; ++k) done[at(op.first_parameter + k)] = true;
+        while (from > 0 && done[from - 1]) --from;
+        units_[i].final_from = from;
+    }
+}
+
+// ---- Checks ------------------------------------------------------------------------------------
+
+std::vector<NetworkPlan::Check> NetworkPlan::checks() const {
+    std::vector<Check> all;
+    for (const Unit& unit : units_)
+        if (survives(unit.output)) all.push_back({unit.output, &blamed(unit)});
+    return all;
+}
+
+/// The first operation of those behind outputs that survive, up to the unit.
+const Op& NetworkPlan::blamed(const Unit& unit) const {
+    const Op* first = unit.op;
+    for (const int input : unit.inputs) {
+        if (input < 0 || survives(input)) continue;
+        const auto writer = std::ranges::find(units_, input, &Unit::output);
+        first = std::min(first, &blamed(*writer));
+    }
+    return *first;
+}
+
+// ---- Blocks ------------------------------------------------------------------------------------
+
+Block NetworkPlan::add(std::int64_t bytes, int time) {
+    if (bytes == 0) return Block::none;
+    blocks_.push_back({.bytes = bytes, .first = time, .last = time});
+    return static_cast<Block>(blocks_.size() - 1);
+}
+
+void NetworkPlan::use(Block block, int time) {
+    if (block == Block::none) return;
+    MemoryBlock& b = blocks_[static_cast<std::size_t>(block)];
+    b.last = std::max(b.last, time);
+}
+
+std::int64_t NetworkPlan::tensor_bytes(int tensor) const {
+    return graph_->tensors[at(tensor)].elements() * batch_ * element_bytes_;
+}
+
+}  // namespace gx::cuda::detail

@@ -1,0 +1,134 @@
+#include "../network_plan.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+
+#include <gx/cuda_testing/cudnn.hpp>
+#include <gx/cuda_testing/runtime.hpp>
+#include <gx/model/cifar_resnet.hpp>
+#include <gx/model/resnet.hpp>
+#include <model/random_network.hpp>
+
+namespace {
+
+using namespace gx;
+using cuda::Dnn;
+using cuda::detail::Block;
+using cuda::detail::GradientRoute;
+using cuda::detail::NetworkPlan;
+using cuda::detail::Unit;
+using Kind = GradientRoute::Kind;
+
+class NetworkPlans : public ::testing::Test {
+protected:
+    NetworkPlans() {
+        cuda_testing::reset({.check_at_exit = false});
+        cuda_testing::reset_cudnn();
+    }
+};
+
+/// conv, norm, relu; conv, norm, added to the first, relu; linear.
+Graph residual() {
+    GraphBuilder b("residual", {3, 4, 4}, 3);
+    int x = b.conv2d(0, {.channels = 4, .window = Window::square(3, 1, 1)}, "conv0");
+    x = b.relu(b.batch_norm(x, {}, "norm0"), "relu0");
+    const int y = b.conv2d(x, {.channels = 4, .window = Window::square(3, 1, 1)}, "conv1");
+    x = b.relu(b.add(x, b.batch_norm(y, {}, "norm1"), "add"), "relu1");
+    x = b.linear(b.flatten(b.global_avg_pool(x, "mean"), "flatten"), 3, true, "fc");
+    b.softmax_cross_entropy(x, 0, "loss");
+    return std::move(b).finish();
+}
+
+TEST_F(NetworkPlans, JoinsWhatFollowsABatchNorm) {
+    const Graph g = residual();
+    Dnn dnn(nullptr, {});
+    const NetworkPlan plan(g, dnn, 2, ElementType::fp32);
+    std::vector<std::string> names;
+    for (const Unit& u : plan.units())
+        names.push_back(std::string(u.op->name.view()) + (u.adds ? "+add" : "") +
+                        (u.relu ? "+relu" : ""));
+    EXPECT_EQ(names, (std::vector<std::string>{"input", "conv0", "norm0+relu", "conv1",
+                                               "norm1+add+relu", "mean", "flatten", "fc", "loss"}));
+    const Unit& joined = plan.units()[4];
+    EXPECT_EQ(joined.inputs[1], plan.units()[2].output);
+    EXPECT_EQ(plan.activation(joined.op->output), Block::none) << "never stored";
+    EXPECT_NE(joined.mask, Block::none);
+    EXPECT_EQ(plan.units()[2].mask, Block::none) << "the ReLU is found again from x";
+    EXPECT_EQ(joined.gradients[1].kind, Kind::store);
+    EXPECT_EQ(plan.units()[3].gradients[0].kind, Kind::add) << "to what the addition stored";
+    EXPECT_EQ(plan.units()[1].gradients[0].kind, Kind::none) << "images need none";
+    EXPECT_EQ(plan.units()[6].gradients[0].kind, Kind::shared) << "a flatten of one pixel";
+    EXPECT_EQ(joined.final_from, 4u);
+    EXPECT_EQ(plan.units()[1].final_from, 0u);
+}
+
+RC_GTEST_FIXTURE_PROP(NetworkPlans, PlacesNothingTwice, ()) {
+    const Graph g = testing_support::random_network();
+    const int batch = testing_support::any_of(1, 3);
+    Dnn dnn(nullptr, {.compute = ElementType::fp16});
+    const NetworkPlan plan(g, dnn, batch, ElementType::fp16);
+    std::vector<MemoryBlock> blocks;
+    const auto add = [&](Block b) {
+        if (b == Block::none) return;
+        const MemoryBlock& memory = plan.memory(b);
+        RC_ASSERT(memory.offset >= 0 && memory.offset + memory.bytes <= plan.bytes());
+        blocks.push_back(memory);
+    };
+    for (const Unit& u : plan.units()) {
+        const bool shares = u.op->kind == OpKind::flatten &&
+                            plan.activation(u.op->output) == plan.activation(u.op->inputs[0]);
+        if (!shares) add(plan.activation(u.output));
+        for (const Block b :
+             {u.notes, u.mask, u.workspace, u.backward_workspace, u.weight_gradient})
+            add(b);
+        for (const GradientRoute& r : u.gradients) {
+            if (r.kind == Kind::store) add(r.to);
+            add(r.addend);
+        }
+    }
+    RC_ASSERT(!overlaps(blocks));
+}
+TEST_F(NetworkPlans, ReadyFollowsTheParametersNotTheUnits) {
+    GraphBuilder b("late", {3, 4, 4}, 3);
+    const int early = b.batch_norm(b.conv2d(0, {.channels = 4}, "conv0"), {}, "norm");
+    const int late = b.conv2d(0, {.channels = 4}, "conv1");  // behind the norm's parameters
+    int x = b.relu(b.add(early, late, "add"), "relu");
+    x = b.linear(b.flatten(b.global_avg_pool(x, "mean"), "flatten"), 3, false, "fc");
+    b.softmax_cross_entropy(x, 0, "loss");
+    const Graph g = std::move(b).finish();
+    Dnn dnn(nullptr, {});
+    const NetworkPlan plan(g, dnn, 2, ElementType::fp32);
+    const auto final_from = [&](std::string_view name) {
+        return std::ranges::find(plan.units(), name,
+                                 [](const Unit& u) { return u.op->name.view(); })
+            ->final_from;
+    };
+    EXPECT_EQ(final_from("fc"), 4u);
+    EXPECT_EQ(final_from("norm"), 4u) << "conv1's is missing";
+    EXPECT_EQ(final_from("conv1"), 1u);
+    EXPECT_EQ(final_from("conv0"), 0u);
+}
+/// 53 batch norms store one tensor each, with ReLU and addition; MemoryPlan keeps more.
+TEST_F(NetworkPlans, ResNet50KeepsLessThanItsOperationsOneByOne) {
+    const Graph g = graph<ResNet50>();
+    Dnn dnn(nullptr, {.compute = ElementType::fp16});
+    const NetworkPlan plan(g, dnn, 8, ElementType::fp16);
+    EXPECT_EQ(std::ranges::count_if(plan.units(), [](const Unit& u) { return u.relu; }), 49);
+    EXPECT_EQ(std::ranges::count_if(plan.units(), [](const Unit& u) { return u.adds; }), 16);
+    const MemoryPlan separate(g, 8, Mode::train, 2);
+    EXPECT_LT(plan.bytes(), separate.bytes) << "workspaces counted";
+}
+TEST_F(NetworkPlans, ChecksWhatOutlivesTheForward) {
+    const Graph g = residual();
+    Dnn dnn(nullptr, {});
+    const NetworkPlan plan(g, dnn, 2, ElementType::fp32);
+    std::vector<std::string> blamed;
+    for (const auto& c : plan.checks()) blamed.emplace_back(c.blamed->name.view());
+    EXPECT_EQ(blamed, (std::vector<std::string>{"input", "conv0", "norm0", "conv1", "norm1",
+                                                "flatten", "fc"}))
+        << "the mean's output is kept, what it reads is not";
+}
+
+}  // namespace
