@@ -50,8 +50,8 @@ std::string last_refusal(cudnnStatus_t status) {
 }
 
 std::string dnn_version() {
-    const std::size_t v = cudnnGetVersion();
-    return "cuDNN " + std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." +
+    const std::size_t v = cudnnGetVersion(), major = v < 10000 ? 1000 : 10000;  // 8907: 8.9.7
+    return "cuDNN " + std::to_string(v / major) + "." + std::to_string(v % major / 100) + "." +
            std::to_string(v % 100);
 }
 

@@ -214,6 +214,10 @@ const DnnPlan* Dnn::plan(const std::string& key, const std::string& name, Precis
 // ---- Layers -----------------------------------------------------------------------------------
 
 Dnn::Dnn(cudaStream_t stream, DnnOptions options) : options_(options) {
+    if (cudnnGetVersion() / 10000 != CUDNN_MAJOR)
+        throw Error(detail::dnn_version() + " was loaded, and gx was compiled with cuDNN " +
+                    std::to_string(CUDNN_MAJOR) + ". Put libcudnn.so." +
+                    std::to_string(CUDNN_MAJOR) + " on the loader's path, or build gx again.");
     cudnnHandle_t handle = nullptr;
     detail::expect(cudnnCreate(&handle), "cudnnCreate on " + gpu());
     handle_.reset(handle);

@@ -108,7 +108,8 @@ struct DnnLayer {
 /// Cost:   2 ms a shape where an engine is precompiled, up to 2 s where it is compiled.
 class Dnn {
 public:
-    /// For the current GPU and its stream. Errors: gx::Error where cuDNN does not start.
+    /// For the current GPU and its stream. Errors: gx::Error where cuDNN does not start, or is of
+    /// another major version than its headers were.
     Dnn(cudaStream_t stream, DnnOptions options);
     /// Plans without a GPU, for the one that this JSON describes (the attribute
     /// CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION): what it supports, and with which workspace.

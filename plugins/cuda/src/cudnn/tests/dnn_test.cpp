@@ -455,6 +455,16 @@ TEST(Dnn, ErrorsNameTheLayerThatRuns) {
             << error;
     }
 }
+TEST(Dnn, RefusesAnotherMajorVersion) {
+    start(CudnnGpu::h100);
+    cuda_testing::reset_cudnn({.version = 8907});
+    EXPECT_EQ(error_of([] { Dnn dnn(nullptr, {}); }),
+              "cuDNN 8.9.7 was loaded, and gx was compiled with cuDNN 9. Put libcudnn.so.9 on the "
+              "loader's path, or build gx again.");
+    cuda_testing::reset_cudnn({.version = 100'000});
+    EXPECT_NE(error_of([] { Dnn dnn(nullptr, {}); }).find("cuDNN 10.0.0 was loaded"),
+              std::string::npos);
+}
 TEST(Dnn, FailedExecutionsAreErrors) {
     start(CudnnGpu::h100);
     const Graph graph = one_convolution();

@@ -89,9 +89,12 @@ using namespace gx::cuda_testing;
 
 // ---- Versions and errors ----------------------------------------------------------------------
 
-// cudnnGetVersion(): the version that the GPU's answers are of, see support.cpp.
+// cudnnGetVersion(): the version that the GPU's answers are of, see support.cpp, or another
+// that a test asks for.
 size_t CUDNNWINAPI cudnnGetVersion(void) {
-    return cudnn_library().options.gpu == CudnnGpu::v100 ? 91002 : 91900;
+    const auto& options = cudnn_library().options;
+    if (options.version != 0) return options.version;
+    return options.gpu == CudnnGpu::v100 ? 91002 : 91900;
 }
 
 // cudnnGetErrorString(): "converts the cuDNN status code to a NULL terminated static string".

@@ -16,7 +16,8 @@ enum class CudnnGpu : unsigned char {
 
 struct CudnnOptions {
     CudnnGpu gpu = CudnnGpu::h100;
-    std::uint64_t seed = 1;  ///< of the order in which the nondeterministic engine sums
+    std::uint64_t seed = 1;   ///< of the order in which the nondeterministic engine sums
+    std::size_t version = 0;  ///< what cudnnGetVersion() returns; 0: of the GPU
 };
 
 /// Starts anew: no handle or descriptor exists, counters are 0, no fault is set. The runtime's
