@@ -1,0 +1,97 @@
+// cuda::Device: runs a graph on a GPU, by cuDNN's plans and gx's own kernels.
+#pragma once
+
+#include <cstddef>   // size_t
+#include <cstdint>   // int64_t
+#include <memory>    // unique_ptr
+#include <optional>  // first_non_finite
+#include <span>      // the host's memory
+#include <string>    // names of layers
+#include <vector>    // logits
+
+#include <gx/core/device.hpp>           // Batch, DeviceOptions
+#include <gx/core/element.hpp>          // StandardElement
+#include <gx/core/function_ref.hpp>     // FunctionRef
+#include <gx/cuda/launch.hpp>           // launch, for programs that train
+#include <gx/cuda/memory.hpp>           // GpuMemory
+#include <gx/cuda/queue.hpp>            // DeviceContext, Queue
+#include <gx/memory/queued_device.hpp>  // QueuedDevice
+#include <gx/model/graph.hpp>           // Graph
+
+namespace gx::cuda {
+
+/// Models gx::QueuedDevice. Convolutions, linear layers, pools, ReLUs and additions are cuDNN's
+/// (src/cudnn/dnn.hpp); batch norms, with an addition and a ReLU behind them in the same kernels,
+/// dropout, loss, images and casts are gx's (gx/cuda/layer_kernels.hpp).
+///
+/// Shapes: activations (N, H, W, C) in memory; a flatten brings them to (N, C, H, W), so that what
+///         follows is in the graph's order. Weights of convolutions (out, H, W, in / groups); each
+///         parameter begins at 16 bytes, behind zeros.
+/// Tails:  plans are for DeviceOptions::batch images. In a smaller batch, even of 0, the images
+///         that are missing are zeros, and so are their activations behind each bias and batch
+///         norm, and all their gradients: they add exact zeros to the sums of the others. Batch
+///         norm, dropout and loss read the images of the batch alone.
+/// Elements: as gx/model/compute.hpp says; gradients of weights and biases are rounded to E, though
+///         cuDNN has engines on some GPUs that store some of them in fp32: so the same steps
+///         overflow, and are skipped, on every device and for every shape.
+/// Order:  no sum is in an order that hardware decides: equal inputs give equal bits on one GPU and
+///         version of cuDNN. A tensor that several operations read gets its gradient from the last
+///         of them first. Ready is called where a parameter's gradient, and all behind, are final.
+/// Errors: gx::Error in the constructor for a graph that can only be timed, a layer or an element
+///         for which cuDNN has no plan on the GPU, cuDNN of another major version than the one
+///         that it was compiled with, and a batch that does not fit, with the largest that does. A
+///         batch that is larger, a label outside the classes, or a backward that follows no forward
+///         in Mode::train breaks the contract. What a GPU refuses later is a gx::Error or a
+///         gx::DeviceLost, as of Queue.
+/// Threads: those of its context.
+/// Cost:   the constructor plans (2 ms to 2 s a shape) and allocates: one arena of activations,
+///         gradients and workspaces; parameters, their copy in E, and statistics; images of a batch
+///         as they came; and pinned memory for three batches of floats. A step allocates nothing
+///         and does not wait.
+class Device {
+public:
+    using Memory = GpuMemory;
+    template <class T>
+    using View = ViewIn<T, Memory>;
+    /// bf16 needs sm_80.
+    template <class E>
+    static constexpr bool computes = StandardElement<E>;
+    static constexpr bool takes_pixels = true;
+
+    Device(DeviceContext& gpu, const Graph& graph, DeviceOptions options);
+    Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
+    /// Waits for its work.
+    ~Device();
+
+    [[nodiscard]] Queue& queue();
+
+    void forward(const Batch& batch, Mode mode, View<ForwardReport> report);
+    void backward(ScalarIn<float, Memory> scale, View<float> gradients, GradientsQueued ready);
+
+    [[nodiscard]] View<const float> parameters() const;
+    [[nodiscard]] std::span<const ParameterSlice> slices() const;
+    void update(FunctionRef<void(View<float>)> change);
+    [[nodiscard]] View<float> statistics();
+
+    // These wait.
+    void to_canonical(View<const float> mine, std::span<float> canonical);
+    void from_canonical(std::span<const float> canonical, View<float> mine);
+    /// As in "conv2d 'stem'". Of operations whose outputs are not kept for backward, or are never
+    /// stored, the first behind the last output that is finite.
+    [[nodiscard]] std::optional<std::string> first_non_finite();
+
+    // ---- Beyond the concept ----
+    /// Of the last forward, until backward; waits. Shapes: (count, classes), row-major.
+    [[nodiscard]] std::vector<float> logits();
+    /// Bytes of the arena: activations, gradients, workspaces.
+    [[nodiscard]] std::int64_t arena_bytes() const;
+
+private:
+    class State;
+    std::unique_ptr<State> state_;
+};
+
+static_assert(QueuedDevice<Device>);
+
+}  // namespace gx::cuda

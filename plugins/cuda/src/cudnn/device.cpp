@@ -1,0 +1,329 @@
+#include <gx/cuda/device.hpp>
+
+#include <bit>      // bit_floor
+#include <cstring>  // memcpy
+#include <string>   // sentences
+
+#include <gx/core/contract.hpp>     // GX_EXPECT
+#include <gx/core/error.hpp>        // LostRank
+#include <gx/cuda/error.hpp>        // expect
+#include <gx/memory/buffer.hpp>     // Buffer
+#include <gx/model/timed_only.hpp>  // expect_numbers
+
+#include "../network_kernels.hpp"
+#include "network.hpp"
+#include "network_plan.hpp"
+#include "parameter_layout.hpp"
+
+namespace gx::cuda {
+
+namespace {
+
+using detail::NetworkPlan;
+using detail::ParameterLayout;
+
+std::int64_t elements(const Graph& graph, int batch) { return batch * graph.input.elements(); }
+
+const Graph& checked(const Graph& graph, const DeviceOptions& o) {
+    expect_numbers(graph);
+    GX_EXPECT(o.batch > 0, "a device is built for a batch of at least one image");
+    GX_EXPECT(!graph.ops.empty() && graph.ops.back().kind == OpKind::softmax_cross_entropy,
+              "a graph ends with its loss: call softmax_cross_entropy last");
+    return graph;
+}
+
+/// The GPU, current in this thread, after what it must be able to compute.
+DeviceContext& checked(DeviceContext& gpu, ElementType compute) {
+    gpu.use();
+    int major = 0, minor = 0;
+    expect(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu.device()),
+           "cudaDeviceGetAttribute", gpu.device());
+    expect(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu.device()),
+           "cudaDeviceGetAttribute", gpu.device());
+    if (compute == ElementType::bf16 && major < 8)
+        throw Error("GPU " + std::to_string(gpu.device()) + " (sm_" + std::to_string(major) +
+                    std::to_string(minor) +
+                    ") does not compute in bf16, which begins at sm_80. Use Compute<fp16>.");
+    return gpu;
+}
+
+std::int64_t working_bytes(const ParameterLayout& layout, ElementType compute) {
+    return compute == ElementType::fp32 ? 0 : 2 * static_cast<std::int64_t>(layout.elements());
+}
+
+/// Memory of the GPU that a device of this batch allocates, and behind it the gradient and the
+/// state of the optimizer.
+std::int64_t all_bytes(const NetworkPlan& plan, const ParameterLayout& layout, const Graph& graph,
+                       int batch, const DeviceOptions& o) {
+    const auto parameters = static_cast<std::int64_t>(layout.elements());
+    return plan.bytes() + working_bytes(layout, o.compute) +
+           4 * parameters * (2 + o.update.state_vectors / o.update.shards) +
+           4 * graph.statistic_elements() + 4 * elements(graph, batch) + 4 * std::int64_t{batch} +
+           1024 * graph.input.channels;
+}
+
+std::string megabytes(std::int64_t bytes) {
+    return std::to_string((bytes + 999'999) / 1'000'000) + " MB";
+}
+
+/// The plan of the batch. Errors: gx::Error where it needs more than the GPU has left.
+NetworkPlan fitting_plan(const DeviceContext& gpu, const Graph& graph, const DeviceOptions& o,
+                         Dnn& dnn, const ParameterLayout& layout) {
+    std::size_t free = 0, all = 0;
+    expect(cudaMemGetInfo(&free, &all), "cudaMemGetInfo", gpu.device());
+    const auto bytes = [&](const NetworkPlan& plan, int batch) {
+        return all_bytes(plan, layout, graph, batch, o);
+    };
+    NetworkPlan plan(graph, dnn, o.batch, o.compute);
+    if (bytes(plan, o.batch) <= static_cast<std::int64_t>(free)) return plan;
+    int fits = 0;
+    for (auto step = static_cast<int>(std::bit_floor(static_cast<unsigned>(o.batch))); step > 0;
+         step /= 2)
+        if (fits + step < o.batch && bytes(NetworkPlan(graph, dnn, fits + step, o.compute),
+                                           fits + step) <= static_cast<std::int64_t>(free))
+            fits += step;
+    throw Error("GPU " + std::to_string(gpu.device()) + ": '" + std::string(graph.name.view()) +
+                "' with a batch of " + std::to_string(o.batch) + " needs " +
+                megabytes(bytes(plan, o.batch)) + ", workspaces of cuDNN among them, and " +
+                megabytes(static_cast<std::int64_t>(free)) + " are free. " +
+                (fits > 0 ? "A batch of " + std::to_string(fits) + " fits."
+                          : std::string("Not even a batch of 1 fits.")));
+}
+
+/// Three batches as floats: two in flight, and what a shorter one leaves unused at the end.
+std::size_t staging_bytes(const Graph& graph, int batch) {
+    const auto one = static_cast<std::size_t>(4 * elements(graph, batch) + 4 * batch +
+                                              1024 * graph.input.channels);
+    return ((std::size_t{1} << 20) + 3 * one + 63) / 64 * 64;
+}
+
+}  // namespace
+
+class Device::State {
+public:
+    State(DeviceContext& gpu, const Graph& graph, const DeviceOptions& o)
+        : graph_(checked(graph, o)),
+          options_(o),
+          layout_(graph_, o.compute),
+          queue_(checked(gpu, o.compute), "compute",
+                 {.staging_bytes = staging_bytes(graph_, o.batch)}),
+          dnn_(queue_.stream(), {.compute = o.compute, .fp32_weight_gradients = false}),
+          plan_(fitting_plan(gpu, graph_, o, dnn_, layout_)),
+          arena_(&gpu.memory(), plan_.bytes(), "arena"),
+          parameters_(&gpu.memory(), static_cast<std::int64_t>(layout_.elements()), "parameters"),
+          working_(&gpu.memory(), working_bytes(layout_, o.compute), "working copy"),
+          statistics_(&gpu.memory(), graph_.statistic_elements(), "statistics"),
+          images_(&gpu.memory(), elements(graph_, o.batch), "images"),
+          values_(&gpu.memory(), std::int64_t{256} * graph_.input.channels, "pixel values"),
+          labels_(&gpu.memory(), o.batch, "labels"),
+          checks_(plan_.checks()),
+          checked_(&gpu.memory(), std::ssize(checks_), "checked activations"),
+          counts_(&gpu.memory(), std::ssize(checks_) + 1, "numbers that are not finite"),
+          network_(make_network()) {
+        std::vector<float> initial;
+        for (const Statistic& s : graph_.statistics)
+            initial.insert(initial.end(), static_cast<std::size_t>(s.count), s.initial);
+        queue_.copy_in(std::span<const float>(initial), statistics_.view<Memory>(), {"statistics"});
+        const std::int64_t element_bytes = o.compute == ElementType::fp32 ? 4 : 2;
+        std::vector<CheckedActivation> checked;
+        for (const NetworkPlan::Check& c : checks_)
+            checked.push_back({plan_.memory(plan_.activation(c.tensor)).offset / element_bytes,
+                               graph_.tensors[static_cast<std::size_t>(c.tensor)].elements()});
+        queue_.copy_in(std::span<const CheckedActivation>(checked), checked_.view<Memory>(),
+                       {"checked activations"});
+    }
+    State(const State&) = delete;
+    State& operator=(const State&) = delete;
+    ~State() {
+        try {
+            (void)queue_.wait(queue_.record());
+        } catch (const Error&) {  // of the device, which its other calls throw too
+        }
+    }
+
+    [[nodiscard]] Queue& queue() { return queue_; }
+    [[nodiscard]] const ParameterLayout& layout() const { return layout_; }
+    [[nodiscard]] View<float> parameters() { return parameters_.view<Memory>(); }
+    [[nodiscard]] View<float> statistics() { return statistics_.view<Memory>(); }
+    [[nodiscard]] std::int64_t arena_bytes() const { return plan_.bytes(); }
+
+    void forward(const Batch& batch, Mode mode, View<ForwardReport> report) {
+        expect_fits(batch);
+        if (batch.pixels.empty()) {
+            copy(batch.images, images_.view<Memory>());
+        } else {
+            queue_.copy_in(batch.pixels, pixels().first(batch.pixels.size()), {"pixels"});
+            copy(batch.values, values_.view<Memory>());
+        }
+        copy(batch.labels, labels_.view<Memory>());
+        mode_ = mode;
+        count_ = batch.count;
+        const auto at = Memory::open(report);
+        network_->forward({.count = batch.count,
+                           .draw = batch.draw,
+                           .has_pixels = !batch.pixels.empty(),
+                           .mode = mode},
+                          at);
+        network_->check(at, Memory::open(checked_.view<Memory>()), open_counts());
+    }
+    void backward(DeviceSpan<const float> scale, View<float> gradients, GradientsQueued ready) {
+        GX_EXPECT(mode_ == Mode::train, "backward follows a forward in Mode::train");
+        GX_EXPECT(gradients.size() == layout_.elements(), "one gradient for each parameter");
+        network_->backward(scale, Memory::open(gradients),
+                           [&](std::size_t watermark) { ready(watermark, queue_.record()); });
+    }
+    void refresh() { network_->refresh(); }
+
+    [[nodiscard]] std::optional<std::string> first_non_finite() {
+        std::vector<std::uint32_t> counts(counts_.size());
+        get(View<const std::uint32_t>(counts_.view<Memory>()), std::span(counts));
+        if (counts.back() == 0) return std::nullopt;
+        for (std::size_t i = 0; i < checks_.size(); ++i)
+            if (counts[i] > 0) return name_of(*checks_[i].blamed);
+        return name_of(graph_.ops.back());
+    }
+    [[nodiscard]] std::vector<float> logits() {
+        std::vector<float> values(static_cast<std::size_t>(count_ * graph_.classes));
+        const auto& memory = plan_.memory(plan_.activation(graph_.ops.back().inputs[0]));
+        const auto bytes = arena_.view<Memory>().subspan(
+            static_cast<std::size_t>(memory.offset),
+            values.size() * (options_.compute == ElementType::fp32 ? 4 : 2));
+        std::vector<std::byte> stored(bytes.size());
+        get(View<const std::byte>(bytes), std::span(stored));
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = decoded(stored, i);
+        return values;
+    }
+
+    template <class T>
+    void get(View<const T> from, std::span<T> to) {
+        queue_.copy_out(from, to, {"copy out"});
+        wait();
+    }
+    void put(std::span<const float> from, View<float> to) {
+        queue_.copy_in(from, to, {"copy in"});
+        wait();
+    }
+
+private:
+    static std::string name_of(const Op& op) {
+        return std::string(to_string(op.kind)) + " '" + std::string(op.name.view()) + "'";
+    }
+    void wait() {
+        if (const Delivery d = queue_.wait(queue_.record()); !d.complete())
+            throw LostRank({.operation = "waiting for the device"}, d);
+    }
+    void expect_fits(const Batch& batch) const {
+        GX_EXPECT(batch.count >= 0 && batch.count <= options_.batch,
+                  "a batch of " + std::to_string(batch.count) + " images: expected 0 to " +
+                      std::to_string(options_.batch) + ", which the device was built for");
+        GX_EXPECT(batch.elements() == static_cast<std::size_t>(elements(graph_, batch.count)),
+                  "a batch holds count images of the graph's input shape");
+        GX_EXPECT(batch.labels.size() == static_cast<std::size_t>(batch.count),
+                  "a batch holds one label for each image");
+        for (const std::int32_t label : batch.labels)
+            GX_EXPECT(label >= 0 && label < graph_.classes, "label " + std::to_string(label) +
+                                                                ": expected 0 to " +
+                                                                std::to_string(graph_.classes - 1));
+    }
+    template <class T>
+    void copy(std::span<const T> from, View<T> to) {
+        queue_.copy_in(from, to.first(from.size()), {"batch"});
+    }
+    /// In the memory of the images.
+    [[nodiscard]] View<std::uint8_t> pixels() {
+        const auto images = Memory::open(images_.view<Memory>());
+        return Memory::view(reinterpret_cast<std::uint8_t*>(images.data),
+                            static_cast<std::size_t>(images.size));
+    }
+    /// Of each checked activation; the last: whether any was checked.
+    [[nodiscard]] DeviceSpan<std::uint32_t> open_counts() {
+        return Memory::open(counts_.view<Memory>());
+    }
+    [[nodiscard]] float decoded(const std::vector<std::byte>& from, std::size_t i) const {
+        float value = 0;
+        std::uint16_t half = 0;
+        if (options_.compute == ElementType::fp32) {
+            std::memcpy(&value, &from[4 * i], sizeof(value));
+            return value;
+        }
+        std::memcpy(&half, &from[2 * i], sizeof(half));
+        return options_.compute == ElementType::fp16 ? fp16::decode(half) : bf16::decode(half);
+    }
+    [[nodiscard]] std::unique_ptr<detail::Network> make_network() {
+        const auto images = Memory::open(images_.view<Memory>());
+        const auto master = Memory::open(parameters());
+        const auto working = Memory::open(working_.view<Memory>());
+        const bool is_fp32 = options_.compute == ElementType::fp32;
+        return detail::make_network(
+            options_.compute,
+            {.graph = &graph_,
+             .plan = &plan_,
+             .layout = &layout_,
+             .dnn = &dnn_,
+             .stream = queue_.stream(),
+             .memory = {.arena = Memory::open(arena_.view<Memory>()),
+                        .images = images,
+                        .pixels = Memory::open(pixels()),
+                        .values = Memory::open(values_.view<Memory>()),
+                        .labels = Memory::open(labels_.view<Memory>()),
+                        .parameters = master,
+                        .working =
+                            is_fp32 ? reinterpret_cast<std::byte*>(master.data) : working.data,
+                        .statistics = Memory::open(statistics())},
+             .batch = options_.batch,
+             .seed = options_.seed,
+             .rank = options_.rank});
+    }
+
+    Graph graph_;
+    DeviceOptions options_;
+    ParameterLayout layout_;
+    Queue queue_;
+    Dnn dnn_;
+    NetworkPlan plan_;
+    Buffer<std::byte> arena_;
+    Buffer<float> parameters_;
+    Buffer<std::byte> working_;  ///< in E; none in fp32
+    Buffer<float> statistics_, images_, values_;
+    Buffer<std::int32_t> labels_;
+    std::vector<NetworkPlan::Check> checks_;
+    Buffer<CheckedActivation> checked_;
+    Buffer<std::uint32_t> counts_;
+    std::unique_ptr<detail::Network> network_;
+    Mode mode_ = Mode::evaluate;
+    int count_ = 0;
+};
+
+Device::Device(DeviceContext& gpu, const Graph& graph, DeviceOptions options)
+    : state_(std::make_unique<State>(gpu, graph, options)) {}
+Device::~Device() = default;
+
+Queue& Device::queue() { return state_->queue(); }
+void Device::forward(const Batch& batch, Mode mode, View<ForwardReport> report) {
+    state_->forward(batch, mode, report);
+}
+void Device::backward(ScalarIn<float, Memory> scale, View<float> gradients, GradientsQueued ready) {
+    state_->backward(Memory::open(scale), gradients, ready);
+}
+Device::View<const float> Device::parameters() const { return state_->parameters(); }
+std::span<const ParameterSlice> Device::slices() const { return state_->layout().slices(); }
+void Device::update(FunctionRef<void(View<float>)> change) {
+    change(state_->parameters());
+    state_->refresh();
+}
+Device::View<float> Device::statistics() { return state_->statistics(); }
+void Device::to_canonical(View<const float> mine, std::span<float> canonical) {
+    std::vector<float> here(mine.size());
+    state_->get(mine, std::span(here));
+    state_->layout().to_canonical(here, canonical);
+}
+void Device::from_canonical(std::span<const float> canonical, View<float> mine) {
+    std::vector<float> here(mine.size());
+    state_->layout().from_canonical(canonical, here);
+    state_->put(here, mine);
+}
+std::optional<std::string> Device::first_non_finite() { return state_->first_non_finite(); }
+std::vector<float> Device::logits() { return state_->logits(); }
+std::int64_t Device::arena_bytes() const { return state_->arena_bytes(); }
+
+}  // namespace gx::cuda

@@ -1,0 +1,466 @@
+// cuda::Device on the doubles, against the reference device: layers, random networks, tails.
+#include <gx/cuda/device.hpp>
+
+#include <functional>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <gx/model/cifar_resnet.hpp>
+#include <gx/model/compute.hpp>
+#include <gx/model/lenet.hpp>
+#include <model/random_network.hpp>
+
+#include "gpu_bounds.hpp"
+#include "gpu_step.hpp"
+
+namespace {
+
+using namespace gx;
+using namespace gx::cuda_tests;
+using cuda_testing::CudnnGpu;
+using cuda_testing::StreamProgress;
+
+static_assert(cuda::Device::computes<bf16> && TakesPixels<cuda::Device>);
+
+// ---- Layers ------------------------------------------------------------------------------------
+
+struct Layer {
+    const char* name;
+    ImageShape input;
+    std::function<int(GraphBuilder&, int)> append;
+};
+
+Graph lower(const Layer& layer) {
+    GraphBuilder b(layer.name, layer.input, 5);
+    int x = layer.append(b, 0);
+    if (b.shape(x) != ImageShape{5, 1, 1}) x = b.linear(b.flatten(x, "flatten"), 5, true, "last");
+    b.softmax_cross_entropy(x, 0.1, "loss");
+    return std::move(b).finish();
+}
+
+int conv(GraphBuilder& b, int x, int channels, int groups = 1, bool bias = false, int stride = 1) {
+    return b.conv2d(x, {channels, Window::square(3, stride, 1), groups, bias}, Label("conv") + x);
+}
+int norm(GraphBuilder& b, int x) { return b.batch_norm(x, {}, Label("norm") + x); }
+int relu(GraphBuilder& b, int x) { return b.relu(x, Label("relu") + x); }
+
+const std::vector<Layer>& layers() {
+    using B = GraphBuilder;
+    static const std::vector<Layer> all{
+        {"linear", {9, 1, 1}, [](B& b, int x) { return b.linear(x, 5, true, "linear"); }},
+        {"no bias", {40, 1, 1}, [](B& b, int x) { return b.linear(x, 5, false, "linear"); }},
+        {"flatten of maps",
+         {3, 4, 5},
+         [](B& b, int x) { return relu(b, b.linear(b.flatten(x, "f"), 11, true, "one")); }},
+        {"norm and dropout of flat maps",
+         {3, 4, 5},
+         [](B& b, int x) {
+             x = b.dropout(norm(b, b.flatten(conv(b, x, 4), "f")), 0.3, "drop");
+             return b.linear(x, 6, true, "one");
+         }},
+        {"biased stem", {3, 6, 5}, [](B& b, int x) { return conv(b, x, 6, 1, true, 2); }},
+        {"odd channels", {3, 6, 6}, [](B& b, int x) { return conv(b, conv(b, x, 6), 7); }},
+        {"groups", {4, 6, 6}, [](B& b, int x) { return conv(b, conv(b, x, 8, 2, true), 8, 8); }},
+        {"norm of images", {3, 5, 5}, [](B& b, int x) { return norm(b, x); }},
+        {"norm and relu of images", {3, 5, 5}, [](B& b, int x) { return relu(b, norm(b, x)); }},
+        {"norm, relu",
+         {3, 6, 6},
+         [](B& b, int x) { return conv(b, relu(b, norm(b, conv(b, x, 8))), 4); }},
+        {"norm, add, relu",
+         {3, 5, 5},
+         [](B& b, int x) {
+             x = relu(b, norm(b, conv(b, x, 6)));
+             return conv(b, relu(b, b.add(x, norm(b, conv(b, x, 6)), "add")), 4);
+         }},
+        {"norm and what it reads",
+         {3, 5, 5},
+         [](B& b, int x) {
+             x = conv(b, x, 6);
+             return conv(b, relu(b, b.add(norm(b, x), x, "add")), 4);
+         }},
+        {"norm, add",
+         {3, 5, 5},
+         [](B& b, int x) {
+             x = conv(b, x, 6);
+             return b.add(norm(b, conv(b, x, 6)), x, "add");
+         }},
+        {"add of two norms",
+         {3, 6, 6},
+         [](B& b, int x) {
+             x = relu(b, conv(b, x, 6));
+             const int y = norm(b, conv(b, x, 8, 1, false, 2));
+             const int z = norm(b, b.conv2d(x, {8, Window::square(1, 2, 0)}, "1x1"));
+             return conv(b, relu(b, b.add(y, z, "add")), 4);
+         }},
+        {"a norm behind which layers run before it is added",
+         {3, 5, 5},
+         [](B& b, int x) {
+             const int y = norm(b, conv(b, x, 6));
+             const int z = conv(b, conv(b, x, 4), 6);
+             return conv(b, relu(b, b.add(y, z, "add")), 4);
+         }},
+        {"images added",
+         {3, 5, 5},
+         [](B& b, int x) { return relu(b, b.add(norm(b, conv(b, x, 3)), x, "add")); }},
+        {"three readers",
+         {3, 5, 5},
+         [](B& b, int x) {
+             x = relu(b, norm(b, conv(b, x, 6)));
+             const int y = conv(b, x, 6), z = b.conv2d(x, {6, {}}, "1x1");
+             return b.add(b.add(x, y, "add0"), z, "add1");
+         }},
+        {"twice the same",
+         {3, 5, 5},
+         [](B& b, int x) {
+             x = conv(b, x, 6);
+             return relu(b, b.add(x, x, "add"));
+         }},
+        {"flat maps of two readers",
+         {4, 1, 1},
+         [](B& b, int x) {
+             x = b.linear(x, 5, false, "one");
+             return b.add(b.flatten(x, "f"), x, "add");
+         }},
+        {"largest of 3x3",
+         {3, 7, 7},
+         [](B& b, int x) { return b.max_pool(conv(b, x, 5), Window::square(3, 2, 1), "pool"); }},
+        {"largest of images",
+         {2, 6, 6},
+         [](B& b, int x) { return conv(b, b.max_pool(x, Window::square(2, 2), "pool"), 4); }},
+        {"mean of 3x3",
+         {3, 7, 7},
+         [](B& b, int x) { return b.avg_pool(conv(b, x, 5), Window::square(3, 2, 1), "pool"); }},
+        {"mean of all",
+         {3, 5, 5},
+         [](B& b, int x) { return b.global_avg_pool(conv(b, x, 7), "pool"); }},
+        {"dropout of maps",
+         {3, 5, 5},
+         [](B& b, int x) { return b.dropout(relu(b, conv(b, x, 6)), 0.4, "drop"); }},
+        {"dropout of images",
+         {3, 5, 5},
+         [](B& b, int x) { return conv(b, b.dropout(x, 0.5, "drop"), 4); }},
+        {"a dead end",
+         {3, 5, 5},
+         [](B& b, int x) {
+             x = conv(b, x, 6, 1, true);
+             relu(b, norm(b, conv(b, x, 5)));
+             return x;
+         }},
+    };
+    return all;
+}
+
+struct Case {
+    CudnnGpu gpu;
+    ElementType element;
+};
+constexpr Case cases[] = {{CudnnGpu::h100, ElementType::fp32},
+                          {CudnnGpu::h100, ElementType::fp16},
+                          {CudnnGpu::h100, ElementType::bf16},
+                          {CudnnGpu::v100, ElementType::fp32},
+                          {CudnnGpu::v100, ElementType::fp16}};
+
+/// Some steps from the same parameters on both devices.
+void expect_agreement(const Graph& g, const Case& c, std::initializer_list<int> counts,
+                      StreamProgress progress = StreamProgress::late) {
+    start(c.gpu, progress);
+    const DeviceOptions o{.batch = std::max(counts), .seed = 3, .rank = 1, .compute = c.element};
+    GpuRun fast(g, o);
+    reference::Device slow(g, o);
+    const auto parameters = random_parameters(g, 9);
+    fast.load(parameters);
+    slow.update([&](std::span<float> p) { std::ranges::copy(parameters, p.begin()); });
+    for (const int count : counts) {
+        SCOPED_TRACE(std::string(g.name.view()) + " in " + std::string(to_string(c.element)) +
+                     (c.gpu == CudnnGpu::v100 ? " on a V100, " : ", ") + std::to_string(count) +
+                     " images");
+        const Images data(g, count, 21);
+        const Step a = fast.step(data.batch(4), 0.25f), b = step(slow, g, data.batch(4), 0.25f);
+        const double limit = step_bound(g, count, c.element);
+        EXPECT_LE(apart(std::vector{a.report.loss_sum}, std::vector{b.report.loss_sum}), limit);
+        EXPECT_LE(apart(a.logits, b.logits), limit);
+        EXPECT_LE(apart(a.gradients, b.gradients), limit);
+        EXPECT_LE(apart(a.statistics, b.statistics), limit);
+        EXPECT_EQ(a.report.correct, b.report.correct);
+        EXPECT_TRUE(a.report.finite);
+    }
+    const Images data(g, std::max(counts), 8);
+    const ForwardReport a = fast.forward(data.batch(5), Mode::evaluate),
+                        b = slow.forward(data.batch(5), Mode::evaluate);
+    EXPECT_LE(std::abs(a.loss_sum / b.loss_sum - 1), step_bound(g, std::max(counts), c.element));
+    EXPECT_EQ(fast.device().first_non_finite(), std::nullopt);
+    EXPECT_EQ(cuda_testing::cudnn_counters().nondeterministic_executions, 0);
+    EXPECT_EQ(cuda_testing::cudnn_counters().tf32_executions, 0);
+    EXPECT_EQ(cuda_testing::first_misuse(), "");
+}
+
+TEST(Device, LayersAgreeWithTheReference) {
+    for (const Case& c : cases)
+        for (const Layer& layer : layers()) expect_agreement(lower(layer), c, {3, 2, 0, 1});
+}
+TEST(Device, NetworksAgreeWithTheReference) {
+    const Graph resnet = graph<CifarResNet<8>>({.input = {3, 8, 8}});
+    for (const Case& c : cases) expect_agreement(resnet, c, {3, 2}, StreamProgress::random);
+    expect_agreement(graph<LeNet>({.input = {1, 28, 28}}), cases[0], {2, 1});
+}
+RC_GTEST_PROP(Device, RandomNetworksAgreeWithTheReference, ()) {
+    const Graph g = testing_support::random_network();
+    const Case c = cases[testing_support::any_of(0, 4)];
+    const int batch = testing_support::any_of(1, 3);
+    expect_agreement(g, c, {batch, testing_support::any_of(0, batch)}, StreamProgress::random);
+    RC_ASSERT(!::testing::Test::HasFailure());
+}
+
+// ---- A step ------------------------------------------------------------------------------------
+
+Graph residual_network() { return graph<CifarResNet<8>>({.input = {3, 8, 8}, .classes = 4}); }
+
+TEST(Device, StepsHaveTheSameBitsInEveryOrderOfStreams) {
+    const Graph g = lower(layers()[10]);
+    std::vector<std::vector<float>> seen;
+    for (const StreamProgress progress :
+         {StreamProgress::late, StreamProgress::eager, StreamProgress::random})
+        for (const std::uint64_t seed : {1, 2}) {
+            start(CudnnGpu::h100, progress, seed);
+            GpuRun run(g, {.batch = 3, .compute = ElementType::fp16});
+            run.load(random_parameters(g, 9));
+            for (const int count : {3, 2})
+                (void)run.step(Images(g, count, 21).batch(1), 1).gradients;
+            seen.push_back(run.raw_gradients());
+            EXPECT_EQ(seen.front(), seen.back());
+        }
+}
+/// What stale memory holds must not matter, nor what ran before.
+TEST(Device, TailsAndEvaluationsLeaveNothingBehind) {
+    const Graph g = lower(layers()[3]);
+    for (const ElementType e : {ElementType::fp32, ElementType::fp16}) {
+        start();
+        const DeviceOptions o{.batch = 4, .seed = 3, .compute = e};
+        GpuRun fresh(g, o), used(g, o);
+        for (GpuRun* run : {&fresh, &used}) run->load(random_parameters(g, 9));
+        const Images whole(g, 4, 1), tail(g, 1, 2);
+        const auto statistics = used.step(whole.batch(7), 1e30f).statistics;
+        (void)used.forward(whole.batch(), Mode::evaluate);
+        const Step a = fresh.step(tail.batch(2), 1), b = used.step(tail.batch(2), 1);
+        EXPECT_EQ(a.gradients, b.gradients);
+        EXPECT_EQ(a.logits, b.logits);
+        EXPECT_NE(a.statistics, b.statistics) << "these move";
+        EXPECT_NE(statistics, b.statistics);
+    }
+}
+/// A bias that the images cancel would be infinite in the next layer, where no image is.
+TEST(Device, BiasesDoNotReachImagesThatAreMissing) {
+    GraphBuilder b("biased", {1, 1, 1}, 2);
+    int x = b.linear(b.linear(0, 4, true, "one"), 4, false, "two");
+    b.softmax_cross_entropy(b.linear(x, 2, false, "three"), 0, "loss");
+    const Graph g = std::move(b).finish();
+    start();
+    GpuRun run(g, {.batch = 2, .compute = ElementType::fp16});
+    std::vector<float> parameters(std::size_t(g.parameter_elements()), 2.0f);
+    for (std::size_t i = 0; i < 4; ++i) parameters[i] = -60'000, parameters[4 + i] = 60'000;
+    run.load(parameters);
+    const std::vector<float> image{1};
+    const std::vector<std::int32_t> label{1};
+    const Step s = run.step({.images = image, .labels = label, .count = 1}, 1);
+    EXPECT_TRUE(s.report.finite);
+    for (const float gradient : s.gradients) EXPECT_TRUE(std::isfinite(gradient));
+}
+TEST(Device, GradientsAreWholeInEAndPaddedWithZeros) {
+    start();
+    for (const Layer& layer : layers()) {
+        SCOPED_TRACE(layer.name);
+        const Graph g = lower(layer);
+        GpuRun run(g, {.batch = 2, .compute = ElementType::fp16});
+        run.load(random_parameters(g, 9));
+        (void)run.forward(Images(g, 2, 3).batch(), Mode::train);
+        const auto marks = run.backward(1);
+        ASSERT_FALSE(marks.empty());
+        EXPECT_EQ(marks.back(), 0u);
+        EXPECT_TRUE(std::ranges::is_sorted(marks, std::greater<>()));
+        const auto all = run.raw_gradients();
+        for (const ParameterSlice& s : run.device().slices()) {
+            EXPECT_EQ(s.offset % 8, 0u);
+            const Parameter& p = g.parameters[std::size_t(s.parameter)];
+            for (std::size_t i = 0; i < s.count; ++i) {
+                const float x = all[s.offset + i];
+                EXPECT_TRUE(i < std::size_t(p.count) ? std::isfinite(x) : x == 0);
+                EXPECT_TRUE(!in_compute_type(p.role) || fp16::decode(fp16::encode(x)) == x);
+            }
+        }
+    }
+}
+/// Ready is called as layers end, not once.
+TEST(Device, GradientsBecomeFinalLayerByLayer) {
+    start();
+    const Graph g = residual_network();
+    GpuRun run(g, {.batch = 2});
+    (void)run.forward(Images(g, 2, 3).batch(), Mode::train);
+    EXPECT_GE(run.backward(1).size(), 15u);
+}
+TEST(Device, PixelsAreNormalisedAsFloatsAre) {
+    const Graph g = lower(layers()[9]);
+    for (const ElementType e : {ElementType::fp32, ElementType::fp16, ElementType::bf16}) {
+        start();
+        GpuRun run(g, {.batch = 3, .compute = e});
+        run.load(random_parameters(g, 9));
+        const Rng random(5, "pixels");
+        std::vector<float> values(256 * 3);
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = random.at(1).normal(i);
+        std::vector<std::uint8_t> pixels(2 * std::size_t(g.input.elements()));
+        for (std::size_t i = 0; i < pixels.size(); ++i)
+            pixels[i] = std::uint8_t(random.at(2).below(i, 256));
+        const std::vector<std::int32_t> labels{1, 4};
+        Batch batch{.labels = labels, .count = 2, .pixels = pixels, .values = values};
+        std::vector<float> images(pixels.size());
+        normalise_into(batch, images.data());
+        const Step a = run.step(batch, 1);
+        batch.pixels = {}, batch.values = {}, batch.images = images;
+        const Step b = run.step(batch, 1);
+        EXPECT_EQ(a.logits, b.logits);
+        EXPECT_EQ(a.gradients, b.gradients);
+        EXPECT_NE(a.logits, std::vector<double>(a.logits.size()));
+    }
+}
+TEST(Device, AllocatesNothingAndDoesNotWaitInAStep) {
+    const Graph g = residual_network();
+    for (const ElementType e : {ElementType::fp32, ElementType::fp16}) {
+        start();
+        GpuRun run(g, {.batch = 2, .compute = e});
+        const Images data(g, 2, 3);
+        const auto mark = cuda_testing::counters();
+        for (int i = 0; i < 2; ++i) {
+            run.queue_forward(data.batch(), Mode::train);
+            (void)run.backward(1);
+            run.device().update([](auto) {});
+        }
+        const auto two = cuda_testing::counters() - mark;
+        EXPECT_EQ(two.allocations + two.host_allocations + two.frees, 0);
+        EXPECT_EQ(two.host_synchronizations + two.queries, 0);
+        EXPECT_GT(two.kernels, 100);
+    }
+}
+
+// ---- Parameters --------------------------------------------------------------------------------
+
+TEST(Device, ParametersComeBackInTheGraphsLayout) {
+    for (const ElementType e : {ElementType::fp32, ElementType::fp16}) {
+        start();
+        const Graph g = lower(layers()[4]);
+        GpuRun run(g, {.batch = 1, .compute = e});
+        const auto parameters = random_parameters(g, 4);
+        run.load(parameters);
+        EXPECT_EQ(run.canonical(run.device().parameters()), parameters);
+        const auto mine = run.get(run.device().parameters());
+        EXPECT_EQ(mine[0], parameters[0]);
+        EXPECT_EQ(mine[1], parameters[9]) << "channels last";
+    }
+}
+
+// ---- Numbers that are none ---------------------------------------------------------------------
+
+/// Of a network whose parameter number p is NaN, on both devices. Of two batch norms that are
+/// added, the sum alone is kept: the first is named.
+void expect_same_blame(const Graph& g, std::size_t p, ElementType e) {
+    start();
+    const DeviceOptions o{.batch = 2, .compute = e};
+    GpuRun fast(g, o);
+    reference::Device slow(g, o);
+    auto parameters = random_parameters(g, 9);
+    parameters[std::size_t(g.parameters[p].offset)] = std::nanf("");
+    fast.load(parameters);
+    slow.update([&](std::span<float> all) { std::ranges::copy(parameters, all.begin()); });
+    const Images data(g, 2, 3);
+    EXPECT_FALSE(slow.forward(data.batch(), Mode::train).finite);
+    EXPECT_FALSE(fast.forward(data.batch(), Mode::train).finite);
+    std::string expected = slow.first_non_finite().value();
+    if (const auto at = expected.find("downsample.1"); at != std::string::npos)
+        expected.replace(at, 12, "bn2");
+    EXPECT_EQ(fast.device().first_non_finite(), expected) << g.parameters[p].name.view();
+}
+TEST(Device, NamesTheLayerOfANaN) {
+    const Graph g = residual_network(), flat = lower(layers()[3]);
+    for (std::size_t p = 0; p < g.parameters.size(); ++p)
+        expect_same_blame(g, p, p % 2 == 0 ? ElementType::fp32 : ElementType::fp16);
+    for (std::size_t p = 0; p < flat.parameters.size(); ++p)
+        expect_same_blame(flat, p, ElementType::bf16);
+}
+TEST(Device, KeepsTheFirstBadLayer) {
+    const Graph g = lower(layers()[9]);
+    start();
+    GpuRun run(g, {.batch = 2});
+    const auto good = random_parameters(g, 9);
+    auto bad = good;
+    bad.back() = std::nanf("");
+    Images data(g, 2, 3);
+    run.load(bad);
+    EXPECT_FALSE(run.forward(data.batch(), Mode::evaluate).finite);
+    run.load(good);
+    EXPECT_TRUE(run.forward(data.batch(), Mode::train).finite);
+    data.images[0] = INFINITY;
+    EXPECT_FALSE(run.forward(data.batch(), Mode::train).finite);
+    EXPECT_EQ(run.device().first_non_finite(), "linear 'last'");
+}
+TEST(Device, NamesTheImages) {
+    const Graph g = lower(layers()[9]);
+    start();
+    GpuRun run(g, {.batch = 2});
+    run.load(random_parameters(g, 9));
+    Images data(g, 1, 3);
+    data.images[5] = std::nanf("");
+    EXPECT_FALSE(run.forward(data.batch(), Mode::train).finite);
+    EXPECT_EQ(run.device().first_non_finite(), "input 'input'");
+}
+
+// ---- Errors ------------------------------------------------------------------------------------
+
+std::string error_of(const std::function<void()>& f) {
+    try {
+        f();
+    } catch (const Error& e) {
+        return e.what();
+    }
+    return "no error";
+}
+void expect_holds(const std::string& text, std::initializer_list<const char*> parts) {
+    for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+TEST(Device, NamesTheBatchThatFits) {
+    const Graph g = residual_network();
+    const auto of_batch = [&](int batch) {
+        return error_of([&] { GpuRun run(g, {.batch = batch}); });
+    };
+    cuda_testing::reset({.device_bytes = std::size_t{8} << 20, .check_at_exit = false});
+    cuda_testing::reset_cudnn({});
+    const std::string error = of_batch(1000);
+    expect_holds(error, {"GPU 0: 'ResNet8' with a batch of 1000 needs ", "A batch of "});
+    const int fits = std::stoi(error.substr(error.find("A batch of ") + 11));
+    EXPECT_GT(fits, 1);
+    EXPECT_EQ(of_batch(fits), "no error");
+    expect_holds(of_batch(fits + 1), {"A batch of ", "fits"});
+    cuda_testing::reset({.device_bytes = std::size_t{1} << 19, .check_at_exit = false});
+    expect_holds(of_batch(2), {"Not even a batch of 1 fits"});
+}
+TEST(Device, SaysWhatAGpuCannotCompute) {
+    const Graph g = lower(layers()[9]);
+    start(CudnnGpu::v100);
+    expect_holds(error_of([&] { GpuRun run(g, {.batch = 2, .compute = ElementType::bf16}); }),
+                 {"bf16", "Use another Compute"});
+    cuda_testing::expect_cudnn_clean();
+}
+TEST(DeviceDeathTest, StopsAtBatchesThatItCannotTake) {
+    start();
+    const Graph g = lower(layers()[0]);
+    GpuRun run(g, {.batch = 2});
+    const Images three(g, 3, 1);
+    Images two(g, 2, 1);
+    EXPECT_DEATH((void)run.forward(three.batch(), Mode::train), "expected 0 to 2");
+    EXPECT_DEATH((void)run.backward(1), "follows a forward in Mode::train");
+    two.labels[1] = 5;
+    EXPECT_DEATH((void)run.forward(two.batch(), Mode::train), "label 5: expected 0 to 4");
+    EXPECT_DEATH(GpuRun(g, {.batch = 0}), "at least one image");
+}
+
+}  // namespace

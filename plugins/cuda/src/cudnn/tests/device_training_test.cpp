@@ -1,0 +1,232 @@
+// The Trainer on cuda::Device, on GPUs of the doubles: beside the reference device, and its costs.
+#include <gx/cuda/device.hpp>
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <gx/core/rng.hpp>
+#include <gx/cuda_testing/gpu_world.hpp>
+#include <gx/loader/synthetic.hpp>
+#include <gx/model/cifar_resnet.hpp>
+#include <gx/model/compute.hpp>
+#include <gx/model/init.hpp>
+#include <gx/reducer/bucketed.hpp>
+#include <gx/reducer/double_buffered.hpp>
+#include <gx/reducer/ring.hpp>
+#include <gx/scheduler/constant.hpp>
+#include <gx/trainer/checkpoint.hpp>
+#include <gx/trainer/trainer.hpp>
+#include <trainer/small.hpp>
+
+#include "gpu_bounds.hpp"
+#include "gpu_step.hpp"
+
+namespace {
+
+using namespace gx;
+using namespace gx::cuda_tests;
+using namespace testing_support;
+using cuda_testing::CudnnGpu;
+using cuda_testing::GpuWorld;
+using cuda_testing::StreamProgress;
+using Gpus = GpuWorld<cuda::Device>;
+static_assert(explain_training_world<Gpus>());
+
+constexpr StreamProgress all_progress[] = {StreamProgress::late, StreamProgress::eager,
+                                           StreamProgress::random};
+
+/// Maps, a dropout of them, and one of flat maps.
+struct DropoutNet {
+    static constexpr std::string_view name = "DropoutNet";
+    static constexpr ImageShape input{3, 8, 8};
+    static constexpr int classes = 4;
+    static constexpr int describe(GraphBuilder& b, int x) {
+        x = b.relu(
+            b.conv2d(x, {.channels = 8, .window = Window::square(3, 1, 1), .bias = true}, "conv"),
+            "relu");
+        x = b.dropout(b.max_pool(x, Window::square(2, 2), "pool"), 0.2, "drop1");
+        x = b.relu(b.linear(b.flatten(x, "flatten"), 12, true, "fc1"), "relu1");
+        return b.linear(b.dropout(x, 0.5, "drop2"), b.classes(), true, "fc2");
+    }
+};
+
+Split maps(std::int64_t train, std::int64_t test = 4) {
+    return synthetic({.shape = {3, 8, 8},
+                      .classes = 4,
+                      .train_count = train,
+                      .test_count = test,
+                      .noise = 80,
+                      .seed = 5});
+}
+template <class Model>
+Graph graph_of() {
+    return graph<Model>({.input = {3, 8, 8}, .classes = 4});
+}
+
+void begin(StreamProgress progress, std::uint64_t seed = 1) {
+    start(CudnnGpu::h100, progress, seed);
+}
+
+/// Weights after an epoch.
+template <class T, class World>
+std::vector<float> weights_after(typename T::Options o, World& world, const Split& data,
+                                 const Graph& g) {
+    const Folder folder;
+    o.output = folder.path;
+    (void)T(o).train(world, data);
+    return read_checkpoint(folder / "epoch-0001.safetensors", g).parameters;
+}
+
+/// Adds noise of `share` of its length to each gradient.
+struct Noisy : reference::Device {
+    using reference::Device::Device;
+    static inline double share = 0;
+    std::uint64_t steps = 0;
+    void backward(float scale, std::span<float> gradients, GradientsReady ready) {
+        reference::Device::backward(scale, gradients, [](std::size_t) {});
+        double squares = 0;
+        for (const float g : gradients) squares += double{g} * double{g};
+        const Rng noise = Rng(7, "noise").at(steps++);
+        const double each = share * std::sqrt(squares / double(gradients.size()));
+        for (std::size_t i = 0; i < gradients.size(); ++i)
+            gradients[i] += float(each * double{noise.normal(i)});
+        ready(0);
+    }
+};
+
+/// The distance of two runs' weights, as a share of what 20 steps changed. A run whose gradients
+/// carry noise of a known share says how these steps enlarge an error; the device's are below
+/// step_bound() in each.
+template <class Model, class E>
+void expect_weights(double share) {
+    SCOPED_TRACE(std::string(Model::name) + " in " + std::string(E::name));
+    using T = Trainer<Model, Ring<fp32>, Constant, Compute<E>>;
+    typename T::Options o{.batch = 2, .epochs = 1, .seed = 3, .evaluate = false};
+    o.scheduler.peak_rate = 0.02f;
+    const Split data = maps(80);
+    const Graph g = graph_of<Model>();
+    std::vector<float> start(std::size_t(g.parameter_elements()));
+    initial_parameters(g, o.seed, start);
+    const auto changes = [&](auto&& world) {
+        auto w = weights_after<T>(o, world, data, g);
+        for (std::size_t i = 0; i < w.size(); ++i) w[i] -= start[i];
+        return w;
+    };
+    const auto expected = changes(threads(2));
+    Noisy::share = share;
+    const double growth = apart(changes(threads<Noisy>(2)), expected) / share;
+    begin(StreamProgress::late);
+    EXPECT_LE(apart(changes(Gpus({2, 1})), expected), growth * step_bound(g, 2, element_type<E>));
+    EXPECT_GT(growth, 0.1);
+    EXPECT_LT(growth * step_bound(g, 2, element_type<E>), 1) << "a bound that nothing exceeds";
+    cuda_testing::expect_clean();
+}
+TEST(DeviceTraining, WeightsOfAResNetAreNearTheReferences) {
+    expect_weights<CifarResNet<8>, fp32>(0x1p-16);
+    expect_weights<CifarResNet<8>, fp16>(0x1p-9);
+}
+TEST(DeviceTraining, WeightsOfADropoutNetworkAreNearTheReferences) {
+    expect_weights<DropoutNet, fp32>(0x1p-16);
+    expect_weights<DropoutNet, fp16>(0x1p-9);
+}
+
+// ---- Bits --------------------------------------------------------------------------------------
+
+template <class T>
+RunRecord train(const typename T::Options& o, const Split& data, StreamProgress progress,
+                std::uint64_t seed) {
+    begin(progress, seed);
+    Gpus gpus({1, 1});
+    const RunRecord record = T(o).train(gpus, data);
+    EXPECT_EQ(cuda_testing::cudnn_counters().nondeterministic_executions, 0);
+    cuda_testing::expect_clean();
+    return record;
+}
+template <class T>
+void expect_same_bits(const Split& data, typename T::Options o) {
+    const RunRecord expected = train<T>(o, data, StreamProgress::late, 1);
+    std::uint64_t seed = 2;
+    for (const StreamProgress progress : all_progress)
+        expect_same_learning(train<T>(o, data, progress, seed++), expected);
+}
+TEST(DeviceTraining, BitsAreTheSameInEveryOrderOfStreams) {
+    expect_same_bits<Trainer<CifarResNet<8>, Bucketed<Ring<fp16>, 65536>, Constant>>(
+        maps(6), {.batch = 2, .epochs = 1, .seed = 3});
+    expect_same_bits<Trainer<DropoutNet, DoubleBuffered<Ring<fp16>>, Constant, Compute<fp16>>>(
+        maps(13), {.batch = 3, .epochs = 2, .seed = 3});  // each epoch ends with one image
+}
+TEST(DeviceTraining, AResumedRunHasTheBitsOfAWholeOne) {
+    using T = Trainer<DropoutNet, DoubleBuffered<Ring<fp32>>, Constant, Compute<bf16>>;
+    const Folder folder;
+    const Split data = maps(14);
+    typename T::Options o{.batch = 4, .epochs = 2, .seed = 3, .output = folder.path};
+    const RunRecord whole = train<T>(o, data, StreamProgress::random, 1);
+    o.output.clear();
+    o.resume = folder / "epoch-0001.safetensors";
+    expect_same_learning(train<T>(o, data, StreamProgress::eager, 2), whole);
+}
+TEST(DeviceTraining, PixelsLearnAsFloatsDo) {
+    using T = Trainer<DropoutNet, Ring<fp32>, Constant>;
+    typename T::Options o{.batch = 4, .epochs = 1, .seed = 3};
+    const Split data = maps(10);
+    const RunRecord floats = train<T>(o, data, StreamProgress::late, 1);
+    o.pixels = true;
+    expect_same_learning(train<T>(o, data, StreamProgress::late, 1), floats);
+}
+
+// ---- Costs -------------------------------------------------------------------------------------
+
+template <class T>
+cuda_testing::RuntimeCounters calls(int steps, StreamProgress progress) {
+    begin(progress);
+    Gpus gpus({2, 1});
+    typename T::Options o{.batch = 2, .epochs = 1, .seed = 3, .evaluate = false};
+    EXPECT_EQ(T(o).train(gpus, maps(std::int64_t{4} * steps)).steps.size(), std::size_t(steps));
+    return cuda_testing::counters();
+}
+/// Of two ranks, what five steps more cost: one wait of each host a step, for the outcome of the
+/// step before.
+TEST(DeviceTraining, StepsAllocateNothingAndWaitOnce) {
+    for (const StreamProgress progress : all_progress) {
+        using T = Trainer<DropoutNet, DoubleBuffered<Ring<fp16>>, Constant, Compute<fp16>>;
+        const auto five = calls<T>(8, progress) - calls<T>(3, progress);
+        EXPECT_EQ(five.allocations + five.frees + five.host_allocations, 0);
+        EXPECT_EQ(five.host_synchronizations, 10);
+        EXPECT_EQ(five.queries, 0);
+    }
+}
+
+// ---- Runs that end early -----------------------------------------------------------------------
+
+/// The image of one call is not a number.
+template <class Base, class... Report>
+struct Spoiled : Base {
+    using Base::Base;
+    int calls = 0;
+    auto forward(const Batch& batch, Mode mode, Report... report) {
+        if (++calls != 5) return Base::forward(batch, mode, report...);
+        std::vector<float> images(batch.images.begin(), batch.images.end());
+        images[0] = std::nanf("");
+        return Base::forward({images, batch.labels, batch.count, batch.draw}, mode, report...);
+    }
+};
+using SpoiledGpus = GpuWorld<Spoiled<cuda::Device, cuda::Device::View<ForwardReport>>>;
+TEST(DeviceTraining, NamesTheStepAndLayerOfABadLoss) {
+    const Trainer<DropoutNet, DoubleBuffered<Ring<fp32>>, Constant> trainer(
+        {.batch = 2, .epochs = 1, .seed = 3});
+    const Split data = maps(80);
+    const auto error_on = [&](auto&& world) {
+        return error_of([&] { (void)trainer.train(world, data); }).substr(6);  // "rank r"
+    };
+    const std::string expected = error_on(threads<Spoiled<reference::Device>>(2));
+    EXPECT_TRUE(holds(expected, ", step 4: the loss is not finite", "outputs of input 'input'"));
+    for (const StreamProgress progress : all_progress) {
+        begin(progress);
+        EXPECT_EQ(error_on(SpoiledGpus({2, 1})), expected);
+        EXPECT_EQ(cuda_testing::first_misuse(), "");
+    }
+}
+
+}  // namespace
