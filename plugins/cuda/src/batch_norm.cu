@@ -73,7 +73,7 @@ GX_DEVICE void store_sums(const Tiles& t, Sums<V> mine, DeviceSpan<double> sums)
     GX_SHARED(double, of_warps, norm_warps * 2 * tile_channels);
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const auto lanes = static_cast<unsigned>(t.lanes);
-    for (int k = 0; k < V; ++k) {
+    GX_UNROLL for (int k = 0; k < V; ++k) {
         for (unsigned by = 16; by >= lanes; by /= 2) {
             mine.first[k] += __shfl_down_sync(all_lanes, mine.first[k], by);
             mine.second[k] += __shfl_down_sync(all_lanes, mine.second[k], by);
@@ -130,7 +130,7 @@ GX_KERNEL moments_kernel(Tiles t, DeviceSpan<const Pack<E, V>> x, DeviceSpan<dou
     if (strip.group < t.groups)
         for (std::int64_t row = strip.first; row < strip.end; row += strip.step) {
             const Pack<E, V> values = x[row * t.groups + strip.group];
-            for (int k = 0; k < V; ++k) {
+            GX_UNROLL for (int k = 0; k < V; ++k) {
                 const double value = decoded<E>(values.v[k]);
                 mine.first[k] += value;
                 mine.second[k] += value * value;
@@ -187,7 +187,7 @@ struct Lines {
 template <int V>
 GX_DEVICE Lines<V> lines_of(DeviceSpan<const ChannelNorm> norms, int group) {
     Lines<V> lines;
-    for (int k = 0; k < V; ++k) {
+    GX_UNROLL for (int k = 0; k < V; ++k) {
         const ChannelNorm& n = norms[group * V + k];
         lines.of[k] = {n.mean, n.mean_rest, n.scale, n.shift};
     }
@@ -216,8 +216,7 @@ GX_KERNEL normalise_rows_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms, bo
         const bool real = mine && row < t.rows;
         if (real) values = x[at];
         if (real && residual.size > 0) added = residual[at];
-        if (real)
-            for (int k = 0; k < V; ++k) {
+        if (real) GX_UNROLL for (int k = 0; k < V; ++k) {
                 float v = rounded<E>(lines.of[k](decoded<E>(values.v[k])));
                 if (residual.size > 0) v = rounded<E>(v + decoded<E>(added.v[k]));
                 if (v > 0) positive |= 1u << k;
@@ -243,8 +242,9 @@ GX_DEVICE unsigned passing(const Tiles& t, const Lines<V>& lines, std::int64_t r
         return V == 8 ? bits : bits >> group % 8;
     }
     unsigned bits = 0;
-    for (int k = 0; k < V; ++k)
+    GX_UNROLL for (int k = 0; k < V; ++k) {
         if (rounded<E>(lines.of[k](decoded<E>(x.v[k]))) > 0) bits |= 1u << k;
+    }
     return bits;
 }
 
@@ -261,7 +261,7 @@ GX_KERNEL gradient_sums_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms, boo
             const Pack<E, V> values = x[at], gradients = dy[at];
             const unsigned pass =
                 relu ? passing<E, V>(t, lines, row, strip.group, values, mask) : ~0u;
-            for (int k = 0; k < V; ++k) {
+            GX_UNROLL for (int k = 0; k < V; ++k) {
                 if ((pass >> k & 1u) == 0) continue;
                 const double d = decoded<E>(gradients.v[k]);
                 mine.first[k] += d;
@@ -272,7 +272,7 @@ GX_KERNEL gradient_sums_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms, boo
     store_sums(t, mine, sums);
 }
 
-/// dx = scale * (dy - first - (x - mean) * second): those two, at sums[0, 0 and 1, C].
+/// dx = scale * (dy - means[0] - (x - mean) * means[1]). Shapes: means (2, C).
 GX_KERNEL gradient_norms_kernel(std::int64_t rows, DeviceSpan<const ChannelNorm> norms,
                                 DeviceSpan<const double> sums, DeviceSpan<double> means,
                                 DeviceSpan<float> dgamma, DeviceSpan<float> dbeta) {
@@ -298,7 +298,7 @@ GX_KERNEL input_gradient_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms, bo
     if (strip.group >= t.groups) return;
     const Lines<V> lines = lines_of<V>(norms, strip.group);
     float first[V], second[V];
-    for (int k = 0; k < V; ++k) {
+    GX_UNROLL for (int k = 0; k < V; ++k) {
         const int c = strip.group * V + k;
         first[k] = static_cast<float>(means[c]);
         second[k] = static_cast<float>(means[norms.size + c]);
@@ -310,7 +310,7 @@ GX_KERNEL input_gradient_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms, bo
             const Pack<E, V> values = x[at], gradients = dy[at];
             const unsigned pass =
                 relu ? passing<E, V>(t, lines, row, strip.group, values, mask) : ~0u;
-            for (int k = 0; k < V; ++k) {
+            GX_UNROLL for (int k = 0; k < V; ++k) {
                 if ((pass >> k & 1u) != 0) passed.v[k] = gradients.v[k];
                 const float d = decoded<E>(passed.v[k]);
                 const float h = lines.of[k].centred(decoded<E>(values.v[k]));

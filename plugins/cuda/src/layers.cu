@@ -48,7 +48,7 @@ GX_DEVICE void pack_pixel_channels(const PixelShape& shape, DeviceSpan<Pack<E, V
     for (std::int64_t i = global_thread(); i < to.size; i += all_threads()) {
         const std::int64_t row = i / groups, image = row / shape.pixels;
         Pack<E, V> pack{};
-        for (int k = 0; k < V; ++k) {
+        GX_UNROLL for (int k = 0; k < V; ++k) {
             const int c = static_cast<int>(i % groups) * V + k;
             if (image < shape.images && c < shape.channels)
                 pack.v[k] = encoded<E>(
@@ -83,7 +83,7 @@ GX_KERNEL cast_kernel(DeviceSpan<const CastPiece> pieces,
         for (std::int64_t i = threadIdx.x; i < in_packs; i += blockDim.x) {
             const Pack<From, 8> x = from_packs[piece.from / 8 + i];
             Pack<To, 8> y;
-            for (int k = 0; k < 8; ++k) y.v[k] = encoded<To>(decoded<From>(x.v[k]));
+            GX_UNROLL for (int k = 0; k < 8; ++k) y.v[k] = encoded<To>(decoded<From>(x.v[k]));
             to_packs[piece.to / 8 + i] = y;
         }
         for (std::int64_t i = 8 * std::int64_t{in_packs} + threadIdx.x; i < piece.count;
@@ -103,7 +103,7 @@ GX_KERNEL find_non_finite_kernel(DeviceSpan<const typename E::storage> values,
     bool finite = true;
     for (std::int64_t i = global_thread(); i < in_packs.size; i += all_threads()) {
         const Pack<E, 8> x = in_packs[i];
-        for (int k = 0; k < 8; ++k) finite = finite && is_finite(decoded<E>(x.v[k]));
+        GX_UNROLL for (int k = 0; k < 8; ++k) finite = finite && is_finite(decoded<E>(x.v[k]));
     }
     for (std::int64_t i = 8 * in_packs.size + global_thread(); i < values.size; i += all_threads())
         finite = finite && is_finite(decoded<E>(values[i]));

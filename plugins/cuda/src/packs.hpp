@@ -1,4 +1,5 @@
 // Pack: elements that a thread moves together, and conversions that a GPU has instructions for.
+// A loop over a pack is a GX_UNROLL, or clang keeps arrays of it in memory.
 #pragma once
 
 #include <bit>          // bit_cast
@@ -8,6 +9,9 @@
 #if defined(__CUDACC__)
 #include <cuda_bf16.h>  // __float2bfloat16_rn
 #include <cuda_fp16.h>  // __float2half_rn, __half2float
+#define GX_UNROLL _Pragma("unroll")
+#else
+#define GX_UNROLL
 #endif
 
 #include <gx/core/contract.hpp>  // GX_EXPECT

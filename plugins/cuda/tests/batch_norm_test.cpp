@@ -428,6 +428,21 @@ TYPED_TEST(BatchNorm, PassesGradientsBack) {
     }));
 }
 
+/// A normalised value that is 0 in E passes no gradient, though it is more in a float.
+TEST(BatchNormRelu, PassesNoGradientAtZero) {
+    for (const int channels : {3, 8}) {
+        Trial<fp16> run({.rows = 9, .all_rows = 9, .channels = channels, .relu = true}, 1);
+        run.gamma.assign(run.layer.width(), 0.0f);
+        run.beta.assign(run.layer.width(), 0.0f);
+        run.beta[1] = 0x1p-26f;  // below half of the smallest of fp16
+        run.beta[2] = 0x1p-24f;
+        run.forward(true);
+        const auto got = backward(run, std::vector<fp16::storage>(run.x.size(), fp16::encode(1)));
+        for (std::size_t c = 0; c < run.layer.width(); ++c)
+            EXPECT_EQ(got.dbeta[c], c == 2 ? 9.0f : 0.0f) << c;
+    }
+}
+
 // ---- Traffic and contracts ---------------------------------------------------------------------
 
 struct Bytes {

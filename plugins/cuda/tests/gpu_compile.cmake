@@ -1,6 +1,6 @@
 # cmake -D PLUGIN=... -D INCLUDE=... -D CUDA_INCLUDE=... -D CUDA12=... -D PLACE=... -P: compiles the
-# kernels for GPUs by each compiler that is here, warnings as errors, and compares registers, spills
-# and shared memory with resources.txt.
+# kernels for GPUs by each compiler that is here, warnings as errors, and compares registers, spills,
+# shared memory and stacks with resources.txt.
 cmake_minimum_required(VERSION 3.25)
 file(MAKE_DIRECTORY ${PLACE}/empty)
 file(WRITE ${PLACE}/empty/texture_fetch_functions.h "")  # CUDA 13 has none, clang 19 includes it
@@ -14,6 +14,11 @@ foreach(line IN LISTS limits)
   list(GET line 0 name)
   list(GET line 1 registers_of_${name})
   list(GET line 2 shared_of_${name})
+  set(stack_of_${name} 0)
+  list(LENGTH line columns)
+  if(columns GREATER 3)
+    list(GET line 3 stack_of_${name})
+  endif()
   list(APPEND kernels ${name})
 endforeach()
 set(seen "")
@@ -39,9 +44,15 @@ function(check_resources text)
         list(APPEND violations "${symbol}: add its limits to resources.txt")
       endif()
       list(APPEND seen ${kernel})
-    elseif(kernel AND line MATCHES "([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads")
-      if(CMAKE_MATCH_1 GREATER 0 OR CMAKE_MATCH_2 GREATER 0)
-        list(APPEND violations "${kernel} spills ${CMAKE_MATCH_1} bytes on ${arch}")
+    elseif(kernel AND line MATCHES
+           "([0-9]+) bytes stack frame, ([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads")
+      set(stack ${CMAKE_MATCH_1})
+      if(stack GREATER stack_of_${kernel})
+        list(APPEND violations "${kernel} on ${arch}: a stack of ${stack} bytes, at most \
+${stack_of_${kernel}}: is an array indexed in a loop that is not unrolled?")
+      endif()
+      if(CMAKE_MATCH_2 GREATER 0 OR CMAKE_MATCH_3 GREATER 0)
+        list(APPEND violations "${kernel} spills ${CMAKE_MATCH_2} bytes on ${arch}")
       endif()
     elseif(kernel AND line MATCHES "Used ([0-9]+) registers")
       set(registers ${CMAKE_MATCH_1})

@@ -2,6 +2,7 @@
 
 #include "device_memory.hpp"
 
+#include "../src/packs.hpp"
 #include "../src/plain_math.hpp"
 
 #include <algorithm>  // count
@@ -82,6 +83,23 @@ TEST(PlainMath, IsThatOfTheLibrary) {
     EXPECT_TRUE(std::isnan(cuda::exponential(std::nan(""))));
     EXPECT_EQ(cuda::logarithm(1.0), 0);
     EXPECT_TRUE(std::isnan(cuda::logarithm(std::nan(""))));
+}
+
+/// Just beside each tie of fp16 and bf16, where rounding to a float first would round twice.
+TYPED_TEST(Layers, DoublesAreRoundedOnce) {
+    using E = TypeParam;
+    std::mt19937_64 random(1);
+    for (int i = 0; i < 20'000; ++i) {
+        const auto bits = static_cast<std::uint32_t>(random());
+        const double coarse = std::bit_cast<float>(bits & 0xbffff000u);  // a tie, or none
+        const double x = coarse * (1 + (static_cast<double>(random() % 3) - 1) * 0x1p-40);
+        if (!std::isfinite(x)) continue;
+        const auto got = cuda::encoded_once<E>(x), expected = rounded<E>(x);
+        ASSERT_EQ(std::memcmp(&got, &expected, sizeof got), 0) << x;
+    }
+    EXPECT_EQ(number<E>(cuda::encoded_once<E>(-1e300)), -INFINITY);
+    EXPECT_EQ(number<E>(cuda::encoded_once<E>(1e-300)), 0);
+    EXPECT_TRUE(std::isnan(number<E>(cuda::encoded_once<E>(std::nan("")))));
 }
 
 // ---- Loss --------------------------------------------------------------------------------------
