@@ -114,3 +114,102 @@ run_cuda-headers() {
     write_json "{\"command\": \"cuda-headers\", \"folder\": $(json_text "$folder"),
  \"packages\": [$packages]}"
 }
+
+# ---- cuda-plans ---------------------------------------------------------------------------------
+library_wheels() {  # library_wheels GPU
+    case $1 in
+    v100) cat <<'TABLE' ;;
+nvidia-cudnn-cu12==9.10.2.21|cudnn|include/,lib/
+nvidia-cublas-cu12==12.9.1.4|cublas|lib/
+nvidia-cuda-nvrtc-cu12==12.9.86|nvrtc|lib/
+nvidia-cuda-runtime-cu12==12.9.79|cudart|lib/
+TABLE
+    h100) cat <<'TABLE' ;;
+nvidia-cudnn-cu13==9.19.0.56|cudnn|include/,lib/
+nvidia-cublas==13.0.2.14|cublas|lib/
+nvidia-cuda-nvrtc==13.0.88|nvrtc|lib/
+nvidia-cuda-runtime==13.0.96|cudart|lib/
+TABLE
+    esac
+}
+
+# find_part FILE FOLDER...: the first path of FILE below one of the folders, links followed.
+find_part() {
+    local file=$1 found
+    shift
+    found=$(find -L "$@" -maxdepth 5 -name "$file" -print -quit 2>/dev/null || true)
+    printf '%s' "$found"
+}
+
+# plan_for GPU FOLDER: reference/cudnn/GPU.json by the libraries below FOLDER.
+plan_for() {
+    local gpu=$1 folder=$2 tree=build/cuda-plans-$1 cudnn cudart header runtime paths='' name path
+    header=$(find_part cudnn.h "$folder")
+    cudnn=$(find_part 'libcudnn.so.9' "$folder")
+    cudart=$(find_part 'libcudart.so*' "$folder" "${CUDA_PATH:-/usr/local/cuda}")
+    runtime=$(find_part cuda_runtime_api.h "$folder" build/cuda-headers \
+        "${CUDA_PATH:-/usr/local/cuda}")
+    for name in libcudnn_graph.so.9 libcublasLt.so.1? libnvrtc.so.1?; do
+        path=$(find_part "$name" "$folder")
+        [[ -n $path ]] || die "--$gpu: below '$folder' there is no ${name/1\?/12 or .13};" \
+            "cuDNN needs its own libraries, cuBLAS and NVRTC"
+        paths+=$(dirname "$path"):
+    done
+    [[ -n $header && -n $cudnn ]] ||
+        die "--$gpu: below '$folder' there is no cudnn.h or libcudnn.so.9"
+    [[ -n $runtime && -n $cudart ]] || die "there is neither cuda_runtime_api.h nor libcudart:" \
+        "call ./gx cuda-headers, or set CUDA_PATH to a toolkit"
+    follow "configuring for $gpu:" "build/logs/configure-cuda-plans-$gpu.log" \
+        cmake --preset release -B "$tree" -D GX_BUILD_COMPILED=OFF \
+        -D "GX_CUDA_INCLUDE_DIR=$(dirname "$runtime")" -D "GX_CUDART_LIBRARY=$cudart" \
+        -D "GX_CUDNN_INCLUDE_DIR=$(dirname "$header")" -D "GX_CUDNN_LIBRARY=$cudnn" ||
+        die "the build could not be configured; ./gx doctor lists what is missing"
+    follow "building for $gpu:" "build/logs/build-cuda-plans-$gpu.log" \
+        ninja -C "$tree" -j "$(job_count)" gx_cuda_plans || die "gx_cuda_plans could not be built"
+    say "asking cuDNN for plans of a ${gpu^^}, each in a process of its own: minutes"
+    LD_LIBRARY_PATH=$PWD/$tree/driver:$paths "$tree/gx_cuda_plans" "$gpu" \
+        >"reference/cudnn/$gpu.json.tmp" ||
+        { rm -f "reference/cudnn/$gpu.json.tmp"; die "cuDNN gave no plans for a ${gpu^^}"; }
+    mv "reference/cudnn/$gpu.json.tmp" "reference/cudnn/$gpu.json"
+    say "wrote reference/cudnn/$gpu.json"
+}
+
+run_cuda-plans() {
+    local gpus=() gpu v100='' h100='' name path files=''
+    set -- "${rest[@]}"
+    while (($# > 0)); do
+        case $1 in
+        --v100 | --h100)
+            [[ -n ${2:-} ]] || die "$1 wants a folder; see ./gx cuda-plans --help"
+            set -- "$1=$2" "${@:3}"
+            continue ;;
+        --v100=?* | --h100=?*)
+            name=${1%%=*} name=${name#--}
+            [[ -z ${!name} ]] || die "--$name: this option is given twice"
+            path=${1#*=}
+            [[ $path == /* ]] || path=$called_from/$path
+            [[ -d $path ]] || die "--$name: '$path' is not a folder"
+            printf -v "$name" %s "$path" ;;
+        --v100= | --h100=) die "${1%=}: the value is empty; see ./gx cuda-plans --help" ;;
+        v100 | h100) gpus+=("$1") ;;
+        -*) unknown option "${1%%=*}" --v100 --h100 --yes --json --help ;;
+        *) unknown GPU "$1" v100 h100 ;;
+        esac
+        shift
+    done
+    ((${#gpus[@]} > 0)) || gpus=(v100 h100)
+    install_packages cuda-plans
+    mkdir -p reference/cudnn build/logs
+    for gpu in "${gpus[@]}"; do
+        if [[ -z ${!gpu} ]]; then
+            [[ -f build/cuda-libraries/$gpu/versions ]] || need_space 4000
+            mkdir -p build/cuda-libraries
+            library_wheels "$gpu" | fetch_wheels "build/cuda-libraries/$gpu" || exit $?
+            header_wheels | fetch_wheels build/cuda-headers || exit $?
+            printf -v "$gpu" %s "$PWD/build/cuda-libraries/$gpu"
+        fi
+        plan_for "$gpu" "${!gpu}"
+        files+="${files:+, }\"reference/cudnn/$gpu.json\""
+    done
+    write_json "{\"command\": \"cuda-plans\", \"files\": [$files]}"
+}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# cuda_commands_test.sh ROOT: the launcher's commands for GPUs, on stand-ins: a package index that is
-# a folder of tiny wheels. No network, no GPU.
+# cuda_commands_test.sh ROOT: the launcher's commands for GPUs, on stand-ins: a package index that
+# is a folder of tiny wheels, and tools that print what the launcher reads. No network, no GPU.
 set -uo pipefail
 root=$1
 place=$(mktemp -d)
@@ -26,7 +26,8 @@ base = name.replace("-", "_")
 info = f"{base}-{version}.dist-info"
 with zipfile.ZipFile(f"index/{base}-{version}-py3-none-any.whl", "w") as files:
     files.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    files.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+    files.writestr(f"{info}/WHEEL",
+                   "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
     files.writestr(f"{info}/RECORD", "")
     for file in sys.argv[2:]:
         files.writestr(file, f"// {file}\n")
@@ -51,8 +52,8 @@ expect "another version" 2 "nvidia-nccl-cu13 2.28.9 is not offered by the packag
 is configured for, which offers 2.27.7" gx cuda-headers
 [[ ! -e $headers ]] || fail "headers are complete or not there"
 wheel nvidia-nccl-cu13==2.28.9 nvidia/nccl/lib/libnccl.so.2
-expect "a wheel without headers" 2 "nvidia-nccl-cu13 2.28.9: the wheel holds nothing below include/" \
-    gx cuda-headers
+expect "a wheel without headers" 2 \
+    "nvidia-nccl-cu13 2.28.9: the wheel holds nothing below include/" gx cuda-headers
 wheel nvidia-nccl-cu13==2.28.9 nvidia/nccl/include/other.h
 expect "a wheel without the header" 2 "the wheels hold no nccl.h" gx cuda-headers
 [[ ! -e $headers ]] || fail "headers without nccl.h are not kept"
@@ -82,6 +83,69 @@ chmod +x tools/df
 rm -r "$headers"
 expect "a full disk" 2 "has 204 MB left, and 1500 MB are needed" env PATH="$place/tools:$PATH" \
     "$place/tree/gx" cuda-headers
+
+
+# ---- cuda-plans, on stand-ins for the tools -----------------------------------------------------
+cat >tools/tool <<'TOOL'
+#!/bin/bash
+# What the tools print and make, as far as the launcher reads it; FAIL names one that fails, LATE a
+# test or build that takes too long.
+name=${0##*/}
+echo "$name $*" >>"$TOOLS_LOG"
+[[ $name != "${FAIL:-}" ]] || exit 3
+case $name in
+dpkg-query) shift 3; for package in "$@"; do echo "installed:$package"; done ;;
+cmake)
+    while (($# > 1)) && [[ $1 != -B ]]; do shift; done
+    mkdir -p "$2"
+    printf '#!/bin/bash\n[[ -z ${REFUSE:-} ]] || exit 2\necho "{\\"gpu\\": \\"$1\\"}"\n' \
+        >"$2/gx_cuda_plans"
+    chmod +x "$2/gx_cuda_plans"
+    for program in kernels optimizers; do : >"$2/plugins.cuda.gpu.$program"; done ;;
+timeout) [[ -z ${LATE:-} || "$*" != *$LATE* ]] || exit 124
+    exec "${@:3}" ;;
+ctest) echo "1/1 Test #1: plugins.cuda.x ...   Passed    0.01 sec"
+    [[ -z ${SKIP:-} ]] || echo "1/1 Test #2: plugins.cuda.y ...***Skipped   0.01 sec" ;;
+nvidia-smi) echo "${GPU:-NVIDIA H100 80GB HBM3, 580.65, 9.0}" ;;
+nvcc) [[ $1 != --list-gpu-arch ]] || printf 'compute_75\ncompute_90\n'
+    [[ $1 != --version ]] || echo "Build cuda_13.0" ;;
+compute-sanitizer) [[ $* == *"--error-exitcode 9"* ]] ;;
+esac
+TOOL
+chmod +x tools/tool
+rm tools/df
+for tool in dpkg-query cmake ninja ctest timeout nvidia-smi compute-sanitizer; do
+    ln -s tool "tools/$tool"
+done
+mkdir -p cuda/bin cuda/lib64 plans/lib plans/include
+cp tools/tool cuda/bin/nvcc
+touch cuda/lib64/libcudart.so.13 cuda/lib64/libnccl.so.2
+touch plans/include/cudnn.h plans/include/cuda_runtime_api.h plans/lib/libcudart.so.12
+export TOOLS_LOG=$place/tools.log CUDA_PATH=$place/cuda
+stand_in() { env PATH="$place/tools:/usr/bin:/bin" "$place/tree/gx" "$@"; }
+plans=tree/reference/cudnn/v100.json
+
+expect "a folder of libraries that is not there" 2 "--v100: '$place/nowhere' is not a folder" \
+    stand_in cuda-plans v100 --v100 nowhere
+expect "an unknown GPU" 2 "unknown GPU 'a100'" stand_in cuda-plans a100
+expect "a misspelt option" 2 "Did you mean '--v100'?" stand_in cuda-plans --v10 plans
+expect "an option without its value" 2 "--h100 wants a folder" stand_in cuda-plans --h100
+expect "a folder without cuDNN" 2 "there is no libcudnn_graph.so.9" \
+    stand_in cuda-plans v100 --v100 plans
+touch plans/lib/libcudnn_graph.so.9 plans/lib/libcudnn.so.9 plans/lib/libnvrtc.so.12
+expect "a folder without cuBLAS" 2 "there is no libcublasLt.so.12 or .13" \
+    stand_in cuda-plans v100 --v100 plans
+touch plans/lib/libcublasLt.so.12
+expect "plans" 0 "wrote reference/cudnn/v100.json" \
+    stand_in cuda-plans v100 --v100 plans --json "$place/plans.json"
+expect "their JSON" 0 "v100" valid_json "$plans" gpu
+expect "the command's JSON" 0 "reference/cudnn/v100.json" valid_json plans.json "files 0"
+expect "cuDNN is the one below the folder" 0 "GX_CUDNN_LIBRARY=$place/plans/lib/libcudnn.so.9" \
+    cat tools.log
+expect "a library that refuses" 2 "cuDNN gave no plans for a V100" \
+    env REFUSE=1 PATH="$place/tools:$PATH" "$place/tree/gx" cuda-plans v100 --v100 plans
+expect "the file stays as it was" 0 "v100" valid_json "$plans" gpu
+[[ ! -e $plans.tmp ]] || fail "no temporary file is left"
 
 ((failures == 0)) && echo "the launcher's commands for GPUs keep their promises"
 exit $((failures > 0))

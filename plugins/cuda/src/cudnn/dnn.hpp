@@ -57,6 +57,8 @@ public:
     [[nodiscard]] std::int64_t workspace_bytes() const { return workspace_bytes_; }
     /// As in "conv2d 'stem', forward".
     [[nodiscard]] const std::string& name() const { return name_; }
+    /// Of the backend API.
+    [[nodiscard]] cudnnBackendDescriptor_t descriptor() const { return plan_.get(); }
 
     static constexpr std::size_t alignment_bytes = 16;
 
