@@ -213,3 +213,198 @@ run_cuda-plans() {
     done
     write_json "{\"command\": \"cuda-plans\", \"files\": [$files]}"
 }
+
+# ---- gpu: stages, each at most 8 minutes --------------------------------------------------------
+gpu_stage_seconds=480
+
+# Stage | what it needs beside a build | its tests, as regular expressions of whole names
+gpu_stages() {
+    cat <<'TABLE'
+contract||plugins\.cuda\.testing\.(contract|cudnn\.contract|nccl\.contract)\.real
+kernels||plugins\.cuda\.gpu\.(kernels|optimizers)
+nccl|nccl|plugins\.nccl\.gpu\.reductions
+memcheck|compute-sanitizer|
+racecheck|compute-sanitizer|
+initcheck|compute-sanitizer|
+synccheck|compute-sanitizer|
+TABLE
+}
+
+# gpu_check NAME NEED VERSION PURPOSE: `check` of doctor, for what `gpu` uses; sets have[NAME].
+gpu_check() {
+    have[$1]=$3
+    check "$@"
+}
+
+find_gpu() {  # into gpu_name, gpu_driver, gpu_capability, gpu_count: of the first GPU
+    local rows=()
+    mapfile -t rows < <(nvidia-smi --query-gpu=name,driver_version,compute_cap \
+        --format=csv,noheader 2>/dev/null | grep -E '^[^,]+, [0-9.]+, [0-9]+\.[0-9]+$' || true)
+    gpu_count=${#rows[@]} gpu_name='' gpu_driver='' gpu_capability=''
+    ((gpu_count == 0)) || IFS=, read -r gpu_name gpu_driver gpu_capability <<<"${rows[0]//, /,}"
+}
+
+# find_cuda_compiler: into cuda_compiler and cuda_root, the toolkit's; empty where no compiler has
+# the GPU's architecture. nvcc 13 has none for a V100: clang with a CUDA 12 toolkit does.
+find_cuda_compiler() {
+    local nvcc arch=${gpu_capability/./}
+    cuda_compiler='' cuda_root=''
+    nvcc=${CUDA_PATH:+$(find_part nvcc "$CUDA_PATH/bin")}
+    [[ -n $nvcc ]] || nvcc=$(command -v nvcc || find_part nvcc /usr/local/cuda/bin)
+    if [[ -n $nvcc ]] && { [[ -z $arch ]] ||
+        "$nvcc" --list-gpu-arch 2>/dev/null | grep -qx "compute_$arch"; }; then
+        cuda_compiler=$nvcc cuda_root=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
+    elif [[ -n ${GX_CUDA12_ROOT:-} ]] && command -v clang++-19 >/dev/null; then
+        cuda_compiler=$(command -v clang++-19) cuda_root=$GX_CUDA12_ROOT
+    fi
+}
+
+find_library() {  # find_library NAME FOLDER: if its header is there, too
+    [[ -z $(find_part "$1.h" "$2") ]] || find_part "lib$1.so*" "$2"
+}
+
+check_gpu() {  # prints what is there; sets `lacking` where something needed is not
+    local text why='kernels: nvcc, or for sm_70 clang++-19 and GX_CUDA12_ROOT=a CUDA 12 toolkit'
+    echo "gx gpu: what this machine has"
+    find_gpu
+    find_cuda_compiler
+    text=${gpu_name:+$gpu_count x $gpu_name, driver $gpu_driver, sm_${gpu_capability/./}}
+    gpu_check GPU needed "$text" "nvidia-smi lists none: a GPU and its driver"
+    gpu_check "CUDA compiler" needed "$cuda_compiler" "$why"
+    text=${cuda_root:-${CUDA_PATH:-/usr/local/cuda}}
+    gpu_check cudart needed "$(find_part 'libcudart.so*' "$text")" "CUDA's runtime library"
+    gpu_check cudnn optional "$(find_library cudnn "$text")" "its part of stage contract"
+    gpu_check nccl optional "$(find_library nccl "$text")" "stage nccl"
+    gpu_check compute-sanitizer optional "$(command -v compute-sanitizer ||
+        find_part compute-sanitizer "$text/bin" || true)" "stages memcheck to synccheck"
+}
+
+# run_stage NAME TESTS: into `outcome` and `reason`; a stage that passed on this tree is not run
+# again. Its log is build/logs/gpu-NAME.log.
+run_stage() {
+    local name=$1 tests=$2 log=build/logs/gpu-$1.log done_file=build/gpu/stages/$1 status=0 program
+    local started=$SECONDS
+    if [[ -z $again && -f $done_file && $(<"$done_file") == "$tree_id" ]]; then
+        outcome=passed reason="before, on this tree"
+        return 0
+    fi
+    rm -f "$done_file"
+    say "stage $name: at most $((gpu_stage_seconds / 60)) min (log $log)"
+    limited "$gpu_stage_seconds" "$started"
+    case $name in
+    build) build_for_gpu || status=$? ;;
+    *check)
+        : >"$log"
+        for program in kernels optimizers; do
+            program=$(find_part "plugins.cuda.gpu.$program" build/gpu)
+            limited "$gpu_stage_seconds" "$started"
+            "${time_limit[@]}" "${have[compute-sanitizer]}" --tool "$name" --error-exitcode 9 \
+                "$program" >>"$log" 2>&1 </dev/null || { status=$?; break; }
+        done ;;
+    *) "${time_limit[@]}" ctest --test-dir build/gpu --no-tests=error -R "^($tests)\$" \
+        >"$log" 2>&1 </dev/null || status=$? ;;
+    esac
+    outcome=passed reason=''
+    case $status in
+    0)
+        if grep -q '\*\*\*Skipped' "$log" 2>/dev/null; then
+            text=$(sed -n 's/.* Test *#[0-9]*: \([^ ]*\) .*\*\*\*Skipped.*/\1/p' "$log")
+            reason="skipped: ${text//$'\n'/ }"
+            outcome=skipped
+        else
+            mkdir -p build/gpu/stages
+            printf '%s\n' "$tree_id" >"$done_file"
+        fi ;;
+    124) outcome=timeout reason="stopped after $((gpu_stage_seconds / 60)) min; see $log" ;;
+    *) outcome=FAILED reason="status $status; see $log" ;;
+    esac
+}
+
+build_for_gpu() {
+    local options=(-D GX_CUDA_GPU=ON -D "CMAKE_CUDA_COMPILER=$cuda_compiler"
+        -D "CUDAToolkit_ROOT=$cuda_root" -D "CMAKE_CUDA_ARCHITECTURES=${gpu_capability/./}")
+    follow "configuring:" build/logs/configure-gpu.log "${time_limit[@]}" \
+        cmake --preset dev -B build/gpu "${options[@]}" || return $?
+    limited "$gpu_stage_seconds" "$started"
+    targets=(plugins.cuda.gpu.kernels plugins.cuda.gpu.optimizers
+        plugins.cuda.testing.contract.real)
+    [[ -z ${have[cudnn]} ]] || targets+=(plugins.cuda.testing.cudnn.contract.real)
+    [[ -z ${have[nccl]} ]] ||
+        targets+=(plugins.cuda.testing.nccl.contract.real plugins.nccl.gpu.reductions)
+    build gpu "${targets[@]}"
+}
+
+stage_row() {  # stage_row NAME OUTCOME REASON SECONDS: a line, and an item of `stages`
+    printf '%-10s %-9s %6d s  %s\n' "$1" "$2" "$4" "$3"
+    stages+="${stages:+,}
+  {\"stage\": \"$1\", \"outcome\": \"$2\", \"reason\": $(json_text "$3"), \"seconds\": $4}"
+}
+
+run_gpu() {
+    local check_only='' again='' checks='' stages='' lacking=0 failed=0 name need tests begin file
+    local outcome reason tree_id text targets=() gpu_name gpu_driver gpu_capability gpu_count
+    local cuda_compiler cuda_root
+    local -A have=()
+    for name in "${rest[@]}"; do
+        case $name in
+        --check) [[ -z $check_only ]] || die "$name: this option is given twice"; check_only=1 ;;
+        --again) [[ -z $again ]] || die "$name: this option is given twice"; again=1 ;;
+        *) unknown option "${name%%=*}" --check --again --yes --json --help ;;
+        esac
+    done
+    check_gpu
+    if [[ -n $check_only ]]; then
+        text=true
+        ((lacking == 0)) || text=false
+        write_json "{\"command\": \"gpu\", \"complete\": $text, \"checks\": [$checks]}"
+        exit "$lacking"
+    fi
+    ((lacking == 0)) || die "something needed is missing, see above; nothing was run"
+    install_packages test
+    mkdir -p build/logs
+    tree_id=$(tree_of_files)-$gpu_name-$gpu_driver
+    echo
+    begin=$SECONDS
+    run_stage build ''
+    stage_row build "$outcome" "$reason" $((SECONDS - begin))
+    while IFS='|' read -r name need tests; do
+        begin=$SECONDS
+        if [[ $(stage_outcome build) != passed ]]; then
+            outcome='left out' reason="the build has not passed"
+        elif [[ -n $need && -z ${have[$need]} ]]; then
+            outcome='left out' reason="$need is missing"
+        else
+            run_stage "$name" "$tests"
+        fi
+        stage_row "$name" "$outcome" "$reason" $((SECONDS - begin))
+        [[ $outcome == passed || $outcome == 'left out' ]] || failed=1
+    done < <(gpu_stages)
+    [[ $(stage_outcome build) == passed ]] || failed=1
+    measured_file
+    exit "$failed"
+}
+
+tree_of_files() {  # changes with any source file; not with what is built and measured
+    find . \( -path ./build -o -path ./out -o -path ./.git -o -path ./reference/measured \) -prune \
+        -o -type f -print0 | sort -z | xargs -0 sha1sum | sha1sum | cut -c 1-16
+}
+
+stage_outcome() {  # of a stage that was run
+    sed -n "s/.*\"stage\": \"$1\", \"outcome\": \"\([^\"]*\)\".*/\1/p" <<<"$stages"
+}
+
+measured_file() {  # reference/measured/GPU.json, after the name of the GPU
+    name=${gpu_name,,}
+    name=${name//[^a-z0-9]/-}
+    file=reference/measured/$name.json
+    mkdir -p reference/measured
+    text="{\"command\": \"gpu\", \"gpu\": $(json_text "$gpu_name"), \"count\": $gpu_count,
+ \"driver\": $(json_text "$gpu_driver"), \"compute_capability\": \"$gpu_capability\",
+ \"cuda_compiler\": $(json_text "$("$cuda_compiler" --version 2>/dev/null | tail -n 1)"),
+ \"stages\": [$stages],
+ \"not_written_yet\": [\"networks against the reference device\", \"times of steps\",
+  \"times of collectives\", \"profiles\"]}"
+    printf '%s\n' "$text" >"$file.tmp" && mv "$file.tmp" "$file"
+    say "wrote $file"
+    write_json "$text"
+}

@@ -119,7 +119,7 @@ for tool in dpkg-query cmake ninja ctest timeout nvidia-smi compute-sanitizer; d
 done
 mkdir -p cuda/bin cuda/lib64 plans/lib plans/include
 cp tools/tool cuda/bin/nvcc
-touch cuda/lib64/libcudart.so.13 cuda/lib64/libnccl.so.2
+touch cuda/lib64/libcudart.so.13 cuda/lib64/libnccl.so.2 cuda/nccl.h
 touch plans/include/cudnn.h plans/include/cuda_runtime_api.h plans/lib/libcudart.so.12
 export TOOLS_LOG=$place/tools.log CUDA_PATH=$place/cuda
 stand_in() { env PATH="$place/tools:/usr/bin:/bin" "$place/tree/gx" "$@"; }
@@ -146,6 +146,49 @@ expect "a library that refuses" 2 "cuDNN gave no plans for a V100" \
     env REFUSE=1 PATH="$place/tools:$PATH" "$place/tree/gx" cuda-plans v100 --v100 plans
 expect "the file stays as it was" 0 "v100" valid_json "$plans" gpu
 [[ ! -e $plans.tmp ]] || fail "no temporary file is left"
+
+# ---- gpu ----------------------------------------------------------------------------------------
+gpu() { env PATH="$place/tools:/usr/bin:/bin" "$@" "$place/tree/gx" gpu --json "$place/gpu.json"; }
+measured=tree/reference/measured/nvidia-h100-80gb-hbm3.json
+expect "the check" 0 "1 x NVIDIA H100 80GB HBM3, driver 580.65, sm_90" stand_in gpu --check
+expect "it names what is left out" 0 "cudnn                     missing (optional)" \
+    stand_in gpu --check
+expect "the check without a GPU" 1 "GPU                       missing (needed): nvidia-smi lists" \
+    env FAIL=nvidia-smi PATH="$place/tools:$PATH" "$place/tree/gx" gpu --check \
+    --json "$place/check.json"
+expect "its JSON" 0 "OFF" valid_json check.json complete
+expect "no GPU" 2 "something needed is missing, see above; nothing was run" gpu FAIL=nvidia-smi
+expect "a driver that prints an error" 2 "nothing was run" gpu GPU="No devices were found"
+[[ ! -e $measured ]] || fail "nothing is written without a GPU"
+expect "a V100 and a toolkit that dropped it" 2 "for sm_70 clang++-19 and GX_CUDA12_ROOT" \
+    gpu GX_CUDA12_ROOT= \
+    GPU="Tesla V100-SXM2-16GB, 535.1, 7.0"
+expect "a build that takes too long" 1 "build      timeout " gpu LATE=ninja
+expect "what follows it is left out" 0 "the build has not passed" valid_json gpu.json \
+    "stages 1 reason"
+expect "a build that fails" 1 "build      FAILED " gpu FAIL=ninja
+expect "a stage that fails" 1 "contract   FAILED " gpu FAIL=ctest
+expect "a stage that is skipped is no success" 1 "contract   skipped   " gpu SKIP=1
+expect "what is skipped" 0 "skipped: plugins.cuda.y" valid_json gpu.json "stages 1 reason"
+: >tools.log
+expect "all stages" 0 "synccheck  passed " stand_in gpu --again
+expect "it compiles for the GPU" 0 "CMAKE_CUDA_ARCHITECTURES=90" grep cmake tools.log
+expect "it builds what is there" 0 "plugins.nccl.gpu.reductions" grep ninja tools.log
+expect "and not cuDNN's contract" 1 "" grep -e "cudnn.contract.real *$" tools.log
+expect "the sanitizer's tools" 0 "--tool racecheck --error-exitcode 9" cat tools.log
+expect "what is written" 0 "580.65" valid_json "$measured" driver
+expect "its stages" 0 "passed" valid_json "$measured" "stages 3 outcome"
+: >tools.log
+expect "a second call goes on" 0 "before, on this tree" gpu GX=1
+expect "it runs nothing" 1 "" grep -E "^(ctest|ninja)" tools.log
+expect "unless asked" 0 "passed " stand_in gpu --again
+expect "then it runs all" 0 "plugins" grep ctest tools.log
+rm tools/compute-sanitizer
+expect "a missing tool" 0 "compute-sanitizer is missing" gpu GX=1
+echo "// changed" >tree/file.cpp
+: >tools.log
+expect "a changed tree" 0 "passed " gpu GX=1
+expect "it is tested anew" 0 "plugins" grep ctest tools.log
 
 ((failures == 0)) && echo "the launcher's commands for GPUs keep their promises"
 exit $((failures > 0))

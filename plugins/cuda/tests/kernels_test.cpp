@@ -1,6 +1,7 @@
 #include <gx/cuda/kernels.hpp>
 
 #include "device_memory.hpp"
+#include "grid_or_gpu.hpp"  // seed
 
 #include <bit>      // bit_cast
 #include <cmath>    // isfinite
@@ -11,10 +12,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <gx/core/convert.hpp>         // the host's functions
-#include <gx/core/device.hpp>          // normalise_into
-#include <gx/cuda/emulation/grid.hpp>  // seed
-#include <gx/optimizer/finite.hpp>     // all_finite
+#include <gx/core/convert.hpp>      // the host's functions
+#include <gx/core/device.hpp>       // normalise_into
+#include <gx/optimizer/finite.hpp>  // all_finite
 
 namespace {
 

@@ -2,6 +2,7 @@
 #include <gx/cuda/kernels.hpp>
 
 #include "device_memory.hpp"
+#include "grid_or_gpu.hpp"  // seed
 
 #include <bit>      // bit_cast
 #include <cmath>    // sqrt
@@ -12,12 +13,11 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <gx/cuda/emulation/grid.hpp>  // seed
-#include <gx/model/graph.hpp>          // Graph
-#include <gx/optimizer/adamw.hpp>      // AdamW
-#include <gx/optimizer/lars.hpp>       // Lars
-#include <gx/optimizer/roles.hpp>      // power
-#include <gx/optimizer/sgd.hpp>        // Sgd
+#include <gx/model/graph.hpp>      // Graph
+#include <gx/optimizer/adamw.hpp>  // AdamW
+#include <gx/optimizer/lars.hpp>   // Lars
+#include <gx/optimizer/roles.hpp>  // power
+#include <gx/optimizer/sgd.hpp>    // Sgd
 
 namespace {
 

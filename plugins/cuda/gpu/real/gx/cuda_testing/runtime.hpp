@@ -1,0 +1,18 @@
+// What tests of the runtime's double include, where they run on a GPU: nothing is set or counted.
+#pragma once
+
+#include <cstdint>  // uint64_t
+
+#include "../../../../tests/grid_or_gpu.hpp"  // NeedsGpu
+
+namespace gx::cuda_testing {
+
+enum class StreamProgress : unsigned char { late, eager, random };
+struct Options {
+    std::uint64_t seed = 0;
+    StreamProgress progress = StreamProgress::late;
+    int devices = 1;
+};
+inline void reset(Options) {}
+
+}  // namespace gx::cuda_testing
