@@ -236,6 +236,53 @@ TEST(Threads, ARankThatHasReturnedIsMissedAtOnce) {  // long before the deadline
     EXPECT_EQ(answers[2].peer, 1);
 }
 
+// As the trees of DoubleTree: each of two ranks waits for the lost one and for the other.
+TEST(Threads, ARankThatHasReturnedIsMissedAtOnceByWaitsForAnyOfSeveral) {
+    std::array<Delivery, 3> answers;
+    Threads<3>({.deadline = std::chrono::nanoseconds::max()}).run([&](auto& rank) {
+        if (rank.rank() == 2) return;
+        int x = 0, y = 0;
+        auto& link = rank.transport();
+        const int other = 1 - rank.rank();
+        std::array<Request, 2> waiting{link.receive(2, rank.rank(), in(x)),
+                                       link.receive(other, other, in(y))};
+        auto& answer = answers[static_cast<std::size_t>(rank.rank())];
+        const gx::Arrival first = link.wait_any(waiting);
+        answer = first.delivery;
+        EXPECT_FALSE(link.wait(waiting[1 - first.index]).complete());
+    });
+    EXPECT_EQ(answers[0].peer, 2);
+    EXPECT_EQ(answers[1].peer, 2);
+    EXPECT_FALSE(answers[0].complete() || answers[1].complete());
+}
+TEST(Threads, WhatMayStillComeIsWaitedForThoughARankHasReturned) {
+    for (int i = 0; i < 100; ++i)
+        Threads<3>({.deadline = std::chrono::nanoseconds::max()}).run([&](auto& rank) {
+            auto& link = rank.transport();
+            int x = 0, y = 0;
+            if (rank.rank() == 2) return;
+            if (rank.rank() == 1) {  // it comes to channel 1 behind channel 5
+                EXPECT_TRUE(link.wait(link.receive(0, 5, in(x))).complete());
+                EXPECT_TRUE(link.wait(link.send(0, 1, out(x))).complete());
+                EXPECT_TRUE(link.wait(link.send(0, 0, out(x))).complete());
+                return;
+            }
+            auto sends = [&link, mine = 7]() {
+                EXPECT_TRUE(link.wait(link.send(1, 5, out(mine))).complete());
+            };
+            rank.stream().enqueue(
+                {[](void* self, std::uint64_t) { (*static_cast<decltype(sends)*>(self))(); },
+                 &sends, 0});
+            std::array<Request, 2> waiting{link.receive(2, 0, in(x)), link.receive(1, 1, in(y))};
+            const gx::Arrival first = link.wait_any(waiting);
+            EXPECT_TRUE(first.delivery.complete());
+            EXPECT_EQ(first.index, 1u);
+            EXPECT_EQ(y, 7);
+            EXPECT_TRUE(link.wait(link.receive(1, 0, in(y))).complete());
+            EXPECT_FALSE(link.wait(waiting[0]).complete());
+        });
+}
+
 TEST(Threads, ADeadlineNamesTheRankThatWaitsForNobody) {
     std::array<Delivery, 4> answers;
     std::atomic<int> answered = 0;

@@ -4,6 +4,7 @@
 #include <atomic>              // states of requests
 #include <chrono>              // the deadline
 #include <condition_variable>  // sleeping waits
+#include <cstdint>             // uint64_t
 #include <memory>              // unique_ptr
 #include <mutex>               // one lock for all mail
 #include <vector>              // unmatched requests
@@ -19,7 +20,7 @@ enum class MailState : unsigned char { unused, posted, copying, done };
 struct Mail {
     std::atomic<MailState> state{MailState::unused};
     bool sending = false;
-    bool awaited = false;  ///< a thread sleeps until this one is done
+    std::uint64_t wait = 0;  ///< the wait that sleeps until this one is done; 0: none
     int peer = -1;
     int channel = 0;
     const std::byte* source = nullptr;
@@ -29,8 +30,8 @@ struct Mail {
 
 /// Matches sends with receives. The rank that posts the second of a pair copies, so neither side
 /// depends on the order in which the other one waits.
-/// Errors: the first wait that meets its deadline, or that only needs ranks whose functions have
-///         returned, stops the office and records the failed rank; every other wait returns
+/// Errors: the first wait that meets its deadline, or that needs, if only in the end, ranks whose
+///         functions have returned, stops the office and records the failed rank; every other wait returns
 ///         `cancelled`. A wait for any of several requests goes on while one can still complete.
 /// Memory that all ranks publish at once is worked on in place: share().
 /// Cost:   no allocation while at most 1024 requests of a rank are posted and not waited for.
@@ -117,7 +118,12 @@ private:
     int diagnose(int rank, int peer);
     void withdraw(Mail& m);
     void release(int rank, Request r);
-    void set_awaited(int rank, std::span<const Request> requests, bool awaited);
+    void set_wait(int rank, std::span<const Request> requests, std::uint64_t wait);
+    /// The wait of `rank` for something on `channel`; 0: none.
+    std::uint64_t wait_on(int rank, int channel);
+    /// Whether no request of a wait can be completed any more. `seen`: waits on the way to it;
+    /// `gone`: set to a rank that has returned, and that it needs.
+    bool hopeless(int rank, std::uint64_t wait, std::vector<std::uint64_t>& seen, int& gone);
     void stop_locked(int failed_rank);
     void wake(int rank);
     void wake_all();
@@ -129,6 +135,8 @@ private:
     std::vector<std::unique_ptr<Meeting>> meetings_;  ///< one for each channel in use
     bool stopped_ = false;
     int failed_rank_ = -1;
+    int gone_ = 0;             ///< ranks
+    std::uint64_t waits_ = 0;  ///< so far
     int timed_out_rank_ = -1;  ///< the rank whose wait returns `timed_out`
 };
 

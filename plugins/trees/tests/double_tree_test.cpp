@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <gx/reducer/name.hpp>
+#include <gx/threads/threads.hpp>
 #include <support/generators.hpp>
 #include <support/reduce_on.hpp>
 
@@ -107,6 +108,24 @@ TEST(DoubleTree, SaysSoWhenARootIsLost) {
     const auto report = reduce_on<gx::DoubleTree<2>>({.ranks = 4, .dead_rank = 3}, rows);
     EXPECT_FALSE(report.complete());
     EXPECT_EQ(report.delivery.peer, 3);
+}
+// Both trees wait at once, and some of what they wait for is of ranks that wait themselves.
+TEST(DoubleTree, NamesALostRankOfThreadsAtOnce) {
+    for (int ranks = 2; ranks <= 7; ++ranks)
+        for (int lost = 0; lost < ranks; ++lost) {
+            gx::ThreadWorld<> world(
+                {.placement = {1, ranks}, .deadline = std::chrono::nanoseconds::max()});
+            world.run([&](auto& rank) {
+                if (rank.rank() == lost) return;
+                gx::DoubleTree<3> reducer;
+                reducer.reserve(gx::ReducePlan::whole({1, ranks}, 60));
+                std::vector<float> row(60, 1.0f);
+                gx::ReduceReport done;
+                for (int step = 0; step < 2 && done.complete(); ++step)
+                    done = reducer.all_reduce(rank.transport(), gx::Bucket(row));
+                EXPECT_EQ(done.delivery.peer, lost) << ranks << " ranks";
+            });
+        }
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ GX_DECL Arrival Mailbox::wait_any(int rank, std::span<const Request> requests) {
     }
     std::unique_lock lock(mutex_);
     auto until = end_of_patience();
-    set_awaited(rank, requests, true);
+    set_wait(rank, requests, ++waits_);
     Arrival arrival;
     ++side(rank).sleepers;
     while (!sleep_until(side(rank).wake, lock, until,
@@ -39,7 +39,7 @@ GX_DECL Arrival Mailbox::wait_any(int rank, std::span<const Request> requests) {
         until = std::chrono::steady_clock::time_point::max();  // of a message that is being copied
     }
     --side(rank).sleepers;
-    set_awaited(rank, requests, false);
+    set_wait(rank, requests, 0);
     release(rank, requests[arrival.index]);
     return arrival;
 }
@@ -140,6 +140,7 @@ GX_DECL void Mailbox::stop(int failed_rank) {
 GX_DECL void Mailbox::leave(int rank) {
     const std::lock_guard lock(mutex_);
     side(rank).gone = true;
+    ++gone_;
     wake_all();
 }
 
@@ -224,15 +225,40 @@ GX_DECL Delivery Mailbox::end_of_wait(int rank) {
     return {first ? Delivery::Outcome::timed_out : Delivery::Outcome::cancelled, failed_rank_};
 }
 
-// Stops the mailbox if every request lacks its other end and that rank has returned.
 GX_DECL void Mailbox::stop_if_hopeless(int rank, std::span<const Request> requests) {
-    for (const Request r : requests) {
-        const Mail& m = mail(rank, r);
-        if (m.state.load(std::memory_order_relaxed) != MailState::posted || !side(m.peer).gone)
-            return;
-    }
+    std::vector<std::uint64_t> seen;
+    int gone = -1;
+    if (gone_ == 0 || !hopeless(rank, mail(rank, requests[0]).wait, seen, gone)) return;
+    if (gone < 0) return;  // ranks that wait for each other: a deadlock, left to the deadline
     timed_out_rank_ = rank;
-    stop_locked(mail(rank, requests[0]).peer);
+    stop_locked(gone);
+}
+
+// One thread of a rank works on a channel. So what is expected of a rank that waits for something
+// on the same channel comes behind that wait.
+GX_DECL bool Mailbox::hopeless(int rank, std::uint64_t wait, std::vector<std::uint64_t>& seen,
+                               int& gone) {
+    seen.push_back(wait);
+    for (std::uint32_t id = 0; id < capacity; ++id) {
+        const Mail& m = mail(rank, {id});
+        if (m.wait != wait) continue;
+        if (m.state.load(std::memory_order_relaxed) != MailState::posted) return false;
+        if (side(m.peer).gone) {
+            gone = m.peer;
+            continue;
+        }
+        const std::uint64_t next = wait_on(m.peer, m.channel);
+        if (next == 0) return false;
+        const bool known = std::find(seen.begin(), seen.end(), next) != seen.end();
+        if (!known && !hopeless(m.peer, next, seen, gone)) return false;
+    }
+    return true;
+}
+
+GX_DECL std::uint64_t Mailbox::wait_on(int rank, int channel) {
+    for (std::uint32_t id = 0; id < capacity; ++id)
+        if (const Mail& m = mail(rank, {id}); m.wait != 0 && m.channel == channel) return m.wait;
+    return 0;
 }
 
 GX_DECL void Mailbox::give_up(int rank, std::span<const Request> requests) {
@@ -253,7 +279,7 @@ GX_DECL int Mailbox::diagnose(int rank, int peer) {
         bool waits = false;
         for (std::uint32_t id = 0; id < capacity; ++id) {
             const Mail& m = mail(reached[next], {id});
-            if (!m.awaited || m.state.load(std::memory_order_relaxed) != MailState::posted)
+            if (m.wait == 0 || m.state.load(std::memory_order_relaxed) != MailState::posted)
                 continue;
             waits = true;
             reach(m.peer);
@@ -277,8 +303,8 @@ GX_DECL void Mailbox::release(int rank, Request r) {
     mail(rank, r).state.store(MailState::unused, std::memory_order_relaxed);
     side(rank).unused.push_back(r.id);
 }
-GX_DECL void Mailbox::set_awaited(int rank, std::span<const Request> requests, bool awaited) {
-    for (const Request r : requests) mail(rank, r).awaited = awaited;
+GX_DECL void Mailbox::set_wait(int rank, std::span<const Request> requests, std::uint64_t wait) {
+    for (const Request r : requests) mail(rank, r).wait = wait;
 }
 GX_DECL void Mailbox::stop_locked(int failed_rank) {
     if (stopped_) return;
