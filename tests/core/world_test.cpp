@@ -76,6 +76,14 @@ TEST(World, WireScaleIsOneUnlessTheRankHasAnother) {
     EXPECT_EQ(gx::wire_scale_of(TimesAnother()), 2.5);
 }
 
+// ---- So is the time of its work -------------------------------------------------------------
+struct TimesWork : Talks {
+    int timed_count(int) const;
+    gx::Nanoseconds undisturbed_pass(int) const, undisturbed_update() const;
+};
+static_assert(gx::TimesItsWork<TimesWork>);
+static_assert(!gx::TimesItsWork<Talks> && !gx::TimesItsWork<TimesAnother>);
+
 // ---- Generic code needs the concept only -------------------------------------------------
 std::vector<int> ranks_that_ran(gx::World auto& world) {
     std::vector<int> ran;

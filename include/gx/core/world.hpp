@@ -71,6 +71,20 @@ template <class R>
     }
 }
 
+/// A rank whose clock is charged for work by what it should take, as in a simulation. Known while
+/// the rank has a device:
+///
+///     timed_count(count)        images on the clock for `count` that are trained
+///     undisturbed_pass(count)   a forward and a backward pass over these `count` at their nominal
+///                               time: without jitter, slowdown or faults
+///     undisturbed_update()      an update of all parameters, in the same way
+template <class R>
+concept TimesItsWork = requires(const R& r, int count) {
+    { r.timed_count(count) } -> std::same_as<int>;
+    { r.undisturbed_pass(count) } -> std::same_as<Nanoseconds>;
+    { r.undisturbed_update() } -> std::same_as<Nanoseconds>;
+};
+
 /// Where a rank's control messages go.
 template <class R>
 [[nodiscard]] constexpr auto& control_of(R& rank) {

@@ -15,7 +15,6 @@ struct WorldInfo {
     std::string clock = "wall";        ///< "wall" or "virtual"
     std::string timed_as{};            ///< model on the clock, if not the trained one
     std::vector<std::string> notes{};  ///< profile and corrections in force, one sentence each
-    int timed_batch = 0;               ///< images a rank and step on the clock; 0: as trained
     DollarsPerHour price{};            ///< of all machines together
     std::uint64_t event_hash = 0;      ///< of the last run; 0 where events are not hashed
 };

@@ -99,7 +99,6 @@ struct Run {
     bool mixed_clocks = false;           ///< an earlier part was measured by another clock
     bool compares_data = false;          ///< each process has named its own
     DollarsPerHour price{};              ///< of the world
-    double timed_images = 1;             ///< images on the clock for each one trained
     TraceSink* trace = nullptr;          ///< of the world, where it has one
     int first_local_rank = 0;            ///< it fills this process's record
     LossRow loss{};              ///< that has led to this world; its `ranks` 0: it is the first

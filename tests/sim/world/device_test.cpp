@@ -95,7 +95,9 @@ TEST(SimDevice, TimesALargerGraphAndStretchesItsMessages) {
         (void)device->forward(data.batch(), gx::Mode::train);
         const gx::sim::TimedGraph times(large, gx::sim::v100(), Precision::fp32);
         EXPECT_EQ(rank.now(), times.forward(64));
-        EXPECT_EQ(device->timed_count(1), 32);
+        EXPECT_EQ(rank.timed_count(1), 32);
+        EXPECT_EQ(rank.undisturbed_pass(2), times.forward(64) + times.backward(64));
+        EXPECT_EQ(rank.undisturbed_update(), times.update());
         std::vector<float> gradients(device->parameters().size());
         std::size_t mark = gradients.size();
         Nanoseconds first_layer_ready{};

@@ -125,7 +125,6 @@ GX_DECL Run start_run(Recipe recipe, RunOptions options, const Sources& data,
     run.compares_data = world.compares_data;
     run.first_local_rank = world.first_local_rank;
     run.price = world.info.price;
-    if (world.info.timed_batch > 0) run.timed_images = double(world.info.timed_batch) / o.batch;
     if (!o.output.empty() || !o.resume.empty()) run.data_hash = data_hash(data.train);
     if (o.resume.empty()) return run;
 

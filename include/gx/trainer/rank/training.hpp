@@ -175,10 +175,9 @@ private:
     }
     /// Images on the clock for each one trained.
     [[nodiscard]] double timed_images() const {
-        if constexpr (requires { device_->timed_count(1); })
-            if (run_.phases.size() > 1)
-                return double(device_->timed_count(phase().batch)) / phase().batch;
-        return run_.timed_images;
+        if constexpr (TimesItsWork<Rank>)
+            return double(rank_.timed_count(phase().batch)) / phase().batch;
+        else return 1;
     }
     /// Buckets are meant in bytes of the timed model, where the clock is charged for another one.
     GX_COLD [[nodiscard]] std::int64_t bucket_elements() const {
@@ -303,8 +302,8 @@ private:
         metrics_.of_step(step_of_epoch)[2] = next.batch.count;
         images_ += next.batch.count;
         images_of_all_ += next.global_count;
-        if constexpr (requires { device_->undisturbed_pass(next.batch.count); })
-            accounts_.undisturbed_seconds += seconds(device_->undisturbed_pass(next.batch.count));
+        if constexpr (TimesItsWork<Rank>)
+            accounts_.undisturbed_seconds += seconds(rank_.undisturbed_pass(next.batch.count));
         record_outcome(step_of_epoch, reduced);
         ++step_;
     }
@@ -356,8 +355,8 @@ private:
             launch(queue(), update, parameters, mean, slots_.scale_of(reduced.index),
                    vectors_.template view<M>(), slots_.decisions());
         });
-        if constexpr (requires { device_->undisturbed_update(); })
-            accounts_.undisturbed_seconds += seconds(device_->undisturbed_update());
+        if constexpr (TimesItsWork<Rank>)
+            accounts_.undisturbed_seconds += seconds(rank_.undisturbed_update());
     }
     /// Bytes that the timed model would send.
     [[nodiscard]] std::int64_t on_the_wire(std::int64_t bytes) const {

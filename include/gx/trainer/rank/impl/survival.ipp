@@ -59,9 +59,8 @@ void GX_OF_RANK_TRAINING::keep_step(int count, std::int64_t step_of_epoch) {
     }
     sums[2] = count;
     keep_snapshot(step_ + 1, images_ + count);
-    if constexpr (requires { device_->undisturbed_pass(count); })
-        carried_.snapshot(step_ + 1).undisturbed_seconds +=
-            seconds(device_->undisturbed_pass(count));
+    if constexpr (TimesItsWork<Rank>)
+        carried_.snapshot(step_ + 1).undisturbed_seconds += seconds(rank_.undisturbed_pass(count));
 }
 
 GX_RANK_TRAINING

@@ -65,6 +65,10 @@ struct ClusterOptions {
     RaceDetection detect_races{};
 };
 
+namespace detail {
+class DeviceTiming;
+}
+
 namespace detail::cluster {
 
 class RankBase;
@@ -134,6 +138,12 @@ public:
     [[nodiscard]] double wire_scale() const {
         return static_cast<double>(wire_scale_.timed) / static_cast<double>(wire_scale_.real);
     }
+    /// The device that TimesItsWork is asked of; nullptr: none.
+    void times(const detail::DeviceTiming* device) { timing_ = device; }
+    // TimesItsWork, while it has a device.
+    [[nodiscard]] int timed_count(int count) const;
+    [[nodiscard]] Nanoseconds undisturbed_pass(int count) const;
+    [[nodiscard]] Nanoseconds undisturbed_update() const;
     /// Number of the next forward or backward: from 0 over all devices of this rank in the run, so
     /// that a device which is rebuilt goes on with the draws of the one before.
     [[nodiscard]] std::uint64_t next_pass() { return passes_++; }
@@ -148,6 +158,7 @@ private:
     Run& run_;
     BusyTime busy_{};
     WireScale wire_scale_{};
+    const detail::DeviceTiming* timing_ = nullptr;
     std::uint64_t passes_ = 0;
     const ScheduledFiber* main_ = nullptr;
     std::exception_ptr error_{};

@@ -97,15 +97,7 @@ public:
 
     [[nodiscard]] Inner& inner() { return inner_; }
     [[nodiscard]] const Graph& timed_graph() const { return timing_.graph(); }
-    /// Timed images of a pass over `count` trained images.
-    [[nodiscard]] int timed_count(int count) const { return timing_.timed_count(count); }
     [[nodiscard]] const TimedGraph& times() const { return timing_.times(); }
-    /// Nominal time of a forward and a backward pass, and of an update: without jitter, slowdown or
-    /// faults.
-    [[nodiscard]] Nanoseconds undisturbed_pass(int count) const {
-        return timing_.undisturbed_pass(count);
-    }
-    [[nodiscard]] Nanoseconds undisturbed_update() const { return timing_.undisturbed_update(); }
 
 private:
     Inner inner_;

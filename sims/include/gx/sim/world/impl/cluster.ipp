@@ -146,7 +146,6 @@ GX_DECL WorldInfo info(const ClusterSpec& spec, const ClusterOptions& options) {
     WorldInfo a{.world = "simulated: " + std::string(spec.name.view()) + ", " +
                          std::to_string(spec.ranks()) + " GPUs",
                 .clock = "virtual",
-                .timed_batch = options.timed_batch,
                 .price = {spec.machine.price.count * spec.machines}};
     const std::string precision = std::string(to_string(options.compute)) +
                                   (options.compute == Precision::mixed ? " precision" : "");
@@ -163,10 +162,8 @@ GX_DECL WorldInfo info(const ClusterSpec& spec, const ClusterOptions& options) {
                       std::to_string(phase.graph.input.width);
         if (phase.batch > 0) a.timed_as += ", " + std::to_string(phase.batch) + " images a GPU";
     }
-    if (!options.timed_phases.empty()) {
-        a.timed_batch = options.timed_phases[0].batch;
+    if (!options.timed_phases.empty())
         a.timed_as += ", " + precision + " on " + std::string(spec.machine.gpu.name.view());
-    }
     a.notes.push_back("Kernels: a roofline of flops and bytes on " +
                       std::string(spec.machine.gpu.name.view()) + ", " + precision +
                       ", with the efficiencies that gx/sim/catalog/gpus.hpp gives and sources.");

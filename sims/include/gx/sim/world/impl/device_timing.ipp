@@ -86,6 +86,7 @@ GX_DECL void DeviceTiming::begin(std::span<const float> parameters,
                                  std::span<const ParameterSlice> slices) {
     for (int i = 0; i < 2; ++i) note_input(Access::begin, i, {Label("input buffer ") + i});
     note(Access::begin, parameters, {"parameters"});
+    rank_.times(this);
     parameters_ = parameters.size();
     if (!timed_as_) {
         ready_ = sim::ready_points(trained_graph_, slices);
@@ -98,6 +99,7 @@ GX_DECL void DeviceTiming::begin(std::span<const float> parameters,
 }
 GX_DECL void DeviceTiming::end(std::span<const float> parameters) {
     note(Access::end, parameters, {});
+    rank_.times(nullptr);
     for (int i = 0; i < 2; ++i) note_input(Access::end, i, {});
 }
 
@@ -185,5 +187,24 @@ GX_DECL void DeviceTiming::spend(std::size_t op, Nanoseconds time) {
     time = rank_.options().overlap_slowdown.slowed(time * variation_, rank_.stream().working());
     rank_.charge(time, timed_graph_.ops[op].name, Activity::compute);
 }
+
+// ---- What the rank says of its device -----------------------------------------------------
+
+namespace cluster {
+
+GX_DECL int RankBase::timed_count(int count) const {
+    GX_EXPECT(timing_ != nullptr, "the rank has a device");
+    return timing_->timed_count(count);
+}
+GX_DECL Nanoseconds RankBase::undisturbed_pass(int count) const {
+    GX_EXPECT(timing_ != nullptr, "the rank has a device");
+    return timing_->undisturbed_pass(count);
+}
+GX_DECL Nanoseconds RankBase::undisturbed_update() const {
+    GX_EXPECT(timing_ != nullptr, "the rank has a device");
+    return timing_->undisturbed_update();
+}
+
+}  // namespace cluster
 
 }  // namespace gx::sim::detail
