@@ -1,4 +1,5 @@
-// Worlds that lose ranks where a script says, and devices that log the images of each step.
+// Worlds that lose ranks where a script says, devices that log the images of each step, and what
+// such a run ends with.
 #pragma once
 
 #include <algorithm>  // find, min
@@ -11,6 +12,8 @@
 #include <string>     // sentences
 #include <vector>     // departures
 
+#include <gtest/gtest.h>
+
 #include <gx/collective/dissemination_barrier.hpp>  // barrier
 #include <gx/core/error.hpp>                        // DeviceLost
 #include <gx/core/world.hpp>                        // Survivors
@@ -19,7 +22,9 @@
 #include <gx/sim/world/device.hpp>                  // sim::Device
 #include <gx/testing/mutant.hpp>                    // Mutant
 #include <gx/threads/threads.hpp>                   // ThreadWorld
+#include <gx/trainer/checkpoint.hpp>                // read_checkpoint
 #include <gx/trainer/record.hpp>                    // LossRow
+#include <trainer/small.hpp>                        // Folder
 
 namespace testing_support {
 
@@ -210,6 +215,34 @@ inline std::map<int, int> seen_in(const std::vector<gx::LossRow>& losses) {
                 for (const int image : images) ++times[image];
     }
     return times;
+}
+
+/// A run, the state of its last checkpoint, and how often each image was seen.
+struct Outcome {
+    gx::RunRecord record{};
+    gx::Checkpoint end{};
+    std::map<int, int> seen{};
+};
+/// Trains T of model M.
+template <class T, class M>
+Outcome outcome(auto& world, const gx::Split& data, typename T::Options o, bool evaluates = false) {
+    const Folder folder;
+    o.output = folder.path;
+    o.evaluate = evaluates;
+    Outcome out{.record = T(o).train(world, data)};
+    const auto graph = gx::graph<M>({.input = data.train.shape, .classes = data.train.classes});
+    out.end = gx::read_checkpoint(folder.path / gx::checkpoint_name(o.epochs), graph);
+    out.seen = seen_in(out.record.losses);
+    return out;
+}
+inline void expect_same_state(const Outcome& a, const Outcome& b) {
+    EXPECT_EQ(a.record.weights_hash, b.record.weights_hash);
+    EXPECT_EQ(a.end.parameters, b.end.parameters);
+    EXPECT_EQ(a.end.statistics, b.end.statistics);
+    EXPECT_EQ(a.end.optimizer, b.end.optimizer);
+    EXPECT_EQ(a.end.scalars, b.end.scalars);
+    EXPECT_EQ(a.end.reducer, b.end.reducer);
+    EXPECT_EQ(a.end.updates, b.end.updates);
 }
 
 }  // namespace testing_support

@@ -14,7 +14,6 @@
 #include <gx/survival/continue_on_survivors.hpp>  // ContinueOnSurvivors
 #include <gx/testing/far/device.hpp>              // FarDevice
 #include <gx/testing/far/world.hpp>               // FarWorld
-#include <gx/trainer/checkpoint.hpp>              // read_checkpoint
 #include <gx/trainer/trainer.hpp>                 // Trainer
 #include <trainer/losing.hpp>                     // Scripted
 #include <trainer/small.hpp>                      // images
@@ -75,29 +74,13 @@ typename T::Options options() {
     o.scheduler = {.reference_batch = 8, .next = {.peak_rate = 0.1f}};
     return o;
 }
-struct Outcome {
-    gx::RunRecord record{};
-    gx::Checkpoint end{};
-    std::map<int, int> seen{};
-};
 template <class T>
 Outcome outcome(auto& world, typename T::Options o) {
-    const Folder folder;
-    o.output = folder.path;
-    Outcome out{.record = T(o).train(world, data())};
-    const auto graph = gx::graph<Pooled>({.input = {1, 4, 4}, .classes = 3});
-    out.end = gx::read_checkpoint(folder.path / gx::checkpoint_name(o.epochs), graph);
-    out.seen = seen_in(out.record.losses);
-    return out;
+    return testing_support::outcome<T, Pooled>(world, data(), o, true);
 }
 void expect_same(const Outcome& far, const Outcome& near) {
     expect_same_learning(far.record, near.record);
-    EXPECT_EQ(far.end.parameters, near.end.parameters);
-    EXPECT_EQ(far.end.statistics, near.end.statistics);
-    EXPECT_EQ(far.end.optimizer, near.end.optimizer);
-    EXPECT_EQ(far.end.scalars, near.end.scalars);
-    EXPECT_EQ(far.end.reducer, near.end.reducer);
-    EXPECT_EQ(far.end.updates, near.end.updates);
+    expect_same_state(far, near);
     EXPECT_EQ(far.end.loss_scale.scale, near.end.loss_scale.scale);
     EXPECT_EQ(std::ssize(far.seen), images_of_epoch);
     for (const auto& [image, times] : far.seen) EXPECT_EQ(times, 3) << image;

@@ -14,7 +14,6 @@
 #include <gx/sim/fault/random_faults.hpp>         // random_faults
 #include <gx/survival/continue_on_survivors.hpp>  // ContinueOnSurvivors
 #include <gx/top_k/reducer.hpp>                   // TopK
-#include <gx/trainer/checkpoint.hpp>              // read_checkpoint
 #include <gx/trainer/trainer.hpp>                 // Trainer
 #include <trainer/losing.hpp>                     // Mortal, Scripted
 #include <trainer/small.hpp>                      // Net, images
@@ -40,32 +39,6 @@ typename T::Options options(int epochs = 2) {
     return o;
 }
 
-struct Outcome {
-    gx::RunRecord record{};
-    gx::Checkpoint end{};
-    std::map<int, int> seen{};
-};
-/// Trains on `world`; the state at the end is that of the last checkpoint.
-template <class T, class M>
-Outcome outcome(auto& world, const gx::Split& data, typename T::Options o) {
-    const Folder folder;
-    o.output = folder.path;
-    o.evaluate = false;
-    Outcome out{.record = T(o).train(world, data)};
-    const auto graph = gx::graph<M>({.input = data.train.shape, .classes = data.train.classes});
-    out.end = gx::read_checkpoint(folder.path / gx::checkpoint_name(o.epochs), graph);
-    out.seen = seen_in(out.record.losses);
-    return out;
-}
-void expect_same_state(const Outcome& a, const Outcome& b) {
-    EXPECT_EQ(a.record.weights_hash, b.record.weights_hash);
-    EXPECT_EQ(a.end.parameters, b.end.parameters);
-    EXPECT_EQ(a.end.statistics, b.end.statistics);
-    EXPECT_EQ(a.end.optimizer, b.end.optimizer);
-    EXPECT_EQ(a.end.scalars, b.end.scalars);
-    EXPECT_EQ(a.end.reducer, b.end.reducer);
-    EXPECT_EQ(a.end.updates, b.end.updates);
-}
 /// The same history, without faults: ranks leave between two steps.
 template <class T, class M>
 Outcome repeated(const gx::RunRecord& history, const gx::sim::ClusterSpec& spec,

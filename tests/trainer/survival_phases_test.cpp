@@ -15,7 +15,6 @@
 #include <gx/sim/fault/random_faults.hpp>         // random_faults
 #include <gx/survival/continue_on_survivors.hpp>  // ContinueOnSurvivors
 #include <gx/top_k/reducer.hpp>                   // TopK
-#include <gx/trainer/checkpoint.hpp>              // read_checkpoint
 #include <gx/trainer/trainer.hpp>                 // Trainer
 #include <trainer/losing.hpp>                     // Mortal, Scripted
 #include <trainer/small.hpp>                      // images
@@ -63,31 +62,6 @@ typename T::Options options(int epochs = 4) {
     o.seed = 7;
     o.scheduler = {.reference_batch = 8, .next = {.peak_rate = 0.1f}};
     return o;
-}
-struct Outcome {
-    gx::RunRecord record{};
-    gx::Checkpoint end{};
-    std::map<int, int> seen{};
-};
-/// Trains on `world`; the state at the end is that of the last checkpoint.
-template <class T, class M = Pooled>
-Outcome outcome(auto& world, const gx::Split& data, typename T::Options o) {
-    const Folder folder;
-    o.output = folder.path;
-    o.evaluate = false;
-    Outcome out{.record = T(o).train(world, data)};
-    const auto graph = gx::graph<M>({.input = data.train.shape, .classes = data.train.classes});
-    out.end = gx::read_checkpoint(folder.path / gx::checkpoint_name(o.epochs), graph);
-    out.seen = seen_in(out.record.losses);
-    return out;
-}
-void expect_same_state(const Outcome& a, const Outcome& b) {
-    EXPECT_EQ(a.record.weights_hash, b.record.weights_hash);
-    EXPECT_EQ(a.end.parameters, b.end.parameters);
-    EXPECT_EQ(a.end.statistics, b.end.statistics);
-    EXPECT_EQ(a.end.optimizer, b.end.optimizer);
-    EXPECT_EQ(a.end.reducer, b.end.reducer);
-    EXPECT_EQ(a.end.updates, b.end.updates);
 }
 void expect_counted(const Outcome& o, int epochs) {
     EXPECT_EQ(std::ssize(o.seen), images_of_epoch);
@@ -138,7 +112,7 @@ TEST(SurvivalInPhases, StepsAndRatesFollowTheDataThatIsLeft) {
     for (const auto& departures : cases) {
         set_script(departures);
         auto world = scripted_cluster(gx::sim::ethernet_10g(4));
-        const Outcome r = outcome<T>(world, data(), options<T>());
+        const Outcome r = outcome<T, Pooled>(world, data(), options<T>());
         expect_counted(r, 4);
         const auto expected = walk(three_phases(), 4, 4, departures);
         ASSERT_EQ(r.record.steps.size(), expected.size());
@@ -256,7 +230,7 @@ TEST(SurvivalInPhases, ADeviceLostWhereAPhaseBeginsIsRepeatedThere) {
     using T = Trains<Late>;
     set_script({{{1}, 10, true}});  // in the first forward pass of the second phase
     auto world = scripted_threads(4);
-    const Outcome r = outcome<T>(world, data(), options<T>());
+    const Outcome r = outcome<T, Pooled>(world, data(), options<T>());
     ASSERT_EQ(r.record.losses.size(), 1u);
     EXPECT_EQ(r.record.losses[0].lost, std::vector<int>{1});
     expect_counted(r, 4);
