@@ -69,16 +69,6 @@ public:
 private:
     using Rule = detail::optimizer::SgdRule;
 
-    [[nodiscard]] float decay_of(ParameterRole role) const {
-        switch (role) {
-            case ParameterRole::weight: return options_.weight_decay;
-            case ParameterRole::bias: return options_.decay_bias ? options_.weight_decay : 0.0f;
-            case ParameterRole::gamma:
-            case ParameterRole::beta: break;
-        }
-        return options_.decay_batch_norm ? options_.weight_decay : 0.0f;
-    }
-
     Options options_;
     std::vector<float> decay_;  // of each parameter
     std::size_t elements_ = 0;

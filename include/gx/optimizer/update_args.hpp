@@ -1,10 +1,10 @@
 // UpdateArgs: arguments of one update of a device's parameters by an optimizer.
 #pragma once
 
-#include <algorithm>  // min
-#include <cstddef>    // size_t
-#include <cstdint>    // int64_t
-#include <span>       // flat memory
+#include <cstddef>      // size_t
+#include <cstdint>      // int64_t
+#include <span>         // flat memory
+#include <type_traits>  // integral_constant
 
 #include <gx/core/contract.hpp>  // GX_EXPECT
 #include <gx/core/device.hpp>    // ParameterSlice
@@ -57,14 +57,21 @@ inline void expect_reserved(const UpdateArgs& a, std::size_t elements, std::size
     expect_slices(a.slices, elements, parameters);
 }
 
-/// Calls f(offset, count) for each part of `slice`, of a block or, last, of fewer elements.
+/// Calls f(offset, count) for each part of `slice`, of a block or, last, of fewer elements. The
+/// count of a block is a constant, so that the compiler knows how long its loops are.
 template <class F>
 void for_each_block(const ParameterSlice& slice, F&& f) {
-    for (std::size_t i = slice.offset, end = i + slice.count; i < end;) {
-        const std::size_t count = std::min(block, end - i);
-        f(i, count);
-        i += count;
-    }
+    std::size_t i = slice.offset;
+    const std::size_t end = i + slice.count;
+    for (; end - i >= block; i += block) f(i, std::integral_constant<std::size_t, block>());
+    if (i < end) f(i, end - i);
+}
+
+/// Applies (rule.*update)(w, g, v) to each element of vectors that do not overlap.
+template <auto update, class Rule>
+[[gnu::always_inline]] inline void update_each(float* __restrict w, const float* __restrict g,
+                                               float* __restrict v, std::size_t count, Rule rule) {
+    for (std::size_t i = 0; i < count; ++i) (rule.*update)(w[i], g[i], v[i]);
 }
 
 }  // namespace detail::optimizer

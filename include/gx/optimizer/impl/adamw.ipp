@@ -62,12 +62,8 @@ GX_DECL void AdamW::update(const UpdateArgs& a) {
     Rule f = rule(a);
     for (const ParameterSlice& slice : a.slices) {
         f.decay = decay_[static_cast<std::size_t>(slice.parameter)];
-        for_each_block(slice, [&](std::size_t i, std::size_t count) {
-            float* const w = &a.parameters[i];
-            const float* const g = &a.gradients[i];
-            float *const m = &a.state[i], *const v = &a.state[elements_ + i];
-            if (count == block) run(w, g, m, v, block, f);  // a length that the compiler knows
-            else run(w, g, m, v, count, f);
+        for_each_block(slice, [&](std::size_t i, auto count) {
+            run(&a.parameters[i], &a.gradients[i], &a.state[i], &a.state[elements_ + i], count, f);
         });
     }
 }

@@ -12,15 +12,6 @@
 
 namespace gx {
 
-namespace detail::lars {
-
-inline void step(float* __restrict w, const float* __restrict g, float* __restrict v,
-                 std::size_t count, optimizer::LarsRule f) {
-    for (std::size_t i = 0; i < count; ++i) f.update(w[i], g[i], v[i]);
-}
-
-}  // namespace detail::lars
-
 GX_DECL Lars::Lars(Options o) : options_(o) { GX_EXPECT(check(o).empty(), check(o).first()); }
 
 GX_COLD GX_DECL void Lars::reserve(std::size_t elements, std::span<const ParameterSlice> slices,
@@ -62,8 +53,9 @@ GX_DECL void Lars::update_with(const UpdateArgs& a, std::span<const Norms> norms
             f.decay = options_.weight_decay;
             f.rate = static_cast<float>(double{a.rate} * ratio(norms[index], a.unscale));
         }
-        detail::optimizer::for_each_block(slice, [&](std::size_t i, std::size_t count) {
-            detail::lars::step(&a.parameters[i], &a.gradients[i], &a.state[i], count, f);
+        detail::optimizer::for_each_block(slice, [&](std::size_t i, auto count) {
+            detail::optimizer::update_each<&detail::optimizer::LarsRule::update>(
+                &a.parameters[i], &a.gradients[i], &a.state[i], count, f);
         });
     }
 }

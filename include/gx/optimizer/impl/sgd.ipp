@@ -3,6 +3,7 @@
 
 #include <gx/core/cold.hpp>              // GX_COLD
 #include <gx/model/graph.hpp>            // Graph
+#include <gx/optimizer/roles.hpp>        // includes
 #include <gx/optimizer/sgd.hpp>          // the declarations
 #include <gx/optimizer/update_args.hpp>  // for_each_block
 
@@ -14,19 +15,13 @@ GX_COLD GX_DECL void Sgd::reserve(std::size_t elements, std::span<const Paramete
                                   const Graph& graph) {
     elements_ = elements;
     decay_.clear();
-    for (const Parameter& p : graph.parameters) decay_.push_back(decay_of(p.role));
+    for (const Parameter& p : graph.parameters)
+        decay_.push_back(
+            detail::optimizer::includes(p.role, options_.decay_batch_norm, options_.decay_bias)
+                ? options_.weight_decay
+                : 0.0f);
     detail::optimizer::expect_slices(slices, elements, decay_.size());
 }
-
-namespace detail::optimizer {
-
-template <bool nesterov>
-[[gnu::always_inline]] inline void run(float* __restrict w, const float* __restrict g,
-                                       float* __restrict v, std::size_t count, SgdRule f) {
-    for (std::size_t i = 0; i < count; ++i) f.template update<nesterov>(w[i], g[i], v[i]);
-}
-
-}  // namespace detail::optimizer
 
 GX_DECL void Sgd::update(const UpdateArgs& a) {
     using namespace detail::optimizer;
@@ -34,17 +29,12 @@ GX_DECL void Sgd::update(const UpdateArgs& a) {
     for (const ParameterSlice& slice : a.slices) {
         const SgdRule f{a.unscale, decay_[static_cast<std::size_t>(slice.parameter)],
                         options_.momentum, a.rate};
-        for_each_block(slice, [&](std::size_t i, std::size_t count) {
+        for_each_block(slice, [&](std::size_t i, auto count) {
             float* const w = &a.parameters[i];
             const float* const g = &a.gradients[i];
             float* const v = &a.state[i];
-            if (count == block) {  // a length that the compiler knows
-                if (options_.nesterov) run<true>(w, g, v, block, f);
-                else run<false>(w, g, v, block, f);
-            } else {
-                if (options_.nesterov) run<true>(w, g, v, count, f);
-                else run<false>(w, g, v, count, f);
-            }
+            if (options_.nesterov) update_each<&SgdRule::update<true>>(w, g, v, count, f);
+            else update_each<&SgdRule::update<false>>(w, g, v, count, f);
         });
     }
 }
