@@ -1,15 +1,18 @@
 // AnyTransport, AnyStream, AnyRank, AnyWorld: any world behind virtual functions.
 #pragma once
 
-#include <cstddef>     // byte
-#include <cstdint>     // uint64_t
-#include <functional>  // function
-#include <span>        // messages
+#include <cstddef>      // byte
+#include <cstdint>      // uint64_t
+#include <functional>   // function
+#include <span>         // messages
+#include <type_traits>  // remove_reference_t
+#include <utility>      // declval
 
 #include <gx/core/contract.hpp>      // GX_EXPECT
 #include <gx/core/function_ref.hpp>  // FunctionRef
 #include <gx/core/stream.hpp>        // Task, Event, note
 #include <gx/core/transport.hpp>     // Request, Arrival, Placement
+#include <gx/core/world.hpp>         // HasMemory, control_of
 
 namespace gx::testing {
 
@@ -71,7 +74,7 @@ struct AnyWorld {
 namespace detail {
 
 template <class T>
-class TransportOf final : public AnyTransport {
+class TransportOf : public AnyTransport {
 public:
     explicit TransportOf(T& link) : link_(link) {}
     [[nodiscard]] int rank() const override { return link_.rank(); }
@@ -114,12 +117,46 @@ private:
     S& stream_;
 };
 
+/// The control messages of a rank with memory of its own, which queued reducers are given.
+template <class Rank>
+class ControlOf final
+    : public TransportOf<std::remove_reference_t<decltype(std::declval<Rank&>().control())>> {
+public:
+    explicit ControlOf(Rank& r) : ControlOf::TransportOf(r.control()), rank_(r) {}
+    [[nodiscard]] Rank& device_rank() const { return rank_; }
+
+private:
+    Rank& rank_;
+};
+
+/// A stream that runs each task at once.
+class InlineStream final : public AnyStream {
+public:
+    Event enqueue(Task task) override {
+        task.run(task.context, task.argument);
+        return {++done_};
+    }
+    void wait(Event) override {}
+    void cancel() override {}
+    void note(Access, std::span<const std::byte>, const Operation&) override {}
+
+private:
+    std::uint64_t done_ = 0;
+};
+
 template <class Rank>
 void run_as_any(Rank& rank, RankFunction f) {
-    TransportOf link(rank.transport());
-    StreamOf stream(rank.stream());
-    AnyRank any{link, stream};
-    f(any);
+    if constexpr (HasMemory<Rank>) {
+        ControlOf link(rank);
+        InlineStream stream;
+        AnyRank any{link, stream};
+        f(any);
+    } else {
+        TransportOf link(rank.transport());
+        StreamOf stream(rank.stream());
+        AnyRank any{link, stream};
+        f(any);
+    }
 }
 
 }  // namespace detail

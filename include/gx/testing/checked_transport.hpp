@@ -69,6 +69,12 @@ public:
         return link_.share(channel, mine, work);
     }
 
+    /// The transport that it checks.
+    [[nodiscard]] AnyTransport& under() { return link_; }
+    /// Counts what a device's queue sends as one group, on channel 0: sends and receives, which are
+    /// done together.
+    void count_group(std::span<const MessageEvent> posted, std::int64_t bytes_sent);
+
     /// Waits for the requests that were left open, so that their memory can go away.
     void settle();
     /// What was posted since the last call.
@@ -85,6 +91,7 @@ private:
     AnyTransport& link_;
     std::optional<std::byte> before_arrival_;
     MessageCounts traffic_{};
+    std::uint32_t groups_ = 0;  ///< messages of groups that were counted
     std::unordered_map<std::uint32_t, Open> open_{};
 };
 static_assert(SharesMemory<CheckedTransport>);

@@ -69,6 +69,19 @@ GX_DECL void CheckedTransport::settle() {
     }
 }
 
+GX_DECL void CheckedTransport::count_group(std::span<const MessageEvent> posted,
+                                           std::int64_t bytes_sent) {
+    traffic_.bytes_sent += bytes_sent;
+    const std::uint32_t first = groups_;
+    for (MessageEvent m : posted) {
+        m.channel = 0;
+        m.request = groups_++;
+        count(m);
+    }
+    for (std::uint32_t request = first; request < groups_; ++request)
+        traffic_.events.push_back({.kind = MessageEvent::Kind::waited, .request = request});
+}
+
 GX_DECL MessageCounts CheckedTransport::take_traffic() {
     return std::exchange(traffic_, MessageCounts{});
 }
