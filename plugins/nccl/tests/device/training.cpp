@@ -1,0 +1,138 @@
+// The Trainer on nccl::World<cuda::Device>, over the doubles of NCCL, cuDNN and the CUDA runtime.
+#include <gx/cuda/device.hpp>
+#include <gx/nccl/world.hpp>
+
+#include <gtest/gtest.h>
+
+#include <gx/cuda_testing/cudnn.hpp>
+#include <gx/cuda_testing/gpu_world.hpp>
+#include <gx/hierarchical/reducer.hpp>
+#include <gx/loader/synthetic.hpp>
+#include <gx/model/cifar_resnet.hpp>
+#include <gx/model/compute.hpp>
+#include <gx/optimizer/adamw.hpp>
+#include <gx/optimizer/lars.hpp>
+#include <gx/reducer/bucketed.hpp>
+#include <gx/reducer/double_buffered.hpp>
+#include <gx/reducer/multi_ring.hpp>
+#include <gx/sharded/reducer.hpp>
+#include <gx/top_k/reducer.hpp>
+#include <gx/trainer/trainer.hpp>
+#include <trainer/small.hpp>
+
+#include "../nccl_world.hpp"
+
+namespace {
+
+using namespace testing_support;
+using namespace gx;
+using cuda_testing::StreamProgress;
+using nccl_tests::every_progress;
+using Gpus = nccl::World<cuda::Device>;
+static_assert(explain_training_world<Gpus>());
+
+void start(StreamProgress progress, std::uint64_t seed) {
+    nccl_tests::start(progress, seed);
+    cuda_testing::reset_cudnn({.gpu = cuda_testing::CudnnGpu::h100, .seed = seed});
+}
+
+struct SmallNet {
+    static constexpr std::string_view name = "SmallNet";
+    static constexpr ImageShape input{3, 8, 8};
+    static constexpr int classes = 4;
+    static constexpr int describe(GraphBuilder& b, int x) {
+        x = b.conv2d(x, {.channels = 8, .window = Window::square(3, 2, 1)}, "conv");
+        x = b.relu(b.batch_norm(x, {}, "norm"), "relu");
+        x = b.dropout(b.global_avg_pool(x, "pool"), 0.2, "dropout");
+        return b.linear(b.flatten(x, "flatten"), b.classes(), true, "fc");
+    }
+};
+Split maps(std::int64_t train) {
+    return synthetic({.shape = {3, 8, 8},
+                      .classes = 4,
+                      .train_count = train,
+                      .test_count = 4,
+                      .noise = 80,
+                      .seed = 5});
+}
+
+// ---- Bits: those of the same device where messages are copies between GPUs ---------------------
+
+template <class T>
+void expect_same_bits(Placement placement, const typename T::Options& o, const Split& data) {
+    SCOPED_TRACE(T::name() + " on " + std::to_string(placement.ranks()) + " ranks");
+    start(StreamProgress::late, 1);
+    cuda_testing::GpuWorld<cuda::Device> peers(placement);
+    const RunRecord expected = T(o).train(peers, data);
+    std::uint64_t seed = 2;
+    for (const StreamProgress progress : every_progress) {
+        start(progress, seed++);
+        Gpus gpus({.placement = placement});
+        expect_same_learning(T(o).train(gpus, data), expected);
+        cuda_testing::expect_clean();
+    }
+}
+template <class R, class... Policies>
+using Small = Trainer<SmallNet, R, Warmup<Poly<2>>, Policies...>;
+
+TEST(Device, TrainsAResNetOverFourRings) {
+    using T = Trainer<CifarResNet<8>, MultiRing<4, fp16>, Warmup<Poly<2>>, Compute<fp16>>;
+    expect_same_bits<T>({4, 1}, {.batch = 2, .epochs = 1, .seed = 3}, maps(16));
+}
+TEST(Device, TrainsOnOneToEightRanks) {
+    for (int ranks = 1; ranks <= 8; ++ranks)
+        expect_same_bits<Small<Bucketed<Ring<fp16>, 256>>>(
+            {ranks, 1}, {.batch = 2, .epochs = 2, .seed = 3}, maps(3 * ranks));
+}
+TEST(Device, TrainsByReducersOfEveryKind) {
+    const auto all = []<class... T>(std::type_identity<T>...) {
+        (expect_same_bits<T>({2, 2}, {.batch = 2, .epochs = 2, .seed = 3}, maps(18)), ...);
+    };
+    all(std::type_identity<Small<DoubleBuffered<MultiRing<2, fp16>>, Compute<bf16>>>{},
+        std::type_identity<Small<Hierarchical<fp32>, Lars>>{},
+        std::type_identity<Small<Sharded<Ring<fp16>>, AdamW, Compute<fp16>>>{},
+        std::type_identity<Small<DoubleBuffered<Bucketed<TopK, 256>>>>{});
+}
+
+// ---- Costs -------------------------------------------------------------------------------------
+
+TEST(Device, StepsAllocateNothing) {
+    using T = Small<DoubleBuffered<Bucketed<MultiRing<2, fp16>, 256>>, Compute<fp16>>;
+    const auto calls = [](int steps, StreamProgress progress) {
+        start(progress, 1);
+        Gpus gpus({.placement = {2, 1}});
+        const T trainer({.batch = 2, .epochs = 1, .seed = 3, .evaluate = false});
+        EXPECT_EQ(trainer.train(gpus, maps(std::int64_t{4} * steps)).steps.size(),
+                  std::size_t(steps));
+        return cuda_testing::counters();
+    };
+    for (const StreamProgress progress : every_progress) {
+        const auto five = calls(8, progress) - calls(3, progress);
+        EXPECT_EQ(five.allocations + five.frees + five.host_allocations, 0);
+        EXPECT_EQ(five.host_synchronizations, 0) << "the host polls";
+    }
+}
+
+// ---- A rank that is lost -----------------------------------------------------------------------
+
+struct Dies : cuda::Device {
+    Dies(cuda::DeviceContext& gpu, const Graph& graph, DeviceOptions o)
+        : Device(gpu, graph, o), rank(o.rank) {}
+    void forward(const Batch& batch, Mode mode, View<ForwardReport> report) {
+        if (rank == 1 && ++calls == 3) throw Error("the feed of this rank broke");
+        Device::forward(batch, mode, report);
+    }
+    int rank, calls = 0;
+};
+TEST(Device, ARankThatThrowsEndsTheRunWithItsError) {
+    for (const StreamProgress progress : every_progress) {
+        start(progress, 1);
+        nccl::World<Dies> gpus({.placement = {3, 1}});
+        const Small<Ring<fp16>> trainer({.batch = 2, .epochs = 1, .seed = 3});
+        EXPECT_EQ(error_of([&] { (void)trainer.train(gpus, maps(36)); }),
+                  "the feed of this rank broke");
+        EXPECT_EQ(cuda_testing::first_misuse(), "");
+    }
+}
+
+}  // namespace
