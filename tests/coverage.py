@@ -1,21 +1,20 @@
 #!/usr/bin/env python3
-"""Coverage of the emulated grid and of the CUDA runtime's double by the plugin's tests.
+"""Lines of plugins that their tests run.
 
-    plugins/cuda/tests/coverage.py [BUILD]      BUILD: a folder, build/coverage unless given
+    tests/coverage.py plugins/NAME... [--build BUILD]      BUILD: build/coverage unless given
 
-Configures BUILD as the preset dev, with gcov's counters, builds the plugin, runs its tests and
-prints each line of the measured folders that none of them ran. uncovered.txt beside this file lists
-such lines with a reason, below the name of their file:
+Configures BUILD as the preset dev, with gcov's counters, builds the plugins, runs their tests and
+prints each line of their headers, sources and doubles that none of them ran. tests/uncovered.txt of
+a plugin lists such lines with a reason, below the name of their file:
 
         TEXT | REASON     TEXT is a part of the line, or of the name of its function
 
 Exit status: 0; 1 if a line is not listed, an entry fits no line, or less than 98 % of all lines
-ran; 2 if the plugin does not build or a test fails."""
-import collections, gzip, json, pathlib, subprocess, sys, tempfile
+ran; 2 if a plugin does not build or a test fails."""
+import argparse, collections, gzip, json, pathlib, subprocess, sys, tempfile
 
-PLUGIN = pathlib.Path(__file__).resolve().parents[1]
-ROOT = PLUGIN.parents[1]
-MEASURED = ["testing/emulation", "testing/runtime"]
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+TESTS = {"tests", "contract", "compile_fail"}  # folders that are not measured
 LEAST_PERCENT = 98
 
 
@@ -27,28 +26,29 @@ def run(*command, **keywords):
         sys.exit(2)
 
 
-def build_and_test(build):
+def build_and_test(build, plugins):
     run("cmake", "--preset", "dev", "-B", build,
         "-D", "CMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 --coverage",
         "-D", "CMAKE_EXE_LINKER_FLAGS=-Wl,-u,__gcov_dump",  # children that end by a signal call it
         cwd=ROOT, stdout=subprocess.DEVNULL)
-    for counters in build.glob("plugins/cuda/**/*.gcda"):
+    for counters in build.glob("**/*.gcda"):
         counters.unlink()  # of an earlier run
-    run("ninja", "-C", build, "plugins/cuda/all")
-    run("ctest", "--test-dir", build, "-R", "plugins.cuda", "-E", "gpu_compile",
+    run("ninja", "-C", build, *(f"{plugin}/all" for plugin in plugins))
+    names = "|".join(plugin.replace("/", r"\.") for plugin in plugins)
+    run("ctest", "--test-dir", build, "-R", rf"^({names})\.", "-E", "gpu_compile|real|compile_fail",
         "--output-on-failure")
 
 
-def is_measured(path):
-    return any(path.is_relative_to(PLUGIN / folder) for folder in MEASURED) and \
-        "tests" not in path.parts[-2:]
+def is_measured(path, plugins):
+    inside = [path.relative_to(ROOT / p) for p in plugins if path.is_relative_to(ROOT / p)]
+    return bool(inside) and not TESTS & set(inside[0].parts)
 
 
-def counts(build):
+def counts(build, plugins):
     """{file: {line: [how often it ran, names of its functions]}}."""
     files = collections.defaultdict(dict)
     with tempfile.TemporaryDirectory() as place:
-        objects = sorted(build.glob("plugins/cuda/**/*.gcda"))
+        objects = sorted(o for p in plugins for o in (build / p).glob("**/*.gcda"))
         for count, counters in enumerate(objects):
             folder = pathlib.Path(place) / str(count)
             folder.mkdir()
@@ -59,7 +59,7 @@ def counts(build):
             at = pathlib.Path(report["current_working_directory"])
             for file in report["files"]:
                 path = (at / file["file"]).resolve()
-                if not is_measured(path):
+                if not is_measured(path, plugins):
                     continue
                 names = {f["name"]: f["demangled_name"] for f in file["functions"]}
                 for line in file["lines"]:
@@ -69,12 +69,12 @@ def counts(build):
     return files
 
 
-def read_list():
-    entries, file = [], ""
-    for line in (PLUGIN / "tests/uncovered.txt").read_text().splitlines():
+def read_list(plugin):
+    entries, file, listed = [], "", ROOT / plugin / "tests/uncovered.txt"
+    for line in listed.read_text().splitlines() if listed.exists() else []:
         if line.startswith(" "):
             text, reason = line.split(" | ")
-            entries.append((file, text.strip(), reason.strip()))
+            entries.append((f"{plugin}/{file}", text.strip(), reason.strip()))
         elif not line.startswith("#"):
             file = line
     return entries
@@ -88,11 +88,19 @@ def fit(part, text, functions):
 
 
 def main():
-    build = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build/coverage").resolve()
-    build_and_test(build)
-    entries, used, missing, ran, total = read_list(), set(), 0, 0, 0
-    for path, lines in sorted(counts(build).items()):
-        name = str(path.relative_to(PLUGIN))
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("plugins", nargs="+", metavar="plugins/NAME")
+    arguments.add_argument("--build", type=pathlib.Path, default=ROOT / "build/coverage")
+    given = arguments.parse_args()
+    build, plugins = given.build.resolve(), [p.rstrip("/") for p in given.plugins]
+    for plugin in plugins:
+        if not (ROOT / plugin / "CMakeLists.txt").exists():
+            arguments.error(f"'{plugin}' is no plugin: give a folder as plugins/cuda")
+    build_and_test(build, plugins)
+    entries = [e for plugin in plugins for e in read_list(plugin)]
+    used, missing, ran, total = set(), 0, 0, 0
+    for path, lines in sorted(counts(build, plugins).items()):
+        name = str(path.relative_to(ROOT))
         source = path.read_text().splitlines()
         for number, (count, functions) in sorted(lines.items()):
             total += 1
