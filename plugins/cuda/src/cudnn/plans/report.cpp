@@ -63,9 +63,9 @@ void write_plan(JsonWriter& w, std::string_view computes, void* configuration,
 
 // ---- Questions ---------------------------------------------------------------------------------
 
-/// The plans that a device runs for the layer.
+/// The plans that cuda::Device runs for the layer.
 void plan_layer(JsonWriter& w, const PlannedNetwork& n, const Op& op, const char* device) {
-    cuda::Dnn dnn(std::string(device), {.compute = n.compute});
+    cuda::Dnn dnn(std::string(device), {.compute = n.compute, .fp32_weight_gradients = false});
     const cuda::DnnLayer layer = dnn.layer(n.graph, op, n.batch, op.inputs[0] != 0);
     const auto write = [&](std::string_view computes, const cuda::DnnPlan* plan) {
         if (plan == nullptr) return;
@@ -77,8 +77,7 @@ void plan_layer(JsonWriter& w, const PlannedNetwork& n, const Op& op, const char
     };
     write("forward", layer.forward);
     write("input gradient", layer.input_gradient);
-    const bool in_fp32 = layer.weight_gradient_type == ElementType::fp32;
-    write(in_fp32 ? "weight gradient in fp32" : "weight gradient", layer.weight_gradient);
+    write("weight gradient", layer.weight_gradient);
     write("bias gradient", layer.bias_gradient);
 }
 
