@@ -202,7 +202,7 @@ private:
         of_product(row(before + name + ", forward", x + (applies && adds ? x : 0),
                        y + (applies && adds ? x : 0)),
                    copy);
-        of_product(row(name + ", weight gradient", x + y, 0), 4 * weights);
+        of_product(row(name + ", weight gradient", x + y, 0), 2 * copy + 4 * weights);  // and cast
         if (!has_gradient(op.inputs[0])) return;
         // the batch norm's input, and of an addition the other term and the other gradient
         of_product(row(name + ", input gradient" +

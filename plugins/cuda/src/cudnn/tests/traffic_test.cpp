@@ -6,6 +6,12 @@
 #include <rapidcheck.h>
 
 #include <map>
+#include <set>
+
+#include <gx/cuda_testing/cudnn.hpp>
+#include <gx/cuda_testing/runtime.hpp>
+
+#include "../network_plan.hpp"
 
 namespace {
 
@@ -91,6 +97,46 @@ TEST(StepTraffic, CountsTheProductsOfAnImageThreeTimes) {
     for (const OperationTraffic& r : step_traffic(graph, {})) flops += r.flops;
     EXPECT_DOUBLE_EQ(flops, 2.0 * (3.0 * double(graph.macs()) - double(graph.ops[1].macs)))
         << "all but the images' gradient";
+}
+
+/// Rows that a planned unit of cuda::Device gives rise to.
+void expect_rows(std::set<std::string>& names, const cuda::detail::Unit& u) {
+    using Kind = cuda::detail::GradientRoute::Kind;
+    const std::string name(u.op->name.view());
+    switch (u.op->kind) {
+        case OpKind::input: names.insert("input, pack"); return;
+        case OpKind::flatten: return;
+        case OpKind::batch_norm:
+            names.insert(name + (u.adds ? " + add + relu" : u.relu ? " + relu" : "") + ", forward");
+            names.insert(name + ", backward");
+            break;
+        case OpKind::conv2d:
+        case OpKind::linear:
+            names.insert(name + ", forward");
+            names.insert(name + ", weight gradient");
+            if (u.gradients[0].kind != Kind::none) names.insert(name + ", input gradient");
+            break;
+        default: names.insert({name + ", forward", name + ", backward"});
+    }
+}
+
+TEST(StepTraffic, OfJoinedOperationsIsOfWhatADeviceQueues) {
+    cuda_testing::reset({.check_at_exit = false});
+    cuda_testing::reset_cudnn();
+    const Graph graph = gx::graph<ResNet50>();
+    Dnn dnn(nullptr, {.compute = ElementType::fp16, .fp32_weight_gradients = false});
+    const cuda::detail::NetworkPlan plan(graph, dnn, 2, ElementType::fp16);
+    std::set<std::string> queued{"optimizer"}, rows;
+    std::size_t added = 0, sums = 0;
+    for (const cuda::detail::Unit& u : plan.units()) {
+        expect_rows(queued, u);
+        for (const auto& g : u.gradients) added += g.kind == cuda::detail::GradientRoute::Kind::add;
+    }
+    for (const auto& [name, bytes] : by_name(graph, {}))
+        if (name.ends_with("sum of gradients")) ++sums;
+        else rows.insert(name);
+    EXPECT_EQ(rows, queued);
+    EXPECT_EQ(sums, added);
 }
 
 // ---- ResNet-50's -------------------------------------------------------------------------------
