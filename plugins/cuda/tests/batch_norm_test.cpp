@@ -187,7 +187,8 @@ Range expected(const Trial<E>& run, const std::vector<reference::Moments>& momen
 
 template <class T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+    return a.size() == b.size() &&
+           (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
 /// Bit of an element in the mask: rows of whole bytes.

@@ -42,7 +42,8 @@ typename E::storage rounded(double x) {
 }
 template <class T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+    return a.size() == b.size() &&
+           (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 std::uint64_t any_seed() {
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
