@@ -22,13 +22,16 @@ namespace {
 
 using namespace gx;
 
-/// Whether all of the graph's layers get plans; in a process of its own, as heuristics of 9.10 may
-/// divide by zero where there is no device.
+/// Whether all of the graph's layers get plans: in fp16 those of cuda::Device, whose weight
+/// gradients are fp16 too. In a process of its own, as heuristics of 9.10 may divide by zero where
+/// there is no device.
 bool plans_all(const Graph& graph, const char* device, ElementType compute, int batch) {
     const pid_t child = ::fork();
     if (child == 0) {
         try {
-            cuda::Dnn dnn(std::string(device), {.compute = compute});
+            cuda::Dnn dnn(
+                std::string(device),
+                {.compute = compute, .fp32_weight_gradients = compute != ElementType::fp16});
             int in_fp32 = 0, layers = 0;
             for (const Op& op : graph.ops) {
                 const auto layer = dnn.layer(graph, op, batch, op.inputs[0] != 0);
