@@ -52,7 +52,6 @@ void NetworkPlan::join() {
     std::vector<bool> joined(graph_->ops.size(), false);
     const auto index = [&](const Op* op) { return op - graph_->ops.data(); };
     for (std::size_t i = graph_->ops.size(); i-- > 0;) {
-        if (joined[i]) continue;
         const Op& op = graph_->ops[i];
         Unit unit{.op = &op, .last = static_cast<int>(i), .inputs = op.inputs, .output = op.output};
         if (op.kind == OpKind::batch_norm) {
@@ -167,7 +166,6 @@ GradientRoute NetworkPlan::route(const Unit& unit, std::size_t input, int time) 
         gradient = add(tensor_bytes(tensor), time);
         return {.kind = Kind::store, .to = gradient};
     }
-    use(gradient, time);
     return {.kind = Kind::add,
             .to = gradient,
             .addend = passes ? Block::none : add(tensor_bytes(tensor), time)};
