@@ -91,8 +91,7 @@ TEST(RankRun, NamesWhatEachControlMessageIsFor) {
         (void)T({.batch = 4, .epochs = 1, .output = folder.path, .evaluate = evaluates})
             .train(world, images());
         std::vector<std::string> expected{"summing the metrics", "comparing the replicas"};
-        if (evaluates)
-            expected.insert(expected.end(), {"evaluating", "summing the test results"});
+        if (evaluates) expected.insert(expected.end(), {"evaluating", "summing the test results"});
         expected.insert(expected.end(),
                         {"gathering the optimizer's state", "writing a checkpoint"});
         EXPECT_EQ(script.operations, expected);
