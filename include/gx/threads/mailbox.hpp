@@ -31,8 +31,10 @@ struct Mail {
 /// Matches sends with receives. The rank that posts the second of a pair copies, so neither side
 /// depends on the order in which the other one waits.
 /// Errors: the first wait that meets its deadline, or that needs, if only in the end, ranks whose
-///         functions have returned, stops the office and records the failed rank; every other wait returns
-///         `cancelled`. A wait for any of several requests goes on while one can still complete.
+///         functions have returned, stops the office and records the failed rank; every other wait
+///         returns `cancelled`. A wait for any of several requests goes on while one can still
+///         complete.
+/// Threads: one of a rank at a time works on a channel.
 /// Memory that all ranks publish at once is worked on in place: share().
 /// Cost:   no allocation while at most 1024 requests of a rank are posted and not waited for.
 class Mailbox {
