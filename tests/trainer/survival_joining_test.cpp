@@ -158,11 +158,11 @@ TEST(SurvivalOnDevices, GradientsInFlightAreAppliedWhereARankIsLostBehindThem) {
 TEST(SurvivalOnDevices, ARowThatIsSkippedStaysSoAfterASecondLoss) {
     using Training = gx::Trainer<Net, gx::Ring<gx::fp32>, gx::Constant, gx::ContinueOnSurvivors>;
     int counted = 0;
-    for (const std::uint64_t seed : {1, 2})
-        for (const int rank : {1, 2})
-            for (int calls = 0; calls < 12; ++calls) {
-                script = {.first = {.world = 0, .rank = 1, .calls = 3},
-                          .second = {.world = 1, .rank = rank, .calls = calls, .in_control = true},
+    for (std::uint64_t seed = 1; seed <= 6; ++seed)  // of which some have it behind
+        for (const int lost : {1, 3})
+            for (int calls = 0; calls < 9; ++calls) {
+                script = {.first = {.world = 0, .rank = lost, .calls = 3},
+                          .second = {.world = 1, .rank = 1, .calls = calls, .in_control = true},
                           .delay = 56,
                           .overflow = 2};
                 MortalWorld world{{{4, 1}, seed, gx::testing::QueueProgress::random}};
@@ -170,7 +170,7 @@ TEST(SurvivalOnDevices, ARowThatIsSkippedStaysSoAfterASecondLoss) {
                     Training({.batch = 2, .epochs = 2, .seed = 7}).train(world, images());
                 EXPECT_EQ(std::ranges::count(record.steps, true, &gx::StepRow::skipped),
                           record.skipped_steps)
-                    << "seed " << seed << ", rank " << rank << ", call " << calls;
+                    << "seed " << seed << ", rank " << lost << ", call " << calls;
                 counted += int(record.skipped_steps);
             }
     EXPECT_GT(counted, 0);
