@@ -147,8 +147,8 @@ private:
     unsigned clocks_used_ = 0;
 };
 
-/// Thrown by a thread of a kernel. Reported from outside of its fiber, which is a thread of its own
-/// to ThreadSanitizer: the runtime's mutex, which the launching thread holds, can't be locked there.
+/// Thrown by a thread of a kernel. Reported from outside of its fiber: to ThreadSanitizer this is a
+/// thread of its own, which can't lock the runtime's mutex again that the launching thread holds.
 struct Failure {
     std::string sentence;
 };

@@ -37,7 +37,8 @@ public:
     /// `on_loss(rank)` is called once, for the first rank that is reported lost.
     GX_DECL explicit RankBoard(int ranks, std::function<void(int)> on_loss);
 
-    /// Before NCCL divides a communicator: what `rank` asks for in its ledger's split number `split`.
+    /// Before NCCL divides a communicator: what `rank` asks for in split number `split` of its
+    /// ledger.
     GX_DECL void divides(int ledger, int split, int rank, int color, int key);
     /// The ledger of the ranks that have given this color. All ranks of `ledger` have divided.
     [[nodiscard]] GX_DECL int part(int ledger, int split, int color);
