@@ -44,11 +44,17 @@ concept DeviceQueue =
 ///     abandon()        runs what the rank has queued and needs no other rank for, then drops the
 ///                      rest of the queue, as behind a lost rank's message; its events count as
 ///                      reached. So what was done is whole kernels, in the order of the queue
+///     runs_abandoned_work   optional, true: it can drop nothing, and work behind such a message
+///                      runs on memory that holds anything. What must not is queued when the
+///                      message is there
 template <class Q>
 concept Abandons = DeviceQueue<Q> && requires(Q& q, const Q& c, Event e) {
     { c.reached(e) } -> std::same_as<bool>;
     { q.abandon() } -> std::same_as<void>;
 };
+
+template <class Q>
+concept RunsAbandonedWork = Abandons<Q> && requires { requires Q::runs_abandoned_work; };
 
 /// Called while a backward is queued: all gradients from element `watermark` to the end are final
 /// once `event` is reached.

@@ -1,17 +1,20 @@
 // OnDevice<R, Rank>: R in the memory of a rank's device, for checks and mutants of host memory.
 #pragma once
 
-#include <algorithm>  // copy, max
-#include <concepts>   // same_as
-#include <cstdint>    // int64_t
-#include <span>       // messages
-#include <string>     // name
-#include <vector>     // states
+#include <algorithm>    // copy, max
+#include <concepts>     // same_as
+#include <cstdint>      // int64_t
+#include <span>         // messages
+#include <string>       // name
+#include <type_traits>  // remove_reference_t
+#include <utility>      // exchange
+#include <vector>       // states
 
 #include <gx/core/contract.hpp>              // GX_EXPECT
 #include <gx/memory/buffer.hpp>              // Buffer
 #include <gx/memory/memory.hpp>              // ViewIn
 #include <gx/memory/queue.hpp>               // StreamOrdered, QueuedMessage
+#include <gx/memory/queued_device.hpp>       // Abandons
 #include <gx/reducer/name.hpp>               // reducer_name
 #include <gx/reducer/concept.hpp>            // Reducer, SettlesOn
 #include <gx/testing/any_rank.hpp>           // ControlOf
@@ -184,7 +187,13 @@ private:
     }
     [[nodiscard]] Delivery wait() {
         auto& queue = rank_->transport().queue();
-        return queue.wait(queue.record());
+        const Delivery d = queue.wait(queue.record());
+        if constexpr (Abandons<std::remove_reference_t<decltype(queue)>>)
+            if (!d.complete()) {  // no work is left that uses the buffers
+                queue.abandon();
+                (void)queue.wait(queue.record());
+            }
+        return d;
     }
 
     ReducePlan plan_{};

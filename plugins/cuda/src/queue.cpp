@@ -87,6 +87,7 @@ Delivery Queue::wait(Event e) {
     if (other == nullptr) return {};
     GX_EXPECT(e.sequence <= other->recorded_, "an event that was recorded");
     if (const Delivery d = other->reach(e.sequence); !d.complete()) {
+        other->release_staged();
         for (Queue* const q : context_->queues_)
             if (q != nullptr) q->drop_copies();
         return d;
@@ -97,6 +98,21 @@ Delivery Queue::wait(Event e) {
     return {};
 }
 
+bool Queue::reached(Event e) const {
+    if (e.sequence == 0) return true;
+    const Queue* const other = context_->queues_[static_cast<std::size_t>(e.stream)];
+    if (other == nullptr || e.sequence <= other->reached_) return true;
+    if (cudaEventQuery(other->event(e.sequence)) == cudaSuccess) return true;
+    (void)cudaGetLastError();  // not ready is no error of anyone
+    return false;
+}
+
+void Queue::abandon() {
+    context_->watch_ = {};
+    if (cudaStreamSynchronize(stream()) == cudaSuccess) reached_ = recorded_;
+    release_staged();
+}
+
 /// The host waits; from here on it knows that the event was reached.
 Delivery Queue::reach(std::uint64_t sequence) {
     if (sequence <= reached_) return {};
@@ -105,7 +121,8 @@ Delivery Queue::reach(std::uint64_t sequence) {
     } else {
         for (;;) {
             if (const Delivery d = context_->watch_(); !d.complete()) {
-                (void)cudaEventSynchronize(event(sequence));  // what was given up ends by itself
+                // What was given up ends by itself.
+                if (cudaEventSynchronize(event(sequence)) == cudaSuccess) reached_ = sequence;
                 return d;
             }
             const cudaError_t result = cudaEventQuery(event(sequence));

@@ -4,7 +4,12 @@
 // formula says. A pure check of the exchanges: neither NCCL nor its double takes part.
 #include <gx/collective/ring.hpp>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -30,14 +35,15 @@ struct Lockstep {
 /// For each rank the groups that execute() makes of K flows over a bucket.
 using Groups = std::vector<std::vector<Lockstep>>;
 
-Groups groups_of(const std::vector<Ring>& flows, std::int64_t bucket, int ranks) {
+template <class Flow>
+Groups groups_of(const std::vector<Flow>& flows, std::int64_t bucket, int ranks) {
     const int count = static_cast<int>(flows.size());
     Groups all(static_cast<std::size_t>(ranks));
     for (int rank = 0; rank < ranks; ++rank)
         for (int step = 0; step < flows[0].steps(); ++step) {
             Lockstep group;
             for (int k = 0; k < count; ++k) {
-                const Ring& ring = flows[static_cast<std::size_t>(k)];
+                const Flow& ring = flows[static_cast<std::size_t>(k)];
                 const auto part = chunk_range(bucket, count, k).size();
                 const auto now = ring.exchange(rank, step);
                 const auto size = [&](int chunk) {
@@ -146,6 +152,53 @@ TEST(Lockstep, ShortBucketsSendNoEmptyMessages) {
                     for (const Lockstep& g : rank)
                         for (const auto& [peer, m] : g.sends) ASSERT_GT(m.elements, 0);
             }
+}
+
+// ---- Any order ---------------------------------------------------------------------------------
+
+/// A ring that visits the ranks in an order drawn from a generator.
+class ShuffledRing {
+public:
+    ShuffledRing(int ranks, std::mt19937_64& random)
+        : ring_(ranks), order_(static_cast<std::size_t>(ranks)), position_(order_.size()) {
+        std::iota(order_.begin(), order_.end(), 0);
+        std::shuffle(order_.begin(), order_.end(), random);
+        for (std::size_t i = 0; i < order_.size(); ++i)
+            position_[static_cast<std::size_t>(order_[i])] = static_cast<int>(i);
+    }
+    [[nodiscard]] int steps() const { return ring_.steps(); }
+    [[nodiscard]] int chunks() const { return ring_.chunks(); }
+    [[nodiscard]] auto exchange(int rank, int step) const {
+        auto now = ring_.exchange(position_[static_cast<std::size_t>(rank)], step);
+        if (now.to >= 0) now.to = order_[static_cast<std::size_t>(now.to)];
+        if (now.from >= 0) now.from = order_[static_cast<std::size_t>(now.from)];
+        return now;
+    }
+
+private:
+    Ring ring_;
+    std::vector<int> order_, position_;
+};
+
+/// GX_RANDOM_ORDERS=100000: as many sets of orders, which takes minutes.
+int random_orders() {
+    const char* const text = std::getenv("GX_RANDOM_ORDERS");
+    return text == nullptr ? 200 : std::atoi(text);
+}
+TEST(Lockstep, RandomOrdersOfUpTo64RanksMeetThemselves) {
+    std::int64_t sent = 0;
+    for (int seed = 0; seed < random_orders(); ++seed) {
+        std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+        const int ranks = 1 + static_cast<int>(random() % 64);
+        const auto count = 1 + random() % 8;
+        const auto bucket = static_cast<std::int64_t>(random() % 1024);
+        std::vector<ShuffledRing> flows;
+        while (flows.size() < count) flows.emplace_back(ranks, random);
+        const Groups groups = groups_of(flows, bucket, ranks);
+        ASSERT_EQ(flaw(groups), "") << "seed " << seed << ": " << ranks << " ranks";
+        sent += messages(groups);
+    }
+    std::printf("%d random orders, %lld messages\n", random_orders(), static_cast<long long>(sent));
 }
 
 // ---- The check rejects ------------------------------------------------------------------------

@@ -415,6 +415,21 @@ TEST(NcclWorld, APeerThatIsNoneIsRefusedAndLeavesNoGroupOpen) {
     EXPECT_TRUE(holds(cuda_testing::first_misuse(), "with peer 3"));
 }
 
+TEST(NcclWorld, ShrinksToTheGpusOfItsSurvivors) {
+    start(StreamProgress::late, 1);
+    const nccl::World<> world({.placement = {2, 2}, .gpus = {4, 5, 6, 7}});
+    const int lost[]{1};
+    auto left = world.survivors(lost, {});
+    EXPECT_EQ(left.members, (std::vector<int>{0, 2, 3}));
+    std::vector<int> gpus(3);
+    left.world->run(
+        [&](auto& rank) { gpus[static_cast<std::size_t>(rank.rank())] = rank.gpu().device(); });
+    EXPECT_EQ(gpus, (std::vector<int>{4, 6, 7}));
+    const int all[]{0, 1, 2, 3};
+    EXPECT_EQ(world.survivors(all, {}).world, nullptr);
+    expect_clean();
+}
+
 // ---- Bad input ---------------------------------------------------------------------------------
 
 std::string refused(nccl::WorldOptions options) {

@@ -58,6 +58,11 @@ template <class Device>
 concept AbandonsWork =
     requires(Device& d) { requires Abandons<std::remove_cvref_t<decltype(d.queue())>>; };
 
+/// Whether it can't, and work behind messages that never came runs on.
+template <class Device>
+concept RunsAbandoned =
+    requires(Device& d) { requires RunsAbandonedWork<std::remove_cvref_t<decltype(d.queue())>>; };
+
 /// One rank of one world. With a Survival that continues, it brings a Carried from the world before
 /// and takes it to the next.
 template <class R, class O, class L, class Scale, class Survival, class Rank>
@@ -69,6 +74,8 @@ class RankTraining : RankRun {
     using Slots = StepSlots<D, std::size_t(R::staleness) + 1, M>;
     using Share = UpdateShare<R, O>;
     static constexpr bool survives = Survival::continues;
+    /// Updates are queued when their means are there: then no work of the device needs other ranks.
+    static constexpr bool waits_for_means = survives && RunsAbandoned<Device>;
     /// What the host of a device must ask for after a loss.
     using Passes = std::conditional_t<survives && !on_host, PassSlots<M>, NoOptions>;
     /// Whether R, which owns the update, does so in M.
@@ -322,6 +329,7 @@ private:
     }
     /// Reads the oldest outcome.
     void read_outcome() {
+        if constexpr (waits_for_means) (void)queue().wait(slots_.next_event());  // needs no rank
         const auto [of, outcome, delivery] = slots_.read_outcome(queue());
         if (!delivery.complete()) stop_at_unread(of, delivery);
         if (of.step_of_epoch >= 0 && !outcome.report.finite) stop_at_bad_loss(of.step);
@@ -340,6 +348,11 @@ private:
     template <class U>
     void update_by(const ReducedIn<M>& reduced) {
         const ViewIn<const float, M> mean = reduced.values;
+        if constexpr (waits_for_means) {
+            unapplied_ = reduced;
+            wait_for_mean(reduced);
+            unapplied_.reset();
+        }
         if constexpr (!on_host) device_->queue().wait_for(reduced.reduced);
         launch(queue(), Decide<D>{}, mean, slots_.decisions(), slots_.applied_view(reduced.index));
         if constexpr (survives && on_host)
@@ -357,6 +370,16 @@ private:
         });
         if constexpr (TimesItsWork<Rank>)
             accounts_.undisturbed_seconds += seconds(rank_.undisturbed_update());
+    }
+    /// The host waits, and reads the outcomes before.
+    void wait_for_mean(const ReducedIn<M>& reduced) {
+        while (!slots_.empty()) read_outcome();
+        const Delivery d = queue().wait(reduced.reduced);
+        if (!d.complete() && pipeline_.is_unfinished(reduced.index))
+            throw LostRank(unfinished({.rank = rank_.rank(),
+                                       .step = std::int64_t(reduced.index),
+                                       .operation = "all-reduce"}),
+                           d);
     }
     /// Bytes that the timed model would send.
     [[nodiscard]] std::int64_t on_the_wire(std::int64_t bytes) const {
@@ -440,7 +463,7 @@ private:
     void leave(bool lost);
     void apply_what_is_reduced();
     void read_device();
-    void abandon();
+    void abandon(int lost);
     [[nodiscard]] StepsOfEpoch begin(int epoch);
     void keep_step(int count, std::int64_t step_of_epoch);
     void keep_snapshot(std::int64_t forwards, std::int64_t images);
@@ -459,7 +482,8 @@ private:
     Share share_;  ///< of the update; its buffers end behind the pipeline, which waits
     PipelineOn<R, Rank> pipeline_;
     [[no_unique_address]] Passes passes_ = make_passes();
-    std::vector<StateShape> reserved_state_;  ///< of a run that writes checkpoints
+    std::vector<StateShape> reserved_state_;   ///< of a run that writes checkpoints
+    std::optional<ReducedIn<M>> unapplied_{};  ///< while the host waits for its mean
     Event agreed_{};           ///< on a device: behind the agreement on a shard's latest update
     Nanoseconds mark_{};       ///< until when a step that a reducer owns is accounted for
     Nanoseconds accounted_{};  ///< accounts_.seconds has the time up to here

@@ -96,7 +96,7 @@ GX_COLD void GX_OF_RANK_TRAINING::run_or_leave() {
         carried_.names = e.lost();
     } catch (const DeviceLost&) {
         carried_.failed = true;
-        abandon();
+        abandon(rank_.rank());
         throw;
     }
     leave(loss != nullptr);
@@ -145,16 +145,24 @@ GX_COLD void GX_OF_RANK_TRAINING::apply_what_is_reduced() {
         (void)pipeline_.pending();  // nothing works on the reducer's state any more
     } else {
         // A device has done what needs no lost rank: updates up to the first that waits for one.
-        while (slots_.is_there(queue())) read_outcome();
+        if constexpr (!waits_for_means)
+            while (slots_.is_there(queue())) read_outcome();
         const int complete = pipeline_.complete();
-        abandon();
+        abandon(carried_.names);
+        if constexpr (waits_for_means) {
+            while (!slots_.empty()) read_outcome();
+            const auto last = std::exchange(unapplied_, std::nullopt);
+            if (last && !pipeline_.is_unfinished(last->index)) apply(*last);
+        }
         for (int i = 0; i < complete; ++i) apply(*pipeline_.drain());
     }
 }
 
 GX_RANK_TRAINING
-GX_COLD void GX_OF_RANK_TRAINING::abandon() {
+GX_COLD void GX_OF_RANK_TRAINING::abandon([[maybe_unused]] int lost) {
     if constexpr (!on_host) {
+        if constexpr (requires { rank_.transport().give_up(lost); })
+            rank_.transport().give_up(lost);
         if (device_) queue().abandon();
         rank_.transport().queue().abandon();
     }

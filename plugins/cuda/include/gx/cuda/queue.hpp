@@ -91,6 +91,12 @@ public:
     [[nodiscard]] Event record();
     void wait_for(Event event);
     [[nodiscard]] Delivery wait(Event event);
+    /// Whether the event is known to be reached, or is now; waits for nothing.
+    [[nodiscard]] bool reached(Event event) const;
+    /// After DeviceContext::watch() has given up what hung: waits for the rest, and watches no
+    /// more. CUDA drops nothing: what was queued behind that has run on memory that holds anything.
+    void abandon();
+    static constexpr bool runs_abandoned_work = true;
 
     template <class T>
     void copy_in(std::span<const T> from, ViewIn<T, Memory> to, const Operation& what) {

@@ -94,9 +94,10 @@ public:
     GX_DECL void close();
     /// Ends the messages of this and its parts, whatever they wait for.
     GX_DECL void abort() noexcept;
-    /// This rank goes no further: reports so, unless a rank is lost already, ends its messages, and
-    /// waits for the rest of the queue.
-    GX_DECL void abandon() noexcept;
+    /// Goes no further without rank `lost` of the world, which may be this one: reports it, unless
+    /// another was, ends the messages, and waits for the rest of the queue.
+    GX_DECL void give_up(int lost) noexcept;
+    void abandon() noexcept { give_up(world_rank_); }
 
 private:
     using Clock = std::chrono::steady_clock;

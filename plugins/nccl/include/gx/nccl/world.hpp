@@ -4,6 +4,7 @@
 #include <chrono>     // deadlines
 #include <exception>  // rethrow_exception, uncaught_exceptions
 #include <memory>     // make_unique
+#include <span>       // lost ranks
 #include <thread>     // ranks
 #include <utility>    // move
 #include <vector>     // GPUs
@@ -60,6 +61,8 @@ GX_DECL void expect_possible(const WorldOptions& options);
 /// Order:  reducers of gx end with the bits that they have on threads; nccl::AllReduce does not.
 /// Errors: on construction, expect_possible(). In run() see World: when a rank throws or is lost,
 ///         the communicators of all others are aborted and their waits return `cancelled`.
+///         It Shrinks: the next world has the ranks that no LostRank names, on their GPUs, with
+///         communicators of its own. run() waits for the thread of a lost rank to end.
 template <class Device = NoDevice>
 class World {
 public:
@@ -81,6 +84,19 @@ public:
                 threads.emplace_back([&, r] { run_rank(run, board, id, r, f); });
         }
         if (run.first_error) std::rethrow_exception(run.first_error);
+    }
+
+    /// A world of the ranks that are not lost.
+    [[nodiscard]] Survivors<World> survivors(std::span<const int> lost,
+                                             Nanoseconds /*restart_time*/) const {
+        Survivors<World> left{.members = gx::detail::threads::ranks_without(ranks(), lost)};
+        if (left.members.empty()) return left;
+        Options options = options_;
+        options.placement = gx::detail::threads::placement_of(placement(), left.members);
+        options.gpus.clear();
+        for (const int member : left.members) options.gpus.push_back(gpu(member));
+        left.world = std::make_unique<World>(std::move(options));
+        return left;
     }
 
 private:
@@ -160,7 +176,7 @@ private:
     Transport transport_;
     gx::detail::threads::Endpoint control_;
 };
-static_assert(gx::World<World<>>);
+static_assert(gx::World<World<>> && Shrinks<World<>>);
 
 }  // namespace gx::nccl
 

@@ -205,8 +205,8 @@ GX_DECL Delivery Transport::lose(int lost) {
     return lost_;
 }
 
-GX_DECL void Transport::abandon() noexcept {
-    if (comm_.get() != nullptr) (void)lose(world_rank_);
+GX_DECL void Transport::give_up(int lost) noexcept {
+    if (comm_.get() != nullptr) (void)lose(lost < 0 ? world_rank_ : lost);
     (void)cudaStreamSynchronize(queue_->stream());
 }
 
