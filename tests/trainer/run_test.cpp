@@ -58,7 +58,7 @@ TEST(Schedule, OfWrongOptionsHasFindingsAndNoRates) {
 
 TEST(Run, StartsWithPlanPhasesAndTimetable) {
     const RunOptions options{.batch = 8, .epochs = 3};
-    const RunWorld world{.info = {.timed_batch = 32}, .ranks = 4, .first_local_rank = 2};
+    const RunWorld world{.ranks = 4, .first_local_rank = 2};
     const auto run = start_run(recipe(), options, sources(), world);
     EXPECT_EQ(run.plan, (Plan{.total_steps = 12,
                               .steps_per_epoch = 4,
@@ -68,7 +68,6 @@ TEST(Run, StartsWithPlanPhasesAndTimetable) {
     EXPECT_EQ(run.graph().input, (gx::ImageShape{1, 28, 28}));
     EXPECT_EQ(run.timetable.steps_per_epoch(0), 4);
     EXPECT_EQ(run.rates.size(), 1u);
-    EXPECT_EQ(run.timed_images, 4.0);
     EXPECT_EQ(run.first_local_rank, 2);
     EXPECT_FALSE(run.resume);
 }
