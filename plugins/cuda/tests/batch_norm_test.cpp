@@ -154,9 +154,12 @@ std::vector<reference::Moments> moments_of(const Trial<E>& run, bool train) {
     return all;
 }
 
-/// Largest error of the variance: sums of squares in double, and their difference.
+/// Largest error of a sum in double, as a share of its terms' sizes: the kernel's, and the
+/// oracle's, which adds one term after the other.
+double sum_error(const reference::Moments& m) { return 0x1p-46 + 0x1p-53 * double(m.count); }
+/// Largest error of the variance: sums of squares, and their difference.
 double variance_error(const reference::Moments& m) {
-    return 0x1p-46 * (m.mean * m.mean + m.variance);
+    return sum_error(m) * (m.mean * m.mean + m.variance);
 }
 /// Largest relative error of 1 / sqrt(variance + epsilon).
 double inverse_error(const reference::Moments& m, double epsilon) {
@@ -169,7 +172,7 @@ Range normalised(double x, const reference::Moments& m, double epsilon, double g
     const double scale = gamma / std::sqrt(m.variance + epsilon), part = scale * (x - m.mean);
     const double error = 4.01 * u * std::abs(part) + 1.01 * u * (std::abs(part) + std::abs(beta)) +
                          std::abs(part) * inverse_error(m, epsilon) +
-                         std::abs(scale * m.mean) * 0x1p-44 + 1e-40;
+                         std::abs(scale * m.mean) * 4 * sum_error(m) + 1e-40;
     return around(part + beta, error);
 }
 
@@ -258,7 +261,7 @@ TYPED_TEST(BatchNorm, NormalisesByTheMomentsOfTheBatch) {
                       2 * u * variance + 2 * variance_error(m));
             const ChannelNorm& n = run.norms[c];
             RC_ASSERT(std::abs(n.exact_mean - m.mean) <=
-                      0x1p-46 * (std::abs(m.mean) + std::sqrt(m.variance)));
+                      sum_error(m) * (std::abs(m.mean) + std::sqrt(m.variance)));
             const double inverse = 1 / std::sqrt(m.variance + layer.epsilon);
             RC_ASSERT(std::abs(n.inverse - inverse) <= inverse * inverse_error(m, layer.epsilon));
         }
@@ -392,9 +395,10 @@ TYPED_TEST(BatchNorm, PassesGradientsBack) {
                 products += std::abs(d.back()) * (std::abs(x) + std::abs(m.mean)) * inverse;
             }
             const double wrong = inverse_error(m, layer.epsilon);
-            const double sum_error = 0x1p-44 * size;
-            const double projection_error = 0x1p-44 * products + wrong * std::abs(projection);
-            RC_ASSERT(as_float(sum, sum_error).contains(got.dbeta[c]));
+            const double of_sum = 4 * sum_error(m) * size;
+            const double projection_error =
+                4 * sum_error(m) * products + wrong * std::abs(projection);
+            RC_ASSERT(as_float(sum, of_sum).contains(got.dbeta[c]));
             RC_ASSERT(as_float(projection, projection_error).contains(got.dgamma[c]));
             const auto count = static_cast<double>(std::max<std::int64_t>(layer.rows, 1));
             std::size_t row = 0;
@@ -413,8 +417,8 @@ TYPED_TEST(BatchNorm, PassesGradientsBack) {
                 const double error =
                     std::abs(scale) *
                         (7 * u * terms +
-                         (sum_error + projection_error * std::abs(centred) * inverse) / count +
-                         0x1p-44 * std::abs(m.mean * inverse * projection / count)) +
+                         (of_sum + projection_error * std::abs(centred) * inverse) / count +
+                         4 * sum_error(m) * std::abs(m.mean * inverse * projection / count)) +
                     2 * wrong * std::abs(scale) * terms + 1e-40;
                 const Range range = around(exact, error).map(rounded<E>);
                 if (!range.contains(dx))
