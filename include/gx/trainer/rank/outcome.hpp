@@ -18,7 +18,7 @@ struct Outcome {
     std::int64_t skipped = 0, skips_in_a_row = 0, updates = 0;
 };
 
-/// One forward pass, by its number from 1 on, and what it left.
+/// One forward pass, by its number from 1 on, and what it left; 0: what a run begins with.
 struct Pass {
     std::int64_t forwards = 0;
     ForwardReport report{};
