@@ -47,11 +47,11 @@ struct SmallNet {
         return b.linear(b.flatten(x, "flatten"), b.classes(), true, "fc");
     }
 };
-Split maps(std::int64_t train) {
+Split maps(std::int64_t train, std::int64_t test = 8) {
     return synthetic({.shape = {3, 8, 8},
                       .classes = 4,
                       .train_count = train,
-                      .test_count = 4,
+                      .test_count = test,
                       .noise = 80,
                       .seed = 5});
 }
