@@ -206,7 +206,8 @@ consteval bool explain_training_world() {
     static_assert(explain_world<W>());
     static_assert(TrainingWorld<W>,
                   "gx: this World has no device to train on, it only communicates. "
-                  "Fix: name one, as in 'Threads<2, gx::onednn::Device>'.");
+                  "Fix: name one, as in 'Threads<2, gx::onednn::Device>' or "
+                  "'nccl::World<gx::cuda::Device>'.");
     return true;
 }
 
@@ -216,8 +217,9 @@ consteval bool explain_shrinking_world() {
     static_assert(Shrinks<W>,
                   "gx: this World can't go on without a rank: no 'gx::Survivors<World> "
                   "survivors(span<const int> lost, Nanoseconds restart_time)'. "
-                  "Fix: train on Threads or a simulated cluster, or leave ContinueOnSurvivors out "
-                  "of the Trainer: it then stops, and resumes from a checkpoint.");
+                  "Fix: train on Threads, nccl::World or a simulated cluster, or leave "
+                  "ContinueOnSurvivors out of the Trainer: it then stops, and resumes from a "
+                  "checkpoint.");
     return true;
 }
 

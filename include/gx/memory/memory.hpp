@@ -111,6 +111,22 @@ using memory_of = typename decltype(detail::memory::of_object<std::remove_cvref_
 template <class T>
 concept InHostMemory = std::same_as<memory_of<T>, HostMemory>;
 
+/// Whether a rank sends from the memory in which its device computes.
+template <class Rank, class Device>
+consteval bool explain_memory() {
+    static_assert(
+        std::same_as<memory_of<Rank>, memory_of<Device>> || InHostMemory<Rank>,
+        "gx: this World sends from a GPU's memory, and its Device computes in the host's. Fix: "
+        "name a device of GPUs, as in 'nccl::World<cuda::Device>', or train on a world of the "
+        "host's, as 'Threads<2, onednn::Device>'.");
+    static_assert(
+        std::same_as<memory_of<Rank>, memory_of<Device>> || !InHostMemory<Rank>,
+        "gx: this World sends from the host's memory, and its Device computes in a GPU's. Fix: "
+        "train on a world of GPUs, as 'nccl::World<cuda::Device>', or name a device of the "
+        "host's, as in 'Threads<2, onednn::Device>'.");
+    return true;
+}
+
 /// Whether two views begin at the same element of one memory.
 template <class T, class U>
 [[nodiscard]] constexpr bool same_place(std::span<T> a, std::span<U> b) {

@@ -94,8 +94,10 @@ public:
     template <class W>
     RunRecord train(W& world, const Sources& data) const {
         static_assert(explain_training_world<W>());
-        if constexpr (TrainingWorld<W>)
+        if constexpr (TrainingWorld<W>) {
+            static_assert(explain_memory<typename W::Rank, typename W::Rank::Device>());
             static_assert(explain_computes<typename W::Rank::Device, typename C::compute_type>());
+        }
         if constexpr (V::continues) static_assert(explain_shrinking_world<W>());
         const auto begin = std::chrono::steady_clock::now();
         Run run = start_or_stop_all(world, data);
