@@ -45,8 +45,7 @@ concept DeviceQueue =
 ///                      rest of the queue, as behind a lost rank's message; its events count as
 ///                      reached. So what was done is whole kernels, in the order of the queue
 ///     runs_abandoned_work   optional, true: it can drop nothing, and work behind such a message
-///                      runs on memory that holds anything. What must not is queued when the
-///                      message is there
+///                      runs on memory that holds anything, which messages may take to other ranks
 template <class Q>
 concept Abandons = DeviceQueue<Q> && requires(Q& q, const Q& c, Event e) {
     { c.reached(e) } -> std::same_as<bool>;

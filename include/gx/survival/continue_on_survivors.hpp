@@ -42,7 +42,8 @@ namespace gx {
 /// computed again, never applied late in the next.
 ///
 /// On devices the queues drop what waits for the lost rank (Abandons), and the host reads what they
-/// have done: whole updates, up to the first that waits. Not for reducers with a settle().
+/// have done: whole updates, up to the first that waits. Not for reducers with a settle(). Queues
+/// that can drop nothing (Abandons::runs_abandoned_work), as CUDA's, go on from checkpoints alone.
 ///
 /// Recovery::checkpoint goes back to the newest checkpoint in the output folder that is whole, as a
 /// resumed run does; without one the run starts again. A checkpoint written after a loss resumes

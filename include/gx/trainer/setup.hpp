@@ -19,6 +19,7 @@
 #include <gx/loader/source.hpp>       // Sources
 #include <gx/model/concept.hpp>       // GraphOptions
 #include <gx/scheduler/concept.hpp>   // Plan
+#include <gx/survival/concept.hpp>    // Recovery
 #include <gx/trainer/checkpoint.hpp>  // Checkpoint
 #include <gx/trainer/options.hpp>     // Phase
 #include <gx/trainer/progress.hpp>    // Progress::Style
@@ -57,6 +58,10 @@ GX_DECL void check_pixels(bool wanted, bool takes, const std::string& device);
 [[nodiscard]] GX_DECL std::string misfit(std::string_view model,
                                          GraphTrouble (*trouble)(const GraphOptions&),
                                          ImageShape input);
+
+/// Errors: gx::Error where survivors are to go on from what they hold, on queues that run abandoned
+/// work: what they hold may be sums of what was never sent.
+GX_DECL void expect_checkpoints(Recovery recovery);
 
 /// What a rank calls its data, for comparison: describe(info), and a hash of all that is known.
 using DataText = std::array<char, 256>;

@@ -98,7 +98,11 @@ public:
             static_assert(explain_memory<typename W::Rank, typename W::Rank::Device>());
             static_assert(explain_computes<typename W::Rank::Device, typename C::compute_type>());
         }
-        if constexpr (V::continues) static_assert(explain_shrinking_world<W>());
+        if constexpr (V::continues) {
+            static_assert(explain_shrinking_world<W>());
+            if constexpr (detail::trainer::RunsAbandoned<typename W::Rank::Device>)
+                detail::trainer::expect_checkpoints(V(options_.survival).recovery());
+        }
         const auto begin = std::chrono::steady_clock::now();
         Run run = start_or_stop_all(world, data);
         RunRecord record = detail::trainer::record_of(run, described(world));

@@ -1,4 +1,4 @@
-// Runs over NCCL that lose ranks, and the runs on threads that have the same history.
+// Runs over NCCL that lose ranks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,6 @@ inline gx::Split data() { return numbered_at_any_size(images(images_of_epoch)); 
 template <class R, class O>
 struct Composed {
     using Devices = gx::Trainer<Pooled, R, Rate, O, gx::ContinueOnSurvivors>;
-    using Hosts = gx::Trainer<Pooled, Departing<R>, Rate, O, gx::ContinueOnSurvivors>;
 };
 template <class T>
 typename T::Options options() {
@@ -54,14 +53,6 @@ inline void expect_same(const Outcome& far, const Outcome& near) {
     for (const auto& [image, times] : far.seen) EXPECT_EQ(times, 3) << image;
 }
 
-/// The same history on threads: ranks leave between two steps.
-template <class T>
-void expect_as_on_threads(const Outcome& far, int ranks) {
-    auto o = options<T>();
-    set_script(departures_of(far.record.losses, ranks));
-    auto threads = scripted_threads(ranks);
-    expect_same(far, outcome<T>(threads, o));
-}
 using SurvivingRuns =
     ::testing::Types<Composed<gx::Ring<fp32>, gx::Sgd>,
                      Composed<gx::Bucketed<gx::Ring<fp32>, 64>, gx::AdamW>,

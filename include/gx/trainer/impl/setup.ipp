@@ -231,6 +231,14 @@ GX_DECL void warn_of_chance(RunRecord& r, const SourceRef& test) {
             accuracy, 100 * chance, count));
 }
 
+GX_DECL void expect_checkpoints(Recovery recovery) {
+    if (recovery == Recovery::checkpoint) return;
+    throw Error(
+        "gx: this run can't start: on this World work behind a lost rank's messages runs on, and "
+        "other ranks may receive sums that were never whole, so that survivors can't go on from "
+        "what they hold. Set survival.recovery to gx::Recovery::checkpoint, and an output folder.");
+}
+
 GX_DECL DataText text_of(const SourceRef& source) {
     const SourceInfo info = source.info();
     const std::uint64_t content = source.content();

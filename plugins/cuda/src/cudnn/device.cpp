@@ -51,13 +51,14 @@ std::int64_t working_bytes(const ParameterLayout& layout, ElementType compute) {
     return compute == ElementType::fp32 ? 0 : 2 * static_cast<std::int64_t>(layout.elements());
 }
 
-/// Memory of the GPU that a device of this batch allocates, and behind it the gradient and the
-/// state of the optimizer.
+/// Memory of the GPU that a device of this batch allocates and, in the first phase of a run, which
+/// has none yet, the gradient and the state of the optimizer.
 std::int64_t all_bytes(const NetworkPlan& plan, const ParameterLayout& layout, const Graph& graph,
                        int batch, const DeviceOptions& o) {
     const auto parameters = static_cast<std::int64_t>(layout.elements());
-    return plan.bytes() + working_bytes(layout, o.compute) +
-           4 * parameters * (2 + o.update.state_vectors / o.update.shards) +
+    const std::int64_t shard = (parameters + o.update.shards - 1) / o.update.shards;
+    const std::int64_t of_run = o.phase == 0 ? parameters + shard * o.update.state_vectors : 0;
+    return plan.bytes() + working_bytes(layout, o.compute) + 4 * (parameters + of_run) +
            4 * graph.statistic_elements() + 4 * elements(graph, batch) + 4 * std::int64_t{batch} +
            1024 * graph.input.channels;
 }
@@ -171,6 +172,7 @@ public:
         GX_EXPECT(gradients.size() == layout_.elements(), "one gradient for each parameter");
         network_->backward(scale, Memory::open(gradients),
                            [&](std::size_t watermark) { ready(watermark, queue_.record()); });
+        mode_ = Mode::evaluate;  // gradients are where activations were
     }
     void refresh() { network_->refresh(); }
 

@@ -39,15 +39,16 @@ namespace gx::cuda {
 ///         of them first. Ready is called where a parameter's gradient, and all behind, are final.
 /// Errors: gx::Error in the constructor for a graph that can only be timed, a layer or an element
 ///         for which cuDNN has no plan on the GPU, cuDNN of another major version than the one
-///         that it was compiled with, and a batch that does not fit, with the largest that does. A
+///         that it was compiled with, and a batch that does not fit beside one gradient and the
+///         optimizer's state, with the largest that does; buffers of reducers are not counted. A
 ///         batch that is larger, a label outside the classes, or a backward that follows no forward
 ///         in Mode::train breaks the contract. What a GPU refuses later is a gx::Error or a
 ///         gx::DeviceLost, as of Queue.
 /// Threads: those of its context.
 /// Cost:   the constructor plans (2 ms to 2 s a shape) and allocates: one arena of activations,
 ///         gradients and workspaces; parameters, their copy in E, and statistics; images of a batch
-///         as they came; and pinned memory for three batches of floats. A step allocates nothing
-///         and does not wait.
+///         as they came; and pinned memory for three batches of floats. A step allocates no memory
+///         of the GPU and does not wait; each plan of cuDNN is given a new descriptor.
 class Device {
 public:
     using Memory = GpuMemory;
