@@ -502,6 +502,13 @@ TEST(DeviceDeathTest, StopsAtBatchesThatItCannotTake) {
     Images two(g, 2, 1);
     EXPECT_DEATH((void)run.forward(three.batch(), Mode::train), "expected 0 to 2");
     EXPECT_DEATH((void)run.backward(1), "follows a forward in Mode::train");
+    EXPECT_DEATH(
+        {
+            (void)run.forward(two.batch(), Mode::train);
+            (void)run.backward(1);
+            (void)run.backward(1);
+        },
+        "follows a forward in Mode::train");
     two.labels[1] = 5;
     EXPECT_DEATH((void)run.forward(two.batch(), Mode::train), "label 5: expected 0 to 4");
     EXPECT_DEATH(GpuRun(g, {.batch = 0}), "at least one image");

@@ -12,6 +12,7 @@
 #include <gx/model/cifar_resnet.hpp>
 #include <gx/model/compute.hpp>
 #include <gx/model/init.hpp>
+#include <gx/optimizer/adamw.hpp>
 #include <gx/reducer/bucketed.hpp>
 #include <gx/reducer/double_buffered.hpp>
 #include <gx/reducer/ring.hpp>
@@ -195,6 +196,32 @@ TEST(DeviceTraining, StepsAllocateNothingAndWaitOnce) {
         EXPECT_EQ(five.allocations + five.frees + five.host_allocations, 0);
         EXPECT_EQ(five.host_synchronizations, 10);
         EXPECT_EQ(five.queries, 0);
+    }
+}
+
+/// Half of the memory is of the weights, their gradient and their state, which a run has already
+/// when its second phase begins.
+struct WideNet {
+    static constexpr std::string_view name = "WideNet";
+    static constexpr ImageShape input{3, 8, 8};
+    static constexpr int classes = 4;
+    static constexpr int describe(GraphBuilder& b, int x) {
+        x = b.linear(b.flatten(x, "flatten"), 4096, true, "fc1");
+        return b.linear(b.relu(x, "relu"), b.classes(), true, "fc2");
+    }
+};
+TEST(DeviceTraining, ASecondPhaseFitsWhereTheFirstDid) {
+    using T = Trainer<WideNet, Ring<fp32>, Constant, AdamW>;
+    typename T::Options o{.batch = 2, .epochs = 2, .seed = 3, .evaluate = false};
+    o.phases = {{0, 2, 8}, {1, 2, 8}};
+    for (const std::int64_t bytes : {19'000'000, 10'000'000}) {
+        cuda_testing::reset({.device_bytes = std::size_t(bytes), .check_at_exit = false});
+        cuda_testing::reset_cudnn({});
+        Gpus gpus({1, 1});
+        if (bytes > 15'000'000) EXPECT_EQ(T(o).train(gpus, maps(4)).steps.size(), 4u);
+        else
+            EXPECT_TRUE(holds(error_of([&] { (void)T(o).train(gpus, maps(4)); }),
+                              "'WideNet' with a batch of 2 needs", "workspaces of cuDNN"));
     }
 }
 
