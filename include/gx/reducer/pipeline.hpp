@@ -237,20 +237,8 @@ public:
     /// On a device, after a loss: how many gradients that were not collected are reduced.
     [[nodiscard]] int complete() const {
         std::uint64_t g = collected_;
-        while (g < begun_ && slot(g).report.complete() && stream_.reached(slot(g).event) &&
-               !is_unfinished(g))
-            ++g;
+        while (g < begun_ && slot(g).report.complete() && stream_.reached(slot(g).event)) ++g;
         return static_cast<int>(g - collected_);
-    }
-    /// On a device, after a loss: whether messages of the gradient, or of one before, were not
-    /// done, where the transport knows it by unfinished().
-    [[nodiscard]] bool is_unfinished([[maybe_unused]] std::uint64_t gradient) const {
-        if constexpr (requires { link_.unfinished(); }) {
-            const auto o = link_.unfinished();
-            return o && o->step <= static_cast<std::int64_t>(gradient);
-        } else {
-            return false;
-        }
     }
     /// Waits until they are reduced: the gradients not yet collected, oldest first. They stay.
     [[nodiscard]] std::span<const PendingGradientIn<M>> pending() {

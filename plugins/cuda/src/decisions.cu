@@ -30,11 +30,6 @@ GX_KERNEL outcome_kernel(DeviceSpan<const D> decisions, DeviceSpan<const float> 
                                 std::span<const ForwardReport>(&report[0], 1),
                                 std::span<trainer::Outcome>(&out[0], 1));
 }
-template <class Pass>
-GX_KERNEL pass_kernel(std::int64_t forwards, DeviceSpan<const ForwardReport> report,
-                      DeviceSpan<Pass> pass) {
-    pass[0] = {forwards, report[0]};
-}
 
 template <class... T>
 void expect_one(const DeviceSpan<T>&... spans) {
@@ -62,15 +57,6 @@ void record_outcome(cudaStream_t stream, DeviceSpan<const D> decisions,
     expect_one(decisions, scale, report, out);
     launch("outcome", {1, 1, stream}, outcome_kernel<D>, decisions, scale, report, out);
 }
-
-template <class Pass>
-void keep_pass(cudaStream_t stream, std::int64_t forwards, DeviceSpan<const ForwardReport> report,
-               DeviceSpan<Pass> pass) {
-    expect_one(report, pass);
-    launch("keep forward pass", {1, 1, stream}, pass_kernel<Pass>, forwards, report, pass);
-}
-template void keep_pass(cudaStream_t, std::int64_t, DeviceSpan<const ForwardReport>,
-                        DeviceSpan<trainer::Pass>);
 
 #define GX_DECISIONS_OF(S)                                                                   \
     template void begin_step(cudaStream_t, float, float, DeviceSpan<trainer::Decisions<S>>,  \

@@ -18,12 +18,6 @@ struct Outcome {
     std::int64_t skipped = 0, skips_in_a_row = 0, updates = 0;
 };
 
-/// One forward pass, by its number from 1 on, and what it left; 0: what a run begins with.
-struct Pass {
-    std::int64_t forwards = 0;
-    ForwardReport report{};
-};
-
 /// A step whose outcome the host has not read.
 struct UnreadStep {
     std::int64_t step_of_epoch = -1;  ///< -1: a late update, of no step

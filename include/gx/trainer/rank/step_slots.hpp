@@ -142,8 +142,6 @@ public:
         of_[i] = of;
         events_[i] = queue.record();
     }
-    /// Behind the outcome that is read next.
-    [[nodiscard]] Event next_event() const { return events_[slot(read_)]; }
     template <DeviceQueue Q>
     [[nodiscard]] ReadStep read_outcome(Q& queue) {
         const std::size_t i = slot(read_++);
@@ -192,6 +190,11 @@ private:
     std::int64_t queued_ = 0, read_ = 0;
 };
 
+/// One forward pass, by its number from 1 on, and what it left; 0: what a run begins with.
+struct Pass {
+    std::int64_t forwards = 0;
+    ForwardReport report{};
+};
 struct KeepPass {
     static constexpr std::string_view name = "keep forward pass";
     std::int64_t forwards;
@@ -226,8 +229,7 @@ public:
         const auto passes = get(queue, passes_.template view<M>());
         const auto all = get(queue, statistics_.template view<M>());
         for (std::size_t i = 0; i < count_; ++i)
-            if (passes[i].forwards >= 0 &&  // else it was never written
-                std::size_t(passes[i].forwards) % count_ == i)
+            if (std::size_t(passes[i].forwards) % count_ == i)  // else it was never written
                 f(passes[i], std::span<const float>(all).subspan(i * size_, size_));
     }
 

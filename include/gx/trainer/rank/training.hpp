@@ -74,10 +74,10 @@ class RankTraining : RankRun {
     using Slots = StepSlots<D, std::size_t(R::staleness) + 1, M>;
     using Share = UpdateShare<R, O>;
     static constexpr bool survives = Survival::continues;
-    /// Updates are queued when their means are there: then no work of the device needs other ranks.
-    static constexpr bool waits_for_means = survives && RunsAbandoned<Device>;
+    /// Whether survivors of a loss can go on from what they hold; else they go back to a checkpoint.
+    static constexpr bool carries_state = survives && !RunsAbandoned<Device>;
     /// What the host of a device must ask for after a loss.
-    using Passes = std::conditional_t<survives && !on_host, PassSlots<M>, NoOptions>;
+    using Passes = std::conditional_t<carries_state && !on_host, PassSlots<M>, NoOptions>;
     /// Whether R, which owns the update, does so in M.
     static constexpr bool owns_in_memory =
         on_host || requires(R& r, Buffer<float>& state) { r.own_update(int{}, state); };
@@ -163,7 +163,7 @@ private:
         else return &rank_.memory();
     }
     [[nodiscard]] Passes make_passes() {
-        if constexpr (survives && !on_host)
+        if constexpr (carries_state && !on_host)
             return {memory(), carried_.snapshots.size(), device_->statistics().size()};
         else return {};
     }
@@ -329,7 +329,6 @@ private:
     }
     /// Reads the oldest outcome.
     void read_outcome() {
-        if constexpr (waits_for_means) (void)queue().wait(slots_.next_event());  // needs no rank
         const auto [of, outcome, delivery] = slots_.read_outcome(queue());
         if (!delivery.complete()) stop_at_unread(of, delivery);
         if (of.step_of_epoch >= 0 && !outcome.report.finite) stop_at_bad_loss(of.step);
@@ -348,11 +347,6 @@ private:
     template <class U>
     void update_by(const ReducedIn<M>& reduced) {
         const ViewIn<const float, M> mean = reduced.values;
-        if constexpr (waits_for_means) {
-            unapplied_ = reduced;
-            wait_for_mean(reduced);
-            unapplied_.reset();
-        }
         if constexpr (!on_host) device_->queue().wait_for(reduced.reduced);
         launch(queue(), Decide<D>{}, mean, slots_.decisions(), slots_.applied_view(reduced.index));
         if constexpr (survives && on_host)
@@ -370,16 +364,6 @@ private:
         });
         if constexpr (TimesItsWork<Rank>)
             accounts_.undisturbed_seconds += seconds(rank_.undisturbed_update());
-    }
-    /// The host waits, and reads the outcomes before.
-    void wait_for_mean(const ReducedIn<M>& reduced) {
-        while (!slots_.empty()) read_outcome();
-        const Delivery d = queue().wait(reduced.reduced);
-        if (!d.complete() && pipeline_.is_unfinished(reduced.index))
-            throw LostRank(unfinished({.rank = rank_.rank(),
-                                       .step = std::int64_t(reduced.index),
-                                       .operation = "all-reduce"}),
-                           d);
     }
     /// Bytes that the timed model would send.
     [[nodiscard]] std::int64_t on_the_wire(std::int64_t bytes) const {
@@ -461,6 +445,7 @@ private:
     void add_loss(LossRow loss, std::int64_t step);
     void bring_time();
     void leave(bool lost);
+    void carry_state(bool lost);
     void apply_what_is_reduced();
     void read_device();
     void abandon(int lost);
@@ -482,8 +467,7 @@ private:
     Share share_;  ///< of the update; its buffers end behind the pipeline, which waits
     PipelineOn<R, Rank> pipeline_;
     [[no_unique_address]] Passes passes_ = make_passes();
-    std::vector<StateShape> reserved_state_;   ///< of a run that writes checkpoints
-    std::optional<ReducedIn<M>> unapplied_{};  ///< while the host waits for its mean
+    std::vector<StateShape> reserved_state_;  ///< of a run that writes checkpoints
     Event agreed_{};           ///< on a device: behind the agreement on a shard's latest update
     Nanoseconds mark_{};       ///< until when a step that a reducer owns is accounted for
     Nanoseconds accounted_{};  ///< accounts_.seconds has the time up to here

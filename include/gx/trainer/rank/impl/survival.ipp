@@ -68,7 +68,8 @@ void GX_OF_RANK_TRAINING::keep_snapshot(std::int64_t forwards, std::int64_t imag
     Snapshot& s = carried_.snapshot(forwards);
     s.forwards = forwards;
     if constexpr (on_host) s.statistics = get(queue(), device_->statistics());
-    else passes_.keep(queue(), forwards, device_->statistics(), slots_.report_view());
+    else if constexpr (carries_state)
+        passes_.keep(queue(), forwards, device_->statistics(), slots_.report_view());
     s.images = images;
     s.undisturbed_seconds = accounts_.undisturbed_seconds;
 }
@@ -107,30 +108,36 @@ GX_COLD void GX_OF_RANK_TRAINING::run_or_leave() {
 GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::leave(bool lost) {
     if (joined_) {  // else it keeps what it came with
-        if (lost || on_host) apply_what_is_reduced();
-        carried_.parameters = get(queue(), device_->parameters());
-        carried_.optimizer = get(queue(), vectors_.template view<M>());
-        if constexpr (KeepsScalars<O>)
-            carried_.scalars.assign(optimizer_.scalars().begin(), optimizer_.scalars().end());
-        const D decisions = slots_.get(queue());
-        carried_.loss_scale = decisions.scale.state();
-        carried_.updates = decisions.updates;
-        carried_.skips_in_a_row = decisions.skips_in_a_row;
-        carried_.skipped = decisions.skipped;
-        carried_.skipped_before = skipped_before_;
-        const bool within_epoch = carried_.present.sums.empty();
-        if (within_epoch) {
-            carried_.present.sums = metrics_.sums;
-            carried_.present.rows = metrics_.rows;
-        }
-        if constexpr (on_host) carried_.reducer.emplace(std::move(pipeline_.reducer()));
-        else read_device();
-        carried_.trained = true;
+        if constexpr (carries_state) carry_state(lost);
+        else if (lost) abandon(carried_.names);
     }
     if (lost) accounts_.seconds += seconds(rank_.now() - accounted_);
     carried_.seconds = accounts_.seconds;
     carried_.dollars = accounts_.dollars();
     carried_.breakdown = accounts_.breakdown;
+}
+
+GX_RANK_TRAINING
+GX_COLD void GX_OF_RANK_TRAINING::carry_state(bool lost) {
+    if (lost || on_host) apply_what_is_reduced();
+    carried_.parameters = get(queue(), device_->parameters());
+    carried_.optimizer = get(queue(), vectors_.template view<M>());
+    if constexpr (KeepsScalars<O>)
+        carried_.scalars.assign(optimizer_.scalars().begin(), optimizer_.scalars().end());
+    const D decisions = slots_.get(queue());
+    carried_.loss_scale = decisions.scale.state();
+    carried_.updates = decisions.updates;
+    carried_.skips_in_a_row = decisions.skips_in_a_row;
+    carried_.skipped = decisions.skipped;
+    carried_.skipped_before = skipped_before_;
+    const bool within_epoch = carried_.present.sums.empty();
+    if (within_epoch) {
+        carried_.present.sums = metrics_.sums;
+        carried_.present.rows = metrics_.rows;
+    }
+    if constexpr (on_host) carried_.reducer.emplace(std::move(pipeline_.reducer()));
+    else read_device();
+    carried_.trained = true;
 }
 
 /// The gradients that are complete on this rank, and not applied.
@@ -145,15 +152,9 @@ GX_COLD void GX_OF_RANK_TRAINING::apply_what_is_reduced() {
         (void)pipeline_.pending();  // nothing works on the reducer's state any more
     } else {
         // A device has done what needs no lost rank: updates up to the first that waits for one.
-        if constexpr (!waits_for_means)
-            while (slots_.is_there(queue())) read_outcome();
+        while (slots_.is_there(queue())) read_outcome();
         const int complete = pipeline_.complete();
         abandon(carried_.names);
-        if constexpr (waits_for_means) {
-            while (!slots_.empty()) read_outcome();
-            const auto last = std::exchange(unapplied_, std::nullopt);
-            if (last && !pipeline_.is_unfinished(last->index)) apply(*last);
-        }
         for (int i = 0; i < complete; ++i) apply(*pipeline_.drain());
     }
 }

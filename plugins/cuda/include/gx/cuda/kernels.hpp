@@ -204,11 +204,6 @@ void record_outcome(cudaStream_t stream, DeviceSpan<const D> decisions,
                     DeviceSpan<const float> scale, DeviceSpan<const ForwardReport> report,
                     DeviceSpan<Outcome> out);
 
-/// Pass{forwards, report}.
-template <class Pass>
-void keep_pass(cudaStream_t stream, std::int64_t forwards, DeviceSpan<const ForwardReport> report,
-               DeviceSpan<Pass> pass);
-
 // ---- Sparse gradients: plugins/top_k -----------------------------------------------------------
 
 struct IndexedValue {

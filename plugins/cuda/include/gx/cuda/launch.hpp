@@ -40,8 +40,6 @@ struct SumNorms;
 template <class D>
 struct RecordOutcome;
 struct Outcome;
-struct KeepPass;
-struct Pass;
 }  // namespace gx::detail::trainer
 namespace gx::detail::top_k {
 struct Choose;
@@ -148,13 +146,6 @@ void launch_on(Queue& q, const gx::detail::trainer::RecordOutcome<DecisionsOf<S>
                DeviceSpan<const ForwardReport> report,
                DeviceSpan<gx::detail::trainer::Outcome> out) {
     record_outcome(q.stream(), decisions, scale, report, out);
-}
-template <std::same_as<gx::detail::trainer::KeepPass> K>
-void launch_on(Queue& q, const K& k, DeviceSpan<const float> statistics,
-               DeviceSpan<const ForwardReport> report, DeviceSpan<float> kept,
-               DeviceSpan<gx::detail::trainer::Pass> pass) {
-    copy(q.stream(), statistics, kept);
-    keep_pass(q.stream(), k.forwards, report, pass);
 }
 
 template <class O, class D, bool counts_skipped>
