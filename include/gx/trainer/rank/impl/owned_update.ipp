@@ -100,7 +100,7 @@ void GX_OF_RANK_TRAINING::apply_on_host(const ReducedIn<M>& reduced, bool last) 
         if (applied) accounts_.undisturbed_seconds += seconds(rank_.undisturbed_update());
 }
 
-// ---- Checkpoints: the state of parts goes to rank 0 by the hosts, and is restored by them --------
+// ---- Checkpoints: the state of parts goes to rank 0 by the hosts, and is restored by them -------
 
 GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::gather_optimizer_state() {
