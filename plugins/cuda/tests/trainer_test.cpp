@@ -46,54 +46,14 @@ RunRecord train_on_gpus(const T& trainer, const Split& data, Placement placement
 }
 
 template <class T>
-class OnGpus : public ::testing::Test {
-public:
-    static typename T::Options options() { return cuda_tests::options_of_run<T>(); }
-};
+class OnGpus : public ::testing::Test {};
 TYPED_TEST_SUITE(OnGpus, cuda_tests::Runs);
 
 TYPED_TEST(OnGpus, WeightsAreThoseOfThreads) {
-    const Split data = images(24, 8);
-    const TypeParam trainer(TestFixture::options());
-    std::uint64_t seed = 1;
-    for (const Placement placement :
-         {Placement{1, 1}, Placement{2, 1}, Placement{3, 1}, Placement{2, 2}}) {
-        ThreadWorld<reference::Device> wall({.placement = placement});
-        const RunRecord expected = trainer.train(wall, data);
-        for (const StreamProgress progress : all_progress)
-            expect_same_learning(train_on_gpus(trainer, data, placement, seed++, progress),
-                                 expected);
-    }
+    cuda_tests::expect_weights_of_threads<TypeParam>(train_on_gpus<TypeParam>);
 }
-
-/// One run writes checkpoints on either world; each is resumed on the other.
 TYPED_TEST(OnGpus, CheckpointsAreThoseOfThreads) {
-    const Folder here, there;
-    const Split data = images(24, 8);
-    auto o = TestFixture::options();
-    auto wall = threads(2);
-    const Placement placement{2, 1};
-    const auto on_gpus = [&] {
-        return train_on_gpus(TypeParam(o), data, placement, 5, StreamProgress::random);
-    };
-    o.output = here.path;
-    const RunRecord whole = TypeParam(o).train(wall, data);
-    o.output = there.path;
-    expect_same_learning(on_gpus(), whole);
-    const Graph graph = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
-    const char* const name = "epoch-0001.safetensors";
-    const auto a = read_checkpoint(here / name, graph), b = read_checkpoint(there / name, graph);
-    EXPECT_EQ(a.parameters, b.parameters);
-    EXPECT_EQ(a.statistics, b.statistics);
-    EXPECT_EQ(a.optimizer, b.optimizer);
-    ASSERT_EQ(a.reducer.size(), b.reducer.size());
-    for (std::size_t i = 0; i < a.reducer.size(); ++i)
-        EXPECT_EQ(a.reducer[i].ranks, b.reducer[i].ranks);
-    o.output.clear();
-    o.resume = here / name;
-    expect_same_learning(on_gpus(), whole);
-    o.resume = there / name;
-    expect_same_learning(TypeParam(o).train(wall, data), whole);
+    cuda_tests::expect_checkpoints_of_threads<TypeParam>(train_on_gpus<TypeParam>);
 }
 
 TEST(Overflows, AreSkippedAsOnThreads) {

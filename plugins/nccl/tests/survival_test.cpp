@@ -7,13 +7,15 @@
 
 #include <gx/cuda_testing/host_computed.hpp>
 
+#include <trainer/survival_runs.hpp>
+
 #include "nccl_world.hpp"
-#include "survival_runs.hpp"
 
 namespace {
 
 using namespace gx::nccl_tests;
 using namespace testing_support;
+using namespace testing_support::surviving;
 using gx::Recovery;
 using gx::cuda_testing::HostComputed;
 
@@ -41,23 +43,22 @@ template <class T>
 Outcome outcome_on_gpus(int ranks, std::uint64_t seed, StreamProgress progress,
                         typename T::Options o) {
     auto world = scripted_gpus(ranks, seed, progress);
-    Outcome out = gx::nccl_tests::outcome<T>(world, o);
+    Outcome out = surviving::outcome<T>(world, o);
     gx::cuda_testing::expect_clean();
     return out;
 }
 
 template <class C>
 class OnGpus : public ::testing::Test {};
-TYPED_TEST_SUITE(OnGpus, SurvivingRuns);
+TYPED_TEST_SUITE(OnGpus, Compositions);
 
 TYPED_TEST(OnGpus, RefuseToGoOnFromWhatTheyHold) {
     using Far = typename TypeParam::Devices;
     auto world = scripted_gpus(2, 1, StreamProgress::late);
-    EXPECT_TRUE(holds(error_of([&] {
-                          (void)gx::nccl_tests::outcome<Far>(world, gx::nccl_tests::options<Far>());
-                      }),
-                      "other ranks may receive sums that were never whole",
-                      "Set survival.recovery to gx::Recovery::checkpoint"));
+    EXPECT_TRUE(
+        holds(error_of([&] { (void)surviving::outcome<Far>(world, surviving::options<Far>()); }),
+              "other ranks may receive sums that were never whole",
+              "Set survival.recovery to gx::Recovery::checkpoint"));
 }
 TYPED_TEST(OnGpus, GoOnFromTheNewestCheckpoint) {
     using Far = typename TypeParam::Devices;
@@ -65,7 +66,7 @@ TYPED_TEST(OnGpus, GoOnFromTheNewestCheckpoint) {
         SCOPED_TRACE(step);
         std::vector<Outcome> runs;
         for (const StreamProgress progress : every_progress) {
-            auto o = gx::nccl_tests::options<Far>();
+            auto o = surviving::options<Far>();
             o.survival.recovery = Recovery::checkpoint;
             set_script({{{1}, step, true}});
             runs.push_back(outcome_on_gpus<Far>(3, 3, progress, o));
@@ -77,7 +78,7 @@ TYPED_TEST(OnGpus, GoOnFromTheNewestCheckpoint) {
 }
 TYPED_TEST(OnGpus, GoOnAfterASecondLossToo) {
     using Far = typename TypeParam::Devices;
-    auto o = gx::nccl_tests::options<Far>();
+    auto o = surviving::options<Far>();
     o.survival.recovery = Recovery::checkpoint;
     std::vector<Outcome> runs;
     for (const StreamProgress progress : every_progress) {

@@ -7,7 +7,6 @@
 
 #include <gx/cuda_testing/host_computed.hpp>
 #include <gx/nccl/all_reduce.hpp>
-#include <gx/trainer/checkpoint.hpp>
 
 #include "../../cuda/tests/trainer_runs.hpp"
 #include "nccl_world.hpp"
@@ -39,52 +38,10 @@ class OverNccl : public ::testing::Test {};
 TYPED_TEST_SUITE(OverNccl, cuda_tests::Runs);
 
 TYPED_TEST(OverNccl, WeightsAreThoseOfThreads) {
-    const Split data = images(24, 8);
-    const TypeParam trainer(cuda_tests::options_of_run<TypeParam>());
-    std::uint64_t seed = 1;
-    for (const Placement placement :
-         {Placement{1, 1}, Placement{2, 1}, Placement{3, 1}, Placement{2, 2}}) {
-        ThreadWorld<reference::Device> wall({.placement = placement});
-        const RunRecord expected = trainer.train(wall, data);
-        for (const StreamProgress progress : every_progress)
-            expect_same_learning(train_on_gpus(trainer, data, placement, seed++, progress),
-                                 expected);
-    }
+    cuda_tests::expect_weights_of_threads<TypeParam>(train_on_gpus<TypeParam>);
 }
-
-/// One run writes checkpoints on either world; each is resumed on the other.
 TYPED_TEST(OverNccl, CheckpointsAreThoseOfThreads) {
-    const Folder here, there;
-    const Split data = images(24, 8);
-    auto o = cuda_tests::options_of_run<TypeParam>();
-    auto wall = threads(2);
-    const auto on_gpus = [&] {
-        return train_on_gpus(TypeParam(o), data, {2, 1}, 5, StreamProgress::random);
-    };
-    o.output = here.path;
-    const RunRecord whole = TypeParam(o).train(wall, data);
-    o.output = there.path;
-    expect_same_learning(on_gpus(), whole);
-    const Graph graph = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
-    const char* const name = "epoch-0001.safetensors";
-    const auto a = read_checkpoint(here / name, graph), b = read_checkpoint(there / name, graph);
-    EXPECT_EQ(a.parameters, b.parameters);
-    EXPECT_EQ(a.optimizer, b.optimizer);
-    EXPECT_EQ(a.reducer, b.reducer);
-    o.output.clear();
-    o.resume = here / name;
-    expect_same_learning(on_gpus(), whole);
-    o.resume = there / name;
-    expect_same_learning(TypeParam(o).train(wall, data), whole);
-}
-
-/// NCCL's own sum: its bits are its own, equal on all ranks, and the run learns.
-TEST(Native, AllReduceTrains) {
-    using T = cuda_tests::Run<Bucketed<nccl::AllReduce<fp16>, 64>>;
-    const T trainer(cuda_tests::options_of_run<T>());
-    const RunRecord r = train_on_gpus(trainer, images(24, 8), {3, 1}, 1, StreamProgress::random);
-    EXPECT_EQ(r.epochs.size(), 3u);
-    EXPECT_LT(r.epochs.back().train_loss, r.epochs.front().train_loss);
+    cuda_tests::expect_checkpoints_of_threads<TypeParam>(train_on_gpus<TypeParam>);
 }
 
 // ---- Costs -------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@
 #include <gx/cuda_testing/cudnn.hpp>
 #include <gx/cuda_testing/gpu_world.hpp>
 #include <gx/hierarchical/reducer.hpp>
-#include <gx/loader/synthetic.hpp>
 #include <gx/model/cifar_resnet.hpp>
 #include <gx/model/compute.hpp>
 #include <gx/optimizer/adamw.hpp>
@@ -20,6 +19,7 @@
 #include <gx/trainer/trainer.hpp>
 #include <trainer/small.hpp>
 
+#include "../../../cuda/tests/small_maps.hpp"
 #include "../nccl_world.hpp"
 
 namespace {
@@ -27,6 +27,7 @@ namespace {
 using namespace testing_support;
 using namespace gx;
 using cuda_testing::StreamProgress;
+using cuda_tests::maps;
 using nccl_tests::every_progress;
 using Gpus = nccl::World<cuda::Device>;
 static_assert(explain_training_world<Gpus>());
@@ -47,14 +48,6 @@ struct SmallNet {
         return b.linear(b.flatten(x, "flatten"), b.classes(), true, "fc");
     }
 };
-Split maps(std::int64_t train, std::int64_t test = 8) {
-    return synthetic({.shape = {3, 8, 8},
-                      .classes = 4,
-                      .train_count = train,
-                      .test_count = test,
-                      .noise = 80,
-                      .seed = 5});
-}
 
 // ---- Bits: those of the same device where messages are copies between GPUs ---------------------
 

@@ -8,7 +8,6 @@
 
 #include <gx/core/rng.hpp>
 #include <gx/cuda_testing/gpu_world.hpp>
-#include <gx/loader/synthetic.hpp>
 #include <gx/model/cifar_resnet.hpp>
 #include <gx/model/compute.hpp>
 #include <gx/model/init.hpp>
@@ -21,6 +20,7 @@
 #include <gx/trainer/trainer.hpp>
 #include <trainer/small.hpp>
 
+#include "../../../tests/small_maps.hpp"
 #include "gpu_bounds.hpp"
 #include "gpu_step.hpp"
 
@@ -53,14 +53,6 @@ struct DropoutNet {
     }
 };
 
-Split maps(std::int64_t train, std::int64_t test = 4) {
-    return synthetic({.shape = {3, 8, 8},
-                      .classes = 4,
-                      .train_count = train,
-                      .test_count = test,
-                      .noise = 80,
-                      .seed = 5});
-}
 template <class Model>
 Graph graph_of() {
     return graph<Model>({.input = {3, 8, 8}, .classes = 4});

@@ -1,4 +1,4 @@
-// Runs over NCCL that lose ranks.
+// Runs of several phases that lose ranks, on devices and on threads.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,9 +15,10 @@
 #include <trainer/losing.hpp>                     // Scripted, outcome
 #include <trainer/small.hpp>                      // images
 
-namespace gx::nccl_tests {
+namespace testing_support::surviving {
 
-using namespace testing_support;
+using gx::fp16;
+using gx::fp32;
 using Rate = gx::LinearScaling<gx::Poly<2>>;
 
 /// Takes images of any size, and has running statistics.
@@ -31,6 +32,7 @@ inline gx::Split data() { return numbered_at_any_size(images(images_of_epoch)); 
 template <class R, class O>
 struct Composed {
     using Devices = gx::Trainer<Pooled, R, Rate, O, gx::ContinueOnSurvivors>;
+    using Hosts = gx::Trainer<Pooled, Departing<R>, Rate, O, gx::ContinueOnSurvivors>;
 };
 template <class T>
 typename T::Options options() {
@@ -53,10 +55,10 @@ inline void expect_same(const Outcome& far, const Outcome& near) {
     for (const auto& [image, times] : far.seen) EXPECT_EQ(times, 3) << image;
 }
 
-using SurvivingRuns =
+using Compositions =
     ::testing::Types<Composed<gx::Ring<fp32>, gx::Sgd>,
                      Composed<gx::Bucketed<gx::Ring<fp32>, 64>, gx::AdamW>,
                      Composed<gx::DoubleBuffered<gx::MultiRing<2, fp16>>, gx::AdamW>,
                      Composed<gx::DoubleBuffered<gx::DoubleBuffered<gx::Ring<fp32>>>, gx::Sgd>>;
 
-}  // namespace gx::nccl_tests
+}  // namespace testing_support::surviving
