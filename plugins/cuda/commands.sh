@@ -284,6 +284,7 @@ check_gpu() {  # prints what is there; sets `lacking` where something needed is 
 run_stage() {
     local name=$1 tests=$2 log=build/logs/gpu-$1.log done_file=build/gpu/stages/$1 status=0 program
     local started=$SECONDS
+    stage=$name
     if [[ -z $again && -f $done_file && $(<"$done_file") == "$tree_id" ]]; then
         outcome=passed reason="before, on this tree"
         return 0
@@ -299,10 +300,13 @@ run_stage() {
             program=$(find_part "plugins.cuda.gpu.$program" build/gpu)
             limited "$gpu_stage_seconds" "$started"
             "${time_limit[@]}" "${have[compute-sanitizer]}" --tool "$name" --error-exitcode 9 \
-                "$program" >>"$log" 2>&1 </dev/null || { status=$?; break; }
+                "$program" >>"$log" 2>&1 </dev/null &
+            wait $! || { status=$?; break; }
         done ;;
-    *) "${time_limit[@]}" ctest --test-dir build/gpu --no-tests=error -R "^($tests)\$" \
-        >"$log" 2>&1 </dev/null || status=$? ;;
+    *)
+        "${time_limit[@]}" ctest --test-dir build/gpu --no-tests=error -R "^($tests)\$" \
+            >"$log" 2>&1 </dev/null &
+        wait $! || status=$? ;;
     esac
     outcome=passed reason=''
     case $status in
@@ -343,7 +347,7 @@ stage_row() {  # stage_row NAME OUTCOME REASON SECONDS: a line, and an item of `
 run_gpu() {
     local check_only='' again='' checks='' stages='' lacking=0 failed=0 name need tests begin file
     local outcome reason tree_id text targets=() gpu_name gpu_driver gpu_capability gpu_count
-    local cuda_compiler cuda_root
+    local cuda_compiler cuda_root stage=build
     local -A have=()
     for name in "${rest[@]}"; do
         case $name in
@@ -363,6 +367,7 @@ run_gpu() {
     install_packages test
     mkdir -p build/logs
     tree_id=$(tree_of_files)-$gpu_name-$gpu_driver
+    trap 'interrupted " in stage $stage; what passed is kept: call ./gx gpu again"' INT TERM
     echo
     begin=$SECONDS
     run_stage build ''

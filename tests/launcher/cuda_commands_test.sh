@@ -89,10 +89,11 @@ expect "a full disk" 2 "has 204 MB left, and 1500 MB are needed" env PATH="$plac
 cat >tools/tool <<'TOOL'
 #!/bin/bash
 # What the tools print and make, as far as the launcher reads it; FAIL names one that fails, LATE a
-# test or build that takes too long.
+# test or build that takes too long, HANG one that says in the pipe HUNG who it is, and never ends.
 name=${0##*/}
 echo "$name $*" >>"$TOOLS_LOG"
 [[ $name != "${FAIL:-}" ]] || exit 3
+[[ $name != "${HANG:-}" ]] || { echo $$ >"$HUNG"; exec sleep 1000; }
 case $name in
 dpkg-query) shift 3; for package in "$@"; do echo "installed:$package"; done ;;
 cmake)
@@ -102,7 +103,8 @@ cmake)
         >"$2/gx_cuda_plans"
     chmod +x "$2/gx_cuda_plans"
     for program in kernels optimizers; do : >"$2/plugins.cuda.gpu.$program"; done ;;
-timeout) [[ -z ${LATE:-} || "$*" != *$LATE* ]] || exit 124
+timeout) [[ -z ${HANG:-} ]] || exec /usr/bin/timeout "$@"
+    [[ -z ${LATE:-} || "$*" != *$LATE* ]] || exit 124
     exec "${@:3}" ;;
 ctest) echo "1/1 Test #1: plugins.cuda.x ...   Passed    0.01 sec"
     [[ -z ${SKIP:-} ]] || echo "1/1 Test #2: plugins.cuda.y ...***Skipped   0.01 sec" ;;
@@ -183,12 +185,52 @@ expect "a second call goes on" 0 "before, on this tree" gpu GX=1
 expect "it runs nothing" 1 "" grep -E "^(ctest|ninja)" tools.log
 expect "unless asked" 0 "passed " stand_in gpu --again
 expect "then it runs all" 0 "plugins" grep ctest tools.log
+
+# interrupt SIGNAL TO NAME TOOL ARGUMENT...: SIGNAL while TOOL hangs, to the launcher alone or, as
+# the terminal does, to its group; `said` is what it prints then. The tool is ended, too.
+mkfifo hung
+interrupt() {
+    local signal=$1 to=$2 name=$3 tool=$4 launcher hung status=0
+    shift 4
+    set -m
+    env PATH="$place/tools:/usr/bin:/bin" HANG="$tool" HUNG="$place/hung" "$place/tree/gx" "$@" \
+        >said 2>&1 </dev/null &
+    launcher=$!
+    set +m
+    read -r hung <hung
+    [[ $to == launcher ]] && kill "-$signal" "$launcher" || kill "-$signal" -- "-$launcher"
+    wait "$launcher" 2>/dev/null || status=$?
+    ((status == 130)) || fail "$name: status $status: $(<said)"
+    ! kill -0 "$hung" 2>/dev/null || { fail "$name: $tool goes on"; kill "$hung"; }
+}
+rm "$measured"
+for signal in "INT group" "INT launcher" "TERM launcher"; do
+    for tool in "cmake build" "ninja build" "ctest contract" "compute-sanitizer memcheck"; do
+        interrupt $signal "$signal to ${tool% *}" "${tool% *}" gpu --again
+        expect "$signal in stage ${tool#* }" 0 "gx: interrupted in stage ${tool#* }; what passed is \
+kept: call ./gx gpu again" cat said
+        [[ ! -e $measured ]] || fail "$signal to $tool: an interrupt is no measurement"
+    done
+done
+: >tools.log
+expect "after an interrupt" 0 "before, on this tree" gpu GX=1
+expect "what passed is kept" 1 "" grep ^ctest tools.log
 rm tools/compute-sanitizer
 expect "a missing tool" 0 "compute-sanitizer is missing" gpu GX=1
 echo "// changed" >tree/file.cpp
 : >tools.log
 expect "a changed tree" 0 "passed " gpu GX=1
 expect "it is tested anew" 0 "plugins" grep ctest tools.log
+
+# ---- A row of .ci/matrix, interrupted -----------------------------------------------------------
+mkdir -p tree/.ci tree/build/release
+echo "slow run release 9" >tree/.ci/matrix
+echo "CMAKE_HOME_DIRECTORY:INTERNAL=$place/tree" >tree/build/release/CMakeCache.txt
+touch tree/build/release/build.ninja
+for tool in ninja ctest; do
+    interrupt INT group "a row's $tool" "$tool" test --row slow
+    expect "a row's $tool is interrupted" 0 "gx: interrupted in row slow" cat said
+done
 
 ((failures == 0)) && echo "the launcher's commands for GPUs keep their promises"
 exit $((failures > 0))
