@@ -279,16 +279,18 @@ check_gpu() {  # prints what is there; sets `lacking` where something needed is 
         find_part compute-sanitizer "$text/bin" || true)" "stages memcheck to synccheck"
 }
 
-# run_stage NAME TESTS: into `outcome` and `reason`; a stage that passed on this tree is not run
-# again. Its log is build/logs/gpu-NAME.log.
+# run_stage NAME TESTS: into `outcome`, `reason` and `seconds`; a stage that passed on this tree is
+# not run again.
 run_stage() {
     local name=$1 tests=$2 log=build/logs/gpu-$1.log done_file=build/gpu/stages/$1 status=0 program
-    local started=$SECONDS
+    local started=$SECONDS before=()
     stage=$name
-    if [[ -z $again && -f $done_file && $(<"$done_file") == "$tree_id" ]]; then
-        outcome=passed reason="before, on this tree"
+    [[ ! -f $done_file ]] || mapfile -t before <"$done_file"
+    if [[ -z $again && ${before[0]:-} == "$tree_id" ]]; then
+        outcome=passed reason="before, on this tree" seconds=${before[1]}
         return 0
     fi
+    [[ $name != build ]] || log="build/logs/configure-gpu.log and build/logs/build-gpu.log"
     rm -f "$done_file"
     say "stage $name: at most $((gpu_stage_seconds / 60)) min (log $log)"
     limited "$gpu_stage_seconds" "$started"
@@ -308,7 +310,7 @@ run_stage() {
             >"$log" 2>&1 </dev/null &
         wait $! || status=$? ;;
     esac
-    outcome=passed reason=''
+    outcome=passed reason='' seconds=$((SECONDS - started))
     case $status in
     0)
         if grep -q '\*\*\*Skipped' "$log" 2>/dev/null; then
@@ -317,7 +319,7 @@ run_stage() {
             outcome=skipped
         else
             mkdir -p build/gpu/stages
-            printf '%s\n' "$tree_id" >"$done_file"
+            printf '%s\n' "$tree_id" "$seconds" >"$done_file"
         fi ;;
     124) outcome=timeout reason="stopped after $((gpu_stage_seconds / 60)) min; see $log" ;;
     *) outcome=FAILED reason="status $status; see $log" ;;
@@ -345,9 +347,9 @@ stage_row() {  # stage_row NAME OUTCOME REASON SECONDS: a line, and an item of `
 }
 
 run_gpu() {
-    local check_only='' again='' checks='' stages='' lacking=0 failed=0 name need tests begin file
+    local check_only='' again='' checks='' stages='' lacking=0 failed=0 name need tests file
     local outcome reason tree_id text targets=() gpu_name gpu_driver gpu_capability gpu_count
-    local cuda_compiler cuda_root stage=build
+    local cuda_compiler cuda_root stage=build seconds
     local -A have=()
     for name in "${rest[@]}"; do
         case $name in
@@ -366,14 +368,16 @@ run_gpu() {
     ((lacking == 0)) || die "something needed is missing, see above; nothing was run"
     install_packages test
     mkdir -p build/logs
-    tree_id=$(tree_of_files)-$gpu_name-$gpu_driver
+    tree_id="$(tree_of_files)-$gpu_name-$gpu_driver-$cuda_compiler-$(compiler_version)"
+    for name in cudnn nccl compute-sanitizer; do
+        tree_id+=-${have[$name]:+$(readlink -f "${have[$name]}")}
+    done
     trap 'interrupted " in stage $stage; what passed is kept: call ./gx gpu again"' INT TERM
     echo
-    begin=$SECONDS
     run_stage build ''
-    stage_row build "$outcome" "$reason" $((SECONDS - begin))
+    stage_row build "$outcome" "$reason" "$seconds"
     while IFS='|' read -r name need tests; do
-        begin=$SECONDS
+        seconds=0
         if [[ $(stage_outcome build) != passed ]]; then
             outcome='left out' reason="the build has not passed"
         elif [[ -n $need && -z ${have[$need]} ]]; then
@@ -381,13 +385,15 @@ run_gpu() {
         else
             run_stage "$name" "$tests"
         fi
-        stage_row "$name" "$outcome" "$reason" $((SECONDS - begin))
+        stage_row "$name" "$outcome" "$reason" "$seconds"
         [[ $outcome == passed || $outcome == 'left out' ]] || failed=1
     done < <(gpu_stages)
     [[ $(stage_outcome build) == passed ]] || failed=1
     measured_file
     exit "$failed"
 }
+
+compiler_version() { "$cuda_compiler" --version 2>/dev/null | tail -n 1; }
 
 tree_of_files() {  # changes with any source file; not with what is built and measured
     find . \( -path ./build -o -path ./out -o -path ./.git -o -path ./reference/measured \) -prune \
@@ -405,7 +411,7 @@ measured_file() {  # reference/measured/GPU.json, after the name of the GPU
     mkdir -p reference/measured
     text="{\"command\": \"gpu\", \"gpu\": $(json_text "$gpu_name"), \"count\": $gpu_count,
  \"driver\": $(json_text "$gpu_driver"), \"compute_capability\": \"$gpu_capability\",
- \"cuda_compiler\": $(json_text "$("$cuda_compiler" --version 2>/dev/null | tail -n 1)"),
+ \"cuda_compiler\": $(json_text "$(compiler_version)"),
  \"stages\": [$stages],
  \"not_written_yet\": [\"networks against the reference device\", \"times of steps\",
   \"times of collectives\", \"profiles\"]}"

@@ -169,6 +169,8 @@ expect "a build that takes too long" 1 "build      timeout " gpu LATE=ninja
 expect "what follows it is left out" 0 "the build has not passed" valid_json gpu.json \
     "stages 1 reason"
 expect "a build that fails" 1 "build      FAILED " gpu FAIL=ninja
+expect "its log" 0 "see build/logs/configure-gpu.log and build/logs/build-gpu.log" \
+    valid_json gpu.json "stages 0 reason"
 expect "a stage that fails" 1 "contract   FAILED " gpu FAIL=ctest
 expect "a stage that is skipped is no success" 1 "contract   skipped   " gpu SKIP=1
 expect "what is skipped" 0 "skipped: plugins.cuda.y" valid_json gpu.json "stages 1 reason"
@@ -183,6 +185,13 @@ expect "its stages" 0 "passed" valid_json "$measured" "stages 3 outcome"
 : >tools.log
 expect "a second call goes on" 0 "before, on this tree" gpu GX=1
 expect "it runs nothing" 1 "" grep -E "^(ctest|ninja)" tools.log
+sed -i '2s/.*/77/' tree/build/gpu/stages/contract
+expect "with its seconds" 0 "contract   passed        77 s" gpu GX=1
+: >tools.log
+touch cuda/cudnn.h cuda/lib64/libcudnn.so.9
+expect "cuDNN has come" 0 "passed  " gpu GX=1
+expect "its contract is built" 0 "cudnn.contract.real" grep ^ninja tools.log
+rm cuda/cudnn.h
 expect "unless asked" 0 "passed " stand_in gpu --again
 expect "then it runs all" 0 "plugins" grep ctest tools.log
 
