@@ -21,42 +21,59 @@ find_pip() {  # into `pip`
     pip=("$PWD/build/pip/bin/python3" -m pip)
 }
 
+need_build_folder() {
+    mkdir -p build/logs 2>/dev/null && [[ -w build ]] ||
+        die "the folder '$PWD/build' can't be made: remove the file or the dead link of that name," \
+            "or make the tree writable"
+}
+
 need_space() {  # need_space MEGABYTES
     local free
-    mkdir -p build
+    need_build_folder
     free=$(df -Pk build | awk 'NR == 2 { print int($4 * 1024 / 1e6) }')
     ((free >= $1)) || die "the disk of '$PWD/build' has $free MB left, and $1 MB are needed." \
         "Free some, or make build a link to a folder on another disk"
 }
 
-# fetch_wheels FOLDER: the wheels of a table on standard input into FOLDER/SUBFOLDER, one at a time,
-# only files whose path behind nvidia/*/ begins with one of the comma-separated prefixes. FOLDER is
-# complete or not there; one that holds the same table stays.
+# has_wheels FOLDER TABLE: if it holds the wheels of that table.
+has_wheels() { [[ -f $1/versions && $(<"$1/versions") == "$2" ]]; }
+
+# fetch_wheels FOLDER TABLE: the wheels of a table into FOLDER/SUBFOLDER, one at a time, only files
+# whose path behind nvidia/*/ begins with one of the comma-separated prefixes. FOLDER is complete or
+# not there; one that holds the same table stays. Until then FOLDER.part keeps each wheel that is
+# complete.
 fetch_wheels() {
-    local folder=$1 table wheel sub prefixes log=build/logs/wheels.log made=$1.part
-    table=$(cat)
-    [[ ! -f $folder/versions || $(<"$folder/versions") != "$table" ]] || return 0
+    local folder=$1 table=$2 wheel sub prefixes log=build/logs/wheels.log made=$1.part lock
+    ! has_wheels "$folder" "$table" || return 0
     find_pip
-    rm -rf "$made"
-    mkdir -p "$made" build/logs
+    exec {lock}>"$folder.lock"
+    flock -n "$lock" || die "another ./gx is fetching into $folder: wait for it"
+    ! has_wheels "$folder" "$table" || return 0
+    [[ -f $made/versions && $table$'\n' == "$(<"$made/versions")"$'\n'* ]] || rm -rf "$made"
+    trap 'interrupted "; call again, fetched wheels are kept"' INT TERM
     while IFS='|' read -r wheel sub prefixes; do
+        ! grep -qxF "$wheel|$sub|$prefixes" "$made/versions" 2>/dev/null || continue
         say "fetching ${wheel/==/ }"
+        rm -rf "$made/.wheel"
         mkdir -p "$made/.wheel"
         TMPDIR=$PWD/$made/.wheel "${pip[@]}" download --no-deps --no-cache-dir --progress-bar off \
-            --only-binary=:all: --dest "$made/.wheel" "$wheel" >"$log" 2>&1 </dev/null ||
-            explain_fetch "$wheel" "$log" "$made"
-        unpack_wheel "$made/.wheel" "$made/$sub" "$prefixes" 2>"$log" ||
-            explain_fetch "$wheel" "$log" "$made"
+            --only-binary=:all: --dest "$made/.wheel" "$wheel" >"$log" 2>&1 </dev/null &
+        wait $! || explain_fetch "$wheel" "$log" "$made"
+        unpack_wheel "$made/.wheel" "$made/$sub" "$prefixes" 2>"$log" &
+        wait $! || explain_fetch "$wheel" "$log" "$made"
         rm -rf "$made/.wheel"
+        printf '%s\n' "$wheel|$sub|$prefixes" >>"$made/versions"
     done <<<"$table"
-    printf '%s\n' "$table" >"$made/versions"
     rm -rf "$folder"
     mv "$made" "$folder"
+    trap - INT TERM
+    exec {lock}>&-
 }
 
 explain_fetch() {  # explain_fetch WHEEL LOG FOLDER: why it failed; no return
     local offers
-    rm -rf "$3"
+    rm -rf "$3/.wheel"
+    [[ -f $3/versions ]] || rm -rf "$3"
     if grep -qi 'no space left' "$2"; then
         die "the disk is full: ${1/==/ } does not fit. Free some space and call again"
     fi
@@ -64,13 +81,15 @@ explain_fetch() {  # explain_fetch WHEEL LOG FOLDER: why it failed; no return
     [[ -z $offers || $offers == none ]] ||
         die "${1/==/ } is not offered by the package index that pip is configured for, which" \
             "offers $offers. Use another index"
+    ! grep -q 'ERROR: Wheel .* is invalid' "$2" ||
+        die "${1/==/ }: the wheel is damaged; call again"
     [[ $(<"$2") != gx:* ]] || die "${1/==/ }: $(sed 's/^gx: //' "$2")"
     die "${1/==/ } could not be fetched: is there a network, and does pip reach a package index?" \
         "pip's output is in $2"
 }
 
-unpack_wheel() {  # unpack_wheel FOLDER-OF-WHEEL TO PREFIX,PREFIX...
-    python3 - "$@" <<'PY'
+unpack_wheel() {  # unpack_wheel FOLDER-OF-WHEEL TO PREFIX,PREFIX... in a shell of its own
+    exec python3 - "$@" <<'PY'
 import glob, os, re, shutil, sys, zipfile
 folder, to, prefixes = sys.argv[1:]
 wanted = re.compile("nvidia/[^/]+/((?:%s).*[^/])$" % "|".join(prefixes.split(",")))
@@ -99,9 +118,9 @@ PY
 # ---- cuda-headers -------------------------------------------------------------------------------
 run_cuda-headers() {
     local folder=$PWD/build/cuda-headers header packages='' wheel rest_of
-    ((${#rest[@]} == 0)) || unknown option "${rest[0]}" --yes --json --help
-    [[ -f $folder/versions && $(<"$folder/versions") == "$(header_wheels)" ]] || need_space 1500
-    header_wheels | fetch_wheels build/cuda-headers || exit $?
+    ((${#rest[@]} == 0)) || unknown option "${rest[0]%%=*}" --yes --json --help
+    has_wheels "$folder" "$(header_wheels)" || need_space 1500
+    fetch_wheels build/cuda-headers "$(header_wheels)"
     for header in cuda/include/cuda_runtime_api.h cudnn/include/cudnn.h nccl/include/nccl.h; do
         [[ -f $folder/$header ]] && continue
         rm -rf "$folder"
@@ -198,14 +217,15 @@ run_cuda-plans() {
         shift
     done
     ((${#gpus[@]} > 0)) || gpus=(v100 h100)
+    need_build_folder
     install_packages cuda-plans
-    mkdir -p reference/cudnn build/logs
+    mkdir -p reference/cudnn
     for gpu in "${gpus[@]}"; do
         if [[ -z ${!gpu} ]]; then
-            [[ -f build/cuda-libraries/$gpu/versions ]] || need_space 4000
+            has_wheels "build/cuda-libraries/$gpu" "$(library_wheels "$gpu")" || need_space 4000
             mkdir -p build/cuda-libraries
-            library_wheels "$gpu" | fetch_wheels "build/cuda-libraries/$gpu" || exit $?
-            header_wheels | fetch_wheels build/cuda-headers || exit $?
+            fetch_wheels "build/cuda-libraries/$gpu" "$(library_wheels "$gpu")"
+            fetch_wheels build/cuda-headers "$(header_wheels)"
             printf -v "$gpu" %s "$PWD/build/cuda-libraries/$gpu"
         fi
         plan_for "$gpu" "${!gpu}"
@@ -366,8 +386,8 @@ run_gpu() {
         exit "$lacking"
     fi
     ((lacking == 0)) || die "something needed is missing, see above; nothing was run"
+    need_build_folder
     install_packages test
-    mkdir -p build/logs
     tree_id="$(tree_of_files)-$gpu_name-$gpu_driver-$cuda_compiler-$(compiler_version)"
     for name in cudnn nccl compute-sanitizer; do
         tree_id+=-${have[$name]:+$(readlink -f "${have[$name]}")}

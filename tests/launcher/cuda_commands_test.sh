@@ -74,7 +74,8 @@ sed -i 's/2.28.9/2.27.7/' "$headers/versions"
 expect "headers of another version are fetched again" 2 "nvidia-nccl-cu13 2.28.9" gx cuda-headers
 [[ -f $headers/nccl/include/nccl.h ]] || fail "they stay until the others are there"
 : >index/nvidia_nccl_cu13-2.28.9-py3-none-any.whl
-expect "a damaged wheel" 2 "nvidia-nccl-cu13 2.28.9" gx cuda-headers
+expect "a damaged wheel" 2 "nvidia-nccl-cu13 2.28.9: the wheel is damaged; call again" \
+    gx cuda-headers
 expect "an option that is not there" 2 "Did you mean '--json'?" gx cuda-headers --jsn
 
 mkdir tools
@@ -83,6 +84,48 @@ chmod +x tools/df
 rm -r "$headers"
 expect "a full disk" 2 "has 204 MB left, and 1500 MB are needed" env PATH="$place/tools:$PATH" \
     "$place/tree/gx" cuda-headers
+
+mkdir other
+cp -r tree/gx tree/plugins other
+for kind in file link; do
+    if [[ $kind == file ]]; then touch other/build; else ln -sf nowhere other/build; fi
+    for words in cuda-headers "cuda-plans h100"; do
+        expect "${words%% *} where build is a $kind" 2 "the folder '$place/other/build' can't be \
+made: remove the file or the dead link of that name" other/gx $words
+    done
+done
+
+# An interrupt while pip fetches the second wheel, with a second launcher beside.
+cat >tools/python3 <<'TOOL'
+#!/bin/bash
+[[ "$*" != *"download"*"$HANG"* ]] || { echo $$ >"$HUNG"; exec sleep 1000; }
+exec /usr/bin/env PATH="${PATH#*:}" python3 "$@"
+TOOL
+chmod +x tools/python3
+rm tools/df
+some_wheels
+wheel nvidia-nccl-cu13==2.28.9 nvidia/nccl/include/nccl.h
+mkfifo hung
+for to in "INT -" "INT " "TERM "; do
+    set -m
+    env PATH="$place/tools:$PATH" HANG=nvidia-cuda-runtime HUNG="$place/hung" tree/gx \
+        cuda-headers >said 2>&1 </dev/null &
+    launcher=$!
+    set +m
+    read -r hung <hung
+    expect "two at once" 2 "another ./gx is fetching into build/cuda-headers: wait for it" \
+        gx cuda-headers
+    kill "-${to% *}" -- "${to#* }$launcher"
+    wait "$launcher" 2>/dev/null
+    expect "a fetch is interrupted" 0 "gx: interrupted; call again, fetched wheels are kept" cat said
+    ! kill -0 "$hung" 2>/dev/null || { fail "pip goes on after $to"; kill "$hung"; }
+    rm -f index/nvidia_nccl*
+done
+[[ ! -e $headers ]] || fail "headers are complete or not there"
+expect "the next call goes on" 0 "where ./gx test finds them" gx cuda-headers
+(cd "$headers" && find . -type f | sort) >kept
+[[ $(wc -l <kept) == 6 ]] || fail "it holds all: $(<kept)"
+rm tools/python3 hung
 
 
 # ---- cuda-plans, on stand-ins for the tools -----------------------------------------------------
@@ -115,7 +158,6 @@ compute-sanitizer) [[ $* == *"--error-exitcode 9"* ]] ;;
 esac
 TOOL
 chmod +x tools/tool
-rm tools/df
 for tool in dpkg-query cmake ninja ctest timeout nvidia-smi compute-sanitizer; do
     ln -s tool "tools/$tool"
 done
