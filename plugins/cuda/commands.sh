@@ -210,13 +210,22 @@ run_cuda-plans() {
             [[ -d $path ]] || die "--$name: '$path' is not a folder"
             printf -v "$name" %s "$path" ;;
         --v100= | --h100=) die "${1%=}: the value is empty; see ./gx cuda-plans --help" ;;
-        v100 | h100) gpus+=("$1") ;;
+        v100 | h100)
+            [[ " ${gpus[*]} " != *" $1 "* ]] || die "$1: this GPU is given twice"
+            gpus+=("$1") ;;
         -*) unknown option "${1%%=*}" --v100 --h100 --yes --json --help ;;
         *) unknown GPU "$1" v100 h100 ;;
         esac
         shift
     done
-    ((${#gpus[@]} > 0)) || gpus=(v100 h100)
+    if ((${#gpus[@]} == 0)); then
+        gpus=(${v100:+v100} ${h100:+h100})
+        ((${#gpus[@]} > 0)) || gpus=(v100 h100)
+    fi
+    for name in v100 h100; do
+        [[ -z ${!name} || " ${gpus[*]} " == *" $name "* ]] ||
+            die "--$name: $name is not among the GPUs asked for"
+    done
     need_build_folder
     install_packages cuda-plans
     mkdir -p reference/cudnn

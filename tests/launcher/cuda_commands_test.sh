@@ -180,6 +180,11 @@ touch plans/lib/libcudnn_graph.so.9 plans/lib/libcudnn.so.9 plans/lib/libnvrtc.s
 expect "a folder without cuBLAS" 2 "there is no libcublasLt.so.12 or .13" \
     stand_in cuda-plans v100 --v100 plans
 touch plans/lib/libcublasLt.so.12
+expect "a folder selects its GPU" 2 "--h100: below '$place/plans/lib'" \
+    stand_in cuda-plans --h100 plans/lib
+expect "a folder for another GPU" 2 "--v100: v100 is not among the GPUs asked for" \
+    stand_in cuda-plans h100 --v100 plans
+expect "a GPU given twice" 2 "h100: this GPU is given twice" stand_in cuda-plans h100 h100
 expect "plans" 0 "wrote reference/cudnn/v100.json" \
     stand_in cuda-plans v100 --v100 plans --json "$place/plans.json"
 expect "their JSON" 0 "v100" valid_json "$plans" gpu
@@ -195,6 +200,9 @@ expect "the file stays as it was" 0 "v100" valid_json "$plans" gpu
 gpu() { env PATH="$place/tools:/usr/bin:/bin" "$@" "$place/tree/gx" gpu --json "$place/gpu.json"; }
 measured=tree/reference/measured/nvidia-h100-80gb-hbm3.json
 expect "the check" 0 "1 x NVIDIA H100 80GB HBM3, driver 580.65, sm_90" stand_in gpu --check
+for option in --check=1 --again=1 --yes=1; do
+    expect "a value for $option" 2 "${option%=1} takes no value" stand_in gpu "$option"
+done
 expect "it names what is left out" 0 "cudnn                     missing (optional)" \
     stand_in gpu --check
 expect "the check without a GPU" 1 "GPU                       missing (needed): nvidia-smi lists" \

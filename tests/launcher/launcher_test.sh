@@ -27,6 +27,8 @@ expect "an option given twice" 2 "--json: this option is given twice" \
 expect "a preset given twice" 2 "--preset: this option is given twice" \
     "$gx" test --preset dev --preset dev
 expect "an empty preset" 2 "--preset: the value is empty" "$gx" test --preset=
+expect "a value for an option without one" 2 "gx: --matrix takes no value" "$gx" test --matrix=1
+expect "a value for doctor's --yes" 2 "gx: --yes takes no value" "$gx" doctor --yes=1
 expect "a misspelt row" 2 "Did you mean 'sanitized'?" "$gx" test --row sanitised
 expect "a row and a preset" 2 "choose one: --matrix, --row NAME" "$gx" test --row asan --preset dev
 expect "a row and the matrix" 2 "choose one: --matrix, --row NAME" "$gx" test --row asan --matrix
