@@ -160,9 +160,14 @@ find_part() {
     printf '%s' "$found"
 }
 
+is_json() {  # is_json FILE: read by CMake, which every build has
+    printf 'file(READ "${file}" text)\nstring(JSON length LENGTH "${text}")\n' >build/is_json.cmake
+    cmake -D "file=$PWD/$1" -P build/is_json.cmake >/dev/null 2>&1
+}
+
 # plan_for GPU FOLDER: reference/cudnn/GPU.json by the libraries below FOLDER.
 plan_for() {
-    local gpu=$1 folder=$2 tree=build/cuda-plans-$1 cudnn cudart header runtime paths='' name path
+    local gpu=$1 folder=$2 tree=build/cuda-plans-$1 cudnn cudart header runtime paths='' name path made
     header=$(find_part cudnn.h "$folder")
     cudnn=$(find_part 'libcudnn.so.9' "$folder")
     cudart=$(find_part 'libcudart.so*' "$folder" "${CUDA_PATH:-/usr/local/cuda}")
@@ -176,7 +181,8 @@ plan_for() {
     done
     [[ -n $header && -n $cudnn ]] ||
         die "--$gpu: below '$folder' there is no cudnn.h or libcudnn.so.9"
-    [[ -n $runtime && -n $cudart ]] || die "there is neither cuda_runtime_api.h nor libcudart:" \
+    [[ -n $runtime && -n $cudart ]] || die "cuda_runtime_api.h or libcudart is neither below" \
+        "'$folder' nor below '${CUDA_PATH:-/usr/local/cuda}':" \
         "call ./gx cuda-headers, or set CUDA_PATH to a toolkit"
     follow "configuring for $gpu:" "build/logs/configure-cuda-plans-$gpu.log" \
         cmake --preset release -B "$tree" -D GX_BUILD_COMPILED=OFF \
@@ -185,11 +191,15 @@ plan_for() {
         die "the build could not be configured; ./gx doctor lists what is missing"
     follow "building for $gpu:" "build/logs/build-cuda-plans-$gpu.log" \
         ninja -C "$tree" -j "$(job_count)" gx_cuda_plans || die "gx_cuda_plans could not be built"
-    say "asking cuDNN for plans of a ${gpu^^}, each in a process of its own: minutes"
-    LD_LIBRARY_PATH=$PWD/$tree/driver:$paths "$tree/gx_cuda_plans" "$gpu" \
-        >"reference/cudnn/$gpu.json.tmp" ||
-        { rm -f "reference/cudnn/$gpu.json.tmp"; die "cuDNN gave no plans for a ${gpu^^}"; }
-    mv "reference/cudnn/$gpu.json.tmp" "reference/cudnn/$gpu.json"
+    say "asking cuDNN for plans for the ${gpu^^}, each in a process of its own: minutes"
+    made=build/cuda-plans-$gpu.json
+    trap 'interrupted "; reference/cudnn/$gpu.json stays as it was"' INT TERM
+    env "LD_LIBRARY_PATH=$PWD/$tree/driver:$paths" timeout --kill-after=10 0 \
+        "$tree/gx_cuda_plans" "$gpu" >"$made" </dev/null &
+    wait $! || die "cuDNN gave no plans for the ${gpu^^}"
+    trap - INT TERM
+    is_json "$made" || die "cuDNN's plans for the ${gpu^^} are cut off: $made is no whole JSON"
+    mv "$made" "reference/cudnn/$gpu.json"
     say "wrote reference/cudnn/$gpu.json"
 }
 
@@ -273,11 +283,15 @@ find_gpu() {  # into gpu_name, gpu_driver, gpu_capability, gpu_count: of the fir
     ((gpu_count == 0)) || IFS=, read -r gpu_name gpu_driver gpu_capability <<<"${rows[0]//, /,}"
 }
 
-# find_cuda_compiler: into cuda_compiler and cuda_root, the toolkit's; empty where no compiler has
-# the GPU's architecture. nvcc 13 has none for a V100: clang with a CUDA 12 toolkit does.
+# find_cuda_compiler: into cuda_compiler and cuda_root, the toolkit's; empty, and no_compiler says
+# why, where no compiler has the GPU's architecture. nvcc 13 has none for a V100: clang with a CUDA 12 toolkit does.
 find_cuda_compiler() {
-    local nvcc arch=${gpu_capability/./}
+    local nvcc arch=${gpu_capability/./} name
     cuda_compiler='' cuda_root=''
+    for name in CUDA_PATH GX_CUDA12_ROOT; do
+        [[ -z ${!name:-} || -d ${!name} ]] || { no_compiler="$name=${!name} is no folder"; return 0; }
+    done
+    no_compiler='kernels: nvcc, or for sm_70 clang++-19 and GX_CUDA12_ROOT=a CUDA 12 toolkit'
     nvcc=${CUDA_PATH:+$(find_part nvcc "$CUDA_PATH/bin")}
     [[ -n $nvcc ]] || nvcc=$(command -v nvcc || find_part nvcc /usr/local/cuda/bin)
     if [[ -n $nvcc ]] && { [[ -z $arch ]] ||
@@ -293,19 +307,20 @@ find_library() {  # find_library NAME FOLDER: if its header is there, too
 }
 
 check_gpu() {  # prints what is there; sets `lacking` where something needed is not
-    local text why='kernels: nvcc, or for sm_70 clang++-19 and GX_CUDA12_ROOT=a CUDA 12 toolkit'
+    local text no_compiler
     echo "gx gpu: what this machine has"
     find_gpu
     find_cuda_compiler
     text=${gpu_name:+$gpu_count x $gpu_name, driver $gpu_driver, sm_${gpu_capability/./}}
     gpu_check GPU needed "$text" "nvidia-smi lists none: a GPU and its driver"
-    gpu_check "CUDA compiler" needed "$cuda_compiler" "$why"
+    gpu_check "CUDA compiler" needed "$cuda_compiler" "$no_compiler"
     text=${cuda_root:-${CUDA_PATH:-/usr/local/cuda}}
-    gpu_check cudart needed "$(find_part 'libcudart.so*' "$text")" "CUDA's runtime library"
+    gpu_check cudart needed "$(find_part 'libcudart.so*' "$text")" \
+        "CUDA's runtime library, below $text"
     gpu_check cudnn optional "$(find_library cudnn "$text")" "its part of stage contract"
     gpu_check nccl optional "$(find_library nccl "$text")" "stage nccl"
     gpu_check compute-sanitizer optional "$(command -v compute-sanitizer ||
-        find_part compute-sanitizer "$text/bin" || true)" "stages memcheck to synccheck"
+        find_part compute-sanitizer "$text/bin" || true)" "part of the CUDA toolkit: stages memcheck to synccheck"
 }
 
 # run_stage NAME TESTS: into `outcome`, `reason` and `seconds`; a stage that passed on this tree is
@@ -388,12 +403,12 @@ run_gpu() {
         esac
     done
     check_gpu
-    if [[ -n $check_only ]]; then
+    if [[ -n $check_only ]] || ((lacking)); then
         text=true
         ((lacking == 0)) || text=false
         write_json "{\"command\": \"gpu\", \"complete\": $text, \"checks\": [$checks]}"
-        exit "$lacking"
     fi
+    [[ -z $check_only ]] || exit "$lacking"
     ((lacking == 0)) || die "something needed is missing, see above; nothing was run"
     need_build_folder
     install_packages test
@@ -411,6 +426,7 @@ run_gpu() {
             outcome='left out' reason="the build has not passed"
         elif [[ -n $need && -z ${have[$need]} ]]; then
             outcome='left out' reason="$need is missing"
+            [[ $need != compute-sanitizer ]] || reason+=": part of the CUDA toolkit"
         else
             run_stage "$name" "$tests"
         fi

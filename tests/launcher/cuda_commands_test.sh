@@ -140,13 +140,17 @@ echo "$name $*" >>"$TOOLS_LOG"
 case $name in
 dpkg-query) shift 3; for package in "$@"; do echo "installed:$package"; done ;;
 cmake)
+    [[ $* != *"-P "* ]] || exec /usr/bin/cmake "$@"
     while (($# > 1)) && [[ $1 != -B ]]; do shift; done
     mkdir -p "$2"
-    printf '#!/bin/bash\n[[ -z ${REFUSE:-} ]] || exit 2\necho "{\\"gpu\\": \\"$1\\"}"\n' \
+    printf '#!/bin/bash\n[[ -z ${REFUSE:-} ]] || exit 2\n
+        [[ -z ${CUT:-} ]] || { echo "{\\"gpu\\": "; exit 0; }
+        [[ -z ${HANG_PLANS:-} ]] || { echo $$ >"$HUNG"; exec sleep 1000; }
+        echo "{\\"gpu\\": \\"$1\\"}"\n' \
         >"$2/gx_cuda_plans"
     chmod +x "$2/gx_cuda_plans"
     for program in kernels optimizers; do : >"$2/plugins.cuda.gpu.$program"; done ;;
-timeout) [[ -z ${HANG:-} ]] || exec /usr/bin/timeout "$@"
+timeout) [[ -z ${HANG:-}${HANG_PLANS:-} ]] || exec /usr/bin/timeout "$@"
     [[ -z ${LATE:-} || "$*" != *$LATE* ]] || exit 124
     exec "${@:3}" ;;
 ctest) echo "1/1 Test #1: plugins.cuda.x ...   Passed    0.01 sec"
@@ -191,10 +195,26 @@ expect "their JSON" 0 "v100" valid_json "$plans" gpu
 expect "the command's JSON" 0 "reference/cudnn/v100.json" valid_json plans.json "files 0"
 expect "cuDNN is the one below the folder" 0 "GX_CUDNN_LIBRARY=$place/plans/lib/libcudnn.so.9" \
     cat tools.log
-expect "a library that refuses" 2 "cuDNN gave no plans for a V100" \
+expect "a library that refuses" 2 "cuDNN gave no plans for the V100" \
     env REFUSE=1 PATH="$place/tools:$PATH" "$place/tree/gx" cuda-plans v100 --v100 plans
+expect "plans that are cut off" 2 "is no whole JSON" \
+    env CUT=1 PATH="$place/tools:$PATH" "$place/tree/gx" cuda-plans v100 --v100 plans
+mkfifo hung
+for signal in INT TERM; do
+    set -m
+    env PATH="$place/tools:$PATH" HANG_PLANS=1 HUNG="$place/hung" tree/gx cuda-plans --v100 plans \
+        >said 2>&1 </dev/null &
+    launcher=$!
+    set +m
+    read -r planner <hung
+    kill "-$signal" "$launcher"
+    wait "$launcher" 2>/dev/null
+    expect "$signal while cuDNN is asked" 0 "interrupted; reference/cudnn/v100.json stays" cat said
+    ! kill -0 "$planner" 2>/dev/null || { fail "$signal: cuDNN is still asked"; kill "$planner"; }
+done
+rm hung
 expect "the file stays as it was" 0 "v100" valid_json "$plans" gpu
-[[ ! -e $plans.tmp ]] || fail "no temporary file is left"
+[[ $(ls tree/reference/cudnn) == v100.json ]] || fail "beside it: $(ls tree/reference/cudnn)"
 
 # ---- gpu ----------------------------------------------------------------------------------------
 gpu() { env PATH="$place/tools:/usr/bin:/bin" "$@" "$place/tree/gx" gpu --json "$place/gpu.json"; }
@@ -210,6 +230,10 @@ expect "the check without a GPU" 1 "GPU                       missing (needed): 
     --json "$place/check.json"
 expect "its JSON" 0 "OFF" valid_json check.json complete
 expect "no GPU" 2 "something needed is missing, see above; nothing was run" gpu FAIL=nvidia-smi
+expect "its JSON, too" 0 "nvidia-smi lists none" valid_json gpu.json "checks 0 enables"
+expect "a toolkit that is not there" 2 "CUDA_PATH=/nowhere is no folder" gpu CUDA_PATH=/nowhere
+expect "a CUDA 12 toolkit that is not there" 2 "GX_CUDA12_ROOT=/nowhere is no folder" \
+    gpu GX_CUDA12_ROOT=/nowhere GPU="Tesla V100-SXM2-16GB, 535.1, 7.0"
 expect "a driver that prints an error" 2 "nothing was run" gpu GPU="No devices were found"
 [[ ! -e $measured ]] || fail "nothing is written without a GPU"
 expect "a V100 and a toolkit that dropped it" 2 "for sm_70 clang++-19 and GX_CUDA12_ROOT" \
@@ -275,7 +299,7 @@ done
 expect "after an interrupt" 0 "before, on this tree" gpu GX=1
 expect "what passed is kept" 1 "" grep ^ctest tools.log
 rm tools/compute-sanitizer
-expect "a missing tool" 0 "compute-sanitizer is missing" gpu GX=1
+expect "a missing tool" 0 "compute-sanitizer is missing: part of the CUDA toolkit" gpu GX=1
 echo "// changed" >tree/file.cpp
 : >tools.log
 expect "a changed tree" 0 "passed " gpu GX=1
