@@ -23,8 +23,8 @@ find_pip() {  # into `pip`
 
 need_build_folder() {
     mkdir -p build/logs 2>/dev/null && [[ -w build ]] ||
-        die "the folder '$PWD/build' can't be made: remove the file or the dead link of that name," \
-            "or make the tree writable"
+        die "the folder '$PWD/build' can't be made: remove the file or the dead link of that" \
+            "name, or make the tree writable"
 }
 
 need_space() {  # need_space MEGABYTES
@@ -167,7 +167,8 @@ is_json() {  # is_json FILE: read by CMake, which every build has
 
 # plan_for GPU FOLDER: reference/cudnn/GPU.json by the libraries below FOLDER.
 plan_for() {
-    local gpu=$1 folder=$2 tree=build/cuda-plans-$1 cudnn cudart header runtime paths='' name path made
+    local gpu=$1 folder=$2 tree=build/cuda-plans-$1 cudnn cudart header runtime paths='' name path
+    local made=build/cuda-plans-$gpu.json
     header=$(find_part cudnn.h "$folder")
     cudnn=$(find_part 'libcudnn.so.9' "$folder")
     cudart=$(find_part 'libcudart.so*' "$folder" "${CUDA_PATH:-/usr/local/cuda}")
@@ -192,7 +193,6 @@ plan_for() {
     follow "building for $gpu:" "build/logs/build-cuda-plans-$gpu.log" \
         ninja -C "$tree" -j "$(job_count)" gx_cuda_plans || die "gx_cuda_plans could not be built"
     say "asking cuDNN for plans for the ${gpu^^}, each in a process of its own: minutes"
-    made=build/cuda-plans-$gpu.json
     trap 'interrupted "; reference/cudnn/$gpu.json stays as it was"' INT TERM
     env "LD_LIBRARY_PATH=$PWD/$tree/driver:$paths" timeout --kill-after=10 0 \
         "$tree/gx_cuda_plans" "$gpu" >"$made" </dev/null &
@@ -284,12 +284,14 @@ find_gpu() {  # into gpu_name, gpu_driver, gpu_capability, gpu_count: of the fir
 }
 
 # find_cuda_compiler: into cuda_compiler and cuda_root, the toolkit's; empty, and no_compiler says
-# why, where no compiler has the GPU's architecture. nvcc 13 has none for a V100: clang with a CUDA 12 toolkit does.
+# why, where no compiler has the GPU's architecture. nvcc 13 has none for a V100:
+# clang with a CUDA 12 toolkit does.
 find_cuda_compiler() {
     local nvcc arch=${gpu_capability/./} name
     cuda_compiler='' cuda_root=''
     for name in CUDA_PATH GX_CUDA12_ROOT; do
-        [[ -z ${!name:-} || -d ${!name} ]] || { no_compiler="$name=${!name} is no folder"; return 0; }
+        [[ -z ${!name:-} || -d ${!name} ]] ||
+            { no_compiler="$name=${!name} is no folder"; return 0; }
     done
     no_compiler='kernels: nvcc, or for sm_70 clang++-19 and GX_CUDA12_ROOT=a CUDA 12 toolkit'
     nvcc=${CUDA_PATH:+$(find_part nvcc "$CUDA_PATH/bin")}
@@ -320,7 +322,8 @@ check_gpu() {  # prints what is there; sets `lacking` where something needed is 
     gpu_check cudnn optional "$(find_library cudnn "$text")" "its part of stage contract"
     gpu_check nccl optional "$(find_library nccl "$text")" "stage nccl"
     gpu_check compute-sanitizer optional "$(command -v compute-sanitizer ||
-        find_part compute-sanitizer "$text/bin" || true)" "part of the CUDA toolkit: stages memcheck to synccheck"
+        find_part compute-sanitizer "$text/bin" || true)" \
+        "part of the CUDA toolkit: stages memcheck to synccheck"
 }
 
 # run_stage NAME TESTS: into `outcome`, `reason` and `seconds`; a stage that passed on this tree is

@@ -117,7 +117,8 @@ for to in "INT -" "INT " "TERM "; do
         gx cuda-headers
     kill "-${to% *}" -- "${to#* }$launcher"
     wait "$launcher" 2>/dev/null
-    expect "a fetch is interrupted" 0 "gx: interrupted; call again, fetched wheels are kept" cat said
+    expect "a fetch is interrupted" 0 \
+        "gx: interrupted; call again, fetched wheels are kept" cat said
     ! kill -0 "$hung" 2>/dev/null || { fail "pip goes on after $to"; kill "$hung"; }
     rm -f index/nvidia_nccl*
 done
@@ -290,8 +291,8 @@ rm "$measured"
 for signal in "INT group" "INT launcher" "TERM launcher"; do
     for tool in "cmake build" "ninja build" "ctest contract" "compute-sanitizer memcheck"; do
         interrupt $signal "$signal to ${tool% *}" "${tool% *}" gpu --again
-        expect "$signal in stage ${tool#* }" 0 "gx: interrupted in stage ${tool#* }; what passed is \
-kept: call ./gx gpu again" cat said
+        expect "$signal in stage ${tool#* }" 0 "gx: interrupted in stage ${tool#* }; what passed \
+is kept: call ./gx gpu again" cat said
         [[ ! -e $measured ]] || fail "$signal to $tool: an interrupt is no measurement"
     done
 done
