@@ -75,18 +75,17 @@ of shared memory, at most ${registers_of_${kernel}} and ${shared_of_${kernel}}")
   set(violations ${violations} PARENT_SCOPE)
 endfunction()
 
-# compile(WHAT COMMAND...): all sources, one after the other.
-macro(compile what)
+# run(WHERE COMMAND...): into `text`; a failure ends the test.
+macro(run where)
+  execute_process(COMMAND ${ARGN} OUTPUT_VARIABLE text ERROR_VARIABLE text RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${where}\n${text}")
+  endif()
+endmacro()
+macro(begin_clock)
   string(TIMESTAMP begin "%s")
-  foreach(source IN LISTS sources)
-    cmake_path(GET source STEM stem)
-    execute_process(COMMAND ${ARGN} ${includes} -c ${source} -o ${PLACE}/${stem}.o
-                    OUTPUT_VARIABLE text ERROR_VARIABLE text RESULT_VARIABLE status)
-    if(NOT status EQUAL 0)
-      message(FATAL_ERROR "${what}: ${source}\n${text}")
-    endif()
-    check_resources("${text}")
-  endforeach()
+endmacro()
+macro(print_clock what)
   string(TIMESTAMP end "%s")
   math(EXPR seconds "${end} - ${begin}")
   message(STATUS "${what}: ${seconds} s")
@@ -111,29 +110,39 @@ if(nvcc)
       list(APPEND codes -gencode arch=compute_${arch},code=sm_${arch})
     endif()
   endforeach()
-  compile("nvcc for ${wanted}" ${nvcc} -std=c++20 -O3 --expt-relaxed-constexpr -fmad=false
-          -Werror all-warnings -Xptxas -v ${codes})
+  begin_clock()
+  foreach(source IN LISTS sources)
+    run("nvcc: ${source}" ${nvcc} -std=c++20 -O3 --expt-relaxed-constexpr -fmad=false
+        -Werror all-warnings -Xptxas -v ${codes} ${includes} -c ${source} -o ${PLACE}/nvcc.o)
+    check_resources("${text}")
+  endforeach()
+  print_clock("nvcc for ${wanted}")
   set(compiled TRUE)
 endif()
-set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror
-    -Wno-unknown-cuda-version)
-if(clang AND ptxas)
-  compile("clang for sm_90" ${clang} -std=c++20 -O3 -x cuda --cuda-path=${cuda}
-          -isystem ${CUDA_INCLUDE} -isystem ${PLACE}/empty ${warnings} -ffp-contract=off
-          --cuda-device-only --cuda-gpu-arch=sm_90 -Xcuda-ptxas -v)
-  set(compiled TRUE)
-  foreach(source IN LISTS sources)  # bits are the host's: nothing is approximate, flushed or fused
-    execute_process(COMMAND ${clang} -std=c++20 -O3 -x cuda --cuda-path=${cuda}
-                            -isystem ${CUDA_INCLUDE} -isystem ${PLACE}/empty -ffp-contract=off
-                            -Wno-unknown-cuda-version --cuda-device-only --cuda-gpu-arch=sm_90
-                            ${includes} -S ${source} -o -
-                    OUTPUT_VARIABLE ptx COMMAND_ERROR_IS_FATAL ANY)
+# clang_for(ARCH CUDA OPTION...): PTX by clang, whose bits must be the host's: nothing approximate,
+# flushed or fused; then ptxas.
+macro(clang_for arch toolkit)
+  begin_clock()
+  foreach(source IN LISTS sources)
+    run("clang: ${source}" ${clang} -std=c++20 -O3 -x cuda --cuda-path=${toolkit} ${ARGN}
+        -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror
+        -Wno-unknown-cuda-version -ffp-contract=off --cuda-device-only --cuda-gpu-arch=${arch}
+        ${includes} -S ${source} -o ${PLACE}/clang.ptx)
+    file(READ ${PLACE}/clang.ptx ptx)
     string(REGEX MATCH
            "[a-z]+[a-z0-9.]*\\.(approx|ftz)[a-z0-9.]*|fma\\.[a-z0-9.]+" inexact "${ptx}")
     if(inexact)
       list(APPEND violations "${source}: clang writes '${inexact}', whose bits are not the host's")
     endif()
+    run("ptxas: ${source}" ${toolkit}/bin/ptxas -v -arch=${arch} ${PLACE}/clang.ptx
+        -o ${PLACE}/clang.cubin)
+    check_resources("${text}")
   endforeach()
+  print_clock("clang for ${arch}")
+  set(compiled TRUE)
+endmacro()
+if(clang AND ptxas)
+  clang_for(sm_90 ${cuda} -isystem ${CUDA_INCLUDE} -isystem ${PLACE}/empty)
 endif()
 if(NOT CUDA12)
   file(GLOB CUDA12 /usr/local/cuda-12*)
@@ -141,10 +150,7 @@ if(NOT CUDA12)
 endif()
 if(clang AND CUDA12)
   list(GET CUDA12 0 CUDA12)
-  compile("clang for sm_70" ${clang} -std=c++20 -O3 -x cuda --cuda-path=${CUDA12}
-          -isystem ${CUDA12}/include ${warnings} -ffp-contract=off
-          --cuda-device-only --cuda-gpu-arch=sm_70 -Xcuda-ptxas -v)
-  set(compiled TRUE)
+  clang_for(sm_70 ${CUDA12} -isystem ${CUDA12}/include)
 else()
   message(STATUS "clang for sm_70: left out, no CUDA 12 toolkit (-D GX_CUDA12_ROOT=...)")
 endif()
