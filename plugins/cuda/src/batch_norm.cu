@@ -200,15 +200,28 @@ GX_DEVICE std::int64_t mask_byte(const Tiles& t, std::int64_t row, int group) {
     return V == 8 ? row * t.groups + group : row * ((t.groups + 7) / 8) + group / 8;
 }
 
-template <class E, int V>
-GX_KERNEL normalise_rows_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms, bool relu,
-                                DeviceSpan<const Pack<E, V>> x,
-                                DeviceSpan<const Pack<E, V>> residual, DeviceSpan<Pack<E, V>> y,
-                                DeviceSpan<std::uint8_t> mask) {
-    const Strip strip = strip_of(t, t.all_rows);
+/// The residual as it is, or through a batch norm of its own.
+struct Unchanged {
+    template <class E>
+    GX_DEVICE float at(int, float x) const {
+        return x;
+    }
+};
+template <int V>
+struct Normalised {
+    Lines<V> lines;
+    template <class E>
+    GX_DEVICE float at(int k, float x) const {
+        return rounded<E>(lines.of[k](x));
+    }
+};
+
+template <class E, int V, class Residual>
+GX_DEVICE void normalise_strip(const Tiles& t, const Strip& strip, const Lines<V>& lines,
+                               const Residual& through, bool relu, DeviceSpan<const Pack<E, V>> x,
+                               DeviceSpan<const Pack<E, V>> residual, DeviceSpan<Pack<E, V>> y,
+                               DeviceSpan<std::uint8_t> mask) {
     const bool mine = strip.group < t.groups;
-    Lines<V> lines{};
-    if (mine) lines = lines_of<V>(norms, strip.group);
     for (std::int64_t row = strip.first; row < strip.end; row += strip.step) {  // of a whole warp
         const std::int64_t at = row * t.groups + strip.group;
         Pack<E, V> values{}, added{};
@@ -218,7 +231,8 @@ GX_KERNEL normalise_rows_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms, bo
         if (real && residual.size > 0) added = residual[at];
         if (real) GX_UNROLL for (int k = 0; k < V; ++k) {
                 float v = rounded<E>(lines.of[k](decoded<E>(values.v[k])));
-                if (residual.size > 0) v = rounded<E>(v + decoded<E>(added.v[k]));
+                if (residual.size > 0)
+                    v = rounded<E>(v + through.template at<E>(k, decoded<E>(added.v[k])));
                 if (v > 0) positive |= 1u << k;
                 if (relu && v <= 0) v = 0;  // a NaN stays
                 values.v[k] = encoded<E>(v);
@@ -229,6 +243,32 @@ GX_KERNEL normalise_rows_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms, bo
         if (mine && (V == 8 || threadIdx.x % 8 == 0))
             mask[mask_byte<V>(t, row, strip.group)] = static_cast<std::uint8_t>(positive);
     }
+}
+
+template <class E, int V>
+GX_KERNEL normalise_rows_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms, bool relu,
+                                DeviceSpan<const Pack<E, V>> x,
+                                DeviceSpan<const Pack<E, V>> residual, DeviceSpan<Pack<E, V>> y,
+                                DeviceSpan<std::uint8_t> mask) {
+    const Strip strip = strip_of(t, t.all_rows);
+    Lines<V> lines{};
+    if (strip.group < t.groups) lines = lines_of<V>(norms, strip.group);
+    normalise_strip<E, V>(t, strip, lines, Unchanged{}, relu, x, residual, y, mask);
+}
+template <class E, int V>
+GX_KERNEL normalise_both_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms,
+                                DeviceSpan<const ChannelNorm> residual_norms, bool relu,
+                                DeviceSpan<const Pack<E, V>> x,
+                                DeviceSpan<const Pack<E, V>> residual, DeviceSpan<Pack<E, V>> y,
+                                DeviceSpan<std::uint8_t> mask) {
+    const Strip strip = strip_of(t, t.all_rows);
+    Lines<V> lines{};
+    Normalised<V> through{};
+    if (strip.group < t.groups) {
+        lines = lines_of<V>(norms, strip.group);
+        through.lines = lines_of<V>(residual_norms, strip.group);
+    }
+    normalise_strip<E, V>(t, strip, lines, through, relu, x, residual, y, mask);
 }
 
 // ---- Backward ----------------------------------------------------------------------------------
@@ -248,25 +288,43 @@ GX_DEVICE unsigned passing(const Tiles& t, const Lines<V>& lines, std::int64_t r
     return bits;
 }
 
+/// dy, or dy + addend as accumulate() rounds it.
+template <class E, int V>
+GX_DEVICE Pack<E, V> gradients_at(std::int64_t at, DeviceSpan<const Pack<E, V>> dy,
+                                  DeviceSpan<const Pack<E, V>> addend) {
+    Pack<E, V> sum = dy[at];
+    if (addend.size == 0) return sum;
+    const Pack<E, V> added = addend[at];
+    GX_UNROLL for (int k = 0; k < V; ++k) sum.v[k] =
+        encoded<E>(decoded<E>(sum.v[k]) + decoded<E>(added.v[k]));
+    return sum;
+}
+
+/// Stores what passes the relu where `passed` is not empty.
 template <class E, int V>
 GX_KERNEL gradient_sums_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms, bool relu,
                                DeviceSpan<const Pack<E, V>> x, DeviceSpan<const Pack<E, V>> dy,
-                               DeviceSpan<const std::uint8_t> mask, DeviceSpan<double> sums) {
+                               DeviceSpan<const Pack<E, V>> addend,
+                               DeviceSpan<const std::uint8_t> mask, DeviceSpan<Pack<E, V>> passed,
+                               DeviceSpan<double> sums) {
     Sums<V> mine;
     const Strip strip = strip_of(t, t.rows);
     if (strip.group < t.groups) {
         const Lines<V> lines = lines_of<V>(norms, strip.group);
         for (std::int64_t row = strip.first; row < strip.end; row += strip.step) {
             const std::int64_t at = row * t.groups + strip.group;
-            const Pack<E, V> values = x[at], gradients = dy[at];
+            const Pack<E, V> values = x[at], gradients = gradients_at(at, dy, addend);
             const unsigned pass =
                 relu ? passing<E, V>(t, lines, row, strip.group, values, mask) : ~0u;
+            Pack<E, V> through{};
             GX_UNROLL for (int k = 0; k < V; ++k) {
                 if ((pass >> k & 1u) == 0) continue;
+                through.v[k] = gradients.v[k];
                 const double d = decoded<E>(gradients.v[k]);
                 mine.first[k] += d;
                 mine.second[k] += d * decoded<E>(values.v[k]);
             }
+            if (passed.size > 0) passed[at] = through;
         }
     }
     store_sums(t, mine, sums);
@@ -288,12 +346,14 @@ GX_KERNEL gradient_norms_kernel(std::int64_t rows, DeviceSpan<const ChannelNorm>
     means[norms.size + c] = projection * n.inverse / count;
 }
 
+/// Of `cleared`, which may be empty, the rows that the batch does not have become 0.
 template <class E, int V>
 GX_KERNEL input_gradient_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms, bool relu,
                                 DeviceSpan<const double> means, DeviceSpan<const Pack<E, V>> x,
                                 DeviceSpan<const Pack<E, V>> dy,
+                                DeviceSpan<const Pack<E, V>> addend,
                                 DeviceSpan<const std::uint8_t> mask, DeviceSpan<Pack<E, V>> dx,
-                                DeviceSpan<Pack<E, V>> residual_gradient) {
+                                DeviceSpan<Pack<E, V>> cleared) {
     const Strip strip = strip_of(t, t.all_rows);
     if (strip.group >= t.groups) return;
     const Lines<V> lines = lines_of<V>(norms, strip.group);
@@ -305,20 +365,20 @@ GX_KERNEL input_gradient_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms, bo
     }
     for (std::int64_t row = strip.first; row < strip.end; row += strip.step) {
         const std::int64_t at = row * t.groups + strip.group;
-        Pack<E, V> to{}, passed{};
+        Pack<E, V> to{};
         if (row < t.rows) {
-            const Pack<E, V> values = x[at], gradients = dy[at];
+            const Pack<E, V> values = x[at], gradients = gradients_at(at, dy, addend);
             const unsigned pass =
                 relu ? passing<E, V>(t, lines, row, strip.group, values, mask) : ~0u;
             GX_UNROLL for (int k = 0; k < V; ++k) {
-                if ((pass >> k & 1u) != 0) passed.v[k] = gradients.v[k];
-                const float d = decoded<E>(passed.v[k]);
+                const float d = (pass >> k & 1u) != 0 ? decoded<E>(gradients.v[k]) : 0.0f;
                 const float h = lines.of[k].centred(decoded<E>(values.v[k]));
                 to.v[k] = encoded<E>(lines.of[k].scale * ((d - first[k]) - h * second[k]));
             }
+        } else if (cleared.size > 0) {
+            cleared[at] = to;
         }
         dx[at] = to;
-        if (residual_gradient.size > 0) residual_gradient[at] = passed;
     }
 }
 
@@ -344,8 +404,10 @@ void expect_parameters(const BatchNormShape& shape, const BatchNormParameters& p
 template <class E>
 void expect_maps(const BatchNormShape& shape, const BatchNormMaps<E>& maps) {
     const std::int64_t rows = rows_of(shape, maps.x.size);
-    GX_EXPECT(maps.y.size == maps.x.size && fits(maps.residual.size, maps.x.size),
+    GX_EXPECT(fits(maps.y.size, maps.x.size) && fits(maps.residual.size, maps.x.size),
               "x, y and residual of a batch norm have one length");
+    GX_EXPECT(fits(maps.residual_norms.size, shape.channels),
+              "a residual has as many norms as channels");
     GX_EXPECT(fits(maps.mask.size, batch_norm_mask_bytes({rows, shape.channels})),
               "a mask has batch_norm_mask_bytes() of its buffer");
 }
@@ -379,11 +441,18 @@ LaunchShape shape_of_channels(cudaStream_t stream, const BatchNormShape& shape) 
 template <class E>
 void normalise_rows(cudaStream_t stream, const BatchNormShape& shape, const BatchNormMaps<E>& maps,
                     DeviceSpan<const ChannelNorm> norms) {
+    if (maps.y.size == 0) return;
     with_packs(shape, [&]<int V> {
         const Tiles t = tiles_of<V>(shape, rows_of(shape, maps.x.size));
-        launch("normalise rows", {blocks_of(t), norm_threads, stream}, normalise_rows_kernel<E, V>,
-               t, norms, maps.relu, packs<E, V>(maps.x), packs<E, V>(maps.residual),
-               packs<E, V>(maps.y), maps.mask);
+        const LaunchShape grid{blocks_of(t), norm_threads, stream};
+        const auto x = packs<E, V>(maps.x), residual = packs<E, V>(maps.residual);
+        const auto y = packs<E, V>(maps.y);
+        if (maps.residual_norms.size == 0)
+            launch("normalise rows", grid, normalise_rows_kernel<E, V>, t, norms, maps.relu, x,
+                   residual, y, maps.mask);
+        else
+            launch("normalise both", grid, normalise_both_kernel<E, V>, t, norms,
+                   maps.residual_norms, maps.relu, x, residual, y, maps.mask);
     });
 }
 
@@ -429,6 +498,7 @@ void batch_norm_backward(cudaStream_t stream, const BatchNormShape& shape,
                          DeviceSpan<double> scratch) {
     const std::int64_t rows = rows_of(shape, maps.x.size);
     GX_EXPECT(maps.dy.size == maps.x.size && maps.dx.size == maps.x.size &&
+                  fits(maps.addend.size, maps.x.size) &&
                   fits(maps.residual_gradient.size, maps.x.size),
               "x and the gradients of a batch norm's tensors have one length");
     GX_EXPECT(fits(maps.mask.size, batch_norm_mask_bytes({rows, shape.channels})),
@@ -444,16 +514,23 @@ void batch_norm_backward(cudaStream_t stream, const BatchNormShape& shape,
         const Tiles t = sum_tiles<V>(shape);
         launch("gradient sums of blocks", shape_of_sums(stream, shape, t),
                gradient_sums_kernel<E, V>, t, norms, maps.relu, packs<E, V>(maps.x),
-               packs<E, V>(maps.dy), maps.mask, sums);
+               packs<E, V>(maps.dy), packs<E, V>(maps.addend), maps.mask,
+               packs<E, V>(maps.residual_gradient), sums);
     });
     launch("gradient norms", shape_of_channels(stream, shape), gradient_norms_kernel, shape.rows,
            norms, sums, means, maps.dgamma, maps.dbeta);
+    BatchNormGradients<E> of_input = maps;
+    if (maps.residual_gradient.size > 0) {  // what passes the relu is there
+        of_input.dy = maps.residual_gradient;
+        of_input.addend = {};
+        of_input.relu = false;
+    }
     with_packs(shape, [&]<int V> {
         const Tiles t = tiles_of<V>(shape, rows);
         launch("gradient of the input", {blocks_of(t), norm_threads, stream},
-               input_gradient_kernel<E, V>, t, norms, maps.relu, means, packs<E, V>(maps.x),
-               packs<E, V>(maps.dy), maps.mask, packs<E, V>(maps.dx),
-               packs<E, V>(maps.residual_gradient));
+               input_gradient_kernel<E, V>, t, norms, of_input.relu, means, packs<E, V>(maps.x),
+               packs<E, V>(of_input.dy), packs<E, V>(of_input.addend), maps.mask,
+               packs<E, V>(maps.dx), packs<E, V>(maps.residual_gradient));
     });
 }
 

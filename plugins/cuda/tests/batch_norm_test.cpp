@@ -29,7 +29,9 @@ struct Layer {
     std::int64_t rows = 1, all_rows = 1;
     int channels = 1;
     bool relu = false, residual = false;
-    double offset = 0;  ///< means, in standard deviations
+    bool both = false;    ///< the residual passes a batch norm, too
+    bool addend = false;  ///< of the gradient
+    double offset = 0;    ///< means, in standard deviations
     double epsilon = 1e-5, momentum = 0.1;
 
     [[nodiscard]] BatchNormShape shape() const { return {rows, channels}; }
@@ -63,6 +65,7 @@ struct Trial {
     Layer layer;
     std::vector<Storage> x, residual;
     std::vector<float> gamma, beta, mean, variance;  ///< running ones before
+    std::vector<float> residual_gamma, residual_beta;
     std::vector<Storage> y{};
     std::vector<float> mean_after{}, variance_after{};
     std::vector<ChannelNorm> norms{};
@@ -76,6 +79,8 @@ struct Trial {
         for (int c = 0; c < of.channels; ++c) {
             gamma.push_back(c % 4 == 3 ? -any(random) : any(random));
             beta.push_back(any(random) - 1);
+            residual_gamma.push_back(any(random));
+            residual_beta.push_back(any(random) - 1);
             mean.push_back(any(random));
             variance.push_back(any(random));
         }
@@ -103,10 +108,22 @@ struct Trial {
                                                    .momentum = layer.momentum};
         cuda::BatchNormMaps<E> maps{.x = in, .y = out, .mask = bits, .relu = layer.relu};
         if (layer.residual) maps.residual = added;
-        if (train)
-            cuda::batch_norm_train<E>(stream, layer.shape(), parameters, maps, of_channels,
-                                      scratch);
-        else cuda::batch_norm_evaluate<E>(stream, layer.shape(), parameters, maps, of_channels);
+        const auto run = [&](const cuda::BatchNormParameters& p, const cuda::BatchNormMaps<E>& of,
+                             DeviceVector<ChannelNorm>& to) {
+            if (train) cuda::batch_norm_train<E>(stream, layer.shape(), p, of, to, scratch);
+            else cuda::batch_norm_evaluate<E>(stream, layer.shape(), p, of, to);
+        };
+        const DeviceVector<float> scales(stream, residual_gamma), shifts(stream, residual_beta);
+        DeviceVector<float> other_means(stream, mean), other_variances(stream, variance);
+        DeviceVector<ChannelNorm> of_residual(stream, layer.width());
+        if (layer.both) {
+            auto others = parameters;
+            others.gamma = scales, others.beta = shifts;
+            others.mean = other_means, others.variance = other_variances;
+            run(others, {.x = added}, of_residual);
+            maps.residual_norms = of_residual;
+        }
+        run(parameters, maps, of_channels);
         y = out.host();
         mean_after = means.host();
         variance_after = variances.host();
@@ -139,11 +156,12 @@ Range as_float(double x, double error) {
     return around(x, error).map([](double v) { return double{static_cast<float>(v)}; });
 }
 
-/// Moments of a channel, of the batch in training and the running ones else.
+/// Moments of each channel, of the batch in training and the running ones else.
 template <class E>
-std::vector<reference::Moments> moments_of(const Trial<E>& run, bool train) {
+std::vector<reference::Moments> moments_of(const Trial<E>& run,
+                                           const std::vector<typename E::storage>& of, bool train) {
     std::vector<double> x;
-    for (std::size_t i = 0; i < run.layer.real(); ++i) x.push_back(number<E>(run.x[i]));
+    for (std::size_t i = 0; i < run.layer.real(); ++i) x.push_back(number<E>(of[i]));
     const reference::ReadMaps maps{
         x.data(), static_cast<int>(run.layer.rows), {run.layer.channels, 1, 1}};
     std::vector<reference::Moments> all;
@@ -177,13 +195,25 @@ Range normalised(double x, const reference::Moments& m, double epsilon, double g
 }
 
 template <class E>
-Range expected(const Trial<E>& run, const std::vector<reference::Moments>& moments, std::size_t i) {
+struct TrialMoments {
+    std::vector<reference::Moments> x, residual;
+    TrialMoments(const Trial<E>& run, bool train)
+        : x(moments_of(run, run.x, train)), residual(moments_of(run, run.residual, train)) {}
+};
+
+template <class E>
+Range expected(const Trial<E>& run, const TrialMoments<E>& moments, std::size_t i) {
     const Layer& l = run.layer;
     const std::size_t c = i % l.width();
-    Range v = normalised(number<E>(run.x[i]), moments[c], l.epsilon, run.gamma[c], run.beta[c])
+    Range v = normalised(number<E>(run.x[i]), moments.x[c], l.epsilon, run.gamma[c], run.beta[c])
                   .map(rounded<E>);
-    if (l.residual)
-        v = v.map([&](double at) { return rounded<E>(at + number<E>(run.residual[i])); });
+    const double added = number<E>(run.residual[i]);
+    Range r{added, added};
+    if (l.both)
+        r = normalised(added, moments.residual[c], l.epsilon, run.residual_gamma[c],
+                       run.residual_beta[c])
+                .map(rounded<E>);
+    if (l.residual) v = Range{v.low + r.low, v.high + r.high}.map(rounded<E>);
     if (l.relu) v = v.map([](double at) { return std::max(at, 0.0); });
     return v;
 }
@@ -213,6 +243,8 @@ Layer any_layer() {
     l.all_rows = l.rows + *rc::gen::element<std::int64_t>(0, 0, 1, 37);
     l.relu = *rc::gen::arbitrary<bool>();
     l.residual = *rc::gen::arbitrary<bool>();
+    l.both = l.residual && *rc::gen::arbitrary<bool>();
+    l.addend = *rc::gen::arbitrary<bool>();
     l.offset = *rc::gen::element(0.0, 1.0, -300.0);
     l.epsilon = *rc::gen::element(1e-5, 1e-3);
     l.momentum = *rc::gen::element(0.1, 1.0);
@@ -227,7 +259,7 @@ TYPED_TEST_SUITE(BatchNorm, Elements);
 // ---- Forward -----------------------------------------------------------------------------------
 
 template <class E>
-void assert_outputs(const Trial<E>& run, const std::vector<reference::Moments>& moments) {
+void assert_outputs(const Trial<E>& run, const TrialMoments<E>& moments) {
     for (std::size_t i = 0; i < run.y.size(); ++i) {
         const double y = number<E>(run.y[i]);
         if (i >= run.layer.real()) {
@@ -250,10 +282,10 @@ TYPED_TEST(BatchNorm, NormalisesByTheMomentsOfTheBatch) {
         Trial<E> run(layer, seed), again = run;
         cuda::emulation::seed(seed);
         run.forward(true);
-        const auto moments = moments_of(run, true);
+        const TrialMoments<E> moments(run, true);
         assert_outputs(run, moments);
         for (std::size_t c = 0; c < layer.width(); ++c) {
-            const reference::Moments& m = moments[c];
+            const reference::Moments& m = moments.x[c];
             float mean = run.mean[c], variance = run.variance[c];
             if (layer.rows > 0) reference::update_running(m, layer.momentum, mean, variance);
             RC_ASSERT(std::abs(run.mean_after[c] - mean) <= 2 * u * std::abs(mean) + 1e-40);
@@ -281,10 +313,36 @@ TYPED_TEST(BatchNorm, EvaluatesByTheRunningMoments) {
         Trial<E> run(layer, seed);
         cuda::emulation::seed(seed);
         run.forward(false);
-        assert_outputs(run, moments_of(run, false));
+        assert_outputs(run, TrialMoments<E>(run, false));
         RC_ASSERT(same_bits(run.mean, run.mean_after));
         RC_ASSERT(same_bits(run.variance, run.variance_after));
     }));
+}
+
+/// One pass of both norms has the bits of one pass each.
+TYPED_TEST(BatchNorm, NormalisesBothTermsWithTheBitsOfEach) {
+    using E = TypeParam;
+    for (const bool train : {true, false})
+        for (const int channels : {5, 24}) {
+            Trial<E> both({.rows = 70,
+                           .all_rows = 75,
+                           .channels = channels,
+                           .relu = true,
+                           .residual = true,
+                           .both = true},
+                          3);
+            Trial<E> first = both, second = both;
+            first.layer.residual = first.layer.both = first.layer.relu = false;
+            first.x = both.residual;
+            first.gamma = both.residual_gamma, first.beta = both.residual_beta;
+            first.forward(train);
+            second.layer.both = false;
+            second.residual = first.y;
+            second.forward(train);
+            both.forward(train);
+            EXPECT_TRUE(same_bits(both.y, second.y));
+            EXPECT_TRUE(same_bits(both.mask, second.mask));
+        }
 }
 
 /// The order that batch_norm.cu states, of x and of x * x.
@@ -341,12 +399,14 @@ struct Gradients {
     std::vector<typename E::storage> dx, residual;
     std::vector<float> dgamma, dbeta;
 };
+/// `addend`: of the layer's size, or empty.
 template <class E>
-Gradients<E> backward(const Trial<E>& run, const std::vector<typename E::storage>& dy) {
+Gradients<E> backward(const Trial<E>& run, const std::vector<typename E::storage>& dy,
+                      const std::vector<typename E::storage>& addend = {}) {
     using Storage = typename E::storage;
     const Layer& l = run.layer;
     const TestStream stream;
-    const DeviceVector<Storage> x(stream, run.x), gradient(stream, dy);
+    const DeviceVector<Storage> x(stream, run.x), gradient(stream, dy), added(stream, addend);
     DeviceVector<Storage> dx(stream, std::vector<Storage>(dy.size(), E::encode(7.0f)));
     DeviceVector<Storage> passed(stream, std::vector<Storage>(dy.size(), E::encode(7.0f)));
     const DeviceVector<ChannelNorm> norms(stream, run.norms);
@@ -357,6 +417,7 @@ Gradients<E> backward(const Trial<E>& run, const std::vector<typename E::storage
         stream, std::vector<double>(static_cast<std::size_t>(doubles), std::nan("")));
     cuda::BatchNormGradients<E> maps{.x = x,
                                      .dy = gradient,
+                                     .addend = added,
                                      .mask = mask,
                                      .dx = dx,
                                      .dgamma = dgamma,
@@ -376,9 +437,14 @@ TYPED_TEST(BatchNorm, PassesGradientsBack) {
         cuda::emulation::seed(seed);
         run.forward(true);
         std::mt19937_64 random(seed + 1);
-        const auto dy = normals<E>(layer, 0.5, random);
-        const Gradients<E> got = backward(run, dy);
-        const auto moments = moments_of(run, true);
+        const auto first = normals<E>(layer, 0.5, random);
+        auto addend = normals<E>(layer, 0.25, random);
+        if (!layer.addend) addend.clear();
+        auto dy = first;
+        for (std::size_t i = 0; i < addend.size(); ++i)
+            dy[i] = E::encode(E::decode(first[i]) + E::decode(addend[i]));
+        const Gradients<E> got = backward(run, first, addend);
+        const auto moments = moments_of(run, run.x, true);
         for (std::size_t c = 0; c < layer.width(); ++c) {
             const reference::Moments& m = moments[c];
             const double inverse = 1 / std::sqrt(m.variance + layer.epsilon);
@@ -427,9 +493,11 @@ TYPED_TEST(BatchNorm, PassesGradientsBack) {
             }
         }
         cuda::emulation::seed(seed + 2);
-        const Gradients<E> again = backward(run, dy);
+        const Gradients<E> again = backward(run, dy);  // the sum, by itself
         RC_ASSERT(same_bits(got.dx, again.dx));
+        RC_ASSERT(same_bits(got.residual, again.residual));
         RC_ASSERT(same_bits(got.dgamma, again.dgamma));
+        RC_ASSERT(same_bits(got.dbeta, again.dbeta));
     }));
 }
 
@@ -456,9 +524,10 @@ struct Bytes {
 /// An element. Beside it each thread reads what it needs of eight channels, 32 bytes each and 48 in
 /// the last kernel of backward, once for eight rows and for 15 where it sums: from cache.
 template <class E>
-void expect_traffic(bool residual, Bytes forward, Bytes back) {
-    const Layer layer{
-        .rows = 20'000, .all_rows = 20'000, .channels = 64, .relu = true, .residual = residual};
+void expect_traffic(Layer layer, Bytes forward, Bytes back) {
+    layer.rows = layer.all_rows = 20'000;
+    layer.channels = 64;
+    layer.relu = true;
     Trial<E> run(layer, 1);
     const auto expect = [&](const Bytes& of_element, double cached) {
         const cuda::emulation::Traffic got = cuda::emulation::take_traffic();
@@ -469,14 +538,17 @@ void expect_traffic(bool residual, Bytes forward, Bytes back) {
     };
     (void)cuda::emulation::take_traffic();
     run.forward(true);
-    expect(forward, 32. / 8);
-    (void)backward(run, run.x);
+    expect(forward, (layer.both ? 2 : 1) * 32. / 8);
+    (void)backward(run, run.x, layer.addend ? run.x : decltype(run.x){});
     expect(back, 32. / 15 + 48. / 8);
 }
 TEST(BatchNormTraffic, IsAsDocumented) {
-    expect_traffic<fp16>(false, {2 * 2, 2}, {4 * 2, 2});
-    expect_traffic<bf16>(true, {3 * 2, 2 + 1. / 8}, {4 * 2 + 1. / 4, 2 * 2});
-    expect_traffic<fp32>(true, {3 * 4, 4 + 1. / 8}, {4 * 4 + 1. / 4, 2 * 4});
+    expect_traffic<fp16>({}, {2 * 2, 2}, {4 * 2, 2});
+    expect_traffic<fp16>({.addend = true}, {2 * 2, 2}, {6 * 2, 2});
+    expect_traffic<bf16>({.residual = true}, {3 * 2, 2 + 1. / 8}, {4 * 2 + 1. / 8, 2 * 2});
+    expect_traffic<fp32>({.residual = true}, {3 * 4, 4 + 1. / 8}, {4 * 4 + 1. / 8, 2 * 4});
+    expect_traffic<fp16>({.residual = true, .both = true, .addend = true}, {4 * 2, 2 + 1. / 8},
+                         {5 * 2 + 1. / 8, 2 * 2});
 }
 
 TEST(BatchNormContract, WantsBuffersThatFit) {
@@ -490,6 +562,7 @@ TEST(BatchNormContract, WantsBuffersThatFit) {
     joined.forward(true);
     joined.mask.clear();
     EXPECT_DEATH((void)backward(joined, joined.x), "needs the mask of forward");
+    EXPECT_DEATH((void)backward(joined, joined.x, {fp16::encode(1)}), "have one length");
 }
 
 TEST(BatchNormNonFinite, StaysSo) {

@@ -49,12 +49,16 @@ struct BatchNormParameters {
     double epsilon = 1e-5, momentum = 0.1;
 };
 
-/// y = relu(norm(x) + residual), of which relu and residual may be left out.
+/// y = relu(norm(x) + residual), of which relu and residual may be left out; with residual_norms,
+/// y = relu(norm(x) + norm(residual)).
 /// Shapes: x, y and residual, which may be empty: (rows or more, C); y may be x or residual.
+///         Without y the norms alone are computed, for the residual_norms of another layer, which
+///         are (C) or empty.
 ///         mask: batch_norm_mask_bytes() of them where backward will need it, see there, or empty.
 template <class E>
 struct BatchNormMaps {
     DeviceSpan<const typename E::storage> x{}, residual{};
+    DeviceSpan<const ChannelNorm> residual_norms{};
     DeviceSpan<typename E::storage> y{};
     DeviceSpan<std::uint8_t> mask{};
     bool relu = false;
@@ -74,9 +78,9 @@ struct BatchNormMaps {
 ///         512, as batch_norm.cu adds them: the shape alone decides.
 /// Units:  the variance is right to 2^-46 (mean^2 + variance); the rest in float, from x - mean on.
 /// Cost:   traffic 2 e read and e written; e more read with a residual, 1/8 written with a mask;
-///         and 32 bytes a channel and block. Three kernels. Three operations in double an element:
-///         within the pace of memory on V100 and H100 by their data sheets, not on GPUs with few
-///         units for double.
+///         without y e read; and 32 bytes a channel and block. Three kernels, two without y. Three
+///         operations in double an element: within the pace of memory on V100 and H100 by their
+///         data sheets, not on GPUs with few units for double.
 template <class E>
 void batch_norm_train(cudaStream_t stream, const BatchNormShape& shape,
                       const BatchNormParameters& parameters, const BatchNormMaps<E>& maps,
@@ -89,25 +93,27 @@ void batch_norm_evaluate(cudaStream_t stream, const BatchNormShape& shape,
                          const BatchNormParameters& parameters, const BatchNormMaps<E>& maps,
                          DeviceSpan<ChannelNorm> norms);
 
-/// Shapes: x, dy, dx, and residual_gradient, which may be empty: (rows or more, C); dx or
-///         residual_gradient may be dy. mask: of forward, which a relu behind a residual needs;
+/// The gradient of y is dy, or dy + addend, rounded to E as accumulate() does.
+/// Shapes: x, dy, dx, and addend and residual_gradient, which may be empty: (rows or more, C); dx
+///         or residual_gradient may be dy. mask: of forward, which a relu behind a residual needs;
 ///         where it is empty, relu is found again from x.
 ///         dgamma, dbeta (C): slices of the flat gradient.
 template <class E>
 struct BatchNormGradients {
-    DeviceSpan<const typename E::storage> x{}, dy{};
+    DeviceSpan<const typename E::storage> x{}, dy{}, addend{};
     DeviceSpan<const std::uint8_t> mask{};
     DeviceSpan<typename E::storage> dx{}, residual_gradient{};
     DeviceSpan<float> dgamma{}, dbeta{};
     bool relu = false;
 };
 
-/// Writes dx, dgamma, dbeta and the gradient of the residual, which is dy behind the relu.
+/// Writes dx, dgamma, dbeta and the gradient of the residual, which is that of y behind the relu.
 /// Shapes: norms as forward left them; scratch (batch_norm_scratch(shape) or more).
 /// Order:  as forward: sums of dy and dy * x.
-/// Cost:   traffic 4 e read and e written; with a mask 1/4 more read; e more written with the
-///         gradient of a residual; sums as forward. Three kernels. The mask is read as bits, not as
-///         y, which would be 4 e; without a residual it costs nothing.
+/// Cost:   traffic 4 e read and e written, and with an addend 2 e more read; with the gradient of a
+///         residual e more written and, for an addend, e more read, not 2: what passes the relu is
+///         stored where it is summed, and read there. With a mask 1/8 more read, without a residual
+///         1/4: bits, not y, which would be 4 e. Sums as forward. Three kernels.
 template <class E>
 void batch_norm_backward(cudaStream_t stream, const BatchNormShape& shape,
                          DeviceSpan<const ChannelNorm> norms, const BatchNormGradients<E>& maps,
