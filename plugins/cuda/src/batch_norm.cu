@@ -9,6 +9,7 @@
 #include <gx/cuda/kernel.hpp>    // GX_KERNEL, launch
 
 #include "block_sum.hpp"
+#include "channel_line.hpp"
 #include "packs.hpp"
 
 namespace gx::cuda {
@@ -174,12 +175,6 @@ GX_KERNEL running_norms_kernel(double epsilon, DeviceSpan<const float> gamma,
         norms[c] = norm_of(mean[c], variance[c], epsilon, gamma[c], beta[c]);
 }
 
-/// What of a ChannelNorm each element needs.
-struct Line {
-    float mean, mean_rest, scale, shift;
-    GX_DEVICE float centred(float x) const { return (x - mean) - mean_rest; }
-    GX_DEVICE float operator()(float x) const { return centred(x) * scale + shift; }
-};
 template <int V>
 struct Lines {
     Line of[V];
@@ -187,10 +182,7 @@ struct Lines {
 template <int V>
 GX_DEVICE Lines<V> lines_of(DeviceSpan<const ChannelNorm> norms, int group) {
     Lines<V> lines;
-    GX_UNROLL for (int k = 0; k < V; ++k) {
-        const ChannelNorm& n = norms[group * V + k];
-        lines.of[k] = {n.mean, n.mean_rest, n.scale, n.shift};
-    }
+    GX_UNROLL for (int k = 0; k < V; ++k) lines.of[k] = line_of(norms[group * V + k]);
     return lines;
 }
 

@@ -4,7 +4,9 @@
 #include <gx/core/contract.hpp>  // GX_EXPECT
 #include <gx/core/element.hpp>   // fp32, fp16, bf16
 
+#include "channel_line.hpp"
 #include "elementwise.hpp"
+#include "packs.hpp"
 
 namespace gx::cuda {
 namespace {
@@ -39,14 +41,16 @@ template <class E>
 GX_KERNEL check_kernel(DeviceSpan<const ForwardReport> report, int images,
                        DeviceSpan<const CheckedActivation> activations,
                        DeviceSpan<const typename E::storage> arena,
-                       DeviceSpan<const std::uint32_t> found, DeviceSpan<std::uint32_t> counts) {
+                       DeviceSpan<const ChannelNorm> norms, DeviceSpan<const std::uint32_t> found,
+                       DeviceSpan<std::uint32_t> counts) {
     const bool finite = report[0].finite;
     if (finite || found[0] != 0) return;
     for (std::int64_t a = 0; a < activations.size; ++a) {
         const CheckedActivation at = activations[a];
         for (std::int64_t i = global_thread(); i < images * at.count_per_image;
              i += all_threads()) {
-            const float x = E::decode(arena[at.first + i]);
+            float x = decoded<E>(arena[at.first + i]);
+            if (at.channels > 0) x = rounded<E>(line_of(norms[at.first_norm + i % at.channels])(x));
             if (x - x != 0) atomicAdd(&counts[a], 1u);
         }
     }
@@ -76,11 +80,12 @@ template <class E>
 void check_activations(cudaStream_t stream, DeviceSpan<const ForwardReport> report, int images,
                        DeviceSpan<const CheckedActivation> activations,
                        DeviceSpan<const typename E::storage> arena,
-                       DeviceSpan<std::uint32_t> counts, DeviceSpan<std::uint32_t> found) {
+                       DeviceSpan<const ChannelNorm> norms, DeviceSpan<std::uint32_t> counts,
+                       DeviceSpan<std::uint32_t> found) {
     GX_EXPECT(report.size == 1 && found.size == 1 && counts.size == activations.size,
               "a report, and a count for each activation");
     launch("check activations", {256, elementwise_threads, stream}, check_kernel<E>, report, images,
-           activations, arena, found, counts);
+           activations, arena, norms, found, counts);
     launch("activations were checked", {1, 1, stream}, found_kernel, report, found);
 }
 
@@ -94,7 +99,8 @@ GX_FLATTEN_OF(std::uint16_t)
 #define GX_CHECK_OF(E)                                                                           \
     template void check_activations<E>(                                                          \
         cudaStream_t, DeviceSpan<const ForwardReport>, int, DeviceSpan<const CheckedActivation>, \
-        DeviceSpan<const E::storage>, DeviceSpan<std::uint32_t>, DeviceSpan<std::uint32_t>);
+        DeviceSpan<const E::storage>, DeviceSpan<const ChannelNorm>, DeviceSpan<std::uint32_t>,  \
+        DeviceSpan<std::uint32_t>);
 GX_CHECK_OF(fp32)
 GX_CHECK_OF(fp16)
 GX_CHECK_OF(bf16)

@@ -5,9 +5,10 @@
 
 #include <cuda_runtime_api.h>  // cudaStream_t
 
-#include <gx/core/device.hpp>       // ForwardReport
-#include <gx/cuda/device_span.hpp>  // DeviceSpan
-#include <gx/cuda/kernels.hpp>      // PixelShape
+#include <gx/core/device.hpp>         // ForwardReport
+#include <gx/cuda/device_span.hpp>    // DeviceSpan
+#include <gx/cuda/kernels.hpp>        // PixelShape
+#include <gx/cuda/layer_kernels.hpp>  // ChannelNorm
 
 namespace gx::cuda {
 
@@ -25,18 +26,22 @@ void channels_to_back(cudaStream_t stream, const PixelShape& shape, DeviceSpan<c
 template <class E>
 void round_to(cudaStream_t stream, DeviceSpan<float> values);
 
-/// Elements of an activation in the arena.
+/// Elements of an activation in the arena; with norms, what these make of it is checked.
 struct CheckedActivation {
     std::int64_t first = 0, count_per_image = 0;
+    std::int64_t first_norm = 0;  ///< in the arena, in ChannelNorms
+    std::int64_t channels = 0;    ///< 0: no norms
 };
 /// Where the loss is not finite, and none was before: counts the elements of each activation that
 /// are not finite, and then sets `found`.
-/// Shapes: report, found (1); counts as activations; found and counts are 0 at first.
+/// Shapes: report, found (1); counts as activations; found and counts are 0 at first; norms: the
+///         arena.
 /// Cost:   two launches that end at once where the loss is finite.
 template <class E>
 void check_activations(cudaStream_t stream, DeviceSpan<const ForwardReport> report, int images,
                        DeviceSpan<const CheckedActivation> activations,
                        DeviceSpan<const typename E::storage> arena,
-                       DeviceSpan<std::uint32_t> counts, DeviceSpan<std::uint32_t> found);
+                       DeviceSpan<const ChannelNorm> norms, DeviceSpan<std::uint32_t> counts,
+                       DeviceSpan<std::uint32_t> found);
 
 }  // namespace gx::cuda

@@ -49,14 +49,16 @@ TEST(NetworkKernels, RoundsToTheElement) {
 template <class E>
 class Checked {
 public:
-    Checked() : arena_(stream_, bits({9, 1, 2, 3, 4, 1, 2, 3, 4, 5, 6, 9})) {}
+    explicit Checked(const std::vector<cuda::ChannelNorm>& norms = {})
+        : norms_(stream_, norms),
+          activations_(stream_, {{1, 2}, {5, 3, 1, norms.empty() ? 0 : 3}}) {}
     /// The counts, and whether any forward was checked.
     std::vector<std::uint32_t> after(bool finite, const std::vector<float>& values, int images) {
         const DeviceVector<typename E::storage> arena(stream_, bits(values));
         const DeviceVector<ForwardReport> report(stream_, {{.finite = finite}});
         const cuda::DeviceSpan<std::uint32_t> all = counts_;
-        cuda::check_activations<E>(stream_, report, images, activations_, arena, {all.data, 2},
-                                   {all.data + 2, 1});
+        cuda::check_activations<E>(stream_, report, images, activations_, arena, norms_,
+                                   {all.data, 2}, {all.data + 2, 1});
         return counts_.host();
     }
 
@@ -67,9 +69,9 @@ private:
         return all;
     }
     TestStream stream_{};
-    DeviceVector<typename E::storage> arena_;
+    DeviceVector<cuda::ChannelNorm> norms_;
     DeviceVector<std::uint32_t> counts_{stream_, 3};
-    DeviceVector<cuda::CheckedActivation> activations_{stream_, {{1, 2}, {5, 3}}};
+    DeviceVector<cuda::CheckedActivation> activations_;
 };
 template <class E>
 void expect_first_is_kept() {
@@ -86,6 +88,20 @@ void expect_first_is_kept() {
     EXPECT_EQ(tail.after(false, {0, 1, 2, nan, nan, 1, 2, 3, nan, nan, nan, 0}, 1),
               (Counts{0, 0, 1}))
         << "of the images of the batch";
+}
+/// What norms make of an activation: a norm that is none, and an overflow of fp16 alone.
+TEST(NetworkKernels, ChecksWhatNormsMakeOfAnActivation) {
+    cuda_testing::reset({.check_at_exit = false});
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const cuda::ChannelNorm other{nan, 0, nan, nan, 0, 0}, unit{1, 0, 1, 0, 0, 0},
+        large{0, 1, 30'000, 0, 0, 0}, bad{0, 0, 1, nan, 0, 0};
+    const std::vector<float> values{9, 1, 2, 3, 4, 1, 2, 3, 4, 5, 6, 9};
+    using Counts = std::vector<std::uint32_t>;
+    EXPECT_EQ(Checked<fp16>({other, unit, unit, unit}).after(false, values, 2), (Counts{0, 0, 1}));
+    EXPECT_EQ(Checked<fp16>({other, unit, large, unit}).after(false, values, 2), (Counts{0, 1, 1}))
+        << "(5 - 1) * 30,000";
+    EXPECT_EQ(Checked<fp32>({other, unit, large, unit}).after(false, values, 2), (Counts{0, 0, 1}));
+    EXPECT_EQ(Checked<bf16>({other, unit, unit, bad}).after(false, values, 2), (Counts{0, 2, 1}));
 }
 TEST(NetworkKernels, CountsOnceWhatIsNotFinite) {
     expect_first_is_kept<fp32>();

@@ -125,11 +125,8 @@ public:
         for (const Statistic& s : graph_.statistics)
             initial.insert(initial.end(), static_cast<std::size_t>(s.count), s.initial);
         queue_.copy_in(std::span<const float>(initial), statistics_.view<Memory>(), {"statistics"});
-        const std::int64_t element_bytes = o.compute == ElementType::fp32 ? 4 : 2;
         std::vector<CheckedActivation> checked;
-        for (const NetworkPlan::Check& c : checks_)
-            checked.push_back({plan_.memory(plan_.activation(c.tensor)).offset / element_bytes,
-                               graph_.tensors[static_cast<std::size_t>(c.tensor)].elements()});
+        for (const NetworkPlan::Check& c : checks_) checked.push_back(plan_.checked(c));
         queue_.copy_in(std::span<const CheckedActivation>(checked), checked_.view<Memory>(),
                        {"checked activations"});
     }

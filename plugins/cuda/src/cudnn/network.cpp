@@ -40,10 +40,8 @@ public:
     void check(DeviceSpan<const ForwardReport> report,
                DeviceSpan<const CheckedActivation> activations,
                DeviceSpan<std::uint32_t> counts) override {
-        const DeviceSpan<const Storage> all{reinterpret_cast<const Storage*>(memory_.arena.data),
-                                            memory_.arena.size / std::int64_t{sizeof(Storage)}};
-        check_activations<E>(stream_, report, pass_.count, activations, all,
-                             counts.subspan(0, activations.size),
+        check_activations<E>(stream_, report, pass_.count, activations, arena<const Storage>(),
+                             arena<const ChannelNorm>(), counts.subspan(0, activations.size),
                              counts.subspan(activations.size, 1));
     }
 
@@ -69,6 +67,11 @@ public:
 
 private:
     // ---- Memory ----
+    template <class T>
+    [[nodiscard]] DeviceSpan<T> arena() const {
+        return {reinterpret_cast<T*>(memory_.arena.data),
+                memory_.arena.size / std::int64_t{sizeof(T)}};
+    }
     template <class T>
     [[nodiscard]] DeviceSpan<T> span(Block b) const {
         if (b == Block::none) return {};
@@ -181,6 +184,10 @@ private:
         BatchNormMaps<E> maps{
             .x = activation(op.inputs[0]), .y = activation(unit.output), .relu = unit.relu};
         if (unit.adds) maps.residual = activation(unit.inputs[1]);
+        if (unit.residual_norm != nullptr) {
+            maps.residual = activation(unit.residual_norm->inputs[0]);
+            maps.residual_norms = span<ChannelNorm>(unit.residual_norms);
+        }
         const auto norms = span<ChannelNorm>(unit.notes);
         if (pass_.mode == Mode::evaluate)
             return batch_norm_evaluate<E>(stream_, rows(op.output), batch_norm(op), maps, norms);
@@ -275,6 +282,7 @@ private:
         batch_norm_backward<E>(stream_, rows(op.output), span<ChannelNorm>(unit.notes),
                                {.x = activation(op.inputs[0]),
                                 .dy = dy,
+                                .addend = span<Storage>(unit.addend),
                                 .mask = span<std::uint8_t>(unit.mask),
                                 .dx = dx,
                                 .residual_gradient = span<Storage>(unit.gradients[1].stored()),
@@ -294,7 +302,7 @@ private:
             const Maps to = span<Storage>(route.to);
             if (route.kind == Kind::store && passes) copy(dy, to);
             if (route.kind != Kind::add) continue;
-            accumulate<E>(stream_, passes ? dy : ReadMaps(span<Storage>(route.addend)), to);
+            accumulate<E>(stream_, ReadMaps(span<Storage>(route.addend)), to);
         }
     }
     void clear_padding(const Op& op, int k, DeviceSpan<float> gradients) {

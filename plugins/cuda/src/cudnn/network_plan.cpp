@@ -43,13 +43,13 @@ NetworkPlan::NetworkPlan(const Graph& graph, Dnn& dnn, int batch, ElementType co
 // ---- Units -------------------------------------------------------------------------------------
 
 /// Units in the order of their last operations. Of two batch norms that are added, the second takes
-/// the addition: the first has run by then.
+/// the addition, and applies the first, whose norms are there by then.
 void NetworkPlan::join() {
     std::vector<const Op*> reader(graph_->tensors.size(), nullptr);
     for (const Op& op : graph_->ops)
         for (const int input : op.inputs)
             if (input >= 0) reader[at(input)] = readers(input) == 1 ? &op : nullptr;
-    std::vector<bool> joined(graph_->ops.size(), false);
+    std::vector<bool> joined(graph_->ops.size(), false), applied = joined;
     const auto index = [&](const Op* op) { return op - graph_->ops.data(); };
     for (std::size_t i = graph_->ops.size(); i-- > 0;) {
         const Op& op = graph_->ops[i];
@@ -62,9 +62,15 @@ void NetworkPlan::join() {
             if (relu != nullptr && relu->kind == OpKind::relu) {
                 unit.adds = relu != behind;
                 unit.relu = true;
-                if (unit.adds)
+                if (unit.adds) {
                     unit.inputs[1] =
                         behind->inputs[0] == op.output ? behind->inputs[1] : behind->inputs[0];
+                    const auto added = std::ranges::find(graph_->ops, unit.inputs[1], &Op::output);
+                    if (added->kind == OpKind::batch_norm && reader[at(added->output)] == behind) {
+                        unit.residual_norm = &*added;
+                        applied[at(int(index(&*added)))] = true;
+                    }
+                }
                 unit.last = static_cast<int>(index(relu));
                 unit.output = relu->output;
                 joined[at(int(index(relu)))] = joined[at(int(index(behind)))] = true;
@@ -72,6 +78,7 @@ void NetworkPlan::join() {
                               [&](const Unit& u) { return u.op == relu || u.op == behind; });
             }
         }
+        unit.norms_only = applied[i];
         units_.push_back(unit);
     }
     std::ranges::sort(units_, {}, &Unit::last);
@@ -90,12 +97,17 @@ void NetworkPlan::plan_forward(Unit& unit, Dnn& dnn) {
         unit.notes = add(batch_ * std::int64_t{sizeof(ImageLoss)}, time);
         return;
     }
-    activations_[at(unit.output)] = add(tensor_bytes(unit.output), time);
+    if (!unit.norms_only) activations_[at(unit.output)] = add(tensor_bytes(unit.output), time);
     if (op.kind == OpKind::batch_norm) {
         const ImageShape& shape = graph_->tensors[at(op.output)];
         const BatchNormShape rows = batch_norm_shape(shape, batch_);
         unit.notes = add(shape.channels * std::int64_t{sizeof(ChannelNorm)}, time);
         if (unit.adds) unit.mask = add(batch_norm_mask_bytes(rows), time);
+        if (unit.residual_norm != nullptr) {
+            unit.residual_norms = std::ranges::find(units_, unit.residual_norm, &Unit::op)->notes;
+            use(unit.residual_norms, time);
+            use(activation(unit.residual_norm->inputs[0]), time);
+        }
         unit.workspace = add(batch_norm_scratch(rows) * std::int64_t{sizeof(double)}, time);
         return;
     }
@@ -115,6 +127,12 @@ void NetworkPlan::plan_backward(Unit& unit) {
     if (unit.output_gradient == Block::none && !is_loss) return;  // nothing behind reads it
     if (!is_loss) use(unit.output_gradient, time);
     for (const Block b : {unit.notes, unit.mask}) use(b, time);
+    GradientRoute* const added = last_added(unit.output);
+    if (op.kind == OpKind::batch_norm && added != nullptr) {
+        added->kind = GradientRoute::Kind::keep;
+        unit.addend = added->addend;
+        use(unit.addend, time);
+    }
     for (std::size_t k = 0; k < unit.inputs.size(); ++k) unit.gradients[k] = route(unit, k, time);
     switch (op.kind) {
         case OpKind::softmax_cross_entropy:
@@ -168,7 +186,16 @@ GradientRoute NetworkPlan::route(const Unit& unit, std::size_t input, int time) 
     }
     return {.kind = Kind::add,
             .to = gradient,
-            .addend = passes ? Block::none : add(tensor_bytes(tensor), time)};
+            .addend = passes ? unit.output_gradient : add(tensor_bytes(tensor), time)};
+}
+
+/// The last addition to the gradient of a tensor, by the first unit that reads it.
+GradientRoute* NetworkPlan::last_added(int tensor) {
+    for (Unit& unit : units_)
+        for (std::size_t k = unit.inputs.size(); k-- > 0;)
+            if (unit.inputs[k] == tensor && unit.gradients[k].kind == GradientRoute::Kind::add)
+                return &unit.gradients[k];
+    return nullptr;
 }
 
 /// Units end in another order than their parameters where one with an addition runs late.
@@ -187,20 +214,48 @@ void NetworkPlan::set_final_parameters() {
 
 std::vector<NetworkPlan::Check> NetworkPlan::checks() const {
     std::vector<Check> all;
-    for (const Unit& unit : units_)
-        if (survives(unit.output)) all.push_back({unit.output, &blamed(unit)});
+    for (const Unit& unit : units_) {
+        const bool repeatable = is_repeatable(unit);
+        if (repeatable) all.push_back({unit.op->inputs[0], unit.notes, unit.op});
+        if (survives(unit.output) && (unit.adds || !repeatable))
+            all.push_back({unit.output, Block::none, &blamed(unit)});
+    }
     return all;
 }
 
-/// The first operation of those behind outputs that survive, up to the unit.
+CheckedActivation NetworkPlan::checked(const Check& check) const {
+    const ImageShape& shape = graph_->tensors[at(check.tensor)];
+    CheckedActivation at_tensor{memory(activation(check.tensor)).offset / element_bytes_,
+                                shape.elements()};
+    if (check.norms == Block::none) return at_tensor;
+    at_tensor.first_norm = memory(check.norms).offset / std::int64_t{sizeof(ChannelNorm)};
+    at_tensor.channels = shape.channels;
+    return at_tensor;
+}
+
+/// The first operation of those behind what is checked, up to the unit.
 const Op& NetworkPlan::blamed(const Unit& unit) const {
     const Op* first = unit.op;
-    for (const int input : unit.inputs) {
-        if (input < 0 || survives(input)) continue;
-        const auto writer = std::ranges::find(units_, input, &Unit::output);
-        first = std::min(first, &blamed(*writer));
-    }
+    if (unit.adds && is_repeatable(unit))  // the addition
+        first = &*std::ranges::find_if(graph_->ops, [&](const Op& op) {
+            return std::ranges::find(op.inputs, unit.op->output) != op.inputs.end();
+        });
+    for (const int input : unit.inputs)
+        if (input >= 0 && !is_checked(input)) first = std::min(first, &blamed(writer(input)));
     return *first;
+}
+
+bool NetworkPlan::is_repeatable(const Unit& unit) const {
+    return unit.op->kind == OpKind::batch_norm && survives(unit.op->inputs[0]) &&
+           survives(unit.notes);
+}
+bool NetworkPlan::is_checked(int tensor) const {
+    if (survives(tensor)) return true;
+    const Unit& unit = writer(tensor);
+    return !unit.adds && is_repeatable(unit);
+}
+const Unit& NetworkPlan::writer(int tensor) const {
+    return *std::ranges::find(units_, tensor, &Unit::output);
 }
 
 // ---- Blocks ------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 #include <gx/model/graph.hpp>        // Graph
 #include <gx/model/memory_plan.hpp>  // MemoryBlock
 
+#include "../network_kernels.hpp"
 #include "dnn.hpp"
 
 namespace gx::cuda::detail {
@@ -24,29 +25,34 @@ struct GradientRoute {
         none,    ///< no one needs it
         shared,  ///< it is the gradient of the output, in the same memory
         store,   ///< the first to write it
-        add      ///< to what units behind stored
+        add,     ///< to what units behind stored
+        keep     ///< beside that, for a batch norm whose backward reads both
     };
     Kind kind = Kind::none;
     Block to = Block::none;      ///< the gradient
-    Block addend = Block::none;  ///< add: where the unit stores its own first; none: it is dy
+    Block addend = Block::none;  ///< add, keep: the unit's own
     /// Where the unit's kernels store.
-    [[nodiscard]] Block stored() const { return kind == Kind::add ? addend : to; }
+    [[nodiscard]] Block stored() const { return addend == Block::none ? to : addend; }
 };
 
 /// An operation, or a batch norm with the addition and the ReLU behind it.
 struct Unit {
     const Op* op = nullptr;             ///< the batch norm, where there are several
     bool adds = false, relu = false;    ///< what follows the batch norm
+    const Op* residual_norm = nullptr;  ///< a batch norm that is added, applied by this unit
+    bool norms_only = false;            ///< another unit applies it
     int last = -1;                      ///< index of the operation whose output it writes
     std::array<int, 2> inputs{-1, -1};  ///< tensors; of a batch norm: x, and what is added
     int output = -1;
 
     DnnLayer dnn{};
     Block notes = Block::none;  ///< norms of channels, places of maxima, losses of images
-    Block mask = Block::none;   ///< of the ReLU behind an addition
+    Block residual_norms = Block::none;
+    Block mask = Block::none;  ///< of the ReLU behind an addition
     Block workspace = Block::none, backward_workspace = Block::none;
     Block weight_gradient = Block::none;  ///< in E, until it is decoded
     Block output_gradient = Block::none;  ///< none: backward does not come here
+    Block addend = Block::none;           ///< of a batch norm: what is added to it
     std::array<GradientRoute, 2> gradients{};
     /// All gradients from this parameter to the last are final after the unit's backward.
     std::size_t final_from = 0;
@@ -73,21 +79,20 @@ public:
         return blocks_[static_cast<std::size_t>(b)];
     }
     /// Whether the activation is whole when the forward has ended.
-    [[nodiscard]] bool survives(int tensor) const {
-        return activation(tensor) != Block::none &&
-               memory(activation(tensor)).last >= static_cast<int>(graph_->ops.size()) - 1;
-    }
+    [[nodiscard]] bool survives(int tensor) const { return survives(activation(tensor)); }
     /// Whether what the unit hands to its inputs is the gradient of its output as it is.
     [[nodiscard]] bool passes_gradient(const Unit& unit) const;
     /// Whether a flatten leaves the order of elements in memory as it is.
     [[nodiscard]] bool keeps_order(const Op& flatten) const;
-    /// An activation that survives, and the operation that is to blame where it is the first that
-    /// is not finite: the first of those behind the surviving activation before.
+    /// An activation that survives, or what a batch norm makes of one, and the operation that is to
+    /// blame where it is the first that is not finite: the first of those behind the check before.
     struct Check {
         int tensor = -1;
+        Block norms = Block::none;
         const Op* blamed = nullptr;
     };
     [[nodiscard]] std::vector<Check> checks() const;
+    [[nodiscard]] CheckedActivation checked(const Check& check) const;
 
 private:
     void join();
@@ -95,9 +100,18 @@ private:
     void plan_backward(Unit& unit);
     void plan_workspaces(Unit& unit, int forward, int backward);
     [[nodiscard]] GradientRoute route(const Unit& unit, std::size_t input, int time);
+    [[nodiscard]] GradientRoute* last_added(int tensor);
     void set_final_parameters();
 
     [[nodiscard]] const Op& blamed(const Unit& unit) const;
+    /// Whether a batch norm can be applied again when the forward has ended.
+    [[nodiscard]] bool is_repeatable(const Unit& unit) const;
+    [[nodiscard]] bool is_checked(int tensor) const;
+    [[nodiscard]] const Unit& writer(int tensor) const;
+    [[nodiscard]] bool survives(Block block) const {
+        return block != Block::none &&
+               memory(block).last >= static_cast<int>(graph_->ops.size()) - 1;
+    }
 
     Block add(std::int64_t bytes, int time);
     void use(Block block, int time);

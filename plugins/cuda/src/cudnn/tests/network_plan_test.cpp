@@ -57,11 +57,59 @@ TEST_F(NetworkPlans, JoinsWhatFollowsABatchNorm) {
     EXPECT_NE(joined.mask, Block::none);
     EXPECT_EQ(plan.units()[2].mask, Block::none) << "the ReLU is found again from x";
     EXPECT_EQ(joined.gradients[1].kind, Kind::store);
-    EXPECT_EQ(plan.units()[3].gradients[0].kind, Kind::add) << "to what the addition stored";
+    EXPECT_EQ(plan.units()[3].gradients[0].kind, Kind::keep) << "beside what the addition stored";
+    EXPECT_EQ(plan.units()[2].addend, plan.units()[3].gradients[0].addend);
+    EXPECT_EQ(plan.units()[2].output_gradient, joined.gradients[1].to);
     EXPECT_EQ(plan.units()[1].gradients[0].kind, Kind::none) << "images need none";
     EXPECT_EQ(plan.units()[6].gradients[0].kind, Kind::shared) << "a flatten of one pixel";
     EXPECT_EQ(joined.final_from, 4u);
     EXPECT_EQ(plan.units()[1].final_from, 0u);
+}
+
+TEST_F(NetworkPlans, AppliesBothBatchNormsOfAnAddition) {
+    GraphBuilder b("both", {3, 4, 4}, 3);
+    const auto norm = [&](Label name) {
+        return b.batch_norm(b.conv2d(0, {.channels = 4}, Label("conv of ") + name), {}, name);
+    };
+    const int first = norm("first"), second = norm("second");
+    int x = b.relu(b.add(second, first, "add"), "relu");
+    x = b.linear(b.flatten(b.global_avg_pool(x, "mean"), "flatten"), 3, true, "fc");
+    b.softmax_cross_entropy(x, 0, "loss");
+    const Graph g = std::move(b).finish();
+    Dnn dnn(nullptr, {});
+    const NetworkPlan plan(g, dnn, 2, ElementType::fp32);
+    const Unit &one = plan.units()[2], &two = plan.units()[4];
+    EXPECT_TRUE(one.norms_only);
+    EXPECT_EQ(plan.activation(first), Block::none) << "never stored";
+    EXPECT_EQ(two.residual_norm, one.op);
+    EXPECT_EQ(two.residual_norms, one.notes);
+    EXPECT_FALSE(two.norms_only);
+    EXPECT_EQ(one.output_gradient, two.gradients[1].to);
+    std::vector<std::string> blamed;
+    for (const auto& c : plan.checks()) blamed.emplace_back(c.blamed->name.view());
+    EXPECT_EQ(blamed, (std::vector<std::string>{"input", "conv of first", "first", "conv of second",
+                                                "second", "add", "flatten", "fc"}));
+}
+/// The last of three gradients is left to the batch norm; what is no batch norm reads their sum.
+TEST_F(NetworkPlans, LeavesTheLastGradientToABatchNorm) {
+    for (const bool normed : {true, false}) {
+        GraphBuilder b("three readers", {3, 4, 4}, 3);
+        int x = b.conv2d(0, {.channels = 4}, "stem");
+        if (normed) x = b.batch_norm(x, {}, "norm");
+        const int y = b.conv2d(x, {.channels = 4}, "one"), z = b.conv2d(x, {.channels = 4}, "two");
+        x = b.add(b.add(x, y, "add0"), z, "add1");
+        x = b.linear(b.flatten(b.global_avg_pool(x, "mean"), "flatten"), 3, true, "fc");
+        b.softmax_cross_entropy(x, 0, "loss");
+        const Graph g = std::move(b).finish();
+        Dnn dnn(nullptr, {});
+        const NetworkPlan plan(g, dnn, 2, ElementType::fp32);
+        const auto units = plan.units().subspan(normed ? 3 : 2);
+        const Unit& writer = *(units.begin() - 1);
+        EXPECT_EQ(units[0].gradients[0].kind, normed ? Kind::keep : Kind::add);
+        EXPECT_EQ(units[1].gradients[0].kind, Kind::add);
+        EXPECT_EQ(units[2].gradients[0].kind, Kind::store);
+        EXPECT_EQ(writer.addend, normed ? units[0].gradients[0].addend : Block::none);
+    }
 }
 
 RC_GTEST_FIXTURE_PROP(NetworkPlans, PlacesNothingTwice, ()) {
@@ -85,7 +133,7 @@ RC_GTEST_FIXTURE_PROP(NetworkPlans, PlacesNothingTwice, ()) {
             add(b);
         for (const GradientRoute& r : u.gradients) {
             if (r.kind == Kind::store) add(r.to);
-            add(r.addend);
+            if (r.addend != u.output_gradient) add(r.addend);
         }
     }
     RC_ASSERT(!overlaps(blocks));
@@ -126,7 +174,7 @@ TEST_F(NetworkPlans, ChecksWhatOutlivesTheForward) {
     const NetworkPlan plan(g, dnn, 2, ElementType::fp32);
     std::vector<std::string> blamed;
     for (const auto& c : plan.checks()) blamed.emplace_back(c.blamed->name.view());
-    EXPECT_EQ(blamed, (std::vector<std::string>{"input", "conv0", "norm0", "conv1", "norm1",
+    EXPECT_EQ(blamed, (std::vector<std::string>{"input", "conv0", "norm0", "conv1", "norm1", "add",
                                                 "flatten", "fc"}))
         << "the mean's output is kept, what it reads is not";
 }
