@@ -23,13 +23,17 @@ public:
     template <class Rank>
     FarMortal(Rank& rank, const gx::Graph& graph, gx::DeviceOptions o)
         : FarDevice(rank, graph, o), log_(graph, o) {}
-    void forward(const gx::Batch& batch, gx::Mode mode,
-                 gx::ViewIn<gx::ForwardReport, gx::testing::FarMemory> report) {
-        if (mode == gx::Mode::train) log_(batch);
-        FarDevice::forward(batch, mode, report);
+    void load(const gx::Batch& batch) {
+        batch_ = batch;
+        FarDevice::load(batch);
+    }
+    void forward(gx::Mode mode, gx::ViewIn<gx::ForwardReport, gx::testing::FarMemory> report) {
+        if (mode == gx::Mode::train) log_(batch_);
+        FarDevice::forward(mode, report);
     }
 
 private:
+    gx::Batch batch_{};
     PassLog log_;
 };
 using FarWorld = gx::testing::FarWorld<FarMortal>;

@@ -59,13 +59,12 @@ public:
     template <class Rank>
     Mortal(Rank& rank, const gx::Graph& graph, gx::DeviceOptions o)
         : FarDevice(rank, graph, o), rank_(o.rank) {}
-    void forward(const gx::Batch& batch, gx::Mode mode,
-                 gx::ViewIn<gx::ForwardReport, gx::testing::FarMemory> report) {
+    void forward(gx::Mode mode, gx::ViewIn<gx::ForwardReport, gx::testing::FarMemory> report) {
         if (rank_ == script.first.rank && passes_ == script.first.calls)
             for (int i = 0; i < script.delay; ++i)
                 queue().enqueue({.operation = {"nothing"}, .run = [] {}});
         if (mode == gx::Mode::train) script.die(false, rank_, passes_++);
-        FarDevice::forward(batch, mode, report);
+        FarDevice::forward(mode, report);
     }
 
 private:

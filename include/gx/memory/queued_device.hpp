@@ -62,8 +62,10 @@ using GradientsQueued = FunctionRef<void(std::size_t watermark, Event event)>;
 /// Device (core/device.hpp), but that it queues: nothing here waits, unless it says so.
 ///
 ///     queue()                           of all work below
-///     forward(batch, mode, report)      the batch's memory is free when it returns; `report` is
-///                                       one ForwardReport on the device
+///     load(batch)                       for the next forward; follows the backward of the last
+///                                       batch. The batch's memory is free when it returns; it
+///                                       waits where the device is two batches behind
+///     forward(mode, report)             `report` is one ForwardReport on the device
 ///     backward(scale, gradients, ready) `scale` is read on the device
 ///     update(change)                    change(parameters) queues kernels on queue()
 ///     to_canonical, from_canonical      between the device's memory and the host's: they wait
@@ -80,7 +82,8 @@ concept QueuedDevice =
              FunctionRef<void(ViewIn<float, memory_of<D>>)> change, std::span<const float> in,
              std::span<float> out) {
         requires DeviceQueue<std::remove_cvref_t<decltype(d.queue())>>;
-        { d.forward(batch, mode, report) } -> std::same_as<void>;
+        { d.load(batch) } -> std::same_as<void>;
+        { d.forward(mode, report) } -> std::same_as<void>;
         { d.backward(scale, view, ready) } -> std::same_as<void>;
         { c.parameters() } -> std::same_as<ViewIn<const float, memory_of<D>>>;
         { c.slices() } -> std::same_as<std::span<const ParameterSlice>>;

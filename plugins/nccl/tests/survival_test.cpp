@@ -24,12 +24,17 @@ class MortalGpu : public HostComputed<gx::reference::Device> {
 public:
     MortalGpu(gx::cuda::DeviceContext& gpu, const gx::Graph& graph, gx::DeviceOptions o)
         : HostComputed(gpu, graph, o), log_(graph, o) {}
-    void forward(const gx::Batch& batch, gx::Mode mode, View<gx::ForwardReport> report) {
-        if (mode == gx::Mode::train) log_(batch);
-        HostComputed::forward(batch, mode, report);
+    void load(const gx::Batch& batch) {
+        batch_ = batch;
+        HostComputed::load(batch);
+    }
+    void forward(gx::Mode mode, View<gx::ForwardReport> report) {
+        if (mode == gx::Mode::train) log_(batch_);
+        HostComputed::forward(mode, report);
     }
 
 private:
+    gx::Batch batch_{};
     PassLog log_;
 };
 using World = gx::nccl::World<MortalGpu>;

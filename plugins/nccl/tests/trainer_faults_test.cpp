@@ -38,7 +38,7 @@ std::atomic<bool> hangs = false, gave_up = false;  ///< rank 1 in step 4; a rank
 struct Failing : HostComputed<reference::Device> {
     Failing(cuda::DeviceContext& gpu, const Graph& graph, const DeviceOptions& o)
         : HostComputed(gpu, graph, o), rank(o.rank) {}
-    void forward(const Batch& batch, Mode mode, View<ForwardReport> report) {
+    void forward(Mode mode, View<ForwardReport> report) {
         if (mode == Mode::train) {
             ncclComm_t mine = nullptr;
             {
@@ -50,7 +50,7 @@ struct Failing : HostComputed<reference::Device> {
                     queue().stream(), "hang", [] { return gave_up.load(); }, [] {});
             before_forward(rank, step++, mine);
         }
-        HostComputed::forward(batch, mode, report);
+        HostComputed::forward(mode, report);
     }
     int rank, step = 0;
 };

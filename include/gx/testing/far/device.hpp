@@ -7,6 +7,7 @@
 #include <string>     // its name
 #include <vector>     // copies of batches
 
+#include <gx/core/contract.hpp>          // GX_EXPECT
 #include <gx/memory/buffer.hpp>          // Buffer
 #include <gx/memory/kernels.hpp>         // Copy
 #include <gx/memory/queued_device.hpp>   // QueuedDevice
@@ -42,18 +43,23 @@ public:
 
     [[nodiscard]] FarQueue& queue() { return queue_; }
 
-    void forward(const Batch& batch, Mode mode, ViewIn<ForwardReport, FarMemory> report) {
-        auto held = std::make_shared<Held>();
+    void load(const Batch& batch) {
+        const auto held = std::make_shared<Held>();
         held->images.assign(batch.images.begin(), batch.images.end());
         held->labels.assign(batch.labels.begin(), batch.labels.end());
         held->pixels.assign(batch.pixels.begin(), batch.pixels.end());
         held->values.assign(batch.values.begin(), batch.values.end());
         held->batch = {held->images, held->labels, batch.count,
                        batch.draw,   held->pixels, held->values};
+        held_ = held;
+    }
+
+    void forward(Mode mode, ViewIn<ForwardReport, FarMemory> report) {
+        GX_EXPECT(held_ != nullptr, "forward follows a load");
         FarWork work{
             .operation = {"forward"},
             .uses = {{FarMemory::seen(statistics()), true}, {FarMemory::seen(report), true}}};
-        work.run = [this, held, mode, report] {
+        work.run = [this, held = held_, mode, report] {
             const auto averages = FarMemory::open(statistics());
             std::ranges::copy(averages, inner_.statistics().begin());
             const ForwardReport done = inner_.forward(held->batch, mode);
@@ -144,7 +150,8 @@ private:
     FarQueue queue_;
     mutable Buffer<float> parameters_;
     Buffer<float> statistics_;
-    std::vector<float> raw_;  ///< gradients of the present backward
+    std::shared_ptr<const Held> held_{};  ///< of the last load
+    std::vector<float> raw_;              ///< gradients of the present backward
     std::vector<ParameterSlice> slices_{};
     std::optional<std::string> bad_layer_{};  ///< of the first forward whose loss was not finite
 };

@@ -267,6 +267,7 @@ private:
     void train_step(std::int64_t step_of_epoch) {
         const Nanoseconds begin = rank_.now();
         const RankBatch next = loader_->next();
+        if constexpr (!on_host) device_->load(next.batch);
         const Nanoseconds loaded = account(&Breakdown::input, begin, "INPUT");
 
         const auto index = std::uint64_t(step_);
@@ -277,7 +278,7 @@ private:
             slots_.report() = device_->forward(next.batch, Mode::train);
             if (!slots_.report().finite) stop_at_bad_loss(step_);
         } else {
-            device_->forward(next.batch, Mode::train, slots_.report_view());
+            device_->forward(Mode::train, slots_.report_view());
         }
         const Nanoseconds forward = account(&Breakdown::compute, loaded, "FORWARD");
 

@@ -1,8 +1,9 @@
 #include <gx/cuda/device.hpp>
 
-#include <bit>      // bit_floor
-#include <cstring>  // memcpy
-#include <string>   // sentences
+#include <bit>       // bit_floor
+#include <cstring>   // memcpy
+#include <optional>  // the batch
+#include <string>    // sentences
 
 #include <gx/core/contract.hpp>     // GX_EXPECT
 #include <gx/core/error.hpp>        // LostRank
@@ -11,6 +12,7 @@
 #include <gx/model/timed_only.hpp>  // expect_numbers
 
 #include "../network_kernels.hpp"
+#include "batch_buffers.hpp"
 #include "network.hpp"
 #include "network_plan.hpp"
 #include "parameter_layout.hpp"
@@ -59,8 +61,7 @@ std::int64_t all_bytes(const NetworkPlan& plan, const ParameterLayout& layout, c
     const std::int64_t shard = (parameters + o.update.shards - 1) / o.update.shards;
     const std::int64_t of_run = o.phase == 0 ? parameters + shard * o.update.state_vectors : 0;
     return plan.bytes() + working_bytes(layout, o.compute) + 4 * (parameters + of_run) +
-           4 * graph.statistic_elements() + 4 * elements(graph, batch) + 4 * std::int64_t{batch} +
-           1024 * graph.input.channels;
+           4 * graph.statistic_elements() + 2 * detail::BatchLayout(graph, batch).bytes;
 }
 
 std::string megabytes(std::int64_t bytes) {
@@ -91,13 +92,6 @@ NetworkPlan fitting_plan(const DeviceContext& gpu, const Graph& graph, const Dev
                           : std::string("Not even a batch of 1 fits.")));
 }
 
-/// Three batches as floats: two in flight, and what a shorter one leaves unused at the end.
-std::size_t staging_bytes(const Graph& graph, int batch) {
-    const auto one = static_cast<std::size_t>(4 * elements(graph, batch) + 4 * batch +
-                                              1024 * graph.input.channels);
-    return ((std::size_t{1} << 20) + 3 * one + 63) / 64 * 64;
-}
-
 }  // namespace
 
 class Device::State {
@@ -106,17 +100,14 @@ public:
         : graph_(checked(graph, o)),
           options_(o),
           layout_(graph_, o.compute),
-          queue_(checked(gpu, o.compute), "compute",
-                 {.staging_bytes = staging_bytes(graph_, o.batch)}),
+          queue_(checked(gpu, o.compute), "compute"),
           dnn_(queue_.stream(), {.compute = o.compute, .fp32_weight_gradients = false}),
           plan_(fitting_plan(gpu, graph_, o, dnn_, layout_)),
           arena_(&gpu.memory(), plan_.bytes(), "arena"),
           parameters_(&gpu.memory(), static_cast<std::int64_t>(layout_.elements()), "parameters"),
           working_(&gpu.memory(), working_bytes(layout_, o.compute), "working copy"),
           statistics_(&gpu.memory(), graph_.statistic_elements(), "statistics"),
-          images_(&gpu.memory(), elements(graph_, o.batch), "images"),
-          values_(&gpu.memory(), std::int64_t{256} * graph_.input.channels, "pixel values"),
-          labels_(&gpu.memory(), o.batch, "labels"),
+          batches_(queue_, graph_, o.batch),
           checks_(plan_.checks()),
           checked_(&gpu.memory(), std::ssize(checks_), "checked activations"),
           counts_(&gpu.memory(), std::ssize(checks_) + 1, "numbers that are not finite"),
@@ -145,23 +136,17 @@ public:
     [[nodiscard]] View<float> statistics() { return statistics_.view<Memory>(); }
     [[nodiscard]] std::int64_t arena_bytes() const { return plan_.bytes(); }
 
-    void forward(const Batch& batch, Mode mode, View<ForwardReport> report) {
+    void load(const Batch& batch) {
         expect_fits(batch);
-        if (batch.pixels.empty()) {
-            copy(batch.images, images_.view<Memory>());
-        } else {
-            queue_.copy_in(batch.pixels, pixels().first(batch.pixels.size()), {"pixels"});
-            copy(batch.values, values_.view<Memory>());
-        }
-        copy(batch.labels, labels_.view<Memory>());
+        batch_ = batches_.load(batch);
+        mode_ = Mode::evaluate;
+    }
+    void forward(Mode mode, View<ForwardReport> report) {
+        GX_EXPECT(batch_, "forward follows a load");
         mode_ = mode;
-        count_ = batch.count;
+        count_ = batch_->count;
         const auto at = Memory::open(report);
-        network_->forward({.count = batch.count,
-                           .draw = batch.draw,
-                           .has_pixels = !batch.pixels.empty(),
-                           .mode = mode},
-                          at);
+        network_->forward({*batch_, mode}, at);
         network_->check(at, Memory::open(checked_.view<Memory>()), open_counts());
     }
     void backward(DeviceSpan<const float> scale, View<float> gradients, GradientsQueued ready) {
@@ -224,16 +209,6 @@ private:
                                                                 ": expected 0 to " +
                                                                 std::to_string(graph_.classes - 1));
     }
-    template <class T>
-    void copy(std::span<const T> from, View<T> to) {
-        queue_.copy_in(from, to.first(from.size()), {"batch"});
-    }
-    /// In the memory of the images.
-    [[nodiscard]] View<std::uint8_t> pixels() {
-        const auto images = Memory::open(images_.view<Memory>());
-        return Memory::view(reinterpret_cast<std::uint8_t*>(images.data),
-                            static_cast<std::size_t>(images.size));
-    }
     /// Of each checked activation; the last: whether any was checked.
     [[nodiscard]] DeviceSpan<std::uint32_t> open_counts() {
         return Memory::open(counts_.view<Memory>());
@@ -249,7 +224,6 @@ private:
         return options_.compute == ElementType::fp16 ? fp16::decode(half) : bf16::decode(half);
     }
     [[nodiscard]] std::unique_ptr<detail::Network> make_network() {
-        const auto images = Memory::open(images_.view<Memory>());
         const auto master = Memory::open(parameters());
         const auto working = Memory::open(working_.view<Memory>());
         const bool is_fp32 = options_.compute == ElementType::fp32;
@@ -261,10 +235,6 @@ private:
              .dnn = &dnn_,
              .stream = queue_.stream(),
              .memory = {.arena = Memory::open(arena_.view<Memory>()),
-                        .images = images,
-                        .pixels = Memory::open(pixels()),
-                        .values = Memory::open(values_.view<Memory>()),
-                        .labels = Memory::open(labels_.view<Memory>()),
                         .parameters = master,
                         .working =
                             is_fp32 ? reinterpret_cast<std::byte*>(master.data) : working.data,
@@ -283,14 +253,15 @@ private:
     Buffer<std::byte> arena_;
     Buffer<float> parameters_;
     Buffer<std::byte> working_;  ///< in E; none in fp32
-    Buffer<float> statistics_, images_, values_;
-    Buffer<std::int32_t> labels_;
+    Buffer<float> statistics_;
+    detail::BatchBuffers batches_;
     std::vector<NetworkPlan::Check> checks_;
     Buffer<CheckedActivation> checked_;
     Buffer<std::uint32_t> counts_;
     std::unique_ptr<detail::Network> network_;
-    Mode mode_ = Mode::evaluate;
-    int count_ = 0;
+    std::optional<detail::LoadedBatch> batch_{};  ///< of the last load
+    Mode mode_ = Mode::evaluate;                  ///< train: a backward may follow
+    int count_ = 0;                               ///< of the last forward
 };
 
 Device::Device(DeviceContext& gpu, const Graph& graph, DeviceOptions options)
@@ -298,9 +269,8 @@ Device::Device(DeviceContext& gpu, const Graph& graph, DeviceOptions options)
 Device::~Device() = default;
 
 Queue& Device::queue() { return state_->queue(); }
-void Device::forward(const Batch& batch, Mode mode, View<ForwardReport> report) {
-    state_->forward(batch, mode, report);
-}
+void Device::load(const Batch& batch) { state_->load(batch); }
+void Device::forward(Mode mode, View<ForwardReport> report) { state_->forward(mode, report); }
 void Device::backward(ScalarIn<float, Memory> scale, View<float> gradients, GradientsQueued ready) {
     state_->backward(Memory::open(scale), gradients, ready);
 }

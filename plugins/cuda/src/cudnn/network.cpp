@@ -161,7 +161,7 @@ private:
                                   activation(op.output));
             case OpKind::batch_norm: return run_batch_norm(unit);
             case OpKind::softmax_cross_entropy:
-                return softmax_cross_entropy<E>(stream_, loss_shape(op), x, memory_.labels,
+                return softmax_cross_entropy<E>(stream_, loss_shape(op), x, pass_.labels,
                                                 span<ImageLoss>(unit.notes), report);
             default: return;  // timed only: refused on construction
         }
@@ -172,12 +172,10 @@ private:
     }
     void pack(const Op& op) {
         const PixelShape s = pixels(op.output, pass_.count);
-        const std::int64_t count = s.images * shape(op.output).elements();
         const Maps to = activation(op.output);
-        if (pass_.has_pixels)
-            pack_pixels<E>(stream_, s, s.channels, memory_.pixels.subspan(0, count), memory_.values,
-                           to);
-        else pack_images<E>(stream_, s, s.channels, memory_.images.subspan(0, count), to);
+        if (pass_.pixels.size > 0)
+            pack_pixels<E>(stream_, s, s.channels, pass_.pixels, pass_.values, to);
+        else pack_images<E>(stream_, s, s.channels, pass_.images, to);
     }
     void run_batch_norm(const Unit& unit) {
         const Op& op = *unit.op;
@@ -214,7 +212,7 @@ private:
         const Op& op = *unit.op;
         if (op.kind == OpKind::softmax_cross_entropy) {
             softmax_cross_entropy_backward<E>(stream_, loss_shape(op), activation(op.inputs[0]),
-                                              memory_.labels, span<ImageLoss>(unit.notes), scale,
+                                              pass_.labels, span<ImageLoss>(unit.notes), scale,
                                               span<Storage>(unit.gradients[0].stored()));
             return add_up(unit);
         }

@@ -11,6 +11,7 @@
 #include <gx/model/graph.hpp>        // Graph
 
 #include "../network_kernels.hpp"
+#include "batch_buffers.hpp"
 #include "network_plan.hpp"
 #include "parameter_layout.hpp"
 
@@ -18,20 +19,13 @@ namespace gx::cuda::detail {
 
 /// What a network computes with: device memory, all of it made before.
 struct NetworkMemory {
-    DeviceSpan<std::byte> arena{};            ///< NetworkPlan::bytes()
-    DeviceSpan<const float> images{};         ///< (batch, C, H, W), as they came
-    DeviceSpan<const std::uint8_t> pixels{};  ///< or these
-    DeviceSpan<const float> values{};         ///< (C, 256)
-    DeviceSpan<const std::int32_t> labels{};  ///< (batch)
-    DeviceSpan<const float> parameters{};     ///< master weights
-    std::byte* working = nullptr;             ///< their copy in E; of fp32, these
+    DeviceSpan<std::byte> arena{};         ///< NetworkPlan::bytes()
+    DeviceSpan<const float> parameters{};  ///< master weights
+    std::byte* working = nullptr;          ///< their copy in E; of fp32, these
     DeviceSpan<float> statistics{};
 };
 
-struct NetworkPass {
-    int count = 0;
-    std::uint64_t draw = 0;
-    bool has_pixels = false;
+struct NetworkPass : LoadedBatch {
     Mode mode = Mode::train;
 };
 

@@ -66,7 +66,8 @@ void GX_OF_RANK_TRAINING::evaluate(EpochRow& row) {
         if constexpr (on_host) {
             report = device_->forward(next.batch, Mode::evaluate);
         } else {
-            device_->forward(next.batch, Mode::evaluate, slots_.report_view());
+            device_->load(next.batch);
+            device_->forward(Mode::evaluate, slots_.report_view());
             report = get<ForwardReport>(queue(), slots_.report_view())[0];
         }
         if (!report.finite) stop_at_bad_loss(step_);

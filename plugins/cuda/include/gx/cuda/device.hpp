@@ -46,9 +46,11 @@ namespace gx::cuda {
 ///         gx::DeviceLost, as of Queue.
 /// Threads: those of its context.
 /// Cost:   the constructor plans (2 ms to 2 s a shape) and allocates: one arena of activations,
-///         gradients and workspaces; parameters, their copy in E, and statistics; images of a batch
-///         as they came; and pinned memory for three batches of floats. A step allocates no memory
-///         of the GPU and does not wait; each plan of cuDNN is given a new descriptor.
+///         gradients and workspaces; parameters, their copy in E, and statistics; and two batches
+///         as they came, of floats, in the GPU's memory and in pinned memory. A load is one copy,
+///         on a stream of its own, beside the step before it; it waits until the step before that
+///         begins. A step allocates no memory of the GPU and does not wait; each
+///         plan of cuDNN is given a new descriptor.
 class Device {
 public:
     using Memory = GpuMemory;
@@ -67,7 +69,8 @@ public:
 
     [[nodiscard]] Queue& queue();
 
-    void forward(const Batch& batch, Mode mode, View<ForwardReport> report);
+    void load(const Batch& batch);
+    void forward(Mode mode, View<ForwardReport> report);
     void backward(ScalarIn<float, Memory> scale, View<float> gradients, GradientsQueued ready);
 
     [[nodiscard]] View<const float> parameters() const;

@@ -386,6 +386,124 @@ TEST(Device, AllocatesNothingAndDoesNotWaitInAStep) {
     }
 }
 
+// ---- Batches -----------------------------------------------------------------------------------
+
+/// Batches of floats and of pixels, in turns, of any count.
+struct Mixed {
+    Mixed(const Graph& g, const std::vector<int>& counts) : values(256 * std::size_t(3)) {
+        const Rng random(5, "mixed");
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = random.normal(i);
+        for (std::size_t k = 0; k < counts.size(); ++k) {
+            floats.emplace_back(g, counts[k], k);
+            auto& bytes = pixels.emplace_back(floats.back().images.size());
+            for (std::size_t i = 0; i < bytes.size(); ++i)
+                bytes[i] = std::uint8_t(random.at(k).below(i, 256));
+        }
+    }
+    [[nodiscard]] Batch batch(std::size_t k) const {
+        Batch b = floats[k].batch(k);
+        if (k % 2 == 1) b.images = {}, b.pixels = pixels[k], b.values = values;
+        return b;
+    }
+    std::vector<float> values;
+    std::vector<Images> floats{};
+    std::vector<std::vector<std::uint8_t>> pixels{};
+};
+
+/// Loss and gradient of each step.
+struct Learned {
+    std::vector<double> losses{};
+    std::vector<std::vector<float>> gradients{};
+    bool operator==(const Learned&) const = default;
+};
+/// `waits`: after each step. Else the host queues all of them, and each batch's memory is
+/// overwritten behind its load.
+Learned learn(const Graph& g, const std::vector<int>& counts, bool waits) {
+    GpuRun run(g, {.batch = 3});
+    run.load(random_parameters(g, 9));
+    using M = cuda::GpuMemory;
+    auto& memory = run.queue().context().memory();
+    const auto elements = std::int64_t(run.device().parameters().size());
+    Buffer<float> scale(&memory, 1, "scale");
+    std::vector<Buffer<float>> gradients;
+    Buffer<ForwardReport> reports(&memory, std::ssize(counts), "reports");
+    for (std::size_t k = 0; k < counts.size(); ++k) gradients.emplace_back(&memory, elements, "g");
+    const float one = 1;
+    run.queue().copy_in(std::span(&one, 1), scale.view<M>(), {"scale"});
+    for (std::size_t k = 0; k < counts.size(); ++k) {
+        {
+            Mixed data(g, counts);
+            run.device().load(data.batch(k));
+            std::ranges::fill(data.floats[k].images, NAN);
+            std::ranges::fill(data.floats[k].labels, 1'000'000);
+            std::ranges::fill(data.pixels[k], 0);
+            std::ranges::fill(data.values, NAN);
+        }
+        run.device().forward(Mode::train, reports.view<M>().subspan(k, 1));
+        run.device().backward({scale.view<M>()}, gradients[k].view<M>(), [](std::size_t, Event) {});
+        if (waits) (void)run.raw_gradients();
+    }
+    Learned l;
+    for (const ForwardReport& r : run.get(ViewIn<const ForwardReport, M>(reports.view<M>())))
+        l.losses.push_back(r.loss_sum);
+    for (auto& all : gradients)
+        l.gradients.push_back(run.get(ViewIn<const float, M>(all.view<M>())));
+    return l;
+}
+TEST(Device, QueuedBatchesLearnAsBatchesThatAreWaitedFor) {
+    const Graph g = lower(layers()[9]);
+    for (const auto& counts :
+         {std::vector{3, 3, 3, 3, 3}, std::vector{3, 2, 1, 3, 0, 3}, std::vector{1, 0, 3, 2}}) {
+        start(CudnnGpu::h100, StreamProgress::eager);
+        const Learned expected = learn(g, counts, true);
+        for (std::size_t k = 1; k < counts.size(); ++k)
+            EXPECT_NE(expected.gradients[k - 1], expected.gradients[k]);
+        for (const StreamProgress progress :
+             {StreamProgress::late, StreamProgress::eager, StreamProgress::random})
+            for (const std::uint64_t seed : {1, 2, 3}) {
+                start(CudnnGpu::h100, progress, seed);
+                EXPECT_EQ(learn(g, counts, false), expected);
+                EXPECT_EQ(cuda_testing::first_misuse(), "");
+            }
+    }
+}
+/// Labels and pixel values come in front of the images, at multiples of 256 bytes.
+TEST(Device, ABatchIsOneCopyOfItsOwnBytes) {
+    start();
+    const Graph g = lower(layers()[9]);
+    GpuRun run(g, {.batch = 3});
+    const Mixed data(g, {2, 1, 0, 3});
+    const auto image = std::int64_t(g.input.elements());
+    for (const std::int64_t bytes :
+         {256 + 3 * 1024 + 2 * 4 * image, 256 + 3 * 1024 + image, std::int64_t{256 + 3 * 1024}}) {
+        static std::size_t k = 0;
+        const auto mark = cuda_testing::counters();
+        run.device().load(data.batch(k++));
+        const auto load = cuda_testing::counters() - mark;
+        EXPECT_EQ(load.copies, 1);
+        EXPECT_EQ(load.copied_bytes, bytes);
+        EXPECT_EQ(load.kernels + load.allocations + load.host_allocations, 0);
+    }
+}
+/// The third load waits until the first step begins, and so on.
+TEST(Device, WaitsWhereItIsTwoBatchesAhead) {
+    start(CudnnGpu::h100, StreamProgress::late);
+    const Graph g = lower(layers()[9]);
+    GpuRun run(g, {.batch = 3});
+    const Images data(g, 3, 1);
+    const auto waits = [&, mark = cuda_testing::counters()] {
+        return (cuda_testing::counters() - mark).host_synchronizations;
+    };
+    for (const std::int64_t expected : {0, 0, 1, 2, 3}) {
+        run.queue_forward(data.batch(), Mode::train);
+        (void)run.backward(1);
+        EXPECT_EQ(waits(), expected);
+    }
+    (void)run.raw_gradients();
+    run.device().load(data.batch());
+    EXPECT_EQ(waits(), 4) << "the host knows that the copy is done";
+}
+
 // ---- Parameters --------------------------------------------------------------------------------
 
 TEST(Device, ParametersComeBackInTheGraphsLayout) {
@@ -499,6 +617,14 @@ TEST(DeviceDeathTest, StopsAtBatchesThatItCannotTake) {
     Images two(g, 2, 1);
     EXPECT_DEATH((void)run.forward(three.batch(), Mode::train), "expected 0 to 2");
     EXPECT_DEATH((void)run.backward(1), "follows a forward in Mode::train");
+    EXPECT_DEATH(run.device().forward(Mode::train, {}), "forward follows a load");
+    EXPECT_DEATH(
+        {
+            (void)run.forward(two.batch(), Mode::train);
+            run.device().load(two.batch());
+            (void)run.backward(1);
+        },
+        "follows a forward in Mode::train");
     EXPECT_DEATH(
         {
             (void)run.forward(two.batch(), Mode::train);

@@ -80,7 +80,8 @@ public:
         device_.update([&](auto mine) { device_.from_canonical(canonical, mine); });
     }
     void queue_forward(const Batch& batch, Mode mode) {
-        device_.forward(batch, mode, report_.view<M>());
+        device_.load(batch);
+        device_.forward(mode, report_.view<M>());
     }
     ForwardReport forward(const Batch& batch, Mode mode) {
         queue_forward(batch, mode);

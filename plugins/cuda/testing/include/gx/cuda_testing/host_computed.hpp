@@ -54,18 +54,23 @@ public:
 
     [[nodiscard]] cuda::Queue& queue() { return queue_; }
 
-    void forward(const Batch& batch, Mode mode, View<ForwardReport> report) {
-        const auto images = copied(batch.images, images_), values = copied(batch.values, values_);
-        const auto labels = copied(batch.labels, labels_);
-        const auto pixels = copied(batch.pixels, pixels_);
+    void load(const Batch& batch) {
+        loaded_ = {copied(batch.images, images_),
+                   copied(batch.values, values_),
+                   copied(batch.labels, labels_),
+                   copied(batch.pixels, pixels_),
+                   batch.count,
+                   batch.draw};
+    }
+    void forward(Mode mode, View<ForwardReport> report) {
         const auto averages = statistics();
-        enqueue("forward", [=, this, count = batch.count, draw = batch.draw] {
+        enqueue("forward", [=, this, batch = loaded_] {
             const std::span<float> a = written(averages, "forward");
             std::ranges::copy(a, inner_.statistics().begin());
-            const ForwardReport done =
-                inner_.forward({read(images, "forward"), read(labels, "forward"), count, draw,
-                                read(pixels, "forward"), read(values, "forward")},
-                               mode);
+            const ForwardReport done = inner_.forward(
+                {read(batch.images, "forward"), read(batch.labels, "forward"), batch.count,
+                 batch.draw, read(batch.pixels, "forward"), read(batch.values, "forward")},
+                mode);
             if (!done.finite && !bad_layer_) bad_layer_ = inner_.first_non_finite();
             written(report, "forward")[0] = done;
             std::ranges::copy(inner_.statistics(), a.begin());
@@ -115,6 +120,13 @@ public:
     }
 
 private:
+    struct Loaded {
+        View<const float> images{}, values{};
+        View<const std::int32_t> labels{};
+        View<const std::uint8_t> pixels{};
+        int count = 0;
+        std::uint64_t draw = 0;
+    };
     static std::int64_t elements(const Graph& graph, const DeviceOptions& o) {
         return std::int64_t{o.batch} * graph.input.channels * graph.input.height *
                graph.input.width;
@@ -127,7 +139,8 @@ private:
         return part;
     }
     void enqueue(const char* name, std::function<void()> run) {
-        cuda::expect(enqueue_kernel(queue_.stream(), name, std::move(run)), name);
+        cuda::expect(enqueue_kernel(queue_.stream(), name, std::move(run)),
+                     name + std::string(" of queue 'compute'"), queue_.context().device());
     }
     /// What a kernel reads or writes: inside of it, as the host's memory.
     template <class T>
@@ -160,6 +173,7 @@ private:
     Buffer<std::int32_t> labels_;
     Buffer<std::uint8_t> pixels_;
     Buffer<float> values_;
+    Loaded loaded_{};
     std::vector<float> raw_;  ///< gradients of the present backward
     std::vector<ParameterSlice> slices_{};
     std::optional<std::string> bad_layer_{};  ///< of the first forward whose loss was not finite

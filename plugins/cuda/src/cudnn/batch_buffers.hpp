@@ -1,0 +1,69 @@
+// BatchBuffers: batches on their way to the GPU: two in flight, copied on a stream of their own.
+#pragma once
+
+#include <cstddef>  // byte
+#include <cstdint>  // int64_t
+
+#include <gx/core/device.hpp>       // Batch
+#include <gx/core/stream.hpp>       // Event
+#include <gx/cuda/device_span.hpp>  // DeviceSpan
+#include <gx/cuda/handles.hpp>      // PinnedBytes
+#include <gx/cuda/queue.hpp>        // Queue
+#include <gx/memory/buffer.hpp>     // Buffer
+#include <gx/model/graph.hpp>       // Graph
+
+namespace gx::cuda::detail {
+
+/// Where the parts of a batch lie in a block of memory, as bytes from its begin. Parts of a fixed
+/// size come first: offsets are the same for every batch of a device, and one copy takes what lies
+/// in front of the images' end.
+struct BatchLayout {
+    BatchLayout(const Graph& graph, int batch);
+
+    std::int64_t labels = 0;  ///< (batch)
+    std::int64_t values;      ///< (C, 256)
+    std::int64_t images;      ///< floats, or pixels
+    std::int64_t bytes;       ///< of `batch` images as floats
+};
+
+/// A batch in the memory of the GPU. Shapes: as of Batch.
+struct LoadedBatch {
+    int count = 0;
+    std::uint64_t draw = 0;
+    DeviceSpan<const float> images{};
+    DeviceSpan<const std::int32_t> labels{};
+    DeviceSpan<const std::uint8_t> pixels{};
+    DeviceSpan<const float> values{};
+};
+
+/// Two blocks of pinned memory, and two of the GPU's, which take turns.
+/// Cost:   a load is one copy, beside the work of the last load. The host waits until that of the
+///         load before begins, and so has been copied.
+/// Errors: LostRank where the host waits and DeviceContext::watch() gives up; as of Queue.
+class BatchBuffers {
+public:
+    BatchBuffers(Queue& compute, const Graph& graph, int batch);
+
+    /// What is queued on `compute` from here on to the next load may read it. The batch's memory is
+    /// free.
+    [[nodiscard]] LoadedBatch load(const Batch& batch);
+
+private:
+    struct Half {
+        PinnedBytes pinned;
+        Buffer<std::byte> block;
+        Event read{};    ///< of `compute`: behind all that reads the block
+        Event copied{};  ///< of `compute`: behind its wait for the last copy
+    };
+    [[nodiscard]] Half make_half();
+    [[nodiscard]] std::int64_t fill(const Batch& batch, std::byte* block) const;
+    [[nodiscard]] LoadedBatch in(Half& half, const Batch& batch) const;
+
+    Queue& compute_;
+    BatchLayout layout_;
+    Half halves_[2];
+    std::size_t loads_ = 0;
+    Queue copies_;
+};
+
+}  // namespace gx::cuda::detail
