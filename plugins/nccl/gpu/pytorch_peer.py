@@ -1,0 +1,97 @@
+"""How many images a second ResNet-50 trains in PyTorch on one GPU, as gx_nccl_train_speed does.
+
+usage: pytorch_peer.py BATCH JSON [STEPS]     (needs torch with CUDA)
+
+fp16 by autocast with a gradient scaler, channels last, SGD with momentum 0.9, TF32 allowed; eager and
+torch.compile. In favour of PyTorch: the batch is on the GPU already, and the loss is never read. The
+network is the one of gx: bottleneck blocks, the stride in the 3x3 convolution, 25,557,032 parameters.
+"""
+import json
+import sys
+import time
+
+try:
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+except ImportError as error:
+    sys.exit(f"PyTorch is missing: {error}")
+if not torch.cuda.is_available():
+    sys.exit("PyTorch finds no GPU: a build of it without CUDA, or no driver")
+
+
+class Bottleneck(nn.Module):
+    def __init__(self, inputs, width, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, width, 1, bias=False)
+        self.norm1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
+        self.norm2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, 4 * width, 1, bias=False)
+        self.norm3 = nn.BatchNorm2d(4 * width)
+        self.shortcut = nn.Identity()
+        if stride != 1 or inputs != 4 * width:
+            self.shortcut = nn.Sequential(nn.Conv2d(inputs, 4 * width, 1, stride, bias=False),
+                                          nn.BatchNorm2d(4 * width))
+
+    def forward(self, x):
+        y = F.relu(self.norm1(self.conv1(x)))
+        y = F.relu(self.norm2(self.conv2(y)))
+        return F.relu(self.norm3(self.conv3(y)) + self.shortcut(x))
+
+
+def resnet50():
+    layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(),
+              nn.MaxPool2d(3, 2, 1)]
+    inputs = 64
+    for width, blocks, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+        for i in range(blocks):
+            layers.append(Bottleneck(inputs, width, stride if i == 0 else 1))
+            inputs = 4 * width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
+
+
+def images_per_second(batch, steps, compiled):
+    torch.manual_seed(0)
+    model = resnet50().cuda().to(memory_format=torch.channels_last).train()
+    assert sum(p.numel() for p in model.parameters()) == 25557032
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-5)
+    scaler = torch.amp.GradScaler("cuda")
+    images = torch.randn(batch, 3, 224, 224, device="cuda")
+    images = images.to(memory_format=torch.channels_last)
+    labels = torch.arange(batch, device="cuda") % 1000
+
+    def loss_of(x, y):
+        with torch.autocast("cuda", dtype=torch.float16):
+            return F.cross_entropy(model(x), y)
+
+    loss = torch.compile(loss_of, mode="max-autotune") if compiled else loss_of
+
+    def train(count):
+        for _ in range(count):
+            optimizer.zero_grad(set_to_none=True)
+            scaler.scale(loss(images, labels)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        torch.cuda.synchronize()
+
+    train(10)
+    begin = time.perf_counter()
+    train(steps)
+    return batch * steps / (time.perf_counter() - begin)
+
+
+def main():
+    batch, path = int(sys.argv[1]), sys.argv[2]
+    steps = int(sys.argv[3]) if len(sys.argv) > 3 else 30
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cudnn.benchmark = True
+    result = {"torch": torch.__version__, "batch": batch,
+              "eager_images_per_second": images_per_second(batch, steps, False),
+              "compiled_images_per_second": images_per_second(batch, steps, True)}
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(result, file, indent=2)
+    print(result)
+
+
+main()

@@ -1,0 +1,74 @@
+// How many images a second ResNet-50 trains on GPUs, from 8-bit images in the host's memory.
+// Run:     gx_nccl_train_speed [--gpus N] [--batch N] [--json FILE]
+// Prints:  a line for each composition, on one GPU and on all. What is in a step: the batch's copy,
+//          its normalisation, forward, backward, reduction, update, and the loss on the host.
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+#include <gx/cuda/device.hpp>
+#include <gx/cuda/error.hpp>
+#include <gx/io/atomic_file.hpp>
+#include <gx/model/compute.hpp>
+#include <gx/model/resnet.hpp>
+#include <gx/nccl/all_reduce.hpp>
+#include <gx/nccl/world.hpp>
+#include <gx/reducer/bucketed.hpp>
+#include <gx/reducer/multi_ring.hpp>
+
+#include "../../../sims/support/command_line.hpp"
+#include "train_speed.hpp"
+
+namespace {
+
+using namespace gx;
+using Schedule = Warmup<Poly<2>>;
+
+template <class T>
+void measure_one(nlohmann::json& cases, int gpus, const TrainSpeedOptions& o) {
+    nccl::World<cuda::Device> world({.placement = {1, gpus}});
+    const TrainSpeed speed = train_speed<T>(world, o);
+    fmt::print("{:72} {:2} x {:3} {:9.0f} images/s\n", speed.composition, speed.ranks, speed.batch,
+               speed.images_per_second);
+    cases.push_back({{"composition", speed.composition},
+                     {"gpus", speed.ranks},
+                     {"batch", speed.batch},
+                     {"images_per_second", speed.images_per_second},
+                     {"exposed_communication_pct", speed.exposed_communication_pct}});
+}
+
+void measure(int gpus, const TrainSpeedOptions& o, const std::string& json) {
+    expect_outputs({{"--json", json}});
+    if (gpus == 0) gpus = cuda::device_count();
+    nlohmann::json cases = nlohmann::json::array();
+    measure_one<Trainer<ResNet50, MultiRing<4, fp16>, Schedule, Compute<fp16>>>(cases, 1, o);
+    measure_one<Trainer<ResNet50, MultiRing<4>, Schedule>>(
+        cases, 1, {.batch = std::max(1, o.batch / 2), .steps = o.steps});
+    if (gpus > 1) {
+        measure_one<Trainer<ResNet50, MultiRing<4, fp16>, Schedule, Compute<fp16>>>(cases, gpus, o);
+        measure_one<
+            Trainer<ResNet50, Bucketed<MultiRing<4, fp16>, 4 << 20>, Schedule, Compute<fp16>>>(
+            cases, gpus, o);
+        measure_one<
+            Trainer<ResNet50, Bucketed<nccl::AllReduce<fp16>, 4 << 20>, Schedule, Compute<fp16>>>(
+            cases, gpus, o);
+    }
+    if (!json.empty()) write_file(json, nlohmann::json{{"cases", cases}}.dump(2) + "\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    int gpus = 0;
+    TrainSpeedOptions o;
+    std::string json;
+    CLI::App app("How many images a second ResNet-50 trains on GPUs.", "gx_nccl_train_speed");
+    app.add_option("--gpus", gpus, "how many (default: all that the process sees)")
+        ->check(gx::count_in(1, 64));
+    app.add_option("--batch", o.batch, "images a GPU (default: 256)")->check(gx::count_in(1, 8192));
+    app.add_option("--steps", o.steps, "steps that are timed (default: 30)")
+        ->check(gx::count_in(1, 100000));
+    app.add_option("--json", json, "also write what was measured there");
+    return gx::run_program(app, argc, argv, [&] { measure(gpus, o, json); });
+}

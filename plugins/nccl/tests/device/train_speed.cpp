@@ -1,0 +1,33 @@
+// TrainSpeed over the doubles: that it runs, and what it counts; their times mean nothing.
+#include "../../gpu/train_speed.hpp"
+
+#include <gtest/gtest.h>
+
+#include <gx/cuda/device.hpp>
+#include <gx/cuda_testing/cudnn.hpp>
+#include <gx/model/cifar_resnet.hpp>
+#include <gx/model/compute.hpp>
+#include <gx/nccl/world.hpp>
+#include <gx/reducer/multi_ring.hpp>
+
+#include "../nccl_world.hpp"
+
+namespace {
+
+using namespace gx;
+
+TEST(TrainSpeed, TimesTheSecondHalf) {
+    nccl_tests::start(cuda_testing::StreamProgress::late, 1);
+    cuda_testing::reset_cudnn({.gpu = cuda_testing::CudnnGpu::h100});
+    nccl::World<cuda::Device> world({.placement = {1, 2}});
+    using T = Trainer<CifarResNet<8>, MultiRing<4, fp16>, Warmup<Poly<2>>, Compute<fp16>>;
+    const TrainSpeed speed =
+        train_speed<T>(world, {.batch = 1, .shape = {3, 8, 8}, .classes = 4, .steps = 3});
+    EXPECT_EQ(speed.composition, T::name());
+    EXPECT_EQ(speed.ranks, 2);
+    EXPECT_EQ(speed.batch, 1);
+    EXPECT_GT(speed.images_per_second, 0);
+    cuda_testing::expect_clean();
+}
+
+}  // namespace
