@@ -2,9 +2,10 @@
 
 usage: pytorch_peer.py BATCH JSON [STEPS]     (needs torch with CUDA)
 
-fp16 by autocast with a gradient scaler, channels last, SGD with momentum 0.9, TF32 allowed; eager and
-torch.compile. In favour of PyTorch: the batch is on the GPU already, and the loss is never read. The
-network is the one of gx: bottleneck blocks, the stride in the 3x3 convolution, 25,557,032 parameters.
+fp16 by autocast with a gradient scaler, channels last, SGD with momentum 0.9, TF32 allowed; eager
+and torch.compile. In favour of PyTorch: the batch is on the GPU already, and the loss is never
+read. The network is that of gx: bottleneck blocks, the stride in the 3x3 convolution, 25,557,032
+parameters.
 """
 import json
 import sys

@@ -1,261 +1,23 @@
-// cuda::Device on the doubles, against the reference device: layers, random networks, tails.
+// cuda::Device on the doubles: a step's bits, tails, memory, errors; beside the reference device it
+// is in agreement_test.cpp.
 #include <gx/cuda/device.hpp>
 
 #include <functional>
 #include <string>
 
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <gx/model/cifar_resnet.hpp>
 #include <gx/model/compute.hpp>
-#include <gx/model/lenet.hpp>
-#include <gx/reference/batch_norm.hpp>
-#include <model/random_network.hpp>
 
-#include "gpu_bounds.hpp"
-#include "gpu_step.hpp"
+#include "agreement.hpp"
 
 namespace {
 
 using namespace gx;
 using namespace gx::cuda_tests;
-using cuda_testing::CudnnGpu;
-using cuda_testing::StreamProgress;
 
 static_assert(cuda::Device::computes<bf16> && TakesPixels<cuda::Device>);
-
-// ---- Layers ------------------------------------------------------------------------------------
-
-struct Layer {
-    const char* name;
-    ImageShape input;
-    std::function<int(GraphBuilder&, int)> append;
-};
-
-Graph lower(const Layer& layer) {
-    GraphBuilder b(layer.name, layer.input, 5);
-    int x = layer.append(b, 0);
-    if (b.shape(x) != ImageShape{5, 1, 1}) x = b.linear(b.flatten(x, "flatten"), 5, true, "last");
-    b.softmax_cross_entropy(x, 0.1, "loss");
-    return std::move(b).finish();
-}
-
-int conv(GraphBuilder& b, int x, int channels, int groups = 1, bool bias = false, int stride = 1) {
-    return b.conv2d(x, {channels, Window::square(3, stride, 1), groups, bias}, Label("conv") + x);
-}
-int norm(GraphBuilder& b, int x) { return b.batch_norm(x, {}, Label("norm") + x); }
-int relu(GraphBuilder& b, int x) { return b.relu(x, Label("relu") + x); }
-
-const std::vector<Layer>& layers() {
-    using B = GraphBuilder;
-    static const std::vector<Layer> all{
-        {"linear", {9, 1, 1}, [](B& b, int x) { return b.linear(x, 5, true, "linear"); }},
-        {"no bias", {40, 1, 1}, [](B& b, int x) { return b.linear(x, 5, false, "linear"); }},
-        {"flatten of maps",
-         {3, 4, 5},
-         [](B& b, int x) { return relu(b, b.linear(b.flatten(x, "f"), 11, true, "one")); }},
-        {"norm and dropout of flat maps",
-         {3, 4, 5},
-         [](B& b, int x) {
-             x = b.dropout(norm(b, b.flatten(conv(b, x, 4), "f")), 0.3, "drop");
-             return b.linear(x, 6, true, "one");
-         }},
-        {"biased stem", {3, 6, 5}, [](B& b, int x) { return conv(b, x, 6, 1, true, 2); }},
-        {"odd channels", {3, 6, 6}, [](B& b, int x) { return conv(b, conv(b, x, 6), 7); }},
-        {"groups", {4, 6, 6}, [](B& b, int x) { return conv(b, conv(b, x, 8, 2, true), 8, 8); }},
-        {"norm of images", {3, 5, 5}, [](B& b, int x) { return norm(b, x); }},
-        {"norm and relu of images", {3, 5, 5}, [](B& b, int x) { return relu(b, norm(b, x)); }},
-        {"norm, relu",
-         {3, 6, 6},
-         [](B& b, int x) { return conv(b, relu(b, norm(b, conv(b, x, 8))), 4); }},
-        {"norm, add, relu",
-         {3, 5, 5},
-         [](B& b, int x) {
-             x = relu(b, norm(b, conv(b, x, 6)));
-             return conv(b, relu(b, b.add(x, norm(b, conv(b, x, 6)), "add")), 4);
-         }},
-        {"norm and what it reads",
-         {3, 5, 5},
-         [](B& b, int x) {
-             x = conv(b, x, 6);
-             return conv(b, relu(b, b.add(norm(b, x), x, "add")), 4);
-         }},
-        {"norm, add",
-         {3, 5, 5},
-         [](B& b, int x) {
-             x = conv(b, x, 6);
-             return b.add(norm(b, conv(b, x, 6)), x, "add");
-         }},
-        {"add of two norms",
-         {3, 6, 6},
-         [](B& b, int x) {
-             x = relu(b, conv(b, x, 6));
-             const int y = norm(b, conv(b, x, 8, 1, false, 2));
-             const int z = norm(b, b.conv2d(x, {8, Window::square(1, 2, 0)}, "1x1"));
-             return conv(b, relu(b, b.add(y, z, "add")), 4);
-         }},
-        {"a norm behind which layers run before it is added",
-         {3, 5, 5},
-         [](B& b, int x) {
-             const int y = norm(b, conv(b, x, 6));
-             const int z = conv(b, conv(b, x, 4), 6);
-             return conv(b, relu(b, b.add(y, z, "add")), 4);
-         }},
-        {"images added",
-         {3, 5, 5},
-         [](B& b, int x) { return relu(b, b.add(norm(b, conv(b, x, 3)), x, "add")); }},
-        {"three readers",
-         {3, 5, 5},
-         [](B& b, int x) {
-             x = relu(b, norm(b, conv(b, x, 6)));
-             const int y = conv(b, x, 6), z = b.conv2d(x, {6, {}}, "1x1");
-             return b.add(b.add(x, y, "add0"), z, "add1");
-         }},
-        {"twice the same",
-         {3, 5, 5},
-         [](B& b, int x) {
-             x = conv(b, x, 6);
-             return relu(b, b.add(x, x, "add"));
-         }},
-        {"flat maps of two readers",
-         {4, 1, 1},
-         [](B& b, int x) {
-             x = b.linear(x, 5, false, "one");
-             return b.add(b.flatten(x, "f"), x, "add");
-         }},
-        {"largest of 3x3",
-         {3, 7, 7},
-         [](B& b, int x) { return b.max_pool(conv(b, x, 5), Window::square(3, 2, 1), "pool"); }},
-        {"largest of images",
-         {2, 6, 6},
-         [](B& b, int x) { return conv(b, b.max_pool(x, Window::square(2, 2), "pool"), 4); }},
-        {"mean of 3x3",
-         {3, 7, 7},
-         [](B& b, int x) { return b.avg_pool(conv(b, x, 5), Window::square(3, 2, 1), "pool"); }},
-        {"mean of all",
-         {3, 5, 5},
-         [](B& b, int x) { return b.global_avg_pool(conv(b, x, 7), "pool"); }},
-        {"dropout of maps",
-         {3, 5, 5},
-         [](B& b, int x) { return b.dropout(relu(b, conv(b, x, 6)), 0.4, "drop"); }},
-        {"dropout of images",
-         {3, 5, 5},
-         [](B& b, int x) { return conv(b, b.dropout(x, 0.5, "drop"), 4); }},
-        {"a dead end",
-         {3, 5, 5},
-         [](B& b, int x) {
-             x = conv(b, x, 6, 1, true);
-             relu(b, norm(b, conv(b, x, 5)));
-             return x;
-         }},
-    };
-    return all;
-}
-
-struct Case {
-    CudnnGpu gpu;
-    ElementType element;
-};
-constexpr Case cases[] = {{CudnnGpu::h100, ElementType::fp32},
-                          {CudnnGpu::h100, ElementType::fp16},
-                          {CudnnGpu::h100, ElementType::bf16},
-                          {CudnnGpu::v100, ElementType::fp32},
-                          {CudnnGpu::v100, ElementType::fp16}};
-
-void load(reference::Device& d, const std::vector<float>& parameters) {
-    d.update([&](std::span<float> p) { std::ranges::copy(parameters, p.begin()); });
-}
-/// How much a step enlarges relative errors of its parameters and images, at least 1: batch norms
-/// of few images do, as far as what they read is cancelled.
-double growth_of(const Graph& g, DeviceOptions o, const std::vector<float>& parameters,
-                 const Batch& batch) {
-    constexpr double share = 0x1p-14;
-    o.compute = ElementType::fp32;
-    reference::Device a(g, o), b(g, o);
-    auto disturbed = parameters;
-    const Rng noise(7, "noise");
-    for (std::size_t i = 0; i < disturbed.size(); ++i)
-        disturbed[i] *= 1 + float(share) * noise.normal(i);
-    std::vector<float> images(batch.images.begin(), batch.images.end());
-    for (std::size_t i = 0; i < images.size(); ++i)
-        images[i] *= 1 + float(share) * noise.at(1).normal(i);
-    load(a, disturbed), load(b, parameters);
-    const Step x = step(a, g, {images, batch.labels, batch.count, batch.draw}, 1),
-               y = step(b, g, batch, 1);
-    return std::max({1.0, apart(x.gradients, y.gradients) / share,
-                     apart(x.logits, y.logits) / share, apart(x.statistics, y.statistics) / share});
-}
-
-/// The largest inverse deviation of a batch norm in the last step, at least 1: what it multiplies
-/// the rounding errors of a gradient by whose sum is 0, as that of a bias before it.
-double sharpest_norm(const Graph& g, const reference::Device& d, int count) {
-    double most = 1;
-    for (const Op& op : g.ops) {
-        if (op.kind != OpKind::batch_norm || count == 0) continue;
-        const ImageShape& s = g.tensors[std::size_t(op.output)];
-        const reference::ReadMaps x{d.activation(op.inputs[0]).data(), count, s};
-        for (int c = 0; c < s.channels; ++c)
-            most =
-                std::max(most, 1 / std::sqrt(reference::channel_moments(x, c).variance + op.rate));
-    }
-    return most;
-}
-
-/// Some steps from the same parameters on both devices.
-void expect_agreement(const Graph& g, const Case& c, std::initializer_list<int> counts,
-                      StreamProgress progress = StreamProgress::late) {
-    start(c.gpu, progress);
-    const DeviceOptions o{.batch = std::max(counts), .seed = 3, .rank = 1, .compute = c.element};
-    GpuRun fast(g, o);
-    reference::Device slow(g, o);
-    const auto parameters = random_parameters(g, 9);
-    fast.load(parameters);
-    load(slow, parameters);
-    for (const int count : counts) {
-        SCOPED_TRACE(std::string(g.name.view()) + " in " + std::string(to_string(c.element)) +
-                     (c.gpu == CudnnGpu::v100 ? " on a V100, " : ", ") + std::to_string(count) +
-                     " images");
-        const Images data(g, count, 21);
-        const Step a = fast.step(data.batch(4), 0.25f), b = step(slow, g, data.batch(4), 0.25f);
-        const double limit =
-            step_bound(g, count, c.element) *
-            std::max(growth_of(g, o, parameters, data.batch(4)), sharpest_norm(g, slow, count));
-        EXPECT_LE(apart(std::vector{a.report.loss_sum}, std::vector{b.report.loss_sum}), limit);
-        EXPECT_LE(apart(a.logits, b.logits), limit);
-        EXPECT_LE(apart(a.gradients, b.gradients), limit);
-        EXPECT_LE(apart(a.statistics, b.statistics), limit);
-        EXPECT_EQ(a.report.correct, b.report.correct);
-        EXPECT_TRUE(a.report.finite);
-    }
-    const Images data(g, std::max(counts), 8);
-    const ForwardReport a = fast.forward(data.batch(5), Mode::evaluate),
-                        b = slow.forward(data.batch(5), Mode::evaluate);
-    EXPECT_LE(
-        std::abs(a.loss_sum / b.loss_sum - 1),
-        step_bound(g, std::max(counts), c.element) * growth_of(g, o, parameters, data.batch(5)));
-    EXPECT_EQ(fast.device().first_non_finite(), std::nullopt);
-    EXPECT_EQ(cuda_testing::cudnn_counters().nondeterministic_executions, 0);
-    EXPECT_EQ(cuda_testing::cudnn_counters().tf32_executions, 0);
-    EXPECT_EQ(cuda_testing::first_misuse(), "");
-}
-
-TEST(Device, LayersAgreeWithTheReference) {
-    for (const Case& c : cases)
-        for (const Layer& layer : layers()) expect_agreement(lower(layer), c, {3, 2, 0, 1});
-}
-TEST(Device, NetworksAgreeWithTheReference) {
-    const Graph resnet = graph<CifarResNet<8>>({.input = {3, 8, 8}});
-    for (const Case& c : cases) expect_agreement(resnet, c, {3, 2}, StreamProgress::random);
-    expect_agreement(graph<LeNet>({.input = {1, 28, 28}}), cases[0], {2, 1});
-}
-RC_GTEST_PROP(Device, RandomNetworksAgreeWithTheReference, ()) {
-    const Graph g = testing_support::random_network();
-    const Case c = cases[testing_support::any_of(0, 4)];
-    const int batch = testing_support::any_of(1, 3);
-    expect_agreement(g, c, {batch, testing_support::any_of(0, batch)}, StreamProgress::random);
-    RC_ASSERT(!::testing::Test::HasFailure());
-}
 
 // ---- A step ------------------------------------------------------------------------------------
 
@@ -313,7 +75,7 @@ TEST(Device, BiasesDoNotReachImagesThatAreMissing) {
 }
 TEST(Device, GradientsAreWholeInEAndPaddedWithZeros) {
     start();
-    for (const Layer& layer : layers()) {
+    for (const TestedLayer& layer : layers()) {
         SCOPED_TRACE(layer.name);
         const Graph g = lower(layer);
         GpuRun run(g, {.batch = 2, .compute = ElementType::fp16});
