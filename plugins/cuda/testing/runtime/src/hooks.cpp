@@ -1,6 +1,7 @@
 // The hooks of emulated kernels, faults and counters.
 #include <string>       // names
 #include <string_view>  // labels
+#include <utility>      // move
 
 #include "state.hpp"
 
@@ -69,6 +70,7 @@ void report_access(const void* begin, std::size_t bytes, bool writes, const char
                         r.running_on->device, Runtime::When::runs);
         r.note(r.running_on->actor, use, r.running->name);
         r.open(*r.memory.find(begin), use);
+        if (r.watcher) r.watcher(r.running->name, begin, bytes, writes);
     });
 }
 
@@ -120,6 +122,10 @@ void lose_device(int device, cudaError_t error) {
         d.sticky = error;
         d.lost = true;
     });
+}
+
+void watch_accesses(AccessWatcher watcher) {
+    locked([&](Runtime& r) { r.watcher = std::move(watcher); });
 }
 
 RuntimeCounters counters() {

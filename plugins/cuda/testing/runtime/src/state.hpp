@@ -83,6 +83,7 @@ public:
     std::vector<std::shared_ptr<Capture>> captures{};  ///< open
     RuntimeCounters counts{};
     Fault next_allocation{}, next_launch{}, next_operation{};
+    AccessWatcher watcher{};
     std::string misuse{};  ///< the first one
     /// Behind a misuse, until the thread that got it goes on: other threads get cudaErrorUnknown.
     bool stopped = false;

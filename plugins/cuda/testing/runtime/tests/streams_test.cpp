@@ -416,6 +416,29 @@ TEST_F(Streams, ReportsOfAccessesWithoutAKernel) {
     ok(cudaLaunchHostFunc(s, [](void*) { report_access(y, 4, false, "k"); }, nullptr));
     EXPECT_EQ(sentence_of([&] { cudaStreamSynchronize(s); }), sentence);
 }
+TEST_F(Streams, AccessesAreWatchedAsOperationsRun) {
+    int* const x = device_memory(2);
+    const cudaStream_t s = new_stream();
+    std::vector<std::string> seen;
+    watch_accesses(
+        [&](const std::string& operation, const void* begin, std::size_t bytes, bool writes) {
+            EXPECT_EQ(begin, x + 1);
+            seen.push_back(operation + (writes ? " writes " : " reads ") + std::to_string(bytes));
+        });
+    enqueue_kernel(s, "k", [=] {
+        report_access(x + 1, 4, false, "k");
+        report_access(x + 1, 4, true, "of k");
+    });
+    EXPECT_TRUE(seen.empty());
+    ok(cudaStreamSynchronize(s));
+    EXPECT_EQ(seen, (std::vector<std::string>{"k reads 4", "k writes 4"}));
+    start({});
+    int* const y = device_memory(1);
+    const cudaStream_t t = new_stream();
+    enqueue_kernel(t, "unseen", [=] { report_access(y, 4, false, "unseen"); });
+    ok(cudaStreamSynchronize(t));
+    EXPECT_EQ(seen.size(), 2u);
+}
 TEST_F(Streams, AKernelsAccessBeyondItsMemoryAndOfNoBytes) {
     int* const x = device_memory(1);
     const cudaStream_t s = new_stream();

@@ -108,6 +108,12 @@ void host_writes(const void* begin, std::size_t bytes, const std::string& what);
 /// Names an allocation in sentences; call it before the memory is used.
 void name_memory(const void* begin, const std::string& name);
 
+/// Called when an operation that runs reports an access: a kernel's span or a tensor of cuDNN's, in
+/// its whole length. Until reset(), with the double's lock held.
+using AccessWatcher = std::function<void(const std::string& operation, const void* begin,
+                                         std::size_t bytes, bool writes)>;
+void watch_accesses(AccessWatcher watcher);
+
 /// Queues work of another library's double. `run` is called once `ready` returns true, which is
 /// asked with the double's lock held whenever the operation is at the head of its stream. `run`
 /// sees the memory of the stream's device, and reports its accesses with report_access().
