@@ -30,7 +30,17 @@ public:
             case DnnFusion::statistics: convolve(g_.tensor(x_, type_)); break;
             case DnnFusion::normalized_input: convolve(normalized(false)); break;
             case DnnFusion::residual_input: convolve(normalized(true)); break;
-            case DnnFusion::normalized_weight_gradient: weight_gradient(normalized(false)); break;
+            case DnnFusion::normalized_weight_gradient:
+                weight_gradient(normalized(false), g_.tensor(y_, type_));
+                break;
+            case DnnFusion::weight_gradient_of_norm:
+                weight_gradient(g_.tensor(x_, type_), norm_gradient());
+                break;
+            case DnnFusion::input_gradient_of_norm: {
+                const Tensor &dy = norm_gradient(), &w = g_.tensor(weight_, type_);
+                g_.conv(backend::Conv::data, g_.tensor(x_, type_), w, dy, conv_);
+                break;
+            }
             default: batch_norm_gradient(fusion == DnnFusion::residual_gradient); break;
         }
         return std::move(g_);
@@ -45,11 +55,15 @@ private:
     Tensor& between(const backend::Dims& dims, cudnnDataType_t type) {
         return g_.tensor(dims, type, true);
     }
-    Tensor& apply(cudnnPointwiseMode_t mode, const Tensor& a, const Tensor* b,
-                  cudnnDataType_t type) {
-        Tensor& result = between(x_, type);
+    Tensor& apply(cudnnPointwiseMode_t mode, const Tensor& a, const Tensor* b, cudnnDataType_t type,
+                  const backend::Dims& dims) {
+        Tensor& result = between(dims, type);
         g_.pointwise(mode, a, b, result);
         return result;
+    }
+    Tensor& apply(cudnnPointwiseMode_t mode, const Tensor& a, const Tensor* b,
+                  cudnnDataType_t type) {
+        return apply(mode, a, b, type, x_);
     }
 
     /// relu(scale * x + bias), or relu(scale * x + bias + z), which is stored.
@@ -71,8 +85,19 @@ private:
                      &squares = channels(y_[1], backend::fp32);
         g_.statistics(y, sum, squares);
     }
-    void weight_gradient(const Tensor& x) {
-        const Tensor &dy = g_.tensor(y_, type_), &dw = g_.tensor(weight_, type_);
+    /// a * dz + b * y + c.
+    Tensor& norm_gradient() {
+        const auto f32 = backend::fp32;
+        const auto scaled = [&]() -> const Tensor& {
+            const Tensor &map = g_.tensor(y_, type_), &scale = channels(y_[1], f32);
+            return apply(CUDNN_POINTWISE_MUL, map, &scale, f32, y_);
+        };
+        const Tensor &dz = scaled(), &y = scaled();
+        const Tensor& sum = apply(CUDNN_POINTWISE_ADD, dz, &y, f32, y_);
+        return apply(CUDNN_POINTWISE_ADD, sum, &channels(y_[1], f32), type_, y_);
+    }
+    void weight_gradient(const Tensor& x, const Tensor& dy) {
+        const Tensor& dw = g_.tensor(weight_, type_);
         g_.conv(backend::Conv::filter, x, dw, dy, conv_);
     }
     void batch_norm_gradient(bool adds) {

@@ -24,14 +24,21 @@ enum class DnnFusion : unsigned char {
     normalized_weight_gradient,  ///< dweight of x = relu(scale * x + bias)
     batch_norm_gradient,         ///< dx, relu's gradient, and gradients of the batch norm's scale
                                  ///< and bias, whose output was x
-    residual_input,     ///< normalized_input of relu(scale * x + bias + z), and that stored
-    residual_gradient,  ///< batch_norm_gradient of relu(norm + z), with another gradient
-                        ///< of the same tensor added
+    residual_input,           ///< normalized_input of relu(scale * x + bias + z), and that stored
+    residual_gradient,        ///< batch_norm_gradient of relu(norm + z), with another gradient
+                              ///< of the same tensor added
+    input_gradient_of_norm,   ///< dx of y = conv(x), dy = a * dz + b * y + c: the gradient of the
+                              ///< batch norm behind it, whose output's is dz
+    weight_gradient_of_norm,  ///< dweight of the same dy
 };
-inline constexpr std::array dnn_fusions{
-    DnnFusion::statistics,          DnnFusion::normalized_input,
-    DnnFusion::batch_norm_gradient, DnnFusion::normalized_weight_gradient,
-    DnnFusion::residual_input,      DnnFusion::residual_gradient};
+inline constexpr std::array dnn_fusions{DnnFusion::statistics,
+                                        DnnFusion::normalized_input,
+                                        DnnFusion::batch_norm_gradient,
+                                        DnnFusion::normalized_weight_gradient,
+                                        DnnFusion::residual_input,
+                                        DnnFusion::residual_gradient,
+                                        DnnFusion::input_gradient_of_norm,
+                                        DnnFusion::weight_gradient_of_norm};
 
 [[nodiscard]] constexpr std::string_view to_string(DnnFusion f) {
     switch (f) {
@@ -44,6 +51,8 @@ inline constexpr std::array dnn_fusions{
             return "scale, bias, add, relu, stored + convolution + statistics";
         case DnnFusion::residual_gradient:
             return "input gradient + add + relu gradient + batch norm weight gradients";
+        case DnnFusion::input_gradient_of_norm: return "batch norm gradient + input gradient";
+        case DnnFusion::weight_gradient_of_norm: return "batch norm gradient + weight gradient";
         default: return "layer";
     }
 }
@@ -68,8 +77,10 @@ inline constexpr std::array dnn_fusions{
         return producer_of(graph, tensor).kind == OpKind::batch_norm;
     };
     if (op.kind != OpKind::conv2d || op.parameter_count != 1) return false;
-    if (fusion == DnnFusion::statistics)
-        return reader_of(graph, op.output).kind == OpKind::batch_norm;
+    const bool has_norm = reader_of(graph, op.output).kind == OpKind::batch_norm;
+    if (fusion == DnnFusion::statistics || fusion == DnnFusion::weight_gradient_of_norm)
+        return has_norm;
+    if (fusion == DnnFusion::input_gradient_of_norm) return has_norm && op.inputs[0] != 0;
     const Op& relu = producer_of(graph, op.inputs[0]);
     if (relu.kind != OpKind::relu) return false;
     if (fusion != DnnFusion::residual_input && fusion != DnnFusion::residual_gradient)

@@ -613,6 +613,33 @@ void other_patterns(std::vector<Pattern>& all, cudnnDataType_t t, const std::str
         none, none);
 }
 
+/// Gradients of a convolution of relu(scale * x + bias), or whose dy is one.
+void normalised_patterns(std::vector<Pattern>& all, cudnnDataType_t t, const std::string& type) {
+    using enum Plans;
+    const Dims x{8, 64, 28, 28}, w{64, 64, 1, 1}, channels{1, 64, 1, 1};
+    const auto normalised = [=](Graph& g) -> const Descriptor& {
+        const Descriptor &a = g.tensor(x, t), &scale = g.tensor(channels, t),
+                         &bias = g.tensor(channels, t), &b = g.tensor(x, fp32, true),
+                         &c = g.tensor(x, fp32, true), &d = g.tensor(x, t, true);
+        g.pointwise(CUDNN_POINTWISE_MUL, a, &scale, b);
+        g.pointwise(CUDNN_POINTWISE_ADD, b, &bias, c);
+        g.pointwise(CUDNN_POINTWISE_RELU_FWD, c, nullptr, d);
+        return d;
+    };
+    const auto add = [&](const char* name, Conv kind, bool of_x, Plans h100) {
+        all.push_back({type + name,
+                       [=](Graph& g) {
+                           const Descriptor& first = normalised(g);
+                           const Descriptor &other = g.tensor(x, t), &b = g.tensor(w, t);
+                           g.conv(kind, of_x ? first : other, b, of_x ? other : first);
+                       },
+                       none, h100});
+    };
+    add("wgrad of normalised x", Conv::filter, true, exact);
+    add("wgrad of normalised dy", Conv::filter, false, exact);
+    add("dgrad of normalised dy", Conv::data, false, none);
+}
+
 /// The best plan that is finalized; products in fp32 are exact without tensor cores only.
 Plans best_plan(const Pattern& pattern, const char* json, bool products_in_fp32) {
     Graph g;
@@ -647,6 +674,7 @@ void check_plans(cudnnDataType_t t, const std::string& type) {
     std::vector<Pattern> products, others;
     convolution_patterns(products, t, type + " ");
     other_patterns(others, t, type + " ");
+    if (t == fp16) normalised_patterns(products, t, type + " ");
 #ifdef GX_CUDNN_DOUBLED
     const bool has_v100 = true, has_h100 = true;
 #else
