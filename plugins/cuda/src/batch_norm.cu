@@ -516,13 +516,15 @@ void batch_norm_backward(cudaStream_t stream, const BatchNormShape& shape,
         of_input.dy = maps.residual_gradient;
         of_input.addend = {};
         of_input.relu = false;
+        of_input.mask = {};
+        if (rows == shape.rows) of_input.residual_gradient = {};  // no tail to clear
     }
     with_packs(shape, [&]<int V> {
         const Tiles t = tiles_of<V>(shape, rows);
         launch("gradient of the input", {blocks_of(t), norm_threads, stream},
                input_gradient_kernel<E, V>, t, norms, of_input.relu, means, packs<E, V>(maps.x),
-               packs<E, V>(of_input.dy), packs<E, V>(of_input.addend), maps.mask,
-               packs<E, V>(maps.dx), packs<E, V>(maps.residual_gradient));
+               packs<E, V>(of_input.dy), packs<E, V>(of_input.addend), of_input.mask,
+               packs<E, V>(maps.dx), packs<E, V>(of_input.residual_gradient));
     });
 }
 

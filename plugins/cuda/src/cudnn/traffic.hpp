@@ -1,9 +1,10 @@
 // step_traffic: device memory that each operation of a training step reads and writes.
 #pragma once
 
-#include <algorithm>  // find, max
-#include <string>     // names
-#include <vector>     // one row an operation
+#include <algorithm>   // max
+#include <functional>  // fusions that are taken
+#include <string>      // names
+#include <vector>      // one row an operation
 
 #include <gx/model/backward_needs.hpp>  // gradient_tensors
 #include <gx/model/graph.hpp>           // Graph, Op
@@ -23,14 +24,13 @@ struct OperationTraffic {
 /// How a step is cut into operations.
 struct StepShape {
     int element_bytes = 2;
-    /// A batch norm with the addition and the ReLU behind it; else every operation apart.
+    /// As cuda::Device joins operations: a batch norm with the addition and the ReLU behind it, and
+    /// with the batch norm that is added; its backward adds the last gradient of its output to the
+    /// others' sum. Else every operation apart.
     bool joined = true;
-    /// What reads the sum of two gradients reads both; else an operation of its own adds them.
-    bool sums_gradients = false;
-    /// joined: of two batch norms that are added, the second's kernel applies both forward.
-    bool joins_norms = false;
-    std::vector<DnnFusion> fusions{};  ///< that are taken wherever may_fuse() allows them
-    double optimizer_bytes = 26;       ///< of a parameter: SGD's momentum, master and working copy
+    /// Whether a fusion around the convolution `op` is taken, where may_fuse() allows it.
+    std::function<bool(DnnFusion, const Op&)> takes{};
+    double optimizer_bytes = 26;  ///< of a parameter: SGD's momentum, master and working copy
 };
 
 namespace detail {
@@ -76,12 +76,8 @@ private:
     [[nodiscard]] double elements(int t) const { return double(g_.tensors[at(t)].elements()); }
     [[nodiscard]] double bytes(int t) const { return s_.element_bytes * elements(t); }
     [[nodiscard]] bool has_gradient(int t) const { return gradient_[at(t)] != 0; }
-    [[nodiscard]] bool takes(DnnFusion f) const {
-        return std::ranges::find(s_.fusions, f) != s_.fusions.end();
-    }
-    /// Bytes of reading the gradient of a tensor: of a tensor that two read, both parts.
-    [[nodiscard]] double gradient_bytes(int t) const {
-        return bytes(t) * (s_.sums_gradients ? std::max(1.0, double(readers_[at(t)].size())) : 1);
+    [[nodiscard]] bool takes(DnnFusion f, const Op& conv) const {
+        return may_fuse(g_, conv, f) && s_.takes && s_.takes(f, conv);
     }
     OperationTraffic& row(std::string name, double read, double written) {
         return rows_.emplace_back(
@@ -122,15 +118,16 @@ private:
     /// two fusions; or nullptr.
     [[nodiscard]] const Op* fused_with(const Op& norm, DnnFusion plain, DnnFusion residual) const {
         const Joined j = joined(norm);
-        if (j.relu == nullptr || !takes(j.add == nullptr ? plain : residual)) return nullptr;
+        if (j.relu == nullptr) return nullptr;
         const Op& conv = reader_of(g_, j.relu->output);
         if (j.add == nullptr && readers_[at(j.relu->output)].size() != 1) return nullptr;
-        return may_fuse(g_, conv, j.add == nullptr ? plain : residual) ? &conv : nullptr;
+        return takes(j.add == nullptr ? plain : residual, conv) ? &conv : nullptr;
     }
     [[nodiscard]] const Op* applied_by(const Op& norm) const {
+        const Op* conv = fused_with(norm, DnnFusion::normalized_input, DnnFusion::residual_input);
         const bool stores = joined(norm).add != nullptr;  // or backward normalises once more
-        if (!stores && !takes(DnnFusion::normalized_weight_gradient)) return nullptr;
-        return fused_with(norm, DnnFusion::normalized_input, DnnFusion::residual_input);
+        if (conv == nullptr || stores) return conv;
+        return takes(DnnFusion::normalized_weight_gradient, *conv) ? conv : nullptr;
     }
     [[nodiscard]] const Op* summed_by(const Op& norm) const {
         return fused_with(norm, DnnFusion::batch_norm_gradient, DnnFusion::residual_gradient);
@@ -138,11 +135,11 @@ private:
     /// Whether the batch norm behind the same addition applies this one, too.
     [[nodiscard]] bool is_applied_by_next(const Op& norm) const {
         const Op* add = behind(norm.output, OpKind::add);
-        if (!s_.joins_norms || add == nullptr) return false;
+        if (!s_.joined || add == nullptr) return false;
         for (const int t : add->inputs) {
             const Op& other = producer_of(g_, t);
             if (other.kind == OpKind::batch_norm && &other > &norm && joined(other).add == add)
-                return applied_by(other) == nullptr;
+                return applied_by(other) == nullptr && summed_by(other) == nullptr;
         }
         return false;
     }
@@ -160,9 +157,9 @@ private:
         const Joined j = joined(op);
         const double x = bytes(op.inputs[0]);
         const Op& conv = producer_of(g_, op.inputs[0]);
-        const bool has_sums = takes(DnnFusion::statistics) && conv.output == op.inputs[0] &&
-                              may_fuse(g_, conv, DnnFusion::statistics);
+        const bool has_sums = conv.output == op.inputs[0] && takes(DnnFusion::statistics, conv);
         const bool summed = summed_by(op) != nullptr;
+        const bool in_gradients = applied_in_gradients(op);
         const double mask = j.add == nullptr || summed ? 0 : elements(op.output) / 8;
         const std::string name(op.name.view());
         const int output = j.relu == nullptr ? op.output : j.relu->output;
@@ -174,10 +171,23 @@ private:
                     ", forward",
                 (has_sums ? x : 2 * x) + (j.add ? x : 0), x + mask);
         else if (!has_sums) row(name + ", statistics", x, 0);
-        const double dy = gradient_bytes(output);
+        const double dy = left_gradients(output) * x;
+        if (in_gradients) return;
         if (summed) row(name + ", backward without sums", 2 * x, x);
-        else  // x, dy to sum; x, dy, dx; the gradient of what is added is dy behind the relu
-            row(name + ", backward", 3 * x + dy + 2 * mask, (j.add ? 2 : 1) * x);
+        else if (j.add != nullptr)  // x, dy; the gradient of what is added; x and this one; dx
+            row(name + ", backward", 3 * x + dy + mask, 2 * x);
+        else row(name + ", backward", 2 * (x + dy), x);
+    }
+    /// Whether both gradients of the convolution before a batch norm compute with its backward, the
+    /// sums of which are there.
+    [[nodiscard]] bool applied_in_gradients(const Op& norm) const {
+        const Op& conv = producer_of(g_, norm.inputs[0]);
+        return summed_by(norm) != nullptr && takes(DnnFusion::weight_gradient_of_norm, conv) &&
+               (!has_gradient(conv.inputs[0]) || takes(DnnFusion::input_gradient_of_norm, conv));
+    }
+    /// Gradients that a batch norm's backward reads for its output, as it is joined.
+    [[nodiscard]] double left_gradients(int t) const {
+        return s_.joined && readers_[at(t)].size() > 1 ? 2 : 1;
     }
 
     // ---- Other operations ----
@@ -202,20 +212,24 @@ private:
         of_product(row(before + name + ", forward", x + (applies && adds ? x : 0),
                        y + (applies && adds ? x : 0)),
                    copy);
-        of_product(row(name + ", weight gradient", x + y, 0), 2 * copy + 4 * weights);  // and cast
+        const Op& next = reader_of(g_, op.output);
+        const double dy =  // of a batch norm: its output's gradient and its input
+            next.kind == OpKind::batch_norm && applied_in_gradients(next) ? 2 * y : y;
+        of_product(row(name + ", weight gradient", x + dy, 0), 2 * copy + 4 * weights);  // and cast
+        if (op.parameter_count > 1) row(name + ", bias gradient", y, 0);
         if (!has_gradient(op.inputs[0])) return;
         // the batch norm's input, and of an addition the other term and the other gradient
         of_product(row(name + ", input gradient" +
                            (sums ? " + " + std::string(norm->name.view()) + "'s sums" : ""),
-                       y + (sums ? x : 0) + (sums && adds ? 2 * x : 0), x),
+                       dy + (sums ? x : 0) + (sums && adds ? 2 * x : 0), x),
                    copy);
     }
     void elementwise(const Op& op) {
         const std::string name(op.name.view());
-        const double x = bytes(op.output), dy = gradient_bytes(op.output);
+        const double x = bytes(op.output);
         if (op.kind == OpKind::relu) {
             row(name + ", forward", x, x);
-            row(name + ", backward", x + dy, x);
+            row(name + ", backward", 2 * x, x);
         } else {  // both gradients are dy as it is
             row(name + ", forward", 2 * x, x);
         }
@@ -224,7 +238,7 @@ private:
         const std::string name(op.name.view());
         const double x = bytes(op.inputs[0]), y = bytes(op.output), places = elements(op.output);
         row(name + ", forward", x, y + places);
-        row(name + ", backward", gradient_bytes(op.output) + places, x);
+        row(name + ", backward", y + places, x);
     }
     void other(const Op& op) {
         const std::string name(op.name.view());
@@ -232,14 +246,15 @@ private:
         row(name + ", forward", x, y);
         row(name + ", backward", op.kind == OpKind::softmax_cross_entropy ? x : y, x);
     }
-    /// Of a tensor that two operations read.
+    /// Of a tensor that several operations read, by operations of their own.
     void add_gradients(int t) {
-        const auto n = double(readers_[at(t)].size());
-        if (n < 2 || s_.sums_gradients || !has_gradient(t)) return;
-        const Op* norm = norm_before(*readers_[at(t)][0]);
-        if (norm != nullptr && summed_by(*norm) != nullptr) return;
-        row(std::string(producer_of(g_, t).name.view()) + ", sum of gradients",
-            2 * (n - 1) * bytes(t), (n - 1) * bytes(t));
+        const Op& producer = producer_of(g_, t);
+        auto n = double(readers_[at(t)].size()) - 1;
+        if (n < 1 || !has_gradient(t)) return;
+        if (s_.joined && (producer.kind == OpKind::batch_norm || is_joined(producer))) --n;
+        if (n > 0)
+            row(std::string(producer.name.view()) + ", sum of gradients", 2 * n * bytes(t),
+                n * bytes(t));
     }
 
     const Graph& g_;

@@ -1,24 +1,28 @@
 // step_chains: the ways in which a training step of ResNet-50 is cut into operations.
 #pragma once
 
+#include <string>  // names
 #include <vector>  // chains
 
+#include "answers.hpp"  // FusionAnswers
 #include "traffic.hpp"  // StepShape
 
 namespace gx::cuda {
 
 struct StepChain {
-    const char *name, *meaning;
+    std::string name, meaning;
     StepShape shape;
 };
-[[nodiscard]] inline std::vector<StepChain> step_chains() {
-    const std::vector<DnnFusion> all(dnn_fusions.begin(), dnn_fusions.end());
+/// `h100`: the fusions that cuDNN has for the network on an H100, which outlive the chains.
+[[nodiscard]] inline std::vector<StepChain> step_chains(const FusionAnswers& h100) {
     return {{"plain", "each operation apart", {.joined = false}},
-            {"joined", "batch norm with the addition and the ReLU behind it", {}},
-            {"v100",
-             "joined; backward reads both gradients of a tensor, and forward both batch norms",
-             {.sums_gradients = true, .joins_norms = true}},
-            {"h100", "with all of cuDNN's fusions in reference/cudnn/h100.json", {.fusions = all}}};
+            {"device", "as cuda::Device queues it", {}},
+            {"h100",
+             "with the fusions that cuDNN has on an H100; cuda::Device does not queue them yet",
+             {.takes = [&h100](DnnFusion f, const Op& conv) { return h100.takes(f, conv); }}},
+            {"all",
+             "if cuDNN had every fusion that it was asked for",
+             {.takes = [](DnnFusion, const Op&) { return true; }}}};
 }
 
 }  // namespace gx::cuda

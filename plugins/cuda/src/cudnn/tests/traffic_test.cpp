@@ -5,13 +5,17 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 
+#include <gx/cuda/layer_kernels.hpp>
 #include <gx/cuda_testing/cudnn.hpp>
 #include <gx/cuda_testing/runtime.hpp>
 
 #include "../network_plan.hpp"
+#include "gpu_step.hpp"
 
 namespace {
 
@@ -62,19 +66,32 @@ TEST(StepTraffic, OfJoinedBatchNorms) {
     EXPECT_EQ(rows.at("bn1 + relu, forward"), (Bytes2{2 * maps, maps}));
     const double mask = 8 * 4 * 4 / 8;
     EXPECT_EQ(rows.at("bn2 + add + relu, forward"), (Bytes2{3 * maps, maps + mask}));
-    EXPECT_EQ(rows.at("bn2, backward"), (Bytes2{4 * maps + 2 * mask, 2 * maps}));
+    EXPECT_EQ(rows.at("bn2, backward"), (Bytes2{4 * maps + mask, 2 * maps}));
+    EXPECT_EQ(rows.at("first, sum of gradients"), (Bytes2{2 * maps, maps})) << "no batch norm's";
     EXPECT_FALSE(rows.contains("relu1, forward"));
     EXPECT_FALSE(rows.contains("add, forward"));
 }
 
+bool all(DnnFusion, const Op&) { return true; }
+bool but_gradients_of_norms(DnnFusion f, const Op&) {
+    return f != DnnFusion::input_gradient_of_norm && f != DnnFusion::weight_gradient_of_norm;
+}
+
 TEST(StepTraffic, OfFusions) {
-    const std::vector<DnnFusion> all(dnn_fusions.begin(), dnn_fusions.end());
-    const auto rows = by_name(small_block(), {.fusions = all});
+    const auto rows = by_name(small_block(), {.takes = but_gradients_of_norms});
     EXPECT_EQ(rows.at("bn1 + second, forward"), (Bytes2{maps, maps}));
     EXPECT_FALSE(rows.contains("bn1, statistics")) << "they come with the convolution";
     EXPECT_EQ(rows.at("second, input gradient + bn1's sums"), (Bytes2{2 * maps, maps}));
     EXPECT_EQ(rows.at("bn1, backward without sums"), (Bytes2{2 * maps, maps}));
     EXPECT_EQ(rows.at("bn2 + add + relu, forward"), (Bytes2{2 * maps, maps + 16}));
+}
+TEST(StepTraffic, OfGradientsOfABatchNormInFrontOfAConvolutions) {
+    const auto rows = by_name(small_block(), {.takes = all});
+    EXPECT_FALSE(rows.contains("bn1, backward without sums"));
+    EXPECT_EQ(rows.at("first, weight gradient"), (Bytes2{32 + 2 * maps, 0}));
+    EXPECT_EQ(rows.at("second, weight gradient"), (Bytes2{2 * maps, 0}))
+        << "no convolution sums the gradient of the batch norm behind it";
+    EXPECT_TRUE(rows.contains("bn2, backward"));
 }
 
 // ---- Of any ------------------------------------------------------------------------------------
@@ -82,11 +99,12 @@ TEST(StepTraffic, OfFusions) {
 TEST(StepTraffic, ShrinksWithEachFusion) {
     const Graph graph = gx::graph<ResNet50>();
     EXPECT_TRUE(rc::check("a fusion more is never more traffic", [&] {
-        StepShape shape{.sums_gradients = *rc::gen::arbitrary<bool>()};
+        std::set<DnnFusion> taken;
         for (const DnnFusion f : dnn_fusions)
-            if (*rc::gen::arbitrary<bool>()) shape.fusions.push_back(f);
+            if (*rc::gen::arbitrary<bool>()) taken.insert(f);
+        const StepShape shape{.takes = [&](DnnFusion f, const Op&) { return taken.contains(f); }};
         const double before = activation_bytes(step_traffic(graph, shape));
-        shape.fusions.push_back(*rc::gen::elementOf(dnn_fusions));
+        taken.insert(*rc::gen::elementOf(dnn_fusions));
         RC_ASSERT(activation_bytes(step_traffic(graph, shape)) <= before);
     }));
 }
@@ -107,13 +125,17 @@ void expect_rows(std::set<std::string>& names, const cuda::detail::Unit& u) {
         case OpKind::input: names.insert("input, pack"); return;
         case OpKind::flatten: return;
         case OpKind::batch_norm:
-            names.insert(name + (u.adds ? " + add + relu" : u.relu ? " + relu" : "") + ", forward");
+            names.insert(name + (u.norms_only ? ", statistics"
+                                 : u.adds     ? " + add + relu, forward"
+                                 : u.relu     ? " + relu, forward"
+                                              : ", forward"));
             names.insert(name + ", backward");
             break;
         case OpKind::conv2d:
         case OpKind::linear:
             names.insert(name + ", forward");
             names.insert(name + ", weight gradient");
+            if (u.op->parameter_count > 1) names.insert(name + ", bias gradient");
             if (u.gradients[0].kind != Kind::none) names.insert(name + ", input gradient");
             break;
         default: names.insert({name + ", forward", name + ", backward"});
@@ -139,20 +161,146 @@ TEST(StepTraffic, OfJoinedOperationsIsOfWhatADeviceQueues) {
     EXPECT_EQ(sums, added);
 }
 
-// ---- ResNet-50's -------------------------------------------------------------------------------
+// ---- Executed ----------------------------------------------------------------------------------
 
-double megabytes_of(std::string_view name) {
-    for (const StepChain& chain : step_chains())
-        if (chain.name == name)
-            return activation_bytes(step_traffic(gx::graph<ResNet50>(), chain.shape)) / 1e6;
-    return 0;
+/// Bytes of activations that kinds of operations read and write.
+using Moved = std::map<std::string, Bytes2>;
+void add(Moved& moved, const std::string& kind, double read, double written) {
+    moved[kind].first += read;
+    moved[kind].second += written;
 }
 
+/// Sizes of activations, their gradients, masks and places of maxima; none is of anything else.
+std::set<std::size_t> activation_sizes(const Graph& g, std::size_t batch) {
+    std::set<std::size_t> sizes, others;
+    const auto elements = [&](int t) {
+        return batch * std::size_t(g.tensors[std::size_t(t)].elements());
+    };
+    for (const Op& op : g.ops) {
+        if (op.kind != OpKind::softmax_cross_entropy) sizes.insert(2 * elements(op.output));
+        if (op.kind == OpKind::add) sizes.insert(elements(op.output) / 8);
+        if (op.kind == OpKind::max_pool) sizes.insert(elements(op.output));
+        if (op.kind != OpKind::batch_norm) continue;
+        const ImageShape& s = g.tensors[std::size_t(op.output)];
+        const BatchNormShape rows{std::int64_t(batch) * s.height * s.width, s.channels};
+        const auto channels = std::size_t(s.channels);
+        others.insert({sizeof(ChannelNorm) * channels, sizeof(double) * 2 * channels,
+                       sizeof(double) * (std::size_t(batch_norm_scratch(rows)) - 2 * channels)});
+    }
+    for (const Parameter& p : g.parameters)
+        others.insert({2 * std::size_t(p.count), 4 * std::size_t(p.count)});
+    for (const std::size_t other : others) EXPECT_FALSE(sizes.contains(other)) << other;
+    return sizes;
+}
+
+std::string kind_of_kernel(const std::string& name) {
+    static const std::map<std::string, std::string> kinds{
+        {"pack images", "input"},
+        {"moments of blocks", "batch norm, forward"},
+        {"normalise rows", "batch norm, forward"},
+        {"normalise both", "batch norm, forward"},
+        {"gradient sums of blocks", "batch norm, backward"},
+        {"gradient of the input", "batch norm, backward"},
+        {"accumulate", "sum of gradients"},
+        {"cuDNN CONVOLUTION_FORWARD", "product, forward"},
+        {"cuDNN CONVOLUTION_FORWARD, POINTWISE 0", "product, forward"},
+        {"cuDNN CONVOLUTION_BACKWARD_DATA", "product, input gradient"},
+        {"cuDNN CONVOLUTION_BACKWARD_FILTER", "product, weight gradient"},
+        {"cuDNN REDUCTION", "product, bias gradient"},
+        {"cuDNN RESAMPLE_FWD", "pool, forward"},
+        {"cuDNN RESAMPLE_BWD", "pool, backward"},
+        {"gradient of the loss", "loss, backward"}};
+    const auto at = kinds.find(name);
+    return at == kinds.end() ? "" : at->second;
+}
+std::string kind_of_row(const Graph& g, const std::string& name) {
+    if (name == "optimizer") return "";
+    if (name.ends_with("sum of gradients")) return "sum of gradients";
+    const std::string step = name.substr(name.rfind(", "));
+    const auto op = std::ranges::find(g.ops, name.substr(0, name.find_first_of(" ,")),
+                                      [](const Op& o) { return o.name.view(); });
+    switch (op == g.ops.end() ? OpKind::flatten : op->kind) {
+        case OpKind::input: return "input";
+        case OpKind::batch_norm:
+            return "batch norm" + (step == ", statistics" ? ", forward" : step);
+        case OpKind::conv2d:
+        case OpKind::linear: return "product" + step;
+        case OpKind::max_pool:
+        case OpKind::avg_pool: return "pool" + step;
+        case OpKind::softmax_cross_entropy: return step == ", backward" ? "loss" + step : "";
+        default: return "";
+    }
+}
+
+/// The table against the tensors that each kernel of a step on the doubles reads and writes.
+TEST(StepTraffic, IsWhatADeviceMoves) {
+    using namespace gx::cuda_tests;
+    start();
+    const Graph graph = gx::graph<ResNet50>({.input = {3, 32, 32}});
+    constexpr int batch = 3;  // a factor that no size of a weight has
+    const auto sizes = activation_sizes(graph, batch);
+    GpuRun run(graph, {.batch = batch, .compute = ElementType::fp16});
+    const Images data(graph, batch, 3);
+    run.load(random_parameters(graph, 9));
+    Moved moved;
+    cuda_testing::watch_accesses(
+        [&](const std::string& operation, const void*, std::size_t bytes, bool writes) {
+            const std::string kind = kind_of_kernel(operation);
+            if (kind.empty() || !sizes.contains(bytes)) return;
+            const bool reads = !writes || operation == "accumulate";  // in place
+            add(moved, kind, reads ? double(bytes) : 0, writes ? double(bytes) : 0);
+        });
+    (void)run.forward(data.batch(), Mode::train);
+    (void)run.backward(1);
+    (void)run.raw_gradients();
+    Moved counted;
+    for (const OperationTraffic& r : step_traffic(graph, {}))
+        if (const std::string kind = kind_of_row(graph, r.name); !kind.empty())
+            add(counted, kind, kind == "input" ? 0 : batch * r.read, batch * r.written);
+    EXPECT_EQ(moved, counted);
+}
+
+// ---- ResNet-50's -------------------------------------------------------------------------------
+
 TEST(ResNet50Traffic, IsWithinItsLimits) {
-    EXPECT_NEAR(megabytes_of("plain"), 474.8, 0.1);
-    EXPECT_NEAR(megabytes_of("joined"), 369.7, 0.1);
-    EXPECT_LE(megabytes_of("v100"), 342);
-    EXPECT_LE(megabytes_of("h100"), 283);
+    const PlannedNetwork network = planned_networks().front();
+    std::ifstream in(GX_CUDNN_PLANS "/h100.json");
+    const FusionAnswers h100(std::string(std::istreambuf_iterator<char>(in), {}), network);
+    std::map<std::string, double> megabytes;
+    for (const StepChain& chain : step_chains(h100))
+        megabytes[chain.name] = activation_bytes(step_traffic(network.graph, chain.shape)) / 1e6;
+    EXPECT_NEAR(megabytes.at("plain"), 474.8, 0.1);
+    EXPECT_LE(megabytes.at("device"), 342);
+    EXPECT_LE(megabytes.at("h100"), 283);
+    EXPECT_LE(megabytes.at("all"), 266);
+    std::set<DnnFusion> refused;
+    for (const FusionAnswers::Refusal& r : h100.refusals()) {
+        refused.insert(r.fusion);
+        EXPECT_EQ(r.layers.size(), r.asked) << "of all layers";
+    }
+    EXPECT_EQ(refused,
+              (std::set{DnnFusion::input_gradient_of_norm, DnnFusion::weight_gradient_of_norm}));
+}
+
+TEST(FusionAnswers, OfAFile) {
+    const PlannedNetwork network{small_block(), 2, ElementType::fp16};
+    const auto file = [](std::string_view name) {
+        return R"({"gpu": "H100", "cudnn": "9", "networks": [{"network": ")" + std::string(name) +
+               R"(", "batch": 2, "compute": "fp16", "plans": [
+            {"pattern": "layer", "layers": ["first"], "plans": [{}]},
+            {"pattern": "convolution + statistics", "layers": ["first"], "plans": [{}]},
+            {"pattern": "convolution + statistics", "layers": ["second"],
+             "plans": {"refused": "0 engines proposed"}}]}]})";
+    };
+    const FusionAnswers answers(file("block"), network);
+    const Op &first = network.graph.ops[1], &second = network.graph.ops[4];
+    EXPECT_TRUE(answers.takes(DnnFusion::statistics, first));
+    EXPECT_FALSE(answers.takes(DnnFusion::normalized_input, first)) << "not asked";
+    EXPECT_FALSE(answers.takes(DnnFusion::statistics, second));
+    ASSERT_EQ(answers.refusals().size(), 1u);
+    EXPECT_EQ(answers.refusals()[0].layers, (std::vector<std::string>{"second"}));
+    EXPECT_EQ(answers.refusals()[0].asked, 2u);
+    EXPECT_THROW(FusionAnswers(file("another"), network), Error);
 }
 
 }  // namespace
