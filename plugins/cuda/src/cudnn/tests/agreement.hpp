@@ -99,6 +99,20 @@ inline const std::vector<TestedLayer>& layers() {
              const int z = conv(b, conv(b, x, 4), 6);
              return conv(b, relu(b, b.add(y, z, "add")), 4);
          }},
+        {"a norm that is added and read",
+         {3, 5, 5},
+         [](B& b, int x) {
+             x = norm(b, conv(b, x, 6));
+             return conv(b, relu(b, b.add(norm(b, conv(b, x, 6)), x, "add")), 4);
+         }},
+        {"two norms of a dead end",
+         {3, 5, 5},
+         [](B& b, int x) {
+             x = conv(b, x, 6);
+             const int y = norm(b, conv(b, x, 4)), z = norm(b, conv(b, x, 4));
+             relu(b, b.add(y, z, "add"));
+             return x;
+         }},
         {"images added",
          {3, 5, 5},
          [](B& b, int x) { return relu(b, b.add(norm(b, conv(b, x, 3)), x, "add")); }},

@@ -307,6 +307,26 @@ TEST(Device, NamesTheLayerOfANaN) {
     for (std::size_t p = 0; p < flat.parameters.size(); ++p)
         expect_same_blame(flat, p, ElementType::bf16);
 }
+/// Each term is finite in fp16, and their sum is not.
+TEST(Device, NamesAnAdditionThatOverflows) {
+    const Graph g = lower(
+        *std::ranges::find(layers(), std::string_view("add of two norms"), &TestedLayer::name));
+    start();
+    const DeviceOptions o{.batch = 2, .compute = ElementType::fp16};
+    GpuRun fast(g, o);
+    reference::Device slow(g, o);
+    auto parameters = random_parameters(g, 9);
+    for (const Parameter& p : g.parameters)
+        if (p.role == ParameterRole::beta)
+            std::fill_n(parameters.begin() + p.offset, p.count, 40'000.0f);
+    fast.load(parameters);
+    load(slow, parameters);
+    const Images data(g, 2, 3);
+    EXPECT_FALSE(slow.forward(data.batch(), Mode::train).finite);
+    EXPECT_FALSE(fast.forward(data.batch(), Mode::train).finite);
+    EXPECT_EQ(slow.first_non_finite(), "add 'add'");
+    EXPECT_EQ(fast.device().first_non_finite(), "add 'add'");
+}
 TEST(Device, KeepsTheFirstBadLayer) {
     const Graph g = lower(layers()[9]);
     start();
