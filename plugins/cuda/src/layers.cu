@@ -1,8 +1,7 @@
-// Dropout, images, casts of many tensors, and the search for values that are not finite.
+// Dropout and images.
 #include <gx/cuda/layer_kernels.hpp>
 
 #include <algorithm>  // min
-#include <bit>        // bit_cast
 
 #include <gx/core/contract.hpp>  // GX_EXPECT
 #include <gx/cuda/kernel.hpp>    // GX_KERNEL, launch
@@ -71,45 +70,6 @@ GX_KERNEL pack_pixels_kernel(PixelShape shape, int padded_channels,
     });
 }
 
-/// A block a piece: packs of eight where both of its offsets allow it, and then what is left.
-template <class From, class To>
-GX_KERNEL cast_kernel(DeviceSpan<const CastPiece> pieces,
-                      DeviceSpan<const typename From::storage> from,
-                      DeviceSpan<const Pack<From, 8>> from_packs,
-                      DeviceSpan<typename To::storage> to, DeviceSpan<Pack<To, 8>> to_packs) {
-    for (std::int64_t p = blockIdx.x; p < pieces.size; p += gridDim.x) {
-        const CastPiece piece = pieces[p];
-        const std::int32_t in_packs = (piece.from | piece.to) % 8 == 0 ? piece.count / 8 : 0;
-        for (std::int64_t i = threadIdx.x; i < in_packs; i += blockDim.x) {
-            const Pack<From, 8> x = from_packs[piece.from / 8 + i];
-            Pack<To, 8> y;
-            GX_UNROLL for (int k = 0; k < 8; ++k) y.v[k] = encoded<To>(decoded<From>(x.v[k]));
-            to_packs[piece.to / 8 + i] = y;
-        }
-        for (std::int64_t i = 8 * std::int64_t{in_packs} + threadIdx.x; i < piece.count;
-             i += blockDim.x)
-            to[piece.to + i] = encoded<To>(decoded<From>(from[piece.from + i]));
-    }
-}
-
-GX_DEVICE bool is_finite(float x) {
-    constexpr std::uint32_t exponent = 0x7f800000u;
-    return (std::bit_cast<std::uint32_t>(x) & exponent) != exponent;
-}
-template <class E>
-GX_KERNEL find_non_finite_kernel(DeviceSpan<const typename E::storage> values,
-                                 DeviceSpan<const Pack<E, 8>> in_packs, int operation,
-                                 DeviceSpan<int> first) {
-    bool finite = true;
-    for (std::int64_t i = global_thread(); i < in_packs.size; i += all_threads()) {
-        const Pack<E, 8> x = in_packs[i];
-        GX_UNROLL for (int k = 0; k < 8; ++k) finite = finite && is_finite(decoded<E>(x.v[k]));
-    }
-    for (std::int64_t i = 8 * in_packs.size + global_thread(); i < values.size; i += all_threads())
-        finite = finite && is_finite(decoded<E>(values[i]));
-    if (!finite) atomicMin(&first[0], operation);
-}
-
 /// Elements of an image's pixel in `to`. Errors: what does not fit breaks the contract.
 void expect_images(const PixelShape& shape, int padded_channels, std::int64_t from,
                    std::int64_t to) {
@@ -128,15 +88,6 @@ void with_packed(int padded_channels, Body body) {
     if (padded_channels % 8 == 0) body.template operator()<8>();
     else if (padded_channels % 4 == 0) body.template operator()<4>();
     else body.template operator()<1>();
-}
-
-template <class From, class To>
-void cast(cudaStream_t stream, DeviceSpan<const CastPiece> pieces,
-          DeviceSpan<const typename From::storage> from, DeviceSpan<typename To::storage> to) {
-    launch("cast",
-           {static_cast<unsigned>(std::min<std::int64_t>(pieces.size, layer_blocks_max)),
-            layer_threads, stream},
-           cast_kernel<From, To>, pieces, from, packs<From, 8>(from), to, packs<To, 8>(to));
 }
 
 }  // namespace
@@ -173,34 +124,6 @@ void pack_pixels(cudaStream_t stream, const PixelShape& shape, int padded_channe
     });
 }
 
-std::vector<CastPiece> cast_pieces(std::span<const CastTensor> tensors) {
-    std::vector<CastPiece> pieces;
-    for (const CastTensor& t : tensors)
-        for (std::int64_t at = 0; at < t.count; at += cast_elements_max)
-            pieces.push_back({t.from + at, t.to + at,
-                              static_cast<std::int32_t>(
-                                  std::min<std::int64_t>(t.count - at, cast_elements_max))});
-    return pieces;
-}
-template <class E>
-void encode_tensors(cudaStream_t stream, DeviceSpan<const CastPiece> pieces,
-                    DeviceSpan<const float> from, DeviceSpan<typename E::storage> to) {
-    cast<fp32, E>(stream, pieces, from, to);
-}
-template <class E>
-void decode_tensors(cudaStream_t stream, DeviceSpan<const CastPiece> pieces,
-                    DeviceSpan<const typename E::storage> from, DeviceSpan<float> to) {
-    cast<E, fp32>(stream, pieces, from, to);
-}
-
-template <class E>
-void find_non_finite(cudaStream_t stream, DeviceSpan<const typename E::storage> values,
-                     int operation, DeviceSpan<int> first) {
-    GX_EXPECT(first.size == 1, "one operation is the first");
-    launch("find non-finite", shape_of(stream, (values.size + 7) / 8), find_non_finite_kernel<E>,
-           values, packs<E, 8>(values), operation, first);
-}
-
 #define GX_LAYERS(E)                                                                            \
     template void dropout<E>(cudaStream_t, const PixelShape&, const Rng&, double,               \
                              DeviceSpan<const E::storage>, DeviceSpan<E::storage>);             \
@@ -208,13 +131,7 @@ void find_non_finite(cudaStream_t stream, DeviceSpan<const typename E::storage> 
                                  DeviceSpan<E::storage>);                                       \
     template void pack_pixels<E>(cudaStream_t, const PixelShape&, int,                          \
                                  DeviceSpan<const std::uint8_t>, DeviceSpan<const float>,       \
-                                 DeviceSpan<E::storage>);                                       \
-    template void encode_tensors<E>(cudaStream_t, DeviceSpan<const CastPiece>,                  \
-                                    DeviceSpan<const float>, DeviceSpan<E::storage>);           \
-    template void decode_tensors<E>(cudaStream_t, DeviceSpan<const CastPiece>,                  \
-                                    DeviceSpan<const E::storage>, DeviceSpan<float>);           \
-    template void find_non_finite<E>(cudaStream_t, DeviceSpan<const E::storage>, int,           \
-                                     DeviceSpan<int>);
+                                 DeviceSpan<E::storage>);
 GX_LAYERS(fp32)
 GX_LAYERS(fp16)
 GX_LAYERS(bf16)

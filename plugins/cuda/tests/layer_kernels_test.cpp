@@ -363,96 +363,6 @@ TYPED_TEST(Layers, ImagesArePackedChannelsLast) {
     }));
 }
 
-// ---- Casts -------------------------------------------------------------------------------------
-
-/// Bits of every kind, NaNs among them.
-std::vector<float> any_floats(std::size_t count, std::mt19937_64& random) {
-    std::vector<float> x(count);
-    for (float& v : x) {
-        auto bits = static_cast<std::uint32_t>(random());
-        if (random() % 4 != 0) bits = (bits & 0x9fffffffu) | 0x30000000u;  // what fp16 holds
-        v = std::bit_cast<float>(bits);
-    }
-    return x;
-}
-
-TYPED_TEST(Layers, TensorsAreCastInOneLaunch) {
-    using E = TypeParam;
-    using Storage = typename E::storage;
-    EXPECT_TRUE(rc::check([] {
-        std::mt19937_64 random(any_seed());
-        std::vector<cuda::CastTensor> tensors;
-        std::int64_t from = 0, to = 0;
-        const int many = *rc::gen::inRange(0, 12);
-        const bool aligned = *rc::gen::arbitrary<bool>();
-        for (int t = 0; t < many; ++t) {
-            const auto count = *rc::gen::weightedOneOf<std::int64_t>(
-                {{4, rc::gen::inRange<std::int64_t>(0, 60)},
-                 {1, rc::gen::element<std::int64_t>(8191, 8192, 8193, 17'000)}});
-            tensors.push_back({from, to, count});
-            const std::int64_t room = aligned ? (count + 7) / 8 * 8 : count + 1;
-            from += room + (aligned ? 8 : 0);
-            to += room + (aligned ? 16 : t % 3);
-        }
-        const std::vector<float> master = any_floats(std::size_t(from), random);
-        std::vector<Storage> expected(std::size_t(to), E::encode(7.0f));
-        std::vector<float> wide(master.size(), 7.0f);
-        for (const auto& t : tensors)
-            for (std::int64_t i = 0; i < t.count; ++i) {
-                const Storage x = E::encode(master[std::size_t(t.from + i)]);
-                expected[std::size_t(t.to + i)] = x;
-                wide[std::size_t(t.from + i)] = E::decode(x);
-            }
-        const TestStream stream;
-        const DeviceVector<float> in(stream, master);
-        DeviceVector<Storage> out(stream, unwritten<E>(expected.size()));
-        const DeviceVector<cuda::CastPiece> pieces(stream, cuda::cast_pieces(tensors));
-        cuda::encode_tensors<E>(stream, pieces, in, out);
-        RC_ASSERT(same_bits(out.host(), expected));
-
-        for (auto& t : tensors) std::swap(t.from, t.to);
-        DeviceVector<float> back(stream, filled(master.size(), 7.0f));
-        const DeviceVector<cuda::CastPiece> returns(stream, cuda::cast_pieces(tensors));
-        cuda::decode_tensors<E>(stream, returns, out, back);
-        RC_ASSERT(same_bits(back.host(), wide));
-    }));
-}
-
-TEST(CastPieces, CoverEachTensorOnce) {
-    const std::vector<cuda::CastTensor> tensors{{8, 0, 20'000}, {30'000, 20'008, 0}, {0, 99, 1}};
-    const auto pieces = cuda::cast_pieces(tensors);
-    ASSERT_EQ(pieces.size(), 4u);
-    EXPECT_EQ(pieces[1].from, 8 + 8192);
-    EXPECT_EQ(pieces[2].to, 2 * 8192);
-    EXPECT_EQ(pieces[2].count, 20'000 - 2 * 8192);
-    EXPECT_EQ(pieces[3].to, 99);
-}
-
-// ---- Numbers that are none ---------------------------------------------------------------------
-
-TYPED_TEST(Layers, FirstOperationIsTheSmallest) {
-    using E = TypeParam;
-    EXPECT_TRUE(rc::check([] {
-        any_seed();
-        const auto count = *rc::gen::element<std::size_t>(0, 1, 7, 8, 9, 300, 5000);
-        const TestStream stream;
-        DeviceVector<int> first(stream, filled(1, cuda::no_operation));
-        int expected = cuda::no_operation;
-        for (int call = 0; call < 3; ++call) {
-            const int operation = *rc::gen::inRange(0, 5);
-            auto x = filled(count, E::encode(-3.0f));
-            if (count > 0 && *rc::gen::arbitrary<bool>()) {
-                const auto at = *rc::gen::inRange<std::size_t>(0, count);
-                x[at] = E::encode(*rc::gen::element(INFINITY, -INFINITY, std::nanf("")));
-                expected = std::min(expected, operation);
-            }
-            const DeviceVector<typename E::storage> values(stream, x);
-            cuda::find_non_finite<E>(stream, values, operation, first);
-            RC_ASSERT(first.host()[0] == expected);
-        }
-    }));
-}
-
 // ---- Traffic -----------------------------------------------------------------------------------
 
 template <class F>
@@ -483,23 +393,6 @@ TEST(Traffic, IsAsDocumented) {
     });
     expect_traffic(bytes_of(1 + 4), bytes_of(2), [&] {  // values of channels come from cache
         cuda::pack_pixels<fp16>(stream, {8, 2, 1024}, 2, bytes, values, y);
-        done();
-    });
-    const auto all = static_cast<std::int64_t>(count);
-    const DeviceVector<cuda::CastPiece> pieces(
-        stream, cuda::cast_pieces(std::vector<cuda::CastTensor>{{0, 0, all}}));
-    const double cached = 2 * 256 * sizeof(cuda::CastPiece);  // a piece, by each thread of a block
-    expect_traffic(bytes_of(4) + cached, bytes_of(2), [&] {
-        cuda::encode_tensors<fp16>(stream, pieces, wide, y);
-        done();
-    });
-    expect_traffic(bytes_of(2) + cached, bytes_of(4), [&] {
-        cuda::decode_tensors<fp16>(stream, pieces, x, wide);
-        done();
-    });
-    expect_traffic(bytes_of(2), 0, [&] {
-        const DeviceVector<int> first(stream, filled(1, cuda::no_operation));
-        cuda::find_non_finite<fp16>(stream, x, 3, first);
         done();
     });
 }

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>  // int64_t
-#include <span>     // tensors
-#include <vector>   // pieces
 
 #include <cuda_runtime_api.h>  // cudaStream_t
 
@@ -183,45 +181,5 @@ template <class E>
 void pack_pixels(cudaStream_t stream, const PixelShape& shape, int padded_channels,
                  DeviceSpan<const std::uint8_t> pixels, DeviceSpan<const float> values,
                  DeviceSpan<typename E::storage> to);
-
-// ---- Weights and their gradients ---------------------------------------------------------------
-
-// A second gradient of a tensor is added by accumulate() of kernels.hpp.
-
-/// A tensor that lies in two vectors, in the same order.
-struct CastTensor {
-    std::int64_t from = 0, to = 0, count = 0;  ///< elements
-};
-/// A part of one: what one block works on.
-struct CastPiece {
-    std::int64_t from = 0, to = 0;
-    std::int32_t count = 0;  ///< at most cast_elements_max
-};
-inline constexpr std::int32_t cast_elements_max = 8192;
-/// The tensors, cut: made once, and copied to the device.
-[[nodiscard]] std::vector<CastPiece> cast_pieces(std::span<const CastTensor> tensors);
-
-/// Of all tensors in one launch: to = encode(from), the working copy of master weights.
-/// Shapes: both aligned to 16 bytes; elements outside of all pieces stay as they are.
-/// Cost:   traffic 4 bytes read and e written, in words of 16 bytes where both offsets of a piece
-///         are multiples of 8.
-template <class E>
-void encode_tensors(cudaStream_t stream, DeviceSpan<const CastPiece> pieces,
-                    DeviceSpan<const float> from, DeviceSpan<typename E::storage> to);
-/// to = decode(from): gradients of weights into the flat gradient.
-/// Cost:   traffic e read and 4 bytes written.
-template <class E>
-void decode_tensors(cudaStream_t stream, DeviceSpan<const CastPiece> pieces,
-                    DeviceSpan<const typename E::storage> from, DeviceSpan<float> to);
-
-// ---- Numbers that are none ---------------------------------------------------------------------
-
-/// first = the smaller of first and `operation`, where one of the values is not finite.
-/// Shapes: first (1), no_operation at the start.
-/// Cost:   traffic e read.
-inline constexpr int no_operation = 0x7fffffff;
-template <class E>
-void find_non_finite(cudaStream_t stream, DeviceSpan<const typename E::storage> values,
-                     int operation, DeviceSpan<int> first);
 
 }  // namespace gx::cuda
