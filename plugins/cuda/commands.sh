@@ -256,12 +256,17 @@ run_cuda-plans() {
 # ---- gpu: stages, each at most 8 minutes --------------------------------------------------------
 gpu_stage_seconds=480
 
-# Stage | what it needs beside a build | its tests, as regular expressions of whole names
+# Stage | what it needs beside a build | its tests, as regular expressions of whole names, or the
+# program that measures: into build/gpu/STAGE.json
 gpu_stages() {
     cat <<'TABLE'
 contract||plugins\.cuda\.testing\.(contract|cudnn\.contract|nccl\.contract)\.real
 kernels||plugins\.cuda\.gpu\.(kernels|optimizers)
+networks|cudnn|plugins\.cuda\.gpu\.networks
 nccl|nccl|plugins\.nccl\.gpu\.reductions
+reductions|nccl|gx_nccl_all_reduce_speed
+training|nccl cudnn|gx_nccl_train_speed
+pytorch|torch|plugins/nccl/gpu/pytorch_peer.py
 memcheck|compute-sanitizer|
 racecheck|compute-sanitizer|
 initcheck|compute-sanitizer|
@@ -319,11 +324,19 @@ check_gpu() {  # prints what is there; sets `lacking` where something needed is 
     text=${cuda_root:-${CUDA_PATH:-/usr/local/cuda}}
     gpu_check cudart needed "$(find_part 'libcudart.so*' "$text")" \
         "CUDA's runtime library, below $text"
-    gpu_check cudnn optional "$(find_library cudnn "$text")" "its part of stage contract"
-    gpu_check nccl optional "$(find_library nccl "$text")" "stage nccl"
+    gpu_check cudnn optional "$(find_library cudnn "$text")" \
+        "its part of stage contract, stages networks and training"
+    gpu_check nccl optional "$(find_library nccl "$text")" "stages nccl, reductions and training"
+    gpu_check torch optional "$("${GX_PYTHON:-python3}" -c 'import torch; torch.zeros(1).cuda()
+print("PyTorch", torch.__version__)' 2>/dev/null || true)" \
+        "stage pytorch: PyTorch with CUDA, of GX_PYTHON or python3"
     gpu_check compute-sanitizer optional "$(command -v compute-sanitizer ||
         find_part compute-sanitizer "$text/bin" || true)" \
         "part of the CUDA toolkit: stages memcheck to synccheck"
+}
+
+has_all() {  # has_all NAME...: else `lacks` is the first that is missing
+    for lacks; do [[ -n ${have[$lacks]} ]] || return 1; done
 }
 
 # run_stage NAME TESTS: into `outcome`, `reason` and `seconds`; a stage that passed on this tree is
@@ -343,6 +356,15 @@ run_stage() {
     limited "$gpu_stage_seconds" "$started"
     case $name in
     build) build_for_gpu || status=$? ;;
+    reductions | training)
+        "${time_limit[@]}" "$(find_part "$tests" build/gpu)" --json "build/gpu/$name.json" \
+            >"$log" 2>&1 </dev/null &
+        wait $! || status=$?
+        ((status)) || cat "$log" ;;
+    pytorch)
+        "${time_limit[@]}" "${GX_PYTHON:-python3}" "$tests" 256 "build/gpu/$name.json" \
+            >"$log" 2>&1 </dev/null &
+        wait $! || status=$? ;;
     *check)
         : >"$log"
         for program in kernels optimizers; do
@@ -381,9 +403,12 @@ build_for_gpu() {
     limited "$gpu_stage_seconds" "$started"
     targets=(plugins.cuda.gpu.kernels plugins.cuda.gpu.optimizers
         plugins.cuda.testing.contract.real)
-    [[ -z ${have[cudnn]} ]] || targets+=(plugins.cuda.testing.cudnn.contract.real)
+    [[ -z ${have[cudnn]} ]] ||
+        targets+=(plugins.cuda.testing.cudnn.contract.real plugins.cuda.gpu.networks)
     [[ -z ${have[nccl]} ]] ||
-        targets+=(plugins.cuda.testing.nccl.contract.real plugins.nccl.gpu.reductions)
+        targets+=(plugins.cuda.testing.nccl.contract.real plugins.nccl.gpu.reductions
+            gx_nccl_all_reduce_speed)
+    [[ -z ${have[cudnn]} || -z ${have[nccl]} ]] || targets+=(gx_nccl_train_speed)
     build gpu "${targets[@]}"
 }
 
@@ -396,7 +421,7 @@ stage_row() {  # stage_row NAME OUTCOME REASON SECONDS: a line, and an item of `
 run_gpu() {
     local check_only='' again='' checks='' stages='' lacking=0 failed=0 name need tests file
     local outcome reason tree_id text targets=() gpu_name gpu_driver gpu_capability gpu_count
-    local cuda_compiler cuda_root stage=build seconds
+    local cuda_compiler cuda_root stage=build seconds lacks
     local -A have=()
     for name in "${rest[@]}"; do
         case $name in
@@ -419,6 +444,7 @@ run_gpu() {
     for name in cudnn nccl compute-sanitizer; do
         tree_id+=-${have[$name]:+$(readlink -f "${have[$name]}")}
     done
+    tree_id+=-${have[torch]}
     trap 'interrupted " in stage $stage; what passed is kept: call ./gx gpu again"' INT TERM
     echo
     run_stage build ''
@@ -427,9 +453,9 @@ run_gpu() {
         seconds=0
         if [[ $(stage_outcome build) != passed ]]; then
             outcome='left out' reason="the build has not passed"
-        elif [[ -n $need && -z ${have[$need]} ]]; then
-            outcome='left out' reason="$need is missing"
-            [[ $need != compute-sanitizer ]] || reason+=": part of the CUDA toolkit"
+        elif ! has_all $need; then
+            outcome='left out' reason="$lacks is missing"
+            [[ $lacks != compute-sanitizer ]] || reason+=": part of the CUDA toolkit"
         else
             run_stage "$name" "$tests"
         fi
@@ -452,6 +478,14 @@ stage_outcome() {  # of a stage that was run
     sed -n "s/.*\"stage\": \"$1\", \"outcome\": \"\([^\"]*\)\".*/\1/p" <<<"$stages"
 }
 
+measured_by() {  # measured_by STAGE: its JSON, or null where it has not passed
+    if [[ $(stage_outcome "$1") == passed && -f build/gpu/$1.json ]]; then
+        cat "build/gpu/$1.json"
+    else
+        echo null
+    fi
+}
+
 measured_file() {  # reference/measured/GPU.json, after the name of the GPU
     name=${gpu_name,,}
     name=${name//[^a-z0-9]/-}
@@ -461,8 +495,10 @@ measured_file() {  # reference/measured/GPU.json, after the name of the GPU
  \"driver\": $(json_text "$gpu_driver"), \"compute_capability\": \"$gpu_capability\",
  \"cuda_compiler\": $(json_text "$(compiler_version)"),
  \"stages\": [$stages],
- \"not_written_yet\": [\"networks against the reference device\", \"times of steps\",
-  \"times of collectives\", \"profiles\"]}"
+ \"reductions\": $(measured_by reductions),
+ \"training\": $(measured_by training),
+ \"pytorch\": $(measured_by pytorch),
+ \"not_written_yet\": [\"times of kernels\", \"profiles\"]}"
     printf '%s\n' "$text" >"$file.tmp" && mv "$file.tmp" "$file"
     say "wrote $file"
     write_json "$text"

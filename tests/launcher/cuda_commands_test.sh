@@ -150,7 +150,12 @@ cmake)
         echo "{\\"gpu\\": \\"$1\\"}"\n' \
         >"$2/gx_cuda_plans"
     chmod +x "$2/gx_cuda_plans"
-    for program in kernels optimizers; do : >"$2/plugins.cuda.gpu.$program"; done ;;
+    for program in kernels optimizers; do : >"$2/plugins.cuda.gpu.$program"; done
+    for program in all_reduce_speed train_speed; do
+        printf '#!/bin/bash\n[[ ${FAIL:-} != "${0##*/}" ]] || exit 2\n
+            echo "{\\"program\\": \\"${0##*/}\\"}" >"$2"\n' >"$2/gx_nccl_$program"
+        chmod +x "$2/gx_nccl_$program"
+    done ;;
 timeout) [[ -z ${HANG:-}${HANG_PLANS:-} ]] || exec /usr/bin/timeout "$@"
     [[ -z ${LATE:-} || "$*" != *$LATE* ]] || exit 124
     exec "${@:3}" ;;
@@ -160,17 +165,18 @@ nvidia-smi) echo "${GPU:-NVIDIA H100 80GB HBM3, 580.65, 9.0}" ;;
 nvcc) [[ $1 != --list-gpu-arch ]] || printf 'compute_75\ncompute_90\n'
     [[ $1 != --version ]] || echo "Build cuda_13.0" ;;
 compute-sanitizer) [[ $* == *"--error-exitcode 9"* ]] ;;
+python) [[ $1 != -c ]] && echo '{"torch": "2.9"}' >"$3" || echo PyTorch 2.9 ;;
 esac
 TOOL
 chmod +x tools/tool
-for tool in dpkg-query cmake ninja ctest timeout nvidia-smi compute-sanitizer; do
+for tool in dpkg-query cmake ninja ctest timeout nvidia-smi compute-sanitizer python; do
     ln -s tool "tools/$tool"
 done
 mkdir -p cuda/bin cuda/lib64 plans/lib plans/include
 cp tools/tool cuda/bin/nvcc
 touch cuda/lib64/libcudart.so.13 cuda/lib64/libnccl.so.2 cuda/nccl.h
 touch plans/include/cudnn.h plans/include/cuda_runtime_api.h plans/lib/libcudart.so.12
-export TOOLS_LOG=$place/tools.log CUDA_PATH=$place/cuda
+export TOOLS_LOG=$place/tools.log CUDA_PATH=$place/cuda GX_PYTHON=/bin/false
 stand_in() { env PATH="$place/tools:/usr/bin:/bin" "$place/tree/gx" "$@"; }
 plans=tree/reference/cudnn/v100.json
 
@@ -256,7 +262,12 @@ expect "it builds what is there" 0 "plugins.nccl.gpu.reductions" grep ninja tool
 expect "and not cuDNN's contract" 1 "" grep -e "cudnn.contract.real *$" tools.log
 expect "the sanitizer's tools" 0 "--tool racecheck --error-exitcode 9" cat tools.log
 expect "what is written" 0 "580.65" valid_json "$measured" driver
-expect "its stages" 0 "passed" valid_json "$measured" "stages 3 outcome"
+expect "its stages" 0 "passed" valid_json "$measured" "stages 4 outcome"
+expect "what a stage measures" 0 "gx_nccl_all_reduce_speed" valid_json "$measured" \
+    "reductions program"
+expect "a stage without a library" 0 "cudnn is missing" valid_json "$measured" "stages 6 reason"
+expect "it measures nothing" 0 '"training": null' cat "$measured"
+expect "PyTorch is missing" 0 "torch is missing" valid_json "$measured" "stages 7 reason"
 : >tools.log
 expect "a second call goes on" 0 "before, on this tree" gpu GX=1
 expect "it runs nothing" 1 "" grep -E "^(ctest|ninja)" tools.log
@@ -266,6 +277,13 @@ expect "with its seconds" 0 "contract   passed        77 s" gpu GX=1
 touch cuda/cudnn.h cuda/lib64/libcudnn.so.9
 expect "cuDNN has come" 0 "passed  " gpu GX=1
 expect "its contract is built" 0 "cudnn.contract.real" grep ^ninja tools.log
+expect "networks run" 0 "networks" grep ^ctest tools.log
+expect "and training" 0 "gx_nccl_train_speed" valid_json "$measured" "training program"
+expect "PyTorch has come" 0 "passed  " gpu GX_PYTHON="$place/tools/python"
+expect "its figures" 0 "2.9" valid_json "$measured" "pytorch torch"
+expect "a program that fails" 1 "reductions FAILED " \
+    gpu FAIL=gx_nccl_all_reduce_speed GX_PYTHON="$place/tools/python2"
+expect "it measures nothing" 0 '"reductions": null' cat "$measured"
 rm cuda/cudnn.h
 expect "unless asked" 0 "passed " stand_in gpu --again
 expect "then it runs all" 0 "plugins" grep ctest tools.log
