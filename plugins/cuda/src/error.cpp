@@ -1,5 +1,7 @@
 #include <gx/cuda/error.hpp>
 
+#include <string>  // sentences
+
 #include <gx/core/error.hpp>  // Error, DeviceLost
 
 namespace gx::cuda {
@@ -33,14 +35,30 @@ bool is_sticky(cudaError_t error) {
     }
 }
 
-const char* remedy(cudaError_t error) {
+/// As in "12.4".
+std::string version_name(int version) {
+    return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+/// Which driver the runtime needs: the oldest of its major version (CUDA Compatibility, "Minor
+/// Version Compatibility").
+std::string needed_driver() {
+    constexpr int major = CUDART_VERSION / 1000;
+    constexpr int oldest = major >= 13 ? 580 : major == 12 ? 525 : 450;
+    int here = 0;
+    const bool is_loaded = cudaDriverGetVersion(&here) == cudaSuccess && here > 0;
+    return "This program was built with CUDA " + version_name(CUDART_VERSION) +
+           ", which needs an NVIDIA driver " + std::to_string(oldest) + " or newer; " +
+           (is_loaded ? "the one that is loaded runs CUDA " + version_name(here) + " at most."
+                      : "none is loaded.");
+}
+
+std::string remedy(cudaError_t error) {
     switch (error) {
         case cudaErrorMemoryAllocation:
             return "Take a smaller batch or model, or end the programs that use this GPU "
                    "(nvidia-smi lists them).";
-        case cudaErrorInsufficientDriver:
-            return "Install an NVIDIA driver, or a newer one: nvidia-smi names its version and the "
-                   "newest CUDA that it runs.";
+        case cudaErrorInsufficientDriver: return needed_driver();
         case cudaErrorNoDevice:
             return "Run on a machine with an NVIDIA GPU, and let CUDA_VISIBLE_DEVICES name it.";
         case cudaErrorInvalidDevice:

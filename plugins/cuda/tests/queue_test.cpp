@@ -245,7 +245,13 @@ TEST(Errors, NameWhatIsMissing) {
                       "CUDA_VISIBLE_DEVICES"));
     cuda_testing::reset({.driver_version = 11000});
     EXPECT_TRUE(holds(error_of([] { DeviceContext gpu(0); }), "GPU 0",
-                      "cudaErrorInsufficientDriver", "Install an NVIDIA driver"));
+                      "cudaErrorInsufficientDriver",
+                      CUDART_VERSION >= 13000 ? "an NVIDIA driver 580 or newer; the one that is "
+                                                "loaded runs CUDA 11.0 at most"
+                                              : "the one that is loaded runs CUDA 11.0 at most"));
+    cuda_testing::reset({.driver_version = 0});
+    EXPECT_TRUE(holds(error_of([] { (void)cuda::device_count(); }), "needs an NVIDIA driver",
+                      "none is loaded"));
     cuda_testing::reset({.devices = 2});
     EXPECT_EQ(cuda::device_count(), 2);
     EXPECT_TRUE(holds(error_of([] { DeviceContext gpu(2); }), "GPU 2", "cudaErrorInvalidDevice"));

@@ -456,7 +456,7 @@ TEST(NcclWorld, RefusesWhatCannotRun) {
     EXPECT_TRUE(holds(refused({.placement = {1, 1}}), "nvidia-smi") ||
                 holds(refused({.placement = {1, 1}}), "CUDA_VISIBLE_DEVICES"));
     cuda_testing::reset({.driver_version = 11000});
-    EXPECT_TRUE(holds(refused({.placement = {1, 1}}), "Install an NVIDIA driver"));
+    EXPECT_TRUE(holds(refused({.placement = {1, 1}}), "needs an NVIDIA driver"));
 }
 TEST(NcclWorld, TakesTheGpusThatItIsGiven) {
     start(StreamProgress::late, 1);
