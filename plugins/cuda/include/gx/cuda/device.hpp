@@ -21,8 +21,9 @@
 namespace gx::cuda {
 
 /// Models gx::QueuedDevice. Convolutions, linear layers, pools, ReLUs and additions are cuDNN's
-/// (src/cudnn/dnn.hpp); batch norms, with an addition and a ReLU behind them in the same kernels,
-/// dropout, loss, images and casts are gx's (gx/cuda/layer_kernels.hpp).
+/// (src/cudnn/dnn.hpp); batch norms, with an addition, the batch norm that is added and a ReLU
+/// behind them in the same kernels, dropout, loss, images and casts are gx's
+/// (gx/cuda/layer_kernels.hpp).
 ///
 /// Shapes: activations (N, H, W, C) in memory; a flatten brings them to (N, C, H, W), so that what
 ///         follows is in the graph's order. Weights of convolutions (out, H, W, in / groups); each
@@ -36,7 +37,8 @@ namespace gx::cuda {
 ///         overflow, and are skipped, on every device and for every shape.
 /// Order:  no sum is in an order that hardware decides: equal inputs give equal bits on one GPU and
 ///         version of cuDNN. A tensor that several operations read gets its gradient from the last
-///         of them first. Ready is called where a parameter's gradient, and all behind, are final.
+///         of them first; each sum is rounded to the element. Ready is called where a parameter's
+///         gradient, and all behind, are final.
 /// Errors: gx::Error in the constructor for a graph that can only be timed, a layer or an element
 ///         for which cuDNN has no plan on the GPU, cuDNN of another major version than the one
 ///         that it was compiled with, and a batch that does not fit beside one gradient and the
@@ -81,8 +83,8 @@ public:
     // These wait.
     void to_canonical(View<const float> mine, std::span<float> canonical);
     void from_canonical(std::span<const float> canonical, View<float> mine);
-    /// As in "conv2d 'stem'". Of operations whose outputs are not kept for backward, or are never
-    /// stored, the first behind the last output that is finite.
+    /// As in "conv2d 'stem'". Outputs of batch norms that are not stored are computed again; of other
+    /// operations whose outputs are not kept, the first behind the last output that is finite.
     [[nodiscard]] std::optional<std::string> first_non_finite();
 
     // ---- Beyond the concept ----
