@@ -69,6 +69,7 @@ TEST(Launch, ReadsTorchrun) {
                                            .ranks = 2,
                                            .local_rank = 1,
                                            .local_ranks = 2,
+                                           .host = "localhost",
                                            .address = "tcp:localhost:35390",
                                            .listens = "tcp:localhost:35390",
                                            .run_id = "torchrun ff4f5f4d.0"}));
@@ -89,6 +90,7 @@ TEST(Launch, ReadsHydra) {
                                         .ranks = 3,
                                         .local_rank = 0,
                                         .local_ranks = 3,
+                                        .host = "127.0.0.1",
                                         .address = "tcp:127.0.0.1:29501",
                                         .listens = "tcp:127.0.0.1:29501",
                                         .run_id = "mpiexec "}));

@@ -60,9 +60,9 @@ TEST(Message, ACauseByteByByte) {
                         2,   0,   0,   0,   'n', 'o'}));                      // text
 }
 TEST(Message, EveryKindHasItsNumber) {
-    const std::vector<Message> in_order{Hello{},  Welcome{}, Refused{}, RunTerms{},
-                                        Agreed{}, Alive{},   Failed{},  Blamed{},
-                                        Cause{},  Leaving{}, Left{},    Ended{}};
+    const std::vector<Message> in_order{Hello{}, Welcome{}, Refused{}, RunTerms{}, Agreed{},
+                                        Alive{}, Failed{},  Blamed{},  Cause{},    Leaving{},
+                                        Left{},  Ended{},   Note{}};
     ASSERT_EQ(in_order.size(), std::variant_size_v<Message>);
     for (std::size_t i = 0; i < in_order.size(); ++i)
         EXPECT_EQ(encode(in_order[i])[6], static_cast<std::byte>(i + 1));
@@ -81,7 +81,7 @@ rc::Gen<Message> any_message() {
                                  *rc::gen::arbitrary<std::int64_t>(),
                                  *rc::gen::arbitrary<std::int64_t>()};
         };
-        switch (*rc::gen::inRange(0, 12)) {
+        switch (*rc::gen::inRange(0, 13)) {
             case 0: return Hello{text(), number(), number(), number(), wide(), text()};
             case 1: {
                 Welcome welcome;
@@ -104,7 +104,15 @@ rc::Gen<Message> any_message() {
                              text()};
             case 9: return Leaving{};
             case 10: return Left{number()};
-            default: return Ended{number()};
+            case 11: return Ended{number()};
+            default:
+                return Note{number(), *rc::gen::map(rc::gen::arbitrary<std::vector<std::uint8_t>>(),
+                                                    [](const auto& v) {
+                                                        std::vector<std::byte> bytes;
+                                                        for (const auto b : v)
+                                                            bytes.push_back(std::byte{b});
+                                                        return bytes;
+                                                    })};
         }
     });
 }
@@ -158,7 +166,7 @@ TEST(Message, ARefusalOfAnotherVersionCanBeRead) {
     EXPECT_EQ(reader.next(), Message(Refused{"too old"}));
 }
 TEST(Message, KindsThatDoNotExist) {
-    for (const int kind : {0, 13, 255})
+    for (const int kind : {0, 14, 255})
         EXPECT_NE(problem_of(header(1, kind, 0)).find("unknown kind"), std::string::npos) << kind;
 }
 TEST(Message, ALengthBeyondTheLimitIsRefusedBeforeItsBody) {

@@ -12,6 +12,7 @@
 
 #include <future>  // a change that is waited for
 #include <memory>
+#include <thread>  // ranks
 
 #include <gx/core/error.hpp>  // Error, LostRank
 
@@ -103,6 +104,50 @@ std::string answer_to(const std::string& where, std::span<const std::byte> bytes
         reader.feed(std::span(got).first(std::size_t(n)));
     const auto message = reader.next();
     return message ? std::get<Refused>(*message).text : "";
+}
+TEST(Session, GathersWhatEachRankGives) {
+    Sessions s(3);
+    for (auto& session : s.all) session->join();
+    const std::string zero("a\0b", 3);  // any bytes
+    std::vector<std::vector<std::string>> got(6);
+    {
+        std::vector<std::jthread> ranks;
+        for (std::size_t r = 0; r < 3; ++r)
+            ranks.emplace_back([&, r] {
+                got[r] = s[r].gather(r == 0 ? zero : std::to_string(r));
+                got[3 + r] = s[r].gather(std::string(r, 'x'));
+            });
+    }
+    for (std::size_t r = 0; r < 3; ++r) {
+        EXPECT_EQ(got[r], (std::vector<std::string>{zero, "1", "2"}));
+        EXPECT_EQ(got[3 + r], (std::vector<std::string>{"", "x", "xx"}));
+    }
+}
+TEST(Session, AGatherEndsWithTheRun) {
+    Sessions s(3);
+    for (auto& session : s.all) session->join();
+    s[2].fail("the disk of rank 2 is full");
+    EXPECT_TRUE(has(error_of_run([&] { (void)s[0].gather("0"); }), "the disk of rank 2 is full"));
+    EXPECT_TRUE(has(error_of_run([&] { (void)s[1].gather("1"); }), "the disk of rank 2 is full"));
+}
+TEST(Session, NotesReachAllOthersInOrder) {
+    Sessions s(3);
+    for (auto& session : s.all) session->join();
+    s[1].note({std::byte{1}});  // before the others listen
+    std::vector<std::promise<std::vector<std::byte>>> heard(3);
+    std::vector<std::vector<std::byte>> notes(3);
+    for (std::size_t r = 0; r < 3; ++r)
+        s[r].on_note([&, r](int rank, std::span<const std::byte> bytes) {
+            EXPECT_EQ(rank, 1);
+            notes[r].insert(notes[r].end(), bytes.begin(), bytes.end());
+            if (notes[r].size() == 3) heard[r].set_value(notes[r]);
+        });
+    s[1].note({std::byte{2}, std::byte{3}});
+    const std::vector<std::byte> all{std::byte{1}, std::byte{2}, std::byte{3}};
+    EXPECT_EQ(heard[0].get_future().get(), all);
+    EXPECT_EQ(heard[2].get_future().get(), all);
+    for (auto& session : s.all) session->on_note({});
+    EXPECT_TRUE(notes[1].empty());
 }
 TEST(Session, StrangersAreRefusedWithASentenceAndTheRunGoesOn) {
     const Folder folder;

@@ -36,9 +36,9 @@ struct Board {
 };
 
 /// Counts messages, so that a point of training can be waited for.
-class CountingLink : public gx::TransportOver<gx::testing::detail::processes::Endpoint> {
+class CountingLink : public gx::TransportOver<gx::coordination::MeshEndpoint> {
 public:
-    CountingLink(gx::testing::detail::processes::Endpoint& link, std::atomic<int>& count)
+    CountingLink(gx::coordination::MeshEndpoint& link, std::atomic<int>& count)
         : TransportOver(link), count_(count) {}
     gx::Request send(int to, int channel, std::span<const std::byte> message) {
         ++count_;

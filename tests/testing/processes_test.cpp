@@ -75,7 +75,7 @@ TEST_F(ProcessesTest, MessagesGoAround) {
 }
 TEST_F(ProcessesTest, StreamAndRankTalkAtOnceAndQueuedWorkIsDone) {
     struct Talk {
-        gx::testing::detail::processes::Endpoint* link;
+        gx::coordination::MeshEndpoint* link;
         bool good = true;
         static void run(void* self, std::uint64_t channel) {
             auto& t = *static_cast<Talk*>(self);

@@ -16,6 +16,7 @@ struct Launch {
     int rank = 0, ranks = 1;
     int local_rank = -1;    ///< on its host; -1: not given
     int local_ranks = -1;   ///< of its host; -1: not given
+    std::string host{};     ///< of rank 0; an IPv6 address in brackets
     std::string address{};  ///< of rank 0, for connect_to(): "tcp:HOST:PORT"
     std::string listens{};  ///< where rank 0 has its Listener
     std::string run_id{};   ///< equal on all ranks

@@ -36,6 +36,10 @@ public:
     /// A wait for `peer` has met its deadline. The cause follows: this one or an earlier one.
     void blame(int peer);
     void compare(const RunTerms& terms);
+    /// To all other ranks. Errors: more bytes than note_bytes_max break the contract.
+    void note(std::vector<std::byte> bytes) {
+        outgoing_.emplace_back(Note{rank(), std::move(bytes)});
+    }
     /// The rank's function has returned.
     void leave();
 
@@ -50,6 +54,9 @@ public:
 
     /// Messages to the root since the last call, in order.
     [[nodiscard]] std::vector<Message> take() { return std::exchange(outgoing_, {}); }
+
+    /// Notes of other ranks since the last call, in the order of each.
+    [[nodiscard]] std::vector<Note> take_notes() { return std::exchange(notes_, {}); }
 
     // ---- What is known
     [[nodiscard]] int rank() const { return options_.hello.rank; }
@@ -73,6 +80,7 @@ private:
     Duration begun_, heard_, next_alive_;
     Operation operation_{}, operation_when_stopped_{};
     std::vector<Message> outgoing_{};
+    std::vector<Note> notes_{};
     std::vector<char> left_{};
     Roster roster_{};
     Cause cause_{};

@@ -38,6 +38,7 @@ namespace gx::coordination {
 //     10 Leaving    member  -
 //     11 Left       root    i32 rank
 //     12 Ended      root    i32 exit_status
+//     13 Note       both    i32 rank, list of u8 bytes
 //
 // The header and Refused stay as they are in all versions, so that a member of another version can
 // read why it was refused.
@@ -49,6 +50,7 @@ inline constexpr std::size_t body_bytes_max = std::size_t{1} << 20;
 inline constexpr std::size_t hello_bytes_max = 4096;
 inline constexpr std::size_t run_id_bytes_max = 1024;
 inline constexpr std::size_t text_bytes_max = 64 * 1024;  ///< longer sentences are cut
+inline constexpr std::size_t note_bytes_max = body_bytes_max - 8;
 
 /// First message of a member.
 struct Hello {
@@ -138,8 +140,16 @@ struct Ended {
     bool operator==(const Ended&) const = default;
 };
 
+/// Bytes of the world that is built on the channel, from `rank` to all others; the root passes them
+/// on. At most note_bytes_max.
+struct Note {
+    int rank = -1;
+    std::vector<std::byte> bytes{};
+    bool operator==(const Note&) const = default;
+};
+
 using Message = std::variant<Hello, Welcome, Refused, RunTerms, Agreed, Alive, Failed, Blamed,
-                             Cause, Leaving, Left, Ended>;
+                             Cause, Leaving, Left, Ended, Note>;
 
 /// The bytes of a message. Errors: a body beyond the limit breaks the contract; texts are cut.
 [[nodiscard]] GX_DECL std::vector<std::byte> encode(const Message& message);

@@ -6,6 +6,7 @@
 #include <map>                 // connections
 #include <mutex>               // one lock
 #include <optional>            // the root's part
+#include <span>                // notes
 #include <string>              // sentences
 #include <thread>              // the monitor
 #include <vector>              // sockets
@@ -68,6 +69,12 @@ public:
     Roster join();
     /// Compares with the terms of rank 0; every rank calls it equally often.
     void compare(const RunTerms& terms);
+    /// What each rank gives, by rank; every rank calls it equally often, once all have joined.
+    /// Errors: gx::Error with the cause's sentence.
+    [[nodiscard]] std::vector<std::string> gather(const std::string& mine);
+    /// Sends `bytes` to all other ranks: to their gather(), or once they have none any more to
+    /// their on_note().
+    void note(std::vector<std::byte> bytes);
     void working_on(const Operation& operation);
     /// Stops all ranks. An empty text may be followed by a call with the sentence.
     /// `exit_status`: 1 to 255.
@@ -81,6 +88,8 @@ public:
     [[nodiscard]] bool end(Duration limit);
 
     [[nodiscard]] Cause cause();
+    /// Waits for it: after fail() or blame().
+    [[nodiscard]] Cause await_cause();
     /// The cause as a sentence, with what this rank did when it was stopped.
     [[nodiscard]] std::string sentence();
     [[nodiscard]] bool left(int rank);
@@ -94,6 +103,9 @@ public:
     /// Calls `f` on the monitor after each change of cause() or left(), and once before the first.
     /// Returns when no other call is under way; an empty f ends them.
     void on_change(std::function<void()> f);
+    /// Calls `f` on the monitor with each note of another rank, those first that have come before.
+    /// Returns when no other call is under way; an empty f ends them.
+    void on_note(std::function<void(int rank, std::span<const std::byte>)> f);
 
 private:
     struct Connection {
@@ -117,6 +129,7 @@ private:
     /// False where the connection has ended.
     bool write(Connection& c);
     void write_all();
+    void deliver_notes();
     void wake();
     void exit_without_root() const;
     [[nodiscard]] bool gave_up_root() const;
@@ -138,6 +151,8 @@ private:
     bool closing_ = false;
     std::mutex callback_mutex_{};
     std::function<void()> callback_{};
+    std::vector<Note> notes_{};  ///< that on_note() has not had
+    std::function<void(int rank, std::span<const std::byte>)> note_callback_{};
     std::thread monitor_{};
 };
 

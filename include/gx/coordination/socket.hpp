@@ -65,6 +65,14 @@ private:
 /// listener or no route to it. Resolving a host's name may take longer. Errors: gx::Error.
 [[nodiscard]] GX_DECL Descriptor connect_to(std::string_view address, Duration limit);
 
+/// The host of a Listener that others reach as `host`, an IPv6 address in brackets: a loopback
+/// address is its own, else all interfaces are listened to.
+[[nodiscard]] GX_DECL std::string listening_host(const std::string& host);
+
+/// The IP address of this machine that the other end of a TCP connection sees, an IPv6 address in
+/// brackets; "" of any other socket.
+[[nodiscard]] GX_DECL std::string host_of(const Descriptor& connection);
+
 /// The name of this machine.
 [[nodiscard]] GX_DECL std::string host_name();
 

@@ -6,18 +6,22 @@
 #include <memory>     // make_unique
 #include <mutex>      // the first error
 
-#include <gx/coordination/session.hpp>    // Session, RunTerms
-#include <gx/core/contract.hpp>           // GX_EXPECT
-#include <gx/core/decl.hpp>               // GX_DECL
-#include <gx/core/function_ref.hpp>       // FunctionRef
-#include <gx/core/units.hpp>              // Nanoseconds
-#include <gx/core/world.hpp>              // World, NoDevice
-#include <gx/testing/processes_mesh.hpp>  // Mesh, Endpoint
-#include <gx/threads/worker.hpp>          // Worker
+#include <gx/coordination/mesh.hpp>     // Mesh, MeshEndpoint
+#include <gx/coordination/session.hpp>  // Session, RunTerms
+#include <gx/core/contract.hpp>         // GX_EXPECT
+#include <gx/core/decl.hpp>             // GX_DECL
+#include <gx/core/function_ref.hpp>     // FunctionRef
+#include <gx/core/units.hpp>            // Nanoseconds
+#include <gx/core/world.hpp>            // World, NoDevice
+#include <gx/threads/worker.hpp>        // Worker
 
 namespace gx::testing {
 
 namespace detail::processes {
+
+using coordination::Descriptor;
+using coordination::Mesh;
+using coordination::Moment;
 
 /// One process's part of a run.
 struct Part {
@@ -100,7 +104,7 @@ public:
 
     [[nodiscard]] int rank() const { return transport_.rank(); }
     [[nodiscard]] int ranks() const { return transport_.ranks(); }
-    [[nodiscard]] detail::processes::Endpoint& transport() { return transport_; }
+    [[nodiscard]] coordination::MeshEndpoint& transport() { return transport_; }
     [[nodiscard]] gx::detail::threads::Worker& stream() { return stream_; }
     /// Since run() began.
     [[nodiscard]] Nanoseconds now() const {
@@ -125,7 +129,7 @@ private:
                    .on_cancel = [&part] { part.session.fail(""); }}) {}
 
     detail::processes::Part* part_;
-    detail::processes::Endpoint transport_;
+    coordination::MeshEndpoint transport_;
     gx::detail::threads::Worker stream_;
 };
 

@@ -212,6 +212,9 @@ GX_DECL void Coordinator::heard_from(int rank, const Message& message) {
                       ", and nothing came before the deadline"});
     } else if (const auto* terms = std::get_if<RunTerms>(&message)) {
         compare(rank, *terms);
+    } else if (const auto* note = std::get_if<Note>(&message)) {
+        for (int r = 0; r < options_.ranks; ++r)
+            if (r != rank) send(r, Note{rank, note->bytes});
     } else if (std::holds_alternative<Leaving>(message)) {
         leave(rank);
     } else {

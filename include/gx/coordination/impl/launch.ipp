@@ -7,6 +7,7 @@
 #include <cstdlib>    // getenv
 
 #include <gx/coordination/launch.hpp>  // the declarations
+#include <gx/coordination/socket.hpp>  // listening_host
 #include <gx/core/error.hpp>           // Error
 
 namespace gx::coordination {
@@ -154,15 +155,6 @@ inline std::string host_of(Reader& read, const Variables& v, const Launch& l) {
                 "several hosts. Set it for all ranks");
 }
 
-inline bool is_loopback(const std::string& host) {
-    return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
-/// The host and port of a Listener at which all interfaces of this host are heard.
-inline std::string everywhere(const std::string& host) {
-    return host.find(':') == host.npos ? "0.0.0.0" : "[::]";
-}
-
 }  // namespace detail::launch
 
 GX_DECL std::optional<Launch> launch_from(Environment environment) {
@@ -173,9 +165,9 @@ GX_DECL std::optional<Launch> launch_from(Environment environment) {
     Launch l = d::ranks_of(read, *v);
     const std::string job = d::job_of(read, *v), host = d::host_of(read, *v, l);
     const std::string port = std::to_string(d::port_of(read, *v, job));
-    const std::string named = host.find(':') == host.npos ? host : "[" + host + "]";
-    l.address = "tcp:" + named + ":" + port;
-    l.listens = "tcp:" + (d::is_loopback(host) ? named : d::everywhere(host)) + ":" + port;
+    l.host = host.find(':') == host.npos ? host : "[" + host + "]";
+    l.address = "tcp:" + l.host + ":" + port;
+    l.listens = "tcp:" + listening_host(l.host) + ":" + port;
     l.run_id = l.launcher + " " + job.substr(0, 512);
     return l;
 }

@@ -55,6 +55,10 @@ GX_DECL void Member::received(const Message& message, Duration now) {
     } else if (const auto* ended = std::get_if<Ended>(&message)) {
         ended_ = true;
         exit_status_ = ended->exit_status;
+    } else if (const auto* note = std::get_if<Note>(&message)) {
+        if (note->rank < 0 || note->rank >= options_.hello.ranks || note->rank == rank())
+            return malformed("a note of a rank that is not in this world");
+        notes_.push_back(*note);
     } else if (!std::holds_alternative<Alive>(message)) {
         malformed("it sent a message of kind " + std::to_string(message.index() + 1) +
                   ", which only members send");

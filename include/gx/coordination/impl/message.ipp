@@ -81,6 +81,11 @@ public:
     void operator()(const Leaving&) {}
     void operator()(const Left& m) { number(m.rank); }
     void operator()(const Ended& m) { number(m.exit_status); }
+    void operator()(const Note& m) {
+        number(m.rank);
+        number(static_cast<std::uint32_t>(m.bytes.size()));
+        bytes.insert(bytes.end(), m.bytes.begin(), m.bytes.end());
+    }
 
     std::vector<std::byte> bytes{};
 };
@@ -179,6 +184,14 @@ public:
     void operator()(Leaving&) {}
     void operator()(Left& m) { number(m.rank); }
     void operator()(Ended& m) { number(m.exit_status); }
+    void operator()(Note& m) {
+        number(m.rank);
+        std::uint32_t size = 0;
+        number(size);
+        if (size != rest_.size()) good = false;
+        m.bytes.assign(rest_.begin(), rest_.end());
+        rest_ = {};
+    }
 
     bool good = true;
 

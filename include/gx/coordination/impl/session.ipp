@@ -6,7 +6,7 @@
 #include <sys/socket.h>   // send, recv
 #include <unistd.h>       // getpid, _exit
 
-#include <algorithm>     // all_of
+#include <algorithm>     // all_of, find
 #include <cerrno>        // errno
 #include <cstring>       // strerror
 #include <system_error>  // no thread is left
@@ -129,6 +129,35 @@ GX_DECL void Session::compare(const RunTerms& terms) {
                    {lost ? Delivery::Outcome::timed_out : Delivery::Outcome::cancelled, c.rank});
 }
 
+GX_DECL std::vector<std::string> Session::gather(const std::string& mine) {
+    std::vector<std::string> all(static_cast<std::size_t>(ranks()));
+    std::vector<char> has(all.size());
+    all[static_cast<std::size_t>(rank())] = mine;
+    has[static_cast<std::size_t>(rank())] = true;
+    const auto bytes = std::as_bytes(std::span(mine));
+    note({bytes.begin(), bytes.end()});
+    const auto take = [&](const Note& n) {
+        const auto r = static_cast<std::size_t>(n.rank);
+        if (has[r]) return false;
+        has[r] = true;
+        all[r].assign(reinterpret_cast<const char*>(n.bytes.data()), n.bytes.size());
+        return true;
+    };
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        std::erase_if(notes_, take);
+        if (std::ranges::find(has, char(false)) == has.end()) return all;
+        if (member_.cause().stopped()) throw Error(member_.sentence());
+        changed_.wait(lock);
+    }
+}
+
+GX_DECL void Session::note(std::vector<std::byte> bytes) {
+    const std::lock_guard lock(mutex_);
+    member_.note(std::move(bytes));
+    wake();
+}
+
 GX_DECL void Session::working_on(const Operation& operation) {
     const std::lock_guard lock(mutex_);
     member_.working_on(operation);
@@ -174,6 +203,11 @@ GX_DECL Cause Session::cause() {
     const std::lock_guard lock(mutex_);
     return member_.cause();
 }
+GX_DECL Cause Session::await_cause() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return member_.cause().stopped(); });
+    return member_.cause();
+}
 GX_DECL std::string Session::sentence() {
     const std::lock_guard lock(mutex_);
     return member_.sentence();
@@ -202,6 +236,22 @@ GX_DECL void Session::on_change(std::function<void()> f) {
     const std::lock_guard lock(callback_mutex_);
     callback_ = std::move(f);
     if (callback_) callback_();
+}
+
+GX_DECL void Session::on_note(std::function<void(int, std::span<const std::byte>)> f) {
+    const std::lock_guard lock(callback_mutex_);
+    note_callback_ = std::move(f);
+    deliver_notes();
+}
+
+GX_DECL void Session::deliver_notes() {
+    if (!note_callback_) return;
+    std::vector<Note> notes;
+    {
+        const std::lock_guard lock(mutex_);
+        notes = std::exchange(notes_, {});
+    }
+    for (const Note& n : notes) note_callback_(n.rank, n.bytes);
 }
 
 GX_DECL void Session::wake() {
@@ -243,6 +293,7 @@ GX_DECL void Session::work() {
         {
             const std::lock_guard calling(callback_mutex_);
             if (callback_) callback_();
+            deliver_notes();
         }
         if (last) return;
         ::poll(polled.data(), polled.size(), timeout);
@@ -293,6 +344,7 @@ GX_DECL void Session::move_messages() {
             order(o);
         }
     }
+    for (Note& n : member_.take_notes()) notes_.push_back(std::move(n));
     if (coordinator_ && coordinator_->joined()) listener_.reset();
     if (!coordinator_ && member_.ended()) connections_.clear();
 }

@@ -1,6 +1,7 @@
 // Sockets: the system calls.
 #pragma once
 
+#include <arpa/inet.h>    // inet_ntop
 #include <fcntl.h>        // fcntl
 #include <netdb.h>        // getaddrinfo
 #include <netinet/in.h>   // ports
@@ -216,10 +217,27 @@ GX_DECL Descriptor connect_to(std::string_view address, Duration limit) {
         if (Descriptor s = detail::socket::try_connect(address, parsed, end)) return s;
         const bool not_yet = errno == ECONNREFUSED || errno == ENOENT || errno == EAGAIN ||
                              errno == ETIMEDOUT || errno == EINTR || errno == EHOSTUNREACH;
-        if (!not_yet || steady_now() >= end)
-            detail::socket::fail(address, "of rank 0 can't be reached");
+        if (!not_yet || steady_now() >= end) detail::socket::fail(address, "can't be reached");
         ::poll(nullptr, 0, pause);
     }
+}
+
+GX_DECL std::string listening_host(const std::string& host) {
+    if (host == "localhost" || host == "[::1]" || host.starts_with("127.")) return host;
+    return host.starts_with('[') ? "[::]" : "0.0.0.0";
+}
+
+GX_DECL std::string host_of(const Descriptor& connection) {
+    sockaddr_storage a{};
+    socklen_t size = sizeof(a);
+    char host[INET6_ADDRSTRLEN] = {};
+    if (::getsockname(connection.get(), reinterpret_cast<sockaddr*>(&a), &size) != 0) return "";
+    if (a.ss_family == AF_INET)
+        return ::inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in&>(a).sin_addr, host,
+                           sizeof(host));
+    if (a.ss_family != AF_INET6) return "";
+    const in6_addr& address = reinterpret_cast<sockaddr_in6&>(a).sin6_addr;
+    return "[" + std::string(::inet_ntop(AF_INET6, &address, host, sizeof(host))) + "]";
 }
 
 GX_DECL std::string host_name() {

@@ -6,6 +6,7 @@
 #include <deque>               // posted messages, in order
 #include <map>                 // requests by number
 #include <mutex>               // one lock for a process's mail
+#include <string>              // hosts
 #include <thread>              // the progress engine
 #include <vector>              // links
 
@@ -14,9 +15,7 @@
 #include <gx/core/stream.hpp>           // Operation
 #include <gx/core/transport.hpp>        // Request, Arrival, Placement
 
-namespace gx::testing::detail::processes {
-
-using coordination::Descriptor;
+namespace gx::coordination {
 
 /// Moment of the steady clock, which all processes of a machine share.
 using Moment = std::chrono::steady_clock::time_point;
@@ -38,14 +37,14 @@ public:
     /// nanoseconds::max() are endless. The session lives longer.
     /// Errors: gx::Error where the system has no descriptor or thread left.
     Mesh(Placement placement, std::vector<Descriptor> sockets, std::chrono::nanoseconds deadline,
-         coordination::Session& session);
+         Session& session);
     Mesh(const Mesh&) = delete;
     Mesh& operator=(const Mesh&) = delete;
     ~Mesh();
 
     [[nodiscard]] int rank() const { return rank_; }
     [[nodiscard]] Placement placement() const { return placement_; }
-    [[nodiscard]] coordination::Session& session() { return session_; }
+    [[nodiscard]] Session& session() { return session_; }
 
     Request send(int to, int channel, std::span<const std::byte> message);
     Request receive(int from, int channel, std::span<std::byte> message);
@@ -112,7 +111,7 @@ private:
     void wake_engine();
     void work();
 
-    coordination::Session& session_;
+    Session& session_;
     int rank_;
     Placement placement_;
     std::chrono::nanoseconds deadline_;
@@ -122,17 +121,23 @@ private:
     std::vector<Link> links_;
     std::map<std::uint32_t, Posted> posted_{};
     std::uint32_t last_request_ = 0;
-    coordination::Cause stop_{};
+    Cause stop_{};
     std::uint32_t timed_out_ = 0;  ///< the request whose wait blamed its peer
     bool blamed_ = false;
     bool closing_ = false;
     std::thread engine_;
 };
 
+/// Sockets to all other ranks, by rank, for a Mesh. Every rank calls it, once all have joined.
+/// `host`: of this rank, as the others reach it; an IPv6 address in brackets.
+/// Errors: gx::Error where one is not connected within `limit`, or the session has a cause.
+[[nodiscard]] GX_DECL std::vector<Descriptor> connect_all(Session& session, const std::string& host,
+                                                          Duration limit);
+
 /// One rank's Transport over its process's mesh.
-class Endpoint {
+class MeshEndpoint {
 public:
-    explicit Endpoint(Mesh& mesh) : mesh_(&mesh) {}
+    explicit MeshEndpoint(Mesh& mesh) : mesh_(&mesh) {}
 
     [[nodiscard]] int rank() const { return mesh_->rank(); }
     [[nodiscard]] int ranks() const { return placement().ranks(); }
@@ -151,10 +156,10 @@ public:
 private:
     Mesh* mesh_;
 };
-static_assert(explain_transport<Endpoint>());
+static_assert(explain_transport<MeshEndpoint>());
 
-}  // namespace gx::testing::detail::processes
+}  // namespace gx::coordination
 
 #if defined(GX_HEADER_ONLY)
-#include <gx/testing/impl/processes_mesh.ipp>
+#include <gx/coordination/impl/mesh.ipp>
 #endif

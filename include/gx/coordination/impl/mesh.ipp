@@ -9,16 +9,17 @@
 #include <algorithm>  // find
 #include <cerrno>     // EAGAIN
 #include <cstring>    // memcpy, strerror
+#include <random>     // keys
 #include <utility>    // exchange
 
-#include <gx/core/contract.hpp>           // GX_EXPECT
-#include <gx/core/error.hpp>              // Error
-#include <gx/testing/processes_mesh.hpp>  // Mesh
+#include <gx/core/contract.hpp>      // GX_EXPECT
+#include <gx/core/error.hpp>         // Error
+#include <gx/coordination/mesh.hpp>  // Mesh
 
-namespace gx::testing::detail::processes {
+namespace gx::coordination {
 
 GX_DECL Mesh::Mesh(Placement placement, std::vector<Descriptor> sockets,
-                   std::chrono::nanoseconds deadline, coordination::Session& session)
+                   std::chrono::nanoseconds deadline, Session& session)
     : session_(session),
       rank_(session.rank()),
       placement_(placement),
@@ -40,6 +41,85 @@ GX_DECL Mesh::~Mesh() {
     }
     wake_engine();
     engine_.join();
+}
+
+// ---- Connecting -------------------------------------------------------------------------
+
+namespace detail::mesh {
+
+/// What a rank sends first to one of a lower number.
+struct Greeting {
+    std::uint64_t key = 0;
+    std::int64_t rank = -1;
+};
+
+/// Whether all of it has come by `end`.
+inline bool read_all(int socket, std::span<std::byte> bytes, Duration end) {
+    while (!bytes.empty()) {
+        pollfd p{.fd = socket, .events = POLLIN, .revents = 0};
+        if (::poll(&p, 1, milliseconds_until(end)) == 0) return false;
+        const auto n = ::recv(socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+        if (n <= 0) return false;
+        bytes = bytes.subspan(static_cast<std::size_t>(n));
+    }
+    return true;
+}
+
+/// Takes the connections of all ranks above `rank`. `key`: what they greet with.
+inline void accept_others(Session& session, Listener& listener, std::uint64_t key,
+                          std::vector<Descriptor>& sockets, Duration end) {
+    const auto missing = [&] {
+        for (int r = session.rank() + 1; r < session.ranks(); ++r)
+            if (!sockets[static_cast<std::size_t>(r)]) return r;
+        return -1;
+    };
+    constexpr Duration pause = std::chrono::milliseconds(50);  // between looks at the cause
+    while (missing() >= 0) {
+        if (session.cause().stopped()) throw Error(session.sentence());
+        if (steady_now() >= end)
+            throw Error("rank " + std::to_string(missing()) + " did not connect to rank " +
+                        std::to_string(session.rank()) + " at " + listener.address() +
+                        ": let the hosts of a run reach each other at all ports");
+        pollfd p{.fd = listener.get(), .events = POLLIN, .revents = 0};
+        (void)::poll(&p, 1, milliseconds_until(std::min(end, saturating_sum(steady_now(), pause))));
+        Descriptor socket = listener.accept();
+        Greeting greeting;
+        const Duration patience =
+            std::min(end, saturating_sum(steady_now(), std::chrono::seconds(5)));
+        if (!socket ||
+            !read_all(socket.get(), std::as_writable_bytes(std::span(&greeting, 1)), patience))
+            continue;
+        if (greeting.key == key && greeting.rank > session.rank() &&
+            greeting.rank < session.ranks())
+            sockets[static_cast<std::size_t>(greeting.rank)] = std::move(socket);
+    }
+}
+
+}  // namespace detail::mesh
+
+GX_DECL std::vector<Descriptor> connect_all(Session& session, const std::string& host,
+                                            Duration limit) {
+    const Duration end = saturating_sum(steady_now(), limit);
+    Listener listener("tcp:" + listening_host(host) + ":0");
+    const std::string& bound = listener.address();
+    const std::uint64_t key = std::random_device{}();
+    // Each rank's address, and what is to be said there.
+    const auto all =
+        session.gather("tcp:" + host + bound.substr(bound.rfind(':')) + " " + std::to_string(key));
+    std::vector<Descriptor> sockets(all.size());
+    for (int r = 0; r < session.rank(); ++r) {
+        const std::string& one = all[static_cast<std::size_t>(r)];
+        const std::size_t space = one.find(' ');
+        Descriptor& socket = sockets[static_cast<std::size_t>(r)];
+        socket = connect_to(one.substr(0, space), end - steady_now());
+        const detail::mesh::Greeting greeting{std::stoull(one.substr(space + 1)), session.rank()};
+        if (::send(socket.get(), &greeting, sizeof(greeting), MSG_NOSIGNAL) != sizeof(greeting))
+            throw Error("rank " + std::to_string(r) + " has closed its connection to rank " +
+                        std::to_string(session.rank()));
+    }
+    detail::mesh::accept_others(session, listener, key, sockets, end);
+    return sockets;
 }
 
 // ---- Posting and waiting ----------------------------------------------------------------
@@ -117,7 +197,6 @@ GX_DECL bool Mesh::resolved(std::span<const Request> requests, Arrival& arrival,
         blame_if_hopeless(requests);
         return false;
     }
-    using coordination::Reason;
     const bool threw = stop_.reason == Reason::error || stop_.reason == Reason::mismatch;
     const auto found = std::ranges::find_if(
         requests, [&](Request r) { return !threw && posted_[r.id].peer == stop_.rank; });
@@ -349,4 +428,4 @@ GX_DECL void Mesh::work() {
     }
 }
 
-}  // namespace gx::testing::detail::processes
+}  // namespace gx::coordination

@@ -1,4 +1,4 @@
-#include <gx/testing/processes_mesh.hpp>
+#include <gx/coordination/mesh.hpp>
 
 #include <linux/sockios.h>  // SIOCOUTQ
 #include <signal.h>         // kill
@@ -6,6 +6,8 @@
 #include <sys/socket.h>     // send, recv
 #include <sys/wait.h>       // waitpid
 #include <unistd.h>         // fork, _exit
+
+#include <gx/core/error.hpp>  // Error
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -18,10 +20,10 @@ namespace {
 using gx::Delivery;
 using gx::Request;
 using gx::coordination::Descriptor;
+using gx::coordination::Mesh;
 using gx::coordination::Session;
 using gx::coordination::socket_pair;
-using gx::testing::detail::processes::Endpoint;
-using gx::testing::detail::processes::Mesh;
+using Endpoint = gx::coordination::MeshEndpoint;
 
 template <class T>
 std::span<const std::byte> out(const T& x) {
@@ -75,6 +77,73 @@ struct Meshes {
     Endpoint operator[](std::size_t r) { return Endpoint(all[r]->mesh); }
     std::vector<std::unique_ptr<Node>> all;
 };
+
+// ---- Connecting ---------------------------------------------------------------------
+TEST(Mesh, ItsSocketsAreMadeAtTheRanksOwnAddresses) {
+    auto control = sockets(4);
+    std::vector<std::unique_ptr<Session>> sessions;
+    for (int r = 0; r < 4; ++r)
+        sessions.push_back(session_of(r, 4, std::move(control[static_cast<std::size_t>(r)])));
+    std::vector<std::jthread> ranks;
+    for (int r = 0; r < 4; ++r)
+        ranks.emplace_back([&session = *sessions[static_cast<std::size_t>(r)], r] {
+            session.join();
+            Mesh mesh({4, 1},
+                      gx::coordination::connect_all(session, "127.0.0.1", std::chrono::minutes(1)),
+                      std::chrono::minutes(1), session);
+            Endpoint link(mesh);
+            for (int peer = 0; peer < 4; ++peer) {
+                const std::vector<int> sent{r, peer};
+                std::vector<int> got(2);
+                const Request a = link.send(peer, 0, out(sent)), b = link.receive(peer, 0, in(got));
+                EXPECT_TRUE(link.wait(a).complete());
+                EXPECT_TRUE(link.wait(b).complete());
+                EXPECT_EQ(got, (std::vector<int>{peer, r}));
+            }
+            mesh.leave();
+            session.leave();
+            EXPECT_TRUE(session.end(std::chrono::minutes(1)));
+        });
+}
+TEST(Mesh, AStrangerAtARanksAddressIsNotTaken) {
+    auto control = sockets(2);
+    auto zero = session_of(0, 2, std::move(control[0])),
+         one = session_of(1, 2, std::move(control[1]));
+    one->join();
+    const std::jthread other([&one] {
+        const std::string said = one->gather("")[0];  // "tcp:127.0.0.1:PORT KEY"
+        const std::size_t space = said.find(' ');
+        const std::uint64_t key = std::stoull(said.substr(space + 1));
+        std::vector<Descriptor> connections;
+        for (const std::uint64_t k : {key + 1, key}) {
+            connections.push_back(
+                gx::coordination::connect_to(said.substr(0, space), std::chrono::minutes(1)));
+            const std::uint64_t greeting[]{k, 1, k == key};
+            EXPECT_EQ(::send(connections.back().get(), greeting, sizeof(greeting), MSG_NOSIGNAL),
+                      std::ssize(std::as_bytes(std::span(greeting))));
+        }
+        char end = 0;
+        EXPECT_LE(::recv(connections[0].get(), &end, 1, 0), 0) << "it is closed";
+    });
+    const auto got = gx::coordination::connect_all(*zero, "127.0.0.1", std::chrono::minutes(1));
+    std::uint64_t is_right = 0;
+    EXPECT_EQ(::recv(got[1].get(), &is_right, sizeof(is_right), MSG_WAITALL), 8);
+    EXPECT_EQ(is_right, 1u);
+}
+TEST(Mesh, ARankThatDoesNotConnectIsNamed) {
+    auto control = sockets(2);
+    auto zero = session_of(0, 2, std::move(control[0])),
+         one = session_of(1, 2, std::move(control[1]));
+    zero->join();
+    one->note({std::byte{'x'}});  // no address, and no connection
+    std::string text;
+    try {
+        (void)gx::coordination::connect_all(*zero, "127.0.0.1", std::chrono::milliseconds(1));
+    } catch (const gx::Error& e) {
+        text = e.what();
+    }
+    EXPECT_NE(text.find("rank 1 did not connect to rank 0 at tcp:127.0.0.1:"), text.npos) << text;
+}
 
 // ---- Messages -----------------------------------------------------------------------
 TEST(Mesh, BothSidesSendMoreThanASocketHolds) {
