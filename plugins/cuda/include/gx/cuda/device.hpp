@@ -83,8 +83,8 @@ public:
     // These wait.
     void to_canonical(View<const float> mine, std::span<float> canonical);
     void from_canonical(std::span<const float> canonical, View<float> mine);
-    /// As in "conv2d 'stem'". Outputs of batch norms that are not stored are computed again; of other
-    /// operations whose outputs are not kept, the first behind the last output that is finite.
+    /// As in "conv2d 'stem'". Outputs of batch norms that are not stored are computed again; of
+    /// other operations whose outputs are not kept, the first behind the last finite output.
     [[nodiscard]] std::optional<std::string> first_non_finite();
 
     // ---- Beyond the concept ----
