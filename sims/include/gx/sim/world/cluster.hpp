@@ -16,6 +16,7 @@
 #include <gx/io/problems.hpp>                // Problems
 #include <gx/core/units.hpp>                 // Nanoseconds
 #include <gx/core/world.hpp>                 // World, NoDevice
+#include <gx/memory/memory.hpp>              // InHostMemory
 #include <gx/model/graph.hpp>                // Graph
 #include <gx/sim/des/engine.hpp>             // Engine
 #include <gx/sim/world/fault_interface.hpp>  // FaultInterface, FaultPlan
@@ -193,6 +194,12 @@ class Device;  // in device.hpp
 /// need not fire again. A torus becomes a star.
 template <class Inner = NoDevice>
 class Cluster {
+    static_assert(
+        InHostMemory<Inner>,
+        "gx: a simulated cluster computes its ranks' steps in the host's memory, and this "
+        "Device has a memory of its own. Fix: sim::Cluster<onednn::Device>, or "
+        "sim::Cluster<reference::Device>; on GPUs, nccl::World.");
+
 public:
     class Rank;
 
