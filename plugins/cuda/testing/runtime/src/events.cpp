@@ -33,6 +33,35 @@ cudaError_t create(Runtime& r, cudaEvent_t* event, unsigned int flags) {
     return cudaSuccess;
 }
 
+cudaError_t record(Runtime& r, cudaEvent_t event, cudaStream_t stream, unsigned int flags) {
+    CUevent_st& e = r.event_of(event, "cudaEventRecord");
+    CUstream_st& s = r.stream_of(stream, "cudaEventRecord");
+    if (const cudaError_t error = r.device_error(s.device); error != cudaSuccess) return error;
+    const bool external = flags == cudaEventRecordExternal;
+    if ((!external && flags != cudaEventRecordDefault) || (external && !s.capture))
+        return cudaErrorInvalidValue;
+    if (e.device != s.device)
+        r.stop("cudaEventRecord of " + e.name + " in " + s.name +
+               ": cudaErrorInvalidResourceHandle. Create the event with the stream's device "
+               "current.");
+    ++r.counts.event_records;
+    if (external) {
+        r.push(s, {.name = "record of " + e.name, .records = &e});
+        return cudaSuccess;
+    }
+    e.capture = s.capture;
+    if (s.capture) {
+        for (const Capture::Branch& b : s.capture->branches)
+            if (b.stream == &s) e.captured = b.tail;
+        return cudaSuccess;
+    }
+    const auto record = std::make_shared<Recorded>();
+    e.last = record;
+    record->point = {&s, s.queued + 1};
+    r.push(s, {.name = "record of " + e.name, .run = [record, &r] { record->time_ms = r.now_ms; }});
+    return cudaSuccess;
+}
+
 }  // namespace
 
 // "Event Management": of the current device; cudaEventCreate with cudaEventDefault.
@@ -54,30 +83,15 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 
 // "Event Management": event and stream must be of one device. In a capture it records the nodes so
-// far, and no operation.
+// far, and no operation; with cudaEventRecordExternal it is a node, and each launch of the graph
+// records the event. That flag is invalid outside of captures.
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags) {
+    return call("cudaEventRecordWithFlags", {},
+                [&](Runtime& r) { return record(r, event, stream, flags); });
+}
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-    return call("cudaEventRecord", {}, [&](Runtime& r) {
-        CUevent_st& e = r.event_of(event, "cudaEventRecord");
-        CUstream_st& s = r.stream_of(stream, "cudaEventRecord");
-        if (const cudaError_t error = r.device_error(s.device); error != cudaSuccess) return error;
-        if (e.device != s.device)
-            r.stop("cudaEventRecord of " + e.name + " in " + s.name +
-                   ": cudaErrorInvalidResourceHandle. Create the event with the stream's device "
-                   "current.");
-        ++r.counts.event_records;
-        e.capture = s.capture;
-        if (s.capture) {
-            for (const Capture::Branch& b : s.capture->branches)
-                if (b.stream == &s) e.captured = b.tail;
-            return cudaSuccess;
-        }
-        const auto record = std::make_shared<Recorded>();
-        e.last = record;
-        record->point = {&s, s.queued + 1};
-        r.push(s, {.name = "record of " + e.name,
-                   .run = [record, &r] { record->time_ms = r.now_ms; }});
-        return cudaSuccess;
-    });
+    return call("cudaEventRecord", {},
+                [&](Runtime& r) { return record(r, event, stream, cudaEventRecordDefault); });
 }
 
 // "Stream Management": for the record that was the last one at the time of this call; the event may

@@ -17,6 +17,14 @@ Graph& graph_of(Runtime& r, Graph* handle, const std::string& name) {
     return *handle;
 }
 
+/// From the launch on the event means this operation.
+void record(Runtime& r, Operation& op, const Point& point) {
+    const auto recorded = std::make_shared<Recorded>(point);
+    op.records->last = recorded;
+    op.records->capture.reset();
+    op.run = [recorded, &r] { recorded->time_ms = r.now_ms; };
+}
+
 /// Queues the nodes: branch 0 in the stream of the launch, each other one in a lane of its own.
 void launch(Runtime& r, CUgraphExec_st& g, CUstream_st& s) {
     Operation begin{.name = "begin of " + g.name};
@@ -34,6 +42,7 @@ void launch(Runtime& r, CUgraphExec_st& g, CUstream_st& s) {
             const Point& p = points[static_cast<std::size_t>(n)];
             if (p.stream != &to) op.waits.push_back(p);
         }
+        if (op.records != nullptr) record(r, op, {&to, to.queued + 1});
         points.push_back(r.enqueue(to, std::move(op)));
         ends[branch] = points.back();
     }
@@ -152,6 +161,11 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
             r.stop("cudaGraphLaunch of " + g.name + ", captured on device " +
                    std::to_string(g.device) + ", in " + s.name + ".");
         if (r.next_launch.fires()) return r.next_launch.error;
+        for (const Node& node : *g.nodes)
+            if (const CUevent_st* const e = node.operation.records;
+                e != nullptr && !e->ended_by.empty())
+                r.stop("cudaGraphLaunch of " + g.name + ", which records " + e->name +
+                       ", destroyed by " + e->ended_by + ".");
         for (const Node& node : *g.nodes)
             for (const Use& use : node.operation.uses)
                 r.expect_usable("cudaGraphLaunch of " + g.name + ": '" + node.operation.name + "'",

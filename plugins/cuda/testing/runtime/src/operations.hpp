@@ -41,7 +41,8 @@ struct Operation {
     std::function<bool()> ready{};           ///< empty: always
     std::vector<Point> waits{};              ///< other streams' points that it waits for
     std::function<std::string()> awaited{};  ///< what `ready` waits for, for sentences
-    const void* owner = nullptr;  ///< a handle of another library, which graphs must not outlive
+    const void* owner = nullptr;    ///< a handle of another library, which graphs must not outlive
+    CUevent_st* records = nullptr;  ///< of a graph: the event that each launch records here
 };
 
 /// An operation of a graph. Operations of one branch follow each other.
@@ -92,7 +93,7 @@ struct CUevent_st {
     int device = 0;
     std::string name{};
     bool timing = true;
-    std::shared_ptr<gx::cuda_testing::Recorded> last{};    ///< outside of captures
+    std::shared_ptr<gx::cuda_testing::Recorded> last{};    ///< outside of captures, or by a launch
     std::shared_ptr<gx::cuda_testing::Capture> capture{};  ///< of the last record, if in one
     std::vector<int> captured{};                           ///< nodes before that record
     std::string ended_by{};

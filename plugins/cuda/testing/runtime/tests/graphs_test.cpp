@@ -65,6 +65,76 @@ TEST_F(Graphs, AStepIsReplayed) {
         expect_clean();
     });
 }
+TEST_F(Graphs, EachLaunchRecordsAnExternalEvent) {
+    in_every_order([] {
+        int *const x = device_memory(1), *const out = pinned_memory(1);
+        const cudaStream_t s = new_stream();
+        const cudaEvent_t e = new_event();
+        ok(cudaMemsetAsync(x, 0, 4, s));
+        const cudaGraphExec_t step = captured(s, [&] {
+            add(x, 1, s);
+            copy(out, x, 1, s);
+            ok(cudaEventRecordWithFlags(e, s, cudaEventRecordExternal));
+            add(x, 10, s);  // behind the event
+        });
+        for (int i = 0; i < 3; ++i) {
+            ok(cudaGraphLaunch(step, s));
+            if (i == 1) {
+                while (cudaEventQuery(e) == cudaErrorNotReady) {
+                }
+            } else {
+                ok(cudaEventSynchronize(e));
+            }
+            EXPECT_EQ(out[0], 11 * i + 1);
+        }
+        ok(cudaStreamSynchronize(s));
+        ok(cudaGraphExecDestroy(step));
+        ok(cudaEventDestroy(e));
+        ok(cudaFree(x));
+        ok(cudaFreeHost(out));
+        ok(cudaStreamDestroy(s));
+        expect_clean();
+    });
+}
+TEST_F(Graphs, AnExternalEventIsReachedByTheLatestLaunch) {
+    start({.progress = StreamProgress::late});
+    int* const x = device_memory(1);
+    const cudaStream_t s = new_stream();
+    const cudaEvent_t e = new_event();
+    ok(cudaMemsetAsync(x, 0, 4, s));
+    const cudaGraphExec_t step = captured(s, [&] {
+        for (int i = 0; i < 5; ++i) add(x, 1, s);
+        ok(cudaEventRecordWithFlags(e, s, cudaEventRecordExternal));
+    });
+    ok(cudaGraphLaunch(step, s));
+    ok(cudaEventSynchronize(e));
+    ok(cudaGraphLaunch(step, s));
+    EXPECT_EQ(cudaEventQuery(e), cudaErrorNotReady);
+    ok(cudaStreamSynchronize(s));
+    EXPECT_EQ(cudaEventQuery(e), cudaSuccess);
+}
+TEST_F(Graphs, ExternalEventsAreOfCapturesAndOutliveGraphs) {
+    const cudaStream_t s = new_stream();
+    const cudaEvent_t e = new_event();
+    EXPECT_EQ(cudaEventRecordWithFlags(e, s, cudaEventRecordExternal), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaEventRecordWithFlags(e, s, 7), cudaErrorInvalidValue);
+    ok(cudaEventRecordWithFlags(e, s, cudaEventRecordDefault));
+    ok(cudaStreamSynchronize(s));
+    const cudaEvent_t never = new_event();
+    (void)captured(s, [&] { ok(cudaEventRecordWithFlags(never, s, cudaEventRecordExternal)); });
+    EXPECT_NE(sentence_of([&] { (void)cudaEventQuery(never); }).find("never recorded"),
+              std::string::npos);
+    start({});
+    const cudaStream_t t = new_stream();
+    const cudaEvent_t ended = new_event();
+    const cudaGraphExec_t h =
+        captured(t, [&] { ok(cudaEventRecordWithFlags(ended, t, cudaEventRecordExternal)); });
+    ok(cudaEventDestroy(ended));
+    EXPECT_NE(sentence_of([&] {
+                  (void)cudaGraphLaunch(h, t);
+              }).find("which records event 1 of device 0, destroyed by cudaEventDestroy"),
+              std::string::npos);
+}
 TEST_F(Graphs, NothingRunsWhileItIsCaptured) {
     start({.progress = StreamProgress::eager});
     const cudaStream_t s = new_stream();
