@@ -24,6 +24,12 @@ public:
     using Error::Error;
 };
 
+/// Queued work that was to repeat that of a step before, and does not.
+class NotRepeated : public Error {
+public:
+    using Error::Error;
+};
+
 /// Outcome of a message, a reduction or a step: complete, or the missing rank.
 /// A value and not an exception, because failures are expected on the step path.
 struct [[nodiscard]] Delivery {

@@ -6,8 +6,9 @@
 #include <thread>     // yield
 #include <utility>    // exchange
 
-#include <gx/core/contract.hpp>  // GX_EXPECT
-#include <gx/cuda/error.hpp>     // expect
+#include <gx/core/contract.hpp>     // GX_EXPECT
+#include <gx/cuda/error.hpp>        // expect
+#include <gx/cuda/queued_call.hpp>  // queued_call
 
 namespace gx::cuda {
 
@@ -38,6 +39,7 @@ Queue::Queue(DeviceContext& context, const Label& name, const QueueOptions& opti
       id_(static_cast<int>(context.queues_.size())),
       stream_(make_stream()),
       events_(static_cast<std::size_t>(checked(options).events)),
+      stands_(events_.size()),
       staging_(make_pinned(options.staging_bytes)),
       staging_bytes_(options.staging_bytes),
       staged_(events_.size()),
@@ -65,8 +67,22 @@ void Queue::expect_done(cudaError_t result, const char* call) {
 // ---- Events ------------------------------------------------------------------------------------
 
 Event Queue::record() {
-    expect_done(cudaEventRecord(event(recorded_ + 1), stream()), "cudaEventRecord");
-    return {++recorded_, id_};
+    expect_takes_part();
+    const std::size_t i = (recorded_ + 1) % events_.size();
+    expect_done(
+        queued_call(
+            "cudaEventRecord", [&] { return cudaEventRecord(events_[i].get(), stream()); }, id_),
+        "cudaEventRecord");
+    stands_[i] = ++recorded_;
+    return {recorded_, id_};
+}
+
+void Queue::stand_for(std::uint64_t sequence) {
+    while (sequence < recorded_) stands_[++sequence % events_.size()] = recorded_;
+}
+
+void Queue::expect_takes_part() const {
+    if (!pass_begin_) expect_no_graph("work of a queue beside");
 }
 
 void Queue::wait_for(Event e) {
@@ -76,7 +92,13 @@ void Queue::wait_for(Event e) {
     const Queue* const other = context_->queues_[of];
     if (other == nullptr) return;  // it has waited for its work
     GX_EXPECT(e.sequence <= other->recorded_, "an event that was recorded");
-    expect_done(cudaStreamWaitEvent(stream(), other->event(e.sequence), 0), "cudaStreamWaitEvent");
+    expect_takes_part();
+    if (pass_begin_) other->expect_takes_part();
+    const std::uint64_t before = other->pass_begin_.value_or(0);
+    if (e.sequence <= before) return;  // the whole graph is behind it
+    const auto wait = [&] { return cudaStreamWaitEvent(stream(), other->event(e.sequence), 0); };
+    expect_done(queued_call("cudaStreamWaitEvent", wait, id_, e.stream, e.sequence - before),
+                "cudaStreamWaitEvent");
 }
 
 Delivery Queue::wait(Event e) {
@@ -116,6 +138,7 @@ void Queue::abandon() {
 /// The host waits; from here on it knows that the event was reached.
 Delivery Queue::reach(std::uint64_t sequence) {
     if (sequence <= reached_) return {};
+    expect_no_graph("a wait of the host");
     if (!context_->watch_) {
         expect_done(cudaEventSynchronize(event(sequence)), "cudaEventSynchronize");
     } else {
@@ -191,6 +214,7 @@ std::size_t Queue::place(std::size_t bytes) const {
 
 /// Staging memory of no copy; the host waits where there is none.
 std::size_t Queue::reserve(std::size_t bytes, const Operation& what) {
+    expect_no_graph("a copy from or to the host");
     for (;;) {
         if (const std::size_t begin = place(lines(bytes)); begin < staging_bytes_) return begin;
         if (const Delivery d = reach(staged(0).sequence); !d.complete()) {

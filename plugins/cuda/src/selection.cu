@@ -153,9 +153,11 @@ LaunchShape shape_of(cudaStream_t stream, std::int64_t count, int of_a_thread = 
 }
 
 void clear(cudaStream_t stream, DeviceSpan<std::uint32_t> words) {
-    expect(cudaMemsetAsync(words.data, 0,
-                           static_cast<std::size_t>(words.size) * sizeof(std::uint32_t), stream),
-           "cudaMemsetAsync");
+    const auto set = [&] {
+        return cudaMemsetAsync(
+            words.data, 0, static_cast<std::size_t>(words.size) * sizeof(std::uint32_t), stream);
+    };
+    expect(queued_call("cudaMemsetAsync", set, stream, words), "cudaMemsetAsync");
 }
 
 }  // namespace

@@ -63,8 +63,11 @@ void copy(cudaStream_t stream, DeviceSpan<const T> from, DeviceSpan<T> to) {
 void copy_bytes(cudaStream_t stream, const void* from, std::int64_t from_bytes, void* to,
                 std::int64_t to_bytes) {
     GX_EXPECT(from_bytes == to_bytes, "a copy fills as many bytes as it reads");
-    expect(cudaMemcpyAsync(to, from, static_cast<std::size_t>(to_bytes), cudaMemcpyDeviceToDevice,
-                           stream),
+    const auto copy = [&] {
+        return cudaMemcpyAsync(to, from, static_cast<std::size_t>(to_bytes),
+                               cudaMemcpyDeviceToDevice, stream);
+    };
+    expect(queued_call("cudaMemcpyAsync", copy, stream, from, to, to_bytes),
            "cudaMemcpyAsync within the device");
 }
 void swap_if(cudaStream_t stream, DeviceSpan<const Flag> condition, DeviceSpan<float> a,

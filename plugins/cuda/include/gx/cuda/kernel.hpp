@@ -10,6 +10,7 @@
 #include <gx/core/contract.hpp>     // GX_EXPECT
 #include <gx/cuda/device_span.hpp>  // DeviceSpan
 #include <gx/cuda/error.hpp>        // expect
+#include <gx/cuda/queued_call.hpp>  // queued_call
 
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>  // cudaLaunchKernelEx
@@ -57,16 +58,19 @@ void launch(const char* name, LaunchShape shape, void (*kernel)(P...),
             std::type_identity_t<P>... arguments) {
     GX_EXPECT((... && has_size(arguments)), "the size of a kernel's span is not negative");
     if (shape.blocks == 0) return;
+    const auto call = [&] {
 #if defined(__CUDACC__)
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(shape.blocks);
-    config.blockDim = dim3(shape.threads);
-    config.stream = shape.stream;
-    const cudaError_t result = cudaLaunchKernelEx(&config, kernel, arguments...);
+        cudaLaunchConfig_t config{};
+        config.gridDim = dim3(shape.blocks);
+        config.blockDim = dim3(shape.threads);
+        config.stream = shape.stream;
+        return cudaLaunchKernelEx(&config, kernel, arguments...);
 #else
-    const cudaError_t result =
-        emulation::launch(name, shape.blocks, shape.threads, shape.stream, kernel, arguments...);
+        return emulation::launch(name, shape.blocks, shape.threads, shape.stream, kernel,
+                                 arguments...);
 #endif
+    };
+    const cudaError_t result = queued_call(name, call, shape, kernel, arguments...);
     if (result == cudaSuccess) return;
     int device = -1;
     (void)cudaGetDevice(&device);

@@ -4,6 +4,7 @@
 #include <cstddef>     // byte
 #include <cstdint>     // uint64_t
 #include <functional>  // function
+#include <optional>    // the present graph
 #include <span>        // the host's memory
 #include <utility>     // move
 #include <vector>      // events
@@ -22,6 +23,7 @@
 namespace gx::cuda {
 
 class Queue;
+class StepGraphs;
 
 /// One GPU as one rank uses it: its memory, and its queues, whose events it knows.
 /// Threads: one at a time. The constructor makes the GPU the current device of its thread; a thread
@@ -122,6 +124,7 @@ public:
     [[nodiscard]] UpdateTables& update_tables() { return tables_; }
 
 private:
+    friend StepGraphs;
     /// A part of the staging memory, until the copy is known to be done.
     struct Staged {
         std::size_t begin = 0, bytes = 0;
@@ -141,8 +144,11 @@ private:
     [[nodiscard]] Delivery reach(std::uint64_t sequence);
     void drop_copies();
     [[nodiscard]] cudaEvent_t event(std::uint64_t sequence) const {
-        return events_[sequence % events_.size()].get();
+        return events_[stands_[sequence % events_.size()] % events_.size()].get();
     }
+    /// The last event is the one of all behind `sequence`.
+    void stand_for(std::uint64_t sequence);
+    void expect_takes_part() const;
     [[nodiscard]] Staged& staged(std::size_t i) { return staged_[(oldest_ + i) % staged_.size()]; }
     [[nodiscard]] const Staged& staged(std::size_t i) const {
         return staged_[(oldest_ + i) % staged_.size()];
@@ -154,7 +160,9 @@ private:
     int id_;
     StreamHandle stream_;
     std::vector<EventHandle> events_;
-    std::uint64_t recorded_ = 0, reached_ = 0;  ///< events; reached: known to the host
+    std::vector<std::uint64_t> stands_;          ///< for each event: which one is recorded for it
+    std::uint64_t recorded_ = 0, reached_ = 0;   ///< events; reached: known to the host
+    std::optional<std::uint64_t> pass_begin_{};  ///< last event before the present graph
 
     PinnedBytes staging_;
     std::size_t staging_bytes_, staging_end_ = 0;  ///< end: behind the newest part
