@@ -75,9 +75,10 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
 }
 
 // "Stream Management": in the stream where it began, by the same thread unless it is relaxed; all
-// other streams of the capture must have been joined.
+// other streams of the capture must have been joined. With an earlier error of the device there is
+// no graph, and the capture is over.
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-    return call("cudaStreamEndCapture", {}, [&](Runtime& r) {
+    return call("cudaStreamEndCapture", {.fails_with_device = false}, [&](Runtime& r) {
         if (graph == nullptr) return cudaErrorInvalidValue;
         CUstream_st& s = r.stream_of(stream, "cudaStreamEndCapture");
         if (!s.capture) r.stop("cudaStreamEndCapture in " + s.name + ", which is not captured.");
@@ -88,10 +89,12 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
         if (c->mode != cudaStreamCaptureModeRelaxed && c->thread != std::this_thread::get_id())
             r.stop("cudaStreamEndCapture in " + s.name +
                    " by another thread than began it: cudaErrorStreamCaptureWrongThread.");
-        expect_joined(r, *c);
+        const cudaError_t error = r.device_error(s.device);
+        if (error == cudaSuccess) expect_joined(r, *c);
         for (const Capture::Branch& b : c->branches) b.stream->capture.reset();
         c->open = false;
         std::erase(r.captures, c);
+        if (error != cudaSuccess) return error;
         CUgraph_st& g = r.graphs.emplace_back();
         g.name = "graph " + std::to_string(r.graphs.size());
         g.device = s.device;

@@ -135,6 +135,17 @@ TEST_F(Graphs, ExternalEventsAreOfCapturesAndOutliveGraphs) {
               }).find("which records event 1 of device 0, destroyed by cudaEventDestroy"),
               std::string::npos);
 }
+TEST_F(Graphs, ACaptureEndsWithTheErrorOfItsDevice) {
+    const cudaStream_t s = new_stream(), t = new_stream();
+    ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+    order(s, t);
+    enqueue_kernel(t, "k", [] {});  // is not joined
+    lose_device(0);
+    cudaGraph_t graph{};
+    EXPECT_EQ(cudaStreamEndCapture(s, &graph), cudaErrorDevicesUnavailable);
+    EXPECT_EQ(graph, nullptr);
+    EXPECT_EQ(sentence_of([] { expect_clean(); }).find("capture"), std::string::npos);
+}
 TEST_F(Graphs, NothingRunsWhileItIsCaptured) {
     start({.progress = StreamProgress::eager});
     const cudaStream_t s = new_stream();
