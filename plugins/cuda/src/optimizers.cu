@@ -23,10 +23,11 @@ constexpr int exponents = 254;  // of finite numbers
 constexpr int lowest_bit = -298, top_word = norm_words - 2, bad_word = norm_words - 1;
 
 GX_KERNEL begin_update_kernel(DeviceSpan<const bool> applied, DeviceSpan<const float> loss_scale,
-                              UpdateStart start, DeviceSpan<std::int64_t> updates,
-                              DeviceSpan<UpdateStep> step) {
+                              DeviceSpan<const float> rate, UpdateStart start,
+                              DeviceSpan<std::int64_t> updates, DeviceSpan<UpdateStep> step) {
     const std::int64_t t = updates[0] + 1;
-    step[0] = {.unscale = 1.0f / loss_scale[0],
+    step[0] = {.rate = rate[0],
+               .unscale = 1.0f / loss_scale[0],
                .correction1 = static_cast<float>(1 - power(double{start.beta1}, t)),
                .correction2 = static_cast<float>(1 - power(double{start.beta2}, t)),
                .applied = applied[0]};
@@ -38,6 +39,7 @@ GX_KERNEL sgd_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const floa
                      DeviceSpan<const UpdateStep> step, SgdRule of_all, DeviceSpan<float> w,
                      DeviceSpan<const float> g, DeviceSpan<float> v) {
     if (step[0].applied == 0) return;
+    of_all.rate = step[0].rate;
     of_all.unscale = step[0].unscale;
     for (std::int64_t p = blockIdx.x; p < pieces.size; p += gridDim.x) {
         const UpdatePiece piece = pieces[p];
@@ -54,6 +56,7 @@ GX_KERNEL adamw_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const fl
                        DeviceSpan<const UpdateStep> step, AdamWRule of_all, DeviceSpan<float> w,
                        DeviceSpan<const float> g, DeviceSpan<float> m, DeviceSpan<float> v) {
     if (step[0].applied == 0) return;
+    of_all.rate = step[0].rate;
     of_all.unscale = step[0].unscale;
     of_all.correction1 = step[0].correction1;
     of_all.correction2 = step[0].correction2;
@@ -182,7 +185,7 @@ GX_KERNEL lars_rates_kernel(DeviceSpan<const Flag> adapts,
     const float signed_unscale = update[0].unscale;
     for (std::int64_t p = global_thread(); p < adapts.size; p += all_threads()) {
         decays[p] = 0;
-        rates[p] = step.rate;
+        rates[p] = update[0].rate;
         if (adapts[p] == 0) continue;
         decays[p] = step.weight_decay;
         const double unscale = signed_unscale < 0 ? -signed_unscale : signed_unscale;
@@ -190,7 +193,7 @@ GX_KERNEL lars_rates_kernel(DeviceSpan<const Flag> adapts,
         const double g = sqrt(squared_norm(gradient_words, p * norm_words)) * unscale;
         const double below = g + double{step.weight_decay} * w + double{step.epsilon};
         const double ratio = w == 0 || below == 0 ? 1 : double{step.trust} * w / below;
-        rates[p] = static_cast<float>(double{step.rate} * ratio);
+        rates[p] = static_cast<float>(double{update[0].rate} * ratio);
     }
 }
 
@@ -224,12 +227,14 @@ std::vector<UpdatePiece> update_pieces(std::span<const ParameterSlice> slices) {
 }
 
 void begin_update(cudaStream_t stream, DeviceSpan<const bool> applied,
-                  DeviceSpan<const float> loss_scale, const UpdateStart& start,
-                  DeviceSpan<std::int64_t> updates, DeviceSpan<UpdateStep> step) {
-    GX_EXPECT(applied.size == 1 && loss_scale.size == 1 && updates.size == 1 && step.size == 1,
-              "one decision, loss scale, count and step of an update");
-    launch("begin update", {1, 1, stream}, begin_update_kernel, applied, loss_scale, start, updates,
-           step);
+                  DeviceSpan<const float> loss_scale, DeviceSpan<const float> rate,
+                  const UpdateStart& start, DeviceSpan<std::int64_t> updates,
+                  DeviceSpan<UpdateStep> step) {
+    GX_EXPECT(applied.size == 1 && loss_scale.size == 1 && rate.size == 1 && updates.size == 1 &&
+                  step.size == 1,
+              "one decision, loss scale, rate, count and step of an update");
+    launch("begin update", {1, 1, stream}, begin_update_kernel, applied, loss_scale, rate, start,
+           updates, step);
 }
 
 void sgd(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> momentum,
@@ -237,8 +242,8 @@ void sgd(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> mo
     expect_lengths(vectors, momentum.size);
     launch("sgd", shape_of(stream, vectors.pieces.size),
            step.nesterov ? sgd_kernel<true> : sgd_kernel<false>, vectors.pieces, decays,
-           vectors.step, SgdRule{1, 0, step.momentum, step.rate}, vectors.parameters,
-           vectors.gradients, momentum);
+           vectors.step, SgdRule{1, 0, step.momentum, 0}, vectors.parameters, vectors.gradients,
+           momentum);
 }
 
 void adamw(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> m,
@@ -247,7 +252,7 @@ void adamw(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> 
     expect_lengths(vectors, v.size);
     const auto rest = [](float beta) { return static_cast<float>(1 - double{beta}); };
     const AdamWRule rule{.unscale = 1,
-                         .rate = step.rate,
+                         .rate = 0,
                          .beta1 = step.beta1,
                          .rest1 = rest(step.beta1),
                          .beta2 = step.beta2,
@@ -301,7 +306,7 @@ void lars(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> m
           DeviceSpan<const float> rates, DeviceSpan<const float> decays, const LarsStep& step) {
     expect_lengths(vectors, momentum.size);
     launch("lars", shape_of(stream, vectors.pieces.size), lars_kernel, vectors.pieces, rates,
-           decays, vectors.step, LarsRule{1, 0, step.momentum, step.rate}, vectors.parameters,
+           decays, vectors.step, LarsRule{1, 0, step.momentum, 0}, vectors.parameters,
            vectors.gradients, momentum);
 }
 

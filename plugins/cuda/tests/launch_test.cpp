@@ -222,7 +222,7 @@ void check_updates() {
         optimizer.reserve(n, slices, graph);
         Both<float> parameters(q, numbers(random, n));
         Both<float> state(q, std::vector<float>(state_vectors<O>() * n));
-        Both<float> scale(q, {64});
+        Both<float> scale(q, {64}), rate(q, {0.1f});
         Both<Of> d(q, {Of{DynamicLossScale()}});
         Both<Flag> applied(q, {1});
         for (int step = 0; step < 4; ++step) {
@@ -232,10 +232,10 @@ void check_updates() {
             launch(q, detail::trainer::Decide<Of>{}, mean.read(), d.view(), applied.view());
             detail::trainer::Decide<Of>{}(mean.host, d.host, applied.host);
             const detail::trainer::Update<O, Of, counts_skipped> update{&optimizer, slices.data(),
-                                                                        slices.size(), 0.1f};
-            launch(q, update, parameters.view(), mean.read(), scalar(scale), state.view(),
-                   d.view());
-            update(parameters.host, mean.host, scale.host[0], state.host, d.host);
+                                                                        slices.size()};
+            launch(q, update, parameters.view(), mean.read(), scalar(scale), scalar(rate),
+                   state.view(), d.view());
+            update(parameters.host, mean.host, scale.host[0], rate.host[0], state.host, d.host);
             RC_ASSERT(parameters.same() && state.same());
             RC_ASSERT(d.back()[0].updates == d.host[0].updates);
         }
@@ -273,7 +273,7 @@ TEST(Shards, DecideAndAddNormsAsTheHostDoes) {
         const int ranks = 1 + static_cast<int>(random() % 3);
         Both<Norms> all(q, std::vector<Norms>(std::size_t(2 * ranks))),
             sums(q, std::vector<Norms>(2));
-        const trainer::AddNorms<Lars, Of> add{&lars, slices.data(), slices.size(), 0.1f};
+        const trainer::AddNorms<Lars, Of> add{&lars, slices.data(), slices.size()};
         Both<float> state(q, std::vector<float>(n)), parameters(q, numbers(random, n));
         for (int r = 0; r < ranks; ++r) {
             Both<float> mean(q, numbers(random, n));

@@ -100,10 +100,11 @@ struct OnDevice {
     void begin(const Case& c, bool applied = true, cuda::UpdateStart start = {}) {
         const DeviceVector<Flag> decision(stream, std::vector{Flag{applied}});
         const DeviceSpan<const Flag> flag = decision;
-        const DeviceVector<float> loss_scale(stream, std::vector{1 / c.unscale});
+        const DeviceVector<float> loss_scale(stream, std::vector{1 / c.unscale}),
+            rate(stream, std::vector{c.rate});
         updates = std::make_unique<DeviceVector<std::int64_t>>(stream, std::vector{c.args_step});
-        cuda::begin_update(stream, {reinterpret_cast<const bool*>(flag.data), 1}, loss_scale, start,
-                           *updates, step);
+        cuda::begin_update(stream, {reinterpret_cast<const bool*>(flag.data), 1}, loss_scale, rate,
+                           start, *updates, step);
         cuda_tests::must(cudaStreamSynchronize(stream));
     }
 
@@ -135,7 +136,7 @@ RC_GTEST_PROP(Optimizers, SgdHasTheBitsOfTheHost, (std::uint64_t seed, bool nest
     sgd.update(c.args());
     const DeviceVector<float> decays(d.stream, {o.weight_decay, o.weight_decay, 0.0f, 0.0f});
     d.begin(c);
-    cuda::sgd(d.stream, d.vectors(), d.first, decays, {o.momentum, c.rate, nesterov});
+    cuda::sgd(d.stream, d.vectors(), d.first, decays, {o.momentum, nesterov});
     RC_ASSERT(same_bits(d.parameters.host(), c.parameters));
     RC_ASSERT(same_bits(d.first.host(), c.state_vector(0)));
 }
@@ -150,8 +151,7 @@ RC_GTEST_PROP(Optimizers, AdamWHasTheBitsOfTheHost, (std::uint64_t seed)) {
     adamw.update(c.args());
     const DeviceVector<float> decays(d.stream, {o.weight_decay, 0.0f, 0.0f, 0.0f});
     d.begin(c, true, {.beta1 = o.beta1, .beta2 = o.beta2});
-    cuda::adamw(d.stream, d.vectors(), d.first, second, decays,
-                {c.rate, o.beta1, o.beta2, o.epsilon});
+    cuda::adamw(d.stream, d.vectors(), d.first, second, decays, {o.beta1, o.beta2, o.epsilon});
     RC_ASSERT(same_bits(d.parameters.host(), c.parameters));
     RC_ASSERT(same_bits(d.first.host(), c.state_vector(0)));
     RC_ASSERT(same_bits(second.host(), c.state_vector(1)));
@@ -173,7 +173,7 @@ RC_GTEST_PROP(Optimizers, LarsHasTheBitsOfTheHost, (std::uint64_t seed)) {
     const DeviceVector<unsigned long long> of_parameters(d.stream, count * cuda::norm_words),
         of_gradients(d.stream, count * cuda::norm_words);
     const DeviceVector<float> rates(d.stream, count), decays(d.stream, count);
-    const cuda::LarsStep step{o.momentum, c.rate, o.weight_decay, o.trust, o.epsilon};
+    const cuda::LarsStep step{o.momentum, o.weight_decay, o.trust, o.epsilon};
     d.begin(c);
     cuda::add_squared_norms(d.stream, d.pieces, d.parameters, of_parameters);
     cuda::add_squared_norms(d.stream, d.pieces, d.gradients, of_gradients);
@@ -217,8 +217,8 @@ RC_GTEST_PROP(Optimizers, SkippedUpdatesChangeNothing, (std::uint64_t seed, bool
     OnDevice d(c);
     const DeviceVector<float> ones(d.stream, std::vector<float>(4, 1.0f));
     d.begin(c, false, {.counts_skipped = counts_skipped});
-    cuda::sgd(d.stream, d.vectors(), d.first, ones, {0.9f, c.rate});
-    cuda::adamw(d.stream, d.vectors(), d.first, d.first, ones, {c.rate, 0.9f, 0.99f, 1e-8f});
+    cuda::sgd(d.stream, d.vectors(), d.first, ones, {0.9f});
+    cuda::adamw(d.stream, d.vectors(), d.first, d.first, ones, {0.9f, 0.99f, 1e-8f});
     cuda::lars(d.stream, d.vectors(), d.first, ones, ones, {});
     RC_ASSERT(same_bits(d.parameters.host(), c.parameters));
     RC_ASSERT(same_bits(d.first.host(), c.state_vector(0)));
@@ -233,6 +233,7 @@ TEST(Optimizers, CountAppliedUpdates) {
         RC_ASSERT(d.updates->host()[0] == c.args_step + 1);
         const cuda::UpdateStep step = d.step.host()[0];
         RC_ASSERT(step.unscale == c.unscale);
+        RC_ASSERT(step.rate == c.rate);
         RC_ASSERT(step.applied == 1);
         RC_ASSERT(step.correction2 ==
                   float(1 - detail::optimizer::power(double{0.999f}, c.args_step + 1)));

@@ -66,15 +66,15 @@ TEST(Update, IsMadeUnlessTheMeanIsSkipped) {
     D d = start(8);
     Subtract o;
     const ParameterSlice slice{0, 1, 0};
-    const Update<Subtract, D> update{&o, &slice, 1, 0.5f};
+    const Update<Subtract, D> update{&o, &slice, 1};
     std::vector<float> w{10}, state{-1};
     d.updates = 5;
-    update(w, std::vector<float>{16}, 8, state, {&d, 1});
+    update(w, std::vector<float>{16}, 8, 0.5f, state, {&d, 1});
     EXPECT_EQ(w[0], 9) << "0.5 * 16 / 8";
     EXPECT_EQ(state[0], 5) << "updates before it";
     EXPECT_EQ(d.updates, 6);
     d.applied = false;
-    update(w, std::vector<float>{16}, 8, state, {&d, 1});
+    update(w, std::vector<float>{16}, 8, 0.5f, state, {&d, 1});
     EXPECT_EQ(w[0], 9);
     EXPECT_EQ(d.updates, 6);
     EXPECT_EQ(o.updates, 1);

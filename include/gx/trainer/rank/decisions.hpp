@@ -91,16 +91,16 @@ struct DecideTogether {
     }
 };
 
-/// Arguments of the update of which `queued`, a kernel, holds what the host knows.
+/// Arguments of the update of which `queued`, a kernel, holds what is the same in each step.
 template <class Queued>
 [[nodiscard]] UpdateArgs update_args(const Queued& queued, std::span<float> parameters,
                                      std::span<const float> gradients, std::span<float> state,
-                                     float scale, std::int64_t step) {
+                                     float scale, float rate, std::int64_t step) {
     return {.parameters = parameters,
             .gradients = gradients,
             .state = state,
             .slices = {queued.slices, queued.slice_count},
-            .rate = queued.rate,
+            .rate = rate,
             .unscale = 1.0f / scale,
             .step = step};
 }
@@ -113,13 +113,13 @@ struct Update {
     O* optimizer;
     const ParameterSlice* slices;
     std::size_t slice_count;
-    float rate;
     void operator()(std::span<float> parameters, std::span<const float> mean, float scale,
-                    std::span<float> state, std::span<D> decisions, auto... norms) const {
+                    float rate, std::span<float> state, std::span<D> decisions,
+                    auto... norms) const {
         D& d = decisions[0];
         if (counts_skipped && !d.applied) ++d.updates;
         if (!d.applied) return;
-        const UpdateArgs args = update_args(*this, parameters, mean, state, scale, d.updates);
+        const UpdateArgs args = update_args(*this, parameters, mean, state, scale, rate, d.updates);
         if constexpr (sizeof...(norms) == 0) optimizer->update(args);
         else optimizer->update_with(args, norms...);
         ++d.updates;
@@ -133,13 +133,12 @@ struct AddNorms {
     O* optimizer;
     const ParameterSlice* slices;
     std::size_t slice_count;
-    float rate;
     void operator()(std::span<float> parameters, std::span<const float> mean, float scale,
                     std::span<float> state, std::span<const D> decisions,
                     std::span<typename O::Norms> norms) const {
         if (slice_count == 0) return;
         const std::int64_t step = decisions[0].updates;
-        optimizer->add_norms(update_args(*this, parameters, mean, state, scale, step), norms);
+        optimizer->add_norms(update_args(*this, parameters, mean, state, scale, 0, step), norms);
     }
 };
 

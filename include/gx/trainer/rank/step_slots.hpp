@@ -72,6 +72,9 @@ public:
         return {&applied_[gradient % InFlight], 1};
     }
     [[nodiscard]] float factor() const { return decisions_.factor; }
+    /// The learning rate of the next update.
+    void set_rate(HostQueue, float rate) { rate_ = rate; }
+    [[nodiscard]] float rate() const { return rate_; }
 
     [[nodiscard]] bool empty() const { return true; }
     [[nodiscard]] bool full() const { return false; }
@@ -94,6 +97,7 @@ private:
     Scales scales_{};
     std::array<Flag, InFlight> applied_{};
     ForwardReport report_{};
+    float rate_ = 0;
     UnreadStep of_{};
 };
 
@@ -109,6 +113,7 @@ public:
     StepSlots(MemoryResource* memory, const D&)
         : decisions_(memory, 1, "decisions"),
           scales_(memory, InFlight, "loss scales"),
+          rate_(memory, 1, "learning rate"),
           applied_(memory, InFlight, "applied"),
           reports_(memory, latest, "reports"),
           outcomes_(memory, latest, "outcomes") {}
@@ -128,6 +133,12 @@ public:
         return applied_.template view<M>().subspan(gradient % InFlight, 1);
     }
     [[nodiscard]] ScalarIn<float, M> factor() { return {decisions().member(&D::factor)}; }
+    template <DeviceQueue Q>
+    void set_rate(Q& queue, float rate) {
+        queue.copy_in(std::span<const float>(&rate, 1), rate_.template view<M>(),
+                      {"learning rate"});
+    }
+    [[nodiscard]] ScalarIn<float, M> rate() { return {rate_.template view<M>()}; }
 
     [[nodiscard]] bool empty() const { return queued_ == read_; }
     [[nodiscard]] bool full() const { return queued_ - read_ == latest - 1; }
@@ -180,7 +191,7 @@ private:
     [[nodiscard]] static std::size_t slot(std::int64_t n) { return std::size_t(n % latest); }
 
     Buffer<D> decisions_;
-    Buffer<float> scales_;
+    Buffer<float> scales_, rate_;
     Buffer<Flag> applied_;
     Buffer<ForwardReport> reports_;
     Buffer<Outcome> outcomes_;

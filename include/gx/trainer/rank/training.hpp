@@ -340,6 +340,7 @@ private:
     /// hold the same bits, so they decide alike.
     void apply(const ReducedIn<M>& reduced) {
         if (!reduced.report.complete()) stop_at_lost_rank(reduced);
+        slots_.set_rate(queue(), rate(std::int64_t(reduced.index)));
         bytes_sent_ = on_the_wire(reduced.report.bytes_sent);
         if constexpr (OwnsUpdate<R>) apply_owned(reduced);
         else update_by<Update<O, D>>(reduced);
@@ -357,10 +358,9 @@ private:
         } else {
             pipeline_.settle({slots_.applied_view(reduced.index)}, device_->queue().record());
         }
-        const U update{&optimizer_, device_->slices().data(), device_->slices().size(),
-                       rate(std::int64_t(reduced.index))};
+        const U update{&optimizer_, device_->slices().data(), device_->slices().size()};
         device_->update([&](ViewIn<float, M> parameters) {
-            launch(queue(), update, parameters, mean, slots_.scale_of(reduced.index),
+            launch(queue(), update, parameters, mean, slots_.scale_of(reduced.index), slots_.rate(),
                    vectors_.template view<M>(), slots_.decisions());
         });
         if constexpr (TimesItsWork<Rank>)

@@ -52,10 +52,9 @@ public:
 template <class O, class D, class M>
 struct ShardUpdate {
     O* optimizer;
-    float rate;
     ViewIn<const float, M> gradients;
     ViewIn<float, M> state;
-    ScalarIn<float, M> scale;
+    ScalarIn<float, M> scale, rate;
     ViewIn<D, M> decisions;
 };
 
@@ -184,7 +183,8 @@ public:
     void update(Q& queue, const ShardUpdate<O, D, M>& u, ViewIn<float, M> parameters) {
         const auto launch_with = [&](auto... norms) {
             launch(queue, of_shard<Update<O, D>>(u), parameters_of_mine<M>(parameters),
-                   gradients_of_mine<M>(u.gradients), u.scale, u.state, u.decisions, norms...);
+                   gradients_of_mine<M>(u.gradients), u.scale, u.rate, u.state, u.decisions,
+                   norms...);
         };
         if constexpr (by_norms) launch_with(norms_.template sums<M>());
         else launch_with();
@@ -306,7 +306,7 @@ private:
     }
     template <class Kernel, class D, class M>
     [[nodiscard]] Kernel of_shard(const ShardUpdate<O, D, M>& u) const {
-        return {u.optimizer, shard_.slices().data(), shard_.slices().size(), u.rate};
+        return {u.optimizer, shard_.slices().data(), shard_.slices().size()};
     }
     /// Adds up, on all ranks, who is against the step.
     template <class Queue, Link T, class M = memory_of<T>>

@@ -46,10 +46,10 @@ GX_RANK_TRAINING
 void GX_OF_RANK_TRAINING::apply_in_parts(const ReducedIn<M>& reduced, bool last) {
     auto& link = rank_.transport();
     const ShardUpdate<O, D, M> update{.optimizer = &optimizer_,
-                                      .rate = rate(std::int64_t(reduced.index)),
                                       .gradients = reduced.values,
                                       .state = vectors_.template view<M>(),
                                       .scale = slots_.scale_of(reduced.index),
+                                      .rate = slots_.rate(),
                                       .decisions = slots_.decisions()};
     gx::working_on(link, {"agreeing on an update", step_});
     share_.prepare(link, update, device_->parameters());

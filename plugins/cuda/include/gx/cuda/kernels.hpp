@@ -109,8 +109,9 @@ inline constexpr std::int32_t piece_elements_max = 32'768;
 /// The slices, cut: made once, and copied to the device.
 [[nodiscard]] std::vector<UpdatePiece> update_pieces(std::span<const ParameterSlice> slices);
 
-/// What of an update the device alone knows.
+/// What of an update is another in each step.
 struct UpdateStep {
+    float rate = 0;                          ///< the learning rate
     float unscale = 1;                       ///< 1 / loss scale
     float correction1 = 1, correction2 = 1;  ///< AdamW's 1 - beta^t, rounded to float
     Flag applied = 1;                        ///< 0: the update changes nothing
@@ -122,8 +123,9 @@ struct UpdateStart {
 /// Writes what an update reads, where t is `updates` and 1, and then counts the update.
 /// Shapes: all (1).
 void begin_update(cudaStream_t stream, DeviceSpan<const bool> applied,
-                  DeviceSpan<const float> loss_scale, const UpdateStart& start,
-                  DeviceSpan<std::int64_t> updates, DeviceSpan<UpdateStep> step);
+                  DeviceSpan<const float> loss_scale, DeviceSpan<const float> rate,
+                  const UpdateStart& start, DeviceSpan<std::int64_t> updates,
+                  DeviceSpan<UpdateStep> step);
 
 /// Vectors of an update, in the device's layout. Elements outside of all pieces stay as they are.
 /// Shapes: step (1); parameters, gradients and each vector of state (elements).
@@ -135,7 +137,7 @@ struct UpdateVectors {
 };
 
 struct SgdStep {
-    float momentum, rate;
+    float momentum;
     bool nesterov = false;
 };
 /// Shapes: decays (parameters): Sgd's weight decay of each.
@@ -143,7 +145,7 @@ void sgd(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> mo
          DeviceSpan<const float> decays, const SgdStep& step);
 
 struct AdamWStep {
-    float rate, beta1, beta2, epsilon;
+    float beta1, beta2, epsilon;
 };
 /// Shapes: decays (parameters): AdamW's weight decay of each.
 void adamw(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> m,
@@ -173,9 +175,10 @@ void load_norms(cudaStream_t stream, DeviceSpan<const double> norms,
                 DeviceSpan<unsigned long long> words);
 
 struct LarsStep {
-    float momentum, rate, weight_decay, trust, epsilon;
+    float momentum, weight_decay, trust, epsilon;
 };
-/// Writes the rate and weight decay of each parameter: rate * trust ratio, rounded to float.
+/// Writes the rate and weight decay of each parameter: the update's rate * trust ratio, rounded to
+/// float.
 /// Shapes: adapts (parameters), 1 where Lars has a trust ratio; words as of add_squared_norms;
 ///         update (1); rates and decays (parameters).
 void lars_rates(cudaStream_t stream, DeviceSpan<const Flag> adapts,

@@ -154,34 +154,34 @@ using UpdateBy = gx::detail::trainer::Update<O, D, counts_skipped>;
 /// What an update on the device begins with.
 template <class D, bool counts_skipped>
 void begin_update(Queue& q, DeviceSpan<D> decisions, DeviceSpan<const float> loss_scale,
-                  float beta1 = 0, float beta2 = 0) {
+                  DeviceSpan<const float> rate, float beta1 = 0, float beta2 = 0) {
     D* const d = decisions.data;
-    begin_update(q.stream(), DeviceSpan<const bool>{&d->applied, 1}, loss_scale,
+    begin_update(q.stream(), DeviceSpan<const bool>{&d->applied, 1}, loss_scale, rate,
                  {.beta1 = beta1, .beta2 = beta2, .counts_skipped = counts_skipped},
                  DeviceSpan<std::int64_t>{&d->updates, 1}, q.update_tables().step());
 }
 template <std::same_as<Sgd> O, class D, bool counts_skipped>
 void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<float> parameters,
                DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
-               DeviceSpan<float> momentum, DeviceSpan<D> decisions) {
+               DeviceSpan<const float> rate, DeviceSpan<float> momentum, DeviceSpan<D> decisions) {
     const auto& o = k.optimizer->options();
     UpdateTables& tables = q.update_tables();
     tables.prepare(q, {k.slices, k.slice_count}, k.optimizer->decays());
-    begin_update<D, counts_skipped>(q, decisions, loss_scale);
+    begin_update<D, counts_skipped>(q, decisions, loss_scale, rate);
     sgd(q.stream(), {tables.pieces(), tables.step(), parameters, mean}, momentum, tables.decays(),
-        {.momentum = o.momentum, .rate = k.rate, .nesterov = o.nesterov});
+        {.momentum = o.momentum, .nesterov = o.nesterov});
 }
 template <std::same_as<AdamW> O, class D, bool counts_skipped>
 void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<float> parameters,
                DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
-               DeviceSpan<float> moments, DeviceSpan<D> decisions) {
+               DeviceSpan<const float> rate, DeviceSpan<float> moments, DeviceSpan<D> decisions) {
     const auto& o = k.optimizer->options();
     UpdateTables& tables = q.update_tables();
     tables.prepare(q, {k.slices, k.slice_count}, k.optimizer->decays());
-    begin_update<D, counts_skipped>(q, decisions, loss_scale, o.beta1, o.beta2);
+    begin_update<D, counts_skipped>(q, decisions, loss_scale, rate, o.beta1, o.beta2);
     adamw(q.stream(), {tables.pieces(), tables.step(), parameters, mean},
           moments.subspan(0, mean.size), moments.subspan(mean.size, mean.size), tables.decays(),
-          {.rate = k.rate, .beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon});
+          {.beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon});
 }
 /// Words of the norms of parameters and of gradients.
 struct NormWords {
@@ -203,17 +203,16 @@ inline void find_norms(Queue& q, UpdateTables& tables, DeviceSpan<const float> p
 template <class O, class D, bool counts_skipped>
 void update_with_norms(Queue& q, const UpdateBy<O, D, counts_skipped>& k,
                        DeviceSpan<float> parameters, DeviceSpan<const float> mean,
-                       DeviceSpan<const float> loss_scale, DeviceSpan<float> momentum,
-                       DeviceSpan<D> decisions) {
+                       DeviceSpan<const float> loss_scale, DeviceSpan<const float> rate,
+                       DeviceSpan<float> momentum, DeviceSpan<D> decisions) {
     const auto& o = k.optimizer->options();
     const LarsStep step{.momentum = o.momentum,
-                        .rate = k.rate,
                         .weight_decay = o.weight_decay,
                         .trust = o.trust,
                         .epsilon = o.epsilon};
     UpdateTables& tables = q.update_tables();
     const NormWords words = norm_words_of(tables);
-    begin_update<D, counts_skipped>(q, decisions, loss_scale);
+    begin_update<D, counts_skipped>(q, decisions, loss_scale, rate);
     lars_rates(q.stream(), tables.adapts(), words.of_parameters, words.of_gradients, tables.step(),
                step, tables.rates(), tables.decays());
     lars(q.stream(), {tables.pieces(), tables.step(), parameters, mean}, momentum, tables.rates(),
@@ -222,11 +221,11 @@ void update_with_norms(Queue& q, const UpdateBy<O, D, counts_skipped>& k,
 template <std::same_as<Lars> O, class D, bool counts_skipped>
 void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<float> parameters,
                DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
-               DeviceSpan<float> momentum, DeviceSpan<D> decisions) {
+               DeviceSpan<const float> rate, DeviceSpan<float> momentum, DeviceSpan<D> decisions) {
     UpdateTables& tables = q.update_tables();
     tables.prepare_norms(q, {k.slices, k.slice_count}, k.optimizer->adapts());
     find_norms(q, tables, parameters, mean);
-    update_with_norms(q, k, parameters, mean, loss_scale, momentum, decisions);
+    update_with_norms(q, k, parameters, mean, loss_scale, rate, momentum, decisions);
 }
 
 // Norms that several ranks add up: two SquaredSums of each parameter, one after the other.
@@ -260,11 +259,12 @@ void launch_on(Queue& q, const gx::detail::trainer::SumNorms<Norms>&, DeviceSpan
 template <std::same_as<Lars> O, class D, bool counts_skipped, class Norms>
 void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<float> parameters,
                DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
-               DeviceSpan<float> momentum, DeviceSpan<D> decisions, DeviceSpan<const Norms> norms) {
+               DeviceSpan<const float> rate, DeviceSpan<float> momentum, DeviceSpan<D> decisions,
+               DeviceSpan<const Norms> norms) {
     UpdateTables& tables = q.update_tables();
     tables.prepare_norms(q, {k.slices, k.slice_count}, k.optimizer->adapts());
     load_norms(q.stream(), sums_in(norms), tables.words());
-    update_with_norms(q, k, parameters, mean, loss_scale, momentum, decisions);
+    update_with_norms(q, k, parameters, mean, loss_scale, rate, momentum, decisions);
 }
 
 // ---- plugins/top_k -----------------------------------------------------------------------------
