@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>   // size_t
+#include <cstdint>   // uint64_t
 #include <concepts>  // same_as
 #include <optional>  // optional
 #include <span>      // the host's memory
@@ -73,6 +74,10 @@ using GradientsQueued = FunctionRef<void(std::size_t watermark, Event event)>;
 ///                                       since later ones may be queued
 ///
 /// Every operation runs on queue(), and ready's events are of it.
+///
+/// Optional: int batch_slot() const: which of its buffers hold the batch that was loaded. For whole
+/// batches of one slot, forward in Mode::train, backward and update queue the same work but for
+/// values in memory.
 template <class D>
 concept QueuedDevice =
     !InHostMemory<D> &&
@@ -92,6 +97,27 @@ concept QueuedDevice =
         { d.to_canonical(read, out) } -> std::same_as<void>;
         { d.from_canonical(in, view) } -> std::same_as<void>;
         { d.first_non_finite() } -> std::same_as<std::optional<std::string>>;
+    };
+
+template <class D>
+concept RepeatsPasses = QueuedDevice<D> && requires(const D& d) {
+    { d.batch_slot() } -> std::same_as<int>;
+};
+
+/// A rank of devices that can run work again without queueing it.
+///
+///     repeats() const         whether it does so in this run
+///     repeat(queue, key, f)   f, a FunctionRef<void()>, queues the same work on `queue` and the
+///                             transport's for the same key, but for values in memory. It is called
+///                             each time, and may wait for nothing and copy nothing to or from the
+///                             host. Errors: NotRepeated where the work is another one
+///     forget_repeated()       from here on the work of each key may be another one
+template <class R, class Q>
+concept RepeatsQueuedWork =
+    requires(R& r, const R& c, Q& queue, std::uint64_t key, FunctionRef<void()> f) {
+        { c.repeats() } -> std::same_as<bool>;
+        { r.repeat(queue, key, f) } -> std::same_as<void>;
+        { r.forget_repeated() } -> std::same_as<void>;
     };
 
 }  // namespace gx

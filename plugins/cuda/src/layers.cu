@@ -22,10 +22,11 @@ LaunchShape shape_of(cudaStream_t stream, std::int64_t threads) {
 
 /// As reference::dropout: the product of doubles, rounded once.
 template <class E>
-GX_KERNEL dropout_kernel(PixelShape shape, Rng draws, double rate,
-                         DeviceSpan<const typename E::storage> x,
+GX_KERNEL dropout_kernel(PixelShape shape, Rng of_rank, DeviceSpan<const std::uint64_t> draw,
+                         double rate, DeviceSpan<const typename E::storage> x,
                          DeviceSpan<typename E::storage> y) {
     const double kept = 1 / (1 - rate);
+    const Rng draws = of_rank.at(draw[0]);
     for (std::int64_t i = global_thread(); i < y.size; i += all_threads()) {
         const std::int64_t row = i / shape.channels, image = row / shape.pixels;
         if (image >= shape.images) {
@@ -93,14 +94,17 @@ void with_packed(int padded_channels, Body body) {
 }  // namespace
 
 template <class E>
-void dropout(cudaStream_t stream, const PixelShape& shape, const Rng& draws, double rate,
+void dropout(cudaStream_t stream, const PixelShape& shape, const Rng& of_rank,
+             DeviceSpan<const std::uint64_t> draw, double rate,
              DeviceSpan<const typename E::storage> x, DeviceSpan<typename E::storage> y) {
     GX_EXPECT(rate >= 0 && rate < 1, "dropout drops less than all");
+    GX_EXPECT(draw.size == 1, "one draw of a batch");
     const std::int64_t image = std::int64_t{shape.channels} * shape.pixels;
     GX_EXPECT(
         x.size == y.size && image > 0 && y.size % image == 0 && y.size / image >= shape.images,
         "x and y of dropout have whole images, those of the batch or more");
-    launch("dropout", shape_of(stream, y.size), dropout_kernel<E>, shape, draws, rate, x, y);
+    launch("dropout", shape_of(stream, y.size), dropout_kernel<E>, shape, of_rank, draw, rate, x,
+           y);
 }
 
 template <class E>
@@ -125,7 +129,8 @@ void pack_pixels(cudaStream_t stream, const PixelShape& shape, int padded_channe
 }
 
 #define GX_LAYERS(E)                                                                            \
-    template void dropout<E>(cudaStream_t, const PixelShape&, const Rng&, double,               \
+    template void dropout<E>(cudaStream_t, const PixelShape&, const Rng&,                       \
+                             DeviceSpan<const std::uint64_t>, double,                           \
                              DeviceSpan<const E::storage>, DeviceSpan<E::storage>);             \
     template void pack_images<E>(cudaStream_t, const PixelShape&, int, DeviceSpan<const float>, \
                                  DeviceSpan<E::storage>);                                       \

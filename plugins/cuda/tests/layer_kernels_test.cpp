@@ -301,7 +301,8 @@ TYPED_TEST(Layers, DropoutDrawsAsTheReference) {
         const TestStream stream;
         const DeviceVector<typename E::storage> in(stream, x);
         DeviceVector<typename E::storage> out(stream, unwritten<E>(count));
-        cuda::dropout<E>(stream, shape, draws, rate, in, out);
+        const DeviceVector<std::uint64_t> draw(stream, std::vector<std::uint64_t>{seed % 100});
+        cuda::dropout<E>(stream, shape, Rng(seed, "drop").at(3), draw, rate, in, out);
         RC_ASSERT(same_bits(out.host(), expected));
     }));
 }
@@ -309,17 +310,18 @@ TYPED_TEST(Layers, DropoutDrawsAsTheReference) {
 TEST(Dropout, KeepsTheGradientsOfWhatItKept) {
     const TestStream stream;
     const PixelShape shape{2, 30, 9};
-    const Rng draws = Rng(1, "drop").at(0).at(7);
+    const Rng draws = Rng(1, "drop").at(0);
+    const DeviceVector<std::uint64_t> draw(stream, std::vector<std::uint64_t>{7});
     const DeviceVector<float> ones(stream, filled(540, 1.0f)), twos(stream, filled(540, 2.0f));
     DeviceVector<float> y(stream, 540), dx(stream, 540);
-    cuda::dropout<fp32>(stream, shape, draws, 0.5, ones, y);
-    cuda::dropout<fp32>(stream, shape, draws, 0.5, twos, dx);
+    cuda::dropout<fp32>(stream, shape, draws, draw, 0.5, ones, y);
+    cuda::dropout<fp32>(stream, shape, draws, draw, 0.5, twos, dx);
     const auto of_y = y.host(), of_dx = dx.host();
     for (std::size_t i = 0; i < 540; ++i) EXPECT_EQ(of_dx[i], 2 * of_y[i]);
     const auto kept = std::count(of_y.begin(), of_y.end(), 2.0f);
     EXPECT_EQ(kept + std::count(of_y.begin(), of_y.end(), 0.0f), 540);
     EXPECT_NEAR(static_cast<double>(kept), 270, 60);
-    EXPECT_DEATH(cuda::dropout<fp32>(stream, shape, draws, 1.0, ones, y), "less than all");
+    EXPECT_DEATH(cuda::dropout<fp32>(stream, shape, draws, draw, 1.0, ones, y), "less than all");
 }
 
 // ---- Images ------------------------------------------------------------------------------------
@@ -382,8 +384,9 @@ TEST(Traffic, IsAsDocumented) {
     const DeviceVector<std::uint8_t> bytes(stream, count);
     const auto bytes_of = [&](double element) { return static_cast<double>(count) * element; };
     const auto done = [&] { cuda_tests::must(cudaStreamSynchronize(stream)); };
-    expect_traffic(bytes_of(2), bytes_of(2), [&] {
-        cuda::dropout<bf16>(stream, {4, 64, 64}, Rng(1, "drop"), 0.5, x, y);
+    const DeviceVector<std::uint64_t> draw(stream, 1);
+    expect_traffic(bytes_of(2 + 8), bytes_of(2), [&] {  // the draw comes from cache
+        cuda::dropout<bf16>(stream, {4, 64, 64}, Rng(1, "drop"), draw, 0.5, x, y);
         done();
     });
     expect_traffic(bytes_of(4) / 2, bytes_of(2), [&] {

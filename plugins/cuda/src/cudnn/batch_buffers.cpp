@@ -59,6 +59,7 @@ LoadedBatch BatchBuffers::load(const Batch& batch) {
 
 /// Returns the bytes that hold it.
 std::int64_t BatchBuffers::fill(const Batch& batch, std::byte* block) const {
+    put(std::span(&batch.draw, 1), block + layout_.draw);
     put(batch.labels, block + layout_.labels);
     put(batch.values, block + layout_.values);
     put(batch.images, block + layout_.images);
@@ -70,7 +71,7 @@ std::int64_t BatchBuffers::fill(const Batch& batch, std::byte* block) const {
 LoadedBatch BatchBuffers::in(Half& half, const Batch& batch) const {
     std::byte* const block = GpuMemory::open(half.block.view<GpuMemory>()).data;
     return {.count = batch.count,
-            .draw = batch.draw,
+            .draw = part(block, layout_.draw, std::span(&batch.draw, 1)),
             .images = part(block, layout_.images, batch.images),
             .labels = part(block, layout_.labels, batch.labels),
             .pixels = part(block, layout_.images, batch.pixels),

@@ -20,16 +20,17 @@ namespace gx::cuda::detail {
 struct BatchLayout {
     BatchLayout(const Graph& graph, int batch);
 
-    std::int64_t labels = 0;  ///< (batch)
-    std::int64_t values;      ///< (C, 256)
-    std::int64_t images;      ///< floats, or pixels
-    std::int64_t bytes;       ///< of `batch` images as floats
+    std::int64_t draw = 0;      ///< (1)
+    std::int64_t labels = 256;  ///< (batch)
+    std::int64_t values;        ///< (C, 256)
+    std::int64_t images;        ///< floats, or pixels
+    std::int64_t bytes;         ///< of `batch` images as floats
 };
 
 /// A batch in the memory of the GPU. Shapes: as of Batch.
 struct LoadedBatch {
     int count = 0;
-    std::uint64_t draw = 0;
+    DeviceSpan<const std::uint64_t> draw{};
     DeviceSpan<const float> images{};
     DeviceSpan<const std::int32_t> labels{};
     DeviceSpan<const std::uint8_t> pixels{};
@@ -47,6 +48,8 @@ public:
     /// What is queued on `compute` from here on to the next load may read it. The batch's memory is
     /// free.
     [[nodiscard]] LoadedBatch load(const Batch& batch);
+    /// Which block has the last batch: 0 or 1.
+    [[nodiscard]] int slot() const { return static_cast<int>((loads_ + 1) % 2); }
 
 private:
     struct Half {

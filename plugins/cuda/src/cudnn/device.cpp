@@ -141,6 +141,7 @@ public:
         batch_ = batches_.load(batch);
         mode_ = Mode::evaluate;
     }
+    [[nodiscard]] int batch_slot() const { return batches_.slot(); }
     void forward(Mode mode, View<ForwardReport> report) {
         GX_EXPECT(batch_, "forward follows a load");
         mode_ = mode;
@@ -270,6 +271,7 @@ Device::~Device() = default;
 
 Queue& Device::queue() { return state_->queue(); }
 void Device::load(const Batch& batch) { state_->load(batch); }
+int Device::batch_slot() const { return state_->batch_slot(); }
 void Device::forward(Mode mode, View<ForwardReport> report) { state_->forward(mode, report); }
 void Device::backward(ScalarIn<float, Memory> scale, View<float> gradients, GradientsQueued ready) {
     state_->backward(Memory::open(scale), gradients, ready);

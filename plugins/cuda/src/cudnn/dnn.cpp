@@ -5,8 +5,9 @@
 #include <utility>    // move
 #include <vector>     // configurations
 
-#include <gx/core/contract.hpp>  // GX_EXPECT
-#include <gx/core/error.hpp>     // Error
+#include <gx/core/contract.hpp>     // GX_EXPECT
+#include <gx/core/error.hpp>        // Error
+#include <gx/cuda/queued_call.hpp>  // queued_call
 
 #include "descriptors.hpp"
 
@@ -108,6 +109,14 @@ void DnnPlan::run(cudnnHandle_t handle, std::initializer_list<const void*> point
     for (const void* const p : pointers)
         GX_EXPECT(reinterpret_cast<std::uintptr_t>(p) % alignment_bytes == 0,
                   name_ + ": a tensor is not aligned to 16 bytes");
+    CallHash hash;
+    for (const void* const p : pointers) hash.add(p);
+    const auto call = [&] { return execute(handle, pointers, workspace); };
+    detail::expect(queued_call("cudnnBackendExecute", call, this, hash.value(), workspace), name_);
+}
+
+cudnnStatus_t DnnPlan::execute(cudnnHandle_t handle, std::initializer_list<const void*> pointers,
+                               void* workspace) const {
     std::vector<std::int64_t> uids;
     for (std::size_t i = 0; i < tensors_; ++i) uids.push_back(static_cast<std::int64_t>(i) + 1);
     const DnnDescriptor pack = detail::make_descriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
@@ -116,7 +125,7 @@ void DnnPlan::run(cudnnHandle_t handle, std::initializer_list<const void*> point
                 std::vector<const void*>(pointers));
     detail::set(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace);
     detail::finalize(pack, name_);
-    detail::expect(cudnnBackendExecute(handle, plan_.get(), pack.get()), name_);
+    return cudnnBackendExecute(handle, plan_.get(), pack.get());
 }
 
 // TF32 is an engine's note of tensor cores where products are of fp32; engines that are compiled at

@@ -64,6 +64,9 @@ public:
 
 private:
     friend class Dnn;
+    [[nodiscard]] cudnnStatus_t execute(cudnnHandle_t handle,
+                                        std::initializer_list<const void*> pointers,
+                                        void* workspace) const;
     std::shared_ptr<void> plan_{};
     std::int64_t workspace_bytes_ = 0;
     std::size_t tensors_ = 0;

@@ -6,6 +6,7 @@
 #include <gx/core/rng.hpp>            // Rng
 #include <gx/cuda/error.hpp>          // expect
 #include <gx/cuda/kernels.hpp>        // encode, decode, accumulate, copy_bytes
+#include <gx/cuda/queued_call.hpp>    // queued_call
 #include <gx/cuda/layer_kernels.hpp>  // batch_norm_train, softmax_cross_entropy, dropout
 
 namespace gx::cuda::detail {
@@ -118,17 +119,17 @@ private:
         return {affine(0), affine(1), statistic(0), statistic(1), op.rate, op.momentum};
     }
     [[nodiscard]] Rng draws(const Op& op) const {
-        return Rng(parts_.seed, op.name.view())
-            .at(static_cast<std::uint64_t>(parts_.rank))
-            .at(pass_.draw);
+        return Rng(parts_.seed, op.name.view()).at(static_cast<std::uint64_t>(parts_.rank));
     }
     void copy(ReadMaps from, Maps to) {
         const auto bytes = [](auto s) { return s.size * std::int64_t{sizeof(Storage)}; };
         copy_bytes(stream_, from.data, bytes(from), to.data, bytes(to));
     }
     void clear(void* from, std::int64_t bytes) {
-        expect(cudaMemsetAsync(from, 0, static_cast<std::size_t>(bytes), stream_),
-               "cudaMemsetAsync");
+        const auto set = [&] {
+            return cudaMemsetAsync(from, 0, static_cast<std::size_t>(bytes), stream_);
+        };
+        expect(queued_call("cudaMemsetAsync", set, from, bytes), "cudaMemsetAsync");
     }
 
     // ---- Forward ----
@@ -157,8 +158,8 @@ private:
                                          activation(op.output));
             case OpKind::dropout:
                 if (pass_.mode == Mode::evaluate) return copy(x, activation(op.output));
-                return dropout<E>(stream_, pixels(op.output, pass_.count), draws(op), op.rate, x,
-                                  activation(op.output));
+                return dropout<E>(stream_, pixels(op.output, pass_.count), draws(op), pass_.draw,
+                                  op.rate, x, activation(op.output));
             case OpKind::batch_norm: return run_batch_norm(unit);
             case OpKind::softmax_cross_entropy:
                 return softmax_cross_entropy<E>(stream_, loss_shape(op), x, pass_.labels,
@@ -231,7 +232,8 @@ private:
                 break;
             case OpKind::dropout:
                 if (needs_dx)
-                    dropout<E>(stream_, pixels(op.output, pass_.count), draws(op), op.rate, dy, dx);
+                    dropout<E>(stream_, pixels(op.output, pass_.count), draws(op), pass_.draw,
+                               op.rate, dy, dx);
                 break;
             case OpKind::relu:
                 backward_plan(unit, unit.dnn.input_gradient, {dy.data, y(unit), dx.data});

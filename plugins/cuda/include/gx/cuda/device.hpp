@@ -72,6 +72,7 @@ public:
     [[nodiscard]] Queue& queue();
 
     void load(const Batch& batch);
+    [[nodiscard]] int batch_slot() const;
     void forward(Mode mode, View<ForwardReport> report);
     void backward(ScalarIn<float, Memory> scale, View<float> gradients, GradientsQueued ready);
 
@@ -98,6 +99,6 @@ private:
     std::unique_ptr<State> state_;
 };
 
-static_assert(QueuedDevice<Device>);
+static_assert(RepeatsPasses<Device>);
 
 }  // namespace gx::cuda

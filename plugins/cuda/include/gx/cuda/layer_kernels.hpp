@@ -158,11 +158,13 @@ void softmax_cross_entropy_backward(cudaStream_t stream, const LossShape& shape,
 // ---- Dropout -----------------------------------------------------------------------------------
 
 /// y = x / (1 - rate), or 0 where draws.uniform(i) < rate, for element i of (N, C, H, W); backward
-/// is the same function, of dy. `draws` is Rng(seed, op.name).at(rank).at(batch.draw).
-/// Shapes: shape of the batch; x and y (images or more, pixels, C); y may be x.
+/// is the same function, of dy. `of_rank` is Rng(seed, op.name).at(rank), and draws is
+/// of_rank.at(draw[0]), of the batch.
+/// Shapes: shape of the batch; draw (1); x and y (images or more, pixels, C); y may be x.
 /// Cost:   traffic e read and e written; no mask is kept: 10 rounds of Philox an element.
 template <class E>
-void dropout(cudaStream_t stream, const PixelShape& shape, const Rng& draws, double rate,
+void dropout(cudaStream_t stream, const PixelShape& shape, const Rng& of_rank,
+             DeviceSpan<const std::uint64_t> draw, double rate,
              DeviceSpan<const typename E::storage> x, DeviceSpan<typename E::storage> y);
 
 // ---- Images ------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@
 #include <gx/cuda/error.hpp>            // expect
 #include <gx/cuda/launch.hpp>           // launch
 #include <gx/cuda/queue.hpp>            // DeviceContext, Queue
+#include <gx/cuda/queued_call.hpp>      // queued_call
 #include <gx/cuda_testing/hooks.hpp>    // enqueue_kernel, report_access
 #include <gx/memory/buffer.hpp>         // Buffer
 #include <gx/memory/queued_device.hpp>  // QueuedDevice
@@ -46,6 +47,7 @@ public:
           labels_(&gpu.memory(), options.batch, "labels"),
           pixels_(&gpu.memory(), takes_pixels ? elements(graph, options) : 0, "pixels"),
           values_(&gpu.memory(), takes_pixels ? 256 * graph.input.channels : 0, "pixel values"),
+          draw_(&gpu.memory(), 1, "draw"),
           raw_(inner_.parameters().size()) {
         slices_.assign(inner_.slices().begin(), inner_.slices().end());
         std::ranges::sort(slices_, {}, &ParameterSlice::offset);
@@ -59,18 +61,20 @@ public:
                    copied(batch.values, values_),
                    copied(batch.labels, labels_),
                    copied(batch.pixels, pixels_),
-                   batch.count,
-                   batch.draw};
+                   copied(std::span(&batch.draw, 1), draw_),
+                   batch.count};
     }
+    [[nodiscard]] int batch_slot() const { return 0; }
     void forward(Mode mode, View<ForwardReport> report) {
         const auto averages = statistics();
         enqueue("forward", [=, this, batch = loaded_] {
             const std::span<float> a = written(averages, "forward");
             std::ranges::copy(a, inner_.statistics().begin());
-            const ForwardReport done = inner_.forward(
-                {read(batch.images, "forward"), read(batch.labels, "forward"), batch.count,
-                 batch.draw, read(batch.pixels, "forward"), read(batch.values, "forward")},
-                mode);
+            const ForwardReport done =
+                inner_.forward({read(batch.images, "forward"), read(batch.labels, "forward"),
+                                batch.count, read(batch.draw, "forward")[0],
+                                read(batch.pixels, "forward"), read(batch.values, "forward")},
+                               mode);
             if (!done.finite && !bad_layer_) bad_layer_ = inner_.first_non_finite();
             written(report, "forward")[0] = done;
             std::ranges::copy(inner_.statistics(), a.begin());
@@ -124,8 +128,8 @@ private:
         View<const float> images{}, values{};
         View<const std::int32_t> labels{};
         View<const std::uint8_t> pixels{};
+        View<const std::uint64_t> draw{};
         int count = 0;
-        std::uint64_t draw = 0;
     };
     static std::int64_t elements(const Graph& graph, const DeviceOptions& o) {
         return std::int64_t{o.batch} * graph.input.channels * graph.input.height *
@@ -139,8 +143,9 @@ private:
         return part;
     }
     void enqueue(const char* name, std::function<void()> run) {
-        cuda::expect(enqueue_kernel(queue_.stream(), name, std::move(run)),
-                     name + std::string(" of queue 'compute'"), queue_.context().device());
+        const auto call = [&] { return enqueue_kernel(queue_.stream(), name, std::move(run)); };
+        cuda::expect(cuda::queued_call(name, call), name + std::string(" of queue 'compute'"),
+                     queue_.context().device());
     }
     /// What a kernel reads or writes: inside of it, as the host's memory.
     template <class T>
@@ -173,6 +178,7 @@ private:
     Buffer<std::int32_t> labels_;
     Buffer<std::uint8_t> pixels_;
     Buffer<float> values_;
+    Buffer<std::uint64_t> draw_;
     Loaded loaded_{};
     std::vector<float> raw_;  ///< gradients of the present backward
     std::vector<ParameterSlice> slices_{};
