@@ -35,6 +35,7 @@ public:
     static constexpr int channels = R::channels;
     static constexpr int staleness = R::staleness;
     static constexpr bool asynchronous = R::asynchronous;
+    static constexpr bool repeats_work = RepeatsWork<R>;
     static constexpr std::int64_t bucket_bytes = BucketBytes;  ///< on the wire
     static constexpr std::int64_t bucket_elements =
         BucketBytes / static_cast<std::int64_t>(sizeof(typename R::wire_type::storage));

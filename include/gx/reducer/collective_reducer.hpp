@@ -187,6 +187,7 @@ public:
     static constexpr int channels = P::count;
     static constexpr int staleness = 0;
     static constexpr bool asynchronous = true;
+    static constexpr bool repeats_work = true;
     [[nodiscard]] static constexpr KernelTraffic kernel_traffic(int ranks) {
         return detail::reducer::kernel_traffic<E, Divide>(ranks);
     }

@@ -148,6 +148,10 @@ concept TakesItsOptions =
 ///                               an overflow. Skipped: undo, bit for bit, what it left in state().
 ///                               Threads: while later gradients are reduced.
 ///
+///     repeats_work              'static constexpr bool', true: on a device it queues the same work
+///                               for gradient g and for gradient g + (staleness + 1), but for
+///                               values in memory. A World may then replay it without queueing it
+///
 /// A reducer may own the update: local steps with a mean now and then, or a part of the parameters
 /// on each rank. It then declares what each rank updates with which gradient, and is given the
 /// replicas after every update. Its staleness is 0.
@@ -184,6 +188,10 @@ template <class R, class Q>
 concept SettlesOn = Settles<R> && requires(R& r, Q& queue, ScalarIn<Flag, memory_of<Q>> applied) {
     r.settle_on(queue, std::uint64_t{}, applied);
 };
+
+/// A reducer whose queued work for a gradient is known by its buffers.
+template <class R>
+concept RepeatsWork = Reducer<R> && requires { requires R::repeats_work; };
 
 /// A reducer that owns the update.
 template <class R>

@@ -39,6 +39,7 @@ public:
     static constexpr int channels = R::channels;
     static constexpr int staleness = R::staleness + 1;
     static constexpr bool asynchronous = true;
+    static constexpr bool repeats_work = RepeatsWork<R>;
     static constexpr std::int64_t bucket_elements = [] {  ///< 0: as many as there are
         if constexpr (requires { R::bucket_elements; }) return std::int64_t{R::bucket_elements};
         else return std::int64_t{0};

@@ -63,6 +63,7 @@ struct PipelineOptions {
     std::uint64_t seed = 0;            ///< of a reducer's random choices
     std::span<const ParameterSlice> slices{};  ///< of the flat vector, in any order
     MemoryResource* memory = nullptr;          ///< of the gradients; nullptr: the host's
+    bool defers = false;  ///< on a device, where gradients are stale: see Pipeline
 };
 
 /// Holds the gradients in flight: staleness + 1 flat vectors, and a reducer working on them.
@@ -88,6 +89,10 @@ struct PipelineOptions {
 /// is its queue: ready() queues the reductions behind the event that it is given, and the host
 /// waits for nothing: collect() returns an event too. Whether a mean was applied is then a value on
 /// the device, which settle() passes on.
+///
+/// With `defers` a gradient's reductions are queued in front of the next one, instead of beside it: so
+/// the work between begin(t) and collect(t) + settle() is whole, and repeats that of another step if
+/// repeats(t). Else no bit is another.
 ///
 /// Order:   buckets are reduced in one order on every rank, so timing never changes the bits.
 /// Threads: one rank's code calls it; reductions run on the stream. A reducer that is not
@@ -118,6 +123,7 @@ public:
           bucket_elements_(bucket_size(options)),
           buckets_(static_cast<int>((elements_ - 1) / bucket_elements_ + 1)),
           reducer_(std::move(reducer)),
+          defers_(options.defers && !on_host && staleness > 0),
           slices_(options.slices, elements_, bucket_elements_) {
         for (int i = 0; i <= staleness; ++i)
             slots_.emplace_back(options.memory, elements_, Label("gradient slot ") + i);
@@ -152,6 +158,7 @@ public:
         GX_EXPECT(step == begun_, "gradients begin in order, each once");
         GX_EXPECT(begun_ - collected_ < slots_.size(), "collect the gradient of the step before");
         GX_EXPECT(begun_ == 0 || queued_ == buckets_, "call ready(0) before the next step");
+        queue_deferred();
         settle_state(true);
         ++begun_;
         queued_ = 0;
@@ -188,6 +195,12 @@ public:
             "devices. Fix: let all_reduce take a BucketOn<T> over any Link T, and launch kernels; "
             "or train on a world of the host's memory.");
         GX_EXPECT(begun_ > 0, "begin a gradient before it is ready");
+        if (defers_) {
+            if (watermark > 0 || queued_ == buckets_) return;
+            queued_ = buckets_;
+            deferred_ = final;
+            return;
+        }
         if (is_whole(watermark)) stream_.wait_for(final);
         while (is_whole(watermark)) {
             reduce(begun_ - 1, queued_++);
@@ -195,15 +208,27 @@ public:
         }
     }
 
+    /// Before begin(step): whether collect(step) returns a gradient.
+    [[nodiscard]] bool collects(std::uint64_t step) const {
+        return step >= first_ + static_cast<std::uint64_t>(staleness);
+    }
+    /// Before begin(step): whether it queues what it queues for step - (staleness + 1), where the
+    /// reducer RepeatsWork. With a staleness only if it defers.
+    [[nodiscard]] bool repeats(std::uint64_t step) const {
+        return RepeatsWork<R> && collects(step) &&
+               (staleness == 0 || (defers_ && deferred_.sequence > 0));
+    }
+
     /// The averaged gradient that step `step` applies; valid until the next begin().
     [[nodiscard]] std::optional<ReducedIn<M>> collect(std::uint64_t step) {
         GX_EXPECT(step + 1 == begun_ && queued_ == buckets_, "collect(step) follows ready(0)");
-        if (step < first_ + static_cast<std::uint64_t>(staleness)) return std::nullopt;
+        if (!collects(step)) return std::nullopt;
         return take();
     }
 
     /// After the last step: the next gradient not yet collected, or none.
     [[nodiscard]] std::optional<ReducedIn<M>> drain() {
+        queue_deferred();
         settle_state(true);
         if (collected_ == begun_) return std::nullopt;
         GX_EXPECT(queued_ == buckets_, "drain() follows ready(0)");
@@ -237,12 +262,14 @@ public:
     /// On a device, after a loss: how many gradients that were not collected are reduced.
     [[nodiscard]] int complete() const {
         std::uint64_t g = collected_;
-        while (g < begun_ && slot(g).report.complete() && stream_.reached(slot(g).event)) ++g;
+        const std::uint64_t end = begun_ - (deferred_.sequence > 0 ? 1 : 0);
+        while (g < end && slot(g).report.complete() && stream_.reached(slot(g).event)) ++g;
         return static_cast<int>(g - collected_);
     }
     /// Waits until they are reduced: the gradients not yet collected, oldest first. They stay.
     [[nodiscard]] std::span<const PendingGradientIn<M>> pending() {
         GX_EXPECT(begun_ == collected_ || queued_ == buckets_, "pending() follows ready(0)");
+        queue_deferred();
         settle_state(true);
         if (settled_.sequence > 0) (void)wait(std::exchange(settled_, {}));
         pending_.clear();
@@ -312,6 +339,17 @@ private:
     [[nodiscard]] static Gradient values(Slot& s) { return s.values.template view<M>(); }
     [[nodiscard]] bool is_whole(std::size_t watermark) const {  // the next bucket
         return queued_ < buckets_ && bucket(queued_).begin >= static_cast<std::int64_t>(watermark);
+    }
+
+    /// The reductions of the newest gradient, where they were deferred.
+    void queue_deferred() {
+        if constexpr (!on_host) {
+            const Event final = std::exchange(deferred_, {});
+            if (final.sequence == 0) return;
+            stream_.wait_for(final);
+            for (int b = 0; b < buckets_; ++b) reduce(begun_ - 1, b);
+            slot(begun_ - 1).event = stream_.record();
+        }
     }
 
     void finish() {                // what is in flight
@@ -412,6 +450,7 @@ private:
     std::int64_t bucket_elements_;
     int buckets_;
     R reducer_;
+    bool defers_;
     detail::reducer::BucketSlices slices_;
     std::vector<Slot> slots_;
     std::vector<PendingGradientIn<M>> pending_;
@@ -419,6 +458,7 @@ private:
     std::uint64_t begun_ = 0;      ///< gradients begun
     std::uint64_t collected_ = 0;  ///< gradients given back
     Event settled_{};              ///< in the memory of a device: the reducer's state after it
+    Event deferred_{};             ///< the newest gradient is final, and its reductions not queued
     bool unsettled_ = false;       ///< settle() is due for the last gradient
     int queued_ = 0;               ///< buckets of the newest gradient that were queued
     Delivery broken_{};            ///< the first reduction that failed; touched on the stream only

@@ -119,6 +119,9 @@ GX_DECL void restore_rows(RunRecord& r, const Checkpoint& c, const std::filesyst
 // Errors of a run; each throws gx::Error.
 [[noreturn]] GX_DECL void throw_bad_loss(int rank, std::int64_t step, const std::string& layer,
                                          float rate);
+/// Of a step whose queued work is not that of the steps that it repeats.
+[[noreturn]] GX_DECL void throw_not_repeated(int rank, std::int64_t step,
+                                             const std::string& reducer, const char* difference);
 /// `in_a_row` 0: every step of the run.
 [[noreturn]] GX_DECL void throw_skips(int rank, std::int64_t step, std::int64_t in_a_row,
                                       float loss_scale, std::string_view wire, ElementType compute,

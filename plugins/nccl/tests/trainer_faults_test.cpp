@@ -33,7 +33,11 @@ std::mutex mutex;                         ///< of what follows
 std::map<int, ncclComm_t> communicators;  ///< of the ranks
 std::map<int, std::string> errors;        ///< what each rank has thrown
 
-std::atomic<bool> hangs = false, gave_up = false;  ///< rank 1 in step 4; a rank has thrown
+/// Rank 1 fails in such a step: with graphs, the first is captured or replayed for the first time,
+/// and the second is replayed.
+constexpr int failing_steps[] = {4, 8};
+int failing_step = 4;
+std::atomic<bool> hangs = false, gave_up = false;  ///< rank 1 in that step; a rank has thrown
 
 struct Failing : HostComputed<reference::Device> {
     Failing(cuda::DeviceContext& gpu, const Graph& graph, const DeviceOptions& o)
@@ -45,7 +49,7 @@ struct Failing : HostComputed<reference::Device> {
                 const std::lock_guard lock(mutex);
                 mine = communicators[rank];
             }
-            if (hangs && rank == 1 && step == 4)
+            if (hangs && rank == 1 && step == failing_step)
                 cuda_testing::enqueue_when(
                     queue().stream(), "hang", [] { return gave_up.load(); }, [] {});
             before_forward(rank, step++, mine);
@@ -89,9 +93,16 @@ std::string error_of_run(StreamProgress progress, Action at,
     cuda_testing::reset({.progress = progress, .check_at_exit = false});
     Watched gpus({.placement = {3, 1}, .deadline = deadline});
     const T trainer({.batch = 4, .epochs = 3, .seed = 3});
-    const std::string error = error_of([&] { (void)trainer.train(gpus, images(80)); });
+    const std::string error = error_of([&] { (void)trainer.train(gpus, images(160)); });
     EXPECT_EQ(cuda_testing::first_misuse(), "");
     return error;
+}
+
+[[nodiscard]] std::vector<std::pair<StreamProgress, int>> all_orders_and_steps() {
+    std::vector<std::pair<StreamProgress, int>> all;
+    for (const StreamProgress progress : every_progress)
+        for (const int step : failing_steps) all.emplace_back(progress, step);
+    return all;
 }
 
 using Plain = Trainer<Net, Bucketed<Ring<fp32>, 64>, Constant>;
@@ -101,14 +112,15 @@ class EarlyEnds : public ::testing::Test {};
 using EarlyTrainers = ::testing::Types<Plain, Late>;
 TYPED_TEST_SUITE(EarlyEnds, EarlyTrainers);
 
-/// The sentence of a rank of threads. Rank 1 fails in step 4, where its messages of the step
-/// before, or with a staleness of 1 of the two before, may be under way.
+/// The sentence of a rank of threads. Rank 1 fails in a step where its messages of the step before,
+/// or with a staleness of 1 of the two before, may be under way.
 template <class T>
 void expect_named(const std::map<int, std::string>& said, std::initializer_list<int> ranks) {
-    const std::string steps = std::same_as<T, Late> ? "[234]" : "[34]";
+    std::string steps = "[" + std::to_string(failing_step - 1) + std::to_string(failing_step);
+    if (std::same_as<T, Late>) steps += std::to_string(failing_step - 2);
     for (const int r : ranks) {
         const std::regex sentence("rank " + std::to_string(r) + ", step " + steps +
-                                  ", bucket [0-6] of [47], operation all-reduce: rank 1 "
+                                  "], bucket [0-6] of [47], operation all-reduce: rank 1 "
                                   "(stopped first|timed out)\\..*");
         ASSERT_TRUE(said.contains(r));
         EXPECT_TRUE(std::regex_match(said.at(r), sentence)) << said.at(r);
@@ -116,10 +128,11 @@ void expect_named(const std::map<int, std::string>& said, std::initializer_list<
 }
 
 TYPED_TEST(EarlyEnds, ARankThatThrowsStopsTheOthersInItsStep) {
-    for (const StreamProgress progress : every_progress) {
+    for (const auto& [progress, at] : all_orders_and_steps()) {
+        failing_step = at;
         const std::string error =
             error_of_run<TypeParam>(progress, [](int rank, int step, ncclComm_t) {
-                if (rank == 1 && step == 4) throw Error("the disk of rank 1 is full");
+                if (rank == 1 && step == failing_step) throw Error("the disk of rank 1 is full");
             });
         EXPECT_EQ(error, "the disk of rank 1 is full");
         expect_named<TypeParam>(errors, {0, 2});
@@ -130,7 +143,8 @@ struct FailingOnThreads : reference::Device {
     FailingOnThreads(const Graph& graph, const DeviceOptions& o)
         : reference::Device(graph, o), rank(o.rank) {}
     ForwardReport forward(const Batch& batch, Mode mode) {
-        if (mode == Mode::train && step++ == 4 && rank == 1) throw Error("the disk is full");
+        if (mode == Mode::train && step++ == failing_step && rank == 1)
+            throw Error("the disk is full");
         return reference::Device::forward(batch, mode);
     }
     int rank, step = 0;
@@ -153,43 +167,50 @@ TYPED_TEST(EarlyEnds, ThreadsSayTheSame) {
     errors.clear();
     WatchedThreads threads({.placement = {3, 1}});
     const TypeParam trainer({.batch = 4, .epochs = 3, .seed = 3});
-    EXPECT_EQ(error_of([&] { (void)trainer.train(threads, images(80)); }), "the disk is full");
+    EXPECT_EQ(error_of([&] { (void)trainer.train(threads, images(160)); }), "the disk is full");
     expect_named<TypeParam>(errors, {0, 2});
 }
 
 /// The GPU of a rank dies in a kernel of NCCL. Where NCCL says so to the others, and where not.
 TYPED_TEST(EarlyEnds, ARankThatDiesInACollectiveIsNamed) {
-    for (const StreamProgress progress : every_progress)
+    for (const auto& [progress, at] : all_orders_and_steps())
         for (const auto peers :
              {nccl_testing::PeersSee::remote_error, nccl_testing::PeersSee::nothing}) {
+            failing_step = at;
             (void)error_of_run<TypeParam>(progress, [&](int rank, int step, ncclComm_t comm) {
-                if (rank == 1 && step == 4) nccl_testing::lose_rank(comm, 9, peers);
+                if (rank == 1 && step == failing_step) nccl_testing::lose_rank(comm, 9, peers);
             });
             expect_named<TypeParam>(errors, {0, 1, 2});
         }
 }
 /// NCCL says on one rank that another failed, and all others are well.
 TYPED_TEST(EarlyEnds, ARankThatAloneSeesARemoteErrorIsNamed) {
-    for (const StreamProgress progress : every_progress) {
+    for (const auto& [progress, at] : all_orders_and_steps()) {
+        failing_step = at;
         (void)error_of_run<TypeParam>(progress, [](int rank, int step, ncclComm_t comm) {
-            if (rank == 1 && step == 4) nccl_testing::fail_communicator(comm, ncclRemoteError);
+            if (rank == 1 && step == failing_step)
+                nccl_testing::fail_communicator(comm, ncclRemoteError);
         });
         expect_named<TypeParam>(errors, {0, 1, 2});
     }
 }
 TYPED_TEST(EarlyEnds, ARankWithAnErrorOfItsSystemIsNamed) {
-    for (const StreamProgress progress : every_progress) {
+    for (const auto& [progress, at] : all_orders_and_steps()) {
+        failing_step = at;
         (void)error_of_run<TypeParam>(progress, [](int rank, int step, ncclComm_t comm) {
-            if (rank == 1 && step == 4) nccl_testing::fail_communicator(comm, ncclSystemError);
+            if (rank == 1 && step == failing_step)
+                nccl_testing::fail_communicator(comm, ncclSystemError);
         });
         expect_named<TypeParam>(errors, {0, 1, 2});
     }
 }
 TYPED_TEST(EarlyEnds, ALostGpuIsNamed) {
-    for (const StreamProgress progress : every_progress) {
+    for (const auto& [progress, at] : all_orders_and_steps()) {
+        failing_step = at;
         const std::string error =
             error_of_run<TypeParam>(progress, [](int rank, int step, ncclComm_t) {
-                if (rank == 1 && step == 4) cuda_testing::lose_device(1, cudaErrorECCUncorrectable);
+                if (rank == 1 && step == failing_step)
+                    cuda_testing::lose_device(1, cudaErrorECCUncorrectable);
             });
         EXPECT_TRUE(holds(error, "GPU 1", "queue 'compute'", "cudaErrorECCUncorrectable")) << error;
         expect_named<TypeParam>(errors, {0, 2});
@@ -197,7 +218,8 @@ TYPED_TEST(EarlyEnds, ALostGpuIsNamed) {
 }
 /// All ranks have queued all, and the GPU of rank 1 is at a kernel until another has given it up.
 TYPED_TEST(EarlyEnds, ARankWhoseGpuHangsIsNamed) {
-    for (const StreamProgress progress : every_progress) {
+    for (const auto& [progress, at] : all_orders_and_steps()) {
+        failing_step = at;
         hangs = true;
         (void)error_of_run<TypeParam>(progress, [](int, int, ncclComm_t) {}, short_time);
         hangs = false;

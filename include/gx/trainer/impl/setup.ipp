@@ -359,6 +359,14 @@ GX_DECL void throw_bad_loss(int rank, std::int64_t step, const std::string& laye
                     "warmup, or look at this step's images.",
                     rank, step, layer, rate));
 }
+GX_DECL void throw_not_repeated(int rank, std::int64_t step, const std::string& reducer,
+                                const char* difference) {
+    throw Error(
+        fmt::format("rank {}, step {}: its work was to be that of a captured step, and is not: {}. "
+                    "Reducer {}, or the device, promises this, and does not keep it: leave out its "
+                    "'repeats_work', or set 'graphs = false' in the World's options.",
+                    rank, step, difference, reducer));
+}
 GX_DECL void throw_skips(int rank, std::int64_t step, std::int64_t in_a_row, float loss_scale,
                          std::string_view wire, ElementType compute, const std::string& reducer) {
     const std::string wire_advice = wire == "fp32"

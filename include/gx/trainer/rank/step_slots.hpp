@@ -78,6 +78,7 @@ public:
 
     [[nodiscard]] bool empty() const { return true; }
     [[nodiscard]] bool full() const { return false; }
+    void gather_outcome(HostQueue, std::uint64_t) {}
     void record_outcome(HostQueue, UnreadStep of) { of_ = of; }
     [[nodiscard]] ReadStep read_outcome(HostQueue) {
         ReadStep read{.of = of_};
@@ -139,16 +140,25 @@ public:
                       {"learning rate"});
     }
     [[nodiscard]] ScalarIn<float, M> rate() { return {rate_.template view<M>()}; }
+    /// Which of the outcomes, and of the gradients in flight, are of this step: its work is that of
+    /// any other with the same number.
+    [[nodiscard]] std::uint64_t parity(std::uint64_t step) const {
+        return step % InFlight * latest + slot(queued_);
+    }
 
     [[nodiscard]] bool empty() const { return queued_ == read_; }
     [[nodiscard]] bool full() const { return queued_ - read_ == latest - 1; }
+    /// At the end of a step's work: what record_outcome() copies to the host.
+    template <DeviceQueue Q>
+    void gather_outcome(Q& queue, std::uint64_t step) {
+        launch(queue, RecordOutcome<D>{}, ViewIn<const D, M>(decisions()), scale_of(step),
+               ViewIn<const ForwardReport, M>(report_view()),
+               outcomes_.template view<M>().subspan(slot(queued_), 1));
+    }
     template <DeviceQueue Q>
     void record_outcome(Q& queue, UnreadStep of) {
         const std::size_t i = slot(queued_++);
         const auto outcome = outcomes_.template view<M>().subspan(i, 1);
-        launch(queue, RecordOutcome<D>{}, ViewIn<const D, M>(decisions()),
-               scale_of(std::uint64_t(of.step)),
-               ViewIn<const ForwardReport, M>(reports_.template view<M>().subspan(i, 1)), outcome);
         queue.copy_out(ViewIn<const Outcome, M>(outcome), std::span(&here_[i], 1), {"outcome"});
         of_[i] = of;
         events_[i] = queue.record();

@@ -81,6 +81,13 @@ class RankTraining : RankRun {
     /// Whether R, which owns the update, does so in M.
     static constexpr bool owns_in_memory =
         on_host || requires(R& r, Buffer<float>& state) { r.own_update(int{}, state); };
+    static constexpr bool repeats_steps = [] {
+        if constexpr (on_host || OwnsUpdate<R> || !RepeatsWork<R> || !RepeatsPasses<Device>)
+            return false;
+        else
+            return RepeatsQueuedWork<
+                Rank, std::remove_cvref_t<decltype(std::declval<Device&>().queue())>>;
+    }();
     static_assert(on_host || !survives || AbandonsWork<Device>,
                   "gx: ContinueOnSurvivors on devices needs queues that drop what a lost rank has "
                   "left unfinished, and this World's have no 'bool reached(Event) const' and 'void "
@@ -111,7 +118,8 @@ public:
                      .bucket_elements = bucket_elements(),
                      .seed = o_.seed,
                      .slices = device_->slices(),
-                     .memory = memory()},
+                     .memory = memory(),
+                     .defers = defers()},
                     make_policy<R>(policies.reducer)) {
         if constexpr (survives) course_ = &carried_.course;
         if constexpr (OwnsUpdate<R>) own_update();
@@ -166,6 +174,10 @@ private:
         if constexpr (carries_state && !on_host)
             return {memory(), carried_.snapshots.size(), device_->statistics().size()};
         else return {};
+    }
+    [[nodiscard]] bool defers() const {
+        if constexpr (repeats_steps) return rank_.repeats();
+        else return false;
     }
     /// Where kernels on the device's memory are queued.
     [[nodiscard]] decltype(auto) queue() {
@@ -256,6 +268,7 @@ private:
         if (epoch + 1 == o_.epochs)
             while (const auto late = pipeline_.drain()) {
                 apply(*late);
+                slots_.gather_outcome(queue(), std::uint64_t(step_));
                 record_outcome(-1, late);
             }
         while (!slots_.empty()) read_outcome();
@@ -270,6 +283,47 @@ private:
         if constexpr (!on_host) device_->load(next.batch);
         const Nanoseconds loaded = account(&Breakdown::input, begin, "INPUT");
 
+        std::optional<ReducedIn<M>> reduced;
+        const auto work = [&] { reduced = queue_step(next, step_of_epoch, loaded); };
+        if constexpr (!on_host)
+            if (pipeline_.collects(std::uint64_t(step_))) set_rate(step_ - R::staleness);
+        if constexpr (repeats_steps) {
+            if (repeats(next)) repeat(work);
+            else work();
+        } else {
+            work();
+        }
+
+        accounts_.seconds += seconds(rank_.now() - begin);
+        metrics_.rows.back().seconds = accounts_.over_all_parts(accounts_.seconds);
+        metrics_.of_step(step_of_epoch)[2] = next.batch.count;
+        images_ += next.batch.count;
+        images_of_all_ += next.global_count;
+        if constexpr (TimesItsWork<Rank>)
+            accounts_.undisturbed_seconds += seconds(rank_.undisturbed_pass(next.batch.count));
+        record_outcome(step_of_epoch, reduced);
+        ++step_;
+    }
+
+    /// Whether the step's work is that of each other step of its parity(): of whole batches, behind
+    /// a step as it is before it.
+    [[nodiscard]] bool repeats(const RankBatch& next) const {
+        return rank_.repeats() && next.global_count == rank_.ranks() * phase().batch &&
+               pipeline_.repeats(std::uint64_t(step_));
+    }
+    void repeat(FunctionRef<void()> work) {
+        const std::uint64_t slots = slots_.parity(std::uint64_t(step_));
+        try {
+            rank_.repeat(queue(), slots << 8 | std::uint64_t(device_->batch_slot()), work);
+        } catch (const NotRepeated& e) {
+            throw_not_repeated(rank_.rank(), step_, run_.recipe.reducer, e.what());
+        }
+    }
+
+    /// Does the work of a step, or queues it: from a batch to an update. Returns the gradient that
+    /// was applied.
+    std::optional<ReducedIn<M>> queue_step(const RankBatch& next, std::int64_t step_of_epoch,
+                                           Nanoseconds loaded) {
         const auto index = std::uint64_t(step_);
         launch(queue(), BeginStep<D>{float(rank_.ranks()), float(next.global_count)},
                slots_.decisions(), slots_.scale_view(index));
@@ -302,18 +356,12 @@ private:
         if (reduced) {
             metrics_.rows.back().rate = rate(std::int64_t(reduced->index));
             mark_ = waited;
-            apply(*reduced);
+            if constexpr (on_host) apply(*reduced);
+            else queue_update(*reduced);
             if constexpr (!OwnsUpdate<R>) account(&Breakdown::compute, waited, "UPDATE");
         }
-        accounts_.seconds += seconds(rank_.now() - begin);
-        metrics_.rows.back().seconds = accounts_.over_all_parts(accounts_.seconds);
-        metrics_.of_step(step_of_epoch)[2] = next.batch.count;
-        images_ += next.batch.count;
-        images_of_all_ += next.global_count;
-        if constexpr (TimesItsWork<Rank>)
-            accounts_.undisturbed_seconds += seconds(rank_.undisturbed_pass(next.batch.count));
-        record_outcome(step_of_epoch, reduced);
-        ++step_;
+        slots_.gather_outcome(queue(), index);
+        return reduced;
     }
 
     /// Queues the outcome of a step for the host; it reads those before, as far as it must.
@@ -339,8 +387,12 @@ private:
     /// Queues update number `index` with its averaged gradient, unless it overflowed. All ranks
     /// hold the same bits, so they decide alike.
     void apply(const ReducedIn<M>& reduced) {
+        set_rate(std::int64_t(reduced.index));
+        queue_update(reduced);
+    }
+    void set_rate(std::int64_t gradient) { slots_.set_rate(queue(), rate(gradient)); }
+    void queue_update(const ReducedIn<M>& reduced) {
         if (!reduced.report.complete()) stop_at_lost_rank(reduced);
-        slots_.set_rate(queue(), rate(std::int64_t(reduced.index)));
         bytes_sent_ = on_the_wire(reduced.report.bytes_sent);
         if constexpr (OwnsUpdate<R>) apply_owned(reduced);
         else update_by<Update<O, D>>(reduced);

@@ -2,6 +2,8 @@
 #include <gx/cuda/device.hpp>
 #include <gx/nccl/world.hpp>
 
+#include <optional>
+
 #include <gtest/gtest.h>
 
 #include <gx/cuda_testing/cudnn.hpp>
@@ -9,6 +11,7 @@
 #include <gx/hierarchical/reducer.hpp>
 #include <gx/model/cifar_resnet.hpp>
 #include <gx/model/compute.hpp>
+#include <gx/nccl/all_reduce.hpp>
 #include <gx/optimizer/adamw.hpp>
 #include <gx/optimizer/lars.hpp>
 #include <gx/reducer/bucketed.hpp>
@@ -104,6 +107,63 @@ TEST(Device, StepsAllocateNothing) {
         EXPECT_EQ(five.allocations + five.frees + five.host_allocations, 0);
         EXPECT_EQ(five.host_synchronizations, 0) << "the host polls";
     }
+}
+
+/// One launch, one copy of a batch with its draw, 4 bytes of the rate, and one copy of the outcome.
+TEST(Device, AStepIsOneLaunch) {
+    using T = Small<DoubleBuffered<Bucketed<MultiRing<2, fp16>, 256>>, Compute<fp16>>;
+    // The draw, labels, values of pixels and images of a batch; the rate; the outcome.
+    constexpr std::int64_t bytes = 256 + 256 + 4 * 256 * 3 + 4 * 2 * SmallNet::input.elements() +
+                                   4 + sizeof(gx::detail::trainer::Outcome);
+    for (const int ranks : {1, 2})
+        for (const StreamProgress progress : every_progress) {
+            const auto calls = [&](int steps) {
+                start(progress, 1);
+                Gpus gpus({.placement = {ranks, 1}});
+                const T trainer({.batch = 2, .epochs = 1, .seed = 3, .evaluate = false});
+                EXPECT_EQ(trainer.train(gpus, maps(std::int64_t{2} * ranks * steps)).steps.size(),
+                          std::size_t(steps));
+                return cuda_testing::counters();
+            };
+            const auto ten = calls(18) - calls(8);
+            const std::int64_t steps = std::int64_t{10} * ranks;
+            EXPECT_EQ(ten.graph_launches, steps);
+            EXPECT_EQ(ten.kernels + ten.sets + ten.host_functions, 0);
+            EXPECT_EQ(ten.copies, 3 * steps);
+            EXPECT_EQ(ten.copied_bytes, bytes * steps);
+            EXPECT_EQ(ten.allocations + ten.frees + ten.host_allocations, 0);
+            EXPECT_EQ(ten.host_synchronizations, 0) << "the host polls";
+        }
+}
+/// Dropout, batch norm, tails, two epochs with an evaluation between, and skipped steps.
+TEST(Device, CapturedStepsHaveTheBitsOfQueuedOnes) {
+    const auto check = []<class T>(std::type_identity<T>, auto o) {
+        std::optional<RunRecord> expected;
+        std::uint64_t seed = 1;
+        for (const StreamProgress progress : every_progress)
+            for (const bool graphs : {false, true}) {
+                start(progress, seed++);
+                Gpus gpus({.placement = {2, 1}, .graphs = graphs});
+                const RunRecord record = T(o).train(gpus, maps(39));
+                EXPECT_EQ(cuda_testing::counters().graph_launches > 0, graphs);
+                cuda_testing::expect_clean();
+                if (expected) expect_same_learning(record, *expected);
+                else expected = record;
+            }
+        return expected->skipped_steps;
+    };
+    using Scaled = Small<Ring<fp16>, DynamicLossScale, Compute<fp16>>;
+    Scaled::Options scaled{.batch = 2, .epochs = 2, .seed = 3};
+    scaled.loss_scale.initial = scaled.loss_scale.largest = 0x1p17f;
+    EXPECT_GT(check(std::type_identity<Scaled>{}, scaled), 0);
+    using Late = Small<DoubleBuffered<Bucketed<MultiRing<2, bf16>, 256>>, AdamW, Compute<bf16>>;
+    check(std::type_identity<Late>{}, Late::Options{.batch = 2, .epochs = 2, .seed = 3});
+    using Native = Small<nccl::AllReduce<fp32>, Lars>;
+    const Native::Options native{.batch = 2, .epochs = 2, .seed = 3};
+    start(StreamProgress::random, 1);
+    Gpus gpus({.placement = {2, 1}});  // NCCL's sums repeat in no order
+    EXPECT_EQ(Native(native).train(gpus, maps(39)).steps.size(), 20u);
+    cuda_testing::expect_clean();
 }
 
 // ---- A rank that is lost -----------------------------------------------------------------------

@@ -33,6 +33,7 @@ public:
     static constexpr int channels = 1;
     static constexpr int staleness = 0;
     static constexpr bool asynchronous = true;
+    static constexpr bool repeats_work = true;
 
     [[nodiscard]] static std::string name() {
         std::string text = "nccl::AllReduce<";

@@ -1,20 +1,24 @@
 // MessageMarks: which messages of a queue are done, what they are of, and since when none is.
 #pragma once
 
-#include <chrono>    // time without progress
-#include <cstdint>   // uint64_t
-#include <optional>  // nothing in progress
-#include <vector>    // a ring
+#include <algorithm>  // max
+#include <chrono>     // time without progress
+#include <cstdint>    // uint64_t
+#include <map>        // graphs
+#include <optional>   // nothing in progress
+#include <vector>     // a ring
 
-#include <gx/core/decl.hpp>     // GX_DECL
-#include <gx/core/stream.hpp>   // Operation
-#include <gx/cuda/handles.hpp>  // EventHandle
-#include <gx/cuda/queue.hpp>    // Queue
+#include <gx/core/decl.hpp>         // GX_DECL
+#include <gx/core/stream.hpp>       // Operation
+#include <gx/cuda/handles.hpp>      // EventHandle
+#include <gx/cuda/queue.hpp>        // Queue
+#include <gx/cuda/queued_call.hpp>  // GraphCalls
 
 namespace gx::nccl {
 
 /// Events of a queue: one where an operation begins, one behind each group of its messages. While
-/// the ring is full groups go without one.
+/// the ring is full groups go without one. In a graph (cuda::StepGraphs) they are external events,
+/// which each launch records anew.
 /// Threads: one at a time.
 class MessageMarks {
 public:
@@ -25,6 +29,9 @@ public:
     GX_DECL void begin(const Operation& operation);
     /// A group of messages was queued.
     GX_DECL void queued();
+    /// Marks so far. Those behind the first `recorded` are of a graph that does not run.
+    [[nodiscard]] std::uint64_t recorded() const { return recorded_; }
+    void forget(std::uint64_t recorded) { recorded_ = std::max(recorded, reached_); }
     /// Asks for the events, in their order.
     GX_DECL void poll();
 
@@ -41,17 +48,27 @@ public:
 private:
     using Clock = std::chrono::steady_clock;
     struct Mark {
-        cuda::EventHandle event{};
+        cuda::EventHandle own{};
+        cudaEvent_t event = nullptr;  ///< its own, or one of a graph
         Operation operation{};
         bool begins = false;
     };
+    /// Events of one graph, in the order of its records.
+    struct OfGraph {
+        std::uint64_t pass = 0;
+        std::size_t next = 0;
+        std::vector<cuda::EventHandle> events{};
+    };
     GX_DECL void record(bool begins);
+    [[nodiscard]] GX_DECL cudaEvent_t record_in_graph(cuda::GraphCalls& graph);
     [[nodiscard]] const Mark& mark(std::uint64_t i) const { return marks_[i % marks_.size()]; }
 
     cuda::Queue* queue_;
     std::vector<Mark> marks_;
+    std::map<std::uint64_t, OfGraph> of_graphs_{};  ///< by GraphCalls::id()
     std::uint64_t recorded_ = 0, reached_ = 0;
-    bool unmarked_ = false;  ///< messages were queued behind the last mark
+    std::uint64_t launched_ = 0;  ///< while a graph is captured or replayed: the marks before it
+    bool unmarked_ = false;       ///< messages were queued behind the last mark
     Operation current_{};
     Clock::time_point got_on_ = Clock::now();
 };

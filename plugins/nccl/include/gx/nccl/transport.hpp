@@ -12,9 +12,12 @@
 
 #include <gx/core/decl.hpp>           // GX_DECL
 #include <gx/core/element.hpp>        // fp32, fp16, bf16
+#include <gx/core/function_ref.hpp>   // FunctionRef
 #include <gx/core/stream.hpp>         // Operation
 #include <gx/core/transport.hpp>      // Placement
 #include <gx/cuda/queue.hpp>          // Queue
+#include <gx/cuda/queued_call.hpp>    // queued_call
+#include <gx/cuda/step_graphs.hpp>    // StepGraphs
 #include <gx/memory/queue.hpp>        // StreamOrdered, QueuedMessage
 #include <gx/nccl/communicator.hpp>   // Communicator
 #include <gx/nccl/message_marks.hpp>  // MessageMarks
@@ -75,6 +78,12 @@ public:
     /// Once a rank is lost: what the first messages are of that were not done then.
     [[nodiscard]] std::optional<Operation> unfinished() const { return root().unfinished_; }
     GX_DECL void exchange(std::span<const QueuedMessage<Memory>> group);
+    /// Calls f, which queues the same work on `queue` and here for each call with the same key: it is
+    /// captured with its messages, and replayed (cuda::StepGraphs). Where a rank is lost nothing of
+    /// it runs. The graphs end with the communicator. Not of a part of another transport.
+    /// Errors: those of cuda::StepGraphs.
+    GX_DECL void repeat(cuda::Queue& queue, std::uint64_t key, FunctionRef<void()> f);
+    [[nodiscard]] cuda::StepGraphs& graphs() { return graphs_; }
 
     /// Queues ncclAllReduce by ncclSum, in place.
     /// Order: NCCL's own: it depends on its version, topology and settings; equal on all ranks.
@@ -102,6 +111,7 @@ public:
 private:
     using Clock = std::chrono::steady_clock;
     GX_DECL Transport(Transport& parent, int color, int key);
+    GX_DECL ncclResult_t call_group(std::span<const QueuedMessage<Memory>> group);
     GX_DECL void sum(void* values, std::size_t count, ncclDataType_t type);
     /// Polls while the host waits; incomplete once a rank is lost.
     [[nodiscard]] GX_DECL Delivery watch();
@@ -138,6 +148,7 @@ private:
     std::optional<Clock::time_point> failed_since_{};  ///< as NCCL says, elsewhere
     // Of the whole rank, in the transport that is no part of another:
     std::optional<MessageMarks> marks_{};
+    cuda::StepGraphs graphs_{};
     std::optional<Operation> unfinished_{};
 };
 static_assert(StreamOrdered<Transport>);

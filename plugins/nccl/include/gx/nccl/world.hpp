@@ -9,15 +9,16 @@
 #include <utility>    // move
 #include <vector>     // GPUs
 
-#include <gx/core/decl.hpp>          // GX_DECL
-#include <gx/core/error.hpp>         // LostRank
-#include <gx/core/function_ref.hpp>  // FunctionRef
-#include <gx/core/units.hpp>         // Nanoseconds
-#include <gx/core/world.hpp>         // NoDevice
-#include <gx/cuda/queue.hpp>         // DeviceContext, Queue
-#include <gx/nccl/rank_board.hpp>    // RankBoard
-#include <gx/nccl/transport.hpp>     // Transport
-#include <gx/threads/threads.hpp>    // Mailbox, Run
+#include <gx/core/decl.hpp>             // GX_DECL
+#include <gx/core/error.hpp>            // LostRank
+#include <gx/core/function_ref.hpp>     // FunctionRef
+#include <gx/core/units.hpp>            // Nanoseconds
+#include <gx/core/world.hpp>            // NoDevice
+#include <gx/cuda/queue.hpp>            // DeviceContext, Queue
+#include <gx/memory/queued_device.hpp>  // RepeatsQueuedWork
+#include <gx/nccl/rank_board.hpp>       // RankBoard
+#include <gx/nccl/transport.hpp>        // Transport
+#include <gx/threads/threads.hpp>       // Mailbox, Run
 
 namespace gx::nccl {
 
@@ -46,6 +47,8 @@ struct WorldOptions {
     std::vector<int> gpus{};  ///< of each rank; empty: rank r has GPU r
     /// Of a wait for a control message; of queued messages that do not get on.
     std::chrono::nanoseconds deadline = std::chrono::seconds(60);
+    /// Steps that repeat are captured as CUDA graphs and replayed; false: each is queued anew.
+    bool graphs = true;
 };
 
 /// Throws gx::Error with the first of: no driver or GPU, another NCCL than gx was compiled for,
@@ -147,7 +150,8 @@ public:
           queue_(gpu_, "communication"),
           transport_(queue_, board, id, rank,
                      {.placement = options.placement, .deadline = options.deadline}),
-          control_(run.office, rank) {
+          control_(run.office, rank),
+          graphs_(options.graphs) {
         memory_.ends(transport_);
     }
 
@@ -165,6 +169,12 @@ public:
         options.rank = rank();
         return std::make_unique<Device>(gpu_, graph, options);
     }
+    // Models RepeatsQueuedWork.
+    [[nodiscard]] bool repeats() const { return graphs_; }
+    void repeat(cuda::Queue& queue, std::uint64_t key, FunctionRef<void()> f) {
+        transport_.repeat(queue, key, f);
+    }
+    void forget_repeated() { transport_.graphs().clear(); }
     /// Since run() began.
     [[nodiscard]] Nanoseconds now() const { return std::chrono::steady_clock::now() - run_->begin; }
 
@@ -175,7 +185,9 @@ private:
     cuda::Queue queue_;
     Transport transport_;
     gx::detail::threads::Endpoint control_;
+    bool graphs_;
 };
+static_assert(gx::RepeatsQueuedWork<WorldRank<NoDevice>, cuda::Queue>);
 static_assert(gx::World<World<>> && Shrinks<World<>>);
 
 }  // namespace gx::nccl

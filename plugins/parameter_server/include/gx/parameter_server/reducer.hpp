@@ -32,6 +32,7 @@ public:
     using wire_type = E;
     static constexpr int channels = 1, staleness = 0;
     static constexpr bool asynchronous = true;
+    static constexpr bool repeats_work = true;
 
     ParameterServer() = default;
     explicit ParameterServer(const Options& o) : options_(o) {

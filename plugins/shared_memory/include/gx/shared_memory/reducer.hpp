@@ -45,6 +45,7 @@ public:
     using wire_type = E;
     static constexpr int channels = 1, staleness = 0;
     static constexpr bool asynchronous = true;
+    static constexpr bool repeats_work = true;
 
     [[nodiscard]] static std::string name() { return "SharedMemory<" + std::string(E::name) + ">"; }
 

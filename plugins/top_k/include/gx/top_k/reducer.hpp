@@ -124,6 +124,7 @@ public:
     using wire_type = fp32;
     static constexpr int channels = 1, staleness = 0;
     static constexpr bool asynchronous = true;
+    static constexpr bool repeats_work = true;
     static constexpr Accuracy accuracy = Accuracy::error_feedback;
 
     TopK() = default;

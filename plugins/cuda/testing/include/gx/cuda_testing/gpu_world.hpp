@@ -10,6 +10,7 @@
 #include <gx/core/units.hpp>                   // Nanoseconds
 #include <gx/core/world.hpp>                   // NoDevice
 #include <gx/cuda/queue.hpp>                   // DeviceContext
+#include <gx/cuda/step_graphs.hpp>             // StepGraphs
 #include <gx/cuda_testing/peer_transport.hpp>  // PeerTransport
 #include <gx/cuda_testing/runtime.hpp>         // name_memory
 #include <gx/threads/threads.hpp>              // ThreadWorld
@@ -37,7 +38,10 @@ class GpuWorld {
 public:
     using Rank = GpuRank<Device>;
 
-    explicit GpuWorld(Placement placement) : threads_({.placement = placement}) {}
+    /// `graphs`: a single rank's steps are captured and replayed; events of other ranks' streams,
+    /// which PeerTransport waits for, can't be captured.
+    explicit GpuWorld(Placement placement, bool graphs = true)
+        : threads_({.placement = placement}), graphs_(graphs && placement.ranks() == 1) {}
 
     [[nodiscard]] int ranks() const { return threads_.ranks(); }
     [[nodiscard]] Placement placement() const { return threads_.placement(); }
@@ -46,7 +50,7 @@ public:
         try {
             threads_.run([&](ThreadRank<NoDevice>& host) {
                 try {
-                    Rank rank(board, host);
+                    Rank rank(board, host, graphs_);
                     f(rank);
                 } catch (...) {
                     board.leave(host.rank(), std::current_exception());
@@ -62,6 +66,7 @@ public:
 
 private:
     ThreadWorld<> threads_;
+    bool graphs_;
 };
 
 /// What f is given: valid on the rank's thread, until f returns.
@@ -71,11 +76,12 @@ public:
     using Device = DeviceType;
     using Memory = cuda::GpuMemory;
 
-    GpuRank(PeerBoard& board, ThreadRank<NoDevice>& host)
+    GpuRank(PeerBoard& board, ThreadRank<NoDevice>& host, bool graphs)
         : host_(&host),
           gpu_(host.rank()),
           resource_(host.rank()),
-          transport_(board, gpu_, host.rank()) {}
+          transport_(board, gpu_, host.rank()),
+          repeats_(graphs) {}
 
     [[nodiscard]] int rank() const { return host_->rank(); }
     [[nodiscard]] int ranks() const { return host_->ranks(); }
@@ -90,6 +96,15 @@ public:
         options.rank = rank();
         return std::make_unique<Device>(gpu_, graph, options);
     }
+    // Models RepeatsQueuedWork.
+    [[nodiscard]] bool repeats() const { return repeats_; }
+    void repeat(cuda::Queue& queue, std::uint64_t key, FunctionRef<void()> f) {
+        graphs_.run(key, queue, transport_.queue(), [&] {
+            f();
+            return true;
+        });
+    }
+    void forget_repeated() { graphs_.clear(); }
     [[nodiscard]] Nanoseconds now() const { return host_->now(); }
 
 private:
@@ -97,6 +112,8 @@ private:
     cuda::DeviceContext gpu_;
     NamedResource resource_;
     PeerTransport transport_;
+    cuda::StepGraphs graphs_{};
+    bool repeats_;
 };
 
 }  // namespace gx::cuda_testing

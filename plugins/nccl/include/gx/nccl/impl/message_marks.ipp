@@ -1,22 +1,45 @@
 // MessageMarks: a ring of events.
 #pragma once
 
+#include <utility>  // exchange
+
 #include <gx/nccl/message_marks.hpp>  // the declarations
 
 namespace gx::nccl {
 
 GX_DECL MessageMarks::MessageMarks(cuda::Queue& queue, std::size_t capacity)
     : queue_(&queue), marks_(capacity) {
-    for (Mark& m : marks_) m.event = cuda::make_event();
+    for (Mark& m : marks_) m.own = cuda::make_event();
+}
+
+GX_DECL cudaEvent_t MessageMarks::record_in_graph(cuda::GraphCalls& graph) {
+    OfGraph& of = of_graphs_[graph.id()];
+    if (std::exchange(of.pass, graph.passes()) != graph.passes()) {
+        of.next = 0;
+        launched_ = recorded_;
+        poll();  // the events of an earlier launch will mean this one
+    }
+    const std::size_t i = of.next++;
+    if (i == of.events.size()) of.events.push_back(cuda::make_event());
+    const cudaEvent_t event = of.events[i].get();
+    const auto call = [&] {
+        return cudaEventRecordWithFlags(event, queue_->stream(), cudaEventRecordExternal);
+    };
+    return cuda::queued_call("cudaEventRecordWithFlags", call, event) == cudaSuccess ? event
+                                                                                     : nullptr;
 }
 
 GX_DECL void MessageMarks::record(bool begins) {
+    cuda::GraphCalls* const graph = cuda::current_graph;
+    const cudaEvent_t in_graph = graph != nullptr ? record_in_graph(*graph) : nullptr;
     if (recorded_ - reached_ == marks_.size()) {
         unmarked_ = unmarked_ || !begins;
         return;
     }
     Mark& m = marks_[recorded_ % marks_.size()];
-    if (cudaEventRecord(m.event.get(), queue_->stream()) != cudaSuccess) return;
+    m.event = graph != nullptr ? in_graph : m.own.get();
+    if (graph == nullptr && cudaEventRecord(m.event, queue_->stream()) != cudaSuccess) return;
+    if (m.event == nullptr) return;
     m.operation = current_;
     m.begins = begins;
     if (reached_ == recorded_++) got_on_ = Clock::now();
@@ -30,15 +53,19 @@ GX_DECL void MessageMarks::begin(const Operation& operation) {
 GX_DECL void MessageMarks::queued() { record(false); }
 
 GX_DECL void MessageMarks::poll() {
-    while (reached_ < recorded_) {
-        if (cudaEventQuery(mark(reached_).event.get()) != cudaSuccess) {
+    const bool in_graph = cuda::current_graph != nullptr;
+    auto mode = cudaStreamCaptureModeRelaxed;  // queries of other events are no part of a capture
+    if (in_graph) (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    while (reached_ < (in_graph ? launched_ : recorded_)) {
+        if (cudaEventQuery(mark(reached_).event) != cudaSuccess) {
             (void)cudaGetLastError();  // not ready; or an error that the queue's waits return too
             break;
         }
         ++reached_;
         got_on_ = Clock::now();
     }
-    if (unmarked_) record(false);
+    if (in_graph) (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    else if (unmarked_) record(false);
 }
 
 GX_DECL std::chrono::nanoseconds MessageMarks::stuck() const {

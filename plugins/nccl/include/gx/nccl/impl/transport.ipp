@@ -66,6 +66,7 @@ GX_DECL void Transport::finish(const char* operation) {
 
 GX_DECL void Transport::close() {
     finish("waiting for the last messages");
+    graphs_.clear();
     while (!parts_.empty()) {
         parts_.back()->close();
         parts_.pop_back();
@@ -76,8 +77,24 @@ GX_DECL void Transport::close() {
 }
 
 GX_DECL void Transport::abort() noexcept {
+    graphs_.clear();
     for (const auto& part : parts_) part->abort();
     comm_.abort();
+}
+
+GX_DECL void Transport::repeat(cuda::Queue& queue, std::uint64_t key, FunctionRef<void()> f) {
+    if (!lost_.complete()) return f();
+    const std::uint64_t marked = marks_->recorded();
+    try {
+        graphs_.run(key, queue, *queue_, [&] {
+            f();
+            return lost_.complete();
+        });
+    } catch (...) {
+        marks_->forget(marked);
+        throw;
+    }
+    if (!lost_.complete()) marks_->forget(marked);
 }
 
 // ---- Groups ----------------------------------------------------------------------------------
@@ -85,6 +102,20 @@ GX_DECL void Transport::abort() noexcept {
 GX_DECL void Transport::exchange(std::span<const QueuedMessage<Memory>> group) {
     if (group.empty()) return;
     if (!lost_.complete()) return queued();
+    cuda::CallHash hash;
+    for (const auto& m : group) {
+        hash.add(m.peer);
+        hash.add(Memory::open(m.out));
+        hash.add(Memory::open(m.in));
+        if (!m.out.empty()) board_->sends(ledger_, rank_, m.peer);
+        else if (!m.in.empty()) board_->receives(ledger_, rank_, m.peer);
+    }
+    constexpr const char* call = "a group of ncclSend and ncclRecv";
+    check(cuda::queued_call(call, [&] { return call_group(group); }, ledger_, hash.value()), call);
+    queued();
+}
+
+GX_DECL ncclResult_t Transport::call_group(std::span<const QueuedMessage<Memory>> group) {
     CallGroup calls;
     for (const auto& m : group) {
         if (calls.failed()) break;
@@ -94,19 +125,18 @@ GX_DECL void Transport::exchange(std::span<const QueuedMessage<Memory>> group) {
                                    comm_.get(), queue_->stream())
                         : ncclRecv(Memory::open(m.in).data, m.in.size(), ncclUint8, m.peer,
                                    comm_.get(), queue_->stream()));
-        if (calls.failed()) break;
-        sends ? board_->sends(ledger_, rank_, m.peer) : board_->receives(ledger_, rank_, m.peer);
     }
-    check(calls.end(), "a group of ncclSend and ncclRecv");
-    queued();
+    return calls.end();
 }
 
 GX_DECL void Transport::sum(void* values, std::size_t count, ncclDataType_t type) {
     if (count == 0) return;
     if (!lost_.complete()) return queued();
     board_->takes_part(ledger_, rank_);
-    check(ncclAllReduce(values, values, count, type, ncclSum, comm_.get(), queue_->stream()),
-          "ncclAllReduce");
+    const auto call = [&] {
+        return ncclAllReduce(values, values, count, type, ncclSum, comm_.get(), queue_->stream());
+    };
+    check(cuda::queued_call("ncclAllReduce", call, ledger_, values, count, type), "ncclAllReduce");
     queued();
 }
 
