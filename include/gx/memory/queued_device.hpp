@@ -73,6 +73,8 @@ using GradientsQueued = FunctionRef<void(std::size_t watermark, Event event)>;
 ///     first_non_finite()                waits; of the first forward whose loss was not finite,
 ///                                       since later ones may be queued
 ///
+/// Optional: warning(), a string: what the constructor noticed, for a run's record; empty: nothing.
+///
 /// Every operation runs on queue(), and ready's events are of it.
 ///
 /// Optional: int batch_slot() const: which of its buffers hold the batch that was loaded. For whole

@@ -1,6 +1,7 @@
 // RankTraining: the training loop of one rank; plain blocking code, the same in every world.
 #pragma once
 
+#include <algorithm>   // find
 #include <cmath>       // llround
 #include <concepts>    // same_as
 #include <filesystem>  // checkpoints
@@ -128,6 +129,7 @@ public:
         expect_phases_fit();
         expect_images();
         if (!o_.output.empty()) reserved_state_ = state_shapes();
+        keep_warning();
     }
 
     RankTraining(const RankTraining&) = delete;
@@ -488,6 +490,13 @@ private:
     void expect_phases_fit();
     void begin_phase(int next);
     void expect_images();
+    /// Of the device.
+    GX_COLD void keep_warning() {
+        if constexpr (requires { std::string(device_->warning()); })
+            if (fills_record() && !device_->warning().empty() &&
+                std::ranges::find(record_.warnings, device_->warning()) == record_.warnings.end())
+                record_.warnings.push_back(device_->warning());
+    }
 
     // ---- Losing a rank: impl/survival.ipp ----------------------
     void run_or_leave();

@@ -12,22 +12,8 @@ constexpr std::int64_t virtual_uids = 1000;  // behind those of tensors in memor
 
 using Integers = std::vector<std::int64_t>;
 
-void set_integers(const DnnDescriptor& d, cudnnBackendAttributeName_t name, const Integers& v) {
-    set(d, name, CUDNN_TYPE_INT64, v);
-}
-void set_fractions(const DnnDescriptor& d, cudnnBackendAttributeName_t name, const Integers& v) {
-    std::vector<cudnnFraction_t> fractions;
-    for (const std::int64_t n : v) fractions.push_back({n, 1});
-    set(d, name, CUDNN_TYPE_FRACTION, fractions);
-}
-// cuDNN 9 calls the attributes of NaN deprecated, and has no others: without them a NaN ends here.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-void keep_nan(const DnnDescriptor& d, bool is_pointwise) {
-    set(d,
-        is_pointwise ? CUDNN_ATTR_POINTWISE_NAN_PROPAGATION : CUDNN_ATTR_RESAMPLE_NAN_PROPAGATION,
-        CUDNN_TYPE_NAN_PROPOGATION, CUDNN_PROPAGATE_NAN);
-}
 void set_handle(const DnnDescriptor& graph, cudnnHandle_t handle) {
     set(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, handle);
 }
@@ -77,7 +63,39 @@ std::string DnnShape::text() const {
            std::to_string(w) + ")";
 }
 
+void DnnGraph::sign(cudnnBackendAttributeName_t name, const void* bytes, std::size_t count) {
+    signature_ += std::to_string(name) + ":" + std::to_string(count) + ":";
+    signature_.append(static_cast<const char*>(bytes), count);
+}
+void DnnGraph::set_part(const DnnDescriptor& d, cudnnBackendAttributeName_t name,
+                        const void* part) {
+    std::size_t i = 0;
+    while (i < kept_.size() && kept_[i].get() != part) ++i;
+    sign(name, &i, sizeof i);
+    detail::set_part(d, name, part);
+}
+void DnnGraph::set_integers(const DnnDescriptor& d, cudnnBackendAttributeName_t name,
+                            const Integers& v) {
+    set(d, name, CUDNN_TYPE_INT64, v);
+}
+void DnnGraph::set_fractions(const DnnDescriptor& d, cudnnBackendAttributeName_t name,
+                             const Integers& v) {
+    std::vector<cudnnFraction_t> fractions;
+    for (const std::int64_t n : v) fractions.push_back({n, 1});
+    set(d, name, CUDNN_TYPE_FRACTION, fractions);
+}
+// cuDNN 9 calls the attributes of NaN deprecated, and has no others: without them a NaN ends here.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+void DnnGraph::keep_nan(const DnnDescriptor& d, bool is_pointwise) {
+    set(d,
+        is_pointwise ? CUDNN_ATTR_POINTWISE_NAN_PROPAGATION : CUDNN_ATTR_RESAMPLE_NAN_PROPAGATION,
+        CUDNN_TYPE_NAN_PROPOGATION, CUDNN_PROPAGATE_NAN);
+}
+#pragma GCC diagnostic pop
+
 void* DnnGraph::keep(DnnDescriptor d, const std::string& what) {
+    signature_ += what + ";";
     finalize(d, what);
     return kept_.emplace_back(std::move(d)).get();
 }
@@ -221,7 +239,7 @@ void DnnGraph::pool_gradient(OpKind kind, const Window& window, void* dy, void* 
 
 DnnDescriptor DnnGraph::finish(cudnnHandle_t handle) const {
     DnnDescriptor graph = make_descriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    set(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operations_);
+    detail::set(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operations_);
     if (handle != nullptr) set_handle(graph, handle);
     finalize(graph, "an operation graph");
     return graph;

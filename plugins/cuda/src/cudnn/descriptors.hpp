@@ -62,8 +62,31 @@ public:
     /// Of the operations, finalized; with a handle where there is one.
     [[nodiscard]] DnnDescriptor finish(cudnnHandle_t handle) const;
     [[nodiscard]] std::size_t tensors_in_memory() const { return tensors_; }
+    /// All that was set, as bytes: equal graphs have equal ones, in every process.
+    [[nodiscard]] const std::string& signature() const { return signature_; }
 
 private:
+    // As the functions of these names, and in the signature.
+    template <class T>
+    void set(const DnnDescriptor& d, cudnnBackendAttributeName_t name,
+             cudnnBackendAttributeType_t type, const std::vector<T>& elements) {
+        sign(name, elements.data(), elements.size() * sizeof(T));
+        detail::set(d, name, type, elements);
+    }
+    template <class T>
+    void set(const DnnDescriptor& d, cudnnBackendAttributeName_t name,
+             cudnnBackendAttributeType_t type, const T& element) {
+        sign(name, &element, sizeof element);
+        detail::set(d, name, type, element);
+    }
+    void set_part(const DnnDescriptor& d, cudnnBackendAttributeName_t name, const void* part);
+    void set_integers(const DnnDescriptor& d, cudnnBackendAttributeName_t name,
+                      const std::vector<std::int64_t>& v);
+    void set_fractions(const DnnDescriptor& d, cudnnBackendAttributeName_t name,
+                       const std::vector<std::int64_t>& v);
+    void keep_nan(const DnnDescriptor& d, bool is_pointwise);
+    void sign(cudnnBackendAttributeName_t name, const void* bytes, std::size_t count);
+
     void* keep(DnnDescriptor d, const std::string& what);
     void* make_tensor(const DnnShape& shape, cudnnDataType_t type, std::int64_t uid,
                       bool is_virtual);
@@ -75,6 +98,7 @@ private:
     std::vector<DnnDescriptor> kept_{};
     std::vector<cudnnBackendDescriptor_t> operations_{};
     std::size_t tensors_ = 0;
+    std::string signature_{};
 };
 
 }  // namespace gx::cuda::detail

@@ -112,6 +112,7 @@ public:
           checked_(&gpu.memory(), std::ssize(checks_), "checked activations"),
           counts_(&gpu.memory(), std::ssize(checks_) + 1, "numbers that are not finite"),
           network_(make_network()) {
+        dnn_.save_plans();
         std::vector<float> initial;
         for (const Statistic& s : graph_.statistics)
             initial.insert(initial.end(), static_cast<std::size_t>(s.count), s.initial);
@@ -135,6 +136,7 @@ public:
     [[nodiscard]] View<float> parameters() { return parameters_.view<Memory>(); }
     [[nodiscard]] View<float> statistics() { return statistics_.view<Memory>(); }
     [[nodiscard]] std::int64_t arena_bytes() const { return plan_.bytes(); }
+    [[nodiscard]] const std::string& warning() const { return dnn_.cache_warning(); }
 
     void load(const Batch& batch) {
         expect_fits(batch);
@@ -296,5 +298,6 @@ void Device::from_canonical(std::span<const float> canonical, View<float> mine) 
 std::optional<std::string> Device::first_non_finite() { return state_->first_non_finite(); }
 std::vector<float> Device::logits() { return state_->logits(); }
 std::int64_t Device::arena_bytes() const { return state_->arena_bytes(); }
+const std::string& Device::warning() const { return state_->warning(); }
 
 }  // namespace gx::cuda

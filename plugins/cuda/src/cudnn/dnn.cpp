@@ -1,12 +1,16 @@
 #include "dnn.hpp"
 
-#include <algorithm>  // max
-#include <cstdint>    // uintptr_t
-#include <utility>    // move
-#include <vector>     // configurations
+#include <algorithm>   // max
+#include <cctype>      // isalnum
+#include <cstdint>     // uintptr_t
+#include <filesystem>  // plans of earlier runs
+#include <span>        // hash_bytes
+#include <utility>     // move
+#include <vector>      // configurations
 
 #include <gx/core/contract.hpp>     // GX_EXPECT
 #include <gx/core/error.hpp>        // Error
+#include <gx/core/hash_bits.hpp>    // hash_bytes
 #include <gx/cuda/queued_call.hpp>  // queued_call
 
 #include "descriptors.hpp"
@@ -173,19 +177,90 @@ std::optional<DnnPlan> Dnn::choose(const DnnGraph& graph, Precision precision,
                 refusal = detail::last_refusal(status);
                 continue;
             }
-            DnnPlan made;
-            made.workspace_bytes_ =
-                get<std::int64_t>(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                                  CUDNN_TYPE_INT64, 1)
-                    .at(0);
-            made.tensors_ = graph.tensors_in_memory();
-            made.plan_ = std::move(plan);
-            return made;
+            return plan_of(std::move(plan), graph);
         }
     refusal = std::to_string(proposed) + " engines proposed, " +
               std::to_string(proposed - refused) + " excluded for their notes" +
               (refusal.empty() ? "" : ", the last refusal: " + refusal);
     return std::nullopt;
+}
+
+DnnPlan Dnn::plan_of(DnnDescriptor finalized, const DnnGraph& graph) {
+    DnnPlan made;
+    made.workspace_bytes_ =
+        get<std::int64_t>(finalized.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                          CUDNN_TYPE_INT64, 1)
+            .at(0);
+    made.tensors_ = graph.tensors_in_memory();
+    made.plan_ = std::move(finalized);
+    return made;
+}
+
+// ---- Plans of earlier runs --------------------------------------------------------------------
+
+detail::PlanCache Dnn::cache_of_gpu() {
+    const std::filesystem::path folder = detail::PlanCache::folder();
+    int device = 0;
+    cudaDeviceProp p{};
+    if (folder.empty() || cudaGetDevice(&device) != cudaSuccess ||
+        cudaGetDeviceProperties(&p, device) != cudaSuccess)
+        return {};
+    std::string name = "cudnn-" + std::to_string(cudnnGetVersion()) + "-" + p.name + "-sm_" +
+                       std::to_string(p.major) + std::to_string(p.minor) + "-" +
+                       std::to_string(p.multiProcessorCount);
+    std::ranges::replace_if(
+        name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '_'; }, '-');
+    return {folder / (name + ".plans"), name};
+}
+
+std::uint64_t Dnn::cache_key(const DnnGraph& graph, Precision p) const {
+    std::string all = graph.signature();
+    for (const bool bit : {p == Precision::product, options_.tf32, options_.transforms,
+                           options_.compute == ElementType::fp32})
+        all += bit ? '1' : '0';
+    return hash_bytes(std::as_bytes(std::span(all)));
+}
+
+std::optional<DnnPlan> Dnn::cached(const DnnGraph& graph, Precision precision) {
+    const std::uint64_t key = cache_key(graph, precision);
+    const std::string* const text = cache_.find(key);
+    if (text == nullptr) return std::nullopt;
+    DnnDescriptor plan = detail::make_descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    detail::set_plan_handle(plan, handle_.get());
+    cudnnStatus_t status = cudnnBackendSetAttribute(
+        plan.get(), CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+        static_cast<std::int64_t>(text->size()), text->data());
+    if (status == CUDNN_STATUS_SUCCESS) status = cudnnBackendFinalize(plan.get());
+    if (status != CUDNN_STATUS_SUCCESS) {
+        cache_.refuse(key, detail::last_refusal(status));
+        return std::nullopt;
+    }
+    const DnnDescriptor configuration = detail::make_descriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    void* into = configuration.get();
+    std::int64_t count = 0;
+    detail::expect(cudnnBackendGetAttribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                                            CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &into),
+                   "cudnnBackendGetAttribute");
+    if (!is_selected(configuration.get(), precision)) {
+        cache_.refuse(key, "its engine is excluded for its notes");
+        return std::nullopt;
+    }
+    return plan_of(std::move(plan), graph);
+}
+
+/// No-op for a plan that cuDNN does not serialise.
+void Dnn::cache(const DnnPlan& plan, std::uint64_t key) {
+    std::int64_t bytes = 0;
+    const auto get_text = [&](std::string& to) {
+        return cudnnBackendGetAttribute(plan.descriptor(),
+                                        CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+                                        CUDNN_TYPE_CHAR, std::ssize(to), &bytes,
+                                        to.empty() ? nullptr : to.data()) == CUDNN_STATUS_SUCCESS;
+    };
+    std::string text;
+    if (device_ || !get_text(text) || bytes <= 0) return;
+    text.resize(static_cast<std::size_t>(bytes));
+    if (get_text(text)) cache_.keep(key, std::move(text));
 }
 
 std::string Dnn::gpu() const {
@@ -206,7 +281,11 @@ const DnnPlan* Dnn::plan(const std::string& key, const std::string& name, Precis
         DnnGraph graph;
         make(graph);
         std::string refusal;
-        std::optional<DnnPlan> made = choose(graph, precision, refusal);
+        std::optional<DnnPlan> made = cached(graph, precision);
+        if (!made) {
+            made = choose(graph, precision, refusal);
+            if (made) cache(*made, cache_key(graph, precision));
+        }
         if (!made && !may_lack)
             throw Error(name + ": " + detail::dnn_version() + " has no plan for " + key + " on " +
                         gpu() + ": " + refusal +
@@ -231,6 +310,7 @@ Dnn::Dnn(cudaStream_t stream, DnnOptions options) : options_(options) {
     detail::expect(cudnnCreate(&handle), "cudnnCreate on " + gpu());
     handle_.reset(handle);
     detail::expect(cudnnSetStream(handle, stream), "cudnnSetStream");
+    cache_ = cache_of_gpu();
 }
 
 Dnn::Dnn(const std::string& device_json, DnnOptions options)

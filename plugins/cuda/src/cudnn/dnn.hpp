@@ -15,6 +15,8 @@
 #include <gx/core/element.hpp>  // ElementType
 #include <gx/model/graph.hpp>   // Graph, Op
 
+#include "plan_cache.hpp"
+
 namespace gx::cuda {
 
 namespace detail {
@@ -110,7 +112,8 @@ struct DnnLayer {
 ///
 /// Errors: gx::Error where cuDNN has no plan, with the layer, what is computed, GPU, version and
 ///         the last refusal.
-/// Cost:   2 ms a shape where an engine is precompiled, up to 2 s where it is compiled.
+/// Cost:   2 ms a shape where an engine is precompiled, up to 2 s where it is compiled; of a plan
+///         that an earlier run has kept, 0.1 to 7 ms.
 class Dnn {
 public:
     /// For the current GPU and its stream. Errors: gx::Error where cuDNN does not start, or is of
@@ -125,6 +128,11 @@ public:
     /// false.
     [[nodiscard]] DnnLayer layer(const Graph& graph, const Op& op, int batch,
                                  bool needs_input_gradient = true);
+
+    /// Keeps the plans that were made so far for later runs (plan_cache.hpp).
+    void save_plans() { cache_.save(); }
+    /// Why plans of earlier runs were not taken, or none will be kept; empty: neither.
+    [[nodiscard]] const std::string& cache_warning() const { return cache_.warning(); }
 
     /// The most bytes that one of the plans so far needs.
     [[nodiscard]] std::int64_t workspace_bytes() const { return workspace_bytes_; }
@@ -145,12 +153,18 @@ private:
                         Make make, bool may_lack = false);
     std::optional<DnnPlan> choose(const detail::DnnGraph& graph, Precision precision,
                                   std::string& refusal);
+    [[nodiscard]] std::uint64_t cache_key(const detail::DnnGraph& graph, Precision p) const;
+    std::optional<DnnPlan> cached(const detail::DnnGraph& graph, Precision precision);
+    void cache(const DnnPlan& plan, std::uint64_t key);
+    [[nodiscard]] static DnnPlan plan_of(DnnDescriptor finalized, const detail::DnnGraph& graph);
+    [[nodiscard]] static detail::PlanCache cache_of_gpu();
     [[nodiscard]] bool is_selected(const void* configuration, Precision precision) const;
     [[nodiscard]] std::string gpu() const;
 
     std::unique_ptr<cudnnContext, detail::DestroyDnnHandle> handle_{};
     DnnDescriptor device_{};  ///< without a handle
     DnnOptions options_;
+    detail::PlanCache cache_{};
     std::map<std::string, std::optional<DnnPlan>> plans_{};           ///< by key
     std::map<std::pair<std::string, std::string>, DnnPlan> named_{};  ///< by key and name
     std::int64_t workspace_bytes_ = 0;

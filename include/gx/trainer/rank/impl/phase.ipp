@@ -55,6 +55,7 @@ GX_COLD void GX_OF_RANK_TRAINING::begin_phase(int next) {
     device_.reset();
     phase_ = next;
     device_ = rank_.make_device(phase().graph, device_options());
+    keep_warning();
     loader_.emplace(data_of<L>(run_.data.train), share(true));
     if (o_.evaluate) test_loader_.emplace(run_.data.test, share(false));
     if (device_->parameters().size() != elements_ || layout_hash() != layout)

@@ -47,7 +47,8 @@ namespace gx::cuda {
 ///         in Mode::train breaks the contract. What a GPU refuses later is a gx::Error or a
 ///         gx::DeviceLost, as of Queue.
 /// Threads: those of its context.
-/// Cost:   the constructor plans (2 ms to 2 s a shape) and allocates: one arena of activations,
+/// Cost:   the constructor plans (2 ms to 2 s a shape), or reads plans that an earlier one has kept
+///         in $GX_CACHE, $XDG_CACHE_HOME/gx or ~/.cache/gx, and allocates: one arena of activations,
 ///         gradients and workspaces; parameters, their copy in E, and statistics; and two batches
 ///         as they came, of floats, in the GPU's memory and in pinned memory. A load is one copy,
 ///         on a stream of its own, beside the step before it; it waits until the step before that
@@ -87,6 +88,9 @@ public:
     /// As in "conv2d 'stem'". Outputs of batch norms that are not stored are computed again; of
     /// other operations whose outputs are not kept, the first behind the last finite output.
     [[nodiscard]] std::optional<std::string> first_non_finite();
+
+    /// That plans of earlier runs could not be read, or none kept for later ones.
+    [[nodiscard]] const std::string& warning() const;
 
     // ---- Beyond the concept ----
     /// Of the last forward, until backward; waits. Shapes: (count, classes), row-major.

@@ -433,6 +433,99 @@ TEST_F(Backend, PlansFromGraphToPlan) {
     EXPECT_EQ(made.status(), CUDNN_STATUS_SUCCESS);
     EXPECT_GE(workspace_bytes(made), 0);
 }
+
+constexpr Name json_of_plan = CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
+
+/// Gets the JSON of a plan, with room for `room` characters; -1: for all.
+cudnnStatus_t get_json(const Descriptor& p, std::string& json, std::int64_t room = -1) {
+    std::int64_t count = 0;
+    const cudnnStatus_t status =
+        cudnnBackendGetAttribute(p.handle(), json_of_plan, CUDNN_TYPE_CHAR, 0, &count, nullptr);
+    if (status != CUDNN_STATUS_SUCCESS) return status;
+    json.resize(static_cast<std::size_t>(room < 0 ? count : room));
+    return cudnnBackendGetAttribute(p.handle(), json_of_plan, CUDNN_TYPE_CHAR, std::ssize(json),
+                                    &count, json.data());
+}
+Descriptor plan_from(const std::string& json, const Descriptor* device) {
+    Descriptor p(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    p.part(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device)
+        .set(json_of_plan, CUDNN_TYPE_CHAR, std::ssize(json), json.data())
+        .finalize();
+    return p;
+}
+/// `digit` in front of the number of a member.
+std::string with_digit(std::string json, const std::string& member, char digit) {
+    const auto at = json.find("\"" + member + "\":");
+    EXPECT_NE(at, std::string::npos) << member;
+    if (at != std::string::npos) json.insert(at + member.size() + 3, 1, digit);
+    return json;
+}
+
+TEST_F(Backend, SerializesPlans) {
+    Graph g;
+    const Descriptor &x = g.tensor({2, 16, 6, 6}, fp16), &w = g.tensor({16, 16, 3, 3}, fp16),
+                     &y = g.tensor({2, 16, 4, 4}, fp16);
+    g.conv(Conv::forward, x, w, y);
+    Descriptor graph = g.operation_graph();
+    graph.finalize();
+    const Descriptor device = device_properties(h100_json);
+    cudnnStatus_t status{};
+    const auto found = configurations(graph, CUDNN_HEUR_MODE_A, &device, status);
+    ASSERT_FALSE(found.empty());
+    const Descriptor made = plan(found[0], &device);
+    std::string json, again;
+    EXPECT_EQ(get_json(Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR), json),
+              CUDNN_STATUS_NOT_INITIALIZED);
+    EXPECT_EQ(get_json(made, json, 10), CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT);
+    ASSERT_EQ(get_json(made, json), CUDNN_STATUS_SUCCESS);
+    EXPECT_EQ(json.front(), '{');
+    EXPECT_EQ(json.back(), '}');
+
+    const Descriptor loaded = plan_from(json, &device);
+    ASSERT_EQ(loaded.status(), CUDNN_STATUS_SUCCESS);
+    EXPECT_EQ(workspace_bytes(loaded), workspace_bytes(made));
+    EXPECT_EQ(get_json(loaded, again), CUDNN_STATUS_SUCCESS);
+    EXPECT_EQ(again, json);
+    EXPECT_EQ(cudnnBackendSetAttribute(loaded.handle(), json_of_plan, CUDNN_TYPE_CHAR,
+                                       std::ssize(json), json.data()),
+              CUDNN_STATUS_BAD_PARAM);
+    Descriptor configuration(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    std::int64_t count = 0;
+    EXPECT_EQ(
+        cudnnBackendGetAttribute(loaded.handle(), CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, configuration.address()),
+        CUDNN_STATUS_SUCCESS);
+    EXPECT_EQ(notes_of(configuration), notes_of(found[0]));
+}
+TEST_F(Backend, RefusesPlansThatItDidNotSerialize) {
+    Graph g;
+    const Descriptor &x = g.tensor({2, 16, 6, 6}, fp16), &w = g.tensor({16, 16, 3, 3}, fp16),
+                     &y = g.tensor({2, 16, 4, 4}, fp16);
+    g.conv(Conv::forward, x, w, y);
+    Descriptor graph = g.operation_graph();
+    graph.finalize();
+    const Descriptor device = device_properties(h100_json), other = device_properties(v100_json);
+    cudnnStatus_t status{};
+    const auto found = configurations(graph, CUDNN_HEUR_MODE_A, &device, status);
+    ASSERT_FALSE(found.empty());
+    std::string json;
+    ASSERT_EQ(get_json(plan(found[0], &device), json), CUDNN_STATUS_SUCCESS);
+    const auto status_of = [&](const std::string& text) {
+        return plan_from(text, &device).status();
+    };
+    for (const std::size_t size : {std::size_t{1}, json.size() / 2, json.size() - 1})
+        EXPECT_EQ(status_of(json.substr(0, size)), CUDNN_STATUS_BAD_PARAM) << size;
+    for (const char* const text : {"{}", "text", "[]"})
+        EXPECT_EQ(status_of(text), CUDNN_STATUS_BAD_PARAM) << text;
+    EXPECT_EQ(status_of(json + "x"), CUDNN_STATUS_BAD_PARAM);
+    EXPECT_EQ(status_of(with_digit(json, "cudnnVersion", '1')),
+              CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH);
+    EXPECT_EQ(status_of(with_digit(json, "schemaVersion", '1')),
+              CUDNN_STATUS_SERIALIZATION_VERSION_MISMATCH);
+    EXPECT_EQ(status_of(with_digit(json, "engineId", '9')), CUDNN_STATUS_NOT_SUPPORTED);
+    EXPECT_EQ(plan_from(json, &other).status(), CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH);
+    a_crash_or_a_misuse([&] { return plan_from(json, nullptr).status(); });
+}
 TEST_F(Backend, ChecksVariantPacks) {
     float memory[2];
     void* const pointers[2]{&memory[0], &memory[1]};

@@ -247,6 +247,7 @@ constexpr AttributeRule rules[] = {
             ENGINECFG),
     GX_RULE(EXECUTION_PLAN, EXECUTION_PLAN_DEVICEPROP, BACKEND_DESCRIPTOR, 1, optional, DEVICEPROP),
     GX_RULE(EXECUTION_PLAN, EXECUTION_PLAN_WORKSPACE_SIZE, INT64, 1, output, TENSOR),
+    GX_RULE(EXECUTION_PLAN, EXECUTION_PLAN_JSON_REPRESENTATION, CHAR, 1 << 24, optional, TENSOR),
     GX_RULE(VARIANT_PACK, VARIANT_PACK_UNIQUE_IDS, INT64, 64, optional, TENSOR),
     GX_RULE(VARIANT_PACK, VARIANT_PACK_DATA_POINTERS, VOID_PTR, 64, optional, TENSOR),
     GX_RULE(VARIANT_PACK, VARIANT_PACK_WORKSPACE, VOID_PTR, 1, optional, TENSOR),
@@ -293,6 +294,20 @@ constexpr DescriptorName names[] = {
 #undef GX_NAME
 
 }  // namespace
+
+std::int64_t element_bytes(cudnnBackendAttributeType_t type) {
+    switch (type) {
+        case CUDNN_TYPE_BOOLEAN: return sizeof(bool);
+        case CUDNN_TYPE_CHAR: return sizeof(char);
+        case CUDNN_TYPE_INT64: return sizeof(std::int64_t);
+        case CUDNN_TYPE_DOUBLE: return sizeof(double);
+        case CUDNN_TYPE_HANDLE:
+        case CUDNN_TYPE_VOID_PTR:
+        case CUDNN_TYPE_BACKEND_DESCRIPTOR: return sizeof(void*);
+        case CUDNN_TYPE_FRACTION: return sizeof(cudnnFraction_t);
+        default: return 4;  // enumerations, float, int32
+    }
+}
 
 AttributeRules attribute_rules() { return {rules, rules + sizeof rules / sizeof *rules}; }
 

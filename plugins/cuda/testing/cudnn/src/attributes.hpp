@@ -24,6 +24,7 @@ struct AttributeRule {
     cudnnBackendDescriptorType_t part = CUDNN_BACKEND_TENSOR_DESCRIPTOR;
 };
 
+[[nodiscard]] std::int64_t element_bytes(cudnnBackendAttributeType_t type);
 /// nullptr where the descriptor has no such attribute.
 [[nodiscard]] const AttributeRule* rule_of(cudnnBackendDescriptorType_t descriptor,
                                            cudnnBackendAttributeName_t name);

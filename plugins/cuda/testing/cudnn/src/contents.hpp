@@ -130,8 +130,14 @@ struct CudnnPlan {
     std::shared_ptr<const CudnnGraph> graph{};
     CudnnEngine engine = CudnnEngine::plain;
     std::int64_t workspace_bytes = 0;
-    int device = -1;  ///< of the handle that it was made with; -1: none
+    std::int64_t index = 0;  ///< of the engine, among those of the graph
+    int device = -1;         ///< of the handle that it was made with; -1: none
 };
+
+/// Operations as text, and back; the text is of the double's own, and holds all that was set.
+[[nodiscard]] std::string text_of(const CudnnGraph& graph);
+/// Nothing where the text is none of text_of().
+[[nodiscard]] std::vector<std::shared_ptr<const Contents>> operations_in(std::string_view text);
 
 /// What unsupported() returns where the library's heuristics crash.
 inline constexpr std::string_view crash_of_resample = "pooling backward from x and y";

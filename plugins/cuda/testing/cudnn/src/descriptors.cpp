@@ -3,6 +3,7 @@
 #include <algorithm>  // min
 #include <cctype>     // isdigit
 #include <cstdlib>    // atoi
+#include <optional>   // members
 
 #include "attributes.hpp"
 #include "library.hpp"
@@ -10,20 +11,6 @@
 namespace gx::cuda_testing {
 
 namespace {
-
-std::int64_t element_bytes(cudnnBackendAttributeType_t type) {
-    switch (type) {
-        case CUDNN_TYPE_BOOLEAN: return sizeof(bool);
-        case CUDNN_TYPE_CHAR: return sizeof(char);
-        case CUDNN_TYPE_INT64: return sizeof(std::int64_t);
-        case CUDNN_TYPE_DOUBLE: return sizeof(double);
-        case CUDNN_TYPE_HANDLE:
-        case CUDNN_TYPE_VOID_PTR:
-        case CUDNN_TYPE_BACKEND_DESCRIPTOR: return sizeof(void*);
-        case CUDNN_TYPE_FRACTION: return sizeof(cudnnFraction_t);
-        default: return 4;  // enumerations, float, int32
-    }
-}
 
 bool is_number(cudnnBackendAttributeType_t type) {
     return type == CUDNN_TYPE_FLOAT || type == CUDNN_TYPE_DOUBLE;
@@ -144,7 +131,9 @@ std::shared_ptr<Contents> engine_contents(const CudnnPlan& plan, std::int64_t in
     auto engine = std::make_shared<Contents>();
     engine->type = CUDNN_BACKEND_ENGINE_DESCRIPTOR;
     engine->finalized = true;
-    engine->plan = std::make_shared<const CudnnPlan>(plan);
+    auto indexed = std::make_shared<CudnnPlan>(plan);
+    indexed->index = index;
+    engine->plan = std::move(indexed);
     std::vector<int> notes;
     bool halves = false;
     for (const auto& [uid, tensor] : plan.graph->tensors) halves = halves || is_half(tensor.type);
@@ -200,17 +189,101 @@ Refusal finalize_engine(CudnnLibrary& library, Contents& engine) {
     return {};
 }
 
+// ---- Serialized plans -------------------------------------------------------------------------
+
+// CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION: "the JSON representation of the serialized
+// execution plan; serialization and deserialization can be done by getting and setting this
+// attribute, respectively". Members are libcudnn's; the graph's text is the double's own.
+std::string json_of(const CudnnPlan& plan, int sm) {
+    return "{\"cudnnVersion\":" + std::to_string(cudnnGetVersion()) +
+           ",\"schemaVersion\":4,\"operationGraph\":\"" + text_of(*plan.graph) +
+           "\",\"GPUProfile\":{\"deviceVer\":" + std::to_string(10 * sm) +
+           "},\"engine\":{\"engineId\":" + std::to_string(plan.index) + "}}";
+}
+AttributeValue text_value(const std::string& text) {
+    AttributeValue value{.type = CUDNN_TYPE_CHAR, .count = std::ssize(text)};
+    const auto* const from = reinterpret_cast<const std::byte*>(text.data());
+    value.bytes.assign(from, from + text.size());
+    return value;
+}
+/// What is between `name` and `end`; nothing where there is no such member.
+std::optional<std::string> member(const std::string& json, const std::string& name,
+                                  const char* end) {
+    const auto at = json.find("\"" + name + "\":");
+    if (at == std::string::npos) return std::nullopt;
+    const auto begin = at + name.size() + 3, until = json.find_first_of(end, begin + 1);
+    return json.substr(begin, until - begin);
+}
+
+/// Statuses as libcudnn 9.19 has them; the JSON of another GPU is refused, too.
+Refusal deserialize(CudnnLibrary& library, const std::string& json, int sm, CudnnPlan& plan) {
+    if (!json.starts_with('{') || !json.ends_with("}}"))
+        return {CUDNN_STATUS_BAD_PARAM, "the JSON is no object."};
+    const auto version = member(json, "cudnnVersion", ",}"),
+               schema = member(json, "schemaVersion", ",}"),
+               graph_text = member(json, "operationGraph", "\""),
+               device = member(json, "deviceVer", ",}"), engine = member(json, "engineId", ",}");
+    if (!version || !schema || !graph_text || !device || !engine)
+        return {CUDNN_STATUS_BAD_PARAM, "the JSON lacks a member."};
+    if (*version != std::to_string(cudnnGetVersion()))
+        return {CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH, "a plan of cuDNN " + *version + "."};
+    if (*schema != "4")
+        return {CUDNN_STATUS_SERIALIZATION_VERSION_MISMATCH, "a plan of schema " + *schema + "."};
+    if (*device != std::to_string(10 * sm))
+        return {CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH, "a plan of a GPU " + *device + "."};
+    auto graph = std::make_shared<CudnnGraph>();
+    const auto operations = operations_in(std::string_view(*graph_text).substr(1));
+    if (operations.empty() || !make_graph(operations, *graph).sentence.empty() ||
+        !unsupported(*graph, sm).empty())
+        return {CUDNN_STATUS_BAD_PARAM, "the JSON has no operation graph."};
+    const std::vector<CudnnPlan> plans = engines_of(graph, sm);
+    const auto index = static_cast<std::size_t>(std::atoi(engine->c_str()));
+    if (index >= plans.size() || std::to_string(index) != *engine)
+        return {CUDNN_STATUS_NOT_SUPPORTED, "no engine " + *engine + " takes the graph."};
+    plan = plans[index];
+    plan.index = static_cast<std::int64_t>(index);
+    ++library.counts.deserialized_plans;
+    return {};
+}
+
+/// Gives a plan what can be got from it.
+void complete_plan(CudnnLibrary& library, Contents& plan, CudnnPlan made, int sm) {
+    const int device = device_of(library, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
+    if (device >= 0) made.device = device;
+    plan.values[CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE] = integer_of(made.workspace_bytes);
+    plan.values[CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION] = text_value(json_of(made, sm));
+    plan.plan = std::make_shared<const CudnnPlan>(std::move(made));
+}
+
+Refusal finalize_serialized(CudnnLibrary& library, Contents& plan) {
+    if (!plan.has(CUDNN_ATTR_EXECUTION_PLAN_HANDLE) &&
+        plan.part(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP) == nullptr)
+        misuse(
+            "CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION: neither a handle nor device "
+            "properties; libcudnn crashes here.");
+    const std::vector<char> json = plan.all<char>(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
+    const int sm = sm_for(library, plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
+    CudnnPlan made;
+    if (Refusal r = deserialize(library, {json.begin(), json.end()}, sm, made);
+        r.status != CUDNN_STATUS_SUCCESS)
+        return r;
+    const auto configuration = configuration_of(engine_contents(made, made.index));
+    plan.values[CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG] = {
+        .type = CUDNN_TYPE_BACKEND_DESCRIPTOR, .count = 1, .bytes = {}, .parts = {configuration}};
+    complete_plan(library, plan, std::move(made), sm);
+    return {};
+}
+
 Refusal finalize_plan(CudnnLibrary& library, Contents& plan) {
+    if (library.next_plan.fires()) return {library.next_plan.status, "an injected refusal."};
+    if (plan.has(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION))
+        return finalize_serialized(library, plan);
     const Contents* const configuration = plan.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
     if (configuration == nullptr || !configuration->finalized)
         return {CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED,
                 "an execution plan without a finalized engine configuration."};
-    if (library.next_plan.fires()) return {library.next_plan.status, "an injected refusal."};
-    auto made = std::make_shared<CudnnPlan>(*configuration->plan);
-    const int device = device_of(library, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
-    if (device >= 0) made->device = device;
-    plan.values[CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE] = integer_of(made->workspace_bytes);
-    plan.plan = std::move(made);
+    complete_plan(library, plan, *configuration->plan,
+                  sm_for(library, plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP));
     ++library.counts.plans;
     return {};
 }
@@ -380,6 +453,10 @@ cudnnStatus_t CUDNNWINAPI cudnnBackendGetAttribute(cudnnBackendDescriptor_t cons
         static const AttributeValue none{};
         const auto at = contents.values.find(name);
         const AttributeValue& value = at == contents.values.end() ? none : at->second;
+        if (rule->type == CUDNN_TYPE_CHAR && elements != nullptr && requested < value.count)
+            return refuse(CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT,
+                          std::string(rule->text) + ": " + std::to_string(requested) +
+                              " characters of " + std::to_string(value.count) + ".");
         const std::int64_t given =
             elements == nullptr ? value.count : std::min(requested, value.count);
         if (count != nullptr) *count = given;

@@ -2,6 +2,7 @@
 #include "library.hpp"
 
 #include <algorithm>  // min
+#include <cstdlib>    // setenv
 #include <cstring>    // memcpy
 
 #include "attributes.hpp"
@@ -11,6 +12,9 @@ namespace gx::cuda_testing {
 namespace {
 
 thread_local std::string last_sentence;
+
+/// Programs that link the double keep no plans of it, unless they say where: see plan_cache.hpp.
+[[maybe_unused]] const int no_plan_cache = ::setenv("GX_CACHE", "", 0);
 
 }  // namespace
 

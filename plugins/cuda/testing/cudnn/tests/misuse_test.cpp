@@ -54,6 +54,53 @@ TEST_F(CudnnMisuse, OfPointers) {
     alignas(16) static float host[4];
     EXPECT_NE(with(e, {1, 2, 3}, {x, host, y}), "") << "memory of the host";
 }
+std::string json_of(const Descriptor& p) {
+    std::int64_t count = 0;
+    const auto get = [&](std::string& to) {
+        ok(cudnnBackendGetAttribute(p.handle(), CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+                                    CUDNN_TYPE_CHAR, std::ssize(to), &count,
+                                    to.empty() ? nullptr : to.data()));
+    };
+    std::string json;
+    get(json);
+    json.resize(static_cast<std::size_t>(count));
+    get(json);
+    return json;
+}
+Descriptor plan_from(const std::string& json, cudnnHandle_t handle) {
+    Descriptor p(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    p.set(static_cast<Name>(400), CUDNN_TYPE_HANDLE, 1, &handle)  // deprecated
+        .set(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, std::ssize(json),
+             json.data())
+        .finalize();
+    return p;
+}
+TEST_F(CudnnMisuse, SerializedPlansComputeTheSame) {
+    Execution e;
+    put_addition(e);
+    const std::string json = json_of(e.plan_of(addition()));
+    const Descriptor p = plan_from(json, e.handle);
+    ok(p.status());
+    e.execute(p);
+    EXPECT_EQ(e.get(3), (Values{2, 4, 6, 8}));
+    EXPECT_EQ(json_of(p), json);
+    const auto counts = gx::cuda_testing::cudnn_counters();
+    EXPECT_EQ(counts.plans, 1);
+    EXPECT_EQ(counts.deserialized_plans, 1);
+}
+/// Refused, or a plan that computes something: never a crash of the double's own.
+TEST_F(CudnnMisuse, OfJsonThatHasChanged) {
+    Execution e;
+    const std::string json = json_of(e.plan_of(convolution_of_one()));
+    for (std::size_t i = 0; i < json.size(); ++i) {
+        EXPECT_NE(plan_from(json.substr(0, i), e.handle).status(), CUDNN_STATUS_SUCCESS);
+        for (const char other : {'9', ' ', '"', 'f', '\0'}) {
+            std::string changed = json;
+            changed[i] = other;
+            (void)sentence_of([&] { (void)plan_from(changed, e.handle).status(); });
+        }
+    }
+}
 TEST_F(CudnnMisuse, OfWorkspaces) {
     Execution e;
     e.avoids_tensor_cores = true;

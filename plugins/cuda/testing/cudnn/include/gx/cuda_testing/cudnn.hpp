@@ -29,8 +29,9 @@ void expect_cudnn_clean();
 
 /// Calls since reset_cudnn().
 struct CudnnCounters {
-    std::int64_t plans = 0;       ///< finalized
-    std::int64_t executions = 0;  ///< queued or captured
+    std::int64_t plans = 0;               ///< finalized, of an engine's configuration
+    std::int64_t deserialized_plans = 0;  ///< finalized, of JSON
+    std::int64_t executions = 0;          ///< queued or captured
     std::int64_t nondeterministic_executions = 0;
     std::int64_t tf32_executions = 0;
 

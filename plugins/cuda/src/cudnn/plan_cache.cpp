@@ -1,0 +1,160 @@
+#include "plan_cache.hpp"
+
+#include <cstdlib>       // getenv
+#include <cstring>       // memcpy
+#include <random>        // names of temporary files
+#include <span>          // hash_bytes
+#include <string_view>   // bytes
+#include <system_error>  // error_code
+#include <utility>       // move
+
+#include <gx/core/error.hpp>      // Error
+#include <gx/core/hash_bits.hpp>  // hash_bytes
+#include <gx/io/atomic_file.hpp>  // write_file
+#include <gx/io/read_file.hpp>    // read_file
+
+namespace gx::cuda::detail {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view format = "gx plans of cuDNN 1\n";
+
+std::uint64_t hash_of(std::uint64_t key, std::string_view plan) {
+    std::string bytes(reinterpret_cast<const char*>(&key), sizeof key);
+    bytes += plan;
+    return hash_bytes(std::as_bytes(std::span(bytes)));
+}
+void append(std::string& text, std::uint64_t number) {
+    text.append(reinterpret_cast<const char*>(&number), sizeof number);
+}
+/// Takes a number off the begin; false where there is none.
+bool take(std::string_view& text, std::uint64_t& number) {
+    if (text.size() < sizeof number) return false;
+    std::memcpy(&number, text.data(), sizeof number);
+    text.remove_prefix(sizeof number);
+    return true;
+}
+
+std::string text_of(const std::string& identity, const std::map<std::uint64_t, std::string>& all) {
+    std::string text = std::string(format) + identity + '\n';
+    append(text, all.size());
+    for (const auto& [key, plan] : all) {
+        append(text, key);
+        append(text, plan.size());
+        append(text, hash_of(key, plan));
+        text += plan;
+    }
+    return text;
+}
+
+const char* variable(const char* name) {
+    const char* const value = std::getenv(name);
+    return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+fs::path PlanCache::folder() {
+    if (std::getenv("GX_CACHE") != nullptr) return variable("GX_CACHE");
+    if (const fs::path cache = variable("XDG_CACHE_HOME"); cache.is_absolute()) return cache / "gx";
+    const fs::path home = variable("HOME");
+    return home.is_absolute() ? home / ".cache" / "gx" : fs::path();
+}
+
+PlanCache::PlanCache(fs::path file, std::string identity)
+    : file_(std::move(file)), identity_(std::move(identity)) {
+    read();
+}
+
+void PlanCache::warn(const std::string& sentence) {
+    if (warning_.empty()) warning_ = "plans of cuDNN are made anew: " + sentence;
+}
+
+void PlanCache::read() {
+    std::error_code none;
+    if (!fs::exists(file_, none)) return;
+    try {
+        const std::string text = read_file(file_, bytes_most);
+        const std::size_t end = parse(text, rewrites_);
+        if (rewrites_)
+            warn("'" + file_.string() + "' is damaged, truncated or of another version from byte " +
+                 std::to_string(end) + " on, behind " + std::to_string(found_.size()) +
+                 " plans. It is written again.");
+    } catch (const Error& e) {
+        rewrites_ = true;
+        warn(e.what());
+    }
+}
+
+/// Returns the end of what it can read, and whether that is not all that should be there.
+std::size_t PlanCache::parse(const std::string& file, bool& is_damaged) {
+    is_damaged = true;
+    const std::string head = std::string(format) + identity_ + '\n';
+    std::uint64_t count = 0;
+    std::string_view left = file;
+    if (!left.starts_with(head)) return 0;
+    left.remove_prefix(head.size());
+    if (!take(left, count)) return 0;
+    for (std::uint64_t i = 0; i < count; ++i) {
+        const std::size_t begin = file.size() - left.size();
+        std::uint64_t key = 0, bytes = 0, hash = 0;
+        if (!take(left, key) || !take(left, bytes) || !take(left, hash) || bytes > left.size() ||
+            hash_of(key, left.substr(0, bytes)) != hash)
+            return begin;
+        found_[key] = left.substr(0, bytes);
+        left.remove_prefix(bytes);
+    }
+    is_damaged = !left.empty();
+    return file.size() - left.size();
+}
+
+const std::string* PlanCache::find(std::uint64_t key) const {
+    const auto at = found_.find(key);
+    return at == found_.end() ? nullptr : &at->second;
+}
+void PlanCache::keep(std::uint64_t key, std::string plan) {
+    if (!file_.empty()) kept_[key] = std::move(plan);
+}
+void PlanCache::refuse(std::uint64_t key, const std::string& why) {
+    found_.erase(key);
+    warn("cuDNN does not take a plan of '" + file_.string() + "': " + why +
+         ". It is written again.");
+}
+
+void PlanCache::save() {
+    if (kept_.empty() && !rewrites_) return;
+    PlanCache saved;
+    saved.file_ = file_;
+    saved.identity_ = identity_;
+    saved.read();
+    Plans all = kept_;
+    all.merge(saved.found_);
+    std::string text = text_of(identity_, all);
+    if (text.size() > bytes_most) text = text_of(identity_, kept_);
+    if (text.size() <= bytes_most) write(text);
+    found_.merge(kept_);
+    kept_.clear();
+    rewrites_ = false;
+}
+
+/// A name of its own, so that savers of one file do not meet.
+void PlanCache::write(const std::string& text) {
+    std::random_device random;
+    const fs::path temporary =
+        file_.string() + "." + std::to_string(random()) + std::to_string(random());
+    std::error_code error;
+    try {
+        fs::create_directories(file_.parent_path(), error);
+        write_file(temporary, text);
+        fs::rename(temporary, file_, error);
+        if (error) warn("'" + file_.string() + "' can't be replaced: " + error.message() + ".");
+    } catch (const Error& e) {
+        warn(std::string(e.what()) +
+             " Set GX_CACHE to a folder that can be written, or to nothing.");
+    }
+    fs::remove(temporary, error);
+}
+
+}  // namespace gx::cuda::detail
