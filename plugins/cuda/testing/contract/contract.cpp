@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -128,6 +129,9 @@ TEST_F(Runtime, ReportsTheSameInPropertiesAndAttributes) {
         EXPECT_EQ(cudaDeviceGetAttribute(&value, a, 0), cudaSuccess);
         return value;
     };
+    char bus[16] = {};
+    OK(cudaDeviceGetPCIBusId(bus, sizeof bus, 0));
+    EXPECT_EQ(std::strtol(bus + 5, nullptr, 16), attribute(cudaDevAttrPciBusId)) << bus;
     EXPECT_EQ(attribute(cudaDevAttrWarpSize), p.warpSize);
     EXPECT_EQ(attribute(cudaDevAttrComputeCapabilityMajor), p.major);
     EXPECT_EQ(attribute(cudaDevAttrMultiProcessorCount), p.multiProcessorCount);

@@ -1,4 +1,6 @@
 // NCCL API, "Communicator Creation and Management Functions".
+#include <unistd.h>  // getpid
+
 #include <algorithm>  // find, sort
 #include <cstring>    // memcpy
 #include <utility>    // exchange
@@ -74,6 +76,7 @@ void Nccl::end(ncclComm& c, const std::string& call) {
     c.ended_by = call;
     c.later = nullptr;
     if (const auto child = std::exchange(c.child, std::nullopt)) end(*child->comm, call);
+    tell_end(c);
 }
 
 // ---- Ranks meet ------------------------------------------------------------------------------
@@ -91,8 +94,13 @@ void Nccl::join(ncclComm* comm, const std::shared_ptr<Join>& j, Join::Rank rank)
         }
         return;
     }
-    j->ranks.push_back(rank);
-    if (static_cast<int>(j->ranks.size()) == j->expected && !j->hangs) complete(*j);
+    tell_join(*j, rank);
+    take_part(*j, rank);
+}
+
+void Nccl::take_part(Join& j, const Join::Rank& rank) {
+    j.ranks.push_back(rank);
+    if (static_cast<int>(j.ranks.size()) == j.expected && !j.hangs) complete(j);
 }
 
 void Nccl::fail_all(const Join& j, ncclResult_t error, const std::string& text) {
@@ -104,10 +112,13 @@ void Nccl::fail_all(const Join& j, ncclResult_t error, const std::string& text) 
     }
 }
 
-void Nccl::make_clique(std::vector<ncclComm*> members) {
+void Nccl::make_clique(std::vector<ncclComm*> members, const std::string& key) {
     const auto clique = std::make_shared<Clique>();
     clique->number = ++cliques;
     clique->members = std::move(members);
+    clique->key = key;
+    clique->wire = clique->members[0]->wire;
+    if (clique->wire) cliques_of_processes[key] = clique;
     for (std::size_t i = 0; i < clique->members.size(); ++i) {
         ncclComm& c = *clique->members[i];
         c.clique = clique;
@@ -127,14 +138,14 @@ void Nccl::complete(Join& j) {
         for (const Join::Rank& b : j.ranks) {
             if (a.comm == nullptr || b.comm == nullptr || a.rank >= b.rank || a.color != b.color)
                 continue;
-            const int first = a.comm->device, second = b.comm->device;
+            const int first = bus_of(*a.comm), second = bus_of(*b.comm);
             const std::string ranks =
                 "ranks " + std::to_string(a.rank) + " and " + std::to_string(b.rank);
             if (first == second)
                 return fail_all(j, ncclInvalidUsage,
                                 "Duplicate GPU detected : " + ranks + " both on CUDA device " +
-                                    std::to_string(first));
-            if (unreachable.contains(std::minmax(first, second)))
+                                    std::to_string(first - r.options.first_bus));
+            if (unreachable.contains(std::minmax(a.comm->device, b.comm->device)))
                 return fail_all(j, ncclSystemError, "no connection between " + ranks);
         }
     for (std::size_t i = 0; i < j.ranks.size();) {
@@ -142,7 +153,7 @@ void Nccl::complete(Join& j) {
         const int color = j.ranks[i].color;
         for (; i < j.ranks.size() && j.ranks[i].color == color; ++i)
             if (j.ranks[i].comm != nullptr) members.push_back(j.ranks[i].comm);
-        if (!members.empty()) make_clique(std::move(members));
+        if (!members.empty()) make_clique(std::move(members), j.key + ":" + std::to_string(color));
     }
 }
 
@@ -183,7 +194,12 @@ ncclResult_t init_rank(Nccl& n, ncclComm_t* comm, int ranks, const ncclUniqueId&
     if (ranks < 1 || rank < 0 || rank >= ranks)
         r.stop(call + ": rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
                " ranks. Ranks count from 0 to nranks - 1.");
-    const auto found = n.ids.find(std::string(id.internal, sizeof id.internal));
+    const std::string text(id.internal, sizeof id.internal);
+    auto found = n.ids.find(text);
+    if (found == n.ids.end() && n.options.processes) {
+        found = n.ids.emplace(text, std::make_shared<Join>()).first;
+        found->second->name = "the id of another process";
+    }
     if (found == n.ids.end())
         r.stop(call + ": an id that ncclGetUniqueId did not return, or before the last reset.");
     const std::shared_ptr<Join> j = found->second;
@@ -200,10 +216,12 @@ ncclResult_t init_rank(Nccl& n, ncclComm_t* comm, int ranks, const ncclUniqueId&
         r.stop(call + " in a group that has " + name_of(n.group().calls[0].part.kind) +
                ": init and communication do not go together (nccl.h, \"Group semantics\").");
     j->expected = ranks;
+    if (n.options.processes) n.open_wire(j, text.c_str(), rank, call);
     ncclComm& c = n.make_comm("rank " + std::to_string(rank) + " of " + j->name,
                               cuda_testing::host_thread(r).device, config, nullptr);
-    c.rank = rank;
+    c.rank = c.on_wire = rank;
     c.ranks = ranks;
+    c.wire = j->wire;
     *comm = &c;
     n.join(&c, j, {.rank = rank});
     if (n.group().depth > 0) {
@@ -265,7 +283,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
         const auto join = std::make_shared<Join>();
         join->name = "id " + std::to_string(n.ids.size() + 1);
         const std::string text =
-            "gx::nccl_testing " + std::to_string(n.r.generation) + " " + join->name;
+            "gx::nccl_testing " + std::to_string(n.r.generation) + " " + join->name +
+            (n.options.processes ? " of process " + std::to_string(::getpid()) : "");
         std::memset(id, 0, sizeof *id);
         std::memcpy(id->internal, text.data(), text.size());
         n.ids[std::string(id->internal, sizeof id->internal)] = join;
@@ -335,6 +354,12 @@ ncclResult_t divide(Nccl& n, const std::string& call, ncclComm& parent, ncclComm
                   " of communicator " + std::to_string(parent.clique->number);
         j->expected = expected;
         j->excluded = excluded;
+        if (parent.wire) {
+            j->key =
+                parent.clique->key + (is_shrink ? "/shrink" : "/split") + std::to_string(number);
+            j->wire = parent.wire;
+            n.joins_of_processes[j->key] = j;
+        }
     }
     if (j->excluded != excluded)
         n.r.stop(call + " by " + parent.name +
@@ -343,6 +368,8 @@ ncclResult_t divide(Nccl& n, const std::string& call, ncclComm& parent, ncclComm
     *newcomm = nullptr;
     if (rank.color != NCCL_SPLIT_NOCOLOR) {
         c = &n.make_comm(parent.name + " in " + j->name, parent.device, config, &parent);
+        c->wire = parent.wire;
+        c->on_wire = parent.on_wire;
         *newcomm = c;
     }
     const std::shared_ptr<Join> mine = j;
@@ -486,8 +513,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
         if (c.dead) *error = ncclSystemError;
         if (c.clique)
             for (const ncclComm* const peer : c.clique->members)
-                if (peer->dead && peer->peers_see == PeersSee::remote_error &&
-                    *error == ncclSuccess) {
+                if (n.has_died(*peer) && *error == ncclSuccess) {
                     *error = ncclRemoteError;
                     c.last_error =
                         "remote process exited or there was a network error: " + peer->name;

@@ -154,6 +154,7 @@ void Nccl::arrive(const std::shared_ptr<Kernel>& k) {
             p.bytes.assign(u.begin, u.begin + u.bytes);
     }
     if (c.dead || c.error != ncclSuccess) return;
+    tell_kernel(*k);
     for (std::size_t i = 0; i < k->parts.size(); ++i)
         k->parts[i].is_message() ? post_message({k, i}) : post_collective({k, i});
 }
@@ -162,8 +163,9 @@ void Nccl::arrive(const std::shared_ptr<Kernel>& k) {
 void Nccl::post_message(const Half& half) {
     const bool sends = half->kind == Part::Kind::send;
     const int mine = half.kernel->comm->rank;
-    counts.sends += sends;
-    if (sends) counts.sent_bytes += static_cast<std::int64_t>(half->bytes.size());
+    const bool counted = sends && !half.kernel->comm->is_remote;
+    counts.sends += counted;
+    if (counted) counts.sent_bytes += static_cast<std::int64_t>(half->bytes.size());
     Clique::Pair& pair =
         half.kernel->comm->clique
             ->pairs[sends ? std::pair(mine, half->peer) : std::pair(half->peer, mine)];
@@ -194,7 +196,7 @@ void Nccl::post_collective(const Half& half) {
     const std::uint64_t number = c.collectives++;
     auto& parts = c.clique->collectives[number];
     parts.resize(static_cast<std::size_t>(c.ranks));
-    ++counts.collectives;
+    counts.collectives += !c.is_remote;
     for (const Half& other : parts) {
         if (!other.kernel) continue;
         const bool same = other->kind == half->kind && other->count == half->count &&
@@ -219,11 +221,17 @@ void Nccl::post_collective(const Half& half) {
     if (!std::ranges::all_of(parts, [](const Half& h) { return h.kernel != nullptr; })) return;
     std::vector<Half> all = std::move(parts);
     c.clique->collectives.erase(number);
-    combine(all);
+    combine(all, number);
 }
 
-void Nccl::combine(std::vector<Half>& parts) {
+void Nccl::combine(std::vector<Half>& parts, std::uint64_t number) {
     const Part first = *parts[0];
+    const Clique& clique = *parts[0].kernel->comm->clique;
+    const Rng shared(1, clique.key);  // each process sums for itself, with a seed of its own
+    std::uint64_t shared_draws = number << 32;
+    const auto draws = [&](std::uint64_t n) {
+        return clique.wire ? shared.below(shared_draws++, n) : draw(n);
+    };
     std::vector<const std::vector<std::byte>*> rows;
     for (const Half& h : parts) rows.push_back(&h->bytes);
     std::vector<std::byte> all;
@@ -232,8 +240,7 @@ void Nccl::combine(std::vector<Half>& parts) {
         case Part::Kind::all_gather:
             for (const auto* row : rows) all.insert(all.end(), row->begin(), row->end());
             break;
-        default:
-            all = reduce(rows, first.type, first.op, [this](std::uint64_t n) { return draw(n); });
+        default: all = reduce(rows, first.type, first.op, draws);
     }
     for (const Half& h : parts) {
         const int rank = h.kernel->comm->rank;
@@ -254,14 +261,16 @@ void Nccl::combine(std::vector<Half>& parts) {
 
 bool Nccl::has_met(const Kernel& k) {
     const ncclComm& c = *k.comm;
-    return is_over(c) || (!c.dead && c.error == ncclSuccess &&
+    return is_over(c) || (!c.dead && c.error == ncclSuccess && (!c.wire || c.wire->flush()) &&
                           std::ranges::all_of(k.parts, [](const Part& p) { return p.met; }));
 }
 
 void Nccl::meet(Kernel& k) {
     for (const Part& p : k.parts)
-        for (const Point& before : p.behind)
+        for (const Point& before : p.behind) {
+            if (before.stream == nullptr) continue;  // of another process
             r.races.waited(before.stream->actor, before.sequence, r.running_on->actor);
+        }
     if (k.comm->running.get() != &k) return;
     k.comm->running.reset();
     busy_.erase(k.comm->device);
@@ -298,7 +307,7 @@ void Nccl::withdraw(ncclComm& c) {
 
 void Nccl::work_dropped(int device) {
     for (ncclComm& c : comms) {
-        if (c.device != device) continue;
+        if (c.is_remote || c.device != device) continue;
         withdraw(c);
         c.arrived = c.issued;
         c.later = nullptr;

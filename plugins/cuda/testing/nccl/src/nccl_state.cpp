@@ -23,7 +23,7 @@ std::string Nccl::leaks() {
     if (!open_groups.empty()) return "a group was not ended. Call ncclGroupEnd, also on errors.";
     std::string names;
     for (const ncclComm& c : comms)
-        if (c.ended_by.empty()) names += (names.empty() ? "" : ", ") + c.name;
+        if (c.ended_by.empty() && !c.is_remote) names += (names.empty() ? "" : ", ") + c.name;
     return names.empty() ? "" : "not released: " + names + ". Destroy or abort communicators.";
 }
 

@@ -33,6 +33,40 @@ using cuda_testing::Use;
 struct Join;
 struct Kernel;
 
+/// Datagrams between the processes that hold the ranks of one id: each has a socket of an abstract
+/// name. Frames of any length arrive whole, and in the order of each sender.
+class Wire {
+public:
+    Wire(std::string id, int rank, int ranks);
+    Wire(const Wire&) = delete;
+    Wire& operator=(const Wire&) = delete;
+    ~Wire();
+    /// Whether no other process is this rank.
+    [[nodiscard]] bool is_bound() const { return bound_; }
+    [[nodiscard]] int rank() const { return rank_; }
+    [[nodiscard]] int ranks() const { return static_cast<int>(peers_.size()); }
+    void send(int to, const std::string& frame);
+    /// The next frame, which begins with its kind; "": none has come.
+    [[nodiscard]] std::string receive();
+    /// Sends what the system took not yet. Whether all of it is sent.
+    bool flush();
+    /// The process of a rank that has said so. Before it, a socket that is not there comes later.
+    void met(int rank, int process);
+    /// Whether that process has ended.
+    [[nodiscard]] bool has_ended(int rank) const;
+
+private:
+    struct Peer {
+        std::deque<std::string> out{};  ///< datagrams
+        std::string part{};             ///< of a frame that is not whole
+        int process = -1;               ///< a descriptor of it
+    };
+    std::string id_;
+    int rank_, socket_;
+    bool bound_;
+    std::vector<Peer> peers_;
+};
+
 /// One call of a group: a message, or a rank's part of a collective.
 struct Part {
     enum class Kind : unsigned char {
@@ -80,6 +114,8 @@ struct Half {
 
 /// The ranks of one communicator.
 struct Clique {
+    std::string key{};             ///< the same in all processes; "": it lies in this one
+    std::shared_ptr<Wire> wire{};  ///< to other processes; nullptr: it lies in this one
     struct Pair {
         std::deque<Half> sends{}, receives{};  ///< that came first and wait
     };
@@ -99,6 +135,9 @@ struct Join {
         int rank = 0, color = 0, key = 0;
     };
     Kind kind = Kind::init;
+    std::string
+        key{};  ///< of an id or of the clique that is divided, with the number of its division
+    std::shared_ptr<Wire> wire{};
     std::string name{};  ///< "id 1"
     int expected = 0;
     std::vector<Rank> ranks{};
@@ -132,6 +171,9 @@ struct ncclComm {
     int rank = 0, ranks = 0, device = 0;
     bool blocking = true;
     std::string ended_by{};  ///< the call behind which the handle is void
+    std::shared_ptr<gx::nccl_testing::Wire> wire{};
+    int on_wire = 0;         ///< its rank there
+    bool is_remote = false;  ///< of another process
     bool aborted = false;
 
     // Faults
@@ -180,6 +222,8 @@ public:
     std::unordered_set<const void*> memory{};  ///< of ncclMemAlloc
     std::map<std::thread::id, int> open_groups{};
     int cliques = 0, registrations = 0;
+    std::map<std::string, std::shared_ptr<Clique>> cliques_of_processes{};  ///< by key
+    std::map<std::string, std::shared_ptr<Join>> joins_of_processes{};      ///< by key
     Runtime::Fault failing_init{};  ///< counts; the error is `init_error`
     ncclResult_t init_error = ncclSystemError;
     Runtime::Fault hanging_init{};
@@ -194,6 +238,7 @@ public:
                         const ncclComm* parent);
     /// Takes part; completes the join where it is the last.
     void join(ncclComm* comm, const std::shared_ptr<Join>& j, Join::Rank rank);
+    void take_part(Join& j, const Join::Rank& rank);
     /// The host waits until the communicator is joined, or has failed.
     ncclResult_t await(ncclComm& comm, ncclComm_t* handle, const std::string& call);
     /// The host waits until the communicator's work is done, without learning so.
@@ -213,6 +258,20 @@ public:
     void launch(ncclComm& comm, std::vector<Part> parts, const std::vector<CUstream_st*>& streams);
     void withdraw(ncclComm& comm);
 
+    // ---- Other processes (processes.cpp) ----
+    /// Tells the other ranks of the wire that this one takes part in a join.
+    void open_wire(const std::shared_ptr<Join>& j, const std::string& id, int rank,
+                   const std::string& call);
+    void tell_join(const Join& j, const Join::Rank& rank);
+    void tell_kernel(const Kernel& k);
+    void tell_end(const ncclComm& c);
+    bool take_messages() override;
+    /// Whether ncclCommGetAsyncError says so to the peers of this rank.
+    [[nodiscard]] static bool has_died(const ncclComm& c) {
+        if (c.is_remote) return c.state != State::ended && c.wire->has_ended(c.on_wire);
+        return c.dead && c.peers_see == PeersSee::remote_error;
+    }
+
     void work_dropped(int device) override;
     [[nodiscard]] std::string leaks() override;
 
@@ -220,7 +279,11 @@ public:
 
 private:
     void complete(Join& j);
-    void make_clique(std::vector<ncclComm*> members);
+    void make_clique(std::vector<ncclComm*> members, const std::string& key);
+    [[nodiscard]] bool handle(const std::string& frame, const std::shared_ptr<Wire>& wire);
+    [[nodiscard]] int bus_of(const ncclComm& c) const {
+        return c.is_remote ? c.device : r.options.first_bus + c.device;
+    }
     void fail_all(const Join& j, ncclResult_t error, const std::string& text);
 
     [[nodiscard]] bool may_arrive(const Kernel& k);
@@ -231,16 +294,22 @@ private:
     void post_message(const Half& half);
     void post_collective(const Half& half);
     void match(const Half& send, const Half& receive);
-    void combine(std::vector<Half>& parts);
+    void combine(std::vector<Half>& parts, std::uint64_t number);
     [[nodiscard]] std::string awaited_by(const Kernel& k);
     [[nodiscard]] bool is_over(const ncclComm& c) const {
         return c.aborted || r.device_error(c.device) != cudaSuccess;
     }
     void expect_apart(const Kernel& k);
 
+    void run_without_host(const std::stop_token& over);
+
+    std::vector<std::shared_ptr<Wire>> wires_{};
+    std::deque<std::pair<std::string, std::shared_ptr<Wire>>> frames_{};  ///< not handled yet
     std::map<int, ncclComm*> busy_{};  ///< devices that run a kernel
     Rng rng_;
     std::uint64_t draws_ = 0;
+    std::uint64_t calls_ = 0;  ///< of the host
+    std::jthread progress_{};  ///< with other processes
 };
 
 /// What the part reads and writes, in bytes.

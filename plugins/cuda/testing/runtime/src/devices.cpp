@@ -44,7 +44,7 @@ int attribute_of(cudaDeviceAttr attribute, int device) {
         case cudaDevAttrManagedMemory: return 0;
         case cudaDevAttrIntegrated: return 0;
         case cudaDevAttrPciDomainId: return 0;
-        case cudaDevAttrPciBusId: return device + 1;
+        case cudaDevAttrPciBusId: return the_runtime()->options.first_bus + device;
         case cudaDevAttrPciDeviceId: return 0;
         default: return -1;
     }
@@ -117,6 +117,17 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
         if (*value < 0)
             r.stop("cudaDeviceGetAttribute: the double has no attribute " +
                    std::to_string(static_cast<int>(attribute)) + ". Add it to devices.cpp.");
+        return cudaSuccess;
+    });
+}
+
+// "Device Management": domain, bus, device and function.
+cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device) {
+    return call("cudaDeviceGetPCIBusId", plain, [&](Runtime& r) {
+        if (text == nullptr || bytes < 13) return cudaErrorInvalidValue;
+        if (!r.is_device(device)) return cudaErrorInvalidDevice;
+        std::snprintf(text, static_cast<std::size_t>(bytes), "0000:%02x:00.0",
+                      static_cast<unsigned>(r.options.first_bus + device) & 0xff);
         return cudaSuccess;
     });
 }

@@ -192,10 +192,20 @@ void Runtime::sleep(const std::string& call, FunctionRef<bool()> can_go_on) {
     const bool all_wait = waiting + 1 >= threads_of_process();
     ++waiting;
     const std::uint64_t before = wakes_;
-    if (!all_wait) changed_.wait_for(mutex, options.patience);
+    const bool has_partners = extension && extension->take_messages();
+    const auto end = std::chrono::steady_clock::now() + options.patience;
+    bool able = false;
+    if (has_partners) {
+        while (wakes_ == before && !able && std::chrono::steady_clock::now() < end) {
+            changed_.wait_for(mutex, std::chrono::milliseconds(1));
+            able = extension->take_messages() && can_go_on();
+        }
+    } else if (!all_wait) {
+        changed_.wait_for(mutex, options.patience);
+    }
     const bool woken = wakes_ != before;
     if (!woken) --waiting;
-    if (!woken && !stopped && !can_go_on())
+    if (!woken && !stopped && !able && !can_go_on())
         stop("deadlock: " + call + " waits, and nothing can go on: " + stuck() + ".");
 }
 

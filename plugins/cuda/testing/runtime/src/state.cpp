@@ -121,6 +121,7 @@ cudaError_t before_call(Runtime& r, const std::string& name, CallRules rules) {
     if (r.running != nullptr)
         r.stop(name + " is called by '" + r.running->name +
                "': work of a stream must not call the runtime. Let it signal the host instead.");
+    if (r.extension && !r.stopped) (void)r.extension->take_messages();
     if (const cudaError_t error = r.lacking(); error != cudaSuccess) return error;
     if (rules.unsafe_in_capture) r.refuse_unsafe_in_capture(name);
     const bool passes = rules.frees || !rules.fails_with_device;

@@ -45,6 +45,8 @@ public:
     virtual ~Extension() = default;
     /// The device's queued work will not run.
     virtual void work_dropped(int device) = 0;
+    /// Takes what other processes have sent. Whether anything may come from them.
+    virtual bool take_messages() = 0;
     /// A sentence about what was not released; "" if there is nothing.
     [[nodiscard]] virtual std::string leaks() = 0;
 };

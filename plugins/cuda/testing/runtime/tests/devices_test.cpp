@@ -43,6 +43,17 @@ TEST_F(CudaDevices, PropertiesAndAttributesAgree) {
     EXPECT_EQ(sentence_of([&] { cudaDeviceGetAttribute(&value, cudaDevAttrMaxTexture1DWidth, 0); }),
               "cudaDeviceGetAttribute: the double has no attribute 21. Add it to devices.cpp.");
 }
+TEST_F(CudaDevices, BusesTellDevicesApart) {
+    gx::cuda_testing::reset({.devices = 2, .first_bus = 15});
+    char text[16] = {};
+    ok(cudaDeviceGetPCIBusId(text, sizeof text, 1));
+    EXPECT_STREQ(text, "0000:10:00.0");
+    int bus = 0;
+    ok(cudaDeviceGetAttribute(&bus, cudaDevAttrPciBusId, 1));
+    EXPECT_EQ(bus, 16);
+    EXPECT_EQ(cudaDeviceGetPCIBusId(text, sizeof text, 2), cudaErrorInvalidDevice);
+    EXPECT_EQ(cudaDeviceGetPCIBusId(text, 12, 0), cudaErrorInvalidValue);
+}
 TEST_F(CudaDevices, AttributesAreThoseOfAnH100) {
     const auto value_of = [](cudaDeviceAttr attribute) {
         int value = -1;

@@ -17,6 +17,8 @@ struct NcclOptions {
     /// Polls of a non-blocking communicator until what it was given is queued: up to this many,
     /// drawn from the seed.
     int polls_max = 2;
+    /// Ranks are processes of this machine, one in each. Set it in all of them.
+    bool processes = false;
 };
 
 /// Sets the options until cuda_testing::reset(), which also forgets all communicators. Seed and
