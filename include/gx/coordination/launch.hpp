@@ -20,6 +20,7 @@ struct Launch {
     std::string address{};  ///< of rank 0, for connect_to(): "tcp:HOST:PORT"
     std::string listens{};  ///< where rank 0 has its Listener
     std::string run_id{};   ///< equal on all ranks
+    std::string node{};     ///< ranks of equal names share a machine; "": host_name()
     bool operator==(const Launch&) const = default;
 };
 

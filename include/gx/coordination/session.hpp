@@ -64,6 +64,8 @@ public:
 
     [[nodiscard]] int rank() const { return options_.rank; }
     [[nodiscard]] int ranks() const { return options_.ranks; }
+    /// The address of this machine that the root sees, as host_of(); "" on the root.
+    [[nodiscard]] const std::string& host() const { return host_; }
 
     /// Waits until all ranks have come.
     Roster join();
@@ -137,6 +139,7 @@ private:
     [[nodiscard]] bool over() const;
 
     Options options_;
+    std::string host_{};
     std::mutex mutex_{};
     std::condition_variable changed_{};
     Descriptor wake_{};

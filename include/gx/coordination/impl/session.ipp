@@ -83,6 +83,7 @@ GX_DECL Session::Session(Options options, Descriptor to_root)
                                               options_.run_id, options_.host,
                                               options_.join_deadline, options_.silence),
               steady_now()) {
+    host_ = host_of(to_root);
     connections_[detail::session::to_root] = {.socket = std::move(to_root)};
     start();
 }

@@ -56,6 +56,7 @@ public:
     struct Options {
         Placement placement{};
         std::chrono::nanoseconds deadline = std::chrono::seconds(60);  ///< of messages in progress
+        bool graphs = true;                                            ///< see WorldOptions
     };
 
     /// Joins the other ranks: waits for them. Errors: LostRank.
@@ -74,7 +75,10 @@ public:
     [[nodiscard]] Delivery lost() const { return lost_; }
     [[nodiscard]] ncclComm_t communicator() const { return comm_.get(); }
     /// What the next messages are of, on this transport and its parts.
-    void working_on(const Operation& operation) { root().marks_->begin(operation); }
+    void working_on(const Operation& operation) {
+        root().marks_->begin(operation);
+        board_->working_on(operation);
+    }
     /// Once a rank is lost: what the first messages are of that were not done then.
     [[nodiscard]] std::optional<Operation> unfinished() const { return root().unfinished_; }
     GX_DECL void exchange(std::span<const QueuedMessage<Memory>> group);
@@ -119,6 +123,8 @@ private:
     /// Polls until the communicator is not in progress, as `state` says it is. False: a rank is
     /// lost.
     GX_DECL bool settle(ncclResult_t state);
+    /// Polls until it is known who is in which part. False: a rank is lost.
+    GX_DECL bool await_division(int split);
     GX_DECL void check(ncclResult_t result, const char* call);
     [[nodiscard]] GX_DECL int gone();
     [[nodiscard]] GX_DECL int suspect();

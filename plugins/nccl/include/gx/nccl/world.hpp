@@ -39,7 +39,7 @@ private:
     Transport* messages_ = nullptr;
 };
 
-template <class Device>
+template <class Device, class Control = gx::detail::threads::Endpoint>
 class WorldRank;
 
 struct WorldOptions {
@@ -109,18 +109,11 @@ private:
     void run_rank(gx::detail::threads::Run& run, RankBoard& board, const ncclUniqueId& id, int r,
                   FunctionRef<void(Rank&)> f) {
         try {
-            Rank rank(run, board, id, r, gpu(r), options_);
-            try {
-                f(rank);
-                rank.transport().close();
-            } catch (const LostRank& e) {
-                board.report(e.lost());
-                rank.transport().abandon();
-                throw;
-            } catch (...) {
-                rank.transport().abandon();  // before its queues are waited for
-                throw;
-            }
+            Rank rank({run.office, r}, run.begin, board, id, r, gpu(r),
+                      {.placement = options_.placement,
+                       .deadline = options_.deadline,
+                       .graphs = options_.graphs});
+            rank.call(f, board);
         } catch (const LostRank& e) {
             board.report(e.lost());
             run.fail(r);
@@ -135,24 +128,43 @@ private:
     Options options_;
 };
 
-/// What f is given: valid on the rank's thread, until f returns.
-template <class DeviceType>
+/// What f is given: valid on the rank's thread, until f returns. `Control` is the Transport of the
+/// hosts' messages.
+template <class DeviceType, class Control>
 class WorldRank {
 public:
     using Device = DeviceType;
     using Memory = cuda::GpuMemory;
 
-    WorldRank(gx::detail::threads::Run& run, RankBoard& board, const ncclUniqueId& id, int rank,
-              int gpu, const WorldOptions& options)
-        : run_(&run),
+    using Clock = std::chrono::steady_clock;
+
+    /// Joins the others. `begin`: of run().
+    WorldRank(Control control, Clock::time_point begin, RankBoard& board, const ncclUniqueId& id,
+              int rank, int gpu, const Transport::Options& options)
+        : begin_(begin),
           gpu_(gpu),
           memory_(gpu),
           queue_(gpu_, "communication"),
-          transport_(queue_, board, id, rank,
-                     {.placement = options.placement, .deadline = options.deadline}),
-          control_(run.office, rank),
+          transport_(queue_, board, id, rank, options),
+          control_(std::move(control)),
           graphs_(options.graphs) {
         memory_.ends(transport_);
+    }
+
+    /// f(*this), and the end of its messages: before its queues are waited for where f throws.
+    template <class Rank>
+    void call(FunctionRef<void(Rank&)> f, RankBoard& board) {
+        try {
+            f(static_cast<Rank&>(*this));
+            transport_.close();
+        } catch (const LostRank& e) {
+            board.report(e.lost());
+            transport_.abandon();
+            throw;
+        } catch (...) {
+            transport_.abandon();
+            throw;
+        }
     }
 
     [[nodiscard]] int rank() const { return transport_.rank(); }
@@ -160,7 +172,7 @@ public:
     [[nodiscard]] Transport& transport() { return transport_; }
     [[nodiscard]] cuda::Queue& stream() { return queue_; }
     /// The hosts' messages.
-    [[nodiscard]] gx::detail::threads::Endpoint& control() { return control_; }
+    [[nodiscard]] Control& control() { return control_; }
     [[nodiscard]] MemoryResource& memory() { return memory_; }
     [[nodiscard]] cuda::DeviceContext& gpu() { return gpu_; }
     [[nodiscard]] std::unique_ptr<Device> make_device(const Graph& graph, DeviceOptions options)
@@ -176,15 +188,15 @@ public:
     }
     void forget_repeated() { transport_.graphs().clear(); }
     /// Since run() began.
-    [[nodiscard]] Nanoseconds now() const { return std::chrono::steady_clock::now() - run_->begin; }
+    [[nodiscard]] Nanoseconds now() const { return Clock::now() - begin_; }
 
 private:
-    gx::detail::threads::Run* run_;
+    Clock::time_point begin_;
     cuda::DeviceContext gpu_;
     UnwindingResource memory_;
     cuda::Queue queue_;
     Transport transport_;
-    gx::detail::threads::Endpoint control_;
+    Control control_;
     bool graphs_;
 };
 static_assert(gx::RepeatsQueuedWork<WorldRank<NoDevice>, cuda::Queue>);

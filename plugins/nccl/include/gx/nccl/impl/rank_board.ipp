@@ -3,6 +3,7 @@
 
 #include <algorithm>  // find_if, stable_sort
 #include <numeric>    // iota
+#include <sstream>    // rows
 
 #include <gx/nccl/rank_board.hpp>  // the declarations
 
@@ -19,21 +20,41 @@ GX_DECL RankBoard::RankBoard(int ranks, std::function<void(int)> on_loss)
       on_loss_(std::move(on_loss)) {
     std::vector<int> all(detail::at(ranks));
     std::iota(all.begin(), all.end(), 0);
-    ledgers_.push_back(std::make_unique<GroupLedger>(std::move(all)));
+    ledgers_.push_back(std::make_unique<GroupLedger>("world", std::move(all)));
+}
+
+GX_DECL RankBoard::RankBoard(int ranks, int rank, BoardLink& link,
+                             std::chrono::nanoseconds patience)
+    : RankBoard(ranks, {}) {
+    link_ = &link;
+    own_ = rank;
+    patience_ = patience;
+    rows_.resize(detail::at(ranks));
+    told_.resize(detail::at(ranks));
 }
 
 // ---- Groups ------------------------------------------------------------------------------------
 
 GX_DECL void RankBoard::divides(int ledger, int split, int rank, int color, int key) {
+    {
+        const std::lock_guard lock(mutex_);
+        Division& d = divisions_[{at(ledger).name, split}];
+        d.places.resize(at(ledger).members.size());
+        d.places[detail::at(rank)] = {color, key, true};
+    }
+    tell();
+}
+
+GX_DECL bool RankBoard::divided(int ledger, int split) {
     const std::lock_guard lock(mutex_);
-    Division& d = divisions_[{ledger, split}];
-    d.places.resize(at(ledger).members.size());
-    d.places[detail::at(rank)] = {color, key};
+    const auto& places = divisions_[{at(ledger).name, split}].places;
+    return places.size() == at(ledger).members.size() &&
+           std::ranges::all_of(places, &Division::Place::given);
 }
 
 GX_DECL int RankBoard::part(int ledger, int split, int color) {
     const std::lock_guard lock(mutex_);
-    Division& d = divisions_[{ledger, split}];
+    Division& d = divisions_[{at(ledger).name, split}];
     const auto [found, is_new] = d.ledgers.try_emplace(color, static_cast<int>(ledgers_.size()));
     if (!is_new) return found->second;
     std::vector<int> ranks;  // of `ledger`
@@ -41,7 +62,10 @@ GX_DECL int RankBoard::part(int ledger, int split, int color) {
         if (d.places[detail::at(r)].color == color) ranks.push_back(r);
     std::ranges::stable_sort(ranks, {}, [&](int r) { return d.places[detail::at(r)].key; });
     for (int& r : ranks) r = at(ledger).members[detail::at(r)];
-    ledgers_.push_back(std::make_unique<GroupLedger>(std::move(ranks)));
+    const std::string name =
+        at(ledger).name + "/" + std::to_string(split) + ":" + std::to_string(color);
+    ledgers_.push_back(std::make_unique<GroupLedger>(name, std::move(ranks)));
+    for (int r = 0; r < std::ssize(rows_); ++r) apply(r, *ledgers_.back());
     return found->second;
 }
 
@@ -74,12 +98,18 @@ GX_DECL void RankBoard::computes(int world_rank, bool computes) {
 // ---- Who is missing ----------------------------------------------------------------------------
 
 GX_DECL void RankBoard::ask() {
-    const std::lock_guard lock(mutex_);
-    asked_ = true;
+    {
+        const std::lock_guard lock(mutex_);
+        if (std::exchange(asked_, true)) return;
+    }
+    tell();
 }
 GX_DECL void RankBoard::answer(int world_rank) {
-    const std::lock_guard lock(mutex_);
-    answered_[detail::at(world_rank)] = asked_;
+    {
+        const std::lock_guard lock(mutex_);
+        if (std::exchange(answered_[detail::at(world_rank)], asked_) == char(asked_)) return;
+    }
+    tell();
 }
 GX_DECL int RankBoard::silent(int world_rank) {
     const std::lock_guard lock(mutex_);
@@ -89,8 +119,11 @@ GX_DECL int RankBoard::silent(int world_rank) {
 }
 
 GX_DECL void RankBoard::leave(int world_rank) {
-    const std::lock_guard lock(mutex_);
-    left_[detail::at(world_rank)] = true;
+    {
+        const std::lock_guard lock(mutex_);
+        left_[detail::at(world_rank)] = true;
+    }
+    tell();
 }
 
 /// The first member that owes `rank` something; -1: none.
@@ -116,6 +149,7 @@ GX_DECL int RankBoard::missing(int ledger, int rank) {
 }
 
 GX_DECL int RankBoard::suspect(int ledger, int rank) {
+    if (const int silent = ask_rows(); silent >= 0) return silent;
     const std::lock_guard lock(mutex_);
     const GroupLedger& l = at(ledger);
     int last = owing(l, rank, false);
@@ -131,6 +165,16 @@ GX_DECL int RankBoard::suspect(int ledger, int rank) {
 }
 
 GX_DECL bool RankBoard::report(int rank) {
+    if (link_ != nullptr) {
+        {
+            const std::lock_guard lock(mutex_);
+            if (lost_ >= 0) return false;
+        }
+        const int named = link_->agree(rank);
+        const std::lock_guard lock(mutex_);
+        lost_ = named;
+        return named != own_ && !link_->threw();
+    }
     {
         const std::lock_guard lock(mutex_);
         if (lost_ >= 0) return false;
@@ -141,8 +185,148 @@ GX_DECL bool RankBoard::report(int rank) {
 }
 
 GX_DECL int RankBoard::lost() {
-    const std::lock_guard lock(mutex_);
-    return lost_;
+    {
+        const std::lock_guard lock(mutex_);
+        if (lost_ >= 0 || link_ == nullptr) return lost_;
+    }
+    return link_->lost();
+}
+
+// ---- Boards of processes ------------------------------------------------------------------------
+
+// A row is numbers and names with spaces between them:
+//
+//     asks left computes answered asked
+//     ledgers, and of each: name joined collectives peers, and of each: peer sent received
+//     divisions, and of each: ledger split place color key
+
+/// What this rank has done. `asks`: the others tell theirs.
+GX_DECL std::string RankBoard::own_row(bool asks) {
+    std::ostringstream row;
+    const auto own = detail::at(own_);
+    row << asks << ' ' << bool(left_[own]) << ' ' << bool(computes_[own]) << ' '
+        << bool(answered_[own]) << ' ' << asked_ << ' ' << ledgers_.size();
+    for (const auto& l : ledgers_) {
+        const auto r = std::ranges::find(l->members, own_) - l->members.begin();
+        const auto count = std::ssize(l->members);
+        row << ' ' << l->name << ' ' << bool(l->joined[std::size_t(r)]) << ' '
+            << l->collectives[std::size_t(r)];
+        std::ostringstream messages;
+        int peers = 0;
+        for (std::ptrdiff_t p = 0; p < count; ++p) {
+            const auto i = static_cast<std::size_t>(r * count + p);
+            if (l->sends[i] == 0 && l->receives[i] == 0) continue;
+            messages << ' ' << p << ' ' << l->sends[i] << ' ' << l->receives[i];
+            ++peers;
+        }
+        row << ' ' << peers << messages.str();
+    }
+    std::ostringstream divisions;
+    int count = 0;
+    for (const auto& [key, d] : divisions_) {
+        const auto l = std::ranges::find(ledgers_, key.first, &GroupLedger::name);
+        if (l == ledgers_.end()) continue;
+        const auto place = std::ranges::find((*l)->members, own_) - (*l)->members.begin();
+        if (place >= std::ssize(d.places) || !d.places[std::size_t(place)].given) continue;
+        const Division::Place& p = d.places[std::size_t(place)];
+        divisions << ' ' << key.first << ' ' << key.second << ' ' << place << ' ' << p.color << ' '
+                  << p.key;
+        ++count;
+    }
+    row << ' ' << count << divisions.str();
+    return row.str();
+}
+
+GX_DECL void RankBoard::tell() {
+    if (link_ == nullptr) return;
+    std::string row;
+    {
+        const std::lock_guard lock(mutex_);
+        row = own_row(false);
+    }
+    link_->tell(row);
+}
+
+GX_DECL void RankBoard::heard(int rank, const std::string& text) {
+    std::istringstream in(text);
+    const auto next = [&] {
+        int n = 0;
+        in >> n;
+        return n;
+    };
+    const bool asks = next() != 0;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto r = detail::at(rank);
+        left_[r] = next() != 0;
+        computes_[r] = next() != 0;
+        answered_[r] = next() != 0;
+        if (next() != 0) asked_ = true;
+        for (int ledgers = next(); in && ledgers > 0; --ledgers) {
+            std::string name;
+            in >> name;
+            Row::Counts& counts = rows_[r].ledgers[name];
+            counts.joined = next() != 0;
+            in >> counts.collectives;
+            for (int peers = next(); in && peers > 0; --peers) {
+                auto& [sent, received] = counts.messages[next()];
+                in >> sent >> received;
+            }
+        }
+        for (int divisions = next(); in && divisions > 0; --divisions) {
+            std::string name;
+            in >> name;
+            auto& places = divisions_[{name, next()}].places;
+            const int place = next(), color = next(), key = next();
+            if (!in || place < 0 || place >= std::ssize(left_)) break;
+            if (place >= std::ssize(places)) places.resize(detail::at(place + 1));
+            places[detail::at(place)] = {color, key, true};
+        }
+        for (const auto& l : ledgers_) apply(rank, *l);
+        told_[r] = true;
+    }
+    heard_.notify_all();
+    if (asks) tell();
+}
+
+/// Takes over what `rank` has told of a ledger.
+GX_DECL void RankBoard::apply(int rank, GroupLedger& l) {
+    const auto found = rows_[detail::at(rank)].ledgers.find(l.name);
+    const auto member = std::ranges::find(l.members, rank);
+    if (found == rows_[detail::at(rank)].ledgers.end() || member == l.members.end()) return;
+    const int r = static_cast<int>(member - l.members.begin()), n = l.ranks();
+    l.joined[detail::at(r)] = found->second.joined;
+    l.collectives[detail::at(r)] = found->second.collectives;
+    for (const auto& [peer, counts] : found->second.messages) {
+        if (peer < 0 || peer >= n) continue;
+        l.sends[detail::at(r * n + peer)] = counts.first;
+        l.receives[detail::at(r * n + peer)] = counts.second;
+    }
+}
+
+/// Asks all other ranks for their rows. Returns one that tells none; -1: all have, or one is lost.
+GX_DECL int RankBoard::ask_rows() {
+    if (link_ == nullptr) return -1;
+    std::string row;
+    {
+        const std::lock_guard lock(mutex_);
+        std::ranges::fill(told_, char(false));
+        row = own_row(true);
+    }
+    link_->tell(row);
+    const auto end = std::chrono::steady_clock::now() + patience_;
+    constexpr auto pause = std::chrono::milliseconds(20);  // between looks at who is lost
+    for (;;) {
+        if (link_->lost() >= 0) return -1;
+        std::unique_lock lock(mutex_);
+        int missing = 0;
+        while (missing < std::ssize(told_) &&
+               (missing == own_ || told_[detail::at(missing)] || left_[detail::at(missing)]))
+            ++missing;
+        if (missing == std::ssize(told_)) return -1;
+        if (std::chrono::steady_clock::now() >= end) return missing;
+        heard_.wait_for(lock, pause);
+    }
 }
 
 }  // namespace gx::nccl

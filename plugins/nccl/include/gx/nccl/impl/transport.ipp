@@ -35,7 +35,8 @@ GX_DECL Transport::Transport(Transport& parent, int color, int key)
         parent.abort();  // before comm_ ends, which NCCL fills
         throw_lost("splitting a communicator", parent.lost_);
     }
-    if (!settle(ncclInProgress)) throw_lost("splitting a communicator", lost_);
+    if (!settle(ncclInProgress) || !parent.await_division(parent.splits_))
+        throw_lost("splitting a communicator", root().lost_);
     int ranks = 0;
     check(ncclCommCount(comm_.get(), &ranks), "ncclCommCount");
     check(ncclCommUserRank(comm_.get(), &rank_), "ncclCommUserRank");
@@ -165,6 +166,16 @@ GX_DECL bool Transport::settle(ncclResult_t state) {
     return false;
 }
 
+GX_DECL bool Transport::await_division(int split) {
+    const auto begin = Clock::now();
+    while (!board_->divided(ledger_, split)) {
+        if (!examine(comm_.state()).complete()) return false;
+        if (Clock::now() - begin > options_.deadline) (void)lose(suspect());
+        std::this_thread::yield();
+    }
+    return true;
+}
+
 // ---- Waits of the host -----------------------------------------------------------------------
 
 GX_DECL Delivery Transport::watch_all() {
@@ -229,8 +240,7 @@ GX_DECL Delivery Transport::lose(int lost) {
     marks_->poll();
     if (!unfinished_) unfinished_ = marks_->oldest();
     const bool first = board_->report(lost);
-    lost_ = {first ? Delivery::Outcome::timed_out : Delivery::Outcome::cancelled,
-             first ? lost : board_->lost()};
+    lost_ = {first ? Delivery::Outcome::timed_out : Delivery::Outcome::cancelled, board_->lost()};
     abort();
     return lost_;
 }

@@ -1,0 +1,135 @@
+// Boards of ranks that are processes: rows that they tell, and who is named by them.
+#include <gx/nccl/rank_board.hpp>
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using gx::nccl::BoardLink;
+using gx::nccl::RankBoard;
+
+/// The boards of a test, whose rows arrive at once.
+struct Boards {
+    class Link final : public BoardLink {
+    public:
+        Link(Boards& all, int rank) : all_(all), rank_(rank) {}
+        int agree(int lost) override { return all_.named = all_.named < 0 ? lost : all_.named; }
+        int lost() override { return all_.named; }
+        bool threw() override { return all_.threw; }
+        void tell(const std::string& row) override {
+            for (int r = 0; r < static_cast<int>(all_.boards.size()); ++r)
+                if (r != rank_ && r != all_.silent && rank_ != all_.silent)
+                    all_.boards[static_cast<std::size_t>(r)].heard(rank_, row);
+        }
+        void working_on(const gx::Operation& o) override { all_.operation = o; }
+
+    private:
+        Boards& all_;
+        int rank_;
+    };
+
+    explicit Boards(int ranks) {
+        for (int r = 0; r < ranks; ++r) links.emplace_back(*this, r);
+        for (int r = 0; r < ranks; ++r)
+            boards.emplace_back(ranks, r, links[static_cast<std::size_t>(r)],
+                                std::chrono::nanoseconds(1));
+        for (int r = 0; r < ranks; ++r) at(r).joins(0, r);
+    }
+    RankBoard& at(int r) { return boards[static_cast<std::size_t>(r)]; }
+
+    std::deque<Link> links{};
+    std::deque<RankBoard> boards{};
+    int named = -1, silent = -1;
+    bool threw = false;
+    gx::Operation operation{};
+};
+
+TEST(RankBoardOfProcesses, NamesTheFirstThatOwes) {
+    Boards b(4);
+    EXPECT_EQ(b.at(0).suspect(0, 0), -1);
+    for (const int r : {0, 1, 2, 3}) {  // a ring, in which rank 2 has done a step less
+        for (int step = 0; step < (r == 2 ? 1 : 2); ++step) {
+            b.at(r).sends(0, r, (r + 1) % 4);
+            b.at(r).receives(0, r, (r + 3) % 4);
+        }
+    }
+    for (const int r : {1, 3}) EXPECT_EQ(b.at(r).suspect(0, r), 2);
+}
+TEST(RankBoardOfProcesses, NamesOneThatDoesNotAnswer) {
+    Boards b(3);
+    b.at(0).receives(0, 0, 1);
+    b.silent = 2;
+    EXPECT_EQ(b.at(0).suspect(0, 0), 2);
+    b.silent = -1;
+    EXPECT_EQ(b.at(0).suspect(0, 0), 1);
+    b.at(2).leave(2);
+    b.silent = 2;
+    EXPECT_EQ(b.at(0).suspect(0, 0), 1) << "one that has left needs not answer";
+}
+TEST(RankBoardOfProcesses, NamesOneThatLeftWithADebtOrWhoseGpuComputes) {
+    Boards b(3);
+    b.at(1).computes(1, true);
+    EXPECT_EQ(b.at(0).suspect(0, 0), 1);
+    b.at(0).takes_part(0, 0);
+    EXPECT_EQ(b.at(0).missing(0, 0), -1);
+    b.at(2).leave(2);
+    EXPECT_EQ(b.at(0).missing(0, 0), 2);
+    EXPECT_EQ(b.at(1).missing(0, 1), -1) << "it is owed nothing";
+}
+TEST(RankBoardOfProcesses, KnowsTheRanksOfAGroup) {
+    Boards b(4);
+    for (const int r : {0, 1, 2}) b.at(r).divides(0, 1, r, r % 2, -r);
+    EXPECT_FALSE(b.at(1).divided(0, 1)) << "rank 3 has not said what it asks for";
+    b.at(3).divides(0, 1, 3, 1, -3);
+    std::vector<int> part;
+    for (const int r : {0, 1, 2, 3}) {
+        EXPECT_TRUE(b.at(r).divided(0, 1));
+        part.push_back(b.at(r).part(0, 1, r % 2));
+        b.at(r).joins(part.back(), 1 - r / 2);  // 2, 0 and 3, 1
+    }
+    b.at(1).receives(part[1], 1, 0);
+    EXPECT_EQ(b.at(1).suspect(part[1], 1), 3);
+    b.at(3).sends(part[3], 0, 1);
+    EXPECT_EQ(b.at(1).suspect(part[1], 1), -1);
+    EXPECT_EQ(b.at(0).suspect(part[0], 1), -1);
+}
+TEST(RankBoardOfProcesses, AsksWhoIsWell) {
+    Boards b(3);
+    b.at(0).ask();
+    b.at(1).answer(1);
+    EXPECT_EQ(b.at(0).silent(0), 2);
+    b.at(2).answer(2);
+    EXPECT_EQ(b.at(0).silent(0), -1);
+}
+TEST(RankBoardOfProcesses, AllNameOneRank) {
+    Boards b(3);
+    EXPECT_TRUE(b.at(0).report(2));
+    EXPECT_FALSE(b.at(0).report(1)) << "it knows";
+    EXPECT_EQ(b.at(1).lost(), 2);
+    EXPECT_TRUE(b.at(1).report(0)) << "the rank that all name died";
+    EXPECT_EQ(b.at(1).lost(), 2);
+    EXPECT_FALSE(b.at(2).report(2)) << "it is this one";
+    Boards c(2);
+    c.threw = true;
+    EXPECT_FALSE(c.at(0).report(1));
+    EXPECT_EQ(c.at(0).lost(), 1);
+}
+TEST(RankBoardOfProcesses, TellsWhatItsRankDoes) {
+    Boards b(1);
+    b.at(0).working_on({"all-reduce", 3, 1});
+    EXPECT_EQ(b.operation, (gx::Operation{"all-reduce", 3, 1}));
+}
+TEST(RankBoardOfProcesses, ARowThatIsNoneChangesNothing) {
+    Boards b(2);
+    for (const char* const row :
+         {"", "x", "0 0 0 0 0 1", "0 0 0 0 0 1 other 1 0 1 7 1 1 0",
+          "0 0 0 0 0 1 world 1 0 1 -1 1 1 0", "0 0 0 0 0 99999999", "0 0 0 0 0 0 1 world 1 -1 0 0"})
+        b.at(0).heard(1, row);
+    EXPECT_EQ(b.at(0).suspect(0, 0), -1);
+}
+
+}  // namespace
