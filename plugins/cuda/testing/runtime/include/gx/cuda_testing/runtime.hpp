@@ -37,9 +37,9 @@ struct RuntimeOptions {
     int devices = 8;  ///< 0: calls return cudaErrorNoDevice
     std::size_t device_bytes = std::size_t{2} << 30;
     int driver_version = CUDART_VERSION;  ///< less: calls return cudaErrorInsufficientDriver
-    int first_bus = 1;  ///< PCI bus of device 0, for processes that see different GPUs
-    bool peer_access = true;              ///< whether devices can access each other's memory
-    bool poison = true;  ///< fills new memory with 0xff, a NaN in every floating-point format
+    int first_bus = 1;        ///< PCI bus of device 0, for processes that see different GPUs
+    bool peer_access = true;  ///< whether devices can access each other's memory
+    bool poison = true;       ///< fills new memory with 0xff, a NaN in every floating-point format
     /// Closes pinned pages to the host while queued work uses them, so that a host that does not
     /// wait ends with a named SIGSEGV. Without it such accesses are known from host_reads() and
     /// host_writes() only.
