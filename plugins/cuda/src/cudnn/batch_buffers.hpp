@@ -20,11 +20,11 @@ namespace gx::cuda::detail {
 struct BatchLayout {
     BatchLayout(const Graph& graph, int batch);
 
-    std::int64_t draw = 0;      ///< (1)
-    std::int64_t labels = 256;  ///< (batch)
-    std::int64_t values;        ///< (C, 256)
-    std::int64_t images;        ///< floats, or pixels
-    std::int64_t bytes;         ///< of `batch` images as floats
+    std::int64_t draw = 0;    ///< (1)
+    std::int64_t labels = 8;  ///< (batch)
+    std::int64_t values;      ///< (C, 256)
+    std::int64_t images;      ///< floats, or pixels
+    std::int64_t bytes;       ///< of `batch` images as floats
 };
 
 /// A batch in the memory of the GPU. Shapes: as of Batch.

@@ -113,8 +113,8 @@ TEST(Device, StepsAllocateNothing) {
 TEST(Device, AStepIsOneLaunch) {
     using T = Small<DoubleBuffered<Bucketed<MultiRing<2, fp16>, 256>>, Compute<fp16>>;
     // The draw, labels, values of pixels and images of a batch; the rate; the outcome.
-    constexpr std::int64_t bytes = 256 + 256 + 4 * 256 * 3 + 4 * 2 * SmallNet::input.elements() +
-                                   4 + sizeof(gx::detail::trainer::Outcome);
+    constexpr std::int64_t bytes = 256 + 4 * 256 * 3 + 4 * 2 * SmallNet::input.elements() + 4 +
+                                   sizeof(gx::detail::trainer::Outcome);
     for (const int ranks : {1, 2})
         for (const StreamProgress progress : every_progress) {
             const auto calls = [&](int steps) {

@@ -229,7 +229,7 @@ TEST(Device, QueuedBatchesLearnAsBatchesThatAreWaitedFor) {
             }
     }
 }
-/// Labels and pixel values come in front of the images, at multiples of 256 bytes.
+/// The draw, labels and pixel values come in front of the images, which begin at 256 bytes.
 TEST(Device, ABatchIsOneCopyOfItsOwnBytes) {
     start();
     const Graph g = lower(layers()[9]);
