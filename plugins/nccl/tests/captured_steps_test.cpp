@@ -1,6 +1,9 @@
 // Steps over NCCL's double that are captured as CUDA graphs and replayed.
 #include <gx/nccl/world.hpp>
 
+#include <atomic>
+#include <mutex>
+#include <optional>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -155,6 +158,36 @@ TEST(CapturedStep, IsOneLaunch) {
     check(std::type_identity<Plain>{});
     check(std::type_identity<Late>{});
     check(std::type_identity<Native>{});
+}
+
+/// Counts forward passes that run while the messages of an earlier gradient are under way.
+std::atomic<int> overlaps = 0;
+struct Overlapping : reference::Device {
+    using Device::Device;
+    std::int64_t pass = 0;
+    ForwardReport forward(const Batch& batch, Mode mode) {
+        constexpr std::int64_t ranks = 2, buckets = 4, groups = 2;
+        if (pass > 6 && nccl_testing::counters().kernels < pass * ranks * buckets * groups)
+            ++overlaps;
+        ++pass;
+        return Device::forward(batch, mode);
+    }
+};
+template <class R>
+int overlaps_of() {
+    overlaps = 0;
+    const Trainer<Net, R, Constant> trainer(
+        {.batch = 4, .epochs = 1, .seed = 3, .evaluate = false});
+    for (const std::uint64_t seed : {1, 2, 3}) {
+        start(StreamProgress::random, seed);
+        nccl::World<HostComputed<Overlapping>> gpus({.placement = {2, 1}});
+        EXPECT_EQ(trainer.train(gpus, images(160, 8)).steps.size(), 20u);
+    }
+    return overlaps;
+}
+TEST(CapturedStep, HasTheReductionOfTheStepBeforeBesideItsPasses) {
+    EXPECT_GT((overlaps_of<DoubleBuffered<Bucketed<MultiRing<2, fp16>, 64>>>()), 0);
+    EXPECT_EQ((overlaps_of<Bucketed<MultiRing<2, fp16>, 64>>()), 0);
 }
 
 // ---- A reducer that breaks its promise ---------------------------------------------------------

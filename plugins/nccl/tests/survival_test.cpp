@@ -1,6 +1,7 @@
 // Runs over NCCL's double that go on from checkpoints without the ranks that they have lost.
 #include <gx/nccl/world.hpp>
 
+#include <atomic>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -19,11 +20,17 @@ using namespace testing_support::surviving;
 using gx::Recovery;
 using gx::cuda_testing::HostComputed;
 
+std::atomic<int> devices_made = 0;
+std::atomic<std::int64_t> launches_at_the_tenth = 0;  ///< of graphs, when it was made
+
 /// A device whose host may lose it, in the forward pass of a step, with work queued.
 class MortalGpu : public HostComputed<gx::reference::Device> {
 public:
     MortalGpu(gx::cuda::DeviceContext& gpu, const gx::Graph& graph, gx::DeviceOptions o)
-        : HostComputed(gpu, graph, o), log_(graph, o) {}
+        : HostComputed(gpu, graph, o), log_(graph, o) {
+        if (++devices_made == 10)
+            launches_at_the_tenth = gx::cuda_testing::counters().graph_launches;
+    }
     void load(const gx::Batch& batch) {
         batch_ = batch;
         HostComputed::load(batch);
@@ -40,14 +47,16 @@ private:
 using World = gx::nccl::World<MortalGpu>;
 static_assert(gx::Shrinks<World> && gx::RunsAbandonedWork<gx::cuda::Queue>);
 
-Scripted<World> scripted_gpus(int ranks, std::uint64_t seed, StreamProgress progress) {
+Scripted<World> scripted_gpus(int ranks, std::uint64_t seed, StreamProgress progress,
+                              bool graphs = true) {
     start(progress, seed);
-    return Scripted<World>(std::make_unique<World>(World::Options{.placement = {ranks, 1}}));
+    return Scripted<World>(
+        std::make_unique<World>(World::Options{.placement = {ranks, 1}, .graphs = graphs}));
 }
 template <class T>
 Outcome outcome_on_gpus(int ranks, std::uint64_t seed, StreamProgress progress,
-                        typename T::Options o) {
-    auto world = scripted_gpus(ranks, seed, progress);
+                        typename T::Options o, bool graphs = true) {
+    auto world = scripted_gpus(ranks, seed, progress, graphs);
     Outcome out = surviving::outcome<T>(world, o);
     gx::cuda_testing::expect_clean();
     return out;
@@ -79,6 +88,24 @@ TYPED_TEST(OnGpus, GoOnFromTheNewestCheckpoint) {
             EXPECT_EQ(runs.back().record.losses[0].step, step < 7 ? 0 : 7);
             expect_same(runs.back(), runs.front());
         }
+    }
+}
+/// Three devices in each of three phases, and the tenth in the world of the two that are left: its
+/// communicators are others, and so are its graphs.
+TYPED_TEST(OnGpus, CaptureAnewAfterALoss) {
+    using Far = typename TypeParam::Devices;
+    auto o = surviving::options<Far>();
+    o.survival.recovery = Recovery::checkpoint;
+    std::vector<Outcome> runs;
+    for (const bool graphs : {false, true}) {
+        devices_made = 0;
+        set_script({{{1}, 20, true}});
+        runs.push_back(outcome_on_gpus<Far>(3, 3, StreamProgress::random, o, graphs));
+        EXPECT_EQ(runs.back().record.losses.size(), 1u);
+        const std::int64_t launches = gx::cuda_testing::counters().graph_launches;
+        EXPECT_EQ(launches_at_the_tenth > 0, graphs);
+        EXPECT_EQ(launches > launches_at_the_tenth, graphs);
+        expect_same(runs.back(), runs.front());
     }
 }
 TYPED_TEST(OnGpus, GoOnAfterASecondLossToo) {
