@@ -90,9 +90,9 @@ struct PipelineOptions {
 /// waits for nothing: collect() returns an event too. Whether a mean was applied is then a value on
 /// the device, which settle() passes on.
 ///
-/// With `defers` a gradient's reductions are queued in front of the next one, instead of beside it: so
-/// the work between begin(t) and collect(t) + settle() is whole, and repeats that of another step if
-/// repeats(t). Else no bit is another.
+/// With `defers` begin(t + 1) queues the reductions of gradient t, and not ready(): all work from
+/// begin(t) to settle() is then of step t, and no reduction goes on behind it, so that a World can
+/// replay it where repeats(t) is true. No bit changes.
 ///
 /// Order:   buckets are reduced in one order on every rank, so timing never changes the bits.
 /// Threads: one rank's code calls it; reductions run on the stream. A reducer that is not

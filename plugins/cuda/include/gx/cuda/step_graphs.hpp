@@ -19,11 +19,11 @@ namespace gx::cuda {
 ///
 ///     the 1st time   as ever; so communicators connect, and tables are made
 ///     the 2nd time   captured (cudaStreamCaptureModeThreadLocal), instantiated and launched
-///     later          by one cudaGraphLaunch. f is called all the same: it keeps its books, and each
-///                    queued_call() is compared with the captured one instead of being made
+///     later          by one cudaGraphLaunch. f is called all the same: it keeps its books, and
+///                    each queued_call() is compared with the captured one instead of being made
 ///
-/// Events that f records are reached when the graph is. What the queues held before comes before it,
-/// and what they are given later behind it.
+/// Events that f records are reached when the graph is. What the queues held before comes before
+/// it, and what they are given later behind it.
 ///
 /// Errors: NotRepeated where f makes another call than was captured, copies between the device and
 ///         the host, or waits; gx::Error, or DeviceLost, as of Queue.
@@ -36,9 +36,9 @@ public:
     StepGraphs(const StepGraphs&) = delete;
     StepGraphs& operator=(const StepGraphs&) = delete;
 
-    /// Calls f, which queues the same work on `queue` and `other` for the same key, but for values in
-    /// the memory of the device. f returns whether it is to run: else nothing of it does, and the
-    /// graph is dropped.
+    /// Calls f, which queues the same work on `queue` and `other` for the same key, but for values
+    /// in the memory of the device. f returns whether it is to run: else nothing of it does, and
+    /// the graph is dropped.
     void run(std::uint64_t key, Queue& queue, Queue& other, FunctionRef<bool()> f);
     /// Drops all graphs: before what they use ends, or is another.
     void clear() { graphs_.clear(); }
