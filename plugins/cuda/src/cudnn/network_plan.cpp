@@ -16,6 +16,16 @@ BatchNormShape batch_norm_shape(const ImageShape& s, int batch) {
     return {std::int64_t{batch} * s.height * s.width, s.channels};
 }
 
+/// Places blocks at multiples of NetworkPlan::alignment_bytes: each is taken as a multiple of it.
+std::int64_t place(std::vector<MemoryBlock>& blocks) {
+    constexpr std::int64_t a = NetworkPlan::alignment_bytes;
+    std::vector<MemoryBlock> rounded = blocks;
+    for (MemoryBlock& b : rounded) b.bytes = (b.bytes + a - 1) / a * a;
+    const std::int64_t bytes = place_blocks(rounded);
+    for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i].offset = rounded[i].offset;
+    return bytes;
+}
+
 std::int64_t workspace_of(const DnnPlan* plan) {
     return plan == nullptr ? 0 : plan->workspace_bytes();
 }
@@ -37,7 +47,7 @@ NetworkPlan::NetworkPlan(const Graph& graph, Dnn& dnn, int batch, ElementType co
     for (Unit& unit : units_) plan_forward(unit, dnn);
     for (std::size_t i = units_.size(); i-- > 0;) plan_backward(units_[i]);
     set_final_parameters();
-    bytes_ = place_blocks(blocks_);
+    bytes_ = place(blocks_);
 }
 
 // ---- Units -------------------------------------------------------------------------------------

@@ -69,6 +69,9 @@ class NetworkPlan {
 public:
     NetworkPlan(const Graph& graph, Dnn& dnn, int batch, ElementType compute);
 
+    /// Of blocks, as of what CUDA allocates.
+    static constexpr std::int64_t alignment_bytes = 256;
+
     [[nodiscard]] std::span<const Unit> units() const { return units_; }
     [[nodiscard]] Block activation(int tensor) const {
         return activations_[static_cast<std::size_t>(tensor)];

@@ -122,6 +122,7 @@ RC_GTEST_FIXTURE_PROP(NetworkPlans, PlacesNothingTwice, ()) {
         if (b == Block::none) return;
         const MemoryBlock& memory = plan.memory(b);
         RC_ASSERT(memory.offset >= 0 && memory.offset + memory.bytes <= plan.bytes());
+        RC_ASSERT(memory.offset % 256 == 0);
         blocks.push_back(memory);
     };
     for (const Unit& u : plan.units()) {
