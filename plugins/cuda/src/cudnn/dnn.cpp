@@ -198,16 +198,18 @@ DnnPlan Dnn::plan_of(DnnDescriptor finalized, const DnnGraph& graph) {
 
 // ---- Plans of earlier runs --------------------------------------------------------------------
 
+/// Of what libcudnn compares before it takes a plan, and of the GPU's name.
 detail::PlanCache Dnn::cache_of_gpu() {
     const std::filesystem::path folder = detail::PlanCache::folder();
-    int device = 0;
+    int device = 0, driver = 0;
     cudaDeviceProp p{};
     if (folder.empty() || cudaGetDevice(&device) != cudaSuccess ||
+        cudaDriverGetVersion(&driver) != cudaSuccess ||
         cudaGetDeviceProperties(&p, device) != cudaSuccess)
         return {};
     std::string name = "cudnn-" + std::to_string(cudnnGetVersion()) + "-" + p.name + "-sm_" +
                        std::to_string(p.major) + std::to_string(p.minor) + "-" +
-                       std::to_string(p.multiProcessorCount);
+                       std::to_string(p.multiProcessorCount) + "-driver-" + std::to_string(driver);
     std::ranges::replace_if(
         name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '_'; }, '-');
     return {folder / (name + ".plans"), name};

@@ -9,8 +9,8 @@
 
 namespace gx::cuda::detail {
 
-/// Plans by a hash of what they compute, in one file for each `identity`: the GPU, the version of
-/// cuDNN, and that of the format.
+/// Plans by a hash of what they compute, in one file for each `identity`: the kind of GPU, the
+/// driver, and the version of cuDNN.
 ///
 ///     "gx plans of cuDNN 1\n" identity "\n" count entries      count: 8 bytes, as all numbers
 ///     entry: key, bytes of the plan, XXH3 of key and plan, plan   the host's order of bytes

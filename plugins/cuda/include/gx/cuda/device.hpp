@@ -48,12 +48,12 @@ namespace gx::cuda {
 ///         gx::DeviceLost, as of Queue.
 /// Threads: those of its context.
 /// Cost:   the constructor plans (2 ms to 2 s a shape), or reads plans that an earlier one has kept
-///         in $GX_CACHE, $XDG_CACHE_HOME/gx or ~/.cache/gx, and allocates: one arena of activations,
-///         gradients and workspaces; parameters, their copy in E, and statistics; and two batches
-///         as they came, of floats, in the GPU's memory and in pinned memory. A load is one copy,
-///         on a stream of its own, beside the step before it; it waits until the step before that
-///         begins. A step allocates no memory of the GPU and does not wait; each
-///         plan of cuDNN is given a new descriptor.
+///         below $GX_CACHE, $XDG_CACHE_HOME/gx or ~/.cache/gx, and allocates: an arena of
+///         activations, gradients and workspaces; parameters, their copy in E, and statistics; and
+///         two batches as they came, of floats, in the GPU's memory and in pinned memory. A load is
+///         one copy, on a stream of its own, beside the step before it; it waits until the step
+///         before that begins. A step allocates no memory of the GPU and does not wait; each plan
+///         of cuDNN is given a new descriptor.
 class Device {
 public:
     using Memory = GpuMemory;

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include <descriptors.hpp>
 #include <dnn.hpp>
 #include <gx/cuda_testing/gpu_world.hpp>
 #include <gx/io/read_file.hpp>
@@ -115,23 +116,42 @@ TEST_F(CachedPlans, AnEmptyNameSwitchesThemOff) {
     EXPECT_TRUE(files().empty());
 }
 /// What was asked for decides which plans are taken, not only the graph.
-TEST_F(CachedPlans, OfTf32AreNotTakenWithoutIt) {
+TEST_F(CachedPlans, OfTf32AreNotTakenWithoutItNorTheOtherWay) {
     const Graph g = network();
-    const auto plans = [&](bool tf32) {
-        start();
-        cudaStream_t stream{};
-        EXPECT_EQ(cudaStreamCreate(&stream), cudaSuccess);
-        {
-            cuda::Dnn dnn(stream, {.tf32 = tf32});
-            (void)dnn.layer(g, g.ops[1], 2);
-            dnn.save_plans();
-        }
-        cudaStreamDestroy(stream);
-        return cuda_testing::cudnn_counters().plans;
+    struct Planned {
+        std::int64_t plans, workspace_bytes;
+        bool operator==(const Planned&) const = default;
     };
-    EXPECT_GT(plans(true), 0);
-    EXPECT_GT(plans(false), 0);
-    EXPECT_EQ(plans(true) + plans(false), 0);
+    const auto planned = [&](bool tf32) {
+        start();
+        cuda::Dnn dnn(nullptr, {.tf32 = tf32});
+        (void)dnn.layer(g, g.ops[1], 2);
+        dnn.save_plans();
+        return Planned{cuda_testing::cudnn_counters().plans, dnn.workspace_bytes()};
+    };
+    const Planned fast = planned(true), exact = planned(false);
+    EXPECT_GT(fast.plans, 0);
+    EXPECT_EQ(exact.plans, fast.plans);
+    EXPECT_NE(exact.workspace_bytes, fast.workspace_bytes);
+    EXPECT_EQ(planned(true), (Planned{0, fast.workspace_bytes}));
+    EXPECT_EQ(planned(false), (Planned{0, exact.workspace_bytes}));
+}
+TEST_F(CachedPlans, AreFoundByAllThatAGraphIsMadeOf) {
+    start();
+    using cuda::detail::DnnGraph;
+    const auto signature = [](cudnnPointwiseMode_t mode, cudnnDataType_t type, std::int64_t c,
+                              bool swapped) {
+        DnnGraph g;
+        void *const a = g.tensor({2, c, 1, 1}, type), *const b = g.tensor({1, c, 1, 1}, type);
+        g.pointwise(mode, swapped ? b : a, swapped ? a : b, g.tensor({2, c, 1, 1}, type));
+        return g.signature();
+    };
+    const std::string one = signature(CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, 4, false);
+    EXPECT_EQ(one, signature(CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, 4, false));
+    EXPECT_NE(one, signature(CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, 4, false));
+    EXPECT_NE(one, signature(CUDNN_POINTWISE_ADD, CUDNN_DATA_HALF, 4, false));
+    EXPECT_NE(one, signature(CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, 5, false));
+    EXPECT_NE(one, signature(CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, 4, true));
 }
 
 // ---- Files that are not whole ------------------------------------------------------------------

@@ -523,6 +523,9 @@ TEST_F(Backend, RefusesPlansThatItDidNotSerialize) {
     EXPECT_EQ(status_of(with_digit(json, "schemaVersion", '1')),
               CUDNN_STATUS_SERIALIZATION_VERSION_MISMATCH);
     EXPECT_EQ(status_of(with_digit(json, "engineId", '9')), CUDNN_STATUS_NOT_SUPPORTED);
+    for (const char* const name : {"deviceVer", "driverVer", "multiProcessorCount"})
+        EXPECT_EQ(status_of(with_digit(json, name, '1')), CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH)
+            << name;
     EXPECT_EQ(plan_from(json, &other).status(), CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH);
     a_crash_or_a_misuse([&] { return plan_from(json, nullptr).status(); });
 }

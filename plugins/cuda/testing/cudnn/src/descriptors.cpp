@@ -76,15 +76,17 @@ cudnnStatus_t set(CudnnLibrary& library, Contents& to, const AttributeRule& rule
 
 // ---- What can be got only -------------------------------------------------------------------
 
-/// "deviceVer": 900 of the JSON of device properties is sm 90; 0 where it has none.
-int sm_of(const Contents& properties) {
+/// A number of the JSON of device properties; 0 where it has none.
+int number_of(const Contents& properties, const std::string& name) {
     const std::vector<char> json = properties.all<char>(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION);
     const std::string text(json.begin(), json.end());
-    auto at = text.find("\"deviceVer\"");
+    auto at = text.find("\"" + name + "\"");
     if (at == std::string::npos) return 0;
     while (at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) == 0) ++at;
-    return std::atoi(text.c_str() + at) / 10;
+    return std::atoi(text.c_str() + at);
 }
+/// "deviceVer": 900 is sm 90.
+int sm_of(const Contents& properties) { return number_of(properties, "deviceVer") / 10; }
 int sm_for(const CudnnLibrary& library, const Contents& of, Attribute properties) {
     const Contents* const given = of.part(properties);
     return given != nullptr && sm_of(*given) > 0 ? sm_of(*given) : library.sm();
@@ -191,14 +193,30 @@ Refusal finalize_engine(CudnnLibrary& library, Contents& engine) {
 
 // ---- Serialized plans -------------------------------------------------------------------------
 
+/// What libcudnn compares before it takes a plan, as text.
+std::string profile_of(const Contents& plan, int sm) {
+    int driver = 0, processors = 0;
+    if (const Contents* const p = plan.part(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP)) {
+        driver = number_of(*p, "driverVer");
+        processors = number_of(*p, "multiProcessorCount");
+    } else {
+        int device = 0;
+        cudaGetDevice(&device);
+        cudaDriverGetVersion(&driver);
+        cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+    }
+    return "{\"multiProcessorCount\":" + std::to_string(processors) +
+           ",\"deviceVer\":" + std::to_string(10 * sm) +
+           ",\"driverVer\":" + std::to_string(driver) + "}";
+}
 // CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION: "the JSON representation of the serialized
 // execution plan; serialization and deserialization can be done by getting and setting this
 // attribute, respectively". Members are libcudnn's; the graph's text is the double's own.
-std::string json_of(const CudnnPlan& plan, int sm) {
+std::string json_of(const CudnnPlan& plan, const std::string& profile) {
     return "{\"cudnnVersion\":" + std::to_string(cudnnGetVersion()) +
            ",\"schemaVersion\":4,\"operationGraph\":\"" + text_of(*plan.graph) +
-           "\",\"GPUProfile\":{\"deviceVer\":" + std::to_string(10 * sm) +
-           "},\"engine\":{\"engineId\":" + std::to_string(plan.index) + "}}";
+           "\",\"GPUProfile\":" + profile +
+           ",\"engine\":{\"engineId\":" + std::to_string(plan.index) + "}}";
 }
 AttributeValue text_value(const std::string& text) {
     AttributeValue value{.type = CUDNN_TYPE_CHAR, .count = std::ssize(text)};
@@ -216,21 +234,22 @@ std::optional<std::string> member(const std::string& json, const std::string& na
 }
 
 /// Statuses as libcudnn 9.19 has them; the JSON of another GPU is refused, too.
-Refusal deserialize(CudnnLibrary& library, const std::string& json, int sm, CudnnPlan& plan) {
+Refusal deserialize(CudnnLibrary& library, const std::string& json, int sm,
+                    const std::string& profile, CudnnPlan& plan) {
     if (!json.starts_with('{') || !json.ends_with("}}"))
         return {CUDNN_STATUS_BAD_PARAM, "the JSON is no object."};
     const auto version = member(json, "cudnnVersion", ",}"),
                schema = member(json, "schemaVersion", ",}"),
                graph_text = member(json, "operationGraph", "\""),
-               device = member(json, "deviceVer", ",}"), engine = member(json, "engineId", ",}");
-    if (!version || !schema || !graph_text || !device || !engine)
+               of_gpu = member(json, "GPUProfile", "}"), engine = member(json, "engineId", ",}");
+    if (!version || !schema || !graph_text || !of_gpu || !engine)
         return {CUDNN_STATUS_BAD_PARAM, "the JSON lacks a member."};
     if (*version != std::to_string(cudnnGetVersion()))
         return {CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH, "a plan of cuDNN " + *version + "."};
     if (*schema != "4")
         return {CUDNN_STATUS_SERIALIZATION_VERSION_MISMATCH, "a plan of schema " + *schema + "."};
-    if (*device != std::to_string(10 * sm))
-        return {CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH, "a plan of a GPU " + *device + "."};
+    if (*of_gpu + "}" != profile)
+        return {CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH, "a plan of a GPU " + *of_gpu + "}."};
     auto graph = std::make_shared<CudnnGraph>();
     const auto operations = operations_in(std::string_view(*graph_text).substr(1));
     if (operations.empty() || !make_graph(operations, *graph).sentence.empty() ||
@@ -251,7 +270,8 @@ void complete_plan(CudnnLibrary& library, Contents& plan, CudnnPlan made, int sm
     const int device = device_of(library, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
     if (device >= 0) made.device = device;
     plan.values[CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE] = integer_of(made.workspace_bytes);
-    plan.values[CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION] = text_value(json_of(made, sm));
+    plan.values[CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION] =
+        text_value(json_of(made, profile_of(plan, sm)));
     plan.plan = std::make_shared<const CudnnPlan>(std::move(made));
 }
 
@@ -264,7 +284,8 @@ Refusal finalize_serialized(CudnnLibrary& library, Contents& plan) {
     const std::vector<char> json = plan.all<char>(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
     const int sm = sm_for(library, plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
     CudnnPlan made;
-    if (Refusal r = deserialize(library, {json.begin(), json.end()}, sm, made);
+    if (Refusal r =
+            deserialize(library, {json.begin(), json.end()}, sm, profile_of(plan, sm), made);
         r.status != CUDNN_STATUS_SUCCESS)
         return r;
     const auto configuration = configuration_of(engine_contents(made, made.index));

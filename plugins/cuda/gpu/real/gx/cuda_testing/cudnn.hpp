@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>  // int64_t, uint64_t
+#include <cstdlib>  // setenv
 
 namespace gx::cuda_testing {
 
@@ -10,7 +11,8 @@ struct CudnnOptions {
     CudnnGpu gpu = CudnnGpu::h100;
     std::uint64_t seed = 1;
 };
-inline void reset_cudnn(const CudnnOptions&) {}
+/// Tests keep no plans, unless they are told where.
+inline void reset_cudnn(const CudnnOptions&) { ::setenv("GX_CACHE", "", 0); }
 struct CudnnCounters {
     std::int64_t nondeterministic_executions = 0, tf32_executions = 0;
 };
