@@ -57,7 +57,7 @@ const Variables open_mpi{{"OMPI_COMM_WORLD_RANK", "2"},
 // mpiexec.mpich -n 3 (MPICH 4.0.2).
 const Variables hydra{
     {"PMI_RANK", "0"}, {"PMI_SIZE", "3"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "3"}};
-// srun -N 3 -n 5, as Slurm's manual of srun lists it.
+// srun -N 3 -n 5 --mpi=pmi2: as recorded with one node (Slurm 22.05.8), and as its manual says.
 const Variables slurm{{"SLURM_PROCID", "3"},    {"SLURM_NTASKS", "5"},
                       {"SLURM_LOCALID", "1"},   {"SLURM_STEP_NODELIST", "node[03-05]"},
                       {"SLURM_JOB_ID", "4711"}, {"SLURM_STEP_ID", "0"},

@@ -93,9 +93,11 @@ TEST_F(Launchers, Srun) {
     const Folder folder;
     if (shell("timeout 20 srun -n 1 true", folder / "output") != 0)
         GTEST_SKIP() << "skipped: srun starts nothing here: " << read_text(folder / "output");
-    expect_trains("srun", [&](const std::string& arguments) {
+    const auto command = [&](const std::string& arguments) {
         return "srun -n 3 --overcommit " + rank_program() + " " + arguments;
-    });
+    };
+    expect_trains("srun", command);
+    expect_names_killed(command);
 }
 /// What srun sets, by hand.
 TEST_F(Launchers, AnEnvironmentAsOfSrun) {
