@@ -161,7 +161,7 @@ std::size_t columns_of(std::string_view line) {
 }
 
 Lines check_columns(const fs::path& root) {
-    static const Names kinds{".hpp", ".cpp", ".sh", ".cmake", ".txt", ".cu", ".cuh", ".py"};
+    static const Names kinds{".hpp", ".ipp", ".cpp", ".sh", ".cmake", ".txt", ".cu", ".cuh", ".py"};
     Lines said;
     for (const char* top : {"include", "sims", "reference", "plugins", "examples", "tests", "cmake",
                             "conan", "gx", "CMakeLists.txt", ".ci"}) {

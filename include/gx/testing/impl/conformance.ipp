@@ -32,8 +32,8 @@ inline std::vector<std::int64_t> awkward_lengths(const ReducerUnderTest& r, int 
 }
 
 /// Lengths above 2 000, up to 100 000 for 2 and 3 ranks, one up to 10 000 for others: log-uniform
-/// by seed, and of all residues modulo 8 over 2 and 3 ranks, as kernels go wrong in the tails of their
-/// vectors; and 65 537.
+/// by seed, and of all residues modulo 8 over 2 and 3 ranks, as kernels go wrong in the tails of
+/// their vectors; and 65 537.
 inline std::vector<std::int64_t> drawn_lengths(std::uint64_t seed, int ranks) {
     if (ranks > 8) return {};
     const Rng rng = Rng(seed, "gx::testing lengths").at(static_cast<std::uint64_t>(ranks));
