@@ -101,8 +101,8 @@ void expect_lean_steps(std::int64_t kernels_of_a_rank, std::int64_t copies) {
 }
 
 // Kernels beside the reducer's and the update's: 1 begins the step, 1 forward, 1 backward, 4
-// gradients, 3 of the decision, 1 refresh, 1 outcome. Copies beside the messages: images, labels and
-// the draw; the learning rate; the outcome.
+// gradients, 3 of the decision, 1 refresh, 1 outcome. Copies beside the messages: images, labels
+// and the draw; the learning rate; the outcome.
 TEST(Steps, AllocateNothingAndWaitOnce) {
     expect_lean_steps<Ring<fp32>>(12 + 2 + 2, 20 * (5 + 2));
     // encode, decode, and an addition of each ring
