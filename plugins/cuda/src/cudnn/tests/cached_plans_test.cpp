@@ -11,18 +11,18 @@
 
 #include <gtest/gtest.h>
 
-#include <descriptors.hpp>
-#include <dnn.hpp>
 #include <gx/cuda_testing/gpu_world.hpp>
 #include <gx/io/read_file.hpp>
 #include <gx/model/cifar_resnet.hpp>
 #include <gx/reducer/ring.hpp>
 #include <gx/scheduler/constant.hpp>
 #include <gx/trainer/trainer.hpp>
-#include <plan_cache.hpp>
 #include <trainer/small.hpp>
 
 #include "../../../tests/small_maps.hpp"
+#include "../descriptors.hpp"
+#include "../dnn.hpp"
+#include "../plan_cache.hpp"
 #include "gpu_step.hpp"
 
 namespace {

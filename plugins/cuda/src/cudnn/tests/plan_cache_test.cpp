@@ -1,5 +1,5 @@
 // Plans that are kept in a file: whole, damaged, foreign, and by several at once.
-#include <plan_cache.hpp>
+#include "../plan_cache.hpp"
 
 #include <cstdlib>
 #include <filesystem>
