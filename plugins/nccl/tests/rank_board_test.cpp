@@ -61,6 +61,7 @@ TEST(RankBoardOfProcesses, NamesTheFirstThatOwes) {
 }
 TEST(RankBoardOfProcesses, NamesOneThatDoesNotAnswer) {
     Boards b(3);
+    EXPECT_EQ(b.at(0).suspect(0, 0), -1);  // all have told their rows once
     b.at(0).receives(0, 0, 1);
     b.silent = 2;
     EXPECT_EQ(b.at(0).suspect(0, 0), 2);
