@@ -240,16 +240,16 @@ TEST_F(LaunchedWorld, AProcessThatHangsIsNamedByAllOthers) {
         while (rank == 1 && step == 4 && *ended_others < 2) std::this_thread::yield();
     };
     const Split data = images();
-    const Ended ended = launch(3, {.deadline = std::chrono::milliseconds(300)},
-                               [&](const LaunchedOptions& launched) {
-                                   nccl::LaunchedWorld<Failing> world(launched);
-                                   try {
-                                       (void)Plain({.batch = 3, .epochs = 2}).train(world, data);
-                                   } catch (const LostRank&) {
-                                       ++*ended_others;
-                                       throw;
-                                   }
-                               });
+    const Ended ended =
+        launch(3, {.deadline = std::chrono::seconds(2)}, [&](const LaunchedOptions& launched) {
+            nccl::LaunchedWorld<Failing> world(launched);
+            try {
+                (void)Plain({.batch = 3, .epochs = 2}).train(world, data);
+            } catch (const LostRank&) {
+                ++*ended_others;
+                throw;
+            }
+        });
     for (const int r : {0, 2})
         EXPECT_TRUE(holds(ended.errors[static_cast<std::size_t>(r)], ", step 4, bucket ",
                           "operation ", ": rank 1 timed out"));
@@ -331,12 +331,12 @@ TEST_F(LaunchedWorld, FewerGpusThanRanksAreNamedOnAllRanks) {
 TEST_F(LaunchedWorld, ARankThatDoesNotComeIsNamed) {
     const Ended ended = launch(3, {}, [](LaunchedOptions o) {
         if (o.launch.rank == 1) throw Error("it does not come");
-        o.join_deadline = std::chrono::milliseconds(200);
+        o.join_deadline = std::chrono::seconds(3);
         nccl::LaunchedWorld<> world(o);
     });
     for (const int r : {0, 2})
         EXPECT_TRUE(holds(ended.errors[static_cast<std::size_t>(r)],
-                          "rank 1 of 3 did not come within 0.2 s"));
+                          "rank 1 of 3 did not come within 3 s"));
 }
 TEST_F(LaunchedWorld, AnAddressThatIsNotReachedIsNamed) {
     LaunchedOptions o{.launch = {.launcher = "torchrun",
