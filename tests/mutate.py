@@ -3,6 +3,7 @@
 
     tests/mutate.py tests/coordination/mutants.txt
     tests/mutate.py tests/testing/far/mutants.txt --only "event is recorded" --jobs 1
+    tests/mutate.py --check tests/*/mutants.txt     all texts are there; compiles nothing
 
 LIST is a file of entries, with any text above the first:
 
@@ -95,8 +96,8 @@ def header_of(mutant, tree):
     return next((place for place in places if place.is_file()), None)
 
 
-def check(mutants):
-    """Ends the program with every problem of the list."""
+def check(mutants, path):
+    """Ends the program with every problem of the list at `path`."""
     problems = []
     for m in mutants:
         header = header_of(m, ROOT)
@@ -109,7 +110,7 @@ def check(mutants):
         elif m.old == m.new:
             problems.append(f"'{m.name}' changes nothing in {m.header}")
     if problems:
-        stop("\n  ".join(["the list does not fit the sources:", *problems]))
+        stop("\n  ".join([f"{path} does not fit the sources:", *problems]))
 
 
 class Children:
@@ -257,16 +258,25 @@ def run(mutants, runner, jobs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("list", metavar="LIST", type=pathlib.Path)
+    parser.add_argument("lists", metavar="LIST", type=pathlib.Path, nargs="+")
+    parser.add_argument("--check", action="store_true",
+                        help="only see whether the lists fit the sources")
     parser.add_argument("--only", default="", help="mutants whose name contains this text")
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (default 2)")
     parser.add_argument("--compiler", default="g++")
     arguments = parser.parse_args()
-    everything = read(arguments.list.resolve())
-    check(everything)
+    if arguments.check:
+        for path in arguments.lists:
+            check(read(path.resolve()), path)
+        return
+    if len(arguments.lists) > 1:
+        stop("name one LIST, or give --check.")
+    path = arguments.lists[0]
+    everything = read(path.resolve())
+    check(everything, path)
     chosen = [m for m in everything if arguments.only in m.name]
     if not chosen:
-        stop(f"no mutant of {arguments.list} has '{arguments.only}' in its name.")
+        stop(f"no mutant of {path} has '{arguments.only}' in its name.")
 
     children = Children()
 
@@ -280,7 +290,7 @@ def main():
     try:
         with tempfile.TemporaryDirectory(prefix="gx-mutants-") as name:
             rejected = run(chosen, Runner(pathlib.Path(name), arguments.compiler, children,
-                                          build_of(arguments.list.resolve())),
+                                          build_of(path.resolve())),
                            arguments.jobs)
     except KeyboardInterrupt:
         sys.exit(130)
