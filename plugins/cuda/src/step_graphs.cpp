@@ -16,23 +16,6 @@ GraphCalls::GraphCalls() {
     id_ = ++made;
 }
 
-bool GraphCalls::add(const char* name, std::uint64_t hash) {
-    if (captures_) {
-        calls_.push_back({name, hash});
-        return true;
-    }
-    const std::size_t n = next_++;
-    const auto now = [&] { return "call " + std::to_string(n + 1) + ", '" + name + "', "; };
-    if (n == calls_.size())
-        throw NotRepeated(now() + "comes behind the " + std::to_string(n) +
-                          " calls that were captured");
-    if (std::string_view(calls_[n].name) != name)
-        throw NotRepeated(now() + "was '" + calls_[n].name + "' when it was captured");
-    if (calls_[n].hash != hash)
-        throw NotRepeated(now() + "had other arguments when it was captured");
-    return false;
-}
-
 void GraphCalls::end() const {
     if (!captures_ && next_ < calls_.size())
         throw NotRepeated("call " + std::to_string(next_ + 1) + ", '" + calls_[next_].name +

@@ -5,6 +5,8 @@
 #include <cstddef>      // size_t
 #include <cstdint>      // uint64_t
 #include <cstring>      // memcpy
+#include <string>       // sentences
+#include <string_view>  // names
 #include <type_traits>  // has_unique_object_representations_v
 #include <vector>       // calls
 
@@ -126,6 +128,23 @@ private:
     std::uint64_t passes_ = 0;
     bool captures_ = true;
 };
+
+inline bool GraphCalls::add(const char* name, std::uint64_t hash) {
+    if (captures_) {
+        calls_.push_back({name, hash});
+        return true;
+    }
+    const std::size_t n = next_++;
+    const auto now = [&] { return "call " + std::to_string(n + 1) + ", '" + name + "', "; };
+    if (n == calls_.size())
+        throw NotRepeated(now() + "comes behind the " + std::to_string(n) +
+                          " calls that were captured");
+    if (std::string_view(calls_[n].name) != name)
+        throw NotRepeated(now() + "was '" + calls_[n].name + "' when it was captured");
+    if (calls_[n].hash != hash)
+        throw NotRepeated(now() + "had other arguments when it was captured");
+    return false;
+}
 
 /// The graph that the calling thread captures or replays; nullptr: none (StepGraphs).
 inline thread_local GraphCalls* current_graph = nullptr;
