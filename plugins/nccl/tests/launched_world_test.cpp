@@ -233,6 +233,21 @@ TEST_F(LaunchedWorld, AProcessThatThrowsStopsAllWithItsError) {
         EXPECT_TRUE(holds(ended.errors[static_cast<std::size_t>(r)], "the disk of rank 1 is full",
                           "Rank " + std::to_string(r) + " was stopped in "));
 }
+TEST_F(LaunchedWorld, AProcessThatLeavesBeforeItRunsStopsAllOthers) {
+    for (const int leaving : {0, 1}) {
+        const Ended ended = launch(3, {}, [&](const LaunchedOptions& o) {
+            Gpus world(o);
+            if (o.launch.rank == leaving) throw Error("no data");
+            world.run([](auto&) {});
+        });
+        for (int r = 0; r < 3; ++r)
+            EXPECT_TRUE(holds(ended.errors[static_cast<std::size_t>(r)],
+                              r == leaving ? "no data"
+                                           : "rank " + std::to_string(leaving) +
+                                                 " on host a left before run(): look at its own "
+                                                 "error"));
+    }
+}
 /// It goes on elsewhere, and has not come to the messages that the others wait for.
 TEST_F(LaunchedWorld, AProcessThatHangsIsNamedByAllOthers) {
     const Shared<std::atomic<int>> ended_others;

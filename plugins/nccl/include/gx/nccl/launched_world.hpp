@@ -76,7 +76,8 @@ class LaunchedRank;
 ///         reached. run() is World's: where a rank throws each process throws that error; where one
 ///         dies or is late all others name it, with step, bucket and operation, and abort their
 ///         communicators. Then it ends: resume from a checkpoint.
-///         Every process calls run() equally often, each time with the same composition.
+///         Every process calls run() equally often, each time with the same composition; one that
+///         leaves before its first run() is named by all others, in theirs.
 /// Cost:   run() connects all processes, but the first, which finds them connected.
 template <class Device = NoDevice>
 class LaunchedWorld {

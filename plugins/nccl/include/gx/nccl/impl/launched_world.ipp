@@ -153,7 +153,14 @@ GX_DECL Meeting::Meeting(const LaunchedOptions& options, int run) : deadline_(op
     }
 }
 
-GX_DECL Meeting::~Meeting() { leave(); }
+// The others may wait in run() for what this rank would have sent.
+GX_DECL Meeting::~Meeting() {
+    if (!left_)
+        session_->fail("rank " + std::to_string(session_->rank()) + " on host " +
+                       roster_.at(session_->rank()).host +
+                       " left before run(): look at its own error. Every rank calls run()");
+    leave();
+}
 
 /// Connects the hosts.
 GX_DECL void Meeting::connect(const LaunchedOptions& o) {
