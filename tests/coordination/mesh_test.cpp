@@ -144,6 +144,34 @@ TEST(Mesh, ARankThatDoesNotConnectIsNamed) {
     }
     EXPECT_NE(text.find("rank 1 did not connect to rank 0 at tcp:127.0.0.1:"), text.npos) << text;
 }
+/// At the address that it gave nobody listens any more.
+std::string error_of_connecting(Session& session, std::chrono::nanoseconds limit) {
+    session.join();
+    try {
+        (void)gx::coordination::connect_all(session, "127.0.0.1", limit);
+    } catch (const gx::Error& e) {
+        return e.what();
+    }
+    return "";
+}
+TEST(Mesh, ARankThatIsLostWhileOthersConnectToItIsNamedAtOnce) {
+    auto control = sockets(2);
+    auto zero = session_of(0, 2, std::move(control[0])),
+         one = session_of(1, 2, std::move(control[1]));
+    zero->join();
+    const std::string nobody = "tcp:127.0.0.1:1 7";
+    const auto bytes = std::as_bytes(std::span(nobody));
+    zero->note({bytes.begin(), bytes.end()});
+    const auto begun = std::chrono::steady_clock::now();
+    const std::string late = error_of_connecting(*one, std::chrono::milliseconds(600));
+    EXPECT_NE(late.find("rank 1 did not reach rank 0: address 'tcp:127.0.0.1:1' "), late.npos)
+        << late;
+    zero->note({bytes.begin(), bytes.end()});
+    const std::jthread ends([&] { zero.reset(); });
+    const std::string lost = error_of_connecting(*one, std::chrono::minutes(1));
+    EXPECT_NE(lost.find("rank 0 is lost: "), lost.npos) << lost;
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(30));
+}
 
 // ---- Messages -----------------------------------------------------------------------
 TEST(Mesh, BothSidesSendMoreThanASocketHolds) {

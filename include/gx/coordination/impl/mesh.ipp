@@ -96,6 +96,23 @@ inline void accept_others(Session& session, Listener& listener, std::uint64_t ke
     }
 }
 
+/// A connection to rank `to`, unless the run stops meanwhile.
+inline Descriptor connect_rank(Session& session, int to, const std::string& address, Duration end) {
+    for (;;) {
+        const Duration look =  // at the cause
+            std::min(end, saturating_sum(steady_now(), std::chrono::milliseconds(500)));
+        try {
+            return connect_to(address, look - steady_now());
+        } catch (const Error& e) {
+            if (session.cause().stopped()) throw Error(session.sentence());
+            if (steady_now() >= look && look < end) continue;
+            throw Error("rank " + std::to_string(session.rank()) + " did not reach rank " +
+                        std::to_string(to) + ": " + e.what() +
+                        ". Let the hosts of a run reach each other at all ports");
+        }
+    }
+}
+
 }  // namespace detail::mesh
 
 GX_DECL std::vector<Descriptor> connect_all(Session& session, const std::string& host,
@@ -112,7 +129,7 @@ GX_DECL std::vector<Descriptor> connect_all(Session& session, const std::string&
         const std::string& one = all[static_cast<std::size_t>(r)];
         const std::size_t space = one.find(' ');
         Descriptor& socket = sockets[static_cast<std::size_t>(r)];
-        socket = connect_to(one.substr(0, space), end - steady_now());
+        socket = detail::mesh::connect_rank(session, r, one.substr(0, space), end);
         const detail::mesh::Greeting greeting{std::stoull(one.substr(space + 1)), session.rank()};
         if (::send(socket.get(), &greeting, sizeof(greeting), MSG_NOSIGNAL) != sizeof(greeting))
             throw Error("rank " + std::to_string(r) + " has closed its connection to rank " +
