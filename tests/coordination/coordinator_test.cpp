@@ -95,6 +95,18 @@ TEST(Coordinator, AnotherNumberOfRanksEndsTheRunOnAll) {
     }
     EXPECT_TRUE(has(w.at(2).cause().text, "one of 4 ranks, rank 0 as one of 3"));
 }
+TEST(Coordinator, AConnectionThatHasSaidNothingIsToldWhyTheRunEnds) {
+    co::Coordinator root({.run_id = "run", .ranks = 3}, 0s);
+    root.connected(0, 0s);
+    root.received(0, co::Hello{.run_id = "run", .rank = 0, .ranks = 3, .host = "a"}, 0s);
+    for (const int connection : {1, 2}) root.connected(connection, 0s);
+    root.received(1, co::Hello{.run_id = "run", .rank = 1, .ranks = 2, .host = "a"}, 0s);
+    root.received(0, co::Leaving{}, 0s);
+    std::string text;
+    for (const co::Order& o : root.take())
+        if (o.connection == 2) text = std::get<co::Refused>(*o.message).text;
+    EXPECT_TRUE(has(text, "started as one of 2 ranks, rank 0 as one of 3")) << text;
+}
 TEST(Coordinator, OneLocalRankTwiceOnAHostEndsTheRun) {
     Wire good(3, {.hosts = {"a", "a", "b"}, .local_ranks = {0, 1, 0}});
     good.join();

@@ -170,11 +170,12 @@ GX_DECL void Coordinator::begin() {
     send_to_all(all);
 }
 
-// Connections that have not said who they are: no rank is missing any more.
+// Connections that have not said who they are: no rank is missing any more, or the run has ended.
 GX_DECL void Coordinator::refuse_strangers() {
     for (const auto& [connection, c] : connections_)
         if (c.rank == of_no_rank && !c.refused && c.expected == of_no_rank)
-            refuse(connection, "all ranks have come");
+            refuse(connection,
+                   cause_.stopped() && !cause_.text.empty() ? cause_.text : "all ranks have come");
 }
 
 // ---- Messages ---------------------------------------------------------------------------
