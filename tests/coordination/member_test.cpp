@@ -57,6 +57,13 @@ TEST(Member, ItsSentenceSaysWhereItWasStopped) {
     EXPECT_EQ(m.sentence(),
               "rank 2 is lost. Rank 1 was stopped in step 3, bucket 1, operation all-reduce.");
 }
+TEST(Member, ItsSentenceNamesTheRankThatThrew) {
+    Member m = joined();
+    m.received(Cause{Reason::error, 2, 2, 1, {}, "the disk is full."}, 1s);
+    EXPECT_TRUE(m.sentence().starts_with(
+        "the disk is full. This is the error of rank 2. Rank 1 was stopped in "))
+        << m.sentence();
+}
 TEST(Member, KeepsTheFirstCause) {
     Member m = joined();
     m.received(Cause{.reason = Reason::error, .rank = 2, .observer = 2, .exit_status = 7}, 1s);

@@ -81,6 +81,9 @@ GX_DECL std::string Member::sentence() const {
     std::string text = cause_.text;
     if (text.empty()) text = "rank " + std::to_string(cause_.rank) + " stopped the run";
     if (cause_.rank == rank()) return text;
+    if (text.ends_with('.')) text.pop_back();
+    if (cause_.reason == Reason::error && !cause_.text.empty())
+        text += ". This is the error of rank " + std::to_string(cause_.rank);
     return text + ". Rank " + std::to_string(rank()) + " was stopped in " +
            describe(operation_when_stopped_) + ".";
 }
