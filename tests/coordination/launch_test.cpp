@@ -178,6 +178,9 @@ TEST(Launch, NamesTheVariableThatIsNotRight) {
         {with(torchrun, {{"GX_PORT", "0"}}), "GX_PORT is '0': expected a free port"},
         {with(torchrun, {{"MASTER_ADDR", ""}}), "MASTER_ADDR is ''"},
         {with(torchrun, {{"MASTER_ADDR", "a b"}}), "MASTER_ADDR is 'a b'"},
+        {with(torchrun, {{"MASTER_ADDR", "a:29500"}}),
+         "MASTER_ADDR is 'a:29500': expected the name or the IP address of the host of rank 0, and "
+         "its port as MASTER_PORT"},
         {with(open_mpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}}),
          "MASTER_ADDR is not set, and OMPI_COMM_WORLD_LOCAL_SIZE is '2' of 3"},
         {with(open_mpi, {{"OMPI_COMM_WORLD_SIZE", "-"}}), "OMPI_COMM_WORLD_SIZE is not set"},

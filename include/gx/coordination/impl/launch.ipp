@@ -137,6 +137,9 @@ inline std::string host_of(Reader& read, const Variables& v, const Launch& l) {
         const auto is_plain = [](char c) { return c > ' ' && c != 0x7f && c != '/'; };
         if (host.empty() || !std::ranges::all_of(host, is_plain))
             refuse("MASTER_ADDR", host, "the name or the IP address of the host of rank 0");
+        if (std::ranges::count(host, ':') == 1)
+            refuse("MASTER_ADDR", host,
+                   "the name or the IP address of the host of rank 0, and its port as MASTER_PORT");
         return host;
     }
     if (&v == &slurm) {
@@ -177,8 +180,9 @@ GX_DECL Launch launch_from_environment() {
         launch_from([](const char* name) -> const char* { return std::getenv(name); });
     if (found) return *found;
     throw Error(
-        "no launcher has started this process: RANK, OMPI_COMM_WORLD_RANK, PMI_RANK and "
-        "SLURM_PROCID are not set. Start it by torchrun --no-python, mpirun or srun, or set RANK, "
+        "no launcher has started this process: RANK, OMPI_COMM_WORLD_RANK, MPI_LOCALRANKID "
+        "and SLURM_PROCID are not set. Start it by torchrun --no-python, mpirun or srun, or set "
+        "RANK, "
         "WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT for each process");
 }
 
