@@ -369,8 +369,13 @@ TEST_F(LaunchedWorld, AnAddressThatIsNotReachedIsNamed) {
                       "MASTER_ADDR names the host of rank 0, and GX_PORT a port"));
     o.launch.address = "tcp:no.such.host.invalid:1";
     EXPECT_TRUE(holds(refused(), "host 'no.such.host.invalid' is not known", "MASTER_ADDR"));
+    coordination::Listener taken("tcp:127.0.0.1:0");
+    o.launch.address = taken.address();
+    const std::jthread stranger([&] {  // another program, which ends each connection
+        while (!taken.accept()) std::this_thread::yield();
+    });
+    EXPECT_TRUE(holds(refused(), "at address '" + taken.address() + "', rank 0 is lost: "));
     o.launch.rank = 0;
-    const coordination::Listener taken("tcp:127.0.0.1:0");
     o.launch.listens = taken.address();
     EXPECT_TRUE(
         holds(refused(), "rank 0 of 2, started by torchrun: address ", "in use", "GX_PORT"));

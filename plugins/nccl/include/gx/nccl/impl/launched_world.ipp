@@ -56,15 +56,32 @@ inline std::string name_of(const coordination::Launch& l) {
            l.launcher;
 }
 
+[[noreturn]] inline void refuse_address(const coordination::Launch& l, std::string what) {
+    if (what.ends_with('.')) what.pop_back();
+    throw Error(name_of(l) + ": " + what +
+                ". MASTER_ADDR names the host of rank 0, and GX_PORT a port that is free there "
+                "(else it is MASTER_PORT + 1)" +
+                (l.rank == 0 ? "" : "; if rank 0 has ended, look at its own error"));
+}
+
 /// f(), whose errors are of the address of rank 0.
 template <class F>
 auto at_address(const coordination::Launch& l, F f) {
     try {
         return f();
     } catch (const Error& e) {
-        throw Error(name_of(l) + ": " + e.what() +
-                    ". MASTER_ADDR names the host of rank 0, and GX_PORT a port that is free there "
-                    "(else it is MASTER_PORT + 1)");
+        refuse_address(l, e.what());
+    }
+}
+
+/// Waits for all ranks. Another program may have answered in place of rank 0.
+inline coordination::Roster join(coordination::Session& session, const coordination::Launch& l) {
+    try {
+        return session.join();
+    } catch (const Error& e) {
+        const coordination::Cause cause = session.cause();
+        if (l.rank == 0 || cause.rank != 0 || cause.observer != l.rank) throw;
+        refuse_address(l, "at address '" + l.address + "', " + e.what());
     }
 }
 
@@ -143,7 +160,7 @@ GX_DECL Meeting::Meeting(const LaunchedOptions& options, int run) : deadline_(op
     gx::detail::threads::expect_deadline(options.join_deadline);
     session_ = detail::launched::session_of(options, run);
     try {
-        roster_ = session_->join();
+        roster_ = detail::launched::join(*session_, options.launch);
         connect(options);
         take_gpu(options);
     } catch (...) {
