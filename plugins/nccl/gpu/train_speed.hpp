@@ -34,8 +34,8 @@ TrainSpeed train_speed(World& world, const TrainSpeedOptions& o) {
                                     .test_count = 0});
     // Epochs have four batches of each rank.
     const int epochs = 2 * ((o.steps + 3) / 4);
-    const RunRecord run =
-        T({.batch = o.batch, .epochs = epochs, .evaluate = false}).train(world, images);
+    const RunRecord run = T({.batch = o.batch, .epochs = epochs, .pixels = true, .evaluate = false})
+                              .train(world, images);
     const auto half = static_cast<std::size_t>(epochs / 2);
     const double seconds = run.epochs.back().seconds - run.epochs[half - 1].seconds;
     const double trained = 4.0 * o.batch * run.ranks * double(run.epochs.size() - half);

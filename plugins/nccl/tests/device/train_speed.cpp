@@ -16,11 +16,24 @@ namespace {
 
 using namespace gx;
 
+using T = Trainer<CifarResNet<8>, MultiRing<4, fp16>, Warmup<Poly<2>>, Compute<fp16>>;
+
+/// Bytes that copies brought in a run on images of that width.
+std::int64_t copied_bytes(int width) {
+    nccl_tests::start(cuda_testing::StreamProgress::late, 1);
+    cuda_testing::reset_cudnn({.gpu = cuda_testing::CudnnGpu::h100});
+    nccl::World<cuda::Device> world({.placement = {1, 1}});
+    (void)train_speed<T>(world, {.batch = 1, .shape = {3, 8, width}, .classes = 4, .steps = 3});
+    return cuda_testing::counters().copied_bytes;
+}
+TEST(TrainSpeed, ImagesCrossAsPixels) {
+    constexpr std::int64_t steps = 8, bytes = steps * 3 * 8 * 8;
+    EXPECT_EQ(copied_bytes(16) - copied_bytes(8), bytes) << "4 times as many where they are floats";
+}
 TEST(TrainSpeed, TimesTheSecondHalf) {
     nccl_tests::start(cuda_testing::StreamProgress::late, 1);
     cuda_testing::reset_cudnn({.gpu = cuda_testing::CudnnGpu::h100});
     nccl::World<cuda::Device> world({.placement = {1, 2}});
-    using T = Trainer<CifarResNet<8>, MultiRing<4, fp16>, Warmup<Poly<2>>, Compute<fp16>>;
     const TrainSpeed speed =
         train_speed<T>(world, {.batch = 1, .shape = {3, 8, 8}, .classes = 4, .steps = 3});
     EXPECT_EQ(speed.composition, T::name());
