@@ -128,6 +128,17 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph
     });
 }
 
+// "Graph Management": how many nodes it has; they have no handles here.
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, std::size_t* count) {
+    return call("cudaGraphGetNodes", {}, [&](Runtime& r) {
+        if (count == nullptr) return cudaErrorInvalidValue;
+        if (nodes != nullptr)
+            r.stop("cudaGraphGetNodes asks for nodes, and this double gives their number alone.");
+        *count = graph_of(r, graph, "cudaGraphGetNodes").nodes->size();
+        return cudaSuccess;
+    });
+}
+
 // "Graph Management": launches from here on take the parameters of `graph`, which must have the
 // same nodes with the same dependencies, on the same devices. Nodes are paired in the order of
 // their captures. The node in question is not given.

@@ -330,6 +330,23 @@ TEST_F(Graphs, AnUpdateMayTakeOtherStreams) {
         EXPECT_EQ(out[1], 6);
     });
 }
+TEST_F(Graphs, AGraphHasANodeForEachOperationAndNoneForEvents) {
+    int* const x = device_memory(1);
+    const cudaStream_t s = new_stream(), t = new_stream();
+    for (const int operations : {0, 2}) {
+        begin(s);
+        order(s, t);
+        for (int i = 0; i < operations; ++i) add(x, 1, t);
+        order(t, s);
+        cudaGraph_t graph{};
+        ok(cudaStreamEndCapture(s, &graph));
+        std::size_t nodes = 9;
+        ok(cudaGraphGetNodes(graph, nullptr, &nodes));
+        EXPECT_EQ(nodes, std::size_t(operations));
+        EXPECT_EQ(cudaGraphGetNodes(graph, nullptr, nullptr), cudaErrorInvalidValue);
+        ok(cudaGraphDestroy(graph));
+    }
+}
 TEST_F(Graphs, FlagsOfInstances) {
     const cudaStream_t s = new_stream();
     begin(s);
