@@ -45,7 +45,7 @@ public:
     }
 
     void begin() {
-        if (captures_) {
+        if (captures_ || checks_) {
             queue_.expect_done(
                 cudaStreamBeginCapture(queue_.stream(), cudaStreamCaptureModeThreadLocal),
                 "cudaStreamBeginCapture");
@@ -65,6 +65,9 @@ public:
             queue_.expect_done(cudaGraphInstantiate(&executable, graph.get(), 0),
                                "cudaGraphInstantiate");
             graph_.executable.reset(executable);
+        } else if (checks_) {
+            expect_empty(graph.get());
+            graph_.is_checked = true;
         }
         queue_.expect_done(cudaGraphLaunch(graph_.executable.get(), queue_.stream()),
                            "cudaGraphLaunch");
@@ -76,6 +79,16 @@ private:
         const cudaError_t recorded = cudaEventRecord(event.get(), before.stream());
         return recorded != cudaSuccess ? recorded
                                        : cudaStreamWaitEvent(after.stream(), event.get(), 0);
+    }
+    /// A call that queues work beside queued_call() would run beside the graph that holds it.
+    void expect_empty(cudaGraph_t graph) const {
+        std::size_t nodes = 0;
+        queue_.expect_done(cudaGraphGetNodes(graph, nullptr, &nodes), "cudaGraphGetNodes");
+        if (nodes > 0)
+            throw NotRepeated("beside the captured calls others queue work, " +
+                              std::to_string(nodes) +
+                              " a step: queue kernels by gx::cuda::launch(), and what else a "
+                              "launch_on calls by gx::cuda::queued_call()");
     }
     [[nodiscard]] std::unique_ptr<CUgraph_st, DestroyGraph> end() {
         current_graph = nullptr;
@@ -103,7 +116,8 @@ private:
     Graph& graph_;
     Queue &queue_, &other_;
     bool captures_ = graph_.executable == nullptr;
-    bool open_ = false;  ///< the capture
+    bool checks_ = !captures_ && !graph_.is_checked;  ///< captures what a replay must not queue
+    bool open_ = false;                               ///< the capture
 };
 
 // ---- Graphs ------------------------------------------------------------------------------------

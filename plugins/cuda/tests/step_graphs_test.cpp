@@ -105,6 +105,8 @@ TEST(StepGraphs, AreOneLaunchFromTheThirdTimeOn) {
             EXPECT_EQ(c.graph_launches, 1);
             EXPECT_EQ(c.kernels + c.copies + c.sets + c.host_functions, 0);
             EXPECT_EQ(c.allocations + c.host_allocations + c.host_synchronizations + c.queries, 0);
+        }
+        for (const auto& c : {calls[3], calls[4]}) {
             EXPECT_EQ(c.event_records, 3);
             EXPECT_EQ(c.event_waits, 2);
         }
@@ -244,6 +246,35 @@ TEST(StepGraphs, RefuseWhatAGraphCanNotHold) {
         EXPECT_TRUE(
             holds(error([](Rank& r) { r.third.wait_for(Event{1, 0}); }), "work of a queue beside"));
     }
+}
+TEST(StepGraphs, RefuseCallsThatAReplayWouldRepeat) {
+    const auto error_of_runs = [](const std::function<void(Rank&)>& beside) {
+        cuda_testing::reset({.check_at_exit = false});
+        Rank r;
+        const auto step = [&] {
+            r.step();
+            beside(r);
+        };
+        for (int i = 0; i < 2; ++i) r.run(0, step);
+        const std::string error = error_of([&] { r.run(0, step); });
+        EXPECT_EQ(r.graphs.count(), 0u);
+        (void)r.values();  // the queues go on
+        EXPECT_EQ(cuda_testing::first_misuse(), "");
+        return error;
+    };
+    const auto clear = [](Rank& r, const Queue& q) {
+        EXPECT_EQ(
+            cudaMemsetAsync(cuda::GpuMemory::open(r.at(0)).data, 0, sizeof(float), q.stream()),
+            cudaSuccess);
+    };
+    EXPECT_TRUE(holds(error_of_runs([&](Rank& r) { clear(r, r.queue); }),
+                      "others queue work, 1 a step", "gx::cuda::launch()"));
+    EXPECT_TRUE(holds(error_of_runs([&](Rank& r) {
+                          r.other.wait_for(r.queue.record());
+                          clear(r, r.other);
+                          r.queue.wait_for(r.other.record());
+                      }),
+                      "others queue work, 1 a step"));
 }
 struct Stops {};
 TEST(StepGraphs, GoOnWithoutAGraphThatEndedInAnException) {

@@ -42,6 +42,12 @@ std::atomic<bool> hangs = false, gave_up = false;  ///< rank 1 in that step; a r
 struct Failing : HostComputed<reference::Device> {
     Failing(cuda::DeviceContext& gpu, const Graph& graph, const DeviceOptions& o)
         : HostComputed(gpu, graph, o), rank(o.rank) {}
+    void load(const Batch& batch) {
+        if (hangs && rank == 1 && step == failing_step)
+            cuda_testing::enqueue_when(
+                queue().stream(), "hang", [] { return gave_up.load(); }, [] {});
+        HostComputed::load(batch);
+    }
     void forward(Mode mode, View<ForwardReport> report) {
         if (mode == Mode::train) {
             ncclComm_t mine = nullptr;
@@ -49,9 +55,6 @@ struct Failing : HostComputed<reference::Device> {
                 const std::lock_guard lock(mutex);
                 mine = communicators[rank];
             }
-            if (hangs && rank == 1 && step == failing_step)
-                cuda_testing::enqueue_when(
-                    queue().stream(), "hang", [] { return gave_up.load(); }, [] {});
             before_forward(rank, step++, mine);
         }
         HostComputed::forward(mode, report);

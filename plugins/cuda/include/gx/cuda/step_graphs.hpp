@@ -21,12 +21,14 @@ namespace gx::cuda {
 ///     the 2nd time   captured (cudaStreamCaptureModeThreadLocal), instantiated and launched
 ///     later          by one cudaGraphLaunch. f is called all the same: it keeps its books, and
 ///                    each queued_call() is compared with the captured one instead of being made
+///     the 3rd time   also captured, to find calls that are made beside queued_call()
 ///
 /// Events that f records are reached when the graph is. What the queues held before comes before
 /// it, and what they are given later behind it.
 ///
-/// Errors: NotRepeated where f makes another call than was captured, copies between the device and
-///         the host, or waits; gx::Error, or DeviceLost, as of Queue.
+/// Errors: NotRepeated where f makes another call than was captured, or one on the two queues that
+///         is no queued_call(), copies between the device and the host, or waits; gx::Error, or
+///         DeviceLost, as of Queue.
 /// Threads: those of the queues' context.
 /// Cost:   a replay makes, beside the launch, 3 records of events and 2 waits of queues.
 class StepGraphs {
@@ -53,6 +55,7 @@ private:
     struct Graph {
         GraphCalls calls{};
         std::unique_ptr<CUgraphExec_st, DestroyGraph> executable{};
+        bool is_checked = false;  ///< a replay has queued nothing
     };
     class Pass;
 
