@@ -78,6 +78,7 @@ GX_DECL void Transport::close() {
 }
 
 GX_DECL void Transport::abort() noexcept {
+    if (cuda::current_graph != nullptr) return;  // NCCL would wait for its end; repeat() aborts
     graphs_.clear();
     for (const auto& part : parts_) part->abort();
     comm_.abort();
@@ -93,9 +94,12 @@ GX_DECL void Transport::repeat(cuda::Queue& queue, std::uint64_t key, FunctionRe
         });
     } catch (...) {
         marks_->forget(marked);
+        if (!lost_.complete()) abort();
         throw;
     }
-    if (!lost_.complete()) marks_->forget(marked);
+    if (lost_.complete()) return;
+    marks_->forget(marked);
+    abort();
 }
 
 // ---- Groups ----------------------------------------------------------------------------------
