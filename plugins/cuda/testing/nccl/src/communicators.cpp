@@ -463,6 +463,27 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
     });
 }
 
+namespace {
+
+/// NCCL waits until captures, graphs and instances that hold a communicator's kernels have ended.
+void expect_in_no_graph(Nccl& n, const ncclComm& c, const std::string& call) {
+    const auto expect_none = [&](const auto& nodes, const std::string& in,
+                                 const std::string& remedy) {
+        for (const auto& node : nodes)
+            if (node.operation.owner == &c)
+                n.r.stop(call + " of " + c.name + ", whose '" + node.operation.name + "' lies in " +
+                         in + ". " + remedy + " first.");
+    };
+    for (const auto& open : n.r.captures)
+        expect_none(open->nodes, "the capture of " + open->branches[0].stream->name, "End it");
+    for (const CUgraph_st& g : n.r.graphs)
+        if (g.ended_by.empty()) expect_none(*g.nodes, g.name, "Destroy the graph");
+    for (const CUgraphExec_st& g : n.r.executables)
+        if (g.ended_by.empty()) expect_none(*g.nodes, g.name, "Destroy the graph");
+}
+
+}  // namespace
+
 // "ncclCommDestroy": finalizes where that was not done. "Error handling and communicator
 // destruction": waits for operations, and not for other ranks. Graphs that hold its kernels must be
 // destroyed before (observed: it waits for them for ever).
@@ -477,11 +498,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
             n.r.stop("ncclCommDestroy of " + c.name + ", which has " +
                      std::to_string(c.registered.size()) +
                      " registered buffers. Deregister them first.");
-        for (const CUgraphExec_st& g : n.r.executables)
-            for (const auto& node : *g.nodes)
-                if (g.ended_by.empty() && node.operation.owner == &c)
-                    n.r.stop("ncclCommDestroy of " + c.name + ", whose '" + node.operation.name +
-                             "' lies in " + g.name + ". Destroy the graph first.");
+        expect_in_no_graph(n, c, "ncclCommDestroy");
         n.flush(c, "ncclCommDestroy");
         n.end(c, "ncclCommDestroy");
         return ncclSuccess;
@@ -489,11 +506,13 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 
 // "ncclCommAbort": ends operations on the device; may be called by another thread than the one that
-// is inside of a call.
+// is inside of a call. Captures and graphs that hold its kernels must have ended, as for a destroy
+// (src/init.cc, commDestroySync: "keep polling until all graphs referencing us die").
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
     return nccl_call("ncclCommAbort", {.frees = true}, [&](Nccl& n) {
         if (comm == nullptr) return ncclSuccess;  // observed
         ncclComm& c = n.comm_of(comm, "ncclCommAbort");
+        expect_in_no_graph(n, c, "ncclCommAbort");
         if (c.join && c.state == State::joining) c.join->hangs = true;
         c.aborted = true;
         n.withdraw(c);

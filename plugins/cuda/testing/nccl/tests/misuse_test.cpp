@@ -353,18 +353,32 @@ TEST_F(NcclMisuse, CallsThatCannotBeCaptured) {
     void* memory = nullptr;
     expect_has(in_capture([&](Ranks&) { ok(ncclMemAlloc(&memory, 4)); }), "is captured");
 }
-TEST_F(NcclMisuse, AGraphThatOutlivesItsCommunicator) {
-    expect_has(sentence([](Ranks& a, auto& x) {
-                   ok(cudaSetDevice(0));
-                   ok(cudaStreamBeginCapture(a.stream(0), cudaStreamCaptureModeThreadLocal));
-                   ok(sum(a, 0, x[0]));
-                   cudaGraph_t graph{};
-                   cudaGraphExec_t executable{};
-                   ok(cudaStreamEndCapture(a.stream(0), &graph));
-                   ok(cudaGraphInstantiate(&executable, graph, 0));
-                   ok(ncclCommDestroy(a.comm(0)));
-               }),
+TEST_F(NcclMisuse, ACommunicatorThatEndsBeforeWhatHoldsItsKernels) {
+    enum Holder { capture, graph, instance };
+    const auto ended = [](Holder holder, auto end) {
+        return sentence([&](Ranks& a, auto& x) {
+            ok(cudaSetDevice(0));
+            ok(cudaStreamBeginCapture(a.stream(0), cudaStreamCaptureModeThreadLocal));
+            ok(sum(a, 0, x[0]));
+            if (holder == capture) return end(a.comm(0));
+            cudaGraph_t made{};
+            cudaGraphExec_t executable{};
+            ok(cudaStreamEndCapture(a.stream(0), &made));
+            if (holder == instance) {
+                ok(cudaGraphInstantiate(&executable, made, 0));
+                ok(cudaGraphDestroy(made));
+            }
+            end(a.comm(0));
+        });
+    };
+    const auto destroy = [](ncclComm_t c) { ok(ncclCommDestroy(c)); };
+    const auto abort = [](ncclComm_t c) { ok(ncclCommAbort(c)); };
+    expect_has(ended(graph, destroy), "lies in graph 1. Destroy the graph first.");
+    expect_has(ended(instance, destroy),
                "ncclCommDestroy of rank 0 of communicator 1, whose 'ncclAllReduce by rank 0");
+    expect_has(ended(capture, abort), "lies in the capture of stream 1 of device 0. End it first.");
+    expect_has(ended(graph, abort), "ncclCommAbort of rank 0 of communicator 1, whose 'ncclAll");
+    expect_has(ended(instance, abort), "lies in instance 1 of graph 1. Destroy the graph first.");
 }
 
 // ---- Memory of NCCL --------------------------------------------------------------------------
