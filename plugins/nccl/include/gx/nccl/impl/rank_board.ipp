@@ -5,6 +5,7 @@
 #include <numeric>    // iota
 #include <sstream>    // rows
 
+#include <gx/core/contract.hpp>    // GX_EXPECT
 #include <gx/nccl/rank_board.hpp>  // the declarations
 
 namespace gx::nccl {
@@ -79,11 +80,13 @@ GX_DECL void RankBoard::joins(int ledger, int rank) {
 GX_DECL void RankBoard::sends(int ledger, int rank, int to) {
     const std::lock_guard lock(mutex_);
     GroupLedger& l = at(ledger);
+    GX_EXPECT(to >= 0 && to < l.ranks(), "messages go between ranks of the group");
     ++l.sends[detail::at(rank * l.ranks() + to)];
 }
 GX_DECL void RankBoard::receives(int ledger, int rank, int from) {
     const std::lock_guard lock(mutex_);
     GroupLedger& l = at(ledger);
+    GX_EXPECT(from >= 0 && from < l.ranks(), "messages go between ranks of the group");
     ++l.receives[detail::at(rank * l.ranks() + from)];
 }
 GX_DECL void RankBoard::takes_part(int ledger, int rank) {

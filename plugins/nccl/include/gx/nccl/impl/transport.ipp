@@ -112,6 +112,7 @@ GX_DECL void Transport::exchange(std::span<const QueuedMessage<Memory>> group) {
         hash.add(m.peer);
         hash.add(Memory::open(m.out));
         hash.add(Memory::open(m.in));
+        if (m.peer < 0 || m.peer >= ranks()) continue;  // NCCL refuses it
         if (!m.out.empty()) board_->sends(ledger_, rank_, m.peer);
         else if (!m.in.empty()) board_->receives(ledger_, rank_, m.peer);
     }
