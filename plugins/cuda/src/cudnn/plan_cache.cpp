@@ -76,6 +76,8 @@ void PlanCache::read() {
     std::error_code none;
     if (!fs::exists(file_, none)) return;
     try {
+        if (fs::is_fifo(file_, none))
+            throw Error("'" + file_.string() + "' is a pipe, which nothing may ever write to.");
         const std::string text = read_file(file_, bytes_most);
         const std::size_t end = parse(text, rewrites_);
         if (rewrites_)

@@ -192,6 +192,18 @@ TEST(PlanCache, TakesAFolderForNoFile) {
     cache.save();
     EXPECT_EQ(files_in(folder.path), 1u) << "no temporary file is left";
 }
+TEST(PlanCache, WaitsForNoWriterOfAPipe) {
+    const testing_support::Folder folder;
+    const fs::path file = folder / "a.plans";
+    ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+    PlanCache cache(file, identity);
+    EXPECT_TRUE(testing_support::holds(cache.warning(), "is a pipe"));
+    cache.keep(7, "seven\n");
+    cache.save();
+    PlanCache again(file, identity);
+    EXPECT_EQ(found(again), 1);
+    EXPECT_EQ(again.warning(), "");
+}
 TEST(PlanCache, IsWrittenAgainWhereItIsTooLarge) {
     const testing_support::Folder folder;
     const fs::path file = folder / "a.plans";
