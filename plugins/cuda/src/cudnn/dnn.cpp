@@ -237,17 +237,20 @@ std::optional<DnnPlan> Dnn::cached(const DnnGraph& graph, Precision precision) {
         cache_.refuse(key, detail::last_refusal(status));
         return std::nullopt;
     }
-    const DnnDescriptor configuration = detail::make_descriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    void* into = configuration.get();
-    std::int64_t count = 0;
-    detail::expect(cudnnBackendGetAttribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
-                                            CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &into),
-                   "cudnnBackendGetAttribute");
-    if (!is_selected(configuration.get(), precision)) {
+    try {
+        const DnnDescriptor configuration =
+            detail::make_descriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+        void* into = configuration.get();
+        std::int64_t count = 0;
+        detail::expect(cudnnBackendGetAttribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                                                CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &into),
+                       "cudnnBackendGetAttribute");
+        if (is_selected(configuration.get(), precision)) return plan_of(std::move(plan), graph);
         cache_.refuse(key, "its engine is excluded for its notes");
-        return std::nullopt;
+    } catch (const Error& e) {  // what cuDNN does not answer of a plan that it has read
+        cache_.refuse(key, e.what());
     }
-    return plan_of(std::move(plan), graph);
+    return std::nullopt;
 }
 
 /// No-op for a plan that cuDNN does not serialise.

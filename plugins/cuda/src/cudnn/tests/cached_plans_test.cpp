@@ -154,6 +154,21 @@ TEST_F(CachedPlans, AreFoundByAllThatAGraphIsMadeOf) {
     EXPECT_NE(one, signature(CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, 4, true));
 }
 
+/// Such a plan is made anew; the others are taken.
+TEST_F(CachedPlans, OfWhichCudnnDoesNotAnswerAreMadeAnew) {
+    const Trained first = run();
+    for (const int answer : {1, 2}) {
+        start();
+        cuda_testing::fail_cudnn_answer(answer);
+        const Graph g = network();
+        GpuRun gpu(g, {.batch = 2, .compute = ElementType::fp16});
+        const auto counts = cuda_testing::cudnn_counters();
+        EXPECT_EQ(counts.plans, 1);
+        EXPECT_EQ(counts.deserialized_plans, first.counts.plans);
+        EXPECT_TRUE(holds(gpu.device().warning(), "plans of cuDNN are made anew"));
+    }
+}
+
 // ---- Files that are not whole ------------------------------------------------------------------
 
 TEST_F(CachedPlans, OfATruncatedFileAreMadeAnew) {

@@ -462,6 +462,8 @@ cudnnStatus_t CUDNNWINAPI cudnnBackendGetAttribute(cudnnBackendDescriptor_t cons
         if (!contents.finalized)
             return refuse(CUDNN_STATUS_NOT_INITIALIZED,
                           std::string(name_of(contents.type)) + " is not finalized.");
+        if (contents.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && library.next_answer.fires())
+            return refuse(library.next_answer.status, "an injected failure.");
         if (rule == nullptr)
             return refuse(CUDNN_STATUS_BAD_PARAM, std::string(name_of(contents.type)) +
                                                       " has no attribute " + std::to_string(name) +

@@ -59,7 +59,7 @@ void reset_cudnn(const CudnnOptions& options) {
     library.descriptors.clear();
     library.options = options;
     library.counts = {};
-    library.next_plan = library.next_execution = library.next_allocation = {};
+    library.next_plan = library.next_execution = library.next_answer = library.next_allocation = {};
     library.draws = options.seed;
 }
 
@@ -83,6 +83,7 @@ void fail_cudnn_plan(int k, cudnnStatus_t status, int count) {
 void fail_cudnn_execution(int k, cudnnStatus_t status) {
     cudnn_library().next_execution = {k, status};
 }
+void fail_cudnn_answer(int k, cudnnStatus_t status) { cudnn_library().next_answer = {k, status}; }
 void fail_cudnn_allocation(int k, cudnnStatus_t status) {
     cudnn_library().next_allocation = {k, status};
 }

@@ -39,7 +39,7 @@ struct CudnnFault {
 struct CudnnLibrary {
     CudnnOptions options{};
     CudnnCounters counts{};
-    CudnnFault next_plan{}, next_execution{}, next_allocation{};
+    CudnnFault next_plan{}, next_execution{}, next_answer{}, next_allocation{};
     std::unordered_map<const void*, std::unique_ptr<cudnnContext>> handles{};
     std::unordered_map<const void*, std::shared_ptr<Contents>> descriptors{};
     std::unordered_set<const void*> ended{};

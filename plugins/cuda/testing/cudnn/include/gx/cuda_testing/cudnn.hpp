@@ -43,6 +43,8 @@ struct CudnnCounters {
 void fail_cudnn_plan(int k, cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED, int count = 1);
 /// The k-th execution from now on is refused by cudnnBackendExecute; nothing is queued.
 void fail_cudnn_execution(int k, cudnnStatus_t status = CUDNN_STATUS_EXECUTION_FAILED);
+/// The k-th call of cudnnBackendGetAttribute on a plan from now on is refused.
+void fail_cudnn_answer(int k, cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED);
 /// The k-th descriptor or handle from now on is not made.
 void fail_cudnn_allocation(
     int k, cudnnStatus_t status = CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED);
