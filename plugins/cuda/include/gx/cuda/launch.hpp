@@ -60,8 +60,9 @@ struct Average;
 namespace gx::cuda {
 
 // launch_on(queue, kernel, arguments...): a span for each view and for each scalar, values as they
-// are. A program gives a kernel of its own such a function in the kernel's namespace. It launches by
-// launch() of gx/cuda/kernel.hpp, and makes other calls by queued_call(), so that graphs hold them.
+// are. A program gives a kernel of its own such a function in the kernel's namespace. It launches
+// by launch() of gx/cuda/kernel.hpp, and makes other calls by queued_call(), so that graphs hold
+// them.
 
 template <class E>
 concept OnGpu = std::same_as<E, fp32> || std::same_as<E, fp16> || std::same_as<E, bf16>;

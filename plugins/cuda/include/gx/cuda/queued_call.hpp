@@ -53,7 +53,7 @@ private:
         static_assert(count <= 12,
                       "gx: a kernel's argument has more than 12 members. Fix: give "
                       "it several arguments.");
-        const auto add_all = [this](const auto&... m) { (add(m), ...); };
+        const auto add_all = [this](const auto&... m) { (this->add(m), ...); };
         if constexpr (count == 1) {
             const auto& [a] = x;
             add_all(a);

@@ -84,8 +84,8 @@ public:
     GX_DECL void exchange(std::span<const QueuedMessage<Memory>> group);
     /// Calls f, which queues the same work on `queue` and here for each call with the same key: it
     /// is captured with its messages, and replayed (cuda::StepGraphs). Where a rank is lost nothing
-    /// of it runs. The graphs end with the communicator, which is aborted behind a capture. Not of a
-    /// part of another transport.
+    /// of it runs. The graphs end with the communicator, which is aborted behind a capture. Not of
+    /// a part of another transport.
     /// Errors: those of cuda::StepGraphs.
     GX_DECL void repeat(cuda::Queue& queue, std::uint64_t key, FunctionRef<void()> f);
     [[nodiscard]] cuda::StepGraphs& graphs() { return graphs_; }
