@@ -393,13 +393,19 @@ TEST_F(Backend, GraphsTakeFinalizedOperations) {
 
 // ---- Engines and plans ------------------------------------------------------------------------
 
-TEST_F(Backend, PlansFromGraphToPlan) {
-    Graph g;
+/// Finalized: a convolution of 3x3 in fp16.
+Descriptor small_convolution(Graph& g) {
     const Descriptor &x = g.tensor({2, 16, 6, 6}, fp16), &w = g.tensor({16, 16, 3, 3}, fp16),
                      &y = g.tensor({2, 16, 4, 4}, fp16);
     g.conv(Conv::forward, x, w, y);
     Descriptor graph = g.operation_graph();
     graph.finalize();
+    return graph;
+}
+
+TEST_F(Backend, PlansFromGraphToPlan) {
+    Graph g;
+    const Descriptor graph = small_convolution(g);
     const Descriptor device = device_properties(h100_json);
     EXPECT_EQ(device.status(), CUDNN_STATUS_SUCCESS);
     EXPECT_EQ(Descriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR).finalize().status(),
@@ -463,11 +469,7 @@ std::string with_digit(std::string json, const std::string& member, char digit) 
 
 TEST_F(Backend, SerializesPlans) {
     Graph g;
-    const Descriptor &x = g.tensor({2, 16, 6, 6}, fp16), &w = g.tensor({16, 16, 3, 3}, fp16),
-                     &y = g.tensor({2, 16, 4, 4}, fp16);
-    g.conv(Conv::forward, x, w, y);
-    Descriptor graph = g.operation_graph();
-    graph.finalize();
+    const Descriptor graph = small_convolution(g);
     const Descriptor device = device_properties(h100_json);
     cudnnStatus_t status{};
     const auto found = configurations(graph, CUDNN_HEUR_MODE_A, &device, status);
@@ -499,11 +501,7 @@ TEST_F(Backend, SerializesPlans) {
 }
 TEST_F(Backend, RefusesPlansThatItDidNotSerialize) {
     Graph g;
-    const Descriptor &x = g.tensor({2, 16, 6, 6}, fp16), &w = g.tensor({16, 16, 3, 3}, fp16),
-                     &y = g.tensor({2, 16, 4, 4}, fp16);
-    g.conv(Conv::forward, x, w, y);
-    Descriptor graph = g.operation_graph();
-    graph.finalize();
+    const Descriptor graph = small_convolution(g);
     const Descriptor device = device_properties(h100_json), other = device_properties(v100_json);
     cudnnStatus_t status{};
     const auto found = configurations(graph, CUDNN_HEUR_MODE_A, &device, status);

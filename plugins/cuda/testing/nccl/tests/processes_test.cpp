@@ -4,11 +4,12 @@
 #include <string>
 #include <vector>
 
-#include <sys/mman.h>  // what processes share
 #include <sys/wait.h>  // waitpid
 #include <unistd.h>    // fork
 
 #include <gtest/gtest.h>
+
+#include <testing/processes_run.hpp>  // WithProcesses, Shared
 
 #include "nccl_double.hpp"
 
@@ -25,22 +26,8 @@ struct Board {
     float sums[4][8];
 };
 
-class Processes : public ::testing::Test {
+class Processes : public testing_support::WithProcesses {
 protected:
-    void SetUp() override {
-#if defined(__SANITIZE_THREAD__)
-        GTEST_SKIP() << "the thread sanitizer does not follow threads through fork()";
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-        GTEST_SKIP() << "the thread sanitizer does not follow threads through fork()";
-#endif
-#endif
-    }
-    Processes()
-        : board(new(::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE,
-                           MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Board{}) {}
-    ~Processes() override { ::munmap(board, sizeof(Board)); }
-
     /// Runs body(rank) in a process a rank; returns what killed them, or their exit status. Its
     /// sentence, if it throws, is said[rank].
     std::vector<int> run(int ranks, const std::function<void(int)>& body,
@@ -92,7 +79,7 @@ protected:
         while (board->arrived < round * ranks) std::this_thread::yield();
     }
 
-    Board* board;
+    testing_support::Shared<Board> board;
 };
 
 /// Memory of the current device, and a stream.
