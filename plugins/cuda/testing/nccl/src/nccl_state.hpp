@@ -267,10 +267,7 @@ public:
     void tell_end(const ncclComm& c);
     bool take_messages() override;
     /// Whether ncclCommGetAsyncError says so to the peers of this rank.
-    [[nodiscard]] static bool has_died(const ncclComm& c) {
-        if (c.is_remote) return c.state != State::ended && c.wire->has_ended(c.on_wire);
-        return c.dead && c.peers_see == PeersSee::remote_error;
-    }
+    [[nodiscard]] bool has_died(const ncclComm& c);
 
     void work_dropped(int device) override;
     [[nodiscard]] std::string leaks() override;

@@ -242,6 +242,13 @@ bool Nccl::take_messages() {
     return !wires_.empty();
 }
 
+bool Nccl::has_died(const ncclComm& c) {
+    if (!c.is_remote) return c.dead && c.peers_see == PeersSee::remote_error;
+    if (c.state == State::ended || !c.wire->has_ended(c.on_wire)) return false;
+    (void)take_messages();  // its process may have said that it ends since they were taken
+    return c.state != State::ended;
+}
+
 /// False: it is of what is not there yet.
 bool Nccl::handle(const std::string& frame, const std::shared_ptr<Wire>& wire) {
     Reader in(frame);
