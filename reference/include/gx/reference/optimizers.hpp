@@ -1,23 +1,44 @@
-// adamw_step, lars_step: one update by the formulas of the papers, on any number type.
+// sgd_step, adamw_step, lamb_step, lars_step: one update by the formulas of the papers, on any number type.
 #pragma once
 
-#include <cmath>    // sqrt, pow
-#include <cstdint>  // int64_t
-#include <limits>   // infinity
-#include <span>     // tensors
+#include <algorithm>  // min
+#include <cmath>      // sqrt, pow
+#include <cstdint>    // int64_t
+#include <limits>     // infinity
+#include <span>       // tensors
+#include <vector>     // updates
 
 #include <gx/core/contract.hpp>      // GX_EXPECT
 #include <gx/reference/rounded.hpp>  // Rounded
 
 namespace gx::reference {
 
-/// An element that AdamW moves. T: double, or Rounded for the bound of float arithmetic too.
+struct SgdOptions {
+    float momentum = 0.9f, decay = 0;
+    bool nesterov = false, rate_in_velocity = false;
+};
+
+/// Goyal et al. 2017, equations 9 (rate_in_velocity) and 10; with nesterov Bengio et al. 2012,
+/// equations 6 and 7, or the same with the rate outside.
+template <class T>
+void sgd_step(T& w, T& v, T gradient, float rate, const SgdOptions& o) {
+    const T momentum(o.momentum), factor(rate);
+    T g = gradient + T(o.decay) * w;
+    if (o.rate_in_velocity) g = factor * g;
+    v = momentum * v + g;
+    const T step = o.nesterov ? g + momentum * v : v;
+    w = o.rate_in_velocity ? w - step : w - factor * step;
+}
+
+/// An element that Adam, AdamW or Lamb moves. T: double, or Rounded for the bound of float arithmetic too.
 template <class T>
 struct AdamWElement {
     T w{}, m{}, v{};
 };
 struct AdamWOptions {
     float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, decay = 0;
+    bool coupled = false;   ///< Adam: the decay goes through the moments
+    bool corrected = true;  ///< moments are divided by 1 - beta^t
 };
 
 namespace detail {
@@ -33,20 +54,30 @@ template <class T>
 }
 }  // namespace detail
 
-/// Loshchilov and Hutter 2019, algorithm 2, with one rate: line 6 to 12 for t = step + 1.
+/// Loshchilov and Hutter 2019, algorithm 2, lines 6 to 12 for t = step + 1: moves the moments, and
+/// returns what is multiplied by the rate.
 template <class T>
-void adamw_step(AdamWElement<T>& x, T gradient, float rate, std::int64_t step,
-                const AdamWOptions& o) {
+[[nodiscard]] T adamw_direction(AdamWElement<T>& x, T gradient, std::int64_t step,
+                                const AdamWOptions& o) {
     using detail::as_float;
     using detail::exact;
     using std::sqrt;
     const double t = static_cast<double>(step + 1);
+    const auto correction = [&](float beta) {
+        return as_float<T>(o.corrected ? 1 - std::pow(double{beta}, t) : 1);
+    };
+    const T decay = exact<T>(o.decay) * x.w;
+    if (o.coupled) gradient = gradient + decay;
     x.m = exact<T>(o.beta1) * x.m + as_float<T>(1 - double{o.beta1}) * gradient;
     x.v = exact<T>(o.beta2) * x.v + as_float<T>(1 - double{o.beta2}) * (gradient * gradient);
-    const T m = x.m / as_float<T>(1 - std::pow(double{o.beta1}, t));
-    const T v = x.v / as_float<T>(1 - std::pow(double{o.beta2}, t));
-    const T move = m / (sqrt(v) + exact<T>(o.epsilon)) + exact<T>(o.decay) * x.w;
-    x.w = x.w - exact<T>(rate) * move;
+    const T m = x.m / correction(o.beta1), v = x.v / correction(o.beta2);
+    const T move = m / (sqrt(v) + exact<T>(o.epsilon));
+    return o.coupled ? move : move + decay;
+}
+template <class T>
+void adamw_step(AdamWElement<T>& x, T gradient, float rate, std::int64_t step,
+                const AdamWOptions& o) {
+    x.w = x.w - detail::exact<T>(rate) * adamw_direction(x, gradient, step, o);
 }
 
 struct LarsOptions {
@@ -88,6 +119,48 @@ namespace detail {
     return Rounded(value, error).rounded();
 }
 }  // namespace detail
+
+struct LambOptions {
+    AdamWOptions moments{};  ///< their decay, where it adapts
+    float max_ratio = 0;     ///< 0: no bound
+    bool adapts = true;      ///< false: ratio 1 and no decay
+};
+
+namespace detail {
+/// rate * ratio in double, rounded to float once.
+[[nodiscard]] inline double lamb_rate(double w, double u, float rate, float max_ratio) {
+    const double ratio = w == 0 || u == 0 ? 1 : w / u;
+    return double{rate} * (max_ratio > 0 ? std::min(ratio, double{max_ratio}) : ratio);
+}
+[[nodiscard]] inline Rounded lamb_rate(Rounded w, Rounded u, float rate, float max_ratio) {
+    const double value = lamb_rate(w.value, u.value, rate, max_ratio);
+    if (w.value == 0 || u.value == 0) return {value, 0};
+    const double least = u.value - u.error;
+    if (!(least > 0)) return {value, std::numeric_limits<double>::infinity()};
+    const double error =  // of w / u; a bound on the ratio makes it no larger
+        std::abs(double{rate}) * (w.error + w.value / u.value * u.error) / least;
+    return Rounded(value, error).rounded();
+}
+}  // namespace detail
+
+/// You et al. 2020, algorithm 2 with phi(z) = z, for one parameter tensor.
+template <class T>
+void lamb_step(std::span<AdamWElement<T>> x, std::span<const T> gradient, float rate,
+               std::int64_t step, const LambOptions& o) {
+    GX_EXPECT(x.size() == gradient.size(), "tensors of one length");
+    AdamWOptions moments = o.moments;
+    if (!o.adapts) moments.decay = 0;
+    std::vector<T> w, u;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        w.push_back(x[i].w);
+        u.push_back(adamw_direction(x[i], gradient[i], step, moments));
+    }
+    const T local = o.adapts
+                        ? detail::lamb_rate(detail::norm(std::span<const T>(w)),
+                                            detail::norm(std::span<const T>(u)), rate, o.max_ratio)
+                        : detail::exact<T>(rate);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i].w = x[i].w - local * u[i];
+}
 
 /// You, Gitman and Ginsburg 2017, algorithm 1: local rate by equation 6, then momentum, for one
 /// parameter tensor w with velocity v.
