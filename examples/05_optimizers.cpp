@@ -1,17 +1,19 @@
-// Watch three optimizers pull two layers to their target, where the gradient of one is a thousand
+// Watch four optimizers pull two layers to their target, where the gradient of one is a thousand
 // times that of the other: one rate for all suits the steep layer only; AdamW gives each element a
-// rate of its own, Lars each layer.
+// rate of its own, Lars each layer, and Lamb both.
 // Run:     build/dev/examples/05_optimizers
 // Prints:  optimizer  distance left, steep layer   flat layer   bytes an update, vectors of state
 //          Sgd                                0.0 %       62.4 %                20   1
 //          AdamW                              0.7 %        0.7 %                28   2
 //          Lars                               0.1 %        0.1 %                28   1
+//          Lamb                               0.1 %        0.1 %                44   2
 
 #include <cmath>   // abs
 #include <cstdio>  // printf
 #include <vector>  // parameters
 
 #include <gx/optimizer/adamw.hpp>        // AdamW
+#include <gx/optimizer/lamb.hpp>         // Lamb
 #include <gx/optimizer/lars.hpp>         // Lars
 #include <gx/optimizer/sgd.hpp>          // Sgd
 #include <gx/optimizer/update_cost.hpp>  // update_cost_of
@@ -52,4 +54,5 @@ int main() {
     descend<gx::Sgd>({.weight_decay = 0}, 0.5f);
     descend<gx::AdamW>({.weight_decay = 0}, 0.02f);
     descend<gx::Lars>({.weight_decay = 0, .trust = 0.01f}, 0.1f);
+    descend<gx::Lamb>({.weight_decay = 0}, 0.02f);
 }

@@ -13,7 +13,9 @@
 #include <gx/model/resnet.hpp>
 #include <gx/model/resnext.hpp>
 #include <gx/model/vgg.hpp>
+#include <gx/optimizer/adam.hpp>
 #include <gx/optimizer/adamw.hpp>
+#include <gx/optimizer/lamb.hpp>
 #include <gx/optimizer/lars.hpp>
 #include <gx/optimizer/sgd.hpp>
 #include <gx/reducer/bucketed.hpp>
@@ -52,7 +54,9 @@ static_assert(detail::role::Complete<StepDecay>);
 static_assert(detail::role::Complete<LinearScaling<Constant>>);
 static_assert(detail::role::Complete<Poly<2>>);
 static_assert(detail::role::Complete<Warmup<Poly<2>>>);
+static_assert(detail::role::Complete<Adam>);
 static_assert(detail::role::Complete<AdamW>);
+static_assert(detail::role::Complete<Lamb>);
 static_assert(detail::role::Complete<Lars>);
 static_assert(detail::role::Complete<Sgd>);
 static_assert(detail::role::Complete<InMemory<>>);

@@ -20,7 +20,9 @@
 // later: include its header. Fix: #include <gx/scheduler/linear_scaling.hpp>
 // later: include its header. Fix: #include <gx/scheduler/poly.hpp>
 // later: include its header. Fix: #include <gx/scheduler/warmup.hpp>
+// later: include its header. Fix: #include <gx/optimizer/adam.hpp>
 // later: include its header. Fix: #include <gx/optimizer/adamw.hpp>
+// later: include its header. Fix: #include <gx/optimizer/lamb.hpp>
 // later: include its header. Fix: #include <gx/optimizer/lars.hpp>
 // later: include its header. Fix: #include <gx/optimizer/sgd.hpp>
 // later: include its header. Fix: #include <gx/loader/in_memory.hpp>
@@ -56,7 +58,9 @@ static_assert(explain_scheduler<StepDecay>());
 static_assert(explain_scheduler<LinearScaling<Constant>>());
 static_assert(explain_scheduler<Poly<2>>());
 static_assert(explain_scheduler<Warmup<Poly<2>>>());
+static_assert(explain_optimizer<Adam>());
 static_assert(explain_optimizer<AdamW>());
+static_assert(explain_optimizer<Lamb>());
 static_assert(explain_optimizer<Lars>());
 static_assert(explain_optimizer<Sgd>());
 static_assert(explain_loader<InMemory<>>());

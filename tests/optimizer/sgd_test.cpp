@@ -8,6 +8,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <gx/reference/optimizers.hpp>  // sgd_step
+#include <optimizer/run_50.hpp>         // the run of the fixture
+#include <optimizer/sgd_fixture.hpp>    // what PyTorch and NumPy gave
+
 namespace {
 
 using namespace gx;
@@ -75,6 +79,23 @@ TEST(Sgd, NesterovLooksOneStepAhead) {
     run.update(ones, 1.0f, 1.0f);  // v = 1.5, step = 1 + 0.75
     EXPECT_EQ(run.w[0], -3.25f);
 }
+TEST(Sgd, StepsInTheVelocityKeepTheirRate) {
+    Moved run{{.momentum = 0.5f, .weight_decay = 0, .rate_in_velocity = true}};
+    const std::vector<float> ones(4, 1.0f);
+    run.update(ones, 0.5f, 1.0f);  // v = 0.5
+    EXPECT_EQ(run.w[0], -0.5f);
+    run.update(ones, 0.25f, 1.0f);  // v = 0.25 + 0.25; with gradients in v, 0.25 * 1.5 = 0.375
+    EXPECT_EQ(run.w[0], -1.0f);
+    EXPECT_EQ(run.v[0], 0.5f);
+}
+TEST(Sgd, NesterovWithStepsInTheVelocity) {
+    Moved run{{.momentum = 0.5f, .weight_decay = 0, .nesterov = true, .rate_in_velocity = true}};
+    const std::vector<float> ones(4, 1.0f);
+    run.update(ones, 0.5f, 1.0f);  // v = 0.5, step = 0.5 + 0.25
+    EXPECT_EQ(run.w[0], -0.75f);
+    run.update(ones, 0.25f, 1.0f);  // v = 0.5, step = 0.25 + 0.25
+    EXPECT_EQ(run.w[0], -1.25f);
+}
 TEST(Sgd, DividesTheLossScaleOut) {
     Moved run{{.momentum = 0, .weight_decay = 0}};
     run.update(std::vector<float>(4, 1024.0f), 1.0f, 1.0f / 1024);
@@ -111,6 +132,58 @@ TEST(Sgd, LeavesPaddingAtZeroAndGapsAlone) {
     EXPECT_EQ(w[6], 0.0f);
     EXPECT_EQ(w[7], 0.0f);
     EXPECT_LT(w[4], 1.0f);
+}
+
+// ---- Against PyTorch and the papers, and the rounding of float ------------------------------
+namespace fixture = gx::testing::sgd;
+using reference::Rounded;
+
+struct Form {
+    bool nesterov, rate_in_velocity;
+    const double (&parameters)[152];
+};
+const std::vector<Form> forms{{false, false, fixture::plain},
+                              {true, false, fixture::nesterov},
+                              {false, true, fixture::plain_rate_in_velocity},
+                              {true, true, fixture::nesterov_rate_in_velocity}};
+constexpr double peak = 0.05;
+
+std::vector<Rounded> follow(const Sgd::Options& o) {
+    std::vector<Rounded> w, v(std::size_t(testing_support::start_50().size()), 0.0f);
+    for (const float x : testing_support::start_50()) w.push_back(x);
+    testing_support::follow_50(peak, [&](int step, float rate, std::int64_t) {
+        const auto g = testing_support::gradients_50(step, 1);
+        testing_support::each_50([&](int t, std::int64_t, std::size_t i) {
+            const bool decays =
+                testing_support::tensors[std::size_t(t)].role == ParameterRole::weight;
+            reference::sgd_step(w[i], v[i], Rounded(g[i]), rate,
+                                {.momentum = o.momentum,
+                                 .decay = decays ? o.weight_decay : 0.0f,
+                                 .nesterov = o.nesterov,
+                                 .rate_in_velocity = o.rate_in_velocity});
+        });
+    });
+    return w;
+}
+TEST(Sgd, EachFormIsThatOfItsSourceOverFiftyUpdates) {
+    for (const Form& form : forms) {
+        const Sgd::Options o{.weight_decay = 5e-3f,
+                             .nesterov = form.nesterov,
+                             .rate_in_velocity = form.rate_in_velocity};
+        // 50 updates of about 8 operations on numbers below 2^5: 2 * 400 * 2^5 * 2^-53 < 1e-11.
+        const std::vector<Rounded> bound = follow(o);
+        EXPECT_LT(testing_support::distance(bound, form.parameters), 1e-11);
+        const Graph graph = testing_support::graph_of(testing_support::tensors);
+        testing_support::Descent<Sgd> run(o, graph, testing_support::plain_layout(graph));
+        run.start(testing_support::start_50());
+        testing_support::follow_50(peak, [&](int step, float rate, std::int64_t updates) {
+            run.update(testing_support::gradients_50(step, 1024), rate, 1.0f / 1024, updates);
+        });
+        EXPECT_LT(testing_support::outside(run.parameters(), bound), 0);
+        for (const Form& other : forms)  // each is its own: the test can tell
+            EXPECT_TRUE(&other == &form ||
+                        testing_support::distance(bound, other.parameters) > 1e-3);
+    }
 }
 
 // ---- Against the formula, one element at a time ---------------------------------------------

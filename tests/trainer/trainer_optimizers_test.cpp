@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <gx/core/hash_bits.hpp>           // hash_bits
+#include <gx/optimizer/adam.hpp>           // Adam
 #include <gx/optimizer/adamw.hpp>          // AdamW
+#include <gx/optimizer/lamb.hpp>           // Lamb
 #include <gx/optimizer/lars.hpp>           // Lars
 #include <gx/reducer/double_buffered.hpp>  // DoubleBuffered
 #include <gx/reducer/ring.hpp>             // Ring
@@ -55,7 +57,7 @@ template <class T>
 class Resumed : public ::testing::Test {};
 using Late = gx::DoubleBuffered<gx::Ring<fp16>>;
 using Compositions = ::testing::Types<By<gx::Sgd>, By<gx::AdamW>, By<gx::Lars>, By<gx::Sgd, Late>,
-                                      By<gx::AdamW, Late>, By<gx::Lars, Late>>;
+                                      By<gx::Adam, Late>, By<gx::Lamb, Late>>;
 TYPED_TEST_SUITE(Resumed, Compositions);
 
 TYPED_TEST(Resumed, AfterEveryStepEqualsNotHavingStopped) {

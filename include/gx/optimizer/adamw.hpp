@@ -9,7 +9,6 @@
 #include <gx/core/decl.hpp>              // GX_DECL
 #include <gx/core/findings.hpp>          // Findings
 #include <gx/optimizer/concept.hpp>      // ParameterSlice, Graph
-#include <gx/optimizer/rules.hpp>        // AdamWRule
 #include <gx/optimizer/update_args.hpp>  // UpdateArgs
 
 namespace gx {
@@ -71,9 +70,6 @@ public:
     GX_DECL void update(const UpdateArgs& a);
 
 private:
-    using Rule = detail::optimizer::AdamWRule;
-    [[nodiscard]] GX_DECL Rule rule(const UpdateArgs& a) const;
-
     Options options_;
     std::vector<float> decay_;  // of each parameter
     std::size_t elements_ = 0;

@@ -5,14 +5,24 @@
 
 namespace gx {
 
+class Adam;
 class AdamW;
+class Lamb;
 class Lars;
 class Sgd;
 
 namespace detail::role {  // what the error says where only this header is included
 template <>
+struct Header<Adam> {
+    GX_DEFINED_IN("gx/optimizer/adam.hpp")
+};
+template <>
 struct Header<AdamW> {
     GX_DEFINED_IN("gx/optimizer/adamw.hpp")
+};
+template <>
+struct Header<Lamb> {
+    GX_DEFINED_IN("gx/optimizer/lamb.hpp")
 };
 template <>
 struct Header<Lars> {

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>  // int64_t
+#include <vector>   // decays
 
-#include <gx/model/graph.hpp>  // ParameterRole
+#include <gx/model/graph.hpp>  // Graph, ParameterRole
 
 namespace gx::detail::optimizer {
 
@@ -17,6 +18,16 @@ namespace gx::detail::optimizer {
         case ParameterRole::beta: break;
     }
     return batch_norm;
+}
+
+/// Weight decay of each parameter. Options: weight_decay, decay_batch_norm, decay_bias.
+template <class Options>
+[[nodiscard]] std::vector<float> decays_of(const Graph& graph, const Options& o) {
+    std::vector<float> decays;
+    for (const Parameter& p : graph.parameters)
+        decays.push_back(includes(p.role, o.decay_batch_norm, o.decay_bias) ? o.weight_decay
+                                                                            : 0.0f);
+    return decays;
 }
 
 /// base^exponent by repeated squaring: equal bits with every mathematical library.

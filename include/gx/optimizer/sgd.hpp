@@ -10,7 +10,6 @@
 #include <gx/core/findings.hpp>          // Findings
 #include <gx/optimizer/concept.hpp>      // ParameterSlice, Graph
 #include <gx/optimizer/finite.hpp>       // all_finite
-#include <gx/optimizer/rules.hpp>        // SgdRule
 #include <gx/optimizer/update_args.hpp>  // UpdateArgs
 
 namespace gx {
@@ -18,8 +17,19 @@ namespace gx {
 /// For every element, with v = 0 before the first update:
 ///
 ///     g = gradient * unscale + decay * w       decay = weight_decay, or 0 where it does not apply
-///     v = momentum * v + g
+///
+///     v = momentum * v + g                                   gradients in v: PyTorch, MXNet
 ///     w = w - rate * (nesterov ? g + momentum * v : v)
+///
+///     v = momentum * v + rate * g                            rate_in_velocity: steps in v
+///     w = w - (nesterov ? rate * g + momentum * v : v)
+///
+/// The two are equal while the rate stays as it is. When it changes, the first changes the steps
+/// that v has gathered with it, which is the momentum correction of Goyal et al.; the second keeps
+/// them.
+/// `nesterov` is Nesterov's accelerated gradient (NAG), with w at the point looked ahead to: the
+/// first is that of torch.optim.SGD and MXNet's NAG, the second that of Sutskever et al., as
+/// Bengio et al. rewrite it, and of Caffe.
 ///
 /// Weight decay applies to weights, and to biases and to batch norm's gamma and beta on request.
 ///
@@ -30,15 +40,17 @@ namespace gx {
 ///         does not show. Where the target has fused multiply-add (-mfma, -march=native), build
 ///         with -ffp-contract=off to keep these bits; without such options nothing is fused.
 /// Cost:   one pass: 12 bytes read and 8 written an element; one float of state an element.
-/// Source: Sutskever et al. 2013, ICML, section 2, with the rate outside of v as in Goyal et al.
-///         2017, arXiv:1706.02677, section 3 (equation 10); decay of weights only as in Jia et al.
-///         2018, arXiv:1807.11205, section 3.2.
+/// Source: Goyal et al. 2017, arXiv:1706.02677, section 3, equations 10 (gradients in v) and 9
+///         (steps in v); Sutskever et al. 2013, ICML, equations 1 to 4; Bengio et al. 2012,
+///         arXiv:1212.0901, equations 6 and 7; decay of weights only as in Jia et al. 2018,
+///         arXiv:1807.11205, section 3.2.
 class Sgd {
 public:
     struct Options {
         float momentum = 0.9f;
         float weight_decay = 1e-4f;
         bool nesterov = false;
+        bool rate_in_velocity = false;
         bool decay_batch_norm = false;
         bool decay_bias = false;
     };
@@ -67,8 +79,6 @@ public:
     GX_DECL void update(const UpdateArgs& a);
 
 private:
-    using Rule = detail::optimizer::SgdRule;
-
     Options options_;
     std::vector<float> decay_;  // of each parameter
     std::size_t elements_ = 0;

@@ -8,12 +8,12 @@
 #include <gx/core/contract.hpp>    // GX_EXPECT
 #include <gx/cuda/kernel.hpp>      // GX_KERNEL, launch
 #include <gx/optimizer/roles.hpp>  // power
-#include <gx/optimizer/rules.hpp>  // SgdRule, AdamWRule, LarsRule
+#include <gx/optimizer/rules.hpp>  // SgdRule, AdamRule, LarsRule
 
 namespace gx::cuda {
 namespace {
 
-using gx::detail::optimizer::AdamWRule;
+using gx::detail::optimizer::AdamRule;
 using gx::detail::optimizer::LarsRule;
 using gx::detail::optimizer::power;
 using gx::detail::optimizer::SgdRule;
@@ -22,19 +22,28 @@ constexpr unsigned update_threads = 256, update_blocks_max = 4096;
 constexpr int exponents = 254;  // of finite numbers
 constexpr int lowest_bit = -298, top_word = norm_words - 2, bad_word = norm_words - 1;
 
+/// Of the update after `updates` others.
+GX_DEVICE UpdateStep step_after(std::int64_t updates, float rate, float loss_scale,
+                                const UpdateStart& start, bool applied) {
+    return {.rate = rate,
+            .unscale = 1.0f / loss_scale,
+            .correction1 = static_cast<float>(1 - power(double{start.beta1}, updates + 1)),
+            .correction2 = static_cast<float>(1 - power(double{start.beta2}, updates + 1)),
+            .applied = applied};
+}
 GX_KERNEL begin_update_kernel(DeviceSpan<const bool> applied, DeviceSpan<const float> loss_scale,
                               DeviceSpan<const float> rate, UpdateStart start,
                               DeviceSpan<std::int64_t> updates, DeviceSpan<UpdateStep> step) {
-    const std::int64_t t = updates[0] + 1;
-    step[0] = {.rate = rate[0],
-               .unscale = 1.0f / loss_scale[0],
-               .correction1 = static_cast<float>(1 - power(double{start.beta1}, t)),
-               .correction2 = static_cast<float>(1 - power(double{start.beta2}, t)),
-               .applied = applied[0]};
-    if (applied[0] || start.counts_skipped) updates[0] = t;
+    step[0] = step_after(updates[0], rate[0], loss_scale[0], start, applied[0]);
+    if (applied[0] || start.counts_skipped) updates[0] = updates[0] + 1;
+}
+GX_KERNEL preview_update_kernel(DeviceSpan<const float> loss_scale, UpdateStart start,
+                                DeviceSpan<const std::int64_t> updates,
+                                DeviceSpan<UpdateStep> step) {
+    step[0] = step_after(updates[0], 0, loss_scale[0], start, true);
 }
 
-template <bool nesterov>
+template <bool nesterov, bool rate_in_velocity>
 GX_KERNEL sgd_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const float> decays,
                      DeviceSpan<const UpdateStep> step, SgdRule of_all, DeviceSpan<float> w,
                      DeviceSpan<const float> g, DeviceSpan<float> v) {
@@ -47,27 +56,34 @@ GX_KERNEL sgd_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const floa
         rule.decay = decays[piece.parameter];
         for (std::int64_t i = threadIdx.x; i < piece.count; i += blockDim.x) {
             const std::int64_t at = piece.offset + i;
-            rule.update<nesterov>(w[at], g[at], v[at]);
+            rule.update<nesterov, rate_in_velocity>(w[at], g[at], v[at]);
         }
     }
 }
 
-GX_KERNEL adamw_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const float> decays,
-                       DeviceSpan<const UpdateStep> step, AdamWRule of_all, DeviceSpan<float> w,
-                       DeviceSpan<const float> g, DeviceSpan<float> m, DeviceSpan<float> v) {
+GX_DEVICE void begin(AdamRule& rule, const UpdateStep& step) {
+    rule.rate = step.rate;
+    rule.unscale = step.unscale;
+    rule.correction1 = step.correction1;
+    rule.correction2 = step.correction2;
+}
+/// rates: of each parameter; none: that of the step.
+template <bool coupled, bool has_rates>
+GX_KERNEL adam_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const float> rates,
+                      DeviceSpan<const float> decays, DeviceSpan<const UpdateStep> step,
+                      AdamRule of_all, DeviceSpan<float> w, DeviceSpan<const float> g,
+                      DeviceSpan<float> m, DeviceSpan<float> v) {
     if (step[0].applied == 0) return;
-    of_all.rate = step[0].rate;
-    of_all.unscale = step[0].unscale;
-    of_all.correction1 = step[0].correction1;
-    of_all.correction2 = step[0].correction2;
+    begin(of_all, step[0]);
     for (std::int64_t p = blockIdx.x; p < pieces.size; p += gridDim.x) {
         const UpdatePiece piece = pieces[p];
         auto rule = of_all;
         rule.decay = decays[piece.parameter];
+        if constexpr (has_rates) rule.rate = rates[piece.parameter];
         for (std::int64_t i = threadIdx.x; i < piece.count; i += blockDim.x) {
             const std::int64_t at = piece.offset + i;
-            const float square = rule.moments(g[at], m[at], v[at]);
-            rule.move(w[at], m[at], __fsqrt_rn(square));
+            const float square = rule.moments<coupled>(w[at], g[at], m[at], v[at]);
+            rule.move<coupled>(w[at], m[at], __fsqrt_rn(square));
         }
     }
 }
@@ -90,16 +106,18 @@ GX_KERNEL lars_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const flo
     }
 }
 
-// As SquaredSum::add: sums by exponent, which 64 bits hold for a piece, then words of 32 bits.
-GX_KERNEL squared_norms_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const float> values,
-                               DeviceSpan<unsigned long long> words) {
+/// Adds the squares of value(i), for each element i of the pieces, as SquaredSum::add does: sums by
+/// exponent, which 64 bits hold for a piece, then words of 32 bits.
+template <class Value>
+GX_DEVICE void add_squares(DeviceSpan<const UpdatePiece> pieces, const Value& value,
+                           DeviceSpan<unsigned long long> words) {
     GX_SHARED(unsigned long long, sums, exponents + 1);  // the last: how many are not finite
     for (std::int64_t p = blockIdx.x; p < pieces.size; p += gridDim.x) {
         for (unsigned e = threadIdx.x; e <= exponents; e += blockDim.x) sums[e] = 0;
         GX_SYNC_BLOCK();
         const UpdatePiece piece = pieces[p];
         for (std::int64_t i = threadIdx.x; i < piece.count; i += blockDim.x) {
-            const auto bits = std::bit_cast<std::uint32_t>(values[piece.offset + i]);
+            const auto bits = std::bit_cast<std::uint32_t>(value(piece.offset + i));
             const std::uint32_t biased = bits >> 23 & 0xffu, fraction = bits & 0x7fffffu;
             const unsigned long long m = biased == 0 ? fraction : fraction | 0x800000u;
             if (m == 0) continue;
@@ -124,6 +142,31 @@ GX_KERNEL squared_norms_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<
         }
         GX_SYNC_BLOCK();
     }
+}
+struct ElementOf {
+    DeviceSpan<const float> values;
+    GX_DEVICE float operator()(std::int64_t i) const { return values[i]; }
+};
+GX_KERNEL squared_norms_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const float> values,
+                               DeviceSpan<unsigned long long> words) {
+    add_squares(pieces, ElementOf{values}, words);
+}
+/// Lamb's update of an element, which the step will make.
+struct UpdateOf {
+    AdamRule rule;
+    DeviceSpan<const float> w, g, m, v;
+    GX_DEVICE float operator()(std::int64_t i) const {
+        float first = m[i], second = v[i];
+        const float square = rule.moments(w[i], g[i], first, second);
+        return rule.direction(w[i], first, __fsqrt_rn(square));
+    }
+};
+GX_KERNEL squared_updates_kernel(DeviceSpan<const UpdatePiece> pieces,
+                                 DeviceSpan<const UpdateStep> step, UpdateOf update,
+                                 DeviceSpan<unsigned long long> words) {
+    if (step[0].applied == 0) return;
+    begin(update.rule, step[0]);
+    add_squares(pieces, update, words);
 }
 
 /// SquaredSum::value.
@@ -197,6 +240,24 @@ GX_KERNEL lars_rates_kernel(DeviceSpan<const Flag> adapts,
     }
 }
 
+GX_KERNEL lamb_rates_kernel(DeviceSpan<const Flag> adapts,
+                            DeviceSpan<const unsigned long long> parameter_words,
+                            DeviceSpan<const unsigned long long> update_words,
+                            DeviceSpan<const UpdateStep> update, float weight_decay,
+                            float max_ratio, DeviceSpan<float> rates, DeviceSpan<float> decays) {
+    for (std::int64_t p = global_thread(); p < adapts.size; p += all_threads()) {
+        decays[p] = 0;
+        rates[p] = update[0].rate;
+        if (adapts[p] == 0) continue;
+        decays[p] = weight_decay;
+        const double w = sqrt(squared_norm(parameter_words, p * norm_words));
+        const double u = sqrt(squared_norm(update_words, p * norm_words));
+        double ratio = w == 0 || u == 0 ? 1 : w / u;
+        if (max_ratio > 0 && double{max_ratio} < ratio) ratio = double{max_ratio};
+        rates[p] = static_cast<float>(double{update[0].rate} * ratio);
+    }
+}
+
 LaunchShape shape_of(cudaStream_t stream, std::int64_t pieces) {
     return {static_cast<unsigned>(std::min<std::int64_t>(pieces, update_blocks_max)),
             update_threads, stream};
@@ -237,31 +298,59 @@ void begin_update(cudaStream_t stream, DeviceSpan<const bool> applied,
            updates, step);
 }
 
+void preview_update(cudaStream_t stream, DeviceSpan<const float> loss_scale,
+                    const UpdateStart& start, DeviceSpan<const std::int64_t> updates,
+                    DeviceSpan<UpdateStep> step) {
+    GX_EXPECT(loss_scale.size == 1 && updates.size == 1 && step.size == 1,
+              "one loss scale, count and step of an update");
+    launch("preview update", {1, 1, stream}, preview_update_kernel, loss_scale, start, updates,
+           step);
+}
+
 void sgd(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> momentum,
          DeviceSpan<const float> decays, const SgdStep& step) {
     expect_lengths(vectors, momentum.size);
-    launch("sgd", shape_of(stream, vectors.pieces.size),
-           step.nesterov ? sgd_kernel<true> : sgd_kernel<false>, vectors.pieces, decays,
-           vectors.step, SgdRule{1, 0, step.momentum, 0}, vectors.parameters, vectors.gradients,
-           momentum);
+    const auto run = [&](auto kernel) {
+        launch("sgd", shape_of(stream, vectors.pieces.size), kernel, vectors.pieces, decays,
+               vectors.step, SgdRule{1, 0, step.momentum, 0}, vectors.parameters, vectors.gradients,
+               momentum);
+    };
+    if (step.rate_in_velocity)
+        run(step.nesterov ? sgd_kernel<true, true> : sgd_kernel<false, true>);
+    else run(step.nesterov ? sgd_kernel<true, false> : sgd_kernel<false, false>);
 }
 
-void adamw(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> m,
-           DeviceSpan<float> v, DeviceSpan<const float> decays, const AdamWStep& step) {
+namespace {
+/// Before the numbers of a step.
+AdamRule rule_of(const AdamStep& step) {
+    const auto rest = [](float beta) { return static_cast<float>(1 - double{beta}); };
+    return {.unscale = 1,
+            .rate = 0,
+            .beta1 = step.beta1,
+            .rest1 = rest(step.beta1),
+            .beta2 = step.beta2,
+            .rest2 = rest(step.beta2),
+            .correction1 = 1,
+            .correction2 = 1,
+            .epsilon = step.epsilon};
+}
+void run_adam(const char* name, cudaStream_t stream, const UpdateVectors& vectors,
+              DeviceSpan<float> m, DeviceSpan<float> v, DeviceSpan<const float> rates,
+              DeviceSpan<const float> decays, const AdamStep& step, auto kernel) {
     expect_lengths(vectors, m.size);
     expect_lengths(vectors, v.size);
-    const auto rest = [](float beta) { return static_cast<float>(1 - double{beta}); };
-    const AdamWRule rule{.unscale = 1,
-                         .rate = 0,
-                         .beta1 = step.beta1,
-                         .rest1 = rest(step.beta1),
-                         .beta2 = step.beta2,
-                         .rest2 = rest(step.beta2),
-                         .correction1 = 1,
-                         .correction2 = 1,
-                         .epsilon = step.epsilon};
-    launch("adamw", shape_of(stream, vectors.pieces.size), adamw_kernel, vectors.pieces, decays,
-           vectors.step, rule, vectors.parameters, vectors.gradients, m, v);
+    launch(name, shape_of(stream, vectors.pieces.size), kernel, vectors.pieces, rates, decays,
+           vectors.step, rule_of(step), vectors.parameters, vectors.gradients, m, v);
+}
+}  // namespace
+
+void adam(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> m,
+          DeviceSpan<float> v, DeviceSpan<const float> decays, const AdamStep& step) {
+    run_adam("adam", stream, vectors, m, v, {}, decays, step, adam_kernel<true, false>);
+}
+void adamw(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> m,
+           DeviceSpan<float> v, DeviceSpan<const float> decays, const AdamStep& step) {
+    run_adam("adamw", stream, vectors, m, v, {}, decays, step, adam_kernel<false, false>);
 }
 
 void add_squared_norms(cudaStream_t stream, DeviceSpan<const UpdatePiece> pieces,
@@ -308,6 +397,38 @@ void lars(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> m
     launch("lars", shape_of(stream, vectors.pieces.size), lars_kernel, vectors.pieces, rates,
            decays, vectors.step, LarsRule{1, 0, step.momentum, 0}, vectors.parameters,
            vectors.gradients, momentum);
+}
+
+void add_squared_updates(cudaStream_t stream, const UpdateVectors& vectors,
+                         DeviceSpan<const float> m, DeviceSpan<const float> v, const LambStep& step,
+                         DeviceSpan<unsigned long long> words) {
+    expect_lengths(vectors, m.size);
+    expect_lengths(vectors, v.size);
+    AdamRule rule = rule_of(step.moments);
+    rule.decay = step.weight_decay;
+    launch("squared updates", shape_of(stream, vectors.pieces.size), squared_updates_kernel,
+           vectors.pieces, vectors.step,
+           UpdateOf{rule, vectors.parameters, vectors.gradients, m, v}, words);
+}
+
+void lamb_rates(cudaStream_t stream, DeviceSpan<const Flag> adapts,
+                DeviceSpan<const unsigned long long> parameter_words,
+                DeviceSpan<const unsigned long long> update_words,
+                DeviceSpan<const UpdateStep> update, const LambStep& step, DeviceSpan<float> rates,
+                DeviceSpan<float> decays) {
+    GX_EXPECT(update.size == 1, "one step of an update");
+    GX_EXPECT(rates.size == adapts.size && decays.size == adapts.size &&
+                  parameter_words.size == adapts.size * norm_words &&
+                  update_words.size == adapts.size * norm_words,
+              "norms, rates and decays of every parameter");
+    launch("lamb rates", shape_of(stream, blocks_for(adapts.size)), lamb_rates_kernel, adapts,
+           parameter_words, update_words, update, step.weight_decay, step.max_ratio, rates, decays);
+}
+
+void lamb(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> m,
+          DeviceSpan<float> v, DeviceSpan<const float> rates, DeviceSpan<const float> decays,
+          const LambStep& step) {
+    run_adam("lamb", stream, vectors, m, v, rates, decays, step.moments, adam_kernel<false, true>);
 }
 
 }  // namespace gx::cuda

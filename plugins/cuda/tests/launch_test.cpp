@@ -16,7 +16,9 @@
 #include <gx/cuda/emulation/grid.hpp>   // seed
 #include <gx/cuda_testing/runtime.hpp>  // reset, counters
 #include <gx/model/graph.hpp>           // Graph
+#include <gx/optimizer/adam.hpp>        // Adam
 #include <gx/optimizer/adamw.hpp>       // AdamW
+#include <gx/optimizer/lamb.hpp>        // Lamb
 #include <gx/optimizer/lars.hpp>        // Lars
 #include <gx/optimizer/sgd.hpp>         // Sgd
 #include <gx/quantized/reducer.hpp>     // Encode, Average, Decode
@@ -200,7 +202,7 @@ TYPED_TEST(Decisions, AreThoseOfTheHost) {
 
 template <class O>
 class Updates : public ::testing::Test {};
-using Optimizers = ::testing::Types<Sgd, AdamW, Lars>;
+using Optimizers = ::testing::Types<Sgd, Adam, AdamW, Lars, Lamb>;
 TYPED_TEST_SUITE(Updates, Optimizers);
 
 template <class O, bool counts_skipped>
@@ -246,15 +248,15 @@ TYPED_TEST(Updates, HaveTheBitsOfTheHost) {
     check_updates<TypeParam, true>();
 }
 
-/// Votes and norms of several ranks.
-TEST(Shards, DecideAndAddNormsAsTheHostDoes) {
+/// Votes of several ranks.
+TEST(Shards, DecideAsTheHostDoes) {
     using Of = D<StaticLossScale>;
     namespace trainer = detail::trainer;
     check([](Queue& q, std::mt19937_64& random) {
         const std::size_t n = drawn_count();
         std::vector<float> values = numbers(random, n);
         if (n > 0 && random() % 2 == 0) values[n - 1] = std::numeric_limits<float>::infinity();
-        Both<float> part(q, values), against(q, {0}), loss_scale(q, {1});
+        Both<float> part(q, values), against(q, {0});
         Both<Of> d(q, {Of{StaticLossScale()}});
         Both<Flag> applied(q, {1});
         launch(q, trainer::FindOverflow{}, part.read(), against.view());
@@ -262,36 +264,68 @@ TEST(Shards, DecideAndAddNormsAsTheHostDoes) {
         launch(q, trainer::DecideTogether<Of>{}, against.read(), d.view(), applied.view());
         trainer::DecideTogether<Of>{}(against.host, d.host, applied.host);
         RC_ASSERT(against.same() && applied.same());
+    });
+}
+const SquaredSum& of_move(const Lars::Norms& n) { return n.gradient; }
+const SquaredSum& of_move(const Lamb::Norms& n) { return n.update; }
 
+template <class O>
+class Norms : public ::testing::Test {};
+using WithNorms = ::testing::Types<Lars, Lamb>;
+TYPED_TEST_SUITE(Norms, WithNorms);
+
+/// Norms of several ranks, and the update by them.
+TYPED_TEST(Norms, AreThoseOfTheHost) {
+    using O = TypeParam;
+    using Of = D<StaticLossScale>;
+    using NormsOf = typename O::Norms;
+    namespace trainer = detail::trainer;
+    check([](Queue& q, std::mt19937_64& random) {
+        const std::size_t n = drawn_count();
         Graph graph;
         graph.parameters.resize(2);
         for (Parameter& p : graph.parameters) p.role = ParameterRole::weight;
         const std::vector<ParameterSlice> slices{{0, n / 3, 0}, {n / 3, n - n / 3, 1}};
-        Lars lars{Lars::Options{}};
-        lars.reserve(n, slices, graph);
-        using Norms = Lars::Norms;
+        O optimizer{typename O::Options{}};
+        optimizer.reserve(n, slices, graph);
         const int ranks = 1 + static_cast<int>(random() % 3);
-        Both<Norms> all(q, std::vector<Norms>(std::size_t(2 * ranks))),
-            sums(q, std::vector<Norms>(2));
-        const trainer::AddNorms<Lars, Of> add{&lars, slices.data(), slices.size()};
-        Both<float> state(q, std::vector<float>(n)), parameters(q, numbers(random, n));
+        Both<float> loss_scale(q, {4}), rate(q, {0.1f});
+        Of begun{StaticLossScale()};
+        begun.updates = static_cast<std::int64_t>(random() % 5);
+        begun.applied = random() % 2 == 0;  // the step before says nothing of this one
+        Both<Of> d(q, {begun});
+        Both<NormsOf> all(q, std::vector<NormsOf>(std::size_t(2 * ranks))),
+            sums(q, std::vector<NormsOf>(2));
+        const trainer::AddNorms<O, Of> add{&optimizer, slices.data(), slices.size()};
+        std::vector<float> moments = numbers(random, state_vectors<O>() * n);
+        for (float& x : moments) x = std::abs(x);
+        Both<float> state(q, moments), parameters(q, numbers(random, n));
         for (int r = 0; r < ranks; ++r) {
             Both<float> mean(q, numbers(random, n));
             const auto mine = all.view().subspan(std::size_t(2 * r), 2);
-            launch(q, kernels::Fill<Norms>{}, mine);
+            launch(q, kernels::Fill<NormsOf>{}, mine);
             launch(q, add, parameters.view(), mean.read(), scalar(loss_scale), state.view(),
                    d.read(), mine);
-            add(parameters.host, mean.host, 1, state.host, d.host,
+            add(parameters.host, mean.host, 4, state.host, d.host,
                 std::span(all.host).subspan(std::size_t(2 * r), 2));
-            RC_ASSERT(mean.same());
+            RC_ASSERT(mean.same() && parameters.same() && state.same());
         }
-        launch(q, trainer::SumNorms<Norms>{}, all.read(), sums.view());
-        trainer::SumNorms<Norms>{}(all.host, sums.host);
-        const std::vector<Norms> there = sums.back();
+        RC_ASSERT(d.back()[0].updates == begun.updates);
+        launch(q, trainer::SumNorms<NormsOf>{}, all.read(), sums.view());
+        trainer::SumNorms<NormsOf>{}(all.host, sums.host);
+        const std::vector<NormsOf> there = sums.back();
         for (std::size_t p = 0; p < 2; ++p) {
             RC_ASSERT(there[p].parameter == sums.host[p].parameter);
-            RC_ASSERT(there[p].gradient == sums.host[p].gradient);
+            RC_ASSERT(of_move(there[p]) == of_move(sums.host[p]));
         }
+        const trainer::Update<O, Of> update{&optimizer, slices.data(), slices.size()};
+        Both<float> mean(q, numbers(random, n));
+        launch(q, update, parameters.view(), mean.read(), scalar(loss_scale), scalar(rate),
+               state.view(), d.view(), sums.read());
+        update(parameters.host, mean.host, 4, 0.1f, state.host, d.host,
+               std::span<const NormsOf>(sums.host));
+        RC_ASSERT(parameters.same() && state.same());
+        RC_ASSERT(d.back()[0].updates == d.host[0].updates);
     });
 }
 

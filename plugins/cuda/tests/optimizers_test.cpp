@@ -1,4 +1,4 @@
-// Updates on the device have the bits of gx::Sgd, gx::AdamW and gx::Lars.
+// Updates on the device have the bits of the host's optimizers.
 #include <gx/cuda/kernels.hpp>
 
 #include "device_memory.hpp"
@@ -14,7 +14,9 @@
 #include <rapidcheck/gtest.h>
 
 #include <gx/model/graph.hpp>      // Graph
+#include <gx/optimizer/adam.hpp>   // Adam
 #include <gx/optimizer/adamw.hpp>  // AdamW
+#include <gx/optimizer/lamb.hpp>   // Lamb
 #include <gx/optimizer/lars.hpp>   // Lars
 #include <gx/optimizer/roles.hpp>  // power
 #include <gx/optimizer/sgd.hpp>    // Sgd
@@ -126,35 +128,46 @@ TEST(UpdatePieces, CoverEverySliceOnce) {
     EXPECT_EQ(pieces[3].parameter, 2);
 }
 
-RC_GTEST_PROP(Optimizers, SgdHasTheBitsOfTheHost, (std::uint64_t seed, bool nesterov)) {
+RC_GTEST_PROP(Optimizers, SgdHasTheBitsOfTheHost,
+              (std::uint64_t seed, bool nesterov, bool rate_in_velocity)) {
     Case c(seed, 1);
-    const Sgd::Options o{
-        .momentum = 0.9f, .weight_decay = 1e-2f, .nesterov = nesterov, .decay_bias = true};
+    const Sgd::Options o{.momentum = 0.9f,
+                         .weight_decay = 1e-2f,
+                         .nesterov = nesterov,
+                         .rate_in_velocity = rate_in_velocity,
+                         .decay_bias = true};
     OnDevice d(c);
     Sgd sgd(o);
     sgd.reserve(c.parameters.size(), c.slices, c.graph);
     sgd.update(c.args());
     const DeviceVector<float> decays(d.stream, {o.weight_decay, o.weight_decay, 0.0f, 0.0f});
     d.begin(c);
-    cuda::sgd(d.stream, d.vectors(), d.first, decays, {o.momentum, nesterov});
+    cuda::sgd(d.stream, d.vectors(), d.first, decays, {o.momentum, nesterov, rate_in_velocity});
     RC_ASSERT(same_bits(d.parameters.host(), c.parameters));
     RC_ASSERT(same_bits(d.first.host(), c.state_vector(0)));
 }
 
-RC_GTEST_PROP(Optimizers, AdamWHasTheBitsOfTheHost, (std::uint64_t seed)) {
+template <class O>
+void check_adam(std::uint64_t seed, decltype(cuda::adam) update) {
     Case c(seed, 2);
-    const AdamW::Options o{};
+    const typename O::Options o{.weight_decay = 0.01f};
     OnDevice d(c);
     DeviceVector<float> second(d.stream, c.state_vector(1));
-    AdamW adamw(o);
-    adamw.reserve(c.parameters.size(), c.slices, c.graph);
-    adamw.update(c.args());
+    O optimizer(o);
+    optimizer.reserve(c.parameters.size(), c.slices, c.graph);
+    optimizer.update(c.args());
     const DeviceVector<float> decays(d.stream, {o.weight_decay, 0.0f, 0.0f, 0.0f});
     d.begin(c, true, {.beta1 = o.beta1, .beta2 = o.beta2});
-    cuda::adamw(d.stream, d.vectors(), d.first, second, decays, {o.beta1, o.beta2, o.epsilon});
+    update(d.stream, d.vectors(), d.first, second, decays, {o.beta1, o.beta2, o.epsilon});
     RC_ASSERT(same_bits(d.parameters.host(), c.parameters));
     RC_ASSERT(same_bits(d.first.host(), c.state_vector(0)));
     RC_ASSERT(same_bits(second.host(), c.state_vector(1)));
+}
+RC_GTEST_PROP(Optimizers, AdamHasTheBitsOfTheHost, (std::uint64_t seed)) {
+    check_adam<Adam>(seed, cuda::adam);
+}
+RC_GTEST_PROP(Optimizers, AdamWHasTheBitsOfTheHost, (std::uint64_t seed)) {
+    check_adam<AdamW>(seed, cuda::adamw);
 }
 
 /// Norms, rates and updates on the device, without the host between.
@@ -181,6 +194,33 @@ RC_GTEST_PROP(Optimizers, LarsHasTheBitsOfTheHost, (std::uint64_t seed)) {
     cuda::lars(d.stream, d.vectors(), d.first, rates, decays, step);
     RC_ASSERT(same_bits(d.parameters.host(), c.parameters));
     RC_ASSERT(same_bits(d.first.host(), c.state_vector(0)));
+}
+
+RC_GTEST_PROP(Optimizers, LambHasTheBitsOfTheHost, (std::uint64_t seed, bool is_bounded)) {
+    Case c(seed, 2);
+    const Lamb::Options o{.max_ratio = is_bounded ? 0.5f : 0, .adapt_bias = true};
+    if (*rc::gen::inRange(0, 5) == 0)  // ratio 1 where a tensor is zero
+        std::fill_n(c.parameters.begin(), c.slices[0].count, 0.0f);
+    OnDevice d(c);
+    DeviceVector<float> second(d.stream, c.state_vector(1));
+    Lamb lamb(o);
+    lamb.reserve(c.parameters.size(), c.slices, c.graph);
+    lamb.update(c.args());
+
+    const std::size_t count = c.slices.size();
+    const DeviceVector<Flag> adapts(d.stream, {1, 1, 0, 0});
+    const DeviceVector<unsigned long long> of_parameters(d.stream, count * cuda::norm_words),
+        of_updates(d.stream, count * cuda::norm_words);
+    const DeviceVector<float> rates(d.stream, count), decays(d.stream, count);
+    const cuda::LambStep step{{o.beta1, o.beta2, o.epsilon}, o.weight_decay, o.max_ratio};
+    d.begin(c, true, {.beta1 = o.beta1, .beta2 = o.beta2});
+    cuda::add_squared_norms(d.stream, d.pieces, d.parameters, of_parameters);
+    cuda::add_squared_updates(d.stream, d.vectors(), d.first, second, step, of_updates);
+    cuda::lamb_rates(d.stream, adapts, of_parameters, of_updates, d.step, step, rates, decays);
+    cuda::lamb(d.stream, d.vectors(), d.first, second, rates, decays, step);
+    RC_ASSERT(same_bits(d.parameters.host(), c.parameters));
+    RC_ASSERT(same_bits(d.first.host(), c.state_vector(0)));
+    RC_ASSERT(same_bits(second.host(), c.state_vector(1)));
 }
 
 /// All finite floats and others: the words are those of SquaredSum once carries are added.
@@ -218,7 +258,9 @@ RC_GTEST_PROP(Optimizers, SkippedUpdatesChangeNothing, (std::uint64_t seed, bool
     const DeviceVector<float> ones(d.stream, std::vector<float>(4, 1.0f));
     d.begin(c, false, {.counts_skipped = counts_skipped});
     cuda::sgd(d.stream, d.vectors(), d.first, ones, {0.9f});
+    cuda::adam(d.stream, d.vectors(), d.first, d.first, ones, {0.9f, 0.99f, 1e-8f});
     cuda::adamw(d.stream, d.vectors(), d.first, d.first, ones, {0.9f, 0.99f, 1e-8f});
+    cuda::lamb(d.stream, d.vectors(), d.first, d.first, ones, ones, {{0.9f, 0.99f, 1e-8f}, 0, 0});
     cuda::lars(d.stream, d.vectors(), d.first, ones, ones, {});
     RC_ASSERT(same_bits(d.parameters.host(), c.parameters));
     RC_ASSERT(same_bits(d.first.host(), c.state_vector(0)));

@@ -18,7 +18,9 @@
 #include <gx/io/atomic_file.hpp>            // write_file
 #include <gx/halving_doubling/reducer.hpp>  // HalvingDoubling
 #include <gx/hierarchical/reducer.hpp>      // Hierarchical
+#include <gx/optimizer/adam.hpp>            // Adam
 #include <gx/optimizer/adamw.hpp>           // AdamW
+#include <gx/optimizer/lamb.hpp>            // Lamb
 #include <gx/optimizer/lars.hpp>            // Lars
 #include <gx/optimizer/sgd.hpp>             // Sgd
 #include <gx/optimizer/update_cost.hpp>     // update_cost_of
@@ -74,7 +76,7 @@ void read_options(CLI::App& app, Asked& a) {
         ->check(CLI::IsMember({"fp32", "mixed"}))
         ->capture_default_str();
     app.add_option("--optimizer", a.optimizer, "whose update is timed and whose state must fit")
-        ->check(CLI::IsMember({"sgd", "adamw", "lars"}))
+        ->check(CLI::IsMember({"sgd", "adam", "adamw", "lars", "lamb"}))
         ->capture_default_str();
     app.add_option("--machine", a.machines,
                    "machines to consider: names, files of gx (.json), dumps of NCCL's topology "
@@ -166,7 +168,9 @@ void add_served(std::vector<tools::plan::ReducerChoice>& all) {
 }
 
 UpdateCost update_of(const std::string& optimizer) {
+    if (optimizer == "adam") return update_cost_of<Adam>();
     if (optimizer == "adamw") return update_cost_of<AdamW>();
+    if (optimizer == "lamb") return update_cost_of<Lamb>();
     if (optimizer == "lars") return update_cost_of<Lars>();
     return update_cost_of<Sgd>();
 }

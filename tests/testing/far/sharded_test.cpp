@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <gx/optimizer/adamw.hpp>
+#include <gx/optimizer/lamb.hpp>
 #include <gx/optimizer/lars.hpp>
 #include <gx/optimizer/sgd.hpp>
 #include <gx/reducer/bucketed.hpp>
@@ -75,7 +76,7 @@ template <class T>
 class ShardedOnFarMemory : public ::testing::Test {};
 using Runs = ::testing::Types<Run<Ring<fp32>, Lars>, Run<MultiRing<3, fp16>, AdamW>,
                               Run<Bucketed<Ring<bf16>, 100>, Sgd>,
-                              Run<Bucketed<MultiRing<2, fp16>, 16>, Lars>>;
+                              Run<Bucketed<MultiRing<2, fp16>, 16>, Lamb>>;
 TYPED_TEST_SUITE(ShardedOnFarMemory, Runs);
 
 TYPED_TEST(ShardedOnFarMemory, WeightsAndSkipsAreThoseOfThreads) {

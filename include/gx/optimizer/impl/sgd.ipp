@@ -3,7 +3,8 @@
 
 #include <gx/core/cold.hpp>              // GX_COLD
 #include <gx/model/graph.hpp>            // Graph
-#include <gx/optimizer/roles.hpp>        // includes
+#include <gx/optimizer/roles.hpp>        // decays_of
+#include <gx/optimizer/rules.hpp>        // SgdRule
 #include <gx/optimizer/sgd.hpp>          // the declarations
 #include <gx/optimizer/update_args.hpp>  // for_each_block
 
@@ -14,12 +15,7 @@ GX_DECL Sgd::Sgd(Options o) : options_(o) { GX_EXPECT(check(o).empty(), check(o)
 GX_COLD GX_DECL void Sgd::reserve(std::size_t elements, std::span<const ParameterSlice> slices,
                                   const Graph& graph) {
     elements_ = elements;
-    decay_.clear();
-    for (const Parameter& p : graph.parameters)
-        decay_.push_back(
-            detail::optimizer::includes(p.role, options_.decay_batch_norm, options_.decay_bias)
-                ? options_.weight_decay
-                : 0.0f);
+    decay_ = detail::optimizer::decays_of(graph, options_);
     detail::optimizer::expect_slices(slices, elements, decay_.size());
 }
 
@@ -33,8 +29,13 @@ GX_DECL void Sgd::update(const UpdateArgs& a) {
             float* const w = &a.parameters[i];
             const float* const g = &a.gradients[i];
             float* const v = &a.state[i];
-            if (options_.nesterov) update_each<&SgdRule::update<true>>(w, g, v, count, f);
-            else update_each<&SgdRule::update<false>>(w, g, v, count, f);
+            if (options_.rate_in_velocity) {
+                if (options_.nesterov) update_each<&SgdRule::update<true, true>>(w, g, v, count, f);
+                else update_each<&SgdRule::update<false, true>>(w, g, v, count, f);
+            } else {
+                if (options_.nesterov) update_each<&SgdRule::update<true>>(w, g, v, count, f);
+                else update_each<&SgdRule::update<false>>(w, g, v, count, f);
+            }
         });
     }
 }

@@ -113,11 +113,11 @@ inline constexpr std::int32_t piece_elements_max = 32'768;
 struct UpdateStep {
     float rate = 0;                          ///< the learning rate
     float unscale = 1;                       ///< 1 / loss scale
-    float correction1 = 1, correction2 = 1;  ///< AdamW's 1 - beta^t, rounded to float
+    float correction1 = 1, correction2 = 1;  ///< Adam's 1 - beta^t, rounded to float
     Flag applied = 1;                        ///< 0: the update changes nothing
 };
 struct UpdateStart {
-    float beta1 = 0, beta2 = 0;   ///< AdamW's
+    float beta1 = 0, beta2 = 0;   ///< Adam's; 0: no correction
     bool counts_skipped = false;  ///< an update that is not applied has a number too
 };
 /// Writes what an update reads, where t is `updates` and 1, and then counts the update.
@@ -126,6 +126,10 @@ void begin_update(cudaStream_t stream, DeviceSpan<const bool> applied,
                   DeviceSpan<const float> loss_scale, DeviceSpan<const float> rate,
                   const UpdateStart& start, DeviceSpan<std::int64_t> updates,
                   DeviceSpan<UpdateStep> step);
+/// The same of an update that comes, whose rate is not known and that will be applied.
+void preview_update(cudaStream_t stream, DeviceSpan<const float> loss_scale,
+                    const UpdateStart& start, DeviceSpan<const std::int64_t> updates,
+                    DeviceSpan<UpdateStep> step);
 
 /// Vectors of an update, in the device's layout. Elements outside of all pieces stay as they are.
 /// Shapes: step (1); parameters, gradients and each vector of state (elements).
@@ -138,18 +142,20 @@ struct UpdateVectors {
 
 struct SgdStep {
     float momentum;
-    bool nesterov = false;
+    bool nesterov = false, rate_in_velocity = false;
 };
 /// Shapes: decays (parameters): Sgd's weight decay of each.
 void sgd(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> momentum,
          DeviceSpan<const float> decays, const SgdStep& step);
 
-struct AdamWStep {
+struct AdamStep {
     float beta1, beta2, epsilon;
 };
-/// Shapes: decays (parameters): AdamW's weight decay of each.
+/// Shapes: decays (parameters): the weight decay of each.
+void adam(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> m,
+          DeviceSpan<float> v, DeviceSpan<const float> decays, const AdamStep& step);
 void adamw(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> m,
-           DeviceSpan<float> v, DeviceSpan<const float> decays, const AdamWStep& step);
+           DeviceSpan<float> v, DeviceSpan<const float> decays, const AdamStep& step);
 
 /// 64-bit words of a squared norm: 18 of the sum, word k counting 2^(32 k - 298), and the number of
 /// elements that are not finite. As SquaredSum::words(), but carries may wait in each word.
@@ -161,7 +167,8 @@ inline constexpr int norm_words = 19;
 void add_squared_norms(cudaStream_t stream, DeviceSpan<const UpdatePiece> pieces,
                        DeviceSpan<const float> values, DeviceSpan<unsigned long long> words);
 
-// SquaredSums of a parameter and of its gradient, for each parameter: doubles that are integers.
+// Two SquaredSums for each parameter, of itself and of its gradient (Lars) or update (Lamb): doubles
+// that are integers.
 // Shapes: words (2, parameters, norm_words), of add_squared_norms; norms (parameters, 2,
 //         norm_words).
 
@@ -189,6 +196,26 @@ void lars_rates(cudaStream_t stream, DeviceSpan<const Flag> adapts,
 /// Shapes: rates and decays (parameters), of lars_rates.
 void lars(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> momentum,
           DeviceSpan<const float> rates, DeviceSpan<const float> decays, const LarsStep& step);
+
+struct LambStep {
+    AdamStep moments;
+    float weight_decay, max_ratio;
+};
+/// Adds the squares of Lamb's updates u of the elements of the pieces to the words of their
+/// parameters, as add_squared_norms does; moments and parameters stay as they are.
+void add_squared_updates(cudaStream_t stream, const UpdateVectors& vectors,
+                         DeviceSpan<const float> m, DeviceSpan<const float> v, const LambStep& step,
+                         DeviceSpan<unsigned long long> words);
+/// As lars_rates, of Lamb.
+void lamb_rates(cudaStream_t stream, DeviceSpan<const Flag> adapts,
+                DeviceSpan<const unsigned long long> parameter_words,
+                DeviceSpan<const unsigned long long> update_words,
+                DeviceSpan<const UpdateStep> update, const LambStep& step, DeviceSpan<float> rates,
+                DeviceSpan<float> decays);
+/// Shapes: rates and decays (parameters), of lamb_rates.
+void lamb(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> m,
+          DeviceSpan<float> v, DeviceSpan<const float> rates, DeviceSpan<const float> decays,
+          const LambStep& step);
 
 // ---- Decisions: gx/trainer/rank/decisions.hpp --------------------------------------------------
 

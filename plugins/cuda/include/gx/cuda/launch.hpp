@@ -16,7 +16,9 @@
 // Kernels of the trainer and of other plugins, which this one does not include.
 namespace gx {
 class Sgd;
+class Adam;
 class AdamW;
+class Lamb;
 class Lars;
 class StaticLossScale;
 class DynamicLossScale;
@@ -171,9 +173,11 @@ void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<flo
     tables.prepare(q, {k.slices, k.slice_count}, k.optimizer->decays());
     begin_update<D, counts_skipped>(q, decisions, loss_scale, rate);
     sgd(q.stream(), {tables.pieces(), tables.step(), parameters, mean}, momentum, tables.decays(),
-        {.momentum = o.momentum, .nesterov = o.nesterov});
+        {.momentum = o.momentum, .nesterov = o.nesterov, .rate_in_velocity = o.rate_in_velocity});
 }
-template <std::same_as<AdamW> O, class D, bool counts_skipped>
+template <class O>
+concept ElementwiseAdam = std::same_as<O, Adam> || std::same_as<O, AdamW>;
+template <ElementwiseAdam O, class D, bool counts_skipped>
 void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<float> parameters,
                DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
                DeviceSpan<const float> rate, DeviceSpan<float> moments, DeviceSpan<D> decisions) {
@@ -181,53 +185,98 @@ void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<flo
     UpdateTables& tables = q.update_tables();
     tables.prepare(q, {k.slices, k.slice_count}, k.optimizer->decays());
     begin_update<D, counts_skipped>(q, decisions, loss_scale, rate, o.beta1, o.beta2);
-    adamw(q.stream(), {tables.pieces(), tables.step(), parameters, mean},
-          moments.subspan(0, mean.size), moments.subspan(mean.size, mean.size), tables.decays(),
-          {.beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon});
+    const auto update = std::same_as<O, Adam> ? adam : adamw;
+    update(q.stream(), {tables.pieces(), tables.step(), parameters, mean},
+           moments.subspan(0, mean.size), moments.subspan(mean.size, mean.size), tables.decays(),
+           {.beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon});
 }
-/// Words of the norms of parameters and of gradients.
+
+// Optimizers with a rate for each parameter tensor.
+
+template <class O>
+concept HasTrustRatio = std::same_as<O, Lars> || std::same_as<O, Lamb>;
+
+/// Words of the norms of parameters, and of their gradients (Lars) or updates (Lamb).
 struct NormWords {
-    DeviceSpan<unsigned long long> all, of_parameters, of_gradients;
+    DeviceSpan<unsigned long long> all, of_parameters, of_moves;
 };
 inline NormWords norm_words_of(UpdateTables& tables) {
     const auto all = tables.words();
     return {all, all.subspan(0, all.size / 2), all.subspan(all.size / 2, all.size / 2)};
 }
-/// Squared norms of what the tables' pieces hold.
-inline void find_norms(Queue& q, UpdateTables& tables, DeviceSpan<const float> parameters,
-                       DeviceSpan<const float> mean) {
-    const NormWords words = norm_words_of(tables);
-    fill(q.stream(), words.all, 0ull);
-    add_squared_norms(q.stream(), tables.pieces(), parameters, words.of_parameters);
-    add_squared_norms(q.stream(), tables.pieces(), mean, words.of_gradients);
+template <HasTrustRatio O>
+[[nodiscard]] UpdateStart start_of(const O& optimizer) {
+    const auto& o = optimizer.options();
+    if constexpr (std::same_as<O, Lamb>)
+        if (o.correct_bias) return {.beta1 = o.beta1, .beta2 = o.beta2};
+    return {};
 }
-/// Of Lars, whose norms the tables hold.
-template <class O, class D, bool counts_skipped>
-void update_with_norms(Queue& q, const UpdateBy<O, D, counts_skipped>& k,
-                       DeviceSpan<float> parameters, DeviceSpan<const float> mean,
-                       DeviceSpan<const float> loss_scale, DeviceSpan<const float> rate,
-                       DeviceSpan<float> momentum, DeviceSpan<D> decisions) {
-    const auto& o = k.optimizer->options();
-    const LarsStep step{.momentum = o.momentum,
+template <HasTrustRatio O>
+[[nodiscard]] auto step_of(const O& optimizer) {
+    const auto& o = optimizer.options();
+    if constexpr (std::same_as<O, Lars>)
+        return LarsStep{.momentum = o.momentum,
                         .weight_decay = o.weight_decay,
                         .trust = o.trust,
                         .epsilon = o.epsilon};
+    else
+        return LambStep{.moments = {.beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon},
+                        .weight_decay = o.weight_decay,
+                        .max_ratio = o.max_ratio};
+}
+/// Squared norms of what the tables' pieces hold, behind the step that the tables have.
+template <HasTrustRatio O>
+void find_norms(Queue& q, const O& optimizer, const UpdateVectors& v,
+                [[maybe_unused]] DeviceSpan<const float> state) {
+    const NormWords words = norm_words_of(q.update_tables());
+    const std::int64_t n = v.gradients.size;
+    fill(q.stream(), words.all, 0ull);
+    add_squared_norms(q.stream(), v.pieces, v.parameters, words.of_parameters);
+    if constexpr (std::same_as<O, Lars>)
+        add_squared_norms(q.stream(), v.pieces, v.gradients, words.of_moves);
+    else
+        add_squared_updates(q.stream(), v, state.subspan(0, n), state.subspan(n, n),
+                            step_of(optimizer), words.of_moves);
+}
+/// The update, by the norms that the tables hold.
+template <HasTrustRatio O>
+void update_by_norms(Queue& q, const O& optimizer, const UpdateVectors& v,
+                     DeviceSpan<float> state) {
     UpdateTables& tables = q.update_tables();
     const NormWords words = norm_words_of(tables);
-    begin_update<D, counts_skipped>(q, decisions, loss_scale, rate);
-    lars_rates(q.stream(), tables.adapts(), words.of_parameters, words.of_gradients, tables.step(),
-               step, tables.rates(), tables.decays());
-    lars(q.stream(), {tables.pieces(), tables.step(), parameters, mean}, momentum, tables.rates(),
-         tables.decays(), step);
+    const auto step = step_of(optimizer);
+    const std::int64_t n = v.gradients.size;
+    if constexpr (std::same_as<O, Lars>) {
+        lars_rates(q.stream(), tables.adapts(), words.of_parameters, words.of_moves, v.step, step,
+                   tables.rates(), tables.decays());
+        lars(q.stream(), v, state, tables.rates(), tables.decays(), step);
+    } else {
+        lamb_rates(q.stream(), tables.adapts(), words.of_parameters, words.of_moves, v.step, step,
+                   tables.rates(), tables.decays());
+        lamb(q.stream(), v, state.subspan(0, n), state.subspan(n, n), tables.rates(),
+             tables.decays(), step);
+    }
 }
-template <std::same_as<Lars> O, class D, bool counts_skipped>
-void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<float> parameters,
-               DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
-               DeviceSpan<const float> rate, DeviceSpan<float> momentum, DeviceSpan<D> decisions) {
+/// The tables of such an update, begun.
+template <HasTrustRatio O, class D, bool counts_skipped>
+[[nodiscard]] UpdateVectors begin_by_norms(Queue& q, const UpdateBy<O, D, counts_skipped>& k,
+                                           DeviceSpan<float> parameters,
+                                           DeviceSpan<const float> mean,
+                                           DeviceSpan<const float> loss_scale,
+                                           DeviceSpan<const float> rate, DeviceSpan<D> decisions) {
     UpdateTables& tables = q.update_tables();
     tables.prepare_norms(q, {k.slices, k.slice_count}, k.optimizer->adapts());
-    find_norms(q, tables, parameters, mean);
-    update_with_norms(q, k, parameters, mean, loss_scale, rate, momentum, decisions);
+    const UpdateStart start = start_of(*k.optimizer);
+    begin_update<D, counts_skipped>(q, decisions, loss_scale, rate, start.beta1, start.beta2);
+    return {tables.pieces(), tables.step(), parameters, mean};
+}
+template <HasTrustRatio O, class D, bool counts_skipped>
+void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<float> parameters,
+               DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
+               DeviceSpan<const float> rate, DeviceSpan<float> state, DeviceSpan<D> decisions) {
+    const UpdateVectors v = begin_by_norms(q, k, parameters, mean, loss_scale, rate, decisions);
+    find_norms(q, *k.optimizer, v, state);
+    update_by_norms(q, *k.optimizer, v, state);
 }
 
 // Norms that several ranks add up: two SquaredSums of each parameter, one after the other.
@@ -239,18 +288,21 @@ template <class Norms>
     return DeviceSpan<Word>{reinterpret_cast<Word*>(norms.data), norms.size * 2 * norm_words};
 }
 template <class Norms>
-    requires requires(Norms n) { n.parameter.words(), n.gradient.words(); }
+    requires requires(Norms n) { n.parameter.words(); }
 void launch_on(Queue& q, const kernels::Fill<Norms>&, DeviceSpan<Norms> to) {  // with zeros
     fill(q.stream(), sums_in(to), 0.0);
 }
-template <std::same_as<Lars> O, class D, class Norms>
+template <HasTrustRatio O, class D, class Norms>
 void launch_on(Queue& q, const gx::detail::trainer::AddNorms<O, D>& k, DeviceSpan<float> parameters,
-               DeviceSpan<const float> mean, DeviceSpan<const float>, DeviceSpan<float>,
-               DeviceSpan<const D>, DeviceSpan<Norms> norms) {
+               DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
+               DeviceSpan<float> state, DeviceSpan<const D> decisions, DeviceSpan<Norms> norms) {
     if (k.slice_count == 0) return;
     UpdateTables& tables = q.update_tables();
     tables.prepare_norms(q, {k.slices, k.slice_count}, k.optimizer->adapts());
-    find_norms(q, tables, parameters, mean);
+    if constexpr (std::same_as<O, Lamb>)
+        preview_update(q.stream(), loss_scale, start_of(*k.optimizer),
+                       {&decisions.data->updates, 1}, tables.step());
+    find_norms(q, *k.optimizer, {tables.pieces(), tables.step(), parameters, mean}, state);
     store_norms(q.stream(), tables.adapts(), tables.words(), sums_in(norms));
 }
 template <class Norms>
@@ -258,15 +310,14 @@ void launch_on(Queue& q, const gx::detail::trainer::SumNorms<Norms>&, DeviceSpan
                DeviceSpan<Norms> sums) {
     sum_norms(q.stream(), sums_in(all), sums_in(sums));
 }
-template <std::same_as<Lars> O, class D, bool counts_skipped, class Norms>
+template <HasTrustRatio O, class D, bool counts_skipped, class Norms>
 void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<float> parameters,
                DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
-               DeviceSpan<const float> rate, DeviceSpan<float> momentum, DeviceSpan<D> decisions,
+               DeviceSpan<const float> rate, DeviceSpan<float> state, DeviceSpan<D> decisions,
                DeviceSpan<const Norms> norms) {
-    UpdateTables& tables = q.update_tables();
-    tables.prepare_norms(q, {k.slices, k.slice_count}, k.optimizer->adapts());
-    load_norms(q.stream(), sums_in(norms), tables.words());
-    update_with_norms(q, k, parameters, mean, loss_scale, rate, momentum, decisions);
+    const UpdateVectors v = begin_by_norms(q, k, parameters, mean, loss_scale, rate, decisions);
+    load_norms(q.stream(), sums_in(norms), q.update_tables().words());
+    update_by_norms(q, *k.optimizer, v, state);
 }
 
 // ---- plugins/top_k -----------------------------------------------------------------------------
@@ -317,7 +368,7 @@ void launch(Queue& queue, const K& kernel, Arguments... arguments) {
     static_assert((... && explain_argument<Arguments, GpuMemory>()));
     static_assert(
         requires { launch_on(queue, kernel, GpuMemory::open(arguments)...); },
-        "gx: this DeviceKernel has no CUDA kernel. gx's optimizers Sgd, AdamW and Lars, "
+        "gx: this DeviceKernel has no CUDA kernel. gx's optimizers, "
         "loss scales StaticLossScale and DynamicLossScale, reducers and elements have "
         "theirs. Fix: use one of these, or give the kernel 'void "
         "launch_on(gx::cuda::Queue&, const Kernel&, gx::cuda::DeviceSpan<...>...)' in "

@@ -33,7 +33,7 @@ public:
     [[nodiscard]] DeviceSpan<float> decays() { return open(decays_); }
     [[nodiscard]] DeviceSpan<float> rates() { return open(rates_); }
     [[nodiscard]] DeviceSpan<const Flag> adapts() { return open(adapts_); }
-    /// Squared norms of parameters, then those of gradients.
+    /// Squared norms of parameters, then those of gradients or updates.
     [[nodiscard]] DeviceSpan<unsigned long long> words() { return open(words_); }
 
 private:

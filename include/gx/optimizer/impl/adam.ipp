@@ -1,0 +1,27 @@
+// Set-up and update of Adam.
+#pragma once
+
+#include <gx/core/cold.hpp>            // GX_COLD
+#include <gx/core/contract.hpp>        // GX_EXPECT
+#include <gx/model/graph.hpp>          // Graph
+#include <gx/optimizer/adam_rule.hpp>  // adam
+#include <gx/optimizer/adam.hpp>       // the declarations
+#include <gx/optimizer/roles.hpp>      // decays_of
+
+namespace gx {
+
+GX_DECL Adam::Adam(Options o) : options_(o) { GX_EXPECT(check(o).empty(), check(o).first()); }
+
+GX_COLD GX_DECL void Adam::reserve(std::size_t elements, std::span<const ParameterSlice> slices,
+                                   const Graph& graph) {
+    elements_ = elements;
+    decay_ = detail::optimizer::decays_of(graph, options_);
+    detail::optimizer::expect_slices(slices, elements, decay_.size());
+}
+
+GX_DECL void Adam::update(const UpdateArgs& a) {
+    detail::optimizer::expect_reserved(a, elements_, decay_.size(), state_names.size());
+    detail::optimizer::adam<true>(a, detail::optimizer::adam_rule(options_, a), decay_);
+}
+
+}  // namespace gx
