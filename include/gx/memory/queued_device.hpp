@@ -77,6 +77,9 @@ using GradientsQueued = FunctionRef<void(std::size_t watermark, Event event)>;
 ///
 /// Every operation runs on queue(), and ready's events are of it.
 ///
+/// Optional: load(batch, rate), and rate(): the learning rate of the update behind the batch comes
+/// with it in one copy, and lies where rate() says until the next load.
+///
 /// Optional: int batch_slot() const: which of its buffers hold the batch that was loaded. For whole
 /// batches of one slot, forward in Mode::train, backward and update queue the same work but for
 /// values in memory.
@@ -106,13 +109,20 @@ concept RepeatsPasses = QueuedDevice<D> && requires(const D& d) {
     { d.batch_slot() } -> std::same_as<int>;
 };
 
+template <class D>
+concept LoadsRate = QueuedDevice<D> && requires(D& d, const D& c, const Batch& batch, float rate) {
+    { d.load(batch, rate) } -> std::same_as<void>;
+    { c.rate() } -> std::same_as<ScalarIn<float, memory_of<D>>>;
+};
+
 /// A rank of devices that can run work again without queueing it.
 ///
 ///     repeats() const         whether it does so in this run
 ///     repeat(queue, key, f)   f, a FunctionRef<void()>, queues the same work on `queue` and the
 ///                             transport's for the same key, but for values in memory. It is called
-///                             each time, and may wait for nothing and copy nothing to or from the
-///                             host. Errors: NotRepeated where the work is another one
+///                             each time, and may wait for nothing and copy nothing from the host,
+///                             and to it into the same memory each time. Errors: NotRepeated where
+///                             the work is another one
 ///     forget_repeated()       from here on the work of each key may be another one
 template <class R, class Q>
 concept RepeatsQueuedWork =

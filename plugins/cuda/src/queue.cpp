@@ -19,8 +19,9 @@ constexpr std::size_t lines(std::size_t bytes) {
 }
 const QueueOptions& checked(const QueueOptions& o) {
     GX_EXPECT(o.events > 0, "a queue records at least one event");
-    GX_EXPECT(o.staging_bytes > 0 && o.staging_bytes % line_bytes == 0,
-              "staging memory is a multiple of 64 bytes");
+    GX_EXPECT(
+        o.staging_bytes > 0 && o.staging_bytes % line_bytes == 0 && o.graph_bytes % line_bytes == 0,
+        "pinned memory is a multiple of 64 bytes");
     return o;
 }
 }  // namespace
@@ -40,9 +41,11 @@ Queue::Queue(DeviceContext& context, const Label& name, const QueueOptions& opti
       stream_(make_stream()),
       events_(static_cast<std::size_t>(checked(options).events)),
       stands_(events_.size()),
-      staging_(make_pinned(options.staging_bytes)),
+      staging_(make_pinned(options.staging_bytes + options.graph_bytes)),
       staging_bytes_(options.staging_bytes),
+      pinned_bytes_(options.staging_bytes + options.graph_bytes),
       staged_(events_.size()),
+      places_end_(options.staging_bytes),
       scratch_(&context.memory(), scratch_words, "scratch of kernels") {
     for (EventHandle& e : events_) e = make_event();
     context.queues_.push_back(this);
@@ -66,12 +69,12 @@ void Queue::expect_done(cudaError_t result, const char* call) {
 
 // ---- Events ------------------------------------------------------------------------------------
 
-Event Queue::record() {
+Event Queue::record_on(cudaStream_t where) {
     expect_takes_part();
     const std::size_t i = (recorded_ + 1) % events_.size();
     expect_done(
         queued_call(
-            "cudaEventRecord", [&] { return cudaEventRecord(events_[i].get(), stream()); }, id_),
+            "cudaEventRecord", [&] { return cudaEventRecord(events_[i].get(), where); }, id_),
         "cudaEventRecord");
     stands_[i] = ++recorded_;
     return {recorded_, id_};
@@ -180,6 +183,8 @@ void Queue::copy_in(std::span<const std::byte> from, void* to, const Operation& 
 }
 
 void Queue::copy_out(const void* from, std::span<std::byte> to, const Operation& what) {
+    expect_takes_part();
+    if (pass_begin_) return copy_out_in_graph(from, to);
     for (const auto* at = static_cast<const std::byte*>(from); !to.empty();) {
         const std::size_t bytes = part_of(to.size()), begin = reserve(bytes, what);
         expect_done(
@@ -191,13 +196,37 @@ void Queue::copy_out(const void* from, std::span<std::byte> to, const Operation&
     }
 }
 
+void Queue::copy_out_in_graph(const void* from, std::span<std::byte> to) {
+    Place& p = place_for(to);
+    std::byte* const at = staging_.get() + p.begin;
+    const auto copy = [&] {
+        return cudaMemcpyAsync(at, from, to.size(), cudaMemcpyDeviceToHost, stream());
+    };
+    expect_done(queued_call("cudaMemcpyAsync", copy, id_, at, from, to.size()), "cudaMemcpyAsync");
+    p.sequence = record().sequence;
+}
+
+/// The one that it had, or a new one.
+Queue::Place& Queue::place_for(std::span<std::byte> target) {
+    for (Place& p : places_)
+        if (p.target.data() == target.data() && p.target.size() == target.size()) return p;
+    const std::size_t begin = places_end_, end = begin + lines(target.size());
+    if (end > pinned_bytes_)
+        throw NotRepeated("it copies more to the host than QueueOptions::graph_bytes, " +
+                          std::to_string(pinned_bytes_ - staging_bytes_) + " bytes");
+    places_end_ = end;
+    return places_.emplace_back(target, begin);
+}
+
 void Queue::expect_copied(std::span<const std::byte> memory) const {
-    for (std::size_t i = 0; i < staged_count_; ++i) {
-        const Staged& s = staged(i);
-        const bool apart = s.target == nullptr || s.target + s.bytes <= memory.data() ||
-                           memory.data() + memory.size() <= s.target;
+    const auto expect_apart = [&](const std::byte* target, std::size_t bytes) {
+        const bool apart = target == nullptr || target + bytes <= memory.data() ||
+                           memory.data() + memory.size() <= target;
         GX_EXPECT(apart, "the host reads the target of a copy that it did not wait for");
-    }
+    };
+    for (std::size_t i = 0; i < staged_count_; ++i) expect_apart(staged(i).target, staged(i).bytes);
+    for (const Place& p : places_)
+        if (p.sequence > 0) expect_apart(p.target.data(), p.target.size());
 }
 
 /// Begin of free staging memory; staging_bytes_: there is none in one piece.
@@ -214,7 +243,7 @@ std::size_t Queue::place(std::size_t bytes) const {
 
 /// Staging memory of no copy; the host waits where there is none.
 std::size_t Queue::reserve(std::size_t bytes, const Operation& what) {
-    expect_no_graph("a copy from or to the host");
+    expect_no_graph("a copy from the host");
     for (;;) {
         if (const std::size_t begin = place(lines(bytes)); begin < staging_bytes_) return begin;
         if (const Delivery d = reach(staged(0).sequence); !d.complete()) {
@@ -240,15 +269,28 @@ void Queue::release_staged() {
         if (s.target != nullptr) std::memcpy(s.target, staging_.get() + s.begin, s.bytes);
         oldest_ = (oldest_ + 1) % staged_.size();
     }
+    for (Place& p : places_)
+        if (p.sequence > 0 && p.sequence <= reached_) {
+            std::memcpy(p.target.data(), staging_.get() + p.begin, p.target.size());
+            p.sequence = 0;
+        }
+}
+
+/// The event behind the first copy that is not handed over; 0: all are.
+std::uint64_t Queue::oldest_copy_out() const {
+    std::uint64_t oldest = 0;
+    for (std::size_t i = 0; i < staged_count_ && oldest == 0; ++i)
+        if (staged(i).target != nullptr) oldest = staged(i).sequence;
+    for (const Place& p : places_)
+        if (p.sequence > 0 && (oldest == 0 || p.sequence < oldest)) oldest = p.sequence;
+    return oldest;
 }
 
 /// The same, for events of this queue that another queue's event may be behind.
 void Queue::release_reached() {
     for (;;) {
         release_staged();
-        std::uint64_t out = 0;
-        for (std::size_t i = 0; i < staged_count_ && out == 0; ++i)
-            if (staged(i).target != nullptr) out = staged(i).sequence;
+        const std::uint64_t out = oldest_copy_out();
         if (out == 0) return;
         if (recorded_ - out >= events_.size()) {  // its event means a later point by now
             if (!reach(out).complete()) return;
@@ -264,6 +306,13 @@ void Queue::release_reached() {
 /// Memory of the host that waited for nothing may end; the copies still use the staging memory.
 void Queue::drop_copies() {
     for (std::size_t i = 0; i < staged_count_; ++i) staged(i).target = nullptr;
+    for (Place& p : places_) p.sequence = 0;
+}
+
+/// Those of the present graph, which does not run.
+void Queue::drop_copies_of_graph() {
+    for (Place& p : places_)
+        if (pass_begin_ && p.sequence > *pass_begin_) p.sequence = 0;
 }
 
 }  // namespace gx::cuda

@@ -37,6 +37,8 @@ public:
     Pass(const Pass&) = delete;
     Pass& operator=(const Pass&) = delete;
     ~Pass() {
+        queue_.drop_copies_of_graph();
+        other_.drop_copies_of_graph();
         try {
             (void)end();
             reach_events();
@@ -100,16 +102,16 @@ private:
         }
         return std::unique_ptr<CUgraph_st, DestroyGraph>(graph);
     }
-    /// The events of the pass stand for its end.
+    /// The events of the pass stand for its end: those of both queues are of one stream, so that
+    /// whoever has waited for one queue has the copies of the other.
     void reach_events() {
         if (!queue_.pass_begin_) return;
         const std::uint64_t of_queue = *std::exchange(queue_.pass_begin_, std::nullopt),
                             of_other = *std::exchange(other_.pass_begin_, std::nullopt);
-        const Event done = queue_.record();
-        queue_.stand_for(of_queue);
-        other_.wait_for(done);
-        (void)other_.record();
+        other_.record_on(queue_.stream());
         other_.stand_for(of_other);
+        other_.wait_for(queue_.record());
+        queue_.stand_for(of_queue);
     }
 
     StepGraphs& graphs_;

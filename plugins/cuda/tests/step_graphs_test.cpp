@@ -137,6 +137,87 @@ TEST(StepGraphs, EventsOfAGraphAreReachedWithIt) {
         EXPECT_EQ(r.values()[5], 6);
     });
 }
+/// A copy out is a node, which brings the values to each run's wait.
+TEST(StepGraphs, CopyToTheHost) {
+    in_all_orders([](Rank& r) {
+        float here[2] = {};
+        float before = 0;
+        for (int i = 0; i < 6; ++i) {
+            r.set(0, float(i + 1));
+            const auto mark = cuda_testing::counters();
+            Event copied{};
+            r.run(0, [&] {
+                r.add(r.queue, 0, 1);
+                r.other.wait_for(r.queue.record());
+                r.add(r.other, 1, 3);
+                r.other.copy_out(ReadView(r.at(3)), std::span(&here[1], 1), {"sum"});
+                r.queue.wait_for(r.other.record());
+                r.queue.copy_out(ReadView(r.at(1)), std::span(here, 1), {"values"});
+                copied = r.queue.record();
+            });
+            const auto calls = cuda_testing::counters() - mark;
+            EXPECT_EQ(calls.copies, i < 2 ? 2 : 0);
+            EXPECT_EQ(calls.host_allocations, 0);
+            EXPECT_TRUE(r.third.wait(copied).complete());  // those of both queues
+            r.queue.host_reads(std::span<const float>(here, 1), {"values"});
+            before += float(i + 1);
+            EXPECT_EQ(here[0], before);
+            EXPECT_EQ(here[1], before * (float(i) + 3) / 3);  // 1, 1 + 3, 1 + 3 + 6, ...
+        }
+    });
+}
+TEST(StepGraphs, CopyToTheHostAtItsOwnTime) {
+    cuda_testing::reset({.progress = StreamProgress::late, .check_at_exit = false});
+    Rank r;
+    float here[2] = {};
+    const auto copy = [&](float& to) {
+        r.run(0, [&] { r.queue.copy_out(ReadView(r.at(0)), std::span(&to, 1), {"x"}); });
+    };
+    r.set(0, 1);
+    for (int i = 0; i < 3; ++i) copy(here[0]);
+    EXPECT_EQ(here[0], 0) << "nobody has waited";
+    EXPECT_DEATH(r.queue.host_reads(std::span<const float>(here), {"x"}),
+                 "target of a copy that it did not wait for");
+    EXPECT_TRUE(holds(error_of([&] { copy(here[1]); }), "had other arguments"));
+    EXPECT_TRUE(r.queue.wait(r.queue.record()).complete());
+    EXPECT_EQ(here[0], 1);
+    EXPECT_EQ(here[1], 0);
+}
+TEST(StepGraphs, BringNothingOfARunThatFails) {
+    in_all_orders([](Rank& r) {
+        float here = 0;
+        const auto copy = [&] { r.queue.copy_out(ReadView(r.at(0)), std::span(&here, 1), {"x"}); };
+        r.set(0, 1);
+        for (int i = 0; i < 3; ++i) r.run(0, copy);
+        EXPECT_TRUE(r.queue.wait(r.queue.record()).complete());
+        EXPECT_EQ(here, 1);
+        here = 7;
+        r.graphs.run(0, r.queue, r.other, [&] {
+            copy();
+            return false;
+        });
+        EXPECT_TRUE(r.queue.wait(r.queue.record()).complete());
+        EXPECT_EQ(here, 7);
+    });
+}
+TEST(StepGraphs, CopyAsMuchToTheHostAsIsPinned) {
+    in_all_orders([](Rank& r) {
+        Queue small(r.gpu, "small", {.graph_bytes = 128});
+        float here[3] = {};
+        const auto run = [&](std::size_t copies) {
+            r.graphs.run(copies, small, r.other, [&, copies] {
+                for (std::size_t i = 0; i < copies; ++i)
+                    small.copy_out(ReadView(r.at(0)), std::span(&here[i], 1), {"x"});
+                return true;
+            });
+        };
+        for (int i = 0; i < 3; ++i) run(2);
+        run(3);
+        EXPECT_TRUE(holds(error_of([&] { run(3); }), "more to the host than", "128 bytes"));
+        run(2);
+        (void)small.wait(small.record());
+    });
+}
 TEST(StepGraphs, MayHaveMoreEventsThanTheirQueues) {
     in_all_orders([](Rank& r) {
         const auto many = [&] {
@@ -238,7 +319,7 @@ TEST(StepGraphs, RefuseWhatAGraphCanNotHold) {
             for (int i = 0; i < time; ++i) r.run(0, [&] { r.step(); });
             return error_of([&] { r.run(0, [&] { work(r); }); });
         };
-        EXPECT_TRUE(holds(error([](Rank& r) { r.set(0, 1); }), "a copy from or to the host"));
+        EXPECT_TRUE(holds(error([](Rank& r) { r.set(0, 1); }), "a copy from the host"));
         EXPECT_TRUE(holds(error([](Rank& r) { (void)r.queue.wait(r.queue.record()); }),
                           time == 1 ? "a wait of the host" : "call 1"));
         EXPECT_TRUE(

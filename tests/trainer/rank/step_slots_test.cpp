@@ -83,13 +83,13 @@ TEST(Update, IsMadeUnlessTheMeanIsSkipped) {
 TEST(StepSlots, OnTheHostTellAtOnce) {
     Slots slots(nullptr, start(8));
     EXPECT_TRUE(slots.empty());
-    EXPECT_FALSE(slots.full());
     slots.report() = {.loss_sum = 3, .correct = 2};
     BeginStep<D>{1, 1}(slots.decisions(), slots.scale_view(7));
     EXPECT_EQ(slots.scale_of(7), 8);
     EXPECT_EQ(slots.scale_of(9), 8) << "two gradients in flight share a slot";
     EXPECT_EQ(slots.factor(), 8);
     slots.record_outcome(HostQueue{}, {.step_of_epoch = 4, .step = 7, .gradient = 6});
+    EXPECT_TRUE(slots.full());
     const ReadStep read = slots.read_outcome(HostQueue{});
     EXPECT_EQ(read.of.step_of_epoch, 4);
     EXPECT_TRUE(read.of.collected());

@@ -77,8 +77,7 @@ public:
     [[nodiscard]] float rate() const { return rate_; }
 
     [[nodiscard]] bool empty() const { return true; }
-    [[nodiscard]] bool full() const { return false; }
-    void gather_outcome(HostQueue, std::uint64_t) {}
+    [[nodiscard]] bool full() const { return true; }  // once it is recorded
     void record_outcome(HostQueue, UnreadStep of) { of_ = of; }
     [[nodiscard]] ReadStep read_outcome(HostQueue) {
         ReadStep read{.of = of_};
@@ -114,7 +113,7 @@ public:
     StepSlots(MemoryResource* memory, const D&)
         : decisions_(memory, 1, "decisions"),
           scales_(memory, InFlight, "loss scales"),
-          rate_(memory, 1, "learning rate"),
+          own_rate_(memory, 1, "learning rate"),
           applied_(memory, InFlight, "applied"),
           reports_(memory, latest, "reports"),
           outcomes_(memory, latest, "outcomes") {}
@@ -136,10 +135,13 @@ public:
     [[nodiscard]] ScalarIn<float, M> factor() { return {decisions().member(&D::factor)}; }
     template <DeviceQueue Q>
     void set_rate(Q& queue, float rate) {
-        queue.copy_in(std::span<const float>(&rate, 1), rate_.template view<M>(),
+        use_rate({own_rate_.template view<M>()});
+        queue.copy_in(std::span<const float>(&rate, 1), own_rate_.template view<M>(),
                       {"learning rate"});
     }
-    [[nodiscard]] ScalarIn<float, M> rate() { return {rate_.template view<M>()}; }
+    /// The device has it already.
+    void use_rate(ScalarIn<float, M> rate) { rate_ = rate; }
+    [[nodiscard]] ScalarIn<float, M> rate() const { return rate_; }
     /// Which of the outcomes, and of the gradients in flight, are of this step: its work is that of
     /// any other with the same number.
     [[nodiscard]] std::uint64_t parity(std::uint64_t step) const {
@@ -147,18 +149,16 @@ public:
     }
 
     [[nodiscard]] bool empty() const { return queued_ == read_; }
-    [[nodiscard]] bool full() const { return queued_ - read_ == latest - 1; }
-    /// At the end of a step's work: what record_outcome() copies to the host.
-    template <DeviceQueue Q>
-    void gather_outcome(Q& queue, std::uint64_t step) {
-        launch(queue, RecordOutcome<D>{}, ViewIn<const D, M>(decisions()), scale_of(step),
-               ViewIn<const ForwardReport, M>(report_view()),
-               outcomes_.template view<M>().subspan(slot(queued_), 1));
-    }
+    /// Whether the oldest is to be read before the next is recorded.
+    [[nodiscard]] bool full() const { return queued_ - read_ == latest; }
+    /// At the end of a step's work.
     template <DeviceQueue Q>
     void record_outcome(Q& queue, UnreadStep of) {
+        const ViewIn<const ForwardReport, M> report = report_view();
         const std::size_t i = slot(queued_++);
         const auto outcome = outcomes_.template view<M>().subspan(i, 1);
+        launch(queue, RecordOutcome<D>{}, ViewIn<const D, M>(decisions()),
+               scale_of(std::uint64_t(of.step)), report, outcome);
         queue.copy_out(ViewIn<const Outcome, M>(outcome), std::span(&here_[i], 1), {"outcome"});
         of_[i] = of;
         events_[i] = queue.record();
@@ -201,7 +201,8 @@ private:
     [[nodiscard]] static std::size_t slot(std::int64_t n) { return std::size_t(n % latest); }
 
     Buffer<D> decisions_;
-    Buffer<float> scales_, rate_;
+    Buffer<float> scales_, own_rate_;
+    ScalarIn<float, M> rate_{};  ///< of the next update
     Buffer<Flag> applied_;
     Buffer<ForwardReport> reports_;
     Buffer<Outcome> outcomes_;

@@ -270,8 +270,8 @@ private:
         if (epoch + 1 == o_.epochs)
             while (const auto late = pipeline_.drain()) {
                 apply(*late);
-                slots_.gather_outcome(queue(), std::uint64_t(step_));
                 record_outcome(-1, late);
+                if (slots_.full()) read_outcome();
             }
         while (!slots_.empty()) read_outcome();
         settle();
@@ -282,13 +282,11 @@ private:
     void train_step(std::int64_t step_of_epoch) {
         const Nanoseconds begin = rank_.now();
         const RankBatch next = loader_->next();
-        if constexpr (!on_host) device_->load(next.batch);
+        if constexpr (!on_host) load(next.batch);
         const Nanoseconds loaded = account(&Breakdown::input, begin, "INPUT");
 
         std::optional<ReducedIn<M>> reduced;
         const auto work = [&] { reduced = queue_step(next, step_of_epoch, loaded); };
-        if constexpr (!on_host)
-            if (pipeline_.collects(std::uint64_t(step_))) set_rate(step_ - R::staleness);
         if constexpr (repeats_steps) {
             if (repeats(next)) repeat(work);
             else work();
@@ -303,8 +301,19 @@ private:
         images_of_all_ += next.global_count;
         if constexpr (TimesItsWork<Rank>)
             accounts_.undisturbed_seconds += seconds(rank_.undisturbed_pass(next.batch.count));
-        record_outcome(step_of_epoch, reduced);
+        if (slots_.full()) read_outcome();
         ++step_;
+    }
+    /// The batch, and the learning rate of the step's update.
+    void load(const Batch& batch) {
+        const bool updates = pipeline_.collects(std::uint64_t(step_));
+        if constexpr (LoadsRate<Device>) {
+            device_->load(batch, updates ? rate(step_ - R::staleness) : 0);
+            slots_.use_rate(device_->rate());
+        } else {
+            device_->load(batch);
+            if (updates) set_rate(step_ - R::staleness);
+        }
     }
 
     /// Whether the step's work is that of each other step of its parity(): of whole batches, behind
@@ -362,13 +371,12 @@ private:
             else queue_update(*reduced);
             if constexpr (!OwnsUpdate<R>) account(&Breakdown::compute, waited, "UPDATE");
         }
-        slots_.gather_outcome(queue(), index);
+        record_outcome(step_of_epoch, reduced);
         return reduced;
     }
 
-    /// Queues the outcome of a step for the host; it reads those before, as far as it must.
+    /// Queues the outcome of a step for the host.
     void record_outcome(std::int64_t step_of_epoch, const std::optional<ReducedIn<M>>& collected) {
-        if (slots_.full()) read_outcome();
         UnreadStep of{.step_of_epoch = step_of_epoch, .step = step_};
         if (collected) {
             of.gradient = std::int64_t(collected->index);
@@ -376,7 +384,6 @@ private:
             of.agreed = agreed_;
         }
         slots_.record_outcome(queue(), of);
-        if constexpr (on_host) read_outcome();
     }
     /// Reads the oldest outcome.
     void read_outcome() {

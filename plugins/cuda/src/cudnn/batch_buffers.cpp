@@ -41,12 +41,12 @@ BatchBuffers::Half BatchBuffers::make_half() {
     return half;
 }
 
-LoadedBatch BatchBuffers::load(const Batch& batch) {
+LoadedBatch BatchBuffers::load(const Batch& batch, float rate) {
     Half& half = halves_[loads_ % 2];
     halves_[++loads_ % 2].read = compute_.record();
     if (const Delivery d = compute_.wait(half.copied); !d.complete())
         throw LostRank({.operation = "copying a batch"}, d);
-    const auto bytes = static_cast<std::size_t>(fill(batch, half.pinned.get()));
+    const auto bytes = static_cast<std::size_t>(fill(batch, rate, half.pinned.get()));
     copies_.wait_for(half.read);
     std::byte* const block = GpuMemory::open(half.block.view<GpuMemory>()).data;
     expect(
@@ -58,8 +58,9 @@ LoadedBatch BatchBuffers::load(const Batch& batch) {
 }
 
 /// Returns the bytes that hold it.
-std::int64_t BatchBuffers::fill(const Batch& batch, std::byte* block) const {
+std::int64_t BatchBuffers::fill(const Batch& batch, float rate, std::byte* block) const {
     put(std::span(&batch.draw, 1), block + layout_.draw);
+    put(std::span<const float>(&rate, 1), block + layout_.rate);
     put(batch.labels, block + layout_.labels);
     put(batch.values, block + layout_.values);
     put(batch.images, block + layout_.images);
@@ -72,6 +73,7 @@ LoadedBatch BatchBuffers::in(Half& half, const Batch& batch) const {
     std::byte* const block = GpuMemory::open(half.block.view<GpuMemory>()).data;
     return {.count = batch.count,
             .draw = part(block, layout_.draw, std::span(&batch.draw, 1)),
+            .rate = {reinterpret_cast<const float*>(block + layout_.rate), 1},
             .images = part(block, layout_.images, batch.images),
             .labels = part(block, layout_.labels, batch.labels),
             .pixels = part(block, layout_.images, batch.pixels),

@@ -20,17 +20,19 @@ namespace gx::cuda::detail {
 struct BatchLayout {
     BatchLayout(const Graph& graph, int batch);
 
-    std::int64_t draw = 0;    ///< (1)
-    std::int64_t labels = 8;  ///< (batch)
-    std::int64_t values;      ///< (C, 256)
-    std::int64_t images;      ///< floats, or pixels
-    std::int64_t bytes;       ///< of `batch` images as floats
+    std::int64_t draw = 0;     ///< (1)
+    std::int64_t rate = 8;     ///< (1)
+    std::int64_t labels = 12;  ///< (batch)
+    std::int64_t values;       ///< (C, 256)
+    std::int64_t images;       ///< floats, or pixels
+    std::int64_t bytes;        ///< of `batch` images as floats
 };
 
 /// A batch in the memory of the GPU. Shapes: as of Batch.
 struct LoadedBatch {
     int count = 0;
     DeviceSpan<const std::uint64_t> draw{};
+    DeviceSpan<const float> rate{};
     DeviceSpan<const float> images{};
     DeviceSpan<const std::int32_t> labels{};
     DeviceSpan<const std::uint8_t> pixels{};
@@ -46,8 +48,8 @@ public:
     BatchBuffers(Queue& compute, const Graph& graph, int batch);
 
     /// What is queued on `compute` from here on to the next load may read it. The batch's memory is
-    /// free.
-    [[nodiscard]] LoadedBatch load(const Batch& batch);
+    /// free. `rate`: a number that comes with it.
+    [[nodiscard]] LoadedBatch load(const Batch& batch, float rate);
     /// Which block has the last batch: 0 or 1.
     [[nodiscard]] int slot() const { return static_cast<int>((loads_ + 1) % 2); }
 
@@ -59,7 +61,7 @@ private:
         Event copied{};  ///< of `compute`: behind its wait for the last copy
     };
     [[nodiscard]] Half make_half();
-    [[nodiscard]] std::int64_t fill(const Batch& batch, std::byte* block) const;
+    [[nodiscard]] std::int64_t fill(const Batch& batch, float rate, std::byte* block) const;
     [[nodiscard]] LoadedBatch in(Half& half, const Batch& batch) const;
 
     Queue& compute_;

@@ -138,10 +138,14 @@ public:
     [[nodiscard]] std::int64_t arena_bytes() const { return plan_.bytes(); }
     [[nodiscard]] const std::string& warning() const { return dnn_.cache_warning(); }
 
-    void load(const Batch& batch) {
+    void load(const Batch& batch, float rate) {
         expect_fits(batch);
-        batch_ = batches_.load(batch);
+        batch_ = batches_.load(batch, rate);
         mode_ = Mode::evaluate;
+    }
+    [[nodiscard]] ScalarIn<float, Memory> rate() const {
+        GX_EXPECT(batch_, "a rate follows a load");
+        return {Memory::view(batch_->rate.data, 1)};
     }
     [[nodiscard]] int batch_slot() const { return batches_.slot(); }
     void forward(Mode mode, View<ForwardReport> report) {
@@ -272,7 +276,8 @@ Device::Device(DeviceContext& gpu, const Graph& graph, DeviceOptions options)
 Device::~Device() = default;
 
 Queue& Device::queue() { return state_->queue(); }
-void Device::load(const Batch& batch) { state_->load(batch); }
+void Device::load(const Batch& batch, float rate) { state_->load(batch, rate); }
+ScalarIn<float, Device::Memory> Device::rate() const { return state_->rate(); }
 int Device::batch_slot() const { return state_->batch_slot(); }
 void Device::forward(Mode mode, View<ForwardReport> report) { state_->forward(mode, report); }
 void Device::backward(ScalarIn<float, Memory> scale, View<float> gradients, GradientsQueued ready) {

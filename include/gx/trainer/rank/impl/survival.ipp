@@ -147,8 +147,8 @@ GX_COLD void GX_OF_RANK_TRAINING::apply_what_is_reduced() {
         while (const auto late = pipeline_.drain()) {
             if (!late->report.complete()) break;
             apply(*late);
-            slots_.gather_outcome(queue(), std::uint64_t(step_));
             record_outcome(-1, late);
+            read_outcome();
         }
         (void)pipeline_.pending();  // nothing works on the reducer's state any more
     } else {

@@ -72,7 +72,8 @@ public:
 
     [[nodiscard]] Queue& queue();
 
-    void load(const Batch& batch);
+    void load(const Batch& batch, float rate = 0);
+    [[nodiscard]] ScalarIn<float, Memory> rate() const;
     [[nodiscard]] int batch_slot() const;
     void forward(Mode mode, View<ForwardReport> report);
     void backward(ScalarIn<float, Memory> scale, View<float> gradients, GradientsQueued ready);
@@ -103,6 +104,6 @@ private:
     std::unique_ptr<State> state_;
 };
 
-static_assert(RepeatsPasses<Device>);
+static_assert(RepeatsPasses<Device> && LoadsRate<Device>);
 
 }  // namespace gx::cuda

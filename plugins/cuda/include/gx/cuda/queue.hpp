@@ -58,6 +58,7 @@ struct QueueOptions {
     /// Pinned memory between the device and memory of the host that is not pinned. Copies larger
     /// than half of it go in parts. A step does not wait where it holds what two steps copy.
     std::size_t staging_bytes = std::size_t{1} << 20;
+    std::size_t graph_bytes = 4096;  ///< pinned memory of copies out in graphs
 };
 
 /// A CUDA stream with a pool of events and pinned staging memory, made once; models DeviceQueue.
@@ -65,7 +66,8 @@ struct QueueOptions {
 ///     record(), wait_for(e), wait(e)    cudaEventRecord, cudaStreamWaitEvent, cudaEventSynchronize
 ///     copy_in(host, view, what)         through the staging memory, of what the host holds now
 ///     copy_out(view, host, what)        the same; the host gets the values in the wait() for an
-///                                       event behind it
+///                                       event behind it. In a graph (StepGraphs) it is a node,
+///                                       which copies to pinned memory kept for that `host`
 ///     launch(queue, kernel, ...)        the kernels of gx that gx/cuda/launch.hpp lists
 ///
 /// An event is of the pool: after QueueOptions::events further records it means a later point.
@@ -90,7 +92,7 @@ public:
     [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
     [[nodiscard]] DeviceContext& context() const { return *context_; }
 
-    [[nodiscard]] Event record();
+    [[nodiscard]] Event record() { return record_on(stream()); }
     void wait_for(Event event);
     [[nodiscard]] Delivery wait(Event event);
     /// Whether the event is known to be reached, or is now; waits for nothing.
@@ -132,8 +134,19 @@ private:
         std::byte* target = nullptr;  ///< of a copy out
     };
 
+    /// Pinned memory of copies in graphs to one target, behind the staging memory.
+    struct Place {
+        std::span<std::byte> target{};
+        std::size_t begin = 0;
+        std::uint64_t sequence = 0;  ///< of the event behind the copy; 0: none is under way
+    };
+
+    Event record_on(cudaStream_t where);
     void copy_in(std::span<const std::byte> from, void* to, const Operation& what);
     void copy_out(const void* from, std::span<std::byte> to, const Operation& what);
+    void copy_out_in_graph(const void* from, std::span<std::byte> to);
+    [[nodiscard]] Place& place_for(std::span<std::byte> target);
+    [[nodiscard]] std::uint64_t oldest_copy_out() const;
     void expect_copied(std::span<const std::byte> memory) const;
     [[nodiscard]] std::size_t part_of(std::size_t bytes) const;
     [[nodiscard]] std::size_t place(std::size_t bytes) const;
@@ -143,6 +156,7 @@ private:
     void release_reached();
     [[nodiscard]] Delivery reach(std::uint64_t sequence);
     void drop_copies();
+    void drop_copies_of_graph();
     [[nodiscard]] cudaEvent_t event(std::uint64_t sequence) const {
         return events_[stands_[sequence % events_.size()] % events_.size()].get();
     }
@@ -166,8 +180,11 @@ private:
 
     PinnedBytes staging_;
     std::size_t staging_bytes_, staging_end_ = 0;  ///< end: behind the newest part
-    std::vector<Staged> staged_;                   ///< a ring, oldest first
+    std::size_t pinned_bytes_;
+    std::vector<Staged> staged_;  ///< a ring, oldest first
     std::size_t oldest_ = 0, staged_count_ = 0;
+    std::vector<Place> places_{};
+    std::size_t places_end_;
 
     Buffer<std::uint32_t> scratch_;
     UpdateTables tables_;

@@ -27,8 +27,8 @@ namespace gx::cuda {
 /// it, and what they are given later behind it.
 ///
 /// Errors: NotRepeated where f makes another call than was captured, or one on the two queues that
-///         is no queued_call(), copies between the device and the host, or waits; gx::Error, or
-///         DeviceLost, as of Queue.
+///         is no queued_call(), copies from the host, or waits; gx::Error, or DeviceLost, as of
+///         Queue.
 /// Threads: those of the queues' context.
 /// Cost:   a replay makes, beside the launch, 3 records of events and 2 waits of queues.
 class StepGraphs {

@@ -247,6 +247,20 @@ TEST(Device, ABatchIsOneCopyOfItsOwnBytes) {
         EXPECT_EQ(load.kernels + load.allocations + load.host_allocations, 0);
     }
 }
+TEST(Device, TheLearningRateComesWithTheBatch) {
+    start();
+    const Graph g = lower(layers()[9]);
+    GpuRun run(g, {.batch = 3});
+    const Images data(g, 3, 1);
+    std::vector<ScalarIn<float, cuda::GpuMemory>> rates;
+    for (const float rate : {0.5f, 0.25f, 0.125f}) {
+        run.device().load(data.batch(), rate);
+        rates.push_back(run.device().rate());
+        EXPECT_EQ(run.get(rates.back().at), std::vector{rate});
+    }
+    EXPECT_NE(rates[0].at, rates[1].at) << "of two batches in flight";
+    EXPECT_EQ(rates[0].at, rates[2].at);
+}
 /// The third load waits until the first step begins, and so on.
 TEST(Device, WaitsWhereItIsTwoBatchesAhead) {
     start(CudnnGpu::h100, StreamProgress::late);

@@ -43,11 +43,7 @@ public:
           queue_(gpu, "compute"),
           parameters_(&gpu.memory(), std::ssize(inner_.parameters()), "parameters"),
           statistics_(&gpu.memory(), std::ssize(inner_.statistics()), "statistics"),
-          images_(&gpu.memory(), elements(graph, options), "images"),
-          labels_(&gpu.memory(), options.batch, "labels"),
-          pixels_(&gpu.memory(), takes_pixels ? elements(graph, options) : 0, "pixels"),
-          values_(&gpu.memory(), takes_pixels ? 256 * graph.input.channels : 0, "pixel values"),
-          draw_(&gpu.memory(), 1, "draw"),
+          block_(&gpu.memory(), block_bytes(graph, options), "batch"),
           raw_(inner_.parameters().size()) {
         slices_.assign(inner_.slices().begin(), inner_.slices().end());
         std::ranges::sort(slices_, {}, &ParameterSlice::offset);
@@ -56,14 +52,20 @@ public:
 
     [[nodiscard]] cuda::Queue& queue() { return queue_; }
 
-    void load(const Batch& batch) {
-        loaded_ = {copied(batch.images, images_),
-                   copied(batch.values, values_),
-                   copied(batch.labels, labels_),
-                   copied(batch.pixels, pixels_),
-                   copied(std::span(&batch.draw, 1), draw_),
-                   batch.count};
+    /// One copy.
+    void load(const Batch& batch, float rate = 0) {
+        host_.clear();
+        loaded_.draw = packed(std::span(&batch.draw, 1));
+        loaded_.rate = packed(std::span<const float>(&rate, 1));
+        loaded_.values = packed(batch.values);
+        loaded_.images = packed(batch.images);
+        loaded_.labels = packed(batch.labels);
+        loaded_.pixels = packed(batch.pixels);
+        loaded_.count = batch.count;
+        queue_.copy_in(std::span<const std::byte>(host_),
+                       block_.template view<Memory>().first(host_.size()), {"batch"});
     }
+    [[nodiscard]] ScalarIn<float, Memory> rate() const { return {loaded_.rate}; }
     [[nodiscard]] int batch_slot() const { return 0; }
     void forward(Mode mode, View<ForwardReport> report) {
         const auto averages = statistics();
@@ -129,18 +131,21 @@ private:
         View<const std::int32_t> labels{};
         View<const std::uint8_t> pixels{};
         View<const std::uint64_t> draw{};
+        View<const float> rate{};
         int count = 0;
     };
-    static std::int64_t elements(const Graph& graph, const DeviceOptions& o) {
-        return std::int64_t{o.batch} * graph.input.channels * graph.input.height *
-               graph.input.width;
+    /// Draw, rate, pixel values, images or pixels, and labels.
+    static std::int64_t block_bytes(const Graph& graph, const DeviceOptions& o) {
+        return 16 + 4 * (256 * graph.input.channels + o.batch * (graph.input.elements() + 1));
     }
-    /// A batch's part on the device.
+    /// Where a part of the batch will lie on the device; the host's copy of it is there.
     template <class T>
-    [[nodiscard]] View<const T> copied(std::span<const T> from, Buffer<T>& to) {
-        const auto part = to.template view<Memory>().first(from.size());
-        queue_.copy_in(from, part, {"batch"});
-        return part;
+    [[nodiscard]] View<const T> packed(std::span<const T> from) {
+        const auto part = std::as_bytes(from);
+        const std::byte* const at = Memory::open(block_.template view<Memory>()).data;
+        const auto* const there = reinterpret_cast<const T*>(at + host_.size());
+        host_.insert(host_.end(), part.begin(), part.end());
+        return Memory::view(there, from.size());
     }
     void enqueue(const char* name, std::function<void()> run) {
         const auto call = [&] { return enqueue_kernel(queue_.stream(), name, std::move(run)); };
@@ -174,11 +179,9 @@ private:
     Inner inner_;
     cuda::Queue queue_;
     mutable Buffer<float> parameters_;
-    Buffer<float> statistics_, images_;
-    Buffer<std::int32_t> labels_;
-    Buffer<std::uint8_t> pixels_;
-    Buffer<float> values_;
-    Buffer<std::uint64_t> draw_;
+    Buffer<float> statistics_;
+    Buffer<std::byte> block_;        ///< of the batch
+    std::vector<std::byte> host_{};  ///< what it holds
     Loaded loaded_{};
     std::vector<float> raw_;  ///< gradients of the present backward
     std::vector<ParameterSlice> slices_{};
