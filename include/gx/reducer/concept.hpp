@@ -151,6 +151,9 @@ concept TakesItsOptions =
 ///     repeats_work              'static constexpr bool', true: on a device it queues the same work
 ///                               for gradient g and for gradient g + (staleness + 1), but for
 ///                               values in memory. A World may then replay it without queueing it
+///     next_work(last)           'int next_work(bool last) const': which of several works that it
+///                               repeats the next gradient and update queue, from 0, equal on all
+///                               ranks; `last`: of the epoch. Without it there is one
 ///
 /// A reducer may own the update: local steps with a mean now and then, or a part of the parameters
 /// on each rank. It then declares what each rank updates with which gradient, and is given the
@@ -192,6 +195,16 @@ concept SettlesOn = Settles<R> && requires(R& r, Q& queue, ScalarIn<Flag, memory
 /// A reducer whose queued work for a gradient is known by its buffers.
 template <class R>
 concept RepeatsWork = Reducer<R> && requires { requires R::repeats_work; };
+
+/// Which work it repeats next.
+template <class R>
+[[nodiscard]] constexpr int next_work(const R& reducer, bool last) {
+    if constexpr (requires {
+                      { reducer.next_work(last) } -> std::same_as<int>;
+                  })
+        return reducer.next_work(last);
+    else return 0;
+}
 
 /// A reducer that owns the update.
 template <class R>

@@ -92,7 +92,8 @@ struct PipelineOptions {
 ///
 /// With `defers` begin(t + 1) queues the reductions of gradient t, and not ready(): all work from
 /// begin(t) to settle() is then of step t, and no reduction goes on behind it, so that a World can
-/// replay it where repeats(t) is true. No bit changes.
+/// replay it where repeats(t) is true: steps behind pending() apart, which has queued them. No bit
+/// changes.
 ///
 /// Order:   buckets are reduced in one order on every rank, so timing never changes the bits.
 /// Threads: one rank's code calls it; reductions run on the stream. A reducer that is not
@@ -213,11 +214,13 @@ public:
         return step >= first_ + static_cast<std::uint64_t>(staleness);
     }
     /// Before begin(step): whether it queues what it queues for step - (staleness + 1), where the
-    /// reducer RepeatsWork. With a staleness only if it defers.
+    /// reducer RepeatsWork, of one next_work(), and has_deferred() is the same. With a staleness
+    /// only if it defers.
     [[nodiscard]] bool repeats(std::uint64_t step) const {
-        return RepeatsWork<R> && collects(step) &&
-               (staleness == 0 || (defers_ && deferred_.sequence > 0));
+        return RepeatsWork<R> && collects(step) && (staleness == 0 || defers_);
     }
+    /// Whether begin() queues reductions.
+    [[nodiscard]] bool has_deferred() const { return deferred_.sequence > 0; }
 
     /// The averaged gradient that step `step` applies; valid until the next begin().
     [[nodiscard]] std::optional<ReducedIn<M>> collect(std::uint64_t step) {

@@ -14,6 +14,7 @@ using gx::LocalState;
 using gx::Ring;
 static_assert(gx::OwnsUpdate<LocalSgd<Ring<>, 4>>);
 static_assert(LocalSgd<Ring<>, 4>::owns_update.apart && !LocalSgd<Ring<>, 4>::owns_update.in_parts);
+static_assert(gx::RepeatsWork<LocalSgd<Ring<>, 4>>);
 static_assert(LocalSgd<gx::MultiRing<4>, 2>::channels == 4 && LocalSgd<Ring<>, 2>::period == 2);
 
 namespace {
@@ -32,6 +33,12 @@ TEST(LocalSgd, IsWhatItWrapsWithoutATrainer) {
     Rows rows{{3, 6}, {30, 60}, {300, 600}};
     reduce_on<LocalSgd<Ring<>, 4>>({.ranks = 3}, rows);
     EXPECT_EQ(rows, (Rows{{111, 222}, {111, 222}, {111, 222}}));
+}
+TEST(LocalSgd, KnowsWhereAMeanFollows) {
+    EXPECT_EQ(gx::next_work(LocalSgd<Ring<>, 3>(), false), 0);
+    EXPECT_EQ(gx::next_work(LocalSgd<Ring<>, 3>(), true), 1) << "behind an epoch";
+    EXPECT_EQ(gx::next_work(LocalSgd<Ring<>, 1>(), false), 1);
+    EXPECT_EQ(gx::next_work(Ring<>(), true), 0);
 }
 TEST(LocalSgd, LeavesGradientsAndAveragesParametersEveryPeriod) {
     gx::testing::OnThreads{}({1, 2}, [](auto& rank) {

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <gx/cuda_testing/host_computed.hpp>
+#include <gx/local_sgd/reducer.hpp>
 #include <gx/nccl/all_reduce.hpp>
 #include <gx/optimizer/adamw.hpp>
 #include <gx/optimizer/lars.hpp>
@@ -17,6 +18,7 @@
 #include <gx/reducer/multi_ring.hpp>
 #include <gx/reducer/ring.hpp>
 #include <gx/scheduler/constant.hpp>
+#include <gx/sharded/reducer.hpp>
 #include <gx/top_k/reducer.hpp>
 #include <gx/trainer/trainer.hpp>
 #include <gx/trees/double_tree.hpp>
@@ -39,6 +41,7 @@ using Gpus = nccl::World<Computed>;
 
 static_assert(RepeatsWork<DoubleBuffered<Bucketed<MultiRing<2, fp16>, 64>>>);
 static_assert(RepeatsWork<nccl::AllReduce<fp16>> && RepeatsWork<TopK>);
+static_assert(RepeatsWork<Sharded<Ring<fp16>>> && RepeatsWork<LocalSgd<Ring<fp32>, 3>>);
 static_assert(!RepeatsWork<Quantized<8>>, "its random numbers depend on the gradient");
 
 /// Trains in two runs, the second of which queues each step anew, and expects the same.
@@ -67,7 +70,9 @@ using Trainers =
     ::testing::Types<Run<Ring<fp32>, AdamW>,
                      Run<DoubleBuffered<Bucketed<MultiRing<2, fp16>, 64>>, DynamicLossScale>,
                      Run<DoubleTree<3, fp16>, Lars>, Run<Bucketed<TopK, 256>, DynamicLossScale>,
-                     Run<DoubleBuffered<DoubleBuffered<Ring<bf16>>>>>;
+                     Run<DoubleBuffered<DoubleBuffered<Ring<bf16>>>>,
+                     Run<Sharded<Bucketed<MultiRing<2, fp16>, 64>>, Lars, DynamicLossScale>,
+                     Run<LocalSgd<Bucketed<Ring<fp32>, 256>, 3>, AdamW>>;
 TYPED_TEST_SUITE(CapturedSteps, Trainers);
 
 /// Tails, an evaluation between epochs, skipped steps, and a checkpoint each epoch.
@@ -140,7 +145,9 @@ TEST(CapturedStep, IsOneLaunch) {
     using Plain = Trainer<Net, Bucketed<Ring<fp32>, 64>, Constant, AdamW>;
     using Late = Trainer<Net, DoubleBuffered<Bucketed<MultiRing<2, fp16>, 64>>, Constant>;
     using Native = Trainer<Net, nccl::AllReduce<fp16>, Constant>;
-    const auto check = []<class T>(std::type_identity<T>) {
+    using Parts = Trainer<Net, Sharded<Bucketed<MultiRing<2, fp16>, 64>>, Constant, Lars>;
+    using Local = Trainer<Net, LocalSgd<Ring<fp32>, 3>, Constant, AdamW>;
+    const auto check = []<class T>(std::type_identity<T>, std::size_t graphs) {
         for (const int ranks : {1, 2, 3})
             for (const StreamProgress progress : every_progress) {
                 const Calls many = calls<T>(25, ranks, progress),
@@ -152,12 +159,31 @@ TEST(CapturedStep, IsOneLaunch) {
                 EXPECT_EQ(ten.host_synchronizations, 0) << "the host polls for the step before";
                 EXPECT_EQ(ten.kernels + ten.sets + ten.host_functions, 0);
                 EXPECT_EQ(ten.copies, steps) << "the batch, with the draw and the rate";
-                EXPECT_EQ(many.graphs, std::vector<std::size_t>(std::size_t(ranks), 2));
+                EXPECT_EQ(many.graphs, std::vector<std::size_t>(std::size_t(ranks), graphs));
             }
     };
-    check(std::type_identity<Plain>{});
-    check(std::type_identity<Late>{});
-    check(std::type_identity<Native>{});
+    check(std::type_identity<Plain>{}, 2);
+    check(std::type_identity<Late>{}, 2);
+    check(std::type_identity<Native>{}, 2);
+    check(std::type_identity<Parts>{}, 2);
+    check(std::type_identity<Local>{}, 4);  // with a mean behind it, or without
+}
+/// Epochs of five steps, the last of them short: its work repeats too, and that of the first step
+/// behind an epoch, which finds no gradient to reduce.
+TEST(CapturedStep, IsATailToo) {
+    const auto launches = []<class T>(std::type_identity<T>, int epochs) {
+        start(StreamProgress::random, 1);
+        Gpus gpus({.placement = {2, 1}});
+        EXPECT_EQ(T({.batch = 4, .epochs = epochs, .seed = 3}).train(gpus, images(37)).steps.size(),
+                  std::size_t(5 * epochs));
+        return cuda_testing::counters().graph_launches;
+    };
+    const auto check = [&]<class T>(std::type_identity<T> run) {
+        EXPECT_EQ(launches(run, 9) - launches(run, 5), 2 * 4 * 5);
+    };
+    check(std::type_identity<Trainer<Net, Ring<fp16>, Constant>>{});
+    check(std::type_identity<Trainer<Net, DoubleBuffered<Ring<fp16>>, Constant, AdamW>>{});
+    check(std::type_identity<Trainer<Net, Sharded<Ring<fp32>>, Constant>>{});
 }
 
 /// Counts forward passes that run while the messages of an earlier gradient are under way.

@@ -83,8 +83,7 @@ class RankTraining : RankRun {
     static constexpr bool owns_in_memory =
         on_host || requires(R& r, Buffer<float>& state) { r.own_update(int{}, state); };
     static constexpr bool repeats_steps = [] {
-        if constexpr (on_host || OwnsUpdate<R> || !RepeatsWork<R> || !RepeatsPasses<Device>)
-            return false;
+        if constexpr (on_host || !RepeatsWork<R> || !RepeatsPasses<Device>) return false;
         else
             return RepeatsQueuedWork<
                 Rank, std::remove_cvref_t<decltype(std::declval<Device&>().queue())>>;
@@ -288,7 +287,7 @@ private:
         std::optional<ReducedIn<M>> reduced;
         const auto work = [&] { reduced = queue_step(next, step_of_epoch, loaded); };
         if constexpr (repeats_steps) {
-            if (repeats(next)) repeat(work);
+            if (rank_.repeats() && pipeline_.repeats(std::uint64_t(step_))) repeat(next, work);
             else work();
         } else {
             work();
@@ -316,16 +315,22 @@ private:
         }
     }
 
-    /// Whether the step's work is that of each other step of its parity(): of whole batches, behind
-    /// a step as it is before it.
-    [[nodiscard]] bool repeats(const RankBatch& next) const {
-        return rank_.repeats() && next.global_count == rank_.ranks() * phase().batch &&
-               pipeline_.repeats(std::uint64_t(step_));
+    /// Steps of one number queue the same work but for values in memory. All ranks have it, where
+    /// loaders cut tails of one length alike.
+    [[nodiscard]] std::uint64_t work_of(const RankBatch& next) {
+        const bool last = std::ssize(metrics_.rows) + 1 == loader_->steps_per_epoch();
+        std::uint64_t work = 0;
+        for (const std::uint64_t part :
+             {slots_.parity(std::uint64_t(step_)), std::uint64_t(device_->batch_slot()),
+              std::uint64_t(pipeline_.has_deferred()),
+              std::uint64_t(next_work(pipeline_.reducer(), last)), std::uint64_t(next.batch.count),
+              std::uint64_t(next.global_count)})
+            work = mix64(work ^ part) + golden64;
+        return work;
     }
-    void repeat(FunctionRef<void()> work) {
-        const std::uint64_t slots = slots_.parity(std::uint64_t(step_));
+    void repeat(const RankBatch& next, FunctionRef<void()> work) {
         try {
-            rank_.repeat(queue(), slots << 8 | std::uint64_t(device_->batch_slot()), work);
+            rank_.repeat(queue(), work_of(next), work);
         } catch (const NotRepeated& e) {
             throw_not_repeated(rank_.rank(), step_, run_.recipe.reducer, e.what());
         }

@@ -94,6 +94,7 @@ public:
     static constexpr int channels = R::channels;
     static constexpr int staleness = 0;
     static constexpr bool asynchronous = R::asynchronous;
+    static constexpr bool repeats_work = RepeatsWork<R>;
     static constexpr std::int64_t bucket_elements = [] {  ///< 0: as many as there are
         if constexpr (requires { R::bucket_elements; }) return std::int64_t{R::bucket_elements};
         else return std::int64_t{0};
@@ -135,6 +136,8 @@ public:
     }
 
     // ---- The update ------------------------------------------------------------------------
+    /// 1: a mean follows the next update.
+    [[nodiscard]] int next_work(bool last) const { return since_ + 1 >= H || last ? 1 : 0; }
     [[nodiscard]] std::vector<ChunkRange> updated_by(int) const { return {{0, plan_.elements}}; }
     void own_update(int, std::span<float> state) {
         state_ = state;
@@ -148,8 +151,9 @@ public:
     ReduceReport updated(T& link, const OwnedUpdateIn<memory_of<T>>& made) {
         using M = memory_of<T>;
         ReduceReport sum;
-        if (++since_ < H && !made.last) return sum;
-        since_ = 0;
+        const bool is_mean = next_work(made.last) == 1;
+        since_ = is_mean ? 0 : since_ + 1;
+        if (!is_mean) return sum;
         made.change([&](ViewIn<float, M> parameters) { average(link, parameters, sum); });
         for (std::size_t v = 0; v < vectors_; ++v) {
             if (at_mean_ == LocalState::averaged) average(link, vector<M>(v), sum);

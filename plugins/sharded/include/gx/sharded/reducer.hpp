@@ -118,6 +118,7 @@ public:
     static constexpr int channels = R::channels;
     static constexpr int staleness = 0;
     static constexpr bool asynchronous = R::asynchronous;
+    static constexpr bool repeats_work = RepeatsWork<R>;
     static constexpr Accuracy accuracy = gx::accuracy<R>();
     /// The traffic after the reduce-scatter is that of a rank's own chunks alone.
     [[nodiscard]] static constexpr KernelTraffic kernel_traffic(int ranks) {
