@@ -1,11 +1,19 @@
 #include "plan_cache.hpp"
 
+#include <fcntl.h>     // open
+#include <sys/file.h>  // flock
+#include <unistd.h>    // close
+
+#include <cctype>        // isdigit
+#include <cerrno>        // errno
+#include <chrono>        // age of a file
 #include <cstdlib>       // getenv
 #include <cstring>       // memcpy
 #include <random>        // names of temporary files
 #include <span>          // hash_bytes
 #include <string_view>   // bytes
 #include <system_error>  // error_code
+#include <thread>        // sleep_for
 #include <utility>       // move
 
 #include <gx/core/error.hpp>      // Error
@@ -47,6 +55,41 @@ std::string text_of(const std::string& identity, const std::map<std::uint64_t, s
         text += plan;
     }
     return text;
+}
+
+/// Lets one saver at a time into a folder, where its file system has locks: else plans of savers at
+/// the same time may be lost. Waits 1 s at most, since a process that holds it may be stopped.
+class FolderLock {
+public:
+    explicit FolderLock(const fs::path& folder)
+        : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+        for (int tries = 0; tries < 100 && folder_ >= 0; ++tries) {
+            if (::flock(folder_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
+    }
+    FolderLock(const FolderLock&) = delete;
+    FolderLock& operator=(const FolderLock&) = delete;
+    ~FolderLock() {
+        if (folder_ >= 0) ::close(folder_);
+    }
+
+private:
+    int folder_;
+};
+
+/// Temporary files that are an hour old, of savers that were killed.
+void remove_left(const fs::path& file) {
+    const std::string begin = file.filename().string() + ".";
+    const auto old = fs::file_time_type::clock::now() - std::chrono::hours(1);
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(file.parent_path(), none)) {
+        const std::string name = entry.path().filename().string();
+        if (name.starts_with(begin) && name.size() > begin.size() &&
+            std::isdigit(static_cast<unsigned char>(name[begin.size()])) != 0 &&
+            entry.last_write_time(none) < old)
+            fs::remove(entry.path(), none);
+    }
 }
 
 const char* variable(const char* name) {
@@ -127,6 +170,10 @@ void PlanCache::refuse(std::uint64_t key, const std::string& why) {
 
 void PlanCache::save() {
     if (kept_.empty() && !rewrites_) return;
+    std::error_code error;
+    fs::create_directories(file_.parent_path(), error);
+    const FolderLock lock(file_.parent_path());
+    remove_left(file_);
     PlanCache saved;
     saved.file_ = file_;
     saved.identity_ = identity_;
@@ -141,14 +188,13 @@ void PlanCache::save() {
     rewrites_ = false;
 }
 
-/// A name of its own, so that savers of one file do not meet.
+/// A name of its own, so that savers without a lock do not meet.
 void PlanCache::write(const std::string& text) {
     std::random_device random;
     const fs::path temporary =
         file_.string() + "." + std::to_string(random()) + std::to_string(random());
     std::error_code error;
     try {
-        fs::create_directories(file_.parent_path(), error);
         write_file(temporary, text);
         fs::rename(temporary, file_, error);
         if (error) warn("'" + file_.string() + "' can't be replaced: " + error.message() + ".");

@@ -19,7 +19,9 @@ namespace gx::cuda::detail {
 ///         truncated, of another identity, or can't be read or written costs planning anew, and
 ///         warning() holds a sentence; of a damaged one, entries in front of the damage are found.
 /// Threads: several processes and threads may have a cache of one file. Each reads a whole one, and
-///         save() replaces it at once; where two save at the same time, one's plans may be lost.
+///         save() replaces it at once, one saver after the other where the file system has locks;
+///         else plans of those that save at the same time may be lost. It removes what savers have
+///         left that were killed.
 class PlanCache {
 public:
     /// No file.

@@ -1,6 +1,7 @@
 // Plans that are kept in a file: whole, damaged, foreign, and by several at once.
 #include "../plan_cache.hpp"
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -241,6 +244,37 @@ TEST(PlanCache, ReadersFindAWholeFileWhileOthersSave) {
         });
     for (std::thread& s : savers) s.join();
     EXPECT_EQ(files_in(folder.path), 1u);
+    const PlanCache all(file, identity);
+    for (std::uint64_t s = 1; s <= 4; ++s)
+        for (std::uint64_t i = 0; i < 20; ++i) EXPECT_NE(all.find(100 * s + i), nullptr);
+}
+TEST(PlanCache, RemovesWhatKilledSaversHaveLeft) {
+    const testing_support::Folder folder;
+    const fs::path file = folder / "a.plans";
+    const auto hours_ago = [](int hours) {
+        return fs::file_time_type::clock::now() - std::chrono::hours(hours);
+    };
+    const auto leave = [&](const char* name, int hours) {
+        put(folder / name, "x");
+        fs::last_write_time(folder / name, hours_ago(hours));
+    };
+    leave("a.plans.12345", 2), leave("a.plans.12345.tmp", 2);
+    leave("a.plans.678", 0);  // is being written
+    leave("a.plans.mine", 2), leave("another.plans.12345", 2);
+    (void)two_plans(file);
+    EXPECT_EQ(files_in(folder.path), 4u);
+    EXPECT_FALSE(fs::exists(folder / "a.plans.12345"));
+    EXPECT_FALSE(fs::exists(folder / "a.plans.12345.tmp"));
+    EXPECT_TRUE(fs::exists(folder / "a.plans.678"));
+}
+TEST(PlanCache, IsSavedWithoutALock) {
+    const testing_support::Folder folder;
+    const fs::path file = folder / "a.plans";
+    const int held = ::open(folder.path.c_str(), O_RDONLY | O_DIRECTORY);
+    ASSERT_EQ(::flock(held, LOCK_EX), 0);  // by a process that is stopped
+    (void)two_plans(file);
+    ::close(held);
+    EXPECT_EQ(found(PlanCache(file, identity)), 2);
 }
 
 // ---- Where it lies -----------------------------------------------------------------------------
