@@ -130,6 +130,22 @@ TEST(Session, AGatherEndsWithTheRun) {
     EXPECT_TRUE(has(error_of_run([&] { (void)s[0].gather("0"); }), "the disk of rank 2 is full"));
     EXPECT_TRUE(has(error_of_run([&] { (void)s[1].gather("1"); }), "the disk of rank 2 is full"));
 }
+TEST(Session, AGatherNamesARankThatIsLate) {
+    Sessions s(3);
+    for (auto& session : s.all) session->join();
+    std::vector<std::string> errors(2);
+    {
+        std::vector<std::jthread> ranks;
+        for (const std::size_t r : {0u, 2u})
+            ranks.emplace_back([&, r] {
+                s[r].working_on({"starting"});
+                errors[r / 2] = error_of_run([&] { (void)s[r].gather("", 50ms); });
+            });
+    }
+    for (const std::string& error : errors) EXPECT_TRUE(has(error, "rank 1")) << error;
+    EXPECT_EQ(s[1].await_cause().reason, Reason::late);
+    EXPECT_EQ(s[1].cause().rank, 1);
+}
 TEST(Session, NotesReachAllOthersInOrder) {
     Sessions s(3);
     for (auto& session : s.all) session->join();

@@ -35,6 +35,7 @@ struct LaunchSetup {
     cuda_testing::StreamProgress progress = cuda_testing::StreamProgress::random;
     std::uint64_t seed = 1;
     std::chrono::nanoseconds deadline = std::chrono::seconds(60);
+    std::chrono::nanoseconds join_deadline = std::chrono::seconds(60);
 };
 
 /// Runs `rank(options)` in a process a rank. A process whose expectations fail fails the test.
@@ -75,7 +76,8 @@ inline Ended launch(int ranks, const LaunchSetup& setup,
                                  .listens = address,
                                  .run_id = "test",
                                  .node = node},
-                      .deadline = setup.deadline});
+                      .deadline = setup.deadline,
+                      .join_deadline = setup.join_deadline});
                 cuda_testing::expect_clean();
             } catch (const std::exception& e) {
                 const std::string text = e.what();

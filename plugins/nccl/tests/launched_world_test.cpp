@@ -248,6 +248,26 @@ TEST_F(LaunchedWorld, AProcessThatLeavesBeforeItRunsStopsAllOthers) {
                                                  "error"));
     }
 }
+TEST_F(LaunchedWorld, AProcessThatNeverRunsIsNamedByAllOthers) {
+    const Shared<std::atomic<int>> ended_others;
+    constexpr auto two_seconds = std::chrono::seconds(2);
+    const Ended ended = launch(3, {.deadline = two_seconds, .join_deadline = two_seconds},
+                               [&](const LaunchedOptions& o) {
+                                   Gpus world(o);
+                                   while (o.launch.rank == 1 && *ended_others < 2)
+                                       std::this_thread::yield();
+                                   try {
+                                       world.run([](auto&) {});
+                                   } catch (const Error&) {
+                                       ++*ended_others;
+                                       throw;
+                                   }
+                               });
+    for (const int r : {0, 2})
+        EXPECT_TRUE(holds(ended.errors[static_cast<std::size_t>(r)], "rank 1",
+                          "waiting for each rank's run()"))
+            << ended.errors[static_cast<std::size_t>(r)];
+}
 /// It goes on elsewhere, and has not come to the messages that the others wait for.
 TEST_F(LaunchedWorld, AProcessThatHangsIsNamedByAllOthers) {
     const Shared<std::atomic<int>> ended_others;

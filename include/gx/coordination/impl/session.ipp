@@ -130,7 +130,7 @@ GX_DECL void Session::compare(const RunTerms& terms) {
                    {lost ? Delivery::Outcome::timed_out : Delivery::Outcome::cancelled, c.rank});
 }
 
-GX_DECL std::vector<std::string> Session::gather(const std::string& mine) {
+GX_DECL std::vector<std::string> Session::gather(const std::string& mine, Duration limit) {
     std::vector<std::string> all(static_cast<std::size_t>(ranks()));
     std::vector<char> has(all.size());
     all[static_cast<std::size_t>(rank())] = mine;
@@ -145,12 +145,18 @@ GX_DECL std::vector<std::string> Session::gather(const std::string& mine) {
         return true;
     };
     std::unique_lock lock(mutex_);
-    for (;;) {
+    const auto missing = [&] {
         std::erase_if(notes_, take);
-        if (std::ranges::find(has, char(false)) == has.end()) return all;
-        if (member_.cause().stopped()) throw Error(member_.sentence());
-        changed_.wait(lock);
+        return std::ranges::find(has, char(false));
+    };
+    const auto over = [&] { return missing() == has.end() || member_.cause().stopped(); };
+    if (limit != Duration::max() && !changed_.wait_for(lock, limit, over)) {
+        member_.blame(static_cast<int>(missing() - has.begin()));
+        wake();
     }
+    changed_.wait(lock, over);
+    if (missing() != has.end()) throw Error(member_.sentence());
+    return all;
 }
 
 GX_DECL void Session::note(std::vector<std::byte> bytes) {

@@ -24,8 +24,9 @@ struct LaunchedOptions {
     int gpu = -1;  ///< of this process; -1: the local rank's, or the only one that it sees
     /// Of a wait for a control message; of queued messages that do not get on.
     std::chrono::nanoseconds deadline = std::chrono::seconds(60);
-    std::chrono::nanoseconds join_deadline = std::chrono::seconds(60);  ///< until all have come
-    bool graphs = true;                                                 ///< see WorldOptions
+    /// Until all have come, and again until all have called run().
+    std::chrono::nanoseconds join_deadline = std::chrono::seconds(60);
+    bool graphs = true;  ///< see WorldOptions
 };
 
 /// The processes of one run, which have met: the channel that coordinates them, and the sockets
@@ -54,7 +55,7 @@ private:
     [[nodiscard]] GX_DECL ncclUniqueId shared_id();
     GX_DECL void throw_first(const std::exception_ptr& own);
 
-    std::chrono::nanoseconds deadline_;
+    std::chrono::nanoseconds deadline_, join_deadline_;
     std::unique_ptr<coordination::Session> session_{};
     coordination::Roster roster_{};
     std::optional<coordination::Mesh> mesh_{};
@@ -77,7 +78,8 @@ class LaunchedRank;
 ///         dies or is late all others name it, with step, bucket and operation, and abort their
 ///         communicators. Then it ends: resume from a checkpoint.
 ///         Every process calls run() equally often, each time with the same composition; one that
-///         leaves before its first run() is named by all others, in theirs.
+///         leaves before its first run(), or does not call it for `join_deadline`, is named by all
+///         others, in theirs.
 /// Cost:   run() connects all processes, but the first, which finds them connected.
 template <class Device = NoDevice>
 class LaunchedWorld {

@@ -155,7 +155,8 @@ inline void expect_fit(const std::vector<std::string>& said, const coordination:
 
 }  // namespace detail::launched
 
-GX_DECL Meeting::Meeting(const LaunchedOptions& options, int run) : deadline_(options.deadline) {
+GX_DECL Meeting::Meeting(const LaunchedOptions& options, int run)
+    : deadline_(options.deadline), join_deadline_(options.join_deadline) {
     gx::detail::threads::expect_deadline(options.deadline);
     gx::detail::threads::expect_deadline(options.join_deadline);
     session_ = detail::launched::session_of(options, run);
@@ -206,7 +207,8 @@ GX_DECL ncclUniqueId Meeting::shared_id() {
         id = unique_id();
         bytes.assign(id.internal, sizeof(id.internal));
     }
-    const std::string shared = session_->gather(bytes)[0];
+    session_->working_on({"waiting for each rank's run()"});
+    const std::string shared = session_->gather(bytes, join_deadline_)[0];
     if (shared.size() != sizeof(id.internal))
         throw Error("rank 0 gave an NCCL id of " + std::to_string(shared.size()) + " bytes");
     std::memcpy(id.internal, shared.data(), shared.size());
