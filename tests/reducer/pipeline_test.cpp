@@ -10,6 +10,7 @@
 #include <gx/reducer/double_buffered.hpp>
 #include <gx/reducer/ring.hpp>
 #include <gx/reference/ring.hpp>
+#include <gx/testing/far/world.hpp>
 #include <gx/testing/rows.hpp>
 
 namespace {
@@ -145,6 +146,67 @@ TEST(Pipeline, DoubleBufferedIsOneStepLate) {
 TEST(Pipeline, StalenessAddsUp) {
     using Later = gx::DoubleBuffered<gx::DoubleBuffered<Late>>;
     EXPECT_TRUE(rc::check([] { staleness_is_exact<Later>(); }));
+}
+
+// ---- In the memory of a device: reductions that wait for the next gradient -----------------
+/// Means of 6 gradients on rank 0. Behind the third, pending() is asked for if `keeps`.
+template <class R>
+std::vector<std::vector<float>> means_on_devices(bool defers, bool keeps, std::uint64_t seed) {
+    using M = gx::testing::FarMemory;
+    std::vector<std::vector<float>> list;
+    gx::testing::FarWorld<> world({.placement = {2, 1}, .seed = seed});
+    world.run([&](gx::testing::FarRank<gx::NoDevice>& rank) {
+        gx::testing::FarQueue compute(rank.machine(), rank.rank(), "compute");
+        auto& reductions = rank.transport().queue();
+        const gx::PipelineOptions options{
+            .elements = 10, .bucket_elements = 4, .memory = &rank.memory(), .defers = defers};
+        gx::PipelineOn<R, gx::testing::FarRank<gx::NoDevice>> pipeline(reductions, rank.transport(),
+                                                                       options, R());
+        const auto read = [&](gx::ViewIn<float, M> values) {
+            std::vector<float> here(values.size());
+            reductions.copy_out(gx::ViewIn<const float, M>(values), std::span(here), {"mean"});
+            EXPECT_TRUE(reductions.wait(reductions.record()).complete());
+            return here;
+        };
+        const auto note = [&](const gx::ReducedIn<M>& g) {
+            const auto mean = read(g.values);
+            if (rank.rank() == 0) list.push_back(mean);
+        };
+        constexpr bool is_late = R::staleness > 0;
+        for (std::uint64_t t = 0; t < 6; ++t) {
+            const bool asked = keeps && t == 3;
+            EXPECT_EQ(pipeline.repeats(t), t >= std::uint64_t(R::staleness) && defers == is_late);
+            EXPECT_EQ(pipeline.has_deferred(), is_late && defers && t > 0 && !asked);
+            const auto gradient = pipeline.begin(t);
+            EXPECT_FALSE(pipeline.has_deferred());
+            const auto rows = gx::testing::wide_magnitudes(t, 2, 10);
+            const auto& mine = rows[static_cast<std::size_t>(rank.rank())];
+            compute.copy_in(std::span<const float>(mine), gradient, {"gradient"});
+            const auto queued = reductions.record().sequence;
+            pipeline.ready(5, compute.record());
+            pipeline.ready(0, compute.record());
+            EXPECT_EQ(reductions.record().sequence == queued, is_late && defers);
+            if (const auto g = pipeline.collect(t)) note(*g);
+            if (t != 2 || !keeps) continue;
+            const auto pending = pipeline.pending();
+            EXPECT_EQ(pending.size(), std::size_t(R::staleness));
+            for (const auto& p : pending) (void)read(p.values);
+        }
+        while (const auto late = pipeline.drain()) note(*late);
+    });
+    return list;
+}
+TEST(Pipeline, ReductionsThatAreDeferredChangeNoBit) {
+    const auto check = []<class R>(std::type_identity<R>) {
+        const auto expected = means_on_devices<R>(false, false, 1);
+        EXPECT_EQ(expected.size(), 6u);
+        for (const std::uint64_t seed : {2, 3, 4})
+            for (const bool keeps : {false, true})
+                EXPECT_EQ(means_on_devices<R>(true, keeps, seed), expected);
+    };
+    check(std::type_identity<Late>{});
+    check(std::type_identity<gx::DoubleBuffered<Late>>{});
+    EXPECT_EQ(means_on_devices<Ring>(false, true, 1).size(), 6u);
 }
 
 // ---- A checkpoint in between ---------------------------------------------------------------
