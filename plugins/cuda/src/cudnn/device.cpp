@@ -1,9 +1,10 @@
 #include <gx/cuda/device.hpp>
 
-#include <bit>       // bit_floor
-#include <cstring>   // memcpy
-#include <optional>  // the batch
-#include <string>    // sentences
+#include <algorithm>  // max
+#include <bit>        // bit_floor
+#include <cstring>    // memcpy
+#include <optional>   // the batch
+#include <string>     // sentences
 
 #include <gx/core/contract.hpp>     // GX_EXPECT
 #include <gx/core/error.hpp>        // LostRank
@@ -64,6 +65,13 @@ std::int64_t all_bytes(const NetworkPlan& plan, const ParameterLayout& layout, c
            4 * graph.statistic_elements() + 2 * detail::BatchLayout(graph, batch).bytes;
 }
 
+/// Those of two steps, each of which records one for each parameter: the host waits for steps that
+/// are as old.
+int events(const Graph& graph) {
+    const auto of_a_step = static_cast<int>(graph.parameters.size()) + 32;
+    return std::max(QueueOptions().events, 2 * of_a_step);
+}
+
 std::string megabytes(std::int64_t bytes) {
     return std::to_string((bytes + 999'999) / 1'000'000) + " MB";
 }
@@ -100,7 +108,7 @@ public:
         : graph_(checked(graph, o)),
           options_(o),
           layout_(graph_, o.compute),
-          queue_(checked(gpu, o.compute), "compute"),
+          queue_(checked(gpu, o.compute), "compute", {.events = events(graph_)}),
           dnn_(queue_.stream(), {.compute = o.compute, .fp32_weight_gradients = false}),
           plan_(fitting_plan(gpu, graph_, o, dnn_, layout_)),
           arena_(&gpu.memory(), plan_.bytes(), "arena"),

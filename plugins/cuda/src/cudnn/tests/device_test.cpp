@@ -280,6 +280,26 @@ TEST(Device, WaitsWhereItIsTwoBatchesAhead) {
     EXPECT_EQ(waits(), 4) << "the host knows that the copy is done";
 }
 
+/// A step records an event for each parameter, here 300.
+TEST(Device, OfManyLayersWaitsForNoLaterStep) {
+    start(CudnnGpu::h100, StreamProgress::late);
+    GraphBuilder b("deep", {5, 1, 1}, 5);
+    int x = 0;
+    for (int i = 0; i < 300; ++i) x = b.linear(x, 5, false, Label("linear") + i);
+    b.softmax_cross_entropy(x, 0.1, "loss");
+    const Graph g = std::move(b).finish();
+    GpuRun run(g, {.batch = 2});
+    const Images data(g, 2, 1);
+    Event ends[2];
+    for (Event& end : ends) {
+        run.queue_forward(data.batch(), Mode::train);
+        (void)run.backward(1);
+        end = run.queue().record();
+    }
+    run.device().load(data.batch());
+    for (const Event end : ends) EXPECT_FALSE(run.queue().reached(end));
+}
+
 // ---- Parameters --------------------------------------------------------------------------------
 
 TEST(Device, ParametersComeBackInTheGraphsLayout) {
