@@ -1,7 +1,6 @@
 #include <gx/cuda/step_graphs.hpp>
 
 #include <algorithm>  // count_if
-#include <atomic>     // ids
 #include <string>     // sentences
 #include <utility>    // exchange
 
@@ -10,11 +9,6 @@
 namespace gx::cuda {
 
 // ---- Calls -------------------------------------------------------------------------------------
-
-GraphCalls::GraphCalls() {
-    static std::atomic<std::uint64_t> made = 0;
-    id_ = ++made;
-}
 
 void GraphCalls::end() const {
     if (!captures_ && next_ < calls_.size())

@@ -69,6 +69,38 @@ TYPED_TEST(OverNccl, BitsAreThoseOfThreads) {
     }
 }
 
+// ---- Marks of messages in graphs ---------------------------------------------------------------
+
+/// Two graphs, three times, with work of the last ones under way or not.
+TEST(MessageMarks, KeepEventsOfGraphsUntilTheyAreReached) {
+    for (const StreamProgress progress : every_progress)
+        for (const bool waits : {false, true}) {
+            start(progress, 1);
+            {
+                cuda::DeviceContext gpu(0);
+                cuda::Queue queue(gpu, "compute"), messages(gpu, "communication");
+                nccl::MessageMarks marks(messages);
+                cuda::StepGraphs graphs;
+                for (int phase = 0; phase < 3; ++phase) {
+                    for (int step = 0; step < 6; ++step)
+                        graphs.run(std::uint64_t(step % 2), queue, messages, [&] {
+                            marks.begin({"all-reduce", step});
+                            marks.queued();
+                            return true;
+                        });
+                    EXPECT_LE(marks.graphs(), waits ? 2u : 6u);
+                    EXPECT_GE(marks.graphs(), 2u);
+                    graphs.clear();
+                    if (waits) (void)queue.wait(queue.record());
+                }
+                EXPECT_TRUE(queue.wait(queue.record()).complete());
+                marks.poll();
+                EXPECT_FALSE(marks.oldest());
+            }
+            expect_clean();
+        }
+}
+
 TYPED_TEST(OverNccl, ALostRankIsNamedByAllOthers) {
     for (const Placement p : {Placement{1, 2}, {3, 1}, {2, 2}}) {
         const int lost = p.ranks() - 1;

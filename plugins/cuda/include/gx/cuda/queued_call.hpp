@@ -5,6 +5,7 @@
 #include <cstddef>      // size_t
 #include <cstdint>      // uint64_t
 #include <cstring>      // memcpy
+#include <memory>       // shared_ptr
 #include <string>       // sentences
 #include <string_view>  // names
 #include <type_traits>  // has_unique_object_representations_v
@@ -103,9 +104,8 @@ public:
         const char* name;
         std::uint64_t hash;
     };
-    GraphCalls();
-    /// Of no other object of the process.
-    [[nodiscard]] std::uint64_t id() const { return id_; }
+    /// Ends with the object, and is that of no other one.
+    [[nodiscard]] std::weak_ptr<const void> life() const { return life_; }
     /// From the first call on, again.
     void begin(bool captures) {
         captures_ = captures;
@@ -122,7 +122,7 @@ public:
     [[nodiscard]] std::uint64_t passes() const { return passes_; }
 
 private:
-    std::uint64_t id_;
+    std::shared_ptr<const void> life_ = std::make_shared<char>();
     std::vector<Call> calls_{};
     std::size_t next_ = 0;
     std::uint64_t passes_ = 0;

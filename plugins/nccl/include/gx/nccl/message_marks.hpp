@@ -5,6 +5,7 @@
 #include <chrono>     // time without progress
 #include <cstdint>    // uint64_t
 #include <map>        // graphs
+#include <memory>     // owner_less
 #include <optional>   // nothing in progress
 #include <vector>     // a ring
 
@@ -44,6 +45,8 @@ public:
     /// What the oldest messages are of that are not done; nothing: all are.
     [[nodiscard]] GX_DECL std::optional<Operation> oldest() const;
     [[nodiscard]] const Operation& current() const { return current_; }
+    /// Graphs whose events it keeps: those that are there, and of others what is not reached.
+    [[nodiscard]] std::size_t graphs() const { return of_graphs_.size(); }
 
 private:
     using Clock = std::chrono::steady_clock;
@@ -61,11 +64,12 @@ private:
     };
     GX_DECL void record(bool begins);
     [[nodiscard]] GX_DECL cudaEvent_t record_in_graph(cuda::GraphCalls& graph);
+    GX_DECL void drop_graphs();
     [[nodiscard]] const Mark& mark(std::uint64_t i) const { return marks_[i % marks_.size()]; }
 
     cuda::Queue* queue_;
     std::vector<Mark> marks_;
-    std::map<std::uint64_t, OfGraph> of_graphs_{};  ///< by GraphCalls::id()
+    std::map<std::weak_ptr<const void>, OfGraph, std::owner_less<>> of_graphs_{};  ///< by life()
     std::uint64_t recorded_ = 0, reached_ = 0;
     std::uint64_t launched_ = 0;  ///< while a graph is captured or replayed: the marks before it
     bool unmarked_ = false;       ///< messages were queued behind the last mark

@@ -13,7 +13,7 @@ GX_DECL MessageMarks::MessageMarks(cuda::Queue& queue, std::size_t capacity)
 }
 
 GX_DECL cudaEvent_t MessageMarks::record_in_graph(cuda::GraphCalls& graph) {
-    OfGraph& of = of_graphs_[graph.id()];
+    OfGraph& of = of_graphs_[graph.life()];
     if (std::exchange(of.pass, graph.passes()) != graph.passes()) {
         of.next = 0;
         launched_ = recorded_;
@@ -27,6 +27,18 @@ GX_DECL cudaEvent_t MessageMarks::record_in_graph(cuda::GraphCalls& graph) {
     };
     return cuda::queued_call("cudaEventRecordWithFlags", call, event) == cudaSuccess ? event
                                                                                      : nullptr;
+}
+
+/// Of graphs that are gone, unless a mark still means one of their events.
+GX_DECL void MessageMarks::drop_graphs() {
+    const auto is_used = [this](const OfGraph& of) {
+        for (std::uint64_t i = reached_; i < recorded_; ++i)
+            for (const cuda::EventHandle& e : of.events)
+                if (e.get() == mark(i).event) return true;
+        return false;
+    };
+    std::erase_if(of_graphs_,
+                  [&](const auto& g) { return g.first.expired() && !is_used(g.second); });
 }
 
 GX_DECL void MessageMarks::record(bool begins) {
@@ -64,8 +76,10 @@ GX_DECL void MessageMarks::poll() {
         ++reached_;
         got_on_ = Clock::now();
     }
-    if (in_graph) (void)cudaThreadExchangeStreamCaptureMode(&mode);
-    else if (unmarked_) record(false);
+    if (in_graph) {
+        drop_graphs();
+        (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    } else if (unmarked_) record(false);
 }
 
 GX_DECL std::chrono::nanoseconds MessageMarks::stuck() const {
