@@ -6,14 +6,11 @@
 #include <memory>      // unique_ptr, shared_ptr
 #include <vector>      // header
 
-#include <gx/core/decl.hpp>      // GX_DECL
-#include <gx/loader/source.hpp>  // Source, SourceInfo
+#include <gx/core/decl.hpp>              // GX_DECL
+#include <gx/io/random_access_file.hpp>  // RandomAccessFile
+#include <gx/loader/source.hpp>          // Source, SourceInfo
 
 namespace gx {
-
-namespace detail::record_file {
-class File;
-}
 
 /// Labelled images of one shape in a file of records of one length; models Source.
 ///
@@ -52,7 +49,7 @@ public:
     [[nodiscard]] std::uint64_t content() const { return content_; }
 
 private:
-    std::shared_ptr<const detail::record_file::File> file_;  // all readers' own
+    std::shared_ptr<const RandomAccessFile> file_;  // all readers' own
     SourceInfo info_{};
     std::int64_t largest_class_ = 0;
     std::uint64_t content_ = 0;

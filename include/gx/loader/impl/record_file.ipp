@@ -1,14 +1,8 @@
 // Headers and records of record files.
 #pragma once
 
-#include <fcntl.h>     // open
-#include <sys/stat.h>  // fstat
-#include <unistd.h>    // pread
-
 #include <algorithm>  // min, max_element, copy
 #include <bit>        // bit_cast
-#include <cerrno>     // errno
-#include <cstring>    // strerror
 #include <limits>     // largest sizes
 #include <numeric>    // iota
 #include <string>     // sentences
@@ -44,53 +38,6 @@ inline void put(std::vector<std::uint8_t>& to, std::uint64_t x, int width) {
     for (int i = 0; i < width; ++i, x >>= 8) to.push_back(static_cast<std::uint8_t>(x));
 }
 
-/// An open file, read by position: no state that readers of one process could share.
-class File {
-public:
-    explicit File(std::filesystem::path path)
-        : path_(std::move(path)),
-          file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // a pipe
-        struct stat found{};
-        if (file_ < 0 || ::fstat(file_, &found) != 0)
-            wrong(path_, fmt::format("can't be opened: {}. Give the path of a file that "
-                                     "gx::write_records wrote and this user may read.",
-                                     std::strerror(errno)));
-        if (!S_ISREG(found.st_mode)) {
-            ::close(file_);
-            wrong(path_,
-                  "is no regular file: samples are read by their positions. Copy it to one.");
-        }
-        bytes_ = static_cast<std::uint64_t>(found.st_size);
-    }
-    File(const File&) = delete;
-    File& operator=(const File&) = delete;
-    ~File() { ::close(file_); }
-
-    [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-    [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-
-    /// Reads up to to.size() bytes; returns how many there were.
-    [[nodiscard]] std::size_t read(std::uint64_t at, std::span<std::uint8_t> to) const {
-        std::size_t done = 0;
-        while (done < to.size()) {
-            const ssize_t n =
-                ::pread(file_, &to[done], to.size() - done, static_cast<off_t>(at + done));
-            if (n < 0 && errno == EINTR) continue;
-            if (n < 0)
-                wrong(path_, fmt::format("can't be read at byte {}: {}. Check the disk.", at + done,
-                                         std::strerror(errno)));
-            if (n == 0) break;
-            done += static_cast<std::size_t>(n);
-        }
-        return done;
-    }
-
-private:
-    std::filesystem::path path_;
-    int file_;
-    std::uint64_t bytes_ = 0;
-};
-
 struct Layout {
     std::uint64_t first, record;  ///< bytes
 };
@@ -101,7 +48,7 @@ struct Layout {
 
 class Reader final : public SampleReader {
 public:
-    Reader(std::shared_ptr<const File> file, const SourceInfo& info)
+    Reader(std::shared_ptr<const RandomAccessFile> file, const SourceInfo& info)
         : file_(std::move(file)), info_(info), layout_(layout_of(info)) {}
 
     void read(std::span<const std::uint32_t> indices, std::span<Sample> out) override {
@@ -119,7 +66,7 @@ public:
     }
 
 private:
-    std::shared_ptr<const File> file_;
+    std::shared_ptr<const RandomAccessFile> file_;
     SourceInfo info_;
     Layout layout_;
     std::vector<std::uint8_t> records_;  // of the last read
@@ -128,9 +75,9 @@ private:
 }  // namespace detail::record_file
 
 GX_DECL RecordFile::RecordFile(const std::filesystem::path& path)
-    : file_(std::make_shared<const detail::record_file::File>(path)) {
+    : file_(std::make_shared<const RandomAccessFile>(path)) {
     using namespace detail::record_file;
-    const File& file = *file_;
+    const RandomAccessFile& file = *file_;
     std::vector<std::uint8_t> head(fixed_bytes);
     const std::size_t found = file.read(0, head);
     if (found < magic.size() || !std::equal(magic.begin(), magic.end(), head.begin()))
