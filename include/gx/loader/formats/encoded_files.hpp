@@ -1,0 +1,102 @@
+// EncodedFiles: what the sources of encoded images in files share: index, options, reader.
+#pragma once
+
+#include <cstdint>     // uint64_t
+#include <filesystem>  // path
+#include <memory>      // shared_ptr
+#include <span>        // records
+#include <string>      // names
+#include <vector>      // records
+
+#include <gx/core/decl.hpp>              // GX_DECL
+#include <gx/core/error.hpp>             // Error
+#include <gx/loader/encoded_source.hpp>  // EncodedSource
+
+namespace gx {
+
+/// Choices that the formats share.
+struct EncodedOptions {
+    std::string name{};   ///< of the source; empty: that of its folder or first file
+    int classes = 0;      ///< labels are below; 0: one more than the largest
+    int first_label = 0;  ///< stored label of class 0, such as 1 in ImageNet's TFRecords
+    OnCorrupt on_corrupt = OnCorrupt::stop;
+};
+
+namespace detail::encoded {
+
+/// One sample of an index.
+struct Record {
+    std::uint64_t offset;  ///< in its file
+    std::uint32_t bytes;   ///< 0: a whole file
+    std::uint32_t file;    ///< number of the file, or of the folder of a whole file
+    std::int32_t label;
+    std::uint32_t name;  ///< position in Index::names
+};
+static_assert(sizeof(Record) == 24, "stated as the cost of every index");
+
+/// Corrupt data, which OnCorrupt::skip leaves out.
+class CorruptRecord : public Error {
+public:
+    using Error::Error;
+};
+
+/// The encoded image in the bytes of a record, which may be moved. Throws Error("what is wrong").
+using Extract = std::span<const std::uint8_t> (*)(std::span<std::uint8_t> record);
+
+/// All samples of a source, without their data.
+struct Index {
+    EncodedInfo info{};
+    EncodedOptions options{};
+    std::vector<std::string> files{};         ///< or folders of whole files
+    std::vector<std::uint64_t> file_bytes{};  ///< when it was made
+    std::vector<Record> records{};
+    std::string names = std::string(1, '\0');  ///< each ended by a 0
+    SkippedRecords skipped{};
+    Extract extract = nullptr;  ///< none: records are whole files, or images as they are
+
+    [[nodiscard]] bool whole_files() const { return file_bytes.empty(); }
+    [[nodiscard]] const char* name_of(const Record& r) const { return &names[r.name]; }
+    /// Appends a record with its label as it is stored.
+    /// Errors: CorruptRecord, for a label that is out of range.
+    GX_DECL void add(Record record, double stored_label, std::string_view name);
+    /// Counts `e`, or throws it again, as the options have it.
+    GX_DECL void skip(const CorruptRecord& e);
+    /// Sets the info, from the records. Errors: gx::Error if there are none.
+    GX_DECL void finish();
+    [[noreturn]] GX_DECL void corrupt(std::uint32_t file, std::uint64_t offset,
+                                      const std::string& what) const;
+};
+
+}  // namespace detail::encoded
+
+/// Encoded images in files, known by an index in memory; the base of the formats beside it.
+///
+/// Errors: reading: gx::Error for a file that has gone or has another size than when its index was
+///         made, whatever OnCorrupt says; corrupt records as OnCorrupt says.
+/// Cost:   24 bytes a sample and process; beside them, the names of whole files, of the keys of a
+///         tar and of lists (their lengths + 1). A reader keeps up to 32 files open, and as many
+///         buffers as it was asked for samples at once, each as large as its largest sample.
+class EncodedFiles {
+public:
+    [[nodiscard]] EncodedInfo info() const { return index_->info; }
+    [[nodiscard]] GX_DECL EncodedEntry entry(std::uint32_t index) const;
+    [[nodiscard]] GX_DECL std::unique_ptr<EncodedReader> open() const;
+    /// Samples of the most frequent class.
+    [[nodiscard]] GX_DECL std::int64_t largest_class() const;
+    /// Records that were corrupt when the index was made, and are no samples.
+    [[nodiscard]] const SkippedRecords& skipped() const { return index_->skipped; }
+
+protected:
+    explicit EncodedFiles(detail::encoded::Index index)
+        : index_(std::make_shared<const detail::encoded::Index>(std::move(index))) {}
+
+private:
+    std::shared_ptr<const detail::encoded::Index> index_;  // all readers' own
+};
+static_assert(explain_encoded_source<EncodedFiles>());
+
+}  // namespace gx
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/loader/formats/impl/encoded_files.ipp>
+#endif

@@ -1,0 +1,196 @@
+// Indices of encoded files, and their reader.
+#pragma once
+
+#include <algorithm>  // max, min_element, find_if
+#include <cmath>      // floor
+#include <utility>    // move
+
+#include <fmt/core.h>  // sentences
+
+#include <gx/io/random_access_file.hpp>         // RandomAccessFile
+#include <gx/loader/formats/encoded_files.hpp>  // the declarations
+
+namespace gx {
+
+namespace detail::encoded {
+
+inline constexpr int classes_most = 1 << 20;
+
+GX_DECL void Index::corrupt(std::uint32_t file, std::uint64_t offset,
+                            const std::string& what) const {
+    const SamplePlace place{files[file], offset, false};
+    throw CorruptRecord(fmt::format(
+        "gx: {}: {}. Copy the file again, or leave corrupt records out with OnCorrupt::skip.",
+        to_string(place), what));
+}
+
+GX_DECL void Index::add(Record r, double stored_label, std::string_view name) {
+    const int classes = options.classes > 0 ? options.classes : classes_most;
+    const double label = stored_label - options.first_label;
+    if (!(label >= 0 && label < classes && label == std::floor(label)))
+        corrupt(r.file, r.offset,
+                fmt::format("its label is {}: expected a whole number from {} to {}", stored_label,
+                            options.first_label, options.first_label + classes - 1));
+    if (records.size() == UINT32_MAX || names.size() + name.size() > UINT32_MAX)
+        throw Error(
+            fmt::format("gx: '{}': at most 4294967295 samples, with 4 GiB of names, are "
+                        "supported. Open fewer files as one source.",
+                        files[r.file]));
+    r.label = static_cast<std::int32_t>(label);
+    r.name = 0;
+    if (!name.empty()) {
+        r.name = static_cast<std::uint32_t>(names.size());
+        names.append(name).push_back('\0');
+    }
+    records.push_back(r);
+}
+
+GX_DECL void Index::skip(const CorruptRecord& e) {
+    if (options.on_corrupt == OnCorrupt::stop) throw e;
+    if (skipped.count++ == 0) skipped.first = e.what();
+}
+
+GX_DECL void Index::finish() {
+    info.name = options.name;
+    if (info.name.empty()) info.name = std::filesystem::path(files.at(0)).filename().string();
+    if (records.empty())
+        throw Error(fmt::format(
+            "gx: '{}' holds no sample: expected at least one.{} Give files that hold images.",
+            files.at(0), skipped.count > 0 ? " The first corrupt record: " + skipped.first : ""));
+    info.count = std::ssize(records);
+    info.classes = options.classes;
+    if (info.classes == 0)
+        for (const Record& r : records) info.classes = std::max(info.classes, r.label + 1);
+    names.shrink_to_fit();
+    records.shrink_to_fit();
+}
+
+class Reader final : public EncodedReader {
+public:
+    explicit Reader(std::shared_ptr<const Index> index) : index_(std::move(index)) {}
+
+    void read(std::span<const std::uint32_t> indices, std::span<EncodedSample> out) override {
+        if (slots_.size() < indices.size()) slots_.resize(indices.size());
+        for (std::size_t i = 0; i < indices.size(); ++i) {
+            const Record& r = index_->records.at(indices[i]);
+            out[i] = {.label = r.label};
+            try {
+                out[i].bytes = index_->whole_files() ? read_file(r, slots_[i], out[i].where)
+                                                     : read_record(r, slots_[i], out[i].where);
+            } catch (const CorruptRecord& e) {
+                if (index_->options.on_corrupt == OnCorrupt::stop) throw;
+                if (skipped_.count++ == 0) skipped_.first = e.what();
+            }
+        }
+    }
+    [[nodiscard]] const SkippedRecords& skipped() const override { return skipped_; }
+
+private:
+    struct Slot {
+        std::vector<std::uint8_t> bytes{};
+        std::string path{};
+        std::span<std::uint8_t> room_for(std::uint64_t count) {
+            if (bytes.size() < count) bytes.resize(count);
+            return std::span(bytes).first(count);
+        }
+    };
+    struct Opened {
+        std::uint32_t number;
+        std::uint64_t last_use;
+        std::unique_ptr<RandomAccessFile> file;
+    };
+    static constexpr std::size_t opened_most = 32;
+
+    [[nodiscard]] static std::unique_ptr<RandomAccessFile> opened(const std::string& path) {
+        try {
+            return std::make_unique<RandomAccessFile>(path);
+        } catch (const Error& e) {
+            throw Error(fmt::format("{} It was there when the source was opened.", e.what()));
+        }
+    }
+    static void expect_whole(const RandomAccessFile& file, std::uint64_t at, std::size_t found,
+                             std::size_t expected) {
+        if (found < expected)
+            throw Error(
+                fmt::format("gx: '{}' ends within the record at byte {}: expected {} "
+                            "bytes, found {}. It has become shorter since it was opened: "
+                            "restore it and start again.",
+                            file.path().string(), at, expected, found));
+    }
+
+    std::span<const std::uint8_t> read_file(const Record& r, Slot& slot, SamplePlace& where) const {
+        slot.path.assign(index_->files[r.file]).append("/").append(index_->name_of(r));
+        where = {slot.path, 0, true};
+        const auto file = opened(slot.path);
+        if (file->bytes() == 0)
+            throw CorruptRecord(
+                fmt::format("gx: {} is empty: expected an encoded image. Copy it "
+                            "again, or leave it out with OnCorrupt::skip.",
+                            to_string(where)));
+        const auto bytes = slot.room_for(file->bytes());
+        expect_whole(*file, 0, file->read(0, bytes), bytes.size());
+        return bytes;
+    }
+
+    std::span<const std::uint8_t> read_record(const Record& r, Slot& slot, SamplePlace& where) {
+        where = {index_->files[r.file], r.offset, false};
+        const RandomAccessFile& file = file_of(r.file);
+        const auto bytes = slot.room_for(r.bytes);
+        expect_whole(file, r.offset, file.read(r.offset, bytes), bytes.size());
+        if (!index_->extract) return bytes;
+        try {
+            return index_->extract(bytes);
+        } catch (const Error& e) {
+            index_->corrupt(r.file, r.offset, e.what());
+        }
+    }
+
+    /// The least recently used file gives way to another.
+    const RandomAccessFile& file_of(std::uint32_t number) {
+        auto at = std::ranges::find(opened_, number, &Opened::number);
+        if (at == opened_.end()) {
+            auto file = opened(index_->files[number]);
+            const std::uint64_t expected = index_->file_bytes[number];
+            if (file->bytes() != expected)
+                throw Error(
+                    fmt::format("gx: '{}' has {} bytes, and had {} when its index was "
+                                "made. Restore it, or start again.",
+                                index_->files[number], file->bytes(), expected));
+            if (opened_.size() == opened_most)
+                opened_.erase(std::ranges::min_element(opened_, {}, &Opened::last_use));
+            opened_.push_back({number, 0, std::move(file)});
+            at = std::prev(opened_.end());
+        }
+        at->last_use = ++uses_;
+        return *at->file;
+    }
+
+    std::shared_ptr<const Index> index_;
+    std::vector<Slot> slots_{};  // of the last read
+    std::vector<Opened> opened_{};
+    std::uint64_t uses_ = 0;
+    SkippedRecords skipped_{};
+};
+
+}  // namespace detail::encoded
+
+GX_DECL EncodedEntry EncodedFiles::entry(std::uint32_t index) const {
+    const detail::encoded::Record& r = index_->records.at(index);
+    return {.name = index_->name_of(r),
+            .file = index_->files[r.file],
+            .offset = r.offset,
+            .bytes = r.bytes,
+            .label = r.label};
+}
+
+GX_DECL std::unique_ptr<EncodedReader> EncodedFiles::open() const {
+    return std::make_unique<detail::encoded::Reader>(index_);
+}
+
+GX_DECL std::int64_t EncodedFiles::largest_class() const {
+    std::vector<std::int64_t> counts(std::size_t(index_->info.classes));
+    for (const auto& r : index_->records) ++counts[std::size_t(r.label)];
+    return *std::ranges::max_element(counts);
+}
+
+}  // namespace gx
