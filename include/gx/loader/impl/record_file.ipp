@@ -10,10 +10,11 @@
 
 #include <fmt/core.h>  // sentences
 
-#include <gx/core/cold.hpp>           // GX_COLD
-#include <gx/core/error.hpp>          // Error
-#include <gx/io/atomic_file.hpp>      // AtomicFile
-#include <gx/loader/record_file.hpp>  // the declarations
+#include <gx/core/cold.hpp>                    // GX_COLD
+#include <gx/core/error.hpp>                   // Error
+#include <gx/io/atomic_file.hpp>               // AtomicFile
+#include <gx/loader/detail/little_endian.hpp>  // number_at, put
+#include <gx/loader/record_file.hpp>           // the declarations
 
 namespace gx {
 
@@ -28,15 +29,7 @@ inline constexpr std::uint64_t channels_max = 1024, side_max = 1 << 16;  // side
     throw Error(fmt::format("gx: record file '{}': {}", path.string(), what));
 }
 
-[[nodiscard]] inline std::uint64_t number_at(std::span<const std::uint8_t> bytes, std::size_t at,
-                                             int width) {
-    std::uint64_t x = 0;
-    for (int i = width; i-- > 0;) x = x << 8 | bytes[at + std::size_t(i)];
-    return x;
-}
-inline void put(std::vector<std::uint8_t>& to, std::uint64_t x, int width) {
-    for (int i = 0; i < width; ++i, x >>= 8) to.push_back(static_cast<std::uint8_t>(x));
-}
+using loader::number_at, loader::put;
 
 struct Layout {
     std::uint64_t first, record;  ///< bytes

@@ -1,0 +1,336 @@
+// Records, indices and lists of RecordIO.
+#pragma once
+
+#include <array>          // the first bytes of a record
+#include <bit>            // bit_cast
+#include <charconv>       // from_chars
+#include <cstring>        // memmove
+#include <optional>       // a list
+#include <unordered_map>  // keys
+
+#include <fmt/core.h>  // sentences
+
+#include <gx/io/read_file.hpp>                   // read_file
+#include <gx/loader/detail/little_endian.hpp>    // number_at, put
+#include <gx/loader/formats/detail/scanner.hpp>  // Scanner, index_of
+#include <gx/loader/formats/record_io.hpp>       // the declarations
+
+namespace gx {
+
+namespace detail::record_io {
+
+using encoded::CorruptRecord;
+using encoded::Index;
+using encoded::Scanner;
+using loader::number_at, loader::put;
+
+inline constexpr std::uint32_t magic = 0xced7230a, length_bits = 29;
+inline constexpr std::uint32_t length_most = (1u << length_bits) - 1;
+inline constexpr std::size_t header_bytes = 24;  // of an image: flag, label, two ids
+
+/// The head of a part.
+struct Part {
+    std::uint32_t kind, bytes;  ///< bytes without padding
+};
+enum Kind : std::uint32_t { whole, first, middle, last };
+
+/// Throws Error("what is wrong"). `begun`: a part has come before.
+[[nodiscard]] inline Part part_at(std::span<const std::uint8_t> head, bool begun) {
+    if (head.size() < 8)
+        throw Error(fmt::format("the file ends within the head of a record, after {} bytes of 8",
+                                head.size()));
+    if (const auto found = number_at(head, 0, 4); found != magic)
+        throw Error(fmt::format("expected the magic number {:#x}, found {:#x}", magic, found));
+    const auto word = static_cast<std::uint32_t>(number_at(head, 4, 4));
+    const Part part{word >> length_bits, word & length_most};
+    const bool fits =
+        begun ? part.kind == middle || part.kind == last : part.kind == whole || part.kind == first;
+    if (!fits)
+        throw Error(fmt::format("its continuation flag is {}: expected {}", part.kind,
+                                begun ? "2 or 3, for a later part" : "0 or 1, for its beginning"));
+    return part;
+}
+[[nodiscard]] inline bool is_end(const Part& part) {
+    return part.kind == whole || part.kind == last;
+}
+[[nodiscard]] constexpr std::uint64_t padded(std::uint64_t bytes) { return (bytes + 3) / 4 * 4; }
+
+/// The header of an image, at the beginning of a record's data.
+struct ImageHeader {
+    double label;
+    std::uint64_t id;
+    std::size_t bytes;  ///< with the labels behind it
+};
+/// `data_bytes` are there, of which `data` are the first. Throws Error("what is wrong").
+[[nodiscard]] inline ImageHeader image_header(std::span<const std::uint8_t> data,
+                                              std::uint64_t data_bytes) {
+    if (data_bytes < header_bytes)
+        throw Error(fmt::format("it has {} bytes of data: expected an image's header of {}",
+                                data_bytes, header_bytes));
+    const auto labels = number_at(data, 0, 4);
+    if (labels > 1) throw Error(fmt::format("it has {} labels: expected 1", labels));
+    const std::size_t bytes = header_bytes + 4 * labels;
+    if (data_bytes <= bytes) throw Error("it holds no image behind its header");
+    const auto bits = static_cast<std::uint32_t>(number_at(data, labels ? header_bytes : 4, 4));
+    return {std::bit_cast<float>(bits), number_at(data, 8, 8), bytes};
+}
+
+[[nodiscard]] inline std::span<const std::uint8_t> extract(std::span<std::uint8_t> record) {
+    std::size_t at = 0, data = 0;
+    for (bool begun = false;; begun = true) {
+        const Part part = part_at(record.subspan(at), begun);
+        at += 8;
+        if (part.bytes > record.size() - at) throw Error("its parts are longer than it was");
+        std::memmove(&record[data], &record[at], part.bytes);
+        data += part.bytes;
+        if (is_end(part)) break;
+        at += padded(part.bytes);
+        for (int i = 0; i < 4; ++i) record[data++] = static_cast<std::uint8_t>(magic >> (8 * i));
+    }
+    const auto bytes = record.first(data);
+    return bytes.subspan(image_header(bytes, data).bytes);
+}
+
+/// Finds one record: where it ends, and its header.
+struct Found {
+    std::uint64_t end;  ///< of its data
+    ImageHeader header;
+};
+[[nodiscard]] inline Found find_record(const Index& index, std::uint32_t file, Scanner& scanner,
+                                       std::uint64_t begin) {
+    try {
+        std::array<std::uint8_t, header_bytes + 4> head{};
+        std::uint64_t at = begin, data = 0;
+        for (bool begun = false;; begun = true) {
+            const Part part = part_at(scanner.view(at, 8), begun);
+            at += 8;
+            if (at + part.bytes > scanner.bytes())
+                throw Error(
+                    fmt::format("it has a part of {} bytes from byte {} on, and the file "
+                                "ends at byte {}",
+                                part.bytes, at, scanner.bytes()));
+            const auto fill = [&](std::span<const std::uint8_t> bytes) {
+                for (std::size_t i = 0; i < bytes.size() && data + i < head.size(); ++i)
+                    head[data + i] = bytes[i];
+            };
+            fill(scanner.view(at, std::min<std::size_t>(part.bytes, head.size())));
+            data += part.bytes;
+            if (is_end(part)) return {at + part.bytes, image_header(head, data)};
+            at += padded(part.bytes);
+            fill(std::array{std::uint8_t{0x0a}, std::uint8_t{0x23}, std::uint8_t{0xd7},
+                            std::uint8_t{0xce}});
+            data += 4;
+        }
+    } catch (const Error& e) {
+        index.corrupt(file, begin, e.what());
+    }
+}
+
+/// Where the next record begins behind a corrupt one.
+[[nodiscard]] inline std::uint64_t next_record(Scanner& scanner, std::uint64_t corrupt) {
+    for (std::uint64_t at = padded(corrupt + 1); at + 8 <= scanner.bytes(); at += 4) {
+        const auto head = scanner.view(at, 8);
+        if (head.size() == 8 && number_at(head, 0, 4) == magic &&
+            number_at(head, 4, 4) >> length_bits <= first)
+            return at;
+    }
+    return scanner.bytes();
+}
+
+/// Lines of columns that tabs separate; f(columns, number of the line).
+template <class F>
+void for_each_line(const std::filesystem::path& path, std::size_t columns, const F& f) {
+    const std::string text = read_file(path, std::size_t{4} << 30);
+    std::int64_t number = 1;
+    for (std::size_t begin = 0; begin < text.size(); ++number) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size());
+        std::string_view rest(text.data() + begin, end - begin);
+        begin = end + 1;
+        if (rest.ends_with('\r')) rest.remove_suffix(1);
+        if (rest.empty()) continue;
+        std::vector<std::string_view> found;
+        for (std::size_t tab = 0; tab != rest.npos;) {
+            tab = rest.find('\t');
+            found.push_back(rest.substr(0, tab));
+            if (tab != rest.npos) rest.remove_prefix(tab + 1);
+        }
+        if (found.size() != columns)
+            throw Error(
+                fmt::format("gx: '{}', line {}: {} columns: expected {}, separated by "
+                            "tabs. Write the file again.",
+                            path.string(), number, found.size(), columns));
+        f(found, number);
+    }
+}
+template <class T>
+[[nodiscard]] T number_of(std::string_view text, const std::filesystem::path& path,
+                          std::int64_t line) {
+    T x{};
+    const auto [end, trouble] = std::from_chars(text.data(), text.data() + text.size(), x);
+    if (trouble != std::errc{} || end != text.data() + text.size())
+        throw Error(fmt::format("gx: '{}', line {}: '{}' is not a number. Write the file again.",
+                                path.string(), line, text));
+    return x;
+}
+[[noreturn]] inline void duplicate(const std::filesystem::path& path, std::int64_t line,
+                                   std::string_view key, std::int64_t before) {
+    throw Error(
+        fmt::format("gx: '{}', line {}: key '{}' is that of line {}: expected each key "
+                    "once. Write the file again.",
+                    path.string(), line, key, before));
+}
+
+[[nodiscard]] inline std::vector<std::uint64_t> offsets_of(const std::filesystem::path& idx,
+                                                           const std::filesystem::path& rec,
+                                                           std::uint64_t rec_bytes) {
+    std::vector<std::uint64_t> offsets;
+    std::unordered_map<std::string, std::int64_t> lines;
+    for_each_line(idx, 2, [&](const auto& columns, std::int64_t line) {
+        const auto [before, fresh] = lines.emplace(columns[0], line);
+        if (!fresh) duplicate(idx, line, columns[0], before->second);
+        offsets.push_back(number_of<std::uint64_t>(columns[1], idx, line));
+        if (offsets.back() >= rec_bytes)
+            throw Error(
+                fmt::format("gx: '{}', line {}: byte {} lies past the end of '{}', which "
+                            "has {} bytes. They are not of one data set: copy both again, "
+                            "or remove the .idx file, and records are found without it.",
+                            idx.string(), line, offsets.back(), rec.string(), rec_bytes));
+    });
+    return offsets;
+}
+
+struct Listed {
+    double label;
+    std::string name;
+};
+using List = std::unordered_map<std::uint64_t, Listed>;
+[[nodiscard]] inline List read_lists(const std::vector<std::filesystem::path>& paths) {
+    List list;
+    std::unordered_map<std::uint64_t, std::int64_t> lines;
+    for (const auto& path : paths)
+        for_each_line(path, 3, [&](const auto& columns, std::int64_t line) {
+            const auto id = number_of<std::uint64_t>(columns[0], path, line);
+            const auto [before, fresh] = lines.emplace(id, line);
+            if (!fresh) duplicate(path, line, columns[0], before->second);
+            list[id] = {number_of<double>(columns[1], path, line), std::string(columns[2])};
+        });
+    return list;
+}
+
+class Indexing {
+public:
+    explicit Indexing(const RecordIoOptions& options)
+        : list_(read_lists(options.lists)), listed_(!options.lists.empty()) {}
+
+    void operator()(Index& index, std::uint32_t file, Scanner& scanner) const {
+        const std::filesystem::path rec = index.files[file];
+        std::filesystem::path idx = rec;
+        idx.replace_extension(".idx");
+        std::error_code hidden;
+        if (std::filesystem::exists(idx, hidden)) {
+            for (const std::uint64_t at : offsets_of(idx, rec, scanner.bytes()))
+                (void)add(index, file, scanner, at);
+            return;
+        }
+        for (std::uint64_t at = 0; at < scanner.bytes();) at = add(index, file, scanner, at);
+    }
+
+private:
+    /// Returns where the next record begins.
+    [[nodiscard]] std::uint64_t add(Index& index, std::uint32_t file, Scanner& scanner,
+                                    std::uint64_t at) const {
+        try {
+            const auto [end, header] = find_record(index, file, scanner, at);
+            const Listed* listed = nullptr;
+            if (listed_) {
+                const auto found = list_.find(header.id);
+                if (found == list_.end())
+                    throw Error(
+                        fmt::format("gx: {}: no list has its id {}. Give the lists of all shards.",
+                                    to_string(SamplePlace{index.files[file], at}), header.id));
+                listed = &found->second;
+            }
+            if (end - at > UINT32_MAX) index.corrupt(file, at, "it is longer than 4 GiB");
+            index.add({at, static_cast<std::uint32_t>(end - at), file, 0, 0},
+                      listed ? listed->label : header.label, listed ? listed->name : "");
+            return padded(end);
+        } catch (const CorruptRecord& e) {
+            index.skip(e);
+            return next_record(scanner, at);
+        }
+    }
+
+    List list_;
+    bool listed_;
+};
+
+[[nodiscard]] inline std::filesystem::path beside(std::filesystem::path rec, const char* ending) {
+    return rec.replace_extension(ending);
+}
+
+/// Appends `data` as a record, in as many parts as it needs.
+inline void put_record(std::vector<std::uint8_t>& to, std::span<const std::uint8_t> data) {
+    const auto put_part = [&](Kind kind, std::span<const std::uint8_t> part) {
+        put(to, magic, 4);
+        put(to, kind << length_bits | static_cast<std::uint32_t>(part.size()), 4);
+        to.insert(to.end(), part.begin(), part.end());
+    };
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i + 4 <= data.size(); i += 4) {
+        if (number_at(data, i, 4) != magic) continue;
+        put_part(begin == 0 ? first : middle, data.subspan(begin, i - begin));
+        begin = i + 4;
+    }
+    put_part(begin == 0 ? whole : last, data.subspan(begin));
+    to.resize(padded(to.size()));
+}
+
+}  // namespace detail::record_io
+
+GX_DECL RecordIo::RecordIo(std::span<const std::filesystem::path> shards,
+                           const RecordIoOptions& options)
+    : EncodedFiles(detail::encoded::index_of(shards, options, detail::record_io::extract,
+                                             detail::record_io::Indexing(options))) {}
+
+GX_DECL RecordIoWriter::RecordIoWriter(const std::filesystem::path& rec, std::uint64_t first_id)
+    : rec_(rec),
+      idx_(detail::record_io::beside(rec, ".idx")),
+      lst_(detail::record_io::beside(rec, ".lst")),
+      id_(first_id) {}
+
+GX_DECL void RecordIoWriter::add(std::span<const std::uint8_t> image, int label,
+                                 std::string_view name) {
+    using namespace detail::record_io;
+    const auto refuse = [&](const std::string& what) {
+        throw Error(fmt::format("gx: RecordIO: image '{}' {}", name, what));
+    };
+    if (image.empty()) refuse("is empty. Leave it out.");
+    if (image.size() > length_most - header_bytes)
+        refuse(fmt::format("has {} bytes: a record holds at most {}.", image.size(),
+                           length_most - header_bytes));
+    if (name.find_first_of("\t\r\n") != name.npos)
+        refuse("has a tab or a line's end in its name, and so would the list. Rename it.");
+    data_.clear();
+    put(data_, 0, 4);
+    put(data_, std::bit_cast<std::uint32_t>(static_cast<float>(label)), 4);
+    put(data_, id_, 8);
+    put(data_, 0, 8);
+    data_.insert(data_.end(), image.begin(), image.end());
+    record_.clear();
+    put_record(record_, data_);
+    rec_.write(record_.data(), record_.size());
+    const std::string idx = fmt::format("{}\t{}\n", id_, at_);
+    const std::string lst = fmt::format("{}\t{}\t{}\n", id_, label, name);
+    idx_.write(idx.data(), idx.size());
+    lst_.write(lst.data(), lst.size());
+    at_ += record_.size();
+    ++id_;
+}
+
+GX_DECL void RecordIoWriter::commit() {
+    rec_.commit();
+    idx_.commit();
+    lst_.commit();
+}
+
+}  // namespace gx

@@ -1,0 +1,77 @@
+// RecordIo: encoded images in MXNet's RecordIO files; RecordIoWriter writes them.
+#pragma once
+
+#include <filesystem>   // path
+#include <span>         // images
+#include <string>       // texts
+#include <string_view>  // names
+#include <vector>       // shards
+
+#include <gx/core/decl.hpp>                     // GX_DECL
+#include <gx/io/atomic_file.hpp>                // AtomicFile
+#include <gx/loader/formats/encoded_files.hpp>  // EncodedFiles
+
+namespace gx {
+
+struct RecordIoOptions : EncodedOptions {
+    /// Files "id <tab> label <tab> path": their labels replace those of the records that have the
+    /// same id, as MXNet's path_imglist does, and their paths are the samples' names.
+    std::vector<std::filesystem::path> lists{};
+};
+
+/// Images in shards that MXNet's im2rec or RecordIoWriter wrote; models EncodedSource.
+///
+///     const gx::RecordIo train({"train-0.rec", "train-1.rec"}, {{.classes = 1000}, {}});
+///
+/// Format: numbers are little-endian. A record is one part, or several of one whole: the magic
+///         number in a record's data, at a multiple of 4 bytes, is left out and ends a part.
+///
+///     offset   bytes
+///          0       4   magic number, 0xced7230a
+///          4       4   upper 3 bits: 0 whole, 1 first part, 2 middle, 3 last; lower 29: length n
+///          8       n   data, then 0 to 3 bytes up to a multiple of 4
+///
+///     data:        4   flag: 0, or how many labels follow the header
+///                  4   label, fp32
+///                 16   id, and a second id
+///              4 flag  labels, fp32
+///                      the encoded image
+///
+/// "x.idx" beside "x.rec" is used where it is there: its lines "key <tab> offset" are the records,
+/// in their order. Without it, records follow each other.
+/// Errors: gx::Error for an index that points past the file, twice the same key, a record that no
+///         list has. Corrupt records: another magic number, parts out of order, a record that the
+///         file ends within, other than one label, no image. Behind one, the next magic number
+///         that begins a record is searched.
+/// Cost:   one read of 16 KiB a record to make the index; see EncodedFiles.
+/// Source: dmlc-core, include/dmlc/recordio.h; MXNet, python/mxnet/recordio.py.
+class RecordIo : public EncodedFiles {
+public:
+    GX_DECL explicit RecordIo(std::span<const std::filesystem::path> shards,
+                              const RecordIoOptions& options = {});
+    explicit RecordIo(const std::filesystem::path& shard, const RecordIoOptions& options = {})
+        : RecordIo(std::span(&shard, 1), options) {}
+};
+static_assert(explain_encoded_source<RecordIo>());
+
+/// Writes "x.rec", and beside it "x.idx" and "x.lst"; ids count from 0, or from `first_id`.
+/// Errors: gx::Error as AtomicFile's; for a record of 2^29 bytes or more, an empty image, a name
+///         with a tab or a line's end.
+class RecordIoWriter {
+public:
+    GX_DECL explicit RecordIoWriter(const std::filesystem::path& rec, std::uint64_t first_id = 0);
+
+    GX_DECL void add(std::span<const std::uint8_t> image, int label, std::string_view name);
+    GX_DECL void commit();
+
+private:
+    detail::AtomicFile rec_, idx_, lst_;
+    std::uint64_t id_, at_ = 0;
+    std::vector<std::uint8_t> data_{}, record_{};  // of the latest image
+};
+
+}  // namespace gx
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/loader/formats/impl/record_io.ipp>
+#endif

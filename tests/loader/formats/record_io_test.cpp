@@ -1,0 +1,225 @@
+#include <gx/loader/formats/record_io.hpp>
+
+#include <loader/formats/shards.hpp>  // stored_samples, bytes_of
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <support/files.hpp>  // Folder, write_text, error_of, holds
+
+namespace {
+
+using namespace gx;
+using namespace testing_support;
+using testing::ElementsAre, testing::ElementsAreArray;
+namespace fs = std::filesystem;
+using namespace std::string_literals;
+
+const std::string magic = "\x0a\x23\xd7\xce";
+
+/// A record of one part: an image header with one label, then the image.
+std::string record(const std::string& image, char id = '\0') {
+    const std::string data = "\0\0\0\0"s + "\0\0\0\x40"s + id + std::string(15, '\0') + image;
+    const std::string padding((4 - data.size() % 4) % 4, '\0');
+    return magic + static_cast<char>(data.size()) + "\0\0\0"s + data + padding;
+}
+
+// ---- Files of others ------------------------------------------------------------------------
+TEST(RecordIo, ReadsWhatDmlcCoreWrote) {
+    const Folder folder;
+    write_text(folder / "a.rec", bytes_of(shards::recordio));
+    const RecordIo source(folder / "a.rec");
+    EXPECT_THAT(samples_of(source), ElementsAreArray(stored_samples()));
+    EXPECT_EQ(source.info(), (EncodedInfo{.name = "a.rec", .count = 5, .classes = 1000}));
+    for (std::uint32_t i = 0; i < 5; ++i)
+        EXPECT_EQ(source.entry(i).offset, shards::recordio_offsets[i]);
+}
+TEST(RecordIo, ReadsTheRecordsOfAnIndexInItsOrder) {
+    const Folder folder;
+    write_text(folder / "a.rec", bytes_of(shards::recordio));
+    write_text(folder / "a.idx", "14\t" + std::to_string(shards::recordio_offsets[4]) + "\n13\t" +
+                                     std::to_string(shards::recordio_offsets[3]) + "\r\n");
+    const auto stored = stored_samples();
+    EXPECT_THAT(samples_of(RecordIo(folder / "a.rec")), ElementsAre(stored[4], stored[3]));
+}
+TEST(RecordIo, TakesLabelsAndNamesFromLists) {
+    const Folder folder;
+    write_text(folder / "a.rec", record("first", 7) + record("second", 8));
+    write_text(folder / "a.lst", "8\t5.0\tdog/a b.jpg\n7\t4\tcat/c.jpg\n");
+    const RecordIo source(folder / "a.rec", {{}, {folder / "a.lst"}});
+    EXPECT_THAT(samples_of(source),
+                ElementsAre(StoredSample{"first", 4}, StoredSample{"second", 5}));
+    EXPECT_EQ(source.entry(1).name, "dog/a b.jpg");
+}
+TEST(RecordIoWriter, WritesTheBytesOfDmlcCore) {
+    const Folder folder;
+    {
+        RecordIoWriter writer(folder / "a.rec", 10);
+        for (const StoredSample& s : stored_samples()) writer.add(as_bytes(s.bytes), s.label, "n");
+        EXPECT_FALSE(fs::exists(folder / "a.rec")) << "whole or not at all";
+        writer.commit();
+    }
+    // The last record of the fixture has its label behind the header.
+    const std::string expected = bytes_of(shards::recordio);
+    const auto last = shards::recordio_offsets[4];
+    EXPECT_EQ(read_text(folder / "a.rec").substr(0, last), expected.substr(0, last));
+    EXPECT_EQ(read_text(folder / "a.lst").substr(0, 7), "10\t3\tn\n");
+    std::string idx;
+    for (int i = 0; i < 5; ++i)
+        idx += std::to_string(10 + i) + "\t" + std::to_string(shards::recordio_offsets[i]) + "\n";
+    EXPECT_EQ(read_text(folder / "a.idx"), idx);
+}
+
+// ---- A property -----------------------------------------------------------------------------
+TEST(RecordIo, ReadsWhatWasWritten) {
+    EXPECT_TRUE(rc::check([] {
+        const Folder folder;
+        // Words of the magic number are frequent, at any alignment, and so are lone bytes of it.
+        const auto word = rc::gen::oneOf(
+            rc::gen::just(magic), rc::gen::just(magic.substr(0, 1)), rc::gen::just(magic + magic),
+            rc::gen::container<std::string>(rc::gen::arbitrary<char>()));
+        std::vector<StoredSample> all;
+        std::vector<fs::path> shards;
+        for (int left = *rc::gen::inRange(1, 4); left-- > 0;) {  // a commit waits for the disk
+            shards.push_back(folder.path / (std::to_string(left) + ".rec"));
+            RecordIoWriter writer(shards.back(), all.size());
+            for (int images = *rc::gen::inRange(1, 6); images-- > 0;) {
+                const auto words = *rc::gen::container<std::vector<std::string>>(word);
+                std::string image = "x";
+                for (const auto& w : words) image = w + image;
+                all.push_back({image, *rc::gen::inRange(0, 1000)});
+                writer.add(as_bytes(image), all.back().label, "");
+            }
+            writer.commit();
+        }
+        RC_ASSERT(samples_of(RecordIo(shards)) == all);
+        for (const auto& shard : shards) fs::remove(fs::path(shard).replace_extension(".idx"));
+        RC_ASSERT(samples_of(RecordIo(shards)) == all);
+    }));
+}
+
+// ---- Bad files ------------------------------------------------------------------------------
+class BadRecordIo : public testing::Test {
+protected:
+    std::string opening(const std::string& bytes, const RecordIoOptions& options = {}) {
+        write_text(folder / "a.rec", bytes);
+        return error_of([&] { const RecordIo source(folder / "a.rec", options); });
+    }
+    std::vector<StoredSample> skipping(const std::string& bytes, std::int64_t skipped) {
+        write_text(folder / "a.rec", bytes);
+        const RecordIo source(folder / "a.rec", {{.on_corrupt = OnCorrupt::skip}, {}});
+        EXPECT_EQ(source.skipped().count, skipped);
+        return samples_of(source);
+    }
+    const Folder folder;
+    const std::string good = record("good");  // 36 bytes
+};
+TEST_F(BadRecordIo, AnotherMagicNumber) {
+    std::string bytes = good + good + good;
+    bytes[37] = '?';
+    EXPECT_TRUE(holds(opening(bytes), "a.rec', record at byte 36",
+                      "expected the magic number "
+                      "0xced7230a, found 0xced73f0a",
+                      "Copy the file again"));
+    EXPECT_THAT(skipping(bytes, 1), ElementsAre(StoredSample{"good", 2}, StoredSample{"good", 2}));
+}
+TEST_F(BadRecordIo, EveryShorterFile) {
+    const std::string bytes = bytes_of(shards::recordio);
+    for (std::size_t n = 0; n < bytes.size() - 3; ++n) {
+        const auto* const end =
+            std::find(std::begin(shards::recordio_offsets), std::end(shards::recordio_offsets), n);
+        const bool between = n > 0 && end != std::end(shards::recordio_offsets);
+        // Padding at the end may be missing; a file that ends between records is another file.
+        const std::string sentence = opening(bytes.substr(0, n));
+        if (sentence == "no error") {
+            const auto next = std::upper_bound(std::begin(shards::recordio_offsets),
+                                               std::end(shards::recordio_offsets), n);
+            EXPECT_TRUE(between || *next - n < 4) << n;
+        } else {
+            EXPECT_TRUE(holds(sentence, "a.rec', record at byte", "Copy the file again")) << n;
+        }
+    }
+}
+TEST_F(BadRecordIo, PartsOutOfOrder) {
+    std::string bytes = good;
+    bytes[7] = '\x40';  // a middle part
+    EXPECT_TRUE(
+        holds(opening(bytes), "record at byte 0", "continuation flag is 2", "expected 0 or 1"));
+    bytes[7] = '\x20';  // a first part, and then a whole one
+    EXPECT_TRUE(holds(opening(bytes + good), "record at byte 0", "continuation flag is 0",
+                      "expected 2 or 3"));
+    EXPECT_THAT(skipping(bytes + good, 1), ElementsAre(StoredSample{"good", 2}));
+}
+TEST_F(BadRecordIo, AHeaderThatDoesNotFit) {
+    std::string bytes = good;
+    bytes[8] = 2;
+    EXPECT_TRUE(holds(opening(bytes), "has 2 labels: expected 1"));
+    bytes[8] = 1;
+    EXPECT_TRUE(holds(opening(bytes), "holds no image")) << "four bytes are the label";
+    EXPECT_TRUE(holds(opening(record("")), "holds no image"));
+    EXPECT_TRUE(holds(opening(magic + "\4\0\0\0abcd"s), "has 4 bytes of data", "header of 24"));
+    bytes = good;
+    bytes[15] = '\x7f', bytes[14] = '\x80';  // infinite
+    EXPECT_TRUE(holds(opening(bytes), "record at byte 0", "label is inf"));
+    bytes[15] = '\x3f', bytes[14] = '\0';  // 0.5
+    EXPECT_TRUE(holds(opening(bytes), "label is 0.5", "a whole number"));
+    EXPECT_TRUE(holds(opening(good, {{.classes = 2}, {}}), "label is 2", "from 0 to 1"));
+}
+TEST_F(BadRecordIo, AnIndexThatPointsPastTheFile) {
+    write_text(folder / "a.idx", "0\t0\n1\t36\n2\t72\n");
+    EXPECT_TRUE(holds(opening(good + good), "a.idx', line 3", "byte 72 lies past the end of",
+                      "a.rec', which has 72 bytes", "remove the .idx"));
+    write_text(folder / "a.idx", "0\t0\n1\t40\n");
+    EXPECT_TRUE(holds(opening(good + good), "a.rec', record at byte 40", "magic number"));
+    write_text(folder / "a.idx", "0\t0\n0\t36\n");
+    EXPECT_TRUE(holds(opening(good + good), "a.idx', line 2", "key '0' is that of line 1"));
+    write_text(folder / "a.idx", "0\t0\n1 36\n");
+    EXPECT_TRUE(holds(opening(good + good), "a.idx', line 2", "1 columns: expected 2"));
+    write_text(folder / "a.idx", "0\t-1\n");
+    EXPECT_TRUE(holds(opening(good + good), "a.idx', line 1", "'-1' is not a number"));
+}
+TEST_F(BadRecordIo, AListThatDoesNotFit) {
+    const RecordIoOptions listed{{}, {folder / "a.lst"}};
+    write_text(folder / "a.lst", "1\t0\tx.jpg\n");
+    EXPECT_TRUE(holds(opening(good, listed), "a.rec', record at byte 0", "no list has its id 0"));
+    write_text(folder / "a.lst", "0\t0\tx.jpg\n0\t0\ty.jpg\n");
+    EXPECT_TRUE(holds(opening(good, listed), "a.lst', line 2", "key '0' is that of line 1"));
+    write_text(folder / "a.lst", "0\t-1\tx.jpg\n");
+    EXPECT_TRUE(holds(opening(good, listed), "record at byte 0", "label is -1"));
+    EXPECT_TRUE(holds(opening(good, {{}, {folder / "none.lst"}}), "none.lst"));
+}
+TEST_F(BadRecordIo, FilesThatAreNone) {
+    EXPECT_TRUE(holds(opening(""), "a.rec', record at byte 0", "the file is empty"));
+    EXPECT_TRUE(holds(opening(std::string(100, 'x')), "magic number"));
+    EXPECT_TRUE(holds(error_of([&] { const RecordIo source(folder / "none.rec"); }), "none.rec",
+                      "can't be opened"));
+    const std::vector<fs::path> twice{folder / "a.rec", folder / "a.rec"};
+    write_text(folder / "a.rec", good);
+    EXPECT_TRUE(holds(error_of([&] { const RecordIo source(twice); }), "is given twice"));
+    EXPECT_TRUE(
+        holds(error_of([&] { const RecordIo source(std::span<const fs::path>{}); }), "0 files"));
+}
+TEST_F(BadRecordIo, ARecordThatBecomesCorruptIsFoundWhenItIsRead) {
+    write_text(folder / "a.rec", good + good);
+    const RecordIo stops(folder / "a.rec");
+    const RecordIo skips(folder / "a.rec", {{.on_corrupt = OnCorrupt::skip}, {}});
+    std::string bytes = good + good;
+    bytes[37] = '?';
+    write_text(folder / "a.rec", bytes);
+    EXPECT_EQ(read_one(*stops.open(), 0).bytes, "good");
+    EXPECT_TRUE(holds(error_of([&] { read_one(*stops.open(), 1); }),
+                      "a.rec', record at byte 36: expected the magic number"));
+    const auto reader = skips.open();
+    EXPECT_EQ(read_one(*reader, 1).bytes, "");
+    EXPECT_EQ(reader->skipped().count, 1);
+}
+TEST(BadRecordIoWriter, RefusesWhatNoReaderTakes) {
+    const Folder folder;
+    RecordIoWriter writer(folder / "a.rec");
+    const std::string image = "x";
+    EXPECT_TRUE(holds(error_of([&] { writer.add({}, 0, "a.jpg"); }), "a.jpg", "is empty"));
+    EXPECT_TRUE(holds(error_of([&] { writer.add(as_bytes(image), 0, "a\tb"); }), "has a tab"));
+}
+
+}  // namespace
