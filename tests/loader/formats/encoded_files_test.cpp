@@ -25,7 +25,7 @@ private:
         Index index;
         index.options = options;
         index.extract = [](std::span<std::uint8_t> record) -> std::span<const std::uint8_t> {
-            if (record[1] == '!') throw Error("it begins with '!'");
+            if (record[1] == '!') throw detail::encoded::Flaw("it begins with '!'");
             return record.subspan(1);
         };
         for (const fs::path& file : files) {

@@ -3,9 +3,12 @@
 
 #include <cstdint>     // uint64_t
 #include <filesystem>  // path
+#include <functional>  // function
 #include <memory>      // shared_ptr
 #include <span>        // records
+#include <stdexcept>   // runtime_error
 #include <string>      // names
+#include <utility>     // move
 #include <vector>      // records
 
 #include <gx/core/decl.hpp>              // GX_DECL
@@ -40,8 +43,14 @@ public:
     using Error::Error;
 };
 
-/// The encoded image in the bytes of a record, which may be moved. Throws Error("what is wrong").
-using Extract = std::span<const std::uint8_t> (*)(std::span<std::uint8_t> record);
+/// What is wrong with a record, without its place.
+class Flaw : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
+/// The encoded image in the bytes of a record, which may be moved. Throws Flaw.
+using Extract = std::function<std::span<const std::uint8_t>(std::span<std::uint8_t> record)>;
 
 /// All samples of a source, without their data.
 struct Index {
@@ -52,7 +61,7 @@ struct Index {
     std::vector<Record> records{};
     std::string names = std::string(1, '\0');  ///< each ended by a 0
     SkippedRecords skipped{};
-    Extract extract = nullptr;  ///< none: records are whole files, or images as they are
+    Extract extract{};  ///< none: records are whole files, or images as they are
 
     [[nodiscard]] bool whole_files() const { return file_bytes.empty(); }
     [[nodiscard]] const char* name_of(const Record& r) const { return &names[r.name]; }
@@ -65,6 +74,15 @@ struct Index {
     GX_DECL void finish();
     [[noreturn]] GX_DECL void corrupt(std::uint32_t file, std::uint64_t offset,
                                       const std::string& what) const;
+    /// Returns f(). Errors: CorruptRecord with this place, for its Flaw.
+    template <class F>
+    auto at(std::uint32_t file, std::uint64_t offset, const F& f) const {
+        try {
+            return f();
+        } catch (const Flaw& flaw) {
+            corrupt(file, offset, flaw.what());
+        }
+    }
 };
 
 }  // namespace detail::encoded

@@ -42,7 +42,7 @@ template <class Scan>
                              const EncodedOptions& options, Extract extract, const Scan& scan) {
     Index index;
     index.options = options;
-    index.extract = extract;
+    index.extract = std::move(extract);
     if (paths.empty())
         throw Error("gx: a source of 0 files: expected at least one. Check the pattern of names.");
     for (const auto& path : paths) {

@@ -138,11 +138,7 @@ private:
         const auto bytes = slot.room_for(r.bytes);
         expect_whole(file, r.offset, file.read(r.offset, bytes), bytes.size());
         if (!index_->extract) return bytes;
-        try {
-            return index_->extract(bytes);
-        } catch (const Error& e) {
-            index_->corrupt(r.file, r.offset, e.what());
-        }
+        return index_->at(r.file, r.offset, [&] { return index_->extract(bytes); });
     }
 
     /// The least recently used file gives way to another.

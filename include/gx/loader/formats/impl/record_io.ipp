@@ -20,6 +20,7 @@ namespace gx {
 namespace detail::record_io {
 
 using encoded::CorruptRecord;
+using encoded::Flaw;
 using encoded::Index;
 using encoded::Scanner;
 using loader::number_at, loader::put;
@@ -34,20 +35,20 @@ struct Part {
 };
 enum Kind : std::uint32_t { whole, first, middle, last };
 
-/// Throws Error("what is wrong"). `begun`: a part has come before.
+/// Throws Flaw. `begun`: a part has come before.
 [[nodiscard]] inline Part part_at(std::span<const std::uint8_t> head, bool begun) {
     if (head.size() < 8)
-        throw Error(fmt::format("the file ends within the head of a record, after {} bytes of 8",
-                                head.size()));
+        throw Flaw(fmt::format("the file ends within the head of a record, after {} bytes of 8",
+                               head.size()));
     if (const auto found = number_at(head, 0, 4); found != magic)
-        throw Error(fmt::format("expected the magic number {:#x}, found {:#x}", magic, found));
+        throw Flaw(fmt::format("expected the magic number {:#x}, found {:#x}", magic, found));
     const auto word = static_cast<std::uint32_t>(number_at(head, 4, 4));
     const Part part{word >> length_bits, word & length_most};
     const bool fits =
         begun ? part.kind == middle || part.kind == last : part.kind == whole || part.kind == first;
     if (!fits)
-        throw Error(fmt::format("its continuation flag is {}: expected {}", part.kind,
-                                begun ? "2 or 3, for a later part" : "0 or 1, for its beginning"));
+        throw Flaw(fmt::format("its continuation flag is {}: expected {}", part.kind,
+                               begun ? "2 or 3, for a later part" : "0 or 1, for its beginning"));
     return part;
 }
 [[nodiscard]] inline bool is_end(const Part& part) {
@@ -61,16 +62,16 @@ struct ImageHeader {
     std::uint64_t id;
     std::size_t bytes;  ///< with the labels behind it
 };
-/// `data_bytes` are there, of which `data` are the first. Throws Error("what is wrong").
+/// `data_bytes` are there, of which `data` are the first. Throws Flaw.
 [[nodiscard]] inline ImageHeader image_header(std::span<const std::uint8_t> data,
                                               std::uint64_t data_bytes) {
     if (data_bytes < header_bytes)
-        throw Error(fmt::format("it has {} bytes of data: expected an image's header of {}",
-                                data_bytes, header_bytes));
+        throw Flaw(fmt::format("it has {} bytes of data: expected an image's header of {}",
+                               data_bytes, header_bytes));
     const auto labels = number_at(data, 0, 4);
-    if (labels > 1) throw Error(fmt::format("it has {} labels: expected 1", labels));
+    if (labels > 1) throw Flaw(fmt::format("it has {} labels: expected 1", labels));
     const std::size_t bytes = header_bytes + 4 * labels;
-    if (data_bytes <= bytes) throw Error("it holds no image behind its header");
+    if (data_bytes <= bytes) throw Flaw("it holds no image behind its header");
     const auto bits = static_cast<std::uint32_t>(number_at(data, labels ? header_bytes : 4, 4));
     return {std::bit_cast<float>(bits), number_at(data, 8, 8), bytes};
 }
@@ -80,7 +81,7 @@ struct ImageHeader {
     for (bool begun = false;; begun = true) {
         const Part part = part_at(record.subspan(at), begun);
         at += 8;
-        if (part.bytes > record.size() - at) throw Error("its parts are longer than it was");
+        if (part.bytes > record.size() - at) throw Flaw("its parts are longer than it was");
         std::memmove(&record[data], &record[at], part.bytes);
         data += part.bytes;
         if (is_end(part)) break;
@@ -98,14 +99,14 @@ struct Found {
 };
 [[nodiscard]] inline Found find_record(const Index& index, std::uint32_t file, Scanner& scanner,
                                        std::uint64_t begin) {
-    try {
+    return index.at(file, begin, [&] {
         std::array<std::uint8_t, header_bytes + 4> head{};
         std::uint64_t at = begin, data = 0;
         for (bool begun = false;; begun = true) {
             const Part part = part_at(scanner.view(at, 8), begun);
             at += 8;
             if (at + part.bytes > scanner.bytes())
-                throw Error(
+                throw Flaw(
                     fmt::format("it has a part of {} bytes from byte {} on, and the file "
                                 "ends at byte {}",
                                 part.bytes, at, scanner.bytes()));
@@ -115,15 +116,13 @@ struct Found {
             };
             fill(scanner.view(at, std::min<std::size_t>(part.bytes, head.size())));
             data += part.bytes;
-            if (is_end(part)) return {at + part.bytes, image_header(head, data)};
+            if (is_end(part)) return Found{at + part.bytes, image_header(head, data)};
             at += padded(part.bytes);
             fill(std::array{std::uint8_t{0x0a}, std::uint8_t{0x23}, std::uint8_t{0xd7},
                             std::uint8_t{0xce}});
             data += 4;
         }
-    } catch (const Error& e) {
-        index.corrupt(file, begin, e.what());
-    }
+    });
 }
 
 /// Where the next record begins behind a corrupt one.
