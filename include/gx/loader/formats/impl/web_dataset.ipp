@@ -1,0 +1,260 @@
+// Members of tar files, and the samples that they form.
+#pragma once
+
+#include <algorithm>      // find, all_of
+#include <cctype>         // tolower
+#include <charconv>       // from_chars
+#include <optional>       // overrides
+#include <string_view>    // fields
+#include <unordered_set>  // keys
+#include <utility>        // exchange
+
+#include <fmt/core.h>  // sentences
+
+#include <gx/loader/formats/detail/scanner.hpp>  // Scanner, index_of
+#include <gx/loader/formats/web_dataset.hpp>     // the declarations
+
+namespace gx {
+
+namespace detail::web_dataset {
+
+using encoded::CorruptRecord;
+using encoded::Flaw;
+using encoded::Index;
+using encoded::Scanner;
+
+inline constexpr std::size_t block = 512, name_most = 1 << 16;
+
+using Header = std::span<const std::uint8_t>;  // one block
+
+// ---- Fields of a header ---------------------------------------------------------------------
+
+/// Text up to the first 0.
+[[nodiscard]] inline std::string_view text_of(std::span<const std::uint8_t> bytes) {
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return text.substr(0, text.find('\0'));
+}
+/// Octal digits with blanks around them, or GNU's binary with the highest bit set. Throws Flaw.
+[[nodiscard]] inline std::uint64_t number_of(std::span<const std::uint8_t> field,
+                                             const char* name) {
+    std::uint64_t x = 0;
+    if (field[0] & 0x80) {
+        for (std::size_t i = 0; i < field.size(); ++i) {
+            if (x >> 56) throw Flaw(fmt::format("the {} in its header is too large", name));
+            x = x << 8 | (i == 0 ? field[0] & 0x7fu : field[i]);
+        }
+        return x;
+    }
+    std::string_view digits = text_of(field);
+    while (digits.starts_with(' ')) digits.remove_prefix(1);
+    while (digits.ends_with(' ')) digits.remove_suffix(1);
+    const auto [end, trouble] = std::from_chars(digits.data(), digits.data() + digits.size(), x, 8);
+    if (trouble != std::errc{} || end != digits.data() + digits.size())
+        throw Flaw(fmt::format("the {} in its header is no octal number", name));
+    return x;
+}
+/// Throws Flaw unless the checksum is that of the header with blanks in its place.
+inline void expect_checksum(Header header) {
+    std::uint64_t sum = 8 * ' ';
+    for (std::size_t i = 0; i < block; ++i) sum += i >= 148 && i < 156 ? 0 : header[i];
+    if (const auto stored = number_of(header.subspan(148, 8), "checksum"); stored != sum)
+        throw Flaw(fmt::format("the sum of its tar header is {}: expected {}", sum, stored));
+}
+[[nodiscard]] inline std::string name_of(Header header) {
+    const std::string name(text_of(header.first(100)));
+    const bool ustar = text_of(header.subspan(257, 6)) == "ustar";  // GNU's is "ustar "
+    const std::string_view prefix = text_of(header.subspan(345, 155));
+    return ustar && !prefix.empty() ? std::string(prefix) + "/" + name : name;
+}
+
+// ---- Members --------------------------------------------------------------------------------
+
+struct Member {
+    std::string name{};
+    std::uint64_t begin = 0, bytes = 0;  ///< of its data
+};
+
+/// What members of kind L and x say of the next one.
+struct Overrides {
+    std::optional<std::string> name{};
+    std::optional<std::uint64_t> bytes{};
+};
+
+/// Lines "length key=value" of pax. Throws Flaw.
+inline void read_pax(std::string_view text, Overrides& next) {
+    while (!text.empty()) {
+        std::size_t length = 0;
+        const auto [end, trouble] = std::from_chars(text.data(), text.data() + text.size(), length);
+        const auto digits = static_cast<std::size_t>(end - text.data());
+        if (trouble != std::errc{} || length > text.size() || length < digits + 3 ||
+            text[digits] != ' ' || text[length - 1] != '\n')
+            throw Flaw("its pax header is no list of 'length key=value'");
+        const std::string_view line = text.substr(digits + 1, length - digits - 2);
+        text.remove_prefix(length);
+        const std::size_t equals = std::min(line.find('='), line.size());
+        const std::string_view key = line.substr(0, equals),
+                               value = line.substr(std::min(equals + 1, line.size()));
+        if (key == "path") next.name = value;
+        if (key != "size") continue;
+        std::uint64_t bytes = 0;
+        const auto parsed = std::from_chars(value.data(), value.data() + value.size(), bytes);
+        if (parsed.ec != std::errc{} || parsed.ptr != value.data() + value.size())
+            throw Flaw(fmt::format("the size in its pax header is '{}'", value));
+        next.bytes = bytes;
+    }
+}
+
+/// Calls f(member, offset of its header) for each regular file.
+/// Errors: CorruptRecord, behind which no member can be found.
+template <class F>
+void for_each_member(const Index& index, std::uint32_t file, Scanner& scanner, const F& f) {
+    Overrides next;
+    for (std::uint64_t at = 0;;) {
+        const std::uint64_t left = scanner.bytes() - at;
+        if (left < block)
+            index.corrupt(file, at,
+                          fmt::format("the file ends {} bytes behind a member: expected a header, "
+                                      "or the end of a tar file, of {} bytes",
+                                      left, block));
+        const Header header = scanner.view(at, block);
+        if (std::ranges::all_of(header, [](auto byte) { return byte == 0; })) return;
+        const auto kind = static_cast<char>(header[156]);
+        Member member = index.at(file, at, [&] {
+            expect_checksum(header);
+            const bool described = kind != 'L' && kind != 'K' && kind != 'x' && kind != 'g';
+            const Overrides own = described ? std::exchange(next, {}) : Overrides{};
+            Member m{own.name ? *own.name : name_of(header), at + block,
+                     own.bytes ? *own.bytes : number_of(header.subspan(124, 12), "size")};
+            if (m.bytes > left - block)
+                throw Flaw(
+                    fmt::format("'{}' has {} bytes, and the file ends {} bytes behind its "
+                                "header",
+                                m.name, m.bytes, left - block));
+            if (kind == 'S')
+                throw Flaw(fmt::format("'{}' is a sparse file: expected whole ones", m.name));
+            if ((kind == 'L' || kind == 'x') && m.bytes > name_most)
+                throw Flaw(
+                    fmt::format("a name of {} bytes: expected at most {}", m.bytes, name_most));
+            return m;
+        });
+        const auto header_at = at;
+        at = std::min(member.begin + (member.bytes + block - 1) / block * block, scanner.bytes());
+        const auto data = [&] { return scanner.view(member.begin, member.bytes); };
+        if (kind == 'L') next.name = text_of(data());
+        if (kind == 'x')
+            index.at(file, header_at, [&] {
+                const auto bytes = data();
+                read_pax({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, next);
+            });
+        const bool regular = kind == '0' || kind == '\0' || kind == '7';
+        if (regular && !member.name.ends_with('/')) f(std::move(member), header_at);
+    }
+}
+
+// ---- Samples --------------------------------------------------------------------------------
+
+/// Members of one key.
+struct Group {
+    std::string key{};
+    std::uint64_t begin = 0;  ///< of the first header
+    int images = 0, labels = 0;
+    Member image{}, label{};
+};
+
+class Indexing {
+public:
+    Indexing(Index& index, std::uint32_t file, Scanner& scanner, const WebDatasetOptions& options)
+        : index_(index), file_(file), scanner_(scanner), options_(options) {}
+
+    void run() {
+        try {
+            for_each_member(index_, file_, scanner_,
+                            [&](Member m, std::uint64_t at) { add(std::move(m), at); });
+        } catch (const CorruptRecord&) {
+            finish_group();
+            throw;
+        }
+        finish_group();
+    }
+
+private:
+    void add(Member member, std::uint64_t at) {
+        const std::string& name = member.name;
+        const std::size_t slash = name.rfind('/'), base = slash == name.npos ? 0 : slash + 1;
+        const std::size_t dot = name.find('.', base);
+        if (dot == name.npos || dot == base || (name.starts_with("__") && name.ends_with("__")))
+            return;
+        if (const std::string_view key(name.data(), dot); key != group_.key) {
+            finish_group();
+            group_ = {.key = std::string(key), .begin = at};
+        }
+        std::string ending = name.substr(dot + 1);
+        for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        if (ending == options_.label_ending) {
+            ++group_.labels;
+            group_.label = std::move(member);
+        } else if (std::ranges::find(options_.image_endings, ending) !=
+                   options_.image_endings.end()) {
+            ++group_.images;
+            group_.image = std::move(member);
+        }
+    }
+    void finish_group() {
+        if (group_.key.empty()) return;
+        try {
+            index_.at(file_, group_.begin, [&] { add_sample(); });
+        } catch (const CorruptRecord& e) {
+            index_.skip(e);
+        }
+        group_ = {};
+    }
+    void add_sample() {
+        const auto& [key, begin, images, labels, image, label] = group_;
+        if (images != 1 || labels != 1)
+            throw Flaw(
+                fmt::format("sample '{}' has {} images and {} labels: expected one member "
+                            "of each, such as '{}.{}' and '{}.{}', side by side",
+                            key, images, labels, key, options_.image_endings.at(0), key,
+                            options_.label_ending));
+        if (image.bytes == 0) throw Flaw(fmt::format("'{}' is empty", image.name));
+        if (image.bytes > UINT32_MAX)
+            throw Flaw(fmt::format("'{}' is longer than 4 GiB", image.name));
+        const double number = label_of(label);
+        if (!keys_.insert(key).second)
+            throw Flaw(
+                fmt::format("key '{}' has come before in this file: expected each once, "
+                            "its members side by side",
+                            key));
+        index_.add({image.begin, static_cast<std::uint32_t>(image.bytes), file_, 0, 0}, number,
+                   key);
+    }
+    [[nodiscard]] double label_of(const Member& m) const {
+        const auto bytes = scanner_.view(m.begin, std::min<std::size_t>(m.bytes, 64));
+        std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        while (!text.empty() && std::string_view(" \t\r\n").find(text.back()) != text.npos)
+            text.remove_suffix(1);
+        std::int64_t label = 0;
+        const auto [end, trouble] = std::from_chars(text.data(), text.data() + text.size(), label);
+        if (trouble != std::errc{} || end != text.data() + text.size() || m.bytes > 64)
+            throw Flaw(fmt::format("'{}' holds '{}': expected a whole number", m.name, text));
+        return static_cast<double>(label);
+    }
+
+    Index& index_;
+    std::uint32_t file_;
+    Scanner& scanner_;
+    const WebDatasetOptions& options_;
+    Group group_{};
+    std::unordered_set<std::string> keys_{};
+};
+
+}  // namespace detail::web_dataset
+
+GX_DECL WebDataset::WebDataset(std::span<const std::filesystem::path> shards,
+                               const WebDatasetOptions& options)
+    : EncodedFiles(detail::encoded::index_of(
+          shards, options, {}, [&](auto& index, std::uint32_t file, auto& scanner) {
+              detail::web_dataset::Indexing(index, file, scanner, options).run();
+          })) {}
+
+}  // namespace gx

@@ -1,0 +1,198 @@
+#include <gx/loader/formats/web_dataset.hpp>
+
+#include <loader/formats/shards.hpp>  // stored_samples, bytes_of
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <support/files.hpp>  // Folder, write_text, error_of, holds
+
+namespace {
+
+using namespace gx;
+using namespace testing_support;
+using testing::ElementsAre, testing::ElementsAreArray;
+namespace fs = std::filesystem;
+
+/// Header and data of a member.
+std::string member(const std::string& name, const std::string& data, char kind = '0') {
+    std::string header(512, '\0');
+    const auto put = [&](std::size_t at, const std::string& text) {
+        header.replace(at, text.size(), text);
+    };
+    char size[12];
+    std::snprintf(size, sizeof size, "%011zo", data.size());
+    put(0, name);
+    put(124, size);
+    put(148, "        ");
+    header[156] = kind;
+    put(257, "ustar");
+    put(263, "00");
+    unsigned sum = 0;
+    for (const char c : header) sum += static_cast<unsigned char>(c);
+    char checksum[8];
+    std::snprintf(checksum, sizeof checksum, "%06o", sum);
+    put(148, std::string(checksum, 7) + " ");
+    return header + data + std::string((512 - data.size() % 512) % 512, '\0');
+}
+std::string sample(const std::string& key, const std::string& image, int label) {
+    return member(key + ".jpg", image) + member(key + ".cls", std::to_string(label));
+}
+const std::string end(1024, '\0');
+
+// ---- Files of others ------------------------------------------------------------------------
+TEST(WebDataset, ReadsWhatWebdatasetWrote) {
+    const Folder folder;
+    write_text(folder / "a.tar", bytes_of(shards::web_dataset));
+    const WebDataset source(folder / "a.tar");
+    EXPECT_EQ(source.info(), (EncodedInfo{.name = "a.tar", .count = 5, .classes = 1000}));
+    EXPECT_THAT(samples_of(source), ElementsAreArray(stored_samples()));
+    EXPECT_EQ(source.entry(4).name, "sample0004");
+}
+TEST(WebDataset, ReadsLongNamesOfEachKindOfTar) {
+    const Folder folder;
+    const auto stored = stored_samples();
+    for (const auto text : {shards::tar_ustar, shards::tar_gnu, shards::tar_pax}) {
+        write_text(folder / "a.tar", bytes_of(text));
+        const WebDataset source(folder / "a.tar");
+        EXPECT_THAT(samples_of(source), ElementsAre(stored[0], stored[1]));
+        const std::string name = source.entry(1).name;
+        EXPECT_EQ(name.size(), 121u);
+        EXPECT_TRUE(holds(name, "v1.0/deep/deep/", "/very-long-name-1"));
+    }
+}
+
+// ---- Cases worked by hand -------------------------------------------------------------------
+TEST(WebDataset, FormsSamplesOfNeighbours) {
+    const Folder folder;
+    write_text(folder / "a.tar",
+               member("a/", "", '5') + member("a/1.x.cls", "9") + member("a/1.CLS", " \n") + end);
+    EXPECT_TRUE(holds(error_of([&] { const WebDataset source(folder / "a.tar"); }), "sample 'a/1'",
+                      "0 images and 1 labels"));
+    write_text(folder / "a.tar", member("__meta__", "x") + member(".hidden.jpg", "x") +
+                                     member("readme", "x") + member("v.1/k.seg.png", "other") +
+                                     member("v.1/k.cls", "3\r\n") + member("v.1/k.JPG", "k") +
+                                     member("v.1/l.png", "l") + member("v.1/l.cls", "0") +
+                                     member("l.jpg", "", '2') + end);
+    const WebDataset source(folder / "a.tar");
+    EXPECT_THAT(samples_of(source), ElementsAre(StoredSample{"k", 3}, StoredSample{"l", 0}));
+    EXPECT_EQ(source.entry(0).name, "v.1/k");
+}
+TEST(WebDataset, TakesTheEndingsThatItIsGiven) {
+    const Folder folder;
+    write_text(folder / "a.tar", member("1.webp", "x") + member("1.label", "1") + end);
+    EXPECT_THAT(samples_of(WebDataset(folder / "a.tar", {{.first_label = 1}, {"webp"}, "label"})),
+                ElementsAre(StoredSample{"x", 0}));
+}
+TEST(WebDataset, ReadsSizesInBinaryAndOfPax) {
+    const Folder folder;
+    std::string binary = member("1.jpg", "abc");
+    unsigned sum = 0;  // GNU: the highest bit, then the number
+    binary.replace(124, 12, std::string("\x80\0\0\0\0\0\0\0\0\0\0\3", 12));
+    binary.replace(148, 8, "        ");
+    for (std::size_t i = 0; i < 512; ++i) sum += static_cast<unsigned char>(binary[i]);
+    char checksum[8];
+    std::snprintf(checksum, sizeof checksum, "%06o", sum);
+    binary.replace(148, 7, std::string(checksum, 7));
+    std::string by_pax = member("2.jpg", "abcde");
+    write_text(folder / "a.tar", binary + member("1.cls", "1") +
+                                     member("pax", "10 size=4\n9 path=2", 'x') + by_pax + end);
+    EXPECT_TRUE(holds(error_of([&] { const WebDataset source(folder / "a.tar"); }),
+                      "its pax header is no list"));
+    write_text(folder / "a.tar", binary + member("1.cls", "1") +
+                                     member("pax", "10 size=4\n14 path=3.jpg\n", 'x') + by_pax +
+                                     member("3.cls", "2") + end);
+    EXPECT_THAT(samples_of(WebDataset(folder / "a.tar")),
+                ElementsAre(StoredSample{"abc", 1}, StoredSample{"abcd", 2}));
+}
+
+// ---- A property -----------------------------------------------------------------------------
+TEST(WebDataset, ReadsWhatATarHolds) {
+    EXPECT_TRUE(rc::check([] {
+        const Folder folder;
+        std::vector<StoredSample> all;
+        std::vector<fs::path> shards;
+        for (int left = *rc::gen::inRange(1, 4); left-- > 0;) {
+            std::string tar;
+            for (int images = *rc::gen::inRange(1, 6); images-- > 0;) {
+                std::string bytes = *rc::gen::nonEmpty<std::string>();
+                if (*rc::gen::inRange(0, 4) == 0) bytes.resize(40'000, 'z');
+                all.push_back({bytes, *rc::gen::inRange(0, 1 << 20)});
+                tar += sample(std::to_string(all.size()), bytes, all.back().label);
+            }
+            shards.push_back(folder.path / std::to_string(left));
+            write_text(shards.back(), tar + end);
+        }
+        RC_ASSERT(samples_of(WebDataset(shards)) == all);
+    }));
+}
+
+// ---- Bad files ------------------------------------------------------------------------------
+class BadWebDataset : public testing::Test {
+protected:
+    std::string opening(const std::string& bytes, const WebDatasetOptions& options = {}) {
+        write_text(folder / "a.tar", bytes);
+        return error_of([&] { const WebDataset source(folder / "a.tar", options); });
+    }
+    std::vector<StoredSample> skipping(const std::string& bytes) {
+        write_text(folder / "a.tar", bytes);
+        WebDatasetOptions options;
+        options.on_corrupt = OnCorrupt::skip;
+        const WebDataset source(folder / "a.tar", options);
+        EXPECT_EQ(source.skipped().count, 1);
+        return samples_of(source);
+    }
+    const Folder folder;
+    const std::string good = sample("good", "image", 2);  // 2048 bytes
+};
+TEST_F(BadWebDataset, AHeaderOfAnotherChecksumEndsTheFile) {
+    for (const std::size_t i : {0, 100, 130, 156, 511}) {
+        std::string bytes = good + sample("next", "x", 0);
+        bytes[2048 + i] ^= 1;
+        EXPECT_TRUE(holds(opening(bytes + end), "a.tar', record at byte 2048", "its tar header"))
+            << i;
+        EXPECT_THAT(skipping(bytes + end), ElementsAre(StoredSample{"image", 2}));
+    }
+    EXPECT_TRUE(holds(opening(std::string(2000, 'x')), "checksum in its header is no octal"));
+}
+TEST_F(BadWebDataset, EveryShorterFile) {
+    const std::string bytes = good + end;
+    for (std::size_t n = 0; n < 2048 + 512; n += 7)
+        EXPECT_TRUE(holds(opening(bytes.substr(0, n)), "a.tar', record at byte")) << n;
+    EXPECT_TRUE(holds(opening(good), "record at byte 2048", "ends 0 bytes behind a member"));
+    EXPECT_TRUE(
+        holds(opening(bytes.substr(0, 515)), "'good.jpg' has 5 bytes, and the file ends 3"));
+    EXPECT_THAT(skipping(good), ElementsAre(StoredSample{"image", 2}));
+}
+TEST_F(BadWebDataset, SamplesThatAreNotWhole) {
+    const auto skipped = [&](const std::string& bad) {
+        EXPECT_THAT(skipping(good + bad + sample("last", "x", 1) + end),
+                    ElementsAre(StoredSample{"image", 2}, StoredSample{"x", 1}));
+        return opening(good + bad + end);
+    };
+    EXPECT_TRUE(holds(skipped(member("a.jpg", "x")), "record at byte 2048",
+                      "sample 'a' has 1 "
+                      "images and 0 labels",
+                      "'a.jpg' and 'a.cls'"));
+    EXPECT_TRUE(holds(skipped(member("a.cls", "1")), "0 images and 1 labels"));
+    EXPECT_TRUE(holds(skipped(sample("a", "x", 1) + member("a.png", "y")), "2 images"));
+    EXPECT_TRUE(holds(skipped(member("a.cls", "1") + sample("a", "x", 1)), "2 labels"));
+    EXPECT_TRUE(holds(skipped(sample("a", "", 1)), "'a.jpg' is empty"));
+    EXPECT_TRUE(holds(skipped(member("a.jpg", "x") + member("a.cls", "cat\n")),
+                      "'a.cls' holds 'cat': expected a whole number"));
+    EXPECT_TRUE(holds(skipped(member("a.jpg", "x") + member("a.cls", "")), "holds ''"));
+    EXPECT_TRUE(holds(skipped(sample("a", "x", -1)), "label is -1"));
+}
+TEST_F(BadWebDataset, AKeyThatComesTwice) {
+    const std::string bytes = good + sample("b", "b", 1) + good + end;
+    EXPECT_TRUE(holds(opening(bytes), "record at byte 4096", "key 'good' has come before"));
+    EXPECT_THAT(skipping(bytes), ElementsAre(StoredSample{"image", 2}, StoredSample{"b", 1}));
+}
+TEST_F(BadWebDataset, FilesThatAreNone) {
+    EXPECT_TRUE(holds(opening(""), "the file is empty"));
+    EXPECT_TRUE(holds(opening(end), "a.tar' holds no sample"));
+    EXPECT_TRUE(holds(opening(good + end, {{.classes = 2}}), "label is 2", "from 0 to 1"));
+}
+
+}  // namespace
