@@ -2,16 +2,16 @@
 #pragma once
 
 #include <algorithm>  // find_if, max_element
-#include <cmath>      // sqrt
 #include <cstddef>    // size_t
 #include <string>     // sentences
 #include <vector>     // sums
 
 #include <fmt/core.h>  // sentences
 
-#include <gx/core/contract.hpp>   // GX_EXPECT
-#include <gx/core/error.hpp>      // Error
-#include <gx/loader/dataset.hpp>  // Dataset
+#include <gx/core/contract.hpp>             // GX_EXPECT
+#include <gx/core/error.hpp>                // Error
+#include <gx/loader/dataset.hpp>            // Dataset
+#include <gx/loader/detail/pixel_sums.hpp>  // PixelSums
 
 namespace gx {
 
@@ -85,27 +85,11 @@ GX_DECL std::uint64_t Dataset::content() const {
 
 GX_DECL void normalise_as(Dataset& data, const Dataset& from) {
     GX_EXPECT(data.shape.channels == from.shape.channels, "both sets have the same channels");
-    const auto channels = static_cast<std::size_t>(from.shape.channels);
-    const auto plane = static_cast<std::size_t>(from.shape.height) * from.shape.width;
-    std::vector<std::uint64_t> sum(channels), squares(channels);
-    for (std::size_t first = 0, c = 0; first < from.pixels.size(); first += plane, ++c) {
-        std::uint64_t plane_sum = 0, plane_squares = 0;
-        for (std::size_t i = first; i < first + plane; ++i) {
-            plane_sum += from.pixels[i];
-            plane_squares += std::uint64_t{from.pixels[i]} * from.pixels[i];
-        }
-        sum[c % channels] += plane_sum;
-        squares[c % channels] += plane_squares;
-    }
-    const auto n = static_cast<double>(from.count()) * static_cast<double>(plane);
-    data.mean.resize(channels);
-    data.deviation.resize(channels);
-    for (std::size_t c = 0; c < channels; ++c) {
-        const double mean = static_cast<double>(sum[c]) / n;
-        const double variance = static_cast<double>(squares[c]) / n - mean * mean;
-        data.mean[c] = static_cast<float>(mean / 255);
-        data.deviation[c] = variance > 1e-9 ? static_cast<float>(std::sqrt(variance) / 255) : 1.0f;
-    }
+    detail::loader::PixelSums sums(from.shape);
+    const auto elements = static_cast<std::size_t>(from.shape.elements());
+    for (std::size_t first = 0; first < from.pixels.size(); first += elements)
+        sums.add(&from.pixels[first]);
+    sums.set(data.mean, data.deviation);
 }
 
 }  // namespace gx
