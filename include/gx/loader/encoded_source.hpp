@@ -7,6 +7,7 @@
 #include <span>         // samples
 #include <string>       // names
 #include <string_view>  // files
+#include <utility>      // move
 #include <vector>       // class names
 
 #include <gx/core/decl.hpp>  // GX_DECL
@@ -53,7 +54,10 @@ enum class OnCorrupt : unsigned char { stop, skip };
 /// Corrupt records that were left out.
 struct SkippedRecords {
     std::int64_t count = 0;
-    std::string first{};  ///< the sentence of the first one
+    std::vector<std::string> first{};  ///< the sentences of the first ten
+    void add(std::string sentence) {
+        if (count++ < 10) first.push_back(std::move(sentence));
+    }
 };
 
 /// Reads the samples of one encoded source, for one thread.

@@ -101,7 +101,7 @@ TEST(EncodedFiles, NamesTheRecordOfALabelOutOfRange) {
                       {.classes = 2, .first_label = 1, .on_corrupt = OnCorrupt::skip});
     EXPECT_THAT(samples_of(skips), testing::ElementsAre(StoredSample{"abc", 0}));
     EXPECT_EQ(skips.skipped().count, 2);
-    EXPECT_TRUE(holds(skips.skipped().first, "record at byte 4"));
+    EXPECT_TRUE(holds(skips.skipped().first.at(0), "record at byte 4"));
 }
 TEST(EncodedFiles, StopsAtACorruptRecordOrSkipsIt) {
     const Folder folder;

@@ -47,7 +47,7 @@ GX_DECL void Index::add(Record r, double stored_label, std::string_view name) {
 
 GX_DECL void Index::skip(const CorruptRecord& e) {
     if (options.on_corrupt == OnCorrupt::stop) throw e;
-    if (skipped.count++ == 0) skipped.first = e.what();
+    skipped.add(e.what());
 }
 
 GX_DECL void Index::finish() {
@@ -56,7 +56,8 @@ GX_DECL void Index::finish() {
     if (records.empty())
         throw Error(fmt::format(
             "gx: '{}' holds no sample: expected at least one.{} Give files that hold images.",
-            files.at(0), skipped.count > 0 ? " The first corrupt record: " + skipped.first : ""));
+            files.at(0),
+            skipped.count > 0 ? " The first corrupt record: " + skipped.first[0] : ""));
     info.count = std::ssize(records);
     info.classes = options.classes;
     if (info.classes == 0)
@@ -79,7 +80,7 @@ public:
                                                      : read_record(r, slots_[i], out[i].where);
             } catch (const CorruptRecord& e) {
                 if (index_->options.on_corrupt == OnCorrupt::stop) throw;
-                if (skipped_.count++ == 0) skipped_.first = e.what();
+                skipped_.add(e.what());
             }
         }
     }

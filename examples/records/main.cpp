@@ -1,0 +1,195 @@
+// Pack images into RecordIO or TFRecord shards; check and list sources of encoded images.
+// Run:  build/release/gx_records --pack imagenet/train --output shards/train --shards 64 --seed 1
+//       build/release/gx_records --verify shards/train-*.rec
+//       build/release/gx_records --list shards/train-00000-of-00064.rec
+// Exit: 0 all right; 1 corrupt records were found; 2 for a command line or a file that cannot be
+//       used
+
+#include <numeric>  // iota
+#include <vector>   // shards
+
+#include <fmt/format.h>  // lines
+
+#include <gx/core/rng.hpp>                     // Rng
+#include <gx/io/json_text.hpp>                 // JsonWriter
+#include <gx/loader/formats/open_encoded.hpp>  // open_encoded
+#include <gx/loader/formats/record_io.hpp>     // RecordIoWriter
+#include <gx/loader/formats/tf_record.hpp>     // TfRecordWriter
+
+#include "../../sims/support/command_line.hpp"  // run_program
+
+namespace {
+
+namespace fs = std::filesystem;
+using Paths = std::vector<fs::path>;
+
+struct Arguments {
+    Paths pack{}, verify{}, list{};
+    fs::path output{}, json{};
+    std::string from{}, to = "recordio";
+    int shards = 1, first_label = 0;
+    std::uint64_t seed = 0;
+    bool shuffled = false, skips = false;
+};
+
+gx::EncodedFiles opened(const Paths& paths, const Arguments& a, gx::OnCorrupt on_corrupt) {
+    std::optional<gx::EncodedFormat> format;
+    if (!a.from.empty()) format = gx::encoded_format(a.from);
+    return gx::open_encoded(paths, {.first_label = a.first_label, .on_corrupt = on_corrupt},
+                            format);
+}
+
+/// Prints what was skipped while the index was made, and then while samples were read.
+std::int64_t print_skipped(const gx::EncodedFiles& source, const gx::EncodedReader& reader) {
+    for (const gx::SkippedRecords* some : {&source.skipped(), &reader.skipped()}) {
+        for (const std::string& sentence : some->first)
+            fmt::print(stderr, "gx_records: {}\n", gx::printable(sentence));
+        if (const auto more = some->count - std::ssize(some->first); more > 0)
+            fmt::print(stderr, "gx_records: and {} more\n", more);
+    }
+    return source.skipped().count + reader.skipped().count;
+}
+
+void write_json(const Arguments& a, const gx::EncodedInfo& info, std::int64_t corrupt,
+                const Paths& files) {
+    if (a.json.empty()) return;
+    gx::JsonWriter w;
+    w.open('{').field("command", "records").field("samples", info.count);
+    w.field("classes", info.classes).field("corrupt", corrupt).name("files").open('[');
+    for (const fs::path& file : files) w.value(file.string());
+    gx::write_file(a.json, w.close(']').close('}').text() + "\n");
+}
+
+// ---- Packing --------------------------------------------------------------------------------
+
+/// "train.rec", or "train-00003-of-00064.rec".
+fs::path shard_path(const Arguments& a, int shard) {
+    const std::string part = a.shards == 1 ? "" : fmt::format("-{:05}-of-{:05}", shard, a.shards);
+    return a.output.string() + part + (a.to == "recordio" ? ".rec" : ".tfrecord");
+}
+
+/// Writes samples order[first ... last - 1].
+template <class Writer>
+void write_shard(Writer writer, const gx::EncodedFiles& source, gx::EncodedReader& reader,
+                 std::span<const std::uint32_t> order, int first_label) {
+    const auto& names = source.info().class_names;
+    for (const std::uint32_t index : order) {
+        gx::EncodedSample sample;
+        reader.read({&index, 1}, {&sample, 1});
+        if (sample.bytes.empty()) continue;
+        std::string name = source.entry(index).name;
+        if (!names.empty()) name = names[std::size_t(sample.label)] + "/" + name;
+        writer->add(sample.bytes, sample.label + first_label, name);
+    }
+    writer->commit();
+}
+
+int pack(const Arguments& a) {
+    const gx::EncodedFiles source =
+        opened(a.pack, a, a.skips ? gx::OnCorrupt::skip : gx::OnCorrupt::stop);
+    const gx::EncodedInfo info = source.info();
+    if (a.shards > info.count)
+        throw gx::Error(
+            fmt::format("--shards {}: there are {} samples, and each shard needs one. "
+                        "Ask for fewer shards.",
+                        a.shards, info.count));
+    std::vector<std::uint32_t> order(std::size_t(info.count));
+    std::iota(order.begin(), order.end(), 0u);
+    if (a.shuffled) gx::Rng(a.seed, "records.order").permutation_into(order);
+    const auto reader = source.open();
+    Paths files;
+    for (int s = 0; s < a.shards; ++s) {
+        const auto at = [&](int shard) { return std::size_t(info.count * shard / a.shards); };
+        const auto share = std::span(order).subspan(at(s), at(s + 1) - at(s));
+        files.push_back(shard_path(a, s));
+        if (a.to == "recordio")
+            write_shard(std::make_unique<gx::RecordIoWriter>(files.back(), at(s)), source, *reader,
+                        share, a.first_label);
+        else
+            write_shard(std::make_unique<gx::TfRecordWriter>(files.back()), source, *reader, share,
+                        a.first_label);
+    }
+    if (!info.class_names.empty()) {
+        std::string classes;
+        for (const std::string& name : info.class_names) classes += name + "\n";
+        files.push_back(a.output.string() + ".classes.txt");
+        gx::write_file(files.back(), classes);
+    }
+    const std::int64_t skipped = print_skipped(source, *reader);
+    fmt::print("{} images of {} classes in {} shards, {} to {}; {} left out\n",
+               info.count - reader->skipped().count, info.classes, a.shards, files.front().string(),
+               shard_path(a, a.shards - 1).string(), skipped);
+    write_json(a, info, skipped, files);
+    return 0;
+}
+
+// ---- Checking and listing -------------------------------------------------------------------
+
+int verify(const Arguments& a) {
+    const gx::EncodedFiles source = opened(a.verify, a, gx::OnCorrupt::skip);
+    const auto reader = source.open();
+    std::uint64_t bytes = 0;
+    for (std::uint32_t i = 0; i < source.info().count; ++i) {
+        gx::EncodedSample sample;
+        reader->read({&i, 1}, {&sample, 1});
+        bytes += sample.bytes.size();
+    }
+    const std::int64_t corrupt = print_skipped(source, *reader);
+    fmt::print("{} images of {} classes, {} bytes; corrupt records: {}\n",
+               source.info().count - reader->skipped().count, source.info().classes, bytes,
+               corrupt);
+    write_json(a, source.info(), corrupt, a.verify);
+    return corrupt > 0 ? 1 : 0;
+}
+
+int list(const Arguments& a) {
+    const gx::EncodedFiles source = opened(a.list, a, gx::OnCorrupt::stop);
+    for (std::uint32_t i = 0; i < source.info().count; ++i) {
+        const gx::EncodedEntry e = source.entry(i);
+        fmt::print("{}\t{}\t{}\t{}\t{}\t{}\n", i, e.label, e.offset, e.bytes, gx::printable(e.file),
+                   gx::printable(e.name));
+    }
+    write_json(a, source.info(), 0, a.list);
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Arguments a;
+    CLI::App app{"Packs images into record files; checks and lists sources of encoded images.",
+                 "gx_records"};
+    auto* what = app.add_option_group("what");
+    auto* packs = what->add_option("--pack", a.pack, "pack a folder of class folders, or shards");
+    what->add_option("--verify", a.verify,
+                     "read every record of a source; exit 1 if any is corrupt");
+    what->add_option("--list", a.list,
+                     "print number, label, offset, bytes, file and name of each sample");
+    what->require_option(1);
+    auto* output = app.add_option("--output", a.output,
+                                  "beginning of the shards' names, such as shards/train");
+    packs->needs(output);
+    output->needs(packs);
+    app.add_option("--to", a.to, "format of the shards: recordio or tfrecord (recordio)")
+        ->needs(packs);
+    app.add_option("--shards", a.shards, "number of shards (1)")
+        ->check(gx::count_in(1, 99'999))
+        ->needs(packs);
+    auto* seed =
+        app.add_option("--seed", a.seed, "shuffle by this seed; else in the source's order");
+    seed->needs(packs);
+    app.add_flag("--skip-corrupt", a.skips, "leave corrupt and empty images out")->needs(packs);
+    app.add_option("--from", a.from,
+                   "format of the source: folder, recordio, tfrecord or webdataset (by its names)");
+    app.add_option("--first-label", a.first_label,
+                   "stored label of the first class: 1 in ImageNet's TFRecords (0)")
+        ->check(gx::count_in(-1'000'000, 1'000'000));
+    app.add_option("--json", a.json, "write the counts to a file");
+    return gx::run_program(app, argc, argv, [&] {
+        a.shuffled = seed->count() > 0;
+        if (a.to != "recordio" && a.to != "tfrecord")
+            throw gx::Error(fmt::format("--to '{}': expected recordio or tfrecord", a.to));
+        gx::expect_outputs({{"--json", a.json}});
+        return !a.pack.empty() ? pack(a) : !a.verify.empty() ? verify(a) : list(a);
+    });
+}

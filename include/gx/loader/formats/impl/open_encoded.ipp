@@ -1,0 +1,59 @@
+// Names of formats, and the types that they stand for.
+#pragma once
+
+#include <algorithm>     // find
+#include <array>         // names
+#include <system_error>  // error_code
+
+#include <gx/io/nearest.hpp>                   // unknown_name
+#include <gx/loader/formats/image_folder.hpp>  // ImageFolder
+#include <gx/loader/formats/open_encoded.hpp>  // the declarations
+#include <gx/loader/formats/record_io.hpp>     // RecordIo
+#include <gx/loader/formats/tf_record.hpp>     // TfRecord
+#include <gx/loader/formats/web_dataset.hpp>   // WebDataset
+
+namespace gx {
+
+namespace detail::encoded {
+
+inline constexpr std::array<std::string_view, 4> formats{"folder", "recordio", "tfrecord",
+                                                         "webdataset"};
+
+[[nodiscard]] inline EncodedFormat format_of(const std::filesystem::path& path) {
+    std::error_code hidden;  // opening says what is wrong
+    if (std::filesystem::is_directory(path, hidden)) return EncodedFormat::folder;
+    if (path.extension() == ".rec") return EncodedFormat::recordio;
+    if (path.extension() == ".tar") return EncodedFormat::webdataset;
+    return EncodedFormat::tfrecord;
+}
+
+}  // namespace detail::encoded
+
+GX_DECL std::string_view to_string(EncodedFormat format) {
+    return detail::encoded::formats[static_cast<std::size_t>(format)];
+}
+
+GX_DECL EncodedFormat encoded_format(std::string_view name) {
+    const auto& formats = detail::encoded::formats;
+    const auto at = std::ranges::find(formats, name);
+    if (at == formats.end()) throw Error("gx: " + unknown_name("format", name, formats));
+    return static_cast<EncodedFormat>(at - formats.begin());
+}
+
+GX_DECL EncodedFiles open_encoded(std::span<const std::filesystem::path> paths,
+                                  const EncodedOptions& options,
+                                  std::optional<EncodedFormat> format) {
+    if (paths.empty()) throw Error("gx: a source of 0 files: expected at least one.");
+    switch (format.value_or(detail::encoded::format_of(paths[0]))) {
+        case EncodedFormat::recordio: return RecordIo(paths, RecordIoOptions{options, {}});
+        case EncodedFormat::tfrecord: return TfRecord(paths, TfRecordOptions{options});
+        case EncodedFormat::webdataset: return WebDataset(paths, WebDatasetOptions{options});
+        case EncodedFormat::folder: break;
+    }
+    if (paths.size() > 1)
+        throw Error("gx: image folder '" + paths[1].string() +
+                    "' is one too many: expected one folder, which holds all classes.");
+    return ImageFolder(paths[0], ImageFolderOptions{options});
+}
+
+}  // namespace gx

@@ -1,0 +1,50 @@
+#include <gx/loader/formats/open_encoded.hpp>
+
+#include <loader/formats/shards.hpp>  // stored_samples, bytes_of
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <support/files.hpp>  // Folder, write_text, error_of, holds
+
+namespace {
+
+using namespace gx;
+using namespace testing_support;
+using testing::ElementsAreArray;
+namespace fs = std::filesystem;
+
+TEST(OpenEncoded, KnowsTheFormatByTheName) {
+    const Folder folder;
+    write_text(folder / "a.rec", bytes_of(shards::recordio));
+    write_text(folder / "a.tar", bytes_of(shards::web_dataset));
+    write_text(folder / "train-00000-of-00001", bytes_of(shards::tfrecord));
+    for (const char* name : {"a.rec", "a.tar", "train-00000-of-00001"}) {
+        const std::vector<fs::path> paths{folder / name};
+        EXPECT_THAT(samples_of(open_encoded(paths)), ElementsAreArray(stored_samples())) << name;
+    }
+    fs::create_directories(folder / "set/cat");
+    write_text(folder / "set/cat/1.jpg", "x");
+    const std::vector<fs::path> set{folder / "set"};
+    EXPECT_EQ(open_encoded(set).info().class_names, std::vector<std::string>{"cat"});
+}
+TEST(OpenEncoded, TakesTheFormatAndTheOptionsThatItIsGiven) {
+    const Folder folder;
+    write_text(folder / "a", bytes_of(shards::recordio));
+    const std::vector<fs::path> paths{folder / "a"};
+    const auto source = open_encoded(paths, {.name = "mine"}, encoded_format("recordio"));
+    EXPECT_THAT(samples_of(source), ElementsAreArray(stored_samples()));
+    EXPECT_EQ(source.info().name, "mine");
+}
+TEST(OpenEncoded, NamesWhatItDoesNotKnow) {
+    const Folder folder;
+    for (const auto format : {EncodedFormat::folder, EncodedFormat::recordio,
+                              EncodedFormat::tfrecord, EncodedFormat::webdataset})
+        EXPECT_EQ(encoded_format(to_string(format)), format);
+    EXPECT_TRUE(holds(error_of([] { (void)encoded_format("recordoi"); }), "recordoi", "recordio"));
+    const std::vector<fs::path> two{folder.path, folder.path}, none;
+    EXPECT_TRUE(holds(error_of([&] { (void)open_encoded(two); }), "is one too many"));
+    EXPECT_TRUE(holds(error_of([&] { (void)open_encoded(none); }), "0 files"));
+}
+
+}  // namespace

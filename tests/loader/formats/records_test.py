@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""records_test.py GX_RECORDS: its shards read by readers of Python, and Python's shards read by it.
+
+The readers and writers here know the formats from their descriptions; they share no code with gx.
+"""
+import io, os, pathlib, random, struct, subprocess, sys, tarfile, tempfile
+
+PROGRAM = sys.argv[1]
+MAGIC = struct.pack("<I", 0xCED7230A)
+failures = []
+
+
+def expect(what, found, expected):
+    if found != expected:
+        failures.append(what)
+        print(f"FAILED: {what}\n    found    {found!r:.400}\n    expected {expected!r:.400}")
+
+
+def run(*words, status=0):
+    done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True)
+    expect(f"status of {' '.join(map(str, words))}: {done.stderr}", done.returncode, status)
+    return done
+
+
+# ---- Formats --------------------------------------------------------------------------------
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def masked(data):
+    crc = crc32c(data)
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def read_recordio(data):
+    """(offset, label, id, image) of each record."""
+    at, found = 0, []
+    while at < len(data):
+        begin, parts = at, []
+        while True:
+            magic, word = struct.unpack_from("<II", data, at)
+            assert magic == 0xCED7230A, at
+            kind, size = word >> 29, word & (1 << 29) - 1
+            assert kind in ((2, 3) if parts else (0, 1)), at
+            parts.append(data[at + 8:at + 8 + size])
+            at += 8 + (size + 3) // 4 * 4
+            if kind in (0, 3):
+                break
+        record = MAGIC.join(parts)
+        flag, label, number, _ = struct.unpack_from("<IfQQ", record)
+        assert flag == 0
+        found.append((begin, label, number, record[24:]))
+    return found
+
+
+def fields(message):
+    """(number, value) of each field of a protocol buffer: bytes, or a whole number."""
+    at, found = 0, []
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = message[at]
+            at, value, shift = at + 1, value | (byte & 127) << shift, shift + 7
+            if byte < 128:
+                return value
+
+    while at < len(message):
+        key = varint()
+        value = varint()
+        if key & 7 == 2:
+            value, at = message[at:at + value], at + value
+        found.append((key >> 3, value))
+    return found
+
+
+def read_tfrecord(data):
+    """{key: first value} of each example."""
+    at, found = 0, []
+    while at < len(data):
+        size, = struct.unpack_from("<Q", data, at)
+        assert masked(data[at:at + 8]) == data[at + 8:at + 12], at
+        example = data[at + 12:at + 12 + size]
+        assert masked(example) == data[at + 12 + size:at + 16 + size], at
+        at += 16 + size
+        (_, features), = fields(example)
+        values = {}
+        for _, entry in fields(features):
+            (_, key), (_, feature) = fields(entry)
+            (_, of_kind), = fields(feature)
+            (_, values[key.decode()]), = fields(of_kind)
+        found.append(values)
+    return found
+
+
+def write_tar(path, samples):
+    with tarfile.open(path, "w") as archive:
+        for i, (label, image) in enumerate(samples):
+            for ending, data in ("jpg", image), ("cls", b"%d" % label):
+                info = tarfile.TarInfo(f"{'folder/' * (i % 20)}sample{i}.{ending}")
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+
+
+def listed(*words):
+    rows = [line.split("\t") for line in run("--list", *words).stdout.splitlines()]
+    return [(int(label), int(offset), int(size), file, name)
+            for _, label, offset, size, file, name in rows]
+
+
+# ---- The index of torchvision's ImageFolder ----------------------------------------------------
+def torchvision_order(folder):
+    """(class, path below its folder), as find_classes() and make_dataset() give them."""
+    found = []
+    for name in sorted(entry.name for entry in os.scandir(folder) if entry.is_dir()):
+        top = os.path.join(folder, name)
+        for root, _, files in sorted(os.walk(top, followlinks=True)):
+            for file in sorted(files):
+                if file.lower().endswith((".jpg", ".jpeg", ".png")):
+                    found.append((name, os.path.relpath(os.path.join(root, file), top)))
+    return found
+
+
+def make_folder(folder, draw):
+    for name in "tench", "Zebra", "zebra", "n01440764", "a-b", "a", "\u00e9clair":
+        for _ in range(draw.randrange(1, 6)):
+            below = folder / name / draw.choice(["", "x", "x-y", "x/deep"])
+            below.mkdir(parents=True, exist_ok=True)
+            image = b"".join(draw.choice([MAGIC, MAGIC[:2], draw.randbytes(5), draw.randbytes(400)])
+                             for _ in range(draw.randrange(1, 9)))
+            ending = draw.choice([".jpg", ".JPEG", ".png", ".PNG"])
+            (below / f"{draw.randrange(1000)}{ending}").write_bytes(image)
+        (folder / name / "notes.txt").write_text("no image")
+
+
+def test(folder, draw):
+    images = folder / "images"
+    make_folder(images, draw)
+    order = torchvision_order(images)
+    classes = sorted({name for name, _ in order})
+    expected = [(classes.index(name), (images / name / path).read_bytes()) for name, path in order]
+
+    expect("a folder's order", [(label, name) for label, _, _, _, name in listed(images)],
+           [(classes.index(name), path) for name, path in order])
+
+    run("--pack", images, "--output", folder / "one", "--to", "recordio")
+    records = read_recordio((folder / "one.rec").read_bytes())
+    expect("records", [(label, image) for _, label, _, image in records], expected)
+    expect("ids", [number for _, _, number, _ in records], list(range(len(expected))))
+    expect("index", (folder / "one.idx").read_text(),
+           "".join(f"{i}\t{record[0]}\n" for i, record in enumerate(records)))
+    expect("list", (folder / "one.lst").read_text(),
+           "".join(f"{i}\t{classes.index(name)}\t{name}/{path}\n"
+                   for i, (name, path) in enumerate(order)))
+    expect("classes", (folder / "one.classes.txt").read_text(), "".join(c + "\n" for c in classes))
+
+    run("--pack", images, "--output", folder / "many", "--shards", 3, "--seed", 5)
+    shards = [folder / f"many-{i:05}-of-00003.rec" for i in range(3)]
+    parts = [read_recordio(shard.read_bytes()) for shard in shards]
+    shuffled = [(label, image) for part in parts for _, label, _, image in part]
+    expect("shuffled records", sorted(shuffled), sorted(expected))
+    expect("a shuffle changes the order", shuffled == expected, False)
+    expect("ids of all shards", [r[2] for part in parts for r in part], list(range(len(expected))))
+    sizes = [len(part) for part in parts]
+    expect("shards of like size", max(sizes) - min(sizes) <= 1, True)
+
+    run("--pack", *shards, "--output", folder / "tf", "--to", "tfrecord", "--first-label", 0)
+    examples = read_tfrecord((folder / "tf.tfrecord").read_bytes())
+    # Labels are packed: one byte here.
+    expect("examples", [(e["image/class/label"][0], e["image/encoded"]) for e in examples],
+           shuffled)
+
+    write_tar(folder / "a.tar", expected)
+    run("--pack", folder / "a.tar", "--output", folder / "of_tar", "--json", folder / "json")
+    expect("of a tar", [(r[1], r[3]) for r in read_recordio((folder / "of_tar.rec").read_bytes())],
+           expected)
+    with tarfile.open(folder / "a.tar") as archive:
+        expect("offsets of a tar", [(offset, size, name) for _, offset, size, _, name in
+                                    listed(folder / "a.tar")],
+               [(m.offset_data, m.size, m.name[:-4]) for m in archive if m.name.endswith("jpg")])
+
+    count = f"{len(expected)} images of {len(classes)} classes"
+    for source in [images], shards, [folder / "tf.tfrecord"], [folder / "a.tar"]:
+        done = run("--verify", *source)
+        expect(f"verify {source[0]}", done.stdout.startswith(count), True)
+
+    # ---- Faults ----
+    data = bytearray((folder / "tf.tfrecord").read_bytes())
+    data[40] ^= 1
+    (folder / "bad.tfrecord").write_bytes(data)
+    done = run("--verify", folder / "bad.tfrecord", status=1)
+    expect("a corrupt record is named", "bad.tfrecord', record at byte 0" in done.stderr, True)
+    run("--pack", folder / "bad.tfrecord", "--output", folder / "x", status=2)
+    expect("nothing is left of it", list(folder.glob("x*")), [])
+    run("--pack", folder / "bad.tfrecord", "--output", folder / "x", "--skip-corrupt")
+    expect("one is left out", len(read_recordio((folder / "x.rec").read_bytes())),
+           len(expected) - 1)
+    run("--pack", images, "--output", folder / "y", "--shards", len(expected) + 1, status=2)
+
+
+with tempfile.TemporaryDirectory() as place:
+    for seed in range(5):
+        folder = pathlib.Path(place) / str(seed)
+        folder.mkdir()
+        test(folder, random.Random(seed))
+sys.exit(1 if failures else 0)
