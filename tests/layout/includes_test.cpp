@@ -26,6 +26,7 @@ const std::map<std::string, Names> may_include{
     {"scheduler", {"core"}},
     {"optimizer", {"core", "model", "scheduler"}},
     {"loader", {"core", "io", "model"}},
+    {"image", {"core"}},
     {"survival", {"core", "io"}},
     {"trainer",
      {"core", "reflect", "io", "report", "memory", "collective", "reducer", "model", "scheduler",
