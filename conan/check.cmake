@@ -89,7 +89,7 @@ function(packaged out)
 endfunction()
 file(GLOB components RELATIVE ${root}/plugins ${root}/plugins/*/CMakeLists.txt)
 list(TRANSFORM components REPLACE "/CMakeLists.txt" "")
-list(APPEND components sim reference)
+list(APPEND components sim reference image)
 set(none "")
 foreach(component IN LISTS components)
   list(APPEND none -o "gx/*:with_${component}=False")  # Conan refuses an option that is not there

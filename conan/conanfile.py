@@ -22,6 +22,7 @@ COMPONENTS = {  # option with_NAME, CMake's GX_WITH_NAME, find_package's compone
     "shared_memory": True,
     "top_k": True,
     "trees": True,
+    "image": False,  # needs the system's libjpeg-turbo and libpng
     "onednn": False,  # needs the system's oneDNN
     "cuda": False,  # needs the headers of a CUDA toolkit
     "nccl": False,  # needs nccl.h, and cuda

@@ -1,0 +1,142 @@
+#include <gx/image/codec/png.hpp>
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <gx/core/error.hpp>
+#include <image/codec/make_files.hpp>
+#include <image/image_fixture.hpp>
+
+namespace {
+
+using namespace gx;
+using namespace gx::testing::images;
+using ::testing::HasSubstr;
+
+Pixels decoded(PngDecoder& decoder, const Pixels& file, ImageRegion region) {
+    decoder.open(file, "x.png");
+    decoder.begin(region);
+    Pixels image;
+    for (ImageRows rows = decoder.next(); rows.count > 0; rows = decoder.next())
+        for (int i = 0; i < rows.count; ++i) {
+            const std::uint8_t* row = rows.pixels + rows.stride * static_cast<std::size_t>(i);
+            image.insert(image.end(), row, row + 3 * region.width);
+        }
+    return image;
+}
+Pixels decoded(PngDecoder& decoder, const Pixels& file) {
+    return decoded(decoder, file, whole(decoder.open(file, "x.png").size));
+}
+std::string error_of(const Pixels& file, DecodeOptions options = {}) {
+    PngDecoder decoder(options);
+    try {
+        decoded(decoder, file);
+    } catch (const Error& e) {
+        return e.what();
+    }
+    return {};
+}
+
+// ---- Stored cases of others -------------------------------------------------------------------
+TEST(PngDecoder, HasThePixelsOfPillow) {
+    PngDecoder decoder;  // one for all
+    int cases = 0;
+    for (const FileCase& c : files) {
+        if (!std::string_view(c.name).starts_with("png")) continue;
+        const Pixels file(c.bytes, c.bytes + c.count);
+        const ImageHeader header = decoder.open(file, c.name);
+        EXPECT_EQ(header.size, (ImageSize{c.width, c.height})) << c.name;
+        EXPECT_EQ(header.channels, c.channels) << c.name;
+        EXPECT_EQ(hashed(decoded(decoder, file)), c.hash) << c.name;
+        ++cases;
+    }
+    EXPECT_EQ(cases, 8);
+}
+
+// ---- Properties -------------------------------------------------------------------------------
+TEST(PngDecoder, DecodesARegionOfEveryKindAsItWasWritten) {
+    PngDecoder decoder;
+    EXPECT_TRUE(rc::check([&decoder] {
+        const ImageSize size{*rc::gen::inRange(1, 70), *rc::gen::inRange(1, 70)};
+        const bool wide = *rc::gen::arbitrary<bool>(), grey = *rc::gen::arbitrary<bool>(),
+                   alpha = *rc::gen::arbitrary<bool>();
+        const Pixels colours = pattern(size);
+        Pixels rows, expected;
+        for (std::size_t i = 0; i < colours.size(); i += 3) {
+            for (std::size_t c = 0; c < 3; ++c) {
+                expected.push_back(colours[grey ? i : i + c]);
+                if (grey && c > 0) continue;
+                rows.push_back(colours[i + c]);
+                if (wide) rows.push_back(*rc::gen::element<std::uint8_t>(0, 127, 128, 255));
+            }
+            if (alpha) rows.insert(rows.end(), wide ? 2 : 1, std::uint8_t(i));
+        }
+        const Pixels file = png_of(
+            rows, size,
+            {.colour = (grey ? 0 : PNG_COLOR_MASK_COLOR) | (alpha ? PNG_COLOR_MASK_ALPHA : 0),
+             .bits = wide ? 16 : 8,
+             .interlaced = *rc::gen::arbitrary<bool>()});
+        for (int i = 0; i < 5; ++i) {
+            const int left = *rc::gen::inRange(0, size.width);
+            const int top = *rc::gen::inRange(0, size.height);
+            const ImageRegion region{left, top, *rc::gen::inRange(1, size.width - left + 1),
+                                     *rc::gen::inRange(1, size.height - top + 1)};
+            RC_ASSERT(decoded(decoder, file, region) == part(expected, size, region));
+        }
+    }));
+}
+TEST(PngDecoder, TakesNoHarmFromDamage) {
+    EXPECT_TRUE(rc::check([] {
+        const ImageSize size{*rc::gen::inRange(1, 40), *rc::gen::inRange(1, 40)};
+        const Pixels image = pattern(size);
+        const Pixels good = png_of(image, size, {.interlaced = *rc::gen::arbitrary<bool>()});
+        Pixels file = good;
+        const int flips = *rc::gen::inRange(1, 10);
+        for (int i = 0; i < flips; ++i)
+            file[*rc::gen::inRange(std::size_t{0}, file.size())] =
+                *rc::gen::arbitrary<std::uint8_t>();
+        PngDecoder decoder({.orient = true, .pixels_max = 10'000'000});
+        for (int i = 0; i < 3; ++i) {
+            try {
+                decoded(decoder, file);
+            } catch (const Error&) {
+            }
+        }
+        RC_ASSERT(decoded(decoder, good) == image);
+    }));
+}
+
+// ---- Faults -----------------------------------------------------------------------------------
+TEST(PngDecoder, RefusesEveryTruncatedFile) {
+    const ImageSize size{40, 40};
+    for (const bool interlaced : {false, true}) {
+        Pixels file = png_of(pattern(size), size, {.interlaced = interlaced});
+        file.resize(file.size() - 20);  // the last chunk, and a check sum
+        for (; file.size() > 8; file.resize(file.size() - 1 - file.size() / 50))
+            EXPECT_THAT(error_of(file), HasSubstr("x.png: truncated PNG")) << file.size();
+    }
+}
+TEST(PngDecoder, RefusesBombsAndWrongSums) {
+    Pixels file = png_of(pattern({16, 16}), {16, 16});
+    EXPECT_THAT(error_of(file, {.pixels_max = 255}),
+                HasSubstr("x.png: decompression bomb: 16 x 16 pixels, and at most 255"));
+    EXPECT_EQ(error_of(file, {.pixels_max = 256}), "");
+    file[20] ^= 1;
+    EXPECT_THAT(error_of(file), HasSubstr("x.png: no PNG that can be decoded: IHDR: CRC error"));
+}
+
+// ---- Cost -------------------------------------------------------------------------------------
+TEST(PngDecoder, KeepsItsMemory) {
+    PngDecoder decoder;
+    const Pixels file = png_of(pattern({200, 150}), {200, 150});
+    decoded(decoder, file);
+    decoded(decoder, file);
+    const std::size_t bytes = decoder.bytes();
+    for (int i = 0; i < 5; ++i) decoded(decoder, file);
+    EXPECT_EQ(decoder.bytes(), bytes);
+}
+
+}  // namespace
