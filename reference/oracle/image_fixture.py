@@ -80,8 +80,8 @@ image = Image.frombytes("RGB", (17, 300), sys.stdin.buffer.read())
 sys.stdout.buffer.write(image.resize((33, 7), Image.BILINEAR).tobytes())
 """
 print("// Of 17 x 300 pixels, 33 x 7, by Pillow 13.")
-array("pillow_13", subprocess.run([sys.argv[1], "-I", "-c", newer], input=pattern(17, 300).tobytes(),
-                                  capture_output=True, check=True).stdout)
+array("pillow_13", subprocess.run([sys.argv[1], "-I", "-c", newer], capture_output=True, check=True,
+                                  input=pattern(17, 300).tobytes()).stdout)
 tensor = torch.tensor(pattern(61, 47).tolist()).permute(2, 0, 1)[None]
 for name, antialias in [("torch_antialiased", True), ("torch_plain", False)]:
     scaled = torch.nn.functional.interpolate(tensor.double(), size=(23, 19), mode="bilinear",

@@ -9,6 +9,7 @@
 #include <rapidcheck.h>
 
 #include <gx/core/error.hpp>
+#include <gx/image/crop.hpp>
 #include <image/codec/make_files.hpp>
 #include <image/image_fixture.hpp>
 
@@ -80,6 +81,28 @@ TEST(CropDecoder, ResizesARegionAsThatOfTheWholeImage) {
         CropResize()(part(image, size, region).data(), region.size(), to, o.mode, o.mirrored,
                      expected.data());
         RC_ASSERT(out == expected);
+    }));
+}
+
+TEST(CropDecoder, ShowsTheCentreAsOfTheWholeImageResized) {
+    CropDecoder decoder;
+    EXPECT_TRUE(rc::check([&] {
+        const ImageSize size{*rc::gen::inRange(40, 200), *rc::gen::inRange(40, 200)};
+        const Pixels file = jpeg_of(pattern(size), size);
+        const Pixels image = decoded(decoder, file);
+        const ImageSize to{8 * *rc::gen::inRange(1, 8), 8 * *rc::gen::inRange(1, 8)};
+        const ImageBox box = centre_box(size, *rc::gen::inRange(8, 80), to);
+        const CropOptions o{*rc::gen::element(ResizeMode::antialiased, ResizeMode::plain),
+                            *rc::gen::arbitrary<bool>()};
+        Pixels out(static_cast<std::size_t>(3 * to.pixels())), expected(out.size());
+        CropResize resize;
+        resize.begin(size, box, to, o.mode, o.mirrored, expected.data(), std::size_t(3) * to.width);
+        for (int y = 0; y < size.height; ++y)
+            resize.push(&image[static_cast<std::size_t>(3 * size.width * y)]);
+        decoder.open(file, "x");
+        decoder.resize_box(box, to, o, out.data());
+        for (std::size_t i = 0; i < out.size(); ++i)  // borders of boxes are rounded elsewhere
+            RC_ASSERT(std::abs(out[i] - expected[i]) <= 1);
     }));
 }
 

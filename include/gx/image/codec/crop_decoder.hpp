@@ -60,6 +60,9 @@ public:
     GX_DECL void decode(ImageRegion region, std::uint8_t* out);
     /// Shows `region` on an image of `to`. Shapes: out (to.height, to.width, 3). Once after open().
     GX_DECL void resize(ImageRegion region, ImageSize to, const CropOptions& o, std::uint8_t* out);
+    /// Shows `box` of the whole image on an image of `to`: pixels beside the box count, as where the
+    /// whole image is resized and then cropped; see centre_box. Scaled decoding is not used.
+    GX_DECL void resize_box(ImageBox box, ImageSize to, const CropOptions& o, std::uint8_t* out);
 
     /// Warnings of the libraries since open().
     [[nodiscard]] std::int64_t warnings() const {
@@ -72,7 +75,11 @@ public:
 
 private:
     void begin(ImageRegion region, int eighths);
+    void resize_rows(ImageRegion region, ImageBox box, int eighths, ImageSize to,
+                     const CropOptions& o, std::uint8_t* out);
     ImageRows next() { return header_.format == ImageFormat::jpeg ? jpeg_.next() : png_.next(); }
+    void resize_rows_in(ImageSize size, ImageBox box, ImageSize beside, int eighths, ImageSize to,
+                        const CropOptions& o, std::uint8_t* out);
     void copy_region(ImageRegion region, std::uint8_t* out);
     void decode_turned(ImageRegion region, std::uint8_t* out);
 

@@ -1,7 +1,7 @@
 // What CropDecoder does beside its decoders and its resizing: formats, orientations, scales.
 #pragma once
 
-#include <algorithm>  // equal, min
+#include <algorithm>  // equal, max, min
 #include <cmath>      // ceil
 #include <cstring>    // memcpy
 #include <string>     // names
@@ -99,36 +99,60 @@ GX_DECL void CropDecoder::decode(ImageRegion region, std::uint8_t* out) {
     else decode_turned(region, out);
 }
 
-GX_DECL void CropDecoder::resize(ImageRegion region, ImageSize to, const CropOptions& o,
-                                 std::uint8_t* out) {
+/// Resizes `box` of `region`, which is decoded at `eighths`; both in scaled pixels.
+GX_DECL void CropDecoder::resize_rows(ImageRegion region, ImageBox box, int eighths, ImageSize to,
+                                      const CropOptions& o, std::uint8_t* out) {
+    const std::size_t stride = std::size_t(3) * to.width;
+    resize_.begin(region.size(), box, to, o.mode, o.mirrored, out, stride);
     if (header_.orientation != 1) {
         turned_.resize(static_cast<std::size_t>(3 * region.size().pixels()));
         decode_turned(region, turned_.data());
-        resize_(turned_.data(), region.size(), to, o.mode, o.mirrored, out);
+        for (int y = 0; y < resize_.rows_needed(); ++y)
+            resize_.push(&turned_[std::size_t(3) * region.width * std::size_t(y)]);
         return;
     }
-    const int eighths = header_.format == ImageFormat::jpeg
-                            ? detail::image::eighths_for(region.size(), to, o.reducing_gap)
-                            : 8;
-    ImageBox box = whole_box(region.size());
-    if (eighths < 8) {  // the scaled pixels that the part touches, and the part in them
-        const ImageSize size = JpegDecoder::scaled(header_.size, eighths);
-        const double scale = eighths / 8.0;
-        box = {region.left * scale, region.top * scale, region.width * scale,
-               region.height * scale};
-        region = {static_cast<int>(box.left), static_cast<int>(box.top), 0, 0};
-        region.width =
-            std::min(static_cast<int>(std::ceil(box.left + box.width)), size.width) - region.left;
-        region.height =
-            std::min(static_cast<int>(std::ceil(box.top + box.height)), size.height) - region.top;
-        box.left -= region.left;
-        box.top -= region.top;
-    }
     begin(region, eighths);
-    resize_.begin(region.size(), box, to, o.mode, o.mirrored, out, std::size_t(3) * to.width);
     for (ImageRows rows = next(); rows.count > 0; rows = next())
         for (int i = 0; i < rows.count; ++i)
             resize_.push(rows.pixels + rows.stride * static_cast<std::size_t>(i));
+}
+
+GX_DECL void CropDecoder::resize(ImageRegion region, ImageSize to, const CropOptions& o,
+                                 std::uint8_t* out) {
+    const bool scales = header_.format == ImageFormat::jpeg && header_.orientation == 1;
+    const int eighths = scales ? detail::image::eighths_for(region.size(), to, o.reducing_gap) : 8;
+    if (eighths == 8) {
+        resize_rows(region, whole_box(region.size()), 8, to, o, out);
+        return;
+    }
+    const double scale = eighths / 8.0;
+    resize_rows_in(
+        JpegDecoder::scaled(header_.size, eighths),
+        {region.left * scale, region.top * scale, region.width * scale, region.height * scale},
+        {0, 0}, eighths, to, o, out);
+}
+
+GX_DECL void CropDecoder::resize_box(ImageBox box, ImageSize to, const CropOptions& o,
+                                     std::uint8_t* out) {
+    const double across = std::max(box.width / to.width, 1.0);
+    const double down = std::max(box.height / to.height, 1.0);
+    resize_rows_in(detail::image::upright(header_.size, header_.orientation), box,
+                   {static_cast<int>(across) + 2, static_cast<int>(down) + 2}, 8, to, o, out);
+}
+
+/// Resizes `box` of an image of `size`, of which the pixels up to `beside` around it are decoded.
+GX_DECL void CropDecoder::resize_rows_in(ImageSize size, ImageBox box, ImageSize beside,
+                                         int eighths, ImageSize to, const CropOptions& o,
+                                         std::uint8_t* out) {
+    const int left = std::max(static_cast<int>(box.left) - beside.width, 0);
+    const int top = std::max(static_cast<int>(box.top) - beside.height, 0);
+    const int right = static_cast<int>(std::ceil(box.left + box.width)) + beside.width;
+    const int bottom = static_cast<int>(std::ceil(box.top + box.height)) + beside.height;
+    const ImageRegion region{left, top, std::min(right, size.width) - left,
+                             std::min(bottom, size.height) - top};
+    box.left -= left;
+    box.top -= top;
+    resize_rows(region, box, eighths, to, o, out);
 }
 
 }  // namespace gx

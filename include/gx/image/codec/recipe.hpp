@@ -1,0 +1,62 @@
+// ImageRecipe<Crop, Changes...>: one sample's training image, from its file to its pixels.
+#pragma once
+
+#include <cstdint>      // uint8_t
+#include <span>         // bytes
+#include <string_view>  // names
+#include <tuple>        // changes
+
+#include <gx/image/codec/crop_decoder.hpp>  // CropDecoder
+#include <gx/image/colour.hpp>              // PixelAugmentation
+#include <gx/image/crop.hpp>                // ImageCrop, mirrored
+
+namespace gx {
+
+/// Crop, mirror, resize, then the changes of pixels in their order.
+///
+///     const ImageRecipe<RandomResizedCrop, HslJitter, PcaNoise> mxnet({.seed = 7});
+///     mxnet(decoder, bytes, where, epoch, sample, out);
+///
+/// Sizes and areas that change from phase to phase are those of a recipe for each phase.
+///
+/// Errors: as CropDecoder.
+/// Order:  the pixels depend on file, options, epoch and sample alone: not on workers or ranks.
+template <ImageCrop Crop, PixelAugmentation... Changes>
+class ImageRecipe {
+public:
+    struct Options {
+        ImageSize to{224, 224};
+        Crop crop{};
+        std::tuple<Changes...> changes{};
+        bool flip = true;
+        ResizeMode mode = ResizeMode::antialiased;
+        double reducing_gap = 0;  ///< see CropOptions
+        std::uint64_t seed = 0;
+    };
+
+    explicit ImageRecipe(const Options& options = {}) : options_(options) {}
+
+    /// Shapes: out (to.height, to.width, 3).
+    void operator()(CropDecoder& decoder, std::span<const std::uint8_t> bytes,
+                    std::string_view where, int epoch, std::uint64_t sample,
+                    std::uint8_t* out) const {
+        const auto draws = [&](std::string_view stream) {
+            return SampleDraws(options_.seed, stream, epoch, sample);
+        };
+        const ImageSize size = decoder.open(bytes, where);
+        decoder.resize(options_.crop(size, draws(Crop::stream)), options_.to,
+                       {.mode = options_.mode,
+                        .mirrored = options_.flip && mirrored(options_.seed, epoch, sample),
+                        .reducing_gap = options_.reducing_gap},
+                       out);
+        std::apply(
+            [&](const auto&... change) { (change(out, options_.to, draws(change.stream)), ...); },
+            options_.changes);
+    }
+    [[nodiscard]] const Options& options() const { return options_; }
+
+private:
+    Options options_;
+};
+
+}  // namespace gx

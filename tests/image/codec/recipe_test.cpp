@@ -1,0 +1,69 @@
+#include <gx/image/codec/recipe.hpp>
+
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include <image/codec/make_files.hpp>
+
+namespace {
+
+using namespace gx;
+using namespace gx::testing::images;
+
+using Mxnet = ImageRecipe<RandomResizedCrop, HslJitter, PcaNoise>;
+constexpr ImageSize size{90, 70}, to{32, 32};
+
+Pixels shown(const auto& recipe, CropDecoder& decoder, int epoch, std::uint64_t sample) {
+    static const Pixels file = jpeg_of(pattern(size), size);
+    Pixels out(3 * 32 * 32);
+    recipe(decoder, file, "x.jpg", epoch, sample, out.data());
+    return out;
+}
+
+TEST(ImageRecipe, IsItsPartsOneAfterTheOther) {
+    const Mxnet recipe({.to = to, .seed = 9});
+    CropDecoder decoder;
+    for (std::uint64_t sample = 0; sample < 20; ++sample) {
+        const auto draws = [&](std::string_view stream) {
+            return SampleDraws(9, stream, 4, sample);
+        };
+        const Pixels found = shown(recipe, decoder, 4, sample);
+        Pixels image(static_cast<std::size_t>(3 * size.pixels())), expected(found.size());
+        const Pixels file = jpeg_of(pattern(size), size);
+        decoder.open(file, "x.jpg");
+        decoder.decode(whole(size), image.data());
+        const ImageRegion region = RandomResizedCrop{}(size, draws(RandomResizedCrop::stream));
+        CropResize()(part(image, size, region).data(), region.size(), to, ResizeMode::antialiased,
+                     mirrored(9, 4, sample), expected.data());
+        HslJitter{}(expected.data(), to, draws(HslJitter::stream));
+        PcaNoise{}(expected.data(), to, draws(PcaNoise::stream));
+        EXPECT_EQ(found, expected) << sample;
+    }
+}
+TEST(ImageRecipe, IsTheSameWithAnyNumberOfWorkers) {
+    constexpr std::uint64_t samples = 24;
+    const Mxnet recipe({.to = to, .seed = 9});
+    const auto all = [&](std::uint64_t workers) {
+        std::vector<Pixels> images(samples);
+        std::vector<std::thread> threads;
+        for (std::uint64_t w = 0; w < workers; ++w)
+            threads.emplace_back([&, w] {
+                CropDecoder decoder;
+                for (std::uint64_t i = w; i < samples; i += workers)
+                    images[i] = shown(recipe, decoder, 2, samples - 1 - i);
+            });
+        for (std::thread& t : threads) t.join();
+        return images;
+    };
+    const auto one = all(1);
+    for (const std::uint64_t workers : {2, 5}) EXPECT_EQ(all(workers), one) << workers;
+    EXPECT_NE(one[0], one[1]);
+}
+TEST(ImageRecipe, WithoutChangesIsACrop) {
+    const ImageRecipe<WholeImage> recipe({.to = to, .flip = false});
+    CropDecoder decoder;
+    EXPECT_EQ(shown(recipe, decoder, 0, 0), shown(recipe, decoder, 5, 7));
+}
+
+}  // namespace

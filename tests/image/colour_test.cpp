@@ -1,0 +1,120 @@
+#include <gx/image/colour.hpp>
+
+#include <cmath>
+#include <cstdlib>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <image/colour_fixture.hpp>
+#include <image/pattern.hpp>
+
+namespace {
+
+using namespace gx;
+using namespace gx::testing::images;
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+
+// ---- What the types promise -------------------------------------------------------------------
+static_assert(PixelAugmentation<ColourJitter> && PixelAugmentation<PcaNoise> &&
+              PixelAugmentation<HslJitter>);
+static_assert(!PixelAugmentation<ImageSize>, "no stream, no call");
+
+/// The colours of the stored cases.
+Pixels colours() {
+    Pixels all;
+    constexpr std::uint8_t levels[] = {0, 31, 128, 200, 255};
+    for (const std::uint8_t r : levels)
+        for (const std::uint8_t g : levels)
+            for (const std::uint8_t b : levels) all.insert(all.end(), {r, g, b});
+    return all;
+}
+Pixels enhanced_by(int kind, Pixels pixels, ImageSize size, float factor) {
+    if (kind == 0) adjust_brightness(pixels.data(), size, factor);
+    if (kind == 1) adjust_contrast(pixels.data(), size, factor);
+    if (kind == 2) adjust_saturation(pixels.data(), size, factor);
+    return pixels;
+}
+
+// ---- Cases worked by hand ---------------------------------------------------------------------
+TEST(Colour, BlendsOneColour) {  // grey of (100, 50, 200): 82
+    const Pixels pixel{100, 50, 200};
+    EXPECT_THAT(enhanced_by(0, pixel, {1, 1}, 0.5f), ElementsAre(50, 25, 100));
+    EXPECT_THAT(enhanced_by(1, pixel, {1, 1}, 0.5f), ElementsAre(91, 66, 141));
+    EXPECT_THAT(enhanced_by(2, pixel, {1, 1}, 0), ElementsAre(82, 82, 82));
+    EXPECT_THAT(enhanced_by(0, pixel, {1, 1}, 3), ElementsAre(255, 150, 255));
+}
+
+// ---- Stored cases of others -------------------------------------------------------------------
+TEST(Colour, HasTheBitsOfPillowsEnhancements) {
+    for (const EnhanceCase& c : enhanced)
+        EXPECT_EQ(hashed(enhanced_by(c.kind, pattern({45, 37}), {45, 37}, c.factor)), c.hash)
+            << c.kind << " by " << c.factor;
+}
+TEST(Colour, ShiftsHslAsOpenCvAndMxnet) {
+    for (const HslCase& c : hsl) {
+        Pixels pixels = colours();
+        shift_hsl(pixels.data(), {125, 1}, c.hue, c.saturation, c.lightness);
+        EXPECT_EQ(hashed(pixels), c.hash) << c.hue << ' ' << c.saturation << ' ' << c.lightness;
+    }
+    Pixels pixels = colours();
+    shift_hsl(pixels.data(), {125, 1}, 17, -33, 21);
+    EXPECT_THAT(pixels, ElementsAreArray(hsl_17_33_21));
+}
+TEST(Colour, AddsMxnetsPrincipalComponents) {
+    for (const PcaCase& c : pca)
+        for (int channel = 0; channel < 3; ++channel)
+            EXPECT_NEAR(PcaNoise::shift(channel, c.alphas), c.shift[channel], 1e-12);
+}
+
+// ---- Properties -------------------------------------------------------------------------------
+TEST(Colour, DependsOnSeedEpochAndSampleAlone) {
+    const auto changed = [](const auto& augmentation, int epoch, std::uint64_t sample) {
+        Pixels pixels = pattern({16, 16});
+        augmentation(pixels.data(), ImageSize{16, 16},
+                     SampleDraws(7, augmentation.stream, epoch, sample));
+        return pixels;
+    };
+    const auto check = [&](const auto& augmentation) {
+        EXPECT_EQ(changed(augmentation, 3, 5), changed(augmentation, 3, 5));
+        EXPECT_NE(changed(augmentation, 3, 5), changed(augmentation, 3, 6));
+        EXPECT_NE(changed(augmentation, 3, 5), changed(augmentation, 4, 5));
+        EXPECT_NE(changed(augmentation, 3, 5), pattern({16, 16}));
+    };
+    check(ColourJitter{});
+    check(PcaNoise{.deviation = 1});
+    check(HslJitter{});
+}
+TEST(Colour, OfStrengthZeroChangesNothing) {
+    Pixels pixels = pattern({16, 16});
+    ColourJitter{0, 0, 0}(pixels.data(), {16, 16}, SampleDraws(1, ColourJitter::stream, 0, 0));
+    PcaNoise{0}(pixels.data(), {16, 16}, SampleDraws(1, PcaNoise::stream, 0, 0));
+    EXPECT_EQ(pixels, pattern({16, 16}));
+    HslJitter{0, 0, 0}(pixels.data(), {16, 16}, SampleDraws(1, HslJitter::stream, 0, 0));
+    const Pixels original = pattern({16, 16});
+    for (std::size_t i = 0; i < pixels.size(); ++i)  // 8 bits of HLS hold fewer colours
+        EXPECT_LE(std::abs(pixels[i] - original[i]), 6);
+}
+TEST(Colour, JitterReachesItsLimitsInEveryOrder) {
+    double least = 2, most = 0;
+    for (std::uint64_t sample = 0; sample < 1000; ++sample) {
+        Pixels pixel{100, 100, 100};
+        ColourJitter{0.4f, 0, 0}(pixel.data(), {1, 1},
+                                 SampleDraws(1, ColourJitter::stream, 0, sample));
+        least = std::min(least, pixel[0] / 100.0);
+        most = std::max(most, pixel[0] / 100.0);
+    }
+    EXPECT_NEAR(least, 0.6, 0.011);
+    EXPECT_NEAR(most, 1.4, 0.011);
+}
+
+// ---- Faults -----------------------------------------------------------------------------------
+TEST(ColourDeathTest, RefusesANegativeStrength) {
+    std::uint8_t pixel[3] = {};
+    EXPECT_DEATH(ColourJitter{-1}(pixel, {1, 1}, SampleDraws(1, ColourJitter::stream, 0, 0)),
+                 "at least 0");
+}
+
+}  // namespace
