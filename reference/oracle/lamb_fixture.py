@@ -73,7 +73,7 @@ def timm_run(corrects, trust_clip):
 inf = float("inf")
 parameters, first_moments, second_moments, count = run(True, inf)
 print(f"// Written by reference/oracle/lamb_fixture.py with NumPy {np.__version__} and timm "
-      f"{timm_version}, in double; do not edit.")
+      f"{timm_version}; do not edit.")
 print("#pragma once\n\n// clang-format off\n\nnamespace gx::testing::lamb {\n")
 print(f"inline constexpr int updates = {count};")
 array("parameters", parameters)

@@ -59,7 +59,7 @@ def steps_in_velocity(nesterov):
 
 
 print("// Written by reference/oracle/sgd_fixture.py with PyTorch "
-      f"{torch.__version__.split('+')[0]} and NumPy {np.__version__}, in double; do not edit.")
+      f"{torch.__version__.split('+')[0]} and NumPy {np.__version__}; do not edit.")
 print("#pragma once\n\n// clang-format off\n\nnamespace gx::testing::sgd {\n")
 array("plain", gradients_in_velocity(False))
 array("nesterov", gradients_in_velocity(True))

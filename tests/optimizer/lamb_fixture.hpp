@@ -1,4 +1,4 @@
-// Written by reference/oracle/lamb_fixture.py with NumPy 2.4.6 and timm 1.0.31, in double; do not edit.
+// Written by reference/oracle/lamb_fixture.py with NumPy 2.4.6 and timm 1.0.31; do not edit.
 #pragma once
 
 // clang-format off

@@ -1,4 +1,4 @@
-// Written by reference/oracle/sgd_fixture.py with PyTorch 2.15.0 and NumPy 2.4.6, in double; do not edit.
+// Written by reference/oracle/sgd_fixture.py with PyTorch 2.15.0 and NumPy 2.4.6; do not edit.
 #pragma once
 
 // clang-format off

@@ -60,8 +60,8 @@ public:
     GX_DECL void decode(ImageRegion region, std::uint8_t* out);
     /// Shows `region` on an image of `to`. Shapes: out (to.height, to.width, 3). Once after open().
     GX_DECL void resize(ImageRegion region, ImageSize to, const CropOptions& o, std::uint8_t* out);
-    /// Shows `box` of the whole image on an image of `to`: pixels beside the box count, as where the
-    /// whole image is resized and then cropped; see centre_box. Scaled decoding is not used.
+    /// Shows `box` of the whole image on an image of `to`: pixels beside the box count, as where
+    /// the whole image is resized and then cropped; see centre_box. Scaled decoding is not used.
     GX_DECL void resize_box(ImageBox box, ImageSize to, const CropOptions& o, std::uint8_t* out);
 
     /// Warnings of the libraries since open().

@@ -1,4 +1,4 @@
-// sgd_step, adamw_step, lamb_step, lars_step: one update by the formulas of the papers, on any number type.
+// sgd_step, adamw_step, lamb_step, lars_step: one update by the papers' formulas, on any numbers.
 #pragma once
 
 #include <algorithm>  // min
@@ -30,7 +30,8 @@ void sgd_step(T& w, T& v, T gradient, float rate, const SgdOptions& o) {
     w = o.rate_in_velocity ? w - step : w - factor * step;
 }
 
-/// An element that Adam, AdamW or Lamb moves. T: double, or Rounded for the bound of float arithmetic too.
+/// An element that Adam, AdamW or Lamb moves. T: double, or Rounded for the bound of float
+/// arithmetic too.
 template <class T>
 struct AdamWElement {
     T w{}, m{}, v{};

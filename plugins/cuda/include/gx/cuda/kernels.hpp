@@ -167,8 +167,8 @@ inline constexpr int norm_words = 19;
 void add_squared_norms(cudaStream_t stream, DeviceSpan<const UpdatePiece> pieces,
                        DeviceSpan<const float> values, DeviceSpan<unsigned long long> words);
 
-// Two SquaredSums for each parameter, of itself and of its gradient (Lars) or update (Lamb): doubles
-// that are integers.
+// Two SquaredSums for each parameter, of itself and of its gradient (Lars) or update (Lamb), in
+// doubles that are integers.
 // Shapes: words (2, parameters, norm_words), of add_squared_norms; norms (parameters, 2,
 //         norm_words).
 
