@@ -15,6 +15,7 @@
 #include <gx/model/vgg.hpp>
 #include <gx/optimizer/adam.hpp>
 #include <gx/optimizer/adamw.hpp>
+#include <gx/optimizer/clip_by_global_norm.hpp>
 #include <gx/optimizer/lamb.hpp>
 #include <gx/optimizer/lars.hpp>
 #include <gx/optimizer/sgd.hpp>
@@ -56,6 +57,7 @@ static_assert(detail::role::Complete<Poly<2>>);
 static_assert(detail::role::Complete<Warmup<Poly<2>>>);
 static_assert(detail::role::Complete<Adam>);
 static_assert(detail::role::Complete<AdamW>);
+static_assert(detail::role::Complete<ClipByGlobalNorm<Lamb>>);
 static_assert(detail::role::Complete<Lamb>);
 static_assert(detail::role::Complete<Lars>);
 static_assert(detail::role::Complete<Sgd>);

@@ -23,6 +23,7 @@
 // later: include its header. Fix: #include <gx/optimizer/adam.hpp>
 // later: include its header. Fix: #include <gx/optimizer/adamw.hpp>
 // later: include its header. Fix: #include <gx/optimizer/lamb.hpp>
+// later: include its header. Fix: #include <gx/optimizer/clip_by_global_norm.hpp>
 // later: include its header. Fix: #include <gx/optimizer/lars.hpp>
 // later: include its header. Fix: #include <gx/optimizer/sgd.hpp>
 // later: include its header. Fix: #include <gx/loader/in_memory.hpp>
@@ -61,6 +62,7 @@ static_assert(explain_scheduler<Warmup<Poly<2>>>());
 static_assert(explain_optimizer<Adam>());
 static_assert(explain_optimizer<AdamW>());
 static_assert(explain_optimizer<Lamb>());
+static_assert(explain_optimizer<ClipByGlobalNorm<Sgd>>());
 static_assert(explain_optimizer<Lars>());
 static_assert(explain_optimizer<Sgd>());
 static_assert(explain_loader<InMemory<>>());

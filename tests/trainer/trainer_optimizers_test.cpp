@@ -3,9 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <gx/core/hash_bits.hpp>           // hash_bits
-#include <gx/optimizer/adam.hpp>           // Adam
-#include <gx/optimizer/adamw.hpp>          // AdamW
+#include <gx/core/hash_bits.hpp>   // hash_bits
+#include <gx/optimizer/adam.hpp>   // Adam
+#include <gx/optimizer/adamw.hpp>  // AdamW
+#include <gx/optimizer/clip_by_global_norm.hpp>
 #include <gx/optimizer/lamb.hpp>           // Lamb
 #include <gx/optimizer/lars.hpp>           // Lars
 #include <gx/reducer/double_buffered.hpp>  // DoubleBuffered
@@ -56,8 +57,9 @@ gx::Checkpoint checkpoint(const Folder& folder, int step) {
 template <class T>
 class Resumed : public ::testing::Test {};
 using Late = gx::DoubleBuffered<gx::Ring<fp16>>;
-using Compositions = ::testing::Types<By<gx::Sgd>, By<gx::AdamW>, By<gx::Lars>, By<gx::Sgd, Late>,
-                                      By<gx::Adam, Late>, By<gx::Lamb, Late>>;
+using Compositions = ::testing::Types<By<gx::Sgd>, By<gx::AdamW>, By<gx::Lars>,
+                                      By<gx::ClipByGlobalNorm<gx::Sgd>, Late>, By<gx::Adam, Late>,
+                                      By<gx::Lamb, Late>>;
 TYPED_TEST_SUITE(Resumed, Compositions);
 
 TYPED_TEST(Resumed, AfterEveryStepEqualsNotHavingStopped) {

@@ -10,6 +10,8 @@ class AdamW;
 class Lamb;
 class Lars;
 class Sgd;
+template <class O>
+class ClipByGlobalNorm;
 
 namespace detail::role {  // what the error says where only this header is included
 template <>
@@ -19,6 +21,10 @@ struct Header<Adam> {
 template <>
 struct Header<AdamW> {
     GX_DEFINED_IN("gx/optimizer/adamw.hpp")
+};
+template <class O>
+struct Header<ClipByGlobalNorm<O>> {
+    GX_DEFINED_IN("gx/optimizer/clip_by_global_norm.hpp")
 };
 template <>
 struct Header<Lamb> {

@@ -108,7 +108,8 @@ GX_KERNEL lars_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const flo
 
 /// Adds the squares of value(i), for each element i of the pieces, as SquaredSum::add does: sums by
 /// exponent, which 64 bits hold for a piece, then words of 32 bits.
-template <class Value>
+/// `one`: to the words of one sum.
+template <bool one = false, class Value>
 GX_DEVICE void add_squares(DeviceSpan<const UpdatePiece> pieces, const Value& value,
                            DeviceSpan<unsigned long long> words) {
     GX_SHARED(unsigned long long, sums, exponents + 1);  // the last: how many are not finite
@@ -125,7 +126,7 @@ GX_DEVICE void add_squares(DeviceSpan<const UpdatePiece> pieces, const Value& va
             atomicAdd(&sums[e], e == exponents ? 1ull : m * m);
         }
         GX_SYNC_BLOCK();
-        const std::int64_t to = std::int64_t{piece.parameter} * norm_words;
+        const std::int64_t to = one ? 0 : std::int64_t{piece.parameter} * norm_words;
         for (unsigned e = threadIdx.x; e <= exponents; e += blockDim.x) {
             const unsigned long long part = sums[e];
             if (part == 0) continue;
@@ -150,6 +151,10 @@ struct ElementOf {
 GX_KERNEL squared_norms_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const float> values,
                                DeviceSpan<unsigned long long> words) {
     add_squares(pieces, ElementOf{values}, words);
+}
+GX_KERNEL squared_sum_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const float> values,
+                             DeviceSpan<unsigned long long> words) {
+    add_squares<true>(pieces, ElementOf{values}, words);
 }
 /// Lamb's update of an element, which the step will make.
 struct UpdateOf {
@@ -258,6 +263,15 @@ GX_KERNEL lamb_rates_kernel(DeviceSpan<const Flag> adapts,
     }
 }
 
+GX_KERNEL clip_kernel(DeviceSpan<const unsigned long long> words, float max_norm,
+                      DeviceSpan<UpdateStep> step) {
+    const float signed_unscale = step[0].unscale;
+    const double unscale = double{signed_unscale};
+    const double norm = sqrt(squared_norm(words, 0)) * (unscale < 0 ? -unscale : unscale);
+    const double factor = double{max_norm} / (norm + 1e-6);
+    if (factor < 1) step[0].unscale = static_cast<float>(unscale * factor);
+}
+
 LaunchShape shape_of(cudaStream_t stream, std::int64_t pieces) {
     return {static_cast<unsigned>(std::min<std::int64_t>(pieces, update_blocks_max)),
             update_threads, stream};
@@ -357,6 +371,18 @@ void add_squared_norms(cudaStream_t stream, DeviceSpan<const UpdatePiece> pieces
                        DeviceSpan<const float> values, DeviceSpan<unsigned long long> words) {
     launch("squared norms", shape_of(stream, pieces.size), squared_norms_kernel, pieces, values,
            words);
+}
+
+void add_squared_sum(cudaStream_t stream, DeviceSpan<const UpdatePiece> pieces,
+                     DeviceSpan<const float> values, DeviceSpan<unsigned long long> words) {
+    GX_EXPECT(words.size == norm_words, "the words of one sum");
+    launch("squared sum", shape_of(stream, pieces.size), squared_sum_kernel, pieces, values, words);
+}
+
+void clip_step(cudaStream_t stream, DeviceSpan<const unsigned long long> words, float max_norm,
+               DeviceSpan<UpdateStep> step) {
+    GX_EXPECT(words.size == norm_words && step.size == 1, "one sum, and one step of an update");
+    launch("clip", {1, 1, stream}, clip_kernel, words, max_norm, step);
 }
 
 void store_norms(cudaStream_t stream, DeviceSpan<const Flag> adapts,

@@ -62,4 +62,8 @@ void UpdateTables::prepare_norms(Queue& queue, std::span<const ParameterSlice> s
     decays_ = {memory, parameters, "weight decays"};
 }
 
+void UpdateTables::prepare_sum(Queue& queue) {
+    if (sum_.size() == 0) sum_ = {&queue.context().memory(), norm_words, "squared norm of all"};
+}
+
 }  // namespace gx::cuda

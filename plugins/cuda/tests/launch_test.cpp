@@ -18,12 +18,13 @@
 #include <gx/model/graph.hpp>           // Graph
 #include <gx/optimizer/adam.hpp>        // Adam
 #include <gx/optimizer/adamw.hpp>       // AdamW
-#include <gx/optimizer/lamb.hpp>        // Lamb
-#include <gx/optimizer/lars.hpp>        // Lars
-#include <gx/optimizer/sgd.hpp>         // Sgd
-#include <gx/quantized/reducer.hpp>     // Encode, Average, Decode
-#include <gx/top_k/reducer.hpp>         // Choose, AddUp
-#include <gx/trainer/loss_scale.hpp>    // DynamicLossScale
+#include <gx/optimizer/clip_by_global_norm.hpp>
+#include <gx/optimizer/lamb.hpp>      // Lamb
+#include <gx/optimizer/lars.hpp>      // Lars
+#include <gx/optimizer/sgd.hpp>       // Sgd
+#include <gx/quantized/reducer.hpp>   // Encode, Average, Decode
+#include <gx/top_k/reducer.hpp>       // Choose, AddUp
+#include <gx/trainer/loss_scale.hpp>  // DynamicLossScale
 #include <gx/trainer/rank/decisions.hpp>
 #include <gx/trainer/rank/summed_norms.hpp>
 
@@ -202,7 +203,8 @@ TYPED_TEST(Decisions, AreThoseOfTheHost) {
 
 template <class O>
 class Updates : public ::testing::Test {};
-using Optimizers = ::testing::Types<Sgd, Adam, AdamW, Lars, Lamb>;
+using Optimizers =
+    ::testing::Types<Sgd, Adam, AdamW, Lars, Lamb, ClipByGlobalNorm<AdamW>, ClipByGlobalNorm<Lars>>;
 TYPED_TEST_SUITE(Updates, Optimizers);
 
 template <class O, bool counts_skipped>

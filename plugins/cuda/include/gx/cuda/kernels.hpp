@@ -167,6 +167,14 @@ inline constexpr int norm_words = 19;
 void add_squared_norms(cudaStream_t stream, DeviceSpan<const UpdatePiece> pieces,
                        DeviceSpan<const float> values, DeviceSpan<unsigned long long> words);
 
+/// The same in one sum of all pieces. Shapes: words (norm_words).
+void add_squared_sum(cudaStream_t stream, DeviceSpan<const UpdatePiece> pieces,
+                     DeviceSpan<const float> values, DeviceSpan<unsigned long long> words);
+/// Makes `unscale` smaller where the norm of all gradients, times it, is above max_norm: what
+/// ClipByGlobalNorm does. Shapes: words (norm_words), of add_squared_sum; step (1).
+void clip_step(cudaStream_t stream, DeviceSpan<const unsigned long long> words, float max_norm,
+               DeviceSpan<UpdateStep> step);
+
 // Two SquaredSums for each parameter, of itself and of its gradient (Lars) or update (Lamb), in
 // doubles that are integers.
 // Shapes: words (2, parameters, norm_words), of add_squared_norms; norms (parameters, 2,

@@ -20,6 +20,8 @@ class Adam;
 class AdamW;
 class Lamb;
 class Lars;
+template <class O>
+class ClipByGlobalNorm;
 class StaticLossScale;
 class DynamicLossScale;
 }  // namespace gx
@@ -155,46 +157,33 @@ void launch_on(Queue& q, const gx::detail::trainer::RecordOutcome<DecisionsOf<S>
 template <class O, class D, bool counts_skipped>
 using UpdateBy = gx::detail::trainer::Update<O, D, counts_skipped>;
 
-/// What an update on the device begins with.
-template <class D, bool counts_skipped>
-void begin_update(Queue& q, DeviceSpan<D> decisions, DeviceSpan<const float> loss_scale,
-                  DeviceSpan<const float> rate, float beta1 = 0, float beta2 = 0) {
-    D* const d = decisions.data;
-    begin_update(q.stream(), DeviceSpan<const bool>{&d->applied, 1}, loss_scale, rate,
-                 {.beta1 = beta1, .beta2 = beta2, .counts_skipped = counts_skipped},
-                 DeviceSpan<std::int64_t>{&d->updates, 1}, q.update_tables().step());
-}
-template <std::same_as<Sgd> O, class D, bool counts_skipped>
-void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<float> parameters,
-               DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
-               DeviceSpan<const float> rate, DeviceSpan<float> momentum, DeviceSpan<D> decisions) {
-    const auto& o = k.optimizer->options();
-    UpdateTables& tables = q.update_tables();
-    tables.prepare(q, {k.slices, k.slice_count}, k.optimizer->decays());
-    begin_update<D, counts_skipped>(q, decisions, loss_scale, rate);
-    sgd(q.stream(), {tables.pieces(), tables.step(), parameters, mean}, momentum, tables.decays(),
-        {.momentum = o.momentum, .nesterov = o.nesterov, .rate_in_velocity = o.rate_in_velocity});
-}
 template <class O>
-concept ElementwiseAdam = std::same_as<O, Adam> || std::same_as<O, AdamW>;
-template <ElementwiseAdam O, class D, bool counts_skipped>
-void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<float> parameters,
-               DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
-               DeviceSpan<const float> rate, DeviceSpan<float> moments, DeviceSpan<D> decisions) {
-    const auto& o = k.optimizer->options();
-    UpdateTables& tables = q.update_tables();
-    tables.prepare(q, {k.slices, k.slice_count}, k.optimizer->decays());
-    begin_update<D, counts_skipped>(q, decisions, loss_scale, rate, o.beta1, o.beta2);
-    const auto update = std::same_as<O, Adam> ? adam : adamw;
-    update(q.stream(), {tables.pieces(), tables.step(), parameters, mean},
-           moments.subspan(0, mean.size), moments.subspan(mean.size, mean.size), tables.decays(),
-           {.beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon});
-}
-
-// Optimizers with a rate for each parameter tensor.
-
+concept ElementwiseOnGpu = std::same_as<O, Sgd> || std::same_as<O, Adam> || std::same_as<O, AdamW>;
 template <class O>
 concept HasTrustRatio = std::same_as<O, Lars> || std::same_as<O, Lamb>;
+
+/// What the first update copies to the device.
+template <class O>
+void prepare_tables(Queue& q, const O& optimizer, std::span<const ParameterSlice> slices) {
+    if constexpr (HasTrustRatio<O>) q.update_tables().prepare_norms(q, slices, optimizer.adapts());
+    else q.update_tables().prepare(q, slices, optimizer.decays());
+}
+template <class O>
+[[nodiscard]] UpdateStart start_of(const O& optimizer) {
+    const auto& o = optimizer.options();
+    if constexpr (requires { o.correct_bias; })
+        if (!o.correct_bias) return {};
+    if constexpr (requires { o.beta1; }) return {.beta1 = o.beta1, .beta2 = o.beta2};
+    return {};
+}
+template <class D, bool counts_skipped>
+void begin_update(Queue& q, UpdateStart start, DeviceSpan<D> decisions,
+                  DeviceSpan<const float> loss_scale, DeviceSpan<const float> rate) {
+    D* const d = decisions.data;
+    start.counts_skipped = counts_skipped;
+    begin_update(q.stream(), DeviceSpan<const bool>{&d->applied, 1}, loss_scale, rate, start,
+                 DeviceSpan<std::int64_t>{&d->updates, 1}, q.update_tables().step());
+}
 
 /// Words of the norms of parameters, and of their gradients (Lars) or updates (Lamb).
 struct NormWords {
@@ -204,27 +193,27 @@ inline NormWords norm_words_of(UpdateTables& tables) {
     const auto all = tables.words();
     return {all, all.subspan(0, all.size / 2), all.subspan(all.size / 2, all.size / 2)};
 }
-template <HasTrustRatio O>
-[[nodiscard]] UpdateStart start_of(const O& optimizer) {
+template <class O>
+[[nodiscard]] AdamStep adam_step_of(const O& optimizer) {
     const auto& o = optimizer.options();
-    if constexpr (std::same_as<O, Lamb>)
-        if (o.correct_bias) return {.beta1 = o.beta1, .beta2 = o.beta2};
-    return {};
+    return {.beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon};
 }
-template <HasTrustRatio O>
-[[nodiscard]] auto step_of(const O& optimizer) {
+template <std::same_as<Lars> O>
+[[nodiscard]] LarsStep step_of(const O& optimizer) {
     const auto& o = optimizer.options();
-    if constexpr (std::same_as<O, Lars>)
-        return LarsStep{.momentum = o.momentum,
-                        .weight_decay = o.weight_decay,
-                        .trust = o.trust,
-                        .epsilon = o.epsilon};
-    else
-        return LambStep{.moments = {.beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon},
-                        .weight_decay = o.weight_decay,
-                        .max_ratio = o.max_ratio};
+    return {.momentum = o.momentum,
+            .weight_decay = o.weight_decay,
+            .trust = o.trust,
+            .epsilon = o.epsilon};
 }
-/// Squared norms of what the tables' pieces hold, behind the step that the tables have.
+template <std::same_as<Lamb> O>
+[[nodiscard]] LambStep step_of(const O& optimizer) {
+    const auto& o = optimizer.options();
+    return {.moments = adam_step_of(optimizer),
+            .weight_decay = o.weight_decay,
+            .max_ratio = o.max_ratio};
+}
+/// Squared norms of what the pieces hold, of the step that has begun.
 template <HasTrustRatio O>
 void find_norms(Queue& q, const O& optimizer, const UpdateVectors& v,
                 [[maybe_unused]] DeviceSpan<const float> state) {
@@ -238,7 +227,7 @@ void find_norms(Queue& q, const O& optimizer, const UpdateVectors& v,
         add_squared_updates(q.stream(), v, state.subspan(0, n), state.subspan(n, n),
                             step_of(optimizer), words.of_moves);
 }
-/// The update, by the norms that the tables hold.
+/// The update that has begun, by the norms that the tables hold.
 template <HasTrustRatio O>
 void update_by_norms(Queue& q, const O& optimizer, const UpdateVectors& v,
                      DeviceSpan<float> state) {
@@ -257,26 +246,52 @@ void update_by_norms(Queue& q, const O& optimizer, const UpdateVectors& v,
              tables.decays(), step);
     }
 }
-/// The tables of such an update, begun.
-template <HasTrustRatio O, class D, bool counts_skipped>
-[[nodiscard]] UpdateVectors begin_by_norms(Queue& q, const UpdateBy<O, D, counts_skipped>& k,
-                                           DeviceSpan<float> parameters,
-                                           DeviceSpan<const float> mean,
-                                           DeviceSpan<const float> loss_scale,
-                                           DeviceSpan<const float> rate, DeviceSpan<D> decisions) {
-    UpdateTables& tables = q.update_tables();
-    tables.prepare_norms(q, {k.slices, k.slice_count}, k.optimizer->adapts());
-    const UpdateStart start = start_of(*k.optimizer);
-    begin_update<D, counts_skipped>(q, decisions, loss_scale, rate, start.beta1, start.beta2);
-    return {tables.pieces(), tables.step(), parameters, mean};
+/// The update that has begun.
+template <class O>
+void apply(Queue& q, const O& optimizer, const UpdateVectors& v, DeviceSpan<float> state) {
+    const auto decays = q.update_tables().decays();
+    const std::int64_t n = v.gradients.size;
+    if constexpr (HasTrustRatio<O>) {
+        find_norms(q, optimizer, v, state);
+        update_by_norms(q, optimizer, v, state);
+    } else if constexpr (std::same_as<O, Sgd>) {
+        const auto& o = optimizer.options();
+        sgd(q.stream(), v, state, decays,
+            {.momentum = o.momentum,
+             .nesterov = o.nesterov,
+             .rate_in_velocity = o.rate_in_velocity});
+    } else {
+        const auto update = std::same_as<O, Adam> ? adam : adamw;
+        update(q.stream(), v, state.subspan(0, n), state.subspan(n, n), decays,
+               adam_step_of(optimizer));
+    }
 }
-template <HasTrustRatio O, class D, bool counts_skipped>
+
+template <class O, class D, bool counts_skipped>
+    requires ElementwiseOnGpu<O> || HasTrustRatio<O>
 void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<float> parameters,
                DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
                DeviceSpan<const float> rate, DeviceSpan<float> state, DeviceSpan<D> decisions) {
-    const UpdateVectors v = begin_by_norms(q, k, parameters, mean, loss_scale, rate, decisions);
-    find_norms(q, *k.optimizer, v, state);
-    update_by_norms(q, *k.optimizer, v, state);
+    prepare_tables(q, *k.optimizer, {k.slices, k.slice_count});
+    begin_update<D, counts_skipped>(q, start_of(*k.optimizer), decisions, loss_scale, rate);
+    UpdateTables& tables = q.update_tables();
+    apply(q, *k.optimizer, {tables.pieces(), tables.step(), parameters, mean}, state);
+}
+template <class O, class D, bool counts_skipped>
+    requires ElementwiseOnGpu<O> || HasTrustRatio<O>
+void launch_on(Queue& q, const UpdateBy<ClipByGlobalNorm<O>, D, counts_skipped>& k,
+               DeviceSpan<float> parameters, DeviceSpan<const float> mean,
+               DeviceSpan<const float> loss_scale, DeviceSpan<const float> rate,
+               DeviceSpan<float> state, DeviceSpan<D> decisions) {
+    const O& inner = k.optimizer->optimizer();
+    prepare_tables(q, inner, {k.slices, k.slice_count});
+    UpdateTables& tables = q.update_tables();
+    tables.prepare_sum(q);
+    begin_update<D, counts_skipped>(q, start_of(inner), decisions, loss_scale, rate);
+    fill(q.stream(), tables.sum(), 0ull);
+    add_squared_sum(q.stream(), tables.pieces(), mean, tables.sum());
+    clip_step(q.stream(), tables.sum(), k.optimizer->max_norm(), tables.step());
+    apply(q, inner, {tables.pieces(), tables.step(), parameters, mean}, state);
 }
 
 // Norms that several ranks add up: two SquaredSums of each parameter, one after the other.
@@ -298,7 +313,7 @@ void launch_on(Queue& q, const gx::detail::trainer::AddNorms<O, D>& k, DeviceSpa
                DeviceSpan<float> state, DeviceSpan<const D> decisions, DeviceSpan<Norms> norms) {
     if (k.slice_count == 0) return;
     UpdateTables& tables = q.update_tables();
-    tables.prepare_norms(q, {k.slices, k.slice_count}, k.optimizer->adapts());
+    prepare_tables(q, *k.optimizer, {k.slices, k.slice_count});
     if constexpr (std::same_as<O, Lamb>)
         preview_update(q.stream(), loss_scale, start_of(*k.optimizer),
                        {&decisions.data->updates, 1}, tables.step());
@@ -315,9 +330,11 @@ void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<flo
                DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
                DeviceSpan<const float> rate, DeviceSpan<float> state, DeviceSpan<D> decisions,
                DeviceSpan<const Norms> norms) {
-    const UpdateVectors v = begin_by_norms(q, k, parameters, mean, loss_scale, rate, decisions);
-    load_norms(q.stream(), sums_in(norms), q.update_tables().words());
-    update_by_norms(q, *k.optimizer, v, state);
+    prepare_tables(q, *k.optimizer, {k.slices, k.slice_count});
+    begin_update<D, counts_skipped>(q, start_of(*k.optimizer), decisions, loss_scale, rate);
+    UpdateTables& tables = q.update_tables();
+    load_norms(q.stream(), sums_in(norms), tables.words());
+    update_by_norms(q, *k.optimizer, {tables.pieces(), tables.step(), parameters, mean}, state);
 }
 
 // ---- plugins/top_k -----------------------------------------------------------------------------

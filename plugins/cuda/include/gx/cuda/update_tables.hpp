@@ -26,6 +26,8 @@ public:
     /// `adapts`: not 0 where a parameter has a trust ratio.
     void prepare_norms(Queue& queue, std::span<const ParameterSlice> slices,
                        std::span<const char> adapts);
+    /// Behind one of these, where the gradients' norm is asked for.
+    void prepare_sum(Queue& queue);
 
     [[nodiscard]] DeviceSpan<const UpdatePiece> pieces() { return open(pieces_); }
     [[nodiscard]] DeviceSpan<UpdateStep> step() { return open(step_); }
@@ -35,6 +37,8 @@ public:
     [[nodiscard]] DeviceSpan<const Flag> adapts() { return open(adapts_); }
     /// Squared norms of parameters, then those of gradients or updates.
     [[nodiscard]] DeviceSpan<unsigned long long> words() { return open(words_); }
+    /// One of all gradients, of prepare_sum().
+    [[nodiscard]] DeviceSpan<unsigned long long> sum() { return open(sum_); }
 
 private:
     template <class T>
@@ -48,7 +52,7 @@ private:
     Buffer<UpdateStep> step_{};
     Buffer<float> decays_{}, rates_{};
     Buffer<Flag> adapts_{};
-    Buffer<unsigned long long> words_{};
+    Buffer<unsigned long long> words_{}, sum_{};
     std::vector<ParameterSlice> slices_{};  ///< as they were copied, and so below
     std::vector<float> of_decays_{};
     std::vector<char> of_adapts_{};
