@@ -8,7 +8,9 @@
 LIST is a file of entries, with any text above the first:
 
     == name of the mutant
-    in gx/reducer/pipeline.hpp       the header, below one of the include folders
+    in gx/reducer/pipeline.hpp       the header, below one of the include folders; or a header that
+                                     a plugin's sources and tests include by their own folder, as
+                                     plugins/cuda/src/cudnn/dnn.hpp
     by trainer_test.cpp              the test that must fail, relative to LIST
     -    if (last) record();         lines to take out: they occur once in the header
     +    record();                   lines to put there; a single + puts nothing there
@@ -88,6 +90,12 @@ def include_folders(tree):
             *sorted((tree / "plugins").glob("*/include")),
             *sorted((tree / "plugins").glob("*/testing/include")),
             *sorted((tree / "plugins").glob("*/testing/*/include"))]
+
+
+def is_private(mutant, build):
+    """Whether its header is no source, and in no include folder."""
+    return mutant.header not in build.sources and not any(
+        (folder / mutant.header).is_file() for folder in include_folders(ROOT))
 
 
 def header_of(mutant, tree):
@@ -186,18 +194,21 @@ class Runner:
 
     def sources_with(self, header):
         """Sources that include a header, by what the compiler wrote."""
-        wanted = "/" + header
-        return [s for s in self.build.sources if wanted in
-                self.object_of(s, self.objects).with_suffix(".d").read_text()]
+        def includes(source):
+            written = self.object_of(source, self.objects).with_suffix(".d").read_text().split()
+            return any(("/" + os.path.normpath(path)).endswith("/" + header) for path in written)
+        return [s for s in self.build.sources if includes(s)]
 
     def compile_and_run(self, test, first_folders, limit_s, place):
         """(verdict, output, seconds of the run); a test passes, fails, hangs, does not compile.
-        Objects in `place` go before those of the unchanged sources."""
+        Objects and tests in `place` go before those of the unchanged tree."""
         program = place / "test"
+        changed = place / test
         objects = [next(o for o in (self.object_of(s, place), self.object_of(s, self.objects))
                         if o.is_file()) for s in self.build.sources]
         status, output, _ = self.children.run(
-            [*self.compiling(first_folders), self.tree / test, *objects, "-o", program,
+            [*self.compiling(first_folders), changed if changed.is_file() else self.tree / test,
+             *objects, "-o", program,
              *[f"-l{library}" for library in LIBRARIES]], COMPILE_LIMIT_S)
         if status != 0:
             return "does not compile", output, 0
@@ -215,17 +226,22 @@ class Runner:
         with tempfile.TemporaryDirectory(dir=self.tree) as name:
             place = pathlib.Path(name)
             changed = place / "include" / m.header
-            changed.parent.mkdir(parents=True)
+            private = is_private(m, self.build)
+            if private:  # sources and tests of its plugin are compiled from a copy
+                changed = place / m.header
+                plugin = pathlib.Path(*pathlib.Path(m.header).parts[:2])
+                shutil.copytree(self.tree / plugin, place / plugin)
+            changed.parent.mkdir(parents=True, exist_ok=True)
             changed.write_text(header_of(m, self.tree).read_text().replace(m.old, m.new))
+            folders = [place / "include", *include_folders(place)]
             is_source = m.header in self.build.sources
             again = [m.header] if is_source else self.sources_with(m.header)
             for source in again:
-                status, output = self.compile_source(source, [place / "include"], place,
-                                                     changed if is_source else None)
+                text = changed if is_source else place / source if private else None
+                status, output = self.compile_source(source, folders, place, text)
                 if status != 0:
                     return "does not compile", output
-            return self.compile_and_run(m.test, [place / "include"], self.limit_s[m.test],
-                                        place)[:2]
+            return self.compile_and_run(m.test, folders, self.limit_s[m.test], place)[:2]
 
 
 def run(mutants, runner, jobs):

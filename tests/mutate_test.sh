@@ -17,7 +17,7 @@ while (($#)); do
     case $1 in
     -I*) folders+=("${1#-I}") ;;
     -o) program=$2 ;;
-    *_test.cpp) header=$(<"$1") ;;
+    *_test.cpp) header=$(<"$1") folders+=("${1%/*}") ;;
     esac
     shift
 done
@@ -33,6 +33,9 @@ printf 'a=1\nb=1\n((a == 1))\n' >include/gx/header.hpp
 printf 'exit 0\n' >sims/include/gx/sim/other.hpp
 printf 'gx/header.hpp' >tests/header_test.cpp
 printf 'gx/sim/other.hpp' >tests/other_test.cpp
+mkdir -p plugins/a/src/tests
+printf 'exit 0\n' >plugins/a/src/own.hpp
+printf '../own.hpp' >plugins/a/src/tests/own_test.cpp
 
 # entry NAME HEADER TEST OLD NEW: one mutant.
 entry() { printf '\n== %s\nin %s\nby %s\n-%s\n+%s\n' "$@"; }
@@ -52,8 +55,10 @@ expect() {
 {
     entry "a is two" gx/header.hpp header_test.cpp "a=1" "a=2"
     entry "the exit status" gx/sim/other.hpp other_test.cpp "exit 0" "exit 1"
+    entry "a header of its folder" plugins/a/src/own.hpp ../plugins/a/src/tests/own_test.cpp \
+        "exit 0" "exit 1"
 } >tests/mutants.txt
-expect "all rejected" 0 "2 of 2 rejected"
+expect "all rejected" 0 "3 of 3 rejected"
 expect "one chosen" 0 "1 of 1 rejected" --only "exit status"
 expect "no compiler" 2 "does not compile with the unchanged headers" --compiler ./none
 expect "none chosen" 2 "has 'nothing' in its name" --only nothing
