@@ -92,6 +92,7 @@ public:
 
     void begin_epoch(int epoch, std::int64_t done = 0) {
         order_.begin_epoch(epoch, done);
+        reader_->begin_epoch(epoch);
         const auto index = static_cast<std::uint64_t>(epoch);
         for (std::size_t i = 0; i < streams_.size(); ++i) epoch_streams_[i] = streams_[i].at(index);
         first_draw_ = index * static_cast<std::uint64_t>(steps_per_epoch()) +

@@ -44,6 +44,8 @@ public:
     /// Sets out[i] to sample indices[i]; pixels stay valid until the next read.
     /// Errors: gx::Error naming the source or its file, the sample, what was expected and found.
     virtual void read(std::span<const std::uint32_t> indices, std::span<Sample> out) = 0;
+    /// Reads the samples of `epoch` from now on, where they differ from epoch to epoch; 0 at first.
+    virtual void begin_epoch([[maybe_unused]] int epoch) {}
 };
 
 namespace detail::source {

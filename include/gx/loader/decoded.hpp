@@ -1,0 +1,186 @@
+// Decoded<Source, Decoder>: an encoded source as a source of pixels, decoded by a pool of threads.
+#pragma once
+
+#include <concepts>  // same_as
+#include <cstdint>   // uint64_t
+#include <memory>    // shared_ptr
+#include <mutex>     // guards the count
+#include <span>      // pixels
+#include <string>    // sentences
+#include <utility>   // move
+#include <vector>    // mean, deviation
+
+#include <gx/core/error.hpp>                 // Error
+#include <gx/loader/detail/worker_pool.hpp>  // WorkerPool
+#include <gx/loader/encoded_source.hpp>      // EncodedSource
+#include <gx/loader/source.hpp>              // Source
+
+namespace gx {
+
+/// What the pixels of a sample may depend on, beside its bytes: its number in the source, the
+/// epoch, and a seed.
+struct SampleKey {
+    std::uint64_t seed = 0;
+    int epoch = 0;
+    std::uint32_t sample = 0;
+};
+
+/// Decodes samples, of any sizes, to images of one shape. Each thread has a copy.
+///
+///     shape()               of every image
+///     decode(s, key, to)    writes pixels (C, H, W) of `s`; a gx::Error stands for a corrupt image
+template <class D>
+concept SampleDecoder =
+    std::copy_constructible<D> && requires(D d, const D& c, const EncodedSample& s,
+                                           const SampleKey& key, std::span<std::uint8_t> to) {
+        { c.shape() } -> std::same_as<ImageShape>;
+        { d.decode(s, key, to) } -> std::same_as<void>;
+    };
+
+struct DecodedOptions {
+    int workers = 1;         ///< threads of each reader that read and decode; 1: the caller's own
+    std::uint64_t seed = 0;  ///< of SampleKey; the same on all ranks
+    OnCorrupt on_corrupt = OnCorrupt::stop;
+    /// Of pixels scaled to 0 ... 1, one a channel.
+    std::vector<float> mean{0.485f, 0.456f, 0.406f}, deviation{0.229f, 0.224f, 0.225f};
+};
+
+/// The images of `S`, decoded when they are read; models Source, so that every loader takes it.
+///
+///     const gx::Decoded train(gx::ImageFolder("train"), decoder, {.workers = 8});
+///     Prefetched<InMemory<Flip>> loader(train, {.batch = 64, .pixels = true});
+///
+/// Errors: gx::Error of the source, or of the decoder, for the first such sample of a read. With
+///         OnCorrupt::skip, a sample that can't be decoded is replaced by the next one of the same
+///         read, so that all ranks keep their counts; gx::Error if a read has none to show.
+/// Order:  samples do not depend on the number of workers; replacements depend on ranks and batch.
+/// Cost:   a reader has `workers` threads, as many readers of `S` and decoders, and the pixels of
+///         its largest read.
+template <EncodedSource S, SampleDecoder D>
+class Decoded {
+public:
+    Decoded(S source, D decoder, DecodedOptions options = {})
+        : source_(std::move(source)),
+          decoder_(std::move(decoder)),
+          options_(std::move(options)),
+          skipped_(std::make_shared<Skipped>()) {
+        if (options_.workers < 1 || options_.workers > 1024)
+            throw Error("gx: source '" + source_.info().name +
+                        "': " + std::to_string(options_.workers) +
+                        " workers: expected 1 to 1024. Set one for each core.");
+    }
+
+    [[nodiscard]] SourceInfo info() const {
+        const EncodedInfo encoded = source_.info();
+        return {.name = encoded.name,
+                .count = encoded.count,
+                .shape = decoder_.shape(),
+                .classes = encoded.classes,
+                .mean = options_.mean,
+                .deviation = options_.deviation};
+    }
+    [[nodiscard]] std::unique_ptr<SampleReader> open() const {
+        return std::make_unique<Reader>(*this);
+    }
+    [[nodiscard]] std::int64_t largest_class() const {
+        if constexpr (requires { source_.largest_class(); }) return source_.largest_class();
+        else return 0;
+    }
+    /// Samples that were replaced, by all readers so far.
+    [[nodiscard]] SkippedRecords skipped() const {
+        const std::scoped_lock lock(skipped_->mutex);
+        return skipped_->records;
+    }
+
+private:
+    struct Skipped {
+        std::mutex mutex{};
+        SkippedRecords records{};
+        void add(const std::string& sentence) {
+            const std::scoped_lock lock(mutex);
+            records.add(sentence);
+        }
+    };
+
+    class Reader final : public SampleReader {
+    public:
+        explicit Reader(const Decoded& of)
+            : options_(of.options_),
+              shape_(of.decoder_.shape()),
+              skipped_(of.skipped_),
+              pool_(of.options_.workers) {
+            for (int i = 0; i < of.options_.workers; ++i)
+                workers_.push_back({of.source_.open(), of.decoder_});
+        }
+
+        void begin_epoch(int epoch) override { epoch_ = epoch; }
+
+        void read(std::span<const std::uint32_t> indices, std::span<Sample> out) override {
+            const auto elements = static_cast<std::size_t>(shape_.elements());
+            if (pixels_.size() < indices.size() * elements)
+                pixels_.resize(indices.size() * elements);
+            pool_.run(indices.size(), [&](std::size_t i, std::size_t worker) {
+                out[i] = decoded(indices[i], workers_[worker],
+                                 std::span(pixels_).subspan(i * elements, elements));
+            });
+            replace_missing(out);
+        }
+
+    private:
+        struct Worker {
+            std::unique_ptr<EncodedReader> reader;
+            D decoder;
+        };
+
+        /// Without pixels: it was skipped.
+        [[nodiscard]] Sample decoded(std::uint32_t index, Worker& worker,
+                                     std::span<std::uint8_t> to) const {
+            EncodedSample s;
+            worker.reader->read({&index, 1}, {&s, 1});
+            const Sample missing{nullptr, s.label, shape_};
+            if (s.bytes.empty()) {
+                skipped_->add("gx: " + to_string(s.where) + " holds no image");
+                return missing;
+            }
+            try {
+                worker.decoder.decode(s, {options_.seed, epoch_, index}, to);
+            } catch (const Error& e) {
+                if (options_.on_corrupt == OnCorrupt::stop) throw;
+                skipped_->add(e.what());
+                return missing;
+            }
+            return {to.data(), s.label, shape_};
+        }
+        void replace_missing(std::span<Sample> out) const {
+            const Sample* next = nullptr;
+            for (std::size_t twice = 2 * out.size(); twice-- > 0;) {
+                Sample& s = out[twice % out.size()];
+                if (s.pixels) next = &s;
+                else if (next) s = *next;
+            }
+            if (!next && !out.empty())
+                throw Error("gx: none of " + std::to_string(out.size()) +
+                            " samples that were read together could be decoded. " +
+                            first_sentence());
+        }
+        [[nodiscard]] std::string first_sentence() const {
+            const std::scoped_lock lock(skipped_->mutex);
+            return "The first: " + skipped_->records.first.at(0);
+        }
+
+        DecodedOptions options_;
+        ImageShape shape_;
+        std::shared_ptr<Skipped> skipped_;
+        int epoch_ = 0;
+        std::vector<std::uint8_t> pixels_{};  // of the last read
+        std::vector<Worker> workers_{};
+        detail::loader::WorkerPool pool_;  // last: its threads end before what they use
+    };
+
+    S source_;
+    D decoder_;
+    DecodedOptions options_;
+    std::shared_ptr<Skipped> skipped_;
+};
+
+}  // namespace gx

@@ -1,0 +1,148 @@
+#include <gx/loader/decoded.hpp>
+
+#include <set>  // sentences, in any order
+
+#include <gx/loader/formats/image_folder.hpp>  // ImageFolder
+#include <gx/loader/in_memory.hpp>             // InMemory
+#include <gx/loader/prefetch.hpp>              // Prefetched
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <support/files.hpp>  // Folder, write_text, error_of, holds
+
+namespace {
+
+using namespace gx;
+using namespace testing_support;
+namespace fs = std::filesystem;
+
+/// A file of one byte becomes an image of that byte, the epoch and the seed; '!' is corrupt.
+struct ByteDecoder {
+    [[nodiscard]] ImageShape shape() const { return {3, 1, 2}; }
+    void decode(const EncodedSample& s, const SampleKey& key, std::span<std::uint8_t> to) {
+        if (s.bytes[0] == '!') throw Error("gx: " + to_string(s.where) + " is no image");
+        for (std::size_t i = 0; i < 2; ++i) {
+            to[i] = s.bytes[0];
+            to[2 + i] = std::uint8_t(key.epoch);
+            to[4 + i] = std::uint8_t(key.seed + key.sample);
+        }
+    }
+};
+
+// ---- What the type promises ---------------------------------------------------------
+static_assert(SampleDecoder<ByteDecoder>);
+static_assert(!SampleDecoder<int>);
+static_assert(Source<Decoded<ImageFolder, ByteDecoder>>);
+
+/// Files of one byte each, in one class for each text.
+ImageFolder folder_of(const Folder& folder, const std::vector<std::string>& classes,
+                      OnCorrupt on_corrupt = OnCorrupt::stop) {
+    for (std::size_t c = 0; c < classes.size(); ++c) {
+        const fs::path below = folder.path / std::string(1, char('a' + c));
+        fs::create_directories(below);
+        for (std::size_t i = 0; i < classes[c].size(); ++i)
+            write_text(below / (std::to_string(1000 + i) + ".jpg"),
+                       classes[c].substr(i, classes[c][i] == '0' ? 0 : 1));  // '0': empty
+    }
+    ImageFolderOptions options;
+    options.on_corrupt = on_corrupt;
+    return ImageFolder(folder.path, options);
+}
+/// The first pixels of the samples, and their labels.
+std::string shown(const std::vector<Sample>& samples) {
+    std::string text;
+    for (const Sample& s : samples) {
+        text.push_back(static_cast<char>(s.pixels[0]));
+        text += std::to_string(s.label);
+    }
+    return text;
+}
+std::vector<Sample> read(SampleReader& reader, const std::vector<std::uint32_t>& indices) {
+    std::vector<Sample> out(indices.size());
+    reader.read(indices, out);
+    return out;
+}
+
+// ---- Cases worked by hand -------------------------------------------------------------------
+TEST(DecodedSource, DecodesWhatItReads) {
+    const Folder folder;
+    const Decoded source(folder_of(folder, {"xy", "z"}), ByteDecoder{}, {.workers = 2, .seed = 5});
+    EXPECT_EQ(source.info().count, 3);
+    EXPECT_EQ(source.info().classes, 2);
+    EXPECT_EQ(source.info().shape, (ImageShape{3, 1, 2}));
+    EXPECT_EQ(source.largest_class(), 2);
+    EXPECT_EQ(SourceRef(source).flaw(), "");
+    const auto reader = source.open();
+    EXPECT_EQ(shown(read(*reader, {2, 0, 1})), "z1x0y0");
+    reader->begin_epoch(7);
+    const auto samples = read(*reader, {1});
+    EXPECT_EQ(samples[0].pixels[2], 7);
+    EXPECT_EQ(samples[0].pixels[5], 6) << "seed 5, sample 1";
+}
+TEST(DecodedSource, LoadersTellItTheEpoch) {
+    const Folder folder;
+    const Decoded source(folder_of(folder, {"xyz", "uvw"}), ByteDecoder{}, {.workers = 3});
+    Prefetched<InMemory<>> loader(source, {.batch = 4, .pixels = true});
+    for (const int epoch : {0, 3}) {
+        loader.begin_epoch(epoch);
+        for (std::int64_t s = 0; s < loader.steps_per_epoch(); ++s)
+            for (const RankBatch b = loader.next(); int i : {0, 1})
+                EXPECT_EQ(b.batch.pixels[std::size_t(6 * i + 2)], epoch);
+    }
+}
+
+// ---- A property -----------------------------------------------------------------------------
+TEST(DecodedSource, AnyNumberOfWorkersReadsTheSame) {
+    EXPECT_TRUE(rc::check([] {
+        const Folder folder;
+        const auto bytes = *rc::gen::container<std::string>(*rc::gen::inRange<std::size_t>(1, 40),
+                                                            rc::gen::inRange('a', 'z'));
+        const auto files = folder_of(folder, {bytes});
+        std::vector<std::uint32_t> indices;
+        std::string expected;
+        for (const auto i : *rc::gen::container<std::vector<std::uint32_t>>(
+                 rc::gen::inRange<std::uint32_t>(0, std::uint32_t(bytes.size())))) {
+            indices.push_back(i);
+            expected += bytes.substr(i, 1) + "0";
+        }
+        const Decoded source(files, ByteDecoder{}, {.workers = *rc::gen::inRange(1, 6)});
+        const auto reader = source.open();
+        for (int times = 0; times < 3; ++times)
+            RC_ASSERT(shown(read(*reader, indices)) == expected);
+    }));
+}
+
+// ---- Faults ---------------------------------------------------------------------------------
+TEST(DecodedSource, ThrowsTheErrorOfTheFirstSampleThatHasOne) {
+    const Folder folder;
+    const Decoded source(folder_of(folder, {"ab!c!d"}), ByteDecoder{}, {.workers = 4});
+    const auto reader = source.open();
+    for (int times = 0; times < 20; ++times)
+        EXPECT_TRUE(holds(error_of([&] { (void)read(*reader, {0, 1, 2, 3, 4, 5}); }),
+                          "a/1002.jpg' is no image"));
+    EXPECT_EQ(shown(read(*reader, {5, 3})), "d0c0") << "a reader goes on after an error";
+}
+TEST(DecodedSource, ShowsTheNextOneForASampleThatItSkips) {
+    const Folder folder;
+    const Decoded source(folder_of(folder, {"a!", "0b!"}, OnCorrupt::skip), ByteDecoder{},
+                         {.workers = 2, .on_corrupt = OnCorrupt::skip});
+    const auto reader = source.open();
+    EXPECT_EQ(shown(read(*reader, {0, 1, 2, 3, 4})), "a0b1b1b1a0") << "and the first for the last";
+    const SkippedRecords skipped = source.skipped();
+    EXPECT_EQ(skipped.count, 3);
+    const std::set<std::string> sentences(skipped.first.begin(), skipped.first.end());
+    EXPECT_TRUE(holds(*sentences.begin(), "a/1001.jpg' is no image"));
+    EXPECT_TRUE(holds(error_of([&] { (void)read(*reader, {1, 4}); }), "none of 2 samples",
+                      "The first: gx: '"));
+}
+TEST(DecodedSource, RefusesNumbersOfWorkersThatNoMachineHas) {
+    const Folder folder;
+    const auto files = folder_of(folder, {"a"});
+    for (const int workers : {0, -1, 1025})
+        EXPECT_TRUE(holds(
+            error_of([&] { const Decoded source(files, ByteDecoder{}, {.workers = workers}); }),
+            "workers: expected 1 to 1024"));
+}
+
+}  // namespace
