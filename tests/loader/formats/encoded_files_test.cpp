@@ -81,6 +81,22 @@ TEST(EncodedFiles, ReadsFromMoreFilesThanItKeepsOpen) {
         for (std::uint32_t i = 0; i < 100; ++i) EXPECT_EQ(read_one(*reader, i), expected[i]);
     EXPECT_EQ(open_files(), before + 32);
 }
+TEST(EncodedFiles, ClosesTheFileThatWasReadLeastRecently) {
+    const Folder folder;
+    std::vector<fs::path> files;
+    for (int i = 0; i < 33; ++i) {
+        files.push_back(folder.path / std::to_string(i));
+        write_text(files.back(), "0abc");
+    }
+    const Quads source(files);
+    const auto reader = source.open();
+    for (std::uint32_t i = 0; i < 32; ++i) read_one(*reader, i);
+    read_one(*reader, 0);
+    read_one(*reader, 32);  // instead of 1
+    for (const fs::path& file : files) fs::remove(file);
+    for (const std::uint32_t i : {0, 31, 32}) EXPECT_EQ(read_one(*reader, i).bytes, "abc");
+    EXPECT_TRUE(holds(error_of([&] { read_one(*reader, 1); }), "/1' can't be opened"));
+}
 TEST(EncodedFiles, SubtractsTheFirstLabel) {
     const Folder folder;
     write_text(folder / "a", "1abc2def");

@@ -36,24 +36,25 @@ TEST(ImageFolder, SortsClassesThenFoldersThenFiles) {
     put(folder / "cat/9.jpeg", "cat 9");
     put(folder / "cat/10.jpeg", "cat 10");
     put(folder / "cat/a/z.jpg", "cat a z");
-    put(folder / "cat/a-b/z.jpg", "cat a-b z");  // before "a/": '-' is below '/'
+    put(folder / "cat/a-b/z.jpg", "cat a-b z");  // before "a/b": '-' is below '/'
+    put(folder / "cat/a/b/z.jpg", "cat a b z");
     put(folder / "cat/notes.txt", "no image");
     put(folder / "Zebra/1.jpg", "zebra");
     write_text(folder / "loose.jpg", "in no class");
     const ImageFolder source(folder.path);
     EXPECT_THAT(names_of(source),
                 ElementsAre("Zebra/1.jpg", "cat/10.jpeg", "cat/9.jpeg", "cat/a/z.jpg",
-                            "cat/a-b/z.jpg", "dog/a.PNG", "dog/b.jpg"));
+                            "cat/a-b/z.jpg", "cat/a/b/z.jpg", "dog/a.PNG", "dog/b.jpg"));
     EXPECT_EQ(source.info(), (EncodedInfo{.name = folder.path.filename().string(),
-                                          .count = 7,
+                                          .count = 8,
                                           .classes = 3,
                                           .class_names = {"Zebra", "cat", "dog"}}));
-    EXPECT_THAT(
-        samples_of(source),
-        ElementsAre(StoredSample{"zebra", 0}, StoredSample{"cat 10", 1}, StoredSample{"cat 9", 1},
-                    StoredSample{"cat a z", 1}, StoredSample{"cat a-b z", 1},
-                    StoredSample{"dog a", 2}, StoredSample{"dog b", 2}));
-    EXPECT_EQ(source.largest_class(), 4);
+    EXPECT_THAT(samples_of(source),
+                ElementsAre(StoredSample{"zebra", 0}, StoredSample{"cat 10", 1},
+                            StoredSample{"cat 9", 1}, StoredSample{"cat a z", 1},
+                            StoredSample{"cat a-b z", 1}, StoredSample{"cat a b z", 1},
+                            StoredSample{"dog a", 2}, StoredSample{"dog b", 2}));
+    EXPECT_EQ(source.largest_class(), 5);
     EXPECT_EQ(ImageFolder(folder.path / "").info().name, folder.path.filename());
 }
 TEST(ImageFolder, TakesTheEndingsThatItIsGiven) {
