@@ -75,6 +75,7 @@ public:
     }
 
 private:
+    void sum_pixels(const std::uint8_t* row, std::uint8_t* to) const;
     void push_antialiased(const std::uint8_t* row);
     void push_plain(const std::uint8_t* row);
 

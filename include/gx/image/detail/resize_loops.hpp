@@ -1,9 +1,10 @@
 // The loops of crop_resize.hpp: plain C++, and AVX2 with the same bits.
 #pragma once
 
-#include <cstddef>  // size_t
-#include <cstdint>  // uint8_t
-#include <cstring>  // memcpy
+#include <algorithm>  // min
+#include <cstddef>    // size_t
+#include <cstdint>    // uint8_t
+#include <cstring>    // memcpy
 
 namespace gx::detail::image {
 
@@ -101,21 +102,23 @@ GX_INLINE void add_products(const Shorts16& x, const Shorts16& y, Ints8& sums) {
     sums += reinterpret_cast<Ints8>(__builtin_ia32_pmaddwd256(x, y));
 }
 
-/// Pixels of an antialiased row, from the first on; returns how many, as the last ones' loads would
-/// reach behind the row. Shapes: from (columns, 3); to has 4 bytes more than it shows.
+/// Pixels of an antialiased row. Shapes: from (columns, 3); to has 4 bytes more than it shows.
 /// Four taps at a time: those of the first two pixels in the lower half, channel by channel.
-GX_AVX2 inline int sum_pixels_avx2(const std::uint8_t* from, int columns, const int* first,
-                                   const std::int16_t* high, const std::int16_t* low, int padded,
-                                   std::uint8_t* to, int pixels) {
+GX_AVX2 inline void sum_pixels_avx2(const std::uint8_t* from, int columns, const int* first,
+                                    const std::int16_t* high, const std::int16_t* low, int padded,
+                                    std::uint8_t* to, int pixels) {
     const Bytes32 pairs = {0, -1, 3, -1, 1, -1, 4,  -1, 2, -1, 5,  -1, -1, -1, -1, -1,
                            6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1};
     const Bytes32 weights = {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3,
                              4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7};
     const auto reads = static_cast<long>(3 * padded + 4);
     for (int x = 0; x < pixels; ++x) {
-        if (3L * first[x] + reads > 3L * columns) return x;
         const std::uint8_t* at = from + 3L * first[x];
         const std::int16_t *h = high + std::size_t(padded) * x, *l = low + std::size_t(padded) * x;
+        if (3L * first[x] + reads > 3L * columns) {  // loads would reach behind the row
+            sum_pixel(at, h, l, std::min(padded, columns - first[x]), to + 3L * x);
+            continue;
+        }
         Ints8 high_sums{}, low_sums{};
         for (int k = 0; k < padded; k += 4) {
             Bytes16 bytes;
@@ -146,7 +149,6 @@ GX_AVX2 inline int sum_pixels_avx2(const std::uint8_t* from, int columns, const 
         const int pixel = packed[0];
         store(to + 3L * x, pixel);
     }
-    return pixels;
 }
 
 /// Whole groups of 16 bytes of sum_rows; returns the bytes done.

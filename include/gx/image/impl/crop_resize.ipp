@@ -18,32 +18,39 @@ inline constexpr int weight_bits = 22;  // Pillow's PRECISION_BITS
 /// As Pillow's precompute_coeffs() and normalize_coeffs_8bpc().
 GX_DECL void fill(Taps& taps, int inputs, double from, double extent, int outputs, bool reversed) {
     const double scale = extent / outputs, reach = std::max(scale, 1.0);
-    taps.padded = (static_cast<int>(std::ceil(reach)) * 2 + 1 + 3) / 4 * 4;
-    const auto padded = static_cast<std::size_t>(taps.padded);
     const auto count = static_cast<std::size_t>(outputs);
+    const auto centre = [&](int i) { return from + (i + 0.5) * scale; };
+    const auto index = [&](int i) {
+        return static_cast<std::size_t>(reversed ? outputs - 1 - i : i);
+    };
     taps.first.resize(count);
     taps.count.resize(count);
+    int most = 0;
+    for (int i = 0; i < outputs; ++i) {
+        const int first = std::max(static_cast<int>(centre(i) - reach + 0.5), 0);
+        const int last = std::min(static_cast<int>(centre(i) + reach + 0.5), inputs);
+        taps.first[index(i)] = first;
+        taps.count[index(i)] = last - first;
+        most = std::max(most, last - first);
+    }
+    taps.padded = (most + 3) / 4 * 4;
+    const auto padded = static_cast<std::size_t>(taps.padded);
     taps.high.assign(count * padded, 0);
     taps.low.assign(count * padded, 0);
     for (int i = 0; i < outputs; ++i) {
-        const auto at = static_cast<std::size_t>(reversed ? outputs - 1 - i : i);
-        const double centre = from + (i + 0.5) * scale;
-        const int first = std::max(static_cast<int>(centre - reach + 0.5), 0);
-        const int last = std::min(static_cast<int>(centre + reach + 0.5), inputs);
+        const int first = taps.first[index(i)], last = first + taps.count[index(i)];
         const auto weight = [&](int k) {
-            return std::max(0.0, 1 - std::abs((k - centre + 0.5) * (1 / reach)));
+            return std::max(0.0, 1 - std::abs((k - centre(i) + 0.5) * (1 / reach)));
         };
         double sum = 0;
         for (int k = first; k < last; ++k) sum += weight(k);
         for (int k = first; k < last; ++k) {
             const double share = sum == 0 ? 0 : weight(k) / sum;
-            const int whole = static_cast<int>(0.5 + share * (1 << weight_bits));
-            const std::size_t slot = at * padded + static_cast<std::size_t>(k - first);
-            taps.high[slot] = static_cast<std::int16_t>(whole >> 12);
-            taps.low[slot] = static_cast<std::int16_t>(whole & 0xfff);
+            const int rounded = static_cast<int>(0.5 + share * (1 << weight_bits));
+            const std::size_t slot = index(i) * padded + static_cast<std::size_t>(k - first);
+            taps.high[slot] = static_cast<std::int16_t>(rounded >> 12);
+            taps.low[slot] = static_cast<std::int16_t>(rounded & 0xfff);
         }
-        taps.first[at] = first;
-        taps.count[at] = last - first;
     }
 }
 
@@ -100,6 +107,22 @@ GX_DECL void CropResize::push(const std::uint8_t* row) {
     ++row_;
 }
 
+GX_DECL void CropResize::sum_pixels(const std::uint8_t* row, std::uint8_t* to) const {
+    using namespace detail::image;
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (simd_ != Simd::portable) {
+        sum_pixels_avx2(row, from_.width, columns_.first.data(), columns_.high.data(),
+                        columns_.low.data(), columns_.padded, to, to_.width);
+        return;
+    }
+#endif
+    for (int x = 0; x < to_.width; ++x) {
+        const auto at = static_cast<std::size_t>(x), weights = at * std::size_t(columns_.padded);
+        sum_pixel(row + std::size_t(3) * columns_.first[at], &columns_.high[weights],
+                  &columns_.low[weights], columns_.count[at], to + 3 * at);
+    }
+}
+
 GX_DECL void CropResize::push_antialiased(const std::uint8_t* row) {
     using namespace detail::image;
     const auto line = [&](int input) {
@@ -107,17 +130,7 @@ GX_DECL void CropResize::push_antialiased(const std::uint8_t* row) {
     };
     if (row_ < rows_.first[static_cast<std::size_t>(output_)]) return;
     std::uint8_t* to = line(row_);
-    int x = 0;
-#if defined(__x86_64__) && defined(__GNUC__)
-    if (simd_ != Simd::portable)
-        x = sum_pixels_avx2(row, from_.width, columns_.first.data(), columns_.high.data(),
-                            columns_.low.data(), columns_.padded, to, to_.width);
-#endif
-    for (; x < to_.width; ++x) {
-        const auto at = static_cast<std::size_t>(x), weights = at * std::size_t(columns_.padded);
-        sum_pixel(row + std::size_t(3) * columns_.first[at], &columns_.high[weights],
-                  &columns_.low[weights], columns_.count[at], to + 3 * at);
-    }
+    sum_pixels(row, to);
     for (; output_ < to_.height; ++output_) {
         const auto at = static_cast<std::size_t>(output_);
         const int first = rows_.first[at], count = rows_.count[at];
