@@ -1,6 +1,6 @@
 #include "memory.hpp"
 
-#include <sys/mman.h>  // mmap, mprotect
+#include <sys/mman.h>  // madvise, mmap, mprotect
 
 #include <algorithm>  // max, sort
 #include <cstdint>    // PTRDIFF_MAX, uintptr_t
@@ -30,6 +30,8 @@ Allocation* Memory::map(Allocation::Kind kind, int device, std::size_t bytes) {
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED) return nullptr;
     auto* const pages = static_cast<std::byte*>(all) + page_bytes;
+    // Unlike the pages around them, so that a change of their protection is no change of mappings.
+    ::madvise(pages, count * page_bytes, MADV_DONTDUMP);
     std::byte* const begin = pages + (count * page_bytes - lines);
     Allocation& a = all_[begin];
     a = {.kind = kind, .device = device, .begin = begin, .bytes = bytes};
