@@ -158,7 +158,7 @@ struct Grid {
     const std::function<void()>* body = nullptr;
     dim3 blocks{}, threads_of_block{};
     unsigned block = 0;
-    SharedMemory shared{};
+    SharedMemory& shared;
     std::vector<Thread> threads{};
     unsigned warps = 0;
     std::vector<std::uint64_t> tokens{};  // of a block: two of its barrier, two of each thread
@@ -504,7 +504,8 @@ void run_grid(const char* kernel, dim3 blocks, dim3 threads, const std::function
         cuda_testing::misuse(name + std::to_string(blocks.x) + " blocks of " +
                              std::to_string(threads.x) +
                              " threads; a GPU takes 1 to 2147483647 of 1 to 1024");
-    Grid g;
+    static thread_local SharedMemory shared;
+    Grid g{.shared = shared};
     g.kernel = kernel;
     g.body = &thread;
     g.blocks = blocks;
