@@ -17,7 +17,7 @@ namespace {
 
 using gx::Plan;
 using gx::Problems;
-using gx::detail::trainer::Recipe;
+using gx::detail::trainer::RunComposition;
 using gx::detail::trainer::RunOptions;
 using gx::detail::trainer::RunWorld;
 using gx::detail::trainer::schedule_of;
@@ -32,7 +32,7 @@ const gx::Split& images() {
 }
 gx::Sources sources() { return {images().train, images().test}; }
 
-Recipe recipe() {
+RunComposition composition() {
     return {.name = "Trainer<LeNet, ...>",
             .reducer = "Ring<fp32>",
             .model = gx::LeNet::name,
@@ -59,7 +59,7 @@ TEST(Schedule, OfWrongOptionsHasFindingsAndNoRates) {
 TEST(Run, StartsWithPlanPhasesAndTimetable) {
     const RunOptions options{.batch = 8, .epochs = 3};
     const RunWorld world{.ranks = 4, .first_local_rank = 2};
-    const auto run = start_run(recipe(), options, sources(), world);
+    const auto run = start_run(composition(), options, sources(), world);
     EXPECT_EQ(run.plan, (Plan{.total_steps = 12,
                               .steps_per_epoch = 4,
                               .ranks = 4,
@@ -73,7 +73,7 @@ TEST(Run, StartsWithPlanPhasesAndTimetable) {
 }
 TEST(Run, HasAScheduleForTheBatchOfEachPhase) {
     std::vector<int> batches;
-    Recipe r = recipe();
+    RunComposition r = composition();
     r.schedule = [&](const Plan& plan) {
         batches.push_back(plan.global_batch);
         return schedule_of<Curve>({}, plan);
@@ -86,7 +86,7 @@ TEST(Run, HasAScheduleForTheBatchOfEachPhase) {
     EXPECT_EQ(run.timetable.steps_per_epoch(1), 5);
 }
 TEST(Run, ThatIsWrongListsTheProblemsOfOptionsSchedulesAndPolicies) {
-    Recipe r = recipe();
+    RunComposition r = composition();
     r.schedule = [](const Plan& plan) {
         return schedule_of<gx::Constant>({.peak_rate = -1}, plan);
     };
@@ -107,7 +107,7 @@ struct Table {
     [[nodiscard]] float rate(gx::Step) const { return 0; }
 };
 TEST(Run, ListsItsProblemsBeforeItMakesAScheduler) {
-    Recipe r = recipe();
+    RunComposition r = composition();
     r.schedule = [](const Plan& plan) { return schedule_of<Table>({}, plan); };
     const auto error = [&](int epochs) {
         return testing_support::error_of(
@@ -119,33 +119,33 @@ TEST(Run, ListsItsProblemsBeforeItMakesAScheduler) {
 TEST(Run, TakesPixelsOnDevicesThatDo) {
     const RunOptions options{.batch = 8, .epochs = 1, .pixels = true};
     EXPECT_TRUE(testing_support::holds(testing_support::error_of([&] {
-                                           (void)start_run(recipe(), options, sources(),
+                                           (void)start_run(composition(), options, sources(),
                                                            {.device = "Mine", .ranks = 2});
                                        }),
                                        "pixels is true, and Mine takes normalised floats only"));
     EXPECT_NO_THROW(
-        (void)start_run(recipe(), options, sources(), {.ranks = 2, .takes_pixels = true}));
+        (void)start_run(composition(), options, sources(), {.ranks = 2, .takes_pixels = true}));
 }
 
 TEST(RunTerms, DifferWhereAnOptionThatChangesTheTrajectoryDoes) {
-    const auto terms = [](const Recipe& r, const RunOptions& o) {
+    const auto terms = [](const RunComposition& r, const RunOptions& o) {
         return gx::detail::trainer::terms_of(start_run(r, o, sources(), {.ranks = 2}), 2);
     };
     const RunOptions options{.batch = 8, .epochs = 1};
-    EXPECT_EQ(terms(recipe(), options), terms(recipe(), options));
-    Recipe other = recipe();
+    EXPECT_EQ(terms(composition(), options), terms(composition(), options));
+    RunComposition other = composition();
     other.choices = {{"optimizer.momentum", "0.8"}};
-    EXPECT_NE(terms(other, options), terms(recipe(), options));
+    EXPECT_NE(terms(other, options), terms(composition(), options));
     RunOptions more = options;
     more.batch = 4;
-    EXPECT_NE(terms(recipe(), more), terms(recipe(), options));
+    EXPECT_NE(terms(composition(), more), terms(composition(), options));
     RunOptions silent = options;  // what has no effect on the weights
     silent.trace_steps = 7;
-    EXPECT_EQ(terms(recipe(), silent), terms(recipe(), options));
+    EXPECT_EQ(terms(composition(), silent), terms(composition(), options));
 }
 
 TEST(Run, IsPlannedAnewForSurvivors) {
-    auto run = start_run(recipe(), {.batch = 8, .epochs = 3}, sources(), {.ranks = 4});
+    auto run = start_run(composition(), {.batch = 8, .epochs = 3}, sources(), {.ranks = 4});
     plan_for_survivors(run, {.ranks = 3, .first_local_rank = 1}, std::chrono::seconds(2));
     EXPECT_EQ(run.plan.steps_per_epoch, 5);  // 100 images in steps of 24
     EXPECT_EQ(run.timetable.steps_per_epoch(0), 5);

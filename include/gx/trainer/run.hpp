@@ -51,7 +51,7 @@ template <Scheduler S>
 }
 
 /// What the start of a run asks of a composition.
-struct Recipe {
+struct RunComposition {
     std::string name{};     ///< of the composition, for checkpoints and comparison
     std::string reducer{};  ///< names of policies
     std::string loader{};
@@ -77,11 +77,12 @@ struct RunWorld {
 
 /// What all ranks of a run share and none changes.
 struct Run {
-    GX_COLD GX_DECL Run(Recipe recipe_in, RunOptions options_in, const Sources& data_in);
+    GX_COLD GX_DECL Run(RunComposition composition_in, RunOptions options_in,
+                        const Sources& data_in);
     GX_COLD GX_DECL Run(Run&&) noexcept;
     GX_COLD GX_DECL ~Run();
 
-    Recipe recipe;
+    RunComposition composition;
     RunOptions options;
     Sources data;
     std::vector<RunPhase> phases{};  ///< at least one
@@ -110,8 +111,8 @@ struct Run {
 
 /// Checks everything and plans the run; reads the checkpoint that it goes on from.
 /// Errors: one gx::Error that lists every problem.
-GX_COLD [[nodiscard]] GX_DECL Run start_run(Recipe recipe, RunOptions options, const Sources& data,
-                                            const RunWorld& world);
+GX_COLD [[nodiscard]] GX_DECL Run start_run(RunComposition composition, RunOptions options,
+                                            const Sources& data, const RunWorld& world);
 
 /// The record of a run that starts, with its notes: all but the optimizer's and scheduler's names.
 GX_COLD [[nodiscard]] GX_DECL RunRecord record_of(const Run& run, const RunWorld& world);

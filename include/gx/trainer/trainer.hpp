@@ -141,7 +141,7 @@ private:
     }
 
     /// What the code that all compositions share asks of this one; it refers to the options.
-    GX_COLD [[nodiscard]] detail::trainer::Recipe recipe() const {
+    GX_COLD [[nodiscard]] detail::trainer::RunComposition composition() const {
         return {.name = learning_name({}),
                 .reducer = reducer_name<R>(),
                 .loader = type_name<L>(),
@@ -195,7 +195,7 @@ private:
     template <class W>
     GX_COLD [[nodiscard]] Run start_or_stop_all(W& world, const Sources& data) const {
         try {
-            return detail::trainer::start_run(recipe(), plain(is_root(world)), data,
+            return detail::trainer::start_run(composition(), plain(is_root(world)), data,
                                               described(world));
         } catch (...) {
             if constexpr (SpansProcesses<W>)

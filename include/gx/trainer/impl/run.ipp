@@ -10,33 +10,33 @@
 
 namespace gx::detail::trainer {
 
-GX_DECL Run::Run(Recipe recipe_in, RunOptions options_in, const Sources& data_in)
-    : recipe(std::move(recipe_in)), options(std::move(options_in)), data(data_in) {}
+GX_DECL Run::Run(RunComposition composition_in, RunOptions options_in, const Sources& data_in)
+    : composition(std::move(composition_in)), options(std::move(options_in)), data(data_in) {}
 GX_DECL Run::Run(Run&&) noexcept = default;
 GX_DECL Run::~Run() = default;
 
 /// Adds every problem of the phases.
-GX_DECL void check_phases(Problems& problems, const Recipe& recipe, RunOptions& o,
+GX_DECL void check_phases(Problems& problems, const RunComposition& composition, RunOptions& o,
                           const SourceInfo& info, int ranks) {
     check_phases(problems, o.phases, ranks, info.count);
     for (std::size_t i = 0; i < o.phases.size(); ++i) {
         const int side = o.phases[i].image_side;
         if (side < 1) continue;
         const std::string sentence =
-            misfit(recipe.model, recipe.trouble, {info.shape.channels, side, side});
+            misfit(composition.model, composition.trouble, {info.shape.channels, side, side});
         problems.check(sentence.empty(), phase_name(o.phases, i) + ": " + sentence);
     }
     o.batch = std::max(1, o.phases.front().batch);
 }
 
 /// The schedule for the batch of each phase; adds what is wrong with them.
-GX_DECL std::vector<Schedule> schedules_of(Problems& problems, const Recipe& recipe,
+GX_DECL std::vector<Schedule> schedules_of(Problems& problems, const RunComposition& composition,
                                            const RunOptions& o, const Plan& plan) {
     std::vector<Schedule> schedules;
     for (std::size_t i = 0; i < std::max(o.phases.size(), std::size_t{1}); ++i) {
         Plan of_phase = plan;
         if (i > 0 && problems.empty()) of_phase.global_batch = o.phases[i].batch * plan.ranks;
-        schedules.push_back(recipe.schedule(of_phase));
+        schedules.push_back(composition.schedule(of_phase));
         for (const auto sentence : schedules.back().findings)
             problems.add((i > 0 ? phase_name(o.phases, i) + ": " : "") + std::string(sentence));
     }
@@ -51,13 +51,13 @@ GX_DECL std::vector<Rate> rates_of(const std::vector<Schedule>& schedules) {
 }
 
 /// The phases with their graphs; without a list of them one.
-GX_DECL std::vector<RunPhase> phases_of(const Recipe& recipe, const RunOptions& o,
+GX_DECL std::vector<RunPhase> phases_of(const RunComposition& composition, const RunOptions& o,
                                         const SourceInfo& info) {
     std::vector<RunPhase> phases;
     const auto add = [&](int first_epoch, int batch, int side, ImageShape input) {
         phases.push_back(
             {first_epoch, batch, side,
-             recipe.graph(
+             composition.graph(
                  {.input = input, .classes = info.classes, .label_smoothing = o.label_smoothing})});
     };
     if (o.phases.empty()) add(0, o.batch, 0, info.shape);
@@ -83,7 +83,7 @@ GX_DECL void plan_from_checkpoint(Run& run) {
         plan_of(c.images, c.ranks, int(phases[0].global_batch / c.ranks), run.options.epochs);
     for (const Timetable::Entry& p : phases) {
         plan.global_batch = int(p.global_batch);
-        const Schedule schedule = run.recipe.schedule(plan);
+        const Schedule schedule = run.composition.schedule(plan);
         if (schedule.findings.empty()) {
             run.rates_before.push_back(schedule.make());
             continue;
@@ -97,27 +97,28 @@ GX_DECL void plan_from_checkpoint(Run& run) {
                             run.timetable.steps_per_epoch(phase));
 }
 
-GX_DECL Run start_run(Recipe recipe, RunOptions options, const Sources& data,
+GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sources& data,
                       const RunWorld& world) {
     check_pixels(options.pixels, world.takes_pixels, world.device);
-    Run run(std::move(recipe), std::move(options), data);
+    Run run(std::move(composition), std::move(options), data);
     RunOptions& o = run.options;
     const SourceInfo info = data.train.info();
     Problems problems;
-    if (!o.phases.empty()) check_phases(problems, run.recipe, o, info, world.ranks);
+    if (!o.phases.empty()) check_phases(problems, run.composition, o, info, world.ranks);
     run.plan = check_run(problems, o, data, world.ranks,
-                         o.phases.empty() ? misfit(run.recipe.model, run.recipe.trouble, info.shape)
-                                          : std::string());
-    if (!run.recipe.loads_any_source)
+                         o.phases.empty()
+                             ? misfit(run.composition.model, run.composition.trouble, info.shape)
+                             : std::string());
+    if (!run.composition.loads_any_source)
         problems.check(data.train.dataset() != nullptr,
-                       run.recipe.loader +
+                       run.composition.loader +
                            " loads data sets in memory only: give a Split, or "
                            "add a constructor from 'gx::SourceRef'");
-    const auto schedules = schedules_of(problems, run.recipe, o, run.plan);
-    run.recipe.check_policies(problems, world.ranks);
+    const auto schedules = schedules_of(problems, run.composition, o, run.plan);
+    run.composition.check_policies(problems, world.ranks);
     problems.throw_if_any("gx: this run can't start");
 
-    run.phases = phases_of(run.recipe, o, info);
+    run.phases = phases_of(run.composition, o, info);
     with_memory(
         world.first_local_rank, [&]() -> auto& { return run.phases[0]; },
         [&] { run.rates = rates_of(schedules); });
@@ -128,11 +129,11 @@ GX_DECL Run start_run(Recipe recipe, RunOptions options, const Sources& data,
     if (!o.output.empty() || !o.resume.empty()) run.data_hash = data_hash(data.train);
     if (o.resume.empty()) return run;
 
-    run.resume = resumable(o, run.graph(), {run.recipe.name, run.recipe.reducer}, data,
+    run.resume = resumable(o, run.graph(), {run.composition.name, run.composition.reducer}, data,
                            run.data_hash, world.ranks);
     run.resumed_from = o.resume;
     plan_from_checkpoint(run);
-    run.changes = changes(*run.resume, run.recipe.choices, world.info);
+    run.changes = changes(*run.resume, run.composition.choices, world.info);
     if (!run.rescaled.empty()) run.changes.insert(run.changes.begin(), run.rescaled);
     run.mixed_clocks = run.resume->clock != world.info.clock;
     run.notes = run.resume->notes;
@@ -141,8 +142,8 @@ GX_DECL Run start_run(Recipe recipe, RunOptions options, const Sources& data,
 }
 
 GX_DECL RunRecord record_of(const Run& run, const RunWorld& world) {
-    RunRecord r{.model = std::string(run.recipe.model),
-                .reducer = run.recipe.reducer,
+    RunRecord r{.model = std::string(run.composition.model),
+                .reducer = run.composition.reducer,
                 .device = world.device,
                 .world = world.info.world,
                 .clock = world.info.clock,
@@ -165,8 +166,9 @@ GX_DECL RunTerms terms_of(const Run& run, int ranks) {
     std::string options = "batch=" + std::to_string(run.options.batch) +
                           ";evaluate=" + std::to_string(run.options.evaluate) +
                           ";from=" + std::to_string(run.resume ? run.resume->step : -1);
-    for (const Checkpoint::Option& o : run.recipe.choices) options += ";" + o.name + "=" + o.value;
-    return {.composition = run.recipe.name,
+    for (const Checkpoint::Option& o : run.composition.choices)
+        options += ";" + o.name + "=" + o.value;
+    return {.composition = run.composition.name,
             .seed = run.options.seed,
             .options_hash = hash_name(options),
             .ranks = ranks,
@@ -177,7 +179,7 @@ GX_DECL void plan_for_survivors(Run& run, const RunWorld& world, Nanoseconds res
     const std::int64_t images = run.data.train.count();
     run.plan = plan_of(images, world.ranks, run.options.batch, run.options.epochs);
     Problems problems;
-    const auto schedules = schedules_of(problems, run.recipe, run.options, run.plan);
+    const auto schedules = schedules_of(problems, run.composition, run.options, run.plan);
     run.timetable = timetable_of(run.phases, world.ranks, images);
     problems.throw_if_any("gx: this run can't go on with the ranks that are left");
     run.rates = rates_of(schedules);

@@ -190,7 +190,7 @@ private:
                 .seed = o_.seed,
                 .rank = rank_.rank(),
                 .update = Share::cost(rank_.ranks()),
-                .compute = run_.recipe.compute,
+                .compute = run_.composition.compute,
                 .phase = phase_};
     }
     /// Images on the clock for each one trained.
@@ -332,7 +332,7 @@ private:
         try {
             rank_.repeat(queue(), work_of(next), work);
         } catch (const NotRepeated& e) {
-            throw_not_repeated(rank_.rank(), step_, run_.recipe.reducer, e.what());
+            throw_not_repeated(rank_.rank(), step_, run_.composition.reducer, e.what());
         }
     }
 

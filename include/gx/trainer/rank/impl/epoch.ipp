@@ -50,7 +50,7 @@ GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::gather_reducer_state() {
     reducer_state_.clear();
     settle();  // the state is that behind the gradients in flight
-    expect_shapes(reserved_state_, state_shapes(), rank(), step_, run_.recipe.reducer);
+    expect_shapes(reserved_state_, state_shapes(), rank(), step_, run_.composition.reducer);
     for (const StateVector& v : pipeline_.reducer().state())
         gather(v.name, v.scope == StateScope::replicated, state().kept(v));
 }

@@ -114,13 +114,13 @@ GX_DECL void RankRun::take(const UnreadStep& of, const Outcome& outcome) {
     updates_ = outcome.updates;
     skipped_ = outcome.skipped;
     if (outcome.floor && outcome.skips_in_a_row >= o_.most_skips)
-        throw_skips(rank(), of.step, outcome.skips_in_a_row, outcome.loss_scale, run_.recipe.wire,
-                    run_.recipe.compute, run_.recipe.reducer);
+        throw_skips(rank(), of.step, outcome.skips_in_a_row, outcome.loss_scale,
+                    run_.composition.wire, run_.composition.compute, run_.composition.reducer);
 }
 
 GX_DECL void RankRun::stop_without_updates(float loss_scale) const {
-    throw_skips(rank(), step_, 0, loss_scale, run_.recipe.wire, run_.recipe.compute,
-                run_.recipe.reducer);
+    throw_skips(rank(), step_, 0, loss_scale, run_.composition.wire, run_.composition.compute,
+                run_.composition.reducer);
 }
 
 GX_DECL EpochRow RankRun::row_of(int epoch, double images, double timed) {
@@ -167,7 +167,7 @@ GX_DECL void RankRun::gather(std::string_view name, bool replicated,
         working_on("comparing the reducers' states");
         const Agreement a = agree(control_, hash_bits(mine));
         expect(a.delivery);
-        if (a.differs >= 0) throw_states_differ(step_, a.differs, run_.recipe.reducer, name);
+        if (a.differs >= 0) throw_states_differ(step_, a.differs, run_.composition.reducer, name);
         kept.ranks.push_back(mine);
         return;
     }
@@ -198,7 +198,7 @@ GX_DECL void RankRun::write_record() {
 
 GX_DECL Checkpoint RankRun::checkpoint(int epochs_done) const {
     Checkpoint c{.model = std::string(run_.graph().name.view()),
-                 .composition = run_.recipe.name,
+                 .composition = run_.composition.name,
                  .seed = o_.seed,
                  .ranks = ranks(),
                  .batch = phase().batch,
@@ -213,7 +213,7 @@ GX_DECL Checkpoint RankRun::checkpoint(int epochs_done) const {
                  .undisturbed_seconds = record_.undisturbed_seconds,
                  .dollars = record_.dollars,
                  .timed_images = accounts_.timed_images};
-    c.options = run_.recipe.choices;
+    c.options = run_.composition.choices;
     c.notes = run_.notes;
     for (const LossRow& row : record_.losses) c.notes.push_back(note_of(row));
     return c;
