@@ -112,6 +112,25 @@ TEST(Sources, OtherImagesAreNotResumedOn) {
     EXPECT_TRUE(holds(count, "it was trained on 40 images, and this run has 41"));
     EXPECT_EQ(count.find("other images"), std::string::npos) << "one reason is enough";
 }
+TEST(Sources, OtherTestImagesAreNoted) {
+    const gx::Split data = images();
+    const Folder out;
+    Plain::Options o{.batch = 3, .epochs = 2, .seed = 3, .output = out.path};
+    auto wall = threads(2);
+    const std::uint64_t whole = Plain(o).train(wall, data).weights_hash;
+    o.resume = out / "epoch-0001.safetensors";
+    o.output.clear();
+    gx::Split other = data;
+    ++other.test.pixels[7];
+    const gx::RunRecord same = Plain(o).train(wall, data), changed = Plain(o).train(wall, other);
+    EXPECT_EQ(same.notes, std::vector<std::string>{});
+    EXPECT_EQ(changed.notes,
+              std::vector<std::string>{"resumed after epoch 1 with other test images: accuracies "
+                                       "of earlier epochs are not of 'synthetic'."});
+    EXPECT_EQ(changed.weights_hash, whole);
+    o.evaluate = false;
+    EXPECT_EQ(Plain(o).train(wall, other).notes, std::vector<std::string>{}) << "it has none";
+}
 /// What each of three ranks throws; rank 1 opens its own training file.
 struct Texts {
     char of[3][600];

@@ -55,20 +55,21 @@ struct Checkpoint {
     std::string model{};
     std::string composition{};  ///< Trainer::name()
     std::uint64_t seed = 0;
-    int ranks = 0, batch = 0;         ///< batch of one rank
-    std::int64_t images = 0;          ///< in the training set
-    std::uint64_t data_hash = 0;      ///< of the training set; 0: not known
-    int epoch = 0;                    ///< epochs done
-    std::int64_t step = 0;            ///< steps done: gradients computed
-    std::int64_t world_step = 0;      ///< step at which the last world of the run began anew
-    std::int64_t updates = 0;         ///< gradients applied: neither pending nor skipped
-    std::int64_t skips_in_a_row = 0;  ///< at the floor of the loss scale, up to now
-    std::string clock{};              ///< WorldInfo::clock of `seconds`, or mixed_clocks
-    std::string timed_as{};           ///< WorldInfo::timed_as of the last part
-    double seconds = 0;               ///< training time; NaN where clocks are mixed
-    double undisturbed_seconds = 0;   ///< RunRecord's
-    double dollars = 0;               ///< each part at its own price; NaN where clocks are mixed
-    double timed_images = 0;          ///< RunRecord::images
+    int ranks = 0, batch = 0;          ///< batch of one rank
+    std::int64_t images = 0;           ///< in the training set
+    std::uint64_t data_hash = 0;       ///< of the training set; 0: not known
+    std::uint64_t test_data_hash = 0;  ///< of the test set; 0: not known, or none
+    int epoch = 0;                     ///< epochs done
+    std::int64_t step = 0;             ///< steps done: gradients computed
+    std::int64_t world_step = 0;       ///< step at which the last world of the run began anew
+    std::int64_t updates = 0;          ///< gradients applied: neither pending nor skipped
+    std::int64_t skips_in_a_row = 0;   ///< at the floor of the loss scale, up to now
+    std::string clock{};               ///< WorldInfo::clock of `seconds`, or mixed_clocks
+    std::string timed_as{};            ///< WorldInfo::timed_as of the last part
+    double seconds = 0;                ///< training time; NaN where clocks are mixed
+    double undisturbed_seconds = 0;    ///< RunRecord's
+    double dollars = 0;                ///< each part at its own price; NaN where clocks are mixed
+    double timed_images = 0;           ///< RunRecord::images
     LossScaleState loss_scale{};
     std::vector<float> parameters{}, statistics{};
     std::vector<Vector> optimizer{};       ///< Optimizer::state(), one flat vector each

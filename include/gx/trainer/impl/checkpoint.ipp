@@ -220,6 +220,7 @@ GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& gr
     state.field("composition", c.composition).field("seed", c.seed).field("ranks", c.ranks);
     state.field("batch", c.batch).field("images", c.images).field("epoch", c.epoch);
     if (c.data_hash != 0) state.field("data_hash", c.data_hash);
+    if (c.test_data_hash != 0) state.field("test_data_hash", c.test_data_hash);
     state.field("step", c.step);
     if (c.world_step > 0) state.field("world_step", c.world_step);  // a run that has lost ranks
     state.field("updates", c.updates);
@@ -277,6 +278,9 @@ GX_DECL Checkpoint read_checkpoint(const std::filesystem::path& path, const Grap
                      .data_hash = state.find("data_hash")
                                       ? state.at("data_hash").integer<std::uint64_t>()
                                       : 0,
+                     .test_data_hash = state.find("test_data_hash")
+                                           ? state.at("test_data_hash").integer<std::uint64_t>()
+                                           : 0,
                      .epoch = state.at("epoch").integer<int>(),
                      .step = state.at("step").integer(),
                      .world_step = state.find("world_step") ? state.at("world_step").integer() : 0,

@@ -126,7 +126,10 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
     run.compares_data = world.compares_data;
     run.first_local_rank = world.first_local_rank;
     run.price = world.info.price;
-    if (!o.output.empty() || !o.resume.empty()) run.data_hash = data_hash(data.train);
+    if (!o.output.empty() || !o.resume.empty()) {
+        run.data_hash = data_hash(data.train);
+        if (o.evaluate) run.test_data_hash = data_hash(data.test);
+    }
     if (o.resume.empty()) return run;
 
     run.resume = resumable(o, run.graph(), {run.composition.name, run.composition.reducer}, data,
@@ -134,6 +137,11 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
     run.resumed_from = o.resume;
     plan_from_checkpoint(run);
     run.changes = changes(*run.resume, run.composition.choices, world.info);
+    if (run.resume->test_data_hash != 0 && run.test_data_hash != 0 &&
+        run.resume->test_data_hash != run.test_data_hash)
+        run.changes.push_back("resumed after epoch " + std::to_string(run.resume->epoch) +
+                              " with other test images: accuracies of earlier epochs are not of '" +
+                              data.test.info().name + "'");
     if (!run.rescaled.empty()) run.changes.insert(run.changes.begin(), run.rescaled);
     run.mixed_clocks = run.resume->clock != world.info.clock;
     run.notes = run.resume->notes;

@@ -204,6 +204,7 @@ GX_DECL Checkpoint RankRun::checkpoint(int epochs_done) const {
                  .batch = phase().batch,
                  .images = run_.data.train.count(),
                  .data_hash = run_.data_hash,
+                 .test_data_hash = run_.test_data_hash,
                  .epoch = epochs_done,
                  .step = step_,
                  .world_step = world_step_,
