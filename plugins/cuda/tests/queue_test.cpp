@@ -206,6 +206,38 @@ TEST(Queue, RefusesReadsOfCopiesThatWereNotWaitedFor) {
     queue.host_reads(read(back), {"in time"});
 }
 
+// ---- Errors that end a GPU ---------------------------------------------------------------------
+
+TEST(Errors, ThatAGpuDoesNotSurviveAreItsLoss) {
+    cuda_testing::reset({});
+    for (const auto error : {
+             cudaErrorIllegalAddress,
+             cudaErrorIllegalInstruction,
+             cudaErrorMisalignedAddress,
+             cudaErrorInvalidAddressSpace,
+             cudaErrorInvalidPc,
+             cudaErrorHardwareStackError,
+             cudaErrorLaunchFailure,
+             cudaErrorLaunchTimeout,
+             cudaErrorAssert,
+             cudaErrorECCUncorrectable,
+             cudaErrorNvlinkUncorrectable,
+             cudaErrorDevicesUnavailable,
+#if CUDART_VERSION >= 12000
+             cudaErrorMpsClientTerminated,
+             cudaErrorExternalDevice,
+#endif
+#if CUDART_VERSION >= 13000
+             cudaErrorContained,
+             cudaErrorTensorMemoryLeak,
+#endif
+         })
+        EXPECT_THROW(cuda::expect(error, "a call", 2), DeviceLost) << error;
+    EXPECT_TRUE(
+        holds(error_of([] { cuda::expect(cudaErrorNoKernelImageForDevice, "a launch", 0); }),
+              "GPU 0", "a launch", "CMAKE_CUDA_ARCHITECTURES"));
+}
+
 // ---- Costs -------------------------------------------------------------------------------------
 
 TEST(Queue, StepsAllocateNothingAndWaitOnce) {

@@ -20,6 +20,8 @@
 #include <support/files.hpp>          // Folder
 #include <testing/processes_run.hpp>  // Shared
 
+extern "C" [[gnu::weak]] void __gcov_dump();  // where coverage is measured
+
 namespace gx::nccl_tests {
 
 /// How each process ended.
@@ -87,6 +89,7 @@ inline Ended launch(int ranks, const LaunchSetup& setup,
             if (!failed && ::testing::Test::HasFailure()) status = 2;
             std::cout.flush();
             std::fflush(stdout);
+            if (__gcov_dump != nullptr) __gcov_dump();
             ::_exit(status);
         }
         processes.push_back(process);

@@ -10,6 +10,8 @@
 #include <gx/model/cifar_resnet.hpp>
 #include <gx/model/compute.hpp>
 
+#include <support/files.hpp>  // error_of, holds
+
 #include "agreement.hpp"
 
 namespace {
@@ -298,6 +300,36 @@ TEST(Device, OfManyLayersWaitsForNoLaterStep) {
     }
     run.device().load(data.batch());
     for (const Event end : ends) EXPECT_FALSE(run.queue().reached(end));
+}
+
+// ---- What a GPU does not compute ----------------------------------------------------------------
+
+TEST(Device, ComputesInBf16FromSm80On) {
+    for (const int sm : {70, 75, 80}) {
+        cuda_testing::reset({.sm = sm, .check_at_exit = false});
+        cuda_testing::reset_cudnn({});
+        cuda::DeviceContext gpu(1);
+        const std::string error = testing_support::error_of([&] {
+            const cuda::Device device(gpu, lower(layers()[0]),
+                                      {.batch = 1, .compute = ElementType::bf16});
+            EXPECT_GT(device.arena_bytes(), 0);
+        });
+        EXPECT_EQ(error, sm == 80 ? "no error"
+                                  : "GPU 1 (sm_" + std::to_string(sm) +
+                                        ") does not compute in bf16, which begins at sm_80. Use "
+                                        "Compute<fp16>.");
+    }
+}
+TEST(Device, RefusesWindowsOfMoreThan128Places) {
+    start();
+    GraphBuilder b("pool", {1, 12, 12}, 5);
+    const int x = b.max_pool(0, Window::square(12, 1, 0), "wide");
+    b.softmax_cross_entropy(b.linear(b.flatten(x, "flatten"), 5, true, "last"), 0.1, "loss");
+    const Graph g = std::move(b).finish();
+    cuda::DeviceContext gpu(0);
+    EXPECT_TRUE(testing_support::holds(
+        testing_support::error_of([&] { const cuda::Device device(gpu, g, {.batch = 1}); }),
+        "max_pool 'wide'", "at most 128"));
 }
 
 // ---- Parameters --------------------------------------------------------------------------------

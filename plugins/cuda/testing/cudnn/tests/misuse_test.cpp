@@ -1,6 +1,8 @@
 // Wrong programs on cuDNN's double: each ends in a named error. And its faults.
 #include "execution.hpp"
 
+#include <set>
+
 namespace {
 
 using namespace cudnn_test;
@@ -270,6 +272,52 @@ TEST_F(CudnnMisuse, AV100RefusesWhatItsLibraryDoes) {
     EXPECT_FALSE(has_plan(CudnnGpu::v100, bf16));
     EXPECT_TRUE(has_plan(CudnnGpu::h100, fp32));
     EXPECT_TRUE(has_plan(CudnnGpu::h100, bf16));
+}
+
+// ---- Names, and the stream of a handle ----------------------------------------------------------
+
+TEST_F(CudnnMisuse, EachStatusHasItsName) {
+    std::set<std::string> names;
+    for (const auto status : {CUDNN_STATUS_SUCCESS,
+                              CUDNN_STATUS_NOT_INITIALIZED,
+                              CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH,
+                              CUDNN_STATUS_SERIALIZATION_VERSION_MISMATCH,
+                              CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED,
+                              CUDNN_STATUS_BAD_PARAM,
+                              CUDNN_STATUS_BAD_PARAM_NULL_POINTER,
+                              CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER,
+                              CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED,
+                              CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND,
+                              CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT,
+                              CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH,
+                              CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH,
+                              CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES,
+                              CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE,
+                              CUDNN_STATUS_BAD_PARAM_CUDA_GRAPH_MISMATCH,
+                              CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE,
+                              CUDNN_STATUS_NOT_SUPPORTED,
+                              CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN,
+                              CUDNN_STATUS_NOT_SUPPORTED_SHAPE,
+                              CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE,
+                              CUDNN_STATUS_NOT_SUPPORTED_LAYOUT,
+                              CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING,
+                              CUDNN_STATUS_INTERNAL_ERROR,
+                              CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED,
+                              CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED,
+                              CUDNN_STATUS_EXECUTION_FAILED,
+                              CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER}) {
+        const std::string name = cudnnGetErrorString(status);
+        EXPECT_EQ(name.find("CUDNN_STATUS_"), 0u) << name;
+        EXPECT_TRUE(names.insert(name).second) << name;
+    }
+}
+TEST_F(CudnnMisuse, AHandleKnowsItsStream) {
+    const Execution e;
+    cudaStream_t stream{};
+    EXPECT_EQ(cudnnGetStream(e.handle, &stream), CUDNN_STATUS_SUCCESS);
+    EXPECT_EQ(stream, e.stream);
+    EXPECT_EQ(cudnnGetStream(e.handle, nullptr), CUDNN_STATUS_BAD_PARAM);
+    EXPECT_EQ(cudnnGetStream(nullptr, &stream), CUDNN_STATUS_BAD_PARAM);
 }
 
 }  // namespace

@@ -204,6 +204,27 @@ TEST_F(Operations, ComputesPointwise) {
     EXPECT_EQ(run_pointwise(CUDNN_POINTWISE_RELU_FWD, x, {}), (Values{0, 0, 0, 1, 2, 3}));
     EXPECT_EQ(run_pointwise(CUDNN_POINTWISE_RELU_BWD, x, b), (Values{0, 0, 0, -2, 4, 2}));
 }
+TEST_F(Operations, ComputesFunctionsOfNumbers) {
+    const Values x{0.25f, 0.5f, 1, 2, 4, 16}, b{2, -3, 0.5f, 4, 1, 0.25f};
+    const auto check = [&](cudnnPointwiseMode_t mode, float (*f)(float, float), bool binary) {
+        const Values y = run_pointwise(mode, x, binary ? b : Values{});
+        for (std::size_t i = 0; i < x.size(); ++i)
+            EXPECT_FLOAT_EQ(y[i], f(x[i], b[i])) << "mode " << mode << " of " << x[i];
+    };
+    check(CUDNN_POINTWISE_ADD_SQUARE, [](float a, float c) { return a + c * c; }, true);
+    check(CUDNN_POINTWISE_DIV, [](float a, float c) { return a / c; }, true);
+    check(CUDNN_POINTWISE_MAX, [](float a, float c) { return std::fmax(a, c); }, true);
+    check(CUDNN_POINTWISE_MIN, [](float a, float c) { return std::fmin(a, c); }, true);
+    check(CUDNN_POINTWISE_POW, [](float a, float c) { return std::pow(a, c); }, true);
+    check(CUDNN_POINTWISE_ABS, [](float a, float) { return a; }, false);
+    check(CUDNN_POINTWISE_NEG, [](float a, float) { return -a; }, false);
+    check(CUDNN_POINTWISE_EXP, [](float a, float) { return std::exp(a); }, false);
+    check(CUDNN_POINTWISE_LOG, [](float a, float) { return std::log(a); }, false);
+    check(CUDNN_POINTWISE_SQRT, [](float a, float) { return std::sqrt(a); }, false);
+    check(CUDNN_POINTWISE_RSQRT, [](float a, float) { return 1 / std::sqrt(a); }, false);
+    check(CUDNN_POINTWISE_RECIPROCAL, [](float a, float) { return 1 / a; }, false);
+    check(CUDNN_POINTWISE_ERF, [](float a, float) { return std::erf(a); }, false);
+}
 TEST_F(Operations, ReluKeepsNanWhereItIsTold) {
     const Values x{NAN, 1};
     EXPECT_TRUE(std::isnan(run_pointwise(CUDNN_POINTWISE_RELU_FWD, x, {}, true)[0]));
@@ -492,6 +513,39 @@ TEST_F(Operations, SumsStatisticsBehindAConvolution) {
         sums[i / 9 % 4] += x[i], squares[i / 9 % 4] += x[i] * x[i];
     EXPECT_EQ(e.get(4), sums);
     EXPECT_EQ(e.get(5), squares);
+}
+/// Two channels of 4 numbers with the means 2 and -1 and the variances 4 and 0.25.
+TEST_F(Operations, FinalizesStatistics) {
+    const Dims c{1, 2, 1, 1}, one{1, 1, 1, 1};
+    Execution e;
+    e.put({.uid = 1, .dims = c}, {8, -4});     // sums
+    e.put({.uid = 2, .dims = c}, {32, 5});     // of squares
+    e.put({.uid = 3, .dims = c}, {1, 2});      // scale
+    e.put({.uid = 4, .dims = c}, {0.5f, -1});  // bias
+    for (std::int64_t uid = 5; uid <= 8; ++uid) e.put({.uid = uid, .dims = c});
+    Graph g;
+    Descriptor o(CUDNN_BACKEND_OPERATION_BN_FINALIZE_STATISTICS_DESCRIPTOR);
+    o.choice(CUDNN_ATTR_OPERATION_BN_FINALIZE_STATS_MODE, CUDNN_TYPE_BN_FINALIZE_STATS_MODE,
+             CUDNN_BN_FINALIZE_STATISTICS_TRAINING)
+        .data_type(CUDNN_ATTR_OPERATION_BN_FINALIZE_MATH_PREC, fp32);
+    for (const auto a :
+         {CUDNN_ATTR_OPERATION_BN_FINALIZE_Y_SUM_DESC,
+          CUDNN_ATTR_OPERATION_BN_FINALIZE_Y_SQ_SUM_DESC,
+          CUDNN_ATTR_OPERATION_BN_FINALIZE_SCALE_DESC, CUDNN_ATTR_OPERATION_BN_FINALIZE_BIAS_DESC,
+          CUDNN_ATTR_OPERATION_BN_FINALIZE_SAVED_MEAN_DESC,
+          CUDNN_ATTR_OPERATION_BN_FINALIZE_SAVED_INV_STD_DESC,
+          CUDNN_ATTR_OPERATION_BN_FINALIZE_EQ_SCALE_DESC,
+          CUDNN_ATTR_OPERATION_BN_FINALIZE_EQ_BIAS_DESC})
+        o.part(a, g.tensor(c, fp32));
+    for (const auto a : {CUDNN_ATTR_OPERATION_BN_FINALIZE_ACCUM_COUNT_DESC,
+                         CUDNN_ATTR_OPERATION_BN_FINALIZE_EPSILON_DESC})
+        o.part(a, g.tensor({.dims = one, .by_value = true}));
+    g.operation(std::move(o));
+    e.run(g, {{9, 4.0f}, {10, 0.0f}});
+    EXPECT_EQ(e.get(5), (Values{2, -1}));
+    EXPECT_EQ(e.get(6), (Values{0.5f, 2}));
+    EXPECT_EQ(e.get(7), (Values{0.5f, 4}));
+    EXPECT_EQ(e.get(8), (Values{-0.5f, 3}));
 }
 
 }  // namespace

@@ -74,6 +74,29 @@ TEST_F(NcclCollectives, SumInPlaceAndApart) {
     });
 }
 
+template <class T>
+void sum_numbers_of(ncclDataType_t type) {
+    Ranks a(2);
+    const auto x = a.each([](int r) { return std::vector<T>{T(r + 1), T(2)}; });
+    a.group([&](int r) {
+        const auto i = std::size_t(r);
+        return ncclAllReduce(x[i], x[i], 2, type, ncclSum, a.comm(r), a.stream(r));
+    });
+    a.wait();
+    for (const T* const sums : x) EXPECT_EQ(a.read(sums, 2), (std::vector<T>{3, 4}));
+    a.destroy();
+}
+TEST_F(NcclCollectives, SumEachTypeOfNumber) {
+    in_every_order([] {
+        sum_numbers_of<std::int8_t>(ncclInt8);
+        sum_numbers_of<std::uint8_t>(ncclUint8);
+        sum_numbers_of<std::int32_t>(ncclInt32);
+        sum_numbers_of<std::uint32_t>(ncclUint32);
+        sum_numbers_of<std::int64_t>(ncclInt64);
+        sum_numbers_of<std::uint64_t>(ncclUint64);
+        sum_numbers_of<double>(ncclFloat64);
+    });
+}
 TEST_F(NcclCollectives, BroadcastGatherAndScatter) {
     in_every_order([] {
         Ranks a(3);

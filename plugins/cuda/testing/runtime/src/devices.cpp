@@ -12,7 +12,7 @@ constexpr CallRules plain{};
 constexpr CallRules always{.fails_with_device = false};
 
 /// Attributes of the double's devices: those of an H100 that programs ask for. -1: none.
-int attribute_of(cudaDeviceAttr attribute, int device) {
+int attribute_of(const Runtime& r, cudaDeviceAttr attribute, int device) {
     switch (attribute) {
         case cudaDevAttrMaxThreadsPerBlock: return 1024;
         case cudaDevAttrMaxBlockDimX: return 1024;
@@ -29,8 +29,8 @@ int attribute_of(cudaDeviceAttr attribute, int device) {
         case cudaDevAttrMaxRegistersPerBlock: return 65536;
         case cudaDevAttrMultiProcessorCount: return 132;
         case cudaDevAttrMaxThreadsPerMultiProcessor: return 2048;
-        case cudaDevAttrComputeCapabilityMajor: return 9;
-        case cudaDevAttrComputeCapabilityMinor: return 0;
+        case cudaDevAttrComputeCapabilityMajor: return r.options.sm / 10;
+        case cudaDevAttrComputeCapabilityMinor: return r.options.sm % 10;
         case cudaDevAttrL2CacheSize: return 52428800;
         case cudaDevAttrAsyncEngineCount: return 3;
         case cudaDevAttrConcurrentKernels: return 1;
@@ -113,7 +113,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     return call("cudaDeviceGetAttribute", plain, [&](Runtime& r) {
         if (value == nullptr) return cudaErrorInvalidValue;
         if (!r.is_device(device)) return cudaErrorInvalidDevice;
-        *value = attribute_of(attribute, device);
+        *value = attribute_of(r, attribute, device);
         if (*value < 0)
             r.stop("cudaDeviceGetAttribute: the double has no attribute " +
                    std::to_string(static_cast<int>(attribute)) + ". Add it to devices.cpp.");
@@ -139,7 +139,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
         if (!r.is_device(device)) return cudaErrorInvalidDevice;
         std::memset(p, 0, sizeof *p);
         std::snprintf(p->name, sizeof p->name, "gx double of a GPU");
-        const auto of = [&](cudaDeviceAttr a) { return attribute_of(a, device); };
+        const auto of = [&](cudaDeviceAttr a) { return attribute_of(r, a, device); };
         p->totalGlobalMem = r.options.device_bytes;
         p->sharedMemPerBlock = 49152;
         p->sharedMemPerBlockOptin = 232448;

@@ -37,6 +37,7 @@ struct RuntimeOptions {
     int devices = 8;  ///< 0: calls return cudaErrorNoDevice
     std::size_t device_bytes = std::size_t{2} << 30;
     int driver_version = CUDART_VERSION;  ///< less: calls return cudaErrorInsufficientDriver
+    int sm = 90;                          ///< compute capability, times ten
     int first_bus = 1;        ///< PCI bus of device 0, for processes that see different GPUs
     bool peer_access = true;  ///< whether devices can access each other's memory
     bool poison = true;       ///< fills new memory with 0xff, a NaN in every floating-point format
