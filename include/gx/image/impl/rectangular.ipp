@@ -1,7 +1,7 @@
 // Batches by aspect.
 #pragma once
 
-#include <algorithm>  // stable_sort
+#include <algorithm>  // min, sort
 #include <cmath>      // nearbyint
 #include <numeric>    // iota
 
@@ -24,8 +24,9 @@ GX_DECL std::vector<RectangularBatch> rectangular_batches(std::span<const ImageS
     }
     std::vector<std::uint32_t> order(sizes.size());
     std::iota(order.begin(), order.end(), 0u);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::uint32_t a, std::uint32_t b) { return aspects[a] < aspects[b]; });
+    std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+        return aspects[a] != aspects[b] ? aspects[a] < aspects[b] : a < b;
+    });
     std::vector<RectangularBatch> batches;
     for (std::size_t first = 0; first < order.size(); first += std::size_t(batch)) {
         const std::size_t count = std::min(std::size_t(batch), order.size() - first);
