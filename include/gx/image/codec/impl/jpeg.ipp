@@ -288,6 +288,30 @@ GX_DECL const ImageHeader& JpegDecoder::open(std::span<const std::uint8_t> bytes
     return s.header;
 }
 
+namespace detail::image {
+
+/// Whether jpeg_crop_scanline() computes the widths of components rightly. It takes no account of
+/// those that scaled decoding leaves larger: they must need no upsampling. Seen in libjpeg-turbo 2.1.5.
+[[nodiscard]] inline bool crops_rightly(const jpeg_decompress_struct& info) {
+#if JPEG_LIB_VERSION >= 70
+    const auto sides = [](const jpeg_component_info& c) { return c.DCT_h_scaled_size; };
+    const int least = info.min_DCT_h_scaled_size;
+#else
+    const auto sides = [](const jpeg_component_info& c) { return c.DCT_scaled_size; };
+    const int least = info.min_DCT_scaled_size;
+#endif
+    for (int i = 0; i < info.num_components; ++i) {
+        const jpeg_component_info& c = info.comp_info[i];
+        const int side = sides(c);
+        const bool full = c.h_samp_factor * side == info.max_h_samp_factor * least &&
+                          c.v_samp_factor * side == info.max_v_samp_factor * least;
+        if (side != least && !full) return false;
+    }
+    return true;
+}
+
+}  // namespace detail::image
+
 GX_DECL void JpegDecoder::begin(ImageRegion region, int eighths) {
     State& s = *state_;
     jpeg_decompress_struct& info = s.info;
@@ -309,7 +333,9 @@ GX_DECL void JpegDecoder::begin(ImageRegion region, int eighths) {
         info.out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
         info.do_block_smoothing = FALSE;
         jpeg_start_decompress(&info);
-        if (to - from < size.width) jpeg_crop_scanline(&info, &offset, &width);
+        if (to - from < size.width && detail::image::crops_rightly(info))
+            jpeg_crop_scanline(&info, &offset, &width);
+        else offset = 0;
         if (region.top > 0) jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(region.top));
     });
     const auto channels = static_cast<std::size_t>(info.output_components);
