@@ -81,6 +81,9 @@ TEST(CentreBox, ShowsWhatTorchvisionCutsOutOfTheResizedImage) {
         EXPECT_EQ(hashed(out), c.hash) << c.width << " x " << c.height;
     }
 }
+TEST(CentreBox, EndsAtTheBorderWhateverTheRounding) {  // 142 * (201 / 142) is above 201
+    EXPECT_LE(centre_box({202, 201}, 142, {1, 142}).height, 201);
+}
 TEST(CentreBox, IsTheLargestOfItsAspectWhereTheCropIsTooLarge) {
     EXPECT_EQ(centre_box({100, 200}, 50, {80, 60}), (ImageBox{0, 62.5, 100, 75}));
     EXPECT_EQ(centre_box({300, 150}, 50, {120, 60}), (ImageBox{0, 0, 300, 150}));

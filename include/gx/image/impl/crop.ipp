@@ -96,9 +96,10 @@ GX_DECL ImageBox centre_box(ImageSize size, int shorter, ImageSize crop) {
     }
     const double across = double(size.width) / resized.width;
     const double down = double(size.height) / resized.height;
-    return {rounded_int((resized.width - crop.width) / 2.0) * across,
-            rounded_int((resized.height - crop.height) / 2.0) * down, crop.width * across,
-            crop.height * down};
+    const double left = rounded_int((resized.width - crop.width) / 2.0) * across;
+    const double top = rounded_int((resized.height - crop.height) / 2.0) * down;
+    return {left, top, std::min(crop.width * across, size.width - left),
+            std::min(crop.height * down, size.height - top)};  // rounding may pass the border
 }
 
 }  // namespace gx

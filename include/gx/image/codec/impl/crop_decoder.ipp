@@ -152,6 +152,8 @@ GX_DECL void CropDecoder::resize_rows_in(ImageSize size, ImageBox box, ImageSize
                              std::min(bottom, size.height) - top};
     box.left -= left;
     box.top -= top;
+    box.width = std::min(box.width, region.width - box.left);  // rounding may pass the border
+    box.height = std::min(box.height, region.height - box.top);
     resize_rows(region, box, eighths, to, o, out);
 }
 
