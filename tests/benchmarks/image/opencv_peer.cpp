@@ -1,5 +1,6 @@
 // OpenCV's way from a JPEG to a training image: imdecode, crop, resize, flip, RGB.
-// Run: gx_image_opencv FILE CROPS WAY    reads the word "go" for each round, writes its processor seconds
+// Run: gx_image_opencv FILE CROPS WAY
+// Reads a word for each round, and writes the processor seconds of that round.
 // WAY: imdecode (without looking for an orientation), exif (looking for it), turbo (a whole decode
 //      by libjpeg-turbo in place of imdecode, and no change of channels)
 #include <cstdio>

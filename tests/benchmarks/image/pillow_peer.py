@@ -1,7 +1,8 @@
 """What a worker of torchvision does: Image.open, crop, resize, flip, to a tensor of 8 bits.
 
-Run: python3 pillow_peer.py FILE CROPS    reads the word "go" for each round, writes its processor seconds
-The first line is the versions. Without torchvision, Pillow alone, with the same calls.
+Run: python3 pillow_peer.py FILE CROPS
+Reads a line for each round, and writes the processor seconds of that round, below a line of
+versions. Without torchvision: Pillow alone, with the same calls.
 """
 import io
 import sys

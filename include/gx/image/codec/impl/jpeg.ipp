@@ -291,7 +291,8 @@ GX_DECL const ImageHeader& JpegDecoder::open(std::span<const std::uint8_t> bytes
 namespace detail::image {
 
 /// Whether jpeg_crop_scanline() computes the widths of components rightly. It takes no account of
-/// those that scaled decoding leaves larger: they must need no upsampling. Seen in libjpeg-turbo 2.1.5.
+/// those that scaled decoding leaves larger, which then must need no upsampling. Seen in
+/// libjpeg-turbo 2.1.5.
 [[nodiscard]] inline bool crops_rightly(const jpeg_decompress_struct& info) {
 #if JPEG_LIB_VERSION >= 70
     const auto sides = [](const jpeg_component_info& c) { return c.DCT_h_scaled_size; };
