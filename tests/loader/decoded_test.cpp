@@ -17,7 +17,7 @@ using namespace gx;
 using namespace testing_support;
 namespace fs = std::filesystem;
 
-/// A file of one byte becomes an image of that byte, the epoch and the seed; '!' is corrupt.
+/// A file of one byte becomes an image of that byte, the epoch and the sample; '!' is corrupt.
 struct ByteDecoder {
     [[nodiscard]] ImageShape shape() const { return {3, 1, 2}; }
     void decode(const EncodedSample& s, const SampleKey& key, std::span<std::uint8_t> to) {
@@ -25,7 +25,7 @@ struct ByteDecoder {
         for (std::size_t i = 0; i < 2; ++i) {
             to[i] = s.bytes[0];
             to[2 + i] = std::uint8_t(key.epoch);
-            to[4 + i] = std::uint8_t(key.seed + key.sample);
+            to[4 + i] = std::uint8_t(key.sample);
         }
     }
 };
@@ -67,7 +67,7 @@ std::vector<Sample> read(SampleReader& reader, const std::vector<std::uint32_t>&
 // ---- Cases worked by hand -------------------------------------------------------------------
 TEST(DecodedSource, DecodesWhatItReads) {
     const Folder folder;
-    const Decoded source(folder_of(folder, {"xy", "z"}), ByteDecoder{}, {.workers = 2, .seed = 5});
+    const Decoded source(folder_of(folder, {"xy", "z"}), ByteDecoder{}, {.workers = 2});
     EXPECT_EQ(source.info().count, 3);
     EXPECT_EQ(source.info().classes, 2);
     EXPECT_EQ(source.info().shape, (ImageShape{3, 1, 2}));
@@ -78,7 +78,7 @@ TEST(DecodedSource, DecodesWhatItReads) {
     reader->begin_epoch(7);
     const auto samples = read(*reader, {1});
     EXPECT_EQ(samples[0].pixels[2], 7);
-    EXPECT_EQ(samples[0].pixels[5], 6) << "seed 5, sample 1";
+    EXPECT_EQ(samples[0].pixels[5], 1);
 }
 TEST(DecodedSource, LoadersTellItTheEpoch) {
     const Folder folder;

@@ -17,12 +17,10 @@
 
 namespace gx {
 
-/// What the pixels of a sample may depend on, beside its bytes: its number in the source, the
-/// epoch, and a seed.
+/// What the pixels of a sample may depend on, beside its bytes.
 struct SampleKey {
-    std::uint64_t seed = 0;
     int epoch = 0;
-    std::uint32_t sample = 0;
+    std::uint32_t sample = 0;  ///< its number in the source
 };
 
 /// Decodes samples, of any sizes, to images of one shape. Each thread has a copy.
@@ -38,8 +36,7 @@ concept SampleDecoder =
     };
 
 struct DecodedOptions {
-    int workers = 1;         ///< threads of each reader that read and decode; 1: the caller's own
-    std::uint64_t seed = 0;  ///< of SampleKey; the same on all ranks
+    int workers = 1;  ///< threads of each reader that read and decode; 1: the caller's own
     OnCorrupt on_corrupt = OnCorrupt::stop;
     /// Of pixels scaled to 0 ... 1, one a channel.
     std::vector<float> mean{0.485f, 0.456f, 0.406f}, deviation{0.229f, 0.224f, 0.225f};
@@ -143,7 +140,7 @@ private:
                 return missing;
             }
             try {
-                worker.decoder.decode(s, {options_.seed, epoch_, index}, to);
+                worker.decoder.decode(s, {epoch_, index}, to);
             } catch (const Error& e) {
                 if (options_.on_corrupt == OnCorrupt::stop) throw;
                 skipped_->add(e.what());
