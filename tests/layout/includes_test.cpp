@@ -26,7 +26,7 @@ const std::map<std::string, Names> may_include{
     {"scheduler", {"core"}},
     {"optimizer", {"core", "model", "scheduler"}},
     {"loader", {"core", "io", "model"}},
-    {"image", {"core"}},
+    {"image", {"core", "loader", "model"}},
     {"survival", {"core", "io"}},
     {"trainer",
      {"core", "reflect", "io", "report", "memory", "collective", "reducer", "model", "scheduler",
