@@ -7,7 +7,8 @@ Configures BUILD as the preset dev, with gcov's counters, builds the plugins, ru
 prints each line of their headers, sources and doubles that none of them ran. tests/uncovered.txt of
 a plugin lists such lines with a reason, below the name of their file:
 
-        TEXT | REASON     TEXT is a part of the line, or of the name of its function
+        TEXT | REASON     TEXT is a part of the line, or of the name of its function. Where the
+                          reason holds 'by chance' the line may have run
 
 Exit status: 0; 1 if a line is not listed, an entry fits no line, or less than 98 % of all lines
 ran; 2 if a plugin does not build or a test fails."""
@@ -113,7 +114,7 @@ def main():
             used.update(fits)
             missing += not fits
             print(f"{name}:{number}: {text.strip()}    ({fits[0][2] if fits else 'NOT LISTED'})")
-    stale = [e for e in entries if e not in used]
+    stale = [e for e in entries if e not in used and "by chance" not in e[2]]
     for e in stale:
         print(f"uncovered.txt: no such line is left: {' | '.join(e)}")
     percent = 100 * ran / max(total, 1)

@@ -39,6 +39,17 @@ TEST_F(NcclMisuse, MessagesOfOtherCounts) {
     expect_has(s, "rank 0 of communicator 1 sends 2 x ncclInt32 to rank 1");
     expect_has(s, "receives 3 x ncclInt32");
 }
+TEST_F(NcclMisuse, ArgumentsOfNoCall) {
+    const auto of = [](std::size_t count, ncclDataType_t type, ncclRedOp_t op) {
+        return sentence([=](Ranks& a, auto& x) {
+            ok(ncclAllReduce(x[0], x[0], count, type, op, a.comm(0), a.stream(0)));
+        });
+    };
+    expect_has(of(1, ncclNumTypes, ncclSum), ", which is no type");
+    expect_has(of(1, ncclInt, ncclNumOps), ": the double has five");
+    expect_has(of(1, ncclFloat8e4m3, ncclSum), ": the double cannot sum these");
+    expect_has(of(SIZE_MAX / 2, ncclInt, ncclSum), " elements.");
+}
 TEST_F(NcclMisuse, MessagesOfOtherTypes) {
     const auto s = sentence([](Ranks& a, auto& x) {
         ok(ncclSend(x[0], 2, ncclInt, 1, a.comm(0), a.stream(0)));
