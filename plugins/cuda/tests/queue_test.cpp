@@ -141,7 +141,7 @@ TEST(Queue, ReusesStagingMemoryOnceItsCopyIsDone) {
                 {.seed = *rc::gen::arbitrary<std::uint64_t>(), .progress = progress});
             DeviceContext gpu(0);
             const int events = *rc::gen::inRange(1, 9);
-            Queue queue(gpu, "compute", {.events = events, .staging_bytes = 256});
+            Queue queue(gpu, "compute", {.events = events, .staging_bytes = 256, .graph_bytes = 0});
             constexpr std::size_t count = 300;
             Buffer<float> b(&gpu.memory(), count, "values");
             std::vector<float> expected(count), back(count);
