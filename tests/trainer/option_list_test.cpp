@@ -44,6 +44,7 @@ TEST(OptionList, MembersAndElementsHaveTheirPath) {
               (List{{"optimizer.momentum", "0.8"},
                     {"optimizer.weight_decay", "0.0001"},
                     {"optimizer.nesterov", "0"},
+                    {"optimizer.rate_in_velocity", "0"},
                     {"optimizer.decay_batch_norm", "0"},
                     {"optimizer.decay_bias", "0"}}));
     const List nested = listed(gx::Warmup<gx::StepDecay>::Options{
