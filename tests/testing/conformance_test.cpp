@@ -67,6 +67,16 @@ TEST(FixedOrder, IsReportedAsSkipped) {
     EXPECT_EQ(report.skipped[0].check, "arrival");
 }
 
+// ---- A world that loses a rank before its work begins ---------------------------------------
+TEST(RankThatNeverBegan, HasNoCompleteReduction) {
+    const auto nobody = [](gx::Placement, auto) {};
+    ConformanceReport report;
+    gx::testing::check_lost_rank<gx::Ring<>>(nobody, 1, report);
+    EXPECT_EQ(report.text().find("reports a complete reduction"), std::string::npos)
+        << report.text();
+    EXPECT_TRUE(report.rejected_by("lost rank")) << "and nobody named the one that was lost";
+}
+
 // ---- World independence ------------------------------------------------------------------
 /// Rounds otherwise on every second world it is run on.
 template <class Inner>

@@ -49,7 +49,9 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
         largest = std::max(largest, rows[0].size());
     }
     Reductions out;
-    out.reports.assign(jobs.size(), std::vector<ReduceReport>(ranks));
+    ReduceReport not_run;  // of a rank that the world lost before it began, or stopped between
+    not_run.delivery = {Delivery::Outcome::cancelled, -1};
+    out.reports.assign(jobs.size(), std::vector<ReduceReport>(ranks, not_run));
     out.traffic.assign(jobs.size(), std::vector<MessageCounts>(ranks));
     if (options.keep_residuals) out.residuals.assign(jobs.size() + 1, Rows(ranks));
     out.states.resize(ranks);
