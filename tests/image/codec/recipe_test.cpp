@@ -66,4 +66,23 @@ TEST(ImageRecipe, WithoutChangesIsACrop) {
     EXPECT_EQ(shown(recipe, decoder, 0, 0), shown(recipe, decoder, 5, 7));
 }
 
+TEST(CentreRecipe, IsTheCentreOfTheResizedImage) {
+    const CentreRecipe recipe({.to = to, .shorter = 35});  // half of 90 x 70
+    CropDecoder decoder;
+    const Pixels found = shown(recipe, decoder, 0, 0);
+    EXPECT_EQ(found, shown(recipe, decoder, 3, 5)) << "no epoch or sample shows";
+    const Pixels file = jpeg_of(pattern(size), size);
+    Pixels image(static_cast<std::size_t>(3 * size.pixels())), resized(3 * 45 * 35);
+    decoder.open(file, "x.jpg");
+    decoder.decode(whole(size), image.data());
+    CropResize()(image.data(), size, {45, 35}, ResizeMode::antialiased, false, resized.data());
+    int largest = 0;
+    for (int y = 0; y < 32; ++y)
+        for (int x = 0; x < 3 * 32; ++x) {  // torchvision's centre: 6.5 rounds to 6, 1.5 to 2
+            const int there = resized[std::size_t((y + 2) * 3 * 45 + x + 3 * 6)];
+            largest = std::max(largest, std::abs(there - found[std::size_t(y * 3 * 32 + x)]));
+        }
+    EXPECT_LE(largest, 1) << "columns are summed before rows are cut";
+}
+
 }  // namespace
