@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
+#include <zlib.h>
 
 #include <gx/core/error.hpp>
 #include <image/codec/make_files.hpp>
@@ -126,6 +127,39 @@ TEST(PngDecoder, RefusesBombsAndWrongSums) {
     EXPECT_EQ(error_of(file, {.pixels_max = 256}), "");
     file[20] ^= 1;
     EXPECT_THAT(error_of(file), HasSubstr("x.png: no PNG that can be decoded: IHDR: CRC error"));
+}
+
+/// A file of a few hundred bytes whose header says `size`.
+Pixels claiming(ImageSize size, bool interlaced) {
+    Pixels file = png_of(pattern({16, 16}), {16, 16}, {.interlaced = interlaced});
+    const auto put = [&file](std::size_t at, std::uint32_t x) {
+        for (int i = 0; i < 4; ++i) file[at + 3 - std::size_t(i)] = std::uint8_t(x >> (8 * i));
+    };
+    put(16, static_cast<std::uint32_t>(size.width));
+    put(20, static_cast<std::uint32_t>(size.height));
+    put(29, static_cast<std::uint32_t>(::crc32(0, &file[12], 17)));
+    return file;
+}
+TEST(PngDecoder, TakesNoMoreMemoryThanItsPixelsForWhatAHeaderClaims) {
+    constexpr int side = 4'000'000;
+    struct Claim {
+        ImageSize size;
+        bool interlaced;
+    };
+    for (const Claim claim : {Claim{{side, 1}, false}, {{side, 1}, true}, {{1, side}, true}}) {
+        PngDecoder decoder;
+        const Pixels file = claiming(claim.size, claim.interlaced);
+        EXPECT_THROW(decoded(decoder, file), Error);
+        EXPECT_LE(decoder.bytes(), std::size_t{6} * 3 * side) << claim.size.width;
+    }
+}
+TEST(PngDecoder, RefusesExifOfMoreThanItsLimit) {
+    Pixels file = png_of(pattern({16, 16}), {16, 16});
+    constexpr std::uint8_t exif[] = {0x10, 0, 0, 0, 'e', 'X', 'I', 'f', 'I', 'I', 42, 0};
+    file.insert(file.begin() + 33, std::begin(exif), std::end(exif));
+    PngDecoder decoder({.orient = true});
+    EXPECT_THROW(decoded(decoder, file), Error);
+    EXPECT_LE(decoder.bytes(), std::size_t{16} << 20);
 }
 
 // ---- Cost -------------------------------------------------------------------------------------

@@ -41,13 +41,17 @@ struct PngDecoder::State {
     [[noreturn]] static void on_error(png_structp png, png_const_charp what);
     static void on_warning(png_structp png, png_const_charp what);
     static void read(png_structp png, png_bytep to, std::size_t count);
-    void set_transforms();
+    [[nodiscard]] int set_transforms();
+    [[nodiscard]] std::uint8_t* row(int y) {
+        return &rows[row_bytes * static_cast<std::size_t>(y)];
+    }
 
     png_structp png = nullptr;
     png_infop info = nullptr;
     std::jmp_buf before{};
     char sentence[256] = {};
     detail::image::Arena memory;
+    std::size_t allocation_max = 0;
     DecodeOptions options;
     std::string where;
     std::span<const std::uint8_t> left;  // not yet read
@@ -55,14 +59,15 @@ struct PngDecoder::State {
     bool interlaced = false;
     std::int64_t warnings = 0;
     TrivialVector<std::uint8_t> rows;  // a few, or all of an interlaced image
-    TrivialVector<std::uint8_t*> row_pointers;
     std::size_t row_bytes = 0;
+    int rows_at_once = 0;
     ImageRegion region;
     int left_rows = 0;
 };
 
 namespace detail::image {
 inline constexpr std::size_t png_chunk_bytes_max = 8'000'000;
+inline constexpr std::size_t png_rows_bytes_max = std::size_t{1} << 20;  // or one row
 inline constexpr int png_rows_at_once = 16;
 }  // namespace detail::image
 
@@ -107,12 +112,14 @@ GX_DECL const ImageHeader& PngDecoder::open(std::span<const std::uint8_t> bytes,
     s.where = where;
     s.left = bytes;
     s.warnings = 0;
+    s.allocation_max = 2 * detail::image::png_chunk_bytes_max;  // libpng takes eXIf of any length
     std::strcpy(s.sentence, "no memory for a PNG decoder");
     s.guarded([&s] {
         s.png = png_create_read_struct_2(
-            PNG_LIBPNG_VER_STRING, &s, State::on_error, State::on_warning, &s.memory,
+            PNG_LIBPNG_VER_STRING, &s, State::on_error, State::on_warning, &s,
             [](png_structp png, png_alloc_size_t count) -> png_voidp {
-                return static_cast<detail::image::Arena*>(png_get_mem_ptr(png))->allocate(count);
+                State& state = *static_cast<State*>(png_get_mem_ptr(png));
+                return count <= state.allocation_max ? state.memory.allocate(count) : nullptr;
             },
             [](png_structp, png_voidp) {});
         if (s.png) s.info = png_create_info_struct(s.png);
@@ -140,14 +147,16 @@ GX_DECL const ImageHeader& PngDecoder::open(std::span<const std::uint8_t> bytes,
     return s.header;
 }
 
-GX_DECL void PngDecoder::State::set_transforms() {
+/// Returns the number of passes of the rows.
+GX_DECL int PngDecoder::State::set_transforms() {
     png_set_strip_16(png);
     png_set_palette_to_rgb(png);
     png_set_expand_gray_1_2_4_to_8(png);
     png_set_gray_to_rgb(png);
     png_set_strip_alpha(png);
-    png_set_interlace_handling(png);
+    const int passes = png_set_interlace_handling(png);
     png_read_update_info(png, info);
+    return passes;
 }
 
 GX_DECL void PngDecoder::begin(ImageRegion region) {
@@ -156,18 +165,22 @@ GX_DECL void PngDecoder::begin(ImageRegion region) {
     GX_EXPECT(lies_in(region, s.header.size), "a region lies inside its image");
     s.region = region;
     s.left_rows = region.height;
+    s.allocation_max = ~std::size_t{0};  // the size of the image is known
     s.interlaced = png_get_interlace_type(s.png, s.info) != PNG_INTERLACE_NONE;
-    s.row_bytes = std::size_t(3) * s.header.size.width + 64;  // and what vector loops read
-    const int rows = s.interlaced ? s.header.size.height : detail::image::png_rows_at_once;
-    s.rows.resize(s.row_bytes * static_cast<std::size_t>(rows));
-    s.row_pointers.resize(static_cast<std::size_t>(rows));
-    for (std::size_t i = 0; i < s.row_pointers.size(); ++i)
-        s.row_pointers[i] = &s.rows[s.row_bytes * i];
+    s.row_bytes = std::size_t(3) * s.header.size.width;
+    // A file of a few bytes may claim rows of any length.
+    s.rows_at_once = s.interlaced ? s.header.size.height
+                                  : static_cast<int>(std::clamp<std::size_t>(
+                                        detail::image::png_rows_bytes_max / s.row_bytes, 1,
+                                        detail::image::png_rows_at_once));
+    s.rows.resize(s.row_bytes * static_cast<std::size_t>(s.rows_at_once) +
+                  64);  // and what vector loops read
     s.guarded([&s] {
-        s.set_transforms();
-        if (s.interlaced) png_read_image(s.png, s.row_pointers.data());
-        else
-            for (int y = 0; y < s.region.top; ++y) png_read_row(s.png, s.row_pointers[0], nullptr);
+        const int passes = s.set_transforms();
+        for (int pass = 0; s.interlaced && pass < passes; ++pass)
+            for (int y = 0; y < s.header.size.height; ++y) png_read_row(s.png, s.row(y), nullptr);
+        for (int y = 0; !s.interlaced && y < s.region.top; ++y)
+            png_read_row(s.png, s.row(0), nullptr);
     });
 }
 
@@ -177,13 +190,11 @@ GX_DECL ImageRows PngDecoder::next() {
     const std::size_t left = std::size_t(3) * s.region.left;
     if (s.interlaced) {
         s.left_rows = 0;
-        return {s.row_pointers[static_cast<std::size_t>(s.region.top)] + left, s.row_bytes,
-                s.region.height};
+        return {s.row(s.region.top) + left, s.row_bytes, s.region.height};
     }
-    const int count = std::min(s.left_rows, detail::image::png_rows_at_once);
+    const int count = std::min(s.left_rows, s.rows_at_once);
     s.guarded([&s, count] {
-        for (int i = 0; i < count; ++i)
-            png_read_row(s.png, s.row_pointers[static_cast<std::size_t>(i)], nullptr);
+        for (int i = 0; i < count; ++i) png_read_row(s.png, s.row(i), nullptr);
     });
     s.left_rows -= count;
     return {s.rows.data() + left, s.row_bytes, count};
