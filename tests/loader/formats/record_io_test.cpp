@@ -99,6 +99,11 @@ TEST(RecordIo, ReadsWhatWasWritten) {
     }));
 }
 
+TEST(RecordIo, TakesTwoNamesInBraces) {
+    EXPECT_THAT(error_of([] { const RecordIo source({"none-0.rec", "none-1.rec"}); }),
+                ::testing::HasSubstr("'none-0.rec' can't be opened"));
+}
+
 // ---- Bad files ------------------------------------------------------------------------------
 class BadRecordIo : public testing::Test {
 protected:

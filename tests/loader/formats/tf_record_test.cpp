@@ -94,6 +94,11 @@ TEST(TfRecord, ReadsWhatWasWritten) {
     }));
 }
 
+TEST(TfRecord, TakesTwoNamesInBraces) {
+    EXPECT_THAT(error_of([] { const TfRecord source({"none-0.tfrecord", "none-1.tfrecord"}); }),
+                ::testing::HasSubstr("'none-0.tfrecord' can't be opened"));
+}
+
 // ---- Bad files ------------------------------------------------------------------------------
 class BadTfRecord : public testing::Test {
 protected:

@@ -128,6 +128,11 @@ TEST(WebDataset, ReadsWhatATarHolds) {
     }));
 }
 
+TEST(WebDataset, TakesTwoNamesInBraces) {
+    EXPECT_THAT(error_of([] { const WebDataset source({"none-0.tar", "none-1.tar"}); }),
+                ::testing::HasSubstr("'none-0.tar' can't be opened"));
+}
+
 // ---- Bad files ------------------------------------------------------------------------------
 class BadWebDataset : public testing::Test {
 protected:

@@ -1,11 +1,12 @@
 // RecordIo: encoded images in MXNet's RecordIO files; RecordIoWriter writes them.
 #pragma once
 
-#include <filesystem>   // path
-#include <span>         // images
-#include <string>       // texts
-#include <string_view>  // names
-#include <vector>       // shards
+#include <filesystem>        // path
+#include <initializer_list>  // shards
+#include <span>              // images
+#include <string>            // texts
+#include <string_view>       // names
+#include <vector>            // shards
 
 #include <gx/core/decl.hpp>                     // GX_DECL
 #include <gx/io/atomic_file.hpp>                // AtomicFile
@@ -51,6 +52,10 @@ public:
                               const RecordIoOptions& options = {});
     explicit RecordIo(const std::filesystem::path& shard, const RecordIoOptions& options = {})
         : RecordIo(std::span(&shard, 1), options) {}
+    /// Braces around two names of files would else be one path, of two iterators.
+    explicit RecordIo(std::initializer_list<std::filesystem::path> shards,
+                      const RecordIoOptions& options = {})
+        : RecordIo(std::span(shards.begin(), shards.size()), options) {}
 };
 static_assert(explain_encoded_source<RecordIo>());
 

@@ -1,11 +1,12 @@
 // TfRecord: encoded images in TFRecord files of tf.train.Example; TfRecordWriter writes them.
 #pragma once
 
-#include <filesystem>   // path
-#include <span>         // images
-#include <string>       // keys
-#include <string_view>  // names
-#include <vector>       // bytes
+#include <filesystem>        // path
+#include <initializer_list>  // shards
+#include <span>              // images
+#include <string>            // keys
+#include <string_view>       // names
+#include <vector>            // bytes
 
 #include <gx/core/decl.hpp>                     // GX_DECL
 #include <gx/io/atomic_file.hpp>                // AtomicFile
@@ -44,6 +45,10 @@ public:
                               const TfRecordOptions& options = {});
     explicit TfRecord(const std::filesystem::path& shard, const TfRecordOptions& options = {})
         : TfRecord(std::span(&shard, 1), options) {}
+    /// Braces around two names of files would else be one path, of two iterators.
+    explicit TfRecord(std::initializer_list<std::filesystem::path> shards,
+                      const TfRecordOptions& options = {})
+        : TfRecord(std::span(shards.begin(), shards.size()), options) {}
 };
 static_assert(explain_encoded_source<TfRecord>());
 

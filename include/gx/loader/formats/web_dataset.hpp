@@ -1,10 +1,11 @@
 // WebDataset: encoded images and their labels as neighbouring members of tar files.
 #pragma once
 
-#include <filesystem>  // path
-#include <span>        // shards
-#include <string>      // endings
-#include <vector>      // endings
+#include <filesystem>        // path
+#include <initializer_list>  // shards
+#include <span>              // shards
+#include <string>            // endings
+#include <vector>            // endings
 
 #include <gx/core/decl.hpp>                     // GX_DECL
 #include <gx/loader/formats/encoded_files.hpp>  // EncodedFiles
@@ -38,6 +39,10 @@ public:
                                 const WebDatasetOptions& options = {});
     explicit WebDataset(const std::filesystem::path& shard, const WebDatasetOptions& options = {})
         : WebDataset(std::span(&shard, 1), options) {}
+    /// Braces around two names of files would else be one path, of two iterators.
+    explicit WebDataset(std::initializer_list<std::filesystem::path> shards,
+                        const WebDatasetOptions& options = {})
+        : WebDataset(std::span(shards.begin(), shards.size()), options) {}
 };
 static_assert(explain_encoded_source<WebDataset>());
 
