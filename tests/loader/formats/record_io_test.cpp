@@ -219,6 +219,15 @@ TEST_F(BadRecordIo, ARecordThatBecomesCorruptIsFoundWhenItIsRead) {
     EXPECT_EQ(read_one(*reader, 1).bytes, "");
     EXPECT_EQ(reader->skipped().count, 1);
 }
+TEST_F(BadRecordIo, APartThatBecomesTheFirstOfNoOther) {
+    std::string bytes = record("whole");  // and three bytes of padding, which its record lacks
+    write_text(folder / "a.rec", bytes);
+    const RecordIo source(folder / "a.rec");
+    bytes[7] = '\x20';
+    write_text(folder / "a.rec", bytes);
+    EXPECT_TRUE(holds(error_of([&] { read_one(*source.open(), 0); }),
+                      "ends within the head of a record, after 0 bytes of 8"));
+}
 TEST(BadRecordIoWriter, RefusesWhatNoReaderTakes) {
     const Folder folder;
     RecordIoWriter writer(folder / "a.rec");

@@ -79,7 +79,7 @@ struct ImageHeader {
 [[nodiscard]] inline std::span<const std::uint8_t> extract(std::span<std::uint8_t> record) {
     std::size_t at = 0, data = 0;
     for (bool begun = false;; begun = true) {
-        const Part part = part_at(record.subspan(at), begun);
+        const Part part = part_at(record.subspan(std::min(at, record.size())), begun);
         at += 8;
         if (part.bytes > record.size() - at) throw Flaw("its parts are longer than it was");
         std::memmove(&record[data], &record[at], part.bytes);
