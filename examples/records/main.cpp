@@ -6,6 +6,7 @@
 //       used
 
 #include <numeric>  // iota
+#include <set>      // what is read
 #include <vector>   // shards
 
 #include <fmt/format.h>  // lines
@@ -68,6 +69,41 @@ fs::path shard_path(const Arguments& a, int shard) {
     return a.output.string() + part + (a.to == "recordio" ? ".rec" : ".tfrecord");
 }
 
+/// All that pack() writes, but for --json.
+Paths outputs(const Arguments& a) {
+    Paths files{fs::path(a.output.string() + ".classes.txt")};
+    for (int s = 0; s < a.shards; ++s) {
+        files.push_back(shard_path(a, s));
+        if (a.to != "recordio") continue;
+        for (const char* ending : {".idx", ".lst"})
+            files.push_back(fs::path(files.back()).replace_extension(ending));
+    }
+    return files;
+}
+void expect_other_files(const Arguments& a) {
+    if (!a.output.has_filename())
+        throw gx::Error(
+            fmt::format("--output '{0}': expected the beginning of the shards' names, "
+                        "such as '{0}train'",
+                        a.output.string()));
+    std::set<fs::path> read;
+    for (const fs::path& path : a.pack) read.insert(fs::weakly_canonical(path));
+    for (const fs::path& path : outputs(a))
+        if (read.contains(fs::weakly_canonical(path)))
+            throw gx::Error(
+                fmt::format("--output '{}': '{}' is read, and would be overwritten. "
+                            "Choose other names.",
+                            a.output.string(), path.string()));
+}
+void expect_lines(const std::vector<std::string>& classes) {
+    for (const std::string& name : classes)
+        if (name.find_first_of("\r\n") != name.npos)
+            throw gx::Error(
+                fmt::format("class '{}' has a line's end in its name, and so would the "
+                            "list of classes. Rename it.",
+                            gx::printable(name)));
+}
+
 /// Writes samples order[first ... last - 1].
 template <class Writer>
 void write_shard(Writer writer, const gx::EncodedFiles& source, gx::EncodedReader& reader,
@@ -85,9 +121,11 @@ void write_shard(Writer writer, const gx::EncodedFiles& source, gx::EncodedReade
 }
 
 int pack(const Arguments& a) {
+    expect_other_files(a);
     const gx::EncodedFiles source =
         opened(a.pack, a, a.skips ? gx::OnCorrupt::skip : gx::OnCorrupt::stop);
     const gx::EncodedInfo info = source.info();
+    expect_lines(info.class_names);
     if (a.shards > info.count)
         throw gx::Error(
             fmt::format("--shards {}: there are {} samples, and each shard needs one. "

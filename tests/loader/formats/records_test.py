@@ -202,6 +202,16 @@ def test(folder, draw):
     expect("one is left out", len(read_recordio((folder / "x.rec").read_bytes())),
            len(expected) - 1)
     run("--pack", images, "--output", folder / "y", "--shards", len(expected) + 1, status=2)
+    before = [shard.read_bytes() for shard in shards]
+    (folder / "link").symlink_to(folder)
+    done = run("--pack", *shards, "--output", folder / "link" / "many", "--shards", 3, status=2)
+    expect("what is read is not written", "would be overwritten" in done.stderr, True)
+    expect("the shards are as they were", [shard.read_bytes() for shard in shards], before)
+    run("--pack", images, "--output", f"{folder}/", status=2)
+    (images / "a\nb").mkdir()
+    (images / "a\nb" / "1.jpg").write_bytes(b"x")
+    run("--pack", images, "--output", folder / "z", "--to", "tfrecord", status=2)
+    expect("nothing is written", list(folder.glob("z*")) + list(folder.glob(".*")), [])
 
 
 with tempfile.TemporaryDirectory() as place:
