@@ -200,7 +200,8 @@ int main(int argc, char** argv) {
     auto* what = app.add_option_group("what");
     auto* packs = what->add_option("--pack", a.pack, "pack a folder of class folders, or shards");
     what->add_option("--verify", a.verify,
-                     "read every record of a source; exit 1 if any is corrupt");
+                     "read every record of a source; exit 1 if any is corrupt. Images are not "
+                     "decoded, and of the formats TFRecord alone has sums of them");
     what->add_option("--list", a.list,
                      "print number, label, offset, bytes, file and name of each sample");
     what->require_option(1);
