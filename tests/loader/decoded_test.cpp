@@ -1,6 +1,7 @@
 #include <gx/loader/decoded.hpp>
 
-#include <set>  // sentences, in any order
+#include <algorithm>  // any_of
+#include <set>        // sentences, in any order
 
 #include <gx/loader/formats/image_folder.hpp>  // ImageFolder
 #include <gx/loader/in_memory.hpp>             // InMemory
@@ -133,6 +134,10 @@ TEST(DecodedSource, ShowsTheNextOneForASampleThatItSkips) {
     EXPECT_EQ(skipped.count, 3);
     const std::set<std::string> sentences(skipped.first.begin(), skipped.first.end());
     EXPECT_TRUE(holds(*sentences.begin(), "a/1001.jpg' is no image"));
+    const bool told = std::ranges::any_of(sentences, [](const std::string& sentence) {
+        return holds(sentence, "b/1000.jpg' is empty");
+    });
+    EXPECT_TRUE(told) << "by the source, what is wrong with its record";
     EXPECT_TRUE(holds(error_of([&] { (void)read(*reader, {1, 4}); }), "none of 2 samples",
                       "The first: gx: '"));
 }

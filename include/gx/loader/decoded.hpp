@@ -37,7 +37,7 @@ concept SampleDecoder =
 
 struct DecodedOptions {
     int workers = 1;  ///< threads of each reader that read and decode; 1: the caller's own
-    OnCorrupt on_corrupt = OnCorrupt::stop;
+    OnCorrupt on_corrupt = OnCorrupt::stop;  ///< of images; the source has its own, of records
     /// Of pixels scaled to 0 ... 1, one a channel.
     std::vector<float> mean{0.485f, 0.456f, 0.406f}, deviation{0.229f, 0.224f, 0.225f};
 };
@@ -133,10 +133,15 @@ private:
         [[nodiscard]] Sample decoded(std::uint32_t index, Worker& worker,
                                      std::span<std::uint8_t> to) const {
             EncodedSample s;
+            const SkippedRecords& corrupt = worker.reader->skipped();
+            const std::int64_t before = corrupt.count;
             worker.reader->read({&index, 1}, {&s, 1});
             const Sample missing{nullptr, s.label, shape_};
             if (s.bytes.empty()) {
-                skipped_->add("gx: " + to_string(s.where) + " holds no image");
+                const bool told =
+                    corrupt.count > before && corrupt.count == std::ssize(corrupt.first);
+                skipped_->add(told ? corrupt.first.back()
+                                   : "gx: " + to_string(s.where) + " holds no image");
                 return missing;
             }
             try {
