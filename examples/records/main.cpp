@@ -80,20 +80,12 @@ Paths outputs(const Arguments& a) {
     }
     return files;
 }
-void expect_other_files(const Arguments& a) {
+void expect_names(const Arguments& a) {
     if (!a.output.has_filename())
         throw gx::Error(
             fmt::format("--output '{0}': expected the beginning of the shards' names, "
                         "such as '{0}train'",
                         a.output.string()));
-    std::set<fs::path> read;
-    for (const fs::path& path : a.pack) read.insert(fs::weakly_canonical(path));
-    for (const fs::path& path : outputs(a))
-        if (read.contains(fs::weakly_canonical(path)))
-            throw gx::Error(
-                fmt::format("--output '{}': '{}' is read, and would be overwritten. "
-                            "Choose other names.",
-                            a.output.string(), path.string()));
 }
 void expect_lines(const std::vector<std::string>& classes) {
     for (const std::string& name : classes)
@@ -121,7 +113,7 @@ void write_shard(Writer writer, const gx::EncodedFiles& source, gx::EncodedReade
 }
 
 int pack(const Arguments& a) {
-    expect_other_files(a);
+    expect_names(a);
     const gx::EncodedFiles source =
         opened(a.pack, a, a.skips ? gx::OnCorrupt::skip : gx::OnCorrupt::stop);
     const gx::EncodedInfo info = source.info();
@@ -159,6 +151,23 @@ int pack(const Arguments& a) {
                shard_path(a, a.shards - 1).string(), skipped);
     write_json(a, info, skipped, files);
     return 0;
+}
+
+/// Nothing that is read is written, and nothing is written twice.
+void expect_other_files(const Arguments& a) {
+    std::set<fs::path> taken;
+    for (const Paths* some : {&a.pack, &a.verify, &a.list})
+        for (const fs::path& path : *some) taken.insert(fs::weakly_canonical(path));
+    const auto expect_other = [&](const char* option, const fs::path& named, const fs::path& path) {
+        if (!taken.insert(fs::weakly_canonical(path)).second)
+            throw gx::Error(
+                fmt::format("{} '{}': '{}' is read or written besides, and would be "
+                            "overwritten. Choose other names.",
+                            option, named.string(), path.string()));
+    };
+    if (!a.pack.empty())
+        for (const fs::path& path : outputs(a)) expect_other("--output", a.output, path);
+    if (!a.json.empty()) expect_other("--json", a.json, a.json);
 }
 
 // ---- Checking and listing -------------------------------------------------------------------
@@ -229,6 +238,7 @@ int main(int argc, char** argv) {
         if (a.to != "recordio" && a.to != "tfrecord")
             throw gx::Error(fmt::format("--to '{}': expected recordio or tfrecord", a.to));
         gx::expect_outputs({{"--json", a.json}});
+        expect_other_files(a);
         return !a.pack.empty() ? pack(a) : !a.verify.empty() ? verify(a) : list(a);
     });
 }
