@@ -1,6 +1,8 @@
 // One Trainer on sources that are not in memory: the bits of a Split, in every world.
 #include <gx/trainer/trainer.hpp>
 
+#include <algorithm>  // any_of
+
 #include <gtest/gtest.h>
 
 #include <gx/loader/prefetch.hpp>              // Prefetched
@@ -114,7 +116,7 @@ TEST(Sources, OtherImagesAreNotResumedOn) {
 }
 TEST(Sources, OtherTestImagesAreNoted) {
     const gx::Split data = images();
-    const Folder out;
+    const Folder out, between;
     Plain::Options o{.batch = 3, .epochs = 2, .seed = 3, .output = out.path};
     auto wall = threads(2);
     const std::uint64_t whole = Plain(o).train(wall, data).weights_hash;
@@ -129,7 +131,19 @@ TEST(Sources, OtherTestImagesAreNoted) {
                                        "of earlier epochs are not of 'synthetic'."});
     EXPECT_EQ(changed.weights_hash, whole);
     o.evaluate = false;
+    o.output = between.path;
     EXPECT_EQ(Plain(o).train(wall, other).notes, std::vector<std::string>{}) << "it has none";
+    o.evaluate = true;
+    o.epochs = 3;
+    o.resume = between / "epoch-0002.safetensors";
+    const auto is_noted = [&](const gx::Split& now) {
+        const auto notes = Plain(o).train(wall, now).notes;
+        return std::ranges::any_of(notes, [](const std::string& note) {
+            return holds(note, "resumed after epoch 2 with other test images");
+        });
+    };
+    EXPECT_TRUE(is_noted(other)) << "the first epoch was tested by the first images";
+    EXPECT_FALSE(is_noted(data));
 }
 /// What each of three ranks throws; rank 1 opens its own training file.
 struct Texts {

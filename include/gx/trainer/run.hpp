@@ -92,7 +92,7 @@ struct Run {
     std::optional<Checkpoint> resume{};    ///< none: start anew
     std::filesystem::path resumed_from{};  ///< its file
     std::uint64_t data_hash = 0;           ///< of the training set, where checkpoints need it
-    std::uint64_t test_data_hash = 0;      ///< of the test set; 0 where the run does not test
+    std::uint64_t test_data_hash = 0;      ///< of the last test set of the run; 0: none, or unknown
     Timetable timetable_before{};          ///< that it was written under
     std::vector<Rate> rates_before{};      ///< of each of its phases
     std::string rescaled{};  ///< what changes with another rank count or batch; a sentence

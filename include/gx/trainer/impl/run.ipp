@@ -142,6 +142,7 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
         run.changes.push_back("resumed after epoch " + std::to_string(run.resume->epoch) +
                               " with other test images: accuracies of earlier epochs are not of '" +
                               data.test.info().name + "'");
+    if (!o.evaluate) run.test_data_hash = run.resume->test_data_hash;  // of earlier epochs
     if (!run.rescaled.empty()) run.changes.insert(run.changes.begin(), run.rescaled);
     run.mixed_clocks = run.resume->clock != world.info.clock;
     run.notes = run.resume->notes;
