@@ -16,7 +16,10 @@ static_assert(gx::StaticLossScale::check({}).empty() && gx::DynamicLossScale::ch
 static_assert(!gx::StaticLossScale::check({.factor = 0}).empty());
 static_assert(!gx::StaticLossScale::check({.factor = infinity}).empty());
 static_assert(!gx::StaticLossScale::check({.factor = nan}).empty());
+static_assert(gx::StaticLossScale::check({.factor = 0x1p-126f}).empty());
+static_assert(!gx::StaticLossScale::check({.factor = 0x1p-149f}).empty(), "1 / factor is infinite");
 static_assert(!gx::DynamicLossScale::check({.initial = 0}).empty());
+static_assert(!gx::DynamicLossScale::check({.initial = 0x1p-149f}).empty());
 static_assert(!gx::DynamicLossScale::check({.initial = nan}).empty());
 static_assert(!gx::DynamicLossScale::check({.initial = 8, .largest = 4}).empty());
 static_assert(!gx::DynamicLossScale::check({.largest = infinity}).empty());

@@ -55,8 +55,10 @@ public:
     StaticLossScale() : StaticLossScale(Options{}) {}
     explicit StaticLossScale(Options o);
     static constexpr Findings check(const Options& o) {
-        return Findings{}.expect(o.factor > 0 && o.factor <= std::numeric_limits<float>::max(),
-                                 "StaticLossScale: factor must be above 0 and finite");
+        return Findings{}.expect(o.factor >= std::numeric_limits<float>::min() &&
+                                     o.factor <= std::numeric_limits<float>::max(),
+                                 "StaticLossScale: factor must be above 0 and finite, and so must "
+                                 "1 / factor, which gradients are multiplied by");
     }
     [[nodiscard]] constexpr float scale() const { return factor_; }
     constexpr void learn(bool) {}
@@ -83,8 +85,9 @@ public:
     explicit DynamicLossScale(Options o);
     static constexpr Findings check(const Options& o) {
         return Findings{}
-            .expect(o.initial > 0 && o.initial <= o.largest,
-                    "DynamicLossScale: initial must be above 0 and at most largest")
+            .expect(o.initial >= std::numeric_limits<float>::min() && o.initial <= o.largest,
+                    "DynamicLossScale: initial must be above 0 and at most largest, and 1 / "
+                    "initial finite")
             .expect(o.largest <= std::numeric_limits<float>::max(),
                     "DynamicLossScale: largest must be finite")
             .expect(o.growth_interval > 0, "DynamicLossScale: growth_interval must be at least 1");
