@@ -321,6 +321,7 @@ void launch_on(Queue& q, const gx::detail::trainer::AddNorms<O, D>& k, DeviceSpa
     store_norms(q.stream(), tables.adapts(), tables.words(), sums_in(norms));
 }
 template <class Norms>
+    requires requires(Norms n) { n.parameter.words(); }
 void launch_on(Queue& q, const gx::detail::trainer::SumNorms<Norms>&, DeviceSpan<const Norms> all,
                DeviceSpan<Norms> sums) {
     sum_norms(q.stream(), sums_in(all), sums_in(sums));
