@@ -166,12 +166,15 @@ struct UpdateOf {
         return rule.direction(w[i], first, __fsqrt_rn(square));
     }
 };
+/// Spans are arguments of their own, so that the runtime's double knows what the kernel reads.
 GX_KERNEL squared_updates_kernel(DeviceSpan<const UpdatePiece> pieces,
-                                 DeviceSpan<const UpdateStep> step, UpdateOf update,
+                                 DeviceSpan<const UpdateStep> step, AdamRule rule,
+                                 DeviceSpan<const float> w, DeviceSpan<const float> g,
+                                 DeviceSpan<const float> m, DeviceSpan<const float> v,
                                  DeviceSpan<unsigned long long> words) {
     if (step[0].applied == 0) return;
-    begin(update.rule, step[0]);
-    add_squares(pieces, update, words);
+    begin(rule, step[0]);
+    add_squares(pieces, UpdateOf{rule, w, g, m, v}, words);
 }
 
 /// SquaredSum::value.
@@ -433,8 +436,8 @@ void add_squared_updates(cudaStream_t stream, const UpdateVectors& vectors,
     AdamRule rule = rule_of(step.moments);
     rule.decay = step.weight_decay;
     launch("squared updates", shape_of(stream, vectors.pieces.size), squared_updates_kernel,
-           vectors.pieces, vectors.step,
-           UpdateOf{rule, vectors.parameters, vectors.gradients, m, v}, words);
+           vectors.pieces, vectors.step, rule, DeviceSpan<const float>(vectors.parameters),
+           vectors.gradients, m, v, words);
 }
 
 void lamb_rates(cudaStream_t stream, DeviceSpan<const Flag> adapts,
