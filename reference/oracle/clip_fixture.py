@@ -11,31 +11,21 @@ import sys
 import torch
 
 sys.dont_write_bytecode = True
-from optimizer_cases import STEPS, TENSORS, array, gradient, initial, rate, single, skipped
+from optimizer_cases import array, single
+from torch_steps import descend, groups, parameters
 
-torch.set_num_threads(1)
 MAX_NORM = 14.25
-tensors = [torch.tensor(initial(t), dtype=torch.float64).requires_grad_()
-           for t in range(len(TENSORS))]
-decays = [single(0.1) if role == "weight" else 0.0 for role, _ in TENSORS]
-optimizer = torch.optim.AdamW(
-    [{"params": [w], "weight_decay": d} for w, d in zip(tensors, decays)],
-    betas=(single(0.9), single(0.999)), eps=1 / 16)
-clipped = 0
-for step in range(STEPS):
-    if skipped(step):
-        continue
-    for t, w in enumerate(tensors):
-        w.grad = torch.tensor(gradient(t, step), dtype=torch.float64)
-    clipped += float(torch.nn.utils.clip_grad_norm_(tensors, MAX_NORM)) > MAX_NORM
-    for group in optimizer.param_groups:
-        group["lr"] = rate(step, 0.01)
-    optimizer.step()
+optimizer = torch.optim.AdamW(groups(single(0.1)), betas=(single(0.9), single(0.999)), eps=1 / 16)
+norms = []
+for _ in descend(optimizer, 0.01, lambda tensors: norms.append(
+        float(torch.nn.utils.clip_grad_norm_(tensors, MAX_NORM)))):
+    pass
 
 print("// Written by reference/oracle/clip_fixture.py with PyTorch "
       f"{torch.__version__.split('+')[0]}, in double; do not edit.")
 print("#pragma once\n\n// clang-format off\n\nnamespace gx::testing::clip {\n")
 print(f"inline constexpr float max_norm = {MAX_NORM}f;")
-print(f"inline constexpr int clipped = {clipped};  // steps of 50")
-array("parameters", torch.cat([w.detach() for w in tensors]))
+clipped = sum(norm > MAX_NORM for norm in norms)
+print(f"inline constexpr int clipped = {clipped};  // steps of {len(norms)}")
+array("parameters", parameters(optimizer))
 print("\n}  // namespace gx::testing::clip")

@@ -17,7 +17,6 @@ import contextlib
 import sys
 
 import numpy as np
-import torch
 
 with contextlib.redirect_stdout(sys.stderr):  # what it lacks and does not need here
     from timm import __version__ as timm_version
@@ -25,6 +24,7 @@ with contextlib.redirect_stdout(sys.stderr):  # what it lacks and does not need 
 
 sys.dont_write_bytecode = True
 from optimizer_cases import STEPS, TENSORS, array, gradient, initial, rate, single, skipped
+from torch_steps import descend, groups, parameters
 
 beta1, beta2, eps, decay, peak = single(0.9), single(0.999), 1 / 16, single(0.1), 0.01
 
@@ -51,34 +51,22 @@ def run(corrects, max_ratio):
 
 
 def timm_run(corrects, trust_clip):
-    torch.set_num_threads(1)
-    tensors = [torch.tensor(initial(t), dtype=torch.float64).requires_grad_()
-               for t in range(len(TENSORS))]
-    optimizer = Lamb(
-        [{"params": [w], "weight_decay": decay if role == "weight" else 0.0}
-         for w, (role, _) in zip(tensors, TENSORS)],
-        betas=(beta1, beta2), eps=eps, bias_correction=corrects, max_grad_norm=None,
-        trust_clip=trust_clip)
-    for step in range(STEPS):
-        if skipped(step):
-            continue
-        for t, w in enumerate(tensors):
-            w.grad = torch.tensor(gradient(t, step), dtype=torch.float64)
-        for group in optimizer.param_groups:
-            group["lr"] = rate(step, peak)
-        optimizer.step()
-    return np.concatenate([w.detach().numpy() for w in tensors])
+    optimizer = Lamb(groups(decay), betas=(beta1, beta2), eps=eps, bias_correction=corrects,
+                     max_grad_norm=None, trust_clip=trust_clip)
+    for _ in descend(optimizer, peak):
+        pass
+    return parameters(optimizer).numpy()
 
 
 inf = float("inf")
-parameters, first_moments, second_moments, count = run(True, inf)
+w, m, v, count = run(True, inf)
 print(f"// Written by reference/oracle/lamb_fixture.py with NumPy {np.__version__} and timm "
       f"{timm_version}; do not edit.")
 print("#pragma once\n\n// clang-format off\n\nnamespace gx::testing::lamb {\n")
 print(f"inline constexpr int updates = {count};")
-array("parameters", parameters)
-array("first_moments", first_moments)
-array("second_moments", second_moments)
+array("parameters", w)
+array("first_moments", m)
+array("second_moments", v)
 array("parameters_uncorrected", run(False, inf)[0])
 array("parameters_max_ratio_1", run(True, 1.0)[0])
 print("// The largest distance of timm's parameters from these: corrected, not corrected, bounded.")

@@ -1,4 +1,4 @@
-"""The run that adamw_fixture.py and lars_fixture.py follow, and tests/optimizer/run_50.hpp too.
+"""The run that the fixtures of optimizers follow, and tests/optimizer/run_50.hpp too.
 
 Five tensors of four roles, 57 steps of which 7 are skipped as overflows are, a rate that falls to a
 tenth after 29 steps. All numbers are exact in float.

@@ -19,36 +19,24 @@ import torch
 
 sys.dont_write_bytecode = True
 from optimizer_cases import STEPS, TENSORS, array, gradient, initial, rate, single, skipped
+from torch_steps import descend, groups, parameters
 
-torch.set_num_threads(1)
 momentum, decay, peak = single(0.9), single(5e-3), 0.05
 decays = [decay if role == "weight" else 0.0 for role, _ in TENSORS]
 
 
-def steps():
-    return [s for s in range(STEPS) if not skipped(s)]
-
-
 def gradients_in_velocity(nesterov):
-    tensors = [torch.tensor(initial(t), dtype=torch.float64).requires_grad_()
-               for t in range(len(TENSORS))]
-    optimizer = torch.optim.SGD(
-        [{"params": [w], "weight_decay": d} for w, d in zip(tensors, decays)],
-        lr=peak, momentum=momentum, nesterov=nesterov)
-    for step in steps():
-        for t, w in enumerate(tensors):
-            w.grad = torch.tensor(gradient(t, step), dtype=torch.float64)
-        for group in optimizer.param_groups:
-            group["lr"] = rate(step, peak)
-        optimizer.step()
-    return torch.cat([w.detach() for w in tensors])
+    optimizer = torch.optim.SGD(groups(decay), lr=peak, momentum=momentum, nesterov=nesterov)
+    for _ in descend(optimizer, peak):
+        pass
+    return parameters(optimizer)
 
 
 def steps_in_velocity(nesterov):
     tensors = [np.array(initial(t), dtype=np.float64) for t in range(len(TENSORS))]
     velocities = [np.zeros_like(w) for w in tensors]
-    for step in steps():
-        for t in range(len(TENSORS)):
+    for step in range(STEPS):
+        for t in range(0 if skipped(step) else len(TENSORS)):
             before = velocities[t]
             g = np.array(gradient(t, step)) + decays[t] * tensors[t]
             after = momentum * before - rate(step, peak) * g

@@ -1,4 +1,4 @@
-// Written by reference/oracle/adamw_fixture.py with PyTorch 2.15.0, in double; do not edit.
+// Written by reference/oracle/adam_fixture.py with PyTorch 2.15.0, in double; do not edit.
 #pragma once
 
 // clang-format off
@@ -6,45 +6,6 @@
 namespace gx::testing::adamw {
 
 inline constexpr int updates = 50;
-inline constexpr double first_parameters[] = {
-    -0x1.d10e51b8f00dfp+0, -0x1.3d3d8f7bf48e3p+0, -0x1.52f6715467d9dp-1, -0x1.658cf095d4ce5p-4,
-    0x1.e677fd1f4768cp-2, 0x1.0d4fee011cecap+0, 0x1.a11d6481ecd2ep+0, -0x1.c910b9b06e4b2p+0,
-    -0x1.35405a045b9bap+0, -0x1.42ff49a55dee0p-1, -0x1.d1fa1575070dep-5, 0x1.032f54e29086bp-1,
-    0x1.154cdec23d6c3p+0, 0x1.a91ae73ddc2bfp+0, -0x1.c11324c3825dfp+0, -0x1.2d432df1d4aebp+0,
-    -0x1.3308907beb734p-1, -0x1.b94556ff2fb07p-6, 0x1.1323920fc3f99p-1, 0x1.1d49dd5300576p+0,
-    0x1.b1186e02bc531p+0, -0x1.b915931b52ec0p+0, -0x1.25460bfb09a74p+0, -0x1.231255a20179ap-1,
-    0x1.0624dcccccccdp-9, 0x1.2318937680418p-1, 0x1.2546e89fe4a94p+0, 0x1.b915f89a2fc43p+0,
-    -0x1.b11804e3e9e0ep+0, -0x1.1d48f4e99ec5fp+0, -0x1.131cac09f47aep-1, 0x1.deb851f7df3b6p-6,
-    0x1.330e3d0e8d405p-1, 0x1.2d43ffb14f8aap+0, 0x1.c11386d198cf6p+0, -0x1.a91a7a4c766fcp+0,
-    -0x1.154be99cba741p+0, -0x1.0327aaa33832ep-1, 0x1.dc6122485442bp-5, 0x1.430477e87739ep-1,
-    0x1.354121a81a920p+0, 0x1.c9111879c8414p+0, -0x1.a11cf3879648ap+0, -0x1.0d4eeb0bf788dp+0,
-    -0x1.e666daec09802p-2, 0x1.68dc461ee1bc3p-4, 0x1.52fb3111e9b4bp-1, 0x1.3d3e4dbaa17efp+0,
-    0x1.d10ead66b42e7p+0, -0x1.991f70cba6ef8p+0, -0x1.0551fa4ad7095p+0, -0x1.c6802e462fdb6p-2,
-    0x1.e56c2bfa33039p-4, 0x1.62f258c0f3a07p-1, 0x1.453b83323a718p+0, 0x1.d90c456f35f14p+0,
-    -0x1.9121f25320499p+0, -0x1.faaa311996836p-1, -0x1.a69ba5e6bdf3cp-2, 0x1.318064d8755dcp-3,
-    0x1.72e9e1b259db3p-1, 0x1.4d38c169077adp+0, 0x1.e109e06cce8bfp+0, -0x1.8924785cf99c2p+0,
-    -0x1.eab08e53f884dp-1, -0x1.86b9af7562222p-2, 0x1.7098eadc098ebp-3, 0x1.82e1c0ad3920ap-1,
-    0x1.553607c81379fp+0, 0x1.e9077e3b70b72p+0, -0x1.8127032d1a6e5p+0, -0x1.dab70f49db5f5p-1,
-    -0x1.66dad7ee45b49p-2, 0x1.afe40d08b323dp-3, 0x1.92d9ec224b1a5p-1, 0x1.5d3355c5aead3p+0,
-    0x1.f1051eb950000p+0, -0x1.7929930cd8f5cp+0, -0x1.cabdb7626feaap-1, -0x1.46ffd7aed9c1ep-2,
-    0x1.ef51cff327fd7p-3, 0x1.a2d25bdfe5c74p-1, 0x1.6530aae40163ep+0, 0x1.f902c1c6b4694p+0,
-    -0x1.712c284b87ff0p+0, -0x1.bac48a7728278p-1, -0x1.2729a4890a693p-2, 0x1.176c27697271bp-2,
-    0x1.b2cb08d5b4645p-1, 0x1.6d2e06afccd3cp+0, -0x1.00fc36dc2143bp+1, -0x1.692ec33f16922p+0,
-    -0x1.aacb8ce714bb5p-1, -0x1.07598db25f76fp-2, 0x1.37388aeb9d9b6p-2, 0x1.c2c3ece47e8cap-1,
-    -0x1.09772c3cfd39ep-2, 0x1.45c6f04427d90p-2, 0x1.d4791fe21ea59p-1, 0x1.7e0b20a0cb4e8p+0,
-    -0x1.f135a0122af28p+0, -0x1.60bec1ae4c370p+0, -0x1.9c3f1d98a6785p-1, -0x1.d30548c3a238dp-3,
-    0x1.65bd36e4e5a0cp-2, 0x1.e4742d6bdef3ep-1, 0x1.86081f318e39cp+0, -0x1.e93b817b91392p+0,
-    -0x1.5914065ea0bd6p+0, -0x1.8c48646f33fd8p-1, -0x1.931be82f6ad12p-3, 0x1.85b38a9895555p-2,
-    0x1.f46f32e3bda61p-1, 0x1.8e050ff2aeb94p+0, -0x1.e141d6521acffp+0, -0x1.514b0800eba8dp+0,
-    -0x1.7c513cc02a11cp-1, -0x1.53323c72a33cep-3, 0x1.a5a9eaba9c60ep-2, 0x1.023517ea65790p+0,
-    0x1.9601f1b0ba80ep+0, -0x1.d948b43a3e560p+0, -0x1.4971be25802d6p+0, -0x1.6c59b3cec3d70p-1,
-    -0x1.13484abc3af1ep-3, 0x1.c5a056b0fecb5p-2, 0x1.0a3291e08c267p+0, 0x1.9dfec31389802p+0,
-    -0x1.d150369de761ap+0, -0x1.418ead650da74p+0, -0x1.5c61d4d3e4919p-1, -0x1.a6bc2f87b5f33p-4,
-    0x1.e596cdeb87780p-2, 0x1.123007106b544p+0, 0x1.a5fb82989812fp+0, -0x1.c95880bc20464p+0,
-    0x1.521f6715ddddep+0, 0x1.e5a30d64ec4ecp+0, -0x1.8a71e7d5a9b53p+0, -0x1.ecf51c1cb2cb3p-1,
-    -0x1.76295c9373737p-2, 0x1.b3383dba17a18p-3, 0x1.9463796924925p-1, 0x1.5a0ad7a52d2d3p+0,
-    -0x1.199ea15411f70p+0, -0x1.0be76c8cccccdp-1, 0x1.3b2fec70a3d71p-5, 0x1.3b35d7b5294a5p-1,
-    0x1.e9e6c7e08767bp-2, 0x1.0e70270186186p+0, 0x1.a25795acc415dp+0, -0x1.ce76c8b4ccccdp+0};
 inline constexpr double parameters[] = {
     -0x1.cbf5ac1bb2cbap+0, -0x1.32de544322d04p+0, -0x1.4710d23877a5fp-1, -0x1.8a35ba52d4548p-4,
     0x1.04831db385efdp-1, 0x1.0807fee654c34p+0, 0x1.922fd103d5de7p+0, -0x1.c5c73061edce4p+0,

@@ -112,38 +112,7 @@ RC_GTEST_PROP(ClipByGlobalNorm, LayoutAndPaddingChangeNoBit, ()) {
               moved(fixture::max_norm, plain_layout(graph)));
 }
 RC_GTEST_PROP(ClipByGlobalNorm, PartsOnSeveralRanksMakeTheSameUpdate, ()) {
-    const Graph graph = graph_of(tensors);
-    const Layout layout = plain_layout(graph);
-    Descent<Clipped> whole({}, graph, layout), parts({}, graph, layout);
-    whole.start(start_50());
-    parts.start(start_50());
-    const auto cut = *rc::gen::inRange<std::size_t>(1, 96);
-    std::vector<std::vector<ParameterSlice>> shards(2, std::vector<ParameterSlice>{});
-    shards[0].push_back({0, cut, 0});
-    shards[1].push_back({cut, 96 - cut, 0});
-    for (std::size_t p = 1; p < layout.slices.size(); ++p)
-        shards[*rc::gen::inRange<std::size_t>(0, 2)].push_back(layout.slices[p]);
-    for (int step = 0; step < 2; ++step) {
-        const Floats g = gradients_50(step, 1);
-        whole.update(g, 0.5f, 1, step);
-        std::vector<Clipped::Norms> all(tensors.size());
-        const auto args = [&](const std::vector<ParameterSlice>& slices) {
-            return UpdateArgs{.parameters = parts.w,
-                              .gradients = g,
-                              .state = parts.vectors,
-                              .slices = slices,
-                              .rate = 0.5f,
-                              .step = step};
-        };
-        for (const auto& shard : shards) {
-            std::vector<Clipped::Norms> mine(tensors.size());
-            parts.optimizer.add_norms(args(shard), mine);
-            for (std::size_t p = 0; p < all.size(); ++p) all[p].add(mine[p]);
-        }
-        for (const auto& shard : shards) parts.optimizer.update_with(args(shard), all);
-    }
-    RC_ASSERT(parts.w == whole.w);
-    RC_ASSERT(parts.state() == whole.state());
+    expect_parts_make_the_whole<Clipped>({});
 }
 
 }  // namespace

@@ -144,16 +144,7 @@ TEST(Lamb, ReferenceIsThePapersInDoubleAndTimms) {
 template <class O>
 bool agrees(const Lamb::Options& o) {
     const Graph graph = graph_of(tensors);
-    Layout gaps{.elements = 0};
-    for (int p = 0; const gx::Parameter& q : graph.parameters) {
-        gaps.elements += 3;
-        const auto count = static_cast<std::size_t>(q.count);
-        gaps.slices.push_back({gaps.elements, count + 2, p++});  // 2 of padding
-        for (std::size_t i = 0; i < count; ++i) gaps.at.push_back(gaps.elements + i);
-        gaps.elements += count + 2;
-    }
-    gaps.elements += 3;
-    Descent<O> run(o, graph, gaps, 2.5f);
+    Descent<O> run(o, graph, gapped_layout(graph), 2.5f);
     run.start(start_50());
     follow_50(peak, [&](int step, float rate, std::int64_t updates) {
         run.update(gradients_50(step, 1024), rate, 1.0f / 1024, updates);  // exact
@@ -294,35 +285,8 @@ RC_GTEST_PROP(Lamb, LayoutAndPaddingChangeNoBit, ()) {
     RC_ASSERT(plain.parameters() == other.parameters());
     RC_ASSERT(plain.state() == other.state());
 }
-RC_GTEST_PROP(Lamb, NormsOfPartsAddUpToThoseOfTheWhole, ()) {
-    const Graph graph = graph_of({{ParameterRole::weight, 5'000}, {ParameterRole::weight, 40}});
-    const Layout layout = plain_layout(graph);
-    Lamb lamb({});
-    lamb.reserve(layout.elements, layout.slices, graph);
-    Floats w = numbers(layout.elements, 1), state = numbers(2 * layout.elements, 3);
-    for (float& x : state) x = std::abs(x);
-    const Floats g = numbers(layout.elements, 2);
-    const UpdateArgs whole{.parameters = w,
-                           .gradients = g,
-                           .state = state,
-                           .slices = layout.slices,
-                           .rate = 1,
-                           .step = 4};
-    std::vector<Lamb::Norms> once(2), sum(2), part(2);
-    lamb.add_norms(whole, once);
-    const auto cut = *rc::gen::inRange<std::size_t>(1, 5'000);
-    for (const ParameterSlice& s :
-         {ParameterSlice{0, cut, 0}, ParameterSlice{cut, 5'000 - cut, 0}, layout.slices[1]}) {
-        UpdateArgs a = whole;
-        a.slices = {&s, 1};
-        part.assign(2, {});
-        lamb.add_norms(a, part);
-        for (std::size_t p = 0; p < 2; ++p) sum[p].add(part[p]);
-    }
-    for (std::size_t p = 0; p < 2; ++p) {
-        RC_ASSERT(sum[p].parameter == once[p].parameter);
-        RC_ASSERT(sum[p].update == once[p].update);
-    }
+RC_GTEST_PROP(Lamb, PartsOnSeveralRanksMakeTheSameUpdate, ()) {
+    expect_parts_make_the_whole<Lamb>({});
 }
 
 }  // namespace

@@ -127,16 +127,7 @@ TEST(Lars, ReferenceIsThePapersInDouble) {
 template <class O>
 bool agrees(const Lars::Options& o) {
     const Graph graph = graph_of(tensors);
-    Layout gaps{.elements = 0};
-    for (int p = 0; const gx::Parameter& q : graph.parameters) {
-        gaps.elements += 3;
-        const auto count = static_cast<std::size_t>(q.count);
-        gaps.slices.push_back({gaps.elements, count + 2, p++});  // 2 of padding
-        for (std::size_t i = 0; i < count; ++i) gaps.at.push_back(gaps.elements + i);
-        gaps.elements += count + 2;
-    }
-    gaps.elements += 3;
-    Descent<O> run(o, graph, gaps, 2.5f);
+    Descent<O> run(o, graph, gapped_layout(graph), 2.5f);
     run.start(start_50());
     follow_50(peak, [&](int step, float rate, std::int64_t updates) {
         run.update(gradients_50(step, 1024), rate, 1.0f / 1024, updates);  // exact
@@ -255,54 +246,8 @@ TEST(Lars, MutantsAreRejected) {
 
 // ---- Properties -----------------------------------------------------------------------
 
-/// Slices cut at random between `shards` ranks.
-std::vector<std::vector<ParameterSlice>> shards_of(const Layout& layout, int shards) {
-    std::vector<std::vector<ParameterSlice>> out(std::size_t(shards),
-                                                 std::vector<ParameterSlice>{});
-    for (ParameterSlice s : layout.slices)
-        while (s.count > 0) {
-            const auto count = *rc::gen::inRange<std::size_t>(1, s.count + 1);
-            out[*rc::gen::inRange<std::size_t>(0, out.size())].push_back(
-                {s.offset, count, s.parameter});
-            s.offset += count;
-            s.count -= count;
-        }
-    return out;
-}
 RC_GTEST_PROP(Lars, PartsOnSeveralRanksMakeTheSameUpdate, ()) {
-    const Graph graph = graph_of(tensors);
-    const Layout layout = plain_layout(graph);
-    Descent<Lars> whole({}, graph, layout), parts({}, graph, layout);
-    whole.start(start_50());
-    parts.start(start_50());
-    const auto shards = shards_of(layout, 3);
-    for (int step = 0; step < 2; ++step) {
-        const Floats g = gradients_50(step, 1);
-        whole.update(g, 0.5f, 1, step);
-        std::vector<Lars::Norms> all(tensors.size());
-        const auto args = [&](const std::vector<ParameterSlice>& slices) {
-            return UpdateArgs{.parameters = parts.w,
-                              .gradients = g,
-                              .state = parts.vectors,
-                              .slices = slices,
-                              .rate = 0.5f,
-                              .step = step};
-        };
-        for (std::size_t r = shards.size(); r-- > 0;) {  // words of each rank, the last first
-            if (shards[r].empty()) continue;
-            std::vector<Lars::Norms> mine(tensors.size());
-            parts.optimizer.add_norms(args(shards[r]), mine);
-            for (std::size_t p = 0; p < all.size(); ++p)
-                for (std::size_t k = 0; k < SquaredSum::word_count; ++k) {
-                    all[p].parameter.words()[k] += mine[p].parameter.words()[k];
-                    all[p].gradient.words()[k] += mine[p].gradient.words()[k];
-                }
-        }
-        for (const auto& shard : shards)
-            if (!shard.empty()) parts.optimizer.update_with(args(shard), all);
-    }
-    RC_ASSERT(parts.w == whole.w);
-    RC_ASSERT(parts.state() == whole.state());
+    expect_parts_make_the_whole<Lars>({});
 }
 
 // Without decay and epsilon the ratio times the gradient does not depend on the gradient's scale. A

@@ -81,6 +81,33 @@ inline Layout plain_layout(const gx::Graph& graph) {
     return layout;
 }
 
+/// The same with 2 elements of padding behind each, and gaps of 3 around them.
+inline Layout gapped_layout(const gx::Graph& graph) {
+    Layout layout{.elements = 3};
+    for (const gx::Parameter& p : graph.parameters) {
+        const auto count = static_cast<std::size_t>(p.count);
+        layout.slices.push_back({layout.elements, count + 2, int(layout.slices.size())});
+        for (std::size_t i = 0; i < count; ++i) layout.at.push_back(layout.elements + i);
+        layout.elements += count + 2 + 3;
+    }
+    return layout;
+}
+
+/// Slices cut at random between `shards` ranks.
+inline std::vector<std::vector<gx::ParameterSlice>> shards_of(const Layout& layout, int shards) {
+    std::vector<std::vector<gx::ParameterSlice>> out(std::size_t(shards),
+                                                     std::vector<gx::ParameterSlice>{});
+    for (gx::ParameterSlice s : layout.slices)
+        while (s.count > 0) {
+            const auto count = *rc::gen::inRange<std::size_t>(1, s.count + 1);
+            out[*rc::gen::inRange<std::size_t>(0, out.size())].push_back(
+                {s.offset, count, s.parameter});
+            s.offset += count;
+            s.count -= count;
+        }
+    return out;
+}
+
 /// Tensors in any order and cut anywhere, elements permuted, zeros behind the elements of a slice
 /// and gaps between slices.
 inline Layout any_layout(const gx::Graph& graph) {
@@ -134,13 +161,24 @@ struct Descent {
     void start(const Floats& canonical) { w = layout.scattered(canonical, elsewhere_); }
     void update(const Floats& gradient, float rate, float unscale, std::int64_t step) {
         const Floats g = layout.scattered(gradient, elsewhere_);
-        optimizer.update({.parameters = w,
-                          .gradients = g,
-                          .state = vectors,
-                          .slices = layout.slices,
-                          .rate = rate,
-                          .unscale = unscale,
-                          .step = step});
+        optimizer.update(args(g, layout.slices, rate, unscale, step));
+    }
+    /// The update as ranks with a part of the slices each make it: the last first.
+    void update_in_parts(const Floats& gradient,
+                         const std::vector<std::vector<gx::ParameterSlice>>& shards, float rate,
+                         std::int64_t step)
+        requires gx::AddsNorms<O>
+    {
+        const Floats g = layout.scattered(gradient, elsewhere_);
+        std::vector<typename O::Norms> all(tensors.size());
+        for (auto shard = shards.rbegin(); shard != shards.rend(); ++shard) {
+            if (shard->empty()) continue;
+            std::vector<typename O::Norms> mine(all.size());
+            optimizer.add_norms(args(g, *shard, rate, 1, step), mine);
+            for (std::size_t p = 0; p < all.size(); ++p) all[p].add(mine[p]);
+        }
+        for (const auto& shard : shards)
+            if (!shard.empty()) optimizer.update_with(args(g, shard, rate, 1, step), all);
     }
     [[nodiscard]] Floats parameters() const { return layout.gathered(w); }
     [[nodiscard]] Floats state() {
@@ -155,6 +193,17 @@ struct Descent {
     Floats vectors;  ///< of its state
 
 private:
+    [[nodiscard]] gx::UpdateArgs args(const Floats& g,
+                                      const std::vector<gx::ParameterSlice>& slices, float rate,
+                                      float unscale, std::int64_t step) {
+        return {.parameters = w,
+                .gradients = g,
+                .state = vectors,
+                .slices = slices,
+                .rate = rate,
+                .unscale = unscale,
+                .step = step};
+    }
     float elsewhere_;
 };
 
@@ -201,6 +250,23 @@ double distance(const std::vector<gx::reference::Rounded>& mine, const double (&
     for (std::size_t i = 0; i < N; ++i)
         largest = std::max(largest, std::abs(mine[i].value - theirs[i]));
     return largest;
+}
+
+/// Whether updates by three ranks' parts have the bits of the whole.
+template <class O>
+void expect_parts_make_the_whole(const typename O::Options& o) {
+    const gx::Graph graph = graph_of(tensors);
+    const Layout layout = plain_layout(graph);
+    Descent<O> whole(o, graph, layout), parts(o, graph, layout);
+    whole.start(start_50());
+    parts.start(start_50());
+    const auto shards = shards_of(layout, 3);
+    for (int step = 0; step < 3; ++step) {
+        whole.update(gradients_50(step, 1), 0.5f, 1, step);
+        parts.update_in_parts(gradients_50(step, 1), shards, 0.5f, step);
+    }
+    RC_ASSERT(parts.w == whole.w);
+    RC_ASSERT(parts.state() == whole.state());
 }
 
 }  // namespace testing_support

@@ -1,4 +1,4 @@
-// open_encoded: an encoded source of any format, which the names of its files tell.
+// open_encoded: an encoded source of any format, chosen by file name.
 #pragma once
 
 #include <filesystem>   // path
