@@ -9,20 +9,7 @@ The network, its numbers and its batch are built again in tests/reference/torch_
 import torch
 import torch.nn.functional as F
 
-torch.set_num_threads(1)
-
-
-def numbers(count, stream):
-    """Multiples of 2^-6 from -2 to 2, exact in float; neighbours differ."""
-    return torch.tensor([((i * 37 + stream * 101 + 11) % 257 - 128) / 64 for i in range(count)],
-                        dtype=torch.float64)
-
-
-def array(name, tensor):
-    values = [float(v).hex() for v in tensor.detach().flatten()]
-    lines = [", ".join(values[i:i + 4]) for i in range(0, len(values), 4)]
-    print(f"inline constexpr double {name}[] = {{\n    " + ",\n    ".join(lines) + "};")
-
+from torch_numbers import array, numbers
 
 shapes = [("conv1_weight", (4, 1, 3, 2)), ("conv1_bias", (4,)), ("bn1_gamma", (4,)),
           ("bn1_beta", (4,)), ("conv2_weight", (4, 4, 1, 1)), ("bn2_gamma", (4,)),

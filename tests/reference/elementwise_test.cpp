@@ -37,6 +37,16 @@ TEST(Add, AddsAndPassesTheGradientBack) {
     EXPECT_EQ(dx.values, (Values{101, 102}));
 }
 
+TEST(Concat, PutsTheSecondsChannelsBehindTheFirsts) {
+    const Tensor a(2, {1, 1, 2}, {1, 2, 3, 4}), b(2, {2, 1, 2}, {10, 20, 30, 40, 50, 60, 70, 80});
+    Tensor y(2, {3, 1, 2}), da(2, {1, 1, 2}, {100, 0, 0, 0}), db(2, {2, 1, 2});
+    concat(a.read(), b.read(), y.write());
+    EXPECT_EQ(y.values, (Values{1, 2, 10, 20, 30, 40, 3, 4, 50, 60, 70, 80}));
+    concat_backward(y.read(), da.write(), db.write());
+    EXPECT_EQ(da.values, (Values{101, 2, 3, 4}));
+    EXPECT_EQ(db.values, b.values);
+}
+
 // ---- Dropout --------------------------------------------------------------------------
 TEST(Dropout, ScalesWhatItKeepsAndPassesGradientsThroughTheSameMask) {
     const auto stream = gx::reference::dropout_stream(1, "drop", 0, 0);

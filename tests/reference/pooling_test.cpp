@@ -52,6 +52,17 @@ TEST(AvgPool, DividesByWhatLiesInsideTheImage) {
     EXPECT_EQ(y.values, (Values{-3, -4, -6, -7}));  // each over 4 numbers, not 9
 }
 
+TEST(AvgPool, DividesByTheWholeWindowWhereItCountsItsPadding) {
+    Window w = Window::square(3, 2, 1);
+    w.counts_padding = true;
+    Tensor y(1, {1, 2, 2}), dx(1, {1, 3, 3});
+    avg_pool(w, image.read(), y.write());
+    EXPECT_EQ(y.values, (Values{-12 / 9.0, -16 / 9.0, -24 / 9.0, -28 / 9.0}));
+    const Tensor dy(1, {1, 2, 2}, {9, 90, 900, 9000});
+    avg_pool_backward(w, image.read(), dy.read(), dx.write());
+    EXPECT_EQ(dx.values, (Values{1, 11, 10, 101, 1111, 1010, 100, 1100, 1000}));
+}
+
 TEST(AvgPool, SpreadsTheGradientOverWhatLiesInside) {
     const Tensor x(1, {1, 2, 2}), dy(1, {1, 2, 2}, {4, 40, 400, 4000});
     Tensor dx(1, {1, 2, 2});

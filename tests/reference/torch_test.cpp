@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <reference/torch_fixture.hpp>  // what PyTorch gave
+#include <reference/torch_numbers.hpp>  // number, expect_equal
 
 namespace {
 
@@ -12,6 +13,8 @@ using gx::GraphBuilder;
 using gx::Mode;
 using gx::Window;
 using gx::reference::Device;
+using gx::reference::testing::expect_equal;
+using gx::reference::testing::number;
 namespace fixture = gx::reference::testing::torch;
 
 // The network and its numbers, as reference/oracle/torch_fixture.py has them.
@@ -28,10 +31,6 @@ gx::Graph network(int& logits) {
     logits = b.linear(b.flatten(x, "flat"), 4, true, "fc");
     b.softmax_cross_entropy(logits, 0.125, "loss");
     return std::move(b).finish();
-}
-
-float number(std::int64_t i, int stream) {
-    return static_cast<float>((i * 37 + stream * 101 + 11) % 257 - 128) / 64;
 }
 
 struct Prepared {
@@ -53,16 +52,6 @@ struct Prepared {
     }
     [[nodiscard]] Batch batch() const { return {images, labels, 3}; }
 };
-
-/// Equal to `relative` of the larger of 1 and the value.
-template <class Mine, std::size_t N>
-void expect_equal(const Mine& mine, const double (&theirs)[N], double relative) {
-    ASSERT_EQ(mine.size(), N);
-    for (std::size_t i = 0; i < N; ++i) {
-        const double allowed = relative * std::max(1.0, std::fabs(theirs[i]));
-        EXPECT_NEAR(double{mine[i]}, theirs[i], allowed) << i;
-    }
-}
 
 // Both sides work in double with sums of at most 192 terms below 2^4, through 12 operations: each
 // side is within 2^-53 * 192 * 2^4 * 12 < 5e-12, times what the layers above make of it; we allow

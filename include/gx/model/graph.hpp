@@ -28,6 +28,7 @@ struct ImageShape {
 /// The window of a convolution or a pooling: size, stride, and zero padding on each side.
 struct Window {
     int height = 1, width = 1, stride = 1, pad_height = 0, pad_width = 0;
+    bool counts_padding = false;  ///< avg_pool: divides by height * width, also at the borders
     [[nodiscard]] static constexpr Window square(int size, int stride = 1, int pad = 0) {
         return {size, size, stride, pad, pad};
     }
@@ -43,7 +44,7 @@ struct Op {
     int parameter_count = 0;
     int tied_parameter = -1;   ///< the weight, where an earlier operation owns it
     int first_statistic = -1;  ///< batch_norm: running mean, then running variance
-    Window window{};           ///< conv2d, max_pool, avg_pool (padding counts as data: no)
+    Window window{};           ///< conv2d, max_pool, avg_pool
     int groups = 1;            ///< conv2d; attention: heads
     double rate = 0;           ///< dropout: share dropped; cross-entropy: label smoothing;
                                ///< batch_norm: epsilon
@@ -197,7 +198,8 @@ public:
     constexpr int max_pool(int x, Window w, const Label& name) {
         return pool(OpKind::max_pool, x, w, name);
     }
-    /// Mean over the part of the window that lies inside the image (padding is not counted).
+    /// Mean over the part of the window that lies inside the image; where the window counts its
+    /// padding, the same sum divided by height * width (PyTorch's default).
     constexpr int avg_pool(int x, Window w, const Label& name) {
         return pool(OpKind::avg_pool, x, w, name);
     }

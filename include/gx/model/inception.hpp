@@ -1,4 +1,4 @@
-// InceptionV3: branches of factorised convolutions, joined by channels. Timed only.
+// InceptionV3: branches of factorised convolutions, joined by channels.
 #pragma once
 
 #include <string_view>  // name
@@ -31,7 +31,9 @@ struct Module {
     constexpr Label at(std::string_view name) const { return below(scope, name); }
     constexpr int join(int first, int second) const { return concat(b, first, second, scope); }
     constexpr int pooled(int channels) const {
-        const int mean = b.avg_pool(x, Window::square(3, 1, 1), at("pool"));
+        Window w = Window::square(3, 1, 1);
+        w.counts_padding = true;  // as torchvision's branch_pool does
+        const int mean = b.avg_pool(x, w, at("pool"));
         return point(b, mean, channels, at("branch_pool"));
     }
     constexpr int doubled(int stride) const {  // 1x1, 3x3, 3x3
@@ -99,7 +101,7 @@ constexpr void append_auxiliary(GraphBuilder& b, int x) {
 }  // namespace detail::inception
 
 /// Inception-v3 as torchvision has it. Parameters: 23,834,568, and 27,161,264 with the auxiliary
-/// classifier. No device computes concat yet, so it is for timing; see expect_numbers().
+/// classifier, with which it is for timing alone.
 /// Source: Szegedy et al. 2015, arXiv:1512.00567; torchvision/models/inception.py.
 template <Auxiliary Second>
 struct Inception {

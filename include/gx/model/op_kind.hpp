@@ -20,8 +20,8 @@ enum class OpKind : std::uint8_t {
     flatten,
     dropout,
     softmax_cross_entropy,
-    // Timed only: they have shapes, parameters and costs, and no device computes them yet.
     concat,
+    // Timed only: they have shapes, parameters and costs, and no device computes them yet.
     embedding,
     token_linear,
     layer_norm,
@@ -57,8 +57,6 @@ enum class OpKind : std::uint8_t {
     return names[static_cast<std::size_t>(kind)];
 }
 /// Whether a kind can be timed and not computed; see gx/model/timed_only.hpp.
-[[nodiscard]] constexpr bool is_timed_only(OpKind kind) {
-    return kind > OpKind::softmax_cross_entropy;
-}
+[[nodiscard]] constexpr bool is_timed_only(OpKind kind) { return kind > OpKind::concat; }
 
 }  // namespace gx

@@ -6,7 +6,9 @@
 #include <functional>  // builders of graphs
 
 #include <gx/model/cifar_resnet.hpp>  // FashionResNet
+#include <gx/model/inception.hpp>     // Module
 #include <gx/model/lenet.hpp>         // LeNet
+#include <gx/model/sequence.hpp>      // concat
 
 #include "agreement.hpp"
 
@@ -163,6 +165,65 @@ const std::vector<Layer>& layers() {
          {3, 9, 9},
          [](GraphBuilder& b, int x) {
              return b.global_avg_pool(conv(b, x, 7, Window::square(3, 1, 1)), "pool");
+         }},
+        {"mean that counts its padding",
+         {3, 9, 9},
+         [](GraphBuilder& b, int x) {
+             Window w = Window::square(3, 2, 1);
+             w.counts_padding = true;
+             return b.avg_pool(conv(b, x, 20, Window::square(3, 1, 1)), w, "pool");
+         }},
+        {"a window of 1x7, then of 7x1",
+         {3, 9, 8},
+         [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 20, {1, 7, 1, 0, 3}), 16, {7, 1, 1, 3, 0});
+         }},
+        {"32 groups of 4 channels",
+         {3, 8, 8},
+         [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 128, Window::square(1)), 128, Window::square(3, 2, 1), false,
+                         32);
+         }},
+        {"3 groups of 12 and 4 channels",
+         {3, 6, 6},
+         [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 36, Window::square(1)), 12, Window::square(3, 1, 1), true,
+                         3);
+         }},
+        {"joined branches of whole blocks",
+         {3, 7, 7},
+         [](GraphBuilder& b, int x) {
+             x = conv(b, x, 16, Window::square(3, 1, 1));
+             const int y = conv(b, x, 32, Window::square(1));
+             return conv(b, gx::concat(b, x, y, "join"), 24, Window::square(3, 1, 1));
+         }},
+        {"a list of joined branches",
+         {3, 7, 7},
+         [](GraphBuilder& b, int x) {
+             x = b.relu(conv(b, x, 20, Window::square(3, 1, 1)), "relu");
+             const int y = conv(b, x, 7, {1, 3, 1, 0, 1}), z = conv(b, x, 16, {3, 1, 1, 1, 0});
+             const int yz = gx::concat(b, y, z, "one");
+             x = gx::concat(b, yz, gx::concat(b, x, x, "two"), "three");
+             return conv(b, b.relu(b.batch_norm(x, {}, "norm"), "relu"), 9, Window::square(1));
+         }},
+        {"joined with the input, and read twice",
+         {3, 6, 6},
+         [](GraphBuilder& b, int x) {
+             const int y = gx::concat(b, x, conv(b, x, 16, Window::square(3, 1, 1)), "one");
+             const int z = gx::concat(b, y, b.relu(y, "relu"), "two");
+             return conv(b, z, 16, Window::square(3, 1, 1));
+         }},
+        {"the last thing, flattened",
+         {3, 5, 5},
+         [](GraphBuilder& b, int x) {
+             const int y = conv(b, x, 5, Window::square(3)), z = conv(b, x, 9, Window::square(3));
+             return gx::concat(b, y, z, "join");
+         }},
+        {"an Inception module",
+         {3, 9, 9},
+         [](GraphBuilder& b, int x) {
+             x = gx::detail::inception::unit(b, x, 24, Window::square(3, 1, 1), "stem");
+             return gx::detail::inception::Module{b, x, "module"}.a(16);
          }},
         {"dropout",
          {3, 6, 6},

@@ -208,7 +208,9 @@ void* DnnGraph::make_window(OpKind kind, const Window& w) {
     const bool is_max = kind == OpKind::max_pool;
     DnnDescriptor d = make_descriptor(CUDNN_BACKEND_RESAMPLE_DESCRIPTOR);
     set(d, CUDNN_ATTR_RESAMPLE_MODE, CUDNN_TYPE_RESAMPLE_MODE,
-        is_max ? CUDNN_RESAMPLE_MAXPOOL : CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING);
+        is_max             ? CUDNN_RESAMPLE_MAXPOOL
+        : w.counts_padding ? CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING
+                           : CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING);
     set(d, CUDNN_ATTR_RESAMPLE_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
     set(d, CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS, CUDNN_TYPE_INT64, std::int64_t{2});
     set(d, CUDNN_ATTR_RESAMPLE_PADDING_MODE, CUDNN_TYPE_PADDING_MODE,

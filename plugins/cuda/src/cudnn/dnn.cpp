@@ -40,7 +40,7 @@ std::string name_of(const Op& op) {
 std::string window_text(const Window& w) {
     return std::to_string(w.height) + "x" + std::to_string(w.width) + "/" +
            std::to_string(w.stride) + " pad " + std::to_string(w.pad_height) + "," +
-           std::to_string(w.pad_width);
+           std::to_string(w.pad_width) + (w.counts_padding ? " counted" : "");
 }
 
 /// Values of an attribute of a finalized descriptor.

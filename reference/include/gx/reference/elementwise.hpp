@@ -1,4 +1,4 @@
-// Elementwise operations: relu, residual add, flatten, dropout.
+// Elementwise operations: relu, residual add, flatten, concat, dropout.
 #pragma once
 
 #include <cstddef>  // size_t
@@ -32,6 +32,34 @@ inline void copy(ReadMaps x, WriteMaps y) {
 /// dx += dy: for each input of add, and for flatten.
 inline void pass_back(ReadMaps dy, WriteMaps dx) {
     for (std::size_t i = 0; i < dy.elements(); ++i) dx.data[i] += dy.data[i];
+}
+
+/// Calls visit(index in y, index in a or b, whether in b) for each element of b's channels behind
+/// a's. Order: that of y, row-major.
+template <class Visit>
+void for_each_joined(ReadMaps a, ReadMaps b, ReadMaps y, Visit visit) {
+    const auto first = std::size_t(a.shape.elements()), second = std::size_t(b.shape.elements());
+    for (std::size_t n = 0; n < std::size_t(y.images); ++n) {
+        const std::size_t to = n * (first + second);
+        for (std::size_t i = 0; i < first; ++i) visit(to + i, n * first + i, false);
+        for (std::size_t i = 0; i < second; ++i) visit(to + first + i, n * second + i, true);
+    }
+}
+
+/// y[n, c] = a[n, c] for the channels of a, then b[n, c - channels of a].
+inline void concat(ReadMaps a, ReadMaps b, WriteMaps y) {
+    for_each_joined(a, b, {y.data, y.images, y.shape},
+                    [&](std::size_t to, std::size_t from, bool second) {
+                        y.data[to] = (second ? b : a).data[from];
+                    });
+}
+
+/// Adds to da and db the gradient of their channels of y.
+inline void concat_backward(ReadMaps dy, WriteMaps da, WriteMaps db) {
+    for_each_joined({da.data, da.images, da.shape}, {db.data, db.images, db.shape}, dy,
+                    [&](std::size_t from, std::size_t to, bool second) {
+                        (second ? db : da).data[to] += dy.data[from];
+                    });
 }
 
 /// Random stream of dropout: a substream for each rank and batch.

@@ -54,24 +54,27 @@ inline void max_pool_backward(Window w, ReadMaps x, ReadMaps dy, WriteMaps dx) {
     });
 }
 
-[[nodiscard]] inline int count_inside(Window w, ReadMaps x, int i, int j) {
+/// What a sum over window (i, j) is divided by.
+[[nodiscard]] inline int divisor(Window w, ReadMaps x, int i, int j) {
+    if (w.counts_padding) return w.height * w.width;
     int count = 0;
     for_each_inside(w, x, i, j, [&](int, int) { ++count; });
     return count;
 }
 
-/// Sum over the window's part inside the image, divided by the number of elements there.
+/// Sum over the window's part inside the image, divided by the number of elements there, or by that
+/// of the whole window where it counts its padding.
 inline void avg_pool(Window w, ReadMaps x, WriteMaps y) {
     for_each_element(y.images, y.shape, [&](int n, int c, int i, int j) {
         double sum = 0;
         for_each_inside(w, x, i, j, [&](int row, int column) { sum += x(n, c, row, column); });
-        y(n, c, i, j) = sum / count_inside(w, x, i, j);
+        y(n, c, i, j) = sum / divisor(w, x, i, j);
     });
 }
 
 inline void avg_pool_backward(Window w, ReadMaps x, ReadMaps dy, WriteMaps dx) {
     for_each_element(dy.images, dy.shape, [&](int n, int c, int i, int j) {
-        const double share = dy(n, c, i, j) / count_inside(w, x, i, j);
+        const double share = dy(n, c, i, j) / divisor(w, x, i, j);
         for_each_inside(w, x, i, j, [&](int row, int column) { dx(n, c, row, column) += share; });
     });
 }

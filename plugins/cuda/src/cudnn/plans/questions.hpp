@@ -113,7 +113,7 @@ inline std::string question_text(const Graph& graph, const Op& op, int batch) {
     if (w != Window{})
         text += " by " + std::to_string(w.height) + "x" + std::to_string(w.width) + "/" +
                 std::to_string(w.stride) + " pad " + std::to_string(w.pad_height) + "," +
-                std::to_string(w.pad_width);
+                std::to_string(w.pad_width) + (w.counts_padding ? " counted" : "");
     if (op.groups != 1) text += " groups " + std::to_string(op.groups);
     if (op.parameter_count > 1) text += " + bias";
     if (op.inputs[0] == 0) text += ", of the graph's input";

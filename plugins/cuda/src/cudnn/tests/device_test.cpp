@@ -9,6 +9,7 @@
 
 #include <gx/model/cifar_resnet.hpp>
 #include <gx/model/compute.hpp>
+#include <gx/model/sequence.hpp>
 
 #include <support/files.hpp>  // error_of, holds
 
@@ -330,6 +331,17 @@ TEST(Device, RefusesWindowsOfMoreThan128Places) {
     EXPECT_TRUE(testing_support::holds(
         testing_support::error_of([&] { const cuda::Device device(gpu, g, {.batch = 1}); }),
         "max_pool 'wide'", "at most 128"));
+}
+TEST(Device, RefusesJoinedBranches) {
+    start();
+    GraphBuilder b("branches", {2, 4, 4}, 5);
+    const int x = concat(b, 0, b.relu(0, "relu"), "join");
+    b.softmax_cross_entropy(b.linear(b.flatten(x, "flatten"), 5, true, "last"), 0, "loss");
+    const Graph g = std::move(b).finish();
+    cuda::DeviceContext gpu(0);
+    EXPECT_TRUE(testing_support::holds(
+        testing_support::error_of([&] { const cuda::Device device(gpu, g, {.batch = 1}); }),
+        "'branches' joins branches by concat 'join.concat'", "Train it on onednn::Device"));
 }
 
 // ---- Parameters --------------------------------------------------------------------------------

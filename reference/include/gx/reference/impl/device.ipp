@@ -16,7 +16,7 @@
 #include <gx/reference/batch_norm.hpp>   // normalise
 #include <gx/reference/convolution.hpp>  // convolve
 #include <gx/reference/device.hpp>
-#include <gx/reference/elementwise.hpp>  // relu, dropout
+#include <gx/reference/elementwise.hpp>  // relu, concat, dropout
 #include <gx/reference/linear.hpp>       // multiply
 #include <gx/reference/loss.hpp>         // cross_entropy
 #include <gx/reference/pooling.hpp>      // max_pool, avg_pool
@@ -129,6 +129,7 @@ GX_DECL void Device::run(const Op& op, ForwardReport& report) {
         case OpKind::linear: return multiply(weight(op, 0), weight(op, 1), x, y);
         case OpKind::add: return add(x, read(activations_, op.inputs[1]), y);
         case OpKind::flatten: return copy(x, y);
+        case OpKind::concat: return concat(x, read(activations_, op.inputs[1]), y);
         case OpKind::dropout:
             return mode_ == Mode::train ? dropout(stream(op), op.rate, x, y) : copy(x, y);
         case OpKind::softmax_cross_entropy: return run_loss(op, x, y, report);
@@ -183,6 +184,8 @@ GX_DECL void Device::run_backward(const Op& op, double scale) {
             pass_back(dy, dx);
             return pass_back(dy, maps(activation_gradients_, op.inputs[1]));
         case OpKind::flatten: return pass_back(dy, dx);
+        case OpKind::concat:
+            return concat_backward(dy, dx, maps(activation_gradients_, op.inputs[1]));
         case OpKind::dropout: return dropout_backward(stream(op), op.rate, dy, dx);
         case OpKind::softmax_cross_entropy:
             for (int n = 0; n < count_; ++n)

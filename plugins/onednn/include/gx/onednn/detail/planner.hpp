@@ -5,6 +5,7 @@
 
 #include <gx/core/cold.hpp>                     // GX_COLD
 #include <gx/core/trivial_vector.hpp>           // lists
+#include <gx/onednn/detail/concat.hpp>          // joined branches
 #include <gx/onednn/detail/convolution.hpp>     // convolution steps
 #include <gx/onednn/detail/elementwise.hpp>     // relu, add, dropout, pack
 #include <gx/onednn/detail/fusion.hpp>          // Fusion, NormGroup
@@ -22,6 +23,7 @@ struct Parts {
     OwnedList<Norm> norms{};
     OwnedList<Linear> linears{};
     OwnedList<Pool> pools{};
+    OwnedList<Concat> concats{};
     Loss loss{};
     LaneGradients gradients{};
     Buffer* images = nullptr;         ///< points at the batch
@@ -49,7 +51,8 @@ public:
           sums_in_(graph.ops.size(), -1),
           linear_of_(graph.ops.size(), nullptr),
           pool_of_(graph.ops.size(), nullptr),
-          factors_of_(graph.ops.size(), nullptr) {
+          factors_of_(graph.ops.size(), nullptr),
+          concat_of_(graph.ops.size(), nullptr) {
         for (std::size_t t = 0; t < graph.tensors.size(); ++t) gradients_.add();
         parts_.values.assign(graph.tensors.size(), nullptr);
         parts_.written_in.assign(graph.tensors.size(), -1);
@@ -111,11 +114,40 @@ private:
                 return written(op.output);
             }
             case OpKind::flatten: parts_.values[at(op.output)] = value(op.inputs[0]); return;
+            case OpKind::concat: return forward_concat(i, op);
             case OpKind::dropout: return forward_dropout(i, op);
             case OpKind::softmax_cross_entropy: return forward_loss(op);
             case OpKind::batch_norm: return;
             default: return;  // timed only: the device refused the graph
         }
+    }
+    /// Whether the only reader of a concat is another, which joins its parts at once.
+    GX_COLD [[nodiscard]] bool joined_later(int tensor) const {
+        return shapes_.read_once(tensor) &&
+               graph_.ops[at(shapes_.writer[at(tensor)])].kind == OpKind::concat &&
+               graph_.ops[at(shapes_.readers[at(tensor)].first)].kind == OpKind::concat;
+    }
+    GX_COLD void add_parts(Concat& c, const Op& op, int& channels) {
+        for (const int t : op.inputs) {
+            if (joined_later(t)) {
+                add_parts(c, graph_.ops[at(shapes_.writer[at(t)])], channels);
+                continue;
+            }
+            c.parts.push_back({value(t), nullptr, shapes_.layouts[at(t)], channels});
+            channels += shapes_.layouts[at(t)].shape.channels;
+            c.tensors.push_back(t);
+        }
+    }
+    GX_COLD void forward_concat(int i, const Op& op) {
+        if (joined_later(op.output)) return;
+        Concat& c = parts_.concats.add();
+        concat_of_[at(i)] = &c;
+        int channels = 0;
+        add_parts(c, op, channels);
+        c.layout = shapes_.layouts[at(op.output)], c.y = new_value(op.output);
+        writer_.add<ConcatStep>(Size::chunk, {c.y}, c);
+        for (const Concat::Part& p : c.parts) writer_.uses(p.x);
+        written(op.output);
     }
     GX_COLD void forward_input(const Op& op) {
         parts_.images = writer_.buffer(graph_.input.elements());
@@ -240,6 +272,7 @@ private:
             case OpKind::flatten:
                 for (Buffer* g : gradients_[op.output]) pass(op.inputs[0], g);
                 return;
+            case OpKind::concat: return backward_concat(i, op);
             case OpKind::dropout: {
                 Buffer *g = gradient(op), *factors = factors_of_[at(i)];
                 writer_.add<DropoutGradientStep>(Size::chunk, {g, factors}, *g, *factors);
@@ -322,6 +355,19 @@ private:
         writer_.add<PoolGradientStep>(Size::chunk, {p.dy, p.dx, place}, p);
         pass(op.inputs[0], p.dx);
     }
+    GX_COLD void backward_concat(int i, const Op& op) {
+        if (concat_of_[at(i)] == nullptr) return;  // joined later
+        Concat& c = *concat_of_[at(i)];
+        c.dy = gradient(op);
+        for (std::size_t k = 0; k < c.parts.size(); ++k)
+            if (shapes_.needs_gradient[at(c.tensors[k])])
+                c.parts[k].dx = writer_.buffer(c.parts[k].layout.floats());
+        writer_.add<ConcatGradientStep>(Size::chunk, {c.dy}, c);
+        for (std::size_t k = 0; k < c.parts.size(); ++k) {
+            writer_.uses(c.parts[k].dx);
+            pass(c.tensors[k], c.parts[k].dx);
+        }
+    }
     GX_COLD void backward_norm(Norm& n) {
         const NormGroup& group = fusion_.group(n);
         const Op &begin = graph_.ops[at(group.begin)], &end = graph_.ops[at(group.end)];
@@ -356,6 +402,7 @@ private:
     TrivialVector<Linear*> linear_of_;
     TrivialVector<Pool*> pool_of_;
     TrivialVector<Buffer*> factors_of_;  // of each dropout
+    TrivialVector<Concat*> concat_of_;   // null where another concat joins its parts
     OwnedList<Gradients> gradients_{};   // of each tensor
 };
 

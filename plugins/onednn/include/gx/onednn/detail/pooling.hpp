@@ -89,7 +89,12 @@ struct MaxPoolGradient {
     }
 };
 
-/// Mean over the part of the window inside the image.
+/// What the sum over a window is divided by, of which `rows` x `columns` lie inside the image.
+GX_ONEDNN_INLINE int divisor(const Window& w, int rows, int columns) {
+    return w.counts_padding ? w.height * w.width : std::max(1, rows * columns);
+}
+
+/// Mean over the part of the window inside the image, or that sum divided by the whole window.
 struct AvgPool {
     template <int B>
     GX_ONEDNN_INLINE static void run(const PoolArgs& a) {
@@ -107,7 +112,7 @@ struct AvgPool {
                             for (int w = w0; w < w1; ++w)
                                 sum += *reinterpret_cast<const V*>(
                                     x + (std::int64_t{h} * a.in_width + w) * B);
-                        const int inside = std::max(1, (h1 - h0) * (w1 - w0));
+                        const int inside = divisor(a.window, h1 - h0, w1 - w0);
                         *reinterpret_cast<V*>(y + std::int64_t{o} * B) =
                             sum / static_cast<float>(inside);
                     });
@@ -130,7 +135,7 @@ struct AvgPoolGradient {
                     a.dy + n * a.out_floats + std::int64_t{cb} * a.out_height * a.out_width * B;
                 for_each_window(a, [&](int o, int h0, int h1, int w0,
                                        int w1) __attribute__((always_inline)) {
-                    const int inside = std::max(1, (h1 - h0) * (w1 - w0));
+                    const int inside = divisor(a.window, h1 - h0, w1 - w0);
                     const V g = *reinterpret_cast<const V*>(dy + std::int64_t{o} * B) /
                                 static_cast<float>(inside);
                     for (int h = h0; h < h1; ++h)

@@ -39,6 +39,8 @@ public:
     void add(Size size, std::initializer_list<Buffer*> uses, A&&... arguments) {
         append(size, uses, program_.steps.add<S>(std::forward<A>(arguments)...));
     }
+    /// One more buffer that the newest step touches.
+    void uses(Buffer* b) { use(b); }
     [[nodiscard]] Buffer* buffer(std::int64_t image_floats) {
         Buffer& b = program_.buffers.add();
         b.image_floats = image_floats;

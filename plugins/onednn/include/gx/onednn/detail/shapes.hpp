@@ -72,9 +72,11 @@ private:
             op.kind == OpKind::relu || op.kind == OpKind::dropout || op.kind == OpKind::add;
         if (keeps) out = layouts[at(op.inputs[0])];
         const bool by_channel = op.kind == OpKind::conv2d || op.kind == OpKind::batch_norm ||
-                                op.kind == OpKind::max_pool || op.kind == OpKind::avg_pool;
-        if (by_channel && layouts[at(op.inputs[0])].shape != graph.tensors[at(op.inputs[0])])
-            refuse(op, "reads a flattened image by its channels");
+                                op.kind == OpKind::max_pool || op.kind == OpKind::avg_pool ||
+                                op.kind == OpKind::concat;
+        for (const int t : op.inputs)
+            if (by_channel && t >= 0 && layouts[at(t)].shape != graph.tensors[at(t)])
+                refuse(op, "reads a flattened image by its channels");
         if (op.kind == OpKind::add &&
             layouts[at(op.inputs[0])].shape != layouts[at(op.inputs[1])].shape)
             refuse(op, "adds a flattened image to one that is not");
