@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/reference/torch_branches_fixture.hpp: what PyTorch, in double, gives for a network of
-branches: grouped convolutions, windows of 1x5 and 5x1, a mean that counts its padding, joins.
+"""Writes tests/reference/torch_branches_fixture.hpp: what PyTorch, in double, gives for a network
+of branches: grouped convolutions, windows of 1x5 and 5x1, a mean that counts its padding, joins.
 
-Run:   python3 reference/oracle/torch_branches_fixture.py > tests/reference/torch_branches_fixture.hpp
+Run:   python3 reference/oracle/torch_branches_fixture.py > torch_branches_fixture.hpp
 Needs: PyTorch 1.10 or newer (Debian: python3-torch). The tests need the committed header only.
 
 The network, its numbers and its batch are built again in tests/reference/torch_branches_test.cpp.
@@ -34,8 +34,8 @@ logits = F.linear(last.mean((2, 3)), p["fc_weight"], p["fc_bias"])
 loss = F.cross_entropy(logits, labels, reduction="sum")
 loss.backward()
 
-print("// Written by reference/oracle/torch_branches_fixture.py with PyTorch "
-      f"{torch.__version__.split('+')[0]}, in double; do not edit.")
+print("// Written by reference/oracle/torch_branches_fixture.py; do not edit. PyTorch "
+      f"{torch.__version__.split('+')[0]}, in double.")
 print("#pragma once\n\n// clang-format off\n\nnamespace gx::reference::testing::branches {\n")
 print(f"inline constexpr double loss = {float(loss.detach()).hex()};")
 array("logits", logits)

@@ -1,4 +1,4 @@
-// Written by reference/oracle/torch_branches_fixture.py with PyTorch 2.15.0, in double; do not edit.
+// Written by reference/oracle/torch_branches_fixture.py; do not edit. PyTorch 2.15.0, in double.
 #pragma once
 
 // clang-format off

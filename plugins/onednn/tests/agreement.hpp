@@ -73,6 +73,7 @@ double apart(const A& a, const B& b) {
 struct Apart {
     double loss = 0, logits = 0, gradients = 0, statistics = 0;
     bool same_hits = true;
+    bool padding_is_zero = true;  ///< of the gradient, where the device's layout has any
     [[nodiscard]] double most() const { return std::max({loss, logits, gradients, statistics}); }
 };
 
@@ -110,7 +111,11 @@ inline Apart step(const gx::Graph& g, gx::onednn::Device& fast, gx::reference::D
     r.loss = apart(std::vector{a.loss_sum}, std::vector{b.loss_sum});
     r.same_hits = a.correct == b.correct;
     r.logits = apart(logits, slow.activation(g.ops.back().inputs[0]));
-    r.gradients = apart(canonical(fast, ga, g), canonical(slow, gb, g));
+    const auto gradient = canonical(fast, ga, g);
+    r.gradients = apart(gradient, canonical(slow, gb, g));
+    std::vector<float> without_padding(ga.size(), -1.0f);
+    fast.from_canonical(gradient, without_padding);
+    r.padding_is_zero = ga == without_padding;
     r.statistics = apart(fast.statistics(), slow.statistics());
     return r;
 }

@@ -308,6 +308,7 @@ TEST_P(OneDnnLayer, AgreesWithTheReference) {
                                          << far.loss << ", logits " << far.logits << ", gradients "
                                          << far.gradients << ", statistics " << far.statistics;
             EXPECT_TRUE(far.same_hits) << layer.name;
+            EXPECT_TRUE(far.padding_is_zero) << layer.name;
         }
     }
 }

@@ -5,6 +5,7 @@
 #include <string>   // names of kernels
 
 #include <gx/core/cold.hpp>                 // GX_COLD
+#include <gx/core/trivial_vector.hpp>       // offsets
 #include <gx/onednn/detail/gradients.hpp>   // LaneGradients, Accumulate
 #include <gx/onednn/detail/layout.hpp>      // Layout
 #include <gx/onednn/detail/library.hpp>     // Call, Lanes, Plan
@@ -12,6 +13,17 @@
 #include <gx/onednn/detail/program.hpp>     // Step
 
 namespace gx::onednn::detail {
+
+/// How many groups of `in` by `out` channels run as one, so that a group fills whole blocks, for
+/// which oneDNN has fast kernels; 1: none. The weights between groups that were joined are zeros.
+/// Groups of one channel stay: oneDNN has kernels for them.
+[[nodiscard]] constexpr int joined_groups(int groups, int in, int out, int block) {
+    if (in * out == 1) return 1;
+    for (int joined = 1; joined <= block; ++joined)
+        if (groups % joined == 0 && joined * in % block == 0 && joined * out % block == 0)
+            return joined;
+    return 1;
+}
 
 /// One convolution layer. The weights lie in the layout that the forward kernel wants; the
 /// gradient is written in the same; the data gradient gets a copy if it wants another.
@@ -26,12 +38,19 @@ public:
     };
     enum class Pass : unsigned char { forward, data, weights };
 
-    GX_COLD Convolution(Shape shape, int images, Lanes& lanes) : shape_(shape), lanes_(lanes) {
+    GX_COLD Convolution(Shape shape, int images, Lanes& lanes)
+        : shape_(shape),
+          lanes_(lanes),
+          group_in_(shape.in.shape.channels / shape.groups),
+          group_out_(shape.out.shape.channels / shape.groups),
+          joined_(joined_groups(shape.groups, group_in_, group_out_, cpu_block())) {
+        shape_.groups /= joined_;
         weights_ = any_weights();
         const Plan plan = expect_planned(make(Pass::forward, images, dnnl_convolution_direct));
         weights_ = desc_of(plan, dnnl_query_weights_md);
         GX_EXPECT(weights_.format_kind == dnnl_blocked && weights_.extra.flags == 0,
                   "oneDNN chose weights that only its inference reads");
+        if (joined_ > 1) find_zeros();
     }
     Convolution(const Convolution&) = delete;
     Convolution& operator=(const Convolution&) = delete;
@@ -47,9 +66,7 @@ public:
     [[nodiscard]] std::int64_t weight_floats() const { return floats_of(weights_); }
     /// Of element (o, i, h, w) of the graph's weight: o over all groups, i within one.
     [[nodiscard]] std::int64_t weight_index(int o, int i, int h, int w) const {
-        if (shape_.groups == 1) return element_offset(weights_, {o, i, h, w, 0});
-        const int per_group = shape_.out.shape.channels / shape_.groups;
-        return element_offset(weights_, {o / per_group, o % per_group, i, h, w});
+        return joined_index(o, o / group_out_ % joined_ * group_in_ + i, h, w);
     }
 
     /// Plans a pass over chunks of `images` images, once.
@@ -90,6 +107,7 @@ public:
         Call& call = planned(Pass::weights, at);
         if (shape_.bias) call(at.lane, {x->image(at.first), dy->image(at.first), to, to_bias});
         else call(at.lane, {x->image(at.first), dy->image(at.first), to});
+        for (const std::int64_t zero : zeros_) to[zero] = 0;
         if (direct) return;
         if (at.opens) {
             std::copy(to, to + weight_floats(), dw);
@@ -111,6 +129,22 @@ public:
 private:
     [[nodiscard]] Call& planned(Pass pass, const Place& at) {
         return calls_[static_cast<int>(pass)][at.count];
+    }
+    /// Of output o over all groups and input i within the groups that it is joined with.
+    [[nodiscard]] std::int64_t joined_index(int o, int i, int h, int w) const {
+        if (shape_.groups == 1) return element_offset(weights_, {o, i, h, w, 0});
+        const int outputs = joined_ * group_out_;
+        return element_offset(weights_, {o / outputs, o % outputs, i, h, w});
+    }
+    /// Weights between groups that were joined: their gradient is no part of the network's.
+    GX_COLD void find_zeros() {
+        for (int o = 0; o < shape_.out.shape.channels; ++o)
+            for (int i = 0; i < joined_ * group_in_; ++i) {
+                if (i / group_in_ == o / group_out_ % joined_) continue;
+                for (int h = 0; h < shape_.window.height; ++h)
+                    for (int w = 0; w < shape_.window.width; ++w)
+                        zeros_.push_back(joined_index(o, i, h, w));
+            }
     }
     /// Whole blocks as true channels: their padding is ours, and zero. With groups, oneDNN pads.
     [[nodiscard]] int channels(const Layout& l) const {
@@ -237,8 +271,10 @@ private:
         kernels_ += entry;
     }
 
-    Shape shape_;
+    Shape shape_;  ///< its groups: after some were joined
     Lanes& lanes_;
+    int group_in_, group_out_, joined_;    // channels of a group of the graph
+    TrivialVector<std::int64_t> zeros_{};  // weights between joined groups
     Desc weights_{}, data_weights_{};
     bool chose_data_weights_ = false;
     OwnedList<Call> calls_[3];  // of each pass, by the images of a chunk
