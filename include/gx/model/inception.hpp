@@ -101,7 +101,8 @@ constexpr void append_auxiliary(GraphBuilder& b, int x) {
 }  // namespace detail::inception
 
 /// Inception-v3 as torchvision has it. Parameters: 23,834,568, and 27,161,264 with the auxiliary
-/// classifier, with which it is for timing alone.
+/// classifier, with which it is for timing alone. torchvision's published weights expect images
+/// normalised by a mean and a deviation of 0.5 (transform_input).
 /// Source: Szegedy et al. 2015, arXiv:1512.00567; torchvision/models/inception.py.
 template <Auxiliary Second>
 struct Inception {

@@ -23,7 +23,8 @@ struct NamedTensor {
 struct SafetensorsFile {
     struct Tensor {
         std::vector<std::int64_t> shape;
-        std::vector<float> values;
+        std::vector<float> values;    ///< none of a tensor that is no F32, F64, F16 or BF16
+        std::string element = "F32";  ///< as the file names it
     };
     std::map<std::string, Tensor> tensors;
     std::map<std::string, std::string> metadata;
@@ -36,7 +37,8 @@ GX_DECL void write_safetensors(const std::filesystem::path& path,
                                const std::vector<NamedTensor>& tensors,
                                const std::map<std::string, std::string>& metadata = {});
 
-/// Reads every F32 tensor and the metadata; verifies the checksum if the file has one.
+/// Reads every tensor and the metadata; verifies the checksum if the file has one. F16 and BF16
+/// become float as they are, F64 is rounded; of whole numbers and flags the shape alone is kept.
 /// Errors: gx::Error naming the file and the field for a file that is missing, short or malformed
 ///         (tensors must fill the data without holes or overlaps), or whose checksum differs.
 /// Cost:   allocates no more than the file is long, and its header as JSON.

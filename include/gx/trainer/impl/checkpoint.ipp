@@ -16,6 +16,7 @@
 #include <gx/trainer/checkpoint.hpp>
 #include <gx/trainer/rows.hpp>         // read_rows
 #include <gx/trainer/safetensors.hpp>  // write_safetensors
+#include <gx/trainer/weights.hpp>      // tensor_shapes
 
 namespace gx {
 
@@ -27,10 +28,10 @@ inline constexpr int format = 3;
 
 GX_DECL void add_parameters(std::vector<NamedTensor>& out, const Graph& graph,
                             const std::string& prefix, std::span<const float> flat) {
-    for (const Parameter& p : graph.parameters) {
-        std::vector<std::int64_t> shape(p.shape.begin(), p.shape.end());
-        while (shape.size() > 1 && shape.back() == 1) shape.pop_back();
-        out.push_back({prefix + std::string(p.name.view()), std::move(shape),
+    std::vector<std::vector<std::int64_t>> shapes = tensor_shapes(graph);
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+        const Parameter& p = graph.parameters[i];
+        out.push_back({prefix + std::string(p.name.view()), std::move(shapes[i]),
                        flat.subspan(std::size_t(p.offset), std::size_t(p.count))});
     }
 }

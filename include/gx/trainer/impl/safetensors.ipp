@@ -4,6 +4,7 @@
 #include <zlib.h>  // crc32_z
 
 #include <algorithm>    // sort
+#include <array>        // elements
 #include <bit>          // endian
 #include <cerrno>       // errno
 #include <cstring>      // strerror
@@ -14,6 +15,7 @@
 #include <utility>      // exchange
 
 #include <gx/io/atomic_file.hpp>  // AtomicFile
+#include <gx/core/element.hpp>    // fp16, bf16
 #include <gx/core/error.hpp>      // Error
 #include <gx/io/json_text.hpp>    // the header, written
 #include <gx/io/json_value.hpp>   // the header, read
@@ -120,13 +122,18 @@ public:
         FileSum::put(text_, FileSum::zeros);
         sum.add(text_.data(), text_.size());
         for (Described& t : tensors_) {
-            std::vector<float> values((t.end - t.begin) / sizeof(float));
+            std::vector<float> values(t.element == "F32" ? (t.end - t.begin) / sizeof(float) : 0);
+            std::vector<char> others(t.element == "F32" ? 0 : t.end - t.begin);
+            char* const bytes =
+                others.empty() ? reinterpret_cast<char*>(values.data()) : others.data();
             file_.seekg(static_cast<std::streamoff>(data_begin_ + t.begin));
-            file_.read(reinterpret_cast<char*>(values.data()),
-                       static_cast<std::streamsize>(t.end - t.begin));
+            file_.read(bytes, static_cast<std::streamsize>(t.end - t.begin));
             if (!file_) throw wrong("tensor '" + t.name + "' can't be read");
-            sum.add(values.data(), t.end - t.begin);
-            out.tensors[t.name] = {std::move(t.shape), std::move(values)};
+            sum.add(bytes, t.end - t.begin);
+            if (t.element == "F16") values = decoded<fp16>(others);
+            if (t.element == "BF16") values = decoded<bf16>(others);
+            if (t.element == "F64") values = rounded(others);
+            out.tensors[t.name] = {std::move(t.shape), std::move(values), std::move(t.element)};
         }
         if (const auto kept = metadata_.find(FileSum::name);
             kept != metadata_.end() && kept->second != sum.text())
@@ -143,7 +150,44 @@ private:
         std::string name;
         std::vector<std::int64_t> shape;
         std::uint64_t begin = 0, end = 0;
+        std::string element{};
     };
+    struct ElementBytes {
+        std::string_view name;
+        std::uint64_t bytes;
+    };
+    /// Source: safetensors/src/tensor.rs, enum Dtype.
+    static constexpr std::array<ElementBytes, 13> elements{{{"F32", 4},
+                                                            {"F64", 8},
+                                                            {"F16", 2},
+                                                            {"BF16", 2},
+                                                            {"I64", 8},
+                                                            {"I32", 4},
+                                                            {"I16", 2},
+                                                            {"I8", 1},
+                                                            {"U8", 1},
+                                                            {"U16", 2},
+                                                            {"U32", 4},
+                                                            {"U64", 8},
+                                                            {"BOOL", 1}}};
+    [[nodiscard]] static std::uint64_t bytes_of(std::string_view element) {
+        for (const ElementBytes& e : elements)
+            if (e.name == element) return e.bytes;
+        return 0;
+    }
+    template <class E>
+    [[nodiscard]] static std::vector<float> decoded(const std::vector<char>& bytes) {
+        std::vector<typename E::storage> stored(bytes.size() / sizeof(typename E::storage));
+        std::memcpy(stored.data(), bytes.data(), bytes.size());
+        std::vector<float> values(stored.size());
+        for (std::size_t i = 0; i < stored.size(); ++i) values[i] = E::decode(stored[i]);
+        return values;
+    }
+    [[nodiscard]] static std::vector<float> rounded(const std::vector<char>& bytes) {
+        std::vector<double> stored(bytes.size() / sizeof(double));
+        std::memcpy(stored.data(), bytes.data(), bytes.size());
+        return {stored.begin(), stored.end()};
+    }
 
     [[nodiscard]] Error wrong(const std::string& what) const {
         return Error("file '" + path_.string() + "': " + what +
@@ -157,15 +201,18 @@ private:
             Described t{
                 name, {}, offsets[0].integer<std::uint64_t>(), offsets[1].integer<std::uint64_t>()};
             for (const JsonValue& n : entry.at("shape").array()) t.shape.push_back(n.integer());
-            if (entry.at("dtype").string() != "F32")
-                throw wrong("tensor '" + name + "' is not F32");
-            const std::uint64_t most = data_bytes_ / sizeof(float);
+            t.element = entry.at("dtype").string();
+            const std::uint64_t bytes = bytes_of(t.element);
+            if (bytes == 0)
+                throw wrong("field 'dtype' of tensor '" + name + "' is '" + t.element +
+                            "', which gx does not read");
+            const std::uint64_t most = data_bytes_ / bytes;
             const std::uint64_t count = element_count(t.shape, most);
             if (t.begin > t.end || t.end > data_bytes_ || count > most ||
-                t.end - t.begin != count * sizeof(float))
+                t.end - t.begin != count * bytes)
                 throw wrong("field 'data_offsets' of tensor '" + name +
                             "' does not fit its shape or the file");
-            if (t.begin % sizeof(float) != 0)
+            if (t.element == "F32" && t.begin % sizeof(float) != 0)
                 throw wrong("field 'data_offsets' of tensor '" + name +
                             "' is not a multiple of 4 bytes");
             return t;

@@ -1,0 +1,225 @@
+// Bodies of weights.hpp.
+#pragma once
+
+#include <algorithm>    // copy, any_of
+#include <array>        // names
+#include <cmath>        // isfinite
+#include <set>          // names
+#include <span>         // flat vectors
+#include <string_view>  // names
+#include <utility>      // move
+
+#include <fmt/format.h>  // sentences
+
+#include <gx/core/contract.hpp>  // GX_EXPECT
+#include <gx/core/error.hpp>     // Error
+#include <gx/model/graph.hpp>    // Graph
+#include <gx/model/init.hpp>     // initial_parameters
+#include <gx/trainer/safetensors.hpp>
+#include <gx/trainer/weights.hpp>
+
+namespace gx {
+
+namespace detail::weights {
+
+using Shape = std::vector<std::int64_t>;
+
+/// A tensor of a network: its name and shape in a file, and its place in the flat vector.
+struct Place {
+    std::string name;
+    Shape shape;
+    std::int64_t offset = 0, count = 0;
+    bool variance = false;
+};
+
+GX_DECL std::vector<Place> parameters_of(const Graph& graph) {
+    const std::vector<Shape> shapes = tensor_shapes(graph);
+    std::vector<Place> all;
+    for (std::size_t i = 0; i < graph.parameters.size(); ++i) {
+        const Parameter& p = graph.parameters[i];
+        all.push_back({std::string(p.name.view()), shapes[i], p.offset, p.count});
+    }
+    return all;
+}
+GX_DECL std::vector<Place> statistics_of(const Graph& graph) {
+    std::vector<Place> all;
+    for (const Statistic& s : graph.statistics)
+        all.push_back({std::string(s.name.view()),
+                       {s.count},
+                       s.offset,
+                       s.count,
+                       s.name.view().ends_with("running_var")});
+    return all;
+}
+
+/// Whether `name` is `layer` or below it.
+GX_DECL bool is_below(std::string_view name, std::string_view layer) {
+    return name.starts_with(layer) && (name.size() == layer.size() || name[layer.size()] == '.');
+}
+
+/// Lists the first few of what does not fit.
+class Differences {
+public:
+    void add(const std::string& what) {
+        if (count_++ < 4) text_ += (text_.empty() ? "" : "; ") + what;
+    }
+    [[nodiscard]] bool empty() const { return count_ == 0; }
+    [[nodiscard]] std::string text() const {
+        return count_ > 4 ? fmt::format("{}; and {} more", text_, count_ - 4) : text_;
+    }
+
+private:
+    std::string text_{};
+    int count_ = 0;
+};
+
+GX_DECL std::string text_of(const Shape& shape) {
+    return shape.empty() ? "one number" : fmt::format("{}", fmt::join(shape, " x "));
+}
+
+/// Whether a tensor of a file that is none of the network's is no sign of another one.
+GX_DECL bool is_passed_over(std::string_view name, bool checkpoint) {
+    constexpr std::array<std::string_view, 3> of_a_run{"optimizer.", "pending.", "reducer."};
+    if (name.ends_with(".num_batches_tracked") || name.starts_with("AuxLogits.")) return true;
+    return checkpoint &&
+           std::ranges::any_of(of_a_run, [&](auto prefix) { return name.starts_with(prefix); });
+}
+
+class Reader {
+public:
+    Reader(const InitialWeights& from, const Graph& graph)
+        : from_(from), graph_(graph), file_(read_safetensors(from.file)) {
+        for (const std::string& layer : from.fresh)
+            if (std::ranges::none_of(graph.parameters, [&](const Parameter& p) {
+                    return is_below(p.name.view(), layer);
+                }))
+                throw Error(
+                    fmt::format("'fresh' names layer '{}', and network '{}' has no such "
+                                "layer with weights. Name one as its parameters are, "
+                                "without '.weight'",
+                                layer, graph.name.view()));
+    }
+
+    [[nodiscard]] Weights read(Weights start) {
+        const std::vector<Place> parameters = parameters_of(graph_);
+        const std::vector<Place> statistics = statistics_of(graph_);
+        expect_all(parameters);
+        expect_all(statistics);
+        if (from_.whole_file) expect_no_others();
+        if (!differences_.empty())
+            throw Error(fmt::format(
+                "weights '{}' are not those of network '{}': {}. Give weights of this network, or "
+                "name layers of other shapes in 'fresh'",
+                from_.file.string(), graph_.name.view(), differences_.text()));
+        take(parameters, start.parameters);
+        take(statistics, start.statistics);
+        return start;
+    }
+
+private:
+    [[nodiscard]] bool is_fresh(std::string_view name) const {
+        return std::ranges::any_of(from_.fresh,
+                                   [&](const auto& layer) { return is_below(name, layer); });
+    }
+    void expect_all(const std::vector<Place>& places) {
+        for (const Place& p : places) {
+            known_.insert(p.name);
+            if (is_fresh(p.name)) continue;
+            const auto found = file_.tensors.find(p.name);
+            if (found == file_.tensors.end()) {
+                differences_.add("'" + p.name + "' is missing");
+            } else if (found->second.shape != p.shape) {
+                differences_.add(fmt::format("'{}' has the shape {} where {} was expected", p.name,
+                                             text_of(found->second.shape), text_of(p.shape)));
+            } else if (std::ssize(found->second.values) != p.count) {
+                differences_.add(fmt::format("'{}' holds {}, no floating-point numbers", p.name,
+                                             found->second.element));
+            }
+        }
+    }
+    void expect_no_others() {
+        const bool checkpoint = file_.metadata.contains("gx");
+        for (const auto& [name, tensor] : file_.tensors)
+            if (!known_.contains(name) && !is_fresh(name) && !is_passed_over(name, checkpoint))
+                differences_.add("'" + name + "' is none of its tensors");
+    }
+    void take(const std::vector<Place>& places, std::vector<float>& flat) {
+        for (const Place& p : places) {
+            if (is_fresh(p.name)) continue;
+            const std::vector<float>& values = file_.tensors.at(p.name).values;
+            for (std::size_t i = 0; i < values.size(); ++i)
+                if (!std::isfinite(values[i]) || (p.variance && values[i] < 0))
+                    throw Error(
+                        fmt::format("weights '{}': number {} of tensor '{}' is {}, and {} "
+                                    "was expected. The file is damaged, or of a run that "
+                                    "diverged; take another",
+                                    from_.file.string(), i, p.name, values[i],
+                                    p.variance ? "a variance of 0 or more" : "a finite number"));
+            std::ranges::copy(values, flat.begin() + p.offset);
+        }
+    }
+
+    const InitialWeights& from_;
+    const Graph& graph_;
+    SafetensorsFile file_;
+    std::set<std::string, std::less<>> known_{};
+    Differences differences_{};
+};
+
+}  // namespace detail::weights
+
+GX_DECL std::vector<std::vector<std::int64_t>> tensor_shapes(const Graph& graph) {
+    std::vector<std::vector<std::int64_t>> shapes;
+    for (const Parameter& p : graph.parameters) shapes.push_back({p.shape[0]});
+    for (const Op& op : graph.ops)
+        for (int k = 0; k < op.parameter_count; ++k) {
+            const auto i = static_cast<std::size_t>(op.first_parameter + k);
+            const Parameter& p = graph.parameters[i];
+            if (p.role != ParameterRole::weight) continue;
+            const int dimensions = op.kind == OpKind::conv2d ? 4 : 2;
+            shapes[i].assign(p.shape.begin(), p.shape.begin() + dimensions);
+        }
+    return shapes;
+}
+
+GX_DECL Weights initial_weights(const Graph& graph, std::uint64_t seed) {
+    Weights w{std::vector<float>(std::size_t(graph.parameter_elements())),
+              std::vector<float>(std::size_t(graph.statistic_elements()))};
+    initial_parameters(graph, seed, w.parameters);
+    initial_statistics(graph, w.statistics);
+    return w;
+}
+
+GX_DECL Weights read_weights(const InitialWeights& from, const Graph& graph, Weights start) {
+    GX_EXPECT(std::ssize(start.parameters) == graph.parameter_elements() &&
+                  std::ssize(start.statistics) == graph.statistic_elements(),
+              "weights have as many numbers as the graph");
+    return detail::weights::Reader(from, graph).read(std::move(start));
+}
+
+GX_DECL Weights read_weights(const std::filesystem::path& file, const Graph& graph) {
+    Weights none{std::vector<float>(std::size_t(graph.parameter_elements())),
+                 std::vector<float>(std::size_t(graph.statistic_elements()))};
+    return read_weights({.file = file}, graph, std::move(none));
+}
+
+GX_DECL void write_weights(const std::filesystem::path& file, const Graph& graph,
+                           const Weights& weights,
+                           const std::map<std::string, std::string>& metadata) {
+    std::vector<NamedTensor> tensors;
+    const auto add = [&](const std::vector<detail::weights::Place>& places,
+                         const std::vector<float>& flat) {
+        for (const auto& p : places)
+            tensors.push_back(
+                {p.name, p.shape,
+                 std::span(flat).subspan(std::size_t(p.offset), std::size_t(p.count))});
+    };
+    add(detail::weights::parameters_of(graph), weights.parameters);
+    add(detail::weights::statistics_of(graph), weights.statistics);
+    std::map<std::string, std::string> all = metadata;
+    all.emplace("format", "pt");  // as Python's library writes for PyTorch
+    all.emplace("model", graph.name.view());
+    write_safetensors(file, tensors, all);
+}
+
+}  // namespace gx
