@@ -11,23 +11,24 @@
 #include <fmt/format.h>       // table
 #include <nlohmann/json.hpp>  // --json
 
-#include <gx/io/atomic_file.hpp>               // write_file
-#include <gx/report/chart.hpp>                 // standalone
-#include <gx/loader/idx.hpp>                   // fashion_mnist
-#include <gx/model/cifar_resnet.hpp>           // CifarResNet
-#include <gx/model/resnet.hpp>                 // ResNet50: what the clock is charged for
-#include <gx/onednn/device.hpp>                // the numbers
-#include <gx/reducer/double_buffered.hpp>      // DoubleBuffered
-#include <gx/reducer/multi_ring.hpp>           // MultiRing
-#include <gx/reducer/ring.hpp>                 // Ring
-#include <gx/sim/world/cluster.hpp>            // Cluster
-#include <gx/sim/world/device.hpp>             // the time
-#include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
-#include <gx/trainer/json.hpp>                 // to_json
-#include <gx/trainer/report.hpp>               // write_report
-#include <gx/trainer/table.hpp>                // comparison_table
-#include <gx/trainer/trace.hpp>                // chrome_trace
-#include <gx/trainer/trainer.hpp>              // Trainer
+#include <gx/io/atomic_file.hpp>                 // write_file
+#include <gx/report/chart.hpp>                   // standalone
+#include <gx/loader/idx.hpp>                     // fashion_mnist
+#include <gx/model/cifar_resnet.hpp>             // CifarResNet
+#include <gx/model/resnet.hpp>                   // ResNet50: what the clock is charged for
+#include <gx/onednn/device.hpp>                  // the numbers
+#include <gx/reducer/double_buffered.hpp>        // DoubleBuffered
+#include <gx/reducer/multi_ring.hpp>             // MultiRing
+#include <gx/reducer/ring.hpp>                   // Ring
+#include <gx/sim/world/cluster.hpp>              // Cluster
+#include <gx/sim/world/device.hpp>               // the time
+#include <gx/sim/catalog/simple_clusters.hpp>    // ethernet_10g
+#include <gx/trainer/json.hpp>                   // to_json
+#include <gx/trainer/monitor/show_progress.hpp>  // ShowProgress
+#include <gx/trainer/report.hpp>                 // write_report
+#include <gx/trainer/table.hpp>                  // comparison_table
+#include <gx/trainer/trace.hpp>                  // chrome_trace
+#include <gx/trainer/trainer.hpp>                // Trainer
 
 #include "../../sims/support/command_line.hpp"  // run_program
 
@@ -65,12 +66,13 @@ gx::RunRecord run(const DemoOptions& o, const gx::Split& data) {
                                         .timed_as = gx::graph<gx::ResNet50>(),
                                         .timed_batch = o.timed_batch,
                                         .overlap_slowdown = {o.interference_pct / 100}});
+    gx::ShowProgress progress;
     const Demo<Reducer> trainer({.batch = o.batch,
                                  .epochs = o.epochs,
                                  .seed = o.seed,
                                  .scheduler = {.next = {.peak_rate = o.rate}},
                                  .optimizer = {.weight_decay = 5e-4f, .nesterov = true},
-                                 .progress = gx::Progress::style_of(stderr)});
+                                 .observers = {&progress}});
     return trainer.train(cluster, data);
 }
 

@@ -9,20 +9,21 @@
 
 #include <fmt/format.h>  // table
 
-#include <gx/io/atomic_file.hpp>      // write_file
-#include <gx/threads/threads.hpp>     // Threads
-#include <gx/loader/augment.hpp>      // PadCrop, Flip
-#include <gx/loader/idx.hpp>          // fashion_mnist
-#include <gx/loader/prefetch.hpp>     // Prefetched
-#include <gx/model/cifar_resnet.hpp>  // CifarResNet
-#include <gx/onednn/device.hpp>       // the kernels
-#include <gx/reducer/bucketed.hpp>    // Bucketed
-#include <gx/reducer/ring.hpp>        // Ring
-#include <gx/scheduler/cosine.hpp>    // Cosine
-#include <gx/trainer/json.hpp>        // to_json
-#include <gx/trainer/report.hpp>      // write_report
-#include <gx/trainer/table.hpp>       // epoch_table
-#include <gx/trainer/trainer.hpp>     // Trainer
+#include <gx/io/atomic_file.hpp>                 // write_file
+#include <gx/threads/threads.hpp>                // Threads
+#include <gx/loader/augment.hpp>                 // PadCrop, Flip
+#include <gx/loader/idx.hpp>                     // fashion_mnist
+#include <gx/loader/prefetch.hpp>                // Prefetched
+#include <gx/model/cifar_resnet.hpp>             // CifarResNet
+#include <gx/onednn/device.hpp>                  // the kernels
+#include <gx/reducer/bucketed.hpp>               // Bucketed
+#include <gx/reducer/ring.hpp>                   // Ring
+#include <gx/scheduler/cosine.hpp>               // Cosine
+#include <gx/trainer/json.hpp>                   // to_json
+#include <gx/trainer/monitor/show_progress.hpp>  // ShowProgress
+#include <gx/trainer/report.hpp>                 // write_report
+#include <gx/trainer/table.hpp>                  // epoch_table
+#include <gx/trainer/trainer.hpp>                // Trainer
 
 #include "../../sims/support/command_line.hpp"  // run_program
 
@@ -36,7 +37,8 @@ int main(int argc, char** argv) {
     Fashion::Options o{.batch = 64, .epochs = 15, .output = "out/fashion"};
     o.scheduler.next.peak_rate = 0.1f;
     o.optimizer = {.weight_decay = 5e-4f, .nesterov = true};
-    o.progress = Progress::style_of(stderr);
+    ShowProgress progress;
+    o.observers = {&progress};
     std::filesystem::path data = fashion_mnist_directory, json;
 
     CLI::App app{"ResNet-20 on Fashion-MNIST, two ranks as threads.", "gx_fashion"};

@@ -224,11 +224,12 @@ TEST(AnotherScale, StandsInTheRecordAndInTheProgress) {
         });
     };
     ::testing::internal::CaptureStderr();
+    gx::ShowProgress lines(gx::Progress::Style::lines);
     T::Options o{.batch = 4,
                  .epochs = epochs,
                  .resume = folder / "epoch-0002.safetensors",
                  .evaluate = false,
-                 .progress = gx::Progress::Style::lines};
+                 .observers = {&lines}};
     auto three = threads(3);
     const gx::RunRecord r = T(o).train(three, images());
     const std::string progress = ::testing::internal::GetCapturedStderr();

@@ -385,8 +385,8 @@ TEST(Trainer, TestsOnEveryTestImageOnce) {
 TEST(Trainer, ProgressGoesBySteps) {
     auto world = threads(2);
     ::testing::internal::CaptureStderr();
-    (void)Plain({.batch = 2, .evaluate = false, .progress = gx::Progress::Style::lines})
-        .train(world, images(40, 0));
+    gx::ShowProgress lines(gx::Progress::Style::lines);
+    (void)Plain({.batch = 2, .evaluate = false, .observers = {&lines}}).train(world, images(40, 0));
     const std::string text = ::testing::internal::GetCapturedStderr();
     EXPECT_EQ(std::ranges::count(text, '\n'), 10);
     EXPECT_TRUE(holds(text, "training 100 %  10/10 steps", "epoch 1/1  loss "));

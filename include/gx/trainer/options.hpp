@@ -5,7 +5,7 @@
 #include <filesystem>  // output folder
 #include <vector>      // phases
 
-#include <gx/trainer/progress.hpp>  // Progress::Style
+#include <gx/trainer/monitor/observer.hpp>  // Observer
 
 namespace gx {
 
@@ -28,8 +28,8 @@ struct Phase {
 ///     error    seed: order of the data and random draws; label_smoothing: what a loss means
 ///     note     batch, phases, and the rank count: it goes on by progress in the data
 ///     note     epochs, scheduler, optimizer, loss_scale: may be tuned in mid-run
-///     neither  pixels, output, evaluate, trace_steps, progress, most_skips, survival: no effect
-///              on the weights
+///     neither  pixels, output, evaluate, trace_steps, observers, progress, most_skips, survival:
+///              no effect on the weights
 ///
 /// With `phases`, as in {{0, 64, 128}, {13, 32, 224}}, each phase has its own batch, which takes
 /// the place of `batch`, and images of image_side x image_side pixels, to which the loader resizes.
@@ -57,7 +57,8 @@ struct TrainerOptions {
     std::filesystem::path resume{};  ///< checkpoint to go on from; empty starts anew
     bool evaluate = true;            ///< run the test set after each epoch
     int trace_steps = 3;             ///< steps at the end of the first epoch kept for the timeline
-    Progress::Style progress = Progress::Style::silent;
+    std::vector<Observer*> observers{};  ///< of the run; they outlive it
+    bool progress = true;  ///< show a bar where stderr is a terminal, unless an observer shows one
     int most_skips = 20;  ///< skipped steps in a row, the loss scale at its floor, that end the run
 };
 

@@ -33,6 +33,8 @@ public:
     /// Excludes from the rate the first `done`, which were done before.
     void resume_from(std::int64_t done) { first_ = done; }
 
+    /// Whether update() would now write; words need no formatting else.
+    [[nodiscard]] bool due(std::int64_t done) const;
     /// Prints a line of its own, unless silent.
     void note(std::string_view words);
     /// Shows `done` of the total, with a few words such as the loss.
@@ -41,6 +43,10 @@ public:
     [[nodiscard]] std::string line(std::int64_t done, double elapsed, std::string_view words) const;
 
 private:
+    [[nodiscard]] std::int64_t tenth_of(std::int64_t done) const {
+        return total_ > 0 ? done * 10 / total_ : 10;
+    }
+
     std::string label_, unit_;
     std::int64_t total_, first_ = 0;
     Style style_;

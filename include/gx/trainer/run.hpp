@@ -4,7 +4,7 @@
 #include <cstdint>     // uint64_t
 #include <filesystem>  // files
 #include <functional>  // the policies' functions
-#include <memory>      // a shared scheduler
+#include <memory>      // shared_ptr, unique_ptr
 #include <optional>    // resumed checkpoint
 #include <string>      // names
 #include <vector>      // phases
@@ -29,6 +29,8 @@
 #include <gx/trainer/worlds.hpp>          // Membership
 
 namespace gx::detail::trainer {
+
+class Watchers;
 
 using Rate = std::function<float(Step)>;
 
@@ -96,13 +98,14 @@ struct Run {
     Timetable timetable_before{};          ///< that it was written under
     std::vector<Rate> rates_before{};      ///< of each of its phases
     std::string rescaled{};  ///< what changes with another rank count or batch; a sentence
-    std::vector<std::string> changes{};  ///< all that this resume changes, as `rescaled`
-    std::vector<std::string> notes{};    ///< of all resumes, this one included
-    bool mixed_clocks = false;           ///< an earlier part was measured by another clock
-    bool compares_data = false;          ///< each process has named its own
-    DollarsPerHour price{};              ///< of the world
-    TraceSink* trace = nullptr;          ///< of the world, where it has one
-    int first_local_rank = 0;            ///< it fills this process's record
+    std::vector<std::string> changes{};    ///< all that this resume changes, as `rescaled`
+    std::vector<std::string> notes{};      ///< of all resumes, this one included
+    bool mixed_clocks = false;             ///< an earlier part was measured by another clock
+    bool compares_data = false;            ///< each process has named its own
+    DollarsPerHour price{};                ///< of the world
+    TraceSink* trace = nullptr;            ///< of the world, where it has one
+    int first_local_rank = 0;              ///< it fills this process's record
+    std::unique_ptr<Watchers> watchers{};  ///< the observers, on the root
     LossRow loss{};              ///< that has led to this world; its `ranks` 0: it is the first
     Nanoseconds restart_time{};  ///< that passed before it
 

@@ -22,7 +22,6 @@
 #include <gx/survival/concept.hpp>    // Recovery
 #include <gx/trainer/checkpoint.hpp>  // Checkpoint
 #include <gx/trainer/options.hpp>     // Phase
-#include <gx/trainer/progress.hpp>    // Progress::Style
 #include <gx/trainer/record.hpp>      // RunRecord
 
 namespace gx::detail::trainer {
@@ -37,7 +36,8 @@ struct RunOptions {
     std::filesystem::path output{}, resume{};
     bool evaluate = true;
     int trace_steps = 0;
-    Progress::Style progress = Progress::Style::silent;
+    std::vector<Observer*> observers{};
+    bool progress = true;
     int most_skips = 1;
     bool writes = true;  ///< this process writes the output
 };

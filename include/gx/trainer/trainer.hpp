@@ -110,17 +110,23 @@ public:
         record.scheduler = type_name<S>();
         record.optimizer = optimizer_name(options_.optimizer);
         WorldInfo after;
-        if constexpr (V::continues) {
-            after = run_until_done(world, run, record);
-        } else {
-            NoOptions carries;
-            run_in(world, run, record, [&](int) -> NoOptions& { return carries; });
-            detail::trainer::expect_whole(record, options_.epochs);
-            after = info_of(world);
+        try {
+            if constexpr (V::continues) {
+                after = run_until_done(world, run, record);
+            } else {
+                NoOptions carries;
+                run_in(world, run, record, [&](int) -> NoOptions& { return carries; });
+                detail::trainer::expect_whole(record, options_.epochs);
+                after = info_of(world);
+            }
+        } catch (...) {
+            run.watchers->run_failed(std::current_exception());
+            throw;
         }
         detail::trainer::summarise(record, after, data, options_.evaluate);
         record.wall_seconds =
             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        run.watchers->run_ended(record);
         return record;
     }
 
@@ -187,9 +193,9 @@ private:
     }
     GX_COLD [[nodiscard]] detail::trainer::RunOptions plain(bool writes) const {
         const Options& o = options_;
-        return {o.batch,           o.epochs,     o.phases, o.pixels,   o.seed,
-                o.label_smoothing, o.output,     o.resume, o.evaluate, o.trace_steps,
-                o.progress,        o.most_skips, writes};
+        return {o.batch,           o.epochs,   o.phases,     o.pixels,   o.seed,
+                o.label_smoothing, o.output,   o.resume,     o.evaluate, o.trace_steps,
+                o.observers,       o.progress, o.most_skips, writes};
     }
     /// What a run starts from. Where other processes wait for this one, an error stops them too.
     template <class W>

@@ -21,17 +21,18 @@ GX_DECL void Progress::note(std::string_view words) {
     std::fflush(out_);
 }
 
+GX_DECL bool Progress::due(std::int64_t done) const {
+    if (style_ == Style::silent) return false;
+    if (style_ == Style::lines) return tenth_of(done) != tenth_;
+    return done >= total_ ||
+           std::chrono::steady_clock::now() - drawn_ >= std::chrono::milliseconds(100);
+}
+
 GX_DECL void Progress::update(std::int64_t done, std::string_view words) {
-    if (style_ == Style::silent) return;
+    if (!due(done)) return;
     const auto now = std::chrono::steady_clock::now();
     const bool last = done >= total_;
-    if (style_ == Style::bar) {
-        if (!last && now - drawn_ < std::chrono::milliseconds(100)) return;
-    } else {
-        const std::int64_t tenth = total_ > 0 ? done * 10 / total_ : 10;
-        if (tenth == tenth_) return;
-        tenth_ = tenth;
-    }
+    tenth_ = tenth_of(done);
     drawn_ = now;
     const std::string text = line(done, std::chrono::duration<double>(now - start_).count(), words);
     if (style_ == Style::bar) {

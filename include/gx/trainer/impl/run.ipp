@@ -5,7 +5,8 @@
 #include <string>     // names
 #include <utility>    // move
 
-#include <gx/core/hash.hpp>  // hash_name
+#include <gx/core/hash.hpp>                 // hash_name
+#include <gx/trainer/monitor/watchers.hpp>  // Watchers
 #include <gx/trainer/run.hpp>
 
 namespace gx::detail::trainer {
@@ -126,6 +127,7 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
     run.compares_data = world.compares_data;
     run.first_local_rank = world.first_local_rank;
     run.price = world.info.price;
+    run.watchers = std::make_unique<Watchers>(o.observers, o.progress, o.writes);
     if (!o.output.empty() || !o.resume.empty()) {
         run.data_hash = data_hash(data.train);
         if (o.evaluate) run.test_data_hash = data_hash(data.test);

@@ -56,6 +56,8 @@ GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Sources& d
                    fmt::format("most_skips is {}: allow at least 1 skipped step", o.most_skips));
     problems.check(o.trace_steps >= 0,
                    fmt::format("trace_steps is {}: keep 0 steps or more", o.trace_steps));
+    problems.check(std::ranges::find(o.observers, nullptr) == o.observers.end(),
+                   "observers holds a null pointer: give the addresses of observers");
     problems.check(images >= ranks,
                    fmt::format("there are {} ranks and {} training images: use at most as many "
                                "ranks as images",

@@ -1,6 +1,7 @@
 // RankRun: one rank's way through a run, where it is and what it reports; compiled once for all.
 #pragma once
 
+#include <array>        // steps
 #include <cstdint>      // int64_t
 #include <string>       // sentences
 #include <string_view>  // names
@@ -13,7 +14,7 @@
 #include <gx/loader/concept.hpp>              // LoaderOptions
 #include <gx/trainer/checkpoint.hpp>          // Checkpoint
 #include <gx/trainer/control.hpp>             // ControlLink
-#include <gx/trainer/progress.hpp>            // Progress
+#include <gx/trainer/monitor/watchers.hpp>    // Watchers
 #include <gx/trainer/rank/accounts.hpp>       // Accounts
 #include <gx/trainer/rank/course.hpp>         // Course
 #include <gx/trainer/rank/epoch_metrics.hpp>  // EpochMetrics
@@ -50,8 +51,13 @@ protected:
     GX_COLD [[nodiscard]] GX_DECL std::int64_t image_of(std::int64_t gradient) const;
     [[nodiscard]] GX_DECL std::int64_t schedule_step(std::int64_t step) const;
 
-    /// Shows the step that was made, with the loss of step `known` of the epoch.
-    GX_DECL void show_progress(int epoch, std::int64_t known);
+    /// Reports the start of the run to the observers, where this is their rank.
+    GX_COLD GX_DECL void report_start();
+    /// Keeps the times of the step that was made until its loss is known. `before`: the breakdown
+    /// at its begin; `images`: on the clock, of all ranks.
+    GX_DECL void keep_times(double step_seconds, const Breakdown& before, double images,
+                            bool collected);
+    GX_DECL void report_step(const UnreadStep& of, const StepRow& row);
     /// Takes what the host has read of a step whose loss is finite.
     GX_DECL void take(const UnreadStep& of, const Outcome& outcome);
     [[noreturn]] GX_COLD GX_DECL void stop_without_updates(float loss_scale) const;
@@ -89,7 +95,13 @@ protected:
     const Course* course_ = nullptr;  ///< of a run that continues on survivors
     int phase_ = 0;
     Accounts accounts_;
-    Progress progress_;
+    Watchers* watchers_ = nullptr;  ///< on rank 0, where the run has any
+    struct StepTimes {
+        double seconds = 0, training_seconds = 0, images = 0, sent_bytes = 0;
+        Breakdown breakdown{};
+    };
+    std::array<StepTimes, 2> times_{};  ///< of the steps whose loss is not known, by their number
+    int epoch_ = 0;                     ///< the present one
     EpochMetrics metrics_{};
     std::vector<Checkpoint::ReducerVector> reducer_state_{};  ///< of all ranks, on rank 0
     int first_epoch_ = 0;

@@ -215,6 +215,7 @@ private:
         else initialise();
     }
     void train() {
+        report_start();
         for (int epoch = first_epoch_; epoch < o_.epochs; ++epoch) {
             if (const int p = run_.timetable.phase_of_epoch(epoch); p != phase_) begin_phase(p);
             train_epoch(epoch);
@@ -255,13 +256,12 @@ private:
         return {0, steps};
     }
     void train_epoch(int epoch) {
+        epoch_ = epoch;
         const auto [first, steps] = begin(epoch);
         for (std::int64_t s = first; s < steps; ++s) {
             accounts_.trace(epoch == 0 && s >= steps - o_.trace_steps, rank_.now());
             if constexpr (survives) accounted_ = rank_.now();
             train_step(s);
-            // On a device the last step's loss is not known yet.
-            show_progress(epoch, on_host ? s : std::max<std::int64_t>(0, s - 1));
         }
         accounts_.trace(false, rank_.now());
         const Nanoseconds begin = rank_.now();
@@ -280,6 +280,7 @@ private:
 
     void train_step(std::int64_t step_of_epoch) {
         const Nanoseconds begin = rank_.now();
+        const Breakdown before = accounts_.breakdown;
         const RankBatch next = loader_->next();
         if constexpr (!on_host) load(next.batch);
         const Nanoseconds loaded = account(&Breakdown::input, begin, "INPUT");
@@ -293,8 +294,12 @@ private:
             work();
         }
 
-        accounts_.seconds += seconds(rank_.now() - begin);
+        const double took = seconds(rank_.now() - begin);
+        accounts_.seconds += took;
         metrics_.rows.back().seconds = accounts_.over_all_parts(accounts_.seconds);
+        if (watchers_)
+            keep_times(took, before, double(next.global_count) * timed_images(),
+                       reduced.has_value());
         metrics_.of_step(step_of_epoch)[2] = next.batch.count;
         images_ += next.batch.count;
         images_of_all_ += next.global_count;

@@ -20,9 +20,9 @@ GX_DECL RankRun::RankRun(const Run& run, ControlLink control, RunRecord& record,
       accounts_{.rank = control.rank(),
                 .price = run.price,
                 .mixed_clocks = run.mixed_clocks,
-                .sink = run.trace},
-      progress_("training", run.plan.total_steps, "steps",
-                control.rank() == 0 ? o_.progress : Progress::Style::silent) {}
+                .sink = run.trace} {
+    if (rank() == 0 && run.watchers && !run.watchers->empty()) watchers_ = run.watchers.get();
+}
 
 GX_DECL LoaderOptions RankRun::share(bool train) const {
     const int first = phase().first_epoch;
@@ -59,8 +59,6 @@ GX_DECL void RankRun::resume_from(const Checkpoint& c) {
     step_ = resumed_at_ = c.step;
     shift_ = c.step - run_.timetable.first_step_of_epoch(c.epoch);
     steps_before_ = run_.timetable_before.first_step_of_epoch(c.epoch);
-    progress_.resume_from(run_.timetable.schedule_step(step_ - shift_));
-    for (const std::string& change : run_.changes) progress_.note(change);
     accounts_.resume(c);
     if (!fills_record()) return;
     if (std::ssize(record_.epochs) != c.epoch) restore_rows(record_, c, run_.resumed_from);
@@ -97,9 +95,48 @@ GX_DECL std::int64_t RankRun::schedule_step(std::int64_t step) const {
     return course_ ? course_->schedule_step(step) : run_.timetable.schedule_step(step - shift_);
 }
 
-GX_DECL void RankRun::show_progress(int epoch, std::int64_t known) {
-    if (progress_.silent()) return;
-    progress_.update(schedule_step(step_), progress_words(epoch, o_.epochs, metrics_.loss(known)));
+GX_DECL void RankRun::report_start() {
+    if (!watchers_) return;
+    watchers_->run_begins({.record = record_,
+                           .first_epoch = first_epoch_,
+                           .first_step = step_,
+                           .first_schedule_step = schedule_step(step_),
+                           .schedule_steps = run_.plan.total_steps,
+                           .changes = run_.changes});
+}
+
+GX_DECL void RankRun::keep_times(double step_seconds, const Breakdown& before, double images,
+                                 bool collected) {
+    const Breakdown& now = accounts_.breakdown;
+    StepTimes& t = times_[std::size_t(step_) % times_.size()];
+    t = {.seconds = step_seconds,
+         .training_seconds = accounts_.over_all_parts(accounts_.seconds),
+         .images = images,
+         .sent_bytes = collected ? double(bytes_sent_) : 0,
+         .breakdown = {
+             .compute = now.compute - before.compute,
+             .exposed_communication = now.exposed_communication - before.exposed_communication,
+             .input = now.input - before.input}};
+    Breakdown& b = t.breakdown;
+    b.idle = std::max(0.0, step_seconds - b.compute - b.exposed_communication - b.input);
+}
+
+GX_DECL void RankRun::report_step(const UnreadStep& of, const StepRow& row) {
+    const StepTimes& t = times_[std::size_t(of.step) % times_.size()];
+    const auto per_second = [&](double x) { return t.seconds > 0 ? x / t.seconds : 0.0; };
+    watchers_->step_done({.step = of.step,
+                          .epoch = epoch_,
+                          .epochs = o_.epochs,
+                          .schedule_step = schedule_step(of.step + 1),
+                          .training_seconds = t.training_seconds,
+                          .seconds = t.seconds,
+                          .loss_of_rank = metrics_.loss(of.step_of_epoch),
+                          .rate = row.rate,
+                          .loss_scale = row.loss_scale,
+                          .skipped = row.skipped,
+                          .images_per_second = per_second(t.images),
+                          .breakdown = t.breakdown,
+                          .sent_bytes_per_second = per_second(t.sent_bytes)});
 }
 
 GX_DECL void RankRun::take(const UnreadStep& of, const Outcome& outcome) {
@@ -110,6 +147,7 @@ GX_DECL void RankRun::take(const UnreadStep& of, const Outcome& outcome) {
         StepRow& row = metrics_.rows[std::size_t(of.step_of_epoch)];
         row.loss_scale = outcome.scale_of_step;
         row.skipped = of.collected() && !outcome.applied;
+        if (watchers_) report_step(of, row);
     }
     updates_ = outcome.updates;
     skipped_ = outcome.skipped;
@@ -187,6 +225,7 @@ GX_DECL void RankRun::record_epoch(const EpochRow& row) {
     write_record();
     record_.steps.insert(record_.steps.end(), metrics_.rows.begin(), metrics_.rows.end());
     record_.epochs.push_back(row);
+    if (watchers_) watchers_->epoch_done({row, metrics_.rows, o_.evaluate});
 }
 
 GX_DECL void RankRun::write_record() {
@@ -223,7 +262,9 @@ GX_DECL Checkpoint RankRun::checkpoint(int epochs_done) const {
 GX_DECL void RankRun::write(Checkpoint& c, int epochs_done) {
     c.reducer = std::move(reducer_state_);
     c.record = rows_to_keep(record_, metrics_.rows);
-    write_checkpoint(o_.output / checkpoint_name(epochs_done), run_.graph(), c);
+    const std::filesystem::path file = o_.output / checkpoint_name(epochs_done);
+    write_checkpoint(file, run_.graph(), c);
+    if (watchers_) watchers_->checkpoint_written({file, c.step});
 }
 
 GX_DECL void RankRun::working_on(const char* operation) {

@@ -352,7 +352,6 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t next) {
     first_epoch_ = epoch.epoch;
     step_ = world_step_ = next;
     keep_snapshot(next, images_);
-    progress_.resume_from(schedule_step(step_));
     if (fills_record()) {
         record_.epochs.resize(std::size_t(epoch.epoch));
         std::erase_if(record_.steps,
@@ -364,7 +363,7 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t next) {
 GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::add_loss(LossRow loss, std::int64_t step) {
     loss.step = step;
-    progress_.note(note_of(loss));
+    if (watchers_) watchers_->ranks_lost(loss);
     if (fills_record()) record_.losses.push_back(std::move(loss));
 }
 
