@@ -13,6 +13,11 @@ namespace gx {
 /// Source: RFC 3720, section 12.1 and appendix B.4.
 [[nodiscard]] GX_DECL std::uint32_t crc32c(std::span<const std::uint8_t> bytes);
 
+/// The CRC-32C of `bytes` as TFRecord files hold it: rotated by 15 bits, plus a constant, so that a
+/// CRC over bytes that hold CRCs stays a good one.
+/// Source: tensorflow.org/tutorials/load_data/tfrecord.
+[[nodiscard]] GX_DECL std::uint32_t masked_crc32c(std::span<const std::uint8_t> bytes);
+
 namespace detail::crc {
 /// The portable path of crc32c.
 [[nodiscard]] GX_DECL std::uint32_t crc32c_portable(std::span<const std::uint8_t> bytes);

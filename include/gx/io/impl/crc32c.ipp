@@ -64,4 +64,9 @@ GX_DECL std::uint32_t crc32c(std::span<const std::uint8_t> bytes) {
     return detail::crc::crc32c_portable(bytes);
 }
 
+GX_DECL std::uint32_t masked_crc32c(std::span<const std::uint8_t> bytes) {
+    const std::uint32_t crc = crc32c(bytes);
+    return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
 }  // namespace gx

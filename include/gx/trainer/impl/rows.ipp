@@ -1,7 +1,6 @@
 // The keys of a run record in JSON, and its rows in both directions.
 #pragma once
 
-#include <array>        // keys
 #include <limits>       // NaN
 #include <type_traits>  // is_arithmetic_v
 #include <utility>      // move
@@ -15,22 +14,6 @@
 namespace gx {
 
 namespace detail::rows {
-
-/// Members whose name has no unit, and their keys.
-inline constexpr std::array<std::array<std::string_view, 2>, 8> units{
-    {{"loss", "loss_nats"},
-     {"train_loss", "train_loss_nats"},
-     {"test_loss", "test_loss_nats"},
-     {"compute", "compute_seconds"},
-     {"exposed_communication", "exposed_communication_seconds"},
-     {"input", "input_seconds"},
-     {"idle", "idle_seconds"},
-     {"batch_per_rank", "batch_per_rank_images"}}};
-[[nodiscard]] constexpr std::string_view key(std::string_view member) {
-    for (const auto& [name, with_unit] : units)
-        if (name == member) return with_unit;
-    return member;
-}
 
 template <class Row>
 void write(JsonWriter& w, const Row& row) {

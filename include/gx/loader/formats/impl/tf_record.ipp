@@ -5,7 +5,7 @@
 
 #include <fmt/core.h>  // sentences
 
-#include <gx/io/crc32c.hpp>                      // crc32c
+#include <gx/io/crc32c.hpp>                      // masked_crc32c
 #include <gx/loader/detail/little_endian.hpp>    // number_at, put
 #include <gx/loader/formats/detail/scanner.hpp>  // Scanner, index_of
 #include <gx/loader/formats/tf_record.hpp>       // the declarations
@@ -22,13 +22,9 @@ using loader::number_at, loader::put;
 
 inline constexpr std::size_t head_bytes = 12, tail_bytes = 4;
 
-[[nodiscard]] inline std::uint32_t masked_crc(std::span<const std::uint8_t> bytes) {
-    const std::uint32_t crc = crc32c(bytes);
-    return (crc >> 15 | crc << 17) + 0xa282ead8u;
-}
 /// Throws Flaw unless the masked CRC of `bytes` is `stored`.
 inline void expect_crc(const char* of, std::span<const std::uint8_t> bytes, std::uint64_t stored) {
-    if (const std::uint32_t found = masked_crc(bytes); found != stored)
+    if (const std::uint32_t found = masked_crc32c(bytes); found != stored)
         throw Flaw(fmt::format("the masked CRC-32C of its {} is {:#010x}: expected {:#010x}", of,
                                found, stored));
 }
@@ -281,9 +277,9 @@ GX_DECL void TfRecordWriter::add(std::span<const std::uint8_t> image, int label,
                 list_of({reinterpret_cast<const std::uint8_t*>(name.data()), name.size()}));
     put_field(example, 1, features);
     put(record, example.size(), 8);
-    put(record, masked_crc(std::span(record).first(8)), 4);
+    put(record, masked_crc32c(std::span(record).first(8)), 4);
     record.insert(record.end(), example.begin(), example.end());
-    put(record, masked_crc(example), 4);
+    put(record, masked_crc32c(example), 4);
     file_.write(record.data(), record.size());
 }
 

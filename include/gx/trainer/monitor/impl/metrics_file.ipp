@@ -1,0 +1,143 @@
+// Bodies of metrics_file.hpp.
+#pragma once
+
+#include <cmath>        // isfinite
+#include <concepts>     // same_as
+#include <fstream>      // lines
+#include <iterator>     // back_inserter
+#include <type_traits>  // is_arithmetic_v
+
+#include <fmt/core.h>  // numbers
+
+#include <gx/io/json_text.hpp>    // json_quoted
+#include <gx/io/json_value.hpp>   // read_json
+#include <gx/reflect/fields.hpp>  // for_each_field
+#include <gx/trainer/monitor/metrics_file.hpp>
+#include <gx/trainer/rows.hpp>  // key
+
+namespace gx {
+
+namespace detail::metrics_file {
+
+/// Appends a field; numbers without an allocation.
+template <class T>
+void put(std::string& to, std::string_view key, const T& x) {
+    to += to.back() == '{' ? "\"" : ",\"";
+    to += key;
+    to += "\":";
+    if constexpr (std::same_as<T, bool>) to += x ? "true" : "false";
+    else if constexpr (std::is_arithmetic_v<T>) {
+        if (std::isfinite(double(x))) fmt::format_to(std::back_inserter(to), "{}", x);
+        else to += "null";
+    } else {
+        to += json_quoted(x);
+    }
+}
+template <class Row>
+void put_row(std::string& to, const Row& row, auto keeps) {
+    for_each_field(row, [&](std::string_view name, const auto& x) {
+        if constexpr (std::same_as<decltype(x), const Breakdown&>) put_row(to, x, keeps);
+        else if (keeps(name)) put(to, detail::rows::key(name), x);
+    });
+}
+
+/// Whether a run that goes on at `step` makes the event of this line again. A line of another
+/// program is none of this file's, and dropped with all behind it.
+GX_DECL bool is_later(const std::string& line, std::int64_t step) {
+    try {
+        const JsonValue event = read_json(line);
+        const std::int64_t at = event.at("step").integer();
+        return event.at("event").string() == "step" ? at >= step : at > step;
+    } catch (const JsonError&) {
+        return true;
+    }
+}
+
+}  // namespace detail::metrics_file
+
+GX_DECL void MetricsFile::begin(std::string_view event, std::int64_t step) {
+    line_ = "{";
+    detail::metrics_file::put(line_, "event", event);
+    detail::metrics_file::put(line_, "step", step);
+}
+GX_DECL void MetricsFile::end() {
+    line_ += "}\n";
+    file_->append(line_);
+}
+
+GX_DECL void MetricsFile::cut_at(std::int64_t step) {
+    std::uint64_t kept = 0;
+    std::ifstream in(path_, std::ios::binary);
+    for (std::string line; std::getline(in, line) && !in.eof();) {  // eof: no end of line
+        if (detail::metrics_file::is_later(line, step)) break;
+        kept += line.size() + 1;
+    }
+    file_->cut(kept);
+}
+
+GX_DECL void MetricsFile::run_begins(const RunStart& run) {
+    file_.emplace(path_);
+    if (run.first_step == 0) file_->cut(0);
+    else cut_at(run.first_step);
+    const RunRecord& r = run.record;
+    done_ = run.first_step;
+    begin("start", done_);
+    for (const auto& [key, text] : {std::pair{"composition", &r.composition},
+                                    {"model", &r.model},
+                                    {"device", &r.device},
+                                    {"world", &r.world},
+                                    {"clock", &r.clock}})
+        detail::metrics_file::put(line_, key, *text);
+    detail::metrics_file::put(line_, "ranks", r.ranks);
+    detail::metrics_file::put(line_, "batch_per_rank_images", r.batch_per_rank);
+    detail::metrics_file::put(line_, "epochs_planned", r.epochs_planned);
+    detail::metrics_file::put(line_, "seed", r.seed);
+    end();
+}
+
+GX_DECL void MetricsFile::step_done(const StepDone& s) {
+    done_ = s.step + 1;
+    line_ = R"({"event":"step")";
+    detail::metrics_file::put_row(line_, s, [](std::string_view) { return true; });
+    end();
+}
+
+GX_DECL void MetricsFile::epoch_done(const EpochDone& e) {
+    begin("epoch", e.row.step);
+    detail::metrics_file::put_row(line_, e.row, [&](std::string_view name) {
+        return name != "step" && (e.tested || !name.starts_with("test_"));
+    });
+    end();
+}
+
+GX_DECL void MetricsFile::checkpoint_written(const CheckpointWritten& c) {
+    begin("checkpoint", c.step);
+    detail::metrics_file::put(line_, "file", c.file.string());
+    end();
+}
+
+GX_DECL void MetricsFile::ranks_lost(const LossRow& loss) {
+    done_ = loss.step;
+    cut_at(loss.step);
+    begin("lost", loss.step);
+    detail::metrics_file::put(line_, "ranks", loss.ranks);
+    line_ += ",\"lost\":[";
+    for (std::size_t i = 0; i < loss.lost.size(); ++i)
+        fmt::format_to(std::back_inserter(line_), "{}{}", i > 0 ? "," : "", loss.lost[i]);
+    line_ += "]";
+    detail::metrics_file::put(line_, "error", loss.error);
+    end();
+}
+
+GX_DECL void MetricsFile::run_ended(const RunRecord& r) {
+    begin("end", done_);
+    detail::metrics_file::put(line_, "weights_hash", r.weights_hash);
+    end();
+}
+GX_DECL void MetricsFile::run_failed(std::string_view error) {
+    begin("failed", done_);
+    detail::metrics_file::put(line_, "error", error);
+    end();
+}
+
+}  // namespace gx
