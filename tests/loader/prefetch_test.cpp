@@ -5,7 +5,8 @@
 #include <atomic>
 #include <cstdlib>  // malloc, free
 #include <memory>
-#include <new>  // operator new
+#include <new>     // operator new
+#include <thread>  // yield
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -162,6 +163,17 @@ TEST(Prefetched, NeverMakesMoreThanDepthAhead) {
         EXPECT_LE(log->made.load(), taken + 3);
     }
     EXPECT_EQ(log->made.load(), 20);
+}
+TEST(Prefetched, GoesOnReadingAnEpochThatIsBegunAgain) {
+    const auto log = std::make_shared<Watched::Log>();
+    Prefetched<Watched, 3> ahead(log);
+    ahead.begin_epoch(0);
+    while (log->made < 3) std::this_thread::yield();
+    ahead.begin_epoch(0);
+    for (std::uint64_t i = 0; i < 20; ++i) EXPECT_EQ(ahead.next().batch.draw, i);
+    EXPECT_EQ(log->made.load(), 20) << "what it had read was used";
+    ahead.begin_epoch(0);
+    EXPECT_EQ(ahead.next().batch.draw, 0u) << "a batch was taken";
 }
 TEST(Prefetched, EndsWhenNobodyTakesTheRest) {
     const auto log = std::make_shared<Watched::Log>();

@@ -1,6 +1,7 @@
 // Phases: batch and image size change between epochs; all else goes on to the bit.
 #include <gx/trainer/trainer.hpp>
 
+#include <array>
 #include <map>
 #include <mutex>
 
@@ -196,6 +197,22 @@ TEST(Phases, ScaleTheRateWithTheirBatch) {
     EXPECT_EQ(r.steps[0].rate, 0) << "there is no gradient to apply";
     for (std::size_t i = 1; i < r.steps.size(); ++i)
         EXPECT_NEAR(r.steps[i].rate, of_gradient[i - 1], 1e-6) << i;
+}
+
+// The rates of fast.ai's run on one machine at each boundary: train.py of imagenet18 multiplies by
+// bs / bs[0]. Batches are a 32nd of the published ones, and the schedule's own curve is flat.
+TEST(Phases, RescaleTheRateAsThePublishedRun) {
+    using T = gx::Trainer<Dry, gx::Ring<fp32>, gx::LinearScaling<gx::Constant>>;
+    constexpr std::array bs{512, 224, 128};
+    T::Options o{
+        .epochs = 3, .phases = {{0, 16, 4}, {1, 7, 6}, {2, 4, 9}}, .seed = 3, .evaluate = false};
+    o.scheduler = {.reference_batch = 16, .next = {.peak_rate = 1.0f}};
+    auto wall = threads(1);
+    const gx::RunRecord r = T(o).train(wall, squares());
+    for (std::size_t epoch = 0; epoch < 3; ++epoch) {
+        const auto first = std::size_t(epoch == 0 ? 0 : r.epochs[epoch - 1].step);
+        EXPECT_EQ(r.steps[first].rate, float(bs[epoch]) / float(bs[0])) << epoch;
+    }
 }
 
 // ---- Each sample once an epoch, whatever the ranks and phases ----------------------------------

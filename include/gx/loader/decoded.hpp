@@ -35,6 +35,29 @@ concept SampleDecoder =
         { d.decode(s, key, to) } -> std::same_as<void>;
     };
 
+/// A decoder whose images take the size of a run's phases.
+///
+///     resized(shape)   the same decoder for images of `shape`
+///     flaw_at(shape)   why there are none, as a sentence without its period, or empty
+template <class D>
+concept ResizesImages = SampleDecoder<D> && requires(const D& d, ImageShape shape) {
+    { d.resized(shape) } -> std::same_as<D>;
+    { d.flaw_at(shape) } -> std::same_as<std::string>;
+};
+
+/// A decoder whose images vary in shape in a test.
+///
+///     varies(epoch)                 whether they do so in the phase that begins at `epoch`
+///     size_of(s)                    of an image as it is stored, from its header
+///     views(sizes, shape, batch)    as Source's, from the sizes of all samples
+template <class D>
+concept VariesShapes = ResizesImages<D> && requires(D& d, const D& c, const EncodedSample& s,
+                                                    std::span<const ImageShape> sizes) {
+    { c.varies(int{}) } -> std::same_as<bool>;
+    { d.size_of(s) } -> std::same_as<ImageShape>;
+    { c.views(sizes, ImageShape{}, int{}) } -> std::same_as<std::vector<SampleView>>;
+};
+
 struct DecodedOptions {
     int workers = 1;  ///< threads of each reader that read and decode; 1: the caller's own
     OnCorrupt on_corrupt = OnCorrupt::stop;  ///< of images; the source has its own, of records
@@ -52,7 +75,8 @@ struct DecodedOptions {
 ///         read, so that all ranks keep their counts; gx::Error if a read has none to show.
 /// Order:  samples do not depend on the number of workers; replacements depend on ranks and batch.
 /// Cost:   a reader has `workers` threads, as many readers of `S` and decoders, and the pixels of
-///         its largest read.
+///         its largest read. Images of a phase's size are decoded straight to it. views() of a
+///         decoder that varies shapes reads the headers of all samples, once for all readers.
 template <EncodedSource S, SampleDecoder D>
 class Decoded {
 public:
@@ -77,7 +101,23 @@ public:
                 .deviation = options_.deviation};
     }
     [[nodiscard]] std::unique_ptr<SampleReader> open() const {
-        return std::make_unique<Reader>(*this);
+        return std::make_unique<Reader>(*this, decoder_);
+    }
+    [[nodiscard]] std::unique_ptr<SampleReader> open_at(ImageShape shape) const
+        requires ResizesImages<D>
+    {
+        return std::make_unique<Reader>(*this, decoder_.resized(shape));
+    }
+    [[nodiscard]] std::string flaw_at(ImageShape shape) const
+        requires ResizesImages<D>
+    {
+        return decoder_.flaw_at(shape);
+    }
+    [[nodiscard]] std::vector<SampleView> views(ImageShape shape, int epoch, int batch) const
+        requires VariesShapes<D>
+    {
+        if (!decoder_.varies(epoch)) return {};
+        return decoder_.views(sizes(), shape, batch);
     }
     [[nodiscard]] std::int64_t largest_class() const {
         if constexpr (requires { source_.largest_class(); }) return source_.largest_class();
@@ -90,6 +130,35 @@ public:
     }
 
 private:
+    struct Sizes {
+        std::mutex mutex{};
+        std::vector<ImageShape> of_samples{};  // read once
+    };
+    /// Of all samples as they are stored; of one that is skipped, a square's.
+    [[nodiscard]] std::span<const ImageShape> sizes() const {
+        const std::scoped_lock lock(sizes_->mutex);
+        std::vector<ImageShape>& all = sizes_->of_samples;
+        if (!all.empty()) return all;
+        std::vector<ImageShape> read(static_cast<std::size_t>(source_.info().count));
+        const auto workers = static_cast<std::size_t>(options_.workers);
+        std::vector<std::unique_ptr<EncodedReader>> readers;
+        for (std::size_t i = 0; i < workers; ++i) readers.push_back(source_.open());
+        std::vector<D> decoders(workers, decoder_);
+        detail::loader::WorkerPool(options_.workers)
+            .run(read.size(), [&](std::size_t i, std::size_t worker) {
+                const auto index = static_cast<std::uint32_t>(i);
+                EncodedSample s;
+                readers[worker]->read({&index, 1}, {&s, 1});
+                try {
+                    read[i] = s.bytes.empty() ? ImageShape{3, 1, 1} : decoders[worker].size_of(s);
+                } catch (const Error&) {
+                    if (options_.on_corrupt == OnCorrupt::stop) throw;
+                    read[i] = {3, 1, 1};
+                }
+            });
+        return all = std::move(read);
+    }
+
     struct Skipped {
         std::mutex mutex{};
         SkippedRecords records{};
@@ -101,13 +170,13 @@ private:
 
     class Reader final : public SampleReader {
     public:
-        explicit Reader(const Decoded& of)
+        Reader(const Decoded& of, const D& decoder)
             : options_(of.options_),
-              shape_(of.decoder_.shape()),
+              shape_(decoder.shape()),
               skipped_(of.skipped_),
               pool_(of.options_.workers) {
             for (int i = 0; i < of.options_.workers; ++i)
-                workers_.push_back({of.source_.open(), of.decoder_});
+                workers_.push_back({of.source_.open(), decoder});
         }
 
         void begin_epoch(int epoch) override { epoch_ = epoch; }
@@ -183,6 +252,7 @@ private:
     D decoder_;
     DecodedOptions options_;
     std::shared_ptr<Skipped> skipped_;
+    std::shared_ptr<Sizes> sizes_ = std::make_shared<Sizes>();
 };
 
 }  // namespace gx

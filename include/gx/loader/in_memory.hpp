@@ -23,6 +23,9 @@ namespace detail::loader {
 /// the same way on every target.
 [[nodiscard]] GX_DECL std::vector<float> normalised_values(const SourceInfo& info);
 
+/// What a loader reads: the source, in the size asked for where it has sizes.
+[[nodiscard]] GX_DECL SourceInfo info_at(const SourceRef& source, int image_side);
+
 /// One image through a view, each pixel replaced by its value in `table`. Shapes: from and out
 /// (C, H, W); table (C, 256).
 GX_DECL void decode(const std::uint8_t* from, float* out, ImageShape s, View view,
@@ -34,7 +37,8 @@ GX_DECL void decode(const std::uint8_t* from, std::uint8_t* out, ImageShape s, V
 
 /// Loader of a source, by default a data set in memory, which outlives the loader. It keeps the
 /// order of an epoch in memory, and of the samples those of the present batch. Images are resized
-/// first, then augmented, then normalised, or left to the device to normalise.
+/// first, where the source does not show them in LoaderOptions::image_side itself, then augmented,
+/// then normalised, or left to the device to normalise.
 ///
 ///     InMemory<PadCrop<4>, Flip> train(data.train, {.batch = 128, .ranks = 8, .rank = r});
 ///     InMemory<> test(data.test, {.batch = 250, .ranks = 8, .rank = r, .shuffle = false});
@@ -49,8 +53,8 @@ class InMemory {
 
 public:
     InMemory(SourceRef source, const LoaderOptions& o)
-        : reader_(source.open()),
-          info_(source.info()),
+        : info_(detail::loader::info_at(source, o.image_side)),
+          reader_(info_ == source.info() ? source.open() : source.open_at(info_.shape)),
           options_(o),
           order_(info_.count, o),
           shape_(info_.shape),
@@ -152,8 +156,8 @@ private:
         return v;
     }
 
+    SourceInfo info_;  // its shape: of the samples read
     std::unique_ptr<SampleReader> reader_;
-    SourceInfo info_;
     LoaderOptions options_;
     EpochOrder order_;
     ImageShape shape_;  // of the images handed out

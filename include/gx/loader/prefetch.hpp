@@ -19,7 +19,8 @@ namespace gx {
 ///     Prefetched<InMemory<PadCrop<4>, Flip>> train(data.train, {.batch = 128});
 ///
 /// Errors: what L throws on its thread is thrown again by the next call of next(), in its place
-///         in the order of batches; begin_epoch() starts afresh.
+///         in the order of batches; begin_epoch() starts afresh. An epoch that is begun twice
+///         before its first batch is taken goes on reading.
 /// Order:  the same batches with the same bits as L on its own.
 /// Cost:   Depth more batches of memory; next() waits only when the thread has fallen behind.
 template <class L, int Depth>
@@ -65,6 +66,7 @@ public:
         GX_EXPECT(epoch >= 0, "epochs count from 0");
         GX_EXPECT(done == 0 || BeginsWithin<L>, "this loader begins at an epoch's first image");
         const std::scoped_lock lock(mutex_);
+        if (epoch == epoch_ && done == done_ && taken_ == 0 && !trouble_) return;  // as it reads
         epoch_ = epoch;
         done_ = done;
         ++request_;

@@ -33,6 +33,13 @@ struct Sample {
     ImageShape shape{};
 };
 
+/// Samples that are shown in one shape.
+struct SampleView {
+    std::vector<std::uint32_t> samples{};
+    ImageShape shape{};
+    bool operator==(const SampleView&) const = default;
+};
+
 /// Reads the samples of one source, for one rank.
 class SampleReader {
 public:
@@ -68,6 +75,14 @@ concept Opens = requires(const S& s) {
 /// the warning of a test accuracy at chance; uint64_t content() const, the samples' ContentHash (0:
 /// unknown), which ranks and resumed runs compare; string flaw() const, what is wrong with the data
 /// as a sentence without its period, or empty.
+///
+/// Optional, of a source that shows its samples in the size that a phase of the run has:
+///
+///     open_at(shape)             as open(), for samples of `shape`; without it the loader resizes
+///     flaw_at(shape)             why there are none of this shape, as flaw()
+///     views(shape, epoch, batch) shapes that vary about `shape` in a test, at most `batch` samples
+///                                each: one SampleView a batch, with every sample once; none: all
+///                                have `shape`. Equal in every process
 ///
 /// A source need not be in memory: a rank asks for the samples of its own batches only.
 template <class S>
@@ -128,6 +143,17 @@ public:
     [[nodiscard]] std::int64_t count() const { return info().count; }
     /// Errors: gx::Error with the source's name and its flaw.
     [[nodiscard]] GX_DECL std::unique_ptr<SampleReader> open() const;
+    /// Whether open_at() gives samples of other shapes than that of info().
+    [[nodiscard]] bool has_sizes() const { return source_ && functions_->open_at; }
+    /// Errors: as open(), and where flaw_at(shape) is a sentence.
+    [[nodiscard]] GX_DECL std::unique_ptr<SampleReader> open_at(ImageShape shape) const;
+    [[nodiscard]] std::string flaw_at(ImageShape shape) const {
+        return source_ && functions_->flaw_at ? functions_->flaw_at(source_, shape) : "";
+    }
+    [[nodiscard]] std::vector<SampleView> views(ImageShape shape, int epoch, int batch) const {
+        if (!source_ || !functions_->views) return {};
+        return functions_->views(source_, shape, epoch, batch);
+    }
     [[nodiscard]] std::string flaw() const {
         return source_ ? functions_->flaw(source_) : gx::flaw(SourceInfo{});
     }
@@ -151,7 +177,32 @@ private:
         std::int64_t (*largest_class)(const void*);
         std::uint64_t (*content)(const void*);
         bool is_dataset;
+        std::unique_ptr<SampleReader> (*open_at)(const void*, ImageShape);  // nullptr: not offered
+        std::string (*flaw_at)(const void*, ImageShape);
+        std::vector<SampleView> (*views)(const void*, ImageShape, int, int);
     };
+    template <class S>
+    static constexpr auto open_at_of() -> decltype(Functions::open_at) {
+        if constexpr (requires(const S& s) { s.open_at(ImageShape{}); })
+            return
+                [](const void* s, ImageShape to) { return static_cast<const S*>(s)->open_at(to); };
+        else return nullptr;
+    }
+    template <class S>
+    static constexpr auto flaw_at_of() -> decltype(Functions::flaw_at) {
+        if constexpr (requires(const S& s) { s.flaw_at(ImageShape{}); })
+            return
+                [](const void* s, ImageShape to) { return static_cast<const S*>(s)->flaw_at(to); };
+        else return nullptr;
+    }
+    template <class S>
+    static constexpr auto views_of() -> decltype(Functions::views) {
+        if constexpr (requires(const S& s) { s.views(ImageShape{}, int{}, int{}); })
+            return [](const void* s, ImageShape to, int epoch, int batch) {
+                return static_cast<const S*>(s)->views(to, epoch, batch);
+            };
+        else return nullptr;
+    }
     template <class S>
     static std::string flaw_of(const S& s) {
         if constexpr (requires { s.flaw(); }) return s.flaw();
@@ -172,7 +223,10 @@ private:
                 return static_cast<const S*>(s)->content();
             else return 0;
         },
-        std::same_as<S, Dataset>};
+        std::same_as<S, Dataset>,
+        open_at_of<S>(),
+        flaw_at_of<S>(),
+        views_of<S>()};
 
     const void* source_ = nullptr;
     const Functions* functions_ = nullptr;

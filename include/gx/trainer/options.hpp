@@ -32,11 +32,20 @@ struct Phase {
 ///              no effect on the weights
 ///
 /// With `phases`, as in {{0, 64, 128}, {13, 32, 224}}, each phase has its own batch, which takes
-/// the place of `batch`, and images of image_side x image_side pixels, to which the loader resizes.
-/// The network's parameters must not depend on the image size. Between two phases weights,
-/// statistics, optimizer state and gradients in flight stay as they are; the schedule is one curve
-/// over the run, in steps of the first phase's batch, and LinearScaling follows the batch.
-/// Source: Howard et al. 2018, "Training Imagenet in 3 hours for $25", fast.ai.
+/// the place of `batch`, and images of image_side x image_side pixels: Decoded decodes straight to
+/// them, images of other sources are resized by the loader. The same holds for the test set. The
+/// network's parameters must not depend on the image size. Between two phases weights, statistics,
+/// optimizer state and gradients in flight stay as they are; the schedule is one curve over the
+/// run, in steps of the first phase's batch.
+///
+/// LinearScaling rescales the rate at a phase's first step by its batch over that of the phase
+/// before, as the source does: a mean over k times the images, of which a pass has 1 / k as many,
+/// has k times the rate, so that a pass over the data changes the weights as much as before. The
+/// momentum stays: Sgd's velocity holds gradients, not steps, and each update multiplies all of it
+/// by the present rate, which is the momentum correction of Goyal et al. (rate_in_velocity, whose
+/// velocity holds steps of the old rate, has none).
+/// Source: Howard et al. 2018, "Training Imagenet in 3 hours for $25", fast.ai; bs_scale in
+///         train.py of github.com/cybertronai/imagenet18; Goyal et al. 2017, arXiv:1706.02677.
 ///
 /// Units: batch in images of one rank and step; epochs in passes over the training set.
 template <class ReducerOptions, class SchedulerOptions, class OptimizerOptions,

@@ -111,6 +111,9 @@ struct Run {
 
     /// Of the first phase; parameters are the same in all.
     [[nodiscard]] const Graph& graph() const { return phases[0].graph; }
+    /// Of test images of another shape.
+    /// Errors: gx::Error for a shape that the network does not take with these parameters.
+    GX_COLD [[nodiscard]] GX_DECL Graph graph_at(ImageShape shape) const;
 };
 
 /// Checks everything and plans the run; reads the checkpoint that it goes on from.

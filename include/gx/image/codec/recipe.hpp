@@ -1,12 +1,16 @@
-// ImageRecipe<Crop, Changes...>, CentreRecipe: a sample's image, from its file to its pixels.
+// ImageRecipe<Crop, Changes...>, CentreRecipe, ByEpoch: a sample's image, from its file to pixels.
 #pragma once
 
+#include <algorithm>    // min
 #include <cstdint>      // uint8_t
 #include <span>         // bytes
+#include <string>       // sentences
 #include <string_view>  // names
 #include <tuple>        // changes
+#include <vector>       // recipes
 
 #include <gx/core/contract.hpp>             // GX_EXPECT
+#include <gx/core/error.hpp>                // Error
 #include <gx/image/codec/crop_decoder.hpp>  // CropDecoder
 #include <gx/image/colour.hpp>              // PixelAugmentation
 #include <gx/image/crop.hpp>                // ImageCrop, centre_box, mirrored
@@ -18,7 +22,8 @@ namespace gx {
 ///     const ImageRecipe<RandomResizedCrop, HslJitter, PcaNoise> mxnet({.seed = 7});
 ///     mxnet(decoder, bytes, where, epoch, sample, out);
 ///
-/// Sizes and areas that change from phase to phase are those of a recipe for each phase.
+/// In a run with phases the size is the phase's, in place of `to`; areas and changes that differ
+/// from epoch to epoch are those of ByEpoch.
 ///
 /// Errors: as CropDecoder.
 /// Order:  the pixels depend on file, options, epoch and sample alone: not on workers or ranks.
@@ -55,6 +60,13 @@ public:
             options_.changes);
     }
     [[nodiscard]] const Options& options() const { return options_; }
+    [[nodiscard]] ImageSize to() const { return options_.to; }
+    [[nodiscard]] ImageRecipe resized(ImageSize to) const {
+        Options o = options_;
+        o.to = to;
+        if constexpr (requires { o.crop.to = to; }) o.crop.to = to;
+        return ImageRecipe(o);
+    }
 
 private:
     Options options_;
@@ -63,6 +75,13 @@ private:
 /// What validation shows: the centre of the image, the same in each epoch.
 ///
 ///     const CentreRecipe imagenet({.to = {224, 224}, .shorter = 256});
+///
+/// In a run with phases the size is the phase's, and `shorter` changes in proportion, rounded down:
+/// {.to = {100, 100}, .shorter = 114} is fast.ai's int(1.14 * side).
+///
+/// With `rectangular`, images keep more of what is beside the centre: they are tested in batches of
+/// like aspect, each in the size of its mean (rectangular_batches); the network ends its
+/// convolutions in a global pooling.
 ///
 /// Errors: as CropDecoder.
 /// Order:  the pixels of torchvision's Resize(shorter) and CenterCrop(to), within the rounding that
@@ -73,6 +92,7 @@ public:
         ImageSize to{224, 224};
         int shorter = 256;  ///< side that the image would be resized to, in pixels
         ResizeMode mode = ResizeMode::antialiased;
+        bool rectangular = false;
     };
 
     CentreRecipe() : CentreRecipe(Options()) {}
@@ -88,9 +108,88 @@ public:
                            {.mode = options_.mode}, out);
     }
     [[nodiscard]] const Options& options() const { return options_; }
+    [[nodiscard]] ImageSize to() const { return options_.to; }
+    [[nodiscard]] CentreRecipe resized(ImageSize to) const {
+        Options o = options_;
+        const std::int64_t shorter = options_.shorter;
+        o.shorter = static_cast<int>(std::max<std::int64_t>(
+            1, shorter * std::min(to.width, to.height) / std::min(o.to.width, o.to.height)));
+        o.to = to;
+        return CentreRecipe(o);
+    }
+    [[nodiscard]] bool rectangular(int) const { return options_.rectangular; }
 
 private:
     Options options_;
+};
+
+/// A recipe whose options change at given epochs: areas of crops, changes of pixels, rectangles.
+///
+///     const ByEpoch<ImageRecipe<RandomResizedCrop>> train(
+///         {{0, {.crop = {.area_min = 0.35}}}, {25, {.crop = {.area_min = 0.5}}}});
+///
+/// Sizes are those of the run's phases, so that all parts have the same `to`.
+/// Errors: gx::Error for no parts, a first one that does not begin at epoch 0, one that does not
+///         begin later than the one before, and another `to`.
+/// Source: min_scale and rect_val of the phases of imagenet-fast, fast.ai 2018.
+template <class Recipe>
+class ByEpoch {
+public:
+    struct From {
+        int first_epoch = 0;
+        typename Recipe::Options options{};
+    };
+
+    explicit ByEpoch(std::vector<From> parts) {
+        if (parts.empty() || parts[0].first_epoch != 0)
+            throw Error("gx: ByEpoch: the first recipe begins at epoch 0: give one that does");
+        for (const From& p : parts) {
+            const std::string name =
+                "gx: ByEpoch: the recipe from epoch " + std::to_string(p.first_epoch);
+            if (!parts_.empty() && p.first_epoch <= parts_.back().first_epoch)
+                throw Error(name + " follows that from epoch " +
+                            std::to_string(parts_.back().first_epoch) +
+                            ": sort recipes by first_epoch");
+            if (p.options.to != parts[0].options.to)
+                throw Error(name + " has images of " + text(p.options.to) +
+                            ", and the first one of " + text(parts[0].options.to) +
+                            ": give all the same `to`; sizes are those of the Trainer's phases");
+            parts_.push_back({p.first_epoch, Recipe(p.options)});
+        }
+    }
+
+    /// As the recipe in force.
+    void operator()(CropDecoder& decoder, std::span<const std::uint8_t> bytes,
+                    std::string_view where, int epoch, std::uint64_t sample,
+                    std::uint8_t* out) const {
+        at(epoch)(decoder, bytes, where, epoch, sample, out);
+    }
+    [[nodiscard]] const Recipe& at(int epoch) const {
+        std::size_t i = parts_.size() - 1;
+        while (i > 0 && parts_[i].first_epoch > epoch) --i;
+        return parts_[i].recipe;
+    }
+    [[nodiscard]] ImageSize to() const { return parts_[0].recipe.to(); }
+    [[nodiscard]] ByEpoch resized(ImageSize to) const {
+        ByEpoch out = *this;
+        for (Part& p : out.parts_) p.recipe = p.recipe.resized(to);
+        return out;
+    }
+    [[nodiscard]] bool rectangular(int epoch) const
+        requires requires(const Recipe& r) { r.rectangular(int{}); }
+    {
+        return at(epoch).rectangular(epoch);
+    }
+
+private:
+    struct Part {
+        int first_epoch;
+        Recipe recipe;
+    };
+    [[nodiscard]] static std::string text(ImageSize size) {
+        return std::to_string(size.width) + " x " + std::to_string(size.height);
+    }
+    std::vector<Part> parts_{};
 };
 
 }  // namespace gx

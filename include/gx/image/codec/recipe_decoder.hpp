@@ -1,20 +1,30 @@
 // RecipeDecoder<Recipe>: a recipe as the decoder of an encoded source's samples.
 #pragma once
 
-#include <cstdint>  // uint8_t
-#include <span>     // pixels
-#include <string>   // places
-#include <utility>  // move
-#include <vector>   // one image
+#include <concepts>  // same_as
+#include <cstdint>   // uint8_t
+#include <span>      // pixels
+#include <string>    // places
+#include <utility>   // move
+#include <vector>    // one image
 
+#include <gx/core/error.hpp>                // Error
 #include <gx/image/codec/crop_decoder.hpp>  // CropDecoder
 #include <gx/image/codec/options.hpp>       // DecodeOptions
+#include <gx/image/rectangular.hpp>         // rectangular_batches
 #include <gx/loader/decoded.hpp>            // Decoded, SampleKey
 #include <gx/model/graph.hpp>               // ImageShape
 
 namespace gx {
 
-/// Decodes samples by an ImageRecipe; models SampleDecoder.
+/// A recipe of validation that says whether its images are tested in rectangles from an epoch on.
+template <class Recipe>
+concept MayBeRectangular = requires(const Recipe& r) {
+    { r.rectangular(int{}) } -> std::same_as<bool>;
+};
+
+/// Decodes samples by a recipe, ImageRecipe, CentreRecipe or ByEpoch; models ResizesImages, and
+/// VariesShapes with a recipe that may be rectangular.
 ///
 ///     using Train = ImageRecipe<RandomResizedCrop, ColourJitter>;
 ///     const Decoded train(ImageFolder("train"), RecipeDecoder(Train({.seed = 7})),
@@ -32,8 +42,45 @@ public:
     RecipeDecoder(RecipeDecoder&&) noexcept = default;
 
     [[nodiscard]] ImageShape shape() const {
-        const ImageSize to = recipe_.options().to;
+        const ImageSize to = recipe_.to();
         return {3, to.height, to.width};
+    }
+    [[nodiscard]] RecipeDecoder resized(ImageShape shape) const {
+        return RecipeDecoder(recipe_.resized({shape.width, shape.height}), options_);
+    }
+    [[nodiscard]] std::string flaw_at(ImageShape shape) const {
+        const ImageSize to = recipe_.to();
+        if (shape.width != shape.height || to.width == to.height) return "";
+        return "its recipe shows images of " + std::to_string(to.width) + " x " +
+               std::to_string(to.height) +
+               " (width x height), and a phase has square ones: give the recipe's `to` two equal "
+               "sides, or train without phases";
+    }
+
+    // ---- Rectangular validation ------------------------------------------------------------
+    [[nodiscard]] bool varies(int epoch) const
+        requires MayBeRectangular<Recipe>
+    {
+        return recipe_.rectangular(epoch);
+    }
+    [[nodiscard]] ImageShape size_of(const EncodedSample& s) {
+        const ImageSize size = decoder_.open(s.bytes, to_string(s.where));
+        return {3, size.height, size.width};
+    }
+    /// Errors: gx::Error for a shape that is not square, or below 8 pixels.
+    [[nodiscard]] std::vector<SampleView> views(std::span<const ImageShape> sizes, ImageShape shape,
+                                                int batch) const {
+        if (shape.width != shape.height || shape.height < 8)
+            throw Error("gx: rectangular validation about images of " +
+                        std::to_string(shape.width) + " x " + std::to_string(shape.height) +
+                        ": expected a square of at least 8 x 8. Set the recipe's `to`, or the "
+                        "phase's image_side.");
+        std::vector<ImageSize> flat;
+        for (const ImageShape& s : sizes) flat.push_back({s.width, s.height});
+        std::vector<SampleView> out;
+        for (RectangularBatch& b : rectangular_batches(flat, batch, shape.height))
+            out.push_back({std::move(b.samples), {3, b.to.height, b.to.width}});
+        return out;
     }
 
     void decode(const EncodedSample& s, const SampleKey& key, std::span<std::uint8_t> out) {

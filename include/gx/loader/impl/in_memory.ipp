@@ -9,6 +9,12 @@
 
 namespace gx::detail::loader {
 
+GX_DECL SourceInfo info_at(const SourceRef& source, int image_side) {
+    SourceInfo info = source.info();
+    if (image_side > 0 && source.has_sizes()) info.shape.height = info.shape.width = image_side;
+    return info;
+}
+
 GX_DECL std::vector<float> normalised_values(const SourceInfo& info) {
     std::vector<float> table;
     for (std::size_t c = 0; c < info.mean.size(); ++c)

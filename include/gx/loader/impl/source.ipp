@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>  // sentences
 
+#include <gx/core/contract.hpp>   // GX_EXPECT
 #include <gx/core/error.hpp>      // Error
 #include <gx/core/hash.hpp>       // mix64
 #include <gx/core/hash_bits.hpp>  // hash_bytes
@@ -69,6 +70,13 @@ GX_DECL std::unique_ptr<SampleReader> SourceRef::open() const {
     const std::string sentence = flaw();
     if (!sentence.empty()) throw Error(fmt::format("gx: data set '{}': {}", info().name, sentence));
     return functions_->open(source_);
+}
+GX_DECL std::unique_ptr<SampleReader> SourceRef::open_at(ImageShape shape) const {
+    std::string sentence = flaw();
+    if (sentence.empty()) sentence = flaw_at(shape);
+    if (!sentence.empty()) throw Error(fmt::format("gx: data set '{}': {}", info().name, sentence));
+    GX_EXPECT(has_sizes(), "this source shows its samples in one shape: ask has_sizes() first");
+    return functions_->open_at(source_, shape);
 }
 
 }  // namespace gx

@@ -5,6 +5,7 @@
 #include <string>     // names
 #include <utility>    // move
 
+#include <gx/core/error.hpp>                // Error
 #include <gx/core/hash.hpp>                 // hash_name
 #include <gx/trainer/monitor/watchers.hpp>  // Watchers
 #include <gx/trainer/run.hpp>
@@ -16,9 +17,23 @@ GX_DECL Run::Run(RunComposition composition_in, RunOptions options_in, const Sou
 GX_DECL Run::Run(Run&&) noexcept = default;
 GX_DECL Run::~Run() = default;
 
+GX_DECL Graph Run::graph_at(ImageShape shape) const {
+    const std::string name = "gx: test images of " + std::to_string(shape.height) + " x " +
+                             std::to_string(shape.width) + " (height x width): ";
+    const std::string sentence = misfit(composition.model, composition.trouble, shape);
+    if (!sentence.empty()) throw Error(name + sentence + ", or test square images");
+    const Graph at = composition.graph({.input = shape,
+                                        .classes = data.train.info().classes,
+                                        .label_smoothing = options.label_smoothing});
+    if (const std::string differs = other_parameters(graph(), at); !differs.empty())
+        throw Error(name + differs + ", or test square images");
+    return at;
+}
+
 /// Adds every problem of the phases.
 GX_DECL void check_phases(Problems& problems, const RunComposition& composition, RunOptions& o,
-                          const SourceInfo& info, int ranks) {
+                          const Sources& data, int ranks) {
+    const SourceInfo info = data.train.info();
     check_phases(problems, o.phases, ranks, info.count);
     for (std::size_t i = 0; i < o.phases.size(); ++i) {
         const int side = o.phases[i].image_side;
@@ -26,6 +41,13 @@ GX_DECL void check_phases(Problems& problems, const RunComposition& composition,
         const std::string sentence =
             misfit(composition.model, composition.trouble, {info.shape.channels, side, side});
         problems.check(sentence.empty(), phase_name(o.phases, i) + ": " + sentence);
+        const auto check_size = [&](const char* role, const SourceRef& set) {
+            const std::string flaw = set.flaw_at({info.shape.channels, side, side});
+            problems.check(flaw.empty(), phase_name(o.phases, i) + ": " + role + " set '" +
+                                             set.info().name + "': " + flaw);
+        };
+        check_size("training", data.train);
+        if (o.evaluate) check_size("test", data.test);
     }
     o.batch = std::max(1, o.phases.front().batch);
 }
@@ -74,6 +96,15 @@ GX_DECL std::vector<RunPhase> phases_of(const RunComposition& composition, const
     return phases;
 }
 
+/// Throws unless the network takes the test images of every phase, where they vary in shape.
+GX_DECL void expect_views_fit(const Run& run) {
+    for (const RunPhase& p : run.phases) {
+        ImageShape last = p.graph.input;
+        for (const SampleView& view : run.data.test.views(p.graph.input, p.first_epoch, p.batch))
+            if (view.shape != last) (void)run.graph_at(last = view.shape);
+    }
+}
+
 /// Makes `run` go on from its checkpoint: the plan that this was written under, and what changes.
 GX_DECL void plan_from_checkpoint(Run& run) {
     const Checkpoint& c = *run.resume;
@@ -105,7 +136,7 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
     RunOptions& o = run.options;
     const SourceInfo info = data.train.info();
     Problems problems;
-    if (!o.phases.empty()) check_phases(problems, run.composition, o, info, world.ranks);
+    if (!o.phases.empty()) check_phases(problems, run.composition, o, data, world.ranks);
     run.plan = check_run(problems, o, data, world.ranks,
                          o.phases.empty()
                              ? misfit(run.composition.model, run.composition.trouble, info.shape)
@@ -120,6 +151,7 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
     problems.throw_if_any("gx: this run can't start");
 
     run.phases = phases_of(run.composition, o, info);
+    if (o.evaluate) expect_views_fit(run);
     with_memory(
         world.first_local_rank, [&]() -> auto& { return run.phases[0]; },
         [&] { run.rates = rates_of(schedules); });

@@ -66,9 +66,10 @@ GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Sources& d
                    fmt::format("there are {} ranks and {} test images: give a test set, or set "
                                "evaluate to false",
                                ranks, test.count));
+    const bool alike = o.phases.empty() ? test.shape == train.shape  // or resized by phase
+                                        : test.shape.channels == train.shape.channels;
     problems.check(
-        !o.evaluate || test.count == 0 ||
-            (test.shape == train.shape && test.classes == train.classes),
+        !o.evaluate || test.count == 0 || (alike && test.classes == train.classes),
         "the test set has other images or classes than the training set: take both from one "
         "data set");
     const auto check_whole = [&](const char* role, const SourceRef& set, const std::string& name) {

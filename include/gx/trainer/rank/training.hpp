@@ -7,6 +7,7 @@
 #include <filesystem>  // checkpoints
 #include <memory>      // unique_ptr
 #include <optional>    // the test set
+#include <span>        // sums
 #include <string>      // sentences
 #include <utility>     // move
 #include <vector>      // flat vectors
@@ -495,6 +496,8 @@ private:
     [[nodiscard]] std::vector<StateShape> state_shapes();
     void gather_reducer_state();
     void evaluate(EpochRow& row);
+    void evaluate(Device& device, InMemory<>& loader, std::span<double> sums);
+    void evaluate_views(std::span<const SampleView> views, std::span<double> sums);
     void save(int epochs_done);
 
     // ---- Accounting ----------------------------------------------------------------------

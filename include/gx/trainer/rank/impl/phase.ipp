@@ -54,9 +54,10 @@ GX_COLD void GX_OF_RANK_TRAINING::begin_phase(int next) {
     test_loader_.reset();
     device_.reset();
     phase_ = next;
+    loader_.emplace(data_of<L>(run_.data.train), share(true));
+    loader_->begin_epoch(phase().first_epoch);  // decodes while the device is planned
     device_ = rank_.make_device(phase().graph, device_options());
     keep_warning();
-    loader_.emplace(data_of<L>(run_.data.train), share(true));
     if (o_.evaluate) test_loader_.emplace(run_.data.test, share(false));
     if (device_->parameters().size() != elements_ || layout_hash() != layout)
         throw_other_layout(rank_.rank(), phase_, type_name<Device>());
