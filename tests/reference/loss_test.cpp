@@ -5,7 +5,8 @@
 
 #include <limits>  // infinity
 
-#include <reference/tensor.hpp>  // Tensor
+#include <reference/loss_fixture.hpp>  // what PyTorch gave
+#include <reference/tensor.hpp>        // Tensor
 
 namespace {
 
@@ -54,6 +55,32 @@ TEST(Predicted, TakesTheLowestOfEqualClasses) {
     const Tensor logits(2, {3, 1, 1}, {1, 5, 5, 2, 2, 2});
     EXPECT_EQ(gx::reference::predicted(logits.read(), 0), 1);
     EXPECT_EQ(gx::reference::predicted(logits.read(), 1), 0);
+}
+
+TEST(PlaceOf, CountsTheClassesInFront) {
+    const Tensor logits(2, {4, 1, 1}, {1, 5, 5, -2, 3, 3, 3, 3});
+    const auto places = [&](int n) {
+        std::vector<int> out;
+        for (int k = 0; k < 4; ++k) out.push_back(gx::reference::place_of(logits.read(), n, k));
+        return out;
+    };
+    EXPECT_EQ(places(0), (std::vector{2, 0, 1, 3}));
+    EXPECT_EQ(places(1), (std::vector{0, 1, 2, 3}));
+}
+
+// ---- PyTorch -------------------------------------------------------------------------------
+namespace fixture = gx::reference::testing::loss;
+Tensor logits_of(const double (&values)[fixture::images * fixture::classes]) {
+    return {fixture::images, {fixture::classes, 1, 1}, {std::begin(values), std::end(values)}};
+}
+
+TEST(LossAgainstTorch, FindsTheSameAmongFive) {
+    const Tensor distinct = logits_of(fixture::distinct), tied = logits_of(fixture::tied);
+    for (int n = 0; n < fixture::images; ++n) {
+        const int label = fixture::first[n];
+        EXPECT_EQ(gx::reference::place_of(distinct.read(), n, label) < 5, fixture::top5[n]) << n;
+        EXPECT_EQ(gx::reference::place_of(tied.read(), n, label) < 5, fixture::tied_top5[n]) << n;
+    }
 }
 
 // ---- Properties -----------------------------------------------------------------------

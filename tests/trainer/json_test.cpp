@@ -18,6 +18,7 @@ TEST(Json, NamesItsUnits) {
     EXPECT_EQ(j.at("seconds"), 1.0);
     EXPECT_EQ(j.at("batch_per_rank_images"), 32);
     EXPECT_EQ(j.at("test_accuracy_pct"), 62.5);
+    EXPECT_EQ(j.at("test_top5_accuracy_pct"), 87.5);
     EXPECT_EQ(j.at("breakdown").at("compute_seconds"), 0.5);
     EXPECT_EQ(j.at("epochs").at(0).at("test_loss_nats"), 2.25);
     EXPECT_EQ(j.at("steps").at(1).at("loss_scale"), 512);
@@ -33,18 +34,20 @@ TEST(Json, HasTheKeysOfThePreviousFormat) {
     for (const auto& [key, value] : j["epochs"][0].items()) of_epoch.push_back(key);
     for (const auto& [key, value] : j["breakdown"].items()) of_breakdown.push_back(key);
     EXPECT_THAT(
-        keys, testing::ElementsAre(
-                  "composition", "model", "reducer", "scheduler", "optimizer", "device", "world",
-                  "clock", "timed_as", "notes", "ranks", "batch_per_rank_images", "epochs_planned",
-                  "seed", "seconds", "images", "images_per_second", "test_accuracy_pct",
-                  "undisturbed_seconds", "scaling_efficiency_pct", "exposed_communication_pct",
-                  "dollars", "bytes_sent_per_step", "event_hash", "weights_hash", "wall_seconds",
-                  "at_chance", "warnings", "breakdown", "skipped_steps", "epochs", "steps"));
+        keys,
+        testing::ElementsAre(
+            "composition", "model", "reducer", "scheduler", "optimizer", "device", "world", "clock",
+            "timed_as", "notes", "ranks", "batch_per_rank_images", "epochs_planned", "seed",
+            "seconds", "images", "images_per_second", "test_accuracy_pct", "test_top5_accuracy_pct",
+            "undisturbed_seconds", "scaling_efficiency_pct", "exposed_communication_pct", "dollars",
+            "bytes_sent_per_step", "event_hash", "weights_hash", "wall_seconds", "at_chance",
+            "warnings", "breakdown", "skipped_steps", "epochs", "steps"));
     EXPECT_THAT(of_step, testing::UnorderedElementsAre("step", "skipped", "seconds", "loss_nats",
                                                        "rate", "loss_scale"));
-    EXPECT_THAT(of_epoch, testing::ElementsAre("epoch", "step", "seconds", "train_loss_nats",
-                                               "train_accuracy_pct", "test_loss_nats",
-                                               "test_accuracy_pct", "images_per_second"));
+    EXPECT_THAT(of_epoch,
+                testing::ElementsAre("epoch", "step", "seconds", "train_loss_nats",
+                                     "train_accuracy_pct", "test_loss_nats", "test_accuracy_pct",
+                                     "test_top5_accuracy_pct", "images_per_second"));
     EXPECT_THAT(of_breakdown,
                 testing::ElementsAre("compute_seconds", "exposed_communication_seconds",
                                      "input_seconds", "idle_seconds"));

@@ -30,6 +30,7 @@ inline gx::RunRecord run(const char* reducer = "Ring<fp32>") {
                  .train_accuracy_pct = 10,
                  .test_loss = 2.25,
                  .test_accuracy_pct = 12.5,
+                 .test_top5_accuracy_pct = 37.5,
                  .images_per_second = 512},
                 {.epoch = 1,
                  .step = 2,
@@ -38,6 +39,7 @@ inline gx::RunRecord run(const char* reducer = "Ring<fp32>") {
                  .train_accuracy_pct = 60,
                  .test_loss = 1.25,
                  .test_accuracy_pct = 62.5,
+                 .test_top5_accuracy_pct = 87.5,
                  .images_per_second = 510}};
     r.breakdown = {.compute = 0.5, .exposed_communication = 0.25, .input = 0.125, .idle = 0.125};
     const auto ms = [](int n) { return gx::Nanoseconds(n * 1'000'000); };

@@ -60,6 +60,7 @@ inline void expect_same_learning(const gx::RunRecord& a, const gx::RunRecord& b)
         EXPECT_EQ(a.epochs[i].train_accuracy_pct, b.epochs[i].train_accuracy_pct);
         EXPECT_EQ(a.epochs[i].test_loss, b.epochs[i].test_loss);
         EXPECT_EQ(a.epochs[i].test_accuracy_pct, b.epochs[i].test_accuracy_pct);
+        EXPECT_EQ(a.epochs[i].test_top5_accuracy_pct, b.epochs[i].test_top5_accuracy_pct);
     }
 }
 

@@ -13,9 +13,12 @@ using namespace testing_support;
 
 TEST(Tables, OneLineAnEpoch) {
     EXPECT_EQ(gx::epoch_table(run()),
-              "epoch   virtual s   images/s   train loss   train %   test loss   test %\n"
-              "    1        0.50        512       2.5000     10.00      2.2500    12.50\n"
-              "    2        1.00        510       1.5000     60.00      1.2500    62.50\n");
+              "epoch   virtual s   images/s   train loss   train %   test loss   test %   "
+              "top-5 %\n"
+              "    1        0.50        512       2.5000     10.00      2.2500    12.50     "
+              "37.50\n"
+              "    2        1.00        510       1.5000     60.00      1.2500    62.50     "
+              "87.50\n");
 }
 TEST(Tables, OneLineAComposition) {
     EXPECT_EQ(gx::comparison_table({run(), run("MultiRing<4, fp16>")}),

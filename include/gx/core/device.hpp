@@ -54,6 +54,9 @@ struct ForwardReport {
     double loss_sum = 0;       ///< nats
     std::int64_t correct = 0;  ///< images whose largest logit is at the label
     bool finite = true;        ///< the loss is a number
+    /// Images whose label is among the five largest logits; of equal logits the first classes count
+    /// as larger, here and in `correct`. With five classes or fewer: all images.
+    std::int64_t top5 = 0;
 };
 
 /// Cost of one update per parameter, in fp32: an optimizer's `update_cost`.

@@ -29,7 +29,8 @@ struct EpochRow {
     double seconds = 0;     ///< training time since the start, as StepRow's; no testing in it
     double train_loss = 0, train_accuracy_pct = 0;
     double test_loss = 0, test_accuracy_pct = 0;
-    double images_per_second = 0;  ///< of all ranks, in this epoch, by its own clock
+    double test_top5_accuracy_pct = 0;  ///< labels among the five largest logits (ForwardReport)
+    double images_per_second = 0;       ///< of all ranks, in this epoch, by its own clock
 };
 
 /// A phase of a run whose batch or image size changes.
@@ -98,6 +99,9 @@ struct RunRecord {
 
     [[nodiscard]] double test_accuracy_pct() const {
         return epochs.empty() ? 0.0 : epochs.back().test_accuracy_pct;
+    }
+    [[nodiscard]] double test_top5_accuracy_pct() const {
+        return epochs.empty() ? 0.0 : epochs.back().test_top5_accuracy_pct;
     }
 };
 

@@ -93,26 +93,36 @@ GX_KERNEL loss_kernel(int classes, double smoothing, DeviceSpan<const typename E
             away += log_sum - decoded<E>(logits[first + k]);
         away = sum_for_all(away);
     }
+    const int label = labels[blockIdx.x];
+    const float label_logit = decoded<E>(logits[first + label]);
+    int before = 0;  // classes in front of the label
+    for (int k = thread; k < classes; k += threads) {
+        const float x = decoded<E>(logits[first + k]);
+        before += x > label_logit || (x == label_logit && k < label) ? 1 : 0;
+    }
+    const double place = sum_for_all(before);
     if (threadIdx.x != 0) return;
     const float zeroth = decoded<E>(logits[first]);
     const int predicted = zeroth == zeroth && best.at < classes ? best.at : 0;
-    const int label = labels[blockIdx.x];
-    const double of_label = log_sum - decoded<E>(logits[first + label]);
+    const double of_label = log_sum - label_logit;
     double loss = smoothing / classes * away;
     if (smoothing < 1) loss += (1 - smoothing) * of_label;
-    losses[blockIdx.x] = {log_sum, loss, predicted == label ? 1 : 0};
+    losses[blockIdx.x] = {log_sum, loss, predicted == label ? 1 : 0, place < 5 ? 1 : 0};
 }
 
 GX_KERNEL report_kernel(DeviceSpan<const ImageLoss> losses, DeviceSpan<ForwardReport> report) {
     double loss = 0;
-    std::int64_t correct = 0;
+    std::int64_t correct = 0, top5 = 0;
     for (std::int64_t i = threadIdx.x; i < losses.size; i += blockDim.x) {
         loss += losses[i].loss;
         correct += losses[i].correct;
+        top5 += losses[i].top5;
     }
     loss = block_sum(loss);
     correct = block_sum(correct);
-    if (threadIdx.x == 0) report[0] = {loss, correct, loss - loss == 0};
+    GX_SYNC_BLOCK();  // the next sum is of the same type
+    top5 = block_sum(top5);
+    if (threadIdx.x == 0) report[0] = {loss, correct, loss - loss == 0, top5};
 }
 
 /// As reference::cross_entropy_backward.

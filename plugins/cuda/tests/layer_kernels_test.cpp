@@ -162,10 +162,14 @@ TYPED_TEST(Layers, LossIsThatOfTheReference) {
         const reference::WriteMaps gradient{dz.data(), images, {classes, 1, 1}};
         for (int n = 0; n < images; ++n)  // half of them are right
             if (n % 2 == 0) l.labels[std::size_t(n)] = reference::predicted(logits, n);
+        for (int n = 1; n < images; n += 4)  // about the fifth place
+            for (int k = 0; k < classes; ++k)
+                if (reference::place_of(logits, n, k) == std::min(3 + n % 3, classes - 1))
+                    l.labels[std::size_t(n)] = k;
         l.run();
         const double terms = classes + 16;  // roundings of sums of classes, and of each term
         double sum = 0;
-        std::int64_t correct = 0;
+        std::int64_t correct = 0, top5 = 0;
         for (int n = 0; n < images; ++n) {
             const int label = l.labels[std::size_t(n)];
             const double loss = reference::cross_entropy(logits, n, label, l.shape.smoothing);
@@ -175,10 +179,12 @@ TYPED_TEST(Layers, LossIsThatOfTheReference) {
             const bool hit = reference::predicted(logits, n) == label;
             RC_ASSERT(got.correct == (hit ? 1 : 0));
             correct += hit ? 1 : 0;
+            top5 += reference::place_of(logits, n, label) < 5 ? 1 : 0;
             sum += got.loss;
             reference::cross_entropy_backward(logits, n, label, l.shape.smoothing, gradient);
         }
         RC_ASSERT(l.report.correct == correct);
+        RC_ASSERT(l.report.top5 == top5);
         RC_ASSERT(std::abs(l.report.loss_sum - sum) <= 0x1p-48 * std::abs(sum));
         RC_ASSERT(l.report.finite);
         for (std::size_t i = 0; i < l.logits.size(); ++i) {

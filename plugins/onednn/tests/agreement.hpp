@@ -109,7 +109,7 @@ inline Apart step(const gx::Graph& g, gx::onednn::Device& fast, gx::reference::D
     slow.backward(scale, gb, [](std::size_t) {});
     Apart r;
     r.loss = apart(std::vector{a.loss_sum}, std::vector{b.loss_sum});
-    r.same_hits = a.correct == b.correct;
+    r.same_hits = a.correct == b.correct && a.top5 == b.top5;
     r.logits = apart(logits, slow.activation(g.ops.back().inputs[0]));
     const auto gradient = canonical(fast, ga, g);
     r.gradients = apart(gradient, canonical(slow, gb, g));

@@ -289,7 +289,8 @@ TEST(Rectangles, NameTheParametersThatDependOnTheImageBeforeTraining) {
     const Folder folder;
     const Files files(folder);
     using T = Trainer<Flat, Ring<fp32>, Constant>;
-    const auto train = train_of(files);
+    write_text(folder / "train/a/000.jpg", "an epoch would stop here");
+    const Decoded train(ImageFolder(folder / "train"), RecipeDecoder(Areas({.to = {8, 8}})));
     const Decoded test(files.test,
                        RecipeDecoder(CentreRecipe({.to = {8, 8}, .rectangular = true})));
     EXPECT_TRUE(holds(refused<T>(train, test, {{0, 4, 24}}), "test images of", "(height x width)",

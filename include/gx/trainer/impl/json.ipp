@@ -31,7 +31,9 @@ GX_DECL std::string to_json(const RunRecord& r, int indent) {
     for_each_field(r, [&](std::string_view name, const auto& x) {
         if (name == "skipped_steps") return;  // write_rows has it
         detail::rows::write_member(w, name, x);
-        if (name == "images_per_second") w.field("test_accuracy_pct", r.test_accuracy_pct());
+        if (name != "images_per_second") return;
+        w.field("test_accuracy_pct", r.test_accuracy_pct());
+        w.field("test_top5_accuracy_pct", r.test_top5_accuracy_pct());
     });
     if (!r.phases.empty()) detail::rows::write(w, "phases", r.phases);
     detail::rows::write_rows(w, r);

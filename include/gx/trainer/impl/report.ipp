@@ -39,14 +39,15 @@ GX_DECL Points accuracy_curve(const RunRecord& r, bool by_time) {
 
 GX_DECL std::string table(const std::vector<RunRecord>& runs) {
     std::string html =
-        "<table><tr><th>Reducer<th>Test accuracy<th>Time<th>Images/s<th>Scaling efficiency"
+        "<table><tr><th>Reducer<th>Test accuracy<th>Top-5<th>Time<th>Images/s<th>Scaling efficiency"
         "<th>Exposed communication<th>Sent per step<th>Dollars<th>Skipped steps</tr>\n";
     for (const RunRecord& r : runs)
         html += fmt::format(
-            "<tr><td>{}<td>{:.2f} %{}<td>{}<td>{}<td>{}<td>{}<td>{:.2f} "
+            "<tr><td>{}<td>{:.2f} %{}<td>{:.2f} %<td>{}<td>{}<td>{}<td>{}<td>{:.2f} "
             "MB<td>{}<td>{}</tr>\n",
             chart::escaped(r.reducer), r.test_accuracy_pct(), r.at_chance ? " (chance)" : "",
-            table::known(r.seconds, "{:.1f} s"), table::known(r.images_per_second, "{:.0f}"),
+            r.test_top5_accuracy_pct(), table::known(r.seconds, "{:.1f} s"),
+            table::known(r.images_per_second, "{:.0f}"),
             table::known(r.scaling_efficiency_pct, "{:.1f} %"),
             table::known(r.exposed_communication_pct, "{:.1f} %"),
             double(r.bytes_sent_per_step) / 1e6, table::known(r.dollars, "{:.3f}"),

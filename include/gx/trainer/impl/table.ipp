@@ -17,11 +17,13 @@ GX_DECL std::string detail::table::known(double x, std::string_view form) {
 GX_DECL std::string epoch_table(const RunRecord& r) {
     using detail::table::known;
     std::string text = fmt::format(
-        "epoch   {:>7} s   images/s   train loss   train %   test loss   test %\n", r.clock);
+        "epoch   {:>7} s   images/s   train loss   train %   test loss   test %   top-5 %\n",
+        r.clock);
     for (const EpochRow& e : r.epochs)
-        text += fmt::format("{:5}   {:>9}   {:8.0f}   {:10.4f}   {:7.2f}   {:9.4f}   {:6.2f}\n",
-                            e.epoch + 1, known(e.seconds, "{:.2f}"), e.images_per_second,
-                            e.train_loss, e.train_accuracy_pct, e.test_loss, e.test_accuracy_pct);
+        text += fmt::format(
+            "{:5}   {:>9}   {:8.0f}   {:10.4f}   {:7.2f}   {:9.4f}   {:6.2f}   {:7.2f}\n",
+            e.epoch + 1, known(e.seconds, "{:.2f}"), e.images_per_second, e.train_loss,
+            e.train_accuracy_pct, e.test_loss, e.test_accuracy_pct, e.test_top5_accuracy_pct);
     return text;
 }
 

@@ -69,7 +69,8 @@ protected:
     GX_COLD GX_DECL void average(std::vector<float>& statistics);
     /// Throws unless all ranks hold these weights.
     GX_COLD GX_DECL void compare_replicas(std::uint64_t weights_hash);
-    /// Test loss and accuracy from this rank's own sums of loss, hits and images.
+    /// Test loss and accuracies from this rank's sums of loss, hits, hits among five and images.
+    /// Order: counts are whole numbers, added exactly for any number of ranks.
     GX_COLD GX_DECL void add_test(EpochRow& row, std::vector<double> sums);
     /// Rank 0 gets a vector of the reducer's state of every rank, for its checkpoint.
     GX_COLD GX_DECL void gather(std::string_view name, bool replicated,

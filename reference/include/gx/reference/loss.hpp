@@ -47,6 +47,17 @@ namespace gx::reference {
     return best;
 }
 
+/// Classes in front of `label` when logits are sorted downwards, equal ones by class: 0 for
+/// predicted(), below 5 for a label among the top five.
+[[nodiscard]] inline int place_of(ReadMaps logits, int n, int label) {
+    int before = 0;
+    for (int k = 0; k < logits.shape.channels; ++k) {
+        const double x = logits(n, k, 0, 0), at_label = logits(n, label, 0, 0);
+        before += x > at_label || (x == at_label && k < label);
+    }
+    return before;
+}
+
 /// Adds to dlogits[n, :] the gradient of cross_entropy: softmax - target.
 inline void cross_entropy_backward(ReadMaps logits, int n, int label, double smoothing,
                                    WriteMaps dlogits) {

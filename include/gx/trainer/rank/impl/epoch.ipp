@@ -61,7 +61,7 @@ GX_COLD void GX_OF_RANK_TRAINING::gather_reducer_state() {
 GX_RANK_TRAINING
 void GX_OF_RANK_TRAINING::evaluate(EpochRow& row) {
     working_on("evaluating");
-    std::vector<double> sums(3, 0.0);
+    std::vector<double> sums(4, 0.0);
     const std::vector<SampleView> views =
         run_.data.test.views(phase().graph.input, phase().first_epoch, phase().batch);
     if (views.empty()) {
@@ -73,7 +73,7 @@ void GX_OF_RANK_TRAINING::evaluate(EpochRow& row) {
     add_test(row, std::move(sums));
 }
 
-/// Adds to loss, hits and images of an epoch of `loader`.
+/// Adds to loss, hits, hits among five and images, those of an epoch of `loader`.
 GX_RANK_TRAINING
 void GX_OF_RANK_TRAINING::evaluate(Device& device, InMemory<>& loader, std::span<double> sums) {
     for (std::int64_t s = 0; s < loader.steps_per_epoch(); ++s) {
@@ -91,7 +91,8 @@ void GX_OF_RANK_TRAINING::evaluate(Device& device, InMemory<>& loader, std::span
                            rate(step_));
         sums[0] += report.loss_sum;
         sums[1] += double(report.correct);
-        sums[2] += next.batch.count;
+        sums[2] += double(report.top5);
+        sums[3] += next.batch.count;
     }
 }
 

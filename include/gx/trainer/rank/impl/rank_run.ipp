@@ -194,8 +194,9 @@ GX_DECL void RankRun::compare_replicas(std::uint64_t weights_hash) {
 GX_DECL void RankRun::add_test(EpochRow& row, std::vector<double> sums) {
     working_on("summing the test results");
     expect(sum_over_ranks(control_, sums));
-    row.test_loss = sums[0] / sums[2];
-    row.test_accuracy_pct = 100 * sums[1] / sums[2];
+    row.test_loss = sums[0] / sums[3];
+    row.test_accuracy_pct = 100 * sums[1] / sums[3];
+    row.test_top5_accuracy_pct = 100 * sums[2] / sums[3];
 }
 
 GX_DECL void RankRun::gather(std::string_view name, bool replicated,

@@ -129,6 +129,7 @@ struct LossShape {
 struct ImageLoss {
     double log_sum_exp = 0, loss = 0;  ///< nats
     std::int64_t correct = 0;          ///< 1: the first of the largest logits is at the label
+    std::int64_t top5 = 0;             ///< 1: fewer than five classes are before it
 };
 
 /// Softmax cross-entropy against smoothed labels, and the report of the batch.
@@ -137,7 +138,7 @@ struct ImageLoss {
 /// Order:  in double. Classes: thread t of 256 adds t, t + 256 ...; 32 threads in a row as a tree,
 ///         lane l plus lane l + 16, then 8, 4, 2, 1; the eight sums likewise. Images likewise.
 ///         exp and log are sums and products of doubles, the same on host and GPU.
-/// Cost:   logits are read three times, of which two from cache. Two kernels.
+/// Cost:   logits are read four times, of which three from cache. Two kernels.
 template <class E>
 void softmax_cross_entropy(cudaStream_t stream, const LossShape& shape,
                            DeviceSpan<const typename E::storage> logits,

@@ -249,6 +249,7 @@ inline void expect_agreement(const Graph& g, const Case& c, std::initializer_lis
         EXPECT_LE(apart(a.gradients, b.gradients), limit);
         EXPECT_LE(apart(a.statistics, b.statistics), limit);
         EXPECT_EQ(a.report.correct, b.report.correct);
+        EXPECT_EQ(a.report.top5, b.report.top5);
         EXPECT_TRUE(a.report.finite);
     }
     const Images data(g, std::max(counts), 8);

@@ -158,6 +158,7 @@ GX_DECL void Device::run_loss(const Op& op, ReadMaps logits, WriteMaps losses,
         losses(n, 0, 0, 0) = loss;
         report.loss_sum += loss;
         report.correct += predicted(logits, n) == label ? 1 : 0;
+        report.top5 += place_of(logits, n, label) < 5 ? 1 : 0;
     }
 }
 

@@ -226,6 +226,7 @@ private:
         for (std::size_t n = 0; n < static_cast<std::size_t>(run_.batch.count); ++n) {
             report.loss_sum += parts_.loss.losses[n];
             report.correct += parts_.loss.hits[n];
+            report.top5 += parts_.loss.top5[n];
         }
         report.finite = std::isfinite(report.loss_sum);
         return report;

@@ -16,8 +16,8 @@ struct Loss {
     double smoothing = 0;
     const Buffer* logits = nullptr;
     Buffer* gradient = nullptr;
-    TrivialVector<double> losses{};      // of each image
-    TrivialVector<std::uint8_t> hits{};  // of each image
+    TrivialVector<double> losses{};              // of each image
+    TrivialVector<std::uint8_t> hits{}, top5{};  // of each image: the label is first, among five
 
     /// log of the sum of exponentials of a row, and its largest logit's class.
     [[nodiscard]] double log_sum(const float* row, int& best) const {
@@ -50,10 +50,22 @@ public:
             l_.losses[i] = (1 - l_.smoothing) * at_label;
             if (l_.smoothing > 0) l_.losses[i] += l_.smoothing / l_.classes * all;
             l_.hits[i] = best == label ? 1 : 0;
+            l_.top5[i] = before(row, label) < 5 ? 1 : 0;
         }
     }
 
 private:
+    /// Classes of larger logits, or of equal ones and lower numbers.
+    [[nodiscard]] int before(const float* row, int label) const {
+        const float at_label = row[l_.layout.index(label)];
+        int count = 0;
+        for (int k = 0; k < l_.classes; ++k) {
+            const float x = row[l_.layout.index(k)];
+            count += x > at_label || (x == at_label && k < label);
+        }
+        return count;
+    }
+
     Loss& l_;
 };
 

@@ -213,6 +213,7 @@ private:
         l.smoothing = op.rate;
         l.logits = value(op.inputs[0]);
         l.losses.assign(at(options_.batch), 0.0), l.hits.assign(at(options_.batch), 0);
+        l.top5.assign(at(options_.batch), 0);
         writer_.add<LossStep>(Size::whole, {value(op.inputs[0])}, l);
     }
     GX_COLD void begin_norm(int i, const Op& op) {
