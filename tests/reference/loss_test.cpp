@@ -83,6 +83,43 @@ TEST(LossAgainstTorch, FindsTheSameAmongFive) {
     }
 }
 
+// Sums of 9 terms below 2^5, of numbers that 2 roundings made: 2^-53 * 2^5 * 16 < 1e-13.
+constexpr double same_mathematics = 1e-13;
+template <std::size_t N, std::size_t M>
+void expect_torch(double smoothing, bool mixed, const double (&losses)[N],
+                  const double (&gradient)[M]) {
+    const Tensor logits = logits_of(fixture::distinct);
+    Tensor d(fixture::images, {fixture::classes, 1, 1});
+    for (int n = 0; n < fixture::images; ++n) {
+        gx::reference::Labels labels(fixture::first[n]);
+        if (mixed) labels.second = {fixture::second[n], float(1 - fixture::weight[n])};
+        EXPECT_NEAR(cross_entropy(logits.read(), n, labels, smoothing), losses[n], same_mathematics)
+            << n;
+        cross_entropy_backward(logits.read(), n, labels, smoothing, d.write());
+    }
+    for (std::size_t i = 0; i < M; ++i)
+        EXPECT_NEAR(d.values[i], gradient[i], same_mathematics) << i;
+}
+TEST(LossAgainstTorch, OfSmoothedAndMixedLabels) {
+    expect_torch(0, false, fixture::plain_loss, fixture::plain_gradient);
+    expect_torch(0, true, fixture::plain_mixed_loss, fixture::plain_mixed_gradient);
+    expect_torch(0.125, false, fixture::smoothed_loss, fixture::smoothed_gradient);
+    expect_torch(0.125, true, fixture::smoothed_mixed_loss, fixture::smoothed_mixed_gradient);
+}
+TEST(LossAgainstTorch, OfASecondLabelWithoutAShareHasTheBitsOfOne) {
+    const Tensor logits = logits_of(fixture::distinct);
+    for (int n = 0; n < fixture::images; ++n)
+        for (const double smoothing : {0.0, 0.1}) {
+            const int label = fixture::first[n], other = fixture::second[n];
+            Tensor one(fixture::images, {fixture::classes, 1, 1}), both = one;
+            cross_entropy_backward(logits.read(), n, label, smoothing, one.write());
+            cross_entropy_backward(logits.read(), n, {label, {other, 0}}, smoothing, both.write());
+            EXPECT_EQ(one.values, both.values);
+            EXPECT_EQ(cross_entropy(logits.read(), n, label, smoothing),
+                      cross_entropy(logits.read(), n, {other, {label, 1}}, smoothing));
+        }
+}
+
 // ---- Properties -----------------------------------------------------------------------
 // Up to 8 logits within 9 of 0: fewer than 2^5 roundings below 2^5, each 2^-53 of it: 2^-43.
 RC_GTEST_PROP(CrossEntropy, ShiftsDoNotMatterAndGradientsAddUpToNothing, (std::uint64_t seed)) {

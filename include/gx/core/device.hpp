@@ -8,6 +8,7 @@
 #include <span>      // views of flat memory
 #include <string>    // names of layers
 
+#include <gx/core/contract.hpp>      // GX_EXPECT
 #include <gx/core/element.hpp>       // ElementType
 #include <gx/core/function_ref.hpp>  // FunctionRef
 
@@ -15,9 +16,17 @@ namespace gx {
 
 enum class Mode : unsigned char { train, evaluate };
 
+/// The second label of an image that was mixed of two, and its share of the target.
+struct SecondLabel {
+    std::int32_t label = 0;
+    float share = 0;  ///< 0 ... 1; the first label has the rest
+    bool operator==(const SecondLabel&) const = default;
+};
+
 /// Images of one rank and step: normalised floats, or 8-bit pixels that the device normalises.
 /// Shapes: images or pixels (count, C, H, W) row-major, the other empty; labels (count);
-///         values (C, 256), with pixels: the normalised value of each pixel value of a channel.
+///         values (C, 256), with pixels: the normalised value of each pixel value of a channel;
+///         second_labels (count), or empty where each image has one label.
 struct Batch {
     std::span<const float> images{};
     std::span<const std::int32_t> labels{};
@@ -25,6 +34,10 @@ struct Batch {
     std::uint64_t draw = 0;  ///< numbers this batch among all of its rank: dropout draws with it
     std::span<const std::uint8_t> pixels{};
     std::span<const float> values{};
+    /// Of mixed images: the loss is (1 - share) * loss(label) + share * loss(second label), of
+    /// which label smoothing is linear. Hits are of the label with the larger share, the first of
+    /// equal.
+    std::span<const SecondLabel> second_labels{};
 
     /// Of all images.
     [[nodiscard]] std::size_t elements() const { return images.size() + pixels.size(); }
@@ -45,9 +58,29 @@ void normalise_into(const Batch& batch, T* to) {
     }
 }
 
+/// Stops unless second labels are none or one an image, of classes, with shares of 0 ... 1.
+inline void expect_second_labels(const Batch& batch, int classes) {
+    GX_EXPECT(batch.second_labels.empty() ||
+                  batch.second_labels.size() == static_cast<std::size_t>(batch.count),
+              "a batch holds one second label for each image, or none");
+    for (const SecondLabel& s : batch.second_labels)
+        GX_EXPECT(s.label >= 0 && s.label < classes && s.share >= 0 && s.share <= 1,
+                  "a second label is that of a class, with a share of 0 to 1");
+}
+
 /// A device that takes batches of 8-bit pixels: 'static constexpr bool takes_pixels = true'.
 template <class D>
 concept TakesPixels = bool(D::takes_pixels);
+
+/// A device whose loss takes Batch::second_labels: 'static constexpr bool takes_second_labels =
+/// true'.
+template <class D>
+concept TakesSecondLabels = bool(D::takes_second_labels);
+
+/// The label that a hit is counted for.
+[[nodiscard]] constexpr std::int32_t counted_label(std::int32_t label, const SecondLabel& second) {
+    return second.share > 0.5f ? second.label : label;
+}
 
 /// Sums over the images of a batch, so that ranks with unequal counts add up rightly.
 struct ForwardReport {
@@ -135,7 +168,8 @@ concept NamesTheFirstBadLayer = requires(const D& d) {
 ///     first_non_finite()                the first operation whose output is not a number, after a
 ///                                       forward whose report was not finite
 ///
-/// Optional: takes_pixels, that forward() takes Batch::pixels; receive(change), as update(change),
+/// Optional: takes_pixels, that forward() takes Batch::pixels; takes_second_labels, that its loss
+/// is that of Batch::second_labels; receive(change), as update(change),
 /// for parameters that come from other ranks: it is not timed as an update.
 ///
 /// Optional: template <class E> static constexpr bool computes, whether DeviceOptions::compute may

@@ -1,4 +1,4 @@
-// MixUp, CutMix: images of two samples in one, and the two labels with their weight.
+// MixUp, CutMix: images of two samples in one, and the weight of the first.
 #pragma once
 
 #include <cstdint>      // uint8_t
@@ -7,16 +7,9 @@
 #include <gx/core/decl.hpp>     // GX_DECL
 #include <gx/image/draws.hpp>   // SampleDraws
 #include <gx/image/region.hpp>  // ImageRegion
+#include <gx/model/graph.hpp>   // ImageShape
 
 namespace gx {
-
-/// Labels of a mixed image. Its loss is weight * loss(first) + (1 - weight) * loss(second), of
-/// which label smoothing is linear, so that both can be used together.
-struct MixedLabels {
-    std::int32_t first = 0, second = 0;
-    float weight = 1;  ///< of the first
-    bool operator==(const MixedLabels&) const = default;
-};
 
 /// A number of the Beta(alpha, alpha) distribution; draws from `draw` on are its own.
 /// Errors: alpha <= 0 breaks the contract.
@@ -30,16 +23,18 @@ struct MixedLabels {
     return (std::uint64_t{words[2]} << 32 | words[3]) % count;
 }
 
-/// out = weight * first + (1 - weight) * second, rounded to nearest, and the labels' weight is the
-/// same. weight: Beta(alpha, alpha), one a sample; the paper draws one a batch.
+/// out = weight * first + (1 - weight) * second, rounded to nearest; the loss has the same weights.
+/// weight: Beta(alpha, alpha), one a sample; the paper draws one a batch.
 /// Source: Zhang et al. 2018, arXiv:1710.09412; alpha 0.2 for ImageNet (section 3.1).
 struct MixUp {
     double alpha = 0.2;
 
     static constexpr std::string_view stream = "augment.mixup";
     /// Mixes `second` into `pixels`; returns the weight of the first.
-    /// Shapes: both (height, width, 3).
+    /// Shapes: both (height, width, 3), or (C, H, W).
     GX_DECL float operator()(std::uint8_t* pixels, const std::uint8_t* second, ImageSize size,
+                             const SampleDraws& draws) const;
+    GX_DECL float operator()(std::uint8_t* pixels, const std::uint8_t* second, ImageShape shape,
                              const SampleDraws& draws) const;
 };
 
@@ -54,6 +49,8 @@ struct CutMix {
     [[nodiscard]] GX_DECL ImageRegion rectangle(ImageSize size, const SampleDraws& draws) const;
     /// As MixUp.
     GX_DECL float operator()(std::uint8_t* pixels, const std::uint8_t* second, ImageSize size,
+                             const SampleDraws& draws) const;
+    GX_DECL float operator()(std::uint8_t* pixels, const std::uint8_t* second, ImageShape shape,
                              const SampleDraws& draws) const;
 };
 

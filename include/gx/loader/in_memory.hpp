@@ -60,6 +60,7 @@ public:
           shape_(info_.shape),
           table_(detail::loader::normalised_values(info_)),
           themselves_(o.pixels ? table_.size() : 0),
+          mixes_(source.mixes()),
           streams_{Rng(o.seed, Augmentations::stream)...},
           epoch_streams_{streams_} {
         for (std::size_t i = 0; i < themselves_.size(); ++i)
@@ -91,6 +92,7 @@ public:
             if (options_.pixels) slot.pixels.resize(images * elements);
             else slot.images.resize(images * elements);
             slot.labels.resize(images);
+            slot.second_labels.resize(mixes_ ? images : 0);
         }
     }
 
@@ -128,11 +130,13 @@ public:
                 detail::loader::decode(pixels, &slot.images[i * elements], shape(), v,
                                        table_.data());
             slot.labels[i] = samples[i].label;
+            if (mixes_) slot.second_labels[i] = samples[i].second;
         }
         const std::int64_t global_count = std::ssize(order_.step(step_++));
         Batch batch{.labels = std::span(slot.labels).first(samples.size()),
                     .count = static_cast<int>(samples.size()),
                     .draw = draw};
+        if (mixes_) batch.second_labels = std::span(slot.second_labels).first(samples.size());
         if (options_.pixels) {
             batch.pixels = std::span(slot.pixels).first(samples.size() * elements);
             batch.values = table_;
@@ -147,6 +151,7 @@ private:
         std::vector<float> images;
         std::vector<std::uint8_t> pixels;
         std::vector<std::int32_t> labels;
+        std::vector<SecondLabel> second_labels;
     };
 
     [[nodiscard]] View view([[maybe_unused]] std::uint64_t sample) const {
@@ -165,6 +170,7 @@ private:
     std::vector<std::uint8_t> resized_{};   // one image
     std::vector<float> table_;              // (C, 256): normalised
     std::vector<std::uint8_t> themselves_;  // (C, 256): as they are, where they are handed out
+    bool mixes_;
     std::array<Rng, sizeof...(Augmentations)> streams_, epoch_streams_;
     std::vector<Sample> samples_;  // of one batch
     std::vector<Slot> slots_;

@@ -9,6 +9,7 @@
 #include <vector>    // mean, deviation
 
 #include <gx/core/decl.hpp>    // GX_DECL
+#include <gx/core/device.hpp>  // SecondLabel
 #include <gx/core/hash.hpp>    // golden64
 #include <gx/model/graph.hpp>  // ImageShape
 
@@ -31,6 +32,7 @@ struct Sample {
     const std::uint8_t* pixels = nullptr;
     int label = 0;
     ImageShape shape{};
+    SecondLabel second{};  ///< of a source that mixes
 };
 
 /// Samples that are shown in one shape.
@@ -83,6 +85,8 @@ concept Opens = requires(const S& s) {
 ///     views(shape, epoch, batch) shapes that vary about `shape` in a test, at most `batch` samples
 ///                                each: one SampleView a batch, with every sample once; none: all
 ///                                have `shape`. Equal in every process
+///
+/// Optional: bool mixes() const, whether samples have second labels, as Mixed's.
 ///
 /// A source need not be in memory: a rank asks for the samples of its own batches only.
 template <class S>
@@ -143,6 +147,8 @@ public:
     [[nodiscard]] std::int64_t count() const { return info().count; }
     /// Errors: gx::Error with the source's name and its flaw.
     [[nodiscard]] GX_DECL std::unique_ptr<SampleReader> open() const;
+    /// Whether samples have second labels.
+    [[nodiscard]] bool mixes() const { return source_ && functions_->mixes(source_); }
     /// Whether open_at() gives samples of other shapes than that of info().
     [[nodiscard]] bool has_sizes() const { return source_ && functions_->open_at; }
     /// Errors: as open(), and where flaw_at(shape) is a sentence.
@@ -176,6 +182,7 @@ private:
         std::string (*flaw)(const void*);
         std::int64_t (*largest_class)(const void*);
         std::uint64_t (*content)(const void*);
+        bool (*mixes)(const void*);
         bool is_dataset;
         std::unique_ptr<SampleReader> (*open_at)(const void*, ImageShape);  // nullptr: not offered
         std::string (*flaw_at)(const void*, ImageShape);
@@ -222,6 +229,11 @@ private:
             if constexpr (requires(const S& x) { x.content(); })
                 return static_cast<const S*>(s)->content();
             else return 0;
+        },
+        [](const void* s) -> bool {
+            if constexpr (requires(const S& x) { x.mixes(); })
+                return static_cast<const S*>(s)->mixes();
+            else return false;
         },
         std::same_as<S, Dataset>,
         open_at_of<S>(),

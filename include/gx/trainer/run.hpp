@@ -72,8 +72,9 @@ struct RunWorld {
     WorldInfo info{};
     std::string device{};
     int ranks = 1;
-    int first_local_rank = 0;    ///< its record is that of this process
-    bool takes_pixels = false;   ///< its devices do
+    int first_local_rank = 0;   ///< its record is that of this process
+    bool takes_pixels = false;  ///< its devices do
+    bool takes_second_labels = false;
     bool compares_data = false;  ///< each process has named its own
 };
 

@@ -50,6 +50,9 @@ struct RunOptions {
 GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Sources& data, int ranks,
                        const std::string& misfit);
 
+/// Errors: gx::Error for mixed samples on a device that takes one label an image, and in a test.
+GX_DECL void check_mixed(const Sources& data, bool evaluate, bool takes, const std::string& device);
+
 /// Errors: gx::Error for 8-bit batches on a device that takes none.
 GX_DECL void check_pixels(bool wanted, bool takes, const std::string& device);
 

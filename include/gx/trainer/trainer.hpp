@@ -334,6 +334,7 @@ private:
                 .ranks = world.ranks(),
                 .first_local_rank = first_local_rank(world),
                 .takes_pixels = TakesPixels<typename Rank::Device>,
+                .takes_second_labels = TakesSecondLabels<typename Rank::Device>,
                 .compares_data = SpansProcesses<W> && !ComparesTerms<Rank>};
     }
 

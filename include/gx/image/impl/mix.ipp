@@ -28,6 +28,10 @@ GX_DECL double log_gamma_number(double shape, const SampleDraws& draws, int& dra
     }
 }
 
+[[nodiscard]] inline float weight_left(ImageRegion cut, ImageSize size) {
+    return 1 - static_cast<float>(double(cut.size().pixels()) / double(size.pixels()));
+}
+
 }  // namespace detail::image
 
 GX_DECL double beta(double alpha, const SampleDraws& draws, int draw) {
@@ -39,8 +43,12 @@ GX_DECL double beta(double alpha, const SampleDraws& draws, int draw) {
 
 GX_DECL float MixUp::operator()(std::uint8_t* pixels, const std::uint8_t* second, ImageSize size,
                                 const SampleDraws& draws) const {
+    return (*this)(pixels, second, ImageShape{3, size.height, size.width}, draws);
+}
+GX_DECL float MixUp::operator()(std::uint8_t* pixels, const std::uint8_t* second, ImageShape shape,
+                                const SampleDraws& draws) const {
     const int weight = static_cast<int>(std::nearbyint(beta(alpha, draws) * 65536));
-    const auto bytes = static_cast<std::size_t>(3 * size.pixels());
+    const auto bytes = static_cast<std::size_t>(shape.elements());
     for (std::size_t i = 0; i < bytes; ++i)
         pixels[i] = static_cast<std::uint8_t>(
             (pixels[i] * weight + second[i] * (65536 - weight) + 32768) >> 16);
@@ -67,7 +75,18 @@ GX_DECL float CutMix::operator()(std::uint8_t* pixels, const std::uint8_t* secon
             std::size_t(3) * (std::size_t(size.width) * std::size_t(y) + std::size_t(r.left));
         std::memcpy(pixels + at, second + at, std::size_t(3) * r.width);
     }
-    return 1 - static_cast<float>(double(r.size().pixels()) / double(size.pixels()));
+    return detail::image::weight_left(r, size);
+}
+GX_DECL float CutMix::operator()(std::uint8_t* pixels, const std::uint8_t* second, ImageShape shape,
+                                 const SampleDraws& draws) const {
+    const ImageSize size{shape.width, shape.height};
+    const ImageRegion r = rectangle(size, draws);
+    for (int c = 0; c < shape.channels; ++c)
+        for (int y = r.top; y < r.bottom(); ++y) {
+            const std::int64_t at = c * size.pixels() + std::int64_t{y} * size.width + r.left;
+            std::memcpy(pixels + at, second + at, static_cast<std::size_t>(r.width));
+        }
+    return detail::image::weight_left(r, size);
 }
 
 }  // namespace gx

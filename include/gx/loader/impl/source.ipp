@@ -61,6 +61,13 @@ GX_DECL void expect_samples(const SourceInfo& info, std::span<const std::uint32_
                 "gx: data set '{}': sample {} has label {}, and labels of {} classes are 0 to {}: "
                 "correct the label or the number of classes",
                 info.name, indices[i], s.label, info.classes, info.classes - 1));
+        if (s.second.label < 0 || s.second.label >= info.classes ||
+            !(s.second.share >= 0 && s.second.share <= 1))
+            throw Error(fmt::format(
+                "gx: data set '{}': sample {} has a second label {} with a share of {}, and labels "
+                "of {} classes are 0 to {}, with shares of 0 to 1: correct the source",
+                info.name, indices[i], s.second.label, s.second.share, info.classes,
+                info.classes - 1));
     }
 }
 

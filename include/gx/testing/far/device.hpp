@@ -28,6 +28,7 @@ public:
     template <class E>
     static constexpr bool computes = computes_in<Inner, E>;
     static constexpr bool takes_pixels = TakesPixels<Inner>;
+    static constexpr bool takes_second_labels = TakesSecondLabels<Inner>;
 
     template <class Rank>  // a FarRank of this device, or of one derived from it
     FarDevice(Rank& rank, const Graph& graph, DeviceOptions options)
@@ -49,8 +50,9 @@ public:
         held->labels.assign(batch.labels.begin(), batch.labels.end());
         held->pixels.assign(batch.pixels.begin(), batch.pixels.end());
         held->values.assign(batch.values.begin(), batch.values.end());
-        held->batch = {held->images, held->labels, batch.count,
-                       batch.draw,   held->pixels, held->values};
+        held->second_labels.assign(batch.second_labels.begin(), batch.second_labels.end());
+        held->batch = {held->images, held->labels, batch.count,        batch.draw,
+                       held->pixels, held->values, held->second_labels};
         held_ = held;
     }
 
@@ -128,6 +130,7 @@ private:
         std::vector<std::int32_t> labels;
         std::vector<std::uint8_t> pixels;
         std::vector<float> values;
+        std::vector<SecondLabel> second_labels;
         Batch batch;
     };
     template <class V>

@@ -132,6 +132,7 @@ GX_DECL void plan_from_checkpoint(Run& run) {
 GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sources& data,
                       const RunWorld& world) {
     check_pixels(options.pixels, world.takes_pixels, world.device);
+    check_mixed(data, options.evaluate, world.takes_second_labels, world.device);
     Run run(std::move(composition), std::move(options), data);
     RunOptions& o = run.options;
     const SourceInfo info = data.train.info();

@@ -102,6 +102,21 @@ GX_DECL void check_pixels(bool wanted, bool takes, const std::string& device) {
                     device));
 }
 
+GX_DECL void check_mixed(const Sources& data, bool evaluate, bool takes,
+                         const std::string& device) {
+    if (evaluate && data.test.mixes())
+        throw Error(
+            fmt::format("gx: this run can't start: test set '{}' mixes its images, so that an "
+                        "accuracy has no meaning. Give the source that it mixes.",
+                        data.test.info().name));
+    if (takes || !data.train.mixes()) return;
+    throw Error(fmt::format(
+        "gx: this run can't start: training set '{}' mixes its images, and the loss of {} takes "
+        "one label an image. Give the source that it mixes, or let the device take "
+        "Batch::second_labels and declare 'static constexpr bool takes_second_labels = true'.",
+        data.train.info().name, device));
+}
+
 GX_DECL std::string misfit(std::string_view model, GraphTrouble (*trouble)(const GraphOptions&),
                            ImageShape input) {
     const GraphTrouble found = trouble({.input = input});

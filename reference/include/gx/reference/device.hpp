@@ -39,6 +39,7 @@ public:
     template <class E>
     static constexpr bool computes = StandardElement<E>;
     static constexpr bool takes_pixels = true;
+    static constexpr bool takes_second_labels = true;
 
     GX_DECL Device(const Graph& graph, DeviceOptions options);
 
@@ -137,6 +138,7 @@ private:
     std::vector<double> weights_, weight_gradients_;  ///< the working copy; gradients
     std::vector<ParameterSlice> slices_;
     std::vector<std::int32_t> labels_;
+    std::vector<SecondLabel> second_labels_;  // of share 0 where an image has one
     int count_ = 0;
     std::uint64_t draw_ = 0;
     Mode mode_ = Mode::evaluate;

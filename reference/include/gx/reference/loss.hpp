@@ -4,6 +4,7 @@
 #include <algorithm>  // max
 #include <cmath>      // exp, log
 
+#include <gx/core/device.hpp>     // SecondLabel
 #include <gx/reference/maps.hpp>  // ReadMaps, WriteMaps
 
 namespace gx::reference {
@@ -18,9 +19,19 @@ namespace gx::reference {
     return largest + std::log(sum);
 }
 
-/// The share of class k in an image's target: smoothing / C everywhere, and the rest at the label.
-[[nodiscard]] inline double target(int k, int label, int classes, double smoothing) {
-    return smoothing / classes + (k == label ? 1 - smoothing : 0.0);
+/// An image's label, and of a mixed image the second one.
+struct Labels {
+    int first = 0;
+    SecondLabel second{};
+    Labels(int label, SecondLabel s = {}) : first(label), second(s) {}  // implicit: one label
+};
+
+/// The share of class k in an image's target: smoothing / C everywhere, and the rest at the labels.
+[[nodiscard]] inline double target(int k, Labels labels, int classes, double smoothing) {
+    const double of_second = labels.second.share;
+    const double share =
+        (k == labels.first ? 1 - of_second : 0.0) + (k == labels.second.label ? of_second : 0.0);
+    return smoothing / classes + (1 - smoothing) * share;
 }
 
 /// - sum over k of target[k] * log softmax(logits[n, :])[k].
@@ -28,12 +39,12 @@ namespace gx::reference {
 /// Errors: a logit of +inf, or a NaN, gives NaN.
 /// Order:  classes upwards.
 /// Source: Szegedy et al. 2015, arXiv:1512.00567, section 7.
-[[nodiscard]] inline double cross_entropy(ReadMaps logits, int n, int label, double smoothing) {
+[[nodiscard]] inline double cross_entropy(ReadMaps logits, int n, Labels labels, double smoothing) {
     const int classes = logits.shape.channels;
     const double log_sum = log_sum_exp(logits, n);
     double loss = 0;
     for (int k = 0; k < classes; ++k) {
-        const double share = target(k, label, classes, smoothing);
+        const double share = target(k, labels, classes, smoothing);
         if (share > 0) loss += share * (log_sum - logits(n, k, 0, 0));  // 0 * inf would be NaN
     }
     return loss;
@@ -59,13 +70,13 @@ namespace gx::reference {
 }
 
 /// Adds to dlogits[n, :] the gradient of cross_entropy: softmax - target.
-inline void cross_entropy_backward(ReadMaps logits, int n, int label, double smoothing,
+inline void cross_entropy_backward(ReadMaps logits, int n, Labels labels, double smoothing,
                                    WriteMaps dlogits) {
     const int classes = logits.shape.channels;
     const double log_sum = log_sum_exp(logits, n);
     for (int k = 0; k < classes; ++k)
         dlogits(n, k, 0, 0) +=
-            std::exp(logits(n, k, 0, 0) - log_sum) - target(k, label, classes, smoothing);
+            std::exp(logits(n, k, 0, 0) - log_sum) - target(k, labels, classes, smoothing);
 }
 
 }  // namespace gx::reference

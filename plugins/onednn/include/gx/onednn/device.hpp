@@ -34,6 +34,7 @@ class Execution;  // gx/onednn/detail/execution.hpp: the plan, its kernels and i
 class Device {
 public:
     static constexpr bool takes_pixels = true;  // normalised on the host when forward() begins
+    static constexpr bool takes_second_labels = true;
 
     Device(const Graph& graph, DeviceOptions options, Tuning tuning = {});
     ~Device();

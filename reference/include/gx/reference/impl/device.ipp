@@ -47,6 +47,7 @@ GX_DECL Device::Device(const Graph& graph, DeviceOptions options)
     for (const Statistic& s : graph.statistics)
         statistics_.insert(statistics_.end(), std::size_t(s.count), s.initial);
     labels_.resize(std::size_t(options.batch));
+    second_labels_.resize(std::size_t(options.batch));
 }
 
 GX_DECL ForwardReport Device::forward(const Batch& batch, Mode mode) {
@@ -108,8 +109,11 @@ GX_DECL void Device::accept(const Batch& batch, Mode mode) {
         GX_EXPECT(batch.labels[n] >= 0 && batch.labels[n] < graph_.classes,
                   "label " + std::to_string(batch.labels[n]) + " of image " + std::to_string(n) +
                       ": expected 0 to " + std::to_string(graph_.classes - 1));
+    expect_second_labels(batch, graph_.classes);
     normalise_into(batch, activations_[0].data());
     std::ranges::copy(batch.labels, labels_.begin());
+    std::ranges::fill(second_labels_, SecondLabel{});
+    std::ranges::copy(batch.second_labels, second_labels_.begin());
     count_ = batch.count;
     draw_ = batch.draw;
     mode_ = mode;
@@ -153,8 +157,9 @@ GX_DECL void Device::run_batch_norm(const Op& op, ReadMaps x, WriteMaps y) {
 GX_DECL void Device::run_loss(const Op& op, ReadMaps logits, WriteMaps losses,
                               ForwardReport& report) {
     for (int n = 0; n < count_; ++n) {
-        const int label = labels_[std::size_t(n)];
-        const double loss = cross_entropy(logits, n, label, op.rate);
+        const SecondLabel second = second_labels_[std::size_t(n)];
+        const int label = counted_label(labels_[std::size_t(n)], second);
+        const double loss = cross_entropy(logits, n, {labels_[std::size_t(n)], second}, op.rate);
         losses(n, 0, 0, 0) = loss;
         report.loss_sum += loss;
         report.correct += predicted(logits, n) == label ? 1 : 0;
@@ -190,7 +195,8 @@ GX_DECL void Device::run_backward(const Op& op, double scale) {
         case OpKind::dropout: return dropout_backward(stream(op), op.rate, dy, dx);
         case OpKind::softmax_cross_entropy:
             for (int n = 0; n < count_; ++n)
-                cross_entropy_backward(x, n, labels_[std::size_t(n)], op.rate, dx);
+                cross_entropy_backward(
+                    x, n, {labels_[std::size_t(n)], second_labels_[std::size_t(n)]}, op.rate, dx);
             for (std::size_t i = 0; i < dx.elements(); ++i) dx.data[i] *= scale;
             return;
         default: break;  // timed only: refused on construction

@@ -43,6 +43,7 @@ public:
     template <class E>
     static constexpr bool computes = computes_in<Inner, E>;
     static constexpr bool takes_pixels = TakesPixels<Inner>;
+    static constexpr bool takes_second_labels = TakesSecondLabels<Inner>;
 
     GX_COLD Device(const Graph& graph, DeviceOptions options, Rank& rank)
         : inner_(graph, options), timing_(graph, options, rank) {

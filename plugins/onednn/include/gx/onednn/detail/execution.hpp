@@ -152,6 +152,7 @@ private:
         for (Buffer* b : program_.buffers)
             if (b != parts_.images) b->data = arena_.data() + lives[i++].offset;
         labels_.resize(static_cast<std::size_t>(options_.batch));
+        second_labels_.resize(static_cast<std::size_t>(options_.batch));
         planned_.assign(static_cast<std::size_t>(options_.batch) + 1, false);
         run_.lanes = lanes_.count();
         run_.layout_changes = &counters_.activation_reorders_in_step;
@@ -189,9 +190,13 @@ private:
                       "label " + std::to_string(batch.labels[n]) + " of image " +
                           std::to_string(n) + ": expected 0 to " +
                           std::to_string(graph_.classes - 1));
+        expect_second_labels(batch, graph_.classes);
         std::copy(batch.labels.begin(), batch.labels.end(), labels_.begin());
+        std::fill(second_labels_.begin(), second_labels_.end(), SecondLabel{});
+        std::copy(batch.second_labels.begin(), batch.second_labels.end(), second_labels_.begin());
         run_.batch = batch;
         run_.batch.labels = {labels_.data(), labels_.size()};
+        run_.batch.second_labels = {second_labels_.data(), second_labels_.size()};
         run_.mode = mode;
         parts_.images->data = const_cast<float*>(batch.images.data());  // only read
         if (!batch.pixels.empty()) {
@@ -278,7 +283,8 @@ private:
     Program program_{};
     Memory arena_{};
     TrivialVector<std::int32_t> labels_{};
-    TrivialVector<float> normalised_{};  // of 8-bit pixels
+    TrivialVector<SecondLabel> second_labels_{};  // of share 0 where an image has one
+    TrivialVector<float> normalised_{};           // of 8-bit pixels
     TrivialVector<bool> planned_{};
     Run run_{};
     Counters counters_{};

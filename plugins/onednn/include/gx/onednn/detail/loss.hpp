@@ -42,11 +42,17 @@ public:
             const float* row = l_.logits->image(n);
             int best = 0;
             const double log_sum = l_.log_sum(row, best);
-            const int label = run.batch.labels[i];
+            const int first = run.batch.labels[i];
+            const SecondLabel second = run.batch.second_labels[i];
+            const int label = counted_label(first, second);
             double all = 0;
             for (int k = 0; k < l_.classes; ++k)
                 all += log_sum - static_cast<double>(row[l_.layout.index(k)]);
-            const double at_label = log_sum - static_cast<double>(row[l_.layout.index(label)]);
+            const auto away = [&](int k) {
+                return log_sum - static_cast<double>(row[l_.layout.index(k)]);
+            };
+            double at_label = away(first);
+            if (second.share > 0) at_label = mixed(at_label, away(second.label), second.share);
             l_.losses[i] = (1 - l_.smoothing) * at_label;
             if (l_.smoothing > 0) l_.losses[i] += l_.smoothing / l_.classes * all;
             l_.hits[i] = best == label ? 1 : 0;
@@ -55,6 +61,9 @@ public:
     }
 
 private:
+    [[nodiscard]] static double mixed(double first, double second, double share) {
+        return share < 1 ? (1 - share) * first + share * second : second;  // 0 * inf would be NaN
+    }
     /// Classes of larger logits, or of equal ones and lower numbers.
     [[nodiscard]] int before(const float* row, int label) const {
         const float at_label = row[l_.layout.index(label)];
@@ -81,9 +90,12 @@ public:
             int best = 0;
             const double log_sum = l_.log_sum(row, best);
             const int label = run.batch.labels[static_cast<std::size_t>(n)];
+            const SecondLabel second = run.batch.second_labels[static_cast<std::size_t>(n)];
+            const double of_second = static_cast<double>(second.share);
             for (int k = 0; k < l_.classes; ++k) {
-                const double target =
-                    l_.smoothing / l_.classes + (k == label ? 1 - l_.smoothing : 0.0);
+                const double share =
+                    (k == label ? 1 - of_second : 0.0) + (k == second.label ? of_second : 0.0);
+                const double target = l_.smoothing / l_.classes + (1 - l_.smoothing) * share;
                 const double p = std::exp(static_cast<double>(row[l_.layout.index(k)]) - log_sum);
                 gradient[l_.layout.index(k)] =
                     static_cast<float>(static_cast<double>(run.scale) * (p - target));
