@@ -22,7 +22,8 @@ consteval bool explain_element() {
 ///
 ///     in E      images, activations, logits; the gradients of all these
 ///               the working copy of weights and biases, which products read
-///               gradients of weights and biases as the device computes them
+///               gradients of weights and biases as the device computes them; fp32 where its
+///               kernels sum in fp32 anyway (onednn::Device)
 ///     in fp32   parameters(): the master weights, which the optimizer changes; its state
 ///     or more   scale and shift of batch norms, and their gradients
 ///               batch-norm statistics, means and variances, and the sums they are made of

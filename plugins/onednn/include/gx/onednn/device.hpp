@@ -1,6 +1,7 @@
 // onednn::Device: runs a graph on CPU cores with oneDNN's convolutions, planned once.
 #pragma once
 
+#include <concepts>  // same_as
 #include <cstdint>   // int64_t
 #include <memory>    // unique_ptr
 #include <optional>  // first_non_finite
@@ -25,14 +26,21 @@ class Execution;  // gx/onednn/detail/execution.hpp: the plan, its kernels and i
 /// The images of a batch are not copied: they must stay until backward has returned. Labels are,
 /// and 8-bit pixels become floats on the calling thread.
 ///
-/// Errors: a batch that does not fit, a label out of range, or another element than fp32 breaks the
-///         contract; a graph that the device cannot run, or a library that fails, is a gx::Error in
-///         the constructor.
+/// DeviceOptions::compute = bf16: activations and their gradients are bf16, each rounded once when
+/// it is stored; weights and biases are read from copies in bf16, made anew by update().
+/// Parameters, their gradients, statistics and all sums are fp32 or more. Numbers below 2^-126
+/// become 0.
+///
+/// Errors: a batch that does not fit, a label out of range, or fp16 breaks the contract; a graph
+///         that the device cannot run, a library that fails, or bf16 on a CPU without AVX512-BF16
+///         or AMX, is a gx::Error in the constructor.
 /// Order:  sums go over images of a chunk, then chunks, then lanes. Equal inputs give equal bits
 ///         for equal Tuning, on one kind of CPU, however many threads run.
 /// Cost:   the first batch of each count plans; after that a step asks for no memory of its own.
 class Device {
 public:
+    template <class E>
+    static constexpr bool computes = std::same_as<E, fp32> || std::same_as<E, bf16>;
     static constexpr bool takes_pixels = true;  // normalised on the host when forward() begins
     static constexpr bool takes_second_labels = true;
 

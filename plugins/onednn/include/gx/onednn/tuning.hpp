@@ -5,6 +5,9 @@
 
 namespace gx::onednn {
 
+/// How images lie in memory: blocks of channels together, or all channels of a pixel.
+enum class ChannelOrder : unsigned char { automatic, blocked, last };
+
 /// Options of the device, beside what gx::DeviceOptions has.
 /// Order: lanes, winograd and chunk_bytes change the order of sums, hence the last bits; threads
 ///        does not.
@@ -13,6 +16,8 @@ struct Tuning {
     int threads = 0;  ///< that run the lanes; 0: the cores, divided among the owners of devices
     bool winograd = true;  ///< 3x3 convolutions of stride 1 by F(4x4, 3x3): fewer multiplications
     std::int64_t chunk_bytes = 2 << 20;  ///< of activations that stay in a core's cache at once
+    /// In bf16; automatic: channels last on CPUs with AMX, whose kernels need them, else blocked.
+    ChannelOrder bf16_channels = ChannelOrder::automatic;
 };
 
 /// Counts since construction.

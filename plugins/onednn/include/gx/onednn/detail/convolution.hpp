@@ -1,14 +1,16 @@
 // convolution: oneDNN's three primitives over one weight layout, planned for each chunk size.
 #pragma once
 
-#include <cstdint>  // int64_t
-#include <string>   // names of kernels
+#include <algorithm>  // copy, fill
+#include <cstdint>    // int64_t
+#include <string>     // names of kernels
 
 #include <gx/core/cold.hpp>                 // GX_COLD
 #include <gx/core/trivial_vector.hpp>       // offsets
 #include <gx/onednn/detail/gradients.hpp>   // LaneGradients, Accumulate
 #include <gx/onednn/detail/layout.hpp>      // Layout
 #include <gx/onednn/detail/library.hpp>     // Call, Lanes, Plan
+#include <gx/onednn/detail/numbers.hpp>     // Convert
 #include <gx/onednn/detail/owned_list.hpp>  // OwnedList
 #include <gx/onednn/detail/program.hpp>     // Step
 
@@ -25,8 +27,10 @@ namespace gx::onednn::detail {
     return 1;
 }
 
-/// One convolution layer. The weights lie in the layout that the forward kernel wants; the
-/// gradient is written in the same; the data gradient gets a copy if it wants another.
+/// One convolution layer. In fp32 the weights lie in the layout that the forward kernel wants; the
+/// gradient is written in the same; the data gradient gets a copy if it wants another. In bf16 the
+/// weights and their gradient are fp32, in the layout that the gradient's kernel wants; the
+/// forward pass and the data gradient read copies in bf16, one if they want the same layout.
 class Convolution {
 public:
     struct Shape {
@@ -35,6 +39,7 @@ public:
         int groups = 1;
         bool bias = false;
         bool winograd = false;  ///< try it; direct where oneDNN has no such kernel
+        ElementType type = ElementType::fp32;
     };
     enum class Pass : unsigned char { forward, data, weights };
 
@@ -45,11 +50,13 @@ public:
           group_out_(shape.out.shape.channels / shape.groups),
           joined_(joined_groups(shape.groups, group_in_, group_out_, cpu_block())) {
         shape_.groups /= joined_;
-        weights_ = any_weights();
+        weights_ = forward_.desc = any_weights(shape.type);
         const Plan plan = expect_planned(make(Pass::forward, images, dnnl_convolution_direct));
-        weights_ = desc_of(plan, dnnl_query_weights_md);
-        GX_EXPECT(weights_.format_kind == dnnl_blocked && weights_.extra.flags == 0,
+        forward_.desc = desc_of(plan, dnnl_query_weights_md);
+        GX_EXPECT(forward_.desc.format_kind == dnnl_blocked && forward_.desc.extra.flags == 0,
                   "oneDNN chose weights that only its inference reads");
+        weights_ = forward_.desc;
+        if (in_bf16()) choose_master_weights(images);
         if (joined_ > 1) find_zeros();
     }
     Convolution(const Convolution&) = delete;
@@ -84,13 +91,15 @@ public:
 
     void run_forward(const Place& at) {
         Call& call = planned(Pass::forward, at);
+        const void* w = forward_.values_or(weight);
         if (shape_.bias)
-            return call(at.lane, {x->image(at.first), weight, y->image(at.first), bias});
-        call(at.lane, {x->image(at.first), weight, y->image(at.first)});
+            return call(at.lane, {x->address(at.first), w, y->address(at.first),
+                                  in_bf16() ? bias_copy_.data() : bias});
+        call(at.lane, {x->address(at.first), w, y->address(at.first)});
     }
     void run_data(const Place& at) {
-        const float* w = repacked_.size() > 0 ? repacked_.data() : weight;
-        planned(Pass::data, at)(at.lane, {dy->image(at.first), w, dx->image(at.first)});
+        const void* w = data_.values_or(forward_.values_or(weight));
+        planned(Pass::data, at)(at.lane, {dy->address(at.first), w, dx->address(at.first)});
     }
     /// The first chunk of a lane writes the lane's gradient, the others are added to it in order.
     /// oneDNN's kernels may store whole cache lines, so a gradient that is not aligned to 64 bytes
@@ -105,8 +114,8 @@ public:
         float* to_bias =
             direct ? db : lane.partial.data() + round_up(static_cast<int>(weight_floats()), 16);
         Call& call = planned(Pass::weights, at);
-        if (shape_.bias) call(at.lane, {x->image(at.first), dy->image(at.first), to, to_bias});
-        else call(at.lane, {x->image(at.first), dy->image(at.first), to});
+        if (shape_.bias) call(at.lane, {x->address(at.first), dy->address(at.first), to, to_bias});
+        else call(at.lane, {x->address(at.first), dy->address(at.first), to});
         for (const std::int64_t zero : zeros_) to[zero] = 0;
         if (direct) return;
         if (at.opens) {
@@ -118,15 +127,51 @@ public:
         if (shape_.bias) run_kernel<Accumulate>(Accumulate::Args{to_bias, db, bias_floats});
     }
 
-    /// Refreshes the copy for the data gradient; returns the number of copies made, 0 or 1.
-    int repack() {
-        if (repacked_.size() == 0) return 0;
-        repack_[0](0, {weight, repacked_.data()});
-        return 1;
+    /// Makes the copies of the weights anew, as `lane`; returns their number.
+    int refresh(int lane) {
+        if (bias_copy_.size() > 0)
+            run_kernel<Convert>(Convert::Args{bias, reinterpret_cast<Bf16*>(bias_copy_.data()),
+                                              shape_.out.channels()});
+        return forward_.refresh(weight, lane) + data_.refresh(weight, lane);
     }
     [[nodiscard]] const std::string& kernels() const { return kernels_; }
 
 private:
+    /// The weights in the layout and type of a kernel: where these are the parameters' own, none.
+    struct Copy {
+        Desc desc{};
+        Memory values{};
+        OwnedList<Call> reorder{};  // one, or none
+
+        GX_COLD void allocate(const Desc& from, Lanes& lanes) {
+            values = Memory(floats_of(desc));
+            dnnl_primitive_desc_t made = nullptr;
+            expect(dnnl_reorder_primitive_desc_create(&made, &from, engine(), &desc, engine(),
+                                                      user_scratch()),
+                   "create a primitive descriptor for a reorder");
+            using Arguments = std::initializer_list<Call::Argument>;
+            reorder.add(Plan(made), lanes, Arguments{{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, desc}});
+        }
+        [[nodiscard]] const void* values_or(const void* other) const {
+            return values.size() > 0 ? values.data() : other;
+        }
+        int refresh(const float* from, int lane) {
+            if (values.size() == 0) return 0;
+            reorder[0](lane, {from, values.data()});
+            return 1;
+        }
+    };
+
+    /// The parameters lie as the kernel of their gradient writes it, and the forward pass reads a
+    /// copy.
+    GX_COLD void choose_master_weights(int images) {
+        weights_ = any_weights(ElementType::fp32);
+        weights_ = desc_of(expect_planned(make(Pass::weights, images, dnnl_convolution_direct)),
+                           dnnl_query_diff_weights_md);
+        forward_.allocate(weights_, lanes_);
+        if (shape_.bias) bias_copy_ = Memory((shape_.out.channels() + 1) / 2);
+    }
+    [[nodiscard]] bool in_bf16() const { return shape_.type == ElementType::bf16; }
     [[nodiscard]] Call& planned(Pass pass, const Place& at) {
         return calls_[static_cast<int>(pass)][at.count];
     }
@@ -151,20 +196,30 @@ private:
         return shape_.groups == 1 ? l.channels() : l.shape.channels;
     }
     GX_COLD [[nodiscard]] Desc activations(const Layout& l, int images) const {
-        const auto tag = l.plain() ? dnnl_nchw : l.block == 16 ? dnnl_nChw16c : dnnl_nChw8c;
-        return describe({images, channels(l), l.shape.height, l.shape.width}, tag);
+        const auto tag = l.plain()         ? dnnl_nchw
+                         : l.channels_last ? dnnl_nhwc
+                         : l.block == 16   ? dnnl_nChw16c
+                                           : dnnl_nChw8c;
+        return describe({images, channels(l), l.shape.height, l.shape.width}, tag, shape_.type);
     }
-    GX_COLD [[nodiscard]] Desc any_weights() const {
+    GX_COLD [[nodiscard]] Desc any_weights(ElementType type) const {
         const Window& w = shape_.window;
         const int o = channels(shape_.out), i = channels(shape_.in), g = shape_.groups;
-        if (g == 1) return describe({o, i, w.height, w.width}, dnnl_format_tag_any);
-        return describe({g, o / g, i / g, w.height, w.width}, dnnl_format_tag_any);
+        if (g == 1) return describe({o, i, w.height, w.width}, dnnl_format_tag_any, type);
+        return describe({g, o / g, i / g, w.height, w.width}, dnnl_format_tag_any, type);
+    }
+    /// Of a pass: the bias is as the weights are, its gradient fp32.
+    GX_COLD [[nodiscard]] Desc of_bias(Pass pass) const {
+        return describe({channels(shape_.out)}, dnnl_x,
+                        pass == Pass::forward ? shape_.type : ElementType::fp32);
     }
 
     /// The kernel for a pass, or none if oneDNN has none for this shape.
     GX_COLD [[nodiscard]] Plan make(Pass pass, int images, dnnl_alg_kind_t algorithm) const {
         return make(pass, images, algorithm,
-                    pass == Pass::data ? data_weights(algorithm) : weights_);
+                    pass == Pass::data      ? data_weights(algorithm)
+                    : pass == Pass::forward ? forward_.desc
+                                            : weights_);
     }
     GX_COLD [[nodiscard]] Plan make(Pass pass, int images, dnnl_alg_kind_t algorithm,
                                     const Desc& w) const {
@@ -172,23 +227,24 @@ private:
         const dnnl_dims_t strides = {window.stride, window.stride};
         const dnnl_dims_t padding = {window.pad_height, window.pad_width};
         const Desc in = activations(shape_.in, images), out = activations(shape_.out, images);
-        const Desc of_bias = describe({channels(shape_.out)}, dnnl_x);
+        const Desc bias_desc = of_bias(pass);
         dnnl_convolution_desc_t kernel;
         dnnl_status_t status = dnnl_success;
         Plan hint;
         if (pass == Pass::forward) {
             status = dnnl_convolution_forward_desc_init(&kernel, dnnl_forward_training, algorithm,
-                                                        &in, &w, shape_.bias ? &of_bias : nullptr,
+                                                        &in, &w, shape_.bias ? &bias_desc : nullptr,
                                                         &out, strides, padding, padding);
         } else {
-            hint = make(Pass::forward, images, dnnl_convolution_direct, w);
+            hint =
+                make(Pass::forward, images, dnnl_convolution_direct, in_bf16() ? forward_.desc : w);
             if (hint.get() == nullptr) return {};
             status = pass == Pass::data
                          ? dnnl_convolution_backward_data_desc_init(&kernel, algorithm, &in, &w,
                                                                     &out, strides, padding, padding)
                          : dnnl_convolution_backward_weights_desc_init(
-                               &kernel, algorithm, &in, &w, shape_.bias ? &of_bias : nullptr, &out,
-                               strides, padding, padding);
+                               &kernel, algorithm, &in, &w, shape_.bias ? &bias_desc : nullptr,
+                               &out, strides, padding, padding);
         }
         dnnl_primitive_desc_t made = nullptr;
         if (status == dnnl_success)
@@ -211,29 +267,24 @@ private:
     }
     /// What a kernel wanted the first time; before, for Winograd the forward layout, else any.
     GX_COLD [[nodiscard]] Desc data_weights(dnnl_alg_kind_t algorithm) const {
-        if (chose_data_weights_) return data_weights_;
-        return algorithm == dnnl_convolution_winograd ? weights_ : any_weights();
+        if (chose_data_weights_) return data_.desc;
+        return algorithm == dnnl_convolution_winograd ? weights_ : any_weights(shape_.type);
     }
     GX_COLD void choose_data_weights(const Plan& plan) {
-        data_weights_ = desc_of(plan, dnnl_query_weights_md);
+        data_.desc = desc_of(plan, dnnl_query_weights_md);
         chose_data_weights_ = true;
-        if (dnnl_memory_desc_equal(&data_weights_, &weights_) != 0) return;
-        repacked_ = Memory(floats_of(data_weights_));
-        dnnl_primitive_desc_t made = nullptr;
-        expect(dnnl_reorder_primitive_desc_create(&made, &weights_, engine(), &data_weights_,
-                                                  engine(), user_scratch()),
-               "create a primitive descriptor for a reorder");
-        using Arguments = std::initializer_list<Call::Argument>;
-        repack_.add(Plan(made), lanes_,
-                    Arguments{{DNNL_ARG_FROM, weights_}, {DNNL_ARG_TO, data_weights_}});
-        repack();
+        if (dnnl_memory_desc_equal(&data_.desc, &forward_.desc) != 0) return;
+        data_.allocate(weights_, lanes_);
+        data_.refresh(weight, 0);
     }
     GX_COLD [[nodiscard]] Call* new_call(Pass pass, const Plan& plan) const {
         const auto make_call = [&](std::initializer_list<Call::Argument> arguments) {
             return new Call(plan, lanes_, arguments);
         };
-        const Desc of_bias = describe({channels(shape_.out)}, dnnl_x);
-        const Desc& w = pass == Pass::data ? data_weights_ : weights_;
+        const Desc bias_desc = of_bias(pass);
+        const Desc& w = pass == Pass::data      ? data_.desc
+                        : pass == Pass::forward ? forward_.desc
+                                                : weights_;
         const Desc& in =
             desc_of(plan, pass == Pass::data ? dnnl_query_diff_src_md : dnnl_query_src_md);
         const Desc& out =
@@ -247,7 +298,7 @@ private:
                     return make_call({{DNNL_ARG_SRC, in},
                                       {DNNL_ARG_WEIGHTS, w},
                                       {DNNL_ARG_DST, out},
-                                      {DNNL_ARG_BIAS, of_bias}});
+                                      {DNNL_ARG_BIAS, bias_desc}});
                 return make_call({{DNNL_ARG_SRC, in}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, out}});
             case Pass::weights: break;
         }
@@ -255,7 +306,7 @@ private:
             return make_call({{DNNL_ARG_SRC, in},
                               {DNNL_ARG_DIFF_DST, out},
                               {DNNL_ARG_DIFF_WEIGHTS, w},
-                              {DNNL_ARG_DIFF_BIAS, of_bias}});
+                              {DNNL_ARG_DIFF_BIAS, bias_desc}});
         return make_call(
             {{DNNL_ARG_SRC, in}, {DNNL_ARG_DIFF_DST, out}, {DNNL_ARG_DIFF_WEIGHTS, w}});
     }
@@ -275,11 +326,11 @@ private:
     Lanes& lanes_;
     int group_in_, group_out_, joined_;    // channels of a group of the graph
     TrivialVector<std::int64_t> zeros_{};  // weights between joined groups
-    Desc weights_{}, data_weights_{};
+    Desc weights_{};                       // of the parameters, and of their gradient
+    Copy forward_{}, data_{};
     bool chose_data_weights_ = false;
     OwnedList<Call> calls_[3];  // of each pass, by the images of a chunk
-    Memory repacked_{};
-    OwnedList<Call> repack_{};  // one, or none
+    Memory bias_copy_{};
     std::string kernels_{};
 };
 

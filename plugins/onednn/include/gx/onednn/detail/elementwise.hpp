@@ -5,6 +5,7 @@
 
 #include <gx/core/rng.hpp>               // Rng
 #include <gx/onednn/detail/layout.hpp>   // Layout
+#include <gx/onednn/detail/numbers.hpp>  // load, store, Convert
 #include <gx/onednn/detail/program.hpp>  // Step
 
 namespace gx::onednn::detail {
@@ -17,31 +18,35 @@ enum class Elementwise : unsigned char {
 };
 
 /// out = f(a, b), element by element; out may be a or b.
+template <class E>
 struct ElementwiseKernel {
+    using number = E;
     struct Args {
-        const float *a, *b;
-        float* out;
+        const E *a, *b;
+        E* out;
         std::int64_t floats;
         Elementwise what;
     };
     template <int B, Elementwise what>
     GX_ONEDNN_INLINE static void rows(const Args& e) {
         using V = typename Vector<B>::type;
+        constexpr bool two = what == Elementwise::relu_mask || what == Elementwise::add;
         std::int64_t i = 0;
+        V v, b;
         for (; i + B <= e.floats; i += B) {
-            V v = *reinterpret_cast<const V*>(e.a + i);
+            load<B>(e.a + i, v);
+            if constexpr (two) load<B>(e.b + i, b);
             if constexpr (what == Elementwise::relu) v = v < V{} ? V{} : v;
-            if constexpr (what == Elementwise::relu_mask)
-                v = *reinterpret_cast<const V*>(e.b + i) > V{} ? v : V{};
-            if constexpr (what == Elementwise::add) v += *reinterpret_cast<const V*>(e.b + i);
-            *reinterpret_cast<V*>(e.out + i) = v;
+            if constexpr (what == Elementwise::relu_mask) v = b > V{} ? v : V{};
+            if constexpr (what == Elementwise::add) v += b;
+            store<B>(v, e.out + i);
         }
         for (; i < e.floats; ++i) {
-            float v = e.a[i];
-            if constexpr (what == Elementwise::relu) v = v < 0 ? 0 : v;
-            if constexpr (what == Elementwise::relu_mask) v = e.b[i] > 0 ? v : 0;
-            if constexpr (what == Elementwise::add) v += e.b[i];
-            e.out[i] = v;
+            float one = widen(e.a[i]);
+            if constexpr (what == Elementwise::relu) one = one < 0 ? 0 : one;
+            if constexpr (what == Elementwise::relu_mask) one = widen(e.b[i]) > 0 ? one : 0;
+            if constexpr (what == Elementwise::add) one += widen(e.b[i]);
+            e.out[i] = narrow<E>(one);
         }
     }
     template <int B>
@@ -58,9 +63,11 @@ public:
     ElementwiseStep(Elementwise what, const Buffer& a, const Buffer* b, Buffer& out)
         : what_(what), a_(a), b_(b), out_(out) {}
     void run(const Run&, const Place& at) override {
-        run_kernel<ElementwiseKernel>(ElementwiseKernel::Args{
-            a_.image(at.first), b_ != nullptr ? b_->image(at.first) : nullptr, out_.image(at.first),
-            a_.image_floats * at.count, what_});
+        with_number(a_.type, [&]<class E>(E) {
+            run_kernel<ElementwiseKernel<E>>(typename ElementwiseKernel<E>::Args{
+                a_.image_of<E>(at.first), b_ != nullptr ? b_->image_of<E>(at.first) : nullptr,
+                out_.image_of<E>(at.first), a_.image_floats * at.count, what_});
+        });
     }
 
 private:
@@ -70,25 +77,34 @@ private:
     Buffer& out_;
 };
 
-/// Converts plain images to the blocked layout, if the first layer cannot read plain ones.
+/// Brings plain images in fp32 into the layout and the type that the first layer reads.
 class PackStep : public Step {
 public:
-    PackStep(const Buffer& plain, Buffer& blocked, Layout layout)
-        : plain_(plain), blocked_(blocked), layout_(layout) {}
-    void begin(Run& run) override { ++*run.layout_changes; }
+    PackStep(const Buffer& plain, Buffer& packed, Layout layout)
+        : plain_(plain), packed_(packed), layout_(layout) {}
+    void begin(Run& run) override {
+        if (moves()) ++*run.layout_changes;
+    }
     void run(const Run&, const Place& at) override {
-        for (int n = at.first; n < at.first + at.count; ++n) {
-            const float* from = plain_.image(n);
-            float* to = blocked_.image(n);
-            std::fill(to, to + layout_.floats(), 0.0f);
-            for (std::int64_t i = 0; i < layout_.shape.elements(); ++i)
-                to[layout_.index(i)] = from[i];
-        }
+        if (!moves())  // the type changes alone
+            return run_kernel<Convert>(Convert::Args{plain_.image(at.first),
+                                                     packed_.image_of<Bf16>(at.first),
+                                                     plain_.image_floats * at.count});
+        with_number(packed_.type, [&]<class E>(E) {
+            for (int n = at.first; n < at.first + at.count; ++n) {
+                const float* from = plain_.image(n);
+                E* to = packed_.image_of<E>(n);
+                std::fill(to, to + layout_.floats(), E{});
+                for (std::int64_t i = 0; i < layout_.shape.elements(); ++i)
+                    to[layout_.index(i)] = narrow<E>(from[i]);
+            }
+        });
     }
 
 private:
+    [[nodiscard]] bool moves() const { return !layout_.plain(); }
     const Buffer& plain_;
-    Buffer& blocked_;
+    Buffer& packed_;
     Layout layout_;
 };
 
@@ -101,10 +117,17 @@ public:
     void run(const Run& run, const Place& at) override {
         const auto keep = static_cast<float>(1.0 / (1.0 - rate_));
         const Rng draw = rng_.at(run.batch.draw);
+        with_number(in_.type, [&]<class E>(E) { drop<E>(run, at, keep, draw); });
+    }
+
+private:
+    template <class E>
+    void drop(const Run& run, const Place& at, float keep, const Rng& draw) {
         const std::int64_t elements = layout_.shape.elements();
         for (int n = at.first; n < at.first + at.count; ++n) {
-            const float* in = in_.image(n);
-            float *out = out_.image(n), *factors = factors_.image(n);
+            const E* in = in_.image_of<E>(n);
+            E* out = out_.image_of<E>(n);
+            float* factors = factors_.image(n);
             if (run.mode == Mode::evaluate) {
                 if (in != out) std::copy(in, in + layout_.floats(), out);
                 continue;
@@ -117,11 +140,10 @@ public:
                 if (static_cast<double>(draw.uniform(number)) >= rate_)
                     factors[layout_.index(i)] = keep;
             }
-            for (std::int64_t i = 0; i < layout_.floats(); ++i) out[i] = in[i] * factors[i];
+            for (std::int64_t i = 0; i < layout_.floats(); ++i)
+                out[i] = narrow<E>(widen(in[i]) * factors[i]);
         }
     }
-
-private:
     const Buffer& in_;
     Buffer &out_, &factors_;
     Layout layout_;
@@ -133,9 +155,12 @@ class DropoutGradientStep : public Step {
 public:
     DropoutGradientStep(Buffer& g, const Buffer& factors) : g_(g), factors_(factors) {}
     void run(const Run&, const Place& at) override {
-        float* g = g_.image(at.first);
         const float* factors = factors_.image(at.first);
-        for (std::int64_t i = 0; i < g_.image_floats * at.count; ++i) g[i] *= factors[i];
+        with_number(g_.type, [&]<class E>(E) {
+            E* g = g_.image_of<E>(at.first);
+            for (std::int64_t i = 0; i < g_.image_floats * at.count; ++i)
+                g[i] = narrow<E>(widen(g[i]) * factors[i]);
+        });
     }
 
 private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>  // min, fill
+#include <atomic>     // layers that threads take
 #include <cmath>      // isfinite
 #include <cstdint>    // int64_t
 #include <optional>   // first_non_finite
@@ -10,16 +11,17 @@
 #include <thread>     // owner
 #include <vector>     // logits
 
-#include <gx/core/cold.hpp>              // GX_COLD
-#include <gx/core/contract.hpp>          // GX_EXPECT
-#include <gx/core/device.hpp>            // Batch, DeviceOptions
-#include <gx/core/error.hpp>             // Error
-#include <gx/core/trivial_vector.hpp>    // lists
-#include <gx/model/graph.hpp>            // Graph
-#include <gx/model/timed_only.hpp>       // expect_numbers
-#include <gx/onednn/detail/planner.hpp>  // Planner
-#include <gx/onednn/detail/team.hpp>     // run_team
-#include <gx/onednn/tuning.hpp>          // Tuning, Counters
+#include <gx/core/cold.hpp>               // GX_COLD
+#include <gx/core/contract.hpp>           // GX_EXPECT
+#include <gx/core/device.hpp>             // Batch, DeviceOptions
+#include <gx/core/error.hpp>              // Error
+#include <gx/core/trivial_vector.hpp>     // lists
+#include <gx/model/graph.hpp>             // Graph
+#include <gx/model/timed_only.hpp>        // expect_numbers
+#include <gx/onednn/detail/cpu_bf16.hpp>  // expect_bf16
+#include <gx/onednn/detail/planner.hpp>   // Planner
+#include <gx/onednn/detail/team.hpp>      // run_team
+#include <gx/onednn/tuning.hpp>           // Tuning, Counters
 
 namespace gx::onednn::detail {
 
@@ -32,11 +34,11 @@ public:
           options_(options),
           tuning_(tuning),
           lanes_(lane_count(tuning)),
-          shapes_(graph_),
+          shapes_(graph_, options.compute, channels_last(options, tuning)),
           statistics_(initial_statistics(graph_)),
           owner_(std::this_thread::get_id()) {
         GX_EXPECT(options.batch > 0, "a device is built for a batch of at least one image");
-        GX_EXPECT(options.compute == ElementType::fp32, "onednn::Device computes in fp32");
+        GX_EXPECT(options.compute != ElementType::fp16, "onednn::Device computes in fp32 or bf16");
         GX_EXPECT(!graph.ops.empty() && graph.ops.back().kind == OpKind::softmax_cross_entropy,
                   "a graph ends with its loss: call softmax_cross_entropy last");
         try {
@@ -90,9 +92,7 @@ public:
     [[nodiscard]] std::span<const ParameterSlice> slices() const { return parameters_->slices(); }
     void update(FunctionRef<void(std::span<float>)> change) {
         change(parameters_->values());
-        const OneOpenMpThread alone;
-        for (Convolution* c : parameters_->convolutions())
-            if (c != nullptr) counters_.weight_repacks += c->repack();
+        refresh();
     }
     [[nodiscard]] std::span<float> statistics() { return {statistics_.data(), statistics_.size()}; }
 
@@ -122,12 +122,36 @@ public:
         const auto classes = static_cast<std::size_t>(graph_.classes);
         std::vector<float> all(static_cast<std::size_t>(run_.batch.count) * classes);
         for (std::size_t i = 0; i < all.size(); ++i)
-            all[i] = parts_.loss.logits->image(static_cast<int>(
-                i / classes))[parts_.loss.layout.index(static_cast<std::int64_t>(i % classes))];
+            with_number(parts_.loss.logits->type, [&]<class E>(E) {
+                const E* row = parts_.loss.logits->image_of<E>(static_cast<int>(i / classes));
+                all[i] = static_cast<float>(parts_.loss.logit(row, static_cast<int>(i % classes)));
+            });
         return all;
     }
 
 private:
+    GX_COLD static bool channels_last(const DeviceOptions& options, const Tuning& t) {
+        if (options.compute != ElementType::bf16) return false;
+        const CpuBf16 cpu = cpu_bf16();
+        expect_bf16(cpu);
+        if (t.bf16_channels == ChannelOrder::automatic) return cpu.unit == Bf16Unit::tiles;
+        return t.bf16_channels == ChannelOrder::last;
+    }
+    /// Makes what is derived from the parameters anew. Threads share the layers, which are apart.
+    void refresh() {
+        std::atomic<int> next{0}, copies{0};
+        run_team(threads(), [&](int thread) {
+            const OwnedList<Convolution>& all = parameters_->convolutions();
+            for (int i = next++; i < all.count(); i = next++)
+                if (all.has(i)) copies += all[i].refresh(thread);
+        });
+        for (Linear* l : parts_.linears) l->refresh();
+        counters_.weight_repacks += copies;
+    }
+    [[nodiscard]] int threads() const {
+        return std::min({tuning_.threads > 0 ? tuning_.threads : Owners::instance().threads_each(),
+                         lanes_.count(), most_threads});
+    }
     static int lane_count(const Tuning& t) {
         return t.lanes > 0 ? t.lanes : std::min(16, Owners::cores());
     }
@@ -146,7 +170,7 @@ private:
         TrivialVector<Interval> lives;
         for (const Buffer* b : program_.buffers)
             if (b != parts_.images)
-                lives.push_back({b->image_floats * options_.batch, b->first, b->last});
+                lives.push_back({(b->image_bytes() * options_.batch + 3) / 4, b->first, b->last});
         arena_ = Memory(pack({lives.data(), lives.size()}));
         std::size_t i = 0;
         for (Buffer* b : program_.buffers)
@@ -210,11 +234,9 @@ private:
     void run_segment(const Segment& s) {
         if (s.steps.empty()) return;
         for (Step* step : s.steps) step->begin(run_);
-        const int threads =
-            std::min({tuning_.threads > 0 ? tuning_.threads : Owners::instance().threads_each(),
-                      run_.lanes, most_threads});
-        run_team(threads, [&](int thread) {
-            for (int lane = thread; lane < run_.lanes; lane += threads) run_lane(s, lane);
+        const int count = threads();
+        run_team(count, [&](int thread) {
+            for (int lane = thread; lane < run_.lanes; lane += count) run_lane(s, lane);
         });
     }
     void run_lane(const Segment& s, int lane) {
@@ -255,10 +277,13 @@ private:
             const auto tensor = static_cast<std::size_t>(graph_.ops[i].output);
             if (parts_.written_in[tensor] != segment) continue;
             const Buffer& b = *parts_.values[tensor];
-            const std::span<const float> all(
-                b.data, static_cast<std::size_t>(b.image_floats * run_.batch.count));
-            if (std::any_of(all.begin(), all.end(), [](float v) { return !std::isfinite(v); }))
-                name(graph_.ops[static_cast<std::size_t>(parts_.blame[i])]);
+            with_number(b.type, [&]<class E>(E) {
+                const std::span<const E> all(
+                    b.image_of<E>(0), static_cast<std::size_t>(b.image_floats * run_.batch.count));
+                if (std::any_of(all.begin(), all.end(),
+                                [](E v) { return !std::isfinite(widen(v)); }))
+                    name(graph_.ops[static_cast<std::size_t>(parts_.blame[i])]);
+            });
         }
     }
     GX_COLD void name(const Op& op) {

@@ -10,6 +10,7 @@
 
 #include <gx/core/cold.hpp>                 // GX_COLD
 #include <gx/core/contract.hpp>             // GX_EXPECT
+#include <gx/core/element.hpp>              // ElementType
 #include <gx/core/error.hpp>                // Error
 #include <gx/core/trivial_vector.hpp>       // a set of arguments for each lane
 #include <gx/onednn/detail/memory.hpp>      // Memory
@@ -80,20 +81,21 @@ GX_COLD [[nodiscard]] inline dnnl_primitive_attr_t user_scratch() {
     return one.get();
 }
 
-/// Of an array of floats; strides are those of `tag`, or a primitive's choice for `any`.
+/// Of an array; strides are those of `tag`, or a primitive's choice for `any`.
 GX_COLD [[nodiscard]] inline Desc describe(std::initializer_list<dnnl_dim_t> dims,
-                                           dnnl_format_tag_t tag) {
+                                           dnnl_format_tag_t tag, ElementType type) {
     Desc d{};
-    expect(dnnl_memory_desc_init_by_tag(&d, static_cast<int>(dims.size()), dims.begin(), dnnl_f32,
-                                        tag),
+    const auto of = type == ElementType::bf16 ? dnnl_bf16 : dnnl_f32;
+    expect(dnnl_memory_desc_init_by_tag(&d, static_cast<int>(dims.size()), dims.begin(), of, tag),
            "describe an array");
     return d;
 }
 [[nodiscard]] inline const Desc& desc_of(const Plan& plan, dnnl_query_t which) {
     return *dnnl_primitive_desc_query_md(plan.get(), which, 0);
 }
+/// The floats that hold an array, of whichever type its numbers are.
 [[nodiscard]] inline std::int64_t floats_of(const Desc& d) {
-    return static_cast<std::int64_t>(dnnl_memory_desc_get_size(&d) / sizeof(float));
+    return static_cast<std::int64_t>((dnnl_memory_desc_get_size(&d) + 3) / sizeof(float));
 }
 
 /// State that the calls of one lane share: a stream and scratch memory.
@@ -143,12 +145,12 @@ public:
     }
 
     /// Addresses in the order of the constructor's arguments.
-    void operator()(int lane, std::initializer_list<const float*> addresses) {
+    void operator()(int lane, std::initializer_list<const void*> addresses) {
         Lane& place = lanes_->list[lane];
         const dnnl_exec_arg_t* mine =
             arguments_.list.data() + static_cast<std::size_t>(lane) * count_;
         const dnnl_exec_arg_t* next = mine;
-        for (const float* address : addresses) point(*next++, address);
+        for (const void* address : addresses) point(*next++, address);
         point(*next, place.scratch.data());
         const auto status = dnnl_primitive_execute(primitive_.get(), place.stream.get(),
                                                    static_cast<int>(count_), mine);
@@ -171,8 +173,8 @@ private:
                "create a memory object");
         arguments_.list.push_back({which, made});
     }
-    static void point(const dnnl_exec_arg_t& argument, const float* address) {
-        dnnl_memory_set_data_handle(argument.memory, const_cast<float*>(address));
+    static void point(const dnnl_exec_arg_t& argument, const void* address) {
+        dnnl_memory_set_data_handle(argument.memory, const_cast<void*>(address));
     }
     Lanes* lanes_;
     std::size_t count_;  // arguments of a lane

@@ -4,7 +4,10 @@
 #include <algorithm>  // min
 #include <cstdint>    // int64_t
 
+#include <gx/core/cold.hpp>                // GX_COLD
 #include <gx/onednn/detail/gradients.hpp>  // LaneGradients
+#include <gx/onednn/detail/memory.hpp>     // Memory
+#include <gx/onednn/detail/numbers.hpp>    // load, store, Convert
 #include <gx/onednn/detail/program.hpp>    // Step
 #include <gx/onednn/detail/simd.hpp>       // Vector
 
@@ -12,40 +15,75 @@ namespace gx::onednn::detail {
 
 /// One layer. `inputs` counts the floats of an input image, padding included: padded inputs are
 /// zero, so their weights neither matter nor move.
-struct Linear {
+class Linear {
+public:
     std::int64_t inputs = 0;
     int outputs = 0;  ///< whole blocks
     const Buffer *x = nullptr, *y = nullptr;
     Buffer *dy = nullptr, *dx = nullptr;  ///< dx: null if not needed
     const float *weight = nullptr, *bias = nullptr;
     std::size_t weight_offset = 0, bias_offset = 0;
+
+    /// What products read: the parameters, or their copies in bf16.
+    template <class E>
+    [[nodiscard]] const E* weight_as() const {
+        return as<E>(weight, weight_copy_);
+    }
+    template <class E>
+    [[nodiscard]] const E* bias_as() const {
+        return as<E>(bias, bias_copy_);
+    }
+    GX_COLD void compute_in_bf16() {
+        weight_copy_ = Memory((inputs * outputs + 1) / 2);
+        if (bias != nullptr) bias_copy_ = Memory((outputs + 1) / 2);
+    }
+    /// Rounds the copies from the parameters anew.
+    void refresh() {
+        if (weight_copy_.size() == 0) return;
+        copy(weight, weight_copy_, inputs * outputs);
+        if (bias != nullptr) copy(bias, bias_copy_, outputs);
+    }
+
+private:
+    template <class E>
+    [[nodiscard]] static const E* as(const float* parameter, const Memory& copy) {
+        if constexpr (sizeof(E) == sizeof(float)) return parameter;
+        else return parameter != nullptr ? reinterpret_cast<const E*>(copy.data()) : nullptr;
+    }
+    static void copy(const float* from, const Memory& to, std::int64_t count) {
+        run_kernel<Convert>(Convert::Args{from, reinterpret_cast<Bf16*>(to.data()), count});
+    }
+    Memory weight_copy_{}, bias_copy_{};
 };
 
+template <class E>
 struct LinearArgs {
-    const float *x, *weight, *bias, *dy;
-    float *y, *dx, *dweight, *dbias;
+    const E *x, *weight, *bias, *dy;
+    E *y, *dx;
+    float *dweight, *dbias;
     std::int64_t inputs;
     int outputs, images;
 };
 
 /// y[n, :] = b + sum over k of x[n, k] W[k, :].
 /// Order: k from 0 up, one fused or rounded multiply-add after the other.
+template <class E>
 struct LinearForward {
+    using number = E;
     template <int B, int rows>
-    GX_ONEDNN_INLINE static void tile(const LinearArgs& a, int n, int o) {
+    GX_ONEDNN_INLINE static void tile(const LinearArgs<E>& a, int n, int o) {
         using V = typename Vector<B>::type;
-        V sum[rows];
-        for (int r = 0; r < rows; ++r)
-            sum[r] = a.bias != nullptr ? *reinterpret_cast<const V*>(a.bias + o) : V{};
+        V sum[rows], w{};
+        if (a.bias != nullptr) load<B>(a.bias + o, w);
+        for (int r = 0; r < rows; ++r) sum[r] = w;
         for (std::int64_t k = 0; k < a.inputs; ++k) {
-            const V w = *reinterpret_cast<const V*>(a.weight + k * a.outputs + o);
-            for (int r = 0; r < rows; ++r) sum[r] += w * a.x[(n + r) * a.inputs + k];
+            load<B>(a.weight + k * a.outputs + o, w);
+            for (int r = 0; r < rows; ++r) sum[r] += w * widen(a.x[(n + r) * a.inputs + k]);
         }
-        for (int r = 0; r < rows; ++r)
-            *reinterpret_cast<V*>(a.y + std::int64_t{n + r} * a.outputs + o) = sum[r];
+        for (int r = 0; r < rows; ++r) store<B>(sum[r], a.y + std::int64_t{n + r} * a.outputs + o);
     }
     template <int B>
-    GX_ONEDNN_INLINE static void run(const LinearArgs& a) {
+    GX_ONEDNN_INLINE static void run(const LinearArgs<E>& a) {
         for (int o = 0; o < a.outputs; o += B) {
             int n = 0;
             for (; n + 8 <= a.images; n += 8) tile<B, 8>(a, n, o);
@@ -55,25 +93,28 @@ struct LinearForward {
 };
 
 /// dx[n, k] = sum over o of dy[n, o] W[k, o].
+template <class E>
 struct LinearGradientData {
+    using number = E;
     template <int B, int rows>
-    GX_ONEDNN_INLINE static void tile(const LinearArgs& a, int n, std::int64_t k) {
+    GX_ONEDNN_INLINE static void tile(const LinearArgs<E>& a, int n, std::int64_t k) {
         using V = typename Vector<B>::type;
-        V sum[rows] = {};
+        V sum[rows] = {}, w, g;
         for (int o = 0; o < a.outputs; o += B) {
-            const V w = *reinterpret_cast<const V*>(a.weight + k * a.outputs + o);
-            for (int r = 0; r < rows; ++r)
-                sum[r] +=
-                    w * *reinterpret_cast<const V*>(a.dy + std::int64_t{n + r} * a.outputs + o);
+            load<B>(a.weight + k * a.outputs + o, w);
+            for (int r = 0; r < rows; ++r) {
+                load<B>(a.dy + std::int64_t{n + r} * a.outputs + o, g);
+                sum[r] += w * g;
+            }
         }
         for (int r = 0; r < rows; ++r) {
             float total = 0;
             for (int c = 0; c < B; ++c) total += sum[r][c];
-            a.dx[(n + r) * a.inputs + k] = total;
+            a.dx[(n + r) * a.inputs + k] = narrow<E>(total);
         }
     }
     template <int B>
-    GX_ONEDNN_INLINE static void run(const LinearArgs& a) {
+    GX_ONEDNN_INLINE static void run(const LinearArgs<E>& a) {
         int n = 0;
         for (; n + 8 <= a.images; n += 8)
             for (std::int64_t k = 0; k < a.inputs; ++k) tile<B, 8>(a, n, k);
@@ -83,20 +124,22 @@ struct LinearGradientData {
 };
 
 /// dW[k, :] = sum over n of x[n, k] dy[n, :]; db = sum over n of dy[n, :].
+template <class E>
 struct LinearGradientWeights {
+    using number = E;
     template <int B, int rows>
-    GX_ONEDNN_INLINE static void tile(const LinearArgs& a, std::int64_t k, int o) {
+    GX_ONEDNN_INLINE static void tile(const LinearArgs<E>& a, std::int64_t k, int o) {
         using V = typename Vector<B>::type;
-        V sum[rows] = {};
+        V sum[rows] = {}, g;
         for (int n = 0; n < a.images; ++n) {
-            const V g = *reinterpret_cast<const V*>(a.dy + std::int64_t{n} * a.outputs + o);
-            for (int r = 0; r < rows; ++r) sum[r] += g * a.x[n * a.inputs + k + r];
+            load<B>(a.dy + std::int64_t{n} * a.outputs + o, g);
+            for (int r = 0; r < rows; ++r) sum[r] += g * widen(a.x[n * a.inputs + k + r]);
         }
         for (int r = 0; r < rows; ++r)
             *reinterpret_cast<V*>(a.dweight + (k + r) * a.outputs + o) = sum[r];
     }
     template <int B>
-    GX_ONEDNN_INLINE static void run(const LinearArgs& a) {
+    GX_ONEDNN_INLINE static void run(const LinearArgs<E>& a) {
         using V = typename Vector<B>::type;
         std::int64_t k = 0;
         for (; k + 8 <= a.inputs; k += 8)
@@ -105,9 +148,11 @@ struct LinearGradientWeights {
             for (int o = 0; o < a.outputs; o += B) tile<B, 1>(a, k, o);
         if (a.dbias == nullptr) return;
         for (int o = 0; o < a.outputs; o += B) {
-            V sum{};
-            for (int n = 0; n < a.images; ++n)
-                sum += *reinterpret_cast<const V*>(a.dy + std::int64_t{n} * a.outputs + o);
+            V sum{}, g;
+            for (int n = 0; n < a.images; ++n) {
+                load<B>(a.dy + std::int64_t{n} * a.outputs + o, g);
+                sum += g;
+            }
             *reinterpret_cast<V*>(a.dbias + o) = sum;
         }
     }
@@ -117,11 +162,13 @@ class LinearForwardStep : public Step {
 public:
     explicit LinearForwardStep(const Linear& l) : l_(l) {}
     void run(const Run&, const Place& at) override {
-        LinearArgs a{};
-        a.x = l_.x->image(at.first), a.weight = l_.weight, a.bias = l_.bias,
-        a.y = l_.y->image(at.first);
-        a.inputs = l_.inputs, a.outputs = l_.outputs, a.images = at.count;
-        run_kernel<LinearForward>(a);
+        with_number(l_.x->type, [&]<class E>(E) {
+            LinearArgs<E> a{};
+            a.x = l_.x->image_of<E>(at.first), a.y = l_.y->image_of<E>(at.first);
+            a.weight = l_.weight_as<E>(), a.bias = l_.bias_as<E>();
+            a.inputs = l_.inputs, a.outputs = l_.outputs, a.images = at.count;
+            run_kernel<LinearForward<E>>(a);
+        });
     }
 
 private:
@@ -133,16 +180,19 @@ class LinearGradientStep : public Step {
 public:
     LinearGradientStep(const Linear& l, LaneGradients& sums) : l_(l), sums_(sums) {}
     void run(const Run& run, const Place& at) override {
-        LinearArgs a{};
-        a.x = l_.x->image(at.first), a.weight = l_.weight, a.dy = l_.dy->image(at.first);
-        a.inputs = l_.inputs, a.outputs = l_.outputs, a.images = at.count;
-        float* gradients = sums_.of(run, at.lane);
-        a.dweight = gradients + l_.weight_offset;
-        if (l_.bias != nullptr) a.dbias = gradients + l_.bias_offset;
-        run_kernel<LinearGradientWeights>(a);
-        if (l_.dx == nullptr) return;
-        a.dx = l_.dx->image(at.first);
-        run_kernel<LinearGradientData>(a);
+        with_number(l_.x->type, [&]<class E>(E) {
+            LinearArgs<E> a{};
+            a.x = l_.x->image_of<E>(at.first), a.dy = l_.dy->image_of<E>(at.first);
+            a.weight = l_.weight_as<E>();
+            a.inputs = l_.inputs, a.outputs = l_.outputs, a.images = at.count;
+            float* gradients = sums_.of(run, at.lane);
+            a.dweight = gradients + l_.weight_offset;
+            if (l_.bias != nullptr) a.dbias = gradients + l_.bias_offset;
+            run_kernel<LinearGradientWeights<E>>(a);
+            if (l_.dx == nullptr) return;
+            a.dx = l_.dx->image_of<E>(at.first);
+            run_kernel<LinearGradientData<E>>(a);
+        });
     }
 
 private:

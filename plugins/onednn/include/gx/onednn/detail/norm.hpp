@@ -9,6 +9,7 @@
 #include <gx/core/trivial_vector.hpp>         // sums
 #include <gx/onednn/detail/layout.hpp>        // Layout
 #include <gx/onednn/detail/norm_kernels.hpp>  // the passes
+#include <gx/onednn/detail/numbers.hpp>       // with_number
 #include <gx/onednn/detail/owned_list.hpp>    // OwnedList
 #include <gx/onednn/detail/program.hpp>       // Step
 
@@ -42,7 +43,6 @@ struct Norm {
         for (auto* v : {&scale, &shift, &mean, &of_g, &of_x, &constant}) v->assign(c, 0.0f);
         inverse_deviation.assign(c, 0.0);
     }
-    [[nodiscard]] int blocks() const { return layout.channels() / layout.block; }
     [[nodiscard]] Sums& sums(int lane) { return lanes[lane]; }
 
     /// Source: Chan, Golub, LeVeque 1979, "Updating formulae and a pairwise algorithm for
@@ -116,18 +116,21 @@ public:
     explicit NormSumsStep(Norm& norm) : norm_(norm) {}
     void run(const Run& run, const Place& at) override {
         if (run.mode == Mode::evaluate) return;
-        auto& sums = norm_.sums(at.lane);
-        const float* x = norm_.x->image(at.first);
-        if (at.opens) {
-            std::fill(sums.first.begin(), sums.first.end(), 0.0);
-            std::fill(sums.second.begin(), sums.second.end(), 0.0);
-            const auto c = sums.shift.size(), b = static_cast<std::size_t>(norm_.layout.block);
-            const auto plane = static_cast<std::size_t>(norm_.layout.pixels()) * b;
-            for (std::size_t i = 0; i < c; ++i) sums.shift[i] = x[i / b * plane + i % b];
-        }
-        run_kernel<NormSums>(NormSums::Args{x, norm_.x->image_floats, at.count, norm_.blocks(),
-                                            norm_.layout.pixels(), sums.shift.data(),
-                                            sums.first.data(), sums.second.data()});
+        with_number(norm_.x->type, [&]<class E>(E) {
+            auto& sums = norm_.sums(at.lane);
+            const E* x = norm_.x->image_of<E>(at.first);
+            if (at.opens) {
+                std::fill(sums.first.begin(), sums.first.end(), 0.0);
+                std::fill(sums.second.begin(), sums.second.end(), 0.0);
+                const auto pixels = static_cast<std::size_t>(norm_.layout.pixels());
+                for (std::size_t c = 0; c < sums.shift.size(); ++c)
+                    sums.shift[c] =
+                        widen(x[norm_.layout.index(static_cast<std::int64_t>(c * pixels))]);
+            }
+            run_kernel<NormSums<E>>(typename NormSums<E>::Args{x, norm_.layout.grid(at.count),
+                                                               sums.shift.data(), sums.first.data(),
+                                                               sums.second.data()});
+        });
     }
 
 private:
@@ -142,11 +145,13 @@ public:
         norm_.finish_statistics(run);
     }
     void run(const Run&, const Place& at) override {
-        run_kernel<NormApply>(NormApply::Args{
-            norm_.x->image(at.first),
-            norm_.residual != nullptr ? norm_.residual->image(at.first) : nullptr,
-            norm_.y->image(at.first), norm_.x->image_floats, at.count, norm_.blocks(),
-            norm_.layout.pixels(), norm_.scale.data(), norm_.shift.data(), norm_.relu});
+        with_number(norm_.x->type, [&]<class E>(E) {
+            run_kernel<NormApply<E>>(typename NormApply<E>::Args{
+                norm_.x->image_of<E>(at.first),
+                norm_.residual != nullptr ? norm_.residual->image_of<E>(at.first) : nullptr,
+                norm_.y->image_of<E>(at.first), norm_.layout.grid(at.count), norm_.scale.data(),
+                norm_.shift.data(), norm_.relu});
+        });
     }
 
 private:
@@ -163,7 +168,7 @@ struct NormGradient {
     }
     /// Whether the masked sum is kept in `first`; if not, it is worked out again.
     [[nodiscard]] bool kept(const Norm& n) const {
-        return NormGradientSums::keeps(mask(n), second != nullptr);
+        return keeps_masked_sum(mask(n), second != nullptr);
     }
 };
 
@@ -176,12 +181,15 @@ public:
             std::fill(sums.first.begin(), sums.first.end(), 0.0);
             std::fill(sums.second.begin(), sums.second.end(), 0.0);
         }
-        float* g = g_.first->image(at.first);
-        run_kernel<NormGradientSums>(NormGradientSums::Args{
-            g, g_.second != nullptr ? g_.second->image(at.first) : nullptr, g,
-            norm_.x->image(at.first), norm_.y->image(at.first), norm_.x->image_floats, at.count,
-            norm_.blocks(), norm_.layout.pixels(), norm_.scale.data(), norm_.shift.data(),
-            norm_.mean.data(), sums.first.data(), sums.second.data(), NormGradient::mask(norm_)});
+        with_number(norm_.x->type, [&]<class E>(E) {
+            E* g = g_.first->image_of<E>(at.first);
+            run_kernel<NormGradientSums<E>>(typename NormGradientSums<E>::Args{
+                g, g_.second != nullptr ? g_.second->image_of<E>(at.first) : nullptr, g,
+                norm_.x->image_of<E>(at.first), norm_.y->image_of<E>(at.first),
+                norm_.layout.grid(at.count), norm_.scale.data(), norm_.shift.data(),
+                norm_.mean.data(), sums.first.data(), sums.second.data(),
+                NormGradient::mask(norm_)});
+        });
     }
 
 private:
@@ -195,11 +203,13 @@ public:
     void begin(Run& run) override { norm_.finish_gradients(run); }
     void run(const Run&, const Place& at) override {
         const bool mask = NormGradient::mask(norm_) == Mask::from_input && !g_.kept(norm_);
-        run_kernel<NormGradientApply>(NormGradientApply::Args{
-            g_.first->image(at.first), norm_.x->image(at.first), g_.out->image(at.first),
-            norm_.x->image_floats, at.count, norm_.blocks(), norm_.layout.pixels(),
-            norm_.scale.data(), norm_.shift.data(), norm_.of_g.data(), norm_.of_x.data(),
-            norm_.constant.data(), mask});
+        with_number(norm_.x->type, [&]<class E>(E) {
+            run_kernel<NormGradientApply<E>>(typename NormGradientApply<E>::Args{
+                g_.first->image_of<E>(at.first), norm_.x->image_of<E>(at.first),
+                g_.out->image_of<E>(at.first), norm_.layout.grid(at.count), norm_.scale.data(),
+                norm_.shift.data(), norm_.of_g.data(), norm_.of_x.data(), norm_.constant.data(),
+                mask});
+        });
     }
 
 private:

@@ -66,8 +66,10 @@ private:
     // ---- tensors ----------------------------------------------------------------------
     Buffer* value(int tensor) { return parts_.values[at(tensor)]; }
     Buffer* new_value(int tensor) {
-        return parts_.values[at(tensor)] = writer_.buffer(shapes_.layouts[at(tensor)].floats());
+        return parts_.values[at(tensor)] = new_buffer(shapes_.layouts[at(tensor)].floats());
     }
+    /// For activations, or gradients of them.
+    Buffer* new_buffer(std::int64_t floats) { return writer_.buffer(floats, shapes_.type); }
     void written(int tensor) { parts_.written_in[at(tensor)] = writer_.segment(); }
     /// The input's own memory if no other operation reads it, else a new buffer.
     GX_COLD Buffer* in_place(const Op& op) {
@@ -152,9 +154,9 @@ private:
     GX_COLD void forward_input(const Op& op) {
         parts_.images = writer_.buffer(graph_.input.elements());
         parts_.values[at(op.output)] = parts_.images;
-        if (!shapes_.packs_input) return;
-        Buffer* blocked = new_value(op.output);
-        writer_.add<PackStep>(Size::chunk, {parts_.images, blocked}, *parts_.images, *blocked,
+        if (!shapes_.packs_input && shapes_.type == ElementType::fp32) return;
+        Buffer* packed = new_value(op.output);
+        writer_.add<PackStep>(Size::chunk, {parts_.images, packed}, *parts_.images, *packed,
                               shapes_.layouts[at(op.output)]);
         written(op.output);
     }
@@ -183,6 +185,7 @@ private:
             l.bias = parameters_.data(op.first_parameter + 1);
             l.bias_offset = parameters_.offset(op.first_parameter + 1);
         }
+        if (shapes_.type == ElementType::bf16) l.compute_in_bf16();
         writer_.add<LinearForwardStep>(Size::whole, {x, y}, l);
         written(op.output);
     }
@@ -280,7 +283,7 @@ private:
                 return pass(op.inputs[0], g);
             }
             case OpKind::softmax_cross_entropy: {
-                Buffer* g = writer_.buffer(parts_.loss.layout.floats());
+                Buffer* g = new_buffer(parts_.loss.layout.floats());
                 parts_.loss.gradient = g;
                 writer_.add<LossGradientStep>(Size::whole, {value(op.inputs[0]), g}, parts_.loss);
                 return pass(op.inputs[0], g);
@@ -316,7 +319,7 @@ private:
         Buffer* g = gradient(op);
         pass(op.inputs[0], g);
         if (!shapes_.needs_gradient[at(op.inputs[1])]) return;
-        Buffer* copy = writer_.buffer(g->image_floats);
+        Buffer* copy = new_buffer(g->image_floats);
         writer_.add<ElementwiseStep>(Size::chunk, {g, copy}, Elementwise::copy, *g, nullptr, *copy);
         pass(op.inputs[1], copy);
     }
@@ -336,7 +339,7 @@ private:
         return shapes_.needs_gradient[at(op.inputs[0])];
     }
     GX_COLD void backward_data(Convolution& c, const Op& op, Buffer* dy) {
-        c.dx = writer_.buffer(shapes_.layouts[at(op.inputs[0])].floats());
+        c.dx = new_buffer(shapes_.layouts[at(op.inputs[0])].floats());
         writer_.add<ConvolutionStep>(Size::chunk, {dy, c.dx}, c, Convolution::Pass::data);
         pass(op.inputs[0], c.dx);
     }
@@ -344,14 +347,14 @@ private:
         Linear& l = *linear_of_[at(i)];
         Buffer* x = value(op.inputs[0]);
         l.dy = gradient(op);
-        if (needs(op)) l.dx = writer_.buffer(l.inputs);
+        if (needs(op)) l.dx = new_buffer(l.inputs);
         writer_.add<LinearGradientStep>(Size::whole, {x, l.dy, l.dx}, l, parts_.gradients);
         for (int k = 0; k < op.parameter_count; ++k) writer_.summed_later(op.first_parameter + k);
         if (needs(op)) pass(op.inputs[0], l.dx);
     }
     GX_COLD void backward_pool(int i, const Op& op) {
         Pool& p = *pool_of_[at(i)];
-        p.dy = gradient(op), p.dx = writer_.buffer(p.in.floats());
+        p.dy = gradient(op), p.dx = new_buffer(p.in.floats());
         Buffer* place = const_cast<Buffer*>(p.place);
         writer_.add<PoolGradientStep>(Size::chunk, {p.dy, p.dx, place}, p);
         pass(op.inputs[0], p.dx);
@@ -362,7 +365,7 @@ private:
         c.dy = gradient(op);
         for (std::size_t k = 0; k < c.parts.size(); ++k)
             if (shapes_.needs_gradient[at(c.tensors[k])])
-                c.parts[k].dx = writer_.buffer(c.parts[k].layout.floats());
+                c.parts[k].dx = new_buffer(c.parts[k].layout.floats());
         writer_.add<ConcatGradientStep>(Size::chunk, {c.dy}, c);
         for (std::size_t k = 0; k < c.parts.size(); ++k) {
             writer_.uses(c.parts[k].dx);
@@ -375,7 +378,7 @@ private:
         const Gradients& list = arrived(end.output, 2);
         Buffer *x = value(begin.inputs[0]), *y = value(end.output);
         NormGradient g{list[0], list.size() > 1 ? list[1] : nullptr, nullptr};
-        g.out = group.residual >= 0 ? writer_.buffer(x->image_floats) : g.first;
+        g.out = group.residual >= 0 ? new_buffer(x->image_floats) : g.first;
         Buffer* mask = NormGradient::mask(n) == Mask::from_output ? y : nullptr;
         writer_.add<NormGradientSumsStep>(Size::chunk, {g.first, g.second, x, mask}, n, g);
         writer_.cut();

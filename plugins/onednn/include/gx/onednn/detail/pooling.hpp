@@ -1,149 +1,181 @@
-// pooling: largest or mean of a window, blocked layout, forward and backward.
+// pooling: largest or mean of a window, forward and backward.
 #pragma once
 
 #include <cstdint>  // int64_t
 #include <limits>   // infinity
 
-#include <gx/onednn/detail/layout.hpp>   // Layout
+#include <gx/onednn/detail/layout.hpp>   // Layout, Grid
+#include <gx/onednn/detail/numbers.hpp>  // load, store
 #include <gx/onednn/detail/program.hpp>  // Step
 
 namespace gx::onednn::detail {
 
+template <class E>
 struct PoolArgs {
-    const float* x;   // forward: input
-    float* y;         // forward: output
-    const float* dy;  // backward
-    float* dx;        // backward
-    float* place;     // max: which position of the window won, as a float
-    std::int64_t in_floats, out_floats;
-    int images, blocks, in_height, in_width, out_height, out_width;
+    const E* x;    // forward: input
+    E* y;          // forward: output
+    const E* dy;   // backward
+    E* dx;         // backward
+    float* place;  // max: which pixel of the input won, as a float; laid out as y
+    Grid in, out;
+    int in_height, in_width, out_height, out_width;
     Window window;
 };
 
-/// Calls f(output pixel, its rows and columns of the input clipped to the image).
-template <class F>
-GX_ONEDNN_INLINE void for_each_window(const PoolArgs& a, F&& f) {
-    for (int oh = 0; oh < a.out_height; ++oh) {
-        for (int ow = 0; ow < a.out_width; ++ow) {
-            const int h = oh * a.window.stride - a.window.pad_height;
-            const int w = ow * a.window.stride - a.window.pad_width;
-            f(oh * a.out_width + ow, h < 0 ? 0 : h, std::min(a.in_height, h + a.window.height),
-              w < 0 ? 0 : w, std::min(a.in_width, w + a.window.width));
+/// The pixels of the input in a window of the output, clipped to the image.
+struct Clipped {
+    int h0, h1, w0, w1;
+    template <class E>
+    GX_ONEDNN_INLINE Clipped(const PoolArgs<E>& a, int oh, int ow) {
+        const int h = oh * a.window.stride - a.window.pad_height;
+        const int w = ow * a.window.stride - a.window.pad_width;
+        h0 = h < 0 ? 0 : h, h1 = std::min(a.in_height, h + a.window.height);
+        w0 = w < 0 ? 0 : w, w1 = std::min(a.in_width, w + a.window.width);
+    }
+    [[nodiscard]] int pixels() const { return (h1 - h0) * (w1 - w0); }
+};
+
+/// Calls f(image and block of the input, and of the output), as offsets in numbers.
+template <class E, class F>
+GX_ONEDNN_INLINE void for_each_plane(const PoolArgs<E>& a, F&& f) {
+    for (int n = 0; n < a.in.images; ++n)
+        for (int cb = 0; cb < a.in.blocks; ++cb)
+            f(n * a.in.image_floats + cb * a.in.block_stride,
+              n * a.out.image_floats + cb * a.out.block_stride);
+}
+/// Calls f(output pixel, its window).
+template <class E, class F>
+GX_ONEDNN_INLINE void for_each_window(const PoolArgs<E>& a, F&& f) {
+    for (int oh = 0; oh < a.out_height; ++oh)
+        for (int ow = 0; ow < a.out_width; ++ow) f(oh * a.out_width + ow, Clipped(a, oh, ow));
+}
+/// Calls begin(), then add(output pixel, its row and column) for each window that a pixel of the
+/// input is in, then end(pixel), for all pixels of the input.
+template <class E, class Begin, class Add, class End>
+GX_ONEDNN_INLINE void for_each_pixel(const PoolArgs<E>& a, Begin&& begin, Add&& add, End&& end) {
+    const Window& k = a.window;
+    const auto first = [&](int at, int size) __attribute__((always_inline)) {
+        return at < size ? 0 : (at - size) / k.stride + 1;
+    };
+    for (int h = 0; h < a.in_height; ++h) {
+        const int oh0 = first(h + k.pad_height, k.height);
+        const int oh1 = std::min(a.out_height, (h + k.pad_height) / k.stride + 1);
+        for (int w = 0; w < a.in_width; ++w) {
+            const int ow0 = first(w + k.pad_width, k.width);
+            const int ow1 = std::min(a.out_width, (w + k.pad_width) / k.stride + 1);
+            begin();
+            for (int oh = oh0; oh < oh1; ++oh)
+                for (int ow = ow0; ow < ow1; ++ow) add(oh * a.out_width + ow, oh, ow);
+            end(h * a.in_width + w);
         }
     }
 }
 
-/// Order: of equal values the first in row-major order wins, and gets the gradient.
+/// Order: of equal values the first in row-major order wins, and gets the gradient; the first NaN
+///        wins over all.
+template <class E>
 struct MaxPool {
+    using number = E;
     template <int B>
-    GX_ONEDNN_INLINE static void run(const PoolArgs& a) {
+    GX_ONEDNN_INLINE static void run(const PoolArgs<E>& a) {
         using V = typename Vector<B>::type;
-        for (int n = 0; n < a.images; ++n) {
-            for (int cb = 0; cb < a.blocks; ++cb) {
-                const float* x =
-                    a.x + n * a.in_floats + std::int64_t{cb} * a.in_height * a.in_width * B;
-                const std::int64_t out =
-                    n * a.out_floats + std::int64_t{cb} * a.out_height * a.out_width * B;
-                for_each_window(a, [&](int o, int h0, int h1, int w0,
-                                       int w1) __attribute__((always_inline)) {
-                    V best = V{} - std::numeric_limits<float>::infinity(), place = V{} - 1.0f;
-                    for (int h = h0; h < h1; ++h) {
-                        for (int w = w0; w < w1; ++w) {
-                            const int i = h * a.in_width + w;
-                            const V v = *reinterpret_cast<const V*>(x + std::int64_t{i} * B);
-                            const V here = V{} + static_cast<float>(i);
-                            const auto wins = (v > best) | (v != v) | (place < V{});  // NaN spreads
-                            const auto open = best == best;
-                            place = (wins & open) ? here : place;
-                            best = (wins & open) ? v : best;
+        for_each_plane(a, [&](std::int64_t in, std::int64_t out) __attribute__((always_inline)) {
+            for_each_window(a, [&](int o, const Clipped& c) __attribute__((always_inline)) {
+                V best = V{} - std::numeric_limits<float>::infinity(), place = V{} - 1.0f, v;
+                for (int h = c.h0; h < c.h1; ++h) {
+                    for (int w = c.w0; w < c.w1; ++w) {
+                        const int i = h * a.in_width + w;
+                        load<B>(a.x + in + i * a.in.pixel_stride, v);
+                        const V here = V{} + static_cast<float>(i);
+                        if (h == c.h0 && w == c.w0) {
+                            best = v, place = here;
+                            continue;
                         }
+                        V value = v <= best ? best : v, at = v <= best ? place : here;
+                        forget<B>(value), forget<B>(at);
+                        place = best == best ? at : place;
+                        best = best == best ? value : best;
                     }
-                    *reinterpret_cast<V*>(a.y + out + std::int64_t{o} * B) = best;
-                    *reinterpret_cast<V*>(a.place + out + std::int64_t{o} * B) = place;
-                });
-            }
-        }
-    }
-};
-
-struct MaxPoolGradient {
-    template <int B>
-    GX_ONEDNN_INLINE static void run(const PoolArgs& a) {
-        using V = typename Vector<B>::type;
-        for (std::int64_t i = 0; i < a.images * a.in_floats; i += B)
-            *reinterpret_cast<V*>(a.dx + i) = V{};
-        for (int n = 0; n < a.images; ++n) {
-            for (int cb = 0; cb < a.blocks; ++cb) {
-                float* dx =
-                    a.dx + n * a.in_floats + std::int64_t{cb} * a.in_height * a.in_width * B;
-                const std::int64_t out =
-                    n * a.out_floats + std::int64_t{cb} * a.out_height * a.out_width * B;
-                for (int o = 0; o < a.out_height * a.out_width; ++o) {
-                    const float* g = a.dy + out + std::int64_t{o} * B;
-                    const float* place = a.place + out + std::int64_t{o} * B;
-                    for (int c = 0; c < B; ++c)
-                        if (place[c] >= 0) dx[static_cast<std::int64_t>(place[c]) * B + c] += g[c];
                 }
-            }
-        }
+                store<B>(best, a.y + out + o * a.out.pixel_stride);
+                store<B>(place, a.place + out + o * a.out.pixel_stride);
+            });
+        });
     }
 };
 
-/// What the sum over a window is divided by, of which `rows` x `columns` lie inside the image.
-GX_ONEDNN_INLINE int divisor(const Window& w, int rows, int columns) {
-    return w.counts_padding ? w.height * w.width : std::max(1, rows * columns);
+/// Order: a pixel's gradient sums over the windows that it won, in row-major order.
+template <class E>
+struct MaxPoolGradient {
+    using number = E;
+    template <int B>
+    GX_ONEDNN_INLINE static void run(const PoolArgs<E>& a) {
+        using V = typename Vector<B>::type;
+        for_each_plane(a, [&](std::int64_t in, std::int64_t out) __attribute__((always_inline)) {
+            V sum, g, place, here{};
+            for_each_pixel(
+                a, [&]() __attribute__((always_inline)) { sum = V{}; },
+                [&](int o, int, int) __attribute__((always_inline)) {
+                    load<B>(a.dy + out + o * a.out.pixel_stride, g);
+                    load<B>(a.place + out + o * a.out.pixel_stride, place);
+                    sum += place == here ? g : V{};
+                },
+                [&](int i) __attribute__((always_inline)) {
+                    store<B>(sum, a.dx + in + i * a.in.pixel_stride);
+                    here += 1.0f;
+                });
+        });
+    }
+};
+
+/// What the sum over a window is divided by: its pixels inside the image, or all of them.
+template <class E>
+GX_ONEDNN_INLINE float divisor(const PoolArgs<E>& a, const Clipped& c) {
+    const int pixels = a.window.counts_padding ? a.window.height * a.window.width : c.pixels();
+    return static_cast<float>(std::max(1, pixels));
 }
 
 /// Mean over the part of the window inside the image, or that sum divided by the whole window.
+template <class E>
 struct AvgPool {
+    using number = E;
     template <int B>
-    GX_ONEDNN_INLINE static void run(const PoolArgs& a) {
+    GX_ONEDNN_INLINE static void run(const PoolArgs<E>& a) {
         using V = typename Vector<B>::type;
-        for (int n = 0; n < a.images; ++n) {
-            for (int cb = 0; cb < a.blocks; ++cb) {
-                const float* x =
-                    a.x + n * a.in_floats + std::int64_t{cb} * a.in_height * a.in_width * B;
-                float* y =
-                    a.y + n * a.out_floats + std::int64_t{cb} * a.out_height * a.out_width * B;
-                for_each_window(
-                    a, [&](int o, int h0, int h1, int w0, int w1) __attribute__((always_inline)) {
-                        V sum{};
-                        for (int h = h0; h < h1; ++h)
-                            for (int w = w0; w < w1; ++w)
-                                sum += *reinterpret_cast<const V*>(
-                                    x + (std::int64_t{h} * a.in_width + w) * B);
-                        const int inside = divisor(a.window, h1 - h0, w1 - w0);
-                        *reinterpret_cast<V*>(y + std::int64_t{o} * B) =
-                            sum / static_cast<float>(inside);
-                    });
-            }
-        }
+        for_each_plane(a, [&](std::int64_t in, std::int64_t out) __attribute__((always_inline)) {
+            for_each_window(a, [&](int o, const Clipped& c) __attribute__((always_inline)) {
+                V sum{}, v;
+                for (int h = c.h0; h < c.h1; ++h)
+                    for (int w = c.w0; w < c.w1; ++w) {
+                        load<B>(a.x + in + (h * a.in_width + w) * a.in.pixel_stride, v);
+                        sum += v;
+                    }
+                const V mean = sum / divisor(a, c);
+                store<B>(mean, a.y + out + o * a.out.pixel_stride);
+            });
+        });
     }
 };
 
+/// Order: as MaxPoolGradient's.
+template <class E>
 struct AvgPoolGradient {
+    using number = E;
     template <int B>
-    GX_ONEDNN_INLINE static void run(const PoolArgs& a) {
+    GX_ONEDNN_INLINE static void run(const PoolArgs<E>& a) {
         using V = typename Vector<B>::type;
-        for (std::int64_t i = 0; i < a.images * a.in_floats; i += B)
-            *reinterpret_cast<V*>(a.dx + i) = V{};
-        for (int n = 0; n < a.images; ++n) {
-            for (int cb = 0; cb < a.blocks; ++cb) {
-                float* dx =
-                    a.dx + n * a.in_floats + std::int64_t{cb} * a.in_height * a.in_width * B;
-                const float* dy =
-                    a.dy + n * a.out_floats + std::int64_t{cb} * a.out_height * a.out_width * B;
-                for_each_window(a, [&](int o, int h0, int h1, int w0,
-                                       int w1) __attribute__((always_inline)) {
-                    const int inside = divisor(a.window, h1 - h0, w1 - w0);
-                    const V g = *reinterpret_cast<const V*>(dy + std::int64_t{o} * B) /
-                                static_cast<float>(inside);
-                    for (int h = h0; h < h1; ++h)
-                        for (int w = w0; w < w1; ++w)
-                            *reinterpret_cast<V*>(dx + (std::int64_t{h} * a.in_width + w) * B) += g;
+        for_each_plane(a, [&](std::int64_t in, std::int64_t out) __attribute__((always_inline)) {
+            V sum, g;
+            for_each_pixel(
+                a, [&]() __attribute__((always_inline)) { sum = V{}; },
+                [&](int o, int oh, int ow) __attribute__((always_inline)) {
+                    load<B>(a.dy + out + o * a.out.pixel_stride, g);
+                    sum += g / divisor(a, Clipped(a, oh, ow));
+                },
+                [&](int i) __attribute__((always_inline)) {
+                    store<B>(sum, a.dx + in + i * a.in.pixel_stride);
                 });
-            }
-        }
+        });
     }
 };
 
@@ -154,10 +186,10 @@ struct Pool {
     const Buffer *x = nullptr, *y = nullptr, *place = nullptr;
     Buffer *dy = nullptr, *dx = nullptr;
 
-    [[nodiscard]] PoolArgs args(const Place& at) const {
-        PoolArgs a{};
-        a.in_floats = in.floats(), a.out_floats = out.floats(), a.images = at.count;
-        a.blocks = in.channels() / in.block, a.window = window;
+    template <class E>
+    [[nodiscard]] PoolArgs<E> args(const Place& at) const {
+        PoolArgs<E> a{};
+        a.in = in.grid(at.count), a.out = out.grid(at.count), a.window = window;
         a.in_height = in.shape.height, a.in_width = in.shape.width;
         a.out_height = out.shape.height, a.out_width = out.shape.width;
         if (place != nullptr) a.place = place->image(at.first);
@@ -169,9 +201,11 @@ class PoolStep : public Step {
 public:
     explicit PoolStep(const Pool& p) : p_(p) {}
     void run(const Run&, const Place& at) override {
-        PoolArgs a = p_.args(at);
-        a.x = p_.x->image(at.first), a.y = p_.y->image(at.first);
-        p_.largest ? run_kernel<MaxPool>(a) : run_kernel<AvgPool>(a);
+        with_number(p_.x->type, [&]<class E>(E) {
+            PoolArgs<E> a = p_.args<E>(at);
+            a.x = p_.x->image_of<E>(at.first), a.y = p_.y->image_of<E>(at.first);
+            p_.largest ? run_kernel<MaxPool<E>>(a) : run_kernel<AvgPool<E>>(a);
+        });
     }
 
 private:
@@ -182,9 +216,11 @@ class PoolGradientStep : public Step {
 public:
     explicit PoolGradientStep(const Pool& p) : p_(p) {}
     void run(const Run&, const Place& at) override {
-        PoolArgs a = p_.args(at);
-        a.dy = p_.dy->image(at.first), a.dx = p_.dx->image(at.first);
-        p_.largest ? run_kernel<MaxPoolGradient>(a) : run_kernel<AvgPoolGradient>(a);
+        with_number(p_.dy->type, [&]<class E>(E) {
+            PoolArgs<E> a = p_.args<E>(at);
+            a.dy = p_.dy->image_of<E>(at.first), a.dx = p_.dx->image_of<E>(at.first);
+            p_.largest ? run_kernel<MaxPoolGradient<E>>(a) : run_kernel<AvgPoolGradient<E>>(a);
+        });
     }
 
 private:

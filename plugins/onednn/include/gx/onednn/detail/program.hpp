@@ -2,12 +2,14 @@
 #pragma once
 
 #include <algorithm>  // min, max
+#include <cstddef>    // byte
 #include <cstdint>    // int64_t
 #include <span>       // gradients
 
 #include <gx/core/device.hpp>               // Batch, Mode
 #include <gx/core/trivial_vector.hpp>       // steps of a segment
 #include <gx/onednn/detail/memory.hpp>      // Interval
+#include <gx/onednn/detail/numbers.hpp>     // bytes_of
 #include <gx/onednn/detail/owned_list.hpp>  // OwnedList
 
 namespace gx::onednn::detail {
@@ -15,9 +17,22 @@ namespace gx::onednn::detail {
 /// A tensor, a gradient or a mask for a whole batch, image after image.
 struct Buffer {
     float* data = nullptr;
-    std::int64_t image_floats = 0;
-    int first = -1, last = -1;  ///< segments that use it
+    std::int64_t image_floats = 0;  ///< numbers of an image, in whichever type they are
+    int first = -1, last = -1;      ///< segments that use it
+    ElementType type = ElementType::fp32;
+
+    [[nodiscard]] std::int64_t image_bytes() const { return image_floats * bytes_of(type); }
+    /// Of an fp32 buffer.
     [[nodiscard]] float* image(int n) const { return data + n * image_floats; }
+    /// E: float or Bf16, as `type` says.
+    template <class E>
+    [[nodiscard]] E* image_of(int n) const {
+        return reinterpret_cast<E*>(data) + n * image_floats;
+    }
+    /// Of either type, for oneDNN.
+    [[nodiscard]] void* address(int n) const {
+        return reinterpret_cast<std::byte*>(data) + n * image_bytes();
+    }
 };
 
 /// The images [first, first + count) of a lane. `opens` in the lane's first chunk.
@@ -65,14 +80,14 @@ struct Segment {
     TrivialVector<Step*> steps{};
     bool whole = false;       ///< the lane's images in one chunk
     bool every_lane = false;  ///< runs once in each lane, with images or without
-    std::int64_t image_floats = 0;
+    std::int64_t image_bytes = 0;
     std::size_t watermark = 0;  ///< gradients final from here on, after this segment
     bool moves_watermark = false;
 
     [[nodiscard]] int chunks(int images, std::int64_t cache_bytes) const {
         if (every_lane) return 1;
         if (whole || images == 0) return images == 0 ? 0 : 1;
-        const auto fit = cache_bytes / std::max<std::int64_t>(1, image_floats * 4);
+        const auto fit = cache_bytes / std::max<std::int64_t>(1, image_bytes);
         const int most = static_cast<int>(std::clamp<std::int64_t>(fit, 1, images));
         return (images + most - 1) / most;
     }

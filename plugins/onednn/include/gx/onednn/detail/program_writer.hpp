@@ -41,9 +41,9 @@ public:
     }
     /// One more buffer that the newest step touches.
     void uses(Buffer* b) { use(b); }
-    [[nodiscard]] Buffer* buffer(std::int64_t image_floats) {
+    [[nodiscard]] Buffer* buffer(std::int64_t image_floats, ElementType type = ElementType::fp32) {
         Buffer& b = program_.buffers.add();
-        b.image_floats = image_floats;
+        b.image_floats = image_floats, b.type = type;
         return &b;
     }
     void cut() { cut_ = true; }
@@ -98,7 +98,7 @@ private:
     }
     GX_COLD void use(Buffer* b) {
         if (b == nullptr) return;
-        if (b->last != time()) now().back().image_floats += b->image_floats;
+        if (b->last != time()) now().back().image_bytes += b->image_bytes();
         if (b->first < 0) b->first = time();
         b->last = time();
     }

@@ -28,13 +28,17 @@ struct Shapes {
     TrivialVector<Readers> readers{};
     TrivialVector<int> writer{};
     TrivialVector<bool> needs_gradient{};
-    bool packs_input = false;  ///< the images are brought into blocks first
+    bool packs_input = false;              ///< the images are brought into blocks first
+    bool channels_last = false;            ///< in place of blocks
+    ElementType type = ElementType::fp32;  ///< of activations and their gradients
 
-    GX_COLD explicit Shapes(const Graph& graph)
+    GX_COLD Shapes(const Graph& graph, ElementType compute, bool last)
         : layouts(graph.tensors.size()),
           readers(graph.tensors.size()),
           writer(graph.tensors.size(), -1),
-          needs_gradient(graph.tensors.size(), false) {
+          needs_gradient(graph.tensors.size(), false),
+          channels_last(last),
+          type(compute) {
         for (std::size_t i = 0; i < graph.ops.size(); ++i) {
             const Op& op = graph.ops[i];
             for (const int t : op.inputs)
@@ -62,7 +66,7 @@ private:
     }
     GX_COLD void place(const Graph& graph, const Op& op) {
         Layout& out = layouts[at(op.output)];
-        out = {graph.tensors[at(op.output)], cpu_block()};
+        out = {graph.tensors[at(op.output)], cpu_block(), channels_last};
         needs_gradient[at(op.output)] = op.parameter_count > 0;
         for (const int t : op.inputs)
             if (t >= 0 && needs_gradient[at(t)]) needs_gradient[at(op.output)] = true;
@@ -149,9 +153,10 @@ private:
                              .out = shapes_.layouts[at(op.output)],
                              .window = op.window,
                              .groups = op.groups,
-                             .bias = op.parameter_count == 2};
-        s.winograd = tuning.winograd && op.groups == 1 && !s.in.plain() &&
-                     op.window == Window::square(3, 1, 1);
+                             .bias = op.parameter_count == 2,
+                             .type = shapes_.type};
+        s.winograd = tuning.winograd && s.type == ElementType::fp32 && op.groups == 1 &&
+                     !s.in.plain() && op.window == Window::square(3, 1, 1);
         return s;
     }
     GX_COLD [[nodiscard]] std::size_t floats(const Op& op, int o, int p) const {

@@ -1,0 +1,92 @@
+// numbers: activations in memory, as floats or as bf16; kernels compute on them as floats.
+#pragma once
+
+#include <cstdint>  // uint16_t
+
+#include <gx/core/element.hpp>        // bf16, ElementType
+#include <gx/onednn/detail/simd.hpp>  // Vector
+
+namespace gx::onednn::detail {
+
+/// The bits of a bf16 in memory.
+using Bf16 = bf16::storage;
+
+[[nodiscard]] constexpr int bytes_of(ElementType t) { return t == ElementType::fp32 ? 4 : 2; }
+
+/// Calls f(float{}) or f(Bf16{}): the type whose numbers a buffer of `t` holds.
+template <class F>
+void with_number(ElementType t, F&& f) {
+    t == ElementType::bf16 ? f(Bf16{}) : f(float{});
+}
+
+// One number. Rounding is to nearest, ties to even.
+[[nodiscard]] constexpr float widen(float x) { return x; }
+[[nodiscard]] constexpr float widen(Bf16 x) { return bf16::decode(x); }
+template <class E>
+[[nodiscard]] constexpr E narrow(float x) {
+    if constexpr (sizeof(E) == sizeof(float)) return x;
+    else return bf16::encode(x);
+}
+
+// B numbers from or to memory that is aligned as one number is. Vectors are passed by reference,
+// because one that is returned has another ABI in each instruction set.
+template <int B>
+GX_ONEDNN_INLINE void load(const float* from, typename Vector<B>::type& to) {
+    to = *reinterpret_cast<const typename Vector<B>::type*>(from);
+}
+template <int B>
+GX_ONEDNN_INLINE void store(const typename Vector<B>::type& from, float* to) {
+    *reinterpret_cast<typename Vector<B>::type*>(to) = from;
+}
+template <int B>
+GX_ONEDNN_INLINE void load(const Bf16* from, typename Vector<B>::type& to) {
+    using Bits = typename Vector<B>::integers;
+    const auto halves = *reinterpret_cast<const typename Vector<B>::halves*>(from);
+    to = reinterpret_cast<const typename Vector<B>::type&>(
+        static_cast<const Bits&>(__builtin_convertvector(halves, Bits) << 16));
+}
+/// Order: as VCVTNEPS2BF16 rounds: a result below 2^-126 becomes 0, a NaN becomes quiet.
+template <int B>
+GX_ONEDNN_INLINE void store(const typename Vector<B>::type& from, Bf16* to) {
+#if defined(__x86_64__)
+    if constexpr (B == 16) {  // by assembler, as the intrinsics' header takes long to compile
+        typename Vector<B>::halves rounded;
+        asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(from));
+        *reinterpret_cast<typename Vector<B>::halves*>(to) = rounded;
+        return;
+    }
+#endif
+    for (int i = 0; i < B; ++i) to[i] = bf16::encode(from[i]);
+}
+/// What a load would read after a store as E.
+template <class E, int B>
+GX_ONEDNN_INLINE void round_as(typename Vector<B>::type& x) {
+    if constexpr (sizeof(E) == sizeof(float)) return;
+    else {
+        E stored[B];
+        store<B>(x, stored);
+        load<B>(stored, x);
+    }
+}
+
+/// to = from, rounded.
+struct Convert {
+    struct Args {
+        const float* from;
+        Bf16* to;
+        std::int64_t count;
+    };
+    using number = Bf16;
+    template <int B>
+    GX_ONEDNN_INLINE static void run(const Args& a) {
+        std::int64_t i = 0;
+        typename Vector<B>::type x;
+        for (; i + B <= a.count; i += B) {
+            load<B>(a.from + i, x);
+            store<B>(x, a.to + i);
+        }
+        for (; i < a.count; ++i) a.to[i] = narrow<Bf16>(a.from[i]);
+    }
+};
+
+}  // namespace gx::onednn::detail

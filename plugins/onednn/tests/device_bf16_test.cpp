@@ -1,0 +1,427 @@
+// onednn::Device in bf16: bits of the reference device where sums are exact, derived bounds where
+// they are not, master weights, layouts, and what it says on CPUs without bf16.
+#include <gx/onednn/device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>     // setenv
+#include <functional>  // builders of graphs
+
+#include <gx/core/element.hpp>            // bf16
+#include <gx/model/cifar_resnet.hpp>      // FashionResNet
+#include <gx/model/lenet.hpp>             // LeNet
+#include <gx/onednn/detail/cpu_bf16.hpp>  // expect_bf16, bf16_advice
+
+#include "agreement.hpp"
+
+using agreement::Data;
+using gx::bf16;
+using gx::ElementType;
+using gx::Graph;
+using gx::GraphBuilder;
+using gx::Mode;
+using gx::Window;
+using gx::onednn::ChannelOrder;
+using gx::onednn::detail::Bf16Unit;
+using gx::onednn::detail::CpuBf16;
+using Floats = std::vector<float>;
+
+namespace {
+
+float rounded(float x) { return bf16::decode(bf16::encode(x)); }
+
+/// Tests of what the device computes; a CPU without bf16 has only the sentence that refuses it.
+class OneDnnInBf16 : public ::testing::Test {
+protected:
+    void SetUp() override {
+        if (gx::onednn::detail::cpu_bf16().unit == Bf16Unit::none)
+            GTEST_SKIP() << "this CPU has no instructions for bf16";
+    }
+};
+
+template <class D, class... Tuning>
+D make(const Graph& g, int batch, const Tuning&... tuning) {
+    return D(g, {.batch = batch, .seed = 7, .compute = ElementType::bf16}, tuning...);
+}
+template <class D>
+void forward(D& d, const Data& data) {
+    static_cast<void>(d.forward(data.batch(3), Mode::train));
+}
+template <class D>
+Floats backward(D& d, float scale = 1) {
+    Floats g(d.parameters().size(), -1.0f);
+    d.backward(scale, g, [](std::size_t) {});
+    return g;
+}
+
+// ---- Small integers: no sum rounds, so that only what is stored does ----------------------
+
+struct Layer {
+    const char* name;
+    gx::ImageShape input;
+    std::function<int(GraphBuilder&, int)> append;
+    /// A gradient has two readers: each one's share is rounded, then their sum, where the reference
+    /// device adds the second before it rounds. Only integers that bf16 holds are equal then.
+    bool adds = false;
+};
+Graph lower(const Layer& layer) {
+    GraphBuilder b(layer.name, layer.input, 5);
+    b.softmax_cross_entropy(b.linear(b.flatten(layer.append(b, 0), "flatten"), 5, true, "last"), 0,
+                            "loss");
+    return std::move(b).finish();
+}
+int conv(GraphBuilder& b, int x, int channels, Window w, bool bias = false, int groups = 1) {
+    static constexpr std::array names{"conv0", "conv1", "conv2", "conv3", "conv4", "conv5"};
+    return b.conv2d(x, {channels, w, groups, bias}, names[static_cast<std::size_t>(x)]);
+}
+const std::vector<Layer>& layers() {
+    static const std::vector<Layer> all{
+        {"linear",
+         {3, 5, 5},
+         [](GraphBuilder& b, int x) {
+             return b.relu(b.linear(b.flatten(x, "f"), 33, true, "one"), "relu");
+         }},
+        {"stem of 1 channel",
+         {1, 9, 9},
+         [](GraphBuilder& b, int x) { return conv(b, x, 16, Window::square(3, 1, 1)); }},
+        {"stem of 3 channels",
+         {3, 10, 8},
+         [](GraphBuilder& b, int x) { return conv(b, x, 6, Window::square(5, 2, 2), true); }},
+        {"input of 5 channels",
+         {5, 7, 7},
+         [](GraphBuilder& b, int x) { return conv(b, x, 20, Window::square(3, 1, 1), true); }},
+        {"odd channels",
+         {3, 9, 9},
+         [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 6, Window::square(3, 1, 1), true), 10,
+                         Window::square(3, 1, 1), true);
+         }},
+        {"strided",
+         {3, 11, 11},
+         [](GraphBuilder& b, int x) {
+             x = b.relu(conv(b, x, 16, Window::square(3, 1, 1)), "relu");
+             return conv(b, x, 24, Window::square(3, 2, 1));
+         }},
+        {"1x1 strided",
+         {3, 8, 8},
+         [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 16, Window::square(3, 1, 1)), 32, Window::square(1, 2, 0));
+         }},
+        {"two groups",
+         {3, 8, 8},
+         [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 32, Window::square(3, 1, 1)), 64, Window::square(3, 1, 1),
+                         true, 2);
+         }},
+        {"a residual",
+         {3, 6, 6},
+         [](GraphBuilder& b, int x) {
+             x = b.relu(conv(b, x, 16, Window::square(1)), "relu0");
+             return b.relu(b.add(x, conv(b, x, 16, Window::square(1)), "add"), "relu1");
+         },
+         true},
+        {"largest of 3x3",
+         {3, 11, 11},
+         [](GraphBuilder& b, int x) {
+             return b.max_pool(b.relu(conv(b, x, 20, Window::square(3, 1, 1)), "relu"),
+                               Window::square(3, 2, 1), "pool");
+         }},
+        {"mean of 2x2",
+         {3, 8, 8},
+         [](GraphBuilder& b, int x) {
+             return b.avg_pool(conv(b, x, 20, Window::square(3, 1, 1)), Window::square(2, 2),
+                               "pool");
+         }},
+        {"dropout of a half",
+         {3, 6, 6},
+         [](GraphBuilder& b, int x) {
+             return b.dropout(b.relu(conv(b, x, 20, Window::square(3, 1, 1)), "relu"), 0.5, "drop");
+         }},
+    };
+    return all;
+}
+/// Integers from -most to most; those of the last layer times 256, so that logits are equal or far
+/// apart: a softmax of them is 1, 0, or one over the number of equal ones, to the last bit.
+Floats integers(const Graph& g, int most, std::uint64_t seed) {
+    const gx::Rng r(seed, "integers");
+    Floats all(static_cast<std::size_t>(g.parameter_elements()));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        const auto range = static_cast<std::uint64_t>(2 * most + 1);
+        all[i] = static_cast<float>(r.below(i, range)) - static_cast<float>(most);
+    }
+    const std::size_t last = g.parameters.size() - 2;
+    for (std::size_t i = static_cast<std::size_t>(g.parameters[last].offset); i < all.size(); ++i)
+        all[i] *= 256;
+    return all;
+}
+/// With weights of -1, 0 and 1 nothing rounds but some sums over pixels; with weights up to 40 most
+/// activations and gradients have more digits than bf16, so that each store rounds.
+/// Returns how many stored numbers of the reference device had to be rounded.
+int expect_equal_bits(const Layer& layer, int most, ChannelOrder layout) {
+    const Graph g = lower(layer);
+    const auto start = integers(g, most, 3);
+    auto fast =
+        make<gx::onednn::Device>(g, 5, gx::onednn::Tuning{.lanes = 2, .bf16_channels = layout});
+    auto slow = make<gx::reference::Device>(g, 5);
+    agreement::load(fast, start), agreement::load(slow, start);
+    int beyond = 0;
+    for (const int count : {5, 2}) {
+        Data data(g, count, 4);
+        for (float& x : data.images) x = std::round(x);
+        forward(fast, data), forward(slow, data);
+        const auto logits = fast.logits();
+        const Floats a = agreement::canonical(fast, backward(fast), g), b = backward(slow);
+        const auto exact = slow.activation(g.ops.back().inputs[0]);
+        for (std::size_t i = 0; i < logits.size(); ++i)
+            EXPECT_EQ(static_cast<double>(logits[i]), exact[i]) << layer.name << ", logit " << i;
+        for (std::size_t p = 0; p < g.parameters.size(); ++p) {
+            int wrong = 0;
+            for (std::int64_t k = 0; k < g.parameters[p].count; ++k) {
+                const auto i = static_cast<std::size_t>(g.parameters[p].offset + k);
+                wrong += rounded(a[i]) != b[i];  // the reference device stores gradients in bf16
+                beyond += rounded(a[i]) != a[i];
+            }
+            EXPECT_EQ(wrong, 0) << layer.name << ", " << count << " images, gradients of "
+                                << g.parameters[p].name.view();
+        }
+    }
+    return beyond;
+}
+}  // namespace
+
+TEST_F(OneDnnInBf16, HasTheBitsOfTheReferenceDeviceWhereSumsAreExact) {
+    for (const auto layout : {ChannelOrder::blocked, ChannelOrder::last})
+        for (const Layer& layer : layers()) {
+            expect_equal_bits(layer, 1, layout);
+            if (layer.adds) continue;
+            EXPECT_GT(expect_equal_bits(layer, 40, layout), 0) << layer.name << ": nothing rounds";
+        }
+}
+
+// ---- Any numbers: a bound -------------------------------------------------------------------
+
+// A logit sums K products of numbers that are rounded already, in fp32, and is stored once:
+//     |logit - exact| <= gamma_K sum |x w| + v (|exact| + gamma_K sum |x w|)
+// with gamma_K = K u / (1 - K u), u = 2^-24, and v = 2^-8 of a store to 8 digits.
+// The gradient of a logit is scale (p - t) of the logits that the device has, in double, then
+// stored by way of fp32: within v + u of itself. That of a weight sums N products of these, in
+// fp32, and stays fp32. Zen 4 and AMX take numbers below 2^-126 as 0: none are drawn here.
+// Source: Higham 2002, "Accuracy and Stability of Numerical Algorithms", sections 2.2 and 3.1.
+TEST_F(OneDnnInBf16, StaysWithinTheRoundingBoundOfAConvolution) {
+    constexpr double u = 0x1p-24, v = 0x1p-8, scale = 1024;
+    constexpr std::size_t count = 6, k = 5 * 3 * 3, classes = 4;
+    GraphBuilder b("whole image", {5, 3, 3}, classes);
+    b.softmax_cross_entropy(b.conv2d(0, {classes, Window::square(3), 1, true}, "conv"), 0, "loss");
+    const Graph g = std::move(b).finish();
+    const auto start = agreement::parameters(g, 5);
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        const Data data(g, count, seed);
+        auto fast = make<gx::onednn::Device>(g, count);
+        agreement::load(fast, start);
+        forward(fast, data);
+        const auto logits = fast.logits();
+        const Floats dw = agreement::canonical(fast, backward(fast, scale), g);
+        const auto x = [&](std::size_t n, std::size_t i) {
+            return static_cast<double>(rounded(data.images[n * k + i]));
+        };
+        std::vector<double> d(count * classes), error(d.size());
+        for (std::size_t n = 0; n < count; ++n) {
+            double sum = 0;
+            for (std::size_t o = 0; o < classes; ++o) {
+                double exact = static_cast<double>(rounded(start[classes * k + o]));
+                double size = std::abs(exact);
+                for (std::size_t i = 0; i < k; ++i) {
+                    const double product = x(n, i) * static_cast<double>(rounded(start[o * k + i]));
+                    exact += product, size += std::abs(product);
+                }
+                const double added = (k + 1) * u / (1 - (k + 1) * u) * size;
+                const double logit = static_cast<double>(logits[n * classes + o]);
+                EXPECT_LE(std::abs(logit - exact), added + v * (std::abs(exact) + added));
+                EXPECT_EQ(rounded(logits[n * classes + o]), logits[n * classes + o]);
+                sum += std::exp(logit);
+            }
+            for (std::size_t o = 0; o < classes; ++o) {
+                const std::size_t i = n * classes + o;
+                const double p = std::exp(static_cast<double>(logits[i])) / sum;
+                d[i] = scale * (p - (static_cast<std::size_t>(data.labels[n]) == o ? 1 : 0));
+                error[i] = (v + 2 * u) * std::abs(d[i]);
+            }
+        }
+        bool beyond_bf16 = false;
+        for (std::size_t o = 0; o < classes; ++o)
+            for (std::size_t i = 0; i < k; ++i) {
+                double exact = 0, bound = 0;
+                for (std::size_t n = 0; n < count; ++n) {
+                    const double size = std::abs(x(n, i)), dn = d[n * classes + o];
+                    exact += x(n, i) * dn;
+                    bound += size * error[n * classes + o] +
+                             count * u * size * (std::abs(dn) + error[n * classes + o]);
+                }
+                EXPECT_LE(std::abs(static_cast<double>(dw[o * k + i]) - exact), bound);
+                beyond_bf16 = beyond_bf16 || rounded(dw[o * k + i]) != dw[o * k + i];
+            }
+        EXPECT_TRUE(beyond_bf16) << "gradients of weights are kept in fp32";
+    }
+}
+
+// Networks with batch norms. A store rounds by at most v = 2^-8 of a number, v / sqrt(3) in the
+// mean square; errors of many stores are independent, so that after s of them a vector is
+// sqrt(s / 3) v of its length from an exact one, and two devices are e = 2 sqrt(s / 3) v apart at
+// most. Twice that bounds the loss, the logits and the statistics. A ReLU, or the largest of nearly
+// equal values, may choose otherwise where two devices are apart: a share of about e of the numbers
+// lies within e of a threshold, which moves gradients by up to sqrt(e) of their length; twice that
+// again is the bound.
+// Source: Higham and Mary 2019, "A new approach to probabilistic rounding error analysis".
+namespace {
+struct Bounds {
+    double value = 0, gradient = 0;
+};
+Bounds bounds(const Graph& g) {
+    const double e = 2 * 0x1p-8 * std::sqrt(static_cast<double>(g.ops.size()) / 3);
+    return {2 * e, 2 * std::sqrt(e)};
+}
+template <class Model>
+void expect_agreement(ChannelOrder layout) {
+    const Graph g = gx::graph<Model>();
+    auto fast =
+        make<gx::onednn::Device>(g, 8, gx::onednn::Tuning{.lanes = 2, .bf16_channels = layout});
+    auto slow = make<gx::reference::Device>(g, 8);
+    const auto start = agreement::parameters(g, 2);
+    agreement::load(fast, start), agreement::load(slow, start);
+    for (const int count : {8, 3}) {
+        const auto far = agreement::step(g, fast, slow, Data(g, count, 8), 1024);
+        const Bounds most = bounds(g);
+        EXPECT_LE(far.loss, most.value) << count;
+        EXPECT_LE(far.logits, most.value) << count;
+        EXPECT_LE(far.statistics, most.value) << count;
+        EXPECT_LE(far.gradients, most.gradient) << count;
+        EXPECT_GT(far.gradients, 0x1p-20) << "is this bf16?";
+    }
+    const Data data(g, 4, 9);
+    EXPECT_NEAR(fast.forward(data.batch(), Mode::evaluate).loss_sum /
+                    slow.forward(data.batch(), Mode::evaluate).loss_sum,
+                1, bounds(g).value);
+}
+}  // namespace
+TEST_F(OneDnnInBf16, AgreesWithTheReferenceDeviceOnLeNet) {
+    expect_agreement<gx::LeNet>(ChannelOrder::blocked);
+    expect_agreement<gx::LeNet>(ChannelOrder::last);
+}
+TEST_F(OneDnnInBf16, AgreesWithTheReferenceDeviceOnResNet8) {
+    expect_agreement<gx::FashionResNet<8>>(ChannelOrder::blocked);
+    expect_agreement<gx::FashionResNet<8>>(ChannelOrder::last);
+}
+
+// ---- Bits, memory, master weights -------------------------------------------------------------
+
+TEST_F(OneDnnInBf16, HasEqualBitsForEqualLanesHoweverManyThreadsRun) {
+    const Graph g = gx::graph<gx::FashionResNet<8>>();
+    const auto start = agreement::parameters(g, 2);
+    const Data data(g, 7, 1);
+    const auto train = [&](int threads) {
+        auto d = make<gx::onednn::Device>(g, 7, gx::onednn::Tuning{.lanes = 3, .threads = threads});
+        agreement::load(d, start);
+        for (int s = 0; s < 3; ++s) {
+            forward(d, data);
+            const Floats grad = backward(d, 0.125f);
+            d.update([&](std::span<float> w) {
+                for (std::size_t i = 0; i < w.size(); ++i) w[i] -= 0.01f * grad[i];
+            });
+        }
+        return Floats(d.parameters().begin(), d.parameters().end());
+    };
+    const Floats one = train(1);
+    EXPECT_EQ(train(3), one);
+    EXPECT_EQ(train(2), one);
+}
+TEST_F(OneDnnInBf16, HalvesTheMemoryOfActivations) {
+    const Graph g = gx::graph<gx::FashionResNet<8>>();
+    const auto in_bf16 = make<gx::onednn::Device>(g, 16).arena_floats();
+    const auto in_fp32 = gx::onednn::Device(g, {.batch = 16}).arena_floats();
+    EXPECT_LE(static_cast<double>(in_bf16), 0.51 * static_cast<double>(in_fp32));
+}
+// Updates of 2^-10 of a weight of 1, whose unit is 2^-7 in bf16: the copy that products read stands
+// still until four of them make 1 + 2^-8, a tie that goes to 1; the fifth moves it.
+TEST_F(OneDnnInBf16, MasterWeightsKeepUpdatesFarBelowTheResolution) {
+    GraphBuilder b("tiny", {1, 1, 1}, 2);
+    const int h = b.conv2d(0, {1, Window::square(1)}, "conv");
+    b.softmax_cross_entropy(b.linear(h, 2, false, "fc"), 0, "loss");
+    const Graph g = std::move(b).finish();
+    auto d = make<gx::onednn::Device>(g, 1);
+    agreement::load(d, {1, 1, 0});
+    const Floats image{1};
+    const std::vector<std::int32_t> label{0};
+    const auto logit = [&] {
+        static_cast<void>(d.forward({image, label, 1}, Mode::evaluate));
+        return d.logits()[0];
+    };
+    for (const std::size_t p : {std::size_t{0}, std::size_t{1}}) {
+        const float before = logit();
+        for (int update = 1; update <= 5; ++update) {
+            d.update([&](std::span<float> w) { w[d.slices()[p].offset] += 0x1p-10f; });
+            EXPECT_EQ(logit(), update < 5 ? before : before + 0x1p-7f) << update;
+        }
+        EXPECT_EQ(d.parameters()[d.slices()[p].offset], 1 + 5 * 0x1p-10f);
+    }
+}
+TEST_F(OneDnnInBf16, NamesTheKernelsThatRan) {
+    const Graph g = gx::graph<gx::FashionResNet<8>>();
+    const auto d = make<gx::onednn::Device>(g, 4);
+    for (std::size_t i = 0; i < g.ops.size(); ++i) {
+        if (g.ops[i].kind != gx::OpKind::conv2d) continue;
+        const std::string kernels = d.kernels(static_cast<int>(i));
+        EXPECT_NE(kernels.find("bf16"), std::string::npos) << kernels;
+    }
+}
+TEST_F(OneDnnInBf16, FindsTheFirstLayerThatIsNotFinite) {
+    const Graph g = gx::graph<gx::FashionResNet<8>>();
+    auto d = make<gx::onednn::Device>(g, 2);
+    auto start = agreement::parameters(g, 1);
+    const gx::Op* bad = nullptr;
+    for (const gx::Op& op : g.ops)
+        if (op.kind == gx::OpKind::conv2d) bad = &op;
+    const auto first = static_cast<std::size_t>(bad->first_parameter);
+    start[static_cast<std::size_t>(g.parameters[first].offset)] = HUGE_VALF;
+    agreement::load(d, start);
+    EXPECT_FALSE(d.forward(Data(g, 2, 3).batch(), Mode::train).finite);
+    EXPECT_EQ(d.first_non_finite(), "conv2d '" + std::string(bad->name.view()) + "'");
+}
+
+// ---- CPUs that have no bf16, or a slow one ----------------------------------------------------
+
+TEST(OneDnnOnOtherCpus, RefusesBf16WithASentence) {
+    try {
+        gx::onednn::detail::expect_bf16({});
+        FAIL() << "not refused";
+    } catch (const gx::Error& e) {
+        EXPECT_NE(std::string(e.what()).find("needs a CPU with AVX512-BF16 or AMX"),
+                  std::string::npos);
+        EXPECT_NE(std::string(e.what()).find("gx::reference::Device"), std::string::npos);
+    }
+    gx::onednn::detail::expect_bf16({.unit = Bf16Unit::dot_products});
+    gx::onednn::detail::expect_bf16({.unit = Bf16Unit::tiles});
+}
+TEST(OneDnnOnOtherCpus, SaysThatFp32IsFasterOnIntelWithoutAmx) {
+    using gx::onednn::detail::bf16_advice;
+    EXPECT_NE(
+        bf16_advice({.unit = Bf16Unit::dot_products, .intel = true}).find("fp32 is faster here"),
+        std::string::npos);
+    EXPECT_EQ(bf16_advice({.unit = Bf16Unit::dot_products, .intel = false}), "");
+    EXPECT_EQ(bf16_advice({.unit = Bf16Unit::tiles, .intel = true}), "");
+}
+// In a process of its own, in which oneDNN has not looked at the CPU yet.
+TEST(OneDnnOnOtherCpusDeathTest, RefusesBf16WhereOneDnnMayNotUseIt) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(
+        {
+            setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE", 1);
+            try {
+                const auto d = make<gx::onednn::Device>(gx::graph<gx::LeNet>(), 2);
+            } catch (const gx::Error& e) {
+                std::fprintf(stderr, "%s\n", e.what());
+                std::_Exit(3);
+            }
+            std::_Exit(0);
+        },
+        ::testing::ExitedWithCode(3), "Compute<bf16> needs a CPU with AVX512-BF16 or AMX");
+}
