@@ -7,6 +7,7 @@
 #include <optional>  // optional
 #include <span>      // views of flat memory
 #include <string>    // names of layers
+#include <vector>    // logits
 
 #include <gx/core/contract.hpp>      // GX_EXPECT
 #include <gx/core/element.hpp>       // ElementType
@@ -178,6 +179,9 @@ concept NamesTheFirstBadLayer = requires(const D& d) {
 /// multiplies by `scale` before the gradient of the logits is rounded, so that a loss scale reaches
 /// every gradient in E.
 ///
+/// Optional: vector<float> logits() const, those of the last forward, before the next backward, of
+/// shape (count, classes); Predictor and Features read them.
+///
 /// Order: equal inputs give equal bits, whatever ran before.
 /// Cost:  a step allocates nothing once a batch of each count has been seen.
 template <class D>
@@ -214,6 +218,20 @@ consteval bool explain_device() {
     static_assert(detail::device::NamesTheFirstBadLayer<D>,
                   "gx: not a Device: no 'optional<string> first_non_finite() const'. A loss that "
                   "is not a number is traced to a layer. Fix: add it.");
+    return true;
+}
+
+/// A device that hands out the logits of its last forward.
+template <class D>
+concept GivesLogits = requires(const D& d) {
+    { d.logits() } -> std::same_as<std::vector<float>>;
+};
+template <class D>
+consteval bool explain_logits() {
+    static_assert(GivesLogits<D>,
+                  "gx: this Device gives no logits: no 'vector<float> logits() const'. Classes are "
+                  "predicted from them. Fix: use gx::onednn::Device or gx::reference::Device, or "
+                  "add it to your own.");
     return true;
 }
 

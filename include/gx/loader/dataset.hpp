@@ -24,6 +24,7 @@ struct Dataset {
     std::vector<std::uint8_t> labels{};
     std::vector<float> mean{};
     std::vector<float> deviation{};
+    std::vector<std::string> class_names{};  ///< one a class, or none where they are not known
 
     [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(labels.size()); }
     [[nodiscard]] SourceInfo info() const {
@@ -32,7 +33,8 @@ struct Dataset {
                 .shape = shape,
                 .classes = classes,
                 .mean = mean,
-                .deviation = deviation};
+                .deviation = deviation,
+                .class_names = class_names};
     }
     /// A reader whose samples lie in this data set.
     [[nodiscard]] GX_DECL std::unique_ptr<SampleReader> open() const;

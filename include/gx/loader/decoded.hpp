@@ -98,7 +98,8 @@ public:
                 .shape = decoder_.shape(),
                 .classes = encoded.classes,
                 .mean = options_.mean,
-                .deviation = options_.deviation};
+                .deviation = options_.deviation,
+                .class_names = encoded.class_names};
     }
     [[nodiscard]] std::unique_ptr<SampleReader> open() const {
         return std::make_unique<Reader>(*this, decoder_);

@@ -33,6 +33,10 @@ GX_DECL void decode(const std::uint8_t* from, float* out, ImageShape s, View vie
 GX_DECL void decode(const std::uint8_t* from, std::uint8_t* out, ImageShape s, View view,
                     const std::uint8_t* table);
 
+/// Copies the values of a sample of floats.
+/// Errors: gx::Error unless `plain`: they can't be resized, augmented or handed out as pixels.
+GX_DECL void take_values(const SourceInfo& info, const Sample& sample, bool plain, float* to);
+
 }  // namespace detail::loader
 
 /// Loader of a source, by default a data set in memory, which outlives the loader. It keeps the
@@ -117,6 +121,14 @@ public:
             options_.draw_offset + first_draw_ + static_cast<std::uint64_t>(step_);
         Slot& slot = slots_[static_cast<std::size_t>(draw % slots_.size())];
         for (std::size_t i = 0; i < samples.size(); ++i) {
+            slot.labels[i] = samples[i].label;
+            if (mixes_) slot.second_labels[i] = samples[i].second;
+            if (samples[i].values != nullptr) {
+                const bool plain = !resize_ && !options_.pixels && sizeof...(Augmentations) == 0;
+                detail::loader::take_values(info_, samples[i], plain,
+                                            slot.images.data() + i * elements);
+                continue;
+            }
             const std::uint8_t* pixels = samples[i].pixels;
             if (resize_) {
                 (*resize_)(pixels, resized_.data());
@@ -129,8 +141,6 @@ public:
             else
                 detail::loader::decode(pixels, &slot.images[i * elements], shape(), v,
                                        table_.data());
-            slot.labels[i] = samples[i].label;
-            if (mixes_) slot.second_labels[i] = samples[i].second;
         }
         const std::int64_t global_count = std::ssize(order_.step(step_++));
         Batch batch{.labels = std::span(slot.labels).first(samples.size()),

@@ -24,15 +24,18 @@ struct SourceInfo {
     ImageShape shape{};      ///< of every sample
     int classes = 0;         ///< labels are below
     std::vector<float> mean{}, deviation{};
+    std::vector<std::string> class_names{};  ///< one a class, or none where they are not known
     bool operator==(const SourceInfo&) const = default;
 };
 
-/// One labelled image. Shapes: pixels (C, H, W) row-major.
+/// One labelled image. Shapes: pixels or values (C, H, W) row-major, the other null. Values are
+/// handed out as they are: neither normalised nor augmented.
 struct Sample {
     const std::uint8_t* pixels = nullptr;
     int label = 0;
     ImageShape shape{};
     SecondLabel second{};  ///< of a source that mixes
+    const float* values = nullptr;
 };
 
 /// Samples that are shown in one shape.

@@ -1,10 +1,11 @@
 // The table of normalised pixel values; images through views.
 #pragma once
 
-#include <algorithm>  // clamp, fill_n
+#include <algorithm>  // clamp, copy_n, fill_n
 #include <cstddef>    // size_t
 #include <vector>     // the table
 
+#include <gx/core/error.hpp>        // Error
 #include <gx/loader/in_memory.hpp>  // the declarations
 
 namespace gx::detail::loader {
@@ -56,6 +57,14 @@ GX_DECL void decode(const std::uint8_t* from, float* out, ImageShape s, View vie
 GX_DECL void decode(const std::uint8_t* from, std::uint8_t* out, ImageShape s, View view,
                     const std::uint8_t* table) {
     decode_image(from, out, s, view, table);
+}
+
+GX_DECL void take_values(const SourceInfo& info, const Sample& sample, bool plain, float* to) {
+    if (!plain)
+        throw Error("gx: data set '" + info.name +
+                    "' holds numbers, not pixels: they can't be resized, augmented or sent to the "
+                    "device as pixels. Use InMemory<> without 'pixels', in one phase.");
+    std::copy_n(sample.values, sample.shape.elements(), to);
 }
 
 }  // namespace gx::detail::loader

@@ -32,6 +32,9 @@ GX_DECL std::string flaw(const SourceInfo& info) {
             return fmt::format("deviation of channel {} is {}: it is above 0 and finite", c,
                                info.deviation[c]);
     }
+    if (!info.class_names.empty() && std::ssize(info.class_names) != info.classes)
+        return fmt::format("{} names of {} classes: name all of them or none",
+                           info.class_names.size(), info.classes);
     return "";
 }
 

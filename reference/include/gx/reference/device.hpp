@@ -66,6 +66,12 @@ public:
     /// As in "conv2d 'stem'".
     [[nodiscard]] GX_DECL std::optional<std::string> first_non_finite() const;
 
+    /// The logits of the last forward, rounded to float. Shapes: (count, classes), row-major.
+    [[nodiscard]] std::vector<float> logits() const {
+        const auto all = activation(graph_.ops.back().inputs[0]);
+        return {all.begin(), all.end()};
+    }
+
     /// Values of a tensor after the last forward. Shapes: (count, channels, height, width);
     /// row-major; the loss is (count), in nats.
     [[nodiscard]] std::span<const double> activation(int tensor) const {

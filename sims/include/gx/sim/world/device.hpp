@@ -5,6 +5,7 @@
 #include <optional>  // first_non_finite
 #include <span>      // flat vectors
 #include <string>    // names of layers
+#include <vector>    // logits
 
 #include <gx/core/cold.hpp>                // GX_COLD
 #include <gx/core/device.hpp>              // Device, Batch
@@ -94,6 +95,13 @@ public:
     }
     [[nodiscard]] std::optional<std::string> first_non_finite() const {
         return inner_.first_non_finite();
+    }
+
+    /// Of the last forward, where the device below gives them.
+    [[nodiscard]] std::vector<float> logits() const
+        requires requires(const Inner& d) { d.logits(); }
+    {
+        return inner_.logits();
     }
 
     [[nodiscard]] Inner& inner() { return inner_; }

@@ -1,0 +1,147 @@
+// Head<M, Layer>: the last layers of a network as a network; prefix_of(): the layers before them.
+#pragma once
+
+#include <array>        // two inputs
+#include <cstddef>      // size_t
+#include <string_view>  // names
+#include <vector>       // tensors
+
+#include <gx/core/contract.hpp>  // GX_EXPECT
+#include <gx/core/decl.hpp>      // GX_DECL
+#include <gx/model/concept.hpp>  // graph
+#include <gx/model/graph.hpp>    // Graph
+#include <gx/model/layers.hpp>   // Text
+
+namespace gx {
+
+/// Where a network can be cut in two: the first operation behind the cut, and the tensor that
+/// operations before and behind share.
+struct GraphCut {
+    int first = -1;   ///< -1: no layer has that name
+    int tensor = -1;  ///< -1: more than one crosses the cut
+};
+
+/// The cut before layer `name`: before the first operation that is named so, or below it.
+[[nodiscard]] constexpr GraphCut cut_before(const Graph& graph, std::string_view name) {
+    GraphCut cut;
+    for (std::size_t i = 0; i < graph.ops.size() && cut.first < 0; ++i) {
+        const std::string_view op = graph.ops[i].name.view();
+        if (op.starts_with(name) && (op.size() == name.size() || op[name.size()] == '.'))
+            cut.first = static_cast<int>(i);
+    }
+    for (std::size_t i = cut.first < 0 ? graph.ops.size() : std::size_t(cut.first);
+         i < graph.ops.size(); ++i)
+        for (const int t : graph.ops[i].inputs) {
+            if (t < 0 || t >= cut.first) continue;  // each operation writes the tensor of its index
+            if (cut.tensor >= 0 && cut.tensor != t) return {cut.first, -1};
+            cut.tensor = t;
+        }
+    return cut;
+}
+
+/// The operations before layer `name`, as a graph whose logits are the numbers at the cut: it is
+/// run forward alone. Its parameters and statistics are the first ones of `graph`.
+/// Errors: gx::Error naming the layer, unless the network can be cut there.
+[[nodiscard]] GX_DECL Graph prefix_of(const Graph& graph, std::string_view name);
+
+namespace detail::head {
+template <class M>
+[[nodiscard]] constexpr Graph whole(int classes = 0) {
+    return model::build<M>({.classes = classes}, GraphBuilder::Checks::trial).finish();
+}
+/// The least that is known of a cut: constants are no lists.
+struct Summary {
+    GraphCut cut{};
+    ImageShape input{};
+};
+template <class M, Text Layer>
+consteval Summary summarize() {
+    const Graph g = whole<M>();
+    const GraphCut cut = cut_before(g, Layer.view());
+    return {cut, cut.tensor < 0 ? ImageShape{1, 1, 1} : g.tensors[std::size_t(cut.tensor)]};
+}
+template <class M, Text Layer>
+consteval bool explain() {
+    static_assert(summarize<M, Layer>().cut.first > 0,
+                  "gx: no such Head: the network has no layer of this name behind its input. Fix: "
+                  "name a layer as its parameters are, without '.weight'.");
+    static_assert(summarize<M, Layer>().cut.first < 0 || summarize<M, Layer>().cut.tensor >= 0,
+                  "gx: no such Head: more than one tensor crosses the cut before this layer. Fix: "
+                  "cut before a whole block, such as 'layer4' of a ResNet.");
+    return true;
+}
+
+/// Appends `op` of `from` to `b`, its inputs given.
+constexpr int append(GraphBuilder& b, const Graph& from, const Op& op, std::array<int, 2> in) {
+    const auto parameter = [&](int k) {
+        return from.parameters[std::size_t(op.first_parameter + k)];
+    };
+    const ImageShape out = from.tensors[std::size_t(op.output)];
+    switch (op.kind) {
+        case OpKind::conv2d:
+            return b.conv2d(in[0], {out.channels, op.window, op.groups, op.parameter_count == 2},
+                            op.name);
+        case OpKind::batch_norm:
+            return b.batch_norm(in[0], {parameter(0).zero, op.rate, op.momentum}, op.name);
+        case OpKind::relu: return b.relu(in[0], op.name);
+        case OpKind::max_pool: return b.max_pool(in[0], op.window, op.name);
+        case OpKind::avg_pool: {
+            const ImageShape all = from.tensors[std::size_t(op.inputs[0])];
+            const bool global = op.window.height == all.height && op.window.width == all.width;
+            return global ? b.global_avg_pool(in[0], op.name)
+                          : b.avg_pool(in[0], op.window, op.name);
+        }
+        case OpKind::linear: return b.linear(in[0], out.channels, op.parameter_count == 2, op.name);
+        case OpKind::add: return b.add(in[0], in[1], op.name);
+        case OpKind::flatten: return b.flatten(in[0], op.name);
+        case OpKind::dropout: return b.dropout(in[0], op.rate, op.name);
+        case OpKind::concat: {
+            const ImageShape x = b.shape(in[0]), y = b.shape(in[1]);
+            return b.append({.kind = OpKind::concat, .inputs = in, .name = op.name},
+                            {x.channels + y.channels, x.height, x.width});
+        }
+        default: break;
+    }
+    GX_EXPECT(false, "a Head holds operations that devices compute");
+    return in[0];
+}
+}  // namespace detail::head
+
+/// The layers of M from `Layer` on, as a network whose images are what the layers before it make of
+/// an image: train it on Features, and the layers before it are neither updated, nor have they
+/// gradients, nor are any communicated.
+///
+///     Trainer<Head<ResNet152, "fc">, Ring<fp32>> trainer({.batch = 32, .epochs = 30});
+///
+/// Parameters are named as in M. Pooling over a whole image pools over the whole of any image.
+/// Errors: does not compile unless M has the layer, and one tensor alone crosses the cut before it.
+template <class M, Text Layer>
+struct Head {
+    static_assert(explain_model<M>());
+    static_assert(detail::head::explain<M, Layer>());
+    static constexpr Label label = Label(std::string_view(M::name)) + " from " + Layer.view();
+    static constexpr std::string_view name = label.view();
+    static constexpr std::string_view layer = Layer.view();
+    static constexpr ImageShape input = detail::head::summarize<M, Layer>().input;
+    static constexpr int classes = M::classes;
+
+    static constexpr int describe(GraphBuilder& b, int x) {
+        const Graph whole = detail::head::whole<M>(b.classes());
+        const GraphCut cut = cut_before(whole, Layer.view());
+        std::vector<int> at(whole.tensors.size(), x);  // tensors of `b`
+        for (std::size_t i = std::size_t(cut.first); i + 1 < whole.ops.size(); ++i) {
+            const Op& op = whole.ops[i];
+            std::array<int, 2> in = op.inputs;
+            for (int& t : in)
+                if (t >= 0) t = at[std::size_t(t)];
+            x = at[i] = detail::head::append(b, whole, op, in);
+        }
+        return x;
+    }
+};
+
+}  // namespace gx
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/model/impl/head.ipp>
+#endif
