@@ -6,6 +6,7 @@
 #include <vector>      // phases
 
 #include <gx/trainer/monitor/observer.hpp>  // Observer
+#include <gx/trainer/weights.hpp>           // InitialWeights
 
 namespace gx {
 
@@ -28,8 +29,8 @@ struct Phase {
 ///     error    seed: order of the data and random draws; label_smoothing: what a loss means
 ///     note     batch, phases, and the rank count: it goes on by progress in the data
 ///     note     epochs, scheduler, optimizer, loss_scale: may be tuned in mid-run
-///     neither  pixels, output, evaluate, trace_steps, observers, progress, most_skips, survival:
-///              no effect on the weights
+///     neither  weights: those of the checkpoint are in force; pixels, output, evaluate,
+///              trace_steps, observers, progress, most_skips, survival: no effect on the weights
 ///
 /// With `phases`, as in {{0, 64, 128}, {13, 32, 224}}, each phase has its own batch, which takes
 /// the place of `batch`, and images of image_side x image_side pixels: Decoded decodes straight to
@@ -57,6 +58,7 @@ struct TrainerOptions {
     bool pixels = false;  ///< batches cross to the device as 8-bit pixels, and it normalises them
     std::uint64_t seed = 1;
     double label_smoothing = 0;
+    InitialWeights weights{};  ///< trained ones to start from; none: at random, by the seed
     ReducerOptions reducer{};  ///< NoOptions for most
     SchedulerOptions scheduler{};
     OptimizerOptions optimizer{};

@@ -26,6 +26,7 @@
 #include <gx/trainer/record.hpp>          // RunRecord, LossRow
 #include <gx/trainer/run_phases.hpp>      // RunPhase
 #include <gx/trainer/setup.hpp>           // RunOptions
+#include <gx/trainer/weights.hpp>         // InitialWeights, Weights
 #include <gx/trainer/worlds.hpp>          // Membership
 
 namespace gx::detail::trainer {
@@ -64,6 +65,7 @@ struct RunComposition {
     std::function<void(Problems&, int ranks)> check_policies{};  ///< their own options
     std::vector<Checkpoint::Option> choices{};  ///< options that change the trajectory, as given
     ElementType compute = ElementType::fp32;    ///< of devices
+    InitialWeights weights{};                   ///< that a run begins with
     bool loads_any_source = true;               ///< not only data sets in memory
 };
 
@@ -92,6 +94,7 @@ struct Run {
     Plan plan{};                     ///< in steps of the first phase's batch
     Timetable timetable{};
     std::vector<Rate> rates{};             ///< of each phase
+    std::optional<Weights> initial{};      ///< none: at random
     std::optional<Checkpoint> resume{};    ///< none: start anew
     std::filesystem::path resumed_from{};  ///< its file
     std::uint64_t data_hash = 0;           ///< of the training set, where checkpoints need it

@@ -163,6 +163,7 @@ private:
                                          int ranks) { check_policies(problems, ranks); },
                 .choices = choices(),
                 .compute = element_type<typename C::compute_type>,
+                .weights = options_.weights,
                 .loads_any_source = detail::trainer::LoadsASource<L>};
     }
     /// Adds what is wrong with the options of policies, but the Scheduler's.

@@ -7,6 +7,7 @@
 
 #include <gx/core/error.hpp>                // Error
 #include <gx/core/hash.hpp>                 // hash_name
+#include <gx/core/hash_bits.hpp>            // hash_bits
 #include <gx/trainer/monitor/watchers.hpp>  // Watchers
 #include <gx/trainer/run.hpp>
 
@@ -165,7 +166,15 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
         run.data_hash = data_hash(data.train);
         if (o.evaluate) run.test_data_hash = data_hash(data.test);
     }
-    if (o.resume.empty()) return run;
+    if (o.resume.empty()) {
+        if (run.composition.weights.file.empty()) return run;
+        problems.collect([&] {
+            run.initial = read_weights(run.composition.weights, run.graph(),
+                                       initial_weights(run.graph(), o.seed));
+        });
+        problems.throw_if_any("gx: this run can't start");
+        return run;
+    }
 
     run.resume = resumable(o, run.graph(), {run.composition.name, run.composition.reducer}, data,
                            run.data_hash, world.ranks);
@@ -210,6 +219,7 @@ GX_DECL RunTerms terms_of(const Run& run, int ranks) {
     std::string options = "batch=" + std::to_string(run.options.batch) +
                           ";evaluate=" + std::to_string(run.options.evaluate) +
                           ";from=" + std::to_string(run.resume ? run.resume->step : -1);
+    if (run.initial) options += ";weights=" + std::to_string(hash_bits(run.initial->parameters));
     for (const Checkpoint::Option& o : run.composition.choices)
         options += ";" + o.name + "=" + o.value;
     return {.composition = run.composition.name,

@@ -21,7 +21,6 @@
 #include <gx/loader/source.hpp>              // Sources
 #include <gx/loader/in_memory.hpp>           // InMemory: the test set
 #include <gx/model/graph.hpp>                // Graph
-#include <gx/model/init.hpp>                 // initial_parameters
 #include <gx/memory/buffer.hpp>              // Buffer
 #include <gx/memory/queue.hpp>               // launch
 #include <gx/optimizer/update_args.hpp>      // UpdateArgs
@@ -33,6 +32,7 @@
 #include <gx/trainer/rank/rank_run.hpp>      // RankRun
 #include <gx/trainer/rank/state.hpp>         // RankState
 #include <gx/trainer/setup.hpp>              // restore_rows, errors
+#include <gx/trainer/weights.hpp>            // initial_weights
 #include <gx/trainer/rank/step_slots.hpp>    // StepSlots, get, put
 #include <gx/trainer/rank/update_share.hpp>  // UpdateShare
 
@@ -228,12 +228,10 @@ private:
                          share_.state(vectors_.template view<M>())};
     }
     GX_COLD void initialise() {
-        std::vector<float> canonical(std::size_t(run_.graph().parameter_elements()));
-        initial_parameters(run_.graph(), o_.seed, canonical);
-        state().load(canonical);
-        std::vector<float> statistics(device_->statistics().size());
-        initial_statistics(run_.graph(), statistics);
-        put(queue(), statistics, device_->statistics());
+        const Weights random = run_.initial ? Weights{} : initial_weights(run_.graph(), o_.seed);
+        const Weights& w = run_.initial ? *run_.initial : random;
+        state().load(w.parameters);
+        put(queue(), w.statistics, device_->statistics());
         slots_.put(queue(), D{loss_scale_}, {});
     }
     GX_COLD void restore(const Checkpoint& c) {
