@@ -2,7 +2,7 @@
 """Writes torchvision_fixture.hpp of plugins/onednn/tests: names and shapes of torchvision's tensors
 as a sum, and logits of two images in double, of weights that the test makes alike.
 
-Run:   python3 reference/oracle/torchvision_fixture.py > plugins/onednn/tests/torchvision_fixture.hpp
+Run:   python3 reference/oracle/torchvision_fixture.py > torchvision_fixture.hpp
 Needs: PyPI's torch, torchvision 0.14 or newer. The test needs the committed header only.
 """
 import zlib
@@ -37,6 +37,6 @@ for name, constructor, side in MODELS:
     logits = logits_in_double(model, side)
     rows = ["{" + ",\n       ".join(float(v).hex() for v in row) + "}" for row in logits]
     rows = ",\n      ".join(rows)
-    print(f"    {{\"{name}\", {side}, {len(listed)}, 0x{zlib.crc32(''.join(listed).encode()):08x},\n"
-          f"     {{{rows}}}}},")
+    crc = zlib.crc32("".join(listed).encode())
+    print(f"    {{\"{name}\", {side}, {len(listed)}, 0x{crc:08x},\n     {{{rows}}}}},")
 print("};\n\n}  // namespace torchvision_fixture")

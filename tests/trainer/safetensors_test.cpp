@@ -119,7 +119,8 @@ TEST(Safetensors, SayWhatIsWrong) {
     EXPECT_TRUE(holds(told(file_of(R"({"t":3})", "")), "tensor 't' lacks dtype, shape"));
     EXPECT_TRUE(holds(told(file_of(R"({"t":{"dtype":"F32"}})", "")), "tensor 't' lacks"));
     EXPECT_TRUE(holds(told(file_of(entry("[1]", "[0,4]", "BF16"), four)), "does not fit its"));
-    EXPECT_TRUE(holds(told(file_of(entry("[1]", "[0,4]", "C8"), four)), "'dtype' of tensor 't' is"));
+    EXPECT_TRUE(
+        holds(told(file_of(entry("[1]", "[0,4]", "C8"), four)), "'dtype' of tensor 't' is"));
     EXPECT_TRUE(
         holds(told(file_of(entry("[1]", "[0,4]"), "")), "does not fit its shape or the file"));
     EXPECT_TRUE(holds(told(file_of(entry("[2]", "[0,4]"), four)), "does not fit its shape"));

@@ -1,6 +1,7 @@
 // Checkpoint: everything a run needs to go on as if it had not stopped, in one safetensors file.
 #pragma once
 
+#include <array>        // shape
 #include <cstdint>      // int64_t
 #include <filesystem>   // path
 #include <string>       // names
@@ -17,6 +18,15 @@ struct Graph;
 
 /// Value of Checkpoint::clock where parts of the training time were measured by different clocks.
 inline constexpr std::string_view mixed_clocks = "mixed";
+
+/// What a trained network expects of an image, and what its classes are called.
+struct InputFormat {
+    std::array<int, 3> shape{};              ///< channels, height, width
+    std::vector<float> mean{}, deviation{};  ///< of each channel, of pixels scaled to 0 ... 1
+    int classes = 0;
+    std::vector<std::string> class_names{};  ///< one a class, or none where they are not known
+    bool operator==(const InputFormat&) const = default;
+};
 
 /// A run between two epochs. Flat vectors are canonical (Graph::parameters' layout), so that a
 /// checkpoint depends on neither the device nor, but for per-rank reducer state, the rank count.
@@ -70,6 +80,7 @@ struct Checkpoint {
     double undisturbed_seconds = 0;    ///< RunRecord's
     double dollars = 0;                ///< each part at its own price; NaN where clocks are mixed
     double timed_images = 0;           ///< RunRecord::images
+    InputFormat input_format{};        ///< its shape is 0 in files of older versions
     LossScaleState loss_scale{};
     std::vector<float> parameters{}, statistics{};
     std::vector<Vector> optimizer{};       ///< Optimizer::state(), one flat vector each
@@ -93,6 +104,15 @@ GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& gr
 /// Errors: gx::Error naming the file and the tensor or field that is missing or does not fit.
 [[nodiscard]] GX_DECL Checkpoint read_checkpoint(const std::filesystem::path& path,
                                                  const Graph& graph);
+
+/// The image format of a checkpoint, or of any file that has it in its metadata.
+/// Errors: gx::Error naming the file, the field and what it expected, for one that is not as gx
+///         writes it; as read_safetensors. A file without one gives a shape of 0.
+[[nodiscard]] GX_DECL InputFormat read_input_format(const std::filesystem::path& path);
+/// The model whose weights a file of gx holds; empty where it does not say.
+[[nodiscard]] GX_DECL std::string read_model_name(const std::filesystem::path& path);
+/// The text that read_input_format reads, for the metadata field "images".
+[[nodiscard]] GX_DECL std::string to_json(const InputFormat& format);
 
 /// Step rows of the epochs before the last of `c`, read from the checkpoints of the same run that
 /// lie beside `path`; epochs whose checkpoint is missing or of another run are omitted.

@@ -184,6 +184,41 @@ GX_DECL double number_or_nan(const JsonValue& v) {
     return v.kind == JsonValue::Kind::null ? std::numeric_limits<double>::quiet_NaN() : v.number();
 }
 
+/// What to_json wrote.
+GX_DECL InputFormat input_format(const std::filesystem::path& path, const std::string& text) {
+    const auto wrong = [&](const std::string& what) {
+        return Error("file '" + path.string() + "': metadata field 'images' " + what +
+                     ". Take a file of this version of gx.");
+    };
+    try {
+        const JsonValue json = read_json(text);
+        InputFormat f{.classes = json.at("classes").integer<int>()};
+        const auto& shape = json.at("shape").array();
+        if (shape.size() != f.shape.size()) throw wrong("has a shape that is no image's");
+        for (std::size_t i = 0; i < shape.size(); ++i) f.shape[i] = shape[i].integer<int>();
+        for (const JsonValue& x : json.at("mean").array()) f.mean.push_back(float(x.number()));
+        for (const JsonValue& x : json.at("deviation").array())
+            f.deviation.push_back(float(x.number()));
+        for (const JsonValue& name : json.at("class_names").array())
+            f.class_names.push_back(name.string());
+        const auto channels = std::size_t(f.shape[0]);
+        const auto below_one = [](int n) { return n < 1; };
+        if (std::ranges::any_of(f.shape, below_one)) throw wrong("has a side below 1 in its shape");
+        if (f.classes < 2) throw wrong(fmt::format("has {} classes: 2 at least", f.classes));
+        if (f.mean.size() != channels || f.deviation.size() != channels)
+            throw wrong(fmt::format("has {} means and {} deviations for {} channels: one for each",
+                                    f.mean.size(), f.deviation.size(), channels));
+        for (const float x : f.deviation)
+            if (!(x > 0)) throw wrong(fmt::format("has a deviation of {}: above 0", x));
+        if (!f.class_names.empty() && std::ssize(f.class_names) != f.classes)
+            throw wrong(fmt::format("names {} of {} classes: all or none", f.class_names.size(),
+                                    f.classes));
+        return f;
+    } catch (const JsonError& e) {
+        throw wrong(std::string("is not as gx writes it: ") + e.what());
+    }
+}
+
 /// Whether one run can have written both rows.
 GX_DECL bool same_row(const EpochRow& a, const EpochRow& b) {
     const bool seconds = a.seconds == b.seconds || (std::isnan(a.seconds) && std::isnan(b.seconds));
@@ -250,7 +285,42 @@ GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& gr
     state.close(']').name("notes").open('[');
     for (const std::string& note : c.notes) state.value(note);
     state.close(']').close('}');
-    write_safetensors(path, tensors, {{"gx", state.text()}, {"record", c.record}});
+    std::map<std::string, std::string> metadata{{"gx", state.text()}, {"record", c.record}};
+    if (c.input_format.shape[0] > 0) metadata["images"] = to_json(c.input_format);
+    write_safetensors(path, tensors, metadata);
+}
+
+GX_DECL std::string read_model_name(const std::filesystem::path& path) {
+    const auto metadata = read_safetensors_metadata(path);
+    if (const auto name = metadata.find("model"); name != metadata.end()) return name->second;
+    const auto text = metadata.find("gx");
+    if (text == metadata.end()) return {};
+    try {
+        return read_json(text->second).at("model").string();
+    } catch (const JsonError& e) {
+        throw Error("file '" + path.string() +
+                    "': metadata field 'gx' is not as gx writes it: " + e.what());
+    }
+}
+
+GX_DECL std::string to_json(const InputFormat& format) {
+    JsonWriter w;
+    w.open('{').name("shape").open('[');
+    for (const int n : format.shape) w.value(n);
+    w.close(']').name("mean").open('[');
+    for (const float x : format.mean) w.value(x);
+    w.close(']').name("deviation").open('[');
+    for (const float x : format.deviation) w.value(x);
+    w.close(']').field("classes", format.classes).name("class_names").open('[');
+    for (const std::string& name : format.class_names) w.value(name);
+    return w.close(']').close('}').text();
+}
+
+GX_DECL InputFormat read_input_format(const std::filesystem::path& path) {
+    const auto metadata = read_safetensors_metadata(path);
+    const auto text = metadata.find("images");
+    return text == metadata.end() ? InputFormat{}
+                                  : detail::checkpoint::input_format(path, text->second);
 }
 
 GX_DECL Checkpoint read_checkpoint(const std::filesystem::path& path, const Graph& graph) {
@@ -296,6 +366,8 @@ GX_DECL Checkpoint read_checkpoint(const std::filesystem::path& path, const Grap
         if (c.model != graph.name.view())
             in.wrong("it is of model '" + c.model + "', and this run trains '" +
                      std::string(graph.name.view()) + "'. Resume with the model that wrote it.");
+        if (const auto images = file.metadata.find("images"); images != file.metadata.end())
+            c.input_format = detail::checkpoint::input_format(path, images->second);
         in.scalars(state, c);
         c.parameters = in.parameters(graph, "");
         c.statistics.resize(std::size_t(graph.statistic_elements()));

@@ -254,6 +254,13 @@ GX_DECL Checkpoint RankRun::checkpoint(int epochs_done) const {
                  .undisturbed_seconds = record_.undisturbed_seconds,
                  .dollars = record_.dollars,
                  .timed_images = accounts_.timed_images};
+    const SourceInfo info = run_.data.train.info();
+    const ImageShape& input = phase().graph.input;
+    c.input_format = {.shape = {input.channels, input.height, input.width},
+                      .mean = info.mean,
+                      .deviation = info.deviation,
+                      .classes = info.classes,
+                      .class_names = info.class_names};
     c.options = run_.composition.choices;
     c.notes = run_.notes;
     for (const LossRow& row : record_.losses) c.notes.push_back(note_of(row));

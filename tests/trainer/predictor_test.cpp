@@ -1,0 +1,162 @@
+#include <gx/trainer/predictor.hpp>  // first, so the header is seen to stand alone
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <gx/model/layers.hpp>         // Network
+#include <gx/reducer/ring.hpp>         // Ring
+#include <gx/trainer/safetensors.hpp>  // write_safetensors
+#include <gx/trainer/trainer.hpp>      // Trainer
+#include <trainer/small.hpp>           // images, threads, Net
+
+namespace {
+
+using namespace testing_support;
+using namespace gx;
+using Predicts = Predictor<Net, reference::Device>;
+using Plain = Trainer<Net, Ring<fp32>, Constant>;
+
+struct Other : Network<ImageShape{1, 4, 4}, 3, Classifier> {
+    static constexpr std::string_view name = "Other";
+};
+
+/// A run whose last checkpoint is in `folder`; its test accuracy.
+RunRecord trained(const Folder& folder, const Split& data) {
+    auto world = threads(2);
+    return Plain({.batch = 5, .epochs = 2, .scheduler = {.peak_rate = 0.1f}, .output = folder.path})
+        .train(world, data);
+}
+Split named_images() {
+    Split data = images();
+    data.train.class_names = data.test.class_names = {"dot", "line", "ring"};
+    return data;
+}
+std::string last(const Folder& folder) { return (folder / checkpoint_name(2).c_str()).string(); }
+
+/// A checkpoint without fields that later versions added.
+void strip(const std::string& file, const char* field) {
+    auto all = read_safetensors(file);
+    all.metadata.erase(field);
+    std::vector<NamedTensor> tensors;
+    for (const auto& [name, t] : all.tensors) tensors.push_back({name, t.shape, t.values});
+    write_safetensors(file, tensors, all.metadata);
+}
+
+// ---- Cases worked by hand -----------------------------------------------------------
+TEST(TopOf, SortsByLogitAndGivesTheSoftmax) {
+    const std::vector<float> logits{0, std::log(3.0f), 0, std::log(4.0f)};
+    const auto top = top_of(logits, 3, {"a", "b", "c", "d"});
+    ASSERT_EQ(top.size(), 3u);
+    EXPECT_EQ(top[0].name, "d");
+    EXPECT_NEAR(top[0].probability, 4 / 9.0, 1e-7);
+    EXPECT_EQ(top[1].label, 1);
+    EXPECT_NEAR(top[1].probability, 3 / 9.0, 1e-7);
+    EXPECT_EQ(top[2].name, "a") << "of equal ones the smaller label";
+    EXPECT_EQ(top_of(logits, 9, {}).size(), 4u);
+    EXPECT_EQ(top_of(logits, 1, {})[0].name, "3");
+}
+
+TEST(Predictor, FindsWhatTheRunHasTested) {
+    const Folder folder;
+    const Split data = named_images();
+    const RunRecord run = trained(folder, data);
+    Predicts predictor(last(folder), {.batch = 5});
+    EXPECT_EQ(predictor.format(), (InputFormat{.shape = {1, 4, 4},
+                                               .mean = data.train.mean,
+                                               .deviation = data.train.deviation,
+                                               .classes = 3,
+                                               .class_names = data.train.class_names}));
+    const auto logits = predictor.logits_of(data.test);
+    ASSERT_EQ(logits.size(), 12 * 3u);
+    EXPECT_EQ(logits, predictor.logits(data.test.pixels));
+    int hits = 0;
+    for (std::size_t i = 0; i < 12; ++i) {
+        const auto image = std::span(data.test.pixels).subspan(16 * i, 16);
+        const Prediction best = predictor.top(image, 2).at(0);
+        EXPECT_EQ(best.name, data.train.class_names[std::size_t(best.label)]);
+        hits += best.label == data.test.labels[i] ? 1 : 0;
+    }
+    EXPECT_NEAR(run.epochs.back().test_accuracy_pct, hits * 100.0 / 12, 1e-9);
+}
+
+// ---- A property ---------------------------------------------------------------------
+TEST(Predictor, GivesEachImageTheSameLogitsInAnyBatch) {
+    const Folder folder;
+    const Split data = images();
+    (void)trained(folder, data);
+    const auto expected = Predicts(last(folder)).logits(data.train.pixels);
+    EXPECT_TRUE(rc::check([&] {
+        const int batch = *rc::gen::inRange(1, 50);
+        Predicts predictor(last(folder), {.batch = batch});
+        const auto first = *rc::gen::inRange<std::size_t>(0, 40);
+        const auto count = *rc::gen::inRange<std::size_t>(1, 41 - first);
+        const auto some =
+            predictor.logits(std::span(data.train.pixels).subspan(16 * first, 16 * count));
+        RC_ASSERT(std::equal(some.begin(), some.end(), expected.begin() + std::ptrdiff_t(3 * first),
+                             expected.begin() + std::ptrdiff_t(3 * (first + count))));
+    }));
+}
+
+// ---- Files that lack something ------------------------------------------------------
+TEST(Predictor, SaysWhatAnOldCheckpointLacks) {
+    const Folder folder;
+    const Split data = images();
+    (void)trained(folder, data);
+    const auto expected = Predicts(last(folder)).logits(data.test.pixels);
+    strip(last(folder), "images");
+    EXPECT_TRUE(holds(error_of([&] { Predicts predictor(last(folder)); }),
+                      "epoch-0002.safetensors' lacks the shape of an image, mean and deviation of "
+                      "the channels, the number of classes: it is older",
+                      "PredictorOptions::format"));
+    const InputFormat given{.shape = {1, 4, 4},
+                            .mean = data.train.mean,
+                            .deviation = data.train.deviation,
+                            .class_names = {"x", "y", "z"}};
+    Predicts predictor(last(folder), {.format = given});
+    EXPECT_EQ(predictor.logits(data.test.pixels), expected);
+    EXPECT_EQ(predictor.top(data.test.pixels, 3).size(), 3u);
+    const Graph g = graph<Net>({.input = {1, 4, 4}, .classes = 3});
+    EXPECT_EQ(read_checkpoint(last(folder), g).epoch, 2) << "it can be resumed from as before";
+}
+
+TEST(Predictor, RefusesOtherModelsAndOtherImages) {
+    const Folder folder;
+    (void)trained(folder, images());
+    EXPECT_TRUE(holds(error_of([&] { Predictor<Other, reference::Device> other(last(folder)); }),
+                      "is of model '" + std::string(Net::name) + "', and the Predictor's is '"));
+    Predicts predictor(last(folder));
+    EXPECT_TRUE(holds(error_of([&] { (void)predictor.logits(std::vector<std::uint8_t>(17)); }),
+                      "17 pixels are no number of images of 1 x 4 x 4"));
+    EXPECT_TRUE(holds(error_of([&] { (void)predictor.logits({}); }), "0 pixels are no number"));
+    const Split wide = synthetic({.shape = {1, 5, 4}, .classes = 3, .train_count = 6});
+    EXPECT_TRUE(holds(error_of([&] { (void)predictor.logits_of(wide.train); }),
+                      "has images of 1 x 5 x 4, and network", "trained on 1 x 4 x 4"));
+}
+
+TEST(InputFormat, IsReadAsItWasWrittenOrRefused) {
+    const Folder folder;
+    const InputFormat f{.shape = {2, 3, 4},
+                        .mean = {0.1f, -3},
+                        .deviation = {0.25f, 1},
+                        .classes = 2,
+                        .class_names = {"a \"b\"", "c"}};
+    const auto read = [&](const std::string& text) {
+        write_safetensors(folder / "f", {}, {{"images", text}});
+        return read_input_format(folder / "f");
+    };
+    EXPECT_EQ(read(to_json(f)), f);
+    const auto trouble = [&](const char* from, const char* to) {
+        std::string text = to_json(f);
+        const auto at = text.find(from);
+        EXPECT_NE(at, text.npos) << from << " in " << text;
+        return error_of([&] { (void)read(text.replace(at, std::string(from).size(), to)); });
+    };
+    EXPECT_TRUE(holds(trouble("[2,3,4]", "[2,3]"), "/f': metadata field 'images' has a shape"));
+    EXPECT_TRUE(holds(trouble("[2,3,4]", "[2,0,4]"), "has a side below 1"));
+    EXPECT_TRUE(holds(trouble("0.25,1", "0.25"), "has 2 means and 1 deviations for 2 channels"));
+    EXPECT_TRUE(holds(trouble("0.25", "0"), "has a deviation of 0: above 0"));
+    EXPECT_TRUE(holds(trouble("\"classes\":2", "\"classes\":3"), "names 2 of 3 classes"));
+    EXPECT_TRUE(holds(trouble("\"mean\"", "\"man\""), "is not as gx writes it"));
+}
+
+}  // namespace
