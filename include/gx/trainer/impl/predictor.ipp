@@ -55,7 +55,7 @@ GX_DECL InputFormat complete_format(const std::filesystem::path& file, const Inp
     if (!lacking.empty())
         throw Error(fmt::format(
             "file '{}' lacks {}: it is older than these fields, or not a checkpoint of gx. Give "
-            "them in PredictorOptions::format",
+            "them in PredictorOptions::format; gx_classify takes --imagenet and --classes",
             file.string(), lacking));
     if (!f.class_names.empty() && std::ssize(f.class_names) != f.classes)
         throw Error(fmt::format("file '{}': {} names of {} classes: name all of them or none",

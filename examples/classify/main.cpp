@@ -1,0 +1,245 @@
+// Name the classes of image files with a trained network: a checkpoint of gx, or torchvision's weights.
+// Run:  build/release/gx_classify --weights out/epoch-0090.safetensors cat.jpg photographs/
+//       build/release/gx_classify --weights resnet50.safetensors --model ResNet50 --imagenet cat.jpg
+// Exit: 0 all images were named; 1 some could not be decoded; 2 for a command line or a file that
+//       cannot be used
+
+#include <algorithm>  // sort
+#include <cmath>      // lround
+#include <sstream>    // lines
+#include <vector>     // files
+
+#include <fmt/format.h>  // lines
+
+#include <gx/image/codec/recipe.hpp>          // CentreRecipe
+#include <gx/image/codec/recipe_decoder.hpp>  // RecipeDecoder
+#include <gx/io/json_text.hpp>                // JsonWriter
+#include <gx/io/nearest.hpp>                  // nearest_name
+#include <gx/io/read_file.hpp>                // read_file
+#include <gx/model/alexnet.hpp>               // AlexNet
+#include <gx/model/cifar_resnet.hpp>          // ResNet20
+#include <gx/model/inception.hpp>             // InceptionV3
+#include <gx/model/lenet.hpp>                 // LeNet
+#include <gx/model/resnet.hpp>                // ResNet50
+#include <gx/model/resnext.hpp>               // ResNeXt50
+#include <gx/model/vgg.hpp>                   // Vgg16
+#include <gx/onednn/device.hpp>               // Device
+#include <gx/trainer/predictor.hpp>           // Predictor
+
+#include "../../sims/support/command_line.hpp"  // run_program
+
+namespace {
+
+namespace fs = std::filesystem;
+using Paths = std::vector<fs::path>;
+using Predictor = gx::Predictor<gx::ResNet50, gx::onednn::Device>;  // of any network
+
+struct Arguments {
+    Paths files{};
+    fs::path weights{}, classes{}, json{};
+    std::string model{};
+    int top = 5, shorter = 0, batch = 8;
+    bool imagenet = false;
+};
+
+struct Known {
+    std::string_view name;
+    gx::Graph (*graph)(const gx::GraphOptions&);
+};
+template <class... M>
+std::vector<Known> list() {
+    return {{std::string_view(M::name), &gx::graph<M>}...};
+}
+const std::vector<Known>& known_models() {
+    using namespace gx;
+    static const auto all =
+        list<ResNet18, ResNet34, ResNet50, ResNet101, ResNet152, ResNeXt50, ResNeXt101, Vgg16,
+             AlexNet, InceptionV3, LeNet, ResNet8, ResNet20, ResNet32, ResNet44, ResNet56,
+             ResNet110, FashionResNet<8>, FashionResNet<20>>();
+    return all;
+}
+/// The network of the file, or of --model where the file does not name one.
+const Known& model_of(const Arguments& a) {
+    const std::string kept = gx::read_model_name(a.weights);
+    const std::string& name = a.model.empty() ? kept : a.model;
+    if (name.empty())
+        throw gx::Error(
+            fmt::format("--weights '{}' does not name its network: give --model, such as ResNet50",
+                        a.weights.string()));
+    std::vector<std::string> names;
+    for (const Known& k : known_models()) {
+        if (k.name == name) return k;
+        names.emplace_back(k.name);
+    }
+    const std::string text = gx::printable(name);
+    if (a.model.empty())
+        throw gx::Error(
+            fmt::format("--weights '{}' is of network '{}', which this program does not "
+                        "know. Write one with gx::Predictor<YourModel, Device>",
+                        a.weights.string(), text));
+    throw gx::Error(fmt::format("--model '{}': there is no such network. There are: {}", text,
+                                fmt::join(names, ", ")));
+}
+
+std::vector<std::string> lines_of(const fs::path& file) {
+    if (file.empty()) return {};
+    std::istringstream in(gx::read_file(file, 1 << 24));
+    std::vector<std::string> all;
+    for (std::string line; std::getline(in, line);) {
+        if (line.ends_with('\r')) line.pop_back();
+        if (!line.empty()) all.push_back(line);
+    }
+    return all;
+}
+gx::InputFormat format_of(const Arguments& a, const Known& model) {
+    gx::InputFormat f{.class_names = lines_of(a.classes)};
+    if (!a.imagenet) return f;
+    const gx::ImageShape shape = model.graph({}).input;
+    f.shape = {shape.channels, shape.height, shape.width};
+    f.mean = {0.485f, 0.456f, 0.406f};
+    f.deviation = {0.229f, 0.224f, 0.225f};
+    if (model.name == gx::InceptionV3::name) f.mean = f.deviation = {0.5f, 0.5f, 0.5f};
+    f.classes = f.class_names.empty() ? 1000 : int(f.class_names.size());
+    return f;
+}
+
+/// The files given, and the images in folders given, sorted.
+Paths images_of(const Paths& given) {
+    Paths all;
+    for (const fs::path& path : given) {
+        if (!fs::is_directory(path)) {
+            all.push_back(path);
+            continue;
+        }
+        const std::size_t first = all.size();
+        for (const auto& entry : fs::recursive_directory_iterator(path)) {
+            std::string ending = entry.path().extension().string();
+            for (char& c : ending)
+                c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+            const bool image = ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+            if (image && entry.is_regular_file()) all.push_back(entry.path());
+        }
+        if (all.size() == first)
+            throw gx::Error(fmt::format("folder '{}' has no files that end in .jpg, .jpeg or .png",
+                                        path.string()));
+        std::sort(all.begin() + std::ptrdiff_t(first), all.end());
+    }
+    return all;
+}
+
+/// Decodes files to the size and the channels of a network.
+class Images {
+public:
+    Images(const gx::InputFormat& f, int shorter)
+        : channels_(f.shape[0]),
+          decoder_(gx::CentreRecipe({.to = {f.shape[2], f.shape[1]},
+                                     .shorter = shorter > 0 ? shorter : default_side(f)})),
+          colours_(std::size_t(3) * f.shape[1] * f.shape[2]) {
+        if (channels_ != 3 && channels_ != 1)
+            throw gx::Error(
+                fmt::format("the network reads images of {} channels: files of images "
+                            "are decoded to 3, or to 1 of grey",
+                            channels_));
+    }
+    [[nodiscard]] std::vector<std::uint8_t> operator()(const fs::path& file) {
+        const std::string bytes = gx::read_file(file, std::int64_t{1} << 30);
+        const std::string name = file.string();
+        const std::span data(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+        decoder_.decode({.bytes = data, .where = {.file = name, .whole_file = true}}, {}, colours_);
+        return channels_ == 3 ? colours_ : grey();
+    }
+
+private:
+    /// As torchvision's recipes have it: 256 pixels for 224; small images whole.
+    static int default_side(const gx::InputFormat& f) {
+        const int side = std::min(f.shape[1], f.shape[2]);
+        return side < 128 ? side : int(std::lround(side * 256.0 / 224));
+    }
+    /// ITU-R 601-2 luma, as Pillow's convert("L"): in 16 bits, rounded.
+    [[nodiscard]] std::vector<std::uint8_t> grey() const {
+        const std::size_t plane = colours_.size() / 3;
+        std::vector<std::uint8_t> out(plane);
+        for (std::size_t i = 0; i < plane; ++i)
+            out[i] =
+                static_cast<std::uint8_t>((colours_[i] * 19595u + colours_[plane + i] * 38470u +
+                                           colours_[2 * plane + i] * 7471u + 0x8000u) >>
+                                          16);
+        return out;
+    }
+
+    int channels_;
+    gx::RecipeDecoder<gx::CentreRecipe> decoder_;
+    std::vector<std::uint8_t> colours_;
+};
+
+int classify(const Arguments& a) {
+    const Known& model = model_of(a);
+    const Paths files = images_of(a.files);
+    Predictor predictor(model.graph, a.weights, {.batch = a.batch, .format = format_of(a, model)});
+    const gx::InputFormat& format = predictor.format();
+    Images images(format, a.shorter);
+    gx::JsonWriter w;
+    w.open('{').field("command", "classify").field("model", model.name).name("images").open('[');
+    int failed = 0;
+    for (std::size_t done = 0; done < files.size();) {
+        std::vector<const fs::path*> names;
+        std::vector<std::uint8_t> pixels;
+        for (; done < files.size() && std::ssize(names) < a.batch; ++done) {
+            try {
+                const auto image = images(files[done]);
+                pixels.insert(pixels.end(), image.begin(), image.end());
+                names.push_back(&files[done]);
+            } catch (const gx::Error& e) {
+                ++failed;
+                fmt::print(stderr, "gx_classify: {}\n", gx::printable(e.what()));
+            }
+        }
+        if (names.empty()) continue;
+        const std::vector<float> logits = predictor.logits(pixels);
+        const auto classes = std::size_t(format.classes);
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            const auto top = gx::top_of(std::span(logits).subspan(i * classes, classes), a.top,
+                                        format.class_names);
+            std::string line;
+            w.open('{').field("file", names[i]->string()).name("top").open('[');
+            for (const gx::Prediction& p : top) {
+                line += fmt::format("{}{} {:.1f} %", line.empty() ? "" : ", ",
+                                    gx::printable(p.name), 100 * p.probability);
+                w.open('{').field("label", p.label).field("name", p.name);
+                w.field("probability", p.probability).close('}');
+            }
+            w.close(']').close('}');
+            fmt::print("{}: {}\n", gx::printable(names[i]->string()), line);
+        }
+    }
+    if (!a.json.empty())
+        gx::write_file(a.json, w.close(']').field("failed", failed).close('}').text() + "\n");
+    return failed > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Arguments a;
+    CLI::App app{"Names the classes of image files with a trained network.", "gx_classify"};
+    app.add_option("files", a.files, "JPEG and PNG files, and folders of them")->required();
+    app.add_option("--weights", a.weights,
+                   "checkpoint of gx, or safetensors of torchvision's names")
+        ->required();
+    app.add_option("--model", a.model, "network, where the file does not name it, as ResNet50");
+    app.add_flag("--imagenet", a.imagenet,
+                 "images and normalisation of torchvision's ImageNet weights");
+    app.add_option("--classes", a.classes, "file of class names, a line each");
+    app.add_option("--top", a.top, "classes to print of each image (5)")
+        ->check(gx::count_in(1, 100'000));
+    app.add_option("--shorter", a.shorter,
+                   "side to which an image is resized before its centre is cut (8/7 of the "
+                   "network's; small networks: the network's)")
+        ->check(gx::count_in(1, 100'000));
+    app.add_option("--batch", a.batch, "images computed at once (8)")->check(gx::count_in(1, 4096));
+    app.add_option("--json", a.json, "write the classes to a file");
+    return gx::run_program(app, argc, argv, [&] {
+        gx::expect_outputs({{"--json", a.json}}, {{"--weights", a.weights}});
+        return classify(a);
+    });
+}

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""classify_test.py GX_CLASSIFY: compares the program's classes with torchvision's, from the files of
+images on. Skipped where PyPI's torchvision and safetensors are not installed; GX_TORCHVISION_PYTHON
+names their interpreter."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+python = os.environ.get("GX_TORCHVISION_PYTHON")
+if python and "GX_CLASSIFY_TEST" not in os.environ:
+    os.environ["GX_CLASSIFY_TEST"] = "1"
+    os.execv(python, [python, *sys.argv])
+try:
+    import numpy
+    import torch
+    import torchvision
+    from PIL import Image
+    from safetensors.torch import save_file
+except ImportError as missing:
+    print("skipped:", missing)
+    sys.exit(0)
+
+transforms = torchvision.transforms
+shown = transforms.Compose([transforms.Resize(256), transforms.CenterCrop(224),
+                            transforms.ToTensor(),
+                            transforms.Normalize([.485, .456, .406], [.229, .224, .225])])
+torch.manual_seed(3)
+model = torchvision.models.resnet18(weights=None, num_classes=12).eval()
+for p in model.parameters():
+    p.data *= 1.25  # logits further apart than one step of a pixel moves them
+random = numpy.random.default_rng(1)
+with tempfile.TemporaryDirectory() as folder:
+    save_file(model.state_dict(), folder + "/w.safetensors")
+    with open(folder + "/names.txt", "w") as names:
+        names.writelines(f"class {i}\n" for i in range(12))
+    os.makedirs(folder + "/images/deep")
+    expected = {}
+    for i, (size, name) in enumerate([((300, 260), "a.png"), ((640, 480), "deep/b.jpg"),
+                                      ((200, 400), "c.PNG"), ((224, 224), "deep/d.png")]):
+        coarse = Image.fromarray(random.integers(0, 255, (7, 7, 3), dtype=numpy.uint8))
+        path = f"{folder}/images/{name}"
+        coarse.resize(size, Image.BICUBIC).save(path)
+        with torch.no_grad():
+            expected[path] = model(shown(Image.open(path))[None]).softmax(1)[0]
+    with open(folder + "/images/broken.jpg", "wb") as broken:
+        broken.write(b"no image")
+    run = subprocess.run([sys.argv[1], "--weights", folder + "/w.safetensors", "--model", "ResNet18",
+                          "--imagenet", "--classes", folder + "/names.txt", "--batch", "3", "--top",
+                          "12", "--json", folder + "/out.json", folder + "/images"],
+                         capture_output=True, text=True)
+    assert run.returncode == 1, run
+    assert "broken.jpg': neither a JPEG nor a PNG" in run.stderr, run.stderr
+    with open(folder + "/out.json") as out:
+        found = json.load(out)
+assert found["failed"] == 1 and found["model"] == "ResNet18"
+assert [image["file"] for image in found["images"]] == sorted(expected), found
+for image in found["images"]:
+    theirs = expected[image["file"]]
+    for p in image["top"]:  # pixels may differ by 2 of 255 where Pillow rounds twice
+        assert p["name"] == f"class {p['label']}"
+        assert abs(p["probability"] - float(theirs[p["label"]])) < 0.01, (image, theirs)
+    assert image["top"][0]["label"] == int(theirs.argmax()), (image, theirs)
+print("4 images have torchvision's classes")
