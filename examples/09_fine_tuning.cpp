@@ -1,7 +1,12 @@
 // Fine-tune a trained network to new classes: its last layer learns on features that the other
 // layers, which stay as they are, have computed once. Then it names the classes of images.
 // Run:     build/dev/examples/09_fine_tuning
-// Prints:  ...
+// Prints:  ten classes: test 88.5 %
+//          four new classes, 388 of 3160 weights trained: test 82.0 %
+//          the same epochs from scratch: test 54.5 %
+//          north 67 %
+//          west 25 %
+//          it is north
 
 #include <cstdio>      // printf
 #include <filesystem>  // folders
@@ -17,7 +22,6 @@
 #include <gx/trainer/trainer.hpp>    // Trainer
 
 using namespace gx;
-using reference::Device;
 
 struct Net : Network<ImageShape{1, 12, 12}, 10, Conv<12, 3, 1, 1>, BatchNorm, ReLU, MaxPool<2>,
                      Conv<24, 3, 1, 1>, BatchNorm, ReLU, GridAvgPool<2>, Named<"fc", Classifier>> {
@@ -29,16 +33,16 @@ Split images(int classes, int train, std::uint64_t seed) {
                       .classes = classes,
                       .train_count = train,
                       .test_count = 200,
-                      .noise = 60,
+                      .noise = 150,
                       .seed = seed});
 }
 
 int main() {
     const auto folder = std::filesystem::temp_directory_path() / "gx-09-fine-tuning";
-    Threads<2, Device> threads;
+    Threads<2, reference::Device> threads;
 
     // A network that knows ten classes.
-    const Split many = images(10, 1000, 1);
+    const Split many = images(10, 600, 1);
     const RunRecord pretrained =
         Trainer<Net, Ring<fp32>, Poly<1>>(
             {.batch = 10, .epochs = 4, .scheduler = {.peak_rate = 0.05f}, .output = folder / "all"})
@@ -54,12 +58,12 @@ int main() {
     const Weights weights =
         read_weights({.file = folder / "all" / checkpoint_name(4), .fresh = {"fc"}}, whole,
                      initial_weights(whole, 1));
-    const CachedFeatures train(Features<Device>(few.train, whole, weights, "fc"));
-    const CachedFeatures test(Features<Device>(few.test, whole, weights, "fc"));
+    const CachedFeatures train(Features<reference::Device>(few.train, whole, weights, "fc"));
+    const CachedFeatures test(Features<reference::Device>(few.test, whole, weights, "fc"));
     using Last = Head<Net, "fc">;
     const RunRecord tuned =
         Trainer<Last, Ring<fp32>, Poly<1>>(
-            {.batch = 5, .epochs = 10, .scheduler = {.peak_rate = 0.05f}, .output = folder / "fc"})
+            {.batch = 5, .epochs = 6, .scheduler = {.peak_rate = 0.05f}, .output = folder / "fc"})
             .train(threads, Sources{train, test});
     std::printf("four new classes, %lld of %lld weights trained: test %.1f %%\n",
                 static_cast<long long>(graph<Last>({.classes = 4}).parameter_elements()),
@@ -67,7 +71,7 @@ int main() {
                 tuned.epochs.back().test_accuracy_pct);
 
     const RunRecord scratch = Trainer<Net, Ring<fp32>, Poly<1>>(
-                                  {.batch = 5, .epochs = 10, .scheduler = {.peak_rate = 0.05f}})
+                                  {.batch = 5, .epochs = 6, .scheduler = {.peak_rate = 0.05f}})
                                   .train(threads, few);
     std::printf("the same epochs from scratch: test %.1f %%\n",
                 scratch.epochs.back().test_accuracy_pct);
@@ -76,13 +80,13 @@ int main() {
     const Graph head = graph<Last>({.classes = 4});
     write_weights(
         folder / "net.safetensors", whole,
-        with_head(whole, weights, head, read_weights(folder / "fc" / checkpoint_name(10), head)),
+        with_head(whole, weights, head, read_weights(folder / "fc" / checkpoint_name(6), head)),
         {{"images", to_json({.shape = {1, 12, 12},
                              .mean = few.train.mean,
                              .deviation = few.train.deviation,
                              .classes = 4,
                              .class_names = few.train.class_names})}});
-    Predictor<Net, Device> predictor(folder / "net.safetensors");
+    Predictor<Net, reference::Device> predictor(folder / "net.safetensors");
     const auto first = std::span(few.test.pixels).first(12 * 12);
     for (const Prediction& p : predictor.top(first, 2))
         std::printf("%s %.0f %%\n", p.name.c_str(), 100 * p.probability);
