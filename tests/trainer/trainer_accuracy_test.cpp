@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <gx/model/init.hpp>                   // initial_parameters
-#include <gx/onednn/device.hpp>                // Device
 #include <gx/reducer/ring.hpp>                 // Ring
 #include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
 #include <gx/sim/world/cluster.hpp>            // Cluster
@@ -75,7 +74,7 @@ TEST(TestAccuracy, IsAnExactCountOnAnyNumberOfRanks) {
         }
     }
 }
-TEST(TestAccuracy, IsThatOfEveryDeviceAndWorld) {
+TEST(TestAccuracy, IsThatOfEveryWorld) {
     const gx::Split data = images_of(9, 13);
     const Counts expected = counted(data.test, 9);
     const auto expect_counts = [&](auto&& world) {
@@ -83,7 +82,7 @@ TEST(TestAccuracy, IsThatOfEveryDeviceAndWorld) {
         EXPECT_EQ(r.test_accuracy_pct(), 100.0 * expected.first / 13);
         EXPECT_EQ(r.test_top5_accuracy_pct(), 100.0 * expected.among_five / 13);
     };
-    expect_counts(threads<gx::onednn::Device>(3));
+    expect_counts(threads(3));
     expect_counts(gx::sim::Cluster<gx::reference::Device>(gx::sim::ethernet_10g(3), {}));
     expect_counts(
         gx::testing::FarWorld<gx::testing::FarDevice<gx::reference::Device>>({{3, 1}, 1}));

@@ -74,10 +74,15 @@ GX_DEVICE double sum_for_all(double v) {
     return v;
 }
 
+GX_DEVICE SecondLabel second_of(DeviceSpan<const SecondLabel> second, std::int64_t image) {
+    return second.size > 0 ? second[image] : SecondLabel{};
+}
+
 /// As reference::cross_entropy and reference::predicted.
 template <class E>
 GX_KERNEL loss_kernel(int classes, double smoothing, DeviceSpan<const typename E::storage> logits,
-                      DeviceSpan<const std::int32_t> labels, DeviceSpan<ImageLoss> losses) {
+                      DeviceSpan<const std::int32_t> labels, DeviceSpan<const SecondLabel> seconds,
+                      DeviceSpan<ImageLoss> losses) {
     const std::int64_t first = std::int64_t{blockIdx.x} * classes;
     const auto thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(loss_threads);
     Best best;
@@ -93,7 +98,8 @@ GX_KERNEL loss_kernel(int classes, double smoothing, DeviceSpan<const typename E
             away += log_sum - decoded<E>(logits[first + k]);
         away = sum_for_all(away);
     }
-    const int label = labels[blockIdx.x];
+    const SecondLabel second = second_of(seconds, blockIdx.x);
+    const int label = second.share > 0.5f ? second.label : labels[blockIdx.x];  // counted_label
     const float label_logit = decoded<E>(logits[first + label]);
     int before = 0;  // classes in front of the label
     for (int k = thread; k < classes; k += threads) {
@@ -104,7 +110,12 @@ GX_KERNEL loss_kernel(int classes, double smoothing, DeviceSpan<const typename E
     if (threadIdx.x != 0) return;
     const float zeroth = decoded<E>(logits[first]);
     const int predicted = zeroth == zeroth && best.at < classes ? best.at : 0;
-    const double of_label = log_sum - label_logit;
+    double of_label = log_sum - decoded<E>(logits[first + labels[blockIdx.x]]);
+    if (second.share > 0) {
+        const double of_second = log_sum - decoded<E>(logits[first + second.label]);
+        const double share = second.share;
+        of_label = share < 1 ? (1 - share) * of_label + share * of_second : of_second;
+    }
     double loss = smoothing / classes * away;
     if (smoothing < 1) loss += (1 - smoothing) * of_label;
     losses[blockIdx.x] = {log_sum, loss, predicted == label ? 1 : 0, place < 5 ? 1 : 0};
@@ -130,6 +141,7 @@ template <class E>
 GX_KERNEL loss_gradient_kernel(int classes, double smoothing,
                                DeviceSpan<const typename E::storage> logits,
                                DeviceSpan<const std::int32_t> labels,
+                               DeviceSpan<const SecondLabel> seconds,
                                DeviceSpan<const ImageLoss> losses, DeviceSpan<const float> scale,
                                DeviceSpan<typename E::storage> dlogits) {
     for (std::int64_t i = global_thread(); i < dlogits.size; i += all_threads()) {
@@ -137,63 +149,65 @@ GX_KERNEL loss_gradient_kernel(int classes, double smoothing,
         double gradient = 0;
         if (image < losses.size) {
             const double share = exponential(decoded<E>(logits[i]) - losses[image].log_sum_exp);
-            const bool at_label = i % classes == labels[image];
-            gradient =
-                (share - (smoothing / classes + (at_label ? 1 - smoothing : 0.0))) * scale[0];
+            const SecondLabel second = second_of(seconds, image);
+            const double of_second = second.share;
+            const double of_labels = (i % classes == labels[image] ? 1 - of_second : 0.0) +
+                                     (i % classes == second.label ? of_second : 0.0);
+            gradient = (share - (smoothing / classes + (1 - smoothing) * of_labels)) * scale[0];
         }
         dlogits[i] = encoded_once<E>(gradient);
     }
 }
 
-void expect_loss(const LossShape& shape, std::int64_t logits, std::int64_t labels,
+void expect_loss(const LossShape& shape, std::int64_t logits, const BatchLabels& labels,
                  std::int64_t losses) {
     GX_EXPECT(shape.images >= 0 && shape.classes > 0, "a loss has images of classes");
     GX_EXPECT(logits % shape.classes == 0 && logits / shape.classes >= shape.images,
               "logits have whole rows of classes, those of the batch or more");
-    GX_EXPECT(labels >= shape.images && losses >= shape.images, "a label and a loss an image");
+    GX_EXPECT(labels.first.size >= shape.images && losses >= shape.images,
+              "a label and a loss an image");
+    GX_EXPECT(labels.second.size == 0 || labels.second.size >= shape.images,
+              "a second label an image, or none");
 }
 
 }  // namespace
 
 template <class E>
 void softmax_cross_entropy(cudaStream_t stream, const LossShape& shape,
-                           DeviceSpan<const typename E::storage> logits,
-                           DeviceSpan<const std::int32_t> labels, DeviceSpan<ImageLoss> losses,
-                           DeviceSpan<ForwardReport> report) {
-    expect_loss(shape, logits.size, labels.size, losses.size);
+                           DeviceSpan<const typename E::storage> logits, const BatchLabels& labels,
+                           DeviceSpan<ImageLoss> losses, DeviceSpan<ForwardReport> report) {
+    expect_loss(shape, logits.size, labels, losses.size);
     GX_EXPECT(report.size == 1, "a loss has one report");
     const DeviceSpan<ImageLoss> of_batch = losses.subspan(0, shape.images);
     launch("loss", {static_cast<unsigned>(shape.images), loss_threads, stream}, loss_kernel<E>,
-           shape.classes, shape.smoothing, logits, labels, of_batch);
+           shape.classes, shape.smoothing, logits, labels.first, labels.second, of_batch);
     launch("report", {1, loss_threads, stream}, report_kernel, of_batch, report);
 }
 
 template <class E>
 void softmax_cross_entropy_backward(cudaStream_t stream, const LossShape& shape,
                                     DeviceSpan<const typename E::storage> logits,
-                                    DeviceSpan<const std::int32_t> labels,
-                                    DeviceSpan<const ImageLoss> losses,
+                                    const BatchLabels& labels, DeviceSpan<const ImageLoss> losses,
                                     DeviceSpan<const float> scale,
                                     DeviceSpan<typename E::storage> dlogits) {
-    expect_loss(shape, logits.size, labels.size, losses.size);
+    expect_loss(shape, logits.size, labels, losses.size);
     GX_EXPECT(dlogits.size == logits.size && scale.size == 1,
               "a gradient for each logit, and one scale");
     const std::int64_t blocks = (dlogits.size + loss_threads - 1) / loss_threads;
     launch("gradient of the loss",
            {static_cast<unsigned>(std::min<std::int64_t>(blocks, loss_blocks_max)), loss_threads,
             stream},
-           loss_gradient_kernel<E>, shape.classes, shape.smoothing, logits, labels,
-           losses.subspan(0, shape.images), scale, dlogits);
+           loss_gradient_kernel<E>, shape.classes, shape.smoothing, logits, labels.first,
+           labels.second, losses.subspan(0, shape.images), scale, dlogits);
 }
 
 #define GX_LOSS(E)                                                                            \
-    template void softmax_cross_entropy<E>(                                                   \
-        cudaStream_t, const LossShape&, DeviceSpan<const E::storage>,                         \
-        DeviceSpan<const std::int32_t>, DeviceSpan<ImageLoss>, DeviceSpan<ForwardReport>);    \
+    template void softmax_cross_entropy<E>(cudaStream_t, const LossShape&,                    \
+                                           DeviceSpan<const E::storage>, const BatchLabels&,  \
+                                           DeviceSpan<ImageLoss>, DeviceSpan<ForwardReport>); \
     template void softmax_cross_entropy_backward<E>(                                          \
-        cudaStream_t, const LossShape&, DeviceSpan<const E::storage>,                         \
-        DeviceSpan<const std::int32_t>, DeviceSpan<const ImageLoss>, DeviceSpan<const float>, \
-        DeviceSpan<E::storage>);
+        cudaStream_t, const LossShape&, DeviceSpan<const E::storage>, const BatchLabels&,     \
+        DeviceSpan<const ImageLoss>, DeviceSpan<const float>, DeviceSpan<E::storage>);
 GX_LOSS(fp32)
 GX_LOSS(fp16)
 GX_LOSS(bf16)

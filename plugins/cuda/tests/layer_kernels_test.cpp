@@ -112,6 +112,7 @@ struct Losses {
     std::vector<Storage> logits;  ///< (rows, classes), more rows than images
     std::vector<std::int32_t> labels;
     float scale = 1;
+    std::vector<SecondLabel> second{};  ///< none: one label an image
     std::vector<ImageLoss> of_images{};
     ForwardReport report{};
     std::vector<Storage> gradient{};
@@ -122,10 +123,12 @@ struct Losses {
         const DeviceVector<std::int32_t> at(stream, labels);
         DeviceVector<ImageLoss> losses(stream, static_cast<std::size_t>(shape.images));
         DeviceVector<ForwardReport> reports(stream, filled(1, ForwardReport{5, 5, false}));
-        cuda::softmax_cross_entropy<E>(stream, shape, z, at, losses, reports);
+        const DeviceVector<SecondLabel> others(stream, second);
+        const cuda::BatchLabels both{at, others};
+        cuda::softmax_cross_entropy<E>(stream, shape, z, both, losses, reports);
         const DeviceVector<float> factor(stream, filled(1, scale));
         DeviceVector<Storage> dz(stream, unwritten<E>(logits.size()));
-        cuda::softmax_cross_entropy_backward<E>(stream, shape, z, at, losses, factor, dz);
+        cuda::softmax_cross_entropy_backward<E>(stream, shape, z, both, losses, factor, dz);
         of_images = losses.host();
         report = reports.host()[0];
         gradient = dz.host();
@@ -148,6 +151,10 @@ Losses<E> any_losses(std::uint64_t seed) {
         l.logits.push_back(E::encode(static_cast<float>(std::round(normal(random) * 4) / 4)));
     for (std::size_t n = 0; n < rows; ++n)
         l.labels.push_back(static_cast<std::int32_t>(random() % classes));
+    if (*rc::gen::arbitrary<bool>())
+        for (std::size_t n = 0; n < rows; ++n)
+            l.second.push_back({static_cast<std::int32_t>(random() % classes),
+                                static_cast<float>(random() % 65) / 64});
     return l;
 }
 
@@ -171,8 +178,10 @@ TYPED_TEST(Layers, LossIsThatOfTheReference) {
         double sum = 0;
         std::int64_t correct = 0, top5 = 0;
         for (int n = 0; n < images; ++n) {
-            const int label = l.labels[std::size_t(n)];
-            const double loss = reference::cross_entropy(logits, n, label, l.shape.smoothing);
+            reference::Labels both(l.labels[std::size_t(n)]);
+            if (!l.second.empty()) both.second = l.second[std::size_t(n)];
+            const int label = counted_label(both.first, both.second);
+            const double loss = reference::cross_entropy(logits, n, both, l.shape.smoothing);
             const ImageLoss& got = l.of_images[std::size_t(n)];
             const double size = 200 + std::abs(reference::log_sum_exp(logits, n));
             RC_ASSERT(std::abs(got.loss - loss) <= 0x1p-52 * terms * size);
@@ -181,7 +190,7 @@ TYPED_TEST(Layers, LossIsThatOfTheReference) {
             correct += hit ? 1 : 0;
             top5 += reference::place_of(logits, n, label) < 5 ? 1 : 0;
             sum += got.loss;
-            reference::cross_entropy_backward(logits, n, label, l.shape.smoothing, gradient);
+            reference::cross_entropy_backward(logits, n, both, l.shape.smoothing, gradient);
         }
         RC_ASSERT(l.report.correct == correct);
         RC_ASSERT(l.report.top5 == top5);
@@ -273,9 +282,33 @@ TEST(Loss, OfLogitsThatAreNotFiniteIsThatOfTheReference) {
                 }
 }
 
+TEST(Loss, OfASecondLabelWithoutAShareHasTheBitsOfOne) {
+    std::mt19937_64 random(3);
+    std::normal_distribution<float> normal(0, 3);
+    for (const double smoothing : {0.0, 0.1}) {
+        Losses<fp32> one;
+        one.shape = {.images = 5, .classes = 300, .smoothing = smoothing};
+        for (int i = 0; i < 5 * 300; ++i) one.logits.push_back(normal(random));
+        for (int n = 0; n < 5; ++n) one.labels.push_back(n * 7);
+        Losses<fp32> none = one, all = one;
+        none.second.assign(5, {3, 0});
+        all.labels.assign(5, 3);
+        for (int n = 0; n < 5; ++n) all.second.push_back({n * 7, 1});
+        one.run();
+        for (Losses<fp32>* other : {&none, &all}) {
+            other->run();
+            EXPECT_EQ(other->report.loss_sum, one.report.loss_sum);
+            EXPECT_TRUE(same_bits(other->gradient, one.gradient));
+        }
+    }
+}
+
 TEST(Loss, WantsALabelAnImage) {
     Losses<fp32> l{.shape = {.images = 2, .classes = 2}, .logits = {1, 2, 3, 4}, .labels = {0}};
     EXPECT_DEATH(l.run(), "a label and a loss an image");
+    l.labels = {0, 1};
+    l.second = {{1, 0.5f}};
+    EXPECT_DEATH(l.run(), "a second label an image, or none");
 }
 
 // ---- Dropout -----------------------------------------------------------------------------------

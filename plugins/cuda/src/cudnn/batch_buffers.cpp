@@ -24,7 +24,8 @@ DeviceSpan<const T> part(std::byte* block, std::int64_t offset, std::span<const 
 }  // namespace
 
 BatchLayout::BatchLayout(const Graph& graph, int batch)
-    : values(aligned(labels + 4 * std::int64_t{batch})),
+    : second_labels(labels + 4 * std::int64_t{batch}),
+      values(aligned(second_labels + std::int64_t{sizeof(SecondLabel)} * batch)),
       images(aligned(values + std::int64_t{1024} * graph.input.channels)),
       bytes(images + 4 * batch * graph.input.elements()) {}
 
@@ -62,6 +63,9 @@ std::int64_t BatchBuffers::fill(const Batch& batch, float rate, std::byte* block
     put(std::span(&batch.draw, 1), block + layout_.draw);
     put(std::span<const float>(&rate, 1), block + layout_.rate);
     put(batch.labels, block + layout_.labels);
+    std::memset(block + layout_.second_labels, 0,
+                sizeof(SecondLabel) * static_cast<std::size_t>(batch.count));
+    put(batch.second_labels, block + layout_.second_labels);
     put(batch.values, block + layout_.values);
     put(batch.images, block + layout_.images);
     put(batch.pixels, block + layout_.images);
@@ -76,6 +80,8 @@ LoadedBatch BatchBuffers::in(Half& half, const Batch& batch) const {
             .rate = {reinterpret_cast<const float*>(block + layout_.rate), 1},
             .images = part(block, layout_.images, batch.images),
             .labels = part(block, layout_.labels, batch.labels),
+            .second_labels = {reinterpret_cast<const SecondLabel*>(block + layout_.second_labels),
+                              batch.count},
             .pixels = part(block, layout_.images, batch.pixels),
             .values = part(block, layout_.values, batch.values)};
 }

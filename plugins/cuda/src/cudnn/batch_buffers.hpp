@@ -20,21 +20,24 @@ namespace gx::cuda::detail {
 struct BatchLayout {
     BatchLayout(const Graph& graph, int batch);
 
-    std::int64_t draw = 0;     ///< (1)
-    std::int64_t rate = 8;     ///< (1)
-    std::int64_t labels = 12;  ///< (batch)
-    std::int64_t values;       ///< (C, 256)
-    std::int64_t images;       ///< floats, or pixels
-    std::int64_t bytes;        ///< of `batch` images as floats
+    std::int64_t draw = 0;       ///< (1)
+    std::int64_t rate = 8;       ///< (1)
+    std::int64_t labels = 12;    ///< (batch)
+    std::int64_t second_labels;  ///< (batch)
+    std::int64_t values;         ///< (C, 256)
+    std::int64_t images;         ///< floats, or pixels
+    std::int64_t bytes;          ///< of `batch` images as floats
 };
 
-/// A batch in the memory of the GPU. Shapes: as of Batch.
+/// A batch in the memory of the GPU. Shapes: as of Batch; second_labels (count), of share 0 where
+/// an image has one label, so that all batches of a size are the same work.
 struct LoadedBatch {
     int count = 0;
     DeviceSpan<const std::uint64_t> draw{};
     DeviceSpan<const float> rate{};
     DeviceSpan<const float> images{};
     DeviceSpan<const std::int32_t> labels{};
+    DeviceSpan<const SecondLabel> second_labels{};
     DeviceSpan<const std::uint8_t> pixels{};
     DeviceSpan<const float> values{};
 };

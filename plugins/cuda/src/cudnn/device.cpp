@@ -229,6 +229,7 @@ private:
             GX_EXPECT(label >= 0 && label < graph_.classes, "label " + std::to_string(label) +
                                                                 ": expected 0 to " +
                                                                 std::to_string(graph_.classes - 1));
+        expect_second_labels(batch, graph_.classes);
     }
     /// Of each checked activation; the last: whether any was checked.
     [[nodiscard]] DeviceSpan<std::uint32_t> open_counts() {

@@ -162,7 +162,7 @@ private:
                                   op.rate, x, activation(op.output));
             case OpKind::batch_norm: return run_batch_norm(unit);
             case OpKind::softmax_cross_entropy:
-                return softmax_cross_entropy<E>(stream_, loss_shape(op), x, pass_.labels,
+                return softmax_cross_entropy<E>(stream_, loss_shape(op), x, labels(),
                                                 span<ImageLoss>(unit.notes), report);
             default: return;  // timed only: refused on construction
         }
@@ -194,6 +194,7 @@ private:
         batch_norm_train<E>(stream_, rows(op.output), batch_norm(op), maps, norms,
                             span<double>(unit.workspace));
     }
+    [[nodiscard]] BatchLabels labels() const { return {pass_.labels, pass_.second_labels}; }
     [[nodiscard]] LossShape loss_shape(const Op& op) const {
         return {pass_.count, graph_.classes, op.rate};
     }
@@ -213,7 +214,7 @@ private:
         const Op& op = *unit.op;
         if (op.kind == OpKind::softmax_cross_entropy) {
             softmax_cross_entropy_backward<E>(stream_, loss_shape(op), activation(op.inputs[0]),
-                                              pass_.labels, span<ImageLoss>(unit.notes), scale,
+                                              labels(), span<ImageLoss>(unit.notes), scale,
                                               span<Storage>(unit.gradients[0].stored()));
             return add_up(unit);
         }

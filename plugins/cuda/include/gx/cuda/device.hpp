@@ -63,6 +63,7 @@ public:
     template <class E>
     static constexpr bool computes = StandardElement<E>;
     static constexpr bool takes_pixels = true;
+    static constexpr bool takes_second_labels = true;
 
     Device(DeviceContext& gpu, const Graph& graph, DeviceOptions options);
     Device(const Device&) = delete;

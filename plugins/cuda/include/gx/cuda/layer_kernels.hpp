@@ -132,18 +132,23 @@ struct ImageLoss {
     std::int64_t top5 = 0;             ///< 1: fewer than five classes are before it
 };
 
+/// Labels of a batch. Shapes: first (images or more); second (images or more), or empty.
+struct BatchLabels {
+    DeviceSpan<const std::int32_t> first{};
+    DeviceSpan<const SecondLabel> second{};
+};
+
 /// Softmax cross-entropy against smoothed labels, and the report of the batch.
-/// Shapes: logits (images or more, classes); labels (images or more), below classes; losses
-///         (images or more); report (1).
+/// Shapes: logits (images or more, classes); labels below classes; losses (images or more);
+///         report (1).
 /// Order:  in double. Classes: thread t of 256 adds t, t + 256 ...; 32 threads in a row as a tree,
 ///         lane l plus lane l + 16, then 8, 4, 2, 1; the eight sums likewise. Images likewise.
 ///         exp and log are sums and products of doubles, the same on host and GPU.
 /// Cost:   logits are read four times, of which three from cache. Two kernels.
 template <class E>
 void softmax_cross_entropy(cudaStream_t stream, const LossShape& shape,
-                           DeviceSpan<const typename E::storage> logits,
-                           DeviceSpan<const std::int32_t> labels, DeviceSpan<ImageLoss> losses,
-                           DeviceSpan<ForwardReport> report);
+                           DeviceSpan<const typename E::storage> logits, const BatchLabels& labels,
+                           DeviceSpan<ImageLoss> losses, DeviceSpan<ForwardReport> report);
 
 /// dlogits = scale * (softmax - target), rounded once.
 /// Shapes: losses of forward; scale (1), in device memory; dlogits as logits, and may be these.
@@ -151,8 +156,7 @@ void softmax_cross_entropy(cudaStream_t stream, const LossShape& shape,
 template <class E>
 void softmax_cross_entropy_backward(cudaStream_t stream, const LossShape& shape,
                                     DeviceSpan<const typename E::storage> logits,
-                                    DeviceSpan<const std::int32_t> labels,
-                                    DeviceSpan<const ImageLoss> losses,
+                                    const BatchLabels& labels, DeviceSpan<const ImageLoss> losses,
                                     DeviceSpan<const float> scale,
                                     DeviceSpan<typename E::storage> dlogits);
 

@@ -132,6 +132,29 @@ TEST(Device, PixelsAreNormalisedAsFloatsAre) {
         EXPECT_NE(a.logits, std::vector<double>(a.logits.size()));
     }
 }
+TEST(Device, SecondLabelsAreThoseOfTheirBatch) {
+    const Graph g = lower(layers()[9]);
+    start();
+    GpuRun run(g, {.batch = 3});
+    reference::Device slow(g, {.batch = 3});
+    const auto parameters = random_parameters(g, 9);
+    run.load(parameters);
+    load(slow, parameters);
+    const Images data(g, 2, 3);
+    const Batch plain = data.batch();
+    const std::vector<SecondLabel> second{{(plain.labels[0] + 1) % g.classes, 0.75f},
+                                          {(plain.labels[1] + 2) % g.classes, 0.25f}};
+    Batch mixed = plain;
+    mixed.second_labels = second;
+    const Step before = run.step(plain, 1), a = run.step(mixed, 1), b = step(slow, g, mixed, 1);
+    EXPECT_NEAR(a.report.loss_sum / b.report.loss_sum, 1, 1e-4);
+    EXPECT_NE(a.report.loss_sum, before.report.loss_sum);
+    EXPECT_LE(apart(a.gradients, b.gradients), 1e-4);
+    EXPECT_GT(apart(a.gradients, before.gradients), 1e-2);
+    EXPECT_EQ(run.step(plain, 1).gradients, before.gradients) << "the last batch's are forgotten";
+    mixed.second_labels = std::span(second).first(1);
+    EXPECT_DEATH((void)run.step(mixed, 1), "one second label for each image");
+}
 TEST(Device, AllocatesNothingAndDoesNotWaitInAStep) {
     const Graph g = residual_network();
     for (const ElementType e : {ElementType::fp32, ElementType::fp16}) {

@@ -37,6 +37,7 @@ public:
     template <class E>
     static constexpr bool computes = computes_in<Inner, E>;
     static constexpr bool takes_pixels = TakesPixels<Inner>;
+    static constexpr bool takes_second_labels = TakesSecondLabels<Inner>;
 
     HostComputed(cuda::DeviceContext& gpu, const Graph& graph, DeviceOptions options)
         : inner_(graph, options),
@@ -60,6 +61,7 @@ public:
         loaded_.values = packed(batch.values);
         loaded_.images = packed(batch.images);
         loaded_.labels = packed(batch.labels);
+        loaded_.second_labels = packed(batch.second_labels);
         loaded_.pixels = packed(batch.pixels);
         loaded_.count = batch.count;
         queue_.copy_in(std::span<const std::byte>(host_),
@@ -72,11 +74,11 @@ public:
         enqueue("forward", [=, this, batch = loaded_] {
             const std::span<float> a = written(averages, "forward");
             std::ranges::copy(a, inner_.statistics().begin());
-            const ForwardReport done =
-                inner_.forward({read(batch.images, "forward"), read(batch.labels, "forward"),
-                                batch.count, read(batch.draw, "forward")[0],
-                                read(batch.pixels, "forward"), read(batch.values, "forward")},
-                               mode);
+            const ForwardReport done = inner_.forward(
+                {read(batch.images, "forward"), read(batch.labels, "forward"), batch.count,
+                 read(batch.draw, "forward")[0], read(batch.pixels, "forward"),
+                 read(batch.values, "forward"), read(batch.second_labels, "forward")},
+                mode);
             if (!done.finite && !bad_layer_) bad_layer_ = inner_.first_non_finite();
             written(report, "forward")[0] = done;
             std::ranges::copy(inner_.statistics(), a.begin());
@@ -129,14 +131,15 @@ private:
     struct Loaded {
         View<const float> images{}, values{};
         View<const std::int32_t> labels{};
+        View<const SecondLabel> second_labels{};
         View<const std::uint8_t> pixels{};
         View<const std::uint64_t> draw{};
         View<const float> rate{};
         int count = 0;
     };
-    /// Draw, rate, pixel values, images or pixels, and labels.
+    /// Draw, rate, pixel values, images or pixels, labels and second ones.
     static std::int64_t block_bytes(const Graph& graph, const DeviceOptions& o) {
-        return 16 + 4 * (256 * graph.input.channels + o.batch * (graph.input.elements() + 1));
+        return 16 + 4 * (256 * graph.input.channels + o.batch * (graph.input.elements() + 3));
     }
     /// Where a part of the batch will lie on the device; the host's copy of it is there.
     template <class T>
