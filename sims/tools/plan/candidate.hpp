@@ -10,6 +10,13 @@
 
 namespace gx::tools::plan {
 
+/// Batch and image size from an epoch on, as the Trainer's Phase.
+struct JobPhase {
+    int first_epoch = 0;
+    int batch_per_gpu = 0;
+    int image_side = 0;  ///< pixels
+};
+
 /// What is to be trained, and what it may cost.
 struct Job {
     std::string model{};
@@ -17,6 +24,7 @@ struct Job {
     int epochs = 0;
     int global_batch = 0;             ///< examples a step on all GPUs; 0: `batch_per_gpu` on each
     int batch_per_gpu = 0;            ///< 0: `global_batch` shared
+    std::vector<JobPhase> phases{};   ///< in place of both batches; none: one for all epochs
     std::optional<Dollars> budget{};  ///< on demand
     std::optional<Nanoseconds> deadline{};
 };
@@ -41,7 +49,9 @@ struct Candidate {
     Nanoseconds exposed{};    ///< of a step: waiting for communication, and interference by it
     Nanoseconds framework{};  ///< of a step: the stack's hooks, packing and stragglers
     std::int64_t steps = 0;
-    Nanoseconds total{};  ///< steps only: no start-up, evaluation or checkpoints
+    Nanoseconds total{};                     ///< steps only: no start-up, evaluation or checkpoints
+    std::vector<Nanoseconds> phase_steps{};  ///< of a job with phases, whose mean `step` is, and
+                                             ///< so `exposed` and `framework`
     std::optional<Dollars> on_demand{}, spot{};  ///< empty: no such price of it is known
     std::string infeasible{};                    ///< why it cannot run at all; empty: it can
     bool on_front = false;  ///< nothing else is both faster and cheaper (on demand);

@@ -51,6 +51,7 @@ struct Asked {
                                       "p3.8xlarge", "p3.16xlarge", "p3dn.24xlarge"};
     std::int64_t examples = 1'281'167;
     int epochs = 90, global_batch = 0, batch_per_gpu = 0, most_gpus = 64, lines = 12;
+    std::vector<std::string> phases{};
     double budget_dollars = 0, deadline_hours = 0, most_messages = 5e7;
     bool synchronous = false, sharded = false, lossy = false, served = false;
 };
@@ -69,6 +70,11 @@ void read_options(CLI::App& app, Asked& a) {
     auto* each = app.add_option("--batch-per-gpu", a.batch_per_gpu, "examples a step on each GPU");
     global->check(count_in(1, 1'000'000'000))->excludes(each);
     each->check(count_in(1, 1'000'000'000))->excludes(global);
+    app.add_option("--phase", a.phases,
+                   "FIRST_EPOCH:BATCH:SIDE, examples a step on each GPU and the side of square "
+                   "images from an epoch on, as the Trainer's phases; repeatable")
+        ->excludes(global)
+        ->excludes(each);
     app.add_option("--budget-dollars", a.budget_dollars, "on demand")->check(above_zero());
     app.add_option("--deadline-hours", a.deadline_hours, "for all epochs")
         ->check(number_in(1e-6, 1e6, "from 1e-6 to 1e6"));
@@ -111,13 +117,48 @@ void read_options(CLI::App& app, Asked& a) {
     app.add_option("--html", a.html, "write it there as a page with a picture");
 }
 
+/// Errors: Error naming the phase, what was expected and found.
+std::vector<tools::plan::JobPhase> phases_of(const Asked& a, const sim::KnownModel& model) {
+    std::vector<tools::plan::JobPhase> phases;
+    const ImageShape image = model.make({}).input;
+    for (const std::string& text : a.phases) {
+        tools::plan::JobPhase p;
+        int read = 0;
+        const std::string name = "--phase " + printable(text);
+        if (std::sscanf(text.c_str(), "%9d:%9d:%5d%n", &p.first_epoch, &p.batch_per_gpu,
+                        &p.image_side, &read) != 3 ||
+            read != std::ssize(text))
+            throw Error(name + ": expected FIRST_EPOCH:BATCH:SIDE, as 13:224:224");
+        if (phases.empty() && p.first_epoch != 0)
+            throw Error(name + ": the first phase begins at epoch 0");
+        if (!phases.empty() && p.first_epoch <= phases.back().first_epoch)
+            throw Error(
+                fmt::format("{}: the phase before begins at epoch {}, and each begins "
+                            "later than the one before",
+                            name, phases.back().first_epoch));
+        if (p.batch_per_gpu < 1 || p.image_side < 1)
+            throw Error(name + ": a step has at least 1 example, and an image 1 pixel a side");
+        if (image.height != image.width)
+            throw Error(
+                fmt::format("{}: {} has no images: give --batch-per-gpu", name, model.name));
+        const GraphTrouble trouble =
+            model.trouble({.input = {image.channels, p.image_side, p.image_side}});
+        if (trouble.fault != GraphFault::none)
+            throw Error(fmt::format("{}: images of {} x {} do not fit {}: {}", name, p.image_side,
+                                    p.image_side, model.name, trouble.text().view()));
+        phases.push_back(p);
+    }
+    return phases;
+}
+
 tools::plan::Job job_of(const Asked& a) {
     tools::plan::Job job{.model = a.model,
                          .examples = a.examples,
                          .epochs = a.epochs,
                          .global_batch = a.global_batch,
                          .batch_per_gpu = a.batch_per_gpu};
-    if (job.global_batch == 0 && job.batch_per_gpu == 0) job.global_batch = 2048;
+    if (job.global_batch == 0 && job.batch_per_gpu == 0 && a.phases.empty())
+        job.global_batch = 2048;
     if (a.budget_dollars > 0) job.budget = Dollars{a.budget_dollars};
     if (a.deadline_hours > 0) job.deadline = nanoseconds(a.deadline_hours * 3600);
     return job;
@@ -273,12 +314,21 @@ void print_dominated(const std::vector<Candidate>& candidates, int lines) {
                    all - printed);
 }
 
+std::string phases_text(const tools::plan::Job& job) {
+    std::string text = "by phase (step ms is the mean):";
+    for (const tools::plan::JobPhase& p : job.phases)
+        text += fmt::format("\n    from epoch {}: {} a step and GPU, images of {} x {}",
+                            p.first_epoch, p.batch_per_gpu, p.image_side, p.image_side);
+    return text;
+}
+
 void print(const std::vector<Candidate>& candidates, const tools::plan::Job& job, const Asked& a,
            const std::vector<std::string>& assumed,
            const std::map<std::string, std::string>& dates) {
     fmt::print("{}, {} examples x {} epochs, {}\n\n", job.model, job.examples, job.epochs,
-               job.global_batch > 0 ? fmt::format("{} a step", job.global_batch)
-                                    : fmt::format("{} a step and GPU", job.batch_per_gpu));
+               !job.phases.empty()    ? phases_text(job)
+               : job.global_batch > 0 ? fmt::format("{} a step", job.global_batch)
+                                      : fmt::format("{} a step and GPU", job.batch_per_gpu));
     fmt::print(
         "Pareto front: nothing else is both faster and cheaper.\n{:>9}  {:>9}  {:>9}  "
         "{:>8}  {:>8}\n",
@@ -313,6 +363,7 @@ nlohmann::ordered_json json_of(const Candidate& o) {
     j["step_ms"] = seconds(o.step) * 1e3;
     j["exposed_ms"] = seconds(o.exposed) * 1e3;
     j["framework_ms"] = seconds(o.framework) * 1e3;
+    for (const Nanoseconds step : o.phase_steps) j["phase_step_ms"].push_back(seconds(step) * 1e3);
     j["total_hours"] = seconds(o.total) / 3600;
     if (o.on_demand) j["on_demand_dollars"] = o.on_demand->count;
     if (o.spot) j["spot_dollars"] = o.spot->count;
@@ -324,12 +375,17 @@ void plan(const Asked& a) {
     expect_outputs({{"--json", a.json}, {"--html", a.html}});
     tools::plan::Job job = job_of(a);
     job.model = model.name;
+    job.phases = phases_of(a, model);
     const bool shows = isatty(STDERR_FILENO) == 1;
     const tools::plan::SearchSpace space = space_of(a);
+    const auto progress = [&](std::size_t done, std::size_t of) {
+        if (shows) fmt::print(stderr, "\rsimulating {} of {} clusters\033[K", done, of);
+    };
+    const int channels = model.make({}).input.channels;
+    const auto graph_at = [&](int side) { return model.make({.input = {channels, side, side}}); };
     std::vector<Candidate> candidates =
-        tools::plan::search(job, model.make({}), space, [&](std::size_t done, std::size_t of) {
-            if (shows) fmt::print(stderr, "\rsimulating {} of {} clusters\033[K", done, of);
-        });
+        job.phases.empty() ? tools::plan::search(job, model.make({}), space, progress)
+                           : tools::plan::search_phases(job, graph_at, space, progress);
     if (shows) fmt::print(stderr, "\r\033[K");
     tools::plan::pareto_front(candidates, job);
     const std::vector<std::string> assumed = assumptions(space.stack);

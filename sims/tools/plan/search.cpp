@@ -1,8 +1,9 @@
 #include <tools/plan/search.hpp>
 
-#include <algorithm>  // max, sort
+#include <algorithm>  // max, min, sort
 #include <map>        // kernels that were timed
 #include <numeric>    // iota
+#include <optional>   // prices
 #include <tuple>      // keys
 #include <utility>    // pair
 
@@ -153,6 +154,70 @@ std::vector<Candidate> search(const Job& job, const Graph& graph, const SearchSp
                      job, spec);
         if (progress && (i + 1 == all.size() || asked[i + 1].cluster != q.cluster))
             progress(q.cluster + 1, space.clusters.size());
+    }
+    return all;
+}
+
+namespace {
+
+/// Adds a phase to what was found for those before.
+void add_phase(Candidate& sum, const Candidate& phase, std::size_t number) {
+    if (!sum.infeasible.empty()) return;
+    if (!phase.infeasible.empty()) {
+        sum.infeasible = fmt::format("phase {}: {}", number, phase.infeasible);
+        return;
+    }
+    if (seconds(sum.total) + seconds(phase.total) > 9e9) {
+        sum.infeasible = "takes more than 9e9 s, which the clock does not count: train on less";
+        return;
+    }
+    const std::int64_t steps = sum.steps + phase.steps;
+    const auto mean = [&](Nanoseconds Candidate::* member) {
+        const double all = seconds(sum.*member) * static_cast<double>(sum.steps) +
+                           seconds(phase.*member) * static_cast<double>(phase.steps);
+        return steps > 0 ? nanoseconds(all / static_cast<double>(steps)) : Nanoseconds(0);
+    };
+    for (const auto member : {&Candidate::step, &Candidate::exposed, &Candidate::framework})
+        sum.*member = mean(member);
+    sum.steps = steps;
+    sum.total += phase.total;
+    sum.phase_steps.push_back(phase.step);
+    const auto add = [](std::optional<Dollars>& to, const std::optional<Dollars>& more) {
+        if (more) to = Dollars{to.value_or(Dollars{0}).count + more->count};
+    };
+    add(sum.on_demand, phase.on_demand);
+    add(sum.spot, phase.spot);
+}
+
+}  // namespace
+
+std::vector<Candidate> search_phases(
+    const Job& job, const std::function<Graph(int)>& graph_at, const SearchSpace& space,
+    const std::function<void(std::size_t, std::size_t)>& progress) {
+    std::vector<Candidate> all;
+    const std::size_t phases = job.phases.size(), clusters = space.clusters.size();
+    for (std::size_t p = 0; p < phases; ++p) {
+        const int end = p + 1 < phases ? job.phases[p + 1].first_epoch : job.epochs;
+        Job part = job;
+        part.phases.clear();
+        part.epochs = std::min(end, job.epochs) - job.phases[p].first_epoch;
+        if (part.epochs <= 0) break;
+        part.global_batch = 0;
+        part.batch_per_gpu = job.phases[p].batch_per_gpu;
+        const auto show = [&](std::size_t done, std::size_t) {
+            if (progress) progress(p * clusters + done, phases * clusters);
+        };
+        std::vector<Candidate> found =
+            search(part, graph_at(job.phases[p].image_side), space, show);
+        if (p == 0) {
+            all = std::move(found);
+            for (Candidate& c : all) {
+                if (c.infeasible.empty()) c.phase_steps = {c.step};
+                else c.infeasible = "phase 1: " + c.infeasible;
+            }
+            continue;
+        }
+        for (std::size_t i = 0; i < all.size(); ++i) add_phase(all[i], found[i], p + 1);
     }
     return all;
 }

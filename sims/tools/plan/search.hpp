@@ -91,4 +91,12 @@ struct SteppedCosts {
     const Job& job, const Graph& graph, const SearchSpace& space,
     const std::function<void(std::size_t, std::size_t)>& progress = {});
 
+/// Candidates of a job with phases, each phase timed with its own batch and graph; times, dollars
+/// and steps are sums over the phases. `graph_at(side)`: the network at an image size.
+/// Errors: what can't run in a phase is infeasible, and names it.
+/// Cost:   that of search() for each phase; `most_messages` are those of one.
+[[nodiscard]] std::vector<Candidate> search_phases(
+    const Job& job, const std::function<Graph(int side)>& graph_at, const SearchSpace& space,
+    const std::function<void(std::size_t, std::size_t)>& progress = {});
+
 }  // namespace gx::tools::plan

@@ -23,6 +23,7 @@ using gx::tools::plan::Candidate;
 using gx::tools::plan::Job;
 using gx::tools::plan::reducer_choice;
 using gx::tools::plan::search;
+using gx::tools::plan::search_phases;
 using gx::tools::plan::SearchSpace;
 
 SearchSpace space(std::vector<int> machines) {
@@ -187,6 +188,54 @@ TEST(Search, LeavesOutWhatIsTooMuchToSimulate) {
     const auto wide = search({.examples = 10, .epochs = 1, .batch_per_gpu = 1}, small, s);
     EXPECT_EQ(wide[2].infeasible, "");
     EXPECT_NE(wide[4].infeasible.find("not simulated: about"), std::string::npos);
+}
+
+// ---- Phases ---------------------------------------------------------------------------------
+gx::Graph small_at(int side) { return gx::graph<gx::ResNet8>({.input = {3, side, side}}); }
+
+TEST(SearchPhases, SumsThePhasesEachWithItsOwnStep) {
+    Job job{.examples = 1000, .epochs = 9, .phases = {{0, 32, 16}, {4, 16, 32}, {7, 4, 48}}};
+    SearchSpace s = space({1, 4});
+    s.clusters[0].machine.spot_price = {1.5};
+    const std::vector<Candidate> all = search_phases(job, small_at, s);
+    ASSERT_EQ(all.size(), 4u);
+    const std::array epochs{4, 3, 2};
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        gx::Nanoseconds total{}, exposed{};
+        double dollars = 0;
+        std::int64_t steps = 0;
+        for (std::size_t p = 0; p < 3; ++p) {
+            const Job part{.examples = 1000,
+                           .epochs = epochs[p],
+                           .batch_per_gpu = job.phases[p].batch_per_gpu};
+            const Candidate c = search(part, small_at(job.phases[p].image_side), s)[i];
+            EXPECT_EQ(all[i].phase_steps.at(p), c.step);
+            total += c.total;
+            exposed += c.exposed * c.steps;
+            steps += c.steps;
+            dollars += c.on_demand.value().count;
+        }
+        EXPECT_EQ(all[i].total, total);
+        EXPECT_EQ(all[i].steps, steps);
+        EXPECT_NEAR(all[i].on_demand.value().count, dollars, 1e-12);
+        EXPECT_EQ(all[i].spot.has_value(), i < 2);
+        EXPECT_NEAR(gx::seconds(all[i].step) * double(steps), gx::seconds(total), 1e-6);
+        EXPECT_NEAR(gx::seconds(all[i].exposed) * double(steps), gx::seconds(exposed), 1e-6);
+        EXPECT_EQ(all[i].choice.batch_per_gpu, 32) << "of the first phase";
+    }
+    job.epochs = 4;  // the later phases are not reached
+    EXPECT_EQ(search_phases(job, small_at, s)[2].phase_steps.size(), 1u);
+}
+TEST(SearchPhases, NameThePhaseThatCannotRun) {
+    SearchSpace s = space({4});
+    const Job job{.examples = 1000, .epochs = 9, .phases = {{0, 32, 16}, {4, 16, 2048}}};
+    const std::vector<Candidate> all = search_phases(job, small_at, s);
+    for (const Candidate& c : all)
+        EXPECT_TRUE(c.infeasible.starts_with("phase 2: a batch of 16 images")) << c.infeasible;
+    const Job first{.examples = 1000, .epochs = 9, .phases = {{0, 1 << 20, 16}, {4, 1, 16}}};
+    EXPECT_TRUE(search_phases(first, small_at, s)[0].infeasible.starts_with("phase 1: "));
+    const Job long_one{.examples = std::int64_t{1} << 56, .epochs = 2, .phases = {{0, 512, 32}}};
+    EXPECT_NE(search_phases(long_one, small_at, s)[0].infeasible, "");
 }
 
 // ---- Any options: a time or a reason, after bounded work ------------------------------

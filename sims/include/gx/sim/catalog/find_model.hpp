@@ -24,28 +24,33 @@ namespace gx::sim {
 struct KnownModel {
     std::string_view name;
     Graph (*make)(const GraphOptions&);
+    GraphTrouble (*trouble)(const GraphOptions&);  ///< of a graph that it cannot make
 };
+template <class M>
+[[nodiscard]] constexpr KnownModel known_model(std::string_view name) {
+    return {name, graph<M>, gx::trouble<M>};
+}
 
 /// Every network that find_model knows. BERT is timed with its heads, as it is trained.
 inline constexpr std::array<KnownModel, 18> models{
-    {{"ResNet-18", graph<ResNet18>},
-     {"ResNet-34", graph<ResNet34>},
-     {"ResNet-50", graph<ResNet50>},
-     {"ResNet-50 v1", graph<ResNet<50, StrideAt::conv1x1>>},
-     {"ResNet-101", graph<ResNet101>},
-     {"ResNet-152", graph<ResNet152>},
-     {"ResNeXt-50", graph<ResNeXt50>},
-     {"ResNeXt-101", graph<ResNeXt101>},
-     {"Inception-v3", graph<InceptionV3>},
-     {"VGG-16", graph<Vgg16>},
-     {"AlexNet", graph<AlexNet>},
-     {"BERT-base", graph<BertBasePretraining>},
-     {"BERT-large", graph<BertLargePretraining>},
-     {"ALBERT-base", graph<AlbertBase>},
-     {"GPT-2 small", graph<Gpt2Small>},
-     {"GPT-2 medium", graph<Gpt2Medium>},
-     {"GPT-2 large", graph<Gpt2Large>},
-     {"GPT-2 XL", graph<Gpt2Xl>}}};
+    known_model<ResNet18>("ResNet-18"),
+    known_model<ResNet34>("ResNet-34"),
+    known_model<ResNet50>("ResNet-50"),
+    known_model<ResNet<50, StrideAt::conv1x1>>("ResNet-50 v1"),
+    known_model<ResNet101>("ResNet-101"),
+    known_model<ResNet152>("ResNet-152"),
+    known_model<ResNeXt50>("ResNeXt-50"),
+    known_model<ResNeXt101>("ResNeXt-101"),
+    known_model<InceptionV3>("Inception-v3"),
+    known_model<Vgg16>("VGG-16"),
+    known_model<AlexNet>("AlexNet"),
+    known_model<BertBasePretraining>("BERT-base"),
+    known_model<BertLargePretraining>("BERT-large"),
+    known_model<AlbertBase>("ALBERT-base"),
+    known_model<Gpt2Small>("GPT-2 small"),
+    known_model<Gpt2Medium>("GPT-2 medium"),
+    known_model<Gpt2Large>("GPT-2 large"),
+    known_model<Gpt2Xl>("GPT-2 XL")};
 
 namespace detail::find_model {
 
