@@ -1,8 +1,9 @@
 // Train ResNet-20 on Fashion-MNIST to more than 93.5 % on the CPU: two ranks as threads, a
 // checkpoint after each epoch, bitwise reproducible when resumed.
 // Run:  build/release/gx_fashion --epochs 15 --output out/fashion
-//       build/release/gx_fashion --epochs 15 --output out/fashion --resume
-//       out/fashion/epoch-0007.safetensors
+//       build/release/gx_fashion --epochs 15 --output out/fashion --resume latest
+// SIGTERM, SIGINT and SIGUSR1 write a checkpoint behind the present step, and end it with status
+// 75; a second signal ends it at once.
 
 #include <filesystem>    // output folder
 #include <system_error>  // error_code
@@ -21,6 +22,7 @@
 #include <gx/scheduler/cosine.hpp>               // Cosine
 #include <gx/trainer/json.hpp>                   // to_json
 #include <gx/trainer/monitor/show_progress.hpp>  // ShowProgress
+#include <gx/trainer/monitor/stop_request.hpp>   // StopOnSignals, Stopped
 #include <gx/trainer/report.hpp>                 // write_report
 #include <gx/trainer/table.hpp>                  // epoch_table
 #include <gx/trainer/trainer.hpp>                // Trainer
@@ -51,19 +53,38 @@ int main(int argc, char** argv) {
     app.add_option("--seed", o.seed, "seed of weights, order and augmentation");
     app.add_option("--data", data, "folder of the Fashion-MNIST files");
     app.add_option("--output", o.output, "folder of checkpoints and the report");
-    app.add_option("--resume", o.resume, "checkpoint to resume from");
+    app.add_option("--resume", o.resume,
+                   "checkpoint to resume from; 'latest': in --output, if any");
+    app.add_option("--checkpoint-steps", o.checkpoints.every_steps,
+                   "write a checkpoint after so many steps, too; 0: after epochs alone")
+        ->check(count_in(0, 1'000'000'000));
+    app.add_option("--checkpoint-minutes", o.checkpoints.every_minutes,
+                   "write a checkpoint after so many minutes, too")
+        ->check(number_in(0, 1e6));
+    app.add_option("--keep", o.checkpoints.keep,
+                   "keep so many of the newest checkpoints, and the best; 0: all")
+        ->check(count_in(0, 1'000'000));
     app.add_option("--json", json, "write the run's record to this file, too");
-    return run_program(app, argc, argv, [&] {
+    return run_program(app, argc, argv, [&]() -> int {
         std::error_code found_below;
         std::filesystem::create_directories(o.output, found_below);
         expect_outputs({{"--json", json}, {"--output", o.output / "report.html"}},
-                       {{"--resume", o.resume}});
-        Threads<2, onednn::Device> world;
-        const RunRecord run = Fashion(o).train(world, fashion_mnist(data));
-        fmt::print("{}\n\n{}\n", run.composition, epoch_table(run));
-        fmt::print("{:.0f} images/s; report {}\n", run.images_per_second,
-                   write_report(o.output / "report.html", {run}, "gx: ResNet-20 on Fashion-MNIST")
-                       .string());
-        if (!json.empty()) write_file(json, to_json(run));
+                       {{"--resume", o.resume == "latest" ? "" : o.resume}});
+        StopOnSignals signals;
+        o.stop = &signals;
+        try {
+            Threads<2, onednn::Device> world;
+            const RunRecord run = Fashion(o).train(world, fashion_mnist(data));
+            fmt::print("{}\n\n{}\n", run.composition, epoch_table(run));
+            fmt::print(
+                "{:.0f} images/s; report {}\n", run.images_per_second,
+                write_report(o.output / "report.html", {run}, "gx: ResNet-20 on Fashion-MNIST")
+                    .string());
+            if (!json.empty()) write_file(json, to_json(run));
+            return 0;
+        } catch (const Stopped& e) {
+            fmt::print(stderr, "gx_fashion: {}\n", e.what());
+            return stopped_exit_status;
+        }
     });
 }

@@ -175,7 +175,7 @@ TEST(Checkpoint, SaysWhatToDoWithAnotherFormat) {
         EXPECT_TRUE(holds(told((R"({"model":"LeNet","format":)" + std::string(old) + "}").c_str()),
                           std::string("/c': it has file format ") + old, "reads format 3",
                           "Finish that run with the version of gx that wrote it"));
-    EXPECT_TRUE(holds(told(R"({"format":4})"), "it has file format 4", "the newer version of gx"));
+    EXPECT_TRUE(holds(told(R"({"format":5})"), "it has file format 5", "the newer version of gx"));
     EXPECT_TRUE(holds(told(R"({})"), "/c'", "field 'format' is missing"));
 }
 

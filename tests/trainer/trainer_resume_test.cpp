@@ -6,12 +6,17 @@
 
 #include <gtest/gtest.h>
 
-#include <gx/reducer/double_buffered.hpp>  // DoubleBuffered
-#include <gx/reducer/multi_ring.hpp>       // MultiRing
-#include <gx/reducer/ring.hpp>             // Ring
-#include <gx/trainer/rows.hpp>             // read_rows
-#include <gx/trainer/safetensors.hpp>      // read_safetensors_metadata
-#include <trainer/small.hpp>               // images, threads, Folder
+#include <gx/reducer/double_buffered.hpp>      // DoubleBuffered
+#include <gx/reducer/multi_ring.hpp>           // MultiRing
+#include <gx/reducer/ring.hpp>                 // Ring
+#include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
+#include <gx/sim/world/cluster.hpp>            // Cluster
+#include <gx/sim/world/device.hpp>             // sim::Device
+#include <gx/testing/far/device.hpp>           // FarDevice
+#include <gx/testing/processes.hpp>            // ProcessWorld
+#include <gx/trainer/rows.hpp>                 // read_rows
+#include <gx/trainer/safetensors.hpp>          // read_safetensors_metadata
+#include <trainer/small.hpp>                   // images, threads, Folder
 
 namespace {
 
@@ -78,6 +83,84 @@ TYPED_TEST(Resumed, EqualsNotHavingStopped) {
         EXPECT_EQ(again.optimizer, first.optimizer);
         EXPECT_EQ(again.loss_scale.scale, first.loss_scale.scale);
         EXPECT_EQ(again.loss_scale.good_steps, first.loss_scale.good_steps);
+    }
+}
+/// Resumes from each checkpoint within an epoch, of all steps but those that end one.
+template <class T, class W>
+void expect_the_same_from_each_step(W make) {
+    const Folder folder;
+    const gx::Split data = images();
+    auto world = make();
+    auto o = options<T>(folder);
+    o.epochs = 3;
+    const gx::RunRecord plain = T(o).train(world, data);
+    o.checkpoints.every_steps = 1;
+    const gx::RunRecord whole = T(o).train(world, data);
+    expect_same_learning(whole, plain);
+    const std::string last = read_text(folder / "epoch-0003.safetensors");
+    int resumed = 0;
+    for (std::int64_t step = 1; step < std::ssize(whole.steps); ++step) {
+        o.resume = folder.path / gx::step_checkpoint_name(step);
+        EXPECT_EQ(std::filesystem::exists(o.resume), step % 5 != 0) << step;
+        if (step % 5 == 0) continue;
+        ++resumed;
+        std::filesystem::remove(folder / "epoch-0003.safetensors");
+        const gx::RunRecord rest = T(o).train(world, data);
+        expect_same_learning(rest, whole);
+        EXPECT_EQ(rest.images, whole.images);
+        EXPECT_EQ(rest.notes, whole.notes);
+        const gx::Graph graph = gx::graph<Normed>();
+        const auto again = gx::read_checkpoint(folder / "epoch-0003.safetensors", graph);
+        write_text(folder / "last", last);
+        const auto first = gx::read_checkpoint(folder / "last", graph);
+        EXPECT_EQ(again.parameters, first.parameters);
+        EXPECT_EQ(again.statistics, first.statistics);
+        EXPECT_EQ(again.optimizer, first.optimizer);
+        EXPECT_EQ(again.loss_scale.scale, first.loss_scale.scale);
+        EXPECT_EQ(again.loss_scale.good_steps, first.loss_scale.good_steps);
+    }
+    EXPECT_EQ(resumed, 12);
+}
+TYPED_TEST(Resumed, WithinAnEpochEqualsNotHavingStopped) {
+    expect_the_same_from_each_step<TypeParam>([] { return threads(2); });
+}
+TEST(Resuming, WithinAnEpochOnWorldsOfOtherKinds) {
+    expect_the_same_from_each_step<Late>([] {
+        return gx::testing::FarWorld<gx::testing::FarDevice<gx::reference::Device>>(
+            {{2, 1}, 1, gx::testing::QueueProgress::late});
+    });
+    expect_the_same_from_each_step<Late>(
+        [] { return gx::sim::Cluster<gx::reference::Device>(gx::sim::ethernet_10g(2)); });
+    expect_the_same_from_each_step<Late>(
+        [] { return gx::testing::ProcessWorld<gx::reference::Device>({.placement = {2, 1}}); });
+}
+TEST(Resuming, WithinAnEpochOnOtherRanksGoesOnByItsImages) {
+    const Folder folder;
+    auto two = threads(2), three = threads(3);
+    auto o = options<Late>(folder);
+    o.epochs = 2;
+    o.checkpoints.every_steps = 1;
+    const gx::RunRecord whole = Late(o).train(two, images());
+    o.checkpoints = {};
+    const Folder elsewhere;
+    o.output = elsewhere.path;
+    const gx::RunRecord fresh = Late(o).train(three, images());
+    for (const std::int64_t step : {1, 4, 7}) {  // 8 images a step, 40 an epoch
+        o.resume = folder.path / gx::step_checkpoint_name(step);
+        const gx::RunRecord rest = Late(o).train(three, images());
+        // 40 - 8 * step images are left of the epoch, in steps of 12
+        const std::int64_t in_epoch = step % 5, left = (40 - 8 * in_epoch + 11) / 12;
+        const std::int64_t steps = step / 5 * 5 + in_epoch + left + (step < 5 ? 4 : 0);
+        EXPECT_EQ(std::ssize(rest.steps), steps) << step;
+        EXPECT_EQ(rest.images, whole.images);
+        EXPECT_EQ(rest.epochs.size(), 2u);
+        for (std::int64_t s = 0; s < step; ++s)
+            EXPECT_EQ(rest.steps[std::size_t(s)].loss, whole.steps[std::size_t(s)].loss);
+        EXPECT_TRUE(
+            holds(rest.notes.back(), "resumed within epoch ", " of its images with 3 ranks"));
+        // The gradient of the first step has the rate of its place in the data.
+        const std::int64_t place = step / 5 * 4 + 8 * in_epoch / 12;
+        EXPECT_EQ(rest.steps[std::size_t(step + 1)].rate, fresh.steps[std::size_t(place + 1)].rate);
     }
 }
 TEST(Resuming, KeepsWhatIsOnItsWay) {

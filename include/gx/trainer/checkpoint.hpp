@@ -4,6 +4,7 @@
 #include <array>        // shape
 #include <cstdint>      // int64_t
 #include <filesystem>   // path
+#include <optional>     // one that is found
 #include <string>       // names
 #include <string_view>  // mixed_clocks
 #include <vector>       // flat vectors
@@ -28,9 +29,10 @@ struct InputFormat {
     bool operator==(const InputFormat&) const = default;
 };
 
-/// A run between two epochs. Flat vectors are canonical (Graph::parameters' layout), so that a
-/// checkpoint depends on neither the device nor, but for per-rank reducer state, the rank count.
-/// It keeps what a resume is compared with (TrainerOptions), and of earlier resumes their notes.
+/// A run between two steps, most often between two epochs. Flat vectors are canonical (Graph's own
+/// layout of parameters), so that a checkpoint depends on neither the device nor, but for per-rank
+/// reducer state, the rank count. It keeps what a resume is compared with (TrainerOptions), and of
+/// earlier resumes their notes.
 struct Checkpoint {
     struct Pending {
         std::uint64_t index = 0;  ///< number of the gradient
@@ -62,6 +64,16 @@ struct Checkpoint {
         bool operator==(const Option&) const = default;
     };
 
+    /// What a run has done of an epoch that it is within.
+    struct Within {
+        std::int64_t images = 0;     ///< of all ranks, in this epoch; 0: it is between two epochs
+        double begin_seconds = 0;    ///< training time when the epoch began
+        std::vector<double> sums{};  ///< of its steps: loss, hits and images over all ranks
+        std::vector<std::int64_t> rank_images{};       ///< that each rank has seen of it
+        std::vector<std::vector<float>> statistics{};  ///< running statistics of each rank
+        bool operator==(const Within&) const = default;
+    };
+
     std::string model{};
     std::string composition{};  ///< Trainer::name()
     std::uint64_t seed = 0;
@@ -69,7 +81,7 @@ struct Checkpoint {
     std::int64_t images = 0;           ///< in the training set
     std::uint64_t data_hash = 0;       ///< of the training set; 0: not known
     std::uint64_t test_data_hash = 0;  ///< of the test set; 0: not known, or none
-    int epoch = 0;                     ///< epochs done
+    int epoch = 0;                     ///< epochs done; the present one where it is within one
     std::int64_t step = 0;             ///< steps done: gradients computed
     std::int64_t world_step = 0;       ///< step at which the last world of the run began anew
     std::int64_t updates = 0;          ///< gradients applied: neither pending nor skipped
@@ -83,6 +95,7 @@ struct Checkpoint {
     InputFormat input_format{};        ///< its shape is 0 in files of older versions
     LossScaleState loss_scale{};
     std::vector<float> parameters{}, statistics{};
+    Within within{};                       ///< `statistics` is then the mean over the ranks
     std::vector<Vector> optimizer{};       ///< Optimizer::state(), one flat vector each
     std::vector<Scalar> scalars{};         ///< Optimizer::scalars()
     std::vector<Pending> pending{};        ///< averaged gradients that are not applied yet
@@ -90,10 +103,16 @@ struct Checkpoint {
     std::vector<Option> options{};         ///< of the last part
     std::vector<std::string> notes{};      ///< what each resume changed, a sentence each
     std::string record{};  ///< the rows as JSON: epochs so far, steps of the last epoch
+
+    [[nodiscard]] bool is_within() const { return within.images > 0; }
+    /// "after epoch 3", or "within epoch 4, behind 640 of its images".
+    [[nodiscard]] GX_DECL std::string place() const;
 };
 
 /// Name of the checkpoint after `epochs_done` epochs, in the output folder.
 [[nodiscard]] GX_DECL std::string checkpoint_name(int epochs_done);
+/// Name of a checkpoint within an epoch, after `steps_done` steps of the run.
+[[nodiscard]] GX_DECL std::string step_checkpoint_name(std::int64_t steps_done);
 
 /// Writes `c` whole or not at all. Weights carry their plain names, as other programs expect.
 /// Errors: gx::Error naming the file; an older checkpoint of that name is then untouched.
@@ -113,6 +132,19 @@ GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& gr
 [[nodiscard]] GX_DECL std::string read_model_name(const std::filesystem::path& path);
 /// The text that read_input_format reads, for the metadata field "images".
 [[nodiscard]] GX_DECL std::string to_json(const InputFormat& format);
+
+/// A checkpoint to go on from, and what could not be used.
+struct FoundCheckpoint {
+    std::filesystem::path file{};  ///< empty: there is none
+    std::optional<Checkpoint> checkpoint{};
+    std::vector<std::string> notes{};  ///< of files that are newer and damaged, a sentence each
+};
+
+/// The newest checkpoint in `folder` that is whole, by the time it was written: of those with the
+/// names that a run gives them. Files of other models count as damaged.
+/// Cost: reads the files from the newest on, up to the first that is whole.
+[[nodiscard]] GX_DECL FoundCheckpoint latest_checkpoint(const std::filesystem::path& folder,
+                                                        const Graph& graph);
 
 /// Step rows of the epochs before the last of `c`, read from the checkpoints of the same run that
 /// lie beside `path`; epochs whose checkpoint is missing or of another run are omitted.

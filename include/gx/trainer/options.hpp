@@ -5,8 +5,9 @@
 #include <filesystem>  // output folder
 #include <vector>      // phases
 
-#include <gx/trainer/monitor/observer.hpp>  // Observer
-#include <gx/trainer/weights.hpp>           // InitialWeights
+#include <gx/trainer/monitor/observer.hpp>      // Observer
+#include <gx/trainer/monitor/stop_request.hpp>  // StopRequest
+#include <gx/trainer/weights.hpp>               // InitialWeights
 
 namespace gx {
 
@@ -21,6 +22,20 @@ struct Phase {
     constexpr bool operator==(const Phase&) const = default;
 };
 
+/// When a run with an output folder writes checkpoints beside those of each epoch, and which of
+/// them it keeps. A thread of the root writes them beside training, from a copy of the state; a run
+/// returns when all are on disk.
+struct CheckpointOptions {
+    std::int64_t every_steps = 0;  ///< "step-00001000.safetensors"; 0: none within epochs
+    double every_minutes = 0;      ///< the same, by the wall clock of any world; 0: none
+    /// The newest so many, and the best by test accuracy; of the run's own names in its folder the
+    /// others are deleted, earlier parts' included. Step rows of an epoch lie in its checkpoint: a
+    /// resumed run's record lacks those of epochs that are gone. 0: all.
+    int keep = 0;
+    bool stop_on_failure = true;  ///< where one can't be written; false: a warning in the record
+    constexpr bool operator==(const CheckpointOptions&) const = default;
+};
+
 /// Options of the Trainer itself and of the policies it is composed of: an aggregate, filled by
 /// designated initialisers or member by member, `Options o; o.batch = 64;`.
 ///
@@ -29,8 +44,9 @@ struct Phase {
 ///     error    seed: order of the data and random draws; label_smoothing: what a loss means
 ///     note     batch, phases, and the rank count: it goes on by progress in the data
 ///     note     epochs, scheduler, optimizer, loss_scale: may be tuned in mid-run
-///     neither  weights: those of the checkpoint are in force; pixels, output, evaluate,
-///              trace_steps, observers, progress, most_skips, survival: no effect on the weights
+///     neither  weights: those of the checkpoint are in force; pixels, output, checkpoints, stop,
+///              evaluate, trace_steps, observers, progress, most_skips, survival: no effect on the
+///              weights
 ///
 /// With `phases`, as in {{0, 64, 128}, {13, 32, 224}}, each phase has its own batch, which takes
 /// the place of `batch`, and images of image_side x image_side pixels: Decoded decodes straight to
@@ -65,9 +81,13 @@ struct TrainerOptions {
     LossScaleOptions loss_scale{};
     SurvivalOptions survival{};      ///< NoOptions for StopOnLoss
     std::filesystem::path output{};  ///< folder for checkpoints; empty writes none
-    std::filesystem::path resume{};  ///< checkpoint to go on from; empty starts anew
-    bool evaluate = true;            ///< run the test set after each epoch
-    int trace_steps = 3;             ///< steps at the end of the first epoch kept for the timeline
+    /// Checkpoint to go on from; empty starts anew. "latest": the newest whole one in `output`, or
+    /// anew where there is none, so that one command starts a job and restarts it.
+    std::filesystem::path resume{};
+    CheckpointOptions checkpoints{};
+    const StopRequest* stop = nullptr;  ///< asked for a checkpoint and an end; it outlives the run
+    bool evaluate = true;               ///< run the test set after each epoch
+    int trace_steps = 3;  ///< steps at the end of the first epoch kept for the timeline
     std::vector<Observer*> observers{};  ///< of the run; they outlive it
     bool progress = true;  ///< show a bar where stderr is a terminal, unless an observer shows one
     int most_skips = 20;  ///< skipped steps in a row, the loss scale at its floor, that end the run

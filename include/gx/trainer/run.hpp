@@ -31,6 +31,7 @@
 
 namespace gx::detail::trainer {
 
+class StepGate;
 class Watchers;
 
 using Rate = std::function<float(Step)>;
@@ -67,6 +68,7 @@ struct RunComposition {
     ElementType compute = ElementType::fp32;    ///< of devices
     InitialWeights weights{};                   ///< that a run begins with
     bool loads_any_source = true;               ///< not only data sets in memory
+    bool survives = false;                      ///< it continues on survivors
 };
 
 /// What the start of a run asks of its world.
@@ -78,6 +80,7 @@ struct RunWorld {
     bool takes_pixels = false;  ///< its devices do
     bool takes_second_labels = false;
     bool compares_data = false;  ///< each process has named its own
+    bool in_one_process = true;  ///< with all ranks
 };
 
 /// What all ranks of a run share and none changes.
@@ -110,6 +113,8 @@ struct Run {
     TraceSink* trace = nullptr;            ///< of the world, where it has one
     int first_local_rank = 0;              ///< it fills this process's record
     std::unique_ptr<Watchers> watchers{};  ///< the observers, on the root
+    std::unique_ptr<StepGate> gate{};
+    bool in_one_process = true;  ///< with all ranks
     LossRow loss{};              ///< that has led to this world; its `ranks` 0: it is the first
     Nanoseconds restart_time{};  ///< that passed before it
 

@@ -36,6 +36,8 @@ struct RunOptions {
     std::filesystem::path output{}, resume{};
     bool evaluate = true;
     int trace_steps = 0;
+    CheckpointOptions checkpoints{};
+    const StopRequest* stop = nullptr;
     std::vector<Observer*> observers{};
     bool progress = true;
     int most_skips = 1;
@@ -79,6 +81,7 @@ using DataText = std::array<char, 256>;
 /// Names of the policies that a checkpoint must fit.
 struct Names {
     std::string composition, reducer;
+    bool survives = false;
 };
 /// Checkpoint to go on from. `data_hash`: that of `data.train`.
 /// Errors: gx::Error if the run would not be the one that wrote it; lists every reason.
@@ -108,6 +111,10 @@ GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Sources& data, bo
 
 /// Takes the rows of `c` into `r`, and those of earlier epochs from the checkpoints beside it.
 GX_DECL void restore_rows(RunRecord& r, const Checkpoint& c, const std::filesystem::path& path);
+
+/// Error of a loader that begins at an epoch's first image, where a run goes on behind `done`.
+[[noreturn]] GX_DECL void throw_not_within(const std::string& loader, std::int64_t done,
+                                           std::int64_t global_batch);
 
 /// Rows that a checkpoint keeps: the epochs of `r`, and the `steps` of the last one.
 [[nodiscard]] GX_DECL std::string rows_to_keep(const RunRecord& r,

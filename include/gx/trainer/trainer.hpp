@@ -116,6 +116,7 @@ public:
             } else {
                 NoOptions carries;
                 run_in(world, run, record, [&](int) -> NoOptions& { return carries; });
+                run.gate->expect_not_stopped(is_root(world));
                 detail::trainer::expect_whole(record, options_.epochs);
                 after = info_of(world);
             }
@@ -164,7 +165,8 @@ private:
                 .choices = choices(),
                 .compute = element_type<typename C::compute_type>,
                 .weights = options_.weights,
-                .loads_any_source = detail::trainer::LoadsASource<L>};
+                .loads_any_source = detail::trainer::LoadsASource<L>,
+                .survives = V::continues};
     }
     /// Adds what is wrong with the options of policies, but the Scheduler's.
     GX_COLD void check_policies(Problems& problems, [[maybe_unused]] int ranks) const {
@@ -194,9 +196,22 @@ private:
     }
     GX_COLD [[nodiscard]] detail::trainer::RunOptions plain(bool writes) const {
         const Options& o = options_;
-        return {o.batch,           o.epochs,   o.phases,     o.pixels,   o.seed,
-                o.label_smoothing, o.output,   o.resume,     o.evaluate, o.trace_steps,
-                o.observers,       o.progress, o.most_skips, writes};
+        return {.batch = o.batch,
+                .epochs = o.epochs,
+                .phases = o.phases,
+                .pixels = o.pixels,
+                .seed = o.seed,
+                .label_smoothing = o.label_smoothing,
+                .output = o.output,
+                .resume = o.resume,
+                .evaluate = o.evaluate,
+                .trace_steps = o.trace_steps,
+                .checkpoints = o.checkpoints,
+                .stop = o.stop,
+                .observers = o.observers,
+                .progress = o.progress,
+                .most_skips = o.most_skips,
+                .writes = writes};
     }
     /// What a run starts from. Where other processes wait for this one, an error stops them too.
     template <class W>
@@ -336,7 +351,8 @@ private:
                 .first_local_rank = first_local_rank(world),
                 .takes_pixels = TakesPixels<typename Rank::Device>,
                 .takes_second_labels = TakesSecondLabels<typename Rank::Device>,
-                .compares_data = SpansProcesses<W> && !ComparesTerms<Rank>};
+                .compares_data = SpansProcesses<W> && !ComparesTerms<Rank>,
+                .in_one_process = !SpansProcesses<W> && !ComparesTerms<Rank>};
     }
 
     Options options_{};

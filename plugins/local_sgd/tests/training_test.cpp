@@ -244,6 +244,27 @@ TEST(LocalSgd, ResumesBitForBit) {
     }
 }
 
+// Within an epoch there is one where the replicas are equal: behind each average.
+TEST(LocalSgd, ResumesBitForBitWithinAnEpoch) {
+    for (const LocalState state : {LocalState::kept, LocalState::averaged}) {
+        using T = By<LocalSgd<Ring<fp32>, 3>, gx::AdamW>;
+        const Folder folder;
+        T::Options o{.batch = 2,  // 7 steps an epoch, averages behind 3, 6 and 7
+                     .epochs = 2,
+                     .reducer = {.state = state},
+                     .output = folder.path,
+                     .checkpoints = {.every_steps = 1}};
+        auto world = threads(3);
+        const auto whole = T(o).train(world, images());
+        for (int step = 1; step < 14; ++step) {
+            o.resume = folder.path / gx::step_checkpoint_name(step);
+            const bool averaged = step % 7 == 3 || step % 7 == 6;
+            EXPECT_EQ(std::filesystem::exists(o.resume), averaged) << step;
+            if (averaged) expect_same_learning(T(o).train(world, images()), whole);
+        }
+    }
+}
+
 // ---- Overflow is a rank's own affair -----------------------------------------------------
 template <class R>
 struct OverflowsOnRankOne : LocalSgd<R, 2> {

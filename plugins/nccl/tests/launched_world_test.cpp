@@ -101,6 +101,27 @@ TEST_F(LaunchedWorld, AllRanksEndWithTheBitsOfOneNcclAllReduce) {
     EXPECT_EQ((*ends)[0], (*ends)[2]);
     EXPECT_NE((*ends)[0], (std::array<float, 50>{}));
 }
+/// A signal that one process gets stops all behind one step, with a checkpoint.
+TEST_F(LaunchedWorld, StopsWhereOneProcessIsAsked) {
+    using T = Trainer<Net, DoubleBuffered<Ring<fp32>>, Constant>;
+    const testing_support::Folder folder;
+    const Shared<std::array<std::int64_t, 3>> steps;
+    T::Options o{.batch = 4, .epochs = 200, .output = folder.path, .evaluate = false};
+    expect_no_errors(launch(3, {}, [&](const LaunchedOptions& l) {
+        Gpus world(l);
+        StopRequest request;
+        if (l.launch.rank == 2) request.ask();
+        T::Options mine = o;
+        mine.stop = &request;
+        try {
+            (void)T(mine).train(world, images());
+        } catch (const Stopped& e) {
+            (*steps)[static_cast<std::size_t>(l.launch.rank)] = e.step();
+        }
+    }));
+    EXPECT_EQ(*steps, (std::array<std::int64_t, 3>{1, 1, 1}));
+    EXPECT_TRUE(std::filesystem::exists(folder / "step-00000001.safetensors"));
+}
 TEST_F(LaunchedWorld, RunsFollowEachOther) {
     expect_no_errors(launch(2, {}, [&](const LaunchedOptions& o) {
         nccl::LaunchedWorld<> world(o);

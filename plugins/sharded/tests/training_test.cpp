@@ -261,6 +261,23 @@ TYPED_TEST(Saved, TheStateIsThatOfTheWholeAndResumesBitForBit) {
         expect_same_learning(Shards(s).train(world, images()), unbroken);
     }
 }
+TYPED_TEST(Saved, ResumesBitForBitWithinAnEpoch) {
+    const Folder folder;
+    auto world = threads(3);
+    using Shards = typename TypeParam::Shards;
+    auto s = options<Shards>();
+    s.output = folder.path;
+    s.checkpoints.every_steps = 1;
+    const auto unbroken = Shards(s).train(world, images());
+    int resumed = 0;
+    for (int step = 1; step < std::ssize(unbroken.steps); ++step) {
+        s.resume = folder.path / gx::step_checkpoint_name(step);
+        if (!std::filesystem::exists(s.resume)) continue;  // the epoch's own is there
+        expect_same_learning(Shards(s).train(world, images()), unbroken);
+        ++resumed;
+    }
+    EXPECT_EQ(resumed, std::ssize(unbroken.steps) - std::ssize(unbroken.epochs));
+}
 TYPED_TEST(Saved, AnotherNumberOfRanksGoesOnAsTheWhole) {
     using Whole = typename TypeParam::Whole;
     using Shards = typename TypeParam::Shards;

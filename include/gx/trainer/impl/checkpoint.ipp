@@ -3,9 +3,11 @@
 
 #include <algorithm>    // copy, equal
 #include <cmath>        // isfinite, isnan
+#include <functional>   // greater
 #include <limits>       // largest integers
 #include <span>         // flat memory
 #include <string_view>  // names
+#include <utility>      // pair
 
 #include <fmt/core.h>  // sentences
 
@@ -23,8 +25,13 @@ namespace gx {
 namespace detail::checkpoint {
 
 /// Version of the fields below. 1: neither rank count nor reducer state of each rank. 2: one
-/// nameless vector of reducer state; neither clock, dollars, options nor notes.
-inline constexpr int format = 3;
+/// nameless vector of reducer state; neither clock, dollars, options nor notes. A checkpoint within
+/// an epoch is of format 4, which versions that know none refuse.
+inline constexpr int format = 3, format_within = 4;
+
+GX_DECL std::string statistics_tensor(std::size_t rank) {
+    return fmt::format("within.statistics.{}", rank);
+}
 
 GX_DECL void add_parameters(std::vector<NamedTensor>& out, const Graph& graph,
                             const std::string& prefix, std::span<const float> flat) {
@@ -38,6 +45,11 @@ GX_DECL void add_parameters(std::vector<NamedTensor>& out, const Graph& graph,
 
 GX_DECL std::string reducer_tensor(const std::string& name, int rank) {
     return fmt::format("reducer.{}.{}", name, rank);
+}
+
+/// A number, or NaN as JsonWriter writes it.
+GX_DECL double number_or_nan(const JsonValue& v) {
+    return v.kind == JsonValue::Kind::null ? std::numeric_limits<double>::quiet_NaN() : v.number();
 }
 
 /// Takes named tensors and fields out of a file; its errors name the file and the field.
@@ -89,10 +101,11 @@ struct Reader {
                fmt::format("1 to {}", largest / c.ranks));
         expect(c.images >= c.ranks && c.images <= images_max, "images", c.images,
                "one or more for each rank, and at most 4294967295");
-        expect(c.epoch >= 1 && c.epoch < largest, "epoch", c.epoch, "1 or more");
-        expect(c.step >= c.epoch && c.step <= c.epoch * c.images, "step", c.step,
-               fmt::format("{} to {}, as {} epochs of {} images have", c.epoch, c.epoch * c.images,
-                           c.epoch, c.images));
+        const int begun = c.epoch + (c.is_within() ? 1 : 0);
+        expect(c.epoch >= 0 && begun >= 1 && c.epoch < largest, "epoch", c.epoch, "1 or more");
+        expect(c.step >= begun && c.step <= begun * c.images, "step", c.step,
+               fmt::format("{} to {}, as {} epochs of {} images have", begun, begun * c.images,
+                           begun, c.images));
         expect(c.world_step >= 0 && c.world_step <= c.step, "world_step", c.world_step,
                "0 to 'step'");
         expect(c.updates >= 0 && c.updates <= c.step, "updates", c.updates, "0 to 'step'");
@@ -143,8 +156,9 @@ struct Reader {
                    index,
                    fmt::format("the {}th of the last {} before step {}", next + 1, count, c.step));
             const std::int64_t image = p.find("image") ? p.at("image").integer() : -1;
-            expect(image >= -1 && image < c.epoch * c.images, "image", image,
-                   fmt::format("below {}, as {} epochs have", c.epoch * c.images, c.epoch));
+            const int begun = c.epoch + (c.is_within() ? 1 : 0);
+            expect(image >= -1 && image < begun * c.images, "image", image,
+                   fmt::format("below {}, as {} epochs have", begun * c.images, begun));
             c.pending.push_back({index, scale(p),
                                  parameters(graph, "pending." + std::to_string(next) + "."),
                                  image});
@@ -176,13 +190,36 @@ struct Reader {
         read_rows(c.record, rows);  // throws here, not on a rank
         expect(std::ssize(rows.epochs) == c.epoch, "epochs", rows.epochs.size(),
                fmt::format("{} rows", c.epoch));
+        if (c.is_within())
+            expect(c.within.sums.size() == 3 * rows.steps.size(), "sums", c.within.sums.size(),
+                   fmt::format("3 of each of {} steps", rows.steps.size()));
+    }
+    /// Before `scalars`, which depend on it.
+    void within(const JsonValue& state, Checkpoint& c) const {
+        const JsonValue* const found = state.find("within");
+        if (found == nullptr) return;
+        Checkpoint::Within& w = c.within;
+        w.images = found->at("images").integer();
+        expect(w.images >= 1 && w.images <= c.images, "within.images", w.images,
+               fmt::format("1 to {}", c.images));
+        w.begin_seconds = number_or_nan(found->at("begin_seconds"));
+        for (const JsonValue& x : found->at("sums").array()) w.sums.push_back(x.number());
+        std::int64_t sum = 0;
+        for (const JsonValue& x : found->at("rank_images").array()) {
+            w.rank_images.push_back(x.integer());
+            expect(w.rank_images.back() >= 0, "rank_images", w.rank_images.back(), "0 or more");
+            sum += w.rank_images.back();
+        }
+        expect(std::ssize(w.rank_images) == c.ranks && sum == w.images, "rank_images", sum,
+               fmt::format("{} of {} ranks", w.images, c.ranks));
+    }
+    void statistics_within(const Graph& graph, Checkpoint& c) const {
+        for (std::size_t r = 0; r < c.within.rank_images.size(); ++r) {
+            auto& mine = c.within.statistics.emplace_back(std::size_t(graph.statistic_elements()));
+            if (!mine.empty()) copy(statistics_tensor(r), mine);
+        }
     }
 };
-
-/// A number, or NaN as JsonWriter writes it.
-GX_DECL double number_or_nan(const JsonValue& v) {
-    return v.kind == JsonValue::Kind::null ? std::numeric_limits<double>::quiet_NaN() : v.number();
-}
 
 /// What to_json wrote.
 GX_DECL InputFormat input_format(const std::filesystem::path& path, const std::string& text) {
@@ -232,6 +269,15 @@ GX_DECL std::string checkpoint_name(int epochs_done) {
     return fmt::format("epoch-{:04d}.safetensors", epochs_done);
 }
 
+GX_DECL std::string step_checkpoint_name(std::int64_t steps_done) {
+    return fmt::format("step-{:08d}.safetensors", steps_done);
+}
+
+GX_DECL std::string Checkpoint::place() const {
+    if (!is_within()) return fmt::format("after epoch {}", epoch);
+    return fmt::format("within epoch {}, behind {} of its images", epoch + 1, within.images);
+}
+
 GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& graph,
                               const Checkpoint& c) {
     using detail::checkpoint::add_parameters;
@@ -251,8 +297,15 @@ GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& gr
             tensors.push_back({detail::checkpoint::reducer_tensor(v.name, static_cast<int>(r)),
                                {std::int64_t(v.ranks[r].size())},
                                v.ranks[r]});
+    if (!c.statistics.empty())
+        for (std::size_t r = 0; r < c.within.statistics.size(); ++r)
+            tensors.push_back({detail::checkpoint::statistics_tensor(r),
+                               {std::int64_t(c.statistics.size())},
+                               c.within.statistics[r]});
     JsonWriter state;
-    state.open('{').field("format", detail::checkpoint::format).field("model", c.model);
+    using detail::checkpoint::format, detail::checkpoint::format_within;
+    state.open('{').field("format", c.is_within() ? format_within : format);
+    state.field("model", c.model);
     state.field("composition", c.composition).field("seed", c.seed).field("ranks", c.ranks);
     state.field("batch", c.batch).field("images", c.images).field("epoch", c.epoch);
     if (c.data_hash != 0) state.field("data_hash", c.data_hash);
@@ -279,7 +332,16 @@ GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& gr
         if (p.image >= 0) state.field("image", p.image);  // a run that continues on survivors
         state.close('}');
     }
-    state.close(']').name("options").open('[');
+    state.close(']');
+    if (c.is_within()) {
+        state.name("within").open('{').field("images", c.within.images);
+        state.field("begin_seconds", c.within.begin_seconds).name("rank_images").open('[');
+        for (const std::int64_t x : c.within.rank_images) state.value(x);
+        state.close(']').name("sums").open('[');
+        for (const double x : c.within.sums) state.value(x);
+        state.close(']').close('}');
+    }
+    state.name("options").open('[');
     for (const Checkpoint::Option& o : c.options)
         state.open('{').field("name", o.name).field("value", o.value).close('}');
     state.close(']').name("notes").open('[');
@@ -334,9 +396,13 @@ GX_DECL Checkpoint read_checkpoint(const std::filesystem::path& path, const Grap
     try {
         const JsonValue state = read_json(text->second);
         constexpr int format = detail::checkpoint::format;
-        if (const auto found = state.at("format").integer(); found != format)
+        constexpr int format_within = detail::checkpoint::format_within;
+        const bool within = state.find("within") != nullptr;
+        if (const auto found = state.at("format").integer();
+            found != (within ? format_within : format))
             in.wrong(fmt::format(
-                "it has file format {}, and this version of gx reads format {}. {}", found, format,
+                "it has file format {}, and this version of gx reads format {}. {}", found,
+                within ? format_within : format,
                 found < format ? "Finish that run with the version of gx that wrote it, or begin "
                                  "it anew."
                                : "Resume it with the newer version of gx that wrote it."));
@@ -368,12 +434,14 @@ GX_DECL Checkpoint read_checkpoint(const std::filesystem::path& path, const Grap
                      std::string(graph.name.view()) + "'. Resume with the model that wrote it.");
         if (const auto images = file.metadata.find("images"); images != file.metadata.end())
             c.input_format = detail::checkpoint::input_format(path, images->second);
+        in.within(state, c);
         in.scalars(state, c);
         c.parameters = in.parameters(graph, "");
         c.statistics.resize(std::size_t(graph.statistic_elements()));
         for (const Statistic& s : graph.statistics)
             in.copy(std::string(s.name.view()),
                     std::span(c.statistics).subspan(std::size_t(s.offset), std::size_t(s.count)));
+        in.statistics_within(graph, c);
         in.policies(state, graph, c);
         in.history(state, c);
         in.rows(c);
@@ -384,11 +452,39 @@ GX_DECL Checkpoint read_checkpoint(const std::filesystem::path& path, const Grap
     }
 }
 
+GX_DECL FoundCheckpoint latest_checkpoint(const std::filesystem::path& folder, const Graph& graph) {
+    namespace fs = std::filesystem;
+    std::vector<std::pair<fs::file_time_type, fs::path>> files;
+    std::error_code trouble;  // a folder that is not there has none
+    for (const auto& entry : fs::directory_iterator(folder, trouble)) {
+        const std::string name = entry.path().filename().string();
+        if (!name.ends_with(".safetensors")) continue;
+        if (!name.starts_with("epoch-") && !name.starts_with("step-")) continue;
+        std::error_code gone;
+        if (const auto time = entry.last_write_time(gone); !gone)
+            files.emplace_back(time, entry.path());
+    }
+    std::ranges::sort(files, std::greater{});
+    FoundCheckpoint found;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        if (found.checkpoint && files[i].first != files[i - 1].first) break;
+        try {
+            Checkpoint c = read_checkpoint(files[i].second, graph);
+            if (found.checkpoint && found.checkpoint->step >= c.step) continue;  // as new as it
+            found.checkpoint = std::move(c);
+            found.file = files[i].second;
+        } catch (const Error& e) {
+            found.notes.push_back("A newer checkpoint can't be used: " + std::string(e.what()));
+        }
+    }
+    return found;
+}
+
 GX_DECL std::vector<StepRow> earlier_steps(const std::filesystem::path& path, const Checkpoint& c) {
     RunRecord last;
     read_rows(c.record, last);
     std::vector<StepRow> steps;
-    for (int epoch = 1; epoch < c.epoch; ++epoch) {
+    for (int epoch = 1; epoch < c.epoch + (c.is_within() ? 1 : 0); ++epoch) {
         try {
             const auto metadata =
                 read_safetensors_metadata(path.parent_path() / checkpoint_name(epoch));

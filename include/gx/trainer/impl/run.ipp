@@ -5,10 +5,11 @@
 #include <string>     // names
 #include <utility>    // move
 
-#include <gx/core/error.hpp>                // Error
-#include <gx/core/hash.hpp>                 // hash_name
-#include <gx/core/hash_bits.hpp>            // hash_bits
-#include <gx/trainer/monitor/watchers.hpp>  // Watchers
+#include <gx/core/error.hpp>                 // Error
+#include <gx/core/hash.hpp>                  // hash_name
+#include <gx/core/hash_bits.hpp>             // hash_bits
+#include <gx/trainer/monitor/step_gate.hpp>  // StepGate
+#include <gx/trainer/monitor/watchers.hpp>   // Watchers
 #include <gx/trainer/run.hpp>
 
 namespace gx::detail::trainer {
@@ -125,7 +126,7 @@ GX_DECL void plan_from_checkpoint(Run& run) {
         run.rates_before = run.rates;
         break;
     }
-    const int phase = run.timetable.phase_of_epoch(c.epoch - 1);
+    const int phase = run.timetable.phase_of_epoch(c.epoch - (c.is_within() ? 0 : 1));
     run.rescaled = rescaled(c, run.plan, run.phases[std::size_t(phase)].batch,
                             run.timetable.steps_per_epoch(phase));
 }
@@ -148,6 +149,12 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
                        run.composition.loader +
                            " loads data sets in memory only: give a Split, or "
                            "add a constructor from 'gx::SourceRef'");
+    problems.check(
+        !run.composition.survives || (o.checkpoints.every_steps == 0 &&
+                                      o.checkpoints.every_minutes == 0 && o.stop == nullptr),
+        "a run that continues on survivors writes checkpoints after epochs alone: leave "
+        "out 'stop', 'checkpoints.every_steps' and 'every_minutes', or "
+        "ContinueOnSurvivors");
     const auto schedules = schedules_of(problems, run.composition, o, run.plan);
     run.composition.check_policies(problems, world.ranks);
     problems.throw_if_any("gx: this run can't start");
@@ -162,9 +169,18 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
     run.first_local_rank = world.first_local_rank;
     run.price = world.info.price;
     run.watchers = std::make_unique<Watchers>(o.observers, o.progress, o.writes);
+    run.gate = std::make_unique<StepGate>(o.stop, o.checkpoints.every_minutes);
+    run.in_one_process = world.in_one_process;
     if (!o.output.empty() || !o.resume.empty()) {
         run.data_hash = data_hash(data.train);
         if (o.evaluate) run.test_data_hash = data_hash(data.test);
+    }
+    std::vector<std::string> damaged;
+    if (o.resume == "latest") {
+        FoundCheckpoint found = latest_checkpoint(o.output, run.graph());
+        o.resume = std::move(found.file);
+        damaged = std::move(found.notes);
+        run.notes = damaged;
     }
     if (o.resume.empty()) {
         if (run.composition.weights.file.empty()) return run;
@@ -176,20 +192,22 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
         return run;
     }
 
-    run.resume = resumable(o, run.graph(), {run.composition.name, run.composition.reducer}, data,
-                           run.data_hash, world.ranks);
+    run.resume = resumable(
+        o, run.graph(), {run.composition.name, run.composition.reducer, run.composition.survives},
+        data, run.data_hash, world.ranks);
     run.resumed_from = o.resume;
     plan_from_checkpoint(run);
     run.changes = changes(*run.resume, run.composition.choices, world.info);
     if (run.resume->test_data_hash != 0 && run.test_data_hash != 0 &&
         run.resume->test_data_hash != run.test_data_hash)
-        run.changes.push_back("resumed after epoch " + std::to_string(run.resume->epoch) +
+        run.changes.push_back("resumed " + run.resume->place() +
                               " with other test images: accuracies of earlier epochs are not of '" +
                               data.test.info().name + "'");
     if (!o.evaluate) run.test_data_hash = run.resume->test_data_hash;  // of earlier epochs
     if (!run.rescaled.empty()) run.changes.insert(run.changes.begin(), run.rescaled);
     run.mixed_clocks = run.resume->clock != world.info.clock;
     run.notes = run.resume->notes;
+    run.notes.insert(run.notes.end(), damaged.begin(), damaged.end());
     for (const std::string& change : run.changes) run.notes.push_back(change + ".");
     return run;
 }
@@ -220,6 +238,9 @@ GX_DECL RunTerms terms_of(const Run& run, int ranks) {
                           ";evaluate=" + std::to_string(run.options.evaluate) +
                           ";from=" + std::to_string(run.resume ? run.resume->step : -1);
     if (run.initial) options += ";weights=" + std::to_string(hash_bits(run.initial->parameters));
+    if (run.gate->armed()) options += ";may_stop=1";  // all processes ask behind each step
+    if (run.options.checkpoints.every_steps > 0)
+        options += ";every_steps=" + std::to_string(run.options.checkpoints.every_steps);
     for (const Checkpoint::Option& o : run.composition.choices)
         options += ";" + o.name + "=" + o.value;
     return {.composition = run.composition.name,

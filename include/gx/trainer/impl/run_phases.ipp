@@ -87,7 +87,7 @@ GX_DECL std::vector<Timetable::Entry> phases_before(const Checkpoint& c) {
         const int first = kept(i, "first_epoch"), batch = kept(i, "batch");
         if (batch < 1 || first <= last || (i == 0 && first != 0)) break;
         entries.push_back({first, std::int64_t{batch} * c.ranks});
-        if (first < c.epoch) written_with = batch;
+        if (first < c.epoch + (c.is_within() ? 1 : 0)) written_with = batch;
         last = first;
     }
     if (written_with != c.batch) entries.assign({{0, std::int64_t{c.batch} * c.ranks}});

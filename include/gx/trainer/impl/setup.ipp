@@ -89,6 +89,16 @@ GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Sources& d
                        fmt::format("batch is {}: a rank needs at least 1 image a step, and a "
                                    "step of all ranks at most {}",
                                    o.batch, std::numeric_limits<int>::max()));
+    const CheckpointOptions& c = o.checkpoints;
+    problems.check(c.every_steps >= 0 && c.every_minutes >= 0 && c.keep >= 0,
+                   fmt::format("checkpoints are every {} steps and every {} minutes, and {} are "
+                               "kept: give 0 or more",
+                               c.every_steps, c.every_minutes, c.keep));
+    problems.check(o.resume != "latest" || !o.output.empty(),
+                   "resume is 'latest', and there is no folder to look in: name one with 'output'");
+    problems.check(!o.output.empty() || c == CheckpointOptions{},
+                   "checkpoints are asked for, and there is no folder for them: name one with "
+                   "'output'");
     if (o.writes) check_folder(problems, o.output);
     return plan_of(images, ranks, batches ? o.batch : 1, o.epochs);
 }
@@ -176,6 +186,10 @@ GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph, const Name
                    fmt::format("it has done {} epochs, and this run ends after {}: ask for more "
                                "epochs in all",
                                c.epoch, o.epochs));
+    problems.check(!c.is_within() || !names.survives,
+                   "it lies within an epoch, and a run that continues on survivors resumes from "
+                   "checkpoints between epochs: name such a one, or leave out "
+                   "ContinueOnSurvivors");
     problems.throw_if_any("gx: this run can't go on from '" + o.resume.string() + "'");
     return c;
 }
@@ -184,12 +198,12 @@ GX_DECL std::string rescaled(const Checkpoint& c, const Plan& plan, int batch,
                              std::int64_t steps_per_epoch) {
     if (c.ranks == plan.ranks && c.batch == batch) return "";
     return fmt::format(
-        "resumed after epoch {} with {} ranks x batch {} instead of {} x {}: {} steps an epoch "
+        "resumed {} with {} ranks x batch {} instead of {} x {}: {} steps an epoch "
         "instead of {}; the schedule goes on at step {} of {}{}, and options given in steps count "
         "these steps",
-        c.epoch, plan.ranks, batch, c.ranks, c.batch, steps_per_epoch,
-        plan_of(c.images, c.ranks, c.batch, 1).steps_per_epoch, c.epoch * plan.steps_per_epoch,
-        plan.total_steps,
+        c.place(), plan.ranks, batch, c.ranks, c.batch, steps_per_epoch,
+        plan_of(c.images, c.ranks, c.batch, 1).steps_per_epoch,
+        c.epoch * plan.steps_per_epoch + c.within.images / plan.global_batch, plan.total_steps,
         steps_per_epoch == plan.steps_per_epoch ? "" : " of the first phase's batch");
 }
 
@@ -210,22 +224,21 @@ GX_DECL std::vector<std::string> changes(const Checkpoint& c,
             changed += fmt::format("{}{} is not set instead of {}", changed.empty() ? "" : ", ",
                                    kept.name, kept.value);
     if (!changed.empty())
-        out.push_back(
-            fmt::format("resumed after epoch {} with other options: {}", c.epoch, changed));
+        out.push_back(fmt::format("resumed {} with other options: {}", c.place(), changed));
     if (c.clock != world.clock && c.clock != mixed_clocks)
         out.push_back(fmt::format(
-            "resumed after epoch {} by a {} clock, and earlier epochs were timed by a {} clock: "
+            "resumed {} by a {} clock, and earlier epochs were timed by a {} clock: "
             "time, images per second, dollars, breakdown and efficiency of the whole run are NaN, "
             "and images per second of an epoch are by its own clock",
-            c.epoch, world.clock, c.clock));
+            c.place(), world.clock, c.clock));
     if (c.timed_as != world.timed_as && c.clock == world.clock) {
         const auto named = [](const std::string& what) {
             return what.empty() ? std::string("what is trained") : what;
         };
-        out.push_back(fmt::format(
-            "resumed after epoch {} timed as {} instead of {}: time, images and dollars of the "
-            "whole run are the sums of both",
-            c.epoch, named(world.timed_as), named(c.timed_as)));
+        out.push_back(
+            fmt::format("resumed {} timed as {} instead of {}: time, images and dollars of the "
+                        "whole run are the sums of both",
+                        c.place(), named(world.timed_as), named(c.timed_as)));
     }
     return out;
 }
@@ -324,13 +337,23 @@ GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Sources& data, bo
 GX_DECL void restore_rows(RunRecord& r, const Checkpoint& c, const std::filesystem::path& path) {
     read_rows(c.record, r);
     std::vector<StepRow> steps = earlier_steps(path, c);
-    steps.insert(steps.end(), r.steps.begin(), r.steps.end());
+    const std::int64_t before = c.step - (c.is_within() ? std::ssize(r.steps) : 0);
+    if (!c.is_within()) steps.insert(steps.end(), r.steps.begin(), r.steps.end());
     r.steps = std::move(steps);
-    if (const std::int64_t gone = c.step - std::ssize(r.steps); gone > 0)
+    if (const std::int64_t gone = before - std::ssize(r.steps); gone > 0)
         r.notes.push_back(fmt::format(
             "step rows of {} of the {} steps before epoch {} are missing: their checkpoints do "
             "not lie beside the one that the run was resumed from.",
-            gone, c.step, c.epoch + 1));
+            gone, before, c.epoch + 1));
+}
+
+GX_DECL void throw_not_within(const std::string& loader, std::int64_t done,
+                              std::int64_t global_batch) {
+    throw Error(fmt::format(
+        "the checkpoint lies behind {} images of an epoch, which is no multiple of {}, the images "
+        "of a step, and {} begins at an epoch's first image alone. Resume with the ranks and the "
+        "batch that wrote it, or from a checkpoint between two epochs.",
+        done, global_batch, loader));
 }
 
 GX_DECL std::string rows_to_keep(const RunRecord& r, const std::vector<StepRow>& steps) {

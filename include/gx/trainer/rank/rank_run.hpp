@@ -3,23 +3,26 @@
 
 #include <array>        // steps
 #include <cstdint>      // int64_t
+#include <memory>       // unique_ptr
 #include <string>       // sentences
 #include <string_view>  // names
 #include <vector>       // flat vectors
 
-#include <gx/core/cold.hpp>                   // GX_COLD
-#include <gx/core/decl.hpp>                   // GX_DECL
-#include <gx/core/error.hpp>                  // Delivery
-#include <gx/core/units.hpp>                  // Nanoseconds
-#include <gx/loader/concept.hpp>              // LoaderOptions
-#include <gx/trainer/checkpoint.hpp>          // Checkpoint
-#include <gx/trainer/control.hpp>             // ControlLink
-#include <gx/trainer/monitor/watchers.hpp>    // Watchers
-#include <gx/trainer/rank/accounts.hpp>       // Accounts
-#include <gx/trainer/rank/course.hpp>         // Course
-#include <gx/trainer/rank/epoch_metrics.hpp>  // EpochMetrics
-#include <gx/trainer/rank/outcome.hpp>        // Outcome, UnreadStep
-#include <gx/trainer/run.hpp>                 // Run
+#include <gx/core/cold.hpp>                          // GX_COLD
+#include <gx/core/decl.hpp>                          // GX_DECL
+#include <gx/core/error.hpp>                         // Delivery
+#include <gx/core/units.hpp>                         // Nanoseconds
+#include <gx/loader/concept.hpp>                     // LoaderOptions
+#include <gx/trainer/checkpoint.hpp>                 // Checkpoint
+#include <gx/trainer/control.hpp>                    // ControlLink
+#include <gx/trainer/monitor/checkpoint_writer.hpp>  // CheckpointWriter
+#include <gx/trainer/monitor/watchers.hpp>           // Watchers
+#include <gx/trainer/monitor/step_gate.hpp>          // StepGate, Ask
+#include <gx/trainer/rank/accounts.hpp>              // Accounts
+#include <gx/trainer/rank/course.hpp>                // Course
+#include <gx/trainer/rank/epoch_metrics.hpp>         // EpochMetrics
+#include <gx/trainer/rank/outcome.hpp>               // Outcome, UnreadStep
+#include <gx/trainer/run.hpp>                        // Run
 
 namespace gx::detail::trainer {
 
@@ -42,6 +45,17 @@ protected:
     GX_COLD GX_DECL void compare_data();
     /// Takes the place in the run, the accounts and the rows of a checkpoint.
     GX_COLD GX_DECL void resume_from(const Checkpoint& c);
+
+    /// The checkpoint within `epoch` that the run goes on from; nullptr: it begins that epoch.
+    [[nodiscard]] const Checkpoint* within(int epoch) const {
+        const bool goes_on = run_.resume && run_.resume->is_within() && epoch == run_.resume->epoch;
+        return goes_on ? &*run_.resume : nullptr;
+    }
+    /// Takes what `c` has done of the epoch that the run goes on within; returns the steps left.
+    GX_COLD [[nodiscard]] GX_DECL std::int64_t take_within(const Checkpoint& c);
+    /// Rank 0 gets the metrics and running statistics of every rank, for a checkpoint within an
+    /// epoch.
+    GX_COLD GX_DECL void gather_within(const std::vector<float>& statistics);
 
     /// Learning rate of a gradient: by progress in the data, for the batch of its own phase. A
     /// gradient that is older than the checkpoint has the rate of the plan it was computed under.
@@ -80,7 +94,16 @@ protected:
     GX_COLD GX_DECL void write_record();
     /// A checkpoint without the state of the policies.
     GX_COLD [[nodiscard]] GX_DECL Checkpoint checkpoint(int epochs_done) const;
-    GX_COLD GX_DECL void write(Checkpoint& c, int epochs_done);
+    GX_COLD GX_DECL void write(Checkpoint& c);
+    /// Reports the checkpoints that are on disk by now, or can't be.
+    void report_written() {
+        if (writer_ && writer_->has_news()) take_news();
+    }
+    GX_COLD GX_DECL void take_news();
+    /// At the end of the run: all are on disk.
+    GX_COLD GX_DECL void finish_writing();
+    /// What is to be done behind the step that was made; the same on all ranks.
+    [[nodiscard]] GX_DECL Ask asked();
 
     /// Names what the next messages are for, on the transport too.
     GX_DECL void working_on(const char* operation);
@@ -93,7 +116,8 @@ protected:
     RunRecord& record_;
     ControlLink control_;
     const char* operation_ = "";      ///< beside the reductions
-    const Course* course_ = nullptr;  ///< of a run that continues on survivors
+    const Course* course_ = nullptr;  ///< of a run that continues on survivors, or within an epoch
+    Course course_within_{};          ///< from the checkpoint on, where that is within an epoch
     int phase_ = 0;
     Accounts accounts_;
     Watchers* watchers_ = nullptr;  ///< on rank 0, where the run has any
@@ -105,6 +129,7 @@ protected:
     int epoch_ = 0;                     ///< the present one
     EpochMetrics metrics_{};
     std::vector<Checkpoint::ReducerVector> reducer_state_{};  ///< of all ranks, on rank 0
+    Checkpoint::Within within_{};                             ///< the same
     int first_epoch_ = 0;
     std::int64_t step_ = 0, skipped_ = 0, skipped_before_ = 0, bytes_sent_ = 0;
     std::int64_t updates_ = 0;        ///< gradients applied
@@ -114,6 +139,9 @@ protected:
     std::int64_t shift_ = 0;          ///< steps done minus the schedule's step
     std::int64_t steps_before_ = 0;   ///< of timetable_before, at the checkpoint
     std::uint64_t weights_hash_ = 0;
+    std::unique_ptr<CheckpointWriter> writer_{};  ///< on rank 0, once it has written
+    Ask due_ = Ask::nothing;
+    std::vector<Ask> asks_{};      ///< of all ranks, where they are in several processes
     std::int64_t world_step_ = 0;  ///< at which the run has last begun without gradients in flight
 };
 

@@ -219,9 +219,10 @@ private:
         report_start();
         for (int epoch = first_epoch_; epoch < o_.epochs; ++epoch) {
             if (const int p = run_.timetable.phase_of_epoch(epoch); p != phase_) begin_phase(p);
-            train_epoch(epoch);
+            if (!train_epoch(epoch)) break;
             finish_epoch(epoch);
         }
+        finish_writing();
     }
     [[nodiscard]] auto state() {
         return RankState{run_.graph(), *device_, optimizer_, pipeline_,
@@ -242,6 +243,8 @@ private:
         restore_optimizer_state();
         slots_.put(queue(), decisions, scales);
         resume_from(c);
+        if (c.is_within() && c.ranks == ranks())
+            put(queue(), c.within.statistics[std::size_t(rank())], device_->statistics());
     }
 
     // ---- One step ------------------------------------------------------------------------
@@ -249,18 +252,23 @@ private:
         std::int64_t first, end;  ///< those before were made in an earlier world
     };
     [[nodiscard]] StepsOfEpoch begin_epoch(int epoch) {
+        if (const Checkpoint* const c = within(epoch)) return go_on_within(*c);
         loader_->begin_epoch(epoch);
         const std::int64_t steps = loader_->steps_per_epoch();
         metrics_.begin(steps, accounts_.seconds);
         return {0, steps};
     }
-    void train_epoch(int epoch) {
+    /// Returns false where the run stops within the epoch.
+    [[nodiscard]] bool train_epoch(int epoch) {
         epoch_ = epoch;
         const auto [first, steps] = begin(epoch);
+        steps_of_epoch_ = steps;
         for (std::int64_t s = first; s < steps; ++s) {
             accounts_.trace(epoch == 0 && s >= steps - o_.trace_steps, rank_.now());
             if constexpr (survives) accounted_ = rank_.now();
             train_step(s);
+            if (!attend(epoch, s + 1 == steps)) return false;
+            report_written();
         }
         accounts_.trace(false, rank_.now());
         const Nanoseconds begin = rank_.now();
@@ -275,6 +283,7 @@ private:
         settle();
         account(&Breakdown::exposed_communication, begin, "WAIT_FOR_ALLREDUCE");
         accounts_.seconds += seconds(rank_.now() - begin);
+        return true;
     }
 
     void train_step(std::int64_t step_of_epoch) {
@@ -322,7 +331,7 @@ private:
     /// Steps of one number queue the same work but for values in memory. All ranks have it, where
     /// loaders cut tails of one length alike.
     [[nodiscard]] std::uint64_t work_of(const RankBatch& next) {
-        const bool last = std::ssize(metrics_.rows) + 1 == loader_->steps_per_epoch();
+        const bool last = std::ssize(metrics_.rows) + 1 == steps_of_epoch_;
         std::uint64_t work = 0;
         for (const std::uint64_t part :
              {slots_.parity(std::uint64_t(step_)), std::uint64_t(device_->batch_slot()),
@@ -498,6 +507,11 @@ private:
     void evaluate_views(std::span<const SampleView> views, std::span<double> sums);
     void save(int epochs_done);
 
+    // ---- Checkpoints within an epoch: impl/within.ipp ------------------
+    [[nodiscard]] StepsOfEpoch go_on_within(const Checkpoint& c);
+    [[nodiscard]] bool save_within(int epoch);
+    [[nodiscard]] bool attend(int epoch, bool last);
+
     // ---- Accounting ----------------------------------------------------------------------
     /// Adds the time since `begin` to a part of the breakdown; returns the current time.
     Nanoseconds account(double Breakdown::* part, Nanoseconds begin, const char* name) {
@@ -548,10 +562,11 @@ private:
     PipelineOn<R, Rank> pipeline_;
     [[no_unique_address]] Passes passes_ = make_passes();
     std::vector<StateShape> reserved_state_;  ///< of a run that writes checkpoints
-    Event agreed_{};           ///< on a device: behind the agreement on a shard's latest update
-    Nanoseconds mark_{};       ///< until when a step that a reducer owns is accounted for
-    Nanoseconds accounted_{};  ///< accounts_.seconds has the time up to here
-    bool joined_ = false;      ///< it has a state
+    Event agreed_{};  ///< on a device: behind the agreement on a shard's latest update
+    std::int64_t steps_of_epoch_ = 0;  ///< of the present one
+    Nanoseconds mark_{};               ///< until when a step that a reducer owns is accounted for
+    Nanoseconds accounted_{};          ///< accounts_.seconds has the time up to here
+    bool joined_ = false;              ///< it has a state
 };
 
 // Before each body in impl/*.ipp.
@@ -566,3 +581,4 @@ private:
 #include <gx/trainer/rank/impl/owned_update.ipp>  // a reducer that owns the update
 #include <gx/trainer/rank/impl/phase.ipp>         // another batch and image size
 #include <gx/trainer/rank/impl/survival.ipp>      // leaving a world, joining the next
+#include <gx/trainer/rank/impl/within.ipp>        // checkpoints within an epoch

@@ -12,7 +12,7 @@ namespace gx {
 namespace detail::event_file {
 
 /// Types of fields on the wire.
-enum Wire : unsigned { varint, fixed64, bytes, fixed32 = 5 };
+enum Wire : unsigned { varint, fixed64, counted, fixed32 = 5 };
 
 GX_DECL void put_fixed(std::string& to, std::uint64_t x, int width) {
     for (int i = 0; i < width; ++i, x >>= 8) to.push_back(static_cast<char>(x & 255));
@@ -25,7 +25,7 @@ GX_DECL void put_key(std::string& to, unsigned field, Wire wire) {
     put_varint(to, field << 3 | wire);
 }
 GX_DECL void put_bytes(std::string& to, unsigned field, std::string_view value) {
-    put_key(to, field, bytes);
+    put_key(to, field, counted);
     put_varint(to, value.size());
     to.append(value);
 }
@@ -89,7 +89,7 @@ GX_DECL void EventFile::end() {
 GX_DECL void EventFile::restart(std::int64_t step, double unix_seconds) {
     using namespace detail::event_file;
     begin_event(step, unix_seconds);
-    put_key(event_, event_session_log, bytes);
+    put_key(event_, event_session_log, counted);
     put_varint(event_, 2);
     put_key(event_, session_status, varint);
     put_varint(event_, status_start);

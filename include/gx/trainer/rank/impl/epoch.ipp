@@ -132,7 +132,7 @@ GX_COLD void GX_OF_RANK_TRAINING::save(int epochs_done) {
     Checkpoint c = checkpoint(epochs_done);
     state().save(c, slots_.get(queue()), slots_.get_scales(queue()));
     for (Checkpoint::Pending& p : c.pending) p.image = image_of(std::int64_t(p.index));
-    write(c, epochs_done);
+    write(c);
 }
 
 }  // namespace gx::detail::trainer

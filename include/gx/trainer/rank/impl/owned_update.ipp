@@ -27,7 +27,7 @@ GX_COLD void GX_OF_RANK_TRAINING::own_update() {
 
 GX_RANK_TRAINING
 void GX_OF_RANK_TRAINING::apply_owned(const ReducedIn<M>& reduced) {
-    const bool last = std::ssize(metrics_.rows) == loader_->steps_per_epoch();
+    const bool last = std::ssize(metrics_.rows) == steps_of_epoch_;
     if constexpr (on_host) {
         apply_on_host(reduced, last);
     } else if constexpr (Share::in_parts) {

@@ -1,13 +1,16 @@
 // Bodies of rank_run.hpp.
 #pragma once
 
-#include <algorithm>  // max
+#include <algorithm>  // max, copy
+#include <limits>     // NaN
 #include <span>       // messages
 #include <utility>    // move, exchange
 
 #include <gx/core/error.hpp>      // Error, LostRank
 #include <gx/core/hash_bits.hpp>  // hash_bits
+#include <gx/io/atomic_file.hpp>  // same_output
 #include <gx/trainer/rank/rank_run.hpp>
+#include <gx/trainer/rows.hpp>  // read_rows
 
 namespace gx::detail::trainer {
 
@@ -59,11 +62,59 @@ GX_DECL void RankRun::resume_from(const Checkpoint& c) {
     step_ = resumed_at_ = c.step;
     shift_ = c.step - run_.timetable.first_step_of_epoch(c.epoch);
     steps_before_ = run_.timetable_before.first_step_of_epoch(c.epoch);
+    if (c.is_within()) {
+        steps_before_ += std::ssize(c.within.sums) / 3;
+        course_within_ = {.timetable = run_.timetable,
+                          .first_step = step_,
+                          .first_image = c.epoch * c.images + c.within.images};
+        course_ = &course_within_;
+    }
     accounts_.resume(c);
     if (!fills_record()) return;
-    if (std::ssize(record_.epochs) != c.epoch) restore_rows(record_, c, run_.resumed_from);
+    if (c.is_within() || std::ssize(record_.epochs) != c.epoch)
+        restore_rows(record_, c, run_.resumed_from);
     if (!run_.mixed_clocks) accounts_.breakdown = record_.breakdown;
     skipped_before_ = record_.skipped_steps;
+}
+
+GX_DECL std::int64_t RankRun::take_within(const Checkpoint& c) {
+    const Checkpoint::Within& w = c.within;
+    const std::int64_t left = course_->steps_after(c.epoch, w.images);
+    RunRecord rows;
+    read_rows(c.record, rows);
+    metrics_.rows = std::move(rows.steps);
+    metrics_.sums.assign(w.sums.size() + 3 * std::size_t(left), 0.0);
+    if (rank() == 0) std::copy(w.sums.begin(), w.sums.end(), metrics_.sums.begin());
+    metrics_.begin_seconds =
+        run_.mixed_clocks ? std::numeric_limits<double>::quiet_NaN() : w.begin_seconds;
+    const bool same_ranks = c.ranks == ranks();  // else each goes on from the mean
+    images_ = same_ranks ? w.rank_images[std::size_t(rank())] : w.images;
+    images_of_all_ = same_ranks ? w.images : w.images * ranks();
+    return left;
+}
+
+GX_DECL void RankRun::gather_within(const std::vector<float>& statistics) {
+    const bool first = rank() == 0;
+    const auto n = std::size_t(ranks());
+    within_ = {};
+    std::vector<double> sums(metrics_.sums.begin(),
+                             metrics_.sums.begin() + 3 * std::ssize(metrics_.rows));
+    working_on("summing the metrics");
+    expect(sum_over_ranks(control_, sums));
+    std::vector<std::int64_t> images(first ? n : 0);
+    working_on("gathering the running statistics");
+    expect(detail::gather_to_first(control_, std::as_bytes(std::span(&images_, 1)),
+                                   std::as_writable_bytes(std::span(images))));
+    std::vector<float> all(first ? statistics.size() * n : 0);
+    expect(detail::gather_to_first(control_, std::as_bytes(std::span(statistics)),
+                                   std::as_writable_bytes(std::span(all))));
+    if (!first) return;
+    within_.images = images_of_all_;
+    within_.begin_seconds = accounts_.over_all_parts(metrics_.begin_seconds);
+    within_.sums = std::move(sums);
+    within_.rank_images = std::move(images);
+    for (auto from = all.begin(); within_.statistics.size() < n; from += std::ssize(statistics))
+        within_.statistics.emplace_back(from, from + std::ssize(statistics));
 }
 
 GX_DECL float RankRun::rate(std::int64_t gradient) const {
@@ -267,12 +318,61 @@ GX_DECL Checkpoint RankRun::checkpoint(int epochs_done) const {
     return c;
 }
 
-GX_DECL void RankRun::write(Checkpoint& c, int epochs_done) {
+GX_DECL void RankRun::write(Checkpoint& c) {
     c.reducer = std::move(reducer_state_);
+    c.within = std::exchange(within_, {});
+    for (std::size_t i = 0; c.is_within() && i < c.statistics.size(); ++i) {
+        double sum = 0;
+        for (std::size_t r = 0; r < c.within.statistics.size(); ++r)
+            sum += double(c.within.rank_images[r]) * c.within.statistics[r][i];
+        c.statistics[i] = float(sum / double(c.within.images));
+    }
     c.record = rows_to_keep(record_, metrics_.rows);
-    const std::filesystem::path file = o_.output / checkpoint_name(epochs_done);
-    write_checkpoint(file, run_.graph(), c);
-    if (watchers_) watchers_->checkpoint_written({file, c.step});
+    const std::filesystem::path file =
+        o_.output / (c.is_within() ? step_checkpoint_name(c.step) : checkpoint_name(c.epoch));
+    if (!writer_) {
+        std::vector<KeptCheckpoint> before;
+        if (run_.resume && same_output(run_.resumed_from.parent_path(), o_.output))
+            before = checkpoints_of(o_.output, run_.resume->step, record_);
+        writer_ = std::make_unique<CheckpointWriter>(run_.graph(), o_.checkpoints.keep,
+                                                     std::move(before));
+    }
+    KeptCheckpoint as{.file = file, .step = c.step};
+    if (!c.is_within() && o_.evaluate)
+        as.test_accuracy_pct = record_.epochs.back().test_accuracy_pct;
+    writer_->write(std::move(c), std::move(as));
+    report_written();
+}
+
+GX_DECL void RankRun::take_news() {
+    for (const CheckpointWriter::News& news : writer_->take_news()) {
+        if (news.error.empty()) {
+            if (watchers_) watchers_->checkpoint_written({news.file, news.step});
+        } else {
+            if (o_.checkpoints.stop_on_failure) throw Error(news.error);
+            record_.warnings.push_back("checkpoint after step " + std::to_string(news.step) + ": " +
+                                       news.error);
+        }
+    }
+}
+
+GX_DECL void RankRun::finish_writing() {
+    if (!writer_) return;
+    writer_->finish();
+    report_written();
+}
+
+GX_DECL Ask RankRun::asked() {
+    const std::int64_t every = o_.checkpoints.every_steps;
+    const Ask by_steps = every > 0 && step_ % every == 0 ? Ask::checkpoint : Ask::nothing;
+    if (!run_.gate || !run_.gate->armed()) return by_steps;
+    const Ask here = run_.gate->ask(step_);
+    if (run_.in_one_process) return std::max(by_steps, here);
+    asks_.resize(std::size_t(ranks()));
+    working_on("agreeing on a checkpoint");
+    expect(detail::gather_all(control_, std::as_bytes(std::span(&here, 1)),
+                              std::as_writable_bytes(std::span(asks_))));
+    return std::max(by_steps, *std::ranges::max_element(asks_));
 }
 
 GX_DECL void RankRun::working_on(const char* operation) {

@@ -1,0 +1,122 @@
+// Bodies of checkpoint_writer.hpp.
+#pragma once
+
+#include <algorithm>     // max_element, sort
+#include <charconv>      // from_chars
+#include <exception>     // whatever is thrown
+#include <string_view>   // names
+#include <system_error>  // error_code
+#include <utility>       // move
+
+#include <gx/trainer/monitor/checkpoint_writer.hpp>
+
+namespace gx::detail::trainer {
+
+GX_DECL std::vector<KeptCheckpoint> to_delete(const std::vector<KeptCheckpoint>& all, int keep) {
+    std::vector<KeptCheckpoint> out;
+    if (keep == 0) return out;
+    std::optional<std::size_t> best;
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (all[i].test_accuracy_pct &&
+            (!best || *all[i].test_accuracy_pct >= *all[*best].test_accuracy_pct))
+            best = i;
+    for (std::size_t i = 0; i + std::size_t(keep) < all.size(); ++i)
+        if (i != best) out.push_back(all[i]);
+    return out;
+}
+
+GX_DECL std::vector<KeptCheckpoint> checkpoints_of(const std::filesystem::path& folder,
+                                                   std::int64_t step, const RunRecord& record) {
+    std::vector<KeptCheckpoint> out;
+    std::error_code trouble;  // a folder that can't be read has none
+    for (const auto& entry : std::filesystem::directory_iterator(folder, trouble)) {
+        const std::string name = entry.path().filename().string();
+        const bool of_epoch = name.starts_with("epoch-");
+        if (!of_epoch && !name.starts_with("step-")) continue;
+        const char* const digits = name.data() + name.find('-') + 1;
+        std::int64_t number = 0;
+        const auto parsed = std::from_chars(digits, name.data() + name.size(), number);
+        if (parsed.ec != std::errc{} || number < 1) continue;
+        if (name != (of_epoch && number <= std::ssize(record.epochs)
+                         ? checkpoint_name(int(number))
+                         : step_checkpoint_name(number)))
+            continue;
+        KeptCheckpoint one{.file = entry.path(), .step = number};
+        if (of_epoch) {
+            const EpochRow& row = record.epochs[std::size_t(number) - 1];
+            one.step = row.step;
+            one.test_accuracy_pct = row.test_accuracy_pct;
+        }
+        if (one.step <= step) out.push_back(std::move(one));
+    }
+    std::ranges::sort(out, {}, &KeptCheckpoint::step);
+    return out;
+}
+
+GX_DECL CheckpointWriter::CheckpointWriter(const Graph& graph, int keep,
+                                           std::vector<KeptCheckpoint> before)
+    : graph_(&graph), keep_(keep), kept_(std::move(before)), thread_([this] { work(); }) {}
+
+GX_DECL CheckpointWriter::~CheckpointWriter() {
+    {
+        const std::scoped_lock lock(mutex_);
+        ends_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+}
+
+GX_DECL void CheckpointWriter::write(Checkpoint checkpoint, KeptCheckpoint as) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !next_; });
+    next_.emplace(std::move(checkpoint), std::move(as));
+    changed_.notify_all();
+}
+
+GX_DECL void CheckpointWriter::finish() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !next_ && !busy_; });
+}
+
+GX_DECL std::vector<CheckpointWriter::News> CheckpointWriter::take_news() {
+    const std::scoped_lock lock(mutex_);
+    has_news_ = false;
+    return std::exchange(news_, {});
+}
+
+GX_DECL void CheckpointWriter::work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        changed_.wait(lock, [&] { return next_ || ends_; });
+        if (!next_) return;
+        const Job job = *std::exchange(next_, std::nullopt);
+        busy_ = true;
+        changed_.notify_all();
+        lock.unlock();
+        News news = write_one(job);
+        lock.lock();
+        news_.push_back(std::move(news));
+        has_news_.store(true, std::memory_order_release);
+        busy_ = false;
+        changed_.notify_all();
+    }
+}
+
+GX_DECL CheckpointWriter::News CheckpointWriter::write_one(const Job& job) {
+    News news{.file = job.as.file, .step = job.as.step};
+    try {
+        write_checkpoint(job.as.file, *graph_, job.checkpoint);
+        std::erase_if(kept_, [&](const KeptCheckpoint& k) { return k.file == job.as.file; });
+        kept_.push_back(job.as);
+        for (const KeptCheckpoint& old : to_delete(kept_, keep_)) {
+            std::error_code gone;  // by another hand
+            std::filesystem::remove(old.file, gone);
+            std::erase(kept_, old);
+        }
+    } catch (const std::exception& e) {
+        news.error = e.what();
+    }
+    return news;
+}
+
+}  // namespace gx::detail::trainer

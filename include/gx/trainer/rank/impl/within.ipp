@@ -1,0 +1,70 @@
+// RankTraining: checkpoints within an epoch, and going on from them.
+#pragma once
+
+#include <cstdint>     // int64_t
+#include <filesystem>  // the checkpoint
+#include <utility>     // exchange
+#include <vector>      // statistics
+
+#include <gx/core/hash_bits.hpp>         // hash_bits
+#include <gx/loader/concept.hpp>         // BeginsWithin
+#include <gx/trainer/rank/training.hpp>  // RankTraining
+
+namespace gx::detail::trainer {
+
+/// The rest of an epoch, as its checkpoint left it.
+GX_RANK_TRAINING
+GX_COLD auto GX_OF_RANK_TRAINING::go_on_within(const Checkpoint& c) -> StepsOfEpoch {
+    const std::int64_t left = take_within(c), done = c.within.images;
+    if (left > 0) {  // else the epoch's end alone is to be made
+        if constexpr (BeginsWithin<L>) {
+            loader_->begin_epoch(c.epoch, done);
+        } else {
+            const std::int64_t global_batch = std::int64_t{phase().batch} * ranks();
+            if (done % global_batch != 0) throw_not_within(type_name<L>(), done, global_batch);
+            loader_->begin_epoch(c.epoch);
+            for (std::int64_t s = 0; s < done / global_batch; ++s) (void)loader_->next();
+        }
+    }
+    const std::int64_t made = std::ssize(metrics_.rows);
+    return {made, made + left};
+}
+
+/// Behind a step: the checkpoint that is due, if any. Returns false where the run stops.
+GX_RANK_TRAINING
+bool GX_OF_RANK_TRAINING::attend(int epoch, bool last) {
+    if constexpr (survives) {
+        return true;
+    } else {
+        due_ = std::max(due_, asked());
+        if (due_ == Ask::checkpoint && last) due_ = Ask::nothing;  // the epoch's end writes one
+        if (due_ == Ask::nothing) return true;
+        if (!o_.output.empty() && !save_within(epoch)) return true;  // at a later step
+        if (std::exchange(due_, Ask::nothing) != Ask::stop) return true;
+        run_.gate->stopped(step_, o_.output.empty() ? std::filesystem::path()
+                                                    : o_.output / step_checkpoint_name(step_));
+        return false;
+    }
+}
+
+/// Returns false where replicas differ, as between two averages of a reducer that takes local
+/// steps: a checkpoint has one set of weights.
+GX_RANK_TRAINING
+GX_COLD bool GX_OF_RANK_TRAINING::save_within(int epoch) {
+    while (!slots_.empty()) read_outcome();
+    working_on("comparing the replicas");
+    const Agreement a = agree(control_, hash_bits(state().canonical(device_->parameters())));
+    expect(a.delivery);
+    if (a.differs >= 0) return false;
+    gather_within(get(queue(), device_->statistics()));
+    gather_reducer_state();
+    gather_optimizer_state();
+    if (rank() == 0) {
+        write_record();
+        save(epoch);
+    }
+    share_.release();
+    return true;
+}
+
+}  // namespace gx::detail::trainer
