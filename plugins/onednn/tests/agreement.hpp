@@ -69,6 +69,14 @@ double apart(const A& a, const B& b) {
     return difference == 0 ? 0 : std::sqrt(difference / std::max(size, 1e-300));
 }
 
+/// Whether a gradient is zero where the device's layout has no element of the graph's parameters.
+inline bool padding_is_zero(const gx::onednn::Device& device, const std::vector<float>& mine,
+                            const gx::Graph& g) {
+    std::vector<float> without(mine.size(), -1.0f);
+    device.from_canonical(canonical(device, mine, g), without);
+    return mine == without;
+}
+
 /// Results of one step of each device, and their distance.
 struct Apart {
     double loss = 0, logits = 0, gradients = 0, statistics = 0;
@@ -111,11 +119,8 @@ inline Apart step(const gx::Graph& g, gx::onednn::Device& fast, gx::reference::D
     r.loss = apart(std::vector{a.loss_sum}, std::vector{b.loss_sum});
     r.same_hits = a.correct == b.correct && a.top5 == b.top5;
     r.logits = apart(logits, slow.activation(g.ops.back().inputs[0]));
-    const auto gradient = canonical(fast, ga, g);
-    r.gradients = apart(gradient, canonical(slow, gb, g));
-    std::vector<float> without_padding(ga.size(), -1.0f);
-    fast.from_canonical(gradient, without_padding);
-    r.padding_is_zero = ga == without_padding;
+    r.gradients = apart(canonical(fast, ga, g), canonical(slow, gb, g));
+    r.padding_is_zero = padding_is_zero(fast, ga, g);
     r.statistics = apart(fast.statistics(), slow.statistics());
     return r;
 }

@@ -9,7 +9,9 @@
 
 #include <gx/core/element.hpp>            // bf16
 #include <gx/model/cifar_resnet.hpp>      // FashionResNet
+#include <gx/model/inception.hpp>         // Module
 #include <gx/model/lenet.hpp>             // LeNet
+#include <gx/model/sequence.hpp>          // concat
 #include <gx/onednn/detail/cpu_bf16.hpp>  // expect_bf16, bf16_advice
 
 #include "agreement.hpp"
@@ -113,6 +115,39 @@ const std::vector<Layer>& layers() {
              return conv(b, conv(b, x, 32, Window::square(3, 1, 1)), 64, Window::square(3, 1, 1),
                          true, 2);
          }},
+        {"32 groups of 4 channels",
+         {3, 8, 8},
+         [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 128, Window::square(1)), 128, Window::square(3, 2, 1), true,
+                         32);
+         }},
+        {"3 groups of 12 and 4 channels",
+         {3, 6, 6},
+         [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 36, Window::square(1)), 12, Window::square(3, 1, 1), true,
+                         3);
+         }},
+        {"a group for each channel",
+         {3, 8, 8},
+         [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 20, Window::square(1)), 20, Window::square(3, 1, 1), false,
+                         20);
+         }},
+        {"joined branches of whole blocks",
+         {3, 7, 7},
+         [](GraphBuilder& b, int x) {
+             const int y = b.conv2d(x, {16, Window::square(3, 1, 1)}, "left");
+             const int z = b.conv2d(x, {32, Window::square(1)}, "right");
+             return gx::concat(b, y, z, "join");
+         }},
+        {"a list of joined branches, of the image too",
+         {3, 7, 7},
+         [](GraphBuilder& b, int x) {
+             const int y = b.conv2d(x, {20, Window::square(3, 1, 1)}, "left");
+             const int z = b.conv2d(x, {7, {1, 3, 1, 0, 1}}, "right");
+             const int list = gx::concat(b, gx::concat(b, y, x, "one"), z, "two");
+             return b.conv2d(b.relu(list, "relu"), {9, Window::square(1)}, "last conv");
+         }},
         {"a residual",
          {3, 6, 6},
          [](GraphBuilder& b, int x) {
@@ -131,6 +166,13 @@ const std::vector<Layer>& layers() {
          [](GraphBuilder& b, int x) {
              return b.avg_pool(conv(b, x, 20, Window::square(3, 1, 1)), Window::square(2, 2),
                                "pool");
+         }},
+        {"mean of 2x2 that counts its padding",
+         {3, 8, 8},
+         [](GraphBuilder& b, int x) {
+             Window w = Window::square(2, 2, 1);
+             w.counts_padding = true;
+             return b.avg_pool(conv(b, x, 20, Window::square(3, 1, 1)), w, "pool");
          }},
         {"dropout of a half",
          {3, 6, 6},
@@ -170,7 +212,9 @@ int expect_equal_bits(const Layer& layer, int most, ChannelOrder layout) {
         for (float& x : data.images) x = std::round(x);
         forward(fast, data), forward(slow, data);
         const auto logits = fast.logits();
-        const Floats a = agreement::canonical(fast, backward(fast), g), b = backward(slow);
+        const Floats mine = backward(fast), b = backward(slow);
+        const Floats a = agreement::canonical(fast, mine, g);
+        EXPECT_TRUE(agreement::padding_is_zero(fast, mine, g)) << layer.name;
         const auto exact = slow.activation(g.ops.back().inputs[0]);
         for (std::size_t i = 0; i < logits.size(); ++i)
             EXPECT_EQ(static_cast<double>(logits[i]), exact[i]) << layer.name << ", logit " << i;
@@ -280,9 +324,7 @@ Bounds bounds(const Graph& g) {
     const double e = 2 * 0x1p-8 * std::sqrt(static_cast<double>(g.ops.size()) / 3);
     return {2 * e, 2 * std::sqrt(e)};
 }
-template <class Model>
-void expect_agreement(ChannelOrder layout) {
-    const Graph g = gx::graph<Model>();
+void expect_agreement(const Graph& g, ChannelOrder layout) {
     auto fast =
         make<gx::onednn::Device>(g, 8, gx::onednn::Tuning{.lanes = 2, .bf16_channels = layout});
     auto slow = make<gx::reference::Device>(g, 8);
@@ -295,6 +337,7 @@ void expect_agreement(ChannelOrder layout) {
         EXPECT_LE(far.logits, most.value) << count;
         EXPECT_LE(far.statistics, most.value) << count;
         EXPECT_LE(far.gradients, most.gradient) << count;
+        EXPECT_TRUE(far.padding_is_zero) << count;
         EXPECT_GT(far.gradients, 0x1p-20) << "is this bf16?";
     }
     const Data data(g, 4, 9);
@@ -304,12 +347,104 @@ void expect_agreement(ChannelOrder layout) {
 }
 }  // namespace
 TEST_F(OneDnnInBf16, AgreesWithTheReferenceDeviceOnLeNet) {
-    expect_agreement<gx::LeNet>(ChannelOrder::blocked);
-    expect_agreement<gx::LeNet>(ChannelOrder::last);
+    expect_agreement(gx::graph<gx::LeNet>(), ChannelOrder::blocked);
+    expect_agreement(gx::graph<gx::LeNet>(), ChannelOrder::last);
 }
 TEST_F(OneDnnInBf16, AgreesWithTheReferenceDeviceOnResNet8) {
-    expect_agreement<gx::FashionResNet<8>>(ChannelOrder::blocked);
-    expect_agreement<gx::FashionResNet<8>>(ChannelOrder::last);
+    expect_agreement(gx::graph<gx::FashionResNet<8>>(), ChannelOrder::blocked);
+    expect_agreement(gx::graph<gx::FashionResNet<8>>(), ChannelOrder::last);
+}
+TEST_F(OneDnnInBf16, AgreesWithTheReferenceDeviceOnAnInceptionModule) {
+    GraphBuilder b("module", {3, 9, 9}, 7);
+    const int x = gx::detail::inception::unit(b, 0, 24, Window::square(3, 1, 1), "stem");
+    const int y = gx::detail::inception::Module{b, x, "module"}.a(16);
+    b.softmax_cross_entropy(b.linear(b.flatten(y, "flatten"), 7, true, "last"), 0.1, "loss");
+    const Graph g = std::move(b).finish();
+    expect_agreement(g, ChannelOrder::blocked);
+    expect_agreement(g, ChannelOrder::last);
+}
+
+// ---- Two labels of an image, and the five largest logits ----------------------------------------
+
+namespace {
+/// Logits are its bias, as a black image is all it sees.
+Graph bias_alone(int classes, double smoothing) {
+    GraphBuilder b("bias alone", {1, 1, 1}, classes);
+    b.softmax_cross_entropy(b.linear(b.flatten(0, "flatten"), classes, true, "last"), smoothing,
+                            "loss");
+    return std::move(b).finish();
+}
+template <class D>
+struct Logits {
+    Graph graph;
+    D device;
+    Floats image{0};  // is read until backward has returned
+    Logits(const Floats& logits, double smoothing)
+        : graph(bias_alone(static_cast<int>(logits.size()), smoothing)), device(make<D>(graph, 1)) {
+        Floats all(logits.size());  // the weights
+        all.insert(all.end(), logits.begin(), logits.end());
+        agreement::load(device, all);
+    }
+    gx::ForwardReport forward(std::int32_t label, gx::SecondLabel second = {}) {
+        const std::vector<std::int32_t> labels{label};
+        const std::vector<gx::SecondLabel> seconds{second};
+        return device.forward(
+            {.images = image, .labels = labels, .count = 1, .second_labels = seconds}, Mode::train);
+    }
+    Floats gradient() {  // of the logits
+        const Floats all = agreement::canonical(device, backward(device), graph);
+        return {all.end() - graph.classes, all.end()};
+    }
+};
+}  // namespace
+TEST_F(OneDnnInBf16, HasTheLossAndItsGradientForTwoLabels) {
+    constexpr int classes = 9;
+    const gx::Rng r(5, "logits");
+    Floats logits(classes);
+    for (std::size_t k = 0; k < classes; ++k) logits[k] = 2 * r.normal(k);
+    for (const double smoothing : {0.0, 0.125}) {
+        Logits<gx::onednn::Device> fast(logits, smoothing);
+        Logits<gx::reference::Device> slow(logits, smoothing);
+        double sum = 0, all = 0;
+        for (const float x : logits) sum += std::exp(static_cast<double>(rounded(x)));
+        const auto away = [&](int k) {
+            return std::log(sum) -
+                   static_cast<double>(rounded(logits[static_cast<std::size_t>(k)]));
+        };
+        for (int k = 0; k < classes; ++k) all += away(k);
+        for (const float share : {0.0f, 0.25f, 0.5f, 0.75f, 1.0f}) {
+            const gx::SecondLabel second{3, share};
+            const double w = static_cast<double>(share);
+            const auto a = fast.forward(7, second), b = slow.forward(7, second);
+            const double loss =
+                (1 - smoothing) * ((1 - w) * away(7) + w * away(3)) + smoothing / classes * all;
+            EXPECT_NEAR(a.loss_sum, loss, 1e-13);
+            EXPECT_NEAR(b.loss_sum, loss, 1e-13);
+            EXPECT_EQ(a.correct, b.correct);
+            EXPECT_EQ(a.top5, b.top5);
+            const Floats d = fast.gradient();
+            EXPECT_EQ(d, slow.gradient());
+            for (int k = 0; k < classes; ++k) {
+                const double target = smoothing / classes +
+                                      (1 - smoothing) * ((k == 7 ? 1 - w : 0) + (k == 3 ? w : 0));
+                const double exact = std::exp(-away(k)) - target;
+                EXPECT_NEAR(static_cast<double>(d[static_cast<std::size_t>(k)]), exact,
+                            0x1.01p-8 * std::abs(exact))  // half a unit of 8 digits
+                    << k;
+            }
+        }
+    }
+}
+// 257 is 256 in bf16: of equal logits the first class comes first.
+TEST_F(OneDnnInBf16, CountsTheFiveLargestOfRoundedLogits) {
+    const Floats logits{256, 257, 300, 310, 320, 330};
+    Logits<gx::onednn::Device> fast(logits, 0);
+    Logits<gx::reference::Device> slow(logits, 0);
+    for (std::int32_t label = 0; label < 6; ++label) {
+        EXPECT_EQ(fast.forward(label).top5, label == 1 ? 0 : 1) << label;
+        EXPECT_EQ(slow.forward(label).top5, label == 1 ? 0 : 1) << label;
+    }
+    EXPECT_EQ(fast.forward(1, {0, 0.75f}).top5, 1) << "the label of the larger share counts";
 }
 
 // ---- Bits, memory, master weights -------------------------------------------------------------

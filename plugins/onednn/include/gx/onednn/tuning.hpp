@@ -17,6 +17,7 @@ struct Tuning {
     bool winograd = true;  ///< 3x3 convolutions of stride 1 by F(4x4, 3x3): fewer multiplications
     std::int64_t chunk_bytes = 2 << 20;  ///< of activations that stay in a core's cache at once
     /// In bf16; automatic: channels last on CPUs with AMX, whose kernels need them, else blocked.
+    /// Blocked anyway if the channels of a convolution with groups leave a block unfilled.
     ChannelOrder bf16_channels = ChannelOrder::automatic;
 };
 

@@ -117,6 +117,8 @@ public:
         if (shape_.bias) call(at.lane, {x->address(at.first), dy->address(at.first), to, to_bias});
         else call(at.lane, {x->address(at.first), dy->address(at.first), to});
         for (const std::int64_t zero : zeros_) to[zero] = 0;
+        if (shape_.bias)  // what oneDNN has no channel for
+            std::fill(to_bias + channels(shape_.out), to_bias + bias_floats, 0.0f);
         if (direct) return;
         if (at.opens) {
             std::copy(to, to + weight_floats(), dw);

@@ -34,7 +34,7 @@ public:
           options_(options),
           tuning_(tuning),
           lanes_(lane_count(tuning)),
-          shapes_(graph_, options.compute, channels_last(options, tuning)),
+          shapes_(graph_, options.compute, channels_last(graph_, options, tuning)),
           statistics_(initial_statistics(graph_)),
           owner_(std::this_thread::get_id()) {
         GX_EXPECT(options.batch > 0, "a device is built for a batch of at least one image");
@@ -130,12 +130,23 @@ public:
     }
 
 private:
-    GX_COLD static bool channels_last(const DeviceOptions& options, const Tuning& t) {
+    GX_COLD static bool channels_last(const Graph& graph, const DeviceOptions& options,
+                                      const Tuning& t) {
         if (options.compute != ElementType::bf16) return false;
         const CpuBf16 cpu = cpu_bf16();
         expect_bf16(cpu);
+        for (const Op& op : graph.ops)
+            if (op.kind == OpKind::conv2d && leaves_block_unfilled(graph, op)) return false;
         if (t.bf16_channels == ChannelOrder::automatic) return cpu.unit == Bf16Unit::tiles;
         return t.bf16_channels == ChannelOrder::last;
+    }
+    /// Whether a convolution has groups and channels that leave a block unfilled: with groups
+    /// oneDNN pads the channels, which it does in blocks alone.
+    GX_COLD static bool leaves_block_unfilled(const Graph& graph, const Op& op) {
+        const auto filled = [&](int tensor) {
+            return graph.tensors[static_cast<std::size_t>(tensor)].channels % cpu_block() == 0;
+        };
+        return op.groups > 1 && !(filled(op.inputs[0]) && filled(op.output));
     }
     /// Makes what is derived from the parameters anew. Threads share the layers, which are apart.
     void refresh() {
