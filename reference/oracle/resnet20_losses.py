@@ -13,7 +13,7 @@ from torch import nn
 sys.dont_write_bytecode = True
 from optimizer_cases import array, single
 
-STEPS, BATCH, BATCHES = 200, 8, 64
+STEPS, BATCH, BATCHES = 200, 16, 16
 
 
 def uniform(count, stream):
@@ -54,32 +54,43 @@ def resnet20():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
 
 
+def losses(rounding):
+    """Of a run that starts from weights that went through `rounding`."""
+    net = resnet20()
+    with torch.no_grad():
+        for index, p in enumerate(net.parameters()):
+            if p.dim() > 1:  # as wide as He's, by a power of two: exact in every language
+                factor = 2.0**round(numpy.log2(2.5 / p[0].numel()**0.5))
+                values = torch.from_numpy(uniform(p.numel(), index) * factor)
+                p.copy_(rounding(values).reshape(p.shape))
+            else:
+                p.fill_(1 if index % 3 == 1 and p.numel() > 10 else 0)
+    sgd = torch.optim.SGD(net.parameters(), lr=single(0.002), momentum=single(0.9))
+    for step in range(STEPS):
+        sgd.zero_grad()
+        loss = nn.functional.cross_entropy(net(images[step % BATCHES]), labels[step % BATCHES])
+        loss.backward()
+        sgd.step()
+        print(step, loss.item(), file=sys.stderr)
+        yield loss.item()
+
+
+def half_a_unit(values):
+    """Moves each by half of a unit in the last place of a float, up or down."""
+    signs = torch.from_numpy(numpy.sign(uniform(values.numel(), 2000) + 2.0**-24))
+    return values * (1 + signs * 2.0**-24)
+
+
 torch.set_default_dtype(torch.float64)
-net = resnet20()
-with torch.no_grad():
-    for index, p in enumerate(net.parameters()):
-        if p.dim() > 1:  # spread as He's, with a factor that every language has exactly
-            fan_in = p[0].numel()
-            factor = 2.0**round(numpy.log2(2.5 / fan_in**0.5))
-            p.copy_(torch.from_numpy(uniform(p.numel(), index) * factor).reshape(p.shape))
-        else:
-            p.fill_(1 if index % 3 == 1 and p.numel() > 10 else 0)
 images = torch.from_numpy(uniform(BATCHES * BATCH * 3072, 1000) * 2).reshape(
     BATCHES, BATCH, 3, 32, 32)
 labels = torch.tensor([i * 7 % 10 for i in range(BATCHES * BATCH)]).reshape(BATCHES, BATCH)
-sgd = torch.optim.SGD(net.parameters(), lr=single(0.01), momentum=single(0.9))
-losses = []
-for step in range(STEPS):
-    sgd.zero_grad()
-    loss = nn.functional.cross_entropy(net(images[step % BATCHES]), labels[step % BATCHES])
-    loss.backward()
-    sgd.step()
-    losses.append(loss.item())
-    print(step, losses[-1], file=sys.stderr)
-
 print(f"// Written by reference/oracle/resnet20_losses.py with PyTorch "
       f"{torch.__version__.split('+')[0]}, in double; do not edit.")
 print("#pragma once\n\n// clang-format off\n\nnamespace gx::testing::resnet20 {\n")
 print(f"inline constexpr int batch = {BATCH}, batches = {BATCHES};")
-array("losses", losses)
+array("losses", losses(lambda values: values))
+print("/// From weights moved by half a unit in the last place of a float, or rounded to bf16.")
+array("losses_of_fp32_weights", losses(half_a_unit))
+array("losses_of_bf16_weights", losses(lambda values: values.to(torch.bfloat16).double()))
 print("\n}  // namespace gx::testing::resnet20")
