@@ -45,16 +45,23 @@ GX_ONEDNN_INLINE void load(const Bf16* from, typename Vector<B>::type& to) {
     to = reinterpret_cast<const typename Vector<B>::type&>(
         static_cast<const Bits&>(__builtin_convertvector(halves, Bits) << 16));
 }
+#if defined(__x86_64__)
+#if defined(__clang__)  // which has the registers only in a function that asks for them
+[[gnu::target("avx512f")]]
+#else
+[[gnu::always_inline]]
+#endif
+inline void round_16(const Vector<16>::type& from, Bf16* to) {
+    Vector<16>::halves rounded;  // by assembler, as the intrinsics' header takes long to compile
+    asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(from));
+    *reinterpret_cast<Vector<16>::halves*>(to) = rounded;
+}
+#endif
 /// Order: as VCVTNEPS2BF16 rounds: a result below 2^-126 becomes 0, a NaN becomes quiet.
 template <int B>
 GX_ONEDNN_INLINE void store(const typename Vector<B>::type& from, Bf16* to) {
 #if defined(__x86_64__)
-    if constexpr (B == 16) {  // by assembler, as the intrinsics' header takes long to compile
-        typename Vector<B>::halves rounded;
-        asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(from));
-        *reinterpret_cast<typename Vector<B>::halves*>(to) = rounded;
-        return;
-    }
+    if constexpr (B == 16) return round_16(from, to);
 #endif
     for (int i = 0; i < B; ++i) to[i] = bf16::encode(from[i]);
 }

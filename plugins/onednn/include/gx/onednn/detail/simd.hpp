@@ -49,8 +49,8 @@ GX_ONEDNN_INLINE void add_in_double(const typename Vector<lanes>::type& from, do
 /// Keeps the compiler from joining what made x with what uses it. Of two choices, one after the
 /// other, g++ 12 makes one by the AND of their comparisons, and compares number by number for it.
 template <int lanes>
-GX_ONEDNN_INLINE void forget(typename Vector<lanes>::type& x) {
-#if defined(__x86_64__)
+GX_ONEDNN_INLINE void forget([[maybe_unused]] typename Vector<lanes>::type& x) {
+#if defined(__x86_64__) && !defined(__clang__)
     if constexpr (lanes == 16) asm("" : "+v"(x));
 #endif
 }
