@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <gx/image/mix.hpp>        // MixUp
+#include <gx/image/mixed.hpp>      // Mixed
 #include <gx/loader/augment.hpp>   // Flip
 #include <gx/loader/prefetch.hpp>  // Prefetched
 #include <gx/model/layers.hpp>     // Network
@@ -137,6 +139,24 @@ TEST(Features, TrainAHeadWhosePrefixStaysAsItWas) {
         << "the joined network is what was tested";
 }
 
+// Their loss needs both labels, and what is mixed changes with the epoch.
+TEST(Features, OfMixedImagesHaveBothLabels) {
+    const Split data = images();
+    const Graph whole = graph<Deep>();
+    const Mixed mixed(data.train, MixUp{.alpha = 1}, 1);
+    const Features<Device> features(mixed, whole, trained(whole), "fc");
+    EXPECT_TRUE(SourceRef(features).mixes());
+    InMemory<> of_images(mixed, {.batch = 8}), of_features(features, {.batch = 8});
+    of_images.begin_epoch(1), of_features.begin_epoch(1);
+    const Batch a = of_images.next().batch, b = of_features.next().batch;
+    ASSERT_EQ(b.second_labels.size(), 8u);
+    for (std::size_t i = 0; i < 8; ++i) {
+        EXPECT_EQ(a.labels[i], b.labels[i]);
+        EXPECT_EQ(a.second_labels[i].label, b.second_labels[i].label);
+        EXPECT_EQ(a.second_labels[i].share, b.second_labels[i].share);
+    }
+}
+
 // ---- Errors -------------------------------------------------------------------------
 TEST(Features, SayWhatTheyCanNot) {
     const Split data = images();
@@ -148,7 +168,17 @@ TEST(Features, SayWhatTheyCanNot) {
                       "images of 1 x 4 x 4, and network 'Deep' was built for 1 x 8 x 8"));
     EXPECT_TRUE(holds(error_of([&] { (void)CachedFeatures(SourceRef(data.train)); }),
                       "holds pixels, and CachedFeatures keeps numbers"));
+    const Mixed mixed(data.train, MixUp{}, 1);
+    EXPECT_TRUE(holds(error_of([&] { CachedFeatures(Features<Device>(mixed, whole, w, "fc")); }),
+                      "mixes images, anew in each epoch"));
     const Features<Device> features(data.train, whole, w, "fc");
+    EXPECT_TRUE(holds(error_of([&] {
+                          const Mixed of_numbers(features, MixUp{}, 1);
+                          InMemory<> loader(of_numbers, {.batch = 4});
+                          loader.begin_epoch(0);
+                          (void)loader.next();
+                      }),
+                      "holds numbers, not pixels, and can't be mixed"));
     EXPECT_TRUE(holds(error_of([&] {
                           InMemory<Flip> loader(features, {.batch = 4});
                           loader.begin_epoch(0);

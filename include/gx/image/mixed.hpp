@@ -11,6 +11,7 @@
 #include <utility>      // move
 #include <vector>       // pixels
 
+#include <gx/core/error.hpp>     // Error
 #include <gx/image/mix.hpp>      // MixUp, CutMix, partner
 #include <gx/loader/source.hpp>  // Source
 
@@ -31,7 +32,8 @@ concept ImageMix = requires(const M& m, std::uint8_t* pixels, const std::uint8_t
 ///
 /// Samples are mixed as `S` reads them: a decoder's augmentation comes before, a loader's behind,
 /// the same for both parts. Their loss is that of Batch::second_labels.
-/// Errors: as `S`; the Trainer refuses devices that take one label an image.
+/// Errors: as `S`, and gx::Error for samples that are no pixels; the Trainer refuses devices that
+///         take one label an image.
 /// Order:  depends on seed, epoch and sample alone: not on ranks, workers or batches.
 /// Cost:   reads each sample twice an epoch, on average; memory for the pixels of a read.
 template <Source S, ImageMix Mix>
@@ -90,6 +92,9 @@ private:
         }
         [[nodiscard]] Sample mixed(const Sample& first, const Sample& second, std::uint8_t* to,
                                    const SampleDraws& draws) const {
+            if (first.pixels == nullptr)
+                throw Error("gx: data set '" + info_.name +
+                            "' holds numbers, not pixels, and can't be mixed: mix its images.");
             std::copy_n(first.pixels, first.shape.elements(), to);
             const float weight = mix_(to, second.pixels, first.shape, draws);
             return {to, first.label, first.shape, {second.label, 1 - weight}};

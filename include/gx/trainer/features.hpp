@@ -97,6 +97,7 @@ public:
         return std::make_unique<Reader>(plan_);
     }
     [[nodiscard]] std::int64_t largest_class() const { return plan_->source.largest_class(); }
+    [[nodiscard]] bool mixes() const { return plan_->source.mixes(); }
 
 private:
     class Reader final : public SampleReader {
@@ -129,7 +130,8 @@ private:
 };
 
 /// All samples of a source of features, read once and kept; models Source.
-/// Errors: as the source. Cost: 4 bytes a number, in one pass.
+/// Errors: as the source; gx::Error for a source that mixes, whose images differ in each epoch.
+/// Cost:   4 bytes a number, in one pass.
 class CachedFeatures {
 public:
     GX_DECL explicit CachedFeatures(const SourceRef& features);

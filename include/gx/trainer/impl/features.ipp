@@ -85,6 +85,10 @@ private:
 
 GX_DECL CachedFeatures::CachedFeatures(const SourceRef& features)
     : info_(features.info()), largest_class_(features.largest_class()) {
+    if (features.mixes())
+        throw Error("gx: data set '" + info_.name +
+                    "' mixes images, anew in each epoch, and CachedFeatures keeps those of one: "
+                    "cache features of the source itself.");
     const auto elements = std::size_t(info_.shape.elements());
     values_.reserve(std::size_t(info_.count) * elements);
     const auto reader = features.open();
