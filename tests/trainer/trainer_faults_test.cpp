@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <gx/model/init.hpp>                   // initial_parameters
 #include <gx/reducer/double_buffered.hpp>      // DoubleBuffered
 #include <gx/reducer/multi_ring.hpp>           // MultiRing
 #include <gx/reducer/ring.hpp>                 // Ring

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <gx/model/init.hpp>               // initial_parameters
 #include <gx/reducer/double_buffered.hpp>  // DoubleBuffered
 #include <gx/reducer/ring.hpp>             // Ring
 #include <gx/reference/delayed_sgd.hpp>    // delayed_sgd

@@ -10,6 +10,7 @@
 
 #include <gx/loader/augment.hpp>           // PadCrop, Flip
 #include <gx/loader/prefetch.hpp>          // Prefetched
+#include <gx/model/init.hpp>               // initial_parameters
 #include <gx/model/lenet.hpp>              // LeNet
 #include <gx/model/vgg.hpp>                // Vgg16
 #include <gx/reducer/bucketed.hpp>         // Bucketed

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include <gx/core/hash_bits.hpp>
+#include <gx/model/init.hpp>
 #include <gx/optimizer/adamw.hpp>
 #include <gx/optimizer/sgd.hpp>
 #include <gx/reducer/bucketed.hpp>

@@ -1,0 +1,182 @@
+#include <gx/onnx/export.hpp>  // first, so the header is seen to stand alone
+
+#include <gtest/gtest.h>
+
+#include <cmath>    // sqrt
+#include <cstdlib>  // system, getenv
+#include <set>      // names
+
+#include <onnx/onnx_pb.h>                         // ModelProto
+#include <onnx/checker.h>                         // check_model
+#include <onnx/shape_inference/implementation.h>  // InferShapes
+
+#include <gx/core/rng.hpp>             // Rng
+#include <gx/model/bert.hpp>           // BertBase
+#include <gx/model/cifar_resnet.hpp>   // ResNet8
+#include <gx/model/inception.hpp>      // InceptionV3
+#include <gx/model/lenet.hpp>          // LeNet
+#include <gx/model/layers.hpp>         // Network
+#include <gx/reference/device.hpp>     // Device
+#include <gx/trainer/checkpoint.hpp>   // InputFormat, to_json
+#include <gx/trainer/safetensors.hpp>  // read_safetensors
+#include <gx/trainer/weights.hpp>      // initial_weights
+#include <support/files.hpp>           // Folder, error_of
+
+namespace {
+
+using namespace testing_support;
+using gx::Graph;
+using gx::OpKind;
+using gx::Weights;
+
+/// Weights of a network that has been trained: statistics are not those of the start.
+Weights trained(const Graph& g) {
+    Weights w = gx::initial_weights(g, 4);
+    const gx::Rng r(4, "statistics");
+    for (const gx::Parameter& p : g.parameters)
+        for (std::int64_t i = p.offset; i < p.offset + p.count; ++i)
+            if (p.role != gx::ParameterRole::weight)
+                w.parameters[std::size_t(i)] =
+                    p.role == gx::ParameterRole::gamma ? 1 : 0.1f * r.normal(std::uint64_t(i));
+    for (std::size_t i = 0; i < w.statistics.size(); ++i) w.statistics[i] += 0.25f * r.uniform(i);
+    return w;
+}
+void exported(const std::filesystem::path& file, const Graph& g, const Weights& w,
+              const std::map<std::string, std::string>& metadata = {}) {
+    write_text(file, gx::onnx::to_onnx(g, w.parameters, w.statistics, metadata));
+}
+::onnx::ModelProto model_of(const std::filesystem::path& file) {
+    ::onnx::ModelProto model;
+    EXPECT_TRUE(model.ParseFromString(read_text(file)));
+    return model;
+}
+
+struct Grouped
+    : gx::Network<gx::ImageShape{3, 17, 16}, 5, gx::Conv<16, 3, 1, 1>, gx::BatchNorm, gx::ReLU,
+                  gx::Conv<24, 3, 2, 1, gx::Bias::yes, 4>, gx::ReLU, gx::AvgPool<3, 2, 1>,
+                  gx::MaxPool<3, 1, 1>, gx::Dropout<0.5>, gx::Linear<9>, gx::ReLU, gx::Classifier> {
+    static constexpr std::string_view name = "Grouped";
+};
+
+struct Network {
+    const char* name;
+    Graph graph;
+    Weights weights = trained(graph);
+};
+const std::vector<Network>& networks() {
+    static const std::vector<Network> all{
+        {"LeNet", gx::graph<gx::LeNet>()},
+        {"ResNet8", gx::graph<gx::ResNet8>()},
+        {"Grouped", gx::graph<Grouped>()},
+        {"InceptionV3", gx::graph<gx::InceptionV3>({.input = {3, 75, 75}, .classes = 7})}};
+
+    return all;
+}
+
+class Exported : public testing::TestWithParam<std::size_t> {};
+INSTANTIATE_TEST_SUITE_P(Each, Exported, testing::Range(std::size_t{0}, networks().size()),
+                         [](const auto& test) { return networks()[test.param].name; });
+
+TEST_P(Exported, IsAModelThatOnnxTakesAndInfersTheShapesOf) {
+    const Folder folder;
+    const Graph& g = networks()[GetParam()].graph;
+    exported(folder / "f", g, networks()[GetParam()].weights);
+    ::onnx::ModelProto model = model_of(folder / "f");
+    ::onnx::checker::check_model(model);  // throws
+    std::set<std::string> names;
+    for (const auto& node : model.graph().node()) names.insert(node.name());
+    EXPECT_EQ(std::ssize(names), model.graph().node_size()) << "onnxruntime wants each once";
+    ::onnx::shape_inference::InferShapes(model);
+    int found = 0;
+    for (const auto& value : model.graph().value_info()) {
+        const std::string& name = value.name();
+        const auto colon = name.rfind(':');
+        if (colon == name.npos) continue;
+        const auto& dims = value.type().tensor_type().shape();
+        const gx::ImageShape s = g.tensors[std::stoul(name.substr(colon + 1))];
+        ASSERT_GE(dims.dim_size(), 2) << name;
+        EXPECT_EQ(dims.dim(0).dim_param(), "N");
+        EXPECT_EQ(dims.dim(1).dim_value(), s.channels) << name;
+        EXPECT_EQ(dims.dim_size() > 2 ? dims.dim(2).dim_value() : 1, s.height) << name;
+        EXPECT_EQ(dims.dim_size() > 2 ? dims.dim(3).dim_value() : 1, s.width) << name;
+        ++found;
+    }
+    int expected = 0;
+    for (const gx::Op& op : g.ops)
+        expected += op.kind != OpKind::input && op.kind != OpKind::dropout &&
+                    op.kind != OpKind::softmax_cross_entropy;
+    EXPECT_EQ(found, expected) << "a shape for each operation";
+}
+
+/// sqrt(sum of squares of fan-ins) roundings, as plugins/onednn/tests/agreement.hpp derives, each
+/// of 2^-24, 8 deviations of them; onnxruntime's fused batch norms and Winograd lose 8 times that.
+double bound(const Graph& g) {
+    double squares = 0;
+    for (const gx::Op& op : g.ops)
+        squares += op.parameter_count > 0
+                       ? 2.0 * g.parameters[std::size_t(op.first_parameter)].fan_in
+                       : 1.0;
+    return 8 * 8 * 0x1p-24 * std::sqrt(squares);
+}
+
+TEST_P(Exported, HasTheLogitsOfTheReferenceInOnnxruntime) {
+    const char* const named = std::getenv("GX_ONNXRUNTIME_PYTHON");
+    const std::string script = std::string(named ? named : "python3") +
+                               " " GX_SOURCE_DIR "/plugins/onnx/tests/run_onnx.py";
+    if (static const bool there = std::system((script + " 2>/dev/null").c_str()) == 0; !there)
+        GTEST_SKIP() << "python3 has no onnxruntime and safetensors: install them from PyPI, and "
+                        "name their interpreter in GX_ONNXRUNTIME_PYTHON";
+    const Folder folder;
+    const Graph& g = networks()[GetParam()].graph;
+    const Weights& w = networks()[GetParam()].weights;
+    exported(folder / "f.onnx", g, w);
+    std::vector<float> images(2 * std::size_t(g.input.elements()));
+    const gx::Rng r(1, "images");
+    for (std::size_t i = 0; i < images.size(); ++i) images[i] = r.normal(i);
+    gx::write_safetensors(
+        folder / "run", {{"images", {2, g.input.channels, g.input.height, g.input.width}, images}});
+    ASSERT_EQ(std::system((script + " " + (folder / "f.onnx").string() + " " +
+                           (folder / "run").string() + " " + (folder / "logits").string())
+                              .c_str()),
+              0);
+    const auto theirs = gx::read_safetensors(folder / "logits").tensors.at("logits").values;
+    gx::reference::Device device(g, {.batch = 2});
+    device.update([&](std::span<float> mine) { std::ranges::copy(w.parameters, mine.begin()); });
+    std::ranges::copy(w.statistics, device.statistics().begin());
+    const std::vector<std::int32_t> labels{0, 0};
+    (void)device.forward({images, labels, 2}, gx::Mode::evaluate);
+    const auto mine = device.activation(g.ops.back().inputs[0]);
+    ASSERT_EQ(theirs.size(), mine.size());
+    double difference = 0, size = 0;
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+        difference += (theirs[i] - mine[i]) * (theirs[i] - mine[i]);
+        size += mine[i] * mine[i];
+    }
+    EXPECT_GT(size, 0);
+    EXPECT_LE(std::sqrt(difference / size), bound(g));
+}
+
+// ---- Cases worked by hand -----------------------------------------------------------
+TEST(ToOnnx, KeepsTheImageFormatAndTheNames) {
+    const Folder folder;
+    const Graph g = gx::graph<gx::LeNet>();
+    const gx::InputFormat f{
+        .shape = {1, 28, 28}, .mean = {0.5f}, .deviation = {0.25f}, .classes = 10};
+    exported(folder / "f", g, trained(g), {{"images", to_json(f)}});
+    const auto model = model_of(folder / "f");
+    ASSERT_EQ(model.metadata_props_size(), 1);
+    EXPECT_EQ(model.metadata_props(0).value(), to_json(f));
+    EXPECT_EQ(model.graph().name(), "LeNet");
+    EXPECT_EQ(model.graph().initializer(0).name(), "conv1.weight");
+    EXPECT_EQ(model.graph().initializer(0).dims_size(), 4);
+    EXPECT_EQ(model.graph().node(0).op_type(), "Conv");
+    EXPECT_EQ(model.graph().input(0).type().tensor_type().shape().dim(2).dim_value(), 28);
+}
+
+TEST(ToOnnx, RefusesWhatNoDeviceComputes) {
+    const Graph g = gx::graph<gx::BertBase>();
+    EXPECT_TRUE(holds(error_of([&] { (void)gx::onnx::to_onnx(g, {}, {}); }),
+                      "'BERT-12x768' is timed only"));
+}
+
+}  // namespace
