@@ -4,6 +4,7 @@
 #include <cstddef>  // size_t
 
 #include <gx/reference/maps.hpp>  // ReadMaps, WriteMaps
+#include <gx/reference/sums.hpp>  // AddExactly
 
 namespace gx::reference {
 
@@ -49,7 +50,8 @@ void for_each_tap(const Kernel& kernel, ReadMaps x, int images, ImageShape out, 
 ///     sum over c, u, v of weight[o, c, u, v] * x[n, c, i*s - p + u, j*s - p + v]
 /// with x = 0 outside the image, and c only within the group of o.
 /// Order: the bias first, then c, u, v in the order of for_each_tap.
-inline void convolve(const Kernel& kernel, ReadMaps x, WriteMaps y) {
+template <class Add = AddExactly>
+void convolve(const Kernel& kernel, ReadMaps x, WriteMaps y, Add add = {}) {
     for (int n = 0; n < y.images; ++n)
         for (int o = 0; o < y.shape.channels; ++o)
             for (int i = 0; i < y.shape.height; ++i)
@@ -57,24 +59,25 @@ inline void convolve(const Kernel& kernel, ReadMaps x, WriteMaps y) {
                     y(n, o, i, j) = kernel.bias ? kernel.bias[o] : 0.0;
     for_each_tap(kernel, x, y.images, y.shape,
                  [&](std::size_t to, std::size_t from, std::size_t k) {
-                     y.data[to] += kernel.weight[k] * x.data[from];
+                     add(y.data[to], kernel.weight[k] * x.data[from]);
                  });
 }
 
 /// Adds to dx, dweight and dbias (nullptr for none) what dy contributes.
 /// Order: that of for_each_tap; the bias sums over n, then i, then j.
-inline void convolve_backward(const Kernel& kernel, ReadMaps x, ReadMaps dy, WriteMaps dx,
-                              double* dweight, double* dbias) {
+template <class Add = AddExactly>
+void convolve_backward(const Kernel& kernel, ReadMaps x, ReadMaps dy, WriteMaps dx, double* dweight,
+                       double* dbias, Add add = {}) {
     for_each_tap(kernel, x, dy.images, dy.shape,
                  [&](std::size_t to, std::size_t from, std::size_t k) {
-                     dx.data[from] += kernel.weight[k] * dy.data[to];
-                     dweight[k] += x.data[from] * dy.data[to];
+                     add(dx.data[from], kernel.weight[k] * dy.data[to]);
+                     add(dweight[k], x.data[from] * dy.data[to]);
                  });
     if (dbias == nullptr) return;
     for (int n = 0; n < dy.images; ++n)
         for (int o = 0; o < dy.shape.channels; ++o)
             for (int i = 0; i < dy.shape.height; ++i)
-                for (int j = 0; j < dy.shape.width; ++j) dbias[o] += dy(n, o, i, j);
+                for (int j = 0; j < dy.shape.width; ++j) add(dbias[o], dy(n, o, i, j));
 }
 
 }  // namespace gx::reference

@@ -14,6 +14,7 @@
 #include <gx/model/graph.hpp>            // Graph, Op
 #include <gx/reference/convolution.hpp>  // Kernel
 #include <gx/reference/maps.hpp>         // ReadMaps, WriteMaps
+#include <gx/reference/sums.hpp>         // Sums
 
 namespace gx::reference {
 
@@ -41,7 +42,8 @@ public:
     static constexpr bool takes_pixels = true;
     static constexpr bool takes_second_labels = true;
 
-    GX_DECL Device(const Graph& graph, DeviceOptions options);
+    /// `sums` of convolutions and linear layers: exact ones by default, or as a GPU rounds them.
+    GX_DECL Device(const Graph& graph, DeviceOptions options, Sums sums = Sums::exact);
 
     /// Statistics move towards the batch's in Mode::train; a batch of no images leaves them.
     GX_DECL ForwardReport forward(const Batch& batch, Mode mode);
@@ -138,6 +140,7 @@ private:
 
     Graph graph_;
     DeviceOptions options_;
+    Sums sums_;
     double (*round_)(double);  ///< to the element that it computes in; nullptr: fp32
     Tensors activations_, activation_gradients_;
     std::vector<float> parameters_, statistics_;
@@ -148,6 +151,12 @@ private:
     int count_ = 0;
     std::uint64_t draw_ = 0;
     Mode mode_ = Mode::evaluate;
+};
+
+/// The device with other sums, for worlds, which build it from a graph and options.
+template <Sums sums>
+struct SummingDevice : Device {
+    SummingDevice(const Graph& graph, DeviceOptions options) : Device(graph, options, sums) {}
 };
 
 static_assert(explain_device<Device>());

@@ -24,9 +24,10 @@
 
 namespace gx::reference {
 
-GX_DECL Device::Device(const Graph& graph, DeviceOptions options)
+GX_DECL Device::Device(const Graph& graph, DeviceOptions options, Sums sums)
     : graph_(expect_numbers(graph)),
       options_(options),
+      sums_(sums),
       round_(options.compute == ElementType::fp16   ? round_to<fp16>
              : options.compute == ElementType::bf16 ? round_to<bf16>
                                                     : nullptr) {
@@ -125,12 +126,15 @@ GX_DECL void Device::run(const Op& op, ForwardReport& report) {
     const ReadMaps x = read(activations_, op.inputs[0]);
     switch (op.kind) {
         case OpKind::input: break;
-        case OpKind::conv2d: return convolve(kernel(op), x, y);
+        case OpKind::conv2d:
+            return with_sums(sums_, [&](auto add) { convolve(kernel(op), x, y, add); });
         case OpKind::batch_norm: return run_batch_norm(op, x, y);
         case OpKind::relu: return relu(x, y);
         case OpKind::max_pool: return max_pool(op.window, x, y);
         case OpKind::avg_pool: return avg_pool(op.window, x, y);
-        case OpKind::linear: return multiply(weight(op, 0), weight(op, 1), x, y);
+        case OpKind::linear:
+            return with_sums(sums_,
+                             [&](auto add) { multiply(weight(op, 0), weight(op, 1), x, y, add); });
         case OpKind::add: return add(x, read(activations_, op.inputs[1]), y);
         case OpKind::flatten: return copy(x, y);
         case OpKind::concat: return concat(x, read(activations_, op.inputs[1]), y);
@@ -175,7 +179,9 @@ GX_DECL void Device::run_backward(const Op& op, double scale) {
     switch (op.kind) {
         case OpKind::input: break;
         case OpKind::conv2d:
-            return convolve_backward(kernel(op), x, dy, dx, gradient(op, 0), gradient(op, 1));
+            return with_sums(sums_, [&](auto add) {
+                convolve_backward(kernel(op), x, dy, dx, gradient(op, 0), gradient(op, 1), add);
+            });
         case OpKind::batch_norm:
             for (int c = 0; c < x.shape.channels; ++c)
                 normalise_backward(x, c, op.rate, weight(op, 0)[c], dy, dx, gradient(op, 0)[c],
@@ -185,7 +191,9 @@ GX_DECL void Device::run_backward(const Op& op, double scale) {
         case OpKind::max_pool: return max_pool_backward(op.window, x, dy, dx);
         case OpKind::avg_pool: return avg_pool_backward(op.window, x, dy, dx);
         case OpKind::linear:
-            return multiply_backward(weight(op, 0), x, dy, dx, gradient(op, 0), gradient(op, 1));
+            return with_sums(sums_, [&](auto add) {
+                multiply_backward(weight(op, 0), x, dy, dx, gradient(op, 0), gradient(op, 1), add);
+            });
         case OpKind::add:
             pass_back(dy, dx);
             return pass_back(dy, maps(activation_gradients_, op.inputs[1]));
