@@ -8,6 +8,7 @@
 #include <chrono>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gx::bench {
@@ -21,12 +22,13 @@ inline double median(std::vector<double> v) {
     return v.empty() ? 0 : v[v.size() / 2];
 }
 
-/// The cores' time since it was made that went to neither this process nor `child`: other
+/// The cores' time since it was made that went to neither this process nor `children`: other
 /// processes, and what a hypervisor took.
 /// Units: per cent of all cores' time; -1 where /proc/stat does not tell.
 class OtherLoad {
 public:
-    explicit OtherLoad(pid_t child) : child_(child), begin_(read()) {}
+    explicit OtherLoad(std::vector<pid_t> children)
+        : children_(std::move(children)), begin_(read()) {}
     [[nodiscard]] double percent() const {
         const Seconds end = read();
         const double all = end.all - begin_.all, busy = end.busy - begin_.busy;
@@ -53,12 +55,12 @@ private:
         getrusage(RUSAGE_SELF, &mine);
         for (const timeval& t : {mine.ru_utime, mine.ru_stime})
             s.ours += static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-        s.ours += of_child() / ticks;
+        for (const pid_t child : children_) s.ours += of(child) / ticks;
         return s;
     }
-    [[nodiscard]] double of_child() const {
-        if (child_ <= 0) return 0;
-        std::ifstream stat("/proc/" + std::to_string(child_) + "/stat");
+    [[nodiscard]] static double of(pid_t child) {
+        if (child <= 0) return 0;
+        std::ifstream stat("/proc/" + std::to_string(child) + "/stat");
         std::string word;
         std::getline(stat, word, ')');  // "PID (NAME)", then 11 fields before utime and stime
         for (int i = 0; i < 11; ++i) stat >> word;
@@ -67,7 +69,7 @@ private:
         return user + system;
     }
 
-    pid_t child_;
+    std::vector<pid_t> children_;
     Seconds begin_;
 };
 

@@ -1,13 +1,13 @@
 // A training step of ResNet-20 (32x32, batch 128, f32, two threads): gx beside LibTorch in one run.
 //   gx_bench_step [--json FILE] [--rounds N] [--steps N] [--winograd 0|1]
+//                 [--models ResNet20,ResNet50] [--types fp32,bf16] [--python FILE | --pytorch]
 // They take turns, some steps each, so that what disturbs the machine disturbs both. LibTorch has
 // the tuning it is quickest with: channels last, 2 MiB pages, no trimming. Others in turn are gx
 // with direct convolutions alone, as LibTorch's are, and gx with two ranks of one thread each,
 // which average their gradients and apply the same optimizer. What favours either side is printed.
+// Then a row for each model and type: gx, the best of PyTorch's ways (eager or compiled, autocast
+// or pure bf16), and the convolutions alone, in turns.
 #include <dlfcn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -27,6 +27,8 @@
 #include "../../../sims/support/command_line.hpp"  // run_program
 #include "../machine.hpp"                          // cpu_name
 #include "clock.hpp"                               // now, median, OtherLoad
+#include "peer.hpp"                                // Peer
+#include "rows.hpp"                                // measure_row
 #include "training.hpp"                            // Training, Alone, TwoRanks
 
 // Who asks for memory while `counting`: gx, or oneDNN for the arguments of its calls.
@@ -53,53 +55,14 @@ void note(const void* caller) {
 namespace {
 
 using gx::bench::median;
-
-/// LibTorch in a process of its own: it has its own allocator, threads and oneDNN.
-class Peer {
-public:
-    Peer(const std::filesystem::path& program, int batch, int threads) {
-        int to[2], from[2];
-        if (!std::filesystem::exists(program) || pipe(to) != 0 || pipe(from) != 0) return;
-        child_ = fork();
-        if (child_ == 0) {
-            dup2(to[0], 0), dup2(from[1], 1);
-            for (const int fd : {to[0], to[1], from[0], from[1]}) close(fd);
-            setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
-            setenv("GLIBC_TUNABLES",
-                   "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=17179869184:"
-                   "glibc.malloc.trim_threshold=17179869184",
-                   1);
-            execl(program.c_str(), program.c_str(), std::to_string(batch).c_str(), nullptr);
-            _exit(127);
-        }
-        close(to[0]), close(from[1]);
-        in_ = fdopen(to[1], "w"), out_ = fdopen(from[0], "r");
-    }
-    ~Peer() {
-        if (in_ != nullptr) std::fclose(in_), std::fclose(out_), waitpid(child_, nullptr, 0);
-    }
-    Peer(const Peer&) = delete;
-    Peer& operator=(const Peer&) = delete;
-    [[nodiscard]] bool there() const { return in_ != nullptr; }
-    [[nodiscard]] pid_t process() const { return child_; }
-    /// Seconds of each step; empty when the peer has died.
-    std::vector<double> steps(int count) {
-        std::fprintf(in_, "%d\n", count), std::fflush(in_);
-        std::vector<double> all;
-        for (double t = 0; count > 0 && std::fscanf(out_, "%lf", &t) == 1; --count)
-            all.push_back(t);
-        return all;
-    }
-
-private:
-    pid_t child_ = -1;
-    std::FILE *in_ = nullptr, *out_ = nullptr;
-};
+using gx::bench::Peer;
 
 struct Settings {
     int rounds = 24, steps = 3;
     bool winograd = true;
     std::filesystem::path json{};
+    bool pytorch = false;
+    gx::bench::RowSettings rows{};
 };
 
 /// What differs between the two programs beside the library: the side it helps, and what it is.
@@ -122,17 +85,18 @@ std::vector<std::pair<const char*, const char*>> favours(bool winograd) {
     return all;
 }
 
-void measure(const Settings& settings) {
+/// The turns of ResNet-20 in fp32: gx, gx with direct convolutions, LibTorch, two ranks.
+nlohmann::json measure_turns(const Settings& settings) {
     constexpr int batch = 128, threads = 2;
     constexpr double quiet_pct = 3;  // of the cores' time that others may have unmentioned
-    gx::expect_outputs({{"--json", settings.json}});
-    const auto [rounds, steps, winograd, json] = settings;
+    const int rounds = settings.rounds, steps = settings.steps;
+    const bool winograd = settings.winograd;
     gx::onednn::Tuning tuning{.lanes = 2, .threads = threads};
     tuning.winograd = winograd;
     gx::onednn::Tuning one = tuning;
     one.threads = one.lanes = 1;  // a core each: nothing to divide a rank's batch for
-    Peer peer(std::filesystem::read_symlink("/proc/self/exe").parent_path() / "gx_step_libtorch",
-              batch, threads);
+    const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+    Peer peer({folder / "gx_step_libtorch", std::to_string(batch)}, threads);
     gx::onednn::Tuning plain = tuning;
     plain.winograd = false;
     gx::bench::Training rank(batch, tuning), direct(batch, plain);
@@ -149,7 +113,7 @@ void measure(const Settings& settings) {
     const auto after = rank.counters();
 
     std::vector<double> gx_all, direct_all, torch_all, pair_all, ratios, like, pair_ratios;
-    const gx::bench::OtherLoad others(peer.process());
+    const gx::bench::OtherLoad others({peer.process()});
     for (int r = 0; r < rounds; ++r) {
         std::vector<double> a, d;
         for (int s = 0; s < steps; ++s) a.push_back(rank.step(alone));
@@ -225,8 +189,30 @@ void measure(const Settings& settings) {
             "the machine was busy: others had %.0f %% of its cores' time; read these figures as "
             "rough, and measure again on a quiet machine\n",
             other_load);
-    if (!json.empty()) gx::write_file(json, j.dump(2) + "\n");
-    if (!agree)
+    return j;
+}
+
+/// Where PyTorch was installed; installs it.
+std::string fetch_pytorch() {
+    const std::string folder = GX_STEP_PEERS;
+    if (std::system(("'" GX_STEP_SOURCE "/pytorch.sh' '" + folder + "'").c_str()) != 0)
+        throw gx::Error("without PyTorch there is nothing to compare with: leave --pytorch out");
+    return folder + "/venv/bin/python";
+}
+void measure(Settings settings) {
+    gx::expect_outputs({{"--json", settings.json}});
+    if (settings.pytorch && settings.rows.python.empty()) settings.rows.python = fetch_pytorch();
+    nlohmann::json j = measure_turns(settings);
+    if (settings.rows.python.empty())
+        std::printf("no row has PyTorch beside it: --pytorch fetches it, --python names one\n");
+    std::fflush(stdout);
+    j["rows"] = nlohmann::json::array();
+    for (const std::string& model : settings.rows.models)
+        for (const std::string& type : settings.rows.types)
+            if (const auto row = gx::bench::measure_row(settings.rows, model, type))
+                j["rows"].push_back(*row);
+    if (!settings.json.empty()) gx::write_file(settings.json, j.dump(2) + "\n");
+    if (!j["two_rank_weights_agree"].get<bool>())
         throw std::runtime_error("the two ranks' weights differ: the reduction is at fault.");
 }
 
@@ -239,6 +225,13 @@ int main(int argc, char** argv) {
     app.add_option("--rounds", s.rounds, "turns of each")->check(gx::count_in(1, 1 << 20));
     app.add_option("--steps", s.steps, "of one turn")->check(gx::count_in(1, 1 << 20));
     app.add_option("--winograd", s.winograd, "0: without Winograd's convolutions");
+    app.add_option("--models", s.rows.models, "of the rows: ResNet20, ResNet50")->delimiter(',');
+    app.add_option("--types", s.rows.types, "of the rows: fp32, bf16")->delimiter(',');
+    app.add_option("--row-rounds", s.rows.rounds, "turns of each in a row")
+        ->check(gx::count_in(1, 1 << 20));
+    app.add_option("--python", s.rows.python,
+                   "an interpreter that has PyTorch, a peer in the rows");
+    app.add_flag("--pytorch", s.pytorch, "fetch PyTorch from PyPI for that: 5 GB, once");
     app.add_option("--json", s.json, "also write what was measured there");
     return gx::run_program(app, argc, argv, [&] { measure(s); });
 }

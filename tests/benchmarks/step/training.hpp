@@ -1,4 +1,4 @@
-// training: ResNet-20 trained by one process alone, or by two ranks that average their gradients.
+// training: a graph trained by one process alone, or by two ranks that average gradients.
 #pragma once
 
 #include <atomic>
@@ -62,16 +62,18 @@ private:
 class Training {
 public:
     Training(int batch, onednn::Tuning tuning, int rank = 0)
-        : device_(graph(), {.batch = batch, .rank = rank}, tuning), sgd_({}) {
-        std::vector<float> start(static_cast<std::size_t>(graph().parameter_elements()));
-        initial_parameters(graph(), 1, start);
+        : Training(gx::graph<ResNet20>(), batch, tuning, rank, ElementType::fp32) {}
+    Training(const Graph& graph, int batch, onednn::Tuning tuning, int rank, ElementType compute)
+        : device_(graph, {.batch = batch, .rank = rank, .compute = compute}, tuning), sgd_({}) {
+        std::vector<float> start(static_cast<std::size_t>(graph.parameter_elements()));
+        initial_parameters(graph, 1, start);
         device_.update([&](std::span<float> w) { device_.from_canonical(start, w); });
-        sgd_.reserve(elements(), device_.slices(), graph());
+        sgd_.reserve(elements(), device_.slices(), graph);
         momentum_.resize(elements());
         const Rng random = Rng(1, "images").at(static_cast<std::uint64_t>(rank));
-        images_.resize(static_cast<std::size_t>(batch) * 3 * 32 * 32);
+        images_.resize(static_cast<std::size_t>(batch * graph.input.elements()));
         for (std::size_t i = 0; i < images_.size(); ++i) images_[i] = random.normal(i);
-        for (int n = 0; n < batch; ++n) labels_.push_back(n * 7 % 10);
+        for (int n = 0; n < batch; ++n) labels_.push_back(n * 7 % graph.classes);
     }
     /// Seconds of a step: forward, backward, reduction, update.
     template <class Route>
@@ -100,10 +102,6 @@ public:
     [[nodiscard]] double loss() const { return loss_; }
 
 private:
-    static const Graph& graph() {
-        static const Graph g = gx::graph<ResNet20>();
-        return g;
-    }
     onednn::Device device_;
     Sgd sgd_;
     std::vector<float> momentum_;
