@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <gx/loader/augment.hpp>               // PadCrop, Flip
+#include <gx/loader/prefetch.hpp>              // Prefetched
 #include <gx/reducer/double_buffered.hpp>      // DoubleBuffered
 #include <gx/reducer/multi_ring.hpp>           // MultiRing
 #include <gx/reducer/ring.hpp>                 // Ring
@@ -133,6 +135,29 @@ TEST(Resuming, WithinAnEpochOnWorldsOfOtherKinds) {
         [] { return gx::sim::Cluster<gx::reference::Device>(gx::sim::ethernet_10g(2)); });
     expect_the_same_from_each_step<Late>(
         [] { return gx::testing::ProcessWorld<gx::reference::Device>({.placement = {2, 1}}); });
+}
+TEST(Resuming, WithinAnEpochBehindLoadersThatReadAheadAndInAnyPhase) {
+    using Loader = gx::Prefetched<gx::InMemory<gx::PadCrop<1>, gx::Flip>>;
+    using T =
+        gx::Trainer<Normed, gx::DoubleBuffered<gx::Ring<fp32>>, gx::Warmup<gx::Poly<2>>, Loader>;
+    const Folder folder;
+    auto world = threads(2);
+    auto o = options<T>(folder);
+    o.epochs = 3;
+    o.phases = {{0, 4, 4}, {1, 2, 4}, {2, 5, 4}};  // 5, 10 and 4 steps an epoch
+    o.checkpoints.every_steps = 1;
+    const gx::RunRecord whole = T(o).train(world, images());
+    ASSERT_EQ(whole.steps.size(), 19u);
+    int resumed = 0;
+    for (std::int64_t step = 1; step < 19; ++step) {
+        o.resume = folder.path / gx::step_checkpoint_name(step);
+        if (!std::filesystem::exists(o.resume)) continue;  // the epoch's own is there
+        const gx::RunRecord rest = T(o).train(world, images());
+        expect_same_learning(rest, whole);
+        EXPECT_EQ(rest.notes, whole.notes);
+        ++resumed;
+    }
+    EXPECT_EQ(resumed, 16);
 }
 TEST(Resuming, WithinAnEpochOnOtherRanksGoesOnByItsImages) {
     const Folder folder;

@@ -108,6 +108,24 @@ TEST(CheckpointWriter, OfARunKeepsTheNewestAndTheBest) {
     EXPECT_LE(left.size(), 4u);
 }
 
+TEST(CheckpointWriter, AnErrorOfTheRunLosesNoneThatWaits) {
+    const gx::Graph graph = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
+    const Folder folder, run;
+    auto world = threads(2);
+    (void)Plain({.batch = 4, .output = run.path}).train(world, images());
+    const gx::Checkpoint c = gx::read_checkpoint(run / "epoch-0001.safetensors", graph);
+    for (int i = 0; i < 30; ++i) {
+        const std::string one = "a" + std::to_string(i), two = "b" + std::to_string(i);
+        {
+            gx::detail::trainer::CheckpointWriter writer(graph, 0, {});
+            writer.write(c, {.file = folder.path / one, .step = 1});
+            writer.write(c, {.file = folder.path / two, .step = 2});  // waits for the first
+        }
+        EXPECT_TRUE(names_in(folder.path).contains(one));
+        EXPECT_TRUE(names_in(folder.path).contains(two));
+    }
+}
+
 // ---- What can't be written ----------------------------------------------------------
 
 TEST(CheckpointWriter, AFileThatCannotBeWrittenEndsTheRunOrIsAWarning) {
