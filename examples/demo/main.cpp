@@ -93,7 +93,7 @@ nlohmann::ordered_json summary(const std::vector<gx::RunRecord>& runs) {
     return {{"compositions", list}};
 }
 
-void demo(const DemoOptions& o) {
+void demo(const DemoOptions& o, const std::string& command) {
     std::error_code found_below;
     std::filesystem::create_directories(o.output, found_below);
     gx::expect_outputs({{"--output", o.output / "report.html"}, {"--json", o.json}});
@@ -112,7 +112,11 @@ void demo(const DemoOptions& o) {
         "\nAssumed: a kernel that starts while gradients are on the network takes {:.3g} % longer\n"
         "(fits of published all-reduce runs: 13 to 31 %); the input pipeline costs no time.\n",
         o.interference_pct);
-    fmt::print("\nreport    {}\n", gx::write_report(o.output / "report.html", runs).string());
+    gx::ReportPage page{.command = command, .versions = gx::versions()};
+    for (std::size_t i = 1; i <= runs.size(); ++i)
+        page.links.push_back({{"timeline", o.output / fmt::format("trace-{}.json", i)},
+                              {"record", o.output / fmt::format("run-{}.json", i)}});
+    fmt::print("\nreport    {}\n", gx::write_report(o.output / "report.html", runs, page).string());
     const auto picture = o.output / "breakdown.svg";
     gx::write_file(picture, gx::chart::standalone(gx::breakdown_chart(runs)));
     fmt::print("picture   {}\n", picture.string());
@@ -146,5 +150,5 @@ int main(int argc, char** argv) {
     app.add_option("--data", o.data, "folder of the Fashion-MNIST files");
     app.add_option("--output", o.output, "folder of the report and the timelines");
     app.add_option("--json", o.json, "write the comparison to this file, too");
-    return gx::run_program(app, argc, argv, [&] { demo(o); });
+    return gx::run_program(app, argc, argv, [&] { demo(o, gx::command_line(argc, argv)); });
 }

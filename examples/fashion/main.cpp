@@ -76,10 +76,12 @@ int main(int argc, char** argv) {
             Threads<2, onednn::Device> world;
             const RunRecord run = Fashion(o).train(world, fashion_mnist(data));
             fmt::print("{}\n\n{}\n", run.composition, epoch_table(run));
-            fmt::print(
-                "{:.0f} images/s; report {}\n", run.images_per_second,
-                write_report(o.output / "report.html", {run}, "gx: ResNet-20 on Fashion-MNIST")
-                    .string());
+            ReportPage page{.title = "gx: ResNet-20 on Fashion-MNIST",
+                            .command = command_line(argc, argv),
+                            .versions = versions()};
+            if (!json.empty()) page.links = {{{"record", json}}};
+            fmt::print("{:.0f} images/s; report {}\n", run.images_per_second,
+                       write_report(o.output / "report.html", {run}, page).string());
             if (!json.empty()) write_file(json, to_json(run));
             return 0;
         } catch (const Stopped& e) {

@@ -125,6 +125,28 @@ inline void expect_outputs(std::initializer_list<FileOption> outputs,
     return out;
 }
 
+/// The words of a command line, those with other characters than letters, digits and "-+=.,_/:@%"
+/// in quotes, as a shell reads them.
+[[nodiscard]] inline std::string command_line(int argc, char** argv) {
+    std::string out;
+    for (int i = 0; i < argc; ++i) {
+        const std::string_view word = argv[i];
+        const bool plain = !word.empty() && std::ranges::all_of(word, [](char c) {
+            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                   std::string_view("-+=.,_/:@%").find(c) != std::string_view::npos;
+        });
+        if (i > 0) out += ' ';
+        if (plain) {
+            out += word;
+            continue;
+        }
+        out += '\'';
+        for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+        out += '\'';
+    }
+    return out;
+}
+
 namespace detail::command_line {
 
 /// Refuse for every option what CLI11 accepts: -1 and numbers of any length for unsigned options,

@@ -73,13 +73,14 @@ TEST(Lines, LeaveOutWhatIsNoNumber) {
     EXPECT_EQ(svg.find("inf"), std::string::npos);
 }
 TEST(Bars, HaveTheLengthsOfTheirParts) {
-    const std::string svg =
-        gx::chart::bars("title", "ms", {"p", "q"}, {{"a", {3, 1}}, {"b", {1, 1}}});
+    const std::string svg = gx::chart::bars("title", "ms", {{"p", "#111111"}, {"q", "#222222"}},
+                                            {{"a", {3, 1}}, {"b", {1, 1}}});
     // 980 - 12 - 110 = 858 for 4 ms
     for (const char* width : {"width=\"643.5\"", "width=\"214.5\""})
         EXPECT_NE(svg.find(width), std::string::npos) << svg;
     EXPECT_NE(svg.find(">4.0 ms<"), std::string::npos);
-    EXPECT_EQ(gx::chart::bars("t", "ms", {"p"}, {{"a", {0}}}).find("nan"), std::string::npos);
+    EXPECT_EQ(gx::chart::bars("t", "ms", {{"p", "#111111"}}, {{"a", {0}}}).find("nan"),
+              std::string::npos);
 }
 TEST(Escaped, LeavesNothingThatOpensATag) {
     EXPECT_EQ(gx::chart::escaped("a<b>&\"c\""), "a&lt;b&gt;&amp;&quot;c&quot;");

@@ -4,8 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include <trainer/runs.hpp>   // run, hostile_run
-#include <trainer/small.hpp>  // Folder
+#include <gx/report/chart.hpp>  // colour, Part
+#include <trainer/runs.hpp>     // run, hostile_run
+#include <trainer/small.hpp>    // Folder
 
 namespace {
 
@@ -20,7 +21,8 @@ std::size_t count(const std::string& text, const std::string& part) {
 // ---- What stands on the page --------------------------------------------------------
 
 TEST(Report, ShowsTablesCurvesAndTimelines) {
-    const std::string html = gx::report_html({run(), run("MultiRing<4, fp16>")}, "A title");
+    const std::string html =
+        gx::report_html({run(), run("MultiRing<4, fp16>")}, {.title = "A title"});
     EXPECT_TRUE(
         holds(html, "<!doctype html>", "<h1>A title</h1>", "Net trained on 8 ranks",
               "clock: virtual", "<b>Timed as:</b> ResNet50", "MultiRing&lt;4, fp16&gt;",
@@ -32,41 +34,108 @@ TEST(Report, ShowsTablesCurvesAndTimelines) {
     EXPECT_EQ(count(html, "conv"), 0u) << "a kernel is no phase";
     EXPECT_EQ(count(html, "<svg"), count(html, "</svg>"));
 }
+TEST(Report, ShowsTheScheduleAndTheLearningRate) {
+    const std::string html = gx::report_html({run()}, {.title = "t"});
+    EXPECT_TRUE(holds(html, "Learning rate against steps", "schedule Constant, optimizer Sgd"));
+    using Points = std::vector<std::pair<double, double>>;
+    gx::RunRecord r = run();
+    EXPECT_EQ(gx::detail::report::rate_curve(r), (Points{{0, 0.25}, {1, 0.5}}));
+    r.steps[0].rate = 0;  // no update
+    EXPECT_EQ(gx::detail::report::rate_curve(r), (Points{{1, 0.5}}));
+    r.steps.resize(1000, {.rate = 1});
+    EXPECT_LE(gx::detail::report::rate_curve(r, 100).size(), 102u);
+}
+TEST(Report, ShowsTheTimeToAccuracies) {
+    gx::RunRecord slow = run("Slow"), never = run("Never");
+    slow.epochs[0].test_accuracy_pct = 59;
+    never.epochs[1].test_accuracy_pct = 50;
+    EXPECT_EQ(gx::seconds_to_accuracy(slow, 60), 1.0);
+    EXPECT_EQ(gx::seconds_to_accuracy(slow, 59), 0.5) << "the first epoch that has it";
+    EXPECT_FALSE(gx::seconds_to_accuracy(never, 60));
+    const auto accuracies = gx::detail::report::round_accuracies({slow, never});
+    EXPECT_EQ(accuracies, (std::vector<double>{45, 50, 55, 60}));
+    EXPECT_TRUE(holds(gx::report_html({slow, never}, {.title = "t"}),
+                      "<tr><th>Reducer<th>45 %<th>50 %<th>55 %<th>60 %</tr>",
+                      "<tr><td>Slow<td>0.5 s<td>0.5 s<td>0.5 s<td>1.0 s</tr>",
+                      "<tr><td>Never<td>1.0 s<td>1.0 s<td>not reached<td>not reached</tr>"));
+    gx::RunRecord untested = run();
+    for (gx::EpochRow& e : untested.epochs) e.test_accuracy_pct = 0;
+    EXPECT_EQ(count(gx::report_html({untested}), "Time to accuracy"), 0u);
+}
+TEST(Report, ATimelineHasAnAxisAndALegend) {
+    const std::string html = gx::report_html({run()}, {.title = "t"});
+    // 750 ms over 980 - 108 = 872: 200 ms are 232.5
+    EXPECT_TRUE(holds(html, "<text class=\"x\" x=\"332.5\" y=\"77\">200</text>", ">ms</text>"));
+    for (const char* name : {"forward", "backward", "update", "input", "waiting", "communication"})
+        EXPECT_EQ(count(html, std::string("</i>") + name + "</span>"), 1u) << name;
+}
+TEST(Report, AColourHasOneMeaning) {
+    std::vector<std::string> of_parts;
+    for (int p = 0; p <= int(gx::chart::Part::idle); ++p)
+        of_parts.emplace_back(gx::chart::colour(gx::chart::Part(p)));
+    for (std::size_t i = 0; i < of_parts.size(); ++i) {
+        for (std::size_t run = 0; run < 6; ++run) EXPECT_NE(of_parts[i], gx::chart::colour(run));
+        for (std::size_t j = 0; j < i; ++j) EXPECT_NE(of_parts[i], of_parts[j]);
+    }
+    EXPECT_TRUE(holds(gx::breakdown_chart({run()}), of_parts[0], "exposed communication"));
+}
+TEST(Report, SaysHowItWasMadeAndLinksItsFiles) {
+    const Folder folder;
+    const auto path = folder / "a/report.html";
+    (void)gx::write_report(path, {run()},
+                           {.title = "t",
+                            .command = "gx_demo --epochs 1 '<x>'",
+                            .versions = gx::versions(),
+                            .links = {{{"time<line>", folder / "a/trace 1.json"},
+                                       {"record", folder / "b/run\".json"}}}});
+    const std::string html = read_text(path);
+    EXPECT_TRUE(holds(html, "<code>gx_demo --epochs 1 '&lt;x&gt;'</code>", "<p>gx 0.1.0, ",
+                      "<a href=\"trace%201.json\">time&lt;line&gt;</a>",
+                      "<a href=\"../b/run%22.json\">record</a>"));
+    EXPECT_EQ(count(html, "href="), 2u);
+}
+TEST(Report, FitsNarrowScreensAndDarkOnes) {
+    EXPECT_TRUE(holds(gx::report_html({run()}), "name=\"viewport\"", "@media(max-width:700px)",
+                      "prefers-color-scheme:dark", "class=\"scroll\""));
+}
 TEST(Report, ShowsTheLoadOfANicUnderTheTimeline) {
     gx::RunRecord r = run();
-    EXPECT_EQ(count(gx::report_html({r}, "t"), "aria-label=\"link load\""), 0u);
+    EXPECT_EQ(count(gx::report_html({r}, {.title = "t"}), "aria-label=\"link load\""), 0u);
     const auto at = [](int ms) { return gx::Nanoseconds(ms * 1'000'000); };
     r.link_rates = {.names = {"machine 0 NIC out"},
                     .capacities = {{3e9}},
                     .changes = {{0, at(500), {1.5e9}}, {0, at(1000), {0}}}};
-    EXPECT_TRUE(holds(gx::report_html({r}, "t"), "aria-label=\"link load\"",
+    EXPECT_TRUE(holds(gx::report_html({r}, {.title = "t"}), "aria-label=\"link load\"",
                       "machine 0 NIC out: 33 % of 3.00 GB/s on the mean"))
         << "500 ms of the 750 ms that are shown, at half of the rate";
 }
 TEST(Report, FlagsWhatAReaderMustKnow) {
     gx::RunRecord r = run();
-    EXPECT_EQ(count(gx::report_html({r}, "t"), "Warning:"), 0u);
+    EXPECT_EQ(count(gx::report_html({r}, {.title = "t"}), "Warning:"), 0u);
     r.at_chance = true;
     r.scaling_efficiency_pct = std::numeric_limits<double>::quiet_NaN();
     r.warnings = {"<1> of 2 steps were skipped.", "no better than chance."};
-    EXPECT_TRUE(holds(gx::report_html({r}, "t"), "<td>62.50 % (chance)", "<td>unknown<td>",
-                      "Ring&lt;fp32&gt;: &lt;1&gt; of 2 steps were skipped.",
+    EXPECT_TRUE(holds(gx::report_html({r}, {.title = "t"}), "<td>62.50 % (chance)",
+                      "<td>unknown<td>", "Ring&lt;fp32&gt;: &lt;1&gt; of 2 steps were skipped.",
                       "Ring&lt;fp32&gt;: no better than chance."));
 }
-TEST(Report, OfNoRuns) { EXPECT_TRUE(holds(gx::report_html({}, "t"), "No runs.", "</html>")); }
+TEST(Report, OfNoRuns) {
+    EXPECT_TRUE(holds(gx::report_html({}, {.title = "t"}), "No runs.", "</html>"));
+}
 TEST(Report, OfARunThatHasNotTrained) {
-    const std::string html = gx::report_html({gx::RunRecord{}}, "t");
+    const std::string html = gx::report_html({gx::RunRecord{}}, {.title = "t"});
     EXPECT_EQ(html.find("nan"), std::string::npos);
     EXPECT_EQ(html.find("inf<"), std::string::npos);
 }
 TEST(Report, LoadsNothing) {
-    const std::string html = gx::report_html({run()}, "t");
+    const std::string html = gx::report_html({run()}, {.title = "t"});
     for (const char* loads : {"http:", "https:", "src=", "href=", "url(", "@import", "<script",
                               "<link", "<iframe", "<img"})
         EXPECT_EQ(html.find(loads), std::string::npos) << loads;
 }
 TEST(Report, HostileNamesStayNames) {
-    const std::string html = gx::report_html({hostile_run()}, "<script src=\"http://x\">");
+    const std::string html =
+        gx::report_html({hostile_run()}, {.title = "<script src=\"http://x\">"});
     EXPECT_EQ(html.find("<script"), std::string::npos);
     EXPECT_EQ(html.find("src=\""), std::string::npos);
     EXPECT_EQ(count(html, "<svg"), count(html, "</svg>"));

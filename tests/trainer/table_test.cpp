@@ -47,6 +47,9 @@ TEST(Tables, OneLineAComposition) {
     EXPECT_TRUE(holds(gx::comparison_table({odd}),
                       "Ring<fp32>         62.50 %        unknown    unknown      unknown         "
                       "unknown   unknown\n"));
+    EXPECT_TRUE(
+        gx::epoch_table(odd).ends_with("\nwarning: 1 of 2 steps were skipped.\n"
+                                       "warning: accuracy is at chance.\n"));
     EXPECT_TRUE(holds(gx::epoch_table(odd), "    2     unknown        510       1.5000"));
     EXPECT_EQ(gx::comparison_table({}).find('\n') + 1, gx::comparison_table({}).size());
 }

@@ -264,4 +264,10 @@ TEST(ReadInput, RefusesFoldersAbsentAndEndlessFiles) {
     EXPECT_EQ(gx::read_input("--cases", folder / "f"), text);
 }
 
+TEST(CommandLine, IsWrittenAsAShellReadsIt) {
+    const char* words[] = {"build/gx_demo", "--json=out/a.json", "a b", "", "it's", "$HOME"};
+    EXPECT_EQ(gx::command_line(6, const_cast<char**>(words)),
+              R"(build/gx_demo --json=out/a.json 'a b' '' 'it'\''s' '$HOME')");
+}
+
 }  // namespace

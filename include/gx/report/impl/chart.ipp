@@ -16,6 +16,12 @@ GX_DECL const char* colour(std::size_t i) {
     return colours[i % colours.size()];
 }
 
+GX_DECL const char* colour(Part part) {
+    constexpr std::array colours{"#6f64c9", "#5548b8", "#8a80d8", "#bdb6ee",
+                                 "#999933", "#b03070", "#8a6d4b", "#b5b5b5"};
+    return colours[static_cast<std::size_t>(part)];
+}
+
 GX_DECL std::string escaped(std::string_view text) {
     std::string out;
     for (const char c : text) {
@@ -105,7 +111,7 @@ GX_DECL std::string lines(std::string_view title, std::string_view x_label,
 }
 
 GX_DECL std::string bars(std::string_view title, std::string_view unit,
-                         const std::vector<std::string>& part_names, const std::vector<Bar>& rows) {
+                         const std::vector<BarPart>& parts, const std::vector<Bar>& rows) {
     constexpr double width = 980, row_height = 42, left = 12, top = 44;
     double most = 0;
     for (const Bar& row : rows) {
@@ -120,12 +126,12 @@ GX_DECL std::string bars(std::string_view title, std::string_view unit,
         "y=\"16\">{}</text>\n",
         width, height, escaped(title), left, escaped(title));
     double x = left;
-    for (std::size_t i = 0; i < part_names.size(); ++i) {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
         svg += fmt::format(
             "<rect x=\"{:.0f}\" y=\"24\" width=\"10\" height=\"10\" fill=\"{}\"/><text class=\"l\" "
             "x=\"{:.0f}\" y=\"33\">{}</text>\n",
-            x, colour(i), x + 14, escaped(part_names[i]));
-        x += 30 + 7.0 * double(part_names[i].size());
+            x, parts[i].colour, x + 14, escaped(parts[i].name));
+        x += 30 + 7.0 * double(parts[i].name.size());
     }
     for (std::size_t r = 0; r < rows.size(); ++r) {
         const double y = top + row_height * double(r);
@@ -138,7 +144,8 @@ GX_DECL std::string bars(std::string_view title, std::string_view unit,
             svg += fmt::format(
                 "<rect x=\"{:.1f}\" y=\"{:.0f}\" width=\"{:.1f}\" height=\"18\" "
                 "fill=\"{}\"><title>{}: {:.3f} {}</title></rect>\n",
-                x, y + 17, part * scale, colour(i), escaped(part_names[i]), part, escaped(unit));
+                x, y + 17, part * scale, parts[i].colour, escaped(parts[i].name), part,
+                escaped(unit));
             x += part * scale;
             sum += part;
         }

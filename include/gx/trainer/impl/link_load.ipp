@@ -55,7 +55,8 @@ GX_DECL std::string link_strip(const LinkRates& rates, Nanoseconds begin, Nanose
         "x=\"{}\" y=\"12\">{}: {:.0f} % of {:.2f} GB/s on the mean</text><polygon points=\"{}\" "
         "fill=\"{}\"/></svg>\n",
         width + 8, top + height + 4, left, chart::escaped(rates.names[std::size_t(link)].view()),
-        100 * mean_load(rates, link, begin, end), capacity * 1e-9, points, chart::colour(1));
+        100 * mean_load(rates, link, begin, end), capacity * 1e-9, points,
+        chart::colour(chart::Part::communication));
 }
 
 }  // namespace gx

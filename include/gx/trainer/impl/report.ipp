@@ -10,6 +10,7 @@
 
 #include <gx/io/atomic_file.hpp>     // write_file
 #include <gx/report/chart.hpp>       // lines, bars
+#include <gx/report/version.hpp>     // version
 #include <gx/trainer/link_load.hpp>  // link_strip
 #include <gx/trainer/report.hpp>
 #include <gx/trainer/table.hpp>  // known
@@ -37,9 +38,63 @@ GX_DECL Points accuracy_curve(const RunRecord& r, bool by_time) {
     return out;
 }
 
+GX_DECL Points rate_curve(const RunRecord& r, std::size_t most) {
+    Points out;
+    const std::size_t every = std::max<std::size_t>(1, r.steps.size() / most);
+    for (std::size_t i = 0; i < r.steps.size(); ++i) {
+        const bool shown = i % every == 0 || i + 1 == r.steps.size();
+        if (shown && r.steps[i].rate > 0)
+            out.emplace_back(double(r.steps[i].step), r.steps[i].rate);
+    }
+    return out;
+}
+GX_DECL std::vector<double> round_accuracies(const std::vector<RunRecord>& runs) {
+    double least = 100, most = 0;
+    for (const RunRecord& r : runs)
+        for (const EpochRow& e : r.epochs) {
+            least = std::min(least, e.test_accuracy_pct);
+            most = std::max(most, e.test_accuracy_pct);
+        }
+    if (!(most > 0)) return {};  // none has tested
+    std::vector<double> out = chart::ticks(std::max(std::min(least, most - 4), most - 20), most, 5);
+    if (out.size() > 4) out.erase(out.begin(), out.end() - 4);
+    return out;
+}
+
+/// A file's name in a link: characters with a meaning there are escaped.
+GX_DECL std::string href(const std::filesystem::path& file) {
+    std::string out;
+    for (const char c : file.generic_string()) {
+        const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                           (c >= '0' && c <= '9') ||
+                           std::string_view("-._~/").find(c) != std::string_view::npos;
+        if (plain) out += c;
+        else out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+    return out;
+}
+
+GX_DECL std::string accuracy_table(const std::vector<RunRecord>& runs) {
+    const std::vector<double> accuracies = round_accuracies(runs);
+    if (accuracies.empty()) return "";
+    std::string html = "<h2>Time to accuracy</h2><div class=\"scroll\"><table><tr><th>Reducer";
+    for (const double a : accuracies) html += fmt::format("<th>{:g} %", a);
+    html += "</tr>\n";
+    for (const RunRecord& r : runs) {
+        html += "<tr><td>" + chart::escaped(r.reducer);
+        for (const double a : accuracies) {
+            const auto seconds = seconds_to_accuracy(r, a);
+            html += "<td>" + (seconds ? table::known(*seconds, "{:.1f} s") : "not reached");
+        }
+        html += "</tr>\n";
+    }
+    return html + "</table></div>\n";
+}
+
 GX_DECL std::string table(const std::vector<RunRecord>& runs) {
     std::string html =
-        "<table><tr><th>Reducer<th>Test accuracy<th>Top-5<th>Time<th>Images/s<th>Scaling efficiency"
+        "<div class=\"scroll\"><table><tr><th>Reducer<th>Test accuracy<th>Top-5<th>Time"
+        "<th>Images/s<th>Scaling efficiency"
         "<th>Exposed communication<th>Sent per step<th>Dollars<th>Skipped steps</tr>\n";
     for (const RunRecord& r : runs)
         html += fmt::format(
@@ -52,7 +107,7 @@ GX_DECL std::string table(const std::vector<RunRecord>& runs) {
             table::known(r.exposed_communication_pct, "{:.1f} %"),
             double(r.bytes_sent_per_step) / 1e6, table::known(r.dollars, "{:.3f}"),
             r.skipped_steps);
-    return html + "</table>\n";
+    return html + "</table></div>\n";
 }
 
 /// A phase of a step or a reduction; not one of the kernels or messages in it.
@@ -63,7 +118,16 @@ GX_DECL bool is_phase(const Span& s) {
     return false;
 }
 
-/// The last traced step and a half of rank 0, one strip a track.
+GX_DECL chart::Part part_of(const Span& s) {
+    using chart::Part;
+    if (s.track == Track::communication) return Part::communication;
+    if (s.name.view().starts_with("WAIT")) return Part::waiting;
+    if (s.name.view() == "BACKWARD") return Part::backward;
+    if (s.name.view() == "UPDATE") return Part::update;
+    return s.name.view() == "INPUT" ? Part::input : Part::forward;
+}
+
+/// The last traced step and a half of rank 0, one strip a track, above an axis of time.
 GX_DECL std::string timeline(const RunRecord& r, double shown_ms) {
     std::int64_t end = 0;
     for (const Span& s : r.spans)
@@ -71,40 +135,45 @@ GX_DECL std::string timeline(const RunRecord& r, double shown_ms) {
             end = std::max<std::int64_t>(end, s.end.count());
     if (end == 0) return "";
     const double begin = double(end) - shown_ms * 1e6;
-    constexpr double width = 980, left = 100;
+    constexpr double width = 980, left = 100, bottom = 64;
     const double scale = (width - left - 8) / (shown_ms * 1e6);
     std::string svg = fmt::format(
-        "<svg viewBox=\"0 0 {} 74\" role=\"img\" aria-label=\"timeline\"><text class=\"t\" x=\"0\" "
-        "y=\"12\">{}</text>\n",
+        "<div class=\"scroll\"><svg viewBox=\"0 0 {} 96\" role=\"img\" "
+        "aria-label=\"timeline\"><text class=\"t\" x=\"0\" y=\"12\">{}</text>\n",
         width, chart::escaped(r.reducer));
+    for (const double ms : chart::ticks(0, shown_ms, 8))
+        svg += fmt::format(
+            "<line class=\"g\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"18\" y2=\"{1}\"/><text "
+            "class=\"x\" x=\"{0:.1f}\" y=\"{2}\">{3:g}</text>\n",
+            left + ms * 1e6 * scale, bottom, bottom + 13, ms);
+    svg += fmt::format("<text class=\"x\" x=\"{:.0f}\" y=\"{}\">ms</text>\n",
+                       left + (width - left) / 2, bottom + 28);
     constexpr std::array tracks{"compute", "communication"};
     for (std::size_t t = 0; t < tracks.size(); ++t)
         svg +=
             fmt::format("<text class=\"l\" x=\"0\" y=\"{}\">{}</text>\n", 33 + 24 * t, tracks[t]);
     for (const Span& s : r.spans) {
         if (s.rank != 0 || !is_phase(s) || double(s.end.count()) < begin) continue;
-        const bool waits = s.name.view().starts_with("WAIT");
         const double from = std::max(0.0, double(s.begin.count()) - begin),
                      to = double(s.end.count()) - begin;
-        const bool communicates = s.track == Track::communication;
         svg += fmt::format(
             "<rect x=\"{:.2f}\" y=\"{}\" width=\"{:.2f}\" height=\"16\" fill=\"{}\"><title>{} "
             "{:.3f} ms</title></rect>\n",
-            left + from * scale, communicates ? 44 : 20, std::max(0.4, (to - from) * scale - 0.4),
-            waits ? "#ddd"
-                  : chart::colour(communicates                  ? 1
-                                  : s.name.view() == "BACKWARD" ? 4
-                                                                : 0),
+            left + from * scale, s.track == Track::communication ? 44 : 20,
+            std::max(0.4, (to - from) * scale - 0.4), chart::colour(part_of(s)),
             chart::escaped(s.name.view()), seconds(s.end - s.begin) * 1e3);
     }
     svg += "</svg>\n";
-    return svg + link_strip(r.link_rates, Nanoseconds(std::int64_t(std::max(0.0, begin))),
-                            Nanoseconds(end), left, width - 8);
+    return svg +
+           link_strip(r.link_rates, Nanoseconds(std::int64_t(std::max(0.0, begin))),
+                      Nanoseconds(end), left, width - 8) +
+           "</div>\n";
 }
 
 }  // namespace detail::report
 
 GX_DECL std::string breakdown_chart(const std::vector<RunRecord>& runs) {
+    using chart::colour, chart::Part;
     std::vector<chart::Bar> rows;
     for (const RunRecord& r : runs) {
         if (std::isnan(r.seconds)) continue;
@@ -115,16 +184,35 @@ GX_DECL std::string breakdown_chart(const std::vector<RunRecord>& runs) {
                          1e3 * b.input / steps, 1e3 * b.idle / steps}});
     }
     return chart::bars("Where a step's time goes (rank 0, mean over the run)", "ms",
-                       {"compute", "exposed communication", "input", "idle"}, rows);
+                       {{"compute", colour(Part::compute)},
+                        {"exposed communication", colour(Part::waiting)},
+                        {"input", colour(Part::input)},
+                        {"idle", colour(Part::idle)}},
+                       rows);
 }
 
-GX_DECL std::string report_html(const std::vector<RunRecord>& runs, std::string_view title) {
+GX_DECL std::optional<double> seconds_to_accuracy(const RunRecord& r, double pct) {
+    for (const EpochRow& e : r.epochs)
+        if (e.test_accuracy_pct >= pct) return e.seconds;
+    return std::nullopt;
+}
+
+GX_DECL std::vector<std::string> versions() {
+#if defined(__clang__)
+    const std::string compiler = fmt::format("clang {}", __clang_version__);
+#else
+    const std::string compiler = fmt::format("g++ {}", __VERSION__);
+#endif
+    return {fmt::format("gx {}", version), compiler};
+}
+
+GX_DECL std::string report_html(const std::vector<RunRecord>& runs, const ReportPage& page) {
     using namespace detail::report;
     std::string html = fmt::format(
-        "<!doctype html><html lang=\"en\"><meta "
-        "charset=\"utf-8\"><title>{0}</title><style>{1}</style>"
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" "
+        "content=\"width=device-width,initial-scale=1\"><title>{0}</title><style>{1}</style>"
         "<h1>{0}</h1>\n",
-        chart::escaped(title), chart::page_style);
+        chart::escaped(page.title), chart::page_style);
     if (runs.empty()) return html + "<p>No runs.</p></html>\n";
     const RunRecord& first = runs.front();
     html += fmt::format(
@@ -160,28 +248,70 @@ GX_DECL std::string report_html(const std::vector<RunRecord>& runs, std::string_
         html += chart::lines("Test accuracy against " + std::string(by_time ? "time" : "steps"), x,
                              "%", accuracy);
     }
-    html += "</div><h2>Time</h2>\n" + breakdown_chart(runs);
+    std::vector<chart::Series> rates;
+    for (const RunRecord& r : runs) rates.push_back({r.reducer, rate_curve(r), false});
+    html += chart::lines("Learning rate against steps", "steps", "rate", rates) + "<p>";
+    for (const RunRecord& r : runs)
+        html += "<b>" + chart::escaped(r.reducer) + "</b>: schedule " +
+                chart::escaped(r.scheduler) + ", optimizer " + chart::escaped(r.optimizer) +
+                ".<br>";
+    html += "</p></div>" + accuracy_table(runs) + "<h2>Time</h2><div class=\"scroll\">\n" +
+            breakdown_chart(runs) + "</div>\n";
     double shown_ms = 0;  // one scale for all: the longest mean step, and a half
     for (const RunRecord& r : runs)
         if (!r.steps.empty())
             shown_ms = std::max(shown_ms, 1.5e3 * r.seconds / double(r.steps.size()));
     html += fmt::format(
-        "<p>The last {:.0f} ms of the first epoch, rank 0: forward, <span "
-        "style=\"color:{}\">backward</span>, "
-        "update; waiting in grey; where the network is simulated, the load of its first NIC.</p>\n",
-        shown_ms, chart::colour(4));
+        "<p>The last {:.0f} ms of the first epoch, rank 0; where the network is simulated, the "
+        "load "
+        "of its first NIC.</p>\n<p class=\"key\">",
+        shown_ms);
+    using chart::Part;
+    for (const auto& [part, name] : {std::pair{Part::forward, "forward"},
+                                     {Part::backward, "backward"},
+                                     {Part::update, "update"},
+                                     {Part::input, "input"},
+                                     {Part::waiting, "waiting"},
+                                     {Part::communication, "communication"}})
+        html += fmt::format("<span><i style=\"background:{}\"></i>{}</span>", chart::colour(part),
+                            name);
+    html += "</p>\n";
     for (const RunRecord& r : runs) html += timeline(r, shown_ms);
     html += "<h2>In force</h2><ul>\n";
     for (const std::string& note : first.notes) html += "<li>" + chart::escaped(note) + "</li>\n";
-    return html + "</ul></html>\n";
+    html += "</ul>\n";
+    if (std::ranges::any_of(page.links, [](const auto& of_run) { return !of_run.empty(); })) {
+        html += "<h2>Files</h2><ul>\n";
+        for (std::size_t i = 0; i < std::min(runs.size(), page.links.size()); ++i) {
+            html += "<li>" + chart::escaped(runs[i].reducer) + ":";
+            for (const ReportLink& link : page.links[i])
+                html +=
+                    " <a href=\"" + href(link.file) + "\">" + chart::escaped(link.text) + "</a>";
+            html += "</li>\n";
+        }
+        html += "</ul>\n";
+    }
+    if (!page.command.empty() || !page.versions.empty()) {
+        html += "<h2>Made by</h2>\n<p><code>" + chart::escaped(page.command) + "</code></p><p>";
+        for (std::size_t i = 0; i < page.versions.size(); ++i)
+            html += (i > 0 ? ", " : "") + chart::escaped(page.versions[i]);
+        html += "</p>\n";
+    }
+    return html + "</html>\n";
 }
 
 GX_DECL std::filesystem::path write_report(const std::filesystem::path& path,
-                                           const std::vector<RunRecord>& runs,
-                                           std::string_view title) {
+                                           const std::vector<RunRecord>& runs, ReportPage page) {
     std::error_code ignored;  // write_file names a file in a folder that can't be made
     if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), ignored);
-    write_file(path, report_html(runs, title));
+    const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+    for (auto& of_run : page.links)
+        for (ReportLink& link : of_run) {
+            std::error_code stays_as_it_is;
+            const auto relative = std::filesystem::proximate(link.file, folder, stays_as_it_is);
+            if (!stays_as_it_is) link.file = relative;
+        }
+    write_file(path, report_html(runs, page));
     return path;
 }
 

@@ -24,6 +24,7 @@ GX_DECL std::string epoch_table(const RunRecord& r) {
             "{:5}   {:>9}   {:8.0f}   {:10.4f}   {:7.2f}   {:9.4f}   {:6.2f}   {:7.2f}\n",
             e.epoch + 1, known(e.seconds, "{:.2f}"), e.images_per_second, e.train_loss,
             e.train_accuracy_pct, e.test_loss, e.test_accuracy_pct, e.test_top5_accuracy_pct);
+    for (const std::string& warning : r.warnings) text += fmt::format("warning: {}\n", warning);
     return text;
 }
 
