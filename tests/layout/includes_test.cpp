@@ -75,6 +75,11 @@ std::optional<Names> allowed_for(const Header& h) {
         allowed.insert({"cuda", "threads"});
         return allowed;
     }
+    if (is_plugin(h) && h.part == "mpi") {  // its ranks have streams that are threads
+        Names allowed = part_of_a_plugin;
+        allowed.insert("threads");
+        return allowed;
+    }
     if (is_plugin(h)) return part_of_a_plugin;
     if (h.part.starts_with("sim/")) {
         const auto room = rooms.find(h.part.substr(4));

@@ -1,0 +1,55 @@
+// Guard: ends a process whose rank does not return after another rank is lost, with a sentence.
+#pragma once
+
+#include <chrono>              // patience
+#include <condition_variable>  // waits
+#include <mutex>               // its state
+#include <thread>              // the watch
+
+#include <gx/coordination/session.hpp>  // Session
+#include <gx/core/decl.hpp>             // GX_DECL
+
+namespace gx::mpi {
+
+/// Watches one run of this process, from a thread of its own.
+///
+///     a cause     the rank has `patience` to return; then the cause's sentence goes to stderr, and
+///                 the process exits with the session's status: it may compute, or hang inside MPI
+///     SIGTERM     of the launcher, or the launcher is gone (PR_SET_PDEATHSIG): the rank has half a
+///                 second to return, in which a cause may come; then the process says what is known
+///                 and exits with 143
+///     SIGABRT     of UCX, below MPICH, where it reads memory of a process that is gone: the
+///                 thread is held for half a second, in which the cause comes and names that rank
+///
+/// Signals are handled where the program has no handler for them, and until the guard is destroyed.
+/// One guard at a time.
+class Guard {
+public:
+    /// Errors: gx::Error where the system has no thread left.
+    GX_DECL Guard(coordination::Session& session, std::chrono::nanoseconds patience);
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+    GX_DECL ~Guard();
+    /// The rank has returned: the process goes on after a cause. Signals are still handled.
+    GX_DECL void returned();
+
+    /// The session may have a cause. On its monitor.
+    GX_DECL void hear();
+
+private:
+    GX_DECL void watch();
+    [[noreturn]] GX_DECL void end_process();
+
+    coordination::Session& session_;
+    std::chrono::nanoseconds patience_;
+    std::mutex mutex_{};
+    std::condition_variable changed_{};
+    bool stopped_ = false, returned_ = false, over_ = false;
+    std::thread thread_{};
+};
+
+}  // namespace gx::mpi
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/mpi/impl/guard.ipp>
+#endif

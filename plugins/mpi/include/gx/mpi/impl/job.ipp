@@ -1,0 +1,410 @@
+// Job: rendezvous over MPI, nodes, cores, and runs.
+#pragma once
+
+#include <arpa/inet.h>   // inet_ntop
+#include <ifaddrs.h>     // getifaddrs
+#include <net/if.h>      // IFF_UP
+#include <netinet/in.h>  // sockaddr_in
+#include <sched.h>       // sched_getaffinity
+
+#include <algorithm>  // count, max
+#include <array>      // records of fixed size
+#include <cstdio>     // fputs
+#include <cstring>    // memcpy
+#include <map>        // ranks of a host
+#include <optional>   // a guard
+#include <random>     // run ids
+#include <sstream>    // addresses
+#include <utility>    // move
+
+#include <gx/coordination/socket.hpp>  // Listener, connect_to, host_name
+#include <gx/core/error.hpp>           // Error, LostRank
+#include <gx/mpi/guard.hpp>            // Guard
+#include <gx/mpi/job.hpp>              // the declarations
+#include <gx/mpi/library.hpp>          // start_library
+
+namespace gx::mpi {
+
+namespace detail::job {
+
+using coordination::Duration;
+using coordination::Session;
+
+inline std::string sentence_of(const std::exception_ptr& error) {
+    try {
+        std::rethrow_exception(error);
+    } catch (const std::exception& e) {
+        return e.what();
+    } catch (...) {
+        return "an exception that is no std::exception";
+    }
+}
+
+/// What a rank is about to do, between runs.
+inline constexpr const char *runs = "run", *leaves = "leave";
+
+inline JobOptions checked(JobOptions options) {
+    const auto check = [](const char* name, std::chrono::nanoseconds value) {
+        if (value.count() <= 0)
+            throw Error(std::string(name) + " is " + std::to_string(value.count()) +
+                        " ns: it ends every wait at once; give the longest time that it may take");
+    };
+    check("deadline", options.deadline);
+    check("join_deadline", options.join_deadline);
+    check("patience", options.patience);
+    constexpr std::size_t most = std::size_t{1} << 30;
+    if (options.piece_bytes == 0 || options.piece_bytes > most)
+        throw Error("piece_bytes is " + std::to_string(options.piece_bytes) + ": give 1 to " +
+                    std::to_string(most));
+    return options;
+}
+
+/// A text of every rank, or of rank 0, in the fixed size that MPI moves.
+using Text = std::array<char, 4096>;
+inline Text text_of(const std::string& words) {
+    Text text{};
+    words.copy(text.data(), text.size() - 1);
+    return text;
+}
+
+/// IP addresses of this machine's interfaces that others may reach, IPv4 first.
+inline std::vector<std::string> own_addresses() {
+    std::vector<std::string> four, six;
+    ifaddrs* all = nullptr;
+    if (::getifaddrs(&all) != 0) return {};
+    for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+        if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0 ||
+            (one->ifa_flags & IFF_LOOPBACK) != 0)
+            continue;
+        char text[INET6_ADDRSTRLEN] = {};
+        if (one->ifa_addr->sa_family == AF_INET) {
+            const auto* const a = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
+            if (::inet_ntop(AF_INET, &a->sin_addr, text, sizeof(text)) != nullptr)
+                four.emplace_back(text);
+        } else if (one->ifa_addr->sa_family == AF_INET6) {
+            const auto* const a = reinterpret_cast<const sockaddr_in6*>(one->ifa_addr);
+            if (!IN6_IS_ADDR_LINKLOCAL(&a->sin6_addr) &&
+                ::inet_ntop(AF_INET6, &a->sin6_addr, text, sizeof(text)) != nullptr)
+                six.push_back("[" + std::string(text) + "]");
+        }
+    }
+    ::freeifaddrs(all);
+    four.insert(four.end(), six.begin(), six.end());
+    return four;
+}
+
+/// Where rank 0 listens, and a space before each address that the others try.
+inline std::string addresses_of(const coordination::Listener& listener,
+                                const std::vector<std::string>& hosts) {
+    const std::string port = listener.address().substr(listener.address().rfind(':'));
+    std::string text;
+    for (const std::string& host : hosts) text.append(" tcp:").append(host).append(port);
+    return text;
+}
+
+/// Connects to the first address that answers.
+inline coordination::Descriptor connect_any(const std::vector<std::string>& addresses,
+                                            Duration limit) {
+    const Duration end = coordination::steady_now() + limit;
+    std::string last = "there is no address";
+    for (std::size_t i = 0;; ++i) {
+        const Duration left = end - coordination::steady_now();
+        if (addresses.empty() || left.count() <= 0) throw Error(last);
+        const bool only = addresses.size() == 1;
+        try {
+            return coordination::connect_to(
+                addresses[i % addresses.size()],
+                only ? left : std::min<Duration>(left, std::chrono::seconds(1)));
+        } catch (const Error& e) {
+            last = e.what();
+        }
+    }
+}
+
+/// The cores that this process may use, a digit each: "0110".
+inline std::string affinity() {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (::sched_getaffinity(0, sizeof(set), &set) != 0) return "1";
+    std::string mask;
+    for (int c = 0; c < CPU_SETSIZE; ++c) mask += CPU_ISSET(c, &set) != 0 ? '1' : '0';
+    mask.resize(mask.rfind('1') + 1);
+    return mask;
+}
+inline bool overlap(const std::string& a, const std::string& b) {
+    for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+        if (a[i] == '1' && b[i] == '1') return true;
+    return false;
+}
+
+}  // namespace detail::job
+
+GX_DECL Duplicate::Duplicate(MPI_Comm of, std::chrono::nanoseconds limit) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    expect(MPI_Comm_idup(of, &communicator_, &request), "MPI_Comm_idup");
+    complete(request, "MPI_Comm_idup", limit);
+    expect(MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+GX_DECL Duplicate::~Duplicate() {
+    int finalized = 0;
+    (void)MPI_Finalized(&finalized);
+    if (finalized == 0 && !left_) (void)MPI_Comm_free(&communicator_);
+}
+
+GX_DECL void Part::fail() {
+    const std::lock_guard lock(mutex);
+    if (first_error) return;
+    first_error = std::current_exception();
+    session.fail(detail::job::sentence_of(first_error));
+}
+
+// ---- Meeting ------------------------------------------------------------------------------------
+
+GX_DECL Job::Job(JobOptions options, MPI_Comm communicator)
+    : options_(detail::job::checked(std::move(options))),
+      level_(start_library()),
+      messages_(communicator == MPI_COMM_NULL ? MPI_COMM_WORLD : communicator,
+                options_.join_deadline),
+      collectives_(messages_.get(), options_.join_deadline) {
+    int size = 0;
+    expect(MPI_Comm_rank(messages_.get(), &rank_), "MPI_Comm_rank");
+    expect(MPI_Comm_size(messages_.get(), &size), "MPI_Comm_size");
+    hosts_.resize(static_cast<std::size_t>(size));
+    find_nodes();
+    meet();
+    share_cores();
+    if (rank_ == 0 && options_.announce) {
+        const WorldInfo i = info();
+        std::string line = "gx: " + i.world;
+        for (const std::string& note : i.notes) line += "; " + note;
+        std::fputs((line + "\n").c_str(), stderr);
+    }
+}
+
+// The node of a rank is the lowest rank that shares memory with it, as MPI sees it.
+GX_DECL void Job::find_nodes() {
+    MPI_Comm node = MPI_COMM_NULL;
+    expect(MPI_Comm_split_type(messages_.get(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node),
+           "MPI_Comm_split_type");
+    MPI_Group near = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
+    expect(MPI_Comm_group(node, &near), "MPI_Comm_group");
+    expect(MPI_Comm_group(messages_.get(), &all), "MPI_Comm_group");
+    const int first = 0;
+    int lowest = 0;
+    expect(MPI_Group_translate_ranks(near, 1, &first, all, &lowest), "MPI_Group_translate_ranks");
+    (void)MPI_Group_free(&near);
+    (void)MPI_Group_free(&all);
+    (void)MPI_Comm_free(&node);
+
+    using Name = std::array<char, 256>;
+    Name mine{};
+    (std::to_string(lowest) + " " + coordination::host_name()).copy(mine.data(), mine.size() - 1);
+    std::vector<Name> names(hosts_.size());
+    MPI_Request request = MPI_REQUEST_NULL;
+    expect(MPI_Iallgather(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, names.data(),
+                          static_cast<int>(mine.size()), MPI_BYTE, messages_.get(), &request),
+           "MPI_Iallgather");
+    complete(request, "MPI_Iallgather", options_.join_deadline);
+    std::vector<coordination::MemberInfo> members;
+    for (std::size_t r = 0; r < names.size(); ++r) {
+        const std::string name = names[r].data();
+        hosts_[r] = name.substr(name.find(' ') + 1);
+        members.push_back({.host = name});
+    }
+    roster_ = coordination::Roster(std::move(members));
+}
+
+// Rank 0 listens, and all others learn its addresses and the run's id over MPI.
+GX_DECL void Job::meet() {
+    using namespace detail::job;
+    const bool one_node = roster_.nodes() == 1 && options_.host.empty();
+    std::optional<coordination::Listener> listener;
+    Text text{};
+    if (rank_ == 0) {
+        try {
+            std::random_device random;
+            std::vector<std::string> hosts{one_node ? "127.0.0.1" : options_.host};
+            if (hosts[0].empty()) hosts = own_addresses();
+            listener.emplace("tcp:" + (one_node ? hosts[0] : std::string("0.0.0.0")) + ":0");
+            text = text_of("mpi" + std::to_string(random()) + std::to_string(random()) + "." +
+                           std::to_string(meetings_) + addresses_of(*listener, hosts));
+        } catch (const Error& e) {
+            text = text_of(std::string("!") + e.what());
+        }
+    }
+    ++meetings_;
+    MPI_Request request = MPI_REQUEST_NULL;
+    expect(MPI_Ibcast(text.data(), static_cast<int>(text.size()), MPI_BYTE, 0, messages_.get(),
+                      &request),
+           "MPI_Ibcast");
+    complete(request, "MPI_Ibcast", options_.join_deadline);
+    const std::string said = text.data();
+    if (said.starts_with('!')) throw Error("rank 0 can't listen: " + said.substr(1));
+    std::istringstream words(said);
+    std::string run_id, word;
+    words >> run_id;
+    std::vector<std::string> addresses;
+    while (words >> word) addresses.push_back(word);
+    address_ = said.substr(run_id.size() + (said.size() > run_id.size() ? 1 : 0));
+    Session::Options options{
+        .run_id = run_id,
+        .rank = rank_,
+        .ranks = ranks(),
+        .host = hosts_[static_cast<std::size_t>(rank_)],
+        .join_deadline = options_.join_deadline,
+        // A busy machine may not run a process for a while that is well.
+        .silence = std::max<std::chrono::nanoseconds>(options_.deadline, std::chrono::seconds(10))};
+    if (rank_ == 0) {
+        session_ = std::make_unique<Session>(
+            std::move(options), std::vector<coordination::Descriptor>{}, std::move(listener));
+    } else {
+        try {
+            session_ = std::make_unique<Session>(std::move(options),
+                                                 connect_any(addresses, options_.join_deadline));
+        } catch (const Error& e) {
+            throw Error("rank " + std::to_string(rank_) + " on host " +
+                        hosts_[static_cast<std::size_t>(rank_)] +
+                        " does not reach rank 0 on host " + hosts_[0] + " at '" + address_ +
+                        "': " + e.what() +
+                        ". Let the hosts reach each other at all ports, or give the name of rank "
+                        "0's host as the option 'host'");
+        }
+    }
+    try {
+        (void)session_->join();
+    } catch (...) {
+        session_->leave();
+        throw;
+    }
+}
+
+GX_DECL void Job::share_cores() {
+    using namespace detail::job;
+    const auto masks = session_->gather(affinity(), options_.join_deadline);
+    const auto me = static_cast<std::size_t>(rank_);
+    int sharing = 0;
+    for (int r = 0; r < ranks(); ++r)
+        sharing += roster_.node_of(r) == roster_.node_of(rank_) &&
+                   overlap(masks[static_cast<std::size_t>(r)], masks[me]);
+    const auto cores = static_cast<int>(std::ranges::count(masks[me], '1'));
+    cores_ = std::max(1, cores / std::max(1, sharing));
+}
+
+GX_DECL std::string Job::description() const {
+    std::vector<int> counts(static_cast<std::size_t>(roster_.nodes()), 0);
+    std::vector<std::string> names(counts.size());
+    for (int r = 0; r < ranks(); ++r) {
+        const auto node = static_cast<std::size_t>(roster_.node_of(r));
+        ++counts[node];
+        names[node] = hosts_[static_cast<std::size_t>(r)];
+    }
+    std::string text = std::to_string(ranks()) + (ranks() == 1 ? " rank on " : " ranks on ") +
+                       std::to_string(names.size()) + (names.size() == 1 ? " host (" : " hosts (");
+    for (std::size_t n = 0; n < names.size(); ++n)
+        text += (n == 0 ? "" : ", ") + names[n] + ": " + std::to_string(counts[n]);
+    return text + ")";
+}
+
+GX_DECL WorldInfo Job::info() const {
+    WorldInfo info;
+    info.world = "mpi::World";
+    info.notes = {description(),
+                  library_name() + " at thread level " + thread_level_name(level_) +
+                      ", messages by MPI_Isend and MPI_Irecv",
+                  "rank 0 has " + std::to_string(cores_) + (cores_ == 1 ? " core" : " cores"),
+                  "coordination at " + address_};
+    return info;
+}
+
+/// Whether all ranks do `mine`, one of detail::job::runs and leaves; waits for all of them.
+GX_DECL bool Job::agree(coordination::Session& session, const char* mine,
+                        std::chrono::nanoseconds limit) {
+    const auto all = session.gather(mine, limit);
+    const auto other =
+        std::ranges::find_if(all, [&](const std::string& one) { return one != mine; });
+    if (other == all.end()) return true;
+    if (std::string(mine) == detail::job::leaves) return false;
+    const auto r = static_cast<std::size_t>(other - all.begin());
+    throw Error("rank " + std::to_string(r) + " on host " + hosts_[r] +
+                " left before run(): look at its own error. Every rank calls run() equally often");
+}
+
+GX_DECL void Job::leave_open() {
+    failed_ = true;
+    messages_.leave();
+    collectives_.leave();
+    leave_library_open();
+}
+
+// In order where all ranks do it. Other ranks may wait in run() for this one, or be lost.
+GX_DECL Job::~Job() {
+    if (!session_) return;
+    try {
+        session_->working_on({"the end: no run was under way"});
+        if (!agree(*session_, detail::job::leaves, coordination::Duration::max())) leave_open();
+    } catch (const std::exception& e) {
+        leave_open();
+        const auto reason = session_->cause().reason;
+        if (reason == coordination::Reason::lost || reason == coordination::Reason::silent)
+            std::fputs((std::string("gx: ") + e.what() + "\n").c_str(), stderr);
+    }
+    session_->leave();
+    (void)session_->end(rank_ == 0 ? options_.deadline : coordination::Duration::max());
+}
+
+// ---- Running ------------------------------------------------------------------------------------
+
+GX_DECL void Job::run(FunctionRef<void(Part&)> rank) {
+    if (failed_)
+        throw Error(
+            "a rank of this world has failed, and MPI can't go on without it: end all "
+            "processes, and resume from a checkpoint");
+    const std::unique_ptr<coordination::Session> session = std::move(session_);
+    std::exception_ptr own;
+    {
+        Transport transport(messages_.get(), collectives_.get(), placement(), *session,
+                            {.deadline = options_.deadline,
+                             .serialize = level_ == MPI_THREAD_SERIALIZED,
+                             .piece_bytes = options_.piece_bytes});
+        Guard guard(*session, options_.patience);
+        session->on_change([&] {
+            transport.hear();
+            guard.hear();
+        });
+        Part part{.session = *session, .transport = transport};
+        try {
+            session->working_on({"waiting for each rank's run()"});
+            (void)agree(*session, detail::job::runs, options_.join_deadline);
+            rank(part);
+        } catch (...) {
+            part.fail();
+        }
+        own = part.first_error;
+        guard.returned();
+        session->leave();
+        constexpr std::chrono::milliseconds pause{1};
+        while (!session->cause().stopped() && !session->end(pause)) transport.progress();
+        session->on_change({});
+        if (session->cause().stopped()) {
+            leave_open();
+            (void)session->end(rank_ == 0 ? 4 * options_.patience : coordination::Duration::max());
+        }
+    }
+    throw_first(*session, own);
+    meet();
+}
+
+GX_DECL void Job::throw_first(coordination::Session& session, const std::exception_ptr& own) {
+    const coordination::Cause cause = session.cause();
+    const bool says_more = cause.reason == coordination::Reason::mismatch ||
+                           (cause.reason == coordination::Reason::error && cause.rank != rank_);
+    try {
+        if (own) std::rethrow_exception(own);
+    } catch (const LostRank&) {
+        if (!says_more) throw;
+    }
+    if (cause.stopped()) throw Error(session.sentence());
+}
+
+}  // namespace gx::mpi

@@ -1,0 +1,94 @@
+// MPI's life in this process: the bodies.
+#pragma once
+
+#include <array>    // launchers
+#include <atomic>   // whether to finalise
+#include <cstdlib>  // atexit, getenv, strtol
+
+#include <gx/core/error.hpp>   // Error
+#include <gx/mpi/library.hpp>  // the declarations
+
+namespace gx::mpi {
+
+namespace detail::library {
+
+inline std::atomic<bool> left_open = false, initialized_here = false;
+
+inline void finalize() {
+    int finalized = 0;
+    (void)MPI_Finalized(&finalized);
+    if (finalized == 0 && !left_open) (void)MPI_Finalize();
+}
+
+/// What a launcher sets for all of its processes.
+struct Launcher {
+    const char *name, *size, *its_mpi;
+};
+inline constexpr std::array<Launcher, 3> launchers{{
+    {"Open MPI's mpirun", "OMPI_COMM_WORLD_SIZE", "Open MPI"},
+    {"an mpiexec of MPICH's kind", "PMI_SIZE", "MPICH"},
+    {"srun", "SLURM_NTASKS", "the MPI of its option --mpi"},
+}};
+
+}  // namespace detail::library
+
+GX_DECL void leave_library_open() { detail::library::left_open = true; }
+
+GX_DECL void expect_launcher(coordination::Environment environment, const std::string& library) {
+    for (const auto& l : detail::library::launchers)
+        if (environment(l.size) != nullptr) return;
+    if (environment("PMIX_RANK") != nullptr || environment("PMI_RANK") != nullptr) return;
+    throw Error(
+        "no MPI launcher has started this process: OMPI_COMM_WORLD_SIZE, PMI_SIZE and "
+        "SLURM_NTASKS are not set. Start it as 'mpirun -n 4 PROGRAM', by the mpirun of " +
+        library + ", or by srun");
+}
+
+GX_DECL void expect_its_launcher(coordination::Environment environment, int world_size,
+                                 const std::string& library) {
+    if (world_size > 1) return;
+    for (const auto& l : detail::library::launchers) {
+        const char* const text = environment(l.size);
+        if (text == nullptr) continue;
+        if (std::strtol(text, nullptr, 10) <= 1) return;
+        throw Error(std::string(l.name) + " has started " + text + " processes (" + l.size +
+                    "), and " + library +
+                    ", which this program is built with, has a world of 1: they are of different "
+                    "MPIs. Start it by the mpirun of " +
+                    library + ", or build it with " + l.its_mpi);
+    }
+}
+
+GX_DECL void expect_thread_level(int level) {
+    if (level >= MPI_THREAD_SERIALIZED) return;
+    throw Error(library_name() + " has thread level " + thread_level_name(level) +
+                ", and a rank's reductions run on a thread of their own: call "
+                "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or SERIALIZED, or leave it to gx");
+}
+
+GX_DECL int start_library() {
+    const auto environment = [](const char* name) -> const char* { return std::getenv(name); };
+    int initialized = 0, finalized = 0, level = MPI_THREAD_SINGLE;
+    (void)MPI_Finalized(&finalized);
+    if (finalized != 0) throw Error("MPI is finalised: make the world before MPI_Finalize");
+    (void)MPI_Initialized(&initialized);
+    if (initialized == 0) {
+        expect_launcher(environment, library_name());  // else MPI may end the process by itself
+        expect(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
+        (void)std::atexit(detail::library::finalize);
+        detail::library::initialized_here = true;
+        expect(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
+               "MPI_Comm_set_errhandler");
+    } else {
+        expect(MPI_Query_thread(&level), "MPI_Query_thread");
+    }
+    if (detail::library::initialized_here) {
+        int size = 0;
+        expect(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+        expect_its_launcher(environment, size, library_name());
+    }
+    expect_thread_level(level);
+    return level;
+}
+
+}  // namespace gx::mpi

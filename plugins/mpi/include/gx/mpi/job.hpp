@@ -1,0 +1,115 @@
+// Job: the processes of one MPI communicator: where they are, their session, and their runs.
+#pragma once
+
+#include <chrono>      // deadlines
+#include <exception>   // exception_ptr
+#include <functional>  // on_start
+#include <memory>      // the session
+#include <mutex>       // the first error
+#include <string>      // hosts
+#include <vector>      // ranks
+
+#include <gx/coordination/roster.hpp>   // Roster
+#include <gx/coordination/session.hpp>  // Session
+#include <gx/core/decl.hpp>             // GX_DECL
+#include <gx/core/function_ref.hpp>     // FunctionRef
+#include <gx/core/world_info.hpp>       // WorldInfo
+#include <gx/mpi/call.hpp>              // MPI
+#include <gx/mpi/transport.hpp>         // Transport
+
+namespace gx::mpi {
+
+struct JobOptions {
+    std::chrono::nanoseconds deadline = std::chrono::seconds(60);  ///< of one wait
+    /// Until all processes have made the world, and until all have called run().
+    std::chrono::nanoseconds join_deadline = std::chrono::seconds(60);
+    /// Runs first on each thread of the rank. `cores`: its share of its node's, for its device, as
+    /// in omp_set_num_threads(cores).
+    std::function<void(int cores)> on_start{};
+    /// Name or address of rank 0's host; "": those of its network interfaces are tried.
+    std::string host{};
+    /// That a rank has to return, once another one is lost or has thrown; then its process ends.
+    std::chrono::nanoseconds patience = std::chrono::milliseconds(1500);
+    /// Messages of more bytes are one item of an MPI datatype, made of such pieces, and all-reduces
+    /// of more values are several: MPI counts in int.
+    std::size_t piece_bytes = std::size_t{1} << 30;
+    bool announce = true;  ///< rank 0 writes a line to stderr: ranks, hosts, MPI, threads
+};
+
+/// A duplicate of a communicator, whose errors return. Freed unless MPI has been finalised, or has
+/// to be left open.
+class Duplicate {
+public:
+    /// Errors: gx::Error where not all ranks of `of` make one within `limit`.
+    GX_DECL Duplicate(MPI_Comm of, std::chrono::nanoseconds limit);
+    Duplicate(const Duplicate&) = delete;
+    Duplicate& operator=(const Duplicate&) = delete;
+    GX_DECL ~Duplicate();
+
+    [[nodiscard]] MPI_Comm get() const { return communicator_; }
+    /// It stays: a rank has failed.
+    void leave() { left_ = true; }
+
+private:
+    MPI_Comm communicator_ = MPI_COMM_NULL;
+    bool left_ = false;
+};
+
+/// What one run gives to its rank.
+struct Part {
+    coordination::Session& session;
+    Transport& transport;
+    std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+    std::mutex mutex{};
+    std::exception_ptr first_error{};
+
+    /// Inside a handler: keeps the first exception of this process and stops the other ranks.
+    GX_DECL void fail();
+};
+
+/// The processes of a communicator. See World, whose parts without a device these are.
+class Job {
+public:
+    /// Initialises MPI where it is not. `communicator`: MPI_COMM_NULL: all processes.
+    GX_DECL explicit Job(JobOptions options, MPI_Comm communicator = MPI_COMM_NULL);
+    Job(const Job&) = delete;
+    Job& operator=(const Job&) = delete;
+    GX_DECL ~Job();
+
+    [[nodiscard]] int rank() const { return rank_; }
+    [[nodiscard]] int ranks() const { return static_cast<int>(hosts_.size()); }
+    [[nodiscard]] Placement placement() const { return roster_.placement(); }
+    /// This rank's share of the cores that its node's ranks may use, by their affinity masks.
+    [[nodiscard]] int cores() const { return cores_; }
+    [[nodiscard]] const JobOptions& options() const { return options_; }
+    [[nodiscard]] GX_DECL WorldInfo info() const;
+    /// "4 ranks on 2 hosts (a: 2, b: 2)"
+    [[nodiscard]] GX_DECL std::string description() const;
+
+    GX_DECL void run(FunctionRef<void(Part&)> rank);
+
+private:
+    GX_DECL void find_nodes();
+    GX_DECL void meet();
+    GX_DECL void share_cores();
+    GX_DECL bool agree(coordination::Session& session, const char* mine,
+                       std::chrono::nanoseconds limit);
+    GX_DECL void leave_open();
+    GX_DECL void throw_first(coordination::Session& session, const std::exception_ptr& own);
+
+    JobOptions options_;
+    int level_ = 0;  ///< of threads
+    Duplicate messages_, collectives_;
+    int rank_ = 0, cores_ = 1, meetings_ = 0;
+    std::vector<std::string> hosts_{};  ///< [rank]
+    coordination::Roster roster_{};     ///< whose nodes are MPI's
+    std::string address_{};             ///< of the session
+    bool failed_ = false;
+    std::unique_ptr<coordination::Session> session_{};  ///< of the next run
+};
+
+}  // namespace gx::mpi
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/mpi/impl/job.ipp>
+#endif

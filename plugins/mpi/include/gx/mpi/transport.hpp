@@ -1,0 +1,123 @@
+// Transport over MPI's non-blocking messages, and MPI_Iallreduce beside them.
+#pragma once
+
+#include <atomic>    // what the monitor has heard
+#include <chrono>    // deadlines
+#include <cstddef>   // byte
+#include <cstdint>   // uint32_t
+#include <deque>     // requests
+#include <memory>    // ranks that have left
+#include <mutex>     // requests; MPI at level SERIALIZED
+#include <optional>  // a request that is done
+#include <span>      // messages
+#include <string>    // sentences
+#include <vector>    // unused requests
+
+#include <gx/coordination/session.hpp>  // Session
+#include <gx/core/decl.hpp>             // GX_DECL
+#include <gx/core/element.hpp>          // ElementType
+#include <gx/core/stream.hpp>           // Operation
+#include <gx/core/transport.hpp>        // Request, Arrival, Placement
+#include <gx/mpi/call.hpp>              // MPI
+
+namespace gx::mpi {
+
+struct TransportOptions {
+    std::chrono::nanoseconds deadline = std::chrono::seconds(60);  ///< of one wait
+    bool serialize = false;  ///< one call of MPI at a time: thread level SERIALIZED
+    std::size_t piece_bytes = std::size_t{1} << 30;  ///< see JobOptions
+};
+
+/// One process's messages of one run, by MPI_Isend and MPI_Irecv on a communicator of its own; the
+/// tag is the channel. No wait is inside MPI: it tests, and pauses between tests (Backoff), so that
+/// progress is made by whichever thread waits, and the session's cause and the deadline are seen.
+///
+/// Order:   as MPI's, which does not let messages of one tag overtake each other.
+/// Errors:  once the session has a cause, no MPI function is called any more but MPI_Cancel, and
+///          all waits return: `timed_out` where the cause's rank is their peer and did not throw,
+///          else `cancelled`. A wait that meets the deadline, or for 2 s has only needed ranks that
+///          have left, blames its peer. gx::Error, which names both ranks, for a message that is
+///          not as long as its receive; for what MPI reports; for a channel above MPI_TAG_UB.
+/// Threads: as every Transport. At level SERIALIZED one lock is held in each MPI function.
+/// Cost:    no copy, and no allocation while as many requests are posted as were before. Beside a
+///          failed rank MPI may still write to memory of receives: the process must end.
+class Transport {
+public:
+    using Options = TransportOptions;
+
+    /// `messages`, `collectives`: duplicates of one communicator, whose errors return; they and the
+    /// session live longer.
+    Transport(MPI_Comm messages, MPI_Comm collectives, Placement placement,
+              coordination::Session& session, const Options& options);
+    Transport(const Transport&) = delete;
+    Transport& operator=(const Transport&) = delete;
+
+    [[nodiscard]] int rank() const { return session_.rank(); }
+    [[nodiscard]] int ranks() const { return session_.ranks(); }
+    [[nodiscard]] Placement placement() const { return placement_; }
+
+    Request send(int to, int channel, std::span<const std::byte> message);
+    Request receive(int from, int channel, std::span<std::byte> message);
+    Delivery wait(Request request) { return wait_any({&request, 1}).delivery; }
+    Arrival wait_any(std::span<const Request> requests);
+
+    /// What the rank does, for the sentence of a loss.
+    void working_on(const Operation& operation);
+
+    /// Sums over all ranks, in place, by MPI_Iallreduce. Every rank calls it with equal counts, one
+    /// at a time. Elements of 16 bits are summed by an operation of ours: float, then E::encode.
+    /// Errors: as wait(), but a deadline is a gx::Error: MPI does not say which rank is late.
+    template <StandardElement E>
+    [[nodiscard]] Delivery all_reduce(std::span<typename E::storage> values) {
+        return all_reduce(values.data(), values.size(), element_type<E>);
+    }
+
+    /// The session's cause, or the ranks that have left, may have changed. On its monitor.
+    void hear();
+    /// Moves messages of which no wait is under way: others may still receive what this rank sent.
+    void progress();
+
+private:
+    struct Posted {
+        MPI_Request request = MPI_REQUEST_NULL;
+        int peer = -1, channel = 0;
+        bool receiving = false;
+        std::size_t bytes = 0;
+    };
+    using Moment = std::chrono::steady_clock::time_point;
+
+    [[nodiscard]] Delivery all_reduce(void* values, std::size_t count, ElementType element);
+    [[nodiscard]] std::unique_lock<std::mutex> in_mpi();
+    [[nodiscard]] Moment deadline_of_now() const;
+    Request post(const Posted& posted, void* message);
+    [[nodiscard]] Posted& at(Request request);
+    void release(Request request);
+    /// Tests once. Errors: gx::Error for a message of another length, and for what MPI reports.
+    [[nodiscard]] std::optional<std::size_t> test(std::span<const Request> requests);
+    void expect_tested(int code, const Posted* posted);
+    void expect_length(const Posted& posted, const MPI_Status& status);
+    [[noreturn]] void refuse_length(const Posted& posted, const std::string& got);
+    [[nodiscard]] bool only_needs_ranks_that_left(std::span<const Request> requests);
+    [[nodiscard]] Arrival stopped(std::span<const Request> requests, bool late);
+    [[nodiscard]] Operation operation();
+
+    MPI_Comm messages_, collectives_;
+    Placement placement_;
+    coordination::Session& session_;
+    Options options_;
+    int channel_max_ = 0;
+    std::mutex mpi_{};
+    std::mutex mutex_{};  ///< of what follows
+    std::deque<Posted> posted_{};
+    std::vector<std::uint32_t> unused_{};
+    Operation operation_{};
+    std::atomic<bool> stopped_ = false;
+    std::unique_ptr<std::atomic<bool>[]> left_;  ///< [rank]
+};
+static_assert(explain_transport<Transport>());
+
+}  // namespace gx::mpi
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/mpi/impl/transport.ipp>
+#endif

@@ -1,0 +1,379 @@
+// One rank of an MPI job that the tests start: does what its first argument says, and writes how it
+// ended.
+// Run:    mpirun -n 3 plugins.mpi.rank.openmpi reductions FOLDER
+// Writes: FOLDER/RANK: what the mode found, or the error of the rank.
+#include <signal.h>  // kill
+#include <time.h>    // timer_create
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gx/mpi/all_reduce.hpp>
+#include <gx/mpi/library.hpp>
+#include <gx/mpi/world.hpp>
+#include <gx/reducer/bucketed.hpp>
+#include <gx/reducer/double_buffered.hpp>
+#include <gx/reducer/multi_ring.hpp>
+#include <gx/testing/arrival_order.hpp>
+#include <gx/testing/worlds.hpp>
+#include <gx/threads/threads.hpp>
+#include <gx/trainer/trainer.hpp>
+
+#include <trainer/small.hpp>
+
+#include "reductions.hpp"
+
+namespace {
+
+using namespace gx;
+using Arguments = std::vector<std::string>;
+using gx::testing::Rows;
+
+int number(const Arguments& arguments, std::size_t i, int otherwise) {
+    return i < arguments.size() ? std::atoi(arguments[i].c_str()) : otherwise;
+}
+
+// ---- Reductions ---------------------------------------------------------------------------------
+
+/// A transport whose ranks are on the machines of a placement.
+class Placed : public TransportOver<mpi::Transport> {
+public:
+    Placed(mpi::Transport& link, Placement placement)
+        : TransportOver(link), placement_(placement) {}
+    [[nodiscard]] Placement placement() const { return placement_; }
+
+private:
+    Placement placement_;
+};
+
+std::string reductions(mpi::World<>& world) {
+    gx::testing::AnyWorld any;
+    any.run = [&](Placement placement, gx::testing::RankFunction f) {
+        world.run([&](auto& rank) {
+            Placed link(rank.transport(), placement);
+            gx::testing::RankWithTransport placed(rank, link);
+            gx::testing::detail::run_as_any(placed, f);
+        });
+    };
+    const auto found =
+        mpi_tests::compare_with_threads(any, world.first_local_rank(), world.ranks());
+    if (!found.differences.empty()) return found.differences;
+    return std::to_string(found.reducers) + " reducers have the bits of threads";
+}
+
+/// MPI's own collective: within the bound of its roundings of the exact mean, and equal on all
+/// ranks, which the ranks' words show.
+template <Element E>
+std::string native(mpi::World<>& world) {
+    constexpr std::int64_t count = 5000;
+    const auto row = static_cast<std::size_t>(world.first_local_rank());
+    std::string text;
+    const auto integers = gx::testing::small_integers(1, world.ranks(), count);
+    const auto wide = gx::testing::wide_magnitudes(2, world.ranks(), count);
+    std::uint64_t hash = 14695981039346656037u;
+    for (const Rows& rows : {integers, wide}) {
+        std::vector<float> mine = rows[row];
+        world.run([&](auto& rank) {
+            mpi::AllReduce<E> reducer;
+            reducer.reserve(ReducePlan::whole(world.placement(), count));
+            const ReduceReport report = reducer.all_reduce(rank.transport(), Bucket(mine));
+            if (!report.complete()) text += "incomplete; ";
+        });
+        const std::vector<double> mean = gx::testing::column_means(rows);
+        const double unit = std::same_as<E, fp32>   ? 0x1p-24
+                            : std::same_as<E, fp16> ? 0x1p-11
+                                                    : 0x1p-8;
+        for (std::size_t i = 0; i < mine.size(); ++i) {
+            double magnitude = 0;
+            for (const auto& r : rows) magnitude += std::abs(double(r[i]));
+            const double bound = (world.ranks() + 3) * unit * magnitude + 1e-6;
+            if (std::abs(double(mine[i]) - mean[i]) > bound)
+                text = "value " + std::to_string(i) + " is " + std::to_string(mine[i]) +
+                       " in place of " + std::to_string(mean[i]);
+            hash = (hash ^ std::bit_cast<std::uint32_t>(mine[i])) * 1099511628211u;
+        }
+    }
+    return text + mpi::AllReduce<E>::name() + " " + std::to_string(hash);
+}
+
+// ---- Training -----------------------------------------------------------------------------------
+
+/// A reference device whose rank may fail.
+class Mortal : public reference::Device {
+public:
+    static inline std::function<void(int rank, int step)> before_step{};
+    Mortal(const Graph& graph, DeviceOptions options)
+        : reference::Device(graph, options), rank_(options.rank) {}
+    ForwardReport forward(const Batch& batch, Mode mode) {
+        if (mode == Mode::train && before_step) before_step(rank_, ++step_);
+        return reference::Device::forward(batch, mode);
+    }
+
+private:
+    int rank_, step_ = 0;
+};
+using World = mpi::World<Mortal>;
+using Composition =
+    Trainer<testing_support::Net, Bucketed<MultiRing<2, fp16>, 64>, Warmup<Poly<2>>>;
+using Late = Trainer<testing_support::Net, DoubleBuffered<Ring<fp32>>, Warmup<Poly<2>>>;
+
+/// Only rank 0 may write: the other ranks' output would be below a file.
+std::string train(World& world, const std::filesystem::path& folder) {
+    const Split data = testing_support::images();
+    Composition::Options options{.batch = 3, .epochs = 2, .seed = 3};
+    ThreadWorld<reference::Device> threads({.placement = world.placement()});
+    const RunRecord expected = Composition(options).train(threads, data);
+    options.output = is_root(world) ? folder / "output" : folder / "file" / "none";
+    const RunRecord record = Composition(options).train(world, data);
+    if (record.weights_hash != expected.weights_hash) return "other weights than threads";
+    if (record.steps.size() != expected.steps.size()) return "another number of steps";
+    options.output.clear();
+    options.resume = folder / "output" / "epoch-0001.safetensors";
+    if (Composition(options).train(world, data).weights_hash != expected.weights_hash)
+        return "other weights than threads, resumed";
+    const Late late({.batch = 3, .seed = 3});
+    if (late.train(world, data).weights_hash != late.train(threads, data).weights_hash)
+        return "other weights than threads, double buffered";
+    return "the weights of threads";
+}
+
+RunRecord train_long(World& world) {
+    return Composition({.batch = 3, .epochs = 200, .seed = 3, .evaluate = false})
+        .train(world, testing_support::images());
+}
+
+/// Kills this process after `ns`, wherever it is then.
+void kill_in(long ns) {
+    sigevent event{};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGKILL;
+    timer_t timer{};
+    const itimerspec when{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_nsec = ns}};
+    if (::timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 ||
+        ::timer_settime(timer, 0, &when, nullptr) != 0)
+        std::abort();
+}
+
+// ---- Modes --------------------------------------------------------------------------------------
+
+/// What a rank does with the folder and the arguments behind the mode's name; returns its words.
+using Mode = std::function<std::string(const std::string& folder, const Arguments&)>;
+
+/// f(rank) on all processes of MPI.
+template <class F>
+std::string run(F f, mpi::JobOptions options = {}) {
+    mpi::World<> world(std::move(options));
+    world.run([&](auto& rank) { f(rank); });
+    return "returned";
+}
+
+/// One message from rank 0 to rank 1, of these lengths.
+std::string one_message(std::size_t sent, std::size_t received) {
+    return run([&](auto& rank) {
+        std::vector<std::byte> message(rank.rank() == 0 ? sent : received);
+        rank.transport().working_on({"all-reduce", 7, 3});
+        if (rank.rank() > 1) return;
+        const Request request = rank.rank() == 0 ? rank.transport().send(1, 0, message)
+                                                 : rank.transport().receive(0, 0, message);
+        (void)rank.transport().wait(request);
+    });
+}
+
+/// Initialises MPI, as a program does that has it for itself; returns all its processes.
+MPI_Comm in_mpi(int level) {
+    int given = 0;
+    mpi::expect(MPI_Init_thread(nullptr, nullptr, level, &given), "MPI_Init_thread");
+    (void)std::atexit([] { (void)MPI_Finalize(); });
+    return MPI_COMM_WORLD;
+}
+
+/// Messages to the next rank around multiples of 1000 bytes, of which pieces are made.
+std::string in_pieces() {
+    mpi::World<> world({.piece_bytes = 1000});
+    std::string text = "the same bytes";
+    world.run([&](auto& rank) {
+        mpi::Transport& link = rank.transport();
+        for (const std::size_t bytes : {0u, 999u, 1000u, 1001u, 2000u, 123'456u}) {
+            std::vector<std::byte> out(bytes), in(bytes);
+            for (std::size_t i = 0; i < bytes; ++i) out[i] = std::byte(i * 7 + i / 251);
+            const int to = (rank.rank() + 1) % rank.ranks(),
+                      from = (rank.rank() + rank.ranks() - 1) % rank.ranks();
+            const Request r = link.receive(from, 0, in), s = link.send(to, 0, out);
+            if (!link.wait(r).complete() || !link.wait(s).complete() || in != out)
+                text = "other bytes";
+        }
+    });
+    return text;
+}
+
+const std::map<std::string, Mode> modes{
+    {"reductions",
+     [](const std::string&, const Arguments&) {
+         mpi::World<> world;
+         return reductions(world);
+     }},
+    {"native",
+     [](const std::string&, const Arguments&) {
+         mpi::World<> world({.piece_bytes = 2000});  // of 5000 values
+         return native<fp32>(world) + ", " + native<fp16>(world) + ", " + native<bf16>(world);
+     }},
+    {"train",
+     [](const std::string& folder, const Arguments&) {
+         World world;
+         return train(world, folder);
+     }},
+    {"throw",  // RANK: in step 4
+     [](const std::string&, const Arguments& a) {
+         Mortal::before_step = [&](int rank, int step) {
+             if (rank == number(a, 0, 0) && step == 4) throw Error("the disk is full");
+         };
+         World world;
+         return "hash " + std::to_string(train_long(world).weights_hash);
+     }},
+    {"kill",  // RANK STEP NS
+     [](const std::string&, const Arguments& a) {
+         Mortal::before_step = [&](int rank, int step) {
+             if (rank == number(a, 0, 0) && step == number(a, 1, 1)) kill_in(number(a, 2, 1));
+         };
+         World world;
+         return "hash " + std::to_string(train_long(world).weights_hash);
+     }},
+    {"terms",  // SEED of rank 1
+     [](const std::string&, const Arguments& a) {
+         World world;
+         const auto seed =
+             static_cast<std::uint64_t>(world.first_local_rank() == 1 ? number(a, 0, 1) : 3);
+         (void)Composition({.batch = 3, .seed = seed}).train(world, testing_support::images());
+         return std::string("trained");
+     }},
+    {"lengths",  // SENT RECEIVED
+     [](const std::string&, const Arguments& a) {
+         return one_message(static_cast<std::size_t>(number(a, 0, 0)),
+                            static_cast<std::size_t>(number(a, 1, 0)));
+     }},
+    {"left",  // rank 0 returns, and rank 1 waits for a message of it
+     [](const std::string&, const Arguments&) {
+         return run([](auto& rank) {
+             if (rank.rank() == 0) return;
+             float value = 0;
+             const Delivery d = rank.transport().wait(
+                 rank.transport().receive(0, 0, std::as_writable_bytes(std::span(&value, 1))));
+             throw Error("rank " + std::to_string(d.peer) + " " + std::string(reason(d)));
+         });
+     }},
+    {"late",  // rank 0 computes, and rank 1 waits for it
+     [](const std::string&, const Arguments&) {
+         return run(
+             [](auto& rank) {
+                 float value = 0;
+                 const auto bytes = std::as_writable_bytes(std::span(&value, 1));
+                 // Rank 0 waits for rank 1's next message, which follows what rank 0 never sends.
+                 const Delivery d = rank.transport().wait(
+                     rank.transport().receive(1 - rank.rank(), rank.rank(), bytes));
+                 throw LostRank({.rank = rank.rank(), .step = 2, .operation = "waiting"}, d);
+             },
+             {.deadline = std::chrono::milliseconds(300)});
+     }},
+    {"early",  // rank 1 does not call run()
+     [](const std::string&, const Arguments&) {
+         mpi::World<> world;
+         if (world.first_local_rank() == 1) return std::string("left");
+         world.run([](auto&) {});
+         return std::string("returned");
+     }},
+    {"again",  // run() after a rank has thrown
+     [](const std::string&, const Arguments&) {
+         mpi::World<> world;
+         std::string first;
+         try {
+             world.run([](auto& rank) {
+                 if (rank.rank() == 0) throw Error("the first error");
+             });
+         } catch (const Error& e) {
+             first = e.what();
+         }
+         try {
+             world.run([](auto&) {});
+         } catch (const Error& e) {
+             return first + " | " + e.what();
+         }
+         return std::string("ran again");
+     }},
+    {"pieces", [](const std::string&, const Arguments&) { return in_pieces(); }},
+    {"channel",
+     [](const std::string&, const Arguments&) {
+         return run([](auto& rank) { (void)rank.transport().send(0, -1, {}); });
+     }},
+    {"resume",  // RANK STEP: that dies in a step of this run; resumes what an earlier one has left
+     [](const std::string& folder, const Arguments& a) {
+         Mortal::before_step = [&](int rank, int step) {
+             if (rank == number(a, 0, 0) && step == number(a, 1, 1)) (void)::raise(SIGKILL);
+         };
+         World world;
+         const Split data = testing_support::images();
+         Composition::Options options{.batch = 5, .epochs = 4, .seed = 3};
+         ThreadWorld<reference::Device> threads({.placement = world.placement()});
+         const RunRecord expected = Composition(options).train(threads, data);
+         options.output = folder + "/output";
+         for (int epoch = 1; epoch <= 4; ++epoch) {
+             const std::string file =
+                 folder + "/output/epoch-000" + std::to_string(epoch) + ".safetensors";
+             if (std::filesystem::exists(file)) options.resume = file;
+         }
+         const bool same =
+             Composition(options).train(world, data).weights_hash == expected.weights_hash;
+         return std::string(same ? "the weights of threads" : "other weights than threads");
+     }},
+    {"user",  // LEVEL: MPI of the program, and a world on a part of its processes
+     [](const std::string&, const Arguments& a) {
+         const std::map<std::string, int> levels{{"multiple", MPI_THREAD_MULTIPLE},
+                                                 {"serialized", MPI_THREAD_SERIALIZED},
+                                                 {"funneled", MPI_THREAD_FUNNELED}};
+         int rank = 0;
+         (void)in_mpi(levels.at(a.at(0)));
+         MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+         MPI_Comm part = MPI_COMM_NULL;
+         MPI_Comm_split(MPI_COMM_WORLD, rank == 2 ? 1 : 0, -rank, &part);  // {1, 0} and {2}
+         std::string text;
+         try {
+             mpi::World<> world(part);
+             text = "rank " + std::to_string(world.first_local_rank()) + " of " +
+                    std::to_string(world.ranks()) + ": " + reductions(world);
+         } catch (const Error& e) {
+             text = e.what();
+         }
+         return text;
+     }},
+    {"info",
+     [](const std::string&, const Arguments&) {
+         mpi::World<> world;
+         std::string text = world.info().world;
+         for (const std::string& note : world.info().notes) text += "; " + note;
+         return text;
+     }},
+};
+
+}  // namespace
+
+int main(int count, char** arguments) {
+    const Arguments all(arguments + 1, arguments + count);
+    if (all.size() < 2 || !modes.contains(all[0])) return 2;
+    const char* rank = nullptr;
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"})
+        if (rank == nullptr) rank = std::getenv(name);
+    std::string text;
+    int status = 0;
+    try {
+        text = modes.at(all[0])(all[1], {all.begin() + 2, all.end()});
+    } catch (const std::exception& e) {
+        text = e.what();
+        status = 1;
+    }
+    std::ofstream(all[1] + "/" + (rank == nullptr ? "none" : rank)) << text;
+    return status;
+}

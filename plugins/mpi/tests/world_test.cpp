@@ -1,0 +1,161 @@
+// mpi::World under both MPIs' launchers: bits, training, errors of ranks, and bad input.
+#include "mpi_run.hpp"
+
+namespace {
+
+using namespace gx::mpi_tests;
+using testing_support::Folder;
+using testing_support::holds;
+using testing_support::read_text;
+
+class MpiWorld : public OnMpi {
+protected:
+    /// All ranks end with an error that holds these.
+    template <class... Parts>
+    void expect_error(int ranks, const std::string& arguments, const Parts&... parts) const {
+        const JobEnd end = run(ranks, arguments);
+        EXPECT_NE(end.status, 0) << end.output;
+        EXPECT_NE(end.status, 124) << "it hung: " << end.output;
+        for (int r = 0; r < ranks; ++r)
+            EXPECT_TRUE(holds(end.said[static_cast<std::size_t>(r)], parts...))
+                << "rank " << r << "\n"
+                << end.output;
+    }
+    [[nodiscard]] std::string other_mpi() const {
+        return std::string(GetParam().name) == "Mpich" ? "Open MPI" : "MPICH";
+    }
+};
+INSTANTIATE_TEST_SUITE_P(Both, MpiWorld, both_mpis, name_of_mpi);
+
+// ---- Bits ---------------------------------------------------------------------------------------
+
+TEST_P(MpiWorld, EveryReducerHasTheBitsOfThreads) {
+    for (const int ranks : {1, 2, 3, 4, 5})
+        expect_all(ranks, "reductions", "35 reducers have the bits of threads");
+}
+/// Ranks 1, 0 and 2 of two communicators, under MPI_THREAD_MULTIPLE and SERIALIZED.
+TEST_P(MpiWorld, ACommunicatorOfTheUsersMpi) {
+    const std::string same = ": 35 reducers have the bits of threads";
+    for (const char* level : {"multiple", "serialized"}) {
+        const JobEnd end = run(3, std::string("user ") + level);
+        EXPECT_EQ(end.status, 0) << end.output;
+        EXPECT_EQ(end.said[0], "rank 1 of 2" + same) << end.output;
+        EXPECT_EQ(end.said[1], "rank 0 of 2" + same) << end.output;
+        EXPECT_EQ(end.said[2], "rank 0 of 1" + same) << end.output;
+    }
+}
+TEST_P(MpiWorld, MpisOwnAllReduceIsTheMeanAndEqualOnAllRanks) {
+    for (const int ranks : {1, 2, 3, 5}) {
+        const JobEnd end = run(ranks, "native");
+        EXPECT_EQ(end.status, 0) << end.output;
+        EXPECT_TRUE(end.said[0].starts_with("mpi::AllReduce<fp32> ")) << end.said[0];
+        for (const std::string& said : end.said) EXPECT_EQ(said, end.said[0]);
+    }
+}
+TEST_P(MpiWorld, LongMessagesInPieces) {
+    for (const int ranks : {1, 2}) expect_all(ranks, "pieces", "the same bytes");
+}
+
+// ---- Training -----------------------------------------------------------------------------------
+
+/// Also: only rank 0 can write its output.
+TEST_P(MpiWorld, TrainsAsThreadsAndResumes) {
+    for (const int ranks : {1, 2, 3, 4, 5}) expect_all(ranks, "train", "the weights of threads");
+}
+
+// ---- What its report says -----------------------------------------------------------------------
+
+TEST_P(MpiWorld, SaysWhatItRunsOn) {
+    const JobEnd end = run(3, "info");
+    for (const std::string& said : end.said)
+        EXPECT_TRUE(holds(said, "3 ranks on 1 host (", ": 3)", "at thread level MULTIPLE",
+                          "coordination at tcp:127.0.0.1:"))
+            << said;
+    const std::string name = std::string(GetParam().name) == "Mpich" ? "MPICH " : "Open MPI ";
+    EXPECT_TRUE(holds(end.said[0], "; " + name)) << end.said[0];
+    EXPECT_EQ(end.output.find(end.said[0]), end.output.rfind(end.said[0])) << "said once";
+    EXPECT_NE(end.output.find(end.said[0]), end.output.npos) << end.output;
+}
+
+// ---- Errors of ranks ----------------------------------------------------------------------------
+
+TEST_P(MpiWorld, ARankThatThrowsStopsAllWithItsError) {
+    for (const int thrower : {0, 1}) {
+        const std::string rank = std::to_string(thrower);
+        const JobEnd end = run(3, "throw " + rank);
+        EXPECT_NE(end.status, 0);
+        for (const int r : {0, 1, 2}) {
+            const std::string& said = end.said[static_cast<std::size_t>(r)];
+            if (r == thrower) EXPECT_EQ(said, "the disk is full");
+            else
+                EXPECT_TRUE(holds(said, "the disk is full. This is the error of rank " + rank,
+                                  "Rank " + std::to_string(r) + " was stopped in step "))
+                    << said << end.output;
+        }
+    }
+}
+TEST_P(MpiWorld, OtherTermsAreNamed) {
+    expect_error(3, "terms 4", "the seed of rank 1 is '4', that of rank 0 is '3'");
+}
+/// Shorter and longer than expected, eager and by a handshake. Open MPI does not report one of a
+/// handshake that is longer: it copies all of it, and may crash, which names a lost rank.
+TEST_P(MpiWorld, MessagesOfAnotherLengthNameBothRanks) {
+    const auto expected = [](const std::string& bytes) {
+        return "rank 1, in step 7, bucket 3, operation all-reduce, expected a message of " + bytes +
+               " bytes from rank 0 on channel 0, and got ";
+    };
+    expect_error(2, "lengths 64 128", expected("128"), "one of 64");
+    expect_error(2, "lengths 128 64", expected("64"), "a longer one");
+    expect_error(2, "lengths 2000000 3000000", expected("3000000"), "one of 2000000");
+    if (std::string(GetParam().name) == "Mpich")
+        expect_error(2, "lengths 3000000 2000000", expected("2000000"), "a longer one");
+}
+TEST_P(MpiWorld, AChannelThatIsNoTag) { expect_error(1, "channel", "channel -1 is no tag of"); }
+TEST_P(MpiWorld, ARankThatHasReturnedIsNotWaitedFor) {
+    expect_error(2, "left", "rank 0", "timed out");
+}
+TEST_P(MpiWorld, ADeadlineNamesTheRankThatIsWaitedFor) { expect_error(2, "late", "timed out"); }
+TEST_P(MpiWorld, ARankThatLeavesBeforeRunIsNamed) {
+    const JobEnd end = run(3, "early");
+    EXPECT_NE(end.status, 0) << end.output;
+    EXPECT_EQ(end.said[1], "left");
+    for (const std::size_t r : {0u, 2u})
+        EXPECT_TRUE(holds(end.said[r], "rank 1 on host ", " left before run()")) << end.output;
+}
+TEST_P(MpiWorld, DoesNotRunAfterAnError) {
+    const JobEnd end = run(2, "again");
+    for (const std::string& said : end.said)
+        EXPECT_TRUE(holds(said, "the first error", " | a rank of this world has failed",
+                          "resume from a checkpoint"))
+            << end.output;
+}
+
+// ---- How it is started --------------------------------------------------------------------------
+
+TEST_P(MpiWorld, AThreadLevelBelowSerializedIsRefused) {
+    const JobEnd end = run(2, "user funneled");
+    for (const std::string& said : end.said)
+        EXPECT_TRUE(holds(said, "has thread level FUNNELED", "MPI_THREAD_MULTIPLE")) << said;
+}
+TEST_P(MpiWorld, TheOtherMpisLauncherIsNamed) {
+    const Mpi& mine = GetParam();
+    const Mpi& other = std::string(mine.name) == "Mpich" ? open_mpi : mpich;
+    if (!installed(other)) GTEST_SKIP() << "skipped: there is no " << other.launcher;
+    const JobEnd end = mpi_run(mine, 2, "info", other, Folder());
+    EXPECT_NE(end.status, 0);
+    for (const std::string& said : end.said)
+        EXPECT_TRUE(holds(said, "has started 2 processes", other_mpi(), "has a world of 1",
+                          "Start it by the mpirun of"))
+            << end.output;
+}
+TEST_P(MpiWorld, NoLauncherIsNamed) {
+    const Folder folder;
+    const std::string command = std::string(GetParam().program) + " info " + folder.path.string() +
+                                " > " + (folder / "output").string() + " 2>&1";
+    EXPECT_NE(std::system(command.c_str()), 0);
+    EXPECT_TRUE(holds(read_text(folder / "none"), "no MPI launcher has started this process",
+                      "mpirun -n 4 PROGRAM"))
+        << read_text(folder / "output");
+}
+
+}  // namespace
