@@ -3,6 +3,7 @@
 
 #include <array>    // the token
 #include <cstddef>  // byte
+#include <span>     // span
 
 #include <gx/collective/exchange.hpp>  // Exchange, Promise
 #include <gx/collective/execute.hpp>   // execute, raw_bytes

@@ -1,6 +1,9 @@
 // Member: one rank's side of the coordination channel, as a state machine without sockets.
 #pragma once
 
+#include <chrono>       // chrono
+#include <cstddef>      // byte
+#include <string>       // string
 #include <string_view>  // sentences
 #include <utility>      // exchange
 #include <vector>       // messages

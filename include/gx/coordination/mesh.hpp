@@ -3,9 +3,12 @@
 
 #include <chrono>              // the deadline
 #include <condition_variable>  // waits
+#include <cstddef>             // byte
+#include <cstdint>             // int64_t, uint32_t
 #include <deque>               // posted messages, in order
 #include <map>                 // requests by number
 #include <mutex>               // one lock for a process's mail
+#include <span>                // span
 #include <string>              // hosts
 #include <thread>              // the progress engine
 #include <vector>              // links

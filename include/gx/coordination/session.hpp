@@ -1,6 +1,7 @@
 // Session: one process's end of the coordination channel, over sockets, with a thread of its own.
 #pragma once
 
+#include <chrono>              // chrono
 #include <condition_variable>  // waits
 #include <functional>          // on_change
 #include <map>                 // connections
@@ -8,6 +9,7 @@
 #include <optional>            // the root's part
 #include <span>                // notes
 #include <string>              // sentences
+#include <string_view>         // string_view
 #include <thread>              // the monitor
 #include <vector>              // sockets
 

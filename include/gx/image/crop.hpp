@@ -3,6 +3,7 @@
 
 #include <algorithm>    // min
 #include <concepts>     // same_as
+#include <cstdint>      // uint64_t
 #include <string_view>  // streams
 
 #include <gx/core/decl.hpp>     // GX_DECL

@@ -1,6 +1,8 @@
 // epoch(loader, e): the batches of one epoch as a range, to be filtered, zipped and taken from.
 #pragma once
 
+#include <cstddef>  // size_t
+
 #include <range/v3/view/generate_n.hpp>  // generate_n
 
 #include <gx/loader/concept.hpp>  // Loader, RankBatch

@@ -1,6 +1,7 @@
 // read_idx, fashion_mnist: IDX files, the format of MNIST and of Fashion-MNIST.
 #pragma once
 
+#include <cstdint>     // int64_t, uint8_t
 #include <filesystem>  // paths
 #include <string>      // sentences
 #include <vector>      // sizes

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <array>     // one stream an augmentation
+#include <cstdint>   // int32_t, int64_t
 #include <memory>    // unique_ptr
 #include <optional>  // resizing
+#include <span>      // span
 #include <vector>    // buffers
 
 #include <gx/core/decl.hpp>       // GX_DECL

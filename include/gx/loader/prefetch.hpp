@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>               // batches that are ready
+#include <concepts>            // constructible_from
 #include <condition_variable>  // waits
+#include <cstdint>             // int64_t
 #include <exception>           // exception_ptr
 #include <mutex>               // guards what both threads see
 #include <stop_token>          // an end to waiting

@@ -1,8 +1,9 @@
 // SourcePart: samples of another source, in one shape.
 #pragma once
 
-#include <cstdint>  // uint32_t
-#include <memory>   // unique_ptr
+#include <cstdint>   // uint32_t
+#include <iterator>  // ssize
+#include <memory>    // unique_ptr
 
 #include <gx/core/decl.hpp>      // GX_DECL
 #include <gx/loader/source.hpp>  // SampleView

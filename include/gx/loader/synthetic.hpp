@@ -1,7 +1,8 @@
 // SyntheticLoader: generated images of classes that a small network can learn; needs no files.
 #pragma once
 
-#include <memory>  // unique_ptr
+#include <cstdint>  // int64_t, uint64_t
+#include <memory>   // unique_ptr
 
 #include <gx/core/decl.hpp>         // GX_DECL
 #include <gx/loader/dataset.hpp>    // Dataset, Split

@@ -1,6 +1,7 @@
 // MemoryResource, Buffer: flat arrays in the memory of a device, or in the host's.
 #pragma once
 
+#include <concepts>     // same_as
 #include <cstddef>      // byte
 #include <cstdint>      // int64_t
 #include <type_traits>  // is_trivially_copyable_v

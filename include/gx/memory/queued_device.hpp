@@ -1,12 +1,13 @@
 // QueuedDevice: a device with memory of its own, whose work is queued.
 #pragma once
 
-#include <cstddef>   // size_t
-#include <cstdint>   // uint64_t
-#include <concepts>  // same_as
-#include <optional>  // optional
-#include <span>      // the host's memory
-#include <string>    // names of layers
+#include <cstddef>      // size_t
+#include <cstdint>      // uint64_t
+#include <concepts>     // same_as
+#include <optional>     // optional
+#include <span>         // the host's memory
+#include <string>       // names of layers
+#include <type_traits>  // remove_cvref_t
 
 #include <gx/core/device.hpp>        // Batch, ForwardReport, ParameterSlice
 #include <gx/core/error.hpp>         // Delivery

@@ -5,6 +5,7 @@
 #include <cmath>    // sqrt
 #include <cstddef>  // size_t
 #include <cstdint>  // int64_t
+#include <span>     // span
 
 #include <gx/core/contract.hpp>          // GX_EXPECT
 #include <gx/optimizer/roles.hpp>        // power

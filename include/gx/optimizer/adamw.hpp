@@ -3,6 +3,7 @@
 
 #include <array>        // names
 #include <cstdint>      // int64_t
+#include <span>         // span
 #include <string_view>  // names
 #include <vector>       // decay
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>        // names
+#include <span>         // span
 #include <string_view>  // names
 #include <vector>       // decay
 

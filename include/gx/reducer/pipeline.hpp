@@ -4,6 +4,7 @@
 #include <cxxabi.h>  // __cxa_current_exception_type
 
 #include <algorithm>    // copy, max, min
+#include <concepts>     // same_as
 #include <cstdint>      // int64_t
 #include <cstring>      // strstr
 #include <exception>    // uncaught_exceptions

@@ -6,6 +6,7 @@
 #include <string>       // the text
 #include <string_view>  // names
 #include <type_traits>  // is_aggregate_v
+#include <utility>      // index_sequence, make_index_sequence
 
 #include <gx/core/cold.hpp>           // GX_COLD
 #include <gx/core/decl.hpp>           // GX_DECL

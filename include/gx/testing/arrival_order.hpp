@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>  // waiting ranks
+#include <cstddef>             // ptrdiff_t
 #include <cstdint>             // uint64_t
 #include <map>                 // message counters
 #include <mutex>               // the scheduler's lock

@@ -1,11 +1,13 @@
 // Mutants with wrong memory: of earlier reductions, beside state(), or none where it is needed.
 #pragma once
 
-#include <array>    // history
-#include <bit>      // bit_cast
-#include <cstdint>  // counts
-#include <span>     // bucket
-#include <vector>   // history
+#include <algorithm>  // copy
+#include <array>      // history
+#include <bit>        // bit_cast
+#include <cstdint>    // counts
+#include <span>       // bucket
+#include <utility>    // move
+#include <vector>     // history
 
 #include <gx/testing/mutant.hpp>  // Mutant
 

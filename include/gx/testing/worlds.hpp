@@ -1,9 +1,11 @@
 // OnThreads, reduce_jobs: the world of threads that checks run on, and reductions on any world.
 #pragma once
 
-#include <chrono>   // the deadline
-#include <cstdint>  // int64_t
-#include <vector>   // jobs
+#include <algorithm>  // max
+#include <chrono>     // the deadline
+#include <cstdint>    // int64_t
+#include <utility>    // move
+#include <vector>     // jobs
 
 #include <gx/core/contract.hpp>          // GX_EXPECT
 #include <gx/threads/threads.hpp>        // ThreadWorld

@@ -4,9 +4,11 @@
 #include <atomic>              // states of requests
 #include <chrono>              // the deadline
 #include <condition_variable>  // sleeping waits
+#include <cstddef>             // byte
 #include <cstdint>             // uint64_t
 #include <memory>              // unique_ptr
 #include <mutex>               // one lock for all mail
+#include <span>                // span
 #include <vector>              // unmatched requests
 
 #include <gx/core/decl.hpp>       // GX_HEADER_ONLY

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>      // steady_clock
+#include <concepts>    // same_as
 #include <exception>   // exception_ptr
 #include <functional>  // on_start
 #include <memory>      // make_unique

@@ -7,6 +7,7 @@
 #include <span>         // samples
 #include <string>       // names
 #include <string_view>  // names
+#include <utility>      // move
 #include <vector>       // values
 
 #include <gx/core/decl.hpp>        // GX_DECL

@@ -1,13 +1,14 @@
 // Run: what all ranks of a run share; its start and its resumption, compiled once for all Trainers.
 #pragma once
 
-#include <cstdint>     // uint64_t
-#include <filesystem>  // files
-#include <functional>  // the policies' functions
-#include <memory>      // shared_ptr, unique_ptr
-#include <optional>    // resumed checkpoint
-#include <string>      // names
-#include <vector>      // phases
+#include <cstdint>      // uint64_t
+#include <filesystem>   // files
+#include <functional>   // the policies' functions
+#include <memory>       // shared_ptr, unique_ptr
+#include <optional>     // resumed checkpoint
+#include <string>       // names
+#include <string_view>  // string_view
+#include <vector>       // phases
 
 #include <gx/core/cold.hpp>               // GX_COLD
 #include <gx/core/decl.hpp>               // GX_DECL

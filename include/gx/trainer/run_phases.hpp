@@ -1,9 +1,10 @@
 // RunPhase: a phase of a run with the network for its image size; its checks and its rows.
 #pragma once
 
-#include <span>    // phases
-#include <string>  // sentences
-#include <vector>  // phases
+#include <cstdint>  // int64_t
+#include <span>     // phases
+#include <string>   // sentences
+#include <vector>   // phases
 
 #include <gx/core/decl.hpp>               // GX_DECL
 #include <gx/io/problems.hpp>             // Problems

@@ -1,14 +1,15 @@
 // Trainer<Model, Reducer, Scheduler, ...>: the one place that sees every role.
 #pragma once
 
-#include <chrono>     // wall seconds
-#include <concepts>   // same_as
-#include <exception>  // current_exception
-#include <memory>     // unique_ptr: smaller worlds
-#include <optional>   // a rank's training
-#include <string>     // names
-#include <utility>    // move
-#include <vector>     // options
+#include <chrono>       // wall seconds
+#include <concepts>     // same_as
+#include <exception>    // current_exception
+#include <memory>       // unique_ptr: smaller worlds
+#include <optional>     // a rank's training
+#include <string>       // names
+#include <type_traits>  // remove_cvref_t
+#include <utility>      // move
+#include <vector>       // options
 
 #include <gx/core/world_info.hpp>        // WorldInfo, RunTerms
 #include <gx/core/cold.hpp>              // GX_COLD

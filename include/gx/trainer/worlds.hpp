@@ -1,12 +1,13 @@
 // Worlds: the ranks of a run that continues on survivors, from one world to the next.
 #pragma once
 
-#include <cstdint>    // uint64_t
-#include <exception>  // exception_ptr
-#include <numeric>    // iota
-#include <optional>   // checkpoint
-#include <string>     // sentences
-#include <vector>     // ranks
+#include <cstdint>     // uint64_t
+#include <exception>   // exception_ptr
+#include <filesystem>  // filesystem
+#include <numeric>     // iota
+#include <optional>    // checkpoint
+#include <string>      // sentences
+#include <vector>      // ranks
 
 #include <gx/core/cold.hpp>             // GX_COLD
 #include <gx/core/decl.hpp>             // GX_DECL

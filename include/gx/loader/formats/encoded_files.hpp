@@ -1,15 +1,16 @@
 // EncodedFiles: what the sources of encoded images in files share: index, options, reader.
 #pragma once
 
-#include <cstdint>     // uint64_t
-#include <filesystem>  // path
-#include <functional>  // function
-#include <memory>      // shared_ptr
-#include <span>        // records
-#include <stdexcept>   // runtime_error
-#include <string>      // names
-#include <utility>     // move
-#include <vector>      // records
+#include <cstdint>      // uint64_t
+#include <filesystem>   // path
+#include <functional>   // function
+#include <memory>       // shared_ptr
+#include <span>         // records
+#include <stdexcept>    // runtime_error
+#include <string>       // names
+#include <string_view>  // string_view
+#include <utility>      // move
+#include <vector>       // records
 
 #include <gx/core/decl.hpp>              // GX_DECL
 #include <gx/core/error.hpp>             // Error

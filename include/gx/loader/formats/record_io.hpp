@@ -1,6 +1,7 @@
 // RecordIo: encoded images in MXNet's RecordIO files; RecordIoWriter writes them.
 #pragma once
 
+#include <cstdint>           // uint64_t, uint8_t
 #include <filesystem>        // path
 #include <initializer_list>  // shards
 #include <span>              // images

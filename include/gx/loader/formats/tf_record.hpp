@@ -1,6 +1,7 @@
 // TfRecord: encoded images in TFRecord files of tf.train.Example; TfRecordWriter writes them.
 #pragma once
 
+#include <cstdint>           // uint8_t
 #include <filesystem>        // path
 #include <initializer_list>  // shards
 #include <span>              // images

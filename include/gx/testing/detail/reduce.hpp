@@ -1,8 +1,10 @@
 // reduce(): consecutive reductions on any world, and what each rank's messages were.
 #pragma once
 
+#include <cstddef>   // byte
 #include <cstdint>   // seeds
 #include <optional>  // a fixed order
+#include <span>      // span
 #include <string>    // places
 #include <vector>    // jobs
 

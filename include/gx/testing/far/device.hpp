@@ -2,9 +2,13 @@
 #pragma once
 
 #include <algorithm>  // copy, sort
+#include <cstddef>    // ptrdiff_t
+#include <cstdint>    // int32_t, int64_t
 #include <memory>     // shared_ptr
 #include <optional>   // a layer
+#include <span>       // span
 #include <string>     // its name
+#include <utility>    // move
 #include <vector>     // copies of batches
 
 #include <gx/core/contract.hpp>          // GX_EXPECT

@@ -11,6 +11,7 @@
 #include <mutex>               // turns
 #include <span>                // memory
 #include <string>              // names
+#include <tuple>               // tuple
 #include <vector>              // ranks
 
 #include <gx/core/decl.hpp>              // GX_DECL

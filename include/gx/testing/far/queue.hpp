@@ -5,6 +5,7 @@
 #include <memory>       // shared_ptr
 #include <span>         // the host's memory
 #include <string_view>  // names
+#include <type_traits>  // is_arithmetic_v, is_const_v
 #include <utility>      // move
 #include <vector>       // copies of what the host gave
 

@@ -1,6 +1,7 @@
 // FarTransport, HostTransport: messages between ranks of a FarMachine, by queues and by hosts.
 #pragma once
 
+#include <cstdint>  // uint32_t
 #include <map>      // posted receives
 #include <span>     // messages
 #include <utility>  // move

@@ -1,7 +1,8 @@
 // Accounts: where the time of one rank went, and what its run cost.
 #pragma once
 
-#include <vector>  // spans
+#include <cstdint>  // int64_t
+#include <vector>   // spans
 
 #include <gx/core/decl.hpp>           // GX_DECL
 #include <gx/core/trace.hpp>          // Span, TraceSink

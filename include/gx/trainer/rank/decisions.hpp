@@ -1,6 +1,7 @@
 // Decisions: what a run decides from reduced values, on the device that holds them; Outcome.
 #pragma once
 
+#include <concepts>     // same_as
 #include <cstdint>      // int64_t
 #include <span>         // views
 #include <string_view>  // names

@@ -1,13 +1,15 @@
 // RankState: saves and restores the training state of one rank.
 #pragma once
 
-#include <algorithm>  // copy, min
-#include <array>      // loss scales
-#include <concepts>   // same_as
-#include <cstdint>    // int64_t
-#include <span>       // flat vectors
-#include <string>     // names
-#include <vector>     // flat vectors
+#include <algorithm>    // copy, min
+#include <array>        // loss scales
+#include <concepts>     // same_as
+#include <cstdint>      // int64_t
+#include <span>         // flat vectors
+#include <string>       // names
+#include <type_traits>  // remove_cvref_t
+#include <utility>      // declval
+#include <vector>       // flat vectors
 
 #include <gx/core/cold.hpp>                // GX_COLD
 #include <gx/core/contract.hpp>            // GX_EXPECT

@@ -1,16 +1,18 @@
 // RankTraining: the training loop of one rank; plain blocking code, the same in every world.
 #pragma once
 
-#include <algorithm>   // find
-#include <cmath>       // llround
-#include <concepts>    // same_as
-#include <filesystem>  // checkpoints
-#include <memory>      // unique_ptr
-#include <optional>    // the test set
-#include <span>        // sums
-#include <string>      // sentences
-#include <utility>     // move
-#include <vector>      // flat vectors
+#include <algorithm>    // find
+#include <cmath>        // llround
+#include <concepts>     // same_as
+#include <cstdint>      // int64_t, uint64_t
+#include <filesystem>   // checkpoints
+#include <memory>       // unique_ptr
+#include <optional>     // the test set
+#include <span>         // sums
+#include <string>       // sentences
+#include <type_traits>  // conditional_t, remove_cvref_t
+#include <utility>      // move
+#include <vector>       // flat vectors
 
 #include <gx/core/cold.hpp>                  // GX_COLD
 #include <gx/core/error.hpp>                 // Error, LostRank, Delivery

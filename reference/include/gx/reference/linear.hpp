@@ -1,6 +1,8 @@
 // Linear: a matrix times the flat features of each image.
 #pragma once
 
+#include <cstddef>  // size_t
+
 #include <gx/reference/maps.hpp>  // ReadMaps, WriteMaps
 #include <gx/reference/sums.hpp>  // AddExactly
 

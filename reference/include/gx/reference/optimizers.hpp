@@ -1,12 +1,13 @@
 // sgd_step, adamw_step, lamb_step, lars_step: one update by the papers' formulas, on any numbers.
 #pragma once
 
-#include <algorithm>  // min
-#include <cmath>      // sqrt, pow
-#include <cstdint>    // int64_t
-#include <limits>     // infinity
-#include <span>       // tensors
-#include <vector>     // updates
+#include <algorithm>    // min
+#include <cmath>        // sqrt, pow
+#include <cstdint>      // int64_t
+#include <limits>       // infinity
+#include <span>         // tensors
+#include <type_traits>  // is_same_v
+#include <vector>       // updates
 
 #include <gx/core/contract.hpp>      // GX_EXPECT
 #include <gx/reference/rounded.hpp>  // Rounded

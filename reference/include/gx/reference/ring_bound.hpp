@@ -4,6 +4,7 @@
 #include <algorithm>  // max
 #include <cmath>      // ilogb, ldexp, fabs
 #include <concepts>   // same_as
+#include <cstdint>    // int64_t
 #include <limits>     // infinity
 #include <span>       // orders
 #include <vector>     // bounds

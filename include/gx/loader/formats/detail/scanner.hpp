@@ -1,10 +1,12 @@
 // Scanner: reads a shard from record to record while its index is made, skipping images.
 #pragma once
 
-#include <algorithm>  // min
-#include <cstdint>    // uint64_t
-#include <span>       // bytes
-#include <vector>     // window
+#include <algorithm>   // min
+#include <cstdint>     // uint64_t
+#include <filesystem>  // filesystem
+#include <span>        // bytes
+#include <utility>     // move
+#include <vector>      // window
 
 #include <gx/io/random_access_file.hpp>         // RandomAccessFile
 #include <gx/loader/formats/encoded_files.hpp>  // Index

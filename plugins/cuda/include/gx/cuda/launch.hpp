@@ -4,6 +4,7 @@
 #include <concepts>     // same_as
 #include <cstddef>      // byte
 #include <cstdint>      // int64_t
+#include <span>         // span
 #include <type_traits>  // is_const_v, conditional_t
 
 #include <gx/core/element.hpp>        // fp32, fp16, bf16

@@ -1,6 +1,8 @@
 // World<Device>: ranks as the processes of an MPI job, on this machine or on many.
 #pragma once
 
+#include <chrono>      // chrono
+#include <concepts>    // same_as
 #include <functional>  // on_start
 #include <memory>      // the job, devices
 #include <utility>     // move

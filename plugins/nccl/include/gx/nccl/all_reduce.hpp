@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>  // max
+#include <concepts>   // same_as
 #include <cstdint>    // int64_t
 #include <optional>   // elsewhere
 #include <string>     // name

@@ -1,11 +1,12 @@
 // LaunchedWorld<Device>: ranks as processes that a launcher started, a GPU each, over NCCL.
 #pragma once
 
-#include <chrono>    // deadlines
-#include <memory>    // unique_ptr
-#include <optional>  // a mesh
-#include <string>    // sentences
-#include <utility>   // exchange
+#include <chrono>     // deadlines
+#include <exception>  // exception_ptr
+#include <memory>     // unique_ptr
+#include <optional>   // a mesh
+#include <string>     // sentences
+#include <utility>    // exchange
 
 #include <gx/coordination/launch.hpp>   // Launch
 #include <gx/coordination/mesh.hpp>     // Mesh, MeshEndpoint

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>    // deadlines
+#include <cstdint>   // uint64_t
 #include <deque>     // parts
 #include <memory>    // unique_ptr
 #include <optional>  // what is unfinished

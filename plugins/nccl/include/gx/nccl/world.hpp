@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>     // deadlines
+#include <concepts>   // same_as
+#include <cstdint>    // uint64_t
 #include <exception>  // rethrow_exception, uncaught_exceptions
 #include <memory>     // make_unique
 #include <span>       // lost ranks

@@ -1,13 +1,15 @@
 // SharedMemory<E>: one pass over all ranks' buffers where they share memory, else messages.
 #pragma once
 
-#include <algorithm>  // copy, min
-#include <array>      // a block
-#include <concepts>   // same_as
-#include <cstddef>    // byte
-#include <optional>   // messages, where they are needed
-#include <span>       // buffers
-#include <string>     // name
+#include <algorithm>    // copy, min
+#include <array>        // a block
+#include <concepts>     // same_as
+#include <cstddef>      // byte
+#include <cstdint>      // int64_t
+#include <optional>     // messages, where they are needed
+#include <span>         // buffers
+#include <string>       // name
+#include <type_traits>  // remove_cvref_t
 
 #include <gx/collective/exchange.hpp>      // chunk_range
 #include <gx/core/contract.hpp>            // GX_EXPECT

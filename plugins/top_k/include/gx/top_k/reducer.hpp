@@ -1,14 +1,16 @@
 // TopK: sends the largest values of each bucket, and keeps the others for later steps.
 #pragma once
 
-#include <algorithm>  // nth_element, sort
-#include <bit>        // bit_cast
-#include <cmath>      // ceil
-#include <cstdint>    // uint32_t
-#include <limits>     // quiet_NaN
-#include <numeric>    // iota
-#include <span>       // values
-#include <vector>     // offsets
+#include <algorithm>    // nth_element, sort
+#include <bit>          // bit_cast
+#include <cmath>        // ceil
+#include <cstddef>      // ptrdiff_t
+#include <cstdint>      // uint32_t
+#include <limits>       // quiet_NaN
+#include <numeric>      // iota
+#include <span>         // values
+#include <string_view>  // string_view
+#include <vector>       // offsets
 
 #include <gx/collective/all_gather_bytes.hpp>   // all_gather_bytes
 #include <gx/core/contract.hpp>                 // GX_EXPECT

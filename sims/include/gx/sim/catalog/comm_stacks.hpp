@@ -1,6 +1,7 @@
 // Profiles that gx ships, each with its source; find_profile("nccl-2.10+tcp-aws").
 #pragma once
 
+#include <array>        // array
 #include <string>       // names
 #include <string_view>  // names
 #include <vector>       // the known names

@@ -6,6 +6,7 @@
 #include <functional>  // function
 #include <memory>      // unique_ptr
 #include <string>      // names, sentences
+#include <utility>     // move
 #include <vector>      // fibers
 
 #include <gx/core/contract.hpp>        // GX_EXPECT

@@ -1,6 +1,8 @@
 // RaceMonitor: reports the accesses of a simulated world to the race detector; checks payloads.
 #pragma once
 
+#include <algorithm>  // min
+#include <cstdint>    // uint64_t
 #include <cstring>    // memcpy
 #include <exception>  // make_exception_ptr
 #include <memory>     // unique_ptr

@@ -3,6 +3,8 @@
 
 #include <algorithm>  // max, min
 #include <bit>        // bit_width
+#include <cstddef>    // size_t
+#include <cstdint>    // int64_t, uint64_t
 
 #include <gx/core/contract.hpp>            // GX_EXPECT
 #include <gx/sim/hardware/comm_stack.hpp>  // Profile

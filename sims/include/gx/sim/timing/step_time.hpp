@@ -1,12 +1,13 @@
 // step_time<R>: time of a training step with reducer R on a cluster, without payload.
 #pragma once
 
-#include <algorithm>  // max
-#include <concepts>   // same_as
-#include <cstdint>    // int64_t
-#include <span>       // collectives
-#include <utility>    // move
-#include <vector>     // buckets
+#include <algorithm>    // max
+#include <concepts>     // same_as
+#include <cstdint>      // int64_t
+#include <span>         // collectives
+#include <type_traits>  // remove_cvref_t
+#include <utility>      // move
+#include <vector>       // buckets
 
 #include <gx/core/contract.hpp>                 // GX_EXPECT
 #include <gx/core/decl.hpp>                     // GX_DECL

@@ -1,13 +1,16 @@
 // sim::Cluster: ranks as fibers in one thread, on a simulated network, in virtual time.
 #pragma once
 
-#include <cstdint>    // uint64_t
-#include <exception>  // exception_ptr
-#include <memory>     // unique_ptr
-#include <optional>   // the timed graph
-#include <span>       // lost ranks
-#include <string>     // sentences
-#include <vector>     // ranks
+#include <chrono>       // chrono
+#include <cstdint>      // uint64_t
+#include <exception>    // exception_ptr
+#include <memory>       // unique_ptr
+#include <optional>     // the timed graph
+#include <span>         // lost ranks
+#include <string>       // sentences
+#include <type_traits>  // conditional_t, is_same_v
+#include <utility>      // move
+#include <vector>       // ranks
 
 #include <gx/core/world_info.hpp>            // WorldInfo
 #include <gx/core/cold.hpp>                  // GX_COLD

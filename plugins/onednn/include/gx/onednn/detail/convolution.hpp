@@ -1,9 +1,10 @@
 // convolution: oneDNN's three primitives over one weight layout, planned for each chunk size.
 #pragma once
 
-#include <algorithm>  // copy, fill
-#include <cstdint>    // int64_t
-#include <string>     // names of kernels
+#include <algorithm>         // copy, fill
+#include <cstdint>           // int64_t
+#include <initializer_list>  // initializer_list
+#include <string>            // names of kernels
 
 #include <gx/core/cold.hpp>                 // GX_COLD
 #include <gx/core/trivial_vector.hpp>       // offsets

@@ -1,7 +1,8 @@
 // elementwise: ReLU, add, dropout and the packing of plain images, over contiguous chunks.
 #pragma once
 
-#include <cstdint>  // int64_t
+#include <algorithm>  // copy, fill
+#include <cstdint>    // int64_t
 
 #include <gx/core/rng.hpp>               // Rng
 #include <gx/onednn/detail/layout.hpp>   // Layout

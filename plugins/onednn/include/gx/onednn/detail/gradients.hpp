@@ -1,7 +1,9 @@
 // gradients: per-lane gradient sums, added over lanes in order.
 #pragma once
 
-#include <cstdint>  // int64_t
+#include <algorithm>  // min
+#include <cstddef>    // size_t
+#include <cstdint>    // int64_t
 
 #include <gx/core/cold.hpp>                 // GX_COLD
 #include <gx/onednn/detail/memory.hpp>      // Memory

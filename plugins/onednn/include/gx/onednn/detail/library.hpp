@@ -4,6 +4,7 @@
 
 #include <oneapi/dnnl/dnnl.h>  // primitives
 
+#include <cstdint>           // int64_t
 #include <initializer_list>  // arguments
 #include <string>            // errors
 #include <utility>           // swap

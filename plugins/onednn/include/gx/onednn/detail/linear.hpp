@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>  // min
+#include <cstddef>    // size_t
 #include <cstdint>    // int64_t
 
 #include <gx/core/cold.hpp>                // GX_COLD

@@ -1,8 +1,10 @@
 // loss: softmax cross-entropy with label smoothing over the logits of a chunk.
 #pragma once
 
-#include <cmath>    // exp, log
-#include <cstdint>  // int64_t
+#include <algorithm>  // fill
+#include <cmath>      // exp, log
+#include <cstddef>    // size_t
+#include <cstdint>    // int64_t
 
 #include <gx/core/trivial_vector.hpp>    // of each image
 #include <gx/onednn/detail/layout.hpp>   // Layout

@@ -1,9 +1,10 @@
 // norm: batch normalisation with the residual add and the ReLU that follow it, as four steps.
 #pragma once
 
-#include <cmath>    // sqrt
-#include <cstdint>  // int64_t
-#include <span>     // running statistics
+#include <algorithm>  // fill, max
+#include <cmath>      // sqrt
+#include <cstdint>    // int64_t
+#include <span>       // running statistics
 
 #include <gx/core/cold.hpp>                   // GX_COLD
 #include <gx/core/trivial_vector.hpp>         // sums

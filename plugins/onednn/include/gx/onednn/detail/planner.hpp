@@ -1,7 +1,9 @@
 // planner: turns a graph into a program: fusion, buffers and order of steps.
 #pragma once
 
-#include <string>  // errors
+#include <cstdint>  // int64_t, uint64_t
+#include <span>     // span
+#include <string>   // errors
 
 #include <gx/core/cold.hpp>                     // GX_COLD
 #include <gx/core/trivial_vector.hpp>           // lists

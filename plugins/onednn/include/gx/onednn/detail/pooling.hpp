@@ -1,8 +1,9 @@
 // pooling: largest or mean of a window, forward and backward.
 #pragma once
 
-#include <cstdint>  // int64_t
-#include <limits>   // infinity
+#include <algorithm>  // max, min
+#include <cstdint>    // int64_t
+#include <limits>     // infinity
 
 #include <gx/onednn/detail/layout.hpp>   // Layout, Grid
 #include <gx/onednn/detail/numbers.hpp>  // load, store

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>         // max, min
+#include <cstddef>           // size_t
 #include <cstdint>           // int64_t
 #include <initializer_list>  // buffers in use
 #include <utility>           // forward

@@ -5,6 +5,7 @@
 
 #include <algorithm>  // max
 #include <atomic>     // epochs
+#include <cstddef>    // size_t
 #include <cstdint>    // uint32_t
 #include <mutex>      // the pool's list
 #include <thread>     // helpers

@@ -1,6 +1,8 @@
 // Machines of Amazon EC2: p2 (K80), p3 and p3dn (V100).
 #pragma once
 
+#include <cstddef>  // size_t
+
 #include <gx/sim/catalog/gpus.hpp>     // k80, v100
 #include <gx/sim/hardware/wiring.hpp>  // grouped, v100_mesh
 

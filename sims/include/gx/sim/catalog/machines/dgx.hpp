@@ -1,6 +1,8 @@
 // NVIDIA's DGX machines: DGX-1 with P100 or V100, DGX-2, DGX A100, DGX H100.
 #pragma once
 
+#include <cstddef>  // size_t
+
 #include <gx/sim/catalog/gpus.hpp>     // p100, v100, a100, h100
 #include <gx/sim/hardware/wiring.hpp>  // grouped, meshes
 
