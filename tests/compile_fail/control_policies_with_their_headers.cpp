@@ -19,6 +19,7 @@
 #include <gx/optimizer/lamb.hpp>
 #include <gx/optimizer/lars.hpp>
 #include <gx/optimizer/sgd.hpp>
+#include <gx/optimizer/weight_average.hpp>
 #include <gx/reducer/bucketed.hpp>
 #include <gx/reducer/double_buffered.hpp>
 #include <gx/reducer/multi_ring.hpp>
@@ -58,6 +59,7 @@ static_assert(detail::role::Complete<Warmup<Poly<2>>>);
 static_assert(detail::role::Complete<Adam>);
 static_assert(detail::role::Complete<AdamW>);
 static_assert(detail::role::Complete<ClipByGlobalNorm<Lamb>>);
+static_assert(detail::role::Complete<WeightAverage<Lamb>>);
 static_assert(detail::role::Complete<Lamb>);
 static_assert(detail::role::Complete<Lars>);
 static_assert(detail::role::Complete<Sgd>);

@@ -26,6 +26,7 @@
 // later: include its header. Fix: #include <gx/optimizer/clip_by_global_norm.hpp>
 // later: include its header. Fix: #include <gx/optimizer/lars.hpp>
 // later: include its header. Fix: #include <gx/optimizer/sgd.hpp>
+// later: include its header. Fix: #include <gx/optimizer/weight_average.hpp>
 // later: include its header. Fix: #include <gx/loader/in_memory.hpp>
 // later: include its header. Fix: #include <gx/loader/prefetch.hpp>
 // later: include its header. Fix: #include <gx/loader/synthetic.hpp>
@@ -63,6 +64,7 @@ static_assert(explain_optimizer<Adam>());
 static_assert(explain_optimizer<AdamW>());
 static_assert(explain_optimizer<Lamb>());
 static_assert(explain_optimizer<ClipByGlobalNorm<Sgd>>());
+static_assert(explain_optimizer<WeightAverage<Sgd>>());
 static_assert(explain_optimizer<Lars>());
 static_assert(explain_optimizer<Sgd>());
 static_assert(explain_loader<InMemory<>>());

@@ -87,6 +87,11 @@ concept AddsNorms = Optimizer<O> && requires(O& o, const O& c, const UpdateArgs&
     { norms[0].add(sums[0]) } -> std::same_as<void>;
 };
 
+/// An optimizer that keeps an average of the weights in vector `average_vector` of its state; the
+/// Trainer tests it in their place.
+template <class O>
+concept AveragesWeights = Optimizer<O> && requires { requires O::average_vector < 64; };
+
 template <class O>
 consteval bool explain_optimizer_members() {
     static_assert(detail::optimizer::HasOptions<O>,

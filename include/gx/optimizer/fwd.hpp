@@ -12,6 +12,8 @@ class Lars;
 class Sgd;
 template <class O>
 class ClipByGlobalNorm;
+template <class O>
+class WeightAverage;
 
 namespace detail::role {  // what the error says where only this header is included
 template <>
@@ -25,6 +27,10 @@ struct Header<AdamW> {
 template <class O>
 struct Header<ClipByGlobalNorm<O>> {
     GX_DEFINED_IN("gx/optimizer/clip_by_global_norm.hpp")
+};
+template <class O>
+struct Header<WeightAverage<O>> {
+    GX_DEFINED_IN("gx/optimizer/weight_average.hpp")
 };
 template <>
 struct Header<Lamb> {

@@ -62,6 +62,13 @@ GX_RANK_TRAINING
 void GX_OF_RANK_TRAINING::evaluate(EpochRow& row) {
     working_on("evaluating");
     std::vector<double> sums(4, 0.0);
+    std::vector<float> weights;
+    if constexpr (AveragesWeights<O>)
+        if (updates_ > 0) {
+            weights = state().canonical(device_->parameters());
+            const auto all = vectors_.template view<M>();
+            state().load(state().canonical(all.subspan(O::average_vector * elements_, elements_)));
+        }
     const std::vector<SampleView> views =
         run_.data.test.views(phase().graph.input, phase().first_epoch, phase().batch);
     if (views.empty()) {
@@ -70,6 +77,7 @@ void GX_OF_RANK_TRAINING::evaluate(EpochRow& row) {
     } else {
         evaluate_views(views, sums);
     }
+    if (!weights.empty()) state().load(weights);
     add_test(row, std::move(sums));
 }
 
