@@ -79,6 +79,31 @@ TEST(Predictor, FindsWhatTheRunHasTested) {
     EXPECT_NEAR(run.epochs.back().test_accuracy_pct, hits * 100.0 / 12, 1e-9);
 }
 
+struct Normed : Network<ImageShape{1, 4, 4}, 3, Conv<4, 3, 1, 1>, BatchNorm, ReLU, Classifier> {
+    static constexpr std::string_view name = "Normed";
+};
+
+TEST(Predictor, NormalisesByTheRunningStatisticsOfItsFile) {
+    const Folder folder;
+    const Split data = images();
+    const Graph g = graph<Normed>();
+    Weights w = initial_weights(g, 3);
+    for (std::size_t i = 0; i < w.statistics.size(); ++i) w.statistics[i] = 0.5f + 0.25f * float(i);
+    write_weights(folder / "w", g, w);
+    Predictor<Normed, reference::Device> predictor(folder / "w",
+                                                   {.format = {.shape = {1, 4, 4},
+                                                               .mean = data.train.mean,
+                                                               .deviation = data.train.deviation,
+                                                               .classes = 3}});
+    InMemory<> loader(data.test, {.batch = 12, .shuffle = false});
+    loader.begin_epoch(0);
+    reference::Device device(g, {.batch = 12});
+    device.update([&](std::span<float> mine) { std::ranges::copy(w.parameters, mine.begin()); });
+    std::ranges::copy(w.statistics, device.statistics().begin());
+    (void)device.forward(loader.next().batch, Mode::evaluate);
+    EXPECT_EQ(predictor.logits_of(data.test), device.logits());
+}
+
 // ---- A property ---------------------------------------------------------------------
 TEST(Predictor, GivesEachImageTheSameLogitsInAnyBatch) {
     const Folder folder;

@@ -10,8 +10,9 @@
 
 namespace gx::onnx {
 
-/// Returns the bytes of a file: `graph` as it evaluates, from "images" (N, C, H, W), normalised floats, to "logits"
-/// (N, classes), for any N. Batch norms use the running statistics; dropout and loss are left out.
+/// Returns the bytes of a file: `graph` as it evaluates, from "images" (N, C, H, W), normalised
+/// floats, to "logits" (N, classes), for any N. Batch norms use the running statistics; dropout and
+/// loss are left out.
 ///
 ///     const Weights w = read_weights("epoch-0090.safetensors", g);
 ///     write_file("net.onnx", onnx::to_onnx(g, w.parameters, w.statistics));
