@@ -24,6 +24,7 @@ COMPONENTS = {  # option with_NAME, CMake's GX_WITH_NAME, find_package's compone
     "trees": True,
     "image": False,  # needs the system's libjpeg-turbo and libpng
     "onednn": False,  # needs the system's oneDNN
+    "onnx": False,  # needs the system's ONNX and Protobuf
     "cuda": False,  # needs the headers of a CUDA toolkit
     "nccl": False,  # needs nccl.h, and cuda
 }
