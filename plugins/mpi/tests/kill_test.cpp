@@ -80,6 +80,24 @@ TEST_P(MpiKill, EverySurvivorNamesTheLostRank) {
                 kills, seed);
 }
 
+TEST_P(MpiKill, BeforeTheFirstRunAndAfterTheLastOneThePhaseIsNamed) {
+    const JobEnd before = run(3, "phase before");
+    for (const std::size_t r : {0u, 2u})
+        EXPECT_TRUE(
+            testing_support::holds(before.said[r], "rank 1 (host ", ") is lost: ", "operation "))
+            << before.output;
+    const JobEnd after = run(3, "phase after");
+    EXPECT_EQ(after.said[0], "returned") << "its run has";
+    EXPECT_TRUE(testing_support::holds(after.output, "gx: rank 1 (host ", ") is lost: ",
+                                       "Rank 0 was stopped in operation no run: after the last",
+                                       "Rank 2 was stopped in operation no run: after the last"))
+        << after.output;
+    for (const JobEnd* end : {&before, &after}) {
+        EXPECT_NE(end->status, 0);
+        EXPECT_NE(end->status, 124) << "it hung";
+    }
+}
+
 /// A run is killed in each of its first steps until it ends; its weights are those of threads.
 TEST_P(MpiKill, AResumedRunHasTheBitsOfOneThatWasNotKilled) {
     const Folder folder;

@@ -56,6 +56,10 @@ TEST_P(MpiWorld, LongMessagesInPieces) {
     for (const int ranks : {1, 2}) expect_all(ranks, "pieces", "the same bytes");
 }
 
+TEST_P(MpiWorld, AReductionAllocatesNothingOnceOthersHaveGoneBefore) {
+    expect_all(2, "allocations", "0 allocations after some");
+}
+
 // ---- Training -----------------------------------------------------------------------------------
 
 /// Also: only rank 0 can write its output.

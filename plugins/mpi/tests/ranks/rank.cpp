@@ -10,6 +10,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,17 @@
 #include <trainer/small.hpp>
 
 #include "reductions.hpp"
+
+// Counts what a thread allocates; MPI's own malloc() is not counted.
+thread_local std::int64_t allocated = 0;
+void* operator new(std::size_t bytes) {
+    ++allocated;
+    void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
+    if (memory == nullptr) throw std::bad_alloc();
+    return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -99,6 +111,27 @@ std::string native(mpi::World<>& world) {
         }
     }
     return text + mpi::AllReduce<E>::name() + " " + std::to_string(hash);
+}
+
+/// What a reduction allocates on its thread once others have gone before it.
+std::string allocations(mpi::World<>& world) {
+    std::string text;
+    world.run([&](auto& rank) {
+        std::vector<float> values(1000, 1.0f);
+        Bucketed<MultiRing<2, fp16>, 256> reducer;
+        reducer.reserve(ReducePlan::whole(world.placement(), 1000));
+        std::int64_t before = 0;
+        for (std::uint64_t step = 0; step < 60; ++step) {
+            if (step == 10) before = allocated;
+            rank.transport().working_on({"all-reduce", static_cast<std::int64_t>(step), 0});
+            Bucket bucket(values);
+            bucket.gradient = step;
+            if (!reducer.all_reduce(rank.transport(), bucket).complete()) text = "incomplete ";
+        }
+        text += std::to_string(allocated - before) + " allocations after " +
+                (before > 0 ? "some" : "none");
+    });
+    return text;
 }
 
 // ---- Training -----------------------------------------------------------------------------------
@@ -285,6 +318,20 @@ const std::map<std::string, Mode> modes{
          if (world.first_local_rank() == 1) return std::string("left");
          world.run([](auto&) {});
          return std::string("returned");
+     }},
+    {"phase",  // WHEN: rank 1 dies before the first run or after the last one
+     [](const std::string&, const Arguments& a) {
+         mpi::World<> world;
+         const bool dies = world.first_local_rank() == 1;
+         if (dies && a.at(0) == "before") (void)::raise(SIGKILL);
+         world.run([](auto&) {});
+         if (dies) (void)::raise(SIGKILL);
+         return std::string("returned");
+     }},
+    {"allocations",
+     [](const std::string&, const Arguments&) {
+         mpi::World<> world;
+         return allocations(world);
      }},
     {"again",  // run() after a rank has thrown
      [](const std::string&, const Arguments&) {

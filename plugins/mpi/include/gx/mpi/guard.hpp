@@ -21,8 +21,8 @@ namespace gx::mpi {
 ///     SIGABRT     of UCX, below MPICH, where it reads memory of a process that is gone: the
 ///                 thread is held for half a second, in which the cause comes and names that rank
 ///
-/// Signals are handled where the program has no handler for them, and until the guard is destroyed.
-/// One guard at a time.
+/// Signals are handled where the program has no handler for them, and until the guard is destroyed,
+/// which after a cause it is not. One guard at a time.
 class Guard {
 public:
     /// Errors: gx::Error where the system has no thread left.

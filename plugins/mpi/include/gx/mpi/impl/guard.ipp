@@ -71,6 +71,7 @@ GX_DECL void Guard::returned() {
     {
         const std::lock_guard lock(mutex_);
         returned_ = true;
+        detail::guard::signals.has_cause = false;
     }
     changed_.notify_all();
 }
@@ -108,7 +109,7 @@ GX_DECL void Guard::watch() {
     for (;;) {
         changed_.wait_for(lock, look);
         if (over_) return;
-        if (stopped_ && !signals.has_cause) {
+        if (stopped_ && !returned_ && !signals.has_cause) {
             signals.has_cause = true;
             end = std::min(end, Clock::now() + patience_);
         }

@@ -43,6 +43,14 @@ inline std::string sentence_of(const std::exception_ptr& error) {
 /// What a rank is about to do, between runs.
 inline constexpr const char *runs = "run", *leaves = "leave";
 
+/// Until the process ends: launchers end a job as soon as one of its processes has, and the program
+/// still has to say what it knows.
+inline void keep(std::unique_ptr<Session> session, std::unique_ptr<Guard> guard) {
+    static auto* const kept =
+        new std::vector<std::pair<std::unique_ptr<Session>, std::unique_ptr<Guard>>>();
+    kept->emplace_back(std::move(session), std::move(guard));
+}
+
 inline JobOptions checked(JobOptions options) {
     const auto check = [](const char* name, std::chrono::nanoseconds value) {
         if (value.count() <= 0)
@@ -271,6 +279,7 @@ GX_DECL void Job::meet() {
                         "0's host as the option 'host'");
         }
     }
+    session_->working_on({meetings_ == 1 ? "no run: before the first" : "no run: after the last"});
     try {
         (void)session_->join();
     } catch (...) {
@@ -340,8 +349,10 @@ GX_DECL void Job::leave_open() {
 // In order where all ranks do it. Other ranks may wait in run() for this one, or be lost.
 GX_DECL Job::~Job() {
     if (!session_) return;
+    auto guard = std::make_unique<Guard>(*session_, options_.patience);
+    guard->returned();
+    session_->on_change([&] { guard->hear(); });
     try {
-        session_->working_on({"the end: no run was under way"});
         if (!agree(*session_, detail::job::leaves, coordination::Duration::max())) leave_open();
     } catch (const std::exception& e) {
         leave_open();
@@ -351,6 +362,8 @@ GX_DECL Job::~Job() {
     }
     session_->leave();
     (void)session_->end(rank_ == 0 ? options_.deadline : coordination::Duration::max());
+    session_->on_change({});
+    if (failed_) detail::job::keep(std::move(session_), std::move(guard));
 }
 
 // ---- Running ------------------------------------------------------------------------------------
@@ -360,17 +373,17 @@ GX_DECL void Job::run(FunctionRef<void(Part&)> rank) {
         throw Error(
             "a rank of this world has failed, and MPI can't go on without it: end all "
             "processes, and resume from a checkpoint");
-    const std::unique_ptr<coordination::Session> session = std::move(session_);
+    std::unique_ptr<coordination::Session> session = std::move(session_);
+    auto guard = std::make_unique<Guard>(*session, options_.patience);
     std::exception_ptr own;
     {
         Transport transport(messages_.get(), collectives_.get(), placement(), *session,
                             {.deadline = options_.deadline,
                              .serialize = level_ == MPI_THREAD_SERIALIZED,
                              .piece_bytes = options_.piece_bytes});
-        Guard guard(*session, options_.patience);
         session->on_change([&] {
             transport.hear();
-            guard.hear();
+            guard->hear();
         });
         Part part{.session = *session, .transport = transport};
         try {
@@ -381,17 +394,21 @@ GX_DECL void Job::run(FunctionRef<void(Part&)> rank) {
             part.fail();
         }
         own = part.first_error;
-        guard.returned();
+        guard->returned();
         session->leave();
         constexpr std::chrono::milliseconds pause{1};
         while (!session->cause().stopped() && !session->end(pause)) transport.progress();
         session->on_change({});
         if (session->cause().stopped()) {
             leave_open();
+            guard->hear();
             (void)session->end(rank_ == 0 ? 4 * options_.patience : coordination::Duration::max());
         }
     }
-    throw_first(*session, own);
+    if (!failed_) guard.reset();
+    coordination::Session& mine = *session;
+    if (failed_) detail::job::keep(std::move(session), std::move(guard));
+    throw_first(mine, own);
     meet();
 }
 
