@@ -1,6 +1,7 @@
-// Name the classes of image files with a trained network: a checkpoint of gx, or torchvision's weights.
+// Names the classes of image files with a trained network: a checkpoint of gx, or torchvision's
+// weights.
 // Run:  build/release/gx_classify --weights out/epoch-0090.safetensors cat.jpg photographs/
-//       build/release/gx_classify --weights resnet50.safetensors --model ResNet50 --imagenet cat.jpg
+//       build/release/gx_classify --weights net.safetensors --model ResNet50 --imagenet cat.jpg
 // Exit: 0 all images were named; 1 some could not be decoded; 2 for a command line or a file that
 //       cannot be used
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""classify_test.py GX_CLASSIFY: compares the program's classes with torchvision's, from the files of
-images on. Skipped where PyPI's torchvision and safetensors are not installed; GX_TORCHVISION_PYTHON
-names their interpreter."""
+"""classify_test.py GX_CLASSIFY: compares the program's classes with torchvision's, from files of
+images on. Skipped where PyPI's torchvision and safetensors are not installed;
+GX_TORCHVISION_PYTHON names their interpreter."""
 import json
 import os
 import subprocess
@@ -46,9 +46,9 @@ with tempfile.TemporaryDirectory() as folder:
             expected[path] = model(shown(Image.open(path))[None]).softmax(1)[0]
     with open(folder + "/images/broken.jpg", "wb") as broken:
         broken.write(b"no image")
-    run = subprocess.run([sys.argv[1], "--weights", folder + "/w.safetensors", "--model", "ResNet18",
-                          "--imagenet", "--classes", folder + "/names.txt", "--batch", "3", "--top",
-                          "12", "--json", folder + "/out.json", folder + "/images"],
+    run = subprocess.run([sys.argv[1], "--weights", folder + "/w.safetensors", "--model",
+                          "ResNet18", "--imagenet", "--classes", folder + "/names.txt", "--batch",
+                          "3", "--top", "12", "--json", folder + "/out.json", folder + "/images"],
                          capture_output=True, text=True)
     assert run.returncode == 1, run
     assert "broken.jpg': neither a JPEG nor a PNG" in run.stderr, run.stderr

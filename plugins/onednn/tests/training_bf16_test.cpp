@@ -145,8 +145,8 @@ double largest(const std::vector<double>& mine, std::span<const double> of_round
 // Rounding weights once is one error; a run makes about three in each layer, forward and backward,
 // and makes them anew at each step. Independent errors add as squares, and what earlier ones grow
 // to exceeds what later ones do, so that a run is sqrt(3 layers) times as far; Winograd's
-// transforms lose up to three bits more. The scale is the oracle's own sensitivity, because a bound on a
-// trajectory has to know it: in these 200 steps errors of 2^-24 grow 100,000 times.
+// transforms lose up to three bits more. The scale is the oracle's own sensitivity, because a bound
+// on a trajectory has to know it: in these 200 steps errors of 2^-24 grow 100,000 times.
 TEST(OneDnnTraining, FollowsPyTorchInDoubleOver200Steps) {
     const double layers = static_cast<double>(gx::graph<gx::ResNet20>().ops.size());
     EXPECT_LE(largest(losses(ElementType::fp32), oracle::losses_of_fp32_weights),
