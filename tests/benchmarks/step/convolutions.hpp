@@ -9,19 +9,21 @@
 #include <gx/core/element.hpp>               // ElementType
 #include <gx/model/graph.hpp>                // Graph
 #include <gx/onednn/detail/convolution.hpp>  // Convolution
+#include <gx/onednn/detail/team.hpp>         // run_team
 
 #include "clock.hpp"  // now, median
 
 namespace gx::bench {
 
-/// All convolutions of a graph, over a whole batch, by as many threads as oneDNN takes: forward,
+/// All convolutions of a graph, over a whole batch of which each thread takes a share: forward,
 /// data and weight gradients, each direct or by Winograd, whichever is quicker here.
 class Convolutions {
     using Convolution = onednn::detail::Convolution;
     using Pass = Convolution::Pass;
 
 public:
-    Convolutions(const Graph& graph, int batch, ElementType type) : batch_(batch) {
+    Convolutions(const Graph& graph, int batch, ElementType type, int threads)
+        : batch_(batch), threads_(threads), lanes_(threads) {
         for (const Op& op : graph.ops) {
             if (op.kind != OpKind::conv2d) continue;
             const bool first = op.inputs[0] == 0;
@@ -36,14 +38,14 @@ public:
         }
         reserve();
         for (auto& layer : layers_)
-            for (auto& [pass, kernels] : layer->passes) choose(*layer, pass, kernels);
+            for (auto& [pass, kernels] : layer->passes) choose(pass, kernels);
     }
     /// Seconds of those of one step.
     double step() {
         double sum = 0;
         for (auto& layer : layers_)
             for (auto& [pass, kernels] : layer->passes)
-                sum += layer->times * seconds(*layer, pass, *kernels.front());
+                sum += layer->times * seconds(pass, *kernels.front());
         return sum;
     }
 
@@ -91,6 +93,7 @@ private:
         y_ = onednn::detail::Memory(most * batch_ / 4 + 1);
         weights_ = onednn::detail::Memory(weights);
         gradients_ = onednn::detail::Memory(weights);
+        sums_.allocate(threads_, weights);
         run_.gradients = gradients_.span();
         for (auto& l : layers_) {
             l->x.data = x_.data(), l->y.data = y_.data();
@@ -98,30 +101,35 @@ private:
                 for (auto& c : kernels) {
                     c->x = &l->x, c->y = &l->y, c->dx = &l->x, c->dy = &l->y;
                     c->weight = weights_.data(), c->gradients = &sums_;
-                    c->plan(pass, batch_);
+                    for (int lane = 0; lane < threads_; ++lane) c->plan(pass, share(lane).count);
                     c->refresh(0);
                 }
         }
     }
-    void choose(Layer& layer, Pass pass, Kernels& kernels) {
+    void choose(Pass pass, Kernels& kernels) {
         if (kernels.size() < 2) return;
         std::vector<double> taken[2];
         for (int turn = 0; turn < 4; ++turn)
-            for (const std::size_t k : {0u, 1u})
-                taken[k].push_back(seconds(layer, pass, *kernels[k]));
+            for (const std::size_t k : {0u, 1u}) taken[k].push_back(seconds(pass, *kernels[k]));
         if (median(taken[1]) < median(taken[0])) std::swap(kernels[0], kernels[1]);
     }
-    double seconds(Layer&, Pass pass, Convolution& c) {
-        const onednn::detail::Place all{.lane = 0, .first = 0, .count = batch_, .opens = true};
+    double seconds(Pass pass, Convolution& c) {
         const double begin = now();
-        if (pass == Pass::forward) c.run_forward(all);
-        if (pass == Pass::data) c.run_data(all);
-        if (pass == Pass::weights) c.run_weights(run_, all);
+        onednn::detail::run_team(threads_, [&](int lane) {
+            if (pass == Pass::forward) c.run_forward(share(lane));
+            if (pass == Pass::data) c.run_data(share(lane));
+            if (pass == Pass::weights) c.run_weights(run_, share(lane));
+        });
         return now() - begin;
     }
+    [[nodiscard]] onednn::detail::Place share(int lane) const {
+        const int first = onednn::detail::share_begin(batch_, threads_, lane);
+        const int end = onednn::detail::share_begin(batch_, threads_, lane + 1);
+        return {.lane = lane, .first = first, .count = end - first, .opens = true};
+    }
 
-    int batch_;
-    onednn::detail::Lanes lanes_{1};
+    int batch_, threads_;
+    onednn::detail::Lanes lanes_;
     std::vector<std::unique_ptr<Layer>> layers_{};
     onednn::detail::Memory x_{}, y_{}, weights_{}, gradients_{};
     onednn::detail::LaneGradients sums_{};

@@ -84,7 +84,7 @@ inline std::optional<nlohmann::json> measure_row(const RowSettings& s, const std
     const std::string advice =
         type == "bf16" ? onednn::detail::bf16_advice(onednn::detail::cpu_bf16()) : "";
     if (!advice.empty()) std::printf("%s\n", advice.c_str());
-    Convolutions limit(model.graph, model.batch, element);
+    Convolutions limit(model.graph, model.batch, element, s.threads);
     Alone alone(training->elements());
     auto peers = rivals(s, name, model.batch, type);
     std::vector<pid_t> children;
