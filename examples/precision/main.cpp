@@ -1,0 +1,147 @@
+// Train one network in fp32, bf16 and fp16, with and without a loss scale, and print the accuracy
+// of each: what a compute type costs, and when a loss scale matters.
+// Run:  build/release/gx_precision
+//       build/release/gx_precision --train 12000 --epochs 8 --seeds 5
+
+#include <algorithm>  // min
+#include <cmath>      // sqrt
+#include <cstdio>     // stdout
+#include <fstream>    // the processor's name
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>  // table
+
+#include <gx/loader/idx.hpp>        // fashion_mnist
+#include <gx/model/compute.hpp>     // Compute
+#include <gx/model/layers.hpp>      // Network
+#include <gx/onednn/device.hpp>     // fp32 and bf16 by the CPU's own instructions
+#include <gx/reducer/ring.hpp>      // Ring
+#include <gx/reference/device.hpp>  // SummingDevice: fp16 as GPUs compute it
+#include <gx/scheduler/cosine.hpp>  // Cosine
+#include <gx/threads/threads.hpp>   // Threads
+#include <gx/trainer/trainer.hpp>   // Trainer
+
+#include "../../sims/support/command_line.hpp"  // run_program
+
+using namespace gx;
+using reference::SummingDevice;
+using reference::Sums;
+
+namespace {
+
+/// Gradients of the last mean are a 49th of those behind it: small numbers, early.
+struct Net
+    : Network<ImageShape{1, 28, 28}, 10, Conv<8, 3, 2, 1>, BatchNorm, ReLU, Conv<16, 3, 2, 1>,
+              BatchNorm, ReLU, Conv<16, 3, 1, 1>, BatchNorm, ReLU, GlobalAvgPool, Classifier> {
+    static constexpr std::string_view name = "Small";
+};
+template <class E, class Scale>
+using Run = Trainer<Net, Ring<fp32>, Cosine, Compute<E>, Scale>;
+
+struct Settings {
+    std::int64_t train = 6000, test = 10'000;
+    int epochs = 6, seeds = 3, batch = 128;
+    float rate = 0.1f;
+    std::filesystem::path data = fashion_mnist_directory;
+};
+struct Row {
+    std::string type, sums, scale;
+    std::vector<double> accuracy{};
+    std::int64_t skipped = 0;
+    std::string stopped{};  ///< why a run ended early
+};
+
+/// The first `count` images of a set.
+void keep_first(Dataset& set, std::int64_t count) {
+    const auto n = static_cast<std::size_t>(std::min(count, set.count()));
+    set.labels.resize(n);
+    set.pixels.resize(n * static_cast<std::size_t>(set.shape.elements()));
+}
+/// As in "AMD EPYC"; "unknown" where /proc/cpuinfo has none.
+std::string cpu_name() {
+    std::ifstream in("/proc/cpuinfo");
+    for (std::string line; std::getline(in, line);)
+        if (const auto colon = line.find(": "); line.starts_with("model name"))
+            return line.substr(colon + 2);
+    return "unknown";
+}
+
+template <class Device, class E, class Scale>
+Row run(const Settings& s, const Split& data, const char* sums, const char* scale_name,
+        typename Scale::Options scale) {
+    Row row{std::string(E::name), sums, scale_name};
+    for (int seed = 1; seed <= s.seeds; ++seed) {
+        typename Run<E, Scale>::Options o{.batch = s.batch, .epochs = s.epochs};
+        o.seed = static_cast<std::uint64_t>(seed);
+        o.scheduler.peak_rate = s.rate;
+        o.loss_scale = scale;
+        Threads<1, Device> world;
+        try {
+            const RunRecord record = Run<E, Scale>(o).train(world, data);
+            row.accuracy.push_back(record.epochs.back().test_accuracy_pct);
+            row.skipped += record.skipped_steps;
+        } catch (const Error& e) {
+            row.stopped = e.what();
+        }
+    }
+    return row;
+}
+
+void print(const Row& row) {
+    double mean = 0, squares = 0;
+    const double n = double(row.accuracy.size());
+    for (const double a : row.accuracy) mean += a / n;
+    for (const double a : row.accuracy) squares += (a - mean) * (a - mean);
+    const std::string figure =
+        row.accuracy.empty() ? "no run ended"
+        : n < 2              ? fmt::format("{:6.2f} %", mean)
+                : fmt::format("{:6.2f} % +- {:.2f}", mean, std::sqrt(squares / (n - 1)));
+    fmt::print("{:<6} {:<22} {:<10} {:<18} {:>7} {}\n", row.type, row.sums, row.scale, figure,
+               row.skipped, row.stopped);
+    std::fflush(stdout);
+}
+
+void measure(const Settings& s) {
+    Split data = fashion_mnist(s.data);
+    keep_first(data.train, s.train), keep_first(data.test, s.test);
+    fmt::print(
+        "{}, {} images of Fashion-MNIST, {} epochs, batch {}, {} seeds, on {}\n\n"
+        "type   sums                   loss scale test accuracy      skipped\n",
+        "Small", data.train.count(), s.epochs, s.batch, s.seeds, cpu_name());
+    using Static = StaticLossScale;
+    using Dynamic = DynamicLossScale;
+    using Exact = reference::Device;
+    using Nearest = SummingDevice<Sums::fp32>;
+    using Cut = SummingDevice<Sums::truncated>;
+    print(run<Exact, fp32, Static>(s, data, "exact", "1", {}));
+    print(run<onednn::Device, fp32, Static>(s, data, "fp32, oneDNN", "1", {}));
+    print(run<Nearest, bf16, Static>(s, data, "fp32", "1", {}));
+    print(run<onednn::Device, bf16, Static>(s, data, "fp32, oneDNN", "1", {}));
+    for (const float factor : {1.0f, 1024.0f})
+        print(run<Nearest, fp16, Static>(s, data, "fp32", fmt::format("{:.0f}", factor).c_str(),
+                                         {.factor = factor}));
+    print(run<Nearest, fp16, Dynamic>(s, data, "fp32", "dynamic", {}));
+    print(run<Cut, fp16, Static>(s, data, "truncated, as V100", "1024", {.factor = 1024}));
+    fmt::print(
+        "\nskipped: steps of all seeds whose gradients were not finite. Sums: of products, "
+        "inside an operation;\nwhat an operation stores is rounded to the type.\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Settings s;
+    CLI::App app{"The accuracy of fp32, bf16 and fp16, with and without a loss scale.",
+                 "gx_precision"};
+    app.option_defaults()->always_capture_default();
+    app.add_option("--train", s.train, "training images")->check(count_in(1, 60'000));
+    app.add_option("--test", s.test, "test images")->check(count_in(1, 10'000));
+    app.add_option("--epochs", s.epochs, "passes over the training images")
+        ->check(count_in(1, 10'000));
+    app.add_option("--seeds", s.seeds, "runs of each row")->check(count_in(1, 1000));
+    app.add_option("--batch", s.batch, "images of a step")->check(count_in(1, 60'000));
+    app.add_option("--rate", s.rate, "peak learning rate")->check(number_in(1e-9, 1000));
+    app.add_option("--data", s.data, "folder of the Fashion-MNIST files");
+    return run_program(app, argc, argv, [&] { measure(s); });
+}
