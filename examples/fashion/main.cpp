@@ -2,6 +2,7 @@
 // checkpoint after each epoch, bitwise reproducible when resumed.
 // Run:  build/release/gx_fashion --epochs 15 --output out/fashion
 //       build/release/gx_fashion --epochs 15 --output out/fashion --resume latest
+// Watch it:  tensorboard --logdir out/fashion/tensorboard; out/fashion/metrics.jsonl has the same.
 // SIGTERM, SIGINT and SIGUSR1 write a checkpoint behind the present step, and end it with status
 // 75; a second signal ends it at once.
 
@@ -21,8 +22,10 @@
 #include <gx/reducer/ring.hpp>                   // Ring
 #include <gx/scheduler/cosine.hpp>               // Cosine
 #include <gx/trainer/json.hpp>                   // to_json
+#include <gx/trainer/monitor/metrics_file.hpp>   // MetricsFile
 #include <gx/trainer/monitor/show_progress.hpp>  // ShowProgress
 #include <gx/trainer/monitor/stop_request.hpp>   // StopOnSignals, Stopped
+#include <gx/trainer/monitor/tensor_board.hpp>   // TensorBoard
 #include <gx/trainer/report.hpp>                 // write_report
 #include <gx/trainer/table.hpp>                  // epoch_table
 #include <gx/trainer/trainer.hpp>                // Trainer
@@ -40,7 +43,6 @@ int main(int argc, char** argv) {
     o.scheduler.next.peak_rate = 0.1f;
     o.optimizer = {.weight_decay = 5e-4f, .nesterov = true};
     ShowProgress progress;
-    o.observers = {&progress};
     std::filesystem::path data = fashion_mnist_directory, json;
 
     CLI::App app{"ResNet-20 on Fashion-MNIST, two ranks as threads.", "gx_fashion"};
@@ -72,6 +74,9 @@ int main(int argc, char** argv) {
                        {{"--resume", o.resume == "latest" ? "" : o.resume}});
         StopOnSignals signals;
         o.stop = &signals;
+        TensorBoard board(o.output / "tensorboard");
+        MetricsFile metrics(o.output / "metrics.jsonl");
+        o.observers = {&progress, &board, &metrics};
         try {
             Threads<2, onednn::Device> world;
             const RunRecord run = Fashion(o).train(world, fashion_mnist(data));

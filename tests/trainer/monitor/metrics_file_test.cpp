@@ -110,6 +110,22 @@ TEST(MetricsFile, OfAResumedRunHasEachStepOnce) {
     };
     EXPECT_EQ(loss_at_2(rest), loss_at_2(whole));
 }
+TEST(MetricsFile, ALineWithoutItsEndIsDropped) {
+    const Folder folder;
+    const auto path = folder / "metrics.jsonl";
+    gx::MetricsFile metrics(path);
+    auto world = threads(2);
+    Plain::Options o{.batch = 5, .epochs = 2, .output = folder.path, .observers = {&metrics}};
+    (void)Plain(o).train(world, images(20));
+    const std::string text = read_text(path);
+    const std::size_t after = text.find('\n', text.find(R"("event":"epoch")"));
+    write_text(path, text.substr(0, after));  // whole but for its end
+    o.resume = folder / "epoch-0001.safetensors";
+    (void)Plain(o).train(world, images(20));
+    EXPECT_EQ(names(lines_of(path)),
+              (std::vector<std::string>{"start 0", "step 0", "step 1", "start 2", "step 2",
+                                        "step 3", "epoch 4", "end 4"}));
+}
 TEST(MetricsFile, NamesWhatEndedTheRun) {
     struct Thrower : gx::Observer {
         void step_done(const gx::StepDone& s) override {
