@@ -2,6 +2,7 @@
 // checkpoint after each epoch, bitwise reproducible when resumed.
 // Run:  build/release/gx_fashion --epochs 15 --output out/fashion
 //       build/release/gx_fashion --epochs 15 --output out/fashion --resume latest
+//       mpirun -n 2 --bind-to none build/dev/gx_fashion_openmpi --epochs 15 --output out/fashion
 // Watch it:  tensorboard --logdir out/fashion/tensorboard; out/fashion/metrics.jsonl has the same.
 // SIGTERM, SIGINT and SIGUSR1 write a checkpoint behind the present step, and end it with status
 // 75; a second signal ends it at once.
@@ -12,7 +13,6 @@
 #include <fmt/format.h>  // table
 
 #include <gx/io/atomic_file.hpp>                 // write_file
-#include <gx/threads/threads.hpp>                // Threads
 #include <gx/loader/augment.hpp>                 // PadCrop, Flip
 #include <gx/loader/idx.hpp>                     // fashion_mnist
 #include <gx/loader/prefetch.hpp>                // Prefetched
@@ -31,6 +31,7 @@
 #include <gx/trainer/trainer.hpp>                // Trainer
 
 #include "../../sims/support/command_line.hpp"  // run_program
+#include "world.hpp"                            // FashionWorld
 
 using namespace gx;
 
@@ -45,7 +46,7 @@ int main(int argc, char** argv) {
     ShowProgress progress;
     std::filesystem::path data = fashion_mnist_directory, json;
 
-    CLI::App app{"ResNet-20 on Fashion-MNIST, two ranks as threads.", "gx_fashion"};
+    CLI::App app{fmt::format("ResNet-20 on Fashion-MNIST, {}.", ranks_of_world), "gx_fashion"};
     app.option_defaults()->always_capture_default();
     app.add_option("--epochs", o.epochs, "passes over the training set")
         ->check(count_in(1, 10'000));
@@ -68,18 +69,21 @@ int main(int argc, char** argv) {
         ->check(count_in(0, 1'000'000));
     app.add_option("--json", json, "write the run's record to this file, too");
     return run_program(app, argc, argv, [&]() -> int {
-        std::error_code found_below;
-        std::filesystem::create_directories(o.output, found_below);
-        expect_outputs({{"--json", json}, {"--output", o.output / "report.html"}},
-                       {{"--resume", o.resume == "latest" ? "" : o.resume}});
+        FashionWorld world;
+        if (is_root(world)) {  // it alone writes files
+            std::error_code found_below;
+            std::filesystem::create_directories(o.output, found_below);
+            expect_outputs({{"--json", json}, {"--output", o.output / "report.html"}},
+                           {{"--resume", o.resume == "latest" ? "" : o.resume}});
+        }
         StopOnSignals signals;
         o.stop = &signals;
         TensorBoard board(o.output / "tensorboard");
         MetricsFile metrics(o.output / "metrics.jsonl");
         o.observers = {&progress, &board, &metrics};
         try {
-            Threads<2, onednn::Device> world;
             const RunRecord run = Fashion(o).train(world, fashion_mnist(data));
+            if (!is_root(world)) return 0;
             fmt::print("{}\n\n{}\n", run.composition, epoch_table(run));
             ReportPage page{.title = "gx: ResNet-20 on Fashion-MNIST",
                             .command = command_line(argc, argv),

@@ -321,7 +321,8 @@ GX_DECL WorldInfo Job::info() const {
     info.notes = {description(),
                   library_name() + " at thread level " + thread_level_name(level_) +
                       ", messages by MPI_Isend and MPI_Irecv",
-                  "rank 0 has " + std::to_string(cores_) + (cores_ == 1 ? " core" : " cores"),
+                  "rank " + std::to_string(rank_) + " has " + std::to_string(cores_) +
+                      (cores_ == 1 ? " core" : " cores"),
                   "coordination at " + address_};
     return info;
 }
