@@ -110,7 +110,8 @@ std::string native(mpi::World<>& world) {
             hash = (hash ^ std::bit_cast<std::uint32_t>(mine[i])) * 1099511628211u;
         }
     }
-    return text + mpi::AllReduce<E>::name() + " " + std::to_string(hash);
+    if (!text.empty()) throw Error(mpi::AllReduce<E>::name() + ": " + text);
+    return mpi::AllReduce<E>::name() + " " + std::to_string(hash);
 }
 
 /// What a reduction allocates on its thread once others have gone before it.
@@ -289,15 +290,17 @@ const std::map<std::string, Mode> modes{
          return one_message(static_cast<std::size_t>(number(a, 0, 0)),
                             static_cast<std::size_t>(number(a, 1, 0)));
      }},
-    {"left",  // rank 0 returns, and rank 1 waits for a message of it
+    {"left",  // rank 0 returns, and rank 1 waits for a message of it, long before its deadline
      [](const std::string&, const Arguments&) {
-         return run([](auto& rank) {
-             if (rank.rank() == 0) return;
-             float value = 0;
-             const Delivery d = rank.transport().wait(
-                 rank.transport().receive(0, 0, std::as_writable_bytes(std::span(&value, 1))));
-             throw Error("rank " + std::to_string(d.peer) + " " + std::string(reason(d)));
-         });
+         return run(
+             [](auto& rank) {
+                 if (rank.rank() == 0) return;
+                 float value = 0;
+                 const Delivery d = rank.transport().wait(
+                     rank.transport().receive(0, 0, std::as_writable_bytes(std::span(&value, 1))));
+                 throw Error("rank " + std::to_string(d.peer) + " " + std::string(reason(d)));
+             },
+             {.deadline = std::chrono::minutes(10)});
      }},
     {"late",  // rank 0 computes, and rank 1 waits for it
      [](const std::string&, const Arguments&) {
