@@ -27,6 +27,7 @@ COMPONENTS = {  # option with_NAME, CMake's GX_WITH_NAME, find_package's compone
     "onnx": False,  # needs the system's ONNX and Protobuf
     "cuda": False,  # needs the headers of a CUDA toolkit
     "nccl": False,  # needs nccl.h, and cuda
+    "mpi": False,  # needs an MPI; a program links its own
 }
 
 
