@@ -56,7 +56,7 @@ private:
 };
 
 /// What one run gives to its rank.
-struct Part {
+struct JobRun {
     coordination::Session& session;
     Transport& transport;
     std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
@@ -86,7 +86,7 @@ public:
     /// "4 ranks on 2 hosts (a: 2, b: 2)"
     [[nodiscard]] GX_DECL std::string description() const;
 
-    GX_DECL void run(FunctionRef<void(Part&)> rank);
+    GX_DECL void run(FunctionRef<void(JobRun&)> rank);
 
 private:
     GX_DECL void find_nodes();

@@ -61,16 +61,16 @@ public:
     [[nodiscard]] WorldInfo info() const { return job_->info(); }
 
     void run(FunctionRef<void(Rank&)> f) {
-        job_->run([&](Part& part) {
+        job_->run([&](JobRun& run) {
             const auto start = [this] {
                 if (job_->options().on_start) job_->options().on_start(job_->cores());
             };
             start();
-            Rank rank(part, start);
+            Rank rank(run, start);
             try {
                 f(rank);
             } catch (...) {
-                part.fail();  // before the rank's stream is drained: its waits must end
+                run.fail();  // before the rank's stream is drained: its waits must end
             }
         });
     }
@@ -85,16 +85,14 @@ class JobRank {
 public:
     using Device = DeviceType;
 
-    [[nodiscard]] int rank() const { return part_->transport.rank(); }
-    [[nodiscard]] int ranks() const { return part_->transport.ranks(); }
-    [[nodiscard]] Transport& transport() { return part_->transport; }
+    [[nodiscard]] int rank() const { return run_->transport.rank(); }
+    [[nodiscard]] int ranks() const { return run_->transport.ranks(); }
+    [[nodiscard]] Transport& transport() { return run_->transport; }
     [[nodiscard]] gx::detail::threads::Worker& stream() { return stream_; }
     /// Since this process's run() began.
-    [[nodiscard]] Nanoseconds now() const {
-        return std::chrono::steady_clock::now() - part_->begin;
-    }
+    [[nodiscard]] Nanoseconds now() const { return std::chrono::steady_clock::now() - run_->begin; }
     /// Stops all ranks unless they run what rank 0 runs. Every rank calls it.
-    void compare(const RunTerms& terms) { part_->session.compare(terms); }
+    void compare(const RunTerms& terms) { run_->session.compare(terms); }
 
     [[nodiscard]] std::unique_ptr<Device> make_device(const Graph& graph, DeviceOptions options)
         requires(!std::same_as<Device, NoDevice>)
@@ -105,13 +103,13 @@ public:
 
 private:
     friend World<Device>;
-    JobRank(Part& part, std::function<void()> on_start)
-        : part_(&part),
+    JobRank(JobRun& run, std::function<void()> on_start)
+        : run_(&run),
           stream_({.on_start = std::move(on_start),
-                   .on_error = [&part] { part.fail(); },
-                   .on_cancel = [&part] { part.session.fail(""); }}) {}
+                   .on_error = [&run] { run.fail(); },
+                   .on_cancel = [&run] { run.session.fail(""); }}) {}
 
-    Part* part_;
+    JobRun* run_;
     gx::detail::threads::Worker stream_;
 };
 static_assert(SpansProcesses<World<>> && ComparesTerms<World<>::Rank>);

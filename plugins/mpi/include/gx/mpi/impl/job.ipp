@@ -160,7 +160,7 @@ GX_DECL Duplicate::~Duplicate() {
     if (finalized == 0 && !left_) (void)MPI_Comm_free(&communicator_);
 }
 
-GX_DECL void Part::fail() {
+GX_DECL void JobRun::fail() {
     const std::lock_guard lock(mutex);
     if (first_error) return;
     first_error = std::current_exception();
@@ -369,7 +369,7 @@ GX_DECL Job::~Job() {
 
 // ---- Running ------------------------------------------------------------------------------------
 
-GX_DECL void Job::run(FunctionRef<void(Part&)> rank) {
+GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
     if (failed_)
         throw Error(
             "a rank of this world has failed, and MPI can't go on without it: end all "
@@ -386,15 +386,15 @@ GX_DECL void Job::run(FunctionRef<void(Part&)> rank) {
             transport.hear();
             guard->hear();
         });
-        Part part{.session = *session, .transport = transport};
+        JobRun run{.session = *session, .transport = transport};
         try {
             session->working_on({"waiting for each rank's run()"});
             (void)agree(*session, detail::job::runs, options_.join_deadline);
-            rank(part);
+            rank(run);
         } catch (...) {
-            part.fail();
+            run.fail();
         }
-        own = part.first_error;
+        own = run.first_error;
         guard->returned();
         session->leave();
         constexpr std::chrono::milliseconds pause{1};
