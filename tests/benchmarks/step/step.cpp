@@ -225,8 +225,12 @@ int main(int argc, char** argv) {
     app.add_option("--rounds", s.rounds, "turns of each")->check(gx::count_in(1, 1 << 20));
     app.add_option("--steps", s.steps, "of one turn")->check(gx::count_in(1, 1 << 20));
     app.add_option("--winograd", s.winograd, "0: without Winograd's convolutions");
-    app.add_option("--models", s.rows.models, "of the rows: ResNet20, ResNet50")->delimiter(',');
-    app.add_option("--types", s.rows.types, "of the rows: fp32, bf16")->delimiter(',');
+    app.add_option("--models", s.rows.models, "of the rows")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"ResNet20", "ResNet50"}));
+    app.add_option("--types", s.rows.types, "of the rows")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"fp32", "bf16"}));
     app.add_option("--row-rounds", s.rows.rounds, "turns of each in a row")
         ->check(gx::count_in(1, 1 << 20));
     app.add_option("--python", s.rows.python,
