@@ -125,6 +125,25 @@ TEST(StopRequest, StopsAllRanksBehindOneStepWithACheckpoint) {
     expect_stop_and_rest<Late>([] { return Cluster(gx::sim::ethernet_10g(3)); });
     expect_stop_and_rest<Late>([] { return Far({{2, 1}, 1, gx::testing::QueueProgress::late}); });
 }
+TEST(StopRequest, BehindTheLastStepOfAllLeavesTheEpochsEndAlone) {
+    const Folder folder;
+    auto world = threads(1);
+    Plain::Options o{.batch = 4, .epochs = 1, .output = folder.path, .resume = "latest"};
+    gx::StopRequest request;
+    Asks asks;
+    asks.request = &request;
+    asks.at = 9;  // of 10 steps
+    o.stop = &request;
+    o.observers = {&asks};
+    EXPECT_TRUE(holds(error_of([&] { (void)Plain(o).train(world, images()); }),
+                      "step 10: the run has stopped", "step-00000010.safetensors"));
+    o.stop = nullptr;
+    o.observers = {};
+    const gx::RunRecord rest = Plain(o).train(world, images());
+    o.output.clear();
+    o.resume.clear();
+    expect_same_learning(rest, Plain(o).train(world, images()));
+}
 TEST(StopRequest, WithoutAFolderKeepsNothing) {
     gx::StopRequest request;
     request.ask();

@@ -60,6 +60,7 @@ GX_DECL void RankRun::resume_from(const Checkpoint& c) {
     first_epoch_ = c.epoch;
     world_step_ = c.world_step;
     step_ = resumed_at_ = c.step;
+    updates_ = c.updates;
     shift_ = c.step - run_.timetable.first_step_of_epoch(c.epoch);
     steps_before_ = run_.timetable_before.first_step_of_epoch(c.epoch);
     if (c.is_within()) {
