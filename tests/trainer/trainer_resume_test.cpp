@@ -159,6 +159,18 @@ TEST(Resuming, WithinAnEpochBehindLoadersThatReadAheadAndInAnyPhase) {
     }
     EXPECT_EQ(resumed, 16);
 }
+TEST(Resuming, ACheckpointWithinAnEpochHidesNoTimeOfTheGradientInFlight) {
+    const Folder folder;
+    const auto trained = [&](std::int64_t every_steps) {
+        gx::sim::Cluster<gx::reference::Device> cluster(gx::sim::ethernet_10g(4));
+        auto o = options<Late>(folder);
+        o.checkpoints.every_steps = every_steps;
+        return Late(o).train(cluster, images());
+    };
+    const gx::RunRecord plain = trained(0), saved = trained(1);
+    EXPECT_GT(saved.breakdown.exposed_communication, plain.breakdown.exposed_communication);
+    EXPECT_GT(saved.seconds, plain.seconds);
+}
 TEST(Resuming, WithinAnEpochOnOtherRanksGoesOnByItsImages) {
     const Folder folder;
     auto two = threads(2), three = threads(3);

@@ -51,7 +51,11 @@ bool GX_OF_RANK_TRAINING::attend(int epoch, bool last) {
 /// steps: a checkpoint has one set of weights.
 GX_RANK_TRAINING
 GX_COLD bool GX_OF_RANK_TRAINING::save_within(int epoch) {
+    const Nanoseconds begin = rank_.now();
     while (!slots_.empty()) read_outcome();
+    settle();  // a gradient in flight is waited for here, not hidden behind the next step
+    account(&Breakdown::exposed_communication, begin, "WAIT_FOR_ALLREDUCE");
+    accounts_.seconds += seconds(rank_.now() - begin);
     working_on("comparing the replicas");
     const Agreement a = agree(control_, hash_bits(state().canonical(device_->parameters())));
     expect(a.delivery);
