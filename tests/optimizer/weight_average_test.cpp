@@ -86,6 +86,20 @@ TEST(WeightAverage, IsTestedAndChangesNoWeight) {
     o.optimizer.decay = 0;  // the average is the weights
     expect_same_learning(A(o).train(wall, images()), plain);
 }
+// Clipping comes before the average or around it: one and the same run.
+TEST(WeightAverage, IsTestedInsideAClippedOptimizerToo) {
+    using Inside = T<Ring<fp32>, ClipByGlobalNorm<Averaged>>;
+    using Around = T<Ring<fp32>, WeightAverage<ClipByGlobalNorm<Sgd>>>;
+    static_assert(AveragesWeights<ClipByGlobalNorm<Averaged>> &&
+                  !AveragesWeights<ClipByGlobalNorm<Sgd>>);
+    auto inside = options<Inside>();
+    inside.optimizer = {.max_norm = 0.5f, .optimizer = {.decay = 0.8f}};
+    auto around = options<Around>();
+    around.optimizer = {.decay = 0.8f, .optimizer = {.max_norm = 0.5f}};
+    auto wall = threads(2);
+    expect_same_learning(Inside(inside).train(wall, images()),
+                         Around(around).train(wall, images()));
+}
 // The test loss of a network with the average of a checkpoint in its weights.
 TEST(WeightAverage, OfACheckpointHasTheTestLossOfTheRun) {
     using A = T<Ring<fp32>, Averaged>;

@@ -61,6 +61,11 @@ public:
         if constexpr (KeepsScalars<O>) return O::scalar_names;
         else return std::array<std::string_view, 0>{};
     }();
+    /// Of O, if it AveragesWeights; else none.
+    static constexpr std::size_t average_vector = [] {
+        if constexpr (AveragesWeights<O>) return O::average_vector;
+        else return ~std::size_t{0};
+    }();
 
     explicit ClipByGlobalNorm(const Options& o) : max_norm_(o.max_norm), inner_(o.optimizer) {
         GX_EXPECT(check(o).empty(), check(o).first());
