@@ -83,6 +83,20 @@ struct Normed : Network<ImageShape{1, 4, 4}, 3, Conv<4, 3, 1, 1>, BatchNorm, ReL
     static constexpr std::string_view name = "Normed";
 };
 
+TEST(Predictor, TakesCheckpointsWithinAnEpoch) {
+    using T = Trainer<Normed, Ring<fp32>, Constant>;
+    const Folder folder;
+    T::Options o{.batch = 4, .output = folder.path};
+    o.checkpoints.every_steps = 2;
+    auto world = threads(2);
+    (void)T(o).train(world, images());
+    const auto file = folder / step_checkpoint_name(4).c_str();
+    const Checkpoint c = read_checkpoint(file, graph<Normed>());
+    EXPECT_EQ(read_weights(file, graph<Normed>()), (Weights{c.parameters, c.statistics}));
+    Predictor<Normed, reference::Device> predictor(file);
+    EXPECT_EQ(predictor.logits_of(images().test).size(), 12 * 3u);
+}
+
 TEST(Predictor, NormalisesByTheRunningStatisticsOfItsFile) {
     const Folder folder;
     const Split data = images();

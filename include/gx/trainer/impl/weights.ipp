@@ -79,7 +79,8 @@ GX_DECL std::string text_of(const Shape& shape) {
 
 /// Whether a tensor of a file that is none of the network's is no sign of another one.
 GX_DECL bool is_passed_over(std::string_view name, bool checkpoint) {
-    constexpr std::array<std::string_view, 3> of_a_run{"optimizer.", "pending.", "reducer."};
+    constexpr std::array<std::string_view, 4> of_a_run{"optimizer.", "pending.", "reducer.",
+                                                       "within."};
     if (name.ends_with(".num_batches_tracked") || name.starts_with("AuxLogits.")) return true;
     return checkpoint &&
            std::ranges::any_of(of_a_run, [&](auto prefix) { return name.starts_with(prefix); });
