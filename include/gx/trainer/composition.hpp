@@ -151,6 +151,8 @@ template <class R, class O>
 concept KeepsScalarsAlike = !updates_apart<R> || !KeepsScalars<O> || Elementwise<O>;
 template <class R, class Scale>
 concept DecidesAlone = !updates_apart<R> || std::same_as<Scale, StaticLossScale>;
+template <class R, class O>
+concept KeepsOneAverage = !updates_apart<R> || !AveragesWeights<O>;
 
 template <class R, class O, class Scale>
 consteval bool explain_ownership() {
@@ -167,6 +169,10 @@ consteval bool explain_ownership() {
         DecidesAlone<R, Scale>,
         "gx: each rank applies gradients of its own and skips its own overflows, so a loss "
         "scale that learns would differ between ranks. Fix: use gx::StaticLossScale.");
+    static_assert(KeepsOneAverage<R, O>,
+                  "gx: each rank applies gradients of its own, so the averages of the weights that "
+                  "its Optimizer keeps differ between ranks, and a test would be of several "
+                  "networks. Fix: use the Optimizer without gx::WeightAverage.");
     return true;
 }
 
@@ -179,6 +185,7 @@ concept Composes =
     LossScale<loss_scale_of<R, Policies...>> && SharesUpdates<R, optimizer_of<Policies...>> &&
     KeepsScalarsAlike<R, optimizer_of<Policies...>> &&
     DecidesAlone<R, loss_scale_of<R, Policies...>> &&
+    KeepsOneAverage<R, optimizer_of<Policies...>> &&
     SurvivesWith<survival_of<Policies...>, R, loader_of<Policies...>>;
 
 template <class M, class R, class S, class... Policies>
