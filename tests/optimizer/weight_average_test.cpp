@@ -15,6 +15,7 @@
 #include <gx/sim/world/cluster.hpp>              // Cluster
 #include <gx/sim/world/device.hpp>               // Device
 #include <gx/testing/far/device.hpp>             // FarDevice
+#include <gx/trainer/predictor.hpp>              // Predictor
 #include <gx/trainer/trainer.hpp>                // Trainer
 #include <optimizer/run_50.hpp>                  // the run of 50 steps
 
@@ -121,6 +122,31 @@ TEST(WeightAverage, OfACheckpointHasTheTestLossOfTheRun) {
     EXPECT_NEAR(r.epochs[2].test_loss, report.loss_sum / 12, 1e-12);
     EXPECT_EQ(r.epochs[2].test_accuracy_pct, 100.0 * double(report.correct) / 12);
     EXPECT_NE(c.optimizer[1].values, c.parameters);
+}
+// What the run has tested is what programs get that read its checkpoints.
+TEST(WeightAverage, IsWhatAPredictorComputesWith) {
+    using A = T<Ring<fp32>, Averaged>;
+    const Folder folder;
+    auto o = options<A>();
+    o.optimizer.decay = 0.8f;
+    o.output = folder.path;
+    auto wall = threads(2);
+    (void)A(o).train(wall, images());
+    const auto file = folder / checkpoint_name(3).c_str();
+    const Graph g = graph<Net>({.input = {1, 4, 4}, .classes = 3});
+    const Checkpoint c = read_checkpoint(file, g);
+    EXPECT_EQ(read_weights(file, g).parameters, c.optimizer.at(1).values);
+    reference::Device device(g, {.batch = 12});
+    device.update([&](std::span<float> w) { std::ranges::copy(c.optimizer[1].values, w.begin()); });
+    const Split data = images();
+    InMemory<> loader(data.test, {.batch = 12, .shuffle = false});
+    loader.begin_epoch(0);
+    (void)device.forward(loader.next().batch, Mode::evaluate);
+    EXPECT_EQ((Predictor<Net, reference::Device>(file).logits_of(data.test)), device.logits());
+    Checkpoint none = c;  // before the first update there is no average
+    none.updates = 0;
+    write_checkpoint(file, g, none);
+    EXPECT_EQ(read_weights(file, g).parameters, c.parameters);
 }
 TEST(WeightAverage, IsTheSameInEveryWorldAndResumes) {
     using A = T<DoubleBuffered<Ring<fp32>>, WeightAverage<AdamW>>;

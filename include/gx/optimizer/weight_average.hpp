@@ -25,13 +25,13 @@ namespace gx {
 ///
 /// Training goes on from the weights, to the bit as with O. The average is a vector of the
 /// optimizer's state, 'average': checkpoints keep it, and resumed runs go on with it. Skipped steps
-/// leave it. Batch norm's running statistics are those of the weights, as in PyTorch's
-/// AveragedModel without update_bn.
+/// leave it. Predictor and read_weights() take it from a checkpoint. Batch norm's running
+/// statistics are those of the weights, as in PyTorch's AveragedModel without update_bn.
 ///
 /// Errors: options outside their ranges break the contract.
 /// Order:  each product and the sum rounded to float, decay and 1 - decay too.
 /// Cost:   O's, and 4 bytes read and 4 written an element, and one more float of state. Neither
-///         gx::cuda nor Sharded takes it.
+///         gx::cuda nor Sharded takes it, nor LocalSgd, whose ranks would each have their own.
 /// Source: Polyak and Juditsky 1992; decay as in timm's ModelEmaV2 and Tan and Le 2019,
 ///         arXiv:1905.11946 (0.9999).
 template <class O>

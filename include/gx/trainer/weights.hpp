@@ -38,7 +38,8 @@ struct InitialWeights {
 /// Reads a network's weights: a file of gx, or what Python's `safetensors.torch.save_file` wrote of
 /// a torchvision model's `state_dict()`. All layers of `graph` but the fresh ones must be there
 /// with their shapes, and nothing else; `num_batches_tracked`, the state of a checkpoint's run, and
-/// Inception's second classifier are passed over. Fresh layers keep what `start` holds.
+/// Inception's second classifier are passed over. Fresh layers keep what `start` holds. Of a
+/// checkpoint with an average of the weights (WeightAverage), that is read: what its run tested.
 ///
 /// ResNet, ResNeXt, VGG16, AlexNet and Inception-v3 have torchvision's names, layouts, padding and
 /// batch norms, so that equal weights give equal logits. torchvision normalises images by the mean

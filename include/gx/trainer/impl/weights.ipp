@@ -13,6 +13,7 @@
 
 #include <gx/core/contract.hpp>  // GX_EXPECT
 #include <gx/core/error.hpp>     // Error
+#include <gx/io/json_value.hpp>  // metadata
 #include <gx/model/graph.hpp>    // Graph
 #include <gx/model/init.hpp>     // initial_parameters
 #include <gx/trainer/safetensors.hpp>
@@ -112,8 +113,8 @@ public:
                 "weights '{}' are not those of network '{}': {}. Give weights of this network, or "
                 "name layers of other shapes in 'fresh'",
                 from_.file.string(), graph_.name.view(), differences_.text()));
-        take(parameters, start.parameters);
-        take(statistics, start.statistics);
+        take(parameters, start.parameters, tested());
+        take(statistics, start.statistics, "");
         return start;
     }
 
@@ -144,10 +145,32 @@ private:
             if (!known_.contains(name) && !is_fresh(name) && !is_passed_over(name, checkpoint))
                 differences_.add("'" + name + "' is none of its tensors");
     }
-    void take(const std::vector<Place>& places, std::vector<float>& flat) {
+    /// What names of parameters begin with, where a checkpoint holds the average of its weights
+    /// that its run tested in their place (WeightAverage); else empty.
+    [[nodiscard]] std::string tested() const {
+        const std::string prefix = "optimizer.average.";
+        const auto text = file_.metadata.find("gx");
+        if (text == file_.metadata.end()) return "";
+        for (const Parameter& p : graph_.parameters)
+            if (!file_.tensors.contains(prefix + std::string(p.name.view()))) return "";
+        try {
+            return read_json(text->second).at("updates").integer() > 0 ? prefix : "";
+        } catch (const JsonError& e) {
+            throw Error("weights '" + from_.file.string() +
+                        "': metadata field 'gx' is not as gx writes it: " + e.what() +
+                        ". The file is damaged; take another");
+        }
+    }
+    void take(const std::vector<Place>& places, std::vector<float>& flat,
+              const std::string& prefix) {
         for (const Place& p : places) {
             if (is_fresh(p.name)) continue;
-            const std::vector<float>& values = file_.tensors.at(p.name).values;
+            const std::vector<float>& values = file_.tensors.at(prefix + p.name).values;
+            if (std::ssize(values) != p.count)
+                throw Error(
+                    fmt::format("weights '{}': tensor '{}{}' has {} elements where {} were "
+                                "expected. The file is damaged; take another",
+                                from_.file.string(), prefix, p.name, values.size(), p.count));
             for (std::size_t i = 0; i < values.size(); ++i)
                 if (!std::isfinite(values[i]) || (p.variance && values[i] < 0))
                     throw Error(
