@@ -137,7 +137,7 @@ GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& gr
 struct FoundCheckpoint {
     std::filesystem::path file{};  ///< empty: there is none
     std::optional<Checkpoint> checkpoint{};
-    std::vector<std::string> notes{};  ///< of files that are newer and damaged, a sentence each
+    std::vector<std::string> errors{};  ///< of files that are newer and damaged, the newest first
 };
 
 /// The newest checkpoint in `folder` that is whole, by the time it was written: of those with the

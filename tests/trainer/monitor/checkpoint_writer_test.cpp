@@ -182,15 +182,36 @@ TEST(LatestCheckpoint, IsTheNewestThatIsWhole) {
     const auto found = gx::latest_checkpoint(folder.path, graph);
     EXPECT_EQ(found.file.filename(), "step-00000006.safetensors");
     EXPECT_EQ(found.checkpoint->step, 6);
-    ASSERT_EQ(found.notes.size(), 2u);
-    EXPECT_TRUE(holds(found.notes[1] + found.notes[0],
-                      "A newer checkpoint can't be used: ", "step-00000009.safetensors'"));
+    ASSERT_EQ(found.errors.size(), 2u);
+    EXPECT_TRUE(holds(found.errors[1] + found.errors[0], "step-00000009.safetensors'"));
 
     o.resume = "latest";
     const gx::RunRecord rest = Late(o).train(world, images());
     expect_same_learning(rest, whole);
     EXPECT_TRUE(holds(rest.notes.back(), "A newer checkpoint can't be used: "));
     EXPECT_EQ(gx::latest_checkpoint(folder / "none", graph).file, "");
+}
+
+TEST(LatestCheckpoint, WhereNoneCanBeUsedTheRunDoesNotOverwriteThem) {
+    const Folder folder;
+    auto world = threads(2);
+    Plain::Options o{.batch = 4, .epochs = 2, .output = folder.path, .resume = "latest"};
+    (void)Plain(o).train(world, images());
+    using OtherNet = gx::Trainer<gx::Mlp<6>, gx::Ring<fp32>, gx::Warmup<gx::Poly<2>>>;
+    const std::string before = read_text(folder / "epoch-0001.safetensors");
+    const std::string error = error_of([&] {
+        (void)OtherNet({.batch = 4, .output = folder.path, .resume = "latest"})
+            .train(world, images());
+    });
+    EXPECT_TRUE(holds(error, "no checkpoint in '", "' can be used, and a run that begins anew",
+                      "The newest: checkpoint '",
+                      "epoch-0002.safetensors': ", "To begin anew name another 'output'."))
+        << error;
+    EXPECT_EQ(read_text(folder / "epoch-0001.safetensors"), before);
+    for (const char* name : {"epoch-0001.safetensors", "epoch-0002.safetensors"})
+        write_text(folder / name, "");
+    EXPECT_TRUE(holds(error_of([&] { (void)Plain(o).train(world, images()); }),
+                      "no checkpoint in '", "The newest: file '"));
 }
 
 // ---- Killed -------------------------------------------------------------------------
@@ -241,7 +262,7 @@ TEST_F(KilledRun, LosesNoCheckpointAndEndsAsIfItHadNotBeen) {
             ::waitpid(child, nullptr, 0);
             ::close(ends[0]);
             const auto found = gx::latest_checkpoint(folder.path, graph);
-            EXPECT_TRUE(found.notes.empty()) << "all are whole: " << found.notes.at(0);
+            EXPECT_TRUE(found.errors.empty()) << "all are whole: " << found.errors.at(0);
             const std::int64_t has = found.checkpoint ? found.checkpoint->step : 0;
             EXPECT_GE(has, had) << "none is lost";
             had = has;

@@ -474,7 +474,7 @@ GX_DECL FoundCheckpoint latest_checkpoint(const std::filesystem::path& folder, c
             found.checkpoint = std::move(c);
             found.file = files[i].second;
         } catch (const Error& e) {
-            found.notes.push_back("A newer checkpoint can't be used: " + std::string(e.what()));
+            found.errors.emplace_back(e.what());
         }
     }
     return found;

@@ -178,9 +178,15 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
     std::vector<std::string> damaged;
     if (o.resume == "latest") {
         FoundCheckpoint found = latest_checkpoint(o.output, run.graph());
+        if (!found.checkpoint && !found.errors.empty())
+            throw Error("gx: this run can't start: resume is 'latest', no checkpoint in '" +
+                        o.output.string() +
+                        "' can be used, and a run that begins anew would overwrite them. The "
+                        "newest: " +
+                        found.errors[0] + " To begin anew name another 'output'.");
         o.resume = std::move(found.file);
-        damaged = std::move(found.notes);
-        run.notes = damaged;
+        for (const std::string& error : found.errors)
+            damaged.push_back("A newer checkpoint can't be used: " + error);
     }
     if (o.resume.empty()) {
         if (run.composition.weights.file.empty()) return run;
