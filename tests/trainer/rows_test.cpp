@@ -31,6 +31,18 @@ TEST(Rows, AreJsonToOthers) {
     EXPECT_EQ(j.at("epochs").at(0).at("test_loss_nats"), 2.25);
     EXPECT_EQ(j.at("steps").at(1).at("skipped"), true);
 }
+// Checkpoints of earlier versions can be resumed from.
+TEST(Rows, OfFilesWithoutTopFiveHaveNone) {
+    auto j = nlohmann::json::parse(gx::rows_text(run()));
+    for (auto& epoch : j.at("epochs")) ASSERT_EQ(epoch.erase("test_top5_accuracy_pct"), 1u);
+    gx::RunRecord r;
+    gx::read_rows(j.dump(), r);
+    ASSERT_EQ(r.epochs.size(), 2u);
+    EXPECT_TRUE(std::isnan(r.epochs[1].test_top5_accuracy_pct));
+    EXPECT_EQ(r.epochs[1].test_accuracy_pct, 62.5);
+    for (auto& epoch : j.at("epochs")) epoch.erase("test_loss_nats");
+    EXPECT_EQ(error_of([&] { gx::read_rows(j.dump(), r); }), "field 'test_loss_nats' is missing");
+}
 TEST(Rows, AFieldThatIsMissingIsToldAndNothingIsTaken) {
     const std::string text = gx::rows_text(run());
     const std::string short_text = text.substr(0, text.find(",\"steps\"")) + "}";

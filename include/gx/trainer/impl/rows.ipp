@@ -2,7 +2,7 @@
 #pragma once
 
 #include <limits>       // NaN
-#include <type_traits>  // is_arithmetic_v
+#include <type_traits>  // is_aggregate_v, is_same_v
 #include <utility>      // move
 #include <vector>       // rows
 
@@ -45,10 +45,19 @@ void read(const JsonValue& v, I& x) {
     static_assert(std::is_integral_v<I>, "gx: a row holds numbers and flags");
     x = v.integer<I>();
 }
+/// A member that rows of older files lack; it is NaN then.
+inline constexpr std::string_view added_later = "test_top5_accuracy_pct";
 template <class Row>
     requires std::is_aggregate_v<Row>
 void read(const JsonValue& object, Row& row) {
-    for_each_field(row, [&](std::string_view name, auto& x) { read(object.at(key(name)), x); });
+    for_each_field(row, [&](std::string_view name, auto& x) {
+        if constexpr (std::is_same_v<decltype(x), double&>)
+            if (name == added_later && object.find(key(name)) == nullptr) {
+                x = std::numeric_limits<double>::quiet_NaN();
+                return;
+            }
+        read(object.at(key(name)), x);
+    });
 }
 template <class Row>
 void read(const JsonValue& array, std::vector<Row>& rows) {
