@@ -200,6 +200,25 @@ TEST(Resuming, WithinAnEpochOnOtherRanksGoesOnByItsImages) {
         EXPECT_EQ(rest.steps[std::size_t(step + 1)].rate, fresh.steps[std::size_t(place + 1)].rate);
     }
 }
+TEST(Resuming, AgainWithinAnEpochThatOtherRanksHaveBegun) {
+    const Folder folder, further;
+    auto two = threads(2), three = threads(3);
+    auto o = options<Late>(folder);
+    o.epochs = 2;
+    o.checkpoints.every_steps = 1;
+    (void)Late(o).train(two, images());
+    o.resume = folder.path / gx::step_checkpoint_name(1);  // 8 of 40 images
+    o.output = further.path;
+    const gx::RunRecord rest = Late(o).train(three, images());
+    for (const std::int64_t step : {2, 3}) {  // 12 images each
+        o.resume = further.path / gx::step_checkpoint_name(step);
+        const gx::Checkpoint c = gx::read_checkpoint(o.resume, gx::graph<Normed>());
+        EXPECT_EQ(c.within.images, 8 + 12 * (step - 1));
+        o.output.clear();
+        o.checkpoints = {};
+        expect_same_learning(Late(o).train(three, images()), rest);
+    }
+}
 TEST(Resuming, KeepsWhatIsOnItsWay) {
     const Folder folder;
     auto world = threads(2);

@@ -88,9 +88,10 @@ GX_DECL std::int64_t RankRun::take_within(const Checkpoint& c) {
     if (rank() == 0) std::copy(w.sums.begin(), w.sums.end(), metrics_.sums.begin());
     metrics_.begin_seconds =
         run_.mixed_clocks ? std::numeric_limits<double>::quiet_NaN() : w.begin_seconds;
-    const bool same_ranks = c.ranks == ranks();  // else each goes on from the mean
-    images_ = same_ranks ? w.rank_images[std::size_t(rank())] : w.images;
-    images_of_all_ = same_ranks ? w.images : w.images * ranks();
+    images_of_all_ = w.images;
+    images_ = c.ranks == ranks()  // else each goes on from the mean, with a share of the images
+                  ? w.rank_images[std::size_t(rank())]
+                  : w.images * (rank() + 1) / ranks() - w.images * rank() / ranks();
     return left;
 }
 
