@@ -144,6 +144,24 @@ TEST(StopRequest, BehindTheLastStepOfAllLeavesTheEpochsEndAlone) {
     o.resume.clear();
     expect_same_learning(rest, Plain(o).train(world, images()));
 }
+TEST(StopRequest, NamesNoCheckpointThatCannotBeWritten) {
+    const Folder folder;
+    std::filesystem::create_directories(folder / "step-00000001.safetensors/x");  // in its place
+    gx::StopRequest request;
+    request.ask();
+    auto world = threads(2);
+    Plain::Options o{.batch = 4, .output = folder.path, .stop = &request};
+    o.checkpoints.stop_on_failure = false;
+    try {
+        (void)Plain(o).train(world, images());
+        FAIL() << "it goes on";
+    } catch (const gx::Stopped& e) {
+        EXPECT_EQ(e.checkpoint(), "");
+        EXPECT_TRUE(holds(e.what(), "Its checkpoint '",
+                          "step-00000001.safetensors' can't be written: go on from an older one."))
+            << e.what();
+    }
+}
 TEST(StopRequest, WithoutAFolderKeepsNothing) {
     gx::StopRequest request;
     request.ask();

@@ -31,6 +31,8 @@ public:
 
     /// The run has stopped with so many steps done; `file` is empty where there is no checkpoint.
     GX_COLD GX_DECL void stopped(std::int64_t steps, std::filesystem::path file);
+    /// A checkpoint of this process is whole on disk.
+    GX_COLD GX_DECL void written(const std::filesystem::path& file);
     /// Throws Stopped where the run has stopped. `root`: this process has written the checkpoint.
     GX_COLD GX_DECL void expect_not_stopped(bool root) const;
 
@@ -48,7 +50,7 @@ private:
     std::int64_t latest_ = -1;    ///< sampled
     std::vector<Asked> asked_{};  ///< of the steps that anything was asked behind
     std::int64_t stopped_at_ = -1;
-    std::filesystem::path file_{};
+    std::filesystem::path file_{}, written_{};  ///< of the stop; the newest on disk
 };
 
 }  // namespace gx::detail::trainer

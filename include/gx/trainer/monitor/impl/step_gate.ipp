@@ -1,10 +1,9 @@
 // Bodies of step_gate.hpp.
 #pragma once
 
-#include <cstring>       // sigabbrev_np
-#include <string>        // sentences
-#include <system_error>  // error_code
-#include <utility>       // move
+#include <cstring>  // sigabbrev_np
+#include <string>   // sentences
+#include <utility>  // move
 
 #include <fmt/core.h>  // sentences
 
@@ -43,12 +42,16 @@ GX_DECL void StepGate::stopped(std::int64_t steps, std::filesystem::path file) {
     file_ = std::move(file);
 }
 
+GX_DECL void StepGate::written(const std::filesystem::path& file) {
+    const std::scoped_lock lock(mutex_);
+    written_ = file;
+}
+
 GX_DECL void StepGate::expect_not_stopped(bool root) const {
     if (stopped_at_ < 0) return;
     const int signal = stop_ != nullptr ? stop_->signal() : 0;
     const char* const name = signal != 0 ? ::sigabbrev_np(signal) : nullptr;
-    std::error_code unknown;
-    const bool written = !file_.empty() && (!root || std::filesystem::exists(file_, unknown));
+    const bool written = !file_.empty() && (!root || written_ == file_);
     const std::string what =
         file_.empty() ? std::string("It has no output folder, so that nothing of it is kept.")
         : written     ? fmt::format("Go on from '{}', or with resume = \"latest\".", file_.string())

@@ -349,6 +349,7 @@ GX_DECL void RankRun::write(Checkpoint& c) {
 GX_DECL void RankRun::take_news() {
     for (const CheckpointWriter::News& news : writer_->take_news()) {
         if (news.error.empty()) {
+            if (run_.gate) run_.gate->written(news.file);
             if (watchers_) watchers_->checkpoint_written({news.file, news.step});
         } else {
             if (o_.checkpoints.stop_on_failure) throw Error(news.error);
