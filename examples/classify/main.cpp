@@ -43,15 +43,11 @@ struct Arguments {
     bool imagenet = false;
 };
 
-struct Known {
-    std::string_view name;
-    gx::Graph (*graph)(const gx::GraphOptions&);
-};
 template <class... M>
-std::vector<Known> list() {
-    return {{std::string_view(M::name), &gx::graph<M>}...};
+std::vector<gx::AnyModel> list() {
+    return {gx::any_model<M>...};
 }
-const std::vector<Known>& known_models() {
+const std::vector<gx::AnyModel>& known_models() {
     using namespace gx;
     static const auto all =
         list<ResNet18, ResNet34, ResNet50, ResNet101, ResNet152, ResNeXt50, ResNeXt101, Vgg16,
@@ -60,7 +56,7 @@ const std::vector<Known>& known_models() {
     return all;
 }
 /// The network of the file, or of --model where the file does not name one.
-const Known& model_of(const Arguments& a) {
+const gx::AnyModel& model_of(const Arguments& a) {
     const std::string kept = gx::read_model_name(a.weights);
     const std::string& name = a.model.empty() ? kept : a.model;
     if (name.empty())
@@ -68,7 +64,7 @@ const Known& model_of(const Arguments& a) {
             fmt::format("--weights '{}' does not name its network: give --model, such as ResNet50",
                         a.weights.string()));
     std::vector<std::string> names;
-    for (const Known& k : known_models()) {
+    for (const gx::AnyModel& k : known_models()) {
         if (k.name == name) return k;
         names.emplace_back(k.name);
     }
@@ -92,7 +88,7 @@ std::vector<std::string> lines_of(const fs::path& file) {
     }
     return all;
 }
-gx::InputFormat format_of(const Arguments& a, const Known& model) {
+gx::InputFormat format_of(const Arguments& a, const gx::AnyModel& model) {
     gx::InputFormat f{.class_names = lines_of(a.classes)};
     if (!a.imagenet) return f;
     const gx::ImageShape shape = model.graph({}).input;
@@ -174,9 +170,9 @@ private:
 };
 
 int classify(const Arguments& a) {
-    const Known& model = model_of(a);
+    const gx::AnyModel& model = model_of(a);
     const Paths files = images_of(a.files);
-    Predictor predictor(model.graph, a.weights, {.batch = a.batch, .format = format_of(a, model)});
+    Predictor predictor(model, a.weights, {.batch = a.batch, .format = format_of(a, model)});
     const gx::InputFormat& format = predictor.format();
     Images images(format, a.shorter);
     gx::JsonWriter w;

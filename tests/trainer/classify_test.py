@@ -1,12 +1,39 @@
 #!/usr/bin/env python3
-"""classify_test.py GX_CLASSIFY: compares the program's classes with torchvision's, from files of
-images on. Skipped where PyPI's torchvision and safetensors are not installed;
-GX_TORCHVISION_PYTHON names their interpreter."""
+"""classify_test.py GX_CLASSIFY: what the program refuses, then its classes beside torchvision's,
+from files of images on. The latter is skipped where PyPI's torchvision and safetensors are not
+installed; GX_TORCHVISION_PYTHON names their interpreter."""
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
+
+
+def refused(metadata, *arguments):
+    """What the program says of weights with this metadata."""
+    with tempfile.TemporaryDirectory() as folder:
+        header = json.dumps({"__metadata__": metadata}).encode()
+        with open(folder + "/w", "wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header)
+        with open(folder + "/one", "w") as file:
+            file.write("cat\n")
+        run = subprocess.run([os.path.abspath(sys.argv[1]), "--weights", "w", *arguments, "x.png"],
+                             cwd=folder, capture_output=True, text=True)
+    assert run.returncode == 2, run
+    return run.stderr
+
+
+def images(side):
+    return json.dumps({"shape": [3, side, side], "mean": [0, 0, 0], "deviation": [1, 1, 1],
+                       "classes": 10, "class_names": []})
+
+
+assert "images of 3 x 32 x 32 do not fit AlexNet" in refused(
+    {"model": "AlexNet", "images": images(32)})
+assert "do not fit ResNet20" in refused({"model": "ResNet20", "images": images(2**31 - 1)})
+assert "1 classes" in refused({}, "--model", "ResNet18", "--imagenet", "--classes", "one")
+assert "'conv1.weight' is missing" in refused({}, "--model", "ResNet18", "--imagenet")
 
 python = os.environ.get("GX_TORCHVISION_PYTHON")
 if python and "GX_CLASSIFY_TEST" not in os.environ:

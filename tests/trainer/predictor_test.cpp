@@ -153,7 +153,7 @@ TEST(Predictor, SaysWhatAnOldCheckpointLacks) {
                             .class_names = {"x", "y", "z"}};
     Predicts predictor(last(folder), {.format = given});
     EXPECT_EQ(predictor.logits(data.test.pixels), expected);
-    EXPECT_EQ(predictor.top(data.test.pixels, 3).size(), 3u);
+    EXPECT_EQ(predictor.top(std::span(data.test.pixels).first(16), 3).size(), 3u);
     const Graph g = graph<Net>({.input = {1, 4, 4}, .classes = 3});
     EXPECT_EQ(read_checkpoint(last(folder), g).epoch, 2) << "it can be resumed from as before";
 }
@@ -167,9 +167,39 @@ TEST(Predictor, RefusesOtherModelsAndOtherImages) {
     EXPECT_TRUE(holds(error_of([&] { (void)predictor.logits(std::vector<std::uint8_t>(17)); }),
                       "17 pixels are no number of images of 1 x 4 x 4"));
     EXPECT_TRUE(holds(error_of([&] { (void)predictor.logits({}); }), "0 pixels are no number"));
+    for (const std::size_t pixels : {0u, 15u, 17u, 32u})
+        EXPECT_TRUE(
+            holds(error_of([&] { (void)predictor.top(std::vector<std::uint8_t>(pixels), 1); }),
+                  std::to_string(pixels) + " pixels are no image of 1 x 4 x 4"));
     const Split wide = synthetic({.shape = {1, 5, 4}, .classes = 3, .train_count = 6});
     EXPECT_TRUE(holds(error_of([&] { (void)predictor.logits_of(wide.train); }),
                       "has images of 1 x 5 x 4, and network", "trained on 1 x 4 x 4"));
+}
+
+struct Halved : Network<ImageShape{1, 4, 4}, 3, MaxPool<2>, MaxPool<2>, Flatten, Classifier> {
+    static constexpr std::string_view name = "Halved";
+};
+
+TEST(Predictor, RefusesImagesThatItsNetworkCantTake) {
+    const Folder folder;
+    write_safetensors(folder / "w", {}, {});
+    const auto trouble = [&](const InputFormat& f) {
+        return error_of(
+            [&] { Predictor<Halved, reference::Device> p(folder / "w", {.format = f}); });
+    };
+    const InputFormat fits{.shape = {1, 4, 4}, .mean = {0}, .deviation = {1}, .classes = 3};
+    InputFormat f = fits;
+    EXPECT_TRUE(holds(trouble(f), "'3.weight' is missing"));
+    f.shape = {1, 2, 2};
+    EXPECT_TRUE(holds(trouble(f), "/w': images of 1 x 2 x 2 do not fit Halved: "));
+    f.shape = {1, 0, 4};
+    EXPECT_TRUE(holds(trouble(f), "/w': images of 1 x 0 x 4: an image needs"));
+    f = fits, f.classes = 1;
+    EXPECT_TRUE(holds(trouble(f), "/w': 1 classes: a network names one of at least 2"));
+    f = fits, f.deviation = {0};
+    EXPECT_TRUE(holds(trouble(f), "/w': deviation of channel 0 is 0: it is above 0"));
+    f = fits, f.mean = {std::nanf("")};
+    EXPECT_TRUE(holds(trouble(f), "/w': mean of channel 0 is nan"));
 }
 
 TEST(InputFormat, IsReadAsItWasWrittenOrRefused) {

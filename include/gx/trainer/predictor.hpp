@@ -1,13 +1,14 @@
 // Predictor<Model, Device>: a trained network from its file, which names the classes of images.
 #pragma once
 
-#include <algorithm>   // copy, min
-#include <array>       // shape
-#include <cstdint>     // uint8_t
-#include <filesystem>  // path
-#include <span>        // pixels
-#include <string>      // names
-#include <vector>      // logits
+#include <algorithm>    // copy, min
+#include <array>        // shape
+#include <cstdint>      // uint8_t
+#include <filesystem>   // path
+#include <span>         // pixels
+#include <string>       // names
+#include <string_view>  // names
+#include <vector>       // logits
 
 #include <gx/core/decl.hpp>           // GX_DECL
 #include <gx/core/device.hpp>         // Device, GivesLogits
@@ -36,14 +37,22 @@ struct Prediction {
 [[nodiscard]] GX_DECL std::vector<Prediction> top_of(std::span<const float> logits, int k,
                                                      const std::vector<std::string>& names);
 
-namespace detail::predictor {
+/// A model as a value, for programs that choose one while they run: any_model<ResNet50>.
+struct AnyModel {
+    std::string_view name;
+    Graph (*graph)(const GraphOptions&);
+    GraphTrouble (*trouble)(const GraphOptions&);
+};
+template <class M>
+inline constexpr AnyModel any_model{M::name, &graph<M>, &trouble<M>};
 
-using GraphOf = Graph (*)(const GraphOptions&);
+namespace detail::predictor {
 
 /// A network, its weights and its images, from a file; the part that knows no device.
 class Trained {
 public:
-    GX_DECL Trained(GraphOf graph, const std::filesystem::path& file, PredictorOptions options);
+    GX_DECL Trained(const AnyModel& model, const std::filesystem::path& file,
+                    PredictorOptions options);
 
     Graph graph{};
     Weights weights{};
@@ -56,6 +65,7 @@ public:
     GX_DECL Batch load(SampleReader& reader, std::int64_t first, std::int64_t count);
     [[nodiscard]] std::size_t image_bytes() const { return std::size_t(graph.input.elements()); }
     GX_DECL void expect_images(std::size_t pixels) const;
+    GX_DECL void expect_image(std::size_t pixels) const;
     GX_DECL void expect_shape(const SourceInfo& info) const;
 
 private:
@@ -74,7 +84,8 @@ private:
 ///
 /// Shapes: images are 8-bit (C, H, W) row-major, of format().shape, one behind another.
 /// Errors: gx::Error naming the file and what it lacks; weights of another network (read_weights);
-///         images of another shape.
+///         a format that the network does not take, or by which nothing can be normalised; images
+///         of another shape, and more than one for top().
 /// Order:  logits do not depend on what else is in a batch; equal files and images, equal bits on
 ///         one device.
 /// Cost:   the network's weights and one batch of activations. Allocates what it returns.
@@ -86,11 +97,11 @@ class Predictor {
 
 public:
     explicit Predictor(const std::filesystem::path& file, const PredictorOptions& options = {})
-        : Predictor(&graph<M>, file, options) {}
+        : Predictor(any_model<M>, file, options) {}
     /// Of a network that is chosen while the program runs; M is then any.
-    Predictor(detail::predictor::GraphOf graph, const std::filesystem::path& file,
+    Predictor(const AnyModel& model, const std::filesystem::path& file,
               const PredictorOptions& options)
-        : trained_(graph, file, options),
+        : trained_(model, file, options),
           device_(trained_.graph, DeviceOptions{.batch = trained_.batch}) {
         device_.update([&](std::span<float> mine) {
             device_.from_canonical(trained_.weights.parameters, mine);
@@ -124,8 +135,8 @@ public:
     }
     /// The most likely classes of one image.
     [[nodiscard]] std::vector<Prediction> top(std::span<const std::uint8_t> image, int k) {
-        return top_of(logits(image.first(std::min(image.size(), trained_.image_bytes()))), k,
-                      format().class_names);
+        trained_.expect_image(image.size());
+        return top_of(logits(image), k, format().class_names);
     }
 
 private:

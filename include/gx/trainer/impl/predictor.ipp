@@ -12,6 +12,7 @@
 #include <gx/loader/in_memory.hpp>  // normalised_values, decode
 #include <gx/trainer/predictor.hpp>
 #include <gx/trainer/safetensors.hpp>  // metadata
+#include <gx/trainer/setup.hpp>        // misfit
 
 namespace gx {
 
@@ -66,27 +67,45 @@ GX_DECL InputFormat complete_format(const std::filesystem::path& file, const Inp
             fmt::format("file '{}': {} means and {} deviations for {} channels: give one "
                         "for each",
                         file.string(), f.mean.size(), f.deviation.size(), channels));
+    if (f.classes < 2)
+        throw Error(fmt::format("file '{}': {} classes: a network names one of at least 2",
+                                file.string(), f.classes));
+    const std::string sentence = flaw(SourceInfo{.shape = {f.shape[0], f.shape[1], f.shape[2]},
+                                                 .classes = f.classes,
+                                                 .mean = f.mean,
+                                                 .deviation = f.deviation});
+    if (!sentence.empty()) throw Error(fmt::format("file '{}': {}", file.string(), sentence));
     return f;
 }
 
-GX_DECL Trained::Trained(GraphOf graph_of, const std::filesystem::path& file,
+GX_DECL Trained::Trained(const AnyModel& model, const std::filesystem::path& file,
                          PredictorOptions options)
     : format(complete_format(file, options.format)), batch(options.batch) {
     GX_EXPECT(batch > 0, "a predictor computes at least one image at once");
-    graph = graph_of(
-        {.input = {format.shape[0], format.shape[1], format.shape[2]}, .classes = format.classes});
-    if (const std::string model = read_model_name(file);
-        !model.empty() && model != graph.name.view())
+    if (const std::string written = read_model_name(file);
+        !written.empty() && written != model.name)
         throw Error(
             fmt::format("file '{}' is of model '{}', and the Predictor's is '{}'. Use the "
                         "model that wrote it",
-                        file.string(), model, graph.name.view()));
+                        file.string(), written, model.name));
+    const ImageShape input{format.shape[0], format.shape[1], format.shape[2]};
+    if (const std::string sentence = trainer::misfit(model.name, model.trouble, input);
+        !sentence.empty())
+        throw Error(fmt::format("file '{}': {}", file.string(), sentence));
+    graph = model.graph({.input = input, .classes = format.classes});
     weights = read_weights(file, graph);
     table_ = loader::normalised_values({.mean = format.mean, .deviation = format.deviation});
     images_.resize(std::size_t(batch) * image_bytes());
     labels_.resize(std::size_t(batch));
 }
 
+GX_DECL void Trained::expect_image(std::size_t pixels) const {
+    if (pixels == image_bytes()) return;
+    throw Error(
+        fmt::format("{} pixels are no image of {} x {} x {}, on which network '{}' was "
+                    "trained. Resize the image",
+                    pixels, format.shape[0], format.shape[1], format.shape[2], graph.name.view()));
+}
 GX_DECL void Trained::expect_images(std::size_t pixels) const {
     if (pixels > 0 && pixels % image_bytes() == 0) return;
     throw Error(
