@@ -161,6 +161,12 @@ TEST(MixedTraining, NeedsADeviceAndATestSetThatItCanBe) {
     o.evaluate = false;
     EXPECT_EQ(T<>(o).train(right, Sources{train, test}).epochs.size(), 3u);
 }
+TEST(MixedSamples, AreNotMixedAgain) {
+    const Mixed once(colours(), MixUp{.alpha = 1}, 7);
+    const Mixed twice(once, CutMix{}, 8);
+    EXPECT_TRUE(holds(error_of([&] { InMemory<>(twice, {.batch = 2}); }), "'colours'",
+                      "mixed already", "takes two labels an image"));
+}
 /// A second label that no class has.
 struct Wrong {
     Dataset data = colours();

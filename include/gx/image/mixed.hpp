@@ -32,8 +32,8 @@ concept ImageMix = requires(const M& m, std::uint8_t* pixels, const std::uint8_t
 ///
 /// Samples are mixed as `S` reads them: a decoder's augmentation comes before, a loader's behind,
 /// the same for both parts. Their loss is that of Batch::second_labels.
-/// Errors: as `S`, and gx::Error for samples that are no pixels; the Trainer refuses devices that
-///         take one label an image.
+/// Errors: as `S`, and gx::Error for a source that mixes and for samples that are no pixels; the
+///         Trainer refuses devices that take one label an image.
 /// Order:  depends on seed, epoch and sample alone: not on ranks, workers or batches.
 /// Cost:   reads each sample twice an epoch, on average; memory for the pixels of a read.
 template <Source S, ImageMix Mix>
@@ -49,7 +49,12 @@ public:
     [[nodiscard]] static bool mixes() { return true; }
     [[nodiscard]] std::int64_t largest_class() const { return SourceRef(source_).largest_class(); }
     [[nodiscard]] std::uint64_t content() const { return SourceRef(source_).content(); }
-    [[nodiscard]] std::string flaw() const { return SourceRef(source_).flaw(); }
+    [[nodiscard]] std::string flaw() const {
+        if (SourceRef(source_).mixes())
+            return "its images are mixed already, and a loss takes two labels an image: mix the "
+                   "source that it mixes, once";
+        return SourceRef(source_).flaw();
+    }
     [[nodiscard]] std::unique_ptr<SampleReader> open_at(ImageShape shape) const
         requires requires(const S& s) { s.open_at(ImageShape{}); }
     {
