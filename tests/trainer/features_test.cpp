@@ -158,6 +158,41 @@ TEST(Features, OfMixedImagesHaveBothLabels) {
 }
 
 // ---- Errors -------------------------------------------------------------------------
+/// Samples that are not as info() has them.
+struct Lying {
+    Sample sample{};
+    [[nodiscard]] static SourceInfo info() {
+        return {.name = "lying",
+                .count = 4,
+                .shape = {1, 4, 4},
+                .classes = 3,
+                .mean = {0},
+                .deviation = {1}};
+    }
+    struct Reader final : SampleReader {
+        explicit Reader(const Sample& s) : sample(s) {}
+        void read(std::span<const std::uint32_t>, std::span<Sample> out) override {
+            std::ranges::fill(out, sample);
+        }
+        Sample sample;
+    };
+    [[nodiscard]] std::unique_ptr<SampleReader> open() const {
+        return std::make_unique<Reader>(sample);
+    }
+};
+TEST(Features, OfSamplesThatLieAreRefused) {
+    const Graph whole = graph<Deep>();
+    const Weights w = trained(whole);
+    const std::vector<std::uint8_t> pixels(16);
+    const auto trouble = [&](const Sample& s) {
+        const Lying lying{s};
+        return error_of([&] { CachedFeatures(Features<Device>(lying, whole, w, "fc")); });
+    };
+    EXPECT_EQ(trouble({pixels.data(), 2, {1, 4, 4}}), "no error");
+    EXPECT_TRUE(
+        holds(trouble({pixels.data(), 2, {1, 2, 2}}), "'lying': sample 0 is an image of 1"));
+    EXPECT_TRUE(holds(trouble({nullptr, 2, {1, 4, 4}}), "sample 0 has neither pixels nor values"));
+}
 TEST(Features, SayWhatTheyCanNot) {
     const Split data = images();
     const Graph whole = graph<Deep>(), wide = graph<Deep>({.input = {1, 8, 8}});

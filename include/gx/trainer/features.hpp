@@ -24,7 +24,7 @@ namespace detail::features {
 /// What features are made from: checked once, shared by all readers.
 struct Plan {
     SourceRef source{};
-    SourceInfo info{};  ///< of the features
+    SourceInfo images{}, info{};  ///< of the source, and of the features
     Graph prefix{};
     Weights weights{};           ///< of the prefix
     std::vector<float> table{};  ///< (C, 256): normalised pixels of the source

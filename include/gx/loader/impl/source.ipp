@@ -59,6 +59,10 @@ GX_DECL void expect_samples(const SourceInfo& info, std::span<const std::uint32_
                 "images of {} x {} x {}: give all samples the shape of SourceInfo::shape",
                 info.name, indices[i], s.shape.channels, s.shape.height, s.shape.width,
                 info.shape.channels, info.shape.height, info.shape.width));
+        if (s.pixels == nullptr && s.values == nullptr)
+            throw Error(fmt::format(
+                "gx: data set '{}': sample {} has neither pixels nor values: correct the source",
+                info.name, indices[i]));
         if (s.label < 0 || s.label >= info.classes)
             throw Error(fmt::format(
                 "gx: data set '{}': sample {} has label {}, and labels of {} classes are 0 to {}: "

@@ -32,7 +32,7 @@ GX_DECL Plan plan(const SourceRef& source, const Graph& graph, const Weights& we
             "x {}. Build its graph with GraphOptions::input of the data's shape",
             images.name, images.shape.channels, images.shape.height, images.shape.width,
             graph.name.view(), graph.input.channels, graph.input.height, graph.input.width));
-    Plan p{.source = source, .prefix = prefix_of(graph, from), .batch = batch};
+    Plan p{.source = source, .images = images, .prefix = prefix_of(graph, from), .batch = batch};
     p.weights.parameters.assign(weights.parameters.begin(),
                                 weights.parameters.begin() + p.prefix.parameter_elements());
     p.weights.statistics.assign(weights.statistics.begin(),
@@ -54,6 +54,7 @@ GX_DECL BatchedReader::BatchedReader(const Plan& plan)
 
 GX_DECL Batch BatchedReader::load(std::span<const std::uint32_t> indices, std::span<Sample> out) {
     reader_->read(indices, out);
+    source::expect_samples(plan_.images, indices, out);
     const ImageShape shape = plan_.prefix.input;
     const auto elements = std::size_t(shape.elements());
     for (std::size_t i = 0; i < out.size(); ++i)
