@@ -118,7 +118,12 @@ TEST_P(MpiWorld, AChannelThatIsNoTag) { expect_error(1, "channel", "channel -1 i
 TEST_P(MpiWorld, ARankThatHasReturnedIsNotWaitedFor) {
     expect_error(2, "left", "rank 0", "timed out");
 }
-TEST_P(MpiWorld, ADeadlineNamesTheRankThatIsWaitedFor) { expect_error(2, "late", "timed out"); }
+/// Also to the rank that is late itself, and waits.
+TEST_P(MpiWorld, ADeadlineNamesTheRankThatIsWaitedFor) {
+    for (const int waits : {0, 1})
+        expect_error(2, "late " + std::to_string(waits), "rank " + std::to_string(1 - waits),
+                     " timed out");
+}
 TEST_P(MpiWorld, ARankThatLeavesBeforeRunIsNamed) {
     const JobEnd end = run(3, "early");
     EXPECT_NE(end.status, 0) << end.output;

@@ -414,9 +414,12 @@ GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
 }
 
 GX_DECL void Job::throw_first(coordination::Session& session, const std::exception_ptr& own) {
+    using coordination::Reason;
     const coordination::Cause cause = session.cause();
-    const bool says_more = cause.reason == coordination::Reason::mismatch ||
-                           (cause.reason == coordination::Reason::error && cause.rank != rank_);
+    const bool is_own = cause.stopped() && cause.rank == rank_;
+    // A rank that is late for another one does not learn from its own wait who waited.
+    const bool says_more =
+        cause.reason == Reason::mismatch || (cause.reason == Reason::error ? !is_own : is_own);
     try {
         if (own) std::rethrow_exception(own);
     } catch (const LostRank&) {
