@@ -176,6 +176,19 @@ TEST(Predictor, RefusesOtherModelsAndOtherImages) {
                       "has images of 1 x 5 x 4, and network", "trained on 1 x 4 x 4"));
 }
 
+TEST(Predictor, RefusesLogitsThatAreNotFinite) {
+    const Folder folder;
+    const Split data = images();
+    (void)trained(folder, data);
+    const Graph g = graph<Net>({.input = {1, 4, 4}, .classes = 3});
+    Weights w = read_weights(last(folder), g);
+    for (float& x : w.parameters) x = x < 0 ? -1e38f : 1e38f;
+    write_weights(folder / "w", g, w, {{"images", to_json(Predicts(last(folder)).format())}});
+    Predicts predictor(folder / "w");
+    EXPECT_TRUE(holds(error_of([&] { (void)predictor.logits(data.test.pixels); }),
+                      "network 'Mlp': the logit of class ", "a finite number was expected"));
+}
+
 struct Halved : Network<ImageShape{1, 4, 4}, 3, MaxPool<2>, MaxPool<2>, Flatten, Classifier> {
     static constexpr std::string_view name = "Halved";
 };

@@ -67,6 +67,7 @@ public:
     GX_DECL void expect_images(std::size_t pixels) const;
     GX_DECL void expect_image(std::size_t pixels) const;
     GX_DECL void expect_shape(const SourceInfo& info) const;
+    GX_DECL void expect_finite(std::span<const float> logits) const;
 
 private:
     std::vector<float> table_{}, images_{};
@@ -85,7 +86,7 @@ private:
 /// Shapes: images are 8-bit (C, H, W) row-major, of format().shape, one behind another.
 /// Errors: gx::Error naming the file and what it lacks; weights of another network (read_weights);
 ///         a format that the network does not take, or by which nothing can be normalised; images
-///         of another shape, and more than one for top().
+///         of another shape, and more than one for top(); logits that are not finite.
 /// Order:  logits do not depend on what else is in a batch; equal files and images, equal bits on
 ///         one device.
 /// Cost:   the network's weights and one batch of activations. Allocates what it returns.
@@ -143,6 +144,7 @@ private:
     void append(std::vector<float>& all, const Batch& batch) {
         (void)device_.forward(batch, Mode::evaluate);
         const std::vector<float> some = device_.logits();
+        trained_.expect_finite(some);
         all.insert(all.end(), some.begin(), some.end());
     }
 

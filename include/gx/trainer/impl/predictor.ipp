@@ -2,7 +2,7 @@
 #pragma once
 
 #include <algorithm>  // partial_sort, copy
-#include <cmath>      // exp
+#include <cmath>      // exp, isfinite
 #include <numeric>    // iota
 
 #include <fmt/format.h>  // sentences
@@ -120,6 +120,15 @@ GX_DECL void Trained::expect_shape(const SourceInfo& info) const {
                     "on {} x {} x {}. Decode them to that size",
                     info.name, info.shape.channels, info.shape.height, info.shape.width,
                     graph.name.view(), format.shape[0], format.shape[1], format.shape[2]));
+}
+
+GX_DECL void Trained::expect_finite(std::span<const float> logits) const {
+    for (std::size_t i = 0; i < logits.size(); ++i)
+        if (!std::isfinite(logits[i]))
+            throw Error(fmt::format(
+                "network '{}': the logit of class {} is {}, and a finite number was expected. Its "
+                "weights are of a run that diverged; take others",
+                graph.name.view(), i % std::size_t(graph.classes), logits[i]));
 }
 
 GX_DECL Batch Trained::load(std::span<const std::uint8_t> pixels) {
