@@ -25,6 +25,7 @@ COMPONENTS = {  # option with_NAME, CMake's GX_WITH_NAME, find_package's compone
     "image": False,  # needs the system's libjpeg-turbo and libpng
     "onednn": False,  # needs the system's oneDNN
     "onnx": False,  # needs the system's ONNX and Protobuf
+    "mpi": False,  # needs the system's Open MPI or MPICH
     "cuda": False,  # needs the headers of a CUDA toolkit
     "nccl": False,  # needs nccl.h, and cuda
     "mpi": False,  # needs an MPI; a program links its own

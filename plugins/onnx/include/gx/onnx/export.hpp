@@ -15,7 +15,7 @@ namespace gx::onnx {
 /// loss are left out.
 ///
 ///     const Weights w = read_weights("epoch-0090.safetensors", g);
-///     write_file("net.onnx", onnx::to_onnx(g, w.parameters, w.statistics));
+///     write_file("net.onnx", gx::onnx::to_onnx(g, w.parameters, w.statistics));
 ///
 /// Shapes: parameters and statistics flat and canonical, as Graph lists them. `metadata` becomes
 ///         the model's; the field "images" is to say how images were normalised, as to_json().
