@@ -285,6 +285,16 @@ TEST(DecodedPhases, NameTheRecipeThatDoesNotFit) {
 struct Flat : Network<ImageShape{3, 8, 8}, 3, Classifier> {
     static constexpr std::string_view name = "Flat";
 };
+TEST(Rectangles, NameAnImageThatIsAlmostALine) {
+    const RecipeDecoder decoder{CentreRecipe({.rectangular = true})};
+    const auto trouble = [&](ImageShape shape) {
+        const std::vector<ImageShape> sizes{{3, 9, 16}, shape};
+        return error_of([&] { (void)decoder.views(sizes, {3, 16, 16}, 2); });
+    };
+    EXPECT_EQ(trouble({3, 1, 100}), "no error");
+    EXPECT_TRUE(holds(trouble({3, 1, 101}), "sample 1 is an image of 101 x 1 (width x height)"));
+    EXPECT_TRUE(holds(trouble({3, 400'000, 1}), "sample 1 is an image of 1 x 400000"));
+}
 TEST(Rectangles, NameTheParametersThatDependOnTheImageBeforeTraining) {
     const Folder folder;
     const Files files(folder);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>  // same_as
+#include <cstddef>   // size_t
 #include <cstdint>   // uint8_t
 #include <span>      // pixels
 #include <string>    // places
@@ -67,7 +68,8 @@ public:
         const ImageSize size = decoder_.open(s.bytes, to_string(s.where));
         return {3, size.height, size.width};
     }
-    /// Errors: gx::Error for a shape that is not square, or below 8 pixels.
+    /// Errors: gx::Error for a shape that is not square, or below 8 pixels, and for a sample of
+    ///         which one side is more than 100 times the other: so would a whole batch be.
     [[nodiscard]] std::vector<SampleView> views(std::span<const ImageShape> sizes, ImageShape shape,
                                                 int batch) const {
         if (shape.width != shape.height || shape.height < 8)
@@ -76,7 +78,10 @@ public:
                         ": expected a square of at least 8 x 8. Set the recipe's `to`, or the "
                         "phase's image_side.");
         std::vector<ImageSize> flat;
-        for (const ImageShape& s : sizes) flat.push_back({s.width, s.height});
+        for (const ImageShape& s : sizes) {
+            expect_aspect(s, flat.size());
+            flat.push_back({s.width, s.height});
+        }
         std::vector<SampleView> out;
         for (RectangularBatch& b : rectangular_batches(flat, batch, shape.height))
             out.push_back({std::move(b.samples), {3, b.to.height, b.to.width}});
@@ -92,6 +97,16 @@ public:
     }
 
 private:
+    static void expect_aspect(const ImageShape& s, std::size_t sample) {
+        constexpr std::int64_t most = 100;
+        if (s.width <= most * s.height && s.height <= most * s.width) return;
+        throw Error("gx: rectangular validation: sample " + std::to_string(sample) +
+                    " is an image of " + std::to_string(s.width) + " x " +
+                    std::to_string(s.height) +
+                    " (width x height), and its batch would have its aspect: remove the image, or "
+                    "test square ones");
+    }
+
     Recipe recipe_;
     DecodeOptions options_;
     CropDecoder decoder_;
