@@ -97,7 +97,8 @@ TEST(TensorBoard, EndsTheRunWhereItCannotWrite) {
     auto world = threads(2);
     const std::string error = error_of(
         [&] { (void)Scaled({.batch = 20, .observers = {&board}}).train(world, images()); });
-    EXPECT_TRUE(holds(error, "step 0: observer gx::TensorBoard threw: file '", "cannot be opened"))
+    EXPECT_TRUE(holds(error, "step 0: observer gx::TensorBoard threw: file '", "cannot be opened",
+                      "writable. Mend it"))
         << error;
 }
 

@@ -37,8 +37,9 @@ GX_DECL Watchers::Watchers(const std::vector<Observer*>& given, bool progress, b
 template <class F>
 void Watchers::each(F f, std::int64_t step) {
     for (Observer* const o : all_) {
-        const auto stop = [&](const char* what) {
+        const auto stop = [&](std::string_view what) {
             thrower_ = o;
+            if (what.ends_with('.')) what.remove_suffix(1);
             throw Error(fmt::format(
                 "step {}: observer {} threw: {}. Mend it, or leave it out of 'observers'.", step,
                 name_of(*o), what));
