@@ -28,7 +28,6 @@ COMPONENTS = {  # option with_NAME, CMake's GX_WITH_NAME, find_package's compone
     "mpi": False,  # needs the system's Open MPI or MPICH
     "cuda": False,  # needs the headers of a CUDA toolkit
     "nccl": False,  # needs nccl.h, and cuda
-    "mpi": False,  # needs an MPI; a program links its own
 }
 
 
