@@ -66,8 +66,9 @@ void draw(const fs::path& file, int label, std::uint64_t number) {
             for (std::uint64_t c = 0; c < 3; ++c) {
                 const double tint = 60 * unit(10 + c), noise = 70 * unit(at + c);
                 const double star = 110 + tint + 60 * bright;
-                pixels.push_back(static_cast<unsigned char>(
-                    (std::hypot(dx, dy) < edge ? star : 60 + 60 * unit(20 + c)) + noise - 35));
+                const double sky = 60 + 60 * unit(20 + c);
+                const double value = (std::hypot(dx, dy) < edge ? star : sky) + noise - 35;
+                pixels.push_back(static_cast<unsigned char>(static_cast<int>(value)));  // wraps
             }
         }
     png_image image{};
