@@ -79,9 +79,10 @@ TEST_F(Launchers, Mpich) {
 TEST_F(Launchers, Torchrun) {
     const char* const given = std::getenv("GX_TORCHRUN");
     const std::string torchrun =
-        given != nullptr ? given : find({"torchrun"}, "the following arguments are required");
+        given != nullptr ? given : find({"torchrun"}, "[--no-python]");  // its usage
     if (torchrun.empty())
-        GTEST_SKIP() << "skipped: there is no torchrun (pip install torch; GX_TORCHRUN names it)";
+        GTEST_SKIP() << "skipped: there is no torchrun of PyTorch 2 or newer (pip install torch; "
+                        "GX_TORCHRUN names it)";
     const auto command = [&](const std::string& arguments) {
         return torchrun + " --standalone --no-python --nproc-per-node 3 " + rank_program() + " " +
                arguments;
