@@ -1,6 +1,6 @@
 // Fine-tune a trained network to new classes: its last layer learns on features that the other
 // layers, which stay as they are, have computed once. Then it names the classes of images.
-// Run:     build/dev/examples/09_fine_tuning
+// Run:     build/dev/examples/08_fine_tuning
 // Prints:  ten classes: test 88.5 %
 //          four new classes, 388 of 3160 weights trained: test 82.0 %
 //          the same epochs from scratch: test 54.5 %
