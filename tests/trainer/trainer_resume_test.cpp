@@ -57,6 +57,19 @@ typename T::Options options(const Folder& folder) {
 
 // ---- Bit for bit --------------------------------------------------------------------
 
+/// The file `name` of the folder holds the state that is in the bytes `expected` of another one.
+void expect_same_state(const Folder& folder, const char* name, const std::string& expected) {
+    const gx::Graph graph = gx::graph<Normed>();
+    write_text(folder / "expected", expected);
+    const auto first = gx::read_checkpoint(folder / "expected", graph);
+    const auto again = gx::read_checkpoint(folder / name, graph);
+    EXPECT_EQ(again.parameters, first.parameters);
+    EXPECT_EQ(again.statistics, first.statistics);
+    EXPECT_EQ(again.optimizer, first.optimizer);
+    EXPECT_EQ(again.loss_scale.scale, first.loss_scale.scale);
+    EXPECT_EQ(again.loss_scale.good_steps, first.loss_scale.good_steps);
+}
+
 template <class T>
 class Resumed : public ::testing::Test {};
 using Compositions = ::testing::Types<Plain, Scaled, Late, Later>;
@@ -76,15 +89,7 @@ TYPED_TEST(Resumed, EqualsNotHavingStopped) {
         const gx::RunRecord rest = TypeParam(o).train(world, data);
         expect_same_learning(rest, whole);
         EXPECT_EQ(rest.images, whole.images);
-        const gx::Graph graph = gx::graph<Normed>();
-        const auto again = gx::read_checkpoint(folder / "epoch-0004.safetensors", graph);
-        write_text(folder / "last", last);
-        const auto first = gx::read_checkpoint(folder / "last", graph);
-        EXPECT_EQ(again.parameters, first.parameters);
-        EXPECT_EQ(again.statistics, first.statistics);
-        EXPECT_EQ(again.optimizer, first.optimizer);
-        EXPECT_EQ(again.loss_scale.scale, first.loss_scale.scale);
-        EXPECT_EQ(again.loss_scale.good_steps, first.loss_scale.good_steps);
+        expect_same_state(folder, "epoch-0004.safetensors", last);
     }
 }
 /// Resumes from each checkpoint within an epoch, of all steps but those that end one.
@@ -111,15 +116,7 @@ void expect_the_same_from_each_step(W make) {
         expect_same_learning(rest, whole);
         EXPECT_EQ(rest.images, whole.images);
         EXPECT_EQ(rest.notes, whole.notes);
-        const gx::Graph graph = gx::graph<Normed>();
-        const auto again = gx::read_checkpoint(folder / "epoch-0003.safetensors", graph);
-        write_text(folder / "last", last);
-        const auto first = gx::read_checkpoint(folder / "last", graph);
-        EXPECT_EQ(again.parameters, first.parameters);
-        EXPECT_EQ(again.statistics, first.statistics);
-        EXPECT_EQ(again.optimizer, first.optimizer);
-        EXPECT_EQ(again.loss_scale.scale, first.loss_scale.scale);
-        EXPECT_EQ(again.loss_scale.good_steps, first.loss_scale.good_steps);
+        expect_same_state(folder, "epoch-0003.safetensors", last);
     }
     EXPECT_EQ(resumed, 12);
 }
