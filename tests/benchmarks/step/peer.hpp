@@ -1,6 +1,7 @@
 // peer: a program that trains on request, in a process of its own: its own allocator and threads.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,11 +19,12 @@ class Peer {
 public:
     Peer(const std::vector<std::string>& command, int threads) {
         int to[2], from[2];
-        if (access(command.front().c_str(), X_OK) != 0 || pipe(to) != 0 || pipe(from) != 0) return;
+        if (access(command.front().c_str(), X_OK) != 0) return;
+        // No other peer inherits these ends: one that did would keep this one from ever ending.
+        if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0) return;
         child_ = fork();
         if (child_ == 0) {
             dup2(to[0], 0), dup2(from[1], 1);
-            for (const int fd : {to[0], to[1], from[0], from[1]}) close(fd);
             setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
             setenv("GLIBC_TUNABLES",
                    "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=17179869184:"
