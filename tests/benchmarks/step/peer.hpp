@@ -52,8 +52,10 @@ public:
         return there() && std::fscanf(out_, "ready %63s", version) == 1 ? version : "";
     }
     /// Seconds of each step; empty when the peer has ended.
-    std::vector<double> steps(int count) {
-        std::fprintf(in_, "%d\n", count), std::fflush(in_);
+    std::vector<double> steps(int count) { return ask(std::to_string(count), count); }
+    /// Writes a line; returns the `count` numbers that follow, or fewer when the peer has ended.
+    std::vector<double> ask(const std::string& line, int count) {
+        std::fprintf(in_, "%s\n", line.c_str()), std::fflush(in_);
         std::vector<double> all;
         for (double t = 0; count > 0 && std::fscanf(out_, "%lf", &t) == 1; --count)
             all.push_back(t);

@@ -1,0 +1,31 @@
+// MPI_Allreduce of an MPI without gx: a peer of ./gx bench reduce, and a rank of a job.
+// Run:     mpirun -n 2 gx_reduce_peer_openmpi, with lines "MPI_Allreduce ELEMENTS REPEATS" on stdin
+// Prints:  for each line the microseconds of each repeat on rank 0, on one line
+#include "turns.hpp"
+
+int main(int count, char** arguments) {
+    MPI_Init(&count, &arguments);
+    int rank = 0, ranks = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (gx::bench::Turn turn; gx::bench::next_turn(turn, rank, ranks);) {
+        constexpr std::size_t page = std::size_t{2} << 20;
+        const std::size_t bytes = turn.elements * sizeof(float);
+        void* memory = nullptr;
+        if (posix_memalign(&memory, page, bytes) != 0) std::abort();
+        madvise(memory, bytes / page * page, MADV_HUGEPAGE);
+        auto* const values = static_cast<float*>(memory);
+        for (int i = -2; i < turn.repeats; ++i) {
+            for (std::size_t k = 0; k < turn.elements; ++k) values[k] = 1.0f;
+            MPI_Barrier(MPI_COMM_WORLD);
+            const double from = MPI_Wtime();
+            MPI_Allreduce(MPI_IN_PLACE, values, static_cast<int>(turn.elements), MPI_FLOAT, MPI_SUM,
+                          MPI_COMM_WORLD);
+            if (rank == 0 && i >= 0) std::printf("%.3f ", 1e6 * (MPI_Wtime() - from));
+            if (values[turn.elements - 1] != static_cast<float>(ranks)) std::abort();
+        }
+        if (rank == 0) std::printf("\n"), std::fflush(stdout);
+        std::free(memory);
+    }
+    MPI_Finalize();
+}

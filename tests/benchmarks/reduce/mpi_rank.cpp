@@ -1,0 +1,53 @@
+// gx's reducers between the processes of an MPI job: a rank of a job of ./gx bench reduce.
+// Run:     mpirun -n 2 gx_reduce_rank_openmpi, with lines "REDUCER ELEMENTS REPEATS" on stdin
+// Prints:  for each line the microseconds of each repeat on rank 0, on one line
+#include <chrono>
+#include <map>
+#include <string>
+
+#include <gx/halving_doubling/reducer.hpp>
+#include <gx/mpi/world.hpp>
+#include <gx/reducer/ring.hpp>
+#include <gx/shared_memory/reducer.hpp>
+
+#include "turns.hpp"
+
+namespace {
+
+using World = gx::mpi::World<>;
+
+template <class R>
+void measure(World::Rank& rank, const gx::bench::Turn& turn) {
+    const auto elements = static_cast<std::int64_t>(turn.elements);
+    auto& link = rank.transport();
+    gx::Buffer<float> buffer(nullptr, elements, "gradient");
+    const auto values = buffer.view();
+    R reducer;
+    reducer.reserve(gx::ReducePlan::whole(link.placement(), elements));
+    for (int i = -2; i < turn.repeats; ++i) {
+        std::ranges::fill(values, 1.0f);
+        gx::bench::meet();
+        const auto from = std::chrono::steady_clock::now();
+        const bool complete = reducer.all_reduce(link, gx::Bucket(values)).complete();
+        const std::chrono::duration<double, std::micro> took =
+            std::chrono::steady_clock::now() - from;
+        if (rank.rank() == 0 && i >= 0) std::printf("%.3f ", took.count());
+        if (!complete || values.front() != 1.0f || values.back() != 1.0f) std::abort();
+    }
+    if (rank.rank() == 0) std::printf("\n"), std::fflush(stdout);
+}
+
+}  // namespace
+
+int main() {
+    const std::map<std::string, void (*)(World::Rank&, const gx::bench::Turn&)> reducers{
+        {"SharedMemory<fp32>", &measure<gx::SharedMemory<>>},
+        {"SharedMemory<bf16>", &measure<gx::SharedMemory<gx::bf16>>},
+        {"Ring<fp32>", &measure<gx::Ring<>>},
+        {"HalvingDoubling<fp32>", &measure<gx::HalvingDoubling<>>}};
+    World world({.announce = false});
+    world.run([&](World::Rank& rank) {
+        for (gx::bench::Turn turn; gx::bench::next_turn(turn, rank.rank(), rank.ranks());)
+            reducers.at(turn.what)(rank, turn);
+    });
+}

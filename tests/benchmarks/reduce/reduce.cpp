@@ -1,0 +1,290 @@
+// All-reduce inside a machine: gx by threads and by MPI processes, MPI_Allreduce, and the floor.
+// Run:     ./gx bench reduce [--ranks 2,4,8] [--sizes 1024,65536] [--turns N] [--json FILE]
+// Prints:  a line for each world, reducer, rank count, size and type, with the goal beside it
+//
+// They take turns, so that what disturbs the machine disturbs all: gx::SharedMemory on Threads; the
+// floor (one pass without any library); MPI_Allreduce of Open MPI and of MPICH, in processes; and
+// gx's reducers between processes of either. Every rank rewrites its own gradient before each
+// repeat; times are rank 0's, medians over all turns, ratios medians of the turns' ratios. Ranks
+// are bound to cores where there are enough, buffers lie on 2 MiB pages where the kernel has them.
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <gx/io/atomic_file.hpp>         // write_file
+#include <gx/memory/buffer.hpp>          // Buffer
+#include <gx/reducer/ring.hpp>           // Ring
+#include <gx/shared_memory/reducer.hpp>  // SharedMemory
+#include <gx/threads/threads.hpp>        // ThreadWorld
+
+#include "../../../sims/support/command_line.hpp"  // run_program
+#include "../machine.hpp"                          // cpu_name
+#include "../step/clock.hpp"                       // median, OtherLoad
+#include "../step/peer.hpp"                        // Peer
+
+namespace {
+
+using gx::bench::median;
+using gx::bench::Peer;
+using Micros = std::vector<double>;
+
+struct Settings {
+    std::vector<int> ranks{2, 4, 8};
+    std::vector<std::size_t> sizes{1 << 10, 1 << 16, 1 << 20, 16 << 20, 100 << 20};
+    int turns = 5;
+    std::filesystem::path json{};
+};
+
+int cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+// ---- gx on threads ------------------------------------------------------------------------------
+
+void bind_to_core(int rank) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(static_cast<unsigned>(rank % cores()), &set);
+    (void)sched_setaffinity(0, sizeof(set), &set);
+}
+
+template <class R>
+Micros on_threads(int ranks, std::size_t elements, int repeats) {
+    Micros all;
+    gx::ThreadWorld<> world({.placement = {1, ranks}, .on_start = &bind_to_core});
+    std::atomic<int> come = 0;
+    const auto meet = [&](int round) {
+        for (++come; come < round * ranks;) std::this_thread::yield();
+    };
+    world.run([&](auto& rank) {
+        const auto count = static_cast<std::int64_t>(elements);
+        gx::Buffer<float> buffer(nullptr, count, "gradient");
+        const auto values = buffer.view();
+        R reducer;
+        reducer.reserve(gx::ReducePlan::whole({1, ranks}, count));
+        for (int i = -2; i < repeats; ++i) {
+            std::ranges::fill(values, 1.0f);
+            meet(i + 3);
+            const auto from = std::chrono::steady_clock::now();
+            const bool complete =
+                reducer.all_reduce(rank.transport(), gx::Bucket(values)).complete();
+            const std::chrono::duration<double, std::micro> took =
+                std::chrono::steady_clock::now() - from;
+            if (rank.rank() == 0 && i >= 0) all.push_back(took.count());
+            if (!complete || values.front() != 1.0f || values.back() != 1.0f)
+                throw gx::Error("the mean of ones is not 1: the reduction is at fault");
+        }
+    });
+    return all;
+}
+
+// ---- Programs in processes of their own ---------------------------------------------------------
+
+/// A job of `program` under the launcher of an MPI, or the program alone where there is none.
+std::unique_ptr<Peer> start(const std::string& mpi, const std::string& program, int ranks) {
+    const bool fits = ranks <= cores();
+    const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+    std::vector<std::string> command;
+    if (mpi == "openmpi") {
+        command = {"/usr/bin/mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to",
+                   fits ? "core" : "none"};
+        if (!fits) command.insert(command.end(), {"--mca", "mpi_yield_when_idle", "1"});
+    } else if (mpi == "mpich") {
+        command = {"/usr/bin/mpiexec.mpich"};
+        if (fits) command.insert(command.end(), {"-bind-to", "core"});
+    }
+    if (!mpi.empty()) command.insert(command.end(), {"-n", std::to_string(ranks)});
+    command.push_back(folder / program);
+    if (!std::filesystem::exists(command.back()) || !std::filesystem::exists(command.front()))
+        return nullptr;
+    return std::make_unique<Peer>(command, 1);
+}
+
+/// Something that is measured, and its times of each turn.
+struct Contender {
+    std::string world, reducer, wire;
+    std::function<Micros(std::size_t elements, int repeats)> measure{};
+    bool is_peer = false, is_floor = false;
+    std::vector<Micros> turns{};
+
+    [[nodiscard]] Micros all() const {
+        Micros joined;
+        for (const Micros& t : turns) joined.insert(joined.end(), t.begin(), t.end());
+        return joined;
+    }
+};
+/// Of the turns, how many times as long `other` took.
+double ratio(const Contender& other, const Contender& mine) {
+    Micros ratios;
+    for (std::size_t i = 0; i < mine.turns.size(); ++i)
+        ratios.push_back(median(other.turns[i]) / median(mine.turns[i]));
+    return median(ratios);
+}
+
+/// Those of `ranks` ranks that this machine has programs for.
+std::vector<Contender> contenders(int ranks, std::vector<std::shared_ptr<Peer>>& jobs) {
+    std::vector<Contender> all;
+    const auto on_own = [&]<class R>(const char* reducer, const char* wire) {
+        all.push_back({"Threads", reducer, wire, [ranks](std::size_t elements, int repeats) {
+                           return on_threads<R>(ranks, elements, repeats);
+                       }});
+    };
+    on_own.operator()<gx::SharedMemory<>>("SharedMemory<fp32>", "fp32");
+    on_own.operator()<gx::SharedMemory<gx::bf16>>("SharedMemory<bf16>", "bf16");
+    on_own.operator()<gx::Ring<>>("Ring<fp32>", "fp32");
+    const auto join = [&](Contender c, std::shared_ptr<Peer> peer, const std::string& before,
+                          const std::string& after) {
+        c.measure = [peer, before, after](std::size_t elements, int repeats) {
+            return peer->ask(before + std::to_string(elements) + after + std::to_string(repeats),
+                             repeats);
+        };
+        all.push_back(std::move(c));
+    };
+    const auto job = [&](const std::string& mpi, const std::string& program) {
+        std::shared_ptr<Peer> peer = start(mpi, program, ranks);
+        if (peer) jobs.push_back(peer);
+        return peer;
+    };
+    if (const auto floor = job("", "gx_floor_reduce"))
+        for (const std::string type : {"fp32", "bf16"})
+            join({.world = "", .reducer = "floor", .wire = type, .is_floor = true}, floor,
+                 std::to_string(ranks) + " ", " " + type + " ");
+    for (const auto& [mpi, name] : {std::pair{"openmpi", "Open MPI"}, {"mpich", "MPICH"}}) {
+        if (const auto peer = job(mpi, std::string("gx_reduce_peer_") + mpi))
+            join({.world = "", .reducer = name, .wire = "fp32", .is_peer = true}, peer,
+                 "MPI_Allreduce ", " ");
+        if (const auto rank = job(mpi, std::string("gx_reduce_rank_") + mpi))
+            for (const std::string reducer : {"SharedMemory<fp32>", "SharedMemory<bf16>",
+                                              "Ring<fp32>", "HalvingDoubling<fp32>"})
+                join({.world = std::string("mpi::World, ") + name,
+                      .reducer = reducer,
+                      .wire = reducer.find("bf16") == reducer.npos ? "fp32" : "bf16"},
+                     rank, reducer + " ", " ");
+    }
+    return all;
+}
+
+// ---- Rows ---------------------------------------------------------------------------------------
+
+int repeats_of(std::size_t bytes, int ranks) {
+    const int alone = bytes <= 1 << 16 ? 200 : bytes <= 1 << 20 ? 50 : bytes <= 16 << 20 ? 10 : 3;
+    return ranks <= cores() ? alone : std::max(3, alone / ranks);
+}
+
+/// The times of a peer that a row has to reach, and the share of the floor; 0: no goal.
+struct Goal {
+    double peer = 0, floor = 0;
+};
+Goal goal_of(const Contender& c, int ranks, std::size_t bytes) {
+    if (c.reducer != "SharedMemory<fp32>") return {};
+    const bool small = bytes <= 1 << 10;
+    if (c.world != "Threads") return {bytes >= 100 << 20 ? 2.1 : 1.0, 0};
+    if (ranks > 2) return {small ? 1.5 : 2.0, 0};
+    return {small               ? 1.4
+            : bytes <= 1 << 16  ? 3.5
+            : bytes <= 1 << 20  ? 5.0
+            : bytes <= 16 << 20 ? 2.5
+                                : 2.1,
+            small ? 0.8 : 0.9};
+}
+
+nlohmann::json row_of(const Contender& mine, const std::vector<Contender>& all, int ranks,
+                      std::size_t bytes) {
+    const Contender *peer = nullptr, *floor = nullptr;
+    for (const Contender& c : all) {
+        if (c.is_floor && c.wire == "fp32") floor = &c;  // gradients are floats on every wire
+        if (c.is_peer && (peer == nullptr || median(c.all()) < median(peer->all()))) peer = &c;
+    }
+    const double us = median(mine.all());
+    nlohmann::json row{{"world", mine.world}, {"reducer", mine.reducer}, {"ranks", ranks},
+                       {"bytes", bytes},      {"wire", mine.wire},       {"gx_us", us},
+                       {"peer", nullptr},     {"peer_us", nullptr},      {"floor_us", nullptr}};
+    const Goal goal = goal_of(mine, ranks, bytes);
+    std::printf("%-20s %-22s %d x %9zu B  %10.1f us", mine.world.c_str(), mine.reducer.c_str(),
+                ranks, bytes, us);
+    if (floor != nullptr) {
+        const double share = ratio(*floor, mine);
+        row["floor_us"] = median(floor->all()), row["floor_ratio"] = share;
+        std::printf("  floor %10.1f, %5.2f", median(floor->all()), share);
+        if (goal.floor > 0) std::printf(" (goal %.1f)", goal.floor);
+    }
+    if (peer != nullptr) {
+        const double times = ratio(*peer, mine);
+        row["peer"] = peer->reducer, row["peer_us"] = median(peer->all());
+        row["peer_ratio"] = times;
+        std::printf("  %s %10.1f, %5.2f", peer->reducer.c_str(), median(peer->all()), times);
+        if (goal.peer > 0) std::printf(" (goal %.1f)", goal.peer);
+    }
+    std::printf("\n");
+    return row;
+}
+
+/// Of the last minute.
+std::string load_average() {
+    std::string first;
+    std::ifstream("/proc/loadavg") >> first;
+    return first;
+}
+
+void measure(const Settings& settings) {
+    gx::expect_outputs({{"--json", settings.json}});
+    std::printf("on %s, %d cores; ranks on more cores than there are yield\n",
+                gx::bench::cpu_name().c_str(), cores());
+    nlohmann::json rows = nlohmann::json::array();
+    const std::string load_before = load_average();
+    for (const int ranks : settings.ranks) {
+        std::vector<std::shared_ptr<Peer>> jobs;
+        std::vector<Contender> all = contenders(ranks, jobs);
+        for (const std::size_t bytes : settings.sizes) {
+            for (Contender& c : all) c.turns.clear();
+            for (int turn = 0; turn < settings.turns; ++turn)
+                for (Contender& c : all) {
+                    c.turns.push_back(c.measure(bytes / sizeof(float), repeats_of(bytes, ranks)));
+                    if (c.turns.back().empty())
+                        throw gx::Error(c.reducer + " ended before it was measured");
+                }
+            for (const Contender& c : all)
+                if (!c.is_peer && !c.is_floor) rows.push_back(row_of(c, all, ranks, bytes));
+            std::fflush(stdout);
+        }
+    }
+    const std::string load = load_before + " before, " + load_average() + " after";
+    std::printf("load averages (the peers' processes sleep between their turns): %s\n",
+                load.c_str());
+    if (settings.json.empty()) return;
+    const nlohmann::json all{{"benchmark", "reduce"},   {"cpu", gx::bench::cpu_name()},
+                             {"cores", cores()},        {"load", load},
+                             {"turns", settings.turns}, {"rows", rows}};
+    gx::write_file(settings.json, all.dump(2) + "\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Settings s;
+    CLI::App app("All-reduce inside a machine: gx, MPI_Allreduce and the floor, in turns.",
+                 "gx bench reduce");
+    app.option_defaults()->always_capture_default();
+    app.add_option("--ranks", s.ranks, "rank counts")
+        ->delimiter(',')
+        ->check(CLI::IsMember({2, 4, 8}));
+    app.add_option("--sizes", s.sizes, "bytes of a gradient")
+        ->delimiter(',')
+        ->check(gx::count_in(4, 1 << 30));
+    app.add_option("--turns", s.turns, "of each")->check(gx::count_in(1, 1 << 20));
+    app.add_option("--json", s.json, "also write what was measured there");
+    return gx::run_program(app, argc, argv, [&] { measure(s); });
+}
