@@ -1,6 +1,7 @@
 // Mailbox: messages between threads of one process, copied once, from sender to receiver.
 #pragma once
 
+#include <array>               // meetings
 #include <atomic>              // states of requests
 #include <chrono>              // the deadline
 #include <condition_variable>  // sleeping waits
@@ -9,9 +10,11 @@
 #include <memory>              // unique_ptr
 #include <mutex>               // one lock for all mail
 #include <span>                // span
+#include <thread>              // hardware_concurrency
 #include <vector>              // unmatched requests
 
 #include <gx/core/decl.hpp>       // GX_HEADER_ONLY
+#include <gx/core/gate.hpp>       // Gate
 #include <gx/core/transport.hpp>  // Request, Arrival, Placement
 
 namespace gx::detail::threads {
@@ -42,7 +45,10 @@ struct Mail {
 class Mailbox {
 public:
     Mailbox(Placement placement, std::chrono::nanoseconds deadline)
-        : placement_(placement), deadline_(deadline), ranks_(count(placement)) {}
+        : placement_(placement),
+          deadline_(deadline),
+          ranks_(count(placement)),
+          spins_(ranks_.size() <= std::thread::hardware_concurrency()) {}
 
     [[nodiscard]] Placement placement() const { return placement_; }
 
@@ -85,23 +91,36 @@ private:
         bool gone = false;
     };
 
+    struct alignas(core_line) Seat {
+        std::atomic<std::uint64_t> come{0};  ///< meetings that its rank has come to
+    };
     /// The ranks' memory on a channel, from when all have come until all have worked on it.
     struct Meeting {
-        Meeting(int on, std::size_t ranks) : channel(on), memory(ranks), here(ranks) {}
+        Meeting(int on, std::size_t ranks) : channel(on), memory(ranks), seats(ranks) {}
         int channel;
-        std::vector<std::span<std::byte>> memory;         ///< [rank]
-        std::vector<char> here;                           ///< [rank], has come to the next one
-        std::size_t come = 0, worked = 0;                 ///< ranks
-        std::atomic<std::uint64_t> opened{0}, closed{0};  ///< meetings so far
+        std::vector<std::span<std::byte>> memory;  ///< [rank]
+        std::vector<Seat> seats;                   ///< [rank]
+        Gate come{}, worked{};
+        std::atomic<int> sleepers{0};
+
+        /// Whether a rank has come to the meeting under way.
+        [[nodiscard]] bool is_here(std::size_t rank) const {
+            return seats[rank].come.load() > worked.entered() / seats.size();
+        }
+        /// Whether all have come to it.
+        [[nodiscard]] bool is_open() const {
+            return come.is_open((worked.entered() / seats.size() + 1) * seats.size());
+        }
     };
 
     static std::size_t count(Placement placement);
     /// When a wait that begins now gives up.
     [[nodiscard]] std::chrono::steady_clock::time_point end_of_patience() const;
     Meeting& meeting(int channel);
-    /// Waits until `m` has opened more often than `before`, or will not.
-    Delivery wait_for_all(int rank, Meeting& m, std::uint64_t before);
-    void close(int rank, Meeting& m, std::uint64_t before);
+    /// Waits until all have come, `last` of them so far, or will not.
+    Delivery wait_for_all(int rank, Meeting& m, std::uint64_t last);
+    void close(int rank, Meeting& m, std::uint64_t last);
+    void wake_sleepers(const Meeting& m);
     /// A rank that has not come and never will, or -1.
     int absent_for_good(const Meeting& m) const;
     /// Of a wait that the stop has ended.
@@ -136,8 +155,10 @@ private:
     std::chrono::nanoseconds deadline_;
     std::mutex mutex_;
     std::vector<Side> ranks_;
-    std::vector<std::unique_ptr<Meeting>> meetings_;  ///< one for each channel in use
-    bool stopped_ = false;
+    std::vector<std::unique_ptr<Meeting>> meetings_;         ///< one for each channel in use
+    std::array<std::atomic<Meeting*>, 8> first_meetings_{};  ///< [channel], without the lock
+    bool spins_;                                             ///< there is a core for each rank
+    std::atomic<bool> stopped_ = false;
     int failed_rank_ = -1;
     int gone_ = 0;             ///< ranks
     std::uint64_t waits_ = 0;  ///< so far

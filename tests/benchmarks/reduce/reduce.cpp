@@ -10,7 +10,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -26,6 +25,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <gx/core/gate.hpp>              // Gate
 #include <gx/io/atomic_file.hpp>         // write_file
 #include <gx/memory/buffer.hpp>          // Buffer
 #include <gx/reducer/ring.hpp>           // Ring
@@ -65,9 +65,12 @@ template <class R>
 Micros on_threads(int ranks, std::size_t elements, int repeats) {
     Micros all;
     gx::ThreadWorld<> world({.placement = {1, ranks}, .on_start = &bind_to_core});
-    std::atomic<int> come = 0;
+    gx::detail::Gate gate;
     const auto meet = [&](int round) {
-        for (++come; come < round * ranks;) std::this_thread::yield();
+        const auto last = static_cast<std::uint64_t>(round * ranks);
+        if (gate.enter(last)) return;
+        while (!gx::detail::spin(ranks <= cores(), [&] { return gate.is_open(last); })) {
+        }
     };
     world.run([&](auto& rank) {
         const auto count = static_cast<std::int64_t>(elements);

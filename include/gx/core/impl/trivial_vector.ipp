@@ -1,6 +1,10 @@
 // Memory of a TrivialVector: growth and moves, in bytes.
 #pragma once
 
+#if defined(__linux__)
+#include <sys/mman.h>  // madvise
+#endif
+
 #include <algorithm>  // max
 #include <cstdint>    // PTRDIFF_MAX
 #include <cstring>    // memcpy, memmove
@@ -10,18 +14,33 @@
 
 namespace gx::detail::trivial_vector {
 
+/// Elements that lie on cache lines, as a model's parameters and gradients do, lie on pages of
+/// 2 MiB where they are many: a pass over them then misses fewer translations.
+inline constexpr std::size_t large_page = std::size_t{2} << 20;
+inline bool on_large_pages(std::size_t bytes, Layout element) {
+    return element.alignment >= 64 && bytes >= large_page;
+}
+inline std::size_t alignment_of(std::size_t bytes, Layout element) {
+    return on_large_pages(bytes, element) ? large_page : element.alignment;
+}
+
 GX_DECL void Storage::release(Layout element) noexcept {
-    if (element.alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__) return ::operator delete(data_);
-    ::operator delete(data_, std::align_val_t(element.alignment));
+    const std::size_t alignment = alignment_of(capacity_ * element.bytes, element);
+    if (alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__) return ::operator delete(data_);
+    ::operator delete(data_, std::align_val_t(alignment));
 }
 
 GX_DECL void Storage::reserve(std::size_t count, Layout element) {
     if (count <= capacity_) return;
     if (count > PTRDIFF_MAX / element.bytes) throw std::bad_alloc();
-    const std::size_t bytes = count * element.bytes;
-    void* larger = element.alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__
+    const std::size_t bytes = count * element.bytes, alignment = alignment_of(bytes, element);
+    void* larger = alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__
                        ? ::operator new(bytes)
-                       : ::operator new(bytes, std::align_val_t(element.alignment));
+                       : ::operator new(bytes, std::align_val_t(alignment));
+#if defined(MADV_HUGEPAGE)
+    if (on_large_pages(bytes, element))  // a wish: where it fails, pages are smaller
+        (void)::madvise(larger, bytes / large_page * large_page, MADV_HUGEPAGE);
+#endif
     if (count_ != 0) std::memcpy(larger, data_, count_ * element.bytes);
     release(element);
     data_ = larger;

@@ -52,42 +52,48 @@ GX_DECL std::chrono::steady_clock::time_point Mailbox::end_of_patience() const {
 }
 
 GX_DECL Delivery Mailbox::share(int rank, int channel, std::span<std::byte> mine, SharedWork work) {
-    std::unique_lock lock(mutex_);
-    if (stopped_) return end_of_wait(rank);
+    if (stopped_) {
+        const std::lock_guard lock(mutex_);
+        return end_of_wait(rank);
+    }
     Meeting& m = meeting(channel);
     const auto r = static_cast<std::size_t>(rank);
-    GX_EXPECT(m.here[r] == 0, "one thread of a rank at a time shares memory on a channel");
-    const std::uint64_t before = m.opened.load(std::memory_order_relaxed);
-    m.memory[r] = mine;
-    m.here[r] = 1;
-    if (++m.come == ranks_.size()) {
-        m.opened.store(before + 1, std::memory_order_release);
-        wake_all();
-    }
-    lock.unlock();
-    if (const Delivery d = wait_for_all(rank, m, before); !d.complete()) return d;
+    GX_EXPECT(!m.is_here(r), "one thread of a rank at a time shares memory on a channel");
+    const auto come = m.seats[r].come.load(std::memory_order_relaxed) + 1;
+    const std::uint64_t last = come * ranks_.size();
+    // Others have this line in their caches: it is written when it changes, and seldom does.
+    if (m.memory[r].data() != mine.data() || m.memory[r].size() != mine.size()) m.memory[r] = mine;
+    m.seats[r].come.store(come, std::memory_order_relaxed);
+    if (m.come.enter(last)) wake_sleepers(m);
+    else if (const Delivery d = wait_for_all(rank, m, last); !d.complete()) return d;
     try {
         work(m.memory);
     } catch (...) {
-        close(rank, m, before);
+        close(rank, m, last);
         throw;
     }
-    close(rank, m, before);
+    close(rank, m, last);
     return {};
 }
 
 GX_DECL Mailbox::Meeting& Mailbox::meeting(int channel) {
+    const auto c = static_cast<std::size_t>(channel);
+    const bool first = channel >= 0 && c < first_meetings_.size();
+    if (first)
+        if (Meeting* const m = first_meetings_[c].load(std::memory_order_acquire)) return *m;
+    const std::lock_guard lock(mutex_);
     for (const auto& m : meetings_)
         if (m->channel == channel) return *m;
-    return *meetings_.emplace_back(std::make_unique<Meeting>(channel, ranks_.size()));
+    Meeting& made = *meetings_.emplace_back(std::make_unique<Meeting>(channel, ranks_.size()));
+    if (first) first_meetings_[c].store(&made, std::memory_order_release);
+    return made;
 }
 
-GX_DECL Delivery Mailbox::wait_for_all(int rank, Meeting& m, std::uint64_t before) {
-    const auto open = [&] { return m.opened.load(std::memory_order_acquire) > before; };
-    for (int i = 0; i < yields && !open(); ++i) std::this_thread::yield();
-    if (open()) return {};
+GX_DECL Delivery Mailbox::wait_for_all(int rank, Meeting& m, std::uint64_t last) {
+    const auto open = [&] { return m.come.is_open(last); };
+    if (spin(spins_, open)) return {};
     std::unique_lock lock(mutex_);
-    ++side(rank).sleepers;
+    ++m.sleepers;
     const bool in_time = sleep_until(side(rank).wake, lock, end_of_patience(), [&] {
         if (!open() && !stopped_ && absent_for_good(m) >= 0) {
             timed_out_rank_ = rank;
@@ -95,40 +101,40 @@ GX_DECL Delivery Mailbox::wait_for_all(int rank, Meeting& m, std::uint64_t befor
         }
         return open() || stopped_;
     });
-    --side(rank).sleepers;
+    --m.sleepers;
     if (open()) return {};
     if (!in_time && !stopped_) {
+        int absent = 0;
+        while (m.is_here(static_cast<std::size_t>(absent)) && absent + 1 < placement_.ranks())
+            ++absent;
         timed_out_rank_ = rank;
-        const auto absent = std::find(m.here.begin(), m.here.end(), char{0}) - m.here.begin();
-        stop_locked(diagnose(rank, static_cast<int>(absent)));
+        stop_locked(diagnose(rank, absent));
     }
-    m.here[static_cast<std::size_t>(rank)] = 0;
-    --m.come;
+    if (!m.come.withdraw(last)) return {};  // the last one has come meanwhile
+    --m.seats[static_cast<std::size_t>(rank)].come;
     return end_of_wait(rank);
 }
 
-GX_DECL void Mailbox::close(int rank, Meeting& m, std::uint64_t before) {
-    const auto closed = [&] { return m.closed.load(std::memory_order_acquire) > before; };
-    {
-        const std::lock_guard lock(mutex_);
-        if (++m.worked == ranks_.size()) {
-            m.come = m.worked = 0;
-            std::fill(m.here.begin(), m.here.end(), char{0});
-            m.closed.store(before + 1, std::memory_order_release);
-            wake_all();
-        }
-    }
-    for (int i = 0; i < yields && !closed(); ++i) std::this_thread::yield();
-    if (closed()) return;
+GX_DECL void Mailbox::close(int rank, Meeting& m, std::uint64_t last) {
+    const auto closed = [&] { return m.worked.is_open(last); };
+    if (m.worked.enter(last)) return wake_sleepers(m);
+    if (spin(spins_, closed)) return;
     std::unique_lock lock(mutex_);
-    ++side(rank).sleepers;
+    ++m.sleepers;
     sleep_until(side(rank).wake, lock, closed);  // works wait for nothing: it ends
-    --side(rank).sleepers;
+    --m.sleepers;
+}
+
+// Who sleeps has counted itself before it looks at the gate, which has opened before this looks.
+GX_DECL void Mailbox::wake_sleepers(const Meeting& m) {
+    if (m.sleepers == 0) return;
+    const std::lock_guard lock(mutex_);
+    wake_all();
 }
 
 GX_DECL int Mailbox::absent_for_good(const Meeting& m) const {
     for (std::size_t r = 0; r < ranks_.size(); ++r)
-        if (m.here[r] == 0 && ranks_[r].gone) return static_cast<int>(r);
+        if (!m.is_here(r) && ranks_[r].gone) return static_cast<int>(r);
     return -1;
 }
 
@@ -285,11 +291,10 @@ GX_DECL int Mailbox::diagnose(int rank, int peer) {
             reach(m.peer);
         }
         for (const auto& m : meetings_) {
-            if (m->here[static_cast<std::size_t>(reached[next])] == 0 || m->come == ranks_.size())
-                continue;
+            if (!m->is_here(static_cast<std::size_t>(reached[next])) || m->is_open()) continue;
             waits = true;
             for (int r = 0; r < placement_.ranks(); ++r)
-                if (m->here[static_cast<std::size_t>(r)] == 0) reach(r);
+                if (!m->is_here(static_cast<std::size_t>(r))) reach(r);
         }
         if (!waits) return reached[next];
     }

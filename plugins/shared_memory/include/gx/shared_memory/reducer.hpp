@@ -1,9 +1,7 @@
 // SharedMemory<E>: one pass over all ranks' buffers where they share memory, else messages.
 #pragma once
 
-#include <algorithm>    // copy, min
-#include <array>        // a block
-#include <concepts>     // same_as
+#include <algorithm>    // min
 #include <cstddef>      // byte
 #include <cstdint>      // int64_t
 #include <optional>     // messages, where they are needed
@@ -13,11 +11,11 @@
 
 #include <gx/collective/exchange.hpp>      // chunk_range
 #include <gx/core/contract.hpp>            // GX_EXPECT
-#include <gx/core/convert.hpp>             // encode, decode_add
 #include <gx/core/element.hpp>             // fp32
 #include <gx/core/transport.hpp>           // shares_memory
 #include <gx/reducer/concept.hpp>          // ReduceReport, Bucket
 #include <gx/reducer/rank_order_mean.hpp>  // RankOrderMean
+#include <gx/shared_memory/average.hpp>    // average
 
 namespace gx {
 
@@ -70,46 +68,25 @@ public:
     StateList state() { return {}; }
 
 private:
-    static constexpr std::size_t block = 2048;  // sums that stay in the first cache
-    using Block = std::array<float, block>;
-
-    static std::span<float> floats(std::span<std::byte> memory) {
-        return {reinterpret_cast<float*>(memory.data()), memory.size() / sizeof(float)};
-    }
-
     ReduceReport reduce_in_place(auto& link, std::span<float> mine) {
         const int rank = link.rank();
-        return {
-            link.share(0, std::as_writable_bytes(mine),
-                       [&](std::span<const std::span<std::byte>> all) {
-                           for (const auto memory : all)
-                               GX_EXPECT(memory.size() == mine.size_bytes(),
-                                         "all ranks reduce a bucket of one length");
-                           const ChunkRange part =
-                               chunk_range(std::ssize(mine), static_cast<int>(all.size()), rank);
-                           const auto end = static_cast<std::size_t>(part.end);
-                           for (auto i = static_cast<std::size_t>(part.begin); i < end; i += block)
-                               average(all, i, std::min(block, end - i));
-                       }),
-            0, 0};
+        return {link.share(0, std::as_writable_bytes(mine),
+                           [&](std::span<const std::span<std::byte>> all) {
+                               for (const auto memory : all)
+                                   GX_EXPECT(memory.size() == mine.size_bytes(),
+                                             "all ranks reduce a bucket of one length");
+                               average(all, mine.size(), rank);
+                           }),
+                0, 0};
     }
-    /// `count` elements from `first` on, of all ranks.
-    static void average(std::span<const std::span<std::byte>> all, std::size_t first,
-                        std::size_t count) {
-        alignas(64) Block sums;  // written before it is read
-        alignas(64) std::array<typename E::storage, block> rounded;
-        const auto sum = std::span(sums).first(count);
-        const auto wire = std::span(rounded).first(count);
-        for (std::size_t r = 0; r < all.size(); ++r) {
-            const auto values = floats(all[r]).subspan(first, count);
-            std::span<const typename E::storage> contribution = wire;
-            if constexpr (std::same_as<E, fp32>) contribution = values;
-            else encode<E>(values, wire);
-            if (r == 0) decode<E>(contribution, sum);
-            else decode_add<E>(contribution, sum);
-        }
-        encode_scaled<E>(sum, 1.0f / static_cast<float>(all.size()), wire);
-        for (const auto memory : all) decode<E>(wire, floats(memory).subspan(first, count));
+    /// The share of `rank` of `count` elements; no two ranks write to one cache line.
+    static void average(std::span<const std::span<std::byte>> all, std::size_t count, int rank) {
+        constexpr std::size_t grain = 64;  // elements
+        const ChunkRange lines = chunk_range(static_cast<std::int64_t>((count + grain - 1) / grain),
+                                             static_cast<int>(all.size()), rank);
+        detail::shared_memory::average<E>(
+            all, std::min(count, static_cast<std::size_t>(lines.begin) * grain),
+            std::min(count, static_cast<std::size_t>(lines.end) * grain));
     }
 
     ReducePlan plan_{.placement = {0, 0}};
