@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include <gx/collective/dissemination_barrier.hpp>
 #include <gx/mpi/all_reduce.hpp>
 #include <gx/mpi/library.hpp>
 #include <gx/mpi/world.hpp>
@@ -25,6 +26,7 @@
 #include <gx/threads/threads.hpp>
 #include <gx/trainer/trainer.hpp>
 
+#include <support/interface_bytes.hpp>
 #include <trainer/small.hpp>
 
 #include "reductions.hpp"
@@ -133,6 +135,31 @@ std::string allocations(mpi::World<>& world) {
                 (before > 0 ? "some" : "none");
     });
     return text;
+}
+
+/// What the interfaces of this rank's host carry of one reduction, beside what the reducer says.
+std::string wire(mpi::World<>& world) {
+    using testing_support::interface_bytes;
+    const int nodes = world.placement().machines;
+    if (nodes != world.ranks()) return std::to_string(nodes) + (nodes == 1 ? " node" : " nodes");
+    testing_support::InterfaceBytes carried;
+    std::int64_t sent = 0;
+    world.run([&](auto& rank) {
+        std::vector<float> values(600'000, 1.0f);
+        Ring<fp32> reducer;
+        reducer.reserve(ReducePlan::whole(world.placement(), 600'000));
+        (void)collective::barrier(rank.transport(), control_channel);
+        const auto before = interface_bytes();
+        const ReduceReport report = reducer.all_reduce(rank.transport(), Bucket(values));
+        (void)collective::barrier(rank.transport(), control_channel);
+        carried = interface_bytes() - before;
+        sent = report.complete() ? report.bytes_sent : -1;
+    });
+    for (const std::int64_t bytes : {carried.sent, carried.received})
+        if (sent <= 0 || bytes < sent || bytes > sent + sent / 4)
+            return "the reducer sent " + std::to_string(sent) + " bytes, the interface carried " +
+                   std::to_string(bytes);
+    return std::to_string(nodes) + " nodes, and the interface carried the bytes of Ring<fp32>";
 }
 
 // ---- Training -----------------------------------------------------------------------------------
@@ -258,6 +285,11 @@ const std::map<std::string, Mode> modes{
      [](const std::string&, const Arguments&) {
          mpi::World<> world;
          return reductions(world);
+     }},
+    {"wire",
+     [](const std::string&, const Arguments&) {
+         mpi::World<> world;
+         return wire(world);
      }},
     {"native",
      [](const std::string&, const Arguments&) {

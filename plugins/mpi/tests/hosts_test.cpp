@@ -1,0 +1,98 @@
+// mpi::World on several hosts: network namespaces of this machine, joined by links of limited rate.
+// Skipped without root.
+#include "mpi_run.hpp"
+
+namespace {
+
+using namespace gx::mpi_tests;
+using testing_support::Folder;
+using testing_support::holds;
+using testing_support::read_text;
+
+/// A folder that the hosts share: they have no /dev/shm in common.
+struct SharedFolder : Folder {
+    SharedFolder() {
+        std::filesystem::remove_all(path);
+        path = std::filesystem::temp_directory_path() / path.filename();
+        std::filesystem::create_directories(path);
+    }
+};
+
+/// Runs hosts.sh with these arguments; `output`: both its stdout and its stderr.
+JobEnd run_hosts(const std::string& arguments, const Folder& folder) {
+    const std::string output = (folder / "output").string();
+    const int status = std::system(
+        ("timeout -k 5 100 " GX_NETNS_HOSTS " " + arguments + " > " + output + " 2>&1 < /dev/null")
+            .c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, {}, read_text(output)};
+}
+
+class MpiHosts : public OnMpi {
+protected:
+    /// A rank on each of three hosts. Returns why this machine can't make hosts; "": it can.
+    [[nodiscard]] std::string expect_all(const std::string& mode, const std::string& text) const {
+        const std::string mpi = std::string(GetParam().name) == "Mpich" ? "mpich" : "openmpi";
+        const SharedFolder folder, outside;
+        std::ofstream(folder / "file") << "no folder";
+        const JobEnd end =
+            run_hosts("--hosts 3 --rate 200 --mpi " + mpi + " -- " + GetParam().program + " " +
+                          mode + " " + folder.path.string(),
+                      outside);
+        if (end.status == 77) return end.output;
+        EXPECT_EQ(end.status, 0) << end.output;
+        for (int r = 0; r < 3; ++r)
+            EXPECT_EQ(read_text(folder.path / std::to_string(r)), text) << end.output;
+        return "";
+    }
+};
+INSTANTIATE_TEST_SUITE_P(Both, MpiHosts, both_mpis, name_of_mpi);
+
+#define EXPECT_ON_HOSTS(mode, text) \
+    if (const std::string lacks = expect_all(mode, text); !lacks.empty()) GTEST_SKIP() << lacks
+
+/// The interface of each host carries the reducer's bytes, and at most a quarter more: no library
+/// takes the hosts for one node, or sends another way.
+TEST_P(MpiHosts, EachIsANodeWhoseInterfaceCarriesTheReducersBytes) {
+    EXPECT_ON_HOSTS("wire", "3 nodes, and the interface carried the bytes of Ring<fp32>");
+}
+TEST_P(MpiHosts, RanksOfOneMachineAreOneNode) {
+    for (const std::string& said : run(3, "wire").said) EXPECT_EQ(said, "1 node");
+}
+TEST_P(MpiHosts, TrainsAsThreads) { EXPECT_ON_HOSTS("train", "the weights of threads"); }
+
+/// What it refuses before it makes anything; without root too.
+TEST(MpiHostsScript, BadInput) {
+    const Folder folder;
+    const auto expect = [&](const std::string& arguments, const std::string& sentence) {
+        const JobEnd end = run_hosts(arguments, folder);
+        EXPECT_EQ(end.status, 2) << end.output;
+        EXPECT_EQ(end.output, "hosts.sh: " + sentence + "\n");
+    };
+    expect("--hosts 1 --rate 100 -- true", "--hosts: '1' is not a whole number from 2 to 16");
+    expect("--hosts 17 --rate 100 -- true", "--hosts: '17' is not a whole number from 2 to 16");
+    expect("--hosts 4 --rate 0 -- true", "--rate: '0' is not a whole number from 1 to 10000");
+    expect("--hosts 4 -- true", "--rate: '' is not a whole number from 1 to 10000");
+    expect("--hosts 4 --rate 100 --leaf 2 -- true", "--leaf and --trunk: give both");
+    expect("--hosts 4 --rate 100 --leaf 4 --trunk 9 -- true",
+           "--leaf: '4' is not a whole number from 1 to 3");
+    expect("--hosts 4 --rate 100 --slow 50 -- true", "--slow: '50' is not HOST:MBIT");
+    expect("--hosts 4 --rate 100 --slow 4:50 -- true",
+           "--slow: '4' is not a whole number from 0 to 3");
+    expect("--hosts 4 --rate 100 --mpi lam -- true", "--mpi: 'lam' is neither openmpi nor mpich");
+    expect("--hosts 4 --rate 100 --speed 9 -- true", "unknown option '--speed'; --help lists them");
+    expect("--hosts 4 --rate", "--rate: a value is missing");
+    expect("--hosts 4 --rate 100", "a program is missing: end with -- PROGRAM [ARGUMENT...]");
+}
+TEST(MpiHostsScript, ReturnsItsProgramsStatus) {
+    const Folder folder;
+    const JobEnd end = run_hosts(
+        "--hosts 2 --rate 100 -- bash -c 'hostname; ip -o -4 addr show eth0; exit 5'", folder);
+    if (end.status == 77) {
+        EXPECT_TRUE(holds(end.output, "hosts.sh: skipped: ")) << end.output;
+        GTEST_SKIP() << end.output;
+    }
+    EXPECT_EQ(end.status, 5) << end.output;
+    EXPECT_TRUE(holds(end.output, "host0\n", "10.77.0.1/24")) << end.output;
+}
+
+}  // namespace
