@@ -7,16 +7,21 @@
 #   compile_fail/*.cpp    programs that must not compile
 #
 # gx_plugins links every plugin of this build, gx_reducer_plugins those that list reducers.
+# OWN_ORDER: its reducers sum in the order of its library, so their bits are not those of threads;
+# the lists of all others are together in tests/support/all_reducers.hpp.
 add_library(gx_plugins INTERFACE)
 add_library(gx_reducer_plugins INTERFACE)
 
 function(gx_plugin name)
-  cmake_parse_arguments(arg "" "" "LINKS" ${ARGN})
+  cmake_parse_arguments(arg "OWN_ORDER" "" "LINKS" ${ARGN})
   gx_header_library(${name} BASE include LINKS gx::gx ${arg_LINKS})
   target_link_libraries(gx_plugins INTERFACE gx_${name})
   set(reducers ${CMAKE_CURRENT_SOURCE_DIR}/tests/reducers.hpp)
   if(EXISTS ${reducers})
     target_link_libraries(gx_reducer_plugins INTERFACE gx_${name})
+    if(NOT arg_OWN_ORDER)
+      set_property(GLOBAL APPEND PROPERTY GX_REDUCER_LISTS ${name})
+    endif()
   endif()
   if(NOT GX_BUILD_TESTS)
     return()

@@ -7,6 +7,7 @@
 #include <span>         // messages
 #include <type_traits>  // remove_reference_t
 #include <utility>      // declval
+#include <vector>       // bytes
 
 #include <gx/core/contract.hpp>      // GX_EXPECT
 #include <gx/core/function_ref.hpp>  // FunctionRef
@@ -64,11 +65,16 @@ struct AnyRank {
 };
 using RankFunction = FunctionRef<void(AnyRank&)>;
 
+using ByteVector = std::vector<std::byte>;
+
 /// A world that runs functions on the ranks of any placement.
 struct AnyWorld {
     std::function<void(Placement, RankFunction)> run{};
     /// Messages arrive in an order drawn from the seed; empty where the world can't vary it.
     std::function<void(Placement, std::uint64_t seed, RankFunction)> run_reordered{};
+    /// What each rank of the placement gives, by rank, on every process: where a process runs one
+    /// rank, or none, and sees no memory of the others. Empty where all ranks are in this process.
+    std::function<std::vector<ByteVector>(Placement, ByteVector mine)> gather{};
 };
 
 namespace detail {
@@ -162,7 +168,8 @@ void run_as_any(Rank& rank, RankFunction f) {
 }  // namespace detail
 
 /// Erases `on`: a callable `on(placement, f)` that calls f(rank) for every rank of a world, and
-/// where it can vary the order of arrival, `on.reordered(seed)`, another such callable.
+/// where it can vary the order of arrival, `on.reordered(seed)`, another such callable; where its
+/// ranks are in several processes, `on.gather(placement, mine)`.
 template <class Worlds>
 [[nodiscard]] AnyWorld any_world(const Worlds& on) {
     AnyWorld world;
@@ -173,6 +180,8 @@ template <class Worlds>
         world.run_reordered = [on](Placement p, std::uint64_t seed, RankFunction f) {
             on.reordered(seed)(p, [&](auto& rank) { detail::run_as_any(rank, f); });
         };
+    if constexpr (requires { on.gather(Placement{}, ByteVector{}); })
+        world.gather = [on](Placement p, ByteVector mine) { return on.gather(p, std::move(mine)); };
     return world;
 }
 

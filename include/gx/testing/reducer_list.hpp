@@ -20,6 +20,22 @@ struct ReducerList {
     /// Template<R...>
     template <template <class...> class Template>
     using as = Template<R...>;
+    /// This list, and another one behind it.
+    template <class... Others>
+    static ReducerList<R..., Others...> with(ReducerList<Others...>);
 };
+
+namespace detail {
+template <class First>
+First joined(First);
+template <class First, class Second, class... Rest>
+auto joined(First, Second second, Rest... rest) {
+    return joined(decltype(First::with(second))(), rest...);
+}
+}  // namespace detail
+
+/// The reducers of several lists, in their order.
+template <class... Lists>
+using JoinedLists = decltype(detail::joined(Lists()...));
 
 }  // namespace gx::testing

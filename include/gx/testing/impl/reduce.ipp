@@ -1,11 +1,12 @@
 // reduce(): the ranks' loop; check_outcome(): what holds after every reduction without a fault.
 #pragma once
 
-#include <algorithm>  // max
-#include <bit>        // bit_cast
-#include <cstdio>     // snprintf
-#include <exception>  // a race, a lost rank
-#include <utility>    // move
+#include <algorithm>    // copy_n, max
+#include <bit>          // bit_cast
+#include <cstdio>       // snprintf
+#include <exception>    // a race, a lost rank
+#include <type_traits>  // is_trivially_copyable_v
+#include <utility>      // move
 
 #include <gx/core/contract.hpp>     // GX_EXPECT
 #include <gx/optimizer/finite.hpp>  // all_finite
@@ -39,6 +40,73 @@ inline std::vector<float> flat(const StateList& state) {
     return out;
 }
 
+/// Copies what one rank of Reductions holds to bytes, or from them.
+class RankBytes {
+public:
+    explicit RankBytes(ByteVector bytes = {})
+        : bytes_(std::move(bytes)), writing_(bytes_.empty()) {}
+
+    template <class T>
+        requires std::is_trivially_copyable_v<T>
+    void move(T& value) {
+        move(&value, sizeof(T));
+    }
+    template <class T>
+    void move(std::vector<T>& values) {
+        auto count = static_cast<std::uint64_t>(values.size());
+        move(count);
+        values.resize(count);
+        move(values.data(), count * sizeof(T));
+    }
+    void move(MessageCounts& counts) {
+        move(counts.messages), move(counts.bytes_sent);
+        move(counts.lowest_channel), move(counts.highest_channel);
+        move(counts.unfinished), move(counts.changed_in_flight);
+        move(counts.events);
+    }
+    [[nodiscard]] ByteVector take() { return std::move(bytes_); }
+
+private:
+    void move(void* memory, std::size_t bytes) {
+        auto* const there = static_cast<std::byte*>(memory);
+        if (writing_) {
+            bytes_.insert(bytes_.end(), there, there + bytes);
+        } else {
+            GX_EXPECT(at_ + bytes <= bytes_.size(), "a rank gives all that reduce() keeps of it");
+            std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(at_), bytes, there);
+            at_ += bytes;
+        }
+    }
+
+    ByteVector bytes_;
+    bool writing_;
+    std::size_t at_ = 0;
+};
+
+inline void move_rank(RankBytes& bytes, Reductions& out, std::vector<char>& fits,
+                      std::size_t rank) {
+    for (Rows& rows : out.rows) bytes.move(rows[rank]);
+    for (auto& reports : out.reports) bytes.move(reports[rank]);
+    for (auto& traffic : out.traffic) bytes.move(traffic[rank]);
+    for (Rows& residuals : out.residuals) bytes.move(residuals[rank]);
+    bytes.move(out.states[rank]);
+    bytes.move(fits[rank]);
+    if (rank == 0) bytes.move(out.replicated);
+}
+
+/// Gives what this process's rank has, if it ran one, to the processes of the others.
+inline void gather(const AnyWorld& world, Placement placement, int mine, Reductions& out,
+                   std::vector<char>& fits) {
+    RankBytes own;
+    if (mine >= 0) move_rank(own, out, fits, static_cast<std::size_t>(mine));
+    const std::vector<ByteVector> all = world.gather(placement, own.take());
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        if (all[rank].empty()) continue;  // the rank did not begin
+        RankBytes theirs(all[rank]);
+        move_rank(theirs, out, fits, rank);
+    }
+}
+
 GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Placement placement,
                           std::vector<Rows> jobs, ConformanceReport& report,
                           const ReduceOptions& options) {
@@ -57,8 +125,10 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
     out.states.resize(ranks);
     out.rows = std::move(jobs);
     std::vector<char> fits(ranks, 1);
+    int mine = -1;  // where the ranks are in several processes
     const auto work = [&](AnyRank& rank) {
         if (rank.rank() == options.dead_rank) return;
+        if (world.gather) mine = rank.rank();
         const auto me = static_cast<std::size_t>(rank.rank());
         CheckedTransport link(rank.transport, options.before_arrival);
         const auto reducer = r.make();
@@ -103,6 +173,7 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
         report.add("exception", text(placement) + ": " + e.what());
         out.failed = true;
     }
+    if (world.gather) gather(world, placement, mine, out, fits);
     for (const char good : fits) out.state_fits = out.state_fits && good;
     report.reductions += static_cast<std::int64_t>(out.rows.size());
     for (const auto& job : out.traffic)

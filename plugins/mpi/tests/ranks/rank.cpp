@@ -10,7 +10,9 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <new>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -79,6 +81,74 @@ std::string reductions(mpi::World<>& world) {
     if (!found.differences.empty()) return found.differences;
     return std::to_string(found.reducers) + " reducers have the bits of threads";
 }
+
+/// Worlds of the first ranks of the job, for checks of other rank counts. What each rank gives is
+/// gathered beside them, also by the processes that have no rank in a world.
+class Worlds {
+public:
+    explicit Worlds(MPI_Comm all) : messages_(all, std::chrono::minutes(1)) {
+        MPI_Comm_rank(all, &rank_), MPI_Comm_size(all, &ranks_);
+    }
+    [[nodiscard]] gx::testing::AnyWorld any() {
+        gx::testing::AnyWorld any;
+        any.run = [this](Placement p, gx::testing::RankFunction f) { run(p, f); };
+        any.gather = [this](Placement p, gx::testing::ByteVector mine) { return gather(p, mine); };
+        return any;
+    }
+
+private:
+    /// A world that has lost a rank is not used again.
+    void run(Placement placement, gx::testing::RankFunction f) {
+        const int n = placement.ranks();
+        if (n > ranks_) throw Error("the job has too few ranks for " + std::to_string(n));
+        if (rank_ >= n) return;
+        auto& world = worlds_[n];
+        if (!world) world = make(n);
+        try {
+            world->run([&](auto& rank) {
+                Placed link(rank.transport(), placement);
+                gx::testing::RankWithTransport placed(rank, link);
+                gx::testing::detail::run_as_any(placed, f);
+            });
+        } catch (const Error&) {  // the reports of the ranks show it
+            world.reset();
+        }
+    }
+    [[nodiscard]] std::unique_ptr<mpi::World<>> make(int n) const {
+        MPI_Group all = MPI_GROUP_NULL, part = MPI_GROUP_NULL;
+        MPI_Comm first = MPI_COMM_NULL;
+        MPI_Comm_group(messages_.get(), &all);
+        int range[1][3]{{0, n - 1, 1}};
+        MPI_Group_range_incl(all, 1, range, &part);
+        mpi::expect(MPI_Comm_create_group(messages_.get(), part, n, &first),
+                    "MPI_Comm_create_group");
+        MPI_Group_free(&all), MPI_Group_free(&part);
+        auto world = std::make_unique<mpi::World<>>(first, mpi::JobOptions{.announce = false});
+        MPI_Comm_free(&first);
+        return world;
+    }
+    [[nodiscard]] std::vector<gx::testing::ByteVector> gather(Placement placement,
+                                                              gx::testing::ByteVector mine) const {
+        std::vector<int> sizes(static_cast<std::size_t>(ranks_)), begins(sizes.size());
+        const int size = static_cast<int>(mine.size());
+        MPI_Request request = MPI_REQUEST_NULL;
+        MPI_Iallgather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, messages_.get(), &request);
+        mpi::complete(request, "MPI_Iallgather", std::chrono::minutes(1));
+        std::exclusive_scan(sizes.begin(), sizes.end(), begins.begin(), 0);
+        gx::testing::ByteVector all(static_cast<std::size_t>(begins.back() + sizes.back()));
+        MPI_Iallgatherv(mine.data(), size, MPI_BYTE, all.data(), sizes.data(), begins.data(),
+                        MPI_BYTE, messages_.get(), &request);
+        mpi::complete(request, "MPI_Iallgatherv", std::chrono::minutes(1));
+        std::vector<gx::testing::ByteVector> ranks(static_cast<std::size_t>(placement.ranks()));
+        for (std::size_t r = 0; r < ranks.size(); ++r)
+            ranks[r].assign(all.begin() + begins[r], all.begin() + begins[r] + sizes[r]);
+        return ranks;
+    }
+
+    mpi::Duplicate messages_;
+    int rank_ = 0, ranks_ = 0;
+    std::map<int, std::unique_ptr<mpi::World<>>> worlds_{};  ///< by rank count
+};
 
 /// MPI's own collective: within the bound of its roundings of the exact mean, and equal on all
 /// ranks, which the ranks' words show.
@@ -421,6 +491,19 @@ const std::map<std::string, Mode> modes{
          const bool same =
              Composition(options).train(world, data).weights_hash == expected.weights_hash;
          return std::string(same ? "the weights of threads" : "other weights than threads");
+     }},
+    {"conformance",  // PART of the reducers' names
+     [](const std::string&, const Arguments& a) {
+         Worlds worlds(in_mpi(MPI_THREAD_MULTIPLE));
+         int reducers = 0;
+         const std::string text =
+             mpi_tests::check_conformance(worlds.any(), a.empty() ? "" : a[0], reducers);
+         return std::to_string(reducers) + " reducers\n" + text;
+     }},
+    {"bugs",
+     [](const std::string&, const Arguments&) {
+         Worlds worlds(in_mpi(MPI_THREAD_MULTIPLE));
+         return mpi_tests::check_seeded_bugs(worlds.any());
      }},
     {"user",  // LEVEL: MPI of the program, and a world on a part of its processes
      [](const std::string&, const Arguments& a) {
