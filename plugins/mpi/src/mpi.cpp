@@ -3,4 +3,5 @@
 #include <gx/mpi/impl/guard.ipp>
 #include <gx/mpi/impl/job.ipp>
 #include <gx/mpi/impl/library.ipp>
+#include <gx/mpi/impl/library_thread.ipp>
 #include <gx/mpi/impl/transport.ipp>

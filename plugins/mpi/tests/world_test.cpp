@@ -41,9 +41,9 @@ TEST_P(MpiWorld, EveryReducerHasTheBitsOfThreads) {
         for (const std::string& said : end.said) expect_equal_reductions(said, end);
     }
 }
-/// Ranks 1, 0 and 2 of two communicators, under MPI_THREAD_MULTIPLE and SERIALIZED.
+/// Ranks 1, 0 and 2 of two communicators, under all thread levels that gx takes.
 TEST_P(MpiWorld, ACommunicatorOfTheUsersMpi) {
-    for (const char* level : {"multiple", "serialized"}) {
+    for (const char* level : {"multiple", "serialized", "funneled"}) {
         const JobEnd end = run(3, std::string("user ") + level);
         EXPECT_EQ(end.status, 0) << end.output;
         const std::string ranks[]{"rank 1 of 2: ", "rank 0 of 2: ", "rank 0 of 1: "};
@@ -150,10 +150,30 @@ TEST_P(MpiWorld, DoesNotRunAfterAnError) {
 
 // ---- How it is started --------------------------------------------------------------------------
 
-TEST_P(MpiWorld, AThreadLevelBelowSerializedIsRefused) {
-    const JobEnd end = run(2, "user funneled");
+TEST_P(MpiWorld, ThreadLevelSingleIsRefused) {
+    const JobEnd end = run(2, "user single");
     for (const std::string& said : end.said)
-        EXPECT_TRUE(holds(said, "has thread level FUNNELED", "MPI_THREAD_MULTIPLE")) << said;
+        EXPECT_TRUE(holds(said, "has thread level SINGLE", "MPI_THREAD_MULTIPLE")) << said;
+}
+/// The thread that initialised MPI makes all calls, though the rank and its stream are others.
+TEST_P(MpiWorld, AtLevelFunneledOneThreadCallsMpi) {
+    const JobEnd one = run(3, "level funneled");
+    EXPECT_EQ(one.status, 0) << one.output;
+    for (const std::string& said : one.said)
+        EXPECT_TRUE(said.starts_with("one thread has called MPI: mpi::AllReduce<fp32> ") &&
+                    holds(said, " reducers have the bits of threads",
+                          "; MPI is called by the thread that initialised it"))
+            << said << one.output;
+    const JobEnd end = run(2, "level serialized");
+    EXPECT_TRUE(end.said[0].starts_with("threads: ")) << end.said[0] << end.output;
+}
+TEST_P(MpiWorld, TrainsAtLevelFunneledWhoeverInitializesMpi) {
+    expect_all(2, "train funneled", "the weights of threads");
+    expect_all(3, "train funneled user", "the weights of threads");
+    const JobEnd end = run(2, "train funneled user");
+    EXPECT_NE(end.output.find("reductions on the rank's own thread, not beside the backward pass"),
+              end.output.npos)
+        << end.output;
 }
 TEST_P(MpiWorld, TheOtherMpisLauncherIsNamed) {
     const Mpi& mine = GetParam();

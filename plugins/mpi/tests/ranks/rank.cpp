@@ -5,6 +5,7 @@
 #include <signal.h>  // kill
 #include <time.h>    // timer_create
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +15,7 @@
 #include <new>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gx/collective/dissemination_barrier.hpp>
@@ -44,6 +46,55 @@ void* operator new(std::size_t bytes) {
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
+// What of MPI is called in a run, and by how many other threads than the one that initialised it.
+namespace calls {
+std::atomic<int> all = 0, by_others = 0;
+std::atomic<std::thread::id> initialized_by{};
+void count() {
+    ++all;
+    by_others += std::this_thread::get_id() != initialized_by.load();
+}
+}  // namespace calls
+int MPI_Init_thread(int* argc, char*** argv, int wanted, int* given) {
+    calls::initialized_by = std::this_thread::get_id();
+    return PMPI_Init_thread(argc, argv, wanted, given);
+}
+int MPI_Isend(const void* message, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+              MPI_Request* request) {
+    calls::count();
+    return PMPI_Isend(message, count, type, to, tag, comm, request);
+}
+int MPI_Irecv(void* message, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+              MPI_Request* request) {
+    calls::count();
+    return PMPI_Irecv(message, count, type, from, tag, comm, request);
+}
+int MPI_Testany(int count, MPI_Request requests[], int* index, int* done, MPI_Status* status) {
+    calls::count();
+    return PMPI_Testany(count, requests, index, done, status);
+}
+int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
+    calls::count();
+    return PMPI_Test(request, done, status);
+}
+int MPI_Iallreduce(const void* from, void* to, int count, MPI_Datatype type, MPI_Op sum,
+                   MPI_Comm comm, MPI_Request* request) {
+    calls::count();
+    return PMPI_Iallreduce(from, to, count, type, sum, comm, request);
+}
+int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* made, MPI_Request* request) {
+    calls::count();
+    return PMPI_Comm_idup(comm, made, request);
+}
+int MPI_Comm_free(MPI_Comm* comm) {
+    calls::count();
+    return PMPI_Comm_free(comm);
+}
+int MPI_Finalize() {
+    if (std::this_thread::get_id() != calls::initialized_by.load()) std::abort();
+    return PMPI_Finalize();
+}
+
 namespace {
 
 using namespace gx;
@@ -67,7 +118,7 @@ private:
     Placement placement_;
 };
 
-std::string reductions(mpi::World<>& world) {
+std::string reductions(mpi::World<>& world, const std::string& part = "") {
     gx::testing::AnyWorld any;
     any.run = [&](Placement placement, gx::testing::RankFunction f) {
         world.run([&](auto& rank) {
@@ -77,7 +128,7 @@ std::string reductions(mpi::World<>& world) {
         });
     };
     const auto found =
-        mpi_tests::compare_with_threads(any, world.first_local_rank(), world.ranks());
+        mpi_tests::compare_with_threads(any, world.first_local_rank(), world.ranks(), part);
     if (!found.differences.empty()) return found.differences;
     return std::to_string(found.reducers) + " reducers have the bits of threads";
 }
@@ -323,6 +374,11 @@ std::string one_message(std::size_t sent, std::size_t received) {
     });
 }
 
+const std::map<std::string, int> levels{{"single", MPI_THREAD_SINGLE},
+                                        {"funneled", MPI_THREAD_FUNNELED},
+                                        {"serialized", MPI_THREAD_SERIALIZED},
+                                        {"multiple", MPI_THREAD_MULTIPLE}};
+
 /// Initialises MPI, as a program does that has it for itself; returns all its processes.
 MPI_Comm in_mpi(int level) {
     int given = 0;
@@ -366,10 +422,22 @@ const std::map<std::string, Mode> modes{
          mpi::World<> world({.piece_bytes = 2000});  // of 5000 values
          return native<fp32>(world) + ", " + native<fp16>(world) + ", " + native<bf16>(world);
      }},
-    {"train",
-     [](const std::string& folder, const Arguments&) {
-         World world;
+    {"train",  // LEVEL user: of a program that initialises MPI itself
+     [](const std::string& folder, const Arguments& a) {
+         const int level = levels.at(a.empty() ? "multiple" : a[0]);
+         const MPI_Comm all = a.size() > 1 ? in_mpi(level) : MPI_COMM_NULL;
+         World world(all, {.thread_level = level});
          return train(world, folder);
+     }},
+    {"level",  // LEVEL that MPI is asked for
+     [](const std::string&, const Arguments& a) {
+         std::string text;
+         {
+             mpi::World<> world({.piece_bytes = 2000, .thread_level = levels.at(a.at(0))});
+             text = native<fp32>(world) + ", " + reductions(world, "MultiRing<") + "; " +
+                    world.info().notes.back();
+         }
+         return (calls::by_others == 0 ? "one thread has called MPI: " : "threads: ") + text;
      }},
     {"throw",  // RANK: in step 4
      [](const std::string&, const Arguments& a) {
@@ -507,9 +575,6 @@ const std::map<std::string, Mode> modes{
      }},
     {"user",  // LEVEL: MPI of the program, and a world on a part of its processes
      [](const std::string&, const Arguments& a) {
-         const std::map<std::string, int> levels{{"multiple", MPI_THREAD_MULTIPLE},
-                                                 {"serialized", MPI_THREAD_SERIALIZED},
-                                                 {"funneled", MPI_THREAD_FUNNELED}};
          int rank = 0;
          (void)in_mpi(levels.at(a.at(0)));
          MPI_Comm_rank(MPI_COMM_WORLD, &rank);

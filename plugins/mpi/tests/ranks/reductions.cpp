@@ -29,9 +29,11 @@ struct OnMessages {
     }
 };
 
-std::vector<ReducerUnderTest> all_reducers() {
+/// Those whose names contain `part`.
+std::vector<ReducerUnderTest> all_reducers(const std::string& part) {
     std::vector<ReducerUnderTest> all;
     testing_support::AllReducers::for_each([&]<class R>() { all.push_back(under_test<R>()); });
+    std::erase_if(all, [&](const auto& r) { return r.name.find(part) == r.name.npos; });
     return all;
 }
 
@@ -70,18 +72,17 @@ void compare(const ReducerUnderTest& r, const AnyWorld& threads, const AnyWorld&
 
 }  // namespace
 
-Compared compare_with_threads(const AnyWorld& world, int me, int ranks) {
+Compared compare_with_threads(const AnyWorld& world, int me, int ranks, const std::string& part) {
     const AnyWorld threads = any_world(OnMessages{});
     Compared out;
-    for (const ReducerUnderTest& r : all_reducers()) compare(r, threads, world, me, ranks, out);
+    for (const ReducerUnderTest& r : all_reducers(part)) compare(r, threads, world, me, ranks, out);
     return out;
 }
 
 std::string check_conformance(const AnyWorld& world, const std::string& part, int& reducers) {
     std::string lines, wrong;
     reducers = 0;
-    for (const ReducerUnderTest& r : all_reducers()) {
-        if (r.name.find(part) == r.name.npos) continue;
+    for (const ReducerUnderTest& r : all_reducers(part)) {
         ++reducers;
         ConformanceReport report;
         check_all(r, world, 1, report);

@@ -13,9 +13,10 @@ struct Compared {
     std::string differences{};
 };
 
-/// Reduces the same rows on `world` and on threads, with each reducer, and compares the row and the
-/// report of rank `me`, whose function `world` runs in this process.
-Compared compare_with_threads(const testing::AnyWorld& world, int me, int ranks);
+/// Reduces the same rows on `world` and on threads, with each reducer whose name contains `part`,
+/// and compares the row and the report of rank `me`, whose function `world` runs in this process.
+Compared compare_with_threads(const testing::AnyWorld& world, int me, int ranks,
+                              const std::string& part = "");
 
 /// Every check of the conformance kit of the reducers whose names contain `part`: a line for each
 /// of them, then what was violated. `reducers`: how many there were.

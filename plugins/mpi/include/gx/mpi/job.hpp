@@ -15,6 +15,7 @@
 #include <gx/core/function_ref.hpp>     // FunctionRef
 #include <gx/core/world_info.hpp>       // WorldInfo
 #include <gx/mpi/call.hpp>              // MPI
+#include <gx/mpi/library.hpp>           // Threading
 #include <gx/mpi/transport.hpp>         // Transport
 
 namespace gx::mpi {
@@ -33,6 +34,9 @@ struct JobOptions {
     /// Messages of more bytes are one item of an MPI datatype, made of such pieces, and all-reduces
     /// of more values are several: MPI counts in int.
     std::size_t piece_bytes = std::size_t{1} << 30;
+    /// That MPI is asked for, where it is not initialised: MPI_THREAD_FUNNELED, SERIALIZED or
+    /// MULTIPLE.
+    int thread_level = MPI_THREAD_MULTIPLE;
     bool announce = true;  ///< rank 0 writes a line to stderr: ranks, hosts, MPI, threads
 };
 
@@ -81,6 +85,8 @@ public:
     [[nodiscard]] Placement placement() const { return roster_.placement(); }
     /// This rank's share of the cores that its node's ranks may use, by their affinity masks.
     [[nodiscard]] int cores() const { return cores_; }
+    /// Whether MPI may be called by the thread of run() alone: reductions are made there.
+    [[nodiscard]] bool reduces_on_callers_thread() const { return threading_.on_callers_alone; }
     [[nodiscard]] const JobOptions& options() const { return options_; }
     [[nodiscard]] GX_DECL WorldInfo info() const;
     /// "4 ranks on 2 hosts (a: 2, b: 2)"
@@ -98,7 +104,7 @@ private:
     GX_DECL void throw_first(coordination::Session& session, const std::exception_ptr& own);
 
     JobOptions options_;
-    int level_ = 0;  ///< of threads
+    Threading threading_{};
     Duplicate messages_, collectives_;
     int rank_ = 0, cores_ = 1, meetings_ = 0;
     std::vector<std::string> hosts_{};  ///< [rank]

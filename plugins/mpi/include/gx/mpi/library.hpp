@@ -6,14 +6,22 @@
 #include <gx/coordination/launch.hpp>  // Environment
 #include <gx/core/decl.hpp>            // GX_DECL
 #include <gx/mpi/call.hpp>             // MPI
+#include <gx/mpi/library_thread.hpp>   // in_library
 
 namespace gx::mpi {
 
-/// Initialises MPI with MPI_THREAD_MULTIPLE, unless it is initialised, and returns the thread level
-/// that it has. MPI that was initialised here is finalised when the process exits.
-/// Errors: gx::Error for a level below SERIALIZED, for MPI that is finalised, and, where it is
-///         initialised here, those of expect_launcher() and expect_its_launcher().
-GX_DECL int start_library();
+/// Which threads may call MPI.
+struct Threading {
+    int level = 0;                  ///< that MPI has
+    bool on_callers_alone = false;  ///< on the thread of the user's MPI_Init_thread: FUNNELED
+};
+
+/// Initialises MPI on a thread of its own, unless it is initialised. MPI that was initialised here
+/// is finalised there when the process exits. `wanted`: the thread level that MPI is asked for.
+/// Errors: gx::Error for level SINGLE, for MPI that is finalised, for a user's MPI of level
+///         FUNNELED on another thread than its own, and, where MPI is initialised here, those of
+///         expect_launcher() and expect_its_launcher().
+GX_DECL Threading start_library(int wanted = MPI_THREAD_MULTIPLE);
 
 /// MPI_Finalize is not called: it would wait for a rank that is lost.
 GX_DECL void leave_library_open();
@@ -26,8 +34,11 @@ GX_DECL void expect_launcher(coordination::Environment environment, const std::s
 GX_DECL void expect_its_launcher(coordination::Environment environment, int world_size,
                                  const std::string& library);
 
-/// Errors: gx::Error for a level below MPI_THREAD_SERIALIZED.
+/// Errors: gx::Error for a level below MPI_THREAD_FUNNELED.
 GX_DECL void expect_thread_level(int level);
+
+/// Errors: gx::Error on another thread than that of the user's MPI_Init_thread, at level FUNNELED.
+GX_DECL void expect_main_thread();
 
 }  // namespace gx::mpi
 

@@ -19,6 +19,7 @@
 #include <gx/core/stream.hpp>           // Operation
 #include <gx/core/transport.hpp>        // Request, Arrival, Placement
 #include <gx/mpi/call.hpp>              // MPI
+#include <gx/mpi/library_thread.hpp>    // in_library
 
 namespace gx::mpi {
 
@@ -38,7 +39,8 @@ struct TransportOptions {
 ///          else `cancelled`. A wait that meets the deadline, or for 2 s has only needed ranks that
 ///          have left, blames its peer. gx::Error, which names both ranks, for a message that is
 ///          not as long as its receive; for what MPI reports; for a channel above MPI_TAG_UB.
-/// Threads: as every Transport. At level SERIALIZED one lock is held in each MPI function.
+/// Threads: as every Transport. At level SERIALIZED one lock is held in each MPI function; at
+///          FUNNELED each of them is handed to the thread that initialised MPI.
 /// Cost:    no copy, and no allocation while as many requests are posted as were before. Beside a
 ///          failed rank MPI may still write to memory of receives: the process must end.
 class Transport {
@@ -87,7 +89,13 @@ private:
     using Moment = std::chrono::steady_clock::time_point;
 
     [[nodiscard]] Delivery all_reduce(void* values, std::size_t count, ElementType element);
-    [[nodiscard]] std::unique_lock<std::mutex> in_mpi();
+    /// Calls f(), which calls MPI, where and when this thread level lets it.
+    template <class F>
+    void in_mpi(F f) {
+        const auto lock =
+            options_.serialize ? std::unique_lock(mpi_) : std::unique_lock<std::mutex>();
+        in_library(f);
+    }
     [[nodiscard]] Moment deadline_of_now() const;
     Request post(const Posted& posted, void* message);
     [[nodiscard]] Posted& at(Request request);

@@ -3,11 +3,14 @@
 
 #include <chrono>      // chrono
 #include <concepts>    // same_as
+#include <cstdint>     // uint64_t
 #include <functional>  // on_start
 #include <memory>      // the job, devices
+#include <optional>    // a thread
 #include <utility>     // move
 
 #include <gx/core/function_ref.hpp>  // FunctionRef
+#include <gx/core/stream.hpp>        // Task, Event
 #include <gx/core/units.hpp>         // Nanoseconds
 #include <gx/core/world.hpp>         // NoDevice, SpansProcesses
 #include <gx/core/world_info.hpp>    // RunTerms, ComparesTerms
@@ -29,7 +32,7 @@ class JobRank;
 ///
 /// Order:   reducers of gx end with the bits that they have on threads; mpi::AllReduce does not.
 /// Errors:  see gx::World. Construction throws gx::Error for an MPI of another kind than its
-///          launcher's, no launcher, a thread level below SERIALIZED, ranks that do not come before
+///          launcher's, no launcher, thread level SINGLE, ranks that do not come before
 ///          `join_deadline`, and a rank 0 that is not reached. run() throws on all processes where
 ///          a rank throws, dies (also by SIGKILL), is late or runs something else; where it died
 ///          the error names it with step, bucket and operation. A process whose rank does not
@@ -37,9 +40,11 @@ class JobRank;
 ///          world can't run again: the process ends without MPI_Finalize; resume from a checkpoint.
 ///          All processes make it, and call run(), equally often.
 /// Threads: MPI functions are called on the rank's thread and on its stream's; at level SERIALIZED
-///          one at a time.
+///          one at a time. At FUNNELED they are handed to the thread that initialised MPI, one of
+///          gx; where the program did that itself, it makes the world and calls run() there, and
+///          each reduction is made there when it is queued, not beside the backward pass.
 /// Cost:    construction and each run() connect the processes to rank 0. Three threads a process in
-///          a run. What MPI costs is in README.md.
+///          a run, and one for MPI's initialisation. What MPI costs is in README.md.
 template <class Device = NoDevice>
 class World {
 public:
@@ -66,7 +71,7 @@ public:
                 if (job_->options().on_start) job_->options().on_start(job_->cores());
             };
             start();
-            Rank rank(run, start);
+            Rank rank(run, start, job_->reduces_on_callers_thread());
             try {
                 f(rank);
             } catch (...) {
@@ -79,6 +84,38 @@ private:
     std::unique_ptr<Job> job_;
 };
 
+/// A rank's communication stream: a thread, or the rank's own, where a task runs when it is queued.
+class RankStream {
+public:
+    using Worker = gx::detail::threads::Worker;
+    RankStream(Worker::Options options, bool on_callers_thread) : options_(std::move(options)) {
+        if (!on_callers_thread) worker_.emplace(options_);
+    }
+
+    Event enqueue(Task task) {
+        if (worker_) return worker_->enqueue(task);
+        try {
+            task.run(task.context, task.argument);
+        } catch (...) {
+            options_.on_error();
+        }
+        return {++done_};
+    }
+    void wait(Event event) {
+        if (worker_) worker_->wait(event);
+    }
+    void drain() {
+        if (worker_) worker_->drain();
+    }
+    void cancel() { options_.on_cancel(); }
+
+private:
+    Worker::Options options_;
+    std::optional<Worker> worker_{};
+    std::uint64_t done_ = 0;
+};
+static_assert(Stream<RankStream>);
+
 /// What f is given: valid on its thread, until f returns.
 template <class DeviceType>
 class JobRank {
@@ -88,7 +125,7 @@ public:
     [[nodiscard]] int rank() const { return run_->transport.rank(); }
     [[nodiscard]] int ranks() const { return run_->transport.ranks(); }
     [[nodiscard]] Transport& transport() { return run_->transport; }
-    [[nodiscard]] gx::detail::threads::Worker& stream() { return stream_; }
+    [[nodiscard]] RankStream& stream() { return stream_; }
     /// Since this process's run() began.
     [[nodiscard]] Nanoseconds now() const { return std::chrono::steady_clock::now() - run_->begin; }
     /// Stops all ranks unless they run what rank 0 runs. Every rank calls it.
@@ -103,14 +140,15 @@ public:
 
 private:
     friend World<Device>;
-    JobRank(JobRun& run, std::function<void()> on_start)
+    JobRank(JobRun& run, std::function<void()> on_start, bool on_callers_thread)
         : run_(&run),
           stream_({.on_start = std::move(on_start),
                    .on_error = [&run] { run.fail(); },
-                   .on_cancel = [&run] { run.session.fail(""); }}) {}
+                   .on_cancel = [&run] { run.session.fail(""); }},
+                  on_callers_thread) {}
 
     JobRun* run_;
-    gx::detail::threads::Worker stream_;
+    RankStream stream_;
 };
 static_assert(SpansProcesses<World<>> && ComparesTerms<World<>::Rank>);
 

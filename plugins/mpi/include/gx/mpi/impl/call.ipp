@@ -5,8 +5,9 @@
 #include <array>      // texts of MPI
 #include <thread>     // yield
 
-#include <gx/core/error.hpp>  // Error
-#include <gx/mpi/call.hpp>    // the declarations
+#include <gx/core/error.hpp>          // Error
+#include <gx/mpi/call.hpp>            // the declarations
+#include <gx/mpi/library_thread.hpp>  // in_library
 
 namespace gx::mpi {
 
@@ -60,7 +61,7 @@ GX_DECL void complete(MPI_Request request, const char* call, std::chrono::nanose
     const auto begin = std::chrono::steady_clock::now();
     for (Backoff backoff;; backoff.pause()) {
         int done = 0;
-        expect(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call);
+        in_library([&] { expect(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call); });
         if (done != 0) return;
         if (std::chrono::steady_clock::now() - begin >= limit)
             throw Error("not all ranks came to " + std::string(call) + " within " +

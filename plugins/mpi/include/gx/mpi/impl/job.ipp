@@ -60,6 +60,11 @@ inline JobOptions checked(JobOptions options) {
     check("deadline", options.deadline);
     check("join_deadline", options.join_deadline);
     check("patience", options.patience);
+    const int level = options.thread_level;
+    if (level != MPI_THREAD_FUNNELED && level != MPI_THREAD_SERIALIZED &&
+        level != MPI_THREAD_MULTIPLE)
+        throw Error("thread_level is " + std::to_string(level) +
+                    ": give MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE");
     constexpr std::size_t most = std::size_t{1} << 30;
     if (options.piece_bytes == 0 || options.piece_bytes > most)
         throw Error("piece_bytes is " + std::to_string(options.piece_bytes) + ": give 1 to " +
@@ -145,19 +150,39 @@ inline bool overlap(const std::string& a, const std::string& b) {
     return false;
 }
 
+/// Of the ranks that share memory with this one, as MPI sees it.
+inline int lowest_rank_of_node(MPI_Comm job, int rank) {
+    MPI_Comm node = MPI_COMM_NULL;
+    expect(MPI_Comm_split_type(job, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node),
+           "MPI_Comm_split_type");
+    MPI_Group near = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
+    expect(MPI_Comm_group(node, &near), "MPI_Comm_group");
+    expect(MPI_Comm_group(job, &all), "MPI_Comm_group");
+    const int first = 0;
+    int lowest = 0;
+    expect(MPI_Group_translate_ranks(near, 1, &first, all, &lowest), "MPI_Group_translate_ranks");
+    (void)MPI_Group_free(&near);
+    (void)MPI_Group_free(&all);
+    (void)MPI_Comm_free(&node);
+    return lowest;
+}
+
 }  // namespace detail::job
 
 GX_DECL Duplicate::Duplicate(MPI_Comm of, std::chrono::nanoseconds limit) {
     MPI_Request request = MPI_REQUEST_NULL;
-    expect(MPI_Comm_idup(of, &communicator_, &request), "MPI_Comm_idup");
+    in_library([&] { expect(MPI_Comm_idup(of, &communicator_, &request), "MPI_Comm_idup"); });
     complete(request, "MPI_Comm_idup", limit);
-    expect(MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    in_library([&] {
+        expect(MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN),
+               "MPI_Comm_set_errhandler");
+    });
 }
 
 GX_DECL Duplicate::~Duplicate() {
     int finalized = 0;
     (void)MPI_Finalized(&finalized);
-    if (finalized == 0 && !left_) (void)MPI_Comm_free(&communicator_);
+    if (finalized == 0 && !left_) in_library([&] { (void)MPI_Comm_free(&communicator_); });
 }
 
 GX_DECL void JobRun::fail() {
@@ -171,13 +196,15 @@ GX_DECL void JobRun::fail() {
 
 GX_DECL Job::Job(JobOptions options, MPI_Comm communicator)
     : options_(detail::job::checked(std::move(options))),
-      level_(start_library()),
+      threading_(start_library(options_.thread_level)),
       messages_(communicator == MPI_COMM_NULL ? MPI_COMM_WORLD : communicator,
                 options_.join_deadline),
       collectives_(messages_.get(), options_.join_deadline) {
     int size = 0;
-    expect(MPI_Comm_rank(messages_.get(), &rank_), "MPI_Comm_rank");
-    expect(MPI_Comm_size(messages_.get(), &size), "MPI_Comm_size");
+    in_library([&] {
+        expect(MPI_Comm_rank(messages_.get(), &rank_), "MPI_Comm_rank");
+        expect(MPI_Comm_size(messages_.get(), &size), "MPI_Comm_size");
+    });
     hosts_.resize(static_cast<std::size_t>(size));
     find_nodes();
     meet();
@@ -192,27 +219,19 @@ GX_DECL Job::Job(JobOptions options, MPI_Comm communicator)
 
 // The node of a rank is the lowest rank that shares memory with it, as MPI sees it.
 GX_DECL void Job::find_nodes() {
-    MPI_Comm node = MPI_COMM_NULL;
-    expect(MPI_Comm_split_type(messages_.get(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node),
-           "MPI_Comm_split_type");
-    MPI_Group near = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
-    expect(MPI_Comm_group(node, &near), "MPI_Comm_group");
-    expect(MPI_Comm_group(messages_.get(), &all), "MPI_Comm_group");
-    const int first = 0;
     int lowest = 0;
-    expect(MPI_Group_translate_ranks(near, 1, &first, all, &lowest), "MPI_Group_translate_ranks");
-    (void)MPI_Group_free(&near);
-    (void)MPI_Group_free(&all);
-    (void)MPI_Comm_free(&node);
+    in_library([&] { lowest = detail::job::lowest_rank_of_node(messages_.get(), rank_); });
 
     using Name = std::array<char, 256>;
     Name mine{};
     (std::to_string(lowest) + " " + coordination::host_name()).copy(mine.data(), mine.size() - 1);
     std::vector<Name> names(hosts_.size());
     MPI_Request request = MPI_REQUEST_NULL;
-    expect(MPI_Iallgather(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, names.data(),
-                          static_cast<int>(mine.size()), MPI_BYTE, messages_.get(), &request),
-           "MPI_Iallgather");
+    in_library([&] {
+        expect(MPI_Iallgather(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, names.data(),
+                              static_cast<int>(mine.size()), MPI_BYTE, messages_.get(), &request),
+               "MPI_Iallgather");
+    });
     complete(request, "MPI_Iallgather", options_.join_deadline);
     std::vector<coordination::MemberInfo> members;
     for (std::size_t r = 0; r < names.size(); ++r) {
@@ -243,9 +262,11 @@ GX_DECL void Job::meet() {
     }
     ++meetings_;
     MPI_Request request = MPI_REQUEST_NULL;
-    expect(MPI_Ibcast(text.data(), static_cast<int>(text.size()), MPI_BYTE, 0, messages_.get(),
-                      &request),
-           "MPI_Ibcast");
+    in_library([&] {
+        expect(MPI_Ibcast(text.data(), static_cast<int>(text.size()), MPI_BYTE, 0, messages_.get(),
+                          &request),
+               "MPI_Ibcast");
+    });
     complete(request, "MPI_Ibcast", options_.join_deadline);
     const std::string said = text.data();
     if (said.starts_with('!')) throw Error("rank 0 can't listen: " + said.substr(1));
@@ -319,11 +340,17 @@ GX_DECL WorldInfo Job::info() const {
     WorldInfo info;
     info.world = "mpi::World";
     info.notes = {description(),
-                  library_name() + " at thread level " + thread_level_name(level_) +
+                  library_name() + " at thread level " + thread_level_name(threading_.level) +
                       ", messages by MPI_Isend and MPI_Irecv",
                   "rank " + std::to_string(rank_) + " has " + std::to_string(cores_) +
                       (cores_ == 1 ? " core" : " cores"),
                   "coordination at " + address_};
+    if (threading_.on_callers_alone)
+        info.notes.emplace_back(
+            "reductions on the rank's own thread, not beside the backward pass, as the program "
+            "initialised MPI at thread level FUNNELED");
+    else if (threading_.level == MPI_THREAD_FUNNELED)
+        info.notes.emplace_back("MPI is called by the thread that initialised it");
     return info;
 }
 
@@ -374,13 +401,14 @@ GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
         throw Error(
             "a rank of this world has failed, and MPI can't go on without it: end all "
             "processes, and resume from a checkpoint");
+    if (threading_.on_callers_alone) expect_main_thread();
     std::unique_ptr<coordination::Session> session = std::move(session_);
     auto guard = std::make_unique<Guard>(*session, options_.patience);
     std::exception_ptr own;
     {
         Transport transport(messages_.get(), collectives_.get(), placement(), *session,
                             {.deadline = options_.deadline,
-                             .serialize = level_ == MPI_THREAD_SERIALIZED,
+                             .serialize = threading_.level == MPI_THREAD_SERIALIZED,
                              .piece_bytes = options_.piece_bytes});
         session->on_change([&] {
             transport.hear();

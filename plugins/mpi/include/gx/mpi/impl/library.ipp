@@ -14,10 +14,17 @@ namespace detail::library {
 
 inline std::atomic<bool> left_open = false, initialized_here = false;
 
+inline LibraryThread& thread() {
+    static auto* const one = new LibraryThread();
+    return *one;
+}
+
 inline void finalize() {
-    int finalized = 0;
-    (void)MPI_Finalized(&finalized);
-    if (finalized == 0 && !left_open) (void)MPI_Finalize();
+    thread().call([] {
+        int finalized = 0;
+        (void)MPI_Finalized(&finalized);
+        if (finalized == 0 && !left_open) (void)MPI_Finalize();
+    });
 }
 
 /// What a launcher sets for all of its processes.
@@ -60,13 +67,24 @@ GX_DECL void expect_its_launcher(coordination::Environment environment, int worl
 }
 
 GX_DECL void expect_thread_level(int level) {
-    if (level >= MPI_THREAD_SERIALIZED) return;
+    if (level >= MPI_THREAD_FUNNELED) return;
     throw Error(library_name() + " has thread level " + thread_level_name(level) +
-                ", and a rank's reductions run on a thread of their own: call "
-                "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or SERIALIZED, or leave it to gx");
+                ", and a process of gx has several threads: call "
+                "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or at least FUNNELED, or leave it "
+                "to gx");
 }
 
-GX_DECL int start_library() {
+GX_DECL void expect_main_thread() {
+    int is_main = 0;
+    expect(MPI_Is_thread_main(&is_main), "MPI_Is_thread_main");
+    if (is_main != 0) return;
+    throw Error(library_name() +
+                " has thread level FUNNELED, and this is not the thread that called "
+                "MPI_Init_thread: make the world and call run() there, or ask for SERIALIZED");
+}
+
+GX_DECL Threading start_library(int wanted) {
+    namespace d = detail::library;
     const auto environment = [](const char* name) -> const char* { return std::getenv(name); };
     int initialized = 0, finalized = 0, level = MPI_THREAD_SINGLE;
     (void)MPI_Finalized(&finalized);
@@ -74,21 +92,25 @@ GX_DECL int start_library() {
     (void)MPI_Initialized(&initialized);
     if (initialized == 0) {
         expect_launcher(environment, library_name());  // else MPI may end the process by itself
-        expect(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
-        (void)std::atexit(detail::library::finalize);
-        detail::library::initialized_here = true;
-        expect(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
-               "MPI_Comm_set_errhandler");
-    } else {
-        expect(MPI_Query_thread(&level), "MPI_Query_thread");
+        d::thread().call([&] {
+            expect(MPI_Init_thread(nullptr, nullptr, wanted, &level), "MPI_Init_thread");
+            expect(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
+                   "MPI_Comm_set_errhandler");
+        });
+        (void)std::atexit(d::finalize);
+        d::initialized_here = true;
+        if (level == MPI_THREAD_FUNNELED) d::funneled = &d::thread();
     }
-    if (detail::library::initialized_here) {
+    in_library([&] { expect(MPI_Query_thread(&level), "MPI_Query_thread"); });
+    if (d::initialized_here) {
         int size = 0;
-        expect(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+        in_library([&] { expect(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size"); });
         expect_its_launcher(environment, size, library_name());
     }
     expect_thread_level(level);
-    return level;
+    const bool on_callers = level == MPI_THREAD_FUNNELED && !d::initialized_here;
+    if (on_callers) expect_main_thread();
+    return {level, on_callers};
 }
 
 }  // namespace gx::mpi

@@ -82,8 +82,10 @@ inline Summed summed(ElementType e) {
 inline int tag_max(MPI_Comm communicator) {
     int* value = nullptr;
     int found = 0;
-    expect(MPI_Comm_get_attr(communicator, MPI_TAG_UB, static_cast<void*>(&value), &found),
-           "MPI_Comm_get_attr");
+    in_library([&] {
+        expect(MPI_Comm_get_attr(communicator, MPI_TAG_UB, static_cast<void*>(&value), &found),
+               "MPI_Comm_get_attr");
+    });
     constexpr int least = 32767;  // that the standard lets MPI have
     return found != 0 ? *value : least;
 }
@@ -104,10 +106,6 @@ GX_DECL Transport::Transport(MPI_Comm messages, MPI_Comm collectives, Placement 
       options_(options),
       channel_max_(detail::transport::tag_max(messages)),
       left_(std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(session.ranks()))) {}
-
-GX_DECL std::unique_lock<std::mutex> Transport::in_mpi() {
-    return options_.serialize ? std::unique_lock(mpi_) : std::unique_lock<std::mutex>();
-}
 
 GX_DECL Transport::Moment Transport::deadline_of_now() const {
     const Moment now = std::chrono::steady_clock::now();
@@ -159,16 +157,17 @@ GX_DECL Request Transport::post(const Posted& posted, void* message) {
     }
     if (stopped_) return {id};
     Posted& mine = at({id});
-    const auto lock = in_mpi();
-    const detail::transport::MessageType type(mine.bytes, options_.piece_bytes);
-    if (mine.receiving)
-        expect(MPI_Irecv(message, type.count(), type.type(), mine.peer, mine.channel, messages_,
-                         &mine.request),
-               "MPI_Irecv");
-    else
-        expect(MPI_Isend(message, type.count(), type.type(), mine.peer, mine.channel, messages_,
-                         &mine.request),
-               "MPI_Isend");
+    in_mpi([&] {
+        const detail::transport::MessageType type(mine.bytes, options_.piece_bytes);
+        if (mine.receiving)
+            expect(MPI_Irecv(message, type.count(), type.type(), mine.peer, mine.channel, messages_,
+                             &mine.request),
+                   "MPI_Irecv");
+        else
+            expect(MPI_Isend(message, type.count(), type.type(), mine.peer, mine.channel, messages_,
+                             &mine.request),
+                   "MPI_Isend");
+    });
     return {id};
 }
 
@@ -220,11 +219,10 @@ GX_DECL std::optional<std::size_t> Transport::test(std::span<const Request> requ
         int index = MPI_UNDEFINED, done = 0;
         MPI_Status status{};
         int code = MPI_SUCCESS;
-        {
-            const auto lock = in_mpi();
+        in_mpi([&] {
             code =
                 MPI_Testany(static_cast<int>(some.size()), handles.data(), &index, &done, &status);
-        }
+        });
         const bool found =
             index != MPI_UNDEFINED && index >= 0 && index < static_cast<int>(some.size());
         Posted* const posted = found ? &at(some[static_cast<std::size_t>(index)]) : nullptr;
@@ -252,7 +250,7 @@ GX_DECL void Transport::expect_tested(int code, const Posted* posted) {
 
 GX_DECL void Transport::expect_length(const Posted& posted, const MPI_Status& status) {
     MPI_Count bytes = 0;
-    expect(MPI_Get_elements_x(&status, MPI_BYTE, &bytes), "MPI_Get_elements_x");
+    in_mpi([&] { expect(MPI_Get_elements_x(&status, MPI_BYTE, &bytes), "MPI_Get_elements_x"); });
     if (bytes != static_cast<MPI_Count>(posted.bytes))
         refuse_length(posted, "one of " + std::to_string(bytes));
 }
@@ -289,10 +287,8 @@ GX_DECL Arrival Transport::stopped(std::span<const Request> requests, bool late)
         requests, [&](Request r) { return !threw && at(r).peer == cause.rank; });
     const bool lost = found != requests.end();
     Posted& mine = at(lost ? *found : requests[0]);
-    if (mine.receiving && mine.request != MPI_REQUEST_NULL) {
-        const auto lock = in_mpi();
-        (void)MPI_Cancel(&mine.request);
-    }
+    if (mine.receiving && mine.request != MPI_REQUEST_NULL)
+        in_mpi([&] { (void)MPI_Cancel(&mine.request); });
     mine.request = MPI_REQUEST_NULL;  // its slot is not used again: MPI may still write there
     using Outcome = Delivery::Outcome;
     return {lost ? static_cast<std::size_t>(found - requests.begin()) : 0,
@@ -301,15 +297,18 @@ GX_DECL Arrival Transport::stopped(std::span<const Request> requests, bool late)
 
 GX_DECL void Transport::progress() {
     if (stopped_) return;
-    const auto lock = in_mpi();
     int found = 0;
-    (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, messages_, &found, MPI_STATUS_IGNORE);
+    in_mpi([&] {
+        (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, messages_, &found, MPI_STATUS_IGNORE);
+    });
 }
 
 // ---- MPI's own all-reduce -----------------------------------------------------------------------
 
 GX_DECL Delivery Transport::all_reduce(void* values, std::size_t count, ElementType element) {
-    const auto [type, sum, bytes] = detail::transport::summed(element);
+    detail::transport::Summed summed{};
+    in_mpi([&] { summed = detail::transport::summed(element); });
+    const auto [type, sum, bytes] = summed;
     const Moment end = deadline_of_now();
     for (std::size_t first = 0; first < count;) {
         const std::size_t some = std::min(count - first, options_.piece_bytes);
@@ -325,14 +324,13 @@ GX_DECL Delivery Transport::all_reduce(void* values, std::size_t count, ElementT
             }
             const Moment before = std::chrono::steady_clock::now();
             int done = 0, code = MPI_SUCCESS;
-            {
-                const auto lock = in_mpi();
+            in_mpi([&] {
                 if (request == MPI_REQUEST_NULL)
                     code =
                         MPI_Iallreduce(MPI_IN_PLACE, static_cast<char*>(values) + first * bytes,
                                        static_cast<int>(some), type, sum, collectives_, &request);
                 if (code == MPI_SUCCESS) code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-            }
+            });
             expect_tested(code, nullptr);
             if (stopped_) continue;
             if (done != 0) break;

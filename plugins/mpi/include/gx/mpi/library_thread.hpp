@@ -1,0 +1,56 @@
+// LibraryThread: the thread that initialises MPI, and that calls it for others at level FUNNELED.
+#pragma once
+
+#include <atomic>              // one that is funneled
+#include <condition_variable>  // waits
+#include <deque>               // calls
+#include <mutex>               // calls
+#include <thread>              // the thread
+
+#include <gx/core/decl.hpp>          // GX_DECL
+#include <gx/core/function_ref.hpp>  // FunctionRef
+
+namespace gx::mpi {
+
+/// A thread of the process that MPI may take for its main thread. Made once, by `new`.
+/// Threads: call() from any; calls are made one at a time, in the order in which they came.
+/// Cost:    a call is handed over and back: 64 yields, then sleeps, on either side.
+class LibraryThread {
+public:
+    LibraryThread() : thread_([this] { work(); }) {}
+    LibraryThread(const LibraryThread&) = delete;
+    LibraryThread& operator=(const LibraryThread&) = delete;
+    ~LibraryThread() = delete;  // it ends with the process
+
+    /// Runs `f` there, and returns, or throws, as it does.
+    GX_DECL void call(FunctionRef<void()> f);
+    [[nodiscard]] bool is_this() const { return std::this_thread::get_id() == thread_.get_id(); }
+
+private:
+    struct Call;
+    GX_DECL void work();
+
+    std::mutex mutex_{};
+    std::condition_variable changed_{};
+    std::deque<Call*> calls_{};
+    std::thread thread_;
+};
+
+namespace detail::library {
+/// That all calls of MPI are handed to: at level FUNNELED, where gx has initialised MPI.
+inline std::atomic<LibraryThread*> funneled = nullptr;
+}  // namespace detail::library
+
+/// Calls f() where MPI may be called: here, or on the thread that initialised it.
+template <class F>
+void in_library(F f) {
+    LibraryThread* const thread = detail::library::funneled.load(std::memory_order_acquire);
+    if (thread == nullptr || thread->is_this()) f();
+    else thread->call(f);
+}
+
+}  // namespace gx::mpi
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/mpi/impl/library_thread.ipp>
+#endif
