@@ -1,4 +1,4 @@
-// Flatten, rounding, and the check of activations.
+// Flatten, copies of channels, rounding, and the check of activations.
 #include "network_kernels.hpp"
 
 #include <gx/core/contract.hpp>  // GX_EXPECT
@@ -30,6 +30,39 @@ void transpose(cudaStream_t stream, std::int64_t rows, std::int64_t columns,
            {static_cast<unsigned>(std::min<std::int64_t>(blocks, elementwise_blocks_max)),
             elementwise_threads, stream},
            transpose_kernel<T>, rows, columns, from, to);
+}
+
+template <class T>
+struct alignas(16) Word {
+    T v[16 / sizeof(T)];
+};
+/// Of both sides: elements of a row, and where the copied ones begin.
+struct ChannelRows {
+    std::int64_t count, from_row, from_first, to_row, to_first;
+};
+template <class W>
+GX_KERNEL copy_channels_kernel(ChannelRows rows, std::int64_t all, DeviceSpan<const W> from,
+                               DeviceSpan<W> to) {
+    for (std::int64_t i = global_thread(); i < all; i += all_threads()) {
+        const std::int64_t row = i / rows.count, c = i % rows.count;
+        to[row * rows.to_row + rows.to_first + c] = from[row * rows.from_row + rows.from_first + c];
+    }
+}
+template <class W, class T>
+void copy_words(cudaStream_t stream, std::int64_t count, const ChannelsFrom<const T>& from,
+                const ChannelsFrom<T>& to) {
+    constexpr std::int64_t in_word = sizeof(W) / sizeof(T);
+    const ChannelRows rows{count / in_word, from.channels / in_word, from.first / in_word,
+                           to.channels / in_word, to.first / in_word};
+    const std::int64_t all = to.maps.size / to.channels * rows.count;
+    const std::int64_t blocks = (all + elementwise_threads - 1) / elementwise_threads;
+    launch(
+        "copy channels",
+        {static_cast<unsigned>(std::min<std::int64_t>(blocks, elementwise_blocks_max)),
+         elementwise_threads, stream},
+        copy_channels_kernel<W>, rows, all,
+        DeviceSpan<const W>{reinterpret_cast<const W*>(from.maps.data), from.maps.size / in_word},
+        DeviceSpan<W>{reinterpret_cast<W*>(to.maps.data), to.maps.size / in_word});
 }
 
 template <class E>
@@ -72,6 +105,20 @@ void channels_to_back(cudaStream_t stream, const PixelShape& shape, DeviceSpan<c
                       DeviceSpan<T> to) {
     transpose(stream, shape.channels, shape.pixels, from, to);
 }
+template <class T>
+void copy_channels(cudaStream_t stream, std::int64_t count, const ChannelsFrom<const T>& from,
+                   const ChannelsFrom<T>& to) {
+    const auto has = [&](const auto& side) {
+        return count > 0 && side.first >= 0 && side.first + count <= side.channels &&
+               side.maps.size % side.channels == 0;
+    };
+    GX_EXPECT(has(from) && has(to) && from.maps.size / from.channels == to.maps.size / to.channels,
+              "both sides of a copy of channels have them, of one number of pixels");
+    constexpr std::int64_t in_word = sizeof(Word<T>) / sizeof(T);
+    const std::int64_t sizes = count | from.channels | from.first | to.channels | to.first;
+    if (sizes % in_word == 0) return copy_words<Word<T>>(stream, count, from, to);
+    copy_words<T>(stream, count, from, to);
+}
 template <class E>
 void round_to(cudaStream_t stream, DeviceSpan<float> values) {
     apply(stream, "round", Round<E>{}, values);
@@ -93,7 +140,9 @@ void check_activations(cudaStream_t stream, DeviceSpan<const ForwardReport> repo
     template void channels_to_front(cudaStream_t, const PixelShape&, DeviceSpan<const T>, \
                                     DeviceSpan<T>);                                       \
     template void channels_to_back(cudaStream_t, const PixelShape&, DeviceSpan<const T>,  \
-                                   DeviceSpan<T>);
+                                   DeviceSpan<T>);                                        \
+    template void copy_channels(cudaStream_t, std::int64_t, const ChannelsFrom<const T>&, \
+                                const ChannelsFrom<T>&);
 GX_FLATTEN_OF(float)
 GX_FLATTEN_OF(std::uint16_t)
 #define GX_CHECK_OF(E)                                                                           \

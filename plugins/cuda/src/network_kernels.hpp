@@ -1,4 +1,4 @@
-// Kernels of a network that no other program needs: flatten, and the check of activations.
+// Kernels of a network that no other program needs: flatten, channels, the check of activations.
 #pragma once
 
 #include <cstdint>  // int64_t
@@ -21,6 +21,22 @@ void channels_to_front(cudaStream_t stream, const PixelShape& shape, DeviceSpan<
 template <class T>
 void channels_to_back(cudaStream_t stream, const PixelShape& shape, DeviceSpan<const T> from,
                       DeviceSpan<T> to);
+
+/// Channels of each pixel from `first` on. Shapes: maps (images * H * W, channels).
+template <class T>
+struct ChannelsFrom {
+    DeviceSpan<T> maps{};
+    std::int64_t channels = 0;
+    std::int64_t first = 0;
+};
+/// to[pixel, c] = from[pixel, c] for `count` channels of both: concat, and its gradient.
+/// Shapes: as many pixels on both sides. T is float or std::uint16_t.
+/// Errors: channels that one side does not have, and pixels of another number, break the contract.
+/// Cost:   reads and writes `count` channels once; 16 bytes a thread at a time where both sides'
+///         channels are in words of them, else one element.
+template <class T>
+void copy_channels(cudaStream_t stream, std::int64_t count, const ChannelsFrom<const T>& from,
+                   const ChannelsFrom<T>& to);
 
 /// value = decode(encode(value)).
 template <class E>

@@ -1,4 +1,4 @@
-// Kernels of a network: flatten, rounding, the check of activations.
+// Kernels of a network: flatten, channels, rounding, the check of activations.
 #include "../src/network_kernels.hpp"
 
 #include <gtest/gtest.h>
@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include <gx/cuda/emulation/grid.hpp>  // take_traffic
 #include <gx/cuda_testing/runtime.hpp>
 
 #include "device_memory.hpp"
@@ -35,6 +36,52 @@ TEST(NetworkKernels, FlattenAndItsGradient) {
         EXPECT_EQ(back.host(), maps);
         EXPECT_DEATH(cuda::channels_to_front<std::uint16_t>(s, {2, 5, 4}, from, to), "flatten");
     }
+}
+/// Rows of each side, and what is between the copied channels and the end stays.
+template <class T>
+void expect_copied_channels(std::int64_t pixels, std::int64_t count, std::int64_t from_channels,
+                            std::int64_t from_first, std::int64_t to_channels,
+                            std::int64_t to_first) {
+    const TestStream s;
+    std::vector<T> source, expected;
+    for (std::int64_t i = 0; i < pixels * from_channels; ++i) source.push_back(T(1 + i % 1000));
+    for (std::int64_t i = 0; i < pixels * to_channels; ++i) expected.push_back(T(2000 + i % 1000));
+    const DeviceVector<T> from(s, source);
+    DeviceVector<T> to(s, expected);
+    for (std::int64_t p = 0; p < pixels; ++p)
+        for (std::int64_t c = 0; c < count; ++c)
+            expected[std::size_t(p * to_channels + to_first + c)] =
+                source[std::size_t(p * from_channels + from_first + c)];
+    (void)cuda::emulation::take_traffic();
+    cuda::copy_channels<T>(s, count, {from, from_channels, from_first},
+                           {to, to_channels, to_first});
+    EXPECT_EQ(to.host(), expected);
+    const cuda::emulation::Traffic moved = cuda::emulation::take_traffic();
+    EXPECT_EQ(moved.read, pixels * count * std::int64_t{sizeof(T)}) << "once";
+    EXPECT_EQ(moved.written, pixels * count * std::int64_t{sizeof(T)});
+}
+TEST(NetworkKernels, CopiesChannels) {
+    for (std::uint64_t seed = 0; seed < 3; ++seed) {
+        cuda_testing::reset({.seed = seed, .check_at_exit = false});
+        expect_copied_channels<std::uint16_t>(5, 3, 3, 0, 7, 4);    // joined
+        expect_copied_channels<float>(5, 2, 7, 3, 2, 0);            // cut
+        expect_copied_channels<std::uint16_t>(6, 8, 24, 8, 16, 8);  // in words
+        expect_copied_channels<float>(6, 8, 12, 4, 8, 0);
+        expect_copied_channels<std::uint16_t>(6, 8, 16, 4, 8, 0);  // no word begins there
+        expect_copied_channels<float>(3, 1, 1, 0, 1, 0);
+    }
+}
+TEST(NetworkKernelsDeathTest, CopiesChannelsThatAreThere) {
+    cuda_testing::reset({.check_at_exit = false});
+    const TestStream s;
+    DeviceVector<float> six(s, 6), to(s, 4);
+    const auto copy = [&](std::int64_t count, std::int64_t first, std::int64_t to_first) {
+        cuda::copy_channels<float>(s, count, {six, 3, first}, {to, 2, to_first});
+    };
+    copy(2, 1, 0);
+    EXPECT_DEATH(copy(2, 2, 0), "both sides of a copy of channels");
+    EXPECT_DEATH(copy(2, 1, 1), "both sides of a copy of channels");
+    EXPECT_DEATH(cuda::copy_channels<float>(s, 1, {six, 2, 0}, {to, 2, 0}), "one number of pixels");
 }
 TEST(NetworkKernels, RoundsToTheElement) {
     cuda_testing::reset({.check_at_exit = false});

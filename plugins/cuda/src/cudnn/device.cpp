@@ -29,12 +29,6 @@ std::int64_t elements(const Graph& graph, int batch) { return batch * graph.inpu
 
 const Graph& checked(const Graph& graph, const DeviceOptions& o) {
     expect_numbers(graph);
-    for (const Op& op : graph.ops)
-        if (op.kind == OpKind::concat)
-            throw Error("'" + std::string(graph.name.view()) + "' joins branches by concat '" +
-                        std::string(op.name.view()) +
-                        "', which cuda::Device does not compute yet. Train it on onednn::Device, "
-                        "or a network without concat.");
     GX_EXPECT(o.batch > 0, "a device is built for a batch of at least one image");
     GX_EXPECT(!graph.ops.empty() && graph.ops.back().kind == OpKind::softmax_cross_entropy,
               "a graph ends with its loss: call softmax_cross_entropy last");

@@ -160,6 +160,7 @@ private:
                 if (pass_.mode == Mode::evaluate) return copy(x, activation(op.output));
                 return dropout<E>(stream_, pixels(op.output, pass_.count), draws(op), pass_.draw,
                                   op.rate, x, activation(op.output));
+            case OpKind::concat: return join(unit);
             case OpKind::batch_norm: return run_batch_norm(unit);
             case OpKind::softmax_cross_entropy:
                 return softmax_cross_entropy<E>(stream_, loss_shape(op), x, labels(),
@@ -177,6 +178,16 @@ private:
         if (pass_.pixels.size > 0)
             pack_pixels<E>(stream_, s, s.channels, pass_.pixels, pass_.values, to);
         else pack_images<E>(stream_, s, s.channels, pass_.images, to);
+    }
+    /// The inputs that are not yet where they belong.
+    void join(const Unit& unit) {
+        const Maps y = activation(unit.joined);
+        for (const std::size_t k : {0u, 1u}) {
+            const int input = unit.inputs[k], channels = shape(input).channels;
+            if (plan_.activation(input) == Block::none) continue;
+            copy_channels<Storage>(stream_, channels, {activation(input), channels},
+                                   {y, shape(unit.joined).channels, unit.first_channels[k]});
+        }
     }
     void run_batch_norm(const Unit& unit) {
         const Op& op = *unit.op;
@@ -227,6 +238,7 @@ private:
             case OpKind::linear: run_product_backward(unit, dy, dx, needs_dx, gradients); break;
             case OpKind::batch_norm: run_batch_norm_backward(unit, dy, dx, gradients); break;
             case OpKind::add: break;
+            case OpKind::concat: cut(unit, dy); break;
             case OpKind::flatten:
                 if (needs_dx && !plan_.keeps_order(op))
                     channels_to_back(stream_, pixels(op.inputs[0], parts_.batch), dy, dx);
@@ -249,6 +261,18 @@ private:
             default: return;
         }
         add_up(unit);
+    }
+    /// The gradient of a concat, which is that of all it joins.
+    void cut(const Unit& unit, ReadMaps dy) {
+        using Kind = GradientRoute::Kind;
+        for (const std::size_t k : {0u, 1u}) {
+            const GradientRoute& route = unit.gradients[k];
+            if (route.kind == Kind::none || route.kind == Kind::shared) continue;
+            const int channels = shape(unit.inputs[k]).channels;
+            copy_channels<Storage>(stream_, channels,
+                                   {dy, shape(unit.joined).channels, unit.first_channels[k]},
+                                   {span<Storage>(route.stored()), channels});
+        }
     }
     /// No-op without a plan: nothing needs the gradient.
     void backward_plan(const Unit& unit, const DnnPlan* plan,

@@ -1,6 +1,7 @@
 #include "network_plan.hpp"
 
 #include <algorithm>  // find, max, sort
+#include <numeric>    // iota
 
 #include <gx/cuda/layer_kernels.hpp>    // ChannelNorm, batch_norm_scratch
 #include <gx/model/backward_needs.hpp>  // gradient_tensors
@@ -38,11 +39,14 @@ NetworkPlan::NetworkPlan(const Graph& graph, Dnn& dnn, int batch, ElementType co
       element_bytes_(compute == ElementType::fp32 ? 4 : 2),
       has_gradient_(gradient_tensors(graph)),
       readers_(graph.tensors.size()),
+      joined_(graph.tensors.size()),
+      first_channel_(graph.tensors.size()),
       activations_(graph.tensors.size(), Block::none),
       gradients_(graph.tensors.size(), Block::none) {
     for (const Op& op : graph.ops)
         for (const int input : op.inputs)
             if (input >= 0) ++readers_[at(input)];
+    std::iota(joined_.begin(), joined_.end(), 0);
     join();
     for (Unit& unit : units_) plan_forward(unit, dnn);
     for (std::size_t i = units_.size(); i-- > 0;) plan_backward(units_[i]);
@@ -88,10 +92,25 @@ void NetworkPlan::join() {
                               [&](const Unit& u) { return u.op == relu || u.op == behind; });
             }
         }
+        if (op.kind == OpKind::concat) join_channels(unit, reader[at(op.output)]);
         unit.norms_only = applied[i];
         units_.push_back(unit);
     }
     std::ranges::sort(units_, {}, &Unit::last);
+}
+
+/// Of a concat, which `reader` alone reads, or several operations: nullptr.
+void NetworkPlan::join_channels(Unit& unit, const Op* reader) {
+    if (reader != nullptr && reader->kind == OpKind::concat) {
+        const bool second = reader->inputs[1] == unit.output;
+        const auto first = at(reader->inputs[0]), whole = at(reader->output);
+        joined_[at(unit.output)] = joined_[whole];
+        first_channel_[at(unit.output)] =
+            first_channel_[whole] + (second ? graph_->tensors[first].channels : 0);
+    }
+    unit.joined = joined_[at(unit.output)];
+    unit.first_channels[0] = first_channel_[at(unit.output)];
+    unit.first_channels[1] = unit.first_channels[0] + graph_->tensors[at(unit.inputs[0])].channels;
 }
 
 void NetworkPlan::plan_forward(Unit& unit, Dnn& dnn) {
@@ -106,6 +125,11 @@ void NetworkPlan::plan_forward(Unit& unit, Dnn& dnn) {
     if (op.kind == OpKind::softmax_cross_entropy) {
         unit.notes = add(batch_ * std::int64_t{sizeof(ImageLoss)}, time);
         return;
+    }
+    if (op.kind == OpKind::concat) {
+        Block& whole = activations_[at(unit.joined)];
+        if (whole == Block::none) whole = add(tensor_bytes(unit.joined), time);
+        return use(whole, time);
     }
     if (!unit.norms_only) activations_[at(unit.output)] = add(tensor_bytes(unit.output), time);
     if (op.kind == OpKind::batch_norm) {
@@ -187,7 +211,7 @@ GradientRoute NetworkPlan::route(const Unit& unit, std::size_t input, int time) 
     Block& gradient = gradients_[at(tensor)];
     const bool passes = passes_gradient(unit);
     if (gradient == Block::none) {
-        if (passes && readers(tensor) == 1) {  // nothing is ever added to it
+        if ((passes && readers(tensor) == 1) || is_part(tensor)) {  // nothing is ever added to it
             gradient = unit.output_gradient;
             return {.kind = Kind::shared, .to = gradient};
         }

@@ -44,6 +44,8 @@ struct Unit {
     int last = -1;                      ///< index of the operation whose output it writes
     std::array<int, 2> inputs{-1, -1};  ///< tensors; of a batch norm: x, and what is added
     int output = -1;
+    int joined = -1;  ///< concat: the tensor that it writes a part of: its own, or a later concat's
+    std::array<int, 2> first_channels{};  ///< concat: where those of its inputs begin in it
 
     DnnLayer dnn{};
     Block notes = Block::none;  ///< norms of channels, places of maxima, losses of images
@@ -58,7 +60,8 @@ struct Unit {
     std::size_t final_from = 0;
 };
 
-/// Joins operations, plans the rest by cuDNN, and places every tensor once.
+/// Joins operations, plans the rest by cuDNN, and places every tensor once. A concat that another
+/// alone reads has no memory of its own: what it joins goes to its channels of the last output.
 ///
 /// Time is MemoryPlan's: a unit runs forward at the index i of its last operation and backward at
 /// 2 n - 1 - i. A block lives from its first use to its last, so that workspaces and temporary
@@ -99,6 +102,7 @@ public:
 
 private:
     void join();
+    void join_channels(Unit& unit, const Op* reader);
     void plan_forward(Unit& unit, Dnn& dnn);
     void plan_backward(Unit& unit);
     void plan_workspaces(Unit& unit, int forward, int backward);
@@ -118,6 +122,10 @@ private:
 
     Block add(std::int64_t bytes, int time);
     void use(Block block, int time);
+    /// Whether the tensor is a part of a concat's output, where it is.
+    [[nodiscard]] bool is_part(int tensor) const {
+        return joined_[static_cast<std::size_t>(tensor)] != tensor;
+    }
     [[nodiscard]] std::int64_t tensor_bytes(int tensor) const;
     [[nodiscard]] int readers(int tensor) const {
         return readers_[static_cast<std::size_t>(tensor)];
@@ -131,6 +139,8 @@ private:
     std::int64_t element_bytes_;
     std::vector<std::uint8_t> has_gradient_;
     std::vector<int> readers_;
+    std::vector<int> joined_,
+        first_channel_;  ///< of each tensor: Unit::joined, and its begin there
     std::vector<Unit> units_{};
     std::vector<MemoryBlock> blocks_{};
     std::vector<Block> activations_, gradients_;

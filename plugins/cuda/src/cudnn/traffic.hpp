@@ -63,6 +63,7 @@ public:
                     break;
                 case OpKind::max_pool: max_pool(op); break;
                 case OpKind::flatten: break;  // of one pixel: the same memory
+                case OpKind::concat: concat(op); break;
                 default: other(op); break;
             }
         for (std::size_t t = 0; t < readers_.size(); ++t) add_gradients(static_cast<int>(t));
@@ -239,6 +240,20 @@ private:
         const double x = bytes(op.inputs[0]), y = bytes(op.output), places = elements(op.output);
         row(name + ", forward", x, y + places);
         row(name + ", backward", y + places, x);
+    }
+    /// What another concat joined lies in its place already.
+    void concat(const Op& op) {
+        double copied = 0, cut = 0;
+        for (const int t : op.inputs) {
+            const bool again =
+                producer_of(g_, t).kind == OpKind::concat && behind(t, OpKind::concat) == &op;
+            if (s_.joined && again) continue;
+            copied += bytes(t);
+            cut += has_gradient(t) ? bytes(t) : 0;
+        }
+        const std::string name(op.name.view());
+        row(name + ", forward", copied, copied);
+        row(name + ", backward", cut, cut);
     }
     void other(const Op& op) {
         const std::string name(op.name.view());

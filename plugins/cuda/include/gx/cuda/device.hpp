@@ -22,8 +22,9 @@ namespace gx::cuda {
 
 /// Models gx::QueuedDevice. Convolutions, linear layers, pools, ReLUs and additions are cuDNN's
 /// (src/cudnn/dnn.hpp); batch norms, with an addition, the batch norm that is added and a ReLU
-/// behind them in the same kernels, dropout, loss, images and casts are gx's
-/// (gx/cuda/layer_kernels.hpp).
+/// behind them in the same kernels, concat, dropout, loss, images and casts are gx's
+/// (gx/cuda/layer_kernels.hpp). A list of branches is copied to its place once, whatever the
+/// number of concats that join it.
 ///
 /// Shapes: activations (N, H, W, C) in memory; a flatten brings them to (N, C, H, W), so that what
 ///         follows is in the graph's order. Weights of convolutions (out, H, W, in / groups); each

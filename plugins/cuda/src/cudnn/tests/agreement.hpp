@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include <gx/model/sequence.hpp>        // concat
 #include <gx/reference/batch_norm.hpp>  // channel_moments
 
 #include "gpu_bounds.hpp"
@@ -153,6 +154,49 @@ inline const std::vector<TestedLayer>& layers() {
         {"dropout of images",
          {3, 5, 5},
          [](B& b, int x) { return conv(b, b.dropout(x, 0.5, "drop"), 4); }},
+        {"groups of 4 channels",
+         {3, 6, 6},
+         [](B& b, int x) {
+             x = relu(b, norm(b, b.conv2d(x, {32, {}}, "1x1")));
+             return relu(b, norm(b, conv(b, x, 32, 8, false, 2)));
+         }},
+        {"joined branches",
+         {3, 5, 5},
+         [](B& b, int x) {
+             const int y = relu(b, norm(b, conv(b, x, 8))), z = b.conv2d(x, {16, {}}, "1x1");
+             return conv(b, concat(b, y, z, "join"), 4);
+         }},
+        {"a list of joined branches",
+         {3, 5, 5},
+         [](B& b, int x) {
+             x = relu(b, conv(b, x, 5));
+             const int y = b.conv2d(x, {7, {1, 3, 1, 0, 1}}, "wide"),
+                       z = b.conv2d(x, {6, {3, 1, 1, 1, 0}}, "tall");
+             const int yz = concat(b, y, z, "one");
+             x = concat(b, yz, concat(b, x, x, "two"), "three");
+             return conv(b, relu(b, norm(b, x)), 4);
+         }},
+        {"joined with the images, and read twice",
+         {3, 5, 5},
+         [](B& b, int x) {
+             const int y = concat(b, x, conv(b, x, 6), "one");
+             return conv(b, concat(b, y, relu(b, y), "two"), 4);
+         }},
+        {"joined maps, flattened",
+         {3, 5, 5},
+         [](B& b, int x) {
+             x = conv(b, x, 5);
+             return concat(b, concat(b, x, b.max_pool(x, Window::square(3, 1, 1), "pool"), "one"),
+                           norm(b, conv(b, x, 3)), "two");
+         }},
+        {"joined images and a dead end",
+         {3, 5, 5},
+         [](B& b, int x) {
+             const int y = concat(b, x, b.max_pool(x, Window::square(3, 1, 1), "pool"), "one");
+             x = conv(b, y, 6);
+             relu(b, concat(b, concat(b, x, y, "two"), conv(b, x, 2), "three"));
+             return x;
+         }},
         {"a dead end",
          {3, 5, 5},
          [](B& b, int x) {

@@ -9,7 +9,6 @@
 
 #include <gx/model/cifar_resnet.hpp>
 #include <gx/model/compute.hpp>
-#include <gx/model/sequence.hpp>
 
 #include <support/files.hpp>  // error_of, holds
 
@@ -355,17 +354,6 @@ TEST(Device, RefusesWindowsOfMoreThan128Places) {
         testing_support::error_of([&] { const cuda::Device device(gpu, g, {.batch = 1}); }),
         "max_pool 'wide'", "at most 128"));
 }
-TEST(Device, RefusesJoinedBranches) {
-    start();
-    GraphBuilder b("branches", {2, 4, 4}, 5);
-    const int x = concat(b, 0, b.relu(0, "relu"), "join");
-    b.softmax_cross_entropy(b.linear(b.flatten(x, "flatten"), 5, true, "last"), 0, "loss");
-    const Graph g = std::move(b).finish();
-    cuda::DeviceContext gpu(0);
-    EXPECT_TRUE(testing_support::holds(
-        testing_support::error_of([&] { const cuda::Device device(gpu, g, {.batch = 1}); }),
-        "'branches' joins branches by concat 'join.concat'", "Train it on onednn::Device"));
-}
 
 // ---- Parameters --------------------------------------------------------------------------------
 
@@ -407,6 +395,10 @@ TEST(Device, NamesTheLayerOfANaN) {
         expect_same_blame(g, p, p % 2 == 0 ? ElementType::fp32 : ElementType::fp16);
     for (std::size_t p = 0; p < flat.parameters.size(); ++p)
         expect_same_blame(flat, p, ElementType::bf16);
+    const Graph joined = lower(*std::ranges::find(
+        layers(), std::string_view("joined maps, flattened"), &TestedLayer::name));
+    for (std::size_t p = 0; p < joined.parameters.size(); ++p)
+        expect_same_blame(joined, p, ElementType::fp16);
 }
 /// Each term is finite in fp16, and their sum is not.
 TEST(Device, NamesAnAdditionThatOverflows) {

@@ -8,7 +8,10 @@
 #include <gx/cuda_testing/cudnn.hpp>
 #include <gx/cuda_testing/runtime.hpp>
 #include <gx/model/cifar_resnet.hpp>
+#include <gx/model/inception.hpp>
 #include <gx/model/resnet.hpp>
+#include <gx/model/resnext.hpp>
+#include <gx/model/sequence.hpp>
 #include <model/random_network.hpp>
 
 namespace {
@@ -110,6 +113,45 @@ TEST_F(NetworkPlans, LeavesTheLastGradientToABatchNorm) {
         EXPECT_EQ(units[2].gradients[0].kind, Kind::store);
         EXPECT_EQ(writer.addend, normed ? units[0].gradients[0].addend : Block::none);
     }
+}
+
+/// one (4 channels), two (3), three (2): three behind the two others.
+TEST_F(NetworkPlans, JoinsAListOfBranchesInOnePlace) {
+    GraphBuilder b("list", {3, 4, 4}, 3);
+    const int one = b.conv2d(0, {.channels = 4}, "one"), two = b.conv2d(0, {.channels = 3}, "two"),
+              three = b.conv2d(0, {.channels = 2}, "three");
+    const int inner = concat(b, one, two, "inner");
+    int x = concat(b, inner, three, "outer");
+    x = b.linear(b.flatten(b.relu(x, "relu"), "flatten"), 3, true, "fc");
+    b.softmax_cross_entropy(x, 0, "loss");
+    const Graph g = std::move(b).finish();
+    Dnn dnn(nullptr, {});
+    const NetworkPlan plan(g, dnn, 2, ElementType::fp32);
+    const Unit &first = plan.units()[4], &last = plan.units()[5];
+    EXPECT_EQ(plan.activation(inner), Block::none) << "never stored apart";
+    EXPECT_EQ(first.joined, last.output);
+    EXPECT_EQ(last.joined, last.output);
+    EXPECT_EQ(first.first_channels, (std::array{0, 4}));
+    EXPECT_EQ(last.first_channels, (std::array{0, 7}));
+    EXPECT_EQ(plan.memory(plan.activation(last.output)).first, 4) << "filled from the first on";
+    EXPECT_EQ(last.gradients[0].kind, Kind::shared);
+    EXPECT_EQ(first.output_gradient, last.output_gradient);
+    EXPECT_EQ(first.gradients[1].kind, Kind::store);
+    std::vector<std::string> blamed;
+    for (const auto& c : plan.checks()) blamed.emplace_back(c.blamed->name.view());
+    EXPECT_EQ(blamed, (std::vector<std::string>{"input", "one", "flatten", "fc"}))
+        << "what is joined is in the ReLU's output";
+}
+TEST_F(NetworkPlans, TakesNetworksOfBranchesAndOfGroups) {
+    for (const Graph& g : {graph<InceptionV3>(), graph<ResNeXt50>()})
+        for (const auto gpu : {cuda_testing::CudnnGpu::v100, cuda_testing::CudnnGpu::h100})
+            for (const ElementType e : {ElementType::fp32, ElementType::fp16}) {
+                cuda_testing::reset_cudnn({.gpu = gpu});
+                Dnn dnn(nullptr, {.compute = e});
+                const NetworkPlan plan(g, dnn, 8, e);
+                const MemoryPlan separate(g, 8, Mode::train, e == ElementType::fp32 ? 4 : 2);
+                EXPECT_LT(plan.bytes(), separate.bytes) << g.name.view();
+            }
 }
 
 RC_GTEST_FIXTURE_PROP(NetworkPlans, PlacesNothingTwice, ()) {

@@ -13,6 +13,7 @@
 #include <gx/cuda/layer_kernels.hpp>
 #include <gx/cuda_testing/cudnn.hpp>
 #include <gx/cuda_testing/runtime.hpp>
+#include <gx/model/sequence.hpp>
 
 #include "../network_plan.hpp"
 #include "gpu_step.hpp"
@@ -258,6 +259,23 @@ TEST(StepTraffic, IsWhatADeviceMoves) {
         if (const std::string kind = kind_of_row(graph, r.name); !kind.empty())
             add(counted, kind, kind == "input" ? 0 : batch * r.read, batch * r.written);
     EXPECT_EQ(moved, counted);
+}
+
+/// Branches of 4, 3 and 2 channels of 16 pixels in fp16: each is copied once, and cut once.
+TEST(StepTraffic, OfAListOfJoinedBranches) {
+    GraphBuilder b("list", {3, 4, 4}, 3);
+    const int one = b.conv2d(0, {.channels = 4}, "one"), two = b.conv2d(0, {.channels = 3}, "two");
+    int x = concat(b, concat(b, one, two, "inner"), b.conv2d(0, {.channels = 2}, "three"), "outer");
+    x = b.linear(b.flatten(b.relu(x, "relu"), "flatten"), 3, true, "fc");
+    b.softmax_cross_entropy(x, 0, "loss");
+    const Graph g = std::move(b).finish();
+    const auto joined = by_name(g, {});
+    for (const std::string pass : {", forward", ", backward"}) {
+        EXPECT_EQ(joined.at("inner.concat" + pass), (Bytes2{2 * 7 * 16, 2 * 7 * 16}));
+        EXPECT_EQ(joined.at("outer.concat" + pass), (Bytes2{2 * 2 * 16, 2 * 2 * 16}));
+    }
+    EXPECT_EQ(by_name(g, {.joined = false}).at("outer.concat, forward"),
+              (Bytes2{2 * 9 * 16, 2 * 9 * 16}));
 }
 
 // ---- ResNet-50's -------------------------------------------------------------------------------
