@@ -29,7 +29,7 @@ namespace gx {
 /// Errors: options outside their ranges break the contract.
 /// Order:  the factor in double; unscale * factor rounded to float, by which O multiplies.
 /// Cost:   O's, and 4 bytes read an element. A part of the parameters (Sharded) can be updated
-///         where O is elementwise, in the host's memory: gx::cuda has no kernels for it.
+///         where O is elementwise.
 /// Source: Pascanu, Mikolov and Bengio 2013, arXiv:1211.5063, algorithm 1; 1e-6 as
 ///         torch.nn.utils.clip_grad_norm_.
 template <class O>

@@ -30,8 +30,8 @@ namespace gx {
 ///
 /// Errors: options outside their ranges break the contract.
 /// Order:  each product and the sum rounded to float, decay and 1 - decay too.
-/// Cost:   O's, and 4 bytes read and 4 written an element, and one more float of state. Neither
-///         gx::cuda nor Sharded takes it, nor LocalSgd, whose ranks would each have their own.
+/// Cost:   O's, and 4 bytes read and 4 written an element, and one more float of state. Sharded
+///         does not take it, nor does LocalSgd, whose ranks would each have their own.
 /// Source: Polyak and Juditsky 1992; decay as in timm's ModelEmaV2 and Tan and Le 2019,
 ///         arXiv:1905.11946 (0.9999).
 template <class O>
@@ -78,6 +78,8 @@ public:
                          const Graph& graph) {
         inner_.reserve(elements, slices, graph);
     }
+    [[nodiscard]] float decay() const { return decay_; }
+    [[nodiscard]] const O& optimizer() const { return inner_; }
     [[nodiscard]] std::span<double> scalars()
         requires KeepsScalars<O>
     {

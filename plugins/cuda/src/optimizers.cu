@@ -29,7 +29,8 @@ GX_DEVICE UpdateStep step_after(std::int64_t updates, float rate, float loss_sca
             .unscale = 1.0f / loss_scale,
             .correction1 = static_cast<float>(1 - power(double{start.beta1}, updates + 1)),
             .correction2 = static_cast<float>(1 - power(double{start.beta2}, updates + 1)),
-            .applied = applied};
+            .applied = applied,
+            .first = updates == 0};
 }
 GX_KERNEL begin_update_kernel(DeviceSpan<const bool> applied, DeviceSpan<const float> loss_scale,
                               DeviceSpan<const float> rate, UpdateStart start,
@@ -102,6 +103,31 @@ GX_KERNEL lars_kernel(DeviceSpan<const UpdatePiece> pieces, DeviceSpan<const flo
         for (std::int64_t i = threadIdx.x; i < piece.count; i += blockDim.x) {
             const std::int64_t at = piece.offset + i;
             rule.update(w[at], g[at], v[at]);
+        }
+    }
+}
+
+GX_KERNEL begin_average_kernel(DeviceSpan<const UpdatePiece> pieces,
+                               DeviceSpan<const UpdateStep> step, DeviceSpan<const float> w,
+                               DeviceSpan<float> average) {
+    if (step[0].applied == 0 || step[0].first == 0) return;
+    for (std::int64_t p = blockIdx.x; p < pieces.size; p += gridDim.x) {
+        const UpdatePiece piece = pieces[p];
+        for (std::int64_t i = threadIdx.x; i < piece.count; i += blockDim.x)
+            average[piece.offset + i] = w[piece.offset + i];
+    }
+}
+GX_KERNEL move_average_kernel(DeviceSpan<const UpdatePiece> pieces,
+                              DeviceSpan<const UpdateStep> step, float decay,
+                              DeviceSpan<const float> w, DeviceSpan<float> average) {
+    if (step[0].applied == 0) return;
+    const float weight = 1 - decay;
+    for (std::int64_t p = blockIdx.x; p < pieces.size; p += gridDim.x) {
+        const UpdatePiece piece = pieces[p];
+        for (std::int64_t i = threadIdx.x; i < piece.count; i += blockDim.x) {
+            const std::int64_t at = piece.offset + i;
+            const float kept = decay * average[at], added = weight * w[at];
+            average[at] = kept + added;
         }
     }
 }
@@ -203,8 +229,9 @@ GX_KERNEL store_norms_kernel(DeviceSpan<const Flag> adapts,
                              DeviceSpan<const unsigned long long> words, DeviceSpan<double> norms) {
     const std::int64_t sums = norms.size / norm_words;
     for (std::int64_t i = global_thread(); i < sums; i += all_threads()) {
-        if (adapts[i / 2] == 0) continue;
-        const std::int64_t from = in_words(i, sums / 2), to = i * norm_words;
+        const bool one = adapts.size == 0;  // sum of every parameter
+        if (!one && adapts[i / 2] == 0) continue;
+        const std::int64_t to = i * norm_words, from = one ? to : in_words(i, sums / 2);
         unsigned long long carry = 0;
         for (int k = 0; k <= top_word; ++k) {
             const unsigned long long word = words[from + k] + carry;
@@ -226,6 +253,15 @@ GX_KERNEL load_norms_kernel(DeviceSpan<const double> norms, DeviceSpan<unsigned 
     for (std::int64_t i = global_thread(); i < norms.size; i += all_threads())
         words[in_words(i / norm_words, sums / 2) + i % norm_words] =
             static_cast<unsigned long long>(norms[i]);
+}
+
+GX_KERNEL load_sum_kernel(DeviceSpan<const double> norms, DeviceSpan<unsigned long long> words) {
+    for (std::int64_t k = global_thread(); k < words.size; k += all_threads()) {
+        unsigned long long sum = 0;
+        for (std::int64_t at = k; at < norms.size; at += words.size)
+            sum += static_cast<unsigned long long>(norms[at]);
+        words[k] = sum;
+    }
 }
 
 GX_KERNEL lars_rates_kernel(DeviceSpan<const Flag> adapts,
@@ -370,6 +406,19 @@ void adamw(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> 
     run_adam("adamw", stream, vectors, m, v, {}, decays, step, adam_kernel<false, false>);
 }
 
+void begin_average(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> average) {
+    expect_lengths(vectors, average.size);
+    launch("begin average", shape_of(stream, vectors.pieces.size), begin_average_kernel,
+           vectors.pieces, vectors.step, DeviceSpan<const float>(vectors.parameters), average);
+}
+void move_average(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> average,
+                  float decay) {
+    expect_lengths(vectors, average.size);
+    launch("move average", shape_of(stream, vectors.pieces.size), move_average_kernel,
+           vectors.pieces, vectors.step, decay, DeviceSpan<const float>(vectors.parameters),
+           average);
+}
+
 void add_squared_norms(cudaStream_t stream, DeviceSpan<const UpdatePiece> pieces,
                        DeviceSpan<const float> values, DeviceSpan<unsigned long long> words) {
     launch("squared norms", shape_of(stream, pieces.size), squared_norms_kernel, pieces, values,
@@ -390,8 +439,9 @@ void clip_step(cudaStream_t stream, DeviceSpan<const unsigned long long> words, 
 
 void store_norms(cudaStream_t stream, DeviceSpan<const Flag> adapts,
                  DeviceSpan<const unsigned long long> words, DeviceSpan<double> norms) {
-    GX_EXPECT(words.size == norms.size && norms.size == 2 * norm_words * adapts.size,
-              "two sums of each parameter");
+    GX_EXPECT(words.size == norms.size &&
+                  (adapts.size == 0 || norms.size == 2 * norm_words * adapts.size),
+              "two sums of each parameter, or one where none adapts");
     launch("store norms", shape_of(stream, blocks_for(norms.size / norm_words)), store_norms_kernel,
            adapts, words, norms);
 }
@@ -404,6 +454,12 @@ void load_norms(cudaStream_t stream, DeviceSpan<const double> norms,
     GX_EXPECT(words.size == norms.size && norms.size % (2 * norm_words) == 0,
               "two sums of each parameter");
     launch("load norms", shape_of(stream, blocks_for(norms.size)), load_norms_kernel, norms, words);
+}
+
+void load_sum(cudaStream_t stream, DeviceSpan<const double> norms,
+              DeviceSpan<unsigned long long> words) {
+    GX_EXPECT(words.size == norm_words && norms.size % norm_words == 0, "one sum of whole norms");
+    launch("load sum", {1, 32, stream}, load_sum_kernel, norms, words);
 }
 
 void lars_rates(cudaStream_t stream, DeviceSpan<const Flag> adapts,

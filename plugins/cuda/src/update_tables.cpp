@@ -62,8 +62,10 @@ void UpdateTables::prepare_norms(Queue& queue, std::span<const ParameterSlice> s
     decays_ = {memory, parameters, "weight decays"};
 }
 
-void UpdateTables::prepare_sum(Queue& queue) {
-    if (sum_.size() == 0) sum_ = {&queue.context().memory(), norm_words, "squared norm of all"};
+void UpdateTables::prepare_sums(Queue& queue, std::int64_t count) {
+    if (std::ssize(sums_) >= count * norm_words) return;
+    if (sums_.size() > 0) (void)queue.wait(queue.record());  // as in cut()
+    sums_ = {&queue.context().memory(), count * norm_words, "squared norms of gradients"};
 }
 
 }  // namespace gx::cuda

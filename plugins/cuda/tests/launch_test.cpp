@@ -19,9 +19,10 @@
 #include <gx/optimizer/adam.hpp>        // Adam
 #include <gx/optimizer/adamw.hpp>       // AdamW
 #include <gx/optimizer/clip_by_global_norm.hpp>
-#include <gx/optimizer/lamb.hpp>      // Lamb
-#include <gx/optimizer/lars.hpp>      // Lars
-#include <gx/optimizer/sgd.hpp>       // Sgd
+#include <gx/optimizer/lamb.hpp>  // Lamb
+#include <gx/optimizer/lars.hpp>  // Lars
+#include <gx/optimizer/sgd.hpp>   // Sgd
+#include <gx/optimizer/weight_average.hpp>
 #include <gx/quantized/reducer.hpp>   // Encode, Average, Decode
 #include <gx/top_k/reducer.hpp>       // Choose, AddUp
 #include <gx/trainer/loss_scale.hpp>  // DynamicLossScale
@@ -204,7 +205,8 @@ TYPED_TEST(Decisions, AreThoseOfTheHost) {
 template <class O>
 class Updates : public ::testing::Test {};
 using Optimizers =
-    ::testing::Types<Sgd, Adam, AdamW, Lars, Lamb, ClipByGlobalNorm<AdamW>, ClipByGlobalNorm<Lars>>;
+    ::testing::Types<Sgd, Adam, AdamW, Lars, Lamb, ClipByGlobalNorm<AdamW>, ClipByGlobalNorm<Lars>,
+                     WeightAverage<ClipByGlobalNorm<AdamW>>, ClipByGlobalNorm<WeightAverage<Sgd>>>;
 TYPED_TEST_SUITE(Updates, Optimizers);
 
 template <class O, bool counts_skipped>
@@ -268,12 +270,16 @@ TEST(Shards, DecideAsTheHostDoes) {
         RC_ASSERT(against.same() && applied.same());
     });
 }
+using Clipped = ClipByGlobalNorm<AdamW>;
+const SquaredSum& of_parameter(const auto& n) { return n.parameter; }
+const SquaredSum& of_parameter(const Clipped::Norms& n) { return n.gradient; }
+const SquaredSum& of_move(const Clipped::Norms& n) { return n.gradient; }
 const SquaredSum& of_move(const Lars::Norms& n) { return n.gradient; }
 const SquaredSum& of_move(const Lamb::Norms& n) { return n.update; }
 
 template <class O>
 class Norms : public ::testing::Test {};
-using WithNorms = ::testing::Types<Lars, Lamb>;
+using WithNorms = ::testing::Types<Lars, Lamb, Clipped>;
 TYPED_TEST_SUITE(Norms, WithNorms);
 
 /// Norms of several ranks, and the update by them.
@@ -317,7 +323,7 @@ TYPED_TEST(Norms, AreThoseOfTheHost) {
         trainer::SumNorms<NormsOf>{}(all.host, sums.host);
         const std::vector<NormsOf> there = sums.back();
         for (std::size_t p = 0; p < 2; ++p) {
-            RC_ASSERT(there[p].parameter == sums.host[p].parameter);
+            RC_ASSERT(of_parameter(there[p]) == of_parameter(sums.host[p]));
             RC_ASSERT(of_move(there[p]) == of_move(sums.host[p]));
         }
         const trainer::Update<O, Of> update{&optimizer, slices.data(), slices.size()};

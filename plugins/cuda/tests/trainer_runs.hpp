@@ -13,6 +13,7 @@
 #include <gx/optimizer/clip_by_global_norm.hpp>
 #include <gx/optimizer/lamb.hpp>
 #include <gx/optimizer/lars.hpp>
+#include <gx/optimizer/weight_average.hpp>
 #include <gx/parameter_server/reducer.hpp>
 #include <gx/quantized/reducer.hpp>
 #include <gx/reducer/bucketed.hpp>
@@ -46,17 +47,16 @@ typename T::Options options_of_run() {
 
 template <class R, class... Policies>
 using Run = Trainer<Net, R, Warmup<Poly<2>>, Policies...>;
-using Runs =
-    ::testing::Types<Run<Ring<fp32>>, Run<DoubleBuffered<MultiRing<2, fp16>>, DynamicLossScale>,
-                     Run<Bucketed<Ring<fp16>, 64>, AdamW>,
-                     Run<DoubleBuffered<Bucketed<Ring<bf16>, 128>>, ClipByGlobalNorm<Lars>>,
-                     Run<TopK, DynamicLossScale>, Run<DoubleBuffered<Bucketed<TopK, 256>>>,
-                     Run<DoubleBuffered<Bucketed<Quantized<8>, 512>>, AdamW>, Run<Quantized<4>>,
-                     Run<Sharded<Ring<fp16>>, AdamW>, Run<Sharded<Ring<fp32>>, Lamb>,
-                     Run<LocalSgd<Bucketed<Ring<fp32>, 256>, 3>, AdamW>,
-                     Run<Hierarchical<fp16>, Lars>, Run<DoubleTree<3, fp16>>,
-                     Run<HalvingDoubling<fp32>>, Run<ParameterServer<fp16>>,
-                     Run<SharedMemory<bf16>>>;
+using Runs = ::testing::Types<
+    Run<Ring<fp32>>, Run<DoubleBuffered<MultiRing<2, fp16>>, DynamicLossScale>,
+    Run<Bucketed<Ring<fp16>, 64>, AdamW>,
+    Run<DoubleBuffered<Bucketed<Ring<bf16>, 128>>, ClipByGlobalNorm<Lars>>,
+    Run<TopK, DynamicLossScale>, Run<DoubleBuffered<Bucketed<TopK, 256>>>,
+    Run<DoubleBuffered<Bucketed<Quantized<8>, 512>>, AdamW>, Run<Quantized<4>>,
+    Run<Sharded<Ring<fp16>>, ClipByGlobalNorm<AdamW>>, Run<Sharded<Ring<fp32>>, Lamb>,
+    Run<LocalSgd<Bucketed<Ring<fp32>, 256>, 3>, AdamW>, Run<Hierarchical<fp16>, Lars>,
+    Run<DoubleTree<3, fp16>, WeightAverage<Sgd>>, Run<HalvingDoubling<fp32>>,
+    Run<ParameterServer<fp16>>, Run<SharedMemory<bf16>>>;
 
 // `train` below runs a Trainer on new GPUs and returns its record: train(trainer, data, placement,
 // seed, progress), where streams run in such an order.

@@ -115,6 +115,7 @@ struct UpdateStep {
     float unscale = 1;                       ///< 1 / loss scale
     float correction1 = 1, correction2 = 1;  ///< Adam's 1 - beta^t, rounded to float
     Flag applied = 1;                        ///< 0: the update changes nothing
+    Flag first = 0;                          ///< 1: no update was before
 };
 struct UpdateStart {
     float beta1 = 0, beta2 = 0;   ///< Adam's; 0: no correction
@@ -157,6 +158,14 @@ void adam(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> m
 void adamw(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> m,
            DeviceSpan<float> v, DeviceSpan<const float> decays, const AdamStep& step);
 
+// WeightAverage's average of the elements of the pieces. Shapes: average (elements).
+
+/// average = parameters, where the update that has begun is the first.
+void begin_average(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> average);
+/// average = decay * average + (1 - decay) * parameters.
+void move_average(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> average,
+                  float decay);
+
 /// 64-bit words of a squared norm: 18 of the sum, word k counting 2^(32 k - 298), and the number of
 /// elements that are not finite. As SquaredSum::words(), but carries may wait in each word.
 inline constexpr int norm_words = 19;
@@ -176,11 +185,12 @@ void clip_step(cudaStream_t stream, DeviceSpan<const unsigned long long> words, 
                DeviceSpan<UpdateStep> step);
 
 // Two SquaredSums for each parameter, of itself and of its gradient (Lars) or update (Lamb), in
-// doubles that are integers.
+// doubles that are integers; of ClipByGlobalNorm one, of its gradient.
 // Shapes: words (2, parameters, norm_words), of add_squared_norms; norms (parameters, 2,
-//         norm_words).
+//         norm_words). Of one sum: (parameters, norm_words) both.
 
-/// Adds the words to the norms of the parameters that adapt. Shapes: adapts (parameters).
+/// Adds the words to the norms of the parameters that adapt. Shapes: adapts (parameters); empty:
+/// one sum of every parameter.
 void store_norms(cudaStream_t stream, DeviceSpan<const Flag> adapts,
                  DeviceSpan<const unsigned long long> words, DeviceSpan<double> norms);
 /// sums = the norms of all ranks, one rank's behind the other's, added up.
@@ -188,6 +198,9 @@ void sum_norms(cudaStream_t stream, DeviceSpan<const double> all, DeviceSpan<dou
 /// The words of norms.
 void load_norms(cudaStream_t stream, DeviceSpan<const double> norms,
                 DeviceSpan<unsigned long long> words);
+/// The words of one sum of all norms. Shapes: norms (parameters, norm_words); words (norm_words).
+void load_sum(cudaStream_t stream, DeviceSpan<const double> norms,
+              DeviceSpan<unsigned long long> words);
 
 struct LarsStep {
     float momentum, weight_decay, trust, epsilon;

@@ -5,7 +5,7 @@
 #include <cstddef>      // byte
 #include <cstdint>      // int64_t
 #include <span>         // span
-#include <type_traits>  // is_const_v, conditional_t
+#include <type_traits>  // is_const_v, conditional_t, bool_constant
 
 #include <gx/core/element.hpp>        // fp32, fp16, bf16
 #include <gx/cuda/kernels.hpp>        // encode, accumulate
@@ -23,6 +23,8 @@ class Lamb;
 class Lars;
 template <class O>
 class ClipByGlobalNorm;
+template <class O>
+class WeightAverage;
 class StaticLossScale;
 class DynamicLossScale;
 }  // namespace gx
@@ -268,43 +270,79 @@ void apply(Queue& q, const O& optimizer, const UpdateVectors& v, DeviceSpan<floa
     }
 }
 
+/// Bounds the update that has begun by the norm of all gradients, whose words are in the tables.
+template <class O>
+void clip(Queue& q, const ClipByGlobalNorm<O>& optimizer) {
+    UpdateTables& tables = q.update_tables();
+    clip_step(q.stream(), tables.sum(), optimizer.max_norm(), tables.step());
+}
+template <class O>
+void apply(Queue& q, const ClipByGlobalNorm<O>& optimizer, const UpdateVectors& v,
+           DeviceSpan<float> state) {
+    UpdateTables& tables = q.update_tables();
+    tables.prepare_sums(q, 1);
+    fill(q.stream(), tables.sum(), 0ull);
+    add_squared_sum(q.stream(), v.pieces, v.gradients, tables.sum());
+    clip(q, optimizer);
+    apply(q, optimizer.optimizer(), v, state);
+}
+template <class O>
+void apply(Queue& q, const WeightAverage<O>& optimizer, const UpdateVectors& v,
+           DeviceSpan<float> state) {
+    const std::int64_t n = v.gradients.size, others = state.size - n;
+    const auto average = state.subspan(others, n);
+    begin_average(q.stream(), v, average);
+    apply(q, optimizer.optimizer(), v, state.subspan(0, others));
+    move_average(q.stream(), v, average, optimizer.decay());
+}
+
+template <class O>
+struct IsOnGpu : std::bool_constant<ElementwiseOnGpu<O> || HasTrustRatio<O>> {};
+template <class O>
+struct IsOnGpu<ClipByGlobalNorm<O>> : IsOnGpu<O> {};
+template <class O>
+struct IsOnGpu<WeightAverage<O>> : IsOnGpu<O> {};
+template <class O>
+concept OptimizerOnGpu = IsOnGpu<O>::value;
+
+/// The optimizer inside of ClipByGlobalNorm and WeightAverage.
+template <OptimizerOnGpu O>
+[[nodiscard]] const auto& rule_in(const O& optimizer) {
+    if constexpr (requires { optimizer.optimizer(); }) return rule_in(optimizer.optimizer());
+    else return optimizer;
+}
+/// What comes before apply().
 template <class O, class D, bool counts_skipped>
-    requires ElementwiseOnGpu<O> || HasTrustRatio<O>
+void begin(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<const float> loss_scale,
+           DeviceSpan<const float> rate, DeviceSpan<D> decisions) {
+    const auto& rule = rule_in(*k.optimizer);
+    prepare_tables(q, rule, {k.slices, k.slice_count});
+    begin_update<D, counts_skipped>(q, start_of(rule), decisions, loss_scale, rate);
+}
+
+template <OptimizerOnGpu O, class D, bool counts_skipped>
 void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<float> parameters,
                DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
                DeviceSpan<const float> rate, DeviceSpan<float> state, DeviceSpan<D> decisions) {
-    prepare_tables(q, *k.optimizer, {k.slices, k.slice_count});
-    begin_update<D, counts_skipped>(q, start_of(*k.optimizer), decisions, loss_scale, rate);
+    begin(q, k, loss_scale, rate, decisions);
     UpdateTables& tables = q.update_tables();
     apply(q, *k.optimizer, {tables.pieces(), tables.step(), parameters, mean}, state);
 }
-template <class O, class D, bool counts_skipped>
-    requires ElementwiseOnGpu<O> || HasTrustRatio<O>
-void launch_on(Queue& q, const UpdateBy<ClipByGlobalNorm<O>, D, counts_skipped>& k,
-               DeviceSpan<float> parameters, DeviceSpan<const float> mean,
-               DeviceSpan<const float> loss_scale, DeviceSpan<const float> rate,
-               DeviceSpan<float> state, DeviceSpan<D> decisions) {
-    const O& inner = k.optimizer->optimizer();
-    prepare_tables(q, inner, {k.slices, k.slice_count});
-    UpdateTables& tables = q.update_tables();
-    tables.prepare_sum(q);
-    begin_update<D, counts_skipped>(q, start_of(inner), decisions, loss_scale, rate);
-    fill(q.stream(), tables.sum(), 0ull);
-    add_squared_sum(q.stream(), tables.pieces(), mean, tables.sum());
-    clip_step(q.stream(), tables.sum(), k.optimizer->max_norm(), tables.step());
-    apply(q, inner, {tables.pieces(), tables.step(), parameters, mean}, state);
-}
 
-// Norms that several ranks add up: two SquaredSums of each parameter, one after the other.
+// Norms that several ranks add up: SquaredSums of each parameter, one after the other.
+
+template <class Norms>
+concept OfSquaredSums =
+    requires(Norms n) { n.gradient.words(); } || requires(Norms n) { n.parameter.words(); };
 
 template <class Norms>
 [[nodiscard]] auto sums_in(DeviceSpan<Norms> norms) {
     using Word = std::conditional_t<std::is_const_v<Norms>, const double, double>;
-    static_assert(sizeof(Norms) == 2 * norm_words * sizeof(double));
-    return DeviceSpan<Word>{reinterpret_cast<Word*>(norms.data), norms.size * 2 * norm_words};
+    static_assert(sizeof(Norms) % (norm_words * sizeof(double)) == 0);
+    return DeviceSpan<Word>{reinterpret_cast<Word*>(norms.data),
+                            norms.size * std::int64_t{sizeof(Norms) / sizeof(double)}};
 }
-template <class Norms>
-    requires requires(Norms n) { n.parameter.words(); }
+template <OfSquaredSums Norms>
 void launch_on(Queue& q, const kernels::Fill<Norms>&, DeviceSpan<Norms> to) {  // with zeros
     fill(q.stream(), sums_in(to), 0.0);
 }
@@ -321,8 +359,7 @@ void launch_on(Queue& q, const gx::detail::trainer::AddNorms<O, D>& k, DeviceSpa
     find_norms(q, *k.optimizer, {tables.pieces(), tables.step(), parameters, mean}, state);
     store_norms(q.stream(), tables.adapts(), tables.words(), sums_in(norms));
 }
-template <class Norms>
-    requires requires(Norms n) { n.parameter.words(); }
+template <OfSquaredSums Norms>
 void launch_on(Queue& q, const gx::detail::trainer::SumNorms<Norms>&, DeviceSpan<const Norms> all,
                DeviceSpan<Norms> sums) {
     sum_norms(q.stream(), sums_in(all), sums_in(sums));
@@ -332,11 +369,36 @@ void launch_on(Queue& q, const UpdateBy<O, D, counts_skipped>& k, DeviceSpan<flo
                DeviceSpan<const float> mean, DeviceSpan<const float> loss_scale,
                DeviceSpan<const float> rate, DeviceSpan<float> state, DeviceSpan<D> decisions,
                DeviceSpan<const Norms> norms) {
-    prepare_tables(q, *k.optimizer, {k.slices, k.slice_count});
-    begin_update<D, counts_skipped>(q, start_of(*k.optimizer), decisions, loss_scale, rate);
+    begin(q, k, loss_scale, rate, decisions);
     UpdateTables& tables = q.update_tables();
     load_norms(q.stream(), sums_in(norms), tables.words());
     update_by_norms(q, *k.optimizer, {tables.pieces(), tables.step(), parameters, mean}, state);
+}
+
+template <ElementwiseOnGpu O, class D, class Norms>
+void launch_on(Queue& q, const gx::detail::trainer::AddNorms<ClipByGlobalNorm<O>, D>& k,
+               DeviceSpan<float>, DeviceSpan<const float> mean, DeviceSpan<const float>,
+               DeviceSpan<float>, DeviceSpan<const D>, DeviceSpan<Norms> norms) {
+    if (k.slice_count == 0) return;
+    UpdateTables& tables = q.update_tables();
+    prepare_tables(q, k.optimizer->optimizer(), {k.slices, k.slice_count});
+    tables.prepare_sums(q, norms.size);
+    const auto words = tables.sums().subspan(0, norms.size * norm_words);
+    fill(q.stream(), words, 0ull);
+    add_squared_norms(q.stream(), tables.pieces(), mean, words);
+    store_norms(q.stream(), {}, words, sums_in(norms));
+}
+template <ElementwiseOnGpu O, class D, bool counts_skipped, class Norms>
+void launch_on(Queue& q, const UpdateBy<ClipByGlobalNorm<O>, D, counts_skipped>& k,
+               DeviceSpan<float> parameters, DeviceSpan<const float> mean,
+               DeviceSpan<const float> loss_scale, DeviceSpan<const float> rate,
+               DeviceSpan<float> state, DeviceSpan<D> decisions, DeviceSpan<const Norms> norms) {
+    begin(q, k, loss_scale, rate, decisions);
+    UpdateTables& tables = q.update_tables();
+    tables.prepare_sums(q, 1);
+    load_sum(q.stream(), sums_in(norms), tables.sum());
+    clip(q, *k.optimizer);
+    apply(q, k.optimizer->optimizer(), {tables.pieces(), tables.step(), parameters, mean}, state);
 }
 
 // ---- plugins/top_k -----------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>  // size_t
+#include <cstdint>  // int64_t
 #include <span>     // slices
 #include <vector>   // what was copied
 
@@ -26,8 +27,8 @@ public:
     /// `adapts`: not 0 where a parameter has a trust ratio.
     void prepare_norms(Queue& queue, std::span<const ParameterSlice> slices,
                        std::span<const char> adapts);
-    /// Behind one of these, where the gradients' norm is asked for.
-    void prepare_sum(Queue& queue);
+    /// Behind one of these, where norms of gradients are asked for: as many sums, at least.
+    void prepare_sums(Queue& queue, std::int64_t count);
 
     [[nodiscard]] DeviceSpan<const UpdatePiece> pieces() { return open(pieces_); }
     [[nodiscard]] DeviceSpan<UpdateStep> step() { return open(step_); }
@@ -37,8 +38,10 @@ public:
     [[nodiscard]] DeviceSpan<const Flag> adapts() { return open(adapts_); }
     /// Squared norms of parameters, then those of gradients or updates.
     [[nodiscard]] DeviceSpan<unsigned long long> words() { return open(words_); }
-    /// One of all gradients, of prepare_sum().
-    [[nodiscard]] DeviceSpan<unsigned long long> sum() { return open(sum_); }
+    /// Of prepare_sums().
+    [[nodiscard]] DeviceSpan<unsigned long long> sums() { return open(sums_); }
+    /// The first of them.
+    [[nodiscard]] DeviceSpan<unsigned long long> sum() { return sums().subspan(0, norm_words); }
 
 private:
     template <class T>
@@ -52,7 +55,7 @@ private:
     Buffer<UpdateStep> step_{};
     Buffer<float> decays_{}, rates_{};
     Buffer<Flag> adapts_{};
-    Buffer<unsigned long long> words_{}, sum_{};
+    Buffer<unsigned long long> words_{}, sums_{};
     std::vector<ParameterSlice> slices_{};  ///< as they were copied, and so below
     std::vector<float> of_decays_{};
     std::vector<char> of_adapts_{};
