@@ -10,12 +10,13 @@
 #include <utility>      // move
 #include <vector>       // values
 
-#include <gx/core/decl.hpp>        // GX_DECL
-#include <gx/core/device.hpp>      // Device, GivesLogits
-#include <gx/loader/source.hpp>    // SourceRef
-#include <gx/model/graph.hpp>      // Graph
-#include <gx/model/head.hpp>       // prefix_of
-#include <gx/trainer/weights.hpp>  // Weights
+#include <gx/core/decl.hpp>          // GX_DECL
+#include <gx/core/device.hpp>        // Batch
+#include <gx/loader/source.hpp>      // SourceRef
+#include <gx/model/graph.hpp>        // Graph
+#include <gx/model/head.hpp>         // prefix_of
+#include <gx/trainer/evaluator.hpp>  // Evaluator
+#include <gx/trainer/weights.hpp>    // Weights
 
 namespace gx {
 
@@ -28,10 +29,10 @@ struct Plan {
     Graph prefix{};
     Weights weights{};           ///< of the prefix
     std::vector<float> table{};  ///< (C, 256): normalised pixels of the source
-    int batch = 0;
+    EvaluatorOptions options{};
 };
 [[nodiscard]] GX_DECL Plan plan(const SourceRef& source, const Graph& graph, const Weights& weights,
-                                std::string_view from, int batch);
+                                std::string_view from, const EvaluatorOptions& options);
 
 /// Calls `run` for batches of the pixels of samples `indices`, which `reader` reads; then `out`
 /// refers to `values`, where run() has put the features.
@@ -43,7 +44,8 @@ public:
         const auto elements = std::size_t(plan_.info.shape.elements());
         values_.resize(indices.size() * elements);
         for (std::size_t done = 0; done < indices.size();) {
-            const std::size_t count = std::min(indices.size() - done, std::size_t(plan_.batch));
+            const std::size_t count =
+                std::min(indices.size() - done, std::size_t(plan_.options.batch));
             const std::vector<float> features =
                 run(load(indices.subspan(done, count), out.subspan(done, count)));
             std::copy(features.begin(), features.end(), values_.begin() + done * elements);
@@ -81,17 +83,20 @@ private:
 ///
 /// Errors: gx::Error for a layer at which the network can't be cut, and images of another shape.
 /// Order:  features do not depend on ranks; on the batch as the device's bits do.
-/// Cost:   a reader has a device of its own, and the layers' weights; a forward pass an image.
+/// Cost:   a reader has a device of its own, on the GPU of the options where it is one, and the
+///         layers' weights; a forward pass an image.
 template <class D>
 class Features {
-    static_assert(explain_device<D>());
-    static_assert(explain_logits<D>());
+    static_assert(explain_evaluated<D>());
 
 public:
     Features(const SourceRef& source, const Graph& graph, const Weights& weights,
              std::string_view from, int batch = 16)
+        : Features(source, graph, weights, from, EvaluatorOptions{.batch = batch}) {}
+    Features(const SourceRef& source, const Graph& graph, const Weights& weights,
+             std::string_view from, const EvaluatorOptions& options)
         : plan_(std::make_shared<detail::features::Plan>(
-              detail::features::plan(source, graph, weights, from, batch))) {}
+              detail::features::plan(source, graph, weights, from, options))) {}
 
     [[nodiscard]] SourceInfo info() const { return plan_->info; }
     [[nodiscard]] std::unique_ptr<SampleReader> open() const {
@@ -106,25 +111,16 @@ private:
         explicit Reader(std::shared_ptr<const detail::features::Plan> plan)
             : plan_(std::move(plan)),
               reader_(*plan_),
-              device_(plan_->prefix, DeviceOptions{.batch = plan_->batch}) {
-            device_.update([&](std::span<float> mine) {
-                device_.from_canonical(plan_->weights.parameters, mine);
-            });
-            std::copy(plan_->weights.statistics.begin(), plan_->weights.statistics.end(),
-                      device_.statistics().begin());
-        }
+              prefix_(plan_->prefix, plan_->weights, plan_->options) {}
         void read(std::span<const std::uint32_t> indices, std::span<Sample> out) override {
-            reader_.read(indices, out, [&](const Batch& batch) {
-                (void)device_.forward(batch, Mode::evaluate);
-                return device_.logits();
-            });
+            reader_.read(indices, out, [&](const Batch& batch) { return prefix_.logits(batch); });
         }
         void begin_epoch(int epoch) override { reader_.begin_epoch(epoch); }
 
     private:
         std::shared_ptr<const detail::features::Plan> plan_;
         detail::features::BatchedReader reader_;
-        D device_;
+        Evaluator<D> prefix_;
     };
 
     std::shared_ptr<const detail::features::Plan> plan_;

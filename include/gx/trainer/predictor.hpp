@@ -1,7 +1,7 @@
 // Predictor<Model, Device>: a trained network from its file, which names the classes of images.
 #pragma once
 
-#include <algorithm>    // copy, min
+#include <algorithm>    // min
 #include <array>        // shape
 #include <cstdint>      // uint8_t
 #include <filesystem>   // path
@@ -11,16 +11,18 @@
 #include <vector>       // logits
 
 #include <gx/core/decl.hpp>           // GX_DECL
-#include <gx/core/device.hpp>         // Device, GivesLogits
+#include <gx/core/device.hpp>         // Batch
 #include <gx/loader/source.hpp>       // SourceRef
 #include <gx/model/concept.hpp>       // graph
 #include <gx/trainer/checkpoint.hpp>  // InputFormat
+#include <gx/trainer/evaluator.hpp>   // Evaluator
 #include <gx/trainer/weights.hpp>     // Weights
 
 namespace gx {
 
 struct PredictorOptions {
     int batch = 16;        ///< images that the device computes at once
+    int gpu = 0;           ///< number of the GPU; devices of the host have none
     InputFormat format{};  ///< in place of the file's; parts that are empty are the file's
 };
 
@@ -82,6 +84,7 @@ private:
 ///
 ///     Predictor<ResNet50, onednn::Device> predictor("out/epoch-0090.safetensors");
 ///     for (const Prediction& p : predictor.top(pixels, 5)) ...
+///     Predictor<ResNet50, cuda::Device> on_gpu(file, {.batch = 256, .gpu = 1});
 ///
 /// Shapes: images are 8-bit (C, H, W) row-major, of format().shape, one behind another.
 /// Errors: gx::Error naming the file and what it lacks; weights of another network (read_weights);
@@ -93,8 +96,6 @@ private:
 template <class M, class D>
 class Predictor {
     static_assert(explain_model<M>());
-    static_assert(explain_device<D>());
-    static_assert(explain_logits<D>());
 
 public:
     explicit Predictor(const std::filesystem::path& file, const PredictorOptions& options = {})
@@ -103,12 +104,8 @@ public:
     Predictor(const AnyModel& model, const std::filesystem::path& file,
               const PredictorOptions& options)
         : trained_(model, file, options),
-          device_(trained_.graph, DeviceOptions{.batch = trained_.batch}) {
-        device_.update([&](std::span<float> mine) {
-            device_.from_canonical(trained_.weights.parameters, mine);
-        });
-        std::copy(trained_.weights.statistics.begin(), trained_.weights.statistics.end(),
-                  device_.statistics().begin());
+          network_(trained_.graph, trained_.weights,
+                   {.batch = trained_.batch, .gpu = options.gpu}) {
         trained_.weights = {};
     }
 
@@ -142,14 +139,13 @@ public:
 
 private:
     void append(std::vector<float>& all, const Batch& batch) {
-        (void)device_.forward(batch, Mode::evaluate);
-        const std::vector<float> some = device_.logits();
+        const std::vector<float> some = network_.logits(batch);
         trained_.expect_finite(some);
         all.insert(all.end(), some.begin(), some.end());
     }
 
     detail::predictor::Trained trained_;
-    D device_;
+    Evaluator<D> network_;
 };
 
 }  // namespace gx

@@ -2,6 +2,9 @@
 #include <gx/cuda_testing/host_computed.hpp>
 
 #include <limits>
+#include <numeric>
+#include <thread>
+#include <type_traits>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -15,6 +18,8 @@
 #include <gx/reducer/multi_ring.hpp>
 #include <gx/reducer/ring.hpp>
 #include <gx/top_k/reducer.hpp>
+#include <gx/trainer/features.hpp>
+#include <gx/trainer/predictor.hpp>
 #include <gx/trainer/trainer.hpp>
 #include <trainer/small.hpp>
 
@@ -111,6 +116,45 @@ TEST(Steps, AllocateNothingAndWaitOnce) {
     expect_lean_steps<Bucketed<TopK, 64>, Lars>(12 + 7 * 16 + 1 + 6, 20 * (2 + 7));
     // a block, so one of the ranks has nothing to average
     expect_lean_steps<Quantized<8>>(12 + 3 + 2, 90);
+}
+
+// ---- Networks that are run forward alone -------------------------------------------------------
+
+/// On the second GPU; read by another thread than the one that opened it.
+TEST(Evaluators, HaveTheBitsOfTheHost) {
+    using T = Trainer<Net, Ring<fp32>, Constant>;
+    const Folder folder;
+    const Split data = images(12);
+    auto wall = threads(2);
+    (void)T({.batch = 3, .epochs = 1, .output = folder.path}).train(wall, data);
+    const auto file = folder / "epoch-0001.safetensors";
+    const Graph g = graph<Net>({.input = {1, 4, 4}, .classes = 3});
+    const auto features = [&](auto device, const EvaluatorOptions& o) {
+        const Features<typename decltype(device)::type> source(data.test, g, read_weights(file, g),
+                                                               "fc2", o);
+        const auto reader = source.open();
+        std::vector<std::uint32_t> all(std::size_t(source.info().count));
+        std::iota(all.begin(), all.end(), 0u);
+        std::vector<Sample> samples(all.size());
+        std::vector<float> values;
+        std::thread([&] { reader->read(all, samples); }).join();
+        for (const Sample& s : samples)
+            values.insert(values.end(), s.values, s.values + s.shape.elements());
+        return values;
+    };
+    using Host = reference::Device;
+    const auto logits = Predictor<Net, Host>(file).logits_of(data.test);
+    const auto expected = features(std::type_identity<Host>(), {.batch = 5});
+    for (const StreamProgress progress : all_progress) {
+        cuda_testing::reset({.progress = progress});
+        {
+            Predictor<Net, HostComputed<Host>> predictor(file, {.batch = 5, .gpu = 1});
+            EXPECT_EQ(predictor.logits_of(data.test), logits);
+            EXPECT_EQ(features(std::type_identity<HostComputed<Host>>(), {.batch = 5, .gpu = 1}),
+                      expected);
+        }
+        cuda_testing::expect_clean();
+    }
 }
 
 // ---- Runs that end early -----------------------------------------------------------------------

@@ -18,8 +18,8 @@ namespace gx {
 namespace detail::features {
 
 GX_DECL Plan plan(const SourceRef& source, const Graph& graph, const Weights& weights,
-                  std::string_view from, int batch) {
-    GX_EXPECT(batch > 0, "features are computed for at least one image at once");
+                  std::string_view from, const EvaluatorOptions& options) {
+    GX_EXPECT(options.batch > 0, "features are computed for at least one image at once");
     GX_EXPECT(std::ssize(weights.parameters) == graph.parameter_elements() &&
                   std::ssize(weights.statistics) == graph.statistic_elements(),
               "weights have as many numbers as the graph");
@@ -32,7 +32,8 @@ GX_DECL Plan plan(const SourceRef& source, const Graph& graph, const Weights& we
             "x {}. Build its graph with GraphOptions::input of the data's shape",
             images.name, images.shape.channels, images.shape.height, images.shape.width,
             graph.name.view(), graph.input.channels, graph.input.height, graph.input.width));
-    Plan p{.source = source, .images = images, .prefix = prefix_of(graph, from), .batch = batch};
+    Plan p{
+        .source = source, .images = images, .prefix = prefix_of(graph, from), .options = options};
     p.weights.parameters.assign(weights.parameters.begin(),
                                 weights.parameters.begin() + p.prefix.parameter_elements());
     p.weights.statistics.assign(weights.statistics.begin(),
@@ -49,8 +50,8 @@ GX_DECL Plan plan(const SourceRef& source, const Graph& graph, const Weights& we
 GX_DECL BatchedReader::BatchedReader(const Plan& plan)
     : plan_(plan),
       reader_(plan.source.open()),
-      images_(std::size_t(plan.batch) * std::size_t(plan.prefix.input.elements())),
-      labels_(std::size_t(plan.batch)) {}
+      images_(std::size_t(plan.options.batch) * std::size_t(plan.prefix.input.elements())),
+      labels_(std::size_t(plan.options.batch)) {}
 
 GX_DECL Batch BatchedReader::load(std::span<const std::uint32_t> indices, std::span<Sample> out) {
     reader_->read(indices, out);

@@ -58,6 +58,7 @@ namespace gx::cuda {
 class Device {
 public:
     using Memory = GpuMemory;
+    using Context = DeviceContext;
     template <class T>
     using View = ViewIn<T, Memory>;
     /// bf16 needs sm_80.

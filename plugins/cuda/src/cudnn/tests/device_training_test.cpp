@@ -16,7 +16,9 @@
 #include <gx/reducer/double_buffered.hpp>
 #include <gx/reducer/ring.hpp>
 #include <gx/scheduler/constant.hpp>
+#include <gx/model/head.hpp>
 #include <gx/trainer/checkpoint.hpp>
+#include <gx/trainer/evaluator.hpp>
 #include <gx/trainer/trainer.hpp>
 #include <trainer/small.hpp>
 
@@ -214,6 +216,33 @@ TEST(DeviceTraining, ASecondPhaseFitsWhereTheFirstDid) {
         else
             EXPECT_TRUE(holds(error_of([&] { (void)T(o).train(gpus, maps(4)); }),
                               "'WideNet' with a batch of 2 needs", "workspaces of cuDNN"));
+    }
+}
+
+// ---- Networks that are run forward alone -------------------------------------------------------
+
+/// Logits, and the maps in front of the flatten, in the graph's order.
+TEST(Evaluators, AgreeWithTheReference) {
+    const Graph whole = graph_of<DropoutNet>();
+    const Weights weights{random_parameters(whole, 9), {}};
+    for (const Graph& g : {whole, prefix_of(whole, "flatten")}) {
+        const Images data(g, 3, 2);
+        const Weights mine{
+            {weights.parameters.begin(), weights.parameters.begin() + g.parameter_elements()}, {}};
+        Evaluator<reference::Device> slow(g, mine, {.batch = 3});
+        const auto expected = slow.logits(data.batch());
+        for (const StreamProgress progress : all_progress) {
+            begin(progress);
+            Evaluator<cuda::Device> fast(g, mine, {.batch = 4, .gpu = 1});
+            for (int i = 0; i < 2; ++i) {
+                const auto logits = fast.logits(data.batch());
+                ASSERT_EQ(logits.size(), expected.size());
+                EXPECT_LE(apart(std::vector<double>(logits.begin(), logits.end()),
+                                std::vector<double>(expected.begin(), expected.end())),
+                          step_bound(g, 3, ElementType::fp32));
+            }
+        }
+        EXPECT_EQ(cuda_testing::first_misuse(), "");
     }
 }
 

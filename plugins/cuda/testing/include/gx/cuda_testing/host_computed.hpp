@@ -32,6 +32,7 @@ template <Device Inner>
 class HostComputed {
 public:
     using Memory = cuda::GpuMemory;
+    using Context = cuda::DeviceContext;
     template <class T>
     using View = ViewIn<T, Memory>;
     template <class E>
@@ -125,6 +126,12 @@ public:
     [[nodiscard]] std::optional<std::string> first_non_finite() {
         wait();
         return bad_layer_;
+    }
+    [[nodiscard]] std::vector<float> logits()
+        requires GivesLogits<Inner>
+    {
+        wait();
+        return inner_.logits();
     }
 
 private:
