@@ -6,6 +6,7 @@
 #include <string>       // names
 #include <string_view>  // text
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/decl.hpp>  // GX_DECL
 
 namespace gx {
@@ -27,19 +28,19 @@ namespace detail {
 ///         unchanged. The constructor finds files that can't be written and opens no pipe.
 class AtomicFile {
 public:
-    explicit AtomicFile(std::filesystem::path path);
+    GX_COLD explicit AtomicFile(std::filesystem::path path);
     AtomicFile(const AtomicFile&) = delete;
     AtomicFile& operator=(const AtomicFile&) = delete;
-    ~AtomicFile();
+    GX_COLD ~AtomicFile();
 
-    void write(const void* data, std::size_t bytes);
-    void commit();
+    GX_COLD void write(const void* data, std::size_t bytes);
+    GX_COLD void commit();
 
 private:
-    void open_temporary(bool replaces, unsigned mode, unsigned owner, unsigned group);
-    void open_directly();
-    void commit_temporary();
-    [[noreturn]] void fail(const char* what);
+    GX_COLD void open_temporary(bool replaces, unsigned mode, unsigned owner, unsigned group);
+    GX_COLD void open_directly();
+    GX_COLD void commit_temporary();
+    GX_COLD [[noreturn]] void fail(const char* what);
 
     std::filesystem::path path_;  // as the user named it
     std::string target_;          // without symbolic links
@@ -51,11 +52,11 @@ private:
 
 /// Write a text file atomically, or directly if it is a device or a pipe.
 /// Errors: gx::Error as AtomicFile's.
-GX_DECL void write_file(const std::filesystem::path& path, std::string_view text);
+GX_COLD GX_DECL void write_file(const std::filesystem::path& path, std::string_view text);
 
 /// Whether writing to both paths would lose data: one regular file or one pipe, by any names.
-[[nodiscard]] GX_DECL bool same_output(const std::filesystem::path& a,
-                                       const std::filesystem::path& b);
+GX_COLD [[nodiscard]] GX_DECL bool same_output(const std::filesystem::path& a,
+                                               const std::filesystem::path& b);
 
 }  // namespace gx
 

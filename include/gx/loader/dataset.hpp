@@ -6,6 +6,7 @@
 #include <string>   // name
 #include <vector>   // pixels
 
+#include <gx/core/cold.hpp>      // GX_COLD
 #include <gx/core/decl.hpp>      // GX_DECL
 #include <gx/loader/source.hpp>  // Source, SourceInfo, SampleReader
 #include <gx/model/graph.hpp>    // ImageShape
@@ -38,7 +39,7 @@ struct Dataset {
     }
     /// A reader whose samples lie in this data set.
     [[nodiscard]] GX_DECL std::unique_ptr<SampleReader> open() const;
-    [[nodiscard]] GX_DECL std::string flaw() const;
+    GX_COLD [[nodiscard]] GX_DECL std::string flaw() const;
     [[nodiscard]] GX_DECL std::int64_t largest_class() const;
     /// That of a RecordFile of these images.
     [[nodiscard]] GX_DECL std::uint64_t content() const;
@@ -48,7 +49,7 @@ static_assert(explain_source<Dataset>());
 /// What is wrong with `data`, as a sentence without its period that names the image or the channel;
 /// empty if it is whole: an image for each label, labels below classes, a finite mean and a
 /// deviation above 0 for each channel.
-[[nodiscard]] GX_DECL std::string flaw(const Dataset& data);
+GX_COLD [[nodiscard]] GX_DECL std::string flaw(const Dataset& data);
 
 /// Returns `data` if it is whole. Errors: gx::Error with its name and its flaw.
 GX_DECL const Dataset& validated(const Dataset& data);

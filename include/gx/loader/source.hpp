@@ -8,6 +8,7 @@
 #include <string>    // names
 #include <vector>    // mean, deviation
 
+#include <gx/core/cold.hpp>    // GX_COLD
 #include <gx/core/decl.hpp>    // GX_DECL
 #include <gx/core/device.hpp>  // SecondLabel
 #include <gx/core/hash.hpp>    // golden64
@@ -107,7 +108,7 @@ consteval bool explain_source() {
 }
 
 /// What is wrong with `info`, as a sentence without its period; empty if nothing is.
-[[nodiscard]] GX_DECL std::string flaw(const SourceInfo& info);
+GX_COLD [[nodiscard]] GX_DECL std::string flaw(const SourceInfo& info);
 
 /// Hash of samples in their order, equal wherever they are stored.
 /// Order: folded by mix64 over the XXH3 of each sample: its label (2 bytes, little-endian), then

@@ -9,6 +9,7 @@
 #include <string_view>  // mixed_clocks
 #include <vector>       // flat vectors
 
+#include <gx/core/cold.hpp>           // GX_COLD
 #include <gx/core/decl.hpp>           // GX_DECL
 #include <gx/trainer/loss_scale.hpp>  // LossScaleState
 #include <gx/trainer/record.hpp>      // StepRow
@@ -106,32 +107,32 @@ struct Checkpoint {
 
     [[nodiscard]] bool is_within() const { return within.images > 0; }
     /// "after epoch 3", or "within epoch 4, behind 640 of its images".
-    [[nodiscard]] GX_DECL std::string place() const;
+    GX_COLD [[nodiscard]] GX_DECL std::string place() const;
 };
 
 /// Name of the checkpoint after `epochs_done` epochs, in the output folder.
-[[nodiscard]] GX_DECL std::string checkpoint_name(int epochs_done);
+GX_COLD [[nodiscard]] GX_DECL std::string checkpoint_name(int epochs_done);
 /// Name of a checkpoint within an epoch, after `steps_done` steps of the run.
-[[nodiscard]] GX_DECL std::string step_checkpoint_name(std::int64_t steps_done);
+GX_COLD [[nodiscard]] GX_DECL std::string step_checkpoint_name(std::int64_t steps_done);
 
 /// Writes `c` whole or not at all. Weights carry their plain names, as other programs expect.
 /// Errors: gx::Error naming the file; an older checkpoint of that name is then untouched.
-GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& graph,
-                              const Checkpoint& c);
+GX_COLD GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& graph,
+                                      const Checkpoint& c);
 
 /// Reads what write_checkpoint wrote; every field is validated.
 /// Errors: gx::Error naming the file and the tensor or field that is missing or does not fit.
-[[nodiscard]] GX_DECL Checkpoint read_checkpoint(const std::filesystem::path& path,
-                                                 const Graph& graph);
+GX_COLD [[nodiscard]] GX_DECL Checkpoint read_checkpoint(const std::filesystem::path& path,
+                                                         const Graph& graph);
 
 /// The image format of a checkpoint, or of any file that has it in its metadata.
 /// Errors: gx::Error naming the file, the field and what it expected, for one that is not as gx
 ///         writes it; as read_safetensors. A file without one gives a shape of 0.
-[[nodiscard]] GX_DECL InputFormat read_input_format(const std::filesystem::path& path);
+GX_COLD [[nodiscard]] GX_DECL InputFormat read_input_format(const std::filesystem::path& path);
 /// The model whose weights a file of gx holds; empty where it does not say.
-[[nodiscard]] GX_DECL std::string read_model_name(const std::filesystem::path& path);
+GX_COLD [[nodiscard]] GX_DECL std::string read_model_name(const std::filesystem::path& path);
 /// The text that read_input_format reads, for the metadata field "images".
-[[nodiscard]] GX_DECL std::string to_json(const InputFormat& format);
+GX_COLD [[nodiscard]] GX_DECL std::string to_json(const InputFormat& format);
 
 /// A checkpoint to go on from, and what could not be used.
 struct FoundCheckpoint {
@@ -143,14 +144,14 @@ struct FoundCheckpoint {
 /// The newest checkpoint in `folder` that is whole, by the time it was written: of those with the
 /// names that a run gives them. Files of other models count as damaged.
 /// Cost: reads the files from the newest on, up to the first that is whole.
-[[nodiscard]] GX_DECL FoundCheckpoint latest_checkpoint(const std::filesystem::path& folder,
-                                                        const Graph& graph);
+GX_COLD [[nodiscard]] GX_DECL FoundCheckpoint latest_checkpoint(const std::filesystem::path& folder,
+                                                                const Graph& graph);
 
 /// Step rows of the epochs before the last of `c`, read from the checkpoints of the same run that
 /// lie beside `path`; epochs whose checkpoint is missing or of another run are omitted.
 /// Cost: each checkpoint keeps the step rows of one epoch, so that a run writes O(steps) of them.
-[[nodiscard]] GX_DECL std::vector<StepRow> earlier_steps(const std::filesystem::path& path,
-                                                         const Checkpoint& c);
+GX_COLD [[nodiscard]] GX_DECL std::vector<StepRow> earlier_steps(const std::filesystem::path& path,
+                                                                 const Checkpoint& c);
 
 }  // namespace gx
 

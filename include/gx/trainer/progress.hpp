@@ -8,6 +8,7 @@
 #include <string_view>  // label
 #include <utility>      // move
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/decl.hpp>  // GX_DECL
 
 namespace gx {
@@ -36,11 +37,12 @@ public:
     /// Whether update() would now write; words need no formatting else.
     [[nodiscard]] bool due(std::int64_t done) const;
     /// Prints a line of its own, unless silent.
-    void note(std::string_view words);
+    GX_COLD void note(std::string_view words);
     /// Shows `done` of the total, with a few words such as the loss.
-    void update(std::int64_t done, std::string_view words);
+    GX_COLD void update(std::int64_t done, std::string_view words);
     /// The line after `elapsed` wall seconds; pure, so that tests need no clock.
-    [[nodiscard]] std::string line(std::int64_t done, double elapsed, std::string_view words) const;
+    GX_COLD [[nodiscard]] std::string line(std::int64_t done, double elapsed,
+                                           std::string_view words) const;
 
 private:
     [[nodiscard]] std::int64_t tenth_of(std::int64_t done) const {

@@ -5,6 +5,7 @@
 #include <string>       // text
 #include <string_view>  // text
 
+#include <gx/core/cold.hpp>       // GX_COLD
 #include <gx/core/decl.hpp>       // GX_DECL
 #include <gx/trainer/record.hpp>  // RunRecord
 
@@ -33,11 +34,11 @@ inline constexpr std::array<std::array<std::string_view, 2>, 9> units{
 
 /// Returns steps, epochs and breakdown as JSON: what a checkpoint keeps of a record. Keys are the
 /// members' names, with the unit where the name has none.
-[[nodiscard]] GX_DECL std::string rows_text(const RunRecord& r);
+GX_COLD [[nodiscard]] GX_DECL std::string rows_text(const RunRecord& r);
 
 /// Reads what rows_text wrote and replaces the same parts of `r`.
 /// Errors: JsonError for a text that is not JSON, or a missing field; `r` is then untouched.
-GX_DECL void read_rows(std::string_view text, RunRecord& r);
+GX_COLD GX_DECL void read_rows(std::string_view text, RunRecord& r);
 
 }  // namespace gx
 

@@ -6,6 +6,7 @@
 #include <string>   // sentences
 #include <vector>   // phases
 
+#include <gx/core/cold.hpp>               // GX_COLD
 #include <gx/core/decl.hpp>               // GX_DECL
 #include <gx/io/problems.hpp>             // Problems
 #include <gx/loader/source.hpp>           // SourceInfo
@@ -26,30 +27,32 @@ struct RunPhase {
 
 /// "phase 2 (from epoch 10: batch 32, images of 28 x 28)"; phases and epochs as the options count
 /// them: from 1 and from 0.
-[[nodiscard]] GX_DECL std::string phase_name(std::span<const Phase> phases, std::size_t index);
+GX_COLD [[nodiscard]] GX_DECL std::string phase_name(std::span<const Phase> phases,
+                                                     std::size_t index);
 
 /// Adds every problem of the list, but for what the model takes.
-GX_DECL void check_phases(Problems& problems, std::span<const Phase> phases, int ranks,
-                          std::int64_t images);
+GX_COLD GX_DECL void check_phases(Problems& problems, std::span<const Phase> phases, int ranks,
+                                  std::int64_t images);
 
 /// Why the second phase can't go on with the parameters of the first, as a sentence without its
 /// period; empty if it can. A network without global pooling has a first linear layer of another
 /// size for each image size.
-[[nodiscard]] GX_DECL std::string other_parameters(const Graph& first, const Graph& later);
+GX_COLD [[nodiscard]] GX_DECL std::string other_parameters(const Graph& first, const Graph& later);
 
-[[nodiscard]] GX_DECL Timetable timetable_of(std::span<const RunPhase> phases, int ranks,
-                                             std::int64_t images);
+GX_COLD [[nodiscard]] GX_DECL Timetable timetable_of(std::span<const RunPhase> phases, int ranks,
+                                                     std::int64_t images);
 /// The phases that `c` was written under, with its rank count; of a run without them one.
-[[nodiscard]] GX_DECL std::vector<Timetable::Entry> phases_before(const Checkpoint& c);
-[[nodiscard]] GX_DECL std::vector<PhaseRow> rows_of(std::span<const RunPhase> phases,
-                                                    const Timetable& timetable);
+GX_COLD [[nodiscard]] GX_DECL std::vector<Timetable::Entry> phases_before(const Checkpoint& c);
+GX_COLD [[nodiscard]] GX_DECL std::vector<PhaseRow> rows_of(std::span<const RunPhase> phases,
+                                                            const Timetable& timetable);
 /// "Phase 2, from epoch 10: batch 32 a rank, images of 28 x 28, 40 steps an epoch."
-[[nodiscard]] GX_DECL std::string note_of(const PhaseRow& row, int number);
+GX_COLD [[nodiscard]] GX_DECL std::string note_of(const PhaseRow& row, int number);
 
 // Errors of a run; each throws gx::Error.
-[[noreturn]] GX_DECL void throw_other_layout(int rank, int phase, const std::string& device);
-[[noreturn]] GX_DECL void throw_other_images(int rank, int phase, ImageShape expected,
-                                             ImageShape found, const std::string& loader);
+GX_COLD [[noreturn]] GX_DECL void throw_other_layout(int rank, int phase,
+                                                     const std::string& device);
+GX_COLD [[noreturn]] GX_DECL void throw_other_images(int rank, int phase, ImageShape expected,
+                                                     ImageShape found, const std::string& loader);
 
 }  // namespace gx::detail::trainer
 

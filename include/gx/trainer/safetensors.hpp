@@ -8,6 +8,7 @@
 #include <string>      // names
 #include <vector>      // tensors
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/decl.hpp>  // GX_DECL
 
 namespace gx {
@@ -33,20 +34,20 @@ struct SafetensorsFile {
 /// Writes tensors as F32, in the order given, and `metadata` as "__metadata__", with a checksum.
 /// Errors: as write_file.
 /// Source: github.com/huggingface/safetensors, README.md, section "Format".
-GX_DECL void write_safetensors(const std::filesystem::path& path,
-                               const std::vector<NamedTensor>& tensors,
-                               const std::map<std::string, std::string>& metadata = {});
+GX_COLD GX_DECL void write_safetensors(const std::filesystem::path& path,
+                                       const std::vector<NamedTensor>& tensors,
+                                       const std::map<std::string, std::string>& metadata = {});
 
 /// Reads every tensor and the metadata; verifies the checksum if the file has one. F16 and BF16
 /// become float as they are, F64 is rounded; of whole numbers and flags the shape alone is kept.
 /// Errors: gx::Error naming the file and the field for a file that is missing, short or malformed
 ///         (tensors must fill the data without holes or overlaps), or whose checksum differs.
 /// Cost:   allocates no more than the file is long, and its header as JSON.
-[[nodiscard]] GX_DECL SafetensorsFile read_safetensors(const std::filesystem::path& path);
+GX_COLD [[nodiscard]] GX_DECL SafetensorsFile read_safetensors(const std::filesystem::path& path);
 
 /// Reads the metadata alone; tensors and checksum are not looked at.
 /// Errors: as read_safetensors, for the header.
-[[nodiscard]] GX_DECL std::map<std::string, std::string> read_safetensors_metadata(
+GX_COLD [[nodiscard]] GX_DECL std::map<std::string, std::string> read_safetensors_metadata(
     const std::filesystem::path& path);
 
 }  // namespace gx

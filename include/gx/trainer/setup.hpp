@@ -45,38 +45,40 @@ struct RunOptions {
 };
 
 /// Steps of a run over `images` training images.
-[[nodiscard]] GX_DECL Plan plan_of(std::int64_t images, int ranks, int batch, int epochs);
+GX_COLD [[nodiscard]] GX_DECL Plan plan_of(std::int64_t images, int ranks, int batch, int epochs);
 
 /// Adds every problem of options, data and rank count; returns the plan (with a batch of 1 if it is
 /// wrong, so that schedules can be checked too). `misfit`: why the model does not take the images.
-GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Sources& data, int ranks,
-                       const std::string& misfit);
+GX_COLD GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Sources& data,
+                               int ranks, const std::string& misfit);
 
 /// Errors: gx::Error for mixed samples on a device that takes one label an image, and in a test.
-GX_DECL void check_mixed(const Sources& data, bool evaluate, bool takes, const std::string& device);
+GX_COLD GX_DECL void check_mixed(const Sources& data, bool evaluate, bool takes,
+                                 const std::string& device);
 
 /// Errors: gx::Error for 8-bit batches on a device that takes none.
-GX_DECL void check_pixels(bool wanted, bool takes, const std::string& device);
+GX_COLD GX_DECL void check_pixels(bool wanted, bool takes, const std::string& device);
 
 /// Why `model` does not take images of this shape, with the layer where it ends and the height and
 /// width of the smallest square image that fits; empty if it does. `trouble`: that of the model.
-[[nodiscard]] GX_DECL std::string misfit(std::string_view model,
-                                         GraphTrouble (*trouble)(const GraphOptions&),
-                                         ImageShape input);
+GX_COLD [[nodiscard]] GX_DECL std::string misfit(std::string_view model,
+                                                 GraphTrouble (*trouble)(const GraphOptions&),
+                                                 ImageShape input);
 
 /// Errors: gx::Error where survivors are to go on from what they hold, on queues that run abandoned
 /// work: what they hold may be sums of what was never sent.
-GX_DECL void expect_checkpoints(Recovery recovery);
+GX_COLD GX_DECL void expect_checkpoints(Recovery recovery);
 
 /// What a rank calls its data, for comparison: describe(info), and a hash of all that is known.
 using DataText = std::array<char, 256>;
-[[nodiscard]] GX_DECL DataText text_of(const SourceRef& source);
+GX_COLD [[nodiscard]] GX_DECL DataText text_of(const SourceRef& source);
 /// Hash of the samples and of their normalisation; 0 where the samples' is not known.
 [[nodiscard]] GX_DECL std::uint64_t data_hash(const SourceRef& source);
 /// Both texts, or that of the training set where the run does not test.
-[[nodiscard]] GX_DECL std::string description(const Sources& data, bool evaluate);
+GX_COLD [[nodiscard]] GX_DECL std::string description(const Sources& data, bool evaluate);
 /// Sentence that names the first rank whose text differs from that of rank 0, and both; else empty.
-[[nodiscard]] GX_DECL std::string other_data(const char* role, std::span<const DataText> of_ranks);
+GX_COLD [[nodiscard]] GX_DECL std::string other_data(const char* role,
+                                                     std::span<const DataText> of_ranks);
 
 /// Names of the policies that a checkpoint must fit.
 struct Names {
@@ -85,62 +87,67 @@ struct Names {
 };
 /// Checkpoint to go on from. `data_hash`: that of `data.train`.
 /// Errors: gx::Error if the run would not be the one that wrote it; lists every reason.
-[[nodiscard]] GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph,
-                                           const Names& names, const Sources& data,
-                                           std::uint64_t data_hash, int ranks);
+GX_COLD [[nodiscard]] GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph,
+                                                   const Names& names, const Sources& data,
+                                                   std::uint64_t data_hash, int ranks);
 
 /// What another rank count or batch changes, as a sentence without its period; else empty.
 /// `batch`, `steps_per_epoch`: at present, of the phase that wrote `c`; `plan`: of the first phase.
-[[nodiscard]] GX_DECL std::string rescaled(const Checkpoint& c, const Plan& plan, int batch,
-                                           std::int64_t steps_per_epoch);
+GX_COLD [[nodiscard]] GX_DECL std::string rescaled(const Checkpoint& c, const Plan& plan, int batch,
+                                                   std::int64_t steps_per_epoch);
 
 /// What this part of a run changes against the part that wrote `c`, each as `rescaled`: options,
 /// clock, and what is timed.
-[[nodiscard]] GX_DECL std::vector<std::string> changes(
+GX_COLD [[nodiscard]] GX_DECL std::vector<std::string> changes(
     const Checkpoint& c, const std::vector<Checkpoint::Option>& options, const WorldInfo& world);
 
 /// Errors: gx::Error if the world has returned before rank 0 had recorded the last epoch, as when
 ///         all ranks of a cluster died and none was left to name another.
-GX_DECL void expect_whole(const RunRecord& r, int epochs);
+GX_COLD GX_DECL void expect_whole(const RunRecord& r, int epochs);
 
 /// Error of a run that would continue, and has fewer ranks left than are worth it.
-[[noreturn]] GX_DECL void throw_too_few(const LossRow& loss, int fewest, const std::string& error);
+GX_COLD [[noreturn]] GX_DECL void throw_too_few(const LossRow& loss, int fewest,
+                                                const std::string& error);
 
 /// Fills in what follows from the record: throughput, efficiency, warnings.
-GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Sources& data, bool evaluated);
+GX_COLD GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Sources& data,
+                               bool evaluated);
 
 /// Takes the rows of `c` into `r`, and those of earlier epochs from the checkpoints beside it.
-GX_DECL void restore_rows(RunRecord& r, const Checkpoint& c, const std::filesystem::path& path);
+GX_COLD GX_DECL void restore_rows(RunRecord& r, const Checkpoint& c,
+                                  const std::filesystem::path& path);
 
 /// Error of a loader that begins at an epoch's first image, where a run goes on behind `done`.
-[[noreturn]] GX_DECL void throw_not_within(const std::string& loader, std::int64_t done,
-                                           std::int64_t global_batch);
+GX_COLD [[noreturn]] GX_DECL void throw_not_within(const std::string& loader, std::int64_t done,
+                                                   std::int64_t global_batch);
 
 /// Rows that a checkpoint keeps: the epochs of `r`, and the `steps` of the last one.
-[[nodiscard]] GX_DECL std::string rows_to_keep(const RunRecord& r,
-                                               const std::vector<StepRow>& steps);
+GX_COLD [[nodiscard]] GX_DECL std::string rows_to_keep(const RunRecord& r,
+                                                       const std::vector<StepRow>& steps);
 
 /// What the loss of ranks has changed, one sentence.
-[[nodiscard]] GX_DECL std::string note_of(const LossRow& row);
+GX_COLD [[nodiscard]] GX_DECL std::string note_of(const LossRow& row);
 
 /// "epoch 1/3  loss 0.250", for the progress bar.
-[[nodiscard]] GX_DECL std::string progress_words(int epoch, int epochs, double loss);
+GX_COLD [[nodiscard]] GX_DECL std::string progress_words(int epoch, int epochs, double loss);
 
 // Errors of a run; each throws gx::Error.
-[[noreturn]] GX_DECL void throw_bad_loss(int rank, std::int64_t step, const std::string& layer,
-                                         float rate);
+GX_COLD [[noreturn]] GX_DECL void throw_bad_loss(int rank, std::int64_t step,
+                                                 const std::string& layer, float rate);
 /// Of a step whose queued work is not that of the steps that it repeats.
-[[noreturn]] GX_DECL void throw_not_repeated(int rank, std::int64_t step,
-                                             const std::string& reducer, const char* difference);
+GX_COLD [[noreturn]] GX_DECL void throw_not_repeated(int rank, std::int64_t step,
+                                                     const std::string& reducer,
+                                                     const char* difference);
 /// `in_a_row` 0: every step of the run.
-[[noreturn]] GX_DECL void throw_skips(int rank, std::int64_t step, std::int64_t in_a_row,
-                                      float loss_scale, std::string_view wire, ElementType compute,
-                                      const std::string& reducer);
-[[noreturn]] GX_DECL void throw_no_memory(int rank, int batch, const Graph& graph);
-[[noreturn]] GX_DECL void throw_replicas_differ(std::int64_t step, int rank);
-[[noreturn]] GX_DECL void throw_survivors_differ(std::int64_t step, int rank, int other);
-[[noreturn]] GX_DECL void throw_states_differ(std::int64_t step, int rank,
-                                              const std::string& reducer, std::string_view name);
+GX_COLD [[noreturn]] GX_DECL void throw_skips(int rank, std::int64_t step, std::int64_t in_a_row,
+                                              float loss_scale, std::string_view wire,
+                                              ElementType compute, const std::string& reducer);
+GX_COLD [[noreturn]] GX_DECL void throw_no_memory(int rank, int batch, const Graph& graph);
+GX_COLD [[noreturn]] GX_DECL void throw_replicas_differ(std::int64_t step, int rank);
+GX_COLD [[noreturn]] GX_DECL void throw_survivors_differ(std::int64_t step, int rank, int other);
+GX_COLD [[noreturn]] GX_DECL void throw_states_differ(std::int64_t step, int rank,
+                                                      const std::string& reducer,
+                                                      std::string_view name);
 
 /// Runs `f`; an allocation that fails in it throws the bytes that a rank needs in the RunPhase that
 /// phase() then returns.

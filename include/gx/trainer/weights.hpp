@@ -7,6 +7,7 @@
 #include <string>      // names
 #include <vector>      // flat vectors
 
+#include <gx/core/cold.hpp>  // GX_COLD
 #include <gx/core/decl.hpp>  // GX_DECL
 
 namespace gx {
@@ -30,7 +31,8 @@ struct InitialWeights {
 
 /// The shape of each parameter as PyTorch has it: (out, in / groups, height, width) of a
 /// convolution's weight, (out, in) of a linear layer's, (channels) of all others.
-[[nodiscard]] GX_DECL std::vector<std::vector<std::int64_t>> tensor_shapes(const Graph& graph);
+GX_COLD [[nodiscard]] GX_DECL std::vector<std::vector<std::int64_t>> tensor_shapes(
+    const Graph& graph);
 
 /// The weights that a network of random numbers starts from.
 [[nodiscard]] GX_DECL Weights initial_weights(const Graph& graph, std::uint64_t seed);
@@ -49,16 +51,17 @@ struct InitialWeights {
 /// Errors: gx::Error naming the file and the first tensors that are missing, of another shape, or
 ///         not of the network; a value that is no finite number, or a variance below 0, with its
 ///         tensor and place; a fresh layer that the network has not; as read_safetensors.
-[[nodiscard]] GX_DECL Weights read_weights(const InitialWeights& from, const Graph& graph,
-                                           Weights start);
+GX_COLD [[nodiscard]] GX_DECL Weights read_weights(const InitialWeights& from, const Graph& graph,
+                                                   Weights start);
 /// All of them, from a file of this network.
-[[nodiscard]] GX_DECL Weights read_weights(const std::filesystem::path& file, const Graph& graph);
+GX_COLD [[nodiscard]] GX_DECL Weights read_weights(const std::filesystem::path& file,
+                                                   const Graph& graph);
 
 /// Writes what `read_weights` reads and `load_state_dict` takes.
 /// Errors: as write_file.
-GX_DECL void write_weights(const std::filesystem::path& file, const Graph& graph,
-                           const Weights& weights,
-                           const std::map<std::string, std::string>& metadata = {});
+GX_COLD GX_DECL void write_weights(const std::filesystem::path& file, const Graph& graph,
+                                   const Weights& weights,
+                                   const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace gx
 

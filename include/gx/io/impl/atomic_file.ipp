@@ -11,6 +11,7 @@
 #include <system_error>  // error_code
 #include <utility>       // exchange
 
+#include <gx/core/cold.hpp>       // GX_COLD
 #include <gx/io/atomic_file.hpp>  // the declarations
 #include <gx/core/error.hpp>      // Error
 
@@ -20,7 +21,7 @@ namespace detail::atomic_file {
 
 /// The file that `path` leads to, symbolic links resolved, whether it exists or not; the path
 /// itself where a folder on the way is missing or links form a circle.
-GX_DECL std::filesystem::path resolved(std::filesystem::path path) {
+GX_COLD GX_DECL std::filesystem::path resolved(std::filesystem::path path) {
     std::error_code trouble;
     for (int links = 0; links < 40; ++links) {
         const auto next = std::filesystem::read_symlink(path, trouble);
@@ -34,7 +35,7 @@ GX_DECL std::filesystem::path resolved(std::filesystem::path path) {
 }
 
 /// The standard stream that is open on this very file, or -1.
-GX_DECL int standard_stream(const struct stat& file) {
+GX_COLD GX_DECL int standard_stream(const struct stat& file) {
     for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
         struct stat open{};
         if (::fstat(stream, &open) == 0 && open.st_dev == file.st_dev && open.st_ino == file.st_ino)

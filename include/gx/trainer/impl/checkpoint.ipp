@@ -5,12 +5,14 @@
 #include <cmath>        // isfinite, isnan
 #include <functional>   // greater
 #include <limits>       // largest integers
+#include <set>          // files by age
 #include <span>         // flat memory
 #include <string_view>  // names
 #include <utility>      // pair
 
 #include <fmt/core.h>  // sentences
 
+#include <gx/core/cold.hpp>      // GX_COLD
 #include <gx/core/error.hpp>     // Error
 #include <gx/io/json_text.hpp>   // JsonWriter
 #include <gx/io/json_value.hpp>  // metadata
@@ -29,12 +31,12 @@ namespace detail::checkpoint {
 /// an epoch is of format 4, which versions that know none refuse.
 inline constexpr int format = 3, format_within = 4;
 
-GX_DECL std::string statistics_tensor(std::size_t rank) {
+GX_COLD GX_DECL std::string statistics_tensor(std::size_t rank) {
     return fmt::format("within.statistics.{}", rank);
 }
 
-GX_DECL void add_parameters(std::vector<NamedTensor>& out, const Graph& graph,
-                            const std::string& prefix, std::span<const float> flat) {
+GX_COLD GX_DECL void add_parameters(std::vector<NamedTensor>& out, const Graph& graph,
+                                    const std::string& prefix, std::span<const float> flat) {
     std::vector<std::vector<std::int64_t>> shapes = tensor_shapes(graph);
     for (std::size_t i = 0; i < shapes.size(); ++i) {
         const Parameter& p = graph.parameters[i];
@@ -43,12 +45,12 @@ GX_DECL void add_parameters(std::vector<NamedTensor>& out, const Graph& graph,
     }
 }
 
-GX_DECL std::string reducer_tensor(const std::string& name, int rank) {
+GX_COLD GX_DECL std::string reducer_tensor(const std::string& name, int rank) {
     return fmt::format("reducer.{}.{}", name, rank);
 }
 
 /// A number, or NaN as JsonWriter writes it.
-GX_DECL double number_or_nan(const JsonValue& v) {
+GX_COLD GX_DECL double number_or_nan(const JsonValue& v) {
     return v.kind == JsonValue::Kind::null ? std::numeric_limits<double>::quiet_NaN() : v.number();
 }
 
@@ -60,14 +62,15 @@ struct Reader {
     [[noreturn]] void wrong(const std::string& what) const {
         throw Error("checkpoint '" + path.string() + "': " + what);
     }
-    void expect(bool good, const char* field, const auto& found, const std::string& wanted) const {
+    GX_COLD void expect(bool good, const char* field, const auto& found,
+                        const std::string& wanted) const {
         if (good) return;
         wrong(
             fmt::format("field '{}' is {} where {} was expected. The file is damaged or was "
                         "edited; take an earlier checkpoint.",
                         field, found, wanted));
     }
-    [[nodiscard]] const std::vector<float>& all_of(const std::string& name) const {
+    GX_COLD [[nodiscard]] const std::vector<float>& all_of(const std::string& name) const {
         const auto found = file.tensors.find(name);
         if (found == file.tensors.end())
             wrong("tensor '" + name +
@@ -75,7 +78,7 @@ struct Reader {
                   "resume with the composition that wrote it.");
         return found->second.values;
     }
-    void copy(const std::string& name, std::span<float> to) const {
+    GX_COLD void copy(const std::string& name, std::span<float> to) const {
         const std::vector<float>& values = all_of(name);
         if (values.size() != to.size())
             wrong(
@@ -84,8 +87,8 @@ struct Reader {
                             name, values.size(), to.size()));
         std::copy(values.begin(), values.end(), to.begin());
     }
-    [[nodiscard]] std::vector<float> parameters(const Graph& graph,
-                                                const std::string& prefix) const {
+    GX_COLD [[nodiscard]] std::vector<float> parameters(const Graph& graph,
+                                                        const std::string& prefix) const {
         std::vector<float> flat(std::size_t(graph.parameter_elements()));
         for (const Parameter& p : graph.parameters)
             copy(prefix + std::string(p.name.view()),
@@ -93,7 +96,7 @@ struct Reader {
         return flat;
     }
 
-    void scalars(const JsonValue& state, Checkpoint& c) const {
+    GX_COLD void scalars(const JsonValue& state, Checkpoint& c) const {
         const int largest = std::numeric_limits<int>::max();
         constexpr std::int64_t images_max = std::numeric_limits<std::uint32_t>::max();
         expect(c.ranks >= 1, "ranks", c.ranks, "1 or more");
@@ -123,18 +126,19 @@ struct Reader {
                c.loss_scale.good_steps, "0 to 'step'");
     }
     /// A sum over all of the run, which has no value where its parts have different clocks.
-    void sum_of_parts(const Checkpoint& c, const char* field, double x) const {
+    GX_COLD void sum_of_parts(const Checkpoint& c, const char* field, double x) const {
         if (c.clock == mixed_clocks) expect(std::isnan(x), field, x, "null, as 'clock' is mixed");
         else expect(std::isfinite(x) && x >= 0, field, x, "0 or more");
     }
-    [[nodiscard]] float scale(const JsonValue& of) const {
+    GX_COLD [[nodiscard]] float scale(const JsonValue& of) const {
         const double x = of.at("loss_scale").number();
         expect(x > 0 && x <= double{std::numeric_limits<float>::max()} && float(x) > 0,
                "loss_scale", x, "a finite number above 0");
         return float(x);
     }
     /// Names of an array, each once.
-    [[nodiscard]] std::vector<std::string> names(const JsonValue& state, const char* field) const {
+    GX_COLD [[nodiscard]] std::vector<std::string> names(const JsonValue& state,
+                                                         const char* field) const {
         std::vector<std::string> out;
         for (const JsonValue& name : state.at(field).array()) {
             expect(std::ranges::find(out, name.string()) == out.end(), field,
@@ -143,7 +147,7 @@ struct Reader {
         }
         return out;
     }
-    void policies(const JsonValue& state, const Graph& graph, Checkpoint& c) const {
+    GX_COLD void policies(const JsonValue& state, const Graph& graph, Checkpoint& c) const {
         for (std::string& name : names(state, "optimizer"))
             c.optimizer.push_back({name, parameters(graph, "optimizer." + name + ".")});
         for (const JsonValue& s : state.at("optimizer_scalars").array())
@@ -176,12 +180,12 @@ struct Reader {
                        "'" + one.name + "' of unequal lengths", "equal lengths");
         }
     }
-    void history(const JsonValue& state, Checkpoint& c) const {
+    GX_COLD void history(const JsonValue& state, Checkpoint& c) const {
         for (const JsonValue& o : state.at("options").array())
             c.options.push_back({o.at("name").string(), o.at("value").string()});
         for (const JsonValue& note : state.at("notes").array()) c.notes.push_back(note.string());
     }
-    void rows(Checkpoint& c) const {
+    GX_COLD void rows(Checkpoint& c) const {
         const auto record = file.metadata.find("record");
         if (record == file.metadata.end())
             wrong("no field 'record' in its metadata. Take a checkpoint of this version of gx.");
@@ -195,7 +199,7 @@ struct Reader {
                    fmt::format("3 of each of {} steps", rows.steps.size()));
     }
     /// Before `scalars`, which depend on it.
-    void within(const JsonValue& state, Checkpoint& c) const {
+    GX_COLD void within(const JsonValue& state, Checkpoint& c) const {
         const JsonValue* const found = state.find("within");
         if (found == nullptr) return;
         Checkpoint::Within& w = c.within;
@@ -213,7 +217,7 @@ struct Reader {
         expect(std::ssize(w.rank_images) == c.ranks && sum == w.images, "rank_images", sum,
                fmt::format("{} of {} ranks", w.images, c.ranks));
     }
-    void statistics_within(const Graph& graph, Checkpoint& c) const {
+    GX_COLD void statistics_within(const Graph& graph, Checkpoint& c) const {
         for (std::size_t r = 0; r < c.within.rank_images.size(); ++r) {
             auto& mine = c.within.statistics.emplace_back(std::size_t(graph.statistic_elements()));
             if (!mine.empty()) copy(statistics_tensor(r), mine);
@@ -222,7 +226,8 @@ struct Reader {
 };
 
 /// What to_json wrote.
-GX_DECL InputFormat input_format(const std::filesystem::path& path, const std::string& text) {
+GX_COLD GX_DECL InputFormat input_format(const std::filesystem::path& path,
+                                         const std::string& text) {
     const auto wrong = [&](const std::string& what) {
         return Error("file '" + path.string() + "': metadata field 'images' " + what +
                      ". Take a file of this version of gx.");
@@ -257,7 +262,7 @@ GX_DECL InputFormat input_format(const std::filesystem::path& path, const std::s
 }
 
 /// Whether one run can have written both rows.
-GX_DECL bool same_row(const EpochRow& a, const EpochRow& b) {
+GX_COLD GX_DECL bool same_row(const EpochRow& a, const EpochRow& b) {
     const bool seconds = a.seconds == b.seconds || (std::isnan(a.seconds) && std::isnan(b.seconds));
     return a.epoch == b.epoch && a.step == b.step && seconds && a.train_loss == b.train_loss &&
            a.train_accuracy_pct == b.train_accuracy_pct;
@@ -454,25 +459,25 @@ GX_DECL Checkpoint read_checkpoint(const std::filesystem::path& path, const Grap
 
 GX_DECL FoundCheckpoint latest_checkpoint(const std::filesystem::path& folder, const Graph& graph) {
     namespace fs = std::filesystem;
-    std::vector<std::pair<fs::file_time_type, fs::path>> files;
+    std::set<std::pair<fs::file_time_type, fs::path>, std::greater<>> files;  // newest first
     std::error_code trouble;  // a folder that is not there has none
     for (const auto& entry : fs::directory_iterator(folder, trouble)) {
         const std::string name = entry.path().filename().string();
         if (!name.ends_with(".safetensors")) continue;
         if (!name.starts_with("epoch-") && !name.starts_with("step-")) continue;
         std::error_code gone;
-        if (const auto time = entry.last_write_time(gone); !gone)
-            files.emplace_back(time, entry.path());
+        if (const auto time = entry.last_write_time(gone); !gone) files.emplace(time, entry.path());
     }
-    std::ranges::sort(files, std::greater{});
     FoundCheckpoint found;
-    for (std::size_t i = 0; i < files.size(); ++i) {
-        if (found.checkpoint && files[i].first != files[i - 1].first) break;
+    fs::file_time_type before{};
+    for (const auto& [time, file] : files) {
+        if (found.checkpoint && time != before) break;
+        before = time;
         try {
-            Checkpoint c = read_checkpoint(files[i].second, graph);
+            Checkpoint c = read_checkpoint(file, graph);
             if (found.checkpoint && found.checkpoint->step >= c.step) continue;  // as new as it
             found.checkpoint = std::move(c);
-            found.file = files[i].second;
+            found.file = file;
         } catch (const Error& e) {
             found.errors.emplace_back(e.what());
         }

@@ -6,6 +6,7 @@
 #include <utility>      // move
 #include <vector>       // rows
 
+#include <gx/core/cold.hpp>       // GX_COLD
 #include <gx/reflect/fields.hpp>  // for_each_field
 #include <gx/io/json_text.hpp>    // JsonWriter
 #include <gx/io/json_value.hpp>   // read_json
@@ -16,19 +17,19 @@ namespace gx {
 namespace detail::rows {
 
 template <class Row>
-void write(JsonWriter& w, const Row& row) {
+GX_COLD void write(JsonWriter& w, const Row& row) {
     w.open('{');
     for_each_field(row, [&](std::string_view name, const auto& x) { w.field(key(name), x); });
     w.close('}');
 }
 template <class Row>
-void write(JsonWriter& w, std::string_view name, const std::vector<Row>& rows) {
+GX_COLD void write(JsonWriter& w, std::string_view name, const std::vector<Row>& rows) {
     w.name(name).open('[');
     for (const Row& row : rows) write(w, row);
     w.close(']');
 }
 /// Writes the fields; the caller opens and closes the brackets.
-inline void write_rows(JsonWriter& w, const RunRecord& r) {
+GX_COLD inline void write_rows(JsonWriter& w, const RunRecord& r) {
     w.name("breakdown");
     write(w, r.breakdown);
     w.field("skipped_steps", r.skipped_steps);
@@ -49,7 +50,7 @@ void read(const JsonValue& v, I& x) {
 inline constexpr std::string_view added_later = "test_top5_accuracy_pct";
 template <class Row>
     requires std::is_aggregate_v<Row>
-void read(const JsonValue& object, Row& row) {
+GX_COLD void read(const JsonValue& object, Row& row) {
     for_each_field(row, [&](std::string_view name, auto& x) {
         if constexpr (std::is_same_v<decltype(x), double&>)
             if (name == added_later && object.find(key(name)) == nullptr) {
@@ -60,7 +61,7 @@ void read(const JsonValue& object, Row& row) {
     });
 }
 template <class Row>
-void read(const JsonValue& array, std::vector<Row>& rows) {
+GX_COLD void read(const JsonValue& array, std::vector<Row>& rows) {
     for (const JsonValue& row : array.array()) read(row, rows.emplace_back());
 }
 

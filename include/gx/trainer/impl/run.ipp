@@ -5,6 +5,7 @@
 #include <string>     // names
 #include <utility>    // move
 
+#include <gx/core/cold.hpp>                  // GX_COLD
 #include <gx/core/error.hpp>                 // Error
 #include <gx/core/hash.hpp>                  // hash_name
 #include <gx/core/hash_bits.hpp>             // hash_bits
@@ -33,8 +34,8 @@ GX_DECL Graph Run::graph_at(ImageShape shape) const {
 }
 
 /// Adds every problem of the phases.
-GX_DECL void check_phases(Problems& problems, const RunComposition& composition, RunOptions& o,
-                          const Sources& data, int ranks) {
+GX_COLD GX_DECL void check_phases(Problems& problems, const RunComposition& composition,
+                                  RunOptions& o, const Sources& data, int ranks) {
     const SourceInfo info = data.train.info();
     check_phases(problems, o.phases, ranks, info.count);
     for (std::size_t i = 0; i < o.phases.size(); ++i) {
@@ -55,8 +56,9 @@ GX_DECL void check_phases(Problems& problems, const RunComposition& composition,
 }
 
 /// The schedule for the batch of each phase; adds what is wrong with them.
-GX_DECL std::vector<Schedule> schedules_of(Problems& problems, const RunComposition& composition,
-                                           const RunOptions& o, const Plan& plan) {
+GX_COLD GX_DECL std::vector<Schedule> schedules_of(Problems& problems,
+                                                   const RunComposition& composition,
+                                                   const RunOptions& o, const Plan& plan) {
     std::vector<Schedule> schedules;
     for (std::size_t i = 0; i < std::max(o.phases.size(), std::size_t{1}); ++i) {
         Plan of_phase = plan;
@@ -69,15 +71,15 @@ GX_DECL std::vector<Schedule> schedules_of(Problems& problems, const RunComposit
 }
 
 /// The rates of schedules without findings.
-GX_DECL std::vector<Rate> rates_of(const std::vector<Schedule>& schedules) {
+GX_COLD GX_DECL std::vector<Rate> rates_of(const std::vector<Schedule>& schedules) {
     std::vector<Rate> rates;
     for (const Schedule& s : schedules) rates.push_back(s.make());
     return rates;
 }
 
 /// The phases with their graphs; without a list of them one.
-GX_DECL std::vector<RunPhase> phases_of(const RunComposition& composition, const RunOptions& o,
-                                        const SourceInfo& info) {
+GX_COLD GX_DECL std::vector<RunPhase> phases_of(const RunComposition& composition,
+                                                const RunOptions& o, const SourceInfo& info) {
     std::vector<RunPhase> phases;
     const auto add = [&](int first_epoch, int batch, int side, ImageShape input) {
         phases.push_back(
@@ -99,7 +101,7 @@ GX_DECL std::vector<RunPhase> phases_of(const RunComposition& composition, const
 }
 
 /// Throws unless the network takes the test images of every phase, where they vary in shape.
-GX_DECL void expect_views_fit(const Run& run) {
+GX_COLD GX_DECL void expect_views_fit(const Run& run) {
     for (const RunPhase& p : run.phases) {
         ImageShape last = p.graph.input;
         for (const SampleView& view : run.data.test.views(p.graph.input, p.first_epoch, p.batch))
@@ -108,7 +110,7 @@ GX_DECL void expect_views_fit(const Run& run) {
 }
 
 /// Makes `run` go on from its checkpoint: the plan that this was written under, and what changes.
-GX_DECL void plan_from_checkpoint(Run& run) {
+GX_COLD GX_DECL void plan_from_checkpoint(Run& run) {
     const Checkpoint& c = *run.resume;
     const std::vector<Timetable::Entry> phases = phases_before(c);
     run.timetable_before = Timetable(c.images, phases);

@@ -3,17 +3,17 @@
 
 #include <zlib.h>  // crc32_z
 
-#include <algorithm>    // sort
 #include <array>        // elements
 #include <bit>          // endian
 #include <cerrno>       // errno
 #include <cstring>      // strerror
 #include <fstream>      // reading
-#include <set>          // names
+#include <set>          // names, tensors
 #include <string_view>  // names
-#include <tuple>        // order of offsets
+#include <tuple>        // order in the file
 #include <utility>      // exchange
 
+#include <gx/core/cold.hpp>       // GX_COLD
 #include <gx/io/atomic_file.hpp>  // AtomicFile
 #include <gx/core/element.hpp>    // fp16, bf16
 #include <gx/core/error.hpp>      // Error
@@ -36,14 +36,14 @@ public:
     void add(const void* data, std::size_t bytes) {
         sum_ = ::crc32_z(sum_, static_cast<const unsigned char*>(data), bytes);
     }
-    [[nodiscard]] std::string text() const {
+    GX_COLD [[nodiscard]] std::string text() const {
         std::string digits = zeros;
         for (std::size_t i = 0; i < 8; ++i)
             digits[i] = "0123456789abcdef"[sum_ >> (28 - 4 * i) & 15];
         return digits;
     }
     /// Overwrites the crc32 field of `header`; no-op if there is none.
-    static void put(std::string& header, const std::string& digits) {
+    GX_COLD static void put(std::string& header, const std::string& digits) {
         const std::string before = std::string("\"") + name + "\":\"";
         const auto at = header.find(before);
         if (at != header.npos && at + before.size() + digits.size() <= header.size())
@@ -55,7 +55,8 @@ private:
 };
 
 /// Product of `shape`, or `most` + 1 where it is larger or a factor is negative.
-GX_DECL std::uint64_t element_count(std::span<const std::int64_t> shape, std::uint64_t most) {
+GX_COLD GX_DECL std::uint64_t element_count(std::span<const std::int64_t> shape,
+                                            std::uint64_t most) {
     std::uint64_t count = 1;
     for (const std::int64_t n : shape)
         if (n == 0) return 0;
@@ -105,7 +106,7 @@ public:
             if (!names.insert(entry.name).second)
                 throw wrong("tensor '" + entry.name + "' appears twice in its header");
             if (entry.name != "__metadata__") {
-                tensors_.push_back(described(entry));
+                tensors_.insert(described(entry));
                 continue;
             }
             for (const JsonValue& field : entry.items)
@@ -116,12 +117,12 @@ public:
 
     [[nodiscard]] std::map<std::string, std::string>& metadata() { return metadata_; }
 
-    SafetensorsFile whole() {
+    GX_COLD SafetensorsFile whole() {
         SafetensorsFile out;
         FileSum sum;
         FileSum::put(text_, FileSum::zeros);
         sum.add(text_.data(), text_.size());
-        for (Described& t : tensors_) {
+        for (const Described& t : tensors_) {
             std::vector<float> values(t.element == "F32" ? (t.end - t.begin) / sizeof(float) : 0);
             std::vector<char> others(t.element == "F32" ? 0 : t.end - t.begin);
             char* const bytes =
@@ -133,7 +134,7 @@ public:
             if (t.element == "F16") values = decoded<fp16>(others);
             if (t.element == "BF16") values = decoded<bf16>(others);
             if (t.element == "F64") values = rounded(others);
-            out.tensors[t.name] = {std::move(t.shape), std::move(values), std::move(t.element)};
+            out.tensors[t.name] = {t.shape, std::move(values), t.element};
         }
         if (const auto kept = metadata_.find(FileSum::name);
             kept != metadata_.end() && kept->second != sum.text())
@@ -151,6 +152,10 @@ private:
         std::vector<std::int64_t> shape;
         std::uint64_t begin = 0, end = 0;
         std::string element{};
+        /// In the order of the file; those without data by name.
+        bool operator<(const Described& other) const {
+            return std::tie(begin, end, name) < std::tie(other.begin, other.end, other.name);
+        }
     };
     struct ElementBytes {
         std::string_view name;
@@ -170,7 +175,7 @@ private:
                                                             {"U32", 4},
                                                             {"U64", 8},
                                                             {"BOOL", 1}}};
-    [[nodiscard]] static std::uint64_t bytes_of(std::string_view element) {
+    GX_COLD [[nodiscard]] static std::uint64_t bytes_of(std::string_view element) {
         for (const ElementBytes& e : elements)
             if (e.name == element) return e.bytes;
         return 0;
@@ -189,11 +194,11 @@ private:
         return {stored.begin(), stored.end()};
     }
 
-    [[nodiscard]] Error wrong(const std::string& what) const {
+    GX_COLD [[nodiscard]] Error wrong(const std::string& what) const {
         return Error("file '" + path_.string() + "': " + what +
                      ". It is not a whole safetensors file; take an earlier checkpoint.");
     }
-    [[nodiscard]] Described described(const JsonValue& entry) const {
+    GX_COLD [[nodiscard]] Described described(const JsonValue& entry) const {
         const std::string& name = entry.name;
         try {
             const auto& offsets = entry.at("data_offsets").array();
@@ -220,11 +225,8 @@ private:
             throw wrong("tensor '" + name + "' lacks dtype, shape or data_offsets");
         }
     }
-    /// Sorts the tensors by offset; they fill the data, each from the end of the one before.
-    void expect_no_holes() {
-        std::ranges::sort(tensors_, {}, [](const Described& t) {
-            return std::tuple(t.begin, t.end, std::string_view(t.name));
-        });
+    /// The tensors fill the data, each from the end of the one before.
+    GX_COLD void expect_no_holes() const {
         std::uint64_t end = 0;
         for (const Described& t : tensors_) {
             if (t.begin != end)
@@ -241,7 +243,7 @@ private:
     std::string text_;  ///< the header
     JsonValue header_;
     std::uint64_t data_begin_ = 0, data_bytes_ = 0;
-    std::vector<Described> tensors_{};  ///< in the order of the file
+    std::set<Described> tensors_{};
     std::map<std::string, std::string> metadata_{};
 };
 

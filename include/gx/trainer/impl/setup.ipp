@@ -9,6 +9,7 @@
 
 #include <fmt/core.h>  // sentences
 
+#include <gx/core/cold.hpp>          // GX_COLD
 #include <gx/io/atomic_file.hpp>     // write_file
 #include <gx/core/error.hpp>         // Error
 #include <gx/core/hash.hpp>          // mix64, hash_name
@@ -27,7 +28,7 @@ GX_DECL Plan plan_of(std::int64_t images, int ranks, int batch, int epochs) {
     return plan;
 }
 
-GX_DECL void check_folder(Problems& problems, const std::filesystem::path& folder) {
+GX_COLD GX_DECL void check_folder(Problems& problems, const std::filesystem::path& folder) {
     if (folder.empty()) return;
     problems.collect([&] {
         std::error_code error;
@@ -245,7 +246,7 @@ GX_DECL std::vector<std::string> changes(const Checkpoint& c,
 
 /// Warns if the last test accuracy is within three standard deviations of guessing the most
 /// frequent class of the test set. 100 % is no chance, however few the images.
-GX_DECL void warn_of_chance(RunRecord& r, const SourceRef& test) {
+GX_COLD GX_DECL void warn_of_chance(RunRecord& r, const SourceRef& test) {
     const std::int64_t count = test.count(), most = test.largest_class();
     if (r.epochs.empty() || count == 0 || most == 0) return;
     const auto images = double(count);

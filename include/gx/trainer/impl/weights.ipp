@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>  // sentences
 
+#include <gx/core/cold.hpp>      // GX_COLD
 #include <gx/core/contract.hpp>  // GX_EXPECT
 #include <gx/core/error.hpp>     // Error
 #include <gx/io/json_value.hpp>  // metadata
@@ -33,7 +34,7 @@ struct Place {
     bool variance = false;
 };
 
-GX_DECL std::vector<Place> parameters_of(const Graph& graph) {
+GX_COLD GX_DECL std::vector<Place> parameters_of(const Graph& graph) {
     const std::vector<Shape> shapes = tensor_shapes(graph);
     std::vector<Place> all;
     for (std::size_t i = 0; i < graph.parameters.size(); ++i) {
@@ -42,7 +43,7 @@ GX_DECL std::vector<Place> parameters_of(const Graph& graph) {
     }
     return all;
 }
-GX_DECL std::vector<Place> statistics_of(const Graph& graph) {
+GX_COLD GX_DECL std::vector<Place> statistics_of(const Graph& graph) {
     std::vector<Place> all;
     for (const Statistic& s : graph.statistics)
         all.push_back({std::string(s.name.view()),
@@ -54,18 +55,18 @@ GX_DECL std::vector<Place> statistics_of(const Graph& graph) {
 }
 
 /// Whether `name` is `layer` or below it.
-GX_DECL bool is_below(std::string_view name, std::string_view layer) {
+GX_COLD GX_DECL bool is_below(std::string_view name, std::string_view layer) {
     return name.starts_with(layer) && (name.size() == layer.size() || name[layer.size()] == '.');
 }
 
 /// Lists the first few of what does not fit.
 class Differences {
 public:
-    void add(const std::string& what) {
+    GX_COLD void add(const std::string& what) {
         if (count_++ < 4) text_ += (text_.empty() ? "" : "; ") + what;
     }
     [[nodiscard]] bool empty() const { return count_ == 0; }
-    [[nodiscard]] std::string text() const {
+    GX_COLD [[nodiscard]] std::string text() const {
         return count_ > 4 ? fmt::format("{}; and {} more", text_, count_ - 4) : text_;
     }
 
@@ -74,12 +75,12 @@ private:
     int count_ = 0;
 };
 
-GX_DECL std::string text_of(const Shape& shape) {
+GX_COLD GX_DECL std::string text_of(const Shape& shape) {
     return shape.empty() ? "one number" : fmt::format("{}", fmt::join(shape, " x "));
 }
 
 /// Whether a tensor of a file that is none of the network's is no sign of another one.
-GX_DECL bool is_passed_over(std::string_view name, bool checkpoint) {
+GX_COLD GX_DECL bool is_passed_over(std::string_view name, bool checkpoint) {
     constexpr std::array<std::string_view, 4> of_a_run{"optimizer.", "pending.", "reducer.",
                                                        "within."};
     if (name.ends_with(".num_batches_tracked") || name.starts_with("AuxLogits.")) return true;
@@ -89,7 +90,7 @@ GX_DECL bool is_passed_over(std::string_view name, bool checkpoint) {
 
 class Reader {
 public:
-    Reader(const InitialWeights& from, const Graph& graph)
+    GX_COLD Reader(const InitialWeights& from, const Graph& graph)
         : from_(from), graph_(graph), file_(read_safetensors(from.file)) {
         for (const std::string& layer : from.fresh)
             if (std::ranges::none_of(graph.parameters, [&](const Parameter& p) {
@@ -102,7 +103,7 @@ public:
                                 layer, graph.name.view()));
     }
 
-    [[nodiscard]] Weights read(Weights start) {
+    GX_COLD [[nodiscard]] Weights read(Weights start) {
         const std::vector<Place> parameters = parameters_of(graph_);
         const std::vector<Place> statistics = statistics_of(graph_);
         expect_all(parameters);
@@ -119,11 +120,11 @@ public:
     }
 
 private:
-    [[nodiscard]] bool is_fresh(std::string_view name) const {
+    GX_COLD [[nodiscard]] bool is_fresh(std::string_view name) const {
         return std::ranges::any_of(from_.fresh,
                                    [&](const auto& layer) { return is_below(name, layer); });
     }
-    void expect_all(const std::vector<Place>& places) {
+    GX_COLD void expect_all(const std::vector<Place>& places) {
         for (const Place& p : places) {
             known_.insert(p.name);
             if (is_fresh(p.name)) continue;
@@ -139,7 +140,7 @@ private:
             }
         }
     }
-    void expect_no_others() {
+    GX_COLD void expect_no_others() {
         const bool checkpoint = file_.metadata.contains("gx");
         for (const auto& [name, tensor] : file_.tensors)
             if (!known_.contains(name) && !is_fresh(name) && !is_passed_over(name, checkpoint))
@@ -147,7 +148,7 @@ private:
     }
     /// What names of parameters begin with, where a checkpoint holds the average of its weights
     /// that its run tested in their place (WeightAverage); else empty.
-    [[nodiscard]] std::string tested() const {
+    GX_COLD [[nodiscard]] std::string tested() const {
         const std::string prefix = "optimizer.average.";
         const auto text = file_.metadata.find("gx");
         if (text == file_.metadata.end()) return "";

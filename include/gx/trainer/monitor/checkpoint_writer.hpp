@@ -74,8 +74,8 @@ private:
         Checkpoint checkpoint;
         KeptCheckpoint as;
     };
-    void work();
-    [[nodiscard]] News write_one(const Job& job);
+    GX_COLD void work();
+    GX_COLD [[nodiscard]] News write_one(const Job& job);
 
     const Graph* graph_;
     int keep_;

@@ -6,6 +6,7 @@
 #include <string>       // words
 #include <string_view>  // the error
 
+#include <gx/core/cold.hpp>                 // GX_COLD
 #include <gx/core/decl.hpp>                 // GX_DECL
 #include <gx/trainer/monitor/observer.hpp>  // Observer
 #include <gx/trainer/progress.hpp>          // Progress
@@ -24,9 +25,9 @@ public:
                           std::FILE* out = stderr)
         : style_(style), out_(out) {}
 
-    GX_DECL void run_begins(const RunStart& run) override;
+    GX_COLD GX_DECL void run_begins(const RunStart& run) override;
     GX_DECL void step_done(const StepDone& step) override;
-    GX_DECL void ranks_lost(const LossRow& loss) override;
+    GX_COLD GX_DECL void ranks_lost(const LossRow& loss) override;
 
 private:
     Progress::Style style_;

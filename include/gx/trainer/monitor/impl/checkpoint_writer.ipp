@@ -1,7 +1,7 @@
 // Bodies of checkpoint_writer.hpp.
 #pragma once
 
-#include <algorithm>     // max_element, sort
+#include <algorithm>     // upper_bound
 #include <charconv>      // from_chars
 #include <exception>     // whatever is thrown
 #include <string_view>   // names
@@ -47,9 +47,10 @@ GX_DECL std::vector<KeptCheckpoint> checkpoints_of(const std::filesystem::path& 
             one.step = row.step;
             one.test_accuracy_pct = row.test_accuracy_pct;
         }
-        if (one.step <= step) out.push_back(std::move(one));
+        if (one.step > step) continue;
+        const auto later = std::ranges::upper_bound(out, one.step, {}, &KeptCheckpoint::step);
+        out.insert(later, std::move(one));
     }
-    std::ranges::sort(out, {}, &KeptCheckpoint::step);
     return out;
 }
 

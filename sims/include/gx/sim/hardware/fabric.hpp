@@ -5,6 +5,7 @@
 #include <cstddef>      // size_t
 #include <string_view>  // names
 
+#include <gx/core/cold.hpp>   // GX_COLD
 #include <gx/core/decl.hpp>   // GX_DECL
 #include <gx/core/units.hpp>  // BytesPerSecond
 
@@ -91,7 +92,7 @@ struct Dragonfly {
 }
 
 /// Errors: gx::Error if the fabric cannot join so many machines.
-GX_DECL void check(const Fabric& f, int machines);
+GX_COLD GX_DECL void check(const Fabric& f, int machines);
 
 }  // namespace gx::sim
 

@@ -170,8 +170,10 @@ private:
     Stream stream_;
 };
 
-[[nodiscard]] GX_DECL Problems check(const ClusterSpec& spec, const ClusterOptions& options);
-[[nodiscard]] GX_DECL WorldInfo info(const ClusterSpec& spec, const ClusterOptions& options);
+GX_COLD [[nodiscard]] GX_DECL Problems check(const ClusterSpec& spec,
+                                             const ClusterOptions& options);
+GX_COLD [[nodiscard]] GX_DECL WorldInfo info(const ClusterSpec& spec,
+                                             const ClusterOptions& options);
 
 }  // namespace detail::cluster
 

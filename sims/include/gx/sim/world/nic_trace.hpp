@@ -1,6 +1,7 @@
 // trace_links: records the rates of a simulated cluster's NICs, for a timeline.
 #pragma once
 
+#include <gx/core/cold.hpp>           // GX_COLD
 #include <gx/core/decl.hpp>           // GX_DECL
 #include <gx/sim/world/activity.hpp>  // TraceSink
 
@@ -11,7 +12,7 @@ class Topology;
 
 /// Reports every change of a NIC's rate, in and out, to `sink` from now on.
 /// Links inside machines and between switches keep an empty name, and are omitted.
-GX_DECL void trace_links(TraceSink& sink, const Topology& topology, FlowNetwork& network);
+GX_COLD GX_DECL void trace_links(TraceSink& sink, const Topology& topology, FlowNetwork& network);
 
 }  // namespace gx::sim
 
