@@ -15,10 +15,11 @@
 #include <gx/core/error.hpp>              // Error
 #include <gx/model/cifar_resnet.hpp>      // ResNet20
 #include <gx/model/resnet.hpp>            // ResNet50
-#include <gx/onednn/detail/cpu_bf16.hpp>  // bf16_advice
+#include <gx/onednn/detail/cpu_bf16.hpp>  // bf16_advice, cpu_bf16
 
 #include "clock.hpp"         // median, OtherLoad
 #include "convolutions.hpp"  // Convolutions
+#include "goal.hpp"          // goal_of
 #include "peer.hpp"          // Peer
 #include "training.hpp"      // Training, Alone
 
@@ -65,6 +66,31 @@ inline std::vector<Rival> rivals(const RowSettings& s, const std::string& model,
         else all.push_back({"PyTorch " + version + " " + way, std::move(peer)});
     }
     return all;
+}
+
+/// What a step in `type` is to reach beside PyTorch, times: 0 where fp32 is the faster one.
+inline double times_peer(const std::string& type) {
+    if (type == "fp32") return 1.4;
+    const onednn::detail::CpuBf16 cpu = onednn::detail::cpu_bf16();
+    if (cpu.unit == onednn::detail::Bf16Unit::tiles) return 2.0;
+    return cpu.intel ? 0 : 1.3;
+}
+/// Adds goal, bound and whether it was met to a row, and prints them.
+inline void judge(nlohmann::json& row, const Measured& m) {
+    const Goal goal = goal_of(m);
+    row["goal"] = nullptr, row["met"] = nullptr, row["bound"] = to_string(goal.bound, m);
+    row["ratio_to_limit"] = m.gx / m.convolutions;
+    row["limit_holds"] = limit_holds(m);
+    std::printf("  step / convolutions alone: %.2f\n", m.gx / m.convolutions);
+    if (!limit_holds(m))
+        std::printf(
+            "  DEFECT of the measurement: the step is quicker than its convolutions alone, which "
+            "therefore bound nothing\n");
+    if (goal.bound == Goal::Bound::none) return;
+    const bool met = m.gx >= goal.images_per_second;
+    row["goal"] = goal.images_per_second, row["met"] = met;
+    std::printf("  goal: %.1f img/s, %s: %s\n", goal.images_per_second,
+                to_string(goal.bound, m).c_str(), met ? "met" : "MISSED");
 }
 
 /// One row, printed too; none where this CPU does not compute in the type.
@@ -127,6 +153,10 @@ inline std::optional<nlohmann::json> measure_row(const RowSettings& s, const std
         row["peer_images_per_second"] = batch / median(best->all);
         row["ratio"] = median(best->ratios);
     }
+    judge(row, {.gx = batch / median(ours),
+                .peer = best != nullptr ? batch / median(best->all) : 0,
+                .convolutions = batch / median(floor),
+                .times_peer = times_peer(type)});
     std::printf("  others had %.0f %% of the cores' time\n", load);
     std::fflush(stdout);
     return row;

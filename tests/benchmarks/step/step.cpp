@@ -6,7 +6,7 @@
 // with direct convolutions alone, as LibTorch's are, and gx with two ranks of one thread each,
 // which average their gradients and apply the same optimizer. What favours either side is printed.
 // Then a row for each model and type: gx, the best of PyTorch's ways (eager or compiled, autocast
-// or pure bf16), and the convolutions alone, in turns.
+// or pure bf16), and the convolutions alone, in turns; and the goal that the two make (goal.hpp).
 #include <dlfcn.h>
 #include <algorithm>
 #include <atomic>
