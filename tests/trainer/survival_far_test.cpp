@@ -107,6 +107,27 @@ TYPED_TEST(OnDevices, ManyLossesInAnyOrderGiveTheBitsOfThreads) {
         RC_ASSERT(!::testing::Test::HasFailure());
     }));
 }
+TYPED_TEST(OnDevices, ALossBetweenMicroBatchesGivesTheBitsOfThreads) {
+    using Far = typename TypeParam::Devices;
+    using Near = typename TypeParam::Hosts;
+    const auto in_parts = [](auto o) {
+        o.micro_batches = 2;
+        o.phases = {{0, 2, 4}, {1, 4, 6}, {2, 2, 5}};
+        return o;
+    };
+    for (const std::int64_t pass : {0, 1, 4, 5, 11, 12, 19}) {  // of the lost rank
+        SCOPED_TRACE(pass);
+        set_script({{{1}, pass, true}});
+        auto world = scripted_far(4, std::uint64_t(pass), QueueProgress::random);
+        const Outcome far = outcome<Far>(world, in_parts(options<Far>()));
+        ASSERT_EQ(far.record.losses.size(), 1u);
+        set_script(departures_of(far.record.losses, 4));
+        auto threads = scripted_threads(4);
+        const Outcome near = outcome<Near>(threads, in_parts(options<Near>()));
+        expect_same_learning(far.record, near.record);
+        expect_same_state(far, near);
+    }
+}
 TYPED_TEST(OnDevices, RecoverFromCheckpointsToo) {
     using Far = typename TypeParam::Devices;
     for (const std::int64_t step : {2, 5, 7, 9, 12}) {

@@ -91,6 +91,14 @@ struct ForwardReport {
     /// Images whose label is among the five largest logits; of equal logits the first classes count
     /// as larger, here and in `correct`. With five classes or fewer: all images.
     std::int64_t top5 = 0;
+
+    constexpr ForwardReport& operator+=(const ForwardReport& other) {
+        loss_sum += other.loss_sum;
+        correct += other.correct;
+        finite = finite && other.finite;
+        top5 += other.top5;
+        return *this;
+    }
 };
 
 /// Cost of one update per parameter, in fp32: an optimizer's `update_cost`.
@@ -98,6 +106,7 @@ struct UpdateCost {
     int bytes_per_parameter = 20;  ///< read and written; SGD: w, g, v read, w and v written
     int state_vectors = 1;         ///< floats kept for each parameter; SGD: the momentum
     int shards = 1;                ///< ranks that share it: each updates one part of so many
+    int micro_batches = 1;         ///< whose gradients it sums: of 2 or more, one vector more
     constexpr bool operator==(const UpdateCost&) const = default;
 };
 
@@ -172,6 +181,9 @@ concept NamesTheFirstBadLayer = requires(const D& d) {
 /// Optional: takes_pixels, that forward() takes Batch::pixels; takes_second_labels, that its loss
 /// is that of Batch::second_labels; receive(change), as update(change),
 /// for parameters that come from other ranks: it is not timed as an update.
+///
+/// Optional: add(from, to), to += from of gradients, of a device that takes time for it; else the
+/// Trainer adds micro-batches by a kernel.
 ///
 /// Optional: template <class E> static constexpr bool computes, whether DeviceOptions::compute may
 /// be E; absent means fp32 only. In fp16 or bf16 the tensors that gx/model/compute.hpp lists hold

@@ -45,6 +45,7 @@ struct CheckpointOptions {
 ///     error    seed: order of the data and random draws; label_smoothing: what a loss means
 ///     note     batch, phases, and the rank count: it goes on by progress in the data
 ///     note     epochs, scheduler, optimizer, loss_scale: may be tuned in mid-run
+///     note     micro_batches: the sums are rounded otherwise, and batch norm sees other images
 ///     neither  weights: those of the checkpoint are in force; pixels, output, checkpoints, stop,
 ///              evaluate, trace_steps, observers, progress, most_skips, survival: no effect on the
 ///              weights
@@ -65,12 +66,24 @@ struct CheckpointOptions {
 /// Source: Howard et al. 2018, "Training Imagenet in 3 hours for $25", fast.ai; bs_scale in
 ///         train.py of github.com/cybertronai/imagenet18; Goyal et al. 2017, arXiv:1706.02677.
 ///
+/// With `micro_batches` K > 1 a device holds activations of batch / K images, and one vector more
+/// of the parameters' size for the sum. The sum is of fp32, in the order of the images; the mean is
+/// that of the whole batch, divided once, and so are loss scale, overflow check and skipped steps.
+/// A tail of an epoch with fewer images has fewer parts, the last of the images that are left.
+/// Steps, epochs, schedules and checkpoints are those of a run without it. What differs besides
+/// rounding: batch norm takes the statistics of each part alone, as a run of that batch does, and
+/// dropout draws for each part.
+///
 /// Units: batch in images of one rank and step; epochs in passes over the training set.
 template <class ReducerOptions, class SchedulerOptions, class OptimizerOptions,
           class LossScaleOptions, class SurvivalOptions>
 struct TrainerOptions {
     int batch = 32;
     int epochs = 1;
+    /// Gradient accumulation: a rank's batch goes through the network in so many parts of one size,
+    /// one after another, and their gradients are summed before one reduction and one update.
+    /// 1: all at once. It divides the batch of every phase.
+    int micro_batches = 1;
     std::vector<Phase> phases{};  ///< batch and image size by epoch; none: `batch`, as the data is
     bool pixels = false;  ///< batches cross to the device as 8-bit pixels, and it normalises them
     std::uint64_t seed = 1;

@@ -20,8 +20,9 @@ namespace gx::detail::trainer {
 
 struct RunPhase {
     int first_epoch = 0;
-    int batch = 0;       ///< of one rank
-    int image_side = 0;  ///< 0: the data's own height and width
+    int batch = 0;        ///< of one rank
+    int image_side = 0;   ///< 0: the data's own height and width
+    int micro_batch = 0;  ///< images that a device has at a time
     Graph graph{};
 };
 

@@ -29,6 +29,7 @@ namespace gx::detail::trainer {
 /// TrainerOptions without those of the policies.
 struct RunOptions {
     int batch = 0, epochs = 0;
+    int micro_batches = 1;
     std::vector<Phase> phases{};
     bool pixels = false;
     std::uint64_t seed = 1;
@@ -142,7 +143,8 @@ GX_COLD [[noreturn]] GX_DECL void throw_not_repeated(int rank, std::int64_t step
 GX_COLD [[noreturn]] GX_DECL void throw_skips(int rank, std::int64_t step, std::int64_t in_a_row,
                                               float loss_scale, std::string_view wire,
                                               ElementType compute, const std::string& reducer);
-GX_COLD [[noreturn]] GX_DECL void throw_no_memory(int rank, int batch, const Graph& graph);
+GX_COLD [[noreturn]] GX_DECL void throw_no_memory(int rank, int batch, int micro_batch,
+                                                  const Graph& graph);
 GX_COLD [[noreturn]] GX_DECL void throw_replicas_differ(std::int64_t step, int rank);
 GX_COLD [[noreturn]] GX_DECL void throw_survivors_differ(std::int64_t step, int rank, int other);
 GX_COLD [[noreturn]] GX_DECL void throw_states_differ(std::int64_t step, int rank,
@@ -153,7 +155,9 @@ GX_COLD [[noreturn]] GX_DECL void throw_states_differ(std::int64_t step, int ran
 /// phase() then returns.
 template <class Phase, class F>
 void with_memory(int rank, Phase phase, F f) {
-    const auto stop = [&] { throw_no_memory(rank, phase().batch, phase().graph); };
+    const auto stop = [&] {
+        throw_no_memory(rank, phase().batch, phase().micro_batch, phase().graph);
+    };
     try {
         f();
     } catch (const std::bad_alloc&) {

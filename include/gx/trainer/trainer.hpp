@@ -188,6 +188,8 @@ private:
         std::vector<Checkpoint::Option> out;
         add_options(out, "epochs", options_.epochs);
         add_options(out, "phases", options_.phases);
+        if (options_.micro_batches != 1)  // earlier checkpoints know no other
+            add_options(out, "micro_batches", options_.micro_batches);
         add_options(out, "label_smoothing", options_.label_smoothing);
         add_options(out, "reducer", options_.reducer);
         add_options(out, "scheduler", options_.scheduler);
@@ -199,6 +201,7 @@ private:
         const Options& o = options_;
         return {.batch = o.batch,
                 .epochs = o.epochs,
+                .micro_batches = o.micro_batches,
                 .phases = o.phases,
                 .pixels = o.pixels,
                 .seed = o.seed,

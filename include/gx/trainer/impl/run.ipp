@@ -83,7 +83,7 @@ GX_COLD GX_DECL std::vector<RunPhase> phases_of(const RunComposition& compositio
     std::vector<RunPhase> phases;
     const auto add = [&](int first_epoch, int batch, int side, ImageShape input) {
         phases.push_back(
-            {first_epoch, batch, side,
+            {first_epoch, batch, side, batch / o.micro_batches,
              composition.graph(
                  {.input = input, .classes = info.classes, .label_smoothing = o.label_smoothing})});
     };
@@ -104,7 +104,8 @@ GX_COLD GX_DECL std::vector<RunPhase> phases_of(const RunComposition& compositio
 GX_COLD GX_DECL void expect_views_fit(const Run& run) {
     for (const RunPhase& p : run.phases) {
         ImageShape last = p.graph.input;
-        for (const SampleView& view : run.data.test.views(p.graph.input, p.first_epoch, p.batch))
+        for (const SampleView& view :
+             run.data.test.views(p.graph.input, p.first_epoch, p.micro_batch))
             if (view.shape != last) (void)run.graph_at(last = view.shape);
     }
 }
@@ -232,6 +233,10 @@ GX_DECL RunRecord record_of(const Run& run, const RunWorld& world) {
     r.batch_per_rank = run.options.batch;
     r.epochs_planned = run.options.epochs;
     r.seed = run.options.seed;
+    if (run.options.micro_batches > 1)
+        r.notes.push_back("Each rank's batch is computed in " +
+                          std::to_string(run.options.micro_batches) +
+                          " micro-batches, whose gradients are summed.");
     if (!run.options.phases.empty()) {
         r.phases = rows_of(run.phases, run.timetable);
         for (int number = 1; const PhaseRow& row : r.phases)

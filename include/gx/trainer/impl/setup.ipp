@@ -9,14 +9,15 @@
 
 #include <fmt/core.h>  // sentences
 
-#include <gx/core/cold.hpp>          // GX_COLD
-#include <gx/io/atomic_file.hpp>     // write_file
-#include <gx/core/error.hpp>         // Error
-#include <gx/core/hash.hpp>          // mix64, hash_name
-#include <gx/core/hash_bits.hpp>     // hash_bits
-#include <gx/model/graph.hpp>        // Graph
-#include <gx/model/memory_plan.hpp>  // MemoryPlan
-#include <gx/trainer/rows.hpp>       // read_rows
+#include <gx/core/cold.hpp>           // GX_COLD
+#include <gx/io/atomic_file.hpp>      // write_file
+#include <gx/core/error.hpp>          // Error
+#include <gx/core/hash.hpp>           // mix64, hash_name
+#include <gx/core/hash_bits.hpp>      // hash_bits
+#include <gx/model/graph.hpp>         // Graph
+#include <gx/model/memory_plan.hpp>   // MemoryPlan
+#include <gx/trainer/rows.hpp>        // read_rows
+#include <gx/trainer/run_phases.hpp>  // phase_name
 #include <gx/trainer/setup.hpp>
 
 namespace gx::detail::trainer {
@@ -90,6 +91,19 @@ GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Sources& d
                        fmt::format("batch is {}: a rank needs at least 1 image a step, and a "
                                    "step of all ranks at most {}",
                                    o.batch, std::numeric_limits<int>::max()));
+    if (problems.check(o.micro_batches > 0,
+                       fmt::format("micro_batches is {}: a batch is computed in at least 1 part",
+                                   o.micro_batches))) {
+        const auto check_parts = [&](int batch, const std::string& of) {
+            problems.check(batch % o.micro_batches == 0,
+                           fmt::format("{}batch {} has no {} parts of one size: let micro_batches "
+                                       "divide it",
+                                       of, batch, o.micro_batches));
+        };
+        if (o.phases.empty()) check_parts(o.batch, "");
+        for (std::size_t i = 0; i < o.phases.size(); ++i)
+            check_parts(o.phases[i].batch, phase_name(o.phases, i) + ": ");
+    }
     const CheckpointOptions& c = o.checkpoints;
     problems.check(c.every_steps >= 0 && c.every_minutes >= 0 && c.keep >= 0,
                    fmt::format("checkpoints are every {} steps and every {} minutes, and {} are "
@@ -425,18 +439,19 @@ GX_DECL void throw_skips(int rank, std::int64_t step, std::int64_t in_a_row, flo
                                  : fmt::format("all {} steps were", step),
                     loss_scale, wire_advice, device_advice, reducer));
 }
-GX_DECL void throw_no_memory(int rank, int batch, const Graph& graph) {
+GX_DECL void throw_no_memory(int rank, int batch, int micro_batch, const Graph& graph) {
     constexpr double gigabyte = 1e9, element = sizeof(float);
     const double images = 2 * element * double(batch) * double(graph.input.elements());
-    const int planned = std::min(batch, 1024);  // the plan counts in 64 bits
+    const int planned = std::min(micro_batch, 1024);  // the plan counts in 64 bits
     const double activations =
-        double(MemoryPlan(graph, planned, Mode::train).lower_bound_bytes) / planned * double(batch);
-    const double parameters = 2 * element * double(graph.parameter_elements());
+        double(MemoryPlan(graph, planned, Mode::train).lower_bound_bytes) / planned * micro_batch;
+    const double parameters =
+        (micro_batch < batch ? 3 : 2) * element * double(graph.parameter_elements());
     throw Error(fmt::format(
         "rank {}: there is not enough memory for batch {} of images of {} x {} x {} on {}: a rank "
         "needs about {:.3f} GB, {:.3f} of them for 2 batches of images, {:.3f} for activations "
-        "and {:.3f} for parameters and gradients. Lower batch, or use smaller images or a smaller "
-        "network.",
+        "and {:.3f} for parameters and gradients. Lower batch, raise micro_batches, or use smaller "
+        "images or a smaller network.",
         rank, batch, graph.input.channels, graph.input.height, graph.input.width, graph.name.view(),
         (images + activations + parameters) / gigabyte, images / gigabyte, activations / gigabyte,
         parameters / gigabyte));

@@ -57,7 +57,7 @@ class StepSlots<D, InFlight, HostMemory> {
 public:
     using Scales = std::array<float, InFlight>;
 
-    StepSlots(MemoryResource*, const D& start) : decisions_(start) {}
+    StepSlots(MemoryResource*, const D& start, int = 1) : decisions_(start) {}
 
     [[nodiscard]] std::span<D> decisions() { return {&decisions_, 1}; }
     [[nodiscard]] ForwardReport& report() { return report_; }
@@ -110,13 +110,16 @@ class StepSlots {
 public:
     using Scales = std::array<float, InFlight>;
 
-    StepSlots(MemoryResource* memory, const D&)
+    /// `micro_batches`: most in a step.
+    StepSlots(MemoryResource* memory, const D&, int micro_batches = 1)
         : decisions_(memory, 1, "decisions"),
           scales_(memory, InFlight, "loss scales"),
           own_rate_(memory, 1, "learning rate"),
           applied_(memory, InFlight, "applied"),
           reports_(memory, latest, "reports"),
-          outcomes_(memory, latest, "outcomes") {}
+          outcomes_(memory, latest, "outcomes") {
+        for (Earlier& e : earlier_) e.reports.resize(std::size_t(micro_batches - 1));
+    }
 
     [[nodiscard]] ViewIn<D, M> decisions() { return decisions_.template view<M>(); }
     /// Of the step that is queued now.
@@ -151,6 +154,15 @@ public:
     [[nodiscard]] bool empty() const { return queued_ == read_; }
     /// Whether the oldest is to be read before the next is recorded.
     [[nodiscard]] bool full() const { return queued_ - read_ == latest; }
+    /// Between two micro-batches of the step that is queued now: adds the report of the first to
+    /// the step's outcome.
+    template <DeviceQueue Q>
+    void keep_report(Q& queue) {
+        const std::size_t i = slot(queued_);
+        auto& kept = earlier_[i];
+        queue.copy_out(ViewIn<const ForwardReport, M>(report_view()),
+                       std::span(&kept.reports.at(kept.count++), 1), {"report"});
+    }
     /// At the end of a step's work.
     template <DeviceQueue Q>
     void record_outcome(Q& queue, UnreadStep of) {
@@ -167,8 +179,18 @@ public:
     [[nodiscard]] ReadStep read_outcome(Q& queue) {
         const std::size_t i = slot(read_++);
         const Delivery d = queue.wait(events_[i]);
-        if (d.complete()) queue.host_reads(std::span<const Outcome>(&here_[i], 1), {"outcome"});
-        return {of_[i], d.complete() ? here_[i] : Outcome{}, d};
+        const auto earlier = std::span(earlier_[i].reports).first(earlier_[i].count);
+        earlier_[i].count = 0;
+        if (!d.complete()) return {of_[i], {}, d};
+        queue.host_reads(std::span<const Outcome>(&here_[i], 1), {"outcome"});
+        ForwardReport sum;
+        for (const ForwardReport& report : earlier) {
+            queue.host_reads(std::span<const ForwardReport>(&report, 1), {"report"});
+            sum += report;
+        }
+        Outcome outcome = here_[i];
+        if (!earlier.empty()) outcome.report = sum += outcome.report;
+        return {of_[i], outcome, d};
     }
     template <Abandons Q>
     [[nodiscard]] bool is_there(const Q& queue) const {
@@ -207,12 +229,18 @@ private:
     Buffer<ForwardReport> reports_;
     Buffer<Outcome> outcomes_;
     std::array<Outcome, latest> here_{};
+    struct Earlier {
+        std::vector<ForwardReport> reports{};
+        std::size_t count = 0;
+    };
+    std::array<Earlier, latest> earlier_{};  ///< micro-batches of a step
     std::array<UnreadStep, latest> of_{};
     std::array<Event, latest> events_{};
     std::int64_t queued_ = 0, read_ = 0;
 };
 
-/// One forward pass, by its number from 1 on, and what it left; 0: what a run begins with.
+/// The forward passes of one step, by its number from 1 on, and what they left; 0: what a run
+/// begins with.
 struct Pass {
     std::int64_t forwards = 0;
     ForwardReport report{};
@@ -220,10 +248,12 @@ struct Pass {
 struct KeepPass {
     static constexpr std::string_view name = "keep forward pass";
     std::int64_t forwards;
+    bool adds;  ///< a later micro-batch of this step
     void operator()(std::span<const float> statistics, std::span<const ForwardReport> report,
                     std::span<float> kept, std::span<Pass> pass) const {
         std::copy(statistics.begin(), statistics.end(), kept.begin());
-        pass[0] = {forwards, report[0]};
+        if (!adds) pass[0] = {forwards};
+        pass[0].report += report[0];
     }
 };
 
@@ -239,9 +269,9 @@ public:
 
     template <DeviceQueue Q>
     void keep(Q& queue, std::int64_t forwards, ViewIn<const float, M> statistics,
-              ViewIn<const ForwardReport, M> report) {
+              ViewIn<const ForwardReport, M> report, bool adds = false) {
         const std::size_t i = std::size_t(forwards) % count_;
-        launch(queue, KeepPass{forwards}, statistics, report,
+        launch(queue, KeepPass{forwards, adds}, statistics, report,
                statistics_.template view<M>().subspan(i * size_, size_),
                passes_.template view<M>().subspan(i, 1));
     }

@@ -14,29 +14,31 @@
 #include <utility>      // move
 #include <vector>       // flat vectors
 
-#include <gx/core/cold.hpp>                  // GX_COLD
-#include <gx/core/error.hpp>                 // Error, LostRank, Delivery
-#include <gx/core/hash.hpp>                  // mix64
-#include <gx/core/hash_bits.hpp>             // hash_bits
-#include <gx/core/units.hpp>                 // Nanoseconds, DollarsPerHour
-#include <gx/core/world.hpp>                 // RankContext
-#include <gx/loader/source.hpp>              // Sources
-#include <gx/loader/in_memory.hpp>           // InMemory: the test set
-#include <gx/model/graph.hpp>                // Graph
-#include <gx/memory/buffer.hpp>              // Buffer
-#include <gx/memory/queue.hpp>               // launch
-#include <gx/optimizer/update_args.hpp>      // UpdateArgs
-#include <gx/reducer/pipeline.hpp>           // PipelineOn
-#include <gx/reflect/options_of.hpp>         // NoOptions, make_policy
-#include <gx/reflect/type_name.hpp>          // type_name
-#include <gx/trainer/rank/carried.hpp>       // Carried, Course
-#include <gx/trainer/rank/decisions.hpp>     // Decisions, BeginStep, Decide, Update
-#include <gx/trainer/rank/rank_run.hpp>      // RankRun
-#include <gx/trainer/rank/state.hpp>         // RankState
-#include <gx/trainer/setup.hpp>              // restore_rows, errors
-#include <gx/trainer/weights.hpp>            // initial_weights
-#include <gx/trainer/rank/step_slots.hpp>    // StepSlots, get, put
-#include <gx/trainer/rank/update_share.hpp>  // UpdateShare
+#include <gx/core/cold.hpp>                   // GX_COLD
+#include <gx/core/error.hpp>                  // Error, LostRank, Delivery
+#include <gx/core/hash.hpp>                   // mix64
+#include <gx/core/hash_bits.hpp>              // hash_bits
+#include <gx/core/units.hpp>                  // Nanoseconds, DollarsPerHour
+#include <gx/core/world.hpp>                  // RankContext
+#include <gx/loader/source.hpp>               // Sources
+#include <gx/loader/in_memory.hpp>            // InMemory: the test set
+#include <gx/model/graph.hpp>                 // Graph
+#include <gx/memory/buffer.hpp>               // Buffer
+#include <gx/memory/kernels.hpp>              // DecodeAdd
+#include <gx/memory/queue.hpp>                // launch
+#include <gx/optimizer/update_args.hpp>       // UpdateArgs
+#include <gx/reducer/pipeline.hpp>            // PipelineOn
+#include <gx/reflect/options_of.hpp>          // NoOptions, make_policy
+#include <gx/reflect/type_name.hpp>           // type_name
+#include <gx/trainer/rank/carried.hpp>        // Carried, Course
+#include <gx/trainer/rank/decisions.hpp>      // Decisions, BeginStep, Decide, Update
+#include <gx/trainer/rank/micro_batches.hpp>  // MicroBatches
+#include <gx/trainer/rank/rank_run.hpp>       // RankRun
+#include <gx/trainer/rank/state.hpp>          // RankState
+#include <gx/trainer/setup.hpp>               // restore_rows, errors
+#include <gx/trainer/weights.hpp>             // initial_weights
+#include <gx/trainer/rank/step_slots.hpp>     // StepSlots, get, put
+#include <gx/trainer/rank/update_share.hpp>   // UpdateShare
 
 namespace gx::detail::trainer {
 
@@ -115,7 +117,9 @@ public:
           optimizer_(policies.optimizer),
           vectors_(memory(), std::int64_t(Share::in_parts ? 0 : state_vectors<O>() * elements_),
                    "optimizer state"),
-          slots_(memory(), D{loss_scale_}),
+          slots_(memory(), D{loss_scale_}, o_.micro_batches),
+          sum_(memory(), o_.micro_batches > 1 ? std::int64_t(elements_) : 0,
+               "sum of micro-batches"),
           pipeline_(reductions_of(rank), rank.transport(),
                     {.elements = std::int64_t(elements_),
                      .bucket_elements = bucket_elements(),
@@ -180,7 +184,7 @@ private:
         else return {};
     }
     [[nodiscard]] bool defers() const {
-        if constexpr (repeats_steps) return rank_.repeats();
+        if constexpr (repeats_steps) return rank_.repeats() && o_.micro_batches == 1;
         else return false;
     }
     /// Where kernels on the device's memory are queued.
@@ -189,17 +193,29 @@ private:
         else return device_->queue();
     }
     GX_COLD [[nodiscard]] DeviceOptions device_options() const {
-        return {.batch = phase().batch,
+        UpdateCost update = Share::cost(rank_.ranks());
+        update.micro_batches = o_.micro_batches;
+        return {.batch = phase().micro_batch,
                 .seed = o_.seed,
                 .rank = rank_.rank(),
-                .update = Share::cost(rank_.ranks()),
+                .update = update,
                 .compute = run_.composition.compute,
                 .phase = phase_};
+    }
+    [[nodiscard]] MicroBatches parts_of(const Batch& batch) const {
+        return {batch, phase().micro_batch, o_.micro_batches};
+    }
+    /// Nominal seconds of the passes over a rank's images of a step.
+    [[nodiscard]] double undisturbed_passes(int images) const {
+        const int part = phase().micro_batch, rest = images % part;
+        double sum = images / part * seconds(rank_.undisturbed_pass(part));
+        if (rest > 0 || images == 0) sum += seconds(rank_.undisturbed_pass(rest));
+        return sum;
     }
     /// Images on the clock for each one trained.
     [[nodiscard]] double timed_images() const {
         if constexpr (TimesItsWork<Rank>)
-            return double(rank_.timed_count(phase().batch)) / phase().batch;
+            return double(rank_.timed_count(phase().micro_batch)) / phase().micro_batch;
         else return 1;
     }
     /// Buckets are meant in bytes of the timed model, where the clock is charged for another one.
@@ -292,13 +308,14 @@ private:
         const Nanoseconds begin = rank_.now();
         const Breakdown before = accounts_.breakdown;
         const RankBatch next = loader_->next();
-        if constexpr (!on_host) load(next.batch);
+        if constexpr (!on_host) load(parts_of(next.batch)[0]);
         const Nanoseconds loaded = account(&Breakdown::input, begin, "INPUT");
 
         std::optional<ReducedIn<M>> reduced;
         const auto work = [&] { reduced = queue_step(next, step_of_epoch, loaded); };
         if constexpr (repeats_steps) {
-            if (rank_.repeats() && pipeline_.repeats(std::uint64_t(step_))) repeat(next, work);
+            if (rank_.repeats() && o_.micro_batches == 1 && pipeline_.repeats(std::uint64_t(step_)))
+                repeat(next, work);
             else work();
         } else {
             work();
@@ -314,7 +331,7 @@ private:
         images_ += next.batch.count;
         images_of_all_ += next.global_count;
         if constexpr (TimesItsWork<Rank>)
-            accounts_.undisturbed_seconds += seconds(rank_.undisturbed_pass(next.batch.count));
+            accounts_.undisturbed_seconds += undisturbed_passes(next.batch.count);
         if (slots_.full()) read_outcome();
         ++step_;
     }
@@ -359,25 +376,7 @@ private:
         launch(queue(), BeginStep<D>{float(rank_.ranks()), float(next.global_count)},
                slots_.decisions(), slots_.scale_view(index));
         const auto gradients = pipeline_.begin(index, slots_.scale_of(index));
-        if constexpr (on_host) {
-            slots_.report() = device_->forward(next.batch, Mode::train);
-            if (!slots_.report().finite) stop_at_bad_loss(step_);
-        } else {
-            device_->forward(Mode::train, slots_.report_view());
-        }
-        const Nanoseconds forward = account(&Breakdown::compute, loaded, "FORWARD");
-
-        if constexpr (on_host) {
-            device_->backward(slots_.factor(), gradients,
-                              [&](std::size_t watermark) { pipeline_.ready(watermark); });
-            pipeline_.ready(0);
-        } else {
-            device_->backward(slots_.factor(), gradients, [&](std::size_t watermark, Event final) {
-                pipeline_.ready(watermark, final);
-            });
-            pipeline_.ready(0, device_->queue().record());
-        }
-        const Nanoseconds backward = account(&Breakdown::compute, forward, "BACKWARD");
+        const Nanoseconds backward = make_passes(parts_of(next.batch), gradients, loaded);
 
         metrics_.rows.push_back({.step = step_});
         if constexpr (survives) keep_step(next.batch.count, step_of_epoch);
@@ -393,6 +392,71 @@ private:
         }
         record_outcome(step_of_epoch, reduced);
         return reduced;
+    }
+
+    /// The passes over a step's batch, part by part. The gradients of all but the last are summed
+    /// apart; the last one's take in this sum, and are reduced, as they become final.
+    Nanoseconds make_passes(const MicroBatches& parts, ViewIn<float, M> gradients,
+                            Nanoseconds done) {
+        const ViewIn<float, M> sum = sum_.template view<M>();
+        const int last = parts.count() - 1;
+        for (int i = 0; i <= last; ++i) {
+            if constexpr (!on_host)
+                if (i > 0) {
+                    load(parts[i]);
+                    done = account(&Breakdown::input, done, "INPUT");
+                }
+            forward(parts[i], i == 0, i == last);
+            done = account(&Breakdown::compute, done, "FORWARD");
+            if (i < last) {
+                device_->backward(slots_.factor(), i == 0 ? sum : gradients,
+                                  [](std::size_t, auto...) {});
+                if (i > 0) add(gradients, sum);
+            } else {
+                std::size_t final = gradients.size();
+                const auto take_in = [&](std::size_t watermark) {
+                    if (watermark >= final) return;
+                    add(sum.subspan(watermark, final - watermark),
+                        gradients.subspan(watermark, final - watermark));
+                    final = watermark;
+                };
+                device_->backward(slots_.factor(), gradients,
+                                  [&](std::size_t watermark, auto... event) {
+                                      if (last == 0) return pipeline_.ready(watermark, event...);
+                                      take_in(watermark);
+                                      ready(watermark);
+                                  });
+                if (last > 0) take_in(0);
+                ready(0);
+            }
+            done = account(&Breakdown::compute, done, "BACKWARD");
+        }
+        return done;
+    }
+    void forward(const Batch& part, bool first, bool last) {
+        if constexpr (on_host) {
+            const ForwardReport report = device_->forward(part, Mode::train);
+            if (!report.finite) stop_at_bad_loss(step_);
+            if (first) slots_.report() = {};
+            slots_.report() += report;
+        } else {
+            device_->forward(Mode::train, slots_.report_view());
+            if (last) return;
+            if constexpr (carries_state)
+                passes_.keep(queue(), step_ + 1, device_->statistics(), slots_.report_view(),
+                             !first);
+            slots_.keep_report(queue());
+        }
+    }
+    /// Of gradients, on the device.
+    void add(ViewIn<const float, M> from, ViewIn<float, M> to) {
+        if (to.empty()) return;
+        if constexpr (requires { device_->add(from, to); }) device_->add(from, to);
+        else launch(queue(), kernels::DecodeAdd<fp32>{}, from, to);
+    }
+    void ready(std::size_t watermark) {
+        if constexpr (on_host) pipeline_.ready(watermark);
+        else pipeline_.ready(watermark, queue().record());
     }
 
     /// Queues the outcome of a step for the host.
@@ -547,7 +611,7 @@ private:
     void abandon(int lost);
     [[nodiscard]] StepsOfEpoch begin(int epoch);
     void keep_step(int count, std::int64_t step_of_epoch);
-    void keep_snapshot(std::int64_t forwards, std::int64_t images);
+    void keep_snapshot(std::int64_t forwards, std::int64_t images, bool adds = false);
     void keep_metrics();
 
     Carries& carried_;
@@ -560,7 +624,8 @@ private:
     O optimizer_;
     Buffer<float> vectors_;  ///< of the optimizer's state
     Slots slots_;
-    Share share_;  ///< of the update; its buffers end behind the pipeline, which waits
+    Buffer<float> sum_;  ///< of a step's micro-batches but the last
+    Share share_;        ///< of the update; its buffers end behind the pipeline, which waits
     PipelineOn<R, Rank> pipeline_;
     [[no_unique_address]] Passes passes_ = make_passes();
     std::vector<StateShape> reserved_state_;  ///< of a run that writes checkpoints

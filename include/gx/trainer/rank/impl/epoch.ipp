@@ -70,7 +70,7 @@ void GX_OF_RANK_TRAINING::evaluate(EpochRow& row) {
             state().load(state().canonical(all.subspan(O::average_vector * elements_, elements_)));
         }
     const std::vector<SampleView> views =
-        run_.data.test.views(phase().graph.input, phase().first_epoch, phase().batch);
+        run_.data.test.views(phase().graph.input, phase().first_epoch, phase().micro_batch);
     if (views.empty()) {
         test_loader_->begin_epoch(phase().first_epoch);
         evaluate(*device_, *test_loader_, sums);
@@ -128,7 +128,8 @@ GX_COLD void GX_OF_RANK_TRAINING::evaluate_views(std::span<const SampleView> vie
             }
         }
         const SourcePart part(run_.data.test, view);
-        InMemory<> loader(part, {.batch = phase().batch, .shuffle = false, .pixels = o_.pixels});
+        InMemory<> loader(part,
+                          {.batch = phase().micro_batch, .shuffle = false, .pixels = o_.pixels});
         loader.begin_epoch(phase().first_epoch);
         evaluate(other ? *other : *device_, loader, sums);
     }

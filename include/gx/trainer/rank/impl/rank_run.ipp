@@ -31,7 +31,7 @@ GX_DECL LoaderOptions RankRun::share(bool train) const {
     const int first = phase().first_epoch;
     const std::int64_t before =
         run_.timetable.first_step_of_epoch(first) - first * run_.timetable.steps_per_epoch(phase_);
-    return {.batch = phase().batch,
+    return {.batch = train ? phase().batch : phase().micro_batch,
             .ranks = ranks(),
             .rank = rank(),
             .seed = o_.seed,

@@ -12,8 +12,8 @@ namespace gx::sim {
 
 /// GPU memory of a training step: activations and their gradients, as MemoryPlan places them,
 /// and parameters, gradients and optimizer state in fp32, with fp16 copies of the first two where
-/// the computation is mixed. Workspaces of convolutions, buffers of reducers and what a framework
-/// itself takes are not counted.
+/// the computation is mixed, and one vector more for the sum of micro-batches. Workspaces of
+/// convolutions, buffers of reducers and what a framework itself takes are not counted.
 struct MemoryNeed {
     Bytes activations{}, parameters{};
     Label largest{};        ///< the operation with the largest output, and

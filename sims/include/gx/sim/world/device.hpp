@@ -9,6 +9,8 @@
 
 #include <gx/core/cold.hpp>                // GX_COLD
 #include <gx/core/device.hpp>              // Device, Batch
+#include <gx/memory/kernels.hpp>           // DecodeAdd
+#include <gx/memory/queue.hpp>             // launch
 #include <gx/model/graph.hpp>              // Graph
 #include <gx/sim/compute/roofline.hpp>     // TimedGraph
 #include <gx/sim/world/cluster.hpp>        // Cluster, ClusterOptions
@@ -21,7 +23,8 @@ namespace gx::sim {
 /// operations that finish those gradients have taken their time. Evaluation costs a forward.
 ///
 /// `ClusterOptions::timed_as` times another graph, and `timed_batch` another batch: a pass over
-/// part of the trained batch costs the same part of the timed one, rounded up to whole images.
+/// part of the trained batch costs the same part of the timed one, rounded up to whole images, and
+/// so does each of a step's micro-batches.
 /// Gradient messages are then scaled to the timed graph's size (wire scale). A run of several
 /// phases needs `timed_phases` in their place: a graph, and so an image size, and a batch for each
 /// phase. Without any of them, each phase is timed as it is trained.
@@ -76,6 +79,12 @@ public:
         timing_.begin_update(inner_.parameters());
         inner_.update(change);
         timing_.update();
+    }
+
+    /// to += from, in the time of a kernel.
+    void add(std::span<const float> from, std::span<float> to) {
+        launch(HostQueue{}, kernels::DecodeAdd<fp32>{}, from, to);
+        timing_.add(from.size());
     }
 
     /// As update(), but for its time: only messages and a reducer's kernels take any.

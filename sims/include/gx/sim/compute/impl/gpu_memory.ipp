@@ -11,7 +11,8 @@
 namespace gx::sim {
 
 GX_DECL Bytes parameter_need(const Graph& graph, Precision precision, UpdateCost update) {
-    const int copies = precision == Precision::mixed ? 4 : 0;
+    const int sums = update.micro_batches > 1 ? 4 : 0;
+    const int copies = (precision == Precision::mixed ? 4 : 0) + sums;
     const std::int64_t all = graph.parameter_elements(), shards = update.shards;
     return {all * (8 + copies) + (all + shards - 1) / shards * 4 * update.state_vectors};
 }

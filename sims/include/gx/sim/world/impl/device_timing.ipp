@@ -1,11 +1,13 @@
 // DeviceTiming's members.
 #pragma once
 
+#include <cmath>   // llround
 #include <string>  // sentences
 
-#include <gx/core/error.hpp>                // Error
-#include <gx/sim/compute/ready_points.hpp>  // ready_points
-#include <gx/sim/world/device_timing.hpp>   // the declarations
+#include <gx/core/error.hpp>                  // Error
+#include <gx/sim/compute/ready_points.hpp>    // ready_points
+#include <gx/sim/compute/vector_kernels.hpp>  // VectorKernels
+#include <gx/sim/world/device_timing.hpp>     // the declarations
 
 namespace gx::sim::detail {
 
@@ -29,7 +31,10 @@ inline void expect_timed_in(ElementType compute, Precision timed) {
 GX_DECL DeviceTiming::Shape DeviceTiming::shape_of(const Graph& trained,
                                                    const DeviceOptions& options, const Rank& rank) {
     const ClusterOptions& o = rank.options();
-    const auto batch = [&](int timed) { return timed > 0 ? timed : options.batch; };
+    const auto batch = [&](int timed) {  // of one pass
+        const int parts = options.update.micro_batches;
+        return timed > 0 ? (timed - 1) / parts + 1 : options.batch;
+    };
     const auto refuse = [&](const std::string& why) {
         throw Error("phase " + std::to_string(options.phase + 1) + " of the run " + why +
                     ": list in ClusterOptions::timed_phases what each phase is timed as.");
@@ -140,6 +145,13 @@ GX_DECL void DeviceTiming::begin_update(std::span<const float> parameters) {
     note(Access::write, parameters, {"update"});
 }
 GX_DECL void DeviceTiming::update() { rank_.charge(times_.update(), "update", Activity::compute); }
+
+GX_DECL void DeviceTiming::add(std::size_t elements) {
+    const auto timed = std::llround(static_cast<double>(elements) * rank_.wire_scale());
+    const Bytes traffic{3 * 4 * std::int64_t{timed}};
+    rank_.charge(VectorKernels(timing::gpu(rank_)).time(traffic), "add gradients",
+                 Activity::compute);
+}
 
 GX_DECL Nanoseconds DeviceTiming::undisturbed_pass(int count) const {
     return times_.forward(timed_count(count)) + times_.backward(timed_count(count));
