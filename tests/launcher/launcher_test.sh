@@ -10,7 +10,7 @@ cd "$place" || exit 1
 expect "no command gives the help" 0 "./gx demo     train one network" "$gx"
 expect "help" 0 "./gx doctor   list what" "$gx" help
 expect "help of a command" 0 "--preset NAME" "$gx" help test
-for command in demo test bench predict plan records classify fuzz doctor \
+for command in demo test bench predict plan records classify test-io fuzz doctor \
     cuda-headers cuda-plans gpu; do
     expect "$command --help" 0 "./gx $command" "$gx" "$command" --help
     expect "$command to a folder that is not there" 2 "choose a file in a folder that exists" \
