@@ -298,7 +298,9 @@ PredictedPoint CaseModel::point(const Point& target, StepModel& model) {
                      .exposed_ms = s.exposed_ms,
                      .floor_ms = s.floor_ms};
     p.value = *from.given * value_factor(per_gpu, n / n_a, s.total_ms / known_ms);
-    p.efficiency_pct = 100 * per_gpu * efficiency_of(from);
+    p.anchor_pct = 100 * efficiency_of(from);
+    p.anchor_gpus = static_cast<int>(n_a);
+    p.efficiency_pct = per_gpu * p.anchor_pct;
     const double linear = known_ms * batch / batch_a;
     p.formula_pct = 100 * linear / (linear + model.wire_ms(g)) * efficiency_of(from);
     if (!(std::isfinite(p.value) && p.value > 0 && std::isfinite(p.efficiency_pct)))

@@ -18,7 +18,11 @@ struct PredictedPoint {
     int index = 0, gpus = 0, machines = 1;
     double value = 0;
     std::string unit{};
-    double efficiency_pct = 0;  ///< rate of a GPU, as a share of the base's
+    double efficiency_pct = 0;         ///< rate of a GPU, as a share of the base's
+    double anchor_pct = 100;           ///< the same of the given point that it is predicted from
+    int anchor_gpus = 1;               ///< and its GPUs
+    double low_pct = 0, high_pct = 0;  ///< 80 % interval of the efficiency
+    double low_value = 0, high_value = 0;  ///< and of the value that follows from it
     double step_ms = 0, exposed_ms = 0, floor_ms = 0;
     double formula_pct = 0;  ///< for the score: the base's step plus the wire, nothing hidden
 };

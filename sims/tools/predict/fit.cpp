@@ -1,6 +1,6 @@
 #include <tools/predict/fit.hpp>
 
-#include <algorithm>  // max, min
+#include <algorithm>  // max, min, min_element
 #include <array>      // sums
 #include <cmath>      // abs, isinf
 #include <iterator>   // size
@@ -27,6 +27,7 @@ Fitter::Fitter(std::vector<const Case*> cases, double one_machine)
             r.first.push_back(p.role == Point::Role::target &&
                               (p.published || p.published_efficiency_pct) &&
                               measurements.insert(measurement_key(*c, p)).second);
+        r.spread = constants_spread(*r.model, k_);
     }
 }
 
@@ -86,16 +87,19 @@ double Fitter::error(std::size_t i) {
     return sum;
 }
 
-std::pair<double, int> Fitter::error_of(std::size_t i, const Calibration& k) {
+std::vector<Residual> Fitter::residuals(std::size_t i, const Calibration& k) {
     k_ = k;
-    std::pair<double, int> sum{0, 0};
-    for (const PredictedPoint& q : rows_[i].model->points()) {
-        const auto index = static_cast<std::size_t>(q.index);
-        if (!rows_[i].first[index] || q.machines < 2) continue;
-        sum.first += std::abs(q.efficiency_pct - published_pct(cases_[i]->points[index], q));
-        ++sum.second;
+    std::vector<Residual> all;
+    const std::vector<PredictedPoint> points = rows_[i].model->points();
+    for (std::size_t t = 0; t < points.size(); ++t) {
+        const PredictedPoint& q = points[t];
+        if (!rows_[i].first[static_cast<std::size_t>(q.index)] || q.machines < 2) continue;
+        all.push_back({.predicted_pct = q.efficiency_pct,
+                       .published_pct =
+                           published_pct(cases_[i]->points[static_cast<std::size_t>(q.index)], q),
+                       .uncertainty = uncertainty_of(q, rows_[i].spread[t])});
     }
-    return sum;
+    return all;
 }
 
 Prediction Fitter::predict(std::size_t i, const Calibration& k) {
@@ -125,12 +129,16 @@ public:
         for (const std::size_t f : fold_) used.push_back(f != a && f != b);
         return fitter_.fit(firmness, used);
     }
-    /// The sum of errors of a fold's counting points.
-    [[nodiscard]] double error(std::size_t f, const Calibration& k) {
-        double sum = 0;
+    /// Counting points of a fold.
+    [[nodiscard]] std::vector<Residual> residuals(std::size_t f, const Calibration& k) {
+        std::vector<Residual> all;
         for (std::size_t i = 0; i < fold_.size(); ++i)
-            if (fold_[i] == f) sum += fitter_.error_of(i, k).first;
-        return sum;
+            if (fold_[i] == f)
+                for (Residual& r : fitter_.residuals(i, k)) {
+                    r.fold = f;
+                    all.push_back(r);
+                }
+        return all;
     }
 
 private:
@@ -140,10 +148,32 @@ private:
 };
 
 constexpr std::size_t choices = std::size(firmness_choices);
-using Sums = std::array<double, choices>;
+/// Residuals of folds that were left out, by choice of firmness.
+using ByChoice = std::array<std::vector<Residual>, choices>;
 
-double least(const Sums& sums) {
-    return firmness_choices[std::min_element(sums.begin(), sums.end()) - sums.begin()];
+void append(std::vector<Residual>& to, const std::vector<Residual>& more) {
+    to.insert(to.end(), more.begin(), more.end());
+}
+
+std::size_t least(const ByChoice& all) {
+    std::array<double, choices> sums{};
+    for (std::size_t f = 0; f < choices; ++f)
+        for (const Residual& r : all[f]) sums[f] += std::abs(r.error());
+    return static_cast<std::size_t>(std::min_element(sums.begin(), sums.end()) - sums.begin());
+}
+
+/// Adds intervals around a held-out fold's points, calibrated on those of others.
+IntervalRule judge(HeldOutIntervals& to, const std::vector<Residual>& points,
+                   const std::vector<Residual>& others) {
+    if (others.empty()) return {};
+    const IntervalRule scaled = calibrate_intervals(others), constant = with_quantile({}, others);
+    for (const Residual& r : points) {
+        to.scaled.push_back(
+            {r.fold, scaled.around(r.predicted_pct, r.uncertainty), r.published_pct});
+        to.constant.push_back(
+            {r.fold, constant.around(r.predicted_pct, r.uncertainty), r.published_pct});
+    }
+    return scaled;
 }
 
 }  // namespace
@@ -151,18 +181,21 @@ double least(const Sums& sums) {
 HeldOut hold_out(const std::vector<Case>& cases, std::string Case::* fold) {
     Fitter fitter(fitted_cases(cases));
     Folds folds(fitter, fold);
-    std::vector<Sums> inner(folds.count(), Sums{});  // of each outer fold, over inner ones
+    std::vector<ByChoice> inner(folds.count());  // of each outer fold, over inner ones
     for (std::size_t a = 0; a < folds.count(); ++a)
         for (std::size_t b = 0; b < a; ++b)
             for (std::size_t f = 0; f < choices; ++f) {
                 const Calibration k = folds.without(a, b, firmness_choices[f]);
-                inner[a][f] += folds.error(b, k);
-                inner[b][f] += folds.error(a, k);
+                append(inner[a][f], folds.residuals(b, k));
+                append(inner[b][f], folds.residuals(a, k));
             }
     HeldOut out;
     for (std::size_t a = 0; a < folds.count(); ++a) {
-        const double firmness = out.firmness[folds.name(a)] = least(inner[a]);
+        const std::size_t best = least(inner[a]);
+        const double firmness = out.firmness[folds.name(a)] = firmness_choices[best];
         const Calibration k = folds.without(a, a, firmness);
+        out.rule[folds.name(a)] = judge(out.fitted, folds.residuals(a, k), inner[a][best]);
+        (void)judge(out.unfitted, folds.residuals(a, priors()), inner[a][choices - 1]);
         for (std::size_t i = 0; i < fitter.cases().size(); ++i)
             if (folds.holds(a, i))
                 add(out.score, *fitter.cases()[i], fitter.predict(i, k), folds.name(a));
@@ -170,14 +203,15 @@ HeldOut hold_out(const std::vector<Case>& cases, std::string Case::* fold) {
     return out;
 }
 
-double best_firmness(const std::vector<Case>& cases, std::string Case::* fold) {
+InForce fit_in_force(const std::vector<Case>& cases, std::string Case::* fold) {
     Fitter fitter(fitted_cases(cases));
     Folds folds(fitter, fold);
-    Sums sums{};
+    ByChoice left_out;
     for (std::size_t f = 0; f < choices; ++f)
         for (std::size_t a = 0; a < folds.count(); ++a)
-            sums[f] += folds.error(a, folds.without(a, a, firmness_choices[f]));
-    return least(sums);
+            append(left_out[f], folds.residuals(a, folds.without(a, a, firmness_choices[f])));
+    const std::size_t best = least(left_out);
+    return {firmness_choices[best], calibrate_intervals(left_out[best])};
 }
 
 }  // namespace gx::tools::predict

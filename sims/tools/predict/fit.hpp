@@ -8,9 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include <tools/predict/predict.hpp>  // CaseModel
-#include <tools/predict/score.hpp>    // Score
-#include <tools/predict/stack.hpp>    // Calibration, Knob
+#include <tools/predict/interval.hpp>  // Residual, IntervalRule
+#include <tools/predict/predict.hpp>   // CaseModel
+#include <tools/predict/score.hpp>     // Score
+#include <tools/predict/stack.hpp>     // Calibration, Knob
 
 namespace gx::tools::predict {
 
@@ -41,8 +42,8 @@ public:
     /// The constants fitted on the cases for which `used` is true; all cases where it is empty.
     [[nodiscard]] Calibration fit(double firmness, const std::vector<bool>& used = {});
 
-    /// Errors of counting points of a case, and how many there are, under these constants.
-    [[nodiscard]] std::pair<double, int> error_of(std::size_t i, const Calibration& k);
+    /// Counting points of several machines of a case, predicted under these constants.
+    [[nodiscard]] std::vector<Residual> residuals(std::size_t i, const Calibration& k);
     /// Prediction of a case under these constants.
     [[nodiscard]] Prediction predict(std::size_t i, const Calibration& k);
 
@@ -52,7 +53,8 @@ private:
     struct Row {
         std::string stack{};  ///< its source, which variants of a stack share
         std::unique_ptr<CaseModel> model{};
-        std::vector<bool> first{};  ///< by index in `measured`: no earlier case holds it
+        std::vector<bool> first{};     ///< by index in `measured`: no earlier case holds it
+        std::vector<double> spread{};  ///< of each target, by constants_spread
         bool used = true;
         double error = 0, next = 0;
     };
@@ -71,19 +73,34 @@ private:
 /// Firmness that a fit may choose from.
 inline constexpr double firmness_choices[] = {0.5, 1, 2, 4, 8, Fitter::nothing_fitted};
 
+/// Intervals of the points of held-out folds, calibrated on the other folds alone.
+struct HeldOutIntervals {
+    std::vector<JudgedInterval> scaled{};    ///< by calibrate_intervals
+    std::vector<JudgedInterval> constant{};  ///< all of a fold equally wide
+};
+
 /// The error on folds that nothing was chosen on, and what was chosen without each.
 struct HeldOut {
-    Score score{};                             ///< groups are the folds' names
-    std::map<std::string, double> firmness{};  ///< by fold
+    Score score{};                               ///< groups are the folds' names
+    std::map<std::string, double> firmness{};    ///< by fold
+    std::map<std::string, IntervalRule> rule{};  ///< by fold
+    HeldOutIntervals fitted{};                   ///< around what `score` holds
+    HeldOutIntervals unfitted{};                 ///< around predictions with nothing fitted
 };
 
 /// Every case predicted by constants fitted without those that share its `fold` (group or source).
-/// Firmness is chosen inside each outer fold, by leaving out each of the others in turn.
+/// Firmness is chosen inside each outer fold, by leaving out each of the others in turn, and its
+/// intervals are calibrated on those same predictions of the others.
 /// Cost:   a fit for each pair of folds and finite choice: (n (n - 1) / 2 * 5 + n) fits.
 [[nodiscard]] HeldOut hold_out(const std::vector<Case>& cases, std::string Case::* fold);
 
-/// The firmness with the least error on folds that are held out one by one, of all cases: the one
-/// that the constants in force were fitted with. Its own error is no estimate: it was chosen on it.
-[[nodiscard]] double best_firmness(const std::vector<Case>& cases, std::string Case::* fold);
+/// What the constants in force are fitted with, and the intervals around them.
+struct InForce {
+    double firmness = 0;
+    IntervalRule rule{};
+};
+/// The firmness with the least error on folds that are held out one by one, of all cases, and the
+/// intervals calibrated on those predictions. That error is no estimate: firmness was chosen on it.
+[[nodiscard]] InForce fit_in_force(const std::vector<Case>& cases, std::string Case::* fold);
 
 }  // namespace gx::tools::predict

@@ -12,13 +12,14 @@
 #include <CLI/CLI.hpp>  // command line
 #include <fmt/core.h>   // print
 
-#include <gx/io/atomic_file.hpp>      // write_file
-#include <gx/core/error.hpp>          // Error
-#include <support/command_line.hpp>   // expect_outputs, printable, read_input, run_program
-#include <tools/predict/fit.hpp>      // Fitter, hold_out
-#include <tools/predict/plot.hpp>     // scatter
-#include <tools/predict/predict.hpp>  // Predictor
-#include <tools/predict/score.hpp>    // score
+#include <gx/io/atomic_file.hpp>       // write_file
+#include <gx/core/error.hpp>           // Error
+#include <support/command_line.hpp>    // expect_outputs, printable, read_input, run_program
+#include <tools/predict/fit.hpp>       // Fitter, hold_out, fit_in_force
+#include <tools/predict/interval.hpp>  // quality_of
+#include <tools/predict/plot.hpp>      // scatter
+#include <tools/predict/predict.hpp>   // Predictor
+#include <tools/predict/score.hpp>     // score
 
 namespace {
 
@@ -129,22 +130,64 @@ void print_constants(Calibration found) {
     }
 }
 
-Score print_held_out(const std::vector<Case>& cases, std::string Case::* fold) {
+void print(const char* name, const IntervalQuality& q) {
+    fmt::print("{:<44} {:>4} {:>8.1f} % {:>5.1f} to {:>5.1f} % {:>9.2f} {:>9.2f}\n", name, q.points,
+               100 * q.covered, 100 * q.least, 100 * q.most, q.score, q.median_width);
+}
+
+void print_intervals(const HeldOut& h) {
+    fmt::print(
+        "\n80 % intervals, each fold's calibrated on the others; points of efficiency\n"
+        "{:<44} {:>4} {:>10} {:>16} {:>9} {:>9}\n",
+        "", "n", "covered", "95 % bootstrap", "score", "width");
+    print("scaled by what is uncertain", quality_of(h.fitted.scaled));
+    print("  nothing fitted", quality_of(h.unfitted.scaled));
+    print("equally wide", quality_of(h.fitted.constant));
+    print("  nothing fitted", quality_of(h.unfitted.constant));
+    fmt::print("score: the mean interval score, less is better; width: the median\n");
+}
+
+Json json_of(const IntervalQuality& q) {
+    return {{"points", q.points},
+            {"covered", q.covered},
+            {"covered_least", q.least},
+            {"covered_most", q.most},
+            {"mean_interval_score", q.score},
+            {"median_width_pct", q.median_width}};
+}
+
+/// The table of errors follows that of folds; --json holds both.
+Score print_held_out(const std::vector<Case>& cases, std::string Case::* fold, Json& intervals) {
     const HeldOut h = hold_out(cases, fold);
-    fmt::print("{:<62} {}\n", "held out", "firmness chosen without it");
-    for (const auto& [name, firmness] : h.firmness)
-        fmt::print("{:<62} {}\n", printable(name), firmness);
+    fmt::print("{:<62} {:>8} {:>6} {:>9} {:>9} {:>8}\n", "held out; chosen without it:", "firmness",
+               "lost", "constants", "doublings", "quantile");
+    for (const auto& [name, firmness] : h.firmness) {
+        const IntervalRule& r = h.rule.at(name);
+        fmt::print("{:<62} {:>8} {:>6} {:>9} {:>9} {:>8.2f}\n", printable(name), firmness,
+                   r.lost_share, r.constants_share, r.doubling, r.quantile);
+    }
+    print_intervals(h);
     fmt::print("\n");
+    intervals = {{"scaled", json_of(quality_of(h.fitted.scaled))},
+                 {"scaled_nothing_fitted", json_of(quality_of(h.unfitted.scaled))},
+                 {"equally_wide", json_of(quality_of(h.fitted.constant))},
+                 {"equally_wide_nothing_fitted", json_of(quality_of(h.unfitted.constant))}};
     return h.score;
 }
 
-Score score_of(const Asked& a, const std::vector<Case>& cases) {
-    if (a.hold_out == "group") return print_held_out(cases, &Case::group);
-    if (a.hold_out == "source") return print_held_out(cases, &Case::source);
+Score score_of(const Asked& a, const std::vector<Case>& cases, Json& intervals) {
+    if (a.hold_out == "group") return print_held_out(cases, &Case::group, intervals);
+    if (a.hold_out == "source") return print_held_out(cases, &Case::source, intervals);
     if (!a.fit) return score(cases);
-    const double firmness = best_firmness(cases, &Case::source);
-    const Calibration found = Fitter(fitted_cases(cases)).fit(firmness);
-    fmt::print("firmness of the priors, chosen by leaving out each source: {}\n", firmness);
+    const InForce by = fit_in_force(cases, &Case::source);
+    const Calibration found = Fitter(fitted_cases(cases)).fit(by.firmness);
+    fmt::print("firmness of the priors, chosen by leaving out each source: {}\n", by.firmness);
+    const IntervalRule& held = interval_in_force();
+    fmt::print(
+        "80 % intervals: lost_share {}, constants_share {}, doubling {}, quantile {:.3f}; in force "
+        "{}, {}, {}, {:.3f}\n",
+        by.rule.lost_share, by.rule.constants_share, by.rule.doubling, by.rule.quantile,
+        held.lost_share, held.constants_share, held.doubling, held.quantile);
     print_constants(found);
     return score(cases, found);
 }
@@ -152,11 +195,16 @@ Score score_of(const Asked& a, const std::vector<Case>& cases) {
 int score_cases(const Asked& a) {
     gx::expect_outputs({{"--json", a.json}, {"--html", a.html}}, {{"--score", a.score}});
     const std::vector<Case> cases = read_cases(gx::read_input("--score", a.score), a.score);
-    const Score s = score_of(a, cases);
+    Json intervals;
+    const Score s = score_of(a, cases, intervals);
     const Score unfitted = score(cases, priors());
     print_points(s, a.all);
     print_tables(s, unfitted);
-    if (!a.json.empty()) gx::write_file(a.json, json_of(s, unfitted).dump(1) + "\n");
+    if (!a.json.empty()) {
+        Json all = json_of(s, unfitted);
+        if (!intervals.is_null()) all["intervals_80"] = intervals;
+        gx::write_file(a.json, all.dump(1) + "\n");
+    }
     if (!a.html.empty()) gx::write_file(a.html, scatter(s));
     for (const Prediction& p : s.failed) report(a.score, p);
     return s.failed.empty() ? 0 : 2;

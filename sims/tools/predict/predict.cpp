@@ -2,7 +2,8 @@
 
 #include <cmath>  // round
 
-#include <gx/core/error.hpp>  // Error
+#include <gx/core/error.hpp>           // Error
+#include <tools/predict/interval.hpp>  // constants_spread, interval_in_force
 
 namespace gx::tools::predict {
 
@@ -11,7 +12,15 @@ Prediction Predictor::operator()(const Case& c) {
     failed.error = c.error;
     if (!c.error.empty()) return failed;
     try {
-        return CaseModel(c, k_, wire_).run();
+        CaseModel model(c, k_, wire_);
+        Prediction p = model.run();
+        const std::vector<double> spread = constants_spread(model, k_);
+        for (std::size_t i = 0; i < p.points.size(); ++i) {
+            PredictedPoint& q = p.points[i];
+            set_interval(
+                q, interval_in_force().around(q.efficiency_pct, uncertainty_of(q, spread[i])));
+        }
+        return p;
     } catch (const Error& e) {
         failed.error = e.what();
     } catch (const Json::exception& e) {
@@ -32,15 +41,21 @@ Json to_json(const Prediction& p) {
     out["why"] = p.why;
     out["points"] = Json::array();
     const auto round = [](double x) { return std::round(x * 1e6) / 1e6; };
-    for (const PredictedPoint& q : p.points)
-        out["points"].push_back({{"index", q.index},
-                                 {"gpus", q.gpus},
-                                 {"value", round(q.value)},
-                                 {"unit", q.unit},
-                                 {"efficiency_pct", round(q.efficiency_pct)},
-                                 {"step_ms", round(q.step_ms)},
-                                 {"exposed_ms", round(q.exposed_ms)},
-                                 {"floor_ms", round(q.floor_ms)}});
+    for (const PredictedPoint& q : p.points) {
+        Json row{{"index", q.index},
+                 {"gpus", q.gpus},
+                 {"value", round(q.value)},
+                 {"unit", q.unit},
+                 {"efficiency_pct", round(q.efficiency_pct)},
+                 {"step_ms", round(q.step_ms)},
+                 {"exposed_ms", round(q.exposed_ms)},
+                 {"floor_ms", round(q.floor_ms)}};
+        if (q.high_pct > 0) {
+            row["value_80"] = {round(q.low_value), round(q.high_value)};
+            row["efficiency_pct_80"] = {round(q.low_pct), round(q.high_pct)};
+        }
+        out["points"].push_back(std::move(row));
+    }
     return out;
 }
 

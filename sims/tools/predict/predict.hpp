@@ -8,7 +8,8 @@ namespace gx::tools::predict {
 
 /// Predicts cases one by one; what was simulated for one is kept for the next.
 ///
-/// Only `conditions` and the values of points of role base and given are used.
+/// Each point has an 80 % interval (interval.hpp). Only `conditions` and the values of points of
+/// role base and given are used.
 /// Errors: none are thrown; a case that cannot be predicted holds a sentence in `error`.
 /// Order:  equal cases give equal predictions, whatever was predicted before.
 class Predictor {
