@@ -117,7 +117,7 @@ PAIR
     done)
 TEXT
 }
-queue=65536  # bytes of each pair: a window of TCP that keeps the link busy
+queue=524288  # bytes of each pair: above what TCP's window lets be under way, so nothing is lost
 
 bridge() { ip link add "$1" type bridge && ip link set "$1" up; }
 between() { seq -s ' ' "$1" $(($2 - 1)); }
@@ -153,12 +153,14 @@ for h in $all; do
     exec {host}<&-
     pids+=("$pid")
     ip link add "port$h" type veth peer name eth0 netns "$pid"
-    ip link set "port$h" master "$switch" up
+    ip link set "port$h" gso_max_size 12000 gso_max_segs 8 master "$switch" up
     nsenter -t "$pid" -n ip -batch - <<TEXT
 link set lo up
+link set eth0 gso_max_size 12000 gso_max_segs 8
 addr add 10.77.0.$((h + 1))/24 dev eth0
 link set eth0 up
-route replace 10.77.0.0/24 dev eth0 src 10.77.0.$((h + 1)) congctl cubic rto_min 20ms
+route replace 10.77.0.0/24 dev eth0 src 10.77.0.$((h + 1)) congctl cubic \
+rto_min 20ms cwnd lock 32
 TEXT
     limit "nsenter -t $pid -n" eth0 "$mbit" "$h" "$all"
     limit '' "port$h" "$mbit" "$all" "$h"
