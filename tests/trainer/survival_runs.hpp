@@ -11,6 +11,7 @@
 #include <gx/reducer/ring.hpp>                    // Ring
 #include <gx/scheduler/linear_scaling.hpp>        // LinearScaling
 #include <gx/survival/continue_on_survivors.hpp>  // ContinueOnSurvivors
+#include <gx/top_k/reducer.hpp>                   // TopK: settles its residuals
 #include <gx/trainer/trainer.hpp>                 // Trainer
 #include <trainer/losing.hpp>                     // Scripted, outcome
 #include <trainer/small.hpp>                      // images
@@ -59,6 +60,8 @@ using Compositions =
     ::testing::Types<Composed<gx::Ring<fp32>, gx::Sgd>,
                      Composed<gx::Bucketed<gx::Ring<fp32>, 64>, gx::AdamW>,
                      Composed<gx::DoubleBuffered<gx::MultiRing<2, fp16>>, gx::AdamW>,
-                     Composed<gx::DoubleBuffered<gx::DoubleBuffered<gx::Ring<fp32>>>, gx::Sgd>>;
+                     Composed<gx::DoubleBuffered<gx::DoubleBuffered<gx::Ring<fp32>>>, gx::Sgd>,
+                     Composed<gx::Bucketed<gx::TopK, 64>, gx::Sgd>,
+                     Composed<gx::DoubleBuffered<gx::DoubleBuffered<gx::TopK>>, gx::AdamW>>;
 
 }  // namespace testing_support::surviving

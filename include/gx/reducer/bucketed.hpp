@@ -82,6 +82,11 @@ public:
     void settle_on(Q& queue, std::uint64_t gradient, ScalarIn<Flag, memory_of<Q>> applied) {
         inner_.settle_on(queue, gradient, applied);
     }
+    StateList unsettled()
+        requires ShowsUnsettled<R>
+    {
+        return inner_.unsettled();
+    }
     StateList state() { return inner_.state(); }
 
 private:

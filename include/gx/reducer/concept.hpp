@@ -143,6 +143,9 @@ concept TakesItsOptions =
 ///                               simulated world charges time for what is launched
 ///     settle_on(queue, gradient, applied)
 ///                               settle() there: `applied` is a value on the device
+///     unsettled()               'StateList unsettled()': vectors that settle() may still read and
+///                               state() lacks. With them the host can settle what a device has
+///                               not, after the loss of a rank
 ///     settle(gradient, applied) called for each gradient in order, before gradient + staleness + 1
 ///                               is begun: whether its mean was applied, or its step skipped after
 ///                               an overflow. Skipped: undo, bit for bit, what it left in state().
@@ -190,6 +193,12 @@ concept Settles = Reducer<R> && requires(R& r) { r.settle(std::uint64_t{}, bool{
 template <class R, class Q>
 concept SettlesOn = Settles<R> && requires(R& r, Q& queue, ScalarIn<Flag, memory_of<Q>> applied) {
     r.settle_on(queue, std::uint64_t{}, applied);
+};
+
+/// It shows what settle() may still read.
+template <class R>
+concept ShowsUnsettled = Settles<R> && requires(R& r) {
+    { r.unsettled() } -> std::same_as<StateList>;
 };
 
 /// A reducer whose queued work for a gradient is known by its buffers.

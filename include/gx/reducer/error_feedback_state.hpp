@@ -75,16 +75,17 @@ public:
     /// Reducer's state(): each residual, and with several also what gradients in flight leave.
     [[nodiscard]] StateList state() {
         StateList list;
-        const auto add = [&](const std::string& name, Buffer<float>& b) {
-            StateVector v{.name = name, .is_gradient = true};
-            if (on_device_) v.on_device = &b;
-            else v.values = b.view();
-            list.push_back(v);
-        };
         for (Slot& s : slots_) {
-            add(s.name, s.kept);
-            if (slots_.size() > 1) add(s.next_name, s.next);
+            add(list, s.name, s.kept);
+            if (slots_.size() > 1) add(list, s.next_name, s.next);
         }
+        return list;
+    }
+
+    /// Reducer's unsettled(): what state() lacks of it.
+    [[nodiscard]] StateList unsettled() {
+        StateList list;
+        if (slots_.size() == 1) add(list, slots_[0].next_name, slots_[0].next);
         return list;
     }
 
@@ -98,6 +99,12 @@ private:
         Buffer<float> kept, next;  ///< next: if the gradient in flight is applied
         std::string name, next_name;
     };
+    void add(StateList& list, const std::string& name, Buffer<float>& b) {
+        StateVector v{.name = name, .is_gradient = true};
+        if (on_device_) v.on_device = &b;
+        else v.values = b.view();
+        list.push_back(v);
+    }
     [[nodiscard]] Slot& slot(std::uint64_t gradient) { return slots_[gradient % slots_.size()]; }
 
     std::vector<Slot> slots_;

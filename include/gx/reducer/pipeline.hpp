@@ -125,18 +125,13 @@ public:
           bucket_elements_(bucket_size(options)),
           buckets_(static_cast<int>((elements_ - 1) / bucket_elements_ + 1)),
           reducer_(std::move(reducer)),
+          seed_(options.seed),
           defers_(options.defers && !on_host && staleness > 0),
           slices_(options.slices, elements_, bucket_elements_) {
         for (int i = 0; i <= staleness; ++i)
             slots_.emplace_back(options.memory, elements_, Label("gradient slot ") + i);
         pending_.reserve(slots_.size());
-        reducer_.reserve({.placement = link.placement(),
-                          .elements = elements_,
-                          .bucket_elements = std::min(elements_, bucket_elements_),
-                          .in_flight = staleness + 1,
-                          .seed = options.seed,
-                          .slices = slices_.all(),
-                          .memory = options.memory});
+        reducer_.reserve(plan(options.memory));
         if constexpr (on_host)
             for (std::size_t i = 0; i < slots_.size(); ++i)
                 note(Access::begin, values(slots_[i]), {Label("gradient slot ") + int(i)});
@@ -153,6 +148,11 @@ public:
     [[nodiscard]] std::int64_t bucket_elements() const { return bucket_elements_; }
     [[nodiscard]] int buckets() const { return buckets_; }
     [[nodiscard]] R& reducer() { return reducer_; }
+    /// `reducer`, reserved as its own is, in the memory of the host.
+    [[nodiscard]] R on_host_as_own(R reducer) const {
+        reducer.reserve(plan(nullptr));
+        return reducer;
+    }
 
     /// The vector to write gradient `step` into, times `loss_scale`; it holds what an earlier one
     /// left there.
@@ -332,6 +332,15 @@ private:
             if (R::bucket_elements > 0) return R::bucket_elements;
         return o.elements;
     }
+    [[nodiscard]] ReducePlan plan(MemoryResource* memory) const {
+        return {.placement = link_.placement(),
+                .elements = elements_,
+                .bucket_elements = std::min(elements_, bucket_elements_),
+                .in_flight = staleness + 1,
+                .seed = seed_,
+                .slices = slices_.all(),
+                .memory = memory};
+    }
     [[nodiscard]] Range bucket(int b) const {
         const std::int64_t end = elements_ - b * bucket_elements_;
         return {std::max<std::int64_t>(0, end - bucket_elements_), end};
@@ -454,6 +463,7 @@ private:
     std::int64_t bucket_elements_;
     int buckets_;
     R reducer_;
+    std::uint64_t seed_;
     bool defers_;
     detail::reducer::BucketSlices slices_;
     std::vector<Slot> slots_;

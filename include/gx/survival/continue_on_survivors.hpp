@@ -42,7 +42,8 @@ namespace gx {
 /// computed again, never applied late in the next.
 ///
 /// On devices the queues drop what waits for the lost rank (Abandons), and the host reads what they
-/// have done: whole updates, up to the first that waits. Not for reducers with a settle(). Queues
+/// have done: whole updates, up to the first that waits. The host settles the reducer's state for
+/// those that the device has not settled; a reducer with a settle() must have an unsettled(). Queues
 /// that can drop nothing (Abandons::runs_abandoned_work), as CUDA's, go on from checkpoints alone.
 ///
 /// Recovery::checkpoint goes back to the newest checkpoint in the output folder that is whole, as a

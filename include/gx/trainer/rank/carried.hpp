@@ -38,12 +38,7 @@ struct Carried {
     LossScaleState loss_scale{};
     std::vector<double> scalars{};
     std::vector<float> parameters{}, optimizer{};
-    std::optional<R> reducer{};  ///< on the host; on a device its state alone
-    struct State {
-        StateScope scope{};
-        std::vector<float> values{};
-    };
-    std::vector<State> state{};
+    std::optional<R> reducer{};  ///< in the memory of the host, with the state of a device's
 
     Course course{};
     std::vector<Snapshot> snapshots = std::vector<Snapshot>(std::size_t(R::staleness) + 3);
@@ -85,7 +80,7 @@ struct Carried {
         };
         each_counted(get);
         for (; gradients < theirs; ++gradients)  // what became of them, now that it is known
-            if constexpr (Settles<R>)            // on the host
+            if constexpr (Settles<R>)
                 reducer->settle(std::uint64_t(gradients), was_applied(gradients));
         each_vector(get);
     }
@@ -108,8 +103,6 @@ private:
         if (reducer)
             for (const StateVector& v : reducer->state())
                 if (v.scope == StateScope::replicated) f(std::as_writable_bytes(v.values));
-        for (State& s : state)
-            if (s.scope == StateScope::replicated) f(bytes(s.values));
     }
     void each_common(auto f) {
         each_counted(f);

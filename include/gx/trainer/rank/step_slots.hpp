@@ -257,13 +257,23 @@ struct KeepPass {
     }
 };
 
-/// The last `passes` forward passes on a device, as its queue has made them: the host is ahead.
+struct KeepSettled {
+    static constexpr std::string_view name = "keep settled gradient";
+    static constexpr bool overwrites = true;
+    std::int64_t gradient;
+    void operator()(std::span<std::int64_t> kept) const { kept[0] = gradient + 1; }
+};
+
+/// The last `passes` forward passes on a device, as its queue has made them, and those of the last
+/// `gradients` that its reducer has settled: the host is ahead.
 template <class M>
 class PassSlots {
 public:
-    PassSlots(MemoryResource* memory, std::size_t passes, std::size_t statistics)
+    PassSlots(MemoryResource* memory, std::size_t passes, std::size_t statistics,
+              std::size_t gradients)
         : count_(passes),
           size_(statistics),
+          settled_(memory, std::int64_t(gradients), "settled gradients"),
           statistics_(memory, std::int64_t(passes * statistics), "statistics of passes"),
           passes_(memory, std::int64_t(passes), "passes") {}
 
@@ -274,6 +284,17 @@ public:
         launch(queue, KeepPass{forwards, adds}, statistics, report,
                statistics_.template view<M>().subspan(i * size_, size_),
                passes_.template view<M>().subspan(i, 1));
+    }
+    /// On the queue of the reductions, behind settle_on().
+    template <DeviceQueue Q>
+    void keep_settled(Q& queue, std::int64_t gradient) {
+        launch(queue, KeepSettled{gradient},
+               settled_.template view<M>().subspan(std::size_t(gradient) % settled_.size(), 1));
+    }
+    /// By number modulo `gradients`: the latest one that was settled, plus 1.
+    template <DeviceQueue Q>
+    [[nodiscard]] std::vector<std::int64_t> settled(Q& queue) {
+        return get(queue, settled_.template view<M>());
     }
     /// Calls f(pass, its statistics) for each.
     template <DeviceQueue Q>
@@ -287,6 +308,7 @@ public:
 
 private:
     std::size_t count_, size_;
+    Buffer<std::int64_t> settled_;
     Buffer<float> statistics_;
     Buffer<Pass> passes_;
 };

@@ -97,10 +97,11 @@ class RankTraining : RankRun {
                   "gx: ContinueOnSurvivors on devices needs queues that drop what a lost rank has "
                   "left unfinished, and this World's have no 'bool reached(Event) const' and 'void "
                   "abandon()'. Fix: leave it out; a run is resumed from a checkpoint.");
-    static_assert(on_host || !survives || !Settles<R>,
-                  "gx: ContinueOnSurvivors on devices can't report to this Reducer which gradients "
-                  "were applied before the loss, as its settle() needs. Fix: use another "
-                  "Reducer, or leave ContinueOnSurvivors out; a run is resumed from a checkpoint.");
+    static_assert(on_host || !carries_state || !Settles<R> || ShowsUnsettled<R>,
+                  "gx: ContinueOnSurvivors on devices settles on the host what a loss has left "
+                  "unsettled, and this Reducer has a settle() and no 'StateList unsettled()'. Fix: "
+                  "add it, as reducer/error_feedback_state.hpp does, or leave ContinueOnSurvivors "
+                  "out; a run is resumed from a checkpoint.");
 
 public:
     using Carries = std::conditional_t<survives, Carried<R>, NoOptions>;
@@ -108,6 +109,7 @@ public:
     GX_COLD RankTraining(const Run& run, const PolicyOptions<R, O, Scale>& policies, Rank& rank,
                          RunRecord& record, Carries& carried)
         : RankRun(run, control_of(rank), record, begins_in(run, carried)),
+          policies_(policies),
           carried_(carried),
           loss_scale_(policies.loss_scale),
           rank_(rank),
@@ -180,7 +182,8 @@ private:
     }
     [[nodiscard]] Passes make_passes() {
         if constexpr (carries_state && !on_host)
-            return {memory(), carried_.snapshots.size(), device_->statistics().size()};
+            return {memory(), carried_.snapshots.size(), device_->statistics().size(),
+                    carried_.applied.size()};
         else return {};
     }
     [[nodiscard]] bool defers() const {
@@ -502,6 +505,8 @@ private:
             if (!slots_.decisions()[0].applied) return pipeline_.skip();
         } else {
             pipeline_.settle({slots_.applied_view(reduced.index)}, device_->queue().record());
+            if constexpr (carries_state && Settles<R>)
+                passes_.keep_settled(rank_.transport().queue(), std::int64_t(reduced.index));
         }
         const U update{&optimizer_, device_->slices().data(), device_->slices().size()};
         device_->update([&](ViewIn<float, M> parameters) {
@@ -608,12 +613,14 @@ private:
     void carry_state(bool lost);
     void apply_what_is_reduced();
     void read_device();
+    void read_reducer();
     void abandon(int lost);
     [[nodiscard]] StepsOfEpoch begin(int epoch);
     void keep_step(int count, std::int64_t step_of_epoch);
     void keep_snapshot(std::int64_t forwards, std::int64_t images, bool adds = false);
     void keep_metrics();
 
+    PolicyOptions<R, O, Scale> policies_;
     Carries& carried_;
     Scale loss_scale_;  ///< as a run begins with it
     Rank& rank_;

@@ -194,9 +194,30 @@ GX_COLD void GX_OF_RANK_TRAINING::read_device() {
         if (step >= carried_.gradients)  // else its outcome has it
             epoch.rows[std::size_t(row)].loss_scale = scales[std::size_t(step) % scales.size()];
     });
-    carried_.state.clear();
-    for (const StateVector& v : pipeline_.reducer().state())
-        carried_.state.push_back({v.scope, get(queue(), state().view_of(v))});
+    read_reducer();
+}
+
+/// A reducer of the host takes over the state of the device's, and settles what that has not: a
+/// gradient that was applied, and whose settle_on() was behind a reduction of the lost rank.
+GX_RANK_TRAINING
+GX_COLD void GX_OF_RANK_TRAINING::read_reducer() {
+    auto& stream = rank_.transport().queue();
+    R& on_device = pipeline_.reducer();
+    R& here = carried_.reducer.emplace(pipeline_.on_host_as_own(make_policy<R>(policies_.reducer)));
+    const auto take_over = [&](const StateList& from, const StateList& to) {
+        GX_EXPECT(from.size() == to.size(), "a reducer has the same state on a device");
+        for (std::size_t i = 0; i < from.size(); ++i)
+            std::ranges::copy(get(stream, state().view_of(from[i])), to[i].values.begin());
+    };
+    take_over(on_device.state(), here.state());
+    if constexpr (Settles<R>) {
+        take_over(on_device.unsettled(), here.unsettled());
+        const std::vector<std::int64_t> settled = passes_.settled(stream);
+        const std::int64_t end = carried_.gradients, n = std::ssize(settled);
+        for (std::int64_t g = std::max(carried_.course.first_step, end - n); g < end; ++g)
+            if (settled[std::size_t(g % n)] != g + 1)
+                here.settle(std::uint64_t(g), carried_.was_applied(g));
+    }
 }
 
 // ---- Joining --------------------------------------------------------------------------------
@@ -337,11 +358,11 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t next) {
 
     // Its own.
     LossRow loss = run_.loss;
-    const StateList fresh = pipeline_.reducer().state();
+    const StateList fresh = pipeline_.reducer().state(), kept_state = carried_.reducer->state();
     for (std::size_t i = 0; i < fresh.size(); ++i) {
-        if constexpr (on_host)
-            std::ranges::copy(carried_.reducer->state()[i].values, fresh[i].values.begin());
-        else put(queue(), carried_.state[i].values, state().view_of(fresh[i]));
+        const std::span<const float> kept = kept_state[i].values;
+        if constexpr (on_host) std::ranges::copy(kept, fresh[i].values.begin());
+        else put(queue(), {kept.begin(), kept.end()}, state().view_of(fresh[i]));
         if (fresh[i].scope == StateScope::per_rank) loss.state.emplace_back(fresh[i].name);
     }
     put(queue(), from.statistics, device_->statistics());

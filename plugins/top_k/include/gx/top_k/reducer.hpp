@@ -183,6 +183,7 @@ public:
     void settle_on(Q& queue, std::uint64_t gradient, ScalarIn<Flag, memory_of<Q>> applied) {
         state_.settle_on(queue, gradient, applied);
     }
+    StateList unsettled() { return state_.unsettled(); }
     StateList state() { return state_.state(); }
 
 private:
