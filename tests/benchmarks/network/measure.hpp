@@ -118,9 +118,12 @@ template <Transport T>
     };
     const auto after = [&](int host) { return (host + 1) % n; };
 
-    std::vector<double> trips;
-    for (int from = 0; from < n; ++from)
-        for (int i = 0; i < 21; ++i) trips.push_back(timed(from, {after(from)}, 8) / 2);
+    std::vector<double> trips;  // the least of each pair
+    for (int from = 0; from < n; ++from) {
+        trips.push_back(timed(from, {after(from)}, 8) / 2);
+        for (int i = 0; i < 20; ++i)
+            trips.back() = std::min(trips.back(), timed(from, {after(from)}, 8) / 2);
+    }
     found.latency_s = median(trips);
 
     constexpr double aim_s = 0.1;
