@@ -29,7 +29,7 @@
 #include <gx/reducer/ring.hpp>              // Ring
 #include <gx/sharded/reducer.hpp>           // Sharded
 #include <gx/sim/catalog/find_model.hpp>    // find_model
-#include <gx/sim/io/machine_file.hpp>       // find_or_read_machine
+#include <gx/sim/io/machine_file.hpp>       // find_or_read_cluster
 #include <gx/sim/catalog/comm_stacks.hpp>   // find_profile
 #include <gx/trees/double_tree.hpp>         // DoubleTree
 #include <gx/trees/tree.hpp>                // Tree
@@ -225,7 +225,8 @@ tools::plan::SearchSpace space_of(const Asked& a) {
         .most_messages = a.most_messages};
     std::map<std::string, std::string, std::less<>> chosen;  // by the machine's own name
     for (const std::string& name : a.machines) {
-        const sim::MachineSpec machine = sim::find_or_read_machine(name);
+        const sim::ClusterSpec named = sim::find_or_read_cluster(name);
+        const sim::MachineSpec& machine = named.machine;
         const auto [other, fresh] = chosen.emplace(machine.name.view(), name);
         if (!fresh && other->second == name) continue;
         if (!fresh)
@@ -237,8 +238,10 @@ tools::plan::SearchSpace space_of(const Asked& a) {
         const std::string stack =
             a.profile.empty() ? aws ? "nccl-2.10+tcp-aws" : "nccl-2.10" : a.profile;
         for (int count = 1; count * machine.gpus <= a.most_gpus; count *= 2) {
-            sim::ClusterSpec spec{.machine = machine, .machines = count};
-            spec.profile = sim::find_profile(stack);
+            sim::ClusterSpec spec = named;
+            spec.machines = count;
+            // What a cluster file says of its network was measured, or stands in its own profile.
+            if (named.machines == 1 || !a.profile.empty()) spec.profile = sim::find_profile(stack);
             space.clusters.push_back(spec);
         }
     }

@@ -50,12 +50,40 @@ TEST(MachineFile, ReadsWhatTheNameSays) {
     EXPECT_EQ(find_or_read_machine(xml.path()).gpu.name, gx::sim::v100().name);
 }
 
+TEST(MachineFile, AClusterFileKeepsItsNetwork) {
+    const Written cluster("e.json",
+                          R"({"machine": {"name": "ours", "gpu": "K80", "nic_gbps": 0.1,
+                              "host_gb_per_s": 12}, "machines": 4, "latency_us": 50,
+                              "flow_cap_gbps": 0.05})");
+    const Written machine("f.json", R"({"name": "ours", "gpu": "K80", "nic_gbps": 10})");
+    const auto read = gx::sim::find_or_read_cluster(cluster.path());
+    EXPECT_EQ(read.machines, 4);
+    EXPECT_EQ(read.latency.count(), 50'000);
+    EXPECT_DOUBLE_EQ(read.flow_cap.count, 0.05e9 / 8);
+    EXPECT_DOUBLE_EQ(read.nic_rate().count, 0.1e9 / 8);
+    for (const std::string& one : {machine.path(), std::string("p3.16xlarge")}) {
+        EXPECT_EQ(gx::sim::find_or_read_cluster(one).machines, 1);
+        EXPECT_EQ(gx::sim::find_or_read_cluster(one).machine.gpus, find_or_read_machine(one).gpus);
+    }
+}
+
 // ---- Bad input ----------------------------------------------------------------------
 TEST(MachineFile, NamesTheFileAndWhatIsWrongInIt) {
     const Written json("c.json", R"({"gpu": "K80", "nic": 10})");
     const Written xml("d.xml", one_gpu + "\n<gpu/>");
     EXPECT_EQ(refusal(json.path()),
               json.path() + ": line 1: field 'nic' has no unit: write 'nic_gbps'");
+    const Written cluster("g.json", R"({"machine": {"gpu": "K80", "nic_gbps": 0,
+                                         "host_gb_per_s": 12}, "machines": 2})");
+    const Written text("h.json", "{");
+    for (const Written* bad : {&cluster, &text}) {
+        try {
+            (void)gx::sim::find_or_read_cluster(bad->path());
+            ADD_FAILURE() << bad->path();
+        } catch (const gx::Error& e) {
+            EXPECT_EQ(std::string(e.what()).find(bad->path() + ": "), 0u) << e.what();
+        }
+    }
     EXPECT_EQ(refusal(xml.path()),
               xml.path() + ": line 4: not XML: a second element follows the first");
     EXPECT_EQ(refusal("nowhere/ours.json"),

@@ -1,13 +1,15 @@
-// find_or_read_machine("p3.16xlarge" or "ours.json"): a known machine, or one of a file.
+// find_or_read_machine("p3.16xlarge" or "ours.json"): a known machine, or one of a file;
+// find_or_read_cluster: a cluster file too.
 #pragma once
 
 #include <filesystem>   // extensions
 #include <string>       // texts
 #include <string_view>  // labels
 
+#include <gx/io/json_value.hpp>             // read_json
 #include <gx/io/read_file.hpp>              // read_file
 #include <gx/sim/catalog/find_machine.hpp>  // find_machine
-#include <gx/sim/io/machine_json.hpp>       // read_machine
+#include <gx/sim/io/machine_json.hpp>       // read_machine, read_cluster
 #include <gx/sim/io/nccl_topology.hpp>      // machine_from_nccl_xml
 
 namespace gx::sim {
@@ -32,6 +34,24 @@ namespace gx::sim {
     } catch (const Error& e) {
         throw Error(name_or_file + ": " + e.what());
     }
+}
+
+/// Returns the cluster of a `.json` file that has read_cluster's fields, one of them `machine`; of
+/// any other name or file one machine, as find_or_read_machine returns it.
+/// Errors: as find_or_read_machine; and those of read_cluster.
+[[nodiscard]] inline ClusterSpec find_or_read_cluster(const std::string& name_or_file) {
+    if (std::filesystem::path(name_or_file).extension() == ".json") {
+        const std::string text = read_file(name_or_file, 16 << 20);
+        try {
+            const JsonValue json = read_json(text);
+            if (json.kind == JsonValue::Kind::object && json.find("machine") != nullptr)
+                return read_cluster(text, name_or_file);
+        } catch (const JsonError& e) {
+            throw Error(name_or_file + ": " + e.what());
+        }
+    }
+    const MachineSpec machine = find_or_read_machine(name_or_file);
+    return {.name = machine.name, .machine = machine};
 }
 
 }  // namespace gx::sim
