@@ -16,7 +16,8 @@ const std::map<std::string, Names> may_include{
     {"core", {}},
     {"reflect", {"core"}},
     {"threads", {"core"}},
-    {"coordination", {"core"}},  // worlds of processes are built on it: in plugins and in testing
+    {"coordination",
+     {"core", "memory"}},  // worlds of processes are built on it: in plugins and in testing
     {"io", {"core", "reflect"}},
     {"report", {"core", "io"}},
     {"memory", {"core"}},

@@ -9,9 +9,13 @@
 #include <array>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
 
 #include <gx/core/device.hpp>         // archetype
 #include <gx/core/error.hpp>          // Error, LostRank
+#include <gx/memory/buffer.hpp>       // Buffer, shared_buffers
 #include <support/run_checked.hpp>    // run_checked
 #include <testing/processes_run.hpp>  // Shared, open_descriptors, sentence_of
 
@@ -100,6 +104,127 @@ TEST_F(ProcessesTest, StreamAndRankTalkAtOnceAndQueuedWorkIsDone) {
         (*good)[static_cast<std::size_t>(rank.rank())] = on_stream.good && here.good;
     });
     EXPECT_EQ(*good, (std::array{1, 1}));
+}
+
+// ---- Memory that ranks share ----------------------------------------------------------
+using All = std::span<const std::span<std::byte>>;
+int& number(std::span<std::byte> memory, std::size_t i = 0) {
+    return reinterpret_cast<int*>(memory.data())[i];
+}
+using ProcessesShare = ProcessesTest;
+
+TEST_F(ProcessesShare, EveryWorkSeesAndWritesEveryRanksMemoryWhereverItLies) {
+    constexpr int ranks = 3, rounds = 300;
+    Processes<ranks> world;
+    run_checked(world, [&](auto& rank) {
+        auto& link = rank.transport();
+        ASSERT_TRUE(link.shares_memory());
+        gx::Buffer<int> inside(gx::shared_buffers(link), 5000, "inside");
+        std::vector<int> outside(5000);
+        const auto me = static_cast<std::size_t>(rank.rank());
+        for (int round = 0; round < rounds; ++round) {
+            // Lengths and places change, on two channels; a rank alone may be outside.
+            const bool in_place = (round + rank.rank()) % 3 != 0;
+            const std::span<int> all_mine = in_place ? inside.view() : std::span(outside);
+            const auto mine = all_mine.subspan(static_cast<std::size_t>(round % 7),
+                                               static_cast<std::size_t>(4 + 16 * round));
+            std::ranges::fill(mine, 100 * round + rank.rank());
+            int sum = 0;
+            const Delivery d = link.share(round % 2, std::as_writable_bytes(mine), [&](All all) {
+                ASSERT_EQ(all.size(), std::size_t(ranks));
+                for (const auto memory : all) {
+                    ASSERT_EQ(memory.size(), mine.size_bytes());
+                    sum += number(memory, mine.size() - 1);
+                    number(memory, me) = -rank.rank() - 1;
+                }
+            });
+            ASSERT_TRUE(d.complete());
+            ASSERT_EQ(sum, 300 * round + 3);
+            for (int r = 0; r < ranks; ++r) ASSERT_EQ(mine[std::size_t(r)], -r - 1);
+        }
+    });
+}
+TEST_F(ProcessesShare, MemoryThatIsUsedAgainIsZeroAndAPartHasAnEnd) {
+    Processes<2> world;
+    run_checked(world, [&](auto& rank) {
+        gx::MemoryResource* const memory = gx::shared_buffers(rank.transport());
+        for (const int count : {1000, 700'000, 10}) {
+            gx::Buffer<int> a(memory, count, "a"), b(memory, count, "b");
+            EXPECT_GE(std::abs(b.view().data() - a.view().data()), count);
+            for (const int x : a.view()) ASSERT_EQ(x, 0);
+            for (const int x : b.view()) ASSERT_EQ(x, 0);
+            std::ranges::fill(a.view(), 1), std::ranges::fill(b.view(), 2);
+        }
+        const std::string text = error_of_run(
+            [&] { (void)gx::Buffer<char>(memory, std::int64_t{1} << 60, "too much"); });
+        EXPECT_NE(text.find("no room for the 1152921504606846976 bytes of 'too much'"), text.npos)
+            << text;
+    });
+}
+/// Rank 2 does not come: it has left, is killed, throws, or waits; the others' works do not run.
+TEST_F(ProcessesShare, ARankThatDoesNotComeIsNamed) {
+    enum Way { leaves, dies, throws, waits };
+    for (const Way way : {leaves, dies, throws, waits}) {
+        const Shared<std::array<Delivery, 3>> seen;
+        const auto deadline = std::chrono::milliseconds(way == waits ? 200 : 3'600'000);
+        (void)error_of_run([&] {
+            Processes<3>({.deadline = deadline}).run([&](auto& rank) {
+                int mine = 0;
+                const auto share = [&](auto work) {
+                    return rank.transport().share(0, in(mine), work);
+                };
+                EXPECT_TRUE(share([](All) {}).complete());
+                if (rank.rank() == 2 && way == dies) raise(SIGKILL);
+                if (rank.rank() == 2 && way == throws) throw gx::Error("not today");
+                if (rank.rank() == 2 && way == waits) (void)wait_for(rank, 2);
+                if (rank.rank() != 2)
+                    (*seen)[static_cast<std::size_t>(rank.rank())] =
+                        share([](All) { ADD_FAILURE() << "not all have come"; });
+            });
+        });
+        for (const std::size_t r : {0u, 1u}) {
+            EXPECT_FALSE((*seen)[r].complete()) << "way " << way;
+            EXPECT_EQ((*seen)[r].peer, 2) << "way " << way;
+            EXPECT_EQ((*seen)[r].outcome == Delivery::Outcome::cancelled, way == throws) << way;
+        }
+    }
+}
+TEST_F(ProcessesShare, ARankThatIsKilledWhileItWorksIsNamed) {
+    const Shared<std::array<Delivery, 3>> seen;
+    const std::string text = error_of_run([&] {
+        Processes<3>({.deadline = std::chrono::hours(1)}).run([&](auto& rank) {
+            int mine = 0;
+            rank.transport().working_on({"all-reduce", 7, 3});
+            (*seen)[static_cast<std::size_t>(rank.rank())] =
+                rank.transport().share(0, in(mine), [&](All) {
+                    if (rank.rank() == 1) raise(SIGKILL);
+                });
+        });
+    });
+    EXPECT_TRUE(text.starts_with("rank 1 was killed by signal 9")) << text;
+    EXPECT_NE(text.find("step 7, bucket 3, operation all-reduce"), text.npos) << text;
+    for (const std::size_t r : {0u, 2u}) {
+        EXPECT_EQ((*seen)[r].outcome, Delivery::Outcome::timed_out);
+        EXPECT_EQ((*seen)[r].peer, 1);
+    }
+}
+TEST_F(ProcessesShare, AnExceptionOfAWorkLeavesAfterTheOthersHaveWorked) {
+    const Shared<std::array<std::atomic<int>, 1>> worked;
+    const std::string text = error_of_run([&] {
+        Processes<3>{}.run([&](auto& rank) {
+            int mine = 0;
+            try {
+                (void)rank.transport().share(0, in(mine), [&](All) {
+                    ++(*worked)[0];
+                    if (rank.rank() == 1) throw gx::Error("a work failed");
+                });
+            } catch (...) {
+                EXPECT_EQ((*worked)[0], 3);
+                throw;
+            }
+        });
+    });
+    EXPECT_NE(text.find("a work failed"), text.npos) << text;
 }
 
 // ---- Errors -------------------------------------------------------------------------

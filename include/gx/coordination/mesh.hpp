@@ -13,10 +13,12 @@
 #include <thread>              // the progress engine
 #include <vector>              // links
 
-#include <gx/coordination/session.hpp>  // Session, Descriptor
-#include <gx/core/decl.hpp>             // GX_DECL
-#include <gx/core/stream.hpp>           // Operation
-#include <gx/core/transport.hpp>        // Request, Arrival, Placement
+#include <gx/coordination/node_memory.hpp>  // NodeMemory
+#include <gx/coordination/session.hpp>      // Session, Descriptor
+#include <gx/core/contract.hpp>             // GX_EXPECT
+#include <gx/core/decl.hpp>                 // GX_DECL
+#include <gx/core/stream.hpp>               // Operation
+#include <gx/core/transport.hpp>            // Request, Arrival, Placement
 
 namespace gx::coordination {
 
@@ -39,8 +41,9 @@ public:
     /// `sockets[r]` leads to rank r; that of the session's own rank is not used. Deadlines of
     /// nanoseconds::max() are endless. The session lives longer.
     /// Errors: gx::Error where the system has no descriptor or thread left.
+    /// `shared`: memory of all its ranks, which are of one machine; nullptr: they have none.
     Mesh(Placement placement, std::vector<Descriptor> sockets, std::chrono::nanoseconds deadline,
-         Session& session);
+         Session& session, NodeMemory* shared = nullptr);
     Mesh(const Mesh&) = delete;
     Mesh& operator=(const Mesh&) = delete;
     ~Mesh();
@@ -48,6 +51,11 @@ public:
     [[nodiscard]] int rank() const { return rank_; }
     [[nodiscard]] Placement placement() const { return placement_; }
     [[nodiscard]] Session& session() { return session_; }
+    [[nodiscard]] NodeMemory* shared() const { return shared_; }
+    Delivery share(int channel, std::span<std::byte> mine, SharedWork work) {
+        GX_EXPECT(shared_ != nullptr, "the ranks of this mesh share no memory: use messages");
+        return shared_->share(session_, deadline_, channel, mine, work);
+    }
 
     Request send(int to, int channel, std::span<const std::byte> message);
     Request receive(int from, int channel, std::span<std::byte> message);
@@ -115,6 +123,7 @@ private:
     void work();
 
     Session& session_;
+    NodeMemory* shared_;
     int rank_;
     Placement placement_;
     std::chrono::nanoseconds deadline_;
@@ -155,11 +164,16 @@ public:
     Arrival wait_any(std::span<const Request> requests) { return mesh_->wait_any(requests); }
     /// What the rank does, for the sentence of a loss.
     void working_on(const Operation& operation) { mesh_->session().working_on(operation); }
+    [[nodiscard]] bool shares_memory() const { return mesh_->shared() != nullptr; }
+    Delivery share(int channel, std::span<std::byte> mine, SharedWork work) {
+        return mesh_->share(channel, mine, work);
+    }
+    [[nodiscard]] MemoryResource* shared_buffers() const { return mesh_->shared(); }
 
 private:
     Mesh* mesh_;
 };
-static_assert(explain_transport<MeshEndpoint>());
+static_assert(explain_transport<MeshEndpoint>() && SharesMemory<MeshEndpoint>);
 
 }  // namespace gx::coordination
 

@@ -129,9 +129,13 @@ using SharedWork = FunctionRef<void(std::span<const std::span<std::byte>> all)>;
 /// Order:  what a rank wrote before share() is seen by every work, and what works wrote is seen
 ///         after share(). Works run at once: none writes what another reads or writes.
 /// Errors: a rank that does not come, or fails first: as wait(), and no rank's work is called. Once
-///         all have come nothing cancels it, so that no memory goes away under a work. An exception
-///         of a work leaves its rank's share() after all works have returned.
+///         all have come nothing cancels it, so that no memory goes away under a work; of processes
+///         a failed rank does, as one may be killed, and memory stays. An exception of a work
+///         leaves its rank's share() after all works have returned.
 /// Threads: `work` waits for nothing that another rank does.
+///
+/// Optional: shared_buffers()  a MemoryResource of the host's memory: what lies elsewhere is copied
+///           there and back by share(). See shared_buffers(link).
 template <class T>
 concept SharesMemory =
     Transport<T> && requires(T& t, const T& c, std::span<std::byte> mine, SharedWork work) {

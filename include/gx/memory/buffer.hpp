@@ -34,6 +34,14 @@ public:
     [[nodiscard]] virtual const void* memory() const = 0;
 };
 
+/// Where buffers of a transport lie that other ranks work on in place (SharesMemory): memory of the
+/// host. nullptr: `link` has no such place, and any memory is as good.
+template <class T>
+[[nodiscard]] MemoryResource* shared_buffers([[maybe_unused]] T& link) {
+    if constexpr (requires { link.shared_buffers(); }) return link.shared_buffers();
+    else return nullptr;
+}
+
 /// `count` elements of a plain number type, zero at first, aligned to 64 bytes; in the memory of a
 /// resource, or of the host where that is nullptr.
 template <class T>
@@ -65,8 +73,10 @@ public:
     template <class M = HostMemory>
     [[nodiscard]] ViewIn<T, M> view() {
         if constexpr (std::same_as<M, HostMemory>) {
-            GX_EXPECT(resource_ == nullptr, "a buffer of a device has no view for the host");
-            return host_.span();
+            if (resource_ == nullptr) return host_.span();
+            GX_EXPECT(resource_->memory() == &memory_id<HostMemory>,
+                      "a buffer of a device has no view for the host");
+            return {far_, size_};
         } else {
             GX_EXPECT(size_ == 0 || (resource_ && resource_->memory() == &memory_id<M>),
                       "a buffer has views in its own memory");

@@ -128,8 +128,11 @@ public:
           seed_(options.seed),
           defers_(options.defers && !on_host && staleness > 0),
           slices_(options.slices, elements_, bucket_elements_) {
+        MemoryResource* memory = options.memory;
+        if constexpr (on_host)
+            if (memory == nullptr) memory = shared_buffers(link);
         for (int i = 0; i <= staleness; ++i)
-            slots_.emplace_back(options.memory, elements_, Label("gradient slot ") + i);
+            slots_.emplace_back(memory, elements_, Label("gradient slot ") + i);
         pending_.reserve(slots_.size());
         reducer_.reserve(plan(options.memory));
         if constexpr (on_host)

@@ -48,9 +48,9 @@ GX_DECL void expect_deadline(std::chrono::nanoseconds deadline);
 template <class Device>
 class ProcessRank;
 
-/// As many ranks as the placement holds, as processes that share no memory. run() forks all but
-/// rank 0, which runs in the caller: the caller is the root, and what f writes to memory stays in
-/// its process. For tests of code that must run on MPI.
+/// As many ranks as the placement holds, as processes. run() forks all but rank 0, which runs in
+/// the caller: the caller is the root, and what f writes to memory stays in its process, but for
+/// what the transport's share() gives to all. For tests of code that must run on MPI.
 ///
 /// Threads: run() forks before it makes a thread. A device whose library has started threads
 ///          before run() may hang in a child. Not for the thread sanitizer.

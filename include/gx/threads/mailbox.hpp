@@ -13,9 +13,9 @@
 #include <thread>              // hardware_concurrency
 #include <vector>              // unmatched requests
 
-#include <gx/core/decl.hpp>       // GX_HEADER_ONLY
-#include <gx/core/gate.hpp>       // Gate
-#include <gx/core/transport.hpp>  // Request, Arrival, Placement
+#include <gx/core/decl.hpp>         // GX_HEADER_ONLY
+#include <gx/core/detail/gate.hpp>  // Gate
+#include <gx/core/transport.hpp>    // Request, Arrival, Placement
 
 namespace gx::detail::threads {
 

@@ -81,6 +81,14 @@ TEST_P(MpiKill, EverySurvivorNamesTheLostRank) {
                 kills, seed);
 }
 
+TEST_P(MpiKill, WhileItWorksOnMemoryThatAllShare) {
+    for (const int lost : {0, 1, 2}) {
+        const JobEnd end = run(3, "killed_sharing " + std::to_string(lost));
+        EXPECT_NE(end.status, 124) << "it hung: " << end.output;
+        for (const int r : {0, 1, 2})
+            EXPECT_TRUE(r == lost || names(end, r, lost)) << "rank " << r << "\n" << end.output;
+    }
+}
 TEST_P(MpiKill, BeforeTheFirstRunAndAfterTheLastOneThePhaseIsNamed) {
     const JobEnd before = run(3, "phase before");
     for (const std::size_t r : {0u, 2u})

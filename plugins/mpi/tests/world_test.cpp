@@ -61,6 +61,10 @@ TEST_P(MpiWorld, MpisOwnAllReduceIsTheMeanAndEqualOnAllRanks) {
         for (const std::string& said : end.said) EXPECT_EQ(said, end.said[0]);
     }
 }
+TEST_P(MpiWorld, RanksOfOneMachineShareMemory) {
+    for (const int ranks : {1, 2, 3})
+        expect_all(ranks, "shared", "the bits of threads, the bits of threads");
+}
 TEST_P(MpiWorld, LongMessagesInPieces) {
     for (const int ranks : {1, 2}) expect_all(ranks, "pieces", "the same bytes");
 }
@@ -82,7 +86,7 @@ TEST_P(MpiWorld, SaysWhatItRunsOn) {
     const JobEnd end = run(3, "info");
     for (const std::string& said : end.said)
         EXPECT_TRUE(holds(said, "3 ranks on 1 host (", ": 3)", "at thread level MULTIPLE",
-                          "coordination at tcp:127.0.0.1:"))
+                          "coordination at tcp:127.0.0.1:", "ranks share memory, on pages of "))
             << said;
     const std::string name = std::string(GetParam().name) == "Mpich" ? "MPICH " : "Open MPI ";
     EXPECT_TRUE(holds(end.said[0], "; " + name)) << end.said[0];

@@ -11,6 +11,7 @@
 
 #include <gx/core/error.hpp>
 #include <gx/reducer/bucketed.hpp>
+#include <gx/reducer/double_buffered.hpp>
 #include <gx/reducer/name.hpp>
 #include <gx/reducer/pipeline.hpp>
 #include <gx/reference/device.hpp>
@@ -81,8 +82,6 @@ float mean(const Rows& rows, std::size_t i) {
     }
     return E::decode(E::encode(sum * (1.0f / static_cast<float>(rows.size()))));
 }
-template <class S>
-using Bits = std::conditional_t<sizeof(typename S::storage) == 2, std::uint16_t, std::uint32_t>;
 bool same_bits(float a, float b) {
     return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
 }
@@ -118,47 +117,6 @@ RC_GTEST_PROP(SharedMemory, OfLongBuckets, (std::uint64_t seed)) {  // several b
         for (std::size_t i = 0; i < row.size(); ++i)
             RC_ASSERT(same_bits(row[i], mean<gx::fp32>(before, i)));
 }
-/// In any buffers' memory: of floats, or of elements on 16 bits.
-template <class E, class S>
-void averages_like_plain_words(Rows rows, gx::Simd simd) {
-    const std::size_t count = rows[0].size(), first = count / 7, end = count - count / 5;
-    std::vector<std::vector<typename S::storage>> stored;
-    for (auto& row : rows) {
-        auto& one = stored.emplace_back();
-        for (float& x : row) one.push_back(S::encode(x)), x = S::decode(one.back());
-    }
-    const auto before = stored;
-    std::vector<std::span<std::byte>> all;
-    for (auto& one : stored) all.push_back(std::as_writable_bytes(std::span(one)));
-    gx::detail::shared_memory::average<E, S>(all, first, end, simd);
-    for (std::size_t r = 0; r < stored.size(); ++r)
-        for (std::size_t i = 0; i < count; ++i)
-            if (i < first || i >= end)
-                RC_ASSERT(std::bit_cast<Bits<S>>(stored[r][i]) ==
-                          std::bit_cast<Bits<S>>(before[r][i]));
-            else RC_ASSERT(same_bits(S::decode(stored[r][i]), mean<E>(rows, i)));
-}
-RC_GTEST_PROP(SharedMemory, EveryInstructionSetHasTheBitsOfPlainWords, (std::uint64_t seed)) {
-    const int ranks = *rc::gen::inRange(1, 9);
-    Rows rows = gx::testing::wide_magnitudes(seed, ranks, *rc::gen::inRange(1, 700));
-    constexpr float inf = std::numeric_limits<float>::infinity();
-    const auto odd = std::array{
-        inf,    -inf, std::bit_cast<float>(0x7fffffffu), std::bit_cast<float>(0xffa00001u), 3e38f,
-        1e-44f, -0.0f};
-    for (int n = *rc::gen::inRange(0, 9); n > 0; --n) {
-        auto& row = rows[*rc::gen::inRange<std::size_t>(0, rows.size())];
-        row[*rc::gen::inRange<std::size_t>(0, row.size())] =
-            odd[*rc::gen::inRange<std::size_t>(0, odd.size())];
-    }
-    for (const gx::Simd simd : {gx::Simd::portable, gx::Simd::avx2, gx::Simd::avx512}) {
-        if (!gx::supported(simd)) continue;
-        averages_like_plain_words<gx::fp32, gx::fp32>(rows, simd);
-        averages_like_plain_words<gx::fp16, gx::fp32>(rows, simd);
-        averages_like_plain_words<gx::bf16, gx::fp32>(rows, simd);
-        averages_like_plain_words<gx::fp16, gx::fp16>(rows, simd);
-        averages_like_plain_words<gx::bf16, gx::bf16>(rows, simd);
-    }
-}
 /// Values of which an order of sums, or a rounding, may make one NaN or another, or none.
 TEST(SharedMemory, InfinitiesAndNaNsHaveOneSetOfBits) {
     constexpr float inf = std::numeric_limits<float>::infinity();
@@ -186,7 +144,9 @@ TEST_F(SharedMemoryOnProcesses, EndsWithTheSameBits) {
             std::vector<float> row = before[std::size_t(rank.rank())];
             SharedMemory<gx::fp16> reducer;
             reducer.reserve(gx::ReducePlan::whole({1, ranks}, std::ssize(row)));
-            EXPECT_TRUE(reducer.all_reduce(rank.transport(), std::span(row)).complete());
+            const auto report = reducer.all_reduce(rank.transport(), std::span(row));
+            EXPECT_TRUE(report.complete());
+            EXPECT_EQ(report.bytes_sent, 0) << "in memory that they share";
             for (std::size_t i = 0; i < row.size(); ++i)
                 EXPECT_TRUE(same_bits(row[i], mean<gx::fp16>(before, i))) << i;
         });
@@ -239,6 +199,16 @@ TEST(SharedMemoryDeathTest, UnequalLengthsBreakTheContract) {
 }
 
 // ---- Training -------------------------------------------------------------------------
+TEST_F(SharedMemoryOnProcesses, TrainToTheWeightsOfThreads) {
+    using namespace testing_support;
+    using T = gx::Trainer<Net, gx::DoubleBuffered<gx::Bucketed<SharedMemory<gx::fp16>, 256>>,
+                          gx::Constant>;
+    const T::Options o{.batch = 4, .epochs = 2, .scheduler = {.peak_rate = 0.1f}};
+    auto world = threads(3);
+    gx::testing::Processes<3, gx::reference::Device> processes;
+    EXPECT_EQ(T(o).train(world, images(24)).weights_hash,
+              T(o).train(processes, images(24)).weights_hash);
+}
 TEST(SharedMemory, ThreadsAndTheClusterTrainToOneSetOfWeights) {
     using namespace testing_support;
     using T = gx::Trainer<Net, gx::Bucketed<SharedMemory<>, 256>, gx::Constant>;

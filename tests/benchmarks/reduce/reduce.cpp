@@ -25,7 +25,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <gx/core/gate.hpp>              // Gate
+#include <gx/core/detail/gate.hpp>       // Gate
 #include <gx/io/atomic_file.hpp>         // write_file
 #include <gx/memory/buffer.hpp>          // Buffer
 #include <gx/reducer/ring.hpp>           // Ring

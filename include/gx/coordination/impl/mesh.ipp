@@ -19,8 +19,9 @@
 namespace gx::coordination {
 
 GX_DECL Mesh::Mesh(Placement placement, std::vector<Descriptor> sockets,
-                   std::chrono::nanoseconds deadline, Session& session)
+                   std::chrono::nanoseconds deadline, Session& session, NodeMemory* shared)
     : session_(session),
+      shared_(shared),
       rank_(session.rank()),
       placement_(placement),
       deadline_(deadline),

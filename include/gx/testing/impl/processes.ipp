@@ -54,14 +54,16 @@ inline coordination::Session::Options session_options(int rank, int ranks,
 }
 
 /// Runs one rank; returns its first exception, and throws nothing. `mesh` stays: others may still
-/// send to it.
+/// send to it. `shared`: memory of all ranks, nullptr where the system has none.
 inline std::exception_ptr run_rank(coordination::Session& session, std::optional<Mesh>& mesh,
                                    Placement placement, std::vector<Descriptor> sockets,
+                                   coordination::NodeMemory* shared,
                                    std::chrono::nanoseconds deadline, Moment begin,
                                    FunctionRef<void(Part&)> body) {
     std::exception_ptr error;
     try {
-        mesh.emplace(placement, std::move(sockets), deadline, session);
+        if (shared != nullptr) shared->be(session.rank());
+        mesh.emplace(placement, std::move(sockets), deadline, session, shared);
         Part part{.session = session, .mesh = *mesh, .begin = begin};
         try {
             session.join();
@@ -81,12 +83,13 @@ inline std::exception_ptr run_rank(coordination::Session& session, std::optional
 /// The whole life of a child: it leaves by _exit, so nothing that the root has opened is flushed
 /// or destroyed twice.
 [[noreturn]] inline void live(int rank, Placement placement, Descriptor to_root,
-                              std::vector<Descriptor> sockets, std::chrono::nanoseconds deadline,
-                              Moment begin, FunctionRef<void(Part&)> body) noexcept {
+                              std::vector<Descriptor> sockets, coordination::NodeMemory* shared,
+                              std::chrono::nanoseconds deadline, Moment begin,
+                              FunctionRef<void(Part&)> body) noexcept {
     coordination::Session session(session_options(rank, placement.ranks(), deadline),
                                   std::move(to_root));
     std::optional<Mesh> mesh;
-    (void)run_rank(session, mesh, placement, std::move(sockets), deadline, begin, body);
+    (void)run_rank(session, mesh, placement, std::move(sockets), shared, deadline, begin, body);
     std::cout.flush();
     std::fflush(stdout);
     session.leave();
@@ -186,6 +189,7 @@ GX_DECL void run(Placement placement, std::chrono::nanoseconds deadline,
     for (std::size_t a = 0; a < n; ++a)
         for (std::size_t b = a + 1; b < n; ++b)
             std::tie(mesh[a][b], mesh[b][a]) = coordination::socket_pair();
+    const auto shared = coordination::NodeMemory::for_children(ranks);
     std::cout.flush();
     std::fflush(stdout);
     Children children;
@@ -203,7 +207,8 @@ GX_DECL void run(Placement placement, std::chrono::nanoseconds deadline,
             members.clear();
             children.forget();
             root.close();
-            live(r, placement, std::move(child), std::move(mine), deadline, begin, body);
+            live(r, placement, std::move(child), std::move(mine), shared.get(), deadline, begin,
+                 body);
         }
         children.add(r, process);
         members[static_cast<std::size_t>(r)] = std::move(root);
@@ -215,7 +220,8 @@ GX_DECL void run(Placement placement, std::chrono::nanoseconds deadline,
     std::map<int, std::string> deaths;
     {
         std::optional<Mesh> mail;
-        own = run_rank(session, mail, placement, std::move(mine), deadline, begin, body);
+        own = run_rank(session, mail, placement, std::move(mine), shared.get(), deadline, begin,
+                       body);
         session.leave();
         deaths = children.end(session, deadline);
     }

@@ -25,6 +25,7 @@
 #include <gx/reducer/bucketed.hpp>
 #include <gx/reducer/double_buffered.hpp>
 #include <gx/reducer/multi_ring.hpp>
+#include <gx/shared_memory/reducer.hpp>
 #include <gx/testing/arrival_order.hpp>
 #include <gx/testing/worlds.hpp>
 #include <gx/threads/threads.hpp>
@@ -237,6 +238,42 @@ std::string native(mpi::World<>& world) {
     return mpi::AllReduce<E>::name() + " " + std::to_string(hash);
 }
 
+/// Memory that the ranks of a machine share: SharedMemory on gradients in it, and elsewhere.
+template <Element E>
+std::string shared(mpi::World<>& world) {
+    std::string text;
+    const int ranks = world.ranks();
+    for (const std::int64_t length : {1, 67, 4099}) {
+        const auto rows = gx::testing::wide_magnitudes(3, ranks, length);
+        std::vector<float> mean(static_cast<std::size_t>(length));
+        ThreadWorld<>({.placement = world.placement()}).run([&](auto& rank) {
+            std::vector<float> row = rows[static_cast<std::size_t>(rank.rank())];
+            SharedMemory<E> reducer;
+            reducer.reserve(ReducePlan::whole(world.placement(), length));
+            (void)reducer.all_reduce(rank.transport(), Bucket(row));
+            if (rank.rank() == 0) mean = row;
+        });
+        world.run([&](auto& rank) {
+            auto& link = rank.transport();
+            if (!link.shares_memory()) throw Error("ranks of one machine share no memory");
+            Buffer<float> inside(shared_buffers(link), length, "inside");
+            std::vector<float> outside = rows[static_cast<std::size_t>(rank.rank())];
+            std::ranges::copy(outside, inside.view().begin());
+            SharedMemory<E> reducer;
+            reducer.reserve(ReducePlan::whole(world.placement(), length));
+            for (const std::span<float> values : {inside.view(), std::span(outside)}) {
+                const ReduceReport report = reducer.all_reduce(link, Bucket(values));
+                if (!report.complete() || report.bytes_sent != 0) text += "messages; ";
+                for (std::size_t i = 0; i < values.size(); ++i)
+                    if (std::bit_cast<std::uint32_t>(values[i]) !=
+                        std::bit_cast<std::uint32_t>(mean[i]))
+                        text = "value " + std::to_string(i) + " differs; ";
+            }
+        });
+    }
+    return text.empty() ? "the bits of threads" : text;
+}
+
 /// What a reduction allocates on its thread once others have gone before it.
 std::string allocations(mpi::World<>& world) {
     std::string text;
@@ -421,6 +458,25 @@ const std::map<std::string, Mode> modes{
      [](const std::string&, const Arguments&) {
          mpi::World<> world({.piece_bytes = 2000});  // of 5000 values
          return native<fp32>(world) + ", " + native<fp16>(world) + ", " + native<bf16>(world);
+     }},
+    {"shared",
+     [](const std::string&, const Arguments&) {
+         mpi::World<> world;
+         return shared<fp32>(world) + ", " + shared<bf16>(world);
+     }},
+    {"killed_sharing",  // RANK: while it works on all ranks' memory
+     [](const std::string&, const Arguments& a) {
+         return run([&](auto& rank) {
+             int mine = 0;
+             rank.transport().working_on({"all-reduce", 7, 3});
+             const auto memory = std::as_writable_bytes(std::span(&mine, 1));
+             const Delivery d = rank.transport().share(0, memory, [&](auto) {
+                 if (rank.rank() == number(a, 0, 0)) (void)::raise(SIGKILL);
+             });
+             if (!d.complete())
+                 throw LostRank(
+                     {.rank = rank.rank(), .step = 7, .bucket = 3, .operation = "all-reduce"}, d);
+         });
      }},
     {"train",  // LEVEL user: of a program that initialises MPI itself
      [](const std::string& folder, const Arguments& a) {

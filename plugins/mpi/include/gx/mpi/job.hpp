@@ -9,14 +9,15 @@
 #include <string>      // hosts
 #include <vector>      // ranks
 
-#include <gx/coordination/roster.hpp>   // Roster
-#include <gx/coordination/session.hpp>  // Session
-#include <gx/core/decl.hpp>             // GX_DECL
-#include <gx/core/function_ref.hpp>     // FunctionRef
-#include <gx/core/world_info.hpp>       // WorldInfo
-#include <gx/mpi/call.hpp>              // MPI
-#include <gx/mpi/library.hpp>           // Threading
-#include <gx/mpi/transport.hpp>         // Transport
+#include <gx/coordination/node_memory.hpp>  // NodeMemory
+#include <gx/coordination/roster.hpp>       // Roster
+#include <gx/coordination/session.hpp>      // Session
+#include <gx/core/decl.hpp>                 // GX_DECL
+#include <gx/core/function_ref.hpp>         // FunctionRef
+#include <gx/core/world_info.hpp>           // WorldInfo
+#include <gx/mpi/call.hpp>                  // MPI
+#include <gx/mpi/library.hpp>               // Threading
+#include <gx/mpi/transport.hpp>             // Transport
 
 namespace gx::mpi {
 
@@ -111,7 +112,8 @@ private:
     coordination::Roster roster_{};     ///< whose nodes are MPI's
     std::string address_{};             ///< of the session
     bool failed_ = false;
-    std::unique_ptr<coordination::Session> session_{};  ///< of the next run
+    std::unique_ptr<coordination::NodeMemory> shared_{};  ///< nullptr: there is none
+    std::unique_ptr<coordination::Session> session_{};    ///< of the next run
 };
 
 }  // namespace gx::mpi

@@ -13,13 +13,15 @@
 #include <string>    // sentences
 #include <vector>    // unused requests
 
-#include <gx/coordination/session.hpp>  // Session
-#include <gx/core/decl.hpp>             // GX_DECL
-#include <gx/core/element.hpp>          // ElementType
-#include <gx/core/stream.hpp>           // Operation
-#include <gx/core/transport.hpp>        // Request, Arrival, Placement
-#include <gx/mpi/call.hpp>              // MPI
-#include <gx/mpi/library_thread.hpp>    // in_library
+#include <gx/coordination/node_memory.hpp>  // NodeMemory
+#include <gx/coordination/session.hpp>      // Session
+#include <gx/core/contract.hpp>             // GX_EXPECT
+#include <gx/core/decl.hpp>                 // GX_DECL
+#include <gx/core/element.hpp>              // ElementType
+#include <gx/core/stream.hpp>               // Operation
+#include <gx/core/transport.hpp>            // Request, Arrival, Placement
+#include <gx/mpi/call.hpp>                  // MPI
+#include <gx/mpi/library_thread.hpp>        // in_library
 
 namespace gx::mpi {
 
@@ -47,10 +49,11 @@ class Transport {
 public:
     using Options = TransportOptions;
 
-    /// `messages`, `collectives`: duplicates of one communicator, whose errors return; they and the
-    /// session live longer.
+    /// `messages`, `collectives`: duplicates of one communicator, whose errors return; they, the
+    /// session and `shared` live longer. `shared`: memory of all ranks; nullptr: they have none.
     Transport(MPI_Comm messages, MPI_Comm collectives, Placement placement,
-              coordination::Session& session, const Options& options);
+              coordination::Session& session, const Options& options,
+              coordination::NodeMemory* shared = nullptr);
     Transport(const Transport&) = delete;
     Transport& operator=(const Transport&) = delete;
 
@@ -62,6 +65,13 @@ public:
     Request receive(int from, int channel, std::span<std::byte> message);
     Delivery wait(Request request) { return wait_any({&request, 1}).delivery; }
     Arrival wait_any(std::span<const Request> requests);
+
+    [[nodiscard]] bool shares_memory() const { return shared_ != nullptr; }
+    Delivery share(int channel, std::span<std::byte> mine, SharedWork work) {
+        GX_EXPECT(shared_ != nullptr, "the ranks of this world share no memory: use messages");
+        return shared_->share(session_, options_.deadline, channel, mine, work);
+    }
+    [[nodiscard]] MemoryResource* shared_buffers() const { return shared_; }
 
     /// What the rank does, for the sentence of a loss.
     void working_on(const Operation& operation);
@@ -113,6 +123,7 @@ private:
     Placement placement_;
     coordination::Session& session_;
     Options options_;
+    coordination::NodeMemory* shared_;
     int channel_max_ = 0;
     std::mutex mpi_{};
     std::mutex mutex_{};  ///< of what follows
@@ -122,7 +133,7 @@ private:
     std::atomic<bool> stopped_ = false;
     std::unique_ptr<std::atomic<bool>[]> left_;  ///< [rank]
 };
-static_assert(explain_transport<Transport>());
+static_assert(explain_transport<Transport>() && SharesMemory<Transport>);
 
 }  // namespace gx::mpi
 

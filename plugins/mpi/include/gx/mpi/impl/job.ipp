@@ -209,6 +209,8 @@ GX_DECL Job::Job(JobOptions options, MPI_Comm communicator)
     find_nodes();
     meet();
     share_cores();
+    if (roster_.nodes() == 1)
+        shared_ = coordination::NodeMemory::join(*session_, options_.join_deadline);
     if (rank_ == 0 && options_.announce) {
         const WorldInfo i = info();
         std::string line = "gx: " + i.world;
@@ -344,7 +346,10 @@ GX_DECL WorldInfo Job::info() const {
                       ", messages by MPI_Isend and MPI_Irecv",
                   "rank " + std::to_string(rank_) + " has " + std::to_string(cores_) +
                       (cores_ == 1 ? " core" : " cores"),
-                  "coordination at " + address_};
+                  "coordination at " + address_,
+                  shared_ ? "ranks share memory, on pages of " + coordination::NodeMemory::pages()
+                          : "ranks share no memory: they are of several hosts, or the system has "
+                            "none to share"};
     if (threading_.on_callers_alone)
         info.notes.emplace_back(
             "reductions on the rank's own thread, not beside the backward pass, as the program "
@@ -409,7 +414,8 @@ GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
         Transport transport(messages_.get(), collectives_.get(), placement(), *session,
                             {.deadline = options_.deadline,
                              .serialize = threading_.level == MPI_THREAD_SERIALIZED,
-                             .piece_bytes = options_.piece_bytes});
+                             .piece_bytes = options_.piece_bytes},
+                            shared_.get());
         session->on_change([&] {
             transport.hear();
             guard->hear();

@@ -98,12 +98,14 @@ inline constexpr std::chrono::seconds patience_with_cause{1};
 }  // namespace detail::transport
 
 GX_DECL Transport::Transport(MPI_Comm messages, MPI_Comm collectives, Placement placement,
-                             coordination::Session& session, const Options& options)
+                             coordination::Session& session, const Options& options,
+                             coordination::NodeMemory* shared)
     : messages_(messages),
       collectives_(collectives),
       placement_(placement),
       session_(session),
       options_(options),
+      shared_(shared),
       channel_max_(detail::transport::tag_max(messages)),
       left_(std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(session.ranks()))) {}
 

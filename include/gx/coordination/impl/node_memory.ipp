@@ -1,0 +1,255 @@
+// NodeMemory: mapping, the allocator of a part, and meetings.
+#pragma once
+
+#include <fcntl.h>     // open
+#include <sys/mman.h>  // mmap, memfd_create
+#include <unistd.h>    // ftruncate, sysconf
+
+#include <algorithm>  // max, min
+#include <array>      // few ranks
+#include <cstring>    // memcpy
+#include <fstream>    // the system's settings
+#include <new>        // the head
+#include <thread>     // sleep_for
+
+#include <gx/coordination/node_memory.hpp>  // the declarations
+#include <gx/core/contract.hpp>             // GX_EXPECT
+
+namespace gx::coordination {
+
+// ---- Mapping ------------------------------------------------------------------------------------
+
+GX_DECL std::size_t NodeMemory::part_of(int ranks) {
+    const auto memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
+                        static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    return (memory / static_cast<std::size_t>(ranks) / large_page + 1) * large_page;
+}
+GX_DECL std::size_t NodeMemory::channel_of(int ranks) {
+    const auto n = static_cast<std::size_t>(ranks);
+    constexpr std::size_t line = gx::detail::core_line;
+    return 2 * sizeof(gx::detail::Gate) + n * sizeof(Seat) +
+           (n * sizeof(Place) + line - 1) / line * line;
+}
+GX_DECL std::size_t NodeMemory::head_of(int ranks) {
+    return (channels * channel_of(ranks) + large_page - 1) / large_page * large_page;
+}
+
+GX_DECL NodeMemory::NodeMemory(int ranks, std::byte* base, std::size_t part_bytes)
+    : base_(base),
+      part_bytes_(part_bytes),
+      ranks_(ranks),
+      spins_(static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency()),
+      stagings_(channels) {}
+
+/// All of it, from a multiple of `alignment` on, or nullptr. `file`: -1: of this process and its
+/// children.
+inline std::byte* map_shared(std::size_t bytes, std::size_t alignment, int file) {
+    void* const raw = ::mmap(nullptr, bytes + alignment, PROT_NONE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (raw == MAP_FAILED) return nullptr;
+    const auto begin = reinterpret_cast<std::uintptr_t>(raw);
+    const auto aligned = (begin + alignment - 1) / alignment * alignment;
+    if (aligned != begin) (void)::munmap(raw, aligned - begin);
+    if (const auto rest = begin + alignment - aligned; rest != 0)
+        (void)::munmap(reinterpret_cast<void*>(aligned + bytes), rest);
+    void* const at = reinterpret_cast<void*>(aligned);
+    const int kind = MAP_SHARED | MAP_FIXED | MAP_NORESERVE | (file < 0 ? MAP_ANONYMOUS : 0);
+    if (::mmap(at, bytes, PROT_READ | PROT_WRITE, kind, file, 0) == MAP_FAILED) {
+        (void)::munmap(at, bytes);
+        return nullptr;
+    }
+    (void)::madvise(at, bytes, MADV_HUGEPAGE);  // a wish
+    (void)::madvise(at, bytes, MADV_DONTDUMP);
+    return static_cast<std::byte*>(at);
+}
+
+GX_DECL std::unique_ptr<NodeMemory> NodeMemory::for_children(int ranks) {
+    const std::size_t part = part_of(ranks);
+    std::byte* const base =
+        map_shared(head_of(ranks) + part * static_cast<std::size_t>(ranks), large_page, -1);
+    if (base == nullptr) return nullptr;
+    return std::unique_ptr<NodeMemory>(new NodeMemory(ranks, base, part));
+}
+
+GX_DECL std::unique_ptr<NodeMemory> NodeMemory::join(Session& session,
+                                                     std::chrono::nanoseconds limit) {
+    const int ranks = session.ranks();
+    Descriptor file;
+    std::string path = "none";
+    std::size_t part = part_of(ranks), all = 0;
+    const auto all_of = [&] { return head_of(ranks) + part * static_cast<std::size_t>(ranks); };
+    if (session.rank() == 0) {
+        all = all_of();
+        file = Descriptor(::memfd_create("gx", MFD_CLOEXEC));
+        if (file && ::ftruncate(file.get(), static_cast<off_t>(all)) == 0)
+            path = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file.get()) +
+                   " " + std::to_string(part);
+    }
+    const std::string said = session.gather(path, limit).front();
+    std::byte* base = nullptr;
+    if (const auto space = said.find(' '); space != said.npos) {
+        part = std::stoull(said.substr(space + 1));
+        all = all_of();
+        if (session.rank() != 0)
+            file = Descriptor(::open(said.substr(0, space).c_str(), O_RDWR | O_CLOEXEC));
+        if (file) base = map_shared(all, large_page, file.get());
+    }
+    std::unique_ptr<NodeMemory> mine;
+    if (base != nullptr) {
+        mine.reset(new NodeMemory(ranks, base, part));
+        mine->be(session.rank());
+    }
+    for (const std::string& one : session.gather(mine ? "mapped" : "none", limit))
+        if (one != "mapped") return nullptr;
+    return mine;
+}
+
+GX_DECL NodeMemory::~NodeMemory() {
+    (void)::munmap(base_, head_of(ranks_) + part_bytes_ * static_cast<std::size_t>(ranks_));
+}
+
+GX_DECL std::string NodeMemory::pages() {
+    std::string setting;
+    std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/shmem_enabled"), setting);
+    const bool large = setting.find("[a") != setting.npos || setting.find("[w") != setting.npos ||
+                       setting.find("[force") != setting.npos;
+    return large ? "2 MiB where it can" : "4 KiB";
+}
+
+// ---- Buffers ------------------------------------------------------------------------------------
+
+GX_DECL std::byte* NodeMemory::part(int rank) const {
+    return base_ + head_of(ranks_) + part_bytes_ * static_cast<std::size_t>(rank);
+}
+
+// One after the other, and from the begin again once none is left: a run makes its buffers when it
+// begins, and frees them at its end.
+GX_DECL std::byte* NodeMemory::allocate(std::size_t bytes, const Label& name) {
+    const std::lock_guard lock(mutex_);
+    const std::size_t step = bytes >= large_page ? large_page : gx::detail::core_line;
+    const std::size_t begin = (used_ + step - 1) / step * step;
+    if (bytes > part_bytes_ - staged_ || begin > part_bytes_ - staged_ - bytes)
+        throw Error("the memory that ranks of this machine share has " +
+                    std::to_string(part_bytes_) + " bytes for each of " + std::to_string(ranks_) +
+                    ": no room for the " + std::to_string(bytes) + " bytes of '" +
+                    std::string(name.view()) + "'. Run fewer ranks on this machine");
+    std::byte* const memory = part(rank_) + begin;
+    if (begin < dirty_) std::memset(memory, 0, std::min(bytes, dirty_ - begin));
+    used_ = begin + bytes;
+    dirty_ = std::max(dirty_, used_);
+    ++live_;
+    return memory;
+}
+
+GX_DECL void NodeMemory::release(std::byte*, std::size_t) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (--live_ == 0) used_ = 0;
+}
+
+/// Where a channel's copies of other memory lie: at the end of the part, in powers of 2.
+GX_DECL std::uint64_t NodeMemory::staging(int channel, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    Place& place = stagings_[static_cast<std::size_t>(channel)];
+    if (bytes > place.bytes) {
+        std::size_t more = 4096;
+        while (more < bytes) more *= 2;
+        if (more > part_bytes_ - used_ - staged_)
+            throw Error("the memory that ranks of this machine share has no room for a copy of " +
+                        std::to_string(bytes) + " bytes: run fewer ranks on this machine");
+        staged_ += more;
+        place = {part_bytes_ - staged_, more};
+    }
+    return place.offset;
+}
+
+// ---- Meetings -----------------------------------------------------------------------------------
+
+GX_DECL NodeMemory::Meeting NodeMemory::meeting(int channel) const {
+    GX_EXPECT(channel >= 0 && channel < static_cast<int>(channels),
+              "processes share memory on channels 0 to 15");
+    using gx::detail::Gate;
+    std::byte* const at = base_ + static_cast<std::size_t>(channel) * channel_of(ranks_);
+    auto* const gates = reinterpret_cast<Gate*>(at);
+    auto* const seats = reinterpret_cast<Seat*>(at + 2 * sizeof(Gate));
+    return {gates, gates + 1, seats, reinterpret_cast<Place*>(seats + ranks_)};
+}
+
+GX_DECL Delivery NodeMemory::share(Session& session, std::chrono::nanoseconds deadline, int channel,
+                                   std::span<std::byte> mine, SharedWork work) {
+    const Meeting m = meeting(channel);
+    const auto r = static_cast<std::size_t>(rank_), n = static_cast<std::size_t>(ranks_);
+    std::byte* const begin = part(rank_);
+    const bool inside = mine.data() >= begin && mine.data() < begin + part_bytes_;
+    const Place place{
+        inside ? static_cast<std::uint64_t>(mine.data() - begin) : staging(channel, mine.size()),
+        mine.size()};
+    if (!inside && !mine.empty()) std::memcpy(begin + place.offset, mine.data(), mine.size());
+    Place& published = m.places[r];  // written when it changes: others have it in their caches
+    if (published.offset != place.offset || published.bytes != place.bytes) published = place;
+    const std::uint64_t come = m.seats[r].come.load(std::memory_order_relaxed) + 1;
+    const std::uint64_t last = come * n;
+    m.seats[r].come.store(come, std::memory_order_relaxed);
+    if (!m.come->enter(last)) {
+        const Delivery d = wait(session, deadline, *m.come, last, m, come);
+        if (!d.complete() && m.come->withdraw(last)) {
+            --m.seats[r].come;
+            return d;
+        }
+    }
+    std::array<std::span<std::byte>, 16> few;
+    std::vector<std::span<std::byte>> many(n > few.size() ? n : 0);
+    const std::span all = n > few.size() ? std::span(many) : std::span(few).first(n);
+    for (std::size_t k = 0; k < n; ++k)
+        all[k] = {part(static_cast<int>(k)) + m.places[k].offset, m.places[k].bytes};
+    const auto close = [&] {
+        if (m.worked->enter(last)) return Delivery{};
+        return wait(session, deadline, *m.worked, last, m, 0);
+    };
+    try {
+        work(all);
+    } catch (...) {
+        (void)close();
+        throw;
+    }
+    const Delivery d = close();
+    if (d.complete() && !inside && !mine.empty())
+        std::memcpy(mine.data(), begin + place.offset, mine.size());
+    return d;
+}
+
+// `come`: of the meeting whose ranks are waited for; 0: all have come.
+GX_DECL Delivery NodeMemory::wait(Session& session, std::chrono::nanoseconds deadline,
+                                  const gx::detail::Gate& gate, std::uint64_t last,
+                                  const Meeting& m, std::uint64_t come) {
+    const auto open = [&] { return gate.is_open(last); };
+    if (gx::detail::spin(spins_, open)) return {};
+    const auto begin = std::chrono::steady_clock::now();
+    const auto absent = [&](bool left) {  // the first rank that has not come
+        for (int r = 0; r < ranks_; ++r) {
+            const bool gone = !left || session.left(r);  // before its seat, which then is final
+            if (gone && m.seats[r].come.load() < come) return r;
+        }
+        return -1;
+    };
+    for (;;) {
+        if (gx::detail::spin(false, open)) return {};
+        int missed = absent(true);
+        if (missed < 0 && come > 0 && std::chrono::steady_clock::now() - begin >= deadline)
+            missed = absent(false);
+        // Looked at now: a rank that has thrown or died has left too, after its cause was known.
+        Cause cause = session.cause();
+        if (!cause.stopped() && missed >= 0 && !open()) {
+            session.blame(missed);
+            cause = session.await_cause();
+        }
+        if (cause.stopped()) {
+            const bool threw = cause.reason == Reason::error || cause.reason == Reason::mismatch;
+            using Outcome = Delivery::Outcome;
+            return {threw || cause.rank == rank_ ? Outcome::cancelled : Outcome::timed_out,
+                    cause.rank};
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+}
+
+}  // namespace gx::coordination

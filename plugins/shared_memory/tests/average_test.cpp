@@ -1,0 +1,89 @@
+#include <gx/shared_memory/average.hpp>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include <gx/testing/rows.hpp>
+
+namespace {
+
+using gx::testing::Rows;
+
+// ---- A case worked by hand ----------------------------------------------------------
+TEST(Average, LeavesWhatIsOutsideOfItsRange) {
+    std::array<float, 3> a{1, 2, 3}, b{5, 6, 7};
+    const std::array<std::span<std::byte>, 2> all{std::as_writable_bytes(std::span(a)),
+                                                  std::as_writable_bytes(std::span(b))};
+    gx::detail::shared_memory::average<gx::fp32>(all, 1, 2);
+    EXPECT_EQ(a, (std::array<float, 3>{1, 4, 3}));
+    EXPECT_EQ(b, (std::array<float, 3>{5, 4, 7}));
+}
+
+// ---- Bits ---------------------------------------------------------------------------
+/// The mean in plain words.
+template <class E>
+float mean(const Rows& rows, std::size_t i) {
+    float sum = E::decode(E::encode(rows[0][i]));
+    for (std::size_t r = 1; r < rows.size(); ++r) {
+        const float next = E::decode(E::encode(rows[r][i]));
+        sum = std::isnan(sum) ? sum + sum : sum + next;  // of two NaNs the first
+    }
+    return E::decode(E::encode(sum * (1.0f / static_cast<float>(rows.size()))));
+}
+bool same_bits(float a, float b) {
+    return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+template <class S>
+using Bits = std::conditional_t<sizeof(typename S::storage) == 2, std::uint16_t, std::uint32_t>;
+
+/// In any buffers' memory: of floats, or of elements on 16 bits.
+template <class E, class S>
+void averages_like_plain_words(Rows rows, gx::Simd simd) {
+    const std::size_t count = rows[0].size(), first = count / 7, end = count - count / 5;
+    std::vector<std::vector<typename S::storage>> stored;
+    for (auto& row : rows) {
+        auto& one = stored.emplace_back();
+        for (float& x : row) one.push_back(S::encode(x)), x = S::decode(one.back());
+    }
+    const auto before = stored;
+    std::vector<std::span<std::byte>> all;
+    for (auto& one : stored) all.push_back(std::as_writable_bytes(std::span(one)));
+    gx::detail::shared_memory::average<E, S>(all, first, end, simd);
+    for (std::size_t r = 0; r < stored.size(); ++r)
+        for (std::size_t i = 0; i < count; ++i)
+            if (i < first || i >= end)
+                RC_ASSERT(std::bit_cast<Bits<S>>(stored[r][i]) ==
+                          std::bit_cast<Bits<S>>(before[r][i]));
+            else RC_ASSERT(same_bits(S::decode(stored[r][i]), mean<E>(rows, i)));
+}
+RC_GTEST_PROP(Average, EveryInstructionSetHasTheBitsOfPlainWords, (std::uint64_t seed)) {
+    const int ranks = *rc::gen::inRange(1, 9);
+    Rows rows = gx::testing::wide_magnitudes(seed, ranks, *rc::gen::inRange(1, 700));
+    constexpr float inf = std::numeric_limits<float>::infinity();
+    const auto odd = std::array{
+        inf,    -inf, std::bit_cast<float>(0x7fffffffu), std::bit_cast<float>(0xffa00001u), 3e38f,
+        1e-44f, -0.0f};
+    for (int n = *rc::gen::inRange(0, 9); n > 0; --n) {
+        auto& row = rows[*rc::gen::inRange<std::size_t>(0, rows.size())];
+        row[*rc::gen::inRange<std::size_t>(0, row.size())] =
+            odd[*rc::gen::inRange<std::size_t>(0, odd.size())];
+    }
+    for (const gx::Simd simd : {gx::Simd::portable, gx::Simd::avx2, gx::Simd::avx512}) {
+        if (!gx::supported(simd)) continue;
+        averages_like_plain_words<gx::fp32, gx::fp32>(rows, simd);
+        averages_like_plain_words<gx::fp16, gx::fp32>(rows, simd);
+        averages_like_plain_words<gx::bf16, gx::fp32>(rows, simd);
+        averages_like_plain_words<gx::fp16, gx::fp16>(rows, simd);
+        averages_like_plain_words<gx::bf16, gx::bf16>(rows, simd);
+    }
+}
+
+}  // namespace
