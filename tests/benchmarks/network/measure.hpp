@@ -1,20 +1,22 @@
 // measure(): rates and latency between hosts; Lockstep: what ranks do together around it.
 #pragma once
 
-#include <algorithm>  // sort
-#include <chrono>     // clocks
-#include <cstddef>    // byte
-#include <cstdint>    // int64_t
-#include <cstring>    // memcpy
-#include <span>       // messages
-#include <string>     // sentences
-#include <vector>     // hosts
+#include <algorithm>    // sort
+#include <chrono>       // seconds
+#include <cstddef>      // byte
+#include <cstdint>      // int64_t
+#include <span>         // messages
+#include <string>       // sentences
+#include <type_traits>  // remove_reference_t
+#include <utility>      // declval
+#include <vector>       // hosts
 
 #include <gx/collective/dissemination_barrier.hpp>  // barrier
 #include <gx/core/error.hpp>                        // Error
-#include <gx/core/transport.hpp>                    // Transport
+#include <gx/core/transport.hpp>                    // control_channel
+#include <gx/core/units.hpp>                        // Nanoseconds
 
-#include "predict.hpp"  // Network
+#include "cluster.hpp"  // Network
 
 namespace gx::bench {
 
@@ -23,11 +25,11 @@ namespace gx::bench {
     return v.empty() ? 0 : (v[(v.size() - 1) / 2] + v[v.size() / 2]) / 2;
 }
 
-/// Messages of one rank, on a control channel.
-template <Transport T>
+/// Messages of one rank, on a control channel, timed by its world's clock.
+template <class Rank>
 class Lockstep {
 public:
-    explicit Lockstep(T& link) : link_(link) {}
+    explicit Lockstep(Rank& rank) : rank_(rank), link_(rank.transport()) {}
 
     [[nodiscard]] int rank() const { return link_.rank(); }
     [[nodiscard]] int ranks() const { return link_.ranks(); }
@@ -60,13 +62,13 @@ public:
         }
         if (rank() != from) return 0;
         std::vector<Request> posted;
-        const auto begin = Clock::now();
+        const Nanoseconds begin = rank_.now();
         for (std::size_t i = 0; i < to.size(); ++i) {
             posted.push_back(link_.receive(to[i], channel, {&acknowledged[i], 1}));
             posted.push_back(link_.send(to[i], channel, message));
         }
         for (const Request request : posted) expect(link_.wait(request));
-        return std::chrono::duration<double>(Clock::now() - begin).count();
+        return std::chrono::duration<double>(rank_.now() - begin).count();
     }
 
     static void expect(const Delivery& delivery) {
@@ -74,13 +76,13 @@ public:
     }
 
 private:
-    using Clock = std::chrono::steady_clock;
     static constexpr int channel = control_channel;
     static std::span<std::byte> bytes_of(double& x) {
         return std::as_writable_bytes(std::span<double>(&x, 1));
     }
 
-    T& link_;
+    Rank& rank_;
+    std::remove_reference_t<decltype(std::declval<Rank&>().transport())>& link_;
     std::vector<std::byte> message_{};
 };
 
@@ -107,9 +109,9 @@ template <class Seconds>
 /// call it and get the same. `hosts_per_leaf`: hosts k m ... (k + 1) m - 1 are on one switch; 0:
 /// all are.
 /// Cost: about 3 s for each host.
-template <Transport T>
-[[nodiscard]] Network measure(T& link, const std::string& fabric, int hosts_per_leaf) {
-    Lockstep together(link);
+template <class Rank>
+[[nodiscard]] Network measure(Rank& rank, const std::string& fabric, int hosts_per_leaf) {
+    Lockstep together(rank);
     const int n = together.ranks();
     Network found{.fabric = fabric, .hosts = n, .hosts_per_leaf = hosts_per_leaf};
     const auto timed = [&](int from, const std::vector<int>& to, std::size_t bytes) {

@@ -71,9 +71,10 @@ struct Row {
 };
 
 template <class R>
-Row time_reducer(mpi::Transport& link, std::int64_t bytes, int repeats, double rate,
+Row time_reducer(mpi::JobRank<NoDevice>& rank, std::int64_t bytes, int repeats, double rate,
                  bool one_machine) {
-    Lockstep together(link);
+    mpi::Transport& link = rank.transport();
+    Lockstep together(rank);
     Row row{.reducer = reducer_name<R>(), .bytes = bytes};
     const auto count = static_cast<std::size_t>(bytes) / sizeof(float);
     std::vector<float> values(count);
@@ -94,7 +95,7 @@ Row time_reducer(mpi::Transport& link, std::int64_t bytes, int repeats, double r
         const auto begin = Clock::now();
         report = reducer.all_reduce(link, Bucket(values));
         const double took = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-        Lockstep<mpi::Transport>::expect(report.delivery);
+        together.expect(report.delivery);
         const float mean = float(together.ranks() + 1) / 2;
         for (const float x : {values.front(), values[count / 2], values.back()})
             if (std::abs(x - mean) > 0.01f * mean)
@@ -181,8 +182,8 @@ void expect_one_rank_a_host(const mpi::World<>& world) {
             if (placement.node_of(r) == placement.node_of(other))
                 throw Error(fmt::format(
                     "ranks {} and {} are on one node: a network is measured between hosts. Start "
-                    "one rank on each host, as in mpirun -n {} --map-by node",
-                    other, r, placement.machines));
+                    "one rank on each host, as in mpirun -n 8 --map-by node",
+                    other, r));
 }
 
 /// On the ranks of an MPI job.
@@ -196,9 +197,8 @@ void measure_and_compare(const Asked& asked) {
         throw Error(fmt::format("--leaf {}: there are {} hosts; give fewer for each leaf",
                                 asked.leaf, world.ranks()));
     world.run([&](auto& rank) {
-        mpi::Transport& link = rank.transport();
         const bool root = rank.rank() == 0;
-        Network network = measure(link, asked.fabric, asked.leaf);
+        Network network = measure(rank, asked.fabric, asked.leaf);
         network.eager_bytes = asked.eager_bytes;
         const sim::ClusterSpec cluster = cluster_of(network, asked.gpu);
         if (root) {
@@ -214,7 +214,7 @@ void measure_and_compare(const Asked& asked) {
             for_each_reducer([&]<class R> {
                 if (std::ranges::find(asked.reducers, reducer_name<R>()) == asked.reducers.end())
                     return;
-                Row row = time_reducer<R>(link, bytes, asked.repeats, network.host_bytes_per_s,
+                Row row = time_reducer<R>(rank, bytes, asked.repeats, network.host_bytes_per_s,
                                           asked.namespaces);
                 if (asked.namespaces && bytes >= 1 << 20 &&
                     (row.carried_least < 1 || row.carried_most > 1.25))

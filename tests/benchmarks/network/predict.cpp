@@ -7,7 +7,6 @@
 #include <span>
 
 #include <gx/core/error.hpp>
-#include <gx/sim/catalog/find_gpu.hpp>
 #include <gx/sim/fault/faults.hpp>
 #include <gx/sim/world/cluster.hpp>
 
@@ -111,22 +110,6 @@ double time_ms(const sim::ClusterSpec& spec, std::int64_t bytes, std::int64_t ea
 }
 
 }  // namespace
-
-sim::ClusterSpec cluster_of(const Network& network, const std::string& gpu) {
-    sim::ClusterSpec c;
-    c.name = c.machine.name = Label(std::string_view(network.fabric).substr(0, 63));
-    c.machine.gpu = sim::find_gpu(gpu);
-    c.machine.host_bandwidth = {std::max(12e9, 10 * network.host_bytes_per_s)};
-    c.machine.nic_line_rate = {network.host_bytes_per_s};
-    c.machines = network.hosts;
-    c.latency = std::chrono::nanoseconds(std::int64_t(1e9 * network.latency_s + 0.5));
-    if (network.limits_pairs()) c.flow_cap = {network.pair_bytes_per_s};
-    if (network.hosts_per_leaf > 0) {
-        c.fabric = sim::leaf_spine({.machines_per_leaf = network.hosts_per_leaf});
-        c.fabric.link_rate = {network.trunk_bytes_per_s};
-    }
-    return c;
-}
 
 double predict_ms(const std::string& reducer, std::int64_t bytes, const Network& network,
                   const sim::ClusterSpec& cluster, bool contention) {
