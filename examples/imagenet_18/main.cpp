@@ -12,18 +12,15 @@
 
 #include <algorithm>     // sort
 #include <chrono>        // seconds
-#include <cmath>         // sin
 #include <cstdlib>       // getloadavg
 #include <filesystem>    // folders
 #include <fstream>       // the name of the CPU
 #include <string>        // names
 #include <system_error>  // error_code
-#include <vector>        // pixels
+#include <vector>        // medians
 
 #include <fmt/format.h>  // tables
-#include <png.h>         // png_image_write_to_file
 
-#include <gx/core/rng.hpp>                     // Rng
 #include <gx/image/codec/recipe.hpp>           // ImageRecipe, CentreRecipe, ByEpoch
 #include <gx/image/codec/recipe_decoder.hpp>   // RecipeDecoder
 #include <gx/loader/decoded.hpp>               // Decoded
@@ -39,46 +36,12 @@
 #include <gx/trainer/trainer.hpp>              // Trainer
 
 #include "../../sims/support/command_line.hpp"  // run_program
+#include "../recipes/stand_in.hpp"              // draw_images
 
 namespace fs = std::filesystem;
 using namespace gx;
 
-constexpr int arms = 5, textures = 4, classes = arms * textures;
-
-/// A star of 3 to 7 arms, filled with stripes of one of four widths: turned, placed and coloured at
-/// random, on a ground of noise.
-void draw(const fs::path& file, int label, std::uint64_t number) {
-    const Rng random = Rng(7, "stars").at(number);
-    const auto unit = [&](std::uint64_t i) { return double(random.uniform(i)); };
-    const int width = 40 + int(24 * unit(0)), height = 40 + int(24 * unit(1));
-    const double size = 12 + 6 * unit(2), turn = 6.3 * unit(3), stripes = 6.3 * unit(4);
-    const double x0 = size + (width - 2 * size) * unit(5),
-                 y0 = size + (height - 2 * size) * unit(6);
-    const double wave = 2.2 + 1.6 * (label % textures);  // pixels
-    std::vector<unsigned char> pixels;
-    for (int y = 0; y < height; ++y)
-        for (int x = 0; x < width; ++x) {
-            const double dx = x - x0, dy = y - y0, angle = std::atan2(dy, dx) + turn;
-            const double edge = size * (0.7 + 0.3 * std::cos((3 + label / textures) * angle));
-            const double bright =
-                std::sin((dx * std::cos(stripes) + dy * std::sin(stripes)) * 6.283 / wave);
-            const auto at = std::uint64_t(64 + 3 * (y * width + x));
-            for (std::uint64_t c = 0; c < 3; ++c) {
-                const double tint = 60 * unit(10 + c), noise = 70 * unit(at + c);
-                const double star = 110 + tint + 60 * bright;
-                const double sky = 60 + 60 * unit(20 + c);
-                const double value = (std::hypot(dx, dy) < edge ? star : sky) + noise - 35;
-                pixels.push_back(static_cast<unsigned char>(static_cast<int>(value)));  // wraps
-            }
-        }
-    png_image image{};
-    image.version = PNG_IMAGE_VERSION;
-    image.width = static_cast<png_uint_32>(width);
-    image.height = static_cast<png_uint_32>(height);
-    image.format = PNG_FORMAT_RGB;
-    png_image_write_to_file(&image, file.c_str(), 0, pixels.data(), 0, nullptr);
-}
-
+using recipes::classes;
 using Net = CifarResNet<8, 3, 28, classes, LastGamma::zero>;
 using Rings = MultiRing<4, fp16>;
 using Job = Trainer<Net, Rings, LinearScaling<OneCycle>, Sgd, Prefetched<InMemory<>>>;
@@ -139,15 +102,7 @@ double median(std::vector<double> x) {
 }
 
 void compare(int runs, double target_pct, const fs::path& folder) {
-    for (const std::string set : {"train", "test"})
-        for (int label = 0; label < classes; ++label) {
-            const fs::path below = folder / set / std::to_string(100 + label);
-            fs::create_directories(below);
-            const int count = set == "train" ? 100 : 25;
-            for (int i = 0; i < count; ++i)
-                draw(below / (std::to_string(i) + ".png"), label,
-                     std::uint64_t(label * 1000 + i + (set == "train" ? 0 : 500)));
-        }
+    recipes::draw_images(folder);
     double load = 0;
     getloadavg(&load, 1);
     fmt::print("{}; 2 ranks; load of others before the first run: {:.1f}\n", cpu_name(), load);
