@@ -5,6 +5,7 @@
 #include <cstdlib>  // system
 #include <fstream>  // a file in the way
 #include <string>   // commands
+#include <utility>  // around a command
 #include <vector>   // ranks
 
 #include <gtest/gtest.h>
@@ -42,18 +43,20 @@ inline constexpr Mpi open_mpi{"OpenMpi", "mpirun.openmpi",
 inline constexpr Mpi mpich{"Mpich", "mpiexec.mpich", "", "setsid --wait", GX_MPI_RANK_MPICH};
 
 /// Runs `arguments` of the rank program, as "mode more": the folder comes second. A job that hangs
-/// is ended after `seconds`, with status 124.
+/// is ended after `seconds`, with status 124. `around`: the command of the shell that holds it.
 inline JobEnd mpi_run(const Mpi& mpi, int ranks, const std::string& arguments, const Mpi& by,
-                      const testing_support::Folder& folder, int seconds = 100) {
+                      const testing_support::Folder& folder, int seconds = 100,
+                      std::pair<std::string, std::string> around = {}) {
     const testing_support::Folder outside;
     std::ofstream(folder / "file") << "no folder";
     const std::size_t space = arguments.find(' ');
     const std::string more = space == arguments.npos ? "" : arguments.substr(space);
-    const std::string command =
-        "( ASAN_OPTIONS=detect_leaks=0 timeout -k 5 " + std::to_string(seconds) + " " +
-        by.launcher + " " + by.options + " -n " + std::to_string(ranks) + " " + by.wrapper + " " +
-        mpi.program + " " + arguments.substr(0, space) + " " + folder.path.string() + more +
-        " ) > " + (outside / "output").string() + " 2>&1 < /dev/null";
+    const std::string command = "( " + around.first + "ASAN_OPTIONS=detect_leaks=0 timeout -k 5 " +
+                                std::to_string(seconds) + " " + by.launcher + " " + by.options +
+                                " -n " + std::to_string(ranks) + " " + by.wrapper + " " +
+                                mpi.program + " " + arguments.substr(0, space) + " " +
+                                folder.path.string() + more + around.second + " ) > " +
+                                (outside / "output").string() + " 2>&1 < /dev/null";
     JobEnd end;
     const int status = std::system(command.c_str());
     end.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;

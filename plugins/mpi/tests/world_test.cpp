@@ -111,6 +111,18 @@ TEST_P(MpiWorld, ARankThatThrowsStopsAllWithItsError) {
         }
     }
 }
+TEST_P(MpiWorld, MoreRanksThanImagesAreNamed) {
+    expect_error(3, "few", "3 ranks and 2 training images");
+}
+/// A folder that only rank 0 can't make, and a file that it can't write: all know which, and whose.
+TEST_P(MpiWorld, OutputThatRankZeroCannotWriteIsNamed) {
+    expect_error(2, "output none", "/file/none", "ot a directory");
+    expect_error(2, "output full", "epoch-0001.safetensors");
+}
+TEST_P(MpiWorld, AnotherCompositionIsNamed) {
+    expect_error(3, "composition", "the composition of rank 1 is '", "DoubleBuffered",
+                 "that of rank 0 is '", "Bucketed");
+}
 TEST_P(MpiWorld, OtherTermsAreNamed) {
     expect_error(3, "terms 4", "the seed of rank 1 is '4', that of rank 0 is '3'");
 }

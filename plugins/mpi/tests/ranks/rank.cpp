@@ -2,8 +2,9 @@
 // ended.
 // Run:    mpirun -n 3 plugins.mpi.rank.openmpi reductions FOLDER
 // Writes: FOLDER/RANK: what the mode found, or the error of the rank.
-#include <signal.h>  // kill
-#include <time.h>    // timer_create
+#include <signal.h>        // kill
+#include <sys/resource.h>  // setrlimit
+#include <time.h>          // timer_create
 
 #include <atomic>
 #include <cstdlib>
@@ -378,6 +379,30 @@ void kill_in(long ns) {
         std::abort();
 }
 
+/// Trains with a checkpoint behind each epoch, from the newest one that leaves something to do: it
+/// must be whole, and none before it missing.
+std::string life(const std::string& folder, World& world) {
+    const Split data = testing_support::images();
+    Composition::Options options{.batch = 1, .epochs = 4, .seed = 3};
+    ThreadWorld<reference::Device> threads({.placement = world.placement()});
+    const RunRecord expected = Composition(options).train(threads, data);
+    options.output = folder + "/output";
+    for (int epoch = 1, last = 0; epoch <= options.epochs; ++epoch) {
+        const std::string file =
+            folder + "/output/epoch-000" + std::to_string(epoch) + ".safetensors";
+        if (!std::filesystem::exists(file)) continue;
+        if (epoch < options.epochs) options.resume = file;  // what is done can't go on
+        if (epoch != last + 1) return "the checkpoint before " + file + " is lost";
+        last = epoch;
+    }
+    const bool same = Composition(options).train(world, data).weights_hash == expected.weights_hash;
+    return same ? "the weights of threads" : "other weights than threads";
+}
+std::string life(const std::string& folder) {
+    World world;
+    return life(folder, world);
+}
+
 // ---- Modes --------------------------------------------------------------------------------------
 
 /// As text; nullptr where there is no launcher.
@@ -596,25 +621,64 @@ const std::map<std::string, Mode> modes{
      [](const std::string&, const Arguments&) {
          return run([](auto& rank) { (void)rank.transport().send(0, -1, {}); });
      }},
-    {"resume",  // RANK STEP: that dies in a step of this run; resumes what an earlier one has left
+    {"life",  // RANK STEP NS: that dies NS after it begins STEP; 0: after it begins
      [](const std::string& folder, const Arguments& a) {
-         Mortal::before_step = [&](int rank, int step) {
-             if (rank == number(a, 0, 0) && step == number(a, 1, 1)) (void)::raise(SIGKILL);
+         const int dead = number(a, 0, -1), in_step = number(a, 1, 0), ns = number(a, 2, 0);
+         if (in_step == 0 && std::to_string(dead) == rank_of_launcher()) kill_in(ns);
+         Mortal::before_step = [=](int rank, int step) {
+             if (rank == dead && step == in_step) kill_in(ns);
          };
+         return life(folder);
+     }},
+    {"dies",  // a rank of each of the first three attempts, in its step 6; leaves a file when done
+     [](const std::string& folder, const Arguments&) {
+         int attempt = 0;
+         std::ifstream(folder + "/attempt") >> attempt;
+         World world;  // every rank has read it
+         if (is_root(world)) std::ofstream(folder + "/attempt") << attempt + 1;
+         Mortal::before_step = [=, n = world.ranks()](int rank, int step) {
+             if (attempt < 3 && rank == attempt % n && step == 6) (void)::raise(SIGKILL);
+         };
+         const std::string text = life(folder, world);
+         if (is_root(world)) std::ofstream(folder + "/done") << text;
+         return text;
+     }},
+    {"few",  // images: fewer than ranks
+     [](const std::string&, const Arguments&) {
          World world;
-         const Split data = testing_support::images();
-         Composition::Options options{.batch = 5, .epochs = 4, .seed = 3};
-         ThreadWorld<reference::Device> threads({.placement = world.placement()});
-         const RunRecord expected = Composition(options).train(threads, data);
-         options.output = folder + "/output";
-         for (int epoch = 1; epoch <= 4; ++epoch) {
-             const std::string file =
-                 folder + "/output/epoch-000" + std::to_string(epoch) + ".safetensors";
-             if (std::filesystem::exists(file)) options.resume = file;
+         (void)Composition({.batch = 1}).train(world, testing_support::images(2));
+         return std::string("trained");
+     }},
+    {"composition",  // another one on rank 1, as of another build
+     [](const std::string&, const Arguments&) {
+         World world;
+         if (world.first_local_rank() == 1)
+             (void)Late({.batch = 3}).train(world, testing_support::images());
+         else (void)Composition({.batch = 3}).train(world, testing_support::images());
+         return std::string("trained");
+     }},
+    {"output",  // HOW rank 0's output is in the way: none (its folder is a file), full (the disk)
+     [](const std::string& folder, const Arguments& a) {
+         World world;
+         Composition::Options options{.batch = 3, .epochs = 2};
+         options.output = folder + (a.at(0) == "none" ? "/file/none" : "/output");
+         if (a.at(0) == "full" && is_root(world)) {
+             const rlimit most{.rlim_cur = 100, .rlim_max = RLIM_INFINITY};
+             (void)::signal(SIGXFSZ, SIG_IGN);
+             if (::setrlimit(RLIMIT_FSIZE, &most) != 0) std::abort();
          }
-         const bool same =
-             Composition(options).train(world, data).weights_hash == expected.weights_hash;
-         return std::string(same ? "the weights of threads" : "other weights than threads");
+         const auto lift = [] {
+             const rlimit none{.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
+             (void)::setrlimit(RLIMIT_FSIZE, &none);
+         };
+         try {
+             (void)Composition(options).train(world, testing_support::images());
+         } catch (const Error&) {
+             lift();  // the rank's words go to a file
+             throw;
+         }
+         lift();
+         return std::string("trained");
      }},
     {"conformance",  // PART of the reducers' names
      [](const std::string&, const Arguments& a) {

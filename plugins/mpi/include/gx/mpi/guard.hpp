@@ -1,4 +1,5 @@
-// Guard: ends a process whose rank does not return after another rank is lost, with a sentence.
+// Guard: ends a process whose rank does not return after another rank is lost, with a sentence;
+// StartGuard: the same before the ranks have met.
 #pragma once
 
 #include <chrono>              // patience
@@ -46,6 +47,17 @@ private:
     std::condition_variable changed_{};
     bool stopped_ = false, returned_ = false, over_ = false;
     std::thread thread_{};
+};
+
+/// Names the phase where the launcher ends this process by SIGTERM while the ranks meet, before a
+/// run: no rank can say more, and that one of them is gone, the launcher says. From construction
+/// to destruction, where the program has no handler; one at a time.
+class StartGuard {
+public:
+    GX_DECL StartGuard();
+    StartGuard(const StartGuard&) = delete;
+    StartGuard& operator=(const StartGuard&) = delete;
+    GX_DECL ~StartGuard();
 };
 
 }  // namespace gx::mpi

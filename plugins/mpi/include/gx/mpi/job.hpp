@@ -6,6 +6,7 @@
 #include <functional>  // on_start
 #include <memory>      // the session
 #include <mutex>       // the first error
+#include <optional>    // a guard
 #include <string>      // hosts
 #include <vector>      // ranks
 
@@ -16,6 +17,7 @@
 #include <gx/core/function_ref.hpp>         // FunctionRef
 #include <gx/core/world_info.hpp>           // WorldInfo
 #include <gx/mpi/call.hpp>                  // MPI
+#include <gx/mpi/guard.hpp>                 // StartGuard
 #include <gx/mpi/library.hpp>               // Threading
 #include <gx/mpi/transport.hpp>             // Transport
 
@@ -97,7 +99,8 @@ public:
 
 private:
     GX_DECL void find_nodes();
-    GX_DECL void meet();
+    /// Errors: gx::Error where a rank has not come within `limit`.
+    GX_DECL void meet(std::chrono::nanoseconds limit);
     GX_DECL void share_cores();
     GX_DECL bool agree(coordination::Session& session, const char* mine,
                        std::chrono::nanoseconds limit);
@@ -105,6 +108,7 @@ private:
     GX_DECL void throw_first(coordination::Session& session, const std::exception_ptr& own);
 
     JobOptions options_;
+    std::optional<StartGuard> meeting_{std::in_place};  ///< until the ranks have met
     Threading threading_{};
     Duplicate messages_, collectives_;
     int rank_ = 0, cores_ = 1, meetings_ = 0;

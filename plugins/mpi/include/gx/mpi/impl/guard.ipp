@@ -8,6 +8,7 @@
 
 #include <algorithm>     // max, min
 #include <atomic>        // what handlers read
+#include <cstdlib>       // getenv
 #include <string>        // sentences
 #include <system_error>  // no thread is left
 
@@ -40,6 +41,21 @@ inline void on_abort(int) {
     (void)::raise(SIGABRT);
 }
 
+/// Written before the handler is set.
+inline std::string start_sentence;
+inline void on_terminate_at_start(int) {
+    [[maybe_unused]] const auto n =
+        ::write(STDERR_FILENO, start_sentence.data(), start_sentence.size());
+    ::_exit(128 + SIGTERM);
+}
+
+/// As the launcher has numbered it; "" where there is none.
+inline std::string rank_of_launcher() {
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"})
+        if (const char* const rank = std::getenv(name)) return std::string(" ") + rank;
+    return "";
+}
+
 /// Takes a signal where the program leaves it to the system; nullptr gives it back.
 inline void handle(int number, void (*mine)(int), void (*handler)(int)) {
     struct sigaction now{};
@@ -53,6 +69,21 @@ inline void handle(int number, void (*mine)(int), void (*handler)(int)) {
 }
 
 }  // namespace detail::guard
+
+GX_DECL StartGuard::StartGuard() {
+    namespace d = detail::guard;
+    d::start_sentence = "gx: rank" + d::rank_of_launcher() +
+                        " is ended by its launcher in operation meeting of all ranks, before a "
+                        "run. Look at the errors of the other ranks, and at what the "
+                        "launcher says of them\n";
+    d::handle(SIGTERM, d::on_terminate_at_start, d::on_terminate_at_start);
+    (void)::prctl(PR_SET_PDEATHSIG, SIGTERM);  // the launcher is gone
+}
+
+GX_DECL StartGuard::~StartGuard() {
+    (void)::prctl(PR_SET_PDEATHSIG, 0);
+    detail::guard::handle(SIGTERM, detail::guard::on_terminate_at_start, nullptr);
+}
 
 GX_DECL Guard::Guard(coordination::Session& session, std::chrono::nanoseconds patience)
     : session_(session), patience_(patience) {

@@ -12,7 +12,7 @@
 #include <cstdio>     // fputs
 #include <cstring>    // memcpy
 #include <map>        // ranks of a host
-#include <optional>   // a guard
+#include <optional>   // a listener
 #include <random>     // run ids
 #include <sstream>    // addresses
 #include <utility>    // move
@@ -207,10 +207,11 @@ GX_DECL Job::Job(JobOptions options, MPI_Comm communicator)
     });
     hosts_.resize(static_cast<std::size_t>(size));
     find_nodes();
-    meet();
+    meet(options_.join_deadline);
     share_cores();
     if (roster_.nodes() == 1)
         shared_ = coordination::NodeMemory::join(*session_, options_.join_deadline);
+    meeting_.reset();
     if (rank_ == 0 && options_.announce) {
         const WorldInfo i = info();
         std::string line = "gx: " + i.world;
@@ -245,7 +246,7 @@ GX_DECL void Job::find_nodes() {
 }
 
 // Rank 0 listens, and all others learn its addresses and the run's id over MPI.
-GX_DECL void Job::meet() {
+GX_DECL void Job::meet(std::chrono::nanoseconds limit) {
     using namespace detail::job;
     const bool one_node = roster_.nodes() == 1 && options_.host.empty();
     std::optional<coordination::Listener> listener;
@@ -269,7 +270,7 @@ GX_DECL void Job::meet() {
                           &request),
                "MPI_Ibcast");
     });
-    complete(request, "MPI_Ibcast", options_.join_deadline);
+    complete(request, "MPI_Ibcast", limit);
     const std::string said = text.data();
     if (said.starts_with('!')) throw Error("rank 0 can't listen: " + said.substr(1));
     std::istringstream words(said);
@@ -283,7 +284,7 @@ GX_DECL void Job::meet() {
         .rank = rank_,
         .ranks = ranks(),
         .host = hosts_[static_cast<std::size_t>(rank_)],
-        .join_deadline = options_.join_deadline,
+        .join_deadline = limit,
         // A busy machine may not run a process for a while that is well.
         .silence = std::max<std::chrono::nanoseconds>(options_.deadline, std::chrono::seconds(10))};
     if (rank_ == 0) {
@@ -291,8 +292,7 @@ GX_DECL void Job::meet() {
             std::move(options), std::vector<coordination::Descriptor>{}, std::move(listener));
     } else {
         try {
-            session_ = std::make_unique<Session>(std::move(options),
-                                                 connect_any(addresses, options_.join_deadline));
+            session_ = std::make_unique<Session>(std::move(options), connect_any(addresses, limit));
         } catch (const Error& e) {
             throw Error("rank " + std::to_string(rank_) + " on host " +
                         hosts_[static_cast<std::size_t>(rank_)] +
@@ -444,7 +444,11 @@ GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
     coordination::Session& mine = *session;
     if (failed_) detail::job::keep(std::move(session), std::move(guard));
     throw_first(mine, own);
-    meet();
+    // All were there a moment ago: one that does not come has died between the two meetings.
+    constexpr std::chrono::seconds patience{10};
+    meeting_.emplace();
+    meet(std::min<std::chrono::nanoseconds>(patience, options_.join_deadline));
+    meeting_.reset();
 }
 
 GX_DECL void Job::throw_first(coordination::Session& session, const std::exception_ptr& own) {
