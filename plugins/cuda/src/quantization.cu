@@ -37,8 +37,9 @@ GX_DEVICE std::uint32_t block_max(std::uint32_t v) {
 }
 
 template <int Bits>
-GX_KERNEL quantize_kernel(DeviceSpan<const float> values, std::int64_t offset, Rng draws,
-                          DeviceSpan<std::byte> out) {
+GX_KERNEL quantize_kernel(DeviceSpan<const std::uint64_t> gradient, DeviceSpan<const float> values,
+                          std::int64_t offset, GradientDraws from, DeviceSpan<std::byte> out) {
+    const Rng draws = from.stream.at(gradient[0]).at(from.substream);
     for (std::int64_t b = blockIdx.x; b * block_values < values.size; b += gridDim.x) {
         const std::int64_t i = b * block_values + threadIdx.x;
         const bool inside = i < values.size;
@@ -64,6 +65,10 @@ GX_KERNEL quantize_kernel(DeviceSpan<const float> values, std::int64_t offset, R
             out[message + 4 + threadIdx.x / 2] =
                 static_cast<std::byte>((code + 8) | (next + 8) << 4);
     }
+}
+
+GX_KERNEL count_gradients_kernel(DeviceSpan<std::uint64_t> number, std::uint64_t more) {
+    number[0] = number[0] + more;
 }
 
 struct Code {
@@ -117,12 +122,18 @@ std::int64_t bytes_of(std::int64_t values) {
 
 }  // namespace
 
+void count_gradients(cudaStream_t stream, DeviceSpan<std::uint64_t> number, std::uint64_t more) {
+    GX_EXPECT(number.size == 1, "one number of a gradient");
+    launch("count gradients", {1, 1, stream}, count_gradients_kernel, number, more);
+}
 template <int Bits>
-void quantize(cudaStream_t stream, DeviceSpan<const float> values, std::int64_t offset,
-              const Rng& draws, DeviceSpan<std::byte> out) {
+void quantize(cudaStream_t stream, DeviceSpan<const std::uint64_t> gradient,
+              DeviceSpan<const float> values, std::int64_t offset, const GradientDraws& draws,
+              DeviceSpan<std::byte> out) {
+    GX_EXPECT(gradient.size == 1, "one number of a gradient");
     GX_EXPECT(out.size == bytes_of<Bits>(values.size), "a message of bytes(values) bytes");
-    launch("quantize", shape_of(stream, values.size), quantize_kernel<Bits>, values, offset, draws,
-           out);
+    launch("quantize", shape_of(stream, values.size), quantize_kernel<Bits>, gradient, values,
+           offset, draws, out);
 }
 template <int Bits>
 void dequantize(cudaStream_t stream, DeviceSpan<const std::byte> message,
@@ -141,7 +152,8 @@ void average_quantized(cudaStream_t stream, DeviceSpan<const std::byte> messages
 }
 
 #define GX_QUANTIZED_OF(Bits)                                                                      \
-    template void quantize<Bits>(cudaStream_t, DeviceSpan<const float>, std::int64_t, const Rng&,  \
+    template void quantize<Bits>(cudaStream_t, DeviceSpan<const std::uint64_t>,                    \
+                                 DeviceSpan<const float>, std::int64_t, const GradientDraws&,      \
                                  DeviceSpan<std::byte>);                                           \
     template void dequantize<Bits>(cudaStream_t, DeviceSpan<const std::byte>, DeviceSpan<float>);  \
     template void average_quantized<Bits>(cudaStream_t, DeviceSpan<const std::byte>, std::int64_t, \

@@ -425,10 +425,17 @@ TYPED_TEST(Quantization, HasTheBitsOfTheHost) {
             if (random() % 4 == 0)
                 for (float& x : v) x *= 1e-38f;
             Both<float> values(q, v);
-            const detail::quantized::Encode<Codec> encode{
-                offset, Codec::draws(7, r, int(r), detail::quantized::Phase::gradient)};
-            launch(q, encode, values.read(), messages.view().subspan(r * longest, bytes));
-            encode(values.host, std::span(messages.host).subspan(r * longest, bytes));
+            Both<std::uint64_t> gradient(q, {r});
+            const detail::quantized::CountGradients count{random()};
+            launch(q, count, gradient.view());
+            count(gradient.host);
+            RC_ASSERT(gradient.same());
+            const detail::quantized::EncodeNumbered<Codec> encode{
+                offset, 7, int(r), detail::quantized::Phase::gradient};
+            launch(q, encode, scalar(gradient), values.read(),
+                   messages.view().subspan(r * longest, bytes));
+            encode(gradient.host[0], values.host,
+                   std::span(messages.host).subspan(r * longest, bytes));
             RC_ASSERT(messages.same());
         }
         Both<float> mean(q, std::vector<float>(n)), first(q, std::vector<float>(n));

@@ -115,7 +115,7 @@ TEST(Steps, AllocateNothingAndWaitOnce) {
     // 7 buckets: 12 kernels choose, 4 add, and 1 keeps the residual of a whole gradient; norms
     expect_lean_steps<Bucketed<TopK, 64>, Lars>(12 + 7 * 16 + 1 + 6, 20 * (2 + 7));
     // a block, so one of the ranks has nothing to average
-    expect_lean_steps<Quantized<8>>(12 + 3 + 2, 90);
+    expect_lean_steps<Quantized<8>>(12 + 3 + 1 + 2, 90);  // and its count of gradients
 }
 
 // ---- Networks that are run forward alone -------------------------------------------------------

@@ -42,7 +42,7 @@ using Gpus = nccl::World<Computed>;
 static_assert(RepeatsWork<DoubleBuffered<Bucketed<MultiRing<2, fp16>, 64>>>);
 static_assert(RepeatsWork<nccl::AllReduce<fp16>> && RepeatsWork<TopK>);
 static_assert(RepeatsWork<Sharded<Ring<fp16>>> && RepeatsWork<LocalSgd<Ring<fp32>, 3>>);
-static_assert(!RepeatsWork<Quantized<8>>, "its random numbers depend on the gradient");
+static_assert(RepeatsWork<Bucketed<Quantized<8>, 64>>);
 
 /// Trains in two runs, the second of which queues each step anew, and expects the same.
 template <class T>
@@ -72,7 +72,8 @@ using Trainers =
                      Run<DoubleTree<3, fp16>, Lars>, Run<Bucketed<TopK, 256>, DynamicLossScale>,
                      Run<DoubleBuffered<DoubleBuffered<Ring<bf16>>>>,
                      Run<Sharded<Bucketed<MultiRing<2, fp16>, 64>>, Lars, DynamicLossScale>,
-                     Run<LocalSgd<Bucketed<Ring<fp32>, 256>, 3>, AdamW>>;
+                     Run<LocalSgd<Bucketed<Ring<fp32>, 256>, 3>, AdamW>,
+                     Run<DoubleBuffered<Bucketed<Quantized<8>, 512>>, DynamicLossScale>>;
 TYPED_TEST_SUITE(CapturedSteps, Trainers);
 
 /// Tails, an evaluation between epochs, skipped steps, and a checkpoint each epoch.

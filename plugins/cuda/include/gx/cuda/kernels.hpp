@@ -281,10 +281,18 @@ void add_indexed(cudaStream_t stream, int ranks, DeviceSpan<const float> loss_sc
 
 // ---- Integers in blocks: plugins/quantized, Bits 8 and 4 ----------------------------------------
 
-/// BlockCodec<Bits>::encode. Shapes: out (bytes(values)).
+/// number += more. Shapes: number (1).
+void count_gradients(cudaStream_t stream, DeviceSpan<std::uint64_t> number, std::uint64_t more);
+/// The stream of draws of a message: stream.at(number of the gradient).at(substream).
+struct GradientDraws {
+    Rng stream;
+    std::uint64_t substream;
+};
+/// BlockCodec<Bits>::encode. Shapes: gradient (1); out (bytes(values)).
 template <int Bits>
-void quantize(cudaStream_t stream, DeviceSpan<const float> values, std::int64_t offset,
-              const Rng& draws, DeviceSpan<std::byte> out);
+void quantize(cudaStream_t stream, DeviceSpan<const std::uint64_t> gradient,
+              DeviceSpan<const float> values, std::int64_t offset, const GradientDraws& draws,
+              DeviceSpan<std::byte> out);
 /// BlockCodec<Bits>::decode. Shapes: message (bytes(values)).
 template <int Bits>
 void dequantize(cudaStream_t stream, DeviceSpan<const std::byte> message, DeviceSpan<float> values);

@@ -57,7 +57,8 @@ namespace gx::detail::quantized {
 template <int Bits>
 struct BlockCodec;
 template <class Codec>
-struct Encode;
+struct EncodeNumbered;
+struct CountGradients;
 template <class Codec>
 struct Decode;
 template <class Codec>
@@ -424,9 +425,16 @@ template <int Bits>
 using CodecOf = gx::detail::quantized::BlockCodec<Bits>;
 
 template <int Bits>
-void launch_on(Queue& q, const gx::detail::quantized::Encode<CodecOf<Bits>>& k,
-               DeviceSpan<const float> values, DeviceSpan<std::byte> out) {
-    quantize<Bits>(q.stream(), values, k.offset, k.draws, out);
+void launch_on(Queue& q, const gx::detail::quantized::EncodeNumbered<CodecOf<Bits>>& k,
+               DeviceSpan<const std::uint64_t> gradient, DeviceSpan<const float> values,
+               DeviceSpan<std::byte> out) {
+    using Codec = CodecOf<Bits>;
+    quantize<Bits>(q.stream(), gradient, values, k.offset,
+                   {Codec::stream(k.seed), Codec::substream(k.rank, k.phase)}, out);
+}
+template <std::same_as<gx::detail::quantized::CountGradients> K>
+void launch_on(Queue& q, const K& k, DeviceSpan<std::uint64_t> number) {
+    count_gradients(q.stream(), number, k.more);
 }
 template <int Bits>
 void launch_on(Queue& q, const gx::detail::quantized::Decode<CodecOf<Bits>>&,

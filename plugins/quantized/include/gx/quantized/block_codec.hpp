@@ -52,9 +52,14 @@ struct BlockCodec : BlockRounding<Bits> {
     /// The stream of uniform words: independent for each rank, phase and gradient.
     [[nodiscard]] static constexpr Rng draws(std::uint64_t seed, std::uint64_t gradient, int rank,
                                              Phase phase) {
-        return Rng(seed, "gx::quantized")
-            .at(gradient)
-            .at(2 * static_cast<std::uint64_t>(rank) + static_cast<std::uint64_t>(phase));
+        return stream(seed).at(gradient).at(substream(rank, phase));
+    }
+    /// Of which draws() takes a substream of each gradient, and then one of rank and phase.
+    [[nodiscard]] static constexpr Rng stream(std::uint64_t seed) {
+        return Rng(seed, "gx::quantized");
+    }
+    [[nodiscard]] static constexpr std::uint64_t substream(int rank, Phase phase) {
+        return 2 * static_cast<std::uint64_t>(rank) + static_cast<std::uint64_t>(phase);
     }
 
     /// Encodes values whose first is at `offset` in the gradient. `out` has bytes(values) bytes.

@@ -3,6 +3,7 @@
 
 #include <algorithm>    // min
 #include <array>        // sums
+#include <concepts>     // same_as
 #include <cstddef>      // byte
 #include <cstdint>      // int64_t
 #include <span>         // messages
@@ -36,6 +37,26 @@ struct Encode {
     void operator()(std::span<const float> values, std::span<std::byte> out) const {
         Codec::encode(values, offset, draws, out);
     }
+};
+/// The same on a device, where the number of the gradient is in memory: kernels of all gradients
+/// are the same.
+template <class Codec>
+struct EncodeNumbered {
+    static constexpr std::string_view name = "quantize";
+    static constexpr bool overwrites = true;
+    std::int64_t offset;
+    std::uint64_t seed;
+    int rank;
+    Phase phase;
+    void operator()(std::uint64_t gradient, std::span<const float> values,
+                    std::span<std::byte> out) const {
+        Codec::encode(values, offset, Codec::draws(seed, gradient, rank, phase), out);
+    }
+};
+struct CountGradients {
+    static constexpr std::string_view name = "count gradients";
+    std::uint64_t more;
+    constexpr void operator()(std::span<std::uint64_t> number) const { number[0] += more; }
 };
 template <class Codec>
 struct Decode {
@@ -76,6 +97,7 @@ public:
     static constexpr int staleness = 0;
     static constexpr bool asynchronous = true;
     static constexpr Accuracy accuracy = Accuracy::unbiased;
+    static constexpr bool repeats_work = true;
 
     void reserve(const ReducePlan& plan) {
         GX_EXPECT(plan.bucket_elements >= 0, "a bucket has at least 0 elements");
@@ -89,6 +111,8 @@ public:
             "quantized messages"};
         scratch_ = {plan.memory, placement_.ranks() > 1 ? static_cast<std::int64_t>(longest) : 0,
                     "quantized scratch"};
+        number_ = {plan.memory, 1, "number of the gradient"};
+        counted_ = 0;
         offsets_.assign(static_cast<std::size_t>(placement_.ranks()) + 1, 0);
     }
 
@@ -102,12 +126,18 @@ public:
         const std::size_t longest = Codec::bytes(chunk(bucket.size(), 0).count);
         const auto messages = messages_.template view<M>();
         const auto all = messages.first(static_cast<std::size_t>(n) * longest);
+        if constexpr (!std::same_as<M, HostMemory>) count<M>(queue_of(link), bucket.gradient);
         const auto encode = [&](Chunk c, Phase phase, ViewIn<std::byte, M> out) {
-            launch(queue_of(link),
-                   Encode<Codec>{bucket.offset + static_cast<std::int64_t>(c.first),
-                                 Codec::draws(seed_, bucket.gradient, rank, phase)},
-                   ViewIn<const float, M>(bucket.values.subspan(c.first, c.count)),
-                   out.first(Codec::bytes(c.count)));
+            const std::int64_t offset = bucket.offset + static_cast<std::int64_t>(c.first);
+            const ViewIn<const float, M> values = bucket.values.subspan(c.first, c.count);
+            const auto message = out.first(Codec::bytes(c.count));
+            if constexpr (std::same_as<M, HostMemory>)
+                launch(queue_of(link),
+                       Encode<Codec>{offset, Codec::draws(seed_, bucket.gradient, rank, phase)},
+                       values, message);
+            else
+                launch(queue_of(link), EncodeNumbered<Codec>{offset, seed_, rank, phase},
+                       ScalarIn<std::uint64_t, M>{number_.template view<M>()}, values, message);
         };
 
         for (int r = 0; r < n; ++r)
@@ -155,11 +185,21 @@ private:
         if (r == placement_.ranks()) return {end, 0};
         return {begin, end - begin};
     }
+    /// Brings the number on the device to that of the gradient: one kernel a gradient.
+    template <class M>
+    void count(auto&& queue, std::uint64_t gradient) {
+        if (counted_ == gradient) return;
+        launch(queue, CountGradients{gradient - counted_}, number_.template view<M>());
+        counted_ = gradient;
+    }
+
     Placement placement_{0, 0};
     std::uint64_t seed_ = 0;
     std::size_t elements_ = 0;
     Buffer<std::byte> messages_;  ///< to each rank, then of each rank, then of the mean
     Buffer<std::byte> scratch_;
+    Buffer<std::uint64_t> number_;  ///< of the gradient, on a device
+    std::uint64_t counted_ = 0;     ///< what it will be behind what is queued
     std::vector<std::int64_t> offsets_;
 };
 
