@@ -9,7 +9,8 @@
 
 namespace gx {
 
-/// Returns `text` (UTF-8) as a JSON string, with its quotes.
+/// Returns `text` (UTF-8) as a JSON string, with its quotes. A byte that is not of a UTF-8
+/// character, as names of files may have, becomes U+FFFD: readers refuse files with others.
 /// Source: RFC 8259, section 7.
 [[nodiscard]] GX_DECL std::string json_quoted(std::string_view text);
 

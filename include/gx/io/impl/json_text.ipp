@@ -7,16 +7,28 @@
 #include <fmt/core.h>  // shortest digits that read back equal
 
 #include <gx/io/json_text.hpp>  // JsonWriter
+#include <gx/io/utf8.hpp>       // utf8_character
 
 namespace gx {
 
 GX_DECL std::string json_quoted(std::string_view text) {
     std::string out = "\"";
-    for (const char c : text) {
-        if (c == '"' || c == '\\') out += {'\\', c};
-        else if (static_cast<unsigned char>(c) < 0x20)
+    for (std::size_t i = 0; i < text.size();) {
+        const char c = text[i];
+        const auto byte = static_cast<unsigned char>(c);
+        std::size_t bytes = 1;
+        if (c == '"' || c == '\\') {
+            out += {'\\', c};
+        } else if (byte < 0x20) {
             out += {'\\', 'u', '0', '0', "01"[c >> 4], "0123456789abcdef"[c & 15]};
-        else out += c;
+        } else if (byte < 0x80) {
+            out += c;
+        } else if (const std::size_t wide = detail::utf8_character(text.substr(i)); wide > 0) {
+            out += text.substr(i, bytes = wide);
+        } else {
+            out += "\\ufffd";
+        }
+        i += bytes;
     }
     return out + '"';
 }

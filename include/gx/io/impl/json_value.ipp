@@ -5,6 +5,7 @@
 #include <system_error>  // errc
 
 #include <gx/io/json_value.hpp>  // JsonValue
+#include <gx/io/utf8.hpp>        // utf8_character
 
 namespace gx {
 
@@ -195,24 +196,12 @@ private:
         out += static_cast<char>((0xff00 >> (tails + 1) & 0xff) | c >> 6 * tails);
         for (int i = tails; i-- > 0;) tail(6 * i);
     }
-    /// A character of several bytes, taken over where it is UTF-8.
-    /// Source: RFC 3629, section 4: no longer form than needed, no surrogates, up to U+10FFFF.
+    /// A character of several bytes.
     void wide(std::string& out) {
-        const auto first = static_cast<unsigned char>(peek());
-        const int tails = first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
-        std::uint32_t c = first & (0x3fu >> tails);
-        const std::size_t begin = at_++;
-        for (int i = 0; i < tails; ++i, ++at_) {
-            const auto next = static_cast<unsigned char>(peek());
-            if ((next & 0xc0) != 0x80) wrong("this is not UTF-8");
-            c = c << 6 | (next & 0x3fu);
-        }
-        std::string again;
-        append(again, c);
-        const bool surrogate = c >= 0xd800 && c <= 0xdfff;
-        if (surrogate || c > 0x10ffff || again != text_.substr(begin, at_ - begin))
-            wrong("this is not UTF-8");
-        out += again;
+        const std::size_t bytes = utf8_character(text_.substr(at_));
+        if (bytes == 0) wrong("this is not UTF-8");
+        out += text_.substr(at_, bytes);
+        at_ += bytes;
     }
 
     std::string_view text_;
