@@ -129,6 +129,9 @@ TEST(Safetensors, SayWhatIsWrong) {
     EXPECT_TRUE(
         holds(told(file_of(entry("[4611686018427387904]", "[0,0]"), four)), "does not fit"));
     EXPECT_TRUE(holds(told(file_of(entry("[-1,-1]", "[0,4]"), four)), "does not fit"));
+    EXPECT_TRUE(holds(told(file_of(entry("[-1,0]", "[0,0]"), "")), "does not fit"));
+    EXPECT_TRUE(holds(told(file_of(entry("[0,-1]", "[0,0]"), "")), "does not fit"));
+    EXPECT_EQ(told(file_of(entry("[0,3]", "[0,0]"), "")), "no error");
     const std::string twice = entry("[1]", "[0,4]").substr(1, entry("[1]", "[0,4]").size() - 2);
     EXPECT_TRUE(
         holds(told(file_of("{" + twice + "," + twice + "}", four)), "'t' appears twice in its"));

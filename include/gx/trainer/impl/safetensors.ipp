@@ -58,10 +58,13 @@ private:
 GX_COLD GX_DECL std::uint64_t element_count(std::span<const std::int64_t> shape,
                                             std::uint64_t most) {
     std::uint64_t count = 1;
-    for (const std::int64_t n : shape)
-        if (n == 0) return 0;
     for (const std::int64_t n : shape) {
-        const auto factor = static_cast<std::uint64_t>(n);  // a negative one is huge
+        if (n < 0) return most + 1;
+        if (n == 0) count = 0;
+    }
+    if (count == 0) return 0;  // whatever the others multiply to
+    for (const std::int64_t n : shape) {
+        const auto factor = static_cast<std::uint64_t>(n);
         if (factor > most || count > most / factor) return most + 1;
         count *= factor;
     }
