@@ -76,7 +76,9 @@ private:
 };
 
 GX_COLD GX_DECL std::string text_of(const Shape& shape) {
-    return shape.empty() ? "one number" : fmt::format("{}", fmt::join(shape, " x "));
+    std::string text;
+    for (const std::int64_t n : shape) text += (text.empty() ? "" : " x ") + std::to_string(n);
+    return shape.empty() ? "one number" : text;
 }
 
 /// Whether a tensor of a file that is none of the network's is no sign of another one.
