@@ -10,7 +10,7 @@
 
 namespace gx {
 
-/// Images that are shown in one size.
+/// Images that are cropped to one size: what a source shows as a SampleView, channels included.
 struct RectangularBatch {
     std::vector<std::uint32_t> samples{};  ///< by aspect
     ImageSize to{};

@@ -43,8 +43,8 @@ namespace gx {
 ///
 /// On devices the queues drop what waits for the lost rank (Abandons), and the host reads what they
 /// have done: whole updates, up to the first that waits. The host settles the reducer's state for
-/// those that the device has not settled; a reducer with a settle() must have an unsettled(). Queues
-/// that can drop nothing (Abandons::runs_abandoned_work), as CUDA's, go on from checkpoints alone.
+/// those that the device has not settled; a reducer with a settle() must have an unsettled().
+/// Queues that can drop nothing (Abandons::runs_abandoned_work), as CUDA's, go on from checkpoints.
 ///
 /// Recovery::checkpoint goes back to the newest checkpoint in the output folder that is whole, as a
 /// resumed run does; without one the run starts again. A checkpoint written after a loss resumes

@@ -21,7 +21,8 @@ struct Graph;
 /// Value of Checkpoint::clock where parts of the training time were measured by different clocks.
 inline constexpr std::string_view mixed_clocks = "mixed";
 
-/// What a trained network expects of an image, and what its classes are called.
+/// What a trained network expects of an image, and what its classes are called. A file keeps it of
+/// the SourceInfo of the training set, whose name and count a network does not depend on.
 struct InputFormat {
     std::array<int, 3> shape{};              ///< channels, height, width
     std::vector<float> mean{}, deviation{};  ///< of each channel, of pixels scaled to 0 ... 1

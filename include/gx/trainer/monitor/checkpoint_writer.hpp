@@ -45,8 +45,8 @@ struct KeptCheckpoint {
 /// Errors: of a file that can't be written: a sentence in take_news(). What was there before, and
 ///         all other checkpoints, stay as they are.
 /// Threads: one writes and takes news.
-/// Cost:   holds at most two checkpoints: one that is written, and one that waits; write() waits
-///         while another one does.
+/// Cost:   holds at most three checkpoints: one that is written, one that waits, and that of a
+///         write(), which waits while another one does.
 class CheckpointWriter {
 public:
     /// `before`: of earlier parts of the run. `keep`: as CheckpointOptions has it.
