@@ -38,7 +38,7 @@ Split images(int classes, int train, std::uint64_t seed) {
 }
 
 int main() {
-    const auto folder = std::filesystem::temp_directory_path() / "gx-09-fine-tuning";
+    const auto folder = std::filesystem::temp_directory_path() / "gx-08-fine-tuning";
     Threads<2, reference::Device> threads;
 
     // A network that knows ten classes.

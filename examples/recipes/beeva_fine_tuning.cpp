@@ -3,9 +3,8 @@
 //       build/release/gx_test_io /tmp/gx-recipe-beeva/new/train --model ResNet20 --side 28
 //
 // As published (BEEVA 2017-2018): ResNet-152, trained on ImageNet, gets a new last layer for the
-// classes of Caltech-256 and trains 6 epochs, with a small rate for the layers that it has; 86.5 %
-// validation accuracy; a test-io of MXNet showed whether the feed or the GPUs were the bottleneck:
-// above, ./gx test-io.
+// classes of Caltech-256 and trains 6 epochs; 86.5 % validation accuracy; a test-io of MXNet showed
+// whether the feed or the GPUs were the bottleneck: above, ./gx test-io.
 // Other than published: the trained network is a ResNet-8 that this program trains on 12 classes of
 // drawn images and writes as safetensors; the new classes are 8 others, of 20 images each. One rate
 // for all layers, a fifth of that from scratch. It compares with training from scratch at equal
