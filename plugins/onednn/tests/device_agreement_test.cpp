@@ -7,8 +7,10 @@
 
 #include <gx/model/cifar_resnet.hpp>  // FashionResNet
 #include <gx/model/inception.hpp>     // Module
+#include <gx/model/layers.hpp>        // Network
 #include <gx/model/lenet.hpp>         // LeNet
 #include <gx/model/sequence.hpp>      // concat
+#include <gx/onednn/detail/simd.hpp>  // cpu_block
 
 #include "agreement.hpp"
 
@@ -339,6 +341,40 @@ TEST(OneDnnAgreement, AgreesOnLeNet) { expect_agreement<gx::LeNet>(true); }
 TEST(OneDnnAgreement, AgreesOnResNet8) { expect_agreement<gx::FashionResNet<8>>(true); }
 TEST(OneDnnAgreement, AgreesOnResNet8WithoutWinograd) {
     expect_agreement<gx::FashionResNet<8>>(false);
+}
+
+/// Its second convolution may run by Winograd; 4 tiles of 4x4 an image.
+struct TwoTilesWide : gx::Network<gx::ImageShape{3, 8, 8}, 4, gx::Conv<16, 3, 1, 1>, gx::BatchNorm,
+                                  gx::ReLU, gx::Conv<16, 3, 1, 1>, gx::BatchNorm, gx::ReLU,
+                                  gx::GlobalAvgPool, gx::Classifier> {
+    static constexpr std::string_view name = "TwoTilesWide";
+};
+TEST(OneDnnAgreement, ChoosesWinogradByTheTilesOfACall) {
+    const Graph g = gx::graph<TwoTilesWide>();
+    int second = 0;
+    for (std::size_t i = 0; i < g.ops.size(); ++i)
+        if (g.ops[i].kind == gx::OpKind::conv2d) second = static_cast<int>(i);
+    gx::onednn::Device fast(g, {.batch = 24}, {.lanes = 1});
+    gx::reference::Device slow(g, {.batch = 24});
+    const auto start = agreement::parameters(g, 2);
+    agreement::load(fast, start), agreement::load(slow, start);
+    const auto agrees = [&](int count) {
+        const auto far = agreement::step(g, fast, slow, Data(g, count, 8));
+        EXPECT_LE(far.most(), agreement::bound(g, count)) << count << " images";
+    };
+    const auto runs = [&](const char* kernel) {
+        return fast.kernels(second).find(kernel) != std::string::npos;
+    };
+    const bool has_winograd = gx::onednn::detail::cpu_block() == 16;  // oneDNN's need AVX-512
+    agrees(24);                                                       // 96 tiles
+    for (const char* pass : {"forward: jit_wino", "data: jit_wino", "weights: jit_wino"})
+        EXPECT_EQ(runs(pass), has_winograd) << fast.kernels(second);
+    for (const char* pass : {"forward: jit:", "data: jit:", "weights: jit:"})
+        EXPECT_EQ(runs(pass), !has_winograd) << fast.kernels(second);
+    agrees(3);  // 12 tiles: too few for any pass
+    for (const char* pass : {"forward: jit:", "data: jit:", "weights: jit:"})
+        EXPECT_TRUE(runs(pass)) << fast.kernels(second);
+    agrees(24);  // the data gradient reads the parameters again, not the copy of a direct kernel
 }
 
 TEST(OneDnnAgreement, FollowsItsParametersThroughUpdates) {

@@ -28,6 +28,22 @@ namespace gx::onednn::detail {
     return 1;
 }
 
+/// Tiles of 4x4 outputs from which on Winograd's F(4x4, 3x3) is faster than a direct kernel. A call
+/// transforms the weights anew, which takes the same share of the products whatever the shape.
+/// Source: oneDNN 2.6.3, 64 to 512 channels, 7x7 to 28x28. Zen 4: even at 28 to 32 tiles, where it
+///         is 1.3 times as fast at 48 and 1.7 times at 128; gradients of weights even at 16, 2
+///         times as fast at 64. Xeon with AMX: forward even at 50 tiles.
+[[nodiscard]] constexpr int least_winograd_tiles(bool weights, bool intel) {
+    return (weights ? 16 : 32) + (intel ? 16 : 0);
+}
+[[nodiscard]] inline bool cpu_is_intel() {
+#if defined(__x86_64__)
+    return __builtin_cpu_is("intel") != 0;
+#else
+    return false;
+#endif
+}
+
 /// One convolution layer. In fp32 the weights lie in the layout that the forward kernel wants; the
 /// gradient is written in the same; the data gradient gets a copy if it wants another. In bf16 the
 /// weights and their gradient are fp32, in the layout that the gradient's kernel wants; the
@@ -39,7 +55,7 @@ public:
         Window window{};
         int groups = 1;
         bool bias = false;
-        bool winograd = false;  ///< try it; direct where oneDNN has no such kernel
+        bool winograd = false;  ///< where oneDNN has such a kernel and it is the faster one
         ElementType type = ElementType::fp32;
     };
     enum class Pass : unsigned char { forward, data, weights };
@@ -57,6 +73,8 @@ public:
         GX_EXPECT(forward_.desc.format_kind == dnnl_blocked && forward_.desc.extra.flags == 0,
                   "oneDNN chose weights that only its inference reads");
         weights_ = forward_.desc;
+        shape_.winograd = shape.winograd &&
+                          make(Pass::forward, images, dnnl_convolution_winograd).get() != nullptr;
         if (in_bf16()) choose_master_weights(images);
         if (joined_ > 1) find_zeros();
     }
@@ -81,9 +99,16 @@ public:
     GX_COLD void plan(Pass pass, int images) {
         OwnedList<Call>& calls = calls_[static_cast<int>(pass)];
         if (calls.has(images)) return;
-        const Plan plan = chosen(pass, images);
+        Plan plan;
+        const bool winograd = plan_winograd(pass, images, plan);
+        if (!winograd) plan = expect_planned(make(pass, images, dnnl_convolution_direct));
         note(pass, plan);
-        if (pass == Pass::data && !chose_data_weights_) choose_data_weights(plan);
+        if (pass == Pass::data) {
+            if (!winograd && !chose_data_weights_) choose_data_weights(plan);
+            if (data_by_winograd_.size() <= static_cast<std::size_t>(images))
+                data_by_winograd_.resize(static_cast<std::size_t>(images) + 1, false);
+            data_by_winograd_[static_cast<std::size_t>(images)] = winograd;
+        }
         if (pass == Pass::weights)
             lanes_.reserve_partial(weight_floats() + 16 + shape_.out.channels());
         calls.widen(images + 1);
@@ -99,7 +124,8 @@ public:
         call(at.lane, {x->address(at.first), w, y->address(at.first)});
     }
     void run_data(const Place& at) {
-        const void* w = data_.values_or(forward_.values_or(weight));
+        const bool winograd = data_by_winograd_[static_cast<std::size_t>(at.count)];
+        const void* w = winograd ? weight : data_.values_or(forward_.values_or(weight));
         planned(Pass::data, at)(at.lane, {dy->address(at.first), w, dx->address(at.first)});
     }
     /// The first chunk of a lane writes the lane's gradient, the others are added to it in order.
@@ -260,18 +286,21 @@ private:
                "create a primitive descriptor for a convolution");
         return plan;
     }
-    /// Winograd where it is wanted and oneDNN has it in these layouts, else direct.
-    GX_COLD [[nodiscard]] Plan chosen(Pass pass, int images) const {
-        if (shape_.winograd) {
-            Plan plan = make(pass, images, dnnl_convolution_winograd);
-            if (plan.get() != nullptr) return plan;
-        }
-        return expect_planned(make(pass, images, dnnl_convolution_direct));
+    /// Plans Winograd if it is wanted, fast for so few images, and there is a kernel of it in these
+    /// layouts; returns whether. The choice depends on shapes alone, so that it is the same in all
+    /// ranks and in each run.
+    GX_COLD [[nodiscard]] bool plan_winograd(Pass pass, int images, Plan& plan) const {
+        const ImageShape& out = shape_.out.shape;
+        const int tiles = images * ((out.height + 3) / 4) * ((out.width + 3) / 4);
+        const int least = least_winograd_tiles(pass == Pass::weights, cpu_is_intel());
+        if (!shape_.winograd || tiles < least) return false;
+        plan = make(pass, images, dnnl_convolution_winograd);
+        return plan.get() != nullptr;
     }
-    /// What a kernel wanted the first time; before, for Winograd the forward layout, else any.
+    /// Winograd reads the parameters' own; a direct kernel what one wanted the first time.
     GX_COLD [[nodiscard]] Desc data_weights(dnnl_alg_kind_t algorithm) const {
-        if (chose_data_weights_) return data_.desc;
-        return algorithm == dnnl_convolution_winograd ? weights_ : any_weights(shape_.type);
+        if (algorithm == dnnl_convolution_winograd) return weights_;
+        return chose_data_weights_ ? data_.desc : any_weights(shape_.type);
     }
     GX_COLD void choose_data_weights(const Plan& plan) {
         data_.desc = desc_of(plan, dnnl_query_weights_md);
@@ -285,7 +314,7 @@ private:
             return new Call(plan, lanes_, arguments);
         };
         const Desc bias_desc = of_bias(pass);
-        const Desc& w = pass == Pass::data      ? data_.desc
+        const Desc& w = pass == Pass::data      ? desc_of(plan, dnnl_query_weights_md)
                         : pass == Pass::forward ? forward_.desc
                                                 : weights_;
         const Desc& in =
@@ -330,9 +359,10 @@ private:
     int group_in_, group_out_, joined_;    // channels of a group of the graph
     TrivialVector<std::int64_t> zeros_{};  // weights between joined groups
     Desc weights_{};                       // of the parameters, and of their gradient
-    Copy forward_{}, data_{};
+    Copy forward_{}, data_{};              // the latter for direct kernels
     bool chose_data_weights_ = false;
-    OwnedList<Call> calls_[3];  // of each pass, by the images of a chunk
+    TrivialVector<bool> data_by_winograd_{};  // by the images of a chunk
+    OwnedList<Call> calls_[3];                // of each pass, by the images of a chunk
     Memory bias_copy_{};
     std::string kernels_{};
 };
