@@ -108,6 +108,29 @@ RC_GTEST_PROP(SharedMemory, OfHalves, ()) {
 RC_GTEST_PROP(SharedMemory, OfBrainsInBuckets, ()) {
     has_the_bits_of_the_serial_mean<gx::Bucketed<SharedMemory<gx::bf16>, 64>, gx::bf16>();
 }
+RC_GTEST_PROP(SharedMemory, OfValuesThatAreKeptInHalves, ()) {
+    const gx::Placement placement = *a_placement();
+    const Rows before = some_rows(placement);
+    Rows kept = before;
+    for (auto& row : kept)
+        for (float& x : row) x = gx::fp16::decode(gx::fp16::encode(x));
+    const auto expect = [&](const auto& on) {
+        std::atomic<int> differences = 0;
+        on(placement, [&](auto& rank) {
+            const auto& row = before[std::size_t(rank.rank())];
+            std::vector<gx::fp16::storage> values(row.size());
+            gx::encode<gx::fp16>(row, values);
+            SharedMemory<gx::fp16> reducer;
+            reducer.reserve(gx::ReducePlan::whole(placement, std::ssize(row)));
+            differences += !reducer.average(rank.transport(), std::span(values)).complete();
+            for (std::size_t i = 0; i < values.size(); ++i)
+                differences += !same_bits(gx::fp16::decode(values[i]), mean<gx::fp16>(kept, i));
+        });
+        RC_ASSERT(differences == 0);
+    };
+    expect(gx::testing::OnThreads{});
+    expect(OnMessages{});
+}
 RC_GTEST_PROP(SharedMemory, OfLongBuckets, (std::uint64_t seed)) {  // several blocks a rank
     const int ranks = *rc::gen::inRange(1, 5);
     const Rows before = gx::testing::wide_magnitudes(seed, ranks, *rc::gen::inRange(2'000, 20'000));

@@ -20,7 +20,7 @@ template <class R>
 void measure(World::Rank& rank, const gx::bench::Turn& turn) {
     const auto elements = static_cast<std::int64_t>(turn.elements);
     auto& link = rank.transport();
-    gx::Buffer<float> buffer(nullptr, elements, "gradient");
+    gx::Buffer<float> buffer(gx::shared_buffers(link), elements, "gradient");  // as the Trainer's
     const auto values = buffer.view();
     R reducer;
     reducer.reserve(gx::ReducePlan::whole(link.placement(), elements));

@@ -11,7 +11,9 @@
 
 #include <gx/collective/exchange.hpp>      // chunk_range
 #include <gx/core/contract.hpp>            // GX_EXPECT
+#include <gx/core/convert.hpp>             // encode, decode
 #include <gx/core/element.hpp>             // fp32
+#include <gx/core/trivial_vector.hpp>      // TrivialVector
 #include <gx/core/transport.hpp>           // shares_memory
 #include <gx/reducer/concept.hpp>          // ReduceReport, Bucket
 #include <gx/reducer/rank_order_mean.hpp>  // RankOrderMean
@@ -61,36 +63,59 @@ public:
         GX_EXPECT(static_cast<std::int64_t>(bucket.size()) <= plan_.bucket_elements,
                   "a bucket larger than was reserved");
         if constexpr (SharesMemory<std::remove_cvref_t<decltype(link)>>)
-            if (link.shares_memory()) return reduce_in_place(link, bucket.values);
+            if (link.shares_memory()) return reduce_in_place<fp32>(link, bucket.values);
         if (!messages_) messages_.emplace().reserve(plan_);
         return messages_->all_reduce(link, bucket.values);
+    }
+    /// The same of values that every rank keeps in E: half the memory of floats is read and written.
+    /// By messages they become floats, in memory of its own, and back.
+    /// Order:  the bits are those that all_reduce() leaves in the values as floats, in E.
+    template <Link T>
+    ReduceReport average(T& link, std::span<typename E::storage> values)
+        requires(sizeof(typename E::storage) < sizeof(float))
+    {
+        GX_EXPECT(static_cast<std::int64_t>(values.size()) <= plan_.bucket_elements,
+                  "a bucket larger than was reserved");
+        if constexpr (SharesMemory<std::remove_cvref_t<decltype(link)>>)
+            if (link.shares_memory()) return reduce_in_place<E>(link, values);
+        floats_.resize(values.size());
+        decode<E>(values, std::span(floats_.data(), floats_.size()));
+        const ReduceReport report =
+            all_reduce(link, Bucket(std::span(floats_.data(), floats_.size())));
+        encode<E>(std::span<const float>(floats_.data(), floats_.size()), values);
+        return report;
     }
     StateList state() { return {}; }
 
 private:
-    ReduceReport reduce_in_place(auto& link, std::span<float> mine) {
+    /// Of values that are stored in S, which is fp32 or E.
+    template <class S>
+    ReduceReport reduce_in_place(auto& link, std::span<typename S::storage> mine) {
         const int rank = link.rank();
         return {link.share(0, std::as_writable_bytes(mine),
                            [&](std::span<const std::span<std::byte>> all) {
                                for (const auto memory : all)
                                    GX_EXPECT(memory.size() == mine.size_bytes(),
                                              "all ranks reduce a bucket of one length");
-                               average(all, mine.size(), rank);
+                               average_share<S>(all, mine.size(), rank);
                            }),
                 0, 0};
     }
     /// The share of `rank` of `count` elements; no two ranks write to one cache line.
-    static void average(std::span<const std::span<std::byte>> all, std::size_t count, int rank) {
+    template <class S>
+    static void average_share(std::span<const std::span<std::byte>> all, std::size_t count,
+                              int rank) {
         constexpr std::size_t grain = 64;  // elements
         const ChunkRange lines = chunk_range(static_cast<std::int64_t>((count + grain - 1) / grain),
                                              static_cast<int>(all.size()), rank);
-        detail::shared_memory::average<E>(
+        detail::shared_memory::average<E, S>(
             all, std::min(count, static_cast<std::size_t>(lines.begin) * grain),
             std::min(count, static_cast<std::size_t>(lines.end) * grain));
     }
 
     ReducePlan plan_{.placement = {0, 0}};
     std::optional<RankOrderMean<E>> messages_;
+    TrivialVector<float> floats_{};  ///< of average() by messages
 };
 
 }  // namespace gx
