@@ -42,6 +42,7 @@ namespace {
 using gx::bench::median;
 using gx::bench::Peer;
 using Micros = std::vector<double>;
+constexpr const char* in_halves = "bf16 buffers";  ///< a wire: gradients are kept in bf16
 
 struct Settings {
     std::vector<int> ranks{2, 4, 8};
@@ -61,8 +62,10 @@ void bind_to_core(int rank) {
     (void)sched_setaffinity(0, sizeof(set), &set);
 }
 
-template <class R>
+/// `S`: what gradients are stored in, fp32 or the reducer's own element.
+template <class R, class S = gx::fp32>
 Micros on_threads(int ranks, std::size_t elements, int repeats) {
+    const auto one = S::encode(1.0f);
     Micros all;
     gx::ThreadWorld<> world({.placement = {1, ranks}, .on_start = &bind_to_core});
     gx::detail::Gate gate;
@@ -74,20 +77,22 @@ Micros on_threads(int ranks, std::size_t elements, int repeats) {
     };
     world.run([&](auto& rank) {
         const auto count = static_cast<std::int64_t>(elements);
-        gx::Buffer<float> buffer(nullptr, count, "gradient");
+        gx::Buffer<typename S::storage> buffer(nullptr, count, "gradient");
         const auto values = buffer.view();
         R reducer;
         reducer.reserve(gx::ReducePlan::whole({1, ranks}, count));
         for (int i = -2; i < repeats; ++i) {
-            std::ranges::fill(values, 1.0f);
+            std::ranges::fill(values, one);
             meet(i + 3);
             const auto from = std::chrono::steady_clock::now();
-            const bool complete =
-                reducer.all_reduce(rank.transport(), gx::Bucket(values)).complete();
+            bool complete = false;
+            if constexpr (std::same_as<S, gx::fp32>)
+                complete = reducer.all_reduce(rank.transport(), gx::Bucket(values)).complete();
+            else complete = reducer.average(rank.transport(), values).complete();
             const std::chrono::duration<double, std::micro> took =
                 std::chrono::steady_clock::now() - from;
             if (rank.rank() == 0 && i >= 0) all.push_back(took.count());
-            if (!complete || values.front() != 1.0f || values.back() != 1.0f)
+            if (!complete || values.front() != one || values.back() != one)
                 throw gx::Error("the mean of ones is not 1: the reduction is at fault");
         }
     });
@@ -140,13 +145,14 @@ double ratio(const Contender& other, const Contender& mine) {
 /// Those of `ranks` ranks that this machine has programs for.
 std::vector<Contender> contenders(int ranks, std::vector<std::shared_ptr<Peer>>& jobs) {
     std::vector<Contender> all;
-    const auto on_own = [&]<class R>(const char* reducer, const char* wire) {
+    const auto on_own = [&]<class R, class S = gx::fp32>(const char* reducer, const char* wire) {
         all.push_back({"Threads", reducer, wire, [ranks](std::size_t elements, int repeats) {
-                           return on_threads<R>(ranks, elements, repeats);
+                           return on_threads<R, S>(ranks, elements, repeats);
                        }});
     };
     on_own.operator()<gx::SharedMemory<>>("SharedMemory<fp32>", "fp32");
     on_own.operator()<gx::SharedMemory<gx::bf16>>("SharedMemory<bf16>", "bf16");
+    on_own.operator()<gx::SharedMemory<gx::bf16>, gx::bf16>("SharedMemory<bf16>", in_halves);
     on_own.operator()<gx::Ring<>>("Ring<fp32>", "fp32");
     const auto join = [&](Contender c, std::shared_ptr<Peer> peer, const std::string& before,
                           const std::string& after) {
@@ -208,16 +214,19 @@ nlohmann::json row_of(const Contender& mine, const std::vector<Contender>& all, 
                       std::size_t bytes) {
     const Contender *peer = nullptr, *floor = nullptr;
     for (const Contender& c : all) {
-        if (c.is_floor && c.wire == "fp32") floor = &c;  // gradients are floats on every wire
+        // Gradients are floats on every wire, but for those that are kept on 16 bits.
+        if (c.is_floor && (c.wire == "bf16") == (mine.wire == in_halves)) floor = &c;
         if (c.is_peer && (peer == nullptr || median(c.all()) < median(peer->all()))) peer = &c;
     }
     const double us = median(mine.all());
     nlohmann::json row{{"world", mine.world}, {"reducer", mine.reducer}, {"ranks", ranks},
                        {"bytes", bytes},      {"wire", mine.wire},       {"gx_us", us},
                        {"peer", nullptr},     {"peer_us", nullptr},      {"floor_us", nullptr}};
+    row["elements"] = bytes / sizeof(float);
+    if (mine.wire == in_halves) row["bytes"] = bytes / 2;
     const Goal goal = goal_of(mine, ranks, bytes);
-    std::printf("%-20s %-22s %d x %9zu B  %10.1f us", mine.world.c_str(), mine.reducer.c_str(),
-                ranks, bytes, us);
+    std::printf("%-20s %-22s %-12s %d x %9zu floats  %10.1f us", mine.world.c_str(),
+                mine.reducer.c_str(), mine.wire.c_str(), ranks, bytes / sizeof(float), us);
     if (floor != nullptr) {
         const double share = ratio(*floor, mine);
         row["floor_us"] = median(floor->all()), row["floor_ratio"] = share;
