@@ -5,9 +5,10 @@
 
 #include <fmt/core.h>  // format
 
-#include <gx/core/error.hpp>         // Error
-#include <tools/common/text.hpp>     // lower, has
-#include <tools/predict/limits.hpp>  // within
+#include <gx/core/error.hpp>            // Error
+#include <tools/common/text.hpp>        // lower, has
+#include <tools/predict/limits.hpp>     // within
+#include <tools/predict/mechanism.hpp>  // find_mechanism
 
 namespace gx::tools::predict {
 
@@ -51,9 +52,10 @@ Prediction CaseModel::run() {
     return p;
 }
 
-std::vector<PredictedPoint> CaseModel::points() {
+std::vector<PredictedPoint> CaseModel::points(std::optional<Scheme> as) {
     c_.remarks = settled_;
-    const Stack stack = find_stack(c_, k_);
+    Stack stack = find_stack(c_, k_);
+    if (as) stack.scheme = *as;
     const Hardware h = hardware_of(c_, stack, k_, c_.remarks);
     StepModel model(c_, stack, h, work_, k_, wire_);
     std::vector<PredictedPoint> all;
@@ -343,6 +345,13 @@ std::string CaseModel::why(const Stack& stack, const Hardware& h, const StepMode
                         h.inside.bus.count * 1e-9, h.spec(2, 1).nic_rate().count * 1e-9);
     text += work_.graph ? "; gradients ready as the graph of " + work_.name + " has them"
                         : "; no graph: gradients ready evenly";
+    if (const Mechanism* m = find_mechanism(c_.framework, c_.model); m != nullptr)
+        text += "; " + m->text();
+    else
+        text += fmt::format(
+            "; how '{}' exchanges gradients is not known: taken for {}, and the interval reaches "
+            "over buckets and fusion under backward and one reduction after it",
+            c_.framework, stack.name);
     for (const std::string& r : c_.remarks) text += "; " + r;
     return text;
 }

@@ -1,6 +1,7 @@
 // CaseModel: one case, read and ready to be predicted under any constants.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,8 +46,8 @@ public:
 
     /// Under the constants as they are now.
     [[nodiscard]] Prediction run();
-    /// The points of the same alone, without the words.
-    [[nodiscard]] std::vector<PredictedPoint> points();
+    /// The points of the same alone, without the words; `as`: whose gradients go that way.
+    [[nodiscard]] std::vector<PredictedPoint> points(std::optional<Scheme> as = {});
     /// The stack under these constants.
     [[nodiscard]] Stack stack(const Calibration& k) const { return find_stack(c_, k); }
 

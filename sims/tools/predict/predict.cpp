@@ -1,11 +1,21 @@
 #include <tools/predict/predict.hpp>
 
-#include <cmath>  // round
+#include <algorithm>  // max, min
+#include <cmath>      // round
 
 #include <gx/core/error.hpp>           // Error
 #include <tools/predict/interval.hpp>  // constants_spread, interval_in_force
 
 namespace gx::tools::predict {
+
+namespace {
+
+/// An interval that reaches over another mechanism's prediction, by as much as over this one's.
+Interval reaching(const Interval& now, const Interval& around, double share) {
+    return {std::min(now.low, around.low * share), std::max(now.high, around.high * share)};
+}
+
+}  // namespace
 
 Prediction Predictor::operator()(const Case& c) {
     Prediction failed{.id = c.id};
@@ -15,11 +25,19 @@ Prediction Predictor::operator()(const Case& c) {
         CaseModel model(c, k_, wire_);
         Prediction p = model.run();
         const std::vector<double> spread = constants_spread(model, k_);
-        for (std::size_t i = 0; i < p.points.size(); ++i) {
-            PredictedPoint& q = p.points[i];
-            set_interval(
-                q, interval_in_force().around(q.efficiency_pct, uncertainty_of(q, spread[i])));
-        }
+        std::vector<Interval> intervals;
+        for (std::size_t i = 0; i < p.points.size(); ++i)
+            intervals.push_back(interval_in_force().around(p.points[i].efficiency_pct,
+                                                           uncertainty_of(p.points[i], spread[i])));
+        const std::vector<Interval> around = intervals;
+        if (!model.stack(k_).known)
+            for (const Scheme as : {Scheme::fused, Scheme::buckets, Scheme::after_backward}) {
+                const std::vector<PredictedPoint> others = model.points(as);
+                for (std::size_t i = 0; i < p.points.size(); ++i)
+                    intervals[i] = reaching(intervals[i], around[i],
+                                            others[i].efficiency_pct / p.points[i].efficiency_pct);
+            }
+        for (std::size_t i = 0; i < p.points.size(); ++i) set_interval(p.points[i], intervals[i]);
         return p;
     } catch (const Error& e) {
         failed.error = e.what();

@@ -5,11 +5,12 @@
 #include <cmath>      // sqrt: exact in IEEE arithmetic, unlike exp or log
 #include <utility>    // pair
 
-#include <gx/core/error.hpp>      // Error
-#include <gx/io/nearest.hpp>      // unknown_name
-#include <tools/common/json.hpp>  // parse_json
-#include <tools/common/text.hpp>  // has
-#include <tools/data.hpp>         // stacks
+#include <gx/core/error.hpp>            // Error
+#include <gx/io/nearest.hpp>            // unknown_name
+#include <tools/common/json.hpp>        // parse_json
+#include <tools/common/text.hpp>        // has
+#include <tools/data.hpp>               // stacks
+#include <tools/predict/mechanism.hpp>  // find_mechanism
 
 namespace gx::tools::predict {
 
@@ -59,11 +60,14 @@ struct Data {
     std::vector<Knob> knobs{};
 };
 
+Scheme scheme_named(std::string_view name) {
+    return static_cast<Scheme>(std::find(schemes.begin(), schemes.end(), name) - schemes.begin());
+}
+
 Stack read_stack(const Json& row) {
     Stack s{.name = row.at("name").get<std::string>(),
             .source = row.at("source").get<std::string>()};
-    const auto at = std::find(schemes.begin(), schemes.end(), row.at("scheme").get<std::string>());
-    s.scheme = static_cast<Scheme>(at - schemes.begin());
+    s.scheme = scheme_named(row.at("scheme").get<std::string>());
     for (const auto& [name, cost] : costs) s.*cost = row.value(std::string(name), 0.0);
     s.bucket_mb = row.value("bucket_mb", s.bucket_mb);
     s.ethernet_gbps = row.value("ethernet_gbps", 0.0);
@@ -118,7 +122,10 @@ Calibration priors() {
     return k;
 }
 
-Stack find_stack(const Conditions& c, const Calibration& k) {
+namespace {
+
+/// The stack by the words of the conditions, as far as costs were fitted.
+Stack fitted_stack(const Conditions& c, const Calibration& k) {
     const bool tensorflow = has(c.framework, "tensorflow") || has(c.framework, "keras") ||
                             c.framework.starts_with("tf");
     const bool torch = has(c.framework, "torch");
@@ -149,6 +156,24 @@ Stack find_stack(const Conditions& c, const Calibration& k) {
     if (has(c.framework, "container") && has(c.model, "bert"))
         return variant(k.pytorch, "pytorch-flat", Scheme::after_backward);
     return k.pytorch;
+}
+
+}  // namespace
+
+Stack find_stack(const Conditions& c, const Calibration& k) {
+    const Mechanism* m = find_mechanism(c.framework, c.model);
+    if (m == nullptr) {
+        Stack s = fitted_stack(c, k);
+        s.known = false;
+        return s;
+    }
+    Stack s = m->scheme.empty() ? fitted_stack(c, k)
+                                : variant(k.pytorch, m->name, scheme_named(m->scheme));
+    s.traffic = m->traffic;
+    if (m->bucket_mb > 0) s.bucket_mb = m->bucket_mb;
+    if (m->fusion_mb > 0) s.fusion_mb = m->fusion_mb;
+    if (m->cycle_ms > 0) s.cycle_ms = m->cycle_ms;
+    return s;
 }
 
 Stack stack_named(std::string_view name) {

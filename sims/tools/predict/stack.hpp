@@ -39,6 +39,10 @@ struct Stack {
     double interference = 0;   ///< of communication that runs under backward
     double bucket_mb = 25;     ///< of fp32 gradient, where the case says none
     double ethernet_gbps = 0;  ///< of a NIC of 10 Gb/s or less without RDMA; 0: as its profile
+    double fusion_mb = 64;     ///< of what a cycle of Horovod reduces at once, at most
+    double cycle_ms = 5;       ///< of Horovod
+    double traffic = 1;        ///< bytes on the wire, of those of an all-reduce
+    bool known = true;         ///< false: no source says how this framework exchanges gradients
 };
 
 /// All constants of the model: those fitted on published results, and those read in a source.
@@ -74,7 +78,9 @@ struct Knob {
 /// The constants in force with every knob at its prior: nothing fitted.
 [[nodiscard]] Calibration priors();
 
-/// The stack that conditions name; of a framework that is not known, PyTorch's.
+/// The stack that conditions name. Frameworks whose mechanism is known and whose costs are not
+/// (Megatron-LM, DeepSpeed, FSDP, ...) pay PyTorch's; one that is not known is taken for PyTorch and
+/// is not `known`.
 [[nodiscard]] Stack find_stack(const Conditions& c, const Calibration& k);
 
 /// Stacks in force whose gradients go by rings or trees and whose costs are fitted, as

@@ -10,19 +10,13 @@
 
 namespace gx::tools::predict {
 
-namespace {
-
-constexpr double buffer_mb = 64;  ///< Horovod's, of fusion
-
-}  // namespace
-
 StepModel::StepModel(const Conditions& c, const Stack& stack, const Hardware& h,
                      const ModelWork& work, const Calibration& k, WireTime& wire)
     : c_(c), stack_(stack), h_(h), work_(work), k_(k), wire_(wire) {
     const GpuScale scale = gpu_scale(c.gpu);
     memory_ = scale.memory;
     host_ = scale.host;
-    mb_ = c.gradient_mb_fp32 * c.wire_bytes / 4;
+    mb_ = c.gradient_mb_fp32 * c.wire_bytes / 4 * stack.traffic;
     pair_ = has(lower(c.gpu.name.view()), "k80") ? k.pair_loss : 0;
     if (stack.scheme == Scheme::buckets && mb_ > most_buckets * bucket())
         throw Error(
@@ -115,7 +109,7 @@ FasterLine StepModel::line(Group g) {
 
 /// What one all-reduce sums at most.
 double StepModel::message_mb() const {
-    if (stack_.scheme == Scheme::fused) return std::min(buffer_mb, mb_);
+    if (stack_.scheme == Scheme::fused) return std::min(stack_.fusion_mb, mb_);
     return stack_.scheme == Scheme::buckets ? std::min(bucket(), mb_) : mb_;
 }
 
@@ -134,7 +128,8 @@ double StepModel::exposed_after(const FasterLine& line, double compute_ms) const
 
 /// Horovod: each cycle reduces what is ready, up to the fusion buffer.
 double StepModel::fused(const FasterLine& line, double backward) const {
-    constexpr double cycle = 5, least_mb = 1;
+    constexpr double least_mb = 1;
+    const double cycle = stack_.cycle_ms;
     double t = cycle, done = 0, busy = 0;
     while (done < mb_ - 1e-9) {
         const double ready = t >= backward ? mb_ : work_.bytes_at(t / backward) * mb_;
@@ -145,7 +140,7 @@ double StepModel::fused(const FasterLine& line, double backward) const {
             if (idle > 1e4) t += cycle * std::floor(idle - 1);
             continue;
         }
-        const double part = std::min(buffer_mb, ready - done), takes = line.at(part);
+        const double part = std::min(stack_.fusion_mb, ready - done), takes = line.at(part);
         t += takes, busy += takes, done += part;
     }
     return with_interference(t - backward, busy);

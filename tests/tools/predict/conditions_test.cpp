@@ -7,8 +7,10 @@
 #include <gmock/gmock.h>       // HasSubstr
 #include <rapidcheck/gtest.h>  // properties
 
-#include <tools/predict/predict.hpp>  // Predictor
-#include <tools/published.hpp>        // published_text
+#include <tools/predict/mechanism.hpp>  // find_mechanism
+#include <tools/predict/predict.hpp>    // Predictor
+#include <tools/predict/stack.hpp>      // find_stack
+#include <tools/published.hpp>          // published_text
 
 namespace {
 
@@ -172,6 +174,77 @@ RC_GTEST_PROP(Conditions, MoreBandwidthNeverHurts, ()) {
     const double cycle_ms = slow.stack == "tensorflow-horovod" ? 5 : 0;
     for (std::size_t i = 0; i < slow.points.size(); ++i)
         RC_ASSERT(fast.points[i].step_ms <= slow.points[i].step_ms + cycle_ms + 1e-9);
+}
+
+// ---- Mechanisms ---------------------------------------------------------------------
+TEST(Mechanism, EveryRowIsCitedByCommitAndPlace) {
+    EXPECT_GE(mechanisms().size(), 15u);
+    for (const Mechanism& m : mechanisms()) {
+        ASSERT_FALSE(m.sources.empty()) << m.name;
+        for (const std::string& s : m.sources) {
+            const auto at = s.find('@');
+            ASSERT_NE(at, s.npos) << s;
+            EXPECT_EQ(s.find_first_not_of("0123456789abcdef", at + 1), at + 41) << s;
+        }
+        for (const std::string* said : {&m.exchange, &m.divide, &m.clip, &m.update})
+            EXPECT_FALSE(said->empty()) << m.name;
+    }
+}
+TEST(Mechanism, IsFoundByNameAndVersion) {
+    const auto name = [](const char* framework, const char* model = "resnet-50") {
+        const Mechanism* m = find_mechanism(framework, model);
+        return m != nullptr ? m->name : "unknown";
+    };
+    EXPECT_EQ(name("tensorflow 1.9 + horovod 0.13 (openmpi 3.1.1)"), "Horovod before 0.21");
+    EXPECT_EQ(name("pytorch + horovod 0.21.3"), "Horovod 0.21 and newer");
+    EXPECT_EQ(name("horovod 1"), "Horovod 0.21 and newer");
+    EXPECT_EQ(name("pytorch + horovod"), "Horovod before 0.21");  // no version is stated
+    EXPECT_EQ(name("megatron-lm on pytorch 2.1"), "Megatron-LM");
+    EXPECT_EQ(name("pytorch 2.1 fsdp"), "PyTorch FSDP");
+    EXPECT_EQ(name("pytorch 19.07 container", "bert-large"), "NVIDIA's BERT container for PyTorch");
+    EXPECT_EQ(name("pytorch 19.07 container"), "PyTorch DDP");
+    EXPECT_EQ(name("tf 2.3"), "TensorFlow's benchmarks, 2017");
+    EXPECT_EQ(name("caffe2"), "unknown");
+    EXPECT_EQ(name(""), "unknown");
+}
+TEST(Mechanism, SetsWhatTheStackDoes) {
+    const auto stack = [](const char* framework) {
+        return find_stack(
+            read_conditions(Json{{"gpu", "V100"}, {"framework", framework}, {"model", "VGG-16"}}),
+            calibrated());
+    };
+    EXPECT_EQ(stack("Megatron-LM").scheme, Scheme::after_backward);
+    EXPECT_EQ(stack("PyTorch FSDP").traffic, 1.5);
+    EXPECT_EQ(stack("Colossal-AI").bucket_mb, 50.3);
+    EXPECT_EQ(stack("TensorFlow + Horovod 0.19").fusion_mb, 64);
+    EXPECT_EQ(stack("TensorFlow + Horovod 0.28").fusion_mb, 134.2);
+    EXPECT_EQ(stack("TensorFlow + Horovod 0.28").cycle_ms, 1);
+    EXPECT_TRUE(stack("PyTorch 1.4").known);
+    EXPECT_FALSE(stack("Caffe2").known);
+    EXPECT_EQ(stack("Caffe2").name, calibrated().pytorch.name);
+}
+/// VGG-16 has half a gigabyte of gradient, so whether it overlaps with backward makes a difference.
+TEST(Mechanism, OneThatIsNotKnownWidensTheInterval) {
+    const auto predicted = [](const std::string& framework) {
+        const std::string text =
+            R"([{"id": "a", "conditions": {"gpu": "V100-SXM2-16GB", "gpus_per_node": 8,
+                "nic_gbps_per_node": 25, "transport": "TCP", "model": "VGG-16",
+                "batch_per_gpu": 32, "precision": "fp32", "framework": ")" +
+            framework + R"("}, "measured": [
+                {"gpus": 1, "role": "base", "value": 240, "unit": "img/s"},
+                {"gpus": 64, "role": "target", "unit": "img/s"}]}])";
+        return Predictor()(read_cases(text, "a.json").at(0));
+    };
+    const Prediction known = predicted("PyTorch DDP"), unknown = predicted("Caffe2");
+    ASSERT_EQ(known.error, "");
+    ASSERT_EQ(unknown.error, "");
+    EXPECT_NE(known.why.find("reducer.hpp:31"), std::string::npos) << known.why;
+    EXPECT_NE(unknown.why.find("how 'caffe2' exchanges gradients is not known"), std::string::npos)
+        << unknown.why;
+    const PredictedPoint &a = known.points.at(0), &b = unknown.points.at(0);
+    EXPECT_EQ(a.efficiency_pct, b.efficiency_pct);
+    EXPECT_LE(b.low_pct, a.low_pct);
+    EXPECT_GT(b.high_pct, a.high_pct + 1);
 }
 
 }  // namespace

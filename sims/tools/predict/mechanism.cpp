@@ -1,0 +1,98 @@
+#include <tools/predict/mechanism.hpp>
+
+#include <algorithm>  // find_if
+#include <cstdio>     // sscanf
+#include <utility>    // pair
+
+#include <fmt/core.h>  // format
+
+#include <tools/common/json.hpp>  // Json, parse_json
+#include <tools/common/text.hpp>  // has
+#include <tools/data.hpp>         // mechanisms
+
+namespace gx::tools::predict {
+
+namespace {
+
+/// When a row holds.
+struct Condition {
+    std::vector<std::string> words{};
+    std::string with{}, model{};
+    std::pair<int, int> from{-1, 0};  ///< a version: major, minor
+};
+
+struct Rows {
+    std::vector<Mechanism> all{};
+    std::vector<Condition> holds{};
+};
+
+std::string source_of(const Json& s) {
+    const std::string at = s.contains("line") ? fmt::format(":{}", s.at("line").get<int>())
+                                              : " " + s.at("symbol").get<std::string>();
+    return fmt::format("{}@{} {}{}, {}", s.at("repository").get<std::string>(),
+                       s.at("commit").get<std::string>(), s.at("path").get<std::string>(), at,
+                       s.at("what").get<std::string>());
+}
+
+const Rows& rows() {
+    static const Rows read = [] {
+        Rows r;
+        const Json file = parse_json(data::mechanisms, "mechanisms.json");
+        for (const Json& row : file.at("frameworks")) {
+            Mechanism& m = r.all.emplace_back();
+            m.name = row.at("name").get<std::string>();
+            m.scheme = row.value("scheme", "");
+            m.exchange = row.at("exchange").get<std::string>();
+            m.divide = row.at("divide").get<std::string>();
+            m.clip = row.at("clip").get<std::string>();
+            m.update = row.at("update").get<std::string>();
+            m.bucket_mb = row.value("bucket_mb", 0.0);
+            m.fusion_mb = row.value("fusion_mb", 0.0);
+            m.cycle_ms = row.value("cycle_ms", 0.0);
+            m.traffic = row.value("traffic", 1.0);
+            for (const Json& s : row.at("sources")) m.sources.push_back(source_of(s));
+            Condition& c = r.holds.emplace_back();
+            c.words = row.at("words").get<std::vector<std::string>>();
+            c.with = row.value("with", "");
+            c.model = row.value("model", "");
+            if (row.contains("from"))
+                c.from = {row.at("from").at(0).get<int>(), row.at("from").at(1).get<int>()};
+        }
+        return r;
+    }();
+    return read;
+}
+
+/// The version behind a word: "horovod 0.21.3" is {0, 21}; none: {-1, 0}.
+std::pair<int, int> version_behind(std::string_view text, std::string_view word) {
+    std::pair<int, int> v{-1, 0};
+    const auto at = text.find(word);
+    if (at == text.npos) return v;
+    const std::string rest(text.substr(at + word.size()));
+    const int read = std::sscanf(rest.c_str(), " %6d.%6d", &v.first, &v.second);
+    return read >= 1 ? v : std::pair{-1, 0};
+}
+
+}  // namespace
+
+std::string Mechanism::text() const {
+    return fmt::format("{}: {}; divided: {}; clipped: {}; update: {} ({})", name, exchange, divide,
+                       clip, update, sources.front());
+}
+
+const std::vector<Mechanism>& mechanisms() { return rows().all; }
+
+const Mechanism* find_mechanism(std::string_view framework, std::string_view model) {
+    const Rows& r = rows();
+    for (std::size_t i = 0; i < r.all.size(); ++i) {
+        const Condition& c = r.holds[i];
+        const auto word = std::find_if(c.words.begin(), c.words.end(), [&](const std::string& w) {
+            return w.size() < 4 ? has_word(framework, w) : has(framework, w);
+        });
+        if (word == c.words.end() || !has(framework, c.with) || !has(model, c.model)) continue;
+        if (version_behind(framework, *word) >= c.from) return &r.all[i];
+    }
+    return nullptr;
+}
+
+}  // namespace gx::tools::predict
