@@ -5,6 +5,7 @@
 //     gx_predict --score FILE --hold-out source     the same, each case by constants fitted
 //                                            without its source (or group)
 //     gx_predict --score FILE --fit          find the constants of data/stacks.json again
+//     gx_predict --trace FILE                a step of PyTorch's profiler, as a case's base point
 #include <cstdio>  // stderr
 #include <string>  // names
 #include <vector>  // cases
@@ -20,6 +21,7 @@
 #include <tools/predict/plot.hpp>      // scatter
 #include <tools/predict/predict.hpp>   // Predictor
 #include <tools/predict/score.hpp>     // score
+#include <tools/predict/trace.hpp>     // read_trace
 
 namespace {
 
@@ -28,7 +30,7 @@ using namespace gx::tools;
 using gx::printable;
 
 struct Asked {
-    std::string cases{}, out{}, score{}, json{}, html{}, hold_out{};
+    std::string cases{}, out{}, score{}, json{}, html{}, hold_out{}, trace{};
     bool all = false, fit = false;
 };
 
@@ -210,6 +212,37 @@ int score_cases(const Asked& a) {
     return s.failed.empty() ? 0 : 2;
 }
 
+/// What a measured step holds, and the base point that a case takes it as.
+int print_trace(const Asked& a) {
+    const MeasuredStep m = read_trace(gx::read_input("--trace", a.trace), a.trace);
+    fmt::print(
+        stderr,
+        "ProfilerStep#{} on a {}: {:.3f} ms; forward {:.3f}, backward {:.3f}, update {:.3f}, "
+        "gaps between kernels {:.3f}\n",
+        m.number, m.gpu ? "GPU" : "CPU", m.step_ms, m.forward_ms, m.backward_ms, m.update_ms,
+        m.gap_ms);
+    Json layers = Json::array(), gradients = Json::array();
+    double millions = 0;
+    for (const MeasuredStep::Layer& l : m.backward)
+        layers.push_back({{"name", l.name}, {"ms", l.ms}});
+    for (const MeasuredStep::Gradient& g : m.gradients) {
+        gradients.push_back({{"elements", g.elements}, {"ready", g.ready}});
+        millions += static_cast<double>(g.elements) * 1e-6;
+    }
+    const Json base{
+        {"gpus", 1}, {"role", "base"}, {"value", m.step_ms * 1e-3}, {"unit", "s/iteration"}};
+    const Json all{{"measured", Json::array({base})},
+                   {"params_millions", millions},
+                   {"forward_ms", m.forward_ms},
+                   {"backward_ms", m.backward_ms},
+                   {"update_ms", m.update_ms},
+                   {"gap_ms", m.gap_ms},
+                   {"backward", layers},
+                   {"gradients", gradients}};
+    fmt::print("{}\n", all.dump(1));
+    return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -232,7 +265,13 @@ int main(int argc, char** argv) {
         ->needs(score)
         ->excludes(hold_out);
     app.add_flag("--all", a.all, "print every point, not only those that count")->needs(score);
+    app.add_option("--trace", a.trace,
+                   "Chrome JSON of torch.profiler: print the parts of its median step, and the "
+                   "base point that a case takes it as")
+        ->excludes(cases)
+        ->excludes(score);
     return gx::run_program(app, argc, argv, [&] {
+        if (!a.trace.empty()) return print_trace(a);
         if (!a.cases.empty()) return predict_cases(a);
         if (!a.score.empty()) return score_cases(a);
         throw gx::Error("nothing to do: give --cases FILE --out FILE, or --score FILE");

@@ -1,0 +1,132 @@
+#include <tools/predict/trace.hpp>  // first, so the header is seen to stand alone
+
+#include <string>  // text
+
+#include <gtest/gtest.h>
+
+#include <gx/core/error.hpp>      // Error
+#include <support/files.hpp>      // error_of, holds
+#include <tools/common/json.hpp>  // Json
+
+namespace {
+
+using gx::tools::Json;
+using gx::tools::predict::MeasuredStep;
+using gx::tools::predict::read_trace;
+using testing_support::error_of;
+using testing_support::holds;
+
+Json event(const char* category, const std::string& name, double ts, double dur,
+           const Json& args = Json::object()) {
+    return {{"ph", "X"}, {"cat", category}, {"name", name},
+            {"ts", ts},  {"dur", dur},      {"args", args}};
+}
+Json gradient(double ts, double dur, const Json& dims) {
+    return event("cpu_op", "torch::autograd::AccumulateGrad", ts, dur, {{"Input Dims", dims}});
+}
+Json function(const char* name, double ts, double dur) {
+    return event("cpu_op", std::string("autograd::engine::evaluate_function: ") + name, ts, dur);
+}
+MeasuredStep read(const Json& events) {
+    return read_trace(Json{{"traceEvents", events}}.dump(), "t.json");
+}
+std::string refusal(const Json& events) {
+    return error_of([&] { (void)read(events); });
+}
+
+/// Steps 5 and 6, of 1.0 and 3.0 ms, and 7 of 1.2 ms, which is the median. Of step 7, that begins
+/// at 10 ms: backward from 10.4 to 10.9 ms, a gradient of 4 x 3 after 0.3 of it and one of 4 after
+/// all of it; 0.2 ms of update.
+Json three_steps() {
+    Json all = Json::array();
+    for (const auto& [number, begin, dur] :
+         {std::tuple{5, 0.0, 1000.0}, {6, 2000.0, 3000.0}, {7, 10'000.0, 1200.0}})
+        all.push_back(
+            event("user_annotation", "ProfilerStep#" + std::to_string(number), begin, dur));
+    all.push_back(function("AddmmBackward0", 10'400, 100));
+    all.push_back(function("torch::autograd::AccumulateGrad", 10'530, 30));
+    all.push_back(gradient(10'540, 10, Json::array({Json::array({4, 3})})));
+    all.push_back(function("ReluBackward0", 10'600, 200));
+    all.push_back(function("torch::autograd::AccumulateGrad", 10'870, 30));
+    all.push_back(gradient(10'880, 20, Json::array({Json::array({4})})));
+    all.push_back(event("user_annotation", "Optimizer.step#SGD.step", 10'950, 200));
+    return all;
+}
+
+// ---- Cases worked by hand -----------------------------------------------------------
+TEST(Trace, PartsOfTheMedianStep) {
+    const MeasuredStep m = read(three_steps());
+    EXPECT_EQ(m.number, 7);
+    EXPECT_FALSE(m.gpu);
+    EXPECT_DOUBLE_EQ(m.step_ms, 1.2);
+    EXPECT_NEAR(m.forward_ms, 0.4, 1e-9);
+    EXPECT_NEAR(m.backward_ms, 0.5, 1e-9);
+    EXPECT_NEAR(m.update_ms, 0.2, 1e-9);
+    ASSERT_EQ(m.gradients.size(), 2u);
+    EXPECT_EQ(m.gradients[0].elements, 12);
+    EXPECT_NEAR(m.gradients[0].ready, 0.3, 1e-9);
+    EXPECT_EQ(m.gradients[1].elements, 4);
+    EXPECT_NEAR(m.gradients[1].ready, 1, 1e-9);
+    ASSERT_EQ(m.backward.size(), 2u);
+    EXPECT_EQ(m.backward[1].name, "ReluBackward0");
+    EXPECT_NEAR(m.backward[1].ms, 0.2, 1e-9);
+}
+/// Kernels run later than the host launches them: forward 10.5 to 10.7, a gap of 0.1 ms, backward
+/// 10.8 to 11.8 with the first gradient's kernel done at 11.4, update 11.8 to 11.9.
+TEST(Trace, OnAGpuTheKernelsCount) {
+    Json all = three_steps();
+    const auto kernel = [&](int id, double launched, double begin, double dur) {
+        all.push_back(
+            event("cuda_runtime", "cudaLaunchKernel", launched, 5, {{"correlation", id}}));
+        all.push_back(event("kernel", "k", begin, dur, {{"correlation", id}}));
+    };
+    kernel(1, 10'100, 10'500, 200);
+    kernel(2, 10'410, 10'800, 600);
+    kernel(3, 10'610, 11'400, 400);
+    kernel(4, 10'960, 11'800, 100);
+    const MeasuredStep m = read(all);
+    EXPECT_TRUE(m.gpu);
+    EXPECT_NEAR(m.forward_ms, 0.3, 1e-9);  // until backward's first kernel
+    EXPECT_NEAR(m.backward_ms, 1, 1e-9);
+    EXPECT_NEAR(m.update_ms, 0.1, 1e-9);
+    EXPECT_NEAR(m.gap_ms, 0.1, 1e-9);
+    EXPECT_NEAR(m.gradients[0].ready, 0.6, 1e-9);
+    EXPECT_NEAR(m.gradients[1].ready, 1, 1e-9);
+    EXPECT_NEAR(m.backward[0].ms, 0.6, 1e-9);
+}
+
+// ---- What is refused ----------------------------------------------------------------
+TEST(Trace, WithoutWhatIsNeededNamesTheOption) {
+    EXPECT_TRUE(holds(error_of([] { (void)read_trace("{", "t.json"); }), "t.json"));
+    EXPECT_TRUE(holds(error_of([] { (void)read_trace("[1]", "t.json"); }), "t.json",
+                      "export_chrome_trace"));
+    Json no_steps = Json::array();
+    for (const Json& e : three_steps())
+        if (!e["name"].get<std::string>().starts_with("ProfilerStep")) no_steps.push_back(e);
+    EXPECT_TRUE(holds(refusal(no_steps), "t.json", "ProfilerStep#", "torch.profiler.schedule"));
+    const auto without = [](const std::string& name) {
+        Json some = Json::array();
+        for (const Json& e : three_steps())
+            if (e["name"] != name) some.push_back(e);
+        return some;
+    };
+    EXPECT_TRUE(holds(refusal(without("torch::autograd::AccumulateGrad")), "ProfilerStep#7",
+                      "no gradient", "backward()"));
+    EXPECT_TRUE(holds(refusal(without("Optimizer.step#SGD.step")), "ProfilerStep#7",
+                      "Optimizer.step#", "whole steps"));
+    Json bare = three_steps();
+    for (Json& e : bare) e.erase("args");
+    EXPECT_TRUE(holds(refusal(bare), "Input Dims", "record_shapes=True"));
+    Json unlaunched = three_steps();
+    unlaunched.push_back(event("kernel", "k", 10'500, 100, {{"correlation", 9}}));
+    EXPECT_TRUE(holds(refusal(unlaunched), "cuda_runtime", "ProfilerActivity.CUDA"));
+}
+/// Gradients of another step are not this one's.
+TEST(Trace, OfAnotherStepIsRefused) {
+    Json all = three_steps();
+    for (Json& e : all)
+        if (e["cat"] == "cpu_op") e["ts"] = e["ts"].get<double>() + 50'000;
+    EXPECT_TRUE(holds(refusal(all), "ProfilerStep#7", "no gradient"));
+}
+
+}  // namespace
