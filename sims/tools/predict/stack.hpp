@@ -79,8 +79,8 @@ struct Knob {
 [[nodiscard]] Calibration priors();
 
 /// The stack that conditions name. Frameworks whose mechanism is known and whose costs are not
-/// (Megatron-LM, DeepSpeed, FSDP, ...) pay PyTorch's; one that is not known is taken for PyTorch and
-/// is not `known`.
+/// (Megatron-LM, DeepSpeed, FSDP, ...) pay PyTorch's; one that is not known is taken for PyTorch
+/// and is not `known`.
 [[nodiscard]] Stack find_stack(const Conditions& c, const Calibration& k);
 
 /// Stacks in force whose gradients go by rings or trees and whose costs are fitted, as
