@@ -5,7 +5,6 @@
 
 namespace gx::tools::data {
 
-extern const std::string_view gpu_proxies, mechanisms, network_rates, parameter_profiles,
-    stacks;
+extern const std::string_view gpu_proxies, mechanisms, network_rates, parameter_profiles, stacks;
 
 }  // namespace gx::tools::data

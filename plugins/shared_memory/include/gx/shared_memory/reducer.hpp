@@ -67,7 +67,7 @@ public:
         if (!messages_) messages_.emplace().reserve(plan_);
         return messages_->all_reduce(link, bucket.values);
     }
-    /// The same of values that every rank keeps in E: half the memory of floats is read and written.
+    /// The same of values that every rank keeps in E: half the bytes of floats are moved.
     /// By messages they become floats, in memory of its own, and back.
     /// Order:  the bits are those that all_reduce() leaves in the values as floats, in E.
     template <Link T>
