@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>   // counts
+#include <cstddef>  // size_t
 #include <cstdint>  // uint64_t
 #include <thread>   // yield
 

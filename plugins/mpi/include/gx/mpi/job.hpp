@@ -8,6 +8,7 @@
 #include <mutex>       // the first error
 #include <optional>    // a guard
 #include <string>      // hosts
+#include <utility>     // in_place
 #include <vector>      // ranks
 
 #include <gx/coordination/node_memory.hpp>  // NodeMemory
