@@ -101,6 +101,7 @@ struct Run {
     std::optional<Weights> initial{};      ///< none: at random
     std::optional<Checkpoint> resume{};    ///< none: start anew
     std::filesystem::path resumed_from{};  ///< its file
+    bool is_over = false;                  ///< it lies behind the last epoch: "latest" found it
     std::uint64_t data_hash = 0;           ///< of the training set, where checkpoints need it
     std::uint64_t test_data_hash = 0;      ///< of the last test set of the run; 0: none, or unknown
     Timetable timetable_before{};          ///< that it was written under
@@ -133,6 +134,9 @@ GX_COLD [[nodiscard]] GX_DECL Run start_run(RunComposition composition, RunOptio
 
 /// The record of a run that starts, with its notes: all but the optimizer's and scheduler's names.
 GX_COLD [[nodiscard]] GX_DECL RunRecord record_of(const Run& run, const RunWorld& world);
+
+/// Fills in what the checkpoint of a run that is over holds: rows, times, cost.
+GX_COLD GX_DECL void restore_record(const Run& run, RunRecord& record);
 
 /// What a rank compares with the others before it starts.
 GX_COLD [[nodiscard]] GX_DECL RunTerms terms_of(const Run& run, int ranks);

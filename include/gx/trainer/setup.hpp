@@ -85,6 +85,7 @@ GX_COLD [[nodiscard]] GX_DECL std::string other_data(const char* role,
 struct Names {
     std::string composition, reducer;
     bool survives = false;
+    bool latest = false;  ///< it may lie behind the last epoch
 };
 /// Checkpoint to go on from. `data_hash`: that of `data.train`.
 /// Errors: gx::Error if the run would not be the one that wrote it; lists every reason.

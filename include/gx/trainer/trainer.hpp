@@ -112,7 +112,10 @@ public:
         record.optimizer = optimizer_name(options_.optimizer);
         WorldInfo after;
         try {
-            if constexpr (V::continues) {
+            if (run.is_over) {
+                detail::trainer::restore_record(run, record);
+                after = info_of(world);
+            } else if constexpr (V::continues) {
                 after = run_until_done(world, run, record);
             } else {
                 NoOptions carries;

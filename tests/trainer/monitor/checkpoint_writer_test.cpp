@@ -107,6 +107,45 @@ TEST(CheckpointWriter, OfARunKeepsTheNewestAndTheBest) {
     EXPECT_TRUE(left.contains("epoch-0007.safetensors"));
     EXPECT_LE(left.size(), 4u);
 }
+TEST(CheckpointWriter, ARunThatIsOverEndsWithItsRecordAgain) {
+    struct Calls final : gx::Observer {
+        void run_begins(const gx::RunStart&) override { ++number; }
+        void run_ended(const gx::RunRecord&) override { ++number; }
+        int number = 0;
+    } calls;
+    const auto expect_over = [&]<class T>(T, auto make) {
+        const Folder folder;
+        typename T::Options o{.batch = 4, .epochs = 3, .output = folder.path, .resume = "latest"};
+        auto first = make();
+        const gx::RunRecord whole = T(o).train(first, images());
+        const auto files = names_in(folder.path);
+        o.observers = {&calls};
+        auto world = make();
+        const gx::RunRecord over = T(o).train(world, images());
+        expect_same_learning(over, whole);
+        EXPECT_EQ(over.seconds, whole.seconds);
+        EXPECT_EQ(over.dollars, whole.dollars);
+        EXPECT_EQ(over.images, whole.images);
+        EXPECT_EQ(over.breakdown.compute, whole.breakdown.compute);
+        EXPECT_EQ(over.test_accuracy_pct(), whole.test_accuracy_pct());
+        EXPECT_EQ(names_in(folder.path), files);
+        EXPECT_EQ(calls.number, 0);
+        EXPECT_TRUE(holds(over.notes.back(), "All 3 epochs had been done", "trained nothing",
+                          "epoch-0003.safetensors'"))
+            << over.notes.back();
+
+        o.epochs = 2;
+        EXPECT_TRUE(holds(error_of([&] { (void)T(o).train(world, images()); }),
+                          "it has done 3 epochs, and this run ends after 2"));
+        o.epochs = 3, o.resume = folder / "epoch-0003.safetensors";
+        EXPECT_TRUE(holds(error_of([&] { (void)T(o).train(world, images()); }),
+                          "it has done 3 epochs, and this run ends after 3"));
+    };
+    expect_over(Plain(), [] { return threads(2); });
+    expect_over(Late(), [] { return threads(2); });
+    expect_over(gx::Trainer<Net, gx::Ring<fp32>, gx::Constant, gx::ContinueOnSurvivors>(),
+                [] { return threads(2); });
+}
 
 TEST(CheckpointWriter, AnErrorOfTheRunLosesNoneThatWaits) {
     const gx::Graph graph = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});

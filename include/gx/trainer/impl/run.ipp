@@ -5,12 +5,15 @@
 #include <string>     // names
 #include <utility>    // move
 
+#include <fmt/core.h>  // sentences
+
 #include <gx/core/cold.hpp>                  // GX_COLD
 #include <gx/core/error.hpp>                 // Error
 #include <gx/core/hash.hpp>                  // hash_name
 #include <gx/core/hash_bits.hpp>             // hash_bits
 #include <gx/trainer/monitor/step_gate.hpp>  // StepGate
 #include <gx/trainer/monitor/watchers.hpp>   // Watchers
+#include <gx/trainer/rank/accounts.hpp>      // Accounts
 #include <gx/trainer/run.hpp>
 
 namespace gx::detail::trainer {
@@ -179,7 +182,8 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
         if (o.evaluate) run.test_data_hash = data_hash(data.test);
     }
     std::vector<std::string> damaged;
-    if (o.resume == "latest") {
+    const bool latest = o.resume == "latest";
+    if (latest) {
         FoundCheckpoint found = latest_checkpoint(o.output, run.graph());
         if (!found.checkpoint && !found.errors.empty())
             throw Error("gx: this run can't start: resume is 'latest', no checkpoint in '" +
@@ -201,11 +205,13 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
         return run;
     }
 
-    run.resume = resumable(
-        o, run.graph(), {run.composition.name, run.composition.reducer, run.composition.survives},
-        data, run.data_hash, world.ranks);
+    run.resume =
+        resumable(o, run.graph(),
+                  {run.composition.name, run.composition.reducer, run.composition.survives, latest},
+                  data, run.data_hash, world.ranks);
     run.resumed_from = o.resume;
-    plan_from_checkpoint(run);
+    run.is_over = run.resume->epoch == o.epochs;
+    if (!run.is_over) plan_from_checkpoint(run);
     run.changes = changes(*run.resume, run.composition.choices, world.info);
     if (run.resume->test_data_hash != 0 && run.test_data_hash != 0 &&
         run.resume->test_data_hash != run.test_data_hash)
@@ -244,6 +250,19 @@ GX_DECL RunRecord record_of(const Run& run, const RunWorld& world) {
     }
     r.notes.insert(r.notes.end(), run.notes.begin(), run.notes.end());
     return r;
+}
+
+GX_DECL void restore_record(const Run& run, RunRecord& record) {
+    restore_rows(record, *run.resume, run.resumed_from);
+    Accounts accounts{.mixed_clocks = run.mixed_clocks};
+    accounts.resume(*run.resume);
+    accounts.breakdown = record.breakdown;
+    accounts.write(record);
+    record.weights_hash = hash_bits(run.resume->parameters);
+    record.notes.push_back(
+        fmt::format("All {} epochs had been done: this run has trained nothing, and its figures "
+                    "are those of '{}', which holds no bytes sent and no timeline.",
+                    run.options.epochs, run.resumed_from.string()));
 }
 
 GX_DECL RunTerms terms_of(const Run& run, int ranks) {

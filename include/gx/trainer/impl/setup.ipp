@@ -197,7 +197,7 @@ GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph, const Name
                                    "so that losses of both parts can't be compared: set "
                                    "label_smoothing to {}",
                                    kept->value, smoothing, kept->value));
-    problems.check(c.epoch < o.epochs,
+    problems.check(c.epoch < o.epochs || (c.epoch == o.epochs && names.latest),
                    fmt::format("it has done {} epochs, and this run ends after {}: ask for more "
                                "epochs in all",
                                c.epoch, o.epochs));

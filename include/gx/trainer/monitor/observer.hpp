@@ -68,8 +68,8 @@ struct CheckpointWritten {
 ///
 /// Order:  run_begins; then step_done and epoch_done in the order of steps, checkpoint_written when
 ///         the file is there, ranks_lost; at the end one of run_ended and run_failed. A run that
-///         does not begin calls nothing. On a device whose work is queued, step_done of step t
-///         comes when step t + 1 is queued: no host waits for it.
+///         does not begin, or has no epoch left to train, calls nothing. On a device whose work is
+///         queued, step_done of step t comes when step t + 1 is queued: no host waits for it.
 /// Errors: an exception ends the run, as gx::Error that names the observer's type and the step; the
 ///         other observers see run_failed. Those of run_failed itself are dropped.
 /// Cost:   an indirect call an event; the Trainer allocates nothing for step_done.

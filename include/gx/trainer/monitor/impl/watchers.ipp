@@ -71,6 +71,7 @@ GX_DECL void Watchers::ranks_lost(const LossRow& loss) {
     each([&](Observer& o) { o.ranks_lost(loss); }, loss.step);
 }
 GX_DECL void Watchers::run_ended(const RunRecord& record) {
+    if (!begun_) return;  // nothing was left to train
     const std::int64_t step = record.epochs.empty() ? 0 : record.epochs.back().step;
     each([&](Observer& o) { o.run_ended(record); }, step);
 }
