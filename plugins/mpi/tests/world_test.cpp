@@ -156,6 +156,14 @@ TEST_P(MpiWorld, ARankThatLeavesBeforeRunIsNamed) {
     for (const std::size_t r : {0u, 2u})
         EXPECT_TRUE(holds(end.said[r], "rank 1 on host ", " left before run()")) << end.output;
 }
+/// Its error ends the process, which does not wait in MPI_Finalize for the rank that stays away.
+TEST_P(MpiWorld, ARankThatMakesNoWorldEndsTheJob) {
+    const JobEnd end = mpi_run(GetParam(), 2, "absent", GetParam(), Folder(), 30);
+    EXPECT_NE(end.status, 0) << end.output;
+    EXPECT_NE(end.status, 124) << "it hung: " << end.output;
+    EXPECT_TRUE(holds(end.said[0], "not all ranks came to MPI_Comm_idup within 1000 ms"))
+        << end.said[0] << end.output;
+}
 TEST_P(MpiWorld, DoesNotRunAfterAnError) {
     const JobEnd end = run(2, "again");
     for (const std::string& said : end.said)

@@ -3,6 +3,7 @@
 // Run:    mpirun -n 3 plugins.mpi.rank.openmpi reductions FOLDER
 // Writes: FOLDER/RANK: what the mode found, or the error of the rank.
 #include <signal.h>        // kill
+#include <sys/prctl.h>     // PR_SET_PDEATHSIG
 #include <sys/resource.h>  // setrlimit
 #include <time.h>          // timer_create
 
@@ -581,6 +582,16 @@ const std::map<std::string, Mode> modes{
          if (world.first_local_rank() == 1) return std::string("left");
          world.run([](auto&) {});
          return std::string("returned");
+     }},
+    {"absent",  // rank 1 makes no world, and stays
+     [](const std::string&, const Arguments&) {
+         if (std::string_view(rank_of_launcher()) == "1") {
+             (void)mpi::start_library();
+             (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
+             std::this_thread::sleep_for(std::chrono::minutes(1));
+             return std::string("stayed");
+         }
+         return run([](auto&) {}, {.join_deadline = std::chrono::seconds(1)});
      }},
     {"phase",  // WHEN: rank 1 dies before the first run or after the last one
      [](const std::string& folder, const Arguments& a) {

@@ -43,7 +43,8 @@ private:
 };
 
 /// Tests `request` until it is done. Errors: gx::Error where `limit` passes first, which names
-/// `call` as what not all ranks came to.
+/// `call` as what not all ranks came to; MPI that gx has initialised is then not finalised, which
+/// would wait for them.
 GX_DECL void complete(MPI_Request request, const char* call, std::chrono::nanoseconds limit);
 
 }  // namespace gx::mpi

@@ -44,8 +44,8 @@ struct JobOptions {
     bool announce = true;  ///< rank 0 writes a line to stderr: ranks, hosts, MPI, threads
 };
 
-/// A duplicate of a communicator, whose errors return. Freed unless MPI has been finalised, or has
-/// to be left open.
+/// A duplicate of a communicator, whose errors return. Freed unless it or MPI has to be left open,
+/// or MPI has been finalised.
 class Duplicate {
 public:
     /// Errors: gx::Error where not all ranks of `of` make one within `limit`.

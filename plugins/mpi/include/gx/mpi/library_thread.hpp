@@ -39,6 +39,8 @@ private:
 namespace detail::library {
 /// That all calls of MPI are handed to: at level FUNNELED, where gx has initialised MPI.
 inline std::atomic<LibraryThread*> funneled = nullptr;
+/// MPI_Finalize is not called: it would wait for ranks that are lost, or have not come.
+inline std::atomic<bool> left_open = false;
 }  // namespace detail::library
 
 /// Calls f() where MPI may be called: here, or on the thread that initialised it.

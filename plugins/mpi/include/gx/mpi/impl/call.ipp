@@ -63,12 +63,13 @@ GX_DECL void complete(MPI_Request request, const char* call, std::chrono::nanose
         int done = 0;
         in_library([&] { expect(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call); });
         if (done != 0) return;
-        if (std::chrono::steady_clock::now() - begin >= limit)
-            throw Error("not all ranks came to " + std::string(call) + " within " +
-                        std::to_string(
-                            std::chrono::duration_cast<std::chrono::milliseconds>(limit).count()) +
-                        " ms: look at the errors of the other ranks. Every process makes the same "
-                        "worlds, in the same order, and calls run() equally often");
+        if (std::chrono::steady_clock::now() - begin < limit) continue;
+        detail::library::left_open = true;
+        throw Error(
+            "not all ranks came to " + std::string(call) + " within " +
+            std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(limit).count()) +
+            " ms: look at the errors of the other ranks. Every process makes the same worlds, in "
+            "the same order, and calls run() equally often");
     }
 }
 

@@ -182,7 +182,8 @@ GX_DECL Duplicate::Duplicate(MPI_Comm of, std::chrono::nanoseconds limit) {
 GX_DECL Duplicate::~Duplicate() {
     int finalized = 0;
     (void)MPI_Finalized(&finalized);
-    if (finalized == 0 && !left_) in_library([&] { (void)MPI_Comm_free(&communicator_); });
+    if (finalized == 0 && !left_ && !detail::library::left_open)
+        in_library([&] { (void)MPI_Comm_free(&communicator_); });
 }
 
 GX_DECL void JobRun::fail() {
@@ -206,11 +207,16 @@ GX_DECL Job::Job(JobOptions options, MPI_Comm communicator)
         expect(MPI_Comm_size(messages_.get(), &size), "MPI_Comm_size");
     });
     hosts_.resize(static_cast<std::size_t>(size));
-    find_nodes();
-    meet(options_.join_deadline);
-    share_cores();
-    if (roster_.nodes() == 1)
-        shared_ = coordination::NodeMemory::join(*session_, options_.join_deadline);
+    try {
+        find_nodes();
+        meet(options_.join_deadline);
+        share_cores();
+        if (roster_.nodes() == 1)
+            shared_ = coordination::NodeMemory::join(*session_, options_.join_deadline);
+    } catch (...) {
+        leave_open();
+        throw;
+    }
     meeting_.reset();
     if (rank_ == 0 && options_.announce) {
         const WorldInfo i = info();
@@ -447,7 +453,12 @@ GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
     // All were there a moment ago: one that does not come has died between the two meetings.
     constexpr std::chrono::seconds patience{10};
     meeting_.emplace();
-    meet(std::min<std::chrono::nanoseconds>(patience, options_.join_deadline));
+    try {
+        meet(std::min<std::chrono::nanoseconds>(patience, options_.join_deadline));
+    } catch (...) {
+        leave_open();
+        throw;
+    }
     meeting_.reset();
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <array>    // launchers
-#include <atomic>   // whether to finalise
+#include <atomic>   // who initialises
 #include <cstdlib>  // atexit, getenv, strtol
 
 #include <gx/core/error.hpp>   // Error
@@ -12,7 +12,7 @@ namespace gx::mpi {
 
 namespace detail::library {
 
-inline std::atomic<bool> left_open = false, initialized_here = false;
+inline std::atomic<bool> initialized_here = false;
 
 inline LibraryThread& thread() {
     static auto* const one = new LibraryThread();
