@@ -2,6 +2,7 @@
 // ranks have written.
 #pragma once
 
+#include <chrono>   // jobs that hang
 #include <cstdlib>  // system
 #include <fstream>  // a file in the way
 #include <string>   // commands
@@ -58,8 +59,12 @@ inline JobEnd mpi_run(const Mpi& mpi, int ranks, const std::string& arguments, c
                                 folder.path.string() + more + around.second + " ) > " +
                                 (outside / "output").string() + " 2>&1 < /dev/null";
     JobEnd end;
+    const auto begin = std::chrono::steady_clock::now();
     const int status = std::system(command.c_str());
     end.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    // `timeout` returns 137 where it had to kill, as a launcher does whose rank was killed.
+    const bool in_time = std::chrono::steady_clock::now() - begin < std::chrono::seconds(seconds);
+    if (!in_time) end.status = 124;
     for (int r = 0; r < ranks; ++r)
         end.said.push_back(testing_support::read_text(folder.path / std::to_string(r)));
     end.output = testing_support::read_text(outside / "output");
