@@ -34,7 +34,7 @@ lacks() {
     exit 77
 }
 whole() {  # whole OPTION VALUE LEAST MOST
-    [[ $2 =~ ^[0-9]{1,6}$ ]] && ((10#$2 >= $3 && 10#$2 <= $4)) ||
+    [[ $2 =~ ^(0|[1-9][0-9]{0,5})$ ]] && (($2 >= $3 && $2 <= $4)) ||
         refuse "$1: '$2' is not a whole number from $3 to $4"
 }
 

@@ -70,6 +70,9 @@ TEST(MpiHostsScript, BadInput) {
     };
     expect("--hosts 1 --rate 100 -- true", "--hosts: '1' is not a whole number from 2 to 16");
     expect("--hosts 17 --rate 100 -- true", "--hosts: '17' is not a whole number from 2 to 16");
+    expect("--hosts 010 --rate 100 -- true", "--hosts: '010' is not a whole number from 2 to 16");
+    expect("--hosts 4 --rate 100 --slow 02:50 -- true",
+           "--slow: '02' is not a whole number from 0 to 3");
     expect("--hosts 4 --rate 0 -- true", "--rate: '0' is not a whole number from 1 to 10000");
     expect("--hosts 4 -- true", "--rate: '' is not a whole number from 1 to 10000");
     expect("--hosts 4 --rate 100 --leaf 2 -- true", "--leaf and --trunk: give both");
