@@ -27,11 +27,15 @@ struct Event {
     double launched = 0;         ///< of a kernel: when the host did
 };
 
+/// Of the first input that has sides; 1 where an input has none, as a scalar.
 std::int64_t elements_of(const Json& args) {
     const auto dims = args.find("Input Dims");
     if (dims == args.end() || !dims->is_array()) return -1;
+    bool scalar = false;
     for (const Json& d : *dims) {
-        if (!d.is_array() || d.empty()) continue;
+        if (!d.is_array()) continue;
+        scalar = scalar || d.empty();
+        if (d.empty()) continue;
         std::int64_t n = 1;
         for (const Json& side : d) {
             if (!side.is_number_integer()) return -1;
@@ -39,7 +43,7 @@ std::int64_t elements_of(const Json& args) {
         }
         return n;
     }
-    return -1;
+    return scalar ? 1 : -1;
 }
 
 std::vector<Event> events_of(const Json& file) {

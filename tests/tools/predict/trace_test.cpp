@@ -71,6 +71,14 @@ TEST(Trace, PartsOfTheMedianStep) {
     EXPECT_EQ(m.backward[1].name, "ReluBackward0");
     EXPECT_NEAR(m.backward[1].ms, 0.2, 1e-9);
 }
+/// A parameter of one number has no sides.
+TEST(Trace, AScalarParameterIsOneElement) {
+    Json all = three_steps();
+    all.push_back(gradient(10'700, 10, Json::array({Json::array()})));
+    const MeasuredStep m = read(all);
+    ASSERT_EQ(m.gradients.size(), 3u);
+    EXPECT_EQ(m.gradients[1].elements, 1);
+}
 /// Kernels run later than the host launches them: forward 10.5 to 10.7, a gap of 0.1 ms, backward
 /// 10.8 to 11.8 with the first gradient's kernel done at 11.4, update 11.8 to 11.9.
 TEST(Trace, OnAGpuTheKernelsCount) {
