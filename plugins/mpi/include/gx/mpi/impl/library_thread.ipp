@@ -4,6 +4,7 @@
 #include <exception>  // exception_ptr
 
 #include <gx/mpi/library_thread.hpp>  // the declarations
+#include <gx/threads/sleep.hpp>       // sleep_until
 
 namespace gx::mpi {
 
@@ -27,7 +28,7 @@ GX_DECL void LibraryThread::call(FunctionRef<void()> f) {
     for (int i = 0; i < detail::library::yields && !mine.done; ++i) std::this_thread::yield();
     {
         std::unique_lock lock(mutex_);  // also: work() has let go of `mine`
-        changed_.wait(lock, [&] { return mine.done.load(); });
+        gx::detail::threads::sleep_until(changed_, lock, [&] { return mine.done.load(); });
     }
     if (mine.error) std::rethrow_exception(mine.error);
 }
@@ -41,7 +42,7 @@ GX_DECL void LibraryThread::work() {
             std::this_thread::yield();
             lock.lock();
         } else {
-            changed_.wait(lock, [&] { return !calls_.empty(); });
+            gx::detail::threads::sleep_until(changed_, lock, [&] { return !calls_.empty(); });
         }
         if (calls_.empty()) continue;
         idle = 0;
