@@ -391,6 +391,16 @@ TEST(Session, TheLossOfTheRootIsNamedByAll) {
         EXPECT_EQ(s[r].exit_status(), 1);
     }
 }
+/// Also where it comes before the rank could say what it does.
+TEST(Session, TheLossOfTheRootIsSaidWithWhatTheRankBeginsWith) {
+    auto [root, mine] = socket_pair();
+    root.close();
+    auto o = options(1, 2);
+    o.operation = {"no run: before the first"};
+    Session session(o, std::move(mine));
+    EXPECT_TRUE(has(cause_of(session).text, "noticed by rank 1 in operation no run"))
+        << session.cause().text;
+}
 TEST(Session, AHalfMessageAndThenTheEndIsSaid) {
     auto [of_root, raw] = socket_pair();
     std::vector<Descriptor> members(2);

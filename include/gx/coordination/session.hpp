@@ -51,6 +51,7 @@ public:
         Duration silence = std::chrono::seconds(30);  ///< after which a member or the root is lost
         /// How long the process may live on without its root; then it exits. max(): for ever.
         Duration outlive_root = Duration::max();
+        Operation operation{};  ///< that the rank begins with: what it is working_on() at first
     };
 
     /// Rank 0. `members[r]` leads to rank r, where there is one: the other ranks connect to

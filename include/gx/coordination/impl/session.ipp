@@ -89,6 +89,7 @@ GX_DECL Session::Session(Options options, Descriptor to_root)
 }
 
 GX_DECL void Session::start() {
+    working_on(options_.operation);
     wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wake_) throw Error(std::string("an event can't be made: ") + std::strerror(errno));
     try {

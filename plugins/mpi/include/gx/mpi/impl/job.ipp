@@ -292,7 +292,8 @@ GX_DECL void Job::meet(std::chrono::nanoseconds limit) {
         .host = hosts_[static_cast<std::size_t>(rank_)],
         .join_deadline = limit,
         // A busy machine may not run a process for a while that is well.
-        .silence = std::max<std::chrono::nanoseconds>(options_.deadline, std::chrono::seconds(10))};
+        .silence = std::max<std::chrono::nanoseconds>(options_.deadline, std::chrono::seconds(10)),
+        .operation = {meetings_ == 1 ? "no run: before the first" : "no run: after the last"}};
     if (rank_ == 0) {
         session_ = std::make_unique<Session>(
             std::move(options), std::vector<coordination::Descriptor>{}, std::move(listener));
@@ -308,7 +309,6 @@ GX_DECL void Job::meet(std::chrono::nanoseconds limit) {
                         "0's host as the option 'host'");
         }
     }
-    session_->working_on({meetings_ == 1 ? "no run: before the first" : "no run: after the last"});
     try {
         (void)session_->join();
     } catch (...) {
