@@ -10,11 +10,13 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <future>  // a change that is waited for
 #include <memory>
 #include <thread>  // ranks
 
-#include <gx/core/error.hpp>  // Error, LostRank
+#include <gx/coordination/node_memory.hpp>  // NodeMemory
+#include <gx/core/error.hpp>                // Error, LostRank
 
 #include <support/files.hpp>          // Folder
 #include <testing/processes_run.hpp>  // WithProcesses, error_of_run
@@ -122,6 +124,19 @@ TEST(Session, GathersWhatEachRankGives) {
         EXPECT_EQ(got[r], (std::vector<std::string>{zero, "1", "2"}));
         EXPECT_EQ(got[3 + r], (std::vector<std::string>{"", "x", "xx"}));
     }
+}
+/// As in another container, where the number of the root's process is that of another one.
+TEST(NodeMemory, AnotherFileInItsPlaceIsNotMapped) {
+    Sessions s(2);
+    for (auto& session : s.all) session->join();
+    const Folder folder;
+    std::ofstream(folder / "file") << "not ours";
+    std::thread root([&] {
+        (void)s[0].gather((folder / "file").string() + " 2097152 1 2", 60s);
+        (void)s[0].gather("mapped", 60s);
+    });
+    EXPECT_EQ(NodeMemory::join(s[1], 60s), nullptr);
+    root.join();
 }
 TEST(Session, AGatherEndsWithTheRun) {
     Sessions s(3);

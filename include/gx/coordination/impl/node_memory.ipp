@@ -3,6 +3,7 @@
 
 #include <fcntl.h>     // open
 #include <sys/mman.h>  // mmap, memfd_create
+#include <sys/stat.h>  // fstat
 #include <unistd.h>    // ftruncate, sysconf
 
 #include <algorithm>  // max, min
@@ -10,6 +11,7 @@
 #include <cstring>    // memcpy
 #include <fstream>    // the system's settings
 #include <new>        // the head
+#include <sstream>    // where the memory is
 #include <thread>     // sleep_for
 
 #include <gx/coordination/node_memory.hpp>  // the declarations
@@ -71,6 +73,14 @@ GX_DECL std::unique_ptr<NodeMemory> NodeMemory::for_children(int ranks) {
     return std::unique_ptr<NodeMemory>(new NodeMemory(ranks, base, part));
 }
 
+/// "DEVICE INODE" of an open file: processes of two containers may have one number, and what lies
+/// below /proc/NUMBER is then another's.
+inline std::string identity_of(int file) {
+    struct stat s{};
+    if (::fstat(file, &s) != 0) return "unknown";
+    return std::to_string(s.st_dev) + " " + std::to_string(s.st_ino);
+}
+
 GX_DECL std::unique_ptr<NodeMemory> NodeMemory::join(Session& session,
                                                      std::chrono::nanoseconds limit) {
     const int ranks = session.ranks();
@@ -83,16 +93,15 @@ GX_DECL std::unique_ptr<NodeMemory> NodeMemory::join(Session& session,
         file = Descriptor(::memfd_create("gx", MFD_CLOEXEC));
         if (file && ::ftruncate(file.get(), static_cast<off_t>(all)) == 0)
             path = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file.get()) +
-                   " " + std::to_string(part);
+                   " " + std::to_string(part) + " " + identity_of(file.get());
     }
-    const std::string said = session.gather(path, limit).front();
+    std::istringstream said(session.gather(path, limit).front());
     std::byte* base = nullptr;
-    if (const auto space = said.find(' '); space != said.npos) {
-        part = std::stoull(said.substr(space + 1));
+    if (std::string identity; said >> path >> part && std::getline(said >> std::ws, identity)) {
         all = all_of();
-        if (session.rank() != 0)
-            file = Descriptor(::open(said.substr(0, space).c_str(), O_RDWR | O_CLOEXEC));
-        if (file) base = map_shared(all, large_page, file.get());
+        if (session.rank() != 0) file = Descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+        if (file && identity_of(file.get()) == identity)
+            base = map_shared(all, large_page, file.get());
     }
     std::unique_ptr<NodeMemory> mine;
     if (base != nullptr) {
