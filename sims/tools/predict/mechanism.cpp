@@ -18,7 +18,8 @@ namespace {
 struct Condition {
     std::vector<std::string> words{};
     std::string with{}, model{};
-    std::pair<int, int> from{-1, 0};  ///< a version: major, minor
+    std::pair<int, int> from{-1, 0};               ///< a version: major, minor
+    std::pair<int, int> before{1'000'000'000, 0};  ///< another
 };
 
 struct Rows {
@@ -57,19 +58,23 @@ const Rows& rows() {
             c.model = row.value("model", "");
             if (row.contains("from"))
                 c.from = {row.at("from").at(0).get<int>(), row.at("from").at(1).get<int>()};
+            if (row.contains("before"))
+                c.before = {row.at("before").at(0).get<int>(), row.at("before").at(1).get<int>()};
         }
         return r;
     }();
     return read;
 }
 
-/// The version behind a word: "horovod 0.21.3" is {0, 21}; none: {-1, 0}.
+/// The version behind a word: "horovod 0.21.3" and "horovod==v0.21" are {0, 21}; none: {-1, 0}.
 std::pair<int, int> version_behind(std::string_view text, std::string_view word) {
     std::pair<int, int> v{-1, 0};
     const auto at = text.find(word);
     if (at == text.npos) return v;
     const std::string rest(text.substr(at + word.size()));
-    const int read = std::sscanf(rest.c_str(), " %6d.%6d", &v.first, &v.second);
+    const auto number = rest.find_first_not_of(" v=-_:(");
+    if (number == rest.npos) return v;
+    const int read = std::sscanf(rest.c_str() + number, "%6d.%6d", &v.first, &v.second);
     return read >= 1 ? v : std::pair{-1, 0};
 }
 
@@ -90,7 +95,8 @@ const Mechanism* find_mechanism(std::string_view framework, std::string_view mod
             return w.size() < 4 ? has_word(framework, w) : has(framework, w);
         });
         if (word == c.words.end() || !has(framework, c.with) || !has(model, c.model)) continue;
-        if (version_behind(framework, *word) >= c.from) return &r.all[i];
+        const auto version = version_behind(framework, *word);
+        if (version >= c.from && version < c.before) return &r.all[i];
     }
     return nullptr;
 }

@@ -203,7 +203,11 @@ TEST(Mechanism, IsFoundByNameAndVersion) {
     EXPECT_EQ(name("pytorch 2.1 fsdp"), "PyTorch FSDP");
     EXPECT_EQ(name("pytorch 19.07 container", "bert-large"), "NVIDIA's BERT container for PyTorch");
     EXPECT_EQ(name("pytorch 19.07 container"), "PyTorch DDP");
-    EXPECT_EQ(name("tf 2.3"), "TensorFlow's benchmarks, 2017");
+    EXPECT_EQ(name("pytorch + horovod v0.22"), "Horovod 0.21 and newer");
+    EXPECT_EQ(name("horovod==0.19.5"), "Horovod before 0.21");
+    EXPECT_EQ(name("tf 1.4"), "TensorFlow's benchmarks, 2017");
+    EXPECT_EQ(name("tensorflow (may 2017)"), "TensorFlow's benchmarks, 2017");
+    EXPECT_EQ(name("tf 2.3"), "unknown");
     EXPECT_EQ(name("caffe2"), "unknown");
     EXPECT_EQ(name(""), "unknown");
 }
