@@ -205,6 +205,8 @@ TEST(Mechanism, IsFoundByNameAndVersion) {
     EXPECT_EQ(name("pytorch 19.07 container"), "PyTorch DDP");
     EXPECT_EQ(name("pytorch + horovod v0.22"), "Horovod 0.21 and newer");
     EXPECT_EQ(name("horovod==0.19.5"), "Horovod before 0.21");
+    EXPECT_EQ(name("deepspeed zero-3 on pytorch 2.1"), "DeepSpeed, ZeRO stage 3");
+    EXPECT_EQ(name("deepspeed zero-2"), "DeepSpeed, ZeRO stages 0 to 2");
     EXPECT_EQ(name("tf 1.4"), "TensorFlow's benchmarks, 2017");
     EXPECT_EQ(name("tensorflow (may 2017)"), "TensorFlow's benchmarks, 2017");
     EXPECT_EQ(name("tf 2.3"), "unknown");
