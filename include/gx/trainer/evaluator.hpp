@@ -3,12 +3,14 @@
 
 #include <algorithm>    // copy
 #include <concepts>     // same_as, constructible_from
+#include <optional>     // the current GPU
 #include <span>         // parameters
 #include <type_traits>  // remove_cvref_t
 #include <utility>      // declval
 #include <vector>       // logits
 
 #include <gx/core/device.hpp>           // Device, GivesLogits
+#include <gx/core/error.hpp>            // Error
 #include <gx/memory/buffer.hpp>         // Buffer
 #include <gx/memory/queued_device.hpp>  // QueuedDevice
 #include <gx/model/graph.hpp>           // Graph
@@ -26,10 +28,13 @@ template <class D>
 consteval bool explain_evaluated() {
     if constexpr (QueuedDevice<D>) {
         static_assert(
-            requires { requires std::constructible_from<typename D::Context, int>; },
-            "gx: this QueuedDevice names no 'Context' that is made from the number of a GPU. "
-            "Outside of a World nothing says where the device is. Fix: use gx::cuda::Device, or "
-            "add it to yours.");
+            requires {
+                requires std::constructible_from<typename D::Context, int>;
+                requires std::constructible_from<typename D::Context::Current, int>;
+            },
+            "gx: this QueuedDevice names no 'Context' that is made from the number of a GPU, with "
+            "a 'Current' that makes that GPU a thread's. Outside of a World nothing says where the "
+            "device is. Fix: use gx::cuda::Device, or add them to yours.");
         static_assert(
             requires(D& d) {
                 { d.logits() } -> std::same_as<std::vector<float>>;
@@ -69,8 +74,9 @@ private:
 };
 
 /// Of a device that queues. Its `Context`, made from the number of a GPU, is what the device is
-/// constructed with, before graph and options; context.use() comes before work of another thread,
-/// and context.memory() is the GPU's.
+/// constructed with, before graph and options, and context.memory() is the GPU's. While a
+/// `Context::Current` lives, its GPU is the thread's, and then the one before: a rank of another
+/// GPU may read features.
 template <QueuedDevice D>
 class Evaluator<D> {
     static_assert(explain_evaluated<D>());
@@ -78,25 +84,37 @@ class Evaluator<D> {
 
 public:
     Evaluator(const Graph& graph, const Weights& weights, const EvaluatorOptions& o)
-        : context_(o.gpu),
-          device_(context_, graph, DeviceOptions{.batch = o.batch}),
-          report_(&context_.memory(), 1, "report") {
-        device_.update([&](auto mine) { device_.from_canonical(weights.parameters, mine); });
-        device_.queue().copy_in(std::span<const float>(weights.statistics), device_.statistics(),
-                                {"statistics"});
-    }
+        : Evaluator(graph, weights, o, Current(o.gpu)) {}
     Evaluator(const Evaluator&) = delete;
     Evaluator& operator=(const Evaluator&) = delete;
-    ~Evaluator() { context_.use(); }
+    ~Evaluator() {
+        try {
+            current_.emplace(gpu_);
+        } catch (const Error&) {  // of a lost GPU, whose memory is gone
+        }
+    }
 
     [[nodiscard]] std::vector<float> logits(const Batch& batch) {
-        context_.use();
+        const Current current(gpu_);
         device_.load(batch);
         device_.forward(Mode::evaluate, report_.template view<M>());
         return device_.logits();
     }
 
 private:
+    using Current = typename D::Context::Current;
+    Evaluator(const Graph& graph, const Weights& weights, const EvaluatorOptions& o, const Current&)
+        : gpu_(o.gpu),
+          context_(o.gpu),
+          device_(context_, graph, DeviceOptions{.batch = o.batch}),
+          report_(&context_.memory(), 1, "report") {
+        device_.update([&](auto mine) { device_.from_canonical(weights.parameters, mine); });
+        device_.queue().copy_in(std::span<const float>(weights.statistics), device_.statistics(),
+                                {"statistics"});
+    }
+
+    std::optional<Current> current_{};  ///< while what follows ends
+    int gpu_;
     typename D::Context context_;
     D device_;
     Buffer<ForwardReport> report_;

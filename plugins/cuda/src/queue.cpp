@@ -32,6 +32,14 @@ DeviceContext::DeviceContext(int device) : device_(device), resource_(device) {}
 
 void DeviceContext::use() const { expect(cudaSetDevice(device_), "cudaSetDevice", device_); }
 
+DeviceContext::Current::Current(int device) {
+    expect(cudaGetDevice(&before_), "cudaGetDevice", device);
+    const cudaError_t made = cudaSetDevice(device);
+    if (made != cudaSuccess) (void)cudaSetDevice(before_);
+    expect(made, "cudaSetDevice", device);
+}
+DeviceContext::Current::~Current() { (void)cudaSetDevice(before_); }
+
 // ---- Queue -------------------------------------------------------------------------------------
 
 Queue::Queue(DeviceContext& context, const Label& name, const QueueOptions& options)

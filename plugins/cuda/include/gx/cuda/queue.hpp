@@ -39,6 +39,17 @@ public:
     [[nodiscard]] MemoryResource& memory() { return resource_; }
     /// Makes the GPU the current device of the calling thread.
     void use() const;
+    /// Makes a GPU the current device of its thread while it lives, then the one before.
+    class Current {
+    public:
+        explicit Current(int device);
+        Current(const Current&) = delete;
+        Current& operator=(const Current&) = delete;
+        ~Current();
+
+    private:
+        int before_ = 0;
+    };
     /// Called again and again while the host waits, for transports, whose streams never get on
     /// where a rank is missing. With an incomplete delivery `watch` has given up what hung: the
     /// host waits for what is left of the queue, since memory that it uses may end, and the wait
