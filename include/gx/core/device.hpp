@@ -182,8 +182,8 @@ concept NamesTheFirstBadLayer = requires(const D& d) {
 /// is that of Batch::second_labels; receive(change), as update(change),
 /// for parameters that come from other ranks: it is not timed as an update.
 ///
-/// Optional: add(from, to), to += from of gradients, of a device that takes time for it; else the
-/// Trainer adds micro-batches by a kernel.
+/// Optional: add(from, to), to += from of gradients, of a device that takes time for it and returns
+/// the undisturbed time; else the Trainer adds micro-batches by a kernel.
 ///
 /// Optional: template <class E> static constexpr bool computes, whether DeviceOptions::compute may
 /// be E; absent means fp32 only. In fp16 or bf16 the tensors that gx/model/compute.hpp lists hold

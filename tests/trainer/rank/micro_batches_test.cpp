@@ -428,6 +428,7 @@ TEST(SimulatedAccumulation, TakesTheTimeOfItsPassesAndSums) {
     Cluster cluster(spec);
     const gx::RunRecord r = T(o).train(cluster, gx::Sources{data, {}});
     EXPECT_NEAR(r.breakdown.compute, gx::seconds(2 * (4 * pass + 3 * sum + update)), 1e-12);
+    EXPECT_NEAR(r.undisturbed_seconds, r.breakdown.compute, 1e-12) << "sums disturb no pass";
     EXPECT_EQ(r.images, 16);
 }
 TEST(SimulatedAccumulation, TimesAPartOfTheTimedBatch) {

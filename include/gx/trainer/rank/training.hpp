@@ -454,7 +454,8 @@ private:
     /// Of gradients, on the device.
     void add(ViewIn<const float, M> from, ViewIn<float, M> to) {
         if (to.empty()) return;
-        if constexpr (requires { device_->add(from, to); }) device_->add(from, to);
+        if constexpr (requires { device_->add(from, to); })
+            accounts_.undisturbed_seconds += seconds(device_->add(from, to));
         else launch(queue(), kernels::DecodeAdd<fp32>{}, from, to);
     }
     void ready(std::size_t watermark) {

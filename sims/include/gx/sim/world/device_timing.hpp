@@ -55,8 +55,8 @@ public:
                   GradientsReady ready);
     void begin_update(std::span<const float> parameters);
     void update();
-    /// A sum of gradients of so many trained parameters: read twice and written.
-    void add(std::size_t elements);
+    /// A sum of gradients of so many trained parameters, read twice and written; its nominal time.
+    Nanoseconds add(std::size_t elements);
     /// Parameters come from other ranks, in no time.
     void receives(std::span<const float> parameters);
 

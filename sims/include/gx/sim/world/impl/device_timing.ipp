@@ -146,11 +146,12 @@ GX_DECL void DeviceTiming::begin_update(std::span<const float> parameters) {
 }
 GX_DECL void DeviceTiming::update() { rank_.charge(times_.update(), "update", Activity::compute); }
 
-GX_DECL void DeviceTiming::add(std::size_t elements) {
+GX_DECL Nanoseconds DeviceTiming::add(std::size_t elements) {
     const auto timed = std::llround(static_cast<double>(elements) * rank_.wire_scale());
     const Bytes traffic{3 * 4 * std::int64_t{timed}};
-    rank_.charge(VectorKernels(timing::gpu(rank_)).time(traffic), "add gradients",
-                 Activity::compute);
+    const Nanoseconds time = VectorKernels(timing::gpu(rank_)).time(traffic);
+    rank_.charge(time, "add gradients", Activity::compute);
+    return time;
 }
 
 GX_DECL Nanoseconds DeviceTiming::undisturbed_pass(int count) const {
