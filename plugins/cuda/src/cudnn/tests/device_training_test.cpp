@@ -219,6 +219,23 @@ TEST(DeviceTraining, ASecondPhaseFitsWhereTheFirstDid) {
     }
 }
 
+/// The sum of micro-batches is one vector more.
+TEST(DeviceTraining, RefusesASumOfMicroBatchesThatDoesNotFit) {
+    using T = Trainer<WideNet, Ring<fp32>, Constant, AdamW>;
+    typename T::Options o{.batch = 2, .epochs = 1, .seed = 3, .evaluate = false};
+    const auto error = [&](int micro_batches, std::int64_t bytes) {
+        o.micro_batches = micro_batches;
+        cuda_testing::reset({.device_bytes = std::size_t(bytes), .check_at_exit = false});
+        cuda_testing::reset_cudnn({});
+        Gpus gpus({1, 1});
+        return error_of([&] { (void)T(o).train(gpus, maps(4)); });
+    };
+    std::int64_t bytes = 12'500'000;  // the least for one part
+    while (error(1, bytes) != "no error") bytes += 250'000;
+    EXPECT_TRUE(holds(error(2, bytes), "'WideNet' with a batch of 1 needs"));
+    EXPECT_EQ(error(2, bytes + 4 * 900'000), "no error");
+}
+
 // ---- Networks that are run forward alone -------------------------------------------------------
 
 /// Logits, and the maps in front of the flatten, in the graph's order.
