@@ -11,6 +11,7 @@
 #include <cstdlib>      // getloadavg
 #include <filesystem>   // sources
 #include <fstream>      // the name of the CPU
+#include <functional>   // what was skipped
 #include <memory>       // sources
 #include <string>       // sentences
 #include <string_view>  // names
@@ -61,11 +62,13 @@ struct Opened {
     std::shared_ptr<void> owner{};
     gx::SourceRef source{};
     bool decodes = false;  ///< files of images; else pixels of one size
+    /// Corrupt images: records that are no samples, and samples that others have stood for.
+    std::function<gx::SkippedRecords()> skipped = [] { return gx::SkippedRecords{}; };
 };
 template <class S>
-Opened keep(S source, bool decodes = false) {
+Opened keep(S source) {
     auto owner = std::make_shared<S>(std::move(source));
-    return {owner, gx::SourceRef(*owner), decodes};
+    return {owner, gx::SourceRef(*owner)};
 }
 
 /// "train-images-idx3-ubyte.gz" and the labels beside it.
@@ -81,10 +84,17 @@ Opened open_encoded(const Arguments& a) {
     std::optional<gx::EncodedFormat> format;
     if (!a.from.empty()) format = gx::encoded_format(a.from);
     using Crops = gx::ImageRecipe<gx::RandomResizedCrop>;
-    return keep(gx::Decoded(gx::open_encoded(a.files, {.on_corrupt = gx::OnCorrupt::skip}, format),
-                            gx::RecipeDecoder(Crops({.to = {a.side, a.side}, .seed = 1})),
-                            {.workers = a.workers, .on_corrupt = gx::OnCorrupt::skip}),
-                true);
+    const auto files = gx::open_encoded(a.files, {.on_corrupt = gx::OnCorrupt::skip}, format);
+    const auto images = std::make_shared<gx::Decoded<gx::EncodedFiles, gx::RecipeDecoder<Crops>>>(
+        files, gx::RecipeDecoder(Crops({.to = {a.side, a.side}, .seed = 1})),
+        gx::DecodedOptions{.workers = a.workers, .on_corrupt = gx::OnCorrupt::skip});
+    return {images, gx::SourceRef(*images), true, [files, images] {
+                gx::SkippedRecords all = files.skipped();
+                const gx::SkippedRecords read = images->skipped();
+                all.count += read.count;
+                all.first.insert(all.first.end(), read.first.begin(), read.first.end());
+                return all;
+            }};
 }
 Opened open(const Arguments& a) {
     const fs::path& first = a.files.front();
@@ -346,6 +356,12 @@ void run(Arguments a) {
     fmt::print("{}, {}\n", gx::printable(gx::describe(info)),
                opened.decodes ? fmt::format("decoded from crops by {} workers", a.workers)
                               : "padded, cropped and mirrored");
+    const gx::SkippedRecords skipped = opened.skipped();
+    if (skipped.count > 0)
+        fmt::print(
+            "{} reads gave no image, so these rates are of the others. The first: {}\n"
+            "  Change: mend or remove what is corrupt.\n",
+            skipped.count, gx::printable(skipped.first.front()));
     fmt::print("feed alone   {:>9.1f} images/s\n", r.feed);
     if (trained == nullptr) fmt::print("device       {:>9.1f} images/s, as given\n", r.step);
     else
@@ -361,7 +377,7 @@ void run(Arguments a) {
     w.field("source", info.name).field("images", info.count).field("classes", info.classes);
     w.field("channels", info.shape.channels).field("height", info.shape.height);
     w.field("width", info.shape.width).field("model", model).field("batch", a.batch);
-    w.field("workers", opened.decodes ? a.workers : 0);
+    w.field("workers", opened.decodes ? a.workers : 0).field("skipped", skipped.count);
     w.field("feed_images_per_second", r.feed).field("step_images_per_second", r.step);
     if (trained != nullptr)
         w.field("both_images_per_second", r.both).field("waiting_pct", 100 * r.waiting);

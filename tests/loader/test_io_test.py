@@ -133,6 +133,13 @@ with tempfile.TemporaryDirectory() as folder:
     slow, _ = measured(folder, "mnist", "--device-rate", "0.5")
     assert slow["bottleneck"] == "step" and slow["step_images_per_second"] == 0.5, slow
 
+    # Images that are none: the rates are of what stood for them, and that is said.
+    assert fast["skipped"] == slow["skipped"] == 0 and "no image" not in done.stdout, fast
+    with open(f"{folder}/images/1/1.png", "wb") as file:
+        file.write(b"no picture")
+    corrupt, done = measured(folder, "images", "--device-rate", "1")
+    assert corrupt["skipped"] > 0 and "images/1/1.png" in done.stdout, done.stdout
+
     refused(folder, "There are: ResNet18", "images", "--model", "VGG")
     refused(folder, "Did you mean 'ResNet50'?", "images", "--model", "ResNet5")
     refused(folder, "do not fit LeNet", "images", "--model", "LeNet", "--side", "4")
