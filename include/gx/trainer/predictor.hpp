@@ -90,8 +90,9 @@ private:
 /// Errors: gx::Error naming the file and what it lacks; weights of another network (read_weights);
 ///         a format that the network does not take, or by which nothing can be normalised; images
 ///         of another shape, and more than one for top(); logits that are not finite.
-/// Order:  logits do not depend on what else is in a batch; equal files and images, equal bits on
-///         one device.
+/// Order:  logits do not depend on the other images of a batch, on their number as the device's
+///         bits do: onednn::Device chooses kernels by it. Equal files, images and batches, equal
+///         bits on one device.
 /// Cost:   the network's weights and one batch of activations. Allocates what it returns.
 template <class M, class D>
 class Predictor {

@@ -287,8 +287,8 @@ private:
         return plan;
     }
     /// Plans Winograd if it is wanted, fast for so few images, and there is a kernel of it in these
-    /// layouts; returns whether. The choice depends on shapes alone, so that it is the same in all
-    /// ranks and in each run.
+    /// layouts; returns whether. On one CPU the choice depends on shapes alone, so that it is the
+    /// same in all ranks and in each run.
     GX_COLD [[nodiscard]] bool plan_winograd(Pass pass, int images, Plan& plan) const {
         const ImageShape& out = shape_.out.shape;
         const int tiles = images * ((out.height + 3) / 4) * ((out.width + 3) / 4);
