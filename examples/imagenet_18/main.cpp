@@ -15,6 +15,7 @@
 #include <cstdlib>       // getloadavg
 #include <filesystem>    // folders
 #include <fstream>       // the name of the CPU
+#include <optional>      // a folder that goes
 #include <string>        // names
 #include <system_error>  // error_code
 #include <vector>        // medians
@@ -36,7 +37,7 @@
 #include <gx/trainer/trainer.hpp>              // Trainer
 
 #include "../../sims/support/command_line.hpp"  // run_program
-#include "../recipes/stand_in.hpp"              // draw_images
+#include "../recipes/stand_in.hpp"              // draw_images, TemporaryFolder
 
 namespace fs = std::filesystem;
 using namespace gx;
@@ -128,11 +129,15 @@ void compare(int runs, double target_pct, const fs::path& folder) {
 int main(int argc, char** argv) {
     int runs = 3;
     double target_pct = 93;
-    fs::path folder = fs::temp_directory_path() / "gx-imagenet-18";
+    fs::path folder;
     CLI::App app{"Progressive image sizes against one, on drawn images.", "gx_imagenet_18"};
     app.option_defaults()->always_capture_default();
     app.add_option("--runs", runs, "of each, with another seed")->check(count_in(1, 100));
     app.add_option("--top5", target_pct, "accuracy to reach, in %")->check(number_in(1, 100));
-    app.add_option("--folder", folder, "where the images are drawn");
-    return run_program(app, argc, argv, [&] { compare(runs, target_pct, folder); });
+    app.add_option("--folder", folder, "where the images are drawn; else they go at the end");
+    return run_program(app, argc, argv, [&] {
+        std::optional<recipes::TemporaryFolder> temporary;
+        if (folder.empty()) folder = temporary.emplace("gx-imagenet-18").path;
+        compare(runs, target_pct, folder);
+    });
 }

@@ -9,7 +9,9 @@
 // Other than published: ResNet-8, 36 pixels, batch 64 on 2 threads, 20 epochs; the network computes
 // in fp32: on GPUs add Compute<fp16> to the Trainer. ResNet50 and {224, 224} are the source's.
 // Epochs of steps are a third, two thirds and eight ninths of the run, as Goyal et al. have them.
-#include "stand_in.hpp"  // draw_images
+#include "stand_in.hpp"  // draw_images, TemporaryFolder
+
+#include <optional>  // the images that are drawn
 
 #include <fmt/format.h>  // lines
 
@@ -64,11 +66,10 @@ int main(int argc, char** argv) {
     app.add_option("--drawn", drawn, "images of a class, where they are drawn")
         ->check(count_in(8, 250));
     return run_program(app, argc, argv, [&] {
+        std::optional<recipes::TemporaryFolder> folder;
         if (train_set.empty() || test_set.empty()) {
-            const auto folder = std::filesystem::temp_directory_path() / "gx-recipe-aws";
-            std::filesystem::remove_all(folder);
-            recipes::draw_images(folder, {.train = drawn});
-            train_set = folder / "train", test_set = folder / "test";
+            recipes::draw_images(folder.emplace("gx-recipe-aws").path, {.train = drawn});
+            train_set = folder->path / "train", test_set = folder->path / "test";
         }
         const Decoded images(open_encoded({&train_set, 1}),
                              RecipeDecoder(Crops({.to = size, .crop = {.area_min = 0.35}})),

@@ -1,6 +1,6 @@
 // BEEVA 2017: fine-tune a trained network to new classes of which there are few images.
-// Run:  build/release/recipes/beeva_fine_tuning
-//       build/release/gx_test_io /tmp/gx-recipe-beeva/new/train --model ResNet20 --side 28
+// Run:  build/release/recipes/beeva_fine_tuning --folder beeva
+//       build/release/gx_test_io beeva/new/train --model ResNet20 --side 28
 //
 // As published (BEEVA 2017-2018): ResNet-152, trained on ImageNet, gets a new last layer for the
 // classes of Caltech-256 and trains 6 epochs; 86.5 % validation accuracy; a test-io of MXNet showed
@@ -9,9 +9,10 @@
 // drawn images and writes as safetensors; the new classes are 8 others, of 20 images each. One rate
 // for all layers, a fifth of that from scratch. It compares with training from scratch at equal
 // epochs, images and order, over seeds.
-#include "stand_in.hpp"  // draw_images
+#include "stand_in.hpp"  // draw_images, TemporaryFolder
 
 #include <algorithm>  // min
+#include <optional>   // a folder that goes
 
 #include <fmt/format.h>  // lines
 
@@ -50,6 +51,7 @@ RunRecord train(const fs::path& folder, typename Job<Classes>::Options o) {
 
 int main(int argc, char** argv) {
     int pretraining = 24, epochs = 6, seeds = 3, drawn = 100;
+    fs::path kept;
     CLI::App app{"Fine-tuning to classes with few images, beside training from scratch.",
                  "beeva_fine_tuning"};
     app.option_defaults()->always_capture_default();
@@ -58,9 +60,13 @@ int main(int argc, char** argv) {
     app.add_option("--epochs", epochs, "on the new classes")->check(count_in(1, 1000));
     app.add_option("--seeds", seeds, "of each")->check(count_in(1, 100));
     app.add_option("--drawn", drawn, "images of a known class")->check(count_in(8, 250));
+    app.add_option("--folder", kept, "a new one, for images and weights; else they go at the end");
     return run_program(app, argc, argv, [&] {
-        const fs::path folder = fs::temp_directory_path() / "gx-recipe-beeva";
-        fs::remove_all(folder);
+        if (!kept.empty() && fs::exists(kept))
+            throw Error(
+                fmt::format("--folder '{}' is there already: name a new one", kept.string()));
+        std::optional<recipes::TemporaryFolder> temporary;
+        const fs::path folder = kept.empty() ? temporary.emplace("gx-recipe-beeva").path : kept;
         recipes::draw_images(folder / "known", {.end_class = known, .train = drawn});
         recipes::draw_images(folder / "new", {.first_class = known, .train = 20});
         const RunRecord before = train<known>(folder / "known", {.batch = 16,

@@ -11,7 +11,7 @@
 // The source's plain run was slower than one ring across Ethernet has to be, so its gain is larger.
 // Rate, warmup and its steps are those of Goyal et al. 2017: the source's are not known. ChainerMN
 // drops the first and the last gradient; DoubleBuffered applies all, the last behind the last step.
-#include "stand_in.hpp"  // draw_images
+#include "stand_in.hpp"  // draw_images, TemporaryFolder
 
 #include <fmt/format.h>  // lines
 
@@ -63,12 +63,11 @@ int main(int argc, char** argv) {
     app.add_option("--epochs", epochs, "of each run")->check(count_in(2, 1000));
     app.add_option("--drawn", drawn, "images of a class")->check(count_in(8, 250));
     return run_program(app, argc, argv, [&] {
-        const auto folder = std::filesystem::temp_directory_path() / "gx-recipe-chainermn";
-        std::filesystem::remove_all(folder);
-        recipes::draw_images(folder, {.train = drawn});
-        const Decoded images(ImageFolder(folder / "train"),
+        const recipes::TemporaryFolder folder("gx-recipe-chainermn");
+        recipes::draw_images(folder.path, {.train = drawn});
+        const Decoded images(ImageFolder(folder.path / "train"),
                              RecipeDecoder(Crops({.to = {28, 28}, .crop = {.area_min = 0.35}})));
-        const Decoded tests(ImageFolder(folder / "test"),
+        const Decoded tests(ImageFolder(folder.path / "test"),
                             RecipeDecoder(CentreRecipe({.to = {28, 28}, .shorter = 32})));
         const double plain = hours<Ring<fp32>>({images, tests}, epochs);
         const double late = hours<DoubleBuffered<Ring<fp16>>>({images, tests}, epochs);

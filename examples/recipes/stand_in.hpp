@@ -1,11 +1,16 @@
 // draw_images: stand-in photographs for the recipes, drawn from a seed, a folder a class.
 #pragma once
 
-#include <cmath>       // sin
-#include <cstdint>     // uint64_t
-#include <filesystem>  // folders
-#include <string>      // names
-#include <vector>      // pixels
+#include <stdlib.h>  // mkdtemp
+
+#include <cerrno>        // errno
+#include <cmath>         // sin
+#include <cstdint>       // uint64_t
+#include <cstring>       // strerror
+#include <filesystem>    // folders
+#include <string>        // names
+#include <system_error>  // error_code
+#include <vector>        // pixels
 
 #include <png.h>  // png_image_write_to_file
 
@@ -50,6 +55,26 @@ inline void draw(const std::filesystem::path& file, int label, std::uint64_t num
     if (png_image_write_to_file(&image, file.c_str(), 0, pixels.data(), 0, nullptr) == 0)
         throw gx::Error("'" + file.string() + "' can't be written: " + image.message);
 }
+
+/// A folder of its own below the temporary one, so that copies of a program draw apart; it goes
+/// with this.
+class TemporaryFolder {
+public:
+    explicit TemporaryFolder(const std::string& name) {
+        std::string made = (std::filesystem::temp_directory_path() / (name + "-XXXXXX")).string();
+        if (mkdtemp(made.data()) == nullptr)
+            throw gx::Error("folder '" + made + "' can't be made: " + std::strerror(errno) +
+                            ". Let TMPDIR name a folder that can be written.");
+        path = made;
+    }
+    TemporaryFolder(const TemporaryFolder&) = delete;
+    TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+    ~TemporaryFolder() {
+        std::error_code gone;
+        std::filesystem::remove_all(path, gone);
+    }
+    std::filesystem::path path{};
+};
 
 struct StandIns {
     int first_class = 0, end_class = classes;
