@@ -29,8 +29,8 @@ struct ImageFolderOptions : EncodedOptions {
 /// Cost:   lists every folder, opens no image. 24 bytes a sample, and the name's length + 1.
 class ImageFolder : public EncodedFiles {
 public:
-    GX_DECL explicit ImageFolder(const std::filesystem::path& folder,
-                                 const ImageFolderOptions& options = {});
+    GX_DECL explicit ImageFolder(const std::filesystem::path& folder);
+    GX_DECL ImageFolder(const std::filesystem::path& folder, const ImageFolderOptions& options);
 };
 static_assert(explain_encoded_source<ImageFolder>());
 

@@ -144,6 +144,8 @@ private:
 
 }  // namespace detail::image_folder
 
+GX_DECL ImageFolder::ImageFolder(const std::filesystem::path& folder)
+    : ImageFolder(folder, ImageFolderOptions{}) {}
 GX_DECL ImageFolder::ImageFolder(const std::filesystem::path& folder,
                                  const ImageFolderOptions& options)
     : EncodedFiles(detail::image_folder::index_of(folder, options)) {}
