@@ -35,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(Both, MpiWorld, both_mpis, name_of_mpi);
 // ---- Bits ---------------------------------------------------------------------------------------
 
 TEST_P(MpiWorld, EveryReducerHasTheBitsOfThreads) {
-    for (const int ranks : {1, 2, 3, 4, 5}) {
+    for (const int ranks : {1, 3, 4}) {
         const JobEnd end = run(ranks, "reductions");
         EXPECT_EQ(end.status, 0) << end.output;
         for (const std::string& said : end.said) expect_equal_reductions(said, end);
