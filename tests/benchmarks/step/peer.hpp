@@ -5,11 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <gx/core/error.hpp>  // Error
 
 namespace gx::bench {
 
@@ -19,6 +22,8 @@ class Peer {
 public:
     Peer(const std::vector<std::string>& command, int threads) {
         int to[2], from[2];
+        std::signal(SIGPIPE, SIG_IGN);  // a peer that has ended is an error of steps()
+        name_ = command.front();
         if (access(command.front().c_str(), X_OK) != 0) return;
         // No other peer inherits these ends: one that did would keep this one from ever ending.
         if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0) return;
@@ -51,8 +56,15 @@ public:
         char version[64] = "";
         return there() && std::fscanf(out_, "ready %63s", version) == 1 ? version : "";
     }
-    /// Seconds of each step; empty when the peer has ended.
-    std::vector<double> steps(int count) { return ask(std::to_string(count), count); }
+    /// Seconds of each step.
+    /// Errors: gx::Error when the peer has ended: a row without them would compare with nothing.
+    std::vector<double> steps(int count) {
+        auto all = ask(std::to_string(count), count);
+        if (std::ssize(all) != count)
+            throw Error("the peer '" + name_ +
+                        "' ended within its steps: what it printed says why");
+        return all;
+    }
     /// Writes a line; returns the `count` numbers that follow, or fewer when the peer has ended.
     std::vector<double> ask(const std::string& line, int count) {
         std::fprintf(in_, "%s\n", line.c_str()), std::fflush(in_);
@@ -65,6 +77,7 @@ public:
 private:
     pid_t child_ = -1;
     std::FILE *in_ = nullptr, *out_ = nullptr;
+    std::string name_{};
 };
 
 }  // namespace gx::bench
