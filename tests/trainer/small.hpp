@@ -1,7 +1,8 @@
 // Small training runs that several tests share: images, networks, the bits of a run.
 #pragma once
 
-#include <cmath>  // isnan
+#include <cmath>        // isnan
+#include <string_view>  // name
 
 #include <gtest/gtest.h>
 
@@ -17,6 +18,18 @@
 namespace testing_support {
 
 using Net = gx::Mlp<5>;
+
+/// Parameters of every role: weights of a convolution and of a linear layer, biases, batch norm.
+struct EveryRole {
+    static constexpr std::string_view name = "EveryRole";
+    static constexpr gx::ImageShape input{1, 4, 4};
+    static constexpr int classes = 3;
+    static constexpr int describe(gx::GraphBuilder& b, int x) {
+        x = b.conv2d(x, {.channels = 2, .window = gx::Window::square(3, 1, 1)}, "conv");
+        x = b.relu(b.batch_norm(x, {}, "norm"), "relu");
+        return b.linear(b.flatten(x, "flatten"), b.classes(), true, "fc");
+    }
+};
 using Threads = gx::ThreadWorld<gx::reference::Device>;
 
 /// Images of 4 x 4 pixels in three classes.

@@ -19,19 +19,8 @@ using namespace testing_support;
 using gx::fp16;
 using gx::fp32;
 
-/// Parameters of every role.
-struct Normed {
-    static constexpr std::string_view name = "Normed";
-    static constexpr gx::ImageShape input{1, 4, 4};
-    static constexpr int classes = 3;
-    static constexpr int describe(gx::GraphBuilder& b, int x) {
-        x = b.conv2d(x, {.channels = 2, .window = gx::Window::square(3, 1, 1)}, "conv");
-        x = b.relu(b.batch_norm(x, {}, "norm"), "relu");
-        return b.linear(b.flatten(x, "flatten"), b.classes(), true, "fc");
-    }
-};
 template <class O, class R = gx::Ring<fp32>>
-using By = gx::Trainer<Normed, R, gx::Constant, O>;
+using By = gx::Trainer<EveryRole, R, gx::Constant, O>;
 
 /// Two ranks with four of eight images: an epoch is a step, and every step leaves a checkpoint.
 constexpr int steps = 9;
@@ -49,7 +38,7 @@ typename T::Options options(const Folder& folder) {
 }
 gx::Split eight() { return images(8, 4); }
 gx::Checkpoint checkpoint(const Folder& folder, int step) {
-    return gx::read_checkpoint(folder.path / gx::checkpoint_name(step), gx::graph<Normed>());
+    return gx::read_checkpoint(folder.path / gx::checkpoint_name(step), gx::graph<EveryRole>());
 }
 
 // ---- Bit for bit --------------------------------------------------------------------
@@ -108,7 +97,7 @@ std::vector<std::string> state_names() {
     std::vector<std::string> names;
     for (const auto& v : checkpoint(folder, 1).optimizer) {
         names.push_back(v.name);
-        EXPECT_EQ(std::ssize(v.values), gx::graph<Normed>().parameter_elements());
+        EXPECT_EQ(std::ssize(v.values), gx::graph<EveryRole>().parameter_elements());
     }
     return names;
 }
@@ -147,11 +136,11 @@ TEST(AnotherOptimizer, IsRefusedByName) {
     (void)By<gx::AdamW>(options<By<gx::AdamW>>(folder)).train(world, eight());
     const auto from = folder.path / gx::checkpoint_name(2);
     EXPECT_EQ(refusal<By<gx::AdamW>>(options<By<gx::AdamW>>(folder), from), "no error");
-    const char* written = "was written by Trainer<Normed, Ring<fp32>, Constant, AdamW>";
+    const char* written = "was written by Trainer<EveryRole, Ring<fp32>, Constant, AdamW>";
     EXPECT_TRUE(holds(refusal<By<gx::Lars>>(options<By<gx::Lars>>(folder), from), written,
-                      "this run is Trainer<Normed, Ring<fp32>, Constant, Lars>"));
+                      "this run is Trainer<EveryRole, Ring<fp32>, Constant, Lars>"));
     EXPECT_TRUE(holds(refusal<By<gx::Sgd>>(options<By<gx::Sgd>>(folder), from), written,
-                      "this run is Trainer<Normed, Ring<fp32>, Constant>"));
+                      "this run is Trainer<EveryRole, Ring<fp32>, Constant>"));
 }
 TEST(OtherOptionsOfAnOptimizer, AreInTheRecordAndNotedOnResume) {
     const Folder folder;

@@ -36,19 +36,8 @@ using gx::MultiRing;
 using gx::Ring;
 using gx::Sharded;
 
-/// Parameters of every role.
-struct Normed {
-    static constexpr std::string_view name = "Normed";
-    static constexpr gx::ImageShape input{1, 4, 4};
-    static constexpr int classes = 3;
-    static constexpr int describe(gx::GraphBuilder& b, int x) {
-        x = b.conv2d(x, {.channels = 2, .window = gx::Window::square(3, 1, 1)}, "conv");
-        x = b.relu(b.batch_norm(x, {}, "norm"), "relu");
-        return b.linear(b.flatten(x, "flatten"), b.classes(), true, "fc");
-    }
-};
 template <class R, class O = gx::Sgd>
-using By = gx::Trainer<Normed, R, gx::Constant, O>;
+using By = gx::Trainer<EveryRole, R, gx::Constant, O>;
 
 template <class T>
 typename T::Options options() {
@@ -181,7 +170,7 @@ struct Counted : gx::Sgd {
     }
 };
 TEST(Sharded, ReservesTheStateOfItsShardAlone) {
-    const std::int64_t all = gx::graph<Normed>().parameter_elements();
+    const std::int64_t all = gx::graph<EveryRole>().parameter_elements();
     auto world = threads(4);
     const auto reserved = [&]<class T>(T trainer) {
         Counted::elements = Counted::largest = 0;
@@ -197,7 +186,7 @@ TEST(Sharded, ReservesTheStateOfItsShardAlone) {
     EXPECT_LE(largest, (all + 3) / 4 + 4) << "at most one more for each of 4 buckets";
 }
 TEST(Sharded, FitsWhereTheWholeStateDoesNot) {
-    const auto graph = gx::graph<Normed>();
+    const auto graph = gx::graph<EveryRole>();
     auto spec = gx::sim::ethernet_10g(4);
     using Whole = By<Ring<fp32>, gx::AdamW>;
     using Shards = By<Sharded<Ring<fp32>>, gx::AdamW>;
@@ -248,7 +237,7 @@ TYPED_TEST(Saved, TheStateIsThatOfTheWholeAndResumesBitForBit) {
     (void)Whole(w).train(world, images());
     const auto unbroken = Shards(s).train(world, images());
     for (int epoch = 1; epoch <= 3; ++epoch) {
-        const auto graph = gx::graph<Normed>();
+        const auto graph = gx::graph<EveryRole>();
         const auto a = gx::read_checkpoint(w.output / gx::checkpoint_name(epoch), graph);
         const auto b = gx::read_checkpoint(s.output / gx::checkpoint_name(epoch), graph);
         ASSERT_FALSE(a.optimizer.empty());

@@ -25,18 +25,6 @@ using namespace gx;
 using gx::testing::QueueProgress;
 constexpr std::array orders{QueueProgress::late, QueueProgress::eager, QueueProgress::random};
 
-/// Parameters of every role.
-struct Normed {
-    static constexpr std::string_view name = "Normed";
-    static constexpr ImageShape input{1, 4, 4};
-    static constexpr int classes = 3;
-    static constexpr int describe(GraphBuilder& b, int x) {
-        x = b.conv2d(x, {.channels = 2, .window = Window::square(3, 1, 1)}, "conv");
-        x = b.relu(b.batch_norm(x, {}, "norm"), "relu");
-        return b.linear(b.flatten(x, "flatten"), b.classes(), true, "fc");
-    }
-};
-
 /// Some gradients of one rank are not finite, at one element.
 struct Overflowing : reference::Device {
     Overflowing(const Graph& graph, DeviceOptions options)
@@ -57,10 +45,10 @@ struct Overflowing : reference::Device {
 using Far = gx::testing::FarWorld<gx::testing::FarDevice<Overflowing>>;
 
 template <class R, class O>
-struct Run : Trainer<Normed, Sharded<R>, Warmup<Poly<2>>, O> {
-    using Trainer = gx::Trainer<Normed, Sharded<R>, Warmup<Poly<2>>, O>;
+struct Run : Trainer<EveryRole, Sharded<R>, Warmup<Poly<2>>, O> {
+    using Trainer = gx::Trainer<EveryRole, Sharded<R>, Warmup<Poly<2>>, O>;
     using Trainer::Trainer;
-    using Whole = gx::Trainer<Normed, R, Warmup<Poly<2>>, O>;
+    using Whole = gx::Trainer<EveryRole, R, Warmup<Poly<2>>, O>;
 };
 template <class T>
 typename T::Options options() {
@@ -110,7 +98,7 @@ TYPED_TEST(ShardedOnFarMemory, CheckpointsAreThoseOfThreads) {
     auto wall = threads<Overflowing>(3);
     o.output = here.path;
     const RunRecord whole = TypeParam(o).train(wall, images());
-    const Graph graph = gx::graph<Normed>();
+    const Graph graph = gx::graph<EveryRole>();
     o.output = there.path;
     Far far({{3, 1}, 5, QueueProgress::random});
     expect_same_learning(TypeParam(o).train(far, images()), whole);
@@ -166,7 +154,7 @@ struct Noted : Far {
     }
 };
 TEST(ShardedOnFarMemory, StepsAllocateNoFarMemory) {
-    using T = Trainer<Normed, Sharded<Bucketed<MultiRing<2, fp16>, 64>>, Noting, Lars>;
+    using T = Trainer<EveryRole, Sharded<Bucketed<MultiRing<2, fp16>, 64>>, Noting, Lars>;
     overflow(3);
     Noted far({{3, 1}, 1, QueueProgress::random});
     EXPECT_GT(T({.batch = 3, .epochs = 2, .seed = 7}).train(far, images()).skipped_steps, 0);
@@ -193,13 +181,13 @@ struct WaitsForNothing : Sharded<R> {
     int steps = 0;
 };
 TEST(ShardedOnFarMemory, AStepWaitsForNothing) {
-    using T = Trainer<Normed, WaitsForNothing<Bucketed<Ring<fp16>, 64>>, Constant, Lars>;
+    using T = Trainer<EveryRole, WaitsForNothing<Bucketed<Ring<fp16>, 64>>, Constant, Lars>;
     overflow(3);
     Far far({{3, 1}, 1, QueueProgress::late});
     EXPECT_GT(T({.batch = 3, .epochs = 2, .seed = 7}).train(far, images()).skipped_steps, 0);
 }
 TEST(ShardedOnFarMemory, AStepSendsWhatThreadsSend) {
-    using T = Trainer<Normed, Sharded<Bucketed<Ring<fp16>, 64>>, Constant, Sgd>;
+    using T = Trainer<EveryRole, Sharded<Bucketed<Ring<fp16>, 64>>, Constant, Sgd>;
     Overflowing::last_call = -1;
     Far far({{4, 1}, 1, QueueProgress::late});
     auto wall = threads<Overflowing>(4);
@@ -253,7 +241,7 @@ struct LosesRanks : Far {
     }
 };
 TEST(ShardedOnFarMemory, ALostRankIsNamed) {
-    using T = Trainer<Normed, Leaving<Ring<fp32>>, LeavingRate, Lars>;
+    using T = Trainer<EveryRole, Leaving<Ring<fp32>>, LeavingRate, Lars>;
     overflow(3);
     const auto expect_error = [](Leaves when, const std::string& operation) {
         leaves = when;

@@ -292,24 +292,14 @@ TEST(Accumulation, IsTheSumOfItsPartsByHand) {
 
 // ---- PyTorch ---------------------------------------------------------------------------------
 
-struct Normed {
-    static constexpr std::string_view name = "Normed";
-    static constexpr gx::ImageShape input{1, 4, 4};
-    static constexpr int classes = 3;
-    static constexpr int describe(gx::GraphBuilder& b, int x) {
-        x = b.conv2d(x, {.channels = 2, .window = gx::Window::square(3, 1, 1)}, "conv");
-        x = b.relu(b.batch_norm(x, {}, "norm"), "relu");
-        return b.linear(b.flatten(x, "flatten"), b.classes(), true, "fc");
-    }
-};
 TEST(Accumulation, TakesTheStepsOfPyTorch) {
-    using T = gx::Trainer<Normed, gx::Ring<fp32>, gx::Constant>;
+    using T = gx::Trainer<EveryRole, gx::Ring<fp32>, gx::Constant>;
     namespace fixture = gx::testing::micro_batches;
     std::vector<std::uint32_t> order;
     Exact data = exact(12, 3);
     data.order = &order;
     const Folder folder;
-    const gx::Graph graph = gx::graph<Normed>();
+    const gx::Graph graph = gx::graph<EveryRole>();
     T::Options o{.batch = 12,
                  .epochs = 5,
                  .micro_batches = 3,

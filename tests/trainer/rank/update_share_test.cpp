@@ -15,25 +15,15 @@
 #include <gx/optimizer/sgd.hpp>
 #include <gx/reducer/ring.hpp>
 #include <gx/testing/worlds.hpp>
+#include <trainer/small.hpp>  // EveryRole
 
 namespace {
 
 using gx::ChunkRange;
 using gx::ParameterSlice;
 using gx::detail::trainer::UpdateShare;
+using testing_support::EveryRole;
 using Floats = std::vector<float>;
-
-/// Parameters of every role.
-struct Normed {
-    static constexpr std::string_view name = "Normed";
-    static constexpr gx::ImageShape input{1, 4, 4};
-    static constexpr int classes = 3;
-    static constexpr int describe(gx::GraphBuilder& b, int x) {
-        x = b.conv2d(x, {.channels = 2, .window = gx::Window::square(3, 1, 1)}, "conv");
-        x = b.relu(b.batch_norm(x, {}, "norm"), "relu");
-        return b.linear(b.flatten(x, "flatten"), b.classes(), true, "fc");
-    }
-};
 
 /// Owns the update as it is told, and averages nothing.
 template <bool parts, bool apart = false>
@@ -62,9 +52,9 @@ static_assert(UpdateShare<Owner<false>, gx::AdamW>::cost(8) == gx::UpdateCost{28
 static_assert(UpdateShare<Owner<false, true>, gx::Sgd>::counts_skipped &&
               !UpdateShare<Owner<true>, gx::Sgd>::counts_skipped);
 
-/// A layout of Normed's parameters, in one or two slices each, with padding; and who updates what.
+/// A layout of EveryRole's parameters, one or two slices each, padded; and who updates what.
 struct Layout {
-    gx::Graph graph = gx::graph<Normed>();
+    gx::Graph graph = gx::graph<EveryRole>();
     std::vector<ParameterSlice> slices{};
     std::size_t elements = 0;
     std::vector<std::vector<ChunkRange>> of_ranks{};
@@ -201,7 +191,7 @@ RC_GTEST_PROP(UpdateShare, PartsOfLarsWhoseTensorsAreCut, ()) { parts_make_the_w
 // ---- Copies of a shard that is not in one piece -----------------------------------------------
 template <class O>
 void expect_collected_once() {
-    const gx::Graph graph = gx::graph<Normed>();
+    const gx::Graph graph = gx::graph<EveryRole>();
     const auto n = std::size_t(graph.parameters[0].count);
     const auto half = std::int64_t(n / 2), end = std::int64_t(n);
     gx::testing::OnThreads{}({1, 2}, [&](auto& rank) {
@@ -230,7 +220,7 @@ TEST(UpdateShare, AStepCollectsItsShardOnce) {
 
 // ---- A seeded bug: norms of a part in place of the tensor's ---------------------------------
 TEST(UpdateShare, NormsOfPartsAloneWouldShow) {
-    const gx::Graph graph = gx::graph<Normed>();
+    const gx::Graph graph = gx::graph<EveryRole>();
     const auto n = std::size_t(graph.parameters[0].count);
     const std::vector<ParameterSlice> whole{{0, n, 0}}, half{{0, n / 2, 0}};
     Floats a(n), b(n), g(n), v(n), u(n);
@@ -257,7 +247,7 @@ TEST(UpdateShare, InPartsAllRanksSkipWhatOneCannotApply) {
             reducer.of_ranks = {{{0, 2}}, {{2, 4}}, {{4, 5}}};  // no rank has the last one
             UpdateShare<Owner<true>, gx::Sgd> share;
             gx::Sgd sgd(gx::Sgd::Options{});
-            share.reserve(sgd, reducer, rank.rank(), 3, 6, slices, gx::graph<Normed>());
+            share.reserve(sgd, reducer, rank.rank(), 3, 6, slices, gx::graph<EveryRole>());
             bool applies = true;
             EXPECT_TRUE(share
                             .prepare(rank.transport(), sgd, Floats(6),
@@ -276,7 +266,7 @@ TEST(UpdateShare, ApartEachRankDecidesForItself) {
         reducer.of_ranks = {{{0, 6}}, {{0, 6}}};
         UpdateShare<Owner<false, true>, gx::Sgd> share;
         gx::Sgd sgd(gx::Sgd::Options{});
-        share.reserve(sgd, reducer, rank.rank(), 2, 6, slices, gx::graph<Normed>());
+        share.reserve(sgd, reducer, rank.rank(), 2, 6, slices, gx::graph<EveryRole>());
         EXPECT_EQ(share.elements(), 6u);
         bool applies = true;
         EXPECT_TRUE(share
