@@ -13,9 +13,13 @@
 
 #include <gx/testing/rows.hpp>
 
+#include "serial_mean.hpp"  // serial_mean, same_bits
+
 namespace {
 
 using gx::testing::Rows;
+using testing_support::same_bits;
+using testing_support::serial_mean;
 
 // ---- A case worked by hand ----------------------------------------------------------
 TEST(Average, LeavesWhatIsOutsideOfItsRange) {
@@ -28,19 +32,6 @@ TEST(Average, LeavesWhatIsOutsideOfItsRange) {
 }
 
 // ---- Bits ---------------------------------------------------------------------------
-/// The mean in plain words.
-template <class E>
-float mean(const Rows& rows, std::size_t i) {
-    float sum = E::decode(E::encode(rows[0][i]));
-    for (std::size_t r = 1; r < rows.size(); ++r) {
-        const float next = E::decode(E::encode(rows[r][i]));
-        sum = std::isnan(sum) ? sum + sum : sum + next;  // of two NaNs the first
-    }
-    return E::decode(E::encode(sum * (1.0f / static_cast<float>(rows.size()))));
-}
-bool same_bits(float a, float b) {
-    return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
-}
 template <class S>
 using Bits = std::conditional_t<sizeof(typename S::storage) == 2, std::uint16_t, std::uint32_t>;
 
@@ -62,7 +53,7 @@ void averages_like_plain_words(Rows rows, gx::Simd simd) {
             if (i < first || i >= end)
                 RC_ASSERT(std::bit_cast<Bits<S>>(stored[r][i]) ==
                           std::bit_cast<Bits<S>>(before[r][i]));
-            else RC_ASSERT(same_bits(S::decode(stored[r][i]), mean<E>(rows, i)));
+            else RC_ASSERT(same_bits(S::decode(stored[r][i]), serial_mean<E>(rows, i)));
 }
 RC_GTEST_PROP(Average, EveryInstructionSetHasTheBitsOfPlainWords, (std::uint64_t seed)) {
     const int ranks = *rc::gen::inRange(1, 9);

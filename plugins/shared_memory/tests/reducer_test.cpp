@@ -26,12 +26,16 @@
 #include <testing/processes_run.hpp>
 #include <trainer/small.hpp>
 
+#include "serial_mean.hpp"  // serial_mean, same_bits
+
 // ---- What the type promises ---------------------------------------------------------
 static_assert(gx::Reducer<gx::SharedMemory<>> && gx::Reducer<gx::SharedMemory<gx::fp16>>);
 
 namespace {
 
 using gx::SharedMemory;
+using testing_support::same_bits;
+using testing_support::serial_mean;
 
 /// Ranks whose transport does not have the peers' memory.
 struct OnMessages {
@@ -72,19 +76,6 @@ TEST(SharedMemory, IsCalledByItsElement) {
 
 // ---- One set of bits in every world ---------------------------------------------------
 
-/// The mean in plain words.
-template <class E>
-float mean(const Rows& rows, std::size_t i) {
-    float sum = E::decode(E::encode(rows[0][i]));
-    for (std::size_t r = 1; r < rows.size(); ++r) {
-        const float next = E::decode(E::encode(rows[r][i]));
-        sum = std::isnan(sum) ? sum + sum : sum + next;  // of two NaNs the first
-    }
-    return E::decode(E::encode(sum * (1.0f / static_cast<float>(rows.size()))));
-}
-bool same_bits(float a, float b) {
-    return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
-}
 template <class R, class E>
 void has_the_bits_of_the_serial_mean() {
     const gx::Placement placement = *a_placement();
@@ -93,7 +84,7 @@ void has_the_bits_of_the_serial_mean() {
         const auto out = gx::testing::reduce_jobs<R>(on, placement, {before});
         for (const auto& row : out.rows[0])
             for (std::size_t i = 0; i < row.size(); ++i)
-                RC_ASSERT(same_bits(row[i], mean<E>(before, i)));
+                RC_ASSERT(same_bits(row[i], serial_mean<E>(before, i)));
     };
     expect(gx::testing::OnThreads{});
     expect(OnMessages{});
@@ -124,7 +115,8 @@ RC_GTEST_PROP(SharedMemory, OfValuesThatAreKeptInHalves, ()) {
             reducer.reserve(gx::ReducePlan::whole(placement, std::ssize(row)));
             differences += !reducer.average(rank.transport(), std::span(values)).complete();
             for (std::size_t i = 0; i < values.size(); ++i)
-                differences += !same_bits(gx::fp16::decode(values[i]), mean<gx::fp16>(kept, i));
+                differences +=
+                    !same_bits(gx::fp16::decode(values[i]), serial_mean<gx::fp16>(kept, i));
         });
         RC_ASSERT(differences == 0);
     };
@@ -138,7 +130,7 @@ RC_GTEST_PROP(SharedMemory, OfLongBuckets, (std::uint64_t seed)) {  // several b
     reduce_on<SharedMemory<>>({.ranks = ranks}, rows);
     for (const auto& row : rows)
         for (std::size_t i = 0; i < row.size(); ++i)
-            RC_ASSERT(same_bits(row[i], mean<gx::fp32>(before, i)));
+            RC_ASSERT(same_bits(row[i], serial_mean<gx::fp32>(before, i)));
 }
 /// Values of which an order of sums, or a rounding, may make one NaN or another, or none.
 TEST(SharedMemory, InfinitiesAndNaNsHaveOneSetOfBits) {
@@ -171,7 +163,7 @@ TEST_F(SharedMemoryOnProcesses, EndsWithTheSameBits) {
             EXPECT_TRUE(report.complete());
             EXPECT_EQ(report.bytes_sent, 0) << "in memory that they share";
             for (std::size_t i = 0; i < row.size(); ++i)
-                EXPECT_TRUE(same_bits(row[i], mean<gx::fp16>(before, i))) << i;
+                EXPECT_TRUE(same_bits(row[i], serial_mean<gx::fp16>(before, i))) << i;
         });
     }
 }
