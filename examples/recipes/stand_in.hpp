@@ -1,4 +1,4 @@
-// draw_images: stand-in photographs for the recipes, drawn from a seed, a folder a class.
+// stand_in: images for the recipes, drawn from a seed, a folder a class, and a temporary folder.
 #pragma once
 
 #include <stdlib.h>  // mkdtemp

@@ -52,7 +52,7 @@ public:
     GX_DECL Delivery share(Session& session, std::chrono::nanoseconds deadline, int channel,
                            std::span<std::byte> mine, SharedWork work);
 
-    /// "2 MiB where it can" or "4 KiB": what the system says of shared memory.
+    /// "2 MiB where it can" or "4 KiB": the setting of the system for shared memory.
     [[nodiscard]] GX_DECL static std::string pages();
 
 private:

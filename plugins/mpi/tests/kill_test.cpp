@@ -70,7 +70,7 @@ struct Told {
 };
 
 /// Under Open MPI every fourth kill comes within 300 ms of the start (under MPICH the others may
-/// wait in MPI_Init for ever, as README.md says): before the ranks have met, or before the
+/// wait in MPI_Init for ever, see README.md): before the ranks have met, or before the
 /// first step. The others come within 3 ms of the beginning of a step, of the last one too: in
 /// steps, checkpoints, evaluations and after the run.
 TEST_P(MpiKill, EverySurvivorNamesTheLostRankAndTheRunIsResumed) {

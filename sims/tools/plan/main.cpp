@@ -240,7 +240,7 @@ tools::plan::SearchSpace space_of(const Asked& a) {
         for (int count = 1; count * machine.gpus <= a.most_gpus; count *= 2) {
             sim::ClusterSpec spec = named;
             spec.machines = count;
-            // What a cluster file says of its network was measured, or stands in its own profile.
+            // The network of a cluster file was measured, or stands in its own profile.
             if (named.machines == 1 || !a.profile.empty()) spec.profile = sim::find_profile(stack);
             space.clusters.push_back(spec);
         }

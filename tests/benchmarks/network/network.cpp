@@ -267,7 +267,7 @@ int main(int argc, char** argv) {
     CLI::App app(
         "Measures the network between hosts under MPI, predicts reducers on it by the "
         "simulator, and times them.\nUnder mpirun: between its hosts, one rank on each. "
-        "By itself: on hosts of network namespaces, as grid.json says; needs root.",
+        "By itself: on hosts of network namespaces, of grid.json; needs root.",
         "gx bench network");
     app.add_option("--json", asked.json, "also write what was measured there");
     app.add_option("--machine-file", asked.machine_file,

@@ -61,8 +61,7 @@ public:
     std::vector<double> steps(int count) {
         auto all = ask(std::to_string(count), count);
         if (std::ssize(all) != count)
-            throw Error("the peer '" + name_ +
-                        "' ended within its steps: what it printed says why");
+            throw Error("the peer '" + name_ + "' ended within its steps: see what it printed");
         return all;
     }
     /// Writes a line; returns the `count` numbers that follow, or fewer when the peer has ended.

@@ -297,7 +297,7 @@ std::string allocations(mpi::World<>& world) {
     return text;
 }
 
-/// What the interfaces of this rank's host carry of one reduction, beside what the reducer says.
+/// What the interfaces of this rank's host carry of one reduction, beside the bytes of its report.
 std::string wire(mpi::World<>& world) {
     using testing_support::interface_bytes;
     const int nodes = world.placement().machines;
