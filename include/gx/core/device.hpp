@@ -78,6 +78,11 @@ concept TakesPixels = bool(D::takes_pixels);
 template <class D>
 concept TakesSecondLabels = bool(D::takes_second_labels);
 
+/// A device whose forward and backward may run on any thread, one at a time, beside those of other
+/// devices: 'static constexpr bool concurrent_passes = true'.
+template <class D>
+concept ConcurrentPasses = bool(D::concurrent_passes);
+
 /// The label that a hit is counted for.
 [[nodiscard]] constexpr std::int32_t counted_label(std::int32_t label, const SecondLabel& second) {
     return second.share > 0.5f ? second.label : label;
@@ -117,7 +122,8 @@ struct DeviceOptions {
     int rank = 0;            ///< dropout differs between ranks
     UpdateCost update{};     ///< of the optimizer; simulated devices time and fit it
     ElementType compute = ElementType::fp32;  ///< Trainer's Compute<E>; see computes_in
-    int phase = 0;  ///< of the run; simulated devices may time another graph for each
+    int phase = 0;    ///< of the run; simulated devices may time another graph for each
+    int at_once = 1;  ///< devices that this process computes on at once: they share its cores
 };
 
 /// Where a parameter lies in the device's flat vector. Blocked layouts may pad, with zeros.

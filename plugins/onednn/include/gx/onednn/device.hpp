@@ -43,6 +43,7 @@ public:
     static constexpr bool computes = std::same_as<E, fp32> || std::same_as<E, bf16>;
     static constexpr bool takes_pixels = true;  // normalised on the host when forward() begins
     static constexpr bool takes_second_labels = true;
+    static constexpr bool concurrent_passes = true;
 
     Device(const Graph& graph, DeviceOptions options, Tuning tuning = {});
     ~Device();

@@ -65,13 +65,17 @@ struct ClusterOptions {
     DeliveryRules delivery{};
     Limits limits{};               ///< beyond them a rank throws Stuck
     bool faults_must_fire = true;  ///< one that changed nothing in a whole run is an error
+    /// Threads of the host that compute passes of several ranks at once, where the Device has
+    /// ConcurrentPasses; 0: one a core. No bit, time or hash depends on it.
+    int threads = 0;
     /// Report a missing wait, whatever the order of this run; needs <gx/sim/race/monitor.hpp>.
     RaceDetection detect_races{};
 };
 
 namespace detail {
 class DeviceTiming;
-}
+class PassWorkers;
+}  // namespace detail
 
 namespace detail::cluster {
 
@@ -89,6 +93,8 @@ struct Run {
     /// Errors: gx::Error when a step over `batch` images does not fit in the GPU. All ranks ask
     ///         alike, so the result for the first is kept.
     void expect_fits(const Graph& graph, int batch, UpdateCost update = {});
+    /// Made when first asked for; nullptr where one thread computes.
+    PassWorkers* pass_workers();
 
     struct FitsKey {
         Label name{};
@@ -102,6 +108,7 @@ struct Run {
     std::vector<std::unique_ptr<RankBase>> ranks{};
     std::unique_ptr<RaceInterface> races{};
     std::unique_ptr<FaultInterface> faults{};
+    std::unique_ptr<PassWorkers> workers{};  ///< outlives the fibers, which may have passes
     Engine engine;
     FlowNetwork network;
     Topology topology;
@@ -133,6 +140,8 @@ public:
     void expect_fits(const Graph& graph, int batch, UpdateCost update = {}) {
         run_.expect_fits(graph, batch, update);
     }
+    /// Those of the host that compute passes; nullptr: the calling thread alone.
+    [[nodiscard]] PassWorkers* pass_workers() { return run_.pass_workers(); }
     /// Sets the wire scale: from now on gradients cost as many bytes as the timed model's.
     void wire_scale(WireScale s) {
         wire_scale_ = s;
@@ -187,7 +196,9 @@ class Device;  // in device.hpp
 ///     world.run([](auto& rank) { ... rank.transport() ... rank.now() ... });
 ///     world.elapsed(), world.event_hash(), world.busy(rank)      of the last run
 ///
-/// Order:  one thread, no wall clock: equal programs and seeds give equal bits, times and hashes.
+/// Order:  ranks are fibers of one thread, and no wall clock is read: equal programs and seeds give
+///         equal bits, times and hashes. Devices' passes may be computed by other threads
+///         (ClusterOptions::threads), which nothing of this depends on.
 /// Errors: as World says; a wait that cannot be met, or takes longer than `deadline`, names the
 ///         missing rank. One gx::Error on construction lists what is invalid, and
 ///         one at the end of a complete run the faults that had no effect. A rank killed by a

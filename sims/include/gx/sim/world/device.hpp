@@ -15,12 +15,16 @@
 #include <gx/sim/compute/roofline.hpp>     // TimedGraph
 #include <gx/sim/world/cluster.hpp>        // Cluster, ClusterOptions
 #include <gx/sim/world/device_timing.hpp>  // DeviceTiming
+#include <gx/sim/world/pass_workers.hpp>   // Pass
 
 namespace gx::sim {
 
-/// A gx::Device that computes on `Inner` and adds the time of the cluster's GPU. A pass runs on
-/// Inner at once, then virtual time passes operation by operation. Backward calls `ready` when the
-/// operations that finish those gradients have taken their time. Evaluation costs a forward.
+/// A gx::Device that computes on `Inner` and adds the time of the cluster's GPU. A pass begins on
+/// Inner, virtual time passes operation by operation, and Inner's pass has ended when its first
+/// number is needed: passes of several ranks are computed beside each other by
+/// ClusterOptions::threads of the host, where Inner has ConcurrentPasses. Backward calls `ready`
+/// when the operations that finish those gradients have taken their time. Evaluation costs a
+/// forward.
 ///
 /// `ClusterOptions::timed_as` times another graph, and `timed_batch` another batch: a pass over
 /// part of the trained batch costs the same part of the timed one, rounded up to whole images, and
@@ -50,7 +54,9 @@ public:
     static constexpr bool takes_second_labels = TakesSecondLabels<Inner>;
 
     GX_COLD Device(const Graph& graph, DeviceOptions options, Rank& rank)
-        : inner_(graph, options), timing_(graph, options, rank) {
+        : workers_(ConcurrentPasses<Inner> ? rank.pass_workers() : nullptr),
+          inner_(graph, shared(options, workers_)),
+          timing_(graph, options, rank) {
         timing_.begin(inner_.parameters(), inner_.slices());
     }
     Device(const Device&) = delete;
@@ -65,15 +71,21 @@ public:
 
     ForwardReport forward(const Batch& batch, Mode mode) {
         timing_.reads(inner_.parameters(), "forward");
-        const ForwardReport report = inner_.forward(batch, mode);
+        ForwardReport report;
+        const auto compute = [&] { report = inner_.forward(batch, mode); };
+        detail::Pass pass(workers_, compute);
         timing_.forward(batch.count, !batch.pixels.empty());
+        pass.finish();
         return report;
     }
     void backward(float scale, std::span<float> gradients, GradientsReady ready) {
         timing_.reads(inner_.parameters(), "backward");
         timing_.begin_backward(gradients);
-        inner_.backward(scale, gradients, [this](std::size_t w) { timing_.reported(w); });
-        timing_.backward(gradients, inner_.slices(), ready);
+        const auto compute = [&] {
+            inner_.backward(scale, gradients, [this](std::size_t w) { timing_.reported(w); });
+        };
+        detail::Pass pass(workers_, compute);
+        timing_.backward(pass, gradients, inner_.slices(), ready);
     }
     void update(FunctionRef<void(std::span<float>)> change) {
         timing_.begin_update(inner_.parameters());
@@ -118,6 +130,12 @@ public:
     [[nodiscard]] const TimedGraph& times() const { return timing_.times(); }
 
 private:
+    static DeviceOptions shared(DeviceOptions options, const detail::PassWorkers* workers) {
+        if (workers) options.at_once = workers->threads();
+        return options;
+    }
+
+    detail::PassWorkers* workers_;
     Inner inner_;
     detail::DeviceTiming timing_;
 };

@@ -15,6 +15,7 @@
 #include <gx/sim/compute/roofline.hpp>       // TimedGraph
 #include <gx/sim/world/cluster.hpp>          // RankBase
 #include <gx/sim/world/copy_stream.hpp>      // CopyStream
+#include <gx/sim/world/pass_workers.hpp>     // Pass
 #include <gx/sim/world/watermark_check.hpp>  // WatermarkCheck
 
 namespace gx::sim::detail {
@@ -51,7 +52,8 @@ public:
     void forward(int count, bool pixels);
     void begin_backward(std::span<const float> gradients);
     void reported(std::size_t watermark) { watermarks_.reported(watermark); }
-    void backward(std::span<float> gradients, std::span<const ParameterSlice> slices,
+    /// Finishes `pass`, which computes the gradients, before it reports the first of them.
+    void backward(Pass& pass, std::span<float> gradients, std::span<const ParameterSlice> slices,
                   GradientsReady ready);
     void begin_update(std::span<const float> parameters);
     void update();

@@ -160,8 +160,10 @@ private:
         counters_.weight_repacks += copies;
     }
     [[nodiscard]] int threads() const {
-        return std::min({tuning_.threads > 0 ? tuning_.threads : Owners::instance().threads_each(),
-                         lanes_.count(), most_threads});
+        const Owners& owners = Owners::instance();
+        return std::min(
+            {tuning_.threads > 0 ? tuning_.threads : owners.threads_each(options_.at_once),
+             lanes_.count(), most_threads});
     }
     static int lane_count(const Tuning& t) {
         return t.lanes > 0 ? t.lanes : std::min(16, Owners::cores());

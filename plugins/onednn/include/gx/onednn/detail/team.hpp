@@ -170,8 +170,10 @@ public:
         if (--owner->devices == 0) owners_.erase(owner);
         count_ = static_cast<int>(owners_.size());
     }
-    [[nodiscard]] int threads_each() const {
-        return std::max(1, cores() / std::max(1, count_.load(std::memory_order_relaxed)));
+    /// Threads of a device, of which an owner computes on so many `at_once`.
+    [[nodiscard]] int threads_each(int at_once) const {
+        const int devices = std::max(1, count_.load(std::memory_order_relaxed)) * at_once;
+        return std::max(1, cores() / devices);
     }
     [[nodiscard]] static int cores() {
         static const int n = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

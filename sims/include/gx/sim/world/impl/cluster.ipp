@@ -1,15 +1,18 @@
 // Cluster: a run, its ranks, the check of its options, and its description in a report.
 #pragma once
 
+#include <algorithm>  // min
 #include <cmath>      // lround
 #include <exception>  // current_exception
 #include <string>     // sentences
+#include <thread>     // hardware_concurrency
 #include <utility>    // pair
 
 #include <boost/context/detail/exception.hpp>  // forced_unwind
 
 #include <gx/sim/world/cluster.hpp>           // Cluster
 #include <gx/sim/world/nic_trace.hpp>         // trace_links
+#include <gx/sim/world/pass_workers.hpp>      // PassWorkers
 #include <gx/sim/compute/gpu_memory.hpp>      // expect_fits
 #include <gx/sim/topology/check_cluster.hpp>  // check_cluster
 
@@ -55,6 +58,13 @@ GX_DECL void Run::expect_fits(const Graph& graph, int batch, UpdateCost update) 
     if (fits == key) return;
     sim::expect_fits(graph, batch, spec.machine.gpu, options.compute, update);
     fits = key;
+}
+
+GX_DECL PassWorkers* Run::pass_workers() {
+    const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    const int threads = std::min(options.threads > 0 ? options.threads : cores, spec.ranks());
+    if (!workers && threads > 1) workers = std::make_unique<PassWorkers>(threads);
+    return workers.get();
 }
 
 // ---- A rank -----------------------------------------------------------------------------
@@ -108,6 +118,9 @@ GX_DECL Problems check(const ClusterSpec& spec, const ClusterOptions& options) {
                    "deadline is " + std::to_string(options.deadline.count()) +
                        " ns: it ends every wait at once; give the longest time that a message "
                        "may take");
+    problems.check(
+        options.threads >= 0 && options.threads <= 1024,
+        "threads is " + std::to_string(options.threads) + ": give 1 to 1024, or 0 for one a core");
     problems.check(options.timed_batch >= 0, "timed_batch is " +
                                                  std::to_string(options.timed_batch) +
                                                  ": give at least 1, or 0 for the trained one");

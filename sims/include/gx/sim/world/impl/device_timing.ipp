@@ -126,20 +126,25 @@ GX_DECL void DeviceTiming::begin_backward(std::span<const float> gradients) {
     note_input(Access::read, input_, {"backward", batches_});
     watermarks_.begin(gradients);
 }
-GX_DECL void DeviceTiming::backward(std::span<float> gradients,
+GX_DECL void DeviceTiming::backward(Pass& pass, std::span<float> gradients,
                                     std::span<const ParameterSlice> slices, GradientsReady ready) {
-    watermarks_.expect_final(trained_graph_, slices);
     begin_pass();
+    const auto finish = [&] {
+        pass.finish();
+        watermarks_.expect_final(trained_graph_, slices);
+    };
     std::size_t watermark = gradients.size();
     for (std::size_t i = times_.ops().size(); i-- > 0;) {
         spend(i, times_.ops()[i].backward(count_));
         if (ready_[i] >= watermark) continue;
+        if (watermark == gradients.size()) finish();
         if (rank_.options().detect_races)
             note(Access::write, gradients.subspan(ready_[i], watermark - ready_[i]),
                  {Label("backward ") + timed_graph_.ops[i].name.view().substr(0, 54)});
         watermark = ready_[i];
         ready(watermark);
     }
+    if (watermark == gradients.size()) finish();  // nothing is trained
 }
 GX_DECL void DeviceTiming::begin_update(std::span<const float> parameters) {
     note(Access::write, parameters, {"update"});
