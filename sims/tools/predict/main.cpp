@@ -217,22 +217,20 @@ int print_trace(const Asked& a) {
     const MeasuredStep m = read_trace(gx::read_input("--trace", a.trace), a.trace);
     fmt::print(
         stderr,
-        "ProfilerStep#{} on a {}: {:.3f} ms; forward {:.3f}, backward {:.3f}, update {:.3f}, "
-        "gaps between kernels {:.3f}\n",
-        m.number, m.gpu ? "GPU" : "CPU", m.step_ms, m.forward_ms, m.backward_ms, m.update_ms,
-        m.gap_ms);
+        "ProfilerStep#{} on a {}: {:.3f} ms; micro-batches {}, forward of one {:.3f}, backward "
+        "{:.3f}; update {:.3f}, gaps between kernels {:.3f}\n",
+        m.number, m.gpu ? "GPU" : "CPU", m.step_ms, m.micro_batches, m.forward_ms, m.backward_ms,
+        m.update_ms, m.gap_ms);
     Json layers = Json::array(), gradients = Json::array();
-    double millions = 0;
     for (const MeasuredStep::Layer& l : m.backward)
         layers.push_back({{"name", l.name}, {"ms", l.ms}});
-    for (const MeasuredStep::Gradient& g : m.gradients) {
+    for (const MeasuredStep::Gradient& g : m.gradients)
         gradients.push_back({{"elements", g.elements}, {"ready", g.ready}});
-        millions += static_cast<double>(g.elements) * 1e-6;
-    }
     const Json base{
         {"gpus", 1}, {"role", "base"}, {"value", m.step_ms * 1e-3}, {"unit", "s/iteration"}};
     const Json all{{"measured", Json::array({base})},
-                   {"params_millions", millions},
+                   {"params_millions", static_cast<double>(m.elements()) * 1e-6},
+                   {"micro_batches", m.micro_batches},
                    {"forward_ms", m.forward_ms},
                    {"backward_ms", m.backward_ms},
                    {"update_ms", m.update_ms},

@@ -3,6 +3,7 @@
 #include <algorithm>  // sort
 #include <cstdlib>    // atoi
 #include <map>        // launches
+#include <set>        // sizes of gradients
 
 #include <fmt/core.h>  // format
 
@@ -23,6 +24,7 @@ struct Event {
     std::string name{}, category{};
     double begin = 0, end = 0;
     std::int64_t correlation = -1;
+    std::int64_t sequence = -1;  ///< of a function: that of its operation in forward
     std::int64_t elements = -1;  ///< of its first input; -1: not recorded
     double launched = 0;         ///< of a kernel: when the host did
 };
@@ -60,9 +62,12 @@ std::vector<Event> events_of(const Json& file) {
         v.begin = e.at("ts").get<double>();
         v.end = v.begin + e.at("dur").get<double>();
         if (const auto args = e.find("args"); args != e.end() && args->is_object()) {
-            if (const auto c = args->find("correlation");
-                c != args->end() && c->is_number_integer())
-                v.correlation = c->get<std::int64_t>();
+            const auto whole = [&](const char* name, std::int64_t& to) {
+                const auto at = args->find(name);
+                if (at != args->end() && at->is_number_integer()) to = at->get<std::int64_t>();
+            };
+            whole("correlation", v.correlation);
+            whole("Sequence number", v.sequence);
             v.elements = elements_of(*args);
         }
     }
@@ -133,56 +138,122 @@ Parts parts_of(const std::vector<Event>& all, const Event& step, const std::stri
     return p;
 }
 
-/// Moments of a step: when forward, backward and the update begin, and when all is done.
-struct Moments {
-    double forward = 0, backward = 0, update = 0, end = 0;
+/// A backward pass: its functions, its gradients, and when the host ran it.
+struct Pass {
+    double begin = 0, end = 0;
+    std::vector<Event> functions{}, gradients{};
 };
 
-void fill(MeasuredStep& m, const Moments& at) {
-    m.forward_ms = (at.backward - at.forward) * 1e-3;
-    m.backward_ms = (at.update - at.backward) * 1e-3;
-    m.update_ms = (at.end - at.update) * 1e-3;
+/// The passes that make gradients. The engine runs functions from the last operation of forward to
+/// the first, so that one of a later operation than all before it begins another pass. (Functions
+/// inside of others are those of a recomputed part.)
+/// Source: PyTorch torch/csrc/autograd/engine.h: ready functions are ordered by sequence number.
+std::vector<Pass> passes_of(const Parts& p, const std::string& where) {
+    std::vector<Pass> all;
+    std::int64_t latest = -1;
+    for (const Event& f : p.functions) {
+        const bool inside = !all.empty() && f.end <= all.back().end;
+        if (all.empty() || (!inside && latest >= 0 && f.sequence > latest))
+            all.push_back({.begin = f.begin, .end = f.end});
+        Pass& pass = all.back();
+        latest = std::max(latest, f.sequence);
+        pass.end = std::max(pass.end, f.end);
+        pass.functions.push_back(f);
+    }
+    for (const Event& g : p.gradients)
+        for (std::size_t i = all.size(); i-- > 0;)
+            if (g.begin >= all[i].begin || i == 0) {
+                all[i].gradients.push_back(g);
+                break;
+            }
+    std::erase_if(all, [](const Pass& pass) { return pass.gradients.empty(); });
+    const auto sizes = [](const Pass& pass) {
+        std::multiset<std::int64_t> elements;
+        for (const Event& g : pass.gradients) elements.insert(g.elements);
+        return elements;
+    };
+    for (const Pass& pass : all)
+        if (sizes(pass) != sizes(all.front()))
+            throw Error(where +
+                        fmt::format("backward passes of {} and {} gradients that differ: expected "
+                                    "one network, whose micro-batches are alike",
+                                    all.front().gradients.size(), pass.gradients.size()));
+    return all;
 }
+
+/// Adds up a step's parts in microseconds, and divides those of each micro-batch by their number.
+struct Sums {
+    double forward = 0, backward = 0, update = 0;
+    void fill(MeasuredStep& m) const {
+        m.forward_ms = forward * 1e-3 / m.micro_batches;
+        m.backward_ms = backward * 1e-3 / m.micro_batches;
+        m.update_ms = update * 1e-3;
+    }
+};
 
 double share_of(double x, double from, double to) {
     return to > from ? std::clamp((x - from) / (to - from), 0.0, 1.0) : 1.0;
 }
 
-void on_cpu(MeasuredStep& m, const Event& step, const Parts& p) {
-    Moments at{step.begin, p.functions.front().begin, 0, 0};
-    for (const Event& f : p.functions) at.update = std::max(at.update, f.end);
-    at.end = at.update;
-    for (const Event& u : p.updates) at.end += u.end - u.begin;
-    fill(m, at);
-    for (const Event& g : p.gradients)
-        m.gradients.push_back({g.elements, share_of(g.end, at.backward, at.update)});
-    for (const Event& f : p.functions)
+void on_cpu(MeasuredStep& m, const Event& step, const Parts& p, const std::vector<Pass>& passes) {
+    Sums sums;
+    double before = step.begin;
+    for (const Pass& pass : passes) {
+        sums.forward += pass.begin - before;
+        sums.backward += pass.end - pass.begin;
+        before = pass.end;
+    }
+    for (const Event& u : p.updates) sums.update += u.end - u.begin;
+    sums.fill(m);
+    const Pass& last = passes.back();
+    for (const Event& g : last.gradients)
+        m.gradients.push_back({g.elements, share_of(g.end, last.begin, last.end)});
+    for (const Event& f : last.functions)
         if (!f.name.ends_with(gradient_name))
             m.backward.push_back({f.name.substr(function_name.size()), (f.end - f.begin) * 1e-3});
 }
 
-/// A kernel belongs to the part of the step in which the host launched it.
-void on_gpu(MeasuredStep& m, const Parts& p, const std::string& where) {
-    const double backward = p.functions.front().begin, update = p.updates.front().begin;
-    Moments at{p.kernels.front().begin, 0, 0, 0};
-    double busy = 0;
+/// A kernel belongs to the part of the step in which the host launched it; a part lasts until the
+/// next one's first kernel. What is launched between the last pass and the update is the former's.
+void on_gpu(MeasuredStep& m, const Parts& p, const std::vector<Pass>& passes,
+            const std::string& where) {
+    const double update = p.updates.front().begin;
+    enum class Part : unsigned char { forward, backward, updating };
+    const auto part_of = [&](const Event& k) {
+        if (k.launched >= update) return Part::updating;
+        if (k.launched >= passes.back().begin) return Part::backward;
+        for (const Pass& pass : passes)
+            if (k.launched >= pass.begin && k.launched <= pass.end) return Part::backward;
+        return Part::forward;
+    };
+    Sums sums;
+    Part now = Part::forward;
+    double since = p.kernels.front().begin, end = 0, busy = 0, last = 0, updated = 0;
+    const auto close = [&](double at) {
+        (now == Part::forward    ? sums.forward
+         : now == Part::backward ? sums.backward
+                                 : sums.update) += at - since;
+        since = at;
+    };
     for (const Event& k : p.kernels) {
-        if (k.launched >= backward && at.backward == 0) at.backward = k.begin;
-        if (k.launched >= update && at.update == 0) at.update = k.begin;
-        busy += std::max(0.0, k.end - std::max(k.begin, at.end));
-        at.end = std::max(at.end, k.end);
+        if (const Part part = part_of(k); part != now) close(k.begin), now = part;
+        if (now == Part::backward && k.launched >= passes.back().begin && last == 0) last = k.begin;
+        if (now == Part::updating && updated == 0) updated = k.begin;
+        busy += std::max(0.0, k.end - std::max(k.begin, end));
+        end = std::max(end, k.end);
     }
-    if (at.backward == 0 || at.update == 0)
+    close(end);
+    if (last == 0 || updated == 0)
         throw Error(where + "no kernel of backward or of the update: profile a whole step");
-    fill(m, at);
-    m.gap_ms = (at.end - at.forward - busy) * 1e-3;
-    for (const Event& g : p.gradients) {
-        double ready = at.backward;
+    sums.fill(m);
+    m.gap_ms = (end - p.kernels.front().begin - busy) * 1e-3;
+    for (const Event& g : passes.back().gradients) {
+        double ready = last;
         for (const Event& k : p.kernels)
             if (k.launched <= g.end) ready = std::max(ready, k.end);
-        m.gradients.push_back({g.elements, share_of(ready, at.backward, at.update)});
+        m.gradients.push_back({g.elements, share_of(ready, last, updated)});
     }
-    for (const Event& f : p.functions) {
+    for (const Event& f : passes.back().functions) {
         if (f.name.ends_with(gradient_name)) continue;
         double ms = 0;
         for (const Event& k : p.kernels)
@@ -193,6 +264,12 @@ void on_gpu(MeasuredStep& m, const Parts& p, const std::string& where) {
 
 }  // namespace
 
+std::int64_t MeasuredStep::elements() const {
+    std::int64_t sum = 0;
+    for (const Gradient& g : gradients) sum += g.elements;
+    return sum;
+}
+
 MeasuredStep read_trace(std::string_view text, const std::string& file) {
     const std::vector<Event> all = events_of(parse_json(text, file));
     if (all.empty())
@@ -201,16 +278,18 @@ MeasuredStep read_trace(std::string_view text, const std::string& file) {
                     "export_chrome_trace() of torch.profiler writes");
     const Event step = median_step(all, file);
     const Parts parts = parts_of(all, step, file);
+    const std::string where = fmt::format("{}: {}: ", file, step.name);
     if (parts.functions.empty())
-        throw Error(
-            fmt::format("{}: {}: no function of backward: profile with "
-                        "activities=[ProfilerActivity.CPU, ...]",
-                        file, step.name));
+        throw Error(where +
+                    "no function of backward: profile with activities=[ProfilerActivity.CPU, "
+                    "...]");
+    const std::vector<Pass> passes = passes_of(parts, where);
     MeasuredStep m{.number = std::atoi(step.name.c_str() + step_name.size()),
                    .gpu = !parts.kernels.empty(),
+                   .micro_batches = static_cast<int>(passes.size()),
                    .step_ms = (step.end - step.begin) * 1e-3};
-    if (m.gpu) on_gpu(m, parts, fmt::format("{}: {}: ", file, step.name));
-    else on_cpu(m, step, parts);
+    if (m.gpu) on_gpu(m, parts, passes, where);
+    else on_cpu(m, step, parts, passes);
     return m;
 }
 

@@ -9,7 +9,8 @@
 namespace gx::tools::predict {
 
 /// A step of one process. Times of a trace with kernels are the GPU's, from its first kernel to its
-/// last; of one without, the CPU's.
+/// last; of one without, the CPU's. Where a step sums the gradients of several micro-batches,
+/// `forward_ms` and `backward_ms` are means of one, and `backward` and `gradients` are the last's.
 struct MeasuredStep {
     /// A function of backward, which is a layer's or a part of one.
     struct Layer {
@@ -23,17 +24,21 @@ struct MeasuredStep {
     };
     int number = 0;  ///< of ProfilerStep
     bool gpu = false;
+    int micro_batches = 1;
     double step_ms = 0;  ///< of the annotation: what a loop around it measures
     double forward_ms = 0, backward_ms = 0, update_ms = 0;
     double gap_ms = 0;  ///< between kernels, on a GPU
     std::vector<Layer> backward{};
     std::vector<Gradient> gradients{};
+
+    /// Elements of all gradients.
+    [[nodiscard]] std::int64_t elements() const;
 };
 
 /// The step of median duration of a Chrome JSON trace (torch.profiler, export_chrome_trace).
 /// Errors: gx::Error naming the file, what it lacks and the profiler's option that records it: no
 ///         JSON, no ProfilerStep, no AccumulateGrad, no shapes, no Optimizer.step, kernels without
-///         their launches.
+///         their launches, backward passes whose gradients differ.
 /// Cost:   O(n log n) in events.
 [[nodiscard]] MeasuredStep read_trace(std::string_view text, const std::string& file);
 

@@ -24,8 +24,11 @@ Json event(const char* category, const std::string& name, double ts, double dur,
 Json gradient(double ts, double dur, const Json& dims) {
     return event("cpu_op", "torch::autograd::AccumulateGrad", ts, dur, {{"Input Dims", dims}});
 }
-Json function(const char* name, double ts, double dur) {
-    return event("cpu_op", std::string("autograd::engine::evaluate_function: ") + name, ts, dur);
+Json function(const char* name, double ts, double dur, int sequence = -1) {
+    Json args = Json::object();
+    if (sequence >= 0) args["Sequence number"] = sequence;
+    return event("cpu_op", std::string("autograd::engine::evaluate_function: ") + name, ts, dur,
+                 args);
 }
 MeasuredStep read(const Json& events) {
     return read_trace(Json{{"traceEvents", events}}.dump(), "t.json");
@@ -70,6 +73,59 @@ TEST(Trace, PartsOfTheMedianStep) {
     ASSERT_EQ(m.backward.size(), 2u);
     EXPECT_EQ(m.backward[1].name, "ReluBackward0");
     EXPECT_NEAR(m.backward[1].ms, 0.2, 1e-9);
+}
+/// One step from 0 to 2 ms of two micro-batches: forward 0.3 ms, backward 0.5 and 0.6 ms with the
+/// gradients of 12 and of 4 elements, forward 0.2 ms between them. In the second backward a part
+/// of forward is computed again, whose functions have later numbers.
+Json two_micro_batches() {
+    Json all = Json::array({event("user_annotation", "ProfilerStep#1", 0, 2000)});
+    for (const auto& [begin, end, sequence] : {std::tuple{300.0, 800.0, 9}, {1000.0, 1600.0, 19}}) {
+        all.push_back(function("CheckpointFunctionBackward", begin, 200, sequence));
+        if (sequence > 9) all.push_back(function("AddmmBackward0", begin + 50, 50, 29));
+        all.push_back(function("ReluBackward0", begin + 200, 50, sequence - 1));
+        all.push_back(function("torch::autograd::AccumulateGrad", begin + 260, 30));
+        all.push_back(gradient(begin + 270, 30, Json::array({Json::array({4, 3})})));
+        all.push_back(function("torch::autograd::AccumulateGrad", end - 50, 50));
+        all.push_back(gradient(end - 40, 40, Json::array({Json::array({4})})));
+    }
+    all.push_back(event("user_annotation", "Optimizer.step#SGD.step", 1700, 200));
+    return all;
+}
+TEST(Trace, GradientsOfMicroBatchesCountOnce) {
+    const MeasuredStep m = read(two_micro_batches());
+    EXPECT_EQ(m.micro_batches, 2);
+    EXPECT_NEAR(m.forward_ms, 0.25, 1e-9);
+    EXPECT_NEAR(m.backward_ms, 0.55, 1e-9);
+    EXPECT_NEAR(m.update_ms, 0.2, 1e-9);
+    EXPECT_EQ(m.elements(), 16);
+    ASSERT_EQ(m.gradients.size(), 2u);
+    EXPECT_NEAR(m.gradients[0].ready, 0.5, 1e-9);
+    EXPECT_NEAR(m.gradients[1].ready, 1, 1e-9);
+}
+/// On a GPU: forward 0.1 to 0.4, backward 0.4 to 1.0, forward 1.0 to 1.3, backward 1.3 to 1.9 with
+/// its first gradient's kernel done at 1.7, update 1.9 to 2.2 ms.
+TEST(Trace, KernelsOfMicroBatchesAreSummedApart) {
+    Json all = two_micro_batches();
+    int id = 0;
+    for (const auto& [launched, begin, dur] : {std::tuple{50.0, 100.0, 300.0},
+                                               {310.0, 400.0, 600.0},
+                                               {850.0, 1000.0, 300.0},
+                                               {1010.0, 1300.0, 400.0},
+                                               {1560.0, 1700.0, 200.0},
+                                               {1710.0, 1900.0, 300.0}}) {
+        all.push_back(
+            event("cuda_runtime", "cudaLaunchKernel", launched, 5, {{"correlation", ++id}}));
+        all.push_back(event("kernel", "k", begin, dur, {{"correlation", id}}));
+    }
+    const MeasuredStep m = read(all);
+    EXPECT_EQ(m.micro_batches, 2);
+    EXPECT_NEAR(m.forward_ms, 0.3, 1e-9);
+    EXPECT_NEAR(m.backward_ms, 0.6, 1e-9);
+    EXPECT_NEAR(m.update_ms, 0.3, 1e-9);
+    ASSERT_EQ(m.gradients.size(), 2u);
+    EXPECT_NEAR(m.gradients[0].ready, 0.4 / 0.6, 1e-9);
+    EXPECT_NEAR(m.gradients[1].ready, 1, 1e-9);
+    EXPECT_NEAR(m.gap_ms, 0, 1e-9);
 }
 /// A parameter of one number has no sides.
 TEST(Trace, AScalarParameterIsOneElement) {
@@ -128,6 +184,12 @@ TEST(Trace, WithoutWhatIsNeededNamesTheOption) {
     Json unlaunched = three_steps();
     unlaunched.push_back(event("kernel", "k", 10'500, 100, {{"correlation", 9}}));
     EXPECT_TRUE(holds(refusal(unlaunched), "cuda_runtime", "ProfilerActivity.CUDA"));
+}
+/// Two networks that take turns, as a generator and its judge, are not one whose step is planned.
+TEST(Trace, PassesOfDifferentGradientsAreRefused) {
+    Json all = two_micro_batches();
+    all.push_back(gradient(1580, 10, Json::array({Json::array({9})})));
+    EXPECT_TRUE(holds(refusal(all), "t.json", "ProfilerStep#1", "2 and 3 gradients"));
 }
 /// Gradients of another step are not this one's.
 TEST(Trace, OfAnotherStepIsRefused) {
