@@ -12,7 +12,9 @@ namespace gx::tools::plan {
 std::string Configuration::text() const {
     const std::string cut =
         bucket.count > 0 ? fmt::format(", buckets of {} MB", bucket.count / 1'000'000) : "";
-    return fmt::format("{} x {}, {}{}", machines, machine, reducer, cut);
+    const std::string parts =
+        micro_batches > 1 ? fmt::format(", {} micro-batches", micro_batches) : "";
+    return fmt::format("{} x {}, {}{}{}", machines, machine, reducer, cut, parts);
 }
 
 double Candidate::exposed_pct() const {

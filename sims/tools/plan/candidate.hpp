@@ -35,6 +35,7 @@ struct Configuration {
     int machines = 0;
     int gpus = 0;  ///< of all machines
     int batch_per_gpu = 0;
+    int micro_batches = 1;  ///< that it is computed in
     std::string reducer{};  ///< as gx spells it: wire, machine orders and overlap in one name
     std::string wire{};
     Bytes bucket{};  ///< 0: the whole gradient at once
@@ -43,9 +44,15 @@ struct Configuration {
     [[nodiscard]] std::string text() const;
 };
 
+/// Bounds of a step's time that hold it in 80 of 100 cases.
+struct StepInterval {
+    Nanoseconds low{}, high{};
+};
+
 struct Candidate {
     Configuration choice{};
     Nanoseconds step{};
+    std::optional<StepInterval> step_80{};  ///< empty: nothing is known of its errors
     Nanoseconds exposed{};    ///< of a step: waiting for communication, and interference by it
     Nanoseconds framework{};  ///< of a step: the stack's hooks, packing and stragglers
     std::int64_t steps = 0;

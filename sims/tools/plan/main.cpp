@@ -33,8 +33,9 @@
 #include <gx/sim/catalog/comm_stacks.hpp>   // find_profile
 #include <gx/trees/double_tree.hpp>         // DoubleTree
 #include <gx/trees/tree.hpp>                // Tree
-#include <support/command_line.hpp>         // expect_outputs, printable, run_program
+#include <support/command_line.hpp>         // expect_outputs, printable, read_input, run_program
 #include <tools/plan/compressed.hpp>        // top_k_choice, quantized_choice, local_choice
+#include <tools/plan/inputs.hpp>            // read_step, input_of
 #include <tools/plan/page.hpp>              // page
 #include <tools/plan/search.hpp>            // search
 #include <tools/plan/served.hpp>            // served_choice
@@ -51,10 +52,31 @@ struct Asked {
                                       "p3.8xlarge", "p3.16xlarge", "p3dn.24xlarge"};
     std::int64_t examples = 1'281'167;
     int epochs = 90, global_batch = 0, batch_per_gpu = 0, most_gpus = 64, lines = 12;
-    std::vector<std::string> phases{};
+    std::vector<std::string> phases{}, nccl_tests{};
+    tools::plan::StepInput step{};
+    int micro_batches = 1;
     double budget_dollars = 0, deadline_hours = 0, most_messages = 5e7;
     bool synchronous = false, sharded = false, lossy = false, served = false;
 };
+
+/// What a user measured, in place of rooflines and data sheets.
+void read_inputs(CLI::App& app, Asked& a, CLI::Option* phase) {
+    auto* step = app.add_option("--step-seconds", a.step.step_s,
+                                "measured: a step on one GPU, in place of the roofline's");
+    auto* rate = app.add_option("--images-per-second", a.step.images_s, "the same, as a rate");
+    auto* trace = app.add_option("--trace", a.step.trace_file,
+                                 "the same, as a trace of torch.profiler (Chrome JSON): its parts, "
+                                 "and when gradients are ready");
+    step->check(number_in(1e-6, 1e6, "from 1e-6 to 1e6"))->excludes(rate)->excludes(trace);
+    rate->check(number_in(1e-6, 1e9, "from 1e-6 to 1e9"))->excludes(trace);
+    for (auto* measured : {step, rate, trace}) measured->excludes(phase);
+    app.add_option("--step-batch", a.step.batch,
+                   "examples of that step (default: those of --batch-per-gpu)")
+        ->check(count_in(1, 1'000'000'000));
+    app.add_option("--nccl-tests", a.nccl_tests,
+                   "output of all_reduce_perf: rates between the GPUs of one host, or between "
+                   "hosts, in place of data sheets; repeatable");
+}
 
 void read_options(CLI::App& app, Asked& a) {
     app.add_option("--model", a.model, "the network; a wrong name lists them")
@@ -70,11 +92,18 @@ void read_options(CLI::App& app, Asked& a) {
     auto* each = app.add_option("--batch-per-gpu", a.batch_per_gpu, "examples a step on each GPU");
     global->check(count_in(1, 1'000'000'000))->excludes(each);
     each->check(count_in(1, 1'000'000'000))->excludes(global);
-    app.add_option("--phase", a.phases,
-                   "FIRST_EPOCH:BATCH:SIDE, examples a step on each GPU and the side of square "
-                   "images from an epoch on, as the Trainer's phases; repeatable")
-        ->excludes(global)
-        ->excludes(each);
+    auto* phase =
+        app.add_option("--phase", a.phases,
+                       "FIRST_EPOCH:BATCH:SIDE, examples a step on each GPU and the side of square "
+                       "images from an epoch on, as the Trainer's phases; repeatable")
+            ->excludes(global)
+            ->excludes(each);
+    app.add_option("--micro-batches", a.micro_batches,
+                   "parts of a GPU's batch, whose gradients are summed before one reduction; 0: "
+                   "the fewest that fit in its memory")
+        ->check(count_in(0, 1'000'000'000))
+        ->capture_default_str();
+    read_inputs(app, a, phase);
     app.add_option("--budget-dollars", a.budget_dollars, "on demand")->check(above_zero());
     app.add_option("--deadline-hours", a.deadline_hours, "for all epochs")
         ->check(number_in(1e-6, 1e6, "from 1e-6 to 1e6"));
@@ -85,8 +114,8 @@ void read_options(CLI::App& app, Asked& a) {
         ->check(CLI::IsMember({"sgd", "adam", "adamw", "lars", "lamb"}))
         ->capture_default_str();
     app.add_option("--machine", a.machines,
-                   "machines to consider: names, files of gx (.json), dumps of NCCL's topology "
-                   "(.xml); repeatable")
+                   "machines to consider: names, files of machines and clusters (.json, as `gx "
+                   "bench network` writes them), dumps of NCCL's topology (.xml); repeatable")
         ->capture_default_str();
     app.add_option("--most-gpus", a.most_gpus, "the largest cluster to consider")
         ->check(count_in(1, 1'000'000))
@@ -216,16 +245,43 @@ UpdateCost update_of(const std::string& optimizer) {
     return update_cost_of<Sgd>();
 }
 
-tools::plan::SearchSpace space_of(const Asked& a) {
+using Inputs = std::vector<tools::plan::Input>;
+
+/// The step that the space is timed with.
+void set_step(tools::plan::SearchSpace& space, const Asked& a, const Graph& graph, Inputs& inputs) {
+    tools::plan::StepInput step = a.step;
+    if (!step.given()) {
+        if (step.batch > 0)
+            throw Error(
+                "--step-batch: no step was measured; give --step-seconds, "
+                "--images-per-second or --trace");
+        inputs.push_back(
+            {"computation", false, "a roofline of data sheets, whose own error is in no interval"});
+        return;
+    }
+    if (!step.trace_file.empty()) step.trace = read_input("--trace", step.trace_file);
+    if (step.batch == 0) step.batch = a.batch_per_gpu;
+    space.measured = tools::plan::read_step(step, graph, space.clusters);
+    const sim::TimedGraph roofline(graph, space.clusters.front().machine.gpu, space.precision,
+                                   sim::fused_kernels, space.update);
+    inputs.push_back(
+        tools::plan::input_of(step, *space.measured, roofline.step(space.measured->batch)));
+}
+
+tools::plan::SearchSpace space_of(const Asked& a, const Graph& graph, Inputs& inputs) {
     tools::plan::SearchSpace space{
         .buckets = {Bytes{0}, Bytes{25'000'000}},
         .precision = a.precision == "fp32" ? sim::Precision::fp32 : sim::Precision::mixed,
         .update = update_of(a.optimizer),
+        .micro_batches = a.micro_batches,
         .stack = tools::predict::stack_named(a.stack),
         .most_messages = a.most_messages};
+    if (!a.nccl_tests.empty() && a.machines.size() != 1)
+        throw Error("--nccl-tests: rates are of one kind of machine: name it alone, by --machine");
     std::map<std::string, std::string, std::less<>> chosen;  // by the machine's own name
+    std::string unmeasured;
     for (const std::string& name : a.machines) {
-        const sim::ClusterSpec named = sim::find_or_read_cluster(name);
+        sim::ClusterSpec named = sim::find_or_read_cluster(name);
         const sim::MachineSpec& machine = named.machine;
         const auto [other, fresh] = chosen.emplace(machine.name.view(), name);
         if (!fresh && other->second == name) continue;
@@ -237,19 +293,29 @@ tools::plan::SearchSpace space_of(const Asked& a) {
         const bool aws = name.starts_with("p2") || name.starts_with("p3");
         const std::string stack =
             a.profile.empty() ? aws ? "nccl-2.10+tcp-aws" : "nccl-2.10" : a.profile;
+        if (tools::plan::states_network(named))
+            inputs.push_back({"network", true, name + ", in place of data sheets and a profile"});
+        else if (a.nccl_tests.empty()) unmeasured += (unmeasured.empty() ? "" : ", ") + name;
+        if (!a.profile.empty() || !tools::plan::states_network(named))
+            named.profile = sim::find_profile(stack);
+        for (const std::string& file : a.nccl_tests) {
+            const auto tests = sim::read_nccl_tests(read_input("--nccl-tests", file), file);
+            named = sim::with_measured(named, tests, file);
+            inputs.push_back(tools::plan::input_of(tests, file, named));
+        }
         for (int count = 1; count * machine.gpus <= a.most_gpus; count *= 2) {
-            sim::ClusterSpec spec = named;
-            spec.machines = count;
-            // The network of a cluster file was measured, or stands in its own profile.
-            if (named.machines == 1 || !a.profile.empty()) spec.profile = sim::find_profile(stack);
-            space.clusters.push_back(spec);
+            space.clusters.push_back(named);
+            space.clusters.back().machines = count;
         }
     }
+    if (!unmeasured.empty())
+        inputs.push_back({"network", false, "data sheets and profiles of " + unmeasured});
     if (space.clusters.empty())
         throw Error(
             fmt::format("--most-gpus {}: each of these machines has more; allow as many as "
                         "one has, or name a smaller --machine",
                         a.most_gpus));
+    set_step(space, a, graph, inputs);
     add_reducers<fp32>(space.reducers, "fp32", !a.synchronous);
     add_reducers<fp16>(space.reducers, "fp16", !a.synchronous);
     if (a.sharded) add_sharded(space.reducers);
@@ -261,10 +327,17 @@ tools::plan::SearchSpace space_of(const Asked& a) {
 std::string price(const std::optional<Dollars>& p) {
     return p ? fmt::format("{:.2f}", p->count) : "unknown";
 }
+/// Of the 80 % interval of a step, in milliseconds.
+std::string bounds(const Candidate& o) {
+    if (!o.step_80) return "-";
+    return fmt::format("{:.1f} to {:.1f}", seconds(o.step_80->low) * 1e3,
+                       seconds(o.step_80->high) * 1e3);
+}
 std::string line_of(const Candidate& o) {
-    return fmt::format("{:>9}  {:>9}  {:>9}  {:>8.1f}  {:>6.1f} %   {}",
+    return fmt::format("{:>9}  {:>9}  {:>9}  {:>8.1f}  {:>17}  {:>6.1f} %   {}",
                        tools::plan::hours(o.total), price(o.on_demand), price(o.spot),
-                       seconds(o.step) * 1e3, o.exposed_pct(), printable(o.choice.text()));
+                       seconds(o.step) * 1e3, bounds(o), o.exposed_pct(),
+                       printable(o.choice.text()));
 }
 
 /// The machines of the space by what is said of their prices.
@@ -279,20 +352,31 @@ std::map<std::string, std::string> price_dates(const tools::plan::SearchSpace& s
     return dates;
 }
 
-/// What a step is assumed to pay beside computation and wire.
-std::vector<std::string> assumptions(const tools::predict::Stack& s) {
-    if (s.name == "none")
-        return {
+/// What a plan rests on: its inputs, and what a step is assumed to pay beside computation and wire.
+std::vector<std::string> assumptions(const tools::predict::Stack& s, const Inputs& inputs) {
+    std::vector<std::string> all;
+    for (const tools::plan::Input& i : inputs)
+        all.push_back(
+            fmt::format("{}: {}: {}.", i.measured ? "Measured" : "Assumed", i.of, i.text));
+    if (s.name == "none") {
+        all.push_back(
             "Assumed: no framework. Hidden communication slows nothing down, and hooks, "
-            "packing and stragglers cost nothing: times are lower bounds."};
-    return {
-        fmt::format("Assumed: the costs of {}, fitted on published results (--stack none: none).",
-                    s.name),
-        fmt::format("Communication that runs beside computation costs {:.0f} % of its time; a "
-                    "step of several GPUs pays {:.1f} ms of hooks and {:.1f} ms a 100 MB of "
-                    "gradient, of several machines at least {:.1f} ms of waiting, and "
-                    "stragglers that deviate by {:.1f} % (V100; others by memory bandwidth).",
-                    100 * s.interference, s.step_ms, s.mb_ms, s.machines_ms, 100 * s.jitter)};
+            "packing and stragglers cost nothing: times are lower bounds.");
+        return all;
+    }
+    for (std::string& sentence : std::vector<std::string>{
+             fmt::format(
+                 "Assumed: the costs of {}, fitted on published results (--stack none: none).",
+                 s.name),
+             fmt::format("Communication that runs beside computation costs {:.0f} % of its time; a "
+                         "step of several GPUs pays {:.1f} ms of hooks and {:.1f} ms a 100 MB of "
+                         "gradient, of several machines at least {:.1f} ms of waiting, and "
+                         "stragglers that deviate by {:.1f} % (V100; others by memory bandwidth).",
+                         100 * s.interference, s.step_ms, s.mb_ms, s.machines_ms, 100 * s.jitter),
+             "Intervals are of what many GPUs add to a step of one; published steps of several "
+             "machines, left out, fell into such in 80 % (gx predict --score, --hold-out)."})
+        all.push_back(std::move(sentence));
+    return all;
 }
 
 void print_dominated(const std::vector<Candidate>& candidates, int lines) {
@@ -334,8 +418,8 @@ void print(const std::vector<Candidate>& candidates, const tools::plan::Job& job
                                       : fmt::format("{} a step and GPU", job.batch_per_gpu));
     fmt::print(
         "Pareto front: nothing else is both faster and cheaper.\n{:>9}  {:>9}  {:>9}  "
-        "{:>8}  {:>8}\n",
-        "time", "dollars", "spot", "step ms", "exposed");
+        "{:>8}  {:>17}  {:>8}\n",
+        "time", "dollars", "spot", "step ms", "80 % interval", "exposed");
     bool any = false;
     for (const Candidate& o : candidates)
         if (o.on_front) fmt::print("{}\n", line_of(o)), any = true;
@@ -356,6 +440,7 @@ nlohmann::ordered_json json_of(const Candidate& o) {
                              {"machines", o.choice.machines},
                              {"gpus", o.choice.gpus},
                              {"batch_per_gpu", o.choice.batch_per_gpu},
+                             {"micro_batches", o.choice.micro_batches},
                              {"reducer", o.choice.reducer},
                              {"wire", o.choice.wire},
                              {"bucket_bytes", o.choice.bucket.count},
@@ -364,6 +449,8 @@ nlohmann::ordered_json json_of(const Candidate& o) {
                              {"why", o.why}};
     if (!o.infeasible.empty()) return j;
     j["step_ms"] = seconds(o.step) * 1e3;
+    if (o.step_80)
+        j["step_ms_80"] = {seconds(o.step_80->low) * 1e3, seconds(o.step_80->high) * 1e3};
     j["exposed_ms"] = seconds(o.exposed) * 1e3;
     j["framework_ms"] = seconds(o.framework) * 1e3;
     for (const Nanoseconds step : o.phase_steps) j["phase_step_ms"].push_back(seconds(step) * 1e3);
@@ -380,28 +467,34 @@ void plan(const Asked& a) {
     job.model = model.name;
     job.phases = phases_of(a, model);
     const bool shows = isatty(STDERR_FILENO) == 1;
-    const tools::plan::SearchSpace space = space_of(a);
+    Inputs inputs;
+    const Graph graph = model.make({});
+    const tools::plan::SearchSpace space = space_of(a, graph, inputs);
     const auto progress = [&](std::size_t done, std::size_t of) {
         if (shows) fmt::print(stderr, "\rsimulating {} of {} clusters\033[K", done, of);
     };
     const int channels = model.make({}).input.channels;
     const auto graph_at = [&](int side) { return model.make({.input = {channels, side, side}}); };
     std::vector<Candidate> candidates =
-        job.phases.empty() ? tools::plan::search(job, model.make({}), space, progress)
+        job.phases.empty() ? tools::plan::search(job, graph, space, progress)
                            : tools::plan::search_phases(job, graph_at, space, progress);
     if (shows) fmt::print(stderr, "\r\033[K");
     tools::plan::pareto_front(candidates, job);
-    const std::vector<std::string> assumed = assumptions(space.stack);
+    const std::vector<std::string> assumed = assumptions(space.stack, inputs);
     print(candidates, job, a, assumed, price_dates(space));
     if (!a.html.empty()) write_file(a.html, tools::plan::page(candidates, job, assumed));
     if (a.json.empty()) return;
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
     for (const Candidate& o : candidates) all.push_back(json_of(o));
-    write_file(
-        a.json,
-        nlohmann::ordered_json{{"model", job.model}, {"stack", space.stack.name}, {"offers", all}}
-                .dump(1) +
-            "\n");
+    nlohmann::ordered_json rests_on = nlohmann::ordered_json::array();
+    for (const tools::plan::Input& i : inputs)
+        rests_on.push_back({{"of", i.of}, {"measured", i.measured}, {"text", i.text}});
+    write_file(a.json, nlohmann::ordered_json{{"model", job.model},
+                                              {"stack", space.stack.name},
+                                              {"inputs", rests_on},
+                                              {"offers", all}}
+                               .dump(1) +
+                           "\n");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <tools/plan/search.hpp>
 
 #include <algorithm>  // max, min, sort
+#include <cmath>      // sqrt
 #include <map>        // kernels that were timed
 #include <numeric>    // iota
 #include <optional>   // prices
@@ -9,13 +10,18 @@
 
 #include <fmt/core.h>  // sentences
 
-#include <gx/core/error.hpp>              // Error
-#include <gx/sim/hardware/validate.hpp>   // check
-#include <gx/sim/compute/gpu_memory.hpp>  // expect_fits
+#include <gx/core/error.hpp>                  // Error
+#include <gx/sim/hardware/validate.hpp>       // check
+#include <gx/sim/compute/gpu_memory.hpp>      // expect_fits
+#include <gx/sim/compute/vector_kernels.hpp>  // VectorKernels
+#include <tools/predict/interval.hpp>         // interval_in_force
 
 namespace gx::tools::plan {
 
 namespace {
+
+constexpr const char* too_long =
+    "takes more than 9e9 s, which the clock does not count: train on less";
 
 /// Images of a step on one GPU; 0 with a sentence in `infeasible` when the job does not divide.
 int batch_on(const Job& job, int gpus, std::string& infeasible) {
@@ -30,7 +36,7 @@ void set_time(Candidate& c, const SteppedCosts& t, const Job& job, const sim::Cl
     const std::int64_t global = std::int64_t{c.choice.batch_per_gpu} * spec.ranks();
     const std::int64_t epoch = job.examples / global + (job.examples % global != 0);
     if (seconds(t.step) * static_cast<double>(epoch) * job.epochs > 9e9) {
-        c.infeasible = "takes more than 9e9 s, which the clock does not count: train on less";
+        c.infeasible = too_long;
         return;
     }
     c.step = t.step;
@@ -50,8 +56,44 @@ struct Question {
     double messages = 0;
 };
 
-/// By machine, batch, and ranks that share an update.
-using Timed = std::map<std::tuple<std::string, int, int>, sim::StepWork>;
+/// By machine, batch, micro-batches, and ranks that share an update.
+using Key = std::tuple<std::string, int, int, int>;
+using Timed = std::map<Key, sim::StepWork>;
+[[nodiscard]] Key key_of(const Configuration& c, int shards) {
+    return {c.machine, c.batch_per_gpu, c.micro_batches, shards};
+}
+
+/// Micro-batches of a GPU's batch: those that the space has, or the fewest that fit.
+int micro_batches_on(const sim::GpuSpec& gpu, const Graph& graph, int batch,
+                     const SearchSpace& space, UpdateCost update) {
+    if (space.micro_batches > 0) return space.micro_batches;
+    if (largest_batch(graph, batch, gpu, space.precision, update) == batch) return 1;
+    update.micro_batches = 2;
+    for (int each = largest_batch(graph, batch, gpu, space.precision, update); each > 0; --each)
+        if (batch % each == 0) return batch / each;
+    return 1;  // not even one example does
+}
+
+/// The step of a GPU: a pass of the roofline, or of what was measured, for each micro-batch.
+/// Errors: gx::Error for a batch that does not fit or divide, and for a step of centuries.
+sim::StepWork work_on(const sim::GpuSpec& gpu, const Graph& graph, const Configuration& c,
+                      const SearchSpace& space, UpdateCost update) {
+    const int parts = update.micro_batches = c.micro_batches;
+    if (c.batch_per_gpu % parts != 0)
+        throw Error(fmt::format("a batch of {} has no {} micro-batches of one size",
+                                c.batch_per_gpu, parts));
+    expect_fits(graph, c.batch_per_gpu / parts, gpu, space.precision, update);
+    const auto roofline = [&](int batch, UpdateCost cost) {
+        return step_work(
+            graph, sim::TimedGraph(graph, gpu, space.precision, sim::fused_kernels, cost), batch);
+    };
+    sim::StepWork pass = roofline(c.batch_per_gpu / parts, update);
+    if (space.measured)
+        pass = scaled(*space.measured, pass, roofline(space.measured->batch, space.update));
+    if (seconds(pass.total()) * parts > 9e9) throw Error(too_long);
+    const Bytes sum_traffic{pass.elements * 12};  // two floats read and one written
+    return in_micro_batches(std::move(pass), parts, sim::VectorKernels(gpu).time(sum_traffic));
+}
 
 /// What all candidates of a cluster share whose update is shared by so many ranks; its kernels are
 /// timed unless they were before.
@@ -63,16 +105,13 @@ Candidate on_cluster(const Job& job, const Graph& graph, const SearchSpace& spac
                            .machines = spec.machines,
                            .gpus = spec.ranks()}};
     const int batch = c.choice.batch_per_gpu = batch_on(job, spec.ranks(), c.infeasible);
-    const std::tuple key(c.choice.machine, batch, shards);
+    const sim::GpuSpec& gpu = spec.machine.gpu;
     try {
         check(spec);
-        if (c.infeasible.empty() && !timed.contains(key)) {
-            expect_fits(graph, batch, spec.machine.gpu, space.precision, update);
-            timed[key] = step_work(graph,
-                                   sim::TimedGraph(graph, spec.machine.gpu, space.precision,
-                                                   sim::fused_kernels, update),
-                                   batch);
-        }
+        if (!c.infeasible.empty()) return c;
+        c.choice.micro_batches = micro_batches_on(gpu, graph, batch, space, update);
+        const Key key = key_of(c.choice, shards);
+        if (!timed.contains(key)) timed[key] = work_on(gpu, graph, c.choice, space, update);
     } catch (const Error& e) {
         c.infeasible = e.what();
     }
@@ -118,6 +157,35 @@ SteppedCosts with_stack(const sim::StepTiming& t, const predict::Stack& stack,
     return c;
 }
 
+std::optional<StepInterval> interval_of(const sim::StepTiming& t, const predict::Stack& stack,
+                                        const sim::ClusterSpec& spec, std::int64_t elements) {
+    if (spec.ranks() < 2 || stack.name == "none" || stack.name.empty()) return {};
+    const double computation = seconds(t.forward + t.backward + t.update);
+    const auto efficiency = [&](const predict::Stack& s) {
+        return 100 * computation / seconds(with_stack(t, s, spec, elements).step);
+    };
+    predict::Stack prior = stack;
+    std::vector<const predict::Knob*> costs;
+    for (const predict::Knob& n : predict::knobs())
+        if (n.stack != nullptr && (predict::calibrated().*n.stack).name == stack.name) {
+            prior.*n.cost = n.expected;
+            costs.push_back(&n);
+        }
+    double squares = 0;
+    for (const predict::Knob* n : costs) {
+        predict::Stack moved = prior;
+        moved.*n->cost += n->spread;
+        const double by = efficiency(moved) - efficiency(prior);
+        squares += by * by;
+    }
+    const Nanoseconds step = with_stack(t, stack, spec, elements).step;
+    const predict::PredictedPoint p{.gpus = spec.ranks(), .efficiency_pct = efficiency(stack)};
+    const predict::Interval i = predict::interval_in_force().around(
+        p.efficiency_pct, predict::uncertainty_of(p, std::sqrt(squares)));
+    return StepInterval{nanoseconds(seconds(step) * p.efficiency_pct / i.high),
+                        nanoseconds(seconds(step) * p.efficiency_pct / i.low)};
+}
+
 std::vector<Candidate> search(const Job& job, const Graph& graph, const SearchSpace& space,
                               const std::function<void(std::size_t, std::size_t)>& progress) {
     std::vector<Candidate> all;
@@ -128,7 +196,7 @@ std::vector<Candidate> search(const Job& job, const Graph& graph, const SearchSp
         for (const ReducerChoice& r : space.reducers) {
             const int shards = r.in_parts ? spec.ranks() : 1;
             const Candidate base = on_cluster(job, graph, space, spec, shards, timed);
-            const auto work = timed.find({base.choice.machine, base.choice.batch_per_gpu, shards});
+            const auto work = timed.find(key_of(base.choice, shards));
             for (const Bytes bucket : space.buckets) {
                 Candidate& c = all.emplace_back(base);
                 c.choice.reducer = r.name;
@@ -147,11 +215,11 @@ std::vector<Candidate> search(const Job& job, const Graph& graph, const SearchSp
         const Question& q = asked[i];
         sim::ClusterSpec spec = space.clusters[q.cluster];
         spec.algorithm = q.reducer->algorithm;
-        if (all[i].infeasible.empty())
-            set_time(all[i],
-                     with_stack(q.reducer->time(*q.work, spec, all[i].choice.bucket), space.stack,
-                                spec, q.work->elements),
-                     job, spec);
+        if (all[i].infeasible.empty()) {
+            const sim::StepTiming t = q.reducer->time(*q.work, spec, all[i].choice.bucket);
+            set_time(all[i], with_stack(t, space.stack, spec, q.work->elements), job, spec);
+            all[i].step_80 = interval_of(t, space.stack, spec, q.work->elements);
+        }
         if (progress && (i + 1 == all.size() || asked[i + 1].cluster != q.cluster))
             progress(q.cluster + 1, space.clusters.size());
     }
@@ -168,17 +236,20 @@ void add_phase(Candidate& sum, const Candidate& phase, std::size_t number) {
         return;
     }
     if (seconds(sum.total) + seconds(phase.total) > 9e9) {
-        sum.infeasible = "takes more than 9e9 s, which the clock does not count: train on less";
+        sum.infeasible = too_long;
         return;
     }
     const std::int64_t steps = sum.steps + phase.steps;
-    const auto mean = [&](Nanoseconds Candidate::* member) {
-        const double all = seconds(sum.*member) * static_cast<double>(sum.steps) +
-                           seconds(phase.*member) * static_cast<double>(phase.steps);
+    const auto mean = [&](Nanoseconds before, Nanoseconds now) {
+        const double all = seconds(before) * static_cast<double>(sum.steps) +
+                           seconds(now) * static_cast<double>(phase.steps);
         return steps > 0 ? nanoseconds(all / static_cast<double>(steps)) : Nanoseconds(0);
     };
     for (const auto member : {&Candidate::step, &Candidate::exposed, &Candidate::framework})
-        sum.*member = mean(member);
+        sum.*member = mean(sum.*member, phase.*member);
+    if (sum.step_80 && phase.step_80)
+        sum.step_80 = {mean(sum.step_80->low, phase.step_80->low),
+                       mean(sum.step_80->high, phase.step_80->high)};
     sum.steps = steps;
     sum.total += phase.total;
     sum.phase_steps.push_back(phase.step);

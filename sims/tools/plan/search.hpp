@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include <gx/sim/hardware/machine.hpp>  // ClusterSpec
 #include <gx/sim/timing/step_time.hpp>  // step_time, StepWork
 #include <tools/plan/candidate.hpp>     // Job, Candidate
+#include <tools/plan/measured.hpp>      // MeasuredWork
 #include <tools/predict/stack.hpp>      // Stack
 
 namespace gx::tools::plan {
@@ -66,7 +68,9 @@ struct SearchSpace {
     std::vector<ReducerChoice> reducers{};
     std::vector<Bytes> buckets{Bytes{0}};  ///< 0: the whole gradient at once
     sim::Precision precision = sim::Precision::mixed;
-    UpdateCost update{};         ///< of the optimizer: time of an update, memory of its state
+    UpdateCost update{};  ///< of the optimizer: time of an update, memory of its state
+    std::optional<MeasuredWork> measured{};  ///< in place of the roofline; of the clusters' one GPU
+    int micro_batches = 1;                   ///< of a GPU's batch; 0: the fewest that fit
     predict::Stack stack{};      ///< costs of the framework; all 0: computation and wire alone
     double most_messages = 5e7;  ///< of all candidates; those with the most are dropped
 };
@@ -80,6 +84,15 @@ struct SteppedCosts {
 };
 [[nodiscard]] SteppedCosts with_stack(const sim::StepTiming& t, const predict::Stack& stack,
                                       const sim::ClusterSpec& spec, std::int64_t elements);
+
+/// 80 % interval of a step: that of its efficiency (predict/interval.hpp), where one GPU alone has
+/// 100 %. Empty on one GPU, and where the stack has no costs.
+/// Its quality was measured on published results, of all-reduces by rings and trees over several
+/// machines; other reducers' errors are unknown.
+[[nodiscard]] std::optional<StepInterval> interval_of(const sim::StepTiming& t,
+                                                      const predict::Stack& stack,
+                                                      const sim::ClusterSpec& spec,
+                                                      std::int64_t elements);
 
 /// All candidates of the space, in its order: clusters, then reducers, then buckets. What can't run
 /// is `infeasible`: machines that nothing joins, a batch that does not divide or fit, centuries of

@@ -15,7 +15,13 @@
 #include <gx/reducer/ring.hpp>                 // Ring
 #include <gx/sharded/reducer.hpp>              // Sharded
 #include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
+#include <gx/sim/catalog/comm_stacks.hpp>      // ib_edr
+#include <gx/sim/catalog/find_gpu.hpp>         // find_gpu
+#include <gx/sim/compute/vector_kernels.hpp>   // VectorKernels
+#include <support/files.hpp>                   // error_of, holds
+#include <tools/plan/inputs.hpp>               // read_step
 #include <tools/plan/page.hpp>                 // page
+#include <tools/predict/interval.hpp>          // interval_in_force
 
 namespace {
 
@@ -25,6 +31,8 @@ using gx::tools::plan::reducer_choice;
 using gx::tools::plan::search;
 using gx::tools::plan::search_phases;
 using gx::tools::plan::SearchSpace;
+using testing_support::error_of;
+using testing_support::holds;
 
 SearchSpace space(std::vector<int> machines) {
     SearchSpace m{.reducers = {reducer_choice<gx::Ring<gx::fp32>>("fp32", gx::sim::Algorithm::ring),
@@ -132,6 +140,150 @@ TEST(Search, HaveNoPriceWhereNoneIsKnown) {
     const auto all = search({.examples = 10, .epochs = 1, .batch_per_gpu = 1}, small, m);
     EXPECT_TRUE(all[0].on_demand.has_value());
     EXPECT_FALSE(all[2].on_demand.has_value());
+}
+
+// ---- Steps that were measured -----------------------------------------------------------
+gx::sim::StepWork roofline(int batch, gx::sim::Precision precision = gx::sim::Precision::fp32) {
+    return step_work(
+        small, gx::sim::TimedGraph(small, gx::sim::ethernet_10g(1).machine.gpu, precision), batch);
+}
+double ms(gx::Nanoseconds t) { return gx::seconds(t) * 1e3; }
+
+/// A step of 50 ms over 16: that of another batch goes by the roofline's ratio.
+TEST(Measured, AStepReplacesTheRoofline) {
+    SearchSpace s = space({1, 4});
+    s.measured = gx::tools::plan::measured_whole(0.05, 16);
+    const auto same = search({.examples = 64, .epochs = 1, .batch_per_gpu = 16}, small, s);
+    EXPECT_NEAR(ms(same[0].step), 50, 1e-4);
+    EXPECT_GT(ms(same[2].step), 50) << "4 machines reduce a gradient";
+    const auto other = search({.examples = 64, .epochs = 1, .batch_per_gpu = 64}, small, s);
+    EXPECT_NEAR(ms(other[0].step), 50 * ms(roofline(64).total()) / ms(roofline(16).total()), 1e-4);
+}
+/// Gradients that are ready at the end hide nothing; those that are ready at once hide all.
+TEST(Measured, ATraceSaysWhenGradientsAreReady) {
+    const std::int64_t all = small.parameter_elements();
+    gx::tools::predict::MeasuredStep trace{
+        .step_ms = 100, .forward_ms = 20, .backward_ms = 60, .update_ms = 10};
+    trace.gradients = {{all - 8, 0}, {8, 1}};
+    SearchSpace s = space({1, 4});
+    s.buckets = {gx::Bytes{32}, gx::Bytes{(all - 8) * 4}};
+    const Job job{.examples = 64, .epochs = 1, .batch_per_gpu = 16};
+    s.measured = gx::tools::plan::measured_parts(trace, 16, "t.json");
+    const auto early = search(job, small, s);
+    EXPECT_NEAR(ms(early[0].step), 100, 1e-4) << "with the 10 ms that are no part";
+    trace.gradients = {{all - 8, 1}, {8, 1}};
+    s.measured = gx::tools::plan::measured_parts(trace, 16, "t.json");
+    const auto late = search(job, small, s);
+    EXPECT_NEAR(ms(late[0].step), 100, 1e-4);
+    EXPECT_GT(ms(late[5].exposed), ms(early[5].exposed));
+}
+/// 3 passes over 8 of 24: forward and backward three times, a sum between each two, one update.
+TEST(Measured, MicroBatchesOfATraceAreItsPasses) {
+    gx::tools::predict::MeasuredStep trace{
+        .micro_batches = 3, .step_ms = 100, .forward_ms = 10, .backward_ms = 20, .update_ms = 4};
+    trace.gradients = {{small.parameter_elements(), 1}};
+    const auto m = gx::tools::plan::measured_parts(trace, 24, "t.json");
+    EXPECT_EQ(m.batch, 8);
+    EXPECT_NEAR(ms(m.step.forward), 12, 1e-4) << "(100 - 4) / 3 - 20";
+    EXPECT_NEAR(ms(m.step.total()), 36, 1e-4);
+    SearchSpace s = space({1});
+    s.measured = m;
+    s.micro_batches = 3;
+    const auto all = search({.examples = 64, .epochs = 1, .batch_per_gpu = 24}, small, s);
+    const double sum = ms(
+        gx::sim::VectorKernels(s.clusters[0].machine.gpu).time({small.parameter_elements() * 12}));
+    EXPECT_NEAR(ms(all[0].step), 100 + 2 * sum, 1e-4);
+    EXPECT_TRUE(all[0].choice.text().ends_with(", 3 micro-batches")) << all[0].choice.text();
+    EXPECT_TRUE(holds(error_of([&] { (void)gx::tools::plan::measured_parts(trace, 25, "t.json"); }),
+                      "t.json", "3 micro-batches", "25"));
+}
+TEST(Measured, RefusalsNameTheInput) {
+    using gx::tools::plan::read_step;
+    const SearchSpace s = space({1});
+    const gx::tools::plan::StepInput step{.step_s = 1, .batch = 8};
+    EXPECT_NEAR(ms(read_step(step, small, s.clusters).step.total()), 1000, 1e-4);
+    EXPECT_NEAR(ms(read_step({.images_s = 32, .batch = 8}, small, s.clusters).step.total()), 250,
+                1e-4);
+    const auto refusal = [&](const gx::tools::plan::StepInput& i,
+                             const std::vector<gx::sim::ClusterSpec>& clusters) {
+        return error_of([&] { (void)read_step(i, small, clusters); });
+    };
+    EXPECT_TRUE(holds(refusal({.step_s = 1}, s.clusters), "--step-seconds", "--step-batch"));
+    auto two = s.clusters;
+    two.push_back(two[0]);
+    two[1].machine.name = "other";
+    two[1].machine.gpu = gx::sim::find_gpu("K80");
+    EXPECT_TRUE(holds(refusal(step, two), "--step-seconds", "one GPU", "other", "K80"));
+    const std::string trace = R"({"traceEvents": [
+        {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#2", "ts": 0, "dur": 100},
+        {"ph": "X", "cat": "user_annotation", "name": "Optimizer.step#SGD", "ts": 80, "dur": 10},
+        {"ph": "X", "name": "autograd::engine::evaluate_function: A", "ts": 40, "dur": 9},
+        {"ph": "X", "name": "torch::autograd::AccumulateGrad", "ts": 50, "dur": 5,
+         "args": {"Input Dims": [[4, 3]]}}]})";
+    EXPECT_TRUE(holds(refusal({.trace_file = "t.json", .trace = trace, .batch = 8}, s.clusters),
+                      "t.json", "1 gradients of 12 elements", "ResNet8", "--model"));
+}
+TEST(Measured, AClusterFileOfOneMachineKeepsItsNetwork) {
+    using gx::tools::plan::states_network;
+    gx::sim::ClusterSpec c{.machine = gx::sim::ethernet_10g(1).machine};
+    EXPECT_FALSE(states_network(c)) << "a machine says nothing of what is between machines";
+    c.profile = gx::sim::ib_edr;
+    EXPECT_TRUE(states_network(c));
+    c.profile = {};
+    c.latency = gx::Nanoseconds(1);
+    EXPECT_TRUE(states_network(c));
+}
+
+// ---- Micro-batches ----------------------------------------------------------------------
+TEST(MicroBatches, AreTheFewestThatFit) {
+    SearchSpace s = space({1});
+    auto& gpu = s.clusters[0].machine.gpu;
+    gpu.memory = gx::sim::memory_need(small, 16, s.precision, {.micro_batches = 4}).total();
+    const Job job{.examples = 64, .epochs = 1, .batch_per_gpu = 60};
+    EXPECT_NE(search(job, small, s)[0].infeasible.find("does not fit"), std::string::npos);
+    s.micro_batches = 0;
+    const Candidate c = search(job, small, s)[0];
+    EXPECT_EQ(c.infeasible, "");
+    EXPECT_EQ(c.choice.micro_batches, 4) << "60 in parts of 15, the largest up to 16";
+    const auto one = roofline(15);
+    const auto sum = gx::sim::VectorKernels(gpu).time({small.parameter_elements() * 12});
+    EXPECT_EQ(c.step, (one.forward + one.backward) * 4 + sum * 3 + one.update);
+    s.micro_batches = 7;
+    EXPECT_EQ(search(job, small, s)[0].infeasible,
+              "a batch of 60 has no 7 micro-batches of one size");
+    gpu.memory = gx::Bytes{1000};
+    s.micro_batches = 0;
+    EXPECT_NE(search(job, small, s)[0].infeasible.find("does not fit"), std::string::npos);
+}
+TEST(MicroBatches, OfOneTakeWhatAStepTakes) {
+    const auto pass = roofline(8);
+    const auto same = gx::tools::plan::in_micro_batches(pass, 1, gx::Nanoseconds(5));
+    EXPECT_EQ(same.total(), pass.total());
+    EXPECT_EQ(same.ready.back().after, pass.ready.back().after);
+    const auto two = gx::tools::plan::in_micro_batches(pass, 2, gx::Nanoseconds(1000));
+    EXPECT_EQ(two.forward, pass.forward * 2 + pass.backward);
+    EXPECT_EQ(two.backward, pass.backward + gx::Nanoseconds(1000));
+    EXPECT_EQ(two.ready.back().after, two.backward);
+}
+
+// ---- Intervals --------------------------------------------------------------------------
+TEST(Intervals, HoldTheStepAndGrowWithWhatIsUncertain) {
+    SearchSpace s = space({1, 4});
+    const Job job{.examples = 64, .epochs = 1, .batch_per_gpu = 16};
+    EXPECT_FALSE(search(job, small, s)[2].step_80) << "no stack: a lower bound";
+    s.stack = gx::tools::predict::stack_named("pytorch-ddp");
+    s.measured = gx::tools::plan::measured_whole(0.1, 16);
+    const auto all = search(job, small, s);
+    EXPECT_FALSE(all[0].step_80) << "one GPU, measured";
+    ASSERT_TRUE(all[2].step_80);
+    EXPECT_LT(all[2].step_80->low, all[2].step);
+    EXPECT_GT(all[2].step_80->high, all[2].step);
+    // that of the efficiency: 100 ms over the step
+    const double efficiency = 100 * 100 / ms(all[2].step),
+                 low = 100 * 100 / ms(all[2].step_80->high),
+                 high = 100 * 100 / ms(all[2].step_80->low);
+    EXPECT_NEAR(high - efficiency, efficiency - low, 1e-3);
+    EXPECT_GE(efficiency - low, gx::tools::predict::interval_in_force().quantile);
 }
 
 // ---- Costs of a framework ---------------------------------------------------------------

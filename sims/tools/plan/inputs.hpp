@@ -1,0 +1,50 @@
+// Inputs of a plan: what was measured, and which assumption it replaces.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gx/model/graph.hpp>           // Graph
+#include <gx/sim/hardware/machine.hpp>  // ClusterSpec
+#include <gx/sim/io/nccl_tests.hpp>     // NcclTests
+#include <tools/plan/measured.hpp>      // MeasuredWork
+
+namespace gx::tools::plan {
+
+/// One line of what a plan rests on.
+struct Input {
+    std::string of{};       ///< "computation", "network", ...
+    bool measured = false;  ///< else assumed
+    std::string text{};     ///< from where, and in place of what
+};
+
+/// A step as a user measured it on one GPU: its time, or a trace.
+struct StepInput {
+    double step_s = 0;         ///< 0: `images_s` or the trace
+    double images_s = 0;       ///< 0: `step_s` or the trace
+    std::string trace_file{};  ///< empty: none
+    std::string trace{};       ///< its text
+    int batch = 0;             ///< examples of it; 0: not said
+    [[nodiscard]] bool given() const { return step_s > 0 || images_s > 0 || !trace_file.empty(); }
+    [[nodiscard]] std::string option() const;  ///< that gave it
+};
+
+/// The work of a measured step.
+/// Errors: gx::Error for a batch that is not said, machines of several GPUs, a trace of another
+///         network, one that can't be read.
+[[nodiscard]] MeasuredWork read_step(const StepInput& step, const Graph& graph,
+                                     const std::vector<sim::ClusterSpec>& clusters);
+
+/// "measured 123.0 ms in place of the roofline's 98.1 ms ..." of the measured batch.
+[[nodiscard]] Input input_of(const StepInput& step, const MeasuredWork& m, Nanoseconds roofline);
+
+/// Whether a cluster says more of its network than its machines' NICs: latency, caps, a fabric or a
+/// profile, as a cluster file does and a machine does not.
+[[nodiscard]] bool states_network(const sim::ClusterSpec& c);
+
+/// What nccl-tests measured, beside a simulated ring on the cluster that it was given to.
+[[nodiscard]] Input input_of(const sim::NcclTests& tests, const std::string& file,
+                             const sim::ClusterSpec& cluster);
+
+}  // namespace gx::tools::plan
