@@ -93,7 +93,9 @@ case ${0##*/} in
 dpkg-query) shift 3; for name in "$@"; do echo "installed:$name"; done ;;
 cmake) mkdir -p "build/$2" && touch "build/$2/CMakeCache.txt" "build/$2/build.ninja"
     echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >"build/$2/CMakeCache.txt" ;;
-ninja) [[ $* != *"-t targets"* ]] || printf '%s: phony\n' core.a_test core.b_test sim.c_test
+mpirun.openmpi | mpiexec.mpich) echo "${0##*/} $*" ;;
+ninja) [[ $* != *"-t query"* || -z ${LACKING:-} ]] || exit 1
+    [[ $* != *"-t targets"* ]] || printf '%s: phony\n' core.a_test core.b_test sim.c_test
     echo "$@" >>tools.log
     [[ $* != *build/dev* || $* == *"-t targets"* ]] ;;
 timeout) [[ $* != *build/release* ]] || exit 124
@@ -106,7 +108,9 @@ ctest) echo "$@" >>tools.log
 esac
 TOOL
 chmod +x tools/tool
-for tool in dpkg-query cmake ninja ctest timeout; do ln -s tool "tools/$tool"; done
+for tool in dpkg-query cmake ninja ctest timeout mpirun.openmpi mpiexec.mpich; do
+    ln -s tool "tools/$tool"
+done
 stand_in() { env PATH="$place/tools:$PATH" "$place/tree/gx" test --yes "$@"; }
 expect "a row that passes" 0 "good       asan     passed        1       0" stand_in --row good
 expect "it builds and runs what matches" 0 \
@@ -124,6 +128,30 @@ expect "its JSON as before" 0 "1" valid_json one.json failed
 sum=$(awk '$2 == "matrix" { sum += $4 } END { print sum }' "$1/.ci/matrix")
 ((sum <= 60)) || fail "the limits of the matrix add up to $sum min, above 60"
 expect ".ci/run ends with the row of the sanitizer" 0 "--row sanitized" tail -n 1 "$1/.ci/run"
+
+# ---- The demo on MPI, on the same stand-ins ----------------------------------------------------------
+demo() { env PATH="$place/tools:$PATH" "$place/tree/gx" demo --yes "$@"; }
+made=$(readlink -f tree)/build/release
+options='--bind-to none --oversubscribe'
+as_root=''
+((EUID != 0)) || as_root=' --allow-run-as-root'
+expect "the demo on two processes" 0 \
+    "mpirun.openmpi $options -n 2$as_root $made/gx_demo_openmpi --epochs 3 --json $place/a" \
+    demo --world mpi --epochs 3 --json a
+expect "it builds that program" 0 "gx_demo_openmpi" grep -- "-C build/release -j" tree/tools.log
+expect "the demo under MPICH" 0 \
+    "mpiexec.mpich -n 12 setsid --wait $made/gx_demo_mpich --seed=2" \
+    demo --world=mpi -n 12 --mpi mpich --seed=2
+expect "no process" 2 "-n: '0' is not a whole number from 1 to 9999" demo --world mpi -n 0
+expect "no number of processes" 2 "-n wants a value; see ./gx demo --help" demo --world mpi -n
+expect "an empty world" 2 "--world: the value is empty" demo --world=
+expect "two worlds" 2 "--world: this option is given twice" demo --world mpi --world mpi
+expect "a misspelt world" 2 "unknown world 'simulate'. Did you mean 'simulated'?" \
+    demo --world simulate
+expect "another MPI" 2 "unknown MPI 'lam'. There are: openmpi mpich" demo --world mpi --mpi lam
+expect "processes of a simulated world" 2 "-n and --mpi are for --world mpi: add it" demo -n 4
+expect "no MPI" 2 "--world mpi: this system has no openmpi: expected mpirun.openmpi" \
+    env LACKING=1 PATH="$place/tools:$PATH" "$place/tree/gx" demo --yes --world mpi
 
 # Without root and without sudo the packages are named and nothing is attempted. A PATH of stand-ins
 # plays a machine that has apt, lacks every package, and is used by a plain user.
