@@ -129,7 +129,7 @@ sum=$(awk '$2 == "matrix" { sum += $4 } END { print sum }' "$1/.ci/matrix")
 ((sum <= 60)) || fail "the limits of the matrix add up to $sum min, above 60"
 expect ".ci/run ends with the row of the sanitizer" 0 "--row sanitized" tail -n 1 "$1/.ci/run"
 
-# ---- The demo on MPI, on the same stand-ins ----------------------------------------------------------
+# ---- The demo on MPI, and all benchmarks, on the same stand-ins ---------------------------------
 demo() { env PATH="$place/tools:$PATH" "$place/tree/gx" demo --yes "$@"; }
 made=$(readlink -f tree)/build/release
 options='--bind-to none --oversubscribe'
@@ -152,6 +152,15 @@ expect "another MPI" 2 "unknown MPI 'lam'. There are: openmpi mpich" demo --worl
 expect "processes of a simulated world" 2 "-n and --mpi are for --world mpi: add it" demo -n 4
 expect "no MPI" 2 "--world mpi: this system has no openmpi: expected mpirun.openmpi" \
     env LACKING=1 PATH="$place/tools:$PATH" "$place/tree/gx" demo --yes --world mpi
+mkdir -p tree/tests/benchmarks tree/build/release
+for name in one two; do
+    echo "// $name" >"tree/tests/benchmarks/$name.cpp"
+    printf '#!/bin/bash\n[[ $0 != *two ]] || { echo "no root"; exit 77; }\necho {} >"$2"\n' \
+        >"tree/build/release/gx_bench_$name" && chmod +x "tree/build/release/gx_bench_$name"
+done
+bench() { env PATH="$place/tools:$PATH" "$place/tree/gx" bench "$@" --yes; }
+expect "a benchmark that can't run here is no failure of all" 0 "bench two: skipped" bench all
+expect "alone it has its status" 77 "no root" bench two
 
 # Without root and without sudo the packages are named and nothing is attempted. A PATH of stand-ins
 # plays a machine that has apt, lacks every package, and is used by a plain user.
