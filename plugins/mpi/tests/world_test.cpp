@@ -156,13 +156,27 @@ TEST_P(MpiWorld, ARankThatLeavesBeforeRunIsNamed) {
     for (const std::size_t r : {0u, 2u})
         EXPECT_TRUE(holds(end.said[r], "rank 1 on host ", " left before run()")) << end.output;
 }
-/// Its error ends the process, which does not wait in MPI_Finalize for the rank that stays away.
+/// Its error ends the process, which does not wait in MPI_Finalize for the rank that stays away,
+/// nor in a function that waits in MPI.
 TEST_P(MpiWorld, ARankThatMakesNoWorldEndsTheJob) {
-    const JobEnd end = mpi_run(GetParam(), 2, "absent", GetParam(), Folder(), 30);
-    EXPECT_NE(end.status, 0) << end.output;
-    EXPECT_NE(end.status, 124) << "it hung: " << end.output;
-    EXPECT_TRUE(holds(end.said[0], "not all ranks came to MPI_Comm_idup within 1000 ms"))
-        << end.said[0] << end.output;
+    for (const std::string in : {"MPI_Comm_idup", "MPI_Init_thread", "MPI_Comm_split_type"}) {
+        const JobEnd end = mpi_run(GetParam(), 2, "absent " + in, GetParam(), Folder(), 30);
+        EXPECT_NE(end.status, 0) << end.output;
+        EXPECT_NE(end.status, 124) << "it hung: " << end.output;
+        if (in == "MPI_Comm_idup")
+            EXPECT_TRUE(holds(end.said[0], "not all ranks came to MPI_Comm_idup within 1000 ms"))
+                << end.said[0] << end.output;
+        else
+            EXPECT_TRUE(holds(end.output, "gx: rank 0 has waited for 1000 ms in " + in +
+                                              ", in operation meeting of all ranks"))
+                << end.output;
+    }
+}
+/// The inner world leaves signals, and the launcher's end, to the outer one.
+TEST_P(MpiWorld, AWorldInsideOfAnothersRun) {
+    expect_all(2, "inside",
+               "signal 0, not handled; signal 15, handled; signal 15, handled; "
+               "signal 0, not handled");
 }
 TEST_P(MpiWorld, DoesNotRunAfterAnError) {
     const JobEnd end = run(2, "again");

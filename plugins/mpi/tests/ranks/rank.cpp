@@ -583,10 +583,15 @@ const std::map<std::string, Mode> modes{
          world.run([](auto&) {});
          return std::string("returned");
      }},
-    {"absent",  // rank 1 makes no world, and stays
-     [](const std::string&, const Arguments&) {
+    {"absent",  // IN: rank 1 makes no world, and stays: the others are in IN then
+     [](const std::string&, const Arguments& a) {
          if (std::string_view(rank_of_launcher()) == "1") {
-             (void)mpi::start_library();
+             if (a.at(0) != "MPI_Init_thread") (void)mpi::start_library();
+             std::optional<mpi::Duplicate> messages, collectives;
+             if (a.at(0) == "MPI_Comm_split_type") {
+                 messages.emplace(MPI_COMM_WORLD, std::chrono::minutes(1));
+                 collectives.emplace(messages->get(), std::chrono::minutes(1));
+             }
              (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
              std::this_thread::sleep_for(std::chrono::minutes(1));
              return std::string("stayed");
@@ -603,6 +608,29 @@ const std::map<std::string, Mode> modes{
          // Now: the launcher may end this process before its world has ended.
          std::ofstream(folder + "/" + rank_of_launcher()) << "returned";
          return std::string("returned");
+     }},
+    {"inside",  // a world is made, and runs, in the run of another one
+     [](const std::string&, const Arguments&) {
+         const auto watches = [] {
+             int signal = 0;
+             struct sigaction terminate{}, abort{};
+             (void)::prctl(PR_GET_PDEATHSIG, &signal);
+             (void)::sigaction(SIGTERM, nullptr, &terminate);
+             (void)::sigaction(SIGABRT, nullptr, &abort);
+             return "signal " + std::to_string(signal) +
+                    (terminate.sa_handler != SIG_DFL && abort.sa_handler != SIG_DFL
+                         ? ", handled"
+                         : ", not handled");
+         };
+         std::string text = watches();
+         mpi::World<> outer;
+         outer.run([&](auto&) {
+             text += "; " + watches();
+             mpi::World<> inner(MPI_COMM_SELF, {.announce = false});
+             inner.run([](auto&) {});
+             text += "; " + watches();
+         });
+         return text + "; " + watches();
      }},
     {"allocations",
      [](const std::string&, const Arguments&) {

@@ -1,5 +1,5 @@
 // Guard: ends a process whose rank does not return after another rank is lost, with a sentence;
-// StartGuard: the same before the ranks have met.
+// StartGuard, CallLimit: the same before the ranks have met.
 #pragma once
 
 #include <chrono>              // patience
@@ -23,7 +23,7 @@ namespace gx::mpi {
 ///                 thread is held for half a second, in which the cause comes and names that rank
 ///
 /// Signals are handled where the program has no handler for them, and until the guard is destroyed,
-/// which after a cause it is not. One guard at a time.
+/// which after a cause it is not. A guard inside of another one leaves the handlers to that one.
 class Guard {
 public:
     /// Errors: gx::Error where the system has no thread left.
@@ -46,18 +46,44 @@ private:
     std::mutex mutex_{};
     std::condition_variable changed_{};
     bool stopped_ = false, returned_ = false, over_ = false;
+    bool has_terminate_ = false, has_abort_ = false;  ///< handlers are this guard's
+    int parent_signal_ = 0;                           ///< that the thread had before
     std::thread thread_{};
 };
 
 /// Names the phase where the launcher ends this process by SIGTERM while the ranks meet, before a
-/// run: no rank can say more, and that one of them is gone, the launcher says. From construction
-/// to destruction, where the program has no handler; one at a time.
+/// run: no rank can say more, and that one of them is gone, the launcher says. A launcher that is
+/// gone itself counts as its signal. From construction to destruction, where the program has no
+/// handler.
 class StartGuard {
 public:
     GX_DECL StartGuard();
     StartGuard(const StartGuard&) = delete;
     StartGuard& operator=(const StartGuard&) = delete;
     GX_DECL ~StartGuard();
+
+private:
+    bool has_terminate_ = false;
+    int parent_signal_ = 0;
+};
+
+/// Ends this process, with a sentence that names `call` and status 1, unless it is destroyed within
+/// `limit`. Around a function of MPI that waits for all ranks inside of the library, which none can
+/// stop: where a rank is gone, MPI_Init_thread may wait for ever.
+/// Errors: gx::Error where the system has no thread left.
+/// Cost:   a thread, as long as it lives.
+class CallLimit {
+public:
+    GX_DECL CallLimit(const char* call, std::chrono::nanoseconds limit);
+    CallLimit(const CallLimit&) = delete;
+    CallLimit& operator=(const CallLimit&) = delete;
+    GX_DECL ~CallLimit();
+
+private:
+    std::mutex mutex_{};
+    std::condition_variable changed_{};
+    bool over_ = false;
+    std::thread thread_{};
 };
 
 }  // namespace gx::mpi

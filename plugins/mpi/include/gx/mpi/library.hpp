@@ -1,6 +1,7 @@
 // MPI's life in this process: who initialises it, with which thread level, and who ends it.
 #pragma once
 
+#include <chrono>  // a limit
 #include <string>  // names
 
 #include <gx/coordination/launch.hpp>  // Environment
@@ -18,10 +19,12 @@ struct Threading {
 
 /// Initialises MPI on a thread of its own, unless it is initialised. MPI that was initialised here
 /// is finalised there when the process exits. `wanted`: the thread level that MPI is asked for.
+/// Where MPI_Init_thread waits for other ranks longer than `limit`, the process ends (CallLimit).
 /// Errors: gx::Error for level SINGLE, for MPI that is finalised, for a user's MPI of level
 ///         FUNNELED on another thread than its own, and, where MPI is initialised here, those of
 ///         expect_launcher() and expect_its_launcher().
-GX_DECL Threading start_library(int wanted = MPI_THREAD_MULTIPLE);
+GX_DECL Threading start_library(int wanted = MPI_THREAD_MULTIPLE,
+                                std::chrono::nanoseconds limit = std::chrono::seconds(60));
 
 /// MPI_Finalize is not called: it would wait for a rank that is lost.
 GX_DECL void leave_library_open();

@@ -4,7 +4,7 @@
 #include <signal.h>     // sigaction
 #include <sys/prctl.h>  // PR_SET_PDEATHSIG
 #include <time.h>       // nanosleep
-#include <unistd.h>     // write, _exit
+#include <unistd.h>     // write, _exit, getppid
 
 #include <algorithm>     // max, min
 #include <atomic>        // what handlers read
@@ -43,9 +43,15 @@ inline void on_abort(int) {
 
 /// Written before the handler is set.
 inline std::string start_sentence;
+inline void write_all(const std::string& text) {
+    for (std::size_t at = 0; at < text.size();) {
+        const auto n = ::write(STDERR_FILENO, text.data() + at, text.size() - at);
+        if (n <= 0) break;
+        at += static_cast<std::size_t>(n);
+    }
+}
 inline void on_terminate_at_start(int) {
-    [[maybe_unused]] const auto n =
-        ::write(STDERR_FILENO, start_sentence.data(), start_sentence.size());
+    write_all(start_sentence);
     ::_exit(128 + SIGTERM);
 }
 
@@ -56,17 +62,36 @@ inline std::string rank_of_launcher() {
     return "";
 }
 
-/// Takes a signal where the program leaves it to the system; nullptr gives it back.
-inline void handle(int number, void (*mine)(int), void (*handler)(int)) {
+inline void handle_by(int number, void (*from)(int), void (*to)(int), bool& moved) {
     struct sigaction now{};
     (void)::sigaction(number, nullptr, &now);
-    const bool ours =
-        (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == (handler == nullptr ? mine : SIG_DFL);
-    if (!ours) return;
+    moved = (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == from;
+    if (!moved) return;
     struct sigaction next{};
-    next.sa_handler = handler == nullptr ? SIG_DFL : handler;
+    next.sa_handler = to;
     (void)::sigaction(number, &next, nullptr);
 }
+/// Takes a signal where the program leaves it to the system. Returns whether it did.
+[[nodiscard]] inline bool take(int number, void (*handler)(int)) {
+    bool taken = false;
+    handle_by(number, SIG_DFL, handler, taken);
+    return taken;
+}
+/// Gives back what was taken, unless the program has set another handler since.
+inline void give_back(int number, void (*handler)(int), bool taken) {
+    if (taken) handle_by(number, handler, SIG_DFL, taken);
+}
+
+/// Asks for `signal` when the parent of this process ends. Returns what this thread had before.
+inline int signal_of_parents_end(int signal) {
+    int before = 0;
+    (void)::prctl(PR_GET_PDEATHSIG, &before);
+    (void)::prctl(PR_SET_PDEATHSIG, signal);
+    return before;
+}
+/// Whether the launcher was gone before its end could be heard of: below MPICH's Hydra (PMI_FD) a
+/// rank is never a child of the first process.
+inline bool is_orphan() { return std::getenv("PMI_FD") != nullptr && ::getppid() == 1; }
 
 }  // namespace detail::guard
 
@@ -76,13 +101,45 @@ GX_DECL StartGuard::StartGuard() {
                         " is ended by its launcher in operation meeting of all ranks, before a "
                         "run. Look at the errors of the other ranks, and at what the "
                         "launcher says of them\n";
-    d::handle(SIGTERM, d::on_terminate_at_start, d::on_terminate_at_start);
-    (void)::prctl(PR_SET_PDEATHSIG, SIGTERM);  // the launcher is gone
+    has_terminate_ = d::take(SIGTERM, d::on_terminate_at_start);
+    parent_signal_ = d::signal_of_parents_end(SIGTERM);
+    if (has_terminate_ && d::is_orphan()) (void)::raise(SIGTERM);
 }
 
 GX_DECL StartGuard::~StartGuard() {
-    (void)::prctl(PR_SET_PDEATHSIG, 0);
-    detail::guard::handle(SIGTERM, detail::guard::on_terminate_at_start, nullptr);
+    namespace d = detail::guard;
+    (void)d::signal_of_parents_end(parent_signal_);
+    d::give_back(SIGTERM, d::on_terminate_at_start, has_terminate_);
+}
+
+GX_DECL CallLimit::CallLimit(const char* call, std::chrono::nanoseconds limit) {
+    const auto watch = [this, call, limit] {
+        std::unique_lock lock(mutex_);
+        if (changed_.wait_for(lock, limit, [&] { return over_; })) return;
+        namespace d = detail::guard;
+        const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(limit).count();
+        d::write_all(
+            "gx: rank" + d::rank_of_launcher() + " has waited for " + std::to_string(ms) +
+            " ms in " + call +
+            ", in operation meeting of all ranks, before a run: another rank has ended, or "
+            "has not come. Look at the errors of the other ranks, and at what the "
+            "launcher says of them\n");
+        ::_exit(1);
+    };
+    try {
+        thread_ = std::thread(watch);
+    } catch (const std::system_error& e) {
+        throw Error(std::string("a thread can't be made: ") + e.what());
+    }
+}
+
+GX_DECL CallLimit::~CallLimit() {
+    {
+        const std::lock_guard lock(mutex_);
+        over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
 }
 
 GX_DECL Guard::Guard(coordination::Session& session, std::chrono::nanoseconds patience)
@@ -93,9 +150,9 @@ GX_DECL Guard::Guard(coordination::Session& session, std::chrono::nanoseconds pa
     } catch (const std::system_error& e) {
         throw Error(std::string("a thread can't be made: ") + e.what());
     }
-    d::handle(SIGTERM, d::on_terminate, d::on_terminate);
-    d::handle(SIGABRT, d::on_abort, d::on_abort);
-    (void)::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    has_terminate_ = d::take(SIGTERM, d::on_terminate);
+    has_abort_ = d::take(SIGABRT, d::on_abort);
+    parent_signal_ = d::signal_of_parents_end(SIGTERM);
 }
 
 GX_DECL void Guard::returned() {
@@ -114,10 +171,10 @@ GX_DECL Guard::~Guard() {
     }
     changed_.notify_all();
     thread_.join();
-    (void)::prctl(PR_SET_PDEATHSIG, 0);
     namespace d = detail::guard;
-    d::handle(SIGTERM, d::on_terminate, nullptr);
-    d::handle(SIGABRT, d::on_abort, nullptr);
+    (void)d::signal_of_parents_end(parent_signal_);
+    d::give_back(SIGTERM, d::on_terminate, has_terminate_);
+    d::give_back(SIGABRT, d::on_abort, has_abort_);
 }
 
 GX_DECL void Guard::hear() {
@@ -158,12 +215,7 @@ GX_DECL void Guard::end_process() {
     if (text.empty())
         text = "rank " + std::to_string(session_.rank()) +
                " is ended by its launcher, and no error of a rank was known";
-    text = "gx: " + text + "\n";
-    for (std::size_t at = 0; at < text.size();) {
-        const auto n = ::write(STDERR_FILENO, text.data() + at, text.size() - at);
-        if (n <= 0) break;
-        at += static_cast<std::size_t>(n);
-    }
+    detail::guard::write_all("gx: " + text + "\n");
     constexpr int by_launcher = 128 + SIGTERM;
     ::_exit(stopped_ ? std::max(1, session_.exit_status()) : by_launcher);
 }

@@ -19,7 +19,7 @@
 
 #include <gx/coordination/socket.hpp>  // Listener, connect_to, host_name
 #include <gx/core/error.hpp>           // Error, LostRank
-#include <gx/mpi/guard.hpp>            // Guard
+#include <gx/mpi/guard.hpp>            // Guard, CallLimit
 #include <gx/mpi/job.hpp>              // the declarations
 #include <gx/mpi/library.hpp>          // start_library
 
@@ -197,7 +197,7 @@ GX_DECL void JobRun::fail() {
 
 GX_DECL Job::Job(JobOptions options, MPI_Comm communicator)
     : options_(detail::job::checked(std::move(options))),
-      threading_(start_library(options_.thread_level)),
+      threading_(start_library(options_.thread_level, options_.join_deadline)),
       messages_(communicator == MPI_COMM_NULL ? MPI_COMM_WORLD : communicator,
                 options_.join_deadline),
       collectives_(messages_.get(), options_.join_deadline) {
@@ -229,7 +229,10 @@ GX_DECL Job::Job(JobOptions options, MPI_Comm communicator)
 // The node of a rank is the lowest rank that shares memory with it, as MPI sees it.
 GX_DECL void Job::find_nodes() {
     int lowest = 0;
-    in_library([&] { lowest = detail::job::lowest_rank_of_node(messages_.get(), rank_); });
+    {
+        const CallLimit watch("MPI_Comm_split_type", options_.join_deadline);
+        in_library([&] { lowest = detail::job::lowest_rank_of_node(messages_.get(), rank_); });
+    }
 
     using Name = std::array<char, 256>;
     Name mine{};

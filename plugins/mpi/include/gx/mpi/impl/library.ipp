@@ -6,6 +6,7 @@
 #include <cstdlib>  // atexit, getenv, strtol
 
 #include <gx/core/error.hpp>   // Error
+#include <gx/mpi/guard.hpp>    // CallLimit
 #include <gx/mpi/library.hpp>  // the declarations
 
 namespace gx::mpi {
@@ -83,7 +84,7 @@ GX_DECL void expect_main_thread() {
                 "MPI_Init_thread: make the world and call run() there, or ask for SERIALIZED");
 }
 
-GX_DECL Threading start_library(int wanted) {
+GX_DECL Threading start_library(int wanted, std::chrono::nanoseconds limit) {
     namespace d = detail::library;
     const auto environment = [](const char* name) -> const char* { return std::getenv(name); };
     int initialized = 0, finalized = 0, level = MPI_THREAD_SINGLE;
@@ -92,6 +93,7 @@ GX_DECL Threading start_library(int wanted) {
     (void)MPI_Initialized(&initialized);
     if (initialized == 0) {
         expect_launcher(environment, library_name());  // else MPI may end the process by itself
+        const CallLimit watch("MPI_Init_thread", limit);
         d::thread().call([&] {
             expect(MPI_Init_thread(nullptr, nullptr, wanted, &level), "MPI_Init_thread");
             expect(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
