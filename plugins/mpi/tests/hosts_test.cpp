@@ -58,7 +58,9 @@ TEST_P(MpiHosts, EachIsANodeWhoseInterfaceCarriesTheReducersBytes) {
 TEST_P(MpiHosts, RanksOfOneMachineAreOneNode) {
     for (const std::string& said : run(3, "wire").said) EXPECT_EQ(said, "1 node");
 }
-TEST_P(MpiHosts, TrainsAsThreads) { EXPECT_ON_HOSTS("train", "the weights of threads"); }
+TEST_P(MpiHosts, TrainsAsThreads) {
+    EXPECT_ON_HOSTS("train", "the weights of threads and of a simulated cluster");
+}
 
 /// What it refuses before it makes anything; without root too.
 TEST(MpiHostsScript, BadInput) {

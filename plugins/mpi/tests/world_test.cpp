@@ -75,9 +75,11 @@ TEST_P(MpiWorld, AReductionAllocatesNothingOnceOthersHaveGoneBefore) {
 
 // ---- Training -----------------------------------------------------------------------------------
 
-/// Also: only rank 0 can write its output.
-TEST_P(MpiWorld, TrainsAsThreadsAndResumes) {
-    for (const int ranks : {1, 2, 3, 4, 5}) expect_all(ranks, "train", "the weights of threads");
+/// Bit for bit, with three reducers. Also: only rank 0 can write its output, and is observed; each
+/// process reads its share of the images.
+TEST_P(MpiWorld, TrainsAsThreadsAndASimulatedClusterAndResumes) {
+    for (const int ranks : {1, 2, 3, 4, 5})
+        expect_all(ranks, "train", "the weights of threads and of a simulated cluster");
 }
 
 // ---- What its report says -----------------------------------------------------------------------
@@ -206,8 +208,8 @@ TEST_P(MpiWorld, AtLevelFunneledOneThreadCallsMpi) {
     EXPECT_TRUE(end.said[0].starts_with("threads: ")) << end.said[0] << end.output;
 }
 TEST_P(MpiWorld, TrainsAtLevelFunneledWhoeverInitializesMpi) {
-    expect_all(2, "train funneled", "the weights of threads");
-    expect_all(3, "train funneled user", "the weights of threads");
+    expect_all(2, "train funneled", "the weights of threads and of a simulated cluster");
+    expect_all(3, "train funneled user", "the weights of threads and of a simulated cluster");
     const JobEnd end = run(2, "train funneled user");
     EXPECT_NE(end.output.find("reductions on the rank's own thread, not beside the backward pass"),
               end.output.npos)

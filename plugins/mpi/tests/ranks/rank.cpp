@@ -37,6 +37,7 @@
 #include <trainer/small.hpp>
 
 #include "reductions.hpp"
+#include "training.hpp"
 
 // Counts what a thread allocates; MPI's own malloc() is not counted.
 thread_local std::int64_t allocated = 0;
@@ -339,28 +340,73 @@ private:
     int rank_, step_ = 0;
 };
 using World = mpi::World<Mortal>;
-using Composition =
-    Trainer<testing_support::Net, Bucketed<MultiRing<2, fp16>, 64>, Warmup<Poly<2>>>;
-using Late = Trainer<testing_support::Net, DoubleBuffered<Ring<fp32>>, Warmup<Poly<2>>>;
+using mpi_tests::Composition;
+using mpi_tests::Late;
+using mpi_tests::Shared;
 
-/// Only rank 0 may write: the other ranks' output would be below a file.
+/// A data set that counts the samples which this process reads.
+class Counted {
+public:
+    explicit Counted(const Dataset& data) : data_(data) {}
+    [[nodiscard]] SourceInfo info() const { return data_.info(); }
+    [[nodiscard]] std::unique_ptr<SampleReader> open() const {
+        return std::make_unique<Reader>(data_.open(), read_);
+    }
+    [[nodiscard]] std::int64_t read() const { return read_; }
+
+private:
+    struct Reader final : SampleReader {
+        Reader(std::unique_ptr<SampleReader> of, std::atomic<std::int64_t>& read)
+            : of_(std::move(of)), read_(read) {}
+        void read(std::span<const std::uint32_t> indices, std::span<Sample> out) override {
+            read_ += std::ssize(indices);
+            of_->read(indices, out);
+        }
+        std::unique_ptr<SampleReader> of_;
+        std::atomic<std::int64_t>& read_;
+    };
+    const Dataset& data_;
+    mutable std::atomic<std::int64_t> read_ = 0;
+};
+
+struct CountsSteps final : Observer {
+    std::size_t steps = 0;
+    void step_done(const StepDone&) override { ++steps; }
+};
+
+/// Only rank 0 may write, and is observed: the other ranks' output would be below a file. Each rank
+/// reads its share of the images.
 std::string train(World& world, const std::filesystem::path& folder) {
     const Split data = testing_support::images();
+    const Counted images(data.train);
+    CountsSteps observer;
     Composition::Options options{.batch = 3, .epochs = 2, .seed = 3};
-    ThreadWorld<reference::Device> threads({.placement = world.placement()});
-    const RunRecord expected = Composition(options).train(threads, data);
+    const RunRecord expected = mpi_tests::elsewhere(Composition(options), world.placement(), data);
     options.output = is_root(world) ? folder / "output" : folder / "file" / "none";
-    const RunRecord record = Composition(options).train(world, data);
+    options.observers = {&observer};
+    const RunRecord record =
+        Composition(options).train(world, Sources{.train = images, .test = data.test});
     if (record.weights_hash != expected.weights_hash) return "other weights than threads";
     if (record.steps.size() != expected.steps.size()) return "another number of steps";
+    if (observer.steps != (is_root(world) ? record.steps.size() : 0))
+        return std::to_string(observer.steps) + " steps observed";
+    const std::int64_t share = (data.train.count() + world.ranks() - 1) / world.ranks();
+    if (images.read() < share - 1 || images.read() > options.epochs * share)
+        return std::to_string(images.read()) + " images read";
+    options.observers.clear();
     options.output.clear();
     options.resume = folder / "output" / "epoch-0001.safetensors";
     if (Composition(options).train(world, data).weights_hash != expected.weights_hash)
         return "other weights than threads, resumed";
-    const Late late({.batch = 3, .seed = 3});
-    if (late.train(world, data).weights_hash != late.train(threads, data).weights_hash)
+    const auto as_elsewhere = [&](const auto& trainer) {
+        return trainer.train(world, data).weights_hash ==
+               mpi_tests::elsewhere(trainer, world.placement(), data).weights_hash;
+    };
+    if (!as_elsewhere(Late({.batch = 3, .seed = 3})))
         return "other weights than threads, double buffered";
-    return "the weights of threads";
+    if (!as_elsewhere(Shared({.batch = 3, .seed = 3})))
+        return "other weights than threads, in shared memory";
+    return "the weights of threads and of a simulated cluster";
 }
 
 RunRecord train_long(World& world) {
@@ -385,8 +431,7 @@ void kill_in(long ns) {
 std::string life(const std::string& folder, World& world) {
     const Split data = testing_support::images();
     Composition::Options options{.batch = 1, .epochs = 4, .seed = 3};
-    ThreadWorld<reference::Device> threads({.placement = world.placement()});
-    const RunRecord expected = Composition(options).train(threads, data);
+    const RunRecord expected = mpi_tests::elsewhere(Composition(options), world.placement(), data);
     options.output = folder + "/output";
     for (int epoch = 1, last = 0; epoch <= options.epochs; ++epoch) {
         const std::string file =
