@@ -1,4 +1,4 @@
-// run_grid: the benchmark on each fabric of a grid, on hosts of network namespaces.
+// run_grid, run_overlap: the benchmark on hosts of network namespaces.
 #pragma once
 
 #include <string>  // files
@@ -10,7 +10,19 @@ namespace gx::bench {
 
 /// Runs this program on the hosts of each fabric of `grid` ("": grid.json), prints the errors of
 /// all scored rows, and writes everything to `json`, if named. Returns the exit status.
-/// Errors: gx::Error for a grid that can't be read, and where hosts.sh can't make hosts.
+/// 77: this machine can't make hosts, as hosts.sh has said.
+/// Errors: gx::Error for a grid that can't be read, and where a fabric can't be measured.
 [[nodiscard]] int run_grid(const std::string& grid, const std::string& json);
+
+/// Runs `--overlap` of this program on two hosts whose links carry `rate_mbps`. Returns its exit
+/// status, or 77 as above.
+[[nodiscard]] int run_overlap(int rate_mbps, const std::string& json);
+
+/// Of the last minute, by all programs of this machine; -1: unknown.
+[[nodiscard]] double load_average();
+
+/// Other programs of this machine shall delay the ranks as little as they can: they are no part of
+/// the network. Of this session, and of this thread and those that it makes; where that is allowed.
+void raise_priority();
 
 }  // namespace gx::bench

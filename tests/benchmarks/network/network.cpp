@@ -1,5 +1,6 @@
 // Measures the network between hosts under MPI, predicts reducers on it, and times them for real.
 // Run:     ./gx bench network [--json FILE]         on hosts of network namespaces; needs root
+//          ./gx bench network --overlap             how much of it a step hides; needs root
 //          mpirun -n 8 --map-by node gx_bench_network --machine-file FILE     on your cluster
 // Prints:  a line for each reducer and size; what was predicted without contention beside it.
 #include <sys/resource.h>  // getrusage
@@ -23,6 +24,7 @@
 #include "../machine.hpp"
 #include "measure.hpp"
 #include "namespaces.hpp"
+#include "overlap.hpp"
 #include "predict.hpp"
 #include "reducers.hpp"
 
@@ -50,13 +52,6 @@ CpuTime cpu_time() {
         if (i != 3 && i != 4) time.busy += ticks;
     }
     return time;
-}
-
-/// Other programs of this machine shall delay the ranks as little as they can: they are no part of
-/// the network. Of this session, and of this thread and those that it makes; where that is allowed.
-void raise_priority() {
-    (void)::setpriority(PRIO_PROCESS, 0, -15);
-    std::ofstream("/proc/self/autogroup") << "-15";
 }
 
 /// What one reducer took for one size.
@@ -137,7 +132,8 @@ struct Asked {
     int leaf = 0, repeats = 7;
     std::int64_t eager_bytes = 65'536;
     double least_wire_ms = 50;
-    bool namespaces = false;
+    bool namespaces = false, overlap = false;
+    int rate = 50;
 };
 
 nlohmann::json json_of(const Row& r, const Network& network, bool scored) {
@@ -287,13 +283,22 @@ int main(int argc, char** argv) {
     app.add_option("--least-wire-ms", asked.least_wire_ms, "below it a row is not scored")
         ->check(gx::number_in(0, 1e9));
     app.add_option("--grid", asked.grid, "by itself: another file than grid.json");
+    app.add_flag("--overlap", asked.overlap,
+                 "train on two hosts of one core each, with buckets and without: how much of the "
+                 "network's time is hidden");
+    app.add_option("--rate", asked.rate, "by itself, with --overlap: of the hosts' links, Mb/s")
+        ->check(gx::count_in(1, 10'000));
     app.add_flag("--namespaces", asked.namespaces,
                  "the hosts are network namespaces: their "
                  "interfaces' counters are checked");
     return gx::run_program(app, argc, argv, [&] {
         gx::bench::expect_known(asked.reducers);
         (void)gx::sim::find_gpu(asked.gpu);
-        if (gx::bench::launcher_rank() >= 0) return gx::bench::measure_and_compare(asked), 0;
+        const bool by_launcher = gx::bench::launcher_rank() >= 0;
+        if (asked.overlap)
+            return by_launcher ? gx::bench::measure_overlap(asked.json, asked.namespaces)
+                               : gx::bench::run_overlap(asked.rate, asked.json);
+        if (by_launcher) return gx::bench::measure_and_compare(asked), 0;
         return gx::bench::run_grid(asked.grid, asked.json);
     });
 }
