@@ -1,5 +1,6 @@
-// onednn::Device in bf16: bits of the reference device where sums are exact, derived bounds where
-// they are not, master weights, layouts, and what it says on CPUs without bf16.
+// onednn::Device in bf16, and in fp16, which it emulates: bits of the reference device where sums
+// are exact, derived bounds where they are not, master weights, layouts, gradients that fp16
+// flushes, and what it says on CPUs without bf16.
 #include <gx/onednn/device.hpp>
 
 #include <gtest/gtest.h>
@@ -19,6 +20,7 @@
 using agreement::Data;
 using gx::bf16;
 using gx::ElementType;
+using gx::fp16;
 using gx::Graph;
 using gx::GraphBuilder;
 using gx::Mode;
@@ -30,7 +32,10 @@ using Floats = std::vector<float>;
 
 namespace {
 
-float rounded(float x) { return bf16::decode(bf16::encode(x)); }
+template <class E = bf16>
+float rounded(float x) {
+    return E::decode(E::encode(x));
+}
 
 /// Tests of what the device computes; a CPU without bf16 has only the sentence that refuses it.
 class OneDnnInBf16 : public ::testing::Test {
@@ -41,9 +46,9 @@ protected:
     }
 };
 
-template <class D, class... Tuning>
+template <class D, class E = bf16, class... Tuning>
 D make(const Graph& g, int batch, const Tuning&... tuning) {
-    return D(g, {.batch = batch, .seed = 7, .compute = ElementType::bf16}, tuning...);
+    return D(g, {.batch = batch, .seed = 7, .compute = gx::element_type<E>}, tuning...);
 }
 template <class D>
 void forward(D& d, const Data& data) {
@@ -182,9 +187,8 @@ const std::vector<Layer>& layers() {
     };
     return all;
 }
-/// Integers from -most to most; those of the last layer times 256, so that logits are equal or far
-/// apart: a softmax of them is 1, 0, or one over the number of equal ones, to the last bit.
-Floats integers(const Graph& g, int most, std::uint64_t seed) {
+/// Integers from -most to most; those of the last layer times `last`.
+Floats integers(const Graph& g, int most, float last_factor, std::uint64_t seed) {
     const gx::Rng r(seed, "integers");
     Floats all(static_cast<std::size_t>(g.parameter_elements()));
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -193,18 +197,34 @@ Floats integers(const Graph& g, int most, std::uint64_t seed) {
     }
     const std::size_t last = g.parameters.size() - 2;
     for (std::size_t i = static_cast<std::size_t>(g.parameters[last].offset); i < all.size(); ++i)
-        all[i] *= 256;
+        all[i] *= last_factor;
     return all;
 }
-/// With weights of -1, 0 and 1 nothing rounds but some sums over pixels; with weights up to 40 most
-/// activations and gradients have more digits than bf16, so that each store rounds.
-/// Returns how many stored numbers of the reference device had to be rounded.
+/// How sums stay exact. In bf16 logits are multiples of 256, equal or far apart: their softmax is
+/// 1, 0, or one over the number of equal ones, to the last bit. In fp16 such logits would
+/// overflow; instead the loss is scaled by 2^-20, so that gradients of logits are at most 16 times
+/// the least subnormal, 2^-24, and the last layer's weights are below 1, so that some of its
+/// gradients become 0 and the others are subnormal.
+template <class E>
+struct Exactly;
+template <>
+struct Exactly<bf16> {
+    static constexpr float last_factor = 256, scale = 1;
+};
+template <>
+struct Exactly<fp16> {
+    static constexpr float last_factor = 0x1p-8f, scale = 0x1p-20f;
+};
+/// In bf16, with weights of -1, 0 and 1 nothing rounds but some sums over pixels; with weights up
+/// to 40 most activations and gradients have more digits, so that each store rounds.
+/// Returns how many gradients of weights would be rounded, and how many of activations became 0.
+template <class E>
 int expect_equal_bits(const Layer& layer, int most, ChannelOrder layout) {
     const Graph g = lower(layer);
-    const auto start = integers(g, most, 3);
+    const auto start = integers(g, most, Exactly<E>::last_factor, 3);
     auto fast =
-        make<gx::onednn::Device>(g, 5, gx::onednn::Tuning{.lanes = 2, .bf16_channels = layout});
-    auto slow = make<gx::reference::Device>(g, 5);
+        make<gx::onednn::Device, E>(g, 5, gx::onednn::Tuning{.lanes = 2, .bf16_channels = layout});
+    auto slow = make<gx::reference::Device, E>(g, 5);
     agreement::load(fast, start), agreement::load(slow, start);
     int beyond = 0;
     for (const int count : {5, 2}) {
@@ -212,7 +232,8 @@ int expect_equal_bits(const Layer& layer, int most, ChannelOrder layout) {
         for (float& x : data.images) x = std::round(x);
         forward(fast, data), forward(slow, data);
         const auto logits = fast.logits();
-        const Floats mine = backward(fast), b = backward(slow);
+        const Floats mine = backward(fast, Exactly<E>::scale),
+                     b = backward(slow, Exactly<E>::scale);
         const Floats a = agreement::canonical(fast, mine, g);
         EXPECT_TRUE(agreement::padding_is_zero(fast, mine, g)) << layer.name;
         const auto exact = slow.activation(g.ops.back().inputs[0]);
@@ -222,24 +243,31 @@ int expect_equal_bits(const Layer& layer, int most, ChannelOrder layout) {
             int wrong = 0;
             for (std::int64_t k = 0; k < g.parameters[p].count; ++k) {
                 const auto i = static_cast<std::size_t>(g.parameters[p].offset + k);
-                wrong += rounded(a[i]) != b[i];  // the reference device stores gradients in bf16
-                beyond += rounded(a[i]) != a[i];
+                wrong += rounded<E>(a[i]) != b[i];  // the reference device stores gradients in E
+                beyond += rounded<E>(a[i]) != a[i];
             }
             EXPECT_EQ(wrong, 0) << layer.name << ", " << count << " images, gradients of "
                                 << g.parameters[p].name.view();
         }
     }
-    return beyond;
+    return beyond + static_cast<int>(fast.counters().gradients_flushed);
 }
 }  // namespace
 
 TEST_F(OneDnnInBf16, HasTheBitsOfTheReferenceDeviceWhereSumsAreExact) {
     for (const auto layout : {ChannelOrder::blocked, ChannelOrder::last})
         for (const Layer& layer : layers()) {
-            expect_equal_bits(layer, 1, layout);
+            expect_equal_bits<bf16>(layer, 1, layout);
             if (layer.adds) continue;
-            EXPECT_GT(expect_equal_bits(layer, 40, layout), 0) << layer.name << ": nothing rounds";
+            EXPECT_GT(expect_equal_bits<bf16>(layer, 40, layout), 0)
+                << layer.name << ": nothing rounds";
         }
+}
+TEST(OneDnnInFp16, HasTheBitsOfTheReferenceDeviceWhereSumsAreExact) {
+    for (const Layer& layer : layers())
+        for (const int most : {1, 9})
+            EXPECT_GT(expect_equal_bits<fp16>(layer, most, ChannelOrder::automatic), 0)
+                << layer.name << ": nothing rounds";
 }
 
 // ---- Any numbers: a bound -------------------------------------------------------------------
@@ -320,30 +348,33 @@ namespace {
 struct Bounds {
     double value = 0, gradient = 0;
 };
+template <class E>
 Bounds bounds(const Graph& g) {
-    const double e = 2 * 0x1p-8 * std::sqrt(static_cast<double>(g.ops.size()) / 3);
+    const double v = std::same_as<E, bf16> ? 0x1p-8 : 0x1p-11;
+    const double e = 2 * v * std::sqrt(static_cast<double>(g.ops.size()) / 3);
     return {2 * e, 2 * std::sqrt(e)};
 }
+template <class E = bf16>
 void expect_agreement(const Graph& g, ChannelOrder layout) {
     auto fast =
-        make<gx::onednn::Device>(g, 8, gx::onednn::Tuning{.lanes = 2, .bf16_channels = layout});
-    auto slow = make<gx::reference::Device>(g, 8);
+        make<gx::onednn::Device, E>(g, 8, gx::onednn::Tuning{.lanes = 2, .bf16_channels = layout});
+    auto slow = make<gx::reference::Device, E>(g, 8);
     const auto start = agreement::parameters(g, 2);
     agreement::load(fast, start), agreement::load(slow, start);
     for (const int count : {8, 3}) {
         const auto far = agreement::step(g, fast, slow, Data(g, count, 8), 1024);
-        const Bounds most = bounds(g);
+        const Bounds most = bounds<E>(g);
         EXPECT_LE(far.loss, most.value) << count;
         EXPECT_LE(far.logits, most.value) << count;
         EXPECT_LE(far.statistics, most.value) << count;
         EXPECT_LE(far.gradients, most.gradient) << count;
         EXPECT_TRUE(far.padding_is_zero) << count;
-        EXPECT_GT(far.gradients, 0x1p-20) << "is this bf16?";
+        EXPECT_GT(far.gradients, 0x1p-20) << "are gradients rounded?";
     }
     const Data data(g, 4, 9);
     EXPECT_NEAR(fast.forward(data.batch(), Mode::evaluate).loss_sum /
                     slow.forward(data.batch(), Mode::evaluate).loss_sum,
-                1, bounds(g).value);
+                1, bounds<E>(g).value);
 }
 }  // namespace
 TEST_F(OneDnnInBf16, AgreesWithTheReferenceDeviceOnLeNet) {
@@ -364,6 +395,23 @@ TEST_F(OneDnnInBf16, AgreesWithTheReferenceDeviceOnAnInceptionModule) {
     expect_agreement(g, ChannelOrder::last);
 }
 
+// v = 2^-11 in fp16, whose numbers below 2^-14 have fewer digits: the loss is scaled, so that few
+// are.
+TEST(OneDnnInFp16, AgreesWithTheReferenceDevice) {
+    expect_agreement<fp16>(gx::graph<gx::LeNet>(), ChannelOrder::automatic);
+    expect_agreement<fp16>(gx::graph<gx::FashionResNet<8>>(), ChannelOrder::automatic);
+}
+TEST(OneDnnInFp16, RunsNoWinograd) {  // whose sums are not those of products
+    const Graph g = gx::graph<gx::FashionResNet<8>>();
+    const Data data(g, 8, 1);
+    auto d = make<gx::onednn::Device, fp16>(g, 8);
+    forward(d, data), backward(d);
+    for (std::size_t i = 0; i < g.ops.size(); ++i) {
+        if (g.ops[i].kind != gx::OpKind::conv2d) continue;
+        EXPECT_EQ(d.kernels(static_cast<int>(i)).find("wino"), std::string::npos);
+    }
+}
+
 // ---- Two labels of an image, and the five largest logits ----------------------------------------
 
 namespace {
@@ -374,13 +422,14 @@ Graph bias_alone(int classes, double smoothing) {
                             "loss");
     return std::move(b).finish();
 }
-template <class D>
+template <class D, class E = bf16>
 struct Logits {
     Graph graph;
     D device;
     Floats image{0};  // is read until backward has returned
     Logits(const Floats& logits, double smoothing)
-        : graph(bias_alone(static_cast<int>(logits.size()), smoothing)), device(make<D>(graph, 1)) {
+        : graph(bias_alone(static_cast<int>(logits.size()), smoothing)),
+          device(make<D, E>(graph, 1)) {
         Floats all(logits.size());  // the weights
         all.insert(all.end(), logits.begin(), logits.end());
         agreement::load(device, all);
@@ -445,6 +494,25 @@ TEST_F(OneDnnInBf16, CountsTheFiveLargestOfRoundedLogits) {
         EXPECT_EQ(slow.forward(label).top5, label == 1 ? 0 : 1) << label;
     }
     EXPECT_EQ(fast.forward(1, {0, 0.75f}).top5, 1) << "the label of the larger share counts";
+}
+
+// The gradient of logit k is scale (p - t): of 6 equal logits, 1/6 or -5/6. Numbers below 2^-25
+// are stored as 0. The linear layer makes no gradient, as nothing needs that of images.
+TEST(OneDnnInFp16, CountsGradientsThatItStoresAsZero) {
+    Logits<gx::onednn::Device, fp16> d(Floats(6, 0.0f), 0);
+    const auto stored = [&](float scale) {
+        static_cast<void>(d.forward(2));
+        const gx::onednn::Counters before = d.device.counters();
+        static_cast<void>(backward(d.device, scale));
+        const gx::onednn::Counters& after = d.device.counters();
+        return std::pair(after.gradients_stored - before.gradients_stored,
+                         after.gradients_flushed - before.gradients_flushed);
+    };
+    using Counts = std::pair<std::int64_t, std::int64_t>;
+    EXPECT_EQ(stored(1), Counts(6, 0));
+    EXPECT_EQ(stored(0x1p-22f), Counts(6, 0)) << "2^-22 / 6 is above 2^-25";
+    EXPECT_EQ(stored(0x1p-23f), Counts(6, 5)) << "2^-23 / 6 is below 2^-25";
+    EXPECT_EQ(stored(0x1p-25f), Counts(6, 6));
 }
 
 // ---- Bits, memory, master weights -------------------------------------------------------------

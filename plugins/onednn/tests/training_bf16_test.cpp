@@ -1,5 +1,5 @@
-// Training on onednn::Device in bf16: the same bits in every world, resuming, and the losses of
-// ResNet-20 beside PyTorch's in double.
+// Training on onednn::Device in bf16: the same bits in every world (in fp16 too), resuming, and the
+// losses of ResNet-20 beside PyTorch's in double.
 #include <gx/onednn/device.hpp>
 
 #include <gtest/gtest.h>
@@ -45,12 +45,14 @@ struct Normed : gx::Network<gx::ImageShape{1, 4, 4}, 3, gx::Conv<4, 3, 1, 1>, gx
                             gx::ReLU, gx::GlobalAvgPool, gx::Classifier> {
     static constexpr std::string_view name = "Normed";
 };
+template <class E>
 using Training = gx::Trainer<Normed, gx::DoubleBuffered<gx::Ring<gx::fp16>>,
-                             gx::Warmup<gx::Poly<2>>, Compute<bf16>>;
+                             gx::Warmup<gx::Poly<2>>, Compute<E>>;
 
-TEST_F(OneDnnTrainingInBf16, HasTheSameBitsInEveryWorld) {
+template <class E>
+void expect_same_bits_in_every_world() {
     const gx::Split data = images();
-    const Training trainer({.batch = 4, .epochs = 3, .seed = 3});
+    const Training<E> trainer({.batch = 4, .epochs = 3, .seed = 3});
     auto wall = threads<gx::onednn::Device>(3);
     gx::sim::Cluster<gx::onednn::Device> virtual_time(gx::sim::ethernet_10g(3),
                                                       {.compute = gx::sim::Precision::mixed});
@@ -63,15 +65,21 @@ TEST_F(OneDnnTrainingInBf16, HasTheSameBitsInEveryWorld) {
     EXPECT_NE(Plain({.batch = 4, .epochs = 3, .seed = 3}).train(fp32, data).weights_hash,
               a.weights_hash);
 }
+TEST_F(OneDnnTrainingInBf16, HasTheSameBitsInEveryWorld) {
+    expect_same_bits_in_every_world<bf16>();
+}
+TEST(OneDnnTrainingInFp16, HasTheSameBitsInEveryWorld) {
+    expect_same_bits_in_every_world<gx::fp16>();
+}
 TEST_F(OneDnnTrainingInBf16, ResumesAsIfItHadNotStopped) {
     const Folder folder;
     auto world = threads<gx::onednn::Device>(2);
-    Training::Options o{.batch = 4, .epochs = 4, .output = folder.path};
-    const RunRecord whole = Training(o).train(world, images());
+    Training<bf16>::Options o{.batch = 4, .epochs = 4, .output = folder.path};
+    const RunRecord whole = Training<bf16>(o).train(world, images());
     o.output.clear();
     for (const char* name : {"epoch-0001.safetensors", "epoch-0003.safetensors"}) {
         o.resume = folder / name;
-        expect_same_learning(Training(o).train(world, images()), whole);
+        expect_same_learning(Training<bf16>(o).train(world, images()), whole);
     }
 }
 

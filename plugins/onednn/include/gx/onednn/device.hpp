@@ -1,7 +1,6 @@
 // onednn::Device: runs a graph on CPU cores with oneDNN's convolutions, planned once.
 #pragma once
 
-#include <concepts>  // same_as
 #include <cstdint>   // int64_t
 #include <memory>    // unique_ptr
 #include <optional>  // first_non_finite
@@ -11,6 +10,7 @@
 
 #include <gx/core/decl.hpp>      // GX_HEADER_ONLY
 #include <gx/core/device.hpp>    // explain_device
+#include <gx/core/element.hpp>   // StandardElement
 #include <gx/model/graph.hpp>    // Graph
 #include <gx/onednn/tuning.hpp>  // Tuning, Counters
 
@@ -31,16 +31,20 @@ class Execution;  // gx/onednn/detail/execution.hpp: the plan, its kernels and i
 /// Parameters, their gradients, statistics and all sums are fp32 or more. Numbers below 2^-126
 /// become 0.
 ///
-/// Errors: a batch that does not fit, a label out of range, or fp16 breaks the contract; a graph
-///         that the device cannot run, a library that fails, or bf16 on a CPU without AVX512-BF16
-///         or AMX, is a gx::Error in the constructor.
+/// DeviceOptions::compute = fp16 is emulated by the kernels of fp32, on any CPU: numbers lie in
+/// memory as fp32 and are rounded to fp16, with its subnormals and infinities, where bf16 rounds.
+/// Products of them are exact in fp32, sums of these are rounded to nearest. Slower than fp32.
+///
+/// Errors: a batch that does not fit, or a label out of range, breaks the contract; a graph that
+///         the device cannot run, a library that fails, or bf16 on a CPU without AVX512-BF16 or
+///         AMX, is a gx::Error in the constructor.
 /// Order:  sums go over images of a chunk, then chunks, then lanes. Equal inputs give equal bits
 ///         for equal Tuning, on one kind of CPU, however many threads run.
 /// Cost:   the first batch of each count plans; after that a step asks for no memory of its own.
 class Device {
 public:
     template <class E>
-    static constexpr bool computes = std::same_as<E, fp32> || std::same_as<E, bf16>;
+    static constexpr bool computes = StandardElement<E>;
     static constexpr bool takes_pixels = true;  // normalised on the host when forward() begins
     static constexpr bool takes_second_labels = true;
     static constexpr bool concurrent_passes = true;

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <algorithm>  // copy, fill
+#include <atomic>     // counts of lanes
 #include <cstdint>    // int64_t
+#include <span>       // numbers that are rounded
 
 #include <gx/core/rng.hpp>               // Rng
 #include <gx/onednn/detail/layout.hpp>   // Layout
-#include <gx/onednn/detail/numbers.hpp>  // load, store, Convert
+#include <gx/onednn/detail/numbers.hpp>  // load, store, Convert, round_to_fp16
 #include <gx/onednn/detail/program.hpp>  // Step
 
 namespace gx::onednn::detail {
@@ -78,16 +80,37 @@ private:
     Buffer& out_;
 };
 
+/// Rounds what the steps before stored to fp16, where the device emulates it in fp32.
+class RoundStep : public Step {
+public:
+    /// `gradients`: count them.
+    RoundStep(Buffer& values, bool gradients) : values_(values), gradients_(gradients) {}
+    void run(const Run& run, const Place& at) override {
+        const std::span numbers(values_.image(at.first),
+                                static_cast<std::size_t>(values_.image_floats * at.count));
+        if (!gradients_) return round_to_fp16(numbers, nullptr);
+        Stored stored;
+        round_to_fp16(numbers, &stored);
+        using Count = std::atomic_ref<std::int64_t>;  // lanes run at once
+        Count(run.counters->gradients_stored).fetch_add(stored.all, std::memory_order_relaxed);
+        Count(run.counters->gradients_flushed).fetch_add(stored.flushed, std::memory_order_relaxed);
+    }
+
+private:
+    Buffer& values_;
+    bool gradients_;
+};
+
 /// Brings plain images in fp32 into the layout and the type that the first layer reads.
 class PackStep : public Step {
 public:
     PackStep(const Buffer& plain, Buffer& packed, Layout layout)
         : plain_(plain), packed_(packed), layout_(layout) {}
     void begin(Run& run) override {
-        if (moves()) ++*run.layout_changes;
+        if (moves()) ++run.counters->activation_reorders_in_step;
     }
     void run(const Run&, const Place& at) override {
-        if (!moves())  // the type changes alone
+        if (!moves() && packed_.type == ElementType::bf16)  // the type changes alone
             return run_kernel<Convert>(Convert::Args{plain_.image(at.first),
                                                      packed_.image_of<Bf16>(at.first),
                                                      plain_.image_floats * at.count});

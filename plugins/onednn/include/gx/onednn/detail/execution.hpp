@@ -38,7 +38,6 @@ public:
           statistics_(initial_statistics(graph_)),
           owner_(std::this_thread::get_id()) {
         GX_EXPECT(options.batch > 0, "a device is built for a batch of at least one image");
-        GX_EXPECT(options.compute != ElementType::fp16, "onednn::Device computes in fp32 or bf16");
         GX_EXPECT(!graph.ops.empty() && graph.ops.back().kind == OpKind::softmax_cross_entropy,
                   "a graph ends with its loss: call softmax_cross_entropy last");
         try {
@@ -92,6 +91,7 @@ public:
     [[nodiscard]] std::span<const ParameterSlice> slices() const { return parameters_->slices(); }
     void update(FunctionRef<void(std::span<float>)> change) {
         change(parameters_->values());
+        parameters_->round();
         refresh();
     }
     [[nodiscard]] std::span<float> statistics() { return {statistics_.data(), statistics_.size()}; }
@@ -192,7 +192,7 @@ private:
         second_labels_.resize(static_cast<std::size_t>(options_.batch));
         planned_.assign(static_cast<std::size_t>(options_.batch) + 1, false);
         run_.lanes = lanes_.count();
-        run_.layout_changes = &counters_.activation_reorders_in_step;
+        run_.counters = &counters_;
         plan(options_.batch);
     }
     /// Plans every primitive for the chunk sizes of a batch of `count`.

@@ -1,8 +1,12 @@
 // numbers: activations in memory, as floats or as bf16; kernels compute on them as floats.
 #pragma once
 
-#include <cstdint>  // uint16_t
+#include <algorithm>  // min
+#include <array>      // halves
+#include <cstdint>    // uint16_t
+#include <span>       // floats
 
+#include <gx/core/convert.hpp>        // encode, decode
 #include <gx/core/element.hpp>        // bf16, ElementType
 #include <gx/onednn/detail/simd.hpp>  // Vector
 
@@ -95,5 +99,27 @@ struct Convert {
         for (; i < a.count; ++i) a.to[i] = narrow<Bf16>(a.from[i]);
     }
 };
+
+/// How many of the numbers that are not 0 a rounding stored, and as 0.
+struct Stored {
+    std::int64_t all = 0, flushed = 0;
+};
+/// Each number becomes the fp16 nearest to it, ties to even, and stays a float in memory.
+/// `counted`: where to count; null: nowhere.
+inline void round_to_fp16(std::span<float> numbers, Stored* counted) {
+    std::array<fp16::storage, 1024> halves;
+    while (!numbers.empty()) {
+        const auto part = numbers.first(std::min(numbers.size(), halves.size()));
+        const auto rounded = std::span(halves).first(part.size());
+        encode<fp16>(part, rounded);
+        for (std::size_t i = 0; counted != nullptr && i < part.size(); ++i) {
+            const bool is = part[i] != 0;
+            counted->all += is;
+            counted->flushed += is && (rounded[i] & 0x7fffu) == 0;
+        }
+        decode<fp16>(rounded, part);
+        numbers = numbers.subspan(part.size());
+    }
+}
 
 }  // namespace gx::onednn::detail

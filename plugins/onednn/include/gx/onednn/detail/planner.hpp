@@ -9,7 +9,7 @@
 #include <gx/core/trivial_vector.hpp>           // lists
 #include <gx/onednn/detail/concat.hpp>          // joined branches
 #include <gx/onednn/detail/convolution.hpp>     // convolution steps
-#include <gx/onednn/detail/elementwise.hpp>     // relu, add, dropout, pack
+#include <gx/onednn/detail/elementwise.hpp>     // relu, add, dropout, pack, round
 #include <gx/onednn/detail/fusion.hpp>          // Fusion, NormGroup
 #include <gx/onednn/detail/linear.hpp>          // linear steps
 #include <gx/onednn/detail/loss.hpp>            // loss steps
@@ -73,6 +73,11 @@ private:
     /// For activations, or gradients of them.
     Buffer* new_buffer(std::int64_t floats) { return writer_.buffer(floats, shapes_.type); }
     void written(int tensor) { parts_.written_in[at(tensor)] = writer_.segment(); }
+    /// What a step of `size` has just stored; in fp32 and bf16 that is rounded already.
+    GX_COLD Buffer* stored(Buffer* b, Size size = Size::chunk) {
+        if (shapes_.in_fp16) writer_.add<RoundStep>(size, {b}, *b, backward_);
+        return b;
+    }
     /// The input's own memory if no other operation reads it, else a new buffer.
     GX_COLD Buffer* in_place(const Op& op) {
         const int in = op.inputs[0];
@@ -115,6 +120,7 @@ private:
                 Buffer *a = value(op.inputs[0]), *b = value(op.inputs[1]),
                        *y = new_value(op.output);
                 writer_.add<ElementwiseStep>(Size::chunk, {a, b, y}, Elementwise::add, *a, b, *y);
+                stored(y);
                 return written(op.output);
             }
             case OpKind::flatten: parts_.values[at(op.output)] = value(op.inputs[0]); return;
@@ -156,23 +162,25 @@ private:
     GX_COLD void forward_input(const Op& op) {
         parts_.images = writer_.buffer(graph_.input.elements());
         parts_.values[at(op.output)] = parts_.images;
-        if (!shapes_.packs_input && shapes_.type == ElementType::fp32) return;
+        if (!shapes_.packs_input && shapes_.type == ElementType::fp32 && !shapes_.in_fp16) return;
         Buffer* packed = new_value(op.output);
         writer_.add<PackStep>(Size::chunk, {parts_.images, packed}, *parts_.images, *packed,
                               shapes_.layouts[at(op.output)]);
+        stored(packed);
         written(op.output);
     }
     GX_COLD void forward_convolution(int i, const Op& op) {
         Convolution& c = parameters_.convolution(i);
         Buffer *x = value(op.inputs[0]), *y = new_value(op.output);
         c.x = x, c.y = y, c.gradients = &parts_.gradients;
-        c.weight = parameters_.data(op.first_parameter);
+        c.weight = parameters_.working(op.first_parameter);
         c.weight_offset = parameters_.offset(op.first_parameter);
         if (op.parameter_count == 2) {
-            c.bias = parameters_.data(op.first_parameter + 1);
+            c.bias = parameters_.working(op.first_parameter + 1);
             c.bias_offset = parameters_.offset(op.first_parameter + 1);
         }
         writer_.add<ConvolutionStep>(Size::chunk, {x, y}, c, Convolution::Pass::forward);
+        stored(y);
         written(op.output);
     }
     GX_COLD void forward_linear(int i, const Op& op) {
@@ -181,14 +189,15 @@ private:
         Buffer *x = value(op.inputs[0]), *y = new_value(op.output);
         l.inputs = x->image_floats, l.outputs = shapes_.layouts[at(op.output)].channels();
         l.x = x, l.y = y;
-        l.weight = parameters_.data(op.first_parameter),
+        l.weight = parameters_.working(op.first_parameter),
         l.weight_offset = parameters_.offset(op.first_parameter);
         if (op.parameter_count == 2) {
-            l.bias = parameters_.data(op.first_parameter + 1);
+            l.bias = parameters_.working(op.first_parameter + 1);
             l.bias_offset = parameters_.offset(op.first_parameter + 1);
         }
         if (shapes_.type == ElementType::bf16) l.compute_in_bf16();
         writer_.add<LinearForwardStep>(Size::whole, {x, y}, l);
+        stored(y, Size::whole);
         written(op.output);
     }
     GX_COLD void forward_pool(int i, const Op& op) {
@@ -200,6 +209,7 @@ private:
         if (p.largest) place = writer_.buffer(p.out.floats());
         p.x = x, p.y = y, p.place = place;
         writer_.add<PoolStep>(Size::chunk, {x, y, place}, p);
+        if (!p.largest) stored(y);
         written(op.output);
     }
     GX_COLD void forward_dropout(int i, const Op& op) {
@@ -210,6 +220,7 @@ private:
             Rng(options_.seed, op.name.view()).at(static_cast<std::uint64_t>(options_.rank));
         writer_.add<DropoutStep>(Size::chunk, {x, y, factors}, *x, *y, *factors,
                                  shapes_.layouts[at(op.output)], op.rate, rng);
+        stored(y);
         written(op.output);
     }
     GX_COLD void forward_loss(const Op& op) {
@@ -244,12 +255,14 @@ private:
         n.residual = residual, n.y = y;
         if (sums_in_[at(begin)] == writer_.time()) writer_.cut();
         writer_.add<NormApplyStep>(Size::chunk, {x, residual, y}, n);
+        stored(y);
         written(graph_.ops[at(end)].output);
     }
 
     // ---- backward ---------------------------------------------------------------------
     GX_COLD void plan_backward() {
         writer_.begin_backward();
+        backward_ = true;
         for (int i = static_cast<int>(graph_.ops.size()) - 1; i >= 0; --i) {
             const Op& op = graph_.ops[at(i)];
             if (op.kind != OpKind::softmax_cross_entropy && !shapes_.needs_gradient[at(op.output)])
@@ -282,13 +295,13 @@ private:
             case OpKind::dropout: {
                 Buffer *g = gradient(op), *factors = factors_of_[at(i)];
                 writer_.add<DropoutGradientStep>(Size::chunk, {g, factors}, *g, *factors);
-                return pass(op.inputs[0], g);
+                return pass(op.inputs[0], stored(g));
             }
             case OpKind::softmax_cross_entropy: {
                 Buffer* g = new_buffer(parts_.loss.layout.floats());
                 parts_.loss.gradient = g;
                 writer_.add<LossGradientStep>(Size::whole, {value(op.inputs[0]), g}, parts_.loss);
-                return pass(op.inputs[0], g);
+                return pass(op.inputs[0], stored(g, Size::whole));
             }
             case OpKind::batch_norm:
             case OpKind::input: return;
@@ -313,6 +326,7 @@ private:
             list.pop_back();
             writer_.add<ElementwiseStep>(Size::chunk, {list[0], extra}, Elementwise::add, *list[0],
                                          extra, *list[0]);
+            stored(list[0]);
         }
         return list;
     }
@@ -343,7 +357,7 @@ private:
     GX_COLD void backward_data(Convolution& c, const Op& op, Buffer* dy) {
         c.dx = new_buffer(shapes_.layouts[at(op.inputs[0])].floats());
         writer_.add<ConvolutionStep>(Size::chunk, {dy, c.dx}, c, Convolution::Pass::data);
-        pass(op.inputs[0], c.dx);
+        pass(op.inputs[0], stored(c.dx));
     }
     GX_COLD void backward_linear(int i, const Op& op) {
         Linear& l = *linear_of_[at(i)];
@@ -351,6 +365,7 @@ private:
         l.dy = gradient(op);
         if (needs(op)) l.dx = new_buffer(l.inputs);
         writer_.add<LinearGradientStep>(Size::whole, {x, l.dy, l.dx}, l, parts_.gradients);
+        if (needs(op)) stored(l.dx, Size::whole);
         for (int k = 0; k < op.parameter_count; ++k) writer_.summed_later(op.first_parameter + k);
         if (needs(op)) pass(op.inputs[0], l.dx);
     }
@@ -359,7 +374,7 @@ private:
         p.dy = gradient(op), p.dx = new_buffer(p.in.floats());
         Buffer* place = const_cast<Buffer*>(p.place);
         writer_.add<PoolGradientStep>(Size::chunk, {p.dy, p.dx, place}, p);
-        pass(op.inputs[0], p.dx);
+        pass(op.inputs[0], stored(p.dx));
     }
     GX_COLD void backward_concat(int i, const Op& op) {
         if (concat_of_[at(i)] == nullptr) return;  // joined later
@@ -377,7 +392,7 @@ private:
     GX_COLD void backward_norm(Norm& n) {
         const NormGroup& group = fusion_.group(n);
         const Op &begin = graph_.ops[at(group.begin)], &end = graph_.ops[at(group.end)];
-        const Gradients& list = arrived(end.output, 2);
+        const Gradients& list = arrived(end.output, shapes_.in_fp16 ? 1 : 2);  // its sum is stored
         Buffer *x = value(begin.inputs[0]), *y = value(end.output);
         NormGradient g{list[0], list.size() > 1 ? list[1] : nullptr, nullptr};
         g.out = group.residual >= 0 ? new_buffer(x->image_floats) : g.first;
@@ -387,7 +402,7 @@ private:
         writer_.add<NormGradientApplyStep>(Size::chunk, {g.first, x, g.out}, n, g);
         for (int p = 0; p < 2; ++p)  // written when the segment begins
             writer_.final_now(begin.first_parameter + p);
-        pass(begin.inputs[0], g.out);
+        pass(begin.inputs[0], stored(g.out));
         if (group.residual >= 0) {
             // `first` goes on as the residual's gradient and may then be changed in place, so the
             // input's gradient must be made before: it is, in this very segment
@@ -410,6 +425,7 @@ private:
     TrivialVector<Buffer*> factors_of_;  // of each dropout
     TrivialVector<Concat*> concat_of_;   // null where another concat joins its parts
     OwnedList<Gradients> gradients_{};   // of each tensor
+    bool backward_ = false;              // is planned now
 };
 
 }  // namespace gx::onednn::detail

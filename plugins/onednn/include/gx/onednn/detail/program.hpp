@@ -11,6 +11,7 @@
 #include <gx/onednn/detail/memory.hpp>      // Interval
 #include <gx/onednn/detail/numbers.hpp>     // bytes_of
 #include <gx/onednn/detail/owned_list.hpp>  // OwnedList
+#include <gx/onednn/tuning.hpp>             // Counters
 
 namespace gx::onednn::detail {
 
@@ -55,7 +56,7 @@ struct Run {
     std::span<float> gradients{};
     int lanes = 1;
     bool keeps_statistics = true;
-    std::int64_t* layout_changes = nullptr;  ///< steps that only move activations count here
+    Counters* counters = nullptr;  ///< of the device
     [[nodiscard]] int lane_begin(int lane) const { return share_begin(batch.count, lanes, lane); }
     [[nodiscard]] int lane_count(int lane) const { return lane_begin(lane + 1) - lane_begin(lane); }
 };

@@ -1,7 +1,7 @@
 // shapes: layout and readers of each tensor, and the offset of each parameter.
 #pragma once
 
-#include <algorithm>  // find
+#include <algorithm>  // find, copy
 #include <cstdint>    // int64_t
 #include <span>       // flat vectors
 #include <string>     // errors
@@ -30,7 +30,8 @@ struct Shapes {
     TrivialVector<bool> needs_gradient{};
     bool packs_input = false;              ///< the images are brought into blocks first
     bool channels_last = false;            ///< in place of blocks
-    ElementType type = ElementType::fp32;  ///< of activations and their gradients
+    ElementType type = ElementType::fp32;  ///< of activations and their gradients, in memory
+    bool in_fp16 = false;                  ///< which is emulated in fp32
 
     GX_COLD Shapes(const Graph& graph, ElementType compute, bool last)
         : layouts(graph.tensors.size()),
@@ -38,7 +39,8 @@ struct Shapes {
           writer(graph.tensors.size(), -1),
           needs_gradient(graph.tensors.size(), false),
           channels_last(last),
-          type(compute) {
+          type(compute == ElementType::bf16 ? compute : ElementType::fp32),
+          in_fp16(compute == ElementType::fp16) {
         for (std::size_t i = 0; i < graph.ops.size(); ++i) {
             const Op& op = graph.ops[i];
             for (const int t : op.inputs)
@@ -92,7 +94,8 @@ private:
     }
 };
 
-/// The flat parameter vector: every parameter in the layout its kernel reads, padded to blocks.
+/// The flat parameter vector: every parameter in the layout its kernel reads, padded to blocks. In
+/// fp16 products read a copy of it that is rounded.
 class Parameters {
 public:
     GX_COLD Parameters(const Graph& graph, const Shapes& shapes, const Tuning& tuning, int images,
@@ -115,6 +118,7 @@ public:
             }
         }
         values_ = Memory(static_cast<std::int64_t>(total_));
+        if (shapes.in_fp16) rounded_ = Memory(static_cast<std::int64_t>(total_));
     }
 
     Parameters(const Parameters&) = delete;
@@ -129,6 +133,16 @@ public:
     [[nodiscard]] std::size_t offset(int parameter) const { return slices_[at(parameter)].offset; }
     [[nodiscard]] const float* data(int parameter) const {
         return values_.data() + offset(parameter);
+    }
+    /// What products read.
+    [[nodiscard]] const float* working(int parameter) const {
+        return rounded_.size() > 0 ? rounded_.data() + offset(parameter) : data(parameter);
+    }
+    /// Makes the copy anew.
+    void round() {
+        if (rounded_.size() == 0) return;
+        std::copy(values_.data(), values_.data() + values_.size(), rounded_.data());
+        round_to_fp16(rounded_.span(), nullptr);
     }
     [[nodiscard]] Convolution& convolution(int op) const { return convolutions_[op]; }
     /// By operation; null where it is no convolution.
@@ -155,8 +169,8 @@ private:
                              .groups = op.groups,
                              .bias = op.parameter_count == 2,
                              .type = shapes_.type};
-        s.winograd = tuning.winograd && s.type == ElementType::fp32 && op.groups == 1 &&
-                     !s.in.plain() && op.window == Window::square(3, 1, 1);
+        s.winograd = tuning.winograd && s.type == ElementType::fp32 && !shapes_.in_fp16 &&
+                     op.groups == 1 && !s.in.plain() && op.window == Window::square(3, 1, 1);
         return s;
     }
     GX_COLD [[nodiscard]] std::size_t floats(const Op& op, int o, int p) const {
@@ -190,7 +204,7 @@ private:
     TrivialVector<int> owner_;  // op of a parameter
     TrivialVector<ParameterSlice> slices_{};
     std::size_t total_ = 0;
-    Memory values_{};
+    Memory values_{}, rounded_{};
 };
 
 }  // namespace gx::onednn::detail
