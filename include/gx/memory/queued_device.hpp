@@ -78,12 +78,13 @@ using GradientsQueued = FunctionRef<void(std::size_t watermark, Event event)>;
 ///
 /// Every operation runs on queue(), and ready's events are of it.
 ///
-/// Optional: load(batch, rate), and rate(): the learning rate of the update behind the batch comes
-/// with it in one copy, and lies where rate() says until the next load.
+/// Optional: load(parts, rate), and rate(): the parts of a step's batch, at most
+/// DeviceOptions::update.micro_batches, come in one copy with the learning rate of the update
+/// behind them, which lies where rate() says until the next load. Forwards are of parts in turn.
 ///
-/// Optional: int batch_slot() const: which of its buffers hold the batch that was loaded. For whole
-/// batches of one slot, forward in Mode::train, backward and update queue the same work but for
-/// values in memory.
+/// Optional: int batch_slot() const: which of its buffers hold the batch that was loaded. For
+/// batches of one slot with parts of the same counts, forward in Mode::train, backward and update
+/// queue the same work but for values in memory.
 template <class D>
 concept QueuedDevice =
     !InHostMemory<D> &&
@@ -111,10 +112,11 @@ concept RepeatsPasses = QueuedDevice<D> && requires(const D& d) {
 };
 
 template <class D>
-concept LoadsRate = QueuedDevice<D> && requires(D& d, const D& c, const Batch& batch, float rate) {
-    { d.load(batch, rate) } -> std::same_as<void>;
-    { c.rate() } -> std::same_as<ScalarIn<float, memory_of<D>>>;
-};
+concept LoadsParts =
+    QueuedDevice<D> && requires(D& d, const D& c, std::span<const Batch> parts, float rate) {
+        { d.load(parts, rate) } -> std::same_as<void>;
+        { c.rate() } -> std::same_as<ScalarIn<float, memory_of<D>>>;
+    };
 
 /// A rank of devices that can run work again without queueing it.
 ///

@@ -25,9 +25,12 @@ GX_KERNEL decide_kernel(DeviceSpan<D> decisions, DeviceSpan<Flag> finite) {
 }
 template <class D>
 GX_KERNEL outcome_kernel(DeviceSpan<const D> decisions, DeviceSpan<const float> scale,
-                         DeviceSpan<const ForwardReport> report, DeviceSpan<trainer::Outcome> out) {
+                         DeviceSpan<const ForwardReport> reports,
+                         DeviceSpan<trainer::Outcome> out) {
+    ForwardReport sum;
+    for (std::int64_t i = 0; i < reports.size; ++i) sum += reports[i];
     trainer::RecordOutcome<D>{}(std::span<const D>(&decisions[0], 1), scale[0],
-                                std::span<const ForwardReport>(&report[0], 1),
+                                std::span<const ForwardReport>(&sum, 1),
                                 std::span<trainer::Outcome>(&out[0], 1));
 }
 
@@ -52,10 +55,10 @@ void decide(cudaStream_t stream, DeviceSpan<D> decisions, DeviceSpan<Flag> finit
 }
 template <class D, class Outcome>
 void record_outcome(cudaStream_t stream, DeviceSpan<const D> decisions,
-                    DeviceSpan<const float> scale, DeviceSpan<const ForwardReport> report,
+                    DeviceSpan<const float> scale, DeviceSpan<const ForwardReport> reports,
                     DeviceSpan<Outcome> out) {
-    expect_one(decisions, scale, report, out);
-    launch("outcome", {1, 1, stream}, outcome_kernel<D>, decisions, scale, report, out);
+    expect_one(decisions, scale, out);
+    launch("outcome", {1, 1, stream}, outcome_kernel<D>, decisions, scale, reports, out);
 }
 
 #define GX_DECISIONS_OF(S)                                                                   \

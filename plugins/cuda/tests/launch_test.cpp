@@ -174,7 +174,11 @@ TYPED_TEST(Decisions, AreThoseOfTheHost) {
         const std::size_t n = drawn_count();
         Both<float> scale(q, {0});
         Both<Flag> applied(q, {1});
-        Both<ForwardReport> report(q, {{1.5, 3, true}});
+        std::vector<ForwardReport> reports;  // of micro-batches
+        for (std::size_t i = 1 + random() % 4; i > 0; --i)
+            reports.push_back({0.1 * double(random() % 100), std::int64_t(random() % 9),
+                               random() % 4 > 0, std::int64_t(random() % 9)});
+        Both<ForwardReport> report(q, reports);
         Both<trainer::Outcome> outcome(q, std::vector<trainer::Outcome>(1));
         for (int step = 0; step < 6; ++step) {
             const trainer::BeginStep<Of> begin{2, 10};
@@ -197,6 +201,8 @@ TYPED_TEST(Decisions, AreThoseOfTheHost) {
             RC_ASSERT(there.skips_in_a_row == here.skips_in_a_row);
             RC_ASSERT(there.report.loss_sum == here.report.loss_sum);
             RC_ASSERT(there.report.correct == here.report.correct);
+            RC_ASSERT(there.report.finite == here.report.finite);
+            RC_ASSERT(there.report.top5 == here.report.top5);
             RC_ASSERT(d.back()[0].factor == d.host[0].factor);
         }
     });

@@ -104,6 +104,14 @@ TYPED_TEST(CapturedSteps, GoOnFromACheckpoint) {
         expect_same_learning(TypeParam(o).train(again, data), whole);
     }
 }
+/// Steps of three micro-batches, of two in a tail, and skipped ones.
+TYPED_TEST(CapturedSteps, OfMicroBatchesHaveTheBitsOfQueuedOnes) {
+    auto o = cuda_tests::options_of_run<TypeParam>();
+    o.batch = 6;
+    o.micro_batches = 3;
+    o.epochs = 2;
+    expect_the_same_without_graphs<TypeParam>(2, o, images(2 * 34, 8));
+}
 /// A phase has graphs of its own.
 TYPED_TEST(CapturedSteps, AreCapturedAnewInAPhase) {
     auto o = cuda_tests::options_of_run<TypeParam>();
@@ -134,8 +142,9 @@ struct Counting : Gpus {
 };
 /// Calls of a run of one epoch of so many steps.
 template <class T>
-Calls calls(int steps, int ranks, StreamProgress progress) {
-    typename T::Options o{.batch = 4, .epochs = 1, .seed = 3, .evaluate = false};
+Calls calls(int steps, int ranks, StreamProgress progress, int micro_batches) {
+    typename T::Options o{
+        .batch = 4, .epochs = 1, .micro_batches = micro_batches, .seed = 3, .evaluate = false};
     start(progress, 1);
     Counting gpus({.placement = {ranks, 1}});
     EXPECT_EQ(T(o).train(gpus, images(std::int64_t{4} * ranks * steps, 8)).steps.size(),
@@ -148,18 +157,19 @@ TEST(CapturedStep, IsOneLaunch) {
     using Native = Trainer<Net, nccl::AllReduce<fp16>, Constant>;
     using Parts = Trainer<Net, Sharded<Bucketed<MultiRing<2, fp16>, 64>>, Constant, Lars>;
     using Local = Trainer<Net, LocalSgd<Ring<fp32>, 3>, Constant, AdamW>;
-    const auto check = []<class T>(std::type_identity<T>, std::size_t graphs) {
+    const auto check = []<class T>(std::type_identity<T>, std::size_t graphs,
+                                   int micro_batches = 1) {
         for (const int ranks : {1, 2, 3})
             for (const StreamProgress progress : every_progress) {
-                const Calls many = calls<T>(25, ranks, progress),
-                            few = calls<T>(15, ranks, progress);
+                const Calls many = calls<T>(25, ranks, progress, micro_batches),
+                            few = calls<T>(15, ranks, progress, micro_batches);
                 const RuntimeCounters ten = many.runtime - few.runtime;
                 const std::int64_t steps = std::int64_t{10} * ranks;
                 EXPECT_EQ(ten.graph_launches, steps);
                 EXPECT_EQ(ten.allocations + ten.frees + ten.host_allocations, 0);
                 EXPECT_EQ(ten.host_synchronizations, 0) << "the host polls for the step before";
                 EXPECT_EQ(ten.kernels + ten.sets + ten.host_functions, 0);
-                EXPECT_EQ(ten.copies, steps) << "the batch, with the draw and the rate";
+                EXPECT_EQ(ten.copies, steps) << "the batch, with its draws and the rate";
                 EXPECT_EQ(many.graphs, std::vector<std::size_t>(std::size_t(ranks), graphs));
             }
     };
@@ -168,6 +178,8 @@ TEST(CapturedStep, IsOneLaunch) {
     check(std::type_identity<Native>{}, 2);
     check(std::type_identity<Parts>{}, 2);
     check(std::type_identity<Local>{}, 4);  // with a mean behind it, or without
+    check(std::type_identity<Plain>{}, 2, 4);
+    check(std::type_identity<Late>{}, 2, 2);
 }
 /// Epochs of five steps, the last of them short: its work repeats too, and that of the first step
 /// behind an epoch, which finds no gradient to reduce.

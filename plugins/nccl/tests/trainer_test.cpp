@@ -44,7 +44,6 @@ TYPED_TEST(OverNccl, CheckpointsAreThoseOfThreads) {
     cuda_tests::expect_checkpoints_of_threads<TypeParam>(train_on_gpus<TypeParam>);
 }
 
-// Parts of a batch are loaded one after another, so these steps are no CUDA graphs.
 TEST(MicroBatches, GiveTheBitsOfThreads) {
     using T = Trainer<Net, DoubleBuffered<Bucketed<MultiRing<2, fp16>, 64>>, Constant>;
     const T trainer({.batch = 6, .epochs = 3, .micro_batches = 3, .seed = 3});
@@ -52,7 +51,7 @@ TEST(MicroBatches, GiveTheBitsOfThreads) {
     const RunRecord expected = trainer.train(wall, images());
     for (const StreamProgress progress : every_progress) {
         expect_same_learning(train_on_gpus(trainer, images(), {3, 1}, 1, progress), expected);
-        EXPECT_EQ(cuda_testing::counters().graph_launches, 0);
+        EXPECT_GT(cuda_testing::counters().graph_launches, 0);
     }
 }
 

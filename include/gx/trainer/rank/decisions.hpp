@@ -143,15 +143,24 @@ struct AddNorms {
     }
 };
 
-/// Gathers what the host reads.
+/// Gathers what the host reads. `reports`: of the step's micro-batches, in their order.
 template <class D>
 struct RecordOutcome {
     static constexpr std::string_view name = "outcome";
     constexpr void operator()(std::span<const D> decisions, float scale,
-                              std::span<const ForwardReport> report, std::span<Outcome> out) const {
+                              std::span<const ForwardReport> reports,
+                              std::span<Outcome> out) const {
         const D& d = decisions[0];
-        out[0] = {report[0],         scale,     d.scale.scale(),  d.applied,
-                  at_floor(d.scale), d.skipped, d.skips_in_a_row, d.updates};
+        ForwardReport sum;
+        for (const ForwardReport& report : reports) sum += report;
+        out[0] = {sum,
+                  scale,
+                  d.scale.scale(),
+                  d.applied,
+                  at_floor(d.scale),
+                  d.skipped,
+                  d.skips_in_a_row,
+                  d.updates};
     }
 };
 

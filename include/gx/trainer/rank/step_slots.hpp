@@ -78,7 +78,7 @@ public:
 
     [[nodiscard]] bool empty() const { return true; }
     [[nodiscard]] bool full() const { return true; }  // once it is recorded
-    void record_outcome(HostQueue, UnreadStep of) { of_ = of; }
+    void record_outcome(HostQueue, UnreadStep of, int = 1) { of_ = of; }
     [[nodiscard]] ReadStep read_outcome(HostQueue) {
         ReadStep read{.of = of_};
         RecordOutcome<D>{}({&decisions_, 1}, scale_of(std::uint64_t(of_.step)), {&report_, 1},
@@ -112,19 +112,18 @@ public:
 
     /// `micro_batches`: most in a step.
     StepSlots(MemoryResource* memory, const D&, int micro_batches = 1)
-        : decisions_(memory, 1, "decisions"),
+        : micro_batches_(std::size_t(micro_batches)),
+          decisions_(memory, 1, "decisions"),
           scales_(memory, InFlight, "loss scales"),
           own_rate_(memory, 1, "learning rate"),
           applied_(memory, InFlight, "applied"),
-          reports_(memory, latest, "reports"),
-          outcomes_(memory, latest, "outcomes") {
-        for (Earlier& e : earlier_) e.reports.resize(std::size_t(micro_batches - 1));
-    }
+          reports_(memory, latest * micro_batches, "reports"),
+          outcomes_(memory, latest, "outcomes") {}
 
     [[nodiscard]] ViewIn<D, M> decisions() { return decisions_.template view<M>(); }
-    /// Of the step that is queued now.
-    [[nodiscard]] ViewIn<ForwardReport, M> report_view() {
-        return reports_.template view<M>().subspan(slot(queued_), 1);
+    /// Of a micro-batch of the step that is queued now.
+    [[nodiscard]] ViewIn<ForwardReport, M> report_view(int micro_batch = 0) {
+        return report_views().subspan(std::size_t(micro_batch), 1);
     }
     [[nodiscard]] ViewIn<float, M> scale_view(std::uint64_t gradient) {
         return scales_.template view<M>().subspan(gradient % InFlight, 1);
@@ -154,23 +153,15 @@ public:
     [[nodiscard]] bool empty() const { return queued_ == read_; }
     /// Whether the oldest is to be read before the next is recorded.
     [[nodiscard]] bool full() const { return queued_ - read_ == latest; }
-    /// Between two micro-batches of the step that is queued now: adds the report of the first to
-    /// the step's outcome.
+    /// At the end of a step's work, of so many micro-batches.
     template <DeviceQueue Q>
-    void keep_report(Q& queue) {
-        const std::size_t i = slot(queued_);
-        auto& kept = earlier_[i];
-        queue.copy_out(ViewIn<const ForwardReport, M>(report_view()),
-                       std::span(&kept.reports.at(kept.count++), 1), {"report"});
-    }
-    /// At the end of a step's work.
-    template <DeviceQueue Q>
-    void record_outcome(Q& queue, UnreadStep of) {
-        const ViewIn<const ForwardReport, M> report = report_view();
+    void record_outcome(Q& queue, UnreadStep of, int micro_batches = 1) {
+        const ViewIn<const ForwardReport, M> reports =
+            report_views().first(std::size_t(micro_batches));
         const std::size_t i = slot(queued_++);
         const auto outcome = outcomes_.template view<M>().subspan(i, 1);
         launch(queue, RecordOutcome<D>{}, ViewIn<const D, M>(decisions()),
-               scale_of(std::uint64_t(of.step)), report, outcome);
+               scale_of(std::uint64_t(of.step)), reports, outcome);
         queue.copy_out(ViewIn<const Outcome, M>(outcome), std::span(&here_[i], 1), {"outcome"});
         of_[i] = of;
         events_[i] = queue.record();
@@ -179,18 +170,9 @@ public:
     [[nodiscard]] ReadStep read_outcome(Q& queue) {
         const std::size_t i = slot(read_++);
         const Delivery d = queue.wait(events_[i]);
-        const auto earlier = std::span(earlier_[i].reports).first(earlier_[i].count);
-        earlier_[i].count = 0;
         if (!d.complete()) return {of_[i], {}, d};
         queue.host_reads(std::span<const Outcome>(&here_[i], 1), {"outcome"});
-        ForwardReport sum;
-        for (const ForwardReport& report : earlier) {
-            queue.host_reads(std::span<const ForwardReport>(&report, 1), {"report"});
-            sum += report;
-        }
-        Outcome outcome = here_[i];
-        if (!earlier.empty()) outcome.report = sum += outcome.report;
-        return {of_[i], outcome, d};
+        return {of_[i], here_[i], d};
     }
     template <Abandons Q>
     [[nodiscard]] bool is_there(const Q& queue) const {
@@ -221,19 +203,18 @@ public:
 private:
     static constexpr std::int64_t latest = 2;  ///< outcomes at once
     [[nodiscard]] static std::size_t slot(std::int64_t n) { return std::size_t(n % latest); }
+    [[nodiscard]] ViewIn<ForwardReport, M> report_views() {
+        return reports_.template view<M>().subspan(slot(queued_) * micro_batches_, micro_batches_);
+    }
 
+    std::size_t micro_batches_;
     Buffer<D> decisions_;
     Buffer<float> scales_, own_rate_;
     ScalarIn<float, M> rate_{};  ///< of the next update
     Buffer<Flag> applied_;
-    Buffer<ForwardReport> reports_;
+    Buffer<ForwardReport> reports_;  ///< (latest, micro-batches)
     Buffer<Outcome> outcomes_;
     std::array<Outcome, latest> here_{};
-    struct Earlier {
-        std::vector<ForwardReport> reports{};
-        std::size_t count = 0;
-    };
-    std::array<Earlier, latest> earlier_{};  ///< micro-batches of a step
     std::array<UnreadStep, latest> of_{};
     std::array<Event, latest> events_{};
     std::int64_t queued_ = 0, read_ = 0;

@@ -187,8 +187,12 @@ private:
         else return {};
     }
     [[nodiscard]] bool defers() const {
-        if constexpr (repeats_steps) return rank_.repeats() && o_.micro_batches == 1;
+        if constexpr (repeats_steps) return repeats();
         else return false;
+    }
+    /// Whether steps are repeated: where no part of a batch is loaded within a step.
+    [[nodiscard]] bool repeats() const {
+        return rank_.repeats() && (LoadsParts<Device> || o_.micro_batches == 1);
     }
     /// Where kernels on the device's memory are queued.
     [[nodiscard]] decltype(auto) queue() {
@@ -311,14 +315,13 @@ private:
         const Nanoseconds begin = rank_.now();
         const Breakdown before = accounts_.breakdown;
         const RankBatch next = loader_->next();
-        if constexpr (!on_host) load(parts_of(next.batch)[0]);
+        if constexpr (!on_host) load(parts_of(next.batch));
         const Nanoseconds loaded = account(&Breakdown::input, begin, "INPUT");
 
         std::optional<ReducedIn<M>> reduced;
         const auto work = [&] { reduced = queue_step(next, step_of_epoch, loaded); };
         if constexpr (repeats_steps) {
-            if (rank_.repeats() && o_.micro_batches == 1 && pipeline_.repeats(std::uint64_t(step_)))
-                repeat(next, work);
+            if (repeats() && pipeline_.repeats(std::uint64_t(step_))) repeat(next, work);
             else work();
         } else {
             work();
@@ -338,14 +341,16 @@ private:
         if (slots_.full()) read_outcome();
         ++step_;
     }
-    /// The batch, and the learning rate of the step's update.
-    void load(const Batch& batch) {
+    /// The batch, or the first of its parts, and the learning rate of the step's update.
+    void load(const MicroBatches& parts) {
         const bool updates = pipeline_.collects(std::uint64_t(step_));
-        if constexpr (LoadsRate<Device>) {
-            device_->load(batch, updates ? rate(step_ - R::staleness) : 0);
+        if constexpr (LoadsParts<Device>) {
+            std::vector<Batch> all;
+            for (int i = 0; i < parts.count(); ++i) all.push_back(parts[i]);
+            device_->load(all, updates ? rate(step_ - R::staleness) : 0);
             slots_.use_rate(device_->rate());
         } else {
-            device_->load(batch);
+            device_->load(parts[0]);
             if (updates) set_rate(step_ - R::staleness);
         }
     }
@@ -379,7 +384,8 @@ private:
         launch(queue(), BeginStep<D>{float(rank_.ranks()), float(next.global_count)},
                slots_.decisions(), slots_.scale_view(index));
         const auto gradients = pipeline_.begin(index, slots_.scale_of(index));
-        const Nanoseconds backward = make_passes(parts_of(next.batch), gradients, loaded);
+        const MicroBatches parts = parts_of(next.batch);
+        const Nanoseconds backward = make_passes(parts, gradients, loaded);
 
         metrics_.rows.push_back({.step = step_});
         if constexpr (survives) keep_step(next.batch.count, step_of_epoch);
@@ -393,7 +399,7 @@ private:
             else queue_update(*reduced);
             if constexpr (!OwnsUpdate<R>) account(&Breakdown::compute, waited, "UPDATE");
         }
-        record_outcome(step_of_epoch, reduced);
+        record_outcome(step_of_epoch, reduced, parts.count());
         return reduced;
     }
 
@@ -404,12 +410,12 @@ private:
         const ViewIn<float, M> sum = sum_.template view<M>();
         const int last = parts.count() - 1;
         for (int i = 0; i <= last; ++i) {
-            if constexpr (!on_host)
+            if constexpr (!on_host && !LoadsParts<Device>)
                 if (i > 0) {
-                    load(parts[i]);
+                    device_->load(parts[i]);
                     done = account(&Breakdown::input, done, "INPUT");
                 }
-            forward(parts[i], i == 0, i == last);
+            forward(parts[i], i, i == last);
             done = account(&Breakdown::compute, done, "FORWARD");
             if (i < last) {
                 device_->backward(slots_.factor(), i == 0 ? sum : gradients,
@@ -436,19 +442,18 @@ private:
         }
         return done;
     }
-    void forward(const Batch& part, bool first, bool last) {
+    void forward(const Batch& part, int index, [[maybe_unused]] bool last) {
         if constexpr (on_host) {
             const ForwardReport report = device_->forward(part, Mode::train);
             if (!report.finite) stop_at_bad_loss(step_);
-            if (first) slots_.report() = {};
+            if (index == 0) slots_.report() = {};
             slots_.report() += report;
         } else {
-            device_->forward(Mode::train, slots_.report_view());
-            if (last) return;
+            const auto report = slots_.report_view(index);
+            device_->forward(Mode::train, report);
             if constexpr (carries_state)
-                passes_.keep(queue(), step_ + 1, device_->statistics(), slots_.report_view(),
-                             !first);
-            slots_.keep_report(queue());
+                if (!last)
+                    passes_.keep(queue(), step_ + 1, device_->statistics(), report, index > 0);
         }
     }
     /// Of gradients, on the device.
@@ -464,14 +469,15 @@ private:
     }
 
     /// Queues the outcome of a step for the host.
-    void record_outcome(std::int64_t step_of_epoch, const std::optional<ReducedIn<M>>& collected) {
+    void record_outcome(std::int64_t step_of_epoch, const std::optional<ReducedIn<M>>& collected,
+                        int micro_batches = 1) {
         UnreadStep of{.step_of_epoch = step_of_epoch, .step = step_};
         if (collected) {
             of.gradient = std::int64_t(collected->index);
             of.reduced = collected->reduced;
             of.agreed = agreed_;
         }
-        slots_.record_outcome(queue(), of);
+        slots_.record_outcome(queue(), of, micro_batches);
     }
     /// Reads the oldest outcome.
     void read_outcome() {
@@ -618,7 +624,7 @@ private:
     void abandon(int lost);
     [[nodiscard]] StepsOfEpoch begin(int epoch);
     void keep_step(int count, std::int64_t step_of_epoch);
-    void keep_snapshot(std::int64_t forwards, std::int64_t images, bool adds = false);
+    void keep_snapshot(std::int64_t forwards, std::int64_t images, int micro_batch = 0);
     void keep_metrics();
 
     PolicyOptions<R, O, Scale> policies_;

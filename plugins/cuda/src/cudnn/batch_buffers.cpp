@@ -12,26 +12,19 @@ namespace {
 
 constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-template <class T>
-void put(std::span<const T> from, std::byte* to) {
-    if (!from.empty()) std::memcpy(to, from.data(), from.size_bytes());
-}
-template <class T>
-DeviceSpan<const T> part(std::byte* block, std::int64_t offset, std::span<const T> like) {
-    return {reinterpret_cast<const T*>(block + offset), std::ssize(like)};
-}
-
 }  // namespace
 
-BatchLayout::BatchLayout(const Graph& graph, int batch)
-    : second_labels(labels + 4 * std::int64_t{batch}),
-      values(aligned(second_labels + std::int64_t{sizeof(SecondLabel)} * batch)),
+BatchLayout::BatchLayout(const Graph& graph, std::int64_t all, int micro_batches)
+    : rate(8 * std::int64_t{micro_batches}),
+      labels(rate + 4),
+      second_labels(labels + 4 * all),
+      values(aligned(second_labels + std::int64_t{sizeof(SecondLabel)} * all)),
       images(aligned(values + std::int64_t{1024} * graph.input.channels)),
-      bytes(images + 4 * batch * graph.input.elements()) {}
+      bytes(images + 4 * all * graph.input.elements()) {}
 
-BatchBuffers::BatchBuffers(Queue& compute, const Graph& graph, int batch)
+BatchBuffers::BatchBuffers(Queue& compute, const Graph& graph, int batch, int micro_batches)
     : compute_(compute),
-      layout_(graph, batch),
+      layout_(graph, std::int64_t{batch} * micro_batches, micro_batches),
       halves_{make_half(), make_half()},
       copies_(compute.context(), "batches", {.events = 4, .staging_bytes = 64}) {}
 
@@ -42,12 +35,12 @@ BatchBuffers::Half BatchBuffers::make_half() {
     return half;
 }
 
-LoadedBatch BatchBuffers::load(const Batch& batch, float rate) {
+std::span<const LoadedBatch> BatchBuffers::load(std::span<const Batch> parts, float rate) {
     Half& half = halves_[loads_ % 2];
     halves_[++loads_ % 2].read = compute_.record();
     if (const Delivery d = compute_.wait(half.copied); !d.complete())
         throw LostRank({.operation = "copying a batch"}, d);
-    const auto bytes = static_cast<std::size_t>(fill(batch, rate, half.pinned.get()));
+    const auto bytes = static_cast<std::size_t>(fill(parts, rate, half));
     copies_.wait_for(half.read);
     std::byte* const block = GpuMemory::open(half.block.view<GpuMemory>()).data;
     expect(
@@ -55,35 +48,41 @@ LoadedBatch BatchBuffers::load(const Batch& batch, float rate) {
         "cudaMemcpyAsync of a batch", compute_.context().device());
     compute_.wait_for(copies_.record());
     half.copied = compute_.record();
-    return in(half, batch);
+    return loaded_;
 }
 
-/// Returns the bytes that hold it.
-std::int64_t BatchBuffers::fill(const Batch& batch, float rate, std::byte* block) const {
-    put(std::span(&batch.draw, 1), block + layout_.draw);
-    put(std::span<const float>(&rate, 1), block + layout_.rate);
-    put(batch.labels, block + layout_.labels);
-    std::memset(block + layout_.second_labels, 0,
-                sizeof(SecondLabel) * static_cast<std::size_t>(batch.count));
-    put(batch.second_labels, block + layout_.second_labels);
-    put(batch.values, block + layout_.values);
-    put(batch.images, block + layout_.images);
-    put(batch.pixels, block + layout_.images);
-    return layout_.images +
-           static_cast<std::int64_t>(batch.images.size_bytes() + batch.pixels.size_bytes());
-}
-
-LoadedBatch BatchBuffers::in(Half& half, const Batch& batch) const {
+/// Fills the pinned memory, and loaded_ with where each part will lie. Returns the bytes that hold
+/// all.
+std::int64_t BatchBuffers::fill(std::span<const Batch> parts, float rate, Half& half) {
+    std::byte* const pinned = half.pinned.get();
     std::byte* const block = GpuMemory::open(half.block.view<GpuMemory>()).data;
-    return {.count = batch.count,
-            .draw = part(block, layout_.draw, std::span(&batch.draw, 1)),
-            .rate = {reinterpret_cast<const float*>(block + layout_.rate), 1},
-            .images = part(block, layout_.images, batch.images),
-            .labels = part(block, layout_.labels, batch.labels),
-            .second_labels = {reinterpret_cast<const SecondLabel*>(block + layout_.second_labels),
-                              batch.count},
-            .pixels = part(block, layout_.images, batch.pixels),
-            .values = part(block, layout_.values, batch.values)};
+    const auto put = [&]<class T>(std::span<const T> from, std::int64_t offset) {
+        if (!from.empty()) std::memcpy(pinned + offset, from.data(), from.size_bytes());
+        return DeviceSpan<const T>{reinterpret_cast<const T*>(block + offset), std::ssize(from)};
+    };
+    const auto with = put(std::span<const float>(&rate, 1), layout_.rate);
+    const auto values = put(parts[0].values, layout_.values);
+    std::int64_t draw = layout_.draws, first = 0, images = layout_.images;
+    loaded_.clear();
+    for (const Batch& p : parts) {
+        const std::int64_t second =
+            layout_.second_labels + std::int64_t{sizeof(SecondLabel)} * first;
+        std::memset(pinned + second, 0, sizeof(SecondLabel) * static_cast<std::size_t>(p.count));
+        (void)put(p.second_labels, second);
+        loaded_.push_back(
+            {.count = p.count,
+             .draw = put(std::span(&p.draw, 1), draw),
+             .rate = with,
+             .images = put(p.images, images),
+             .labels = put(p.labels, layout_.labels + 4 * first),
+             .second_labels = {reinterpret_cast<const SecondLabel*>(block + second), p.count},
+             .pixels = put(p.pixels, images),
+             .values = values});
+        draw += 8;
+        first += p.count;
+        images += static_cast<std::int64_t>(p.images.size_bytes() + p.pixels.size_bytes());
+    }
+    return images;
 }
 
 }  // namespace gx::cuda::detail

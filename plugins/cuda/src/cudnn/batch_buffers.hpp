@@ -3,6 +3,8 @@
 
 #include <cstddef>  // byte
 #include <cstdint>  // int64_t
+#include <span>     // parts
+#include <vector>   // parts
 
 #include <gx/core/device.hpp>       // Batch
 #include <gx/core/stream.hpp>       // Event
@@ -14,19 +16,20 @@
 
 namespace gx::cuda::detail {
 
-/// Where the parts of a batch lie in a block of memory, as bytes from its begin. Parts of a fixed
-/// size come first: offsets are the same for every batch of a device, and one copy takes what lies
-/// in front of the images' end.
+/// Where the micro-batches of a step lie in a block of memory, as bytes from its begin. What has a
+/// fixed size comes first: offsets are the same for every batch of a device, and one copy takes all
+/// that lies in front of the images' end.
 struct BatchLayout {
-    BatchLayout(const Graph& graph, int batch);
+    /// Of `all` images, in so many micro-batches.
+    BatchLayout(const Graph& graph, std::int64_t all, int micro_batches);
 
-    std::int64_t draw = 0;       ///< (1)
-    std::int64_t rate = 8;       ///< (1)
-    std::int64_t labels = 12;    ///< (batch)
-    std::int64_t second_labels;  ///< (batch)
+    std::int64_t draws = 0;      ///< (micro_batches)
+    std::int64_t rate;           ///< (1)
+    std::int64_t labels;         ///< (all images)
+    std::int64_t second_labels;  ///< (all images)
     std::int64_t values;         ///< (C, 256)
     std::int64_t images;         ///< floats, or pixels
-    std::int64_t bytes;          ///< of `batch` images as floats
+    std::int64_t bytes;          ///< of all images as floats
 };
 
 /// A batch in the memory of the GPU. Shapes: as of Batch; second_labels (count), of share 0 where
@@ -48,11 +51,11 @@ struct LoadedBatch {
 /// Errors: LostRank where the host waits and DeviceContext::watch() gives up; as of Queue.
 class BatchBuffers {
 public:
-    BatchBuffers(Queue& compute, const Graph& graph, int batch);
+    BatchBuffers(Queue& compute, const Graph& graph, int batch, int micro_batches);
 
-    /// What is queued on `compute` from here on to the next load may read it. The batch's memory is
-    /// free. `rate`: a number that comes with it.
-    [[nodiscard]] LoadedBatch load(const Batch& batch, float rate);
+    /// What is queued on `compute` from here on to the next load may read the parts of a batch. The
+    /// batch's memory is free. `rate`: a number that comes with them.
+    [[nodiscard]] std::span<const LoadedBatch> load(std::span<const Batch> parts, float rate);
     /// Which block has the last batch: 0 or 1.
     [[nodiscard]] int slot() const { return static_cast<int>((loads_ + 1) % 2); }
 
@@ -64,12 +67,12 @@ private:
         Event copied{};  ///< of `compute`: behind its wait for the last copy
     };
     [[nodiscard]] Half make_half();
-    [[nodiscard]] std::int64_t fill(const Batch& batch, float rate, std::byte* block) const;
-    [[nodiscard]] LoadedBatch in(Half& half, const Batch& batch) const;
+    [[nodiscard]] std::int64_t fill(std::span<const Batch> parts, float rate, Half& half);
 
     Queue& compute_;
     BatchLayout layout_;
     Half halves_[2];
+    std::vector<LoadedBatch> loaded_{};
     std::size_t loads_ = 0;
     Queue copies_;
 };

@@ -3,7 +3,7 @@
 #include <algorithm>  // max
 #include <bit>        // bit_floor
 #include <cstring>    // memcpy
-#include <optional>   // the batch
+#include <optional>   // a layer
 #include <string>     // sentences
 
 #include <gx/core/contract.hpp>     // GX_EXPECT
@@ -62,15 +62,18 @@ std::int64_t all_bytes(const NetworkPlan& plan, const ParameterLayout& layout, c
     const std::int64_t shard = (parameters + o.update.shards - 1) / o.update.shards;
     const std::int64_t gradients = o.update.micro_batches > 1 ? 2 * parameters : parameters;
     const std::int64_t of_run = o.phase == 0 ? gradients + shard * o.update.state_vectors : 0;
+    const std::int64_t images = std::int64_t{batch} * o.update.micro_batches;
     return plan.bytes() + working_bytes(layout, o.compute) + 4 * (parameters + of_run) +
-           4 * graph.statistic_elements() + 2 * detail::BatchLayout(graph, batch).bytes;
+           4 * graph.statistic_elements() +
+           2 * detail::BatchLayout(graph, images, o.update.micro_batches).bytes;
 }
 
-/// Those of two steps, each of which records one for each parameter: the host waits for steps that
-/// are as old.
-int events(const Graph& graph) {
-    const auto of_a_step = static_cast<int>(graph.parameters.size()) + 32;
-    return std::max(QueueOptions().events, 2 * of_a_step);
+/// Those of two steps: the host waits for steps that are as old. Each pass records one for each
+/// parameter, and so does what adds the sum of the passes before to the gradients of the last.
+int events(const Graph& graph, const DeviceOptions& o) {
+    const int k = o.update.micro_batches;
+    const auto of_a_pass = static_cast<int>(graph.parameters.size());
+    return std::max(QueueOptions().events, 2 * ((k > 1 ? k + 1 : k) * of_a_pass + 32));
 }
 
 std::string megabytes(std::int64_t bytes) {
@@ -109,14 +112,14 @@ public:
         : graph_(checked(graph, o)),
           options_(o),
           layout_(graph_, o.compute),
-          queue_(checked(gpu, o.compute), "compute", {.events = events(graph_)}),
+          queue_(checked(gpu, o.compute), "compute", {.events = events(graph_, o)}),
           dnn_(queue_.stream(), {.compute = o.compute, .fp32_weight_gradients = false}),
           plan_(fitting_plan(gpu, graph_, o, dnn_, layout_)),
           arena_(&gpu.memory(), plan_.bytes(), "arena"),
           parameters_(&gpu.memory(), static_cast<std::int64_t>(layout_.elements()), "parameters"),
           working_(&gpu.memory(), working_bytes(layout_, o.compute), "working copy"),
           statistics_(&gpu.memory(), graph_.statistic_elements(), "statistics"),
-          batches_(queue_, graph_, o.batch),
+          batches_(queue_, graph_, o.batch, o.update.micro_batches),
           checks_(plan_.checks()),
           checked_(&gpu.memory(), std::ssize(checks_), "checked activations"),
           counts_(&gpu.memory(), std::ssize(checks_) + 1, "numbers that are not finite"),
@@ -147,22 +150,29 @@ public:
     [[nodiscard]] std::int64_t arena_bytes() const { return plan_.bytes(); }
     [[nodiscard]] const std::string& warning() const { return dnn_.cache_warning(); }
 
-    void load(const Batch& batch, float rate) {
-        expect_fits(batch);
-        batch_ = batches_.load(batch, rate);
+    void load(std::span<const Batch> parts, float rate) {
+        GX_EXPECT(!parts.empty() && std::ssize(parts) <= options_.update.micro_batches,
+                  "a load of " + std::to_string(parts.size()) + " parts: expected 1 to " +
+                      std::to_string(options_.update.micro_batches) +
+                      ", the micro-batches that the device was built for");
+        for (const Batch& part : parts) expect_fits(part);
+        loaded_ = batches_.load(parts, rate);
+        next_ = 0;
         mode_ = Mode::evaluate;
     }
     [[nodiscard]] ScalarIn<float, Memory> rate() const {
-        GX_EXPECT(batch_, "a rate follows a load");
-        return {Memory::view(batch_->rate.data, 1)};
+        GX_EXPECT(!loaded_.empty(), "a rate follows a load");
+        return {Memory::view(loaded_[0].rate.data, 1)};
     }
     [[nodiscard]] int batch_slot() const { return batches_.slot(); }
     void forward(Mode mode, View<ForwardReport> report) {
-        GX_EXPECT(batch_, "forward follows a load");
+        GX_EXPECT(!loaded_.empty(), "forward follows a load");
+        const detail::LoadedBatch& batch = loaded_[next_];
+        next_ = (next_ + 1) % loaded_.size();
         mode_ = mode;
-        count_ = batch_->count;
+        count_ = batch.count;
         const auto at = Memory::open(report);
-        network_->forward({*batch_, mode}, at);
+        network_->forward({batch, mode}, at);
         network_->check(at, Memory::open(checked_.view<Memory>()), open_counts());
     }
     void backward(DeviceSpan<const float> scale, View<float> gradients, GradientsQueued ready) {
@@ -276,9 +286,10 @@ private:
     Buffer<CheckedActivation> checked_;
     Buffer<std::uint32_t> counts_;
     std::unique_ptr<detail::Network> network_;
-    std::optional<detail::LoadedBatch> batch_{};  ///< of the last load
-    Mode mode_ = Mode::evaluate;                  ///< train: a backward may follow
-    int count_ = 0;                               ///< of the last forward
+    std::span<const detail::LoadedBatch> loaded_{};  ///< parts of the last load
+    std::size_t next_ = 0;                           ///< the part that the next forward is of
+    Mode mode_ = Mode::evaluate;                     ///< train: a backward may follow
+    int count_ = 0;                                  ///< of the last forward
 };
 
 Device::Device(DeviceContext& gpu, const Graph& graph, DeviceOptions options)
@@ -286,7 +297,7 @@ Device::Device(DeviceContext& gpu, const Graph& graph, DeviceOptions options)
 Device::~Device() = default;
 
 Queue& Device::queue() { return state_->queue(); }
-void Device::load(const Batch& batch, float rate) { state_->load(batch, rate); }
+void Device::load(std::span<const Batch> parts, float rate) { state_->load(parts, rate); }
 ScalarIn<float, Device::Memory> Device::rate() const { return state_->rate(); }
 int Device::batch_slot() const { return state_->batch_slot(); }
 void Device::forward(Mode mode, View<ForwardReport> report) { state_->forward(mode, report); }

@@ -109,19 +109,24 @@ TEST(Device, StepsAllocateNothing) {
     }
 }
 
-/// One launch, and one copy of a batch with its draw and the learning rate.
-TEST(Device, AStepIsOneLaunch) {
+/// One launch, and one copy of a batch with its draws and the learning rate: also of micro-batches.
+void expect_one_launch(int batch, int micro_batches) {
+    SCOPED_TRACE(std::to_string(micro_batches) + " micro-batches");
     using T = Small<DoubleBuffered<Bucketed<MultiRing<2, fp16>, 256>>, Compute<fp16>>;
-    // The draw, rate, labels, values of pixels and images.
-    constexpr std::int64_t bytes = 256 + 4 * 256 * 3 + 4 * 2 * SmallNet::input.elements();
+    // Draws, rate and labels; values of pixels; images.
+    const std::int64_t bytes = 256 + 4 * 256 * 3 + 4 * batch * SmallNet::input.elements();
     for (const int ranks : {1, 2})
         for (const StreamProgress progress : every_progress) {
             const auto calls = [&](int steps) {
                 start(progress, 1);
                 Gpus gpus({.placement = {ranks, 1}});
-                const T trainer({.batch = 2, .epochs = 1, .seed = 3, .evaluate = false});
-                EXPECT_EQ(trainer.train(gpus, maps(std::int64_t{2} * ranks * steps)).steps.size(),
-                          std::size_t(steps));
+                const T trainer({.batch = batch,
+                                 .epochs = 1,
+                                 .micro_batches = micro_batches,
+                                 .seed = 3,
+                                 .evaluate = false});
+                const std::int64_t images = std::int64_t{batch} * ranks * steps;
+                EXPECT_EQ(trainer.train(gpus, maps(images)).steps.size(), std::size_t(steps));
                 return cuda_testing::counters();
             };
             const auto ten = calls(18) - calls(8);
@@ -133,6 +138,10 @@ TEST(Device, AStepIsOneLaunch) {
             EXPECT_EQ(ten.allocations + ten.frees + ten.host_allocations, 0);
             EXPECT_EQ(ten.host_synchronizations, 0) << "the host polls";
         }
+}
+TEST(Device, AStepIsOneLaunch) {
+    expect_one_launch(2, 1);
+    expect_one_launch(6, 3);
 }
 /// Dropout, batch norm, tails, two epochs with an evaluation between, and skipped steps.
 TEST(Device, CapturedStepsHaveTheBitsOfQueuedOnes) {
@@ -157,6 +166,8 @@ TEST(Device, CapturedStepsHaveTheBitsOfQueuedOnes) {
     EXPECT_GT(check(std::type_identity<Scaled>{}, scaled), 0);
     using Late = Small<DoubleBuffered<Bucketed<MultiRing<2, bf16>, 256>>, AdamW, Compute<bf16>>;
     check(std::type_identity<Late>{}, Late::Options{.batch = 2, .epochs = 2, .seed = 3});
+    check(std::type_identity<Late>{},
+          Late::Options{.batch = 6, .epochs = 2, .micro_batches = 3, .seed = 3});
     using Native = Small<nccl::AllReduce<fp32>, Lars>;
     const Native::Options native{.batch = 2, .epochs = 2, .seed = 3};
     start(StreamProgress::random, 1);

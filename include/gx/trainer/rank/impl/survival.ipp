@@ -58,18 +58,20 @@ void GX_OF_RANK_TRAINING::keep_step(int count, std::int64_t step_of_epoch) {
         sums[1] = double(report.correct);
     }
     sums[2] = count;
-    keep_snapshot(step_ + 1, images_ + count, count > phase().micro_batch);
+    keep_snapshot(step_ + 1, images_ + count, std::max(count - 1, 0) / phase().micro_batch);
     if constexpr (TimesItsWork<Rank>)
         carried_.snapshot(step_ + 1).undisturbed_seconds += undisturbed_passes(count);
 }
 
 GX_RANK_TRAINING
-void GX_OF_RANK_TRAINING::keep_snapshot(std::int64_t forwards, std::int64_t images, bool adds) {
+void GX_OF_RANK_TRAINING::keep_snapshot(std::int64_t forwards, std::int64_t images,
+                                        int micro_batch) {
     Snapshot& s = carried_.snapshot(forwards);
     s.forwards = forwards;
     if constexpr (on_host) s.statistics = get(queue(), device_->statistics());
     else if constexpr (carries_state)
-        passes_.keep(queue(), forwards, device_->statistics(), slots_.report_view(), adds);
+        passes_.keep(queue(), forwards, device_->statistics(), slots_.report_view(micro_batch),
+                     micro_batch > 0);
     s.images = images;
     s.undisturbed_seconds = accounts_.undisturbed_seconds;
 }

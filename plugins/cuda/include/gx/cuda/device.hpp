@@ -51,10 +51,10 @@ namespace gx::cuda {
 /// Cost:   the constructor plans (2 ms to 2 s a shape), or reads plans that an earlier one has kept
 ///         below $GX_CACHE, $XDG_CACHE_HOME/gx or ~/.cache/gx, and allocates: an arena of
 ///         activations, gradients and workspaces; parameters, their copy in E, and statistics; and
-///         two batches as they came, of floats, in the GPU's memory and in pinned memory. A load is
-///         one copy, on a stream of its own, beside the step before it; it waits until the step
-///         before that begins. A step allocates no memory of the GPU and does not wait; each plan
-///         of cuDNN is given a new descriptor.
+///         the batches of two steps, with all their micro-batches, as they came, of floats, in the
+///         GPU's memory and in pinned memory. A load is one copy, on a stream of its own, beside
+///         the step before it; it waits until the step before that begins. A step allocates no
+///         memory of the GPU and does not wait; each plan of cuDNN is given a new descriptor.
 class Device {
 public:
     using Memory = GpuMemory;
@@ -75,7 +75,9 @@ public:
 
     [[nodiscard]] Queue& queue();
 
-    void load(const Batch& batch, float rate = 0);
+    void load(const Batch& batch, float rate = 0) { load(std::span(&batch, 1), rate); }
+    /// The parts of one batch, all of floats or all of pixels.
+    void load(std::span<const Batch> parts, float rate);
     [[nodiscard]] ScalarIn<float, Memory> rate() const;
     [[nodiscard]] int batch_slot() const;
     void forward(Mode mode, View<ForwardReport> report);
@@ -107,6 +109,6 @@ private:
     std::unique_ptr<State> state_;
 };
 
-static_assert(RepeatsPasses<Device> && LoadsRate<Device>);
+static_assert(RepeatsPasses<Device> && LoadsParts<Device>);
 
 }  // namespace gx::cuda

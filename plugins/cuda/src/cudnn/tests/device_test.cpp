@@ -286,6 +286,39 @@ TEST(Device, TheLearningRateComesWithTheBatch) {
     EXPECT_NE(rates[0].at, rates[1].at) << "of two batches in flight";
     EXPECT_EQ(rates[0].at, rates[2].at);
 }
+/// Of micro-batches of floats or of pixels: what each learns where it is loaded alone.
+TEST(Device, PartsThatAreLoadedTogetherLearnAsLoadedAlone) {
+    start();
+    const Graph g = lower(layers()[9]);
+    const Mixed data(g, {3, 3, 3, 3, 2, 1});
+    const auto learned = [&](const std::vector<std::vector<std::size_t>>& loads) {
+        GpuRun run(g, {.batch = 3, .update = {.micro_batches = 3}});
+        run.load(random_parameters(g, 9));
+        std::vector<std::vector<float>> gradients;
+        Buffer<ForwardReport> report(&run.queue().context().memory(), 1, "report");
+        using M = cuda::GpuMemory;
+        for (const auto& load : loads) {
+            std::vector<Batch> parts;
+            for (const std::size_t k : load) parts.push_back(data.batch(k));
+            const auto mark = cuda_testing::counters();
+            run.device().load(parts, 0.5f);
+            EXPECT_EQ((cuda_testing::counters() - mark).copies, 1);
+            EXPECT_EQ(run.get(run.device().rate().at), std::vector{0.5f});
+            for (std::size_t i = 0; i < parts.size(); ++i) {
+                run.device().forward(Mode::train, report.view<M>());
+                (void)run.backward(1);
+                gradients.push_back(run.raw_gradients());
+            }
+        }
+        return gradients;
+    };
+    const auto alone = learned({{0}, {2}, {4}, {1}, {3}, {5}});
+    for (std::size_t k = 1; k < alone.size(); ++k) EXPECT_NE(alone[k - 1], alone[k]);
+    EXPECT_EQ(learned({{0, 2, 4}, {1, 3, 5}}), alone);
+    EXPECT_EQ(learned({{0, 2}, {4}, {1, 3, 5}}), alone);
+    EXPECT_EQ(cuda_testing::first_misuse(), "");
+    EXPECT_DEATH((void)learned({{0, 2, 4, 0}}), "a load of 4 parts: expected 1 to 3");
+}
 /// The third load waits until the first step begins, and so on.
 TEST(Device, WaitsWhereItIsTwoBatchesAhead) {
     start(CudnnGpu::h100, StreamProgress::late);
@@ -323,6 +356,39 @@ TEST(Device, OfManyLayersWaitsForNoLaterStep) {
     }
     run.device().load(data.batch());
     for (const Event end : ends) EXPECT_FALSE(run.queue().reached(end));
+}
+/// Neither does a step of many micro-batches, here 80 of 4 parameters: the host, which waits for
+/// the end of a step, does not wait for the step behind it.
+TEST(Device, OfManyMicroBatchesWaitsForNoLaterStep) {
+    constexpr int parts = 80;
+    start(CudnnGpu::h100, StreamProgress::late);
+    GraphBuilder b("small", {5, 1, 1}, 5);
+    int x = 0;
+    for (int i = 0; i < 4; ++i) x = b.linear(x, 5, false, Label("linear") + i);
+    b.softmax_cross_entropy(x, 0.1, "loss");
+    const Graph g = std::move(b).finish();
+    GpuRun run(g, {.batch = 1, .update = {.micro_batches = parts}});
+    const Images data(g, 1, 1);
+    const std::vector<Batch> all(parts, data.batch());
+    Buffer<float> scale(&run.queue().context().memory(), 1, "scale"),
+        gradients(&run.queue().context().memory(), std::ssize(run.raw_gradients()), "gradients");
+    Buffer<ForwardReport> report(&run.queue().context().memory(), 1, "report");
+    using M = cuda::GpuMemory;
+    const float one = 1;
+    run.queue().copy_in(std::span(&one, 1), scale.view<M>(), {"scale"});
+    Event ends[2];
+    for (Event& end : ends) {
+        run.device().load(all, 0);
+        for (int i = 0; i < parts; ++i) {
+            run.device().forward(Mode::train, report.view<M>());
+            run.device().backward({scale.view<M>()}, gradients.view<M>(),
+                                  [](std::size_t, Event) {});
+        }
+        end = run.queue().record();
+    }
+    EXPECT_TRUE(run.queue().wait(ends[0]).complete());
+    EXPECT_FALSE(run.queue().reached(ends[1]));
+    EXPECT_TRUE(run.queue().wait(ends[1]).complete());
 }
 
 // ---- What a GPU does not compute ----------------------------------------------------------------

@@ -7,7 +7,7 @@
 #include <optional>    // a layer
 #include <span>        // memory
 #include <string>      // its name
-#include <utility>     // move
+#include <utility>     // exchange, move
 #include <vector>      // gradients
 
 #include <gx/core/device.hpp>           // Device, Batch
@@ -54,25 +54,35 @@ public:
 
     [[nodiscard]] cuda::Queue& queue() { return queue_; }
 
+    void load(const Batch& batch, float rate = 0) { load(std::span(&batch, 1), rate); }
     /// One copy.
-    void load(const Batch& batch, float rate = 0) {
+    void load(std::span<const Batch> parts, float rate) {
         host_.clear();
-        loaded_.draw = packed(std::span(&batch.draw, 1));
-        loaded_.rate = packed(std::span<const float>(&rate, 1));
-        loaded_.values = packed(batch.values);
-        loaded_.images = packed(batch.images);
-        loaded_.labels = packed(batch.labels);
-        loaded_.second_labels = packed(batch.second_labels);
-        loaded_.pixels = packed(batch.pixels);
-        loaded_.count = batch.count;
+        loaded_.assign(parts.size(), {});
+        next_ = 0;
+        const auto pack = [&](auto Loaded::* to, auto Batch::* from) {
+            for (std::size_t i = 0; i < parts.size(); ++i) loaded_[i].*to = packed(parts[i].*from);
+        };
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+            loaded_[i].draw = packed(std::span(&parts[i].draw, 1));
+            loaded_[i].count = parts[i].count;
+        }
+        rate_ = packed(std::span<const float>(&rate, 1));
+        loaded_[0].values = packed(parts[0].values);
+        for (Loaded& part : loaded_) part.values = loaded_[0].values;
+        pack(&Loaded::images, &Batch::images);
+        pack(&Loaded::labels, &Batch::labels);
+        pack(&Loaded::second_labels, &Batch::second_labels);
+        pack(&Loaded::pixels, &Batch::pixels);
         queue_.copy_in(std::span<const std::byte>(host_),
                        block_.template view<Memory>().first(host_.size()), {"batch"});
     }
-    [[nodiscard]] ScalarIn<float, Memory> rate() const { return {loaded_.rate}; }
+    [[nodiscard]] ScalarIn<float, Memory> rate() const { return {rate_}; }
     [[nodiscard]] int batch_slot() const { return 0; }
     void forward(Mode mode, View<ForwardReport> report) {
         const auto averages = statistics();
-        enqueue("forward", [=, this, batch = loaded_] {
+        const Loaded part = loaded_[std::exchange(next_, (next_ + 1) % loaded_.size())];
+        enqueue("forward", [=, this, batch = part] {
             const std::span<float> a = written(averages, "forward");
             std::ranges::copy(a, inner_.statistics().begin());
             const ForwardReport done = inner_.forward(
@@ -141,14 +151,15 @@ private:
         View<const SecondLabel> second_labels{};
         View<const std::uint8_t> pixels{};
         View<const std::uint64_t> draw{};
-        View<const float> rate{};
         int count = 0;
     };
-    /// Draw, rate, pixel values, images or pixels, labels and second ones.
+    /// Draws, rate, pixel values, images or pixels, labels and second ones.
     static std::int64_t block_bytes(const Graph& graph, const DeviceOptions& o) {
-        return 16 + 4 * (256 * graph.input.channels + o.batch * (graph.input.elements() + 3));
+        const std::int64_t parts = o.update.micro_batches, images = parts * o.batch;
+        return 8 * (parts + 1) +
+               4 * (256 * graph.input.channels + images * (graph.input.elements() + 3));
     }
-    /// Where a part of the batch will lie on the device; the host's copy of it is there.
+    /// Where data of the batch will lie on the device; the host's copy of it is there.
     template <class T>
     [[nodiscard]] View<const T> packed(std::span<const T> from) {
         const auto part = std::as_bytes(from);
@@ -192,7 +203,9 @@ private:
     Buffer<float> statistics_;
     Buffer<std::byte> block_;        ///< of the batch
     std::vector<std::byte> host_{};  ///< what it holds
-    Loaded loaded_{};
+    std::vector<Loaded> loaded_{};   ///< its parts
+    std::size_t next_ = 0;           ///< the one that the next forward is of
+    View<const float> rate_{};
     std::vector<float> raw_;  ///< gradients of the present backward
     std::vector<ParameterSlice> slices_{};
     std::optional<std::string> bad_layer_{};  ///< of the first forward whose loss was not finite
