@@ -414,8 +414,11 @@ RunRecord train_long(World& world) {
         .train(world, testing_support::images());
 }
 
-/// Kills this process after `ns`, wherever it is then.
-void kill_in(long ns) {
+/// Kills this process after `ns`, wherever it is then. When that is goes to a file.
+void kill_in(long ns, const std::string& folder) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    std::ofstream(folder + "/killed_at")
+        << std::to_string(std::chrono::duration<double>(now).count() + 1e-9 * double(ns));
     sigevent event{};
     event.sigev_notify = SIGEV_SIGNAL;
     event.sigev_signo = SIGKILL;
@@ -430,8 +433,8 @@ void kill_in(long ns) {
 /// must be whole, and none before it missing.
 std::string life(const std::string& folder, World& world) {
     const Split data = testing_support::images();
-    Composition::Options options{.batch = 1, .epochs = 4, .seed = 3};
-    const RunRecord expected = mpi_tests::elsewhere(Composition(options), world.placement(), data);
+    const Composition::Options plain{.batch = 1, .epochs = 4, .seed = 3};
+    Composition::Options options = plain;
     options.output = folder + "/output";
     for (int epoch = 1, last = 0; epoch <= options.epochs; ++epoch) {
         const std::string file =
@@ -441,11 +444,12 @@ std::string life(const std::string& folder, World& world) {
         if (epoch != last + 1) return "the checkpoint before " + file + " is lost";
         last = epoch;
     }
-    const bool same = Composition(options).train(world, data).weights_hash == expected.weights_hash;
-    return same ? "the weights of threads" : "other weights than threads";
+    const std::uint64_t hash = Composition(options).train(world, data).weights_hash;
+    const RunRecord expected = mpi_tests::elsewhere(Composition(plain), world.placement(), data);
+    return hash == expected.weights_hash ? "the weights of threads" : "other weights than threads";
 }
-std::string life(const std::string& folder) {
-    World world;
+std::string life(const std::string& folder, std::chrono::seconds join_deadline) {
+    World world({.join_deadline = join_deadline});
     return life(folder, world);
 }
 
@@ -570,14 +574,6 @@ const std::map<std::string, Mode> modes{
      [](const std::string&, const Arguments& a) {
          Mortal::before_step = [&](int rank, int step) {
              if (rank == number(a, 0, 0) && step == 4) throw Error("the disk is full");
-         };
-         World world;
-         return "hash " + std::to_string(train_long(world).weights_hash);
-     }},
-    {"kill",  // RANK STEP NS
-     [](const std::string&, const Arguments& a) {
-         Mortal::before_step = [&](int rank, int step) {
-             if (rank == number(a, 0, 0) && step == number(a, 1, 1)) kill_in(number(a, 2, 1));
          };
          World world;
          return "hash " + std::to_string(train_long(world).weights_hash);
@@ -708,11 +704,11 @@ const std::map<std::string, Mode> modes{
     {"life",  // RANK STEP NS: that dies NS after it begins STEP; 0: after it begins
      [](const std::string& folder, const Arguments& a) {
          const int dead = number(a, 0, -1), in_step = number(a, 1, 0), ns = number(a, 2, 0);
-         if (in_step == 0 && std::to_string(dead) == rank_of_launcher()) kill_in(ns);
+         if (in_step == 0 && std::to_string(dead) == rank_of_launcher()) kill_in(ns, folder);
          Mortal::before_step = [=](int rank, int step) {
-             if (rank == dead && step == in_step) kill_in(ns);
+             if (rank == dead && step == in_step) kill_in(ns, folder);
          };
-         return life(folder);
+         return life(folder, std::chrono::seconds(dead >= 0 && in_step == 0 ? 10 : 60));
      }},
     {"dies",  // a rank of each of the first three attempts, in its step 6; leaves a file when done
      [](const std::string& folder, const Arguments&) {
