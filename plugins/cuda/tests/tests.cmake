@@ -19,6 +19,6 @@ if(NOT GX_SANITIZE)
                    -D INCLUDE=${PROJECT_SOURCE_DIR}/include -D CUDA_INCLUDE=${GX_CUDA_INCLUDE_DIR}
                    -D CUDA12=${GX_CUDA12_ROOT} -D PLACE=${PROJECT_BINARY_DIR}/gpu_compile
                    -P ${CMAKE_CURRENT_SOURCE_DIR}/tests/gpu_compile.cmake)
-  set_tests_properties(plugins.cuda.gpu_compile PROPERTIES TIMEOUT 600
+  set_tests_properties(plugins.cuda.gpu_compile PROPERTIES TIMEOUT 600 COST 100
                        SKIP_REGULAR_EXPRESSION "skipped: no CUDA compiler")
 endif()
