@@ -226,6 +226,47 @@ TEST_P(MpiWorld, TheOtherMpisLauncherIsNamed) {
                           "Start it by the mpirun of"))
             << end.output;
 }
+/// A Slurm of this machine alone; skipped without root or Slurm.
+TEST_P(MpiWorld, RunsUnderSlurm) {
+    Mpi slurm = GetParam();
+    const bool is_mpich = std::string(GetParam().name) == "Mpich";
+    const std::string srun = "-- srun --overcommit --mpi=", pmi = is_mpich ? "pmi2" : "pmix";
+    const std::string right = srun + pmi, wrong = srun + "none";
+    slurm.launcher = GX_SLURM_RUN, slurm.wrapper = "";
+    Mpi plain = GetParam();
+    plain.wrapper = "";
+    slurm.options = right.c_str();
+    const JobEnd end = mpi_run(plain, 3, "train", slurm, Folder());
+    if (end.status == 77) GTEST_SKIP() << end.output;
+    EXPECT_EQ(end.status, 0) << end.output;
+    for (const std::string& said : end.said)
+        EXPECT_EQ(said, "the weights of threads and of a simulated cluster") << end.output;
+    if (!is_mpich) return;  // Open MPI itself ends a process of srun without its PMI
+    slurm.options = wrong.c_str();
+    const JobEnd refused = mpi_run(plain, 2, "info", slurm, Folder());
+    EXPECT_NE(refused.status, 0);
+    EXPECT_NE(refused.status, 124) << "it hung: " << refused.output;
+    for (const std::string& said : refused.said)
+        EXPECT_TRUE(holds(said, "srun has started 2 processes (SLURM_NTASKS), and MPICH ",
+                          "--mpi=pmi2 MPICH"))
+            << said << refused.output;
+}
+TEST(MpiSlurmScript, BadInputAndTheCommandsStatus) {
+    const Folder folder;
+    const auto expect = [&](const std::string& arguments, int status, const std::string& said) {
+        const std::string output = (folder / "output").string();
+        const int end = std::system(
+            (std::string(GX_SLURM_RUN) + " " + arguments + " > " + output + " 2>&1").c_str());
+        const std::string text = read_text(output);
+        if (WEXITSTATUS(end) == 77 && holds(text, "run.sh: skipped: ")) return;
+        EXPECT_EQ(WEXITSTATUS(end), status) << text;
+        EXPECT_EQ(text, said);
+    };
+    expect("--cpus 0 -- true", 2, "run.sh: --cpus: '0' is not a whole number above 0\n");
+    expect("--nodes 2 -- true", 2, "run.sh: unknown option '--nodes'; --help lists them\n");
+    expect("", 2, "run.sh: a command is missing: end with -- COMMAND [ARGUMENT...]\n");
+    expect("-- sh -c 'echo said; exit 5'", 5, "said\n");
+}
 TEST_P(MpiWorld, NoLauncherIsNamed) {
     const Folder folder;
     const std::string command = std::string(GetParam().program) + " info " + folder.path.string() +

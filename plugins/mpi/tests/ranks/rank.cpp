@@ -458,7 +458,7 @@ std::string life(const std::string& folder, std::chrono::seconds join_deadline) 
 /// As text; nullptr where there is no launcher.
 const char* rank_of_launcher() {
     const char* rank = nullptr;
-    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"})
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"})
         if (rank == nullptr) rank = std::getenv(name);
     return rank;
 }

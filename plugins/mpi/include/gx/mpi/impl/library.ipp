@@ -35,7 +35,7 @@ struct Launcher {
 inline constexpr std::array<Launcher, 3> launchers{{
     {"Open MPI's mpirun", "OMPI_COMM_WORLD_SIZE", "Open MPI"},
     {"an mpiexec of MPICH's kind", "PMI_SIZE", "MPICH"},
-    {"srun", "SLURM_NTASKS", "the MPI of its option --mpi"},
+    {"srun", "SLURM_NTASKS", "the MPI of srun's option: --mpi=pmix Open MPI, --mpi=pmi2 MPICH"},
 }};
 
 }  // namespace detail::library
