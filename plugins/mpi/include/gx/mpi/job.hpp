@@ -117,6 +117,7 @@ private:
     coordination::Roster roster_{};     ///< whose nodes are MPI's
     std::string address_{};             ///< of the session
     bool failed_ = false;
+    bool crowded_ = false;                                ///< more ranks than cores that they share
     std::unique_ptr<coordination::NodeMemory> shared_{};  ///< nullptr: there is none
     std::unique_ptr<coordination::Session> session_{};    ///< of the next run
 };

@@ -29,11 +29,13 @@ struct TransportOptions {
     std::chrono::nanoseconds deadline = std::chrono::seconds(60);  ///< of one wait
     bool serialize = false;  ///< one call of MPI at a time: thread level SERIALIZED
     std::size_t piece_bytes = std::size_t{1} << 30;  ///< see JobOptions
+    int tests_at_once = 1;                           ///< of a wait, before its first pause
 };
 
 /// One process's messages of one run, by MPI_Isend and MPI_Irecv on a communicator of its own; the
-/// tag is the channel. No wait is inside MPI: it tests, and pauses between tests (Backoff), so that
-/// progress is made by whichever thread waits, and the session's cause and the deadline are seen.
+/// tag is the channel. No wait is inside MPI: it tests, at first some times at once, then with
+/// pauses (Backoff), so that progress is made by whichever thread waits, and the session's cause
+/// and the deadline are seen.
 ///
 /// Order:   as MPI's, which does not let messages of one tag overtake each other.
 /// Errors:  once the session has a cause, no MPI function is called any more but MPI_Cancel, and
@@ -109,6 +111,7 @@ private:
     [[nodiscard]] Moment deadline_of_now() const;
     Request post(const Posted& posted, void* message);
     [[nodiscard]] Posted& at(Request request);
+    [[nodiscard]] Posted& slot(Request request);  ///< under the lock
     void release(Request request);
     /// Tests once. Errors: gx::Error for a message of another length, and for what MPI reports.
     [[nodiscard]] std::optional<std::size_t> test(std::span<const Request> requests);

@@ -43,6 +43,10 @@ inline std::string sentence_of(const std::exception_ptr& error) {
 /// What a rank is about to do, between runs.
 inline constexpr const char *runs = "run", *leaves = "leave";
 
+/// Tests before the first pause. With a core for each rank: some microseconds, as a message of
+/// 64 KiB takes. Else a few, since some MPIs yield in a test themselves.
+inline constexpr int tests_alone = 200, tests_crowded = 20;
+
 /// Until the process ends: launchers end a job as soon as one of its processes has, and the program
 /// still has to say what it knows.
 inline void keep(std::unique_ptr<Session> session, std::unique_ptr<Guard> guard) {
@@ -330,6 +334,7 @@ GX_DECL void Job::share_cores() {
                    overlap(masks[static_cast<std::size_t>(r)], masks[me]);
     const auto cores = static_cast<int>(std::ranges::count(masks[me], '1'));
     cores_ = std::max(1, cores / std::max(1, sharing));
+    crowded_ = sharing > cores;
 }
 
 GX_DECL std::string Job::description() const {
@@ -420,11 +425,13 @@ GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
     auto guard = std::make_unique<Guard>(*session, options_.patience);
     std::exception_ptr own;
     {
-        Transport transport(messages_.get(), collectives_.get(), placement(), *session,
-                            {.deadline = options_.deadline,
-                             .serialize = threading_.level == MPI_THREAD_SERIALIZED,
-                             .piece_bytes = options_.piece_bytes},
-                            shared_.get());
+        Transport transport(
+            messages_.get(), collectives_.get(), placement(), *session,
+            {.deadline = options_.deadline,
+             .serialize = threading_.level == MPI_THREAD_SERIALIZED,
+             .piece_bytes = options_.piece_bytes,
+             .tests_at_once = crowded_ ? detail::job::tests_crowded : detail::job::tests_alone},
+            shared_.get());
         session->on_change([&] {
             transport.hear();
             guard->hear();

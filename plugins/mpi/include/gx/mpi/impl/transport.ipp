@@ -175,6 +175,10 @@ GX_DECL Request Transport::post(const Posted& posted, void* message) {
 
 GX_DECL Transport::Posted& Transport::at(Request request) {
     const std::lock_guard lock(mutex_);
+    return slot(request);
+}
+
+GX_DECL Transport::Posted& Transport::slot(Request request) {
     GX_EXPECT(request.id < posted_.size() && posted_[request.id].peer >= 0,
               "a request is waited for once");
     return posted_[request.id];
@@ -190,6 +194,13 @@ GX_DECL void Transport::release(Request request) {
 
 GX_DECL Arrival Transport::wait_any(std::span<const Request> requests) {
     GX_EXPECT(!requests.empty(), "wait_any needs at least one request");
+    // Most messages are there soon: until then neither the clock nor who has left is looked at.
+    for (int i = 0; i < options_.tests_at_once && !stopped_; ++i) {
+        if (const auto done = test(requests)) {
+            release(requests[*done]);
+            return {*done, {}};
+        }
+    }
     const Moment end = deadline_of_now();
     Moment hopeless = Moment::max();  // since when
     for (Backoff backoff;;) {
@@ -217,7 +228,10 @@ GX_DECL std::optional<std::size_t> Transport::test(std::span<const Request> requ
     for (std::size_t first = 0; first < requests.size(); first += handles.size()) {
         const auto some =
             requests.subspan(first, std::min(handles.size(), requests.size() - first));
-        for (std::size_t i = 0; i < some.size(); ++i) handles[i] = at(some[i]).request;
+        {
+            const std::lock_guard lock(mutex_);
+            for (std::size_t i = 0; i < some.size(); ++i) handles[i] = slot(some[i]).request;
+        }
         int index = MPI_UNDEFINED, done = 0;
         MPI_Status status{};
         int code = MPI_SUCCESS;
@@ -227,12 +241,13 @@ GX_DECL std::optional<std::size_t> Transport::test(std::span<const Request> requ
         });
         const bool found =
             index != MPI_UNDEFINED && index >= 0 && index < static_cast<int>(some.size());
-        Posted* const posted = found ? &at(some[static_cast<std::size_t>(index)]) : nullptr;
-        if (posted != nullptr) posted->request = handles[static_cast<std::size_t>(index)];
-        expect_tested(code, posted);
+        if (!found && code == MPI_SUCCESS) continue;
+        Posted* const mine = found ? &at(some[static_cast<std::size_t>(index)]) : nullptr;
+        if (mine != nullptr) mine->request = handles[static_cast<std::size_t>(index)];
+        expect_tested(code, mine);
         if (stopped_) return std::nullopt;
-        if (done == 0 || posted == nullptr) continue;
-        if (posted->receiving) expect_length(*posted, status);
+        if (done == 0 || mine == nullptr) continue;
+        if (mine->receiving) expect_length(*mine, status);
         return first + static_cast<std::size_t>(index);
     }
     return std::nullopt;
