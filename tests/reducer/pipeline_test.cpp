@@ -1,6 +1,8 @@
 #include <gx/reducer/pipeline.hpp>
 
 #include <limits>  // largest bucket
+#include <memory>  // buffers
+#include <vector>  // buffers
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -37,6 +39,44 @@ struct Noting {
 struct NotingNow : Noting {
     [[maybe_unused]] static constexpr bool asynchronous = false;
 };
+
+// ---- Where gradients lie -------------------------------------------------------------------
+/// Memory of the host that counts what is allocated.
+struct CountingMemory : gx::MemoryResource {
+    std::vector<std::unique_ptr<gx::AlignedBuffer<std::byte>>> buffers{};
+    std::byte* allocate(std::size_t bytes, const gx::Label&) override {
+        const auto count = static_cast<std::int64_t>(bytes);
+        return buffers.emplace_back(std::make_unique<gx::AlignedBuffer<std::byte>>(count))
+            ->span()
+            .data();
+    }
+    void release(std::byte*, std::size_t) noexcept override {}
+    [[nodiscard]] const void* memory() const override { return &gx::memory_id<gx::HostMemory>; }
+};
+/// A transport that has a place for what ranks share.
+template <class T>
+struct Sharing : gx::TransportOver<T> {
+    CountingMemory* memory;
+    Sharing(T& link, CountingMemory& m) : gx::TransportOver<T>(link), memory(&m) {}
+    [[nodiscard]] gx::MemoryResource* shared_buffers() const { return memory; }
+};
+struct InPlace : Ring {
+    [[maybe_unused]] static constexpr bool works_in_place = true;
+};
+template <class R>
+std::size_t shared_by() {
+    CountingMemory memory;
+    gx::Threads<1>{}.run([&](auto& rank) {
+        Sharing link(rank.transport(), memory);
+        const Pipeline pipeline(rank.stream(), link, {.elements = 100}, R());
+    });
+    return memory.buffers.size();
+}
+TEST(Pipeline, KeepsGradientsInSharedMemoryForReducersThatWorkThere) {
+    EXPECT_EQ(shared_by<InPlace>(), 1u);
+    EXPECT_EQ((shared_by<gx::DoubleBuffered<gx::Bucketed<InPlace, 32>>>()), 2u);
+    EXPECT_EQ(shared_by<Ring>(), 0u) << "messages are quicker from the host's own memory";
+}
 
 // ---- Buckets, worked by hand: 10 elements in buckets of 4, from the end -------------------
 TEST(Pipeline, QueuesABucketWhenItIsWhole) {

@@ -151,6 +151,9 @@ concept TakesItsOptions =
 ///                               an overflow. Skipped: undo, bit for bit, what it left in state().
 ///                               Threads: while later gradients are reduced.
 ///
+///     works_in_place            'static constexpr bool', true: it works on all ranks' gradients by
+///                               share(). They then lie in shared_buffers(link). For messages the
+///                               host's own memory is quicker, as it has larger pages
 ///     repeats_work              'static constexpr bool', true: on a device it queues the same work
 ///                               for gradient g and for gradient g + (staleness + 1), but for
 ///                               values in memory. A World may then replay it without queueing it

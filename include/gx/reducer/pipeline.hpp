@@ -32,6 +32,15 @@ namespace detail::reducer {
     const std::type_info* type = abi::__cxa_current_exception_type();
     return type == nullptr || std::strstr(type->name(), "forced_unwind") != nullptr;
 }
+
+/// Whether R, or the reducer that it wraps, works_in_place.
+template <class R>
+[[nodiscard]] consteval bool works_in_place() {
+    if constexpr (requires { R::works_in_place; }) return R::works_in_place;
+    else if constexpr (requires { typename R::wrapped; })
+        return works_in_place<typename R::wrapped>();
+    else return false;
+}
 }  // namespace detail::reducer
 
 /// An averaged gradient, and what its reduction did. Where the report is incomplete the values are
@@ -129,7 +138,7 @@ public:
           defers_(options.defers && !on_host && staleness > 0),
           slices_(options.slices, elements_, bucket_elements_) {
         MemoryResource* memory = options.memory;
-        if constexpr (on_host)
+        if constexpr (on_host && detail::reducer::works_in_place<R>())
             if (memory == nullptr) memory = shared_buffers(link);
         for (int i = 0; i <= staleness; ++i)
             slots_.emplace_back(memory, elements_, Label("gradient slot ") + i);

@@ -7,6 +7,7 @@
 
 #include <gx/halving_doubling/reducer.hpp>
 #include <gx/mpi/world.hpp>
+#include <gx/reducer/pipeline.hpp>
 #include <gx/reducer/ring.hpp>
 #include <gx/shared_memory/reducer.hpp>
 
@@ -20,7 +21,9 @@ template <class R>
 void measure(World::Rank& rank, const gx::bench::Turn& turn) {
     const auto elements = static_cast<std::int64_t>(turn.elements);
     auto& link = rank.transport();
-    gx::Buffer<float> buffer(gx::shared_buffers(link), elements, "gradient");  // as the Trainer's
+    gx::MemoryResource* where = nullptr;  // as the Trainer's gradients
+    if constexpr (gx::detail::reducer::works_in_place<R>()) where = gx::shared_buffers(link);
+    gx::Buffer<float> buffer(where, elements, "gradient");
     const auto values = buffer.view();
     R reducer;
     reducer.reserve(gx::ReducePlan::whole(link.placement(), elements));

@@ -48,6 +48,7 @@ public:
     static constexpr int channels = 1, staleness = 0;
     static constexpr bool asynchronous = true;
     static constexpr bool repeats_work = true;
+    static constexpr bool works_in_place = true;
 
     [[nodiscard]] static std::string name() { return "SharedMemory<" + std::string(E::name) + ">"; }
 
