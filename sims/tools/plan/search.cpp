@@ -1,7 +1,6 @@
 #include <tools/plan/search.hpp>
 
 #include <algorithm>  // max, min, sort
-#include <cmath>      // sqrt
 #include <map>        // kernels that were timed
 #include <numeric>    // iota
 #include <optional>   // prices
@@ -161,29 +160,10 @@ std::optional<StepInterval> interval_of(const sim::StepTiming& t, const predict:
                                         const sim::ClusterSpec& spec, std::int64_t elements) {
     if (spec.ranks() < 2 || stack.name == "none" || stack.name.empty()) return {};
     const double computation = seconds(t.forward + t.backward + t.update);
-    const auto efficiency = [&](const predict::Stack& s) {
-        return 100 * computation / seconds(with_stack(t, s, spec, elements).step);
-    };
-    predict::Stack prior = stack;
-    std::vector<const predict::Knob*> costs;
-    for (const predict::Knob& n : predict::knobs())
-        if (n.stack != nullptr && (predict::calibrated().*n.stack).name == stack.name) {
-            prior.*n.cost = n.expected;
-            costs.push_back(&n);
-        }
-    double squares = 0;
-    for (const predict::Knob* n : costs) {
-        predict::Stack moved = prior;
-        moved.*n->cost += n->spread;
-        const double by = efficiency(moved) - efficiency(prior);
-        squares += by * by;
-    }
-    const Nanoseconds step = with_stack(t, stack, spec, elements).step;
-    const predict::PredictedPoint p{.gpus = spec.ranks(), .efficiency_pct = efficiency(stack)};
-    const predict::Interval i = predict::interval_in_force().around(
-        p.efficiency_pct, predict::uncertainty_of(p, std::sqrt(squares)));
-    return StepInterval{nanoseconds(seconds(step) * p.efficiency_pct / i.high),
-                        nanoseconds(seconds(step) * p.efficiency_pct / i.low)};
+    const double step = seconds(with_stack(t, stack, spec, elements).step);
+    const predict::Interval i = predict::interval_in_force().around(100 * computation / step);
+    return StepInterval{nanoseconds(100 * computation / i.high),
+                        nanoseconds(100 * computation / i.low)};
 }
 
 std::vector<Candidate> search(const Job& job, const Graph& graph, const SearchSpace& space,

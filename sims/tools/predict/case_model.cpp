@@ -301,7 +301,6 @@ PredictedPoint CaseModel::point(const Point& target, StepModel& model) {
                      .floor_ms = s.floor_ms};
     p.value = *from.given * value_factor(per_gpu, n / n_a, s.total_ms / known_ms);
     p.anchor_pct = 100 * efficiency_of(from);
-    p.anchor_gpus = static_cast<int>(n_a);
     p.efficiency_pct = per_gpu * p.anchor_pct;
     const double linear = known_ms * batch / batch_a;
     p.formula_pct = 100 * linear / (linear + model.wire_ms(g)) * efficiency_of(from);

@@ -21,7 +21,6 @@ struct PredictedPoint {
     std::string unit{};
     double efficiency_pct = 0;         ///< rate of a GPU, as a share of the base's
     double anchor_pct = 100;           ///< the same of the given point that it is predicted from
-    int anchor_gpus = 1;               ///< and its GPUs
     double low_pct = 0, high_pct = 0;  ///< 80 % interval of the efficiency
     double low_value = 0, high_value = 0;  ///< and of the value that follows from it
     double step_ms = 0, exposed_ms = 0, floor_ms = 0;

@@ -27,7 +27,6 @@ Fitter::Fitter(std::vector<const Case*> cases, double one_machine)
             r.first.push_back(p.role == Point::Role::target &&
                               (p.published || p.published_efficiency_pct) &&
                               measurements.insert(measurement_key(*c, p)).second);
-        r.spread = constants_spread(*r.model, k_);
     }
 }
 
@@ -91,13 +90,11 @@ std::vector<Residual> Fitter::residuals(std::size_t i, const Calibration& k) {
     k_ = k;
     std::vector<Residual> all;
     const std::vector<PredictedPoint> points = rows_[i].model->points();
-    for (std::size_t t = 0; t < points.size(); ++t) {
-        const PredictedPoint& q = points[t];
+    for (const PredictedPoint& q : points) {
         if (!rows_[i].first[static_cast<std::size_t>(q.index)] || q.machines < 2) continue;
         all.push_back({.predicted_pct = q.efficiency_pct,
                        .published_pct =
-                           published_pct(cases_[i]->points[static_cast<std::size_t>(q.index)], q),
-                       .uncertainty = uncertainty_of(q, rows_[i].spread[t])});
+                           published_pct(cases_[i]->points[static_cast<std::size_t>(q.index)], q)});
     }
     return all;
 }
@@ -162,18 +159,35 @@ std::size_t least(const ByChoice& all) {
     return static_cast<std::size_t>(std::min_element(sums.begin(), sums.end()) - sums.begin());
 }
 
+/// The greatest firmness whose errors exceed the least by no more than a standard error of what
+/// they differ by, over folds.
+/// Source: the one-standard-error rule: Breiman, Friedman, Olshen, Stone 1984; Hastie, Tibshirani,
+///         Friedman 2009, "The Elements of Statistical Learning", section 7.10.
+std::size_t within_one_error(const ByChoice& all) {
+    const std::size_t best = least(all);
+    for (std::size_t f = choices; f-- > best + 1;) {
+        std::map<std::size_t, double> more;  // of each fold
+        for (std::size_t i = 0; i < all[f].size(); ++i)
+            more[all[f][i].fold] += std::abs(all[f][i].error()) - std::abs(all[best][i].error());
+        const double n = static_cast<double>(more.size());
+        double sum = 0, squares = 0;
+        for (const auto& [fold, x] : more) sum += x;
+        for (const auto& [fold, x] : more) squares += (x - sum / n) * (x - sum / n);
+        if (n > 1 && sum <= std::sqrt(n * squares / (n - 1))) return f;
+    }
+    return best;
+}
+
 /// Adds intervals around a held-out fold's points, calibrated on those of others.
 IntervalRule judge(HeldOutIntervals& to, const std::vector<Residual>& points,
                    const std::vector<Residual>& others) {
     if (others.empty()) return {};
-    const IntervalRule scaled = calibrate_intervals(others), constant = with_quantile({}, others);
+    const IntervalRule rule = calibrate_intervals(others);
     for (const Residual& r : points) {
-        to.scaled.push_back(
-            {r.fold, scaled.around(r.predicted_pct, r.uncertainty), r.published_pct});
-        to.constant.push_back(
-            {r.fold, constant.around(r.predicted_pct, r.uncertainty), r.published_pct});
+        to.bounded.push_back({r.fold, rule.around(r.predicted_pct), r.published_pct});
+        to.equally_wide.push_back({r.fold, rule.equally_wide(r.predicted_pct), r.published_pct});
     }
-    return scaled;
+    return rule;
 }
 
 }  // namespace
@@ -190,16 +204,21 @@ HeldOut hold_out(const std::vector<Case>& cases, std::string Case::* fold) {
                 append(inner[b][f], folds.residuals(a, k));
             }
     HeldOut out;
+    Score one_error;
     for (std::size_t a = 0; a < folds.count(); ++a) {
         const std::size_t best = least(inner[a]);
         const double firmness = out.firmness[folds.name(a)] = firmness_choices[best];
         const Calibration k = folds.without(a, a, firmness);
         out.rule[folds.name(a)] = judge(out.fitted, folds.residuals(a, k), inner[a][best]);
         (void)judge(out.unfitted, folds.residuals(a, priors()), inner[a][choices - 1]);
-        for (std::size_t i = 0; i < fitter.cases().size(); ++i)
-            if (folds.holds(a, i))
-                add(out.score, *fitter.cases()[i], fitter.predict(i, k), folds.name(a));
+        const Calibration firm = folds.without(a, a, firmness_choices[within_one_error(inner[a])]);
+        for (std::size_t i = 0; i < fitter.cases().size(); ++i) {
+            if (!folds.holds(a, i)) continue;
+            add(out.score, *fitter.cases()[i], fitter.predict(i, k), folds.name(a));
+            add(one_error, *fitter.cases()[i], fitter.predict(i, firm), folds.name(a));
+        }
     }
+    out.one_error = one_error.several_machines;
     return out;
 }
 

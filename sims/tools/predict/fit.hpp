@@ -53,8 +53,7 @@ private:
     struct Row {
         std::string stack{};  ///< its source, which variants of a stack share
         std::unique_ptr<CaseModel> model{};
-        std::vector<bool> first{};     ///< by index in `measured`: no earlier case holds it
-        std::vector<double> spread{};  ///< of each target, by constants_spread
+        std::vector<bool> first{};  ///< by index in `measured`: no earlier case holds it
         bool used = true;
         double error = 0, next = 0;
     };
@@ -75,8 +74,8 @@ inline constexpr double firmness_choices[] = {0.5, 1, 2, 4, 8, Fitter::nothing_f
 
 /// Intervals of the points of held-out folds, calibrated on the other folds alone.
 struct HeldOutIntervals {
-    std::vector<JudgedInterval> scaled{};    ///< by calibrate_intervals
-    std::vector<JudgedInterval> constant{};  ///< all of a fold equally wide
+    std::vector<JudgedInterval> bounded{};       ///< by the rule
+    std::vector<JudgedInterval> equally_wide{};  ///< without its bound of linear scaling
 };
 
 /// The error on folds that nothing was chosen on, and what was chosen without each.
@@ -84,6 +83,8 @@ struct HeldOut {
     Score score{};                               ///< groups are the folds' names
     std::map<std::string, double> firmness{};    ///< by fold
     std::map<std::string, IntervalRule> rule{};  ///< by fold
+    Errors one_error{};                          ///< of the same, where firmness is the greatest
+                                                 ///< within a standard error of the best
     HeldOutIntervals fitted{};                   ///< around what `score` holds
     HeldOutIntervals unfitted{};                 ///< around predictions with nothing fitted
 };

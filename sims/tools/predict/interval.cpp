@@ -3,7 +3,6 @@
 #include <algorithm>  // nth_element, sort
 #include <cmath>      // sqrt, ceil
 #include <map>        // points of a fold
-#include <set>        // folds
 
 #include <gx/core/contract.hpp>         // GX_EXPECT
 #include <gx/core/rng.hpp>              // Rng
@@ -23,33 +22,16 @@ double median(std::vector<double> all) {
     return all.size() % 2 == 1 ? all[half] : 0.5 * (all[half - 1] + all[half]);
 }
 
-/// The sum of interval scores where each fold's quantile is that of the others.
-double score_left_out(const IntervalRule& shares, const std::vector<Residual>& residuals,
-                      const std::set<std::size_t>& folds) {
-    double sum = 0;
-    for (const std::size_t fold : folds) {
-        std::vector<Residual> others;
-        for (const Residual& r : residuals)
-            if (r.fold != fold) others.push_back(r);
-        const IntervalRule rule = with_quantile(shares, others);
-        for (const Residual& r : residuals)
-            if (r.fold == fold)
-                sum += interval_score(rule.around(r.predicted_pct, r.uncertainty), r.published_pct);
-    }
-    return sum;
-}
-
 }  // namespace
 
-double IntervalRule::scale(const Uncertainty& u) const {
-    const double lost = lost_share * u.lost, constants = constants_share * u.constants;
-    const double more = doubling * u.doublings;
-    return std::sqrt(1 + lost * lost + constants * constants + more * more);
+Interval IntervalRule::equally_wide(double predicted_pct) const {
+    return {std::max(predicted_pct - half, 0.1 * predicted_pct), predicted_pct + half};
 }
 
-Interval IntervalRule::around(double predicted_pct, const Uncertainty& u) const {
-    const double half = quantile * scale(u);
-    return {std::max(predicted_pct - half, 0.1 * predicted_pct), predicted_pct + half};
+Interval IntervalRule::around(double predicted_pct) const {
+    Interval i = equally_wide(predicted_pct);
+    i.high = std::min(i.high, std::max(most, predicted_pct + 1));
+    return i;
 }
 
 double interval_score(const Interval& i, double x) {
@@ -57,34 +39,16 @@ double interval_score(const Interval& i, double x) {
     return i.width() + miss * std::max({0.0, i.low - x, x - i.high});
 }
 
-IntervalRule with_quantile(IntervalRule rule, const std::vector<Residual>& residuals) {
+IntervalRule calibrate_intervals(const std::vector<Residual>& residuals) {
     GX_EXPECT(!residuals.empty(), "intervals are calibrated on at least one residual");
-    std::vector<double> ratios;
-    for (const Residual& r : residuals)
-        ratios.push_back(std::abs(r.error()) / rule.scale(r.uncertainty));
-    const double n = static_cast<double>(ratios.size());
+    std::vector<double> errors;
+    for (const Residual& r : residuals) errors.push_back(std::abs(r.error()));
+    const double n = static_cast<double>(errors.size());
     const auto rank =
         static_cast<std::size_t>(std::min(n, std::ceil(interval_coverage * (n + 1) - 1e-9)));
-    const auto at = ratios.begin() + static_cast<std::ptrdiff_t>(rank - 1);
-    std::nth_element(ratios.begin(), at, ratios.end());
-    rule.quantile = *at;
-    return rule;
-}
-
-IntervalRule calibrate_intervals(const std::vector<Residual>& residuals) {
-    std::set<std::size_t> folds;
-    for (const Residual& r : residuals) folds.insert(r.fold);
-    IntervalRule best;
-    if (folds.size() < 2) return with_quantile(best, residuals);
-    double least = score_left_out(best, residuals, folds);
-    for (const double lost : share_choices)
-        for (const double constants : share_choices)
-            for (const double doubling : share_choices) {
-                const IntervalRule rule{lost, constants, doubling};
-                const double score = score_left_out(rule, residuals, folds);
-                if (score < least) least = score, best = rule;
-            }
-    return with_quantile(best, residuals);
+    const auto at = errors.begin() + static_cast<std::ptrdiff_t>(rank - 1);
+    std::nth_element(errors.begin(), at, errors.end());
+    return {*at};
 }
 
 IntervalQuality quality_of(const std::vector<JudgedInterval>& rows) {
@@ -124,43 +88,10 @@ IntervalQuality quality_of(const std::vector<JudgedInterval>& rows) {
     return q;
 }
 
-std::vector<double> constants_spread(CaseModel& model, Calibration& k) {
-    const Calibration held = k;
-    k = priors();
-    const std::vector<PredictedPoint> at_priors = model.points();
-    const std::string stack = model.stack(k).source;
-    std::vector<double> squares(at_priors.size());
-    for (const Knob& n : knobs()) {
-        if (n.stack != nullptr && (k.*n.stack).source != stack) continue;
-        double& x = n.in(k);
-        const double was = x;
-        x = was + n.spread;
-        if (n.own != nullptr && n.expected < 1 && x > 1) x = was - n.spread;  // a share
-        const std::vector<PredictedPoint> moved = model.points();
-        x = was;
-        for (std::size_t i = 0; i < squares.size(); ++i) {
-            const double by = moved[i].efficiency_pct - at_priors[i].efficiency_pct;
-            squares[i] += by * by;
-        }
-    }
-    k = held;
-    for (double& s : squares) s = std::sqrt(s);
-    return squares;
-}
-
-Uncertainty uncertainty_of(const PredictedPoint& p, double constants) {
-    const double lost = p.efficiency_pct * (p.anchor_pct - p.efficiency_pct) / p.anchor_pct;
-    return {.lost = std::abs(lost),
-            .constants = constants,
-            .doublings = std::abs(std::log2(double(p.gpus) / p.anchor_gpus))};
-}
-
 const IntervalRule& interval_in_force() {
     static const IntervalRule rule = [] {
-        const Json row = parse_json(data::stacks, "stacks.json").at("intervals");
-        return IntervalRule{row.at("lost_share").get<double>(),
-                            row.at("constants_share").get<double>(),
-                            row.at("doubling").get<double>(), row.at("quantile").get<double>()};
+        const Json file = parse_json(data::stacks, "stacks.json");
+        return IntervalRule{file.at("intervals").at("half_pct").get<double>()};
     }();
     return rule;
 }

@@ -4,25 +4,12 @@
 #include <cstddef>
 #include <vector>
 
-#include <tools/predict/case_model.hpp>  // CaseModel, PredictedPoint
-#include <tools/predict/stack.hpp>       // Calibration
+#include <tools/predict/case_model.hpp>  // PredictedPoint
 
 namespace gx::tools::predict {
 
 /// Share of published values that an interval is to hold.
 inline constexpr double interval_coverage = 0.8;
-
-/// How uncertain a predicted efficiency is before any published value is seen, in points.
-struct Uncertainty {
-    /// Points that the time beyond linear scaling from the anchor costs, if it doubles (to first
-    /// order): e (a - e) / a, where e is the predicted efficiency and a the anchor's.
-    double lost = 0;
-    /// Root of the sum of squares of what each fitted constant moves the prediction by, when it
-    /// goes from its prior by its spread.
-    double constants = 0;
-    /// How often the GPUs of the anchor double.
-    double doublings = 0;
-};
 
 /// Bounds of an efficiency, in percent.
 struct Interval {
@@ -31,26 +18,29 @@ struct Interval {
     [[nodiscard]] bool holds(double x) const { return low <= x && x <= high; }
 };
 
-/// The half-width of an interval, in points:
+/// Half the width of an interval, in points, and its bounds:
 ///
-///     quantile * sqrt(1 + (lost_share * lost)^2 + (constants_share * constants)^2
-///                       + (doubling * doublings)^2)
+///     [p - half, min(p + half, 101)]        around a prediction p
 ///
-/// 1 point is what figures are commonly rounded and repeated to. With all three at 0
-/// all intervals are equally wide.
+/// The upper bound is linear scaling from the base, which no more GPUs exceed but by what figures
+/// are rounded and repeated to, 1 point. Intervals that widen with what is uncertain (the time beyond
+/// linear scaling, what the constants' spreads do, how often GPUs double) held publications that
+/// were left out no better: those shares were chosen by too few publications.
 struct IntervalRule {
-    double lost_share = 0, constants_share = 0, doubling = 0, quantile = 1;
+    double half = 1;
+    static constexpr double most = 101;
 
-    [[nodiscard]] double scale(const Uncertainty& u) const;
-    /// No bound is below a tenth of the prediction, so that times stay finite.
-    [[nodiscard]] Interval around(double predicted_pct, const Uncertainty& u) const;
+    /// No bound is below a tenth of the prediction, so that times stay finite; of a prediction
+    /// beyond linear scaling the upper one is 1 point above it.
+    [[nodiscard]] Interval around(double predicted_pct) const;
+    /// The same without the bound of linear scaling: what the rule is compared with.
+    [[nodiscard]] Interval equally_wide(double predicted_pct) const;
 };
 
 /// A prediction whose constants were chosen without its publication, and the published value.
 struct Residual {
     std::size_t fold = 0;  ///< its publication's number
     double predicted_pct = 0, published_pct = 0;
-    Uncertainty uncertainty{};
     [[nodiscard]] double error() const { return predicted_pct - published_pct; }
 };
 
@@ -60,18 +50,12 @@ struct Residual {
 ///         section 6.2; Winkler 1972.
 [[nodiscard]] double interval_score(const Interval& i, double published_pct);
 
-/// The rule with these shares whose quantile makes intervals hold `interval_coverage` of residuals:
-/// the ceil(coverage * (n + 1))-th smallest |error| / scale (split conformal prediction).
+/// The rule whose intervals hold `interval_coverage` of residuals: half their width is the
+/// ceil(coverage * (n + 1))-th smallest |error| (split conformal prediction).
 /// Errors: no residuals break the contract.
 /// Source: Lei, G'Sell, Rinaldo, Tibshirani, Wasserman 2018, "Distribution-free predictive
-///         inference for regression", section 5.2.
-[[nodiscard]] IntervalRule with_quantile(IntervalRule rule, const std::vector<Residual>& residuals);
-
-/// As with_quantile, with the shares from `share_choices` that give the least mean interval score
-/// when each fold's intervals are calibrated on the others.
+///         inference for regression", section 2.2.
 [[nodiscard]] IntervalRule calibrate_intervals(const std::vector<Residual>& residuals);
-
-inline constexpr double share_choices[] = {0, 0.1, 0.2, 0.4, 0.8};
 
 /// The rule in force, of data/stacks.json.
 [[nodiscard]] const IntervalRule& interval_in_force();
@@ -91,14 +75,6 @@ struct JudgedInterval {
 };
 /// Order: the same rows give the same bootstrap.
 [[nodiscard]] IntervalQuality quality_of(const std::vector<JudgedInterval>& rows);
-
-/// What the fitted constants' spreads do to each target of a case, in the order of points().
-/// `k` is the calibration that `model` reads; it is changed meanwhile and restored.
-/// Cost: a prediction for each constant that the case's stack has.
-[[nodiscard]] std::vector<double> constants_spread(CaseModel& model, Calibration& k);
-
-/// The uncertainty of a predicted point whose constants' spread is known.
-[[nodiscard]] Uncertainty uncertainty_of(const PredictedPoint& p, double constants);
 
 /// Sets the bounds of a point's efficiency, and of its value: a rate or share rises with the
 /// efficiency, a time falls.

@@ -142,10 +142,10 @@ void print_intervals(const HeldOut& h) {
         "\n80 % intervals, each fold's calibrated on the others; points of efficiency\n"
         "{:<44} {:>4} {:>10} {:>16} {:>9} {:>9}\n",
         "", "n", "covered", "95 % bootstrap", "score", "width");
-    print("scaled by what is uncertain", quality_of(h.fitted.scaled));
-    print("  nothing fitted", quality_of(h.unfitted.scaled));
-    print("equally wide", quality_of(h.fitted.constant));
-    print("  nothing fitted", quality_of(h.unfitted.constant));
+    print("bounded by linear scaling", quality_of(h.fitted.bounded));
+    print("  nothing fitted", quality_of(h.unfitted.bounded));
+    print("equally wide", quality_of(h.fitted.equally_wide));
+    print("  nothing fitted", quality_of(h.unfitted.equally_wide));
     fmt::print("score: the mean interval score, less is better; width: the median\n");
 }
 
@@ -161,19 +161,20 @@ Json json_of(const IntervalQuality& q) {
 /// The table of errors follows that of folds; --json holds both.
 Score print_held_out(const std::vector<Case>& cases, std::string Case::* fold, Json& intervals) {
     const HeldOut h = hold_out(cases, fold);
-    fmt::print("{:<62} {:>8} {:>6} {:>9} {:>9} {:>8}\n", "held out; chosen without it:", "firmness",
-               "lost", "constants", "doublings", "quantile");
-    for (const auto& [name, firmness] : h.firmness) {
-        const IntervalRule& r = h.rule.at(name);
-        fmt::print("{:<62} {:>8} {:>6} {:>9} {:>9} {:>8.2f}\n", printable(name), firmness,
-                   r.lost_share, r.constants_share, r.doubling, r.quantile);
-    }
+    fmt::print("{:<62} {:>8} {:>17}\n", "held out; chosen without it:", "firmness",
+               "half an interval");
+    for (const auto& [name, firmness] : h.firmness)
+        fmt::print("{:<62} {:>8} {:>17.2f}\n", printable(name), firmness, h.rule.at(name).half);
+    fmt::print(
+        "mean absolute error {:.2f}; {:.2f} where firmness is the greatest within a standard error "
+        "of the best\n",
+        h.score.several_machines.mae(), h.one_error.mae());
     print_intervals(h);
     fmt::print("\n");
-    intervals = {{"scaled", json_of(quality_of(h.fitted.scaled))},
-                 {"scaled_nothing_fitted", json_of(quality_of(h.unfitted.scaled))},
-                 {"equally_wide", json_of(quality_of(h.fitted.constant))},
-                 {"equally_wide_nothing_fitted", json_of(quality_of(h.unfitted.constant))}};
+    intervals = {{"bounded", json_of(quality_of(h.fitted.bounded))},
+                 {"bounded_nothing_fitted", json_of(quality_of(h.unfitted.bounded))},
+                 {"equally_wide", json_of(quality_of(h.fitted.equally_wide))},
+                 {"equally_wide_nothing_fitted", json_of(quality_of(h.unfitted.equally_wide))}};
     return h.score;
 }
 
@@ -184,12 +185,8 @@ Score score_of(const Asked& a, const std::vector<Case>& cases, Json& intervals) 
     const InForce by = fit_in_force(cases, &Case::source);
     const Calibration found = Fitter(fitted_cases(cases)).fit(by.firmness);
     fmt::print("firmness of the priors, chosen by leaving out each source: {}\n", by.firmness);
-    const IntervalRule& held = interval_in_force();
-    fmt::print(
-        "80 % intervals: lost_share {}, constants_share {}, doubling {}, quantile {:.3f}; in force "
-        "{}, {}, {}, {:.3f}\n",
-        by.rule.lost_share, by.rule.constants_share, by.rule.doubling, by.rule.quantile,
-        held.lost_share, held.constants_share, held.doubling, held.quantile);
+    fmt::print("80 % intervals: {:.3f} points either side; in force {:.3f}\n", by.rule.half,
+               interval_in_force().half);
     print_constants(found);
     return score(cases, found);
 }

@@ -4,7 +4,7 @@
 #include <cmath>      // round
 
 #include <gx/core/error.hpp>           // Error
-#include <tools/predict/interval.hpp>  // constants_spread, interval_in_force
+#include <tools/predict/interval.hpp>  // interval_in_force
 
 namespace gx::tools::predict {
 
@@ -24,11 +24,9 @@ Prediction Predictor::operator()(const Case& c) {
     try {
         CaseModel model(c, k_, wire_);
         Prediction p = model.run();
-        const std::vector<double> spread = constants_spread(model, k_);
         std::vector<Interval> intervals;
-        for (std::size_t i = 0; i < p.points.size(); ++i)
-            intervals.push_back(interval_in_force().around(p.points[i].efficiency_pct,
-                                                           uncertainty_of(p.points[i], spread[i])));
+        for (const PredictedPoint& q : p.points)
+            intervals.push_back(interval_in_force().around(q.efficiency_pct));
         const std::vector<Interval> around = intervals;
         if (!model.stack(k_).known)
             for (const Scheme as : {Scheme::fused, Scheme::buckets, Scheme::after_backward}) {
