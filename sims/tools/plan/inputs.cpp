@@ -51,11 +51,6 @@ Input input_of(const StepInput& step, const MeasuredWork& m, Nanoseconds rooflin
     return {"computation", true, text};
 }
 
-bool states_network(const sim::ClusterSpec& c) {
-    return c.machines > 1 || c.latency.count() > 0 || c.flow_cap.count > 0 || c.goodput != 1 ||
-           c.fabric.kind != sim::Fabric{}.kind || c.profile.name != sim::Profile{}.name;
-}
-
 Input input_of(const sim::NcclTests& tests, const std::string& file,
                const sim::ClusterSpec& cluster) {
     sim::ClusterSpec c = cluster;

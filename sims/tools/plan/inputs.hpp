@@ -39,10 +39,6 @@ struct StepInput {
 /// "measured 123.0 ms in place of the roofline's 98.1 ms ..." of the measured batch.
 [[nodiscard]] Input input_of(const StepInput& step, const MeasuredWork& m, Nanoseconds roofline);
 
-/// Whether a cluster says more of its network than its machines' NICs: latency, caps, a fabric or a
-/// profile, as a cluster file does and a machine does not.
-[[nodiscard]] bool states_network(const sim::ClusterSpec& c);
-
 /// What nccl-tests measured, beside a simulated ring on the cluster that it was given to.
 [[nodiscard]] Input input_of(const sim::NcclTests& tests, const std::string& file,
                              const sim::ClusterSpec& cluster);

@@ -293,10 +293,10 @@ tools::plan::SearchSpace space_of(const Asked& a, const Graph& graph, Inputs& in
         const bool aws = name.starts_with("p2") || name.starts_with("p3");
         const std::string stack =
             a.profile.empty() ? aws ? "nccl-2.10+tcp-aws" : "nccl-2.10" : a.profile;
-        if (tools::plan::states_network(named))
+        if (sim::states_network(named))
             inputs.push_back({"network", true, name + ", in place of data sheets and a profile"});
         else if (a.nccl_tests.empty()) unmeasured += (unmeasured.empty() ? "" : ", ") + name;
-        if (!a.profile.empty() || !tools::plan::states_network(named))
+        if (!a.profile.empty() || !sim::states_network(named))
             named.profile = sim::find_profile(stack);
         for (const std::string& file : a.nccl_tests) {
             const auto tests = sim::read_nccl_tests(read_input("--nccl-tests", file), file);
@@ -424,7 +424,7 @@ void print(const std::vector<Candidate>& candidates, const tools::plan::Job& job
     for (const Candidate& o : candidates)
         if (o.on_front) fmt::print("{}\n", line_of(o)), any = true;
     if (!any) fmt::print("none: every candidate breaks a limit or cannot run; see below\n");
-    for (const std::string& sentence : assumed) fmt::print("{}\n", sentence);
+    for (const std::string& sentence : assumed) fmt::print("{}\n", printable(sentence));
     print_dominated(candidates, a.lines);
     fmt::print("\nTimes are steps alone, simulated; prices may have changed:\n");
     for (const auto& [date, names] : dates)

@@ -18,10 +18,12 @@ constexpr double imagenet_images = 1'281'167;
 
 }  // namespace
 
-CaseModel::CaseModel(const Case& given, const Calibration& k, WireTime& wire)
+CaseModel::CaseModel(const Case& given, const Calibration& k, WireTime& wire,
+                     const sim::ClusterSpec* network)
     : case_(given),
       k_(k),
       wire_(wire),
+      network_(network),
       base_(find_base()),
       c_(read_conditions(case_.conditions)),
       measure_(measure_of(base_.unit, field(base_.index, "unit"))) {
@@ -36,11 +38,19 @@ CaseModel::CaseModel(const Case& given, const Calibration& k, WireTime& wire)
     settled_ = c_.remarks;
 }
 
+Hardware CaseModel::hardware(const Stack& stack) {
+    Hardware h = hardware_of(c_, stack, k_, c_.remarks);
+    h.machine = machine_;
+    if (network_ == nullptr) return h;
+    h.measure(*network_);
+    remark("links and network as measured on " + h.machine);
+    return h;
+}
+
 Prediction CaseModel::run() {
     c_.remarks = settled_;
     const Stack stack = find_stack(c_, k_);
-    Hardware h = hardware_of(c_, stack, k_, c_.remarks);
-    h.machine = machine_;
+    const Hardware h = hardware(stack);
     StepModel model(c_, stack, h, work_, k_, wire_);
     Prediction p{.id = case_.id,
                  .machine = h.machine,
@@ -56,7 +66,7 @@ std::vector<PredictedPoint> CaseModel::points(std::optional<Scheme> as) {
     c_.remarks = settled_;
     Stack stack = find_stack(c_, k_);
     if (as) stack.scheme = *as;
-    const Hardware h = hardware_of(c_, stack, k_, c_.remarks);
+    const Hardware h = hardware(stack);
     StepModel model(c_, stack, h, work_, k_, wire_);
     std::vector<PredictedPoint> all;
     for (const Point& t : case_.points)

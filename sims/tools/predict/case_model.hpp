@@ -34,12 +34,14 @@ struct Prediction {
     std::string error{};
 };
 
-/// What a case says, with defaults where it says nothing. The case and the constants, which may
-/// change between calls, stay where they are as long as the model.
+/// What a case says, with defaults where it says nothing. The case, the network and the constants,
+/// which may change between calls, stay where they are as long as the model.
 /// Errors: gx::Error naming the field, what it holds and what is expected.
 class CaseModel {
 public:
-    CaseModel(const Case& given, const Calibration& k, WireTime& wire);
+    /// `network`: measured, in place of that of the conditions.
+    CaseModel(const Case& given, const Calibration& k, WireTime& wire,
+              const sim::ClusterSpec* network = nullptr);
     CaseModel(const CaseModel&) = delete;
     CaseModel& operator=(const CaseModel&) = delete;
 
@@ -52,6 +54,7 @@ public:
 
 private:
     [[nodiscard]] const Point& find_base() const;
+    [[nodiscard]] Hardware hardware(const Stack& stack);
     void check_units() const;
     void check_groups() const;
     void settle_gpus_per_node();
@@ -80,6 +83,7 @@ private:
     const Case& case_;
     const Calibration& k_;
     WireTime& wire_;
+    const sim::ClusterSpec* network_;
     const Point& base_;
     Conditions c_;
     Measure measure_;

@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>  // format
 
+#include <gx/sim/catalog/cluster_of.hpp>    // with_gpus
 #include <gx/sim/catalog/find_gpu.hpp>      // families
 #include <gx/sim/catalog/find_machine.hpp>  // machine_makers
 #include <gx/sim/catalog/comm_stacks.hpp>   // profiles
@@ -98,7 +99,26 @@ void set_network(const Conditions& c, const Calibration& k, const Stack& stack, 
 
 }  // namespace
 
+void Hardware::measure(const sim::ClusterSpec& cluster) {
+    measured = &cluster;
+    profile = cluster.profile;
+    machine = std::string(cluster.name.view());
+    const MachineSpec& m = cluster.machine;
+    if (m.peer_bandwidth.count > 0) inside.bus = m.peer_bandwidth;
+    nic = cluster.nic_rate() * double(m.nics);
+    share = 1;
+    trees = false;  // what was measured is the faster of both
+}
+
 sim::ClusterSpec Hardware::spec(int machines, int gpus) const {
+    if (measured != nullptr) {
+        ClusterSpec s = *measured;
+        if (s.machine.wiring.known) s.machine = with_gpus(s.machine, gpus);
+        s.machine.gpus = gpus;
+        s.machine.gpu = gpu;
+        s.machines = machines;
+        return s;
+    }
     ClusterSpec s{.name = "predicted",
                   .machine = {.gpu = gpu, .gpus = gpus},
                   .machines = machines,

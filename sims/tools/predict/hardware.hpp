@@ -26,7 +26,13 @@ struct Hardware {
     sim::Profile profile{};
     bool trees = true;  ///< NCCL 2.4 and newer
     sim::GpuSpec gpu{};
+    const sim::ClusterSpec* measured = nullptr;  ///< whose machine and network spec() has
 
+    /// Takes links and network of a measured cluster in place of those of the conditions. It stays
+    /// where it is as long as this.
+    void measure(const sim::ClusterSpec& cluster);
+
+    /// Errors: gx::Error for more GPUs than a measured machine with wiring has.
     [[nodiscard]] sim::ClusterSpec spec(int machines, int gpus) const;
 };
 

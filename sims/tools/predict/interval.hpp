@@ -23,9 +23,9 @@ struct Interval {
 ///     [p - half, min(p + half, 101)]        around a prediction p
 ///
 /// The upper bound is linear scaling from the base, which no more GPUs exceed but by what figures
-/// are rounded and repeated to, 1 point. Intervals that widen with what is uncertain (the time beyond
-/// linear scaling, what the constants' spreads do, how often GPUs double) held publications that
-/// were left out no better: those shares were chosen by too few publications.
+/// are rounded and repeated to, 1 point. Intervals that widened with what is uncertain (the time
+/// beyond linear scaling, what the constants' spreads do, how often GPUs double) held publications
+/// that were left out no better: their shares were chosen by too few publications.
 struct IntervalRule {
     double half = 1;
     static constexpr double most = 101;

@@ -5,16 +5,20 @@
 //     gx_predict --score FILE --hold-out source     the same, each case by constants fitted
 //                                            without its source (or group)
 //     gx_predict --score FILE --fit          find the constants of data/stacks.json again
+//     gx_predict --cases FILE --machine network.json     on links and a network that were measured
 //     gx_predict --trace FILE                a step of PyTorch's profiler, as a case's base point
-#include <cstdio>  // stderr
-#include <string>  // names
-#include <vector>  // cases
+#include <cstdio>    // stderr
+#include <optional>  // networks
+#include <string>    // names
+#include <vector>    // cases
 
 #include <CLI/CLI.hpp>  // command line
 #include <fmt/core.h>   // print
 
 #include <gx/io/atomic_file.hpp>       // write_file
 #include <gx/core/error.hpp>           // Error
+#include <gx/sim/io/machine_file.hpp>  // find_or_read_cluster
+#include <gx/sim/io/nccl_tests.hpp>    // read_nccl_tests
 #include <support/command_line.hpp>    // expect_outputs, printable, read_input, run_program
 #include <tools/predict/fit.hpp>       // Fitter, hold_out, fit_in_force
 #include <tools/predict/interval.hpp>  // quality_of
@@ -30,7 +34,8 @@ using namespace gx::tools;
 using gx::printable;
 
 struct Asked {
-    std::string cases{}, out{}, score{}, json{}, html{}, hold_out{}, trace{};
+    std::string cases{}, out{}, score{}, json{}, html{}, hold_out{}, trace{}, machine{};
+    std::vector<std::string> nccl_tests{};
     bool all = false, fit = false;
 };
 
@@ -40,9 +45,24 @@ void report(const std::string& file, const Prediction& p) {
                printable(p.error));
 }
 
+/// The network that was measured, if one is given.
+/// Errors: gx::Error for a machine without a network of its own.
+std::optional<gx::sim::ClusterSpec> measured_network(const Asked& a) {
+    if (a.machine.empty()) return {};
+    gx::sim::ClusterSpec c = gx::sim::find_or_read_cluster(a.machine);
+    if (!gx::sim::states_network(c) && a.nccl_tests.empty())
+        throw gx::Error("--machine " + printable(a.machine) +
+                        ": says nothing of the network between machines: give a cluster file, as "
+                        "gx bench network writes it, or --nccl-tests");
+    for (const std::string& file : a.nccl_tests)
+        c = with_measured(c, gx::sim::read_nccl_tests(gx::read_input("--nccl-tests", file), file),
+                          file);
+    return c;
+}
+
 int predict_cases(const Asked& a) {
     gx::expect_outputs({{"--out", a.out == "-" ? "" : a.out}}, {{"--cases", a.cases}});
-    Predictor predict;
+    Predictor predict(calibrated(), measured_network(a));
     Json all = Json::array();
     int refused = 0, unasked = 0;
     for (const Case& c : read_cases(gx::read_input("--cases", a.cases), a.cases)) {
@@ -246,6 +266,13 @@ int main(int argc, char** argv) {
     auto* cases = app.add_option("--cases", a.cases, "JSON file of cases to predict");
     app.add_option("--out", a.out, "where predictions go; '-' or nothing: standard output")
         ->needs(cases);
+    auto* machine = app.add_option("--machine", a.machine,
+                                   "cluster file, as gx bench network writes it: links and network "
+                                   "of all cases, in place of what their conditions say")
+                        ->needs(cases);
+    app.add_option("--nccl-tests", a.nccl_tests,
+                   "output of all_reduce_perf on that --machine, in place of its rates; repeatable")
+        ->needs(machine);
     auto* score = app.add_option("--score", a.score, "JSON file of cases with published values")
                       ->excludes(cases);
     app.add_option("--json", a.json, "the score as JSON")->needs(score);

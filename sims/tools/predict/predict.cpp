@@ -22,7 +22,7 @@ Prediction Predictor::operator()(const Case& c) {
     failed.error = c.error;
     if (!c.error.empty()) return failed;
     try {
-        CaseModel model(c, k_, wire_);
+        CaseModel model(c, k_, wire_, network_ ? &*network_ : nullptr);
         Prediction p = model.run();
         std::vector<Interval> intervals;
         for (const PredictedPoint& q : p.points)

@@ -1,6 +1,9 @@
 // Predictor: a published case's targets from its conditions and given values.
 #pragma once
 
+#include <optional>
+#include <utility>
+
 #include <tools/common/json.hpp>         // Json
 #include <tools/predict/case_model.hpp>  // Prediction
 
@@ -14,7 +17,10 @@ namespace gx::tools::predict {
 /// Order:  equal cases give equal predictions, whatever was predicted before.
 class Predictor {
 public:
-    explicit Predictor(const Calibration& k = calibrated()) : k_(k) {}
+    /// `network`: measured (a cluster file, nccl-tests), in place of that of the conditions.
+    explicit Predictor(const Calibration& k = calibrated(),
+                       std::optional<sim::ClusterSpec> network = {})
+        : k_(k), network_(std::move(network)) {}
 
     [[nodiscard]] Prediction operator()(const Case& c);
 
@@ -23,6 +29,7 @@ public:
 
 private:
     Calibration k_;
+    std::optional<sim::ClusterSpec> network_;
     WireTime wire_{};
 };
 

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <gx/sim/catalog/comm_stacks.hpp>  // find_profile
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -50,6 +52,16 @@ TEST(MachineFile, ReadsWhatTheNameSays) {
     EXPECT_EQ(find_or_read_machine(xml.path()).gpu.name, gx::sim::v100().name);
 }
 
+TEST(MachineFile, AClusterStatesItsNetworkAndAMachineDoesNot) {
+    using gx::sim::states_network;
+    gx::sim::ClusterSpec c{.machine = gx::sim::find_machine("p3.16xlarge")};
+    EXPECT_FALSE(states_network(c));
+    c.profile = gx::sim::find_profile("ib-edr");
+    EXPECT_TRUE(states_network(c)) << "of one machine too";
+    c.profile = {};
+    c.latency = gx::Nanoseconds(1);
+    EXPECT_TRUE(states_network(c));
+}
 TEST(MachineFile, AClusterFileKeepsItsNetwork) {
     const Written cluster("e.json",
                           R"({"machine": {"name": "ours", "gpu": "K80", "nic_gbps": 0.1,

@@ -15,7 +15,6 @@
 #include <gx/reducer/ring.hpp>                 // Ring
 #include <gx/sharded/reducer.hpp>              // Sharded
 #include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
-#include <gx/sim/catalog/comm_stacks.hpp>      // ib_edr
 #include <gx/sim/catalog/find_gpu.hpp>         // find_gpu
 #include <gx/sim/compute/vector_kernels.hpp>   // VectorKernels
 #include <support/files.hpp>                   // error_of, holds
@@ -222,16 +221,6 @@ TEST(Measured, RefusalsNameTheInput) {
          "args": {"Input Dims": [[4, 3]]}}]})";
     EXPECT_TRUE(holds(refusal({.trace_file = "t.json", .trace = trace, .batch = 8}, s.clusters),
                       "t.json", "1 gradients of 12 elements", "ResNet8", "--model"));
-}
-TEST(Measured, AClusterFileOfOneMachineKeepsItsNetwork) {
-    using gx::tools::plan::states_network;
-    gx::sim::ClusterSpec c{.machine = gx::sim::ethernet_10g(1).machine};
-    EXPECT_FALSE(states_network(c)) << "a machine says nothing of what is between machines";
-    c.profile = gx::sim::ib_edr;
-    EXPECT_TRUE(states_network(c));
-    c.profile = {};
-    c.latency = gx::Nanoseconds(1);
-    EXPECT_TRUE(states_network(c));
 }
 
 // ---- Micro-batches ----------------------------------------------------------------------

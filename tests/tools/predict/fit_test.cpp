@@ -127,8 +127,8 @@ TEST(HoldOut, AFoldChoosesNothingOfItsOwn) {
             EXPECT_EQ(x.interval.high, y.interval.high);
         }
 }
-/// Three groups as if priors, or other constants, and noise of a normal deviate of 4 points had made
-/// them: the rule of one standard error fits nothing, or does.
+/// Three groups as if priors, or other constants, and normal noise of 4 points had made them: the
+/// rule of one standard error fits nothing, or does.
 double error_over_unfitted(const Calibration& k) {
     std::vector<Case> some;
     const gx::Rng rng(5, "noise");

@@ -1,6 +1,8 @@
 #include <tools/predict/predict.hpp>  // first, so the header is seen to stand alone
 
 #include <algorithm>  // find
+#include <chrono>     // latencies
+#include <optional>   // networks
 #include <string>     // text
 #include <vector>     // cases
 
@@ -25,11 +27,12 @@ const std::vector<Case>& published() {
 
 /// A case of conditions and points as JSON texts.
 Prediction predicted(const std::string& conditions, const std::string& points,
-                     const Calibration& k = calibrated()) {
+                     const Calibration& k = calibrated(),
+                     const std::optional<gx::sim::ClusterSpec>& network = {}) {
     const auto cases = read_cases(
         R"([{"id": "mine", "conditions": {)" + conditions + R"(}, "measured": [)" + points + "]}]",
         "mine.json");
-    return Predictor(k)(cases.at(0));
+    return Predictor(k, network)(cases.at(0));
 }
 
 const std::string two_p100 =
@@ -66,6 +69,20 @@ TEST(Predict, TwoMachines) {
     EXPECT_EQ(p.stack, "bare");
 }
 
+/// The same on a network that was measured: 102.2 MB at 0.5 GB/s and two hops of 100 us.
+TEST(Predict, AMeasuredNetworkReplacesThatOfTheConditions) {
+    gx::sim::ClusterSpec network{.name = "ours", .machines = 4};
+    network.machine.nic_line_rate = {0.5e9};
+    network.machine.host_bandwidth = {12e9};
+    network.latency = std::chrono::microseconds(100);
+    const Prediction p = predicted(two_p100, one_to_two, bare(), network);
+    ASSERT_EQ(p.error, "");
+    EXPECT_NEAR(p.points[0].step_ms, 320 + 204.4 + 0.2, 0.01);
+    EXPECT_EQ(p.machine, "ours");
+    EXPECT_THAT(p.why, HasSubstr("links and network as measured on ours"));
+    network.machine.nic_line_rate = {};
+    EXPECT_THAT(predicted(two_p100, one_to_two, bare(), network).error, HasSubstr("zero rate"));
+}
 TEST(Predict, TimesFallWhereRatesRise) {
     const auto with_unit = [&](const char* value, const char* unit) {
         const Prediction p =

@@ -1,5 +1,5 @@
 // find_or_read_machine("p3.16xlarge" or "ours.json"): a known machine, or one of a file;
-// find_or_read_cluster: a cluster file too.
+// find_or_read_cluster: a cluster file too; states_network: what only such a file has.
 #pragma once
 
 #include <filesystem>   // extensions
@@ -52,6 +52,13 @@ namespace gx::sim {
     }
     const MachineSpec machine = find_or_read_machine(name_or_file);
     return {.name = machine.name, .machine = machine};
+}
+
+/// Whether a cluster says more of its network than its machines' NICs: latency, caps, a fabric or a
+/// profile, as a cluster file does and a machine does not.
+[[nodiscard]] inline bool states_network(const ClusterSpec& c) {
+    return c.machines > 1 || c.latency.count() > 0 || c.flow_cap.count > 0 || c.goodput != 1 ||
+           c.fabric.kind != Fabric{}.kind || c.profile.name != Profile{}.name;
 }
 
 }  // namespace gx::sim
