@@ -17,10 +17,10 @@
 namespace gx::bench {
 
 /// Runs `command`, which reads numbers of steps and prints the seconds of each on one line. It has
-/// the tuning that PyTorch is quickest with: 2 MiB pages, no trimming.
+/// the tuning that PyTorch is quickest with, 2 MiB pages and no trimming, unless it is not `tuned`.
 class Peer {
 public:
-    Peer(const std::vector<std::string>& command, int threads) {
+    Peer(const std::vector<std::string>& command, int threads, bool tuned = true) {
         int to[2], from[2];
         std::signal(SIGPIPE, SIG_IGN);  // a peer that has ended is an error of steps()
         name_ = command.front();
@@ -31,10 +31,11 @@ public:
         if (child_ == 0) {
             dup2(to[0], 0), dup2(from[1], 1);
             setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
-            setenv("GLIBC_TUNABLES",
-                   "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=17179869184:"
-                   "glibc.malloc.trim_threshold=17179869184",
-                   1);
+            if (tuned)
+                setenv("GLIBC_TUNABLES",
+                       "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=17179869184:"
+                       "glibc.malloc.trim_threshold=17179869184",
+                       1);
             std::vector<char*> words;
             for (const std::string& word : command) words.push_back(const_cast<char*>(word.data()));
             words.push_back(nullptr);
@@ -58,8 +59,10 @@ public:
     }
     /// Seconds of each step.
     /// Errors: gx::Error when the peer has ended: a row without them would compare with nothing.
-    std::vector<double> steps(int count) {
-        auto all = ask(std::to_string(count), count);
+    std::vector<double> steps(int count) { return expect(std::to_string(count), count); }
+    /// As ask(), for a peer that has not ended.
+    std::vector<double> expect(const std::string& line, int count) {
+        auto all = ask(line, count);
         if (std::ssize(all) != count)
             throw Error("the peer '" + name_ + "' ended within its steps: see what it printed");
         return all;

@@ -1,11 +1,15 @@
 """A peer of gx_bench_step: training steps of a ResNet in PyTorch, channels last.
 
-    python pytorch_peer.py MODEL BATCH HOW THREADS
+    python pytorch_peer.py MODEL BATCH HOW THREADS [SIZE...]
 
 HOW is one of fp32-eager, fp32-compiled, autocast-eager, autocast-compiled, bf16-eager and
 bf16-compiled: parameters in fp32, operations in bf16 where PyTorch's autocast has them so, or all
-in bf16, SGD too. Prints "ready" with PyTorch's version after three steps, which compile. Then
-reads numbers of steps from standard input, runs them, and prints the seconds of each on one line.
+in bf16, SGD too. SIZE: heights of the images, in place of the model's. Prints "ready" with
+PyTorch's version after three steps of each size, which compile. Then reads lines from stdin:
+
+    STEPS [SIZE]   runs them, on images of that size, and prints the seconds of each on one line
+    peak           runs two steps; prints their peak of resident memory, in bytes, without what was
+                   resident before the model was made
 """
 import contextlib
 import sys
@@ -58,39 +62,55 @@ def resnet(model):
     return nn.Sequential(*layers), size, classes
 
 
+def memory(field):
+    """Bytes of a line of /proc/self/status."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(field))
+
+
 def main():
     model, batch, how, threads = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
     torch.set_num_threads(threads)
     torch.manual_seed(1)
+    before = memory("VmRSS")
     kind, mode = how.split("-")
     dtype = torch.bfloat16 if kind == "bf16" else torch.float32
     net, size, classes = resnet(model)
     net = net.to(dtype=dtype, memory_format=torch.channels_last)
-    images = torch.randn(batch, 3, size, size).to(
-        dtype=dtype, memory_format=torch.channels_last)
+    sizes = [int(word) for word in sys.argv[5:]] or [size]
+    images = {side: torch.randn(batch, 3, side, side).to(
+        dtype=dtype, memory_format=torch.channels_last) for side in sizes}
     labels = torch.arange(batch) * 7 % classes
     sgd = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
 
-    def loss_of():
+    def loss_of(images):
         with (torch.autocast("cpu", torch.bfloat16)
               if kind == "autocast" else contextlib.nullcontext()):
             return nn.functional.cross_entropy(net(images), labels)
 
     if mode == "compiled":
-        loss_of = torch.compile(loss_of)
+        loss_of = torch.compile(loss_of, dynamic=False)
 
-    def step():
+    def step(size=sizes[0]):
         begin = time.perf_counter()
         sgd.zero_grad()
-        loss_of().backward()
+        loss_of(images[size]).backward()
         sgd.step()
         return time.perf_counter() - begin
 
-    for _ in range(3):
-        step()
+    for size in sizes:
+        for _ in range(3):
+            step(size)
     print("ready", torch.__version__.split("+")[0], flush=True)
     for line in sys.stdin:
-        print(*(f"{step():.9f}" for _ in range(int(line))), flush=True)
+        if line.strip() == "peak":
+            with open("/proc/self/clear_refs", "w") as peak:
+                peak.write("5")  # begins anew
+            step(), step()
+            print(memory("VmHWM") - before, flush=True)
+            continue
+        steps, *of = map(int, line.split())
+        print(*(f"{step(*of):.9f}" for _ in range(steps)), flush=True)
 
 
 main()

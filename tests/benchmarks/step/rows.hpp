@@ -49,7 +49,8 @@ struct Rival {
 };
 /// Those that start; each has compiled what it compiles.
 inline std::vector<Rival> rivals(const RowSettings& s, const std::string& model, int batch,
-                                 const std::string& type) {
+                                 const std::string& type, const std::vector<int>& sizes = {},
+                                 bool tuned = true) {
     std::vector<Rival> all;
     if (s.python.empty()) return all;
     const std::vector<std::string> ways =
@@ -57,10 +58,11 @@ inline std::vector<Rival> rivals(const RowSettings& s, const std::string& model,
                        : std::vector<std::string>{"autocast-eager", "autocast-compiled",
                                                   "bf16-eager", "bf16-compiled"};
     for (const std::string& way : ways) {
-        auto peer = std::make_unique<Peer>(
-            std::vector<std::string>{s.python, GX_STEP_SOURCE "/pytorch_peer.py", model,
-                                     std::to_string(batch), way, std::to_string(s.threads)},
-            s.threads);
+        std::vector<std::string> command{s.python, GX_STEP_SOURCE "/pytorch_peer.py",
+                                         model,    std::to_string(batch),
+                                         way,      std::to_string(s.threads)};
+        for (const int size : sizes) command.push_back(std::to_string(size));
+        auto peer = std::make_unique<Peer>(command, s.threads, tuned);
         const std::string version = peer->ready();
         if (version.empty()) std::printf("PyTorch does not run %s: it is left out\n", way.c_str());
         else all.push_back({"PyTorch " + version + " " + way, std::move(peer)});

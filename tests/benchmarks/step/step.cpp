@@ -1,12 +1,15 @@
 // A training step of ResNet-20 (32x32, batch 128, f32, two threads): gx beside LibTorch in one run.
 //   gx_bench_step [--json FILE] [--rounds N] [--steps N] [--winograd 0|1]
 //                 [--models ResNet20,ResNet50] [--types fp32,bf16] [--python FILE | --pytorch]
+//                 [--only turns|rows|outside|memory]
 // They take turns, some steps each, so that what disturbs the machine disturbs both. LibTorch has
 // the tuning it is quickest with: channels last, 2 MiB pages, no trimming. Others in turn are gx
 // with direct convolutions alone, as LibTorch's are, and gx with two ranks of one thread each,
 // which average their gradients and apply the same optimizer. What favours either side is printed.
 // Then a row for each model and type: gx, the best of PyTorch's ways (eager or compiled, autocast
 // or pure bf16), and the convolutions alone, in turns; and the goal that the two make (goal.hpp).
+// Last, what a step costs beside its numbers (fixed.hpp): ResNet-20's time outside kernels at batch
+// 8, and ResNet-50's peak memory, beside PyTorch's.
 #include <dlfcn.h>
 #include <algorithm>
 #include <atomic>
@@ -27,6 +30,7 @@
 #include "../../../sims/support/command_line.hpp"  // run_program
 #include "../machine.hpp"                          // cpu_name
 #include "clock.hpp"                               // now, median, OtherLoad
+#include "fixed.hpp"                               // measure_outside, measure_peak
 #include "peer.hpp"                                // Peer
 #include "rows.hpp"                                // measure_row
 #include "training.hpp"                            // Training, Alone, TwoRanks
@@ -62,6 +66,8 @@ struct Settings {
     bool winograd = true;
     std::filesystem::path json{};
     bool pytorch = false;
+    std::vector<std::string> only{"turns", "rows", "outside", "memory"};
+    std::string peak{};  // a model: print the peak memory of a step, for measure_peak
     gx::bench::RowSettings rows{};
 };
 
@@ -133,9 +139,7 @@ nlohmann::json measure_turns(const Settings& settings) {
     nlohmann::json j{{"model", "ResNet20"},
                      {"batch", batch},
                      {"threads", threads},
-                     {"winograd", tuning.winograd},
-                     {"cpu", gx::bench::cpu_name()}};
-    std::printf("on %s\n", gx::bench::cpu_name().c_str());
+                     {"winograd", tuning.winograd}};
     j["gx_images_per_second"] = batch / median(gx_all);
     j["gx_direct_images_per_second"] = batch / median(direct_all);
     j["two_rank_images_per_second"] = batch / median(pair_all);
@@ -202,17 +206,27 @@ std::string fetch_pytorch() {
 void measure(Settings settings) {
     gx::expect_outputs({{"--json", settings.json}});
     if (settings.pytorch && settings.rows.python.empty()) settings.rows.python = fetch_pytorch();
-    nlohmann::json j = measure_turns(settings);
+    const auto has = [&](const char* part) {
+        return std::ranges::find(settings.only, part) != settings.only.end();
+    };
+    nlohmann::json j{{"cpu", gx::bench::cpu_name()}};
+    std::printf("on %s\n", gx::bench::cpu_name().c_str());
+    if (has("turns")) j.update(measure_turns(settings));
     if (settings.rows.python.empty())
         std::printf("no row has PyTorch beside it: --pytorch fetches it, --python names one\n");
     std::fflush(stdout);
     j["rows"] = nlohmann::json::array();
     for (const std::string& model : settings.rows.models)
         for (const std::string& type : settings.rows.types)
-            if (const auto row = gx::bench::measure_row(settings.rows, model, type))
-                j["rows"].push_back(*row);
+            if (has("rows"))
+                if (const auto row = gx::bench::measure_row(settings.rows, model, type))
+                    j["rows"].push_back(*row);
+    if (has("outside")) j["outside_kernels"] = gx::bench::measure_outside(settings.rows);
+    if (has("memory"))
+        j["peak_memory"] = gx::bench::measure_peak(
+            settings.rows, std::filesystem::read_symlink("/proc/self/exe"), "ResNet50", "fp32");
     if (!settings.json.empty()) gx::write_file(settings.json, j.dump(2) + "\n");
-    if (!j["two_rank_weights_agree"].get<bool>())
+    if (has("turns") && !j["two_rank_weights_agree"].get<bool>())
         throw std::runtime_error("the two ranks' weights differ: the reduction is at fault.");
 }
 
@@ -237,5 +251,15 @@ int main(int argc, char** argv) {
                    "an interpreter that has PyTorch, a peer in the rows");
     app.add_flag("--pytorch", s.pytorch, "fetch PyTorch from PyPI for that: 5 GB, once");
     app.add_option("--json", s.json, "also write what was measured there");
-    return gx::run_program(app, argc, argv, [&] { measure(s); });
+    app.add_option("--only", s.only, "parts to measure")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"turns", "rows", "outside", "memory"}));
+    app.add_option("--peak", s.peak, "of a model: print the peak memory of a step")
+        ->check(CLI::IsMember({"ResNet20", "ResNet50"}))
+        ->group("");  // of the benchmark itself, which starts a process for it
+    return gx::run_program(app, argc, argv, [&] {
+        if (s.peak.empty()) return measure(s);
+        std::printf("%.0f\n",
+                    gx::bench::peak_of_step(s.peak, s.rows.types.front(), s.rows.threads));
+    });
 }
