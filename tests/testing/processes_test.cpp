@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gx/core/device.hpp>         // archetype
@@ -144,6 +145,51 @@ TEST_F(ProcessesShare, EveryWorkSeesAndWritesEveryRanksMemoryWhereverItLies) {
         }
     });
 }
+TEST_F(ProcessesShare, TheLastRankToComeWorksForAll) {
+    constexpr int ranks = 3, rounds = 300;
+    Processes<ranks> world;
+    run_checked(world, [&](auto& rank) {
+        auto& link = rank.transport();
+        gx::Buffer<int> inside(gx::shared_buffers(link), 4, "inside");
+        std::vector<int> outside(4);
+        for (int i = 0; i < rounds; ++i) {
+            const bool in_place = (i + rank.rank()) % 3 != 0, by_last = i % 4 != 0;
+            const std::span<int> mine = in_place ? inside.view() : std::span(outside);
+            mine[0] = i + rank.rank();
+            const auto work = [&](All all) {
+                int sum = 0;
+                for (const auto memory : all) sum += number(memory);
+                for (const auto memory : all) number(memory) = sum;
+            };
+            const auto bytes = std::as_writable_bytes(mine);
+            const Delivery d =
+                by_last ? link.share_by_last(0, bytes, work) : link.share(0, bytes, [](All) {});
+            ASSERT_TRUE(d.complete());
+            ASSERT_EQ(mine[0], by_last ? ranks * i + 0 + 1 + 2 : i + rank.rank());
+        }
+    });
+}
+TEST_F(ProcessesShare, ARankThatIsKilledWhileItWorksForAllIsNamed) {
+    const Shared<std::array<Delivery, 3>> seen;
+    const std::string text = error_of_run([&] {
+        Processes<3>({.deadline = std::chrono::hours(1)}).run([&](auto& rank) {
+            Delivery& d = (*seen)[static_cast<std::size_t>(rank.rank())];
+            int mine = 0;
+            do {  // until one is last that is not this process, rank 0
+                d = rank.transport().share_by_last(0, in(mine), [&](All) {
+                    if (rank.rank() != 0) raise(SIGKILL);
+                });
+            } while (d.complete());
+        });
+    });
+    const int killed = text.starts_with("rank 1") ? 1 : 2;
+    EXPECT_TRUE(text.starts_with("rank " + std::to_string(killed) + " was killed by signal 9"))
+        << text;
+    for (const int r : {0, 3 - killed}) {
+        EXPECT_EQ((*seen)[std::size_t(r)].outcome, Delivery::Outcome::timed_out);
+        EXPECT_EQ((*seen)[std::size_t(r)].peer, killed);
+    }
+}
 TEST_F(ProcessesShare, MemoryThatIsUsedAgainIsZeroAndAPartHasAnEnd) {
     Processes<2> world;
     run_checked(world, [&](auto& rank) {
@@ -164,14 +210,18 @@ TEST_F(ProcessesShare, MemoryThatIsUsedAgainIsZeroAndAPartHasAnEnd) {
 /// Rank 2 does not come: it has left, is killed, throws, or waits; the others' works do not run.
 TEST_F(ProcessesShare, ARankThatDoesNotComeIsNamed) {
     enum Way { leaves, dies, throws, waits };
-    for (const Way way : {leaves, dies, throws, waits}) {
+    using Case = std::pair<Way, bool>;
+    for (const auto& [way, by_last] : {Case{leaves, false}, Case{dies, false}, Case{throws, false},
+                                       Case{waits, false}, Case{dies, true}, Case{waits, true}}) {
         const Shared<std::array<Delivery, 3>> seen;
         const auto deadline = std::chrono::milliseconds(way == waits ? 200 : 3'600'000);
-        (void)error_of_run([&] {
+        (void)error_of_run([&, way = way, by_last = by_last] {
             Processes<3>({.deadline = deadline}).run([&](auto& rank) {
                 int mine = 0;
-                const auto share = [&](auto work) {
-                    return rank.transport().share(0, in(mine), work);
+                const auto share = [&, last = by_last](auto work) {
+                    auto& link = rank.transport();
+                    return last ? link.share_by_last(0, in(mine), work)
+                                : link.share(0, in(mine), work);
                 };
                 EXPECT_TRUE(share([](All) {}).complete());
                 if (rank.rank() == 2 && way == dies) raise(SIGKILL);

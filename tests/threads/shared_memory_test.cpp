@@ -66,6 +66,48 @@ TEST(SharedMemory, NoWorkBeginsBeforeAllHaveComeNorReturnsBeforeAllHaveWorked) {
     });
     EXPECT_EQ(worked, ranks * rounds);
 }
+TEST(SharedMemory, TheLastRankToComeWorksForAll) {
+    constexpr int rounds = 2000, ranks = 4;
+    std::atomic<int> come = 0, worked = 0;
+    Threads<ranks>{}.run([&](auto& rank) {
+        for (int i = 1; i <= rounds; ++i) {
+            int mine = i + rank.rank();
+            const auto work = [&](All all) {
+                ASSERT_GE(come, ranks * i);
+                int sum = 0;
+                for (const auto memory : all) sum += number(memory);
+                for (int k = 0; k < 4; ++k) std::this_thread::yield();  // others look meanwhile
+                for (const auto memory : all) number(memory) = sum;
+                ++worked;
+            };
+            ++come;
+            // In turns with meetings where all work, which count alike.
+            const bool by_last = i % 3 != 0;
+            auto& link = rank.transport();
+            const Delivery d = by_last ? link.share_by_last(7, bytes(mine), work)
+                                       : link.share(7, bytes(mine), [](All) {});
+            ASSERT_TRUE(d.complete());
+            if (by_last) ASSERT_EQ(mine, ranks * i + 0 + 1 + 2 + 3);
+            else ASSERT_EQ(mine, i + rank.rank());
+        }
+    });
+    EXPECT_EQ(worked, rounds - rounds / 3);
+}
+TEST(SharedMemory, AnErrorOfTheLastRankLeavesItsShareAlone) {
+    std::atomic<int> threw = 0, complete = 0;
+    Threads<3>{}.run([&](auto& rank) {
+        int mine = 0;
+        try {
+            complete += rank.transport()
+                            .share_by_last(0, bytes(mine), [](All) { throw gx::Error("no"); })
+                            .complete();
+        } catch (const gx::Error&) {
+            ++threw;
+        }
+    });
+    EXPECT_EQ(threw, 1);
+    EXPECT_EQ(complete, 2);
+}
 TEST(SharedMemory, ChannelsAreIndependent) {
     struct Sharer {
         Link* link;
@@ -120,6 +162,17 @@ TEST(SharedMemory, ARankThatHasReturnedIsMissedAtOnce) {  // long before the dea
         if (rank.rank() != 2) ended[std::size_t(rank.rank())] = share_in_vain(world, rank);
     });
     expect_missed<4>(ended, 2);
+}
+TEST(SharedMemory, ARankThatHasReturnedIsMissedWhereTheLastWorksForAll) {
+    std::array<Delivery, 4> ended;
+    Threads<4> world({.deadline = std::chrono::hours(10)});
+    world.run([&](auto& rank) {
+        int mine = 0;
+        if (rank.rank() != 1)
+            ended[std::size_t(rank.rank())] = rank.transport().share_by_last(
+                0, bytes(mine), [](All) { FAIL() << "not all have come"; });
+    });
+    expect_missed<4>(ended, 1);
 }
 TEST(SharedMemory, ARankThatReturnsAfterAMeetingIsMissedInTheNext) {
     std::array<Delivery, 3> ended;

@@ -52,9 +52,9 @@ public:
     [[nodiscard]] Placement placement() const { return placement_; }
     [[nodiscard]] Session& session() { return session_; }
     [[nodiscard]] NodeMemory* shared() const { return shared_; }
-    Delivery share(int channel, std::span<std::byte> mine, SharedWork work) {
+    Delivery share(int channel, std::span<std::byte> mine, SharedWork work, bool by_last = false) {
         GX_EXPECT(shared_ != nullptr, "the ranks of this mesh share no memory: use messages");
-        return shared_->share(session_, deadline_, channel, mine, work);
+        return shared_->share(session_, deadline_, channel, mine, work, by_last);
     }
 
     Request send(int to, int channel, std::span<const std::byte> message);
@@ -168,6 +168,10 @@ public:
     Delivery share(int channel, std::span<std::byte> mine, SharedWork work) {
         return mesh_->share(channel, mine, work);
     }
+    Delivery share_by_last(int channel, std::span<std::byte> mine, SharedWork work) {
+        return mesh_->share(channel, mine, work, true);
+    }
+    [[nodiscard]] bool shares_cores() const { return mesh_->shared()->shares_cores(); }
     [[nodiscard]] MemoryResource* shared_buffers() const { return mesh_->shared(); }
 
 private:

@@ -49,8 +49,10 @@ public:
     GX_DECL void release(std::byte* memory, std::size_t bytes) noexcept override;
     [[nodiscard]] const void* memory() const override { return &memory_id<HostMemory>; }
 
+    /// `by_last`: the last rank to come works for all.
     GX_DECL Delivery share(Session& session, std::chrono::nanoseconds deadline, int channel,
-                           std::span<std::byte> mine, SharedWork work);
+                           std::span<std::byte> mine, SharedWork work, bool by_last = false);
+    [[nodiscard]] bool shares_cores() const { return !spins_; }
 
     /// "2 MiB where it can" or "4 KiB": the setting of the system for shared memory.
     [[nodiscard]] GX_DECL static std::string pages();

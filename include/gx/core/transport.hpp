@@ -136,6 +136,10 @@ using SharedWork = FunctionRef<void(std::span<const std::span<std::byte>> all)>;
 ///
 /// Optional: shared_buffers()  a MemoryResource of the host's memory: what lies elsewhere is copied
 ///           there and back by share(). See shared_buffers(link).
+///           share_by_last(channel, mine, work)  as share(), but the last rank to come calls
+///           work(all) for all of them: one meeting in place of two
+///           shares_cores()  whether ranks take turns on cores, so that a meeting takes longer than
+///           little work
 template <class T>
 concept SharesMemory =
     Transport<T> && requires(T& t, const T& c, std::span<std::byte> mine, SharedWork work) {

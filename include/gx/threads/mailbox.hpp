@@ -63,7 +63,10 @@ public:
     Arrival wait_any(int rank, std::span<const Request> requests);
 
     /// SharesMemory: meets all ranks on `channel`, works on what they published, and meets again.
-    Delivery share(int rank, int channel, std::span<std::byte> mine, SharedWork work);
+    /// `by_last`: the last rank to come works for all.
+    Delivery share(int rank, int channel, std::span<std::byte> mine, SharedWork work,
+                   bool by_last = false);
+    [[nodiscard]] bool shares_cores() const { return !spins_; }
 
     /// Stops the office: every wait whose message is not being copied returns `cancelled`.
     void stop(int failed_rank);
@@ -120,6 +123,7 @@ private:
     /// Waits until all have come, `last` of them so far, or will not.
     Delivery wait_for_all(int rank, Meeting& m, std::uint64_t last);
     void close(int rank, Meeting& m, std::uint64_t last);
+    void wait_until_worked(int rank, Meeting& m, std::uint64_t last);
     void wake_sleepers(const Meeting& m);
     /// A rank that has not come and never will, or -1.
     int absent_for_good(const Meeting& m) const;
@@ -187,6 +191,10 @@ public:
     Delivery share(int channel, std::span<std::byte> mine, SharedWork work) {
         return office_->share(rank_, channel, mine, work);
     }
+    Delivery share_by_last(int channel, std::span<std::byte> mine, SharedWork work) {
+        return office_->share(rank_, channel, mine, work, true);
+    }
+    [[nodiscard]] bool shares_cores() const { return office_->shares_cores(); }
 
 private:
     Mailbox* office_;

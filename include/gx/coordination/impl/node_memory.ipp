@@ -184,7 +184,7 @@ GX_DECL NodeMemory::Meeting NodeMemory::meeting(int channel) const {
 }
 
 GX_DECL Delivery NodeMemory::share(Session& session, std::chrono::nanoseconds deadline, int channel,
-                                   std::span<std::byte> mine, SharedWork work) {
+                                   std::span<std::byte> mine, SharedWork work, bool by_last) {
     const Meeting m = meeting(channel);
     const auto r = static_cast<std::size_t>(rank_), n = static_cast<std::size_t>(ranks_);
     std::byte* const begin = part(rank_);
@@ -198,12 +198,25 @@ GX_DECL Delivery NodeMemory::share(Session& session, std::chrono::nanoseconds de
     const std::uint64_t come = m.seats[r].come.load(std::memory_order_relaxed) + 1;
     const std::uint64_t last = come * n;
     m.seats[r].come.store(come, std::memory_order_relaxed);
-    if (!m.come->enter(last)) {
+    const auto take_back = [&] {
+        if (!inside && !mine.empty()) std::memcpy(mine.data(), begin + place.offset, mine.size());
+    };
+    const bool is_last = m.come->enter(last), works = is_last || !by_last;
+    if (!works && gx::detail::spin(spins_, [&] { return m.worked->is_open(last); })) {
+        take_back();
+        return {};
+    }
+    if (!is_last) {
         const Delivery d = wait(session, deadline, *m.come, last, m, come);
         if (!d.complete() && m.come->withdraw(last)) {
             --m.seats[r].come;
             return d;
         }
+    }
+    if (!works) {
+        const Delivery d = wait(session, deadline, *m.worked, last, m, 0);
+        if (d.complete()) take_back();
+        return d;
     }
     std::array<std::span<std::byte>, 16> few;
     std::vector<std::span<std::byte>> many(n > few.size() ? n : 0);
@@ -211,7 +224,8 @@ GX_DECL Delivery NodeMemory::share(Session& session, std::chrono::nanoseconds de
     for (std::size_t k = 0; k < n; ++k)
         all[k] = {part(static_cast<int>(k)) + m.places[k].offset, m.places[k].bytes};
     const auto close = [&] {
-        if (m.worked->enter(last)) return Delivery{};
+        if (by_last) m.worked->enter_for_all(n);
+        if (by_last || m.worked->enter(last)) return Delivery{};
         return wait(session, deadline, *m.worked, last, m, 0);
     };
     try {
@@ -221,8 +235,7 @@ GX_DECL Delivery NodeMemory::share(Session& session, std::chrono::nanoseconds de
         throw;
     }
     const Delivery d = close();
-    if (d.complete() && !inside && !mine.empty())
-        std::memcpy(mine.data(), begin + place.offset, mine.size());
+    if (d.complete()) take_back();
     return d;
 }
 

@@ -19,6 +19,8 @@ class alignas(core_line) Gate {
 public:
     /// Returns whether this rank was the last one, so that the gate is open.
     bool enter(std::uint64_t last) { return entered_.fetch_add(1) + 1 == last; }
+    /// For all `ranks` at once: opens it.
+    void enter_for_all(std::uint64_t ranks) { entered_.fetch_add(ranks); }
     /// Takes enter() back, unless the gate has opened: then it returns false.
     bool withdraw(std::uint64_t last) {
         std::uint64_t entered = entered_.load();

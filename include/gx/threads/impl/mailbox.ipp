@@ -51,7 +51,8 @@ GX_DECL std::chrono::steady_clock::time_point Mailbox::end_of_patience() const {
     return endless ? Clock::time_point::max() : now + deadline_;
 }
 
-GX_DECL Delivery Mailbox::share(int rank, int channel, std::span<std::byte> mine, SharedWork work) {
+GX_DECL Delivery Mailbox::share(int rank, int channel, std::span<std::byte> mine, SharedWork work,
+                                bool by_last) {
     if (stopped_) {
         const std::lock_guard lock(mutex_);
         return end_of_wait(rank);
@@ -64,15 +65,27 @@ GX_DECL Delivery Mailbox::share(int rank, int channel, std::span<std::byte> mine
     // Others have this line in their caches: it is written when it changes, and seldom does.
     if (m.memory[r].data() != mine.data() || m.memory[r].size() != mine.size()) m.memory[r] = mine;
     m.seats[r].come.store(come, std::memory_order_relaxed);
-    if (m.come.enter(last)) wake_sleepers(m);
-    else if (const Delivery d = wait_for_all(rank, m, last); !d.complete()) return d;
+    const bool is_last = m.come.enter(last), works = is_last || !by_last;
+    if (is_last) wake_sleepers(m);
+    if (!works && spin(spins_, [&] { return m.worked.is_open(last); })) return {};
+    if (!is_last)
+        if (const Delivery d = wait_for_all(rank, m, last); !d.complete()) return d;
+    if (!works) {
+        wait_until_worked(rank, m, last);
+        return {};
+    }
+    const auto finish = [&] {
+        if (!by_last) return close(rank, m, last);
+        m.worked.enter_for_all(ranks_.size());
+        wake_sleepers(m);
+    };
     try {
         work(m.memory);
     } catch (...) {
-        close(rank, m, last);
+        finish();
         throw;
     }
-    close(rank, m, last);
+    finish();
     return {};
 }
 
@@ -116,8 +129,12 @@ GX_DECL Delivery Mailbox::wait_for_all(int rank, Meeting& m, std::uint64_t last)
 }
 
 GX_DECL void Mailbox::close(int rank, Meeting& m, std::uint64_t last) {
-    const auto closed = [&] { return m.worked.is_open(last); };
     if (m.worked.enter(last)) return wake_sleepers(m);
+    wait_until_worked(rank, m, last);
+}
+
+GX_DECL void Mailbox::wait_until_worked(int rank, Meeting& m, std::uint64_t last) {
+    const auto closed = [&] { return m.worked.is_open(last); };
     if (spin(spins_, closed)) return;
     std::unique_lock lock(mutex_);
     ++m.sleepers;

@@ -73,6 +73,11 @@ public:
         GX_EXPECT(shared_ != nullptr, "the ranks of this world share no memory: use messages");
         return shared_->share(session_, options_.deadline, channel, mine, work);
     }
+    Delivery share_by_last(int channel, std::span<std::byte> mine, SharedWork work) {
+        GX_EXPECT(shared_ != nullptr, "the ranks of this world share no memory: use messages");
+        return shared_->share(session_, options_.deadline, channel, mine, work, true);
+    }
+    [[nodiscard]] bool shares_cores() const { return shared_->shares_cores(); }
     [[nodiscard]] MemoryResource* shared_buffers() const { return shared_; }
 
     /// What the rank does, for the sentence of a loss.
