@@ -35,6 +35,10 @@ MeasuredWork read_step(const StepInput& step, const Graph& graph,
             "network, or name the traced one with --model",
             step.trace_file, trace.gradients.size(), trace.elements(), graph.name.view(),
             graph.parameter_elements()));
+    if (!trace.gpu)
+        throw Error(step.trace_file +
+                    ": no kernels in it, so that its times are a CPU's: profile on the GPU that is "
+                    "planned for, with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]");
     return measured_parts(trace, step.batch, step.trace_file);
 }
 

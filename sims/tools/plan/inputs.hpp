@@ -32,7 +32,7 @@ struct StepInput {
 
 /// The work of a measured step.
 /// Errors: gx::Error for a batch that is not said, machines of several GPUs, a trace of another
-///         network, one that can't be read.
+///         network or of a CPU, one that can't be read.
 [[nodiscard]] MeasuredWork read_step(const StepInput& step, const Graph& graph,
                                      const std::vector<sim::ClusterSpec>& clusters);
 

@@ -221,6 +221,11 @@ TEST(Measured, RefusalsNameTheInput) {
          "args": {"Input Dims": [[4, 3]]}}]})";
     EXPECT_TRUE(holds(refusal({.trace_file = "t.json", .trace = trace, .batch = 8}, s.clusters),
                       "t.json", "1 gradients of 12 elements", "ResNet8", "--model"));
+    std::string on_cpu = trace;
+    on_cpu.replace(on_cpu.find("[[4, 3]]"), 8,
+                   "[[" + std::to_string(small.parameter_elements()) + "]]");
+    EXPECT_TRUE(holds(refusal({.trace_file = "t.json", .trace = on_cpu, .batch = 8}, s.clusters),
+                      "t.json", "a CPU's", "ProfilerActivity.CUDA"));
 }
 
 // ---- Micro-batches ----------------------------------------------------------------------
