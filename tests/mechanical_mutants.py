@@ -1,0 +1,454 @@
+#!/usr/bin/env python3
+"""Mechanical mutants of plugins: each wait, record, synchronisation, bound and peer changed once.
+
+    tests/mechanical_mutants.py plugins/cuda plugins/nccl --results FILE
+    tests/mechanical_mutants.py plugins/cuda plugins/nccl --results FILE --check
+    tests/mechanical_mutants.py plugins/cuda plugins/nccl --list
+
+Copies the tree, gives each such expression of the plugins' sources (src, and impl/*.ipp) a switch,
+builds the plugins' tests once, and runs them with one switch at a time, those that reach it,
+quickest first, until one fails:
+
+    wait          a call of a function that waits       is not made, and its result is success
+    record        a call that records an event          is not made
+    synchronise   a barrier, or a wait of the host      is not made
+    bound         <, <=, >, >=                          <=, <, >=, >
+    peer          a rank that is read                   is another one
+
+FILE gets two lines for each mutant as soon as it is known; mutants that it has are not run again,
+so that an interrupted run goes on. It names the sources: for others it is removed. With --tests a
+part of the tests is built and run: what they do not reject stays unknown. tests/survivors.txt of
+a plugin lists mutants that no test rejects, with the reason, as tests/uncovered.txt lists lines.
+--check compares FILE with it and runs nothing; --list prints the mutants.
+
+Exit status: 0; 1 if less than 95 % were rejected, one was not run, a survivor is not listed, or an
+entry of the list fits none; 2 if the tests fail with no switch set, or the sources are not those of
+FILE."""
+import argparse, concurrent.futures, hashlib, json, os, pathlib, re, shutil, subprocess, sys
+import tempfile, threading, time
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+LEAST_PERCENT = 95
+CALLS = {
+    "wait": "wait wait_for cudaStreamWaitEvent order settle await_division finish",
+    "record": "record record_on cudaEventRecord cudaEventRecordWithFlags stand_for reach_events",
+    "synchronise": "GX_SYNC_BLOCK __syncwarp cudaStreamSynchronize cudaEventSynchronize "
+                   "cudaEventQuery reach release_staged release_reached",
+}
+KIND_OF = {name: kind for kind, names in CALLS.items() for name in names.split()}
+OPERATORS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+PEERS = "peer rank_ world_rank_ rank"
+# Compile-time expressions, and tests that are no test of the doubles.
+STATIC = re.compile(r"static_assert|if constexpr|\brequires\b|consteval|template <")
+OTHER_TESTS = re.compile(r"gpu_compile|real|compile_fail|launchers")
+
+SWITCHES = r"""#pragma once
+#pragma GCC diagnostic ignored "-Wparentheses"
+#pragma GCC diagnostic ignored "-Wsign-compare"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wunused-value"
+#pragma GCC diagnostic ignored "-Wuseless-cast"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wextra"
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <type_traits>
+namespace gx_mutants {
+inline std::atomic<unsigned char> reached[COUNT + 1];
+inline const int current = [] {
+    const char* const text = std::getenv("GX_MUTANT");
+    return text == nullptr ? 0 : std::atoi(text);
+}();
+struct Log {
+    ~Log() {
+        const char* const path = std::getenv("GX_MUTANTS_REACHED");
+        std::FILE* const file = path == nullptr ? nullptr : std::fopen(path, "a");
+        if (file == nullptr) return;
+        for (int n = 0; n <= COUNT; ++n)
+            if (reached[n] != 0) std::fprintf(file, "%d\n", n);
+        std::fclose(file);
+    }
+};
+inline Log log;
+constexpr bool on(int n) {
+    if (std::is_constant_evaluated()) return false;
+    reached[n].store(1, std::memory_order_relaxed);
+    return n == current;
+}
+template <class T>
+    requires std::is_integral_v<T>
+constexpr T other(int n, T rank) {
+    return on(n) ? (rank == 0 ? T(1) : T(rank - 1)) : rank;
+}
+/// What a call that is not made returns: success, or true where it waited for something.
+template <class T>
+constexpr T done() {
+    if constexpr (std::is_same_v<T, bool>) return true;
+    else return T();
+}
+enum Op { lt, le, gt, ge };
+template <Op op>
+struct Bound {
+    int n;
+};
+template <class A, Op op>
+struct Left {
+    const A& a;
+    int n;
+};
+template <class A, Op op>
+constexpr Left<A, op> operator<(const A& a, Bound<op> bound) {
+    return {a, bound.n};
+}
+template <class A, Op op, class B>
+constexpr bool operator>(Left<A, op> left, const B& b) {
+    const bool changed = on(left.n);
+    if constexpr (op == lt) return changed ? left.a <= b : left.a < b;
+    else if constexpr (op == le) return changed ? left.a < b : left.a <= b;
+    else if constexpr (op == gt) return changed ? left.a >= b : left.a > b;
+    else return changed ? left.a > b : left.a >= b;
+}
+}  // namespace gx_mutants
+"""
+
+
+class Mutant(NamedTuple):
+    kind: str
+    file: str   # below the project
+    line: int
+    begin: int  # in the file's text
+    end: int
+    old: str
+
+    def name(self):
+        text = " ".join(self.old.split())
+        return f"{self.kind} {self.file}:{self.line}: {text}"[:92].rstrip()
+
+
+def stop(message):
+    print("mechanical_mutants.py: " + message, file=sys.stderr)
+    sys.exit(2)
+
+
+# ---- The sources -----------------------------------------------------------------------------
+
+
+def sources(plugins):
+    found = []
+    for plugin in plugins:
+        for path in sorted((ROOT / plugin).glob("**/*")):
+            inside = path.relative_to(ROOT / plugin)
+            if path.suffix == ".ipp" or (inside.parts[0] == "src" and path.suffix in
+                                         {".cu", ".cpp", ".hpp"}):
+                if not {"tests", "plans", "gpu", "testing"} & set(inside.parts):
+                    found.append(str(path.relative_to(ROOT)))
+    return found
+
+
+def code_of(text):
+    """The text with comments, literals and directives blanked, at their places."""
+    def blank(match):
+        return re.sub(r"[^\n]", " ", match.group())
+    pattern = (r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\''
+               r'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*')
+    return re.sub(pattern, blank, text, flags=re.S | re.M)
+
+
+def closing(code, at):
+    """Behind the bracket that closes the one at `at`."""
+    depth = 0
+    for i in range(at, len(code)):
+        depth += (code[i] in "([{") - (code[i] in ")]}")
+        if depth == 0:
+            return i + 1
+    return -1
+
+
+def opening(code, at):
+    """The bracket that the one at `at` closes."""
+    depth = 0
+    for i in range(at, -1, -1):
+        depth += (code[i] in ")]}") - (code[i] in "([{")
+        if depth == 0:
+            return i
+    return -1
+
+
+def begin_of_postfix(code, at):
+    """Where the expression begins whose last name begins at `at`, as a.b(c)->name."""
+    while True:
+        for mark in ("->", "::", "."):
+            if code[:at].endswith(mark):
+                at -= len(mark)
+                break
+        else:
+            return at
+        while at > 0 and code[at - 1] in ")]":
+            at = opening(code, at - 1)
+        while at > 0 and (code[at - 1].isalnum() or code[at - 1] == "_"):
+            at -= 1
+
+
+def follows_a_type(code, at):
+    word = re.search(r"([\w>&*\]]+)\s*$", code[:at])
+    return word is not None and word.group(1) not in ("return", "else", "&&", "*", "&")
+
+
+def mutants_of(file):
+    text = (ROOT / file).read_text()
+    code, found = code_of(text), []
+
+    def add(kind, begin, end):
+        line_begin = code.rfind("\n", 0, begin) + 1
+        line = code[line_begin:code.find("\n", begin)]
+        if not STATIC.search(line):
+            found.append(Mutant(kind, file, code.count("\n", 0, begin) + 1, begin, end,
+                                text[begin:end]))
+
+    for m in re.finditer(r"\b(" + "|".join(KIND_OF) + r")\(", code):
+        begin, end = begin_of_postfix(code, m.start()), closing(code, m.end() - 1)
+        after = code[end:].lstrip()
+        defines = after.startswith(("{", "const", "noexcept", "override"))
+        if not defines and not follows_a_type(code, begin):
+            add(KIND_OF[m.group(1)], begin, end)
+    for m in re.finditer(r" (<=|>=|<|>) ", code):
+        if not code[:m.start()].endswith("operator"):
+            add("bound", m.start() + 1, m.end() - 1)
+    for m in re.finditer(r"(?<![\w.>:~])(?:\w+(?:\.|->))*(" + "|".join(PEERS.split()) +
+                         r")\b(?!\s*(?:[({\[]|=[^=]|\.|->|::|\w))", code):
+        if not follows_a_type(code, m.start()):
+            add("peer", m.start(), m.end())
+    return found
+
+
+def with_switches(text, mutants, numbers):
+    """The text with a switch for each mutant. Calls may hold others."""
+    edits = []
+    for m in mutants:
+        n = numbers[m]
+        if m.kind == "bound":
+            edits += [(m.begin, 1, m.end, f"< gx_mutants::Bound<gx_mutants::{OPERATORS[m.old]}>"
+                                          f"{{{n}}} >")]
+        elif m.kind == "peer":
+            edits += [(m.begin, 1, m.begin, f"gx_mutants::other({n}, "), (m.end, 0, m.end, ")")]
+        else:
+            type_of = " ".join(code_of(m.old).split()) if '"' not in m.old else " ".join(
+                re.sub(r"//[^\n]*", "", m.old).split())
+            edits += [(m.begin, 1, m.begin,
+                       f"(gx_mutants::on({n}) ? gx_mutants::done<decltype({type_of})>() : "),
+                      (m.end, 0, m.end, ")")]
+    for begin, _, end, new in sorted(edits, reverse=True):
+        text = text[:begin] + new + text[end:]
+    return text
+
+
+# ---- The build -------------------------------------------------------------------------------
+
+
+class Tests:
+    """The plugins' tests, built of a copy of the tree."""
+
+    def __init__(self, place, plugins, files, chosen):
+        self.tree, self.plugins, self.files, self.chosen = place / "tree", plugins, files, chosen
+        self.build = self.tree / "build/dev"
+        self.left_out = set()  # mutants that do not compile
+
+    def copy(self):
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True,
+                                capture_output=True, text=True).stdout
+        for name in filter(None, listed.split("\0")):
+            source, target = ROOT / name, self.tree / name
+            if not source.is_file() or name in self.files:
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not target.is_file() or target.read_bytes() != source.read_bytes():
+                shutil.copy(source, target)
+
+    def write(self, mutants, numbers):
+        header = self.tree / "gx_mutants.hpp"
+        self.put(header, SWITCHES.replace("COUNT", str(len(mutants))))
+        for file in self.files:
+            own = [m for m in mutants if m.file == file and m not in self.left_out]
+            text = with_switches((ROOT / file).read_text(), own, numbers)
+            self.put(self.tree / file, f'#include "{header}"\n#line 1\n' + text)
+
+    @staticmethod
+    def put(path, text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.is_file() or path.read_text() != text:
+            path.write_text(text)
+
+    def compile(self, mutants, numbers, jobs):
+        self.copy()
+        self.write(mutants, numbers)
+        subprocess.run(["cmake", "--preset", "dev"], cwd=self.tree, check=True,
+                       stdout=subprocess.DEVNULL)
+        targets = ([f"{plugin}/all" for plugin in self.plugins] if not self.chosen
+                   else list(self.commands()))
+        while True:
+            done = subprocess.run(["ninja", "-C", self.build, "-k", "0", "-j", str(jobs), *targets],
+                                  capture_output=True, text=True)
+            if done.returncode == 0:
+                return
+            before = len(self.left_out)
+            for path, line in re.findall(r"([^\s:]+):(\d+):\d+: error", done.stdout):
+                path = os.path.normpath(self.build / path)
+                self.left_out |= {m for m in mutants if m.line == int(line) and
+                                  path == str(self.tree / m.file)}
+            if len(self.left_out) == before:
+                stop("the tests do not build:\n" + done.stdout[-3000:])
+            self.write(mutants, numbers)
+
+    def commands(self):
+        """{name: command} of all tests; None: it is not built."""
+        listed = subprocess.run(["ctest", "--show-only=json-v1"], cwd=self.build, check=True,
+                                capture_output=True, text=True).stdout
+        prefixes = tuple(p.replace("/", ".") + "." for p in self.plugins)
+        return {t["name"]: t.get("command") for t in json.loads(listed)["tests"]
+                if t["name"].startswith(prefixes) and not OTHER_TESTS.search(t["name"])
+                and re.search(self.chosen, t["name"])}
+
+
+def run(command, limit_s, **environment):
+    """(whether it passed, seconds)."""
+    begin = time.monotonic()
+    child = subprocess.Popen(["timeout", "--signal=KILL", str(limit_s), *command],
+                             env={**os.environ, "RC_PARAMS": "seed=1", "GTEST_FAIL_FAST": "1",
+                                  **environment},
+                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL, start_new_session=True)
+    return child.wait() == 0, time.monotonic() - begin
+
+
+# ---- Results ---------------------------------------------------------------------------------
+
+
+def fingerprint(files):
+    return hashlib.sha256("".join((ROOT / f).read_text() for f in files).encode()).hexdigest()[:16]
+
+
+def read_results(path, of):
+    """{name: verdict}, of these sources."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    if lines and lines[0] != "# sources " + of:
+        stop(f"{path} is of other sources than today's: remove it, and run all mutants anew")
+    return dict(zip(lines[1::2], (line.strip() for line in lines[2::2])))
+
+
+def listed_survivors(plugins):
+    entries = []
+    for plugin in plugins:
+        file, path = "", ROOT / plugin / "tests/survivors.txt"
+        for line in path.read_text().splitlines() if path.exists() else []:
+            if line.startswith(" "):
+                text, reason = line.rsplit(" | ", 1)
+                entries.append((f"{plugin}/{file}", text.strip(), reason.strip()))
+            elif not line.startswith("#"):
+                file = line.strip()
+    return entries
+
+
+def report(names, results, plugins):
+    """The exit status."""
+    known = {name: results[name] for name in names if name in results}
+    compiled = {n: v for n, v in known.items() if v != "does not compile"}
+    survivors = [n for n, v in compiled.items() if not v.startswith("rejected")]
+    entries, used, missing = listed_survivors(plugins), set(), 0
+    for name in survivors:
+        fits = [e for e in entries if f" {e[0]}:" in name and e[1] in name]
+        used.update(fits[:1])
+        missing += not fits
+        print(f"{compiled[name]}: {name}    ({fits[0][2] if fits else 'NOT LISTED'})")
+    stale = [e for e in entries if e not in used]
+    for e in stale:
+        print(f"survivors.txt: no such mutant survives: {' | '.join(e)}")
+    of_all = [n for n in names if known.get(n) != "does not compile"]
+    for kind in [*CALLS, "bound", "peer"]:
+        of = [known.get(n, "") for n in of_all if n.startswith(kind + " ")]
+        print(f"{kind:12} {sum(v.startswith('rejected') for v in of):4} of {len(of):4} rejected, "
+              f"{of.count('')} not known")
+    rejected = len(compiled) - len(survivors)
+    percent = 100 * rejected / max(len(of_all), 1)
+    print(f"{rejected} of {len(of_all)} rejected ({percent:.1f} %), {len(survivors)} survive, "
+          f"{missing} of them not listed, {len(names) - len(known)} not known; "
+          f"{len(names) - len(of_all)} more do not compile")
+    return int(percent < LEAST_PERCENT or missing > 0 or len(stale) > 0 or len(known) < len(names))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("plugins", nargs="+", metavar="plugins/NAME")
+    parser.add_argument("--results", type=pathlib.Path)
+    parser.add_argument("--place", type=pathlib.Path, default=ROOT / "build/mutants")
+    parser.add_argument("--only", default="", help="mutants whose name contains this text")
+    parser.add_argument("--tests", default="", help="tests whose name fits this pattern")
+    parser.add_argument("--every", type=int, default=1, help="run each n-th mutant alone")
+    parser.add_argument("--jobs", type=int, default=2, help="at a time (default 2)")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    given = parser.parse_args()
+    plugins = [p.rstrip("/") for p in given.plugins]
+    files = sources(plugins)
+    mutants = [m for file in files for m in mutants_of(file)]
+    names, numbers = {}, {m: n for n, m in enumerate(mutants, 1)}
+    for m in mutants:  # two of one line and text get numbers
+        count = sum(name == m.name() or name.startswith(m.name() + " #") for name in names)
+        names[m.name() + (f" #{count + 1}" if count else "")] = m
+    if given.list:
+        print("\n".join(names))
+        return
+    if given.results is None:
+        parser.error("name the file of results: --results FILE")
+    results = read_results(given.results, fingerprint(files))
+    if not given.check:
+        run_all(given, plugins, files, names, numbers, results)
+    sys.exit(report(names, results, plugins))
+
+
+def run_all(given, plugins, files, names, numbers, results):
+    place = given.place.resolve()
+    tests = Tests(place, plugins, files, given.tests)
+    tests.compile(list(names.values()), numbers, given.jobs)
+    reaching, seconds = {}, {}
+    commands = tests.commands()
+    for name, command in commands.items():
+        with tempfile.NamedTemporaryFile("r") as reached:
+            passed, seconds[name] = run(command, 1200, GX_MUTANTS_REACHED=reached.name)
+            if not passed:
+                stop(f"{name} fails with the unchanged sources")
+            for n in set(map(int, reached.read().split())):
+                reaching.setdefault(n, []).append(name)
+        print(f"{name} passes with the unchanged sources, {seconds[name]:.1f} s", flush=True)
+    lock = threading.Lock()
+    with given.results.open("a") as out, \
+            concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+        def know(name, verdict):
+            with lock:
+                results[name] = verdict
+                print(f"{name}\n    {verdict}", file=out, flush=True)
+
+        def try_one(name):
+            number = numbers[names[name]]
+            for test in sorted(reaching.get(number, []), key=seconds.get):
+                limit = max(60, 20 * seconds[test])
+                passed, took = run(commands[test], limit, GX_MUTANT=str(number))
+                if not passed:
+                    return know(name, f"rejected by {test}" + (", hangs" if took >= limit else ""))
+            if not given.tests:
+                know(name, "survives" if number in reaching else "is reached by no test")
+
+        if not results:
+            print("# sources " + fingerprint(files), file=out, flush=True)
+        for name in (n for n, m in names.items() if m in tests.left_out and n not in results):
+            know(name, "does not compile")
+        chosen = [n for i, n in enumerate(names)
+                  if n not in results and given.only in n and i % given.every == 0]
+        list(pool.map(try_one, chosen))
+
+
+if __name__ == "__main__":
+    main()
