@@ -61,9 +61,8 @@ public:
     [[nodiscard]] std::string closing() const {
         const int machines = ranks_.placement().machines;
         if (machines == 1)
-            return "The ranks share one machine: choose SharedMemory<fp32> there. It reduces in "
-                   "one "
-                   "pass over\nmemory that all ranks have mapped; the others send messages.\n";
+            return "The ranks share one machine: choose SharedMemory<fp32> there. It reduces in\n"
+                   "one pass over memory that all ranks have mapped; the others send messages.\n";
         return fmt::format(
             "The ranks are on {} machines, where SharedMemory<fp32> sends messages, too: choose a "
             "ring.\n",
