@@ -39,7 +39,8 @@ TEST(Pass, IsComputedByItsConstructorWithoutWorkers) {
     pass.finish();
     EXPECT_EQ(computed, 1);
     const auto fail = [] { throw std::runtime_error("no number"); };
-    EXPECT_THROW(Pass(nullptr, fail), std::runtime_error);
+    Pass failed(nullptr, fail);
+    EXPECT_THROW(failed.finish(), std::runtime_error);
 }
 TEST(Pass, IsComputedByTheThreadThatFinishesItWhereThereIsNoOther) {
     PassWorkers one(1);
@@ -153,6 +154,49 @@ void no_bit_depends_on_threads() {
 TEST(ConcurrentPasses, ChangeNoBit) {
     no_bit_depends_on_threads<gx::Ring<gx::fp16>>();
     no_bit_depends_on_threads<gx::DoubleBuffered<gx::Ring<gx::fp32>>>();
+}
+
+/// Every forward fails; whose ends first depends on the jitter.
+struct Fails : gx::reference::Device {
+    Fails(const gx::Graph& graph, gx::DeviceOptions options)
+        : Device(graph, options), rank(options.rank) {}
+    static constexpr bool concurrent_passes = true;
+    gx::ForwardReport forward(const gx::Batch&, gx::Mode) {
+        throw gx::Error("no forward of rank " + std::to_string(rank));
+    }
+    int rank;
+};
+struct Failure {
+    std::string error{};
+    gx::Nanoseconds elapsed{};
+    std::uint64_t event_hash = 0;
+    bool operator==(const Failure&) const = default;
+};
+Failure failure(std::uint64_t seed, int threads) {
+    gx::sim::Cluster<Fails> world(ethernet_10g(5),
+                                  {.seed = seed, .compute_jitter = 0.3, .threads = threads});
+    gx::Trainer<Net, gx::Ring<gx::fp32>, gx::Constant> trainer({.batch = 3, .epochs = 1});
+    Failure f;
+    try {
+        (void)trainer.train(world, testing_support::images());
+    } catch (const gx::Error& e) {
+        f.error = e.what();
+    }
+    f.elapsed = world.elapsed();
+    f.event_hash = world.event_hash();
+    return f;
+}
+TEST(ConcurrentPasses, ChangeNoError) {
+    for (const std::uint64_t seed : {1u, 2u, 3u}) {
+        const Failure one = failure(seed, 1);
+        EXPECT_NE(one.error.find("no forward of rank"), std::string::npos) << one.error;
+        EXPECT_GT(one.elapsed.count(), 0) << "a pass that fails takes its time";
+        for (const int threads : {2, 5}) {
+            const Failure many = failure(seed, threads);
+            EXPECT_EQ(many.error, one.error) << threads;
+            EXPECT_TRUE(many == one) << threads;
+        }
+    }
 }
 
 TEST(ConcurrentPasses, AreAtMostAsManyAsRanksAndThreads) {

@@ -23,7 +23,8 @@ class PassWorkers;
 ///     ...                            // virtual time passes, and other ranks' passes begin
 ///     pass.finish();
 ///
-/// Errors: what `compute` throws is thrown by finish(); without workers, by the constructor.
+/// Errors: what `compute` throws is thrown by finish(), so at one virtual time with workers and
+///         without.
 class Pass {
 public:
     GX_DECL Pass(PassWorkers* workers, FunctionRef<void()> compute);
@@ -35,6 +36,8 @@ public:
 
 private:
     friend class PassWorkers;
+    void run();
+
     enum class State : unsigned char { queued, computing, done };
 
     PassWorkers* workers_;

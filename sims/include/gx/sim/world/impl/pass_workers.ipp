@@ -11,7 +11,7 @@ namespace gx::sim::detail {
 GX_DECL Pass::Pass(PassWorkers* workers, FunctionRef<void()> compute)
     : workers_(workers), compute_(compute) {
     if (workers_) workers_->begin(*this);
-    else compute_();
+    else run();
 }
 GX_DECL Pass::~Pass() {
     if (workers_) workers_->finish(*this);
@@ -19,6 +19,14 @@ GX_DECL Pass::~Pass() {
 GX_DECL void Pass::finish() {
     if (workers_) std::exchange(workers_, nullptr)->finish(*this);
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+GX_DECL void Pass::run() {
+    try {
+        compute_();
+    } catch (...) {
+        error_ = std::current_exception();
+    }
 }
 
 GX_DECL PassWorkers::PassWorkers(int threads) {
@@ -61,11 +69,7 @@ GX_DECL void PassWorkers::compute_next(std::unique_lock<std::mutex>& lock) {
     first_ = std::exchange(pass.next_, nullptr);
     pass.state_ = Pass::State::computing;
     lock.unlock();
-    try {
-        pass.compute_();
-    } catch (...) {
-        pass.error_ = std::current_exception();
-    }
+    pass.run();
     lock.lock();
     pass.state_ = Pass::State::done;
     done_.notify_all();
