@@ -182,6 +182,8 @@ TEST(NcclTests, RefusalsNameTheLine) {
         holds(refusal(Printed{.program = "all_gather_perf"}.text()), "line 2", "all_gather_perf"));
     EXPECT_TRUE(holds(refusal(Printed{.redop = "none"}.text()), "line 19", "redop"));
     EXPECT_TRUE(holds(refusal(Printed{.wrong = "3"}.text()), "line 19", "wrong values"));
+    EXPECT_TRUE(holds(refusal(replaced(text, "values : 0 OK", "values : 9 FAILED")), "line 22",
+                      "out of bounds"));
     EXPECT_TRUE(holds(refusal(Printed{.alone = true}.text()), "line 7", "MPI=1"));
     std::string rate = text;
     const auto at = rate.rfind("float");

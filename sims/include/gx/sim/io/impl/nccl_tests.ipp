@@ -84,6 +84,8 @@ private:
         if (w[1] == "size" && w.size() > 2 && w[2] == "count") header(w);
         else if (w[1] == "Rank") device(line);
         else if (w[1] == "Avg" && w.size() > 2 && w[2] == "bus") ended_ = true;
+        else if (w[1] == "Out" && w.back() == "FAILED")
+            wrong("values out of bounds: the network or a GPU is broken; no time of it is used");
         else if (w[1] == "nccl-tests" && w.size() > 3) version(w);
         else if (w[1] == "Collective" && w.back() != "all_reduce_perf" &&
                  !w.back().ends_with("/all_reduce_perf") &&
