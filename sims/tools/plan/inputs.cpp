@@ -59,7 +59,6 @@ Input input_of(const sim::NcclTests& tests, const std::string& file,
                const sim::ClusterSpec& cluster) {
     sim::ClusterSpec c = cluster;
     c.machines = tests.hosts;
-    if (tests.hosts == 1) c.machine.gpus = tests.ranks;
     const auto& largest =
         *std::max_element(tests.rows.begin(), tests.rows.end(),
                           [](const auto& a, const auto& b) { return a.bytes < b.bytes; });

@@ -199,6 +199,10 @@ TEST(NcclTests, RanksOfAHostAreThoseOfTheMachine) {
     gx::sim::ClusterSpec c{.machine = gx::sim::find_machine("p3.16xlarge")};
     EXPECT_TRUE(holds(error_of([&] { (void)with_measured(c, read({}), "t.txt"); }), "t.txt",
                       "8 ranks on 2 hosts", "p3.16xlarge", "8 GPUs"));
+    for (const int gpus : {2, 16})
+        EXPECT_TRUE(holds(
+            error_of([&] { (void)with_measured(c, read({.hosts = 1, .gpus = gpus}), "t.txt"); }),
+            "t.txt", std::to_string(gpus) + " ranks on 1 host,", "p3.16xlarge", "8 GPUs"));
 }
 
 }  // namespace

@@ -220,6 +220,12 @@ GX_DECL RingRates ring_rates(const NcclTests& tests, const std::string& file) {
 
 GX_DECL ClusterSpec with_measured(ClusterSpec c, const NcclTests& tests, const std::string& file) {
     const RingRates rates = ring_rates(tests, file);
+    if (tests.ranks != tests.hosts * c.machine.gpus)
+        throw Error(
+            fmt::format("{}: {} ranks on {} host{}, where machine '{}' has {} GPU{}: run "
+                        "all_reduce_perf on all GPUs of each host",
+                        file, tests.ranks, tests.hosts, tests.hosts == 1 ? "" : "s",
+                        c.machine.name.view(), c.machine.gpus, c.machine.gpus == 1 ? "" : "s"));
     const auto hop = [&](LinkClass link) -> PerAlgorithm& {
         return c.profile.collective.hop[static_cast<std::size_t>(link)];
     };
@@ -234,11 +240,6 @@ GX_DECL ClusterSpec with_measured(ClusterSpec c, const NcclTests& tests, const s
         hop(LinkClass::nvlink) = hop(LinkClass::pci) = {};
         return c;
     }
-    if (tests.ranks != tests.hosts * m.gpus)
-        throw Error(fmt::format(
-            "{}: {} ranks on {} hosts, where machine '{}' has {} GPU{}: run "
-            "all_reduce_perf on all GPUs of each host",
-            file, tests.ranks, tests.hosts, m.name.view(), m.gpus, m.gpus == 1 ? "" : "s"));
     m.nics = std::max(1, m.nics);
     m.nic_line_rate = rates.bus / double(m.nics);
     m.host_bandwidth = std::max(m.host_bandwidth, m.nic_line_rate);
