@@ -93,6 +93,14 @@ TEST(NcclTests, ReadsVersionRanksHostsAndTimes) {
     EXPECT_EQ(t.rows[1].bytes.count, 16'777'216);
     EXPECT_NEAR(gx::seconds(t.rows[1].in_place) * 1e6, Printed{}.us(16'777'216), 0.01);
 }
+TEST(NcclTests, ACodeThatIsNoVersionOfTheLibraryIsNotSaid) {
+    for (const char* code : {"9999999999999", "-1", "x"})
+        EXPECT_EQ(read_nccl_tests(
+                      replaced(Printed{}.text(), "library=22803", std::string("library=") + code),
+                      "t.txt")
+                      .library,
+                  "");
+}
 /// Sizes, times and bandwidths of NVIDIA/nccl issue 340, two GPUs, nccl-tests before 2022.
 TEST(NcclTests, ReadsWhatWasPrintedBefore2022) {
     const std::string text =

@@ -96,8 +96,9 @@ private:
         out_.version = w[3];
         constexpr std::string_view key = "nccl-library=";
         for (const std::string_view word : w)
-            if (word.starts_with(key))
-                out_.library = library_of(static_cast<int>(number(word.substr(key.size()))));
+            if (const double code = word.starts_with(key) ? number(word.substr(key.size())) : -1;
+                code >= 0 && code < 1e6)
+                out_.library = library_of(static_cast<int>(code));
     }
     void device(const std::string& line) {
         if (columns_ > 0) wrong("a second run in one file: give a file for each");
