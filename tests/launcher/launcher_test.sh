@@ -148,6 +148,8 @@ expect "an empty world" 2 "--world: the value is empty" demo --world=
 expect "two worlds" 2 "--world: this option is given twice" demo --world mpi --world mpi
 expect "a misspelt world" 2 "unknown world 'simulate'. Did you mean 'simulated'?" \
     demo --world simulate
+expect "an empty word is the program's to refuse" 0 \
+    "mpirun.openmpi $options -n 2$as_root $made/gx_demo_openmpi  =x" demo --world mpi "" =x
 expect "another MPI" 2 "unknown MPI 'lam'. There are: openmpi mpich" demo --world mpi --mpi lam
 expect "processes of a simulated world" 2 "-n and --mpi are for --world mpi: add it" demo -n 4
 expect "no MPI" 2 "--world mpi: this system has no openmpi: expected mpirun.openmpi" \
