@@ -127,6 +127,13 @@ TEST(MixedTraining, IsTheSameInEveryWorldAndResumes) {
     expect_same_learning(trained(Far({{3, 1}, 1}), train, data, o), expected);
     o.resume = folder / checkpoint_name(1).c_str();
     expect_same_learning(trained(threads(3), train, data, o), expected);
+
+    const Mixed weaker(data.train, MixUp{.alpha = 0.5}, 7);
+    const Mixed seeded(data.train, MixUp{.alpha = 1}, 8);
+    const Mixed cut(data.train, CutMix{.alpha = 1}, 7);
+    for (const SourceRef other : {SourceRef(weaker), SourceRef(seeded), SourceRef(cut)})
+        EXPECT_TRUE(holds(error_of([&] { (void)trained(threads(3), other, data, o); }),
+                          "other images", "mixed otherwise"));
 }
 struct Pooled : Network<ImageShape{1, 4, 4}, 3, Conv<2, 3, 1, 1>, GlobalAvgPool, Classifier> {
     static constexpr std::string_view name = "Pooled";

@@ -141,6 +141,31 @@ TEST(DecodedSource, ShowsTheNextOneForASampleThatItSkips) {
     EXPECT_TRUE(holds(error_of([&] { (void)read(*reader, {1, 4}); }), "none of 2 samples",
                       "The first: gx: '"));
 }
+TEST(DecodedSource, HasTheContentOfItsIndex) {
+    const auto content = [](const std::vector<std::string>& classes) {
+        const Folder folder;
+        return SourceRef(Decoded(folder_of(folder, classes), ByteDecoder{})).content();
+    };
+    EXPECT_NE(content({"xy", "z"}), 0u);
+    EXPECT_EQ(content({"xy", "z"}), content({"xy", "z"})) << "wherever its folder is";
+    EXPECT_NE(content({"xy", "z"}), content({"x", "yz"})) << "as many samples, other labels";
+    EXPECT_NE(content({"xy", "z"}), content({"xyz", "z"}));
+    const EncodedEntry entry{
+        .name = "1", .file = "data/a.rec", .offset = 8, .bytes = 9, .label = 1};
+    const auto of = [&](auto change) {
+        EncodedEntry other = entry;
+        change(other);
+        return hash_entry(1, other);
+    };
+    const auto hash = hash_entry(1, entry);
+    EXPECT_EQ(of([](EncodedEntry& e) { e.file = "/mnt/data/a.rec"; }), hash);
+    EXPECT_NE(of([](EncodedEntry& e) { e.name = "2"; }), hash);
+    EXPECT_NE(of([](EncodedEntry& e) { e.file = "data/b.rec"; }), hash);
+    EXPECT_NE(of([](EncodedEntry& e) { e.offset = 9; }), hash);
+    EXPECT_NE(of([](EncodedEntry& e) { e.bytes = 8; }), hash);
+    EXPECT_NE(of([](EncodedEntry& e) { e.label = 0; }), hash);
+    EXPECT_NE(hash_entry(2, entry), hash);
+}
 TEST(DecodedSource, RefusesNumbersOfWorkersThatNoMachineHas) {
     const Folder folder;
     const auto files = folder_of(folder, {"a"});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>    // copy_n
+#include <bit>          // bit_cast
 #include <concepts>     // same_as
 #include <cstdint>      // uint64_t
 #include <memory>       // unique_ptr
@@ -12,6 +13,7 @@
 #include <vector>       // pixels
 
 #include <gx/core/error.hpp>     // Error
+#include <gx/core/hash.hpp>      // mix64, hash_name
 #include <gx/image/mix.hpp>      // MixUp, CutMix, partner
 #include <gx/loader/source.hpp>  // Source
 
@@ -48,7 +50,15 @@ public:
     }
     [[nodiscard]] static bool mixes() { return true; }
     [[nodiscard]] std::int64_t largest_class() const { return SourceRef(source_).largest_class(); }
-    [[nodiscard]] std::uint64_t content() const { return SourceRef(source_).content(); }
+    /// Of the source's samples, the mix, its `alpha` and the seed.
+    [[nodiscard]] std::uint64_t content() const {
+        const std::uint64_t of_source = SourceRef(source_).content();
+        if (of_source == 0) return 0;
+        std::uint64_t hash = mix64(of_source ^ hash_name(Mix::stream));
+        if constexpr (requires { double{mix_.alpha}; })
+            hash = mix64(hash ^ std::bit_cast<std::uint64_t>(double{mix_.alpha}));
+        return mix64(hash ^ seed_);
+    }
     [[nodiscard]] std::string flaw() const {
         if (SourceRef(source_).mixes())
             return "its images are mixed already, and a loss takes two labels an image: mix the "

@@ -11,6 +11,7 @@
 #include <vector>    // mean, deviation
 
 #include <gx/core/error.hpp>                 // Error
+#include <gx/core/hash.hpp>                  // golden64
 #include <gx/loader/detail/worker_pool.hpp>  // WorkerPool
 #include <gx/loader/encoded_source.hpp>      // EncodedSource
 #include <gx/loader/source.hpp>              // Source
@@ -124,6 +125,19 @@ public:
         if constexpr (requires { source_.largest_class(); }) return source_.largest_class();
         else return 0;
     }
+    /// Of what the index knows of the samples: names, places and lengths of records, labels. Other
+    /// pixels under the same names, and another decoder, are not seen.
+    /// Cost: entry() of every sample, once.
+    [[nodiscard]] std::uint64_t content() const {
+        const std::scoped_lock lock(known_->mutex);
+        if (known_->content == 0) {
+            known_->content = golden64;
+            const auto count = static_cast<std::uint32_t>(source_.info().count);
+            for (std::uint32_t i = 0; i < count; ++i)
+                known_->content = hash_entry(known_->content, source_.entry(i));
+        }
+        return known_->content;
+    }
     /// Samples that were replaced, by all readers so far.
     [[nodiscard]] SkippedRecords skipped() const {
         const std::scoped_lock lock(skipped_->mutex);
@@ -131,14 +145,16 @@ public:
     }
 
 private:
-    struct Sizes {
+    /// What was read of all samples, once for all readers.
+    struct Known {
         std::mutex mutex{};
-        std::vector<ImageShape> of_samples{};  // read once
+        std::vector<ImageShape> sizes{};  // empty: not yet
+        std::uint64_t content = 0;        // 0: not yet
     };
     /// Of all samples as they are stored; of one that is skipped, a square's.
     [[nodiscard]] std::span<const ImageShape> sizes() const {
-        const std::scoped_lock lock(sizes_->mutex);
-        std::vector<ImageShape>& all = sizes_->of_samples;
+        const std::scoped_lock lock(known_->mutex);
+        std::vector<ImageShape>& all = known_->sizes;
         if (!all.empty()) return all;
         std::vector<ImageShape> read(static_cast<std::size_t>(source_.info().count));
         const auto workers = static_cast<std::size_t>(options_.workers);
@@ -253,7 +269,7 @@ private:
     D decoder_;
     DecodedOptions options_;
     std::shared_ptr<Skipped> skipped_;
-    std::shared_ptr<Sizes> sizes_ = std::make_shared<Sizes>();
+    std::shared_ptr<Known> known_ = std::make_shared<Known>();
 };
 
 }  // namespace gx

@@ -104,6 +104,8 @@ public:
     }
     [[nodiscard]] std::int64_t largest_class() const { return plan_->source.largest_class(); }
     [[nodiscard]] bool mixes() const { return plan_->source.mixes(); }
+    /// Of the source's samples; not of the prefix.
+    [[nodiscard]] std::uint64_t content() const { return plan_->source.content(); }
 
 private:
     class Reader final : public SampleReader {

@@ -176,8 +176,8 @@ GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph, const Name
     problems.check(c.images != data.train.count() || c.data_hash == 0 || data_hash == 0 ||
                        c.data_hash == data_hash,
                    fmt::format("it was trained on other images than those of '{}', or on images "
-                               "normalised otherwise ({:016x} and {:016x}): give the same training "
-                               "set",
+                               "normalised or mixed otherwise ({:016x} and {:016x}): give the same "
+                               "training set",
                                data.train.info().name, c.data_hash, data_hash));
     for (const Checkpoint::ReducerVector& v : c.reducer)
         problems.check(v.replicated || c.ranks == ranks,
