@@ -48,17 +48,23 @@ std::int64_t elements_of(const Json& args) {
     return scalar ? 1 : -1;
 }
 
+/// Of an event's field; empty where it has none, or another than a string.
+std::string text_of(const Json& event, const char* field) {
+    const auto at = event.find(field);
+    return at != event.end() && at->is_string() ? at->get<std::string>() : "";
+}
+
 std::vector<Event> events_of(const Json& file) {
     std::vector<Event> all;
     const auto list = file.is_object() ? file.find("traceEvents") : file.end();
     if (!file.is_object() || list == file.end() || !list->is_array()) return all;
     for (const Json& e : *list) {
-        if (!e.is_object() || e.value("ph", "") != "X" || !e.contains("ts") || !e.contains("dur") ||
+        if (!e.is_object() || text_of(e, "ph") != "X" || !e.contains("ts") || !e.contains("dur") ||
             !e.at("ts").is_number() || !e.at("dur").is_number())
             continue;
         Event& v = all.emplace_back();
-        v.name = e.value("name", "");
-        v.category = e.value("cat", "");
+        v.name = text_of(e, "name");
+        v.category = text_of(e, "cat");
         v.begin = e.at("ts").get<double>();
         v.end = v.begin + e.at("dur").get<double>();
         if (const auto args = e.find("args"); args != e.end() && args->is_object()) {

@@ -191,6 +191,13 @@ TEST(Trace, PassesOfDifferentGradientsAreRefused) {
     all.push_back(gradient(1580, 10, Json::array({Json::array({9})})));
     EXPECT_TRUE(holds(refusal(all), "t.json", "ProfilerStep#1", "2 and 3 gradients"));
 }
+/// Chrome's format leaves fields to who writes them.
+TEST(Trace, FieldsThatAreNoTextAreSkipped) {
+    Json all = three_steps();
+    all.push_back({{"ph", 1}, {"ts", 10'000}, {"dur", 1}});
+    all.push_back({{"ph", "X"}, {"name", 5}, {"cat", nullptr}, {"ts", 10'000}, {"dur", 1}});
+    EXPECT_EQ(read(all).elements(), 16);
+}
 /// Gradients of another step are not this one's.
 TEST(Trace, OfAnotherStepIsRefused) {
     Json all = three_steps();
