@@ -1,6 +1,6 @@
 #include <tools/plan/inputs.hpp>
 
-#include <algorithm>  // max_element
+#include <algorithm>  // all_of, max_element, none_of
 
 #include <fmt/core.h>  // sentences
 
@@ -75,6 +75,18 @@ Input input_of(const sim::NcclTests& tests, const std::string& file,
                         inside ? "the machine's wiring" : "NICs' data sheets and a profile",
                         static_cast<double>(largest.bytes.count) * 1e-6,
                         1e3 * seconds(largest.in_place), 1e3 * seconds(simulated))};
+}
+
+std::vector<Input> assumed_beside(const std::vector<sim::NcclTests>& all,
+                                  const sim::MachineSpec& machine, bool network_stated) {
+    const auto of_one_host = [](const sim::NcclTests& t) { return t.hosts == 1; };
+    const std::string name(machine.name.view());
+    std::vector<Input> assumed;
+    if (std::none_of(all.begin(), all.end(), of_one_host) && machine.gpus > 1)
+        assumed.push_back({"GPUs of a machine", false, "wiring and links of " + name});
+    if (std::all_of(all.begin(), all.end(), of_one_host) && !network_stated)
+        assumed.push_back({"network", false, "data sheets and a profile of " + name});
+    return assumed;
 }
 
 }  // namespace gx::tools::plan

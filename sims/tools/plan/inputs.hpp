@@ -43,4 +43,10 @@ struct StepInput {
 [[nodiscard]] Input input_of(const sim::NcclTests& tests, const std::string& file,
                              const sim::ClusterSpec& cluster);
 
+/// What nccl-tests' output leaves to data sheets: of one host alone, the network between machines,
+/// unless a cluster file has it (`network_stated`); of several alone, the GPUs of a machine.
+[[nodiscard]] std::vector<Input> assumed_beside(const std::vector<sim::NcclTests>& all,
+                                                const sim::MachineSpec& machine,
+                                                bool network_stated);
+
 }  // namespace gx::tools::plan

@@ -293,16 +293,24 @@ tools::plan::SearchSpace space_of(const Asked& a, const Graph& graph, Inputs& in
         const bool aws = name.starts_with("p2") || name.starts_with("p3");
         const std::string stack =
             a.profile.empty() ? aws ? "nccl-2.10+tcp-aws" : "nccl-2.10" : a.profile;
-        if (sim::states_network(named))
-            inputs.push_back({"network", true, name + ", in place of data sheets and a profile"});
+        const bool stated = sim::states_network(named);
+        if (stated)
+            inputs.push_back({"network", true,
+                              name + ", in place of data sheets" +
+                                  (a.profile.empty() ? " and a profile"
+                                                     : "; its profile is --profile " + stack)});
         else if (a.nccl_tests.empty()) unmeasured += (unmeasured.empty() ? "" : ", ") + name;
-        if (!a.profile.empty() || !sim::states_network(named))
-            named.profile = sim::find_profile(stack);
+        if (!a.profile.empty() || !stated) named.profile = sim::find_profile(stack);
+        std::vector<sim::NcclTests> measured;
         for (const std::string& file : a.nccl_tests) {
-            const auto tests = sim::read_nccl_tests(read_input("--nccl-tests", file), file);
+            const auto& tests =
+                measured.emplace_back(sim::read_nccl_tests(read_input("--nccl-tests", file), file));
             named = sim::with_measured(named, tests, file);
             inputs.push_back(tools::plan::input_of(tests, file, named));
         }
+        if (!measured.empty())
+            for (const auto& input : tools::plan::assumed_beside(measured, machine, stated))
+                inputs.push_back(input);
         for (int count = 1; count * machine.gpus <= a.most_gpus; count *= 2) {
             space.clusters.push_back(named);
             space.clusters.back().machines = count;

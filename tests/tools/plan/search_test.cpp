@@ -228,6 +228,24 @@ TEST(Measured, RefusalsNameTheInput) {
                       "t.json", "a CPU's", "ProfilerActivity.CUDA"));
 }
 
+TEST(Measured, WhatNcclTestsLeaveOutIsAssumed) {
+    using gx::sim::NcclTests;
+    const gx::sim::MachineSpec machine{.name = "ours", .gpus = 8};
+    const NcclTests one{.ranks = 8, .hosts = 1}, two{.ranks = 16, .hosts = 2};
+    const auto of = [&](const std::vector<NcclTests>& all, bool stated) {
+        std::string text;
+        for (const auto& i : gx::tools::plan::assumed_beside(all, machine, stated)) {
+            EXPECT_FALSE(i.measured);
+            text += i.of + ": " + i.text + ".";
+        }
+        return text;
+    };
+    EXPECT_EQ(of({one}, false), "network: data sheets and a profile of ours.");
+    EXPECT_EQ(of({one}, true), "");
+    EXPECT_EQ(of({two}, false), "GPUs of a machine: wiring and links of ours.");
+    EXPECT_EQ(of({one, two}, false), "");
+}
+
 // ---- Micro-batches ----------------------------------------------------------------------
 TEST(MicroBatches, AreTheFewestThatFit) {
     SearchSpace s = space({1});
