@@ -113,9 +113,18 @@ void Hardware::measure(const sim::ClusterSpec& cluster) {
 sim::ClusterSpec Hardware::spec(int machines, int gpus) const {
     if (measured != nullptr) {
         ClusterSpec s = *measured;
-        if (s.machine.wiring.known) s.machine = with_gpus(s.machine, gpus);
-        s.machine.gpus = gpus;
-        s.machine.gpu = gpu;
+        MachineSpec& m = s.machine;
+        if (m.wiring.known) m = with_gpus(m, gpus);
+        // NCCL's rings share NVLinks and NICs: the one that is simulated has what all have.
+        const double nics = std::max(1, m.nics);
+        const BytesPerSecond port = m.wiring.known ? m.wiring.gpu[0].rate : BytesPerSecond{};
+        m.host_bandwidth = std::max(m.host_bandwidth, port) * nics;
+        m.nic_line_rate = m.nic_line_rate * nics;
+        m.nics = std::min(1, m.nics);
+        m.wiring = {};
+        m.peer_bandwidth = inside.bus;
+        m.gpus = gpus;
+        m.gpu = gpu;
         s.machines = machines;
         return s;
     }

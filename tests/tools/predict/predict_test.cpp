@@ -80,6 +80,10 @@ TEST(Predict, AMeasuredNetworkReplacesThatOfTheConditions) {
     EXPECT_NEAR(p.points[0].step_ms, 320 + 204.4 + 0.2, 0.01);
     EXPECT_EQ(p.machine, "ours");
     EXPECT_THAT(p.why, HasSubstr("links and network as measured on ours"));
+    network.machine.nics = 4;  // which NCCL's rings share
+    network.machine.nic_line_rate = {0.125e9};
+    EXPECT_NEAR(predicted(two_p100, one_to_two, bare(), network).points[0].step_ms,
+                p.points[0].step_ms, 1e-6);
     network.machine.nic_line_rate = {};
     EXPECT_THAT(predicted(two_p100, one_to_two, bare(), network).error, HasSubstr("zero rate"));
 }
