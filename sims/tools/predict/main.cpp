@@ -50,13 +50,16 @@ void report(const std::string& file, const Prediction& p) {
 std::optional<gx::sim::ClusterSpec> measured_network(const Asked& a) {
     if (a.machine.empty()) return {};
     gx::sim::ClusterSpec c = gx::sim::find_or_read_cluster(a.machine);
-    if (!gx::sim::states_network(c) && a.nccl_tests.empty())
+    bool network = gx::sim::states_network(c);
+    for (const std::string& file : a.nccl_tests) {
+        const auto tests = gx::sim::read_nccl_tests(gx::read_input("--nccl-tests", file), file);
+        network = network || tests.hosts > 1;
+        c = with_measured(c, tests, file);
+    }
+    if (!network)
         throw gx::Error("--machine " + printable(a.machine) +
                         ": says nothing of the network between machines: give a cluster file, as "
-                        "gx bench network writes it, or --nccl-tests");
-    for (const std::string& file : a.nccl_tests)
-        c = with_measured(c, gx::sim::read_nccl_tests(gx::read_input("--nccl-tests", file), file),
-                          file);
+                        "gx bench network writes it, or --nccl-tests of several hosts");
     return c;
 }
 

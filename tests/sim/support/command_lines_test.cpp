@@ -96,6 +96,19 @@ bool explains(const std::string& printed) {
 
 // ---- Command lines of the list --------------------------------------------------------------
 
+/// Output of all_reduce_perf on eight GPUs of one host.
+std::string nccl_tests_of_one_host() {
+    std::string text = "# Using devices\n";
+    for (int r = 0; r < 8; ++r)
+        text += "#  Rank " + std::to_string(r) + " Group 0 Pid 1 on host device " +
+                std::to_string(r) + " [0000:07:00] V100\n";
+    return text +
+           "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+           "1000000 250000 float sum -1 100.0 10.00 17.50 0 100.0 10.00 17.50 0\n"
+           "2000000 500000 float sum -1 200.0 10.00 17.50 0 200.0 10.00 17.50 0\n"
+           "# Avg bus bandwidth    : 17.5\n";
+}
+
 /// "name{key=value,...}" as a file: a template of that name with these fields instead of its own.
 fs::path write_template(const std::string& word, const fs::path& place) {
     static int count = 0;
@@ -123,6 +136,7 @@ fs::path write_template(const std::string& word, const fs::path& place) {
         text = R"([{"id": "a", "group": "g", "conditions": )" + text + R"(, "measured": [
             {"gpus": 8, "nodes": 1, "value": 2000, "unit": "img/s", "role": "base"},
             {"gpus": 16, "nodes": 2, "unit": "img/s", "role": "target"}]}])";
+    if (name == "nccl") text = nccl_tests_of_one_host();
     const fs::path file = place / (name + std::to_string(count++) + ".json");
     write_text(file, text);
     return file;
