@@ -52,6 +52,7 @@ public:
     /// `by_last`: the last rank to come works for all.
     GX_DECL Delivery share(Session& session, std::chrono::nanoseconds deadline, int channel,
                            std::span<std::byte> mine, SharedWork work, bool by_last = false);
+    /// The same on all ranks.
     [[nodiscard]] bool shares_cores() const { return !spins_; }
 
     /// "2 MiB where it can" or "4 KiB": the setting of the system for shared memory.
@@ -72,7 +73,7 @@ private:
         Place* places;  ///< [rank]
     };
 
-    NodeMemory(int ranks, std::byte* base, std::size_t part_bytes);
+    NodeMemory(int ranks, std::byte* base, std::size_t part_bytes, bool spins);
     static std::size_t part_of(int ranks);
     static std::size_t head_of(int ranks);
     static std::size_t channel_of(int ranks);
@@ -87,8 +88,8 @@ private:
     std::size_t part_bytes_;
     int rank_ = 0;
     int ranks_;
-    bool spins_;                                   ///< there is a core for each rank
-    std::mutex mutex_{};                           ///< of what follows
+    bool spins_;          ///< there is a core for each rank, as rank 0 sees it
+    std::mutex mutex_{};  ///< of what follows
     std::size_t used_ = 0, dirty_ = 0, live_ = 0;  ///< from the begin of the part; buffers
     std::size_t staged_ = 0;                       ///< from its end
     std::vector<Place> stagings_{};                ///< [channel]

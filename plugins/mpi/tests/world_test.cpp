@@ -65,6 +65,11 @@ TEST_P(MpiWorld, RanksOfOneMachineShareMemory) {
     for (const int ranks : {1, 2, 3})
         expect_all(ranks, "shared", "the bits of threads, the bits of threads");
 }
+/// Whether the last of them works for all is not decided by each for itself.
+TEST_P(MpiWorld, RanksThatSeeOtherNumbersOfCoresShareMemory) {
+    for (const std::string cores : {"1", "64"})
+        expect_all(3, "shared " + cores, "the bits of threads, the bits of threads");
+}
 TEST_P(MpiWorld, LongMessagesInPieces) {
     for (const int ranks : {1, 2}) expect_all(ranks, "pieces", "the same bytes");
 }

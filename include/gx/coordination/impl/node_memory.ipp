@@ -36,12 +36,13 @@ GX_DECL std::size_t NodeMemory::head_of(int ranks) {
     return (channels * channel_of(ranks) + large_page - 1) / large_page * large_page;
 }
 
-GX_DECL NodeMemory::NodeMemory(int ranks, std::byte* base, std::size_t part_bytes)
-    : base_(base),
-      part_bytes_(part_bytes),
-      ranks_(ranks),
-      spins_(static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency()),
-      stagings_(channels) {}
+GX_DECL NodeMemory::NodeMemory(int ranks, std::byte* base, std::size_t part_bytes, bool spins)
+    : base_(base), part_bytes_(part_bytes), ranks_(ranks), spins_(spins), stagings_(channels) {}
+
+/// Whether there is a core for each rank. Processes may be told different numbers of cores.
+inline bool has_core_for_each(int ranks) {
+    return static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency();
+}
 
 /// All of it, from a multiple of `alignment` on, or nullptr. `file`: -1: of this process and its
 /// children.
@@ -70,7 +71,7 @@ GX_DECL std::unique_ptr<NodeMemory> NodeMemory::for_children(int ranks) {
     std::byte* const base =
         map_shared(head_of(ranks) + part * static_cast<std::size_t>(ranks), large_page, -1);
     if (base == nullptr) return nullptr;
-    return std::unique_ptr<NodeMemory>(new NodeMemory(ranks, base, part));
+    return std::unique_ptr<NodeMemory>(new NodeMemory(ranks, base, part, has_core_for_each(ranks)));
 }
 
 /// "DEVICE INODE" of an open file: processes of two containers may have one number, and what lies
@@ -87,17 +88,20 @@ GX_DECL std::unique_ptr<NodeMemory> NodeMemory::join(Session& session,
     Descriptor file;
     std::string path = "none";
     std::size_t part = part_of(ranks), all = 0;
+    bool spins = false;
     const auto all_of = [&] { return head_of(ranks) + part * static_cast<std::size_t>(ranks); };
     if (session.rank() == 0) {
         all = all_of();
         file = Descriptor(::memfd_create("gx", MFD_CLOEXEC));
         if (file && ::ftruncate(file.get(), static_cast<off_t>(all)) == 0)
             path = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file.get()) +
-                   " " + std::to_string(part) + " " + identity_of(file.get());
+                   " " + std::to_string(part) + (has_core_for_each(ranks) ? " 1 " : " 0 ") +
+                   identity_of(file.get());
     }
     std::istringstream said(session.gather(path, limit).front());
     std::byte* base = nullptr;
-    if (std::string identity; said >> path >> part && std::getline(said >> std::ws, identity)) {
+    if (std::string identity;
+        said >> path >> part >> spins && std::getline(said >> std::ws, identity)) {
         all = all_of();
         if (session.rank() != 0) file = Descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
         if (file && identity_of(file.get()) == identity)
@@ -105,7 +109,7 @@ GX_DECL std::unique_ptr<NodeMemory> NodeMemory::join(Session& session,
     }
     std::unique_ptr<NodeMemory> mine;
     if (base != nullptr) {
-        mine.reset(new NodeMemory(ranks, base, part));
+        mine.reset(new NodeMemory(ranks, base, part, spins));
         mine->be(session.rank());
     }
     for (const std::string& one : session.gather(mine ? "mapped" : "none", limit))
