@@ -179,6 +179,7 @@ TEST_P(MpiWorld, ARankThatMakesNoWorldEndsTheJob) {
                 << end.output;
     }
 }
+TEST_P(MpiWorld, DeadlinesMayBeTheLongestTime) { expect_all(2, "endless", "returned"); }
 /// The inner world leaves signals, and the launcher's end, to the outer one.
 TEST_P(MpiWorld, AWorldInsideOfAnothersRun) {
     expect_all(2, "inside",

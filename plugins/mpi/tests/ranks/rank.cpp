@@ -798,6 +798,14 @@ const std::map<std::string, Mode> modes{
          }
          return text;
      }},
+    {"endless",  // no deadline ever comes
+     [](const std::string&, const Arguments&) {
+         constexpr auto longest = std::chrono::nanoseconds::max();
+         mpi::World<> world({.deadline = longest, .join_deadline = longest, .patience = longest});
+         world.run([](auto&) {});
+         world.run([](auto&) {});
+         return std::string("returned");
+     }},
     {"info",
      [](const std::string&, const Arguments&) {
          mpi::World<> world;

@@ -56,10 +56,12 @@ inline void keep(std::unique_ptr<Session> session, std::unique_ptr<Guard> guard)
 }
 
 inline JobOptions checked(JobOptions options) {
-    const auto check = [](const char* name, std::chrono::nanoseconds value) {
+    const auto check = [](const char* name, std::chrono::nanoseconds& value) {
         if (value.count() <= 0)
             throw Error(std::string(name) + " is " + std::to_string(value.count()) +
                         " ns: it ends every wait at once; give the longest time that it may take");
+        constexpr std::chrono::hours year(24 * 365);  // now and it make a time, 4 of it a duration
+        value = std::min<std::chrono::nanoseconds>(value, year);
     };
     check("deadline", options.deadline);
     check("join_deadline", options.join_deadline);
