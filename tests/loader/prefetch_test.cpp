@@ -20,8 +20,18 @@ std::atomic<int> allocations{0};  // of both threads
     if (void* p = std::malloc(bytes)) return p;
     throw std::bad_alloc{};
 }
+[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t align) {  // of buffers
+    ++allocations;
+    const auto a = static_cast<std::size_t>(align);
+    if (void* p = std::aligned_alloc(a, (bytes + a - 1) / a * a)) return p;
+    throw std::bad_alloc();
+}
 [[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
 [[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
+    std::free(p);
+}
 
 namespace {
 

@@ -54,8 +54,17 @@ void* operator new(std::size_t bytes) {
     if (memory == nullptr) throw std::bad_alloc();
     return memory;
 }
+void* operator new(std::size_t bytes, std::align_val_t align) {  // of buffers
+    ++allocated;
+    const auto a = static_cast<std::size_t>(align);
+    void* const memory = std::aligned_alloc(a, (bytes + a - 1) / a * a);
+    if (memory == nullptr) throw std::bad_alloc();
+    return memory;
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
 // What of MPI is called in a run, and by how many other threads than the one that initialised it.
 namespace calls {
