@@ -39,7 +39,8 @@ struct MeasuredStep {
 /// Errors: gx::Error naming the file, what it lacks and the profiler's option that records it: no
 ///         JSON, no ProfilerStep, no AccumulateGrad, no shapes, no Optimizer.step, kernels without
 ///         their launches, backward passes whose gradients differ.
-/// Cost:   O(n log n) in events.
+/// Cost:   O(n log n) in events; of a GPU, besides, kernels times gradients and functions of
+///         backward.
 [[nodiscard]] MeasuredStep read_trace(std::string_view text, const std::string& file);
 
 }  // namespace gx::tools::predict
