@@ -24,6 +24,7 @@
 #include <gx/threads/threads.hpp>
 #include <gx/trainer/trainer.hpp>
 
+#include "../../../sims/support/command_line.hpp"  // expect_outputs
 #include "../machine.hpp"
 #include "measure.hpp"
 #include "namespaces.hpp"
@@ -118,6 +119,7 @@ nlohmann::json row(const std::string& reducer, double step, double longer, bool 
 }  // namespace
 
 int measure_overlap(const std::string& json, bool namespaces) {
+    if (launcher_rank() == 0) expect_outputs({{"--json", json}});
     if (namespaces) raise_priority();
     stay_on_core_of(launcher_rank());
     mpi::World<OneCore> world({.announce = !namespaces});
