@@ -15,14 +15,6 @@
 #include <trainer/losing.hpp>                  // Mortal, Scripted
 #include <trainer/small.hpp>                   // Net, images
 
-/// A detector that fails while a world is built, as where memory runs out.
-template <>
-struct gx::sim::RaceMonitorMaker<bool> {
-    static std::unique_ptr<RaceInterface> make(Engine&, int) {
-        throw gx::Error("no room for clocks");
-    }
-};
-
 namespace {
 
 using namespace testing_support;
@@ -315,11 +307,29 @@ TEST(Survival, OtherErrorsEndTheRun) {
     Cluster world(gx::sim::ethernet_10g(3));
     EXPECT_TRUE(holds(error_of([&] { (void)T(o).train(world, data()); }), "not finite"));
 }
+/// Faults that fail while a world is built, as where memory runs out.
+struct NoRoom : gx::sim::FaultPlan::Listed {
+    [[nodiscard]] const std::vector<gx::sim::Fault>& list() const override { return none; }
+    void check(const gx::sim::ClusterSpec&, gx::Problems&) const override {}
+    [[nodiscard]] bool reroutes() const override { return false; }
+    [[nodiscard]] gx::sim::FaultPlan seen_by(const gx::sim::Core&, const gx::sim::ClusterSpec&,
+                                             gx::Nanoseconds,
+                                             const gx::sim::FaultInterface*) const override {
+        return {};
+    }
+    [[nodiscard]] std::unique_ptr<gx::sim::FaultInterface> start(
+        std::uint64_t, gx::sim::Engine&, gx::sim::FlowNetwork&, const gx::sim::Topology&,
+        gx::sim::MessageMatcher&) const override {
+        throw gx::Error("no room for faults");
+    }
+    std::vector<gx::sim::Fault> none{};
+};
 TEST(Survival, AnErrorWhileAWorldIsBuiltEndsTheRun) {
     using T = Trains<Plain>;
     set_script({});
-    Cluster world(gx::sim::ethernet_10g(2), {.detect_races = true});
-    EXPECT_EQ(error_of([&] { (void)T(options<T>()).train(world, data()); }), "no room for clocks");
+    Cluster world(gx::sim::ethernet_10g(2),
+                  {.faults = gx::sim::FaultPlan(std::make_shared<NoRoom>())});
+    EXPECT_EQ(error_of([&] { (void)T(options<T>()).train(world, data()); }), "no room for faults");
 }
 TEST(Survival, AFaultThatNeverComesIsToldAtTheEnd) {
     using T = Trains<Plain>;
