@@ -41,8 +41,8 @@ struct EncodedEntry {
     int label = 0;
 };
 
-/// `hash` with an entry added, for Source's content(): its name, the file's without its folders, the
-/// place and length of its record, and its label.
+/// `hash` with an entry added, for Source's content(): its name, the file's without its folders,
+/// the place and length of its record, and its label.
 [[nodiscard]] GX_DECL std::uint64_t hash_entry(std::uint64_t hash, const EncodedEntry& entry);
 
 /// One labelled image as it is stored.
