@@ -21,6 +21,7 @@ struct RankLog {
     };
     std::vector<Resolved> resolved{};  ///< gradients, in order: applied, or left out
     std::vector<float> mean{};         ///< the last that was applied
+    bool finished = false;             ///< all epochs of the run
     bool closed = false;               ///< its world has ended
     std::vector<float> sum{};          ///< of all means of the run, in `parts` where there are any
     double updates = 0;                ///< of the run

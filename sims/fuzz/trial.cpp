@@ -178,7 +178,7 @@ void check_told(const ReducerKind& kind, const Scenario& s, const Trial& t, bool
                "no fault is lasting, and a world stopped: " + t.worlds.front().error);
     if (finished) return;
     const WorldLog& last = t.worlds.back();
-    const int left = kind.owns_update() ? last.alive : last.left;
+    const int left = kind.owns_update() ? last.waiting : last.left;
     if (left > 0 && last.ranks.size() > 1 && last.told == 0)
         v.fail(Kind::liveness, "it stopped, and no survivor got an error");
 }
@@ -309,7 +309,7 @@ Verdict trial_of(const ReducerKind& kind, const Scenario& drawn, const Tampering
             else check_means(kind, s, w, t.worlds[w], v);
         check_told(kind, s, t, finished || overflowed, v);
     }
-    const bool none_left = kind.owns_update() ? t.worlds.back().ended || t.worlds.back().alive == 0
+    const bool none_left = kind.owns_update() ? t.worlds.back().ended || t.worlds.back().waiting == 0
                                               : t.worlds.back().left == 0;
     if (!finished && !spoiled && !none_left && !overflowed)
         v.fail(Kind::correctness, "it stopped with ranks left: " + stopped);

@@ -35,7 +35,7 @@ struct WorldLog {
     std::uint64_t event_hash = 0;
     bool ended = false;                   ///< some rank was told that another is lost
     int told = 0, left = -1;              ///< how many; ranks of the next world, -1: none was asked
-    int alive = 0;                        ///< ranks that did not die
+    int waiting = 0;                      ///< ranks that neither died nor finished the run
     std::string error{};                  ///< the first of them
     std::vector<std::string> problems{};  ///< of what must hold and did not
 };
@@ -242,6 +242,7 @@ public:
             cluster_.run([&](Cluster<>::Rank& rank) {
                 Rank mine(rank, trial_, log);
                 f(mine);
+                log.ranks[static_cast<std::size_t>(rank.rank())].finished = true;
             });
         } catch (const LostRank& e) {
             log.ended = true;
@@ -283,7 +284,8 @@ private:
         bool died = false;
         for (int r = 0; r < ranks(); ++r) {
             died = died || cluster_.died(r);
-            log.alive += cluster_.died(r) ? 0 : 1;
+            const RankLog& rank = log.ranks[static_cast<std::size_t>(r)];
+            log.waiting += cluster_.died(r) || rank.finished ? 0 : 1;
             if (!cluster_.error_of(r)) continue;
             try {
                 std::rethrow_exception(cluster_.error_of(r));

@@ -129,6 +129,11 @@ TEST(Fuzz, ASeedWhoseCorruptedIndexWasNotInTheBucket) {
     const CampaignReport r = campaign(top, {}, {.first = 287, .count = 1});
     EXPECT_EQ(r.failing_seed, 0u) << r.failure.sentence;
 }
+// Rank 0 died when the others had finished: who has finished need not be told.
+TEST(Fuzz, ASeedWhoseRootDiesLast) {
+    const CampaignReport r = campaign(reducers(), {}, {.first = 257'957, .count = 1});
+    EXPECT_EQ(r.failing_seed, 0u) << r.failure.sentence;
+}
 // An epoch was done again by fewer ranks, and its checkpoint read as that of the first time.
 TEST(Fuzz, ASeedWhoseEpochIsDoneAgainByFewerRanks) {
     const CampaignReport r =

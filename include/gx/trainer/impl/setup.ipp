@@ -327,8 +327,8 @@ GX_DECL void throw_too_few(const LossRow& loss, int fewest, const std::string& e
 GX_DECL void expect_whole(const RunRecord& r, int epochs) {
     if (std::ssize(r.epochs) == epochs) return;
     throw Error(fmt::format(
-        "rank 0 stopped in epoch {} of {}: all ranks were lost, so none reported the cause. "
-        "Go on from the last checkpoint.",
+        "rank 0 was lost in epoch {} of {}, and no rank was left to report it: the others had "
+        "finished or were lost too. Go on from the last checkpoint.",
         r.epochs.size() + 1, epochs));
 }
 
