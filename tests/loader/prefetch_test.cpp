@@ -3,35 +3,19 @@
 #include <gx/loader/synthetic.hpp>
 
 #include <atomic>
-#include <cstdlib>  // malloc, free
 #include <memory>
-#include <new>     // operator new
 #include <thread>  // yield
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <support/counted_new.hpp>
+
 namespace {
 std::atomic<int> allocations{0};  // of both threads
 }  // namespace
-[[gnu::noinline]] void* operator new(std::size_t bytes) {  // inlined, g++ 12 sees a mismatch
-    ++allocations;
-    if (void* p = std::malloc(bytes)) return p;
-    throw std::bad_alloc{};
-}
-[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t align) {  // of buffers
-    ++allocations;
-    const auto a = static_cast<std::size_t>(align);
-    if (void* p = std::aligned_alloc(a, (bytes + a - 1) / a * a)) return p;
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
-    std::free(p);
-}
+void testing_support::note_allocation(std::size_t, const void*) noexcept { ++allocations; }
 
 namespace {
 

@@ -4,12 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>   // counts
-#include <cstdlib>  // malloc
 #include <cstring>  // strstr
-#include <new>      // replaced operators
 
 #include <gx/model/cifar_resnet.hpp>  // ResNet8
 #include <gx/model/lenet.hpp>         // LeNet
+#include <support/counted_new.hpp>    // note_allocation
 
 #include "agreement.hpp"
 
@@ -18,8 +17,9 @@
 namespace {
 std::atomic<bool> counting{false};
 std::atomic<long> ours{0}, of_library{0}, largest_of_library{0};
+}  // namespace
 
-void note(std::size_t bytes, const void* caller) {
+void testing_support::note_allocation(std::size_t bytes, const void* caller) noexcept {
     if (!counting.load()) return;
     counting = false;  // what dladdr may allocate is not of the step
     Dl_info info{};
@@ -28,29 +28,6 @@ void note(std::size_t bytes, const void* caller) {
     (library ? of_library : ours).fetch_add(1);
     if (library) largest_of_library = std::max(largest_of_library.load(), static_cast<long>(bytes));
     counting = true;
-}
-}  // namespace
-
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-    note(bytes, __builtin_return_address(0));
-    if (void* p = std::malloc(bytes == 0 ? 1 : bytes)) return p;
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t align) {
-    note(bytes, __builtin_return_address(0));
-    const auto a = static_cast<std::size_t>(align);
-    if (void* p = std::aligned_alloc(a, (bytes + a - 1) / a * a)) return p;
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-    note(bytes, __builtin_return_address(0));
-    return std::malloc(bytes == 0 ? 1 : bytes);
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
-    std::free(p);
 }
 
 namespace {

@@ -9,9 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
-#include <new>
 #include <string>
 #include <vector>
 
@@ -23,6 +21,7 @@
 #include <gx/model/cifar_resnet.hpp>  // ResNet20
 
 #include "../../../sims/support/command_line.hpp"  // run_program
+#include "../../support/counted_new.hpp"           // note_allocation
 #include "../machine.hpp"                          // cpu_name
 #include "../step/clock.hpp"                       // median
 #include "../step/training.hpp"                    // Training, Alone
@@ -31,22 +30,8 @@ namespace {
 std::atomic<bool> counting{false};
 std::atomic<long> allocations{0};
 }  // namespace
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
+void testing_support::note_allocation(std::size_t, const void*) noexcept {
     if (counting) ++allocations;
-    if (void* p = std::malloc(bytes == 0 ? 1 : bytes)) return p;
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t align) {
-    if (counting) ++allocations;
-    const auto a = static_cast<std::size_t>(align);
-    if (void* p = std::aligned_alloc(a, (bytes + a - 1) / a * a)) return p;
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
-    std::free(p);
 }
 
 namespace {

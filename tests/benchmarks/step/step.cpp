@@ -14,10 +14,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -28,6 +26,7 @@
 #include <gx/io/atomic_file.hpp>  // write_file
 
 #include "../../../sims/support/command_line.hpp"  // run_program
+#include "../../support/counted_new.hpp"           // note_allocation
 #include "../machine.hpp"                          // cpu_name
 #include "clock.hpp"                               // now, median, OtherLoad
 #include "fixed.hpp"                               // measure_outside, measure_peak
@@ -39,31 +38,14 @@
 namespace {
 std::atomic<bool> counting{false};
 std::atomic<long> ours{0}, of_library{0};
-void note(const void* caller) {
+}  // namespace
+void testing_support::note_allocation(std::size_t, const void* caller) noexcept {
     if (!counting.exchange(false)) return;  // what dladdr may allocate is not of the step
     Dl_info info{};
     const bool library =
         dladdr(caller, &info) != 0 && std::strstr(info.dli_fname, "libdnnl") != nullptr;
     (library ? of_library : ours).fetch_add(1);
     counting = true;
-}
-}  // namespace
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-    note(__builtin_return_address(0));
-    if (void* p = std::malloc(bytes == 0 ? 1 : bytes)) return p;
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t align) {
-    note(__builtin_return_address(0));
-    const auto a = static_cast<std::size_t>(align);
-    if (void* p = std::aligned_alloc(a, (bytes + a - 1) / a * a)) return p;
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
-    std::free(p);
 }
 
 namespace {

@@ -1,8 +1,6 @@
 #include <gx/image/codec/jpeg.hpp>
 
 #include <atomic>
-#include <cstdlib>
-#include <new>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -12,22 +10,10 @@
 #include <gx/core/error.hpp>
 #include <image/codec/make_files.hpp>
 #include <image/image_fixture.hpp>
+#include <support/counted_new.hpp>
 
 static std::atomic<int> allocations{0};
-[[gnu::noinline]] void* operator new(std::size_t bytes) {  // inlined, g++ 12 sees a mismatch
-    ++allocations;
-    if (void* const p = std::malloc(bytes)) return p;
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void* operator new[](std::size_t bytes, std::align_val_t alignment) {
-    ++allocations;
-    const auto a = static_cast<std::size_t>(alignment);
-    if (void* const p = std::aligned_alloc(a, (bytes + a - 1) / a * a)) return p;
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
+void testing_support::note_allocation(std::size_t, const void*) noexcept { ++allocations; }
 
 namespace {
 

@@ -2,7 +2,6 @@
 #include <gx/trainer/monitor/observer.hpp>
 
 #include <atomic>     // counts
-#include <cstdlib>    // malloc
 #include <limits>     // an end
 #include <stdexcept>  // runtime_error
 #include <string>     // events
@@ -21,18 +20,13 @@
 #include <gx/testing/far/device.hpp>              // FarDevice
 #include <gx/testing/processes.hpp>               // ProcessWorld
 #include <gx/trainer/trainer.hpp>                 // Trainer
+#include <support/counted_new.hpp>                // note_allocation
 #include <trainer/small.hpp>                      // images, threads
 
 namespace {
 std::atomic<std::int64_t> allocations{0};
 }
-void* operator new(std::size_t bytes) {
-    ++allocations;
-    if (void* p = std::malloc(bytes)) return p;
-    throw std::bad_alloc{};
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void testing_support::note_allocation(std::size_t, const void*) noexcept { ++allocations; }
 
 namespace {
 

@@ -15,7 +15,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <new>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -34,6 +33,7 @@
 #include <gx/threads/threads.hpp>
 #include <gx/trainer/trainer.hpp>
 
+#include <support/counted_new.hpp>
 #include <support/interface_bytes.hpp>
 #include <trainer/small.hpp>
 
@@ -48,23 +48,7 @@ extern "C" int get_nprocs() noexcept {
 
 // Counts what a thread allocates; MPI's own malloc() is not counted.
 thread_local std::int64_t allocated = 0;
-void* operator new(std::size_t bytes) {
-    ++allocated;
-    void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
-    if (memory == nullptr) throw std::bad_alloc();
-    return memory;
-}
-void* operator new(std::size_t bytes, std::align_val_t align) {  // of buffers
-    ++allocated;
-    const auto a = static_cast<std::size_t>(align);
-    void* const memory = std::aligned_alloc(a, (bytes + a - 1) / a * a);
-    if (memory == nullptr) throw std::bad_alloc();
-    return memory;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void testing_support::note_allocation(std::size_t, const void*) noexcept { ++allocated; }
 
 // What of MPI is called in a run, and by how many other threads than the one that initialised it.
 namespace calls {
