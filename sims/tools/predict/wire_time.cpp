@@ -1,11 +1,13 @@
 #include <tools/predict/wire_time.hpp>
 
 #include <algorithm>  // max, min
+#include <vector>     // links
 
 #include <fmt/core.h>  // keys
 
 #include <gx/collective/ring.hpp>             // Ring
 #include <gx/sim/des/engine.hpp>              // Engine
+#include <gx/sim/catalog/cluster_of.hpp>      // with_gpus
 #include <gx/sim/catalog/find_machine.hpp>    // machines with wiring
 #include <gx/sim/timing/nccl_model.hpp>       // nccl_all_reduce_time
 #include <gx/sim/network/network.hpp>         // FlowNetwork
@@ -28,13 +30,30 @@ LinkClass link_of(const Hardware& h) {
     return h.inside.link == Inside::Link::pcie ? LinkClass::pci : LinkClass::nvlink;
 }
 
-/// All of a machine and network that the time of a transfer depends on.
+/// All of a machine and network that the time of a transfer depends on. Measured clusters of one
+/// name are one cluster, but for these rates.
 std::string network_of(const Hardware& h) {
-    return fmt::format("{} {} {} {} {}", static_cast<int>(h.inside.link), h.inside.bus.count,
-                       h.nic.count, h.share, h.profile.name.view());
+    std::string key = fmt::format("{} {} {} {} {}", static_cast<int>(h.inside.link),
+                                  h.inside.bus.count, h.nic.count, h.share, h.profile.name.view());
+    if (const ClusterSpec* const c = h.measured)
+        key += fmt::format(" {} {} {} {} {}", c->name.view(), c->latency.count(), c->flow_cap.count,
+                           c->machine.peer_latency.count(), c->machine.peer_flow_cap.count);
+    return key;
 }
 std::string key_of(const char* what, const Hardware& h, Group g) {
     return fmt::format("{} {} {} {}", what, g.machines, g.gpus, network_of(h));
+}
+
+/// The machine whose links join the owners of tensors: a measured one with its own wiring, else the
+/// catalog's of these GPUs, else one without wiring.
+MachineSpec owners_machine(const Hardware& h, int gpus, const MachineSpec& plain) {
+    if (h.measured != nullptr)
+        return h.measured->machine.wiring.known ? with_gpus(h.measured->machine, gpus) : plain;
+    for (const auto make : machine_makers)
+        if (const MachineSpec m = make();
+            m.gpu.name == h.gpu.name && m.gpus >= gpus && m.gpus < 2 * gpus && m.gpus > 1)
+            return m;
+    return plain;
 }
 
 /// The line through the times of a small and a large message.
@@ -71,18 +90,21 @@ double WireTime::servers(const Hardware& h, int machines, int servers, double mb
     if (const auto at = times_.find(key); at != times_.end()) return at->second;
     Engine engine;
     FlowNetwork network(engine);
-    const BytesPerSecond line = h.spec(machines, 1).nic_rate();
-    for (int m = 0; m < 2 * machines; ++m) (void)network.add_link(line);
-    for (int s = 0; s < servers; ++s) (void)network.add_link({server_gbps * 1e9 / 8});
+    const ClusterSpec spec = h.spec(machines, 1);
+    const Topology topology(spec, network);
+    std::vector<int> links;  // of the servers
+    for (int s = 0; s < servers; ++s) links.push_back(network.add_link({server_gbps * 1e9 / 8}));
     for (int m = 0; m < machines; ++m)
         for (int s = 0; s < servers; ++s) {
             const int home = s % machines;
-            Transfer f{.bytes = bytes(mb / servers),
-                       .latency = h.profile.transport.latency,
+            const auto way = topology.route(m, home);
+            Transfer f{.path = way.path,
+                       .bytes = bytes(mb / servers),
+                       .latency = spec.latency + h.profile.transport.latency,  // without NCCL's
+                       .cap = way.cap,
                        .rank = m,
                        .done = nothing()};
-            if (home != m) f.path.add(m), f.path.add(machines + home);
-            f.path.add(2 * machines + s);
+            f.path.add(links[static_cast<std::size_t>(s)]);
             network.start(f);
         }
     engine.drain();
@@ -95,10 +117,7 @@ double WireTime::key_value(const Hardware& h, int gpus, double mb, double larges
                                  network_of(h));
     if (const auto at = times_.find(key); at != times_.end()) return at->second;
     ClusterSpec spec = h.spec(1, gpus);
-    for (const auto make : machine_makers)
-        if (const MachineSpec m = make();
-            m.gpu.name == h.gpu.name && m.gpus >= gpus && m.gpus < 2 * gpus && m.gpus > 1)
-            spec.machine = m;
+    spec.machine = owners_machine(h, gpus, spec.machine);
     Engine engine;
     FlowNetwork network(engine);
     const Topology topology(spec, network);

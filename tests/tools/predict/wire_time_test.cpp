@@ -6,6 +6,7 @@
 
 #include <gx/collective/ring.hpp>              // Ring
 #include <gx/sim/catalog/find_gpu.hpp>         // v100
+#include <gx/sim/catalog/find_machine.hpp>     // find_machine
 #include <gx/sim/catalog/simple_clusters.hpp>  // plain_p3_16xlarge
 #include <gx/sim/catalog/comm_stacks.hpp>      // nccl_2_5
 #include <gx/sim/timing/all_reduce_time.hpp>   // all_reduce_time
@@ -87,6 +88,50 @@ TEST(WireTime, OwnersOfTensorsTakeThemFromTheOthers) {
     EXPECT_NEAR(wire.key_value(h, 2, 100, 0, 1), 2 * 50, 0.01);
     EXPECT_NEAR(wire.key_value(h, 2, 100, 0.9, 1), 2 * 95, 0.01);
     EXPECT_NEAR(wire.key_value(h, 2, 100, 0, 0.5), 4 * 50, 0.01);
+}
+
+// ---- A measured cluster in place of the catalog's -----------------------------------
+ClusterSpec measured(int gpus) {
+    ClusterSpec c{.name = "measured", .machine = {.name = "ours", .gpu = v100(), .gpus = gpus}};
+    c.machine.peer_bandwidth = 1_GBps;
+    c.machine.host_bandwidth = c.machine.nic_line_rate = 1_GBps;
+    return c;
+}
+Hardware on(const ClusterSpec& c) {
+    Hardware h = plain(100_GBps, 100_GBps);
+    h.measure(c);
+    return h;
+}
+
+// The catalog's machine of eight V100 has NVLinks, by which this takes 60 ms.
+TEST(WireTime, OwnersOfTensorsHaveTheLinksOfAMeasuredMachine) {
+    WireTime wire;
+    ClusterSpec c = measured(8);
+    EXPECT_NEAR(wire.key_value(on(c), 8, 100, 0, 1), 2 * 100 * 7.0 / 8, 0.01);
+    c.machine.peer_latency = gx::Nanoseconds(3'000'000);
+    EXPECT_NEAR(wire.key_value(on(c), 8, 100, 0, 1), 2 * (100 * 7.0 / 8 + 3), 0.01);
+    c.machine = find_machine("p3.16xlarge");
+    EXPECT_NEAR(wire.key_value(on(c), 8, 100, 0, 1), 60, 0.01);  // PCIe of GPUs without NVLink
+    c.name = "slow NVLinks", c.machine.wiring.nvlink = 0.1_GBps;
+    EXPECT_NEAR(wire.key_value(on(c), 8, 100, 0, 1), 2 * 125, 0.01);  // an eighth over one NVLink
+}
+
+// As ServersTakeAShareFromEveryWorker. A flow of 50 MB at 0.2 GB/s takes 250 ms, which is longer
+// than 150 for the NIC; from the second leaf of two machines, 200 MB cross a trunk.
+TEST(WireTime, ServersHaveLatencyCapsAndFabricOfAMeasuredCluster) {
+    WireTime wire;
+    ClusterSpec c = measured(1);
+    EXPECT_NEAR(wire.servers(on(c), 4, 2, 100, 800), 2 * 150, 0.01);
+    c.latency = gx::Nanoseconds(7'000'000);
+    EXPECT_NEAR(wire.servers(on(c), 4, 2, 100, 800), 2 * 157, 0.01);
+    c.profile.transport.latency = gx::Nanoseconds(1'000'000);
+    c.profile.name = "of a network";
+    EXPECT_NEAR(wire.servers(on(c), 4, 2, 100, 800), 2 * 158, 0.01);
+    c.flow_cap = {0.2e9};
+    EXPECT_NEAR(wire.servers(on(c), 4, 2, 100, 800), 2 * 258, 0.01);
+    c.name = "two leaves", c.flow_cap = {}, c.latency = {}, c.profile = exact;
+    c.fabric = leaf_spine({.machines_per_leaf = 2, .oversubscription = 4});  // 0.5 GB/s
+    EXPECT_NEAR(wire.servers(on(c), 4, 2, 100, 800), 2 * 400, 0.01);
 }
 
 // ---- What was published -------------------------------------------------------------
