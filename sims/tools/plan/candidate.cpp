@@ -29,6 +29,12 @@ std::string hours(Nanoseconds t) {
     return s < 7200 ? fmt::format("{:.1f} min", s / 60) : fmt::format("{:.2f} h", s / 3600);
 }
 
+std::string step_bounds(const Candidate& c) {
+    if (!c.step_80) return "-";
+    return fmt::format("{:.1f} to {:.1f}", seconds(c.step_80->low) * 1e3,
+                       seconds(c.step_80->high) * 1e3);
+}
+
 namespace {
 
 bool same_machines(const Candidate& a, const Candidate& b) {

@@ -71,6 +71,8 @@ struct Candidate {
 
 /// "90 s", "27.3 min" or "2.83 h".
 [[nodiscard]] std::string hours(Nanoseconds t);
+/// The 80 % interval of a step in milliseconds, "12.3 to 14.5"; "-" where none is known.
+[[nodiscard]] std::string step_bounds(const Candidate& c);
 
 /// Sorts candidates by time, those that break a limit last, and marks the Pareto front of time and
 /// dollars on demand. Each other one gets `why`: what it lacks or breaks, else the better one on

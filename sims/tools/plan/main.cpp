@@ -335,16 +335,10 @@ tools::plan::SearchSpace space_of(const Asked& a, const Graph& graph, Inputs& in
 std::string price(const std::optional<Dollars>& p) {
     return p ? fmt::format("{:.2f}", p->count) : "unknown";
 }
-/// Of the 80 % interval of a step, in milliseconds.
-std::string bounds(const Candidate& o) {
-    if (!o.step_80) return "-";
-    return fmt::format("{:.1f} to {:.1f}", seconds(o.step_80->low) * 1e3,
-                       seconds(o.step_80->high) * 1e3);
-}
 std::string line_of(const Candidate& o) {
     return fmt::format("{:>9}  {:>9}  {:>9}  {:>8.1f}  {:>17}  {:>6.1f} %   {}",
                        tools::plan::hours(o.total), price(o.on_demand), price(o.spot),
-                       seconds(o.step) * 1e3, bounds(o), o.exposed_pct(),
+                       seconds(o.step) * 1e3, tools::plan::step_bounds(o), o.exposed_pct(),
                        printable(o.choice.text()));
 }
 

@@ -39,11 +39,12 @@ std::string row(const Candidate& o) {
         return p ? fmt::format("{:.2f}", p->count) : std::string(runs ? "unknown" : "-");
     };
     return fmt::format(
-        "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td style=\"text-align:left;white-space:normal\">"
+        "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td "
+        "style=\"text-align:left;white-space:normal\">"
         "{}</tr>\n",
         chart::escaped(o.choice.text()), runs ? hours(o.total) : "-", price(o.on_demand),
-        price(o.spot), number("{:.1f}", seconds(o.step) * 1e3), number("{:.1f} %", o.exposed_pct()),
-        chart::escaped(o.why));
+        price(o.spot), number("{:.1f}", seconds(o.step) * 1e3), step_bounds(o),
+        number("{:.1f} %", o.exposed_pct()), chart::escaped(o.why));
 }
 
 }  // namespace
@@ -51,8 +52,8 @@ std::string row(const Candidate& o) {
 std::string page(const std::vector<Candidate>& candidates, const Job& job,
                  const std::vector<std::string>& assumptions) {
     const std::string head =
-        "<table><tr><th>Candidate<th>Time<th>Dollars<th>Spot<th>Step, ms<th>Exposed"
-        "<th>Why it is dominated</tr>\n";
+        "<table><tr><th>Candidate<th>Time<th>Dollars<th>Spot<th>Step, ms<th>80 % interval"
+        "<th>Exposed<th>Why it is dominated</tr>\n";
     std::string winners = head, losers = head;
     std::string notes;
     for (const std::string& a : assumptions) notes += chart::escaped(a) + " ";

@@ -62,15 +62,29 @@ using Timed = std::map<Key, sim::StepWork>;
     return {c.machine, c.batch_per_gpu, c.micro_batches, shards};
 }
 
-/// Micro-batches of a GPU's batch: those that the space has, or the fewest that fit.
-int micro_batches_on(const sim::GpuSpec& gpu, const Graph& graph, int batch,
-                     const SearchSpace& space, UpdateCost update) {
-    if (space.micro_batches > 0) return space.micro_batches;
-    if (largest_batch(graph, batch, gpu, space.precision, update) == batch) return 1;
+/// The fewest micro-batches of a GPU's batch that fit; 1 where not even one example does.
+int fewest_micro_batches(const sim::GpuSpec& gpu, const Graph& graph, int batch,
+                         sim::Precision precision, UpdateCost update) {
+    if (largest_batch(graph, batch, gpu, precision, update) == batch) return 1;
     update.micro_batches = 2;
-    for (int each = largest_batch(graph, batch, gpu, space.precision, update); each > 0; --each)
+    for (int each = largest_batch(graph, batch, gpu, precision, update); each > 0; --each)
         if (batch % each == 0) return batch / each;
-    return 1;  // not even one example does
+    return 1;
+}
+
+/// As sim::expect_fits, for the batch of `c` in its micro-batches.
+/// Errors: gx::Error that names, beside what fits, the micro-batches that do.
+void expect_micro_batch_fits(const sim::GpuSpec& gpu, const Graph& graph, const Configuration& c,
+                             sim::Precision precision, UpdateCost update) {
+    try {
+        expect_fits(graph, c.batch_per_gpu / c.micro_batches, gpu, precision, update);
+    } catch (const Error& e) {
+        update.micro_batches = 1;
+        const int parts = fewest_micro_batches(gpu, graph, c.batch_per_gpu, precision, update);
+        if (parts == 1) throw;
+        throw Error(fmt::format("{}; {} micro-batches fit: --micro-batches 0 takes the fewest",
+                                e.what(), parts));
+    }
 }
 
 /// The step of a GPU: a pass of the roofline, or of what was measured, for each micro-batch.
@@ -81,7 +95,7 @@ sim::StepWork work_on(const sim::GpuSpec& gpu, const Graph& graph, const Configu
     if (c.batch_per_gpu % parts != 0)
         throw Error(fmt::format("a batch of {} has no {} micro-batches of one size",
                                 c.batch_per_gpu, parts));
-    expect_fits(graph, c.batch_per_gpu / parts, gpu, space.precision, update);
+    expect_micro_batch_fits(gpu, graph, c, space.precision, update);
     const auto roofline = [&](int batch, UpdateCost cost) {
         return step_work(
             graph, sim::TimedGraph(graph, gpu, space.precision, sim::fused_kernels, cost), batch);
@@ -108,7 +122,10 @@ Candidate on_cluster(const Job& job, const Graph& graph, const SearchSpace& spac
     try {
         check(spec);
         if (!c.infeasible.empty()) return c;
-        c.choice.micro_batches = micro_batches_on(gpu, graph, batch, space, update);
+        c.choice.micro_batches =
+            space.micro_batches > 0
+                ? space.micro_batches
+                : fewest_micro_batches(gpu, graph, batch, space.precision, update);
         const Key key = key_of(c.choice, shards);
         if (!timed.contains(key)) timed[key] = work_on(gpu, graph, c.choice, space, update);
     } catch (const Error& e) {

@@ -5,6 +5,7 @@
 #include <random>   // mt19937_64
 #include <vector>   // candidates
 
+#include <fmt/core.h>  // format
 #include <gtest/gtest.h>
 
 #include <gx/model/cifar_resnet.hpp>           // ResNet8
@@ -252,7 +253,11 @@ TEST(MicroBatches, AreTheFewestThatFit) {
     auto& gpu = s.clusters[0].machine.gpu;
     gpu.memory = gx::sim::memory_need(small, 16, s.precision, {.micro_batches = 4}).total();
     const Job job{.examples = 64, .epochs = 1, .batch_per_gpu = 60};
-    EXPECT_NE(search(job, small, s)[0].infeasible.find("does not fit"), std::string::npos);
+    const std::string refusal = search(job, small, s)[0].infeasible;
+    EXPECT_TRUE(holds(refusal, "does not fit", "4 micro-batches fit: --micro-batches 0"));
+    s.micro_batches = 2;
+    EXPECT_EQ(search(job, small, s)[0].infeasible.substr(0, 16), "a batch of 30 im");
+    EXPECT_TRUE(holds(search(job, small, s)[0].infeasible, "4 micro-batches fit"));
     s.micro_batches = 0;
     const Candidate c = search(job, small, s)[0];
     EXPECT_EQ(c.infeasible, "");
@@ -264,8 +269,12 @@ TEST(MicroBatches, AreTheFewestThatFit) {
     EXPECT_EQ(search(job, small, s)[0].infeasible,
               "a batch of 60 has no 7 micro-batches of one size");
     gpu.memory = gx::Bytes{1000};
-    s.micro_batches = 0;
-    EXPECT_NE(search(job, small, s)[0].infeasible.find("does not fit"), std::string::npos);
+    for (const int parts : {0, 1}) {
+        s.micro_batches = parts;
+        const std::string never = search(job, small, s)[0].infeasible;
+        EXPECT_NE(never.find("does not fit"), std::string::npos);
+        EXPECT_EQ(never.find("--micro-batches"), std::string::npos) << "none would help";
+    }
 }
 TEST(MicroBatches, OfOneTakeWhatAStepTakes) {
     const auto pass = roofline(8);
@@ -458,6 +467,27 @@ TEST(Page, HoldsEveryCandidateAndLoadsNothing) {
     EXPECT_NE(html.find("<circle"), std::string::npos);
     EXPECT_NE(html.find("<td>unknown<td>unknown"), std::string::npos) << "neither price of 4";
     EXPECT_EQ(html.find("nan"), std::string::npos);
+}
+TEST(Page, HoldsTheIntervalOfAStep) {
+    const Job job{.model = "M", .examples = 1000, .epochs = 1, .batch_per_gpu = 8};
+    SearchSpace s = space({1, 4});
+    s.stack = gx::tools::predict::stack_named("pytorch-ddp");
+    std::vector<Candidate> all = search(job, small, s);
+    gx::tools::plan::pareto_front(all, job);
+    const std::string html = gx::tools::plan::page(all, job);
+    EXPECT_NE(html.find("<th>80 % interval<th>"), std::string::npos);
+    int with = 0;
+    for (const Candidate& c : all) {
+        const std::string bounds =
+            c.step_80 ? fmt::format("{:.1f} to {:.1f}", ms(c.step_80->low), ms(c.step_80->high))
+                      : std::string("-");
+        with += c.step_80.has_value();
+        const std::size_t row = html.find("<td>" + gx::chart::escaped(c.choice.text()));
+        ASSERT_NE(row, std::string::npos);
+        const std::string cells = html.substr(row, html.find("</tr>", row) - row);
+        EXPECT_NE(cells.find("<td>" + bounds + "<td>"), std::string::npos) << cells;
+    }
+    EXPECT_EQ(with, 2) << "those on four machines";
 }
 
 }  // namespace
