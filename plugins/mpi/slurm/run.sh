@@ -84,7 +84,7 @@ until_true() {  # until_true COMMAND...: tries for 20 s
     done
 }
 
-host=$(hostname)
+host=$(hostname --short)  # a node has this name, where the machine's has a domain too
 control=$(free_port 0) node=$(free_port "$control")
 mkdir "$folder/state" "$folder/spool"
 cat >"$folder/slurm.conf" <<TEXT

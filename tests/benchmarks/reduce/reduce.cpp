@@ -1,6 +1,7 @@
 // All-reduce inside a machine: gx by threads and by MPI processes, MPI_Allreduce, and the floor.
 // Run:     ./gx bench reduce [--ranks 2,4,8] [--sizes 1024,65536] [--turns N] [--json FILE]
-// Prints:  a line for each world, reducer, rank count, size and type, with each goal: met or missed
+// Prints:  a line for each world, reducer, rank count, size and type, with each goal: met, missed,
+//          or why it is not judged
 //
 // They take turns, so that what disturbs the machine disturbs all: gx::SharedMemory on Threads; the
 // floor (one pass without any library); MPI_Allreduce of Open MPI and of MPICH, in processes; and
@@ -21,6 +22,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -39,11 +41,15 @@
 #include "../machine.hpp"                          // cpu_name
 #include "../step/clock.hpp"                       // median, OtherLoad
 #include "../step/peer.hpp"                        // Peer
+#include "../verdict.hpp"                          // verdict_of
 
 namespace {
 
+using gx::bench::Bound;
 using gx::bench::median;
 using gx::bench::Peer;
+using gx::bench::Verdict;
+using gx::bench::verdict_of;
 using Micros = std::vector<double>;
 constexpr const char* in_halves = "bf16 buffers";  ///< a wire: gradients are kept in bf16
 
@@ -119,8 +125,12 @@ std::unique_ptr<Peer> start(const std::string& mpi, const std::string& program, 
     }
     if (!mpi.empty()) command.insert(command.end(), {"-n", std::to_string(ranks)});
     command.push_back(folder / program);
-    if (!std::filesystem::exists(command.back()) || !std::filesystem::exists(command.front()))
-        return nullptr;
+    for (const std::string& file : {command.front(), command.back()})
+        if (!std::filesystem::exists(file)) {
+            std::printf("%s on %d ranks is left out: there is no %s\n", program.c_str(), ranks,
+                        file.c_str());
+            return nullptr;
+        }
     return std::make_unique<Peer>(command, 1);
 }
 
@@ -244,33 +254,44 @@ nlohmann::json row_of(const Contender& mine, const std::vector<Contender>& all, 
     if (mine.wire == in_halves) row["bytes"] = bytes / 2;
     row["goals"] = nlohmann::json::array();
     const Goal goal = goal_of(mine, best == &mine, ranks, bytes);
-    const auto judge = [&](const char* beside, double value, double wanted, bool met) {
+    const auto judge = [&](const char* beside, std::optional<double> value, double wanted,
+                           Bound bound, const char* missing) {
         if (wanted == 0) return;
-        std::printf(" (goal %.2f: %s)", wanted, met ? "met" : "missed");
-        row["goals"].push_back(
-            {{"beside", beside}, {"ratio", value}, {"goal", wanted}, {"met", met}});
+        nlohmann::json entry{{"beside", beside}, {"ratio", nullptr}, {"goal", wanted}};
+        const Verdict verdict = verdict_of(value, wanted, bound);
+        entry["met"] = nullptr;
+        if (verdict == Verdict::not_judged) {
+            std::printf("  %s (goal %.2f: not judged: %s)", beside, wanted, missing);
+            entry["why"] = missing;
+        } else {
+            std::printf(" (goal %.2f: %s)", wanted, verdict == Verdict::met ? "met" : "missed");
+            entry["ratio"] = *value, entry["met"] = verdict == Verdict::met;
+        }
+        row["goals"].push_back(std::move(entry));
     };
     std::printf("%-20s %-22s %-12s %d x %9zu floats  %10.1f us", mine.world.c_str(),
                 mine.reducer.c_str(), mine.wire.c_str(), ranks, bytes / sizeof(float), us);
+    std::optional<double> share, times, of_fp32;
     if (floor != nullptr) {
-        const double share = ratio(*floor, mine);
-        row["floor_us"] = median(floor->all()), row["floor_ratio"] = share;
-        std::printf("  floor %10.1f, %5.2f", median(floor->all()), share);
-        judge("floor", share, goal.floor, share >= goal.floor);
+        share = ratio(*floor, mine);
+        row["floor_us"] = median(floor->all()), row["floor_ratio"] = *share;
+        std::printf("  floor %10.1f, %5.2f", median(floor->all()), *share);
     }
+    judge("floor", share, goal.floor, Bound::at_least, "gx_floor_reduce was not built");
     if (peer != nullptr) {
-        const double times = ratio(*peer, mine);
+        times = ratio(*peer, mine);
         row["peer"] = peer->reducer, row["peer_us"] = median(peer->all());
-        row["peer_ratio"] = times;
-        std::printf("  %s %10.1f, %5.2f", peer->reducer.c_str(), median(peer->all()), times);
-        judge("peer", times, goal.peer, times >= goal.peer);
+        row["peer_ratio"] = *times;
+        std::printf("  %s %10.1f, %5.2f", peer->reducer.c_str(), median(peer->all()), *times);
     }
+    judge("peer", times, goal.peer, Bound::at_least,
+          "no MPI_Allreduce beside it: its MPI or gx_reduce_peer_openmpi and _mpich are missing");
     if (fp32 != nullptr && goal.fp32 > 0) {
-        const double of_fp32 = 1 / ratio(*fp32, mine);
-        row["of_fp32"] = of_fp32;
-        std::printf("  of fp32 %5.2f", of_fp32);
-        judge("fp32", of_fp32, goal.fp32, of_fp32 <= goal.fp32);
+        of_fp32 = 1 / ratio(*fp32, mine);
+        row["of_fp32"] = *of_fp32;
+        std::printf("  of fp32 %5.2f", *of_fp32);
     }
+    judge("fp32", of_fp32, goal.fp32, Bound::at_most, "its row in fp32 is missing");
     std::printf("\n");
     return row;
 }
@@ -304,10 +325,19 @@ void measure(const Settings& settings) {
             std::fflush(stdout);
         }
     }
-    int goals = 0, met = 0;
+    int judged = 0, met = 0, not_judged = 0;
     for (const auto& row : rows)
-        for (const auto& goal : row.at("goals")) ++goals, met += goal.at("met").get<bool>();
-    std::printf("goals met: %d of %d\n", met, goals);
+        for (const auto& goal : row.at("goals")) {
+            if (goal.at("met").is_null()) ++not_judged;
+            else ++judged, met += goal.at("met").get<bool>();
+        }
+    std::printf("goals met: %d of %d", met, judged);
+    if (not_judged > 0)
+        std::printf(
+            "; not judged: %d, as what they are beside is missing; ./gx bench reduce "
+            "builds it where the MPIs are installed",
+            not_judged);
+    std::printf("\n");
     const std::string load = load_before + " before, " + load_average() + " after";
     std::printf("load averages (the peers' processes sleep between their turns): %s\n",
                 load.c_str());

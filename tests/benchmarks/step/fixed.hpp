@@ -16,9 +16,10 @@
 #include <gx/core/error.hpp>          // Error
 #include <gx/model/cifar_resnet.hpp>  // ResNet20
 
-#include "clock.hpp"     // median, OtherLoad
-#include "rows.hpp"      // RowSettings, rivals, row_model
-#include "training.hpp"  // Training, Alone
+#include "../verdict.hpp"  // times_as_long, verdict_of
+#include "clock.hpp"       // median, OtherLoad
+#include "rows.hpp"        // RowSettings, rivals, row_model
+#include "training.hpp"    // Training, Alone
 
 namespace gx::bench {
 
@@ -89,17 +90,25 @@ inline nlohmann::json measure_outside(const RowSettings& s) {
     std::optional<double> best;
     for (std::size_t p = 0; p < peers.size(); ++p) {
         const double outside = theirs[p].outside();
-        std::printf("  %s: %.3f ms of %.2f, %.1f x gx's\n", peers[p].name.c_str(), 1e3 * outside,
-                    1e3 * median(theirs[p].large), outside / mine);
+        std::printf("  %s: %.3f ms of %.2f\n", peers[p].name.c_str(), 1e3 * outside,
+                    1e3 * median(theirs[p].large));
         if (best && *best <= outside) continue;
         best = outside;
         row["peer"] = peers[p].name, row["peer_outside_kernels_ms"] = 1e3 * outside;
-        row["peer_step_ms"] = 1e3 * median(theirs[p].large), row["ratio"] = outside / mine;
-        row["met"] = outside >= goal * mine;
+        row["peer_step_ms"] = 1e3 * median(theirs[p].large);
     }
-    if (best)
-        std::printf("  goal: PyTorch's at least %.0f x gx's: %s\n", goal,
-                    row["met"].get<bool>() ? "met" : "MISSED");
+    const std::optional<double> ratio = best ? times_as_long(*best, mine) : std::nullopt;
+    if (ratio) {
+        const bool met = verdict_of(ratio, goal, Bound::at_least) == Verdict::met;
+        row["ratio"] = *ratio, row["met"] = met;
+        std::printf("  goal: PyTorch's at least %.0f x gx's: %.1f x, %s\n", goal, *ratio,
+                    met ? "met" : "MISSED");
+    } else {
+        std::printf("  goal: PyTorch's at least %.0f x gx's: not judged: %s\n", goal,
+                    best ? "a time is not above 0, so noise was larger; measure again on a quiet "
+                           "machine, with more --row-rounds"
+                         : "no PyTorch was measured; --pytorch fetches it");
+    }
     std::printf("  others had %.0f %% of the cores' time\n", load);
     std::fflush(stdout);
     return row;
