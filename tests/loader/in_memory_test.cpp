@@ -107,6 +107,51 @@ TEST(NormaliseAs, TakesTheMomentsOfAnotherSet) {
 
 // ---- Properties -----------------------------------------------------------------------------
 // What happens to an image depends on neither the rank count, the batch size nor the step.
+// Rows and planes of any length, through any view, with whole blocks of values and without. The
+// expected value is that of the double formula, bit for bit, whether or not the line has it.
+RC_GTEST_PROP(InMemory, NormalisesAnyImageThroughAnyView, ()) {
+    const ImageShape s{*rc::gen::inRange(1, 4), *rc::gen::inRange(1, 12), *rc::gen::inRange(1, 40)};
+    const View v{.down = *rc::gen::inRange(-13, 14),
+                 .right = *rc::gen::inRange(-41, 42),
+                 .mirrored = *rc::gen::arbitrary<bool>()};
+    SourceInfo info{};
+    for (int c = 0; c < s.channels; ++c) {
+        info.mean.push_back(float(*rc::gen::inRange(0, 1001)) / 1000);
+        info.deviation.push_back(float(*rc::gen::inRange(1, 1001)) / 1000);
+    }
+    const auto elements = std::size_t(s.elements());
+    const auto pixels = *rc::gen::container<std::vector<std::uint8_t>>(
+        elements, rc::gen::arbitrary<std::uint8_t>());
+    std::vector<float> values(elements + 1, 7.0f);
+    std::vector<std::uint8_t> bytes(elements + 1, 7);
+    detail::loader::decode(pixels.data(), values.data(), s, v, detail::loader::PixelValues(info));
+    detail::loader::decode(pixels.data(), bytes.data(), s, v);
+    for (std::size_t i = 0; i < elements; ++i) {
+        const int x = int(i) % s.width, y = int(i) / s.width % s.height;
+        const auto c = i / std::size_t(s.width * s.height);
+        const int column = (v.mirrored ? s.width - 1 - x : x) + v.right, row = y + v.down;
+        const bool inside = column >= 0 && column < s.width && row >= 0 && row < s.height;
+        const int pixel =
+            inside ? pixels[(c * std::size_t(s.height) + std::size_t(row)) * std::size_t(s.width) +
+                            std::size_t(column)]
+                   : 0;
+        RC_ASSERT(int(bytes[i]) == pixel);
+        RC_ASSERT(values[i] ==
+                  float((pixel / 255.0 - double(info.mean[c])) / double(info.deviation[c])));
+    }
+    RC_ASSERT(values[elements] == 7.0f && bytes[elements] == 7);
+}
+// A mean that is nearly a pixel's value leaves a value of rounding alone, which no line has.
+TEST(InMemory, LooksUpWhatLiesOnNoLine) {
+    const float mean = float(100 / 255.0);
+    const detail::loader::PixelValues values({.mean = {mean}, .deviation = {0.25f}});
+    const std::vector<std::uint8_t> pixels(32, 100);
+    std::vector<float> out(32);
+    values.convert(0, pixels.data(), out.data(), out.size());
+    EXPECT_NE(out[0], 0.0f);
+    EXPECT_THAT(out, testing::Each(float((100 / 255.0 - double(mean)) / 0.25)));
+}
+
 RC_GTEST_PROP(InMemory, AugmentsASampleAlikeOnEveryCluster, (std::uint64_t seed)) {
     constexpr ImageShape shape{1, 6, 6};
     const Dataset data = counting(shape, 60);

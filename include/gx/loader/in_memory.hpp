@@ -2,38 +2,29 @@
 #pragma once
 
 #include <array>     // one stream an augmentation
+#include <cstddef>   // size_t
 #include <cstdint>   // int32_t, int64_t
 #include <memory>    // unique_ptr
 #include <optional>  // resizing
 #include <span>      // span
 #include <vector>    // buffers
 
-#include <gx/core/decl.hpp>       // GX_DECL
-#include <gx/core/rng.hpp>        // Rng
-#include <gx/loader/augment.hpp>  // View
-#include <gx/loader/concept.hpp>  // explain_loader, LoaderOptions
-#include <gx/loader/dataset.hpp>  // Dataset
-#include <gx/loader/order.hpp>    // EpochOrder
-#include <gx/loader/resize.hpp>   // Resize
-#include <gx/loader/source.hpp>   // SourceRef, Sample
+#include <gx/core/decl.hpp>                   // GX_DECL
+#include <gx/core/rng.hpp>                    // Rng
+#include <gx/loader/augment.hpp>              // View
+#include <gx/loader/concept.hpp>              // explain_loader, LoaderOptions
+#include <gx/loader/dataset.hpp>              // Dataset
+#include <gx/loader/detail/pixel_values.hpp>  // PixelValues, decode
+#include <gx/loader/order.hpp>                // EpochOrder
+#include <gx/loader/resize.hpp>               // Resize
+#include <gx/loader/source.hpp>               // SourceRef, Sample
 
 namespace gx {
 
 namespace detail::loader {
 
-/// Returns the normalised value of each of the 256 pixel values, channel by channel: a table rounds
-/// the same way on every target.
-[[nodiscard]] GX_DECL std::vector<float> normalised_values(const SourceInfo& info);
-
 /// What a loader reads: the source, in the size asked for where it has sizes.
 [[nodiscard]] GX_DECL SourceInfo info_at(const SourceRef& source, int image_side);
-
-/// One image through a view, each pixel replaced by its value in `table`. Shapes: from and out
-/// (C, H, W); table (C, 256).
-GX_DECL void decode(const std::uint8_t* from, float* out, ImageShape s, View view,
-                    const float* table);
-GX_DECL void decode(const std::uint8_t* from, std::uint8_t* out, ImageShape s, View view,
-                    const std::uint8_t* table);
 
 /// Copies the values of a sample of floats.
 /// Errors: gx::Error unless `plain`: they can't be resized, augmented or handed out as pixels.
@@ -64,13 +55,10 @@ public:
           options_(o),
           order_(info_.count, o),
           shape_(info_.shape),
-          table_(detail::loader::normalised_values(info_)),
-          themselves_(o.pixels ? table_.size() : 0),
+          values_(info_),
           mixes_(source.mixes()),
           streams_{Rng(o.seed, Augmentations::stream)...},
           epoch_streams_{streams_} {
-        for (std::size_t i = 0; i < themselves_.size(); ++i)
-            themselves_[i] = static_cast<std::uint8_t>(i % 256);
         if (o.image_side > 0) shape_.height = shape_.width = o.image_side;
         if (shape_ != info_.shape) {
             resize_.emplace(info_.shape, shape_);
@@ -138,11 +126,8 @@ public:
             }
             const View v = view(indices[i]);
             if (options_.pixels)
-                detail::loader::decode(pixels, &slot.pixels[i * elements], shape(), v,
-                                       themselves_.data());
-            else
-                detail::loader::decode(pixels, &slot.images[i * elements], shape(), v,
-                                       table_.data());
+                detail::loader::decode(pixels, &slot.pixels[i * elements], shape(), v);
+            else detail::loader::decode(pixels, &slot.images[i * elements], shape(), v, values_);
         }
         const std::int64_t global_count = std::ssize(order_.step(step_++));
         Batch batch{.labels = std::span(slot.labels).first(samples.size()),
@@ -151,7 +136,7 @@ public:
         if (mixes_) batch.second_labels = std::span(slot.second_labels).first(samples.size());
         if (options_.pixels) {
             batch.pixels = std::span(slot.pixels).first(samples.size() * elements);
-            batch.values = table_;
+            batch.values = values_.table();
         } else {
             batch.images = std::span(slot.images).first(samples.size() * elements);
         }
@@ -179,9 +164,8 @@ private:
     EpochOrder order_;
     ImageShape shape_;  // of the images handed out
     std::optional<Resize> resize_{};
-    std::vector<std::uint8_t> resized_{};   // one image
-    std::vector<float> table_;              // (C, 256): normalised
-    std::vector<std::uint8_t> themselves_;  // (C, 256): as they are, where they are handed out
+    std::vector<std::uint8_t> resized_{};  // one image
+    detail::loader::PixelValues values_;
     bool mixes_;
     std::array<Rng, sizeof...(Augmentations)> streams_, epoch_streams_;
     std::vector<Sample> samples_;  // of one batch

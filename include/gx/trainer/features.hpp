@@ -10,13 +10,14 @@
 #include <utility>      // move
 #include <vector>       // values
 
-#include <gx/core/decl.hpp>          // GX_DECL
-#include <gx/core/device.hpp>        // Batch
-#include <gx/loader/source.hpp>      // SourceRef
-#include <gx/model/graph.hpp>        // Graph
-#include <gx/model/head.hpp>         // prefix_of
-#include <gx/trainer/evaluator.hpp>  // Evaluator
-#include <gx/trainer/weights.hpp>    // Weights
+#include <gx/core/decl.hpp>                   // GX_DECL
+#include <gx/core/device.hpp>                 // Batch
+#include <gx/loader/detail/pixel_values.hpp>  // PixelValues, decode
+#include <gx/loader/source.hpp>               // SourceRef
+#include <gx/model/graph.hpp>                 // Graph
+#include <gx/model/head.hpp>                  // prefix_of
+#include <gx/trainer/evaluator.hpp>           // Evaluator
+#include <gx/trainer/weights.hpp>             // Weights
 
 namespace gx {
 
@@ -27,8 +28,8 @@ struct Plan {
     SourceRef source{};
     SourceInfo images{}, info{};  ///< of the source, and of the features
     Graph prefix{};
-    Weights weights{};           ///< of the prefix
-    std::vector<float> table{};  ///< (C, 256): normalised pixels of the source
+    Weights weights{};             ///< of the prefix
+    loader::PixelValues values{};  ///< normalised pixels of the source
     EvaluatorOptions options{};
 };
 [[nodiscard]] GX_DECL Plan plan(const SourceRef& source, const Graph& graph, const Weights& weights,

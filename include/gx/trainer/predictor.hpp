@@ -10,13 +10,14 @@
 #include <string_view>  // names
 #include <vector>       // logits
 
-#include <gx/core/decl.hpp>           // GX_DECL
-#include <gx/core/device.hpp>         // Batch
-#include <gx/loader/source.hpp>       // SourceRef
-#include <gx/model/concept.hpp>       // graph
-#include <gx/trainer/checkpoint.hpp>  // InputFormat
-#include <gx/trainer/evaluator.hpp>   // Evaluator
-#include <gx/trainer/weights.hpp>     // Weights
+#include <gx/core/decl.hpp>                   // GX_DECL
+#include <gx/core/device.hpp>                 // Batch
+#include <gx/loader/detail/pixel_values.hpp>  // PixelValues, decode
+#include <gx/loader/source.hpp>               // SourceRef
+#include <gx/model/concept.hpp>               // graph
+#include <gx/trainer/checkpoint.hpp>          // InputFormat
+#include <gx/trainer/evaluator.hpp>           // Evaluator
+#include <gx/trainer/weights.hpp>             // Weights
 
 namespace gx {
 
@@ -72,7 +73,8 @@ public:
     GX_DECL void expect_finite(std::span<const float> logits) const;
 
 private:
-    std::vector<float> table_{}, images_{};
+    detail::loader::PixelValues values_{};
+    std::vector<float> images_{};
     std::vector<std::int32_t> labels_{};
 };
 

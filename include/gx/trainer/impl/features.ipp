@@ -6,11 +6,10 @@
 
 #include <fmt/format.h>  // sentences
 
-#include <gx/core/contract.hpp>     // GX_EXPECT
-#include <gx/core/error.hpp>        // Error
-#include <gx/core/hash.hpp>         // mix64
-#include <gx/core/hash_bits.hpp>    // hash_bits
-#include <gx/loader/in_memory.hpp>  // normalised_values, decode
+#include <gx/core/contract.hpp>   // GX_EXPECT
+#include <gx/core/error.hpp>      // Error
+#include <gx/core/hash.hpp>       // mix64
+#include <gx/core/hash_bits.hpp>  // hash_bits
 #include <gx/trainer/features.hpp>
 
 namespace gx {
@@ -38,7 +37,7 @@ GX_DECL Plan plan(const SourceRef& source, const Graph& graph, const Weights& we
                                 weights.parameters.begin() + p.prefix.parameter_elements());
     p.weights.statistics.assign(weights.statistics.begin(),
                                 weights.statistics.begin() + p.prefix.statistic_elements());
-    p.table = loader::normalised_values(images);
+    p.values = loader::PixelValues(images);
     p.info = images;
     p.info.shape = graph.tensors[std::size_t(cut_before(graph, from).tensor)];
     p.info.name = images.name + " before " + std::string(from);
@@ -60,9 +59,7 @@ GX_DECL Batch BatchedReader::load(std::span<const std::uint32_t> indices, std::s
     const auto elements = std::size_t(shape.elements());
     for (std::size_t i = 0; i < out.size(); ++i)
         if (out[i].values) std::copy_n(out[i].values, elements, &images_[i * elements]);
-        else
-            loader::decode(out[i].pixels, &images_[i * elements], shape, View{},
-                           plan_.table.data());
+        else loader::decode(out[i].pixels, &images_[i * elements], shape, View{}, plan_.values);
     return {.images = std::span(images_).first(out.size() * elements),
             .labels = std::span(labels_).first(out.size()),  // the loss is of no interest
             .count = static_cast<int>(out.size())};

@@ -7,9 +7,8 @@
 
 #include <fmt/format.h>  // sentences
 
-#include <gx/core/contract.hpp>     // GX_EXPECT
-#include <gx/core/error.hpp>        // Error
-#include <gx/loader/in_memory.hpp>  // normalised_values, decode
+#include <gx/core/contract.hpp>  // GX_EXPECT
+#include <gx/core/error.hpp>     // Error
 #include <gx/trainer/predictor.hpp>
 #include <gx/trainer/safetensors.hpp>  // metadata
 #include <gx/trainer/setup.hpp>        // misfit
@@ -94,7 +93,7 @@ GX_DECL Trained::Trained(const AnyModel& model, const std::filesystem::path& fil
         throw Error(fmt::format("file '{}': {}", file.string(), sentence));
     graph = model.graph({.input = input, .classes = format.classes});
     weights = read_weights(file, graph);
-    table_ = loader::normalised_values({.mean = format.mean, .deviation = format.deviation});
+    values_ = loader::PixelValues({.mean = format.mean, .deviation = format.deviation});
     images_.resize(std::size_t(batch) * image_bytes());
     labels_.resize(std::size_t(batch));
 }
@@ -135,7 +134,7 @@ GX_DECL Batch Trained::load(std::span<const std::uint8_t> pixels) {
     const std::size_t count = pixels.size() / image_bytes();
     for (std::size_t i = 0; i < count; ++i)
         loader::decode(&pixels[i * image_bytes()], &images_[i * image_bytes()], graph.input, View{},
-                       table_.data());
+                       values_);
     return {.images = std::span(images_).first(pixels.size()),
             .labels = std::span(labels_).first(count),
             .count = static_cast<int>(count)};
