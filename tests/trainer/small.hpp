@@ -30,6 +30,17 @@ struct EveryRole {
         return b.linear(b.flatten(x, "flatten"), b.classes(), true, "fc");
     }
 };
+/// The same with dropout before the last layer.
+struct EveryRoleWithDropout {
+    static constexpr std::string_view name = "EveryRoleWithDropout";
+    static constexpr gx::ImageShape input{1, 4, 4};
+    static constexpr int classes = 3;
+    static constexpr int describe(gx::GraphBuilder& b, int x) {
+        x = b.conv2d(x, {.channels = 2, .window = gx::Window::square(3, 1, 1)}, "conv");
+        x = b.dropout(b.relu(b.batch_norm(x, {}, "norm"), "relu"), 0.25, "drop");
+        return b.linear(b.flatten(x, "flatten"), b.classes(), true, "fc");
+    }
+};
 using Threads = gx::ThreadWorld<gx::reference::Device>;
 
 /// Images of 4 x 4 pixels in three classes.

@@ -26,24 +26,14 @@ using namespace testing_support;
 using gx::fp16;
 using gx::fp32;
 
-/// Batch norm and dropout, so that statistics and random draws go through a checkpoint too.
-struct Normed {
-    static constexpr std::string_view name = "Normed";
-    static constexpr gx::ImageShape input{1, 4, 4};
-    static constexpr int classes = 3;
-    static constexpr int describe(gx::GraphBuilder& b, int x) {
-        x = b.conv2d(x, {.channels = 2, .window = gx::Window::square(3, 1, 1)}, "conv");
-        x = b.relu(b.batch_norm(x, {}, "norm"), "relu");
-        x = b.dropout(b.flatten(x, "flatten"), 0.25, "dropout");
-        return b.linear(x, b.classes(), true, "fc");
-    }
-};
-using Plain = gx::Trainer<Normed, gx::Ring<fp32>, gx::Constant>;
-using Scaled = gx::Trainer<Normed, gx::MultiRing<2, fp16>, gx::Warmup<gx::Poly<2>>>;
-using Late =
-    gx::Trainer<Normed, gx::DoubleBuffered<gx::MultiRing<2, fp16>>, gx::Warmup<gx::Poly<2>>>;
-using Later = gx::Trainer<Normed, gx::DoubleBuffered<gx::DoubleBuffered<gx::Ring<fp32>>>,
-                          gx::Warmup<gx::Poly<2>>>;
+// Batch norm and dropout: statistics and random draws go through a checkpoint too.
+using Plain = gx::Trainer<EveryRoleWithDropout, gx::Ring<fp32>, gx::Constant>;
+using Scaled = gx::Trainer<EveryRoleWithDropout, gx::MultiRing<2, fp16>, gx::Warmup<gx::Poly<2>>>;
+using Late = gx::Trainer<EveryRoleWithDropout, gx::DoubleBuffered<gx::MultiRing<2, fp16>>,
+                         gx::Warmup<gx::Poly<2>>>;
+using Later =
+    gx::Trainer<EveryRoleWithDropout, gx::DoubleBuffered<gx::DoubleBuffered<gx::Ring<fp32>>>,
+                gx::Warmup<gx::Poly<2>>>;
 
 template <class T>
 typename T::Options options(const Folder& folder) {
@@ -59,7 +49,7 @@ typename T::Options options(const Folder& folder) {
 
 /// The file `name` of the folder holds the state that is in the bytes `expected` of another one.
 void expect_same_state(const Folder& folder, const char* name, const std::string& expected) {
-    const gx::Graph graph = gx::graph<Normed>();
+    const gx::Graph graph = gx::graph<EveryRoleWithDropout>();
     write_text(folder / "expected", expected);
     const auto first = gx::read_checkpoint(folder / "expected", graph);
     const auto again = gx::read_checkpoint(folder / name, graph);
@@ -135,8 +125,8 @@ TEST(Resuming, WithinAnEpochOnWorldsOfOtherKinds) {
 }
 TEST(Resuming, WithinAnEpochBehindLoadersThatReadAheadAndInAnyPhase) {
     using Loader = gx::Prefetched<gx::InMemory<gx::PadCrop<1>, gx::Flip>>;
-    using T =
-        gx::Trainer<Normed, gx::DoubleBuffered<gx::Ring<fp32>>, gx::Warmup<gx::Poly<2>>, Loader>;
+    using T = gx::Trainer<EveryRoleWithDropout, gx::DoubleBuffered<gx::Ring<fp32>>,
+                          gx::Warmup<gx::Poly<2>>, Loader>;
     const Folder folder;
     auto world = threads(2);
     auto o = options<T>(folder);
@@ -209,7 +199,7 @@ TEST(Resuming, AgainWithinAnEpochThatOtherRanksHaveBegun) {
     const gx::RunRecord rest = Late(o).train(three, images());
     for (const std::int64_t step : {2, 3}) {  // 12 images each
         o.resume = further.path / gx::step_checkpoint_name(step);
-        const gx::Checkpoint c = gx::read_checkpoint(o.resume, gx::graph<Normed>());
+        const gx::Checkpoint c = gx::read_checkpoint(o.resume, gx::graph<EveryRoleWithDropout>());
         EXPECT_EQ(c.within.images, 8 + 12 * (step - 1));
         o.output.clear();
         o.checkpoints = {};
@@ -220,7 +210,7 @@ TEST(Resuming, KeepsWhatIsOnItsWay) {
     const Folder folder;
     auto world = threads(2);
     (void)Later(options<Later>(folder)).train(world, images());
-    const gx::Graph graph = gx::graph<Normed>();
+    const gx::Graph graph = gx::graph<EveryRoleWithDropout>();
     const auto middle = gx::read_checkpoint(folder / "epoch-0002.safetensors", graph);
     ASSERT_EQ(middle.pending.size(), 2u);
     EXPECT_EQ(middle.pending[0].index, 8u);
@@ -286,17 +276,18 @@ TEST(Resuming, SaysWhatDoesNotFit) {
 
     auto late = options<Late>(folder);
     late.resume = folder / "epoch-0002.safetensors";
-    EXPECT_TRUE(holds(trouble<Late>(late), "was written by Trainer<Normed, Ring<fp32>, Constant>",
-                      "and this run is Trainer<Normed, DoubleBuffered<MultiRing<2, fp16>>, ",
-                      "resume with the composition that wrote it"));
+    EXPECT_TRUE(holds(
+        trouble<Late>(late), "was written by Trainer<EveryRoleWithDropout, Ring<fp32>, Constant>",
+        "and this run is Trainer<EveryRoleWithDropout, DoubleBuffered<MultiRing<2, fp16>>, ",
+        "resume with the composition that wrote it"));
 
     gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>::Options other;
     other.epochs = 4;
     other.seed = 7;
     other.resume = folder / "epoch-0002.safetensors";
-    EXPECT_TRUE(
-        holds(trouble<gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>>(other),
-              "epoch-0002.safetensors': it is of model 'Normed', and this run trains 'Mlp'"));
+    EXPECT_TRUE(holds(trouble<gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>>(other),
+                      "epoch-0002.safetensors': it is of model 'EveryRoleWithDropout', and this "
+                      "run trains 'Mlp'"));
 }
 TEST(Resuming, SaysWhichFileIsTorn) {
     const Folder folder;

@@ -199,22 +199,12 @@ TEST(Accumulation, OfExactSumsHasTheBitsOfOneBatch) {
     }
 }
 
-/// Parameters of every role, batch norm, and dropout, which draws for each part.
-struct Dropping {
-    static constexpr std::string_view name = "Dropping";
-    static constexpr gx::ImageShape input{1, 4, 4};
-    static constexpr int classes = 3;
-    static constexpr int describe(gx::GraphBuilder& b, int x) {
-        x = b.conv2d(x, {.channels = 2, .window = gx::Window::square(3, 1, 1)}, "conv");
-        x = b.dropout(b.relu(b.batch_norm(x, {}, "norm"), "relu"), 0.25, "drop");
-        return b.linear(b.flatten(x, "flatten"), b.classes(), true, "fc");
-    }
-};
 // Devices, loaders and the optimizer by hand, on one thread; a mean of two ranks has one order.
+// Dropout draws for each part.
 TEST(Accumulation, IsTheSumOfItsPartsByHand) {
     constexpr int parts = 3, part = 2, epochs = 4;
     const gx::Split data = images(38);  // a step of one image a rank ends each epoch
-    using T = gx::Trainer<Dropping, gx::Ring<fp32>, gx::Constant>;
+    using T = gx::Trainer<EveryRoleWithDropout, gx::Ring<fp32>, gx::Constant>;
     const T trainer({.batch = parts * part,
                      .epochs = epochs,
                      .micro_batches = parts,
@@ -224,7 +214,7 @@ TEST(Accumulation, IsTheSumOfItsPartsByHand) {
     auto world = threads(2);
     const gx::RunRecord run = trainer.train(world, data);
 
-    const gx::Graph graph = gx::graph<Dropping>();
+    const gx::Graph graph = gx::graph<EveryRoleWithDropout>();
     const auto n = std::size_t(graph.parameter_elements());
     std::vector<std::unique_ptr<gx::reference::Device>> devices;
     std::vector<gx::InMemory<>> loaders;
