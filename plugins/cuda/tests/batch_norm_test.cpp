@@ -552,6 +552,8 @@ TEST(BatchNormTraffic, IsAsDocumented) {
 }
 
 TEST(BatchNormContract, WantsBuffersThatFit) {
+    Trial<fp16> empty({.rows = 0, .all_rows = 0, .channels = 0}, 1);
+    EXPECT_DEATH(empty.forward(false), "a batch norm has rows of channels");
     Trial<fp16> run({.rows = 4, .all_rows = 3, .channels = 5}, 1);
     EXPECT_DEATH(run.forward(true), "whole rows, those of the batch or more");
     run.layer.rows = 3;

@@ -3,12 +3,13 @@
 
 #include "device_memory.hpp"
 
-#include <bit>      // bit_cast
-#include <cstdint>  // uint64_t
-#include <cstring>  // memcmp
-#include <memory>   // unique_ptr
-#include <random>   // values
-#include <vector>   // the host's memory
+#include <algorithm>  // equal
+#include <bit>        // bit_cast
+#include <cstdint>    // uint64_t
+#include <cstring>    // memcmp
+#include <memory>     // unique_ptr
+#include <random>     // values
+#include <vector>     // the host's memory
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -410,6 +411,25 @@ TEST(TopK, ChoosesAndAddsAsTheHostDoes) {
 }
 
 // ---- Quantized ---------------------------------------------------------------------------------
+
+/// A block of the grid takes more than one of a message, and a barrier keeps them apart.
+TEST(Quantize, BlocksOfALongMessageAreThoseOfAShortOne) {
+    constexpr std::size_t grid = 4096 * 256, block = 256;
+    std::vector<float> values(grid + block);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 97) - 40;
+    const cuda_tests::TestStream stream;
+    const cuda_tests::DeviceVector<std::uint64_t> number(stream, std::vector<std::uint64_t>{3});
+    const cuda_tests::DeviceVector<float> all(stream, values),
+        last(stream, std::vector<float>(values.end() - block, values.end()));
+    const cuda::GradientDraws draws{Rng(1, "quantize"), 0};
+    using Codec = detail::quantized::BlockCodec<8>;
+    cuda_tests::DeviceVector<std::byte> whole(stream, Codec::bytes(values.size())),
+        part(stream, Codec::bytes(block));
+    cuda::quantize<8>(stream, number, all, 0, draws, whole);
+    cuda::quantize<8>(stream, number, last, std::int64_t{grid}, draws, part);
+    const std::vector<std::byte> end = whole.host(), expected = part.host();
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), end.end() - std::ssize(expected)));
+}
 
 template <class Bits>
 class Quantization : public ::testing::Test {};

@@ -81,6 +81,8 @@ TEST(PlainMath, IsThatOfTheLibrary) {
     EXPECT_EQ(cuda::exponential(0.0), 1);
     EXPECT_EQ(cuda::exponential(-INFINITY), 0);
     EXPECT_EQ(cuda::exponential(INFINITY), INFINITY);
+    EXPECT_GT(cuda::exponential(-708.0), 0);
+    EXPECT_LT(cuda::exponential(709.0), INFINITY);
     EXPECT_TRUE(std::isnan(cuda::exponential(std::nan(""))));
     EXPECT_EQ(cuda::logarithm(1.0), 0);
     EXPECT_TRUE(std::isnan(cuda::logarithm(std::nan(""))));
@@ -303,12 +305,24 @@ TEST(Loss, OfASecondLabelWithoutAShareHasTheBitsOfOne) {
     }
 }
 
+/// A share of 1 leaves nothing of the first label's loss, which is infinite here.
+TEST(Loss, IsOfTheSecondLabelAloneWhereItHasAll) {
+    Losses<fp32> l{.shape = {.images = 1, .classes = 3},
+                   .logits = {-INFINITY, 0, 0},
+                   .labels = {0},
+                   .second = {{1, 1.0f}}};
+    l.run();
+    EXPECT_NEAR(l.of_images[0].loss, std::log(2.0), 1e-12);
+}
+
 TEST(Loss, WantsALabelAnImage) {
     Losses<fp32> l{.shape = {.images = 2, .classes = 2}, .logits = {1, 2, 3, 4}, .labels = {0}};
     EXPECT_DEATH(l.run(), "a label and a loss an image");
     l.labels = {0, 1};
     l.second = {{1, 0.5f}};
     EXPECT_DEATH(l.run(), "a second label an image, or none");
+    l.shape.classes = 0;
+    EXPECT_DEATH(l.run(), "a loss has images of classes");
 }
 
 // ---- Dropout -----------------------------------------------------------------------------------
@@ -361,6 +375,19 @@ TEST(Dropout, KeepsTheGradientsOfWhatItKept) {
     EXPECT_EQ(kept + std::count(of_y.begin(), of_y.end(), 0.0f), 540);
     EXPECT_NEAR(static_cast<double>(kept), 270, 60);
     EXPECT_DEATH(cuda::dropout<fp32>(stream, shape, draws, draw, 1.0, ones, y), "less than all");
+    EXPECT_DEATH(cuda::dropout<fp32>(stream, {2, 0, 9}, draws, draw, 0.5, ones, y), "whole images");
+}
+
+/// Draws are in [0, 1): the share of those below the rate is the rate.
+TEST(Dropout, KeepsAnElementWhoseDrawIsTheRate) {
+    const TestStream stream;
+    const Rng draws = Rng(1, "drop").at(0);
+    const double rate = double{draws.at(7).uniform(5)};
+    const DeviceVector<std::uint64_t> draw(stream, std::vector<std::uint64_t>{7});
+    const DeviceVector<float> ones(stream, filled(9, 1.0f));
+    DeviceVector<float> y(stream, 9);
+    cuda::dropout<fp32>(stream, {1, 1, 9}, draws, draw, rate, ones, y);
+    EXPECT_EQ(y.host()[5], static_cast<float>(1 / (1 - rate)));
 }
 
 // ---- Images ------------------------------------------------------------------------------------
@@ -402,6 +429,14 @@ TYPED_TEST(Layers, ImagesArePackedChannelsLast) {
         cuda::pack_pixels<E>(stream, shape, padded, of_bytes, table, from_bytes);
         RC_ASSERT(same_bits(from_bytes.host(), expected));
     }));
+}
+
+TEST(Images, HaveChannelsAndPixels) {
+    const TestStream stream;
+    const DeviceVector<float> in(stream, 6);
+    DeviceVector<float> out(stream, 6);
+    EXPECT_DEATH(cuda::pack_images<fp32>(stream, {2, 0, 3}, 1, in, out), "channels and pixels");
+    EXPECT_DEATH(cuda::pack_images<fp32>(stream, {2, 1, 0}, 1, in, out), "channels and pixels");
 }
 
 // ---- Traffic -----------------------------------------------------------------------------------

@@ -79,6 +79,7 @@ TEST(NetworkKernelsDeathTest, CopiesChannelsThatAreThere) {
         cuda::copy_channels<float>(s, count, {six, 3, first}, {to, 2, to_first});
     };
     copy(2, 1, 0);
+    EXPECT_DEATH(copy(0, 0, 0), "both sides of a copy of channels");
     EXPECT_DEATH(copy(2, 2, 0), "both sides of a copy of channels");
     EXPECT_DEATH(copy(2, 1, 1), "both sides of a copy of channels");
     EXPECT_DEATH(cuda::copy_channels<float>(s, 1, {six, 2, 0}, {to, 2, 0}), "one number of pixels");

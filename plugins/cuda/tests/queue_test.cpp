@@ -112,6 +112,8 @@ TEST(Queue, KnowsNoEventsThatWereNotRecorded) {
     EXPECT_DEATH(b.wait_for({1, 0}), "an event that was recorded");
     EXPECT_DEATH((void)b.wait({1, 0}), "an event that was recorded");
     EXPECT_DEATH(b.wait_for({1, 2}), "an event of this rank's queues");
+    EXPECT_DEATH(Queue(gpu, "c", {.events = 0}), "at least one event");
+    EXPECT_DEATH(Queue(gpu, "c", {.staging_bytes = 0}), "a multiple of 64 bytes");
 }
 
 // The pool is small: events that were overwritten mean later points.

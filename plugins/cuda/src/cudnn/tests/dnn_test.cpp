@@ -480,6 +480,7 @@ TEST(Dnn, FailedExecutionsAreErrors) {
               std::string::npos);
     EXPECT_DEATH(plan.run(dnn.handle(), {x, w}, workspace), "2 pointers, expected 3");
     EXPECT_DEATH(plan.run(dnn.handle(), {x, w, y}, nullptr), "needs a workspace of 131 bytes");
+    EXPECT_DEATH((void)dnn.layer(graph, graph.ops[1], 0), "for at least one image");
 }
 
 }  // namespace

@@ -62,6 +62,18 @@ TEST(StepTraffic, OfOperationsApart) {
     EXPECT_EQ(rows.at("first, sum of gradients"), (Bytes2{2 * maps, maps}));
 }
 
+/// Weights of an operation and no others: read in E by each product; the weight gradient's row has
+/// the optimizer's too.
+TEST(StepTraffic, OfParametersIsOfAnOperationsOwn) {
+    std::map<std::string, double> bytes;
+    for (const OperationTraffic& r : step_traffic(small_block(), {.joined = false}))
+        bytes[r.name] = r.parameter_bytes;
+    EXPECT_EQ(bytes.at("second, forward"), 2 * 8 * 8 * 9);
+    EXPECT_EQ(bytes.at("second, input gradient"), 2 * 8 * 8 * 9);
+    EXPECT_EQ(bytes.at("second, weight gradient"), (2 * 2 + 4) * 8 * 8 * 9);
+    EXPECT_EQ(bytes.at("fc, forward"), 2 * (8 * 10 + 10));
+}
+
 TEST(StepTraffic, OfJoinedBatchNorms) {
     const auto rows = by_name(small_block(), {});
     EXPECT_EQ(rows.at("bn1 + relu, forward"), (Bytes2{2 * maps, maps}));
