@@ -8,6 +8,7 @@
 #include <gx/reducer/ring.hpp>
 #include <gx/shared_memory/reducer.hpp>
 #include <gx/sim/testing/on_cluster.hpp>
+#include <gx/testing/conformance.hpp>
 #include <gx/testing/processes.hpp>
 #include <support/generators.hpp>
 #include <support/reduce_on.hpp>
@@ -129,6 +130,13 @@ TEST_F(HierarchicalLevels, HasTheBitsOfItsLevelsInEveryWorld) {
     expect_bits<gx::SharedMemory<gx::bf16>, gx::MultiRing<2, gx::bf16>>(2);
     expect_bits<gx::SharedMemory<>, gx::HalvingDoubling<gx::fp16>>(3);
     expect_bits<gx::Ring<gx::fp16>, gx::SharedMemory<>>(4);
+}
+TEST_F(HierarchicalLevels, ConformsOnThreadsAndOnASimulatedCluster) {
+    using R = gx::Hierarchical<gx::SharedMemory<>, gx::Ring<gx::fp16>>;
+    const auto on_threads = gx::testing::check<R>(gx::testing::OnThreads{});
+    EXPECT_TRUE(on_threads.empty()) << on_threads.text();
+    const auto on_cluster = gx::testing::check<R>(gx::sim::OnCluster{});
+    EXPECT_TRUE(on_cluster.empty()) << on_cluster.text();
 }
 TEST_F(HierarchicalLevels, RefusesARaggedPlacement) {
     const std::vector<int> node{0, 0, 1}, local{0, 1, 0};
