@@ -6,8 +6,9 @@
     tests/mechanical_mutants.py plugins/cuda plugins/nccl --list
 
 Copies the tree, gives each such expression of the plugins' sources (src, and impl/*.ipp) a switch,
-builds the plugins' tests once, and runs them with one switch at a time, those that reach it,
-quickest first, until one fails:
+builds the plugins' tests once, and runs each of their cases in a process of its own with one
+switch at a time, those that reach it, until one fails, twice in a row. Cases that are quick and
+reach few mutants are first; a mutant survives when these took --budget seconds:
 
     wait          a call of a function that waits       is not made, and its result is success
     record        a call that records an event          is not made
@@ -16,14 +17,19 @@ quickest first, until one fails:
     peer          a rank that is read                   is another one
 
 FILE gets two lines for each mutant as soon as it is known; mutants that it has are not run again,
-so that an interrupted run goes on. It names the sources: for others it is removed. With --tests a
-part of the tests is built and run: what they do not reject stays unknown. tests/survivors.txt of
-a plugin lists mutants that no test rejects, with the reason, as tests/uncovered.txt lists lines.
+so that an interrupted run goes on. It has a hash of each source: where one has changed, its results
+are dropped. With --tests a part of the tests is built and run: what they do not reject stays
+unknown. --again runs survivors again, for new tests. tests/survivors.txt of a plugin lists mutants
+that no test rejects, with the reason, below the name of their file:
+
+        NAME | REASON     NAME is a part of the mutant's name, from its line on. Where the reason
+                          begins with 'equivalent: ', no test could tell the mutant from the
+                          source, and it does not count
+
 --check compares FILE with it and runs nothing; --list prints the mutants.
 
 Exit status: 0; 1 if less than 95 % were rejected, one was not run, a survivor is not listed, or an
-entry of the list fits none; 2 if the tests fail with no switch set, or the sources are not those of
-FILE."""
+entry of the list fits none; 2 if a test fails with no switch set."""
 import argparse, concurrent.futures, hashlib, json, os, pathlib, re, shutil, subprocess, sys
 import tempfile, threading, time
 from typing import NamedTuple
@@ -39,8 +45,11 @@ CALLS = {
 KIND_OF = {name: kind for kind, names in CALLS.items() for name in names.split()}
 OPERATORS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 PEERS = "peer rank_ world_rank_ rank"
+UNCOMPILED = "does not compile"
+UNREACHED = "is reached by no test"
+BINDING = re.compile(r"\bauto\s*&*\s*\[[\w, ]*$")
 # Compile-time expressions, and tests that are no test of the doubles.
-STATIC = re.compile(r"static_assert|if constexpr|\brequires\b|consteval|template <")
+STATIC = re.compile(r"static_assert|if constexpr|alignas|constexpr \w+ \w+ =|\brequires\b|consteval|template <")
 OTHER_TESTS = re.compile(r"gpu_compile|real|compile_fail|launchers")
 
 SWITCHES = r"""#pragma once
@@ -56,8 +65,15 @@ SWITCHES = r"""#pragma once
 #include <cstdio>
 #include <cstdlib>
 #include <type_traits>
+#include <sys/mman.h>
 namespace gx_mutants {
-inline std::atomic<unsigned char> reached[COUNT + 1];
+/// Shared with child processes, so that what a death test reaches counts.
+inline std::atomic<unsigned char>* const reached = [] {
+    void* const bytes = mmap(nullptr, COUNT + 1, PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (bytes == MAP_FAILED) std::abort();
+    return static_cast<std::atomic<unsigned char>*>(bytes);
+}();
 inline const int current = [] {
     const char* const text = std::getenv("GX_MUTANT");
     return text == nullptr ? 0 : std::atoi(text);
@@ -217,9 +233,9 @@ def mutants_of(file):
     for m in re.finditer(r" (<=|>=|<|>) ", code):
         if not code[:m.start()].endswith("operator"):
             add("bound", m.start() + 1, m.end() - 1)
-    for m in re.finditer(r"(?<![\w.>:~])(?:\w+(?:\.|->))*(" + "|".join(PEERS.split()) +
+    for m in re.finditer(r"(?<![\w.>:~+])(?:\w+(?:\.|->))*(" + "|".join(PEERS.split()) +
                          r")\b(?!\s*(?:[({\[]|=[^=]|\.|->|::|\w))", code):
-        if not follows_a_type(code, m.start()):
+        if not follows_a_type(code, m.start()) and not BINDING.search(code, 0, m.start()):
             add("peer", m.start(), m.end())
     return found
 
@@ -316,26 +332,83 @@ def run(command, limit_s, **environment):
     """(whether it passed, seconds)."""
     begin = time.monotonic()
     child = subprocess.Popen(["timeout", "--signal=KILL", str(limit_s), *command],
-                             env={**os.environ, "RC_PARAMS": "seed=1", "GTEST_FAIL_FAST": "1",
-                                  **environment},
+                             env={**os.environ, "RC_PARAMS": "seed=1", **environment},
                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL, start_new_session=True)
     return child.wait() == 0, time.monotonic() - begin
 
 
+class Case(NamedTuple):
+    name: str
+    command: list
+    seconds: float
+    reached: list  # numbers of mutants
+
+
+def cases_of(test, command):
+    """{name: command} of the cases of a test; of one that is no GoogleTest program, itself."""
+    listed = subprocess.run([*command, "--gtest_list_tests"], capture_output=True, text=True)
+    suite, found = "", {}
+    for line in listed.stdout.splitlines() if listed.returncode == 0 else []:
+        name = line.split("#")[0].strip()
+        if not line.startswith(" "):
+            suite = name if name.endswith(".") else ""
+        elif name and suite and "DISABLED_" not in suite + name:
+            found[f"{test} {suite}{name}"] = [*command, f"--gtest_filter={suite}{name}"]
+    return found or {test: command}
+
+
+def measure(name, command):
+    """The case, run with no switch set."""
+    with tempfile.NamedTemporaryFile("r") as reached:
+        passed, seconds = run(command, 1200, GX_MUTANTS_REACHED=reached.name)
+        if not passed:
+            stop(f"{name} fails with the unchanged sources")
+        return Case(name, command, seconds, sorted(set(map(int, reached.read().split()))))
+
+
+def measured(commands, place, pool):
+    """The cases of all tests; of programs that were measured before, from a file in `place`."""
+    kept_in = place / "cases.json"
+    kept = json.loads(kept_in.read_text()) if kept_in.is_file() else {}
+    found = []
+    for test, command in commands.items():
+        built = os.stat(command[0]).st_mtime_ns
+        if kept.get(test, {}).get("built") != built:
+            cases = cases_of(test, command)
+            kept[test] = {"built": built, "cases": list(pool.map(measure, cases, cases.values()))}
+            kept_in.write_text(json.dumps(kept))
+        of_test = [Case(*case) for case in kept[test]["cases"]]
+        print(f"{test} passes with the unchanged sources: {len(of_test)} cases, "
+              f"{sum(c.seconds for c in of_test):.1f} s", flush=True)
+        found += of_test
+    return found
+
+
 # ---- Results ---------------------------------------------------------------------------------
 
 
-def fingerprint(files):
-    return hashlib.sha256("".join((ROOT / f).read_text() for f in files).encode()).hexdigest()[:16]
+def fingerprint(file):
+    return hashlib.sha256((ROOT / file).read_bytes()).hexdigest()[:16]
 
 
-def read_results(path, of):
-    """{name: verdict}, of these sources."""
+def read_results(path, files):
+    """{name: verdict}, of today's sources."""
     lines = path.read_text().splitlines() if path.exists() else []
-    if lines and lines[0] != "# sources " + of:
-        stop(f"{path} is of other sources than today's: remove it, and run all mutants anew")
-    return dict(zip(lines[1::2], (line.strip() for line in lines[2::2])))
+    hashes = dict(line.split()[1:] for line in lines if line.startswith("# "))
+    same = {file for file in files if hashes.get(file) == fingerprint(file)}
+    results = [line for line in lines if not line.startswith("#")]
+    return {name: verdict.strip() for name, verdict in zip(results[::2], results[1::2])
+            if name.split(" ", 1)[1].split(":")[0] in same}
+
+
+def write_results(path, files, results):
+    hashes = "".join(f"# {file} {fingerprint(file)}\n" for file in files)
+    path.write_text(hashes + "".join(f"{n}\n    {v}\n" for n, v in results.items()))
+
+
+def is_survivor(verdict):
+    return verdict.startswith("survives") or verdict == UNREACHED
 
 
 def listed_survivors(plugins):
@@ -354,27 +427,30 @@ def listed_survivors(plugins):
 def report(names, results, plugins):
     """The exit status."""
     known = {name: results[name] for name in names if name in results}
-    compiled = {n: v for n, v in known.items() if v != "does not compile"}
-    survivors = [n for n, v in compiled.items() if not v.startswith("rejected")]
-    entries, used, missing = listed_survivors(plugins), set(), 0
+    compiled = {n: v for n, v in known.items() if v != UNCOMPILED}
+    survivors = [n for n, v in compiled.items() if is_survivor(v)]
+    entries, used, missing, equivalent = listed_survivors(plugins), set(), 0, set()
     for name in survivors:
         fits = [e for e in entries if f" {e[0]}:" in name and e[1] in name]
         used.update(fits[:1])
         missing += not fits
+        if fits and fits[0][2].startswith("equivalent: "):
+            equivalent.add(name)
         print(f"{compiled[name]}: {name}    ({fits[0][2] if fits else 'NOT LISTED'})")
     stale = [e for e in entries if e not in used]
     for e in stale:
         print(f"survivors.txt: no such mutant survives: {' | '.join(e)}")
-    of_all = [n for n in names if known.get(n) != "does not compile"]
+    of_all = [n for n in names if known.get(n) != UNCOMPILED and n not in equivalent]
     for kind in [*CALLS, "bound", "peer"]:
         of = [known.get(n, "") for n in of_all if n.startswith(kind + " ")]
         print(f"{kind:12} {sum(v.startswith('rejected') for v in of):4} of {len(of):4} rejected, "
               f"{of.count('')} not known")
     rejected = len(compiled) - len(survivors)
     percent = 100 * rejected / max(len(of_all), 1)
-    print(f"{rejected} of {len(of_all)} rejected ({percent:.1f} %), {len(survivors)} survive, "
-          f"{missing} of them not listed, {len(names) - len(known)} not known; "
-          f"{len(names) - len(of_all)} more do not compile")
+    print(f"{rejected} of {len(of_all)} rejected ({percent:.1f} %), "
+          f"{len(survivors) - len(equivalent)} survive, {missing} of them not listed, "
+          f"{len(names) - len(known)} not known; {len(equivalent)} more are equivalent, "
+          f"{len(known) - len(compiled)} do not compile")
     return int(percent < LEAST_PERCENT or missing > 0 or len(stale) > 0 or len(known) < len(names))
 
 
@@ -388,6 +464,9 @@ def main():
     parser.add_argument("--tests", default="", help="tests whose name fits this pattern")
     parser.add_argument("--every", type=int, default=1, help="run each n-th mutant alone")
     parser.add_argument("--jobs", type=int, default=2, help="at a time (default 2)")
+    parser.add_argument("--budget", type=float, default=60, metavar="S",
+                        help="seconds of tests for a mutant (default 60)")
+    parser.add_argument("--again", action="store_true", help="run survivors again")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
@@ -403,7 +482,7 @@ def main():
         return
     if given.results is None:
         parser.error("name the file of results: --results FILE")
-    results = read_results(given.results, fingerprint(files))
+    results = read_results(given.results, files)
     if not given.check:
         run_all(given, plugins, files, names, numbers, results)
     sys.exit(report(names, results, plugins))
@@ -412,42 +491,50 @@ def main():
 def run_all(given, plugins, files, names, numbers, results):
     place = given.place.resolve()
     tests = Tests(place, plugins, files, given.tests)
+    tests.left_out = {names[n] for n, v in results.items() if v == UNCOMPILED and n in names}
     tests.compile(list(names.values()), numbers, given.jobs)
-    reaching, seconds = {}, {}
-    commands = tests.commands()
-    for name, command in commands.items():
-        with tempfile.NamedTemporaryFile("r") as reached:
-            passed, seconds[name] = run(command, 1200, GX_MUTANTS_REACHED=reached.name)
-            if not passed:
-                stop(f"{name} fails with the unchanged sources")
-            for n in set(map(int, reached.read().split())):
-                reaching.setdefault(n, []).append(name)
-        print(f"{name} passes with the unchanged sources, {seconds[name]:.1f} s", flush=True)
     lock = threading.Lock()
-    with given.results.open("a") as out, \
-            concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+    with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+        cases = measured(tests.commands(), place, pool)
+        reaching = {}
+        for case in sorted(cases, key=lambda case: case.seconds * len(case.reached)):
+            for n in case.reached:
+                reaching.setdefault(n, []).append(case)
+
+        def fails(case, number):
+            """Whether it fails twice in a row, or hangs; of the latter, the text for it."""
+            limit = max(15, 20 * case.seconds)
+            for _ in range(2):
+                passed, took = run(case.command, limit, GX_MUTANT=str(number))
+                if passed or took >= limit:
+                    break
+            return None if passed else ", hangs" if took >= limit else ""
+
         def know(name, verdict):
-            with lock:
+            with lock, given.results.open("a") as out:
                 results[name] = verdict
-                print(f"{name}\n    {verdict}", file=out, flush=True)
+                print(f"{name}\n    {verdict}", file=out)
 
         def try_one(name):
-            number = numbers[names[name]]
-            for test in sorted(reaching.get(number, []), key=seconds.get):
-                limit = max(60, 20 * seconds[test])
-                passed, took = run(commands[test], limit, GX_MUTANT=str(number))
-                if not passed:
-                    return know(name, f"rejected by {test}" + (", hangs" if took >= limit else ""))
+            number, taken, tried = numbers[names[name]], 0, 0
+            of = reaching.get(number, [])
+            for case in of:
+                if taken > given.budget:
+                    break
+                if (how := fails(case, number)) is not None:
+                    return know(name, f"rejected by {case.name[:76]}{how}")
+                taken, tried = taken + case.seconds, tried + 1
             if not given.tests:
-                know(name, "survives" if number in reaching else "is reached by no test")
+                know(name, f"survives {tried} of {len(of)} cases" if of else UNREACHED)
 
-        if not results:
-            print("# sources " + fingerprint(files), file=out, flush=True)
+        write_results(given.results, files, results)
         for name in (n for n, m in names.items() if m in tests.left_out and n not in results):
-            know(name, "does not compile")
+            know(name, UNCOMPILED)
         chosen = [n for i, n in enumerate(names)
-                  if n not in results and given.only in n and i % given.every == 0]
+                  if given.only in n and i % given.every == 0 and
+                  (n not in results or given.again and is_survivor(results[n]))]
         list(pool.map(try_one, chosen))
+        write_results(given.results, files, results)
 
 
 if __name__ == "__main__":
