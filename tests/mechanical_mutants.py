@@ -49,7 +49,8 @@ UNCOMPILED = "does not compile"
 UNREACHED = "is reached by no test"
 BINDING = re.compile(r"\bauto\s*&*\s*\[[\w, ]*$")
 # Compile-time expressions, and tests that are no test of the doubles.
-STATIC = re.compile(r"static_assert|if constexpr|alignas|constexpr \w+ \w+ =|\brequires\b|consteval|template <")
+STATIC = re.compile(r"static_assert|if constexpr|alignas|constexpr \w+ \w+ =|\brequires\b|consteval"
+                    r"|template <")
 OTHER_TESTS = re.compile(r"gpu_compile|real|compile_fail|launchers")
 
 SWITCHES = r"""#pragma once
