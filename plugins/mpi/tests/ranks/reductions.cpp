@@ -3,7 +3,9 @@
 
 #include <vector>
 
+#include <gx/hierarchical/reducer.hpp>
 #include <gx/reducer/name.hpp>
+#include <gx/shared_memory/reducer.hpp>
 #include <gx/testing/conformance.hpp>
 #include <gx/testing/detail/reduce.hpp>
 #include <gx/testing/mutants.hpp>
@@ -33,6 +35,7 @@ struct OnMessages {
 std::vector<ReducerUnderTest> all_reducers(const std::string& part) {
     std::vector<ReducerUnderTest> all;
     testing_support::AllReducers::for_each([&]<class R>() { all.push_back(under_test<R>()); });
+    all.push_back(under_test<Hierarchical<SharedMemory<>, Ring<fp16>>>());  // of the host's memory
     std::erase_if(all, [&](const auto& r) { return r.name.find(part) == r.name.npos; });
     return all;
 }
