@@ -33,9 +33,23 @@ RunRecord train_on_gpus(const T& trainer, const Split& data, Placement placement
     return record;
 }
 
+// Two worlds of GPUs differ in how messages are queued, so one composition for each use of them.
+// cuda_tests::Runs, of which these are, also varies policies; conformance_test.cpp runs every
+// reducer over NCCL.
+using cuda_tests::Run;
+using Runs =
+    ::testing::Types<Run<Ring<fp32>>,                                            // a neighbour each
+                     Run<DoubleBuffered<MultiRing<2, fp16>>, DynamicLossScale>,  // channels; late
+                     Run<DoubleBuffered<Bucketed<TopK, 256>>>,                   // gathers of bytes
+                     Run<DoubleBuffered<Bucketed<Quantized<8>, 512>>, AdamW>,  // bytes, all to all
+                     Run<Sharded<Ring<fp16>>, ClipByGlobalNorm<AdamW>>,        // shards, norms
+                     Run<LocalSgd<Bucketed<Ring<fp32>, 256>, 3>, AdamW>,       // parameters
+                     Run<DoubleTree<3, fp16>, WeightAverage<Sgd>>,             // chunks in turn
+                     Run<ParameterServer<fp16>>,                               // many to one
+                     Run<SharedMemory<bf16>>>;                                 // all to all
 template <class T>
 class OverNccl : public ::testing::Test {};
-TYPED_TEST_SUITE(OverNccl, cuda_tests::Runs);
+TYPED_TEST_SUITE(OverNccl, Runs);
 
 TYPED_TEST(OverNccl, WeightsAreThoseOfThreads) {
     cuda_tests::expect_weights_of_threads<TypeParam>(train_on_gpus<TypeParam>);
