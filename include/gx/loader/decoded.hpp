@@ -11,7 +11,7 @@
 #include <vector>    // mean, deviation
 
 #include <gx/core/error.hpp>                 // Error
-#include <gx/core/hash.hpp>                  // golden64
+#include <gx/core/hash.hpp>                  // golden64, mix64
 #include <gx/loader/detail/worker_pool.hpp>  // WorkerPool
 #include <gx/loader/encoded_source.hpp>      // EncodedSource
 #include <gx/loader/source.hpp>              // Source
@@ -28,6 +28,9 @@ struct SampleKey {
 ///
 ///     shape()               of every image
 ///     decode(s, key, to)    writes pixels (C, H, W) of `s`; a gx::Error stands for a corrupt image
+///
+/// Optional: uint64_t hash() const, of all that its pixels depend on beside sample and key, so that
+/// ranks and resumed runs with another recipe are refused.
 template <class D>
 concept SampleDecoder =
     std::copy_constructible<D> && requires(D d, const D& c, const EncodedSample& s,
@@ -125,8 +128,8 @@ public:
         if constexpr (requires { source_.largest_class(); }) return source_.largest_class();
         else return 0;
     }
-    /// Of what the index knows of the samples: names, places and lengths of records, labels. Other
-    /// pixels under the same names, and another decoder, are not seen.
+    /// Of what the index knows of the samples: names, places and lengths of records, labels; and
+    /// the decoder's hash where it has one. Other pixels under the same names are not seen.
     /// Cost: entry() of every sample, once.
     [[nodiscard]] std::uint64_t content() const {
         const std::scoped_lock lock(known_->mutex);
@@ -135,6 +138,8 @@ public:
             const auto count = static_cast<std::uint32_t>(source_.info().count);
             for (std::uint32_t i = 0; i < count; ++i)
                 known_->content = hash_entry(known_->content, source_.entry(i));
+            if constexpr (requires { std::uint64_t{decoder_.hash()}; })
+                known_->content = mix64(known_->content ^ decoder_.hash());
         }
         return known_->content;
     }

@@ -1,5 +1,6 @@
 #include <gx/image/codec/recipe.hpp>
 
+#include <set>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -19,6 +20,46 @@ Pixels shown(const auto& recipe, CropDecoder& decoder, int epoch, std::uint64_t 
     Pixels out(3 * 32 * 32);
     recipe(decoder, file, "x.jpg", epoch, sample, out.data());
     return out;
+}
+
+// Every option changes the hash, one at a time; so do other types of the same values.
+TEST(ImageRecipe, HasAHashOfAllItsOptions) {
+    using Recipe = ImageRecipe<MxnetRandomResizedCrop, ColourJitter, PcaNoise>;
+    std::vector<std::uint64_t> hashes{Recipe().hash()};
+    EXPECT_EQ(hashes[0], Recipe(Recipe::Options{}).hash());
+    const auto with = [&](auto change) {
+        Recipe::Options o{};
+        change(o);
+        hashes.push_back(Recipe(o).hash());
+    };
+    with([](auto& o) { o.to.width = 225; });
+    with([](auto& o) { o.to.height = 225; });
+    with([](auto& o) { o.crop.to.height = 225; });
+    with([](auto& o) { o.crop.area_min = 0.35; });
+    with([](auto& o) { o.crop.aspect_max = 1.5; });
+    with([](auto& o) { std::get<0>(o.changes).brightness = 0.5f; });
+    with([](auto& o) { std::get<0>(o.changes).contrast = 0.5f; });
+    with([](auto& o) { std::get<1>(o.changes).deviation = 0.2; });
+    with([](auto& o) { o.flip = false; });
+    with([](auto& o) { o.mode = ResizeMode::plain; });
+    with([](auto& o) { o.reducing_gap = 2; });
+    with([](auto& o) { o.seed = 1; });
+    hashes.push_back(ImageRecipe<MxnetRandomResizedCrop, PcaNoise, ColourJitter>().hash());
+    hashes.push_back(ImageRecipe<MxnetRandomResizedCrop, ColourJitter>().hash());
+    hashes.push_back(ImageRecipe<RandomResizedCrop>().hash());
+    hashes.push_back(ImageRecipe<WholeImage>().hash());
+    hashes.push_back(CentreRecipe().hash());
+    hashes.push_back(CentreRecipe({.shorter = 257}).hash());
+    hashes.push_back(CentreRecipe({.rectangular = true}).hash());
+    using Areas = ImageRecipe<RandomResizedCrop>;
+    const auto hash_of = [](std::vector<ByEpoch<Areas>::From> parts) {
+        return ByEpoch<Areas>(std::move(parts)).hash();
+    };
+    EXPECT_EQ(hash_of({{0, {}}}), Areas().hash());
+    hashes.push_back(hash_of({{0, {}}, {5, {}}}));
+    hashes.push_back(hash_of({{0, {}}, {6, {}}}));
+    hashes.push_back(hash_of({{0, {}}, {5, {.crop = {.area_min = 0.35}}}}));
+    EXPECT_EQ(std::set(hashes.begin(), hashes.end()).size(), hashes.size());
 }
 
 TEST(ImageRecipe, IsItsPartsOneAfterTheOther) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <gx/image/codec/recipe_decoder.hpp>   // RecipeDecoder
+#include <gx/image/mixed.hpp>                  // Mixed
 #include <gx/loader/formats/image_folder.hpp>  // ImageFolder
 #include <gx/loader/prefetch.hpp>              // Prefetched
 #include <gx/loader/source_part.hpp>           // SourcePart
@@ -73,6 +74,11 @@ Decoded<ImageFolder, RecipeDecoder<ByEpoch<Areas>>> train_of(const Files& files,
          {2, {.to = {8, 8}, .crop = {.area_min = 0.7}, .flip = false, .seed = 4}}});
     return {files.train, RecipeDecoder(recipe), {.workers = workers}};
 }
+/// A decoder whose recipe is not compared, so that a resumed run may have another.
+struct OfAnyRecipe : RecipeDecoder<Areas> {
+    using RecipeDecoder::RecipeDecoder;
+    std::uint64_t hash() const = delete;
+};
 Decoded<ImageFolder, RecipeDecoder<CentreRecipe>> test_of(const Files& files, int workers = 1) {
     return {files.test,
             RecipeDecoder(CentreRecipe({.to = {100, 100}, .shorter = 114})),
@@ -107,12 +113,11 @@ TEST(DecodedPhases, AreRunsOfRecipesOfTheirSize) {
         part.batch = phases[p].batch;
         const Decoded a(
             files.train,
-            RecipeDecoder(p == 0
-                              ? Areas({.to = {side, side}, .crop = {.area_min = 0.35}, .seed = 4})
-                              : Areas({.to = {side, side},
-                                       .crop = {.area_min = 0.7},
-                                       .flip = false,
-                                       .seed = 4})));
+            OfAnyRecipe(p == 0 ? Areas({.to = {side, side}, .crop = {.area_min = 0.35}, .seed = 4})
+                               : Areas({.to = {side, side},
+                                        .crop = {.area_min = 0.7},
+                                        .flip = false,
+                                        .seed = 4})));
         const Decoded b(
             files.test,
             RecipeDecoder(CentreRecipe({.to = {side, side}, .shorter = int(1.14 * side)})));
@@ -150,6 +155,39 @@ TEST(DecodedPhases, ResumeWithinAndBetweenInEveryWorld) {
     }
 }
 // fast.ai resizes to int(1.14 * side).
+TEST(DecodedPhases, RefuseToResumeWithAnotherRecipe) {
+    const Folder folder;
+    const Files files(folder);
+    const auto decoded = [&](const Areas::Options& recipe, const DecodeOptions& decode = {},
+                             int workers = 1) {
+        return Decoded(files.train, RecipeDecoder(Areas(recipe), decode), {.workers = workers});
+    };
+    const Areas::Options recipe{.to = {8, 8}, .seed = 4};
+    const auto train = decoded(recipe);
+    auto wall = threads(1);
+    Training::Options o = options(2);
+    o.batch = 13;
+    o.evaluate = false;
+    o.output = folder.path / "out";
+    const RunRecord whole = Training(o).train(wall, Sources{train, {}});
+    o.resume = o.output / checkpoint_name(1);
+    o.output.clear();
+    const RunRecord same = Training(o).train(wall, Sources{decoded(recipe, {}, 2), {}});
+    EXPECT_EQ(same.weights_hash, whole.weights_hash) << "workers are no part of a recipe";
+    Areas::Options crop = recipe, flip = recipe, seed = recipe;
+    crop.crop.area_min = 0.35;
+    flip.flip = false;
+    seed.seed = 5;
+    const auto refusal = [&](const auto& other) {
+        return error_of([&] { (void)Training(o).train(wall, Sources{other, {}}); });
+    };
+    for (const auto& other :
+         {decoded(crop), decoded(flip), decoded(seed), decoded(recipe, {.orient = true})})
+        EXPECT_TRUE(holds(refusal(other), "cropped, augmented, mixed or normalised otherwise",
+                          "give the same training set, its decoder and their options"));
+    const Mixed mixed(train, MixUp{.alpha = 0.2}, 1);
+    EXPECT_TRUE(holds(refusal(mixed), "mixed"));
+}
 TEST(CentreRecipe, KeepsItsMarginInEverySize) {
     const CentreRecipe fast_ai({.to = {100, 100}, .shorter = 114});
     for (const int side : {8, 64, 128, 224, 288})

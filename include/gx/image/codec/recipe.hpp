@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>    // min
+#include <cstddef>      // size_t
 #include <cstdint>      // uint8_t
 #include <span>         // bytes
 #include <string>       // sentences
@@ -11,9 +12,11 @@
 
 #include <gx/core/contract.hpp>             // GX_EXPECT
 #include <gx/core/error.hpp>                // Error
+#include <gx/core/hash.hpp>                 // golden64, hash_name
 #include <gx/image/codec/crop_decoder.hpp>  // CropDecoder
 #include <gx/image/colour.hpp>              // PixelAugmentation
 #include <gx/image/crop.hpp>                // ImageCrop, centre_box, mirrored
+#include <gx/reflect/hash_fields.hpp>       // hash_fields
 
 namespace gx {
 
@@ -60,6 +63,8 @@ public:
             options_.changes);
     }
     [[nodiscard]] const Options& options() const { return options_; }
+    /// Of all options, the crop's and the changes' among them.
+    [[nodiscard]] std::uint64_t hash() const { return hash_fields(golden64, options_); }
     [[nodiscard]] ImageSize to() const { return options_.to; }
     [[nodiscard]] ImageRecipe resized(ImageSize to) const {
         Options o = options_;
@@ -108,6 +113,9 @@ public:
                            {.mode = options_.mode}, out);
     }
     [[nodiscard]] const Options& options() const { return options_; }
+    [[nodiscard]] std::uint64_t hash() const {
+        return hash_fields(hash_name("CentreRecipe"), options_);
+    }
     [[nodiscard]] ImageSize to() const { return options_.to; }
     [[nodiscard]] CentreRecipe resized(ImageSize to) const {
         Options o = options_;
@@ -168,6 +176,13 @@ public:
         std::size_t i = parts_.size() - 1;
         while (i > 0 && parts_[i].first_epoch > epoch) --i;
         return parts_[i].recipe;
+    }
+    /// Of all parts and their epochs; one part alone has the hash of its recipe.
+    [[nodiscard]] std::uint64_t hash() const {
+        std::uint64_t hash = parts_[0].recipe.hash();
+        for (std::size_t i = 1; i < parts_.size(); ++i)
+            hash = hash_fields(hash_fields(hash, parts_[i].first_epoch), parts_[i].recipe.hash());
+        return hash;
     }
     [[nodiscard]] ImageSize to() const { return parts_[0].recipe.to(); }
     [[nodiscard]] ByEpoch resized(ImageSize to) const {

@@ -15,6 +15,7 @@
 #include <gx/image/rectangular.hpp>         // rectangular_batches
 #include <gx/loader/decoded.hpp>            // Decoded, SampleKey
 #include <gx/model/graph.hpp>               // ImageShape
+#include <gx/reflect/hash_fields.hpp>       // hash_fields
 
 namespace gx {
 
@@ -45,6 +46,12 @@ public:
     [[nodiscard]] ImageShape shape() const {
         const ImageSize to = recipe_.to();
         return {3, to.height, to.width};
+    }
+    /// Of the recipe, and of those options of decoding that change pixels.
+    [[nodiscard]] std::uint64_t hash() const
+        requires requires(const Recipe& r) { r.hash(); }
+    {
+        return hash_fields(hash_fields(recipe_.hash(), options_.orient), options_.damage);
     }
     [[nodiscard]] RecipeDecoder resized(ImageShape shape) const {
         return RecipeDecoder(recipe_.resized({shape.width, shape.height}), options_);
