@@ -309,8 +309,9 @@ Verdict trial_of(const ReducerKind& kind, const Scenario& drawn, const Tampering
             else check_means(kind, s, w, t.worlds[w], v);
         check_told(kind, s, t, finished || overflowed, v);
     }
-    const bool none_left = kind.owns_update() ? t.worlds.back().ended || t.worlds.back().waiting == 0
-                                              : t.worlds.back().left == 0;
+    const bool none_left = kind.owns_update()
+                               ? t.worlds.back().ended || t.worlds.back().waiting == 0
+                               : t.worlds.back().left == 0;
     if (!finished && !spoiled && !none_left && !overflowed)
         v.fail(Kind::correctness, "it stopped with ranks left: " + stopped);
     const std::int64_t end = finished ? record.epochs.back().step : 0;
