@@ -11,7 +11,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(gx_warnings INTERFACE --param=ggc-min-heapsize=1000000)
 endif()
 # libstdc++'s <cmath> instantiates C++17's special functions, Bessel's and elliptic ones, at the end
-# of every source, which takes 0.2 s; gx uses none. The include guard of their header leaves them out.
+# of every source, which takes 0.2 s; gx uses none. Their header's include guard leaves them out.
 target_compile_definitions(gx_warnings INTERFACE _GLIBCXX_BITS_SPECFUN_H)
 set(GX_TEST_TIMEOUT 300)  # seconds of a test program
 if(GX_SANITIZE)

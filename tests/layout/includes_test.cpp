@@ -27,7 +27,7 @@ const std::map<std::string, Names> may_include{
     {"scheduler", {"core"}},
     {"optimizer", {"core", "model", "scheduler"}},
     {"loader", {"core", "io", "model"}},
-    {"image", {"core", "loader", "model"}},
+    {"image", {"core", "reflect", "loader", "model"}},
     {"survival", {"core", "io"}},
     {"trainer",
      {"core", "reflect", "io", "report", "memory", "collective", "reducer", "model", "scheduler",
