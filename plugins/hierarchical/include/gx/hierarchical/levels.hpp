@@ -73,8 +73,9 @@ consteval bool explain_level() {
                   "'DoubleBuffered<Hierarchical<SharedMemory<>, Ring<>>>'.");
     static_assert(!reducer::ClaimsTheUpdate<R>,
                   "gx: a level of Hierarchical that owns the update: it would update parameters "
-                  "by the mean of a few ranks. Fix: the other way about, as in "
-                  "'Sharded<Hierarchical<SharedMemory<>, Ring<>>>'.");
+                  "by the mean of a few ranks. Fix: 'LocalSgd<Hierarchical<SharedMemory<>, "
+                  "Ring<>>, 4>', or Sharded of one reducer without levels, as in "
+                  "'Sharded<Ring<>>'.");
     static_assert(accuracy<R>() == Accuracy::rounded,
                   "gx: a level of Hierarchical that compresses: what it keeps of a gradient would "
                   "not be of one rank's. Fix: name reducers that send every value, such as Ring, "
