@@ -62,6 +62,19 @@ TEST(ImageRecipe, HasAHashOfAllItsOptions) {
     EXPECT_EQ(std::set(hashes.begin(), hashes.end()).size(), hashes.size());
 }
 
+// Crops that are no plain aggregates say themselves what they depend on.
+struct Halved : RandomResizedCrop {
+    explicit Halved(double least = 0.5) { area_min = least; }
+    [[nodiscard]] std::uint64_t hash() const { return hash_fields(golden64, area_min); }
+};
+TEST(ImageRecipe, HashesWhatACropSaysOfItself) {
+    using Recipe = ImageRecipe<Halved>;
+    Recipe::Options other{};
+    other.crop = Halved(0.25);
+    EXPECT_EQ(Recipe().hash(), Recipe(Recipe::Options{}).hash());
+    EXPECT_NE(Recipe(other).hash(), Recipe().hash());
+}
+
 TEST(ImageRecipe, IsItsPartsOneAfterTheOther) {
     const Mxnet recipe({.to = to, .seed = 9});
     CropDecoder decoder;
