@@ -198,6 +198,21 @@ TEST(Mesh, MessagesOfNoBytesAndToItself) {
     EXPECT_EQ(got, mine);
 }
 
+TEST(MeshDeathTest, AReceiveOfAnotherLengthIsNamed) {
+    const auto exchange = [](bool early) {
+        Meshes m(2);
+        auto zero = m[0], one = m[1];
+        const std::vector<int> three(3);
+        std::vector<int> two(2);
+        if (early) (void)one.receive(0, 5, in(two));
+        (void)zero.wait(zero.send(1, 5, out(three)));
+        (void)one.wait(one.receive(0, 5, in(two)));
+    };
+    for (const bool early : {true, false})
+        EXPECT_DEATH(exchange(early),
+                     "rank 0 sends 12 bytes where rank 1 receives 8, on channel 5: .*equal length");
+}
+
 /// Rank 0 posts messages of `sizes` on the channels i % 3; rank 1 posts the receives by channel,
 /// the first `early` of them before anything is sent.
 void channels_keep_their_order(const std::vector<std::size_t>& sizes, std::size_t early) {

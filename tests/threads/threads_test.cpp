@@ -9,8 +9,10 @@
 #include <numeric>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <gx/core/error.hpp>
+#include <gx/reducer/ring.hpp>
 
 // ---- What the type promises ---------------------------------------------------------
 static_assert(gx::World<gx::Threads<1>> && gx::World<gx::Threads<8>>);
@@ -351,7 +353,18 @@ TEST(ThreadsDeathTest, WrongMessagesBreakTheContract) {
         (void)rank.transport().send(0, 0, out(a));
         (void)rank.transport().receive(0, 0, in(b));
     }),
-                 "equal lengths");
+                 "rank 0 sends 4 bytes where rank 0 receives 1, on channel 0: .* equal lengths");
+    EXPECT_DEATH(Threads<2>{}.run([](auto& rank) {
+        std::vector<float> gradient(12, 1.0f);  // buckets of 8 and 4, on rank 1 of 4 and 8
+        const std::size_t first = rank.rank() == 0 ? 8 : 4;
+        gx::Ring<gx::fp32> reducer;
+        reducer.reserve(gx::ReducePlan::whole({1, 2}, 12));
+        const std::span all(gradient);
+        for (const auto bucket : {all.first(first), all.subspan(first)})
+            (void)reducer.all_reduce(rank.transport(), gx::Bucket(bucket));
+    }),
+                 "rank . sends (16|8) bytes where rank . receives (16|8), on channel 0: .* "
+                 "Reduce the same buckets in the same order on every rank");
 }
 
 }  // namespace

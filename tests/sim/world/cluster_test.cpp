@@ -271,6 +271,15 @@ std::uint64_t hash_of(std::uint64_t seed, Nanoseconds late) {
     });
     return world.event_hash();
 }
+TEST(ClusterDeathTest, AReceiveOfAnotherLengthIsNamed) {
+    EXPECT_DEATH(World(plain(2)).run([](auto& rank) {
+        std::array<std::byte, 12> bytes{};
+        auto& link = rank.transport();
+        if (rank.rank() == 0) (void)link.wait(link.send(1, 5, bytes));
+        else (void)link.wait(link.receive(0, 5, std::span(bytes).first(8)));
+    }),
+                 "rank 0 sends 12 bytes where rank 1 receives 8, on channel 5: .*equal length");
+}
 TEST(Cluster, EqualRunsHashEqually) {
     EXPECT_EQ(hash_of(1, 5_us), hash_of(1, 5_us));
     EXPECT_NE(hash_of(1, 5_us), hash_of(2, 5_us)) << "the seed is hashed";

@@ -12,9 +12,10 @@
 #include <random>     // keys
 #include <utility>    // exchange
 
-#include <gx/core/contract.hpp>      // GX_EXPECT
-#include <gx/core/error.hpp>         // Error
-#include <gx/coordination/mesh.hpp>  // Mesh
+#include <gx/core/contract.hpp>                // GX_EXPECT
+#include <gx/core/detail/unequal_lengths.hpp>  // unequal_lengths
+#include <gx/core/error.hpp>                   // Error
+#include <gx/coordination/mesh.hpp>            // Mesh
 
 namespace gx::coordination {
 
@@ -366,7 +367,9 @@ GX_DECL void Mesh::begin_payload(int from) {
     in.request = unmatched(l, static_cast<int>(in.header.channel));
     if (in.request != 0) {
         in.target = posted_[in.request].target;
-        GX_EXPECT(in.target.size() == in.header.bytes, "a receive and its send have equal lengths");
+        GX_EXPECT(in.target.size() == in.header.bytes,
+                  gx::detail::unequal_lengths(from, rank_, static_cast<int>(in.header.channel),
+                                              in.header.bytes, in.target.size()));
         return;
     }
     in.owned.resize(in.header.bytes);
@@ -391,7 +394,8 @@ GX_DECL void Mesh::finish_message(Link& l, int channel, std::vector<std::byte> b
         return;
     }
     Posted& p = posted_[id];
-    GX_EXPECT(p.target.size() == bytes.size(), "a receive and its send have equal lengths");
+    GX_EXPECT(p.target.size() == bytes.size(),
+              gx::detail::unequal_lengths(p.peer, rank_, channel, bytes.size(), p.target.size()));
     if (!bytes.empty()) std::memcpy(p.target.data(), bytes.data(), bytes.size());
     p.done = true;
 }

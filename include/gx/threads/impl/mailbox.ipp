@@ -5,9 +5,10 @@
 #include <cstring>    // memcpy
 #include <thread>     // yield
 
-#include <gx/core/contract.hpp>    // GX_EXPECT
-#include <gx/threads/mailbox.hpp>  // Mailbox
-#include <gx/threads/sleep.hpp>    // sleep_until
+#include <gx/core/contract.hpp>                // GX_EXPECT
+#include <gx/core/detail/unequal_lengths.hpp>  // unequal_lengths
+#include <gx/threads/mailbox.hpp>              // Mailbox
+#include <gx/threads/sleep.hpp>                // sleep_until
 
 namespace gx::detail::threads {
 
@@ -218,7 +219,8 @@ GX_DECL bool Mailbox::match(int rank, Mail& mine, typename Side::Entry& partner)
 GX_DECL void Mailbox::copy(const Mail& a, const Mail& b) {
     const Mail& out = a.sending ? a : b;
     const Mail& in = a.sending ? b : a;
-    GX_EXPECT(out.bytes == in.bytes, "a receive and its send have equal lengths");
+    GX_EXPECT(out.bytes == in.bytes,
+              gx::detail::unequal_lengths(in.peer, out.peer, in.channel, out.bytes, in.bytes));
     if (out.bytes > 0) std::memcpy(in.target, out.source, out.bytes);
 }
 

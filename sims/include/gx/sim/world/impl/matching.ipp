@@ -5,10 +5,11 @@
 #include <array>      // ends
 #include <cstring>    // memcpy, memcmp
 
-#include <gx/core/contract.hpp>          // GX_EXPECT
-#include <gx/sim/network/network.hpp>    // FlowNetwork
-#include <gx/sim/topology/topology.hpp>  // Topology
-#include <gx/sim/world/matching.hpp>     // MessageMatcher
+#include <gx/core/contract.hpp>                // GX_EXPECT
+#include <gx/core/detail/unequal_lengths.hpp>  // unequal_lengths
+#include <gx/sim/network/network.hpp>          // FlowNetwork
+#include <gx/sim/topology/topology.hpp>        // Topology
+#include <gx/sim/world/matching.hpp>           // MessageMatcher
 
 namespace gx::sim {
 
@@ -81,7 +82,10 @@ GX_DECL void MessageMatcher::match(int slot) {
     }
     const int other = l.head;
     const bool equal = requests_[other].bytes == p.bytes;
-    GX_EXPECT(equal || engine_.cancelled(), "a receive and its send have equal lengths");
+    GX_EXPECT(equal || engine_.cancelled(),
+              gx::detail::unequal_lengths(p.from, p.to, p.channel,
+                                          requests_[p.is_send ? slot : other].bytes,
+                                          requests_[p.is_send ? other : slot].bytes));
     if (!equal) return;  // a reduction that was given up left the other one
     l.head = requests_[other].next;
     p.partner = other;
