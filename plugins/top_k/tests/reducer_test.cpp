@@ -158,26 +158,28 @@ using namespace testing_support;
 using Sparse = gx::DoubleBuffered<gx::Bucketed<gx::TopK, 128>>;
 using T = gx::Trainer<Net, Sparse, gx::Constant, gx::DynamicLossScale>;
 
-T::Options options(const Folder& folder) {
+T::Options options(const Folder& folder, double share = 0.05) {
     // one step an epoch; the first steps overflow
     return {.batch = 4,
             .epochs = 9,
-            .reducer = {.share = 0.05},
+            .reducer = {.share = share},
             .scheduler = {.peak_rate = 0.1f},
             .loss_scale = {.initial = 0x1p127f, .largest = 0x1p127f},
             .output = folder.path};
 }
 TEST(TopK, ResumesAtEveryStepBitForBit) {
-    const Folder folder;
-    auto world = threads(3);
-    auto o = options(folder);
-    const gx::RunRecord whole = T(o).train(world, images(12));
-    ASSERT_EQ(whole.steps.size(), 9u);
-    EXPECT_GT(whole.skipped_steps, 0) << "an overflow is among the steps";
-    EXPECT_LT(whole.skipped_steps, 6);
-    for (int epoch = 1; epoch < o.epochs; ++epoch) {
-        o.resume = folder / gx::checkpoint_name(epoch).c_str();
-        expect_same_learning(T(o).train(world, images(12)), whole);
+    for (const double share : {0.01, 0.05}) {
+        const Folder folder;
+        auto world = threads(3);
+        auto o = options(folder, share);
+        const gx::RunRecord whole = T(o).train(world, images(12));
+        ASSERT_EQ(whole.steps.size(), 9u);
+        EXPECT_GT(whole.skipped_steps, 0) << "an overflow is among the steps";
+        EXPECT_LT(whole.skipped_steps, 6);
+        for (int epoch = 1; epoch < o.epochs; ++epoch) {
+            o.resume = folder / gx::checkpoint_name(epoch).c_str();
+            expect_same_learning(T(o).train(world, images(12)), whole);
+        }
     }
 }
 TEST(TopK, ThreadsAndTheClusterGiveOneSetOfWeights) {
