@@ -3,6 +3,7 @@
 // flushes, and what it says on CPUs without bf16.
 #include <gx/onednn/device.hpp>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>     // setenv
@@ -268,6 +269,57 @@ TEST(OneDnnInFp16, HasTheBitsOfTheReferenceDeviceWhereSumsAreExact) {
         for (const int most : {1, 9})
             EXPECT_GT(expect_equal_bits<fp16>(layer, most, ChannelOrder::automatic), 0)
                 << layer.name << ": nothing rounds";
+}
+
+// 1 + 2^-12 is 1 in fp16: the difference of such a weight and 1 is 0 in a product of fp16.
+TEST(OneDnnInFp16, MultipliesByRoundedWeights) {
+    for (const bool linear : {true, false}) {
+        GraphBuilder b("difference", {2, 1, 1}, 2);
+        const int y = linear ? b.linear(b.flatten(0, "flatten"), 2, false, "last")
+                             : b.conv2d(0, {2, Window::square(1), 1, false}, "last");
+        b.softmax_cross_entropy(y, 0, "loss");
+        const Graph g = std::move(b).finish();
+        auto d = make<gx::onednn::Device, fp16>(g, 1);
+        agreement::load(d, {1 + 0x1p-12f, -1, -1, 1 + 0x1p-12f});
+        Data data(g, 1, 4);
+        data.images = {1, 1};
+        forward(d, data);
+        EXPECT_THAT(d.logits(), ::testing::ElementsAre(0.0f, 0.0f)) << (linear ? "linear" : "conv");
+    }
+}
+// Of two equal logits the gradients are -1/2 and 1/2, so that of the 0 between the convolutions is
+// 1 + 2^-11, which fp16 stores as 1; the first one's weights take it times the image's 1.
+TEST(OneDnnInFp16, StoresTheDataGradientOfAConvolution) {
+    GraphBuilder b("two", {1, 1, 1}, 2);
+    const int x = b.conv2d(0, {1, Window::square(1), 1, false}, "first");
+    b.softmax_cross_entropy(b.conv2d(x, {2, Window::square(1), 1, false}, "last"), 0, "loss");
+    const Graph g = std::move(b).finish();
+    auto d = make<gx::onednn::Device, fp16>(g, 1);
+    agreement::load(d, {0, -1, 1 + 0x1p-10f});
+    Data data(g, 1, 4);
+    data.images = {1}, data.labels = {0};
+    forward(d, data);
+    EXPECT_EQ(agreement::canonical(d, backward(d), g), Floats({1, 0, 0}));
+}
+
+// Two convolutions read the first one's output; their gradients of it, 1 and 2^-11, add up to what
+// fp16 stores as 1.
+TEST(OneDnnInFp16, StoresTheSumOfTwoGradients) {
+    GraphBuilder b("branches", {1, 1, 1}, 2);
+    const int x = b.conv2d(0, {1, Window::square(1), 1, false}, "first");
+    const int left = b.conv2d(x, {2, Window::square(1), 1, false}, "left");
+    const int right = b.conv2d(x, {2, Window::square(3, 1, 1), 1, false}, "right");
+    b.softmax_cross_entropy(b.add(left, right, "sum"), 0, "loss");
+    const Graph g = std::move(b).finish();
+    auto d = make<gx::onednn::Device, fp16>(g, 1);
+    Floats weights(1 + 2 + 2 * 9);
+    weights[1] = -1, weights[2] = 1;                            // left
+    weights[3 + 4] = -0x1p-11f, weights[3 + 9 + 4] = 0x1p-11f;  // the middles of right's windows
+    agreement::load(d, weights);
+    Data data(g, 1, 4);
+    data.images = {1}, data.labels = {0};
+    forward(d, data);
+    EXPECT_EQ(agreement::canonical(d, backward(d), g)[0], 1.0f);
 }
 
 // ---- Any numbers: a bound -------------------------------------------------------------------
