@@ -37,7 +37,7 @@ inline std::size_t convert_on(const PixelLine& line, const std::uint8_t* from, f
 /// The line slope * pixel + offset of products and sums up to `largest`: both are cut at the last
 /// bit of a float of that size, so that their sums are exact, and the rest is kept beside them.
 inline PixelLine line_of(double slope, double offset, double largest) {
-    const double last = std::ldexp(1.0, std::ilogb(largest) + 1 - 24);
+    const double last = std::ldexp(1.0, std::ilogb(largest) - 23);
     const double cut_slope = std::floor(slope / last) * last;
     const double cut_offset = std::floor(offset / last) * last;
     return {.slope = static_cast<float>(cut_slope),
