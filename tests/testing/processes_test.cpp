@@ -439,4 +439,45 @@ TEST_F(ProcessesTest, ChildrenOfADeadRootEnd) {
     EXPECT_EQ((*named)[2], 1);
 }
 
+// ---- Several runs of the same processes ---------------------------------------------------
+
+using ForkedProcesses = WithProcesses;
+TEST_F(ForkedProcesses, KeepWhatTheyHaveInMemoryBetweenRuns) {
+    const Shared<std::array<int, 3>> seen;
+    Processes<3> world;
+    world.in_each_process([&](auto& here) {
+        int mine = 0;  // of this process
+        for (int i = 0; i < 4; ++i) here.run([&](auto& rank) { mine += 1 + rank.rank(); });
+        (*seen)[std::size_t(here.first_local_rank())] = mine;
+    });
+    EXPECT_EQ(*seen, (std::array{4, 8, 12}));
+}
+TEST_F(ForkedProcesses, AChildThatFailsBehindTheRunIsNamed) {
+    Processes<3> world;
+    const auto end = [&](auto f) {
+        return error_of_run([&] {
+            world.in_each_process([&](auto& here) {
+                here.run([](auto&) {});
+                if (here.first_local_rank() == 1) f();
+            });
+        });
+    };
+    EXPECT_EQ(end([] { ::_exit(3); }),
+              "rank 1 ended with exit status 3; see what it wrote to stderr");
+    EXPECT_EQ(end([] { raise(SIGKILL); }),
+              "rank 1 was killed by signal 9; see what it wrote to stderr");
+    EXPECT_EQ(end([] {}), "");
+}
+TEST_F(ForkedProcesses, AProcessThatWaitsForAnotherRunEndsWithTheRoot) {
+    Processes<3> world;
+    world.in_each_process([&](auto& here) {
+        if (here.first_local_rank() == 0) return;
+        EXPECT_NE(error_of_run([&] {
+                      for (;;) here.run([](auto&) {});
+                  }),
+                  "");
+        ::_exit(0);
+    });
+}
+
 }  // namespace

@@ -158,16 +158,16 @@ TEST(Run, IsPlannedAnewForSurvivors) {
 TEST(Run, AnEpochThatIsDoneAgainHasTheMembersOfItsLastWorld) {
     using Ranks = std::vector<int>;
     gx::detail::trainer::Membership members(3);
-    members.end(1, 2);  // epochs 1 and 2, by all
+    members.end_epochs(2);  // epochs 1 and 2, by all
     EXPECT_EQ(members.shrink({1, 2}), (Ranks{0}));
     members.go_back_to(1);
     EXPECT_EQ(members.wrote(1), (Ranks{0, 1, 2}));
-    members.end(2, 2);  // epoch 2 again
+    members.end_epochs(2);  // epoch 2 again
     EXPECT_EQ(members.wrote(1), (Ranks{0, 1, 2}));
     EXPECT_EQ(members.wrote(2), (Ranks{1, 2}));
     members.go_back_to(0);
     EXPECT_EQ(members.shrink({1}), (Ranks{1}));
-    members.end(3, 1);
+    members.end_epochs(1);
     EXPECT_EQ(members.wrote(1), (Ranks{2}));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>     // same_as
+#include <cstdint>      // int64_t
 #include <memory>       // unique_ptr
 #include <span>         // lost ranks
 #include <type_traits>  // remove_cvref_t
@@ -114,7 +115,8 @@ concept RunsAFunction = requires(W& w, FunctionRef<void(typename W::Rank&)> f) {
 ///         stop, and run() throws the first error. Nothing hangs.
 ///
 /// Ranks may be processes. Either one of them, the root, calls run() and starts the others, as
-/// gx::testing::Processes does; then this is all, and what f writes to memory stays in its process.
+/// gx::testing::Processes does; then this is all, and what f writes to memory stays in its process
+/// (see StartsProcesses for several runs of the same processes).
 /// Or each process calls run() for its own, as under mpirun. Such a world defines in addition:
 ///
 ///     first_local_rank()   the lowest rank whose function run() calls in this process; ranks()
@@ -154,6 +156,7 @@ struct Survivors {
     using World = W;
     std::vector<int> members{};  ///< its rank r was rank members[r] before; ascending
     std::unique_ptr<W> world{};  ///< nullptr where no rank is left
+    std::int64_t number = 0;     ///< see Shrinks
 };
 
 namespace detail::world {
@@ -164,7 +167,27 @@ template <class W>
 concept LeavesSurvivors = requires(W& w, std::span<const int> lost) {
     { w.survivors(lost, Nanoseconds()) } -> std::same_as<Survivors<Smaller<W>>>;
 } && World<Smaller<W>> && std::same_as<typename Smaller<W>::Rank, typename W::Rank>;
+template <class W>
+concept AgreesOnSurvivors = !SpansProcesses<W> || requires(W& w, std::span<const int> lost) {
+    { w.survivors(lost, Nanoseconds(), std::int64_t()) } -> std::same_as<Survivors<Smaller<W>>>;
+};
+template <class W>
+concept Shrinks = World<W> && LeavesSurvivors<W> && LeavesSurvivors<Smaller<W>> &&
+                  AgreesOnSurvivors<W> && AgreesOnSurvivors<Smaller<W>>;
 }  // namespace detail::world
+
+/// A world whose root starts the other processes.
+///
+///     in_each_process(f)   calls f(here) in every process of it, `here` being the world as this
+///                          process has it: it SpansProcesses, and each process may call its run()
+///                          several times. Processes that the root has started end behind f.
+///
+/// Errors: what f throws on the root.
+template <class W>
+concept StartsProcesses = World<W> && SpansProcesses<typename W::Here> &&
+                          requires(W& w, FunctionRef<void(typename W::Here&)> f) {
+                              { w.in_each_process(f) } -> std::same_as<void>;
+                          };
 
 /// A world that can go on without some of its ranks.
 ///
@@ -172,12 +195,23 @@ concept LeavesSurvivors = requires(W& w, std::span<const int> lost) {
 ///                                     that are left, with ranks of the same type
 ///
 /// `lost`: the ranks that LostRank errors of this process name, and those whose device is lost. The
-/// world leaves out these, or those that it knows to be lost, and may leave out more. Where
-/// processes hold the ranks they agree on who is left. `restart_time` passes before the next world
-/// begins; only a virtual clock needs to be told.
+/// world leaves out these, or those that it knows to be lost, and may leave out more.
+/// `restart_time` passes before the next world begins; only a virtual clock needs to be told.
+///
+/// Where each process calls run() they agree on who is left: survivors() of such a world has a
+/// third argument, a number, and returns to all the number that the root gave. In a process that is
+/// left out, and in all where the root is, no rank is left. Where the root StartsProcesses it is
+/// the world in each process that shrinks.
 template <class W>
-concept Shrinks = World<W> && detail::world::LeavesSurvivors<W> &&
-                  detail::world::LeavesSurvivors<detail::world::Smaller<W>>;
+concept Shrinks =
+    detail::world::Shrinks<W> || (StartsProcesses<W> && detail::world::Shrinks<typename W::Here>);
+
+/// Calls f with the world as each of its processes has it; of other worlds once, with `world`.
+template <World W>
+void in_each_process(W& world, auto f) {
+    if constexpr (StartsProcesses<W>) world.in_each_process(f);
+    else f(world);
+}
 
 /// A world whose ranks can train: they make devices.
 template <class W>

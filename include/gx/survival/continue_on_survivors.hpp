@@ -14,7 +14,7 @@ namespace gx {
 ///
 ///     Trainer<Net, Ring<fp16>, Warmup<Poly<2>>, ContinueOnSurvivors> trainer(
 ///         {.batch = 32, .survival = {.fewest_ranks = 4}});
-///     RunRecord record = trainer.train(world, data);      World: Threads, sim::Cluster (Shrinks)
+///     RunRecord record = trainer.train(world, data);      Threads, sim::Cluster, ... (Shrinks)
 ///     record.losses                                       who was lost, and where it went on
 ///
 /// When a rank is lost every other rank gets an error that names it, and stops with the updates

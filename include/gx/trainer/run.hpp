@@ -146,8 +146,9 @@ GX_COLD [[nodiscard]] GX_DECL RunTerms terms_of(const Run& run, int ranks);
 GX_COLD GX_DECL void plan_for_survivors(Run& run, const RunWorld& world, Nanoseconds restart_time);
 
 /// Makes all members of the next world go on from the newest checkpoint of this run, or anew where
-/// there is none; `record` keeps the rows of what it goes on from. `begun`: epochs done before it.
-GX_COLD GX_DECL void go_back(Run& run, Membership& members, int begun, RunRecord& record);
+/// there is none; `record` keeps the rows of what it goes on from. `begun`: epochs done before it;
+/// `done`: since, too.
+GX_COLD GX_DECL void go_back(Run& run, Membership& members, int begun, int done, RunRecord& record);
 
 }  // namespace gx::detail::trainer
 

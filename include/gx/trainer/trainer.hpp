@@ -116,7 +116,10 @@ public:
                 detail::trainer::restore_record(run, record);
                 after = info_of(world);
             } else if constexpr (V::continues) {
-                after = run_until_done(world, run, record);
+                in_each_process(world, [&](auto& here) {
+                    run.first_local_rank = first_local_rank(here);
+                    after = run_until_done(here, run, record);
+                });
             } else {
                 NoOptions carries;
                 run_in(world, run, record, [&](int) -> NoOptions& { return carries; });
@@ -292,15 +295,23 @@ private:
             const std::exception_ptr error =
                 present([&](auto& w) { return lost_in(w, run, record, worlds); });
             WorldInfo info = present([](auto& w) { return info_of(w); });
-            worlds.end(info.event_hash, record.epochs.size());
+            worlds.end(info.event_hash);
             if (!error && std::ssize(record.epochs) == options_.epochs) {
                 info.event_hash = worlds.event_hash();
                 for (const LossRow& row : record.losses)
                     record.notes.push_back(detail::trainer::note_of(row));
                 return info;
             }
-            auto left = present(
-                [&](auto& w) { return w.survivors(worlds.lost(), survival.restart_time()); });
+            // Epochs that the root has done, and written. Other processes may have done one more
+            // or less when they were stopped.
+            std::int64_t done = std::ssize(record.epochs);
+            auto left = present([&](auto& w) {
+                if constexpr (!SpansProcesses<W>)
+                    return w.survivors(worlds.lost(), survival.restart_time());
+                else return w.survivors(worlds.lost(), survival.restart_time(), done);
+            });
+            if constexpr (SpansProcesses<W>) done = left.number;
+            worlds.end_epochs(std::size_t(done));
             const auto ranks = std::ssize(left.members);
             if (ranks == 0 || ranks == std::ssize(worlds.now())) {
                 if (error) std::rethrow_exception(error);
@@ -318,7 +329,7 @@ private:
             detail::trainer::plan_for_survivors(run, described(*next), survival.restart_time());
             if (survival.recovery() != Recovery::checkpoint) continue;
             worlds.forget();
-            detail::trainer::go_back(run, worlds, begun, record);
+            detail::trainer::go_back(run, worlds, begun, int(done), record);
         }
     }
     /// Runs one world; returns the error of a loss that it ends with.

@@ -50,8 +50,10 @@ public:
     }
 
     [[nodiscard]] const std::vector<int>& now() const { return now_; }
-    /// After a world: its events, and the epochs that the run has now done.
-    GX_COLD GX_DECL void end(std::uint64_t event_hash, std::size_t epochs);
+    /// After a world: its events.
+    GX_COLD GX_DECL void end(std::uint64_t event_hash);
+    /// After a world that has lost ranks: the epochs that the run has now done.
+    GX_COLD GX_DECL void end_epochs(std::size_t epochs);
     [[nodiscard]] std::uint64_t event_hash() const { return event_hash_; }
     /// The run goes back to the end of that epoch, 0: to its start: those after it are done again,
     /// by the members that the next world has.

@@ -1,22 +1,32 @@
-// One run of processes: fork, how the children ended, and the choice of the error to throw.
+// Forked: fork, hand-over of sockets, how the children ended, and the choice of the error to throw.
 #pragma once
 
-#include <signal.h>    // kill
-#include <sys/wait.h>  // waitpid
-#include <unistd.h>    // fork, _exit
+#include <poll.h>        // poll
+#include <signal.h>      // kill
+#include <sys/socket.h>  // sendmsg
+#include <sys/wait.h>    // waitpid
+#include <unistd.h>      // fork, _exit
 
-#include <algorithm>  // max
+#include <algorithm>  // find, max
+#include <array>      // a message
 #include <cerrno>     // EINTR
 #include <cstdio>     // fflush
-#include <cstring>    // strerror
+#include <cstring>    // memcpy, strerror
 #include <iostream>   // cout
-#include <optional>   // a session, a mesh
-#include <string>     // sentences
 
-#include <gx/core/error.hpp>         // Error
-#include <gx/testing/processes.hpp>  // Part
+#include <gx/core/error.hpp>         // Error, LostRank, DeviceLost
+#include <gx/testing/processes.hpp>  // Forked
+#include <gx/threads/threads.hpp>    // placement_of
 
 namespace gx::testing::detail::processes {
+
+using coordination::Duration;
+using coordination::saturating_sum;
+using coordination::Session;
+using coordination::steady_now;
+
+/// Exit status of a rank whose device is lost: the others may go on.
+inline constexpr int device_lost = 3;
 
 inline std::string sentence_of(const std::exception_ptr& error) {
     try {
@@ -27,12 +37,22 @@ inline std::string sentence_of(const std::exception_ptr& error) {
         return "an exception that is no std::exception";
     }
 }
+template <class E>
+bool holds(const std::exception_ptr& error) {
+    try {
+        if (error) std::rethrow_exception(error);
+    } catch (const E&) {
+        return true;
+    } catch (...) {
+    }
+    return false;
+}
 
 GX_DECL void Part::fail() {
     const std::lock_guard lock(mutex);
     if (first_error) return;
     first_error = std::current_exception();
-    session.fail(sentence_of(first_error));
+    session.fail(sentence_of(first_error), holds<DeviceLost>(first_error) ? device_lost : 1);
 }
 
 GX_DECL void expect_deadline(std::chrono::nanoseconds deadline) {
@@ -41,131 +61,219 @@ GX_DECL void expect_deadline(std::chrono::nanoseconds deadline) {
                 " ns: it ends every wait at once; give the longest time that a message may take");
 }
 
-inline coordination::Session::Options session_options(int rank, int ranks,
-                                                      std::chrono::nanoseconds deadline) {
-    // A busy machine may not run a process for a while that is well.
-    const auto patience = std::max<std::chrono::nanoseconds>(deadline, std::chrono::seconds(10));
-    return {.run_id = "processes",  // over sockets that nobody else has
-            .rank = rank,
-            .ranks = ranks,
-            .join_deadline = patience,
-            .silence = patience,
-            .outlive_root = deadline};
+// ---- Lines: packets between the root and a child ----------------------------------------
+
+inline std::pair<Descriptor, Descriptor> line() {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        throw Error(std::string("a pair of sockets can't be made: ") + std::strerror(errno) +
+                    "; raise the limit of open files (ulimit -n) or use fewer ranks");
+    return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-/// Runs one rank; returns its first exception, and throws nothing. `mesh` stays: others may still
-/// send to it. `shared`: memory of all ranks, nullptr where the system has none.
-inline std::exception_ptr run_rank(coordination::Session& session, std::optional<Mesh>& mesh,
-                                   Placement placement, std::vector<Descriptor> sockets,
-                                   coordination::NodeMemory* shared,
-                                   std::chrono::nanoseconds deadline, Moment begin,
-                                   FunctionRef<void(Part&)> body) {
-    std::exception_ptr error;
+/// A list of numbers, and descriptors with it. The other end may be gone: it then has no effect.
+inline void write_to(const Descriptor& line, std::span<const std::int64_t> numbers,
+                     const std::vector<int>& descriptors = {}) {
+    iovec bytes{.iov_base = const_cast<std::int64_t*>(numbers.data()),
+                .iov_len = numbers.size_bytes()};
+    msghdr message{};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    const std::size_t size = descriptors.size() * sizeof(int);
+    std::vector<char> control(CMSG_SPACE(size));
+    if (size != 0) {
+        message.msg_control = control.data();
+        message.msg_controllen = control.size();
+        cmsghdr* const head = CMSG_FIRSTHDR(&message);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(size);
+        std::memcpy(CMSG_DATA(head), descriptors.data(), size);
+    }
+    while (::sendmsg(line.get(), &message, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+    }
+}
+
+struct Packet {
+    std::vector<std::int64_t> numbers{};  ///< none: the other end is gone, or late
+    std::vector<Descriptor> descriptors{};
+};
+/// Waits for a packet until `end`. `ranks`: at most as many numbers and descriptors, and two.
+inline Packet read_from(const Descriptor& line, int ranks, Duration end) {
+    for (;;) {
+        pollfd p{.fd = line.get(), .events = POLLIN, .revents = 0};
+        const int ready = ::poll(&p, 1, coordination::milliseconds_until(end));
+        if (ready < 0 && errno == EINTR) continue;
+        if (ready <= 0) return {};
+        break;
+    }
+    const auto most = static_cast<std::size_t>(ranks) + 2;
+    std::vector<std::int64_t> numbers(most);
+    iovec bytes{.iov_base = numbers.data(), .iov_len = most * sizeof(numbers[0])};
+    std::vector<char> control(CMSG_SPACE(most * sizeof(int)));
+    msghdr message{};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    ssize_t n = -1;
+    while ((n = ::recvmsg(line.get(), &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
+    }
+    if (n <= 0) return {};
+    Packet packet;
+    numbers.resize(static_cast<std::size_t>(n) / sizeof(numbers[0]));
+    packet.numbers = std::move(numbers);
+    if (const cmsghdr* const head = CMSG_FIRSTHDR(&message)) {
+        std::vector<int> all((head->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        std::memcpy(all.data(), CMSG_DATA(head), all.size() * sizeof(int));
+        for (const int one : all) packet.descriptors.emplace_back(one);
+    }
+    return packet;
+}
+
+inline int wait_for(int process) {
+    int status = 0;
+    while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status;
+}
+inline std::string death_of(int status) {
+    if (WIFSIGNALED(status)) return " was killed by signal " + std::to_string(WTERMSIG(status));
+    return " ended with exit status " + std::to_string(WEXITSTATUS(status));
+}
+
+// ---- A run --------------------------------------------------------------------------------
+
+GX_DECL std::unique_ptr<Session> Forked::session_over(Sockets& sockets) const {
+    // A busy machine may not run a process for a while that is well.
+    const auto patience = std::max<std::chrono::nanoseconds>(deadline_, std::chrono::seconds(10));
+    Session::Options options{.run_id = "processes",  // over sockets that nobody else has
+                             .rank = rank_,
+                             .ranks = placement_.ranks(),
+                             .join_deadline = patience,
+                             .silence = patience,
+                             .outlive_root = deadline_};
+    if (rank_ != 0)
+        return std::make_unique<Session>(std::move(options), std::move(sockets.to_root));
+    return std::make_unique<Session>(std::move(options), std::move(sockets.members));
+}
+
+GX_DECL Ended Forked::run(FunctionRef<void(Part&)> body) {
+    Sockets sockets = sockets_of_run();
+    const bool forked_now = memory_ != nullptr;
+    std::unique_ptr<coordination::NodeMemory> memory = std::exchange(memory_, nullptr);
+    const std::unique_ptr<Session> session = session_over(sockets);
+    Ended out;
+    std::optional<Mesh> mesh;  // stays until all have ended: others may still send to it
     try {
-        if (shared != nullptr) shared->be(session.rank());
-        mesh.emplace(placement, std::move(sockets), deadline, session, shared);
-        Part part{.session = session, .mesh = *mesh, .begin = begin};
+        (void)session->join();
+        if (forked_now) memory->be(rank_);
+        else memory = coordination::NodeMemory::join(*session, deadline_);
+        mesh.emplace(placement_, std::move(sockets.peers), deadline_, *session, memory.get());
+        out.joined = true;
+        Part part{.session = *session, .mesh = *mesh, .begin = sockets.begin};
         try {
-            session.join();
             body(part);
         } catch (...) {
             part.fail();
         }
-        error = part.first_error;
+        out.own = part.first_error;
         mesh->leave();
     } catch (...) {
-        error = std::current_exception();
-        session.fail(sentence_of(error));
+        out.own = std::current_exception();
+        session->fail(sentence_of(out.own));
     }
-    return error;
+    if (rank_ != 0) {
+        std::cout.flush();
+        std::fflush(stdout);
+    }
+    session->leave();
+    if (rank_ == 0) out.deaths = end(*session);
+    else (void)session->end(Duration::max());
+    out.cause = cause_ = session->cause();
+    device_lost_ = holds<DeviceLost>(out.own);
+    out.sentence = session->sentence();
+    out.exit_status = exit_status_ = session->exit_status();
+    if (rank_ == 0)
+        for (int r = 0; r < placement_.ranks(); ++r) out.errors.push_back(session->error_of(r));
+    return out;
 }
 
-/// The whole life of a child: it leaves by _exit, so nothing that the root has opened is flushed
-/// or destroyed twice.
-[[noreturn]] inline void live(int rank, Placement placement, Descriptor to_root,
-                              std::vector<Descriptor> sockets, coordination::NodeMemory* shared,
-                              std::chrono::nanoseconds deadline, Moment begin,
-                              FunctionRef<void(Part&)> body) noexcept {
-    coordination::Session session(session_options(rank, placement.ranks(), deadline),
-                                  std::move(to_root));
-    std::optional<Mesh> mesh;
-    (void)run_rank(session, mesh, placement, std::move(sockets), shared, deadline, begin, body);
-    std::cout.flush();
-    std::fflush(stdout);
-    session.leave();
-    (void)session.end(coordination::Duration::max());
-    ::_exit(session.exit_status());
-}
-
-// ---- The root ---------------------------------------------------------------------------
-
-/// The children of a run; those that are left are killed and reaped with it.
-class Children {
-public:
-    Children() = default;
-    Children(const Children&) = delete;
-    Children& operator=(const Children&) = delete;
-    ~Children() {
-        for (const auto& [rank, process] : all_) {
-            ::kill(process, SIGKILL);
-            (void)reap(process);
-        }
-    }
-
-    void add(int rank, pid_t process) { all_[rank] = process; }
-    /// In a child: these are the root's.
-    void forget() { all_.clear(); }
-
-    /// Waits until every child has left or ended, and kills those that are late. Returns how those
-    /// ended that have not left, by rank.
-    std::map<int, std::string> end(coordination::Session& session,
-                                   std::chrono::nanoseconds deadline) {
-        std::map<int, std::string> deaths;
-        if (!session.end(deadline)) {
-            for (const int r : session.running()) {
-                ::kill(all_.at(r), SIGKILL);
-                deaths[r] = " had not returned within the deadline and was killed";
-            }
-        }
-        if (!session.end(deadline))
-            for (const auto& [rank, process] : all_) ::kill(process, SIGKILL);
-        for (const auto& [rank, process] : std::exchange(all_, {})) {
-            const int status = reap(process);
-            if (deaths.contains(rank)) continue;
-            if (WIFSIGNALED(status))
-                deaths[rank] = " was killed by signal " + std::to_string(WTERMSIG(status));
-            else if (!session.left(rank))
-                deaths[rank] = " ended with exit status " + std::to_string(WEXITSTATUS(status)) +
-                               " before its function returned";
-        }
-        return deaths;
-    }
-
-private:
-    static int reap(pid_t process) {
-        int status = 0;
-        while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
-        }
-        return status;
-    }
-
-    std::map<int, pid_t> all_{};
-};
-
-/// Throws the first error of a run, if there is one. `own`: of rank 0.
-inline void throw_first(coordination::Session& session, const std::exception_ptr& own,
-                        const std::map<int, std::string>& deaths) {
+GX_DECL void Forked::run_or_throw(FunctionRef<void(Part&)> body) {
     using coordination::Reason;
-    const coordination::Cause cause = session.cause();
-    const auto error_of = [&](int rank) { return session.error_of(rank); };
+    const Ended ended = run(body);
+    const coordination::Cause& cause = ended.cause;
+    const bool threw = cause.reason == Reason::error && cause.exit_status != device_lost;
+    const bool is_loss = cause.stopped() && !threw && cause.reason != Reason::mismatch;
+    if (is_loss) {
+        if (ended.own && ended.joined) std::rethrow_exception(ended.own);
+        throw LostRank({.rank = rank_, .operation = ended.joined ? "ending" : "starting"},
+                       {Delivery::Outcome::timed_out, cause.rank});
+    }
+    if (rank_ == 0) return throw_first(ended);
+    if (ended.own && !holds<LostRank>(ended.own)) std::rethrow_exception(ended.own);
+    if (cause.stopped()) throw Error(ended.sentence);
+}
+
+// Waits until every child has left or ended, and kills those that are late. Returns how those ended
+// that have not left, by rank.
+GX_DECL std::map<int, std::string> Forked::end(Session& session) {
+    std::map<int, std::string> deaths;
+    if (!session.end(deadline_)) {
+        for (const int r : session.running()) {
+            if (r == 0 || !children_.contains(r)) continue;
+            ::kill(children_.at(r).process, SIGKILL);
+            deaths[r] = " had not returned within the deadline and was killed";
+        }
+        if (!session.end(deadline_))
+            for (const auto& [rank, child] : children_) ::kill(child.process, SIGKILL);
+    }
+    for (auto next = children_.begin(); next != children_.end();) {
+        const auto one = next++;
+        if (session.left(one->first)) continue;
+        ::kill(one->second.process, SIGKILL);  // if it hasn't ended: its connection has
+        const int status = wait_for(one->second.process);
+        deaths.try_emplace(
+            one->first,
+            death_of(status) + (WIFEXITED(status) ? " before its function returned" : ""));
+        children_.erase(one);
+    }
+    return deaths;
+}
+
+GX_DECL std::map<int, std::string> Forked::reap(bool ends_well) {
+    std::map<int, std::string> deaths;
+    first_.reset();  // of a run that did not begin
+    for (const auto& [rank, child] : children_) (void)::shutdown(child.line.get(), SHUT_WR);
+    const Duration end = saturating_sum(steady_now(), deadline_);
+    for (auto& [rank, child] : std::exchange(children_, {})) {
+        while (!read_from(child.line, placement_.ranks(), end).numbers.empty()) {
+        }
+        pollfd p{.fd = child.line.get(), .events = 0, .revents = 0};
+        if (::poll(&p, 1, 0) == 0) ::kill(child.process, SIGKILL);  // it has not hung up
+        const int status = wait_for(child.process);
+        if (WIFSIGNALED(status) || (ends_well && status != 0)) deaths[rank] = death_of(status);
+    }
+    return deaths;
+}
+
+GX_DECL Forked::~Forked() { (void)reap(false); }
+
+GX_DECL void throw_first(const Ended& ended) {
+    using coordination::Reason;
+    const coordination::Cause& cause = ended.cause;
+    const auto error_of = [&](int rank) -> const std::string& {
+        static const std::string none;
+        return rank < 0 ? none : ended.errors[static_cast<std::size_t>(rank)];
+    };
     const auto throw_of = [&](int rank) {
-        if (rank == 0 && own) std::rethrow_exception(own);
+        if (rank == 0 && ended.own) std::rethrow_exception(ended.own);
         throw Error(error_of(rank));
     };
     const bool by_wait = cause.reason == Reason::late || cause.reason == Reason::silent;
-    auto died = deaths.find(cause.rank);
-    if (died == deaths.end() && (by_wait || !cause.stopped())) died = deaths.begin();
-    if (died != deaths.end()) {
+    auto died = ended.deaths.find(cause.rank);
+    if (died == ended.deaths.end() && (by_wait || !cause.stopped())) died = ended.deaths.begin();
+    if (died != ended.deaths.end()) {
         std::string text = "rank " + std::to_string(died->first) + died->second;
         if (!cause.stopped()) throw Error(text + "; see what it wrote to stderr");
         const std::string seen = error_of(cause.observer);
@@ -174,58 +282,190 @@ inline void throw_first(coordination::Session& session, const std::exception_ptr
     const bool threw = cause.reason == Reason::error || cause.reason == Reason::late;
     if (threw && !error_of(cause.observer).empty()) throw_of(cause.observer);
     if (cause.reason == Reason::mismatch || cause.reason == Reason::absent) throw Error(cause.text);
-    for (int r = 0; r < session.ranks(); ++r)
+    for (int r = 0; r < static_cast<int>(ended.errors.size()); ++r)
         if (!error_of(r).empty()) throw_of(r);
-    if (own) std::rethrow_exception(own);
+    if (ended.own) std::rethrow_exception(ended.own);
 }
 
-GX_DECL void run(Placement placement, std::chrono::nanoseconds deadline,
-                 FunctionRef<void(Part&)> body) {
-    const int ranks = placement.ranks();
-    const auto n = static_cast<std::size_t>(ranks);
-    const Moment begin = std::chrono::steady_clock::now();
-    std::vector<std::vector<Descriptor>> mesh(n);  // [rank][peer]
+// ---- Sockets of a run ---------------------------------------------------------------------
+
+/// Sockets between all ranks: [rank][peer].
+inline std::vector<std::vector<Descriptor>> connected(std::size_t n) {
+    std::vector<std::vector<Descriptor>> mesh(n);
     for (auto& row : mesh) row.resize(n);
     for (std::size_t a = 0; a < n; ++a)
         for (std::size_t b = a + 1; b < n; ++b)
             std::tie(mesh[a][b], mesh[b][a]) = coordination::socket_pair();
-    const auto shared = coordination::NodeMemory::for_children(ranks);
+    return mesh;
+}
+
+GX_DECL auto Forked::sockets_of_run() -> Sockets {
+    if (first_) {
+        Sockets out = std::move(*first_);
+        first_.reset();
+        return out;
+    }
+    return rank_ == 0 ? hand_out() : receive();
+}
+
+// The packet to a child: when the run begins; its socket to the root's session, and those to all
+// other ranks in their order. A child that is gone is missed by the session.
+GX_DECL auto Forked::hand_out() -> Sockets {
+    const auto n = static_cast<std::size_t>(placement_.ranks());
+    Sockets mine{.members = std::vector<Descriptor>(n), .begin = std::chrono::steady_clock::now()};
+    auto mesh = connected(n);
+    const std::int64_t begin = mine.begin.time_since_epoch().count();
+    for (auto& [rank, child] : children_) {
+        const auto r = static_cast<std::size_t>(rank);
+        auto [root, its] = coordination::socket_pair();
+        std::vector<int> descriptors{its.get()};
+        for (std::size_t peer = 0; peer < n; ++peer)
+            if (peer != r) descriptors.push_back(mesh[r][peer].get());
+        write_to(child.line, std::span(&begin, 1), descriptors);
+        mine.members[r] = std::move(root);
+    }
+    mine.peers = std::move(mesh[0]);
+    return mine;
+}
+
+GX_DECL auto Forked::receive() -> Sockets {
+    const int ranks = placement_.ranks();
+    Packet packet = read_from(line_, ranks, Duration::max());
+    if (packet.numbers.size() != 1 || packet.descriptors.size() != static_cast<std::size_t>(ranks))
+        throw Error("rank " + std::to_string(rank_) +
+                    " waits for another run, and rank 0 has ended: look at its error");
+    Sockets mine{.to_root = std::move(packet.descriptors[0]),
+                 .peers = std::vector<Descriptor>(static_cast<std::size_t>(ranks)),
+                 .begin = Moment(Moment::duration(packet.numbers[0]))};
+    for (int peer = 0, i = 1; peer < ranks; ++peer)
+        if (peer != rank_)
+            mine.peers[static_cast<std::size_t>(peer)] =
+                std::move(packet.descriptors[static_cast<std::size_t>(i++)]);
+    return mine;
+}
+
+// ---- Who is left --------------------------------------------------------------------------
+
+// Child to root: its number, of which the root only uses its own. Root to child: its number, and
+// the members.
+GX_DECL std::pair<std::vector<int>, std::int64_t> Forked::agree(std::int64_t number) {
+    if (rank_ == 0) return gather_members(number);
+    Packet reply;
+    if (!device_lost_) {
+        write_to(line_, std::span(&number, 1));
+        reply = read_from(line_, placement_.ranks(), Duration::max());  // or the root's end
+    }
+    if (reply.numbers.empty()) {
+        line_.close();
+        return {};
+    }
+    std::vector<int> members(reply.numbers.begin() + 1, reply.numbers.end());
+    become(members, int(std::ranges::find(members, rank_) - members.begin()));
+    return {std::move(members), reply.numbers[0]};
+}
+
+GX_DECL std::pair<std::vector<int>, std::int64_t> Forked::gather_members(std::int64_t number) {
+    using coordination::Reason;
+    if (device_lost_) return {};
+    const Duration end = saturating_sum(steady_now(), deadline_);
+    const auto leave_out = [](const Child& child) {
+        ::kill(child.process, SIGKILL);
+        (void)wait_for(child.process);
+    };
+    std::erase_if(children_, [&](const auto& one) {
+        const auto& child = one.second;
+        const bool out = read_from(child.line, placement_.ranks(), end).numbers.empty();
+        if (out) leave_out(child);
+        return out;
+    });
+    const bool all = std::ssize(children_) + 1 == placement_.ranks();
+    const bool late = cause_.reason == Reason::late || cause_.reason == Reason::silent;
+    if (const auto named = children_.find(cause_.rank); all && late && named != children_.end()) {
+        leave_out(named->second);
+        children_.erase(named);
+    }
+    std::vector<int> members{0};
+    std::map<int, Child> left;
+    for (auto& [rank, child] : children_) {
+        left[int(members.size())] = std::move(child);
+        members.push_back(rank);
+    }
+    std::vector<std::int64_t> reply{number};
+    reply.insert(reply.end(), members.begin(), members.end());
+    children_ = std::move(left);
+    for (const auto& [rank, child] : children_) write_to(child.line, reply);
+    become(members, 0);
+    return {std::move(members), number};
+}
+
+GX_DECL void Forked::become(const std::vector<int>& members, int rank) {
+    placement_ = gx::detail::threads::placement_of(placement_, members);
+    rank_ = rank;
+}
+
+// ---- Fork ---------------------------------------------------------------------------------
+
+/// The whole life of a child: it leaves by _exit, so nothing that the root has opened is flushed
+/// or destroyed twice.
+GX_DECL void Forked::live(FunctionRef<void(Forked&)> body) noexcept {
+    try {
+        body(*this);
+    } catch (...) {
+        if (exit_status_ == 0) {  // else it is of a run, and the root has it
+            std::cerr << "rank " << rank_ << ": " << sentence_of(std::current_exception()) << "\n";
+            exit_status_ = 1;
+        }
+    }
     std::cout.flush();
     std::fflush(stdout);
-    Children children;
-    std::vector<Descriptor> members(n);
+    ::_exit(exit_status_);
+}
+
+GX_DECL void Forked::in_each(Placement placement, std::chrono::nanoseconds deadline,
+                             FunctionRef<void(Forked&)> body) {
+    const int ranks = placement.ranks();
+    const auto n = static_cast<std::size_t>(ranks);
+    const Moment begin = std::chrono::steady_clock::now();
+    auto mesh = connected(n);
+    auto memory = coordination::NodeMemory::for_children(ranks);
+    std::cout.flush();
+    std::fflush(stdout);
+    Forked here(0, placement, deadline);
+    Sockets mine{.members = std::vector<Descriptor>(n), .begin = begin};
     for (int r = 1; r < ranks; ++r) {
         auto [root, child] = coordination::socket_pair();
+        auto [to_child, to_root] = line();
         const pid_t process = ::fork();
         if (process < 0)
             throw Error("rank " + std::to_string(r) + " of " + std::to_string(ranks) +
                         " can't be started: " + std::strerror(errno) +
                         "; raise the limit of processes (ulimit -u) or use fewer ranks");
         if (process == 0) {
-            std::vector<Descriptor> mine = std::move(mesh[static_cast<std::size_t>(r)]);
+            here.rank_ = r;
+            here.children_.clear();  // they are the root's
+            here.line_ = std::move(to_root);
+            here.memory_ = std::move(memory);
+            here.first_ = Sockets{.to_root = std::move(child),
+                                  .peers = std::move(mesh[static_cast<std::size_t>(r)]),
+                                  .begin = begin};
             mesh.clear();
-            members.clear();
-            children.forget();
+            mine = {};
             root.close();
-            live(r, placement, std::move(child), std::move(mine), shared.get(), deadline, begin,
-                 body);
+            to_child.close();
+            here.live(body);
         }
-        children.add(r, process);
-        members[static_cast<std::size_t>(r)] = std::move(root);
+        here.children_[r] = {process, std::move(to_child)};
+        mine.members[static_cast<std::size_t>(r)] = std::move(root);
     }
-    std::vector<Descriptor> mine = std::move(mesh[0]);
+    mine.peers = std::move(mesh[0]);
     mesh.clear();
-    coordination::Session session(session_options(0, ranks, deadline), std::move(members));
-    std::exception_ptr own;
-    std::map<int, std::string> deaths;
-    {
-        std::optional<Mesh> mail;
-        own = run_rank(session, mail, placement, std::move(mine), shared.get(), deadline, begin,
-                       body);
-        session.leave();
-        deaths = children.end(session, deadline);
-    }
-    throw_first(session, own, deaths);
+    here.memory_ = std::move(memory);
+    here.first_ = std::move(mine);
+    body(here);
+    const auto deaths = here.reap(true);
+    if (!deaths.empty())
+        throw Error("rank " + std::to_string(deaths.begin()->first) + deaths.begin()->second +
+                    "; see what it wrote to stderr");
 }
 
 }  // namespace gx::testing::detail::processes

@@ -295,9 +295,9 @@ GX_DECL void plan_for_survivors(Run& run, const RunWorld& world, Nanoseconds res
     run.restart_time = restart_time;
 }
 
-GX_DECL void go_back(Run& run, Membership& members, int begun, RunRecord& record) {
-    Return found = newest_whole(run.options.output, run.options.resume, begun + 1,
-                                int(record.epochs.size()), run.graph());
+GX_DECL void go_back(Run& run, Membership& members, int begun, int done, RunRecord& record) {
+    Return found =
+        newest_whole(run.options.output, run.options.resume, begun + 1, done, run.graph());
     for (std::string& note : found.notes) record.notes.push_back(std::move(note));
     run.resume = std::move(found.checkpoint);
     // The rows are those of the run, where it has them.

@@ -60,8 +60,11 @@ GX_DECL void keep_members(Checkpoint& c, const std::vector<int>& before,
     }
 }
 
-GX_DECL void Membership::end(std::uint64_t event_hash, std::size_t epochs) {
+GX_DECL void Membership::end(std::uint64_t event_hash) {
     event_hash_ = worlds_++ == 0 ? event_hash : mix64(event_hash_ + golden64) ^ event_hash;
+}
+
+GX_DECL void Membership::end_epochs(std::size_t epochs) {
     if (epochs < wrote_.size()) wrote_.resize(epochs);
     while (wrote_.size() < epochs) wrote_.push_back(now_);
 }
