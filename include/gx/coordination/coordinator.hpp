@@ -6,7 +6,7 @@
 #include <optional>     // terms that have come
 #include <string>       // sentences
 #include <string_view>  // sentences
-#include <utility>      // exchange
+#include <utility>      // move
 #include <vector>       // ranks
 
 #include <gx/coordination/message.hpp>  // Message, Cause
@@ -67,7 +67,7 @@ public:
     void observe(const Operation& of_root) { seat(0).operation = of_root; }
 
     /// Orders since the last call, in order.
-    [[nodiscard]] std::vector<Order> take() { return std::exchange(orders_, {}); }
+    [[nodiscard]] std::vector<Order> take();
 
     [[nodiscard]] const Cause& cause() const { return cause_; }
     [[nodiscard]] bool joined() const { return joined_; }

@@ -5,7 +5,6 @@
 #include <cstddef>      // byte
 #include <string>       // string
 #include <string_view>  // sentences
-#include <utility>      // exchange
 #include <vector>       // messages
 
 #include <gx/coordination/coordinator.hpp>  // Duration, saturating_sum
@@ -40,9 +39,7 @@ public:
     void blame(int peer);
     void compare(const RunTerms& terms);
     /// To all other ranks. Errors: more bytes than note_bytes_max break the contract.
-    void note(std::vector<std::byte> bytes) {
-        outgoing_.emplace_back(Note{rank(), std::move(bytes)});
-    }
+    void note(std::vector<std::byte> bytes);
     /// The rank's function has returned.
     void leave();
 
@@ -56,10 +53,10 @@ public:
     [[nodiscard]] Duration next_tick() const;
 
     /// Messages to the root since the last call, in order.
-    [[nodiscard]] std::vector<Message> take() { return std::exchange(outgoing_, {}); }
+    [[nodiscard]] std::vector<Message> take();
 
     /// Notes of other ranks since the last call, in the order of each.
-    [[nodiscard]] std::vector<Note> take_notes() { return std::exchange(notes_, {}); }
+    [[nodiscard]] std::vector<Note> take_notes();
 
     // ---- What is known
     [[nodiscard]] int rank() const { return options_.hello.rank; }

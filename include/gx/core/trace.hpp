@@ -3,7 +3,6 @@
 
 #include <cstddef>  // size_t
 #include <cstdint>  // int64_t
-#include <utility>  // move
 #include <vector>   // spans
 
 #include <gx/core/decl.hpp>   // GX_COMPILED
@@ -56,24 +55,9 @@ struct TraceSink {
         if (recording) spans.push_back(span);
     }
     /// Links from here on, in the order of their numbers, all of them idle.
-    GX_COLD void name_links(std::vector<Label> names, std::vector<BytesPerSecond> capacities = {}) {
-        present.assign(names.size(), {0});
-        last.assign(names.size(), 0);
-        capacities.resize(names.size());
-        rates = {std::move(names), std::move(capacities), {}};
-    }
+    GX_COLD void name_links(std::vector<Label> names, std::vector<BytesPerSecond> capacities = {});
     /// Two changes at one instant are one: nothing flowed in between.
-    void set_rate(int link, Nanoseconds now, BytesPerSecond rate) {
-        const auto l = static_cast<std::size_t>(link);
-        present[l] = rate;
-        if (!recording) return;
-        if (last[l] > 0 && rates.changes[last[l] - 1].at == now) {
-            rates.changes[last[l] - 1].rate = rate;
-            return;
-        }
-        rates.changes.push_back({link, now, rate});
-        last[l] = rates.changes.size();
-    }
+    void set_rate(int link, Nanoseconds now, BytesPerSecond rate);
     /// Records or stops; what the links carry at this moment is noted in both cases.
     void record(bool on, Nanoseconds now);
 };

@@ -28,15 +28,7 @@ struct Dataset {
     std::vector<std::string> class_names{};  ///< one a class, or none where they are not known
 
     [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(labels.size()); }
-    [[nodiscard]] SourceInfo info() const {
-        return {.name = name,
-                .count = count(),
-                .shape = shape,
-                .classes = classes,
-                .mean = mean,
-                .deviation = deviation,
-                .class_names = class_names};
-    }
+    [[nodiscard]] SourceInfo info() const;
     /// A reader whose samples lie in this data set.
     [[nodiscard]] GX_DECL std::unique_ptr<SampleReader> open() const;
     GX_COLD [[nodiscard]] GX_DECL std::string flaw() const;

@@ -27,8 +27,7 @@ struct SyntheticOptions {
 /// Loader of the training images of `synthetic`, which it owns.
 class SyntheticLoader {
 public:
-    SyntheticLoader(const SyntheticOptions& images, const LoaderOptions& share)
-        : data_(std::make_unique<Dataset>(synthetic(images).train)), loader_(*data_, share) {}
+    SyntheticLoader(const SyntheticOptions& images, const LoaderOptions& share);
 
     [[nodiscard]] ImageShape shape() const { return loader_.shape(); }
     [[nodiscard]] int classes() const { return loader_.classes(); }

@@ -10,6 +10,7 @@
 #include <tuple>               // keys
 #include <vector>              // waiters
 
+#include <gx/core/decl.hpp>       // GX_HEADER_ONLY
 #include <gx/core/rng.hpp>        // Rng
 #include <gx/core/transport.hpp>  // Request, Arrival
 
@@ -23,8 +24,7 @@ namespace gx::testing {
 /// deadlock: from there on waits go to the transport below, which reports it.
 class ArrivalOrder {
 public:
-    ArrivalOrder(int ranks, std::uint64_t seed)
-        : rng_(seed, "gx::testing arrival order"), ranks_(static_cast<std::size_t>(ranks)) {}
+    ArrivalOrder(int ranks, std::uint64_t seed);
 
     /// A message end was posted to the transport below.
     void posted(int rank, Request request, int peer, int channel, bool sending);
@@ -133,7 +133,6 @@ private:
 
 }  // namespace gx::testing
 
-#include <gx/core/decl.hpp>  // GX_HEADER_ONLY
 #if defined(GX_HEADER_ONLY)
 #include <gx/testing/impl/arrival_order.ipp>
 #endif

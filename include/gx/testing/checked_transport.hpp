@@ -54,8 +54,7 @@ class CheckedTransport {
 public:
     /// Strict if `before_arrival` has a value.
     explicit CheckedTransport(AnyTransport& link,
-                              std::optional<std::byte> before_arrival = std::nullopt)
-        : link_(link), before_arrival_(before_arrival) {}
+                              std::optional<std::byte> before_arrival = std::nullopt);
 
     [[nodiscard]] int rank() const { return link_.rank(); }
     [[nodiscard]] int ranks() const { return link_.ranks(); }

@@ -4,15 +4,12 @@
 #include <algorithm>  // clamp, max, min
 #include <cstdint>    // uint64_t
 #include <deque>      // tasks
-#include <iterator>   // prev
 #include <map>        // buffers
 #include <optional>   // a conflict
 #include <span>       // memory
 #include <string>     // sentences
-#include <utility>    // move
 #include <vector>     // actors
 
-#include <gx/core/contract.hpp>         // GX_EXPECT
 #include <gx/core/decl.hpp>             // GX_DECL
 #include <gx/core/error.hpp>            // Error
 #include <gx/core/stream.hpp>           // Access, Operation
@@ -64,56 +61,19 @@ public:
         return std::clamp<std::size_t>((std::size_t{1} << 24) / (actors * actors), 64, counts_kept);
     }
 
-    explicit RaceDetector(int ranks)
-        : buffers_(static_cast<std::size_t>(ranks)), open_(static_cast<std::size_t>(ranks)) {}
+    explicit RaceDetector(int ranks);
 
     /// A rank's function; nothing happened before it.
-    int add_function(int rank, Label name) {
-        actors_.push_back({.rank = rank, .name = name});
-        return start();
-    }
+    int add_function(int rank, Label name);
     /// A stream of `maker`'s rank; what its maker did until now happened before it.
-    int add_stream(int maker, Label name) {
-        actors_.push_back(
-            {.rank = at(maker).rank, .name = name, .is_stream = true, .clock = clock(maker)});
-        clock(maker).advance(maker);
-        return start();
-    }
+    int add_stream(int maker, Label name);
 
     // ---- Streams ---------------------------------------------------------------------------
-    void queued(int stream, int by) {
-        at(stream).tasks.push_back(clock(by));
-        clock(by).advance(by);
-    }
-    void begun(int stream) {
-        Actor& s = at(stream);
-        GX_EXPECT(!s.tasks.empty(), "a task begins after it was queued");
-        s.clock.join(s.tasks.front());
-        s.tasks.pop_front();
-        s.task = {};
-    }
-    void ended(int stream) {
-        Actor& s = at(stream);
-        s.ends.push_back(s.clock);
-        s.counts.push_back(s.clock.at(stream));
-        ++s.done;
-        while (s.ends.size() > events_kept(actors_.size())) s.ends.pop_front();
-        if (s.counts.size() > counts_kept) s.counts.pop_front();
-        s.clock.advance(stream);
-        s.task = {};
-    }
+    void queued(int stream, int by);
+    void begun(int stream);
+    void ended(int stream);
     /// `by` waited for task number `sequence` of a stream, counted from 1.
-    void waited(int stream, std::uint64_t sequence, int by) {
-        const Actor& s = at(stream);
-        if (sequence == 0) return;
-        GX_EXPECT(sequence <= s.done, "an event is waited for until its task has ended");
-        const auto back = static_cast<std::size_t>(s.done - sequence);  // 0: the last task
-        const auto kept = [back](const auto& list) -> const auto& {
-            return list[list.size() - 1 - std::min(back, list.size() - 1)];
-        };
-        clock(by).join(kept(s.ends), stream);
-        clock(by).raise(stream, kept(s.counts));
-    }
+    void waited(int stream, std::uint64_t sequence, int by);
 
     // ---- Memory ----------------------------------------------------------------------------
     void note(int actor, Access access, Memory memory, const Operation& operation);
@@ -126,17 +86,11 @@ public:
     /// `id` is the message end's until `waited_for` or `withdrawn`: any small number.
     void posted(int actor, std::size_t id, Access access, Memory memory, const Operation& what);
     /// The message of `send` arrived at `receive`.
-    void delivered(std::size_t send, std::size_t receive) {
-        if (send >= messages_.size() || receive >= messages_.size()) return;
-        messages_[receive].known.join(messages_[send].known);
-    }
+    void delivered(std::size_t send, std::size_t receive);
     void waited_for(std::size_t id, int by);
     void withdrawn(std::size_t id) { close(id); }
     /// " of 'all-reduce bucket 3 of step 7'", or "" if no task posted it.
-    [[nodiscard]] std::string part_of(std::size_t id) const {
-        const Operation& task = messages_[id].task;
-        return task.what.view().empty() ? "" : " of '" + to_string(task) + "'";
-    }
+    [[nodiscard]] std::string part_of(std::size_t id) const;
 
     [[nodiscard]] std::uint64_t accesses() const { return accesses_; }
 
@@ -169,24 +123,12 @@ private:
         Address begin = 0, end = 0;
     };
 
-    int start() {
-        const int actor = static_cast<int>(actors_.size()) - 1;
-        clock(actor).raise(actor, 1);
-        return actor;
-    }
+    int start();
     Actor& at(int actor) { return actors_[static_cast<std::size_t>(actor)]; }
     const Actor& at(int actor) const { return actors_[static_cast<std::size_t>(actor)]; }
     VectorClock& clock(int actor) { return at(actor).clock; }
-    static Range range(Memory m) {
-        const auto begin = reinterpret_cast<Address>(m.data());
-        return {begin, begin + m.size()};
-    }
-    auto first_buffer(int rank, Range r) {
-        auto& all = buffers_[static_cast<std::size_t>(rank)];
-        auto at = all.upper_bound(r.begin);
-        if (at != all.begin() && std::prev(at)->second.end > r.begin) --at;
-        return at;
-    }
+    static Range range(Memory m);
+    std::map<Address, Buffer>::iterator first_buffer(int rank, Range r);
     template <class F>
     void for_buffers(int rank, Range r, F f) {
         auto& all = buffers_[static_cast<std::size_t>(rank)];
@@ -194,11 +136,7 @@ private:
             f(at->second, at->first, std::max(r.begin, at->first) - at->first,
               std::min(r.end, at->second.end) - at->first);
     }
-    void erase_buffers(int rank, Range r) {
-        auto& all = buffers_[static_cast<std::size_t>(rank)];
-        for (auto at = first_buffer(rank, r); at != all.end() && at->first < r.end;)
-            at = all.erase(at);
-    }
+    void erase_buffers(int rank, Range r);
     void close(std::size_t id);
     void check(int actor, Range r, bool write, const Operation& operation, const Operation& task);
     void record(int actor, Range r, bool write, const Operation& operation);
@@ -206,11 +144,7 @@ private:
     [[nodiscard]] std::string who(int actor, const Operation& operation,
                                   const Operation& task) const;
     [[noreturn]] void race(int actor, const std::string& now, bool writes, const std::string& then,
-                           bool wrote, const std::string& bytes, const std::string& fix) const {
-        throw Race("race on rank " + std::to_string(at(actor).rank) + ": " + now +
-                   (writes ? " writes " : " reads ") + bytes + ", which " + then +
-                   (wrote ? " writes" : " reads") + ", and nothing orders the two. " + fix);
-    }
+                           bool wrote, const std::string& bytes, const std::string& fix) const;
     [[nodiscard]] std::string bytes_of(int rank, Range r);
     [[nodiscard]] static std::string bytes(std::size_t begin, std::size_t end) {
         return "bytes " + std::to_string(begin) + " to " + std::to_string(end);

@@ -4,14 +4,12 @@
 #include <algorithm>  // max
 #include <cstddef>    // size_t
 #include <cstdint>    // uint32_t
-#include <iterator>   // prev
 #include <map>        // segments
 #include <optional>   // a conflict
-#include <utility>    // move
 #include <vector>     // clocks
 
-#include <gx/core/contract.hpp>  // GX_EXPECT
-#include <gx/core/stream.hpp>    // Operation
+#include <gx/core/decl.hpp>    // GX_HEADER_ONLY
+#include <gx/core/stream.hpp>  // Operation
 
 namespace gx::testing {
 
@@ -26,18 +24,10 @@ public:
     void advance(int actor) { ++slot(actor); }
     void raise(int actor, std::uint32_t count) { slot(actor) = std::max(slot(actor), count); }
     /// The maximum of both clocks, but for the count of `except`, which stays.
-    void join(const VectorClock& other, int except = -1) {
-        if (counts_.size() < other.counts_.size()) counts_.resize(other.counts_.size(), 0);
-        for (std::size_t i = 0; i < other.counts_.size(); ++i)
-            if (static_cast<int>(i) != except) counts_[i] = std::max(counts_[i], other.counts_[i]);
-    }
+    void join(const VectorClock& other, int except = -1);
 
 private:
-    std::uint32_t& slot(int actor) {
-        const auto i = static_cast<std::size_t>(actor);
-        if (i >= counts_.size()) counts_.resize(i + 1);
-        return counts_[i];
-    }
+    std::uint32_t& slot(int actor);
     std::vector<std::uint32_t> counts_{};
 };
 
@@ -63,42 +53,9 @@ public:
 
     /// The first conflicting access to [begin, end) that did not happen before `seen`.
     [[nodiscard]] std::optional<Conflict> conflict(std::size_t begin, std::size_t end, bool write,
-                                                   int actor, const VectorClock& seen) const {
-        auto at = segments_.upper_bound(begin);
-        if (at != segments_.begin()) --at;
-        for (; at != segments_.end() && at->first < end; ++at) {
-            const auto& [first, s] = *at;
-            if (s.end <= begin) continue;
-            const auto unknown = [&](const Touch& t) {
-                return t.actor >= 0 && t.actor != actor && t.count > seen.at(t.actor);
-            };
-            const std::size_t from = std::max(begin, first), to = std::min(end, s.end);
-            if (unknown(s.write)) return Conflict{s.write, true, from, to};
-            if (!write) continue;
-            for (const Touch& read : s.reads)
-                if (unknown(read)) return Conflict{read, false, from, to};
-        }
-        return std::nullopt;
-    }
+                                                   int actor, const VectorClock& seen) const;
 
-    void add(std::size_t begin, std::size_t end, bool write, const Touch& touch) {
-        GX_EXPECT(begin < end, "an access touches at least one byte");
-        cut(begin);
-        cut(end);
-        const auto first = segments_.lower_bound(begin), last = segments_.lower_bound(end);
-        if (write) {
-            segments_.erase(first, last);
-            segments_[begin] = {end, touch, {}};
-            return;
-        }
-        std::size_t covered = begin;
-        for (auto at = first; at != last; ++at) {
-            if (at->first > covered) segments_[covered] = {at->first, {}, {touch}};
-            read(at->second, touch);
-            covered = at->second.end;
-        }
-        if (covered < end) segments_[covered] = {end, {}, {touch}};
-    }
+    void add(std::size_t begin, std::size_t end, bool write, const Touch& touch);
 
     [[nodiscard]] std::size_t segments() const { return segments_.size(); }
 
@@ -109,25 +66,14 @@ private:
         std::vector<Touch> reads{};
     };
 
-    void cut(std::size_t where) {
-        auto at = segments_.upper_bound(where);
-        if (at == segments_.begin()) return;
-        at = std::prev(at);
-        if (at->first == where || at->second.end <= where) return;
-        Segment tail = at->second;
-        at->second.end = where;
-        segments_.emplace(where, std::move(tail));
-    }
-    static void read(Segment& s, const Touch& touch) {
-        for (Touch& t : s.reads)
-            if (t.actor == touch.actor) {
-                t = touch;
-                return;
-            }
-        s.reads.push_back(touch);
-    }
+    void cut(std::size_t where);
+    static void read(Segment& s, const Touch& touch);
 
     std::map<std::size_t, Segment> segments_{};  // by their begin; they do not overlap
 };
 
 }  // namespace gx::testing
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/testing/impl/vector_clock.ipp>
+#endif

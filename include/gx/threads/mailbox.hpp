@@ -10,7 +10,6 @@
 #include <memory>              // unique_ptr
 #include <mutex>               // one lock for all mail
 #include <span>                // span
-#include <thread>              // hardware_concurrency
 #include <vector>              // unmatched requests
 
 #include <gx/core/decl.hpp>         // GX_HEADER_ONLY
@@ -44,11 +43,7 @@ struct Mail {
 /// Cost:   no allocation while at most 1024 requests of a rank are posted and not waited for.
 class Mailbox {
 public:
-    Mailbox(Placement placement, std::chrono::nanoseconds deadline)
-        : placement_(placement),
-          deadline_(deadline),
-          ranks_(count(placement)),
-          spins_(ranks_.size() <= std::thread::hardware_concurrency()) {}
+    Mailbox(Placement placement, std::chrono::nanoseconds deadline);
 
     [[nodiscard]] Placement placement() const { return placement_; }
 
@@ -99,7 +94,7 @@ private:
     };
     /// The ranks' memory on a channel, from when all have come until all have worked on it.
     struct Meeting {
-        Meeting(int on, std::size_t ranks) : channel(on), memory(ranks), seats(ranks) {}
+        Meeting(int on, std::size_t ranks);
         int channel;
         std::vector<std::span<std::byte>> memory;  ///< [rank]
         std::vector<Seat> seats;                   ///< [rank]

@@ -4,7 +4,6 @@
 #include <cstdint>     // uint64_t
 #include <exception>   // exception_ptr
 #include <filesystem>  // filesystem
-#include <numeric>     // iota
 #include <optional>    // checkpoint
 #include <string>      // sentences
 #include <vector>      // ranks
@@ -44,10 +43,7 @@ GX_COLD GX_DECL void keep_members(Checkpoint& c, const std::vector<int>& before,
 /// The ranks of the present world, by their numbers in the first one.
 class Membership {
 public:
-    explicit Membership(int ranks) : all_(std::size_t(ranks)) {
-        std::iota(all_.begin(), all_.end(), 0);
-        now_ = all_;
-    }
+    explicit Membership(int ranks);
 
     [[nodiscard]] const std::vector<int>& now() const { return now_; }
     /// After a world: its events.
@@ -57,9 +53,7 @@ public:
     [[nodiscard]] std::uint64_t event_hash() const { return event_hash_; }
     /// The run goes back to the end of that epoch, 0: to its start: those after it are done again,
     /// by the members that the next world has.
-    void go_back_to(int epoch) {
-        if (std::size_t(epoch) < wrote_.size()) wrote_.resize(std::size_t(epoch));
-    }
+    void go_back_to(int epoch);
     /// Members of the world that has done that epoch, from 1; all where an earlier run has.
     [[nodiscard]] const std::vector<int>& wrote(int epoch) const {
         const auto at = std::size_t(epoch) - 1;

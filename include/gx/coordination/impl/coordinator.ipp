@@ -4,6 +4,7 @@
 #include <algorithm>  // all_of
 #include <iomanip>    // hex
 #include <sstream>    // hashes as text
+#include <utility>    // exchange
 
 #include <gx/coordination/coordinator.hpp>  // the declarations
 #include <gx/core/contract.hpp>             // GX_EXPECT
@@ -381,5 +382,7 @@ GX_DECL void Coordinator::end_if_all_left() {
     refuse_strangers();
     send_to_all(Ended{cause_.exit_status});
 }
+
+GX_DECL std::vector<Order> Coordinator::take() { return std::exchange(orders_, {}); }
 
 }  // namespace gx::coordination

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>  // min
+#include <utility>    // exchange, move
 
 #include <gx/coordination/member.hpp>  // the declarations
 #include <gx/core/contract.hpp>        // GX_EXPECT
@@ -134,5 +135,13 @@ GX_DECL Duration Member::next_tick() const {
             next, saturating_sum(saturating_sum(begun_, options_.join_deadline), options_.silence));
     return std::min(next, saturating_sum(heard_, options_.silence));
 }
+
+GX_DECL void Member::note(std::vector<std::byte> bytes) {
+    outgoing_.emplace_back(Note{rank(), std::move(bytes)});
+}
+
+GX_DECL std::vector<Message> Member::take() { return std::exchange(outgoing_, {}); }
+
+GX_DECL std::vector<Note> Member::take_notes() { return std::exchange(notes_, {}); }
 
 }  // namespace gx::coordination

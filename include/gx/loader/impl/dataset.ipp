@@ -92,4 +92,14 @@ GX_DECL void normalise_as(Dataset& data, const Dataset& from) {
     sums.set(data.mean, data.deviation);
 }
 
+GX_DECL SourceInfo Dataset::info() const {
+    return {.name = name,
+            .count = count(),
+            .shape = shape,
+            .classes = classes,
+            .mean = mean,
+            .deviation = deviation,
+            .class_names = class_names};
+}
+
 }  // namespace gx

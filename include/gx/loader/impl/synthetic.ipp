@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>  // clamp
+#include <memory>     // make_unique
 
 #include <gx/core/contract.hpp>     // GX_EXPECT
 #include <gx/core/rng.hpp>          // Rng
@@ -55,5 +56,8 @@ GX_DECL Split synthetic(const SyntheticOptions& o) {
     normalise_as(split.train, split.train);
     return split;
 }
+
+GX_DECL SyntheticLoader::SyntheticLoader(const SyntheticOptions& images, const LoaderOptions& share)
+    : data_(std::make_unique<Dataset>(synthetic(images).train)), loader_(*data_, share) {}
 
 }  // namespace gx

@@ -81,4 +81,7 @@ GX_DECL void ArrivalOrder::draw_if_all_wait() {
     drawn.wake.notify_one();
 }
 
+GX_DECL ArrivalOrder::ArrivalOrder(int ranks, std::uint64_t seed)
+    : rng_(seed, "gx::testing arrival order"), ranks_(static_cast<std::size_t>(ranks)) {}
+
 }  // namespace gx::testing

@@ -169,4 +169,8 @@ GX_DECL int message_rounds(std::span<const MessageCounts> ranks, int channels) {
     return detail::RoundCounter(ranks, channels).count();
 }
 
+GX_DECL CheckedTransport::CheckedTransport(AnyTransport& link,
+                                           std::optional<std::byte> before_arrival)
+    : link_(link), before_arrival_(before_arrival) {}
+
 }  // namespace gx::testing

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <algorithm>  // max, min
+#include <cstdint>    // uint64_t
+#include <iterator>   // prev
+#include <map>        // buffers
 #include <string>     // sentences
 
 #include <gx/core/contract.hpp>  // GX_EXPECT
@@ -129,6 +132,99 @@ GX_DECL std::string RaceDetector::bytes_of(int rank, Range r) {
         if (text.empty()) text = bytes(begin, end) + " of '" + std::string(b.name.view()) + "'";
     });
     return text.empty() ? std::to_string(r.end - r.begin) + " bytes of its memory" : text;
+}
+
+GX_DECL RaceDetector::RaceDetector(int ranks)
+    : buffers_(static_cast<std::size_t>(ranks)), open_(static_cast<std::size_t>(ranks)) {}
+
+GX_DECL int RaceDetector::add_function(int rank, Label name) {
+    actors_.push_back({.rank = rank, .name = name});
+    return start();
+}
+
+GX_DECL int RaceDetector::add_stream(int maker, Label name) {
+    actors_.push_back(
+        {.rank = at(maker).rank, .name = name, .is_stream = true, .clock = clock(maker)});
+    clock(maker).advance(maker);
+    return start();
+}
+
+GX_DECL void RaceDetector::queued(int stream, int by) {
+    at(stream).tasks.push_back(clock(by));
+    clock(by).advance(by);
+}
+
+GX_DECL void RaceDetector::begun(int stream) {
+    Actor& s = at(stream);
+    GX_EXPECT(!s.tasks.empty(), "a task begins after it was queued");
+    s.clock.join(s.tasks.front());
+    s.tasks.pop_front();
+    s.task = {};
+}
+
+GX_DECL void RaceDetector::ended(int stream) {
+    Actor& s = at(stream);
+    s.ends.push_back(s.clock);
+    s.counts.push_back(s.clock.at(stream));
+    ++s.done;
+    while (s.ends.size() > events_kept(actors_.size())) s.ends.pop_front();
+    if (s.counts.size() > counts_kept) s.counts.pop_front();
+    s.clock.advance(stream);
+    s.task = {};
+}
+
+GX_DECL void RaceDetector::waited(int stream, std::uint64_t sequence, int by) {
+    const Actor& s = at(stream);
+    if (sequence == 0) return;
+    GX_EXPECT(sequence <= s.done, "an event is waited for until its task has ended");
+    const auto back = static_cast<std::size_t>(s.done - sequence);  // 0: the last task
+    const auto kept = [back](const auto& list) -> const auto& {
+        return list[list.size() - 1 - std::min(back, list.size() - 1)];
+    };
+    clock(by).join(kept(s.ends), stream);
+    clock(by).raise(stream, kept(s.counts));
+}
+
+GX_DECL void RaceDetector::delivered(std::size_t send, std::size_t receive) {
+    if (send >= messages_.size() || receive >= messages_.size()) return;
+    messages_[receive].known.join(messages_[send].known);
+}
+
+GX_DECL std::string RaceDetector::part_of(std::size_t id) const {
+    const Operation& task = messages_[id].task;
+    return task.what.view().empty() ? "" : " of '" + to_string(task) + "'";
+}
+
+GX_DECL int RaceDetector::start() {
+    const int actor = static_cast<int>(actors_.size()) - 1;
+    clock(actor).raise(actor, 1);
+    return actor;
+}
+
+GX_DECL RaceDetector::Range RaceDetector::range(Memory m) {
+    const auto begin = reinterpret_cast<Address>(m.data());
+    return {begin, begin + m.size()};
+}
+
+GX_DECL std::map<RaceDetector::Address, RaceDetector::Buffer>::iterator RaceDetector::first_buffer(
+    int rank, Range r) {
+    auto& all = buffers_[static_cast<std::size_t>(rank)];
+    auto at = all.upper_bound(r.begin);
+    if (at != all.begin() && std::prev(at)->second.end > r.begin) --at;
+    return at;
+}
+
+GX_DECL void RaceDetector::erase_buffers(int rank, Range r) {
+    auto& all = buffers_[static_cast<std::size_t>(rank)];
+    for (auto at = first_buffer(rank, r); at != all.end() && at->first < r.end;) at = all.erase(at);
+}
+
+GX_DECL void RaceDetector::race(int actor, const std::string& now, bool writes,
+                                const std::string& then, bool wrote, const std::string& bytes,
+                                const std::string& fix) const {
+    throw Race("race on rank " + std::to_string(at(actor).rank) + ": " + now +
+               (writes ? " writes " : " reads ") + bytes + ", which " + then +
+               (wrote ? " writes" : " reads") + ", and nothing orders the two. " + fix);
 }
 
 }  // namespace gx::testing

@@ -3,7 +3,7 @@
 
 #include <algorithm>  // fill, find, find_if
 #include <cstring>    // memcpy
-#include <thread>     // yield
+#include <thread>     // yield, hardware_concurrency
 
 #include <gx/core/contract.hpp>                // GX_EXPECT
 #include <gx/core/detail/unequal_lengths.hpp>  // unequal_lengths
@@ -342,5 +342,14 @@ GX_DECL void Mailbox::wake(int rank) {
 GX_DECL void Mailbox::wake_all() {
     for (Side& s : ranks_) s.wake.notify_all();
 }
+
+GX_DECL Mailbox::Mailbox(Placement placement, std::chrono::nanoseconds deadline)
+    : placement_(placement),
+      deadline_(deadline),
+      ranks_(count(placement)),
+      spins_(ranks_.size() <= std::thread::hardware_concurrency()) {}
+
+GX_DECL Mailbox::Meeting::Meeting(int on, std::size_t ranks)
+    : channel(on), memory(ranks), seats(ranks) {}
 
 }  // namespace gx::detail::threads

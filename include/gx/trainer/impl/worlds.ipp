@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>  // find, sort
+#include <numeric>    // iota
 
 #include <gx/core/error.hpp>  // Error
 #include <gx/core/hash.hpp>   // mix64
@@ -75,6 +76,15 @@ GX_DECL std::vector<int> Membership::shrink(const std::vector<int>& left) {
         (std::ranges::find(left, r) == left.end() ? gone : stay).push_back(now_[std::size_t(r)]);
     now_ = std::move(stay);
     return gone;
+}
+
+GX_DECL Membership::Membership(int ranks) : all_(std::size_t(ranks)) {
+    std::iota(all_.begin(), all_.end(), 0);
+    now_ = all_;
+}
+
+GX_DECL void Membership::go_back_to(int epoch) {
+    if (std::size_t(epoch) < wrote_.size()) wrote_.resize(std::size_t(epoch));
 }
 
 }  // namespace gx::detail::trainer

@@ -19,11 +19,7 @@ struct EpochMetrics {
     double timed_images = 0, begin_seconds = 0;  ///< when it began
 
     /// Forgets what came before; room for the sums of `steps` steps.
-    void begin(std::int64_t steps, double now_seconds) {
-        sums.assign(3 * std::size_t(steps), 0.0);
-        rows.clear();
-        begin_seconds = now_seconds;
-    }
+    void begin(std::int64_t steps, double now_seconds);
     /// Loss, hits and images of a step, counted from 0 in each epoch.
     [[nodiscard]] std::span<double, 3> of_step(std::int64_t step) {
         return std::span<double, 3>(sums.data() + 3 * step, 3);
@@ -33,10 +29,7 @@ struct EpochMetrics {
 
     /// The step behind the last one.
     [[nodiscard]] std::int64_t end() const { return first_step + std::ssize(rows); }
-    void cut_at(std::int64_t step) {
-        rows.resize(std::size_t(step - first_step));
-        sums.resize(3 * rows.size());
-    }
+    void cut_at(std::int64_t step);
 
     /// Once `sums` are those of all ranks: the losses of the rows, and loss and accuracy of `row`.
     /// Returns the images of the epoch.

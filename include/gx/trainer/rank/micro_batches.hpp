@@ -1,11 +1,10 @@
 // MicroBatches: the parts of a rank's batch whose gradients are summed before one reduction.
 #pragma once
 
-#include <algorithm>  // max, min
-#include <cstdint>    // uint64_t
-#include <span>       // subspan
+#include <algorithm>  // max
 
 #include <gx/core/contract.hpp>  // GX_EXPECT
+#include <gx/core/decl.hpp>      // GX_HEADER_ONLY
 #include <gx/core/device.hpp>    // Batch
 
 namespace gx::detail::trainer {
@@ -22,22 +21,7 @@ public:
 
     [[nodiscard]] int count() const { return std::max(1, (whole_.count + most_ - 1) / most_); }
     /// Part `index`, counted from 0, with a draw of its own.
-    [[nodiscard]] Batch operator[](int index) const {
-        const int first = index * most_, images = std::min(most_, whole_.count - first);
-        const auto cut = [&]<class T>(std::span<T> all) {
-            if (all.empty()) return all;
-            const std::size_t each = all.size() / std::size_t(whole_.count);
-            return all.subspan(std::size_t(first) * each, std::size_t(images) * each);
-        };
-        Batch part = whole_;
-        part.images = cut(whole_.images);
-        part.labels = cut(whole_.labels);
-        part.pixels = cut(whole_.pixels);
-        part.second_labels = cut(whole_.second_labels);
-        part.count = images;
-        part.draw = whole_.draw * std::uint64_t(in_full_) + std::uint64_t(index);
-        return part;
-    }
+    [[nodiscard]] Batch operator[](int index) const;
 
 private:
     Batch whole_;
@@ -45,3 +29,7 @@ private:
 };
 
 }  // namespace gx::detail::trainer
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/trainer/rank/impl/micro_batches.ipp>
+#endif

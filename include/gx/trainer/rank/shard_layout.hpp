@@ -1,12 +1,12 @@
 // ShardLayout: the elements of a flat vector that one rank updates, moved together.
 #pragma once
 
-#include <algorithm>  // max, min
-#include <cstddef>    // size_t
-#include <span>       // slices
-#include <vector>     // runs
+#include <cstddef>  // size_t
+#include <span>     // slices
+#include <vector>   // runs
 
 #include <gx/collective/exchange.hpp>  // ChunkRange
+#include <gx/core/decl.hpp>            // GX_HEADER_ONLY
 #include <gx/core/device.hpp>          // ParameterSlice
 #include <gx/memory/kernels.hpp>       // CopyValues
 #include <gx/memory/memory.hpp>        // ViewIn
@@ -21,10 +21,7 @@ class ShardLayout {
 public:
     ShardLayout() = default;
     /// Shapes: parts and slices ascend in the flat vector.
-    ShardLayout(std::span<const ChunkRange> parts, std::span<const ParameterSlice> slices) {
-        for (const ChunkRange& part : parts)
-            for (const ParameterSlice& s : slices) add(part, s);
-    }
+    ShardLayout(std::span<const ChunkRange> parts, std::span<const ParameterSlice> slices);
 
     [[nodiscard]] std::size_t elements() const { return elements_; }
     /// The parameters in the shard; offsets count from its first element.
@@ -65,17 +62,7 @@ private:
     struct Run {
         std::size_t begin = 0, count = 0;
     };
-    void add(const ChunkRange& part, const ParameterSlice& s) {
-        const std::size_t begin = std::max(s.offset, static_cast<std::size_t>(part.begin));
-        const std::size_t end = std::min(s.offset + s.count, static_cast<std::size_t>(part.end));
-        if (end <= begin) return;
-        const std::size_t count = end - begin;
-        if (!runs_.empty() && runs_.back().begin + runs_.back().count == begin)
-            runs_.back().count += count;
-        else runs_.push_back({begin, count});
-        slices_.push_back({elements_, count, s.parameter});
-        elements_ += count;
-    }
+    void add(const ChunkRange& part, const ParameterSlice& s);
 
     std::vector<Run> runs_{};
     std::vector<ParameterSlice> slices_{};
@@ -83,3 +70,7 @@ private:
 };
 
 }  // namespace gx::detail::trainer
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/trainer/rank/impl/shard_layout.ipp>
+#endif

@@ -2,10 +2,9 @@
 #pragma once
 
 #include <cstdint>  // int64_t
-#include <utility>  // move
 #include <vector>   // phases
 
-#include <gx/core/contract.hpp>  // GX_EXPECT
+#include <gx/core/decl.hpp>  // GX_HEADER_ONLY
 
 namespace gx::detail::trainer {
 
@@ -22,19 +21,9 @@ public:
         std::int64_t global_batch = 1;  ///< images of a full step
         bool operator==(const Entry&) const = default;
     };
-    Timetable() : Timetable(1, {Entry{}}) {}
+    Timetable();
     /// The first entry begins at epoch 0, and each later than the one before.
-    Timetable(std::int64_t images, std::vector<Entry> phases)
-        : images_(images), phases_(std::move(phases)) {
-        GX_EXPECT(!phases_.empty() && phases_[0].first_epoch == 0, "a run begins with a phase");
-        std::int64_t step = 0;
-        for (std::size_t p = 0; p < phases_.size(); ++p) {
-            if (p > 0)
-                step += (phases_[p].first_epoch - phases_[p - 1].first_epoch) *
-                        steps_per_epoch(int(p) - 1);
-            first_steps_.push_back(step);
-        }
-    }
+    Timetable(std::int64_t images, std::vector<Entry> phases);
 
     [[nodiscard]] std::int64_t images() const { return images_; }  ///< in an epoch
     [[nodiscard]] int phases() const { return int(phases_.size()); }
@@ -83,3 +72,7 @@ private:
 };
 
 }  // namespace gx::detail::trainer
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/trainer/rank/impl/timetable.ipp>
+#endif

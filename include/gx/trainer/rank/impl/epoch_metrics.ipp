@@ -25,4 +25,15 @@ GX_DECL double EpochMetrics::finish(EpochRow& row) {
     return count;
 }
 
+GX_DECL void EpochMetrics::begin(std::int64_t steps, double now_seconds) {
+    sums.assign(3 * std::size_t(steps), 0.0);
+    rows.clear();
+    begin_seconds = now_seconds;
+}
+
+GX_DECL void EpochMetrics::cut_at(std::int64_t step) {
+    rows.resize(std::size_t(step - first_step));
+    sums.resize(3 * rows.size());
+}
+
 }  // namespace gx::detail::trainer

@@ -28,12 +28,7 @@ namespace gx::sim {
 /// Cost: a copy and a comparison of the gradient for each backward; allocates in the first.
 class WatermarkCheck {
 public:
-    void begin(std::span<const float> gradients) {
-        gradients_ = gradients;
-        seen_.resize(gradients.size());
-        end_ = gradients.size();
-        marks_.clear();
-    }
+    void begin(std::span<const float> gradients);
     void reported(std::size_t watermark) {
         if (watermark >= end_) return;
         std::copy(gradients_.begin() + static_cast<std::ptrdiff_t>(watermark),

@@ -42,4 +42,11 @@ GX_DECL void WatermarkCheck::fail(std::size_t element, const Graph& graph,
                 "them. Move the call behind that layer's backward.");
 }
 
+GX_DECL void WatermarkCheck::begin(std::span<const float> gradients) {
+    gradients_ = gradients;
+    seen_.resize(gradients.size());
+    end_ = gradients.size();
+    marks_.clear();
+}
+
 }  // namespace gx::sim
