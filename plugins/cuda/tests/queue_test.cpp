@@ -4,6 +4,7 @@
 #include <cstdint>  // uint64_t
 #include <numeric>  // iota
 #include <string>   // sentences
+#include <utility>  // exchange
 #include <vector>   // the host's memory
 
 #include <gtest/gtest.h>
@@ -55,6 +56,7 @@ std::vector<float> ramp(std::size_t count, float begin = 0) {
     return v;
 }
 View view(Buffer<float>& b) { return b.view<cuda::GpuMemory>(); }
+ViewIn<const float, cuda::GpuMemory> read_view(Buffer<float>& b) { return view(b); }
 std::span<const float> read(const std::vector<float>& v) { return v; }
 
 TEST(Queue, CopiesInComputesAndCopiesOut) {
@@ -103,6 +105,47 @@ TEST(Queue, HandsOverCopiesBehindEventsOfOtherQueues) {
     });
 }
 
+/// The event behind the copy is not reached yet: the host has the values of no earlier time.
+TEST(Queue, HandsOverNoCopyThatWaitsForWork) {
+    cuda_testing::reset({.progress = StreamProgress::late});
+    DeviceContext gpu(0);
+    Queue first(gpu, "first"), second(gpu, "second");
+    Buffer<float> b(&gpu.memory(), 50, "values");
+    std::vector<float> back(50, -1.0f);
+    first.copy_in(read(ramp(50)), view(b), {"in"});
+    first.copy_out(read_view(b), std::span(back), {"out"});
+    EXPECT_TRUE(second.wait(second.record()).complete());
+    EXPECT_EQ(back, std::vector<float>(50, -1.0f));
+    EXPECT_TRUE(first.wait(first.record()).complete());
+    EXPECT_EQ(back, ramp(50));
+}
+/// The pool has two events: that of the copy is recorded anew by the time that its queue is asked.
+TEST(Queue, HandsOverCopiesWhoseEventWasOverwritten) {
+    in_all_orders([](DeviceContext& gpu) {
+        Queue first(gpu, "first", {.events = 2}), second(gpu, "second");
+        Buffer<float> b(&gpu.memory(), 50, "values");
+        std::vector<float> back(50, -1.0f);
+        first.copy_out(read_view(b), std::span(back), {"out"});
+        second.wait_for(first.record());
+        (void)first.record();
+        EXPECT_TRUE(second.wait(second.record()).complete());
+        EXPECT_EQ(back, std::vector<float>(50));
+    });
+}
+/// With one event a queue has room for one copy, whose target is free once it has the values.
+TEST(Queue, LetsTheHostReadWhatOneCopyBrought) {
+    in_all_orders([](DeviceContext& gpu) {
+        Queue queue(gpu, "compute", {.events = 1});
+        Buffer<float> b(&gpu.memory(), 4, "values");
+        std::vector<float> back(4, -1.0f);
+        queue.copy_out(read_view(b), std::span(back), {"out"});
+        EXPECT_TRUE(queue.wait(queue.record()).complete());
+        queue.host_reads(read(back), {"in time"});
+        Queue second(gpu, "second");
+        EXPECT_TRUE(second.wait(second.record()).complete()) << "nothing is left to hand over";
+    });
+}
+
 TEST(Queue, KnowsNoEventsThatWereNotRecorded) {
     cuda_testing::reset({});
     DeviceContext gpu(0);
@@ -112,6 +155,7 @@ TEST(Queue, KnowsNoEventsThatWereNotRecorded) {
     EXPECT_DEATH(b.wait_for({1, 0}), "an event that was recorded");
     EXPECT_DEATH((void)b.wait({1, 0}), "an event that was recorded");
     EXPECT_DEATH(b.wait_for({1, 2}), "an event of this rank's queues");
+    EXPECT_DEATH((void)b.wait({1, 2}), "an event of this rank's queues");
     EXPECT_DEATH(Queue(gpu, "c", {.events = 0}), "at least one event");
     EXPECT_DEATH(Queue(gpu, "c", {.staging_bytes = 0}), "a multiple of 64 bytes");
 }
@@ -168,6 +212,57 @@ TEST(Queue, ReusesStagingMemoryOnceItsCopyIsDone) {
             RC_ASSERT(queue.wait(queue.record()).complete());
             RC_ASSERT(back == expected);
         }));
+}
+
+/// Staging memory of four lines of 64 bytes, and copies in of so many, which the host does not wait
+/// for unless it is said.
+TEST(Queue, WaitsForStagingMemoryOnlyWhereACopyDoesNotFit) {
+    in_all_orders([](DeviceContext& gpu) {
+        Buffer<float> b(&gpu.memory(), 80, "values");
+        const std::vector<float> here = ramp(80);
+        const auto mark = cuda_testing::counters();
+        std::int64_t waits = 0;
+        const auto waited = [&] {
+            const std::int64_t before =
+                std::exchange(waits, (cuda_testing::counters() - mark).host_synchronizations);
+            return waits - before;
+        };
+        const auto copy = [&](Queue& q, std::size_t lines) {
+            q.copy_in(read(here).first(16 * lines), view(b).subspan(0, 16 * lines), {"in"});
+            return q.record();
+        };
+        {
+            Queue queue(gpu, "whole", {.staging_bytes = 256});
+            (void)waited();  // for its scratch memory, which begins at zero
+            const std::int64_t copies = cuda_testing::counters().copies;
+            (void)copy(queue, 4);
+            EXPECT_EQ(cuda_testing::counters().copies - copies, 1) << "in one part";
+            EXPECT_EQ(waited(), 0);
+            (void)copy(queue, 1);
+            EXPECT_EQ(waited(), 1);
+        }
+        Queue queue(gpu, "lines", {.staging_bytes = 256});
+        (void)waited();
+        const Event first = copy(queue, 2);
+        (void)copy(queue, 2);  // to the end
+        EXPECT_EQ(waited(), 0);
+        EXPECT_TRUE(queue.wait(first).complete());
+        EXPECT_EQ(waited(), 1);
+        (void)copy(queue, 1);
+        (void)copy(queue, 1);  // as much as the second left in front of it
+        EXPECT_EQ(waited(), 0);
+        (void)copy(queue, 1);
+        EXPECT_EQ(waited(), 1) << "for the second";
+        EXPECT_TRUE(queue.wait(queue.record()).complete());
+
+        Queue other(gpu, "others", {.staging_bytes = 256});
+        const Event front = copy(other, 2);
+        (void)copy(other, 1);
+        EXPECT_TRUE(other.wait(front).complete());
+        (void)waited();
+        (void)copy(other, 2);  // one line is left at the end, and two in front
+        EXPECT_EQ(waited(), 0);
+    });
 }
 
 TEST(Queue, EndsBehindItsWork) {
@@ -357,6 +452,50 @@ TEST(Watch, EndsAWaitThatNothingElseEnds) {
     const Event reached = queue.record();
     cuda::expect(cudaStreamSynchronize(queue.stream()), "cudaStreamSynchronize");
     EXPECT_FALSE(queue.wait(reached).complete());
+}
+/// What was copied in front of the event arrives; what was to come behind it does not.
+TEST(Watch, HandsOverWhatWasCopiedBeforeItGaveUp) {
+    cuda_testing::reset({.check_at_exit = false});
+    DeviceContext gpu(0);
+    Queue queue(gpu, "compute");
+    Buffer<float> b(&gpu.memory(), 4, "values");
+    std::vector<float> before(4, -1.0f), behind(4, -1.0f);
+    queue.copy_in(read(ramp(4)), view(b), {"in"});
+    queue.copy_out(read_view(b), std::span(before), {"out"});
+    const Event copied = queue.record();
+    queue.copy_out(read_view(b), std::span(behind), {"out"});
+    gpu.watch([] { return Delivery{Delivery::Outcome::timed_out, 1}; });
+    EXPECT_FALSE(queue.wait(copied).complete());
+    EXPECT_EQ(before, ramp(4));
+    gpu.watch({});
+    EXPECT_TRUE(queue.wait(queue.record()).complete());
+    EXPECT_EQ(behind, std::vector<float>(4, -1.0f));
+}
+TEST(Watch, EndsWithWhatIsAbandoned) {
+    cuda_testing::reset({.check_at_exit = false});
+    DeviceContext gpu(0);
+    Queue queue(gpu, "compute");
+    Buffer<float> b(&gpu.memory(), 4, "values");
+    std::vector<float> back(4, -1.0f);
+    queue.copy_in(read(ramp(4)), view(b), {"in"});
+    queue.copy_out(read_view(b), std::span(back), {"out"});
+    gpu.watch([] { return Delivery{Delivery::Outcome::timed_out, 1}; });
+    queue.abandon();
+    EXPECT_EQ(back, ramp(4));
+    EXPECT_TRUE(queue.wait(queue.record()).complete()) << "nothing watches any more";
+}
+/// The host asks CUDA once whether an event was reached.
+TEST(Queue, RemembersWhatWasReached) {
+    cuda_testing::reset({});
+    DeviceContext gpu(0);
+    Queue queue(gpu, "compute");
+    const Event e = queue.record();
+    EXPECT_TRUE(queue.wait(e).complete());
+    const auto mark = cuda_testing::counters();
+    EXPECT_TRUE(queue.wait(e).complete());
+    EXPECT_TRUE(queue.reached(e));
+    const auto used = cuda_testing::counters() - mark;
+    EXPECT_EQ(used.host_synchronizations + used.queries, 0);
 }
 
 }  // namespace

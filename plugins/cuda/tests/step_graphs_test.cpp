@@ -1,6 +1,7 @@
 // Step graphs: work captured once and replayed, in every order of the double.
 #include <gx/cuda/step_graphs.hpp>
 
+#include <algorithm>   // count
 #include <functional>  // work
 #include <numeric>     // iota
 #include <string>      // sentences
@@ -199,6 +200,64 @@ TEST(StepGraphs, BringNothingOfARunThatFails) {
         EXPECT_TRUE(r.queue.wait(r.queue.record()).complete());
         EXPECT_EQ(here, 7);
     });
+}
+/// Graphs of one queue that copy to two places: each brings its own, whichever of them runs.
+TEST(StepGraphs, CopyToTheHostFromOneOfTwoGraphs) {
+    in_all_orders([](Rank& r) {
+        float here[2] = {};
+        const auto copy = [&](std::size_t i) {
+            r.run(i, [&] { r.queue.copy_out(ReadView(r.at(i)), std::span(&here[i], 1), {"x"}); });
+        };
+        for (int i = 0; i < 3; ++i)
+            for (const std::size_t g : {0u, 1u}) copy(g);
+        EXPECT_TRUE(r.queue.wait(r.queue.record()).complete());
+        for (const std::vector<std::size_t>& graphs :
+             {std::vector<std::size_t>{0}, {1}, {0, 1}, {1, 0}}) {
+            for (const std::size_t g : graphs) {
+                r.set(g, here[g] + 1);
+                copy(g);
+            }
+            const float expected[] = {here[0] + float(std::ranges::count(graphs, 0u)),
+                                      here[1] + float(std::ranges::count(graphs, 1u))};
+            r.third.wait_for(r.queue.record());
+            EXPECT_TRUE(r.third.wait(r.third.record()).complete());
+            EXPECT_EQ(here[0], expected[0]);
+            EXPECT_EQ(here[1], expected[1]);
+        }
+    });
+}
+/// An event that was the last in front of the graph orders it already.
+TEST(StepGraphs, NeedNoWaitForWhatIsInFrontOfThem) {
+    in_all_orders([](Rank& r) {
+        for (const float x : {1.0f, 10.0f, 100.0f, 1000.0f}) {
+            r.set(0, x);
+            const Event is_set = r.queue.record();
+            r.run(0, [&] {
+                r.other.wait_for(is_set);
+                r.add(r.other, 0, 1);
+                r.queue.wait_for(r.other.record());
+            });
+        }
+        EXPECT_EQ(r.values()[1], 1111);
+    });
+}
+/// The pool has 8 events: one that 7 others follow, up to the end of a graph, is still its own.
+TEST(StepGraphs, LeaveTheEventsInFrontOfThem) {
+    cuda_testing::reset({.progress = StreamProgress::late});
+    Rank r;
+    Event in_front{};
+    for (int i = 0; i < 3; ++i) {
+        (void)r.values();
+        in_front = r.other.record();
+        r.run(0, [&] {  // one record of run(), five here, and one of its end
+            r.add(r.queue, 0, 1);
+            for (int k = 0; k < 5; ++k) r.queue.wait_for(r.other.record());
+        });
+    }
+    const std::int64_t before = cuda_testing::counters().operations;
+    EXPECT_TRUE(r.other.wait(in_front).complete());
+    EXPECT_EQ(cuda_testing::counters().operations, before) << "the graph was waited for";
+    (void)r.values();
 }
 TEST(StepGraphs, CopyAsMuchToTheHostAsIsPinned) {
     in_all_orders([](Rank& r) {

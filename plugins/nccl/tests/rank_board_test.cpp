@@ -59,6 +59,36 @@ TEST(RankBoardOfProcesses, NamesTheFirstThatOwes) {
     }
     for (const int r : {1, 3}) EXPECT_EQ(b.at(r).suspect(0, r), 2);
 }
+TEST(RankBoardOfProcesses, NamesTheLastOfThoseThatWaitForEachOther) {
+    Boards b(3);
+    b.at(2).receives(0, 2, 1);
+    b.at(1).receives(0, 1, 0);
+    EXPECT_EQ(b.at(2).suspect(0, 2), 0) << "2 waits for 1, which waits for 0";
+    Boards c(3);
+    c.at(2).receives(0, 2, 0);
+    c.at(0).receives(0, 0, 1);
+    EXPECT_EQ(c.at(2).suspect(0, 2), 1) << "2 waits for 0, which waits for 1";
+    Boards d(3);
+    d.at(2).receives(0, 2, 1);
+    d.at(1).receives(0, 1, 2);
+    EXPECT_EQ(d.at(2).suspect(0, 2), 1) << "they wait for each other";
+    EXPECT_EQ(d.at(1).suspect(0, 1), 2);
+}
+TEST(RankBoardOfProcesses, CountsTheMessagesOfEachPair) {
+    Boards b(3);
+    b.at(0).receives(0, 0, 1);
+    EXPECT_EQ(b.at(0).suspect(0, 0), 1);
+    b.at(1).sends(0, 1, 0);
+    EXPECT_EQ(b.at(0).suspect(0, 0), -1);
+    b.at(0).sends(0, 0, 2);
+    EXPECT_EQ(b.at(0).suspect(0, 0), 2);
+    b.at(2).receives(0, 2, 0);
+    EXPECT_EQ(b.at(0).suspect(0, 0), -1);
+    for (const int outside : {-1, 3}) {
+        EXPECT_DEATH(b.at(0).sends(0, 0, outside), "between ranks of the group");
+        EXPECT_DEATH(b.at(0).receives(0, 0, outside), "between ranks of the group");
+    }
+}
 TEST(RankBoardOfProcesses, NamesOneThatDoesNotAnswer) {
     Boards b(3);
     EXPECT_EQ(b.at(0).suspect(0, 0), -1);  // all have told their rows once
@@ -70,6 +100,15 @@ TEST(RankBoardOfProcesses, NamesOneThatDoesNotAnswer) {
     b.at(2).leave(2);
     b.silent = 2;
     EXPECT_EQ(b.at(0).suspect(0, 0), 1) << "one that has left needs not answer";
+}
+TEST(RankBoardOfProcesses, DoesNotWaitForAnswersWhereARankIsLost) {
+    Boards b(3);
+    EXPECT_EQ(b.at(1).suspect(0, 1), -1);
+    b.silent = 0;
+    EXPECT_EQ(b.at(1).suspect(0, 1), 0);
+    b.silent = 2;
+    b.named = 0;
+    EXPECT_EQ(b.at(1).suspect(0, 1), -1) << "nobody owes it a message";
 }
 TEST(RankBoardOfProcesses, NamesOneThatLeftWithADebtOrWhoseGpuComputes) {
     Boards b(3);
@@ -118,6 +157,20 @@ TEST(RankBoardOfProcesses, AllNameOneRank) {
     c.threw = true;
     EXPECT_FALSE(c.at(0).report(1));
     EXPECT_EQ(c.at(0).lost(), 1);
+    Boards d(3);
+    EXPECT_TRUE(d.at(1).report(0));
+    EXPECT_FALSE(d.at(1).report(2)) << "it knows that rank 0 is lost";
+    d.named = -1;
+    EXPECT_EQ(d.at(1).lost(), 0) << "without its link";
+}
+TEST(RankBoardOfThreads, TellsOfTheFirstThatIsLost) {
+    std::vector<int> told;
+    RankBoard b(3, [&](int rank) { told.push_back(rank); });
+    EXPECT_EQ(b.lost(), -1);
+    EXPECT_TRUE(b.report(0));
+    EXPECT_FALSE(b.report(2));
+    EXPECT_EQ(b.lost(), 0);
+    EXPECT_EQ(told, std::vector<int>{0});
 }
 TEST(RankBoardOfProcesses, TellsWhatItsRankDoes) {
     Boards b(1);
@@ -131,6 +184,17 @@ TEST(RankBoardOfProcesses, ARowThatIsNoneChangesNothing) {
           "0 0 0 0 0 1 world 1 0 1 -1 1 1 0", "0 0 0 0 0 99999999", "0 0 0 0 0 0 1 world 1 -1 0 0"})
         b.at(0).heard(1, row);
     EXPECT_EQ(b.at(0).suspect(0, 0), -1);
+    // Rank 1 of 3 has sent five messages to a rank 3: none of rank 2 to rank 0.
+    Boards c(3);
+    c.at(0).heard(1, "0 0 0 0 0 1 world 1 0 1 3 5 5 0");
+    c.at(0).receives(0, 0, 2);
+    EXPECT_EQ(c.at(0).suspect(0, 0), 2);
+    // A place of a rank 2 of 2 in a division.
+    Boards d(2);
+    d.at(0).divides(0, 1, 0, 0, 0);
+    d.at(0).heard(1, "0 0 0 0 0 0 1 world 1 2 0 0");
+    d.at(1).divides(0, 1, 1, 0, 0);
+    EXPECT_TRUE(d.at(0).divided(0, 1));
 }
 
 }  // namespace
