@@ -19,7 +19,8 @@ reach few mutants are first; a mutant survives when these took --budget seconds:
 FILE gets two lines for each mutant as soon as it is known; mutants that it has are not run again,
 so that an interrupted run goes on. It has a hash of each source: where one has changed, its results
 are dropped. With --tests a part of the tests is built and run: what they do not reject stays
-unknown. --again runs survivors again, for new tests. tests/survivors.txt of a plugin lists mutants
+unknown. --again runs survivors again, for new tests or a longer budget, but those listed as
+equivalent. tests/survivors.txt of a plugin lists mutants
 that no test rejects, with the reason, below the name of their file:
 
         NAME | REASON     NAME is a part of the mutant's name, from its line on. Where the reason
@@ -425,6 +426,14 @@ def listed_survivors(plugins):
     return entries
 
 
+def entries_of(name, entries):
+    return [e for e in entries if f" {e[0]}:" in name and e[1] in name]
+
+
+def is_equivalent(name, entries):
+    return any(e[2].startswith("equivalent: ") for e in entries_of(name, entries)[:1])
+
+
 def report(names, results, plugins):
     """The exit status."""
     known = {name: results[name] for name in names if name in results}
@@ -432,10 +441,10 @@ def report(names, results, plugins):
     survivors = [n for n, v in compiled.items() if is_survivor(v)]
     entries, used, missing, equivalent = listed_survivors(plugins), set(), 0, set()
     for name in survivors:
-        fits = [e for e in entries if f" {e[0]}:" in name and e[1] in name]
+        fits = entries_of(name, entries)
         used.update(fits[:1])
         missing += not fits
-        if fits and fits[0][2].startswith("equivalent: "):
+        if is_equivalent(name, entries):
             equivalent.add(name)
         print(f"{compiled[name]}: {name}    ({fits[0][2] if fits else 'NOT LISTED'})")
     stale = [e for e in entries if e not in used]
@@ -461,7 +470,7 @@ def main():
     parser.add_argument("plugins", nargs="+", metavar="plugins/NAME")
     parser.add_argument("--results", type=pathlib.Path)
     parser.add_argument("--place", type=pathlib.Path, default=ROOT / "build/mutants")
-    parser.add_argument("--only", default="", help="mutants whose name contains this text")
+    parser.add_argument("--only", default="", help="mutants whose name fits this pattern")
     parser.add_argument("--tests", default="", help="tests whose name fits this pattern")
     parser.add_argument("--every", type=int, default=1, help="run each n-th mutant alone")
     parser.add_argument("--jobs", type=int, default=2, help="at a time (default 2)")
@@ -531,9 +540,11 @@ def run_all(given, plugins, files, names, numbers, results):
         write_results(given.results, files, results)
         for name in (n for n, m in names.items() if m in tests.left_out and n not in results):
             know(name, UNCOMPILED)
+        entries = listed_survivors(plugins)
         chosen = [n for i, n in enumerate(names)
-                  if given.only in n and i % given.every == 0 and
-                  (n not in results or given.again and is_survivor(results[n]))]
+                  if re.search(given.only, n) and i % given.every == 0 and
+                  (n not in results or given.again and is_survivor(results[n]) and
+                   not is_equivalent(n, entries))]
         list(pool.map(try_one, chosen))
         write_results(given.results, files, results)
 
