@@ -369,6 +369,26 @@ TEST(UpdateTables, AreMadeAgainForOtherSlicesAlone) {
     EXPECT_EQ(allocations([&] { tables.prepare_norms(queue, slices, adapts); }), 5);
     EXPECT_EQ(allocations([&] { tables.prepare_norms(queue, slices, adapts); }), 0);
     EXPECT_EQ(allocations([&] { tables.prepare(queue, slices, others); }), 2);
+    slices[1].parameter = 2;
+    EXPECT_DEATH(tables.prepare(queue, slices, others), "a parameter of the reserved graph");
+    EXPECT_TRUE(queue.wait(queue.record()).complete());
+}
+/// Memory of sums grows once the kernels that use it have ended.
+TEST(UpdateTables, WaitForWhatUsesTheSumsThatTheyReplace) {
+    cuda_testing::reset({.progress = cuda_testing::StreamProgress::late});
+    cuda::DeviceContext gpu(0);
+    Queue queue(gpu, "compute");
+    cuda::UpdateTables& tables = queue.update_tables();
+    const auto waits = [&](std::int64_t sums) {
+        const Event used = queue.record();
+        tables.prepare_sums(queue, sums);
+        const auto mark = cuda_testing::counters();
+        return queue.reached(used) && (cuda_testing::counters() - mark).queries == 0;
+    };
+    EXPECT_FALSE(waits(2)) << "there are none yet";
+    EXPECT_FALSE(waits(2)) << "they are large enough";
+    cuda::fill(queue.stream(), tables.sums(), 1ull);
+    EXPECT_TRUE(waits(3));
     EXPECT_TRUE(queue.wait(queue.record()).complete());
 }
 
@@ -410,7 +430,50 @@ TEST(TopK, ChoosesAndAddsAsTheHostDoes) {
     });
 }
 
+/// All zeros but the first value of the second block: its place is not that of a zero before it.
+TEST(TopK, ChoosesNothingBehindTheEndOfABlock) {
+    using namespace detail::top_k;
+    for (const std::uint64_t seed : {1, 2, 3, 4}) {
+        cuda_testing::reset({});
+        cuda::emulation::seed(seed);
+        cuda::DeviceContext gpu(0);
+        Queue q(gpu, "compute");
+        std::vector<float> few(3000);  // three blocks of 1000
+        few[1000] = 5;
+        Both<float> values(q, few), before(q, std::vector<float>(3000)),
+            after(q, std::vector<float>(3000)), scale(q, {1});
+        Both<std::uint32_t> order(q, std::vector<std::uint32_t>(3000));
+        Both<Entry> mine(q, std::vector<Entry>(2500));
+        launch(q, Choose{}, scalar(scale), values.read(), before.read(), after.view(), order.view(),
+               mine.view());
+        Choose{}(scale.host[0], values.host, before.host, after.host, order.host, mine.host);
+        EXPECT_TRUE(after.same());
+        EXPECT_TRUE(mine.same());
+    }
+}
+TEST(TopK, RefusesWhatItCannotCount) {
+    cuda_testing::reset({});
+    cuda::DeviceContext gpu(0);
+    Queue q(gpu, "compute");
+    Both<float> one(q, {1});
+    const auto scale = Memory::open(one.read());
+    const cuda::DeviceSpan<float> many{Memory::open(one.view()).data, std::int64_t{1} << 32};
+    EXPECT_DEATH(cuda::choose_largest(q.stream(), scale, many, many, many, q.scratch(), {}),
+                 "one length, below 2\\^32");
+    EXPECT_DEATH(cuda::add_indexed(q.stream(), 0, scale, {}, q.scratch(), Memory::open(one.view())),
+                 "a part of equal length from each rank");
+    EXPECT_TRUE(q.wait(q.record()).complete());
+}
+
 // ---- Quantized ---------------------------------------------------------------------------------
+
+TEST(Quantize, TakesTheMeanOfAtLeastOneRank) {
+    const cuda_tests::TestStream stream;
+    cuda_tests::DeviceVector<std::byte> messages(stream, std::size_t{64});
+    cuda_tests::DeviceVector<float> mean(stream, std::size_t{1});
+    EXPECT_DEATH(cuda::average_quantized<8>(stream, messages, 32, 0, mean),
+                 "a message of the chunk from each rank");
+}
 
 /// A block of the grid takes more than one of a message, and a barrier keeps them apart.
 TEST(Quantize, BlocksOfALongMessageAreThoseOfAShortOne) {

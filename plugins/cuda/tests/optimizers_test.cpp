@@ -228,8 +228,11 @@ RC_GTEST_PROP(SquaredNorms, AreExact, (std::uint64_t seed)) {
     std::mt19937_64 random(seed);
     cuda::emulation::seed(seed);
     std::vector<float> values(*rc::gen::element<std::size_t>(0, 1, 999, 33'000));
+    const int of_size = *rc::gen::inRange(0, 4);  // 1: subnormals, 2: the largest
     for (float& v : values) {
         auto bits = static_cast<std::uint32_t>(random());
+        if (of_size == 1) bits &= 0x807fffffu;
+        if (of_size == 2) bits = (bits & 0x80ffffffu) | 0x7e800000u;
         if (random() % 500 != 0 && (bits & 0x7f800000u) == 0x7f800000u) bits ^= 0x40000000u;
         v = std::bit_cast<float>(bits);
     }

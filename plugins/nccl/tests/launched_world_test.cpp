@@ -384,6 +384,21 @@ TEST_F(LaunchedWorld, FewerGpusThanRanksAreNamedOnAllRanks) {
     for (const std::string& text : none.errors)
         EXPECT_TRUE(holds(text, "rank 1 on host a: ", "Run on a machine with an NVIDIA GPU"));
 }
+TEST_F(LaunchedWorld, RanksTakeTheGpuThatTheyAreGiven) {
+    const auto run = [](std::array<int, 2> gpus) {
+        return launch(2, {.gpus_seen = {3, 3}}, [&](LaunchedOptions o) {
+            o.gpu = gpus[static_cast<std::size_t>(o.launch.rank)];
+            nccl::LaunchedWorld<> world(o);
+            world.run([&](auto& rank) { EXPECT_EQ(rank.gpu().device(), o.gpu); });
+        });
+    };
+    expect_no_errors(run({1, 0}));
+    expect_no_errors(run({0, 2}));
+    for (const std::string& text : run({0, 3}).errors)
+        EXPECT_TRUE(holds(text,
+                          "rank 1 on host a: it is given GPU 3, and its process sees 3 GPUs: GPUs "
+                          "count from 0"));
+}
 TEST_F(LaunchedWorld, ARankThatDoesNotComeIsNamed) {
     const Ended ended = launch(3, {}, [](LaunchedOptions o) {
         if (o.launch.rank == 1) throw Error("it does not come");

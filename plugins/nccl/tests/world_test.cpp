@@ -412,6 +412,14 @@ TEST(NcclWorld, AnInitThatFailsOrHangsEndsTheRun) {
         expect_clean();
     }
 }
+TEST(NcclWorld, AnInitThatIsRefusedNamesTheRank) {
+    start(StreamProgress::late, 1);
+    nccl::World<> world({.placement = {1, 1}});
+    nccl_testing::fail_init(1, ncclInvalidUsage);
+    const std::string s = error_of([&] { world.run([](auto&) {}); });
+    EXPECT_TRUE(holds(s, "NCCL on rank 0: ")) << s;
+    expect_clean();
+}
 TEST(NcclWorld, GpusThatDoNotReachEachOtherEndTheRun) {
     start(StreamProgress::late, 1);
     nccl_testing::set_unreachable(0, 2);
@@ -436,15 +444,42 @@ TEST(NcclWorld, MessagesOfUnequalLengthsAreNamed) {
     EXPECT_TRUE(holds(cuda_testing::first_misuse(), "sends 4 x ncclUint8")) << s;
 }
 TEST(NcclWorld, APeerThatIsNoneIsRefusedAndLeavesNoGroupOpen) {
-    start(StreamProgress::late, 1);
-    nccl::World<> world({.placement = {1, 1}});
-    EXPECT_ANY_THROW(world.run([&](auto& rank) {
-        Buffer<std::byte> b(&rank.memory(), 8, "bytes");
-        const QueuedMessage<cuda::GpuMemory> out[]{
-            {.peer = 3, .out = b.template view<cuda::GpuMemory>()}};
-        rank.transport().exchange(out);
-    }));
-    EXPECT_TRUE(holds(cuda_testing::first_misuse(), "with peer 3"));
+    for (const int peer : {-1, 1, 3}) {
+        start(StreamProgress::late, 1);
+        nccl::World<> world({.placement = {1, 1}});
+        EXPECT_ANY_THROW(world.run([&](auto& rank) {
+            Buffer<std::byte> b(&rank.memory(), 8, "bytes");
+            const QueuedMessage<cuda::GpuMemory> out[]{
+                {.peer = peer, .out = b.template view<cuda::GpuMemory>()}};
+            rank.transport().exchange(out);
+        }));
+        EXPECT_TRUE(holds(cuda_testing::first_misuse(), "with peer " + std::to_string(peer)));
+    }
+}
+/// Rank 1 of three sends to the rank before it where it sent to the next.
+TEST(NcclWorld, MessagesToOtherPeersAreOtherWorkThanWasCaptured) {
+    start(StreamProgress::random, 1);
+    nccl::World<> world({.placement = {3, 1}});
+    const std::string s = error_of([&] {
+        world.run([&](auto& rank) {
+            Buffer<std::byte> out(&rank.memory(), 8, "out"), in(&rank.memory(), 8, "in");
+            cuda::Queue compute(rank.gpu(), "compute");
+            const auto pass_on = [&](int way) {
+                const QueuedMessage<cuda::GpuMemory> messages[]{
+                    {.peer = (rank.rank() + 3 + way) % 3,
+                     .out = out.template view<cuda::GpuMemory>()},
+                    {.peer = (rank.rank() + 3 - way) % 3,
+                     .in = in.template view<cuda::GpuMemory>()}};
+                rank.transport().exchange(messages);
+            };
+            for (int step = 0; step < 3; ++step)
+                rank.transport().repeat(compute, 0,
+                                        [&] { pass_on(step == 2 && rank.rank() == 1 ? -1 : 1); });
+            const Delivery d = rank.stream().wait(rank.stream().record());
+            if (!d.complete()) throw LostRank({.rank = rank.rank()}, d);
+        });
+    });
+    EXPECT_TRUE(holds(s, "'a group of ncclSend and ncclRecv', had other arguments")) << s;
 }
 
 TEST(NcclWorld, ShrinksToTheGpusOfItsSurvivors) {

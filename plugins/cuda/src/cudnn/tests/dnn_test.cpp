@@ -326,6 +326,18 @@ TEST(Dnn, LayersOfAResNetEqualTheReference) {
         EXPECT_GE(Layers(graph, e, 2, CudnnGpu::h100).compare(), 40);
 }
 
+/// cuDNN's places in a window are int8.
+TEST(Dnn, PoolsWindowsOf128Elements) {
+    const auto pooled = [](int width) {
+        GraphBuilder b("pooled", {4, 8, width}, 4);
+        const int x = b.max_pool(0, {8, width, 1, 0, 0}, "largest");
+        b.softmax_cross_entropy(b.flatten(x, "flatten"), 0, "loss");
+        return std::move(b).finish();
+    };
+    EXPECT_GE(Layers(pooled(16), ElementType::fp32, 2, CudnnGpu::h100).compare(), 1);
+    EXPECT_THROW(Layers(pooled(17), ElementType::fp32, 2, CudnnGpu::h100).compare(), Error);
+}
+
 // ---- Choice of engines --------------------------------------------------------------------------
 
 /// A 1 x 1 convolution of 8 to 4 channels, 2 x 2 pixels, without a bias.

@@ -226,6 +226,25 @@ TEST(PlanCache, IsWrittenAgainWhereItIsTooLarge) {
     EXPECT_EQ(last.find(7), nullptr) << "of an earlier run";
     EXPECT_NE(last.find(9), nullptr);
 }
+/// Plans of exactly the most bytes are saved, with those of earlier runs.
+TEST(PlanCache, HoldsTheMostBytes) {
+    const testing_support::Folder folder;
+    const fs::path file = folder / "a.plans";
+    const auto save = [&](std::size_t bytes) {
+        fs::remove(file);
+        (void)two_plans(file);
+        PlanCache more(file, identity);
+        more.keep(9, std::string(bytes, 'x'));
+        more.save();
+        return fs::file_size(file) - bytes;
+    };
+    const std::size_t bytes = PlanCache::bytes_most - save(PlanCache::bytes_most - 1000);
+    (void)save(bytes);
+    EXPECT_EQ(fs::file_size(file), PlanCache::bytes_most);
+    const PlanCache last(file, identity);
+    EXPECT_EQ(found(last), 2) << "of an earlier run";
+    EXPECT_NE(last.find(9), nullptr);
+}
 TEST(PlanCache, ReadersFindAWholeFileWhileOthersSave) {
     const testing_support::Folder folder;
     const fs::path file = folder / "a.plans";
