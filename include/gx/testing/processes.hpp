@@ -7,21 +7,21 @@
 #include <exception>  // exception_ptr
 #include <map>        // children
 #include <memory>     // make_unique
-#include <mutex>      // the first error
 #include <optional>   // sockets
 #include <span>       // lost ranks
 #include <string>     // how children ended
 #include <utility>    // move
 #include <vector>     // members
 
-#include <gx/coordination/mesh.hpp>     // Mesh, MeshEndpoint
-#include <gx/coordination/session.hpp>  // Session, RunTerms
-#include <gx/core/contract.hpp>         // GX_EXPECT
-#include <gx/core/decl.hpp>             // GX_DECL
-#include <gx/core/function_ref.hpp>     // FunctionRef
-#include <gx/core/units.hpp>            // Nanoseconds
-#include <gx/core/world.hpp>            // World, NoDevice
-#include <gx/threads/worker.hpp>        // Worker
+#include <gx/coordination/mesh.hpp>         // Mesh, MeshEndpoint
+#include <gx/coordination/process_run.hpp>  // ProcessRun
+#include <gx/coordination/session.hpp>      // Session, RunTerms
+#include <gx/core/contract.hpp>             // GX_EXPECT
+#include <gx/core/decl.hpp>                 // GX_DECL
+#include <gx/core/function_ref.hpp>         // FunctionRef
+#include <gx/core/units.hpp>                // Nanoseconds
+#include <gx/core/world.hpp>                // World, NoDevice
+#include <gx/threads/worker.hpp>            // Worker
 
 namespace gx::testing {
 
@@ -32,15 +32,8 @@ using coordination::Mesh;
 using coordination::Moment;
 
 /// One process's part of a run.
-struct Part {
-    coordination::Session& session;
+struct Part : coordination::ProcessRun {
     Mesh& mesh;
-    Moment begin;  ///< of run(), the same for all processes
-    std::mutex mutex{};
-    std::exception_ptr first_error{};
-
-    /// Inside a handler: keeps the first exception of this process and stops the other ranks.
-    void fail();
 };
 
 /// How a run ended, as one process knows it.

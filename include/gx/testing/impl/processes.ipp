@@ -25,18 +25,6 @@ using coordination::saturating_sum;
 using coordination::Session;
 using coordination::steady_now;
 
-/// Exit status of a rank whose device is lost: the others may go on.
-inline constexpr int device_lost = 3;
-
-inline std::string sentence_of(const std::exception_ptr& error) {
-    try {
-        std::rethrow_exception(error);
-    } catch (const std::exception& e) {
-        return e.what();
-    } catch (...) {
-        return "an exception that is no std::exception";
-    }
-}
 template <class E>
 bool holds(const std::exception_ptr& error) {
     try {
@@ -46,13 +34,6 @@ bool holds(const std::exception_ptr& error) {
     } catch (...) {
     }
     return false;
-}
-
-GX_DECL void Part::fail() {
-    const std::lock_guard lock(mutex);
-    if (first_error) return;
-    first_error = std::current_exception();
-    session.fail(sentence_of(first_error), holds<DeviceLost>(first_error) ? device_lost : 1);
 }
 
 GX_DECL void expect_deadline(std::chrono::nanoseconds deadline) {
@@ -171,7 +152,7 @@ GX_DECL Ended Forked::run(FunctionRef<void(Part&)> body) {
         else memory = coordination::NodeMemory::join(*session, deadline_);
         mesh.emplace(placement_, std::move(sockets.peers), deadline_, *session, memory.get());
         out.joined = true;
-        Part part{.session = *session, .mesh = *mesh, .begin = sockets.begin};
+        Part part{{*session, sockets.begin}, *mesh};
         try {
             body(part);
         } catch (...) {
@@ -181,7 +162,7 @@ GX_DECL Ended Forked::run(FunctionRef<void(Part&)> body) {
         mesh->leave();
     } catch (...) {
         out.own = std::current_exception();
-        session->fail(sentence_of(out.own));
+        session->fail(coordination::sentence_of(out.own));
     }
     if (rank_ != 0) {
         std::cout.flush();
@@ -203,7 +184,8 @@ GX_DECL void Forked::run_or_throw(FunctionRef<void(Part&)> body) {
     using coordination::Reason;
     const Ended ended = run(body);
     const coordination::Cause& cause = ended.cause;
-    const bool threw = cause.reason == Reason::error && cause.exit_status != device_lost;
+    const bool threw =
+        cause.reason == Reason::error && cause.exit_status != coordination::device_lost;
     const bool is_loss = cause.stopped() && !threw && cause.reason != Reason::mismatch;
     if (is_loss) {
         if (ended.own && ended.joined) std::rethrow_exception(ended.own);
@@ -412,7 +394,8 @@ GX_DECL void Forked::live(FunctionRef<void(Forked&)> body) noexcept {
         body(*this);
     } catch (...) {
         if (exit_status_ == 0) {  // else it is of a run, and the root has it
-            std::cerr << "rank " << rank_ << ": " << sentence_of(std::current_exception()) << "\n";
+            std::cerr << "rank " << rank_ << ": "
+                      << coordination::sentence_of(std::current_exception()) << "\n";
             exit_status_ = 1;
         }
     }

@@ -2,16 +2,15 @@
 #pragma once
 
 #include <chrono>      // deadlines
-#include <exception>   // exception_ptr
 #include <functional>  // on_start
 #include <memory>      // the session
-#include <mutex>       // the first error
 #include <optional>    // a guard
 #include <string>      // hosts
 #include <utility>     // in_place
 #include <vector>      // ranks
 
 #include <gx/coordination/node_memory.hpp>  // NodeMemory
+#include <gx/coordination/process_run.hpp>  // ProcessRun
 #include <gx/coordination/roster.hpp>       // Roster
 #include <gx/coordination/session.hpp>      // Session
 #include <gx/core/decl.hpp>                 // GX_DECL
@@ -64,15 +63,8 @@ private:
 };
 
 /// What one run gives to its rank.
-struct JobRun {
-    coordination::Session& session;
+struct JobRun : coordination::ProcessRun {
     Transport& transport;
-    std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
-    std::mutex mutex{};
-    std::exception_ptr first_error{};
-
-    /// Inside a handler: keeps the first exception of this process and stops the other ranks.
-    GX_DECL void fail();
 };
 
 /// The processes of a communicator. See World, whose parts without a device these are.
@@ -106,7 +98,6 @@ private:
     GX_DECL bool agree(coordination::Session& session, const char* mine,
                        std::chrono::nanoseconds limit);
     GX_DECL void leave_open();
-    GX_DECL void throw_first(coordination::Session& session, const std::exception_ptr& own);
 
     JobOptions options_;
     std::optional<StartGuard> meeting_{std::in_place};  ///< until the ranks have met

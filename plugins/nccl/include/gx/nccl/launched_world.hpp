@@ -1,12 +1,11 @@
 // LaunchedWorld<Device>: ranks as processes that a launcher started, a GPU each, over NCCL.
 #pragma once
 
-#include <chrono>     // deadlines
-#include <exception>  // exception_ptr
-#include <memory>     // unique_ptr
-#include <optional>   // a mesh
-#include <string>     // sentences
-#include <utility>    // exchange
+#include <chrono>    // deadlines
+#include <memory>    // unique_ptr
+#include <optional>  // a mesh
+#include <string>    // sentences
+#include <utility>   // exchange
 
 #include <gx/coordination/launch.hpp>   // Launch
 #include <gx/coordination/mesh.hpp>     // Mesh, MeshEndpoint
@@ -54,7 +53,6 @@ private:
     GX_DECL void take_gpu(const LaunchedOptions& options);
     GX_DECL void leave();
     [[nodiscard]] GX_DECL ncclUniqueId shared_id();
-    GX_DECL void throw_first(const std::exception_ptr& own);
 
     std::chrono::nanoseconds deadline_, join_deadline_;
     std::unique_ptr<coordination::Session> session_{};

@@ -91,13 +91,14 @@ public:
     GX_DECL void repeat(cuda::Queue& queue, std::uint64_t key, FunctionRef<void()> f);
     [[nodiscard]] cuda::StepGraphs& graphs() { return graphs_; }
 
-    /// Queues ncclAllReduce by ncclSum, in place.
+    /// Queues ncclAllReduce by ncclSum, in place. Returns `complete`: a loss is seen by lost().
     /// Order: NCCL's own: it depends on its version, topology and settings; equal on all ranks.
     template <Element E>
-    void all_reduce(ViewIn<typename E::storage, Memory> values) {
+    Delivery all_reduce(ViewIn<typename E::storage, Memory> values) {
         static_assert(type_of<E> != ncclNumTypes,
                       "gx: NCCL does not sum this element. Fix: fp32, fp16 or bf16.");
         sum(Memory::open(values).data, values.size(), type_of<E>);
+        return {};
     }
 
     /// The ranks that give the same color, ordered by key, then by rank, by ncclCommSplit. Every

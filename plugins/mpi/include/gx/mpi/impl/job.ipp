@@ -18,7 +18,7 @@
 #include <utility>    // move
 
 #include <gx/coordination/socket.hpp>  // Listener, connect_to, host_name
-#include <gx/core/error.hpp>           // Error, LostRank
+#include <gx/core/error.hpp>           // Error
 #include <gx/mpi/guard.hpp>            // Guard, CallLimit
 #include <gx/mpi/job.hpp>              // the declarations
 #include <gx/mpi/library.hpp>          // start_library
@@ -29,16 +29,6 @@ namespace detail::job {
 
 using coordination::Duration;
 using coordination::Session;
-
-inline std::string sentence_of(const std::exception_ptr& error) {
-    try {
-        std::rethrow_exception(error);
-    } catch (const std::exception& e) {
-        return e.what();
-    } catch (...) {
-        return "an exception that is no std::exception";
-    }
-}
 
 /// What a rank is about to do, between runs.
 inline constexpr const char *runs = "run", *leaves = "leave";
@@ -190,13 +180,6 @@ GX_DECL Duplicate::~Duplicate() {
     (void)MPI_Finalized(&finalized);
     if (finalized == 0 && !left_ && !detail::library::left_open)
         in_library([&] { (void)MPI_Comm_free(&communicator_); });
-}
-
-GX_DECL void JobRun::fail() {
-    const std::lock_guard lock(mutex);
-    if (first_error) return;
-    first_error = std::current_exception();
-    session.fail(detail::job::sentence_of(first_error));
 }
 
 // ---- Meeting ------------------------------------------------------------------------------------
@@ -438,7 +421,7 @@ GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
             transport.hear();
             guard->hear();
         });
-        JobRun run{.session = *session, .transport = transport};
+        JobRun run{{.session = *session}, transport};
         try {
             session->working_on({"waiting for each rank's run()"});
             (void)agree(*session, detail::job::runs, options_.join_deadline);
@@ -461,7 +444,7 @@ GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
     if (!failed_) guard.reset();
     coordination::Session& mine = *session;
     if (failed_) detail::job::keep(std::move(session), std::move(guard));
-    throw_first(mine, own);
+    coordination::throw_first(mine, own);
     // All were there a moment ago: one that does not come has died between the two meetings.
     constexpr std::chrono::seconds patience{10};
     meeting_.emplace();
@@ -472,21 +455,6 @@ GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
         throw;
     }
     meeting_.reset();
-}
-
-GX_DECL void Job::throw_first(coordination::Session& session, const std::exception_ptr& own) {
-    using coordination::Reason;
-    const coordination::Cause cause = session.cause();
-    const bool is_own = cause.stopped() && cause.rank == rank_;
-    // A rank that is late for another one does not learn from its own wait who waited.
-    const bool says_more =
-        cause.reason == Reason::mismatch || (cause.reason == Reason::error ? !is_own : is_own);
-    try {
-        if (own) std::rethrow_exception(own);
-    } catch (const LostRank&) {
-        if (!says_more) throw;
-    }
-    if (cause.stopped()) throw Error(session.sentence());
 }
 
 }  // namespace gx::mpi

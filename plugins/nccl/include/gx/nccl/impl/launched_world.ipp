@@ -5,10 +5,11 @@
 #include <cstring>    // memcpy
 #include <map>        // GPUs
 
-#include <gx/core/error.hpp>           // Error, LostRank
-#include <gx/cuda/error.hpp>           // device_count, expect
-#include <gx/nccl/error.hpp>           // expect_version
-#include <gx/nccl/launched_world.hpp>  // the declarations
+#include <gx/coordination/process_run.hpp>  // ProcessRun
+#include <gx/core/error.hpp>                // Error
+#include <gx/cuda/error.hpp>                // device_count, expect
+#include <gx/nccl/error.hpp>                // expect_version
+#include <gx/nccl/launched_world.hpp>       // the declarations
 
 namespace gx::nccl {
 
@@ -40,16 +41,6 @@ public:
 private:
     coordination::Session& session_;
 };
-
-inline std::string sentence_of(const std::exception_ptr& error) {
-    try {
-        std::rethrow_exception(error);
-    } catch (const std::exception& e) {
-        return e.what();
-    } catch (...) {
-        return "an exception that is no std::exception";
-    }
-}
 
 inline std::string name_of(const coordination::Launch& l) {
     return "rank " + std::to_string(l.rank) + " of " + std::to_string(l.ranks) + ", started by " +
@@ -165,7 +156,7 @@ GX_DECL Meeting::Meeting(const LaunchedOptions& options, int run)
         connect(options);
         take_gpu(options);
     } catch (...) {
-        session_->fail(detail::launched::sentence_of(std::current_exception()));
+        session_->fail(coordination::sentence_of(std::current_exception()));
         leave();
         throw;
     }
@@ -218,7 +209,7 @@ GX_DECL ncclUniqueId Meeting::shared_id() {
 GX_DECL void Meeting::run(FunctionRef<void(RankBoard&, const ncclUniqueId&)> rank) {
     detail::launched::SessionLink link(*session_);
     RankBoard board(session_->ranks(), session_->rank(), link);
-    std::exception_ptr own;
+    coordination::ProcessRun own{*session_};
     try {
         const ncclUniqueId id = shared_id();
         session_->on_note([&](int from, std::span<const std::byte> bytes) {
@@ -226,12 +217,11 @@ GX_DECL void Meeting::run(FunctionRef<void(RankBoard&, const ncclUniqueId&)> ran
         });
         rank(board, id);
     } catch (...) {
-        own = std::current_exception();
-        session_->fail(detail::launched::sentence_of(own));
+        own.fail();
     }
     board.leave(session_->rank());
     leave();
-    throw_first(own);
+    coordination::throw_first(*session_, own.first_error);
 }
 
 /// Waits for the other ranks; the root at most a deadline, since a rank may hang.
@@ -242,19 +232,6 @@ GX_DECL void Meeting::leave() {
     const bool is_root = session_->rank() == 0;
     (void)session_->end(is_root ? deadline_ : coordination::Duration::max());
     session_->on_note({});
-}
-
-GX_DECL void Meeting::throw_first(const std::exception_ptr& own) {
-    const coordination::Cause cause = session_->cause();
-    const bool says_more =
-        cause.reason == coordination::Reason::mismatch ||
-        (cause.reason == coordination::Reason::error && cause.rank != session_->rank());
-    try {
-        if (own) std::rethrow_exception(own);
-    } catch (const LostRank&) {
-        if (!says_more) throw;
-    }
-    if (cause.stopped()) throw Error(session_->sentence());
 }
 
 }  // namespace gx::nccl

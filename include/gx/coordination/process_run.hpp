@@ -1,0 +1,41 @@
+// ProcessRun: one run of a world whose ranks are processes, and its first error.
+#pragma once
+
+#include <chrono>     // begin
+#include <exception>  // exception_ptr
+#include <mutex>      // the first error
+#include <string>     // sentences
+
+#include <gx/coordination/session.hpp>  // Session
+#include <gx/core/decl.hpp>             // GX_DECL
+
+namespace gx::coordination {
+
+/// Exit status of a rank whose device is lost: a DeviceLost, after which the others may go on.
+inline constexpr int device_lost = 3;
+
+/// What an exception says.
+[[nodiscard]] GX_DECL std::string sentence_of(const std::exception_ptr& error);
+
+/// One run of this process's rank. Worlds add their transport.
+/// Threads: fail() on any thread of the rank.
+struct ProcessRun {
+    Session& session;
+    std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+    std::mutex mutex{};
+    std::exception_ptr first_error{};
+
+    /// Inside a handler: keeps the first exception of this process and stops the other ranks.
+    GX_DECL void fail();
+};
+
+/// Behind a run: throws `own`, its first error on this rank, or gx::Error with the sentence of the
+/// session's cause. A LostRank gives way to a cause that says more: the error or mismatch that
+/// stopped another rank, or that others waited for this one.
+GX_DECL void throw_first(Session& session, const std::exception_ptr& own);
+
+}  // namespace gx::coordination
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/coordination/impl/process_run.ipp>
+#endif
