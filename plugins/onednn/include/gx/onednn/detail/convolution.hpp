@@ -84,6 +84,7 @@ public:
 
     // ---- set by the planner ----
     const Buffer *x = nullptr, *y = nullptr;
+    const Buffer* x_again = nullptr;  ///< x for the gradient of the weights
     Buffer *dy = nullptr, *dx = nullptr;
     const float *weight = nullptr, *bias = nullptr;
     std::size_t weight_offset = 0, bias_offset = 0;
@@ -141,8 +142,9 @@ public:
         float* to_bias =
             direct ? db : lane.partial.data() + round_up(static_cast<int>(weight_floats()), 16);
         Call& call = planned(Pass::weights, at);
-        if (shape_.bias) call(at.lane, {x->address(at.first), dy->address(at.first), to, to_bias});
-        else call(at.lane, {x->address(at.first), dy->address(at.first), to});
+        if (shape_.bias)
+            call(at.lane, {x_again->address(at.first), dy->address(at.first), to, to_bias});
+        else call(at.lane, {x_again->address(at.first), dy->address(at.first), to});
         for (const std::int64_t zero : zeros_) to[zero] = 0;
         if (shape_.bias)  // what oneDNN has no channel for
             std::fill(to_bias + channels(shape_.out), to_bias + bias_floats, 0.0f);

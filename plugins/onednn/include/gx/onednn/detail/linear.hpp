@@ -21,6 +21,7 @@ public:
     std::int64_t inputs = 0;
     int outputs = 0;  ///< whole blocks
     const Buffer *x = nullptr, *y = nullptr;
+    const Buffer* x_again = nullptr;      ///< x for the gradient of the weights
     Buffer *dy = nullptr, *dx = nullptr;  ///< dx: null if not needed
     const float *weight = nullptr, *bias = nullptr;
     std::size_t weight_offset = 0, bias_offset = 0;
@@ -183,7 +184,7 @@ public:
     void run(const Run& run, const Place& at) override {
         with_number(l_.x->type, [&]<class E>(E) {
             LinearArgs<E> a{};
-            a.x = l_.x->image_of<E>(at.first), a.dy = l_.dy->image_of<E>(at.first);
+            a.x = l_.x_again->image_of<E>(at.first), a.dy = l_.dy->image_of<E>(at.first);
             a.weight = l_.weight_as<E>();
             a.inputs = l_.inputs, a.outputs = l_.outputs, a.images = at.count;
             float* gradients = sums_.of(run, at.lane);

@@ -22,7 +22,8 @@ struct Norm {
     Layout layout{};
     double epsilon = 0, momentum = 0;
     bool relu = false;
-    const Buffer *x = nullptr, *residual = nullptr, *y = nullptr;
+    const Buffer *x = nullptr, *residual = nullptr;
+    Buffer* y = nullptr;
     const float *gamma = nullptr, *beta = nullptr;          // (channels), padded with zeros
     std::size_t gamma_offset = 0, beta_offset = 0;          // in the flat gradient
     float *running_mean = nullptr, *running_var = nullptr;  // (shape.channels)
@@ -67,6 +68,14 @@ struct Norm {
             if (run.keeps_statistics && c < static_cast<std::size_t>(layout.shape.channels))
                 keep_running(c, average, count > 1 ? squares / (count - 1) : squares / count);
         }
+    }
+    /// `to` is y of `from` and `add`, or of `from` alone where that is null.
+    void apply(const Buffer& from, const Buffer* add, Buffer& to, const Place& at) const {
+        with_number(from.type, [&]<class E>(E) {
+            run_kernel<NormApply<E>>(typename NormApply<E>::Args{
+                from.image_of<E>(at.first), add != nullptr ? add->image_of<E>(at.first) : nullptr,
+                to.image_of<E>(at.first), layout.grid(at.count), scale.data(), shift.data(), relu});
+        });
     }
     void use_running() {
         for (std::size_t c = 0; c < static_cast<std::size_t>(layout.shape.channels); ++c)
@@ -146,23 +155,34 @@ public:
         norm_.finish_statistics(run);
     }
     void run(const Run&, const Place& at) override {
-        with_number(norm_.x->type, [&]<class E>(E) {
-            run_kernel<NormApply<E>>(typename NormApply<E>::Args{
-                norm_.x->image_of<E>(at.first),
-                norm_.residual != nullptr ? norm_.residual->image_of<E>(at.first) : nullptr,
-                norm_.y->image_of<E>(at.first), norm_.layout.grid(at.count), norm_.scale.data(),
-                norm_.shift.data(), norm_.relu});
-        });
+        norm_.apply(*norm_.x, norm_.residual, *norm_.y, at);
     }
 
 private:
     Norm& norm_;
 };
 
+/// Works out y again in the backward pass, from x and the residual by the statistics of the forward
+/// pass: the same bits, for less memory than keeping them.
+class NormAgainStep : public Step {
+public:
+    NormAgainStep(const Norm& norm, const Buffer& x, const Buffer* residual, Buffer& y)
+        : norm_(norm), x_(x), residual_(residual), y_(y) {}
+    void run(const Run&, const Place& at) override { norm_.apply(x_, residual_, y_, at); }
+
+private:
+    const Norm& norm_;
+    const Buffer& x_;
+    const Buffer* residual_;
+    Buffer& y_;
+};
+
 /// The gradient that arrives: one buffer, or two that are added on the way.
 struct NormGradient {
     Buffer *first = nullptr, *second = nullptr;
-    Buffer* out = nullptr;  ///< of x; may be `first` when there is no residual
+    Buffer* out = nullptr;     ///< of x; may be `first` when there is no residual
+    Buffer* x = nullptr;       ///< as in the forward pass, kept or worked out again
+    Buffer* mask_y = nullptr;  ///< y where the mask is read from it, else null
     [[nodiscard]] static Mask mask(const Norm& n) {
         if (!n.relu) return Mask::none;
         return n.residual != nullptr ? Mask::from_output : Mask::from_input;
@@ -186,7 +206,8 @@ public:
             E* g = g_.first->image_of<E>(at.first);
             run_kernel<NormGradientSums<E>>(typename NormGradientSums<E>::Args{
                 g, g_.second != nullptr ? g_.second->image_of<E>(at.first) : nullptr, g,
-                norm_.x->image_of<E>(at.first), norm_.y->image_of<E>(at.first),
+                g_.x->image_of<E>(at.first),
+                g_.mask_y != nullptr ? g_.mask_y->image_of<E>(at.first) : nullptr,
                 norm_.layout.grid(at.count), norm_.scale.data(), norm_.shift.data(),
                 norm_.mean.data(), sums.first.data(), sums.second.data(),
                 NormGradient::mask(norm_)});
@@ -206,7 +227,7 @@ public:
         const bool mask = NormGradient::mask(norm_) == Mask::from_input && !g_.kept(norm_);
         with_number(norm_.x->type, [&]<class E>(E) {
             run_kernel<NormGradientApply<E>>(typename NormGradientApply<E>::Args{
-                g_.first->image_of<E>(at.first), norm_.x->image_of<E>(at.first),
+                g_.first->image_of<E>(at.first), g_.x->image_of<E>(at.first),
                 g_.out->image_of<E>(at.first), norm_.layout.grid(at.count), norm_.scale.data(),
                 norm_.shift.data(), norm_.of_g.data(), norm_.of_x.data(), norm_.constant.data(),
                 mask});

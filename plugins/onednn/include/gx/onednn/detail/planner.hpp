@@ -54,7 +54,8 @@ public:
           linear_of_(graph.ops.size(), nullptr),
           pool_of_(graph.ops.size(), nullptr),
           factors_of_(graph.ops.size(), nullptr),
-          concat_of_(graph.ops.size(), nullptr) {
+          concat_of_(graph.ops.size(), nullptr),
+          again_(graph.tensors.size(), nullptr) {
         for (std::size_t t = 0; t < graph.tensors.size(); ++t) gradients_.add();
         parts_.values.assign(graph.tensors.size(), nullptr);
         parts_.written_in.assign(graph.tensors.size(), -1);
@@ -330,6 +331,26 @@ private:
         }
         return list;
     }
+    /// A tensor's value in the backward pass, before steps of `size`. What a batch norm and the
+    /// operations fused with it gave is not kept, but worked out again when it is first needed, and
+    /// so are the residuals that it needs: each once, as it then lives until its last use.
+    GX_COLD Buffer* value_again(int tensor, Size size) {
+        const int writer = shapes_.writer[at(tensor)];
+        const Op& op = graph_.ops[at(writer)];
+        if (op.kind == OpKind::flatten) return value_again(op.inputs[0], size);
+        const Norm* n = fusion_.norm_of(writer);
+        if (n == nullptr) return value(tensor);
+        Buffer*& again = again_[at(tensor)];
+        if (again != nullptr) return again;
+        const NormGroup& group = fusion_.group(*n);
+        Buffer* x = value_again(graph_.ops[at(group.begin)].inputs[0], size);
+        Buffer* residual = group.residual >= 0 ? value_again(group.residual, size) : nullptr;
+        again = new_buffer(value(tensor)->image_floats);
+        writer_.add<NormAgainStep>(size, {}, *n, *x, residual, *again);
+        for (Buffer* b : {x, residual, again}) writer_.keeps(b);
+        if (shapes_.in_fp16) writer_.add<RoundStep>(size, {}, *again, false);
+        return again;
+    }
     Buffer* gradient(const Op& op) { return arrived(op.output, 1)[0]; }
     GX_COLD void backward_add(const Op& op) {
         Buffer* g = gradient(op);
@@ -341,13 +362,15 @@ private:
     }
     GX_COLD void backward_convolution(int i, const Op& op) {
         Convolution& c = parameters_.convolution(i);
-        Buffer *x = value(op.inputs[0]), *dy = gradient(op);
+        Buffer* dy = gradient(op);
         c.dy = dy;
         // a large gradient is not added up chunk by chunk: that would cost more than it saves
         const bool heavy = c.weight_floats() > std::int64_t{1} << 17;
         if (heavy && needs(op)) backward_data(c, op, dy);
-        writer_.add<ConvolutionStep>(heavy ? Size::whole : Size::chunk, {x, dy}, c,
-                                     Convolution::Pass::weights);
+        const Size size = heavy ? Size::whole : Size::chunk;
+        Buffer* x = value_again(op.inputs[0], size);
+        c.x_again = x;
+        writer_.add<ConvolutionStep>(size, {x, dy}, c, Convolution::Pass::weights);
         for (int k = 0; k < op.parameter_count; ++k) writer_.summed_later(op.first_parameter + k);
         if (!heavy && needs(op)) backward_data(c, op, dy);
     }
@@ -361,8 +384,9 @@ private:
     }
     GX_COLD void backward_linear(int i, const Op& op) {
         Linear& l = *linear_of_[at(i)];
-        Buffer* x = value(op.inputs[0]);
         l.dy = gradient(op);
+        Buffer* x = value_again(op.inputs[0], Size::whole);
+        l.x_again = x;
         if (needs(op)) l.dx = new_buffer(l.inputs);
         writer_.add<LinearGradientStep>(Size::whole, {x, l.dy, l.dx}, l, parts_.gradients);
         if (needs(op)) stored(l.dx, Size::whole);
@@ -393,11 +417,12 @@ private:
         const NormGroup& group = fusion_.group(n);
         const Op &begin = graph_.ops[at(group.begin)], &end = graph_.ops[at(group.end)];
         const Gradients& list = arrived(end.output, shapes_.in_fp16 ? 1 : 2);  // its sum is stored
-        Buffer *x = value(begin.inputs[0]), *y = value(end.output);
-        NormGradient g{list[0], list.size() > 1 ? list[1] : nullptr, nullptr};
+        NormGradient g{list[0], list.size() > 1 ? list[1] : nullptr};
+        Buffer* x = g.x = value_again(begin.inputs[0], Size::chunk);
+        if (NormGradient::mask(n) == Mask::from_output)
+            g.mask_y = value_again(end.output, Size::chunk);
         g.out = group.residual >= 0 ? new_buffer(x->image_floats) : g.first;
-        Buffer* mask = NormGradient::mask(n) == Mask::from_output ? y : nullptr;
-        writer_.add<NormGradientSumsStep>(Size::chunk, {g.first, g.second, x, mask}, n, g);
+        writer_.add<NormGradientSumsStep>(Size::chunk, {g.first, g.second, x, g.mask_y}, n, g);
         writer_.cut();
         writer_.add<NormGradientApplyStep>(Size::chunk, {g.first, x, g.out}, n, g);
         for (int p = 0; p < 2; ++p)  // written when the segment begins
@@ -424,6 +449,7 @@ private:
     TrivialVector<Pool*> pool_of_;
     TrivialVector<Buffer*> factors_of_;  // of each dropout
     TrivialVector<Concat*> concat_of_;   // null where another concat joins its parts
+    TrivialVector<Buffer*> again_;       // of each tensor; null where not worked out again
     OwnedList<Gradients> gradients_{};   // of each tensor
     bool backward_ = false;              // is planned now
 };

@@ -20,6 +20,7 @@ struct Buffer {
     float* data = nullptr;
     std::int64_t image_floats = 0;  ///< numbers of an image, in whichever type they are
     int first = -1, last = -1;      ///< segments that use it
+    int counted = -1;               ///< the last segment whose image_bytes has it
     ElementType type = ElementType::fp32;
 
     [[nodiscard]] std::int64_t image_bytes() const { return image_floats * bytes_of(type); }

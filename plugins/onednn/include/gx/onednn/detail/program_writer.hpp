@@ -42,6 +42,8 @@ public:
     }
     /// One more buffer that the newest step touches.
     void uses(Buffer* b) { use(b); }
+    /// As uses(), for a buffer that does not make the segment's chunks smaller.
+    void keeps(Buffer* b) { extend(b); }
     [[nodiscard]] Buffer* buffer(std::int64_t image_floats, ElementType type = ElementType::fp32) {
         Buffer& b = program_.buffers.add();
         b.image_floats = image_floats, b.type = type;
@@ -99,7 +101,12 @@ private:
     }
     GX_COLD void use(Buffer* b) {
         if (b == nullptr) return;
-        if (b->last != time()) now().back().image_bytes += b->image_bytes();
+        if (b->counted != time()) now().back().image_bytes += b->image_bytes();
+        b->counted = time();
+        extend(b);
+    }
+    GX_COLD void extend(Buffer* b) {
+        if (b == nullptr) return;
         if (b->first < 0) b->first = time();
         b->last = time();
     }
