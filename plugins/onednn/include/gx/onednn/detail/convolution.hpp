@@ -87,7 +87,7 @@ public:
     const Buffer* x_again = nullptr;  ///< x for the gradient of the weights
     Buffer *dy = nullptr, *dx = nullptr;
     const float *weight = nullptr, *bias = nullptr;
-    std::size_t weight_offset = 0, bias_offset = 0;
+    GradientPlace weight_gradient{}, bias_gradient{};
     LaneGradients* gradients = nullptr;
 
     [[nodiscard]] std::int64_t weight_floats() const { return floats_of(weights_); }
@@ -134,10 +134,10 @@ public:
     /// gets even the first one by way of `partial`.
     void run_weights(const Run& run, const Place& at) {
         Lane& lane = lanes_.list[at.lane];
-        float* mine = gradients->of(run, at.lane);
-        float *dw = mine + weight_offset, *db = mine + bias_offset;
+        float* dw = gradients->of(run, at.lane, weight_gradient);
+        float* db = gradients->of(run, at.lane, bias_gradient);
         const std::int64_t bias_floats = shape_.bias ? shape_.out.channels() : 0;
-        const bool direct = at.opens && reinterpret_cast<std::uintptr_t>(mine) % 64 == 0;
+        const bool direct = at.opens && LaneGradients::aligned(run, at.lane);
         float* to = direct ? dw : lane.partial.data();
         float* to_bias =
             direct ? db : lane.partial.data() + round_up(static_cast<int>(weight_floats()), 16);

@@ -179,7 +179,6 @@ private:
         parameters_.emplace(graph_, shapes_, tuning_, 1, lanes_);
         Planner(graph_, options_, statistics(), shapes_, *parameters_, lanes_.count(), parts_,
                 program_);
-        parts_.gradients.allocate(lanes_.count(), static_cast<std::int64_t>(parameters_->total()));
         TrivialVector<Interval> lives;
         for (const Buffer* b : program_.buffers)
             if (b != parts_.images)

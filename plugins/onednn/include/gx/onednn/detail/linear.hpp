@@ -24,7 +24,7 @@ public:
     const Buffer* x_again = nullptr;      ///< x for the gradient of the weights
     Buffer *dy = nullptr, *dx = nullptr;  ///< dx: null if not needed
     const float *weight = nullptr, *bias = nullptr;
-    std::size_t weight_offset = 0, bias_offset = 0;
+    GradientPlace weight_gradient{}, bias_gradient{};
 
     /// What products read: the parameters, or their copies in bf16.
     template <class E>
@@ -187,9 +187,8 @@ public:
             a.x = l_.x_again->image_of<E>(at.first), a.dy = l_.dy->image_of<E>(at.first);
             a.weight = l_.weight_as<E>();
             a.inputs = l_.inputs, a.outputs = l_.outputs, a.images = at.count;
-            float* gradients = sums_.of(run, at.lane);
-            a.dweight = gradients + l_.weight_offset;
-            if (l_.bias != nullptr) a.dbias = gradients + l_.bias_offset;
+            a.dweight = sums_.of(run, at.lane, l_.weight_gradient);
+            if (l_.bias != nullptr) a.dbias = sums_.of(run, at.lane, l_.bias_gradient);
             run_kernel<LinearGradientWeights<E>>(a);
             if (l_.dx == nullptr) return;
             a.dx = l_.dx->image_of<E>(at.first);

@@ -175,11 +175,7 @@ private:
         Buffer *x = value(op.inputs[0]), *y = new_value(op.output);
         c.x = x, c.y = y, c.gradients = &parts_.gradients;
         c.weight = parameters_.working(op.first_parameter);
-        c.weight_offset = parameters_.offset(op.first_parameter);
-        if (op.parameter_count == 2) {
-            c.bias = parameters_.working(op.first_parameter + 1);
-            c.bias_offset = parameters_.offset(op.first_parameter + 1);
-        }
+        if (op.parameter_count == 2) c.bias = parameters_.working(op.first_parameter + 1);
         writer_.add<ConvolutionStep>(Size::chunk, {x, y}, c, Convolution::Pass::forward);
         stored(y);
         written(op.output);
@@ -190,12 +186,8 @@ private:
         Buffer *x = value(op.inputs[0]), *y = new_value(op.output);
         l.inputs = x->image_floats, l.outputs = shapes_.layouts[at(op.output)].channels();
         l.x = x, l.y = y;
-        l.weight = parameters_.working(op.first_parameter),
-        l.weight_offset = parameters_.offset(op.first_parameter);
-        if (op.parameter_count == 2) {
-            l.bias = parameters_.working(op.first_parameter + 1);
-            l.bias_offset = parameters_.offset(op.first_parameter + 1);
-        }
+        l.weight = parameters_.working(op.first_parameter);
+        if (op.parameter_count == 2) l.bias = parameters_.working(op.first_parameter + 1);
         if (shapes_.type == ElementType::bf16) l.compute_in_bf16();
         writer_.add<LinearForwardStep>(Size::whole, {x, y}, l);
         stored(y, Size::whole);
@@ -371,7 +363,8 @@ private:
         Buffer* x = value_again(op.inputs[0], size);
         c.x_again = x;
         writer_.add<ConvolutionStep>(size, {x, dy}, c, Convolution::Pass::weights);
-        for (int k = 0; k < op.parameter_count; ++k) writer_.summed_later(op.first_parameter + k);
+        c.weight_gradient = writer_.summed_later(op.first_parameter);
+        if (op.parameter_count == 2) c.bias_gradient = writer_.summed_later(op.first_parameter + 1);
         if (!heavy && needs(op)) backward_data(c, op, dy);
     }
     [[nodiscard]] bool needs(const Op& op) const {
@@ -389,8 +382,9 @@ private:
         l.x_again = x;
         if (needs(op)) l.dx = new_buffer(l.inputs);
         writer_.add<LinearGradientStep>(Size::whole, {x, l.dy, l.dx}, l, parts_.gradients);
+        l.weight_gradient = writer_.summed_later(op.first_parameter);
+        if (op.parameter_count == 2) l.bias_gradient = writer_.summed_later(op.first_parameter + 1);
         if (needs(op)) stored(l.dx, Size::whole);
-        for (int k = 0; k < op.parameter_count; ++k) writer_.summed_later(op.first_parameter + k);
         if (needs(op)) pass(op.inputs[0], l.dx);
     }
     GX_COLD void backward_pool(int i, const Op& op) {

@@ -22,8 +22,9 @@ enum class Size : unsigned char { chunk, whole };
 /// backward. Steps share a segment until one needs another Size, or cut() is called.
 ///
 ///     add<S>(size, uses, ...)   a step S(...), and the buffers it touches, which live as long
-///     summed_later(p)           each lane now has its share of parameter p's gradient; the shares
-///                               are added at the end of the segment, in one of their own
+///     summed_later(p)           each lane now has its share of parameter p's gradient, in the place
+///                               returned; the shares are added at the end of the segment, in one of
+///                               their own, and the lanes' memory is free again
 ///     final_now(p)              p's gradient is final after the newest segment
 ///     finish()                  adds what is left, and sets the watermark of each backward segment
 class ProgramWriter {
@@ -60,10 +61,18 @@ public:
         backward_ = true;
         cut();
     }
-    void summed_later(int parameter) { pending_.push_back(parameter); }
+    GX_COLD GradientPlace summed_later(int parameter) {
+        const ParameterSlice& s = parameters_.slices()[at(parameter)];
+        const GradientPlace place{s.offset, pending_floats_};
+        pending_.push_back({parameter, place});
+        pending_floats_ += (static_cast<std::int64_t>(s.count) + 15) / 16 * 16;  // cache lines
+        most_pending_floats_ = std::max(most_pending_floats_, pending_floats_);
+        return place;
+    }
     void final_now(int parameter) { finished_[at(parameter)] = segment(); }
     GX_COLD void finish() {
         flush();
+        gradients_.allocate(lanes_, most_pending_floats_);
         set_watermarks();
     }
 
@@ -89,14 +98,14 @@ private:
         if (pending_.empty()) return;
         Segment& sum = now().add();
         sum.every_lane = true;
-        for (const int p : pending_) {
+        for (const auto& [p, place] : pending_) {
             const ParameterSlice& s = parameters_.slices()[at(p)];
             if (lanes_ > 1)
                 sum.steps.push_back(
-                    &program_.steps.add<AddLanesStep>(gradients_, s.offset, std::int64_t(s.count)));
+                    &program_.steps.add<AddLanesStep>(gradients_, place, std::int64_t(s.count)));
             final_now(p);
         }
-        pending_.clear();
+        pending_.clear(), pending_floats_ = 0;
         cut_ = true;
     }
     GX_COLD void use(Buffer* b) {
@@ -132,8 +141,13 @@ private:
     int lanes_;
     LaneGradients& gradients_;
     Program& program_;
-    TrivialVector<int> finished_;   // backward segment after which a parameter's gradient is final
-    TrivialVector<int> pending_{};  // parameters whose lanes are not yet added
+    TrivialVector<int> finished_;  // backward segment after which a parameter's gradient is final
+    struct Pending {
+        int parameter;
+        GradientPlace place;
+    };
+    TrivialVector<Pending> pending_{};  // parameters whose lanes are not yet added
+    std::int64_t pending_floats_ = 0, most_pending_floats_ = 0;  // of a lane
     int forward_segments_ = 0;
     bool backward_ = false, cut_ = false;
 };
