@@ -322,6 +322,22 @@ TEST(OneDnnInFp16, StoresTheSumOfTwoGradients) {
     EXPECT_EQ(agreement::canonical(d, backward(d), g)[0], 1.0f);
 }
 
+// A batch norm's output of 1 + 2^-12, which fp16 stores as 1, also where the backward pass works it
+// out again: the weights after it get it times -1/2 and 1/2.
+TEST(OneDnnInFp16, StoresTheOutputOfABatchNormInBothPasses) {
+    GraphBuilder b("norm", {1, 1, 1}, 2);
+    int x = b.conv2d(0, {1, Window::square(1), 1, false}, "first");
+    x = b.flatten(b.batch_norm(x, {}, "norm"), "flatten");
+    b.softmax_cross_entropy(b.linear(x, 2, false, "last"), 0, "loss");
+    const Graph g = std::move(b).finish();
+    auto d = make<gx::onednn::Device, fp16>(g, 1);
+    agreement::load(d, {1, 0, 1 + 0x1p-12f, 0, 0});
+    Data data(g, 1, 4);
+    data.images = {1}, data.labels = {0};
+    forward(d, data);
+    EXPECT_EQ(agreement::canonical(d, backward(d), g), Floats({0, 0, 0, -0.5f, 0.5f}));
+}
+
 // ---- Any numbers: a bound -------------------------------------------------------------------
 
 // A logit sums K products of numbers that are rounded already, in fp32, and is stored once:

@@ -22,9 +22,9 @@ enum class Size : unsigned char { chunk, whole };
 /// backward. Steps share a segment until one needs another Size, or cut() is called.
 ///
 ///     add<S>(size, uses, ...)   a step S(...), and the buffers it touches, which live as long
-///     summed_later(p)           each lane now has its share of parameter p's gradient, in the place
-///                               returned; the shares are added at the end of the segment, in one of
-///                               their own, and the lanes' memory is free again
+///     summed_later(p)           each lane now has its share of parameter p's gradient, in the
+///                               place returned; the shares are added at the end of the segment,
+///                               in one of their own, and the lanes' memory is free again
 ///     final_now(p)              p's gradient is final after the newest segment
 ///     finish()                  adds what is left, and sets the watermark of each backward segment
 class ProgramWriter {
