@@ -49,14 +49,14 @@ public:
     }
     /// The transport's own collective: counted as one message of all values.
     template <Element E>
-    void all_reduce(ViewIn<typename E::storage, Memory> values)
+    Delivery all_reduce(ViewIn<typename E::storage, Memory> values)
         requires requires(T& t) { t.template all_reduce<E>(values); }
     {
         using Kind = MessageEvent::Kind;
         const MessageEvent whole[]{{Kind::sent, rank(), 0, 0}, {Kind::received, rank(), 0, 0}};
         if (counts_ != nullptr)
             counts_->count_group(whole, static_cast<std::int64_t>(values.size_bytes()));
-        link_->template all_reduce<E>(values);
+        return link_->template all_reduce<E>(values);
     }
 
 private:
