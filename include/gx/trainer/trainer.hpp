@@ -3,6 +3,7 @@
 
 #include <chrono>       // wall seconds
 #include <concepts>     // same_as
+#include <cstdint>      // int64_t
 #include <exception>    // current_exception
 #include <memory>       // unique_ptr: smaller worlds
 #include <optional>     // a rank's training
