@@ -121,6 +121,24 @@ TEST(OneDnnDevice, KeepsTheOutputsOfConvolutionsAlone) {
     EXPECT_LE(d.arena_floats(), (layers + layers / 2 + 4) * tensor);
 }
 
+TEST(OneDnnDevice, ListsItsMemory) {
+    const Graph g = gx::graph<gx::FashionResNet<8>>();
+    const auto of = [&](int lanes) {
+        return gx::onednn::Device(g, {.batch = 12}, {.lanes = lanes, .threads = 1}).memory();
+    };
+    const gx::onednn::Device d(g, {.batch = 12}, {.lanes = 2, .threads = 1});
+    const gx::onednn::MemoryUse use = d.memory();
+    EXPECT_EQ(use.activations + use.activations_again + use.activation_gradients + use.arena_gaps,
+              4 * d.arena_floats());
+    EXPECT_GT(use.activations, 0);
+    EXPECT_GE(use.arena_gaps, 0);
+    EXPECT_EQ(use.parameters, 4 * std::ssize(d.parameters()));
+    EXPECT_EQ(of(1).lane_gradients, 0);
+    EXPECT_GT(use.lane_gradients, 0);
+    EXPECT_LT(use.lane_gradients, use.parameters) << "only of parameters not added yet";
+    EXPECT_EQ(of(3).lane_gradients, 2 * use.lane_gradients);
+}
+
 // ---- Readiness, layout, empty batches -------------------------------------------------
 TEST(OneDnnDevice, GradientsAreFinalFromTheWatermarkOn) {
     const Graph g = gx::graph<gx::FashionResNet<8>>();

@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -121,9 +124,27 @@ inline double memory(const std::string& field) {
         if (double kib = 0; word == field + ":" && status >> kib) return 1024 * kib;
     throw Error("/proc/self/status has no " + field + ": peak memory can't be measured here");
 }
-/// Peak of this process's resident memory in two steps after three, in bytes, without what was
-/// resident before the model was made.
-inline double peak_of_step(const std::string& name, const std::string& type, int threads) {
+/// What takes memory in a step, in the order of PeakMemory::parts.
+inline constexpr std::array<const char*, 12> memory_parts{"activations",
+                                                          "activations worked out again",
+                                                          "their gradients",
+                                                          "gaps in the arena",
+                                                          "parameters",
+                                                          "copies of weights",
+                                                          "gradient",
+                                                          "gradients of other lanes",
+                                                          "optimizer's state",
+                                                          "kernels' scratch memory",
+                                                          "images of the batch",
+                                                          "all else, less what is not touched"};
+/// In bytes.
+struct PeakMemory {
+    double peak = 0;
+    std::array<double, memory_parts.size()> parts{};  ///< their sum is the peak
+};
+/// Peak of this process's resident memory in two steps after three, without what was resident
+/// before the model was made.
+inline PeakMemory peak_of_step(const std::string& name, const std::string& type, int threads) {
     const double before = memory("VmRSS");
     const RowModel model = row_model(name);
     Training training(model.graph, model.batch, {.lanes = threads, .threads = threads}, 0,
@@ -132,7 +153,23 @@ inline double peak_of_step(const std::string& name, const std::string& type, int
     for (int i = 0; i < 3; ++i) training.step(alone);
     std::ofstream("/proc/self/clear_refs") << "5" << std::flush;  // VmHWM begins anew
     for (int i = 0; i < 2; ++i) training.step(alone);
-    return memory("VmHWM") - before;
+    PeakMemory all{.peak = memory("VmHWM") - before};
+    const onednn::MemoryUse use = training.memory();
+    const auto vector = static_cast<std::int64_t>(training.elements() * sizeof(float));
+    const std::int64_t known[]{use.activations,
+                               use.activations_again,
+                               use.activation_gradients,
+                               use.arena_gaps,
+                               use.parameters,
+                               use.weight_copies,
+                               vector,
+                               use.lane_gradients,
+                               vector,
+                               use.scratch,
+                               static_cast<std::int64_t>(training.image_bytes())};
+    std::ranges::copy(known, all.parts.begin());
+    all.parts.back() = all.peak - std::accumulate(all.parts.begin(), all.parts.end(), 0.0);
+    return all;
 }
 
 /// Peak memory of a step beside PyTorch's least, each in a process of its own. `program` prints
@@ -141,13 +178,20 @@ inline nlohmann::json measure_peak(const RowSettings& s, const std::string& prog
                                    const std::string& name, const std::string& type) {
     constexpr double goal = 0.6;
     const int batch = row_model(name).batch;
-    const double mine =
-        Peer({program, "--peak", name, "--types", type}, s.threads, false).expect("", 1).front();
+    const std::vector<double> bytes =
+        Peer({program, "--peak", name, "--types", type}, s.threads, false)
+            .expect("", 1 + static_cast<int>(memory_parts.size()));
+    const double mine = bytes.front();
     std::printf("%s, batch %d, %s, peak memory of a step: gx %.0f MB\n", name.c_str(), batch,
                 type.c_str(), 1e-6 * mine);
     nlohmann::json row{{"model", name},         {"batch", batch},  {"type", type},
                        {"gx_peak_bytes", mine}, {"peer", nullptr}, {"peer_peak_bytes", nullptr},
                        {"ratio", nullptr},      {"goal", goal},    {"met", nullptr}};
+    for (std::size_t i = 0; i < memory_parts.size(); ++i) {
+        row["gx_bytes"][memory_parts[i]] = bytes[i + 1];
+        std::printf("  %7.1f MB  %s\n", 1e-6 * bytes[i + 1], memory_parts[i]);
+    }
+    std::fflush(stdout);
     std::optional<double> least;
     // With malloc's tuning for speed it takes more, so that its memory is compared without.
     for (const Rival& r : rivals(s, name, batch, type, {}, false)) {

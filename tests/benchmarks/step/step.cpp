@@ -251,7 +251,8 @@ int main(int argc, char** argv) {
         ->group("");  // of the benchmark itself, which starts a process for it
     return gx::run_program(app, argc, argv, [&] {
         if (s.peak.empty()) return measure(s);
-        std::printf("%.0f\n",
-                    gx::bench::peak_of_step(s.peak, s.rows.types.front(), s.rows.threads));
+        const auto all = gx::bench::peak_of_step(s.peak, s.rows.types.front(), s.rows.threads);
+        std::printf("%.0f\n", all.peak);
+        for (const double bytes : all.parts) std::printf("%.0f\n", bytes);
     });
 }

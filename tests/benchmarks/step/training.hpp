@@ -99,6 +99,9 @@ public:
     [[nodiscard]] std::size_t elements() const { return device_.parameters().size(); }
     [[nodiscard]] std::span<const float> parameters() const { return device_.parameters(); }
     [[nodiscard]] const onednn::Counters& counters() const { return device_.counters(); }
+    [[nodiscard]] onednn::MemoryUse memory() const { return device_.memory(); }
+    /// Bytes of the images of its batch.
+    [[nodiscard]] std::size_t image_bytes() const { return images_.size() * sizeof(float); }
     [[nodiscard]] double loss() const { return loss_; }
 
 private:

@@ -12,7 +12,7 @@
 #include <gx/core/device.hpp>    // explain_device
 #include <gx/core/element.hpp>   // StandardElement
 #include <gx/model/graph.hpp>    // Graph
-#include <gx/onednn/tuning.hpp>  // Tuning, Counters
+#include <gx/onednn/tuning.hpp>  // Tuning, Counters, MemoryUse
 
 namespace gx::onednn {
 
@@ -70,6 +70,7 @@ public:
     [[nodiscard]] const Counters& counters() const;
     /// Floats of activations and their gradients, of all images together.
     [[nodiscard]] std::int64_t arena_floats() const;
+    [[nodiscard]] MemoryUse memory() const;
     /// The kernels that oneDNN chose for a convolution, as in "forward: jit:avx512_core, ...".
     [[nodiscard]] std::string kernels(int op) const;
     /// The logits of the last forward, until backward. Shapes: (count, classes), row-major.

@@ -1,4 +1,4 @@
-// Tuning: options of the oneDNN device; Counters: its statistics.
+// Tuning: options of the oneDNN device; Counters: its statistics; MemoryUse: its memory.
 #pragma once
 
 #include <cstdint>  // int64_t
@@ -31,6 +31,18 @@ struct Counters {
     /// In fp16: gradients of activations that were not 0 before they were stored, and those of
     /// them that were stored as 0, as they are below half of the least number, 2^-25.
     std::int64_t gradients_stored = 0, gradients_flushed = 0;
+};
+
+/// Bytes that a device holds. The first three lie in the arena when it is fullest.
+struct MemoryUse {
+    std::int64_t activations = 0;           ///< of the forward pass, most for the backward pass
+    std::int64_t activations_again = 0;     ///< worked out again in the backward pass
+    std::int64_t activation_gradients = 0;  ///< in the backward pass
+    std::int64_t arena_gaps = 0;            ///< of the arena, what is free even then
+    std::int64_t parameters = 0;
+    std::int64_t weight_copies = 0;   ///< in the layouts and types of kernels that read no others
+    std::int64_t lane_gradients = 0;  ///< of parameters, of all lanes but the first
+    std::int64_t scratch = 0;         ///< that kernels use while they run, of all lanes
 };
 
 }  // namespace gx::onednn

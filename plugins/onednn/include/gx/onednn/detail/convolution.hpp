@@ -90,6 +90,10 @@ public:
     GradientPlace weight_gradient{}, bias_gradient{};
     LaneGradients* gradients = nullptr;
 
+    /// Of copies of the weights and the bias.
+    [[nodiscard]] std::int64_t copied_floats() const {
+        return forward_.values.size() + data_.values.size() + bias_copy_.size();
+    }
     [[nodiscard]] std::int64_t weight_floats() const { return floats_of(weights_); }
     /// Of element (o, i, h, w) of the graph's weight: o over all groups, i within one.
     [[nodiscard]] std::int64_t weight_index(int o, int i, int h, int w) const {

@@ -21,7 +21,7 @@
 #include <gx/onednn/detail/cpu_bf16.hpp>  // expect_bf16
 #include <gx/onednn/detail/planner.hpp>   // Planner
 #include <gx/onednn/detail/team.hpp>      // run_team
-#include <gx/onednn/tuning.hpp>           // Tuning, Counters
+#include <gx/onednn/tuning.hpp>           // Tuning, Counters, MemoryUse
 
 namespace gx::onednn::detail {
 
@@ -113,6 +113,22 @@ public:
     [[nodiscard]] const Counters& counters() const { return counters_; }
     /// Floats of activations and their gradients, of all images together.
     [[nodiscard]] std::int64_t arena_floats() const { return arena_.size(); }
+    GX_COLD [[nodiscard]] MemoryUse memory() const {
+        MemoryUse use = fullest();
+        const std::int64_t live =
+            use.activations + use.activations_again + use.activation_gradients;
+        use.arena_gaps = 4 * arena_.size() - live;
+        use.parameters = 4 * static_cast<std::int64_t>(parameters_->total());
+        std::int64_t copies = parameters_->rounded_floats();
+        const OwnedList<Convolution>& all = parameters_->convolutions();
+        for (int i = 0; i < all.count(); ++i)
+            if (all.has(i)) copies += all[i].copied_floats();
+        for (const Linear* l : parts_.linears) copies += l->copied_floats();
+        use.weight_copies = 4 * copies;
+        use.lane_gradients = 4 * parts_.gradients.floats();
+        use.scratch = 4 * lanes_.floats();
+        return use;
+    }
     /// The kernels that oneDNN chose for a convolution, as in "forward: jit:avx512_core, ...".
     [[nodiscard]] std::string kernels(int op) const {
         return parameters_->convolution(op).kernels();
@@ -130,6 +146,22 @@ public:
     }
 
 private:
+    /// What lives in the segment in which most does.
+    GX_COLD [[nodiscard]] MemoryUse fullest() const {
+        MemoryUse most{};
+        std::int64_t most_bytes = -1;
+        for (int time = 0; time < program_.forward.count() + program_.backward.count(); ++time) {
+            std::int64_t of[3] = {};
+            for (const Buffer* b : program_.buffers)
+                if (b != parts_.images && b->first <= time && time <= b->last)
+                    of[static_cast<int>(b->use)] += b->image_bytes() * options_.batch;
+            if (of[0] + of[1] + of[2] <= most_bytes) continue;
+            most_bytes = of[0] + of[1] + of[2];
+            most = {
+                .activations = of[0], .activations_again = of[1], .activation_gradients = of[2]};
+        }
+        return most;
+    }
     GX_COLD static bool channels_last(const Graph& graph, const DeviceOptions& options,
                                       const Tuning& t) {
         if (options.compute != ElementType::bf16) return false;

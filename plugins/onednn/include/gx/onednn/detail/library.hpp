@@ -119,6 +119,11 @@ struct Lanes {
         for (Lane* lane : list)
             if (lane->scratch.size() < floats) lane->scratch = Memory(floats);
     }
+    GX_COLD [[nodiscard]] std::int64_t floats() const {
+        std::int64_t sum = 0;
+        for (const Lane* lane : list) sum += lane->scratch.size() + lane->partial.size();
+        return sum;
+    }
     GX_COLD void reserve_partial(std::int64_t floats) {
         for (Lane* lane : list)
             if (lane->partial.size() < floats) lane->partial = Memory(floats);

@@ -39,6 +39,9 @@ public:
         weight_copy_ = Memory((inputs * outputs + 1) / 2);
         if (bias != nullptr) bias_copy_ = Memory((outputs + 1) / 2);
     }
+    [[nodiscard]] std::int64_t copied_floats() const {
+        return weight_copy_.size() + bias_copy_.size();
+    }
     /// Rounds the copies from the parameters anew.
     void refresh() {
         if (weight_copy_.size() == 0) return;

@@ -72,7 +72,11 @@ private:
         return parts_.values[at(tensor)] = new_buffer(shapes_.layouts[at(tensor)].floats());
     }
     /// For activations, or gradients of them.
-    Buffer* new_buffer(std::int64_t floats) { return writer_.buffer(floats, shapes_.type); }
+    Buffer* new_buffer(std::int64_t floats) {
+        Buffer* b = writer_.buffer(floats, shapes_.type);
+        if (backward_) b->use = BufferUse::gradient;
+        return b;
+    }
     void written(int tensor) { parts_.written_in[at(tensor)] = writer_.segment(); }
     /// What a step of `size` has just stored; in fp32 and bf16 that is rounded already.
     GX_COLD Buffer* stored(Buffer* b, Size size = Size::chunk) {
@@ -338,6 +342,7 @@ private:
         Buffer* x = value_again(graph_.ops[at(group.begin)].inputs[0], size);
         Buffer* residual = group.residual >= 0 ? value_again(group.residual, size) : nullptr;
         again = new_buffer(value(tensor)->image_floats);
+        again->use = BufferUse::again;
         writer_.add<NormAgainStep>(size, {}, *n, *x, residual, *again);
         for (Buffer* b : {x, residual, again}) writer_.keeps(b);
         if (shapes_.in_fp16) writer_.add<RoundStep>(size, {}, *again, false);

@@ -15,6 +15,9 @@
 
 namespace gx::onednn::detail {
 
+/// What a buffer holds: of the forward pass; the same, worked out again; a gradient of such.
+enum class BufferUse : unsigned char { activation, again, gradient };
+
 /// A tensor, a gradient or a mask for a whole batch, image after image.
 struct Buffer {
     float* data = nullptr;
@@ -22,6 +25,7 @@ struct Buffer {
     int first = -1, last = -1;      ///< segments that use it
     int counted = -1;               ///< the last segment whose image_bytes has it
     ElementType type = ElementType::fp32;
+    BufferUse use = BufferUse::activation;
 
     [[nodiscard]] std::int64_t image_bytes() const { return image_floats * bytes_of(type); }
     /// Of an fp32 buffer.

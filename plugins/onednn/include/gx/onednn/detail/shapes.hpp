@@ -134,6 +134,7 @@ public:
     [[nodiscard]] const float* data(int parameter) const {
         return values_.data() + offset(parameter);
     }
+    [[nodiscard]] std::int64_t rounded_floats() const { return rounded_.size(); }
     /// What products read.
     [[nodiscard]] const float* working(int parameter) const {
         return rounded_.size() > 0 ? rounded_.data() + offset(parameter) : data(parameter);

@@ -33,6 +33,7 @@ GX_DECL std::optional<std::string> Device::first_non_finite() const {
 }
 GX_DECL const Counters& Device::counters() const { return execution_->counters(); }
 GX_DECL std::int64_t Device::arena_floats() const { return execution_->arena_floats(); }
+GX_DECL MemoryUse Device::memory() const { return execution_->memory(); }
 GX_DECL std::string Device::kernels(int op) const { return execution_->kernels(op); }
 GX_DECL std::vector<float> Device::logits() const { return execution_->logits(); }
 
