@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <gx/halving_doubling/reducer.hpp>
+#include <gx/reducer/bucketed.hpp>
 #include <gx/reducer/multi_ring.hpp>
 #include <gx/reducer/ring.hpp>
 #include <gx/shared_memory/reducer.hpp>
@@ -52,6 +53,9 @@ using HierarchicalLevels = testing_support::WithProcesses;
 using Shared = gx::Hierarchical<gx::SharedMemory<>, gx::Ring<>>;
 static_assert(gx::Reducer<Shared> && Shared::works_in_place &&
               std::same_as<Shared::wire_type, gx::fp32>);
+static_assert(
+    gx::Hierarchical<gx::Bucketed<gx::SharedMemory<>, 1024>, gx::Ring<>>::works_in_place &&
+    !gx::Hierarchical<gx::Bucketed<gx::Ring<>, 1024>, gx::SharedMemory<>>::works_in_place);
 static_assert(
     std::same_as<gx::Hierarchical<gx::SharedMemory<>, gx::Ring<gx::fp16>>::wire_type, gx::fp16>);
 static_assert(gx::Hierarchical<gx::Ring<>, gx::MultiRing<4>>::channels == 4);

@@ -20,6 +20,7 @@
 #include <gx/reducer/accuracy.hpp>            // accuracy
 #include <gx/reducer/concept.hpp>             // explain_reducer, Bucket, ReduceReport
 #include <gx/reducer/name.hpp>                // reducer_name
+#include <gx/reducer/pipeline.hpp>            // works_in_place
 
 namespace gx::detail::hierarchical {
 
@@ -97,7 +98,7 @@ public:
     static constexpr int channels = std::max(Inner::channels, Outer::channels);
     static constexpr int staleness = 0;
     static constexpr bool asynchronous = Inner::asynchronous && Outer::asynchronous;
-    static constexpr bool works_in_place = requires { requires Inner::works_in_place; };
+    static constexpr bool works_in_place = reducer::works_in_place<Inner>();
 
     [[nodiscard]] static std::string name() {
         return "Hierarchical<" + reducer_name<Inner>() + ", " + reducer_name<Outer>() + ">";
