@@ -162,10 +162,12 @@ double StepModel::with_interference(double late, double busy) const {
     return exposed + stack_.interference * std::max(0.0, busy - exposed);
 }
 
-/// Each GPU sends and fetches all over its half of a PCIe x16; the CPU sums. Where replicas may
-/// reduce by NCCL instead, the faster way is taken, as benchmarks choose it for each network.
+/// Each GPU sends and fetches all over its half of a PCIe, an x16 where none was measured; the CPU
+/// sums. Where replicas may reduce by NCCL instead, the faster way is taken, as benchmarks choose
+/// it for each network.
 double StepModel::exposed_local(Group g, double compute_ms) {
-    constexpr double pcie_mb_ms = 12;
+    const double measured = h_.measured != nullptr ? h_.measured->machine.host_bandwidth.count : 0;
+    const double pcie_mb_ms = measured > 0 ? measured * 1e-9 : 12;
     const double link = 2 * mb_ * std::min(2, g.gpus) / 2 / (pcie_mb_ms / 2);
     double wire = link + g.gpus * mb_ / (k_.cpu_sum_gbps / 8);
     if (has(c_.collective, "nccl") || has(c_.collective, "replicated"))
@@ -191,7 +193,11 @@ double StepModel::exposed_servers(Group g, double compute_ms) {
 double StepModel::exposed_keys(Group g, double compute_ms) {
     const double largest = work_.largest_tensor;
     double wire = wire_.key_value(h_, g.gpus, mb_, largest, k_.peer_copy_share);
-    if (g.machines > 1) wire += mb_ * 1e9 / h_.nic.count;
+    if (g.machines > 1) {
+        wire += mb_ * 1e9 / h_.nic.count;
+        if (const sim::ClusterSpec* const c = h_.measured)  // there and back
+            wire += 2e3 * seconds(c->latency + h_.profile.transport.latency);
+    }
     return largest > 0.5 ? wire : hidden_in(wire, 0.5 * compute_ms);
 }
 

@@ -1,6 +1,7 @@
 #include <tools/predict/wire_time.hpp>
 
 #include <algorithm>  // max, min
+#include <cmath>      // lround
 #include <vector>     // links
 
 #include <fmt/core.h>  // keys
@@ -56,6 +57,15 @@ MachineSpec owners_machine(const Hardware& h, int gpus, const MachineSpec& plain
     return plain;
 }
 
+/// Machines to simulate instead of more: at most `most`, as many as the network joins. Leaves are
+/// whole.
+int joined_machines(const Hardware& h, int machines, int most) {
+    if (machines <= most) return machines;
+    const Fabric fabric = h.measured != nullptr ? h.measured->fabric : star();
+    const bool whole = fabric.kind == Fabric::Kind::leaf_spine && most > fabric.machines_per_leaf;
+    return whole ? most / fabric.machines_per_leaf * fabric.machines_per_leaf : most;
+}
+
 /// The line through the times of a small and a large message.
 template <class F>
 Line line_through(F&& time_ms) {
@@ -81,10 +91,13 @@ FasterLine WireTime::all_reduce(const Hardware& h, Group g, double mb, std::stri
 
 double WireTime::servers(const Hardware& h, int machines, int servers, double mb,
                          double server_gbps) {
-    while (std::int64_t{machines} * servers > most_flows && servers > 1)
-        machines = (machines + 1) / 2, servers = (servers + 1) / 2;
-    const double more = std::max(1.0, double(machines) / most_flows);  // workers of one server
-    machines = std::min(machines, most_flows);
+    const double workers = double(machines) / servers;  // of one server
+    int most_machines = machines;
+    for (int some = servers; std::int64_t{most_machines} * some > most_flows && some > 1;)
+        most_machines = (most_machines + 1) / 2, some = (some + 1) / 2;
+    machines = joined_machines(h, machines, std::min(most_machines, most_flows));
+    servers = std::max(1, static_cast<int>(std::lround(machines / workers)));
+    const double more = workers * servers / machines;
     const auto key =
         fmt::format("s {} {} {} {} {} {}", machines, servers, mb, server_gbps, more, network_of(h));
     if (const auto at = times_.find(key); at != times_.end()) return at->second;
@@ -140,7 +153,7 @@ double WireTime::key_value(const Hardware& h, int gpus, double mb, double larges
 
 /// A ring of more than 4,096 ranks: latency grows with its steps, the bytes of a link do not.
 Line WireTime::long_ring(const Hardware& h, Group g) {
-    const int machines = std::min(g.machines, std::max(2, most_ranks / g.gpus));
+    const int machines = joined_machines(h, g.machines, std::max(2, most_ranks / g.gpus));
     if (machines >= g.machines) return ring(h, g);
     Line r = ring(h, {machines, g.gpus});
     r.latency_ms *= (g.ranks() - 1.0) / (machines * g.gpus - 1.0);

@@ -11,6 +11,7 @@
 #include <gx/sim/catalog/comm_stacks.hpp>      // nccl_2_5
 #include <gx/sim/timing/all_reduce_time.hpp>   // all_reduce_time
 #include <tools/predict/case_file.hpp>         // read_cases
+#include <tools/predict/step_model.hpp>        // StepModel
 #include <tools/published.hpp>                 // published_text
 
 namespace {
@@ -132,6 +133,54 @@ TEST(WireTime, ServersHaveLatencyCapsAndFabricOfAMeasuredCluster) {
     c.name = "two leaves", c.flow_cap = {}, c.latency = {}, c.profile = exact;
     c.fabric = leaf_spine({.machines_per_leaf = 2, .oversubscription = 4});  // 0.5 GB/s
     EXPECT_NEAR(wire.servers(on(c), 4, 2, 100, 800), 2 * 400, 0.01);
+}
+
+// 200 workers and as many servers are more flows than are simulated: half as many of both, or as
+// fill leaves of 40, take as long.
+TEST(WireTime, VeryManyServersFillTheLeavesOfAMeasuredCluster) {
+    WireTime wire;
+    ClusterSpec c = measured(1);
+    const double star = wire.servers(on(c), 200, 200, 100, 800);
+    EXPECT_NEAR(star, 2 * 100, 2) << "all but a part of 200 over the NIC";
+    c.name = "leaves", c.fabric = leaf_spine({.machines_per_leaf = 40});
+    EXPECT_NEAR(wire.servers(on(c), 200, 200, 100, 800), star, 0.01 * star);
+    EXPECT_NEAR(wire.servers(on(c), 200, 100, 100, 800), 2 * star, 0.02 * star);
+}
+TEST(WireTime, ALongRingFillsTheLeavesOfAMeasuredCluster) {
+    WireTime wire;
+    std::string algorithm;
+    ClusterSpec c = measured(8);
+    const double star = wire.all_reduce(on(c), {600, 8}, 100, algorithm).at(100);
+    c.name = "leaves", c.fabric = leaf_spine({.machines_per_leaf = 24});
+    EXPECT_NEAR(wire.all_reduce(on(c), {600, 8}, 100, algorithm).at(100), star, 0.001 * star);
+}
+
+// ---- Steps on a measured cluster ----------------------------------------------------
+// A gradient of 120 MB, and no computation that hides its time.
+double exposed(const Hardware& h, Scheme scheme, Group g) {
+    const Conditions c{.gpu = v100(), .gradient_mb_fp32 = 120};
+    const Stack stack{.scheme = scheme, .traffic = 1};
+    const ModelWork work{.largest_tensor = 0.9};
+    const Calibration k{.peer_copy_share = 1, .cpu_sum_gbps = 1e9};
+    WireTime wire;
+    return StepModel(c, stack, h, work, k, wire).of(g, 1e-9, 1).exposed_ms;
+}
+
+// Between machines keys take 120 ms at 1 GB/s, and a latency there and one back.
+TEST(StepModel, KeysHaveTheLatencyOfAMeasuredNetwork) {
+    ClusterSpec c = measured(1);
+    EXPECT_NEAR(exposed(on(c), Scheme::key_value, {2, 1}), 120, 0.01);
+    c.latency = gx::Nanoseconds(7'000'000);
+    c.profile.transport.latency = gx::Nanoseconds(1'000'000);
+    EXPECT_NEAR(exposed(on(c), Scheme::key_value, {2, 1}), 120 + 2 * 8, 0.01);
+}
+// Two GPUs send and fetch 120 MB each, at half of a PCIe's rate: 12 GB/s where none was measured.
+TEST(StepModel, LocalServersHaveThePcieOfAMeasuredMachine) {
+    ClusterSpec c = measured(2);
+    EXPECT_NEAR(exposed(plain(100_GBps, 1_GBps), Scheme::local_servers, {1, 2}), 40, 0.01);
+    EXPECT_NEAR(exposed(on(c), Scheme::local_servers, {1, 2}), 480, 0.01);
+    c.machine.host_bandwidth = {};
+    EXPECT_NEAR(exposed(on(c), Scheme::local_servers, {1, 2}), 40, 0.01) << "not measured";
 }
 
 // ---- What was published -------------------------------------------------------------
