@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 namespace gx::bench {
 
@@ -20,6 +21,15 @@ static_assert(verdict_of(0.6, 0.6, Bound::at_most) == Verdict::met);
 static_assert(verdict_of(0.7, 0.6, Bound::at_most) == Verdict::missed);
 static_assert(verdict_of(std::nullopt, 1, Bound::at_least) == Verdict::not_judged);
 static_assert(verdict_of(-1, 1, Bound::at_most) == Verdict::not_judged);
+
+/// Of a ratio that is not judged. `missing`: why there is none.
+[[nodiscard]] constexpr const char* why_not_judged(std::optional<double> ratio,
+                                                   const char* missing) {
+    return ratio ? "a time that is not above 0 was measured: take more turns" : missing;
+}
+static_assert(why_not_judged(std::nullopt, "no peer") == std::string_view("no peer"));
+static_assert(why_not_judged(0, "no peer") != std::string_view("no peer"));
+static_assert(why_not_judged(0.0 / 1 - 1, "no peer") != std::string_view("no peer"));
 
 /// How many times as long `theirs` is as `mine`; nothing where one of them is not above 0, which
 /// differences of measured times may be.

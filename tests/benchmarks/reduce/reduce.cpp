@@ -41,7 +41,7 @@
 #include "../machine.hpp"                          // cpu_name
 #include "../step/clock.hpp"                       // median, OtherLoad
 #include "../step/peer.hpp"                        // Peer
-#include "../verdict.hpp"                          // verdict_of
+#include "../verdict.hpp"                          // verdict_of, why_not_judged
 
 namespace {
 
@@ -50,6 +50,7 @@ using gx::bench::median;
 using gx::bench::Peer;
 using gx::bench::Verdict;
 using gx::bench::verdict_of;
+using gx::bench::why_not_judged;
 using Micros = std::vector<double>;
 constexpr const char* in_halves = "bf16 buffers";  ///< a wire: gradients are kept in bf16
 
@@ -261,8 +262,9 @@ nlohmann::json row_of(const Contender& mine, const std::vector<Contender>& all, 
         const Verdict verdict = verdict_of(value, wanted, bound);
         entry["met"] = nullptr;
         if (verdict == Verdict::not_judged) {
-            std::printf("  %s (goal %.2f: not judged: %s)", beside, wanted, missing);
-            entry["why"] = missing;
+            const char* const why = why_not_judged(value, missing);
+            std::printf("  %s (goal %.2f: not judged: %s)", beside, wanted, why);
+            entry["why"] = why;
         } else {
             std::printf(" (goal %.2f: %s)", wanted, verdict == Verdict::met ? "met" : "missed");
             entry["ratio"] = *value, entry["met"] = verdict == Verdict::met;
@@ -334,8 +336,8 @@ void measure(const Settings& settings) {
     std::printf("goals met: %d of %d", met, judged);
     if (not_judged > 0)
         std::printf(
-            "; not judged: %d, as what they are beside is missing; ./gx bench reduce "
-            "builds it where the MPIs are installed",
+            "; not judged: %d, for the reason beside each; ./gx bench reduce builds what is "
+            "missing where the MPIs are installed",
             not_judged);
     std::printf("\n");
     const std::string load = load_before + " before, " + load_average() + " after";
