@@ -139,7 +139,7 @@ private:
         made->out.image_floats = pass == Pass::forward ? shape.out.floats() : shape.in.floats();
         made->x.data = x_.data(), made->dy.data = dy_.data(), made->out.data = out_.data();
         for (auto* b : {&made->x, &made->dy, &made->out}) b->type = l.type;
-        c.x = &made->x, c.dy = &made->dy, c.y = c.dx = &made->out;
+        c.x = c.x_again = &made->x, c.dy = &made->dy, c.y = c.dx = &made->out;
         make_room_for_weights(c.weight_floats());
         c.weight = weights_.data();
         for (int lane = 0; lane < threads_; ++lane)
