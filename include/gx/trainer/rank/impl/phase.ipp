@@ -48,7 +48,6 @@ GX_COLD void GX_OF_RANK_TRAINING::begin_phase(int next) {
     const std::vector<float> parameters = state().canonical(device_->parameters());
     const std::vector<float> statistics = get(queue(), device_->statistics());
     const std::uint64_t layout = layout_hash();
-    if constexpr (!on_host) (void)queue().wait(queue().record());
     if constexpr (repeats_steps) rank_.forget_repeated();
     loader_.reset();
     test_loader_.reset();
