@@ -249,6 +249,33 @@ TEST(Pipeline, ReductionsThatAreDeferredChangeNoBit) {
     EXPECT_EQ(means_on_devices<Ring>(false, true, 1).size(), 6u);
 }
 
+TEST(Pipeline, CountsTheGradientsThatADeviceHasReduced) {
+    using R = gx::DoubleBuffered<Late>;
+    for (const bool defers : {false, true}) {
+        gx::testing::FarWorld<> world(
+            {.placement = {1, 1}, .progress = gx::testing::QueueProgress::late});
+        world.run([&](gx::testing::FarRank<gx::NoDevice>& rank) {
+            auto& reductions = rank.transport().queue();
+            gx::testing::FarQueue compute(rank.machine(), rank.rank(), "compute");
+            const std::vector<float> ones(10, 1.0f);
+            gx::PipelineOn<R, gx::testing::FarRank<gx::NoDevice>> pipeline(
+                reductions, rank.transport(),
+                {.elements = 10, .bucket_elements = 4, .memory = &rank.memory(), .defers = defers},
+                R());
+            for (const int t : {0, 1}) {
+                compute.copy_in(std::span(ones), pipeline.begin(std::uint64_t(t)), {"gradient"});
+                pipeline.ready(0, compute.record());
+                EXPECT_FALSE(pipeline.collect(std::uint64_t(t)));
+                EXPECT_EQ(pipeline.complete(), defers ? 0 : t) << "nobody has waited";
+                EXPECT_TRUE(reductions.wait(reductions.record()).complete());
+                EXPECT_EQ(pipeline.complete(), defers ? t : t + 1);
+            }
+            while (pipeline.drain()) {
+            }
+        });
+    }
+}
+
 // ---- A checkpoint in between ---------------------------------------------------------------
 template <class R>
 void resuming_equals_not_having_stopped(std::uint64_t stop_after) {
