@@ -21,7 +21,8 @@ endfunction()
 
 # gx_header_library(NAME BASE DIR LINKS ...): an INTERFACE target gx::NAME over headers below DIR,
 # or of these ONLY the files in, or all EXCEPT those in, one folder.
-# Beside it, as options say, the compiled library of its impl/*.ipp and the check of its headers.
+# Beside it, as options say, the check of its headers, and the compiled library of its impl/*.ipp,
+# which cmake/compiled adds.
 function(gx_header_library name)
   cmake_parse_arguments(arg "" "BASE;ONLY;EXCEPT" "LINKS" ${ARGN})
   set(target ${name})
@@ -49,7 +50,8 @@ function(gx_header_library name)
   target_link_libraries(${target} INTERFACE ${arg_LINKS})
   set_property(GLOBAL APPEND PROPERTY GX_TARGETS ${target})
   if(GX_BUILD_COMPILED AND implementations)
-    gx_compiled_library(${name} ${target} ${base} "${implementations}")
+    set_property(GLOBAL APPEND PROPERTY GX_COMPILED_LIBRARIES ${name})
+    set_property(GLOBAL PROPERTY GX_COMPILED_${name} ${target} ${base} ${implementations})
   endif()
   if(GX_VERIFY_HEADERS)
     gx_verify_headers(${target} ${base} "${headers}")
@@ -101,7 +103,6 @@ function(gx_compiled_library name target base implementations)
     target_link_libraries(gx_compiled_${name} PUBLIC gx_compiled_gx)
   endif()
   target_link_libraries(gx_compiled INTERFACE gx_compiled_${name})
-  set_property(GLOBAL APPEND PROPERTY GX_COMPILED_LIBRARIES ${name})
 endfunction()
 
 # Each header is a source of its own: it must stand alone. g++ gets the standard library's headers
