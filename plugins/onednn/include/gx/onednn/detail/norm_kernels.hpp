@@ -50,6 +50,20 @@ struct NormSums {
     }
 };
 
+/// Calls f(block of channels, its place, pixels from there on) in the order in which a chunk lies in
+/// memory. Channels last, a run is one pixel: one block's pixels lie apart by all channels, and
+/// whole cache lines are written only by neighbouring blocks.
+template <int B, class F>
+GX_ONEDNN_INLINE void each_run(const Grid& grid, F f) {
+    const bool last = grid.pixel_stride > B;
+    const int runs = last ? grid.pixels : 1, pixels = last ? 1 : grid.pixels;
+    for (int n = 0; n < grid.images; ++n)
+        for (int r = 0; r < runs; ++r)
+            for (int cb = 0; cb < grid.blocks; ++cb)
+                f(cb, n * grid.image_floats + r * grid.pixel_stride + cb * grid.block_stride,
+                  pixels);
+}
+
 /// y = scale * x + shift (+ residual), made at least 0 where a ReLU follows; NaN stays NaN.
 template <class E>
 struct NormApply {
@@ -64,21 +78,18 @@ struct NormApply {
     template <int B, bool residual, bool relu>
     GX_ONEDNN_INLINE static void rows(const Args& a) {
         using V = typename Vector<B>::type;
-        for (int n = 0; n < a.grid.images; ++n) {
-            for (int cb = 0; cb < a.grid.blocks; ++cb) {
-                std::int64_t i = n * a.grid.image_floats + cb * a.grid.block_stride;
-                const V scale = *reinterpret_cast<const V*>(a.scale + cb * B);
-                const V shift = *reinterpret_cast<const V*>(a.shift + cb * B);
-                V x, add;
-                for (int p = 0; p < a.grid.pixels; ++p, i += a.grid.pixel_stride) {
-                    load<B>(a.x + i, x);
-                    V y = x * scale + shift;
-                    if constexpr (residual) load<B>(a.residual + i, add), y += add;
-                    if constexpr (relu) y = y < V{} ? V{} : y;
-                    store<B>(y, a.y + i);
-                }
+        each_run<B>(a.grid, [&](int cb, std::int64_t i, int pixels) __attribute__((always_inline)) {
+            const V scale = *reinterpret_cast<const V*>(a.scale + cb * B);
+            const V shift = *reinterpret_cast<const V*>(a.shift + cb * B);
+            V x, add;
+            for (int p = 0; p < pixels; ++p, i += a.grid.pixel_stride) {
+                load<B>(a.x + i, x);
+                V y = x * scale + shift;
+                if constexpr (residual) load<B>(a.residual + i, add), y += add;
+                if constexpr (relu) y = y < V{} ? V{} : y;
+                store<B>(y, a.y + i);
             }
-        }
+        });
     }
     template <int B>
     GX_ONEDNN_INLINE static void run(const Args& a) {
@@ -112,43 +123,57 @@ struct NormGradientSums {
         double *sum, *products;
         Mask mask;
     };
+    /// `wide` blocks of channels side by side, from block `cb` of an image on.
+    template <int B, Mask mask, bool two, int wide>
+    GX_ONEDNN_INLINE static void blocks(const Args& a, int n, int cb) {
+        using V = typename Vector<B>::type;
+        V s[wide][4] = {}, q[wide][4] = {};
+        const auto one = [&](int b, int k, std::int64_t i) __attribute__((always_inline)) {
+            V x, g, other;
+            const int c = (cb + b) * B;
+            load<B>(a.x + i, x), load<B>(a.g1 + i, g);
+            if constexpr (two) {
+                load<B>(a.g2 + i, other);
+                g += other;
+                round_as<E, B>(g);
+            }
+            if constexpr (mask == Mask::from_input) {
+                const V scale = *reinterpret_cast<const V*>(a.scale + c);
+                const V shift = *reinterpret_cast<const V*>(a.shift + c);
+                g = x * scale + shift > V{} ? g : V{};
+            }
+            if constexpr (mask == Mask::from_output) {
+                load<B>(a.y + i, other);
+                g = other > V{} ? g : V{};
+            }
+            if constexpr (keeps_masked_sum(mask, two)) store<B>(g, a.g + i);
+            s[b][k] += g;
+            q[b][k] += g * (x - *reinterpret_cast<const V*>(a.mean + c));
+        };
+        std::int64_t i = n * a.grid.image_floats + cb * a.grid.block_stride;
+        const auto pixel = [&](int k) __attribute__((always_inline)) {
+            for (int b = 0; b < wide; ++b) one(b, k, i + b * a.grid.block_stride);
+            i += a.grid.pixel_stride;
+        };
+        int p = 0;
+        for (; p + 4 <= a.grid.pixels; p += 4)
+            for (int k = 0; k < 4; ++k) pixel(k);
+        for (; p < a.grid.pixels; ++p) pixel(0);
+        for (int b = 0; b < wide; ++b) {
+            const V st = (s[b][0] + s[b][1]) + (s[b][2] + s[b][3]);
+            const V qt = (q[b][0] + q[b][1]) + (q[b][2] + q[b][3]);
+            add_in_double<B>(st, a.sum + (cb + b) * B);
+            add_in_double<B>(qt, a.products + (cb + b) * B);
+        }
+    }
+    /// Channels last, blocks side by side fill cache lines; else each lies in one piece.
     template <int B, Mask mask, bool two>
     GX_ONEDNN_INLINE static void rows(const Args& a) {
-        using V = typename Vector<B>::type;
-        const std::int64_t step = a.grid.pixel_stride;
+        const int wide = a.grid.pixel_stride > B ? 4 : 1;
         for (int n = 0; n < a.grid.images; ++n) {
-            for (int cb = 0; cb < a.grid.blocks; ++cb) {
-                std::int64_t i = n * a.grid.image_floats + cb * a.grid.block_stride;
-                const V scale = *reinterpret_cast<const V*>(a.scale + cb * B);
-                const V shift = *reinterpret_cast<const V*>(a.shift + cb * B);
-                const V mean = *reinterpret_cast<const V*>(a.mean + cb * B);
-                V s[4] = {}, q[4] = {};
-                const auto one = [&](V& sum, V& product) __attribute__((always_inline)) {
-                    V x, g, other;
-                    load<B>(a.x + i, x), load<B>(a.g1 + i, g);
-                    if constexpr (two) {
-                        load<B>(a.g2 + i, other);
-                        g += other;
-                        round_as<E, B>(g);
-                    }
-                    if constexpr (mask == Mask::from_input) g = x * scale + shift > V{} ? g : V{};
-                    if constexpr (mask == Mask::from_output) {
-                        load<B>(a.y + i, other);
-                        g = other > V{} ? g : V{};
-                    }
-                    if constexpr (keeps_masked_sum(mask, two)) store<B>(g, a.g + i);
-                    sum += g;
-                    product += g * (x - mean);
-                    i += step;
-                };
-                int p = 0;
-                for (; p + 4 <= a.grid.pixels; p += 4)
-                    for (int k = 0; k < 4; ++k) one(s[k], q[k]);
-                for (; p < a.grid.pixels; ++p) one(s[0], q[0]);
-                const V st = (s[0] + s[1]) + (s[2] + s[3]), qt = (q[0] + q[1]) + (q[2] + q[3]);
-                add_in_double<B>(st, a.sum + cb * B);
-                add_in_double<B>(qt, a.products + cb * B);
-            }
+            int cb = 0;
+            for (; wide == 4 && cb + 4 <= a.grid.blocks; cb += 4) blocks<B, mask, two, 4>(a, n, cb);
+            for (; cb < a.grid.blocks; ++cb) blocks<B, mask, two, 1>(a, n, cb);
         }
     }
     template <int B, Mask mask>
@@ -178,23 +203,20 @@ struct NormGradientApply {
     template <int B, bool mask>
     GX_ONEDNN_INLINE static void rows(const Args& a) {
         using V = typename Vector<B>::type;
-        for (int n = 0; n < a.grid.images; ++n) {
-            for (int cb = 0; cb < a.grid.blocks; ++cb) {
-                std::int64_t i = n * a.grid.image_floats + cb * a.grid.block_stride;
-                const V scale = *reinterpret_cast<const V*>(a.scale + cb * B);
-                const V shift = *reinterpret_cast<const V*>(a.shift + cb * B);
-                const V of_g = *reinterpret_cast<const V*>(a.of_g + cb * B);
-                const V of_x = *reinterpret_cast<const V*>(a.of_x + cb * B);
-                const V constant = *reinterpret_cast<const V*>(a.constant + cb * B);
-                V x, g;
-                for (int p = 0; p < a.grid.pixels; ++p, i += a.grid.pixel_stride) {
-                    load<B>(a.x + i, x), load<B>(a.g + i, g);
-                    if constexpr (mask) g = x * scale + shift > V{} ? g : V{};
-                    const V dx = g * of_g + (x * of_x + constant);
-                    store<B>(dx, a.dx + i);
-                }
+        each_run<B>(a.grid, [&](int cb, std::int64_t i, int pixels) __attribute__((always_inline)) {
+            const V scale = *reinterpret_cast<const V*>(a.scale + cb * B);
+            const V shift = *reinterpret_cast<const V*>(a.shift + cb * B);
+            const V of_g = *reinterpret_cast<const V*>(a.of_g + cb * B);
+            const V of_x = *reinterpret_cast<const V*>(a.of_x + cb * B);
+            const V constant = *reinterpret_cast<const V*>(a.constant + cb * B);
+            V x, g;
+            for (int p = 0; p < pixels; ++p, i += a.grid.pixel_stride) {
+                load<B>(a.x + i, x), load<B>(a.g + i, g);
+                if constexpr (mask) g = x * scale + shift > V{} ? g : V{};
+                const V dx = g * of_g + (x * of_x + constant);
+                store<B>(dx, a.dx + i);
             }
-        }
+        });
     }
     template <int B>
     GX_ONEDNN_INLINE static void run(const Args& a) {
