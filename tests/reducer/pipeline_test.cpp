@@ -209,7 +209,10 @@ std::vector<std::vector<float>> means_on_devices(bool defers, bool keeps, std::u
             return here;
         };
         const auto note = [&](const gx::ReducedIn<M>& g) {
-            const auto mean = read(g.values);
+            std::vector<float> mean(g.values.size());
+            compute.wait_for(g.reduced);  // all that orders the two queues
+            compute.copy_out(gx::ViewIn<const float, M>(g.values), std::span(mean), {"mean"});
+            EXPECT_TRUE(compute.wait(compute.record()).complete());
             if (rank.rank() == 0) list.push_back(mean);
         };
         constexpr bool is_late = R::staleness > 0;

@@ -50,8 +50,8 @@ struct NormSums {
     }
 };
 
-/// Calls f(block of channels, its place, pixels from there on) in the order in which a chunk lies in
-/// memory. Channels last, a run is one pixel: one block's pixels lie apart by all channels, and
+/// Calls f(block of channels, its place, pixels from there on) in the order in which a chunk lies
+/// in memory. Channels last, a run is one pixel: one block's pixels lie apart by all channels, and
 /// whole cache lines are written only by neighbouring blocks.
 template <int B, class F>
 GX_ONEDNN_INLINE void each_run(const Grid& grid, F f) {
