@@ -342,6 +342,16 @@ TEST_F(GoingOn, EndsWithTheRootsDevice) {
     };
     EXPECT_EQ(error_with(lose), "the device of rank 0 is gone");
 }
+TEST_F(GoingOn, EndsWithTheRootsDeviceWhereAnotherRankIsLostToo) {
+    const auto lose = [](int rank, int pass) {
+        if (rank == 2 && pass == 4) raise(SIGKILL);
+        if (rank != 0 || pass != 4) return;
+        siginfo_t ended{};
+        (void)waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT);  // until it has ended
+        throw gx::DeviceLost("the device of rank 0 is gone");
+    };
+    EXPECT_EQ(error_with(lose), "the device of rank 0 is gone");
+}
 TEST_F(GoingOn, EndsWithAnErrorThatIsNoLoss) {
     const auto fail = [](int rank, int pass) {
         if (rank == 2 && pass == 4) throw gx::Error("rank 2 has no more paper");
