@@ -11,31 +11,32 @@
 #include <thread>
 #include <vector>
 
-#include <gx/core/element.hpp>        // fp32
-#include <gx/core/error.hpp>          // Error
-#include <gx/core/rng.hpp>            // images
-#include <gx/threads/threads.hpp>     // Threads
-#include <gx/model/cifar_resnet.hpp>  // ResNet20
-#include <gx/model/init.hpp>          // initial_parameters
-#include <gx/onednn/device.hpp>       // Device
-#include <gx/optimizer/sgd.hpp>       // Sgd
-#include <gx/reducer/pipeline.hpp>    // Pipeline
-#include <gx/reducer/ring.hpp>        // Ring
+#include <gx/core/element.hpp>           // fp32
+#include <gx/core/error.hpp>             // Error
+#include <gx/core/rng.hpp>               // images
+#include <gx/threads/threads.hpp>        // Threads
+#include <gx/memory/aligned_buffer.hpp>  // AlignedBuffer
+#include <gx/model/cifar_resnet.hpp>     // ResNet20
+#include <gx/model/init.hpp>             // initial_parameters
+#include <gx/onednn/device.hpp>          // Device
+#include <gx/optimizer/sgd.hpp>          // Sgd
+#include <gx/reducer/pipeline.hpp>       // Pipeline
+#include <gx/reducer/ring.hpp>           // Ring
 
 #include "clock.hpp"  // now
 
 namespace gx::bench {
 
-/// Where the gradients of a rank that is alone go: nowhere.
+/// Where the gradients of a rank that is alone go: nowhere. Aligned as the Trainer's.
 class Alone {
 public:
-    explicit Alone(std::size_t elements) : gradients_(elements) {}
-    std::span<float> begin() { return gradients_; }
+    explicit Alone(std::size_t elements) : gradients_(static_cast<std::int64_t>(elements)) {}
+    std::span<float> begin() { return gradients_.span(); }
     void ready(std::size_t) {}
-    std::span<const float> collect() { return gradients_; }
+    std::span<const float> collect() { return gradients_.span(); }
 
 private:
-    std::vector<float> gradients_;
+    AlignedBuffer<float> gradients_;
 };
 
 /// Where the gradients of one rank of many go: through a ring, as the Trainer sends them.

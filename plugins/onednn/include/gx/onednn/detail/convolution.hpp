@@ -5,15 +5,19 @@
 #include <cstdint>           // int64_t
 #include <initializer_list>  // initializer_list
 #include <string>            // names of kernels
+#include <utility>           // swap
 
-#include <gx/core/cold.hpp>                 // GX_COLD
-#include <gx/core/trivial_vector.hpp>       // offsets
-#include <gx/onednn/detail/gradients.hpp>   // LaneGradients, Accumulate
-#include <gx/onednn/detail/layout.hpp>      // Layout
-#include <gx/onednn/detail/library.hpp>     // Call, Lanes, Plan
-#include <gx/onednn/detail/numbers.hpp>     // Convert
-#include <gx/onednn/detail/owned_list.hpp>  // OwnedList
-#include <gx/onednn/detail/program.hpp>     // Step
+#include <gx/core/cold.hpp>                      // GX_COLD
+#include <gx/core/trivial_vector.hpp>            // offsets
+#include <gx/onednn/detail/cpu_bf16.hpp>         // cpu_bf16
+#include <gx/onednn/detail/gradients.hpp>        // LaneGradients, Accumulate
+#include <gx/onednn/detail/layout.hpp>           // Layout
+#include <gx/onednn/detail/library.hpp>          // Call, Lanes, Plan
+#include <gx/onednn/detail/numbers.hpp>          // Convert
+#include <gx/onednn/detail/owned_list.hpp>       // OwnedList
+#include <gx/onednn/detail/program.hpp>          // Step
+#include <gx/onednn/detail/weight_copies.hpp>    // CopyWeights
+#include <gx/onednn/detail/weight_gradient.hpp>  // TileWeightGradient
 
 namespace gx::onednn::detail {
 
@@ -102,6 +106,7 @@ public:
 
     /// Plans a pass over chunks of `images` images, once.
     GX_COLD void plan(Pass pass, int images) {
+        if (pass == Pass::weights && by_tiles_) return plan_by_tiles(images);
         OwnedList<Call>& calls = calls_[static_cast<int>(pass)];
         if (calls.has(images)) return;
         Plan plan;
@@ -110,6 +115,7 @@ public:
         note(pass, plan);
         if (pass == Pass::data) {
             if (!winograd && !chose_data_weights_) choose_data_weights(plan);
+            if (by_tiles_) plan_copies();
             if (data_by_winograd_.size() <= static_cast<std::size_t>(images))
                 data_by_winograd_.resize(static_cast<std::size_t>(images) + 1, false);
             data_by_winograd_[static_cast<std::size_t>(images)] = winograd;
@@ -139,6 +145,10 @@ public:
     void run_weights(const Run& run, const Place& at) {
         Lane& lane = lanes_.list[at.lane];
         float* dw = gradients->of(run, at.lane, weight_gradient);
+        if (by_tiles_)
+            return tiles_[at.count].run<AmxTiles>(x_again->image_of<Bf16>(at.first),
+                                                  dy->image_of<Bf16>(at.first), dw, !at.opens,
+                                                  lane.scratch.data());
         float* db = gradients->of(run, at.lane, bias_gradient);
         const std::int64_t bias_floats = shape_.bias ? shape_.out.channels() : 0;
         const bool direct = at.opens && LaneGradients::aligned(run, at.lane);
@@ -164,6 +174,7 @@ public:
 
     /// Makes the copies of the weights anew, as `lane`; returns their number.
     int refresh(int lane) {
+        if (copies_.from != nullptr) return refresh_pairs();
         if (bias_copy_.size() > 0)
             run_kernel<Convert>(Convert::Args{bias, reinterpret_cast<Bf16*>(bias_copy_.data()),
                                               shape_.out.channels()});
@@ -200,11 +211,52 @@ private:
     /// The parameters lie as the kernel of their gradient writes it, and the forward pass reads a
     /// copy.
     GX_COLD void choose_master_weights(int images) {
-        weights_ = any_weights(ElementType::fp32);
-        weights_ = desc_of(expect_planned(make(Pass::weights, images, dnnl_convolution_direct)),
-                           dnnl_query_diff_weights_md);
+        by_tiles_ = shape_.groups == 1 && !shape_.bias && cpu_bf16().unit == Bf16Unit::tiles &&
+                    AmxTiles::allowed() && TileWeightGradient::runs(shape_.in, shape_.out);
+        if (by_tiles_) {
+            const bool rows_of_x =
+                TileWeightGradient::rows_of_x(shape_.in, shape_.out, shape_.window);
+            weights_ = describe({shape_.out.channels(), shape_.in.channels(), shape_.window.height,
+                                 shape_.window.width},
+                                rows_of_x ? dnnl_ihwo : dnnl_ohwi, ElementType::fp32);
+        } else {
+            weights_ = any_weights(ElementType::fp32);
+            weights_ = desc_of(expect_planned(make(Pass::weights, images, dnnl_convolution_direct)),
+                               dnnl_query_diff_weights_md);
+        }
         forward_.allocate(weights_, lanes_);
         if (shape_.bias) bias_copy_ = Memory((shape_.out.channels() + 1) / 2);
+    }
+    /// Both copies by one kernel of ours, where it knows their layouts: oneDNN's takes twice as long.
+    GX_COLD void plan_copies() {
+        copies_ = {.from = weight,
+                   .rows = shape_.out.channels(),
+                   .taps = shape_.window.height * shape_.window.width,
+                   .columns = shape_.in.channels(),
+                   .width = shape_.window.width,
+                   .rows_of_x = TileWeightGradient::rows_of_x(shape_.in, shape_.out, shape_.window),
+                   .layouts = {PairedLayout::of(forward_.desc), {}},
+                   .to = {reinterpret_cast<Bf16*>(forward_.values.data()), nullptr}};
+        if (copies_.rows_of_x) std::swap(copies_.rows, copies_.columns);
+        bool known = copies_.layouts[0].block > 0;
+        if (data_.values.size() > 0) {
+            copies_.layouts[1] = PairedLayout::of(data_.desc);
+            copies_.to[1] = reinterpret_cast<Bf16*>(data_.values.data());
+            known = known && copies_.layouts[1].block > 0;
+        }
+        if (!known) copies_ = {};
+    }
+    int refresh_pairs() {
+        run_kernel<CopyWeights>(copies_);
+        return copies_.to[1] != nullptr ? 2 : 1;
+    }
+    GX_COLD void plan_by_tiles(int images) {
+        if (tiles_.has(images)) return;
+        tiles_.widen(images + 1);
+        tiles_.put(images, new TileWeightGradient(shape_.in, shape_.out, shape_.window, images));
+        lanes_.reserve_scratch(static_cast<std::size_t>(tiles_[images].scratch_bytes()));
+        note(Pass::weights, "gx:amx_bf16");
+        plan_copies();
     }
     [[nodiscard]] bool in_bf16() const { return shape_.type == ElementType::bf16; }
     [[nodiscard]] Call& planned(Pass pass, const Place& at) {
@@ -349,10 +401,13 @@ private:
             {{DNNL_ARG_SRC, in}, {DNNL_ARG_DIFF_DST, out}, {DNNL_ARG_DIFF_WEIGHTS, w}});
     }
     GX_COLD void note(Pass pass, const Plan& plan) {
-        constexpr const char* names[] = {"forward: ", "data: ", "weights: "};
         const char* kernel = "";
         expect(dnnl_primitive_desc_query(plan.get(), dnnl_query_impl_info_str, 0, &kernel),
                "name a kernel");
+        note(pass, kernel);
+    }
+    GX_COLD void note(Pass pass, const char* kernel) {
+        constexpr const char* names[] = {"forward: ", "data: ", "weights: "};
         std::string entry = names[static_cast<int>(pass)];
         entry += kernel;
         if (kernels_.find(entry) != std::string::npos) return;
@@ -369,6 +424,9 @@ private:
     bool chose_data_weights_ = false;
     TrivialVector<bool> data_by_winograd_{};  // by the images of a chunk
     OwnedList<Call> calls_[3];                // of each pass, by the images of a chunk
+    bool by_tiles_ = false;                   // the gradient of the weights
+    OwnedList<TileWeightGradient> tiles_{};   // by the images of a chunk
+    CopyWeights::Args copies_{};              // from: null where oneDNN makes the copies
     Memory bias_copy_{};
     std::string kernels_{};
 };
