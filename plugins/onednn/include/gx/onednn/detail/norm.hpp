@@ -19,6 +19,7 @@ namespace gx::onednn::detail {
 /// y = relu(gamma * (x - mean) / sqrt(variance + epsilon) + beta + residual); residual and ReLU if
 /// any. What its four steps share.
 struct Norm {
+    using Coefficients = TrivialVector<float, 64>;  // of channels; vectors lie in one cache line
     Layout layout{};
     double epsilon = 0, momentum = 0;
     bool relu = false;
@@ -30,10 +31,10 @@ struct Norm {
 
     struct Sums {
         TrivialVector<double> first{}, second{};
-        TrivialVector<float> shift{};
+        Coefficients shift{};
     };
     OwnedList<Sums> lanes{};
-    TrivialVector<float> scale{}, shift{}, mean{}, of_g{}, of_x{}, constant{};
+    Coefficients scale{}, shift{}, mean{}, of_g{}, of_x{}, constant{};
     TrivialVector<double> inverse_deviation{};
 
     GX_COLD void allocate(int lane_count) {

@@ -44,6 +44,13 @@ GX_ONEDNN_INLINE void store(const typename Vector<B>::type& from, float* to) {
 }
 template <int B>
 GX_ONEDNN_INLINE void load(const Bf16* from, typename Vector<B>::type& to) {
+#if defined(__x86_64__) && !defined(__clang__)
+    if constexpr (B == 16) {  // g++ 12 widens by halves of a register
+        const auto& halves = *reinterpret_cast<const typename Vector<B>::halves*>(from);
+        asm("vpmovzxwd %1, %0\n\tvpslld $16, %0, %0" : "=v"(to) : "m"(halves));
+        return;
+    }
+#endif
     using Bits = typename Vector<B>::integers;
     const auto halves = *reinterpret_cast<const typename Vector<B>::halves*>(from);
     to = reinterpret_cast<const typename Vector<B>::type&>(
