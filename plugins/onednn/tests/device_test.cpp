@@ -7,6 +7,7 @@
 #include <gx/core/error.hpp>          // Error
 #include <gx/model/cifar_resnet.hpp>  // FashionResNet
 #include <gx/model/lenet.hpp>         // LeNet
+#include <gx/onednn/detail/simd.hpp>  // cpu_block
 
 #include "agreement.hpp"
 
@@ -139,6 +140,43 @@ TEST(OneDnnDevice, ListsItsMemory) {
     EXPECT_EQ(of(3).lane_gradients, 2 * use.lane_gradients);
 }
 
+/// Two layers with batch norms, whose outputs a single segment of the forward pass uses.
+Graph two_norms() {
+    GraphBuilder b("norms", {1, 6, 6}, 3);
+    int x = b.conv2d(0, {8, Window::square(3, 1, 1)}, "a");
+    x = b.relu(b.batch_norm(x, {}, "a.norm"), "a.relu");
+    x = b.conv2d(x, {8, Window::square(3, 1, 1)}, "b");
+    x = b.relu(b.batch_norm(x, {}, "b.norm"), "b.relu");
+    b.softmax_cross_entropy(b.linear(b.flatten(x, "f"), 3, true, "l"), 0, "loss");
+    return std::move(b).finish();
+}
+
+TEST(OneDnnDevice, HoldsOneChunkOfWhatOneSegmentUses) {
+    const Graph g = two_norms();
+    const auto floats = [&](std::int64_t chunk_bytes) {
+        return gx::onednn::Device(g, {.batch = 8}, {.lanes = 1, .chunk_bytes = chunk_bytes})
+            .arena_floats();
+    };
+    const std::int64_t image = std::int64_t{gx::onednn::detail::cpu_block()} * 6 * 6;
+    EXPECT_LE(floats(1), floats(1 << 30) - 7 * image);
+}
+
+TEST(OneDnnDevice, PlacesTheImagesOfEachBatchInChunks) {
+    const Graph g = gx::graph<gx::FashionResNet<8>>();
+    const gx::onednn::Tuning tuning{.lanes = 2, .threads = 1, .chunk_bytes = 300'000};
+    const Data data(g, 7, 3), fewer(g, 5, 4);
+    const auto gradients = [&](bool after_fewer) {
+        gx::onednn::Device d(g, {.batch = 7}, tuning);
+        agreement::load(d, agreement::parameters(g, 1));
+        std::vector<float> all(d.parameters().size());
+        if (after_fewer) static_cast<void>(d.forward(fewer.batch(), Mode::train));
+        static_cast<void>(d.forward(data.batch(), Mode::train));
+        d.backward(1, all, [](std::size_t) {});
+        return all;
+    };
+    EXPECT_EQ(gradients(true), gradients(false));
+}
+
 // ---- Readiness, layout, empty batches -------------------------------------------------
 TEST(OneDnnDevice, GradientsAreFinalFromTheWatermarkOn) {
     const Graph g = gx::graph<gx::FashionResNet<8>>();
@@ -201,6 +239,23 @@ TEST(OneDnnDevice, AnEmptyBatchGivesNothing) {
 }
 
 // ---- Faults -----------------------------------------------------------------------------
+TEST(OneDnnDevice, NamesALayerWhoseOutputTheNextChunkOverwrites) {
+    const Graph g = two_norms();
+    gx::onednn::Device d(g, {.batch = 3}, {.lanes = 1, .chunk_bytes = 1});
+    std::vector<float> start = agreement::parameters(g, 1);
+    for (const gx::Op& op : g.ops)  // factors that only the numbers of the first image overflow by
+        if (op.kind == gx::OpKind::batch_norm)
+            std::fill_n(
+                start.begin() + g.parameters[static_cast<std::size_t>(op.first_parameter)].offset,
+                8, 1e6f);
+    agreement::load(d, start);
+    std::vector<float> images(3 * 36, 0.0f);
+    std::fill_n(images.begin(), 36, 1e36f);
+    const std::vector<std::int32_t> labels(3, 0);
+    EXPECT_FALSE(d.forward({images, labels, 3}, Mode::evaluate).finite);
+    EXPECT_EQ(d.first_non_finite(), "batch_norm 'a.norm'");
+}
+
 TEST(OneDnnDevice, NamesTheFirstLayerThatIsNotANumber) {
     const Graph g = gx::graph<gx::FashionResNet<8>>();
     for (const std::string wanted : {"conv2d", "batch_norm", "linear"}) {

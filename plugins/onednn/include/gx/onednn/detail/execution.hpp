@@ -56,6 +56,7 @@ public:
         accept(batch, mode);
         if (batch.count == 0) return {};
         plan(batch.count);
+        place(batch.count);
         const auto blocks = blocks_allocated().load(std::memory_order_relaxed);
         for (const Segment* s : program_.forward) run_segment(*s);
         note_allocations(blocks);
@@ -154,7 +155,7 @@ private:
             std::int64_t of[3] = {};
             for (const Buffer* b : program_.buffers)
                 if (b != parts_.images && b->first <= time && time <= b->last)
-                    of[static_cast<int>(b->use)] += b->image_bytes() * options_.batch;
+                    of[static_cast<int>(b->use)] += b->bytes();
             if (of[0] + of[1] + of[2] <= most_bytes) continue;
             most_bytes = of[0] + of[1] + of[2];
             most = {
@@ -212,9 +213,11 @@ private:
         Planner(graph_, options_, statistics(), shapes_, *parameters_, lanes_.count(), parts_,
                 program_);
         TrivialVector<Interval> lives;
-        for (const Buffer* b : program_.buffers)
-            if (b != parts_.images)
-                lives.push_back({(b->image_bytes() * options_.batch + 3) / 4, b->first, b->last});
+        for (Buffer* b : program_.buffers) {
+            if (b == parts_.images) continue;
+            make_room(*b);
+            lives.push_back({(b->bytes() + 3) / 4, b->first, b->last});
+        }
         arena_ = Memory(pack({lives.data(), lives.size()}));
         std::size_t i = 0;
         for (Buffer* b : program_.buffers)
@@ -225,6 +228,33 @@ private:
         run_.lanes = lanes_.count();
         run_.counters = &counters_;
         plan(options_.batch);
+    }
+    /// For the whole batch, or for a chunk of each lane where one segment alone uses a buffer.
+    GX_COLD void make_room(Buffer& b) {
+        b.images = options_.batch;
+        const int forward = program_.forward.count();
+        Segment& s =
+            b.first < forward ? program_.forward[b.first] : program_.backward[b.first - forward];
+        if (b.first != b.last || !s.in_chunks()) return;
+        b.images = lanes_.count() * s.most(most_lane_images(), tuning_.chunk_bytes);
+        s.slots.resize(static_cast<std::size_t>(options_.batch));
+        b.slots = s.slots.data();
+    }
+    [[nodiscard]] int most_lane_images() const {
+        return share_begin(options_.batch, lanes_.count(), 1);
+    }
+    /// Sets where the images of a batch of `count` lie in buffers that single segments use.
+    void place(int count) {
+        if (placed_ == count) return;
+        placed_ = count;
+        for (auto* segments : {&program_.forward, &program_.backward})
+            for (Segment* s : *segments)
+                for (int lane = 0; lane < run_.lanes && !s->slots.empty(); ++lane)
+                    each_chunk(*s, lane, [&](const Place& at) {
+                        const int room = s->most(most_lane_images(), tuning_.chunk_bytes);
+                        for (int i = 0; i < at.count; ++i)
+                            s->slots[static_cast<std::size_t>(at.first + i)] = lane * room + i;
+                    });
     }
     /// Plans every primitive for the chunk sizes of a batch of `count`.
     void plan(int count) {
@@ -284,12 +314,19 @@ private:
         });
     }
     void run_lane(const Segment& s, int lane) {
+        each_chunk(s, lane, [&](const Place& at) {
+            for (Step* step : s.steps) step->run(run_, at);
+        });
+    }
+    /// Calls f(Place) for the chunks that a lane takes of the present batch.
+    template <class F>
+    void each_chunk(const Segment& s, int lane, F f) const {
         const int first = run_.lane_begin(lane), images = run_.lane_count(lane);
         const int chunks = s.chunks(images, tuning_.chunk_bytes);
         for (int c = 0; c < chunks; ++c) {
             const int begin = share_begin(images, chunks, c),
                       end = share_begin(images, chunks, c + 1);
-            for (Step* step : s.steps) step->run(run_, {lane, first + begin, end - begin, c == 0});
+            f(Place{lane, first + begin, end - begin, c == 0});
         }
     }
     [[nodiscard]] ForwardReport collect() const {
@@ -306,29 +343,42 @@ private:
         counters_.allocations_in_step +=
             blocks_allocated().load(std::memory_order_relaxed) - before;
     }
-    /// Runs forward again and checks each segment's outputs before the next one reuses the memory.
+    /// Runs forward again and checks each chunk's outputs before the next one reuses the memory.
     GX_COLD void trace_non_finite() {
+        const OneOpenMpThread alone;
         run_.keeps_statistics = false;
-        for (int s = 0; s < program_.forward.count() && !non_finite_; ++s) {
-            run_segment(program_.forward[s]);
-            look_at(s);
+        const std::size_t none = graph_.ops.size();
+        std::size_t found = none;
+        for (int s = 0; s < program_.forward.count() && found == none; ++s) {
+            const Segment& segment = program_.forward[s];
+            for (Step* step : segment.steps) step->begin(run_);
+            for (int lane = 0; lane < run_.lanes; ++lane)
+                each_chunk(segment, lane, [&](const Place& at) {
+                    for (Step* step : segment.steps) step->run(run_, at);
+                    found = std::min(found, first_bad_output(s, at));
+                });
         }
         run_.keeps_statistics = true;
-        if (!non_finite_) name(graph_.ops.back());
+        name(found == none ? graph_.ops.back()
+                           : graph_.ops[static_cast<std::size_t>(parts_.blame[found])]);
     }
-    GX_COLD void look_at(int segment) {
-        for (std::size_t i = 0; i < graph_.ops.size() && !non_finite_; ++i) {
+    /// The first operation of a segment whose output for a chunk is not finite; if none, how many
+    /// operations there are.
+    GX_COLD [[nodiscard]] std::size_t first_bad_output(int segment, const Place& at) const {
+        std::size_t i = 0;
+        for (bool found = false; i < graph_.ops.size(); ++i) {
             const auto tensor = static_cast<std::size_t>(graph_.ops[i].output);
             if (parts_.written_in[tensor] != segment) continue;
             const Buffer& b = *parts_.values[tensor];
             with_number(b.type, [&]<class E>(E) {
-                const std::span<const E> all(
-                    b.image_of<E>(0), static_cast<std::size_t>(b.image_floats * run_.batch.count));
-                if (std::any_of(all.begin(), all.end(),
-                                [](E v) { return !std::isfinite(widen(v)); }))
-                    name(graph_.ops[static_cast<std::size_t>(parts_.blame[i])]);
+                const std::span<const E> all(b.image_of<E>(at.first),
+                                             static_cast<std::size_t>(b.image_floats * at.count));
+                found = std::any_of(all.begin(), all.end(),
+                                    [](E v) { return !std::isfinite(widen(v)); });
             });
+            if (found) break;
         }
+        return i;
     }
     GX_COLD void name(const Op& op) {
         non_finite_ = std::string(to_string(op.kind)) + " '" + std::string(op.name.view()) + "'";
@@ -355,6 +405,7 @@ private:
     TrivialVector<SecondLabel> second_labels_{};  // of share 0 where an image has one
     TrivialVector<float> normalised_{};           // of 8-bit pixels
     TrivialVector<bool> planned_{};
+    int placed_ = 0;  // images of the batch that the buffers are placed for
     Run run_{};
     Counters counters_{};
     std::optional<std::string> non_finite_{};

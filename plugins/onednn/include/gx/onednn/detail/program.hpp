@@ -18,26 +18,31 @@ namespace gx::onednn::detail {
 /// What a buffer holds: of the forward pass; the same, worked out again; a gradient of such.
 enum class BufferUse : unsigned char { activation, again, gradient };
 
-/// A tensor, a gradient or a mask for a whole batch, image after image.
+/// A tensor, a gradient or a mask of the images of a batch. One that a single segment uses, chunk by
+/// chunk, has room for a chunk of each lane alone, which then stays in the core's cache.
 struct Buffer {
     float* data = nullptr;
     std::int64_t image_floats = 0;  ///< numbers of an image, in whichever type they are
     int first = -1, last = -1;      ///< segments that use it
     int counted = -1;               ///< the last segment whose image_bytes has it
+    int images = 0;                 ///< that it has room for
+    const int* slots = nullptr;     ///< where each image of the batch lies; null: image after image
     ElementType type = ElementType::fp32;
     BufferUse use = BufferUse::activation;
 
     [[nodiscard]] std::int64_t image_bytes() const { return image_floats * bytes_of(type); }
+    [[nodiscard]] std::int64_t bytes() const { return image_bytes() * images; }
+    [[nodiscard]] int slot(int n) const { return slots != nullptr ? slots[n] : n; }
     /// Of an fp32 buffer.
-    [[nodiscard]] float* image(int n) const { return data + n * image_floats; }
+    [[nodiscard]] float* image(int n) const { return data + slot(n) * image_floats; }
     /// E: float or Bf16, as `type` says.
     template <class E>
     [[nodiscard]] E* image_of(int n) const {
-        return reinterpret_cast<E*>(data) + n * image_floats;
+        return reinterpret_cast<E*>(data) + slot(n) * image_floats;
     }
     /// Of either type, for oneDNN.
     [[nodiscard]] void* address(int n) const {
-        return reinterpret_cast<std::byte*>(data) + n * image_bytes();
+        return reinterpret_cast<std::byte*>(data) + slot(n) * image_bytes();
     }
 };
 
@@ -89,13 +94,19 @@ struct Segment {
     std::int64_t image_bytes = 0;
     std::size_t watermark = 0;  ///< gradients final from here on, after this segment
     bool moves_watermark = false;
+    TrivialVector<int> slots{};  ///< of its own buffers
 
+    [[nodiscard]] bool in_chunks() const { return !whole && !every_lane; }
+    /// Images of a chunk at most.
+    [[nodiscard]] int most(int images, std::int64_t cache_bytes) const {
+        const auto fit = cache_bytes / std::max<std::int64_t>(1, image_bytes);
+        return static_cast<int>(std::clamp<std::int64_t>(fit, 1, images));
+    }
     [[nodiscard]] int chunks(int images, std::int64_t cache_bytes) const {
         if (every_lane) return 1;
         if (whole || images == 0) return images == 0 ? 0 : 1;
-        const auto fit = cache_bytes / std::max<std::int64_t>(1, image_bytes);
-        const int most = static_cast<int>(std::clamp<std::int64_t>(fit, 1, images));
-        return (images + most - 1) / most;
+        const int each = most(images, cache_bytes);
+        return (images + each - 1) / each;
     }
 };
 
