@@ -200,6 +200,9 @@ concept NamesTheFirstBadLayer = requires(const D& d) {
 /// Optional: vector<float> logits() const, those of the last forward, before the next backward, of
 /// shape (count, classes); Predictor and Features read them.
 ///
+/// Optional: in_shares(f), which calls f(share, shares) for each share at once, by as many threads as
+/// the device computes with; the Trainer's passes over all parameters are divided so.
+///
 /// Order: equal inputs give equal bits, whatever ran before.
 /// Cost:  a step allocates nothing once a batch of each count has been seen.
 template <class D>
@@ -207,6 +210,12 @@ concept Device = detail::device::RunsForward<D> && detail::device::RunsBackward<
                  detail::device::ListsParameters<D> && detail::device::UpdatesParameters<D> &&
                  detail::device::KeepsStatistics<D> && detail::device::ConvertsLayouts<D> &&
                  detail::device::NamesTheFirstBadLayer<D>;
+
+/// A device whose threads take shares of other work between its passes.
+template <class D>
+concept HasShares = requires(D& d, FunctionRef<void(int, int)> f) {
+    { d.in_shares(f) } -> std::same_as<void>;
+};
 
 template <class D>
 consteval bool explain_device() {

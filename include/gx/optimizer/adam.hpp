@@ -66,7 +66,7 @@ public:
     [[nodiscard]] const Options& options() const { return options_; }
     [[nodiscard]] std::span<const float> decays() const { return decay_; }
 
-    GX_DECL void update(const UpdateArgs& a);
+    GX_DECL void update(const UpdateArgs& a) const;
 
 private:
     Options options_;

@@ -59,6 +59,9 @@ concept NamesItsScalars = requires {
 ///     Norms, add_norms(args, norms), update_with(args, norms)
 ///                                the same in two steps, where it looks at norms: as in Lars
 ///
+/// Optional: an elementwise optimizer whose update() is const may be called by several threads at
+/// once, each for other slices (shared_update.hpp).
+///
 /// Optional, for time and memory: `update_cost` (update_cost.hpp).
 ///
 /// Order: each policy states its own; equal inputs give equal bits. A rule that looks at more than

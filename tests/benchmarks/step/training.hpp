@@ -11,17 +11,18 @@
 #include <thread>
 #include <vector>
 
-#include <gx/core/element.hpp>           // fp32
-#include <gx/core/error.hpp>             // Error
-#include <gx/core/rng.hpp>               // images
-#include <gx/threads/threads.hpp>        // Threads
-#include <gx/memory/aligned_buffer.hpp>  // AlignedBuffer
-#include <gx/model/cifar_resnet.hpp>     // ResNet20
-#include <gx/model/init.hpp>             // initial_parameters
-#include <gx/onednn/device.hpp>          // Device
-#include <gx/optimizer/sgd.hpp>          // Sgd
-#include <gx/reducer/pipeline.hpp>       // Pipeline
-#include <gx/reducer/ring.hpp>           // Ring
+#include <gx/core/element.hpp>             // fp32
+#include <gx/core/error.hpp>               // Error
+#include <gx/core/rng.hpp>                 // images
+#include <gx/threads/threads.hpp>          // Threads
+#include <gx/memory/aligned_buffer.hpp>    // AlignedBuffer
+#include <gx/model/cifar_resnet.hpp>       // ResNet20
+#include <gx/model/init.hpp>               // initial_parameters
+#include <gx/onednn/device.hpp>            // Device
+#include <gx/optimizer/sgd.hpp>            // Sgd
+#include <gx/optimizer/shared_update.hpp>  // update_by
+#include <gx/reducer/pipeline.hpp>         // Pipeline
+#include <gx/reducer/ring.hpp>             // Ring
 
 #include "clock.hpp"  // now
 
@@ -87,12 +88,13 @@ public:
                          [&](std::size_t watermark) { route.ready(watermark); });
         const auto mean = route.collect();
         device_.update([&](std::span<float> w) {
-            sgd_.update({.parameters = w,
-                         .gradients = mean,
-                         .state = momentum_,
-                         .slices = device_.slices(),
-                         .rate = 0.01f,
-                         .step = updates_});
+            update_by(device_, sgd_,
+                      {.parameters = w,
+                       .gradients = mean,
+                       .state = momentum_,
+                       .slices = device_.slices(),
+                       .rate = 0.01f,
+                       .step = updates_});
         });
         ++updates_;
         return now() - begin;

@@ -19,7 +19,7 @@ GX_COLD GX_DECL void Adam::reserve(std::size_t elements, std::span<const Paramet
     detail::optimizer::expect_slices(slices, elements, decay_.size());
 }
 
-GX_DECL void Adam::update(const UpdateArgs& a) {
+GX_DECL void Adam::update(const UpdateArgs& a) const {
     detail::optimizer::expect_reserved(a, elements_, decay_.size(), state_names.size());
     detail::optimizer::adam<true>(a, detail::optimizer::adam_rule(options_, a), decay_);
 }

@@ -19,7 +19,7 @@ GX_COLD GX_DECL void Sgd::reserve(std::size_t elements, std::span<const Paramete
     detail::optimizer::expect_slices(slices, elements, decay_.size());
 }
 
-GX_DECL void Sgd::update(const UpdateArgs& a) {
+GX_DECL void Sgd::update(const UpdateArgs& a) const {
     using namespace detail::optimizer;
     expect_reserved(a, elements_, decay_.size(), state_names.size());
     for (const ParameterSlice& slice : a.slices) {

@@ -26,6 +26,7 @@
 #include <gx/memory/buffer.hpp>               // Buffer
 #include <gx/memory/kernels.hpp>              // DecodeAdd
 #include <gx/memory/queue.hpp>                // launch
+#include <gx/optimizer/shared_update.hpp>     // update_by, all_finite_by
 #include <gx/optimizer/update_args.hpp>       // UpdateArgs
 #include <gx/reducer/pipeline.hpp>            // PipelineOn
 #include <gx/reflect/options_of.hpp>          // NoOptions, make_policy
@@ -505,7 +506,13 @@ private:
     void update_by(const ReducedIn<M>& reduced) {
         const ViewIn<const float, M> mean = reduced.values;
         if constexpr (!on_host) device_->queue().wait_for(reduced.reduced);
-        launch(queue(), Decide<D>{}, mean, slots_.decisions(), slots_.applied_view(reduced.index));
+        if constexpr (on_host && HasShares<Device>) {
+            decide(slots_.decisions()[0], all_finite_by(*device_, mean));
+            slots_.applied_view(reduced.index)[0] = slots_.decisions()[0].applied;
+        } else {
+            launch(queue(), Decide<D>{}, mean, slots_.decisions(),
+                   slots_.applied_view(reduced.index));
+        }
         if constexpr (survives && on_host)
             carried_.settled(std::int64_t(reduced.index), slots_.decisions()[0].applied);
         if constexpr (on_host) {
@@ -517,8 +524,17 @@ private:
         }
         const U update{&optimizer_, device_->slices().data(), device_->slices().size()};
         device_->update([&](ViewIn<float, M> parameters) {
-            launch(queue(), update, parameters, mean, slots_.scale_of(reduced.index), slots_.rate(),
-                   vectors_.template view<M>(), slots_.decisions());
+            if constexpr (on_host && HasShares<Device> && UpdatesInShares<O>) {
+                D& d = slots_.decisions()[0];
+                gx::update_by(
+                    *device_, optimizer_,
+                    update_args(update, parameters, mean, vectors_.view(),
+                                slots_.scale_of(reduced.index), slots_.rate(), d.updates));
+                ++d.updates;
+            } else {
+                launch(queue(), update, parameters, mean, slots_.scale_of(reduced.index),
+                       slots_.rate(), vectors_.template view<M>(), slots_.decisions());
+            }
         });
         if constexpr (TimesItsWork<Rank>)
             accounts_.undisturbed_seconds += seconds(rank_.undisturbed_update());

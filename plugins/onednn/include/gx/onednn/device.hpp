@@ -60,6 +60,7 @@ public:
     [[nodiscard]] std::span<const float> parameters() const;
     [[nodiscard]] std::span<const ParameterSlice> slices() const;
     void update(FunctionRef<void(std::span<float>)> change);
+    void in_shares(FunctionRef<void(int share, int shares)> f);
     [[nodiscard]] std::span<float> statistics();
 
     void to_canonical(std::span<const float> mine, std::span<float> canonical) const;

@@ -95,6 +95,10 @@ public:
         parameters_->round();
         refresh();
     }
+    void in_shares(FunctionRef<void(int, int)> f) {
+        const int shares = threads();
+        run_team(shares, [&](int share) { f(share, shares); });
+    }
     [[nodiscard]] std::span<float> statistics() { return {statistics_.data(), statistics_.size()}; }
 
     void to_canonical(std::span<const float> mine, std::span<float> canonical) const {

@@ -21,6 +21,7 @@ GX_DECL std::span<const ParameterSlice> Device::slices() const { return executio
 GX_DECL void Device::update(FunctionRef<void(std::span<float>)> change) {
     execution_->update(change);
 }
+GX_DECL void Device::in_shares(FunctionRef<void(int, int)> f) { execution_->in_shares(f); }
 GX_DECL std::span<float> Device::statistics() { return execution_->statistics(); }
 GX_DECL void Device::to_canonical(std::span<const float> mine, std::span<float> canonical) const {
     execution_->to_canonical(mine, canonical);
