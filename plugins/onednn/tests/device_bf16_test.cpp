@@ -115,6 +115,22 @@ const std::vector<Layer>& layers() {
          [](GraphBuilder& b, int x) {
              return conv(b, conv(b, x, 16, Window::square(3, 1, 1)), 32, Window::square(1, 2, 0));
          }},
+        {"1x1 of every third pixel, sides that leave pixels over",
+         {3, 9, 11},
+         [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 32, Window::square(3, 1, 1)), 64, Window::square(1, 3, 0));
+         }},
+        {"whole pairs of tiles",
+         {3, 9, 7},
+         [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 32, Window::square(1)), 64, Window::square(3, 1, 1));
+         }},
+        {"whole pairs of tiles, strided rows of taps",
+         {3, 6, 9},
+         [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 64, Window::square(1)), 32,
+                         {.height = 1, .width = 5, .stride = 2, .pad_width = 2});
+         }},
         {"two groups",
          {3, 8, 8},
          [](GraphBuilder& b, int x) {

@@ -16,6 +16,7 @@
 #include <gx/onednn/detail/numbers.hpp>          // Convert
 #include <gx/onednn/detail/owned_list.hpp>       // OwnedList
 #include <gx/onednn/detail/program.hpp>          // Step
+#include <gx/onednn/detail/spread_pixels.hpp>    // spread_pixels
 #include <gx/onednn/detail/weight_copies.hpp>    // CopyWeights
 #include <gx/onednn/detail/weight_gradient.hpp>  // TileWeightGradient
 
@@ -114,6 +115,7 @@ public:
         if (!winograd) plan = expect_planned(make(pass, images, dnnl_convolution_direct));
         note(pass, plan);
         if (pass == Pass::data) {
+            if (skips_pixels()) lanes_.reserve_partial(images * pixels_read().floats() / 2);
             if (!winograd && !chose_data_weights_) choose_data_weights(plan);
             if (by_tiles_) plan_copies();
             if (data_by_winograd_.size() <= static_cast<std::size_t>(images))
@@ -137,7 +139,13 @@ public:
     void run_data(const Place& at) {
         const bool winograd = data_by_winograd_[static_cast<std::size_t>(at.count)];
         const void* w = winograd ? weight : data_.values_or(forward_.values_or(weight));
-        planned(Pass::data, at)(at.lane, {dy->address(at.first), w, dx->address(at.first)});
+        Call& call = planned(Pass::data, at);
+        if (!skips_pixels())
+            return call(at.lane, {dy->address(at.first), w, dx->address(at.first)});
+        float* small = lanes_.list[at.lane].partial.data();
+        call(at.lane, {dy->address(at.first), w, small});
+        spread_pixels(reinterpret_cast<const Bf16*>(small), pixels_read(), shape_.window.stride,
+                      at.count, dx->image_of<Bf16>(at.first), shape_.in);
     }
     /// The first chunk of a lane writes the lane's gradient, the others are added to it in order.
     /// oneDNN's kernels may store whole cache lines, so a gradient that is not aligned to 64 bytes
@@ -258,6 +266,18 @@ private:
         note(Pass::weights, "gx:amx_bf16");
         plan_copies();
     }
+    /// Whether it reads every other pixel alone. The gradient of these is then that of a convolution
+    /// without stride, which is spread out: oneDNN's kernels for AMX take twice as long with one.
+    [[nodiscard]] bool skips_pixels() const {
+        return in_bf16() && shape_.in.channels_last && shape_.window.stride > 1 &&
+               shape_.window == Window::square(1, shape_.window.stride, 0);
+    }
+    /// Of an image those that it reads.
+    [[nodiscard]] Layout pixels_read() const {
+        Layout l = shape_.in;
+        l.shape.height = shape_.out.shape.height, l.shape.width = shape_.out.shape.width;
+        return l;
+    }
     [[nodiscard]] bool in_bf16() const { return shape_.type == ElementType::bf16; }
     [[nodiscard]] Call& planned(Pass pass, const Place& at) {
         return calls_[static_cast<int>(pass)][at.count];
@@ -308,12 +328,15 @@ private:
                     : pass == Pass::forward ? forward_.desc
                                             : weights_);
     }
-    GX_COLD [[nodiscard]] Plan make(Pass pass, int images, dnnl_alg_kind_t algorithm,
-                                    const Desc& w) const {
+    GX_COLD [[nodiscard]] Plan make(Pass pass, int images, dnnl_alg_kind_t algorithm, const Desc& w,
+                                    bool of_pixels_read = false) const {
         const Window& window = shape_.window;
-        const dnnl_dims_t strides = {window.stride, window.stride};
+        of_pixels_read = of_pixels_read || (pass == Pass::data && skips_pixels());
+        const int stride = of_pixels_read ? 1 : window.stride;
+        const dnnl_dims_t strides = {stride, stride};
         const dnnl_dims_t padding = {window.pad_height, window.pad_width};
-        const Desc in = activations(shape_.in, images), out = activations(shape_.out, images);
+        const Desc in = activations(of_pixels_read ? pixels_read() : shape_.in, images),
+                   out = activations(shape_.out, images);
         const Desc bias_desc = of_bias(pass);
         dnnl_convolution_desc_t kernel;
         dnnl_status_t status = dnnl_success;
@@ -323,8 +346,8 @@ private:
                                                         &in, &w, shape_.bias ? &bias_desc : nullptr,
                                                         &out, strides, padding, padding);
         } else {
-            hint =
-                make(Pass::forward, images, dnnl_convolution_direct, in_bf16() ? forward_.desc : w);
+            hint = make(Pass::forward, images, dnnl_convolution_direct,
+                        in_bf16() ? forward_.desc : w, of_pixels_read);
             if (hint.get() == nullptr) return {};
             status = pass == Pass::data
                          ? dnnl_convolution_backward_data_desc_init(&kernel, algorithm, &in, &w,
