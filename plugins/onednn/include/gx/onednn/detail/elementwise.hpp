@@ -114,13 +114,18 @@ public:
             return run_kernel<Convert>(Convert::Args{plain_.image(at.first),
                                                      packed_.image_of<Bf16>(at.first),
                                                      plain_.image_floats * at.count});
+        const std::int64_t step = layout_.grid(1).pixel_stride;
         with_number(packed_.type, [&]<class E>(E) {
             for (int n = at.first; n < at.first + at.count; ++n) {
                 const float* from = plain_.image(n);
                 E* to = packed_.image_of<E>(n);
                 std::fill(to, to + layout_.floats(), E{});
-                for (std::int64_t i = 0; i < layout_.shape.elements(); ++i)
-                    to[layout_.index(i)] = narrow<E>(from[i]);
+                const std::int64_t pixels = layout_.pixels();
+                for (int c = 0; c < layout_.shape.channels; ++c, from += pixels) {
+                    E* channel = to + layout_.index(c * pixels);
+                    for (std::int64_t p = 0; p < pixels; ++p)
+                        channel[p * step] = narrow<E>(from[p]);
+                }
             }
         });
     }

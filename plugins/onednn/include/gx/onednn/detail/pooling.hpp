@@ -36,40 +36,48 @@ struct Clipped {
     [[nodiscard]] int pixels() const { return (h1 - h0) * (w1 - w0); }
 };
 
-/// Calls f(image and block of the input, and of the output), as offsets in numbers.
-template <class E, class F>
-GX_ONEDNN_INLINE void for_each_plane(const PoolArgs<E>& a, F&& f) {
-    for (int n = 0; n < a.in.images; ++n)
-        for (int cb = 0; cb < a.in.blocks; ++cb)
-            f(n * a.in.image_floats + cb * a.in.block_stride,
-              n * a.out.image_floats + cb * a.out.block_stride);
+/// Calls f(row) for each of `rows` rows of pixels of each block of an image, in the order in which an
+/// image lies in memory: channels last, a row has all blocks side by side, else it lies in one block.
+template <class F>
+GX_ONEDNN_INLINE void for_each_row(const Grid& grid, int rows, F&& f) {
+    const bool last = grid.block_stride < grid.pixel_stride;
+    for (int n = 0; n < grid.images; ++n)
+        for (int i = 0; i < rows * grid.blocks; ++i)
+            last ? f(n, i % grid.blocks, i / grid.blocks) : f(n, i / rows, i % rows);
 }
-/// Calls f(output pixel, its window).
+/// Calls f(image and block of the input, and of the output, as offsets in numbers; output pixel, its
+/// window).
 template <class E, class F>
 GX_ONEDNN_INLINE void for_each_window(const PoolArgs<E>& a, F&& f) {
-    for (int oh = 0; oh < a.out_height; ++oh)
-        for (int ow = 0; ow < a.out_width; ++ow) f(oh * a.out_width + ow, Clipped(a, oh, ow));
+    for_each_row(a.out, a.out_height, [&](int n, int cb, int oh) __attribute__((always_inline)) {
+        for (int ow = 0; ow < a.out_width; ++ow)
+            f(n * a.in.image_floats + cb * a.in.block_stride,
+              n * a.out.image_floats + cb * a.out.block_stride, oh * a.out_width + ow,
+              Clipped(a, oh, ow));
+    });
 }
-/// Calls begin(), then add(output pixel, its row and column) for each window that a pixel of the
-/// input is in, then end(pixel), for all pixels of the input.
+/// Calls begin(), then add(offset of the output, its pixel, row and column) for each window that a
+/// pixel of the input is in, then end(offset of the input, pixel), for all pixels of the input.
 template <class E, class Begin, class Add, class End>
 GX_ONEDNN_INLINE void for_each_pixel(const PoolArgs<E>& a, Begin&& begin, Add&& add, End&& end) {
     const Window& k = a.window;
     const auto first = [&](int at, int size) __attribute__((always_inline)) {
         return at < size ? 0 : (at - size) / k.stride + 1;
     };
-    for (int h = 0; h < a.in_height; ++h) {
+    for_each_row(a.in, a.in_height, [&](int n, int cb, int h) __attribute__((always_inline)) {
+        const std::int64_t in = n * a.in.image_floats + cb * a.in.block_stride;
+        const std::int64_t out = n * a.out.image_floats + cb * a.out.block_stride;
         const int oh0 = first(h + k.pad_height, k.height);
         const int oh1 = std::min(a.out_height, (h + k.pad_height) / k.stride + 1);
         for (int w = 0; w < a.in_width; ++w) {
             const int ow0 = first(w + k.pad_width, k.width);
             const int ow1 = std::min(a.out_width, (w + k.pad_width) / k.stride + 1);
-            begin();
+            begin(h * a.in_width + w);
             for (int oh = oh0; oh < oh1; ++oh)
-                for (int ow = ow0; ow < ow1; ++ow) add(oh * a.out_width + ow, oh, ow);
-            end(h * a.in_width + w);
+                for (int ow = ow0; ow < ow1; ++ow) add(out, oh * a.out_width + ow, oh, ow);
+            end(in, h * a.in_width + w);
         }
-    }
+    });
 }
 
 /// Order: of equal values the first in row-major order wins, and gets the gradient; the first NaN
@@ -80,27 +88,26 @@ struct MaxPool {
     template <int B>
     GX_ONEDNN_INLINE static void run(const PoolArgs<E>& a) {
         using V = typename Vector<B>::type;
-        for_each_plane(a, [&](std::int64_t in, std::int64_t out) __attribute__((always_inline)) {
-            for_each_window(a, [&](int o, const Clipped& c) __attribute__((always_inline)) {
-                V best = V{} - std::numeric_limits<float>::infinity(), place = V{} - 1.0f, v;
-                for (int h = c.h0; h < c.h1; ++h) {
-                    for (int w = c.w0; w < c.w1; ++w) {
-                        const int i = h * a.in_width + w;
-                        load<B>(a.x + in + i * a.in.pixel_stride, v);
-                        const V here = V{} + static_cast<float>(i);
-                        if (h == c.h0 && w == c.w0) {
-                            best = v, place = here;
-                            continue;
-                        }
-                        V value = v <= best ? best : v, at = v <= best ? place : here;
-                        forget<B>(value), forget<B>(at);
-                        place = best == best ? at : place;
-                        best = best == best ? value : best;
+        for_each_window(a, [&](std::int64_t in, std::int64_t out, int o,
+                               const Clipped& c) __attribute__((always_inline)) {
+            V best = V{} - std::numeric_limits<float>::infinity(), place = V{} - 1.0f, v;
+            for (int h = c.h0; h < c.h1; ++h) {
+                for (int w = c.w0; w < c.w1; ++w) {
+                    const int i = h * a.in_width + w;
+                    load<B>(a.x + in + i * a.in.pixel_stride, v);
+                    const V here = V{} + static_cast<float>(i);
+                    if (h == c.h0 && w == c.w0) {
+                        best = v, place = here;
+                        continue;
                     }
+                    V value = v <= best ? best : v, at = v <= best ? place : here;
+                    forget<B>(value), forget<B>(at);
+                    place = best == best ? at : place;
+                    best = best == best ? value : best;
                 }
-                store<B>(best, a.y + out + o * a.out.pixel_stride);
-                store<B>(place, a.place + out + o * a.out.pixel_stride);
-            });
+            }
+            store<B>(best, a.y + out + o * a.out.pixel_stride);
+            store<B>(place, a.place + out + o * a.out.pixel_stride);
         });
     }
 };
@@ -112,20 +119,19 @@ struct MaxPoolGradient {
     template <int B>
     GX_ONEDNN_INLINE static void run(const PoolArgs<E>& a) {
         using V = typename Vector<B>::type;
-        for_each_plane(a, [&](std::int64_t in, std::int64_t out) __attribute__((always_inline)) {
-            V sum, g, place, here{};
-            for_each_pixel(
-                a, [&]() __attribute__((always_inline)) { sum = V{}; },
-                [&](int o, int, int) __attribute__((always_inline)) {
-                    load<B>(a.dy + out + o * a.out.pixel_stride, g);
-                    load<B>(a.place + out + o * a.out.pixel_stride, place);
-                    sum += place == here ? g : V{};
-                },
-                [&](int i) __attribute__((always_inline)) {
-                    store<B>(sum, a.dx + in + i * a.in.pixel_stride);
-                    here += 1.0f;
-                });
-        });
+        V sum, g, place, here;
+        for_each_pixel(
+            a,
+            [&](int i)
+                __attribute__((always_inline)) { sum = V{}, here = V{} + static_cast<float>(i); },
+            [&](std::int64_t out, int o, int, int) __attribute__((always_inline)) {
+                load<B>(a.dy + out + o * a.out.pixel_stride, g);
+                load<B>(a.place + out + o * a.out.pixel_stride, place);
+                sum += place == here ? g : V{};
+            },
+            [&](std::int64_t in, int i) __attribute__((always_inline)) {
+                store<B>(sum, a.dx + in + i * a.in.pixel_stride);
+            });
     }
 };
 
@@ -143,17 +149,16 @@ struct AvgPool {
     template <int B>
     GX_ONEDNN_INLINE static void run(const PoolArgs<E>& a) {
         using V = typename Vector<B>::type;
-        for_each_plane(a, [&](std::int64_t in, std::int64_t out) __attribute__((always_inline)) {
-            for_each_window(a, [&](int o, const Clipped& c) __attribute__((always_inline)) {
-                V sum{}, v;
-                for (int h = c.h0; h < c.h1; ++h)
-                    for (int w = c.w0; w < c.w1; ++w) {
-                        load<B>(a.x + in + (h * a.in_width + w) * a.in.pixel_stride, v);
-                        sum += v;
-                    }
-                const V mean = sum / divisor(a, c);
-                store<B>(mean, a.y + out + o * a.out.pixel_stride);
-            });
+        for_each_window(a, [&](std::int64_t in, std::int64_t out, int o,
+                               const Clipped& c) __attribute__((always_inline)) {
+            V sum{}, v;
+            for (int h = c.h0; h < c.h1; ++h)
+                for (int w = c.w0; w < c.w1; ++w) {
+                    load<B>(a.x + in + (h * a.in_width + w) * a.in.pixel_stride, v);
+                    sum += v;
+                }
+            const V mean = sum / divisor(a, c);
+            store<B>(mean, a.y + out + o * a.out.pixel_stride);
         });
     }
 };
@@ -165,18 +170,16 @@ struct AvgPoolGradient {
     template <int B>
     GX_ONEDNN_INLINE static void run(const PoolArgs<E>& a) {
         using V = typename Vector<B>::type;
-        for_each_plane(a, [&](std::int64_t in, std::int64_t out) __attribute__((always_inline)) {
-            V sum, g;
-            for_each_pixel(
-                a, [&]() __attribute__((always_inline)) { sum = V{}; },
-                [&](int o, int oh, int ow) __attribute__((always_inline)) {
-                    load<B>(a.dy + out + o * a.out.pixel_stride, g);
-                    sum += g / divisor(a, Clipped(a, oh, ow));
-                },
-                [&](int i) __attribute__((always_inline)) {
-                    store<B>(sum, a.dx + in + i * a.in.pixel_stride);
-                });
-        });
+        V sum, g;
+        for_each_pixel(
+            a, [&](int) __attribute__((always_inline)) { sum = V{}; },
+            [&](std::int64_t out, int o, int oh, int ow) __attribute__((always_inline)) {
+                load<B>(a.dy + out + o * a.out.pixel_stride, g);
+                sum += g / divisor(a, Clipped(a, oh, ow));
+            },
+            [&](std::int64_t in, int i) __attribute__((always_inline)) {
+                store<B>(sum, a.dx + in + i * a.in.pixel_stride);
+            });
     }
 };
 
