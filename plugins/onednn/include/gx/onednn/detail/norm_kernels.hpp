@@ -179,6 +179,7 @@ struct NormApply {
                         const V shift = *reinterpret_cast<const V*>(a.shift + cb * B);
                         V x, add;
                         for (int p = 0; p < pixels; ++p, i += a.grid.pixel_stride) {
+                            ask_ahead(a.y + i);
                             load_next<B>(a.x + i, x);
                             V y = x * scale + shift;
                             if constexpr (residual) load_next<B>(a.residual + i, add), y += add;
