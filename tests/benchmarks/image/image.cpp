@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -169,6 +170,7 @@ class Peer : public Runner {
 public:
     Peer(std::string name, const std::vector<std::string>& command, bool names_itself = false)
         : Runner(std::move(name)) {
+        std::signal(SIGPIPE, SIG_IGN);  // a peer that is not there is left out
         int input[2], output[2];
         if (pipe2(input, O_CLOEXEC) != 0 || pipe2(output, O_CLOEXEC) != 0)
             throw gx::Error("no pipe for a peer");

@@ -8,8 +8,12 @@ import io
 import sys
 import time
 
-import PIL
-from PIL import Image
+try:
+    import PIL
+    from PIL import Image
+except ImportError:
+    sys.exit(f"pillow_peer.py: {sys.executable} has no Pillow, so it is left out as a peer: "
+             "apt-get install python3-pil, or name another with --python")
 
 try:
     import torch

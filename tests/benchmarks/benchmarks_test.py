@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Benchmarks run to their end, as short as they can: what they measure is not looked at, but each
+ends with 0 and writes JSON of finite numbers, in rows where it has rows.
+
+    benchmarks_test.py BUILD_FOLDER
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+RUNS = [
+    ["step", "--only", "rows", "turns", "--models", "ResNet20", "--row-rounds", "1",
+     "--rounds", "1", "--steps", "1"],
+    ["reduce", "--ranks", "2", "--sizes", "1024", "--turns", "1"],
+    ["image", "--rounds", "1", "--python", "/nonexistent/python3"],
+    ["sim", "--no-peer", "--ranks", "64"],
+]
+
+
+def refuse(constant):
+    raise ValueError(f"{constant} is no finite number")
+
+
+def numbers(value):
+    if isinstance(value, dict):
+        return sum(numbers(v) for v in value.values())
+    if isinstance(value, list):
+        return sum(numbers(v) for v in value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def complaints(program, arguments, folder):
+    """What is wrong with a run, or nothing."""
+    out = folder / "out.json"
+    run = subprocess.run([program, *arguments, "--json", out], stdin=subprocess.DEVNULL,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    last = "\n".join(run.stdout.splitlines()[-5:])
+    if run.returncode != 0:
+        return f"ended with {run.returncode}, expected 0; it printed last:\n{last}"
+    if not run.stdout.strip():
+        return "printed nothing"
+    try:
+        measured = json.loads(out.read_text(), parse_constant=refuse)
+    except (OSError, ValueError) as e:
+        return f"wrote no sound JSON: {e}"
+    if "rows" in measured and not measured["rows"]:
+        return "measured no row"
+    return "" if numbers(measured) > 0 else "its JSON holds no number"
+
+
+def main():
+    build = pathlib.Path(sys.argv[1])
+    ran = failed = 0
+    for name, *arguments in RUNS:
+        program = build / f"gx_bench_{name}"
+        if not program.exists():
+            print(f"gx_bench_{name}: not built here")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            wrong = complaints(program, arguments, pathlib.Path(folder))
+        print(f"gx_bench_{name} {' '.join(arguments)}: {wrong or 'ok'}")
+        ran += 1
+        failed += bool(wrong)
+    if ran == 0:
+        print("skipped: no benchmark is built here")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
