@@ -5,20 +5,22 @@
 #include <cstdint>           // int64_t
 #include <initializer_list>  // initializer_list
 #include <string>            // names of kernels
+#include <type_traits>       // remove_reference_t
 #include <utility>           // swap
 
-#include <gx/core/cold.hpp>                      // GX_COLD
-#include <gx/core/trivial_vector.hpp>            // offsets
-#include <gx/onednn/detail/cpu_bf16.hpp>         // cpu_bf16
-#include <gx/onednn/detail/gradients.hpp>        // LaneGradients, Accumulate
-#include <gx/onednn/detail/layout.hpp>           // Layout
-#include <gx/onednn/detail/library.hpp>          // Call, Lanes, Plan
-#include <gx/onednn/detail/numbers.hpp>          // Convert
-#include <gx/onednn/detail/owned_list.hpp>       // OwnedList
-#include <gx/onednn/detail/program.hpp>          // Step
-#include <gx/onednn/detail/spread_pixels.hpp>    // spread_pixels
-#include <gx/onednn/detail/weight_copies.hpp>    // CopyWeights
-#include <gx/onednn/detail/weight_gradient.hpp>  // TileWeightGradient
+#include <gx/core/cold.hpp>                            // GX_COLD
+#include <gx/core/trivial_vector.hpp>                  // offsets
+#include <gx/onednn/detail/cpu_bf16.hpp>               // cpu_bf16
+#include <gx/onednn/detail/few_channels_gradient.hpp>  // FewChannelsWeightGradient
+#include <gx/onednn/detail/gradients.hpp>              // LaneGradients, Accumulate
+#include <gx/onednn/detail/layout.hpp>                 // Layout
+#include <gx/onednn/detail/library.hpp>                // Call, Lanes, Plan
+#include <gx/onednn/detail/numbers.hpp>                // Convert
+#include <gx/onednn/detail/owned_list.hpp>             // OwnedList
+#include <gx/onednn/detail/program.hpp>                // Step
+#include <gx/onednn/detail/spread_pixels.hpp>          // spread_pixels
+#include <gx/onednn/detail/weight_copies.hpp>          // CopyWeights
+#include <gx/onednn/detail/weight_gradient.hpp>        // TileWeightGradient
 
 namespace gx::onednn::detail {
 
@@ -117,7 +119,7 @@ public:
         if (pass == Pass::data) {
             if (skips_pixels()) lanes_.reserve_partial(images * pixels_read().floats() / 2);
             if (!winograd && !chose_data_weights_) choose_data_weights(plan);
-            if (by_tiles_) plan_copies();
+            if (by_tiles_ && !few_channels_) plan_copies();
             if (data_by_winograd_.size() <= static_cast<std::size_t>(images))
                 data_by_winograd_.resize(static_cast<std::size_t>(images) + 1, false);
             data_by_winograd_[static_cast<std::size_t>(images)] = winograd;
@@ -153,10 +155,7 @@ public:
     void run_weights(const Run& run, const Place& at) {
         Lane& lane = lanes_.list[at.lane];
         float* dw = gradients->of(run, at.lane, weight_gradient);
-        if (by_tiles_)
-            return tiles_[at.count].run<AmxTiles>(x_again->image_of<Bf16>(at.first),
-                                                  dy->image_of<Bf16>(at.first), dw, !at.opens,
-                                                  lane.scratch.data());
+        if (by_tiles_) return run_tiles(at, dw, lane.scratch.data());
         float* db = gradients->of(run, at.lane, bias_gradient);
         const std::int64_t bias_floats = shape_.bias ? shape_.out.channels() : 0;
         const bool direct = at.opens && LaneGradients::aligned(run, at.lane);
@@ -219,8 +218,10 @@ private:
     /// The parameters lie as the kernel of their gradient writes it, and the forward pass reads a
     /// copy.
     GX_COLD void choose_master_weights(int images) {
+        few_channels_ = FewChannelsWeightGradient::runs(shape_.in, shape_.out, shape_.window);
         by_tiles_ = shape_.groups == 1 && !shape_.bias && cpu_bf16().unit == Bf16Unit::tiles &&
-                    AmxTiles::allowed() && TileWeightGradient::runs(shape_.in, shape_.out);
+                    AmxTiles::allowed() &&
+                    (few_channels_ || TileWeightGradient::runs(shape_.in, shape_.out));
         if (by_tiles_) {
             const bool rows_of_x =
                 TileWeightGradient::rows_of_x(shape_.in, shape_.out, shape_.window);
@@ -259,12 +260,16 @@ private:
         return copies_.to[1] != nullptr ? 2 : 1;
     }
     GX_COLD void plan_by_tiles(int images) {
-        if (tiles_.has(images)) return;
-        tiles_.widen(images + 1);
-        tiles_.put(images, new TileWeightGradient(shape_.in, shape_.out, shape_.window, images));
-        lanes_.reserve_scratch(static_cast<std::size_t>(tiles_[images].scratch_bytes()));
+        const auto plan = [&](auto& list) {
+            using Gradient = std::remove_reference_t<decltype(list[0])>;
+            if (list.has(images)) return;
+            list.widen(images + 1);
+            list.put(images, new Gradient(shape_.in, shape_.out, shape_.window, images));
+            lanes_.reserve_scratch(static_cast<std::size_t>(list[images].scratch_bytes()));
+        };
+        few_channels_ ? plan(by_few_channels_) : plan(tiles_);
         note(Pass::weights, "gx:amx_bf16");
-        plan_copies();
+        if (!few_channels_) plan_copies();
     }
     /// Whether it reads every other pixel alone. The gradient of these is then that of a convolution
     /// without stride, which is spread out: oneDNN's kernels for AMX take twice as long with one.
@@ -277,6 +282,13 @@ private:
         Layout l = shape_.in;
         l.shape.height = shape_.out.shape.height, l.shape.width = shape_.out.shape.width;
         return l;
+    }
+    void run_tiles(const Place& at, float* dw, void* scratch) {
+        const auto run = [&](const auto& gradient) {
+            gradient.template run<AmxTiles>(x_again->image_of<Bf16>(at.first),
+                                            dy->image_of<Bf16>(at.first), dw, !at.opens, scratch);
+        };
+        few_channels_ ? run(by_few_channels_[at.count]) : run(tiles_[at.count]);
     }
     [[nodiscard]] bool in_bf16() const { return shape_.type == ElementType::bf16; }
     [[nodiscard]] Call& planned(Pass pass, const Place& at) {
@@ -445,11 +457,12 @@ private:
     Desc weights_{};                       // of the parameters, and of their gradient
     Copy forward_{}, data_{};              // the latter for direct kernels
     bool chose_data_weights_ = false;
-    TrivialVector<bool> data_by_winograd_{};  // by the images of a chunk
-    OwnedList<Call> calls_[3];                // of each pass, by the images of a chunk
-    bool by_tiles_ = false;                   // the gradient of the weights
-    OwnedList<TileWeightGradient> tiles_{};   // by the images of a chunk
-    CopyWeights::Args copies_{};              // from: null where oneDNN makes the copies
+    TrivialVector<bool> data_by_winograd_{};        // by the images of a chunk
+    OwnedList<Call> calls_[3];                      // of each pass, by the images of a chunk
+    bool by_tiles_ = false, few_channels_ = false;  // the gradient of the weights
+    OwnedList<TileWeightGradient> tiles_{};         // by the images of a chunk
+    OwnedList<FewChannelsWeightGradient> by_few_channels_{};
+    CopyWeights::Args copies_{};  // from: null where oneDNN makes the copies
     Memory bias_copy_{};
     std::string kernels_{};
 };

@@ -10,13 +10,14 @@
 
 namespace gx::onednn::detail {
 
-/// 32 numbers of bf16 in a register, or the same bits as pairs and as fours of them. Aligned as 8.
+/// 32 numbers of bf16 in a register, or the same bits as pairs and as fours of them; in memory
+/// aligned as one number is.
 struct Packed {
-    typedef std::uint16_t words __attribute__((vector_size(64), aligned(16), may_alias));
-    typedef std::uint32_t pairs __attribute__((vector_size(64), aligned(16), may_alias));
-    typedef std::uint64_t fours __attribute__((vector_size(64), aligned(16), may_alias));
+    typedef std::uint16_t words __attribute__((vector_size(64), aligned(2), may_alias));
+    typedef std::uint32_t pairs __attribute__((vector_size(64), aligned(2), may_alias));
+    typedef std::uint64_t fours __attribute__((vector_size(64), aligned(2), may_alias));
     typedef std::uint16_t line __attribute__((vector_size(64), aligned(64), may_alias));
-    typedef std::uint16_t eight __attribute__((vector_size(16), aligned(16), may_alias));
+    typedef std::uint16_t eight __attribute__((vector_size(16), aligned(2), may_alias));
 };
 
 /// Stores a register, 64 bytes, past the caches: for what is read much later. `to` is aligned to 64;

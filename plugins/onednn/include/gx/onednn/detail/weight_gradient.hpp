@@ -22,6 +22,16 @@ struct Blocking {
     int panel_pixels = 512;  ///< where sums of several panels are kept between them
 };
 
+/// Images in memory, channels last; from one to the next in numbers.
+struct PixelGrid {
+    int height = 0, width = 0, channels = 0;
+    std::int64_t image = 0, row = 0, pixel = 0;
+    [[nodiscard]] static PixelGrid of(const Layout& l) {
+        const std::int64_t c = l.channels();
+        return {l.shape.height, l.shape.width, l.channels(), l.floats(), c * l.shape.width, c};
+    }
+};
+
 /// Sums dw over images and pixels (p, q); bf16 in, fp32 out:
 ///
 ///     dw[k, r, s, c] = sum of dy[p, q, k] * x[stride p + r - pad, stride q + s - pad, c]
@@ -40,11 +50,18 @@ public:
     /// Of `images` images. Layouts as runs() accepts them.
     GX_COLD TileWeightGradient(const Layout& x, const Layout& dy, const Window& window, int images,
                                const Blocking& blocking = {})
+        : TileWeightGradient(PixelGrid::of(x), PixelGrid::of(dy), window, window.stride, images,
+                             rows_of_x(x, dy, window), blocking) {}
+    /// Columns of x are `window.stride` or, along a row, `stride_of_columns` apart.
+    GX_COLD TileWeightGradient(const PixelGrid& x, const PixelGrid& dy, const Window& window,
+                               int stride_of_columns, int images, bool rows_of_x,
+                               const Blocking& blocking = {})
         : images_(images),
           stride_(window.stride),
+          stride_of_columns_(stride_of_columns),
           x_(x),
           dy_(dy),
-          swapped_(rows_of_x(x, dy, window)) {
+          swapped_(rows_of_x) {
         number_pixels(window);
         place_taps(window);
         choose_panels(blocking);
@@ -88,13 +105,13 @@ private:
     GX_COLD int phase_of(int row, int column) {
         for (std::size_t p = 0; p < phases_.size(); ++p)
             if (phases_[p].row == row && phases_[p].column == column) return static_cast<int>(p);
-        const auto count = [&](int size, int begin) {
-            return std::max(0, (size - begin + stride_ - 1) / stride_);
+        const auto count = [&](int size, int begin, int stride) {
+            return std::max(0, (size - begin + stride - 1) / stride);
         };
         phases_.push_back({.row = row,
                            .column = column,
-                           .height = count(x_.shape.height, row),
-                           .width = count(x_.shape.width, column)});
+                           .height = count(x_.height, row, stride_),
+                           .width = count(x_.width, column, stride_of_columns_)});
         return static_cast<int>(phases_.size()) - 1;
     }
     /// Calls f(row, column, how far row and column lie from those of dy in their phase) by taps.
@@ -103,8 +120,8 @@ private:
         for (int r = 0; r < w.height; ++r)
             for (int s = 0; s < w.width; ++s) {
                 const int y = floor_div(r - w.pad_height, stride_),
-                          x = floor_div(s - w.pad_width, stride_);
-                f(r - w.pad_height - y * stride_, s - w.pad_width - x * stride_, y, x);
+                          x = floor_div(s - w.pad_width, stride_of_columns_);
+                f(r - w.pad_height - y * stride_, s - w.pad_width - x * stride_of_columns_, y, x);
             }
     }
     /// Room for the zeros that the farthest taps read on either side, which neighbours share.
@@ -114,8 +131,8 @@ private:
                  [&](int, int, int y, int x) { up = std::max(up, -y), left = std::max(left, -x); });
         each_tap(w, [&](int row, int column, int y, int x) {
             const Phase& p = phases_[at(phase_of(row, column))];
-            rows_ = std::max({rows_, p.height + up, dy_.shape.height + y});
-            pitch_ = std::max({pitch_, p.width + left, dy_.shape.width + x});
+            rows_ = std::max({rows_, p.height + up, dy_.height + y});
+            pitch_ = std::max({pitch_, p.width + left, dy_.width + x});
         });
         first_of_x_ = up * pitch_ + left;
     }
@@ -133,8 +150,7 @@ private:
     /// columns are packed again; or a panel of pixels, between which sums are written and read:
     /// whichever moves less.
     GX_COLD void choose_panels(const Blocking& b) {
-        const ImageShape& s = dy_.shape;
-        total_ = round_up(((images_ - 1) * rows_ + s.height - 1) * pitch_ + s.width, 32);
+        total_ = round_up(((images_ - 1) * rows_ + dy_.height - 1) * pitch_ + dy_.width, 32);
         part_ = row_count(), panel_ = total_;
         const std::int64_t bytes = std::int64_t{2} * row_count() * total_;
         const auto pieces = static_cast<int>((bytes + b.row_bytes - 1) / b.row_bytes);
@@ -151,8 +167,8 @@ private:
             group_ = round_up(group_ / 2, 32);
     }
 
-    [[nodiscard]] int row_count() const { return (swapped_ ? x_ : dy_).channels(); }
-    [[nodiscard]] int columns() const { return (swapped_ ? dy_ : x_).channels(); }
+    [[nodiscard]] int row_count() const { return (swapped_ ? x_ : dy_).channels; }
+    [[nodiscard]] int columns() const { return (swapped_ ? dy_ : x_).channels; }
     [[nodiscard]] int tap_count() const { return static_cast<int>(taps_.size()); }
     /// Of x those that the farthest tap reads, and one more, which ends the last odd pair.
     [[nodiscard]] int column_pixels() const { return round_up(panel_ + farthest_ + 3, 32); }
@@ -178,8 +194,8 @@ private:
     template <class Tiles>
     struct Kernel;
 
-    int images_, stride_;
-    Layout x_, dy_;
+    int images_, stride_, stride_of_columns_;
+    PixelGrid x_, dy_;
     bool swapped_;  // rows are of x
     TrivialVector<Phase> phases_{};
     TrivialVector<Tap> taps_{};
@@ -254,30 +270,22 @@ private:
     }
     GX_ONEDNN_INLINE static void point(const Args& a, const Places& at, const Panel& panel) {
         const TileWeightGradient& p = a.plan;
-        const int s = p.stride_, more = p.column_pixels();
-        const std::int64_t channels = p.x_.channels(), row = channels * p.x_.shape.width;
-        const NumberedPixels dy{a.dy,
-                                p.images_,
-                                p.dy_.shape.height,
-                                p.dy_.shape.width,
-                                p.rows_,
-                                p.pitch_,
-                                p.dy_.floats(),
-                                std::int64_t{p.dy_.channels()} * p.dy_.shape.width,
-                                p.dy_.channels()};
+        const int more = p.column_pixels();
+        const NumberedPixels dy{a.dy,     p.images_,   p.dy_.height, p.dy_.width, p.rows_,
+                                p.pitch_, p.dy_.image, p.dy_.row,    p.dy_.pixel};
         if (p.swapped_) point_at(dy, at.zero, panel.first, more, at.column_pixels);
         else point_at(dy, at.zero, panel.first, panel.count, at.row_pixels);
         const Bf16** to = p.swapped_ ? at.row_pixels : at.column_pixels;
         for (const Phase& f : p.phases_) {
-            const NumberedPixels x{a.x + f.row * row + f.column * channels,
+            const NumberedPixels x{a.x + f.row * p.x_.row + f.column * p.x_.pixel,
                                    p.images_,
                                    f.height,
                                    f.width,
                                    p.rows_,
                                    p.pitch_,
-                                   p.x_.floats(),
-                                   s * row,
-                                   s * channels};
+                                   p.x_.image,
+                                   p.stride_ * p.x_.row,
+                                   p.stride_of_columns_ * p.x_.pixel};
             point_at(x, at.zero, panel.first - p.first_of_x_, p.swapped_ ? panel.count : more, to);
             to += more;
         }
