@@ -39,9 +39,9 @@ GX_ONEDNN_INLINE void each_pixel(F f) {
     if constexpr (count == 4) f(1), f(2), f(3);
 }
 
-/// Adds to `first` and `second` what terms(Pixels<4 or 1>, channel, place, two vectors to set) gives
-/// for each channel of a chunk in_rows(). A walk in the order of memory, with the sums of an image
-/// in the L1 cache: pixels of one block lie apart by all channels, often by a power of two.
+/// Adds to `first` and `second` what terms(Pixels<4 or 1>, channel, place, two vectors to set)
+/// gives, for each channel of a chunk in_rows(). It walks in the order of memory, with the sums of
+/// an image in the L1 cache: pixels of a block lie apart by all channels, often a power of two.
 /// Order: sums of four pixels, then these one after another in float, then images in double.
 template <int B, class Terms>
 GX_ONEDNN_INLINE void sum_rows(const Grid& grid, double* first, double* second, Terms terms) {

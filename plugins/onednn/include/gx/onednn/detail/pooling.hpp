@@ -36,8 +36,8 @@ struct Clipped {
     [[nodiscard]] int pixels() const { return (h1 - h0) * (w1 - w0); }
 };
 
-/// Calls f(row) for each of `rows` rows of pixels of each block of an image, in the order in which an
-/// image lies in memory: channels last, a row has all blocks side by side, else it lies in one block.
+/// Calls f(image, block, row) for the rows of pixels of all blocks, in the order of memory:
+/// channels last, a row has all blocks side by side, else it lies in one block.
 template <class F>
 GX_ONEDNN_INLINE void for_each_row(const Grid& grid, int rows, F&& f) {
     const bool last = grid.block_stride < grid.pixel_stride;
@@ -45,8 +45,8 @@ GX_ONEDNN_INLINE void for_each_row(const Grid& grid, int rows, F&& f) {
         for (int i = 0; i < rows * grid.blocks; ++i)
             last ? f(n, i % grid.blocks, i / grid.blocks) : f(n, i / rows, i % rows);
 }
-/// Calls f(image and block of the input, and of the output, as offsets in numbers; output pixel, its
-/// window).
+/// Calls f(image and block of the input, and of the output, as offsets in numbers; output pixel,
+/// its window).
 template <class E, class F>
 GX_ONEDNN_INLINE void for_each_window(const PoolArgs<E>& a, F&& f) {
     for_each_row(a.out, a.out_height, [&](int n, int cb, int oh) __attribute__((always_inline)) {

@@ -18,8 +18,8 @@ namespace gx::onednn::detail {
 /// What a buffer holds: of the forward pass; the same, worked out again; a gradient of such.
 enum class BufferUse : unsigned char { activation, again, gradient };
 
-/// A tensor, a gradient or a mask of the images of a batch. One that a single segment uses, chunk by
-/// chunk, has room for a chunk of each lane alone, which then stays in the core's cache.
+/// A tensor, a gradient or a mask of the images of a batch. One that a single segment uses, chunk
+/// by chunk, has room for a chunk of each lane alone, which then stays in the core's cache.
 struct Buffer {
     float* data = nullptr;
     std::int64_t image_floats = 0;  ///< numbers of an image, in whichever type they are
