@@ -4,13 +4,15 @@
 
 #include <array>       // names
 #include <functional>  // builders of graphs
+#include <limits>      // no tiles are enough
 
-#include <gx/model/cifar_resnet.hpp>  // FashionResNet
-#include <gx/model/inception.hpp>     // Module
-#include <gx/model/layers.hpp>        // Network
-#include <gx/model/lenet.hpp>         // LeNet
-#include <gx/model/sequence.hpp>      // concat
-#include <gx/onednn/detail/simd.hpp>  // cpu_block
+#include <gx/model/cifar_resnet.hpp>         // FashionResNet
+#include <gx/model/inception.hpp>            // Module
+#include <gx/model/layers.hpp>               // Network
+#include <gx/model/lenet.hpp>                // LeNet
+#include <gx/model/sequence.hpp>             // concat
+#include <gx/onednn/detail/convolution.hpp>  // least_winograd_tiles
+#include <gx/onednn/detail/simd.hpp>         // cpu_block
 
 #include "agreement.hpp"
 
@@ -344,16 +346,23 @@ TEST(OneDnnAgreement, AgreesOnResNet8WithoutWinograd) {
 }
 
 /// Its second convolution may run by Winograd; 4 tiles of 4x4 an image.
-struct TwoTilesWide : gx::Network<gx::ImageShape{3, 8, 8}, 4, gx::Conv<16, 3, 1, 1>, gx::BatchNorm,
-                                  gx::ReLU, gx::Conv<16, 3, 1, 1>, gx::BatchNorm, gx::ReLU,
-                                  gx::GlobalAvgPool, gx::Classifier> {
+template <int channels>
+struct TwoTilesWide : gx::Network<gx::ImageShape{3, 8, 8}, 4, gx::Conv<channels, 3, 1, 1>,
+                                  gx::BatchNorm, gx::ReLU, gx::Conv<channels, 3, 1, 1>,
+                                  gx::BatchNorm, gx::ReLU, gx::GlobalAvgPool, gx::Classifier> {
     static constexpr std::string_view name = "TwoTilesWide";
 };
-TEST(OneDnnAgreement, ChoosesWinogradByTheTilesOfACall) {
-    const Graph g = gx::graph<TwoTilesWide>();
-    int second = 0;
+namespace {
+int last_convolution(const Graph& g) {
+    int last = 0;
     for (std::size_t i = 0; i < g.ops.size(); ++i)
-        if (g.ops[i].kind == gx::OpKind::conv2d) second = static_cast<int>(i);
+        if (g.ops[i].kind == gx::OpKind::conv2d) last = static_cast<int>(i);
+    return last;
+}
+}  // namespace
+TEST(OneDnnAgreement, ChoosesWinogradByTheTilesOfACall) {
+    const Graph g = gx::graph<TwoTilesWide<64>>();
+    const int second = last_convolution(g);
     gx::onednn::Device fast(g, {.batch = 24}, {.lanes = 1});
     gx::reference::Device slow(g, {.batch = 24});
     const auto start = agreement::parameters(g, 2);
@@ -375,6 +384,27 @@ TEST(OneDnnAgreement, ChoosesWinogradByTheTilesOfACall) {
     for (const char* pass : {"forward: jit:", "data: jit:", "weights: jit:"})
         EXPECT_TRUE(runs(pass)) << fast.kernels(second);
     agrees(24);  // the data gradient reads the parameters again, not the copy of a direct kernel
+}
+
+namespace rule {
+using gx::onednn::detail::least_winograd_tiles;
+constexpr int none = std::numeric_limits<int>::max();
+static_assert(least_winograd_tiles(false, 16 * 16, true) == none);
+static_assert(least_winograd_tiles(true, 16 * 32, true) == none);
+static_assert(least_winograd_tiles(false, 32 * 32, true) == 128);
+static_assert(least_winograd_tiles(true, 32 * 32, true) == 512);
+static_assert(least_winograd_tiles(false, 32 * 64, true) == 48);
+static_assert(least_winograd_tiles(true, 512 * 512, true) == 48);
+static_assert(least_winograd_tiles(false, 16 * 16, false) == 32);
+static_assert(least_winograd_tiles(true, 512 * 512, false) == 16);
+}  // namespace rule
+TEST(OneDnnAgreement, ChoosesWinogradByTheChannels) {
+    const Graph g = gx::graph<TwoTilesWide<16>>();
+    const gx::onednn::Device d(g, {.batch = 128}, {.lanes = 1});  // 512 tiles
+    const bool winograd =
+        gx::onednn::detail::cpu_block() == 16 && !gx::onednn::detail::cpu_is_intel();
+    const std::string kernels = d.kernels(last_convolution(g));
+    EXPECT_EQ(kernels.find("wino") != std::string::npos, winograd) << kernels;
 }
 
 TEST(OneDnnAgreement, FollowsItsParametersThroughUpdates) {

@@ -4,6 +4,7 @@
 #include <algorithm>         // copy, fill
 #include <cstdint>           // int64_t
 #include <initializer_list>  // initializer_list
+#include <limits>            // no tiles are enough
 #include <string>            // names of kernels
 #include <type_traits>       // remove_reference_t
 #include <utility>           // swap
@@ -35,13 +36,21 @@ namespace gx::onednn::detail {
     return 1;
 }
 
-/// Tiles of 4x4 outputs from which on Winograd's F(4x4, 3x3) is faster than a direct kernel. A call
-/// transforms the weights anew, which takes the same share of the products whatever the shape.
-/// Source: oneDNN 2.6.3, 64 to 512 channels, 7x7 to 28x28. Zen 4: even at 28 to 32 tiles, where it
+/// Tiles of 4x4 outputs from which on Winograd's F(4x4, 3x3) is faster than a direct kernel, for
+/// `products` input by output channels. A call transforms the weights anew, which takes the same
+/// share of the products whatever the shape; few channels do not pay for transforming the tiles.
+/// Source: oneDNN 2.6.3, 7x7 to 56x56. Zen 4, 64 to 512 channels: even at 28 to 32 tiles, where it
 ///         is 1.3 times as fast at 48 and 1.7 times at 128; gradients of weights even at 16, 2
-///         times as fast at 64. Xeon with AMX: forward even at 50 tiles.
-[[nodiscard]] constexpr int least_winograd_tiles(bool weights, bool intel) {
-    return (weights ? 16 : 32) + (intel ? 16 : 0);
+///         times as fast at 64. Xeon with AMX, one core: 16 by 16 channels 0.5 to 0.9 times as
+///         fast in 64 to 4096 tiles, 16 by 32 0.7 to 1.1 times; 32 by 32 even at 128, gradients of
+///         weights at 256 to 512, 1.25 times as fast at 512; from 48 by 48 on even at 40 to 55,
+///         1.1 to 1.7 times as fast at 64; gradients of weights of 512 channels even at 24, 1.15
+///         times as fast at 32, which isn't worth their 84 MB of scratch memory.
+[[nodiscard]] constexpr int least_winograd_tiles(bool weights, int products, bool intel) {
+    if (!intel) return weights ? 16 : 32;
+    if (products < 32 * 32) return std::numeric_limits<int>::max();
+    if (products == 32 * 32) return weights ? 512 : 128;
+    return 48;
 }
 [[nodiscard]] inline bool cpu_is_intel() {
 #if defined(__x86_64__)
@@ -385,7 +394,8 @@ private:
     GX_COLD [[nodiscard]] bool plan_winograd(Pass pass, int images, Plan& plan) const {
         const ImageShape& out = shape_.out.shape;
         const int tiles = images * ((out.height + 3) / 4) * ((out.width + 3) / 4);
-        const int least = least_winograd_tiles(pass == Pass::weights, cpu_is_intel());
+        const int products = channels(shape_.in) * channels(shape_.out);
+        const int least = least_winograd_tiles(pass == Pass::weights, products, cpu_is_intel());
         if (!shape_.winograd || tiles < least) return false;
         plan = make(pass, images, dnnl_convolution_winograd);
         return plan.get() != nullptr;
