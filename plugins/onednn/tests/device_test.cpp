@@ -4,10 +4,12 @@
 
 #include <thread>  // ranks
 
-#include <gx/core/error.hpp>          // Error
-#include <gx/model/cifar_resnet.hpp>  // FashionResNet
-#include <gx/model/lenet.hpp>         // LeNet
-#include <gx/onednn/detail/simd.hpp>  // cpu_block
+#include <gx/core/error.hpp>                 // Error
+#include <gx/model/cifar_resnet.hpp>         // FashionResNet
+#include <gx/model/lenet.hpp>                // LeNet
+#include <gx/onednn/detail/convolution.hpp>  // cpu_is_intel
+#include <gx/onednn/detail/program.hpp>      // usual_chunk_bytes
+#include <gx/onednn/detail/simd.hpp>         // cpu_block
 
 #include "agreement.hpp"
 
@@ -84,6 +86,19 @@ TEST(OneDnnDevice, BitsDoNotDependOnWhereTheGradientLies) {
         d.backward(1, gradients, [](std::size_t) {});
         EXPECT_TRUE(std::ranges::equal(gradients, first)) << "shifted by " << shift;
     }
+}
+TEST(OneDnnDevice, ChunksByDefaultAsSuitsTheMaker) {
+    using gx::onednn::detail::usual_chunk_bytes;
+    static_assert(usual_chunk_bytes(true) == 16 << 20 && usual_chunk_bytes(false) == 2 << 20);
+    const Graph g = gx::graph<gx::FashionResNet<8>>();
+    const Data data(g, 8, 4);
+    const auto of = [&](std::int64_t chunk_bytes) {
+        gx::onednn::Device d(g, {.batch = 8}, {.lanes = 1, .chunk_bytes = chunk_bytes});
+        agreement::load(d, agreement::parameters(g, 1));
+        return gradients_of(d, data);
+    };
+    EXPECT_EQ(of(0), of(usual_chunk_bytes(gx::onednn::detail::cpu_is_intel())));
+    EXPECT_NE(of(0), of(1)) << "one image at once adds in another order";
 }
 TEST(OneDnnDevice, RanksOnThreadsEqualRanksInTurn) {
     const Graph g = gx::graph<gx::FashionResNet<8>>();

@@ -15,7 +15,8 @@ struct Tuning {
     int lanes = 0;    ///< shares of a batch that may run at once; 0: one for each core, at most 16
     int threads = 0;  ///< that run the lanes; 0: the cores, divided among the owners of devices
     bool winograd = true;  ///< 3x3 convolutions of stride 1 by F(4x4, 3x3) where that is faster
-    std::int64_t chunk_bytes = 2 << 20;  ///< of activations that stay in a core's cache at once
+    /// Of activations that a lane takes through a segment at once; 0: what suits the CPU's maker.
+    std::int64_t chunk_bytes = 0;
     /// In bf16; automatic: channels last on CPUs with AMX, whose kernels need them, else blocked.
     /// Blocked anyway if the channels of a convolution with groups leave a block unfilled.
     ChannelOrder bf16_channels = ChannelOrder::automatic;

@@ -32,7 +32,7 @@ public:
     GX_COLD Execution(const Graph& graph, DeviceOptions options, Tuning tuning)
         : graph_(expect_numbers(graph)),
           options_(options),
-          tuning_(tuning),
+          tuning_(completed(tuning)),
           lanes_(lane_count(tuning)),
           shapes_(graph_, options.compute, channels_last(graph_, options, tuning)),
           statistics_(initial_statistics(graph_)),
@@ -204,6 +204,10 @@ private:
     }
     static int lane_count(const Tuning& t) {
         return t.lanes > 0 ? t.lanes : std::min(16, Owners::cores());
+    }
+    static Tuning completed(Tuning t) {
+        if (t.chunk_bytes == 0) t.chunk_bytes = usual_chunk_bytes(cpu_is_intel());
+        return t;
     }
     GX_COLD static TrivialVector<float> initial_statistics(const Graph& graph) {
         TrivialVector<float> all;
