@@ -10,9 +10,18 @@
 #include <gx/core/rng.hpp>          // Rng
 #include <gx/model/graph.hpp>       // Graph
 #include <gx/model/init.hpp>        // initial_parameters
+#include <gx/model/layers.hpp>      // Network
 #include <gx/reference/device.hpp>  // the oracle
 
 namespace agreement {
+
+/// Its data gradients read copies of weights that are made in passing, in one part or in several.
+struct LargeWeights : gx::Network<gx::ImageShape{3, 4, 4}, 4, gx::Conv<128, 3, 1, 1>, gx::BatchNorm,
+                                  gx::ReLU, gx::Conv<128, 3, 1, 1>, gx::BatchNorm, gx::ReLU,
+                                  gx::Conv<160, 3, 1, 1>, gx::BatchNorm, gx::ReLU, gx::Conv<640, 1>,
+                                  gx::BatchNorm, gx::ReLU, gx::GlobalAvgPool, gx::Classifier> {
+    static constexpr std::string_view name = "LargeWeights";
+};
 
 /// Random images and labels for a graph.
 struct Data {

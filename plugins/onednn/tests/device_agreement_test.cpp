@@ -407,9 +407,13 @@ TEST(OneDnnAgreement, ChoosesWinogradByTheChannels) {
     EXPECT_EQ(kernels.find("wino") != std::string::npos, winograd) << kernels;
 }
 
-TEST(OneDnnAgreement, FollowsItsParametersThroughUpdates) {
-    const Graph g = gx::graph<gx::FashionResNet<8>>();
-    gx::onednn::Device fast(g, {.batch = 4});
+TEST(OneDnnAgreement, AgreesWhereWeightsAreCopiedInPassing) {
+    expect_agreement<agreement::LargeWeights>(false);
+}
+
+namespace {
+void expect_to_follow_updates(const Graph& g, const gx::onednn::Tuning& tuning) {
+    gx::onednn::Device fast(g, {.batch = 4}, tuning);
     gx::reference::Device slow(g, {.batch = 4});
     const auto start = agreement::parameters(g, 2);
     agreement::load(fast, start), agreement::load(slow, start);
@@ -430,4 +434,9 @@ TEST(OneDnnAgreement, FollowsItsParametersThroughUpdates) {
     EXPECT_LE(far.most(), agreement::bound(g, 4, 10));
     EXPECT_LE(agreement::apart(agreement::canonical(fast, fast.parameters(), g), slow.parameters()),
               agreement::bound(g, 4));
+}
+}  // namespace
+TEST(OneDnnAgreement, FollowsItsParametersThroughUpdates) {
+    expect_to_follow_updates(gx::graph<gx::FashionResNet<8>>(), {});
+    expect_to_follow_updates(gx::graph<agreement::LargeWeights>(), {.winograd = false});
 }

@@ -469,6 +469,10 @@ TEST_F(OneDnnInBf16, AgreesWithTheReferenceDeviceOnResNet8) {
     expect_agreement(gx::graph<gx::FashionResNet<8>>(), ChannelOrder::blocked);
     expect_agreement(gx::graph<gx::FashionResNet<8>>(), ChannelOrder::last);
 }
+TEST_F(OneDnnInBf16, AgreesWithTheReferenceDeviceWhereWeightsAreCopiedInPassing) {
+    expect_agreement(gx::graph<agreement::LargeWeights>(), ChannelOrder::blocked);
+    expect_agreement(gx::graph<agreement::LargeWeights>(), ChannelOrder::last);
+}
 TEST_F(OneDnnInBf16, AgreesWithTheReferenceDeviceOnAnInceptionModule) {
     GraphBuilder b("module", {3, 9, 9}, 7);
     const int x = gx::detail::inception::unit(b, 0, 24, Window::square(3, 1, 1), "stem");

@@ -192,6 +192,18 @@ TEST(OneDnnDevice, PlacesTheImagesOfEachBatchInChunks) {
     EXPECT_EQ(gradients(true), gradients(false));
 }
 
+TEST(OneDnnDevice, CopiesTheWeightsOfOneLayerAtATime) {
+    const Graph g = gx::graph<agreement::LargeWeights>();
+    gx::onednn::Device d(g, {.batch = 2}, {.lanes = 2, .winograd = false});
+    constexpr std::int64_t largest = 9 * 128 * 160;
+    EXPECT_LE(d.memory().weight_copies, 4 * largest);
+    const auto copies = [&] { return d.counters().weight_repacks; };
+    agreement::load(d, agreement::parameters(g, 1));
+    EXPECT_EQ(copies(), 0) << "copied by an update, and not by the pass that reads them";
+    static_cast<void>(gradients_of(d, Data(g, 2, 1)));
+    EXPECT_LE(copies(), 3) << "more than the layers that have a data gradient";
+}
+
 // ---- Readiness, layout, empty batches -------------------------------------------------
 TEST(OneDnnDevice, GradientsAreFinalFromTheWatermarkOn) {
     const Graph g = gx::graph<gx::FashionResNet<8>>();

@@ -28,7 +28,7 @@ struct Counters {
     std::int64_t steps = 0;                ///< backward runs
     std::int64_t allocations_in_step = 0;  ///< blocks of memory asked for by runs of planned counts
     std::int64_t activation_reorders_in_step = 0;  ///< passes that only change a layout
-    std::int64_t weight_repacks = 0;  ///< weights copied to a second layout, after updates
+    std::int64_t weight_repacks = 0;  ///< weights copied to a second layout, once an update or step
     /// In fp16: gradients of activations that were not 0 before they were stored, and those of
     /// them that were stored as 0, as they are below half of the least number, 2^-25.
     std::int64_t gradients_stored = 0, gradients_flushed = 0;

@@ -18,6 +18,7 @@
 #include <gx/onednn/detail/library.hpp>                // Call, Lanes, Plan
 #include <gx/onednn/detail/numbers.hpp>                // Convert
 #include <gx/onednn/detail/owned_list.hpp>             // OwnedList
+#include <gx/onednn/detail/passing_copy.hpp>           // PassingCopy
 #include <gx/onednn/detail/program.hpp>                // Step
 #include <gx/onednn/detail/spread_pixels.hpp>          // spread_pixels
 #include <gx/onednn/detail/weight_copies.hpp>          // CopyWeights
@@ -105,6 +106,7 @@ public:
     const float *weight = nullptr, *bias = nullptr;
     GradientPlace weight_gradient{}, bias_gradient{};
     LaneGradients* gradients = nullptr;
+    bool copies_in_passing = false;  ///< a CopyWeightsStep makes the data gradient's copy
 
     /// Of copies of the weights and the bias.
     [[nodiscard]] std::int64_t copied_floats() const {
@@ -149,7 +151,9 @@ public:
     }
     void run_data(const Place& at) {
         const bool winograd = data_by_winograd_[static_cast<std::size_t>(at.count)];
-        const void* w = winograd ? weight : data_.values_or(forward_.values_or(weight));
+        const void* w = winograd             ? weight
+                        : passing_.planned() ? passing_.data()
+                                             : data_.values_or(forward_.values_or(weight));
         Call& call = planned(Pass::data, at);
         if (!skips_pixels())
             return call(at.lane, {dy->address(at.first), w, dx->address(at.first)});
@@ -196,6 +200,9 @@ public:
                                               shape_.out.channels()});
         return forward_.refresh(weight, lane) + data_.refresh(weight, lane);
     }
+    /// The share of `lane` of the data gradient's copy.
+    void copy_in_passing(int lane) { passing_.make(weight, lane); }
+    [[nodiscard]] bool has_passing_copy() const { return passing_.planned(); }
     [[nodiscard]] const std::string& kernels() const { return kernels_; }
 
 private:
@@ -207,12 +214,9 @@ private:
 
         GX_COLD void allocate(const Desc& from, Lanes& lanes) {
             values = Memory(floats_of(desc));
-            dnnl_primitive_desc_t made = nullptr;
-            expect(dnnl_reorder_primitive_desc_create(&made, &from, engine(), &desc, engine(),
-                                                      user_scratch()),
-                   "create a primitive descriptor for a reorder");
             using Arguments = std::initializer_list<Call::Argument>;
-            reorder.add(Plan(made), lanes, Arguments{{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, desc}});
+            reorder.add(plan_reorder(from, desc), lanes,
+                        Arguments{{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, desc}});
         }
         [[nodiscard]] const void* values_or(const void* other) const {
             return values.size() > 0 ? values.data() : other;
@@ -409,6 +413,7 @@ private:
         data_.desc = desc_of(plan, dnnl_query_weights_md);
         chose_data_weights_ = true;
         if (dnnl_memory_desc_equal(&data_.desc, &forward_.desc) != 0) return;
+        if (copies_in_passing) return passing_.plan(weights_, data_.desc, lanes_);
         data_.allocate(weights_, lanes_);
         data_.refresh(weight, 0);
     }
@@ -466,6 +471,7 @@ private:
     TrivialVector<std::int64_t> zeros_{};  // weights between joined groups
     Desc weights_{};                       // of the parameters, and of their gradient
     Copy forward_{}, data_{};              // the latter for direct kernels
+    PassingCopy passing_{};                // in place of data_'s own memory
     bool chose_data_weights_ = false;
     TrivialVector<bool> data_by_winograd_{};        // by the images of a chunk
     OwnedList<Call> calls_[3];                      // of each pass, by the images of a chunk
@@ -493,6 +499,21 @@ public:
 private:
     Convolution& c_;
     Convolution::Pass pass_;
+};
+
+/// Brings the weights of a convolution into the layout that its data gradient's kernel reads.
+class CopyWeightsStep : public Step {
+public:
+    explicit CopyWeightsStep(Convolution& c) : c_(c) {}
+    void begin(Run& run) override {
+        if (c_.has_passing_copy()) ++run.counters->weight_repacks;
+    }
+    void run(const Run&, const Place& at) override {
+        if (c_.has_passing_copy()) c_.copy_in_passing(at.lane);
+    }
+
+private:
+    Convolution& c_;
 };
 
 }  // namespace gx::onednn::detail

@@ -124,7 +124,7 @@ public:
             use.activations + use.activations_again + use.activation_gradients;
         use.arena_gaps = 4 * arena_.size() - live;
         use.parameters = 4 * static_cast<std::int64_t>(parameters_->total());
-        std::int64_t copies = parameters_->rounded_floats();
+        std::int64_t copies = parameters_->rounded_floats() + lanes_.copy.size();
         const OwnedList<Convolution>& all = parameters_->convolutions();
         for (int i = 0; i < all.count(); ++i)
             if (all.has(i)) copies += all[i].copied_floats();

@@ -110,6 +110,7 @@ struct Lane {
 /// then over lanes in order, so the bits depend on the number of lanes and not on the threads.
 struct Lanes {
     OwnedList<Lane> list{};
+    Memory copy{};  ///< of the weights of one layer at a time
     explicit Lanes(int count) {
         while (list.count() < count) list.add();
     }
@@ -123,6 +124,9 @@ struct Lanes {
         std::int64_t sum = 0;
         for (const Lane* lane : list) sum += lane->scratch.size() + lane->partial.size();
         return sum;
+    }
+    GX_COLD void reserve_copy(std::int64_t floats) {
+        if (copy.size() < floats) copy = Memory(floats);
     }
     GX_COLD void reserve_partial(std::int64_t floats) {
         for (Lane* lane : list)

@@ -65,6 +65,7 @@ public:
 
 private:
     using Gradients = TrivialVector<Buffer*>;
+    static constexpr std::int64_t least_passing_floats = 1 << 16;  // smaller copies are kept
 
     // ---- tensors ----------------------------------------------------------------------
     Buffer* value(int tensor) { return parts_.values[at(tensor)]; }
@@ -376,9 +377,20 @@ private:
         return shapes_.needs_gradient[at(op.inputs[0])];
     }
     GX_COLD void backward_data(Convolution& c, const Op& op, Buffer* dy) {
+        c.copies_in_passing = copied_ == &c;  // and no other since
         c.dx = new_buffer(shapes_.layouts[at(op.inputs[0])].floats());
         writer_.add<ConvolutionStep>(Size::chunk, {dy, c.dx}, c, Convolution::Pass::data);
         pass(op.inputs[0], stored(c.dx));
+    }
+    /// Large weights are copied for the data gradient just before the segment that works it out,
+    /// into memory that is free again after it.
+    GX_COLD void copy_weights_of(int i) {
+        const Op& op = graph_.ops[at(i)];
+        if (op.kind != OpKind::conv2d || !needs(op)) return;
+        Convolution& c = parameters_.convolution(i);
+        if (c.weight_floats() < least_passing_floats) return;
+        writer_.add_in_every_lane<CopyWeightsStep>(c);
+        copied_ = &c;
     }
     GX_COLD void backward_linear(int i, const Op& op) {
         Linear& l = *linear_of_[at(i)];
@@ -423,6 +435,7 @@ private:
         g.out = group.residual >= 0 ? new_buffer(x->image_floats) : g.first;
         writer_.add<NormGradientSumsStep>(Size::chunk, {g.first, g.second, x, g.mask_y}, n, g);
         writer_.cut();
+        copy_weights_of(shapes_.writer[at(begin.inputs[0])]);
         writer_.add<NormGradientApplyStep>(Size::chunk, {g.first, x, g.out}, n, g);
         for (int p = 0; p < 2; ++p)  // written when the segment begins
             writer_.final_now(begin.first_parameter + p);
@@ -446,11 +459,12 @@ private:
     TrivialVector<int> sums_in_;
     TrivialVector<Linear*> linear_of_;
     TrivialVector<Pool*> pool_of_;
-    TrivialVector<Buffer*> factors_of_;  // of each dropout
-    TrivialVector<Concat*> concat_of_;   // null where another concat joins its parts
-    TrivialVector<Buffer*> again_;       // of each tensor; null where not worked out again
-    OwnedList<Gradients> gradients_{};   // of each tensor
-    bool backward_ = false;              // is planned now
+    TrivialVector<Buffer*> factors_of_;    // of each dropout
+    TrivialVector<Concat*> concat_of_;     // null where another concat joins its parts
+    TrivialVector<Buffer*> again_;         // of each tensor; null where not worked out again
+    OwnedList<Gradients> gradients_{};     // of each tensor
+    bool backward_ = false;                // is planned now
+    const Convolution* copied_ = nullptr;  // the newest one whose weights were copied
 };
 
 }  // namespace gx::onednn::detail

@@ -22,6 +22,7 @@ enum class Size : unsigned char { chunk, whole };
 /// backward. Steps share a segment until one needs another Size, or cut() is called.
 ///
 ///     add<S>(size, uses, ...)   a step S(...), and the buffers it touches, which live as long
+///     add_in_every_lane<S>(...)  a step that every lane runs once, in a segment without chunks
 ///     summed_later(p)           each lane now has its share of parameter p's gradient, in the
 ///                               place returned; the shares are added at the end of the segment,
 ///                               in one of their own, and the lanes' memory is free again
@@ -40,6 +41,11 @@ public:
     template <class S, class... A>
     void add(Size size, std::initializer_list<Buffer*> uses, A&&... arguments) {
         append(size, uses, program_.steps.add<S>(std::forward<A>(arguments)...));
+    }
+    /// A step that every lane runs once, after all that was added before.
+    template <class S, class... A>
+    void add_in_every_lane(A&&... arguments) {
+        open_every_lane(program_.steps.add<S>(std::forward<A>(arguments)...));
     }
     /// One more buffer that the newest step touches.
     void uses(Buffer* b) { use(b); }
@@ -92,6 +98,12 @@ private:
         flush();
         now().add().whole = whole;
         cut_ = false;
+    }
+    GX_COLD void open_every_lane(Step& step) {
+        flush();
+        if (now().count() == 0 || !now().back().every_lane) now().add().every_lane = true;
+        now().back().steps.push_back(&step);
+        cut_ = true;
     }
     /// The lanes' weight gradients that are complete now are added in a segment of their own.
     GX_COLD void flush() {
