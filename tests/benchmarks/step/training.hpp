@@ -14,7 +14,6 @@
 #include <gx/core/element.hpp>             // fp32
 #include <gx/core/error.hpp>               // Error
 #include <gx/core/rng.hpp>                 // images
-#include <gx/threads/threads.hpp>          // Threads
 #include <gx/memory/aligned_buffer.hpp>    // AlignedBuffer
 #include <gx/model/cifar_resnet.hpp>       // ResNet20
 #include <gx/model/init.hpp>               // initial_parameters
@@ -23,6 +22,7 @@
 #include <gx/optimizer/shared_update.hpp>  // update_by
 #include <gx/reducer/pipeline.hpp>         // Pipeline
 #include <gx/reducer/ring.hpp>             // Ring
+#include <gx/threads/threads.hpp>          // Threads
 
 #include "clock.hpp"  // now
 
@@ -37,7 +37,7 @@ public:
     std::span<const float> collect() { return gradients_.span(); }
 
 private:
-    AlignedBuffer<float> gradients_;
+    AlignedBuffer<float> gradients_;  // as a Trainer's
 };
 
 /// Where the gradients of one rank of many go: through a ring, as the Trainer sends them.
@@ -71,7 +71,7 @@ public:
         initial_parameters(graph, 1, start);
         device_.update([&](std::span<float> w) { device_.from_canonical(start, w); });
         sgd_.reserve(elements(), device_.slices(), graph);
-        momentum_.resize(elements());
+        momentum_ = AlignedBuffer<float>(static_cast<std::int64_t>(elements()));
         const Rng random = Rng(1, "images").at(static_cast<std::uint64_t>(rank));
         images_.resize(static_cast<std::size_t>(batch * graph.input.elements()));
         for (std::size_t i = 0; i < images_.size(); ++i) images_[i] = random.normal(i);
@@ -91,7 +91,7 @@ public:
             update_by(device_, sgd_,
                       {.parameters = w,
                        .gradients = mean,
-                       .state = momentum_,
+                       .state = momentum_.span(),
                        .slices = device_.slices(),
                        .rate = 0.01f,
                        .step = updates_});
@@ -110,7 +110,7 @@ public:
 private:
     onednn::Device device_;
     Sgd sgd_;
-    std::vector<float> momentum_;
+    AlignedBuffer<float> momentum_;
     std::int64_t updates_ = 0;
     std::vector<float> images_;
     std::vector<std::int32_t> labels_;
