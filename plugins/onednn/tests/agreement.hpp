@@ -23,6 +23,23 @@ struct LargeWeights : gx::Network<gx::ImageShape{3, 4, 4}, 4, gx::Conv<128, 3, 1
     static constexpr std::string_view name = "LargeWeights";
 };
 
+/// Residual blocks of two convolutions in a row; the first has no residual, or a convolution as it.
+inline gx::Graph residual_blocks(int blocks, bool projects) {
+    using gx::Window;
+    gx::GraphBuilder b("blocks", {16, 8, 8}, 5);
+    int x = 0;
+    for (int i = 0; i < blocks; ++i) {
+        int y = b.conv2d(x, {16, Window::square(3, 1, 1)}, "a");
+        y = b.relu(b.batch_norm(y, {}, "a.norm"), "a.relu");
+        y = b.batch_norm(b.conv2d(y, {16, Window::square(3, 1, 1)}, "b"), {}, "b.norm");
+        if (i == 0 && projects)
+            x = b.batch_norm(b.conv2d(x, {16, Window::square(1, 1, 0)}, "c"), {}, "c.norm");
+        x = b.relu(i == 0 && !projects ? y : b.add(y, x, "add"), "b.relu");
+    }
+    b.softmax_cross_entropy(b.linear(b.flatten(x, "f"), 5, true, "l"), 0, "loss");
+    return std::move(b).finish();
+}
+
 /// Random images and labels for a graph.
 struct Data {
     std::vector<float> images;

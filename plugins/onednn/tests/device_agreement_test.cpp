@@ -319,9 +319,7 @@ TEST_P(OneDnnLayer, AgreesWithTheReference) {
 INSTANTIATE_TEST_SUITE_P(Every, OneDnnLayer, testing::Range(std::size_t{0}, layers().size()));
 
 namespace {
-template <class Model>
-void expect_agreement(bool winograd) {
-    const Graph g = gx::graph<Model>();
+void expect_agreement(const Graph& g, bool winograd) {
     gx::onednn::Device fast(g, {.batch = 4}, {.lanes = 2, .winograd = winograd});
     gx::reference::Device slow(g, {.batch = 4});
     const auto start = agreement::parameters(g, 2);
@@ -339,10 +337,17 @@ void expect_agreement(bool winograd) {
 }
 }  // namespace
 
-TEST(OneDnnAgreement, AgreesOnLeNet) { expect_agreement<gx::LeNet>(true); }
-TEST(OneDnnAgreement, AgreesOnResNet8) { expect_agreement<gx::FashionResNet<8>>(true); }
+TEST(OneDnnAgreement, AgreesOnLeNet) { expect_agreement(gx::graph<gx::LeNet>(), true); }
+TEST(OneDnnAgreement, AgreesOnResNet8) {
+    expect_agreement(gx::graph<gx::FashionResNet<8>>(), true);
+}
 TEST(OneDnnAgreement, AgreesOnResNet8WithoutWinograd) {
-    expect_agreement<gx::FashionResNet<8>>(false);
+    expect_agreement(gx::graph<gx::FashionResNet<8>>(), false);
+}
+
+TEST(OneDnnAgreement, AgreesWhereOutputsAreWorkedOutMoreThanOnce) {
+    expect_agreement(agreement::residual_blocks(14, false), false);
+    expect_agreement(agreement::residual_blocks(9, true), false);
 }
 
 /// Its second convolution may run by Winograd; 4 tiles of 4x4 an image.
@@ -408,7 +413,7 @@ TEST(OneDnnAgreement, ChoosesWinogradByTheChannels) {
 }
 
 TEST(OneDnnAgreement, AgreesWhereWeightsAreCopiedInPassing) {
-    expect_agreement<agreement::LargeWeights>(false);
+    expect_agreement(gx::graph<agreement::LargeWeights>(), false);
 }
 
 namespace {

@@ -118,23 +118,15 @@ TEST(OneDnnDevice, RanksOnThreadsEqualRanksInTurn) {
 
 // ---- Memory -----------------------------------------------------------------------------
 TEST(OneDnnDevice, KeepsTheOutputsOfConvolutionsAlone) {
-    constexpr int batch = 4, layers = 16;
-    GraphBuilder b("blocks", {16, 8, 8}, 5);
-    int x = 0;
-    for (int i = 0; i < layers; i += 2) {  // residual blocks of two layers
-        int y = b.conv2d(x, {16, Window::square(3, 1, 1)}, "a");
-        y = b.relu(b.batch_norm(y, {}, "a.norm"), "a.relu");
-        y = b.batch_norm(b.conv2d(y, {16, Window::square(3, 1, 1)}, "b"), {}, "b.norm");
-        x = b.relu(i == 0 ? y : b.add(y, x, "add"), "b.relu");
-    }
-    b.softmax_cross_entropy(b.linear(b.flatten(x, "f"), 5, true, "l"), 0, "loss");
-    const Graph g = std::move(b).finish();
+    constexpr int batch = 4, blocks = 8, layers = 2 * blocks;
+    const Graph g = agreement::residual_blocks(blocks, false);
     const gx::onednn::Device d(g, {.batch = batch});
     // At the end of the forward pass: a convolution's output of each layer. When the backward pass
-    // begins: the outputs of all blocks too, and three gradients at most.
+    // begins: the outputs of half of the blocks, of the first and of a layer within one, and three
+    // gradients at most.
     constexpr std::int64_t tensor = std::int64_t{batch} * 16 * 8 * 8;
     EXPECT_GE(d.arena_floats(), layers * tensor);
-    EXPECT_LE(d.arena_floats(), (layers + layers / 2 + 4) * tensor);
+    EXPECT_LE(d.arena_floats(), (layers + blocks / 2 + 2 + 3) * tensor);
 }
 
 TEST(OneDnnDevice, ListsItsMemory) {

@@ -66,6 +66,7 @@ public:
 private:
     using Gradients = TrivialVector<Buffer*>;
     static constexpr std::int64_t least_passing_floats = 1 << 16;  // smaller copies are kept
+    static constexpr int least_row_to_forget = 6;                  // half of fewer is too little
 
     // ---- tensors ----------------------------------------------------------------------
     Buffer* value(int tensor) { return parts_.values[at(tensor)]; }
@@ -330,24 +331,52 @@ private:
     }
     /// A tensor's value in the backward pass, before steps of `size`. What a batch norm and the
     /// operations fused with it gave is not kept, but worked out again when it is first needed, and
-    /// so are the residuals that it needs: each once, as it then lives until its last use.
-    GX_COLD Buffer* value_again(int tensor, Size size) {
+    /// so are the residuals that it needs: each once, as it then lives until its last use. Of many
+    /// residuals in a row, those in the middle are forgotten and worked out once more, as the
+    /// backward pass needs them last: it then holds half of them at once.
+    Buffer* value_again(int tensor, Size size) {
+        TrivialVector<int> row = not_yet_again(tensor);
+        const int count = static_cast<int>(row.size()), kept = count / 2;
+        const bool forgets = count >= least_row_to_forget;
+        for (int i = count - 1; i >= 0; --i) {
+            work_out_again(row[at(i)], size);
+            if (forgets && i >= kept - 1 && (i - kept) % 2 != 0) writer_.cut();  // lives end there
+        }
+        // the first one is the base of the others, unless it is their residual alone
+        const int base = forgets && shapes_.read_once(row[at(count - 1)]) ? count - 2 : count - 1;
+        for (int i = kept; forgets && i < base; ++i) again_[at(row[at(i)])] = nullptr;
+        return known_again(tensor);
+    }
+    /// What value_again() returns, or null if that has to be worked out.
+    GX_COLD [[nodiscard]] Buffer* known_again(int tensor) {
         const int writer = shapes_.writer[at(tensor)];
         const Op& op = graph_.ops[at(writer)];
-        if (op.kind == OpKind::flatten) return value_again(op.inputs[0], size);
-        const Norm* n = fusion_.norm_of(writer);
-        if (n == nullptr) return value(tensor);
-        Buffer*& again = again_[at(tensor)];
-        if (again != nullptr) return again;
-        const NormGroup& group = fusion_.group(*n);
+        if (op.kind == OpKind::flatten) return known_again(op.inputs[0]);
+        return fusion_.norm_of(writer) == nullptr ? value(tensor) : again_[at(tensor)];
+    }
+    /// `tensor`, its residual, the residual's residual, ... until one whose value is known.
+    GX_COLD [[nodiscard]] TrivialVector<int> not_yet_again(int tensor) {
+        TrivialVector<int> row;
+        while (tensor >= 0 && known_again(tensor) == nullptr) {
+            const Op& op = graph_.ops[at(shapes_.writer[at(tensor)])];
+            if (op.kind != OpKind::flatten) row.push_back(tensor);
+            tensor = op.kind == OpKind::flatten
+                         ? op.inputs[0]
+                         : fusion_.group(*fusion_.norm_of(shapes_.writer[at(tensor)])).residual;
+        }
+        return row;
+    }
+    /// Of a batch norm's output whose residual is known.
+    GX_COLD void work_out_again(int tensor, Size size) {
+        const Norm& n = *fusion_.norm_of(shapes_.writer[at(tensor)]);
+        const NormGroup& group = fusion_.group(n);
         Buffer* x = value_again(graph_.ops[at(group.begin)].inputs[0], size);
-        Buffer* residual = group.residual >= 0 ? value_again(group.residual, size) : nullptr;
-        again = new_buffer(value(tensor)->image_floats);
+        Buffer* residual = group.residual >= 0 ? known_again(group.residual) : nullptr;
+        Buffer* again = again_[at(tensor)] = new_buffer(value(tensor)->image_floats);
         again->use = BufferUse::again;
-        writer_.add<NormAgainStep>(size, {}, *n, *x, residual, *again);
+        writer_.add<NormAgainStep>(size, {}, n, *x, residual, *again);
         for (Buffer* b : {x, residual, again}) writer_.keeps(b);
         if (shapes_.in_fp16) writer_.add<RoundStep>(size, {}, *again, false);
-        return again;
     }
     Buffer* gradient(const Op& op) { return arrived(op.output, 1)[0]; }
     GX_COLD void backward_add(const Op& op) {
