@@ -14,6 +14,7 @@
 #include <gx/core/element.hpp>             // fp32
 #include <gx/core/error.hpp>               // Error
 #include <gx/core/rng.hpp>                 // images
+#include <gx/threads/threads.hpp>          // Threads
 #include <gx/memory/aligned_buffer.hpp>    // AlignedBuffer
 #include <gx/model/cifar_resnet.hpp>       // ResNet20
 #include <gx/model/init.hpp>               // initial_parameters
@@ -22,7 +23,6 @@
 #include <gx/optimizer/shared_update.hpp>  // update_by
 #include <gx/reducer/pipeline.hpp>         // Pipeline
 #include <gx/reducer/ring.hpp>             // Ring
-#include <gx/threads/threads.hpp>          // Threads
 
 #include "clock.hpp"  // now
 

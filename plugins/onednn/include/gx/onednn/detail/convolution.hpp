@@ -130,7 +130,7 @@ public:
         if (pass == Pass::data) {
             if (skips_pixels()) lanes_.reserve_partial(images * pixels_read().floats() / 2);
             if (!winograd && !chose_data_weights_) choose_data_weights(plan);
-            if (by_tiles_ && !few_channels_) plan_copies();
+            if (copies_at_once()) plan_copies();
             if (data_by_winograd_.size() <= static_cast<std::size_t>(images))
                 data_by_winograd_.resize(static_cast<std::size_t>(images) + 1, false);
             data_by_winograd_[static_cast<std::size_t>(images)] = winograd;
@@ -202,6 +202,8 @@ public:
     }
     /// The share of `lane` of the data gradient's copy.
     void copy_in_passing(int lane) { passing_.make(weight, lane); }
+    /// Whether one pass of ours makes all copies after an update.
+    [[nodiscard]] bool copies_at_once() const { return by_tiles_ && !few_channels_; }
     [[nodiscard]] bool has_passing_copy() const { return passing_.planned(); }
     [[nodiscard]] const std::string& kernels() const { return kernels_; }
 
@@ -282,7 +284,7 @@ private:
         };
         few_channels_ ? plan(by_few_channels_) : plan(tiles_);
         note(Pass::weights, "gx:amx_bf16");
-        if (!few_channels_) plan_copies();
+        if (copies_at_once()) plan_copies();
     }
     /// Whether it reads every other pixel alone. The gradient of these is then that of a convolution
     /// without stride, which is spread out: oneDNN's kernels for AMX take twice as long with one.

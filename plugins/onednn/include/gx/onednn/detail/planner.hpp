@@ -417,7 +417,7 @@ private:
         const Op& op = graph_.ops[at(i)];
         if (op.kind != OpKind::conv2d || !needs(op)) return;
         Convolution& c = parameters_.convolution(i);
-        if (c.weight_floats() < least_passing_floats) return;
+        if (c.weight_floats() < least_passing_floats || c.copies_at_once()) return;
         writer_.add_in_every_lane<CopyWeightsStep>(c);
         copied_ = &c;
     }
