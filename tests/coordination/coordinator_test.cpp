@@ -422,4 +422,178 @@ TEST(Coordinator, AllAgreeOnTheFirstCauseInAnyOrderOfEvents) {
     }));
 }
 
+// ---- Another run ------------------------------------------------------------------------
+
+/// Ranks 0 to 2 of 4; rank 3 is lost, and all have left.
+Wire after_a_loss() {
+    Wire w(4);
+    w.join();
+    w.kill(3);
+    w.settle();
+    for (const int r : {0, 1, 2}) w.at(r).leave();
+    w.settle();
+    return w;
+}
+TEST(Coordinator, RegroupsTheRanksThatStay) {
+    Wire w = after_a_loss();
+    ASSERT_TRUE(w.at(2).ended());
+    w.at(2).stay(20);
+    w.settle();
+    w.root.regroup_by(60s);
+    w.at(0).stay(7);
+    w.settle();
+    EXPECT_EQ(w.at(0).runs(), 1) << "rank 1 has not said whether it stays";
+    w.at(1).stay(10);
+    w.settle();
+    for (const int r : {0, 1, 2}) {
+        EXPECT_EQ(w.at(r).runs(), 2);
+        EXPECT_EQ(w.at(r).regrouped(), (co::Regrouped{7, {0, 1, 2}})) << "the number of the root";
+        EXPECT_TRUE(w.at(r).joined());
+        EXPECT_EQ(w.at(r).roster().ranks(), 3);
+        EXPECT_FALSE(w.at(r).cause().stopped());
+        EXPECT_FALSE(w.at(r).ended());
+        EXPECT_EQ(w.at(r).exit_status(), 0);
+    }
+}
+TEST(Coordinator, RanksAreCountedAnewInAnotherRun) {
+    Wire w(4);
+    w.join();
+    w.kill(1);
+    w.settle();
+    for (const int r : {0, 2, 3}) w.at(r).leave(), w.at(r).stay(r);
+    w.settle();
+    EXPECT_EQ(w.at(0).regrouped(), (co::Regrouped{0, {0, 2, 3}}));
+    EXPECT_EQ(w.at(3).rank(), 2);
+    w.at(3).fail("another error", 1);
+    w.settle();
+    EXPECT_EQ(w.at(2).cause().rank, 2);
+    EXPECT_EQ(w.root.error_of(2), "another error");
+    EXPECT_TRUE(w.root.error_of(1).empty());
+}
+TEST(Coordinator, RanksThatAreGoneOrLateAreLeftOut) {
+    Wire w = after_a_loss();
+    w.root.regroup_by(w.now + 5s);
+    EXPECT_EQ(w.root.next_tick(), w.now + 5s);
+    w.at(0).stay(0);
+    w.settle();
+    w.pass(4s);
+    w.kill(1);
+    w.settle();
+    EXPECT_EQ(w.at(0).runs(), 1) << "rank 2 has its second";
+    w.pass(1s);
+    w.settle();
+    EXPECT_EQ(w.at(0).regrouped(), (co::Regrouped{0, {0}}));
+    EXPECT_EQ(w.at(2).runs(), 1);
+    EXPECT_TRUE(w.end(2).closed_below);
+}
+TEST(Coordinator, ARankThatIsLostBeforeItJoinsAgainIsLostInTheNextRun) {
+    Wire w = after_a_loss();
+    for (const int r : {0, 1, 2}) w.at(r).stay(0);
+    w.collect();
+    for (const int r : {0, 1, 2}) w.deliver_up(r);
+    w.kill(1);
+    w.settle();
+    for (const int r : {0, 2}) {
+        EXPECT_EQ(w.at(r).cause().rank, 1);
+        EXPECT_TRUE(w.at(r).cause().is_loss());
+        w.at(r).leave();
+        w.at(r).stay(3);
+    }
+    w.settle();
+    for (const int r : {0, 2}) EXPECT_EQ(w.at(r).regrouped(), (co::Regrouped{3, {0, 2}}));
+    EXPECT_TRUE(w.at(2).joined());
+}
+TEST(Coordinator, ARankThatWasWaitedForAndStaysIsLeftOutOnlyIfNoOtherIs) {
+    for (const bool another : {false, true}) {
+        Wire w(4);
+        w.join();
+        w.at(1).blame(2);
+        w.settle();
+        for (int r = 0; r < 4; ++r) w.at(r).leave();
+        w.settle();
+        if (another) w.kill(3);
+        for (int r = 0; r < 4; ++r) w.at(r).stay(0);
+        w.settle();
+        EXPECT_EQ(w.at(0).regrouped().members,
+                  another ? (std::vector{0, 1, 2}) : (std::vector{0, 1, 3}));
+        EXPECT_EQ(w.end(2).closed_below, !another);
+    }
+}
+TEST(Coordinator, NobodyIsLeftOutForARootThatWasWaitedFor) {
+    Wire w(2);
+    w.join();
+    w.at(1).blame(0);
+    w.settle();
+    for (const int r : {0, 1}) w.at(r).leave(), w.at(r).stay(0);
+    w.settle();
+    EXPECT_EQ(w.at(1).regrouped().members, (std::vector{0, 1}));
+}
+TEST(Coordinator, NoRankStaysBehindAnErrorThatIsNoLoss) {
+    for (const int status : {1, co::device_lost}) {
+        Wire w(3);
+        w.join();
+        w.at(2).fail("an error", status);
+        w.settle();
+        for (int r = 0; r < 3; ++r) w.at(r).leave();
+        w.settle();
+        w.kill(2);
+        for (const int r : {0, 1}) w.at(r).stay(0);
+        w.settle();
+        EXPECT_EQ(w.at(1).runs(), status == 1 ? 1 : 2);
+    }
+}
+TEST(Coordinator, EndsForAllThatAreLeftBeforeItRegroups) {
+    Wire w(3);
+    w.join();
+    w.at(1).blame(2);
+    w.settle();
+    for (const int r : {0, 1}) w.at(r).leave();
+    w.settle();
+    EXPECT_FALSE(w.at(1).ended()) << "rank 2 has not left";
+    w.root.regroup_by(60s);
+    w.settle();
+    EXPECT_TRUE(w.at(1).ended());
+}
+/// Ranks are lost at any time, and stay in any order: those that are left agree on who they are.
+TEST(Coordinator, AllThatAreLeftAgreeOnWhoTheyAreInAnyOrderOfEvents) {
+    EXPECT_TRUE(rc::check([](const std::vector<std::pair<unsigned char, unsigned char>>& schedule) {
+        Wire w(5);
+        w.join();
+        std::vector<int> rounds(5, 1);  // that each has asked for, and 1
+        for (const auto& [what, which] : schedule) {
+            const int r = which % 5;
+            if (w.end(r).killed) continue;
+            const bool is_out =
+                w.at(r).cause().is_loss() && rounds[std::size_t(r)] == w.at(r).runs();
+            if (what < 100 && w.has_up(r)) w.deliver_up(r);
+            else if (what < 200 && w.has_down(r)) w.deliver_down(r);
+            else if (what < 220 && is_out)
+                w.at(r).leave(), w.at(r).stay(r), ++rounds[std::size_t(r)];
+            else if (what >= 253 && r != 0) w.kill(r);
+            w.collect();
+        }
+        for (bool moved = true; moved;) {  // all go on as long as there is a loss
+            w.settle();
+            moved = false;
+            for (int r = 0; r < 5; ++r) {
+                const bool is_out = !w.end(r).killed && !w.end(r).closed_below &&
+                                    w.at(r).cause().is_loss() &&
+                                    rounds[std::size_t(r)] == w.at(r).runs();
+                if (is_out) w.at(r).leave(), w.at(r).stay(r), ++rounds[std::size_t(r)];
+                moved = moved || is_out;
+            }
+        }
+        int left = 0;
+        for (int r = 0; r < 5; ++r) left += !w.end(r).killed && !w.end(r).closed_below;
+        for (int r = 0; r < 5; ++r) {
+            if (w.end(r).killed || w.end(r).closed_below) continue;
+            RC_ASSERT(w.at(r).regrouped() == w.at(0).regrouped());
+            RC_ASSERT(w.at(r).runs() == w.at(0).runs());
+            RC_ASSERT(w.at(r).joined() && !w.at(r).cause().stopped());
+            RC_ASSERT(w.at(r).roster().ranks() == left);
+            RC_ASSERT(w.at(r).roster().at(w.at(r).rank()).process == 100u + unsigned(r));
+        }
+    }));
+}
+
 }  // namespace

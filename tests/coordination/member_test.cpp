@@ -139,6 +139,30 @@ TEST(Member, WhatARootDoesNotSendIsItsLoss) {
         EXPECT_FALSE(m.joined());
     }
 }
+TEST(Member, SendsNothingMoreWhileItStaysUntilItSaysHelloInAnotherRun) {
+    Member m = joined();
+    m.received(Cause{Reason::lost, 2, 0, 1, {}, "rank 2 is lost"}, 1s);
+    m.leave();
+    m.stay(4);
+    m.note({std::byte{1}});
+    m.fail("too late", 1);
+    m.tick(1s + 4s);
+    EXPECT_EQ(m.take(), (std::vector<Message>{co::Leaving{}, co::Staying{4}}));
+    m.received(co::Note{0, {}}, 6s);
+    m.received(co::Regrouped{9, {1}}, 6s);
+    EXPECT_EQ(m.take(), std::vector<Message>{(co::Hello{.run_id = "run", .rank = 0, .ranks = 1})});
+    EXPECT_TRUE(m.take_notes().empty()) << "of the run before";
+    EXPECT_EQ(m.next_tick(), 8s) << "it reports again";
+}
+TEST(Member, ARootThatRegroupsTheRanksWithoutAMemberIsLost) {
+    for (const bool stays : {false, true}) {
+        Member m = joined();
+        if (stays) m.stay(0);
+        m.received(co::Regrouped{0, stays ? std::vector{0, 2} : std::vector{0, 1}}, 1s);
+        EXPECT_EQ(m.cause().rank, 0);
+        EXPECT_EQ(m.runs(), 1);
+    }
+}
 /// The root is killed at any point of a run, after any messages that it had sent.
 TEST(Member, EverySurvivorOfTheRootNamesAnEarlierCauseOrTheRoot) {
     EXPECT_TRUE(rc::check([](const std::vector<unsigned char>& schedule) {

@@ -54,6 +54,14 @@ TEST(Roster, LocalRanksOfALauncherAreKept) {
     EXPECT_EQ(r.local_rank(1), 1);
     EXPECT_EQ(r.local_rank(2), 0);
 }
+TEST(Roster, SomeOfItsRanksKeepTheirHosts) {
+    const Roster r({{"a", 1, 3}, {"a", 2, 1}, {"b", 3, -1}});
+    const Roster some = r.of({1, 2});
+    EXPECT_EQ(some.placement(), (Placement{2, 1}));
+    EXPECT_EQ(some.at(1).process, 3u);
+    EXPECT_EQ(some.local_rank(0), 1);
+    EXPECT_EQ(r.of({}).ranks(), 0);
+}
 TEST(Roster, APlacementSaysWhatTheHostsSay) {
     EXPECT_TRUE(rc::check([] {
         const auto hosts = *rc::gen::nonEmpty(rc::gen::container<std::vector<std::string>>(

@@ -35,15 +35,20 @@ Session::Options options(int rank, int ranks) {
 }
 /// Sessions of one process, joined by pairs of sockets.
 struct Sessions {
-    explicit Sessions(int ranks) {
+    explicit Sessions(int ranks, void (*change)(Session::Options&) = [](Session::Options&) {}) {
+        const auto changed = [&](int rank) {
+            auto o = options(rank, ranks);
+            change(o);
+            return o;
+        };
         std::vector<Descriptor> of_root(static_cast<std::size_t>(ranks));
         std::vector<Descriptor> others(of_root.size());
         for (std::size_t r = 1; r < of_root.size(); ++r)
             std::tie(of_root[r], others[r]) = socket_pair();
-        all.push_back(std::make_unique<Session>(options(0, ranks), std::move(of_root)));
+        all.push_back(std::make_unique<Session>(changed(0), std::move(of_root)));
         for (int r = 1; r < ranks; ++r)
             all.push_back(std::make_unique<Session>(
-                options(r, ranks), std::move(others[static_cast<std::size_t>(r)])));
+                changed(r), std::move(others[static_cast<std::size_t>(r)])));
     }
     Session& operator[](std::size_t r) { return *all[r]; }
     std::vector<std::unique_ptr<Session>> all;
@@ -428,6 +433,95 @@ TEST(Session, AHalfMessageAndThenTheEndIsSaid) {
     root.join();
     raw.close();
     EXPECT_TRUE(has(cause_of(root).text, "its connection ended inside a message"));
+}
+
+// ---- Another run ---------------------------------------------------------------------------
+
+/// Calls f(rank) for these ranks, each on a thread of its own.
+void each(const std::vector<std::size_t>& ranks, auto f) {
+    std::vector<std::jthread> threads;
+    for (const std::size_t r : ranks) threads.emplace_back([&f, r] { f(r); });
+}
+Sessions that_regroup(int ranks) {
+    Sessions s(ranks, [](Session::Options& o) { o.regroups = true; });
+    for (auto& session : s.all) session->join();
+    return s;
+}
+void expect_ended(Session& session, Duration limit = 60s) {
+    (void)session.await_cause();
+    session.leave();
+    EXPECT_TRUE(session.end(limit));
+}
+TEST(Session, GoesOnWithTheRanksThatAreLeft) {
+    Sessions s = that_regroup(4);
+    s[2].note({std::byte{1}});  // that nobody hears
+    s.all[1].reset();
+    each({0, 2, 3}, [&](std::size_t r) {
+        expect_ended(s[r]);
+        const Regrouped left = s[r].regroup(r == 0 ? 5 : 6, 60s);
+        EXPECT_EQ(left, (Regrouped{5, {0, 2, 3}}));
+        EXPECT_EQ(s[r].rank(), r == 0 ? 0 : int(r) - 1);
+        EXPECT_EQ(s[r].ranks(), 3);
+        EXPECT_EQ(s[r].join().ranks(), 3);
+        EXPECT_EQ(s[r].gather(std::to_string(r)), (std::vector<std::string>{"0", "2", "3"}));
+        s[r].compare({.composition = "T", .ranks = 3});
+    });
+    s.all[2].reset();  // and once more
+    each({0, 3}, [&](std::size_t r) {
+        expect_ended(s[r]);
+        EXPECT_EQ(s[r].cause().rank, 1);
+        EXPECT_EQ(s[r].regroup(0, 60s).members, (std::vector{0, 2}));
+        EXPECT_EQ(s[r].join().ranks(), 2);
+        s[r].leave();
+        EXPECT_TRUE(s[r].end(60s));
+        EXPECT_EQ(s[r].regroup(0, 60s).members, std::vector<int>()) << "no rank was lost";
+    });
+}
+TEST(Session, LeavesOutWhoIsLate) {
+    Sessions s = that_regroup(4);
+    s[1].blame(3);
+    for (auto& session : s.all) (void)session->await_cause();
+    each({0, 1}, [&](std::size_t r) {
+        s[r].leave();
+        if (r == 0) {
+            EXPECT_FALSE(s[0].end(0s)) << "ranks 2 and 3 have not left";
+            s[0].end_now();
+        }
+        EXPECT_TRUE(s[r].end(60s));
+        EXPECT_EQ(s[r].regroup(0, r == 0 ? 300ms : Duration(60s)).members, (std::vector{0, 1}));
+    });
+    each({2, 3}, [&](std::size_t r) {
+        s[r].leave();
+        EXPECT_TRUE(s[r].end(60s));
+        EXPECT_TRUE(s[r].regroup(0, 60s).members.empty());
+    });
+}
+TEST(Session, DoesNotGoOnWithoutItsRoot) {
+    for (const bool says_so : {false, true}) {
+        Sessions s = that_regroup(3);
+        s.all[2].reset();
+        std::promise<void> tried;
+        each({0, 1}, [&](std::size_t r) {
+            expect_ended(s[r]);
+            if (r == 1) {
+                EXPECT_TRUE(s[1].regroup(0, says_so ? Duration(60s) : 100ms).members.empty());
+                tried.set_value();
+            } else if (says_so) {
+                s[0].part(60s);
+            } else {
+                tried.get_future().wait();
+            }
+        });
+    }
+}
+TEST(Session, WithoutTheOptionConnectionsEndWithTheRun) {
+    Sessions s(3);
+    for (auto& session : s.all) session->join();
+    s.all[2].reset();
+    each({0, 1}, [&](std::size_t r) {
+        expect_ended(s[r]);
+        EXPECT_TRUE(s[r].regroup(0, 60s).members.empty());
+    });
 }
 
 // ---- Processes -----------------------------------------------------------------------------

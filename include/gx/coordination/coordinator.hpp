@@ -31,6 +31,11 @@ struct Order {
 ///     terms        once every rank has sent its RunTerms and they are those of rank 0: Agreed
 ///     a cause      the first one that comes here is sent to all ranks, and no later one
 ///     the end      once every rank has sent Leaving, or is gone: Ended
+///     regrouping   after a loss, where rank 0 goes on: once every other rank has sent Staying, is
+///                  gone, or is late: Regrouped to those that have, which are the ranks of the next
+///                  run, in the order of their ranks. It begins anew, with its rendezvous, on the
+///                  same connections. A rank that others have waited for in vain and that stays
+///                  is left out only if no other is, since they may have named one that waits itself
 ///
 /// Errors: a connection of a stranger (garbage, another version, another run id), of a rank that
 ///         is not in the world, or of a rank that is already there is refused with a sentence, and
@@ -65,6 +70,10 @@ public:
     [[nodiscard]] Duration next_tick() const;
     /// What rank 0 does now: a lost rank is reported with it.
     void observe(const Operation& of_root) { seat(0).operation = of_root; }
+    /// Ended to all, though not all have left.
+    void end();
+    /// When the ranks have to have said that they stay; rank 0 says so itself. Ends the run.
+    void regroup_by(Duration end_of_wait);
 
     /// Orders since the last call, in order.
     [[nodiscard]] std::vector<Order> take();
@@ -82,7 +91,7 @@ private:
     struct Seat {
         int connection = -1;
         Hello hello{};
-        bool left = false, gone = false;
+        bool left = false, gone = false, stays = false;
         Operation operation{};
         std::string error{};
         std::optional<RunTerms> terms{};
@@ -115,9 +124,14 @@ private:
     void leave(int rank);
     void lose(int rank, Reason reason, std::string what);
     void end_if_all_left();
+    void regroup_if_all_said(Duration now);
+    [[nodiscard]] std::vector<int> staying() const;
+    void regroup(const std::vector<int>& members, Duration now);
 
     Options options_;
     Duration begun_;
+    Duration regroup_by_ = Duration::max();
+    std::int64_t number_ = 0;  ///< of rank 0, when it stays
     Duration next_alive_ = Duration::max();
     std::vector<Seat> seats_;
     std::map<int, Connection> connections_{};

@@ -3,6 +3,7 @@
 
 #include <chrono>       // chrono
 #include <cstddef>      // byte
+#include <cstdint>      // int64_t
 #include <string>       // string
 #include <string_view>  // sentences
 #include <vector>       // messages
@@ -42,6 +43,9 @@ public:
     void note(std::vector<std::byte> bytes);
     /// The rank's function has returned.
     void leave();
+    /// It goes on in another run, if the others do: see Coordinator. `number`: of rank 0. Until it
+    /// is regrouped() this sends nothing more.
+    void stay(std::int64_t number);
 
     // ---- What comes
     void received(const Message& message, Duration now);
@@ -71,9 +75,14 @@ public:
     /// That this process should return: 0 where the run ended without an error.
     [[nodiscard]] int exit_status() const { return exit_status_; }
     [[nodiscard]] const Operation& operation() const { return operation_; }
+    /// That began the present run, in which `rank()` is another; no members: it is the first.
+    [[nodiscard]] const Regrouped& regrouped() const { return regrouped_; }
+    [[nodiscard]] int runs() const { return runs_; }  ///< that have begun
 
 private:
+    void send(Message message);
     void stop(Cause cause);
+    void regroup(const Regrouped& by, Duration now);
     void lose_root(Reason reason, std::string what);
 
     Options options_;
@@ -84,8 +93,10 @@ private:
     std::vector<char> left_{};
     Roster roster_{};
     Cause cause_{};
+    Regrouped regrouped_{};
+    int runs_ = 1;
     int agreed_ = 0, exit_status_ = 0;
-    bool joined_ = false, ended_ = false, leaving_ = false;
+    bool joined_ = false, ended_ = false, leaving_ = false, staying_ = false;
 };
 
 }  // namespace gx::coordination

@@ -39,11 +39,13 @@ namespace gx::coordination {
 //     11 Left       root    i32 rank
 //     12 Ended      root    i32 exit_status
 //     13 Note       both    i32 rank, list of u8 bytes
+//     14 Staying    member  i64 number
+//     15 Regrouped  root    i64 number, list of i32 members
 //
 // The header and Refused stay as they are in all versions, so that a member of another version can
 // read why it was refused.
 
-inline constexpr std::uint16_t protocol_version = 1;
+inline constexpr std::uint16_t protocol_version = 2;
 inline constexpr std::size_t header_bytes = 12;
 inline constexpr std::size_t body_bytes_max = std::size_t{1} << 20;
 /// What is read from a connection before it has said which rank it is.
@@ -113,6 +115,8 @@ enum class Reason : unsigned char {
     mismatch,  ///< `rank` is of another run than rank 0
     absent     ///< `rank` did not come to the rendezvous
 };
+/// Exit status of a rank whose device is lost: a DeviceLost, after which the others may go on.
+inline constexpr int device_lost = 3;
 /// First reason to stop a run; equal on all its ranks.
 struct Cause {
     Reason reason = Reason::none;
@@ -124,6 +128,11 @@ struct Cause {
     bool operator==(const Cause&) const = default;
 
     [[nodiscard]] bool stopped() const { return reason != Reason::none; }
+    /// Whether `rank` or its device is lost, so that the others may go on without it.
+    [[nodiscard]] bool is_loss() const {
+        if (reason == Reason::error) return exit_status == device_lost;
+        return stopped() && reason != Reason::mismatch;
+    }
 };
 /// The sender's function has returned.
 struct Leaving {
@@ -148,8 +157,21 @@ struct Note {
     bool operator==(const Note&) const = default;
 };
 
+/// The run of the sender has ended by a loss, and the sender can go on in another one.
+struct Staying {
+    std::int64_t number = 0;  ///< that all are to have, where the sender is the root
+    bool operator==(const Staying&) const = default;
+};
+/// Who goes on in another run, over the same connections: what follows is of that run.
+struct Regrouped {
+    std::int64_t number = 0;  ///< of the root
+    std::vector<int>
+        members{};  ///< by their ranks until now: rank r was rank members[r]; ascending
+    bool operator==(const Regrouped&) const = default;
+};
+
 using Message = std::variant<Hello, Welcome, Refused, RunTerms, Agreed, Alive, Failed, Blamed,
-                             Cause, Leaving, Left, Ended, Note>;
+                             Cause, Leaving, Left, Ended, Note, Staying, Regrouped>;
 
 /// The bytes of a message. Errors: a body beyond the limit breaks the contract; texts are cut.
 [[nodiscard]] GX_DECL std::vector<std::byte> encode(const Message& message);

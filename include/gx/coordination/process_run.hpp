@@ -11,9 +11,8 @@
 
 namespace gx::coordination {
 
-/// Exit status of a rank whose device is lost: a DeviceLost, after which the others may go on.
-inline constexpr int device_lost = 3;
-
+/// Whether an exception is a DeviceLost.
+[[nodiscard]] GX_DECL bool is_device_lost(const std::exception_ptr& error);
 /// What an exception says.
 [[nodiscard]] GX_DECL std::string sentence_of(const std::exception_ptr& error);
 
@@ -33,6 +32,11 @@ struct ProcessRun {
 /// session's cause. A LostRank gives way to a cause that says more: the error or mismatch that
 /// stopped another rank, or that others waited for this one.
 GX_DECL void throw_first(Session& session, const std::exception_ptr& own);
+
+/// Behind a run of a world that Shrinks, before throw_first(): throws LostRank where the session's
+/// cause is a loss, or `own`, where that is no result of it: a DeviceLost of this rank, say.
+/// `begun`: whether the rank's function was called; an error before it is a result of the loss.
+GX_DECL void throw_loss(Session& session, const std::exception_ptr& own, bool begun);
 
 }  // namespace gx::coordination
 

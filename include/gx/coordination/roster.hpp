@@ -31,6 +31,8 @@ public:
     /// Regular where it can be: equally many ranks on each node, one node after the other. Else
     /// ragged, and valid while a copy of this roster lives.
     [[nodiscard]] Placement placement() const;
+    /// Of some of its ranks: rank r of it is rank members[r] here.
+    [[nodiscard]] Roster of(const std::vector<int>& members) const;
 
 private:
     struct Map {

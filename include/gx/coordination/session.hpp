@@ -34,6 +34,8 @@ namespace gx::coordination {
 ///     cause()      checked by all waits; see README.md for what a cancel has to do
 ///     leave()      f has returned or thrown
 ///     end()        all ranks have; the root's returns last
+///     regroup()    after a loss, where Options::regroups: the ranks that are left agree on who
+///                  they are, and join() begins another run on the same connections
 ///
 /// Threads: safe, but for construction and destruction. `on_change` is called by the monitor.
 /// Errors:  join() and compare() throw gx::Error with the cause's sentence, compare() LostRank
@@ -52,6 +54,8 @@ public:
         /// How long the process may live on without its root; then it exits. max(): for ever.
         Duration outlive_root = Duration::max();
         Operation operation{};  ///< that the rank begins with: what it is working_on() at first
+        /// Whether connections stay behind a run that has lost ranks: for regroup(), or part().
+        bool regroups = false;
     };
 
     /// Rank 0. `members[r]` leads to rank r, where there is one: the other ranks connect to
@@ -92,6 +96,17 @@ public:
     /// ended too. Returns false where `limit` passes first. A member whose root is lost returns at
     /// once.
     [[nodiscard]] bool end(Duration limit);
+    /// Root: ends the others' end(), though not all have left.
+    void end_now();
+
+    /// Behind a run whose cause is_loss(), when end() has returned: the ranks that are left, by
+    /// their ranks until now, and the root's `number`; rank() and ranks() are theirs from then on.
+    /// No members where this one is left out, the root is gone, or does not answer within `limit`.
+    /// The root waits so long for the others: see Coordinator for who is left.
+    /// No other call is under way, and there is no on_change() and no on_note().
+    [[nodiscard]] Regrouped regroup(std::int64_t number, Duration limit);
+    /// Ends connections that have stayed. Root: waits for the others to see it, at most `limit`.
+    void part(Duration limit);
 
     [[nodiscard]] Cause cause();
     /// Waits for it: after fail() or blame().
@@ -141,6 +156,9 @@ private:
     [[nodiscard]] bool gave_up_root() const;
     [[nodiscard]] Duration next_tick() const;
     [[nodiscard]] bool over() const;
+    [[nodiscard]] bool keeps_connections() const;
+    [[nodiscard]] bool all_closing() const;
+    void begin_anew();
 
     Options options_;
     std::string host_{};
@@ -154,6 +172,8 @@ private:
     std::optional<Duration> accept_again_{};   ///< no connection is accepted before
     int last_connection_ = 0;
     int compared_ = 0;
+    int runs_ = 1;         ///< that this has begun
+    bool parted_ = false;  ///< connections do not stay any more
     std::optional<Duration> root_lost_{};
     bool closing_ = false;
     std::mutex callback_mutex_{};

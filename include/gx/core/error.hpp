@@ -67,7 +67,8 @@ public:
         std::string operation{};
     };
 
-    LostRank(Where where, Delivery delivery);
+    /// `cause`: a sentence that says more, if there is one.
+    LostRank(Where where, Delivery delivery, const std::string& cause = "");
 
     [[nodiscard]] int lost() const { return delivery_.peer; }
     [[nodiscard]] Delivery delivery() const { return delivery_; }

@@ -193,6 +193,7 @@ GX_DECL void Coordinator::received(int connection, const Message& message, Durat
     if (seat(rank).gone) return;
     seat(rank).heard = now;
     heard_from(rank, message);
+    regroup_if_all_said(now);
 }
 
 GX_DECL void Coordinator::heard_from(int rank, const Message& message) {
@@ -219,6 +220,9 @@ GX_DECL void Coordinator::heard_from(int rank, const Message& message) {
             if (r != rank) send(r, Note{rank, note->bytes});
     } else if (std::holds_alternative<Leaving>(message)) {
         leave(rank);
+    } else if (const auto* staying = std::get_if<Staying>(&message)) {
+        seat(rank).stays = cause_.is_loss();
+        if (rank == 0) number_ = staying->number;
     } else {
         lose(rank, Reason::lost,
              "it sent a message of kind " + std::to_string(message.index() + 1) +
@@ -309,15 +313,16 @@ GX_DECL void Coordinator::lose(int rank, Reason reason, std::string what) {
     end_if_all_left();
 }
 
-GX_DECL void Coordinator::malformed(int connection, std::string_view why, Duration /*now*/) {
+GX_DECL void Coordinator::malformed(int connection, std::string_view why, Duration now) {
     const auto found = connections_.find(connection);
     if (found == connections_.end() || found->second.refused) return;
     if (found->second.rank == of_no_rank)
         return refuse(connection, "a connection is no member of this run: " + std::string(why));
     lose(found->second.rank, Reason::lost, std::string(why));
+    regroup_if_all_said(now);
 }
 
-GX_DECL void Coordinator::closed(int connection, Duration /*now*/, bool inside_message) {
+GX_DECL void Coordinator::closed(int connection, Duration now, bool inside_message) {
     const auto found = connections_.find(connection);
     if (found == connections_.end()) return;
     const Connection c = found->second;
@@ -332,6 +337,7 @@ GX_DECL void Coordinator::closed(int connection, Duration /*now*/, bool inside_m
     lose(rank, Reason::lost,
          inside_message ? "its connection ended inside a message"
                         : "its connection ended before its function had returned");
+    regroup_if_all_said(now);
 }
 
 GX_DECL void Coordinator::tick(Duration now) {
@@ -355,13 +361,14 @@ GX_DECL void Coordinator::tick(Duration now) {
         if (present(r) && now >= saturating_sum(seat(r).heard, options_.silence))
             lose(r, Reason::silent,
                  "nothing was heard of it for " + detail::coordinator::seconds(options_.silence));
+    regroup_if_all_said(now);
     if (now < next_alive_) return;
     next_alive_ = saturating_sum(now, options_.silence / 4);
     send_to_all(Alive{seat(0).operation});
 }
 
 GX_DECL Duration Coordinator::next_tick() const {
-    if (ended_) return Duration::max();
+    if (ended_) return regroup_by_;
     Duration next = next_alive_;
     if (!joined_ && !cause_.stopped())
         next = std::min(next, saturating_sum(begun_, options_.join_deadline));
@@ -377,10 +384,54 @@ GX_DECL void Coordinator::end_if_all_left() {
     const auto done = [&](const Seat& s) {
         return s.left || s.gone || (s.connection < 0 && cause_.stopped());
     };
-    if (!std::ranges::all_of(seats_, done)) return;
-    ended_ = true;
+    if (std::ranges::all_of(seats_, done)) end();
+}
+
+GX_DECL void Coordinator::end() {
+    if (std::exchange(ended_, true)) return;
     refuse_strangers();
     send_to_all(Ended{cause_.exit_status});
+}
+
+// ---- Another run ------------------------------------------------------------------------
+
+GX_DECL void Coordinator::regroup_by(Duration end_of_wait) {
+    end();
+    regroup_by_ = end_of_wait;
+}
+
+GX_DECL std::vector<int> Coordinator::staying() const {
+    std::vector<int> members;
+    for (int r = 0; r < options_.ranks; ++r)
+        if (seat(r).stays && present(r)) members.push_back(r);
+    const bool is_late = cause_.reason == Reason::late || cause_.reason == Reason::silent;
+    if (is_late && cause_.rank != 0 && std::ssize(members) == options_.ranks)
+        std::erase(members, cause_.rank);
+    return members;
+}
+
+GX_DECL void Coordinator::regroup_if_all_said(Duration now) {
+    if (!ended_ || !seat(0).stays) return;
+    const auto has_said = [](const Seat& s) { return s.stays || s.gone || s.connection < 0; };
+    if (now >= regroup_by_ || std::ranges::all_of(seats_, has_said)) regroup(staying(), now);
+}
+
+GX_DECL void Coordinator::regroup(const std::vector<int>& members, Duration now) {
+    Options options = options_;
+    options.ranks = static_cast<int>(members.size());
+    Coordinator next(std::move(options), now);
+    for (auto& [connection, c] : connections_) {
+        const auto found = std::ranges::find(members, c.rank);
+        const bool stays = c.rank != of_no_rank && !c.refused && found != members.end();
+        if (!stays && !c.refused) refuse(connection, "the others go on without it");
+        next.connections_[connection] = {
+            .expected = stays ? static_cast<int>(found - members.begin()) : of_no_rank,
+            .refused = !stays};
+        if (stays)
+            orders_.push_back({.connection = connection, .message = Regrouped{number_, members}});
+    }
+    next.orders_ = std::move(orders_);
+    *this = std::move(next);
 }
 
 GX_DECL std::vector<Order> Coordinator::take() { return std::exchange(orders_, {}); }

@@ -1,7 +1,7 @@
 // Member: the bodies.
 #pragma once
 
-#include <algorithm>  // min
+#include <algorithm>  // find, max, min
 #include <utility>    // exchange, move
 
 #include <gx/coordination/member.hpp>  // the declarations
@@ -21,14 +21,19 @@ GX_DECL Member::Member(Options options, Duration now)
 GX_DECL void Member::fail(std::string_view text, int exit_status) {
     GX_EXPECT(exit_status >= 1 && exit_status <= 255,
               "a rank that failed returns a status of 1 to 255: the system keeps eight bits of it");
-    outgoing_.emplace_back(Failed{exit_status, operation_, std::string(text)});
+    send(Failed{exit_status, operation_, std::string(text)});
 }
-GX_DECL void Member::blame(int peer) { outgoing_.emplace_back(Blamed{peer, operation_}); }
-GX_DECL void Member::compare(const RunTerms& terms) { outgoing_.emplace_back(terms); }
+GX_DECL void Member::blame(int peer) { send(Blamed{peer, operation_}); }
+GX_DECL void Member::compare(const RunTerms& terms) { send(terms); }
 GX_DECL void Member::leave() {
-    if (leaving_) return;
-    leaving_ = true;
-    outgoing_.emplace_back(Leaving{});
+    if (!std::exchange(leaving_, true)) send(Leaving{});
+}
+GX_DECL void Member::stay(std::int64_t number) {
+    send(Staying{number});
+    staying_ = true;
+}
+GX_DECL void Member::send(Message message) {
+    if (!staying_) outgoing_.push_back(std::move(message));
 }
 
 GX_DECL void Member::received(const Message& message, Duration now) {
@@ -60,6 +65,8 @@ GX_DECL void Member::received(const Message& message, Duration now) {
         if (note->rank < 0 || note->rank >= options_.hello.ranks || note->rank == rank())
             return malformed("a note of a rank that is not in this world");
         notes_.push_back(*note);
+    } else if (const auto* regrouped = std::get_if<Regrouped>(&message)) {
+        regroup(*regrouped, now);
     } else if (!std::holds_alternative<Alive>(message)) {
         malformed("it sent a message of kind " + std::to_string(message.index() + 1) +
                   ", which only members send");
@@ -75,6 +82,20 @@ GX_DECL void Member::stop(Cause cause) {
     }
     cause_ = std::move(cause);
     if (exit_status_ == 0) exit_status_ = std::max(1, cause_.exit_status);
+}
+
+// The next run begins, with a Hello.
+GX_DECL void Member::regroup(const Regrouped& by, Duration now) {
+    const auto own = std::ranges::find(by.members, rank());
+    if (!staying_ || own == by.members.end())
+        return malformed("it regrouped the ranks without this one");
+    Options options = options_;
+    options.hello.rank = static_cast<int>(own - by.members.begin());
+    options.hello.ranks = static_cast<int>(by.members.size());
+    Member next(std::move(options), now);
+    next.regrouped_ = by;
+    next.runs_ = runs_ + 1;
+    *this = std::move(next);
 }
 
 GX_DECL std::string Member::sentence() const {
@@ -123,7 +144,7 @@ GX_DECL void Member::tick(Duration now) {
         lose_root(Reason::silent, "nothing was heard of it within the limit of silence");
     if (ended_ || now < next_alive_) return;
     next_alive_ = saturating_sum(now, options_.silence / 4);
-    outgoing_.emplace_back(Alive{operation_});
+    send(Alive{operation_});
 }
 
 GX_DECL Duration Member::next_tick() const {
@@ -136,9 +157,7 @@ GX_DECL Duration Member::next_tick() const {
     return std::min(next, saturating_sum(heard_, options_.silence));
 }
 
-GX_DECL void Member::note(std::vector<std::byte> bytes) {
-    outgoing_.emplace_back(Note{rank(), std::move(bytes)});
-}
+GX_DECL void Member::note(std::vector<std::byte> bytes) { send(Note{rank(), std::move(bytes)}); }
 
 GX_DECL std::vector<Message> Member::take() { return std::exchange(outgoing_, {}); }
 

@@ -86,6 +86,12 @@ public:
         number(static_cast<std::uint32_t>(m.bytes.size()));
         bytes.insert(bytes.end(), m.bytes.begin(), m.bytes.end());
     }
+    void operator()(const Staying& m) { number(m.number); }
+    void operator()(const Regrouped& m) {
+        number(m.number);
+        number(static_cast<std::uint32_t>(m.members.size()));
+        for (const int rank : m.members) number(rank);
+    }
 
     std::vector<std::byte> bytes{};
 };
@@ -191,6 +197,13 @@ public:
         if (size != rest_.size()) good = false;
         m.bytes.assign(rest_.begin(), rest_.end());
         rest_ = {};
+    }
+    void operator()(Staying& m) { number(m.number); }
+    void operator()(Regrouped& m) {
+        number(m.number);
+        std::uint32_t count = 0;
+        number(count);
+        for (std::uint32_t i = 0; i < count && good; ++i) number(m.members.emplace_back());
     }
 
     bool good = true;

@@ -6,6 +6,16 @@
 
 namespace gx::coordination {
 
+GX_DECL bool is_device_lost(const std::exception_ptr& error) {
+    try {
+        if (error) std::rethrow_exception(error);
+    } catch (const DeviceLost&) {
+        return true;
+    } catch (...) {
+    }
+    return false;
+}
+
 GX_DECL std::string sentence_of(const std::exception_ptr& error) {
     try {
         std::rethrow_exception(error);
@@ -20,26 +30,42 @@ GX_DECL void ProcessRun::fail() {
     const std::lock_guard lock(mutex);
     if (first_error) return;
     first_error = std::current_exception();
-    int exit_status = 1;
+    session.fail(sentence_of(first_error), is_device_lost(first_error) ? device_lost : 1);
+}
+
+namespace detail::process_run {
+
+/// Whether the cause of a session says more than a LostRank of its rank: the error or mismatch that
+/// stopped another rank, or, as a rank that is late for another one does not learn from its own
+/// wait who waited, that it was this one.
+inline bool says_more(const Cause& cause, int rank) {
+    const bool is_own = cause.stopped() && cause.rank == rank;
+    if (cause.reason == Reason::mismatch) return true;
+    return cause.reason == Reason::error ? !is_own : is_own;
+}
+
+}  // namespace detail::process_run
+
+GX_DECL void throw_loss(Session& session, const std::exception_ptr& own, bool begun) {
+    const Cause cause = session.cause();
+    if (!cause.is_loss()) return;
+    const bool says_more = detail::process_run::says_more(cause, session.rank());
     try {
-        throw;
-    } catch (const DeviceLost&) {
-        exit_status = device_lost;
-    } catch (...) {
+        if (own && begun) std::rethrow_exception(own);
+    } catch (const LostRank& e) {
+        if (!says_more) throw;
+        throw LostRank(e.where(), e.delivery(), session.sentence());
     }
-    session.fail(sentence_of(first_error), exit_status);
+    throw LostRank({.rank = session.rank(), .operation = begun ? "ending" : "starting"},
+                   {Delivery::Outcome::timed_out, cause.rank}, session.sentence());
 }
 
 GX_DECL void throw_first(Session& session, const std::exception_ptr& own) {
     const Cause cause = session.cause();
-    const bool is_own = cause.stopped() && cause.rank == session.rank();
-    // A rank that is late for another one does not learn from its own wait who waited.
-    const bool says_more =
-        cause.reason == Reason::mismatch || (cause.reason == Reason::error ? !is_own : is_own);
     try {
         if (own) std::rethrow_exception(own);
     } catch (const LostRank&) {
-        if (!says_more) throw;
+        if (!detail::process_run::says_more(cause, session.rank())) throw;
     }
     if (cause.stopped()) throw Error(session.sentence());
 }

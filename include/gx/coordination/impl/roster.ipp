@@ -31,4 +31,10 @@ GX_DECL Placement Roster::placement() const {
     return fits ? regular : Placement{nodes_, 0, &map_->view};
 }
 
+GX_DECL Roster Roster::of(const std::vector<int>& members) const {
+    std::vector<MemberInfo> infos;
+    for (const int r : members) infos.push_back(at(r));
+    return Roster(std::move(infos));
+}
+
 }  // namespace gx::coordination

@@ -202,9 +202,61 @@ GX_DECL bool Session::end(Duration limit) {
 
 GX_DECL bool Session::over() const {
     if (!coordinator_) return member_.ended() || root_lost_.has_value();
+    return coordinator_->ended() && member_.ended() && (keeps_connections() || all_closing());
+}
+
+GX_DECL bool Session::all_closing() const {
     const auto refused = [](const auto& one) { return one.second.closing; };
-    return coordinator_->ended() && member_.ended() &&
-           std::all_of(connections_.begin(), connections_.end(), refused);
+    return std::all_of(connections_.begin(), connections_.end(), refused);
+}
+
+GX_DECL bool Session::keeps_connections() const {
+    return options_.regroups && !parted_ && member_.cause().is_loss();
+}
+
+GX_DECL void Session::end_now() {
+    const std::lock_guard lock(mutex_);
+    coordinator_->end();
+    wake();
+}
+
+// ---- Another run --------------------------------------------------------------------------
+
+GX_DECL Regrouped Session::regroup(std::int64_t number, Duration limit) {
+    std::unique_lock lock(mutex_);
+    if (!keeps_connections()) return {};
+    const Duration end = saturating_sum(steady_now(), limit);
+    if (coordinator_) coordinator_->regroup_by(end);
+    member_.stay(number);
+    const int run = runs_;
+    wake();
+    const auto root_is_gone = [&] { return !coordinator_ && connections_.empty(); };
+    const auto done = [&] { return runs_ > run || root_is_gone() || root_lost_.has_value(); };
+    // The root's own limit ends its wait.
+    if (coordinator_ || limit >= Duration::max() - steady_now()) changed_.wait(lock, done);
+    else (void)changed_.wait_for(lock, limit, done);
+    return runs_ > run ? member_.regrouped() : Regrouped{};
+}
+
+// On the monitor, where the member has begun another run.
+GX_DECL void Session::begin_anew() {
+    runs_ = member_.runs();
+    options_.rank = member_.rank();
+    options_.ranks = static_cast<int>(member_.regrouped().members.size());
+    compared_ = 0;
+    notes_.clear();
+    member_.working_on(options_.operation);
+}
+
+GX_DECL void Session::part(Duration limit) {
+    std::unique_lock lock(mutex_);
+    if (std::exchange(parted_, true)) return;
+    if (!coordinator_) return connections_.clear();
+    for (auto& [id, c] : connections_) c.closing = true;
+    wake();
+    const auto all_gone = [&] { return connections_.empty(); };
+    if (limit >= Duration::max() - steady_now()) changed_.wait(lock, all_gone);
+    else (void)changed_.wait_for(lock, limit, all_gone);
 }
 
 GX_DECL Cause Session::cause() {
@@ -352,9 +404,10 @@ GX_DECL void Session::move_messages() {
             order(o);
         }
     }
+    if (member_.runs() > runs_) begin_anew();
     for (Note& n : member_.take_notes()) notes_.push_back(std::move(n));
     if (coordinator_ && coordinator_->joined()) listener_.reset();
-    if (!coordinator_ && member_.ended()) connections_.clear();
+    if (!coordinator_ && member_.ended() && !keeps_connections()) connections_.clear();
 }
 
 GX_DECL void Session::order(Order& o) {

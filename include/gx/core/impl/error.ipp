@@ -22,8 +22,9 @@ GX_COLD GX_DECL std::string sentence(const LostRank::Where& w, Delivery d) {
 
 }  // namespace detail::error
 
-GX_DECL LostRank::LostRank(Where where, Delivery delivery)
-    : Error(detail::error::sentence(where, delivery)),
+GX_DECL LostRank::LostRank(Where where, Delivery delivery, const std::string& cause)
+    : Error(detail::error::sentence(where, delivery) + (cause.empty() ? "" : " Its cause: ") +
+            cause),
       where_(std::move(where)),
       delivery_(delivery) {}
 
