@@ -48,7 +48,7 @@ struct Ended {
 };
 
 /// One of the processes that in_each() has forked, and its connections to the others. The root has
-/// a line to each child, over which they agree on who is left, and get sockets for another run.
+/// a line to each child, over which they get sockets for another run.
 class Forked {
 public:
     /// Forks placement.ranks() - 1 children and calls body(forked) in each and, as rank 0, here.
@@ -84,8 +84,8 @@ private:
         Descriptor line{};
     };
     struct Sockets {
-        std::vector<Descriptor> members{};  ///< root: to each rank, for the session
-        Descriptor to_root{};               ///< others: for the session
+        std::vector<Descriptor> members{};  ///< root: to each rank, for a new session
+        Descriptor to_root{};               ///< others: for a new session
         std::vector<Descriptor> peers{};    ///< for the mesh
         Moment begin{};
     };
@@ -98,8 +98,6 @@ private:
     [[nodiscard]] Sockets hand_out();
     [[nodiscard]] Sockets receive();
     std::map<int, std::string> end(coordination::Session& session);
-    std::pair<std::vector<int>, std::int64_t> gather_members(std::int64_t number);
-    void become(const std::vector<int>& members, int rank);
 
     int rank_;
     Placement placement_;
@@ -108,7 +106,8 @@ private:
     std::unique_ptr<coordination::NodeMemory> memory_{};  ///< of the first run
     std::map<int, Child> children_{};                     ///< root
     Descriptor line_{};                                   ///< child: to the root
-    coordination::Cause cause_{};                         ///< of the end of the last run
+    std::unique_ptr<coordination::Session> session_{};    ///< of the last run
+    bool regrouped_ = false;                              ///< session_ has begun another one
     bool device_lost_ = false;                            ///< this process's, in the last run
     int exit_status_ = 0;
 };

@@ -25,17 +25,6 @@ using coordination::saturating_sum;
 using coordination::Session;
 using coordination::steady_now;
 
-template <class E>
-bool holds(const std::exception_ptr& error) {
-    try {
-        if (error) std::rethrow_exception(error);
-    } catch (const E&) {
-        return true;
-    } catch (...) {
-    }
-    return false;
-}
-
 GX_DECL void expect_deadline(std::chrono::nanoseconds deadline) {
     if (deadline.count() > 0) return;
     throw Error("deadline is " + std::to_string(deadline.count()) +
@@ -133,17 +122,23 @@ GX_DECL std::unique_ptr<Session> Forked::session_over(Sockets& sockets) const {
                              .ranks = placement_.ranks(),
                              .join_deadline = patience,
                              .silence = patience,
-                             .outlive_root = deadline_};
+                             .outlive_root = deadline_,
+                             .regroups = true};
     if (rank_ != 0)
         return std::make_unique<Session>(std::move(options), std::move(sockets.to_root));
     return std::make_unique<Session>(std::move(options), std::move(sockets.members));
 }
 
 GX_DECL Ended Forked::run(FunctionRef<void(Part&)> body) {
+    if (session_ && !regrouped_) {  // no rank was lost, or nobody has asked who is left
+        session_->part(deadline_);
+        session_.reset();
+    }
     Sockets sockets = sockets_of_run();
     const bool forked_now = memory_ != nullptr;
     std::unique_ptr<coordination::NodeMemory> memory = std::exchange(memory_, nullptr);
-    const std::unique_ptr<Session> session = session_over(sockets);
+    if (!std::exchange(regrouped_, false)) session_ = session_over(sockets);
+    Session* const session = session_.get();
     Ended out;
     std::optional<Mesh> mesh;  // stays until all have ended: others may still send to it
     try {
@@ -171,8 +166,8 @@ GX_DECL Ended Forked::run(FunctionRef<void(Part&)> body) {
     session->leave();
     if (rank_ == 0) out.deaths = end(*session);
     else (void)session->end(Duration::max());
-    out.cause = cause_ = session->cause();
-    device_lost_ = holds<DeviceLost>(out.own);
+    out.cause = session->cause();
+    device_lost_ = coordination::is_device_lost(out.own);
     out.sentence = session->sentence();
     out.exit_status = exit_status_ = session->exit_status();
     if (rank_ == 0)
@@ -181,20 +176,10 @@ GX_DECL Ended Forked::run(FunctionRef<void(Part&)> body) {
 }
 
 GX_DECL void Forked::run_or_throw(FunctionRef<void(Part&)> body) {
-    using coordination::Reason;
     const Ended ended = run(body);
-    const coordination::Cause& cause = ended.cause;
-    const bool threw =
-        cause.reason == Reason::error && cause.exit_status != coordination::device_lost;
-    const bool is_loss = cause.stopped() && !threw && cause.reason != Reason::mismatch;
-    if (is_loss) {
-        if (ended.own && ended.joined) std::rethrow_exception(ended.own);
-        throw LostRank({.rank = rank_, .operation = ended.joined ? "ending" : "starting"},
-                       {Delivery::Outcome::timed_out, cause.rank});
-    }
+    coordination::throw_loss(*session_, ended.own, ended.joined);
     if (rank_ == 0) return throw_first(ended);
-    if (ended.own && !holds<LostRank>(ended.own)) std::rethrow_exception(ended.own);
-    if (cause.stopped()) throw Error(ended.sentence);
+    coordination::throw_first(*session_, ended.own);
 }
 
 // Waits until every child has left or ended, and kills those that are late. Returns how those ended
@@ -290,8 +275,8 @@ GX_DECL auto Forked::sockets_of_run() -> Sockets {
     return rank_ == 0 ? hand_out() : receive();
 }
 
-// The packet to a child: when the run begins; its socket to the root's session, and those to all
-// other ranks in their order. A child that is gone is missed by the session.
+// The packet to a child: when the run begins; its socket to the root's session, where that is new,
+// and those to all other ranks in their order. A child that is gone is missed by the session.
 GX_DECL auto Forked::hand_out() -> Sockets {
     const auto n = static_cast<std::size_t>(placement_.ranks());
     Sockets mine{.members = std::vector<Descriptor>(n), .begin = std::chrono::steady_clock::now()};
@@ -299,8 +284,10 @@ GX_DECL auto Forked::hand_out() -> Sockets {
     const std::int64_t begin = mine.begin.time_since_epoch().count();
     for (auto& [rank, child] : children_) {
         const auto r = static_cast<std::size_t>(rank);
-        auto [root, its] = coordination::socket_pair();
-        std::vector<int> descriptors{its.get()};
+        Descriptor root, its;
+        if (!session_) std::tie(root, its) = coordination::socket_pair();
+        std::vector<int> descriptors;
+        if (its) descriptors.push_back(its.get());
         for (std::size_t peer = 0; peer < n; ++peer)
             if (peer != r) descriptors.push_back(mesh[r][peer].get());
         write_to(child.line, std::span(&begin, 1), descriptors);
@@ -313,76 +300,46 @@ GX_DECL auto Forked::hand_out() -> Sockets {
 GX_DECL auto Forked::receive() -> Sockets {
     const int ranks = placement_.ranks();
     Packet packet = read_from(line_, ranks, Duration::max());
-    if (packet.numbers.size() != 1 || packet.descriptors.size() != static_cast<std::size_t>(ranks))
+    const std::size_t first = session_ ? 0 : 1;
+    if (packet.numbers.size() != 1 ||
+        packet.descriptors.size() + 1 != static_cast<std::size_t>(ranks) + first)
         throw Error("rank " + std::to_string(rank_) +
                     " waits for another run, and rank 0 has ended: look at its error");
-    Sockets mine{.to_root = std::move(packet.descriptors[0]),
-                 .peers = std::vector<Descriptor>(static_cast<std::size_t>(ranks)),
+    Sockets mine{.peers = std::vector<Descriptor>(static_cast<std::size_t>(ranks)),
                  .begin = Moment(Moment::duration(packet.numbers[0]))};
-    for (int peer = 0, i = 1; peer < ranks; ++peer)
-        if (peer != rank_)
-            mine.peers[static_cast<std::size_t>(peer)] =
-                std::move(packet.descriptors[static_cast<std::size_t>(i++)]);
+    if (!session_) mine.to_root = std::move(packet.descriptors[0]);
+    for (std::size_t peer = 0, i = first; peer < mine.peers.size(); ++peer)
+        if (peer != static_cast<std::size_t>(rank_))
+            mine.peers[peer] = std::move(packet.descriptors[i++]);
     return mine;
 }
 
 // ---- Who is left --------------------------------------------------------------------------
 
-// Child to root: its number, of which the root only uses its own. Root to child: its number, and
-// the members.
 GX_DECL std::pair<std::vector<int>, std::int64_t> Forked::agree(std::int64_t number) {
-    if (rank_ == 0) return gather_members(number);
-    Packet reply;
-    if (!device_lost_) {
-        write_to(line_, std::span(&number, 1));
-        reply = read_from(line_, placement_.ranks(), Duration::max());  // or the root's end
-    }
-    if (reply.numbers.empty()) {
-        line_.close();
-        return {};
-    }
-    std::vector<int> members(reply.numbers.begin() + 1, reply.numbers.end());
-    become(members, int(std::ranges::find(members, rank_) - members.begin()));
-    return {std::move(members), reply.numbers[0]};
-}
-
-GX_DECL std::pair<std::vector<int>, std::int64_t> Forked::gather_members(std::int64_t number) {
-    using coordination::Reason;
-    if (device_lost_) return {};
-    const Duration end = saturating_sum(steady_now(), deadline_);
     const auto leave_out = [](const Child& child) {
         ::kill(child.process, SIGKILL);
         (void)wait_for(child.process);
     };
-    std::erase_if(children_, [&](const auto& one) {
-        const auto& child = one.second;
-        const bool out = read_from(child.line, placement_.ranks(), end).numbers.empty();
-        if (out) leave_out(child);
-        return out;
-    });
-    const bool all = std::ssize(children_) + 1 == placement_.ranks();
-    const bool late = cause_.reason == Reason::late || cause_.reason == Reason::silent;
-    if (const auto named = children_.find(cause_.rank); all && late && named != children_.end()) {
-        leave_out(named->second);
-        children_.erase(named);
+    coordination::Regrouped left;
+    if (session_ && !device_lost_)  // the root's limit, or its end, is that of all
+        left = session_->regroup(number, rank_ == 0 ? deadline_ : Duration::max());
+    if (left.members.empty()) {
+        if (session_) session_->part(deadline_);
+        line_.close();
+        return {};
     }
-    std::vector<int> members{0};
-    std::map<int, Child> left;
-    for (auto& [rank, child] : children_) {
-        left[int(members.size())] = std::move(child);
-        members.push_back(rank);
+    std::map<int, Child> children;
+    for (auto& [rank, child] : std::exchange(children_, {})) {
+        const auto found = std::ranges::find(left.members, rank);
+        if (found == left.members.end()) leave_out(child);
+        else children[int(found - left.members.begin())] = std::move(child);
     }
-    std::vector<std::int64_t> reply{number};
-    reply.insert(reply.end(), members.begin(), members.end());
-    children_ = std::move(left);
-    for (const auto& [rank, child] : children_) write_to(child.line, reply);
-    become(members, 0);
-    return {std::move(members), number};
-}
-
-GX_DECL void Forked::become(const std::vector<int>& members, int rank) {
-    placement_ = gx::detail::threads::placement_of(placement_, members);
-    rank_ = rank;
+    children_ = std::move(children);
+    placement_ = gx::detail::threads::placement_of(placement_, left.members);
+    rank_ = session_->rank();
+    regrouped_ = true;
+    return {std::move(left.members), left.number};
 }
 
 // ---- Fork ---------------------------------------------------------------------------------
