@@ -139,7 +139,7 @@ TEST(Member, WhatARootDoesNotSendIsItsLoss) {
         EXPECT_FALSE(m.joined());
     }
 }
-TEST(Member, SendsNothingMoreWhileItStaysUntilItSaysHelloInAnotherRun) {
+TEST(Member, SendsNothingWhileItStays) {
     Member m = joined();
     m.received(Cause{Reason::lost, 2, 0, 1, {}, "rank 2 is lost"}, 1s);
     m.leave();
@@ -150,7 +150,9 @@ TEST(Member, SendsNothingMoreWhileItStaysUntilItSaysHelloInAnotherRun) {
     EXPECT_EQ(m.take(), (std::vector<Message>{co::Leaving{}, co::Staying{4}}));
     m.received(co::Note{0, {}}, 6s);
     m.received(co::Regrouped{9, {1}}, 6s);
-    EXPECT_EQ(m.take(), std::vector<Message>{(co::Hello{.run_id = "run", .rank = 0, .ranks = 1})});
+    EXPECT_EQ(m.rank(), 0);
+    m.note({std::byte{2}});
+    EXPECT_EQ(m.take(), (std::vector<Message>{co::Note{0, {std::byte{2}}}}));
     EXPECT_TRUE(m.take_notes().empty()) << "of the run before";
     EXPECT_EQ(m.next_tick(), 8s) << "it reports again";
 }

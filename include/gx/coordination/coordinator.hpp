@@ -32,10 +32,10 @@ struct Order {
 ///     a cause      the first one that comes here is sent to all ranks, and no later one
 ///     the end      once every rank has sent Leaving, or is gone: Ended
 ///     regrouping   after a loss, where rank 0 goes on: once every other rank has sent Staying, is
-///                  gone, or is late: Regrouped to those that have, which are the ranks of the next
-///                  run, in the order of their ranks. It begins anew, with its rendezvous, on the
-///                  same connections. A rank that others have waited for in vain and that stays
-///                  is left out only if no other is, since they may have named one that waits itself
+///                  gone, or is late: to those that have Regrouped, and a Welcome to the next run,
+///                  whose ranks they are, in the order of their ranks. A rank that others have
+///                  waited for in vain and that stays is left out only if no other is, since they
+///                  may have named one that waits itself
 ///
 /// Errors: a connection of a stranger (garbage, another version, another run id), of a rank that
 ///         is not in the world, or of a rank that is already there is refused with a sentence, and

@@ -416,21 +416,25 @@ GX_DECL void Coordinator::regroup_if_all_said(Duration now) {
     if (now >= regroup_by_ || std::ranges::all_of(seats_, has_said)) regroup(staying(), now);
 }
 
+// The members take their seats at once: one that is lost before it hears of the next run is in it.
 GX_DECL void Coordinator::regroup(const std::vector<int>& members, Duration now) {
     Options options = options_;
     options.ranks = static_cast<int>(members.size());
     Coordinator next(std::move(options), now);
     for (auto& [connection, c] : connections_) {
         const auto found = std::ranges::find(members, c.rank);
-        const bool stays = c.rank != of_no_rank && !c.refused && found != members.end();
-        if (!stays && !c.refused) refuse(connection, "the others go on without it");
-        next.connections_[connection] = {
-            .expected = stays ? static_cast<int>(found - members.begin()) : of_no_rank,
-            .refused = !stays};
-        if (stays)
-            orders_.push_back({.connection = connection, .message = Regrouped{number_, members}});
+        if (c.rank == of_no_rank || c.refused || found == members.end()) {
+            if (!c.refused) refuse(connection, "the others go on without it");
+            next.connections_[connection] = {.refused = true};
+            continue;
+        }
+        const auto rank = static_cast<int>(found - members.begin());
+        orders_.push_back({.connection = connection, .message = Regrouped{number_, members}});
+        next.connections_[connection] = {.rank = rank};
+        next.seat(rank) = {.connection = connection, .hello = seat(c.rank).hello, .heard = now};
     }
     next.orders_ = std::move(orders_);
+    next.begin();
     *this = std::move(next);
 }
 

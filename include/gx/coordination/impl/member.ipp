@@ -84,7 +84,7 @@ GX_DECL void Member::stop(Cause cause) {
     if (exit_status_ == 0) exit_status_ = std::max(1, cause_.exit_status);
 }
 
-// The next run begins, with a Hello.
+// The next run begins: its Welcome follows.
 GX_DECL void Member::regroup(const Regrouped& by, Duration now) {
     const auto own = std::ranges::find(by.members, rank());
     if (!staying_ || own == by.members.end())
@@ -93,6 +93,7 @@ GX_DECL void Member::regroup(const Regrouped& by, Duration now) {
     options.hello.rank = static_cast<int>(own - by.members.begin());
     options.hello.ranks = static_cast<int>(by.members.size());
     Member next(std::move(options), now);
+    next.outgoing_.clear();  // the root knows who it is
     next.regrouped_ = by;
     next.runs_ = runs_ + 1;
     *this = std::move(next);
