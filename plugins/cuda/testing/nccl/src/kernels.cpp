@@ -1,5 +1,6 @@
 // Kernels: how a group's parts reach their streams' heads, meet those of other ranks, and end.
 #include <algorithm>  // all_of, find
+#include <csignal>    // raise
 #include <cstring>    // memcpy
 #include <utility>    // move
 
@@ -145,6 +146,7 @@ void Nccl::arrive(const std::shared_ptr<Kernel>& k) {
     busy_[c.device] = &c;
     if (!k->captured) ++c.arrived;
     ++counts.kernels;
+    if (killing_kernel.fires()) std::raise(SIGKILL);
     if (c.dies_in > 0 && --c.dies_in == 0) c.dead = true;
     for (Part& p : k->parts) {
         p.met = false;

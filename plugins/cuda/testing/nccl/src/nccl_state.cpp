@@ -51,6 +51,9 @@ void lose_rank(ncclComm_t comm, int k, PeersSee peers) {
         c.dead = k == 0;
     });
 }
+void kill_process(int k) {
+    locked([&](Nccl& n) { n.killing_kernel = {k, cudaSuccess}; });
+}
 void fail_communicator(ncclComm_t comm, ncclResult_t error) {
     locked([&](Nccl& n) {
         ncclComm& c = n.comm_of(comm, "fail_communicator");

@@ -224,7 +224,8 @@ public:
     int cliques = 0, registrations = 0;
     std::map<std::string, std::shared_ptr<Clique>> cliques_of_processes{};  ///< by key
     std::map<std::string, std::shared_ptr<Join>> joins_of_processes{};      ///< by key
-    Runtime::Fault failing_init{};  ///< counts; the error is `init_error`
+    Runtime::Fault failing_init{};    ///< counts; the error is `init_error`
+    Runtime::Fault killing_kernel{};  ///< counts
     ncclResult_t init_error = ncclSystemError;
     Runtime::Fault hanging_init{};
     std::set<std::pair<int, int>> unreachable{};

@@ -209,6 +209,29 @@ TEST_F(Processes, ADeadProcessIsARemoteError) {
               (std::vector<int>{0, SIGKILL}))
         << board->said[0];
 }
+/// Its first kernel is done on both sides, of its second nothing has come.
+TEST_F(Processes, AProcessThatIsKilledInAKernelSendsNothingOfIt) {
+    EXPECT_EQ(run(2,
+                  [&](int r) {
+                      const ncclComm_t comm = join(r, 2);
+                      if (r == 1) gx::nccl_testing::kill_process(2);
+                      const Work w({r == 1 ? 5.0f : 0.0f});
+                      for (int i = 0; i < 2; ++i) {
+                          if (r == 1) ok(ncclSend(w.memory, 1, ncclFloat32, 0, comm, w.stream));
+                          else ok(ncclRecv(w.memory, 1, ncclFloat32, 1, comm, w.stream));
+                          EXPECT_TRUE(i == 1 || w.read() == std::vector<float>{5});
+                      }
+                      if (r == 1) (void)cudaStreamSynchronize(w.stream);
+                      ncclResult_t state = ncclSuccess;
+                      while (state == ncclSuccess) ok(ncclCommGetAsyncError(comm, &state));
+                      EXPECT_EQ(state, ncclRemoteError);
+                      ok(ncclCommAbort(comm));
+                      ok(cudaStreamSynchronize(w.stream));
+                      w.release();
+                  }),
+              (std::vector<int>{0, SIGKILL}))
+        << board->said[0];
+}
 TEST_F(Processes, ACommunicatorThatWasEndedIsNoDeath) {
     for (int times = 0; times < 100; ++times) {  // the end and the exit come between two looks
         board->has_id = board->arrived = 0;

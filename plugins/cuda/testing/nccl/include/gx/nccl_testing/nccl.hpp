@@ -52,6 +52,9 @@ enum class PeersSee : unsigned char {
 /// reaches its peers, and calls on `comm` return ncclSystemError, but for ncclCommAbort. k == 0: at
 /// once, between two kernels.
 void lose_rank(ncclComm_t comm, int k, PeersSee peers = PeersSee::nothing);
+/// This process is killed in its k-th kernel from now on, of which nothing reaches its peers: for
+/// ranks that are processes. 1 is the next.
+void kill_process(int k);
 /// ncclCommGetAsyncError on this rank returns `error` from now on; only an abort ends its kernels.
 void fail_communicator(ncclComm_t comm, ncclResult_t error);
 /// The k-th rank that begins to join a communicator from now on fails with `error`; 1 is the next.
