@@ -251,9 +251,9 @@ consteval bool explain_shrinking_world() {
     static_assert(Shrinks<W>,
                   "gx: this World can't go on without a rank: no 'gx::Survivors<World> "
                   "survivors(span<const int> lost, Nanoseconds restart_time)'. "
-                  "Fix: train on Threads, nccl::World or a simulated cluster, or leave "
-                  "ContinueOnSurvivors out of the Trainer: it then stops, and resumes from a "
-                  "checkpoint.");
+                  "Fix: train on Threads, nccl::World, nccl::LaunchedWorld or a simulated "
+                  "cluster, or leave ContinueOnSurvivors out of the Trainer: it then stops, and "
+                  "resumes from a checkpoint.");
     return true;
 }
 

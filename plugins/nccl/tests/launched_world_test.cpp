@@ -38,7 +38,7 @@ using Gpus = nccl::LaunchedWorld<HostComputed<reference::Device>>;
 using LaunchedWorld = WithProcesses;
 using View = ViewIn<float, cuda::GpuMemory>;
 
-static_assert(explain_training_world<Gpus>() && SpansProcesses<Gpus> && !Shrinks<Gpus>);
+static_assert(explain_training_world<Gpus>() && SpansProcesses<Gpus> && Shrinks<Gpus>);
 
 void expect_no_errors(const Ended& ended) {
     for (const std::string& text : ended.errors) EXPECT_EQ(text, "");

@@ -57,6 +57,18 @@ void expect_names_killed(Command command) {
             << read_text(folder / "output");
 }
 
+/// `command` lets the others run on where one dies.
+template <class Command>
+void expect_goes_on(const std::string& launcher, Command command) {
+    const Folder folder;
+    (void)shell("timeout 200 " + command(folder.path.string() + " 1 on"), folder / "output");
+    for (const int r : {0, 2})
+        EXPECT_EQ(read_text(folder.path / std::to_string(r)),
+                  "rank " + std::to_string(r) + " of 3 by " + launcher +
+                      ": went on as one of 2, without rank 1")
+            << read_text(folder / "output");
+}
+
 TEST_F(Launchers, OpenMpi) {
     const std::string mpirun = find({"mpirun.openmpi", "mpirun"}, "Open MPI");
     if (mpirun.empty()) GTEST_SKIP() << "skipped: there is no mpirun of Open MPI (openmpi-bin)";
@@ -66,6 +78,11 @@ TEST_F(Launchers, OpenMpi) {
     };
     expect_trains("mpirun", command);
     expect_names_killed(command);
+    expect_goes_on("mpirun", [&](const std::string& arguments) {
+        return mpirun +
+               " --allow-run-as-root --oversubscribe --bind-to none --enable-recovery -n 3 " +
+               rank_program() + " " + arguments;
+    });
 }
 TEST_F(Launchers, Mpich) {
     const std::string mpiexec = find({"mpiexec.mpich", "mpiexec.hydra", "mpiexec"}, "HYDRA");
@@ -114,6 +131,7 @@ TEST_F(Launchers, AnEnvironmentAsOfSrun) {
     };
     expect_trains("srun", command);
     expect_names_killed(command);
+    expect_goes_on("srun", command);
 }
 TEST_F(Launchers, NoneIsNamed) {
     const Folder folder;

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <chrono>    // deadlines
+#include <cstdint>   // int64_t
 #include <memory>    // unique_ptr
 #include <optional>  // a mesh
+#include <span>      // lost ranks
 #include <string>    // sentences
 #include <utility>   // exchange
 
@@ -12,7 +14,8 @@
 #include <gx/coordination/session.hpp>  // Session, Roster
 #include <gx/core/decl.hpp>             // GX_DECL
 #include <gx/core/function_ref.hpp>     // FunctionRef
-#include <gx/core/world.hpp>            // NoDevice, SpansProcesses
+#include <gx/core/units.hpp>            // Nanoseconds
+#include <gx/core/world.hpp>            // NoDevice, SpansProcesses, Survivors
 #include <gx/core/world_info.hpp>       // RunTerms, ComparesTerms
 #include <gx/nccl/rank_board.hpp>       // RankBoard
 #include <gx/nccl/world.hpp>            // WorldRank
@@ -30,7 +33,7 @@ struct LaunchedOptions {
 };
 
 /// The processes of one run, which have met: the channel that coordinates them, and the sockets
-/// between their hosts.
+/// between their hosts. Where a run loses ranks, the others may meet again on that channel.
 class Meeting {
 public:
     /// Waits for all ranks. `run`: its number. Errors: LaunchedWorld's.
@@ -45,21 +48,28 @@ public:
     [[nodiscard]] coordination::Mesh& mesh() { return *mesh_; }
 
     /// Calls `rank`, and waits for the other processes. Throws what it throws, or the error of the
-    /// rank that stopped it. Once.
+    /// rank that stopped it; LostRank in all that a loss has stopped. Once, and again after each
+    /// regroup().
     GX_DECL void run(FunctionRef<void(RankBoard&, const ncclUniqueId&)> rank);
+    /// Whether run() has thrown because of a loss.
+    [[nodiscard]] bool has_lost() const { return !loss_.empty(); }
+    /// After a loss: see Session. No members where this process is left out, or has lost its GPU.
+    /// Errors: gx::Error where rank 0 is gone.
+    [[nodiscard]] GX_DECL coordination::Regrouped regroup(std::int64_t number);
 
 private:
-    GX_DECL void connect(const LaunchedOptions& options);
-    GX_DECL void take_gpu(const LaunchedOptions& options);
+    GX_DECL void connect();
+    GX_DECL void take_gpu();
     GX_DECL void leave();
     [[nodiscard]] GX_DECL ncclUniqueId shared_id();
 
-    std::chrono::nanoseconds deadline_, join_deadline_;
+    LaunchedOptions options_;
     std::unique_ptr<coordination::Session> session_{};
     coordination::Roster roster_{};
     std::optional<coordination::Mesh> mesh_{};
     int gpu_ = -1;
-    bool left_ = false;
+    bool left_ = false, gpu_lost_ = false;
+    std::string loss_{};  ///< what run() has thrown
 };
 
 template <class Device>
@@ -67,6 +77,8 @@ class LaunchedRank;
 
 /// This process's rank of a run that torchrun, mpirun, mpiexec or srun started, with a GPU of its
 /// own. Gradients go over NCCL (Transport), control messages over sockets between the hosts.
+/// The launcher runs main() in each process, so each calls run() and survivors() by itself: there is
+/// no root that starts the others (StartsProcesses), and nothing to hand a function to.
 ///
 /// Order:  reducers of gx end with the bits that they have on threads; nccl::AllReduce does not.
 /// Errors: construction waits for all ranks, and throws gx::Error, on all of them, with the first
@@ -74,8 +86,12 @@ class LaunchedRank;
 ///         fewer GPUs than ranks of a host; a GPU of two ranks; NCCL of another version than on
 ///         rank 0. On this one alone: a deadline that is not above 0, an address that is not
 ///         reached. run() is World's: where a rank throws each process throws that error; where one
-///         dies or is late all others name it, with step, bucket and operation, and abort their
-///         communicators. Then it ends: resume from a checkpoint.
+///         dies, is late or has lost its GPU all others name it, with step, bucket and operation,
+///         and abort their communicators.
+///         It Shrinks: after a loss the processes that are left agree over the channel to rank 0 on
+///         who goes on, on the GPUs that they have, with new communicators. Those that do not come
+///         to survivors() within `deadline` of rank 0 are left out. Without rank 0 none goes on:
+///         survivors() throws gx::Error, and the run is resumed from a checkpoint.
 ///         Every process calls run() equally often, each time with the same composition; one that
 ///         leaves before its first run(), or does not call it for `join_deadline`, is named by all
 ///         others, in theirs.
@@ -97,22 +113,54 @@ public:
     [[nodiscard]] Placement placement() const { return roster_.placement(); }
     [[nodiscard]] int first_local_rank() const { return options_.launch.rank; }
     void run(FunctionRef<void(Rank&)> f) {
+        lost_.reset();
         if (!next_) next_ = std::make_unique<Meeting>(options_, runs_);
         ++runs_;
-        const auto meeting = std::exchange(next_, nullptr);
-        meeting->run([&](RankBoard& board, const ncclUniqueId& id) {
-            Rank rank(*meeting, board, id,
-                      {.placement = placement(),
-                       .deadline = options_.deadline,
-                       .graphs = options_.graphs});
-            rank.call(f, board);
-        });
+        auto meeting = std::exchange(next_, nullptr);
+        try {
+            meeting->run([&](RankBoard& board, const ncclUniqueId& id) {
+                Rank rank(*meeting, board, id,
+                          {.placement = placement(),
+                           .deadline = options_.deadline,
+                           .graphs = options_.graphs});
+                rank.call(f, board);
+            });
+        } catch (...) {
+            if (meeting->has_lost()) lost_ = std::move(meeting);
+            throw;
+        }
+    }
+    /// The world of the processes that are left. See Shrinks: the processes know who is lost.
+    [[nodiscard]] Survivors<LaunchedWorld> survivors(std::span<const int> /*lost*/,
+                                                     Nanoseconds /*restart_time*/,
+                                                     std::int64_t number = 0) {
+        Survivors<LaunchedWorld> left;
+        auto meeting = std::exchange(lost_, nullptr);
+        if (!meeting) return left;
+        coordination::Regrouped all = meeting->regroup(number);
+        if (all.members.empty()) return left;
+        left.members = std::move(all.members);
+        left.number = all.number;
+        left.world = std::unique_ptr<LaunchedWorld>(new LaunchedWorld(*this, std::move(meeting)));
+        return left;
     }
 
 private:
+    /// What is left of `before`.
+    LaunchedWorld(const LaunchedWorld& before, std::unique_ptr<Meeting> meeting)
+        : options_(before.options_),
+          runs_(before.runs_),
+          next_(std::move(meeting)),
+          roster_(next_->roster()) {
+        options_.launch.rank = next_->session().rank();
+        options_.launch.ranks = next_->session().ranks();
+        options_.gpu = next_->gpu();
+    }
+
     Options options_;
     int runs_ = 0;
-    std::unique_ptr<Meeting> next_;  ///< of the next run, if it has begun
+    std::unique_ptr<Meeting> next_;    ///< of the next run, if it has begun
+    std::unique_ptr<Meeting> lost_{};  ///< of a run that has lost ranks, for survivors()
     coordination::Roster roster_;
 };
 
@@ -134,7 +182,8 @@ private:
 
     coordination::Session* session_;
 };
-static_assert(SpansProcesses<LaunchedWorld<>> && ComparesTerms<LaunchedWorld<>::Rank>);
+static_assert(SpansProcesses<LaunchedWorld<>> && ComparesTerms<LaunchedWorld<>::Rank> &&
+              Shrinks<LaunchedWorld<>>);
 
 }  // namespace gx::nccl
 

@@ -1,7 +1,7 @@
 // Meeting: rendezvous, GPUs, and the end of a run.
 #pragma once
 
-#include <algorithm>  // max
+#include <algorithm>  // max, min
 #include <cstring>    // memcpy
 #include <map>        // GPUs
 
@@ -86,7 +86,8 @@ inline std::unique_ptr<coordination::Session> session_of(const LaunchedOptions& 
         .host = l.node.empty() ? coordination::host_name() : l.node,
         .join_deadline = o.join_deadline,
         // A busy machine may not run a process for a while that is well.
-        .silence = std::max<std::chrono::nanoseconds>(o.deadline, std::chrono::seconds(10))};
+        .silence = std::max<std::chrono::nanoseconds>(o.deadline, std::chrono::seconds(10)),
+        .regroups = true};
     if (l.rank == 0)
         return std::make_unique<coordination::Session>(
             std::move(options), std::vector<coordination::Descriptor>{},
@@ -108,6 +109,11 @@ inline int gpu_of(const LaunchedOptions& o, int local_rank) {
     if (local_rank < gpus) return local_rank;
     throw Error("it has local rank " + std::to_string(local_rank) + sees +
                 ". Start fewer ranks on a host, or let CUDA_VISIBLE_DEVICES name more GPUs");
+}
+
+/// How long rank 0 waits for the others to see that it has ended.
+inline coordination::Duration parting_time(const LaunchedOptions& o) {
+    return std::min<coordination::Duration>(o.deadline, std::chrono::seconds(5));
 }
 
 inline std::string address_of(int gpu) {
@@ -146,15 +152,14 @@ inline void expect_fit(const std::vector<std::string>& said, const coordination:
 
 }  // namespace detail::launched
 
-GX_DECL Meeting::Meeting(const LaunchedOptions& options, int run)
-    : deadline_(options.deadline), join_deadline_(options.join_deadline) {
+GX_DECL Meeting::Meeting(const LaunchedOptions& options, int run) : options_(options) {
     gx::detail::threads::expect_deadline(options.deadline);
     gx::detail::threads::expect_deadline(options.join_deadline);
     session_ = detail::launched::session_of(options, run);
     try {
         roster_ = detail::launched::join(*session_, options.launch);
-        connect(options);
-        take_gpu(options);
+        connect();
+        take_gpu();
     } catch (...) {
         session_->fail(coordination::sentence_of(std::current_exception()));
         leave();
@@ -169,20 +174,23 @@ GX_DECL Meeting::~Meeting() {
                        roster_.at(session_->rank()).host +
                        " left before run(): look at its own error. Every rank calls run()");
     leave();
+    session_->part(detail::launched::parting_time(options_));
 }
 
 /// Connects the hosts.
-GX_DECL void Meeting::connect(const LaunchedOptions& o) {
+GX_DECL void Meeting::connect() {
+    const LaunchedOptions& o = options_;
     std::string host = session_->host();
     if (host.empty() || coordination::listening_host(host) == host) host = o.launch.host;
     mesh_.emplace(roster_.placement(), coordination::connect_all(*session_, host, o.join_deadline),
                   o.deadline, *session_);
 }
 
-GX_DECL void Meeting::take_gpu(const LaunchedOptions& o) {
+GX_DECL void Meeting::take_gpu() {
     std::string own;
     try {
-        gpu_ = detail::launched::gpu_of(o, roster_.local_rank(session_->rank()));
+        gpu_ = detail::launched::gpu_of(options_, roster_.local_rank(session_->rank()));
+        options_.gpu = gpu_;  // also among fewer ranks
         own = detail::launched::address_of(gpu_) + " " + detail::launched::nccl_version();
     } catch (const Error& e) {
         own = std::string("!") + e.what();
@@ -199,7 +207,7 @@ GX_DECL ncclUniqueId Meeting::shared_id() {
         bytes.assign(id.internal, sizeof(id.internal));
     }
     session_->working_on({"waiting for each rank's run()"});
-    const std::string shared = session_->gather(bytes, join_deadline_)[0];
+    const std::string shared = session_->gather(bytes, options_.join_deadline)[0];
     if (shared.size() != sizeof(id.internal))
         throw Error("rank 0 gave an NCCL id of " + std::to_string(shared.size()) + " bytes");
     std::memcpy(id.internal, shared.data(), shared.size());
@@ -210,17 +218,31 @@ GX_DECL void Meeting::run(FunctionRef<void(RankBoard&, const ncclUniqueId&)> ran
     detail::launched::SessionLink link(*session_);
     RankBoard board(session_->ranks(), session_->rank(), link);
     coordination::ProcessRun own{*session_};
+    bool begun = false;
     try {
+        if (!mesh_) {  // they have regrouped
+            roster_ = session_->join();
+            connect();
+            take_gpu();
+        }
         const ncclUniqueId id = shared_id();
         session_->on_note([&](int from, std::span<const std::byte> bytes) {
             board.heard(from, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
         });
+        begun = true;
         rank(board, id);
     } catch (...) {
         own.fail();
     }
     board.leave(session_->rank());
     leave();
+    try {
+        coordination::throw_loss(*session_, own.first_error, begun);
+    } catch (...) {
+        loss_ = coordination::sentence_of(std::current_exception());
+        gpu_lost_ = coordination::is_device_lost(own.first_error);
+        throw;
+    }
     coordination::throw_first(*session_, own.first_error);
 }
 
@@ -230,8 +252,33 @@ GX_DECL void Meeting::leave() {
     if (mesh_) mesh_->leave();
     session_->leave();
     const bool is_root = session_->rank() == 0;
-    (void)session_->end(is_root ? deadline_ : coordination::Duration::max());
+    const bool all = session_->end(is_root ? options_.deadline : coordination::Duration::max());
+    if (!all && session_->cause().is_loss()) session_->end_now();
     session_->on_note({});
+    mesh_.reset();
+}
+
+GX_DECL coordination::Regrouped Meeting::regroup(std::int64_t number) {
+    const coordination::Duration deadline = options_.deadline;
+    const std::string loss = std::exchange(loss_, {});
+    if (gpu_lost_) return {};
+    const bool is_root = session_->rank() == 0;
+    coordination::Duration limit = deadline;
+    if (!is_root)  // that of the end of the root's run, of its wait for the others, and one more
+        for (int more = 0; more < 2; ++more) limit = coordination::saturating_sum(limit, deadline);
+    coordination::Regrouped left = session_->regroup(number, limit);
+    if (!left.members.empty()) {
+        left_ = false;
+        roster_ = roster_.of(left.members);
+        return left;
+    }
+    const coordination::Cause cause = session_->cause();
+    if (cause.rank == session_->rank()) return left;  // the others have waited for this one
+    const std::string what =
+        cause.rank == 0 ? "rank 0 is lost" : "rank 0 has ended or does not answer";
+    throw Error(loss + " The run can't go on without a rank: " + what +
+                ", and the others meet at its address. Start all ranks again, and resume from a "
+                "checkpoint.");
 }
 
 }  // namespace gx::nccl
