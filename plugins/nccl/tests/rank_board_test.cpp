@@ -58,6 +58,8 @@ TEST(RankBoardOfProcesses, NamesTheFirstThatOwes) {
         }
     }
     for (const int r : {1, 3}) EXPECT_EQ(b.at(r).suspect(0, r), 2);
+    EXPECT_EQ(b.at(0).suspect(0, 0), 2) << "nobody owes it, and rank 3 waits for rank 2";
+    EXPECT_EQ(b.at(2).suspect(0, 2), -1) << "the others wait for this one";
 }
 TEST(RankBoardOfProcesses, NamesTheLastOfThoseThatWaitForEachOther) {
     Boards b(3);

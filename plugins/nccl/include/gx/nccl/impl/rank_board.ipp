@@ -155,16 +155,24 @@ GX_DECL int RankBoard::suspect(int ledger, int rank) {
     if (const int silent = ask_rows(); silent >= 0) return silent;
     const std::lock_guard lock(mutex_);
     const GroupLedger& l = at(ledger);
-    int last = owing(l, rank, false);
-    for (int hops = 0; last >= 0 && hops < l.ranks(); ++hops) {
-        const int next = owing(l, last, false);
-        if (next < 0 || next == rank) break;
-        last = next;
-    }
-    if (last >= 0) return l.members[detail::at(last)];
+    const auto end_of_debts = [&](int waiting) {
+        int last = owing(l, waiting, false);
+        for (int hops = 0; last >= 0 && hops < l.ranks(); ++hops) {
+            const int next = owing(l, last, false);
+            if (next < 0 || next == waiting) break;
+            last = next;
+        }
+        return last;
+    };
+    if (const int last = end_of_debts(rank); last >= 0) return l.members[detail::at(last)];
     const auto found = std::ranges::find_if(
         l.members, [&](int member) { return computes_[detail::at(member)] != 0; });
-    return found == l.members.end() ? -1 : *found;
+    if (found != l.members.end()) return *found;
+    // Who sends to this rank has queued that, and waits for another one before it.
+    for (int r = 0; r < l.ranks(); ++r)
+        if (const int last = end_of_debts(r); last >= 0 && last != rank)
+            return l.members[detail::at(last)];
+    return -1;
 }
 
 GX_DECL bool RankBoard::report(int rank) {
