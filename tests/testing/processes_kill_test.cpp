@@ -44,9 +44,10 @@ struct Board {
     std::atomic<int> by_root;                      ///< 1 + the rank that run()'s error names
     std::atomic<int> descriptors_left;
 };
-std::size_t born = 0;                            ///< the rank that this process begins with
-std::function<void(int rank, int pass)> hook{};  ///< before a rank's forward passes
-int passes = 0;                                  ///< of this process
+std::size_t born = 0;                              ///< the rank that this process begins with
+std::function<void(int rank, int pass)> hook{};    ///< before a rank's forward passes
+int passes = 0;                                    ///< of this process
+std::function<void(int rank)> behind_survivors{};  ///< once the ranks have agreed
 
 struct Hooked : gx::reference::Device {
     using gx::reference::Device::Device;
@@ -116,6 +117,7 @@ struct WatchedHere : Watched<Inner::Here> {
         gx::Survivors<WatchedHere> out{.members = left.members, .number = left.number};
         if (left.world)
             out.world.reset(new WatchedHere{{*left.world, board, std::move(left.world)}});
+        if (behind_survivors) behind_survivors(int(born));
         return out;
     }
 };
@@ -333,6 +335,23 @@ TEST_F(GoingOn, WithoutARankThatIsStopped) {
     EXPECT_EQ(error_with(stop, &run, std::chrono::seconds(2)), "");
     ASSERT_FALSE(run.record.losses.empty());
     EXPECT_EQ(run.record.losses[0].lost, std::vector<int>{3});
+    hook = nullptr;
+    expect_history<gx::Ring<gx::fp32>, gx::Sgd>(run);
+}
+/// The others have agreed that it goes on.
+TEST_F(GoingOn, WithoutARankThatIsLostBeforeTheNextRun) {
+    Outcome run;
+    behind_survivors = [](int rank) {
+        if (rank == 3) raise(SIGKILL);
+    };
+    const auto end = [](int rank, int pass) {
+        if (rank == 2 && pass == 4) raise(SIGKILL);
+    };
+    EXPECT_EQ(error_with(end, &run), "");
+    behind_survivors = nullptr;
+    ASSERT_EQ(run.record.losses.size(), 1u);
+    EXPECT_EQ(run.record.losses[0].lost, (std::vector{2, 3}));
+    EXPECT_EQ(run.record.losses[0].ranks, 2);
     hook = nullptr;
     expect_history<gx::Ring<gx::fp32>, gx::Sgd>(run);
 }
