@@ -25,7 +25,7 @@ std::vector<float> by_tiles(const Shape& s, const Tensors& t, const Blocking& bl
 }
 Shape any_first_layer() {
     Shape s = any_shape();
-    s.in = *rc::gen::inRange(1, 5), s.block = 1;
+    s.in = *rc::gen::inRange(1, 32 / s.window.width + 1), s.block = 1;
     return s;
 }
 RC_GTEST_PROP(FewChannelsWeightGradient, EqualsTheSerialSum, (std::uint64_t seed)) {

@@ -233,13 +233,14 @@ private:
     /// The parameters lie as the kernel of their gradient writes it, and the forward pass reads a
     /// copy.
     GX_COLD void choose_master_weights(int images) {
-        few_channels_ = FewChannelsWeightGradient::runs(shape_.in, shape_.out, shape_.window);
+        few_channels_ = !TileWeightGradient::runs(shape_.in, shape_.out) &&
+                        FewChannelsWeightGradient::runs(shape_.in, shape_.out, shape_.window);
         by_tiles_ = shape_.groups == 1 && !shape_.bias && cpu_bf16().unit == Bf16Unit::tiles &&
                     AmxTiles::allowed() &&
                     (few_channels_ || TileWeightGradient::runs(shape_.in, shape_.out));
         if (by_tiles_) {
-            const bool rows_of_x =
-                TileWeightGradient::rows_of_x(shape_.in, shape_.out, shape_.window);
+            const bool rows_of_x = !few_channels_ && TileWeightGradient::rows_of_x(
+                                                         shape_.in, shape_.out, shape_.window);
             weights_ = describe({shape_.out.channels(), shape_.in.channels(), shape_.window.height,
                                  shape_.window.width},
                                 rows_of_x ? dnnl_ihwo : dnnl_ohwi, ElementType::fp32);
