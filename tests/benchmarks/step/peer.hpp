@@ -46,7 +46,9 @@ public:
         in_ = fdopen(to[1], "w"), out_ = fdopen(from[0], "r");
     }
     ~Peer() {
-        if (in_ != nullptr) std::fclose(in_), std::fclose(out_), waitpid(child_, nullptr, 0);
+        if (in_ == nullptr) return;
+        kill(child_, SIGCONT);
+        std::fclose(in_), std::fclose(out_), waitpid(child_, nullptr, 0);
     }
     Peer(const Peer&) = delete;
     Peer& operator=(const Peer&) = delete;
@@ -68,11 +70,14 @@ public:
         return all;
     }
     /// Writes a line; returns the `count` numbers that follow, or fewer when the peer has ended.
+    /// Between its turns it is stopped: threads that wait for work spin, and take the others' time.
     std::vector<double> ask(const std::string& line, int count) {
+        kill(child_, SIGCONT);
         std::fprintf(in_, "%s\n", line.c_str()), std::fflush(in_);
         std::vector<double> all;
         for (double t = 0; count > 0 && std::fscanf(out_, "%lf", &t) == 1; --count)
             all.push_back(t);
+        kill(child_, SIGSTOP);
         return all;
     }
 
