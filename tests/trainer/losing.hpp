@@ -17,6 +17,7 @@
 #include <gx/collective/dissemination_barrier.hpp>  // barrier
 #include <gx/core/error.hpp>                        // DeviceLost
 #include <gx/core/world.hpp>                        // Survivors
+#include <gx/reducer/name.hpp>                      // reducer_name
 #include <gx/reference/device.hpp>                  // Device
 #include <gx/sim/world/cluster.hpp>                 // Cluster
 #include <gx/sim/world/device.hpp>                  // sim::Device
@@ -47,6 +48,8 @@ struct Script {
     /// Images of each training pass: by world, by pass.
     std::vector<std::map<std::int64_t, std::vector<int>>> seen{};
     std::map<std::pair<std::size_t, int>, std::int64_t> passes{};  ///< by world and rank
+    /// Of the optimizer's state of a rank, where its reducer owns the update.
+    std::map<std::pair<std::size_t, int>, std::int64_t> state_elements{};
 };
 inline Script& script() {
     static Script one;
@@ -92,8 +95,21 @@ private:
     PassLog log_;
 };
 
-/// R, but for departures: their step is the first that no rank gets. A barrier before it lets all
-/// earlier ones end.
+/// Whether `bucket` is of the step that ranks depart before.
+inline bool departs_at(const gx::Bucket& bucket) {
+    const Script& s = script();
+    return s.world < s.departures.size() && !s.departures[s.world].device &&
+           bucket.gradient == std::uint64_t(s.departures[s.world].step);
+}
+/// A reduction that no rank gets. A barrier before it lets all earlier ones end.
+gx::ReduceReport depart(gx::Transport auto& link) {
+    const auto all = gx::collective::barrier(link, 0);
+    if (!all.delivery.complete()) return {.delivery = all.delivery};
+    const Script& s = script();
+    return {.delivery = {gx::Delivery::Outcome::timed_out, s.departures[s.world].ranks.at(0)}};
+}
+
+/// R, but for departures: their step is the first that no rank gets.
 template <gx::Reducer R>
 struct Departing : gx::testing::Mutant<R> {
     static constexpr std::int64_t bucket_elements = [] {
@@ -101,13 +117,25 @@ struct Departing : gx::testing::Mutant<R> {
         else return 0;
     }();
     gx::ReduceReport all_reduce(gx::Transport auto& link, const gx::Bucket& bucket) {
-        const Script& s = script();
-        if (s.world >= s.departures.size() || s.departures[s.world].device ||
-            bucket.gradient != std::uint64_t(s.departures[s.world].step))
-            return this->inner_.all_reduce(link, bucket);
-        const auto all = gx::collective::barrier(link, 0);
-        if (!all.delivery.complete()) return {.delivery = all.delivery};
-        return {.delivery = {gx::Delivery::Outcome::timed_out, s.departures[s.world].ranks.at(0)}};
+        return departs_at(bucket) ? depart(link) : this->inner_.all_reduce(link, bucket);
+    }
+};
+/// The same of a reducer that owns the update; logs how much of the optimizer's state it is given.
+template <gx::Reducer R>
+    requires gx::OwnsUpdate<R>
+struct Departing<R> : R {
+    using R::R;
+    [[nodiscard]] static std::string name() { return gx::reducer_name<R>(); }
+    gx::ReduceReport all_reduce(gx::Transport auto& link, const gx::Bucket& bucket) {
+        return departs_at(bucket) ? depart(link) : R::all_reduce(link, bucket);
+    }
+    void own_update(int rank, std::span<float> state) {
+        {
+            Script& s = script();
+            const std::lock_guard lock(s.mutex);
+            s.state_elements[{s.world, rank}] = std::ssize(state);
+        }
+        R::own_update(rank, state);
     }
 };
 
@@ -166,6 +194,7 @@ inline void set_script(std::vector<Departure> departures) {
     script().world = 0;
     script().seen.clear();
     script().passes.clear();
+    script().state_elements.clear();
 }
 inline ScriptedCluster scripted_cluster(const gx::sim::ClusterSpec& spec,
                                         gx::sim::ClusterOptions options = {}) {

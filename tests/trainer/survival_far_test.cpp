@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <gx/local_sgd/reducer.hpp>   // LocalSgd
+#include <gx/sharded/reducer.hpp>     // Sharded
 #include <gx/testing/far/device.hpp>  // FarDevice
 #include <gx/testing/far/world.hpp>   // FarWorld
 #include <trainer/losing.hpp>         // Scripted
@@ -160,6 +162,34 @@ TYPED_TEST(OnDevices, RecoverFromCheckpointsToo) {
             EXPECT_EQ(runs.back().record.losses[0].step, step < 7 ? 0 : step < 12 ? 7 : 12);
         }
         expect_same(runs[0], runs[1]);
+    }
+}
+
+// ---- Reducers that own the update -----------------------------------------------------
+template <class C>
+class OwnersOnDevices : public ::testing::Test {};
+using Owners = ::testing::Types<Composed<gx::Sharded<gx::Bucketed<gx::Ring<fp32>, 64>>, gx::AdamW>,
+                                Composed<gx::LocalSgd<gx::Ring<fp32>, 2>, gx::Sgd>>;
+TYPED_TEST_SUITE(OwnersOnDevices, Owners);
+
+TYPED_TEST(OwnersOnDevices, GoBackToACheckpointAsThreadsDo) {
+    using Far = typename TypeParam::Devices;
+    using Near = typename TypeParam::Hosts;
+    const auto go_back = [](auto o) {
+        o.survival.recovery = Recovery::checkpoint;
+        return o;
+    };
+    for (const std::int64_t step : {0, 1, 4, 5, 6, 8, 9, 12}) {
+        SCOPED_TRACE(step);
+        const auto progress = step % 2 == 0 ? QueueProgress::late : QueueProgress::random;
+        set_script({{{int(step % 3)}, step, true}});
+        auto world = scripted_far(4, std::uint64_t(step), progress);
+        const Outcome far = outcome<Far>(world, go_back(options<Far>()));
+        ASSERT_EQ(far.record.losses.size(), 1u);
+        EXPECT_EQ(far.record.losses[0].step, step < 5 ? 0 : step < 9 ? 5 : 9);
+        set_script(departures_of(far.record.losses, 4));
+        auto threads = scripted_threads(4);
+        expect_same(far, outcome<Near>(threads, go_back(options<Near>())));
     }
 }
 

@@ -113,12 +113,11 @@ consteval bool explain_trainer_loader() {
     return true;
 }
 
-/// A reducer after which all ranks hold one state, and a loader that can go on within an epoch,
-/// where the survival asks for them.
-template <class V, class R, class L>
-concept SurvivesWith = Survival<V> && (!V::continues || (!OwnsUpdate<R> && BeginsWithin<L>));
+/// A loader that can go on within an epoch, where the survival asks for it.
+template <class V, class L>
+concept SurvivesWith = Survival<V> && (!V::continues || BeginsWithin<L>);
 
-template <class V, class R, class L>
+template <class V, class L>
 consteval bool explain_trainer_survival() {
     static_assert(explain_survival<V>());
     if constexpr (Survival<V> && LoadsADataset<L>) {
@@ -127,11 +126,6 @@ consteval bool explain_trainer_survival() {
             "gx: ContinueOnSurvivors needs a Loader that can begin within an epoch, and this one "
             "begins at its first image. Fix: add 'void begin_epoch(int epoch, int64_t done)' and "
             "'int64_t steps_after(int64_t done) const', as gx/loader/concept.hpp says.");
-        static_assert(
-            !V::continues || !OwnsUpdate<R>,
-            "gx: ContinueOnSurvivors needs ranks that all hold the same state, and with a Reducer "
-            "that owns the update a part of it is lost with a rank. Fix: use another Reducer, or "
-            "leave ContinueOnSurvivors out: the run then stops, and resumes from a checkpoint.");
     }
     return true;
 }
@@ -186,7 +180,7 @@ concept Composes =
     KeepsScalarsAlike<R, optimizer_of<Policies...>> &&
     DecidesAlone<R, loss_scale_of<R, Policies...>> &&
     KeepsOneAverage<R, optimizer_of<Policies...>> &&
-    SurvivesWith<survival_of<Policies...>, R, loader_of<Policies...>>;
+    SurvivesWith<survival_of<Policies...>, loader_of<Policies...>>;
 
 template <class M, class R, class S, class... Policies>
 consteval bool explain_composition() {
@@ -202,9 +196,7 @@ consteval bool explain_composition() {
     if constexpr (Reducer<R> && Optimizer<optimizer_of<Policies...>>)
         static_assert(
             explain_ownership<R, optimizer_of<Policies...>, loss_scale_of<R, Policies...>>());
-    if constexpr (Reducer<R>)
-        static_assert(
-            explain_trainer_survival<survival_of<Policies...>, R, loader_of<Policies...>>());
+    static_assert(explain_trainer_survival<survival_of<Policies...>, loader_of<Policies...>>());
     return true;
 }
 

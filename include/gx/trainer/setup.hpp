@@ -70,6 +70,10 @@ GX_COLD [[nodiscard]] GX_DECL std::string misfit(std::string_view model,
 /// work: what they hold may be sums of what was never sent.
 GX_COLD GX_DECL void expect_checkpoints(Recovery recovery);
 
+/// The same of a reducer that owns the update, among the problems of a run.
+GX_COLD GX_DECL void check_owner_recovers(Problems& problems, Recovery recovery,
+                                          const std::string& reducer);
+
 /// What a rank calls its data, for comparison: describe(info), and a hash of all that is known.
 using DataText = std::array<char, 256>;
 GX_COLD [[nodiscard]] GX_DECL DataText text_of(const SourceRef& source);

@@ -187,6 +187,9 @@ private:
             add(Scale::check(options_.loss_scale));
         if constexpr (requires { V::check(problems, options_.survival, ranks, true); })
             V::check(problems, options_.survival, ranks, !options_.output.empty());
+        if constexpr (V::continues && OwnsUpdate<R>)
+            detail::trainer::check_owner_recovers(problems, V(options_.survival).recovery(),
+                                                  reducer_name<R>());
     }
     /// The options that change the trajectory, as given: those of the policies before they are
     /// completed from the plan.

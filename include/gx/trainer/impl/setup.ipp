@@ -286,6 +286,15 @@ GX_DECL void expect_checkpoints(Recovery recovery) {
         "what they hold. Set survival.recovery to gx::Recovery::checkpoint, and an output folder.");
 }
 
+GX_DECL void check_owner_recovers(Problems& problems, Recovery recovery,
+                                  const std::string& reducer) {
+    problems.check(recovery == Recovery::checkpoint,
+                   "survival.recovery is Recovery::survivors: with " + reducer +
+                       ", which owns the update, survivors lack what a lost rank alone held, or "
+                       "hold replicas that an exchange has left unequal; set it to "
+                       "gx::Recovery::checkpoint, and output to a folder");
+}
+
 GX_DECL DataText text_of(const SourceRef& source) {
     const SourceInfo info = source.info();
     const std::uint64_t content = source.content();

@@ -81,8 +81,8 @@ class RankTraining : RankRun {
     using Slots = StepSlots<D, std::size_t(R::staleness) + 1, M>;
     using Share = UpdateShare<R, O>;
     static constexpr bool survives = Survival::continues;
-    /// Whether survivors of a loss go on from what they hold; else they go back to a checkpoint.
-    static constexpr bool carries_state = survives && !RunsAbandoned<Device>;
+    /// Whether survivors of a loss can go on from what they hold; else they go back to a checkpoint.
+    static constexpr bool carries_state = survives && !OwnsUpdate<R> && !RunsAbandoned<Device>;
     /// What the host of a device must ask for after a loss.
     using Passes = std::conditional_t<carries_state && !on_host, PassSlots<M>, NoOptions>;
     /// Whether R, which owns the update, does so in M.
@@ -513,7 +513,7 @@ private:
             launch(queue(), Decide<D>{}, mean, slots_.decisions(),
                    slots_.applied_view(reduced.index));
         }
-        if constexpr (survives && on_host)
+        if constexpr (carries_state && on_host)
             carried_.settled(std::int64_t(reduced.index), slots_.decisions()[0].applied);
         if constexpr (on_host) {
             if (!slots_.decisions()[0].applied) return pipeline_.skip();

@@ -68,10 +68,12 @@ void GX_OF_RANK_TRAINING::keep_snapshot(std::int64_t forwards, std::int64_t imag
                                         int micro_batch) {
     Snapshot& s = carried_.snapshot(forwards);
     s.forwards = forwards;
-    if constexpr (on_host) s.statistics = get(queue(), device_->statistics());
-    else if constexpr (carries_state)
-        passes_.keep(queue(), forwards, device_->statistics(), slots_.report_view(micro_batch),
-                     micro_batch > 0);
+    if constexpr (carries_state) {
+        if constexpr (on_host) s.statistics = get(queue(), device_->statistics());
+        else
+            passes_.keep(queue(), forwards, device_->statistics(), slots_.report_view(micro_batch),
+                         micro_batch > 0);
+    }
     s.images = images;
     s.undisturbed_seconds = accounts_.undisturbed_seconds;
 }
@@ -229,7 +231,7 @@ GX_COLD void GX_OF_RANK_TRAINING::join() {
     const bool later = run_.loss.ranks > 0;
     if (later) bring_time();
     if (carried_.trained) {
-        share_state();
+        if constexpr (carries_state) share_state();
     } else {
         start();
         if (run_.resume)  // on all ranks

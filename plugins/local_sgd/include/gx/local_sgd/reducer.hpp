@@ -73,7 +73,8 @@ consteval bool explain() {
 ///         vector of state. They are rounded to R's wire as gradients are: fp32 suits.
 /// Order:  as R, of the parameters in the buckets of a gradient. With H = 1 and plain descent the
 ///         run is that of R within the roundings of mean(w - r g) and w - r mean(g).
-/// Errors: as R; a lost rank is named at the next mean.
+/// Errors: as R; a lost rank is named at the next mean. ContinueOnSurvivors goes back to the newest
+///         checkpoint.
 /// Memory: also that of a device, where R has kernels for it: no step waits for the host.
 /// Cost:   no memory beside R's. With `kept` a checkpoint holds the optimizer's state of each rank
 ///         and resumes on as many; else it is that of a run with R, for any number of them.

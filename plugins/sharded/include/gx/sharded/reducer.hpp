@@ -91,7 +91,8 @@ consteval bool explain() {
 ///         that is skipped ends with the decision; in the memory of a device it sends all of this.
 /// Order:  as R.
 /// Errors: as R; an exchange that is incomplete names the missing rank. In the memory of a device
-///         the host learns of it when it reads the step's outcome.
+///         the host learns of it when it reads the step's outcome. ContinueOnSurvivors goes back to
+///         the newest checkpoint, and each rank that is left gets a part of 1 / n of now.
 /// Memory: also that of a device. The reduce-scatter is queued as gradients become ready, the
 ///         decision, the norms and the all-gather on the same queue: no step waits for the host.
 /// Cost:   the optimizer's state, and its time, of 1 / n of the parameters, about; the bucket in E,
