@@ -15,13 +15,16 @@
 #include <cstdlib>     // getenv
 #include <functional>  // a hook
 #include <cstdio>      // sscanf
+#include <map>         // clean runs
 #include <random>      // the rank, the point
 
+#include <gx/local_sgd/reducer.hpp>               // LocalSgd
 #include <gx/optimizer/adamw.hpp>                 // AdamW
 #include <gx/reducer/bucketed.hpp>                // Bucketed
 #include <gx/reducer/double_buffered.hpp>         // DoubleBuffered
 #include <gx/reducer/ring.hpp>                    // Ring
 #include <gx/scheduler/linear_scaling.hpp>        // LinearScaling
+#include <gx/sharded/reducer.hpp>                 // Sharded
 #include <gx/survival/continue_on_survivors.hpp>  // ContinueOnSurvivors
 #include <gx/top_k/reducer.hpp>                   // TopK
 #include <gx/trainer/trainer.hpp>                 // Trainer
@@ -234,9 +237,12 @@ Outcome trained(Board& board, const typename T::Options& o,
 template <class R, class O>
 Outcome repeated(const gx::RunRecord& history) {
     using T = Trains<Departing<R>, O>;
+    using enum gx::Recovery;
     set_script(departures_of(history.losses, int(ranks)));
     auto world = scripted_threads(int(ranks));
-    return outcome<T, Net>(world, data(), surviving<T>(), true);
+    auto o = surviving<T>(gx::OwnsUpdate<R> ? checkpoint : survivors);
+    o.epochs = history.epochs_planned;
+    return outcome<T, Net>(world, data(), o, true);
 }
 /// `has_equal_metrics`: not where a rank was lost between the last update of an epoch and the sums
 /// of its metrics, or where an epoch is repeated from a checkpoint: they are of other images.
@@ -297,6 +303,44 @@ TEST_F(KilledProcess, AtAnyMessageTheOthersGoBackToOneCheckpoint) {
         EXPECT_EQ(run.record.epochs.size(), 2u);
     }
     EXPECT_GT(messages, 50);
+}
+
+// The same of a reducer that owns the update: the checkpoint's state is cut for those that are left.
+template <class R, class O>
+void kill_an_owner_at_each_message() {
+    using T = Trains<R, O>;
+    auto o = surviving<T>(gx::Recovery::checkpoint);
+    o.epochs = 2;
+    std::map<std::int64_t, Outcome> clean;  // by the step that it went back to
+    int messages = 1;
+    for (int at = 0; at < messages && !::testing::Test::HasFailure(); ++at) {
+        SCOPED_TRACE("message " + std::to_string(at));
+        const Shared<Board> board;
+        board->last[3] = at;
+        const Outcome run = trained<T>(*board, o);
+        if (at == 0) messages = board->messages[3];
+        ASSERT_EQ(run.record.losses.size(), at > 0);
+        const std::int64_t step = at > 0 ? run.record.losses[0].step : -1;
+        if (!clean.contains(step)) clean[step] = repeated<R, O>(run.record);
+        expect_same_learning(run.record, clean[step].record);
+        expect_same_state(run, clean[step]);
+    }
+    EXPECT_GT(messages, 30);
+    EXPECT_EQ(clean.size(), 3u) << "none is lost; from the start on; behind the first epoch";
+}
+TEST_F(KilledProcess, OfAShardAtAnyMessageTheOthersTakeItsPart) {
+    kill_an_owner_at_each_message<gx::Sharded<gx::Ring<gx::fp32>>, gx::AdamW>();
+}
+TEST_F(KilledProcess, OfLocalStepsAtAnyMessageTheOthersGoBack) {
+    kill_an_owner_at_each_message<gx::LocalSgd<gx::Ring<gx::fp32>, 2>, gx::Sgd>();
+}
+TEST_F(KilledProcess, OfAShardLeavesNothingBehindWhereverOthersAreToo) {
+    int lost = 0;
+    repeat([&](auto& random, int) {
+        lost += go_on_without_some<gx::Sharded<gx::Ring<gx::fp32>>, gx::AdamW>(
+            random, 250, gx::Recovery::checkpoint);
+    });
+    EXPECT_GT(lost, 0);
 }
 
 // ---- What is a loss, and what is not --------------------------------------------------------
