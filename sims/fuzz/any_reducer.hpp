@@ -13,6 +13,7 @@
 #include <gx/reducer/accuracy.hpp>  // accuracy
 #include <gx/reducer/concept.hpp>   // Reducer
 #include <gx/sim/world/rank.hpp>    // Endpoint
+#include <gx/survival/concept.hpp>  // Recovery
 #include <gx/testing/bounds.hpp>    // wire_limits
 
 namespace gx::sim::fuzz {
@@ -81,6 +82,10 @@ struct ReducerKind {
     Promise promise{};
 
     [[nodiscard]] bool owns_update() const { return owns.in_parts || owns.apart; }
+    /// Whether a run survives a lost rank; else it stops at one.
+    [[nodiscard]] bool goes_on(Recovery recovery) const {
+        return !owns_update() || recovery == Recovery::checkpoint;
+    }
 };
 /// Most channels of a reducer in a campaign.
 inline constexpr int most_channels = 16;

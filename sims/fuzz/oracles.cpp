@@ -159,12 +159,14 @@ std::string check_mean(const Gradient& g, Bias& bias) {
     }
 }
 
-void check_apart(const ReducerKind& kind, const Scenario& s, const WorldLog& log, Verdict& v) {
+void check_apart(const ReducerKind& kind, const Scenario& s, std::size_t world, const WorldLog& log,
+                 Verdict& v) {
     const auto n = static_cast<std::int64_t>(log.ranks.size());
     const std::int64_t steps = (s.samples + n * s.batch - 1) / (n * s.batch);
     std::size_t most = 0;
     for (const RankLog& rank : log.ranks) most = std::max(most, rank.resolved.size());
     for (std::size_t g = 0; g < most; ++g) {
+        // A world begins with an epoch.
         const std::int64_t of_epoch = static_cast<std::int64_t>(g) % steps + 1;
         const bool exchanged = of_epoch % kind.promise.period == 0 || of_epoch == steps;
         testing::Rows locals;
@@ -179,17 +181,18 @@ void check_apart(const ReducerKind& kind, const Scenario& s, const WorldLog& log
             else if (now.applied) expected = rank.start;
             if (now.applied != all_finite(rank.rows[g]))
                 return v.fail(Kind::correctness,
-                              at(0, r, g) + (now.applied ? " was applied, not finite"
-                                                         : " was left out, finite"));
+                              at(world, r, g) + (now.applied ? " was applied, not finite"
+                                                             : " was left out, finite"));
             for (std::size_t i = 0; i < expected.size() && now.applied; ++i)
                 expected[i] += rank.rows[g][i];
             if (!expected.empty() && !same_bits(now.local, expected))
                 return v.fail(Kind::correctness,
-                              at(0, r, g) + ": not its parameters plus its gradient");
+                              at(world, r, g) + ": not its parameters plus its gradient");
             if (!exchanged && !same_bits(now.mean, now.local))
-                return v.fail(Kind::correctness, at(0, r, g) + ": changed without a mean");
+                return v.fail(Kind::correctness, at(world, r, g) + ": changed without a mean");
             if (exchanged && first && !same_bits(first->mean, now.mean))
-                return v.fail(Kind::correctness, at(0, r, g) + ": replicas are not bitwise equal");
+                return v.fail(Kind::correctness,
+                              at(world, r, g) + ": replicas are not bitwise equal");
             first = &now;
         }
         if (!exchanged || locals.size() != log.ranks.size()) continue;
@@ -198,7 +201,8 @@ void check_apart(const ReducerKind& kind, const Scenario& s, const WorldLog& log
         for (std::size_t i = 0; i < mean.size(); ++i) {
             const double got = first->mean[i];
             if (!(std::abs(got - mean[i]) <= bound[i]))
-                return v.fail(Kind::correctness, at(0, 0, g) + beyond(i, got, mean[i], bound[i]));
+                return v.fail(Kind::correctness,
+                              at(world, 0, g) + beyond(i, got, mean[i], bound[i]));
         }
     }
 }

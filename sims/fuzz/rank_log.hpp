@@ -27,6 +27,7 @@ struct RankLog {
     double updates = 0;                ///< of the run
     std::vector<ChunkRange> parts{};   ///< of the parameters that this rank updates
     std::vector<float> start{};        ///< parameters before the first update apart
+    std::vector<float> own{};          ///< sum of the gradients of this rank that it has applied
 };
 
 /// The log of the rank that is being built: its device comes first, then its policies.

@@ -19,7 +19,7 @@ namespace gx::sim::fuzz {
 /// The same with the scenario's phases.
 [[nodiscard]] RunRecord train_in_phases(const ReducerKind& kind, LoggedCluster& world,
                                         const Scenario& s, const std::filesystem::path& output);
-/// A reducer that owns the update: the run stops at a lost rank.
+/// A reducer that owns the update: the run goes on from checkpoints, or stops at a lost rank.
 [[nodiscard]] RunRecord train_owned(const ReducerKind& kind, LoggedCluster& world,
                                     const Scenario& s, const std::filesystem::path& output);
 

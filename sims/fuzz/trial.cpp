@@ -145,6 +145,48 @@ void check_history(const ReducerKind& kind, const Scenario& s, const Trial& t,
     }
 }
 
+/// Updates apart: a world begins with the parameters that the one before has left behind the last
+/// step that counts, and the state of a rank is the sum of its own gradients in all of them.
+void check_apart_history(const Trial& t, const std::vector<Part>& parts, const RunRecord& record,
+                         Verdict& v) {
+    std::vector<int> members(t.worlds.front().ranks.size());  // of the present world
+    for (std::size_t r = 0; r < members.size(); ++r) members[r] = static_cast<int>(r);
+    std::vector<std::vector<float>> sums(members.size());
+    const std::vector<float>* parameters = nullptr;
+    for (std::size_t w = 0; w < t.worlds.size(); ++w) {
+        for (const LossRow& row : record.losses)
+            if (row.world <= static_cast<int>(w))
+                std::erase_if(members, [&](int m) {
+                    return std::ranges::find(row.lost, m) != row.lost.end();
+                });
+        const auto& ranks = t.worlds[w].ranks;
+        const auto kept = static_cast<std::size_t>(parts[w].kept);
+        if (kept == 0) continue;
+        if (members.size() != ranks.size())
+            return v.fail(Kind::correctness, "world " + std::to_string(w) + " has " +
+                                                 std::to_string(ranks.size()) + " ranks of " +
+                                                 std::to_string(members.size()));
+        for (std::size_t r = 0; r < ranks.size(); ++r) {
+            const RankLog& rank = ranks[r];
+            if (rank.resolved.size() < kept) continue;  // it is lost
+            if (parameters && rank.resolved[0].applied && !same_bits(rank.start, *parameters))
+                return v.fail(Kind::correctness, at(w, r, 0) + ": it begins with other parameters");
+            auto& sum = sums[static_cast<std::size_t>(members[r])];
+            for (std::size_t g = 0; g < kept; ++g) {
+                if (!rank.resolved[g].applied) continue;
+                sum.resize(rank.rows[g].size());
+                for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += rank.rows[g][i];
+            }
+            const bool last = w + 1 == t.worlds.size();
+            if (last && !rank.own.empty() && !same_bits(rank.own, sum))
+                return v.fail(Kind::correctness,
+                              at(w, r, kept - 1) + ": its state is not that of its gradients");
+        }
+        for (const RankLog& rank : ranks)
+            if (rank.resolved.size() >= kept) parameters = &rank.resolved[kept - 1].mean;
+    }
+}
+
 /// Each step that counts has the images that its phase's batch and the ranks of its world cut from
 /// the epoch.
 void check_steps(const Scenario& s, const Trial& t, const std::vector<Part>& parts, Verdict& v) {
@@ -178,7 +220,7 @@ void check_told(const ReducerKind& kind, const Scenario& s, const Trial& t, bool
                "no fault is lasting, and a world stopped: " + t.worlds.front().error);
     if (finished) return;
     const WorldLog& last = t.worlds.back();
-    const int left = kind.owns_update() ? last.waiting : last.left;
+    const int left = kind.goes_on(s.recovery) ? last.left : last.waiting;
     if (left > 0 && last.ranks.size() > 1 && last.told == 0)
         v.fail(Kind::liveness, "it stopped, and no survivor got an error");
 }
@@ -305,19 +347,20 @@ Verdict trial_of(const ReducerKind& kind, const Scenario& drawn, const Tampering
     const bool overflowed = !finished && none_applied();
     if (!spoiled) {
         for (std::size_t w = 0; w < t.worlds.size(); ++w)
-            if (kind.owns.apart) check_apart(kind, s, t.worlds[w], v);
+            if (kind.owns.apart) check_apart(kind, s, w, t.worlds[w], v);
             else check_means(kind, s, w, t.worlds[w], v);
         check_told(kind, s, t, finished || overflowed, v);
     }
-    const bool none_left = kind.owns_update()
-                               ? t.worlds.back().ended || t.worlds.back().waiting == 0
-                               : t.worlds.back().left == 0;
+    const bool none_left = kind.goes_on(s.recovery)
+                               ? t.worlds.back().left == 0
+                               : t.worlds.back().ended || t.worlds.back().waiting == 0;
     if (!finished && !spoiled && !none_left && !overflowed)
         v.fail(Kind::correctness, "it stopped with ranks left: " + stopped);
     const std::int64_t end = finished ? record.epochs.back().step : 0;
     const auto parts = parts_of(record.losses, t.worlds.size(), end);
     if (finished) check_history(kind, s, t, parts, record, spoiled, v);
     if (finished) check_steps(s, t, parts, v);
+    if (finished && kind.owns.apart && !spoiled) check_apart_history(t, parts, record, v);
     check_floor(kind, s, t, parts, v);
     v.worlds = static_cast<int>(t.worlds.size());
     v.updates = static_cast<int>(end);

@@ -81,16 +81,20 @@ private:
     double updates_ = 0;
 };
 
-/// An Optimizer whose parameters are the sum of what this rank was given.
+/// An Optimizer whose parameters are the sum of what this rank was given, and its state that of what
+/// this rank ever was.
 class Descending {
 public:
     struct Options {};
+    static constexpr std::array<std::string_view, 1> state_names{"sum"};
     static constexpr bool elementwise = true;
     explicit Descending(Options) : log_(building) {}
     void reserve(std::size_t, std::span<const ParameterSlice>, const Graph&) {}
     void update(const UpdateArgs& a) {
         if (log_->start.empty()) log_->start.assign(a.parameters.begin(), a.parameters.end());
         for (std::size_t i = 0; i < a.parameters.size(); ++i) a.parameters[i] += a.gradients[i];
+        for (std::size_t i = 0; i < a.state.size(); ++i) a.state[i] += a.gradients[i];
+        log_->own.assign(a.state.begin(), a.state.end());
     }
 
 private:
