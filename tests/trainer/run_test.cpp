@@ -154,21 +154,29 @@ TEST(Run, IsPlannedAnewForSurvivors) {
 }
 
 // ---- Members of the worlds of a run -------------------------------------------------------
-// An epoch that is done again is written by fewer ranks than the first time.
-TEST(Run, AnEpochThatIsDoneAgainHasTheMembersOfItsLastWorld) {
+// Steps that are made again are written by fewer ranks than the first time.
+TEST(Run, ACheckpointThatIsWrittenAgainHasTheMembersOfItsLastWorld) {
     using Ranks = std::vector<int>;
-    gx::detail::trainer::Membership members(3);
-    members.end_epochs(2);  // epochs 1 and 2, by all
-    EXPECT_EQ(members.shrink({1, 2}), (Ranks{0}));
-    members.go_back_to(1);
-    EXPECT_EQ(members.wrote(1), (Ranks{0, 1, 2}));
-    members.end_epochs(2);  // epoch 2 again
-    EXPECT_EQ(members.wrote(1), (Ranks{0, 1, 2}));
-    EXPECT_EQ(members.wrote(2), (Ranks{1, 2}));
-    members.go_back_to(0);
+    gx::detail::trainer::Membership members(4);
+    EXPECT_EQ(members.shrink({1, 2, 3}), (Ranks{0}));
+    EXPECT_EQ(members.go_back_to(10), (Ranks{0, 1, 2, 3}));
+    EXPECT_EQ(members.shrink({0, 2}), (Ranks{2}));
+    EXPECT_EQ(members.go_back_to(10), (Ranks{0, 1, 2, 3})) << "nothing was written since";
     EXPECT_EQ(members.shrink({1}), (Ranks{1}));
-    members.end_epochs(1);
-    EXPECT_EQ(members.wrote(1), (Ranks{2}));
+    EXPECT_EQ(members.go_back_to(15), (Ranks{1, 3}));
+    EXPECT_EQ(members.go_back_to(20), (Ranks{3}));
+    EXPECT_EQ(members.go_back_to(11), (Ranks{1, 3})) << "newer ones are torn";
+    EXPECT_EQ(members.go_back_to(4), (Ranks{0, 1, 2, 3}));
+    EXPECT_EQ(members.go_back_to(0), (Ranks{0, 1, 2, 3}));
+    EXPECT_EQ(members.go_back_to(2), (Ranks{3}));
+}
+TEST(Run, WhatARootHasWrittenIsOneNumber) {
+    using gx::detail::trainer::Written;
+    for (const Written w : {Written{}, Written{3, 0}, Written{0, 7}, Written{90, 1'234'567'890}}) {
+        const Written back = Written::from(w.number());
+        EXPECT_EQ(back.epochs, w.epochs);
+        EXPECT_EQ(back.step, w.step);
+    }
 }
 
 }  // namespace

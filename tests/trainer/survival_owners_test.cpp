@@ -1,4 +1,5 @@
-// Reducers that own the update go on without lost ranks: from the newest checkpoint, re-sharded.
+// Going back to the newest checkpoint, behind or within an epoch: reducers that own the update, whose
+// state is cut anew for the ranks that are left, and others.
 #include <gx/trainer/rank/training.hpp>  // first, so the header is seen to stand alone
 
 #include <atomic>      // messages
@@ -10,12 +11,14 @@
 #include <gx/local_sgd/reducer.hpp>               // LocalSgd
 #include <gx/optimizer/adamw.hpp>                 // AdamW
 #include <gx/reducer/bucketed.hpp>                // Bucketed
+#include <gx/reducer/double_buffered.hpp>         // DoubleBuffered
 #include <gx/reducer/ring.hpp>                    // Ring
 #include <gx/scheduler/linear_scaling.hpp>        // LinearScaling
 #include <gx/sharded/reducer.hpp>                 // Sharded
 #include <gx/sim/catalog/simple_clusters.hpp>     // ethernet_10g
 #include <gx/sim/fault/faults.hpp>                // DeadGpu
 #include <gx/survival/continue_on_survivors.hpp>  // ContinueOnSurvivors
+#include <gx/top_k/reducer.hpp>                   // TopK
 #include <gx/trainer/trainer.hpp>                 // Trainer
 #include <trainer/losing.hpp>                     // Mortal, Scripted
 #include <trainer/small.hpp>                      // EveryRole, images
@@ -124,11 +127,13 @@ OnCluster cluster_of(gx::sim::FaultList faults = {}) {
 
 // ---- Runs -----------------------------------------------------------------------------
 template <class R, class O>
-struct Owner {
+struct Composed {
     using Trainer = gx::Trainer<EveryRole, Departing<R>, Rate, O, gx::ContinueOnSurvivors>;
     using Stopping = gx::Trainer<EveryRole, Departing<R>, Rate, O>;
 };
 gx::Split data() { return numbered(images(images_of_epoch)); }
+
+std::int64_t every_steps = 0;  ///< checkpoints within epochs
 
 template <class T>
 typename T::Options options() {
@@ -136,6 +141,7 @@ typename T::Options options() {
     o.batch = 2;
     o.epochs = epochs;
     o.seed = 7;
+    o.checkpoints.every_steps = every_steps;
     o.scheduler = {.reference_batch = 8, .next = {.peak_rate = 0.1f}};
     if constexpr (requires { o.survival.recovery; }) o.survival.recovery = Recovery::checkpoint;
     return o;
@@ -156,15 +162,18 @@ void expect_counted(const Outcome& run) {
 /// The optimizer's state of the last world: of a part, or of everything.
 template <class R, class O>
 void expect_state_of_a_share(const Outcome& run) {
-    const std::int64_t all = std::int64_t(gx::state_vectors<O>()) * std::ssize(run.end.parameters);
-    std::int64_t sum = 0, most = 0, n = 0;
-    for (const auto& [of, elements] : script().state_elements)
-        if (of.first == script().world) sum += elements, most = std::max(most, elements), ++n;
-    EXPECT_EQ(sum, R::owns_update.in_parts ? all : n * all) << n << " ranks";
-    if (!R::owns_update.in_parts) return;
-    // Each bucket is cut into parts that differ by one.
-    EXPECT_LE(most * n, all + n * n * 8 * std::int64_t(gx::state_vectors<O>()));
-    EXPECT_EQ(n, run.record.losses.empty() ? ranks : run.record.losses.back().ranks);
+    if constexpr (gx::OwnsUpdate<R>) {
+        const std::int64_t all =
+            std::int64_t(gx::state_vectors<O>()) * std::ssize(run.end.parameters);
+        std::int64_t sum = 0, most = 0, n = 0;
+        for (const auto& [of, elements] : script().state_elements)
+            if (of.first == script().world) sum += elements, most = std::max(most, elements), ++n;
+        EXPECT_EQ(sum, R::owns_update.in_parts ? all : n * all) << n << " ranks";
+        if (!R::owns_update.in_parts) return;
+        // Each bucket is cut into parts that differ by one.
+        EXPECT_LE(most * n, all + n * n * 8 * std::int64_t(gx::state_vectors<O>()));
+        EXPECT_EQ(n, run.record.losses.empty() ? ranks : run.record.losses.back().ranks);
+    }
 }
 
 /// Runs of the same history, without faults: ranks leave between two steps.
@@ -191,15 +200,15 @@ private:
 template <class C>
 class OwnersSurvive : public ::testing::Test {
 protected:
-    void SetUp() override { on_message = nullptr, dies = nullptr; }
+    void SetUp() override { on_message = nullptr, dies = nullptr, every_steps = 0; }
     void TearDown() override { SetUp(); }
 };
 template <class R, class O>
 struct Case {
     using Reducer = R;
     using Optimizer = O;
-    using T = typename Owner<R, O>::Trainer;
-    using Stopping = typename Owner<R, O>::Stopping;
+    using T = typename Composed<R, O>::Trainer;
+    using Stopping = typename Composed<R, O>::Stopping;
 };
 using Cases = ::testing::Types<Case<gx::Sharded<gx::Ring<fp32>>, gx::AdamW>,
                                Case<gx::Sharded<gx::Bucketed<gx::Ring<fp32>, 64>>, gx::Sgd>,
@@ -239,7 +248,8 @@ TYPED_TEST(OwnersSurvive, ADeathAtEachMessageOnThreads) {
         on_message = nullptr;
         EXPECT_TRUE(whole.record.losses.empty());
         ASSERT_GT(messages, 50);
-        for (int at = 1; at <= messages && !this->HasFailure(); ++at) {
+        const int every = victim == 0 ? 5 : 1;  // a cluster of one thread has the others
+        for (int at = 1; at <= messages && !this->HasFailure(); at += every) {
             SCOPED_TRACE("rank " + std::to_string(victim) + " dies at message " +
                          std::to_string(at) + " of " + std::to_string(messages));
             dies = [&](const Message& m) {
@@ -270,21 +280,88 @@ std::vector<gx::Nanoseconds> times_of_messages(int sender, Places* places = null
     on_message = nullptr;
     return times;
 }
+/// Steps of an epoch: 1 to 3, of which the third ends it.
+template <class C>
+class GoBackWithinEpochs : public OwnersSurvive<C> {};
+using Late = gx::DoubleBuffered<gx::Bucketed<gx::TopK, 64>>;  // in flight, and state of each rank
+using CasesWithin =
+    ::testing::Types<Case<gx::Sharded<gx::Ring<fp32>>, gx::AdamW>,
+                     Case<gx::LocalSgd<gx::Ring<fp32>, 2>, gx::Sgd>, Case<Late, gx::Sgd>>;
+TYPED_TEST_SUITE(GoBackWithinEpochs, CasesWithin);
+
+TYPED_TEST(GoBackWithinEpochs, ADeathAtEachMessage) {
+    using C = TypeParam;
+    CleanRuns<typename C::T> clean;
+    Places places;
+    int twice = 0;
+    every_steps = 2;  // 2, 4 and 8; LocalSgd has means behind 2, 5 and 8 and at ends of epochs
+    constexpr int victim = 3;
+    const auto times = times_of_messages<typename C::T>(victim);
+    for (std::size_t i = 0; i < times.size() && !this->HasFailure(); ++i) {
+        const gx::Nanoseconds at = times[i];
+        SCOPED_TRACE("rank 3 dies at " + std::to_string(at.count()));
+        gx::sim::FaultList deaths{gx::sim::DeadGpu{victim, at}};
+        if (i % 4 == 0)  // behind the deadline that ends the first world
+            deaths.push_back(gx::sim::DeadGpu{1, at + 1'000'000_us + times[i / 4]});
+        const Outcome run = trained<typename C::T>(cluster_of(deaths));
+        ASSERT_GE(run.record.losses.size(), 1u);
+        places.add(run.record);
+        twice += run.record.losses.size() == 2;
+        expect_history<C>(run, clean);
+    }
+    EXPECT_GT(twice, 3);
+    for (const std::int64_t step : {0, 2, 3, 6, 8}) EXPECT_GT(places.steps[step], 0) << step;
+}
+TYPED_TEST(GoBackWithinEpochs, PastOnesThatAreTorn) {
+    using T = typename TypeParam::T;
+    every_steps = 2;
+    struct Tears : OnThreads {  // between the worlds
+        using OnThreads::OnThreads;
+        std::filesystem::path folder{};
+        std::vector<const char*> names{};
+        auto survivors(std::span<const int> lost, gx::Nanoseconds t) const {
+            for (const char* const name : names) std::filesystem::resize_file(folder / name, 9);
+            return OnThreads::survivors(lost, t);
+        }
+    };
+    const auto run = [&](std::vector<const char*> names) {
+        const Folder folder;
+        auto o = options<T>();
+        o.output = folder.path;
+        set_script({{{1}, 5}});
+        using World = gx::ThreadWorld<Mortal>;
+        Tears world(std::make_unique<Counting<World>>(
+            std::make_unique<World>(World::Options{.placement = {ranks, 1}})));
+        world.folder = folder.path, world.names = std::move(names);
+        const auto record = T(o).train(world, data());
+        EXPECT_EQ(record.steps.size(), std::size_t(record.epochs.back().step));
+        return record.losses.at(0).step;
+    };
+    const bool late = gx::OwnsUpdate<typename TypeParam::Reducer> &&
+                      std::is_same_v<typename TypeParam::Optimizer, gx::Sgd>;
+    const char* const within = late ? "step-00000005.safetensors" : "step-00000004.safetensors";
+    EXPECT_EQ(run({}), late ? 5 : 4);
+    EXPECT_EQ(run({within}), 3);
+    EXPECT_EQ(run({within, "epoch-0001.safetensors"}), 0);
+}
+
 TYPED_TEST(OwnersSurvive, ADeathAtEachMessageOnACluster) {
     using C = TypeParam;
     CleanRuns<typename C::T> clean;
     Places places;
-    constexpr int victim = 2;
-    const auto times = times_of_messages<typename C::T>(victim, &places);
-    ASSERT_GT(times.size(), 50u);
-    for (const gx::Nanoseconds at : times) {
-        SCOPED_TRACE("rank " + std::to_string(victim) + " dies at " + std::to_string(at.count()));
-        const Outcome run = trained<typename C::T>(cluster_of({gx::sim::DeadGpu{victim, at}}));
-        ASSERT_EQ(run.record.losses.size(), 1u);
-        EXPECT_EQ(run.record.losses[0].lost, std::vector<int>{victim});
-        places.add(run.record);
-        expect_history<C>(run, clean);
-        if (this->HasFailure()) return;
+    for (const int victim : {0, 2}) {
+        const auto times = times_of_messages<typename C::T>(victim, &places);
+        ASSERT_GT(times.size(), 50u);
+        for (const gx::Nanoseconds at : times) {
+            SCOPED_TRACE("rank " + std::to_string(victim) + " dies at " +
+                         std::to_string(at.count()));
+            const Outcome run = trained<typename C::T>(cluster_of({gx::sim::DeadGpu{victim, at}}));
+            ASSERT_EQ(run.record.losses.size(), 1u);
+            EXPECT_EQ(run.record.losses[0].lost, std::vector<int>{victim});
+            places.add(run.record);
+            expect_history<C>(run, clean);
+            if (this->HasFailure()) return;
+        }
     }
     EXPECT_EQ(places.steps.size(), std::size_t(epochs));
     EXPECT_EQ(places.gathers > 0, C::Reducer::owns_update.in_parts);
@@ -359,9 +436,12 @@ TYPED_TEST(OwnersSurvive, OnlyFromCheckpoints) {
     auto o = options<T>();
     o.batch = 0;
     o.survival.recovery = Recovery::survivors;
+    o.checkpoints.every_steps = 2;
     auto world = threads_of();
     set_script({});
     EXPECT_TRUE(holds(error_of([&] { (void)T(o).train(world, data()); }), "batch is 0",
+                      "leave out 'checkpoints.every_steps', or set survival.recovery to "
+                      "gx::Recovery::checkpoint",
                       "survival.recovery is Recovery::survivors: with " +
                           gx::reducer_name<typename TypeParam::Reducer>() +
                           ", which owns the update",
@@ -374,7 +454,7 @@ TYPED_TEST(OwnersSurvive, OnlyFromCheckpoints) {
 
 /// LocalSgd keeps the momentum of each rank, as of its checkpoint: a survivor its own.
 TEST(LocalSgdSurvives, EachRankKeepsItsOwnState) {
-    using T = Owner<gx::LocalSgd<gx::Ring<fp32>, 2>, gx::Sgd>::Trainer;
+    using T = Composed<gx::LocalSgd<gx::Ring<fp32>, 2>, gx::Sgd>::Trainer;
     const Folder folder;
     set_script({{{1}, 3}});
     auto o = options<T>();

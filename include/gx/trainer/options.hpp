@@ -25,7 +25,8 @@ struct Phase {
 /// When a run with an output folder writes checkpoints beside those of each epoch, and which of
 /// them it keeps. A thread of the root writes them beside training, from a copy of the state; a run
 /// returns when all are on disk. One within an epoch waits for the gradients in flight, which is
-/// training time; the copy is none.
+/// training time; the copy is none. A run that continues on survivors writes them after each epoch,
+/// and one that goes back to checkpoints (Recovery::checkpoint) every so many steps, too.
 struct CheckpointOptions {
     std::int64_t every_steps = 0;  ///< "step-00001000.safetensors"; 0: none within epochs
     double every_minutes = 0;      ///< the same, by the wall clock of any world; 0: none

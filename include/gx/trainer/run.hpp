@@ -70,6 +70,7 @@ struct RunComposition {
     InitialWeights weights{};                   ///< that a run begins with
     bool loads_any_source = true;               ///< not only data sets in memory
     bool survives = false;                      ///< it continues on survivors
+    bool goes_back = false;                     ///< and does so from a checkpoint
 };
 
 /// What the start of a run asks of its world.
@@ -147,8 +148,9 @@ GX_COLD GX_DECL void plan_for_survivors(Run& run, const RunWorld& world, Nanosec
 
 /// Makes all members of the next world go on from the newest checkpoint of this run, or anew where
 /// there is none; `record` keeps the rows of what it goes on from. `begun`: epochs done before it;
-/// `done`: since, too.
-GX_COLD GX_DECL void go_back(Run& run, Membership& members, int begun, int done, RunRecord& record);
+/// `written`: by the root, at the end of the world that has lost ranks.
+GX_COLD GX_DECL void go_back(Run& run, Membership& members, int begun, Written written,
+                             RunRecord& record);
 
 }  // namespace gx::detail::trainer
 

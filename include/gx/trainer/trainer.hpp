@@ -174,7 +174,12 @@ private:
                 .compute = element_type<typename C::compute_type>,
                 .weights = options_.weights,
                 .loads_any_source = detail::trainer::LoadsASource<L>,
-                .survives = V::continues};
+                .survives = V::continues,
+                .goes_back = goes_back()};
+    }
+    [[nodiscard]] bool goes_back() const {
+        if constexpr (V::continues) return V(options_.survival).recovery() == Recovery::checkpoint;
+        else return false;
     }
     /// Adds what is wrong with the options of policies, but the Scheduler's.
     GX_COLD void check_policies(Problems& problems, [[maybe_unused]] int ranks) const {
@@ -291,7 +296,7 @@ private:
         const V survival(options_.survival);
         int number = 0;  // of the present world
         const int begun = run.resume ? run.resume->epoch : 0;
-        detail::trainer::Worlds<R> worlds(first.ranks());
+        detail::trainer::Worlds<R> worlds(first.ranks(), run.resume ? run.resume->step : 0);
         std::unique_ptr<gx::detail::world::Smaller<W>> next;
         const auto present = [&](auto f) { return next ? f(*next) : f(first); };
         for (;;) {
@@ -306,16 +311,16 @@ private:
                     record.notes.push_back(detail::trainer::note_of(row));
                 return info;
             }
-            // Epochs that the root has done, and written. Other processes may have done one more
-            // or less when they were stopped.
-            std::int64_t done = std::ssize(record.epochs);
+            // What the root has written. Other processes may have done an epoch more or less when
+            // they were stopped.
+            detail::trainer::Written written{int(std::ssize(record.epochs)),
+                                             worlds.carried(0).written_step};
             auto left = present([&](auto& w) {
                 if constexpr (!SpansProcesses<W>)
                     return w.survivors(worlds.lost(), survival.restart_time());
-                else return w.survivors(worlds.lost(), survival.restart_time(), done);
+                else return w.survivors(worlds.lost(), survival.restart_time(), written.number());
             });
-            if constexpr (SpansProcesses<W>) done = left.number;
-            worlds.end_epochs(std::size_t(done));
+            if constexpr (SpansProcesses<W>) written = written.from(left.number);
             const auto ranks = std::ssize(left.members);
             if (ranks == 0 || ranks == std::ssize(worlds.now())) {
                 if (error) std::rethrow_exception(error);
@@ -333,7 +338,7 @@ private:
             detail::trainer::plan_for_survivors(run, described(*next), survival.restart_time());
             if (survival.recovery() != Recovery::checkpoint) continue;
             worlds.forget();
-            detail::trainer::go_back(run, worlds, begun, int(done), record);
+            detail::trainer::go_back(run, worlds, begun, written, record);
         }
     }
     /// Runs one world; returns the error of a loss that it ends with.

@@ -30,11 +30,23 @@ struct Return {
     std::filesystem::path file{};
     std::vector<std::string> notes{};  ///< what cannot be used, and why
 };
-/// The newest checkpoint of this run that is whole: of the epochs `written` down to `first` in
-/// `folder`, or else `resumed_from`, where it is not empty.
-[[nodiscard]] GX_COLD GX_DECL Return newest_whole(const std::filesystem::path& folder,
-                                                  const std::filesystem::path& resumed_from,
-                                                  int first, int written, const Graph& graph);
+/// The first of `files` that is whole.
+[[nodiscard]] GX_COLD GX_DECL Return newest_whole(const std::vector<std::filesystem::path>& files,
+                                                  const Graph& graph);
+
+/// The newest checkpoints that a world has written.
+struct Written {
+    int epochs = 0;         ///< after that epoch; 0: none
+    std::int64_t step = 0;  ///< after that step, within the next epoch; 0: none
+    /// As one number, which processes agree on.
+    [[nodiscard]] std::int64_t number() const { return step << epoch_bits | epochs; }
+    [[nodiscard]] static Written from(std::int64_t number) {
+        return {int(number & ((1 << epoch_bits) - 1)), number >> epoch_bits};
+    }
+
+private:
+    static constexpr int epoch_bits = 20;
+};
 
 /// Gives the reducer state of the ranks `before` to those of them that are in `now`.
 GX_COLD GX_DECL void keep_members(Checkpoint& c, const std::vector<int>& before,
@@ -43,28 +55,27 @@ GX_COLD GX_DECL void keep_members(Checkpoint& c, const std::vector<int>& before,
 /// The ranks of the present world, by their numbers in the first one.
 class Membership {
 public:
-    explicit Membership(int ranks);
+    /// `first_step`: that the run begins with.
+    GX_COLD GX_DECL explicit Membership(int ranks, std::int64_t first_step = 0);
 
     [[nodiscard]] const std::vector<int>& now() const { return now_; }
     /// After a world: its events.
     GX_COLD GX_DECL void end(std::uint64_t event_hash);
-    /// After a world that has lost ranks: the epochs that the run has now done.
-    GX_COLD GX_DECL void end_epochs(std::size_t epochs);
     [[nodiscard]] std::uint64_t event_hash() const { return event_hash_; }
-    /// The run goes back to the end of that epoch, 0: to its start: those after it are done again,
-    /// by the members that the next world has.
-    void go_back_to(int epoch);
-    /// Members of the world that has done that epoch, from 1; all where an earlier run has.
-    [[nodiscard]] const std::vector<int>& wrote(int epoch) const {
-        const auto at = std::size_t(epoch) - 1;
-        return at < wrote_.size() ? wrote_[at] : all_;
-    }
+    /// The run goes back to a checkpoint after `step` steps, or to its start: those after it are
+    /// made again, by the members that it now has. Returns the members of the world that wrote it,
+    /// all where an earlier run has.
+    GX_COLD GX_DECL std::vector<int> go_back_to(std::int64_t step);
     /// Goes on with the members `left` of the present world; returns the numbers of the others.
     GX_COLD GX_DECL std::vector<int> shrink(const std::vector<int>& left);
 
 private:
+    struct Begun {
+        std::int64_t step = 0;  ///< its checkpoints come after more
+        std::vector<int> members{};
+    };
     std::vector<int> all_, now_{};
-    std::vector<std::vector<int>> wrote_{};
+    std::vector<Begun> begun_{};  ///< worlds, by rising steps
     std::uint64_t event_hash_ = 0;
     int worlds_ = 0;
 };
@@ -73,7 +84,8 @@ private:
 template <class R>
 class Worlds : public Membership {
 public:
-    explicit Worlds(int ranks) : Membership(ranks), carried_(std::size_t(ranks)) {}
+    Worlds(int ranks, std::int64_t first_step)
+        : Membership(ranks, first_step), carried_(std::size_t(ranks)) {}
 
     /// Of a rank of the present world.
     [[nodiscard]] Carried<R>& carried(int rank) {
@@ -81,7 +93,7 @@ public:
     }
 
     void begin() {
-        for (Carried<R>& c : carried_) c.lived = c.failed = false, c.names = -1;
+        for (Carried<R>& c : carried_) c.lived = c.failed = false, c.names = -1, c.written_step = 0;
     }
     /// The ranks of the present world that are named as lost, ascending.
     [[nodiscard]] std::vector<int> lost() {

@@ -156,11 +156,14 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
                            " loads data sets in memory only: give a Split, or "
                            "add a constructor from 'gx::SourceRef'");
     problems.check(
-        !run.composition.survives || (o.checkpoints.every_steps == 0 &&
-                                      o.checkpoints.every_minutes == 0 && o.stop == nullptr),
-        "a run that continues on survivors writes checkpoints after epochs alone: leave "
-        "out 'stop', 'checkpoints.every_steps' and 'every_minutes', or "
-        "ContinueOnSurvivors");
+        !run.composition.survives || (o.checkpoints.every_minutes == 0 && o.stop == nullptr),
+        "a run that continues on survivors writes checkpoints after epochs, and after so many "
+        "steps alone: leave out 'stop' and 'checkpoints.every_minutes', or ContinueOnSurvivors");
+    problems.check(
+        !run.composition.survives || run.composition.goes_back || o.checkpoints.every_steps == 0,
+        "a run that continues on survivors from what they hold writes checkpoints after "
+        "epochs alone: leave out 'checkpoints.every_steps', or set survival.recovery to "
+        "gx::Recovery::checkpoint");
     const auto schedules = schedules_of(problems, run.composition, o, run.plan);
     run.composition.check_policies(problems, world.ranks);
     problems.throw_if_any("gx: this run can't start");
@@ -205,10 +208,10 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
         return run;
     }
 
-    run.resume =
-        resumable(o, run.graph(),
-                  {run.composition.name, run.composition.reducer, run.composition.survives, latest},
-                  data, run.data_hash, world.ranks);
+    run.resume = resumable(o, run.graph(),
+                           {run.composition.name, run.composition.reducer,
+                            run.composition.survives && !run.composition.goes_back, latest},
+                           data, run.data_hash, world.ranks);
     run.resumed_from = o.resume;
     run.is_over = run.resume->epoch == o.epochs;
     if (!run.is_over) plan_from_checkpoint(run);
@@ -295,19 +298,39 @@ GX_DECL void plan_for_survivors(Run& run, const RunWorld& world, Nanoseconds res
     run.restart_time = restart_time;
 }
 
-GX_DECL void go_back(Run& run, Membership& members, int begun, int done, RunRecord& record) {
-    Return found =
-        newest_whole(run.options.output, run.options.resume, begun + 1, done, run.graph());
+/// The checkpoints that a run may go back to, the newest first: those since the one that the present
+/// world began with, that one, and those of epochs before.
+GX_COLD GX_DECL std::vector<std::filesystem::path> to_go_back_to(const Run& run, int begun,
+                                                                 Written written) {
+    const std::filesystem::path& folder = run.options.output;
+    std::vector<std::filesystem::path> files;
+    const auto add_epochs = [&](int from, int down_to) {
+        for (int epoch = from; epoch > down_to; --epoch)
+            files.push_back(folder / checkpoint_name(epoch));
+    };
+    if (written.step > 0) files.push_back(folder / step_checkpoint_name(written.step));
+    const bool within = run.resume && run.resume->is_within();
+    const int began = within ? std::max(begun, run.resume->epoch) : begun;
+    add_epochs(written.epochs, began);
+    if (within) files.push_back(run.resumed_from);
+    add_epochs(began, begun);
+    if (!run.options.resume.empty()) files.push_back(run.options.resume);
+    return files;
+}
+
+GX_DECL void go_back(Run& run, Membership& members, int begun, Written written, RunRecord& record) {
+    Return found = newest_whole(to_go_back_to(run, begun, written), run.graph());
     for (std::string& note : found.notes) record.notes.push_back(std::move(note));
     run.resume = std::move(found.checkpoint);
     // The rows are those of the run, where it has them.
     const bool has_rows = run.resume && std::ssize(record.epochs) >= run.resume->epoch;
+    const std::int64_t first =  // of the epoch that it goes on in
+        run.resume ? run.resume->step - std::ssize(run.resume->within.sums) / 3 : 0;
     record.epochs.resize(has_rows ? std::size_t(run.resume->epoch) : 0);
-    std::erase_if(record.steps,
-                  [&](const StepRow& row) { return !has_rows || row.step >= run.resume->step; });
-    members.go_back_to(run.resume ? run.resume->epoch : 0);
+    std::erase_if(record.steps, [&](const StepRow& row) { return !has_rows || row.step >= first; });
+    const std::vector<int> before = members.go_back_to(run.resume ? run.resume->step : 0);
     if (!run.resume) return;
-    keep_members(*run.resume, members.wrote(run.resume->epoch), members.now());
+    keep_members(*run.resume, before, members.now());
     plan_from_checkpoint(run);
     run.resumed_from = std::move(found.file);
 }

@@ -27,14 +27,8 @@ GX_DECL void add_earlier(LossRow& loss, const LossRow& earlier) {
     if (!earlier.error.empty()) loss.error = earlier.error;
 }
 
-GX_DECL Return newest_whole(const std::filesystem::path& folder,
-                            const std::filesystem::path& resumed_from, int first, int written,
-                            const Graph& graph) {
+GX_DECL Return newest_whole(const std::vector<std::filesystem::path>& files, const Graph& graph) {
     Return out;
-    std::vector<std::filesystem::path> files;
-    for (int epoch = written; epoch >= first; --epoch)
-        files.push_back(folder / checkpoint_name(epoch));
-    if (!resumed_from.empty()) files.push_back(resumed_from);
     for (const auto& file : files) {
         try {
             out.checkpoint = read_checkpoint(file, graph);
@@ -65,11 +59,6 @@ GX_DECL void Membership::end(std::uint64_t event_hash) {
     event_hash_ = worlds_++ == 0 ? event_hash : mix64(event_hash_ + golden64) ^ event_hash;
 }
 
-GX_DECL void Membership::end_epochs(std::size_t epochs) {
-    if (epochs < wrote_.size()) wrote_.resize(epochs);
-    while (wrote_.size() < epochs) wrote_.push_back(now_);
-}
-
 GX_DECL std::vector<int> Membership::shrink(const std::vector<int>& left) {
     std::vector<int> gone, stay;
     for (int r = 0; r < int(now_.size()); ++r)
@@ -78,13 +67,17 @@ GX_DECL std::vector<int> Membership::shrink(const std::vector<int>& left) {
     return gone;
 }
 
-GX_DECL Membership::Membership(int ranks) : all_(std::size_t(ranks)) {
+GX_DECL Membership::Membership(int ranks, std::int64_t first_step) : all_(std::size_t(ranks)) {
     std::iota(all_.begin(), all_.end(), 0);
     now_ = all_;
+    begun_.push_back({first_step, all_});
 }
 
-GX_DECL void Membership::go_back_to(int epoch) {
-    if (std::size_t(epoch) < wrote_.size()) wrote_.resize(std::size_t(epoch));
+GX_DECL std::vector<int> Membership::go_back_to(std::int64_t step) {
+    while (!begun_.empty() && begun_.back().step >= step) begun_.pop_back();
+    std::vector<int> wrote = begun_.empty() ? all_ : begun_.back().members;
+    begun_.push_back({step, now_});
+    return wrote;
 }
 
 }  // namespace gx::detail::trainer

@@ -72,8 +72,10 @@ GX_DECL void RankRun::resume_from(const Checkpoint& c) {
     }
     accounts_.resume(c);
     if (!fills_record()) return;
-    if (c.is_within() || std::ssize(record_.epochs) != c.epoch)
-        restore_rows(record_, c, run_.resumed_from);
+    // A run that has lost ranks has its rows, but for those of the present epoch.
+    const bool has_rows =
+        std::ssize(record_.epochs) == c.epoch && (!c.is_within() || run_.loss.ranks > 0);
+    if (!has_rows) restore_rows(record_, c, run_.resumed_from);
     if (!run_.mixed_clocks) accounts_.breakdown = record_.breakdown;
     skipped_before_ = record_.skipped_steps;
 }

@@ -240,7 +240,8 @@ GX_COLD void GX_OF_RANK_TRAINING::join() {
         carried_.before = carried_.present = {};
         carried_.course = {.timetable = run_.timetable,
                            .first_step = step_,
-                           .first_image = first_epoch_ * run_.timetable.images()};
+                           .first_image = first_epoch_ * run_.timetable.images() +
+                                          (run_.resume ? run_.resume->within.images : 0)};
         keep_snapshot(step_, 0);
         if (later) {
             bring_time();  // and not that of the checkpoint

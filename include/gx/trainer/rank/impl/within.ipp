@@ -33,18 +33,15 @@ GX_COLD auto GX_OF_RANK_TRAINING::go_on_within(const Checkpoint& c) -> StepsOfEp
 /// Behind a step: the checkpoint that is due, if any. Returns false where the run stops.
 GX_RANK_TRAINING
 bool GX_OF_RANK_TRAINING::attend(int epoch, bool last) {
-    if constexpr (survives) {
-        return true;
-    } else {
-        due_ = std::max(due_, asked());
-        if (due_ == Ask::checkpoint && last) due_ = Ask::nothing;  // the epoch's end writes one
-        if (due_ == Ask::nothing) return true;
-        if (!o_.output.empty() && !save_within(epoch)) return true;  // at a later step
-        if (std::exchange(due_, Ask::nothing) != Ask::stop) return true;
-        run_.gate->stopped(step_, o_.output.empty() ? std::filesystem::path()
-                                                    : o_.output / step_checkpoint_name(step_));
-        return false;
-    }
+    if constexpr (survives) accounted_ = rank_.now();
+    due_ = std::max(due_, asked());
+    if (due_ == Ask::checkpoint && last) due_ = Ask::nothing;  // the epoch's end writes one
+    if (due_ == Ask::nothing) return true;
+    if (!o_.output.empty() && !save_within(epoch)) return true;  // at a later step
+    if (std::exchange(due_, Ask::nothing) != Ask::stop) return true;
+    run_.gate->stopped(step_, o_.output.empty() ? std::filesystem::path()
+                                                : o_.output / step_checkpoint_name(step_));
+    return false;
 }
 
 /// Returns false where replicas differ, as between two averages of a reducer that takes local
@@ -56,6 +53,7 @@ GX_COLD bool GX_OF_RANK_TRAINING::save_within(int epoch) {
     settle();  // a gradient in flight is waited for here, not hidden behind the next step
     account(&Breakdown::exposed_communication, begin, "WAIT_FOR_ALLREDUCE");
     accounts_.seconds += seconds(rank_.now() - begin);
+    if constexpr (survives) accounted_ = rank_.now();
     working_on("comparing the replicas");
     const Agreement a = agree(control_, hash_bits(state().canonical(device_->parameters())));
     expect(a.delivery);
@@ -66,6 +64,7 @@ GX_COLD bool GX_OF_RANK_TRAINING::save_within(int epoch) {
     if (rank() == 0) {
         write_record();
         save(epoch);
+        if constexpr (survives) carried_.written_step = step_;
     }
     share_.release();
     return true;
