@@ -207,7 +207,9 @@ template <class F>
         s.cluster.profile.name.view(), s.elements, s.bucket_elements, s.samples, s.epochs, s.batch,
         s.pieces, s.compute.count(), s.skew.count(), s.wide ? "wide magnitudes" : "small integers",
         s.overflows ? " and infinities" : "",
-        s.recovery == Recovery::survivors ? "survivors" : "checkpoints",
+        s.recovery == Recovery::survivors ? "survivors"
+        : s.every_steps == 0              ? "checkpoints"
+                             : fmt::format("checkpoints every {} steps", s.every_steps),
         s.checksum ? "checksums" : "no checksums", s.races ? ", looking for races" : "");
     for (const Phase& p : s.phases)
         text += fmt::format("  from epoch {}: batch {}, images of {} x {}\n", p.first_epoch,

@@ -160,15 +160,16 @@ std::string check_mean(const Gradient& g, Bias& bias) {
 }
 
 void check_apart(const ReducerKind& kind, const Scenario& s, std::size_t world, const WorldLog& log,
-                 Verdict& v) {
+                 std::int64_t images, Verdict& v) {
     const auto n = static_cast<std::int64_t>(log.ranks.size());
-    const std::int64_t steps = (s.samples + n * s.batch - 1) / (n * s.batch);
+    std::int64_t of_epoch = 0;  // updates that this world has made of it
     std::size_t most = 0;
     for (const RankLog& rank : log.ranks) most = std::max(most, rank.resolved.size());
     for (std::size_t g = 0; g < most; ++g) {
-        // A world begins with an epoch.
-        const std::int64_t of_epoch = static_cast<std::int64_t>(g) % steps + 1;
-        const bool exchanged = of_epoch % kind.promise.period == 0 || of_epoch == steps;
+        images = std::min(images + n * s.batch, s.samples);
+        const bool last = images == s.samples;
+        const bool exchanged = ++of_epoch % kind.promise.period == 0 || last;
+        if (last) images = of_epoch = 0;
         testing::Rows locals;
         const RankLog::Resolved* first = nullptr;
         for (std::size_t r = 0; r < log.ranks.size(); ++r) {

@@ -63,7 +63,8 @@ struct Bias {
 /// Updates apart: before an exchange each rank's parameters are, to the bit, those after the last
 /// one plus its gradient, unless that is not finite; after every `period` updates of an epoch, and
 /// after its last, they are the mean within mean_bounds, equal on all ranks; else unchanged.
+/// `images`: of the world's first epoch that were done before it.
 void check_apart(const ReducerKind& kind, const Scenario& s, std::size_t world, const WorldLog& log,
-                 Verdict& v);
+                 std::int64_t images, Verdict& v);
 
 }  // namespace gx::sim::fuzz

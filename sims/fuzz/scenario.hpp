@@ -41,6 +41,7 @@ struct Scenario {
     bool wide = false;       ///< magnitudes from 2^-6 to 2^6; else small integers
     bool overflows = false;  ///< some element of some gradients is infinite
     Recovery recovery{};
+    int every_steps = 0;    ///< from a checkpoint within an epoch to the next; 0: none
     bool evaluate = false;  ///< a test set runs after each epoch
     bool heals = true;      ///< from the second world on there are no faults
     bool checksum = false;
@@ -239,6 +240,9 @@ inline void draw_phases(Scenario& s) {
     s.compute = Nanoseconds(training.scale(0, 1'000'000));
     s.skew = Nanoseconds(training.one_in(2) ? 0 : training.scale(1, 1'000'000));
     s.recovery = training.one_in(3) ? Recovery::checkpoint : Recovery::survivors;
+    detail::Draw checkpoints(seed, "fuzz.checkpoints");
+    if (s.recovery == Recovery::checkpoint && checkpoints.one_in(2))
+        s.every_steps = checkpoints.integer(1, 4);
     s.evaluate = training.one_in(3);
     s.heals = !training.one_in(3);
     s.checksum = training.one_in(2);

@@ -52,6 +52,7 @@ template <class Trains>
     o.seed = s.seed;
     o.scheduler.peak_rate = 1;
     o.output = output;
+    o.checkpoints.every_steps = s.every_steps;
     o.evaluate = s.evaluate;
     o.most_skips = std::numeric_limits<int>::max();
     return o;

@@ -210,6 +210,27 @@ void check_steps(const Scenario& s, const Trial& t, const std::vector<Part>& par
     }
 }
 
+/// Images of its epoch that were done before each world of a run in one phase.
+std::vector<std::int64_t> images_before_worlds(const Scenario& s, const Trial& t) {
+    std::vector<std::int64_t> out, before{0};  // `before`: by step, in the last world that made it
+    for (const WorldLog& world : t.worlds) {
+        std::int64_t first = 0;
+        std::size_t steps = 0;
+        for (const RankLog& rank : world.ranks) {
+            first = std::max(first, rank.first);
+            steps = std::max(steps, rank.rows.size());
+        }
+        GX_EXPECT(first < std::ssize(before), "a world goes on from a step that was made");
+        before.resize(static_cast<std::size_t>(first) + 1);
+        out.push_back(before.back());
+        for (std::size_t g = 0; g < steps; ++g) {
+            const std::int64_t done = before.back() + std::ssize(world.ranks) * s.batch;
+            before.push_back(done >= s.samples ? 0 : done);
+        }
+    }
+    return out;
+}
+
 /// Every survivor that did not finish was told, and the world ended no sooner than it had to.
 void check_told(const ReducerKind& kind, const Scenario& s, const Trial& t, bool finished,
                 Verdict& v) {
@@ -346,8 +367,10 @@ Verdict trial_of(const ReducerKind& kind, const Scenario& drawn, const Tampering
     };
     const bool overflowed = !finished && none_applied();
     if (!spoiled) {
+        const auto images =
+            kind.owns.apart ? images_before_worlds(s, t) : std::vector<std::int64_t>{};
         for (std::size_t w = 0; w < t.worlds.size(); ++w)
-            if (kind.owns.apart) check_apart(kind, s, w, t.worlds[w], v);
+            if (kind.owns.apart) check_apart(kind, s, w, t.worlds[w], images[w], v);
             else check_means(kind, s, w, t.worlds[w], v);
         check_told(kind, s, t, finished || overflowed, v);
     }
