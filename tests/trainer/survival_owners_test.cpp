@@ -1,5 +1,5 @@
-// Going back to the newest checkpoint, behind or within an epoch: reducers that own the update, whose
-// state is cut anew for the ranks that are left, and others.
+// Going back to the newest checkpoint, behind or within an epoch: reducers that own the update,
+// whose state is cut anew for the ranks that are left, and others.
 #include <gx/trainer/rank/training.hpp>  // first, so the header is seen to stand alone
 
 #include <atomic>      // messages
