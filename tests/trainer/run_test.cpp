@@ -172,7 +172,8 @@ TEST(Run, ACheckpointThatIsWrittenAgainHasTheMembersOfItsLastWorld) {
 }
 TEST(Run, WhatARootHasWrittenIsOneNumber) {
     using gx::detail::trainer::Written;
-    for (const Written w : {Written{}, Written{3, 0}, Written{0, 7}, Written{90, 1'234'567'890}}) {
+    for (const Written w :
+         {Written{}, Written{3, 0}, Written{0, 7}, Written{9'000'000, 1'234'567'890}}) {
         const Written back = Written::from(w.number());
         EXPECT_EQ(back.epochs, w.epochs);
         EXPECT_EQ(back.step, w.step);

@@ -45,7 +45,7 @@ struct Written {
     }
 
 private:
-    static constexpr int epoch_bits = 20;
+    static constexpr int epoch_bits = 24;
 };
 
 /// Gives the reducer state of the ranks `before` to those of them that are in `now`.
