@@ -81,8 +81,8 @@ private:
     double updates_ = 0;
 };
 
-/// An Optimizer whose parameters are the sum of what this rank was given, and its state that of what
-/// this rank ever was.
+/// An Optimizer whose parameters are the sum of what this rank was given, and its state that of
+/// what this rank ever was.
 class Descending {
 public:
     struct Options {};

@@ -306,8 +306,8 @@ TEST_F(KilledProcess, AtAnyMessageTheOthersGoBackToOneCheckpoint) {
     EXPECT_GT(messages, 50);
 }
 
-// The same of a reducer that owns the update: the checkpoint's state is cut for those that are left.
-// `places`: that they go on from, that of a run without a loss included.
+// The same of a reducer that owns the update: the checkpoint's state is cut for those that are
+// left. `places`: that they go on from, that of a run without a loss included.
 template <class R, class O>
 void kill_an_owner_at_each_message(std::int64_t every_steps, std::size_t places) {
     using T = Trains<R, O>;

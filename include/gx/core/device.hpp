@@ -200,8 +200,8 @@ concept NamesTheFirstBadLayer = requires(const D& d) {
 /// Optional: vector<float> logits() const, those of the last forward, before the next backward, of
 /// shape (count, classes); Predictor and Features read them.
 ///
-/// Optional: in_shares(f), which calls f(share, shares) for each share at once, by as many threads as
-/// the device computes with; the Trainer's passes over all parameters are divided so.
+/// Optional: in_shares(f), which calls f(share, shares) for each share at once, by as many threads
+/// as the device computes with; the Trainer's passes over all parameters are divided so.
 ///
 /// Order: equal inputs give equal bits, whatever ran before.
 /// Cost:  a step allocates nothing once a batch of each count has been seen.

@@ -200,8 +200,8 @@ concept StartsProcesses = World<W> && SpansProcesses<typename W::Here> &&
 ///
 /// Where each process calls run() they agree on who is left: survivors() of such a world has a
 /// third argument, a number, and returns to all the number that the root gave. In a process that is
-/// left out, and in all where the root is, no rank is left, or it throws gx::Error. Where the root StartsProcesses it is
-/// the world in each process that shrinks.
+/// left out, and in all where the root is, no rank is left, or it throws gx::Error. Where the root
+/// StartsProcesses it is the world in each process that shrinks.
 template <class W>
 concept Shrinks =
     detail::world::Shrinks<W> || (StartsProcesses<W> && detail::world::Shrinks<typename W::Here>);

@@ -53,8 +53,8 @@ namespace gx {
 ///
 /// A reducer that owns the update, as Sharded and LocalSgd do, goes on in this way alone, and a run
 /// with Recovery::survivors does not start: a part of the optimizer's state was on the lost rank
-/// only, and an exchange that has not ended leaves replicas that differ. The state of parts, which a
-/// checkpoint holds together, is cut for the ranks that are left. Of state that each rank has for
+/// only, and an exchange that has not ended leaves replicas that differ. The state of parts, which
+/// a checkpoint holds together, is cut for the ranks that are left. Of state that each rank has for
 /// itself a survivor gets its own, as of the checkpoint.
 ///
 /// Rows, notes, clock and dollars of the record cover all worlds, with the time that repeated and

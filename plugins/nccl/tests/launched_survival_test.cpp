@@ -303,8 +303,8 @@ TEST_F(LaunchedSurvival, GoesOnWithoutOneThatIsLostWhileTheOthersAgree) {
     go_on<Ring<fp32>>({}, {1, 3});
 }
 
-/// One to three of them, at random kernels. GX_KILLS=100 GX_SEED=1 repeats more of them, from another
-/// seed.
+/// One to three of them, at random kernels. GX_KILLS=100 GX_SEED=1 repeats more of them, from
+/// another seed.
 TEST_F(LaunchedSurvival, GoesOnWithoutThoseThatAreKilledAtRandomKernels) {
     const auto number = [](const char* variable, int otherwise) {
         const char* const text = std::getenv(variable);

@@ -1,5 +1,5 @@
 // FewChannelsWeightGradient: beside the serial sum, for any first layer.
-#include <gx/onednn/detail/few_channels_gradient.hpp>
+#include <gx/onednn/detail/tiles/few_channels_gradient.hpp>
 
 #include <cstddef>  // size_t
 #include <cstdint>  // uint64_t

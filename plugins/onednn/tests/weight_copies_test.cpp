@@ -1,5 +1,5 @@
 // CopyWeights: each number where oneDNN's descriptor says, rounded; layouts that it does not know.
-#include <gx/onednn/detail/weight_copies.hpp>
+#include <gx/onednn/detail/tiles/weight_copies.hpp>
 
 #include <cstddef>  // size_t
 #include <cstdint>  // int64_t
@@ -23,7 +23,8 @@ using gx::onednn::detail::CopyWeights;
 using gx::onednn::detail::element_offset;
 using gx::onednn::detail::PairedLayout;
 
-/// Pairs of dimension `pairs` (0: outputs, 1: inputs), blocks of the other; along the outputs first.
+/// Pairs of dimension `pairs` (0: outputs, 1: inputs), blocks of the other; along the outputs
+/// first.
 dnnl_memory_desc_t paired(int o, int i, int h, int w, int pairs, int block) {
     dnnl_memory_desc_t d{};
     d.ndims = 4, d.format_kind = dnnl_blocked, d.data_type = dnnl_bf16;

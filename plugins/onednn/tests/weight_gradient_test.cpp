@@ -1,5 +1,5 @@
 // TileWeightGradient: by hand, beside the serial sum for any shape, bits of the tiles' own order.
-#include <gx/onednn/detail/weight_gradient.hpp>
+#include <gx/onednn/detail/tiles/weight_gradient.hpp>
 
 #include <cstddef>  // size_t
 #include <cstdint>  // uint64_t

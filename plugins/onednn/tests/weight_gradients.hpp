@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include <gx/core/rng.hpp>                       // values
-#include <gx/onednn/detail/weight_gradient.hpp>  // Blocking, AmxTiles, EmulatedTiles
+#include <gx/core/rng.hpp>                             // values
+#include <gx/onednn/detail/tiles/weight_gradient.hpp>  // Blocking, AmxTiles, EmulatedTiles
 
 namespace weight_gradients {
 

@@ -298,8 +298,8 @@ GX_DECL void plan_for_survivors(Run& run, const RunWorld& world, Nanoseconds res
     run.restart_time = restart_time;
 }
 
-/// The checkpoints that a run may go back to, the newest first: those since the one that the present
-/// world began with, that one, and those of epochs before.
+/// The checkpoints that a run may go back to, the newest first: those since the one that the
+/// present world began with, that one, and those of epochs before.
 GX_COLD GX_DECL std::vector<std::filesystem::path> to_go_back_to(const Run& run, int begun,
                                                                  Written written) {
     const std::filesystem::path& folder = run.options.output;

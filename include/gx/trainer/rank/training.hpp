@@ -81,7 +81,8 @@ class RankTraining : RankRun {
     using Slots = StepSlots<D, std::size_t(R::staleness) + 1, M>;
     using Share = UpdateShare<R, O>;
     static constexpr bool survives = Survival::continues;
-    /// Whether survivors of a loss can go on from what they hold; else they go back to a checkpoint.
+    /// Whether survivors of a loss can go on from what they hold; else they go back to a
+    /// checkpoint.
     static constexpr bool carries_state = survives && !OwnsUpdate<R> && !RunsAbandoned<Device>;
     /// What the host of a device must ask for after a loss.
     using Passes = std::conditional_t<carries_state && !on_host, PassSlots<M>, NoOptions>;

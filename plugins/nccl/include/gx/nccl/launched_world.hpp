@@ -77,8 +77,8 @@ class LaunchedRank;
 
 /// This process's rank of a run that torchrun, mpirun, mpiexec or srun started, with a GPU of its
 /// own. Gradients go over NCCL (Transport), control messages over sockets between the hosts.
-/// The launcher runs main() in each process, so each calls run() and survivors() by itself: there is
-/// no root that starts the others (StartsProcesses), and nothing to hand a function to.
+/// The launcher runs main() in each process, so each calls run() and survivors() by itself: there
+/// is no root that starts the others (StartsProcesses), and nothing to hand a function to.
 ///
 /// Order:  reducers of gx end with the bits that they have on threads; nccl::AllReduce does not.
 /// Errors: construction waits for all ranks, and throws gx::Error, on all of them, with the first

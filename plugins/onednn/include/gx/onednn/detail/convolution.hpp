@@ -9,20 +9,20 @@
 #include <type_traits>       // remove_reference_t
 #include <utility>           // swap
 
-#include <gx/core/cold.hpp>                            // GX_COLD
-#include <gx/core/trivial_vector.hpp>                  // offsets
-#include <gx/onednn/detail/cpu_bf16.hpp>               // cpu_bf16
-#include <gx/onednn/detail/few_channels_gradient.hpp>  // FewChannelsWeightGradient
-#include <gx/onednn/detail/gradients.hpp>              // LaneGradients, Accumulate
-#include <gx/onednn/detail/layout.hpp>                 // Layout
-#include <gx/onednn/detail/library.hpp>                // Call, Lanes, Plan
-#include <gx/onednn/detail/numbers.hpp>                // Convert
-#include <gx/onednn/detail/owned_list.hpp>             // OwnedList
-#include <gx/onednn/detail/passing_copy.hpp>           // PassingCopy
-#include <gx/onednn/detail/program.hpp>                // Step
-#include <gx/onednn/detail/spread_pixels.hpp>          // spread_pixels
-#include <gx/onednn/detail/weight_copies.hpp>          // CopyWeights
-#include <gx/onednn/detail/weight_gradient.hpp>        // TileWeightGradient
+#include <gx/core/cold.hpp>                                  // GX_COLD
+#include <gx/core/trivial_vector.hpp>                        // offsets
+#include <gx/onednn/detail/cpu_bf16.hpp>                     // cpu_bf16
+#include <gx/onednn/detail/tiles/few_channels_gradient.hpp>  // FewChannelsWeightGradient
+#include <gx/onednn/detail/gradients.hpp>                    // LaneGradients, Accumulate
+#include <gx/onednn/detail/layout.hpp>                       // Layout
+#include <gx/onednn/detail/library.hpp>                      // Call, Lanes, Plan
+#include <gx/onednn/detail/numbers.hpp>                      // Convert
+#include <gx/onednn/detail/owned_list.hpp>                   // OwnedList
+#include <gx/onednn/detail/passing_copy.hpp>                 // PassingCopy
+#include <gx/onednn/detail/program.hpp>                      // Step
+#include <gx/onednn/detail/spread_pixels.hpp>                // spread_pixels
+#include <gx/onednn/detail/tiles/weight_copies.hpp>          // CopyWeights
+#include <gx/onednn/detail/tiles/weight_gradient.hpp>        // TileWeightGradient
 
 namespace gx::onednn::detail {
 
@@ -252,7 +252,8 @@ private:
         forward_.allocate(weights_, lanes_);
         if (shape_.bias) bias_copy_ = Memory((shape_.out.channels() + 1) / 2);
     }
-    /// Both copies by one kernel of ours, where it knows their layouts: oneDNN's takes twice as long.
+    /// Both copies by one kernel of ours, where it knows their layouts: oneDNN's takes twice as
+    /// long.
     GX_COLD void plan_copies() {
         copies_ = {.from = weight,
                    .rows = shape_.out.channels(),
@@ -287,8 +288,9 @@ private:
         note(Pass::weights, "gx:amx_bf16");
         if (copies_at_once()) plan_copies();
     }
-    /// Whether it reads every other pixel alone. The gradient of these is then that of a convolution
-    /// without stride, which is spread out: oneDNN's kernels for AMX take twice as long with one.
+    /// Whether it reads every other pixel alone. The gradient of these is then that of a
+    /// convolution without stride, which is spread out: oneDNN's kernels for AMX take twice as long
+    /// with one.
     [[nodiscard]] bool skips_pixels() const {
         return in_bf16() && shape_.in.channels_last && shape_.window.stride > 1 &&
                shape_.window == Window::square(1, shape_.window.stride, 0);

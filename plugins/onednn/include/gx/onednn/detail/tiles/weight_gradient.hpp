@@ -5,14 +5,14 @@
 #include <cstddef>    // byte
 #include <cstdint>    // int64_t
 
-#include <gx/core/cold.hpp>                   // GX_COLD
-#include <gx/core/trivial_vector.hpp>         // taps
-#include <gx/model/graph.hpp>                 // Window
-#include <gx/onednn/detail/layout.hpp>        // Layout
-#include <gx/onednn/detail/numbers.hpp>       // Bf16
-#include <gx/onednn/detail/simd.hpp>          // run_kernel
-#include <gx/onednn/detail/tile_packing.hpp>  // pack_rows, pack_columns
-#include <gx/onednn/detail/tiles.hpp>         // AmxTiles, EmulatedTiles
+#include <gx/core/cold.hpp>                      // GX_COLD
+#include <gx/core/trivial_vector.hpp>            // taps
+#include <gx/model/graph.hpp>                    // Window
+#include <gx/onednn/detail/layout.hpp>           // Layout
+#include <gx/onednn/detail/numbers.hpp>          // Bf16
+#include <gx/onednn/detail/simd.hpp>             // run_kernel
+#include <gx/onednn/detail/tiles/packing.hpp>    // pack_rows, pack_columns
+#include <gx/onednn/detail/tiles/registers.hpp>  // AmxTiles, EmulatedTiles
 
 namespace gx::onednn::detail {
 

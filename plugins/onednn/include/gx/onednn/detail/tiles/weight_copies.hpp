@@ -5,10 +5,10 @@
 
 #include <cstdint>  // int64_t
 
-#include <gx/core/cold.hpp>                   // GX_COLD
-#include <gx/onednn/detail/numbers.hpp>       // Bf16
-#include <gx/onednn/detail/simd.hpp>          // run_kernel
-#include <gx/onednn/detail/tile_packing.hpp>  // interleave_pairs, interleave_fours
+#include <gx/core/cold.hpp>                    // GX_COLD
+#include <gx/onednn/detail/numbers.hpp>        // Bf16
+#include <gx/onednn/detail/simd.hpp>           // run_kernel
+#include <gx/onednn/detail/tiles/packing.hpp>  // interleave_pairs, interleave_fours
 
 namespace gx::onednn::detail {
 
@@ -54,7 +54,8 @@ inline void round_both(const Vector<16>::type& u, const Vector<16>::type& v, Pac
 #endif
 
 /// Copies weights from (rows, taps, columns), row-major, whose rows are outputs or, `rows_of_x`,
-/// inputs. Shapes: rows and columns are multiples of 32; copies are aligned to 64 bytes. Order: each is rounded to nearest even.
+/// inputs. Shapes: rows and columns are multiples of 32; copies are aligned to 64 bytes. Order:
+/// each is rounded to nearest even.
 struct CopyWeights {
     using number = Bf16;
     struct Args {

@@ -1,4 +1,4 @@
-// tiles: the tile registers of AMX, and the same in plain C++ for CPUs and tests without them.
+// registers: the tile registers of AMX, and the same in plain C++ for CPUs and tests without them.
 #pragma once
 
 #include <array>    // emulated registers

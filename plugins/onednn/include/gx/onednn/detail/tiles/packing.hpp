@@ -1,4 +1,4 @@
-// tile_packing: channels of pixels as rows and as columns of tiles, and where pixels lie that are
+// packing: channels of pixels as rows and as columns of tiles, and where pixels lie that are
 // numbered with zeros between them.
 #pragma once
 
@@ -20,8 +20,8 @@ struct Packed {
     typedef std::uint16_t eight __attribute__((vector_size(16), aligned(2), may_alias));
 };
 
-/// Stores a register, 64 bytes, past the caches: for what is read much later. `to` is aligned to 64;
-/// end_streams() comes before another thread reads.
+/// Stores a register, 64 bytes, past the caches: for what is read much later. `to` is aligned to
+/// 64; end_streams() comes before another thread reads.
 GX_ONEDNN_INLINE void stream(const Packed::words& from, void* to) {
     Packed::line* out = static_cast<Packed::line*>(to);
 #if defined(__clang__)
@@ -42,10 +42,12 @@ inline void end_streams() {
 GX_ONEDNN_INLINE void interleave(const Packed::words& u, const Packed::words& v,
                                  Packed::words& first, Packed::words& second) {
     // clang-format off
-    first = __builtin_shufflevector(u, v, 0, 32, 1, 33, 2, 34, 3, 35, 8, 40, 9, 41, 10, 42, 11, 43,
-                                    16, 48, 17, 49, 18, 50, 19, 51, 24, 56, 25, 57, 26, 58, 27, 59);
-    second = __builtin_shufflevector(u, v, 4, 36, 5, 37, 6, 38, 7, 39, 12, 44, 13, 45, 14, 46, 15, 47,
-                                     20, 52, 21, 53, 22, 54, 23, 55, 28, 60, 29, 61, 30, 62, 31, 63);
+    first = __builtin_shufflevector(
+        u, v, 0, 32, 1, 33, 2, 34, 3, 35, 8, 40, 9, 41, 10, 42, 11, 43,
+        16, 48, 17, 49, 18, 50, 19, 51, 24, 56, 25, 57, 26, 58, 27, 59);
+    second = __builtin_shufflevector(
+        u, v, 4, 36, 5, 37, 6, 38, 7, 39, 12, 44, 13, 45, 14, 46, 15, 47,
+        20, 52, 21, 53, 22, 54, 23, 55, 28, 60, 29, 61, 30, 62, 31, 63);
     // clang-format on
 }
 GX_ONEDNN_INLINE void interleave_pairs(const Packed::words& u, const Packed::words& v,

@@ -5,11 +5,11 @@
 #include <cstddef>    // byte
 #include <cstdint>    // int64_t
 
-#include <gx/core/cold.hpp>                      // GX_COLD
-#include <gx/model/graph.hpp>                    // Window
-#include <gx/onednn/detail/layout.hpp>           // Layout
-#include <gx/onednn/detail/numbers.hpp>          // Bf16
-#include <gx/onednn/detail/weight_gradient.hpp>  // TileWeightGradient
+#include <gx/core/cold.hpp>                            // GX_COLD
+#include <gx/model/graph.hpp>                          // Window
+#include <gx/onednn/detail/layout.hpp>                 // Layout
+#include <gx/onednn/detail/numbers.hpp>                // Bf16
+#include <gx/onednn/detail/tiles/weight_gradient.hpp>  // TileWeightGradient
 
 namespace gx::onednn::detail {
 
