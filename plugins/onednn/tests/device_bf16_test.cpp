@@ -149,6 +149,12 @@ const std::vector<Layer>& layers() {
              return conv(b, conv(b, x, 36, Window::square(1)), 12, Window::square(3, 1, 1), true,
                          3);
          }},
+        {"two groups that become one, few channels",
+         {3, 6, 6},
+         [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 16, Window::square(3, 1, 1)), 32, Window::square(1), false,
+                         2);
+         }},
         {"a group for each channel",
          {3, 8, 8},
          [](GraphBuilder& b, int x) {

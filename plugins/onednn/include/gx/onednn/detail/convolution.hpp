@@ -235,8 +235,8 @@ private:
     GX_COLD void choose_master_weights(int images) {
         few_channels_ = !TileWeightGradient::runs(shape_.in, shape_.out) &&
                         FewChannelsWeightGradient::runs(shape_.in, shape_.out, shape_.window);
-        by_tiles_ = shape_.groups == 1 && !shape_.bias && cpu_bf16().unit == Bf16Unit::tiles &&
-                    AmxTiles::allowed() &&
+        by_tiles_ = shape_.groups * joined_ == 1 && !shape_.bias &&
+                    cpu_bf16().unit == Bf16Unit::tiles && AmxTiles::allowed() &&
                     (few_channels_ || TileWeightGradient::runs(shape_.in, shape_.out));
         if (by_tiles_) {
             const bool rows_of_x = !few_channels_ && TileWeightGradient::rows_of_x(
