@@ -164,7 +164,8 @@ public:
     }
     /// The first chunk of a lane writes the lane's gradient, the others are added to it in order.
     /// oneDNN's kernels may store whole cache lines, so a gradient that is not aligned to 64 bytes
-    /// gets even the first one by way of `partial`.
+    /// gets even the first one by way of `partial`. With a stride, those for AMX multiply zeros by
+    /// scratch memory that they did not write, where NaN may lie: oneDNN 2.6.3, narrow images.
     void run_weights(const Run& run, const Place& at) {
         Lane& lane = lanes_.list[at.lane];
         float* dw = gradients->of(run, at.lane, weight_gradient);
@@ -176,6 +177,7 @@ public:
         float* to_bias =
             direct ? db : lane.partial.data() + round_up(static_cast<int>(weight_floats()), 16);
         Call& call = planned(Pass::weights, at);
+        if (in_bf16() && shape_.window.stride > 1) call.clear_scratch(at.lane);
         if (shape_.bias)
             call(at.lane, {x_again->address(at.first), dy->address(at.first), to, to_bias});
         else call(at.lane, {x_again->address(at.first), dy->address(at.first), to});

@@ -5,6 +5,7 @@
 #include <oneapi/dnnl/dnnl.h>  // primitives
 
 #include <cstdint>           // int64_t
+#include <cstring>           // memset
 #include <initializer_list>  // arguments
 #include <string>            // errors
 #include <utility>           // swap
@@ -147,13 +148,18 @@ public:
         expect(dnnl_primitive_create(&made, plan.get()), "create a primitive");
         primitive_ = Primitive(made);
         const Desc& scratch = desc_of(plan, dnnl_query_scratchpad_md);
-        lanes.reserve_scratch(dnnl_memory_desc_get_size(&scratch));
+        scratch_bytes_ = dnnl_memory_desc_get_size(&scratch);
+        lanes.reserve_scratch(scratch_bytes_);
         for (int lane = 0; lane < lanes.count(); ++lane) {
             for (const Argument& a : arguments) add(a.which, a.desc);
             add(DNNL_ARG_SCRATCHPAD, scratch);
         }
     }
 
+    /// For a kernel that reads scratch memory before it writes it.
+    void clear_scratch(int lane) const {
+        if (scratch_bytes_ > 0) std::memset(lanes_->list[lane].scratch.data(), 0, scratch_bytes_);
+    }
     /// Addresses in the order of the constructor's arguments.
     void operator()(int lane, std::initializer_list<const void*> addresses) {
         Lane& place = lanes_->list[lane];
@@ -187,7 +193,8 @@ private:
         dnnl_memory_set_data_handle(argument.memory, const_cast<void*>(address));
     }
     Lanes* lanes_;
-    std::size_t count_;  // arguments of a lane
+    std::size_t count_;              // arguments of a lane
+    std::size_t scratch_bytes_ = 0;  // of a call
     Primitive primitive_{};
     Arguments arguments_{};  // (lanes, count)
 };
