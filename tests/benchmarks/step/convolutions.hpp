@@ -1,4 +1,4 @@
-// convolutions: those of a training step alone, each as fast as oneDNN runs it here: what no step
+// convolutions: those of a training step alone, each as fast as its kernels run here: what no step
 // that is built on them can pass.
 #pragma once
 
