@@ -78,7 +78,6 @@ typedef char Bytes16 __attribute__((vector_size(16)));
 typedef char Bytes32 __attribute__((vector_size(32)));
 typedef short Shorts16 __attribute__((vector_size(32)));
 typedef int Ints8 __attribute__((vector_size(32)));
-typedef long long Longs2 __attribute__((vector_size(16)));
 typedef long long Longs4 __attribute__((vector_size(32)));
 
 template <class V>
@@ -97,6 +96,10 @@ GX_INLINE void widen(const Bytes16& bytes, Shorts16& shorts) {
 #else
     shorts = reinterpret_cast<Shorts16>(__builtin_ia32_pmovzxbw256(bytes));
 #endif
+}
+GX_INLINE void join(const Bytes16& a, const Bytes16& b, Bytes32& both) {
+    both = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+                                   17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31);
 }
 GX_INLINE void add_products(const Shorts16& x, const Shorts16& y, Ints8& sums) {
     sums += reinterpret_cast<Ints8>(__builtin_ia32_pmaddwd256(x, y));
@@ -210,22 +213,30 @@ GX_AVX2 inline std::size_t blend_rows_avx2(const std::uint8_t* a, const std::uin
     return i;
 }
 
-/// Whole groups of 4 pixels of blend_columns; returns the pixels done. Shapes: from and to are read
-/// and written up to 4 elements behind the last pixel.
+/// Whole groups of 4 pixels of blend_columns; returns the pixels done. Shapes: from is read up to 5
+/// elements behind the last pixel, to is written up to 2.
 GX_AVX2 inline int blend_columns_avx2(const std::int16_t* from, const int* first,
                                       const std::int16_t* weights, std::uint8_t* to, int pixels) {
+    // In each half of a register: a pixel, then the one to its right.
+    const Bytes32 pairs = {0, 1, 2, 3, 4, 5, -1, -1, 6, 7, 8, 9, 10, 11, -1, -1,
+                           0, 1, 2, 3, 4, 5, -1, -1, 6, 7, 8, 9, 10, 11, -1, -1};
     const Bytes32 channels = {0, 1, 2, 4, 5, 6, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
                               0, 1, 2, 4, 5, 6, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
     int x = 0;
     for (; x + 4 <= pixels; x += 4) {
-        long long left[4], right[4];
-        for (int i = 0; i < 4; ++i) {
-            const std::int16_t* at = from + 3L * first[x + i];
-            load(at, left[i]);
-            load(at + 3, right[i]);
-        }
-        const auto a = reinterpret_cast<Shorts16>(Longs4{left[0], left[1], left[2], left[3]});
-        const auto b = reinterpret_cast<Shorts16>(Longs4{right[0], right[1], right[2], right[3]});
+        // Not as an array: g++ 12 stores it on the stack, and reading it then waits for the stores.
+        Bytes16 p0, p1, p2, p3;
+        load(from + 3L * first[x], p0);
+        load(from + 3L * first[x + 1], p1);
+        load(from + 3L * first[x + 2], p2);
+        load(from + 3L * first[x + 3], p3);
+        Bytes32 even, odd;
+        join(p0, p2, even);
+        join(p1, p3, odd);
+        const auto e = reinterpret_cast<Longs4>(__builtin_ia32_pshufb256(even, pairs));
+        const auto o = reinterpret_cast<Longs4>(__builtin_ia32_pshufb256(odd, pairs));
+        const auto a = reinterpret_cast<Shorts16>(__builtin_shufflevector(e, o, 0, 4, 2, 6));
+        const auto b = reinterpret_cast<Shorts16>(__builtin_shufflevector(e, o, 1, 5, 3, 7));
         Shorts16 w;
         load(weights + 4L * x, w);
         const auto step = reinterpret_cast<Shorts16>(__builtin_ia32_pmulhrsw256(b - a, w));
