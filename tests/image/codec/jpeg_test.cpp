@@ -221,4 +221,21 @@ TEST(JpegDecoder, AllocatesNothingForAnImageLikeThoseBefore) {
     }
 }
 
+/// libjpeg-turbo's vector code writes rows on multiples of 16 or 32 bytes past the caches, and what
+/// reads them waits for memory.
+TEST(JpegDecoder, HasRowsThatAreNotAligned) {
+    JpegDecoder decoder;
+    for (const int width : {64, 65, 200}) {
+        const ImageSize size{width, 40};
+        const Pixels file = jpeg_of(pattern(size), size);
+        decoder.open(file, "x.jpg");
+        decoder.begin(whole(size));
+        for (ImageRows rows = decoder.next(); rows.count > 0; rows = decoder.next())
+            for (int i = 0; i < rows.count; ++i) {
+                const std::uint8_t* row = rows.pixels + rows.stride * static_cast<std::size_t>(i);
+                EXPECT_NE(reinterpret_cast<std::uintptr_t>(row) % 16, 0u);
+            }
+    }
+}
+
 }  // namespace

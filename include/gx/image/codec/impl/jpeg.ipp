@@ -101,7 +101,7 @@ struct JpegDecoder::State {
     std::string where;
     std::span<const std::uint8_t> bytes;
     ImageHeader header;
-    TrivialVector<std::uint8_t> rows;
+    TrivialVector<std::uint8_t, 64> rows;
     int left_rows = 0;           // of the region
     std::size_t row_offset = 0;  // of the region in a row
     std::size_t row_bytes = 0;
@@ -111,6 +111,10 @@ namespace detail::image {
 
 inline constexpr int scans_max = 500;
 inline constexpr int rows_at_once = 16;
+/// Where rows begin, beyond a multiple of 64 bytes. libjpeg-turbo's vector code writes rows on
+/// multiples of 16 or 32 past the caches (MOVNTDQ); with those, decoding and resizing a crop of
+/// 500 x 375 took 1.3 times as long on an Intel Xeon with AMX.
+inline constexpr std::size_t unaligned = 8;
 
 GX_DECL void JpegMemory::use_functions() {
     alloc_small = allocate;
@@ -341,8 +345,8 @@ GX_DECL void JpegDecoder::begin(ImageRegion region, int eighths) {
     });
     const auto channels = static_cast<std::size_t>(info.output_components);
     s.row_bytes = (channels * info.output_width + 127) / 64 * 64;  // and what vector loops read
-    s.row_offset = 3 * (static_cast<std::size_t>(region.left) - offset);
-    s.rows.resize(s.row_bytes * detail::image::rows_at_once);
+    s.row_offset = detail::image::unaligned + 3 * (static_cast<std::size_t>(region.left) - offset);
+    s.rows.resize(s.row_bytes * detail::image::rows_at_once + detail::image::unaligned);
     s.left_rows = region.height;
 }
 
@@ -352,7 +356,8 @@ GX_DECL ImageRows JpegDecoder::next() {
     if (s.left_rows == 0) return {};
     JSAMPROW rows[detail::image::rows_at_once];
     const int wanted = std::min(s.left_rows, detail::image::rows_at_once);
-    for (int i = 0; i < wanted; ++i) rows[i] = &s.rows[s.row_bytes * static_cast<std::size_t>(i)];
+    std::uint8_t* const first = s.rows.data() + detail::image::unaligned;
+    for (int i = 0; i < wanted; ++i) rows[i] = first + s.row_bytes * static_cast<std::size_t>(i);
     s.guarded([&] {
         for (int done = 0; done < wanted;)
             done += int(jpeg_read_scanlines(&info, rows + done, JDIMENSION(wanted - done)));
