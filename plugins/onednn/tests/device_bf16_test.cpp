@@ -163,6 +163,11 @@ const std::vector<Layer>& layers() {
              return conv(b, conv(b, x, 20, Window::square(1)), 20, Window::square(3, 1, 1), false,
                          20);
          }},
+        {"a group for each of 3 channels",
+         {3, 8, 8},
+         [](GraphBuilder& b, int x) {
+             return conv(b, conv(b, x, 3, Window::square(1)), 3, Window::square(7, 1, 3), false, 3);
+         }},
         {"joined branches of whole blocks",
          {3, 7, 7},
          [](GraphBuilder& b, int x) {

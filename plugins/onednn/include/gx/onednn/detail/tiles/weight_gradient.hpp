@@ -44,6 +44,8 @@ struct PixelGrid {
 /// it writes: rows are transposed, which takes three times as long as to interleave columns.
 /// Shapes: dw (rows, taps, columns), row-major: (k, r, s, c), or (c, k) where rows are of x.
 /// Order:  32 pixels as a product of tiles sums them, one after another; then, if it adds, dw.
+/// Errors: none; an infinity that the zeros of padding meet gives NaN, where the definition has no
+///         product.
 /// Cost:   scratch_bytes() of memory, at most about row_bytes + column_bytes and sums of panels.
 class TileWeightGradient {
 public:
