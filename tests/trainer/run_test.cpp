@@ -170,6 +170,17 @@ TEST(Run, ACheckpointThatIsWrittenAgainHasTheMembersOfItsLastWorld) {
     EXPECT_EQ(members.go_back_to(0), (Ranks{0, 1, 2, 3}));
     EXPECT_EQ(members.go_back_to(2), (Ranks{3}));
 }
+TEST(Run, MembersGetTheirOwnStateOfACheckpoint) {
+    using States = std::vector<std::vector<float>>;
+    gx::Checkpoint c;
+    c.reducer = {{.name = "residual", .ranks = {{0}, {10}, {20}, {30}}},
+                 {.name = "scale", .replicated = true, .ranks = {{7}}}};
+    gx::detail::trainer::keep_members(c, {0, 1, 2, 3}, {0, 2, 3});
+    EXPECT_EQ(c.reducer[0].ranks, (States{{0}, {20}, {30}}));
+    EXPECT_EQ(c.reducer[1].ranks, (States{{7}}));
+    gx::detail::trainer::keep_members(c, {0, 2, 3}, {3});  // by their numbers in the first world
+    EXPECT_EQ(c.reducer[0].ranks, (States{{30}}));
+}
 TEST(Run, WhatARootHasWrittenIsOneNumber) {
     using gx::detail::trainer::Written;
     for (const Written w :

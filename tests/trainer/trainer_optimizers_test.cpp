@@ -1,6 +1,9 @@
 // Optimizers of the core in a Trainer: resumed after each step, refused by name, and they learn.
 #include <gx/trainer/trainer.hpp>
 
+#include <atomic>  // calls
+#include <thread>  // shares
+
 #include <gtest/gtest.h>
 
 #include <gx/core/hash_bits.hpp>   // hash_bits
@@ -106,6 +109,57 @@ TEST(StateOfOptimizers, HasNamesAndTheGraphsLayout) {
     EXPECT_EQ(state_names<gx::Sgd>(), Names{"momentum"});
     EXPECT_EQ(state_names<gx::Lars>(), Names{"momentum"});
     EXPECT_EQ(state_names<gx::AdamW>(), (Names{"m", "v"}));
+}
+
+// ---- Updates in shares of a device's threads ------------------------------------------
+
+/// The reference device, with threads that take shares of updates.
+struct WithShares : gx::reference::Device {
+    using Device::Device;
+    static inline std::atomic<std::int64_t> calls = 0;
+    void in_shares(gx::FunctionRef<void(int, int)> f) {
+        ++calls;
+        std::thread first([&] { f(0, 2); });
+        f(1, 2);
+        first.join();
+    }
+};
+static_assert(gx::HasShares<WithShares> && !gx::HasShares<gx::reference::Device>);
+
+/// Of a network of several blocks, four epochs of three steps: calls of in_shares by all ranks.
+template <class O, class R>
+std::int64_t calls_in_a_run_as_of_one_thread() {
+    using T = gx::Trainer<gx::Mlp<200>, R, gx::Constant, O>;
+    const Folder here, there;
+    const auto trained = [](auto world, const Folder& folder) {
+        auto o = options<T>(folder);
+        o.epochs = 4;
+        return T(o).train(world, images(24, 4));
+    };
+    const gx::RunRecord one = trained(threads(2), here);
+    WithShares::calls = 0;
+    const gx::RunRecord shared = trained(threads<WithShares>(2), there);
+    const std::int64_t calls = WithShares::calls;
+    expect_same_learning(shared, one);
+    const bool overflows = requires(typename T::Options o) { o.loss_scale.growth_interval; };
+    EXPECT_EQ(one.skipped_steps > 0, overflows);
+    EXPECT_GT(std::ssize(one.steps), one.skipped_steps + 3);
+    const gx::Graph graph = gx::graph<gx::Mlp<200>>({.input = {1, 4, 4}, .classes = 3});
+    const auto last = [&](const Folder& folder) {
+        return gx::read_checkpoint(folder.path / gx::checkpoint_name(4), graph);
+    };
+    const gx::Checkpoint a = last(there), b = last(here);
+    EXPECT_EQ(a.parameters, b.parameters);
+    EXPECT_EQ(a.optimizer, b.optimizer);
+    EXPECT_EQ(a.updates, b.updates);
+    // Each rank looks for infinities in each mean.
+    return calls - 2 * std::ssize(one.steps);
+}
+TEST(UpdatesInShares, HaveTheBitsOfOneThread) {
+    EXPECT_EQ((calls_in_a_run_as_of_one_thread<gx::AdamW, gx::Ring<fp32>>()), 2 * 12);
+    const std::int64_t half = calls_in_a_run_as_of_one_thread<gx::Sgd, Late>();
+    EXPECT_TRUE(half > 0 && half < 2 * 12) << "steps that overflow update nothing: " << half;
+    EXPECT_EQ((calls_in_a_run_as_of_one_thread<gx::Lars, gx::Ring<fp32>>()), 0) << "norms";
 }
 
 // ---- Names, and what is refused by them -----------------------------------------------
