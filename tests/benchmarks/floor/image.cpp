@@ -4,12 +4,12 @@
 // writes all crops to PIXELS, so that others can be compared with them.
 //
 // libjpeg-turbo decodes the columns of the crop and those that upsampling reads beside them, runs
-// entropy decoding alone above it, and is stopped below it. Its memory is one block, its rows are in
-// the cache when they are read. Each output row is blended from two of them, then its pixels from
-// pairs of columns, by AVX2: with AVX-512 libjpeg-turbo's own AVX2 code became slower by more than
-// these loops had gained. What is left out: all that is no baseline JPEG of three components, checks
-// for damage beyond libjpeg's, EXIF, scaled decoding (of this file no crop has twice the output's
-// pixels), and any other size of output.
+// entropy decoding alone above it, and is stopped below it. Its memory is one block, its rows are
+// in the cache when they are read. Each output row is blended from two of them, then its pixels
+// from pairs of columns, by AVX2: with AVX-512 libjpeg-turbo's own AVX2 code became slower by more
+// than these loops had gained. What is left out: all that is no baseline JPEG of three components,
+// checks for damage beyond libjpeg's, EXIF, scaled decoding (of this file no crop has twice the
+// output's pixels), and any other size of output.
 #include <time.h>
 
 #include <algorithm>
@@ -40,8 +40,8 @@ struct Crop {
 };
 
 /// Output pixel x lies between the pixels at words `first[x]` and 3 further on of a blended row, by
-/// `weight[x]` / 2^14 of the way. `pairs`: both weights of a pixel, four times; pixels 0, 2, 1 and 3
-/// of each group, as the halves of registers have them.
+/// `weight[x]` / 2^14 of the way. `pairs`: both weights of a pixel, four times; pixels 0, 2, 1 and
+/// 3 of each group, as the halves of registers have them.
 struct Columns {
     std::array<int, side> first{};
     std::array<std::int16_t, side> weight{};

@@ -22,8 +22,9 @@ try:
         from torchvision.transforms import functional as F
         torch.set_num_threads(1)
 except ImportError as e:
-    sys.exit(f"pillow_peer.py: {sys.executable} has no {e.name}, so '{way}' is left out as a peer: "
-             "name another with --python; Debian's python3-pil is Pillow, --torchvision fetches all")
+    sys.exit(f"pillow_peer.py: {sys.executable} has no {e.name}, so '{way}' is left out as a "
+             "peer: name another with --python; Debian's python3-pil has Pillow alone, "
+             "--torchvision fetches both")
 
 data = open(sys.argv[1], "rb").read()
 crops = [tuple(map(int, line.split())) for line in open(sys.argv[2])]
