@@ -169,6 +169,9 @@ public:
     void run_weights(const Run& run, const Place& at) {
         Lane& lane = lanes_.list[at.lane];
         float* dw = gradients->of(run, at.lane, weight_gradient);
+        if (at.opens)  // a plain layout fills no whole block
+            std::fill(dw + weight_floats(),
+                      dw + round_up(static_cast<int>(weight_floats()), cpu_block()), 0.0f);
         if (by_tiles_) return run_tiles(at, dw, lane.scratch.data());
         float* db = gradients->of(run, at.lane, bias_gradient);
         const std::int64_t bias_floats = shape_.bias ? shape_.out.channels() : 0;
@@ -178,7 +181,6 @@ public:
             direct ? db : lane.partial.data() + round_up(static_cast<int>(weight_floats()), 16);
         Call& call = planned(Pass::weights, at);
         if (in_bf16() && shape_.window.stride > 1) call.clear_scratch(at.lane);
-        if (is_padded()) std::fill(to, to + weight_floats(), 0.0f);  // not all kernels write it
         if (shape_.bias)
             call(at.lane, {x_again->address(at.first), dy->address(at.first), to, to_bias});
         else call(at.lane, {x_again->address(at.first), dy->address(at.first), to});
@@ -310,12 +312,6 @@ private:
                                             dy->image_of<Bf16>(at.first), dw, !at.opens, scratch);
         };
         few_channels_ ? run(by_few_channels_[at.count]) : run(tiles_[at.count]);
-    }
-    /// Whether the gradient has room that is no weight's.
-    [[nodiscard]] bool is_padded() const {
-        const std::int64_t taps = std::int64_t{shape_.window.height} * shape_.window.width;
-        return weight_floats() >
-               taps * shape_.out.shape.channels * (shape_.in.shape.channels / shape_.groups);
     }
     [[nodiscard]] bool in_bf16() const { return shape_.type == ElementType::bf16; }
     [[nodiscard]] Call& planned(Pass pass, const Place& at) {
