@@ -199,7 +199,8 @@ TEST(CheckpointWriter, OptionsThatCannotBeAreRefused) {
     Survives::Options s{.batch = 4, .output = folder.path};
     s.checkpoints = {.every_steps = 1};
     EXPECT_TRUE(holds(error_of([&] { (void)Survives(s).train(world, images()); }),
-                      "a run that continues on survivors writes checkpoints after epochs alone"));
+                      "a run that continues on survivors from what they hold writes checkpoints "
+                      "after epochs alone"));
 }
 
 // ---- The latest ---------------------------------------------------------------------
