@@ -2,7 +2,10 @@
 // whose state is cut anew for the ranks that are left, and others.
 #include <gx/trainer/rank/training.hpp>  // first, so the header is seen to stand alone
 
+#include <sys/resource.h>  // setrlimit
+
 #include <atomic>      // messages
+#include <csignal>     // SIGXFSZ
 #include <functional>  // hooks
 #include <map>         // clean histories
 
@@ -348,6 +351,27 @@ TYPED_TEST(GoBackWithinEpochs, PastOnesThatAreTorn) {
     EXPECT_EQ(run({within}), 3);
     EXPECT_EQ(run({within, "epoch-0001.safetensors"}), 0);
 }
+// The newest was not written, as on a full disk: the steps since the one before it are lost alone.
+TYPED_TEST(GoBackWithinEpochs, ToAnOlderOneWhereTheNewestCouldNotBeWritten) {
+    using T = typename TypeParam::T;
+    every_steps = 1;
+    const Folder folder;
+    auto o = options<T>();
+    o.output = folder.path;
+    o.batch = 1;  // steps of 4 images, 5 an epoch
+    o.checkpoints.stop_on_failure = false;
+    std::filesystem::create_directories(folder / "step-00000004.safetensors" / "in the way");
+    set_script({{{1}, 4}});
+    auto world = threads_of();
+    const auto record = T(o).train(world, data());
+    ASSERT_EQ(record.losses.size(), 1u);
+    using Means = gx::LocalSgd<gx::Ring<fp32>, 2>;
+    EXPECT_EQ(record.losses[0].step, (std::is_same_v<typename TypeParam::Reducer, Means> ? 2 : 3));
+    EXPECT_EQ(record.steps.size(), std::size_t(record.epochs.back().step));
+    EXPECT_TRUE(std::ranges::any_of(record.notes, [](const std::string& note) {
+        return note.find("step-00000004") != std::string::npos;
+    }));
+}
 
 TYPED_TEST(OwnersSurvive, ADeathAtEachMessageOnACluster) {
     using C = TypeParam;
@@ -455,6 +479,66 @@ TYPED_TEST(OwnersSurvive, OnlyFromCheckpoints) {
     o.survival.recovery = Recovery::checkpoint;
     EXPECT_TRUE(holds(error_of([&] { (void)T(o).train(world, data()); }),
                       "output is empty: recovery from checkpoints needs a folder"));
+}
+
+// Another run has left its checkpoints in the folder, and the disk is full, so that they stay.
+TYPED_TEST(OwnersSurvive, NotFromACheckpointOfAnotherRun) {
+    using T = typename TypeParam::T;
+    const Folder folder;
+    auto o = options<T>();
+    o.output = folder.path;
+    o.seed = 99;
+    set_script({});
+    auto other = threads_of();
+    (void)T(o).train(other, data());
+    o.seed = 7;
+    o.checkpoints.stop_on_failure = false;
+    set_script({{{1}, 4}});
+    auto world = threads_of();
+    const auto before = std::signal(SIGXFSZ, SIG_IGN);
+    rlimit all{};
+    ::getrlimit(RLIMIT_FSIZE, &all);
+    const rlimit few{.rlim_cur = 16, .rlim_max = all.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &few);
+    const auto record = T(o).train(world, data());
+    ::setrlimit(RLIMIT_FSIZE, &all);
+    std::signal(SIGXFSZ, before);
+    ASSERT_EQ(record.losses.size(), 1u);
+    EXPECT_EQ(record.losses[0].step, 0);
+    EXPECT_TRUE(std::ranges::any_of(record.notes, [](const std::string& note) {
+        return note.find("is of another run") != std::string::npos;
+    }));
+}
+// To begin anew would be another run.
+TYPED_TEST(OwnersSurvive, StopsWhereNoCheckpointIsLeftOfARunThatWasResumed) {
+    using T = typename TypeParam::T;
+    struct Deletes : OnThreads {  // between the worlds
+        using OnThreads::OnThreads;
+        std::filesystem::path file{};
+        auto survivors(std::span<const int> lost, gx::Nanoseconds t) const {
+            std::filesystem::remove(file);
+            return OnThreads::survivors(lost, t);
+        }
+    };
+    const Folder before, folder;
+    auto o = options<T>();
+    o.output = before.path;
+    o.epochs = 1;
+    set_script({});
+    auto all = threads_of();
+    (void)T(o).train(all, data());
+    o.epochs = 3;
+    o.output = folder.path;
+    o.resume = before / "epoch-0001.safetensors";
+    set_script({{{1}, 4}});
+    using World = gx::ThreadWorld<Mortal>;
+    Deletes world(std::make_unique<Counting<World>>(
+        std::make_unique<World>(World::Options{.placement = {ranks, 1}})));
+    world.file = o.resume;
+    EXPECT_TRUE(holds(error_of([&] { (void)T(o).train(world, data()); }),
+                      "no checkpoint to go back to can be used", o.resume.string(),
+                      "Restore one of them, and resume from it"));
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path));
 }
 
 /// LocalSgd keeps the momentum of each rank, as of its checkpoint: a survivor its own.

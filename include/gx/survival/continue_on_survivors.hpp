@@ -47,9 +47,9 @@ namespace gx {
 /// Queues that can drop nothing (Abandons::runs_abandoned_work), as CUDA's, go on from checkpoints.
 ///
 /// Recovery::checkpoint goes back to the newest checkpoint in the output folder that is whole, as a
-/// resumed run does; without one the run starts again. Such a run may write them within epochs too,
-/// every so many steps (CheckpointOptions::every_steps): then a loss costs those steps at most. A
-/// checkpoint written after a loss resumes like any other.
+/// resumed run does; without one the run starts again, but stops if it was resumed itself. Such a
+/// run may write them within epochs too, every so many steps (CheckpointOptions::every_steps): then
+/// a loss costs those steps at most. A checkpoint written after a loss resumes like any other.
 ///
 /// A reducer that owns the update, as Sharded and LocalSgd do, goes on in this way alone, and a run
 /// with Recovery::survivors does not start: a part of the optimizer's state was on the lost rank

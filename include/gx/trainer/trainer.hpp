@@ -313,8 +313,9 @@ private:
             }
             // What the root has written. Other processes may have done an epoch more or less when
             // they were stopped.
-            detail::trainer::Written written{int(std::ssize(record.epochs)),
-                                             worlds.carried(0).written_step};
+            detail::trainer::Written written{
+                int(std::ssize(record.epochs)),
+                detail::trainer::newest_whole(run, worlds.carried(0).written, record)};
             auto left = present([&](auto& w) {
                 if constexpr (!SpansProcesses<W>)
                     return w.survivors(worlds.lost(), survival.restart_time());

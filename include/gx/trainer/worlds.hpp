@@ -10,6 +10,7 @@
 
 #include <gx/core/cold.hpp>             // GX_COLD
 #include <gx/core/decl.hpp>             // GX_DECL
+#include <gx/core/function_ref.hpp>     // FunctionRef
 #include <gx/core/hash.hpp>             // mix64
 #include <gx/model/graph.hpp>           // Graph
 #include <gx/trainer/rank/carried.hpp>  // Carried
@@ -28,11 +29,12 @@ GX_COLD GX_DECL void add_earlier(LossRow& loss, const LossRow& earlier);
 struct Return {
     std::optional<Checkpoint> checkpoint{};
     std::filesystem::path file{};
-    std::vector<std::string> notes{};  ///< what cannot be used, and why
+    std::vector<std::string> errors{};  ///< why newer ones can't be used
 };
-/// The first of `files` that is whole.
+/// The first of `files` that is whole, and that `flaw` has no words for.
 [[nodiscard]] GX_COLD GX_DECL Return newest_whole(const std::vector<std::filesystem::path>& files,
-                                                  const Graph& graph);
+                                                  const Graph& graph,
+                                                  FunctionRef<std::string(const Checkpoint&)> flaw);
 
 /// The newest checkpoints that a world has written.
 struct Written {
@@ -93,7 +95,10 @@ public:
     }
 
     void begin() {
-        for (Carried<R>& c : carried_) c.lived = c.failed = false, c.names = -1, c.written_step = 0;
+        for (Carried<R>& c : carried_) {
+            c.lived = c.failed = false, c.names = -1;
+            c.written.clear();
+        }
     }
     /// The ranks of the present world that are named as lost, ascending.
     [[nodiscard]] std::vector<int> lost() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>  // max
+#include <ranges>     // reverse
 #include <string>     // names
 #include <utility>    // move
 
@@ -318,9 +319,41 @@ GX_COLD GX_DECL std::vector<std::filesystem::path> to_go_back_to(const Run& run,
     return files;
 }
 
+/// What shows that another run has written a checkpoint in this one's folder: this one's own may
+/// have failed to take its place.
+GX_COLD GX_DECL std::string flaw_of(const Run& run, const Checkpoint& c) {
+    if (run.resume && c.step <= run.resume->step) return "";  // that it began with, or before it
+    const bool own = c.composition == run.composition.name && c.seed == run.options.seed &&
+                     c.images == run.data.train.count() && c.data_hash == run.data_hash &&
+                     c.options == run.composition.choices;
+    return own ? "" : "is of another run, which has used the same folder";
+}
+
+GX_COLD GX_DECL void add_errors(const Return& found, RunRecord& record) {
+    for (const std::string& error : found.errors)
+        record.notes.push_back("An older checkpoint is used, because of this one: " + error);
+}
+
+GX_DECL std::int64_t newest_whole(const Run& run, const std::vector<std::int64_t>& steps,
+                                  RunRecord& record) {
+    std::vector<std::filesystem::path> files;
+    for (const std::int64_t step : steps | std::views::reverse)
+        files.push_back(run.options.output / step_checkpoint_name(step));
+    Return found =
+        newest_whole(files, run.graph(), [&](const Checkpoint& c) { return flaw_of(run, c); });
+    add_errors(found, record);
+    return found.checkpoint ? found.checkpoint->step : 0;
+}
+
 GX_DECL void go_back(Run& run, Membership& members, int begun, Written written, RunRecord& record) {
-    Return found = newest_whole(to_go_back_to(run, begun, written), run.graph());
-    for (std::string& note : found.notes) record.notes.push_back(std::move(note));
+    Return found = newest_whole(to_go_back_to(run, begun, written), run.graph(),
+                                [&](const Checkpoint& c) { return flaw_of(run, c); });
+    if (!found.checkpoint && !run.options.resume.empty())
+        throw Error(fmt::format(
+            "ranks were lost, and no checkpoint to go back to can be used, '{}' included, which "
+            "this run was resumed from. Restore one of them, and resume from it. The newest: {}",
+            run.options.resume.string(), found.errors.front()));
+    add_errors(found, record);
     run.resume = std::move(found.checkpoint);
     // The rows are those of the run, where it has them.
     const bool has_rows = run.resume && std::ssize(record.epochs) >= run.resume->epoch;

@@ -3,6 +3,7 @@
 
 #include <algorithm>  // find, sort
 #include <numeric>    // iota
+#include <utility>    // move
 
 #include <gx/core/error.hpp>  // Error
 #include <gx/core/hash.hpp>   // mix64
@@ -27,16 +28,19 @@ GX_DECL void add_earlier(LossRow& loss, const LossRow& earlier) {
     if (!earlier.error.empty()) loss.error = earlier.error;
 }
 
-GX_DECL Return newest_whole(const std::vector<std::filesystem::path>& files, const Graph& graph) {
+GX_DECL Return newest_whole(const std::vector<std::filesystem::path>& files, const Graph& graph,
+                            FunctionRef<std::string(const Checkpoint&)> flaw) {
     Return out;
     for (const auto& file : files) {
         try {
-            out.checkpoint = read_checkpoint(file, graph);
+            Checkpoint c = read_checkpoint(file, graph);
+            if (const std::string words = flaw(c); !words.empty())
+                throw Error("checkpoint '" + file.string() + "' " + words);
+            out.checkpoint = std::move(c);
             out.file = file;
             return out;
         } catch (const Error& e) {
-            out.notes.push_back("An older checkpoint is used, because of this one: " +
-                                std::string(e.what()));
+            out.errors.emplace_back(e.what());
         }
     }
     return out;

@@ -51,7 +51,7 @@ struct Carried {
     bool lived = false;   ///< to the end of its function, or to the error that names another rank
     bool failed = false;  ///< its device is lost
     int names = -1;       ///< the rank of that world that its error names
-    std::int64_t written_step = 0;  ///< of its newest checkpoint, where that is within an epoch
+    std::vector<std::int64_t> written{};  ///< steps of its checkpoints within the present epoch
 
     [[nodiscard]] Snapshot& snapshot(std::int64_t forwards) {
         return snapshots[std::size_t(forwards) % snapshots.size()];
