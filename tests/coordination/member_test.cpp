@@ -102,6 +102,17 @@ TEST(Member, ASilentRootIsLost) {
     EXPECT_EQ(m.cause().reason, Reason::silent);
     EXPECT_EQ(m.cause().rank, 0);
 }
+TEST(Member, ASilentRootIsNoticedBehindAnotherCauseToo) {
+    Member m = joined();
+    m.received(co::Cause{.reason = Reason::lost, .rank = 2, .text = "rank 2 is lost"}, 5s);
+    EXPECT_FALSE(m.root_is_silent(13s - 1ns));
+    EXPECT_TRUE(m.root_is_silent(13s));
+    m.tick(13s);
+    EXPECT_EQ(m.cause().rank, 2) << "the first cause stays";
+    EXPECT_LE(m.next_tick(), 15s);
+    m.received(co::Ended{1}, 14s);
+    EXPECT_FALSE(m.root_is_silent(100s)) << "it says nothing behind a run";
+}
 TEST(Member, ReportsItsOperationFourTimesWithinTheSilence) {
     Member m = joined();
     EXPECT_EQ(m.next_tick(), 2s);

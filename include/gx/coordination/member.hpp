@@ -55,6 +55,11 @@ public:
     void tick(Duration now);
     /// When tick() has something to do next; max(): never.
     [[nodiscard]] Duration next_tick() const;
+    /// Whether nothing was heard of the root within the limit of silence, before the run has ended;
+    /// behind a cause that this does not replace too.
+    [[nodiscard]] bool root_is_silent(Duration now) const {
+        return !ended_ && now >= saturating_sum(heard_, options_.silence);
+    }
 
     /// Messages to the root since the last call, in order.
     [[nodiscard]] std::vector<Message> take();

@@ -141,7 +141,7 @@ GX_DECL void Member::tick(Duration now) {
               .text = "rank " + std::to_string(rank()) +
                       " did not hear from rank 0 in time that all ranks have come; look at the "
                       "error of rank 0"});
-    if (now >= saturating_sum(heard_, options_.silence))
+    if (root_is_silent(now))
         lose_root(Reason::silent, "nothing was heard of it within the limit of silence");
     if (ended_ || now < next_alive_) return;
     next_alive_ = saturating_sum(now, options_.silence / 4);

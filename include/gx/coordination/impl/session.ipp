@@ -329,7 +329,7 @@ GX_DECL void Session::work() {
         const Duration now = steady_now();
         member_.tick(now);
         if (coordinator_) coordinator_->tick(now);
-        else if (gave_up_root() && !root_lost_) root_lost_ = now;
+        else if (!root_lost_ && (gave_up_root() || member_.root_is_silent(now))) root_lost_ = now;
         move_messages();
         write_all();
         const bool last = closing_;

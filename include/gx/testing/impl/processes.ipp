@@ -114,9 +114,13 @@ inline std::string death_of(int status) {
 
 // ---- A run --------------------------------------------------------------------------------
 
+/// A busy machine may not run a process for a while that is well.
+inline Duration patience_with(Duration deadline) {
+    return std::max<Duration>(deadline, std::chrono::seconds(10));
+}
+
 GX_DECL std::unique_ptr<Session> Forked::session_over(Sockets& sockets) const {
-    // A busy machine may not run a process for a while that is well.
-    const auto patience = std::max<std::chrono::nanoseconds>(deadline_, std::chrono::seconds(10));
+    const Duration patience = patience_with(deadline_);
     Session::Options options{.run_id = "processes",  // over sockets that nobody else has
                              .rank = rank_,
                              .ranks = placement_.ranks(),
@@ -322,8 +326,11 @@ GX_DECL std::pair<std::vector<int>, std::int64_t> Forked::agree(std::int64_t num
         (void)wait_for(child.process);
     };
     coordination::Regrouped left;
-    if (session_ && !device_lost_)  // the root's limit, or its end, is that of all
-        left = session_->regroup(number, rank_ == 0 ? deadline_ : Duration::max());
+    Duration limit = deadline_;
+    // The root may end its run later, then waits for the others, and may be on a busy machine.
+    if (rank_ != 0)
+        limit = saturating_sum(saturating_sum(limit, deadline_), patience_with(deadline_));
+    if (session_ && !device_lost_) left = session_->regroup(number, limit);
     if (left.members.empty()) {
         if (session_) session_->part(deadline_);
         line_.close();
@@ -339,6 +346,7 @@ GX_DECL std::pair<std::vector<int>, std::int64_t> Forked::agree(std::int64_t num
     placement_ = gx::detail::threads::placement_of(placement_, left.members);
     rank_ = session_->rank();
     regrouped_ = true;
+    exit_status_ = 0;  // an error from here on is of no run that the root knows
     return {std::move(left.members), left.number};
 }
 
