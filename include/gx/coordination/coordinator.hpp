@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>       // nanoseconds
+#include <cstdint>      // int64_t
 #include <map>          // connections
 #include <optional>     // terms that have come
 #include <string>       // sentences

@@ -3,6 +3,7 @@
 
 #include <chrono>              // chrono
 #include <condition_variable>  // waits
+#include <cstdint>             // int64_t
 #include <functional>          // on_change
 #include <map>                 // connections
 #include <mutex>               // one lock

@@ -145,16 +145,16 @@ template <Sums how>
 GX_ONEDNN_INLINE void store_columns(const float* one, const float* other, float* to) {
     using V = Vector<16>::type;
     const V &u = *reinterpret_cast<const V*>(one), &v = *reinterpret_cast<const V*>(other);
-    V low = __builtin_shufflevector(u, v, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
-    V high =
+    V lo = __builtin_shufflevector(u, v, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
+    V hi =
         __builtin_shufflevector(u, v, 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31);
     V* out = reinterpret_cast<V*>(to);
     if constexpr (how == Sums::streamed) {
-        stream(reinterpret_cast<const Packed::words&>(low), out);
-        return stream(reinterpret_cast<const Packed::words&>(high), out + 1);
+        stream(reinterpret_cast<const Packed::words&>(lo), out);
+        return stream(reinterpret_cast<const Packed::words&>(hi), out + 1);
     }
-    if constexpr (how == Sums::added) low += out[0], high += out[1];
-    out[0] = low, out[1] = high;
+    if constexpr (how == Sums::added) lo += out[0], hi += out[1];
+    out[0] = lo, out[1] = hi;
 }
 
 /// Images whose pixels are numbered with zeros behind each row and each image.

@@ -83,11 +83,12 @@ private:
             const float* from = a.from + r * row + std::int64_t{t} * a.columns;
             if (of_columns) {
                 for (int c = 0; c < a.columns; c += 32)
-                    for (int half = 0; half < 32; half += 16)
-                        transposed(from + half * row + c, row,
-                                   tap + c / 32 * along_columns +
-                                       (r + half) / l.block * along_rows + (r + half) % l.block * 2,
+                    for (int half = 0; half < 32; half += 16) {
+                        const int n = r + half;
+                        Bf16* block = tap + c / 32 * along_columns + n / l.block * along_rows;
+                        transposed(from + half * row + c, row, block + n % l.block * 2,
                                    l.block * 2);
+                    }
             } else {
                 for (int c = 0; c < a.columns; c += 16)
                     interleaved(
