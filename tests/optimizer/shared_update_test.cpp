@@ -1,4 +1,4 @@
-// update_by, all_finite_by: the bits of one thread's, for any division into shares.
+// update_in_shares, all_finite_in_shares: the bits of one thread's, for any division into shares.
 #include <gx/optimizer/shared_update.hpp>
 
 #include <cstddef>  // size_t
@@ -73,23 +73,23 @@ void equals_a_whole_update(std::uint64_t seed) {
     for (int step = 0; step < 3; ++step) {
         const Floats g = normals(layout.elements, seed + std::uint64_t(step) + 1);
         Plain none;
-        gx::update_by(none, optimizer, args(whole, g, step));
-        gx::update_by(device, optimizer, args(shared, g, step));
+        gx::update_in_shares(none, optimizer, args(whole, g, step));
+        gx::update_in_shares(device, optimizer, args(shared, g, step));
     }
     RC_ASSERT(device.calls == 3 * device.count);
     RC_ASSERT(shared.w == whole.w);
     RC_ASSERT(shared.v == whole.v);
 }
-RC_GTEST_PROP(UpdateBy, EqualsAWholeUpdateOfSgd, (std::uint64_t seed)) {
+RC_GTEST_PROP(UpdateInShares, EqualsAWholeUpdateOfSgd, (std::uint64_t seed)) {
     equals_a_whole_update<gx::Sgd>(seed);
 }
-RC_GTEST_PROP(UpdateBy, EqualsAWholeUpdateOfAdam, (std::uint64_t seed)) {
+RC_GTEST_PROP(UpdateInShares, EqualsAWholeUpdateOfAdam, (std::uint64_t seed)) {
     equals_a_whole_update<gx::Adam>(seed);
 }
-RC_GTEST_PROP(UpdateBy, EqualsAWholeUpdateOfAdamW, (std::uint64_t seed)) {
+RC_GTEST_PROP(UpdateInShares, EqualsAWholeUpdateOfAdamW, (std::uint64_t seed)) {
     equals_a_whole_update<gx::AdamW>(seed);
 }
-TEST(UpdateBy, CallsAnOptimizerThatLooksAtNormsOnce) {
+TEST(UpdateInShares, CallsAnOptimizerThatLooksAtNormsOnce) {
     const gx::Graph graph = testing_support::graph_of({{gx::ParameterRole::weight, 3000}});
     const Layout layout = testing_support::plain_layout(graph);
     gx::Lars lars({});
@@ -97,23 +97,23 @@ TEST(UpdateBy, CallsAnOptimizerThatLooksAtNormsOnce) {
     Floats w = normals(3000, 1), v(3000);
     const Floats g = normals(3000, 2);
     Shares device{.count = 4};
-    gx::update_by(
+    gx::update_in_shares(
         device, lars,
         {.parameters = w, .gradients = g, .state = v, .slices = layout.slices, .rate = 1});
     EXPECT_EQ(device.calls, 0);
     EXPECT_NE(w, normals(3000, 1));
 }
 
-RC_GTEST_PROP(AllFiniteBy, FindsOneInfinityAnywhere, (std::uint64_t seed)) {
+RC_GTEST_PROP(AllFiniteInShares, FindsOneInfinityAnywhere, (std::uint64_t seed)) {
     Floats x = normals(*rc::gen::inRange<std::size_t>(1, 9000), seed);
     Shares device{.count = *rc::gen::inRange(1, 9)};
-    RC_ASSERT(gx::all_finite_by(device, x));
+    RC_ASSERT(gx::all_finite_in_shares(device, x));
     x[*rc::gen::inRange<std::size_t>(0, x.size())] = std::numeric_limits<float>::infinity();
-    RC_ASSERT(!gx::all_finite_by(device, x));
+    RC_ASSERT(!gx::all_finite_in_shares(device, x));
 }
-TEST(AllFiniteBy, HoldsForNothing) {
+TEST(AllFiniteInShares, HoldsForNothing) {
     Shares device{.count = 3};
-    EXPECT_TRUE(gx::all_finite_by(device, {}));
+    EXPECT_TRUE(gx::all_finite_in_shares(device, {}));
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ void update_share(const O& optimizer, UpdateArgs a, int share, int shares) {
 
 /// optimizer.update(a), by the threads of `device` where both can.
 template <class Device, class O>
-void update_by(Device& device, O& optimizer, const UpdateArgs& a) {
+void update_in_shares(Device& device, O& optimizer, const UpdateArgs& a) {
     if constexpr (HasShares<Device> && UpdatesInShares<O>)
         device.in_shares([&](int share, int shares) {
             detail::optimizer::update_share<O>(optimizer, a, share, shares);
@@ -63,7 +63,7 @@ void update_by(Device& device, O& optimizer, const UpdateArgs& a) {
 
 /// all_finite(x), by the threads of `device` where it has them.
 template <class Device>
-[[nodiscard]] bool all_finite_by(Device& device, std::span<const float> x) {
+[[nodiscard]] bool all_finite_in_shares(Device& device, std::span<const float> x) {
     if constexpr (!HasShares<Device>) return all_finite(x);
     else {
         std::atomic<bool> finite{true};

@@ -20,7 +20,7 @@
 #include <gx/model/init.hpp>               // initial_parameters
 #include <gx/onednn/device.hpp>            // Device
 #include <gx/optimizer/sgd.hpp>            // Sgd
-#include <gx/optimizer/shared_update.hpp>  // update_by
+#include <gx/optimizer/shared_update.hpp>  // update_in_shares
 #include <gx/reducer/pipeline.hpp>         // Pipeline
 #include <gx/reducer/ring.hpp>             // Ring
 
@@ -88,13 +88,13 @@ public:
                          [&](std::size_t watermark) { route.ready(watermark); });
         const auto mean = route.collect();
         device_.update([&](std::span<float> w) {
-            update_by(device_, sgd_,
-                      {.parameters = w,
-                       .gradients = mean,
-                       .state = momentum_.span(),
-                       .slices = device_.slices(),
-                       .rate = 0.01f,
-                       .step = updates_});
+            update_in_shares(device_, sgd_,
+                             {.parameters = w,
+                              .gradients = mean,
+                              .state = momentum_.span(),
+                              .slices = device_.slices(),
+                              .rate = 0.01f,
+                              .step = updates_});
         });
         ++updates_;
         return now() - begin;

@@ -26,7 +26,7 @@
 #include <gx/memory/buffer.hpp>               // Buffer
 #include <gx/memory/kernels.hpp>              // DecodeAdd
 #include <gx/memory/queue.hpp>                // launch
-#include <gx/optimizer/shared_update.hpp>     // update_by, all_finite_by
+#include <gx/optimizer/shared_update.hpp>     // update_in_shares, all_finite_in_shares
 #include <gx/optimizer/update_args.hpp>       // UpdateArgs
 #include <gx/reducer/pipeline.hpp>            // PipelineOn
 #include <gx/reflect/options_of.hpp>          // NoOptions, make_policy
@@ -508,7 +508,7 @@ private:
         const ViewIn<const float, M> mean = reduced.values;
         if constexpr (!on_host) device_->queue().wait_for(reduced.reduced);
         if constexpr (on_host && HasShares<Device>) {
-            decide(slots_.decisions()[0], all_finite_by(*device_, mean));
+            decide(slots_.decisions()[0], all_finite_in_shares(*device_, mean));
             slots_.applied_view(reduced.index)[0] = slots_.decisions()[0].applied;
         } else {
             launch(queue(), Decide<D>{}, mean, slots_.decisions(),
@@ -527,7 +527,7 @@ private:
         device_->update([&](ViewIn<float, M> parameters) {
             if constexpr (on_host && HasShares<Device> && UpdatesInShares<O>) {
                 D& d = slots_.decisions()[0];
-                gx::update_by(
+                gx::update_in_shares(
                     *device_, optimizer_,
                     update_args(update, parameters, mean, vectors_.view(),
                                 slots_.scale_of(reduced.index), slots_.rate(), d.updates));
