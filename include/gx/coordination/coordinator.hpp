@@ -73,7 +73,7 @@ public:
     void observe(const Operation& of_root) { seat(0).operation = of_root; }
     /// Ended to all, though not all have left.
     void end();
-    /// When the ranks have to have said that they stay; rank 0 says so itself. Ends the run.
+    /// Ends the run, and sets the deadline for Staying of all ranks, rank 0 included.
     void regroup_by(Duration end_of_wait);
 
     /// Orders since the last call, in order.

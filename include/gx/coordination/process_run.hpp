@@ -34,7 +34,7 @@ struct ProcessRun {
 GX_DECL void throw_first(Session& session, const std::exception_ptr& own);
 
 /// Behind a run of a world that Shrinks, before throw_first(): throws LostRank where the session's
-/// cause is a loss, or `own`, where that is no result of it: a DeviceLost of this rank, say.
+/// cause is a loss, or `own`, if the loss did not cause it, such as a DeviceLost of this rank.
 /// `begun`: whether the rank's function was called; an error before it is a result of the loss.
 GX_DECL void throw_loss(Session& session, const std::exception_ptr& own, bool begun);
 

@@ -102,8 +102,8 @@ public:
 
     /// Behind a run whose cause is_loss(), when end() has returned: the ranks that are left, by
     /// their ranks until now, and the root's `number`; rank() and ranks() are theirs from then on.
-    /// No members where this one is left out, the root is gone, or does not answer within `limit`.
-    /// The root waits so long for the others: see Coordinator for who is left.
+    /// No members if this rank is left out, or the root is lost or exceeds the timeout `limit`.
+    /// The root waits as long for the others; Coordinator documents which ranks go on.
     /// No other call is under way, and there is no on_change() and no on_note().
     [[nodiscard]] Regrouped regroup(std::int64_t number, Duration limit);
     /// Ends connections that have stayed. Root: waits for the others to see it, at most `limit`.

@@ -67,7 +67,7 @@ public:
         std::string operation{};
     };
 
-    /// `cause`: a sentence that says more, if there is one.
+    /// `cause`: a more precise error text, or empty.
     LostRank(Where where, Delivery delivery, const std::string& cause = "");
 
     [[nodiscard]] int lost() const { return delivery_.peer; }

@@ -1,4 +1,4 @@
-// CopyWeights: each number where oneDNN's descriptor says, rounded; layouts that it does not know.
+// CopyWeights: each number at oneDNN's offset, rounded; unsupported layouts are refused.
 #include <gx/onednn/detail/tiles/weight_copies.hpp>
 
 #include <cstddef>  // size_t

@@ -97,9 +97,9 @@ public:
     GX_DECL void leave(int world_rank);
     /// A rank of the world that has left, and owes `rank` a message or a part; -1: none.
     [[nodiscard]] GX_DECL int missing(int ledger, int rank);
-    /// The rank of the world that `rank` waits for in the end: the first along the ranks that owe
-    /// each other to which nobody owes. Where nobody owes `rank`, one that computes, or else one
-    /// beside it that another waits for; -1: none.
+    /// The failed rank that `rank` waits for, directly or through others: the end of its chain of
+    /// pending messages. If no rank owes `rank` a message, a rank that computes, else the end of
+    /// another rank's chain; -1: none.
     [[nodiscard]] GX_DECL int suspect(int ledger, int rank);
 
     /// True for the first report, of which the others learn by lost(); of processes where the rank
