@@ -329,6 +329,7 @@ private:
             work();
         }
 
+        [[maybe_unused]] const std::optional<ReadStep> known = await_outcome();
         const double took = seconds(rank_.now() - begin);
         accounts_.seconds += took;
         metrics_.rows.back().seconds = accounts_.over_all_parts(accounts_.seconds);
@@ -340,7 +341,8 @@ private:
         images_of_all_ += next.global_count;
         if constexpr (TimesItsWork<Rank>)
             accounts_.undisturbed_seconds += undisturbed_passes(next.batch.count);
-        if (slots_.full()) read_outcome();
+        if constexpr (on_host) read_outcome();
+        else if (known) take_outcome(*known);
         ++step_;
     }
     /// The batch, or the first of its parts, and the learning rate of the step's update.
@@ -481,9 +483,22 @@ private:
         }
         slots_.record_outcome(queue(), of, micro_batches);
     }
+    /// Waits for the oldest outcome of a device where no more fit: the host is a step ahead, and
+    /// takes the pace of the device, in which the step's time is measured.
+    [[nodiscard]] std::optional<ReadStep> await_outcome() {
+        if constexpr (!on_host)
+            if (slots_.full()) {
+                const Nanoseconds queued = rank_.now();
+                const ReadStep read = slots_.read_outcome(queue());
+                account(&Breakdown::compute, queued, "WAIT_FOR_DEVICE");
+                return read;
+            }
+        return std::nullopt;
+    }
     /// Reads the oldest outcome.
-    void read_outcome() {
-        const auto [of, outcome, delivery] = slots_.read_outcome(queue());
+    void read_outcome() { take_outcome(slots_.read_outcome(queue())); }
+    void take_outcome(const ReadStep& read) {
+        const auto& [of, outcome, delivery] = read;
         if (!delivery.complete()) stop_at_unread(of, delivery);
         if (of.step_of_epoch >= 0 && !outcome.report.finite) stop_at_bad_loss(of.step);
         take(of, outcome);
