@@ -59,6 +59,24 @@ GX_DEVICE Strip strip_of(const Tiles& t, std::int64_t rows) {
             norm_threads / t.lanes};
 }
 
+/// Calls load(u, row) for the next rows of a strip, then use(u, row) for each of them, in order, so
+/// that their loads are in flight at once. u is a constant of each call: the loop is unrolled.
+template <int in_flight, class Load, class Use>
+GX_DEVICE void for_rows(const Strip& strip, Load load, Use use) {
+    for (std::int64_t row = strip.first; row < strip.end; row += in_flight * strip.step) {
+        GX_UNROLL for (int u = 0; u < in_flight; ++u) {
+            if (row + u * strip.step < strip.end) load(u, row + u * strip.step);
+        }
+        GX_UNROLL for (int u = 0; u < in_flight; ++u) {
+            if (row + u * strip.step < strip.end) use(u, row + u * strip.step);
+        }
+    }
+}
+
+// Packs of a thread, loads in flight and blocks at once were chosen by the times of ResNet-50's
+// layers on an H100. Sums in double keep the units for double busy: they want many warps, so packs
+// of 4, whose sums and norms leave registers for these.
+
 // ---- Sums --------------------------------------------------------------------------------------
 
 /// Of one channel: of x and x * x, or of dy and dy * x. Products of two floats are exact.
@@ -105,12 +123,21 @@ GX_DEVICE ChannelSums sums_of(DeviceSpan<const double> sums, int channels) {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const std::int64_t channel = std::int64_t{blockIdx.x} * 32 + lane;
     ChannelSums mine{};
-    if (channel < channels)
-        for (std::int64_t at = warp * 2 * channels + channel; at < sums.size;
-             at += norm_warps * 2 * channels) {
-            mine.first += sums[at];
-            mine.second += sums[at + channels];
-        }
+    if (channel < channels) {
+        constexpr int in_flight = 8;  // there are few threads: they wait for memory
+        const std::int64_t step = std::int64_t{norm_warps} * 2 * channels;
+        double first[in_flight], second[in_flight];
+        for_rows<in_flight>(
+            Strip{0, std::int64_t{warp} * 2 * channels + channel, sums.size, step},
+            [&](int u, std::int64_t at) {
+                first[u] = sums[at];
+                second[u] = sums[at + channels];
+            },
+            [&](int u, std::int64_t) {
+                mine.first += first[u];
+                mine.second += second[u];
+            });
+    }
     of_warps[warp * 64 + lane] = mine.first;
     of_warps[warp * 64 + 32 + lane] = mine.second;
     GX_SYNC_BLOCK();
@@ -125,18 +152,21 @@ GX_DEVICE ChannelSums sums_of(DeviceSpan<const double> sums, int channels) {
 // ---- Forward -----------------------------------------------------------------------------------
 
 template <class E, int V>
-GX_KERNEL moments_kernel(Tiles t, DeviceSpan<const Pack<E, V>> x, DeviceSpan<double> sums) {
+GX_KERNEL GX_FITS(norm_threads, 4)
+    moments_kernel(Tiles t, DeviceSpan<const Pack<E, V>> x, DeviceSpan<double> sums) {
     Sums<V> mine;
     const Strip strip = strip_of(t, t.rows);
+    Pack<E, V> values[2];
     if (strip.group < t.groups)
-        for (std::int64_t row = strip.first; row < strip.end; row += strip.step) {
-            const Pack<E, V> values = x[row * t.groups + strip.group];
-            GX_UNROLL for (int k = 0; k < V; ++k) {
-                const double value = decoded<E>(values.v[k]);
-                mine.first[k] += value;
-                mine.second[k] += value * value;
-            }
-        }
+        for_rows<2>(
+            strip, [&](int u, std::int64_t row) { values[u] = x[row * t.groups + strip.group]; },
+            [&](int u, std::int64_t) {
+                GX_UNROLL for (int k = 0; k < V; ++k) {
+                    const double value = decoded<E>(values[u].v[k]);
+                    mine.first[k] += value;
+                    mine.second[k] += value * value;
+                }
+            });
     store_sums(t, mine, sums);
 }
 
@@ -186,10 +216,15 @@ GX_DEVICE Lines<V> lines_of(DeviceSpan<const ChannelNorm> norms, int group) {
     return lines;
 }
 
-/// Byte of the mask that holds the bits of a pack, or of a channel.
+/// Byte of the mask that holds the bits of a pack, and the first of them.
 template <int V>
 GX_DEVICE std::int64_t mask_byte(const Tiles& t, std::int64_t row, int group) {
-    return V == 8 ? row * t.groups + group : row * ((t.groups + 7) / 8) + group / 8;
+    if (V > 1) return (row * t.groups + group) * V / 8;  // rows of whole bytes
+    return row * ((t.groups + 7) / 8) + group / 8;
+}
+template <int V>
+GX_DEVICE int mask_bit(int group) {
+    return group * V % 8;
 }
 
 /// The residual as it is, or through a batch norm of its own.
@@ -271,7 +306,7 @@ GX_DEVICE unsigned passing(const Tiles& t, const Lines<V>& lines, std::int64_t r
                            const Pack<E, V>& x, DeviceSpan<const std::uint8_t> mask) {
     if (mask.size > 0) {
         const unsigned bits = mask[mask_byte<V>(t, row, group)];
-        return V == 8 ? bits : bits >> group % 8;
+        return bits >> mask_bit<V>(group);
     }
     unsigned bits = 0;
     GX_UNROLL for (int k = 0; k < V; ++k) {
@@ -294,11 +329,11 @@ GX_DEVICE Pack<E, V> gradients_at(std::int64_t at, DeviceSpan<const Pack<E, V>> 
 
 /// Stores what passes the relu where `passed` is not empty.
 template <class E, int V>
-GX_KERNEL gradient_sums_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms, bool relu,
-                               DeviceSpan<const Pack<E, V>> x, DeviceSpan<const Pack<E, V>> dy,
-                               DeviceSpan<const Pack<E, V>> addend,
-                               DeviceSpan<const std::uint8_t> mask, DeviceSpan<Pack<E, V>> passed,
-                               DeviceSpan<double> sums) {
+GX_KERNEL GX_FITS(norm_threads, 4)
+    gradient_sums_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms, bool relu,
+                         DeviceSpan<const Pack<E, V>> x, DeviceSpan<const Pack<E, V>> dy,
+                         DeviceSpan<const Pack<E, V>> addend, DeviceSpan<const std::uint8_t> mask,
+                         DeviceSpan<Pack<E, V>> passed, DeviceSpan<double> sums) {
     Sums<V> mine;
     const Strip strip = strip_of(t, t.rows);
     if (strip.group < t.groups) {
@@ -340,12 +375,12 @@ GX_KERNEL gradient_norms_kernel(std::int64_t rows, DeviceSpan<const ChannelNorm>
 
 /// Of `cleared`, which may be empty, the rows that the batch does not have become 0.
 template <class E, int V>
-GX_KERNEL input_gradient_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms, bool relu,
-                                DeviceSpan<const double> means, DeviceSpan<const Pack<E, V>> x,
-                                DeviceSpan<const Pack<E, V>> dy,
-                                DeviceSpan<const Pack<E, V>> addend,
-                                DeviceSpan<const std::uint8_t> mask, DeviceSpan<Pack<E, V>> dx,
-                                DeviceSpan<Pack<E, V>> cleared) {
+GX_KERNEL GX_FITS(norm_threads, 3)
+    input_gradient_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms, bool relu,
+                          DeviceSpan<const double> means, DeviceSpan<const Pack<E, V>> x,
+                          DeviceSpan<const Pack<E, V>> dy, DeviceSpan<const Pack<E, V>> addend,
+                          DeviceSpan<const std::uint8_t> mask, DeviceSpan<Pack<E, V>> dx,
+                          DeviceSpan<Pack<E, V>> cleared) {
     const Strip strip = strip_of(t, t.all_rows);
     if (strip.group >= t.groups) return;
     const Lines<V> lines = lines_of<V>(norms, strip.group);
@@ -411,6 +446,13 @@ void with_packs(const BatchNormShape& shape, Body body) {
     else body.template operator()<1>();
 }
 
+/// As with_packs, for kernels of sums.
+template <class Body>
+void with_packs_of_sums(const BatchNormShape& shape, Body body) {
+    if (shape.channels % 8 == 0) body.template operator()<4>();
+    else body.template operator()<1>();
+}
+
 /// The tiles of a kernel of sums, and its part of the scratch memory.
 template <int V>
 Tiles sum_tiles(const BatchNormShape& shape) {
@@ -461,7 +503,7 @@ void batch_norm_train(cudaStream_t stream, const BatchNormShape& shape,
     expect_maps(shape, maps);
     expect_parameters(shape, parameters, norms.size);
     const DeviceSpan<double> sums = sums_in(shape, scratch);
-    with_packs(shape, [&]<int V> {
+    with_packs_of_sums(shape, [&]<int V> {
         const Tiles t = sum_tiles<V>(shape);
         launch("moments of blocks", shape_of_sums(stream, shape, t), moments_kernel<E, V>, t,
                packs<E, V>(maps.x), sums);
@@ -502,7 +544,7 @@ void batch_norm_backward(cudaStream_t stream, const BatchNormShape& shape,
               "a batch norm has as many norms and gradients of parameters as channels");
     const DeviceSpan<double> sums = sums_in(shape, scratch);
     const DeviceSpan<double> means = scratch.subspan(sums.size, std::int64_t{2} * shape.channels);
-    with_packs(shape, [&]<int V> {
+    with_packs_of_sums(shape, [&]<int V> {
         const Tiles t = sum_tiles<V>(shape);
         launch("gradient sums of blocks", shape_of_sums(stream, shape, t),
                gradient_sums_kernel<E, V>, t, norms, maps.relu, packs<E, V>(maps.x),
