@@ -179,14 +179,12 @@ GX_DEVICE ChannelNorm norm_of(double mean, double variance, double epsilon, floa
         inverse};
 }
 
-/// As reference::update_running.
-GX_KERNEL train_norms_kernel(std::int64_t rows, double epsilon, double momentum,
-                             DeviceSpan<const double> sums, DeviceSpan<const float> gamma,
-                             DeviceSpan<const float> beta, DeviceSpan<float> running_mean,
-                             DeviceSpan<float> running_variance, DeviceSpan<ChannelNorm> norms) {
-    const ChannelSums sum = sums_of(sums, static_cast<int>(norms.size));
-    const std::int64_t c = std::int64_t{blockIdx.x} * 32 + threadIdx.x;
-    if (threadIdx.x >= 32 || c >= norms.size) return;
+/// What a channel of a batch norm is normalised by, and its running moments, as
+/// reference::update_running.
+GX_DEVICE void train_norm(std::int64_t c, const ChannelSums& sum, std::int64_t rows, double epsilon,
+                          double momentum, DeviceSpan<const float> gamma,
+                          DeviceSpan<const float> beta, DeviceSpan<float> running_mean,
+                          DeviceSpan<float> running_variance, DeviceSpan<ChannelNorm> norms) {
     const auto count = static_cast<double>(rows > 0 ? rows : 1);
     const double mean = sum.first / count, spread = (sum.second - sum.first * mean) / count;
     const double variance = spread < 0 ? 0 : spread;  // a NaN stays
@@ -196,6 +194,25 @@ GX_KERNEL train_norms_kernel(std::int64_t rows, double epsilon, double momentum,
     running_mean[c] = static_cast<float>((1 - momentum) * running_mean[c] + momentum * mean);
     running_variance[c] =
         static_cast<float>((1 - momentum) * running_variance[c] + momentum * unbiased);
+}
+GX_KERNEL train_norms_kernel(std::int64_t rows, double epsilon, double momentum,
+                             DeviceSpan<const double> sums, DeviceSpan<const float> gamma,
+                             DeviceSpan<const float> beta, DeviceSpan<float> running_mean,
+                             DeviceSpan<float> running_variance, DeviceSpan<ChannelNorm> norms) {
+    const ChannelSums sum = sums_of(sums, static_cast<int>(norms.size));
+    const std::int64_t c = std::int64_t{blockIdx.x} * 32 + threadIdx.x;
+    if (threadIdx.x < 32 && c < norms.size)
+        train_norm(c, sum, rows, epsilon, momentum, gamma, beta, running_mean, running_variance,
+                   norms);
+}
+/// By sums that are there.
+GX_KERNEL summed_norms_kernel(std::int64_t rows, double epsilon, double momentum,
+                              DeviceSpan<const float> sums, DeviceSpan<const float> gamma,
+                              DeviceSpan<const float> beta, DeviceSpan<float> running_mean,
+                              DeviceSpan<float> running_variance, DeviceSpan<ChannelNorm> norms) {
+    for (std::int64_t c = global_thread(); c < norms.size; c += all_threads())
+        train_norm(c, {sums[c], sums[norms.size + c]}, rows, epsilon, momentum, gamma, beta,
+                   running_mean, running_variance, norms);
 }
 
 GX_KERNEL running_norms_kernel(double epsilon, DeviceSpan<const float> gamma,
@@ -515,6 +532,19 @@ void batch_norm_train(cudaStream_t stream, const BatchNormShape& shape,
 }
 
 template <class E>
+void batch_norm_train(cudaStream_t stream, const BatchNormShape& shape,
+                      const BatchNormParameters& parameters, const BatchNormMaps<E>& maps,
+                      DeviceSpan<ChannelNorm> norms, DeviceSpan<const float> sums) {
+    expect_maps(shape, maps);
+    expect_parameters(shape, parameters, norms.size);
+    GX_EXPECT(sums.size == 2 * norms.size, "a batch norm has two sums of each channel");
+    launch("norms of sums", {shape_of_channels(stream, shape).blocks, 32, stream},
+           summed_norms_kernel, shape.rows, parameters.epsilon, parameters.momentum, sums,
+           parameters.gamma, parameters.beta, parameters.mean, parameters.variance, norms);
+    normalise_rows(stream, shape, maps, norms);
+}
+
+template <class E>
 void batch_norm_evaluate(cudaStream_t stream, const BatchNormShape& shape,
                          const BatchNormParameters& parameters, const BatchNormMaps<E>& maps,
                          DeviceSpan<ChannelNorm> norms) {
@@ -574,6 +604,9 @@ void batch_norm_backward(cudaStream_t stream, const BatchNormShape& shape,
     template void batch_norm_train<E>(cudaStream_t, const BatchNormShape&,                    \
                                       const BatchNormParameters&, const BatchNormMaps<E>&,    \
                                       DeviceSpan<ChannelNorm>, DeviceSpan<double>);           \
+    template void batch_norm_train<E>(cudaStream_t, const BatchNormShape&,                    \
+                                      const BatchNormParameters&, const BatchNormMaps<E>&,    \
+                                      DeviceSpan<ChannelNorm>, DeviceSpan<const float>);      \
     template void batch_norm_evaluate<E>(cudaStream_t, const BatchNormShape&,                 \
                                          const BatchNormParameters&, const BatchNormMaps<E>&, \
                                          DeviceSpan<ChannelNorm>);                            \

@@ -516,6 +516,38 @@ TEST(BatchNormRelu, PassesNoGradientAtZero) {
     }
 }
 
+/// Of whole numbers all sums are exact, in floats too.
+TEST(BatchNormSums, ThatAreThereGiveTheSameNorms) {
+    for (const int channels : {3, 40}) {
+        Trial<fp16> run({.rows = 70, .all_rows = 75, .channels = channels, .relu = true}, 1);
+        std::vector<float> sums(2 * run.layer.width());
+        for (std::size_t i = 0; i < run.x.size(); ++i) {
+            const float v = static_cast<float>(i * i % 19) - 7;
+            run.x[i] = fp16::encode(v);
+            if (i >= run.layer.real()) continue;
+            sums[i % run.layer.width()] += v;
+            sums[run.layer.width() + i % run.layer.width()] += v * v;
+        }
+        run.forward(true);
+        const TestStream stream;
+        const DeviceVector<fp16::storage> x(stream, run.x);
+        DeviceVector<fp16::storage> y(stream, run.x);
+        const DeviceVector<float> gamma(stream, run.gamma), beta(stream, run.beta),
+            given(stream, sums);
+        DeviceVector<float> mean(stream, run.mean), variance(stream, run.variance);
+        DeviceVector<ChannelNorm> norms(stream, run.layer.width());
+        const cuda::DeviceSpan<const float> here = given;
+        cuda::batch_norm_train<fp16>(
+            stream, run.layer.shape(),
+            {gamma, beta, mean, variance, run.layer.epsilon, run.layer.momentum},
+            {.x = x, .y = y, .relu = true}, norms, here);
+        EXPECT_TRUE(same_bits(norms.host(), run.norms));
+        EXPECT_TRUE(same_bits(y.host(), run.y));
+        EXPECT_EQ(mean.host(), run.mean_after);
+        EXPECT_EQ(variance.host(), run.variance_after);
+    }
+}
+
 // ---- Traffic and contracts ---------------------------------------------------------------------
 
 struct Bytes {

@@ -203,6 +203,15 @@ void DnnGraph::sum(void* x, void* y) {
     set_part(o, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y);
     add(std::move(o), "a reduction");
 }
+void DnnGraph::statistics(void* y, void* sum, void* squares) {
+    DnnDescriptor o = make_descriptor(CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR);
+    set(o, CUDNN_ATTR_OPERATION_GENSTATS_MODE, CUDNN_TYPE_GENSTATS_MODE, CUDNN_GENSTATS_SUM_SQSUM);
+    set(o, CUDNN_ATTR_OPERATION_GENSTATS_MATH_PREC, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+    set_part(o, CUDNN_ATTR_OPERATION_GENSTATS_XDESC, y);
+    set_part(o, CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC, sum);
+    set_part(o, CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC, squares);
+    add(std::move(o), "statistics");
+}
 
 void* DnnGraph::make_window(OpKind kind, const Window& w) {
     const bool is_max = kind == OpKind::max_pool;

@@ -56,6 +56,8 @@ public:
     /// dx = dy where y > 0, else 0.
     void relu_gradient(void* dy, void* y, void* dx);
     void sum(void* x, void* y);
+    /// Sums of y and of y * y by channel, in fp32, of a convolution's result.
+    void statistics(void* y, void* sum, void* squares);
     void pool(OpKind kind, const Window& window, void* x, void* y, void* index);
     void pool_gradient(OpKind kind, const Window& window, void* dy, void* index, void* dx);
 

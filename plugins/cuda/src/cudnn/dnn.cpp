@@ -325,20 +325,20 @@ Dnn::Dnn(const std::string& device_json, DnnOptions options)
     detail::finalize(device_, "device properties");
 }
 
-DnnLayer Dnn::layer(const Graph& graph, const Op& op, int batch, bool needs_input_gradient) {
+DnnLayer Dnn::layer(const Graph& graph, const Op& op, int batch, Wants wants) {
     GX_EXPECT(batch > 0, "plans are for at least one image");
     switch (op.kind) {
         case OpKind::conv2d:
-        case OpKind::linear: return convolution(graph, op, batch, needs_input_gradient);
+        case OpKind::linear: return convolution(graph, op, batch, wants);
         case OpKind::max_pool:
-        case OpKind::avg_pool: return pooling(graph, op, batch, needs_input_gradient);
+        case OpKind::avg_pool: return pooling(graph, op, batch, wants.input_gradient);
         case OpKind::relu:
-        case OpKind::add: return elementwise(graph, op, batch, needs_input_gradient);
+        case OpKind::add: return elementwise(graph, op, batch, wants.input_gradient);
         default: return {};
     }
 }
 
-DnnLayer Dnn::convolution(const Graph& graph, const Op& op, int batch, bool input) {
+DnnLayer Dnn::convolution(const Graph& graph, const Op& op, int batch, Wants wants) {
     const DnnShape x = shape_of(graph, op.inputs[0], batch), y = shape_of(graph, op.output, batch);
     const bool is_linear = op.kind == OpKind::linear;
     const Window window = is_linear ? Window{} : op.window;
@@ -361,7 +361,20 @@ DnnLayer Dnn::convolution(const Graph& graph, const Op& op, int batch, bool inpu
                              g.convolve(conv, a, w, sums);
                              if (has_bias) g.pointwise(CUDNN_POINTWISE_ADD, sums, b, to);
                          });
-    if (input)
+    if (wants.sums && !has_bias && options_.compute != ElementType::fp32 && x.c % 8 == 0 &&
+        y.c % 8 == 0)
+        layer.forward_with_sums = plan(
+            what + " + sums", name + ", forward with sums", Precision::product,
+            [&](DnnGraph& g) {
+                void *const a = g.tensor(x, t), *const w = g.tensor(weight, t),
+                            *const to = g.tensor(y, t);
+                void *const sum = g.tensor(bias, CUDNN_DATA_FLOAT), *const squares = g.tensor(
+                                                                        bias, CUDNN_DATA_FLOAT);
+                g.convolve(conv, a, w, to);
+                g.statistics(to, sum, squares);
+            },
+            true);
+    if (wants.input_gradient)
         layer.input_gradient = plan("input gradient of " + what, name + ", input gradient",
                                     Precision::product, [&](DnnGraph& g) {
                                         void *const dy = g.tensor(y, t), *const w =

@@ -80,6 +80,7 @@ private:
 ///     kind           forward               input_gradient   weight_gradient   bias_gradient
 ///     conv2d,linear  x, weight, y          dy, weight, dx   x, dy, dweight    dy, dbias
 ///     with a bias    x, weight, bias, y
+///     with sums      x, weight, y, sums of y, sums of y * y
 ///     max_pool       x, y, index           dy, index, dx
 ///     avg_pool       x, y                  dy, dx
 ///     relu           x, y                  dy, y, dx
@@ -87,12 +88,14 @@ private:
 ///
 /// Shapes: activations (N, C, H, W) in memory as (N, H, W, C); weights (out, in / groups, H, W) as
 ///         (out, H, W, in / groups); biases (out); index as y, in int8: the place in its window.
-/// Units:  all in DnnOptions::compute, but dbias, which is fp32, and dweight where
+///         sums (out), of all images of a plan.
+/// Units:  all in DnnOptions::compute, but dbias and sums, which are fp32, and dweight where
 ///         weight_gradient_type says so.
 /// Order:  each plan writes its result whole, sums in fp32 and rounds once. No engine is marked
 ///         nondeterministic: equal inputs give equal bits on one GPU and version of cuDNN.
 struct DnnLayer {
     const DnnPlan* forward = nullptr;
+    const DnnPlan* forward_with_sums = nullptr;  ///< of a convolution that a batch norm reads
     const DnnPlan* input_gradient = nullptr;
     const DnnPlan* weight_gradient = nullptr;
     const DnnPlan* bias_gradient = nullptr;
@@ -123,11 +126,19 @@ public:
     /// CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION): what it supports, and with which workspace.
     Dnn(const std::string& device_json, DnnOptions options);
 
+    /// What a layer is for.
+    struct Wants {
+        bool input_gradient = true;  ///< a graph's input needs none
+        /// forward_with_sums, where cuDNN has an engine for it: fp16 or bf16 from Ampere on, no
+        /// bias, and channels in eights, since those of other counts take twice as long.
+        bool sums = false;
+    };
     /// Plans of an operation for `batch` images; what was planned before is found again.
-    /// A graph's input needs no gradient: input_gradient is nullptr where `needs_input_gradient` is
-    /// false.
+    [[nodiscard]] DnnLayer layer(const Graph& graph, const Op& op, int batch, Wants wants);
     [[nodiscard]] DnnLayer layer(const Graph& graph, const Op& op, int batch,
-                                 bool needs_input_gradient = true);
+                                 bool needs_input_gradient = true) {
+        return layer(graph, op, batch, Wants{.input_gradient = needs_input_gradient});
+    }
 
     /// Keeps the plans that were made so far for later runs (plan_cache.hpp).
     void save_plans() { cache_.save(); }
@@ -142,7 +153,7 @@ private:
     friend class detail::DnnGraph;
     enum class Precision : unsigned char { pointwise, product };
 
-    [[nodiscard]] DnnLayer convolution(const Graph& graph, const Op& op, int batch, bool input);
+    [[nodiscard]] DnnLayer convolution(const Graph& graph, const Op& op, int batch, Wants wants);
     [[nodiscard]] DnnLayer pooling(const Graph& graph, const Op& op, int batch, bool input);
     [[nodiscard]] DnnLayer elementwise(const Graph& graph, const Op& op, int batch, bool input);
 

@@ -143,6 +143,12 @@ private:
                 if (op.parameter_count > 1)
                     return plan(unit, unit.dnn.forward,
                                 {x.data, weight(op, 0), weight(op, 1), y(unit)});
+                if (unit.sums != Block::none && pass_.mode == Mode::train) {
+                    const auto sums = span<float>(unit.sums);
+                    return plan(unit, unit.dnn.forward_with_sums,
+                                {x.data, weight(op, 0), y(unit), sums.data,
+                                 sums.data + shape(unit.output).channels});
+                }
                 return plan(unit, unit.dnn.forward, {x.data, weight(op, 0), y(unit)});
             case OpKind::max_pool:
                 return plan(unit, unit.dnn.forward,
@@ -202,6 +208,10 @@ private:
         if (pass_.mode == Mode::evaluate)
             return batch_norm_evaluate<E>(stream_, rows(op.output), batch_norm(op), maps, norms);
         maps.mask = span<std::uint8_t>(unit.mask);
+        if (unit.sums != Block::none) {
+            const DeviceSpan<const float> sums = span<float>(unit.sums);
+            return batch_norm_train<E>(stream_, rows(op.output), batch_norm(op), maps, norms, sums);
+        }
         batch_norm_train<E>(stream_, rows(op.output), batch_norm(op), maps, norms,
                             span<double>(unit.workspace));
     }

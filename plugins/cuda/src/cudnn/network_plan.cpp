@@ -143,12 +143,27 @@ void NetworkPlan::plan_forward(Unit& unit, Dnn& dnn) {
             use(activation(unit.residual_norm->inputs[0]), time);
         }
         unit.workspace = add(batch_norm_scratch(rows) * std::int64_t{sizeof(double)}, time);
+        const auto conv = std::ranges::find(units_, op.inputs[0], &Unit::output);
+        if (conv != units_.end()) unit.sums = conv->sums;
+        use(unit.sums, time);
         return;
     }
-    unit.dnn = dnn.layer(*graph_, op, batch_, has_gradient(op.inputs[0]));
-    unit.workspace = add(workspace_of(unit.dnn.forward), time);
+    unit.dnn =
+        dnn.layer(*graph_, op, batch_,
+                  {.input_gradient = has_gradient(op.inputs[0]), .sums = is_normalised(op.output)});
+    unit.workspace = add(
+        std::max(workspace_of(unit.dnn.forward), workspace_of(unit.dnn.forward_with_sums)), time);
+    if (unit.dnn.forward_with_sums != nullptr)
+        unit.sums =
+            add(2 * graph_->tensors[at(op.output)].channels * std::int64_t{sizeof(float)}, time);
     if (op.kind == OpKind::max_pool)
         unit.notes = add(batch_ * graph_->tensors[at(op.output)].elements(), time);
+}
+
+bool NetworkPlan::is_normalised(int tensor) const {
+    return std::ranges::any_of(graph_->ops, [&](const Op& op) {
+        return op.kind == OpKind::batch_norm && op.inputs[0] == tensor;
+    });
 }
 
 // ---- Backward ----------------------------------------------------------------------------------

@@ -51,6 +51,9 @@ struct Unit {
     Block notes = Block::none;  ///< norms of channels, places of maxima, losses of images
     Block residual_norms = Block::none;
     Block mask = Block::none;  ///< of the ReLU behind an addition
+    /// Of a convolution's output and of its squares, by channel, where it leaves them to the batch
+    /// norm behind it; of the batch norm, the same.
+    Block sums = Block::none;
     Block workspace = Block::none, backward_workspace = Block::none;
     Block weight_gradient = Block::none;  ///< in E, until it is decoded
     Block output_gradient = Block::none;  ///< none: backward does not come here
@@ -122,6 +125,8 @@ private:
 
     Block add(std::int64_t bytes, int time);
     void use(Block block, int time);
+    /// Whether a batch norm reads the tensor.
+    [[nodiscard]] bool is_normalised(int tensor) const;
     /// Whether the tensor is a part of a concat's output, where it is.
     [[nodiscard]] bool is_part(int tensor) const {
         return joined_[static_cast<std::size_t>(tensor)] != tensor;

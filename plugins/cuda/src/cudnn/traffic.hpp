@@ -33,6 +33,17 @@ struct StepShape {
     double optimizer_bytes = 26;  ///< of a parameter: SGD's momentum, master and working copy
 };
 
+/// The fusions that cuda::Device takes in fp16 and bf16 from Ampere on: statistics of convolutions
+/// of channels in eights (Dnn::Wants). `graph` outlives what is returned.
+[[nodiscard]] inline std::function<bool(DnnFusion, const Op&)> device_fusions(const Graph& graph) {
+    return [&graph](DnnFusion f, const Op& conv) {
+        const auto in_eights = [&](int t) {
+            return graph.tensors[static_cast<std::size_t>(t)].channels % 8 == 0;
+        };
+        return f == DnnFusion::statistics && in_eights(conv.inputs[0]) && in_eights(conv.output);
+    };
+}
+
 namespace detail {
 
 /// Rows in the order of the graph's operations, each with its backward's behind it.

@@ -84,6 +84,16 @@ void batch_norm_train(cudaStream_t stream, const BatchNormShape& shape,
                       const BatchNormParameters& parameters, const BatchNormMaps<E>& maps,
                       DeviceSpan<ChannelNorm> norms, DeviceSpan<double> scratch);
 
+/// The same by sums of x and of x * x that are there in float, as of a convolution's epilogue.
+/// Shapes: sums (2, C).
+/// Units:  the variance is as right as the sums are to (mean^2 + variance) * rows; from there on as
+///         above.
+/// Cost:   traffic e read and e written, and as above for a residual and a mask. Two kernels.
+template <class E>
+void batch_norm_train(cudaStream_t stream, const BatchNormShape& shape,
+                      const BatchNormParameters& parameters, const BatchNormMaps<E>& maps,
+                      DeviceSpan<ChannelNorm> norms, DeviceSpan<const float> sums);
+
 /// Normalises by the running moments. Shapes: norms (C), which are overwritten.
 /// Cost:   traffic e read and e written; e more read with a residual. Two kernels.
 template <class E>

@@ -67,6 +67,14 @@ inline const std::vector<TestedLayer>& layers() {
         {"norm, relu",
          {3, 6, 6},
          [](B& b, int x) { return conv(b, relu(b, norm(b, conv(b, x, 8))), 4); }},
+        {"norms of sums that convolutions leave",
+         {8, 6, 5},
+         [](B& b, int x) {
+             x = relu(b, norm(b, conv(b, x, 16)));
+             const int y = norm(b, conv(b, x, 8, 1, false, 2));
+             const int z = norm(b, b.conv2d(x, {8, Window::square(1, 2, 0)}, "1x1"));
+             return conv(b, relu(b, b.add(y, z, "add")), 4);
+         }},
         {"norm, add, relu",
          {3, 5, 5},
          [](B& b, int x) {

@@ -69,6 +69,39 @@ TEST_F(NetworkPlans, JoinsWhatFollowsABatchNorm) {
     EXPECT_EQ(plan.units()[1].final_from, 0u);
 }
 
+/// Where cuDNN has an engine for it and channels are in eights, of 16-bit elements.
+TEST_F(NetworkPlans, LeavesSumsOfAConvolutionToItsBatchNorm) {
+    GraphBuilder b("sums", {8, 4, 4}, 3);
+    const auto norm = [&](int x, int channels, bool bias, Label name) {
+        x = b.conv2d(x, {channels, Window::square(3, 1, 1), 1, bias}, Label("conv of ") + name);
+        return b.batch_norm(x, {}, name);
+    };
+    int x = norm(0, 16, false, "taken");
+    x = norm(norm(x, 12, false, "twelve"), 8, false, "of twelve");
+    x = b.conv2d(norm(x, 8, true, "biased"), {8, Window::square(3, 1, 1)}, "last");
+    b.softmax_cross_entropy(b.linear(b.flatten(x, "flatten"), 3, true, "fc"), 0, "loss");
+    const Graph g = std::move(b).finish();
+    for (const auto gpu : {cuda_testing::CudnnGpu::h100, cuda_testing::CudnnGpu::v100})
+        for (const ElementType e : {ElementType::fp32, ElementType::fp16}) {
+            cuda_testing::reset_cudnn({.gpu = gpu});
+            Dnn dnn(nullptr, {.compute = e, .fp32_weight_gradients = false});
+            const NetworkPlan plan(g, dnn, 2, e);
+            std::vector<std::string> with_sums;
+            for (const Unit& u : plan.units())
+                if (u.sums != Block::none) with_sums.emplace_back(u.op->name.view());
+            if (e == ElementType::fp32 || gpu == cuda_testing::CudnnGpu::v100) {
+                EXPECT_TRUE(with_sums.empty());
+                continue;
+            }
+            EXPECT_EQ(with_sums, (std::vector<std::string>{"conv of taken", "taken"}));
+            const Unit &conv = plan.units()[1], &read = plan.units()[2];
+            EXPECT_EQ(conv.sums, read.sums);
+            EXPECT_EQ(plan.memory(conv.sums).bytes, 2 * 16 * 4);
+            EXPECT_EQ(plan.memory(conv.sums).first, conv.last);
+            EXPECT_EQ(plan.memory(conv.sums).last, read.last);
+        }
+}
+
 TEST_F(NetworkPlans, AppliesBothBatchNormsOfAnAddition) {
     GraphBuilder b("both", {3, 4, 4}, 3);
     const auto norm = [&](Label name) {
