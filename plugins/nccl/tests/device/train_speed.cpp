@@ -30,6 +30,15 @@ TEST(TrainSpeed, ImagesCrossAsPixels) {
     constexpr std::int64_t steps = 8, bytes = steps * 3 * 8 * 8;
     EXPECT_EQ(copied_bytes(16) - copied_bytes(8), bytes) << "4 times as many where they are floats";
 }
+TEST(TrainSpeed, TrainsMoreClassesThanLabelsInBytesName) {
+    nccl_tests::start(cuda_testing::StreamProgress::late, 1);
+    cuda_testing::reset_cudnn({.gpu = cuda_testing::CudnnGpu::h100});
+    nccl::World<cuda::Device> world({.placement = {1, 1}});
+    const TrainSpeed speed =
+        train_speed<T>(world, {.batch = 1, .shape = {3, 8, 8}, .classes = 1000, .steps = 3});
+    EXPECT_GT(speed.images_per_second, 0);
+    cuda_testing::expect_clean();
+}
 TEST(TrainSpeed, TimesTheSecondHalf) {
     nccl_tests::start(cuda_testing::StreamProgress::late, 1);
     cuda_testing::reset_cudnn({.gpu = cuda_testing::CudnnGpu::h100});
