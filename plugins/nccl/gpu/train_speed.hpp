@@ -22,7 +22,6 @@ struct TrainSpeed {
     std::string composition{}, device{};
     int ranks = 0, batch = 0;
     double images_per_second = 0;  ///< of all ranks
-    double exposed_communication_pct = 0;
 };
 
 /// Trains T in `world`, from 8-bit images in the host's memory, without an evaluation.
@@ -45,8 +44,7 @@ TrainSpeed train_speed(World& world, const TrainSpeedOptions& o) {
             .device = run.device,
             .ranks = run.ranks,
             .batch = o.batch,
-            .images_per_second = trained / seconds,
-            .exposed_communication_pct = run.exposed_communication_pct};
+            .images_per_second = trained / seconds};
 }
 
 }  // namespace gx
