@@ -256,23 +256,63 @@ run_cuda-plans() {
 # ---- gpu: stages, each at most 8 minutes --------------------------------------------------------
 gpu_stage_seconds=480
 
-# Stage | what it needs beside a build | its tests, as regular expressions of whole names, or the
-# program that measures: into build/gpu/STAGE.json
+# Stage | what it needs beside its programs
 gpu_stages() {
     cat <<'TABLE'
-contract||plugins\.cuda\.testing\.(contract|cudnn\.contract|nccl\.contract)\.real
-kernels||plugins\.cuda\.gpu\.(kernels|optimizers)
-networks|cudnn|plugins\.cuda\.gpu\.networks
-nccl|nccl|plugins\.nccl\.gpu\.reductions
-reductions|nccl|gx_nccl_all_reduce_speed
-training|nccl cudnn|gx_nccl_train_speed
-pytorch|torch|plugins/nccl/gpu/pytorch_peer.py
-memcheck|compute-sanitizer|
-racecheck|compute-sanitizer|
-initcheck|compute-sanitizer|
-synccheck|compute-sanitizer|
+contract|
+kernels|
+networks|cudnn
+nccl|nccl
+reductions|nccl
+training|nccl cudnn
+profile|nccl cudnn ncu python
+pytorch|torch
+memcheck|compute-sanitizer
+racecheck|compute-sanitizer
+initcheck|compute-sanitizer
+synccheck|compute-sanitizer
 TABLE
 }
+
+# Stage | a program of it: tests, or one that measures, into build/gpu/STAGE.json | what it needs to
+# be built. Where packed programs are run, they need the libraries that the pack's `id` lists.
+gpu_programs() {
+    cat <<'TABLE'
+contract|plugins.cuda.testing.contract.real|
+contract|plugins.cuda.testing.cudnn.contract.real|cudnn
+contract|plugins.cuda.testing.nccl.contract.real|nccl
+kernels|plugins.cuda.gpu.kernels|
+kernels|plugins.cuda.gpu.optimizers|
+networks|plugins.cuda.gpu.networks|cudnn
+nccl|plugins.nccl.gpu.reductions|nccl
+reductions|gx_nccl_all_reduce_speed|nccl
+training|gx_nccl_train_speed|nccl cudnn
+TABLE
+}
+gpu_scripts=(pytorch_peer.py kernel_times.py)  # of plugins/nccl/gpu
+
+# programs_of STAGE: into `found` those that can be run or built here; empty STAGE: of all stages.
+# `lacks` is a library that is missing where there are none.
+programs_of() {
+    local of program needs
+    found=()
+    while IFS='|' read -r of program needs; do
+        [[ -z $1 || $of == "$1" ]] || continue
+        [[ -z $programs ]] || needs=${packed_needs[$program]}
+        ! has_all $needs || found+=("$program")
+    done < <(gpu_programs)
+    ((${#found[@]} > 0))
+}
+
+program_path() {  # program_path PROGRAM: where it was built, or packed
+    if [[ -n $programs ]]; then
+        printf '%s' "$programs/$1"
+    else
+        find build/gpu -name "$1" -type f -perm -u+x -print -quit 2>/dev/null || true
+    fi
+}
+
+script_path() { printf '%s' "${programs:-plugins/nccl/gpu}/$1"; }
 
 # gpu_check NAME NEED VERSION PURPOSE: `check` of doctor, for what `gpu` uses; sets have[NAME].
 gpu_check() {
@@ -289,10 +329,10 @@ find_gpu() {  # into gpu_name, gpu_driver, gpu_capability, gpu_count: of the fir
 }
 
 # find_cuda_compiler: into cuda_compiler and cuda_root, the toolkit's; empty, and no_compiler says
-# why, where no compiler has the GPU's architecture. nvcc 13 has none for a V100:
-# clang with a CUDA 12 toolkit does.
+# why, where no compiler has all of `architectures`. nvcc 13 has none for a V100: clang with a
+# CUDA 12 toolkit does.
 find_cuda_compiler() {
-    local nvcc arch=${gpu_capability/./} name
+    local nvcc name arch
     cuda_compiler='' cuda_root=''
     for name in CUDA_PATH GX_CUDA12_ROOT; do
         [[ -z ${!name:-} || -d ${!name} ]] ||
@@ -301,8 +341,13 @@ find_cuda_compiler() {
     no_compiler='kernels: nvcc, or for sm_70 clang++-19 and GX_CUDA12_ROOT=a CUDA 12 toolkit'
     nvcc=${CUDA_PATH:+$(find_part nvcc "$CUDA_PATH/bin")}
     [[ -n $nvcc ]] || nvcc=$(command -v nvcc || find_part nvcc /usr/local/cuda/bin)
-    if [[ -n $nvcc ]] && { [[ -z $arch ]] ||
-        "$nvcc" --list-gpu-arch 2>/dev/null | grep -qx "compute_$arch"; }; then
+    for arch in $architectures; do
+        [[ -n $nvcc ]] || break
+        grep -qx "compute_$arch" < <("$nvcc" --list-gpu-arch 2>/dev/null) && continue
+        no_compiler="$nvcc compiles nothing for sm_$arch; $no_compiler"
+        nvcc=''
+    done
+    if [[ -n $nvcc ]]; then
         cuda_compiler=$nvcc cuda_root=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
     elif [[ -n ${GX_CUDA12_ROOT:-} ]] && command -v clang++-19 >/dev/null; then
         cuda_compiler=$(command -v clang++-19) cuda_root=$GX_CUDA12_ROOT
@@ -313,25 +358,63 @@ find_library() {  # find_library NAME FOLDER: if its header is there, too
     [[ -z $(find_part "$1.h" "$2") ]] || find_part "lib$1.so*" "$2"
 }
 
-check_gpu() {  # prints what is there; sets `lacking` where something needed is not
-    local text no_compiler
-    echo "gx gpu: what this machine has"
-    find_gpu
+check_compiler() {  # for a build: the compiler and the libraries that programs are linked with
+    local no_compiler need=optional
+    [[ -z $pack ]] || need=needed
     find_cuda_compiler
+    gpu_check "CUDA compiler" needed "$cuda_compiler" "$no_compiler"
+    toolkit=${cuda_root:-$toolkit}
+    gpu_check cudart needed "$(find_part 'libcudart.so*' "$toolkit")" \
+        "CUDA's runtime library, below $toolkit"
+    gpu_check cudnn "$need" "$(find_library cudnn "$toolkit")" \
+        "its part of stage contract, stages networks, training and profile"
+    gpu_check nccl "$need" "$(find_library nccl "$toolkit")" \
+        "stages nccl, reductions, training and profile"
+    [[ -z $pack ]] || gpu_check binutils needed "$(command -v strip || true)" "strip"
+}
+
+check_pack() {  # for packed programs: that the GPU runs them, and the libraries that they load
+    local name arch fits='' needed_by
+    for arch in $architectures; do
+        [[ -n $gpu_capability ]] && ((arch > ${gpu_capability/./})) || fits=1
+    done
+    text="packed, tree $packed_tree, sm_${architectures// / sm_}"
+    gpu_check programs needed "${fits:+$text}" \
+        "those for sm_${architectures// / sm_} do not run on sm_${gpu_capability/./}: ./gx gpu \
+--pack FOLDER --architecture ${gpu_capability/./}"
+    find_runtimes
+    for name in cudart cudnn nccl; do
+        needed_by=$(grep -c " $name " < <(printf ' %s\n' "${packed_needs[@]}") || true)
+        gpu_check "$name" optional "${runtimes[$name]:-}" "${sonames[$name]:-lib$name.so} for\
+ $needed_by programs: in python's packages nvidia-*, below $toolkit or where the system looks"
+    done
+}
+
+check_gpu() {  # prints what is there; sets `lacking` where something needed is not
+    local text toolkit=${CUDA_PATH:-/usr/local/cuda}
+    echo "gx gpu: what this machine has"
+    if [[ -n $pack ]]; then
+        check_compiler
+        return 0
+    fi
+    find_gpu
     text=${gpu_name:+$gpu_count x $gpu_name, driver $gpu_driver, sm_${gpu_capability/./}}
     gpu_check GPU needed "$text" "nvidia-smi lists none: a GPU and its driver"
-    gpu_check "CUDA compiler" needed "$cuda_compiler" "$no_compiler"
-    text=${cuda_root:-${CUDA_PATH:-/usr/local/cuda}}
-    gpu_check cudart needed "$(find_part 'libcudart.so*' "$text")" \
-        "CUDA's runtime library, below $text"
-    gpu_check cudnn optional "$(find_library cudnn "$text")" \
-        "its part of stage contract, stages networks and training"
-    gpu_check nccl optional "$(find_library nccl "$text")" "stages nccl, reductions and training"
+    if [[ -n $programs ]]; then
+        check_pack
+    else
+        architectures=${gpu_capability/./}
+        check_compiler
+    fi
+    gpu_check python optional "$("${GX_PYTHON:-python3}" -c 'import sys
+print("Python", sys.version.split()[0])' 2>/dev/null || true)" "stage profile: GX_PYTHON or python3"
     gpu_check torch optional "$("${GX_PYTHON:-python3}" -c 'import torch; torch.zeros(1).cuda()
 print("PyTorch", torch.__version__)' 2>/dev/null || true)" \
         "stage pytorch: PyTorch with CUDA, of GX_PYTHON or python3"
+    gpu_check ncu optional "$(command -v ncu || find_part ncu "$toolkit/bin" || true)" \
+        "part of the CUDA toolkit: stage profile"
     gpu_check compute-sanitizer optional "$(command -v compute-sanitizer ||
-        find_part compute-sanitizer "$text/bin" || true)" \
+        find_part compute-sanitizer "$toolkit/bin" || true)" \
         "part of the CUDA toolkit: stages memcheck to synccheck"
 }
 
@@ -339,11 +422,161 @@ has_all() {  # has_all NAME...: else `lacks` is the first that is missing
     for lacks; do [[ -n ${have[$lacks]} ]] || return 1; done
 }
 
-# run_stage NAME TESTS: into `outcome`, `reason` and `seconds`; a stage that passed on this tree is
-# not run again.
+# ---- gpu: packed programs -----------------------------------------------------------------------
+# A pack is the programs, the scripts, lib/ and `id`, which is written last: lines of
+#     tree HASH | compiler TEXT | architectures 75 90 | program NAME SONAME...
+is_of_cuda() {  # is_of_cuda SONAME: a library that the machine with the GPU has
+    case $1 in
+    libcuda.so* | libcudart.so* | libcudnn*.so* | libnccl.so* | libcublas*.so* | libnv*.so*) ;;
+    *) return 1 ;;
+    esac
+}
+
+is_of_libc() {
+    case $1 in
+    linux-vdso.so* | *ld-linux* | libc.so* | libm.so* | libdl.so* | librt.so* | libpthread.so*) ;;
+    *) return 1 ;;
+    esac
+}
+
+pack_programs() {  # builds all programs and copies them into the folder $pack
+    local found=() program path name file rest_of id copied=() names='' lacks
+    install_packages test
+    id="$(tree_of_files) $(compiler_version) $architectures"
+    id="tree $(sha1sum <<<"$id" | cut -c 1-16)
+compiler $(compiler_version)
+architectures $architectures"
+    build_for_gpu 0 || die "the programs could not be built, see above; nothing was packed"
+    rm -f "$pack/id"
+    programs_of ''
+    for program in "${found[@]}"; do
+        path=$(program_path "$program")
+        [[ -n $path ]] || die "the build has made no $program; nothing was packed"
+        strip -o "$pack/$program" "$path" || die "strip can't copy $path to $pack"
+        id+=$'\n'"program $program"
+        names+="${names:+, }\"$program\""
+        while read -r name file rest_of; do
+            if is_of_cuda "$name"; then
+                id+=" $name"
+            elif ! is_of_libc "$name" && [[ " ${copied[*]} " != *" $name "* ]]; then
+                [[ $file == /* ]] || die "$program: its library $name is not found"
+                cp -L "$file" "$pack/lib/$name" || die "$file can't be copied to $pack/lib"
+                copied+=("$name")
+            fi
+        done < <(ldd "$path" | sed -n 's/^[[:space:]]*\([^ ]*\) => \(.*\)/\1 \2/p')
+    done
+    for name in "${gpu_scripts[@]}"; do
+        cp "plugins/nccl/gpu/$name" "$pack" || die "$name can't be copied to $pack"
+    done
+    printf '%s\n' "$id" >"$pack/id"
+    id=${id%%$'\n'*}
+    say "packed ${#found[@]} programs for sm_${architectures// / sm_}, $id, into $pack:" \
+        "./gx gpu --programs FOLDER runs them"
+    name=$(printf ', "%s"' "${copied[@]}")
+    write_json "{\"command\": \"gpu\", \"packed\": $(json_text "$pack"), \"tree\": \"${id#tree }\",
+ \"cuda_compiler\": $(json_text "$(compiler_version)"), \"architectures\": [${architectures// /, }],
+ \"programs\": [$names], \"libraries\": [${name#, }]}"
+}
+
+# read_pack: of the folder $programs, into packed_tree, packed_compiler, architectures,
+# packed_needs[PROGRAM], as `cudart cudnn nccl`, and sonames[cudnn].
+read_pack() {
+    local key value program name one
+    architectures=''
+    [[ -d $programs ]] || die "--programs: '$programs' is not a folder"
+    [[ -f $programs/id ]] || die "--programs: '$programs' has no file 'id', which ./gx gpu --pack" \
+        "writes last: pack the programs anew"
+    while read -r key value; do
+        case $key in
+        tree) packed_tree=$value ;;
+        compiler) packed_compiler=$value ;;
+        architectures) architectures=$value ;;
+        program)
+            program=${value%% *}
+            packed_needs[$program]=''
+            for one in ${value#"$program"}; do
+                name=${one%%.so*} name=${name#lib}
+                [[ $name == cudart || $name == cudnn || $name == nccl ]] || continue
+                packed_needs[$program]+="$name "
+                sonames[$name]=$one
+            done ;;
+        esac
+    done <"$programs/id"
+    [[ -n $packed_tree && $architectures =~ ^[0-9]+(\ [0-9]+)*$ ]] ||
+        die "--programs: '$programs/id' names no tree or no architectures: pack the programs anew"
+    while IFS='|' read -r key program value; do
+        [[ -x $programs/$program && -n ${packed_needs[$program]+listed} ]] ||
+            die "--programs: '$programs' holds no program '$program': pack the programs anew"
+    done < <(gpu_programs)
+    for name in "${gpu_scripts[@]}"; do
+        [[ -f $programs/$name ]] ||
+            die "--programs: '$programs' holds no '$name': pack the programs anew"
+    done
+}
+
+# find_runtimes: into runtimes[NAME] the library of each of `sonames`. NVIDIA's wheels are mostly
+# newer than the system's, so they come first where they are of the CUDA that the programs need;
+# cuDNN has one soname for CUDA 12 and 13. Programs find them by with_libraries.
+find_runtimes() {
+    local wheels=() first=() standard=() name folder path=$programs/lib
+    mapfile -t wheels < <("${GX_PYTHON:-python3}" -c 'import glob, nvidia
+for package in nvidia.__path__: print(*sorted(glob.glob(package + "/*/lib")), sep="\n")' \
+        2>/dev/null || true)
+    IFS=: read -r -a standard <<<"${LD_LIBRARY_PATH:-}"
+    standard+=(/usr/local/lib /usr/lib/*-linux-gnu /usr/lib64 /usr/lib)
+    for folder in "${wheels[@]}"; do
+        [[ ! -e $folder/${sonames[cudart]:-none} ]] || first=("${wheels[@]}")
+    done
+    for name in "${!sonames[@]}"; do
+        for folder in "${first[@]}" toolkit "${standard[@]}" "${wheels[@]}"; do
+            if [[ $folder == toolkit ]]; then
+                runtimes[$name]=$(find_part "${sonames[$name]}" "$toolkit")
+            elif [[ -n $folder && -e $folder/${sonames[$name]} ]]; then
+                runtimes[$name]=$folder/${sonames[$name]}
+            fi
+            [[ -z ${runtimes[$name]:-} ]] || break
+        done
+    done
+    # Behind them what cuDNN loads by itself: cuBLAS and NVRTC.
+    for folder in "${runtimes[@]%/*}" "${wheels[@]}" "$toolkit/lib64"; do
+        [[ -z $folder || :$path: == *":$folder:"* ]] || path+=:$folder
+    done
+    with_libraries=(env "LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
+}
+
+# ---- gpu: runs ----------------------------------------------------------------------------------
+# run_limited COMMAND...: in what is left of the stage's time, with all output at the end of $log.
+run_limited() {
+    limited "$gpu_stage_seconds" "$started"
+    "${time_limit[@]}" "$@" >>"$log" 2>&1 </dev/null &
+    wait $!
+}
+
+# run_tests PROGRAM...: programs of GoogleTest. Returns the status of the first that fails, and
+# appends to `skipped` those that have tested nothing.
+run_tests() {
+    local program begin one status=0
+    for program; do
+        printf -- '---- %s\n' "$program" >>"$log"
+        begin=$(wc -c <"$log") one=0
+        run_limited "${with_libraries[@]}" "$(program_path "$program")" || one=$?
+        if ((one == 77)) || { ((one == 0)) && grep -qE 'skipped: no GPU|^\[  PASSED  \] 0 tests' \
+            < <(tail -c "+$((begin + 1))" "$log"); }; then
+            skipped+=" $program"
+            one=0
+        fi
+        ((status)) || status=$one
+        ((one != 124)) || return 124
+    done
+    return "$status"
+}
+
+# run_stage NAME: into `outcome`, `reason` and `seconds`; a stage that passed on this tree is not
+# run again.
 run_stage() {
-    local name=$1 tests=$2 log=build/logs/gpu-$1.log done_file=build/gpu/stages/$1 status=0 program
-    local started=$SECONDS before=()
+    local name=$1 log=build/logs/gpu-$1.log done_file=build/gpu/stages/$1 status=0 program
+    local started=$SECONDS before=() made=build/gpu/$1.json skipped='' python=${GX_PYTHON:-python3}
+    local one=(--gpus 1 --compute fp16 --steps 4)
     stage=$name
     [[ ! -f $done_file ]] || mapfile -t before <"$done_file"
     if [[ -z $again && ${before[0]:-} == "$tree_id" ]]; then
@@ -351,40 +584,34 @@ run_stage() {
         return 0
     fi
     [[ $name != build ]] || log="build/logs/configure-gpu.log and build/logs/build-gpu.log"
-    rm -f "$done_file"
+    rm -f "$done_file" "$made"
     say "stage $name: at most $((gpu_stage_seconds / 60)) min (log $log)"
-    limited "$gpu_stage_seconds" "$started"
+    [[ $name == build ]] || { mkdir -p build/logs build/gpu/stages; : >"$log"; }
     case $name in
-    build) build_for_gpu || status=$? ;;
+    build) build_for_gpu "$gpu_stage_seconds" || status=$? ;;
     reductions | training)
-        "${time_limit[@]}" "$(find_part "$tests" build/gpu)" --json "build/gpu/$name.json" \
-            >"$log" 2>&1 </dev/null &
-        wait $! || status=$?
+        run_limited "${with_libraries[@]}" "$(program_path "${found[0]}")" --json "$made" ||
+            status=$?
         ((status)) || cat "$log" ;;
-    pytorch)
-        "${time_limit[@]}" "${GX_PYTHON:-python3}" "$tests" 256 "build/gpu/$name.json" \
-            >"$log" 2>&1 </dev/null &
-        wait $! || status=$? ;;
+    profile)
+        run_limited "${with_libraries[@]}" "${have[ncu]}" --graph-profiling node \
+            --metrics gpu__time_duration.sum,dram__bytes.sum --clock-control none --csv -c 3000 \
+            "$(program_path gx_nccl_train_speed)" "${one[@]}" || status=$?
+        ((status)) || "$python" "$(script_path kernel_times.py)" "$log" "$made" 2>>"$log" ||
+            status=$? ;;
+    pytorch) run_limited "$python" "$(script_path pytorch_peer.py)" 256 "$made" || status=$? ;;
     *check)
-        : >"$log"
-        for program in kernels optimizers; do
-            program=$(find_part "plugins.cuda.gpu.$program" build/gpu)
-            limited "$gpu_stage_seconds" "$started"
-            "${time_limit[@]}" "${have[compute-sanitizer]}" --tool "$name" --error-exitcode 9 \
-                "$program" >>"$log" 2>&1 </dev/null &
-            wait $! || { status=$?; break; }
+        for program in "${found[@]}"; do
+            run_limited "${with_libraries[@]}" "${have[compute-sanitizer]}" --tool "$name" \
+                --error-exitcode 9 "$(program_path "$program")" || { status=$?; break; }
         done ;;
-    *)
-        "${time_limit[@]}" ctest --test-dir build/gpu --no-tests=error -R "^($tests)\$" \
-            >"$log" 2>&1 </dev/null &
-        wait $! || status=$? ;;
+    *) run_tests "${found[@]}" || status=$? ;;
     esac
     outcome=passed reason='' seconds=$((SECONDS - started))
     case $status in
     0)
-        if grep -q '\*\*\*Skipped' "$log" 2>/dev/null; then
-            text=$(sed -n 's/.* Test *#[0-9]*: \([^ ]*\) .*\*\*\*Skipped.*/\1/p' "$log")
-            reason="skipped: ${text//$'\n'/ }"
+        if [[ -n $skipped ]]; then
+            reason="skipped:$skipped"
             outcome=skipped
         else
             mkdir -p build/gpu/stages
@@ -395,21 +622,19 @@ run_stage() {
     esac
 }
 
+# build_for_gpu SECONDS: all programs that can be built, for `architectures`, optimised; within
+# SECONDS (0: no limit).
 build_for_gpu() {
-    local options=(-D GX_CUDA_GPU=ON -D "CMAKE_CUDA_COMPILER=$cuda_compiler"
-        -D "CUDAToolkit_ROOT=$cuda_root" -D "CMAKE_CUDA_ARCHITECTURES=${gpu_capability/./}")
+    local begin=$SECONDS found=() options=(-D GX_CUDA_GPU=ON
+        -D "CMAKE_CUDA_COMPILER=$cuda_compiler" -D "CUDAToolkit_ROOT=$cuda_root"
+        -D "CMAKE_CUDA_ARCHITECTURES=${architectures// /;}"
+        -D CMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2)
+    limited "$1" "$begin"
     follow "configuring:" build/logs/configure-gpu.log "${time_limit[@]}" \
         cmake --preset dev -B build/gpu "${options[@]}" || return $?
-    limited "$gpu_stage_seconds" "$started"
-    targets=(plugins.cuda.gpu.kernels plugins.cuda.gpu.optimizers
-        plugins.cuda.testing.contract.real)
-    [[ -z ${have[cudnn]} ]] ||
-        targets+=(plugins.cuda.testing.cudnn.contract.real plugins.cuda.gpu.networks)
-    [[ -z ${have[nccl]} ]] ||
-        targets+=(plugins.cuda.testing.nccl.contract.real plugins.nccl.gpu.reductions
-            gx_nccl_all_reduce_speed)
-    [[ -z ${have[cudnn]} || -z ${have[nccl]} ]] || targets+=(gx_nccl_train_speed)
-    build gpu "${targets[@]}"
+    limited "$1" "$begin"
+    programs_of ''
+    build gpu "${found[@]}"
 }
 
 stage_row() {  # stage_row NAME OUTCOME REASON SECONDS: a line, and an item of `stages`
@@ -418,18 +643,52 @@ stage_row() {  # stage_row NAME OUTCOME REASON SECONDS: a line, and an item of `
   {\"stage\": \"$1\", \"outcome\": \"$2\", \"reason\": $(json_text "$3"), \"seconds\": $4}"
 }
 
-run_gpu() {
-    local check_only='' again='' checks='' stages='' lacking=0 failed=0 name need tests file
-    local outcome reason tree_id text targets=() gpu_name gpu_driver gpu_capability gpu_count
-    local cuda_compiler cuda_root stage=build seconds lacks
-    local -A have=()
-    for name in "${rest[@]}"; do
-        case $name in
-        --check) [[ -z $check_only ]] || die "$name: this option is given twice"; check_only=1 ;;
-        --again) [[ -z $again ]] || die "$name: this option is given twice"; again=1 ;;
-        *) unknown option "${name%%=*}" --check --again --yes --json --help ;;
+read_gpu_options() {  # of `rest`, into check_only, again, pack, programs and architectures
+    local name architecture=''
+    set -- "${rest[@]}"
+    while (($# > 0)); do
+        name=${1%%=*} name=${name#--}
+        case $1 in
+        --check) [[ -z $check_only ]] || die "$1: this option is given twice"; check_only=1 ;;
+        --again) [[ -z $again ]] || die "$1: this option is given twice"; again=1 ;;
+        --pack | --programs | --architecture)
+            [[ -n ${2:-} ]] || die "$1 wants a value; see ./gx gpu --help"
+            set -- "$1=$2" "${@:3}"
+            continue ;;
+        --pack= | --programs= | --architecture=)
+            die "${1%=}: the value is empty; see ./gx gpu --help" ;;
+        --pack=* | --programs=* | --architecture=*)
+            [[ -z ${!name} ]] || die "--$name: this option is given twice"
+            printf -v "$name" %s "${1#*=}" ;;
+        *) unknown option "${1%%=*}" --check --again --pack --programs --architecture --yes \
+            --json --help ;;
         esac
+        shift
     done
+    [[ -z $pack || -z $programs ]] ||
+        die "choose one: --pack builds programs for another machine, --programs runs them"
+    [[ -z $architecture || -n $pack ]] || die "--architecture is for --pack: add it, or leave it" \
+        "out, as programs are built for the GPU that is here"
+    [[ -z $pack || -z $again ]] || die "--again runs stages, and --pack runs none: leave out one"
+    architecture=${architecture:-75,90}
+    [[ $architecture =~ ^[0-9]{2,3}(,[0-9]{2,3})*$ ]] || die "--architecture: '$architecture' is" \
+        "no compute capability without its point, as 90, and no list of them, as 75,90"
+    architectures=${architecture//,/ }
+    [[ -z $pack || $pack == /* ]] || pack=$called_from/$pack
+    [[ -z $programs || $programs == /* ]] || programs=$called_from/$programs
+}
+
+run_gpu() {
+    local check_only='' again='' checks='' stages='' lacking=0 failed=0 name need file
+    local outcome reason tree_id text gpu_name='' gpu_driver='' gpu_capability='' gpu_count=0
+    local cuda_compiler='' cuda_root='' stage=build seconds lacks built='' found=()
+    local pack='' programs='' architectures='' packed_tree='' packed_compiler='' with_libraries=()
+    local -A have=() packed_needs=() sonames=() runtimes=()
+    read_gpu_options
+    [[ -z $programs ]] || read_pack
+    [[ -z $pack || -n $check_only ]] || { mkdir -p "$pack/lib" && : >"$pack/id.tmp" &&
+        rm "$pack/id.tmp"; } 2>/dev/null ||
+        die "--pack: the folder '$pack' can't be made or written: choose another"
     check_gpu
     if [[ -n $check_only ]] || ((lacking)); then
         text=true
@@ -439,35 +698,65 @@ run_gpu() {
     [[ -z $check_only ]] || exit "$lacking"
     ((lacking == 0)) || die "something needed is missing, see above; nothing was run"
     need_build_folder
-    install_packages test
-    tree_id="$(tree_of_files)-$gpu_name-$gpu_driver-$cuda_compiler-$(compiler_version)"
-    for name in cudnn nccl compute-sanitizer; do
+    if [[ -n $pack ]]; then
+        pack_programs
+        exit 0
+    fi
+    if [[ -n $programs ]]; then
+        tree_id="packed-$packed_tree-$gpu_name-$gpu_driver"
+    else
+        install_packages test
+        tree_id="$(tree_of_files)-$gpu_name-$gpu_driver-$cuda_compiler-$(compiler_version)"
+    fi
+    for name in cudart cudnn nccl ncu compute-sanitizer; do
         tree_id+=-${have[$name]:+$(readlink -f "${have[$name]}")}
     done
     tree_id+=-${have[torch]}
     trap 'interrupted " in stage $stage; what passed is kept: call ./gx gpu again"' INT TERM
     echo
-    run_stage build ''
-    stage_row build "$outcome" "$reason" "$seconds"
-    while IFS='|' read -r name need tests; do
-        seconds=0
-        if [[ $(stage_outcome build) != passed ]]; then
-            outcome='left out' reason="the build has not passed"
-        elif ! has_all $need; then
-            outcome='left out' reason="$lacks is missing"
-            [[ $lacks != compute-sanitizer ]] || reason+=": part of the CUDA toolkit"
+    if [[ -n $programs ]]; then
+        built=1
+        stage_row programs passed "packed, tree $packed_tree" 0
+    else
+        run_stage build
+        [[ $outcome != passed ]] || built=1
+        stage_row build "$outcome" "$reason" "$seconds"
+    fi
+    while IFS='|' read -r name need; do
+        seconds=0 outcome='left out'
+        if [[ -z $built ]]; then
+            reason="the build has not passed"
+        elif ! has_all $need || ! stage_programs "$name"; then
+            reason="$lacks is missing"
+            [[ $lacks != compute-sanitizer && $lacks != ncu ]] ||
+                reason+=": part of the CUDA toolkit"
         else
-            run_stage "$name" "$tests"
+            run_stage "$name"
         fi
         stage_row "$name" "$outcome" "$reason" "$seconds"
         [[ $outcome == passed || $outcome == 'left out' ]] || failed=1
     done < <(gpu_stages)
-    [[ $(stage_outcome build) == passed ]] || failed=1
+    [[ -n $built ]] || failed=1
     measured_file
     exit "$failed"
 }
 
-compiler_version() { "$cuda_compiler" --version 2>/dev/null | tail -n 1; }
+stage_programs() {  # stage_programs STAGE: programs_of those that the stage runs
+    case $1 in
+    *check) programs_of kernels ;;
+    profile) programs_of training ;;
+    pytorch) ;;
+    *) programs_of "$1" ;;
+    esac
+}
+
+compiler_version() {
+    if [[ -n $programs ]]; then
+        printf '%s' "$packed_compiler"
+    else
+        "$cuda_compiler" --version 2>/dev/null | tail -n 1
+    fi
+}
 
 tree_of_files() {  # changes with any source file; not with what is built and measured
     find . \( -path ./build -o -path ./out -o -path ./.git -o -path ./reference/measured \) -prune \
@@ -478,8 +767,10 @@ stage_outcome() {  # of a stage that was run
     sed -n "s/.*\"stage\": \"$1\", \"outcome\": \"\([^\"]*\)\".*/\1/p" <<<"$stages"
 }
 
-measured_by() {  # measured_by STAGE: its JSON, or null where it has not passed
-    if [[ $(stage_outcome "$1") == passed && -f build/gpu/$1.json ]]; then
+# measured_by STAGE: its JSON, or null. A stage that failed or was stopped may have written some
+# figures before; one that is left out has none, though an earlier call may have.
+measured_by() {
+    if [[ $(stage_outcome "$1") != 'left out' && -s build/gpu/$1.json ]]; then
         cat "build/gpu/$1.json"
     else
         echo null
@@ -497,8 +788,8 @@ measured_file() {  # reference/measured/GPU.json, after the name of the GPU
  \"stages\": [$stages],
  \"reductions\": $(measured_by reductions),
  \"training\": $(measured_by training),
- \"pytorch\": $(measured_by pytorch),
- \"not_written_yet\": [\"times of kernels\", \"profiles\"]}"
+ \"profile\": $(measured_by profile),
+ \"pytorch\": $(measured_by pytorch)}"
     printf '%s\n' "$text" >"$file.tmp" && mv "$file.tmp" "$file"
     say "wrote $file"
     write_json "$text"

@@ -12,9 +12,10 @@ if ! python3 -m pip --version >/dev/null 2>&1; then
     exit 0
 fi
 
-mkdir -p tree/plugins/cuda index
+mkdir -p tree/plugins/cuda tree/plugins/nccl/gpu index
 cp "$root/gx" tree
 cp "$root/plugins/cuda/commands.sh" tree/plugins/cuda
+cp "$root"/plugins/nccl/gpu/*.py tree/plugins/nccl/gpu
 export PIP_NO_INDEX=1 PIP_FIND_LINKS=$place/index PIP_CONFIG_FILE=/dev/null
 gx() { "$place/tree/gx" "$@"; }
 
@@ -132,44 +133,64 @@ rm tools/python3 hung
 # ---- cuda-plans, on stand-ins for the tools -----------------------------------------------------
 cat >tools/tool <<'TOOL'
 #!/bin/bash
-# What the tools print and make, as far as the launcher reads it; FAIL names one that fails, LATE a
-# test or build that takes too long, HANG one that says in the pipe HUNG who it is, and never ends.
+# What the tools print and make, as far as the launcher reads it, and the programs that they build.
+# FAIL names one that fails, FAIL_LATE one that fails when it has written its figures, LATE a test
+# or build that takes too long, SKIP a test that SAYS so with SKIP_STATUS, HANG one that says in the
+# pipe HUNG who it is, and never ends.
 name=${0##*/}
-echo "$name $*" >>"$TOOLS_LOG"
+echo "$name $* ${LD_LIBRARY_PATH:-}" >>"$TOOLS_LOG"
 [[ $name != "${FAIL:-}" ]] || exit 3
 [[ $name != "${HANG:-}" ]] || { echo $$ >"$HUNG"; exec sleep 1000; }
+[[ $name != "${SKIP:-}" ]] || { echo "${SAYS-skipped: no GPU (x)}"; exit "${SKIP_STATUS:-0}"; }
 case $name in
 dpkg-query) shift 3; for package in "$@"; do echo "installed:$package"; done ;;
 cmake)
     [[ $* != *"-P "* ]] || exec /usr/bin/cmake "$@"
     while (($# > 1)) && [[ $1 != -B ]]; do shift; done
-    mkdir -p "$2"
+    mkdir -p "$2/plugins"
     printf '#!/bin/bash\n[[ -z ${REFUSE:-} ]] || exit 2\n
         [[ -z ${CUT:-} ]] || { echo "{\\"gpu\\": "; exit 0; }
         [[ -z ${HANG_PLANS:-} ]] || { echo $$ >"$HUNG"; exec sleep 1000; }
         echo "{\\"gpu\\": \\"$1\\"}"\n' \
         >"$2/gx_cuda_plans"
     chmod +x "$2/gx_cuda_plans"
-    for program in kernels optimizers; do : >"$2/plugins.cuda.gpu.$program"; done
-    for program in all_reduce_speed train_speed; do
-        printf '#!/bin/bash\n[[ ${FAIL:-} != "${0##*/}" ]] || exit 2\n
-            echo "{\\"program\\": \\"${0##*/}\\"}" >"$2"\n' >"$2/gx_nccl_$program"
-        chmod +x "$2/gx_nccl_$program"
-    done ;;
+    for program in cuda.testing.{,cudnn.,nccl.}contract.real nccl.gpu.reductions \
+        cuda.gpu.{kernels,optimizers,networks}; do
+        cp "$0" "$2/plugins/plugins.$program"
+    done
+    for program in all_reduce_speed train_speed; do cp "$0" "$2/gx_nccl_$program"; done ;;
 timeout) [[ -z ${HANG:-}${HANG_PLANS:-} ]] || exec /usr/bin/timeout "$@"
     [[ -z ${LATE:-} || "$*" != *$LATE* ]] || exit 124
     exec "${@:3}" ;;
-ctest) echo "1/1 Test #1: plugins.cuda.x ...   Passed    0.01 sec"
-    [[ -z ${SKIP:-} ]] || echo "1/1 Test #2: plugins.cuda.y ...***Skipped   0.01 sec" ;;
+plugins.*) echo "[  SKIPPED ] 1 test"; echo "[  PASSED  ] 7 tests." ;;
+gx_nccl_*) [[ $1 != --json ]] || echo "{\"program\": \"$name\"}" >"$2"
+    [[ $name != "${FAIL_LATE:-}" ]] || exit 4 ;;
 nvidia-smi) echo "${GPU:-NVIDIA H100 80GB HBM3, 580.65, 9.0}" ;;
 nvcc) [[ $1 != --list-gpu-arch ]] || printf 'compute_75\ncompute_90\n'
     [[ $1 != --version ]] || echo "Build cuda_13.0" ;;
 compute-sanitizer) [[ $* == *"--error-exitcode 9"* ]] ;;
-python) [[ $1 != -c ]] && echo '{"torch": "2.9"}' >"$3" || echo PyTorch 2.9 ;;
+ncu) echo '"ID","Kernel Name"' ;;
+strip) cp "$3" "$2" ;;
+ldd)
+    printf '\tlinux-vdso.so.1 (0x01)\n\tlibc.so.6 => /lib/libc.so.6 (0x02)\n'
+    [[ -n ${NO_LIBZ:-} ]] && printf '\tlibz.so.1 => not found\n' ||
+        printf '\tlibz.so.1 => %s/libz.so.1 (0x03)\n' "$CUDA_PATH"
+    [[ $1 != *contract.real ]] || printf '\tlibcudart.so.13 => /x/libcudart.so.13 (0x04)\n'
+    [[ $1 != *.cudnn.* && $1 != *.gpu.[kn]* ]] || printf '\tlibcudnn.so.9 => not found\n'
+    [[ $1 != *nccl* ]] || printf '\tlibnccl.so.2 => /x/libnccl.so.2 (0x05)\n' ;;
+python)
+    case "$*" in
+    *nvidia*) [[ -z ${WHEELS:-} ]] || printf '%s\n' "$WHEELS"/*/lib ;;
+    *sys.version*) echo Python 3.9 ;;
+    -c*) echo PyTorch 2.9 ;;
+    *kernel_times.py*) grep -q '^"ID"' "$2" && echo '{"kernels": 609}' >"$3" && echo "a table" ;;
+    *) echo '{"torch": "2.9"}' >"$3" ;;
+    esac ;;
 esac
 TOOL
 chmod +x tools/tool
-for tool in dpkg-query cmake ninja ctest timeout nvidia-smi compute-sanitizer python; do
+for tool in dpkg-query cmake ninja ctest timeout nvidia-smi compute-sanitizer ncu strip ldd \
+    python; do
     ln -s tool "tools/$tool"
 done
 mkdir -p cuda/bin cuda/lib64 plans/lib plans/include
@@ -253,12 +274,24 @@ expect "what follows it is left out" 0 "the build has not passed" valid_json gpu
 expect "a build that fails" 1 "build      FAILED " gpu FAIL=ninja
 expect "its log" 0 "see build/logs/configure-gpu.log and build/logs/build-gpu.log" \
     valid_json gpu.json "stages 0 reason"
-expect "a stage that fails" 1 "contract   FAILED " gpu FAIL=ctest
-expect "a stage that is skipped is no success" 1 "contract   skipped   " gpu SKIP=1
-expect "what is skipped" 0 "skipped: plugins.cuda.y" valid_json gpu.json "stages 1 reason"
+expect "a stage that fails" 1 "contract   FAILED " gpu FAIL=plugins.cuda.testing.contract.real
+expect "its log" 0 "status 3; see build/logs/gpu-contract.log" valid_json gpu.json \
+    "stages 1 reason"
+expect "its other programs run" 0 "nccl.contract.real" cat tree/build/logs/gpu-contract.log
+test=plugins.cuda.testing.nccl.contract.real
+expect "a stage that is skipped is no success" 1 "contract   skipped   " \
+    gpu SKIP=$test
+expect "what is skipped" 0 "skipped: $test" valid_json gpu.json \
+    "stages 1 reason"
+expect "a status that says so" 1 "contract   skipped   " \
+    gpu SKIP=$test SAYS='' SKIP_STATUS=77
+expect "skipped tests alone" 1 "contract   skipped   " \
+    gpu SKIP=$test SAYS='[  PASSED  ] 0 tests.'
+expect "a test that takes too long" 1 "contract   timeout   " gpu LATE=$test
 : >tools.log
 expect "all stages" 0 "synccheck  passed " stand_in gpu --again
 expect "it compiles for the GPU" 0 "CMAKE_CUDA_ARCHITECTURES=90" grep cmake tools.log
+expect "optimised" 0 "CMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2" grep cmake tools.log
 expect "it builds what is there" 0 "plugins.nccl.gpu.reductions" grep ninja tools.log
 expect "and not cuDNN's contract" 1 "" grep -e "cudnn.contract.real *$" tools.log
 expect "the sanitizer's tools" 0 "--tool racecheck --error-exitcode 9" cat tools.log
@@ -268,26 +301,35 @@ expect "what a stage measures" 0 "gx_nccl_all_reduce_speed" valid_json "$measure
     "reductions program"
 expect "a stage without a library" 0 "cudnn is missing" valid_json "$measured" "stages 6 reason"
 expect "it measures nothing" 0 '"training": null' cat "$measured"
-expect "PyTorch is missing" 0 "torch is missing" valid_json "$measured" "stages 7 reason"
+expect "a profile without it" 0 "cudnn is missing" valid_json "$measured" "stages 7 reason"
+expect "PyTorch is missing" 0 "torch is missing" valid_json "$measured" "stages 8 reason"
 : >tools.log
 expect "a second call goes on" 0 "before, on this tree" gpu GX=1
-expect "it runs nothing" 1 "" grep -E "^(ctest|ninja)" tools.log
+expect "it runs nothing" 1 "" grep -E "^(plugins|gx_|ninja)" tools.log
 sed -i '2s/.*/77/' tree/build/gpu/stages/contract
 expect "with its seconds" 0 "contract   passed        77 s" gpu GX=1
 : >tools.log
 touch cuda/cudnn.h cuda/lib64/libcudnn.so.9
 expect "cuDNN has come" 0 "passed  " gpu GX=1
 expect "its contract is built" 0 "cudnn.contract.real" grep ^ninja tools.log
-expect "networks run" 0 "networks" grep ^ctest tools.log
+expect "networks run" 0 "networks" grep ^plugins tools.log
 expect "and training" 0 "gx_nccl_train_speed" valid_json "$measured" "training program"
-expect "PyTorch has come" 0 "passed  " gpu GX_PYTHON="$place/tools/python"
+expect "python is missing" 0 "python is missing" valid_json "$measured" "stages 7 reason"
+: >tools.log
+expect "PyTorch has come" 0 "a table" gpu GX_PYTHON="$place/tools/python"
 expect "its figures" 0 "2.9" valid_json "$measured" "pytorch torch"
+expect "a profile" 0 "609" valid_json "$measured" "profile kernels"
+expect "of few steps on one GPU" 0 "gx_nccl_train_speed --gpus 1 --compute fp16 --steps 4" \
+    grep "^ncu --graph-profiling node" tools.log
 expect "a program that fails" 1 "reductions FAILED " \
     gpu FAIL=gx_nccl_all_reduce_speed GX_PYTHON="$place/tools/python2"
 expect "it measures nothing" 0 '"reductions": null' cat "$measured"
+expect "one that fails behind its first figures" 1 "reductions FAILED " \
+    gpu FAIL_LATE=gx_nccl_all_reduce_speed
+expect "they are kept" 0 "gx_nccl_all_reduce_speed" valid_json "$measured" "reductions program"
 rm cuda/cudnn.h
 expect "unless asked" 0 "passed " stand_in gpu --again
-expect "then it runs all" 0 "plugins" grep ctest tools.log
+expect "then it runs all" 0 "plugins" grep ^plugins tools.log
 
 # interrupt SIGNAL TO NAME TOOL ARGUMENT...: SIGNAL while TOOL hangs, to the launcher alone or, as
 # the terminal does, to its group; `said` is what it prints then. The tool is ended, too.
@@ -310,7 +352,8 @@ interrupt() {
 }
 rm "$measured"
 for signal in "INT group" "INT launcher" "TERM launcher"; do
-    for tool in "cmake build" "ninja build" "ctest contract" "compute-sanitizer memcheck"; do
+    for tool in "cmake build" "ninja build" "plugins.cuda.testing.contract.real contract" \
+        "compute-sanitizer memcheck"; do
         interrupt $signal "$signal to ${tool% *}" "${tool% *}" gpu --again
         expect "$signal in stage ${tool#* }" 0 "gx: interrupted in stage ${tool#* }; what passed \
 is kept: call ./gx gpu again" cat said
@@ -319,13 +362,111 @@ is kept: call ./gx gpu again" cat said
 done
 : >tools.log
 expect "after an interrupt" 0 "before, on this tree" gpu GX=1
-expect "what passed is kept" 1 "" grep ^ctest tools.log
+expect "what passed is kept" 1 "" grep ^plugins tools.log
 rm tools/compute-sanitizer
 expect "a missing tool" 0 "compute-sanitizer is missing: part of the CUDA toolkit" gpu GX=1
 echo "// changed" >tree/file.cpp
 : >tools.log
 expect "a changed tree" 0 "passed " gpu GX=1
-expect "it is tested anew" 0 "plugins" grep ctest tools.log
+expect "it is tested anew" 0 "plugins" grep ^plugins tools.log
+
+# ---- Packed programs ----------------------------------------------------------------------------
+on_node() {  # without what builds: a call of one of these fails
+    env PATH="$place/node:/usr/bin:/bin" "$@" "$place/tree/gx" gpu --programs packed \
+        --json "$place/gpu.json"
+}
+mkdir -p node/bin wheels/{cudnn,nccl,cu13}/lib other/{cudnn,nccl,cuda_runtime}/lib
+cp tools/tool node
+for tool in timeout nvidia-smi compute-sanitizer ncu python; do ln -s tool "node/$tool"; done
+for tool in cmake ninja dpkg-query apt-get nvcc ldd strip; do ln -s /bin/false "node/$tool"; done
+cp tools/tool tools/compute-sanitizer
+touch {wheels,other}/cudnn/lib/libcudnn.so.9 {wheels,other}/nccl/lib/libnccl.so.2
+touch wheels/cu13/lib/libcudart.so.13 other/cuda_runtime/lib/libcudart.so.12 cuda/libz.so.1
+
+expect "a pack without cuDNN" 2 "something needed is missing" stand_in gpu --pack packed
+touch cuda/cudnn.h cuda/lib64/libcudnn.so.9
+: >tools.log
+expect "a pack" 0 "packed 9 programs for sm_75 sm_90" stand_in gpu --pack packed
+expect "for both architectures" 0 "CMAKE_CUDA_ARCHITECTURES=75;90" grep ^cmake tools.log
+expect "no GPU is asked for" 1 "" grep -E "^(nvidia-smi|plugins)" tools.log
+expect "a pack for one" 0 "packed 9 programs for sm_90, tree " env FAIL=nvidia-smi \
+    PATH="$place/tools:$PATH" tree/gx gpu --pack packed --architecture 90 --json "$place/pack.json"
+expect "its JSON" 0 "libz.so.1" valid_json pack.json "libraries 0"
+[[ $(ls packed/lib) == libz.so.1 ]] || fail "neither CUDA's nor the system's: $(ls packed/lib)"
+expect "what a program loads" 0 \
+    "program plugins.cuda.testing.nccl.contract.real libcudart.so.13 libnccl.so.2" cat packed/id
+tree=$(sed -n 's/^tree //p' packed/id)
+
+: >tools.log
+expect "packed programs" 0 "programs   passed         0 s  packed, tree $tree" on_node \
+    GX_PYTHON="$place/node/python" WHEELS="$place/wheels"
+expect "nothing is built" 1 "" grep -E "^(cmake|ninja|dpkg|nvcc)" tools.log
+expect "libraries of wheels are preferred" 0 "$place/packed/lib:$place/wheels/" \
+    grep ^plugins.cuda.gpu.networks tools.log
+expect "with what cuDNN loads" 0 "$place/wheels/cu13/lib:$place/cuda/lib64" \
+    grep ^plugins.cuda.gpu.networks tools.log
+for tool in ncu compute-sanitizer; do
+    expect "and for $tool" 0 "$place/packed/lib:" grep "^$tool" tools.log
+done
+expect "not for PyTorch" 0 "packed/pytorch_peer.py 256 build/gpu/pytorch.json " \
+    grep "^python $place" tools.log
+expect "none of the pack" 1 "" grep "^python .*packed/lib" tools.log
+expect "its compiler" 0 "Build cuda_13.0" valid_json "$measured" cuda_compiler
+expect "its profile" 0 "609" valid_json "$measured" "profile kernels"
+expect "they are not run again" 0 "before, on this tree" on_node GX_PYTHON="$place/node/python" \
+    WHEELS="$place/wheels"
+: >tools.log
+expect "wheels of another CUDA" 0 "cudnn                     $place/cuda/lib64/libcudnn.so.9" \
+    on_node GX_PYTHON="$place/node/python" WHEELS="$place/other"
+cp packed/id id
+sed -i 's/libcudnn.so.9/libcudnn.so.99/' packed/id
+expect "a library of another version" 0 \
+    "missing (optional): libcudnn.so.99 for 3 programs" on_node GX=1
+expect "its stages" 0 "cudnn is missing" valid_json gpu.json "stages 3 reason"
+expect "others are run" 0 "passed" valid_json gpu.json "stages 4 outcome"
+
+cp id packed/id
+expect "packed programs without a GPU" 2 "GPU                       missing (needed): nvidia-smi" \
+    on_node FAIL=nvidia-smi
+expect "a GPU that is older" 2 "those for sm_90 do not run on sm_75: ./gx gpu --pack FOLDER \
+--architecture 75" on_node GPU="NVIDIA T4, 580.65, 7.5"
+expect "one that is newer" 0 "sm_90" on_node GPU="NVIDIA B200, 580.65, 10.0"
+rm packed/plugins.cuda.gpu.kernels
+expect "a program is missing" 2 \
+    "'$place/packed' holds no program 'plugins.cuda.gpu.kernels': pack the programs anew" \
+    on_node GX=1
+rm packed/kernel_times.py
+cp packed/plugins.cuda.gpu.networks packed/plugins.cuda.gpu.kernels
+expect "a script is missing" 2 "holds no 'kernel_times.py': pack the programs anew" on_node GX=1
+touch packed/kernel_times.py
+sed -i '/^architectures/d' packed/id
+expect "an id that is cut" 2 "packed/id' names no tree or no architectures" on_node GX=1
+rm packed/id
+expect "no id" 2 "'$place/packed' has no file 'id', which ./gx gpu --pack writes last" on_node GX=1
+expect "a build that fails leaves no pack" 2 "nothing was packed" \
+    env FAIL=ninja PATH="$place/tools:$PATH" tree/gx gpu --pack packed
+expect "a library that is not found" 2 "its library libz.so.1 is not found" \
+    env NO_LIBZ=1 PATH="$place/tools:$PATH" tree/gx gpu --pack packed
+[[ ! -e packed/id ]] || fail "a pack that is not complete has an id"
+touch file
+expect "no folder" 2 "'$place/file' is not a folder" stand_in gpu --programs file
+expect "a folder that can't be made" 2 "the folder '$place/file/pack' can't be made or written" \
+    stand_in gpu --pack file/pack
+expect "both" 2 "choose one: --pack builds programs for another machine, --programs runs them" \
+    stand_in gpu --pack packed --programs packed
+expect "an architecture for nothing" 2 "--architecture is for --pack" \
+    stand_in gpu --architecture 90
+expect "a pack that runs" 2 "--pack runs none" stand_in gpu --pack packed --again
+expect "an architecture that is none" 2 "'sm_90' is no compute capability without its point" \
+    stand_in gpu --pack packed --architecture sm_90
+expect "one that nvcc lacks" 2 "compiles nothing for sm_42" \
+    stand_in gpu --pack packed --architecture 90,42
+for option in --pack --programs --architecture; do
+    expect "$option without a value" 2 "$option wants a value" stand_in gpu "$option"
+    expect "$option with an empty one" 2 "$option: the value is empty" stand_in gpu "$option="
+    expect "$option twice" 2 "$option: this option is given twice" \
+        stand_in gpu "$option" 90 "$option=75"
+done
 
 # ---- A row of .ci/matrix, interrupted -----------------------------------------------------------
 mkdir -p tree/.ci tree/build/release
