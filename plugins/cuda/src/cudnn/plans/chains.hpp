@@ -18,9 +18,7 @@ struct StepChain {
                                                         const FusionAnswers& h100) {
     return {{"plain", "each operation apart", {.joined = false}},
             {"device", "as cuda::Device queues it before Ampere", {}},
-            {"sums",
-             "as cuda::Device queues it from Ampere on",
-             {.takes = device_fusions(graph)}},
+            {"sums", "as cuda::Device queues it from Ampere on", {.takes = device_fusions(graph)}},
             {"h100",
              "with the fusions that cuDNN has on an H100; cuda::Device does not queue them yet",
              {.takes = [&h100](DnnFusion f, const Op& conv) { return h100.takes(f, conv); }}},
