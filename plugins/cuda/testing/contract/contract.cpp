@@ -37,6 +37,18 @@ void expect_refused(cudaError_t code, F f) {
 #endif
 }
 
+/// A call that the manual leaves undefined: the runtime may take it, and the double reports it.
+template <class F>
+void expect_undefined(F f) {
+#ifdef GX_CUDA_DOUBLED
+    EXPECT_THROW(f(), gx::cuda_testing::Misuse);
+#else
+    (void)f();
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    cudaGetLastError();
+#endif
+}
+
 /// Two streams, an event, device buffers and pinned buffers.
 class Runtime : public ::testing::Test {
 protected:
@@ -257,9 +269,10 @@ TEST_F(Runtime, AllocatesPinnedMemoryWithFlags) {
     EXPECT_EQ(cudaHostAlloc(&p, bytes, 0x100), cudaErrorInvalidValue);
     cudaGetLastError();
 }
-TEST_F(Runtime, RefusesACopyInAWrongDirection) {
-    expect_refused(cudaErrorInvalidValue,
-                   [&] { return cudaMemcpyAsync(x_, in_, bytes, cudaMemcpyDeviceToHost, s_); });
+/// The device reads pinned memory, too, so that nothing shows which direction was meant. Observed
+/// to be taken on CUDA 13.0, H100.
+TEST_F(Runtime, LeavesACopyInAWrongDirectionUndefined) {
+    expect_undefined([&] { return cudaMemcpyAsync(x_, in_, bytes, cudaMemcpyDeviceToHost, s_); });
 }
 TEST_F(Runtime, CopiesNothingFromAnywhere) {
     OK(cudaMemcpyAsync(x_, in_, 0, cudaMemcpyDefault, s_));

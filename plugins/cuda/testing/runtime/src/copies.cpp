@@ -26,7 +26,8 @@ bool on_device(Runtime& r, const void* p) {
     return a != nullptr && a->kind == Allocation::Kind::device;
 }
 
-/// "cudaMemcpyKind": the direction must be that of the memory.
+/// "cudaMemcpyKind": the direction must be that of the memory; else the behaviour is undefined, and
+/// the runtime may take the copy.
 cudaMemcpyKind direction(Runtime& r, const std::string& name, const void* to, const void* from,
                          cudaMemcpyKind said) {
     const bool to_device = on_device(r, to), from_device = on_device(r, from);
