@@ -136,7 +136,7 @@ bool Queue::reached(Event e) const {
     const Queue* const other = context_->queues_[static_cast<std::size_t>(e.stream)];
     if (other == nullptr || e.sequence <= other->reached_) return true;
     if (cudaEventQuery(other->event(e.sequence)) == cudaSuccess) return true;
-    (void)cudaGetLastError();  // not ready is no error of anyone
+    (void)cudaGetLastError();  // not ready, where a runtime keeps it: that of CUDA 13.0 does not
     return false;
 }
 
@@ -162,7 +162,7 @@ Delivery Queue::reach(std::uint64_t sequence) {
             const cudaError_t result = cudaEventQuery(event(sequence));
             if (result == cudaSuccess) break;
             if (result != cudaErrorNotReady) expect_done(result, "cudaEventQuery");
-            (void)cudaGetLastError();  // not ready is no error of anyone
+            (void)cudaGetLastError();  // not ready, where a runtime keeps it
             std::this_thread::yield();
         }
     }
@@ -305,7 +305,7 @@ void Queue::release_reached() {
             continue;
         }
         const cudaError_t result = cudaEventQuery(event(out));
-        if (result == cudaErrorNotReady) (void)cudaGetLastError();  // no error of anyone
+        if (result == cudaErrorNotReady) (void)cudaGetLastError();  // where a runtime keeps it
         if (result != cudaSuccess) return;
         reached_ = out;
     }

@@ -129,7 +129,7 @@ cudaError_t before_call(Runtime& r, const std::string& name, CallRules rules) {
 }
 
 cudaError_t finish_call(Runtime& r, cudaError_t error) {
-    if (error != cudaSuccess) host_thread(r).last_error = error;
+    if (error != cudaSuccess && error != cudaErrorNotReady) host_thread(r).last_error = error;
     r.wake();
     return error;
 }

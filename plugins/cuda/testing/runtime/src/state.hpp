@@ -215,7 +215,8 @@ private:
     Runtime& r_;
 };
 
-/// Ends a body whose rules were checked: remembers the error for cudaGetLastError.
+/// Ends a body whose rules were checked: remembers the error for cudaGetLastError, except for not
+/// ready, as CUDA 13.0 does.
 cudaError_t finish_call(Runtime& r, cudaError_t error);
 /// What stops the call before its body; cudaSuccess: nothing.
 cudaError_t before_call(Runtime& r, const std::string& name, CallRules rules);

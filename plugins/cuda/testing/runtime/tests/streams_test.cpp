@@ -117,6 +117,7 @@ TEST_F(Streams, PollingGetsOn) {
     EXPECT_EQ(runs, 1) << "a poll runs one operation";
     int polls = 1;
     while (cudaEventQuery(e) == cudaErrorNotReady) ++polls;
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "not ready is no error";
     EXPECT_EQ(runs, 3);
     EXPECT_LE(polls, 4);
     EXPECT_EQ(cudaStreamQuery(s), cudaSuccess);
@@ -268,6 +269,7 @@ TEST_F(Streams, TimeBetweenEventsIsVirtual) {
     ok(cudaEventRecord(b, s));
     float ms = -1;
     EXPECT_EQ(cudaEventElapsedTime(&ms, a, b), cudaErrorNotReady);
+    EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
     ok(cudaEventSynchronize(b));
     ok(cudaEventElapsedTime(&ms, a, b));
     EXPECT_NEAR(ms, 0.011, 1e-6);
