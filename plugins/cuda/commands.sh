@@ -283,6 +283,7 @@ contract|plugins.cuda.testing.cudnn.contract.real|cudnn
 contract|plugins.cuda.testing.nccl.contract.real|nccl
 kernels|plugins.cuda.gpu.kernels|
 kernels|plugins.cuda.gpu.optimizers|
+kernels|plugins.cuda.gpu.pooling|
 networks|plugins.cuda.gpu.networks|cudnn
 nccl|plugins.nccl.gpu.reductions|nccl
 reductions|gx_nccl_all_reduce_speed|nccl

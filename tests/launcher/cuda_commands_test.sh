@@ -155,7 +155,7 @@ cmake)
         >"$2/gx_cuda_plans"
     chmod +x "$2/gx_cuda_plans"
     for program in cuda.testing.{,cudnn.,nccl.}contract.real nccl.gpu.reductions \
-        cuda.gpu.{kernels,optimizers,networks}; do
+        cuda.gpu.{kernels,optimizers,pooling,networks}; do
         cp "$0" "$2/plugins/plugins.$program"
     done
     for program in all_reduce_speed train_speed; do cp "$0" "$2/gx_nccl_$program"; done ;;

@@ -463,6 +463,17 @@ TEST(Traffic, IsAsDocumented) {
         cuda::dropout<bf16>(stream, {4, 64, 64}, Rng(1, "drop"), draw, 0.5, x, y);
         done();
     });
+    const cuda::PoolShape pool{4, {16, 16, 16}, {16, 4, 4}, Window::square(4, 4)};
+    const auto pooled = cuda::DeviceSpan<std::uint16_t>(y).subspan(0, count / 16);
+    expect_traffic(bytes_of(2), bytes_of(2) / 16, [&] {
+        cuda::average_pool<bf16>(stream, pool, x, pooled);
+        done();
+    });
+    expect_traffic(bytes_of(2), bytes_of(2), [&] {  // all gradients of a window but one from cache
+        const auto dy = cuda::DeviceSpan<const std::uint16_t>(x).subspan(0, count / 16);
+        cuda::average_pool_backward<bf16>(stream, pool, dy, y);
+        done();
+    });
     expect_traffic(bytes_of(4) / 2, bytes_of(2), [&] {
         const auto half = cuda::DeviceSpan<const float>(wide).subspan(0, count / 2);
         cuda::pack_images<fp16>(stream, {4, 2, 1024}, 4, half, y);

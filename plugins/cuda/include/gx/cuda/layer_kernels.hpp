@@ -10,6 +10,7 @@
 #include <gx/core/rng.hpp>          // Rng
 #include <gx/cuda/device_span.hpp>  // DeviceSpan
 #include <gx/cuda/kernels.hpp>      // PixelShape
+#include <gx/model/graph.hpp>       // ImageShape, Window
 
 namespace gx::cuda {
 
@@ -181,6 +182,41 @@ template <class E>
 void dropout(cudaStream_t stream, const PixelShape& shape, const Rng& of_rank,
              DeviceSpan<const std::uint64_t> draw, double rate,
              DeviceSpan<const typename E::storage> x, DeviceSpan<typename E::storage> y);
+
+// ---- Average pooling ---------------------------------------------------------------------------
+
+struct PoolShape {
+    std::int64_t images = 0;  ///< of the batch
+    ImageShape input{}, output{};
+    Window window{};
+};
+
+/// y = sum of the window's part inside the image / count of pixels there, or of all pixels of the
+/// window where it counts its padding.
+/// Shapes: x (images or more, input) and y (as many, output).
+/// Order:  sums row by row, left to right, in double; the quotient is rounded once. The reference
+///         device's bits, but for the payloads of NaNs.
+/// Cost:   traffic e read, once where windows overlap if caches keep their rows, and e written. A
+///         thread has 8 channels, 4 loads of 16 bytes in flight, or one channel where these are not
+///         in eights. A conversion to double and an addition a pixel of a window: by data sheets of
+///         V100 and H100 within the pace of memory where windows do not overlap, and half of it for
+///         3x3 windows on each pixel. Not measured.
+template <class E>
+void average_pool(cudaStream_t stream, const PoolShape& shape,
+                  DeviceSpan<const typename E::storage> x, DeviceSpan<typename E::storage> y);
+/// dx = sum, over the windows that cover a pixel, of dy / the window's count.
+/// Shapes: dy as y, dx as x.
+/// Order:  windows row by row, left to right; each quotient is rounded to double, and the sum of
+///         these is rounded once. The reference device's bits where a window has less than 2^18
+///         pixels, but for the payloads of NaNs.
+/// Cost:   traffic e written; a dy is read for each pixel of its window, from cache but the first
+///         time. No atomics: a thread has 8 channels of dx, or one. Four operations in double a
+///         window that covers a pixel, and about 30 instructions an element beside: half the pace
+///         of memory by the data sheet of an H100. Not measured.
+template <class E>
+void average_pool_backward(cudaStream_t stream, const PoolShape& shape,
+                           DeviceSpan<const typename E::storage> dy,
+                           DeviceSpan<typename E::storage> dx);
 
 // ---- Images ------------------------------------------------------------------------------------
 
