@@ -213,17 +213,12 @@ void DnnGraph::statistics(void* y, void* sum, void* squares) {
     add(std::move(o), "statistics");
 }
 
-void* DnnGraph::make_window(OpKind kind, const Window& w) {
-    const bool is_max = kind == OpKind::max_pool;
+void* DnnGraph::make_window(const Window& w) {
     DnnDescriptor d = make_descriptor(CUDNN_BACKEND_RESAMPLE_DESCRIPTOR);
-    set(d, CUDNN_ATTR_RESAMPLE_MODE, CUDNN_TYPE_RESAMPLE_MODE,
-        is_max             ? CUDNN_RESAMPLE_MAXPOOL
-        : w.counts_padding ? CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING
-                           : CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING);
+    set(d, CUDNN_ATTR_RESAMPLE_MODE, CUDNN_TYPE_RESAMPLE_MODE, CUDNN_RESAMPLE_MAXPOOL);
     set(d, CUDNN_ATTR_RESAMPLE_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
     set(d, CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS, CUDNN_TYPE_INT64, std::int64_t{2});
-    set(d, CUDNN_ATTR_RESAMPLE_PADDING_MODE, CUDNN_TYPE_PADDING_MODE,
-        is_max ? CUDNN_NEG_INF_PAD : CUDNN_ZERO_PAD);
+    set(d, CUDNN_ATTR_RESAMPLE_PADDING_MODE, CUDNN_TYPE_PADDING_MODE, CUDNN_NEG_INF_PAD);
     keep_nan(d, false);
     set_fractions(d, CUDNN_ATTR_RESAMPLE_WINDOW_DIMS, {w.height, w.width});
     set_fractions(d, CUDNN_ATTR_RESAMPLE_STRIDES, {w.stride, w.stride});
@@ -231,19 +226,19 @@ void* DnnGraph::make_window(OpKind kind, const Window& w) {
         set_fractions(d, side, {w.pad_height, w.pad_width});
     return keep(std::move(d), "a window");
 }
-void DnnGraph::pool(OpKind kind, const Window& window, void* x, void* y, void* index) {
+void DnnGraph::max_pool(const Window& window, void* x, void* y, void* index) {
     DnnDescriptor o = make_descriptor(CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR);
-    set_part(o, CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC, make_window(kind, window));
+    set_part(o, CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC, make_window(window));
     set_part(o, CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC, x);
     set_part(o, CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC, y);
-    if (index != nullptr) set_part(o, CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC, index);
+    set_part(o, CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC, index);
     add(std::move(o), "a pooling");
 }
-void DnnGraph::pool_gradient(OpKind kind, const Window& window, void* dy, void* index, void* dx) {
+void DnnGraph::max_pool_gradient(const Window& window, void* dy, void* index, void* dx) {
     DnnDescriptor o = make_descriptor(CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR);
-    set_part(o, CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC, make_window(kind, window));
+    set_part(o, CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC, make_window(window));
     set_part(o, CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC, dy);
-    if (index != nullptr) set_part(o, CUDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC, index);
+    set_part(o, CUDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC, index);
     set_part(o, CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC, dx);
     add(std::move(o), "a pooling's gradient");
 }

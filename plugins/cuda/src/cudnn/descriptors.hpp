@@ -58,8 +58,8 @@ public:
     void sum(void* x, void* y);
     /// Sums of y and of y * y by channel, in fp32, of a convolution's result.
     void statistics(void* y, void* sum, void* squares);
-    void pool(OpKind kind, const Window& window, void* x, void* y, void* index);
-    void pool_gradient(OpKind kind, const Window& window, void* dy, void* index, void* dx);
+    void max_pool(const Window& window, void* x, void* y, void* index);
+    void max_pool_gradient(const Window& window, void* dy, void* index, void* dx);
 
     /// Of the operations, finalized; with a handle where there is one.
     [[nodiscard]] DnnDescriptor finish(cudnnHandle_t handle) const;
@@ -93,7 +93,7 @@ private:
     void* make_tensor(const DnnShape& shape, cudnnDataType_t type, std::int64_t uid,
                       bool is_virtual);
     void* make_convolution(const Convolution& c);
-    void* make_window(OpKind kind, const Window& window);
+    void* make_window(const Window& window);
     void* make_pointwise(cudnnPointwiseMode_t mode);
     void add(DnnDescriptor operation, const std::string& what);
 

@@ -40,7 +40,7 @@ std::string name_of(const Op& op) {
 std::string window_text(const Window& w) {
     return std::to_string(w.height) + "x" + std::to_string(w.width) + "/" +
            std::to_string(w.stride) + " pad " + std::to_string(w.pad_height) + "," +
-           std::to_string(w.pad_width) + (w.counts_padding ? " counted" : "");
+           std::to_string(w.pad_width);
 }
 
 /// Values of an attribute of a finalized descriptor.
@@ -330,8 +330,7 @@ DnnLayer Dnn::layer(const Graph& graph, const Op& op, int batch, Wants wants) {
     switch (op.kind) {
         case OpKind::conv2d:
         case OpKind::linear: return convolution(graph, op, batch, wants);
-        case OpKind::max_pool:
-        case OpKind::avg_pool: return pooling(graph, op, batch, wants.input_gradient);
+        case OpKind::max_pool: return max_pool(graph, op, batch, wants.input_gradient);
         case OpKind::relu:
         case OpKind::add: return elementwise(graph, op, batch, wants.input_gradient);
         default: return {};
@@ -411,29 +410,26 @@ DnnLayer Dnn::convolution(const Graph& graph, const Op& op, int batch, Wants wan
     return layer;
 }
 
-DnnLayer Dnn::pooling(const Graph& graph, const Op& op, int batch, bool input) {
+DnnLayer Dnn::max_pool(const Graph& graph, const Op& op, int batch, bool input) {
     const DnnShape x = shape_of(graph, op.inputs[0], batch), y = shape_of(graph, op.output, batch);
-    const bool is_max = op.kind == OpKind::max_pool;
     const std::string name = name_of(op);
-    if (is_max && op.window.height * op.window.width > 128)
+    if (op.window.height * op.window.width > 128)
         throw Error(name + ": a window of " + window_text(op.window) +
                     "; cuDNN's places in a window are int8, of at most 128.");
     const cudnnDataType_t t = data_type(options_.compute);
-    const std::string what = std::string(to_string(options_.compute)) + " " +
-                             std::string(to_string(op.kind)) + " " + x.text() + " to " + y.text() +
-                             " by " + window_text(op.window);
+    const std::string what = std::string(to_string(options_.compute)) + " max_pool " + x.text() +
+                             " to " + y.text() + " by " + window_text(op.window);
     DnnLayer layer;
     layer.forward = plan(what, name + ", forward", Precision::pointwise, [&](DnnGraph& g) {
         void *const a = g.tensor(x, t), *const to = g.tensor(y, t);
-        g.pool(op.kind, op.window, a, to, is_max ? g.tensor(y, CUDNN_DATA_INT8) : nullptr);
+        g.max_pool(op.window, a, to, g.tensor(y, CUDNN_DATA_INT8));
     });
     if (input)
         layer.input_gradient =
             plan("input gradient of " + what, name + ", input gradient", Precision::pointwise,
                  [&](DnnGraph& g) {
-                     void* const dy = g.tensor(y, t);
-                     void* const index = is_max ? g.tensor(y, CUDNN_DATA_INT8) : nullptr;
-                     g.pool_gradient(op.kind, op.window, dy, index, g.tensor(x, t));
+                     void *const dy = g.tensor(y, t), *const index = g.tensor(y, CUDNN_DATA_INT8);
+                     g.max_pool_gradient(op.window, dy, index, g.tensor(x, t));
                  });
     return layer;
 }

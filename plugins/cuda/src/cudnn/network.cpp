@@ -7,7 +7,7 @@
 #include <gx/cuda/error.hpp>          // expect
 #include <gx/cuda/kernels.hpp>        // encode, decode, accumulate, copy_bytes
 #include <gx/cuda/queued_call.hpp>    // queued_call
-#include <gx/cuda/layer_kernels.hpp>  // batch_norm_train, softmax_cross_entropy, dropout
+#include <gx/cuda/layer_kernels.hpp>  // batch norm, average pool, loss
 
 namespace gx::cuda::detail {
 
@@ -93,6 +93,9 @@ private:
         const ImageShape& s = shape(tensor);
         return {std::int64_t{pass_.count} * s.height * s.width, s.channels};
     }
+    [[nodiscard]] PoolShape pool(const Op& op) const {
+        return {pass_.count, shape(op.inputs[0]), shape(op.output), op.window};
+    }
     [[nodiscard]] const Parameter& parameter(const Op& op, int k) const {
         return graph_.parameters[at(op.first_parameter + k)];
     }
@@ -154,6 +157,7 @@ private:
                 return plan(unit, unit.dnn.forward,
                             {x.data, y(unit), span<std::byte>(unit.notes).data});
             case OpKind::avg_pool:
+                return average_pool<E>(stream_, pool(op), x, activation(op.output));
             case OpKind::relu: return plan(unit, unit.dnn.forward, {x.data, y(unit)});
             case OpKind::add:
                 return plan(unit, unit.dnn.forward,
@@ -266,7 +270,7 @@ private:
                               {dy.data, span<std::byte>(unit.notes).data, dx.data});
                 break;
             case OpKind::avg_pool:
-                backward_plan(unit, unit.dnn.input_gradient, {dy.data, dx.data});
+                if (needs_dx) average_pool_backward<E>(stream_, pool(op), dy, dx);
                 break;
             default: return;
         }

@@ -122,7 +122,8 @@ inline std::string question_text(const Graph& graph, const Op& op, int batch) {
 }  // namespace detail
 
 /// Questions of a network for batches of `batch` images, in the order of its operations; the
-/// fusions' where `fusions` is set. Batch norms, losses and flatten are gx's own kernels.
+/// fusions' where `fusions` is set. Batch norms, average pools, losses and flatten are gx's own
+/// kernels.
 [[nodiscard]] inline std::vector<PlanQuestion> plan_questions(const Graph& graph, int batch,
                                                               bool fusions) {
     std::vector<PlanQuestion> all;
@@ -138,7 +139,6 @@ inline std::string question_text(const Graph& graph, const Op& op, int batch) {
             case OpKind::conv2d:
             case OpKind::linear:
             case OpKind::max_pool:
-            case OpKind::avg_pool:
             case OpKind::relu:
             case OpKind::add: ask(DnnFusion::none, i); break;
             default: break;

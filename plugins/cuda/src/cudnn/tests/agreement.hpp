@@ -153,6 +153,20 @@ inline const std::vector<TestedLayer>& layers() {
         {"mean of 3x3",
          {3, 7, 7},
          [](B& b, int x) { return b.avg_pool(conv(b, x, 5), Window::square(3, 2, 1), "pool"); }},
+        {"means of 3x3 in eights, on each pixel",
+         {3, 7, 7},
+         [](B& b, int x) {
+             x = b.avg_pool(conv(b, x, 16), {3, 3, 1, 1, 1, true}, "counted");
+             return b.avg_pool(relu(b, x), Window::square(3, 1, 1), "inside");
+         }},
+        {"means of images, which are read twice",
+         {2, 6, 5},
+         [](B& b, int x) {
+             const int y = b.avg_pool(x, {2, 3, 2, 1, 1, true}, "images");
+             x = conv(b, y, 8);
+             return b.add(b.avg_pool(x, {2, 3, 1, 1, 1}, "pool"),
+                          b.avg_pool(x, {2, 3, 1, 1, 1, true}, "counted"), "add");
+         }},
         {"mean of all",
          {3, 5, 5},
          [](B& b, int x) { return b.global_avg_pool(conv(b, x, 7), "pool"); }},

@@ -223,6 +223,8 @@ std::string kind_of_kernel(const std::string& name) {
         {"cuDNN REDUCTION", "product, bias gradient"},
         {"cuDNN RESAMPLE_FWD", "pool, forward"},
         {"cuDNN RESAMPLE_BWD", "pool, backward"},
+        {"average pool", "pool, forward"},
+        {"gradient of an average pool", "pool, backward"},
         {"gradient of the loss", "loss, backward"}};
     const auto at = kinds.find(name);
     return at == kinds.end() ? "" : at->second;
