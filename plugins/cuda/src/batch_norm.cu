@@ -48,22 +48,27 @@ std::int64_t sum_blocks(std::int64_t rows) {
 /// The pack of a row that a thread has, and its rows: first, first + step, ... below end.
 struct Strip {
     int group;
-    std::int64_t first, end, step;
+    int first, end, step;
 };
 GX_DEVICE Strip strip_of(const Tiles& t, std::int64_t rows) {
     const auto tile = static_cast<int>(blockIdx.x % static_cast<unsigned>(t.tiles));
     const std::int64_t block = blockIdx.x / static_cast<unsigned>(t.tiles);
     const auto thread = static_cast<int>(threadIdx.x);
     const std::int64_t begin = block * t.block_rows, end = begin + t.block_rows;
-    return {tile * t.lanes + thread % t.lanes, begin + thread / t.lanes, end < rows ? end : rows,
-            norm_threads / t.lanes};
+    return {tile * t.lanes + thread % t.lanes, static_cast<int>(begin) + thread / t.lanes,
+            static_cast<int>(end < rows ? end : rows), norm_threads / t.lanes};
+}
+
+/// Of a pack in its tensor.
+GX_DEVICE std::int64_t index_of(const Tiles& t, int row, int group) {
+    return std::int64_t{row} * t.groups + group;
 }
 
 /// Calls load(u, row) for the next rows of a strip, then use(u, row) for each of them, in order, so
 /// that their loads are in flight at once. u is a constant of each call: the loop is unrolled.
 template <int in_flight, class Load, class Use>
 GX_DEVICE void for_rows(const Strip& strip, Load load, Use use) {
-    for (std::int64_t row = strip.first; row < strip.end; row += in_flight * strip.step) {
+    for (int row = strip.first; row < strip.end; row += in_flight * strip.step) {
         GX_UNROLL for (int u = 0; u < in_flight; ++u) {
             if (row + u * strip.step < strip.end) load(u, row + u * strip.step);
         }
@@ -125,15 +130,16 @@ GX_DEVICE ChannelSums sums_of(DeviceSpan<const double> sums, int channels) {
     ChannelSums mine{};
     if (channel < channels) {
         constexpr int in_flight = 8;  // there are few threads: they wait for memory
-        const std::int64_t step = std::int64_t{norm_warps} * 2 * channels;
+        const int step = norm_warps * 2 * channels;
         double first[in_flight], second[in_flight];
         for_rows<in_flight>(
-            Strip{0, std::int64_t{warp} * 2 * channels + channel, sums.size, step},
-            [&](int u, std::int64_t at) {
+            Strip{0, static_cast<int>(warp) * 2 * channels + static_cast<int>(channel),
+                  static_cast<int>(sums.size), step},
+            [&](int u, int at) {
                 first[u] = sums[at];
                 second[u] = sums[at + channels];
             },
-            [&](int u, std::int64_t) {
+            [&](int u, int) {
                 mine.first += first[u];
                 mine.second += second[u];
             });
@@ -159,8 +165,8 @@ GX_KERNEL GX_FITS(norm_threads, 4)
     Pack<E, V> values[2];
     if (strip.group < t.groups)
         for_rows<2>(
-            strip, [&](int u, std::int64_t row) { values[u] = x[row * t.groups + strip.group]; },
-            [&](int u, std::int64_t) {
+            strip, [&](int u, int row) { values[u] = x[index_of(t, row, strip.group)]; },
+            [&](int u, int) {
                 GX_UNROLL for (int k = 0; k < V; ++k) {
                     const double value = decoded<E>(values[u].v[k]);
                     mine.first[k] += value;
@@ -235,9 +241,9 @@ GX_DEVICE Lines<V> lines_of(DeviceSpan<const ChannelNorm> norms, int group) {
 
 /// Byte of the mask that holds the bits of a pack, and the first of them.
 template <int V>
-GX_DEVICE std::int64_t mask_byte(const Tiles& t, std::int64_t row, int group) {
-    if (V > 1) return (row * t.groups + group) * V / 8;  // rows of whole bytes
-    return row * ((t.groups + 7) / 8) + group / 8;
+GX_DEVICE std::int64_t mask_byte(const Tiles& t, int row, int group) {
+    if (V > 1) return index_of(t, row, group) * V / 8;  // rows of whole bytes
+    return std::int64_t{row} * ((t.groups + 7) / 8) + group / 8;
 }
 template <int V>
 GX_DEVICE int mask_bit(int group) {
@@ -266,8 +272,8 @@ GX_DEVICE void normalise_strip(const Tiles& t, const Strip& strip, const Lines<V
                                DeviceSpan<const Pack<E, V>> residual, DeviceSpan<Pack<E, V>> y,
                                DeviceSpan<std::uint8_t> mask) {
     const bool mine = strip.group < t.groups;
-    for (std::int64_t row = strip.first; row < strip.end; row += strip.step) {  // of a whole warp
-        const std::int64_t at = row * t.groups + strip.group;
+    for (int row = strip.first; row < strip.end; row += strip.step) {  // of a whole warp
+        const std::int64_t at = index_of(t, row, strip.group);
         Pack<E, V> values{}, added{};
         unsigned positive = 0;
         const bool real = mine && row < t.rows;
@@ -317,32 +323,36 @@ GX_KERNEL normalise_both_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms,
 
 // ---- Backward ----------------------------------------------------------------------------------
 
-/// Bit k: whether the gradient of element k of a pack passes the relu.
+/// What backward reads of a pack: all of it before any is computed with.
 template <class E, int V>
-GX_DEVICE unsigned passing(const Tiles& t, const Lines<V>& lines, std::int64_t row, int group,
-                           const Pack<E, V>& x, DeviceSpan<const std::uint8_t> mask) {
-    if (mask.size > 0) {
-        const unsigned bits = mask[mask_byte<V>(t, row, group)];
-        return bits >> mask_bit<V>(group);
-    }
-    unsigned bits = 0;
-    GX_UNROLL for (int k = 0; k < V; ++k) {
-        if (rounded<E>(lines.of[k](decoded<E>(x.v[k]))) > 0) bits |= 1u << k;
-    }
-    return bits;
-}
+struct BackwardReads {
+    Pack<E, V> x, dy, addend;
+    unsigned mask;
 
-/// dy, or dy + addend as accumulate() rounds it.
-template <class E, int V>
-GX_DEVICE Pack<E, V> gradients_at(std::int64_t at, DeviceSpan<const Pack<E, V>> dy,
-                                  DeviceSpan<const Pack<E, V>> addend) {
-    Pack<E, V> sum = dy[at];
-    if (addend.size == 0) return sum;
-    const Pack<E, V> added = addend[at];
-    GX_UNROLL for (int k = 0; k < V; ++k) sum.v[k] =
-        encoded<E>(decoded<E>(sum.v[k]) + decoded<E>(added.v[k]));
-    return sum;
-}
+    GX_DEVICE void load(const Tiles& t, int row, int group, DeviceSpan<const Pack<E, V>> all_x,
+                        DeviceSpan<const Pack<E, V>> all_dy, DeviceSpan<const Pack<E, V>> addends,
+                        DeviceSpan<const std::uint8_t> masks) {
+        const std::int64_t at = index_of(t, row, group);
+        x = all_x[at];
+        dy = all_dy[at];
+        if (addends.size > 0) addend = addends[at];
+        if (masks.size > 0) mask = masks[mask_byte<V>(t, row, group)];
+    }
+    /// Bit k: whether the gradient of element k passes the relu.
+    GX_DEVICE unsigned passing(const Lines<V>& lines, int group, bool has_mask) const {
+        if (has_mask) return mask >> mask_bit<V>(group);
+        unsigned bits = 0;
+        GX_UNROLL for (int k = 0; k < V; ++k) {
+            if (rounded<E>(lines.of[k](decoded<E>(x.v[k]))) > 0) bits |= 1u << k;
+        }
+        return bits;
+    }
+    /// dy, or dy + addend as accumulate() rounds it.
+    GX_DEVICE typename E::storage gradient(int k, bool has_addend) const {
+        if (!has_addend) return dy.v[k];
+        return encoded<E>(decoded<E>(dy.v[k]) + decoded<E>(addend.v[k]));
+    }
+};
 
 /// Stores what passes the relu where `passed` is not empty.
 template <class E, int V>
@@ -355,20 +365,19 @@ GX_KERNEL GX_FITS(norm_threads, 4)
     const Strip strip = strip_of(t, t.rows);
     if (strip.group < t.groups) {
         const Lines<V> lines = lines_of<V>(norms, strip.group);
-        for (std::int64_t row = strip.first; row < strip.end; row += strip.step) {
-            const std::int64_t at = row * t.groups + strip.group;
-            const Pack<E, V> values = x[at], gradients = gradients_at(at, dy, addend);
-            const unsigned pass =
-                relu ? passing<E, V>(t, lines, row, strip.group, values, mask) : ~0u;
+        for (int row = strip.first; row < strip.end; row += strip.step) {
+            BackwardReads<E, V> reads;
+            reads.load(t, row, strip.group, x, dy, addend, mask);
+            const unsigned pass = relu ? reads.passing(lines, strip.group, mask.size > 0) : ~0u;
             Pack<E, V> through{};
             GX_UNROLL for (int k = 0; k < V; ++k) {
                 if ((pass >> k & 1u) == 0) continue;
-                through.v[k] = gradients.v[k];
-                const double d = decoded<E>(gradients.v[k]);
+                through.v[k] = reads.gradient(k, addend.size > 0);
+                const double d = decoded<E>(through.v[k]);
                 mine.first[k] += d;
-                mine.second[k] += d * decoded<E>(values.v[k]);
+                mine.second[k] += d * decoded<E>(reads.x.v[k]);
             }
-            if (passed.size > 0) passed[at] = through;
+            if (passed.size > 0) passed[index_of(t, row, strip.group)] = through;
         }
     }
     store_sums(t, mine, sums);
@@ -407,16 +416,17 @@ GX_KERNEL GX_FITS(norm_threads, 3)
         first[k] = static_cast<float>(means[c]);
         second[k] = static_cast<float>(means[norms.size + c]);
     }
-    for (std::int64_t row = strip.first; row < strip.end; row += strip.step) {
-        const std::int64_t at = row * t.groups + strip.group;
+    for (int row = strip.first; row < strip.end; row += strip.step) {
+        const std::int64_t at = index_of(t, row, strip.group);
         Pack<E, V> to{};
         if (row < t.rows) {
-            const Pack<E, V> values = x[at], gradients = gradients_at(at, dy, addend);
-            const unsigned pass =
-                relu ? passing<E, V>(t, lines, row, strip.group, values, mask) : ~0u;
+            BackwardReads<E, V> reads;
+            reads.load(t, row, strip.group, x, dy, addend, mask);
+            const unsigned pass = relu ? reads.passing(lines, strip.group, mask.size > 0) : ~0u;
             GX_UNROLL for (int k = 0; k < V; ++k) {
-                const float d = (pass >> k & 1u) != 0 ? decoded<E>(gradients.v[k]) : 0.0f;
-                const float h = lines.of[k].centred(decoded<E>(values.v[k]));
+                const float d =
+                    (pass >> k & 1u) != 0 ? decoded<E>(reads.gradient(k, addend.size > 0)) : 0.0f;
+                const float h = lines.of[k].centred(decoded<E>(reads.x.v[k]));
                 to.v[k] = encoded<E>(lines.of[k].scale * ((d - first[k]) - h * second[k]));
             }
         } else if (cleared.size > 0) {
@@ -433,6 +443,7 @@ std::int64_t rows_of(const BatchNormShape& shape, std::int64_t elements) {
     GX_EXPECT(shape.channels > 0 && shape.rows >= 0, "a batch norm has rows of channels");
     GX_EXPECT(elements % shape.channels == 0 && elements / shape.channels >= shape.rows,
               "a batch norm's buffers have whole rows, those of the batch or more");
+    GX_EXPECT(elements / shape.channels <= 1 << 30, "a batch norm has at most 2^30 rows");
     return elements / shape.channels;
 }
 bool fits(std::int64_t optional, std::int64_t elements) {
@@ -456,19 +467,17 @@ void expect_maps(const BatchNormShape& shape, const BatchNormMaps<E>& maps) {
               "a mask has batch_norm_mask_bytes() of its buffer");
 }
 
-/// Calls body.operator()<V>() with the elements of a pack.
-template <class Body>
+/// Calls body.operator()<V>() with the elements of a pack: `most` where channels are in eights.
+template <int most = 8, class Body>
 void with_packs(const BatchNormShape& shape, Body body) {
-    if (shape.channels % 8 == 0) body.template operator()<8>();
+    if (shape.channels % 8 == 0) body.template operator()<most>();
     else body.template operator()<1>();
 }
-
-/// As with_packs, for kernels of sums.
-template <class Body>
-void with_packs_of_sums(const BatchNormShape& shape, Body body) {
-    if (shape.channels % 8 == 0) body.template operator()<4>();
-    else body.template operator()<1>();
-}
+/// Of kernels of sums, and of the gradient of the input: of fp32, half as many.
+template <class E>
+inline constexpr int pack_of_sums = sizeof(typename E::storage) == 2 ? 4 : 2;
+template <class E>
+inline constexpr int pack_of_gradients = 2 * pack_of_sums<E>;
 
 /// The tiles of a kernel of sums, and its part of the scratch memory.
 template <int V>
@@ -520,7 +529,7 @@ void batch_norm_train(cudaStream_t stream, const BatchNormShape& shape,
     expect_maps(shape, maps);
     expect_parameters(shape, parameters, norms.size);
     const DeviceSpan<double> sums = sums_in(shape, scratch);
-    with_packs_of_sums(shape, [&]<int V> {
+    with_packs<pack_of_sums<E>>(shape, [&]<int V> {
         const Tiles t = sum_tiles<V>(shape);
         launch("moments of blocks", shape_of_sums(stream, shape, t), moments_kernel<E, V>, t,
                packs<E, V>(maps.x), sums);
@@ -574,7 +583,7 @@ void batch_norm_backward(cudaStream_t stream, const BatchNormShape& shape,
               "a batch norm has as many norms and gradients of parameters as channels");
     const DeviceSpan<double> sums = sums_in(shape, scratch);
     const DeviceSpan<double> means = scratch.subspan(sums.size, std::int64_t{2} * shape.channels);
-    with_packs_of_sums(shape, [&]<int V> {
+    with_packs<pack_of_sums<E>>(shape, [&]<int V> {
         const Tiles t = sum_tiles<V>(shape);
         launch("gradient sums of blocks", shape_of_sums(stream, shape, t),
                gradient_sums_kernel<E, V>, t, norms, maps.relu, packs<E, V>(maps.x),
@@ -591,7 +600,7 @@ void batch_norm_backward(cudaStream_t stream, const BatchNormShape& shape,
         of_input.mask = {};
         if (rows == shape.rows) of_input.residual_gradient = {};  // no tail to clear
     }
-    with_packs(shape, [&]<int V> {
+    with_packs<pack_of_gradients<E>>(shape, [&]<int V> {
         const Tiles t = tiles_of<V>(shape, rows);
         launch("gradient of the input", {blocks_of(t), norm_threads, stream},
                input_gradient_kernel<E, V>, t, norms, of_input.relu, means, packs<E, V>(maps.x),

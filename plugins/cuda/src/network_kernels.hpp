@@ -1,4 +1,5 @@
-// Kernels of a network that no other program needs: flatten, channels, the check of activations.
+// Kernels of a network that no other program needs: flatten, channels, blocks of pixels, the check
+// of activations.
 #pragma once
 
 #include <cstdint>  // int64_t
@@ -9,6 +10,8 @@
 #include <gx/cuda/device_span.hpp>    // DeviceSpan
 #include <gx/cuda/kernels.hpp>        // PixelShape
 #include <gx/cuda/layer_kernels.hpp>  // ChannelNorm
+
+#include "space_to_depth.hpp"
 
 namespace gx::cuda {
 
@@ -37,6 +40,32 @@ struct ChannelsFrom {
 template <class T>
 void copy_channels(cudaStream_t stream, std::int64_t count, const ChannelsFrom<const T>& from,
                    const ChannelsFrom<T>& to);
+
+// ---- A first convolution on blocks of pixels: space_to_depth.hpp --------------------------------
+
+// Shapes: images, pixels and values as pack_images and pack_pixels have them; to
+//         (images or more, s.elements()), 0 behind the batch's images.
+// Units:  as pack_images and pack_pixels.
+// Cost:   traffic 4 or 1 bytes read an element of the images, and to written once.
+template <class E>
+void pack_blocks(cudaStream_t stream, const SpaceToDepth& s, int images,
+                 DeviceSpan<const float> from, DeviceSpan<typename E::storage> to);
+template <class E>
+void pack_blocks_of_pixels(cudaStream_t stream, const SpaceToDepth& s, int images,
+                           DeviceSpan<const std::uint8_t> pixels, DeviceSpan<const float> values,
+                           DeviceSpan<typename E::storage> to);
+
+/// Shapes: weight (filters, kernel_height, kernel_width, channels); to (s.weights()).
+template <class E>
+void weights_to_blocks(cudaStream_t stream, const SpaceToDepth& s,
+                       DeviceSpan<const typename E::storage> weight,
+                       DeviceSpan<typename E::storage> to);
+/// The gradient of the weights, decoded. Shapes: from (s.weights()); gradient as the weight.
+template <class E>
+void gradient_from_blocks(cudaStream_t stream, const SpaceToDepth& s,
+                          DeviceSpan<const typename E::storage> from, DeviceSpan<float> gradient);
+
+// ---- Of any layer ------------------------------------------------------------------------------
 
 /// value = decode(encode(value)).
 template <class E>

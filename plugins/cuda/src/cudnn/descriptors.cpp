@@ -128,9 +128,8 @@ void* DnnGraph::make_convolution(const Convolution& c) {
     set(d, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, std::int64_t{2});
     set(d, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
     set(d, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, CUDNN_CROSS_CORRELATION);
-    for (const auto side :
-         {CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS})
-        set_integers(d, side, {c.pad_height, c.pad_width});
+    set_integers(d, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, {c.before.height, c.before.width});
+    set_integers(d, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, {c.behind.height, c.behind.width});
     set_integers(d, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, {c.stride, c.stride});
     set_integers(d, CUDNN_ATTR_CONVOLUTION_DILATIONS, {1, 1});
     return keep(std::move(d), "a convolution");

@@ -45,8 +45,12 @@ public:
     void* tensor(const DnnShape& shape, cudnnDataType_t type);
     void* virtual_tensor(const DnnShape& shape);  ///< in fp32
 
+    struct Padding {
+        std::int64_t height = 0, width = 0;
+    };
     struct Convolution {
-        std::int64_t stride = 1, pad_height = 0, pad_width = 0;
+        std::int64_t stride = 1;
+        Padding before{}, behind{};
     };
     void convolve(const Convolution& c, void* x, void* weight, void* y);
     void convolve_input_gradient(const Convolution& c, void* dy, void* weight, void* dx);

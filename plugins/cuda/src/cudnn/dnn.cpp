@@ -13,6 +13,7 @@
 #include <gx/core/hash_bits.hpp>    // hash_bytes
 #include <gx/cuda/queued_call.hpp>  // queued_call
 
+#include "../space_to_depth.hpp"
 #include "descriptors.hpp"
 
 namespace gx::cuda {
@@ -325,7 +326,7 @@ Dnn::Dnn(const std::string& device_json, DnnOptions options)
     detail::finalize(device_, "device properties");
 }
 
-DnnLayer Dnn::layer(const Graph& graph, const Op& op, int batch, Wants wants) {
+DnnLayer Dnn::layer(const Graph& graph, const Op& op, int batch, const Wants& wants) {
     GX_EXPECT(batch > 0, "plans are for at least one image");
     switch (op.kind) {
         case OpKind::conv2d:
@@ -337,19 +338,54 @@ DnnLayer Dnn::layer(const Graph& graph, const Op& op, int batch, Wants wants) {
     }
 }
 
-DnnLayer Dnn::convolution(const Graph& graph, const Op& op, int batch, Wants wants) {
+/// Shapes of a convolution's tensors, and what it is called.
+struct Dnn::Product {
+    DnnShape x, weight, y;
+    DnnGraph::Convolution conv;
+    bool has_bias;
+    std::string what, name;
+};
+
+DnnLayer Dnn::convolution(const Graph& graph, const Op& op, int batch, const Wants& wants) {
     const DnnShape x = shape_of(graph, op.inputs[0], batch), y = shape_of(graph, op.output, batch);
     const bool is_linear = op.kind == OpKind::linear;
     const Window window = is_linear ? Window{} : op.window;
     const std::int64_t groups = is_linear ? 1 : op.groups;
-    const DnnShape weight{y.c, x.c / groups, window.height, window.width}, bias{1, y.c, 1, 1};
-    const DnnGraph::Convolution conv{window.stride, window.pad_height, window.pad_width};
-    const cudnnDataType_t t = data_type(options_.compute);
-    const bool has_bias = op.parameter_count > 1;
-    const std::string what = std::string(to_string(options_.compute)) + " convolution " + x.text() +
-                             " to " + y.text() + " by " + weight.text() + " " + window_text(window);
-    const std::string name = name_of(op);
+    const DnnShape weight{y.c, x.c / groups, window.height, window.width};
+    const DnnGraph::Padding padding{window.pad_height, window.pad_width};
+    return product({.x = x,
+                    .weight = weight,
+                    .y = y,
+                    .conv = {window.stride, padding, padding},
+                    .has_bias = op.parameter_count > 1,
+                    .what = std::string(to_string(options_.compute)) + " convolution " + x.text() +
+                            " to " + y.text() + " by " + weight.text() + " " + window_text(window),
+                    .name = name_of(op)},
+                   wants);
+}
 
+DnnLayer Dnn::convolution_of_blocks(const Graph& graph, const Op& op, int batch,
+                                    const SpaceToDepth& s) {
+    const DnnShape x{batch, s.padded(), s.height / 2, s.width / 2},
+        y = shape_of(graph, op.output, batch), weight{y.c, x.c, s.taps_y(), s.taps_x()};
+    const auto height = static_cast<int>(y.h), width = static_cast<int>(y.w);
+    return product(
+        {.x = x,
+         .weight = weight,
+         .y = y,
+         .conv = {1, {s.before_y(), s.before_x()}, {s.behind_y(height), s.behind_x(width)}},
+         .has_bias = false,
+         .what = std::string(to_string(options_.compute)) + " convolution of blocks " + x.text() +
+                 " to " + y.text() + " by " + weight.text() + " pad " +
+                 std::to_string(s.before_y()) + "," + std::to_string(s.before_x()),
+         .name = name_of(op)},
+        {.input_gradient = false});
+}
+
+DnnLayer Dnn::product(const Product& p, const Wants& wants) {
+    const auto& [x, weight, y, conv, has_bias, what, name] = p;
+    const DnnShape bias{1, y.c, 1, 1};
+    const cudnnDataType_t t = data_type(options_.compute);
     DnnLayer layer{.weight_gradient_type = options_.compute};
     layer.forward = plan(what + (has_bias ? " + bias" : ""), name + ", forward", Precision::product,
                          [&](DnnGraph& g) {
@@ -361,7 +397,7 @@ DnnLayer Dnn::convolution(const Graph& graph, const Op& op, int batch, Wants wan
                              if (has_bias) g.pointwise(CUDNN_POINTWISE_ADD, sums, b, to);
                          });
     if (wants.sums && !has_bias && options_.compute != ElementType::fp32 && x.c % 8 == 0 &&
-        y.c % 8 == 0)
+        x.c >= 32 && y.c % 8 == 0)
         layer.forward_with_sums = plan(
             what + " + sums", name + ", forward with sums", Precision::product,
             [&](DnnGraph& g) {

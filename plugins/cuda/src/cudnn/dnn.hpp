@@ -19,6 +19,8 @@
 
 namespace gx::cuda {
 
+struct SpaceToDepth;
+
 namespace detail {
 struct DestroyDescriptor {
     void operator()(void* descriptor) const { (void)cudnnBackendDestroyDescriptor(descriptor); }
@@ -129,15 +131,20 @@ public:
     struct Wants {
         bool input_gradient = true;  ///< a graph's input needs none
         /// forward_with_sums, where cuDNN has an engine for it: fp16 or bf16 from Ampere on, no
-        /// bias, and channels in eights, since those of other counts take twice as long.
+        /// bias, channels in eights, and 32 or more read: on an H100 sums of those of 3 and of 16
+        /// channels take longer than a kernel of moments does.
         bool sums = false;
     };
     /// Plans of an operation for `batch` images; what was planned before is found again.
-    [[nodiscard]] DnnLayer layer(const Graph& graph, const Op& op, int batch, Wants wants);
+    [[nodiscard]] DnnLayer layer(const Graph& graph, const Op& op, int batch, const Wants& wants);
     [[nodiscard]] DnnLayer layer(const Graph& graph, const Op& op, int batch,
                                  bool needs_input_gradient = true) {
         return layer(graph, op, batch, Wants{.input_gradient = needs_input_gradient});
     }
+    /// Of a convolution that reads the graph's input in blocks of pixels (space_to_depth.hpp).
+    /// Shapes: x, weight and dweight as `s` says.
+    [[nodiscard]] DnnLayer convolution_of_blocks(const Graph& graph, const Op& op, int batch,
+                                                 const SpaceToDepth& s);
 
     /// Keeps the plans that were made so far for later runs (plan_cache.hpp).
     void save_plans() { cache_.save(); }
@@ -152,7 +159,10 @@ private:
     friend class detail::DnnGraph;
     enum class Precision : unsigned char { pointwise, product };
 
-    [[nodiscard]] DnnLayer convolution(const Graph& graph, const Op& op, int batch, Wants wants);
+    struct Product;
+    [[nodiscard]] DnnLayer convolution(const Graph& graph, const Op& op, int batch,
+                                       const Wants& wants);
+    [[nodiscard]] DnnLayer product(const Product& p, const Wants& wants);
     [[nodiscard]] DnnLayer max_pool(const Graph& graph, const Op& op, int batch, bool input);
     [[nodiscard]] DnnLayer elementwise(const Graph& graph, const Op& op, int batch, bool input);
 

@@ -111,6 +111,10 @@ private:
     [[nodiscard]] const void* weight(const Op& op, int k) const {
         return reinterpret_cast<const Storage*>(memory_.working) + offset(op, k);
     }
+    /// The filters of a convolution, as its plans read them.
+    [[nodiscard]] const void* filters(const Unit& unit) const {
+        return unit.blocks ? span<Storage>(unit.block_weight).data : weight(*unit.op, 0);
+    }
     [[nodiscard]] BatchNormParameters batch_norm(const Op& op) const {
         const auto statistic = [&](int k) {
             const Statistic& s = graph_.statistics[at(op.first_statistic + k)];
@@ -140,19 +144,26 @@ private:
         const Op& op = *unit.op;
         const ReadMaps x = op.inputs[0] >= 0 ? activation(op.inputs[0]) : Maps{};
         switch (op.kind) {
-            case OpKind::input: return pack(op);
+            case OpKind::input: return pack(unit);
             case OpKind::conv2d:
             case OpKind::linear:
                 if (op.parameter_count > 1)
                     return plan(unit, unit.dnn.forward,
                                 {x.data, weight(op, 0), weight(op, 1), y(unit)});
+                if constexpr (!is_fp32)
+                    if (unit.blocks)
+                        weights_to_blocks<E>(
+                            stream_, *unit.blocks,
+                            {reinterpret_cast<const Storage*>(weight(op, 0)),
+                             parameter(op, 0).count},
+                            span<Storage>(unit.block_weight).subspan(0, unit.blocks->weights()));
                 if (unit.sums != Block::none && pass_.mode == Mode::train) {
                     const auto sums = span<float>(unit.sums);
                     return plan(unit, unit.dnn.forward_with_sums,
-                                {x.data, weight(op, 0), y(unit), sums.data,
+                                {x.data, filters(unit), y(unit), sums.data,
                                  sums.data + shape(unit.output).channels});
                 }
-                return plan(unit, unit.dnn.forward, {x.data, weight(op, 0), y(unit)});
+                return plan(unit, unit.dnn.forward, {x.data, filters(unit), y(unit)});
             case OpKind::max_pool:
                 return plan(unit, unit.dnn.forward,
                             {x.data, y(unit), span<std::byte>(unit.notes).data});
@@ -182,9 +193,16 @@ private:
     void plan(const Unit& unit, const DnnPlan* plan, std::initializer_list<const void*> pointers) {
         plan->run(parts_.dnn->handle(), pointers, workspace(unit.workspace));
     }
-    void pack(const Op& op) {
-        const PixelShape s = pixels(op.output, pass_.count);
-        const Maps to = activation(op.output);
+    void pack(const Unit& unit) {
+        const PixelShape s = pixels(unit.output, pass_.count);
+        const Maps to = activation(unit.output);
+        if constexpr (!is_fp32)
+            if (unit.blocks) {
+                if (pass_.pixels.size > 0)
+                    return pack_blocks_of_pixels<E>(stream_, *unit.blocks, pass_.count,
+                                                    pass_.pixels, pass_.values, to);
+                return pack_blocks<E>(stream_, *unit.blocks, pass_.count, pass_.images, to);
+            }
         if (pass_.pixels.size > 0)
             pack_pixels<E>(stream_, s, s.channels, pass_.pixels, pass_.values, to);
         else pack_images<E>(stream_, s, s.channels, pass_.images, to);
@@ -304,9 +322,12 @@ private:
         if constexpr (is_fp32) {
             backward_plan(unit, unit.dnn.weight_gradient, {x, dy.data, dw.data});
         } else {
-            const auto in_e = span<Storage>(unit.weight_gradient).subspan(0, dw.size);
+            const auto in_e = span<Storage>(unit.weight_gradient);
             backward_plan(unit, unit.dnn.weight_gradient, {x, dy.data, in_e.data});
-            decode<E>(stream_, in_e, dw);
+            if (unit.blocks)
+                gradient_from_blocks<E>(stream_, *unit.blocks,
+                                        in_e.subspan(0, unit.blocks->weights()), dw);
+            else decode<E>(stream_, in_e.subspan(0, dw.size), dw);
         }
         clear_padding(op, 0, gradients);
         if (op.parameter_count < 2) return;

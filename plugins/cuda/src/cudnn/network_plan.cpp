@@ -48,6 +48,7 @@ NetworkPlan::NetworkPlan(const Graph& graph, Dnn& dnn, int batch, ElementType co
             if (input >= 0) ++readers_[at(input)];
     std::iota(joined_.begin(), joined_.end(), 0);
     join();
+    if (compute != ElementType::fp32) take_blocks();
     for (Unit& unit : units_) plan_forward(unit, dnn);
     for (std::size_t i = units_.size(); i-- > 0;) plan_backward(units_[i]);
     set_final_parameters();
@@ -113,6 +114,16 @@ void NetworkPlan::join_channels(Unit& unit, const Op* reader) {
     unit.first_channels[1] = unit.first_channels[0] + graph_->tensors[at(unit.inputs[0])].channels;
 }
 
+/// Products of halves pay for channels that are 0; those of fp32 would take longer.
+void NetworkPlan::take_blocks() {
+    for (Unit& unit : units_) {
+        unit.blocks = space_to_depth(*graph_, *unit.op);
+        if (!unit.blocks) continue;
+        input_blocks_ = units_.front().blocks = unit.blocks;
+        return;
+    }
+}
+
 void NetworkPlan::plan_forward(Unit& unit, Dnn& dnn) {
     const Op& op = *unit.op;
     const int time = unit.last;
@@ -148,9 +159,14 @@ void NetworkPlan::plan_forward(Unit& unit, Dnn& dnn) {
         use(unit.sums, time);
         return;
     }
-    unit.dnn =
-        dnn.layer(*graph_, op, batch_,
-                  {.input_gradient = has_gradient(op.inputs[0]), .sums = is_normalised(op.output)});
+    if (unit.blocks && op.kind == OpKind::conv2d) {
+        unit.dnn = dnn.convolution_of_blocks(*graph_, op, batch_, *unit.blocks);
+        unit.block_weight = add(unit.blocks->weights() * element_bytes_, time);
+    } else {
+        unit.dnn = dnn.layer(
+            *graph_, op, batch_,
+            {.input_gradient = has_gradient(op.inputs[0]), .sums = is_normalised(op.output)});
+    }
     unit.workspace = add(
         std::max(workspace_of(unit.dnn.forward), workspace_of(unit.dnn.forward_with_sums)), time);
     if (unit.dnn.forward_with_sums != nullptr)
@@ -203,7 +219,7 @@ void NetworkPlan::plan_backward(Unit& unit) {
                       workspace_of(unit.dnn.bias_gradient)}),
             time);
     if (op.parameter_count == 0 || element_bytes_ == 4) return;
-    std::int64_t largest = 0;
+    std::int64_t largest = unit.blocks ? unit.blocks->weights() : 0;
     for (int k = 0; k < op.parameter_count; ++k)
         largest = std::max(largest, graph_->parameters[at(op.first_parameter + k)].count);
     unit.weight_gradient = add(largest * element_bytes_, time);
@@ -275,7 +291,7 @@ std::vector<NetworkPlan::Check> NetworkPlan::checks() const {
 CheckedActivation NetworkPlan::checked(const Check& check) const {
     const ImageShape& shape = graph_->tensors[at(check.tensor)];
     CheckedActivation at_tensor{memory(activation(check.tensor)).offset / element_bytes_,
-                                shape.elements()};
+                                elements(check.tensor)};
     if (check.norms == Block::none) return at_tensor;
     at_tensor.first_norm = memory(check.norms).offset / std::int64_t{sizeof(ChannelNorm)};
     at_tensor.channels = shape.channels;
@@ -321,8 +337,13 @@ void NetworkPlan::use(Block block, int time) {
     b.last = std::max(b.last, time);
 }
 
+std::int64_t NetworkPlan::elements(int tensor) const {
+    if (tensor == 0 && input_blocks_) return input_blocks_->elements();
+    return graph_->tensors[at(tensor)].elements();
+}
+
 std::int64_t NetworkPlan::tensor_bytes(int tensor) const {
-    return graph_->tensors[at(tensor)].elements() * batch_ * element_bytes_;
+    return elements(tensor) * batch_ * element_bytes_;
 }
 
 }  // namespace gx::cuda::detail

@@ -1,17 +1,19 @@
 // NetworkPlan: what runs as one in a training step, its cuDNN plans, and all memory in one arena.
 #pragma once
 
-#include <array>    // inputs
-#include <cstddef>  // size_t
-#include <cstdint>  // int64_t
-#include <span>     // units
-#include <vector>   // blocks
+#include <array>     // inputs
+#include <cstddef>   // size_t
+#include <cstdint>   // int64_t
+#include <optional>  // blocks of pixels
+#include <span>      // units
+#include <vector>    // blocks
 
 #include <gx/core/element.hpp>       // ElementType
 #include <gx/model/graph.hpp>        // Graph
 #include <gx/model/memory_plan.hpp>  // MemoryBlock
 
 #include "../network_kernels.hpp"
+#include "../space_to_depth.hpp"
 #include "dnn.hpp"
 
 namespace gx::cuda::detail {
@@ -46,6 +48,10 @@ struct Unit {
     int output = -1;
     int joined = -1;  ///< concat: the tensor that it writes a part of: its own, or a later concat's
     std::array<int, 2> first_channels{};  ///< concat: where those of its inputs begin in it
+
+    /// Of the input and of the convolution that alone reads it: it lies in blocks of pixels.
+    std::optional<SpaceToDepth> blocks{};
+    Block block_weight = Block::none;  ///< of the convolution, in E
 
     DnnLayer dnn{};
     Block notes = Block::none;  ///< norms of channels, places of maxima, losses of images
@@ -106,6 +112,7 @@ public:
 private:
     void join();
     void join_channels(Unit& unit, const Op* reader);
+    void take_blocks();
     void plan_forward(Unit& unit, Dnn& dnn);
     void plan_backward(Unit& unit);
     void plan_workspaces(Unit& unit, int forward, int backward);
@@ -131,6 +138,8 @@ private:
     [[nodiscard]] bool is_part(int tensor) const {
         return joined_[static_cast<std::size_t>(tensor)] != tensor;
     }
+    /// Elements of an image's tensor as it is stored.
+    [[nodiscard]] std::int64_t elements(int tensor) const;
     [[nodiscard]] std::int64_t tensor_bytes(int tensor) const;
     [[nodiscard]] int readers(int tensor) const {
         return readers_[static_cast<std::size_t>(tensor)];
@@ -146,6 +155,7 @@ private:
     std::vector<int> readers_;
     std::vector<int> joined_,
         first_channel_;  ///< of each tensor: Unit::joined, and its begin there
+    std::optional<SpaceToDepth> input_blocks_{};
     std::vector<Unit> units_{};
     std::vector<MemoryBlock> blocks_{};
     std::vector<Block> activations_, gradients_;

@@ -9,7 +9,8 @@
 #include <gx/model/backward_needs.hpp>  // gradient_tensors
 #include <gx/model/graph.hpp>           // Graph, Op
 
-#include "plans/questions.hpp"  // DnnFusion, may_fuse
+#include "../space_to_depth.hpp"  // space_to_depth
+#include "plans/questions.hpp"    // DnnFusion, may_fuse
 
 namespace gx::cuda {
 
@@ -30,18 +31,32 @@ struct StepShape {
     bool joined = true;
     /// Whether a fusion around the convolution `op` is taken, where may_fuse() allows it.
     std::function<bool(DnnFusion, const Op&)> takes{};
+    /// Bytes of an image in the graph's input, where the first convolution reads blocks of pixels
+    /// (space_to_depth.hpp); 0: as the graph says.
+    double input_bytes = 0;
     double optimizer_bytes = 26;  ///< of a parameter: SGD's momentum, master and working copy
 };
 
 /// The fusions that cuda::Device takes in fp16 and bf16 from Ampere on: statistics of convolutions
-/// of channels in eights (Dnn::Wants). `graph` outlives what is returned.
+/// of channels in eights and 32 or more read (Dnn::Wants). `graph` outlives what is returned.
 [[nodiscard]] inline std::function<bool(DnnFusion, const Op&)> device_fusions(const Graph& graph) {
     return [&graph](DnnFusion f, const Op& conv) {
         const auto in_eights = [&](int t) {
             return graph.tensors[static_cast<std::size_t>(t)].channels % 8 == 0;
         };
-        return f == DnnFusion::statistics && in_eights(conv.inputs[0]) && in_eights(conv.output);
+        return f == DnnFusion::statistics && in_eights(conv.inputs[0]) && in_eights(conv.output) &&
+               graph.tensors[static_cast<std::size_t>(conv.inputs[0])].channels >= 32;
     };
+}
+
+/// A step as cuda::Device cuts it on a GPU from Ampere on, in fp16 or bf16; before Ampere without
+/// the fusions. `graph` outlives what is returned.
+[[nodiscard]] inline StepShape device_shape(const Graph& graph) {
+    StepShape shape{.takes = device_fusions(graph)};
+    for (const Op& op : graph.ops)
+        if (const auto s = space_to_depth(graph, op))
+            shape.input_bytes = shape.element_bytes * double(s->elements());
+    return shape;
 }
 
 namespace detail {
@@ -86,7 +101,9 @@ public:
 private:
     static std::size_t at(int t) { return static_cast<std::size_t>(t); }
     [[nodiscard]] double elements(int t) const { return double(g_.tensors[at(t)].elements()); }
-    [[nodiscard]] double bytes(int t) const { return s_.element_bytes * elements(t); }
+    [[nodiscard]] double bytes(int t) const {
+        return t == 0 && s_.input_bytes > 0 ? s_.input_bytes : s_.element_bytes * elements(t);
+    }
     [[nodiscard]] bool has_gradient(int t) const { return gradient_[at(t)] != 0; }
     [[nodiscard]] bool takes(DnnFusion f, const Op& conv) const {
         return may_fuse(g_, conv, f) && s_.takes && s_.takes(f, conv);

@@ -6,6 +6,7 @@
 #include <functional>        // layers
 #include <initializer_list>  // counts of images
 #include <string>            // names
+#include <string_view>       // names
 #include <utility>           // move
 #include <vector>            // layers
 
@@ -60,6 +61,18 @@ inline const std::vector<TestedLayer>& layers() {
              return b.linear(x, 6, true, "one");
          }},
         {"biased stem", {3, 6, 5}, [](B& b, int x) { return conv(b, x, 6, 1, true, 2); }},
+        {"stem in blocks of pixels",
+         {3, 8, 6},
+         [](B& b, int x) {
+             x = b.conv2d(x, {8, Window::square(7, 2, 3)}, "stem");
+             return conv(b, relu(b, norm(b, x)), 4);
+         }},
+        {"stem of four channels in blocks, without padding",
+         {4, 6, 8},
+         [](B& b, int x) { return b.conv2d(x, {5, {3, 4, 2, 0, 0}}, "stem"); }},
+        {"stem of one channel in blocks",
+         {1, 8, 8},
+         [](B& b, int x) { return b.conv2d(x, {6, {5, 3, 2, 2, 1}}, "stem"); }},
         {"odd channels", {3, 6, 6}, [](B& b, int x) { return conv(b, conv(b, x, 6), 7); }},
         {"groups", {4, 6, 6}, [](B& b, int x) { return conv(b, conv(b, x, 8, 2, true), 8, 8); }},
         {"norm of images", {3, 5, 5}, [](B& b, int x) { return norm(b, x); }},
@@ -68,9 +81,9 @@ inline const std::vector<TestedLayer>& layers() {
          {3, 6, 6},
          [](B& b, int x) { return conv(b, relu(b, norm(b, conv(b, x, 8))), 4); }},
         {"norms of sums that convolutions leave",
-         {8, 6, 5},
+         {32, 6, 5},
          [](B& b, int x) {
-             x = relu(b, norm(b, conv(b, x, 16)));
+             x = relu(b, norm(b, conv(b, x, 32)));
              const int y = norm(b, conv(b, x, 8, 1, false, 2));
              const int z = norm(b, b.conv2d(x, {8, Window::square(1, 2, 0)}, "1x1"));
              return conv(b, relu(b, b.add(y, z, "add")), 4);
@@ -228,6 +241,12 @@ inline const std::vector<TestedLayer>& layers() {
          }},
     };
     return all;
+}
+
+inline const TestedLayer& layer(std::string_view name) {
+    const auto at = std::ranges::find(layers(), name, &TestedLayer::name);
+    if (at == layers().end()) throw Error("no tested layer '" + std::string(name) + "'");
+    return *at;
 }
 
 struct Case {

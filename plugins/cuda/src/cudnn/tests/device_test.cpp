@@ -27,7 +27,7 @@ static_assert(cuda::Device::computes<bf16> && TakesPixels<cuda::Device>);
 Graph residual_network() { return graph<CifarResNet<8>>({.input = {3, 8, 8}, .classes = 4}); }
 
 TEST(Device, StepsHaveTheSameBitsInEveryOrderOfStreams) {
-    const Graph g = lower(layers()[10]);
+    const Graph g = lower(layer("norm, add, relu"));
     std::vector<std::vector<float>> seen;
     for (const StreamProgress progress :
          {StreamProgress::late, StreamProgress::eager, StreamProgress::random})
@@ -43,7 +43,7 @@ TEST(Device, StepsHaveTheSameBitsInEveryOrderOfStreams) {
 }
 /// What stale memory holds must not matter, nor what ran before.
 TEST(Device, TailsAndEvaluationsLeaveNothingBehind) {
-    const Graph g = lower(layers()[3]);
+    const Graph g = lower(layer("norm and dropout of flat maps"));
     for (const ElementType e : {ElementType::fp32, ElementType::fp16}) {
         start();
         const DeviceOptions o{.batch = 4, .seed = 3, .compute = e};
@@ -109,7 +109,7 @@ TEST(Device, GradientsBecomeFinalLayerByLayer) {
     EXPECT_GE(run.backward(1).size(), 15u);
 }
 TEST(Device, PixelsAreNormalisedAsFloatsAre) {
-    const Graph g = lower(layers()[9]);
+    const Graph g = lower(layer("norm, relu"));
     for (const ElementType e : {ElementType::fp32, ElementType::fp16, ElementType::bf16}) {
         start();
         GpuRun run(g, {.batch = 3, .compute = e});
@@ -133,7 +133,7 @@ TEST(Device, PixelsAreNormalisedAsFloatsAre) {
     }
 }
 TEST(Device, SecondLabelsAreThoseOfTheirBatch) {
-    const Graph g = lower(layers()[9]);
+    const Graph g = lower(layer("norm, relu"));
     start();
     GpuRun run(g, {.batch = 3});
     reference::Device slow(g, {.batch = 3});
@@ -239,7 +239,7 @@ Learned learn(const Graph& g, const std::vector<int>& counts, bool waits) {
     return l;
 }
 TEST(Device, QueuedBatchesLearnAsBatchesThatAreWaitedFor) {
-    const Graph g = lower(layers()[9]);
+    const Graph g = lower(layer("norm, relu"));
     for (const auto& counts :
          {std::vector{3, 3, 3, 3, 3}, std::vector{3, 2, 1, 3, 0, 3}, std::vector{1, 0, 3, 2}}) {
         start(CudnnGpu::h100, StreamProgress::eager);
@@ -258,7 +258,7 @@ TEST(Device, QueuedBatchesLearnAsBatchesThatAreWaitedFor) {
 /// The draw, labels and pixel values come in front of the images, which begin at 256 bytes.
 TEST(Device, ABatchIsOneCopyOfItsOwnBytes) {
     start();
-    const Graph g = lower(layers()[9]);
+    const Graph g = lower(layer("norm, relu"));
     GpuRun run(g, {.batch = 3});
     const Mixed data(g, {2, 1, 0, 3});
     const auto image = std::int64_t(g.input.elements());
@@ -275,7 +275,7 @@ TEST(Device, ABatchIsOneCopyOfItsOwnBytes) {
 }
 TEST(Device, TheLearningRateComesWithTheBatch) {
     start();
-    const Graph g = lower(layers()[9]);
+    const Graph g = lower(layer("norm, relu"));
     GpuRun run(g, {.batch = 3});
     const Images data(g, 3, 1);
     std::vector<ScalarIn<float, cuda::GpuMemory>> rates;
@@ -290,7 +290,7 @@ TEST(Device, TheLearningRateComesWithTheBatch) {
 /// Of micro-batches of floats or of pixels: what each learns where it is loaded alone.
 TEST(Device, PartsThatAreLoadedTogetherLearnAsLoadedAlone) {
     start();
-    const Graph g = lower(layers()[9]);
+    const Graph g = lower(layer("norm, relu"));
     const Mixed data(g, {3, 3, 3, 3, 2, 1});
     const auto learned = [&](const std::vector<std::vector<std::size_t>>& loads) {
         GpuRun run(g, {.batch = 3, .update = {.micro_batches = 3}});
@@ -323,7 +323,7 @@ TEST(Device, PartsThatAreLoadedTogetherLearnAsLoadedAlone) {
 /// The third load waits until the first step begins, and so on.
 TEST(Device, WaitsWhereItIsTwoBatchesAhead) {
     start(CudnnGpu::h100, StreamProgress::late);
-    const Graph g = lower(layers()[9]);
+    const Graph g = lower(layer("norm, relu"));
     GpuRun run(g, {.batch = 3});
     const Images data(g, 3, 1);
     const auto waits = [&, mark = cuda_testing::counters()] {
@@ -404,7 +404,7 @@ TEST(Device, ComputesInBf16FromSm80On) {
         cuda_testing::reset_cudnn({});
         cuda::DeviceContext gpu(1);
         const std::string error = testing_support::error_of([&] {
-            const cuda::Device device(gpu, lower(layers()[0]),
+            const cuda::Device device(gpu, lower(layer("linear")),
                                       {.batch = 1, .compute = ElementType::bf16});
             EXPECT_GT(device.arena_bytes(), 0);
         });
@@ -431,7 +431,7 @@ TEST(Device, RefusesWindowsOfMoreThan128Places) {
 TEST(Device, ParametersComeBackInTheGraphsLayout) {
     for (const ElementType e : {ElementType::fp32, ElementType::fp16}) {
         start();
-        const Graph g = lower(layers()[4]);
+        const Graph g = lower(layer("biased stem"));
         GpuRun run(g, {.batch = 1, .compute = e});
         const auto parameters = random_parameters(g, 4);
         run.load(parameters);
@@ -461,7 +461,7 @@ void expect_same_blame(const Graph& g, std::size_t p, ElementType e) {
         << g.parameters[p].name.view();
 }
 TEST(Device, NamesTheLayerOfANaN) {
-    const Graph g = residual_network(), flat = lower(layers()[3]);
+    const Graph g = residual_network(), flat = lower(layer("norm and dropout of flat maps"));
     for (std::size_t p = 0; p < g.parameters.size(); ++p)
         expect_same_blame(g, p, p % 2 == 0 ? ElementType::fp32 : ElementType::fp16);
     for (std::size_t p = 0; p < flat.parameters.size(); ++p)
@@ -492,7 +492,7 @@ TEST(Device, NamesAnAdditionThatOverflows) {
     EXPECT_EQ(fast.device().first_non_finite(), "add 'add'");
 }
 TEST(Device, KeepsTheFirstBadLayer) {
-    const Graph g = lower(layers()[9]);
+    const Graph g = lower(layer("norm, relu"));
     start();
     GpuRun run(g, {.batch = 2});
     const auto good = random_parameters(g, 9);
@@ -508,7 +508,7 @@ TEST(Device, KeepsTheFirstBadLayer) {
     EXPECT_EQ(run.device().first_non_finite(), "linear 'last'");
 }
 TEST(Device, NamesTheImages) {
-    const Graph g = lower(layers()[9]);
+    const Graph g = lower(layer("norm, relu"));
     start();
     GpuRun run(g, {.batch = 2});
     run.load(random_parameters(g, 9));
@@ -549,7 +549,7 @@ TEST(Device, NamesTheBatchThatFits) {
     expect_holds(of_batch(2), {"Not even a batch of 1 fits"});
 }
 TEST(Device, SaysWhatAGpuCannotCompute) {
-    const Graph g = lower(layers()[9]);
+    const Graph g = lower(layer("norm, relu"));
     start(CudnnGpu::v100);
     expect_holds(error_of([&] { GpuRun run(g, {.batch = 2, .compute = ElementType::bf16}); }),
                  {"bf16", "Use another Compute"});
@@ -557,7 +557,7 @@ TEST(Device, SaysWhatAGpuCannotCompute) {
 }
 TEST(DeviceDeathTest, StopsAtBatchesThatItCannotTake) {
     start();
-    const Graph g = lower(layers()[0]);
+    const Graph g = lower(layer("linear"));
     GpuRun run(g, {.batch = 2});
     const Images three(g, 3, 1);
     Images two(g, 2, 1);

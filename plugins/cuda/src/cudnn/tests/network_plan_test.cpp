@@ -71,7 +71,7 @@ TEST_F(NetworkPlans, JoinsWhatFollowsABatchNorm) {
 
 /// Where cuDNN has an engine for it and channels are in eights, of 16-bit elements.
 TEST_F(NetworkPlans, LeavesSumsOfAConvolutionToItsBatchNorm) {
-    GraphBuilder b("sums", {8, 4, 4}, 3);
+    GraphBuilder b("sums", {32, 4, 4}, 3);
     const auto norm = [&](int x, int channels, bool bias, Label name) {
         x = b.conv2d(x, {channels, Window::square(3, 1, 1), 1, bias}, Label("conv of ") + name);
         return b.batch_norm(x, {}, name);

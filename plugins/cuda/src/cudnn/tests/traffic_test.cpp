@@ -185,12 +185,14 @@ void add(Moved& moved, const std::string& kind, double read, double written) {
 
 /// Sizes of activations, their gradients, masks and places of maxima; none is of anything else.
 std::set<std::size_t> activation_sizes(const Graph& g, std::size_t batch) {
+    const auto image_bytes = std::size_t(device_shape(g).input_bytes);
     std::set<std::size_t> sizes, others;
     const auto elements = [&](int t) {
         return batch * std::size_t(g.tensors[std::size_t(t)].elements());
     };
     for (const Op& op : g.ops) {
-        if (op.kind != OpKind::softmax_cross_entropy) sizes.insert(2 * elements(op.output));
+        if (op.kind == OpKind::input) sizes.insert(std::size_t(batch) * image_bytes);
+        else if (op.kind != OpKind::softmax_cross_entropy) sizes.insert(2 * elements(op.output));
         if (op.kind == OpKind::add) sizes.insert(elements(op.output) / 8);
         if (op.kind == OpKind::max_pool) sizes.insert(elements(op.output));
         if (op.kind != OpKind::batch_norm) continue;
@@ -208,6 +210,7 @@ std::set<std::size_t> activation_sizes(const Graph& g, std::size_t batch) {
 
 std::string kind_of_kernel(const std::string& name) {
     static const std::map<std::string, std::string> kinds{
+        {"pack blocks", "input"},
         {"pack images", "input"},
         {"moments of blocks", "batch norm, forward"},
         {"normalise rows", "batch norm, forward"},
@@ -270,7 +273,7 @@ TEST(StepTraffic, IsWhatADeviceMoves) {
     (void)run.backward(1);
     (void)run.raw_gradients();
     Moved counted;
-    for (const OperationTraffic& r : step_traffic(graph, {.takes = device_fusions(graph)}))
+    for (const OperationTraffic& r : step_traffic(graph, device_shape(graph)))
         if (const std::string kind = kind_of_row(graph, r.name); !kind.empty())
             add(counted, kind, kind == "input" ? 0 : batch * r.read, batch * r.written);
     EXPECT_EQ(moved, counted);
