@@ -1,7 +1,7 @@
 // Batch norm: sums over blocks of rows, then over the blocks, then each element.
 #include <gx/cuda/layer_kernels.hpp>
 
-#include <algorithm>  // clamp
+#include <algorithm>  // clamp, max
 #include <bit>        // bit_ceil
 #include <cmath>      // sqrt
 
@@ -16,6 +16,7 @@ namespace gx::cuda {
 namespace {
 
 constexpr int norm_threads = 256, norm_warps = norm_threads / 32, tile_channels = 64;
+constexpr std::int64_t blocks_most = 2048;                          // of kernels without sums
 constexpr std::int64_t sum_rows_least = 512, sum_blocks_max = 512;  // sums are 3 % of the traffic
 
 /// A block has a tile of channels and some rows: `lanes` threads in a row take a pack each, and 256
@@ -32,9 +33,12 @@ Tiles tiles_of(const BatchNormShape& shape, std::int64_t all_rows) {
                           ? 32
                           : static_cast<int>(std::min(std::bit_ceil(static_cast<unsigned>(groups)),
                                                       static_cast<unsigned>(tile_channels / V)));
-    const int rows = norm_threads / lanes;
-    return {shape.rows, all_rows, std::int64_t{8} * rows,
-            groups,     lanes,    (groups + lanes - 1) / lanes};
+    const int rows = norm_threads / lanes, tiles = (groups + lanes - 1) / lanes;
+    // What a thread reads of its channels is worth several rows.
+    const std::int64_t in_block = (all_rows * tiles + blocks_most - 1) / blocks_most;
+    return {
+        shape.rows, all_rows, (std::max<std::int64_t>(8 * rows, in_block) + rows - 1) / rows * rows,
+        groups,     lanes,    tiles};
 }
 unsigned blocks_of(const Tiles& t) {
     return static_cast<unsigned>((t.all_rows + t.block_rows - 1) / t.block_rows * t.tiles);
@@ -128,22 +132,22 @@ GX_DEVICE ChannelSums sums_of(DeviceSpan<const double> sums, int channels) {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const std::int64_t channel = std::int64_t{blockIdx.x} * 32 + lane;
     ChannelSums mine{};
-    if (channel < channels) {
-        constexpr int in_flight = 8;  // there are few threads: they wait for memory
-        const int step = norm_warps * 2 * channels;
-        double first[in_flight], second[in_flight];
-        for_rows<in_flight>(
-            Strip{0, static_cast<int>(warp) * 2 * channels + static_cast<int>(channel),
-                  static_cast<int>(sums.size), step},
-            [&](int u, int at) {
-                first[u] = sums[at];
-                second[u] = sums[at + channels];
-            },
-            [&](int u, int) {
+    const std::int64_t step = std::int64_t{norm_warps} * 2 * channels;
+    constexpr int in_flight = 8;  // there are few threads: they wait for memory
+    if (channel < channels)
+        for (std::int64_t at = warp * 2 * channels + channel; at < sums.size;
+             at += in_flight * step) {
+            double first[in_flight] = {}, second[in_flight] = {};  // a sum and 0 is the sum
+            GX_UNROLL for (int u = 0; u < in_flight; ++u) {
+                if (at + u * step >= sums.size) continue;
+                first[u] = sums[at + u * step];
+                second[u] = sums[at + u * step + channels];
+            }
+            GX_UNROLL for (int u = 0; u < in_flight; ++u) {
                 mine.first += first[u];
                 mine.second += second[u];
-            });
-    }
+            }
+        }
     of_warps[warp * 64 + lane] = mine.first;
     of_warps[warp * 64 + 32 + lane] = mine.second;
     GX_SYNC_BLOCK();

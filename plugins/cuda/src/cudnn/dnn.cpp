@@ -163,7 +163,9 @@ std::optional<DnnPlan> Dnn::choose(const DnnGraph& graph, Precision precision,
                                    std::string& refusal) {
     const DnnDescriptor finished = graph.finish(handle_.get());
     int proposed = 0, refused = 0;
-    for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
+    // B ranks products as well as A does, and weight gradients of few channels better; the rest it
+    // leaves to A.
+    for (const auto mode : {CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK})
         for (const DnnDescriptor& configuration : propose(finished, mode, device_, refusal)) {
             ++proposed;
             if (!is_selected(configuration.get(), precision)) continue;
@@ -396,7 +398,7 @@ DnnLayer Dnn::product(const Product& p, const Wants& wants) {
                              g.convolve(conv, a, w, sums);
                              if (has_bias) g.pointwise(CUDNN_POINTWISE_ADD, sums, b, to);
                          });
-    if (wants.sums && !has_bias && options_.compute != ElementType::fp32 && x.c % 8 == 0 &&
+    if (wants.sums && !has_bias && options_.compute == ElementType::fp16 && x.c % 8 == 0 &&
         x.c >= 32 && y.c % 8 == 0)
         layer.forward_with_sums = plan(
             what + " + sums", name + ", forward with sums", Precision::product,

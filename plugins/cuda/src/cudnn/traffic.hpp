@@ -37,7 +37,7 @@ struct StepShape {
     double optimizer_bytes = 26;  ///< of a parameter: SGD's momentum, master and working copy
 };
 
-/// The fusions that cuda::Device takes in fp16 and bf16 from Ampere on: statistics of convolutions
+/// The fusions that cuda::Device takes in fp16 from Ampere on: statistics of convolutions
 /// of channels in eights and 32 or more read (Dnn::Wants). `graph` outlives what is returned.
 [[nodiscard]] inline std::function<bool(DnnFusion, const Op&)> device_fusions(const Graph& graph) {
     return [&graph](DnnFusion f, const Op& conv) {
@@ -49,8 +49,8 @@ struct StepShape {
     };
 }
 
-/// A step as cuda::Device cuts it on a GPU from Ampere on, in fp16 or bf16; before Ampere without
-/// the fusions. `graph` outlives what is returned.
+/// A step as cuda::Device cuts it on a GPU from Ampere on, in fp16; in bf16 and before Ampere
+/// without the fusions. `graph` outlives what is returned.
 [[nodiscard]] inline StepShape device_shape(const Graph& graph) {
     StepShape shape{.takes = device_fusions(graph)};
     for (const Op& op : graph.ops)

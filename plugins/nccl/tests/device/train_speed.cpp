@@ -23,7 +23,8 @@ std::int64_t copied_bytes(int width) {
     nccl_tests::start(cuda_testing::StreamProgress::late, 1);
     cuda_testing::reset_cudnn({.gpu = cuda_testing::CudnnGpu::h100});
     nccl::World<cuda::Device> world({.placement = {1, 1}});
-    (void)train_speed<T>(world, {.batch = 1, .shape = {3, 8, width}, .classes = 4, .steps = 3});
+    (void)train_speed<T>(
+        world, {.batch = 1, .shape = {3, 8, width}, .classes = 4, .steps = 6, .before = 2});
     return cuda_testing::counters().copied_bytes;
 }
 TEST(TrainSpeed, ImagesCrossAsPixels) {
@@ -34,17 +35,17 @@ TEST(TrainSpeed, TrainsMoreClassesThanLabelsInBytesName) {
     nccl_tests::start(cuda_testing::StreamProgress::late, 1);
     cuda_testing::reset_cudnn({.gpu = cuda_testing::CudnnGpu::h100});
     nccl::World<cuda::Device> world({.placement = {1, 1}});
-    const TrainSpeed speed =
-        train_speed<T>(world, {.batch = 1, .shape = {3, 8, 8}, .classes = 1000, .steps = 3});
+    const TrainSpeed speed = train_speed<T>(
+        world, {.batch = 1, .shape = {3, 8, 8}, .classes = 1000, .steps = 3, .before = 2});
     EXPECT_GT(speed.images_per_second, 0);
     cuda_testing::expect_clean();
 }
-TEST(TrainSpeed, TimesTheSecondHalf) {
+TEST(TrainSpeed, TimesTheLaterSteps) {
     nccl_tests::start(cuda_testing::StreamProgress::late, 1);
     cuda_testing::reset_cudnn({.gpu = cuda_testing::CudnnGpu::h100});
     nccl::World<cuda::Device> world({.placement = {1, 2}});
-    const TrainSpeed speed =
-        train_speed<T>(world, {.batch = 1, .shape = {3, 8, 8}, .classes = 4, .steps = 3});
+    const TrainSpeed speed = train_speed<T>(
+        world, {.batch = 1, .shape = {3, 8, 8}, .classes = 4, .steps = 3, .before = 2});
     EXPECT_EQ(speed.composition, T::name());
     EXPECT_EQ(speed.ranks, 2);
     EXPECT_EQ(speed.batch, 1);

@@ -22,8 +22,8 @@ struct StepChain {
     all.takes = [](DnnFusion, const Op&) { return true; };
     return {
         {"plain", "each operation apart", {.joined = false}},
-        {"device", "as cuda::Device queues it before Ampere", before_ampere},
-        {"sums", "as cuda::Device queues it from Ampere on", device_shape(graph)},
+        {"device", "as cuda::Device queues it before Ampere, and in bf16", before_ampere},
+        {"sums", "as cuda::Device queues it from Ampere on in fp16", device_shape(graph)},
         {"h100", "with the fusions that cuDNN has on an H100; cuda::Device queues the sums alone",
          fused},
         {"all", "if cuDNN had every fusion that it was asked for", all}};
