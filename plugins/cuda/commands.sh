@@ -572,18 +572,22 @@ run_tests() {
     return "$status"
 }
 
+# passed_before STAGE: if it has passed on this tree; then `outcome`, `reason` and `seconds` say so.
+passed_before() {
+    local before=()
+    [[ ! -f build/gpu/stages/$1 ]] || mapfile -t before <"build/gpu/stages/$1"
+    [[ ${before[0]:-} == "$tree_id" ]] || return 1
+    outcome=passed reason="before, on this tree" seconds=${before[1]}
+}
+
 # run_stage NAME: into `outcome`, `reason` and `seconds`; a stage that passed on this tree is not
 # run again.
 run_stage() {
     local name=$1 log=build/logs/gpu-$1.log done_file=build/gpu/stages/$1 status=0 program
-    local started=$SECONDS before=() made=build/gpu/$1.json skipped='' python=${GX_PYTHON:-python3}
+    local started=$SECONDS made=build/gpu/$1.json skipped='' python=${GX_PYTHON:-python3}
     local one=(--gpus 1 --compute fp16 --steps 4)
     stage=$name
-    [[ ! -f $done_file ]] || mapfile -t before <"$done_file"
-    if [[ -z $again && ${before[0]:-} == "$tree_id" ]]; then
-        outcome=passed reason="before, on this tree" seconds=${before[1]}
-        return 0
-    fi
+    [[ -n $again ]] || ! passed_before "$name" || return 0
     [[ $name != build ]] || log="build/logs/configure-gpu.log and build/logs/build-gpu.log"
     rm -f "$done_file" "$made"
     say "stage $name: at most $((gpu_stage_seconds / 60)) min (log $log)"
@@ -644,25 +648,27 @@ stage_row() {  # stage_row NAME OUTCOME REASON SECONDS: a line, and an item of `
   {\"stage\": \"$1\", \"outcome\": \"$2\", \"reason\": $(json_text "$3"), \"seconds\": $4}"
 }
 
-read_gpu_options() {  # of `rest`, into check_only, again, pack, programs and architectures
-    local name architecture=''
+# read_gpu_options: of `rest`, into check_only, again, pack, programs, architectures and asked, the
+# names of stages between commas; empty: all.
+read_gpu_options() {
+    local name architecture='' stages=''
     set -- "${rest[@]}"
     while (($# > 0)); do
         name=${1%%=*} name=${name#--}
         case $1 in
         --check) [[ -z $check_only ]] || die "$1: this option is given twice"; check_only=1 ;;
         --again) [[ -z $again ]] || die "$1: this option is given twice"; again=1 ;;
-        --pack | --programs | --architecture)
+        --pack | --programs | --architecture | --stages)
             [[ -n ${2:-} ]] || die "$1 wants a value; see ./gx gpu --help"
             set -- "$1=$2" "${@:3}"
             continue ;;
-        --pack= | --programs= | --architecture=)
+        --pack= | --programs= | --architecture= | --stages=)
             die "${1%=}: the value is empty; see ./gx gpu --help" ;;
-        --pack=* | --programs=* | --architecture=*)
+        --pack=* | --programs=* | --architecture=* | --stages=*)
             [[ -z ${!name} ]] || die "--$name: this option is given twice"
             printf -v "$name" %s "${1#*=}" ;;
-        *) unknown option "${1%%=*}" --check --again --pack --programs --architecture --yes \
-            --json --help ;;
+        *) unknown option "${1%%=*}" --check --again --pack --programs --architecture --stages \
+            --yes --json --help ;;
         esac
         shift
     done
@@ -670,6 +676,13 @@ read_gpu_options() {  # of `rest`, into check_only, again, pack, programs and ar
         die "choose one: --pack builds programs for another machine, --programs runs them"
     [[ -z $architecture || -n $pack ]] || die "--architecture is for --pack: add it, or leave it" \
         "out, as programs are built for the GPU that is here"
+    [[ -z $pack || -z $stages ]] || die "--stages names what is run, and --pack runs none: leave" \
+        "out one"
+    for name in ${stages//,/ }; do
+        grep -q "^$name|" < <(gpu_stages) ||
+            unknown stage "$name" $(gpu_stages | cut -d '|' -f 1)
+    done
+    asked=${stages:+,$stages,}
     [[ -z $pack || -z $again ]] || die "--again runs stages, and --pack runs none: leave out one"
     architecture=${architecture:-75,90}
     [[ $architecture =~ ^[0-9]{2,3}(,[0-9]{2,3})*$ ]] || die "--architecture: '$architecture' is" \
@@ -683,7 +696,7 @@ run_gpu() {
     local check_only='' again='' checks='' stages='' lacking=0 failed=0 name need file
     local outcome reason tree_id text gpu_name='' gpu_driver='' gpu_capability='' gpu_count=0
     local cuda_compiler='' cuda_root='' stage=build seconds lacks built='' found=()
-    local pack='' programs='' architectures='' packed_tree='' packed_compiler='' with_libraries=()
+    local pack='' programs='' architectures='' asked='' packed_tree='' packed_compiler='' with_libraries=()
     local -A have=() packed_needs=() sonames=() runtimes=()
     read_gpu_options
     [[ -z $programs ]] || read_pack
@@ -727,6 +740,8 @@ run_gpu() {
         seconds=0 outcome='left out'
         if [[ -z $built ]]; then
             reason="the build has not passed"
+        elif [[ -n $asked && $asked != *,$name,* ]]; then
+            passed_before "$name" || reason="not asked for"
         elif ! has_all $need || ! stage_programs "$name"; then
             reason="$lacks is missing"
             [[ $lacks != compute-sanitizer && $lacks != ncu ]] ||

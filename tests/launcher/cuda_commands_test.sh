@@ -329,6 +329,10 @@ expect "one that fails behind its first figures" 1 "reductions FAILED " \
 expect "they are kept" 0 "gx_nccl_all_reduce_speed" valid_json "$measured" "reductions program"
 rm cuda/cudnn.h
 expect "unless asked" 0 "passed " stand_in gpu --again
+expect "one stage" 0 "stage kernels: at most" stand_in gpu --again --stages kernels,nccl
+expect "and no other" 0 "contract   passed  .*before, on this tree" cat said
+expect "a stage that there is not" 2 "unknown stage 'traning'. Did you mean 'training'?" \
+    stand_in gpu --stages kernels,traning
 expect "then it runs all" 0 "plugins" grep ^plugins tools.log
 
 # interrupt SIGNAL TO NAME TOOL ARGUMENT...: SIGNAL while TOOL hangs, to the launcher alone or, as
@@ -386,10 +390,10 @@ touch wheels/cu13/lib/libcudart.so.13 other/cuda_runtime/lib/libcudart.so.12 cud
 expect "a pack without cuDNN" 2 "something needed is missing" stand_in gpu --pack packed
 touch cuda/cudnn.h cuda/lib64/libcudnn.so.9
 : >tools.log
-expect "a pack" 0 "packed 9 programs for sm_75 sm_90" stand_in gpu --pack packed
+expect "a pack" 0 "packed 10 programs for sm_75 sm_90" stand_in gpu --pack packed
 expect "for both architectures" 0 "CMAKE_CUDA_ARCHITECTURES=75;90" grep ^cmake tools.log
 expect "no GPU is asked for" 1 "" grep -E "^(nvidia-smi|plugins)" tools.log
-expect "a pack for one" 0 "packed 9 programs for sm_90, tree " env FAIL=nvidia-smi \
+expect "a pack for one" 0 "packed 10 programs for sm_90, tree " env FAIL=nvidia-smi \
     PATH="$place/tools:$PATH" tree/gx gpu --pack packed --architecture 90 --json "$place/pack.json"
 expect "its JSON" 0 "libz.so.1" valid_json pack.json "libraries 0"
 [[ $(ls packed/lib) == libz.so.1 ]] || fail "neither CUDA's nor the system's: $(ls packed/lib)"
@@ -457,6 +461,7 @@ expect "both" 2 "choose one: --pack builds programs for another machine, --progr
 expect "an architecture for nothing" 2 "--architecture is for --pack" \
     stand_in gpu --architecture 90
 expect "a pack that runs" 2 "--pack runs none" stand_in gpu --pack packed --again
+expect "a pack of stages" 2 "--pack runs none" stand_in gpu --pack packed --stages kernels
 expect "an architecture that is none" 2 "'sm_90' is no compute capability without its point" \
     stand_in gpu --pack packed --architecture sm_90
 expect "one that nvcc lacks" 2 "compiles nothing for sm_42" \

@@ -49,19 +49,23 @@ std::int64_t sum_blocks(std::int64_t rows) {
                                     sum_blocks_max);
 }
 
-/// The pack of a row that a thread has, and its rows: first, first + step, ... below end.
+/// The pack of a row that a thread of a block has, and its rows: first, first + step, ... below end.
 struct Strip {
     int group;
     int first, end, step;
 };
-GX_DEVICE Strip strip_of(const Tiles& t, std::int64_t rows) {
-    const auto tile = static_cast<int>(blockIdx.x % static_cast<unsigned>(t.tiles));
-    const std::int64_t block = blockIdx.x / static_cast<unsigned>(t.tiles);
+GX_DEVICE Strip strip_of(const Tiles& t, std::int64_t rows, unsigned number) {
+    const auto tile = static_cast<int>(number % static_cast<unsigned>(t.tiles));
+    const std::int64_t block = number / static_cast<unsigned>(t.tiles);
     const auto thread = static_cast<int>(threadIdx.x);
     const std::int64_t begin = block * t.block_rows, end = begin + t.block_rows;
     return {tile * t.lanes + thread % t.lanes, static_cast<int>(begin) + thread / t.lanes,
             static_cast<int>(end < rows ? end : rows), norm_threads / t.lanes};
 }
+
+/// Kernels without sums begin at the end of a tensor, which the kernel before has written or read
+/// last: that is in the cache. They end at its begin, where the kernel behind begins.
+GX_DEVICE unsigned from_the_end() { return gridDim.x - 1 - blockIdx.x; }
 
 /// Of a pack in its tensor.
 GX_DEVICE std::int64_t index_of(const Tiles& t, int row, int group) {
@@ -165,7 +169,7 @@ template <class E, int V>
 GX_KERNEL GX_FITS(norm_threads, 4)
     moments_kernel(Tiles t, DeviceSpan<const Pack<E, V>> x, DeviceSpan<double> sums) {
     Sums<V> mine;
-    const Strip strip = strip_of(t, t.rows);
+    const Strip strip = strip_of(t, t.rows, blockIdx.x);
     Pack<E, V> values[2];
     if (strip.group < t.groups)
         for_rows<2>(
@@ -304,7 +308,7 @@ GX_KERNEL normalise_rows_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms, bo
                                 DeviceSpan<const Pack<E, V>> x,
                                 DeviceSpan<const Pack<E, V>> residual, DeviceSpan<Pack<E, V>> y,
                                 DeviceSpan<std::uint8_t> mask) {
-    const Strip strip = strip_of(t, t.all_rows);
+    const Strip strip = strip_of(t, t.all_rows, from_the_end());
     Lines<V> lines{};
     if (strip.group < t.groups) lines = lines_of<V>(norms, strip.group);
     normalise_strip<E, V>(t, strip, lines, Unchanged{}, relu, x, residual, y, mask);
@@ -315,7 +319,7 @@ GX_KERNEL normalise_both_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms,
                                 DeviceSpan<const Pack<E, V>> x,
                                 DeviceSpan<const Pack<E, V>> residual, DeviceSpan<Pack<E, V>> y,
                                 DeviceSpan<std::uint8_t> mask) {
-    const Strip strip = strip_of(t, t.all_rows);
+    const Strip strip = strip_of(t, t.all_rows, from_the_end());
     Lines<V> lines{};
     Normalised<V> through{};
     if (strip.group < t.groups) {
@@ -366,7 +370,7 @@ GX_KERNEL GX_FITS(norm_threads, 4)
                          DeviceSpan<const Pack<E, V>> addend, DeviceSpan<const std::uint8_t> mask,
                          DeviceSpan<Pack<E, V>> passed, DeviceSpan<double> sums) {
     Sums<V> mine;
-    const Strip strip = strip_of(t, t.rows);
+    const Strip strip = strip_of(t, t.rows, blockIdx.x);
     if (strip.group < t.groups) {
         const Lines<V> lines = lines_of<V>(norms, strip.group);
         for (int row = strip.first; row < strip.end; row += strip.step) {
@@ -411,7 +415,7 @@ GX_KERNEL GX_FITS(norm_threads, 3)
                           DeviceSpan<const Pack<E, V>> dy, DeviceSpan<const Pack<E, V>> addend,
                           DeviceSpan<const std::uint8_t> mask, DeviceSpan<Pack<E, V>> dx,
                           DeviceSpan<Pack<E, V>> cleared) {
-    const Strip strip = strip_of(t, t.all_rows);
+    const Strip strip = strip_of(t, t.all_rows, from_the_end());
     if (strip.group >= t.groups) return;
     const Lines<V> lines = lines_of<V>(norms, strip.group);
     float first[V], second[V];
