@@ -330,7 +330,8 @@ expect "they are kept" 0 "gx_nccl_all_reduce_speed" valid_json "$measured" "redu
 rm cuda/cudnn.h
 expect "unless asked" 0 "passed " stand_in gpu --again
 expect "one stage" 0 "stage kernels: at most" stand_in gpu --again --stages kernels,nccl
-expect "and no other" 0 "memcheck   passed         0 s  before, on this tree" stand_in gpu --again --stages kernels
+expect "and no other" 0 "memcheck   passed         0 s  before, on this tree" \
+    stand_in gpu --again --stages kernels
 expect "a stage that there is not" 2 "unknown stage 'traning'. Did you mean 'training'?" \
     stand_in gpu --stages kernels,traning
 expect "then it runs all" 0 "plugins" grep ^plugins tools.log
