@@ -10,7 +10,7 @@ import csv
 import json
 import sys
 
-FIRST_KERNEL = "pack_pixels_kernel"
+FIRST_KERNELS = "pack_pixels_kernel", "pack_pixel_blocks_kernel"  # that only a step begins with
 TIME, BYTES = "gpu__time_duration.sum", "dram__bytes.sum"
 UNITS = {"ns": 1e-6, "nsecond": 1e-6, "us": 1e-3, "usecond": 1e-3, "ms": 1, "msecond": 1,  # ms
          "byte": 1e-9, "Kbyte": 1e-6, "Mbyte": 1e-3, "Gbyte": 1}                           # GB
@@ -66,9 +66,11 @@ def figures(milliseconds, gigabytes):
 
 
 def step_of(kernels):
-    begins = [i for i, kernel in enumerate(kernels) if FIRST_KERNEL in kernel[0]]
+    begins = [i for i, kernel in enumerate(kernels)
+              if any(first in kernel[0] for first in FIRST_KERNELS)]
     if len(begins) < 3:
-        sys.exit(f"{len(kernels)} kernels hold {len(begins)} begins of a step ({FIRST_KERNEL}): "
+        sys.exit(f"{len(kernels)} kernels hold {len(begins)} begins of a step "
+                 f"({' or '.join(FIRST_KERNELS)}): "
                  "expected 3, for a whole step behind the first. Profile more kernels")
     return len(begins) - 1, kernels[begins[-2]:begins[-1]]
 
