@@ -262,6 +262,7 @@ gpu_stages() {
 contract|
 kernels|
 networks|cudnn
+ranks|cudnn
 nccl|nccl
 reductions|nccl
 training|nccl cudnn
@@ -285,6 +286,7 @@ kernels|plugins.cuda.gpu.kernels|
 kernels|plugins.cuda.gpu.optimizers|
 kernels|plugins.cuda.gpu.pooling|
 networks|plugins.cuda.gpu.networks|cudnn
+ranks|plugins.cuda.gpu.virtual_ranks|cudnn
 nccl|plugins.nccl.gpu.reductions|nccl
 reductions|gx_nccl_all_reduce_speed|nccl
 training|gx_nccl_train_speed|nccl cudnn

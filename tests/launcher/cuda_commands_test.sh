@@ -155,7 +155,7 @@ cmake)
         >"$2/gx_cuda_plans"
     chmod +x "$2/gx_cuda_plans"
     for program in cuda.testing.{,cudnn.,nccl.}contract.real nccl.gpu.reductions \
-        cuda.gpu.{kernels,optimizers,pooling,networks}; do
+        cuda.gpu.{kernels,optimizers,pooling,networks,virtual_ranks}; do
         cp "$0" "$2/plugins/plugins.$program"
     done
     for program in all_reduce_speed train_speed; do cp "$0" "$2/gx_nccl_$program"; done ;;
@@ -296,13 +296,13 @@ expect "it builds what is there" 0 "plugins.nccl.gpu.reductions" grep ninja tool
 expect "and not cuDNN's contract" 1 "" grep -e "cudnn.contract.real *$" tools.log
 expect "the sanitizer's tools" 0 "--tool racecheck --error-exitcode 9" cat tools.log
 expect "what is written" 0 "580.65" valid_json "$measured" driver
-expect "its stages" 0 "passed" valid_json "$measured" "stages 4 outcome"
+expect "its stages" 0 "passed" valid_json "$measured" "stages 5 outcome"
 expect "what a stage measures" 0 "gx_nccl_all_reduce_speed" valid_json "$measured" \
     "reductions program"
-expect "a stage without a library" 0 "cudnn is missing" valid_json "$measured" "stages 6 reason"
+expect "a stage without a library" 0 "cudnn is missing" valid_json "$measured" "stages 7 reason"
 expect "it measures nothing" 0 '"training": null' cat "$measured"
-expect "a profile without it" 0 "cudnn is missing" valid_json "$measured" "stages 7 reason"
-expect "PyTorch is missing" 0 "torch is missing" valid_json "$measured" "stages 8 reason"
+expect "a profile without it" 0 "cudnn is missing" valid_json "$measured" "stages 8 reason"
+expect "PyTorch is missing" 0 "torch is missing" valid_json "$measured" "stages 9 reason"
 : >tools.log
 expect "a second call goes on" 0 "before, on this tree" gpu GX=1
 expect "it runs nothing" 1 "" grep -E "^(plugins|gx_|ninja)" tools.log
@@ -314,7 +314,7 @@ expect "cuDNN has come" 0 "passed  " gpu GX=1
 expect "its contract is built" 0 "cudnn.contract.real" grep ^ninja tools.log
 expect "networks run" 0 "networks" grep ^plugins tools.log
 expect "and training" 0 "gx_nccl_train_speed" valid_json "$measured" "training program"
-expect "python is missing" 0 "python is missing" valid_json "$measured" "stages 7 reason"
+expect "python is missing" 0 "python is missing" valid_json "$measured" "stages 8 reason"
 : >tools.log
 expect "PyTorch has come" 0 "a table" gpu GX_PYTHON="$place/tools/python"
 expect "its figures" 0 "2.9" valid_json "$measured" "pytorch torch"
@@ -391,10 +391,10 @@ touch wheels/cu13/lib/libcudart.so.13 other/cuda_runtime/lib/libcudart.so.12 cud
 expect "a pack without cuDNN" 2 "something needed is missing" stand_in gpu --pack packed
 touch cuda/cudnn.h cuda/lib64/libcudnn.so.9
 : >tools.log
-expect "a pack" 0 "packed 10 programs for sm_75 sm_90" stand_in gpu --pack packed
+expect "a pack" 0 "packed 11 programs for sm_75 sm_90" stand_in gpu --pack packed
 expect "for both architectures" 0 "CMAKE_CUDA_ARCHITECTURES=75;90" grep ^cmake tools.log
 expect "no GPU is asked for" 1 "" grep -E "^(nvidia-smi|plugins)" tools.log
-expect "a pack for one" 0 "packed 10 programs for sm_90, tree " env FAIL=nvidia-smi \
+expect "a pack for one" 0 "packed 11 programs for sm_90, tree " env FAIL=nvidia-smi \
     PATH="$place/tools:$PATH" tree/gx gpu --pack packed --architecture 90 --json "$place/pack.json"
 expect "its JSON" 0 "libz.so.1" valid_json pack.json "libraries 0"
 [[ $(ls packed/lib) == libz.so.1 ]] || fail "neither CUDA's nor the system's: $(ls packed/lib)"
@@ -428,7 +428,7 @@ sed -i 's/libcudnn.so.9/libcudnn.so.99/' packed/id
 expect "a library of another version" 0 \
     "missing (optional): libcudnn.so.99 for 3 programs" on_node GX=1
 expect "its stages" 0 "cudnn is missing" valid_json gpu.json "stages 3 reason"
-expect "others are run" 0 "passed" valid_json gpu.json "stages 4 outcome"
+expect "others are run" 0 "passed" valid_json gpu.json "stages 5 outcome"
 
 cp id packed/id
 expect "packed programs without a GPU" 2 "GPU                       missing (needed): nvidia-smi" \

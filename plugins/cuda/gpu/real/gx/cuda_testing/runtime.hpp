@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>      // uint64_t
+#include <string>       // names
 #include <string_view>  // sentences
 
 #include "../../../../tests/grid_or_gpu.hpp"  // NeedsGpu
@@ -17,5 +18,7 @@ struct Options {
 };
 inline void reset(Options) {}
 [[nodiscard]] inline std::string_view first_misuse() { return {}; }
+inline void name_memory(const void*, const std::string&) {}
+inline void expect_clean() {}
 
 }  // namespace gx::cuda_testing

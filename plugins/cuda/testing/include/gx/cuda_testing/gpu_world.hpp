@@ -1,6 +1,7 @@
-// GpuWorld: ranks as threads, each on a GPU of the runtime's double, with PeerTransport.
+// GpuWorld: ranks as threads, on GPUs of the runtime's double or on real ones, with PeerTransport.
 #pragma once
 
+#include <algorithm>  // max
 #include <concepts>   // same_as
 #include <exception>  // current_exception
 #include <memory>     // make_unique
@@ -9,6 +10,7 @@
 #include <gx/core/function_ref.hpp>            // FunctionRef
 #include <gx/core/units.hpp>                   // Nanoseconds
 #include <gx/core/world.hpp>                   // NoDevice
+#include <gx/cuda/error.hpp>                   // expect
 #include <gx/cuda/queue.hpp>                   // DeviceContext
 #include <gx/cuda/step_graphs.hpp>             // StepGraphs
 #include <gx/cuda_testing/peer_transport.hpp>  // PeerTransport
@@ -31,8 +33,15 @@ public:
 template <class Device>
 class GpuRank;
 
-/// As many ranks as the placement holds, at most 8; rank r has GPU r. Its control messages are
-/// those of a ThreadWorld. Errors: those of the double, too.
+/// Ranks take turns where there are fewer GPUs: several are virtual ranks of one.
+[[nodiscard]] inline int gpu_of(int rank) {
+    int gpus = 0;
+    cuda::expect(cudaGetDeviceCount(&gpus), "cudaGetDeviceCount");
+    return rank % std::max(gpus, 1);
+}
+
+/// As many ranks as the placement holds; rank r has gpu_of(r). Its control messages are those of a
+/// ThreadWorld. Errors: those of the double, too.
 template <class Device = NoDevice>
 class GpuWorld {
 public:
@@ -78,8 +87,8 @@ public:
 
     GpuRank(PeerBoard& board, ThreadRank<NoDevice>& host, bool graphs)
         : host_(&host),
-          gpu_(host.rank()),
-          resource_(host.rank()),
+          gpu_(gpu_of(host.rank())),
+          resource_(gpu_of(host.rank())),
           transport_(board, gpu_, host.rank()),
           repeats_(graphs) {}
 
