@@ -1,51 +1,89 @@
 // Conversions between float and an element, and what a ring adds at every hop.
 #include <gx/cuda/kernels.hpp>
 
+#include <bit>          // bit_cast
+#include <cstdint>      // uint32_t
+#include <type_traits>  // is_same_v
+
 #include <gx/core/element.hpp>  // fp16, bf16
 
 #include "arithmetic.hpp"
 #include "elementwise.hpp"
+#include "packs.hpp"
 
 namespace gx::cuda {
 namespace {
 
+// E::encode and E::decode of NaNs: what a GPU's instructions make of them is another one.
+
+template <class E>
+GX_DEVICE typename E::storage encoded_nan(float nan) {
+    const auto bits = std::bit_cast<std::uint32_t>(nan);
+    if constexpr (std::is_same_v<E, fp16>)
+        return static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | 0x7e00u | (bits >> 13 & 0x3ffu));
+    else if constexpr (std::is_same_v<E, bf16>)
+        return static_cast<std::uint16_t>(bits >> 16 | 0x40u);
+    else return nan;
+}
+template <class E>
+GX_DEVICE float decoded_nan(typename E::storage nan) {
+    if constexpr (std::is_same_v<E, fp16>)
+        return std::bit_cast<float>((nan & 0x8000u) << 16 | 0x7fc00000u | (nan & 0x3ffu) << 13);
+    else return E::decode(nan);
+}
+template <class E>
+GX_DEVICE typename E::storage quieted_nan(typename E::storage nan) {
+    if constexpr (std::is_same_v<E, fp32>) return quieted(nan);
+    else return static_cast<std::uint16_t>(nan | (std::is_same_v<E, fp16> ? 0x200u : 0x40u));
+}
+
+template <class E>
+GX_DEVICE typename E::storage encoded_bits(float x) {
+    return x == x ? encoded<E>(x) : encoded_nan<E>(x);
+}
+template <class E>
+GX_DEVICE float decoded_bits(typename E::storage x) {
+    const float value = decoded<E>(x);
+    return value == value ? value : decoded_nan<E>(x);
+}
+
 template <class E>
 struct Encode {
-    constexpr void operator()(const float& from, typename E::storage& to) const {
-        to = E::encode(from);
-    }
+    GX_DEVICE typename E::storage operator()(float from) const { return encoded_bits<E>(from); }
 };
 template <class E>
 struct Decode {
-    constexpr void operator()(const typename E::storage& from, float& to) const {
-        to = E::decode(from);
-    }
+    GX_DEVICE float operator()(typename E::storage from) const { return decoded_bits<E>(from); }
 };
 template <class E>
 struct EncodeScaled {
     float factor;
-    constexpr void operator()(const float& from, typename E::storage& to) const {
-        to = E::encode(product_of(from, factor));
+    GX_DEVICE typename E::storage operator()(float from) const {
+        return encoded_bits<E>(product_of(from, factor));
     }
 };
 template <class E>
 struct DecodeScaled {
     float factor;
-    constexpr void operator()(const typename E::storage& from, float& to) const {
-        to = product_of(E::decode(from), factor);
+    GX_DEVICE float operator()(typename E::storage from) const {
+        return product_of(decoded_bits<E>(from), factor);
     }
 };
 template <class E>
 struct Accumulate {
-    constexpr void operator()(const typename E::storage& received,
-                              typename E::storage& mine) const {
-        mine = E::encode(sum_of(E::decode(mine), E::decode(received)));
+    GX_DEVICE typename E::storage operator()(typename E::storage mine,
+                                             typename E::storage received) const {
+        const float a = decoded<E>(mine), b = decoded<E>(received), sum = a + b;
+        const auto nan = a != a   ? quieted_nan<E>(mine)
+                         : b != b ? quieted_nan<E>(received)
+                                  : encoded_nan<E>(std::bit_cast<float>(invalid_bits));
+        return sum == sum ? encoded<E>(sum) : nan;
     }
 };
 template <class E>
 struct DecodeAdd {
-    constexpr void operator()(const typename E::storage& received, float& mine) const {
-        mine = sum_of(mine, E::decode(received));
+    GX_DEVICE float operator()(float mine, typename E::storage received) const {
+        return sum_of(mine, decoded_bits<E>(received));
     }
 };
 
@@ -57,33 +95,33 @@ void expect_number(float factor) {
 
 template <class E>
 void encode(cudaStream_t stream, DeviceSpan<const float> from, DeviceSpan<typename E::storage> to) {
-    apply(stream, "encode", Encode<E>{}, from, to);
+    apply(stream, "encode", Encode<E>{}, to, from);
 }
 template <class E>
 void decode(cudaStream_t stream, DeviceSpan<const typename E::storage> from, DeviceSpan<float> to) {
-    apply(stream, "decode", Decode<E>{}, from, to);
+    apply(stream, "decode", Decode<E>{}, to, from);
 }
 template <class E>
 void encode_scaled(cudaStream_t stream, DeviceSpan<const float> from, float factor,
                    DeviceSpan<typename E::storage> to) {
     expect_number(factor);
-    apply(stream, "encode scaled", EncodeScaled<E>{factor}, from, to);
+    apply(stream, "encode scaled", EncodeScaled<E>{factor}, to, from);
 }
 template <class E>
 void decode_scaled(cudaStream_t stream, DeviceSpan<const typename E::storage> from, float factor,
                    DeviceSpan<float> to) {
     expect_number(factor);
-    apply(stream, "decode scaled", DecodeScaled<E>{factor}, from, to);
+    apply(stream, "decode scaled", DecodeScaled<E>{factor}, to, from);
 }
 template <class E>
 void accumulate(cudaStream_t stream, DeviceSpan<const typename E::storage> received,
                 DeviceSpan<typename E::storage> mine) {
-    apply(stream, "accumulate", Accumulate<E>{}, received, mine);
+    apply(stream, "accumulate", Accumulate<E>{}, mine, mine, received);
 }
 template <class E>
 void decode_add(cudaStream_t stream, DeviceSpan<const typename E::storage> received,
                 DeviceSpan<float> mine) {
-    apply(stream, "decode and add", DecodeAdd<E>{}, received, mine);
+    apply(stream, "decode and add", DecodeAdd<E>{}, mine, mine, received);
 }
 
 #define GX_CONVERSIONS_OF(E)                                                                \

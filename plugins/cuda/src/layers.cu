@@ -60,13 +60,14 @@ GX_DEVICE void pack_pixel_channels(const PixelShape& shape, DeviceSpan<Pack<E, V
 template <class E, int V>
 GX_KERNEL pack_images_kernel(PixelShape shape, int padded_channels, DeviceSpan<const float> images,
                              DeviceSpan<Pack<E, V>> to) {
-    pack_pixel_channels(shape, to, padded_channels, [&](int, std::int64_t i) { return images[i]; });
+    pack_pixel_channels<E, V>(shape, to, padded_channels,
+                              [&](int, std::int64_t i) { return images[i]; });
 }
 template <class E, int V>
 GX_KERNEL pack_pixels_kernel(PixelShape shape, int padded_channels,
                              DeviceSpan<const std::uint8_t> pixels, DeviceSpan<const float> values,
                              DeviceSpan<Pack<E, V>> to) {
-    pack_pixel_channels(shape, to, padded_channels, [&](int c, std::int64_t i) {
+    pack_pixel_channels<E, V>(shape, to, padded_channels, [&](int c, std::int64_t i) {
         return values[std::int64_t{c} * 256 + pixels[i]];
     });
 }

@@ -67,7 +67,7 @@ void copy_words(cudaStream_t stream, std::int64_t count, const ChannelsFrom<cons
 
 template <class E>
 struct Round {
-    constexpr void operator()(float& x) const { x = E::decode(E::encode(x)); }
+    constexpr float operator()(float x) const { return E::decode(E::encode(x)); }
 };
 
 template <class E>
@@ -121,7 +121,7 @@ void copy_channels(cudaStream_t stream, std::int64_t count, const ChannelsFrom<c
 }
 template <class E>
 void round_to(cudaStream_t stream, DeviceSpan<float> values) {
-    apply(stream, "round", Round<E>{}, values);
+    apply(stream, "round", Round<E>{}, values, values);
 }
 template <class E>
 void check_activations(cudaStream_t stream, DeviceSpan<const ForwardReport> report, int images,

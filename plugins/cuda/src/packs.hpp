@@ -1,10 +1,10 @@
-// Pack: elements that a thread moves together, and conversions that a GPU has instructions for.
+// Elements: values that a thread moves together, and conversions that a GPU has instructions for.
 // A loop over a pack is a GX_UNROLL, or clang keeps arrays of it in memory.
 #pragma once
 
 #include <bit>          // bit_cast
-#include <cstdint>      // uint32_t
-#include <type_traits>  // is_same_v
+#include <cstdint>      // uint32_t, uintptr_t
+#include <type_traits>  // is_same_v, remove_const_t
 
 #if defined(__CUDACC__)
 #include <cuda_bf16.h>  // __float2bfloat16_rn
@@ -20,19 +20,36 @@
 
 namespace gx::cuda {
 
-/// V elements, 1 or more in words of up to 16 bytes.
-template <class E, int V>
-struct alignas(V * sizeof(typename E::storage) < 16 ? V * sizeof(typename E::storage) : 16) Pack {
-    typename E::storage v[V];
+/// V values, 1 or more in words of up to 16 bytes.
+template <class T, int V>
+struct alignas(V * sizeof(T) < 16 ? V * sizeof(T) : 16) Elements {
+    T v[V];
 };
+/// A span's elements in packs, without those behind the last whole one.
+template <int V, class T>
+constexpr DeviceSpan<Elements<T, V>> elements(DeviceSpan<T> memory) {
+    return {reinterpret_cast<Elements<T, V>*>(memory.data), memory.size / V};
+}
+template <int V, class T>
+constexpr DeviceSpan<const Elements<T, V>> elements(DeviceSpan<const T> memory) {
+    return {reinterpret_cast<const Elements<T, V>*>(memory.data), memory.size / V};
+}
+template <int V, class T>
+bool is_aligned(DeviceSpan<T> memory) {
+    return reinterpret_cast<std::uintptr_t>(memory.data) %
+               alignof(Elements<std::remove_const_t<T>, V>) ==
+           0;
+}
 
 template <class E, int V>
+using Pack = Elements<typename E::storage, V>;
+template <class E, int V>
 DeviceSpan<Pack<E, V>> packs(DeviceSpan<typename E::storage> memory) {
-    return {reinterpret_cast<Pack<E, V>*>(memory.data), memory.size / V};
+    return elements<V>(memory);
 }
 template <class E, int V>
 DeviceSpan<const Pack<E, V>> packs(DeviceSpan<const typename E::storage> memory) {
-    return {reinterpret_cast<const Pack<E, V>*>(memory.data), memory.size / V};
+    return elements<V>(memory);
 }
 
 // E::decode and E::encode; NaNs stay such, and a GPU makes one of all of them.

@@ -48,14 +48,14 @@ GX_DEVICE void pack_block_channels(const SpaceToDepth& s, int images,
 template <class E>
 GX_KERNEL pack_blocks_kernel(SpaceToDepth s, int images, DeviceSpan<const float> from,
                              DeviceSpan<Pack<E, in_pack>> to) {
-    pack_block_channels(s, images, to, [&](int, std::int64_t i) { return from[i]; });
+    pack_block_channels<E>(s, images, to, [&](int, std::int64_t i) { return from[i]; });
 }
 template <class E>
 GX_KERNEL pack_pixel_blocks_kernel(SpaceToDepth s, int images,
                                    DeviceSpan<const std::uint8_t> pixels,
                                    DeviceSpan<const float> values,
                                    DeviceSpan<Pack<E, in_pack>> to) {
-    pack_block_channels(s, images, to, [&](int c, std::int64_t i) {
+    pack_block_channels<E>(s, images, to, [&](int c, std::int64_t i) {
         return values[std::int64_t{c} * 256 + pixels[i]];
     });
 }

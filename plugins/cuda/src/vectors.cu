@@ -11,12 +11,12 @@ namespace {
 
 struct Scale {
     float factor;
-    constexpr void operator()(float& x) const { x = product_of(x, factor); }
+    constexpr float operator()(float x) const { return product_of(x, factor); }
 };
 struct Copy {
     template <class T>
-    constexpr void operator()(const T& from, T& to) const {
-        to = from;
+    constexpr T operator()(T x) const {
+        return x;
     }
 };
 GX_KERNEL swap_if_kernel(DeviceSpan<const Flag> condition, DeviceSpan<float> a,
@@ -31,7 +31,7 @@ GX_KERNEL swap_if_kernel(DeviceSpan<const Flag> condition, DeviceSpan<float> a,
 template <class T>
 struct Fill {
     T value;
-    constexpr void operator()(T& to) const { to = value; }
+    constexpr T operator()() const { return value; }
 };
 
 template <class E>
@@ -54,11 +54,11 @@ GX_KERNEL normalise_kernel(PixelShape shape, ImageLayout layout,
 
 void scale(cudaStream_t stream, DeviceSpan<float> values, float factor) {
     GX_EXPECT(factor == factor, "a factor of NaN: scale by a number");
-    apply(stream, "scale", Scale{factor}, values);
+    apply(stream, "scale", Scale{factor}, values, values);
 }
 template <class T>
 void copy(cudaStream_t stream, DeviceSpan<const T> from, DeviceSpan<T> to) {
-    apply(stream, "copy", Copy{}, from, to);
+    apply(stream, "copy", Copy{}, to, from);
 }
 void copy_bytes(cudaStream_t stream, const void* from, std::int64_t from_bytes, void* to,
                 std::int64_t to_bytes) {

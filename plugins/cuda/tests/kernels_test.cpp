@@ -8,6 +8,10 @@
 #include <cstdint>  // uint32_t
 #include <cstring>  // memcmp
 #include <random>   // values
+#include <span>     // parts of vectors
+#include <string>   // traces
+#include <utility>  // as_const, pair
+#include <vector>   // the host's
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -138,6 +142,67 @@ TYPED_TEST(Conversions, HaveTheBitsOfTheHost) {
         cuda::decode_add<E>(stream, y, sum);
         assert_equal_bits(sum.host(), wide);
     }));
+}
+
+/// Elements of a vector from `first` on, where spans of reducers begin anywhere.
+template <class T>
+cuda::DeviceSpan<T> from(std::size_t first, cuda::DeviceSpan<T> all) {
+    return {all.data + first, all.size - static_cast<std::int64_t>(first)};
+}
+/// The host's `run(values from first on)`; what is before stays.
+template <class T, class Run>
+std::vector<T> on_host(std::vector<T> values, std::size_t first, Run run) {
+    run(std::span(values).subspan(first));
+    return values;
+}
+
+/// Whole packs, what is behind them, and spans that begin within a pack of one side or both.
+TYPED_TEST(Conversions, HaveTheBitsOfTheHostWhereverTheyBegin) {
+    using E = TypeParam;
+    using Storage = typename E::storage;
+    const TestStream stream;
+    for (std::size_t count = 0; count <= 70; ++count)
+        for (const auto& [first, second] : {std::pair<std::size_t, std::size_t>{0, 0},
+                                            {1, 1},
+                                            {3, 0},
+                                            {0, 4},
+                                            {4, 4},
+                                            {2, 7},
+                                            {8, 8}}) {
+            SCOPED_TRACE(std::to_string(count) + " from " + std::to_string(first) + " and " +
+                         std::to_string(second));
+            const std::vector<float> floats = any_floats(count + first, count);
+            const auto stored = any_of<E>(count + second, count + 1),
+                       received = any_of<E>(count + first, count + 2);
+            const std::span wide = std::span(floats).subspan(first);
+            const std::span short_ = std::span(std::as_const(stored)).subspan(second);
+            const std::span other = std::span(std::as_const(received)).subspan(first);
+            const DeviceVector<float> x(stream, floats);
+            const DeviceVector<Storage> y(stream, stored), z(stream, received);
+            const auto x_from = from<const float>(first, x);
+            const auto y_from = from<const Storage>(second, y),
+                       z_from = from<const Storage>(first, z);
+            const auto expect = [&](auto& got, auto expected) {
+                EXPECT_EQ(first_difference(got.host(), expected), expected.size());
+            };
+            DeviceVector<Storage> mine(stream, stored);
+            const auto to = from<Storage>(second, mine);
+            cuda::accumulate<E>(stream, z_from, to);
+            expect(mine, on_host(stored, second, [&](auto s) { accumulate<E>(other, s); }));
+            cuda::encode<E>(stream, x_from, to);
+            expect(mine, on_host(stored, second, [&](auto s) { encode<E>(wide, s); }));
+            cuda::encode_scaled<E>(stream, x_from, 0.3f, to);
+            expect(mine, on_host(stored, second, [&](auto s) { encode_scaled<E>(wide, 0.3f, s); }));
+
+            DeviceVector<float> sum(stream, floats);
+            const auto to_wide = from<float>(first, sum);
+            cuda::decode_add<E>(stream, y_from, to_wide);
+            expect(sum, on_host(floats, first, [&](auto s) { decode_add<E>(short_, s); }));
+            cuda::decode<E>(stream, y_from, to_wide);
+            expect(sum, on_host(floats, first, [&](auto s) { decode<E>(short_, s); }));
+            cuda::decode_scaled<E>(stream, y_from, 0.3f, to_wide);
+            expect(sum, on_host(floats, first, [&](auto s) { decode_scaled<E>(short_, 0.3f, s); }));
+        }
 }
 
 TYPED_TEST(Conversions, CoverMoreThanOneGrid) {

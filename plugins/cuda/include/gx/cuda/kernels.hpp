@@ -22,7 +22,9 @@ namespace gx::cuda {
 // Order:  bit for bit what the host's functions of the same names give, whatever GPU and grid: no
 //         sum is in an order that hardware decides. Payloads of NaNs are promised where a ring
 //         sums: accumulate, decode_add.
-// Cost:   one pass over the spans; nothing is allocated, and the host does not wait.
+// Cost:   one pass over the spans; nothing is allocated, and the host does not wait. Conversions
+//         move 16 bytes of the wider elements a thread at a time where all spans are aligned to
+//         such packs, and one element where they are not.
 
 // E is fp32, fp16 or bf16. It is not constrained: clang 19 and g++ 12 mangle constraints unlike,
 // and a program of one links kernels of the other.

@@ -266,8 +266,7 @@ TEST(StepTraffic, IsWhatADeviceMoves) {
         [&](const std::string& operation, const void*, std::size_t bytes, bool writes) {
             const std::string kind = kind_of_kernel(operation);
             if (kind.empty() || !sizes.contains(bytes)) return;
-            const bool reads = !writes || operation == "accumulate";  // in place
-            add(moved, kind, reads ? double(bytes) : 0, writes ? double(bytes) : 0);
+            add(moved, kind, writes ? 0 : double(bytes), writes ? double(bytes) : 0);
         });
     (void)run.forward(data.batch(), Mode::train);
     (void)run.backward(1);
