@@ -1,4 +1,5 @@
 #include <gx/cuda/kernels.hpp>
+#include <gx/cuda/layer_kernels.hpp>  // relu, relu_backward, add_maps
 
 #include "device_memory.hpp"
 #include "grid_or_gpu.hpp"  // seed
@@ -16,9 +17,11 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <gx/core/convert.hpp>      // the host's functions
-#include <gx/core/device.hpp>       // normalise_into
-#include <gx/optimizer/finite.hpp>  // all_finite
+#include <gx/core/convert.hpp>           // the host's functions
+#include <gx/core/device.hpp>            // normalise_into
+#include <gx/optimizer/finite.hpp>       // all_finite
+#include <gx/reference/elementwise.hpp>  // relu, add
+#include <gx/reference/round_to.hpp>     // round_to
 
 namespace {
 
@@ -234,6 +237,136 @@ TEST(Halves, RoundAsOnTheHostAtEveryTurn) {
     DeviceVector<fp16::storage> to(stream, floats.size());
     cuda::encode<fp16>(stream, x, to);
     EXPECT_EQ(first_difference(to.host(), expected), floats.size());
+}
+
+// ---- ReLU and additions ------------------------------------------------------------------------
+
+template <class E>
+class Elementwise : public ::testing::Test {};
+TYPED_TEST_SUITE(Elementwise, Elements);
+
+template <class E>
+bool is_nan(typename E::storage x) {
+    return std::isnan(E::decode(x));
+}
+/// Equal bits, but for the payloads of NaNs.
+template <class E>
+void expect_values(DeviceVector<typename E::storage>& got,
+                   const std::vector<typename E::storage>& expected) {
+    const auto values = got.host();
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        if (is_nan<E>(expected[i]) && is_nan<E>(values[i])) continue;
+        EXPECT_EQ(std::memcmp(&values[i], &expected[i], sizeof expected[i]), 0)
+            << "element " << i << ": " << E::decode(values[i]) << ", not "
+            << E::decode(expected[i]);
+    }
+}
+template <class E>
+std::vector<typename E::storage> stored(const std::vector<double>& x) {
+    std::vector<typename E::storage> all;
+    for (const double v : x)
+        if constexpr (std::same_as<E, fp32>) all.push_back(static_cast<float>(v));
+        else all.push_back(E::encode(static_cast<float>(reference::round_to<E>(v))));
+    return all;
+}
+template <class E>
+std::vector<double> values_of(const std::vector<typename E::storage>& x) {
+    std::vector<double> all;
+    for (const auto v : x) all.push_back(double{E::decode(v)});
+    return all;
+}
+reference::ReadMaps maps(const std::vector<double>& x) {
+    return {x.data(), 1, {static_cast<int>(x.size()), 1, 1}};
+}
+reference::WriteMaps maps(std::vector<double>& x) {
+    return {x.data(), 1, {static_cast<int>(x.size()), 1, 1}};
+}
+
+/// All three of `count` elements that begin at element `first` of their memory.
+template <class E>
+void expect_elementwise(std::size_t count, std::size_t first, std::uint64_t seed) {
+    using Storage = typename E::storage;
+    SCOPED_TRACE(std::to_string(count) + " from " + std::to_string(first));
+    auto a = any_of<E>(first + count, seed), b = any_of<E>(first + count, seed + 1);
+    if (count > 4) {
+        a[first] = E::encode(-0.0f);
+        b[first] = E::encode(0.0f);
+        a[first + 1] = E::encode(-INFINITY);
+        b[first + 1] = E::encode(INFINITY);
+        a[first + 2] = E::encode(0x1p-24f);
+        b[first + 2] = E::encode(-1.0f);
+        a[first + 3] = E::encode(std::nanf(""));
+        a[first + 4] = E::encode(0.0f);
+        b[first + 4] = E::encode(1.0f);
+    }
+    const TestStream stream;
+    const DeviceVector<Storage> x(stream, a), y(stream, b);
+    const auto in = from<const Storage>(first, x), more = from<const Storage>(first, y);
+    const auto slice = [&](const std::vector<Storage>& v) {
+        return values_of<E>({v.begin() + static_cast<std::ptrdiff_t>(first), v.end()});
+    };
+    const auto expect = [&](DeviceVector<Storage>& got, const std::vector<Storage>& before,
+                            const std::vector<double>& expected) {
+        auto all = stored<E>(expected);
+        all.insert(all.begin(), before.begin(),
+                   before.begin() + static_cast<std::ptrdiff_t>(first));
+        expect_values<E>(got, all);
+    };
+    const auto of_a = slice(a), of_b = slice(b);
+    std::vector<double> relu(count), sum(count), dx(count);
+    reference::relu(maps(of_a), maps(relu));
+    reference::add(maps(of_a), maps(of_b), maps(sum));
+    for (std::size_t i = 0; i < count; ++i) dx[i] = of_a[i] > 0 ? of_b[i] : 0;  // -0 stays
+    for (const bool in_place : {false, true}) {
+        const std::vector<Storage> kept = in_place ? a : any_of<E>(first + count, seed + 2);
+        DeviceVector<Storage> to(stream, kept);
+        const auto out = from<Storage>(first, to);
+        const auto read = in_place ? cuda::DeviceSpan<const Storage>(out) : in;
+        cuda::relu<E>(stream, read, out);
+        expect(to, kept, relu);
+        DeviceVector<Storage> to_sum(stream, kept);
+        const auto out_sum = from<Storage>(first, to_sum);
+        const auto read_sum = in_place ? cuda::DeviceSpan<const Storage>(out_sum) : in;
+        cuda::add_maps<E>(stream, read_sum, more, out_sum);
+        expect(to_sum, kept, sum);
+        const std::vector<Storage> kept_dx = in_place ? b : kept;
+        DeviceVector<Storage> to_dx(stream, kept_dx);
+        const auto out_dx = from<Storage>(first, to_dx);
+        const auto read_dy = in_place ? cuda::DeviceSpan<const Storage>(out_dx) : more;
+        cuda::relu_backward<E>(stream, read_dy, in, out_dx);
+        expect(to_dx, kept_dx, dx);
+    }
+}
+
+TYPED_TEST(Elementwise, HasTheBitsOfTheReference) {
+    for (std::size_t count = 0; count <= 70; ++count)
+        for (const std::size_t first : {0u, 1u, 4u, 8u}) {
+            cuda::emulation::seed(count);
+            expect_elementwise<TypeParam>(count, first, 3 * count + first);
+        }
+}
+/// The largest grid of packs, and a part of a second round.
+TEST(Elementwises, CoverMoreThanOneGrid) {
+    const std::size_t count = 4096u * 256 * 4 + 77;
+    std::vector<float> x(count), expected(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        x[i] = static_cast<float>(static_cast<int>(i % 1001) - 500);
+        expected[i] = x[i] > 0 ? x[i] : 0;
+    }
+    const TestStream stream;
+    const DeviceVector<float> from(stream, x);
+    DeviceVector<float> to(stream, count);
+    cuda::relu<fp32>(stream, from, to);
+    EXPECT_EQ(first_difference(to.host(), expected), count);
+}
+TEST(ElementwiseDeathTest, WantsMapsOfOneLength) {
+    const TestStream stream;
+    const DeviceVector<float> x(stream, 8);
+    const DeviceVector<float> y(stream, 8), less(stream, 7);
+    EXPECT_DEATH(cuda::relu<fp32>(stream, x, less), "one length");
+    EXPECT_DEATH(cuda::relu_backward<fp32>(stream, x, less, y), "one length");
+    EXPECT_DEATH(cuda::relu_backward<fp32>(stream, less, x, y), "one length");
+    EXPECT_DEATH(cuda::add_maps<fp32>(stream, x, less, y), "one length");
 }
 
 // ---- Whole vectors -----------------------------------------------------------------------------

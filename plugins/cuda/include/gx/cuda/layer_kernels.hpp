@@ -218,6 +218,28 @@ void average_pool_backward(cudaStream_t stream, const PoolShape& shape,
                            DeviceSpan<const typename E::storage> dy,
                            DeviceSpan<typename E::storage> dx);
 
+// ---- ReLU and additions ------------------------------------------------------------------------
+
+// Shapes: maps of one length, any from 0, in whole buffers; what is written may be what is read.
+//         Aligned to less than 16 bytes, too.
+// Order:  the reference device's bits, but for the payloads of NaNs and a gradient of -0, which
+//         stays.
+// Cost:   one pass: 16 bytes a thread at a time where all maps are aligned to them, else one
+//         element.
+
+/// y = x where x > 0, else 0; a NaN stays. Cost: traffic e read and e written.
+template <class E>
+void relu(cudaStream_t stream, DeviceSpan<const typename E::storage> x,
+          DeviceSpan<typename E::storage> y);
+/// dx = dy where y > 0, else 0. Cost: traffic 2 e read and e written.
+template <class E>
+void relu_backward(cudaStream_t stream, DeviceSpan<const typename E::storage> dy,
+                   DeviceSpan<const typename E::storage> y, DeviceSpan<typename E::storage> dx);
+/// y = a + b. Cost: traffic 2 e read and e written.
+template <class E>
+void add_maps(cudaStream_t stream, DeviceSpan<const typename E::storage> a,
+              DeviceSpan<const typename E::storage> b, DeviceSpan<typename E::storage> y);
+
 // ---- Images ------------------------------------------------------------------------------------
 
 /// to = encode(images), channels last; channels from C on are 0.
