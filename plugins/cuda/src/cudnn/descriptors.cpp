@@ -182,15 +182,6 @@ void DnnGraph::pointwise(cudnnPointwiseMode_t mode, void* x, void* b, void* y) {
     set_part(o, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
     add(std::move(o), "a pointwise operation");
 }
-void DnnGraph::relu_gradient(void* dy, void* y, void* dx) {
-    DnnDescriptor o = make_descriptor(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    set_part(o, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
-             make_pointwise(CUDNN_POINTWISE_RELU_BWD));
-    set_part(o, CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, dy);
-    set_part(o, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, y);  // positive where the input was
-    set_part(o, CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, dx);
-    add(std::move(o), "a relu's gradient");
-}
 void DnnGraph::sum(void* x, void* y) {
     DnnDescriptor d = make_descriptor(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
     set(d, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE,

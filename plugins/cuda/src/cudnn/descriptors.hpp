@@ -57,8 +57,6 @@ public:
     void convolve_weight_gradient(const Convolution& c, void* x, void* dy, void* dweight);
     /// y = f(x), or f(x, b).
     void pointwise(cudnnPointwiseMode_t mode, void* x, void* b, void* y);
-    /// dx = dy where y > 0, else 0.
-    void relu_gradient(void* dy, void* y, void* dx);
     void sum(void* x, void* y);
     /// Sums of y and of y * y by channel, in fp32, of a convolution's result.
     void statistics(void* y, void* sum, void* squares);

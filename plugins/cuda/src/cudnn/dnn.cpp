@@ -334,8 +334,6 @@ DnnLayer Dnn::layer(const Graph& graph, const Op& op, int batch, const Wants& wa
         case OpKind::conv2d:
         case OpKind::linear: return convolution(graph, op, batch, wants);
         case OpKind::max_pool: return max_pool(graph, op, batch, wants.input_gradient);
-        case OpKind::relu:
-        case OpKind::add: return elementwise(graph, op, batch, wants.input_gradient);
         default: return {};
     }
 }
@@ -469,29 +467,6 @@ DnnLayer Dnn::max_pool(const Graph& graph, const Op& op, int batch, bool input) 
                      void *const dy = g.tensor(y, t), *const index = g.tensor(y, CUDNN_DATA_INT8);
                      g.max_pool_gradient(op.window, dy, index, g.tensor(x, t));
                  });
-    return layer;
-}
-
-DnnLayer Dnn::elementwise(const Graph& graph, const Op& op, int batch, bool input) {
-    const DnnShape y = shape_of(graph, op.output, batch);
-    const cudnnDataType_t t = data_type(options_.compute);
-    const std::string what = std::string(to_string(options_.compute)) + " " +
-                             std::string(to_string(op.kind)) + " of " + y.text();
-    const std::string name = name_of(op);
-    const bool is_relu = op.kind == OpKind::relu;
-    DnnLayer layer;
-    layer.forward = plan(what, name + ", forward", Precision::pointwise, [&](DnnGraph& g) {
-        void* const a = g.tensor(y, t);
-        void* const b = is_relu ? nullptr : g.tensor(y, t);
-        g.pointwise(is_relu ? CUDNN_POINTWISE_RELU_FWD : CUDNN_POINTWISE_ADD, a, b, g.tensor(y, t));
-    });
-    if (is_relu && input)
-        layer.input_gradient = plan("input gradient of " + what, name + ", input gradient",
-                                    Precision::pointwise, [&](DnnGraph& g) {
-                                        void *const dy = g.tensor(y, t), *const kept =
-                                                                             g.tensor(y, t);
-                                        g.relu_gradient(dy, kept, g.tensor(y, t));
-                                    });
     return layer;
 }
 

@@ -84,8 +84,6 @@ private:
 ///     with a bias    x, weight, bias, y
 ///     with sums      x, weight, y, sums of y, sums of y * y
 ///     max_pool       x, y, index           dy, index, dx
-///     relu           x, y                  dy, y, dx
-///     add            a, b, y
 ///
 /// Shapes: activations (N, C, H, W) in memory as (N, H, W, C); weights (out, in / groups, H, W) as
 ///         (out, H, W, in / groups); biases (out); index as y, in int8: the place in its window.
@@ -112,7 +110,8 @@ struct DnnLayer {
 ///
 /// A linear layer is a convolution of 1 x 1 pixels: cuDNN's matrix products in fp32 have no engine
 /// on a V100 and none but TF32's on an H100, and on a V100 none where rows of halves are not 16
-/// bytes. Batch norms, average pools, losses, dropout and flatten are not cuDNN's.
+/// bytes. Batch norms, average pools, ReLUs, additions, losses, dropout and flatten are not
+/// cuDNN's.
 ///
 /// Errors: gx::Error where cuDNN has no plan, with the layer, what is computed, GPU, version and
 ///         the last refusal.
@@ -164,7 +163,6 @@ private:
                                        const Wants& wants);
     [[nodiscard]] DnnLayer product(const Product& p, const Wants& wants);
     [[nodiscard]] DnnLayer max_pool(const Graph& graph, const Op& op, int batch, bool input);
-    [[nodiscard]] DnnLayer elementwise(const Graph& graph, const Op& op, int batch, bool input);
 
     /// The plan under `key`, as `name`; or the one that `make` describes. nullptr where cuDNN has
     /// none and `may_lack` is set.

@@ -7,7 +7,7 @@
 #include <gx/cuda/error.hpp>          // expect
 #include <gx/cuda/kernels.hpp>        // encode, decode, accumulate, copy_bytes
 #include <gx/cuda/queued_call.hpp>    // queued_call
-#include <gx/cuda/layer_kernels.hpp>  // batch norm, average pool, loss
+#include <gx/cuda/layer_kernels.hpp>  // batch norm, average pool, relu, loss
 
 namespace gx::cuda::detail {
 
@@ -169,10 +169,9 @@ private:
                             {x.data, y(unit), span<std::byte>(unit.notes).data});
             case OpKind::avg_pool:
                 return average_pool<E>(stream_, pool(op), x, activation(op.output));
-            case OpKind::relu: return plan(unit, unit.dnn.forward, {x.data, y(unit)});
+            case OpKind::relu: return relu<E>(stream_, x, activation(op.output));
             case OpKind::add:
-                return plan(unit, unit.dnn.forward,
-                            {x.data, activation(op.inputs[1]).data, y(unit)});
+                return add_maps<E>(stream_, x, activation(op.inputs[1]), activation(op.output));
             case OpKind::flatten:
                 if (plan_.keeps_order(op)) return;
                 return channels_to_front(stream_, pixels(op.inputs[0], parts_.batch), x,
@@ -281,7 +280,7 @@ private:
                                op.rate, dy, dx);
                 break;
             case OpKind::relu:
-                backward_plan(unit, unit.dnn.input_gradient, {dy.data, y(unit), dx.data});
+                if (needs_dx) relu_backward<E>(stream_, dy, activation(op.output), dx);
                 break;
             case OpKind::max_pool:
                 backward_plan(unit, unit.dnn.input_gradient,

@@ -122,8 +122,8 @@ inline std::string question_text(const Graph& graph, const Op& op, int batch) {
 }  // namespace detail
 
 /// Questions of a network for batches of `batch` images, in the order of its operations; the
-/// fusions' where `fusions` is set. Batch norms, average pools, losses and flatten are gx's own
-/// kernels.
+/// fusions' where `fusions` is set. Batch norms, average pools, ReLUs, additions, losses and
+/// flatten are gx's own kernels.
 [[nodiscard]] inline std::vector<PlanQuestion> plan_questions(const Graph& graph, int batch,
                                                               bool fusions) {
     std::vector<PlanQuestion> all;
@@ -138,9 +138,7 @@ inline std::string question_text(const Graph& graph, const Op& op, int batch) {
     for (std::size_t i = 0; i < graph.ops.size(); ++i) switch (graph.ops[i].kind) {
             case OpKind::conv2d:
             case OpKind::linear:
-            case OpKind::max_pool:
-            case OpKind::relu:
-            case OpKind::add: ask(DnnFusion::none, i); break;
+            case OpKind::max_pool: ask(DnnFusion::none, i); break;
             default: break;
         }
     if (!fusions) return all;

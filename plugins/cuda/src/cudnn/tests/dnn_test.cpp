@@ -206,25 +206,9 @@ private:
         const auto expected_y = last(reference_.activation(out), out);
         const auto expected_dx = last(reference_.activation_gradient(in), in);
         const std::int64_t window = std::int64_t{op.window.height} * op.window.width;
-        const double most_x = largest(reference_.activation(in)),
-                     most_dy = largest(reference_.activation_gradient(out));
+        const double most_dy = largest(reference_.activation_gradient(out));
         if (product) return compare_product(dnn, op, layer, workspace);
         const bool compares_dx = layer.input_gradient != nullptr && is_only_reader(op, in);
-        if (op.kind == OpKind::add) {
-            const auto b = activation(op.inputs[1]);
-            layer.forward->run(dnn.handle(), {*x, *b, *y}, workspace);
-            expect_near(std::move(y), expected_y, 2,
-                        most_x + largest(reference_.activation(op.inputs[1])), e_);
-            return;
-        }
-        if (op.kind == OpKind::relu) {
-            layer.forward->run(dnn.handle(), {*x, *y}, workspace);
-            if (compares_dx) {
-                layer.input_gradient->run(dnn.handle(), {*dy, *y, *dx}, workspace);
-                expect_near(std::move(dx), expected_dx, 1, 0, e_);
-            }
-            return expect_near(std::move(y), expected_y, 1, 0, e_);
-        }
         Tensor index(ElementType::fp32, reference_.activation(out).size());
         layer.forward->run(dnn.handle(), {*x, *y, index}, workspace);  // max_pool
         if (compares_dx) {
@@ -313,14 +297,14 @@ TEST(Dnn, LayersEqualTheReference) {
         for (const ElementType e : {ElementType::fp32, ElementType::fp16, ElementType::bf16}) {
             if (gpu == CudnnGpu::v100 && e == ElementType::bf16) continue;
             SCOPED_TRACE(std::string(to_string(e)) + (gpu == CudnnGpu::v100 ? ", V100" : ", H100"));
-            EXPECT_GE(Layers(graph, e, 3, gpu).compare(), 19);
+            EXPECT_GE(Layers(graph, e, 3, gpu).compare(), 14);
         }
 }
 
 TEST(Dnn, LayersOfAResNetEqualTheReference) {
     const Graph graph = gx::graph<CifarResNet<8>>({.input = {3, 16, 16}});
     for (const ElementType e : {ElementType::fp32, ElementType::fp16})
-        EXPECT_GE(Layers(graph, e, 2, CudnnGpu::h100).compare(), 40);
+        EXPECT_GE(Layers(graph, e, 2, CudnnGpu::h100).compare(), 25);
 }
 
 /// cuDNN's places in a window are int8.

@@ -217,6 +217,9 @@ std::string kind_of_kernel(const std::string& name) {
         {"normalise both", "batch norm, forward"},
         {"gradient sums of blocks", "batch norm, backward"},
         {"gradient of the input", "batch norm, backward"},
+        {"relu", "relu, forward"},
+        {"gradient of relu", "relu, backward"},
+        {"add maps", "add, forward"},
         {"accumulate", "sum of gradients"},
         {"cuDNN CONVOLUTION_FORWARD", "product, forward"},
         {"cuDNN CONVOLUTION_FORWARD, POINTWISE 0", "product, forward"},
@@ -246,16 +249,17 @@ std::string kind_of_row(const Graph& g, const std::string& name) {
         case OpKind::linear: return "product" + step;
         case OpKind::max_pool:
         case OpKind::avg_pool: return "pool" + step;
+        case OpKind::relu: return "relu" + step;
+        case OpKind::add: return "add" + step;
         case OpKind::softmax_cross_entropy: return step == ", backward" ? "loss" + step : "";
         default: return "";
     }
 }
 
 /// The table against the tensors that each kernel of a step on the doubles reads and writes.
-TEST(StepTraffic, IsWhatADeviceMoves) {
+void expect_moved(const Graph& graph) {
     using namespace gx::cuda_tests;
     start();
-    const Graph graph = gx::graph<ResNet50>({.input = {3, 32, 32}});
     constexpr int batch = 3;  // a factor that no size of a weight has
     const auto sizes = activation_sizes(graph, batch);
     GpuRun run(graph, {.batch = batch, .compute = ElementType::fp16});
@@ -276,6 +280,16 @@ TEST(StepTraffic, IsWhatADeviceMoves) {
         if (const std::string kind = kind_of_row(graph, r.name); !kind.empty())
             add(counted, kind, kind == "input" ? 0 : batch * r.read, batch * r.written);
     EXPECT_EQ(moved, counted);
+}
+TEST(StepTraffic, IsWhatADeviceMoves) { expect_moved(gx::graph<ResNet50>({.input = {3, 32, 32}})); }
+/// Without batch norms, which would take them: a ReLU, an addition, and a ReLU of that.
+TEST(StepTraffic, OfElementwiseLayersIsWhatADeviceMoves) {
+    GraphBuilder b("elementwise", {3, 16, 16}, 5);
+    const int x = b.relu(b.conv2d(0, {8, Window::square(7, 2, 3)}, "stem"), "first");
+    const int y = b.conv2d(x, {8, Window::square(3, 1, 1)}, "body");
+    const int z = b.global_avg_pool(b.relu(b.add(y, x, "sum"), "second"), "mean");
+    b.softmax_cross_entropy(b.linear(b.flatten(z, "flatten"), 5, true, "fc"), 0, "loss");
+    expect_moved(std::move(b).finish());
 }
 
 /// Branches of 4, 3 and 2 channels of 16 pixels in fp16: each is copied once, and cut once.
