@@ -19,6 +19,20 @@ struct OpCost;  // gx/model/cost.hpp
 
 namespace gx::sim {
 
+/// Kernels of a pass of one operation: their count, the bytes that they move, and their time.
+struct KernelWork {
+    int kernels = 0;
+    double bytes = 0;
+    Nanoseconds time{};
+
+    KernelWork& operator+=(const KernelWork& o) {
+        kernels += o.kernels;
+        bytes += o.bytes;
+        time += o.time;
+        return *this;
+    }
+};
+
 /// Time of one operation of a graph on one GPU, forward and backward.
 ///
 ///     time = kernels * launch + max(arithmetic, bytes / (bandwidth * efficiency))
@@ -46,6 +60,13 @@ public:
                        const OpCost& c, bool fused, const Framework& framework = fused_kernels);
     [[nodiscard]] Nanoseconds forward(int images) const { return time(forward_, images); }
     [[nodiscard]] Nanoseconds backward(int images) const { return time(backward_, images); }
+    [[nodiscard]] KernelWork forward_work(int images) const;
+    /// Of backward(), the gradient of a product's weight; nothing where there is none. backward()
+    /// is one roofline: its time is divided by arithmetic, evenly where memory bounds it, as its
+    /// bytes are.
+    [[nodiscard]] KernelWork weight_gradient_work(int images) const;
+    /// The rest of backward().
+    [[nodiscard]] KernelWork input_gradient_work(int images) const;
 
 private:
     struct Pass {
@@ -57,18 +78,22 @@ private:
         mutable Nanoseconds last{};
 
         void add(const Gemm& p);
+        [[nodiscard]] double bytes(int images) const { return image_bytes * images + batch_bytes; }
     };
     [[nodiscard]] Nanoseconds time(const Pass& p, int images) const {
         if (images == 0 || images == p.last_images) return images == 0 ? Nanoseconds{} : p.last;
         return compute(p, images);
     }
     [[nodiscard]] Nanoseconds compute(const Pass& p, int images) const;
+    [[nodiscard]] double arithmetic(const Pass& p, int product, int images) const;
+    [[nodiscard]] KernelWork work(const Pass& p, int images) const;
 
     int multiprocessors_;
     Nanoseconds launch_;
     BytesPerSecond bandwidth_;
     FlopsPerSecond rate_;
     Pass forward_{}, backward_{};
+    bool weight_gradient_ = false;  ///< the last product of backward_
 };
 
 /// Kernel fusion: whether each operation joins the kernel before it (batch norm; GEMM or softmax

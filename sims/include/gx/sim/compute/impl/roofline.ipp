@@ -44,7 +44,9 @@ GX_DECL KernelTime::KernelTime(const GpuSpec& gpu, Precision precision, const Gr
     forward_.add(of.forward);
     backward_.add(of.data);
     backward_.add(of.other);
+    const int without_weight = backward_.products;
     backward_.add(of.weight);
+    weight_gradient_ = backward_.products > without_weight;
     if (forward_.products == 0) forward_.kernels = backward_.kernels = nothing ? 0 : 1;
     forward_.image_bytes = detail::roofline::left_forward(op, c, fused) * element;
     backward_.image_bytes = detail::roofline::left_backward(c, fused) * element;
@@ -63,15 +65,38 @@ GX_DECL void KernelTime::Pass::add(const Gemm& p) {
     ++kernels;
 }
 
+GX_DECL double KernelTime::arithmetic(const Pass& p, int product, int images) const {
+    return gemm_seconds(p.product[static_cast<std::size_t>(product)].of(images), multiprocessors_,
+                        rate_, bandwidth_);
+}
+
 GX_DECL Nanoseconds KernelTime::compute(const Pass& p, int images) const {
-    double arithmetic = 0;
-    for (int i = 0; i < p.products; ++i)
-        arithmetic += gemm_seconds(p.product[static_cast<std::size_t>(i)].of(images),
-                                   multiprocessors_, rate_, bandwidth_);
-    const double memory = (p.image_bytes * images + p.batch_bytes) / bandwidth_.count;
+    double sum = 0;
+    for (int i = 0; i < p.products; ++i) sum += arithmetic(p, i, images);
+    const double memory = p.bytes(images) / bandwidth_.count;
     const double turned = p.turned_bytes * images / bandwidth_.count;
     p.last_images = images;
-    return p.last = p.kernels * launch_ + nanoseconds(std::max(arithmetic, memory) + turned);
+    return p.last = p.kernels * launch_ + nanoseconds(std::max(sum, memory) + turned);
+}
+
+GX_DECL KernelWork KernelTime::work(const Pass& p, int images) const {
+    if (images == 0) return {};
+    return {p.kernels, p.bytes(images) + p.turned_bytes * images, time(p, images)};
+}
+GX_DECL KernelWork KernelTime::forward_work(int images) const { return work(forward_, images); }
+GX_DECL KernelWork KernelTime::weight_gradient_work(int images) const {
+    const KernelWork all = work(backward_, images);
+    if (!weight_gradient_ || images == 0) return {};
+    const double even = 1.0 / backward_.products;
+    double sum = 0, weight = 0;
+    for (int i = 0; i < backward_.products; ++i) sum += weight = arithmetic(backward_, i, images);
+    const bool bound = sum >= backward_.bytes(images) / bandwidth_.count;
+    const double beside = seconds(all.time - all.kernels * launch_);
+    return {1, all.bytes * even, launch_ + nanoseconds(beside * (bound ? weight / sum : even))};
+}
+GX_DECL KernelWork KernelTime::input_gradient_work(int images) const {
+    const KernelWork all = work(backward_, images), weight = weight_gradient_work(images);
+    return {all.kernels - weight.kernels, all.bytes - weight.bytes, all.time - weight.time};
 }
 
 GX_DECL std::vector<bool> joins_the_kernel_before(const Graph& graph) {
