@@ -49,7 +49,7 @@ const std::map<std::string, Names> rooms{
     {"world", {"des", "hardware", "network", "topology", "compute"}},
     {"fault", {"des", "hardware", "network", "topology", "world"}},
     {"race", {"des", "world"}},
-    {"io", {"catalog", "hardware"}},
+    {"io", {"catalog", "hardware", "compute"}},
     {"testing", {"des", "hardware", "catalog", "network", "topology", "world", "race"}},
 };
 const Names known_to_rooms{"core",    "reflect",   "io",        "memory", "collective", "model",
