@@ -698,7 +698,8 @@ run_gpu() {
     local check_only='' again='' checks='' stages='' lacking=0 failed=0 name need file
     local outcome reason tree_id text gpu_name='' gpu_driver='' gpu_capability='' gpu_count=0
     local cuda_compiler='' cuda_root='' stage=build seconds lacks built='' found=()
-    local pack='' programs='' architectures='' asked='' packed_tree='' packed_compiler='' with_libraries=()
+    local pack='' programs='' architectures='' asked='' packed_tree='' packed_compiler=''
+    local with_libraries=()
     local -A have=() packed_needs=() sonames=() runtimes=()
     read_gpu_options
     [[ -z $programs ]] || read_pack

@@ -54,12 +54,12 @@ struct LossRow {
 
 /// Where the training time of rank 0 went, in seconds; the four add up to RunRecord::seconds.
 struct Breakdown {
-    double compute = 0;                ///< forward, backward, update; a device's whole step
+    double compute = 0;  ///< forward, backward, update; a device's whole step
     /// Waiting for a reduction with nothing else to do. On a device its queue waits, not the host,
     /// which then can't tell this time from compute.
     double exposed_communication = 0;
-    double input = 0;                  ///< waiting for the loader
-    double idle = 0;                   ///< the rest
+    double input = 0;  ///< waiting for the loader
+    double idle = 0;   ///< the rest
 };
 
 /// One run of one composition in one world. If it was resumed by another clock than an earlier part

@@ -49,7 +49,7 @@ std::int64_t sum_blocks(std::int64_t rows) {
                                     sum_blocks_max);
 }
 
-/// The pack of a row that a thread of a block has, and its rows: first, first + step, ... below end.
+/// The pack of a row that a thread of a block has; its rows are first, first + step, ... below end.
 struct Strip {
     int group;
     int first, end, step;

@@ -131,7 +131,8 @@ public:
         bool input_gradient = true;  ///< a graph's input needs none
         /// forward_with_sums, where cuDNN has an engine for it: fp16 from Ampere on, no bias,
         /// channels in eights, and 32 or more read. On an H100 sums in bf16 take three times as
-        /// long as a convolution, and those of 3 and of 16 channels longer than a kernel of moments.
+        /// long as a convolution, and those of 3 and of 16 channels longer than the moments'
+        /// kernel.
         bool sums = false;
     };
     /// Plans of an operation for `batch` images; what was planned before is found again.
