@@ -25,7 +25,7 @@ FusionAnswers h100_answers(const PlannedNetwork& network) {
 void print_chains(const PlannedNetwork& network, const std::vector<StepChain>& chains) {
     std::printf(
         "ResNet-50, fp16, batch %d: bytes that operations read and write, and the images a second\n"
-        "that data sheets allow for them. Not measured: no step has run on a GPU.\n\n"
+        "that data sheets allow for them. What a GPU did is in reference/measured.\n\n"
         "%-8s %14s %18s %24s\n%-8s %14s %18s %8s %7s %7s\n",
         network.batch, "", "activations", "weights, optimizer", "images/s at most", "chain",
         "MB/image", "MB/step", "V100", "H100", "H200");
@@ -49,7 +49,7 @@ constexpr Goal goals[] = {{v100_peaks, 342, 1560, 0.73, "device"},
                           {h100_peaks, 266, 7700, 0.63, "sums h100 all"}};
 
 void print_goals(const PlannedNetwork& network, const std::vector<StepChain>& chains) {
-    std::printf("\ngoals (images a second: not measured)\n");
+    std::printf("\ngoals\n");
     for (const Goal& goal : goals) {
         std::string bytes, shares;
         for (const StepChain& chain : chains) {
