@@ -33,6 +33,9 @@ void measure(int gpus, const std::string& json) {
     const std::string name = gpu_name();
     fmt::print("{} x {}\n{:28} {:>10} {:>12} {:>10} {:>16}\n", gpus, name, "reducer", "MB sent",
                "us", "GB/s", "x ncclAllReduce");
+    const char* const note =
+        gpus > 1 ? "" : "one GPU sends nothing: these are times of launches, encode and decode";
+    if (*note != '\0') fmt::print("{}\n", note);
     nlohmann::json cases = nlohmann::json::array();
     for (const nccl::AllReduceSpeed& row :
          nccl::all_reduce_speeds_of<nccl::AllReduce<fp32>, nccl::AllReduce<fp16>, Ring<fp32>,
@@ -50,8 +53,10 @@ void measure(int gpus, const std::string& json) {
                          {"bus_bytes_per_second", row.bus_bytes_per_second()}});
     }
     if (json.empty()) return;
-    write_file(json,
-               nlohmann::json{{"gpu", name}, {"gpus", gpus}, {"cases", cases}}.dump(2) + "\n");
+    write_file(
+        json,
+        nlohmann::json{{"gpu", name}, {"gpus", gpus}, {"note", note}, {"cases", cases}}.dump(2) +
+            "\n");
 }
 
 }  // namespace
