@@ -624,7 +624,7 @@ run_stage() {
             mkdir -p build/gpu/stages
             printf '%s\n' "$tree_id" "$seconds" >"$done_file"
         fi ;;
-    124) outcome=timeout reason="stopped after $((gpu_stage_seconds / 60)) min; see $log" ;;
+    124) outcome=timeout reason="stopped after $gpu_stage_seconds s; see $log" ;;
     *) outcome=FAILED reason="status $status; see $log" ;;
     esac
 }
@@ -680,8 +680,10 @@ read_gpu_options() {
         "out, as programs are built for the GPU that is here"
     [[ -z $pack || -z $stages ]] || die "--stages names what is run, and --pack runs none: leave" \
         "out one"
+    [[ -z $stages || $stages =~ ^[a-z]+(,[a-z]+)*$ ]] ||
+        die "--stages: '$stages' is no list of stages, as training,pytorch"
     for name in ${stages//,/ }; do
-        grep -q "^$name|" < <(gpu_stages) ||
+        grep -qxF "$name" < <(gpu_stages | cut -d '|' -f 1) ||
             unknown stage "$name" $(gpu_stages | cut -d '|' -f 1)
     done
     asked=${stages:+,$stages,}

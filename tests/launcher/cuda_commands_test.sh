@@ -462,6 +462,9 @@ expect "both" 2 "choose one: --pack builds programs for another machine, --progr
 expect "an architecture for nothing" 2 "--architecture is for --pack" \
     stand_in gpu --architecture 90
 expect "a pack that runs" 2 "--pack runs none" stand_in gpu --pack packed --again
+expect "stages between blanks" 2 "'kernels nccl' is no list of stages" \
+    stand_in gpu --stages "kernels nccl"
+expect "stages by a pattern" 2 "'ker.*' is no list of stages" stand_in gpu --stages 'ker.*'
 expect "a pack of stages" 2 "--pack runs none" stand_in gpu --pack packed --stages kernels
 expect "an architecture that is none" 2 "'sm_90' is no compute capability without its point" \
     stand_in gpu --pack packed --architecture sm_90

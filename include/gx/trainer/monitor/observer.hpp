@@ -21,7 +21,9 @@ struct RunStart {
     std::span<const std::string> changes{};  ///< that this resume brings, a sentence each
 };
 
-/// A step whose loss the root's host has. Times are on the world's clock, and of rank 0.
+/// A step whose loss the root's host has. Times are on the world's clock, and of rank 0. On a
+/// device they are the host's: it queues a step and waits for the one before, but not for the first
+/// of an epoch or behind a checkpoint, whose times are of queueing alone.
 struct StepDone {
     std::int64_t step = 0;           ///< from the start of the run
     int epoch = 0, epochs = 0;       ///< its own, and those planned

@@ -306,9 +306,9 @@ private:
                 record_outcome(-1, late);
                 if (slots_.full()) read_outcome();
             }
-        while (!slots_.empty()) read_outcome();
+        const Nanoseconds read = read_all_outcomes(begin);
         settle();
-        account(&Breakdown::exposed_communication, begin, "WAIT_FOR_ALLREDUCE");
+        account(&Breakdown::exposed_communication, read, "WAIT_FOR_ALLREDUCE");
         accounts_.seconds += seconds(rank_.now() - begin);
         return true;
     }
@@ -330,8 +330,10 @@ private:
         }
 
         [[maybe_unused]] const std::optional<ReadStep> known = await_outcome();
-        const double took = seconds(rank_.now() - begin);
+        const Nanoseconds end = rank_.now();
+        const double took = seconds(end - begin);
         accounts_.seconds += took;
+        if constexpr (survives) accounted_ = end;
         metrics_.rows.back().seconds = accounts_.over_all_parts(accounts_.seconds);
         if (watchers_)
             keep_times(took, before, double(next.global_count) * timed_images(),
@@ -494,6 +496,13 @@ private:
                 return read;
             }
         return std::nullopt;
+    }
+    /// Reads those that are left: on a device, behind all of its work since `begin`. Returns from
+    /// when on the host waits for reductions.
+    Nanoseconds read_all_outcomes(Nanoseconds begin) {
+        while (!slots_.empty()) read_outcome();
+        if constexpr (on_host) return begin;
+        else return account(&Breakdown::compute, begin, "WAIT_FOR_DEVICE");
     }
     /// Reads the oldest outcome.
     void read_outcome() { take_outcome(slots_.read_outcome(queue())); }

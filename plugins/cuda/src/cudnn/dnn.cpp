@@ -223,6 +223,7 @@ std::uint64_t Dnn::cache_key(const DnnGraph& graph, Precision p) const {
     for (const bool bit : {p == Precision::product, options_.tf32, options_.transforms,
                            options_.compute == ElementType::fp32})
         all += bit ? '1' : '0';
+    all += "heuristics B";  // which choose() asks: plans that others preferred stay in the cache
     return hash_bytes(std::as_bytes(std::span(all)));
 }
 
@@ -342,7 +343,7 @@ DnnLayer Dnn::layer(const Graph& graph, const Op& op, int batch, const Wants& wa
 struct Dnn::Product {
     DnnShape x, weight, y;
     DnnGraph::Convolution conv;
-    bool has_bias;
+    bool has_bias = false, may_lack = false;
     std::string what, name;
 };
 
@@ -358,6 +359,7 @@ DnnLayer Dnn::convolution(const Graph& graph, const Op& op, int batch, const Wan
                     .y = y,
                     .conv = {window.stride, padding, padding},
                     .has_bias = op.parameter_count > 1,
+                    .may_lack = false,
                     .what = std::string(to_string(options_.compute)) + " convolution " + x.text() +
                             " to " + y.text() + " by " + weight.text() + " " + window_text(window),
                     .name = name_of(op)},
@@ -375,6 +377,7 @@ DnnLayer Dnn::convolution_of_blocks(const Graph& graph, const Op& op, int batch,
          .y = y,
          .conv = {1, {s.before_y(), s.before_x()}, {s.behind_y(height), s.behind_x(width)}},
          .has_bias = false,
+         .may_lack = true,
          .what = std::string(to_string(options_.compute)) + " convolution of blocks " + x.text() +
                  " to " + y.text() + " by " + weight.text() + " pad " +
                  std::to_string(s.before_y()) + "," + std::to_string(s.before_x()),
@@ -383,19 +386,21 @@ DnnLayer Dnn::convolution_of_blocks(const Graph& graph, const Op& op, int batch,
 }
 
 DnnLayer Dnn::product(const Product& p, const Wants& wants) {
-    const auto& [x, weight, y, conv, has_bias, what, name] = p;
+    const auto& [x, weight, y, conv, has_bias, may_lack, what, name] = p;
     const DnnShape bias{1, y.c, 1, 1};
     const cudnnDataType_t t = data_type(options_.compute);
     DnnLayer layer{.weight_gradient_type = options_.compute};
-    layer.forward = plan(what + (has_bias ? " + bias" : ""), name + ", forward", Precision::product,
-                         [&](DnnGraph& g) {
-                             void *const a = g.tensor(x, t), *const w = g.tensor(weight, t);
-                             void* const b = has_bias ? g.tensor(bias, t) : nullptr;
-                             void* const to = g.tensor(y, t);
-                             void* const sums = has_bias ? g.virtual_tensor(y) : to;
-                             g.convolve(conv, a, w, sums);
-                             if (has_bias) g.pointwise(CUDNN_POINTWISE_ADD, sums, b, to);
-                         });
+    layer.forward = plan(
+        what + (has_bias ? " + bias" : ""), name + ", forward", Precision::product,
+        [&](DnnGraph& g) {
+            void *const a = g.tensor(x, t), *const w = g.tensor(weight, t);
+            void* const b = has_bias ? g.tensor(bias, t) : nullptr;
+            void* const to = g.tensor(y, t);
+            void* const sums = has_bias ? g.virtual_tensor(y) : to;
+            g.convolve(conv, a, w, sums);
+            if (has_bias) g.pointwise(CUDNN_POINTWISE_ADD, sums, b, to);
+        },
+        may_lack);
     if (wants.sums && !has_bias && options_.compute == ElementType::fp16 && x.c % 8 == 0 &&
         x.c >= 32 && y.c % 8 == 0)
         layer.forward_with_sums = plan(
@@ -430,12 +435,13 @@ DnnLayer Dnn::product(const Product& p, const Wants& wants) {
         if (layer.weight_gradient != nullptr) layer.weight_gradient_type = ElementType::fp32;
     }
     if (layer.weight_gradient == nullptr)
-        layer.weight_gradient =
-            plan("weight gradient of " + what, name + ", weight gradient", Precision::product,
-                 [&](DnnGraph& g) {
-                     void *const a = g.tensor(x, t), *const dy = g.tensor(y, t);
-                     g.convolve_weight_gradient(conv, a, dy, g.tensor(weight, t));
-                 });
+        layer.weight_gradient = plan(
+            "weight gradient of " + what, name + ", weight gradient", Precision::product,
+            [&](DnnGraph& g) {
+                void *const a = g.tensor(x, t), *const dy = g.tensor(y, t);
+                g.convolve_weight_gradient(conv, a, dy, g.tensor(weight, t));
+            },
+            may_lack);
     if (has_bias)
         layer.bias_gradient =
             plan(std::string(to_string(options_.compute)) + " sums of channels of " + y.text(),

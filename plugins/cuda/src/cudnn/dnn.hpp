@@ -142,7 +142,8 @@ public:
         return layer(graph, op, batch, Wants{.input_gradient = needs_input_gradient});
     }
     /// Of a convolution that reads the graph's input in blocks of pixels (space_to_depth.hpp).
-    /// Shapes: x, weight and dweight as `s` says.
+    /// Shapes: x, weight and dweight as `s` says. forward or weight_gradient is nullptr where cuDNN
+    ///         has no plan.
     [[nodiscard]] DnnLayer convolution_of_blocks(const Graph& graph, const Op& op, int batch,
                                                  const SpaceToDepth& s);
 

@@ -48,7 +48,7 @@ NetworkPlan::NetworkPlan(const Graph& graph, Dnn& dnn, int batch, ElementType co
             if (input >= 0) ++readers_[at(input)];
     std::iota(joined_.begin(), joined_.end(), 0);
     join();
-    if (compute != ElementType::fp32) take_blocks();
+    if (compute != ElementType::fp32) take_blocks(dnn);
     for (Unit& unit : units_) plan_forward(unit, dnn);
     for (std::size_t i = units_.size(); i-- > 0;) plan_backward(units_[i]);
     set_final_parameters();
@@ -115,11 +115,13 @@ void NetworkPlan::join_channels(Unit& unit, const Op* reader) {
 }
 
 /// Products of halves pay for channels that are 0; those of fp32 would take longer.
-void NetworkPlan::take_blocks() {
+void NetworkPlan::take_blocks(Dnn& dnn) {
     for (Unit& unit : units_) {
-        unit.blocks = space_to_depth(*graph_, *unit.op);
-        if (!unit.blocks) continue;
-        input_blocks_ = units_.front().blocks = unit.blocks;
+        const auto blocks = space_to_depth(*graph_, *unit.op);
+        if (!blocks) continue;
+        unit.dnn = dnn.convolution_of_blocks(*graph_, *unit.op, batch_, *blocks);
+        if (unit.dnn.forward != nullptr && unit.dnn.weight_gradient != nullptr)
+            input_blocks_ = units_.front().blocks = unit.blocks = blocks;
         return;
     }
 }
@@ -155,12 +157,11 @@ void NetworkPlan::plan_forward(Unit& unit, Dnn& dnn) {
         }
         unit.workspace = add(batch_norm_scratch(rows) * std::int64_t{sizeof(double)}, time);
         const auto conv = std::ranges::find(units_, op.inputs[0], &Unit::output);
-        if (conv != units_.end()) unit.sums = conv->sums;
+        if (conv != units_.end() && conv->op->kind == OpKind::conv2d) unit.sums = conv->sums;
         use(unit.sums, time);
         return;
     }
     if (unit.blocks && op.kind == OpKind::conv2d) {
-        unit.dnn = dnn.convolution_of_blocks(*graph_, op, batch_, *unit.blocks);
         unit.block_weight = add(unit.blocks->weights() * element_bytes_, time);
     } else {
         unit.dnn = dnn.layer(

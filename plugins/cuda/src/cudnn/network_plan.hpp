@@ -112,7 +112,7 @@ public:
 private:
     void join();
     void join_channels(Unit& unit, const Op* reader);
-    void take_blocks();
+    void take_blocks(Dnn& dnn);
     void plan_forward(Unit& unit, Dnn& dnn);
     void plan_backward(Unit& unit);
     void plan_workspaces(Unit& unit, int forward, int backward);

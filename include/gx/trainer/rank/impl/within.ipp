@@ -49,9 +49,9 @@ bool GX_OF_RANK_TRAINING::attend(int epoch, bool last) {
 GX_RANK_TRAINING
 GX_COLD bool GX_OF_RANK_TRAINING::save_within(int epoch) {
     const Nanoseconds begin = rank_.now();
-    while (!slots_.empty()) read_outcome();
+    const Nanoseconds read = read_all_outcomes(begin);
     settle();  // a gradient in flight is waited for here, not hidden behind the next step
-    account(&Breakdown::exposed_communication, begin, "WAIT_FOR_ALLREDUCE");
+    account(&Breakdown::exposed_communication, read, "WAIT_FOR_ALLREDUCE");
     accounts_.seconds += seconds(rank_.now() - begin);
     if constexpr (survives) accounted_ = rank_.now();
     working_on("comparing the replicas");

@@ -16,6 +16,7 @@
 #include <gx/model/resnet.hpp>
 
 #include "../../../testing/cudnn/contract/devices.hpp"
+#include "../../space_to_depth.hpp"
 #include "dnn.hpp"
 
 namespace {
@@ -35,6 +36,12 @@ bool plans_all(const Graph& graph, const char* device, ElementType compute, int 
             int in_fp32 = 0, layers = 0;
             for (const Op& op : graph.ops) {
                 const auto layer = dnn.layer(graph, op, batch, op.inputs[0] != 0);
+                if (const auto blocks = cuda::space_to_depth(graph, op);
+                    blocks && compute != ElementType::fp32) {
+                    const auto stem = dnn.convolution_of_blocks(graph, op, batch, *blocks);
+                    if (stem.forward == nullptr || stem.weight_gradient == nullptr)
+                        throw Error("no plan of the stem in blocks of pixels");
+                }
                 if (layer.weight_gradient == nullptr) continue;
                 ++layers;
                 in_fp32 += layer.weight_gradient_type == ElementType::fp32;

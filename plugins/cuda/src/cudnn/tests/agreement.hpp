@@ -88,6 +88,13 @@ inline const std::vector<TestedLayer>& layers() {
              const int z = norm(b, b.conv2d(x, {8, Window::square(1, 2, 0)}, "1x1"));
              return conv(b, relu(b, b.add(y, z, "add")), 4);
          }},
+        {"norms of norms behind a convolution with sums",
+         {32, 4, 5},
+         [](B& b, int x) {
+             x = norm(b, norm(b, conv(b, x, 8)));
+             x = norm(b, relu(b, norm(b, conv(b, b.conv2d(x, {32, {}}, "1x1"), 8))));
+             return conv(b, x, 4);
+         }},
         {"norm, add, relu",
          {3, 5, 5},
          [](B& b, int x) {

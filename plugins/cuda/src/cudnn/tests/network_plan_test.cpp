@@ -77,6 +77,7 @@ TEST_F(NetworkPlans, LeavesSumsOfAConvolutionToItsBatchNorm) {
         return b.batch_norm(x, {}, name);
     };
     int x = norm(0, 16, false, "taken");
+    x = b.batch_norm(b.relu(b.batch_norm(x, {}, "of a norm"), "relu"), {}, "of its relu");
     x = norm(norm(x, 12, false, "twelve"), 8, false, "of twelve");
     x = b.conv2d(norm(x, 8, true, "biased"), {8, Window::square(3, 1, 1)}, "last");
     b.softmax_cross_entropy(b.linear(b.flatten(x, "flatten"), 3, true, "fc"), 0, "loss");
@@ -99,6 +100,31 @@ TEST_F(NetworkPlans, LeavesSumsOfAConvolutionToItsBatchNorm) {
             EXPECT_EQ(plan.memory(conv.sums).bytes, 2 * 16 * 4);
             EXPECT_EQ(plan.memory(conv.sums).first, conv.last);
             EXPECT_EQ(plan.memory(conv.sums).last, read.last);
+        }
+}
+
+/// Where cuDNN has a plan of it; else the images lie as the graph says.
+TEST_F(NetworkPlans, ReadsTheFirstConvolutionsImagesInBlocks) {
+    GraphBuilder b("stem", {3, 8, 8}, 3);
+    int x = b.conv2d(0, {8, Window::square(7, 2, 3)}, "stem");
+    x = b.linear(b.flatten(b.global_avg_pool(x, "mean"), "flatten"), 3, true, "fc");
+    b.softmax_cross_entropy(x, 0, "loss");
+    const Graph g = std::move(b).finish();
+    // Plans of both engines that are not excluded: the stem's forward is the first that is made,
+    // and its weight gradient the second.
+    for (const int refused : {0, 1, 2})
+        for (const ElementType e : {ElementType::fp16, ElementType::fp32}) {
+            cuda_testing::reset_cudnn();
+            if (refused > 0) cuda_testing::fail_cudnn_plan(refused, CUDNN_STATUS_NOT_SUPPORTED, 2);
+            Dnn dnn(nullptr, {.compute = e, .fp32_weight_gradients = false});
+            if (refused > 0 && e == ElementType::fp32) continue;  // there are no others
+            const NetworkPlan plan(g, dnn, 2, e);
+            const bool blocks = e == ElementType::fp16 && refused == 0;
+            EXPECT_EQ(plan.units()[0].blocks.has_value(), blocks);
+            EXPECT_EQ(plan.units()[1].blocks.has_value(), blocks);
+            EXPECT_EQ(plan.units()[1].block_weight != Block::none, blocks);
+            EXPECT_EQ(plan.memory(plan.activation(0)).bytes,
+                      2 * (blocks ? 4 * 4 * 16 : 3 * 8 * 8) * (e == ElementType::fp16 ? 2 : 4));
         }
 }
 
