@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <exception>
+#include <stdexcept>
 #include <string>
 
 #include <gx/model/cifar_resnet.hpp>
@@ -40,7 +40,7 @@ bool plans_all(const Graph& graph, const char* device, ElementType compute, int 
                     blocks && compute != ElementType::fp32) {
                     const auto stem = dnn.convolution_of_blocks(graph, op, batch, *blocks);
                     if (stem.forward == nullptr || stem.weight_gradient == nullptr)
-                        throw Error("no plan of the stem in blocks of pixels");
+                        throw std::runtime_error("no plan of the stem in blocks of pixels");
                 }
                 if (layer.weight_gradient == nullptr) continue;
                 ++layers;
