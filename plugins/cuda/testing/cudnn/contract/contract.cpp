@@ -423,6 +423,10 @@ TEST_F(Backend, PlansFromGraphToPlan) {
         [] { return Descriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).finalize().status(); });
 
     cudnnStatus_t status{};
+    for (const auto mode : {CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
+        EXPECT_FALSE(configurations(graph, mode, &device, status).empty());
+        EXPECT_EQ(status, CUDNN_STATUS_SUCCESS);
+    }
     const auto found = configurations(graph, CUDNN_HEUR_MODE_A, &device, status);
     ASSERT_EQ(status, CUDNN_STATUS_SUCCESS);
     ASSERT_FALSE(found.empty());
