@@ -166,7 +166,7 @@ GX_DEVICE ChannelSums sums_of(DeviceSpan<const double> sums, int channels) {
 // ---- Forward -----------------------------------------------------------------------------------
 
 template <class E, int V>
-GX_KERNEL GX_FITS(norm_threads, 4)
+GX_KERNEL GX_LAUNCH_BOUNDS(norm_threads, 4)
     moments_kernel(Tiles t, DeviceSpan<const Pack<E, V>> x, DeviceSpan<double> sums) {
     Sums<V> mine;
     const Strip strip = strip_of(t, t.rows, blockIdx.x);
@@ -364,7 +364,7 @@ struct BackwardReads {
 
 /// Stores what passes the relu where `passed` is not empty.
 template <class E, int V>
-GX_KERNEL GX_FITS(norm_threads, 4)
+GX_KERNEL GX_LAUNCH_BOUNDS(norm_threads, 4)
     gradient_sums_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms, bool relu,
                          DeviceSpan<const Pack<E, V>> x, DeviceSpan<const Pack<E, V>> dy,
                          DeviceSpan<const Pack<E, V>> addend, DeviceSpan<const std::uint8_t> mask,
@@ -409,7 +409,7 @@ GX_KERNEL gradient_norms_kernel(std::int64_t rows, DeviceSpan<const ChannelNorm>
 
 /// Of `cleared`, which may be empty, the rows that the batch does not have become 0.
 template <class E, int V>
-GX_KERNEL GX_FITS(norm_threads, 3)
+GX_KERNEL GX_LAUNCH_BOUNDS(norm_threads, 3)
     input_gradient_kernel(Tiles t, DeviceSpan<const ChannelNorm> norms, bool relu,
                           DeviceSpan<const double> means, DeviceSpan<const Pack<E, V>> x,
                           DeviceSpan<const Pack<E, V>> dy, DeviceSpan<const Pack<E, V>> addend,

@@ -12,20 +12,20 @@
 #include <gx/cuda/error.hpp>        // expect
 #include <gx/cuda/queued_call.hpp>  // queued_call
 
-// GX_KERNEL GX_FITS(threads, blocks) f(...): so many blocks of so many threads fit in a
-// multiprocessor at once; the compiler takes no more registers than they have.
+// GX_KERNEL GX_LAUNCH_BOUNDS(threads, blocks) f(...): __launch_bounds__, threads of a block, and
+// blocks that are resident on a multiprocessor at once, which limits registers.
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>  // cudaLaunchKernelEx
 #define GX_KERNEL static __global__ void
 #define GX_DEVICE __device__ __forceinline__
-#define GX_FITS(threads, blocks) __launch_bounds__(threads, blocks)
+#define GX_LAUNCH_BOUNDS(threads, blocks) __launch_bounds__(threads, blocks)
 #define GX_SHARED(T, name, count) __shared__ T name[count]
 #elif defined(GX_CUDA_EMULATED)
 #include <gx/cuda/emulation/builtins.hpp>  // threadIdx, __shfl_down_sync, atomicAdd
 #include <gx/cuda/emulation/launch.hpp>    // emulation::launch
 #define GX_KERNEL static void
 #define GX_DEVICE inline
-#define GX_FITS(threads, blocks)
+#define GX_LAUNCH_BOUNDS(threads, blocks)
 // A lambda, and so its static object, is one of each declaration and instantiation.
 #define GX_SHARED(T, name, count)                                                 \
     const ::gx::cuda::emulation::SharedArray<T> name(count, []() -> const void* { \

@@ -103,7 +103,7 @@ TEST_F(NetworkPlans, LeavesSumsOfAConvolutionToItsBatchNorm) {
         }
 }
 
-/// Where cuDNN has a plan of it; else the images lie as the graph says.
+/// The plain layout is the fallback where cuDNN has no plan.
 TEST_F(NetworkPlans, ReadsTheFirstConvolutionsImagesInBlocks) {
     GraphBuilder b("stem", {3, 8, 8}, 3);
     int x = b.conv2d(0, {8, Window::square(7, 2, 3)}, "stem");

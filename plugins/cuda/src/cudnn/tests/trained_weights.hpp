@@ -18,7 +18,7 @@
 #include <gx/model/compute.hpp>           // Compute
 #include <gx/model/init.hpp>              // initial_parameters
 #include <gx/reducer/ring.hpp>            // Ring
-#include <gx/reference/device.hpp>        // the answer
+#include <gx/reference/device.hpp>        // the reference
 #include <gx/scheduler/constant.hpp>      // Constant
 #include <gx/trainer/checkpoint.hpp>      // read_checkpoint
 #include <gx/trainer/trainer.hpp>         // Trainer
