@@ -212,6 +212,26 @@ TEST(MeshDeathTest, AReceiveOfAnotherLengthIsNamed) {
         EXPECT_DEATH(exchange(early),
                      "rank 0 sends 12 bytes where rank 1 receives 8, on channel 5: .*equal length");
 }
+TEST(MeshDeathTest, AReceiveInAnotherBucketIsNamed) {
+    const auto exchange = [](bool early, int bucket) {
+        Meshes m(2);
+        auto zero = m[0].in_operation({"all-reduce", 7, 3});
+        auto one = m[1].in_operation({"all-reduce", 7, bucket});
+        const std::vector<int> sent(2, 5);
+        std::vector<int> got(2);
+        const Request before = early ? one.receive(0, 5, in(got)) : Request{};
+        EXPECT_TRUE(zero.wait(zero.send(1, 5, out(sent))).complete());
+        EXPECT_TRUE(one.wait(early ? before : one.receive(0, 5, in(got))).complete());
+        EXPECT_EQ(got, sent);
+    };
+    for (const bool early : {true, false}) {
+        exchange(early, 3);
+        exchange(early, -1);  // of no bucket
+        EXPECT_DEATH(exchange(early, 4),
+                     "rank 0 sends bucket 3 of step 7 where rank 1 receives bucket 4 of step 7, "
+                     "on channel 5: .*same order");
+    }
+}
 
 /// Rank 0 posts messages of `sizes` on the channels i % 3; rank 1 posts the receives by channel,
 /// the first `early` of them before anything is sent.
@@ -354,6 +374,12 @@ TEST(Mesh, ARankThatLeftBecauseAnotherFailedIsNotBlamed) {
         std::this_thread::yield();
     }
 }
+/// Before each message on a socket.
+struct Header {
+    std::int64_t channel = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t bucket = 0;  ///< 0: of none
+};
 /// Writes to a socket, and returns once its other end has read everything.
 void write_and_let_read(const Descriptor& socket, std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
@@ -371,10 +397,7 @@ TEST(Mesh, MemoryOfAFailedWaitIsNotTouched) {
     Endpoint zero(node.mesh);
     std::vector<char> got(100'000, 'a');
     const Request r = zero.receive(1, 0, in(got));
-    struct {
-        std::int64_t channel = 0;
-        std::uint64_t bytes = 100'000;
-    } const header;
+    const Header header{.bytes = 100'000};
     const std::vector<char> half(50'000, 'b');
     write_and_let_read(raw, std::as_bytes(std::span(&header, 1)));
     write_and_let_read(raw, out(half));
@@ -394,9 +417,9 @@ TEST(Mesh, AMessageThatIsHalfSentGoesOutWholeAfterItsWaitFailed) {
     node.stop();
     EXPECT_FALSE(zero.wait(s).complete());
     std::ranges::fill(sent, 'd');  // as the memory of something else
-    std::vector<char> got(16 + sent.size());
+    std::vector<char> got(sizeof(Header) + sent.size());
     ASSERT_EQ(::recv(raw.get(), got.data(), got.size(), MSG_WAITALL), std::ssize(got));
-    EXPECT_EQ(std::count(got.begin() + 16, got.end(), 'c'), std::ssize(sent));
+    EXPECT_EQ(std::count(got.begin() + sizeof(Header), got.end(), 'c'), std::ssize(sent));
 }
 
 TEST(Mesh, AKilledProcessIsLost) {

@@ -1,8 +1,12 @@
 #include <gx/reducer/pipeline.hpp>
 
-#include <limits>  // largest bucket
-#include <memory>  // buffers
-#include <vector>  // buffers
+#include <array>      // ranks
+#include <atomic>     // counts
+#include <limits>     // largest bucket
+#include <memory>     // buffers
+#include <stdexcept>  // runtime_error
+#include <string>     // sentences
+#include <vector>     // buffers
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -383,6 +387,44 @@ TEST(Pipeline, SaysWhichBucketFailedAndWhoIsMissing) {
             EXPECT_EQ(later->failed_bucket, 0);
         }
     });
+}
+
+/// Breaks in its second bucket of gradient 0 on rank 1, and counts what it reduces.
+struct Breaking {
+    using wire_type = gx::fp32;
+    static constexpr int channels = 1, staleness = 0;
+    [[maybe_unused]] static constexpr bool asynchronous = true;
+    std::array<std::atomic<int>, 2>* reduced = nullptr;
+    void reserve(const gx::ReducePlan&) {}
+    gx::ReduceReport all_reduce(gx::Transport auto& link, const gx::Bucket& bucket) {
+        ++(*reduced)[std::size_t(link.rank())];
+        if (link.rank() == 1 && bucket.index == 1) throw std::runtime_error("a broken cable");
+        return {};
+    }
+    gx::StateList state() { return {}; }
+};
+TEST(Pipeline, ReducesNoBucketBehindOneWhoseReducerHasThrown) {
+    std::array<std::atomic<int>, 2> reduced{};
+    std::string told;
+    try {
+        gx::Threads<2>{}.run([&](auto& rank) {
+            Pipeline pipeline(rank.stream(), rank.transport(),
+                              {.elements = 16, .bucket_elements = 4}, Breaking{&reduced});
+            (void)pipeline.begin(0);
+            pipeline.ready(0);
+            const auto got = pipeline.collect(0);
+            if (rank.rank() == 0) return;
+            EXPECT_FALSE(got->report.complete());
+            EXPECT_EQ(got->failed_bucket, 1);
+            EXPECT_EQ(got->report.delivery.peer, 1);
+        });
+    } catch (const gx::Error& e) {
+        told = e.what();
+        EXPECT_NE(dynamic_cast<const std::nested_exception*>(&e), nullptr);
+    }
+    EXPECT_EQ(told, "rank 1, step 0, bucket 1, all-reduce: a broken cable");
+    EXPECT_EQ(reduced[0], 4);
+    EXPECT_EQ(reduced[1], 2) << "others would take what it sends for a later bucket";
 }
 
 TEST(Pipeline, AnErrorWithWorkInFlightDoesNotHang) {

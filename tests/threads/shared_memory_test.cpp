@@ -289,4 +289,19 @@ TEST(SharedMemory, AnExceptionOfAWorkLeavesAfterTheOthersHaveWorked) {
     EXPECT_TRUE(ended[0].complete() && ended[2].complete());
 }
 
+TEST(SharedMemoryDeathTest, BucketsInAnotherOrderAreNamed) {
+    const auto share = [](bool by_last) {
+        Threads<2>{}.run([&](auto& rank) {
+            int mine = 0;
+            auto link = rank.transport().in_operation({"all-reduce", 7, rank.rank()});
+            if (by_last) (void)link.share_by_last(0, bytes(mine), [](All) {});
+            else (void)link.share(0, bytes(mine), [](All) {});
+        });
+    };
+    for (const bool by_last : {false, true})
+        EXPECT_DEATH(share(by_last),
+                     "rank . shares memory in bucket (0|1) of step 7 where rank . shares it in "
+                     "bucket (0|1) of step 7, on channel 0: .*same order");
+}
+
 }  // namespace

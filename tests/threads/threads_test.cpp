@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <gx/core/error.hpp>
+#include <gx/reducer/pipeline.hpp>
 #include <gx/reducer/ring.hpp>
 
 // ---- What the type promises ---------------------------------------------------------
@@ -365,6 +366,52 @@ TEST(ThreadsDeathTest, WrongMessagesBreakTheContract) {
     }),
                  "rank . sends (16|8) bytes where rank . receives (16|8), on channel 0: .* "
                  "Reduce the same buckets in the same order on every rank");
+}
+
+// ---- Buckets ---------------------------------------------------------------------------
+
+/// Two buckets of one length; rank 1 begins with the other one than rank 0 if `swapped`.
+void reduce_two_buckets(bool swapped) {
+    Threads<2>{}.run([&](auto& rank) {
+        gx::Ring<gx::fp32> reducer;
+        reducer.reserve(gx::ReducePlan::whole({1, 2}, 8));
+        std::vector<float> gradient(16, static_cast<float>(rank.rank()));
+        for (int i = 0; i < 2; ++i) {
+            const int b = swapped && rank.rank() == 1 ? 1 - i : i;
+            const gx::Bucket bucket(std::span<float>(gradient).subspan(8 * std::size_t(b), 8));
+            auto link = gx::in_operation(rank.transport(), {"all-reduce", 7, b});
+            ASSERT_TRUE(reducer.all_reduce(link, bucket).complete());
+        }
+        for (const float x : gradient) EXPECT_EQ(x, 0.5f);
+    });
+}
+TEST(ThreadsDeathTest, BucketsInAnotherOrderAreNamed) {
+    reduce_two_buckets(false);
+    EXPECT_DEATH(reduce_two_buckets(true),
+                 "rank . sends bucket (0|1) of step 7 where rank . receives bucket (0|1) of step "
+                 "7, on channel 0: .* Reduce the same buckets in the same order on every rank");
+}
+TEST(ThreadsDeathTest, APipelineThatIsAStepAheadIsNamed) {
+    EXPECT_DEATH(Threads<2>{}.run([](auto& rank) {
+        gx::PipelineOn<gx::Ring<>, std::remove_cvref_t<decltype(rank)>> pipeline(
+            rank.stream(), rank.transport(), {.elements = 8}, {});
+        const auto t = static_cast<std::uint64_t>(rank.rank());
+        if (t > 0) pipeline.restore(t, {});
+        (void)pipeline.begin(t);
+        pipeline.ready(0);
+        (void)pipeline.collect(t);
+    }),
+                 "rank . sends bucket 0 of step (0|1) where rank . receives bucket 0 of step "
+                 "(0|1), on channel 0");
+}
+TEST(Threads, MessagesOfNoBucketMeetThoseOfEach) {
+    Threads<2>{}.run([](auto& rank) {
+        int x = 0;
+        auto link = gx::in_operation(rank.transport(), {"all-reduce", 7, 3});
+        const Request r =
+            rank.rank() == 0 ? link.send(1, 0, out(x)) : rank.transport().receive(0, 0, in(x));
+        EXPECT_TRUE(rank.transport().wait(r).complete());
+    });
 }
 
 }  // namespace

@@ -52,13 +52,14 @@ public:
     [[nodiscard]] Placement placement() const { return placement_; }
     [[nodiscard]] Session& session() { return session_; }
     [[nodiscard]] NodeMemory* shared() const { return shared_; }
-    Delivery share(int channel, std::span<std::byte> mine, SharedWork work, bool by_last = false) {
+    Delivery share(int channel, std::span<std::byte> mine, SharedWork work, MessageBucket bucket,
+                   bool by_last = false) {
         GX_EXPECT(shared_ != nullptr, "the ranks of this mesh share no memory: use messages");
-        return shared_->share(session_, deadline_, channel, mine, work, by_last);
+        return shared_->share(session_, deadline_, channel, mine, work, bucket, by_last);
     }
 
-    Request send(int to, int channel, std::span<const std::byte> message);
-    Request receive(int from, int channel, std::span<std::byte> message);
+    Request send(int to, int channel, std::span<const std::byte> message, MessageBucket bucket);
+    Request receive(int from, int channel, std::span<std::byte> message, MessageBucket bucket);
     Arrival wait_any(std::span<const Request> requests);
 
     /// Writes what is posted, up to the deadline, and then nothing more.
@@ -68,10 +69,12 @@ private:
     struct Header {
         std::int64_t channel = 0;
         std::uint64_t bytes = 0;
+        MessageBucket bucket{};
     };
     struct Posted {
         bool sending = false, done = false;
         int peer = -1, channel = 0;
+        MessageBucket bucket{};
         std::span<std::byte> target{};
     };
     struct Outgoing {
@@ -90,6 +93,7 @@ private:
     };
     struct Early {
         int channel = 0;
+        MessageBucket bucket{};
         std::vector<std::byte> bytes{};
     };
     struct Link {
@@ -111,7 +115,8 @@ private:
     bool advance(int from, std::size_t bytes);
     void begin_payload(int from);
     void finish_frame(int from);
-    void finish_message(Link& l, int channel, std::vector<std::byte> bytes);
+    void finish_message(Link& l, Early message);
+    void expect_meeting(const Posted& receive, MessageBucket bucket, std::size_t bytes) const;
     std::uint32_t unmatched(Link& l, int channel);
     void end_reading(int r);
     void end_writing(int r);
@@ -155,27 +160,33 @@ public:
     [[nodiscard]] int ranks() const { return placement().ranks(); }
     [[nodiscard]] Placement placement() const { return mesh_->placement(); }
     Request send(int to, int channel, std::span<const std::byte> message) {
-        return mesh_->send(to, channel, message);
+        return mesh_->send(to, channel, message, bucket_);
     }
     Request receive(int from, int channel, std::span<std::byte> message) {
-        return mesh_->receive(from, channel, message);
+        return mesh_->receive(from, channel, message, bucket_);
     }
     Delivery wait(Request request) { return wait_any({&request, 1}).delivery; }
     Arrival wait_any(std::span<const Request> requests) { return mesh_->wait_any(requests); }
     /// What the rank does, for the sentence of a loss.
     void working_on(const Operation& operation) { mesh_->session().working_on(operation); }
+    [[nodiscard]] MeshEndpoint in_operation(const Operation& operation) const {
+        MeshEndpoint same = *this;
+        same.bucket_ = MessageBucket(operation);
+        return same;
+    }
     [[nodiscard]] bool shares_memory() const { return mesh_->shared() != nullptr; }
     Delivery share(int channel, std::span<std::byte> mine, SharedWork work) {
-        return mesh_->share(channel, mine, work);
+        return mesh_->share(channel, mine, work, bucket_);
     }
     Delivery share_by_last(int channel, std::span<std::byte> mine, SharedWork work) {
-        return mesh_->share(channel, mine, work, true);
+        return mesh_->share(channel, mine, work, bucket_, true);
     }
     [[nodiscard]] bool shares_cores() const { return mesh_->shared()->shares_cores(); }
     [[nodiscard]] MemoryResource* shared_buffers() const { return mesh_->shared(); }
 
 private:
     Mesh* mesh_;
+    MessageBucket bucket_{};
 };
 static_assert(explain_transport<MeshEndpoint>() && SharesMemory<MeshEndpoint>);
 

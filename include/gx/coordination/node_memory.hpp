@@ -51,7 +51,8 @@ public:
 
     /// `by_last`: the last rank to come works for all.
     GX_DECL Delivery share(Session& session, std::chrono::nanoseconds deadline, int channel,
-                           std::span<std::byte> mine, SharedWork work, bool by_last = false);
+                           std::span<std::byte> mine, SharedWork work, MessageBucket bucket,
+                           bool by_last = false);
     /// The same on all ranks.
     [[nodiscard]] bool shares_cores() const { return !spins_; }
 
@@ -65,6 +66,8 @@ private:
     };
     struct Place {  // of a rank's bytes in its part
         std::uint64_t offset = 0, bytes = 0;
+        MessageBucket bucket{};
+        bool operator==(const Place&) const = default;
     };
     /// What a channel's ranks meet at; in the memory, all zero at first.
     struct Meeting {

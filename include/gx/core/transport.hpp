@@ -3,7 +3,7 @@
 
 #include <cstddef>      // byte
 #include <concepts>     // same_as
-#include <cstdint>      // uint32_t
+#include <cstdint>      // uint32_t, uint64_t
 #include <span>         // messages, requests
 #include <string_view>  // parts
 #include <utility>      // as_const
@@ -46,6 +46,32 @@ struct Placement {
 /// Channels from here up carry control messages; reducers use the channels from 0. A simulated
 /// network charges control messages at their own size, whatever model is timed.
 inline constexpr int control_channel = 1000;
+
+/// The bucket of a gradient that a message belongs to, in 8 bytes; by default of none.
+/// Buckets from 2^24 - 1, and steps from 2^40, count from 0 again.
+class MessageBucket {
+public:
+    constexpr MessageBucket() = default;
+    constexpr explicit MessageBucket(const Operation& operation)
+        : packed_(operation.step < 0 || operation.bucket < 0
+                      ? 0
+                      : static_cast<std::uint64_t>(operation.step) << index_bits |
+                            (static_cast<std::uint64_t>(operation.bucket) % none + 1)) {}
+
+    constexpr bool operator==(const MessageBucket&) const = default;
+    [[nodiscard]] constexpr bool known() const { return packed_ != 0; }
+    [[nodiscard]] constexpr std::uint64_t step() const { return packed_ >> index_bits; }
+    [[nodiscard]] constexpr std::uint64_t index() const { return (packed_ & none) - 1; }
+    /// Whether a send and a receive may be the ends of one message: of one bucket, if both know it.
+    [[nodiscard]] friend constexpr bool meet(MessageBucket a, MessageBucket b) {
+        return a.packed_ == b.packed_ || !a.known() || !b.known();
+    }
+
+private:
+    static constexpr int index_bits = 24;
+    static constexpr std::uint64_t none = (std::uint64_t{1} << index_bits) - 1;
+    std::uint64_t packed_ = 0;
+};
 
 /// A message that was posted and not yet waited for.
 struct Request {
@@ -95,6 +121,9 @@ concept WaitsForMessages = requires(T& t, Request r, std::span<const Request> so
 ///           next call. Processes report a lost rank with it; faults of a simulated cluster strike
 ///           in the reduction of a bucket. See working_on(link, operation).
 ///           operation()  returns it, where parts of it matter, as to a trace. See working_on_part.
+///           in_operation(operation)  the endpoint of the same rank for the messages of that
+///           operation: of its bucket on both sides, or they break the contract. A message that
+///           carries nothing but values, as in MPI and NCCL, can't tell. See in_operation.
 template <class T>
 concept Transport = detail::transport::KnowsItsRank<T> && detail::transport::PostsMessages<T> &&
                     detail::transport::WaitsForMessages<T>;
@@ -163,6 +192,21 @@ constexpr void working_on([[maybe_unused]] T& link, [[maybe_unused]] const Opera
             !requires { &T::working_on; },
             "gx: this transport's 'working_on' takes no 'const gx::Operation&', so errors "
             "would lack the operation in progress. Fix: give it that parameter.");
+}
+
+/// Sets the operation in progress, and returns the endpoint for its messages: of `link`'s type, by
+/// value where it has in_operation(operation), else `link` itself.
+template <class T>
+[[nodiscard]] constexpr decltype(auto) in_operation(T& link, const Operation& operation) {
+    working_on(link, operation);
+    if constexpr (requires { link.in_operation(operation); }) {
+        static_assert(std::same_as<decltype(link.in_operation(operation)), T>,
+                      "gx: this transport's 'in_operation' returns another type, so reducers would "
+                      "be compiled twice. Fix: let it return the transport's own type by value.");
+        return link.in_operation(operation);
+    } else {
+        return (link);
+    }
 }
 
 /// Sets the part of the operation in progress, "": none; no-op unless `link` has operation().

@@ -7,15 +7,18 @@
 #include <concepts>     // same_as
 #include <cstdint>      // int64_t
 #include <cstring>      // strstr
-#include <exception>    // uncaught_exceptions
+#include <exception>    // uncaught_exceptions, throw_with_nested
 #include <optional>     // no gradient yet
 #include <span>         // gradients
+#include <string>       // sentences
 #include <typeinfo>     // type_info
 #include <type_traits>  // remove_reference_t
 #include <utility>      // declval, exchange, move
 #include <vector>       // slots
 
+#include <gx/core/cold.hpp>              // GX_COLD
 #include <gx/core/contract.hpp>          // GX_EXPECT
+#include <gx/core/error.hpp>             // Error
 #include <gx/core/stream.hpp>            // Stream, Task, Event
 #include <gx/core/world.hpp>             // HasMemory
 #include <gx/memory/buffer.hpp>          // Buffer
@@ -31,6 +34,21 @@ namespace detail::reducer {
 [[nodiscard]] inline bool is_forced_unwind() {
     const std::type_info* type = abi::__cxa_current_exception_type();
     return type == nullptr || std::strstr(type->name(), "forced_unwind") != nullptr;
+}
+
+/// In a handler: throws what it handles; an exception that is no gx::Error as one that names rank
+/// and operation, with the exception nested in it.
+GX_COLD [[noreturn]] inline void rethrow_named(int rank, const Operation& operation) {
+    try {
+        throw;
+    } catch (const Error&) {
+        throw;
+    } catch (const std::exception& e) {
+        std::throw_with_nested(Error("rank " + std::to_string(rank) + ", step " +
+                                     std::to_string(operation.step) + ", bucket " +
+                                     std::to_string(operation.bucket) + ", " +
+                                     std::string(operation.what.view()) + ": " + e.what()));
+    }
 }
 
 /// Whether R, or the reducer that it wraps, works_in_place.
@@ -436,14 +454,27 @@ private:
         bucket.slices = slices_.of(b);
         const Operation operation{"all-reduce", static_cast<std::int64_t>(gradient), b};
         if constexpr (on_host) note(Access::write, part, operation);
-        working_on(link_, operation);
-        const ReduceReport done = reducer_.all_reduce(link_, bucket);
+        const ReduceReport done = reduced(bucket, operation);
         if constexpr (on_host) note(Access::write, part, operation);  // until here
         s.report.bytes_sent += done.bytes_sent;
         s.report.steps += done.steps;
         if (done.complete()) return;
         s.report.delivery = broken_ = done.delivery;
         s.failed_bucket = b;
+    }
+
+    /// Once the reducer has thrown, no bucket is reduced any more: the other ranks would take its
+    /// messages for those of this one.
+    ReduceReport reduced(const BucketIn<M>& bucket, const Operation& operation) {
+        try {
+            auto&& link = in_operation(link_, operation);
+            return reducer_.all_reduce(link, bucket);
+        } catch (...) {
+            broken_ = {Delivery::Outcome::cancelled, link_.rank()};
+            slot(bucket.gradient).report.delivery = broken_;
+            slot(bucket.gradient).failed_bucket = bucket.index;
+            detail::reducer::rethrow_named(link_.rank(), operation);
+        }
     }
 
     void settle_state(bool applied) {

@@ -27,6 +27,7 @@ struct Mail {
     std::uint64_t wait = 0;  ///< the wait that sleeps until this one is done; 0: none
     int peer = -1;
     int channel = 0;
+    MessageBucket bucket{};
     const std::byte* source = nullptr;
     std::byte* target = nullptr;
     std::size_t bytes = 0;
@@ -47,11 +48,13 @@ public:
 
     [[nodiscard]] Placement placement() const { return placement_; }
 
-    Request send(int rank, int to, int channel, std::span<const std::byte> message) {
-        return post(rank, to, channel, true, message.data(), nullptr, message.size());
+    Request send(int rank, int to, int channel, std::span<const std::byte> message,
+                 MessageBucket bucket) {
+        return post(rank, to, channel, bucket, true, message.data(), nullptr, message.size());
     }
-    Request receive(int rank, int from, int channel, std::span<std::byte> message) {
-        return post(rank, from, channel, false, nullptr, message.data(), message.size());
+    Request receive(int rank, int from, int channel, std::span<std::byte> message,
+                    MessageBucket bucket) {
+        return post(rank, from, channel, bucket, false, nullptr, message.data(), message.size());
     }
 
     /// Waits until one of the requests is done, or nothing can be done any more.
@@ -60,7 +63,7 @@ public:
     /// SharesMemory: meets all ranks on `channel`, works on what they published, and meets again.
     /// `by_last`: the last rank to come works for all.
     Delivery share(int rank, int channel, std::span<std::byte> mine, SharedWork work,
-                   bool by_last = false);
+                   MessageBucket bucket, bool by_last = false);
     [[nodiscard]] bool shares_cores() const { return !spins_; }
 
     /// Stops the office: every wait whose message is not being copied returns `cancelled`.
@@ -97,6 +100,7 @@ private:
         Meeting(int on, std::size_t ranks);
         int channel;
         std::vector<std::span<std::byte>> memory;  ///< [rank]
+        std::vector<MessageBucket> buckets;        ///< [rank]
         std::vector<Seat> seats;                   ///< [rank]
         Gate come{}, worked{};
         std::atomic<int> sleepers{0};
@@ -127,8 +131,8 @@ private:
     Side& side(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
     Mail& mail(int rank, Request r) { return side(rank).mail[r.id]; }
 
-    Request post(int rank, int peer, int channel, bool sending, const std::byte* source,
-                 std::byte* target, std::size_t bytes);
+    Request post(int rank, int peer, int channel, MessageBucket bucket, bool sending,
+                 const std::byte* source, std::byte* target, std::size_t bytes);
     Request take(int rank);
     /// The oldest partner that fits, taken out of the queue; or `mine` is queued.
     bool match(int rank, Mail& mine, typename Side::Entry& partner);
@@ -173,10 +177,10 @@ public:
     [[nodiscard]] int ranks() const { return placement().ranks(); }
     [[nodiscard]] Placement placement() const { return office_->placement(); }
     Request send(int to, int channel, std::span<const std::byte> message) {
-        return office_->send(rank_, to, channel, message);
+        return office_->send(rank_, to, channel, message, bucket_);
     }
     Request receive(int from, int channel, std::span<std::byte> message) {
-        return office_->receive(rank_, from, channel, message);
+        return office_->receive(rank_, from, channel, message, bucket_);
     }
     Delivery wait(Request request) { return wait_any({&request, 1}).delivery; }
     Arrival wait_any(std::span<const Request> requests) {
@@ -184,16 +188,22 @@ public:
     }
     [[nodiscard]] static constexpr bool shares_memory() { return true; }
     Delivery share(int channel, std::span<std::byte> mine, SharedWork work) {
-        return office_->share(rank_, channel, mine, work);
+        return office_->share(rank_, channel, mine, work, bucket_);
     }
     Delivery share_by_last(int channel, std::span<std::byte> mine, SharedWork work) {
-        return office_->share(rank_, channel, mine, work, true);
+        return office_->share(rank_, channel, mine, work, bucket_, true);
     }
     [[nodiscard]] bool shares_cores() const { return office_->shares_cores(); }
+    [[nodiscard]] Endpoint in_operation(const Operation& operation) const {
+        Endpoint same = *this;
+        same.bucket_ = MessageBucket(operation);
+        return same;
+    }
 
 private:
     Mailbox* office_;
     int rank_;
+    MessageBucket bucket_{};
 };
 static_assert(explain_transport<Endpoint>() && SharesMemory<Endpoint>);
 

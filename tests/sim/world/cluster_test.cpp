@@ -280,6 +280,34 @@ TEST(ClusterDeathTest, AReceiveOfAnotherLengthIsNamed) {
     }),
                  "rank 0 sends 12 bytes where rank 1 receives 8, on channel 5: .*equal length");
 }
+TEST(ClusterDeathTest, AReceiveInAnotherBucketIsNamed) {
+    EXPECT_DEATH(World(plain(2)).run([](auto& rank) {
+        std::array<std::byte, 12> bytes{};
+        auto& link = rank.transport();
+        gx::working_on(link, {"all-reduce", 7, rank.rank()});
+        (void)link.wait(rank.rank() == 0 ? link.send(1, 5, bytes) : link.receive(0, 5, bytes));
+    }),
+                 "rank 0 sends bucket 0 of step 7 where rank 1 receives bucket 1 of step 7, on "
+                 "channel 5: .*same order");
+}
+/// The rank itself may work on something else beside its stream.
+TEST(Cluster, ABucketIsThatOfTheFiberThatPosts) {
+    World(plain(2)).run([](auto& rank) {
+        auto task = [&rank] {
+            std::array<std::byte, 12> bytes{};
+            auto& link = rank.transport();
+            gx::working_on(link, {"all-reduce", 7, 3});
+            rank.charge(1_us, "before it sends");
+            const auto sent = link.send(1 - rank.rank(), 0, bytes);
+            EXPECT_TRUE(link.wait(link.receive(1 - rank.rank(), 0, bytes)).complete());
+            EXPECT_TRUE(link.wait(sent).complete());
+        };
+        const gx::Event done = rank.stream().enqueue(
+            {[](void* run, std::uint64_t) { (*static_cast<decltype(task)*>(run))(); }, &task});
+        if (rank.rank() == 1) gx::working_on(rank.transport(), {"all-reduce", 8, 0});
+        rank.stream().wait(done);
+    });
+}
 TEST(Cluster, EqualRunsHashEqually) {
     EXPECT_EQ(hash_of(1, 5_us), hash_of(1, 5_us));
     EXPECT_NE(hash_of(1, 5_us), hash_of(2, 5_us)) << "the seed is hashed";

@@ -12,10 +12,10 @@
 #include <random>     // keys
 #include <utility>    // exchange
 
-#include <gx/core/contract.hpp>                // GX_EXPECT
-#include <gx/core/detail/unequal_lengths.hpp>  // unequal_lengths
-#include <gx/core/error.hpp>                   // Error
-#include <gx/coordination/mesh.hpp>            // Mesh
+#include <gx/core/contract.hpp>                 // GX_EXPECT
+#include <gx/core/detail/matched_messages.hpp>  // unequal_buckets, unequal_lengths
+#include <gx/core/error.hpp>                    // Error
+#include <gx/coordination/mesh.hpp>             // Mesh
 
 namespace gx::coordination {
 
@@ -143,34 +143,37 @@ GX_DECL std::vector<Descriptor> connect_all(Session& session, const std::string&
 
 // ---- Posting and waiting ----------------------------------------------------------------
 
-GX_DECL Request Mesh::send(int to, int channel, std::span<const std::byte> message) {
+GX_DECL Request Mesh::send(int to, int channel, std::span<const std::byte> message,
+                           MessageBucket bucket) {
     GX_EXPECT(to >= 0 && to < placement_.ranks(), "a message to no rank of this world");
     const std::lock_guard lock(mutex_);
     const std::uint32_t id = take({.sending = true, .peer = to, .channel = channel});
     if (stop_.stopped()) return {id};
     if (to == rank_) {
-        finish_message(link(to), channel, {message.begin(), message.end()});
+        finish_message(link(to), {channel, bucket, {message.begin(), message.end()}});
         posted_[id].done = true;
         changed_.notify_all();
     } else {
-        push(to, {.header = {channel, message.size()}, .payload = message, .request = id});
+        push(to, {.header = {channel, message.size(), bucket}, .payload = message, .request = id});
     }
     return {id};
 }
 
-GX_DECL Request Mesh::receive(int from, int channel, std::span<std::byte> message) {
+GX_DECL Request Mesh::receive(int from, int channel, std::span<std::byte> message,
+                              MessageBucket bucket) {
     GX_EXPECT(from >= 0 && from < placement_.ranks(), "a message from no rank of this world");
     const std::lock_guard lock(mutex_);
-    const std::uint32_t id = take({.peer = from, .channel = channel, .target = message});
+    const std::uint32_t id =
+        take({.peer = from, .channel = channel, .bucket = bucket, .target = message});
     if (stop_.stopped()) return {id};
     Link& l = link(from);
     const auto early = std::find_if(l.early.begin(), l.early.end(),
                                     [&](const Early& e) { return e.channel == channel; });
     l.receiving.push_back(id);
     if (early == l.early.end()) return {id};
-    const std::vector<std::byte> bytes = std::move(early->bytes);
+    Early arrived = std::move(*early);
     l.early.erase(early);
-    finish_message(l, channel, bytes);
+    finish_message(l, std::move(arrived));
     return {id};
 }
 
@@ -366,10 +369,8 @@ GX_DECL void Mesh::begin_payload(int from) {
     Incoming& in = l.in;
     in.request = unmatched(l, static_cast<int>(in.header.channel));
     if (in.request != 0) {
+        expect_meeting(posted_[in.request], in.header.bucket, in.header.bytes);
         in.target = posted_[in.request].target;
-        GX_EXPECT(in.target.size() == in.header.bytes,
-                  gx::detail::unequal_lengths(from, rank_, static_cast<int>(in.header.channel),
-                                              in.header.bytes, in.target.size()));
         return;
     }
     in.owned.resize(in.header.bytes);
@@ -382,22 +383,32 @@ GX_DECL void Mesh::finish_frame(int from) {
     if (in.request != 0) {
         posted_[in.request].done = true;
     } else {
-        finish_message(l, static_cast<int>(in.header.channel), std::move(in.owned));
+        finish_message(
+            l, {static_cast<int>(in.header.channel), in.header.bucket, std::move(in.owned)});
     }
     changed_.notify_all();
 }
 
-GX_DECL void Mesh::finish_message(Link& l, int channel, std::vector<std::byte> bytes) {
-    const std::uint32_t id = unmatched(l, channel);
+GX_DECL void Mesh::finish_message(Link& l, Early message) {
+    const std::uint32_t id = unmatched(l, message.channel);
     if (id == 0) {
-        l.early.push_back({channel, std::move(bytes)});
+        l.early.push_back(std::move(message));
         return;
     }
     Posted& p = posted_[id];
-    GX_EXPECT(p.target.size() == bytes.size(),
-              gx::detail::unequal_lengths(p.peer, rank_, channel, bytes.size(), p.target.size()));
+    const std::vector<std::byte>& bytes = message.bytes;
+    expect_meeting(p, message.bucket, bytes.size());
     if (!bytes.empty()) std::memcpy(p.target.data(), bytes.data(), bytes.size());
     p.done = true;
+}
+
+GX_DECL void Mesh::expect_meeting(const Posted& receive, MessageBucket bucket,
+                                  std::size_t bytes) const {
+    const auto& [peer, channel] = std::pair(receive.peer, receive.channel);
+    GX_EXPECT(meet(bucket, receive.bucket),
+              gx::detail::unequal_buckets(peer, rank_, channel, bucket, receive.bucket));
+    GX_EXPECT(bytes == receive.target.size(),
+              gx::detail::unequal_lengths(peer, rank_, channel, bytes, receive.target.size()));
 }
 
 // The oldest receive that is posted for the channel, taken out; 0: none.

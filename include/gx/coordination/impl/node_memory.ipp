@@ -14,8 +14,9 @@
 #include <sstream>    // where the memory is
 #include <thread>     // sleep_for
 
-#include <gx/coordination/node_memory.hpp>  // the declarations
-#include <gx/core/contract.hpp>             // GX_EXPECT
+#include <gx/coordination/node_memory.hpp>      // the declarations
+#include <gx/core/contract.hpp>                 // GX_EXPECT
+#include <gx/core/detail/matched_messages.hpp>  // unequal_meeting
 
 namespace gx::coordination {
 
@@ -170,7 +171,7 @@ GX_DECL std::uint64_t NodeMemory::staging(int channel, std::size_t bytes) {
             throw Error("the memory that ranks of this machine share has no room for a copy of " +
                         std::to_string(bytes) + " bytes: run fewer ranks on this machine");
         staged_ += more;
-        place = {part_bytes_ - staged_, more};
+        place = {part_bytes_ - staged_, more, {}};
     }
     return place.offset;
 }
@@ -188,17 +189,18 @@ GX_DECL NodeMemory::Meeting NodeMemory::meeting(int channel) const {
 }
 
 GX_DECL Delivery NodeMemory::share(Session& session, std::chrono::nanoseconds deadline, int channel,
-                                   std::span<std::byte> mine, SharedWork work, bool by_last) {
+                                   std::span<std::byte> mine, SharedWork work, MessageBucket bucket,
+                                   bool by_last) {
     const Meeting m = meeting(channel);
     const auto r = static_cast<std::size_t>(rank_), n = static_cast<std::size_t>(ranks_);
     std::byte* const begin = part(rank_);
     const bool inside = mine.data() >= begin && mine.data() < begin + part_bytes_;
     const Place place{
         inside ? static_cast<std::uint64_t>(mine.data() - begin) : staging(channel, mine.size()),
-        mine.size()};
+        mine.size(), bucket};
     if (!inside && !mine.empty()) std::memcpy(begin + place.offset, mine.data(), mine.size());
     Place& published = m.places[r];  // written when it changes: others have it in their caches
-    if (published.offset != place.offset || published.bytes != place.bytes) published = place;
+    if (published != place) published = place;
     const std::uint64_t come = m.seats[r].come.load(std::memory_order_relaxed) + 1;
     const std::uint64_t last = come * n;
     m.seats[r].come.store(come, std::memory_order_relaxed);
@@ -206,6 +208,11 @@ GX_DECL Delivery NodeMemory::share(Session& session, std::chrono::nanoseconds de
         if (!inside && !mine.empty()) std::memcpy(mine.data(), begin + place.offset, mine.size());
     };
     const bool is_last = m.come->enter(last), works = is_last || !by_last;
+    if (is_last)
+        for (std::size_t k = 0; k < n; ++k)
+            GX_EXPECT(meet(m.places[k].bucket, bucket),
+                      gx::detail::unequal_meeting(rank_, static_cast<int>(k), channel, bucket,
+                                                  m.places[k].bucket));
     if (!works && gx::detail::spin(spins_, [&] { return m.worked->is_open(last); })) {
         take_back();
         return {};

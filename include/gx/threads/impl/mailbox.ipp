@@ -5,10 +5,10 @@
 #include <cstring>    // memcpy
 #include <thread>     // yield, hardware_concurrency
 
-#include <gx/core/contract.hpp>                // GX_EXPECT
-#include <gx/core/detail/unequal_lengths.hpp>  // unequal_lengths
-#include <gx/threads/mailbox.hpp>              // Mailbox
-#include <gx/threads/sleep.hpp>                // sleep_until
+#include <gx/core/contract.hpp>                 // GX_EXPECT
+#include <gx/core/detail/matched_messages.hpp>  // unequal_buckets, unequal_lengths
+#include <gx/threads/mailbox.hpp>               // Mailbox
+#include <gx/threads/sleep.hpp>                 // sleep_until
 
 namespace gx::detail::threads {
 
@@ -53,7 +53,7 @@ GX_DECL std::chrono::steady_clock::time_point Mailbox::end_of_patience() const {
 }
 
 GX_DECL Delivery Mailbox::share(int rank, int channel, std::span<std::byte> mine, SharedWork work,
-                                bool by_last) {
+                                MessageBucket bucket, bool by_last) {
     if (stopped_) {
         const std::lock_guard lock(mutex_);
         return end_of_wait(rank);
@@ -65,9 +65,16 @@ GX_DECL Delivery Mailbox::share(int rank, int channel, std::span<std::byte> mine
     const std::uint64_t last = come * ranks_.size();
     // Others have this line in their caches: it is written when it changes, and seldom does.
     if (m.memory[r].data() != mine.data() || m.memory[r].size() != mine.size()) m.memory[r] = mine;
+    if (m.buckets[r] != bucket) m.buckets[r] = bucket;
     m.seats[r].come.store(come, std::memory_order_relaxed);
     const bool is_last = m.come.enter(last), works = is_last || !by_last;
-    if (is_last) wake_sleepers(m);
+    if (is_last) {
+        for (std::size_t k = 0; k < m.buckets.size(); ++k)
+            GX_EXPECT(meet(m.buckets[k], bucket),
+                      gx::detail::unequal_meeting(rank, static_cast<int>(k), channel, bucket,
+                                                  m.buckets[k]));
+        wake_sleepers(m);
+    }
     if (!works && spin(spins_, [&] { return m.worked.is_open(last); })) return {};
     if (!is_last)
         if (const Delivery d = wait_for_all(rank, m, last); !d.complete()) return d;
@@ -168,7 +175,7 @@ GX_DECL void Mailbox::leave(int rank) {
     wake_all();
 }
 
-GX_DECL Request Mailbox::post(int rank, int peer, int channel, bool sending,
+GX_DECL Request Mailbox::post(int rank, int peer, int channel, MessageBucket bucket, bool sending,
                               const std::byte* source, std::byte* target, std::size_t bytes) {
     GX_EXPECT(peer >= 0 && peer < placement_.ranks(), "a message to or from no rank of this world");
     Request request;
@@ -179,6 +186,7 @@ GX_DECL Request Mailbox::post(int rank, int peer, int channel, bool sending,
         request = take(rank);
         mine = &mail(rank, request);
         mine->sending = sending, mine->peer = peer, mine->channel = channel;
+        mine->bucket = bucket;
         mine->source = source, mine->target = target, mine->bytes = bytes;
         mine->state.store(MailState::posted, std::memory_order_relaxed);
         if (stopped_ || !match(rank, *mine, other)) return request;
@@ -219,6 +227,8 @@ GX_DECL bool Mailbox::match(int rank, Mail& mine, typename Side::Entry& partner)
 GX_DECL void Mailbox::copy(const Mail& a, const Mail& b) {
     const Mail& out = a.sending ? a : b;
     const Mail& in = a.sending ? b : a;
+    GX_EXPECT(meet(out.bucket, in.bucket),
+              gx::detail::unequal_buckets(in.peer, out.peer, in.channel, out.bucket, in.bucket));
     GX_EXPECT(out.bytes == in.bytes,
               gx::detail::unequal_lengths(in.peer, out.peer, in.channel, out.bytes, in.bytes));
     if (out.bytes > 0) std::memcpy(in.target, out.source, out.bytes);
@@ -350,6 +360,6 @@ GX_DECL Mailbox::Mailbox(Placement placement, std::chrono::nanoseconds deadline)
       spins_(ranks_.size() <= std::thread::hardware_concurrency()) {}
 
 GX_DECL Mailbox::Meeting::Meeting(int on, std::size_t ranks)
-    : channel(on), memory(ranks), seats(ranks) {}
+    : channel(on), memory(ranks), buckets(ranks), seats(ranks) {}
 
 }  // namespace gx::detail::threads

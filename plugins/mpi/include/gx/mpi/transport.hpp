@@ -71,11 +71,13 @@ public:
     [[nodiscard]] bool shares_memory() const { return shared_ != nullptr; }
     Delivery share(int channel, std::span<std::byte> mine, SharedWork work) {
         GX_EXPECT(shared_ != nullptr, "the ranks of this world share no memory: use messages");
-        return shared_->share(session_, options_.deadline, channel, mine, work);
+        return shared_->share(session_, options_.deadline, channel, mine, work,
+                              MessageBucket(operation()));
     }
     Delivery share_by_last(int channel, std::span<std::byte> mine, SharedWork work) {
         GX_EXPECT(shared_ != nullptr, "the ranks of this world share no memory: use messages");
-        return shared_->share(session_, options_.deadline, channel, mine, work, true);
+        return shared_->share(session_, options_.deadline, channel, mine, work,
+                              MessageBucket(operation()), true);
     }
     [[nodiscard]] bool shares_cores() const { return shared_->shares_cores(); }
     [[nodiscard]] MemoryResource* shared_buffers() const { return shared_; }

@@ -21,6 +21,16 @@
 
 namespace gx {
 
+namespace detail::shared_memory {
+[[nodiscard]] inline std::string unequal_lengths(std::size_t rank, std::size_t bytes,
+                                                 std::size_t other, std::size_t others) {
+    return "rank " + std::to_string(rank) + " reduces a bucket of " + std::to_string(bytes) +
+           " bytes where rank " + std::to_string(other) + " has " + std::to_string(others) +
+           ": all ranks reduce a bucket of one length. Reduce the same buckets in the same order "
+           "on every rank";
+}
+}  // namespace detail::shared_memory
+
 /// Mean over all ranks in place. Where the transport's ranks reach one another's memory, rank r
 /// has chunk r of n, and for each element i of it:
 ///
@@ -98,11 +108,13 @@ private:
     template <class S>
     ReduceReport reduce_in_place(auto& link, std::span<typename S::storage> mine) {
         const auto memory = std::as_writable_bytes(mine);
+        const auto me = static_cast<std::size_t>(link.rank());
         const auto average_of = [&](int rank, int ranks) {
             return [=](std::span<const std::span<std::byte>> all) {
-                for (const auto one : all)
-                    GX_EXPECT(one.size() == memory.size(),
-                              "all ranks reduce a bucket of one length");
+                for (std::size_t k = 0; k < all.size(); ++k)
+                    GX_EXPECT(all[k].size() == memory.size(),
+                              detail::shared_memory::unequal_lengths(k, all[k].size(), me,
+                                                                     memory.size()));
                 average_share<S>(all, memory.size() / sizeof(typename S::storage), rank, ranks);
             };
         };

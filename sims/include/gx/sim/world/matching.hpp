@@ -47,13 +47,14 @@ struct DeliveryRules {
 /// ends, when its last byte has arrived and its receive is posted; the payload is copied then.
 ///
 /// Order:  sends and receives of one (from, to, channel) match in the order of their posting.
-/// Errors: a receive and its send of different lengths break the contract. A wait that reaches its
-///         deadline, waits for a rank that has ended, or is part of a deadlock returns `timed_out`
-///         with the missing rank, found by following the wait-for graph; the waits of all other
-///         ranks then return `cancelled` with the same rank. Such a wait withdraws its request: the
-///         buffer is not touched any more, and the other end of that message is never done. A rank
-///         that ends withdraws all requests that it has not waited for. A message stuck between two
-///         ranks blames the one whose link is cut, else the peer. A dead rank is blamed first.
+/// Errors: a receive and its send of different lengths or buckets break the contract. A wait that
+///         reaches its deadline, waits for a rank that has ended, or is part of a deadlock returns
+///         `timed_out` with the missing rank, found by following the wait-for graph; the waits of
+///         all other ranks then return `cancelled` with the same rank. Such a wait withdraws its
+///         request: the buffer is not touched any more, and the other end of that message is never
+///         done. A rank that ends withdraws all requests that it has not waited for. A message
+///         stuck between two ranks blames the one whose link is cut, else the peer. A dead rank is
+///         blamed first.
 /// Faults: the messages of a lane carry numbers. One that arrives before an earlier one waits for
 ///         it; a second copy is discarded.
 /// Cost:   O(log peers) to match; no allocation once the most open requests have been seen.
@@ -74,8 +75,10 @@ public:
         rules_ = rules;
     }
 
-    Request send(int from, int to, int channel, std::span<const std::byte> message);
-    Request receive(int to, int from, int channel, std::span<std::byte> message);
+    Request send(int from, int to, int channel, std::span<const std::byte> message,
+                 MessageBucket bucket = {});
+    Request receive(int to, int from, int channel, std::span<std::byte> message,
+                    MessageBucket bucket = {});
     Arrival wait_any(int rank, std::span<const Request> requests);
     /// The rank posts no more, and its buffers are gone: waits for more of its messages end.
     void rank_ended(int rank);

@@ -89,6 +89,10 @@ public:
 private:
     [[nodiscard]] bool alive() const;
     void count_wait(Nanoseconds now);
+    /// That the fiber that runs now works on: the rank's own, or its stream's.
+    [[nodiscard]] MessageBucket& bucket() {
+        return engine_.current() == main_ ? main_bucket_ : stream_bucket_;
+    }
 
     FaultInterface* faults_ = nullptr;
     Limits limits_{};
@@ -102,6 +106,7 @@ private:
     const ScheduledFiber*& main_;
     TraceSink* trace_ = nullptr;
     Operation operation_{};
+    MessageBucket main_bucket_{}, stream_bucket_{};
     Nanoseconds part_began_{};
 };
 

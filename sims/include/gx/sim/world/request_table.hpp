@@ -29,6 +29,7 @@ struct PostedRequest {
     int partner = none;  ///< slot of the matching request; none: unmatched, or it is gone
     int next = none;     ///< in its lane
     int from = 0, to = 0, channel = 0;
+    MessageBucket bucket{};
     Nanoseconds posted{};
     std::uint64_t message = 0;  ///< of a send: counted from 1
     ScheduledFiber* waiter = nullptr;

@@ -5,11 +5,11 @@
 #include <array>      // ends
 #include <cstring>    // memcpy, memcmp
 
-#include <gx/core/contract.hpp>                // GX_EXPECT
-#include <gx/core/detail/unequal_lengths.hpp>  // unequal_lengths
-#include <gx/sim/network/network.hpp>          // FlowNetwork
-#include <gx/sim/topology/topology.hpp>        // Topology
-#include <gx/sim/world/matching.hpp>           // MessageMatcher
+#include <gx/core/contract.hpp>                 // GX_EXPECT
+#include <gx/core/detail/matched_messages.hpp>  // unequal_buckets, unequal_lengths
+#include <gx/sim/network/network.hpp>           // FlowNetwork
+#include <gx/sim/topology/topology.hpp>         // Topology
+#include <gx/sim/world/matching.hpp>            // MessageMatcher
 
 namespace gx::sim {
 
@@ -34,8 +34,9 @@ GX_DECL void MessageMatcher::cap_gradients(BytesPerSecond rate) {
 // ---- Posting and matching ---------------------------------------------------------------
 
 GX_DECL Request MessageMatcher::send(int from, int to, int channel,
-                                     std::span<const std::byte> message) {
+                                     std::span<const std::byte> message, MessageBucket bucket) {
     const int slot = post(true, from, to, channel, message.size());
+    requests_[slot].bucket = bucket;
     requests_[slot].out = message.data();
     requests_[slot].message = ++messages_;
     if (races_) races_->sends(from, slot, to, message);
@@ -44,9 +45,10 @@ GX_DECL Request MessageMatcher::send(int from, int to, int channel,
     return requests_.ticket(slot);
 }
 
-GX_DECL Request MessageMatcher::receive(int to, int from, int channel,
-                                        std::span<std::byte> message) {
+GX_DECL Request MessageMatcher::receive(int to, int from, int channel, std::span<std::byte> message,
+                                        MessageBucket bucket) {
     const int slot = post(false, from, to, channel, message.size());
+    requests_[slot].bucket = bucket;
     requests_[slot].in = message.data();
     if (races_) races_->receives(to, slot, from, message);
     match(slot);
@@ -81,17 +83,20 @@ GX_DECL void MessageMatcher::match(int slot) {
         return;
     }
     const int other = l.head;
-    const bool equal = requests_[other].bytes == p.bytes;
-    GX_EXPECT(equal || engine_.cancelled(),
-              gx::detail::unequal_lengths(p.from, p.to, p.channel,
-                                          requests_[p.is_send ? slot : other].bytes,
-                                          requests_[p.is_send ? other : slot].bytes));
-    if (!equal) return;  // a reduction that was given up left the other one
+    const int send = p.is_send ? slot : other, receive = p.is_send ? other : slot;
+    PostedRequest& out = requests_[send];
+    PostedRequest& in = requests_[receive];
+    if (!meet(out.bucket, in.bucket) || out.bytes != in.bytes) {
+        GX_EXPECT(meet(out.bucket, in.bucket) || engine_.cancelled(),
+                  gx::detail::unequal_buckets(p.from, p.to, p.channel, out.bucket, in.bucket));
+        GX_EXPECT(engine_.cancelled(),
+                  gx::detail::unequal_lengths(p.from, p.to, p.channel, out.bytes, in.bytes));
+        return;  // a reduction that was given up left the other one
+    }
     l.head = requests_[other].next;
-    p.partner = other;
-    requests_[other].partner = slot;
-    const int send = p.is_send ? slot : other;
-    if (!requests_[send].flowing) complete(send);
+    out.partner = receive;
+    in.partner = send;
+    if (!out.flowing) complete(send);
 }
 
 GX_DECL void MessageMatcher::transmit(int slot) {

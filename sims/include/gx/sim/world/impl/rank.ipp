@@ -16,11 +16,11 @@ namespace gx::sim {
 GX_DECL Request Endpoint::send(int to, int channel, std::span<const std::byte> message) {
     if (faults_ && channel < control_channel && alive()) faults_->sending(rank_);
     if (!alive()) return {};
-    return matcher_.send(rank_, to, channel, message);
+    return matcher_.send(rank_, to, channel, message, bucket());
 }
 GX_DECL Request Endpoint::receive(int from, int channel, std::span<std::byte> message) {
     if (!alive()) return {};
-    return matcher_.receive(rank_, from, channel, message);
+    return matcher_.receive(rank_, from, channel, message, bucket());
 }
 
 GX_DECL Arrival Endpoint::wait_any(std::span<const Request> requests) {
@@ -73,6 +73,7 @@ GX_DECL void Endpoint::working_on(const Operation& operation) {
     if (trace_ && !operation_.part.view().empty())
         trace_->add({rank_, Track::communication, operation_.part, part_began_, engine_.now()});
     operation_ = operation;
+    bucket() = MessageBucket(operation);
     part_began_ = engine_.now();
 }
 
