@@ -315,6 +315,52 @@ const std::vector<Case> cases{
          s.finish();
      },
      {"bytes", "Reduce the same buckets in the same order on every rank"}},
+    {"copy in that is longer than its view",
+     [](Rank& r) {
+         Step s(r);
+         const std::vector<float> many(100, 7);
+         s.compute.copy_in(std::span(many), Step::of(s.gradient), {"copy"});
+         s.finish();
+     },
+     {"copies 400 bytes to memory of 32 ('copy')"}},
+    {"copy out that is longer than its view",
+     [](Rank& r) {
+         Step s(r);
+         std::vector<float> many(100);
+         s.compute.copy_out(Read(Step::of(s.gradient)), std::span(many), {"copy"});
+         s.finish();
+     },
+     {"copies 32 bytes to memory of 400 ('copy')"}},
+    {"asks for an event of no queue",
+     [](Rank& r) {
+         Step s(r);
+         (void)s.compute.reached({1, 77});
+         s.finish();
+     },
+     {"an event of no queue"}},
+    {"asks for an event of another rank's queue",
+     [](Rank& r) {
+         Step s(r);
+         static std::array<Event, 2> events;
+         events[static_cast<std::size_t>(r.rank())] = s.compute.record();
+         meet(r);
+         (void)s.compute.reached(events[static_cast<std::size_t>(1 - r.rank())]);
+         s.finish();
+     },
+     {"an event of queue 'compute' of rank"}},
+    {"buckets in another order on one rank",
+     [](Rank& r) {
+         Step s(r);
+         for (int i = 0; i < 2; ++i) {
+             const int b = r.rank() == 0 ? i : 1 - i;
+             const View half = Step::of(s.gradient).subspan(4 * std::size_t(b), 4);
+             auto& link = gx::in_operation(r.transport(), {"all-reduce", 7, b});
+             (void)s.reducer.all_reduce(link, BucketIn<FarMemory>(half));
+         }
+         s.finish();
+     },
+     {"messages bucket 0 of step 7", "messages bucket 1 of step 7",
+      "Reduce the same buckets in the same order on every rank"}},
     {"one rank reduces once less",
      [](Rank& r) {
          Step s(r);
@@ -380,7 +426,6 @@ TEST(RightProgramsOnFarMemory, AreNotReported) {
 
 TEST(FaultsOnFarMemoryDeathTest, HostAccessesAreNamed) {
     const auto touch = [](bool write) {
-        name_host_accesses();
         FarWorld<>({.placement = {1, 1}}).run([&](Rank& r) {
             Step s(r);
             const auto seen = FarMemory::seen(Step::of(s.gradient));

@@ -94,8 +94,11 @@ public:
     GX_DECL void enqueue_wait(int queue, Event event);
     /// The host waits.
     [[nodiscard]] GX_DECL Delivery wait(int rank, Event event);
-    [[nodiscard]] bool reached(Event event) const {
-        return queue(event.stream).done >= event.sequence;
+    /// Event{}, before all work, is reached.
+    [[nodiscard]] bool reached(int rank, Event event) const {
+        if (event.sequence == 0) return true;
+        expect_event(rank, event);
+        return reached(event);
     }
     /// Runs what the rank has queued and needs no other rank for; then drops what is left in
     /// `queue`, whose events count as reached.
@@ -168,6 +171,9 @@ private:
     int missing_rank(const Queue& q, std::uint64_t sequence, std::vector<bool>& seen) const;
     [[nodiscard]] std::string stuck() const;
     void expect_event(int rank, Event event) const;
+    [[nodiscard]] bool reached(Event event) const {
+        return queue(event.stream).done >= event.sequence;
+    }
     std::uint64_t draw(std::uint64_t n) { return rng_.below(draws_++, n); }
 
     Placement placement_;

@@ -4,11 +4,13 @@
 #include <algorithm>    // copy
 #include <memory>       // shared_ptr
 #include <span>         // the host's memory
+#include <string>       // sentences
 #include <string_view>  // names
 #include <type_traits>  // is_arithmetic_v, is_const_v
 #include <utility>      // move
 #include <vector>       // copies of what the host gave
 
+#include <gx/core/error.hpp>           // Error
 #include <gx/memory/buffer.hpp>        // MemoryResource
 #include <gx/memory/queue.hpp>         // DeviceKernel, QueuedMessage
 #include <gx/testing/far/machine.hpp>  // FarMachine
@@ -31,12 +33,13 @@ public:
     void wait_for(Event event) { machine_->enqueue_wait(queue_, event); }
     /// The host waits for `event`.
     [[nodiscard]] Delivery wait(Event event) { return machine_->wait(rank_, event); }
-    [[nodiscard]] bool reached(Event event) const { return machine_->reached(event); }
+    [[nodiscard]] bool reached(Event event) const { return machine_->reached(rank_, event); }
     void abandon() { machine_->abandon(queue_); }
 
-    /// Copies what the host holds now.
+    /// Copies what the host holds now. Errors: gx::Error for views of two lengths, as copy_out().
     template <class T>
     void copy_in(std::span<const T> from, ViewIn<T, FarMemory> to, const Operation& what) {
+        expect_lengths(from.size_bytes(), to.size_bytes(), what);
         FarWork work{.operation = what, .uses = {{FarMemory::seen(to), true}}};
         auto held = std::make_shared<std::vector<T>>(from.begin(), from.end());
         work.run = [held, to] {
@@ -47,6 +50,7 @@ public:
     /// Copies to the host's memory, which stays until the event behind it was waited for.
     template <class T>
     void copy_out(ViewIn<const T, FarMemory> from, std::span<T> to, const Operation& what) {
+        expect_lengths(from.size_bytes(), to.size_bytes(), what);
         FarWork work{.operation = what,
                      .uses = {{FarMemory::seen(from)}, {std::as_bytes(to), true, true}}};
         work.run = [from, to] {
@@ -64,6 +68,13 @@ public:
     [[nodiscard]] int rank() const { return rank_; }
 
 private:
+    void expect_lengths(std::size_t from, std::size_t to, const Operation& what) const {
+        if (from == to) return;
+        throw Error("rank " + std::to_string(rank_) + " copies " + std::to_string(from) +
+                    " bytes to memory of " + std::to_string(to) + " ('" + to_string(what) +
+                    "'). Copy between views of one length.");
+    }
+
     FarMachine* machine_;
     int rank_;
     int queue_;

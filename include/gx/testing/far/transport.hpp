@@ -24,9 +24,12 @@ public:
     [[nodiscard]] Placement placement() const { return queue_.machine().placement(); }
     [[nodiscard]] FarQueue& queue() { return queue_; }
     void exchange(std::span<const QueuedMessage<FarMemory>> group);
+    /// Errors: the machine throws where a receive in one bucket meets a send in another.
+    void working_on(const Operation& operation) { operation_ = operation; }
 
 private:
     FarQueue queue_;
+    Operation operation_{};
 };
 static_assert(StreamOrdered<FarTransport>);
 

@@ -22,6 +22,7 @@ GX_DECL FarMachine::FarMachine(Placement placement, std::uint64_t seed, QueuePro
       progress_(progress),
       rng_(seed, "gx::testing::FarMachine"),
       detector_(placement.ranks()) {
+    name_host_accesses();
     for (int r = 0; r < placement.ranks(); ++r) {
         Host& h = hosts_.emplace_back();
         h.arena = std::make_unique<FarArena>(r);
@@ -345,7 +346,8 @@ GX_DECL void FarMachine::transfer(const Action& a) {
     FarWork& to = queue(a.peer).work.front();
     auto& send = from.messages[static_cast<std::size_t>(a.message)];
     auto& receive = to.messages[static_cast<std::size_t>(a.peer_message)];
-    if (send.memory.size() != receive.memory.size())
+    const bool same = meet(MessageBucket(from.operation), MessageBucket(to.operation));
+    if (send.memory.size() != receive.memory.size() || !same)
         throw Error("rank " + std::to_string(queue(a.queue).rank) + " sends " +
                     std::to_string(send.memory.size()) + " bytes ('" + to_string(from.operation) +
                     "') where rank " + std::to_string(queue(a.peer).rank) + " receives " +

@@ -117,7 +117,8 @@ GX_DECL std::string FarArena::describe(const void* address) const {
 }
 
 GX_DECL void name_host_accesses() {
-    struct sigaction action{};
+    struct sigaction action{}, before{};
+    if (::sigaction(SIGSEGV, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) return;
     action.sa_sigaction = &detail::far::gx_report_host_access;
     action.sa_flags = SA_SIGINFO;
     ::sigaction(SIGSEGV, &action, nullptr);

@@ -11,7 +11,7 @@ namespace gx::testing {
 
 GX_DECL void FarTransport::exchange(std::span<const QueuedMessage<FarMemory>> group) {
     if (group.empty()) return;
-    FarWork work{.operation = {"messages"}};
+    FarWork work{.operation = {"messages", operation_.step, operation_.bucket}};
     for (const auto& m : group) {
         const bool sends = !m.out.empty();
         const auto seen = sends ? FarMemory::seen(m.out) : FarMemory::seen(m.in);
