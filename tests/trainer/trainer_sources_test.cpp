@@ -218,6 +218,44 @@ TEST(Sources, EndEarlyWithTheErrorOfTheReader) {
     EXPECT_TRUE(holds(error_of([&] { (void)trainer.train(cluster, gx::Sources{source}); }),
                       "odd source ends at sample 30"));
 }
+/// Leaves the samples of a read out, once it has read so many.
+struct Sparing : OddSource {
+    using OddSource::OddSource;
+    int whole_reads = 0;
+    struct Reader final : gx::SampleReader {
+        std::unique_ptr<gx::SampleReader> all;
+        int left;
+        Reader(std::unique_ptr<gx::SampleReader> of, int reads) : all(std::move(of)), left(reads) {}
+        void read(std::span<const std::uint32_t> indices, std::span<gx::Sample> out) override {
+            if (left-- > 0) all->read(indices, out);
+        }
+    };
+    [[nodiscard]] std::unique_ptr<gx::SampleReader> open() const {
+        return std::make_unique<Reader>(OddSource::open(), whole_reads);
+    }
+};
+TEST(Sources, MayNotLeaveSamplesAsTheyWereInTheReadBefore) {
+    for (const int reads : {0, 1, 3}) {
+        Sparing source(40);
+        source.whole_reads = reads;
+        auto wall = threads(2);
+        const Plain trainer({.batch = 3, .evaluate = false});
+        EXPECT_TRUE(holds(error_of([&] { (void)trainer.train(wall, gx::Sources{source}); }),
+                          "gx: data set 'odd': sample ",
+                          " has neither pixels nor values: correct the source"))
+            << reads;
+    }
+}
+TEST(Sources, MustOpen) {
+    struct Closed : OddSource {
+        using OddSource::OddSource;
+        [[nodiscard]] std::unique_ptr<gx::SampleReader> open() const { return nullptr; }
+    };
+    auto wall = threads(2);
+    const Plain trainer({.batch = 3, .evaluate = false});
+    EXPECT_TRUE(holds(error_of([&] { (void)trainer.train(wall, gx::Sources{Closed(40)}); }),
+                      "data set 'odd': its open() has returned no reader"));
+}
 TEST(Sources, AreCheckedBeforeTheRun) {
     OddSource source(3);
     source.deviation = -1;

@@ -1,13 +1,14 @@
 // InMemory<Augmentations...>: batches of a source, shuffled, augmented and normalised.
 #pragma once
 
-#include <array>     // one stream an augmentation
-#include <cstddef>   // size_t
-#include <cstdint>   // int32_t, int64_t
-#include <memory>    // unique_ptr
-#include <optional>  // resizing
-#include <span>      // span
-#include <vector>    // buffers
+#include <algorithm>  // fill
+#include <array>      // one stream an augmentation
+#include <cstddef>    // size_t
+#include <cstdint>    // int32_t, int64_t
+#include <memory>     // unique_ptr
+#include <optional>   // resizing
+#include <span>       // span
+#include <vector>     // buffers
 
 #include <gx/core/decl.hpp>                   // GX_DECL
 #include <gx/core/rng.hpp>                    // Rng
@@ -104,6 +105,7 @@ public:
         GX_EXPECT(step_ >= 0, "begin_epoch() comes before next()");
         const auto indices = order_.share(step_);
         const auto samples = std::span(samples_).first(indices.size());
+        std::ranges::fill(samples, Sample{});  // what the reader leaves out is no earlier sample
         reader_->read(indices, samples);
         detail::source::expect_samples(info_, indices, samples);
         const auto elements = static_cast<std::size_t>(shape().elements());

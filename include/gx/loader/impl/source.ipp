@@ -53,16 +53,16 @@ GX_DECL void expect_samples(const SourceInfo& info, std::span<const std::uint32_
                             std::span<const Sample> samples) {
     for (std::size_t i = 0; i < samples.size(); ++i) {
         const Sample& s = samples[i];
+        if (s.pixels == nullptr && s.values == nullptr)
+            throw Error(fmt::format(
+                "gx: data set '{}': sample {} has neither pixels nor values: correct the source",
+                info.name, indices[i]));
         if (s.shape != info.shape)
             throw Error(fmt::format(
                 "gx: data set '{}': sample {} is an image of {} x {} x {}, and the source has "
                 "images of {} x {} x {}: give all samples the shape of SourceInfo::shape",
                 info.name, indices[i], s.shape.channels, s.shape.height, s.shape.width,
                 info.shape.channels, info.shape.height, info.shape.width));
-        if (s.pixels == nullptr && s.values == nullptr)
-            throw Error(fmt::format(
-                "gx: data set '{}': sample {} has neither pixels nor values: correct the source",
-                info.name, indices[i]));
         if (s.label < 0 || s.label >= info.classes)
             throw Error(fmt::format(
                 "gx: data set '{}': sample {} has label {}, and labels of {} classes are 0 to {}: "
@@ -78,19 +78,26 @@ GX_DECL void expect_samples(const SourceInfo& info, std::span<const std::uint32_
     }
 }
 
+inline std::unique_ptr<SampleReader> expect_reader(std::unique_ptr<SampleReader> reader,
+                                                   const SourceRef& of) {
+    if (reader) return reader;
+    throw Error(fmt::format("gx: data set '{}': its open() has returned no reader (a null pointer)",
+                            of.info().name));
+}
+
 }  // namespace detail::source
 
 GX_DECL std::unique_ptr<SampleReader> SourceRef::open() const {
     const std::string sentence = flaw();
     if (!sentence.empty()) throw Error(fmt::format("gx: data set '{}': {}", info().name, sentence));
-    return functions_->open(source_);
+    return detail::source::expect_reader(functions_->open(source_), *this);
 }
 GX_DECL std::unique_ptr<SampleReader> SourceRef::open_at(ImageShape shape) const {
     std::string sentence = flaw();
     if (sentence.empty()) sentence = flaw_at(shape);
     if (!sentence.empty()) throw Error(fmt::format("gx: data set '{}': {}", info().name, sentence));
     GX_EXPECT(has_sizes(), "this source shows its samples in one shape: ask has_sizes() first");
-    return functions_->open_at(source_, shape);
+    return detail::source::expect_reader(functions_->open_at(source_, shape), *this);
 }
 
 }  // namespace gx
