@@ -4,11 +4,13 @@
 #include <cstddef>  // size_t
 #include <cstdint>  // int64_t, uint64_t
 #include <limits>   // infinity
+#include <thread>   // shares
 #include <vector>   // flat vectors
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <gx/core/error.hpp>         // Error
 #include <gx/core/function_ref.hpp>  // FunctionRef
 #include <gx/core/rng.hpp>           // values
 #include <gx/optimizer/adam.hpp>     // Adam
@@ -28,6 +30,13 @@ struct Shares {
     int calls = 0;
     void in_shares(gx::FunctionRef<void(int, int)> f) {
         for (int s = count; s-- > 0; ++calls) f(s, count);
+    }
+};
+/// As many threads as shares: one that throws ends the program.
+struct Threads {
+    void in_shares(gx::FunctionRef<void(int, int)> f) {
+        std::vector<std::jthread> threads;
+        for (int s = 0; s < 3; ++s) threads.emplace_back([&f, s] { f(s, 3); });
     }
 };
 struct Plain {};
@@ -102,6 +111,36 @@ TEST(UpdateInShares, CallsAnOptimizerThatLooksAtNormsOnce) {
         {.parameters = w, .gradients = g, .state = v, .slices = layout.slices, .rate = 1});
     EXPECT_EQ(device.calls, 0);
     EXPECT_NE(w, normals(3000, 1));
+}
+
+/// Refuses the gradient 7.
+struct Refuses : gx::Sgd {
+    using Sgd::Sgd;
+    void update(const gx::UpdateArgs& a) const {
+        for (const gx::ParameterSlice& s : a.slices)
+            for (std::size_t i = s.offset; i < s.offset + s.count; ++i) {
+                if (a.gradients[i] == 7) throw gx::Error("gradient of 7");
+                a.parameters[i] = 1;
+            }
+    }
+};
+TEST(UpdateInShares, ThrowsWhatAThreadOfTheDeviceThrows) {
+    static_assert(gx::UpdatesInShares<Refuses>);
+    const gx::Graph graph = testing_support::graph_of({{gx::ParameterRole::weight, 3000}});
+    const Layout layout = testing_support::plain_layout(graph);
+    Floats w(3000), g(3000);
+    const Refuses optimizer{gx::Sgd::Options{}};
+    Threads device;
+    const gx::UpdateArgs a{.parameters = w, .gradients = g, .slices = layout.slices, .rate = 1};
+    gx::update_in_shares(device, optimizer, a);
+    EXPECT_EQ(w, Floats(3000, 1));
+    for (const std::size_t at : {0, 1500, 2999}) {
+        g.assign(3000, 0);
+        g[at] = 7;
+        EXPECT_THROW(gx::update_in_shares(device, optimizer, a), gx::Error);
+    }
+    g.assign(3000, 7);  // each share throws
+    EXPECT_THROW(gx::update_in_shares(device, optimizer, a), gx::Error);
 }
 
 RC_GTEST_PROP(AllFiniteInShares, FindsOneInfinityAnywhere, (std::uint64_t seed)) {

@@ -5,6 +5,7 @@
 #include <atomic>     // a verdict of threads
 #include <concepts>   // same_as
 #include <cstddef>    // size_t
+#include <exception>  // of a share
 #include <span>       // flat memory
 
 #include <gx/core/device.hpp>            // HasShares
@@ -52,13 +53,24 @@ void update_share(const O& optimizer, UpdateArgs a, int share, int shares) {
 }  // namespace detail::optimizer
 
 /// optimizer.update(a), by the threads of `device` where both can.
+/// Errors: what an update throws on a thread of the device, here, once all shares are done; of
+///         several the first that was thrown.
 template <class Device, class O>
 void update_in_shares(Device& device, O& optimizer, const UpdateArgs& a) {
-    if constexpr (HasShares<Device> && UpdatesInShares<O>)
+    if constexpr (HasShares<Device> && UpdatesInShares<O>) {
+        std::atomic<bool> failed{false};
+        std::exception_ptr first;  // written by the thread that sets `failed`
         device.in_shares([&](int share, int shares) {
-            detail::optimizer::update_share<O>(optimizer, a, share, shares);
+            try {
+                detail::optimizer::update_share<O>(optimizer, a, share, shares);
+            } catch (...) {
+                if (!failed.exchange(true)) first = std::current_exception();
+            }
         });
-    else optimizer.update(a);
+        if (first) std::rethrow_exception(first);
+    } else {
+        optimizer.update(a);
+    }
 }
 
 /// all_finite(x), by the threads of `device` where it has them.
