@@ -34,6 +34,21 @@ template <class O>
 concept NamesItsScalars = requires {
     { O::scalar_names[0] } -> std::convertible_to<std::string_view>;
 };
+/// Whether the names of an array differ.
+template <class Names>
+consteval bool differ(const Names& names) {
+    for (std::size_t i = 0; i < std::size(names); ++i)
+        for (std::size_t k = 0; k < i; ++k)
+            if (std::string_view(names[i]) == std::string_view(names[k])) return false;
+    return true;
+}
+template <class O>
+consteval bool names_differ() {
+    bool all = true;
+    if constexpr (requires { O::state_names[0]; }) all = all && differ(O::state_names);
+    if constexpr (requires { O::scalar_names[0]; }) all = all && differ(O::scalar_names);
+    return all;
+}
 }  // namespace detail::optimizer
 
 /// An update rule over a device's flat parameters, in the device's own layout.
@@ -118,6 +133,10 @@ consteval bool explain_optimizer_members() {
                   "gx: not an Optimizer: 'scalars()' without names. A checkpoint keeps each by its "
                   "name. Fix: add 'static constexpr std::array<std::string_view, n> "
                   "scalar_names{...}'.");
+    static_assert(detail::optimizer::names_differ<O>(),
+                  "gx: not an Optimizer: two of its 'state_names' or 'scalar_names' are equal, as "
+                  "those of one wrapper around another of its kind. A checkpoint keeps each by its "
+                  "name. Fix: name each vector and scalar differently, or wrap once.");
     return true;
 }
 

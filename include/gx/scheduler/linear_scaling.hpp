@@ -5,6 +5,13 @@
 
 namespace gx {
 
+namespace detail::scheduler {
+template <class S>
+inline constexpr bool scales_linearly = false;
+template <class Next>
+inline constexpr bool scales_linearly<LinearScaling<Next>> = true;
+}  // namespace detail::scheduler
+
 ///     rate(t) = next.rate(t) * global_batch / reference_batch
 ///
 /// `Warmup<LinearScaling<Next>>` climbs to the scaled peak.
@@ -15,6 +22,9 @@ namespace gx {
 template <class Next>
 class LinearScaling {
     static_assert(explain_scheduler<Next>());
+    static_assert(!detail::scheduler::scales_linearly<Next>,
+                  "gx: LinearScaling of LinearScaling: the rate would be multiplied for the batch "
+                  "twice. Fix: scale once.");
 
 public:
     struct Options {
