@@ -1,8 +1,9 @@
 #include <gx/trainer/checkpoint.hpp>
 
-#include <bit>     // bit_cast
-#include <cmath>   // isnan
-#include <limits>  // largest integer
+#include <bit>      // bit_cast
+#include <cmath>    // isnan
+#include <fstream>  // a changed file
+#include <limits>   // largest integer
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>  // another writer
@@ -113,6 +114,33 @@ TEST(Checkpoint, ASumOverTwoClocksIsNaN) {
     const gx::Checkpoint b = gx::read_checkpoint(folder / "c", graph);
     EXPECT_EQ(b.clock, "mixed");
     EXPECT_TRUE(std::isnan(b.seconds) && std::isnan(b.dollars));
+}
+TEST(Checkpoint, ScalarsMayBeWhatJsonHasNoNumberFor) {
+    const Folder folder;
+    const gx::Graph graph = gx::graph<gx::LeNet>();
+    gx::Checkpoint a = full(graph);
+    constexpr double inf = std::numeric_limits<double>::infinity();
+    a.scalars = {
+        {"best", inf}, {"worst", -inf}, {"none", std::numeric_limits<double>::quiet_NaN()}};
+    gx::write_checkpoint(folder / "c", graph, a);
+    const gx::Checkpoint b = gx::read_checkpoint(folder / "c", graph);
+    ASSERT_EQ(b.scalars.size(), 3u);
+    EXPECT_EQ(b.scalars[0].value, inf);
+    EXPECT_EQ(b.scalars[1].value, -inf);
+    EXPECT_TRUE(std::isnan(b.scalars[2].value));
+}
+/// The name of the field that holds the sum may be the bit that changed.
+TEST(Checkpoint, NeedsItsSum) {
+    const Folder folder;
+    const gx::Graph graph = gx::graph<gx::LeNet>();
+    gx::write_checkpoint(folder / "c", graph, full(graph));
+    std::string text = read_text(folder / "c");
+    const auto at = text.find("\"crc32\"");
+    ASSERT_NE(at, text.npos);
+    text[at + 1] = 'C';
+    std::ofstream(folder / "c", std::ios::binary) << text;
+    EXPECT_TRUE(holds(error_of([&] { (void)gx::read_checkpoint(folder / "c", graph); }), "/c'",
+                      "no field 'crc32' in its metadata", "take an earlier checkpoint"));
 }
 TEST(Checkpoint, WeightsHaveTheirPlainNamesAndShapes) {
     const Folder folder;

@@ -155,6 +155,22 @@ TEST(ReducerState, OfEachRankIsRefusedOnAnotherRankCount) {
                       "reducer DoubleBuffered<Residual> keeps 'residual 0' for each rank",
                       "of 3 ranks", "this run has 2"));
 }
+/// In a checkpoint that was edited, whose sum fits.
+TEST(ReducerState, OfEachRankIsNotTakenFromOneForAll) {
+    const Folder folder;
+    auto world = threads(3);
+    auto o = options<Residual>(folder);
+    (void)With<Residual>(o).train(world, images());
+    const auto file = folder / "epoch-0002.safetensors";
+    gx::Checkpoint c = checkpoint(folder, "epoch-0002.safetensors");
+    c.reducer[0].replicated = true;
+    c.reducer[0].ranks.resize(1);
+    gx::write_checkpoint(file, gx::graph<Net>({.input = {1, 4, 4}, .classes = 3}), c);
+    o.resume = file;
+    EXPECT_TRUE(holds(error_of([&] { (void)With<Residual>(o).train(world, images()); }),
+                      "epoch-0002.safetensors' keeps 'residual 0' of reducer Residual once for all "
+                      "ranks, and this run keeps it for each rank"));
+}
 TEST(ReducerState, ThatIsReplicatedGoesToAnyRankCount) {
     const Folder folder;
     auto three = threads(3), five = threads(5);

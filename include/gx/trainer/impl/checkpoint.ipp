@@ -54,6 +54,20 @@ GX_COLD GX_DECL double number_or_nan(const JsonValue& v) {
     return v.kind == JsonValue::Kind::null ? std::numeric_limits<double>::quiet_NaN() : v.number();
 }
 
+/// A scalar of an optimizer: a number, or the name of a value that JSON has no number for.
+GX_COLD GX_DECL void write_scalar(JsonWriter& to, double x) {
+    if (std::isfinite(x)) to.field("value", x);
+    else to.field("value", std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf");
+}
+GX_COLD GX_DECL double scalar_of(const JsonValue& v) {
+    if (v.kind != JsonValue::Kind::string) return v.number();
+    constexpr double inf = std::numeric_limits<double>::infinity();
+    if (v.string() == "nan") return std::numeric_limits<double>::quiet_NaN();
+    if (v.string() == "inf") return inf;
+    if (v.string() == "-inf") return -inf;
+    throw JsonError("field 'value' is '" + v.string() + "', and is a number, inf, -inf or nan");
+}
+
 /// Takes named tensors and fields out of a file; its errors name the file and the field.
 struct Reader {
     const std::filesystem::path& path;
@@ -151,7 +165,7 @@ struct Reader {
         for (std::string& name : names(state, "optimizer"))
             c.optimizer.push_back({name, parameters(graph, "optimizer." + name + ".")});
         for (const JsonValue& s : state.at("optimizer_scalars").array())
-            c.scalars.push_back({s.at("name").string(), s.at("value").number()});
+            c.scalars.push_back({s.at("name").string(), scalar_of(s.at("value"))});
         const auto count = std::int64_t(state.at("pending").array().size());
         for (const JsonValue& p : state.at("pending").array()) {
             const auto next = std::int64_t(c.pending.size());
@@ -326,8 +340,11 @@ GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& gr
     state.name("optimizer").open('[');
     for (const Checkpoint::Vector& v : c.optimizer) state.value(v.name);
     state.close(']').name("optimizer_scalars").open('[');
-    for (const Checkpoint::Scalar& s : c.scalars)
-        state.open('{').field("name", s.name).field("value", s.value).close('}');
+    for (const Checkpoint::Scalar& s : c.scalars) {
+        state.open('{').field("name", s.name);
+        detail::checkpoint::write_scalar(state, s.value);
+        state.close('}');
+    }
     state.close(']').name("reducer").open('[');
     for (const Checkpoint::ReducerVector& v : c.reducer)
         state.open('{').field("name", v.name).field("replicated", v.replicated).close('}');
@@ -398,6 +415,10 @@ GX_DECL Checkpoint read_checkpoint(const std::filesystem::path& path, const Grap
         in.wrong(
             "no field 'gx' in its metadata. It holds weights only and can't be resumed from; "
             "give a file that gx wrote after an epoch.");
+    if (!file.metadata.contains("crc32"))
+        in.wrong(
+            "no field 'crc32' in its metadata, by which a change is found. The file is damaged or "
+            "was edited; take an earlier checkpoint.");
     try {
         const JsonValue state = read_json(text->second);
         constexpr int format = detail::checkpoint::format;

@@ -29,6 +29,8 @@ GX_COLD GX_DECL void expect_kept(const std::string& file, std::size_t kept, std:
                                  const std::string& what);
 
 /// Throws unless the state of `policy` has the name stored in the checkpoint.
+GX_COLD GX_DECL void expect_scope(const std::string& file, const std::string& name, bool replicated,
+                                  bool needed, const std::string& policy);
 GX_COLD GX_DECL void expect_named(const std::string& file, const std::string& kept,
                                   const std::string& needed, const std::string& policy);
 
@@ -210,6 +212,8 @@ private:
             expect_named(file, c.reducer[i].name, std::string(state[i].name), reducer);
             expect_kept(file, c.reducer[i].ranks.front().size(), kept_size(state[i]),
                         "numbers of '" + c.reducer[i].name + "' of " + reducer);
+            expect_scope(file, c.reducer[i].name, c.reducer[i].replicated,
+                         state[i].scope == StateScope::replicated, reducer);
         }
         expect_kept(file, c.pending.size(),
                     std::min(std::size_t(c.step - c.world_step), std::size_t(Pipeline::staleness)),

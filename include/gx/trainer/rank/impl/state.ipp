@@ -27,6 +27,15 @@ GX_DECL void expect_named(const std::string& file, const std::string& kept,
                 " where this run has '" + needed + "'. Resume with the composition that wrote it.");
 }
 
+GX_DECL void expect_scope(const std::string& file, const std::string& name, bool replicated,
+                          bool needed, const std::string& policy) {
+    if (replicated == needed) return;
+    const auto kept = [](bool one) { return one ? "once for all ranks" : "for each rank"; };
+    throw Error("checkpoint '" + file + "' keeps '" + name + "' of " + policy + " " +
+                kept(replicated) + ", and this run keeps it " + kept(needed) +
+                ". Resume with the composition that wrote it.");
+}
+
 /// Whether a checkpoint's header gives `name` back.
 GX_DECL bool survives_a_header(const std::string& name) {
     return !name.empty() && read_json(json_quoted(name)).text == name;
