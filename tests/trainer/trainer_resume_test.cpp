@@ -289,6 +289,24 @@ TEST(Resuming, SaysWhatDoesNotFit) {
                       "epoch-0002.safetensors': it is of model 'EveryRoleWithDropout', and this "
                       "run trains 'Mlp'"));
 }
+TEST(Resuming, IsMeantWhereARunBeginsAnewAmongCheckpoints) {
+    const Folder folder;
+    auto world = threads(2);
+    using T = gx::Trainer<Net, gx::Ring<fp32>>;
+    T::Options o{.batch = 4, .epochs = 2, .output = folder.path};
+    const auto warned = [&] {
+        for (const std::string& warning : T(o).train(world, images()).warnings)
+            if (warning.find("of an earlier run") != warning.npos) return warning;
+        return std::string();
+    };
+    EXPECT_EQ(warned(), "");
+    EXPECT_TRUE(holds(warned(), "output folder '", "' held 2 checkpoints of an earlier run",
+                      "such as 'epoch-0001.safetensors'", "set resume to 'latest'",
+                      "name another 'output'"));
+    o.resume = "latest";
+    o.epochs = 3;
+    EXPECT_EQ(warned(), "");
+}
 TEST(Resuming, SaysWhichFileIsTorn) {
     const Folder folder;
     auto world = threads(2);

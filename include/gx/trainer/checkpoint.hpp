@@ -142,6 +142,10 @@ struct FoundCheckpoint {
     std::vector<std::string> errors{};  ///< of files that are newer and damaged, the newest first
 };
 
+/// The files in `folder` that are named as checkpoints, in no order.
+GX_COLD [[nodiscard]] GX_DECL std::vector<std::filesystem::directory_entry> checkpoint_files(
+    const std::filesystem::path& folder);
+
 /// The newest checkpoint in `folder` that is whole, by the time it was written: of those with the
 /// names that a run gives them. Files of other models count as damaged.
 /// Cost: reads the files from the newest on, up to the first that is whole.

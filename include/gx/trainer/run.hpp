@@ -110,6 +110,7 @@ struct Run {
     std::string rescaled{};  ///< what changes with another rank count or batch; a sentence
     std::vector<std::string> changes{};    ///< all that this resume changes, as `rescaled`
     std::vector<std::string> notes{};      ///< of all resumes, this one included
+    std::vector<std::string> warnings{};   ///< known before it starts
     bool mixed_clocks = false;             ///< an earlier part was measured by another clock
     bool compares_data = false;            ///< each process has named its own
     DollarsPerHour price{};                ///< of the world

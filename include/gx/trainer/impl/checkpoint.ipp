@@ -478,14 +478,23 @@ GX_DECL Checkpoint read_checkpoint(const std::filesystem::path& path, const Grap
     }
 }
 
+GX_DECL std::vector<std::filesystem::directory_entry> checkpoint_files(
+    const std::filesystem::path& folder) {
+    std::vector<std::filesystem::directory_entry> files;
+    std::error_code trouble;  // a folder that is not there has none
+    for (const auto& entry : std::filesystem::directory_iterator(folder, trouble)) {
+        const std::string name = entry.path().filename().string();
+        if (name.ends_with(".safetensors") &&
+            (name.starts_with("epoch-") || name.starts_with("step-")))
+            files.push_back(entry);
+    }
+    return files;
+}
+
 GX_DECL FoundCheckpoint latest_checkpoint(const std::filesystem::path& folder, const Graph& graph) {
     namespace fs = std::filesystem;
     std::set<std::pair<fs::file_time_type, fs::path>, std::greater<>> files;  // newest first
-    std::error_code trouble;  // a folder that is not there has none
-    for (const auto& entry : fs::directory_iterator(folder, trouble)) {
-        const std::string name = entry.path().filename().string();
-        if (!name.ends_with(".safetensors")) continue;
-        if (!name.starts_with("epoch-") && !name.starts_with("step-")) continue;
+    for (const auto& entry : checkpoint_files(folder)) {
         std::error_code gone;
         if (const auto time = entry.last_write_time(gone); !gone) files.emplace(time, entry.path());
     }

@@ -138,6 +138,19 @@ GX_COLD GX_DECL void plan_from_checkpoint(Run& run) {
                             run.timetable.steps_per_epoch(phase));
 }
 
+/// Of a run that begins anew in `folder`.
+GX_COLD GX_DECL std::vector<std::string> warnings_of(const std::filesystem::path& folder) {
+    if (folder.empty()) return {};
+    const auto files = checkpoint_files(folder);
+    if (files.empty()) return {};
+    const auto first = std::ranges::min(files).path().filename().string();
+    return {fmt::format(
+        "output folder '{}' held {} checkpoint{} of an earlier run when this one began anew, such "
+        "as '{}': those of the same names are replaced. To go on with that run set resume to "
+        "'latest'; to keep them name another 'output'.",
+        folder.string(), files.size(), files.size() == 1 ? "" : "s", first)};
+}
+
 GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sources& data,
                       const RunWorld& world) {
     check_pixels(options.pixels, world.takes_pixels, world.device);
@@ -200,6 +213,7 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
             damaged.push_back("A newer checkpoint can't be used: " + error);
     }
     if (o.resume.empty()) {
+        if (o.writes) run.warnings = warnings_of(o.output);
         if (run.composition.weights.file.empty()) return run;
         problems.collect([&] {
             run.initial = read_weights(run.composition.weights, run.graph(),
@@ -253,6 +267,7 @@ GX_DECL RunRecord record_of(const Run& run, const RunWorld& world) {
             r.notes.push_back(note_of(row, number++));
     }
     r.notes.insert(r.notes.end(), run.notes.begin(), run.notes.end());
+    r.warnings = run.warnings;
     return r;
 }
 
