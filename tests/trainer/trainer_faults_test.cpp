@@ -310,11 +310,13 @@ void expect_first_error(const std::string& expected) {
     EXPECT_EQ(told, expected);
 }
 TEST(ARankThatThrows, StopsAllAndIsToldFirst) {
-    expect_first_error<gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>, Breaks>("a broken fan");
+    expect_first_error<gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>, Breaks>(
+        "rank 1, step 3: a broken fan");
 }
 TEST(ARankThatThrows, MayHaveGradientsOnTheirWay) {
     using Late = gx::DoubleBuffered<gx::MultiRing<2, fp16>>;
-    expect_first_error<gx::Trainer<Net, Late, gx::Constant>, Breaks>("a broken fan");
+    expect_first_error<gx::Trainer<Net, Late, gx::Constant>, Breaks>(
+        "rank 1, step 3: a broken fan");
 }
 TEST(ARankThatThrows, MayThrowOnItsStream) {
     using Broken = BreaksOnItsStream<gx::Ring<fp32>>;

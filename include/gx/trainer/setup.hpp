@@ -156,6 +156,10 @@ GX_COLD [[noreturn]] GX_DECL void throw_states_differ(std::int64_t step, int ran
                                                       const std::string& reducer,
                                                       std::string_view name);
 
+/// In a handler: throws what it handles; an exception that is no gx::Error as one that names rank,
+/// step and operation, with the exception nested in it.
+GX_COLD [[noreturn]] GX_DECL void rethrow_named(int rank, std::int64_t step, const char* operation);
+
 /// Runs `f`; an allocation that fails in it throws the bytes that a rank needs in the RunPhase that
 /// phase() then returns.
 template <class Phase, class F>

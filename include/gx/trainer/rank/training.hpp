@@ -155,14 +155,12 @@ public:
         with_memory(
             rank(), [&]() -> auto& { return phase(); },
             [&] {
-                if (run_.compares_data) compare_data();
-                if constexpr (survives) return run_or_leave();
                 try {
-                    start();
-                    train();
-                } catch (const LostRank& e) {
-                    if (on_host || e.where().rank >= 0) throw;
-                    expect(e.delivery(), step_, e.where().operation.c_str());  // a copy to the host
+                    if (run_.compares_data) compare_data();
+                    if constexpr (survives) run_or_leave();
+                    else run_to_the_end();
+                } catch (...) {
+                    rethrow_named(rank(), step_, operation_);
                 }
             });
     }
@@ -172,6 +170,15 @@ public:
     }
 
 private:
+    void run_to_the_end() {
+        try {
+            start();
+            train();
+        } catch (const LostRank& e) {
+            if (on_host || e.where().rank >= 0) throw;
+            expect(e.delivery(), step_, e.where().operation.c_str());  // a copy to the host
+        }
+    }
     [[nodiscard]] static int begins_in(const Run& run, [[maybe_unused]] const Carries& carried) {
         if constexpr (survives)
             if (carried.trained && carried.present.epoch >= 0) return carried.present.epoch;
