@@ -183,12 +183,16 @@ TEST(Run, MembersGetTheirOwnStateOfACheckpoint) {
 }
 TEST(Run, WhatARootHasWrittenIsOneNumber) {
     using gx::detail::trainer::Written;
-    for (const Written w :
-         {Written{}, Written{3, 0}, Written{0, 7}, Written{9'000'000, 1'234'567'890}}) {
+    for (const Written w : {Written{}, Written{3}, Written{0, {7, 0}}, Written{300, {7, 45}},
+                            Written{4'000'000, {8'000'000'000, 3'999'999}}}) {
         const Written back = Written::from(w.number());
         EXPECT_EQ(back.epochs, w.epochs);
-        EXPECT_EQ(back.step, w.step);
+        EXPECT_EQ(back.within.step, w.within.step);
+        EXPECT_EQ(back.within.epochs, w.within.epochs);
     }
+    const Written old = Written::from(Written{300, {7, 44}}.number());  // epochs are newer
+    EXPECT_EQ(old.epochs, 300);
+    EXPECT_EQ(old.within.step, 0);
 }
 
 }  // namespace

@@ -371,6 +371,26 @@ TYPED_TEST(GoBackWithinEpochs, ToAnOlderOneWhereTheNewestCouldNotBeWritten) {
     EXPECT_TRUE(std::ranges::any_of(record.notes, [](const std::string& note) {
         return note.find("step-00000004") != std::string::npos;
     }));
+    EXPECT_TRUE(std::ranges::any_of(record.warnings, [](const std::string& warning) {
+        return warning.find("checkpoint after step 4: ") != std::string::npos;
+    })) << "its error is known, though the run was lost before it asked";
+}
+/// The epoch's own was not written, and none of the next epoch yet.
+TYPED_TEST(GoBackWithinEpochs, ToOneWithinAnEpochWhoseOwnCouldNotBeWritten) {
+    using T = typename TypeParam::T;
+    every_steps = 2;
+    const Folder folder;
+    auto o = options<T>();
+    o.output = folder.path;
+    o.batch = 1;  // steps of 4 images, 5 an epoch
+    o.checkpoints.stop_on_failure = false;
+    std::filesystem::create_directories(folder / "epoch-0001.safetensors" / "in the way");
+    set_script({{{1}, 5}});
+    auto world = threads_of();
+    const auto record = T(o).train(world, data());
+    ASSERT_EQ(record.losses.size(), 1u);
+    EXPECT_EQ(record.losses[0].step, 4);
+    EXPECT_EQ(record.steps.size(), std::size_t(record.epochs.back().step));
 }
 
 TYPED_TEST(OwnersSurvive, ADeathAtEachMessageOnACluster) {

@@ -147,11 +147,12 @@ GX_COLD [[nodiscard]] GX_DECL RunTerms terms_of(const Run& run, int ranks);
 /// Errors: gx::Error if the schedules can't go on with the ranks that are left.
 GX_COLD GX_DECL void plan_for_survivors(Run& run, const RunWorld& world, Nanoseconds restart_time);
 
-/// The newest of the checkpoints after `steps` that is whole, or 0; notes what is wrong with newer
-/// ones. One that could not be written, or is torn, costs no more than the steps since another.
-GX_COLD [[nodiscard]] GX_DECL std::int64_t newest_whole(const Run& run,
-                                                        const std::vector<std::int64_t>& steps,
-                                                        RunRecord& record);
+/// The newest of the checkpoints within epochs, which `all` has in the order of their steps, that
+/// is whole; notes what is wrong with newer ones. One that could not be written, or is torn, costs
+/// no more than the steps since another.
+GX_COLD [[nodiscard]] GX_DECL WrittenStep newest_whole(const Run& run,
+                                                       const std::vector<WrittenStep>& all,
+                                                       RunRecord& record);
 
 /// Makes all members of the next world go on from the newest checkpoint of this run, or anew where
 /// there is none and it began so; `record` keeps the rows of what it goes on from. `begun`: epochs

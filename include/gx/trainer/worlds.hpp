@@ -38,16 +38,23 @@ struct Return {
 
 /// The newest checkpoints that a world has written.
 struct Written {
-    int epochs = 0;         ///< after that epoch; 0: none
-    std::int64_t step = 0;  ///< after that step, within the next epoch; 0: none
+    int epochs = 0;  ///< after that epoch; 0: none
+    WrittenStep within{};
     /// As one number, which processes agree on.
-    [[nodiscard]] std::int64_t number() const { return step << epoch_bits | epochs; }
+    [[nodiscard]] std::int64_t number() const {
+        const std::int64_t since = epochs - within.epochs;
+        const bool near = within.step > 0 && since < (1 << since_bits);
+        return (near ? within.step << since_bits | since : 0) << epoch_bits | epochs;
+    }
     [[nodiscard]] static Written from(std::int64_t number) {
-        return {int(number & ((1 << epoch_bits) - 1)), number >> epoch_bits};
+        const int epochs = int(number & ((1 << epoch_bits) - 1));
+        const std::int64_t rest = number >> epoch_bits, step = rest >> since_bits;
+        if (step == 0) return {epochs, {}};
+        return {epochs, {step, epochs - int(rest & ((1 << since_bits) - 1))}};
     }
 
 private:
-    static constexpr int epoch_bits = 24;
+    static constexpr int epoch_bits = 22, since_bits = 8;  // and 33 for steps
 };
 
 /// Gives the reducer state of the ranks `before` to those of them that are in `now`.

@@ -324,10 +324,18 @@ GX_COLD GX_DECL std::vector<std::filesystem::path> to_go_back_to(const Run& run,
         for (int epoch = from; epoch > down_to; --epoch)
             files.push_back(folder / checkpoint_name(epoch));
     };
-    if (written.step > 0) files.push_back(folder / step_checkpoint_name(written.step));
+    const auto [step, before] = written.within;
+    const auto add_epochs_and_step = [&](int from, int down_to) {
+        if (step > 0 && before <= from && before >= down_to) {
+            add_epochs(from, before);
+            files.push_back(folder / step_checkpoint_name(step));
+            from = before;
+        }
+        add_epochs(from, down_to);
+    };
     const bool within = run.resume && run.resume->is_within();
     const int began = within ? std::max(begun, run.resume->epoch) : begun;
-    add_epochs(written.epochs, began);
+    add_epochs_and_step(written.epochs, began);
     if (within) files.push_back(run.resumed_from);
     add_epochs(began, begun);
     if (!run.options.resume.empty()) files.push_back(run.options.resume);
@@ -349,15 +357,19 @@ GX_COLD GX_DECL void add_errors(const Return& found, RunRecord& record) {
         record.notes.push_back("An older checkpoint is used, because of this one: " + error);
 }
 
-GX_DECL std::int64_t newest_whole(const Run& run, const std::vector<std::int64_t>& steps,
-                                  RunRecord& record) {
+GX_DECL WrittenStep newest_whole(const Run& run, const std::vector<WrittenStep>& all,
+                                 RunRecord& record) {
     std::vector<std::filesystem::path> files;
-    for (const std::int64_t step : steps | std::views::reverse)
-        files.push_back(run.options.output / step_checkpoint_name(step));
+    for (const WrittenStep& one : all | std::views::reverse) {
+        auto file = run.options.output / step_checkpoint_name(one.step);
+        std::error_code unknown;  // then it is read, and its error told
+        if (std::filesystem::exists(file, unknown) || unknown) files.push_back(std::move(file));
+    }
     Return found =
         newest_whole(files, run.graph(), [&](const Checkpoint& c) { return flaw_of(run, c); });
     add_errors(found, record);
-    return found.checkpoint ? found.checkpoint->step : 0;
+    if (!found.checkpoint) return {};
+    return {found.checkpoint->step, found.checkpoint->epoch};
 }
 
 GX_DECL void go_back(Run& run, Membership& members, int begun, Written written, RunRecord& record) {

@@ -25,6 +25,12 @@ struct Snapshot {
     double undisturbed_seconds = 0;
 };
 
+/// A checkpoint within an epoch.
+struct WrittenStep {
+    std::int64_t step = 0;  ///< it is after; 0: there is none
+    int epochs = 0;         ///< that were done then
+};
+
 /// State of one rank as it leaves a world. Flat vectors are in the device's own order, which is the
 /// same on all ranks of a world and of the next.
 template <class R>
@@ -51,7 +57,7 @@ struct Carried {
     bool lived = false;   ///< to the end of its function, or to the error that names another rank
     bool failed = false;  ///< its device is lost
     int names = -1;       ///< the rank of that world that its error names
-    std::vector<std::int64_t> written{};  ///< steps of its checkpoints within the present epoch
+    std::vector<WrittenStep> written{};  ///< its checkpoints within epochs
 
     [[nodiscard]] Snapshot& snapshot(std::int64_t forwards) {
         return snapshots[std::size_t(forwards) % snapshots.size()];

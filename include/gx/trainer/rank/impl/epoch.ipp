@@ -32,7 +32,6 @@ GX_COLD void GX_OF_RANK_TRAINING::finish_epoch(int epoch) {
     if (!fills_record()) return;
     record_epoch(row);
     if (!o_.output.empty() && rank() == 0) save(epoch + 1);
-    if constexpr (survives) carried_.written.clear();  // older ones
     share_.release();
 }
 

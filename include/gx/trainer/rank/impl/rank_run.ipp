@@ -348,13 +348,13 @@ GX_DECL void RankRun::write(Checkpoint& c) {
     report_written();
 }
 
-GX_DECL void RankRun::take_news() {
+GX_DECL void RankRun::take_news(bool stops) {
     for (const CheckpointWriter::News& news : writer_->take_news()) {
         if (news.error.empty()) {
             if (run_.gate) run_.gate->written(news.file);
             if (watchers_) watchers_->checkpoint_written({news.file, news.step});
         } else {
-            if (o_.checkpoints.stop_on_failure) throw Error(news.error);
+            if (stops) throw Error(news.error);
             record_.warnings.push_back("checkpoint after step " + std::to_string(news.step) + ": " +
                                        news.error);
         }
@@ -365,6 +365,12 @@ GX_DECL void RankRun::finish_writing() {
     if (!writer_) return;
     writer_->finish();
     report_written();
+}
+
+GX_DECL void RankRun::finish_writing_at_loss() {
+    if (!writer_) return;
+    writer_->finish();
+    take_news(false);
 }
 
 GX_DECL Ask RankRun::asked() {

@@ -64,7 +64,7 @@ GX_COLD bool GX_OF_RANK_TRAINING::save_within(int epoch) {
     if (rank() == 0) {
         write_record();
         save(epoch);
-        if constexpr (survives) carried_.written.push_back(step_);
+        if constexpr (survives) carried_.written.push_back({step_, epoch});
     }
     share_.release();
     return true;
