@@ -17,6 +17,7 @@
 #include <cstdio>      // sscanf
 #include <map>         // clean runs
 #include <random>      // the rank, the point
+#include <thread>      // yield
 
 #include <gx/local_sgd/reducer.hpp>               // LocalSgd
 #include <gx/optimizer/adamw.hpp>                 // AdamW
@@ -26,6 +27,7 @@
 #include <gx/scheduler/linear_scaling.hpp>        // LinearScaling
 #include <gx/sharded/reducer.hpp>                 // Sharded
 #include <gx/survival/continue_on_survivors.hpp>  // ContinueOnSurvivors
+#include <gx/testing/mutant.hpp>                  // Mutant
 #include <gx/top_k/reducer.hpp>                   // TopK
 #include <gx/trainer/trainer.hpp>                 // Trainer
 
@@ -374,6 +376,27 @@ TEST_F(GoingOn, WithoutARankWhoseDeviceIsLost) {
     hook = nullptr;
     expect_history<gx::Ring<gx::fp32>, gx::Sgd>(run);
 }
+/// Rank 1 of four loses its device in its sixth reduction, on its stream.
+template <gx::Reducer R>
+struct LosesItsDevice : gx::testing::Mutant<R> {
+    int reductions = 0;
+    gx::ReduceReport all_reduce(gx::Transport auto& link, const gx::Bucket& bucket) {
+        if (link.ranks() == 4 && link.rank() == 1 && reductions++ == 5)
+            throw gx::DeviceLost("the device of a rank is gone");
+        return this->inner_.all_reduce(link, bucket);
+    }
+};
+/// It sends nothing of later buckets, which others would take for those that they miss.
+TEST_F(GoingOn, WithoutARankWhoseReducerLosesItsDevice) {
+    using R = LosesItsDevice<gx::Bucketed<gx::Ring<gx::fp32>, 64>>;
+    using T = gx::Trainer<Net, R, gx::Constant, gx::ContinueOnSurvivors>;
+    for (int i = 0; i < 10; ++i) {
+        gx::testing::ProcessWorld<gx::reference::Device> world({.placement = {4, 1}});
+        const auto record = T({.batch = 2, .epochs = 2}).train(world, images());
+        ASSERT_EQ(record.losses.size(), 1u);
+        EXPECT_EQ(record.losses[0].lost, std::vector<int>{1});
+    }
+}
 TEST_F(GoingOn, WithoutARankThatIsStopped) {
     Outcome run;
     const auto stop = [](int rank, int pass) {
@@ -409,9 +432,14 @@ TEST_F(GoingOn, EndsWithTheRootsDevice) {
     EXPECT_EQ(error_with(lose), "the device of rank 0 is gone");
 }
 TEST_F(GoingOn, EndsWithTheRootsDeviceWhereAnotherRankIsLostToo) {
-    const auto lose = [](int rank, int pass) {
-        if (rank == 2 && pass == 4) raise(SIGKILL);
+    const Shared<std::atomic<bool>> root_is_there;
+    const auto lose = [&](int rank, int pass) {
+        if (rank == 2 && pass == 4) {
+            while (!root_is_there->load()) std::this_thread::yield();
+            raise(SIGKILL);
+        }
         if (rank != 0 || pass != 4) return;
+        root_is_there->store(true);
         siginfo_t ended{};
         (void)waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT);  // until it has ended
         throw gx::DeviceLost("the device of rank 0 is gone");

@@ -480,4 +480,25 @@ TEST_F(ForkedProcesses, AProcessThatWaitsForAnotherRunEndsWithTheRoot) {
     });
 }
 
+TEST(ProcessesDeathTest, BucketsInAnotherOrderAreNamed) {
+    const auto share = [] {
+        const std::string error = error_of_run([] {
+            Processes<2>{}.run([](auto& rank) {
+                int mine = 0;
+                auto link = rank.transport().in_operation({"all-reduce", 7, rank.rank()});
+                (void)link.share(0, std::as_writable_bytes(std::span(&mine, 1)), [](auto) {});
+            });
+        });
+        EXPECT_NE(error, "");  // of a child that has aborted; rank 0 may be the one that does
+        std::abort();
+    };
+    EXPECT_DEATH(share(),
+                 "rank . shares memory in bucket (0|1) of step 7 where rank . shares it in bucket "
+                 "(0|1) of step 7, on channel 0: .*same order");
+}
+TEST(ProcessesDeathTest, AWorldHasRanks) {
+    EXPECT_DEATH(gx::testing::ProcessWorld<>({.placement = {0, 1}}), "at least one rank");
+    EXPECT_DEATH(gx::testing::ProcessWorld<>({.placement = {-2, 1}}), "at least one rank");
+}
+
 }  // namespace

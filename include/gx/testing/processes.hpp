@@ -156,6 +156,7 @@ public:
     using Here = ForkedWorld<Device>;
 
     explicit ProcessWorld(Options options) : options_(options) {
+        GX_EXPECT(ranks() > 0, "a world has at least one rank");
         detail::processes::expect_deadline(options_.deadline);
     }
 
