@@ -341,6 +341,7 @@ const std::vector<Case> cases{
     {"asks for an event of another rank's queue",
      [](Rank& r) {
          Step s(r);
+         s.backward();
          static std::array<Event, 2> events;
          events[static_cast<std::size_t>(r.rank())] = s.compute.record();
          meet(r);
