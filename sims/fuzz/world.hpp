@@ -286,6 +286,7 @@ private:
         }
         int named = -1;
         bool died = false;
+        std::vector<bool> threw(static_cast<std::size_t>(ranks()));  // an error that is no loss
         for (int r = 0; r < ranks(); ++r) {
             died = died || cluster_.died(r);
             const RankLog& rank = log.ranks[static_cast<std::size_t>(r)];
@@ -301,9 +302,12 @@ private:
                                            std::to_string(named));
                 named = e.lost();
             } catch (...) {  // run() throws it
+                threw[static_cast<std::size_t>(r)] = true;
             }
         }
-        if (named >= 0 && died && !cluster_.died(named) && !spoils)
+        const bool explained =
+            named >= 0 && (cluster_.died(named) || threw[static_cast<std::size_t>(named)]);
+        if (named >= 0 && died && !explained && !spoils)
             log.problems.push_back("rank " + std::to_string(named) +
                                    " is named as failed; it is alive, and another rank has died");
     }
