@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <gx/core/detail/rethrow_named.hpp>    // rethrow_named
 #include <gx/model/init.hpp>                   // initial_parameters
 #include <gx/reducer/double_buffered.hpp>      // DoubleBuffered
 #include <gx/reducer/multi_ring.hpp>           // MultiRing
@@ -145,6 +146,30 @@ TEST(Memory, ThatIsNotThereIsCounted) {
               "Mlp: a rank needs about 256.000 GB, 128.000 of them for 2 batches of images, "
               "128.000 for activations and 0.000 for parameters and gradients. Lower batch, raise "
               "micro_batches, or use smaller images or a smaller network.");
+}
+
+TEST(Memory, ThatAPolicyLacksIsCountedThoughItsPlaceWasNamed) {
+    const struct {
+        int batch = 2, micro_batch = 2;
+        gx::Graph graph = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
+    } phase;
+    const auto lacking = [&](auto exception) {
+        return error_of([&] {
+            gx::detail::trainer::with_memory(
+                1, [&]() -> auto& { return phase; },
+                [&] {
+                    try {
+                        throw exception;
+                    } catch (...) {
+                        gx::detail::rethrow_named("rank 1, step 3");
+                    }
+                });
+        });
+    };
+    for (const std::string& error : {lacking(std::bad_alloc()), lacking(TooLong())})
+        EXPECT_TRUE(holds(error, "rank 1: there is not enough memory for batch 2"));
+    EXPECT_EQ(lacking(std::runtime_error("a fan")), "rank 1, step 3: a fan");
+    EXPECT_EQ(lacking(gx::Error("a sentence")), "a sentence");
 }
 
 // ---- Accuracy at chance -------------------------------------------------------------

@@ -7,7 +7,7 @@
 #include <concepts>     // same_as
 #include <cstdint>      // int64_t
 #include <cstring>      // strstr
-#include <exception>    // uncaught_exceptions, throw_with_nested
+#include <exception>    // uncaught_exceptions
 #include <optional>     // no gradient yet
 #include <span>         // gradients
 #include <string>       // sentences
@@ -16,16 +16,16 @@
 #include <utility>      // declval, exchange, move
 #include <vector>       // slots
 
-#include <gx/core/cold.hpp>              // GX_COLD
-#include <gx/core/contract.hpp>          // GX_EXPECT
-#include <gx/core/error.hpp>             // Error
-#include <gx/core/stream.hpp>            // Stream, Task, Event
-#include <gx/core/world.hpp>             // HasMemory
-#include <gx/memory/buffer.hpp>          // Buffer
-#include <gx/memory/memory.hpp>          // ViewIn
-#include <gx/memory/queue.hpp>           // StreamOrdered
-#include <gx/reducer/bucket_slices.hpp>  // BucketSlices
-#include <gx/reducer/concept.hpp>        // Reducer, ReduceReport
+#include <gx/core/contract.hpp>              // GX_EXPECT
+#include <gx/core/detail/rethrow_named.hpp>  // rethrow_named
+#include <gx/core/error.hpp>                 // Error
+#include <gx/core/stream.hpp>                // Stream, Task, Event
+#include <gx/core/world.hpp>                 // HasMemory
+#include <gx/memory/buffer.hpp>              // Buffer
+#include <gx/memory/memory.hpp>              // ViewIn
+#include <gx/memory/queue.hpp>               // StreamOrdered
+#include <gx/reducer/bucket_slices.hpp>      // BucketSlices
+#include <gx/reducer/concept.hpp>            // Reducer, ReduceReport
 
 namespace gx {
 
@@ -34,21 +34,6 @@ namespace detail::reducer {
 [[nodiscard]] inline bool is_forced_unwind() {
     const std::type_info* type = abi::__cxa_current_exception_type();
     return type == nullptr || std::strstr(type->name(), "forced_unwind") != nullptr;
-}
-
-/// In a handler: throws what it handles; an exception that is no gx::Error as one that names rank
-/// and operation, with the exception nested in it.
-GX_COLD [[noreturn]] inline void rethrow_named(int rank, const Operation& operation) {
-    try {
-        throw;
-    } catch (const Error&) {
-        throw;
-    } catch (const std::exception& e) {
-        std::throw_with_nested(Error("rank " + std::to_string(rank) + ", step " +
-                                     std::to_string(operation.step) + ", bucket " +
-                                     std::to_string(operation.bucket) + ", " +
-                                     std::string(operation.what.view()) + ": " + e.what()));
-    }
 }
 
 /// Whether R, or the reducer that it wraps, works_in_place.
@@ -62,7 +47,8 @@ template <class R>
 }  // namespace detail::reducer
 
 /// An averaged gradient, and what its reduction did. Where the report is incomplete the values are
-/// not to be used: `report.delivery.peer` is missing, since `failed_bucket` of gradient `index`.
+/// not to be used: `report.delivery.peer` is missing, since `failed_bucket` of gradient `index`; it
+/// is this rank where its reducer has thrown.
 template <class M>
 struct ReducedIn {
     std::uint64_t index = 0;  ///< which gradient, counted from 0
@@ -473,7 +459,10 @@ private:
             broken_ = {Delivery::Outcome::cancelled, link_.rank()};
             slot(bucket.gradient).report.delivery = broken_;
             slot(bucket.gradient).failed_bucket = bucket.index;
-            detail::reducer::rethrow_named(link_.rank(), operation);
+            detail::rethrow_named("rank " + std::to_string(link_.rank()) + ", step " +
+                                  std::to_string(operation.step) + ", bucket " +
+                                  std::to_string(operation.bucket) + ", " +
+                                  std::string(operation.what.view()));
         }
     }
 

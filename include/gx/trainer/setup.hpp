@@ -11,18 +11,19 @@
 #include <string_view>  // names
 #include <vector>       // sentences
 
-#include <gx/core/world_info.hpp>     // WorldInfo
-#include <gx/core/cold.hpp>           // GX_COLD
-#include <gx/core/decl.hpp>           // GX_DECL
-#include <gx/core/element.hpp>        // ElementType
-#include <gx/io/problems.hpp>         // Problems
-#include <gx/loader/source.hpp>       // Sources
-#include <gx/model/concept.hpp>       // GraphOptions
-#include <gx/scheduler/concept.hpp>   // Plan
-#include <gx/survival/concept.hpp>    // Recovery
-#include <gx/trainer/checkpoint.hpp>  // Checkpoint
-#include <gx/trainer/options.hpp>     // Phase
-#include <gx/trainer/record.hpp>      // RunRecord
+#include <gx/core/detail/rethrow_named.hpp>  // rethrow_named, is_of_memory
+#include <gx/core/world_info.hpp>            // WorldInfo
+#include <gx/core/cold.hpp>                  // GX_COLD
+#include <gx/core/decl.hpp>                  // GX_DECL
+#include <gx/core/element.hpp>               // ElementType
+#include <gx/io/problems.hpp>                // Problems
+#include <gx/loader/source.hpp>              // Sources
+#include <gx/model/concept.hpp>              // GraphOptions
+#include <gx/scheduler/concept.hpp>          // Plan
+#include <gx/survival/concept.hpp>           // Recovery
+#include <gx/trainer/checkpoint.hpp>         // Checkpoint
+#include <gx/trainer/options.hpp>            // Phase
+#include <gx/trainer/record.hpp>             // RunRecord
 
 namespace gx::detail::trainer {
 
@@ -156,10 +157,6 @@ GX_COLD [[noreturn]] GX_DECL void throw_states_differ(std::int64_t step, int ran
                                                       const std::string& reducer,
                                                       std::string_view name);
 
-/// In a handler: throws what it handles; an exception that is no gx::Error as one that names rank,
-/// step and operation, with the exception nested in it.
-GX_COLD [[noreturn]] GX_DECL void rethrow_named(int rank, std::int64_t step, const char* operation);
-
 /// Runs `f`; an allocation that fails in it throws the bytes that a rank needs in the RunPhase that
 /// phase() then returns.
 template <class Phase, class F>
@@ -173,6 +170,9 @@ void with_memory(int rank, Phase phase, F f) {
         stop();
     } catch (const std::length_error&) {  // more elements than a vector counts
         stop();
+    } catch (const Error& e) {
+        if (detail::is_of_memory(e)) stop();
+        throw;
     }
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>     // max, min, find_if
 #include <cmath>         // isnan, sqrt
-#include <exception>     // throw_with_nested
 #include <limits>        // largest batch
 #include <system_error>  // error_code
 #include <vector>        // counts
@@ -277,22 +276,6 @@ GX_COLD GX_DECL void warn_of_chance(RunRecord& r, const SourceRef& test) {
             "class is {:.2f} % of {} images. Lower the learning rate, train longer or test on more "
             "images.",
             accuracy, 100 * chance, count));
-}
-
-GX_DECL void rethrow_named(int rank, std::int64_t step, const char* operation) {
-    try {
-        throw;
-    } catch (const Error&) {
-        throw;
-    } catch (const std::bad_alloc&) {  // see with_memory
-        throw;
-    } catch (const std::length_error&) {
-        throw;
-    } catch (const std::exception& e) {
-        const std::string in = *operation == 0 ? "" : fmt::format(", {}", operation);
-        std::throw_with_nested(
-            Error(fmt::format("rank {}, step {}{}: {}", rank, step, in, e.what())));
-    }
 }
 
 GX_DECL void expect_checkpoints(Recovery recovery) {

@@ -15,6 +15,7 @@
 #include <vector>       // flat vectors
 
 #include <gx/core/cold.hpp>                   // GX_COLD
+#include <gx/core/detail/rethrow_named.hpp>   // rethrow_named
 #include <gx/core/error.hpp>                  // Error, LostRank, Delivery
 #include <gx/core/hash.hpp>                   // mix64
 #include <gx/core/hash_bits.hpp>              // hash_bits
@@ -160,7 +161,8 @@ public:
                     if constexpr (survives) run_or_leave();
                     else run_to_the_end();
                 } catch (...) {
-                    rethrow_named(rank(), step_, operation_);
+                    detail::rethrow_named("rank " + std::to_string(rank()) + ", step " +
+                                          std::to_string(step_));
                 }
             });
     }
