@@ -178,9 +178,11 @@ TEST(CheckpointWriter, AFileThatCannotBeWrittenEndsTheRunOrIsAWarning) {
 
     o.checkpoints.stop_on_failure = false;
     const gx::RunRecord r = Plain(o).train(world, images());
-    ASSERT_GE(r.warnings.size(), 2u);
-    EXPECT_TRUE(holds(r.warnings[0], "of an earlier run"));
-    EXPECT_TRUE(holds(r.warnings[1], "checkpoint after step 2: file '",
+    const auto at_step = std::ranges::find_if(r.warnings, [](const std::string& warning) {
+        return warning.starts_with("checkpoint after step 2: ");
+    });
+    ASSERT_NE(at_step, r.warnings.end());
+    EXPECT_TRUE(holds(*at_step, "checkpoint after step 2: file '",
                       "step-00000002.safetensors' is a folder"));
     EXPECT_EQ(r.epochs.size(), 1u);
     EXPECT_TRUE(names_in(folder.path).contains("epoch-0001.safetensors")) << "later ones are";

@@ -141,7 +141,9 @@ GX_COLD GX_DECL void plan_from_checkpoint(Run& run) {
 /// Of a run that begins anew in `folder`.
 GX_COLD GX_DECL std::vector<std::string> warnings_of(const std::filesystem::path& folder) {
     if (folder.empty()) return {};
-    const auto files = checkpoint_files(folder);
+    auto files = checkpoint_files(folder);
+    std::error_code gone;
+    std::erase_if(files, [&](const auto& entry) { return !entry.is_regular_file(gone); });
     if (files.empty()) return {};
     const auto first = std::ranges::min(files).path().filename().string();
     return {fmt::format(

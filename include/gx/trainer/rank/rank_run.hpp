@@ -97,13 +97,14 @@ protected:
     GX_COLD GX_DECL void write(Checkpoint& c);
     /// Reports the checkpoints that are on disk by now, or can't be.
     void report_written() {
-        if (writer_ && writer_->has_news()) take_news(o_.checkpoints.stop_on_failure);
+        if (writer_ && writer_->has_news()) take_news();
     }
-    /// `stops`: one that can't be ends the run; otherwise it is a warning.
-    GX_COLD GX_DECL void take_news(bool stops);
+    GX_COLD GX_DECL void take_news();
+    GX_COLD GX_DECL void warn_of(const CheckpointWriter::News& failed);
     /// At the end of the run: all are on disk.
     GX_COLD GX_DECL void finish_writing();
-    /// At a loss, which is the error of the run: what could not be written is a warning.
+    /// At a loss: what could not be written is a warning, whatever stop_on_failure says, as the
+    /// run may go on from another checkpoint. Observers are not told of the others.
     GX_COLD GX_DECL void finish_writing_at_loss();
     /// What is to be done behind the step that was made; the same on all ranks.
     [[nodiscard]] GX_DECL Ask asked();

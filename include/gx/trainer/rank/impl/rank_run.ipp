@@ -348,17 +348,21 @@ GX_DECL void RankRun::write(Checkpoint& c) {
     report_written();
 }
 
-GX_DECL void RankRun::take_news(bool stops) {
+GX_DECL void RankRun::take_news() {
     for (const CheckpointWriter::News& news : writer_->take_news()) {
         if (news.error.empty()) {
             if (run_.gate) run_.gate->written(news.file);
             if (watchers_) watchers_->checkpoint_written({news.file, news.step});
         } else {
-            if (stops) throw Error(news.error);
-            record_.warnings.push_back("checkpoint after step " + std::to_string(news.step) + ": " +
-                                       news.error);
+            if (o_.checkpoints.stop_on_failure) throw Error(news.error);
+            warn_of(news);
         }
     }
+}
+
+GX_DECL void RankRun::warn_of(const CheckpointWriter::News& failed) {
+    record_.warnings.push_back("checkpoint after step " + std::to_string(failed.step) + ": " +
+                               failed.error);
 }
 
 GX_DECL void RankRun::finish_writing() {
@@ -370,7 +374,10 @@ GX_DECL void RankRun::finish_writing() {
 GX_DECL void RankRun::finish_writing_at_loss() {
     if (!writer_) return;
     writer_->finish();
-    take_news(false);
+    for (const CheckpointWriter::News& news : writer_->take_news()) {
+        if (!news.error.empty()) warn_of(news);
+        else if (run_.gate) run_.gate->written(news.file);
+    }
 }
 
 GX_DECL Ask RankRun::asked() {

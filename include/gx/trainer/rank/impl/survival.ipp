@@ -115,11 +115,11 @@ GX_COLD void GX_OF_RANK_TRAINING::leave(bool lost) {
         if constexpr (carries_state) carry_state(lost);
         else if (lost) abandon(carried_.names);
     }
-    if (lost) finish_writing_at_loss();
     if (lost) accounts_.seconds += seconds(rank_.now() - accounted_);
     carried_.seconds = accounts_.seconds;
     carried_.dollars = accounts_.dollars();
     carried_.breakdown = accounts_.breakdown;
+    if (lost) finish_writing_at_loss();
 }
 
 GX_RANK_TRAINING
