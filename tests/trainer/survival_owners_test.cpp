@@ -392,6 +392,25 @@ TYPED_TEST(GoBackWithinEpochs, ToOneWithinAnEpochWhoseOwnCouldNotBeWritten) {
     EXPECT_EQ(record.losses[0].step, 4);
     EXPECT_EQ(record.steps.size(), std::size_t(record.epochs.back().step));
 }
+/// Those within it are older, and nobody asks whether they are whole.
+TYPED_TEST(GoBackWithinEpochs, ToTheEpochsOwnWithoutAWordOfOlderOnes) {
+    using T = typename TypeParam::T;
+    every_steps = 2;
+    const Folder folder;
+    auto o = options<T>();
+    o.output = folder.path;
+    o.batch = 1;  // steps of 4 images, 5 an epoch
+    o.checkpoints.stop_on_failure = false;
+    for (const char* const name : {"step-00000002.safetensors", "step-00000004.safetensors"})
+        std::filesystem::create_directories(folder / name / "in the way");
+    set_script({{{1}, 5}});
+    auto world = threads_of();
+    const auto record = T(o).train(world, data());
+    ASSERT_EQ(record.losses.size(), 1u);
+    EXPECT_EQ(record.losses[0].step, 5);
+    for (const std::string& note : record.notes)
+        EXPECT_EQ(note.find("An older checkpoint"), note.npos) << note;
+}
 
 TYPED_TEST(OwnersSurvive, ADeathAtEachMessageOnACluster) {
     using C = TypeParam;

@@ -148,8 +148,8 @@ GX_COLD [[nodiscard]] GX_DECL RunTerms terms_of(const Run& run, int ranks);
 GX_COLD GX_DECL void plan_for_survivors(Run& run, const RunWorld& world, Nanoseconds restart_time);
 
 /// The newest of the checkpoints within epochs, which `all` has in the order of their steps, that
-/// is whole; notes what is wrong with newer ones. One that could not be written, or is torn, costs
-/// no more than the steps since another.
+/// is whole and newer than the epochs' that are; notes what is wrong with newer ones. One that
+/// could not be written, or is torn, costs no more than the steps since another.
 GX_COLD [[nodiscard]] GX_DECL WrittenStep newest_whole(const Run& run,
                                                        const std::vector<WrittenStep>& all,
                                                        RunRecord& record);

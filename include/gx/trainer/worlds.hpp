@@ -13,6 +13,7 @@
 #include <gx/core/function_ref.hpp>     // FunctionRef
 #include <gx/core/hash.hpp>             // mix64
 #include <gx/model/graph.hpp>           // Graph
+#include <gx/core/contract.hpp>         // GX_EXPECT
 #include <gx/trainer/rank/carried.hpp>  // Carried
 #include <gx/trainer/checkpoint.hpp>    // Checkpoint
 #include <gx/trainer/record.hpp>        // LossRow
@@ -43,6 +44,7 @@ struct Written {
     /// As one number, which processes agree on.
     [[nodiscard]] std::int64_t number() const {
         const std::int64_t since = epochs - within.epochs;
+        GX_EXPECT(since >= 0, "a checkpoint within an epoch follows no later one");
         const bool near = within.step > 0 && since < (1 << since_bits);
         return (near ? within.step << since_bits | since : 0) << epoch_bits | epochs;
     }

@@ -361,17 +361,28 @@ GX_COLD GX_DECL void add_errors(const Return& found, RunRecord& record) {
 
 GX_DECL WrittenStep newest_whole(const Run& run, const std::vector<WrittenStep>& all,
                                  RunRecord& record) {
-    std::vector<std::filesystem::path> files;
-    for (const WrittenStep& one : all | std::views::reverse) {
-        auto file = run.options.output / step_checkpoint_name(one.step);
-        std::error_code unknown;  // then it is read, and its error told
-        if (std::filesystem::exists(file, unknown) || unknown) files.push_back(std::move(file));
-    }
-    Return found =
-        newest_whole(files, run.graph(), [&](const Checkpoint& c) { return flaw_of(run, c); });
-    add_errors(found, record);
-    if (!found.checkpoint) return {};
-    return {found.checkpoint->step, found.checkpoint->epoch};
+    const auto flaw = [&](const Checkpoint& c) { return flaw_of(run, c); };
+    const int epochs = static_cast<int>(std::ssize(record.epochs));
+    const auto search = [&](bool since_the_last_epoch) -> WrittenStep {
+        std::vector<std::filesystem::path> files;
+        for (const WrittenStep& one : all | std::views::reverse) {
+            if ((one.epochs == epochs) != since_the_last_epoch) continue;
+            auto file = run.options.output / step_checkpoint_name(one.step);
+            std::error_code unknown;  // then it is read, and its error told
+            if (std::filesystem::exists(file, unknown) || unknown) files.push_back(std::move(file));
+        }
+        const Return found = newest_whole(files, run.graph(), flaw);
+        add_errors(found, record);
+        if (!found.checkpoint) return {};
+        return {found.checkpoint->step, found.checkpoint->epoch};
+    };
+    if (const WrittenStep newest = search(true); newest.step > 0) return newest;
+    const bool has_older =
+        std::ranges::any_of(all, [&](const WrittenStep& one) { return one.epochs != epochs; });
+    if (!has_older) return {};
+    const auto of_epoch = run.options.output / checkpoint_name(epochs);
+    if (newest_whole({of_epoch}, run.graph(), flaw).checkpoint) return {};
+    return search(false);
 }
 
 GX_DECL void go_back(Run& run, Membership& members, int begun, Written written, RunRecord& record) {
