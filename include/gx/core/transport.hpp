@@ -205,6 +205,10 @@ template <class T>
                       "be compiled twice. Fix: let it return the transport's own type by value.");
         return link.in_operation(operation);
     } else {
+        static_assert(
+            !requires { &T::in_operation; },
+            "gx: this transport's 'in_operation' takes no 'const gx::Operation&', so its "
+            "messages would have no bucket. Fix: give it that parameter.");
         return (link);
     }
 }
@@ -221,7 +225,8 @@ constexpr void working_on_part([[maybe_unused]] T& link, [[maybe_unused]] std::s
 }
 
 /// Base of a transport over another one: forwards the members of a Transport, the operation in
-/// progress, and the queue of one that has it. A derived class writes those that differ.
+/// progress, and the queue of one that has it. A derived class writes those that differ; messages
+/// of one without in_operation() are of no bucket.
 template <class T>
 class TransportOver {
 public:

@@ -199,7 +199,8 @@ GX_DECL Delivery NodeMemory::share(Session& session, std::chrono::nanoseconds de
         inside ? static_cast<std::uint64_t>(mine.data() - begin) : staging(channel, mine.size()),
         mine.size(), bucket};
     if (!inside && !mine.empty()) std::memcpy(begin + place.offset, mine.data(), mine.size());
-    Place& published = m.places[r];  // written when it changes: others have it in their caches
+    Place& published = m.places[r];  // others have it in their caches: written when it changes,
+                                     // which with buckets is in each meeting, for some 60 ns
     if (published != place) published = place;
     const std::uint64_t come = m.seats[r].come.load(std::memory_order_relaxed) + 1;
     const std::uint64_t last = come * n;

@@ -63,7 +63,8 @@ GX_DECL Delivery Mailbox::share(int rank, int channel, std::span<std::byte> mine
     GX_EXPECT(!m.is_here(r), "one thread of a rank at a time shares memory on a channel");
     const auto come = m.seats[r].come.load(std::memory_order_relaxed) + 1;
     const std::uint64_t last = come * ranks_.size();
-    // Others have this line in their caches: it is written when it changes, and seldom does.
+    // Others have these lines in their caches: memory seldom changes, and is written when it does.
+    // The bucket changes at each meeting, which then takes some 70 ns more of 320.
     if (m.memory[r].data() != mine.data() || m.memory[r].size() != mine.size()) m.memory[r] = mine;
     if (m.buckets[r] != bucket) m.buckets[r] = bucket;
     m.seats[r].come.store(come, std::memory_order_relaxed);

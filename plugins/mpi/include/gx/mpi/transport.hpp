@@ -72,12 +72,12 @@ public:
     Delivery share(int channel, std::span<std::byte> mine, SharedWork work) {
         GX_EXPECT(shared_ != nullptr, "the ranks of this world share no memory: use messages");
         return shared_->share(session_, options_.deadline, channel, mine, work,
-                              MessageBucket(operation()));
+                              bucket_.load(std::memory_order_relaxed));
     }
     Delivery share_by_last(int channel, std::span<std::byte> mine, SharedWork work) {
         GX_EXPECT(shared_ != nullptr, "the ranks of this world share no memory: use messages");
         return shared_->share(session_, options_.deadline, channel, mine, work,
-                              MessageBucket(operation()), true);
+                              bucket_.load(std::memory_order_relaxed), true);
     }
     [[nodiscard]] bool shares_cores() const { return shared_->shares_cores(); }
     [[nodiscard]] MemoryResource* shared_buffers() const { return shared_; }
@@ -136,7 +136,8 @@ private:
     coordination::NodeMemory* shared_;
     int channel_max_ = 0;
     std::mutex mpi_{};
-    std::mutex mutex_{};  ///< of what follows
+    std::atomic<MessageBucket> bucket_{};  ///< the last that was worked on
+    std::mutex mutex_{};                   ///< of what follows
     std::deque<Posted> posted_{};
     std::vector<std::uint32_t> unused_{};
     Operation operation_{};

@@ -116,6 +116,8 @@ GX_DECL Transport::Moment Transport::deadline_of_now() const {
 
 GX_DECL void Transport::working_on(const Operation& operation) {
     session_.working_on(operation);
+    // Beside the stream's reductions the rank's thread works on what has no bucket.
+    if (const MessageBucket b(operation); b.known()) bucket_.store(b, std::memory_order_relaxed);
     const std::lock_guard lock(mutex_);
     operation_ = operation;
 }
