@@ -89,13 +89,6 @@ public:
     /// Where every process of a world calls train(), each gets a record: losses, accuracies and
     /// weights are the run's; times, breakdown and bytes are those of its first rank. Only the root
     /// checks and writes the output folder; an error before the start stops all.
-    template <class Data, class W>
-        requires std::same_as<Data, Split> || std::same_as<Data, Sources>
-    RunRecord train(const Data&, W&) const {
-        static_assert(!sizeof(W),
-                      "gx: train(data, world): the world comes first. Fix: train(world, data).");
-        return {};
-    }
     template <class W>
     RunRecord train(W& world, const Split& data) const {
         return train(world, Sources{data.train, data.test});
@@ -144,6 +137,14 @@ public:
             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         run.watchers->run_ended(record);
         return record;
+    }
+    /// Only says that the world comes first.
+    template <class Data, class W>
+        requires std::same_as<Data, Split> || std::same_as<Data, Sources>
+    RunRecord train(const Data&, W&) const {
+        static_assert(!sizeof(W),
+                      "gx: train(data, world): the world comes first. Fix: train(world, data).");
+        return {};
     }
 
 private:

@@ -29,10 +29,11 @@ GX_COLD GX_DECL void expect_kept(const std::string& file, std::size_t kept, std:
                                  const std::string& what);
 
 /// Throws unless the state of `policy` has the name stored in the checkpoint.
-GX_COLD GX_DECL void expect_scope(const std::string& file, const std::string& name, bool replicated,
-                                  bool needed, const std::string& policy);
 GX_COLD GX_DECL void expect_named(const std::string& file, const std::string& kept,
                                   const std::string& needed, const std::string& policy);
+/// Throws unless the state is kept once for all ranks, or for each, as this run does.
+GX_COLD GX_DECL void expect_scope(const std::string& file, const std::string& name, bool replicated,
+                                  bool needed, const std::string& policy);
 
 /// What a checkpoint relies on in a vector of a reducer's state: fixed from reserve() on.
 struct StateShape {
