@@ -221,10 +221,14 @@ TEST(MeshDeathTest, AReceiveInAnotherBucketIsNamed) {
         std::vector<int> got(2);
         const Request before = early ? one.receive(0, 5, in(got)) : Request{};
         EXPECT_TRUE(zero.wait(zero.send(1, 5, out(sent))).complete());
+        auto from = m[0], to = m[1];  // a message behind it, of no bucket: then it is there
+        std::vector<int> behind(2);
+        EXPECT_TRUE(from.wait(from.send(1, 6, out(sent))).complete());
+        EXPECT_TRUE(to.wait(to.receive(0, 6, in(behind))).complete());
         EXPECT_TRUE(one.wait(early ? before : one.receive(0, 5, in(got))).complete());
         EXPECT_EQ(got, sent);
     };
-    for (const bool early : {true, false}) {
+    for (const bool early : {true, false}) {  // the receive, before the message
         exchange(early, 3);
         exchange(early, -1);  // of no bucket
         EXPECT_DEATH(exchange(early, 4),
