@@ -186,6 +186,7 @@ TEST(Launch, NamesTheVariableThatIsNotRight) {
         {with(open_mpi, {{"OMPI_COMM_WORLD_SIZE", "-"}}), "OMPI_COMM_WORLD_SIZE is not set"},
         {with(hydra, {{"PMI_RANK", "-"}}), "PMI_RANK is not set"},
         {with(hydra, {{"PMI_SIZE", "x"}}), "PMI_SIZE is 'x'"},
+        {with(torchrun, {{"RANK", "1x"}}), "RANK is '1x': expected a rank"},
         {with(slurm, {{"SLURM_STEP_NODELIST", "-"}}), "Start the program by srun"},
         {with(slurm, {{"SLURM_STEP_NODELIST", "node[3-"}}), "a bracket is not closed"},
         {with(slurm, {{"SLURM_PROCID", "5"}}), "SLURM_PROCID is '5'"},
