@@ -132,6 +132,12 @@ TEST(Fuzz, ASeedWhoseCorruptedIndexWasNotInTheBucket) {
     const CampaignReport r = campaign(top, {}, {.first = 287, .count = 1});
     EXPECT_EQ(r.failing_seed, 0u) << r.failure.sentence;
 }
+// A rank died in the last message of an epoch whose steps were all skipped, and the first of the
+// others to say so was named by those that waited for it.
+TEST(Fuzz, ASeedWhoseRanksThrewWhatIsNoLoss) {
+    const CampaignReport r = campaign(reducers(), {}, {.first = 34'520, .count = 1});
+    EXPECT_EQ(r.failing_seed, 0u) << r.failure.sentence;
+}
 // Rank 0 died when the others had finished: who has finished need not be told.
 TEST(Fuzz, ASeedWhoseRootDiesLast) {
     const CampaignReport r = campaign(reducers(), {}, {.first = 257'957, .count = 1});
