@@ -351,65 +351,50 @@ TYPED_TEST(GoBackWithinEpochs, PastOnesThatAreTorn) {
     EXPECT_EQ(run({within}), 3);
     EXPECT_EQ(run({within, "epoch-0001.safetensors"}), 0);
 }
-// The newest was not written, as on a full disk: the steps since the one before it are lost alone.
-TYPED_TEST(GoBackWithinEpochs, ToAnOlderOneWhereTheNewestCouldNotBeWritten) {
-    using T = typename TypeParam::T;
-    every_steps = 1;
+/// Trains steps of 4 images, 5 an epoch, with checkpoints behind every `every` of them, of which
+/// those of these names can't be written, as on a full disk; rank 1 is lost at step `at`.
+template <class T>
+gx::RunRecord record_without(std::initializer_list<const char*> names, int every, std::int64_t at) {
+    every_steps = every;
     const Folder folder;
     auto o = options<T>();
     o.output = folder.path;
-    o.batch = 1;  // steps of 4 images, 5 an epoch
+    o.batch = 1;
     o.checkpoints.stop_on_failure = false;
-    std::filesystem::create_directories(folder / "step-00000004.safetensors" / "in the way");
-    set_script({{{1}, 4}});
+    for (const char* const name : names)
+        std::filesystem::create_directories(folder / name / "in the way");
+    set_script({{{1}, at}});
     auto world = threads_of();
-    const auto record = T(o).train(world, data());
-    ASSERT_EQ(record.losses.size(), 1u);
-    using Means = gx::LocalSgd<gx::Ring<fp32>, 2>;
-    EXPECT_EQ(record.losses[0].step, (std::is_same_v<typename TypeParam::Reducer, Means> ? 2 : 3));
+    gx::RunRecord record = T(o).train(world, data());
+    EXPECT_EQ(record.losses.size(), 1u);
     EXPECT_EQ(record.steps.size(), std::size_t(record.epochs.back().step));
-    EXPECT_TRUE(std::ranges::any_of(record.notes, [](const std::string& note) {
-        return note.find("step-00000004") != std::string::npos;
-    }));
-    EXPECT_TRUE(std::ranges::any_of(record.warnings, [](const std::string& warning) {
-        return warning.find("checkpoint after step 4: ") != std::string::npos;
-    })) << "its error is known, though the run was lost before it asked";
+    return record;
+}
+bool any_has(const std::vector<std::string>& sentences, const char* words) {
+    return std::ranges::any_of(sentences,
+                               [&](const std::string& s) { return s.find(words) != s.npos; });
+}
+/// The steps since the one before it are lost alone.
+TYPED_TEST(GoBackWithinEpochs, ToAnOlderOneWhereTheNewestCouldNotBeWritten) {
+    using Means = gx::LocalSgd<gx::Ring<fp32>, 2>;
+    const auto record = record_without<typename TypeParam::T>({"step-00000004.safetensors"}, 1, 4);
+    EXPECT_EQ(record.losses.at(0).step,
+              (std::is_same_v<typename TypeParam::Reducer, Means> ? 2 : 3));
+    EXPECT_TRUE(any_has(record.notes, "step-00000004"));
+    EXPECT_TRUE(any_has(record.warnings, "checkpoint after step 4: "))
+        << "its error is known, though the run was lost before it asked";
 }
 /// The epoch's own was not written, and none of the next epoch yet.
 TYPED_TEST(GoBackWithinEpochs, ToOneWithinAnEpochWhoseOwnCouldNotBeWritten) {
-    using T = typename TypeParam::T;
-    every_steps = 2;
-    const Folder folder;
-    auto o = options<T>();
-    o.output = folder.path;
-    o.batch = 1;  // steps of 4 images, 5 an epoch
-    o.checkpoints.stop_on_failure = false;
-    std::filesystem::create_directories(folder / "epoch-0001.safetensors" / "in the way");
-    set_script({{{1}, 5}});
-    auto world = threads_of();
-    const auto record = T(o).train(world, data());
-    ASSERT_EQ(record.losses.size(), 1u);
-    EXPECT_EQ(record.losses[0].step, 4);
-    EXPECT_EQ(record.steps.size(), std::size_t(record.epochs.back().step));
+    const auto record = record_without<typename TypeParam::T>({"epoch-0001.safetensors"}, 2, 5);
+    EXPECT_EQ(record.losses.at(0).step, 4);
 }
-/// Those within it are older, and nobody asks whether they are whole.
+/// Those within it are older, and are not read.
 TYPED_TEST(GoBackWithinEpochs, ToTheEpochsOwnWithoutAWordOfOlderOnes) {
-    using T = typename TypeParam::T;
-    every_steps = 2;
-    const Folder folder;
-    auto o = options<T>();
-    o.output = folder.path;
-    o.batch = 1;  // steps of 4 images, 5 an epoch
-    o.checkpoints.stop_on_failure = false;
-    for (const char* const name : {"step-00000002.safetensors", "step-00000004.safetensors"})
-        std::filesystem::create_directories(folder / name / "in the way");
-    set_script({{{1}, 5}});
-    auto world = threads_of();
-    const auto record = T(o).train(world, data());
-    ASSERT_EQ(record.losses.size(), 1u);
-    EXPECT_EQ(record.losses[0].step, 5);
-    for (const std::string& note : record.notes)
-        EXPECT_EQ(note.find("An older checkpoint"), note.npos) << note;
+    const auto record = record_without<typename TypeParam::T>(
+        {"step-00000002.safetensors", "step-00000004.safetensors"}, 2, 5);
+    EXPECT_EQ(record.losses.at(0).step, 5);
+    EXPECT_FALSE(any_has(record.notes, "An older checkpoint"));
 }
 
 TYPED_TEST(OwnersSurvive, ADeathAtEachMessageOnACluster) {

@@ -13,7 +13,7 @@
 #include <utility>    // exchange
 
 #include <gx/core/contract.hpp>                 // GX_EXPECT
-#include <gx/core/detail/matched_messages.hpp>  // unequal_buckets, unequal_lengths
+#include <gx/core/detail/message_mismatch.hpp>  // unequal_buckets, unequal_lengths
 #include <gx/core/error.hpp>                    // Error
 #include <gx/coordination/mesh.hpp>             // Mesh
 

@@ -16,7 +16,7 @@
 
 #include <gx/coordination/node_memory.hpp>      // the declarations
 #include <gx/core/contract.hpp>                 // GX_EXPECT
-#include <gx/core/detail/matched_messages.hpp>  // unequal_meeting
+#include <gx/core/detail/message_mismatch.hpp>  // unequal_meeting
 
 namespace gx::coordination {
 

@@ -6,7 +6,7 @@
 #include <thread>     // yield, hardware_concurrency
 
 #include <gx/core/contract.hpp>                 // GX_EXPECT
-#include <gx/core/detail/matched_messages.hpp>  // unequal_buckets, unequal_lengths
+#include <gx/core/detail/message_mismatch.hpp>  // unequal_buckets, unequal_lengths
 #include <gx/threads/mailbox.hpp>               // Mailbox
 #include <gx/threads/sleep.hpp>                 // sleep_until
 

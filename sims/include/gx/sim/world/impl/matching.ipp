@@ -6,7 +6,7 @@
 #include <cstring>    // memcpy, memcmp
 
 #include <gx/core/contract.hpp>                 // GX_EXPECT
-#include <gx/core/detail/matched_messages.hpp>  // unequal_buckets, unequal_lengths
+#include <gx/core/detail/message_mismatch.hpp>  // unequal_buckets, unequal_lengths
 #include <gx/sim/network/network.hpp>           // FlowNetwork
 #include <gx/sim/topology/topology.hpp>         // Topology
 #include <gx/sim/world/matching.hpp>            // MessageMatcher
