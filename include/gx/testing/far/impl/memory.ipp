@@ -21,6 +21,12 @@ inline std::vector<const FarArena*>& arenas() {
     return all;
 }
 
+/// Who handled faults before: by default the system, under a sanitizer its report.
+inline struct sigaction& handler_before() {
+    static struct sigaction before{};
+    return before;
+}
+
 extern "C" inline void gx_report_host_access(int, siginfo_t* info, void*) {
     for (const FarArena* arena : arenas()) {
         const std::string where = arena->describe(info->si_addr);
@@ -29,7 +35,7 @@ extern "C" inline void gx_report_host_access(int, siginfo_t* info, void*) {
                                  ". Launch a kernel on it, or copy it to the host first.\n";
         [[maybe_unused]] const auto written = ::write(2, text.data(), text.size());
     }
-    ::signal(SIGSEGV, SIG_DFL);  // the access is repeated, and ends the process
+    ::sigaction(SIGSEGV, &handler_before(), nullptr);  // the access is repeated, and ends
 }
 
 }  // namespace detail::far
@@ -117,10 +123,13 @@ GX_DECL std::string FarArena::describe(const void* address) const {
 }
 
 GX_DECL void name_host_accesses() {
-    struct sigaction action{}, before{};
-    if (::sigaction(SIGSEGV, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) return;
+    struct sigaction before{};
+    if (::sigaction(SIGSEGV, nullptr, &before) != 0) return;
+    if (before.sa_sigaction == &detail::far::gx_report_host_access) return;
+    detail::far::handler_before() = before;
+    struct sigaction action{};
     action.sa_sigaction = &detail::far::gx_report_host_access;
-    action.sa_flags = SA_SIGINFO;
+    action.sa_flags = SA_SIGINFO | (before.sa_flags & SA_ONSTACK);
     ::sigaction(SIGSEGV, &action, nullptr);
 }
 
