@@ -1,4 +1,4 @@
-// expect: gx: the wire of a ring is not an Element
+// expect: gx: the wire of a reducer is not an Element
 #include <gx/reducer/multi_ring.hpp>
 
 gx::MultiRing<4, int> reducer;

@@ -1,4 +1,4 @@
-// expect: gx: the wire of a ring is not an Element
+// expect: gx: the wire of a reducer is not an Element
 // expect: Fix: name one, as in 'Ring<gx::fp16>'.
 #include <gx/reducer/ring.hpp>
 

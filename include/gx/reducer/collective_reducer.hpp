@@ -36,12 +36,14 @@ namespace gx::detail::reducer {
 template <class E, class Divide>
 consteval bool explain_wire() {
     static_assert(Element<E>,
-                  "gx: the wire of a ring is not an Element: messages are made of fp32, fp16 or "
+                  "gx: the wire of a reducer is not an Element: messages are made of fp32, fp16 or "
                   "bf16. Fix: name one, as in 'Ring<gx::fp16>'.");
-    static_assert(DividePolicy<Divide>,
-                  "gx: a ring does not know where to divide: its policy lacks 'static float "
-                  "before(int ranks)', 'after(int ranks)' or 'name'. "
-                  "Fix: use DivideSplit, DivideAfter or DivideBefore, or add them.");
+    static_assert(
+        DividePolicy<Divide>,
+        "gx: a reducer does not know where to divide: its policy lacks 'static float "
+        "before(int ranks)', 'after(int ranks)' or 'name'. "
+        "Fix: use DivideSplit, DivideAfter or DivideBefore, or add them; of Hierarchical, "
+        "name two reducers, or an Element alone.");
     return Element<E> && DividePolicy<Divide>;
 }
 

@@ -146,6 +146,15 @@ public:
                       "gx: train(data, world): the world comes first. Fix: train(world, data).");
         return {};
     }
+    /// Only says that a run takes two sources.
+    template <class W, Source D>
+    RunRecord train(W&, const D&) const {
+        static_assert(!sizeof(W),
+                      "gx: train(world, data): one source where two belong: images to train on and "
+                      "images to test on. Fix: 'train(world, Sources{images, tests})', or "
+                      "'Sources{images}' with the option '.evaluate = false'.");
+        return {};
+    }
 
 private:
     using Run = detail::trainer::Run;
