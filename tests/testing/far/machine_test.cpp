@@ -194,6 +194,13 @@ const std::vector<Case> cases{
          if (r.rank() == 0) s.receive(s.gradient);
      },
      {"'release' while 'messages' (communication) is still queued on it"}},
+    {"an exception leaves work behind that is queued on what it releases",
+     [](Rank& r) {
+         Step s(r);
+         for (int i = 0; i < 100; ++i) s.update();
+         throw Error("enough");
+     },
+     {"enough And ", "'release'"}},
     {"messages of a group overlap",
      [](Rank& r) {
          Step s(r);

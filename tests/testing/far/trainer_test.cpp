@@ -221,6 +221,28 @@ TEST(EarlyEnds, NameALostRank) {
     expect_lost_rank_is_named<Trainer<Net, DoubleBuffered<Bucketed<TopK, 256>>, Losing>>();
 }
 
+/// Can't load the fourth batch, when the third update is queued.
+struct Stumbling : gx::testing::FarDevice<reference::Device> {
+    using FarDevice::FarDevice;
+    void load(const Batch& batch) {
+        if (++loads == 4) throw Error("enough");
+        FarDevice::load(batch);
+    }
+    int loads = 0;
+};
+// What is queued refers to memory of the run, which waits for it before it goes.
+TEST(EarlyEnds, WaitForWhatIsQueued) {
+    const Trainer<Net, Ring<fp32>, Constant> trainer({.batch = 4, .epochs = 3});
+    for (const QueueProgress progress :
+         {QueueProgress::late, QueueProgress::eager, QueueProgress::random})
+        for (const std::uint64_t seed : {1, 2, 3}) {
+            gx::testing::FarWorld<Stumbling> far({{3, 1}, seed, progress});
+            const std::string error = error_of([&] { (void)trainer.train(far, images(80)); });
+            EXPECT_TRUE(holds(error, "enough")) << error;
+            EXPECT_FALSE(holds(error, "still queued")) << error;
+        }
+}
+
 /// Rank 1 leaves before it takes part in the reduction of gradient `leaves_at`.
 std::uint64_t leaves_at = 0;
 template <class R>
@@ -253,34 +275,49 @@ TEST(EarlyEnds, NameTheGradientThatARankIsMissingFrom) {
 }
 
 /// One run writes checkpoints on either world; each is resumed on the other.
-TYPED_TEST(OnFarMemory, CheckpointsAreThoseOfThreads) {
+template <class T>
+void expect_checkpoints_of_threads(typename T::Options o) {
     const Folder here, there;
     const Split data = images();
-    typename TypeParam::Options o{.batch = 4, .epochs = 3, .seed = 3};
-    overflow(o.loss_scale, TypeParam::name().find("fp16") != std::string::npos);
     auto wall = threads(3);
     o.output = here.path;
-    const RunRecord whole = TypeParam(o).train(wall, data);
-    o.output = there.path;
-    Far far({{3, 1}, 5, QueueProgress::random});
-    expect_same_learning(TypeParam(o).train(far, data), whole);
-    const Graph graph = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
-    for (const char* name : {"epoch-0001.safetensors", "epoch-0002.safetensors"}) {
-        const auto a = read_checkpoint(here / name, graph),
-                   b = read_checkpoint(there / name, graph);
-        EXPECT_EQ(a.parameters, b.parameters);
-        EXPECT_EQ(a.statistics, b.statistics);
-        EXPECT_EQ(a.optimizer, b.optimizer);
-        EXPECT_EQ(a.pending.size(), b.pending.size());
-        EXPECT_EQ(a.reducer.size(), b.reducer.size());
-        for (std::size_t i = 0; i < a.reducer.size(); ++i)
-            EXPECT_EQ(a.reducer[i].ranks, b.reducer[i].ranks);
-        o.output.clear();
-        o.resume = here / name;
-        expect_same_learning(TypeParam(o).train(far, data), whole);
-        o.resume = there / name;
-        expect_same_learning(TypeParam(o).train(wall, data), whole);
+    const RunRecord whole = T(o).train(wall, data);
+    for (const QueueProgress progress :
+         {QueueProgress::late, QueueProgress::eager, QueueProgress::random}) {
+        o.output = there.path;
+        o.resume.clear();
+        Far far({{3, 1}, 5, progress});
+        expect_same_learning(T(o).train(far, data), whole);
+        const Graph graph = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
+        for (const char* name : {"epoch-0001.safetensors", "epoch-0002.safetensors"}) {
+            const auto a = read_checkpoint(here / name, graph),
+                       b = read_checkpoint(there / name, graph);
+            EXPECT_EQ(a.parameters, b.parameters);
+            EXPECT_EQ(a.statistics, b.statistics);
+            EXPECT_EQ(a.optimizer, b.optimizer);
+            EXPECT_EQ(a.pending.size(), b.pending.size());
+            EXPECT_EQ(a.reducer.size(), b.reducer.size());
+            for (std::size_t i = 0; i < a.reducer.size(); ++i)
+                EXPECT_EQ(a.reducer[i].ranks, b.reducer[i].ranks);
+            o.output.clear();
+            o.resume = here / name;
+            expect_same_learning(T(o).train(far, data), whole);
+            o.resume = there / name;
+            expect_same_learning(T(o).train(wall, data), whole);
+        }
     }
+}
+TYPED_TEST(OnFarMemory, CheckpointsAreThoseOfThreads) {
+    typename TypeParam::Options o{.batch = 4, .epochs = 3, .seed = 3};
+    overflow(o.loss_scale, TypeParam::name().find("fp16") != std::string::npos);
+    expect_checkpoints_of_threads<TypeParam>(o);
+}
+// The mean of the state is queued behind that of the parameters, and read by nothing but these.
+TEST(LocalSgdOnFarMemory, HasTheCheckpointsOfThreads) {
+    using T = Trainer<Net, LocalSgd<Bucketed<Ring<fp32>, 256>, 2>, Warmup<Poly<2>>, AdamW>;
+    for (const LocalState state : {LocalState::averaged, LocalState::reset})
+        expect_checkpoints_of_threads<T>(
+            {.batch = 4, .epochs = 3, .seed = 3, .reducer = {.state = state}});
 }
 
 }  // namespace

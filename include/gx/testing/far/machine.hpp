@@ -67,6 +67,8 @@ struct FarWork {
 ///                        queued work uses it; messages of unequal lengths; an event of another
 ///                        rank's queue, or one that was never recorded; hosts and queues that all
 ///                        wait for each other
+///         An exception of a host comes first; what its destructors release while queued work uses
+///         it is named behind it.
 ///         A wait that only a rank that has left could complete returns `timed_out` with that rank.
 ///         LostRank and DeviceLost of a host end that rank alone, and what it has queued; run()
 ///         throws the first of them after all ranks have left.
@@ -137,6 +139,7 @@ private:
         Event event{};  ///< that it waits for, or
         int peer = -1;  ///< the rank whose host message it waits for
         Delivery gave_up{};
+        std::string misuse{};  ///< by destructors, while an exception left its function
         bool left = false;
     };
     struct HostMessage {

@@ -49,6 +49,9 @@ GX_DECL void FarMachine::run(FunctionRef<void(int)> f) {
                 lose(r);
             } catch (const DeviceLost&) {
                 lose(r);
+            } catch (const std::exception& e) {
+                if (at(r).misuse.empty()) fail(std::current_exception(), r);
+                else fail(std::make_exception_ptr(Error(e.what() + (" " + at(r).misuse))), r);
             } catch (...) {
                 fail(std::current_exception(), r);
             }
@@ -393,7 +396,6 @@ GX_DECL void FarMachine::register_memory(int rank, std::span<const std::byte> me
 }
 GX_DECL void FarMachine::forget_memory(int rank, std::span<const std::byte> memory,
                                        const Operation& what) {
-    const bool stops = error_ || std::uncaught_exceptions() > 0;  // then nothing is in order
     const auto in_use = [&](std::span<const std::byte> used) {
         return used.data() < memory.data() + memory.size() &&
                memory.data() < used.data() + used.size();
@@ -403,6 +405,8 @@ GX_DECL void FarMachine::forget_memory(int rank, std::span<const std::byte> memo
                std::ranges::any_of(w.messages,
                                    [&](const auto& m) { return !m.done && in_use(m.memory); });
     };
+    const bool unwinds = std::uncaught_exceptions() > 0;
+    const bool stops = error_ || (loss_ && unwinds);  // then nothing is in order
     try {
         for (const Queue& q : queues_)
             for (const FarWork& w : q.work)
@@ -412,8 +416,9 @@ GX_DECL void FarMachine::forget_memory(int rank, std::span<const std::byte> memo
                                 std::string(q.name.view()) +
                                 ") is still queued on it. Wait for its event first.");
         if (!stops) detector_.note(at(rank).actor, Access::write, memory, what);
-    } catch (...) {
-        fail(std::current_exception(), rank);
+    } catch (const Error& e) {  // what unwinds comes first
+        if (!unwinds) fail(std::current_exception(), rank);
+        else if (at(rank).misuse.empty()) at(rank).misuse = std::string("And ") + e.what();
     }
     detector_.note(at(rank).actor, Access::end, memory, what);
 }
