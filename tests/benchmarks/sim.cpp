@@ -19,6 +19,7 @@
 
 #include <gx/collective/execute.hpp>
 #include <gx/collective/ring.hpp>
+#include <gx/sim/network/network.hpp>
 #include <gx/sim/world/cluster.hpp>
 #include <gx/sim/catalog/simple_clusters.hpp>
 #include <gx/sim/timing/all_reduce_time.hpp>

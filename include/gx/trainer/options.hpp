@@ -5,11 +5,12 @@
 #include <filesystem>  // output folder
 #include <vector>      // phases
 
-#include <gx/trainer/monitor/observer.hpp>      // Observer
-#include <gx/trainer/monitor/stop_request.hpp>  // StopRequest
-#include <gx/trainer/weights.hpp>               // InitialWeights
+#include <gx/trainer/monitor/observer.hpp>  // Observer
+#include <gx/trainer/weights.hpp>           // InitialWeights
 
 namespace gx {
+
+class StopRequest;  // of <gx/trainer/monitor/stop_request.hpp>
 
 /// Batch and image size from `first_epoch` until the next phase begins. A list starts at epoch 0
 /// and rises; the Trainer lists every problem of one at the start.

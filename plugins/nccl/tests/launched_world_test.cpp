@@ -19,6 +19,7 @@
 #include <gx/testing/rows.hpp>
 #include <gx/testing/worlds.hpp>  // OnThreads, reduce_jobs
 #include <gx/top_k/reducer.hpp>
+#include <gx/trainer/monitor/stop_request.hpp>
 #include <gx/trainer/trainer.hpp>
 #include <trainer/small.hpp>
 

@@ -13,6 +13,7 @@
 #include <gx/reducer/ring.hpp>                 // Ring
 #include <gx/sim/world/cluster.hpp>            // Cluster
 #include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g, v100_box
+#include <gx/sim/world/matching.hpp>           // MessageMatcher
 #include <gx/testing/rows.hpp>                 // small_integers
 
 namespace {
@@ -474,11 +475,9 @@ RC_GTEST_PROP(Faults, AnyTimesEndTheRunOrAreRefused, ()) {
     }
 }
 TEST(Faults, WithoutADeadlineALostRankWouldBeWaitedForForEver) {
-    EXPECT_TRUE(holds(error_of([] {
-                          World world(plain(2),
-                                      {.deadline = Engine::no_deadline, .faults = {DeadGpu{1}}});
-                      }),
-                      "there are faults and no deadline"));
+    EXPECT_TRUE(holds(
+        error_of([] { World world(plain(2), {.deadline = forever, .faults = {DeadGpu{1}}}); }),
+        "there are faults and no deadline"));
 }
 TEST(Faults, ATimeThatNeverComesIsToldAtTheEnd) {
     World world(plain(2), {.faults = {SlowLink{{.machine = 0}, 0.5, 10'000_us},

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
+#include <gx/sim/network/network.hpp>          // FlowNetwork
+#include <gx/sim/topology/topology.hpp>        // Topology
 
 static_assert(gx::explain_world<gx::sim::Cluster<>>() &&
               gx::explain_shrinking_world<gx::sim::Cluster<>>());
@@ -161,7 +163,7 @@ TEST(Cluster, StretchWeighsGradientsOnly) {
         };
         go(0);
         EXPECT_EQ(rank.now(), 1'010_us);
-        go(gx::sim::control_channel);
+        go(gx::control_channel);
         EXPECT_EQ(rank.now(), 1'010_us + 110_us);
     });
 }
@@ -204,7 +206,7 @@ TEST(Cluster, ARankThatHasEndedIsNamedAtOnce) {
 }
 
 TEST(Cluster, ADeadlockIsAnAnswer) {
-    World world(plain(2), {.deadline = gx::sim::Engine::no_deadline});
+    World world(plain(2), {.deadline = gx::sim::forever});
     int timed_out = 0;
     world.run([&](auto& rank) {
         std::vector<std::byte> in(8);

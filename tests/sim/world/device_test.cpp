@@ -10,6 +10,8 @@
 #include <gx/reference/device.hpp>             // reference::Device
 #include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
 #include <gx/sim/compute/ready_points.hpp>     // ready_points
+#include <gx/sim/network/network.hpp>          // FlowNetwork
+#include <gx/sim/topology/topology.hpp>        // Topology
 #include <sim/support/two_layers.hpp>          // two_layers
 
 namespace {

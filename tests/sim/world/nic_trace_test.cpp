@@ -7,6 +7,8 @@
 
 #include <gx/sim/world/cluster.hpp>            // Cluster
 #include <gx/sim/catalog/simple_clusters.hpp>  // plain_p3_16xlarge
+#include <gx/sim/network/network.hpp>          // FlowNetwork
+#include <gx/sim/topology/topology.hpp>        // Topology
 
 namespace {
 

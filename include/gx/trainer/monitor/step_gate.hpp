@@ -7,9 +7,12 @@
 #include <mutex>       // one lock
 #include <vector>      // steps
 
-#include <gx/core/cold.hpp>                     // GX_COLD
-#include <gx/core/decl.hpp>                     // GX_DECL
-#include <gx/trainer/monitor/stop_request.hpp>  // StopRequest
+#include <gx/core/cold.hpp>  // GX_COLD
+#include <gx/core/decl.hpp>  // GX_DECL
+
+namespace gx {
+class StopRequest;
+}
 
 namespace gx::detail::trainer {
 

@@ -8,23 +8,24 @@
 #include <string_view>  // names
 #include <vector>       // flat vectors
 
-#include <gx/core/cold.hpp>                          // GX_COLD
-#include <gx/core/decl.hpp>                          // GX_DECL
-#include <gx/core/error.hpp>                         // Delivery
-#include <gx/core/units.hpp>                         // Nanoseconds
-#include <gx/loader/concept.hpp>                     // LoaderOptions
-#include <gx/trainer/checkpoint.hpp>                 // Checkpoint
-#include <gx/trainer/control.hpp>                    // ControlLink
-#include <gx/trainer/monitor/checkpoint_writer.hpp>  // CheckpointWriter
-#include <gx/trainer/monitor/watchers.hpp>           // Watchers
-#include <gx/trainer/monitor/step_gate.hpp>          // StepGate, Ask
-#include <gx/trainer/rank/accounts.hpp>              // Accounts
-#include <gx/trainer/rank/course.hpp>                // Course
-#include <gx/trainer/rank/epoch_metrics.hpp>         // EpochMetrics
-#include <gx/trainer/rank/outcome.hpp>               // Outcome, UnreadStep
-#include <gx/trainer/run.hpp>                        // Run
+#include <gx/core/cold.hpp>                   // GX_COLD
+#include <gx/core/decl.hpp>                   // GX_DECL
+#include <gx/core/error.hpp>                  // Delivery
+#include <gx/core/units.hpp>                  // Nanoseconds
+#include <gx/loader/concept.hpp>              // LoaderOptions
+#include <gx/trainer/checkpoint.hpp>          // Checkpoint
+#include <gx/trainer/control.hpp>             // ControlLink
+#include <gx/trainer/monitor/watchers.hpp>    // Watchers
+#include <gx/trainer/monitor/step_gate.hpp>   // StepGate, Ask
+#include <gx/trainer/rank/accounts.hpp>       // Accounts
+#include <gx/trainer/rank/course.hpp>         // Course
+#include <gx/trainer/rank/epoch_metrics.hpp>  // EpochMetrics
+#include <gx/trainer/rank/outcome.hpp>        // Outcome, UnreadStep
+#include <gx/trainer/run.hpp>                 // Run
 
 namespace gx::detail::trainer {
+
+class CheckpointWriter;
 
 /// The part of RankTraining that no policy specialises: place in the run, learning rate, accounts,
 /// metrics, record, control messages and errors.
@@ -33,6 +34,7 @@ protected:
     /// `first_epoch`: whose phase it begins in.
     GX_COLD GX_DECL RankRun(const Run& run, ControlLink control, RunRecord& record,
                             int first_epoch);
+    GX_COLD GX_DECL ~RankRun();
 
     [[nodiscard]] int rank() const { return control_.rank(); }
     [[nodiscard]] int ranks() const { return control_.ranks(); }
@@ -96,11 +98,9 @@ protected:
     GX_COLD [[nodiscard]] GX_DECL Checkpoint checkpoint(int epochs_done) const;
     GX_COLD GX_DECL void write(Checkpoint& c);
     /// Reports the checkpoints that are on disk by now, or can't be.
-    void report_written() {
-        if (writer_ && writer_->has_news()) take_news();
-    }
+    GX_DECL void report_written();
     GX_COLD GX_DECL void take_news();
-    GX_COLD GX_DECL void warn_of(const CheckpointWriter::News& failed);
+    GX_COLD GX_DECL void warn_of_checkpoint(std::int64_t step, const std::string& error);
     /// At the end of the run: all are on disk.
     GX_COLD GX_DECL void finish_writing();
     /// At a loss: what could not be written is a warning, whatever stop_on_failure says, as the

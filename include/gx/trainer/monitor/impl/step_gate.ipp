@@ -8,6 +8,7 @@
 #include <fmt/core.h>  // sentences
 
 #include <gx/trainer/monitor/step_gate.hpp>
+#include <gx/trainer/monitor/stop_request.hpp>  // StopRequest, Stopped
 
 namespace gx::detail::trainer {
 

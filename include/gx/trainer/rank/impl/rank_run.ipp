@@ -6,9 +6,10 @@
 #include <span>       // messages
 #include <utility>    // move, exchange
 
-#include <gx/core/error.hpp>      // Error, LostRank
-#include <gx/core/hash_bits.hpp>  // hash_bits
-#include <gx/io/atomic_file.hpp>  // same_output
+#include <gx/core/error.hpp>                         // Error, LostRank
+#include <gx/core/hash_bits.hpp>                     // hash_bits
+#include <gx/io/atomic_file.hpp>                     // same_output
+#include <gx/trainer/monitor/checkpoint_writer.hpp>  // CheckpointWriter
 #include <gx/trainer/rank/rank_run.hpp>
 #include <gx/trainer/rows.hpp>  // read_rows
 
@@ -26,6 +27,8 @@ GX_DECL RankRun::RankRun(const Run& run, ControlLink control, RunRecord& record,
                 .sink = run.trace} {
     if (rank() == 0 && run.watchers && !run.watchers->empty()) watchers_ = run.watchers.get();
 }
+
+GX_DECL RankRun::~RankRun() = default;
 
 GX_DECL LoaderOptions RankRun::share(bool train) const {
     const int first = phase().first_epoch;
@@ -348,6 +351,9 @@ GX_DECL void RankRun::write(Checkpoint& c) {
     report_written();
 }
 
+GX_DECL void RankRun::report_written() {
+    if (writer_ && writer_->has_news()) take_news();
+}
 GX_DECL void RankRun::take_news() {
     for (const CheckpointWriter::News& news : writer_->take_news()) {
         if (news.error.empty()) {
@@ -355,14 +361,13 @@ GX_DECL void RankRun::take_news() {
             if (watchers_) watchers_->checkpoint_written({news.file, news.step});
         } else {
             if (o_.checkpoints.stop_on_failure) throw Error(news.error);
-            warn_of(news);
+            warn_of_checkpoint(news.step, news.error);
         }
     }
 }
 
-GX_DECL void RankRun::warn_of(const CheckpointWriter::News& failed) {
-    record_.warnings.push_back("checkpoint after step " + std::to_string(failed.step) + ": " +
-                               failed.error);
+GX_DECL void RankRun::warn_of_checkpoint(std::int64_t step, const std::string& error) {
+    record_.warnings.push_back("checkpoint after step " + std::to_string(step) + ": " + error);
 }
 
 GX_DECL void RankRun::finish_writing() {
@@ -375,7 +380,7 @@ GX_DECL void RankRun::finish_writing_at_loss() {
     if (!writer_) return;
     writer_->finish();
     for (const CheckpointWriter::News& news : writer_->take_news()) {
-        if (!news.error.empty()) warn_of(news);
+        if (!news.error.empty()) warn_of_checkpoint(news.step, news.error);
         else if (run_.gate) run_.gate->written(news.file);
     }
 }

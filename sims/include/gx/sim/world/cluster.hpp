@@ -21,17 +21,15 @@
 #include <gx/core/world.hpp>                 // World, NoDevice
 #include <gx/memory/memory.hpp>              // InHostMemory
 #include <gx/model/graph.hpp>                // Graph
-#include <gx/sim/des/engine.hpp>             // Engine
 #include <gx/sim/world/fault_interface.hpp>  // FaultInterface, FaultPlan
 #include <gx/sim/compute/framework.hpp>      // Framework
 #include <gx/sim/compute/jitter.hpp>         // GpuVariation, OverlapSlowdown
-#include <gx/sim/network/network.hpp>        // FlowNetwork
 #include <gx/sim/world/race_interface.hpp>   // RaceDetection, RaceInterface
 #include <gx/sim/world/rank.hpp>             // Endpoint, Stream
-#include <gx/sim/topology/topology.hpp>      // ClusterSpec, Topology
+#include <gx/sim/hardware/machine.hpp>       // ClusterSpec
 #include <gx/sim/world/activity.hpp>         // BusyTime, TraceSink
 #include <gx/sim/world/core.hpp>             // core_of
-#include <gx/sim/world/matching.hpp>         // MessageMatcher, WireScale
+#include <gx/sim/world/wire_scale.hpp>       // WireScale
 
 namespace gx::sim {
 
@@ -43,8 +41,9 @@ struct TimedPhase {
 
 /// Options of a run.
 struct ClusterOptions {
-    std::uint64_t seed = 0;                            ///< of the jitter; part of the event hash
-    Nanoseconds deadline = std::chrono::seconds(600);  ///< virtual time that a message may take
+    std::uint64_t seed = 0;  ///< of the jitter; part of the event hash
+    /// Virtual time that a message may take; `forever`: as long as it takes.
+    Nanoseconds deadline = std::chrono::seconds(600);
     std::optional<Graph> timed_as{};  ///< time this graph; the numbers come from the trained one
     int timed_batch = 0;  ///< images per rank and step that are timed; 0: as many as are trained
     /// One for each phase of the run, in the place of timed_as and timed_batch: an image size that
@@ -81,40 +80,7 @@ namespace detail::cluster {
 
 class RankBase;
 
-/// One run: the engine, the network and the ranks, which outlive their fibers.
-struct Run {
-    Run(const ClusterSpec& spec, const ClusterOptions& options);
-    Run(const Run&) = delete;
-    Run& operator=(const Run&) = delete;
-    ~Run();
-    /// Runs `f` on a fiber for each rank.
-    /// Errors: the first exception of a rank; gx::Error for faults without effect.
-    void run(FunctionRef<void(RankBase&)> f);
-    /// Errors: gx::Error when a step over `batch` images does not fit in the GPU. All ranks ask
-    ///         alike, so the result for the first is kept.
-    void expect_fits(const Graph& graph, int batch, UpdateCost update = {});
-    /// Made when first asked for; nullptr where one thread computes.
-    PassWorkers* pass_workers();
-
-    struct FitsKey {
-        Label name{};
-        std::int64_t parameters = 0, macs = 0;
-        int batch = 0;
-        UpdateCost update{};
-        bool operator==(const FitsKey&) const = default;
-    };
-    const ClusterSpec& spec;
-    const ClusterOptions& options;
-    std::vector<std::unique_ptr<RankBase>> ranks{};
-    std::unique_ptr<RaceInterface> races{};
-    std::unique_ptr<FaultInterface> faults{};
-    std::unique_ptr<PassWorkers> workers{};  ///< outlives the fibers, which may have passes
-    Engine engine;
-    FlowNetwork network;
-    Topology topology;
-    MessageMatcher matcher;
-    FitsKey fits{};
-};
+struct Run;  // in run.hpp
 
 /// A rank but for its device.
 class RankBase {
@@ -125,28 +91,23 @@ public:
     virtual ~RankBase();
 
     [[nodiscard]] int rank() const { return rank_; }
-    [[nodiscard]] int ranks() const { return spec().ranks(); }
-    [[nodiscard]] Nanoseconds now() const { return run_.engine.now(); }
+    [[nodiscard]] int ranks() const { return spec_.ranks(); }
+    [[nodiscard]] Nanoseconds now() const;
     [[nodiscard]] Endpoint& transport() { return transport_; }
     [[nodiscard]] Stream& stream() { return stream_; }
     [[nodiscard]] const BusyTime& busy() const { return busy_; }
-    [[nodiscard]] const ClusterSpec& spec() const { return run_.spec; }
-    [[nodiscard]] const ClusterOptions& options() const { return run_.options; }
-    [[nodiscard]] TraceSink* trace() const { return run_.options.trace; }
+    [[nodiscard]] const ClusterSpec& spec() const { return spec_; }
+    [[nodiscard]] const ClusterOptions& options() const { return options_; }
+    [[nodiscard]] TraceSink* trace() const { return options_.trace; }
 
     /// Spends virtual time on an activity that is not simulated in detail.
     void charge(Nanoseconds duration, const Label& name, Activity activity = Activity::other);
     /// Errors: gx::Error when a step over `batch` images does not fit in the GPU.
-    void expect_fits(const Graph& graph, int batch, UpdateCost update = {}) {
-        run_.expect_fits(graph, batch, update);
-    }
+    void expect_fits(const Graph& graph, int batch, UpdateCost update = {});
     /// Those of the host that compute passes; nullptr: the calling thread alone.
-    [[nodiscard]] PassWorkers* pass_workers() { return run_.pass_workers(); }
+    [[nodiscard]] PassWorkers* pass_workers();
     /// Sets the wire scale: from now on gradients cost as many bytes as the timed model's.
-    void wire_scale(WireScale s) {
-        wire_scale_ = s;
-        run_.matcher.wire_scale(s);
-    }
+    void wire_scale(WireScale s);
     /// Bytes of the timed gradient per byte of the trained one.
     [[nodiscard]] double wire_scale() const {
         return static_cast<double>(wire_scale_.timed) / static_cast<double>(wire_scale_.real);
@@ -169,6 +130,8 @@ private:
 
     int rank_;
     Run& run_;
+    const ClusterSpec& spec_;
+    const ClusterOptions& options_;
     BusyTime busy_{};
     WireScale wire_scale_{};
     const detail::DeviceTiming* timing_ = nullptr;
@@ -183,6 +146,58 @@ GX_COLD [[nodiscard]] GX_DECL Problems check(const ClusterSpec& spec,
                                              const ClusterOptions& options);
 GX_COLD [[nodiscard]] GX_DECL WorldInfo info(const ClusterSpec& spec,
                                              const ClusterOptions& options);
+
+/// A cluster but for the device of its ranks.
+class Base {
+public:
+    GX_COLD Base(const ClusterSpec& spec, ClusterOptions options);
+    Base(Base&&) = delete;  // its run refers to it
+
+    [[nodiscard]] int ranks() const { return spec_.ranks(); }
+    [[nodiscard]] Placement placement() const { return spec_.placement(); }
+    [[nodiscard]] const ClusterSpec& spec() const { return spec_; }
+    [[nodiscard]] const ClusterOptions& options() const { return options_; }
+
+    /// The core that survivors(lost) makes a cluster of.
+    GX_COLD [[nodiscard]] Core core(std::span<const int> lost) const;
+    /// The options of that cluster.
+    GX_COLD [[nodiscard]] ClusterOptions after(const Core& core, Nanoseconds restart_time) const;
+
+    /// Sends the spans of the next run, kernels, reductions and messages, to `sink`; nullptr: none.
+    void trace_to(TraceSink* sink) { options_.trace = sink; }
+
+    /// Clock, prices and model corrections, and the last run's event hash, for the report.
+    GX_COLD [[nodiscard]] WorldInfo info() const;
+
+    // ---- The last run ----------------------------------------------------------------------
+    [[nodiscard]] Nanoseconds elapsed() const;
+    [[nodiscard]] std::uint64_t event_hash() const;
+    [[nodiscard]] BusyTime busy(int rank) const;
+    /// Whether a fault killed the rank.
+    [[nodiscard]] bool died(int rank) const;
+    /// Whether failed NICs and switches had left it no route to most others when the run ended.
+    [[nodiscard]] bool unreachable(int rank) const;
+    /// The exception that left the function of `rank`; nullptr if it returned or died.
+    [[nodiscard]] std::exception_ptr error_of(int rank) const;
+    /// Faults that had no effect.
+    [[nodiscard]] std::vector<std::string> unfired_faults() const;
+    [[nodiscard]] bool fault_fired(std::size_t fault) const;
+    [[nodiscard]] const MessageMatcher& matcher() const;  ///< of <gx/sim/world/matching.hpp>
+    [[nodiscard]] const FlowNetwork& network() const;     ///< of <gx/sim/network/network.hpp>
+    [[nodiscard]] const Topology& topology() const;       ///< of <gx/sim/topology/topology.hpp>
+
+protected:
+    ~Base();
+    using MakeRank = FunctionRef<std::unique_ptr<RankBase>(int rank, Run& run)>;
+    GX_COLD void run_ranks(MakeRank make, FunctionRef<void(RankBase&)> f);
+
+private:
+    [[nodiscard]] const Run& last() const;
+
+    ClusterSpec spec_;
+    ClusterOptions options_;
+    std::unique_ptr<Run> run_;
+};
 
 }  // namespace detail::cluster
 
@@ -209,7 +224,7 @@ class Device;  // in device.hpp
 /// faults are those that are not over and hit its members, `restart_time` later; one that has fired
 /// need not fire again. A torus becomes a star.
 template <class Inner = NoDevice>
-class Cluster {
+class Cluster : public detail::cluster::Base {
     static_assert(
         InHostMemory<Inner>,
         "gx: a simulated cluster computes its ranks' steps in the host's memory, and this "
@@ -220,20 +235,13 @@ public:
     class Rank;
 
     GX_COLD explicit Cluster(const ClusterSpec& spec, ClusterOptions options = {})
-        : spec_(spec), options_(std::move(options)) {
-        detail::cluster::check(spec_, options_).throw_if_any("this cluster cannot run");
-    }
-    Cluster(Cluster&&) = delete;  // its run refers to it
-
-    [[nodiscard]] int ranks() const { return spec_.ranks(); }
-    [[nodiscard]] Placement placement() const { return spec_.placement(); }
-    [[nodiscard]] const ClusterSpec& spec() const { return spec_; }
-    [[nodiscard]] const ClusterOptions& options() const { return options_; }
+        : Base(spec, std::move(options)) {}
 
     GX_COLD void run(FunctionRef<void(Rank&)> f) {
-        run_ = std::make_unique<detail::cluster::Run>(spec_, options_);
-        for (int r = 0; r < ranks(); ++r) run_->ranks.push_back(std::make_unique<Rank>(r, *run_));
-        run_->run([&](detail::cluster::RankBase& rank) { f(static_cast<Rank&>(rank)); });
+        const auto make = [](int rank, detail::cluster::Run& run) {
+            return std::unique_ptr<detail::cluster::RankBase>(std::make_unique<Rank>(rank, run));
+        };
+        run_ranks(make, [&](detail::cluster::RankBase& rank) { f(static_cast<Rank&>(rank)); });
     }
 
     /// After a run: a cluster of the ranks that are left. `lost`: those that errors name.
@@ -245,74 +253,6 @@ public:
             left.world = std::make_unique<Cluster>(core.cluster, after(core, restart_time));
         return left;
     }
-    /// The core that survivors(lost) makes a cluster of.
-    GX_COLD [[nodiscard]] Core core(std::span<const int> lost) const {
-        std::vector<bool> left(static_cast<std::size_t>(ranks()), true);
-        bool any = false;
-        for (int r = 0; r < ranks(); ++r)
-            if (died(r)) left[static_cast<std::size_t>(r)] = false, any = true;
-        if (!any && !lost.empty()) {
-            for (const int r : lost) left[static_cast<std::size_t>(r)] = false;
-            for (int r = 0; r < ranks(); ++r)  // as others may be, behind the same switch
-                if (unreachable(r)) left[static_cast<std::size_t>(r)] = false;
-        }
-        return core_of(whole(spec_), left, options_.faults.reroutes());
-    }
-    /// The options of that cluster.
-    GX_COLD [[nodiscard]] ClusterOptions after(const Core& core, Nanoseconds restart_time) const {
-        ClusterOptions options = options_;
-        options.faults =
-            options_.faults.seen_by(core, spec_, elapsed() + restart_time, last().faults.get());
-        options.trace = nullptr;
-        ++options.seed;
-        return options;
-    }
-
-    /// Sends the spans of the next run, kernels, reductions and messages, to `sink`; nullptr: none.
-    void trace_to(TraceSink* sink) { options_.trace = sink; }
-
-    /// Clock, prices and model corrections, and the last run's event hash, for the report.
-    GX_COLD [[nodiscard]] WorldInfo info() const {
-        WorldInfo a = detail::cluster::info(spec_, options_);
-        if (run_) a.event_hash = event_hash();
-        return a;
-    }
-
-    [[nodiscard]] Nanoseconds elapsed() const { return last().engine.now(); }
-    [[nodiscard]] std::uint64_t event_hash() const { return last().engine.event_hash(); }
-    /// Whether a fault killed the rank in the last run.
-    [[nodiscard]] bool died(int rank) const { return last().faults && last().faults->dead(rank); }
-    /// Whether failed NICs and switches had left it no route to most others when the run ended.
-    [[nodiscard]] bool unreachable(int rank) const {
-        return last().faults && last().faults->unreachable(rank);
-    }
-    /// The exception that left the function of `rank`; nullptr if it returned or died.
-    [[nodiscard]] std::exception_ptr error_of(int rank) const {
-        return last().ranks[static_cast<std::size_t>(rank)]->error();
-    }
-    /// Faults of the last run that had no effect.
-    [[nodiscard]] std::vector<std::string> unfired_faults() const {
-        return last().faults ? last().faults->unfired() : std::vector<std::string>{};
-    }
-    [[nodiscard]] bool fault_fired(std::size_t fault) const {
-        return last().faults && last().faults->fired(fault);
-    }
-    [[nodiscard]] const MessageMatcher& matcher() const { return last().matcher; }
-    [[nodiscard]] const FlowNetwork& network() const { return last().network; }
-    [[nodiscard]] const Topology& topology() const { return last().topology; }
-    [[nodiscard]] BusyTime busy(int rank) const {
-        return last().ranks[static_cast<std::size_t>(rank)]->busy();
-    }
-
-private:
-    [[nodiscard]] const detail::cluster::Run& last() const {
-        GX_EXPECT(run_ != nullptr, "nothing has run on this cluster yet");
-        return *run_;
-    }
-
-    ClusterSpec spec_;
-    ClusterOptions options_;
-    std::unique_ptr<detail::cluster::Run> run_{};
 };
 
 /// The argument of a rank's function.

@@ -26,8 +26,18 @@ struct Core;
 struct Path;
 struct Fault;  // in faults.hpp
 
-/// A fault that does not end.
+/// No end: of a fault, or of what a wait may take.
 inline constexpr Nanoseconds forever = Nanoseconds::max();
+
+/// How the transport keeps its promises when messages are delayed, duplicated or corrupted.
+/// Values other than the defaults disable a rule, to test whether its absence is detected.
+struct DeliveryRules {
+    bool checksum = false;           ///< a payload that changed in flight is `corrupted`
+    bool discard_duplicates = true;  ///< a second copy is recognised by its number
+    bool in_order = true;            ///< a message that overtakes waits for the one it overtook
+    bool reroute = true;             ///< messages sent after a NIC or switch failed avoid it
+    bool resend = true;              ///< messages in flight there are sent again on another route
+};
 
 /// Thrown through the code of a rank whose GPU has died. It does not derive from std::exception:
 /// only the world may catch it.

@@ -9,11 +9,12 @@
 #include <gx/core/decl.hpp>                  // GX_HEADER_ONLY
 #include <gx/core/transport.hpp>             // Request, Arrival
 #include <gx/sim/des/engine.hpp>             // Engine, Wake
-#include <gx/sim/world/fault_interface.hpp>  // FaultInterface
+#include <gx/sim/world/fault_interface.hpp>  // FaultInterface, DeliveryRules
 #include <gx/sim/network/flow.hpp>           // Transfer
 #include <gx/sim/world/race_interface.hpp>   // RaceInterface
 #include <gx/sim/world/activity.hpp>         // TraceSink
 #include <gx/sim/world/request_table.hpp>    // RequestTable
+#include <gx/sim/world/wire_scale.hpp>       // WireScale
 
 namespace gx::sim {
 
@@ -21,27 +22,6 @@ class FlowNetwork;
 class Topology;
 
 using gx::control_channel;  // from here up, bytes are never scaled
-
-/// Wire scale: a message costs as many bytes as the timed model would send, bytes * timed / real,
-/// rounded to nearest. Equal numbers leave it as it is.
-struct WireScale {
-    std::int64_t timed = 1, real = 1;
-    [[nodiscard]] constexpr Bytes operator()(std::size_t bytes) const {
-        __extension__ typedef __int128 Wide;
-        const Wide scaled = Wide{static_cast<std::int64_t>(bytes)} * timed;
-        return {static_cast<std::int64_t>((scaled + real / 2) / real)};
-    }
-};
-
-/// How the transport keeps its promises when messages are delayed, duplicated or corrupted.
-/// Values other than the defaults disable a rule, to test whether its absence is detected.
-struct DeliveryRules {
-    bool checksum = false;           ///< a payload that changed in flight is `corrupted`
-    bool discard_duplicates = true;  ///< a second copy is recognised by its number
-    bool in_order = true;            ///< a message that overtakes waits for the one it overtook
-    bool reroute = true;             ///< messages sent after a NIC or switch failed avoid it
-    bool resend = true;              ///< messages in flight there are sent again on another route
-};
 
 /// Matching engine of a world's messages. A message starts when it is sent. It is done, for both
 /// ends, when its last byte has arrived and its receive is posted; the payload is copied then.

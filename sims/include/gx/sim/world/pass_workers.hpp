@@ -1,11 +1,8 @@
 // Pass, PassWorkers: passes of simulated GPUs, computed at once by threads of the host.
 #pragma once
 
-#include <condition_variable>  // waits
-#include <exception>           // exception_ptr
-#include <mutex>               // the queue
-#include <thread>              // workers
-#include <vector>              // workers
+#include <exception>  // exception_ptr
+#include <memory>     // unique_ptr
 
 #include <gx/core/cold.hpp>          // GX_COLD
 #include <gx/core/decl.hpp>          // GX_DECL
@@ -59,20 +56,14 @@ public:
     PassWorkers(const PassWorkers&) = delete;
     PassWorkers& operator=(const PassWorkers&) = delete;
 
-    [[nodiscard]] int threads() const { return static_cast<int>(workers_.size()) + 1; }
+    [[nodiscard]] GX_DECL int threads() const;
 
     GX_DECL void begin(Pass& pass);
     GX_DECL void finish(Pass& pass);
 
 private:
-    void work();
-    void compute_next(std::unique_lock<std::mutex>& lock);
-
-    std::mutex mutex_;
-    std::condition_variable queued_, done_;
-    Pass *first_ = nullptr, *last_ = nullptr;
-    bool closing_ = false;
-    std::vector<std::thread> workers_{};
+    struct Queue;  // keeps <thread> and <mutex> out of programs that simulate
+    std::unique_ptr<Queue> queue_;
 };
 
 }  // namespace gx::sim::detail

@@ -15,13 +15,15 @@
 #include <gx/memory/queue.hpp>                // HostMemory, explain_argument
 #include <gx/memory/traffic.hpp>              // traffic_bytes
 #include <gx/sim/compute/vector_kernels.hpp>  // VectorKernels
-#include <gx/sim/des/engine.hpp>              // Engine
 #include <gx/sim/world/fault_interface.hpp>   // FaultInterface, forever
 #include <gx/sim/world/race_interface.hpp>    // RaceInterface
 #include <gx/sim/world/activity.hpp>          // BusyTime, TraceSink
-#include <gx/sim/world/matching.hpp>          // MessageMatcher
 
 namespace gx::sim {
+
+class Engine;
+class MessageMatcher;
+class ScheduledFiber;
 
 /// Limits of a run beyond which it counts as stuck; used by searches for livelocks.
 struct Limits {
@@ -90,9 +92,7 @@ private:
     [[nodiscard]] bool alive() const;
     void count_wait(Nanoseconds now);
     /// That the fiber that runs now works on: the rank's own, or its stream's.
-    [[nodiscard]] MessageBucket& bucket() {
-        return engine_.current() == main_ ? main_bucket_ : stream_bucket_;
-    }
+    [[nodiscard]] MessageBucket& bucket();
 
     FaultInterface* faults_ = nullptr;
     Limits limits_{};
@@ -132,10 +132,7 @@ public:
     /// Whether a task is queued or runs.
     [[nodiscard]] bool working() const { return done_ < queued_; }
     /// Reports an access of the code that runs now, for race detection and the trace.
-    void note(Access access, std::span<const std::byte> memory, const Operation& operation) {
-        if (races_) races_->note(rank_, access, memory, operation);
-        if (trace_ && engine_.current() == fiber_) operation_ = operation;
-    }
+    void note(Access access, std::span<const std::byte> memory, const Operation& operation);
     void set_race_detector(RaceInterface* races) { races_ = races; }
     /// nullptr without race detection.
     [[nodiscard]] RaceInterface* races() const { return races_; }

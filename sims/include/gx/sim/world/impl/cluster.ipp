@@ -10,9 +10,10 @@
 
 #include <boost/context/detail/exception.hpp>  // forced_unwind
 
+#include <gx/core/contract.hpp>               // GX_EXPECT
 #include <gx/sim/world/cluster.hpp>           // Cluster
 #include <gx/sim/world/nic_trace.hpp>         // trace_links
-#include <gx/sim/world/pass_workers.hpp>      // PassWorkers
+#include <gx/sim/world/run.hpp>               // Run
 #include <gx/sim/compute/gpu_memory.hpp>      // expect_fits
 #include <gx/sim/topology/check_cluster.hpp>  // check_cluster
 
@@ -72,6 +73,8 @@ GX_DECL PassWorkers* Run::pass_workers() {
 GX_DECL RankBase::RankBase(int rank, Run& run)
     : rank_(rank),
       run_(run),
+      spec_(run.spec),
+      options_(run.options),
       transport_(rank, run.spec.placement(), run.engine, run.matcher, busy_, main_),
       stream_(rank, run.engine, busy_, run.options.trace) {
     stream_.set_race_detector(run.races.get());
@@ -79,6 +82,16 @@ GX_DECL RankBase::RankBase(int rank, Run& run)
     transport_.set_faults(run.faults.get(), run.options.limits);
     if (run.options.charge_reducer_kernels)
         transport_.charge_kernels(VectorKernels(run.spec.machine.gpu));
+}
+
+GX_DECL Nanoseconds RankBase::now() const { return run_.engine.now(); }
+GX_DECL void RankBase::expect_fits(const Graph& graph, int batch, UpdateCost update) {
+    run_.expect_fits(graph, batch, update);
+}
+GX_DECL PassWorkers* RankBase::pass_workers() { return run_.pass_workers(); }
+GX_DECL void RankBase::wire_scale(WireScale s) {
+    wire_scale_ = s;
+    run_.matcher.wire_scale(s);
 }
 
 GX_DECL void RankBase::charge(Nanoseconds duration, const Label& name, Activity activity) {
@@ -109,6 +122,73 @@ GX_DECL void RankBase::live(FunctionRef<void(RankBase&)> f) {
     run_.matcher.rank_ended(rank_);
     engine.note(EventKind::rank_done, rank_, 0, 0);
 }
+
+// ---- A cluster --------------------------------------------------------------------------
+
+GX_DECL Base::Base(const ClusterSpec& spec, ClusterOptions options)
+    : spec_(spec), options_(std::move(options)) {
+    check(spec_, options_).throw_if_any("this cluster cannot run");
+}
+GX_DECL Base::~Base() = default;
+
+GX_DECL void Base::run_ranks(MakeRank make, FunctionRef<void(RankBase&)> f) {
+    run_ = std::make_unique<Run>(spec_, options_);
+    for (int r = 0; r < ranks(); ++r) run_->ranks.push_back(make(r, *run_));
+    run_->run(f);
+}
+
+GX_DECL Core Base::core(std::span<const int> lost) const {
+    std::vector<bool> left(static_cast<std::size_t>(ranks()), true);
+    bool any = false;
+    for (int r = 0; r < ranks(); ++r)
+        if (died(r)) left[static_cast<std::size_t>(r)] = false, any = true;
+    if (!any && !lost.empty()) {
+        for (const int r : lost) left[static_cast<std::size_t>(r)] = false;
+        for (int r = 0; r < ranks(); ++r)  // as others may be, behind the same switch
+            if (unreachable(r)) left[static_cast<std::size_t>(r)] = false;
+    }
+    return core_of(whole(spec_), left, options_.faults.reroutes());
+}
+GX_DECL ClusterOptions Base::after(const Core& core, Nanoseconds restart_time) const {
+    ClusterOptions options = options_;
+    options.faults =
+        options_.faults.seen_by(core, spec_, elapsed() + restart_time, last().faults.get());
+    options.trace = nullptr;
+    ++options.seed;
+    return options;
+}
+
+GX_DECL WorldInfo Base::info() const {
+    WorldInfo a = cluster::info(spec_, options_);
+    if (run_) a.event_hash = event_hash();
+    return a;
+}
+
+GX_DECL const Run& Base::last() const {
+    GX_EXPECT(run_ != nullptr, "nothing has run on this cluster yet");
+    return *run_;
+}
+GX_DECL Nanoseconds Base::elapsed() const { return last().engine.now(); }
+GX_DECL std::uint64_t Base::event_hash() const { return last().engine.event_hash(); }
+GX_DECL BusyTime Base::busy(int rank) const {
+    return last().ranks[static_cast<std::size_t>(rank)]->busy();
+}
+GX_DECL bool Base::died(int rank) const { return last().faults && last().faults->dead(rank); }
+GX_DECL bool Base::unreachable(int rank) const {
+    return last().faults && last().faults->unreachable(rank);
+}
+GX_DECL std::exception_ptr Base::error_of(int rank) const {
+    return last().ranks[static_cast<std::size_t>(rank)]->error();
+}
+GX_DECL std::vector<std::string> Base::unfired_faults() const {
+    return last().faults ? last().faults->unfired() : std::vector<std::string>{};
+}
+GX_DECL bool Base::fault_fired(std::size_t fault) const {
+    return last().faults && last().faults->fired(fault);
+}
+GX_DECL const MessageMatcher& Base::matcher() const { return last().matcher; }
+GX_DECL const FlowNetwork& Base::network() const { return last().network; }
+GX_DECL const Topology& Base::topology() const { return last().topology; }
 
 // ---- Options and report -----------------------------------------------------------------
 
@@ -146,7 +226,7 @@ GX_DECL Problems check(const ClusterSpec& spec, const ClusterOptions& options) {
     problems.check(options.overlap_slowdown.share >= 0 && options.overlap_slowdown.share < 100,
                    "overlap_slowdown is " + std::to_string(options.overlap_slowdown.share) +
                        ": it is the share of its time that a kernel takes longer, at least 0");
-    problems.check(options.faults.empty() || options.deadline != Engine::no_deadline,
+    problems.check(options.faults.empty() || options.deadline != forever,
                    "there are faults and no deadline: what waits for a lost rank would wait for "
                    "ever; give a deadline");
     if (problems.collect([&] { check_cluster(spec, options.faults.reroutes()); }))

@@ -6,12 +6,18 @@
 
 #include <boost/context/detail/exception.hpp>  // forced_unwind
 
-#include <gx/core/contract.hpp>   // GX_EXPECT
-#include <gx/sim/world/rank.hpp>  // Endpoint, Stream
+#include <gx/core/contract.hpp>       // GX_EXPECT
+#include <gx/sim/des/engine.hpp>      // Engine
+#include <gx/sim/world/matching.hpp>  // MessageMatcher
+#include <gx/sim/world/rank.hpp>      // Endpoint, Stream
 
 namespace gx::sim {
 
 // ---- Endpoint ---------------------------------------------------------------------------
+
+GX_DECL MessageBucket& Endpoint::bucket() {
+    return engine_.current() == main_ ? main_bucket_ : stream_bucket_;
+}
 
 GX_DECL Request Endpoint::send(int to, int channel, std::span<const std::byte> message) {
     if (faults_ && channel < control_channel && alive()) faults_->sending(rank_);
@@ -86,6 +92,11 @@ GX_DECL bool Endpoint::alive() const {
 
 // ---- Stream -----------------------------------------------------------------------------
 
+GX_DECL void Stream::note(Access access, std::span<const std::byte> memory,
+                          const Operation& operation) {
+    if (races_) races_->note(rank_, access, memory, operation);
+    if (trace_ && engine_.current() == fiber_) operation_ = operation;
+}
 GX_DECL Event Stream::enqueue(Task task) {
     tasks_.push_back(task);
     if (trace_) queued_at_.push_back(engine_.now());
