@@ -62,7 +62,8 @@ std::vector<SeededBug> mutants_on(const Worlds& on) {
                    sequence = &seeded::run<check_sequence>, overflow = &seeded::run<check_overflow>,
                    stale = &seeded::run<check_staleness>, lost = &seeded::run<check_lost_rank>,
                    telescoping = &seeded::run<check_telescoping>,
-                   skipped = &seeded::run<check_skipped>, unbiased = &seeded::run<check_unbiased>,
+                   scale = &seeded::run<check_loss_scale>, skipped = &seeded::run<check_skipped>,
+                   unbiased = &seeded::run<check_unbiased>,
                    agreement = &seeded::run<check_agreement>;
     return {
         {"IgnorePeers", "mean", without_pipeline<IgnorePeers<R>>(), world, means},
@@ -131,6 +132,7 @@ std::vector<SeededBug> mutants_on(const Worlds& on) {
         {"ForgetResidual", "telescoping", without_pipeline<ForgetResidual<R>>(), world,
          telescoping},
         {"ShareResidual", "telescoping", without_pipeline<ShareResidual<R>>(), world, telescoping},
+        {"IgnoreLossScale", "loss scale", without_pipeline<IgnoreLossScale<R>>(), world, scale},
         {"BiasedRounding", "bias", without_pipeline<StochasticRounding<R, true>>(), world,
          unbiased},
         {"HideOverflow", "overflow", without_pipeline<HideOverflow<R>>(), world, overflow},

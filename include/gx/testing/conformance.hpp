@@ -50,6 +50,8 @@ GX_DECL void check_state(const ReducerUnderTest& r, const AnyWorld& world, std::
                          const Checkpointing& checkpoint, ConformanceReport& report);
 GX_DECL void check_skipped(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
                            ConformanceReport& report);
+GX_DECL void check_loss_scale(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                              ConformanceReport& report);
 GX_DECL void check_telescoping(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
                                ConformanceReport& report);
 GX_DECL void check_unbiased(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
@@ -150,6 +152,14 @@ void check_state(const Worlds& on, std::uint64_t seed, ConformanceReport& report
 template <Reducer R, class Worlds>
 void check_skipped(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
     check_skipped(under_test<R, false>(), any_world(on), seed, report);
+}
+
+/// Gradients times a loss scale that changes from one to the next, by powers of two, give the means
+/// without it times the scale, bit for bit: what a reducer keeps is in unscaled units. Check
+/// "loss scale". Any accuracy.
+template <Reducer R, class Worlds>
+void check_loss_scale(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
+    check_loss_scale(under_test<R, false>(), any_world(on), seed, report);
 }
 
 /// The telescoping law of error feedback: the applied gradients plus the mean of the ranks'

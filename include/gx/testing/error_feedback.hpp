@@ -61,6 +61,16 @@ struct ForgetResidual : ErrorFeedback<R> {
     }
 };
 
+/// Seeded bug: keeps the residual in the units of the gradient, times the loss scale that it had.
+template <Reducer R>
+struct IgnoreLossScale : ErrorFeedback<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        Bucket unscaled = bucket;
+        unscaled.loss_scale = 1;
+        return ErrorFeedback<R>::all_reduce(link, unscaled);
+    }
+};
+
 /// Seeded bug: divides the residual by the rank count, as if it were the mean's.
 template <Reducer R>
 struct ShareResidual : ErrorFeedback<R> {

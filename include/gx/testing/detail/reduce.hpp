@@ -22,6 +22,7 @@ struct ReduceOptions {
     std::vector<std::vector<float>> states{};   ///< to start from, by rank; empty: a fresh one
     std::size_t bucket_elements = 0;            ///< cut each job from its end; 0: whole
     std::vector<std::uint64_t> gradients{};     ///< number of each job's; empty: from 0 on
+    std::vector<float> loss_scales{};           ///< that each job was multiplied by; empty: 1
 };
 
 /// Each [job][rank], but `states` [rank]: those at the end.
@@ -39,7 +40,7 @@ struct Reductions {
 /// Reduces `values` as a Pipeline does: in buckets of `length` from their end, or whole (0).
 GX_DECL ReduceReport reduce_in_buckets(AnyReducer& reducer, CheckedTransport& link,
                                        std::span<float> values, std::size_t length,
-                                       std::uint64_t gradient);
+                                       std::uint64_t gradient, float loss_scale = 1);
 
 /// Reduces jobs one after the other, by one reducer a rank.
 GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Placement placement,

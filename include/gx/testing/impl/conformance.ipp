@@ -60,7 +60,9 @@ inline void check_columns(const Rows& result, const std::vector<double>& mean,
             if (std::abs(static_cast<double>(result[r][i]) - mean[i]) <= bound[i]) continue;
             report.add("mean", place(p, mean.size(), r) + ", element " + std::to_string(i) + ": " +
                                    number(result[r][i]) + " instead of " + number(mean[i]) +
-                                   " within " + number(bound[i]));
+                                   " within " + number(bound[i]) +
+                                   ". Fix: return the mean, or name what is promised in its place "
+                                   "as 'accuracy'.");
             break;
         }
 }
@@ -350,6 +352,7 @@ GX_DECL void check_all(const ReducerUnderTest& r, const AnyWorld& world, std::ui
     check_arrival(r, world, seed, report);
     check_state(r, world, seed, keep_every_state, report);
     check_skipped(r, world, seed, report);
+    check_loss_scale(r, world, seed, report);
     check_overflow(r, world, seed, report);
     check_staleness(r, world, seed, report);
     check_lost_rank(r, world, seed, report);

@@ -129,6 +129,37 @@ GX_DECL void check_skipped(const ReducerUnderTest& r, const AnyWorld& world, std
     }
 }
 
+GX_DECL void check_loss_scale(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                              ConformanceReport& report) {
+    const std::vector<float> scales{1, 8, 8, 0.5f, 16, 1};
+    for (const Placement p : {Placement{1, 1}, {1, 3}, {2, 2}}) {
+        std::vector<Rows> plain, scaled;
+        for (std::size_t t = 0; t < scales.size(); ++t) {
+            plain.push_back(wide_magnitudes(seed + t, p.ranks(), 64));
+            for (auto& row : plain[t])
+                for (float& x : row) x = std::abs(x);  // no sum of them is a 16-bit subnormal
+            scaled.push_back(plain[t]);
+            for (auto& row : scaled[t])
+                for (float& x : row) x *= scales[t];
+        }
+        auto expected = detail::reduce(r, world, p, plain, report);
+        const auto got = detail::reduce(r, world, p, scaled, report, {.loss_scales = scales});
+        for (std::size_t t = 0; t < scales.size(); ++t) {
+            auto& row = expected.rows[t][0];
+            for (float& x : row) x *= scales[t];
+            report.values += std::ssize(row);
+            if (detail::same_bits(got.rows[t][0], row)) continue;
+            report.add("loss scale",
+                       detail::text(p) + ": gradient " + std::to_string(t) + ", of loss scale " +
+                           detail::number(scales[t]) +
+                           ", is not the mean without a scale, times the scale. Fix: keep state in "
+                           "unscaled units: divide what the bucket holds by bucket.loss_scale, and "
+                           "multiply what you give back.");
+            break;
+        }
+    }
+}
+
 GX_DECL void check_telescoping(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
                                ConformanceReport& report) {
     for (const Placement p : {Placement{1, 2}, {1, 3}, {7, 1}}) {

@@ -16,11 +16,12 @@ namespace gx::testing::detail {
 
 GX_DECL ReduceReport reduce_in_buckets(AnyReducer& reducer, CheckedTransport& link,
                                        std::span<float> values, std::size_t length,
-                                       std::uint64_t gradient) {
+                                       std::uint64_t gradient, float loss_scale) {
     if (length == 0) length = std::max(values.size(), std::size_t{1});
     ReduceReport sum;
     Bucket b;
     b.gradient = gradient;
+    b.loss_scale = loss_scale;
     b.count = static_cast<int>(std::max((values.size() + length - 1) / length, std::size_t{1}));
     for (std::size_t end = values.size(); b.index < b.count && sum.complete(); ++b.index) {
         const std::size_t count = std::min(end, length);
@@ -150,8 +151,9 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
         keep(0);
         for (std::size_t j = 0; j < out.rows.size(); ++j) {
             const std::uint64_t gradient = options.gradients.empty() ? j : options.gradients[j];
+            const float loss_scale = options.loss_scales.empty() ? 1 : options.loss_scales[j];
             out.reports[j][me] = reduce_in_buckets(*reducer, link, out.rows[j][me],
-                                                   options.bucket_elements, gradient);
+                                                   options.bucket_elements, gradient, loss_scale);
             const bool complete = out.reports[j][me].complete();
             if (complete) link.settle();
             out.traffic[j][me] = link.take_traffic();
