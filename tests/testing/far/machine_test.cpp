@@ -433,18 +433,22 @@ TEST(RightProgramsOnFarMemory, AreNotReported) {
 }
 
 TEST(FaultsOnFarMemoryDeathTest, HostAccessesAreNamed) {
-    const auto touch = [](bool write) {
+    const auto touch = [](std::size_t byte, bool write, bool release = false) {
         FarWorld<>({.placement = {1, 1}}).run([&](Rank& r) {
             Step s(r);
-            const auto seen = FarMemory::seen(Step::of(s.gradient));
-            if (write) const_cast<std::byte&>(seen[4]) = std::byte{1};
-            else EXPECT_EQ(seen[4], std::byte{0});
+            const auto* const seen = FarMemory::seen(Step::of(s.gradient)).data();
+            if (release) s.gradient = {};
+            if (write) const_cast<std::byte&>(seen[byte]) = std::byte{1};
+            else EXPECT_EQ(seen[byte], std::byte{0});
         });
     };
     // The system ends the process by SIGSEGV, a sanitizer by its report and status 1.
-    const char* const sentence = "the host touches far memory: 'gradient' of rank 0, byte 4";
-    EXPECT_DEATH(touch(false), sentence);
-    EXPECT_DEATH(touch(true), sentence);
+    const std::string sentence = "the host touches far memory: 'gradient' of rank 0, byte ";
+    EXPECT_DEATH(touch(4, false), sentence + "4\\. Launch");
+    EXPECT_DEATH(touch(4, true), sentence + "4\\. Launch");
+    EXPECT_DEATH(touch(4, true, true), sentence + "4, which was released\\. Launch");
+    EXPECT_DEATH(touch(100, true), sentence + "100, behind its [0-9]+ bytes\\. Launch");
+    EXPECT_DEATH(touch(std::size_t{1} << 20, true), "memory of no buffer of rank 0\\. Launch");
 }
 
 // ---- After a loss --------------------------------------------------------------------------

@@ -117,9 +117,14 @@ GX_DECL std::string FarArena::describe(const void* address) const {
     const auto* const byte = static_cast<const std::byte*>(address);
     if (byte < base_ || byte >= base_ + FarMemory::mapped_bytes) return "";
     const auto* const found = find(byte);
-    if (found == nullptr) return "memory of no buffer of rank " + std::to_string(rank_);
-    return "'" + std::string(found->second.name.view()) + "' of rank " + std::to_string(rank_) +
-           ", byte " + std::to_string(byte - found->first);
+    if (byte >= base_ + used_ || found == nullptr)
+        return "memory of no buffer of rank " + std::to_string(rank_);
+    const auto& [begin, a] = *found;
+    const auto offset = static_cast<std::size_t>(byte - begin);
+    return "'" + std::string(a.name.view()) + "' of rank " + std::to_string(rank_) + ", byte " +
+           std::to_string(offset) +
+           (offset < a.bytes ? "" : ", behind its " + std::to_string(a.bytes) + " bytes") +
+           (a.released ? ", which was released" : "");
 }
 
 GX_DECL void name_host_accesses() {
