@@ -199,6 +199,10 @@ touch cuda/lib64/libcudart.so.13 cuda/lib64/libnccl.so.2 cuda/nccl.h
 touch plans/include/cudnn.h plans/include/cuda_runtime_api.h plans/lib/libcudart.so.12
 export TOOLS_LOG=$place/tools.log CUDA_PATH=$place/cuda GX_PYTHON=/bin/false
 stand_in() { env PATH="$place/tools:/usr/bin:/bin" "$place/tree/gx" "$@"; }
+untimed() {  # a busy machine takes longer
+    "$@" 2>&1 | sed -E 's/ +[0-9]+ s  /  /'
+    return "${PIPESTATUS[0]}"
+}
 plans=tree/reference/cudnn/v100.json
 
 expect "a folder of libraries that is not there" 2 "--v100: '$place/nowhere' is not a folder" \
@@ -330,8 +334,8 @@ expect "they are kept" 0 "gx_nccl_all_reduce_speed" valid_json "$measured" "redu
 rm cuda/cudnn.h
 expect "unless asked" 0 "passed " stand_in gpu --again
 expect "one stage" 0 "stage kernels: at most" stand_in gpu --again --stages kernels,nccl
-expect "and no other" 0 "memcheck   passed         0 s  before, on this tree" \
-    stand_in gpu --again --stages kernels
+expect "and no other" 0 "memcheck   passed  before, on this tree" \
+    untimed stand_in gpu --again --stages kernels
 expect "a stage that there is not" 2 "unknown stage 'traning'. Did you mean 'training'?" \
     stand_in gpu --stages kernels,traning
 expect "then it runs all" 0 "plugins" grep ^plugins tools.log
@@ -403,7 +407,7 @@ expect "what a program loads" 0 \
 tree=$(sed -n 's/^tree //p' packed/id)
 
 : >tools.log
-expect "packed programs" 0 "programs   passed         0 s  packed, tree $tree" on_node \
+expect "packed programs" 0 "programs   passed  packed, tree $tree" untimed on_node \
     GX_PYTHON="$place/node/python" WHEELS="$place/wheels"
 expect "nothing is built" 1 "" grep -E "^(cmake|ninja|dpkg|nvcc)" tools.log
 expect "libraries of wheels are preferred" 0 "$place/packed/lib:$place/wheels/" \
