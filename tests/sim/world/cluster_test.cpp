@@ -168,6 +168,28 @@ TEST(Cluster, StretchWeighsGradientsOnly) {
     });
 }
 
+TEST(Cluster, ARunWithinARunOfItIsRefused) {
+    World world(plain(2));
+    try {
+        world.run([&](auto&) { world.run([](auto&) {}); });
+        FAIL() << "it ran";
+    } catch (const gx::Error& e) {
+        EXPECT_NE(std::string(e.what()).find("Make another cluster"), std::string::npos);
+    }
+    world.run([](auto&) {
+        World other(plain(3));
+        other.run([](auto& rank) { rank.charge(5_us, "work"); });
+        EXPECT_EQ(other.elapsed(), 5_us);
+    });
+}
+
+TEST(ClusterDeathTest, ARankThatThereIsNotIsRefused) {
+    World world(plain(2));
+    world.run([](auto&) {});
+    EXPECT_DEATH((void)world.busy(2), "a rank of this cluster is asked for");
+    EXPECT_DEATH((void)world.error_of(-1), "a rank of this cluster is asked for");
+}
+
 // ---- Faults -------------------------------------------------------------------------
 TEST(Cluster, ALateRankIsNamedAtTheDeadline) {
     World world(plain(3), {.deadline = 1'000_us});

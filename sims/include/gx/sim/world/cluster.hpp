@@ -169,7 +169,7 @@ public:
     /// Clock, prices and model corrections, and the last run's event hash, for the report.
     GX_COLD [[nodiscard]] WorldInfo info() const;
 
-    // ---- The last run ----------------------------------------------------------------------
+    // ---- The last run; references last until the next one ----------------------------------
     [[nodiscard]] Nanoseconds elapsed() const;
     [[nodiscard]] std::uint64_t event_hash() const;
     [[nodiscard]] BusyTime busy(int rank) const;
@@ -193,10 +193,12 @@ protected:
 
 private:
     [[nodiscard]] const Run& last() const;
+    [[nodiscard]] const RankBase& last(int rank) const;
 
     ClusterSpec spec_;
     ClusterOptions options_;
     std::unique_ptr<Run> run_;
+    bool runs_ = false;
 };
 
 }  // namespace detail::cluster
@@ -216,7 +218,8 @@ class Device;  // in device.hpp
 ///         (ClusterOptions::threads), which nothing of this depends on.
 /// Errors: as World says; a wait that cannot be met, or takes longer than `deadline`, names the
 ///         missing rank. One gx::Error on construction lists what is invalid, and
-///         one at the end of a complete run the faults that had no effect. A rank killed by a
+///         one at the end of a complete run the faults that had no effect. run() inside of a
+///         run of the same cluster throws gx::Error. A rank killed by a
 ///         fault throws nothing; died(rank) is then true.
 ///
 /// It Shrinks. The next world is the largest core of equal machines without the ranks that have

@@ -17,10 +17,10 @@
 
 namespace gx::sim {
 
-class Engine;
-class FlowNetwork;
-class MessageMatcher;
-class Topology;
+class Engine;          // in des/engine.hpp
+class FlowNetwork;     // in network/network.hpp
+class MessageMatcher;  // in world/matching.hpp
+class Topology;        // in topology/topology.hpp
 struct ClusterSpec;
 struct Core;
 struct Path;

@@ -132,6 +132,15 @@ GX_DECL Base::Base(const ClusterSpec& spec, ClusterOptions options)
 GX_DECL Base::~Base() = default;
 
 GX_DECL void Base::run_ranks(MakeRank make, FunctionRef<void(RankBase&)> f) {
+    if (runs_)
+        throw Error(
+            "sim::Cluster::run: this cluster runs, and one of its ranks runs it again. "
+            "Make another cluster for a run within a run.");
+    struct Runs {
+        explicit Runs(bool& on) : is(on) { is = true; }
+        ~Runs() { is = false; }
+        bool& is;
+    } const runs(runs_);
     run_ = std::make_unique<Run>(spec_, options_);
     for (int r = 0; r < ranks(); ++r) run_->ranks.push_back(make(r, *run_));
     run_->run(f);
@@ -170,16 +179,18 @@ GX_DECL const Run& Base::last() const {
 }
 GX_DECL Nanoseconds Base::elapsed() const { return last().engine.now(); }
 GX_DECL std::uint64_t Base::event_hash() const { return last().engine.event_hash(); }
-GX_DECL BusyTime Base::busy(int rank) const {
-    return last().ranks[static_cast<std::size_t>(rank)]->busy();
+GX_DECL const RankBase& Base::last(int rank) const {
+    GX_EXPECT(rank >= 0 && rank < ranks(), "a rank of this cluster is asked for");
+    return *last().ranks[static_cast<std::size_t>(rank)];
 }
-GX_DECL bool Base::died(int rank) const { return last().faults && last().faults->dead(rank); }
+GX_DECL BusyTime Base::busy(int rank) const { return last(rank).busy(); }
+GX_DECL bool Base::died(int rank) const {
+    return last().faults && last().faults->dead(last(rank).rank());
+}
 GX_DECL bool Base::unreachable(int rank) const {
-    return last().faults && last().faults->unreachable(rank);
+    return last().faults && last().faults->unreachable(last(rank).rank());
 }
-GX_DECL std::exception_ptr Base::error_of(int rank) const {
-    return last().ranks[static_cast<std::size_t>(rank)]->error();
-}
+GX_DECL std::exception_ptr Base::error_of(int rank) const { return last(rank).error(); }
 GX_DECL std::vector<std::string> Base::unfired_faults() const {
     return last().faults ? last().faults->unfired() : std::vector<std::string>{};
 }
