@@ -241,7 +241,8 @@ consteval bool explain_training_world() {
     static_assert(TrainingWorld<W>,
                   "gx: this World has no device to train on, it only communicates. "
                   "Fix: name one, as in 'Threads<2, gx::onednn::Device>' or "
-                  "'nccl::World<gx::cuda::Device>'.");
+                  "'nccl::World<gx::cuda::Device>', and include its header; of sim::Cluster that "
+                  "of the simulated GPU, <gx/sim/world/device.hpp>, too.");
     return true;
 }
 

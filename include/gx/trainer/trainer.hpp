@@ -56,6 +56,8 @@ namespace gx {
 ///         whole or absent.
 ///         A checkpoint of another composition, seed or training set is an error; other options
 ///         that change the trajectory are notes in the record (TrainerOptions).
+///         A member of Options that there is not is 'no matching function' to the compiler; written
+///         as `T::Options o; o.batch = 32;`, it names the member.
 /// Order:  equal options, data and rank count give equal bits in every world of the same device.
 template <class M, class R, class S = Warmup<Poly<2>>, class... Policies>
 class Trainer {

@@ -308,7 +308,8 @@ TEST(Faults, ASentenceNamesRankStepBucketAndOperation) {
     World world(plain(3), {.faults = {DeadInCollective{1, 2, 0, 0, false}}});
     EXPECT_EQ(error_of([&] { train(world, 10); }),
               "rank 0, step 2, bucket 0 of 4, operation all-reduce: rank 1 timed "
-              "out. Look at that rank's own error, then go on from the last checkpoint.");
+              "out. Look at that rank's own error, or, if it has none, at the deadline, then go "
+              "on from the last checkpoint.");
 }
 TEST(Faults, PartsAndControlOperationsAreNoOtherBucket) {
     World world(plain(2), {.faults = {DeadInCollective{1, 2, 0, 1, false}}});

@@ -16,8 +16,10 @@ GX_COLD GX_DECL std::string sentence(const LostRank::Where& w, Delivery d) {
     if (w.bucket >= 0)
         text += ", bucket " + std::to_string(w.bucket) + " of " + std::to_string(w.buckets);
     return text + ", operation " + w.operation + ": rank " + std::to_string(d.peer) + " " +
-           std::string(reason(d)) +
-           ". Look at that rank's own error, then go on from the last checkpoint.";
+           std::string(reason(d)) + ". Look at that rank's own error" +
+           (d.outcome == Delivery::Outcome::timed_out ? ", or, if it has none, at the deadline"
+                                                      : "") +
+           ", then go on from the last checkpoint.";
 }
 
 }  // namespace detail::error

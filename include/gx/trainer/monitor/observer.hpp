@@ -25,7 +25,7 @@ struct RunStart {
 /// device they are the host's: it queues a step and waits for the one before, but not for the first
 /// of an epoch or behind a checkpoint, whose times are of queueing alone.
 struct StepDone {
-    std::int64_t step = 0;           ///< from the start of the run
+    std::int64_t step = 0;           ///< from 0 at the start of the run
     int epoch = 0, epochs = 0;       ///< its own, and those planned
     std::int64_t schedule_step = 0;  ///< of the schedule done with it, in the first phase's steps
     double training_seconds = 0;     ///< since the start of the run; StepRow::seconds

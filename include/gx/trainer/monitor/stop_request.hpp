@@ -16,7 +16,8 @@
 namespace gx {
 
 /// Asks a run to write a checkpoint and to stop: `.stop = &request` in the Trainer's options. A run
-/// that stops throws Stopped.
+/// that stops throws Stopped. All ranks stop behind one step, which may be some steps later, as a
+/// rank may be ahead of the one that asks. A request lasts: resume with another one.
 /// Threads: any thread may ask, and a handler of signals.
 class StopRequest {
 public:
