@@ -149,13 +149,25 @@ struct CycleSearch {
 };
 
 Lines check_cycles(const fs::path& root) {
-    CycleSearch search;
+    std::map<std::string, Lines> all;  // .ipp too
     for (const Header& h : headers_of(root)) {
-        if (is_implementation(h)) continue;
-        Lines& includes = search.includes["gx/" + h.name.string()];
+        Lines& includes = all["gx/" + h.name.string()];
         for (const std::string& line : lines_of(root / h.path)) {
             const std::string what = included_by(line);
-            if (what.starts_with("gx/") && what.ends_with(".hpp")) includes.push_back(what);
+            if (what.starts_with("gx/")) includes.push_back(what);
+        }
+    }
+    CycleSearch search;
+    const auto take = [&](const std::string& name, const std::string& what) {
+        if (what != name && what.ends_with(".hpp")) search.includes[name].push_back(what);
+    };
+    for (const auto& [name, includes] : all) {
+        if (!name.ends_with(".hpp")) continue;
+        search.includes[name];
+        for (const std::string& what : includes) {
+            take(name, what);
+            if (what.ends_with(".ipp"))
+                for (const std::string& of_bodies : all[what]) take(name, of_bodies);
         }
     }
     Lines names;
@@ -240,6 +252,15 @@ TEST_F(Planted, AnIncludeCycle) {
     plant_header("include/gx/core/c.hpp", "gx/core/a.hpp");
     EXPECT_EQ(check_cycles(root_),
               Lines{"include cycle: gx/core/a.hpp gx/core/b.hpp gx/core/c.hpp"});
+}
+// Who includes b.hpp alone would read a.ipp before it.
+TEST_F(Planted, AnIncludeCycleThroughAnImplementation) {
+    plant_header("include/gx/core/a.hpp", "gx/core/impl/a.ipp");
+    plant_header("include/gx/core/impl/a.ipp", "gx/core/a.hpp");
+    plant_header("include/gx/core/b.hpp", "gx/core/a.hpp");
+    expect_nothing(check_cycles(root_));
+    plant_header("include/gx/core/impl/a.ipp", "gx/core/b.hpp");
+    EXPECT_EQ(check_cycles(root_), Lines{"include cycle: gx/core/a.hpp gx/core/b.hpp"});
 }
 
 }  // namespace

@@ -5,17 +5,26 @@
 #include <memory>   // unique_ptr
 #include <vector>   // ranks
 
-#include <gx/core/function_ref.hpp>       // FunctionRef
-#include <gx/core/label.hpp>              // Label
-#include <gx/model/graph.hpp>             // Graph
-#include <gx/sim/des/engine.hpp>          // Engine
-#include <gx/sim/network/network.hpp>     // FlowNetwork
-#include <gx/sim/topology/topology.hpp>   // Topology
-#include <gx/sim/world/cluster.hpp>       // ClusterOptions, RankBase
-#include <gx/sim/world/matching.hpp>      // MessageMatcher
-#include <gx/sim/world/pass_workers.hpp>  // PassWorkers
+#include <gx/core/function_ref.hpp>          // FunctionRef
+#include <gx/core/device.hpp>                // UpdateCost
+#include <gx/core/label.hpp>                 // Label
+#include <gx/model/graph.hpp>                // Graph
+#include <gx/sim/des/engine.hpp>             // Engine
+#include <gx/sim/hardware/machine.hpp>       // ClusterSpec
+#include <gx/sim/network/network.hpp>        // FlowNetwork
+#include <gx/sim/topology/topology.hpp>      // Topology
+#include <gx/sim/world/fault_interface.hpp>  // FaultInterface
+#include <gx/sim/world/matching.hpp>         // MessageMatcher
+#include <gx/sim/world/pass_workers.hpp>     // PassWorkers
+#include <gx/sim/world/race_interface.hpp>   // RaceInterface
+
+namespace gx::sim {
+struct ClusterOptions;
+}
 
 namespace gx::sim::detail::cluster {
+
+class RankBase;
 
 /// One run: the engine, the network and the ranks, which outlive their fibers.
 struct Run {
