@@ -200,7 +200,7 @@ const std::vector<Case> cases{
          for (int i = 0; i < 100; ++i) s.update();
          throw Error("enough");
      },
-     {"enough And ", "'release'"}},
+     {"enough (Besides, ", "'release'"}},
     {"messages of a group overlap",
      [](Rank& r) {
          Step s(r);

@@ -51,7 +51,10 @@ GX_DECL void FarMachine::run(FunctionRef<void(int)> f) {
                 lose(r);
             } catch (const std::exception& e) {
                 if (at(r).misuse.empty()) fail(std::current_exception(), r);
-                else fail(std::make_exception_ptr(Error(e.what() + (" " + at(r).misuse))), r);
+                else
+                    fail(std::make_exception_ptr(
+                             Error(e.what() + (" (Besides, " + at(r).misuse + ")"))),
+                         r);
             } catch (...) {
                 fail(std::current_exception(), r);
             }
@@ -418,7 +421,7 @@ GX_DECL void FarMachine::forget_memory(int rank, std::span<const std::byte> memo
         if (!stops) detector_.note(at(rank).actor, Access::write, memory, what);
     } catch (const Error& e) {  // what unwinds comes first
         if (!unwinds) fail(std::current_exception(), rank);
-        else if (at(rank).misuse.empty()) at(rank).misuse = std::string("And ") + e.what();
+        else if (at(rank).misuse.empty()) at(rank).misuse = e.what();
     }
     detector_.note(at(rank).actor, Access::end, memory, what);
 }

@@ -185,10 +185,12 @@ GX_DECL const RankBase& Base::last(int rank) const {
 }
 GX_DECL BusyTime Base::busy(int rank) const { return last(rank).busy(); }
 GX_DECL bool Base::died(int rank) const {
-    return last().faults && last().faults->dead(last(rank).rank());
+    const RankBase& of = last(rank);
+    return last().faults && last().faults->dead(of.rank());
 }
 GX_DECL bool Base::unreachable(int rank) const {
-    return last().faults && last().faults->unreachable(last(rank).rank());
+    const RankBase& of = last(rank);
+    return last().faults && last().faults->unreachable(of.rank());
 }
 GX_DECL std::exception_ptr Base::error_of(int rank) const { return last(rank).error(); }
 GX_DECL std::vector<std::string> Base::unfired_faults() const {
