@@ -140,7 +140,7 @@ public:
         run.watchers->run_ended(record);
         return record;
     }
-    /// Only says that the world comes first.
+    /// Compile-time error: the world comes first.
     template <class Data, class W>
         requires std::same_as<Data, Split> || std::same_as<Data, Sources>
     RunRecord train(const Data&, W&) const {
@@ -148,7 +148,7 @@ public:
                       "gx: train(data, world): the world comes first. Fix: train(world, data).");
         return {};
     }
-    /// Only says that a run takes two sources.
+    /// Compile-time error: a run takes two sources.
     template <class W, Source D>
     RunRecord train(W&, const D&) const {
         static_assert(!sizeof(W),

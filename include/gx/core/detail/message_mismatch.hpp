@@ -21,7 +21,7 @@ namespace gx::detail {
 [[nodiscard]] inline std::string named(MessageBucket b) {
     return "bucket " + std::to_string(b.index()) + " of step " + std::to_string(b.step());
 }
-/// Collective mismatch: what a world says where a receive in one bucket meets a send in another.
+/// Error message of a collective mismatch: a receive in one bucket matches a send in another.
 [[nodiscard]] inline std::string unequal_buckets(int from, int to, int channel, MessageBucket sent,
                                                  MessageBucket received) {
     return "rank " + std::to_string(from) + " sends " + named(sent) + " where rank " +
@@ -30,7 +30,7 @@ namespace gx::detail {
            ": a receive and its send are of one bucket. Reduce the same buckets in the same order "
            "on every rank";
 }
-/// Collective mismatch in shared memory: ranks have come with two buckets.
+/// Error message of a collective mismatch in shared memory: ranks have come with two buckets.
 [[nodiscard]] inline std::string unequal_meeting(int rank, int other, int channel,
                                                  MessageBucket of_rank, MessageBucket of_other) {
     return "rank " + std::to_string(rank) + " shares memory in " + named(of_rank) + " where rank " +

@@ -98,8 +98,8 @@ private:
 };
 
 /// From here on, a host that touches far memory writes one sentence to standard error that names
-/// the buffer, its rank and the byte, before whoever handled SIGSEGV so far ends the process: the
-/// system, or a sanitizer with its report.
+/// the buffer, its rank and the byte; then the previous handler of SIGSEGV ends the process: the
+/// system's, or a sanitizer's with its report.
 GX_DECL void name_host_accesses();
 
 }  // namespace gx::testing

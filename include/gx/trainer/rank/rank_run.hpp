@@ -103,8 +103,8 @@ protected:
     GX_COLD GX_DECL void warn_of_checkpoint(std::int64_t step, const std::string& error);
     /// At the end of the run: all are on disk.
     GX_COLD GX_DECL void finish_writing();
-    /// At a loss: what could not be written is a warning, whatever stop_on_failure says, as the
-    /// run may go on from another checkpoint. Observers are not told of the others.
+    /// After a lost rank: what could not be written is a warning, whatever stop_on_failure says, as
+    /// the run may go on from another checkpoint. Observers are not told of the others.
     GX_COLD GX_DECL void finish_writing_at_loss();
     /// What is to be done behind the step that was made; the same on all ranks.
     [[nodiscard]] GX_DECL Ask asked();
