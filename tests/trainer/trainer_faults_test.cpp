@@ -149,10 +149,9 @@ TEST(Memory, ThatIsNotThereIsCounted) {
 }
 
 TEST(Memory, ThatAPolicyLacksIsCountedThoughItsPlaceWasNamed) {
-    const struct {
-        int batch = 2, micro_batch = 2;
-        gx::Graph graph = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
-    } phase;
+    gx::detail::trainer::RunPhase phase;
+    phase.batch = phase.micro_batch = 2;
+    phase.graph = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
     const auto lacking = [&](auto exception) {
         return error_of([&] {
             gx::detail::trainer::with_memory(

@@ -66,7 +66,7 @@ public:
             initial, std::uint64_t(plan.total_steps),
             {.staleness = staleness, .momentum = 0.9f, .decay = decay}, std::ref(*this),
             [&](std::uint64_t u) { return schedule.rate(gx::Step(u)); });
-        return gx::detail::trainer::hash_bits(w.back());
+        return gx::hash_bits(w.back());
     }
 
 private:

@@ -16,6 +16,7 @@
 #include <utility>      // declval, exchange, move
 #include <vector>       // slots
 
+#include <gx/core/cold.hpp>                  // GX_COLD
 #include <gx/core/contract.hpp>              // GX_EXPECT
 #include <gx/core/detail/rethrow_named.hpp>  // rethrow_named
 #include <gx/core/error.hpp>                 // Error
@@ -43,6 +44,25 @@ template <class R>
     else if constexpr (requires { typename R::wrapped; })
         return works_in_place<typename R::wrapped>();
     else return false;
+}
+
+/// A gradient in flight, in memory M.
+template <class M>
+struct GradientSlot {
+    GradientSlot(MemoryResource* memory, std::int64_t elements, const Label& name)
+        : values(memory, elements, name) {}
+    Buffer<float> values;
+    ScalarIn<float, M> loss_scale = BucketIn<M>().loss_scale;
+    Event event{};  ///< of its last bucket; 0 when nothing is in flight
+    ReduceReport report{};
+    int failed_bucket = -1;
+};
+
+/// In a handler: throws on what a reducer has thrown, with the rank and the bucket.
+GX_COLD [[noreturn]] inline void rethrow_of_bucket(int rank, const Operation& o) {
+    detail::rethrow_named("rank " + std::to_string(rank) + ", step " + std::to_string(o.step) +
+                          ", bucket " + std::to_string(o.bucket) + ", " +
+                          std::string(o.what.view()));
 }
 }  // namespace detail::reducer
 
@@ -326,15 +346,7 @@ public:
     [[nodiscard]] Gradient slot_of(std::uint64_t gradient) { return values(slot(gradient)); }
 
 private:
-    struct Slot {
-        Slot(MemoryResource* memory, std::int64_t elements, const Label& name)
-            : values(memory, elements, name) {}
-        Buffer<float> values;
-        Scale loss_scale = BucketIn<M>().loss_scale;
-        Event event{};  ///< of its last bucket; 0 when nothing is in flight
-        ReduceReport report{};
-        int failed_bucket = -1;
-    };
+    using Slot = detail::reducer::GradientSlot<M>;
     struct Range {
         std::int64_t begin = 0, end = 0;
     };
@@ -459,10 +471,7 @@ private:
             broken_ = {Delivery::Outcome::cancelled, link_.rank()};
             slot(bucket.gradient).report.delivery = broken_;
             slot(bucket.gradient).failed_bucket = bucket.index;
-            detail::rethrow_named("rank " + std::to_string(link_.rank()) + ", step " +
-                                  std::to_string(operation.step) + ", bucket " +
-                                  std::to_string(operation.bucket) + ", " +
-                                  std::string(operation.what.view()));
+            detail::reducer::rethrow_of_bucket(link_.rank(), operation);
         }
     }
 

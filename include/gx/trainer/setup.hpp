@@ -4,28 +4,28 @@
 #include <array>        // texts
 #include <cstdint>      // uint64_t
 #include <filesystem>   // output folder
-#include <new>          // bad_alloc
 #include <span>         // texts of ranks
-#include <stdexcept>    // length_error
 #include <string>       // sentences
 #include <string_view>  // names
 #include <vector>       // sentences
 
-#include <gx/core/detail/rethrow_named.hpp>  // rethrow_named, is_of_memory
-#include <gx/core/world_info.hpp>            // WorldInfo
-#include <gx/core/cold.hpp>                  // GX_COLD
-#include <gx/core/decl.hpp>                  // GX_DECL
-#include <gx/core/element.hpp>               // ElementType
-#include <gx/io/problems.hpp>                // Problems
-#include <gx/loader/source.hpp>              // Sources
-#include <gx/model/concept.hpp>              // GraphOptions
-#include <gx/scheduler/concept.hpp>          // Plan
-#include <gx/survival/concept.hpp>           // Recovery
-#include <gx/trainer/checkpoint.hpp>         // Checkpoint
-#include <gx/trainer/options.hpp>            // Phase
-#include <gx/trainer/record.hpp>             // RunRecord
+#include <gx/core/cold.hpp>           // GX_COLD
+#include <gx/core/decl.hpp>           // GX_DECL
+#include <gx/core/element.hpp>        // ElementType
+#include <gx/core/function_ref.hpp>   // FunctionRef
+#include <gx/core/world_info.hpp>     // WorldInfo
+#include <gx/io/problems.hpp>         // Problems
+#include <gx/loader/source.hpp>       // Sources
+#include <gx/model/concept.hpp>       // GraphOptions
+#include <gx/scheduler/concept.hpp>   // Plan
+#include <gx/survival/concept.hpp>    // Recovery
+#include <gx/trainer/checkpoint.hpp>  // Checkpoint
+#include <gx/trainer/options.hpp>     // Phase
+#include <gx/trainer/record.hpp>      // RunRecord
 
 namespace gx::detail::trainer {
+
+struct RunPhase;
 
 /// TrainerOptions without those of the policies.
 struct RunOptions {
@@ -159,22 +159,8 @@ GX_COLD [[noreturn]] GX_DECL void throw_states_differ(std::int64_t step, int ran
 
 /// Runs `f`; an allocation that fails in it throws the bytes that a rank needs in the RunPhase that
 /// phase() then returns.
-template <class Phase, class F>
-void with_memory(int rank, Phase phase, F f) {
-    const auto stop = [&] {
-        throw_no_memory(rank, phase().batch, phase().micro_batch, phase().graph);
-    };
-    try {
-        f();
-    } catch (const std::bad_alloc&) {
-        stop();
-    } catch (const std::length_error&) {  // more elements than a vector counts
-        stop();
-    } catch (const Error& e) {
-        if (detail::is_of_memory(e)) stop();
-        throw;
-    }
-}
+GX_COLD GX_DECL void with_memory(int rank, FunctionRef<const RunPhase&()> phase,
+                                 FunctionRef<void()> f);
 
 }  // namespace gx::detail::trainer
 

@@ -4,20 +4,23 @@
 #include <algorithm>     // max, min, find_if
 #include <cmath>         // isnan, sqrt
 #include <limits>        // largest batch
+#include <new>           // bad_alloc
+#include <stdexcept>     // length_error
 #include <system_error>  // error_code
 #include <vector>        // counts
 
 #include <fmt/core.h>  // sentences
 
-#include <gx/core/cold.hpp>           // GX_COLD
-#include <gx/io/atomic_file.hpp>      // write_file
-#include <gx/core/error.hpp>          // Error
-#include <gx/core/hash.hpp>           // mix64, hash_name
-#include <gx/core/hash_bits.hpp>      // hash_bits
-#include <gx/model/graph.hpp>         // Graph
-#include <gx/model/memory_plan.hpp>   // MemoryPlan
-#include <gx/trainer/rows.hpp>        // read_rows
-#include <gx/trainer/run_phases.hpp>  // phase_name
+#include <gx/core/cold.hpp>                  // GX_COLD
+#include <gx/core/detail/rethrow_named.hpp>  // is_of_memory
+#include <gx/io/atomic_file.hpp>             // write_file
+#include <gx/core/error.hpp>                 // Error
+#include <gx/core/hash.hpp>                  // mix64, hash_name
+#include <gx/core/hash_bits.hpp>             // hash_bits
+#include <gx/model/graph.hpp>                // Graph
+#include <gx/model/memory_plan.hpp>          // MemoryPlan
+#include <gx/trainer/rows.hpp>               // read_rows
+#include <gx/trainer/run_phases.hpp>         // phase_name
 #include <gx/trainer/setup.hpp>
 
 namespace gx::detail::trainer {
@@ -465,6 +468,21 @@ GX_DECL void throw_no_memory(int rank, int batch, int micro_batch, const Graph& 
         rank, batch, graph.input.channels, graph.input.height, graph.input.width, graph.name.view(),
         (images + activations + parameters) / gigabyte, images / gigabyte, activations / gigabyte,
         parameters / gigabyte));
+}
+GX_DECL void with_memory(int rank, FunctionRef<const RunPhase&()> phase, FunctionRef<void()> f) {
+    const auto stop = [&] {
+        throw_no_memory(rank, phase().batch, phase().micro_batch, phase().graph);
+    };
+    try {
+        f();
+    } catch (const std::bad_alloc&) {
+        stop();
+    } catch (const std::length_error&) {  // more elements than a vector counts
+        stop();
+    } catch (const Error& e) {
+        if (detail::is_of_memory(e)) stop();
+        throw;
+    }
 }
 GX_DECL void throw_replicas_differ(std::int64_t step, int rank) {
     throw Error(

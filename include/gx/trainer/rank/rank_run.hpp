@@ -4,13 +4,15 @@
 #include <array>        // steps
 #include <cstdint>      // int64_t
 #include <memory>       // unique_ptr
+#include <optional>     // layers
 #include <string>       // sentences
 #include <string_view>  // names
 #include <vector>       // flat vectors
 
 #include <gx/core/cold.hpp>                   // GX_COLD
 #include <gx/core/decl.hpp>                   // GX_DECL
-#include <gx/core/error.hpp>                  // Delivery
+#include <gx/core/error.hpp>                  // Delivery, LostRank
+#include <gx/core/function_ref.hpp>           // FunctionRef
 #include <gx/core/units.hpp>                  // Nanoseconds
 #include <gx/loader/concept.hpp>              // LoaderOptions
 #include <gx/trainer/checkpoint.hpp>          // Checkpoint
@@ -35,6 +37,10 @@ protected:
     GX_COLD GX_DECL RankRun(const Run& run, ControlLink control, RunRecord& record,
                             int first_epoch);
     GX_COLD GX_DECL ~RankRun();
+
+    /// Runs `f`. Errors: what it throws, with the rank and the step where a policy has not named
+    /// them; a want of memory as throw_no_memory() does.
+    GX_COLD GX_DECL void guarded(FunctionRef<void()> f) const;
 
     [[nodiscard]] int rank() const { return control_.rank(); }
     [[nodiscard]] int ranks() const { return control_.ranks(); }
@@ -108,12 +114,24 @@ protected:
     GX_COLD GX_DECL void finish_writing_at_loss();
     /// What is to be done behind the step that was made; the same on all ranks.
     [[nodiscard]] GX_DECL Ask asked();
+    /// The same, with what was due before: a checkpoint is not where this was the `last` step of
+    /// its epoch, whose end writes one.
+    [[nodiscard]] GX_DECL Ask due(bool last);
+    /// Ends the run within an epoch, where this is what was due.
+    [[nodiscard]] GX_DECL bool stops();
 
     /// Names what the next messages are for, on the transport too.
     GX_DECL void working_on(const char* operation);
     /// Throws LostRank with the operation in progress unless `d` is complete.
     void expect(Delivery d) const { expect(d, step_, operation_); }
     GX_DECL void expect(Delivery d, std::int64_t step, const char* operation) const;
+    [[nodiscard]] GX_COLD GX_DECL LostRank::Where in_operation(std::int64_t step,
+                                                               const char* operation) const;
+    [[nodiscard]] GX_COLD GX_DECL LostRank::Where in_all_reduce(std::uint64_t gradient, int bucket,
+                                                                int buckets) const;
+    [[noreturn]] GX_COLD GX_DECL void stop_at_lost_rank(LostRank::Where where, Delivery d) const;
+    [[noreturn]] GX_COLD GX_DECL void stop_at_bad_loss(std::int64_t step,
+                                                       std::optional<std::string> layer) const;
 
     const Run& run_;
     const RunOptions& o_;

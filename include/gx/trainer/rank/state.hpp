@@ -20,20 +20,40 @@
 #include <gx/reducer/name.hpp>             // reducer_name
 #include <gx/reducer/pipeline.hpp>         // PendingGradient
 #include <gx/trainer/checkpoint.hpp>       // Checkpoint
-#include <gx/trainer/rank/step_slots.hpp>  // get, put
+#include <gx/trainer/rank/step_slots.hpp>  // get, put, queue_of
 
 namespace gx::detail::trainer {
 
-/// Throws unless a policy's state has the size stored in the checkpoint.
-GX_COLD GX_DECL void expect_kept(const std::string& file, std::size_t kept, std::size_t needed,
-                                 const std::string& what);
+/// What one rank needs of a checkpoint, by the names that it keeps.
+struct StateNeeds {
+    std::vector<std::string> vectors{}, scalars{};  ///< of the optimizer
+    std::string reducer{};                          ///< its name
+    StateList reducer_state{};
+    std::size_t elements = 0;    ///< of a gradient in the graph's order
+    std::size_t statistics = 0;  ///< running ones
+    int staleness = 0;
+};
 
-/// Throws unless the state of `policy` has the name stored in the checkpoint.
-GX_COLD GX_DECL void expect_named(const std::string& file, const std::string& kept,
-                                  const std::string& needed, const std::string& policy);
-/// Throws unless the state is kept once for all ranks, or for each, as this run does.
-GX_COLD GX_DECL void expect_scope(const std::string& file, const std::string& name, bool replicated,
-                                  bool needed, const std::string& policy);
+/// Errors: gx::Error naming `file` and the first that it keeps in another size, scope or name.
+GX_COLD GX_DECL void expect_fits(const Checkpoint& c, const std::string& file,
+                                 const StateNeeds& needs);
+
+/// An optimizer's scalars() to and from a checkpoint, by their names.
+GX_COLD GX_DECL void keep_scalars(Checkpoint& c, const std::vector<std::string>& names,
+                                  std::span<const double> scalars);
+GX_COLD GX_DECL void take_scalars(const Checkpoint& c, std::span<double> scalars);
+
+template <Optimizer O>
+GX_COLD [[nodiscard]] std::vector<std::string> state_names() {
+    std::vector<std::string> names(state_vectors<O>());
+    for (std::size_t i = 0; i < names.size(); ++i) names[i] = state_name<O>(i);
+    return names;
+}
+template <Optimizer O>
+GX_COLD [[nodiscard]] std::vector<std::string> scalar_names() {
+    if constexpr (KeepsScalars<O>) return {O::scalar_names.begin(), O::scalar_names.end()};
+    else return {};
+}
 
 /// What a checkpoint relies on in a vector of a reducer's state: fixed from reserve() on.
 struct StateShape {
@@ -78,10 +98,7 @@ struct RankState {
         device.to_canonical(mine, out);
         return out;
     }
-    [[nodiscard]] decltype(auto) queue() const {
-        if constexpr (on_host) return HostQueue{};
-        else return device.queue();
-    }
+    [[nodiscard]] decltype(auto) queue() const { return queue_of(device); }
 
     /// Errors: gx::Error naming `file` where a policy's state has another size.
     /// `scales`: of the gradients in flight.
@@ -89,14 +106,12 @@ struct RankState {
     GX_COLD void restore(const Checkpoint& c, int rank, const std::string& file,
                          Decisions& decisions, std::array<float, N>& scales) {
         const std::size_t elements = device.parameters().size();
-        expect_fits(c, file);
+        expect_fits(c, file, needs());
         load(c.parameters);
         put(queue(), c.statistics, device.statistics());
         for (std::size_t i = 0; i < c.optimizer.size(); ++i)
             restore_vector(c.optimizer[i].values, vectors.subspan(i * elements, elements));
-        if constexpr (KeepsScalars<Optimizer>)
-            for (std::size_t i = 0; i < c.scalars.size(); ++i)
-                optimizer.scalars()[i] = c.scalars[i].value;
+        if constexpr (KeepsScalars<Optimizer>) take_scalars(c, optimizer.scalars());
         std::vector<std::vector<float>> mine;
         std::vector<PendingGradient> kept;
         for (const auto& p : c.pending) {
@@ -127,13 +142,8 @@ struct RankState {
         for (std::size_t i = 0; (i + 1) * elements <= vectors.size(); ++i)
             c.optimizer.push_back(
                 {state_name<Optimizer>(i), kept_vector(vectors.subspan(i * elements, elements))});
-        if constexpr (KeepsScalars<Optimizer>) {
-            GX_EXPECT(std::size(Optimizer::scalar_names) == optimizer.scalars().size(),
-                      "an optimizer has as many scalar_names as scalars()");
-            for (std::size_t i = 0; i < optimizer.scalars().size(); ++i)
-                c.scalars.push_back(
-                    {std::string(Optimizer::scalar_names[i]), optimizer.scalars()[i]});
-        }
+        if constexpr (KeepsScalars<Optimizer>)
+            keep_scalars(c, scalar_names<Optimizer>(), optimizer.scalars());
         for (const auto& p : pipeline.pending())
             c.pending.push_back({.index = p.index,
                                  .loss_scale = scales[p.index % N],
@@ -180,9 +190,6 @@ private:
             return canonical(mine);
         }
     }
-    [[nodiscard]] std::size_t kept_size(const StateVector& v) const {
-        return v.is_gradient ? std::size_t(graph.parameter_elements()) : v.size();
-    }
     GX_COLD void restore_reducer(const Checkpoint& c, int rank) {
         const StateList state = pipeline.reducer().state();
         for (std::size_t i = 0; i < state.size(); ++i) {
@@ -192,34 +199,14 @@ private:
             else put(queue(), mine, view_of(state[i]));
         }
     }
-    GX_COLD void expect_fits(const Checkpoint& c, const std::string& file) {
-        expect_kept(file, c.optimizer.size(), state_vectors<Optimizer>(),
-                    "vectors of the optimizer");
-        for (std::size_t i = 0; i < c.optimizer.size(); ++i)
-            expect_named(file, c.optimizer[i].name, state_name<Optimizer>(i), "an optimizer");
-        if constexpr (KeepsScalars<Optimizer>) {
-            expect_kept(file, c.scalars.size(), optimizer.scalars().size(),
-                        "scalars of the optimizer");
-            for (std::size_t i = 0; i < c.scalars.size(); ++i)
-                expect_named(file, c.scalars[i].name, std::string(Optimizer::scalar_names[i]),
-                             "an optimizer");
-        } else {
-            expect_kept(file, c.scalars.size(), 0, "scalars of the optimizer");
-        }
-        const StateList state = pipeline.reducer().state();
-        const std::string reducer = "reducer " + reducer_name<Reducer>();
-        expect_kept(file, c.reducer.size(), state.size(), "vectors of " + reducer);
-        for (std::size_t i = 0; i < state.size(); ++i) {
-            expect_named(file, c.reducer[i].name, std::string(state[i].name), reducer);
-            expect_kept(file, c.reducer[i].ranks.front().size(), kept_size(state[i]),
-                        "numbers of '" + c.reducer[i].name + "' of " + reducer);
-            expect_scope(file, c.reducer[i].name, c.reducer[i].replicated,
-                         state[i].scope == StateScope::replicated, reducer);
-        }
-        expect_kept(file, c.pending.size(),
-                    std::min(std::size_t(c.step - c.world_step), std::size_t(Pipeline::staleness)),
-                    "gradients in flight (none after a run's last epoch)");
-        expect_kept(file, device.statistics().size(), c.statistics.size(), "running statistics");
+    [[nodiscard]] GX_COLD StateNeeds needs() const {
+        return {.vectors = state_names<Optimizer>(),
+                .scalars = scalar_names<Optimizer>(),
+                .reducer = reducer_name<Reducer>(),
+                .reducer_state = pipeline.reducer().state(),
+                .elements = std::size_t(graph.parameter_elements()),
+                .statistics = device.statistics().size(),
+                .staleness = Pipeline::staleness};
     }
 };
 template <class D, class O, class P, class V>

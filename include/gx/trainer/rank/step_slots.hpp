@@ -1,8 +1,9 @@
-// StepSlots: what a step leaves on the device until the host reads it; get, put.
+// StepSlots: what a step leaves on the device until the host reads it; get, put, queue_of.
 #pragma once
 
 #include <algorithm>    // copy
 #include <array>        // slots
+#include <concepts>     // same_as
 #include <cstdint>      // int64_t
 #include <span>         // views
 #include <string_view>  // names
@@ -12,6 +13,7 @@
 
 #include <gx/core/error.hpp>              // LostRank
 #include <gx/memory/buffer.hpp>           // Buffer
+#include <gx/memory/queue.hpp>            // HostQueue
 #include <gx/memory/queued_device.hpp>    // DeviceQueue
 #include <gx/trainer/rank/decisions.hpp>  // Outcome
 
@@ -39,6 +41,13 @@ void put(HostQueue, const std::vector<T>& from, std::span<T> view) {
 template <class T, class M, DeviceQueue Q>
 void put(Q& queue, const std::vector<T>& from, DeviceView<T, M> view) {
     queue.copy_in(std::span<const T>(from), view, {"copy from the host"});
+}
+
+/// Where kernels on a device's memory are queued.
+template <class Device>
+[[nodiscard]] decltype(auto) queue_of(Device& device) {
+    if constexpr (std::same_as<memory_of<Device>, HostMemory>) return HostQueue{};
+    else return device.queue();
 }
 
 struct ReadStep {

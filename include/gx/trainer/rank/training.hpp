@@ -15,10 +15,8 @@
 #include <vector>       // flat vectors
 
 #include <gx/core/cold.hpp>                   // GX_COLD
-#include <gx/core/detail/rethrow_named.hpp>   // rethrow_named
 #include <gx/core/error.hpp>                  // Error, LostRank, Delivery
 #include <gx/core/hash.hpp>                   // mix64
-#include <gx/core/hash_bits.hpp>              // hash_bits
 #include <gx/core/units.hpp>                  // Nanoseconds, DollarsPerHour
 #include <gx/core/world.hpp>                  // RankContext
 #include <gx/loader/source.hpp>               // Sources
@@ -39,12 +37,10 @@
 #include <gx/trainer/rank/state.hpp>          // RankState
 #include <gx/trainer/setup.hpp>               // restore_rows, errors
 #include <gx/trainer/weights.hpp>             // initial_weights
-#include <gx/trainer/rank/step_slots.hpp>     // StepSlots, get, put
+#include <gx/trainer/rank/step_slots.hpp>     // StepSlots, get, put, queue_of
 #include <gx/trainer/rank/update_share.hpp>   // UpdateShare
 
 namespace gx::detail::trainer {
-
-using gx::hash_bits;
 
 /// Options of the policies that each rank makes for itself.
 template <class R, class O, class Scale>
@@ -153,18 +149,11 @@ public:
     }
 
     void run() {
-        with_memory(
-            rank(), [&]() -> auto& { return phase(); },
-            [&] {
-                try {
-                    if (run_.compares_data) compare_data();
-                    if constexpr (survives) run_or_leave();
-                    else run_to_the_end();
-                } catch (...) {
-                    detail::rethrow_named("rank " + std::to_string(rank()) + ", step " +
-                                          std::to_string(step_));
-                }
-            });
+        guarded([&] {
+            if (run_.compares_data) compare_data();
+            if constexpr (survives) run_or_leave();
+            else run_to_the_end();
+        });
     }
     /// The phase that it begins in.
     [[nodiscard]] static const RunPhase& first_phase(const Run& run, const Carries& carried) {
@@ -206,10 +195,7 @@ private:
         return rank_.repeats() && (LoadsParts<Device> || o_.micro_batches == 1);
     }
     /// Where kernels on the device's memory are queued.
-    [[nodiscard]] decltype(auto) queue() {
-        if constexpr (on_host) return HostQueue{};
-        else return device_->queue();
-    }
+    [[nodiscard]] decltype(auto) queue() { return queue_of(*device_); }
     GX_COLD [[nodiscard]] DeviceOptions device_options() const {
         UpdateCost update = Share::cost(rank_.ranks());
         update.micro_batches = o_.micro_batches;
@@ -460,7 +446,7 @@ private:
     void forward(const Batch& part, int index, [[maybe_unused]] bool last) {
         if constexpr (on_host) {
             const ForwardReport report = device_->forward(part, Mode::train);
-            if (!report.finite) stop_at_bad_loss(step_);
+            if (!report.finite) stop_at_bad_loss(step_, device_->first_non_finite());
             if (index == 0) slots_.report() = {};
             slots_.report() += report;
         } else {
@@ -518,7 +504,8 @@ private:
     void take_outcome(const ReadStep& read) {
         const auto& [of, outcome, delivery] = read;
         if (!delivery.complete()) stop_at_unread(of, delivery);
-        if (of.step_of_epoch >= 0 && !outcome.report.finite) stop_at_bad_loss(of.step);
+        if (of.step_of_epoch >= 0 && !outcome.report.finite)
+            stop_at_bad_loss(of.step, device_->first_non_finite());
         take(of, outcome);
     }
 
@@ -530,7 +517,9 @@ private:
     }
     void set_rate(std::int64_t gradient) { slots_.set_rate(queue(), rate(gradient)); }
     void queue_update(const ReducedIn<M>& reduced) {
-        if (!reduced.report.complete()) stop_at_lost_rank(reduced);
+        if (!reduced.report.complete())
+            stop_at_lost_rank(in_all_reduce(reduced.index, reduced.failed_bucket, reduced.buckets),
+                              reduced.report.delivery);
         bytes_sent_ = on_the_wire(reduced.report.bytes_sent);
         if constexpr (OwnsUpdate<R>) apply_owned(reduced);
         else update_by<Update<O, D>>(reduced);
@@ -590,12 +579,12 @@ private:
     void settle() {
         for (const auto& p : pipeline_.pending())
             if (!p.complete)
-                throw LostRank(unfinished({rank_.rank(), std::int64_t(p.index), p.failed_bucket,
-                                           pipeline_.buckets(), "all-reduce"}),
-                               p.delivery);
+                stop_at_lost_rank(
+                    unfinished(in_all_reduce(p.index, p.failed_bucket, pipeline_.buckets())),
+                    p.delivery);
     }
     /// The first messages that are not done, where the transport knows them, or else `where`.
-    [[nodiscard]] LostRank::Where unfinished(LostRank::Where where) {
+    GX_COLD [[nodiscard]] LostRank::Where unfinished(LostRank::Where where) {
         if constexpr (requires { rank_.transport().unfinished(); })
             if (const auto o = rank_.transport().unfinished(); o && o->step >= 0)
                 return {rank_.rank(), o->step, int(o->bucket), pipeline_.buckets(),
@@ -604,25 +593,13 @@ private:
     }
     /// Names what the host would have waited for, were the device's memory its own.
     [[noreturn]] GX_COLD void stop_at_unread(const UnreadStep& of, Delivery delivery) {
-        LostRank::Where where{
-            .rank = rank_.rank(),
-            .step = of.step,
-            .operation = OwnsUpdate<R> ? "exchanging the parameters" : "all-reduce"};
+        const char* operation = OwnsUpdate<R> ? "exchanging the parameters" : "all-reduce";
+        std::int64_t step = of.step;
         if constexpr (!on_host) {
-            if (!queue().wait(of.reduced).complete())
-                where.step = of.gradient, where.operation = "all-reduce";
-            else if (!queue().wait(of.agreed).complete()) where.operation = "agreeing on an update";
+            if (!queue().wait(of.reduced).complete()) step = of.gradient, operation = "all-reduce";
+            else if (!queue().wait(of.agreed).complete()) operation = "agreeing on an update";
         }
-        throw LostRank(unfinished(where), delivery);
-    }
-    [[noreturn]] void stop_at_lost_rank(const ReducedIn<M>& reduced) const {
-        throw LostRank({rank_.rank(), std::int64_t(reduced.index), reduced.failed_bucket,
-                        reduced.buckets, "all-reduce"},
-                       reduced.report.delivery);
-    }
-    [[noreturn]] void stop_at_bad_loss(std::int64_t step) {
-        throw_bad_loss(rank_.rank(), step, device_->first_non_finite().value_or("the loss"),
-                       rate(step));
+        stop_at_lost_rank(unfinished(in_operation(step, operation)), delivery);
     }
 
     // ---- The end of an epoch: impl/epoch.ipp -------------------------
@@ -631,8 +608,6 @@ private:
     [[nodiscard]] std::vector<StateShape> state_shapes();
     void gather_reducer_state();
     void evaluate(EpochRow& row);
-    void evaluate(Device& device, InMemory<>& loader, std::span<double> sums);
-    void evaluate_views(std::span<const SampleView> views, std::span<double> sums);
     void save(int epochs_done);
 
     // ---- Checkpoints within an epoch: impl/within.ipp ------------------
@@ -646,7 +621,6 @@ private:
         return accounts_.add(part, begin, rank_.now(), name, step_);
     }
     // ---- Phases: impl/phase.ipp --------------------------------------
-    [[nodiscard]] std::uint64_t layout_hash();
     void expect_phases_fit();
     void begin_phase(int next);
     void expect_images();

@@ -1,14 +1,13 @@
 // RankTraining: the end of an epoch: metrics, statistics, test, checkpoint.
 #pragma once
 
-#include <memory>   // a device of another shape
-#include <span>     // sums
-#include <string>   // names
-#include <utility>  // exchange, move
-#include <vector>   // sums
+#include <optional>  // layers
+#include <string>    // names
+#include <utility>   // move
+#include <vector>    // sums
 
-#include <gx/loader/source_part.hpp>     // SourcePart
-#include <gx/trainer/rank/training.hpp>  // RankTraining
+#include <gx/trainer/rank/evaluation.hpp>  // Evaluation
+#include <gx/trainer/rank/training.hpp>    // RankTraining
 
 namespace gx::detail::trainer {
 
@@ -71,68 +70,20 @@ void GX_OF_RANK_TRAINING::evaluate(EpochRow& row) {
         }
     const std::vector<SampleView> views =
         run_.data.test.views(phase().graph.input, phase().first_epoch, phase().micro_batch);
+    const auto bad_loss = [&](std::optional<std::string> layer) {
+        stop_at_bad_loss(step_, std::move(layer));
+    };
+    ViewIn<ForwardReport, M> report;
+    if constexpr (!on_host) report = slots_.report_view();
+    const Evaluation<Rank> test{rank_, run_, phase(), report, bad_loss};
     if (views.empty()) {
         test_loader_->begin_epoch(phase().first_epoch);
-        evaluate(*device_, *test_loader_, sums);
+        test.add(*device_, *test_loader_, sums);
     } else {
-        evaluate_views(views, sums);
+        test.add(*device_, state().canonical(device_->parameters()), views, device_options(), sums);
     }
     if (!weights.empty()) state().load(weights);
     add_test(row, std::move(sums));
-}
-
-/// Adds to loss, hits, hits among five and images, those of an epoch of `loader`.
-GX_RANK_TRAINING
-void GX_OF_RANK_TRAINING::evaluate(Device& device, InMemory<>& loader, std::span<double> sums) {
-    for (std::int64_t s = 0; s < loader.steps_per_epoch(); ++s) {
-        const RankBatch next = loader.next();
-        ForwardReport report;
-        if constexpr (on_host) {
-            report = device.forward(next.batch, Mode::evaluate);
-        } else {
-            device.load(next.batch);
-            device.forward(Mode::evaluate, slots_.report_view());
-            report = get<ForwardReport>(device.queue(), slots_.report_view())[0];
-        }
-        if (!report.finite)
-            throw_bad_loss(rank(), step_, device.first_non_finite().value_or("the loss"),
-                           rate(step_));
-        sums[0] += report.loss_sum;
-        sums[1] += double(report.correct);
-        sums[2] += double(report.top5);
-        sums[3] += next.batch.count;
-    }
-}
-
-/// Tests this rank's views, each in its own shape. A rank has consecutive ones, which are alike.
-/// Cost: beside the device that trains another one for each shape but its own, one at a time.
-GX_RANK_TRAINING
-GX_COLD void GX_OF_RANK_TRAINING::evaluate_views(std::span<const SampleView> views,
-                                                 std::span<double> sums) {
-    const std::vector<float> parameters = state().canonical(device_->parameters());
-    const std::vector<float> statistics = get(queue(), device_->statistics());
-    std::unique_ptr<Device> other;
-    ImageShape shape = phase().graph.input;
-    const auto share = [&](int r) { return views.size() * std::size_t(r) / std::size_t(ranks()); };
-    const std::size_t first = share(rank()), end = share(rank() + 1);
-    for (const SampleView& view : views.subspan(first, end - first)) {
-        if (view.shape != shape) {
-            shape = view.shape;
-            other.reset();
-            if (shape != phase().graph.input) {
-                other = rank_.make_device(run_.graph_at(shape), device_options());
-                auto load = [&](ViewIn<float, M> mine) { other->from_canonical(parameters, mine); };
-                other->update(load);
-                if constexpr (on_host) put(HostQueue{}, statistics, other->statistics());
-                else put(other->queue(), statistics, other->statistics());
-            }
-        }
-        const SourcePart part(run_.data.test, view);
-        InMemory<> loader(part,
-                          {.batch = phase().micro_batch, .shuffle = false, .pixels = o_.pixels});
-        loader.begin_epoch(phase().first_epoch);
-        evaluate(other ? *other : *device_, loader, sums);
-    }
 }
 
 GX_RANK_TRAINING

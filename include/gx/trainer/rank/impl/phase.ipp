@@ -5,23 +5,10 @@
 #include <string>   // names
 #include <vector>   // parameters
 
-#include <gx/trainer/rank/training.hpp>  // RankTraining
+#include <gx/trainer/rank/evaluation.hpp>  // layout_hash
+#include <gx/trainer/rank/training.hpp>    // RankTraining
 
 namespace gx::detail::trainer {
-
-/// A hash of where each parameter lies in the device's flat vector.
-GX_RANK_TRAINING
-GX_COLD std::uint64_t GX_OF_RANK_TRAINING::layout_hash() {
-    std::vector<float> canonical(std::size_t(run_.graph().parameter_elements()));
-    constexpr std::size_t exact = (1 << 24) - 3;  // a prime: blocks of a layout do not divide it
-    for (std::size_t i = 0; i < canonical.size(); ++i) canonical[i] = float(1 + i % exact);
-    Buffer<float> mine(memory(), std::int64_t(elements_), "layout of the parameters");
-    device_->from_canonical(canonical, mine.template view<M>());
-    std::uint64_t hash = hash_bits(get(queue(), mine.template view<M>()));
-    for (const ParameterSlice& s : device_->slices())
-        hash = mix64(hash ^ s.offset) + mix64(s.count + golden64) + std::uint64_t(s.parameter);
-    return hash;
-}
 
 /// Errors, on the first rank of a process: gx::Error naming the phase that a device with a memory
 /// of a known size can't hold.
@@ -47,7 +34,7 @@ GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::begin_phase(int next) {
     const std::vector<float> parameters = state().canonical(device_->parameters());
     const std::vector<float> statistics = get(queue(), device_->statistics());
-    const std::uint64_t layout = layout_hash();
+    const std::uint64_t layout = layout_hash(*device_, run_.graph(), memory());
     if constexpr (repeats_steps) rank_.forget_repeated();
     loader_.reset();
     test_loader_.reset();
@@ -58,7 +45,8 @@ GX_COLD void GX_OF_RANK_TRAINING::begin_phase(int next) {
     device_ = rank_.make_device(phase().graph, device_options());
     keep_warning();
     if (o_.evaluate) test_loader_.emplace(run_.data.test, share(false));
-    if (device_->parameters().size() != elements_ || layout_hash() != layout)
+    if (device_->parameters().size() != elements_ ||
+        layout_hash(*device_, run_.graph(), memory()) != layout)
         throw_other_layout(rank_.rank(), phase_, type_name<Device>());
     expect_images();
     state().load(parameters);

@@ -1,15 +1,18 @@
 // Bodies of rank_run.hpp.
 #pragma once
 
-#include <algorithm>  // max, copy
-#include <limits>     // NaN
-#include <span>       // messages
-#include <utility>    // move, exchange
+#include <algorithm>   // max, copy
+#include <filesystem>  // checkpoints
+#include <limits>      // NaN
+#include <span>        // messages
+#include <utility>     // move, exchange
 
+#include <gx/core/detail/rethrow_named.hpp>          // rethrow_named
 #include <gx/core/error.hpp>                         // Error, LostRank
 #include <gx/core/hash_bits.hpp>                     // hash_bits
 #include <gx/io/atomic_file.hpp>                     // same_output
 #include <gx/trainer/monitor/checkpoint_writer.hpp>  // CheckpointWriter
+#include <gx/trainer/monitor/step_gate.hpp>          // StepGate
 #include <gx/trainer/rank/rank_run.hpp>
 #include <gx/trainer/rows.hpp>  // read_rows
 
@@ -398,14 +401,55 @@ GX_DECL Ask RankRun::asked() {
     return std::max(by_steps, *std::ranges::max_element(asks_));
 }
 
+GX_DECL Ask RankRun::due(bool last) {
+    due_ = std::max(due_, asked());
+    if (due_ == Ask::checkpoint && last) due_ = Ask::nothing;
+    return due_;
+}
+
+GX_DECL bool RankRun::stops() {
+    if (std::exchange(due_, Ask::nothing) != Ask::stop) return false;
+    run_.gate->stopped(step_, o_.output.empty() ? std::filesystem::path()
+                                                : o_.output / step_checkpoint_name(step_));
+    return true;
+}
+
 GX_DECL void RankRun::working_on(const char* operation) {
     operation_ = operation;
     control_.working_on({operation, step_});
 }
 
+GX_DECL void RankRun::guarded(FunctionRef<void()> f) const {
+    const auto named = [&] {
+        try {
+            f();
+        } catch (...) {
+            detail::rethrow_named("rank " + std::to_string(rank()) + ", step " +
+                                  std::to_string(step_));
+        }
+    };
+    with_memory(rank(), [&]() -> const RunPhase& { return phase(); }, named);
+}
+
+GX_DECL LostRank::Where RankRun::in_operation(std::int64_t step, const char* operation) const {
+    return {.rank = rank(), .step = step, .operation = operation};
+}
+GX_DECL LostRank::Where RankRun::in_all_reduce(std::uint64_t gradient, int bucket,
+                                               int buckets) const {
+    return {rank(), std::int64_t(gradient), bucket, buckets, "all-reduce"};
+}
+
+GX_DECL void RankRun::stop_at_lost_rank(LostRank::Where where, Delivery d) const {
+    throw LostRank(std::move(where), d);
+}
+
+GX_DECL void RankRun::stop_at_bad_loss(std::int64_t step, std::optional<std::string> layer) const {
+    throw_bad_loss(rank(), step, layer.value_or("the loss"), rate(step));
+}
+
 GX_DECL void RankRun::expect(Delivery d, std::int64_t step, const char* operation) const {
     if (d.complete()) return;
-    throw LostRank({.rank = rank(), .step = step, .operation = operation}, d);
+    stop_at_lost_rank(in_operation(step, operation), d);
 }
 
 }  // namespace gx::detail::trainer

@@ -1,10 +1,13 @@
 // What a checkpoint lacks for a rank's state, in a sentence.
 #pragma once
 
-#include <algorithm>  // count
-#include <string>     // sentences
-#include <vector>     // shapes
+#include <algorithm>    // count, min
+#include <span>         // scalars
+#include <string>       // sentences
+#include <string_view>  // names
+#include <vector>       // shapes
 
+#include <gx/core/contract.hpp>       // GX_EXPECT
 #include <gx/core/error.hpp>          // Error
 #include <gx/io/json_text.hpp>        // json_quoted
 #include <gx/io/json_value.hpp>       // read_json
@@ -12,28 +15,69 @@
 
 namespace gx::detail::trainer {
 
-GX_DECL void expect_kept(const std::string& file, std::size_t kept, std::size_t needed,
-                         const std::string& what) {
+/// Throws unless a policy's state has the size stored in the checkpoint.
+GX_COLD GX_DECL void expect_kept(const std::string& file, std::size_t kept, std::size_t needed,
+                                 const std::string& what) {
     if (kept == needed) return;
     throw Error("checkpoint '" + file + "' keeps " + std::to_string(kept) + " " + what +
                 " where this run needs " + std::to_string(needed) +
                 ". Resume with the composition that wrote it.");
 }
 
-GX_DECL void expect_named(const std::string& file, const std::string& kept,
-                          const std::string& needed, const std::string& policy) {
+/// Throws unless the state of `policy` has the name stored in the checkpoint.
+GX_COLD GX_DECL void expect_named(const std::string& file, const std::string& kept,
+                                  std::string_view needed, const std::string& policy) {
     if (kept == needed) return;
     throw Error("checkpoint '" + file + "' keeps '" + kept + "' of " + policy +
-                " where this run has '" + needed + "'. Resume with the composition that wrote it.");
+                " where this run has '" + std::string(needed) +
+                "'. Resume with the composition that wrote it.");
 }
 
-GX_DECL void expect_scope(const std::string& file, const std::string& name, bool replicated,
-                          bool needed, const std::string& policy) {
+/// Throws unless the state is kept once for all ranks, or for each, as this run does.
+GX_COLD GX_DECL void expect_scope(const std::string& file, const std::string& name, bool replicated,
+                                  bool needed, const std::string& policy) {
     if (replicated == needed) return;
     const auto kept = [](bool one) { return one ? "once for all ranks" : "for each rank"; };
     throw Error("checkpoint '" + file + "' keeps '" + name + "' of " + policy + " " +
                 kept(replicated) + ", and this run keeps it " + kept(needed) +
                 ". Resume with the composition that wrote it.");
+}
+
+GX_DECL void expect_fits(const Checkpoint& c, const std::string& file, const StateNeeds& needs) {
+    expect_kept(file, c.optimizer.size(), needs.vectors.size(), "vectors of the optimizer");
+    for (std::size_t i = 0; i < c.optimizer.size(); ++i)
+        expect_named(file, c.optimizer[i].name, needs.vectors[i], "an optimizer");
+    expect_kept(file, c.scalars.size(), needs.scalars.size(), "scalars of the optimizer");
+    for (std::size_t i = 0; i < c.scalars.size(); ++i)
+        expect_named(file, c.scalars[i].name, needs.scalars[i], "an optimizer");
+    const StateList& state = needs.reducer_state;
+    const std::string reducer = "reducer " + needs.reducer;
+    expect_kept(file, c.reducer.size(), state.size(), "vectors of " + reducer);
+    for (std::size_t i = 0; i < state.size(); ++i) {
+        expect_named(file, c.reducer[i].name, state[i].name, reducer);
+        expect_kept(file, c.reducer[i].ranks.front().size(),
+                    state[i].is_gradient ? needs.elements : state[i].size(),
+                    "numbers of '" + c.reducer[i].name + "' of " + reducer);
+        expect_scope(file, c.reducer[i].name, c.reducer[i].replicated,
+                     state[i].scope == StateScope::replicated, reducer);
+    }
+    expect_kept(file, c.pending.size(),
+                std::min(std::size_t(c.step - c.world_step), std::size_t(needs.staleness)),
+                "gradients in flight (none after a run's last epoch)");
+    expect_kept(file, needs.statistics, c.statistics.size(), "running statistics");
+}
+
+GX_COLD GX_DECL void expect_scalars(std::size_t names, std::size_t scalars) {
+    GX_EXPECT(names == scalars, "an optimizer has as many scalar_names as scalars()");
+}
+GX_DECL void keep_scalars(Checkpoint& c, const std::vector<std::string>& names,
+                          std::span<const double> scalars) {
+    expect_scalars(names.size(), scalars.size());
+    for (std::size_t i = 0; i < names.size(); ++i) c.scalars.push_back({names[i], scalars[i]});
+}
+GX_DECL void take_scalars(const Checkpoint& c, std::span<double> scalars) {
+    expect_scalars(c.scalars.size(), scalars.size());
+    for (std::size_t i = 0; i < scalars.size(); ++i) scalars[i] = c.scalars[i].value;
 }
 
 /// Whether a checkpoint's header gives `name` back.

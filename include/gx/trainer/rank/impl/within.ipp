@@ -1,10 +1,8 @@
 // RankTraining: checkpoints within an epoch, and going on from them.
 #pragma once
 
-#include <cstdint>     // int64_t
-#include <filesystem>  // the checkpoint
-#include <utility>     // exchange
-#include <vector>      // statistics
+#include <cstdint>  // int64_t
+#include <vector>   // statistics
 
 #include <gx/core/hash_bits.hpp>         // hash_bits
 #include <gx/loader/concept.hpp>         // BeginsWithin
@@ -34,14 +32,9 @@ GX_COLD auto GX_OF_RANK_TRAINING::go_on_within(const Checkpoint& c) -> StepsOfEp
 GX_RANK_TRAINING
 bool GX_OF_RANK_TRAINING::attend(int epoch, bool last) {
     if constexpr (survives) accounted_ = rank_.now();
-    due_ = std::max(due_, asked());
-    if (due_ == Ask::checkpoint && last) due_ = Ask::nothing;  // the epoch's end writes one
-    if (due_ == Ask::nothing) return true;
+    if (due(last) == Ask::nothing) return true;
     if (!o_.output.empty() && !save_within(epoch)) return true;  // at a later step
-    if (std::exchange(due_, Ask::nothing) != Ask::stop) return true;
-    run_.gate->stopped(step_, o_.output.empty() ? std::filesystem::path()
-                                                : o_.output / step_checkpoint_name(step_));
-    return false;
+    return !stops();
 }
 
 /// Returns false where replicas differ, as between two averages of a reducer that takes local
