@@ -49,7 +49,7 @@ template <DeviceKernel K, class... Arguments>
     kernel(arguments...);
 }
 
-/// A message of a group: a send where `out` is not empty, else a receive.
+/// A message of a group: a send where `out` is not empty, else a receive. None is empty.
 template <class M>
 struct QueuedMessage {
     int peer = -1;

@@ -40,7 +40,7 @@ struct BucketIn {
     int count = 1;  ///< buckets of this gradient
     std::int64_t offset = 0;                     ///< of the first value in the flat gradient
     std::uint64_t gradient = 0;                  ///< counted from 0
-    ScalarIn<float, M> loss_scale = no_scale();  ///< 1 where there is none; equal on all ranks
+    ScalarIn<float, M> loss_scale = no_scale();  ///< equal on all ranks; on hosts 1 if none
     std::span<const ParameterSlice> slices{};    ///< that have values here; offsets in the gradient
 
     constexpr BucketIn() = default;

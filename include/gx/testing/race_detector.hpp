@@ -79,8 +79,8 @@ public:
     void note(int actor, Access access, Memory memory, const Operation& operation);
     /// Whether every conflicting access by another actor happened before. Records nothing.
     [[nodiscard]] bool is_ordered(int actor, Access access, Memory memory);
-    /// Whether all of `memory` lies in a registered buffer of the rank.
-    [[nodiscard]] bool is_registered(int rank, Memory memory);
+    /// Registers, under `name`, what of `memory` lies in no buffer of the rank yet.
+    void cover(int rank, Memory memory, const Label& name);
 
     // ---- Messages --------------------------------------------------------------------------
     /// `id` is the message end's until `waited_for` or `withdrawn`: any small number.

@@ -164,6 +164,73 @@ const std::vector<Case> cases{
          (void)other.wait(other.record());
      },
      {"race on rank", "'outcome'", "'tell"}},
+    {"two queues copy to targets that overlap",
+     [](Rank& r) {
+         Step s(r);
+         s.compute.copy_out(Read(Step::of(s.state)).first(6), s.host().first(6), {"tell"});
+         s.communication.copy_out(Read(Step::of(s.parameters)).first(6), s.host().subspan(2),
+                                  {"tell again"});
+         s.finish();
+     },
+     {"race on rank", "'tell"}},
+    {"host reads a target behind another one that overlaps it",
+     [](Rank& r) {
+         Step s(r);
+         s.compute.copy_out(Read(Step::of(s.state)).first(4), s.host().first(4), {"tell"});
+         s.communication.copy_out(Read(Step::of(s.parameters)).first(4), s.host().subspan(3, 4),
+                                  {"tell again"});
+         (void)s.communication.wait(s.communication.record());
+         s.compute.host_reads(std::span<const float>(s.here).first(3), {"hear"});
+         s.finish();
+     },
+     {"race on rank", "'tell"}},
+    {"copies from a target that was not waited for",
+     [](Rank& r) {
+         Step s(r);
+         s.compute.copy_out(Read(Step::of(s.state)), s.host(), {"tell"});
+         s.communication.copy_in(std::span<const float>(s.here), Step::of(s.parameters), {"give"});
+         s.finish();
+     },
+     {"race on rank", "'give'", "'tell'"}},
+    {"host catches the race that it is told of",
+     [](Rank& r) {
+         Step s(r);
+         s.compute.copy_out(Read(Step::of(s.state)), s.host(), {"tell"});
+         try {
+             s.compute.host_reads(std::span<const float>(s.here), {"hear"});
+         } catch (const Error&) {
+         }
+         s.finish();
+     },
+     {"race on rank", "'hear'"}},
+    {"host catches what is wrong with its event",
+     [](Rank& r) {
+         Step s(r);
+         Event never = s.compute.record();
+         never.sequence += 7;
+         try {
+             s.communication.wait_for(never);
+         } catch (const Error&) {
+         }
+         s.finish();
+     },
+     {"event 7 of queue 'compute', which has queued 0"}},
+    {"bucket without a loss scale for a reducer that needs one",
+     [](Rank& r) {
+         Step s(r);
+         launch(s.compute, Multiply{}, BucketIn<FarMemory>(Step::of(s.gradient)).loss_scale,
+                Step::of(s.gradient));
+         s.finish();
+     },
+     {"'multiply' is given a scalar without memory", "loss scale of a bucket"}},
+    {"message without bytes",
+     [](Rank& r) {
+         Step s(r);
+         const QueuedMessage<FarMemory> m{.peer = 1 - r.rank()};
+         r.transport().exchange({&m, 1});
+         s.finish();
+     },
+     {"exchanges an empty message with rank"}},
     {"buffer is released while work on it is queued",
      [](Rank& r) {
          Step s(r);
@@ -426,10 +493,23 @@ TEST(RightProgramsOnFarMemory, AreNotReported) {
                          s.finish();
                      },
                      {}};
+    const Case polls{"asks until a copy is there",
+                     [](Rank& r) {
+                         Step s(r);
+                         s.compute.copy_out(Read(Step::of(s.state)), s.host(), {"tell"});
+                         const Event there = s.compute.record();
+                         while (!s.compute.reached(there)) s.backward();  // which makes progress
+                         s.compute.host_reads(std::span<const float>(s.here), {"hear"});
+                         s.finish();
+                     },
+                     {}};
     for (const QueueProgress progress :
          {QueueProgress::late, QueueProgress::eager, QueueProgress::random})
-        for (std::uint64_t seed = 1; seed <= 20; ++seed)
+        for (std::uint64_t seed = 1; seed <= 20; ++seed) {
             EXPECT_EQ(error_on(right, seed, progress), "no error");
+            if (progress == QueueProgress::late) continue;  // nothing runs before a wait
+            EXPECT_EQ(error_on(polls, seed, progress), "no error");
+        }
 }
 
 TEST(FaultsOnFarMemoryDeathTest, HostAccessesAreNamed) {

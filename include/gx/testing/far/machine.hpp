@@ -57,7 +57,8 @@ struct FarWork {
 /// The devices of several ranks and their hosts. Hosts are threads of which one runs at a time, and
 /// each unit of queued work runs whole, in an order drawn from a seed: equal seeds repeat a run.
 /// Accesses to views and to targets of copies go to a RaceDetector, whose actors are hosts and
-/// queues. Not seen: memory behind pointers that a kernel holds, and aliasing inside one kernel.
+/// queues. Not seen: memory behind pointers that a kernel holds, aliasing inside one kernel, and a
+/// kernel that indexes beyond its views into the room between two buffers.
 /// run() is called once.
 ///
 /// Errors: the first of these stops all ranks; run() throws it, and every wait returns `cancelled`:
@@ -96,12 +97,8 @@ public:
     GX_DECL void enqueue_wait(int queue, Event event);
     /// The host waits.
     [[nodiscard]] GX_DECL Delivery wait(int rank, Event event);
-    /// Event{}, before all work, is reached.
-    [[nodiscard]] bool reached(int rank, Event event) const {
-        if (event.sequence == 0) return true;
-        expect_event(rank, event);
-        return reached(event);
-    }
+    /// Where it is, what the host does next is behind the event. Event{}, before all work, is.
+    [[nodiscard]] GX_DECL bool reached(int rank, Event event);
     /// Runs what the rank has queued and needs no other rank for; then drops what is left in
     /// `queue`, whose events count as reached.
     GX_DECL void abandon(int queue);
@@ -121,6 +118,8 @@ public:
     [[nodiscard]] GX_DECL Delivery host_wait(int rank, std::function<bool()> ready, int peer,
                                              const std::string& what);
     GX_DECL void fail(std::exception_ptr error, int rank);
+    /// The same, and throws it, which the host of `rank` may catch.
+    [[noreturn]] GX_DECL void stop_at(int rank, const Error& error);
 
 private:
     struct Queue {
@@ -173,7 +172,8 @@ private:
     int missing_rank(int rank, std::vector<bool>& seen) const;
     int missing_rank(const Queue& q, std::uint64_t sequence, std::vector<bool>& seen) const;
     [[nodiscard]] std::string stuck() const;
-    void expect_event(int rank, Event event) const;
+    void expect_event(int rank, Event event);
+    [[nodiscard]] std::string flaw_of(int rank, Event event) const;
     [[nodiscard]] bool reached(Event event) const {
         return queue(event.stream).done >= event.sequence;
     }

@@ -40,6 +40,7 @@ public:
     template <class T>
     void copy_in(std::span<const T> from, ViewIn<T, FarMemory> to, const Operation& what) {
         expect_lengths(from.size_bytes(), to.size_bytes(), what);
+        host_reads(from, what);
         FarWork work{.operation = what, .uses = {{FarMemory::seen(to), true}}};
         auto held = std::make_shared<std::vector<T>>(from.begin(), from.end());
         work.run = [held, to] {
@@ -70,9 +71,10 @@ public:
 private:
     void expect_lengths(std::size_t from, std::size_t to, const Operation& what) const {
         if (from == to) return;
-        throw Error("rank " + std::to_string(rank_) + " copies " + std::to_string(from) +
-                    " bytes to memory of " + std::to_string(to) + " ('" + to_string(what) +
-                    "'). Copy between views of one length.");
+        machine_->stop_at(
+            rank_, Error("rank " + std::to_string(rank_) + " copies " + std::to_string(from) +
+                         " bytes to memory of " + std::to_string(to) + " ('" + to_string(what) +
+                         "'). Copy between views of one length."));
     }
 
     FarMachine* machine_;
@@ -82,15 +84,22 @@ private:
 
 namespace detail::far {
 template <class T>
-void add_use(FarWork& work, DeviceView<T, FarMemory> v) {
+void add_use(FarQueue&, FarWork& work, DeviceView<T, FarMemory> v) {
     work.uses.push_back({FarMemory::seen(v), !std::is_const_v<T>});
 }
 template <class T>
-void add_use(FarWork& work, DeviceScalar<T, FarMemory> s) {
-    add_use(work, s.at);
+void add_use(FarQueue& queue, FarWork& work, DeviceScalar<T, FarMemory> s) {
+    if (s.at.empty())
+        queue.machine().stop_at(
+            queue.rank(),
+            Error("rank " + std::to_string(queue.rank()) + ": '" + to_string(work.operation) +
+                  "' is given a scalar without memory, such as the loss scale of a "
+                  "bucket that was made without one. Give it a value on the "
+                  "device."));
+    add_use(queue, work, s.at);
 }
 template <class T>
-void add_use(FarWork&, const T&) {
+void add_use(FarQueue&, FarWork&, const T&) {
     static_assert(std::is_arithmetic_v<T> || std::is_trivially_copyable_v<T>);
 }
 }  // namespace detail::far
@@ -100,7 +109,7 @@ template <DeviceKernel K, class... Arguments>
 void launch(FarQueue& queue, const K& kernel, Arguments... arguments) {
     static_assert((... && explain_argument<Arguments, FarMemory>()));
     FarWork work{.operation = {Label(std::string_view(K::name))}};
-    (detail::far::add_use(work, arguments), ...);
+    (detail::far::add_use(queue, work, arguments), ...);
     work.run = [kernel, arguments...] { kernel(FarMemory::open(arguments)...); };
     queue.enqueue(std::move(work));
 }

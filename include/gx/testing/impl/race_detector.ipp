@@ -46,11 +46,15 @@ GX_DECL bool RaceDetector::is_ordered(int actor, Access access, Memory memory) {
     return ordered;
 }
 
-GX_DECL bool RaceDetector::is_registered(int rank, Memory memory) {
+GX_DECL void RaceDetector::cover(int rank, Memory memory, const Label& name) {
     const Range r = range(memory);
-    const auto at = first_buffer(rank, r);
-    return at != buffers_[static_cast<std::size_t>(rank)].end() && at->first <= r.begin &&
-           r.end <= at->second.end;
+    auto& all = buffers_[static_cast<std::size_t>(rank)];
+    Address from = r.begin;
+    for (auto at = first_buffer(rank, r); at != all.end() && at->first < r.end; ++at) {
+        if (from < at->first) all[from] = {at->first, name, {}};
+        from = at->second.end;
+    }
+    if (from < r.end) all[from] = {r.end, name, {}};
 }
 
 GX_DECL void RaceDetector::posted(int actor, std::size_t id, Access access, Memory memory,

@@ -72,6 +72,18 @@ GX_DECL void FarMachine::lose(int rank) {
         if (queue(q).rank == rank) drop(q);
 }
 
+GX_DECL bool FarMachine::reached(int rank, Event event) {
+    if (event.sequence == 0) return true;
+    expect_event(rank, event);
+    if (!reached(event)) return false;
+    detector_.waited(queue(event.stream).actor, event.sequence, at(rank).actor);
+    return true;
+}
+
+GX_DECL void FarMachine::stop_at(int rank, const Error& error) {
+    fail(std::make_exception_ptr(error), rank);
+    throw error;
+}
 GX_DECL void FarMachine::fail(std::exception_ptr error, int rank) {
     if (error_) return;
     error_ = std::move(error);
@@ -263,8 +275,7 @@ GX_DECL void FarMachine::enqueue(int q, FarWork work) {
     Queue& mine = queue(q);
     const int host = at(mine.rank).actor;
     for (const FarWork::Use& use : work.uses)  // from here on its accesses are known
-        if (use.on_host && !detector_.is_registered(mine.rank, use.memory))
-            detector_.note(host, Access::begin, use.memory, work.operation);
+        if (use.on_host) detector_.cover(mine.rank, use.memory, work.operation.what);
     detector_.queued(mine.actor, host);
     ++mine.queued;
     mine.work.push_back(std::move(work));
@@ -273,19 +284,23 @@ GX_DECL void FarMachine::enqueue(int q, FarWork work) {
 
 GX_DECL Event FarMachine::record(int q) const { return {queue(q).queued, q}; }
 
-GX_DECL void FarMachine::expect_event(int rank, Event event) const {
+GX_DECL void FarMachine::expect_event(int rank, Event event) {
+    if (const std::string flaw = flaw_of(rank, event); !flaw.empty()) stop_at(rank, Error(flaw));
+}
+GX_DECL std::string FarMachine::flaw_of(int rank, Event event) const {
     const std::string where = "rank " + std::to_string(rank) + " waits for ";
     if (event.stream < 0 || event.stream >= static_cast<int>(queues_.size()))
-        throw Error(where + "an event of no queue. Wait for what record() returned.");
+        return where + "an event of no queue. Wait for what record() returned.";
     const Queue& of = queue(event.stream);
     const std::string name = "queue '" + std::string(of.name.view()) + "'";
     if (of.rank != rank)
-        throw Error(where + "an event of " + name + " of rank " + std::to_string(of.rank) +
-                    ". Wait for events of its own queues; ranks meet by messages.");
+        return where + "an event of " + name + " of rank " + std::to_string(of.rank) +
+               ". Wait for events of its own queues; ranks meet by messages.";
     if (event.sequence > of.queued)
-        throw Error(where + "event " + std::to_string(event.sequence) + " of " + name +
-                    ", which has queued " + std::to_string(of.queued) +
-                    ". Wait for what record() returned.");
+        return where + "event " + std::to_string(event.sequence) + " of " + name +
+               ", which has queued " + std::to_string(of.queued) +
+               ". Wait for what record() returned.";
+    return "";
 }
 
 GX_DECL void FarMachine::enqueue_wait(int q, Event event) {
@@ -391,7 +406,12 @@ GX_DECL Delivery FarMachine::wait(int rank, Event event) {
 
 GX_DECL void FarMachine::host_uses(int rank, std::span<const std::byte> memory, bool writes,
                                    const Operation& what) {
-    detector_.note(at(rank).actor, writes ? Access::write : Access::read, memory, what);
+    try {
+        detector_.note(at(rank).actor, writes ? Access::write : Access::read, memory, what);
+    } catch (const Race&) {
+        fail(std::current_exception(), rank);
+        throw;
+    }
 }
 GX_DECL void FarMachine::register_memory(int rank, std::span<const std::byte> memory,
                                          const Label& name) {

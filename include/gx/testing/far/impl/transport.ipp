@@ -3,8 +3,10 @@
 
 #include <cstddef>  // byte, size_t
 #include <span>     // messages
+#include <string>   // sentences
 #include <utility>  // move
 
+#include <gx/core/error.hpp>  // Error
 #include <gx/testing/far/transport.hpp>
 
 namespace gx::testing {
@@ -13,6 +15,11 @@ GX_DECL void FarTransport::exchange(std::span<const QueuedMessage<FarMemory>> gr
     if (group.empty()) return;
     FarWork work{.operation = {"messages", operation_.step, operation_.bucket}};
     for (const auto& m : group) {
+        if (m.out.empty() && m.in.empty())
+            queue_.machine().stop_at(queue_.rank(),
+                                     Error("rank " + std::to_string(queue_.rank()) +
+                                           " exchanges an empty message with rank " +
+                                           std::to_string(m.peer) + ". Leave it out, on both."));
         const bool sends = !m.out.empty();
         const auto seen = sends ? FarMemory::seen(m.out) : FarMemory::seen(m.in);
         work.messages.push_back(
