@@ -188,6 +188,8 @@ TEST(ClusterDeathTest, ARankThatThereIsNotIsRefused) {
     world.run([](auto&) {});
     EXPECT_DEATH((void)world.busy(2), "a rank of this cluster is asked for");
     EXPECT_DEATH((void)world.error_of(-1), "a rank of this cluster is asked for");
+    const int none[]{2};
+    EXPECT_DEATH((void)world.survivors(none, 0_us), "a lost rank is one of this cluster's");
     EXPECT_DEATH((void)world.died(2), "a rank of this cluster is asked for");
     EXPECT_DEATH((void)world.unreachable(2), "a rank of this cluster is asked for");
 }

@@ -10,6 +10,7 @@
 #include <variant>    // visit
 #include <vector>     // windows
 
+#include <gx/core/contract.hpp>           // GX_EXPECT
 #include <gx/core/rng.hpp>                // Rng: which bit
 #include <gx/core/stream.hpp>             // Operation
 #include <gx/sim/des/engine.hpp>          // Engine
@@ -49,7 +50,10 @@ public:
     [[nodiscard]] Fate fate(int from, int to) override;
     bool corrupt(int from, int to, std::span<std::byte> message) override;
     [[nodiscard]] std::vector<std::string> unfired() const override;
-    [[nodiscard]] bool fired(std::size_t fault) const override { return fired_[fault]; }
+    [[nodiscard]] bool fired(std::size_t fault) const override {
+        GX_EXPECT(fault < fired_.size(), "one of the planned faults is asked for");
+        return fired_[fault];
+    }
 
 private:
     struct Window {

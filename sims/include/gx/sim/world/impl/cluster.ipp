@@ -141,6 +141,7 @@ GX_DECL void Base::run_ranks(MakeRank make, FunctionRef<void(RankBase&)> f) {
         ~Runs() { is = false; }
         bool& is;
     } const runs(runs_);
+    run_.reset();  // its stacks
     run_ = std::make_unique<Run>(spec_, options_);
     for (int r = 0; r < ranks(); ++r) run_->ranks.push_back(make(r, *run_));
     run_->run(f);
@@ -152,7 +153,10 @@ GX_DECL Core Base::core(std::span<const int> lost) const {
     for (int r = 0; r < ranks(); ++r)
         if (died(r)) left[static_cast<std::size_t>(r)] = false, any = true;
     if (!any && !lost.empty()) {
-        for (const int r : lost) left[static_cast<std::size_t>(r)] = false;
+        for (const int r : lost) {
+            GX_EXPECT(r >= 0 && r < ranks(), "a lost rank is one of this cluster's");
+            left[static_cast<std::size_t>(r)] = false;
+        }
         for (int r = 0; r < ranks(); ++r)  // as others may be, behind the same switch
             if (unreachable(r)) left[static_cast<std::size_t>(r)] = false;
     }
@@ -180,7 +184,7 @@ GX_DECL const Run& Base::last() const {
 GX_DECL Nanoseconds Base::elapsed() const { return last().engine.now(); }
 GX_DECL std::uint64_t Base::event_hash() const { return last().engine.event_hash(); }
 GX_DECL const RankBase& Base::last(int rank) const {
-    GX_EXPECT(rank >= 0 && rank < ranks(), "a rank of this cluster is asked for");
+    GX_EXPECT(rank >= 0 && rank < std::ssize(last().ranks), "a rank of this cluster is asked for");
     return *last().ranks[static_cast<std::size_t>(rank)];
 }
 GX_DECL BusyTime Base::busy(int rank) const { return last(rank).busy(); }
