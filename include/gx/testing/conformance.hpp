@@ -70,7 +70,8 @@ GX_DECL void check_all(const ReducerUnderTest& r, const AnyWorld& world, std::ui
 // An exception that ends a world, such as a race that a simulated cluster found, is a violation
 // with the check "exception".
 
-/// Reductions are complete and all ranks end with the same bits, at every placement and length.
+/// Reductions are complete and all ranks end with the same bits, at every placement and length,
+/// whole and in buckets.
 /// For each of them also: bytes_sent is what was sent, and steps are the message_rounds that were
 /// counted, or those of R's plan, which counts idle rounds too ("traffic"); channels are those that
 /// R announces ("channels"), and every message was waited for and unchanged until then
@@ -114,9 +115,9 @@ void check_arrival(const Worlds& on, std::uint64_t seed, ConformanceReport& repo
 }
 
 /// A value that is not finite on one rank, or overflows on the wire, ends not finite on all ranks
-/// alike, also where no value of a bucket is finite. Rounded: at its own element, and other
-/// elements keep their means; other accuracies: at some element, so that the step is skipped.
-/// Check "overflow".
+/// alike, also where no value of a bucket is finite, and in any bucket of a gradient. Rounded: at
+/// its own element, and other elements keep their means; other accuracies: at some element, so that
+/// the step is skipped. Check "overflow".
 template <Reducer R, class Worlds>
 void check_overflow(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
     check_overflow(under_test<R, false>(), any_world(on), seed, report);
@@ -130,8 +131,8 @@ void check_staleness(const Worlds& on, std::uint64_t seed, ConformanceReport& re
     check_staleness(under_test<R>(), any_world(on), seed, report);
 }
 
-/// When a rank takes no part, every other rank reports an incomplete reduction, at least one names
-/// the lost rank, and nothing hangs. Check "lost rank".
+/// When a rank takes no part, or none behind a gradient's first bucket, every other rank reports an
+/// incomplete reduction, at least one names the lost rank, and nothing hangs. Check "lost rank".
 template <Reducer R, class Worlds>
 void check_lost_rank(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
     check_lost_rank(under_test<R, false>(), any_world(on), seed, report);
@@ -148,15 +149,17 @@ void check_state(const Worlds& on, std::uint64_t seed, ConformanceReport& report
 }
 
 /// The gradient of a skipped step leaves nothing behind: later reductions and state() have the bits
-/// of a run that never had it. Check "skipped". Any accuracy; for reducers with state.
+/// of a run that never had it, after one and after three in a row. Check "skipped". Any accuracy;
+/// for reducers with state.
 template <Reducer R, class Worlds>
 void check_skipped(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
     check_skipped(under_test<R, false>(), any_world(on), seed, report);
 }
 
 /// Gradients times a loss scale that changes from one to the next, by powers of two, give the means
-/// without it times the scale, bit for bit: what a reducer keeps is in unscaled units. Check
-/// "loss scale". Any accuracy.
+/// without it times the scale, bit for bit, and the same state(): what a reducer keeps is in
+/// unscaled units. Scales 1/2 to 2048, in buckets, two steps in a row skipped. Check "loss scale".
+/// Any accuracy.
 template <Reducer R, class Worlds>
 void check_loss_scale(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
     check_loss_scale(under_test<R, false>(), any_world(on), seed, report);

@@ -3,6 +3,7 @@
 
 #include <cstddef>   // byte
 #include <cstdint>   // seeds
+#include <limits>    // all buckets
 #include <optional>  // a fixed order
 #include <span>      // span
 #include <string>    // places
@@ -16,6 +17,7 @@ namespace gx::testing::detail {
 
 struct ReduceOptions {
     int dead_rank = -1;                         ///< takes no part
+    int dead_from_bucket = 0;                   ///< but in so many buckets of the first job
     std::optional<std::uint64_t> arrival{};     ///< seed of the order of arrival
     std::optional<std::byte> before_arrival{};  ///< of a strict transport
     bool keep_residuals = false;                ///< of each rank, before and after each job
@@ -32,15 +34,18 @@ struct Reductions {
     std::vector<std::vector<MessageCounts>> traffic;
     std::vector<Rows> residuals;
     std::vector<std::vector<float>> states;
-    std::vector<char> replicated;  ///< of each value in a state: whether it claims to be
-    bool state_fits = true;        ///< state() had the length of the saved one
-    bool failed = false;           ///< a rank threw, and that is in the report
+    std::vector<char> replicated;     ///< of each value in a state: whether it claims to be
+    std::size_t bucket_elements = 0;  ///< that jobs were cut into; 0: whole
+    bool state_fits = true;           ///< state() had the length of the saved one
+    bool failed = false;              ///< a rank threw, and that is in the report
 };
 
-/// Reduces `values` as a Pipeline does: in buckets of `length` from their end, or whole (0).
+/// Reduces `values` as a Pipeline does: in buckets of `length` from their end, or whole (0); the
+/// first `most` of them.
 GX_DECL ReduceReport reduce_in_buckets(AnyReducer& reducer, CheckedTransport& link,
                                        std::span<float> values, std::size_t length,
-                                       std::uint64_t gradient, float loss_scale = 1);
+                                       std::uint64_t gradient, float loss_scale = 1,
+                                       int most = std::numeric_limits<int>::max());
 
 /// Reduces jobs one after the other, by one reducer a rank.
 GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Placement placement,

@@ -107,16 +107,33 @@ inline void check_placements(const ReducerUnderTest& r, const AnyWorld& world, s
     }
 }
 
+/// The same of gradients that go in buckets, as a Pipeline cuts them.
+inline void check_buckets(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                          bool values, ConformanceReport& report) {
+    for (const Placement p : {Placement{1, 1}, {1, 2}, {1, 3}, {2, 2}, {7, 1}}) {
+        std::vector<Rows> rows;
+        for (const std::int64_t length : {1, 29, 30, 58, 97, 200})
+            rows.push_back(wide_magnitudes(seed + rows.size(), p.ranks(), length));
+        const Reductions out = reduce(r, world, p, rows, report, {.bucket_elements = 29});
+        check_outcome(r, out, p, report);
+        for (std::size_t j = 0; values && j < rows.size(); ++j)
+            check_columns(out.rows[j], column_means(rows[j]), mean_bounds(r.wire, rows[j]), p,
+                          report);
+    }
+}
+
 }  // namespace detail
 
 GX_DECL void check_agreement(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
                              ConformanceReport& report) {
     detail::check_placements(r, world, seed, false, report);
+    detail::check_buckets(r, world, seed, false, report);
 }
 
 GX_DECL void check_means(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
                          ConformanceReport& report) {
     detail::check_placements(r, world, seed, true, report);
+    detail::check_buckets(r, world, seed, true, report);
 }
 
 GX_DECL void check_arrival(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
@@ -181,6 +198,21 @@ GX_DECL void check_overflow(const ReducerUnderTest& r, const AnyWorld& world, st
             }
         }
     }
+    // one bucket alone
+    for (const Placement p : {Placement{1, 2}, {1, 3}})
+        for (const std::size_t at : {std::size_t{0}, std::size_t{3}, std::size_t{11}}) {
+            Rows rows = wide_magnitudes(seed + at, p.ranks(), 12);
+            rows.back()[at] = std::numeric_limits<float>::infinity();
+            const auto out = detail::reduce(r, world, p, {rows}, report, {.bucket_elements = 5});
+            for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+                report.values += std::ssize(rows[rank]);
+                if (!all_finite(out.rows[0][rank])) continue;
+                report.add("overflow", detail::place(p, rows[rank].size(), rank) +
+                                           ": all values are finite, and element " +
+                                           std::to_string(at) +
+                                           " was not on the last rank, in one of three buckets");
+            }
+        }
     // no finite value anywhere: what remains of a loss that has diverged
     for (const Placement p : {Placement{1, 1}, {1, 2}, {2, 2}})
         for (const float bad :
@@ -215,7 +247,8 @@ GX_DECL void check_staleness(const ReducerUnderTest& r, const AnyWorld& world, s
                         .bucket_elements = bucket,
                         .in_flight = r.staleness + 1});
         const auto gradient = [&](std::uint64_t t) {
-            return small_integers(seed + t, p.ranks(), elements);
+            return r.accuracy == Accuracy::rounded ? small_integers(seed + t, p.ranks(), elements)
+                                                   : wide_magnitudes(seed + t, p.ranks(), elements);
         };
         std::vector<std::vector<float>> expected;
         for (std::uint64_t t = 0; t < steps; ++t) {
@@ -271,10 +304,12 @@ GX_DECL void check_staleness(const ReducerUnderTest& r, const AnyWorld& world, s
 
 GX_DECL void check_lost_rank(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
                              ConformanceReport& report) {
-    for (const int n : {2, 3, 5}) {
+    const auto check = [&](int n, int from_bucket) {
         const int dead = n / 2;
         const auto out = detail::reduce(r, world, {1, n}, {wide_magnitudes(seed, n, 64)}, report,
-                                        {.dead_rank = dead});
+                                        {.dead_rank = dead,
+                                         .dead_from_bucket = from_bucket,
+                                         .bucket_elements = from_bucket > 0 ? std::size_t{24} : 0});
         bool named = false;
         for (int rank = 0; rank < n; ++rank) {
             const Delivery& d = out.reports[0][static_cast<std::size_t>(rank)].delivery;
@@ -289,7 +324,9 @@ GX_DECL void check_lost_rank(const ReducerUnderTest& r, const AnyWorld& world, s
             report.add("lost rank", "no rank of " + std::to_string(n) + " reports that rank " +
                                         std::to_string(dead) +
                                         " timed out. Fix: return the delivery of the wait.");
-    }
+    };
+    for (const int n : {2, 3, 5}) check(n, 0);
+    check(3, 1);
 }
 
 GX_DECL void check_law(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,

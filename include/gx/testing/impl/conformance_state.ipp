@@ -1,7 +1,7 @@
 // Checks over many reductions: history, saved state, telescoping law, bias.
 #pragma once
 
-#include <cmath>    // abs, sqrt
+#include <cmath>    // abs, frexp, isnan, ldexp, sqrt
 #include <limits>   // infinity
 #include <numeric>  // iota
 
@@ -57,10 +57,12 @@ GX_DECL void check_state(const ReducerUnderTest& r, const AnyWorld& world, std::
             late(jobs.begin() + std::ptrdiff_t(before), jobs.end());
         std::vector<std::uint64_t> numbers(after);
         std::iota(numbers.begin(), numbers.end(), before);
-        const auto whole = detail::reduce(r, world, p, jobs, report);
-        const auto first = detail::reduce(r, world, p, early, report);
+        const std::size_t bucket = p.machines == 2 ? 24 : 0;
+        const auto whole = detail::reduce(r, world, p, jobs, report, {.bucket_elements = bucket});
+        const auto first = detail::reduce(r, world, p, early, report, {.bucket_elements = bucket});
         const auto second = detail::reduce(
-            r, world, p, late, report, {.states = checkpoint(first.states), .gradients = numbers});
+            r, world, p, late, report,
+            {.states = checkpoint(first.states), .bucket_elements = bucket, .gradients = numbers});
         if (!second.state_fits) {
             report.add("state", detail::text(p) +
                                     ": state() of a fresh reducer has another length "
@@ -100,19 +102,21 @@ GX_DECL void check_skipped(const ReducerUnderTest& r, const AnyWorld& world, std
     probe->reserve(ReducePlan::whole({1, 1}, 64));
     if (probe->state().empty()) return;
     for (const Placement p : {Placement{1, 1}, {1, 2}, {2, 2}}) {
+        const std::size_t bucket = p.ranks() == 2 ? 24 : 0;
         std::vector<Rows> with, without;
         std::vector<std::uint64_t> numbers;
-        for (std::uint64_t t = 0; t < 9; ++t) {
+        for (std::uint64_t t = 0; t < 12; ++t) {
             with.push_back(wide_magnitudes(seed + t, p.ranks(), 64));
-            if (t % 4 == 3) {
+            if (t == 3 || (t >= 6 && t < 9) || t == 10) {  // one, and a run of them
                 with[t][t % with[t].size()][5] = std::numeric_limits<float>::infinity();
                 continue;
             }
             without.push_back(with[t]);
             numbers.push_back(t);
         }
-        const auto a = detail::reduce(r, world, p, with, report);
-        const auto b = detail::reduce(r, world, p, without, report, {.gradients = numbers});
+        const auto a = detail::reduce(r, world, p, with, report, {.bucket_elements = bucket});
+        const auto b = detail::reduce(r, world, p, without, report,
+                                      {.bucket_elements = bucket, .gradients = numbers});
         for (std::size_t j = 0; j < without.size(); ++j) {
             report.values += std::ssize(b.rows[j][0]);
             if (detail::same_bits(a.rows[numbers[j]][0], b.rows[j][0])) continue;
@@ -131,32 +135,59 @@ GX_DECL void check_skipped(const ReducerUnderTest& r, const AnyWorld& world, std
 
 GX_DECL void check_loss_scale(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
                               ConformanceReport& report) {
-    const std::vector<float> scales{1, 8, 8, 0.5f, 16, 1};
+    const std::vector<float> scales{1, 8, 8, 0.5f, 2048, 1, 16, 16};
+    constexpr std::size_t bucket = 24;
     for (const Placement p : {Placement{1, 1}, {1, 3}, {2, 2}}) {
         std::vector<Rows> plain, scaled;
         for (std::size_t t = 0; t < scales.size(); ++t) {
             plain.push_back(wide_magnitudes(seed + t, p.ranks(), 64));
             for (auto& row : plain[t])
-                for (float& x : row) x = std::abs(x);  // no sum of them is a 16-bit subnormal
+                for (std::size_t i = 0; i < row.size(); ++i) {
+                    int exponent = 0;  // 1/4 to 2 and one sign a column: no 16-bit subnormal
+                    const float significand = std::frexp(std::abs(row[i]), &exponent);
+                    row[i] = std::ldexp(i % 2 == 0 ? significand : -significand, exponent % 2);
+                }
+            if (t == 3 || t == 4)
+                plain[t][t % plain[t].size()][5] = std::numeric_limits<float>::infinity();
             scaled.push_back(plain[t]);
             for (auto& row : scaled[t])
                 for (float& x : row) x *= scales[t];
         }
-        auto expected = detail::reduce(r, world, p, plain, report);
-        const auto got = detail::reduce(r, world, p, scaled, report, {.loss_scales = scales});
-        for (std::size_t t = 0; t < scales.size(); ++t) {
-            auto& row = expected.rows[t][0];
-            for (float& x : row) x *= scales[t];
-            report.values += std::ssize(row);
-            if (detail::same_bits(got.rows[t][0], row)) continue;
-            report.add("loss scale",
-                       detail::text(p) + ": gradient " + std::to_string(t) + ", of loss scale " +
-                           detail::number(scales[t]) +
-                           ", is not the mean without a scale, times the scale. Fix: keep state in "
-                           "unscaled units: divide what the bucket holds by bucket.loss_scale, and "
-                           "multiply what you give back.");
-            break;
-        }
+        auto expected = detail::reduce(r, world, p, plain, report, {.bucket_elements = bucket});
+        const auto got = detail::reduce(r, world, p, scaled, report,
+                                        {.bucket_elements = bucket, .loss_scales = scales});
+        detail::check_outcome(r, got, p, report);
+        const auto differs = [&](std::size_t t, std::size_t rank) {
+            auto& row = expected.rows[t][rank];
+            for (std::size_t i = 0; i < row.size(); ++i) {
+                const float x = row[i] * scales[t], y = got.rows[t][rank][i];
+                if (!detail::same_bits({&x, 1}, {&y, 1}) && !(std::isnan(x) && std::isnan(y)))
+                    return true;
+            }
+            return false;
+        };
+        const auto check = [&](std::size_t t) {
+            for (std::size_t rank = 0; rank < got.rows[t].size(); ++rank) {
+                report.values += std::ssize(got.rows[t][rank]);
+                if (!differs(t, rank)) continue;
+                report.add("loss scale",
+                           detail::place(p, got.rows[t][rank].size(), rank) + ": gradient " +
+                               std::to_string(t) + ", of loss scale " + detail::number(scales[t]) +
+                               ", is not the mean without a scale, times the scale. Fix: keep "
+                               "state in unscaled units: divide what the bucket holds by "
+                               "bucket.loss_scale, and multiply what you give back.");
+                return false;
+            }
+            return true;
+        };
+        std::size_t t = 0;
+        while (t < scales.size() && check(t)) ++t;
+        for (std::size_t rank = 0; rank < got.states.size(); ++rank)
+            if (!detail::same_bits(got.states[rank], expected.states[rank]))
+                report.add("loss scale", detail::text(p) + ", rank " + std::to_string(rank) +
+                                             ": state() has other bits than without loss scales. "
+                                             "Fix: keep it in unscaled units, and undo in "
+                                             "settle(gradient, false) what a skipped step left.");
     }
 }
 

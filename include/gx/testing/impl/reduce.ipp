@@ -16,14 +16,15 @@ namespace gx::testing::detail {
 
 GX_DECL ReduceReport reduce_in_buckets(AnyReducer& reducer, CheckedTransport& link,
                                        std::span<float> values, std::size_t length,
-                                       std::uint64_t gradient, float loss_scale) {
+                                       std::uint64_t gradient, float loss_scale, int most) {
     if (length == 0) length = std::max(values.size(), std::size_t{1});
     ReduceReport sum;
     Bucket b;
     b.gradient = gradient;
     b.loss_scale = loss_scale;
     b.count = static_cast<int>(std::max((values.size() + length - 1) / length, std::size_t{1}));
-    for (std::size_t end = values.size(); b.index < b.count && sum.complete(); ++b.index) {
+    for (std::size_t end = values.size(); b.index < std::min(b.count, most) && sum.complete();
+         ++b.index) {
         const std::size_t count = std::min(end, length);
         end -= count;
         b.values = values.subspan(end, count);
@@ -125,10 +126,10 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
     if (options.keep_residuals) out.residuals.assign(jobs.size() + 1, Rows(ranks));
     out.states.resize(ranks);
     out.rows = std::move(jobs);
+    out.bucket_elements = options.bucket_elements;
     std::vector<char> fits(ranks, 1);
     int mine = -1;  // where the ranks are in several processes
     const auto work = [&](AnyRank& rank) {
-        if (rank.rank() == options.dead_rank) return;
         if (world.gather) mine = rank.rank();
         const auto me = static_cast<std::size_t>(rank.rank());
         CheckedTransport link(rank.transport, options.before_arrival);
@@ -148,6 +149,12 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
             const auto residual = reducer->residual();
             out.residuals[job][me].assign(residual.begin(), residual.end());
         };
+        if (rank.rank() == options.dead_rank) {
+            if (options.dead_from_bucket > 0)
+                (void)reduce_in_buckets(*reducer, link, out.rows[0][me], options.bucket_elements, 0,
+                                        1, options.dead_from_bucket);
+            return;
+        }
         keep(0);
         for (std::size_t j = 0; j < out.rows.size(); ++j) {
             const std::uint64_t gradient = options.gradients.empty() ? j : options.gradients[j];
@@ -233,10 +240,14 @@ inline void check_steps(const ReducerUnderTest& r, const Reductions& out, std::s
                         Placement p, ConformanceReport& report) {
     for (const MessageCounts& t : out.traffic[job])
         if (t.lowest_channel < 0 || t.highest_channel >= r.channels) return;  // check_traffic's
-    const auto length = std::ssize(out.rows[job][0]);
+    const auto elements = std::ssize(out.rows[job][0]);
+    const auto most = out.bucket_elements > 0 ? std::int64_t(out.bucket_elements) : elements;
+    const std::int64_t buckets =
+        std::max((elements + most - 1) / std::max<std::int64_t>(most, 1), std::int64_t{1});
+    const std::int64_t length = elements - (buckets - 1) * most;  // of the shortest bucket
     const int counted = message_rounds(out.traffic[job], r.channels);
-    const bool cut = r.bucket_elements > 0 && length > r.bucket_elements;
-    const int planned = r.scheduled_steps && !cut ? r.scheduled_steps(p) : counted;
+    const bool cut = r.bucket_elements > 0 && std::min(most, elements) > r.bucket_elements;
+    const int planned = r.scheduled_steps && !cut ? int(buckets) * r.scheduled_steps(p) : counted;
     const bool chunks_may_be_empty =
         !r.scheduled_steps && length < std::int64_t{8} * p.ranks() * r.channels;
     for (std::size_t rank = 0; rank < out.reports[job].size(); ++rank) {

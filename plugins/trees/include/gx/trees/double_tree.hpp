@@ -29,9 +29,10 @@ struct BothTrees {
 /// links, fewer have less latency. About sqrt(log2 n m / (2 alpha bandwidth)) of them are best for
 /// a bucket of m bytes and a latency alpha.
 ///
-/// Wire:   4 (floor(log2 n) + Chunks - 1) steps; no rank sends more than twice the bucket, in all
-///         2 (n - 1) times. Ranks are numbered through all machines: a machine's NICs carry what
-///         some of its ranks send, and Hierarchical sends less between machines of several GPUs.
+/// Wire:   4 (floor(log2 n) + Chunks - 1) steps; no rank sends more than twice the bucket, and one
+///         element where its halves are unequal; all ranks 2 (n - 1) times the bucket. Ranks are
+///         numbered through all machines: a machine's NICs carry what some of its ranks send, and
+///         Hierarchical sends less between machines of several GPUs.
 /// Order:  collective/binary_tree.hpp. The bits depend on the rank count and on where buckets are
 ///         cut; not on Chunks, the world, timing, placement or threads.
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.
