@@ -78,6 +78,30 @@ TEST(WriteFile, ReplacesATemporaryFileThatAKilledProgramLeft) {
     EXPECT_EQ(read_text(folder / "f"), "whole");
     EXPECT_FALSE(fs::exists(folder / "f.tmp"));
 }
+TEST(AtomicFile, HasOneWriterAtATime) {
+    const Folder folder;
+    gx::write_file(folder / "f", "first");
+    {
+        gx::detail::AtomicFile file(folder / "f");
+        file.write("second", 6);
+        EXPECT_TRUE(holds(error_of([&] { gx::write_file(folder / "f", "third"); }), "file '",
+                          "is being written by another program, as '",
+                          "f.tmp'. Name another file, or wait until that one is complete."));
+        file.commit();
+    }
+    EXPECT_EQ(read_text(folder / "f"), "second");
+    gx::write_file(folder / "f", "third");
+    EXPECT_EQ(read_text(folder / "f"), "third");
+    EXPECT_FALSE(fs::exists(folder / "f.tmp"));
+}
+TEST(AtomicFile, IsNoLinkThatLiesInItsWay) {
+    const Folder folder;
+    write_text(folder / "other", "kept");
+    fs::create_symlink(folder / "other", folder / "f.tmp");
+    EXPECT_TRUE(
+        holds(error_of([&] { gx::write_file(folder / "f", "text"); }), "cannot be created"));
+    EXPECT_EQ(read_text(folder / "other"), "kept");
+}
 TEST(AtomicFile, WithoutACommitNothingChanges) {
     const Folder folder;
     gx::write_file(folder / "f", "first");

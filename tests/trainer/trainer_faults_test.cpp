@@ -165,6 +165,14 @@ TEST(Memory, ThatAPolicyLacksIsCountedThoughItsPlaceWasNamed) {
                 });
         });
     };
+    const auto unnamed = [&](auto exception) {
+        return error_of([&] {
+            gx::detail::trainer::with_memory(
+                1, [&]() -> auto& { return phase; }, [&] { throw exception; });
+        });
+    };
+    EXPECT_TRUE(holds(unnamed(std::bad_alloc()), "rank 1: there is not enough memory for batch 2"));
+    EXPECT_EQ(unnamed(std::runtime_error("a fan")), "rank 1, at its start: a fan");
     for (const std::string& error : {lacking(std::bad_alloc()), lacking(TooLong())})
         EXPECT_TRUE(holds(error, "rank 1: there is not enough memory for batch 2"));
     EXPECT_EQ(lacking(std::runtime_error("a fan")), "rank 1, step 3: a fan");

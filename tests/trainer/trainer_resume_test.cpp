@@ -307,6 +307,41 @@ TEST(Resuming, IsMeantWhereARunBeginsAnewAmongCheckpoints) {
     o.epochs = 3;
     EXPECT_EQ(warned(), "");
 }
+TEST(Resuming, SaysWhereTheLatestIsNotTheFurthest) {
+    const Folder folder;
+    auto world = threads(2);
+    auto o = options<Plain>(folder);
+    o.epochs = 3;
+    (void)Plain(o).train(world, images());
+    const auto now = std::filesystem::last_write_time(folder / "epoch-0003.safetensors");
+    std::filesystem::last_write_time(folder / "epoch-0001.safetensors",  // as a copy may leave it
+                                     now + std::chrono::seconds(10));
+    o.resume = "latest";
+    const auto says = [&](const gx::RunRecord& run) {
+        return std::ranges::count_if(run.notes, [&](const std::string& note) {
+            return note.find(
+                       "'epoch-0001.safetensors' is the latest checkpoint by its time, and "
+                       "'epoch-0003.safetensors' is further") != note.npos;
+        });
+    };
+    EXPECT_EQ(says(Plain(o).train(world, images())), 1);
+    EXPECT_EQ(says(Plain(o).train(world, images())), 1) << "it is kept, and said once";
+}
+TEST(Resuming, SaysThatARunWithGradientsInFlightHasEnded) {
+    const Folder folder;
+    auto world = threads(2);
+    using Stale = gx::Trainer<Net, gx::DoubleBuffered<gx::Ring<fp32>>>;
+    auto o = options<Stale>(folder);
+    o.epochs = 2;
+    (void)Stale(o).train(world, images());
+    o.epochs = 3;
+    o.resume = folder / "epoch-0002.safetensors";
+    EXPECT_TRUE(holds(error_of([&] { (void)Stale(o).train(world, images()); }),
+                      "keeps no gradient in flight: the run that wrote it ended there",
+                      "Resume from an earlier one"));
+    o.resume = folder / "epoch-0001.safetensors";
+    EXPECT_EQ(error_of([&] { (void)Stale(o).train(world, images()); }), "no error");
+}
 TEST(Resuming, SaysWhichFileIsTorn) {
     const Folder folder;
     auto world = threads(2);

@@ -256,6 +256,18 @@ TEST(Sources, MustOpen) {
     EXPECT_TRUE(holds(error_of([&] { (void)trainer.train(wall, gx::Sources{Closed(40)}); }),
                       "data set 'odd': its open() has returned no reader"));
 }
+TEST(Sources, ThatThrowWhenTheyOpenAreNamedByTheirRank) {
+    struct Gone : OddSource {
+        using OddSource::OddSource;
+        [[nodiscard]] std::unique_ptr<gx::SampleReader> open() const {
+            throw std::runtime_error("the disk is gone");
+        }
+    };
+    auto wall = threads(1);
+    const Plain trainer({.batch = 3, .evaluate = false});
+    EXPECT_EQ(error_of([&] { (void)trainer.train(wall, gx::Sources{Gone(40)}); }),
+              "rank 0, at its start: the disk is gone");
+}
 TEST(Sources, AreCheckedBeforeTheRun) {
     OddSource source(3);
     source.deviation = -1;

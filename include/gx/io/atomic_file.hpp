@@ -25,7 +25,8 @@ namespace detail {
 /// An existing file keeps its mode, and its owner where the process may set it; a new one gets
 /// 0666 less the umask. A hard link is replaced: other names keep the old content.
 /// Errors: gx::Error naming the file, what failed and what to do; an older regular file is then
-///         unchanged. The constructor finds files that can't be written and opens no pipe.
+///         unchanged. The constructor finds files that can't be written, or that another process
+///         is writing, and opens no pipe.
 class AtomicFile {
 public:
     GX_COLD explicit AtomicFile(std::filesystem::path path);
@@ -38,6 +39,8 @@ public:
 
 private:
     GX_COLD void open_temporary(bool replaces, unsigned mode, unsigned owner, unsigned group);
+    GX_COLD [[nodiscard]] bool remove_left(const std::string& name);
+    GX_COLD [[noreturn]] void refuse_second_writer(const std::string& name);
     GX_COLD void open_directly();
     GX_COLD void commit_temporary();
     GX_COLD [[noreturn]] void fail(const char* what);

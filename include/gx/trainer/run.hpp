@@ -30,6 +30,10 @@
 #include <gx/trainer/weights.hpp>         // InitialWeights, Weights
 #include <gx/trainer/worlds.hpp>          // Membership
 
+namespace gx::detail {
+class FolderLock;
+}
+
 namespace gx::detail::trainer {
 
 class StepGate;
@@ -118,7 +122,8 @@ struct Run {
     int first_local_rank = 0;              ///< it fills this process's record
     std::unique_ptr<Watchers> watchers{};  ///< the observers, on the root
     std::unique_ptr<StepGate> gate{};
-    bool in_one_process = true;  ///< with all ranks
+    std::shared_ptr<const FolderLock> output{};  ///< held, by the process that writes there
+    bool in_one_process = true;                  ///< with all ranks
     LossRow loss{};              ///< that has led to this world; its `ranks` 0: it is the first
     Nanoseconds restart_time{};  ///< that passed before it
 

@@ -108,6 +108,30 @@ TEST(Observer, SeesARunInItsOrder) {
                                "begin Trainer<Mlp, Ring<fp32>, Warmup<Poly<2>>> at 2 of 4",
                                "step 2 of epoch 1", "step 3 of epoch 1", "epoch 1", "end 4"}));
 }
+TEST(Observer, CannotRunAnotherTrainerIntoTheFolderOfItsRun) {
+    const Folder folder;
+    struct Second : gx::Observer {
+        std::filesystem::path output;
+        std::string error;
+        void epoch_done(const gx::EpochDone&) override {
+            auto world = threads(1);
+            error = error_of([&] {
+                (void)Plain({.batch = 5, .output = output, .evaluate = false})
+                    .train(world, images(10));
+            });
+        }
+    } second;
+    second.output = folder.path;
+    auto world = threads(2);
+    (void)Plain({.batch = 5, .output = folder.path, .evaluate = false, .observers = {&second}})
+        .train(world, images(20));
+    EXPECT_TRUE(holds(second.error,
+                      "output folder '" + folder.path.string() + "' is in use by another run"));
+    second.output /= "another";
+    (void)Plain({.batch = 5, .output = folder.path, .evaluate = false, .observers = {&second}})
+        .train(world, images(20));
+    EXPECT_EQ(second.error, "no error");
+}
 TEST(Observer, SeesTheStepsOfTheRecord) {
     Diary diary;
     auto world = threads(1);

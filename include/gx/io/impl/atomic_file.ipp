@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>     // open
+#include <sys/file.h>  // flock
 #include <sys/stat.h>  // stat
 #include <unistd.h>    // write, fsync
 
@@ -44,6 +45,18 @@ GX_COLD GX_DECL int standard_stream(const struct stat& file) {
     return -1;
 }
 
+/// False where another holds the file; true where the file system knows no locks, too.
+GX_COLD GX_DECL bool lock(int file) {
+    return ::flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
+
+/// Whether the open file is the regular one of this name.
+GX_COLD GX_DECL bool is_file_of(int file, const std::string& name) {
+    struct stat open{}, named{};
+    return ::fstat(file, &open) == 0 && ::lstat(name.c_str(), &named) == 0 &&
+           S_ISREG(named.st_mode) && open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
 }  // namespace detail::atomic_file
 
 namespace detail {
@@ -82,15 +95,45 @@ GX_DECL AtomicFile::~AtomicFile() {
 GX_DECL void AtomicFile::open_temporary(bool replaces, unsigned mode, unsigned owner,
                                         unsigned group) {
     const std::string name = target_ + ".tmp";
-    struct stat left{};  // by a process that was killed
-    if (::lstat(name.c_str(), &left) == 0 && S_ISREG(left.st_mode)) ::unlink(name.c_str());
-    // O_EXCL follows no link; 0600 until it has its own mode, so no other user reads it.
-    file_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : mode);
-    if (file_ < 0) fail("cannot be created");
+    for (;;) {
+        // O_EXCL follows no link; 0600 until it has its own mode, so no other user reads it.
+        file_ =
+            ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : mode);
+        if (file_ >= 0) {
+            if (!atomic_file::lock(file_)) refuse_second_writer(name);
+            if (atomic_file::is_file_of(file_, name)) break;
+            ::close(std::exchange(file_, -1));  // taken for a dead one's before it was locked
+        } else if (errno != EEXIST || !remove_left(name)) {
+            fail("cannot be created");
+        }
+    }
     temporary_ = name;
     if (!replaces) return;
     const bool kept = ::fchown(file_, owner, group) == 0;  // allowed to root, or to the owner
     if (::fchmod(file_, kept ? mode : mode & 0777) != 0) fail("cannot be given its old mode");
+}
+
+/// Removes what a process that was killed has left under the name; false where it can't be.
+GX_DECL bool AtomicFile::remove_left(const std::string& name) {
+    const int left = ::open(name.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (left < 0 && errno == ENOENT) return true;  // by now
+    struct stat file{};
+    if (left < 0 && (::lstat(name.c_str(), &file) != 0 || !S_ISREG(file.st_mode))) {
+        errno = EEXIST;
+        return false;
+    }
+    const bool held = left >= 0 && !atomic_file::lock(left);
+    const bool removes = left < 0 || atomic_file::is_file_of(left, name);
+    if (!held && removes) ::unlink(name.c_str());
+    if (left >= 0) ::close(left);
+    if (held) refuse_second_writer(name);
+    return true;
+}
+
+GX_DECL void AtomicFile::refuse_second_writer(const std::string& name) {
+    if (file_ >= 0) ::close(std::exchange(file_, -1));
+    throw Error("file '" + path_.string() + "' is being written by another program, as '" + name +
+                "'. Name another file, or wait until that one is complete.");
 }
 
 GX_DECL void AtomicFile::open_directly() {
@@ -119,6 +162,11 @@ GX_DECL void AtomicFile::commit() {
 
 GX_DECL void AtomicFile::commit_temporary() {
     if (::fsync(file_) != 0) fail("cannot be flushed to the disk");
+    const int locked = ::dup(file_);  // until it has its name
+    struct Close {
+        int file;
+        ~Close() { ::close(file); }
+    } const closes{locked};
     if (::close(std::exchange(file_, -1)) != 0) fail("cannot be closed");
     if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot be renamed into place");
     temporary_.clear();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>  // max
+#include <cstdlib>    // strtoll
 #include <ranges>     // reverse
 #include <string>     // names
 #include <utility>    // move
@@ -12,6 +13,7 @@
 #include <gx/core/error.hpp>                 // Error
 #include <gx/core/hash.hpp>                  // hash_name
 #include <gx/core/hash_bits.hpp>             // hash_bits
+#include <gx/io/folder_lock.hpp>             // FolderLock
 #include <gx/trainer/monitor/step_gate.hpp>  // StepGate
 #include <gx/trainer/monitor/watchers.hpp>   // Watchers
 #include <gx/trainer/rank/accounts.hpp>      // Accounts
@@ -153,6 +155,24 @@ GX_COLD GX_DECL std::vector<std::string> warnings_of(const std::filesystem::path
         folder.string(), files.size(), files.size() == 1 ? "" : "s", first)};
 }
 
+/// The name of the checkpoint in `folder` that is furthest by its number, where that is further
+/// than `c`; else "".
+GX_COLD GX_DECL std::string further_than(const Checkpoint& c, const std::filesystem::path& folder) {
+    std::string furthest;
+    std::int64_t most = 0;
+    for (const auto& entry : checkpoint_files(folder)) {
+        const std::string name = entry.path().filename().string();
+        const bool of_epoch = name.starts_with("epoch-");
+        const char* const digits = name.c_str() + name.find('-') + 1;
+        const std::int64_t number = std::strtoll(digits, nullptr, 10);
+        const std::int64_t beyond = number - (of_epoch ? std::int64_t{c.epoch} : c.step);
+        if (beyond <= 0 || (!furthest.empty() && beyond <= most)) continue;
+        most = beyond;
+        furthest = name;
+    }
+    return furthest;
+}
+
 GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sources& data,
                       const RunWorld& world) {
     check_pixels(options.pixels, world.takes_pixels, world.device);
@@ -183,6 +203,7 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
     const auto schedules = schedules_of(problems, run.composition, o, run.plan);
     run.composition.check_policies(problems, world.ranks);
     problems.throw_if_any("gx: this run can't start");
+    if (o.writes && !o.output.empty()) run.output = std::make_shared<const FolderLock>(o.output);
 
     run.phases = phases_of(run.composition, o, info);
     if (o.evaluate) expect_views_fit(run);
@@ -211,6 +232,13 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
                         "newest: " +
                         found.errors[0] + " To begin anew name another 'output'.");
         o.resume = std::move(found.file);
+        if (found.checkpoint)
+            if (const std::string further = further_than(*found.checkpoint, o.output);
+                !further.empty())
+                damaged.push_back("'" + o.resume.filename().string() +
+                                  "' is the latest checkpoint by its time, and '" + further +
+                                  "' is further by its number. If the folder was copied, name that "
+                                  "one as 'resume'.");
         for (const std::string& error : found.errors)
             damaged.push_back("A newer checkpoint can't be used: " + error);
     }

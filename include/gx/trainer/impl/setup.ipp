@@ -1,8 +1,11 @@
 // Bodies of setup.hpp.
 #pragma once
 
+#include <unistd.h>  // getpid
+
 #include <algorithm>     // max, min, find_if
 #include <cmath>         // isnan, sqrt
+#include <exception>     // exception
 #include <limits>        // largest batch
 #include <new>           // bad_alloc
 #include <stdexcept>     // length_error
@@ -12,7 +15,7 @@
 #include <fmt/core.h>  // sentences
 
 #include <gx/core/cold.hpp>                  // GX_COLD
-#include <gx/core/detail/rethrow_named.hpp>  // is_of_memory
+#include <gx/core/detail/rethrow_named.hpp>  // is_of_memory, rethrow_named
 #include <gx/io/atomic_file.hpp>             // write_file
 #include <gx/core/error.hpp>                 // Error
 #include <gx/core/hash.hpp>                  // mix64, hash_name
@@ -37,7 +40,7 @@ GX_COLD GX_DECL void check_folder(Problems& problems, const std::filesystem::pat
     problems.collect([&] {
         std::error_code error;
         std::filesystem::create_directories(folder, error);
-        const auto probe = folder / ".gx-probe";
+        const auto probe = folder / (".gx-probe-" + std::to_string(::getpid()));
         try {
             if (error) throw Error(error.message() + ".");
             write_file(probe, "");
@@ -75,8 +78,9 @@ GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Sources& d
                                         : test.shape.channels == train.shape.channels;
     problems.check(
         !o.evaluate || test.count == 0 || (alike && test.classes == train.classes),
-        "the test set has other images or classes than the training set: take both from one "
-        "data set");
+        fmt::format("the test set, {}, has other images or classes than the training set, {}: take "
+                    "both from one data set",
+                    describe(test), describe(train)));
     const auto check_whole = [&](const char* role, const SourceRef& set, const std::string& name) {
         const std::string sentence = set.flaw();
         problems.check(sentence.empty(), fmt::format("{} set '{}': {}", role, name, sentence));
@@ -482,6 +486,8 @@ GX_DECL void with_memory(int rank, FunctionRef<const RunPhase&()> phase, Functio
     } catch (const Error& e) {
         if (detail::is_of_memory(e)) stop();
         throw;
+    } catch (const std::exception&) {  // of a policy or a source that is made; steps name theirs
+        detail::rethrow_named("rank " + std::to_string(rank) + ", at its start");
     }
 }
 GX_DECL void throw_replicas_differ(std::int64_t step, int rank) {

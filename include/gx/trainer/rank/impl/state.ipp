@@ -61,9 +61,14 @@ GX_DECL void expect_fits(const Checkpoint& c, const std::string& file, const Sta
         expect_scope(file, c.reducer[i].name, c.reducer[i].replicated,
                      state[i].scope == StateScope::replicated, reducer);
     }
-    expect_kept(file, c.pending.size(),
-                std::min(std::size_t(c.step - c.world_step), std::size_t(needs.staleness)),
-                "gradients in flight (none after a run's last epoch)");
+    const auto in_flight =
+        std::min(std::size_t(c.step - c.world_step), std::size_t(needs.staleness));
+    if (c.pending.empty() && in_flight > 0)
+        throw Error("checkpoint '" + file +
+                    "' keeps no gradient in flight: the run that wrote it ended there, and had "
+                    "applied them all. Resume from an earlier one, or train more epochs from the "
+                    "beginning.");
+    expect_kept(file, c.pending.size(), in_flight, "gradients in flight");
     expect_kept(file, needs.statistics, c.statistics.size(), "running statistics");
 }
 

@@ -1,0 +1,31 @@
+// FolderLock: a folder that one run at a time writes to.
+#pragma once
+
+#include <filesystem>  // path
+
+#include <gx/core/cold.hpp>  // GX_COLD
+#include <gx/core/decl.hpp>  // GX_DECL
+
+namespace gx::detail {
+
+/// Holds a folder for its lifetime: flock() on the folder itself, so that nothing is left in it and
+/// a process that was killed holds nothing. Another FolderLock can't be made of it meanwhile, by
+/// this process or another. Where the file system knows no locks, as some of a network's, it holds
+/// nothing.
+class FolderLock {
+public:
+    /// Errors: gx::Error naming a folder that is held.
+    GX_COLD GX_DECL explicit FolderLock(const std::filesystem::path& folder);
+    FolderLock(const FolderLock&) = delete;
+    FolderLock& operator=(const FolderLock&) = delete;
+    GX_COLD GX_DECL ~FolderLock();
+
+private:
+    int folder_;
+};
+
+}  // namespace gx::detail
+
+#if defined(GX_HEADER_ONLY)
+#include <gx/io/impl/folder_lock.ipp>
+#endif

@@ -1,0 +1,28 @@
+// Bodies of folder_lock.hpp.
+#pragma once
+
+#include <fcntl.h>     // open
+#include <sys/file.h>  // flock
+#include <unistd.h>    // close
+
+#include <cerrno>  // errno
+
+#include <gx/core/error.hpp>  // Error
+#include <gx/io/folder_lock.hpp>
+
+namespace gx::detail {
+
+GX_DECL FolderLock::FolderLock(const std::filesystem::path& folder)
+    : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (folder_ < 0 || ::flock(folder_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+    ::close(folder_);
+    throw Error("output folder '" + folder.string() +
+                "' is in use by another run, whose checkpoints this one would replace. Name "
+                "another with 'output', or wait until that run has ended.");
+}
+
+GX_DECL FolderLock::~FolderLock() {
+    if (folder_ >= 0) ::close(folder_);
+}
+
+}  // namespace gx::detail

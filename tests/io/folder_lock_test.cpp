@@ -1,0 +1,63 @@
+// FolderLock: one holder at a time, in one process and in two; nothing is left of it.
+#include <gx/io/folder_lock.hpp>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include <gx/core/error.hpp>
+#include <support/files.hpp>
+
+namespace {
+
+using gx::detail::FolderLock;
+
+std::string refusal(const std::filesystem::path& folder) {
+    try {
+        const FolderLock lock(folder);
+    } catch (const gx::Error& e) {
+        return e.what();
+    }
+    return "";
+}
+
+TEST(FolderLock, HasOneHolderAtATime) {
+    const testing_support::Folder folder;
+    {
+        const FolderLock lock(folder.path);
+        EXPECT_NE(
+            refusal(folder.path)
+                .find("output folder '" + folder.path.string() + "' is in use by another run"),
+            std::string::npos);
+        EXPECT_EQ(refusal(folder.path.parent_path()), "");
+    }
+    EXPECT_EQ(refusal(folder.path), "");
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path));
+}
+
+TEST(FolderLock, EndsWithTheProcessThatHasIt) {
+    const testing_support::Folder folder;
+    int held[2];
+    ASSERT_EQ(::pipe(held), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const FolderLock lock(folder.path);
+        (void)!::write(held[1], "x", 1);
+        for (;;) ::pause();
+    }
+    char byte = 0;
+    ASSERT_EQ(::read(held[0], &byte, 1), 1);
+    EXPECT_NE(refusal(folder.path), "");
+    ::kill(child, SIGKILL);
+    ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+    EXPECT_EQ(refusal(folder.path), "");
+    ::close(held[0]), ::close(held[1]);
+}
+
+TEST(FolderLock, IsNoneWhereThereIsNoFolder) { EXPECT_EQ(refusal("/nowhere/at/all"), ""); }
+
+}  // namespace
