@@ -333,6 +333,42 @@ TEST(Threads, RefusesADeadlineThatEndsEveryWait) {
         }
     }
 }
+TEST(Threads, RefusesAPlacementWithoutRanksOrOfTooMany) {
+    const auto refusal = [](gx::Placement p) {
+        try {
+            const gx::ThreadWorld<> world({.placement = p});
+        } catch (const gx::Error& e) {
+            return std::string(e.what());
+        }
+        return std::string();
+    };
+    EXPECT_EQ(refusal({-1, -2}),
+              "placement.machines is -1: a world has at least 1 machine with 1 rank");
+    EXPECT_EQ(refusal({2, 0}),
+              "placement.ranks_per_machine is 0: a world has at least 1 machine with 1 rank");
+    EXPECT_EQ(refusal({65536, 65536}),
+              "placement has 65536 machines of 65536 ranks: at most 2147483647 ranks are counted");
+    EXPECT_EQ(refusal({2, 3}), "");
+}
+TEST(ThreadsDeathTest, EventsOfAnotherStreamBreakTheContract) {
+    gx::Event theirs[2];
+    const auto wait_for = [&](auto choose) {
+        Threads<2>{}.run([&](auto& rank) {
+            const int r = rank.rank();
+            theirs[r] = rank.stream().enqueue({[](void*, std::uint64_t) {}, nullptr, 0});
+            int x = r, y = 0;  // both have queued
+            auto& link = rank.transport();
+            (void)link.send(1 - r, 0, out(x));
+            (void)link.wait(link.receive(1 - r, 0, in(y)));
+            rank.stream().wait(choose(r));
+        });
+    };
+    EXPECT_DEATH(wait_for([&](int r) { return theirs[1 - r]; }), "not of this stream");
+    EXPECT_DEATH(
+        wait_for([&](int r) { return gx::Event{theirs[r].sequence + 1, theirs[r].stream}; }),
+        "not of this stream");
+    wait_for([&](int r) { return theirs[r]; });
+}
 TEST(Threads, AnEndlessDeadlineEndsNoWait) {
     using std::chrono::nanoseconds;
     for (const auto deadline : {nanoseconds::max(), nanoseconds::max() - nanoseconds(1)})

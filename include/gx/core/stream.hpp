@@ -20,7 +20,7 @@ struct Task {
 /// A point in a stream: reached when all work queued before it is done.
 struct Event {
     std::uint64_t sequence = 0;
-    int stream = 0;  ///< where a rank has several: which one
+    int stream = 0;  ///< which of a rank's, where it has several; else which rank's
 };
 
 namespace detail::stream {

@@ -16,6 +16,7 @@
 #include <gx/coordination/mesh.hpp>         // Mesh, MeshEndpoint
 #include <gx/coordination/process_run.hpp>  // ProcessRun
 #include <gx/coordination/session.hpp>      // Session, RunTerms
+#include <gx/core/detail/expect_ranks.hpp>  // expect_ranks
 #include <gx/core/contract.hpp>             // GX_EXPECT
 #include <gx/core/decl.hpp>                 // GX_DECL
 #include <gx/core/function_ref.hpp>         // FunctionRef
@@ -156,7 +157,7 @@ public:
     using Here = ForkedWorld<Device>;
 
     explicit ProcessWorld(Options options) : options_(options) {
-        GX_EXPECT(ranks() > 0, "a world has at least one rank");
+        gx::detail::expect_ranks(options_.placement);
         detail::processes::expect_deadline(options_.deadline);
     }
 
@@ -261,7 +262,8 @@ private:
         : part_(&part),
           transport_(part.mesh),
           stream_({.on_error = [&part] { part.fail(); },
-                   .on_cancel = [&part] { part.session.fail(""); }}) {}
+                   .on_cancel = [&part] { part.session.fail(""); },
+                   .id = part.mesh.rank()}) {}
 
     detail::processes::Part* part_;
     coordination::MeshEndpoint transport_;

@@ -12,12 +12,13 @@
 #include <utility>     // move
 #include <vector>      // ranks
 
-#include <gx/core/contract.hpp>    // GX_EXPECT
-#include <gx/core/decl.hpp>        // GX_DECL
-#include <gx/threads/mailbox.hpp>  // Mailbox, Endpoint
-#include <gx/core/units.hpp>       // Nanoseconds
-#include <gx/threads/worker.hpp>   // Worker
-#include <gx/core/world.hpp>       // World, NoDevice
+#include <gx/core/detail/expect_ranks.hpp>  // expect_ranks
+#include <gx/core/contract.hpp>             // GX_EXPECT
+#include <gx/core/decl.hpp>                 // GX_DECL
+#include <gx/threads/mailbox.hpp>           // Mailbox, Endpoint
+#include <gx/core/units.hpp>                // Nanoseconds
+#include <gx/threads/worker.hpp>            // Worker
+#include <gx/core/world.hpp>                // World, NoDevice
 
 namespace gx {
 
@@ -80,6 +81,7 @@ public:
     using Rank = ThreadRank<Device>;
 
     explicit ThreadWorld(Options options) : options_(std::move(options)) {
+        gx::detail::expect_ranks(options_.placement);
         detail::threads::expect_deadline(options_.deadline);
     }
 
@@ -160,7 +162,8 @@ private:
                            if (on_start) on_start(r);
                        },
                    .on_error = [&run, r] { run.fail(r); },
-                   .on_cancel = [&run, r] { run.stop(r); }}) {}
+                   .on_cancel = [&run, r] { run.stop(r); },
+                   .id = r}) {}
 
     detail::threads::Run* run_;
     detail::threads::Endpoint transport_;

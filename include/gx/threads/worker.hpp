@@ -14,7 +14,8 @@
 namespace gx::detail::threads {
 
 /// Runs tasks on a thread of its own, in the order of queueing.
-/// Errors: a task that throws is reported to `on_error`; later tasks still run.
+/// Errors: a task that throws is reported to `on_error`; later tasks still run. An event of another
+///         Worker, or one that there is not, breaks the contract of wait().
 /// Cost:   enqueue allocates nothing; it waits while `capacity` tasks are queued.
 class Worker {
 public:
@@ -23,6 +24,7 @@ public:
         std::function<void()> on_error{};  ///< on the worker, inside the handler: current_exception
         std::function<void()> on_cancel{};  ///< cancel() was called
         std::size_t capacity = 1024;
+        int id = 0;  ///< Event::stream of its events
     };
 
     explicit Worker(Options options);

@@ -230,8 +230,8 @@ GX_DECL void Mailbox::copy(const Mail& a, const Mail& b) {
     const Mail& in = a.sending ? b : a;
     GX_EXPECT(meet(out.bucket, in.bucket),
               gx::detail::unequal_buckets(in.peer, out.peer, in.channel, out.bucket, in.bucket));
-    GX_EXPECT(out.bytes == in.bytes,
-              gx::detail::unequal_lengths(in.peer, out.peer, in.channel, out.bytes, in.bytes));
+    GX_EXPECT(out.bytes == in.bytes, gx::detail::unequal_lengths(in.peer, out.peer, in.channel,
+                                                                 out.bytes, in.bytes, out.bucket));
     if (out.bytes > 0) std::memcpy(in.target, out.source, out.bytes);
 }
 

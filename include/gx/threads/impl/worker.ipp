@@ -3,6 +3,7 @@
 
 #include <utility>  // move
 
+#include <gx/core/contract.hpp>   // GX_EXPECT
 #include <gx/threads/sleep.hpp>   // sleep_until
 #include <gx/threads/worker.hpp>  // Worker
 
@@ -35,7 +36,7 @@ GX_DECL Event Worker::enqueue(Task task) {
     sleep_until(changed_, lock, [&] { return queued_ - done_ < queue_.size(); });
     queue_[queued_ % queue_.size()] = task;
     ++queued_;
-    const Event event{queued_};
+    const Event event{queued_, options_.id};
     lock.unlock();
     changed_.notify_all();
     return event;
@@ -43,6 +44,8 @@ GX_DECL Event Worker::enqueue(Task task) {
 
 GX_DECL void Worker::wait(Event event) {
     std::unique_lock lock(mutex_);
+    GX_EXPECT(event.sequence == 0 || (event.stream == options_.id && event.sequence <= queued_),
+              "this event is not of this stream: wait for what its enqueue() has returned");
     sleep_until(changed_, lock, [&] { return done_ >= event.sequence; });
 }
 

@@ -40,7 +40,10 @@ GX_DECL std::filesystem::path new_name(const std::filesystem::path& folder, doub
 
 GX_DECL TensorBoard::TensorBoard(std::filesystem::path folder, std::function<double()> unix_seconds)
     : folder_(std::move(folder)),
-      now_(unix_seconds ? std::move(unix_seconds) : &detail::tensor_board::unix_seconds) {}
+      now_(unix_seconds ? std::move(unix_seconds) : &detail::tensor_board::unix_seconds) {
+    if (folder_.empty())
+        throw Error("TensorBoard(\"\"): no folder is named. Name one; \".\" is the present one.");
+}
 
 GX_DECL std::filesystem::path TensorBoard::file() const {
     return file_ ? file_->path() : std::filesystem::path();

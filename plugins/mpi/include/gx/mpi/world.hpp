@@ -99,7 +99,7 @@ public:
         } catch (...) {
             options_.on_error();
         }
-        return {++done_};
+        return {++done_, options_.id};
     }
     void wait(Event event) {
         if (worker_) worker_->wait(event);

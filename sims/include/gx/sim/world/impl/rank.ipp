@@ -108,12 +108,13 @@ GX_DECL Event Stream::enqueue(Task task) {
         if (actor_ < 0) actor_ = races_->add_stream(rank_, *fiber_);
         races_->queued(rank_, actor_);
     }
-    return {++queued_};
+    return {++queued_, rank_};
 }
 
 GX_DECL void Stream::wait(Event event) {
     GX_EXPECT(engine_.current() != fiber_, "a task cannot wait for the stream that runs it");
-    GX_EXPECT(event.sequence <= queued_, "this event is not of this stream");
+    GX_EXPECT(event.sequence == 0 || (event.stream == rank_ && event.sequence <= queued_),
+              "this event is not of this stream: wait for what its enqueue() has returned");
     const Nanoseconds begin = engine_.now();
     waiter_ = engine_.current();
     while (done_ < event.sequence) (void)engine_.block(Engine::no_deadline, false);
