@@ -188,7 +188,7 @@ int classify(const Arguments& a) {
                 names.push_back(&files[done]);
             } catch (const gx::Error& e) {
                 ++failed;
-                fmt::print(stderr, "gx_classify: {}\n", gx::printable(e.what()));
+                gx::print_error("gx_classify: {}\n", gx::printable(e.what()));
             }
         }
         if (names.empty()) continue;

@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
             if (!json.empty()) write_file(json, to_json(run));
             return 0;
         } catch (const Stopped& e) {
-            fmt::print(stderr, "gx_fashion: {}\n", e.what());
+            gx::print_error("gx_fashion: {}\n", e.what());
             return stopped_exit_status;
         }
     });

@@ -44,9 +44,9 @@ gx::EncodedFiles opened(const Paths& paths, const Arguments& a, gx::OnCorrupt on
 std::int64_t print_skipped(const gx::EncodedFiles& source, const gx::EncodedReader& reader) {
     for (const gx::SkippedRecords* some : {&source.skipped(), &reader.skipped()}) {
         for (const std::string& sentence : some->first)
-            fmt::print(stderr, "gx_records: {}\n", gx::printable(sentence));
+            gx::print_error("gx_records: {}\n", gx::printable(sentence));
         if (const auto more = some->count - std::ssize(some->first); more > 0)
-            fmt::print(stderr, "gx_records: and {} more\n", more);
+            gx::print_error("gx_records: and {} more\n", more);
     }
     return source.skipped().count + reader.skipped().count;
 }

@@ -235,7 +235,7 @@ struct Rate {
 /// warm up and then until the time is over, at least twice.
 template <class F>
 Rate measure(const char* what, double seconds, F f) {
-    fmt::print(stderr, "gx_test_io: {}: {} s ...\n", what, seconds);
+    gx::print_error("gx_test_io: {}: {} s ...\n", what, seconds);
     double waited = 0;
     (void)f(waited);
     waited = 0;

@@ -128,7 +128,7 @@ int run(const Arguments& a) {
     o.began = [&](std::uint64_t s) {
         remember(s, a);
         if (a.progress == 0 || s == o.first || (s - o.first) % a.progress != 0) return;
-        fmt::print(stderr, "{} of {} seeds, none has failed\n", s - o.first, o.count);
+        gx::print_error("{} of {} seeds, none has failed\n", s - o.first, o.count);
     };
     const auto begin = std::chrono::steady_clock::now();
     const auto wall = [&] {

@@ -14,6 +14,7 @@
 #include <string>            // names
 #include <string_view>       // names
 #include <type_traits>       // is_void
+#include <utility>           // forward
 #include <vector>            // names
 
 #include <CLI/CLI.hpp>   // App
@@ -191,6 +192,16 @@ inline void check_values(CLI::App& app) {
     return "";
 }
 
+}  // namespace detail::command_line
+
+/// fmt::print to standard error, which may be closed or full: that is no reason to end.
+template <class... A>
+void print_error(fmt::format_string<A...> format, A&&... values) {
+    (void)std::fputs(fmt::format(format, std::forward<A>(values)...).c_str(), stderr);
+}
+
+namespace detail::command_line {
+
 inline void print_unknown(const CLI::App& app) {
     std::vector<std::string> names;
     for (const CLI::Option* o : app.get_options())
@@ -201,9 +212,9 @@ inline void print_unknown(const CLI::App& app) {
         const std::string typed = word.substr(0, word.find('='));
         const std::string_view near = nearest_name(typed, views);
         const bool option = typed.starts_with("-");
-        fmt::print(stderr, "{}: {} '{}'.{} --help lists the options.\n", app.get_name(),
-                   option ? "unknown option" : "unexpected word", printable(word),
-                   near.empty() ? "" : fmt::format(" Did you mean '{}'?", near));
+        print_error("{}: {} '{}'.{} --help lists the options.\n", app.get_name(),
+                    option ? "unknown option" : "unexpected word", printable(word),
+                    near.empty() ? "" : fmt::format(" Did you mean '{}'?", near));
         if (option) break;
     }
 }
@@ -219,7 +230,7 @@ template <class Work>
 int run_program(CLI::App& app, int argc, char** argv, const Work& work) {
     const auto failed = [&](std::string_view sentence, int status) {
         if (sentence.starts_with("gx: ")) sentence.remove_prefix(4);  // the program's name says it
-        fmt::print(stderr, "{}: {}\n", app.get_name(), printable(sentence, "\n\t"));
+        print_error("{}: {}\n", app.get_name(), printable(sentence, "\n\t"));
         return status;
     };
     const auto printed = [&](int status) {

@@ -473,14 +473,14 @@ void plan(const Asked& a) {
     const Graph graph = model.make({});
     const tools::plan::SearchSpace space = space_of(a, graph, inputs);
     const auto progress = [&](std::size_t done, std::size_t of) {
-        if (shows) fmt::print(stderr, "\rsimulating {} of {} clusters\033[K", done, of);
+        if (shows) gx::print_error("\rsimulating {} of {} clusters\033[K", done, of);
     };
     const int channels = model.make({}).input.channels;
     const auto graph_at = [&](int side) { return model.make({.input = {channels, side, side}}); };
     std::vector<Candidate> candidates =
         job.phases.empty() ? tools::plan::search(job, graph, space, progress)
                            : tools::plan::search_phases(job, graph_at, space, progress);
-    if (shows) fmt::print(stderr, "\r\033[K");
+    if (shows) gx::print_error("\r\033[K");
     tools::plan::pareto_front(candidates, job);
     const std::vector<std::string> assumed = assumptions(space.stack, inputs);
     print(candidates, job, a, assumed, price_dates(space));

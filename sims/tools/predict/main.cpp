@@ -41,8 +41,8 @@ struct Asked {
 
 /// One line on standard error for a case that cannot be predicted or scored.
 void report(const std::string& file, const Prediction& p) {
-    fmt::print(stderr, "gx_predict: {}: case '{}': {}\n", printable(file), printable(p.id),
-               printable(p.error));
+    gx::print_error("gx_predict: {}: case '{}': {}\n", printable(file), printable(p.id),
+                    printable(p.error));
 }
 
 /// The network that was measured, if one is given.
@@ -77,8 +77,8 @@ int predict_cases(const Asked& a) {
     const std::string text = all.dump(1) + "\n";
     if (a.out.empty() || a.out == "-") fmt::print("{}", text);
     else gx::write_file(a.out, text);
-    fmt::print(stderr, "{} cases, {} of them without a target, {} refused\n", all.size(), unasked,
-               refused);
+    gx::print_error("{} cases, {} of them without a target, {} refused\n", all.size(), unasked,
+                    refused);
     return refused > 0 ? 2 : 0;
 }
 
